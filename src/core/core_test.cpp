@@ -1,0 +1,180 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "core/error.h"
+#include "core/float16.h"
+#include "core/json.h"
+#include "core/random.h"
+#include "core/tensor.h"
+#include "core/threads.h"
+
+namespace nibble::core {
+namespace {
+
+TEST(Float16, EveryValueSurvivesTheRoundTrip) {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const Fp16 half{static_cast<std::uint16_t>(bits)};
+    const float value = to_float(half);
+    if (std::isnan(value)) {
+      EXPECT_TRUE(std::isnan(to_float(to_fp16(value))));
+    } else {
+      EXPECT_EQ(to_fp16(value), half) << bits;
+    }
+  }
+}
+
+TEST(Float16, RoundsToNearestEvenLikeTheCompiler) {
+  Random random(1);
+  for (int i = 0; i < 200000; ++i) {
+    const float value = std::bit_cast<float>(static_cast<std::uint32_t>(random.bits()));
+    if (std::isnan(value)) {
+      continue;
+    }
+    const auto expected = static_cast<_Float16>(value);
+    EXPECT_EQ(to_fp16(value).bits, std::bit_cast<std::uint16_t>(expected)) << value;
+  }
+  EXPECT_EQ(to_fp16(65519.9f).bits, 0x7bff);
+  EXPECT_EQ(to_fp16(65520.0f).bits, 0x7c00);
+  EXPECT_EQ(to_fp16(0x1p-25f).bits, 0);  // tie to even
+  EXPECT_EQ(to_fp16(0x1.8p-25f).bits, 1);
+}
+
+TEST(Bfloat16, RoundsToNearestEven) {
+  EXPECT_EQ(to_bf16(1.0f).bits, 0x3f80);
+  EXPECT_EQ(to_bf16(std::bit_cast<float>(0x3f808000u)).bits, 0x3f80);
+  EXPECT_EQ(to_bf16(std::bit_cast<float>(0x3f818000u)).bits, 0x3f82);
+  EXPECT_TRUE(std::isnan(to_float(to_bf16(std::nanf("")))));
+}
+
+TEST(Tensor, RowsShareTheBytes) {
+  Tensor tensor = Tensor::zeros(DType::kF32, {4, 3});
+  auto values = tensor.mutable_data<float>();
+  std::iota(values.begin(), values.end(), 0.0f);
+  const Tensor part = tensor.rows(1, 3);
+  EXPECT_EQ(part.shape(), (Shape{2, 3}));
+  EXPECT_EQ(part.data<float>()[0], 3.0f);
+  values[3] = 9.0f;
+  EXPECT_EQ(part.data<float>()[0], 9.0f);
+  EXPECT_THROW((void)tensor.rows(2, 5), Error);
+  EXPECT_THROW((void)tensor.data<Fp16>(), Error);
+}
+
+TEST(Tensor, RefusesShapesThatOverflow) {
+  EXPECT_THROW((void)element_count({1LL << 40, 1LL << 40}), Error);
+  EXPECT_THROW((void)element_count({-1, 2}), Error);
+  EXPECT_EQ(element_count({0, 1LL << 40, 1LL << 20}), 0);
+  EXPECT_EQ(element_count({}), 1);
+}
+
+TEST(Tensor, ConvertsBothWays) {
+  const std::vector<float> values = {0.0f, -1.5f, 3.25f, 65504.0f};
+  for (const DType type : {DType::kF32, DType::kF16}) {
+    EXPECT_EQ(to_float32(from_float32(values, {2, 2}, type)), values);
+  }
+  EXPECT_THROW((void)from_float32(values, {3}, DType::kF32), Error);
+}
+
+TEST(Json, RefusesWhatIsMalformed) {
+  const auto kind_of = [](const std::string& text) {
+    try {
+      (void)parse_json(text, "test.json");
+    } catch (const Error& error) {
+      return error.kind();
+    }
+    return ErrorKind::kFailed;
+  };
+  for (const std::string text : {"", "{", "{\"a\":1,\"a\":2}", "[1,]", "{} {}", "\"\xff\"", "nul"}) {
+    EXPECT_EQ(kind_of(text), ErrorKind::kInvalidModel) << text;
+  }
+  EXPECT_EQ(kind_of(std::string(1000, '[') + std::string(1000, ']')), ErrorKind::kInvalidModel);
+  EXPECT_EQ(parse_json("{\"a\":[1,2.5,\"x\",null,true]}", "t").dump(), "{\"a\":[1,2.5,\"x\",null,true]}");
+}
+
+TEST(Json, FieldReadersCheckTypeAndRange) {
+  const Json object = parse_json(R"({"n":4096,"f":1e5,"s":"x","big":18446744073709551615,"z":null})", "c");
+  EXPECT_EQ(get_integer(object, "n", "c", 1, 1 << 20), 4096);
+  EXPECT_EQ(find_integer(object, "f", "c", 1, 1 << 20), 100000);
+  EXPECT_EQ(find_integer(object, "missing", "c", 0, 1), std::nullopt);
+  EXPECT_EQ(find_integer(object, "z", "c", 0, 1), std::nullopt);
+  EXPECT_THROW((void)get_integer(object, "n", "c", 1, 10), Error);
+  EXPECT_THROW((void)get_integer(object, "big", "c", 0, 1 << 30), Error);
+  EXPECT_THROW((void)get_integer(object, "s", "c", 0, 10), Error);
+  EXPECT_THROW((void)find_bool(object, "n", "c"), Error);
+  EXPECT_THROW((void)get_string(object, "missing", "c"), Error);
+}
+
+TEST(Printable, NeverEmitsControlCharactersOrBrokenUtf8) {
+  EXPECT_EQ(printable("caf\xc3\xa9"), "caf\xc3\xa9");
+  EXPECT_EQ(printable("a\nb\x1b[0m"), "a\\x0ab\\x1b[0m");
+  EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
+  EXPECT_EQ(printable("abcdef", 3), "abc...");
+}
+
+TEST(Random, IsTheSameEverywhere) {
+  Random random(42);
+  EXPECT_EQ(random.bits(), 0x15780b2e0c2ec716u);  // xoshiro256** after splitmix64(42)
+  double sum = 0;
+  double squares = 0;
+  constexpr int kCount = 100000;
+  for (int i = 0; i < kCount; ++i) {
+    const double value = random.normal();
+    sum += value;
+    squares += value * value;
+  }
+  EXPECT_NEAR(sum / kCount, 0.0, 0.02);
+  EXPECT_NEAR(squares / kCount, 1.0, 0.02);
+}
+
+TEST(ThreadPool, CoversEveryElementOnce) {
+  for (const int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    for (const std::int64_t count : {0, 1, 7, 1000}) {
+      std::vector<std::atomic<int>> hits(static_cast<std::size_t>(count));
+      pool.parallel_for(count, 3, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          ++hits[static_cast<std::size_t>(i)];
+        }
+      });
+      for (const auto& hit : hits) {
+        EXPECT_EQ(hit.load(), 1);
+      }
+    }
+  }
+}
+
+TEST(ThreadPool, RunsEachWorkerOnceManyTimes) {
+  ThreadPool pool(3);
+  std::atomic<int> calls{0};
+  for (int i = 0; i < 2000; ++i) {
+    pool.run([&](int worker) { calls += 1 << (8 * worker); });
+    EXPECT_EQ(calls.exchange(0), 0x010101);
+  }
+}
+
+TEST(ThreadPool, RethrowsAndGoesOn) {
+  ThreadPool pool(2);
+  EXPECT_THROW(pool.run([](int worker) {
+    if (worker == 1) {
+      throw Error(ErrorKind::kFailed, "worker 1");
+    }
+  }),
+               Error);
+  std::atomic<int> calls{0};
+  pool.run([&](int) { ++calls; });
+  EXPECT_EQ(calls.load(), 2);
+}
+
+TEST(ThreadPool, NestedLoopsRunOnTheirWorker) {
+  ThreadPool pool(2);
+  std::atomic<int> calls{0};
+  pool.run([&](int) { pool.parallel_for(10, 1, [&](std::int64_t, std::int64_t) { ++calls; }); });
+  EXPECT_EQ(calls.load(), 20);
+}
+
+}  // namespace
+}  // namespace nibble::core

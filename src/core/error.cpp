@@ -1,0 +1,58 @@
+#include "core/error.h"
+
+namespace nibble::core {
+namespace {
+
+// Length of the UTF-8 sequence that starts at text[at], 0 when it is not valid.
+std::size_t utf8_length(std::string_view text, std::size_t at) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(at);
+  std::size_t length = 0;
+  if (lead < 0x80) {
+    return 1;
+  }
+  if (lead >= 0xc2 && lead < 0xe0) {
+    length = 2;
+  } else if (lead >= 0xe0 && lead < 0xf0) {
+    length = 3;
+  } else if (lead >= 0xf0 && lead < 0xf5) {
+    length = 4;
+  }
+  if (length == 0 || at + length > text.size()) {
+    return 0;
+  }
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(at + i) & 0xc0) != 0x80) {
+      return 0;
+    }
+  }
+  const bool overlong = (lead == 0xe0 && byte(at + 1) < 0xa0) || (lead == 0xf0 && byte(at + 1) < 0x90);
+  const bool surrogate = lead == 0xed && byte(at + 1) >= 0xa0;
+  const bool too_large = lead == 0xf4 && byte(at + 1) >= 0x90;
+  const bool c1_control = lead == 0xc2 && byte(at + 1) < 0xa0;
+  return overlong || surrogate || too_large || c1_control ? 0 : length;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, std::size_t max_bytes) {
+  std::string out;
+  std::size_t at = 0;
+  while (at < text.size() && out.size() < max_bytes) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const std::size_t length = utf8_length(text, at);
+    if (length == 0 || byte < 0x20 || byte == 0x7f) {
+      out += fmt::format("\\x{:02x}", byte);
+      ++at;
+    } else {
+      out.append(text.substr(at, length));
+      at += length;
+    }
+  }
+  if (at < text.size()) {
+    out += "...";
+  }
+  return out;
+}
+
+}  // namespace nibble::core

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace nibble::core {
+
+/// Where long jobs report how far they are. The library never prints: programs pass a sink of their
+/// own (cli/terminal_progress.h), everyone else gets the silent one.
+class ProgressSink {
+ public:
+  virtual ~ProgressSink() = default;
+
+  /// A job of `total` steps begins ("quantize", 6).
+  virtual void begin(std::string_view job, std::int64_t total) = 0;
+  /// `done` steps are finished; `note` says what was just done ("block 3: down_proj error 0.012").
+  virtual void update(std::int64_t done, std::string_view note) = 0;
+  /// The job is over.
+  virtual void end() = 0;
+  /// One line that stays on the screen: a warning or a result by layer.
+  virtual void message(std::string_view line) = 0;
+};
+
+/// A sink that shows nothing.
+ProgressSink& silent_progress();
+
+}  // namespace nibble::core

@@ -1,0 +1,149 @@
+#include "core/threads.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <utility>
+
+namespace nibble::core {
+namespace {
+
+constexpr int kSpins = 4000;  // some 10 to 50 microseconds before a thread sleeps
+
+thread_local bool inside_loop = false;
+
+inline void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Waits until `value` differs from `old`: spins first, then sleeps.
+template <typename T>
+void wait_for_change(const std::atomic<T>& value, T old, int spins) {
+  for (int i = 0; i < spins; ++i) {
+    if (value.load(std::memory_order_acquire) != old) {
+      return;
+    }
+    pause();
+  }
+  value.wait(old, std::memory_order_acquire);
+}
+
+// Whole CPUs granted by cgroup v2, or a large number where there is no limit.
+int cgroup_cpus() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (!(file >> quota >> period) || quota == "max" || period <= 0) {
+    return 1 << 20;
+  }
+  try {
+    return std::max(1, static_cast<int>(std::stod(quota) / period));
+  } catch (const std::exception&) {
+    return 1 << 20;
+  }
+}
+
+}  // namespace
+
+int available_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int cpus = sched_getaffinity(0, sizeof(set), &set) == 0
+                       ? CPU_COUNT(&set)
+                       : static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, std::min(cpus, cgroup_cpus()));
+}
+
+ThreadPool::ThreadPool(int threads) : size_(threads > 0 ? threads : available_cpus()) {
+  for (int worker = 1; worker < size_; ++worker) {
+    threads_.emplace_back([this, worker] { work(worker); });
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  stop_.store(true, std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
+  for (std::thread& thread : threads_) {
+    thread.join();
+  }
+}
+
+void ThreadPool::run_one(int worker) {
+  inside_loop = true;
+  try {
+    (*body_)(worker);
+  } catch (...) {
+    const std::lock_guard lock(error_mutex_);
+    if (!error_) {
+      error_ = std::current_exception();
+    }
+  }
+  inside_loop = false;
+}
+
+void ThreadPool::work(int worker) {
+  // With more threads than CPUs a spinning worker only takes time from one that works.
+  const int spins = size_ <= available_cpus() ? kSpins : 0;
+  std::uint32_t seen = 0;
+  while (true) {
+    wait_for_change(generation_, seen, spins);
+    seen = generation_.load(std::memory_order_acquire);
+    if (stop_.load(std::memory_order_relaxed)) {
+      return;
+    }
+    run_one(worker);
+    if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      pending_.notify_one();
+    }
+  }
+}
+
+void ThreadPool::run(FunctionRef<void(int)> body) {
+  if (inside_loop) {
+    for (int worker = 0; worker < size_; ++worker) {
+      body(worker);
+    }
+    return;
+  }
+  body_ = &body;
+  if (size_ > 1) {
+    pending_.store(size_ - 1, std::memory_order_relaxed);
+    generation_.fetch_add(1, std::memory_order_release);
+    generation_.notify_all();
+  }
+  run_one(0);
+  const int spins = size_ <= available_cpus() ? kSpins : 0;
+  for (int left = pending_.load(std::memory_order_acquire); left != 0;
+       left = pending_.load(std::memory_order_acquire)) {
+    wait_for_change(pending_, left, spins);
+  }
+  if (error_) {
+    std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+}
+
+void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain,
+                              FunctionRef<void(std::int64_t, std::int64_t)> body) {
+  grain = std::max<std::int64_t>(1, grain);
+  if (size_ == 1 || inside_loop || count <= grain) {
+    for (std::int64_t begin = 0; begin < count; begin += grain) {
+      body(begin, std::min(count, begin + grain));
+    }
+    return;
+  }
+  std::atomic<std::int64_t> next{0};
+  run([&](int) {
+    for (std::int64_t begin = next.fetch_add(grain); begin < count; begin = next.fetch_add(grain)) {
+      body(begin, std::min(count, begin + grain));
+    }
+  });
+}
+
+}  // namespace nibble::core

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace nibble::core {
+
+/// A reference to a callable, valid while the callable lives. Never allocates.
+template <typename Signature>
+class FunctionRef;
+
+template <typename Result, typename... Args>
+class FunctionRef<Result(Args...)> {
+ public:
+  template <typename F>
+    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>)
+  FunctionRef(F&& function)
+      : object_(const_cast<void*>(static_cast<const void*>(std::addressof(function)))),
+        call_([](void* object, Args... args) -> Result {
+          return (*static_cast<std::remove_reference_t<F>*>(object))(static_cast<Args>(args)...);
+        }) {}
+  Result operator()(Args... args) const { return call_(object_, static_cast<Args>(args)...); }
+
+ private:
+  void* object_;
+  Result (*call_)(void*, Args...);
+};
+
+/// CPUs that this process may run on (its affinity mask and cgroup quota), at least 1.
+int available_cpus();
+
+/// A fixed team of threads for data-parallel loops. The caller is worker 0. Between loops the other
+/// workers spin for some microseconds and then sleep. One loop at a time: a loop started from inside
+/// a worker runs on that worker alone.
+///
+/// Results must not depend on how the work is split: every element is computed by one worker, in one
+/// order of additions, whatever the number of threads.
+class ThreadPool {
+ public:
+  /// `threads` workers in all, the caller included; 0 means available_cpus().
+  explicit ThreadPool(int threads = 0);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const { return size_; }
+
+  /// Runs body(worker) once for each worker in [0, size()) and waits for all. Rethrows the first
+  /// exception.
+  void run(FunctionRef<void(int)> body);
+
+  /// Calls body(begin, end) over chunks of at most `grain` that cover [0, count); workers take
+  /// chunks as they become free.
+  void parallel_for(std::int64_t count, std::int64_t grain,
+                    FunctionRef<void(std::int64_t, std::int64_t)> body);
+
+ private:
+  void work(int worker);
+  void run_one(int worker);
+
+  int size_ = 1;
+  std::vector<std::thread> threads_;
+  std::atomic<std::uint32_t> generation_{0};  // counts loops; a change starts the workers
+  std::atomic<int> pending_{0};               // workers that have not finished the current loop
+  std::atomic<bool> stop_{false};
+  const FunctionRef<void(int)>* body_ = nullptr;
+  std::mutex error_mutex_;
+  std::exception_ptr error_;
+};
+
+}  // namespace nibble::core
