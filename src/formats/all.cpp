@@ -1,0 +1,44 @@
+#include "core/error.h"
+#include "formats/codebooks.h"
+#include "formats/format.h"
+#include "formats/int/int_format.h"
+#include "formats/lut4/lut4_format.h"
+#include "formats/mx/mx_format.h"
+
+namespace nibble::formats {
+namespace {
+
+std::span<const float> book_for(const Scheme& scheme, std::span<const float> learned) {
+  const bool is_learned = scheme.book == Book::kPerRow || scheme.book == Book::kPerMatrix;
+  if (!is_learned) {
+    return fixed_book(scheme.book, scheme.group);
+  }
+  core::require(!learned.empty(), core::ErrorKind::kUsage,
+                "{} has a learned code book: choose a recipe that learns one (any4), or a fixed "
+                "book such as lut4-nf4-g64",
+                to_string(scheme));
+  return learned;
+}
+
+}  // namespace
+
+// The one place where formats are registered.
+std::unique_ptr<const Format> make_format(const Scheme& scheme, std::span<const float> book) {
+  validate(scheme);
+  core::require(book.empty() || scheme.book == Book::kPerRow || scheme.book == Book::kPerMatrix,
+                core::ErrorKind::kUsage, "{} takes no learned code book", to_string(scheme));
+  switch (scheme.kind) {
+    case FormatKind::kInt:
+      return make_int_format(scheme);
+    case FormatKind::kLut4:
+      return make_lut4_format(scheme, book_for(scheme, book));
+    case FormatKind::kMx:
+      return make_mx_format(scheme);
+    case FormatKind::kDense:
+      break;
+  }
+  core::fail(core::ErrorKind::kUsage, "{} stores values, not codes: it has no encoder",
+             to_string(scheme));
+}
+
+}  // namespace nibble::formats

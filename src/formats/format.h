@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "formats/packed_weight.h"
+#include "formats/scheme.h"
+
+namespace nibble::formats {
+
+/// Parameters of one group exactly as they will be stored: `scale` has already been rounded to the
+/// stored scale type, so codes chosen with it decode without a further error.
+struct GroupParameters {
+  float scale = 1.0f;
+  int zero = 0;  // kInt only
+};
+
+/// Encoding of one weight format: how parameters are fitted to a group by round to nearest, and how
+/// one weight becomes a code. Methods (GPTQ, AWQ, ...) are written over this interface, so each of
+/// them works with each format.
+class Format {
+ public:
+  virtual ~Format() = default;
+
+  /// Round-to-nearest parameters of a group (docs/formats.md lists the conventions).
+  /// Throws kInvalidModel when a weight is not finite.
+  virtual GroupParameters fit(std::span<const float> group) const = 0;
+
+  /// The code whose value is nearest to `weight`.
+  virtual std::uint8_t encode(float weight, const GroupParameters& parameters) const = 0;
+
+  /// encode() of each weight of a group, codes.size() == weights.size().
+  virtual void encode_group(std::span<const float> weights, const GroupParameters& parameters,
+                            std::span<std::uint8_t> codes) const = 0;
+
+  /// The value of a code.
+  virtual float decode(std::uint8_t code, const GroupParameters& parameters) const = 0;
+
+  const Scheme& scheme() const { return scheme_; }
+
+ protected:
+  explicit Format(const Scheme& scheme) : scheme_(scheme) {}
+
+ private:
+  Scheme scheme_;
+};
+
+/// The format of a scheme (not kDense; learned books are given by `book`, 16 values).
+/// Throws kUsage when the scheme has no round-to-nearest encoder.
+std::unique_ptr<const Format> make_format(const Scheme& scheme, std::span<const float> book = {});
+
+/// Collects codes and parameters of a matrix and packs them.
+class PackedWeightBuilder {
+ public:
+  PackedWeightBuilder(const Scheme& scheme, std::int64_t n, std::int64_t k);
+
+  void set_group(std::int64_t row, std::int64_t group, const GroupParameters& parameters);
+  void set_codes(std::int64_t row, std::span<const std::uint8_t> codes);  // k codes
+  void set_book(std::int64_t row, std::span<const float> values);  // 16; row 0 for kPerMatrix
+  PackedWeight finish();
+
+ private:
+  PackedWeight weight_;
+};
+
+/// Round to nearest of a whole matrix, w [n, k] row-major.
+PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int64_t k,
+                              const Scheme& scheme);
+
+}  // namespace nibble::formats

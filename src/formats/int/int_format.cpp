@@ -1,0 +1,93 @@
+#include "formats/int/int_format.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "formats/finite.h"
+#include "formats/fp16_scale.h"
+
+namespace nibble::formats {
+namespace {
+
+constexpr double kInt8Limit = 127;
+
+class IntFormat final : public Format {
+ public:
+  explicit IntFormat(const Scheme& scheme)
+      : Format(scheme),
+        middle_(1 << (scheme.bits - 1)),
+        first_code_(scheme.symmetric && scheme.bits == 8 ? 1 : 0),
+        last_code_((1 << scheme.bits) - 1) {}
+
+  GroupParameters fit(std::span<const float> group) const override {
+    require_finite(group);
+    if (!scheme().symmetric) {
+      return fit_asymmetric(group);
+    }
+    const double extreme = signed_extreme(group);
+    const bool is_int8 = scheme().bits == 8;
+    return {round_scale(is_int8 ? std::abs(extreme) / kInt8Limit : -extreme / middle_), middle_};
+  }
+
+  std::uint8_t encode(float weight, const GroupParameters& parameters) const override {
+    return nearest(weight, parameters);
+  }
+
+  void encode_group(std::span<const float> weights, const GroupParameters& parameters,
+                    std::span<std::uint8_t> codes) const override {
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      codes[i] = nearest(weights[i], parameters);
+    }
+  }
+
+  float decode(std::uint8_t code, const GroupParameters& parameters) const override {
+    return parameters.scale * static_cast<float>(static_cast<int>(code) - parameters.zero);
+  }
+
+ private:
+  // The element of largest magnitude, the first of equals; 0 for an empty group.
+  static float signed_extreme(std::span<const float> group) {
+    float extreme = 0;
+    for (const float weight : group) {
+      extreme = std::abs(weight) > std::abs(extreme) ? weight : extreme;
+    }
+    return extreme;
+  }
+
+  GroupParameters fit_asymmetric(std::span<const float> group) const {
+    double low = 0;
+    double high = 0;
+    for (const float weight : group) {
+      low = std::min(low, static_cast<double>(weight));
+      high = std::max(high, static_cast<double>(weight));
+    }
+    const float scale = round_scale((high - low) / last_code_);
+    return {scale, static_cast<int>(std::clamp(std::nearbyint(-low / scale), 0.0,
+                                               static_cast<double>(last_code_)))};
+  }
+
+  // In float64 the quotient of a float32 and an fp16 value is exact enough to decide every tie.
+  std::uint8_t nearest(float weight, const GroupParameters& parameters) const {
+    // Adding 1.5 * 2^52 leaves no fraction bits: the sum is rounded to nearest even.
+    constexpr double kRounder = 0x1.8p52;
+    const double low = first_code_ - parameters.zero;
+    const double high = last_code_ - parameters.zero;
+    double steps = static_cast<double>(weight) / static_cast<double>(parameters.scale);
+    steps = steps > low ? steps : low;  // NaN becomes the lowest code
+    steps = steps < high ? steps : high;
+    return static_cast<std::uint8_t>(static_cast<int>((steps + kRounder) - kRounder) +
+                                     parameters.zero);
+  }
+
+  int middle_;
+  int first_code_;
+  int last_code_;
+};
+
+}  // namespace
+
+std::unique_ptr<const Format> make_int_format(const Scheme& scheme) {
+  return std::make_unique<IntFormat>(scheme);
+}
+
+}  // namespace nibble::formats

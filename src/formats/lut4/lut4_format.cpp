@@ -1,0 +1,99 @@
+#include "formats/lut4/lut4_format.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "core/error.h"
+#include "formats/finite.h"
+#include "formats/fp16_scale.h"
+
+namespace nibble::formats {
+namespace {
+
+constexpr std::size_t kSize = 16;
+
+class Lut4Format final : public Format {
+ public:
+  Lut4Format(const Scheme& scheme, std::span<const float> book) : Format(scheme) {
+    std::copy(book.begin(), book.end(), book_.begin());
+    for (const float value : book_) {
+      largest_ = std::max(largest_, std::abs(static_cast<double>(value)));
+    }
+    std::iota(by_value_.begin(), by_value_.end(), std::uint8_t{0});
+    std::stable_sort(by_value_.begin(), by_value_.end(),
+                     [this](std::uint8_t a, std::uint8_t b) { return book_[a] < book_[b]; });
+    for (std::size_t i = 0; i + 1 < kSize; ++i) {
+      // The sum of two float32 values of like size is exact in float64.
+      midpoints_[i] = (static_cast<double>(book_[by_value_[i]]) + book_[by_value_[i + 1]]) / 2;
+    }
+    merge_equal_entries();
+  }
+
+  GroupParameters fit(std::span<const float> group) const override {
+    require_finite(group);
+    float extreme = 0;
+    for (const float weight : group) {
+      extreme = std::max(extreme, std::abs(weight));
+    }
+    return {round_scale(static_cast<double>(extreme) / largest_), 0};
+  }
+
+  std::uint8_t encode(float weight, const GroupParameters& parameters) const override {
+    return nearest(weight, parameters.scale);
+  }
+
+  void encode_group(std::span<const float> weights, const GroupParameters& parameters,
+                    std::span<std::uint8_t> codes) const override {
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      codes[i] = nearest(weights[i], parameters.scale);
+    }
+  }
+
+  float decode(std::uint8_t code, const GroupParameters& parameters) const override {
+    return parameters.scale * book_[code & 15];
+  }
+
+ private:
+  // Every rank of a run of equal entries leads to the first code of the run.
+  void merge_equal_entries() {
+    for (std::size_t i = 1; i < kSize; ++i) {
+      if (book_[by_value_[i]] == book_[by_value_[i - 1]]) {
+        by_value_[i] = by_value_[i - 1];
+      }
+    }
+  }
+
+  // The rank of the nearest entry is the number of midpoints below the value.
+  std::uint8_t nearest(float weight, float scale) const {
+    const double value = static_cast<double>(weight) / static_cast<double>(scale);
+    std::size_t rank = 0;
+    for (const double midpoint : midpoints_) {
+      rank += value > midpoint ? 1 : 0;
+    }
+    return by_value_[rank];
+  }
+
+  std::array<float, kSize> book_{};
+  std::array<std::uint8_t, kSize> by_value_{};  // codes in ascending order of their values
+  std::array<double, kSize - 1> midpoints_{};   // between neighbours of that order
+  double largest_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<const Format> make_lut4_format(const Scheme& scheme, std::span<const float> book) {
+  core::require(book.size() == kSize, core::ErrorKind::kUsage,
+                "{} needs a code book of 16 values, got {}", to_string(scheme), book.size());
+  bool has_value = false;
+  for (std::size_t i = 0; i < kSize; ++i) {
+    core::require(std::isfinite(book[i]), core::ErrorKind::kUsage, "code book entry {} is {}", i,
+                  book[i]);
+    has_value = has_value || book[i] != 0;
+  }
+  core::require(has_value, core::ErrorKind::kUsage, "all entries of the code book are zero");
+  return std::make_unique<Lut4Format>(scheme, book);
+}
+
+}  // namespace nibble::formats

@@ -1,0 +1,196 @@
+#include "formats/packed_weight.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <utility>
+
+#include "core/error.h"
+#include "formats/bit_packing.h"
+#include "formats/codebooks.h"
+#include "formats/mx/e8m0.h"
+
+namespace nibble::formats {
+namespace {
+
+using core::ErrorKind;
+using core::Fp16;
+using core::require;
+using core::to_float;
+
+constexpr std::size_t kBookSize = 16;
+constexpr std::int64_t kChunk = 1024;  // codes decoded at a time; a multiple of 8 begins at a byte
+
+constexpr std::size_t index(std::int64_t value) {
+  return static_cast<std::size_t>(value);
+}
+
+// Elements [row * per_row, (row + 1) * per_row) of a part.
+template <typename T>
+std::span<const T> row_of(const core::Tensor& part, std::int64_t row, std::int64_t per_row) {
+  return part.data<T>().subspan(index(row * per_row), index(per_row));
+}
+
+void require_row(const PackedWeight& weight, std::int64_t row, std::size_t got,
+                 std::int64_t expected) {
+  require(row >= 0 && row < weight.n, ErrorKind::kFailed, "row {} of a weight with {} rows", row,
+          weight.n);
+  require(std::cmp_equal(got, expected), ErrorKind::kFailed,
+          "room for {} values of a row, needed {}", got, expected);
+}
+
+std::span<const std::uint8_t> code_row(const PackedWeight& weight, std::int64_t row) {
+  return row_of<std::uint8_t>(weight.codes, row, packed_bytes(weight.k, weight.scheme.bits));
+}
+
+float scale_at(const PackedWeight& weight, std::int64_t at) {
+  if (weight.scheme.kind == FormatKind::kMx) {
+    return e8m0_to_float(weight.scales.data<std::uint8_t>()[index(at)]);
+  }
+  return to_float(weight.scales.data<Fp16>()[index(at)]);
+}
+
+void decode_int(std::span<const std::uint8_t> codes, float scale, int zero, float* out) {
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    out[i] = scale * static_cast<float>(static_cast<int>(codes[i]) - zero);
+  }
+}
+
+void decode_book(std::span<const std::uint8_t> codes, float scale, std::span<const float> book,
+                 float* out) {
+  std::array<float, kBookSize> values;
+  for (std::size_t i = 0; i < kBookSize; ++i) {
+    values[i] = scale * book[i];
+  }
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    out[i] = values[codes[i]];
+  }
+}
+
+int zero_at(const PackedWeight& weight, std::int64_t row, std::int64_t group) {
+  const int bits = weight.scheme.bits;
+  if (weight.scheme.symmetric) {
+    return 1 << (bits - 1);
+  }
+  const std::int64_t groups = groups_per_row(weight.scheme, weight.k);
+  return get_code(row_of<std::uint8_t>(weight.zeros, row, packed_bytes(groups, bits)), bits, group);
+}
+
+// Decodes inputs [begin, end) of a row, all in one group, from their unpacked codes.
+void decode_segment(const PackedWeight& weight, std::int64_t row, std::int64_t group,
+                    std::span<const std::uint8_t> codes, float* out) {
+  const float scale = scale_at(weight, row * groups_per_row(weight.scheme, weight.k) + group);
+  if (weight.scheme.kind == FormatKind::kInt) {
+    decode_int(codes, scale, zero_at(weight, row, group), out);
+  } else {
+    decode_book(codes, scale, book_of(weight, row), out);
+  }
+}
+
+}  // namespace
+
+std::vector<Part> parts(const PackedWeight& weight) {
+  const std::array<Part, 5> all = {Part{"weight", weight.dense}, Part{"codes", weight.codes},
+                                   Part{"scales", weight.scales}, Part{"zeros", weight.zeros},
+                                   Part{"book", weight.book}};
+  std::vector<Part> present;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(present),
+               [](const Part& part) { return !part.tensor.empty(); });
+  return present;
+}
+
+void decode_row(const PackedWeight& weight, std::int64_t row, std::span<float> out) {
+  require_row(weight, row, out.size(), weight.k);
+  if (weight.scheme.kind == FormatKind::kDense) {
+    const std::int64_t bytes = weight.k * core::size_of(weight.dense.dtype());
+    core::convert_to_float32(weight.dense.dtype(), weight.dense.raw() + row * bytes, weight.k,
+                             out.data());
+    return;
+  }
+  const int bits = weight.scheme.bits;
+  const std::int64_t group_inputs = group_size(weight.scheme, weight.k);
+  const auto packed = code_row(weight, row);
+  std::array<std::uint8_t, index(kChunk)> codes;
+  for (std::int64_t begin = 0; begin < weight.k; begin += kChunk) {
+    const std::int64_t end = std::min(weight.k, begin + kChunk);
+    unpack(packed.subspan(index(packed_bytes(begin, bits))), bits,
+           std::span(codes).first(index(end - begin)));
+    for (std::int64_t at = begin; at < end;) {
+      const std::int64_t group = at / group_inputs;
+      const std::int64_t stop = std::min(end, (group + 1) * group_inputs);
+      decode_segment(weight, row, group,
+                     std::span(codes).subspan(index(at - begin), index(stop - at)),
+                     out.data() + at);
+      at = stop;
+    }
+  }
+}
+
+void unpack_codes(const PackedWeight& weight, std::int64_t row, std::span<std::uint8_t> out) {
+  require_row(weight, row, out.size(), weight.k);
+  require(weight.scheme.kind != FormatKind::kDense, ErrorKind::kFailed,
+          "a dense weight has no codes");
+  unpack(code_row(weight, row), weight.scheme.bits, out);
+}
+
+void unpack_zeros(const PackedWeight& weight, std::int64_t row, std::span<std::uint8_t> out) {
+  const std::int64_t groups = groups_per_row(weight.scheme, weight.k);
+  require_row(weight, row, out.size(), groups);
+  require(weight.scheme.kind != FormatKind::kDense, ErrorKind::kFailed,
+          "a dense weight has no zero points");
+  const int bits = weight.scheme.bits;
+  if (weight.scheme.symmetric) {
+    std::fill(out.begin(), out.end(), static_cast<std::uint8_t>(1 << (bits - 1)));
+    return;
+  }
+  unpack(row_of<std::uint8_t>(weight.zeros, row, packed_bytes(groups, bits)), bits, out);
+}
+
+void unpack_scales(const PackedWeight& weight, std::int64_t row, std::span<float> out) {
+  const std::int64_t groups = groups_per_row(weight.scheme, weight.k);
+  require_row(weight, row, out.size(), groups);
+  require(weight.scheme.kind != FormatKind::kDense, ErrorKind::kFailed,
+          "a dense weight has no scales");
+  for (std::int64_t group = 0; group < groups; ++group) {
+    out[index(group)] = scale_at(weight, row * groups + group);
+  }
+}
+
+std::span<const float> book_of(const PackedWeight& weight, std::int64_t row) {
+  require(row >= 0 && row < weight.n, ErrorKind::kFailed, "row {} of a weight with {} rows", row,
+          weight.n);
+  if (weight.scheme.kind == FormatKind::kMx) {
+    return kE2m1;
+  }
+  require(weight.scheme.kind == FormatKind::kLut4, ErrorKind::kFailed, "{} has no code book",
+          to_string(weight.scheme));
+  if (weight.scheme.book == Book::kPerRow || weight.scheme.book == Book::kPerMatrix) {
+    return row_of<float>(weight.book, weight.scheme.book == Book::kPerRow ? row : 0, kBookSize);
+  }
+  return fixed_book(weight.scheme.book, weight.scheme.group);
+}
+
+std::int64_t stored_bytes(const PackedWeight& weight) {
+  return weight.dense.bytes() + weight.codes.bytes() + weight.scales.bytes() +
+         weight.zeros.bytes() + weight.book.bytes();
+}
+
+double bits_per_weight(const PackedWeight& weight) {
+  return 8.0 * static_cast<double>(stored_bytes(weight)) /
+         (static_cast<double>(weight.n) * static_cast<double>(weight.k));
+}
+
+PackedWeight dense_weight(core::Tensor tensor) {
+  require(tensor.rank() == 2, ErrorKind::kInvalidModel,
+          "a dense weight has shape [outputs, inputs], this tensor has {}",
+          core::to_string(tensor.shape()));
+  PackedWeight weight;
+  weight.scheme.dense = tensor.dtype();
+  weight.n = tensor.dim(0);
+  weight.k = tensor.dim(1);
+  weight.dense = std::move(tensor);
+  validate(weight, "weight");
+  return weight;
+}
+
+}  // namespace nibble::formats

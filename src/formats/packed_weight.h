@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/tensor.h"
+#include "formats/scheme.h"
+
+namespace nibble::formats {
+
+/// The logical compressed weight of one linear layer, y[m, n] = sum over k of x[m, k] * w(n, k), as
+/// it is stored on disk. Kernels make their own layouts from it; decode_row is the only definition
+/// of what the bits mean.
+///
+///   part     dtype, shape                        which schemes
+///   dense    F32/F16/BF16 [n, k]                 kDense only, and then the only part
+///   codes    U8 [n, ceil(k * bits / 8)]          all others: LSB first along k, so with 4 bits
+///   byte b
+///                                                of a row holds k = 2b (low nibble) and k = 2b + 1
+///   scales   F16 [n, groups]; U8 E8M0 for kMx
+///   zeros    U8 [n, ceil(groups * bits / 8)]     kInt asymmetric: integer zero points, LSB first
+///   book     F32 [n, 16] or [1, 16]              kLut4 with kPerRow or kPerMatrix
+struct PackedWeight {
+  Scheme scheme;
+  std::int64_t n = 0;  // outputs
+  std::int64_t k = 0;  // inputs
+  core::Tensor dense;
+  core::Tensor codes;
+  core::Tensor scales;
+  core::Tensor zeros;
+  core::Tensor book;
+};
+
+/// The named parts of a weight as they stand in a checkpoint: "<layer>.<part>".
+struct Part {
+  std::string_view name;  // "weight" (dense), "codes", "scales", "zeros", "book"
+  core::Tensor tensor;
+};
+std::vector<Part> parts(const PackedWeight& weight);
+
+/// Checks shapes and dtypes of all parts against the scheme, and that scales and books are finite.
+/// Throws kInvalidModel naming `name`, the part and what is wrong. Call on everything that was
+/// read.
+void validate(const PackedWeight& weight, std::string_view name);
+
+/// Values of output row `row`: out[k].
+void decode_row(const PackedWeight& weight, std::int64_t row, std::span<float> out);
+
+/// All codes of a row, one byte each: out[k]. Not for kDense.
+void unpack_codes(const PackedWeight& weight, std::int64_t row, std::span<std::uint8_t> out);
+
+/// Zero points of a row, one byte each: out[groups]. 2^(bits-1) where the scheme is symmetric.
+void unpack_zeros(const PackedWeight& weight, std::int64_t row, std::span<std::uint8_t> out);
+
+/// Scales of a row as float32: out[groups] (E8M0 decoded).
+void unpack_scales(const PackedWeight& weight, std::int64_t row, std::span<float> out);
+
+/// The 16 values that codes of `row` select, before the scale. For kMx: the E2M1 values.
+/// Not for kDense and kInt.
+std::span<const float> book_of(const PackedWeight& weight, std::int64_t row);
+
+/// All stored bytes, and 8 * bytes / (n * k).
+std::int64_t stored_bytes(const PackedWeight& weight);
+double bits_per_weight(const PackedWeight& weight);
+
+/// A dense weight that shares the tensor's bytes. Throws unless the tensor is a floating [n, k].
+PackedWeight dense_weight(core::Tensor tensor);
+
+}  // namespace nibble::formats

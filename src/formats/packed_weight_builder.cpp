@@ -1,0 +1,125 @@
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/error.h"
+#include "formats/bit_packing.h"
+#include "formats/format.h"
+#include "formats/mx/e8m0.h"
+
+namespace nibble::formats {
+namespace {
+
+using core::DType;
+using core::ErrorKind;
+using core::require;
+using core::Tensor;
+
+constexpr std::int64_t kBookSize = 16;
+
+std::size_t index(std::int64_t value) {
+  return static_cast<std::size_t>(value);
+}
+
+void require_learned_book(const Scheme& scheme) {
+  require(scheme.book == Book::kPerRow || scheme.book == Book::kPerMatrix, ErrorKind::kFailed,
+          "{} stores no code book", to_string(scheme));
+}
+
+// The byte of a power of two; throws for any other scale.
+std::uint8_t to_e8m0(float scale) {
+  int exponent = 0;
+  const float fraction = std::frexp(scale, &exponent);  // in [0.5, 1) for positive scales
+  exponent -= 1;
+  require(fraction == 0.5f && exponent >= kMinMxExponent && exponent <= kMaxMxExponent,
+          ErrorKind::kFailed, "scale {} is not a power of two that E8M0 and float32 can hold",
+          scale);
+  return static_cast<std::uint8_t>(exponent + kE8m0Bias);
+}
+
+core::Fp16 to_stored_fp16(float scale) {
+  const core::Fp16 half = core::to_fp16(scale);
+  require(core::to_float(half) == scale && std::isfinite(scale), ErrorKind::kFailed,
+          "scale {} is not an fp16 value; round it before codes are chosen with it", scale);
+  return half;
+}
+
+}  // namespace
+
+PackedWeightBuilder::PackedWeightBuilder(const Scheme& scheme, std::int64_t n, std::int64_t k) {
+  validate(scheme);
+  require(scheme.kind != FormatKind::kDense, ErrorKind::kFailed,
+          "a dense weight is made by dense_weight(), not from codes");
+  require(n >= 1 && k >= 1, ErrorKind::kFailed, "a weight of shape [{}, {}]", n, k);
+  require(scheme.kind != FormatKind::kMx || k % scheme.group == 0, ErrorKind::kInvalidModel,
+          "{} needs inputs in multiples of {}, the layer is [{}, {}]; choose another scheme for it",
+          to_string(scheme), scheme.group, n, k);
+  weight_.scheme = scheme;
+  weight_.n = n;
+  weight_.k = k;
+  const std::int64_t groups = groups_per_row(scheme, k);
+  weight_.codes = Tensor::zeros(DType::kU8, {n, packed_bytes(k, scheme.bits)});
+  weight_.scales =
+      Tensor::zeros(scheme.kind == FormatKind::kMx ? DType::kU8 : DType::kF16, {n, groups});
+  if (!scheme.symmetric) {
+    weight_.zeros = Tensor::zeros(DType::kU8, {n, packed_bytes(groups, scheme.bits)});
+  }
+  if (scheme.book == Book::kPerRow || scheme.book == Book::kPerMatrix) {
+    weight_.book = Tensor::zeros(DType::kF32, {scheme.book == Book::kPerRow ? n : 1, kBookSize});
+  }
+}
+
+void PackedWeightBuilder::set_group(std::int64_t row, std::int64_t group,
+                                    const GroupParameters& parameters) {
+  const Scheme& scheme = weight_.scheme;
+  const std::int64_t groups = weight_.scales.dim(1);
+  require(row >= 0 && row < weight_.n && group >= 0 && group < groups, ErrorKind::kFailed,
+          "group {} of row {} in a weight of {} rows and {} groups", group, row, weight_.n, groups);
+  const std::size_t at = index(row * groups + group);
+  if (scheme.kind == FormatKind::kMx) {
+    weight_.scales.mutable_data<std::uint8_t>()[at] = to_e8m0(parameters.scale);
+    return;
+  }
+  weight_.scales.mutable_data<core::Fp16>()[at] = to_stored_fp16(parameters.scale);
+  if (scheme.kind != FormatKind::kInt) {
+    return;
+  }
+  const int middle = 1 << (scheme.bits - 1);
+  require(scheme.symmetric ? parameters.zero == middle
+                           : parameters.zero >= 0 && parameters.zero < 2 * middle,
+          ErrorKind::kFailed, "zero point {} of {}", parameters.zero, to_string(scheme));
+  if (!scheme.symmetric) {
+    const std::int64_t bytes = weight_.zeros.dim(1);
+    set_code(weight_.zeros.mutable_data<std::uint8_t>().subspan(index(row * bytes), index(bytes)),
+             scheme.bits, group, static_cast<std::uint8_t>(parameters.zero));
+  }
+}
+
+void PackedWeightBuilder::set_codes(std::int64_t row, std::span<const std::uint8_t> codes) {
+  const int bits = weight_.scheme.bits;
+  require(row >= 0 && row < weight_.n && std::cmp_equal(codes.size(), weight_.k),
+          ErrorKind::kFailed, "{} codes for row {} of a weight of shape [{}, {}]", codes.size(),
+          row, weight_.n, weight_.k);
+  const auto worst = *std::max_element(codes.begin(), codes.end());
+  require(worst >> bits == 0, ErrorKind::kFailed, "code {} in row {} of {}", worst, row,
+          to_string(weight_.scheme));
+  const std::int64_t bytes = weight_.codes.dim(1);
+  pack(codes, bits,
+       weight_.codes.mutable_data<std::uint8_t>().subspan(index(row * bytes), index(bytes)));
+}
+
+void PackedWeightBuilder::set_book(std::int64_t row, std::span<const float> values) {
+  require_learned_book(weight_.scheme);
+  require(row >= 0 && row < weight_.book.dim(0) && std::cmp_equal(values.size(), kBookSize),
+          ErrorKind::kFailed, "{} values for code book {} of {}", values.size(), row,
+          weight_.book.dim(0));
+  std::copy(values.begin(), values.end(),
+            weight_.book.mutable_data<float>().begin() + row * kBookSize);
+}
+
+PackedWeight PackedWeightBuilder::finish() {
+  validate(weight_, "weight");
+  return std::move(weight_);
+}
+
+}  // namespace nibble::formats

@@ -1,0 +1,156 @@
+// validate(): everything that a checkpoint can get wrong about one weight.
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "formats/bit_packing.h"
+#include "formats/mx/e8m0.h"
+#include "formats/packed_weight.h"
+
+namespace nibble::formats {
+namespace {
+
+using core::DType;
+using core::ErrorKind;
+using core::require;
+using core::Shape;
+using core::Tensor;
+
+constexpr std::int64_t kMaxExtent = std::int64_t{1} << 40;  // keeps k * bits far from overflow
+constexpr std::int64_t kBookSize = 16;
+constexpr float kMaxBookValue = 0x1p100f;  // times the largest fp16 scale: still finite in float32
+
+// One weight under its name in messages.
+struct Named {
+  const PackedWeight& weight;
+  std::string_view name;
+};
+
+void require_part(const Named& named, std::string_view part, const Tensor& tensor, DType dtype,
+                  const Shape& shape) {
+  const std::string_view name = named.name;
+  require(!tensor.empty(), ErrorKind::kInvalidModel, "{}.{}: missing, the scheme {} needs it", name,
+          part, to_string(named.weight.scheme));
+  require(tensor.dtype() == dtype && tensor.shape() == shape, ErrorKind::kInvalidModel,
+          "{}.{}: {} {}, expected {} {}", name, part, core::name_of(tensor.dtype()),
+          core::to_string(tensor.shape()), core::name_of(dtype), core::to_string(shape));
+}
+
+void require_absent(const Named& named, std::string_view part, const Tensor& tensor) {
+  require(tensor.empty(), ErrorKind::kInvalidModel, "{}.{}: the scheme {} has no such part",
+          named.name, part, to_string(named.weight.scheme));
+}
+
+// The bits after the last code of each row are zero, so that equal weights are equal bytes.
+void require_clean_padding(const Named& named, std::string_view part, const Tensor& tensor,
+                           std::int64_t codes) {
+  const int used = static_cast<int>(codes % 8 * named.weight.scheme.bits % 8);
+  if (used == 0) {
+    return;
+  }
+  const auto bytes = tensor.data<std::uint8_t>();
+  const auto row_bytes = static_cast<std::size_t>(tensor.dim(1));
+  for (std::size_t last = row_bytes - 1; last < bytes.size(); last += row_bytes) {
+    require(bytes[last] >> used == 0, ErrorKind::kInvalidModel,
+            "{}.{}: row {} has bits set after its last code", named.name, part, last / row_bytes);
+  }
+}
+
+void require_finite_scales(const Named& named) {
+  const auto scales = named.weight.scales.data<core::Fp16>();
+  const std::int64_t groups = named.weight.scales.dim(1);
+  for (std::size_t i = 0; i < scales.size(); ++i) {
+    constexpr std::uint16_t kExponent = 0x7c00;
+    require((scales[i].bits & kExponent) != kExponent, ErrorKind::kInvalidModel,
+            "{}.scales: row {}, group {} is not finite", named.name,
+            static_cast<std::int64_t>(i) / groups, static_cast<std::int64_t>(i) % groups);
+  }
+}
+
+void require_usable_exponents(const Named& named) {
+  const auto scales = named.weight.scales.data<std::uint8_t>();
+  const std::int64_t groups = named.weight.scales.dim(1);
+  for (std::size_t i = 0; i < scales.size(); ++i) {
+    require(scales[i] <= kE8m0Bias + kMaxMxExponent, ErrorKind::kInvalidModel,
+            "{}.scales: row {}, group {} holds {}, which is NaN or too large for float32",
+            named.name, static_cast<std::int64_t>(i) / groups,
+            static_cast<std::int64_t>(i) % groups, scales[i]);
+  }
+}
+
+void validate_book(const Named& named) {
+  const Scheme& scheme = named.weight.scheme;
+  const Tensor& book = named.weight.book;
+  if (scheme.book != Book::kPerRow && scheme.book != Book::kPerMatrix) {
+    require_absent(named, "book", book);
+    return;
+  }
+  const std::int64_t rows = scheme.book == Book::kPerRow ? named.weight.n : 1;
+  require_part(named, "book", book, DType::kF32, {rows, kBookSize});
+  const auto values = book.data<float>();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    require(std::abs(values[i]) <= kMaxBookValue, ErrorKind::kInvalidModel,
+            "{}.book: row {}, entry {} is {}, not a finite value below 2^100", named.name,
+            i / kBookSize, i % kBookSize, values[i]);
+  }
+}
+
+void validate_scales(const Named& named, std::int64_t groups) {
+  const PackedWeight& weight = named.weight;
+  const bool is_mx = weight.scheme.kind == FormatKind::kMx;
+  require_part(named, "scales", weight.scales, is_mx ? DType::kU8 : DType::kF16,
+               {weight.n, groups});
+  if (is_mx) {
+    require_usable_exponents(named);
+  } else {
+    require_finite_scales(named);
+  }
+}
+
+void validate_coded(const Named& named) {
+  const PackedWeight& weight = named.weight;
+  const Scheme& scheme = weight.scheme;
+  require(scheme.kind != FormatKind::kMx || weight.k % scheme.group == 0, ErrorKind::kInvalidModel,
+          "{}: {} needs inputs in multiples of {}, the weight is [{}, {}]", named.name,
+          to_string(scheme), scheme.group, weight.n, weight.k);
+  require_absent(named, "weight", weight.dense);
+  require_part(named, "codes", weight.codes, DType::kU8,
+               {weight.n, packed_bytes(weight.k, scheme.bits)});
+  require_clean_padding(named, "codes", weight.codes, weight.k);
+  const std::int64_t groups = groups_per_row(scheme, weight.k);
+  validate_scales(named, groups);
+  if (scheme.symmetric) {
+    require_absent(named, "zeros", weight.zeros);
+  } else {
+    require_part(named, "zeros", weight.zeros, DType::kU8,
+                 {weight.n, packed_bytes(groups, scheme.bits)});
+    require_clean_padding(named, "zeros", weight.zeros, groups);
+  }
+  validate_book(named);
+}
+
+}  // namespace
+
+void validate(const PackedWeight& weight, std::string_view name) {
+  const std::string shown = core::printable(name);
+  try {
+    validate(weight.scheme);
+  } catch (const core::Error& error) {
+    core::fail(ErrorKind::kInvalidModel, "{}: {}", shown, error.what());
+  }
+  require(weight.n >= 1 && weight.k >= 1 && weight.n <= kMaxExtent && weight.k <= kMaxExtent,
+          ErrorKind::kInvalidModel, "{}: a weight of shape [{}, {}]", shown, weight.n, weight.k);
+  const Named named{weight, shown};
+  if (weight.scheme.kind != FormatKind::kDense) {
+    validate_coded(named);
+    return;
+  }
+  require_part(named, "weight", weight.dense, weight.scheme.dense, {weight.n, weight.k});
+  require_absent(named, "codes", weight.codes);
+  require_absent(named, "scales", weight.scales);
+  require_absent(named, "zeros", weight.zeros);
+  require_absent(named, "book", weight.book);
+}
+
+}  // namespace nibble::formats

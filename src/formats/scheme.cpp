@@ -1,0 +1,241 @@
+#include "formats/scheme.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "core/error.h"
+
+namespace nibble::formats {
+namespace {
+
+using core::DType;
+using core::ErrorKind;
+using core::fail;
+using core::printable;
+using core::require;
+
+constexpr std::int64_t kMaxGroup = std::int64_t{1} << 30;
+constexpr std::int64_t kMxGroup = 32;
+
+constexpr std::array<std::pair<std::string_view, DType>, 3> kDenseNames = {
+    {{"f32", DType::kF32}, {"f16", DType::kF16}, {"bf16", DType::kBF16}}};
+constexpr std::array<std::pair<std::string_view, int>, 4> kIntNames = {
+    {{"int2", 2}, {"int3", 3}, {"int4", 4}, {"int8", 8}}};
+constexpr std::array<std::pair<std::string_view, Book>, 5> kBookNames = {
+    {{"nf4", Book::kNf4},
+     {"fp4", Book::kFp4},
+     {"af4", Book::kAf4},
+     {"row", Book::kPerRow},
+     {"matrix", Book::kPerMatrix}}};
+constexpr std::array<std::pair<std::string_view, bool>, 2> kSymmetryNames = {
+    {{"sym", true}, {"asym", false}}};
+
+template <typename T, std::size_t kSize>
+std::optional<T> value_named(const std::array<std::pair<std::string_view, T>, kSize>& table,
+                             std::string_view name) {
+  for (const auto& [entry, value] : table) {
+    if (entry == name) {
+      return value;
+    }
+  }
+  return std::nullopt;
+}
+
+template <typename T, std::size_t kSize>
+std::string_view name_for(const std::array<std::pair<std::string_view, T>, kSize>& table, T value) {
+  for (const auto& [name, entry] : table) {
+    if (entry == value) {
+      return name;
+    }
+  }
+  return "?";
+}
+
+// The words of a scheme, taken one after another: "int4-asym-g128" is int4, asym, g128.
+class Words {
+ public:
+  explicit Words(std::string_view text) : rest_(text), more_(!text.empty()) {}
+
+  bool done() const { return !more_; }
+
+  std::string_view next() {
+    const std::size_t dash = rest_.find('-');
+    const std::string_view word = rest_.substr(0, dash);
+    more_ = dash != std::string_view::npos;
+    rest_.remove_prefix(more_ ? dash + 1 : rest_.size());
+    return word;
+  }
+
+ private:
+  std::string_view rest_;
+  bool more_;  // a word is left, though it may be empty ("int4-")
+};
+
+// "row" is 0, "g128" is 128. Only the form that to_string() writes: no sign, no leading zero.
+std::optional<std::int64_t> parse_group(std::string_view word) {
+  if (word == "row") {
+    return 0;
+  }
+  if (word.size() < 2 || word[0] != 'g' || word[1] < '1' || word[1] > '9') {
+    return std::nullopt;
+  }
+  std::int64_t group = 0;
+  const char* end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data() + 1, end, group);
+  if (error != std::errc() || stop != end || group > kMaxGroup) {
+    return std::nullopt;
+  }
+  return group;
+}
+
+// The part before the activation; nullopt when the words make no scheme.
+std::optional<Scheme> parse_weight(Words& words) {
+  Scheme scheme;
+  const std::string_view kind = words.next();
+  if (const auto dense = value_named(kDenseNames, kind)) {
+    scheme.dense = *dense;
+    return scheme;
+  }
+  if (kind == "mxfp4") {
+    scheme.kind = FormatKind::kMx;
+    scheme.bits = 4;
+    scheme.group = kMxGroup;
+    return scheme;
+  }
+  if (const auto bits = value_named(kIntNames, kind)) {
+    const auto symmetric = value_named(kSymmetryNames, words.next());
+    const auto group = parse_group(words.next());
+    if (!symmetric || !group) {
+      return std::nullopt;
+    }
+    scheme.kind = FormatKind::kInt;
+    scheme.bits = *bits;
+    scheme.symmetric = *symmetric;
+    scheme.group = *group;
+    return scheme;
+  }
+  if (kind == "lut4") {
+    const auto book = value_named(kBookNames, words.next());
+    const auto group = parse_group(words.next());
+    if (!book || !group) {
+      return std::nullopt;
+    }
+    scheme.kind = FormatKind::kLut4;
+    scheme.bits = 4;
+    scheme.book = *book;
+    scheme.group = *group;
+    return scheme;
+  }
+  return std::nullopt;
+}
+
+std::string group_word(std::int64_t group) {
+  return group == 0 ? "row" : fmt::format("g{}", group);
+}
+
+std::string weight_words(const Scheme& scheme) {
+  switch (scheme.kind) {
+    case FormatKind::kDense:
+      return std::string(name_for(kDenseNames, scheme.dense));
+    case FormatKind::kInt:
+      return fmt::format("int{}-{}-{}", scheme.bits, name_for(kSymmetryNames, scheme.symmetric),
+                         group_word(scheme.group));
+    case FormatKind::kLut4:
+      return fmt::format("lut4-{}-{}", name_for(kBookNames, scheme.book), group_word(scheme.group));
+    case FormatKind::kMx:
+      return "mxfp4";
+  }
+  return "?";
+}
+
+void require_only(bool condition, const Scheme& scheme, std::string_view problem) {
+  require(condition, ErrorKind::kInvalidModel, "scheme '{}': {}", to_string(scheme), problem);
+}
+
+void validate_dense(const Scheme& scheme) {
+  require_only(
+      scheme.bits == 0 && scheme.group == 0 && scheme.book == Book::kNone && scheme.symmetric,
+      scheme, "a dense weight has no bits, groups, zero points or code book");
+  require_only(scheme.activation == Activation::kFloat, scheme,
+               "8-bit activations need weights with codes (int8-sym-row-a8)");
+}
+
+void validate_codes(const Scheme& scheme) {
+  require_only(scheme.dense == DType::kF32, scheme, "a weight with codes has no dense type");
+  require_only(scheme.group >= 0 && scheme.group <= kMaxGroup, scheme,
+               "the group is not in [0, 2^30]");
+  require_only((scheme.book != Book::kNone) == (scheme.kind == FormatKind::kLut4), scheme,
+               "lut4 needs a code book, and no other format has one");
+  require_only(scheme.symmetric || scheme.kind == FormatKind::kInt, scheme,
+               "only integers have zero points");
+}
+
+}  // namespace
+
+std::string to_string(const Scheme& scheme) {
+  std::string text = weight_words(scheme);
+  if (scheme.activation == Activation::kInt8PerToken) {
+    text += "-a8";
+  }
+  return text;
+}
+
+Scheme parse_scheme(std::string_view text) {
+  Words words(text);
+  std::optional<Scheme> scheme = parse_weight(words);
+  if (scheme && !words.done() && words.next() == "a8") {
+    scheme->activation = Activation::kInt8PerToken;
+  } else if (scheme && !words.done()) {
+    scheme.reset();
+  }
+  if (!scheme || to_string(*scheme) != text) {
+    fail(ErrorKind::kInvalidModel,
+         "'{}' is not a scheme; examples: f16, int4-asym-g128, int8-sym-row-a8, lut4-nf4-g64, "
+         "mxfp4",
+         printable(text));
+  }
+  validate(*scheme);
+  return *scheme;
+}
+
+void validate(const Scheme& scheme) {
+  switch (scheme.kind) {
+    case FormatKind::kDense:
+      require_only(value_named(kDenseNames, weight_words(scheme)).has_value(), scheme,
+                   "dense weights are f32, f16 or bf16");
+      validate_dense(scheme);
+      return;
+    case FormatKind::kInt:
+      require_only(scheme.bits == 2 || scheme.bits == 3 || scheme.bits == 4 || scheme.bits == 8,
+                   scheme, "integers have 2, 3, 4 or 8 bits");
+      break;
+    case FormatKind::kLut4:
+      require_only(scheme.bits == 4, scheme, "lut4 codes have 4 bits");
+      break;
+    case FormatKind::kMx:
+      require_only(scheme.bits == 4 && scheme.group == kMxGroup, scheme,
+                   "mxfp4 has 4 bits and groups of 32");
+      break;
+  }
+  validate_codes(scheme);
+}
+
+std::int64_t groups_per_row(const Scheme& scheme, std::int64_t k) {
+  if (scheme.kind == FormatKind::kDense) {
+    return 0;
+  }
+  if (scheme.group == 0) {
+    return 1;
+  }
+  return k / scheme.group + (k % scheme.group != 0 ? 1 : 0);
+}
+
+std::int64_t group_size(const Scheme& scheme, std::int64_t k) {
+  return scheme.group == 0 ? k : scheme.group;
+}
+
+}  // namespace nibble::formats

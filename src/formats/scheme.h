@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/dtype.h"
+
+namespace nibble::formats {
+
+/// The families of weight codes. Every method of compress/ writes one of these.
+enum class FormatKind {
+  kDense,  // F32, F16 or BF16 values, no codes
+  kInt,    // integers of 2, 3, 4 or 8 bits: w = scale * (code - zero)
+  kLut4,   // 16-entry code book: w = scale * book[code]
+  kMx,     // OCP microscaling: E2M1 codes, one power-of-two scale for 32 weights
+};
+
+/// Which code book a kLut4 weight uses.
+enum class Book {
+  kNone,
+  kNf4,        // NormalFloat4 (QLoRA, arXiv 2305.14314, appendix E)
+  kFp4,        // E2M1: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives
+  kAf4,        // AbnormalFloat4 with zero as a code, by group size (arXiv 2306.06965, own solution)
+  kPerRow,     // 16 learned values for each output row (any4, arXiv 2507.04610)
+  kPerMatrix,  // 16 learned values for the whole matrix
+};
+
+/// What the arithmetic sees of the activations that enter the layer.
+enum class Activation {
+  kFloat,         // weight-only: the scheme leaves activations alone (kernels may still use 8 bits)
+  kInt8PerToken,  // W8A8: one symmetric INT8 scale per token, absmax / 127
+};
+
+/// How the numbers of one linear layer are stored and computed. A plain value that prints to and
+/// parses from a short string:
+///
+///   f32  f16  bf16                       dense
+///   int4-asym-g128  int3-sym-g32  int8-sym-row      integers; g<N> inputs share a scale, or a row
+///   int8-sym-row-a8                      the same with per-token INT8 activations
+///   lut4-nf4-g64  lut4-fp4-g64  lut4-af4-g64  lut4-row-g128  lut4-matrix-g128
+///   mxfp4                                always groups of 32
+struct Scheme {
+  FormatKind kind = FormatKind::kDense;
+  core::DType dense = core::DType::kF32;  // kDense only
+  int bits = 0;                           // bits per code; 0 for kDense
+  bool symmetric = true;                  // kInt: zero is 2^(bits-1) for every group
+  std::int64_t group = 0;                 // inputs that share a scale; 0: the whole row
+  Book book = Book::kNone;                // kLut4 only
+  Activation activation = Activation::kFloat;
+
+  friend bool operator==(const Scheme&, const Scheme&) = default;
+};
+
+std::string to_string(const Scheme& scheme);
+
+/// Throws kInvalidModel for a string that is not a scheme, or a combination that does not exist.
+Scheme parse_scheme(std::string_view text);
+
+/// Throws kInvalidModel when the scheme is contradictory (bits = 5, group < 0, lut4 without a
+/// book).
+void validate(const Scheme& scheme);
+
+/// Groups in a row of k inputs; the last one may be short.
+std::int64_t groups_per_row(const Scheme& scheme, std::int64_t k);
+
+/// Inputs in a full group: scheme.group, or k when the whole row is one group.
+std::int64_t group_size(const Scheme& scheme, std::int64_t k);
+
+}  // namespace nibble::formats
