@@ -36,8 +36,8 @@ float Random::normal() {  // Box-Muller
 }
 
 std::int64_t Random::below(std::int64_t bound) {
-  return static_cast<std::int64_t>((static_cast<unsigned __int128>(bits()) *
-                                    static_cast<unsigned __int128>(bound)) >> 64);
+  __extension__ typedef unsigned __int128 Wide;  // not ISO C++, which -Wpedantic -Werror minds
+  return static_cast<std::int64_t>((static_cast<Wide>(bits()) * static_cast<Wide>(bound)) >> 64);
 }
 
 }  // namespace nibble::core
