@@ -1,0 +1,199 @@
+#include "ops/cpu/packed/cpu_features.h"
+#include "ops/cpu/packed/quantize_row.h"
+#include "ops/cpu/packed/tile_layout.h"
+#include "ops/cpu/packed/variants.h"
+
+#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#include "ops/cpu/packed/lanes256.h"
+#include "ops/cpu/packed/tile_kernel.h"
+#include "ops/cpu/packed/tile_sources.h"
+#endif
+
+// AVX2 has no exact product of 8-bit codes: vpmaddubsw adds two u8 x s8 products in 16 bits and
+// saturates. It is exact for weights of at most 128, and for weights of at most 15 the results of 8
+// quads still fit:
+//
+//   8 quads x 2 products x 15 * 127 = 30,480 < 2^15        4 quads x 2 x 32 * 127 = 32,512 < 2^15
+//
+// so one widening (vpmaddwd by ones) serves 8 (or 4) vpmaddubsw. Weights up to 255 are cut into two
+// planes of nibbles, u = 16 * high + low, and the high plane is widened by sixteens.
+//
+//   one unit of 32 inputs, whole weights                  in two planes, for each half of the tile
+//   16-bit sums [half][token]                             16-bit sums [plane][token]
+//     rows 0..7  | rows 8..15                               low nibbles | high nibbles
+//   sums32 += vpmaddwd(sums16, 1)                         sums32 += vpmaddwd(low, 1) +
+//   vpmaddwd(high, 16)
+namespace nibble::ops::cpu {
+
+#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+namespace {
+
+struct Avx2 : Lanes256 {
+  static constexpr int kDirectTokens = 4;
+  static constexpr int kPanelTokens = 4;
+  static constexpr std::int64_t kTokenBlock = 64;
+
+  /// 16-bit sums of `Quads` quads from pair `pair` on: sums[column][token].
+  template <int M, int Quads, class Source>
+  static NIBBLE_INLINE void multiply(const Source& source, int part, std::int64_t unit, int pair,
+                                     const std::int8_t* a, std::int64_t stride, Int (&sums)[2][M]) {
+#pragma GCC unroll 4
+    for (int p = 0; p < Quads / 2; ++p) {
+      Int w[2][2];
+      source.load(part, unit, pair + p, w);
+#pragma GCC unroll 4
+      for (int i = 0; i < M; ++i) {
+        const std::int8_t* quads = a + i * stride + (pair + p) * 2 * kQuad;
+        const Int even = broadcast_quad(quads);
+        const Int odd = broadcast_quad(quads + kQuad);
+#pragma GCC unroll 2
+        for (int c = 0; c < 2; ++c) {
+          const Int first = _mm256_maddubs_epi16(w[0][c], even);
+          sums[c][i] = p == 0 ? first : _mm256_add_epi16(sums[c][i], first);
+          sums[c][i] = _mm256_add_epi16(sums[c][i], _mm256_maddubs_epi16(w[1][c], odd));
+        }
+      }
+    }
+  }
+
+  /// 32-bit sums of a unit: sums[half][token] += weights * a.
+  template <int V, int M, class Source>
+  static NIBBLE_INLINE void multiply_unit(const Source& source, std::int64_t unit,
+                                          const std::int8_t* a, std::int64_t stride,
+                                          Int (&sums)[V][M]) {
+    static_assert(V == 2, "a block is one tile");
+    source.prefetch(unit);
+    if constexpr (Source::kParts == 1) {
+#pragma GCC unroll 2
+      for (int pair = 0; pair < kPairsPerUnit; pair += Source::kQuads / 2) {
+        add_whole<M, Source>(source, unit, pair, a, stride, sums);
+      }
+    } else {
+      add_planes<M, Source>(source, 0, unit, a, stride, sums[0]);
+      add_planes<M, Source>(source, 1, unit, a, stride, sums[1]);
+    }
+  }
+
+  template <int M, class Source>
+  static NIBBLE_INLINE void add_whole(const Source& source, std::int64_t unit, int pair,
+                                      const std::int8_t* a, std::int64_t stride,
+                                      Int (&sums)[2][M]) {
+    const Int ones = _mm256_set1_epi16(1);
+    Int narrow[2][M];
+    multiply<M, Source::kQuads>(source, 0, unit, pair, a, stride, narrow);
+#pragma GCC unroll 4
+    for (int i = 0; i < M; ++i) {
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; ++half) {
+        sums[half][i] = _mm256_add_epi32(sums[half][i], _mm256_madd_epi16(narrow[half][i], ones));
+      }
+    }
+  }
+
+  template <int M, class Source>
+  static NIBBLE_INLINE void add_planes(const Source& source, int half, std::int64_t unit,
+                                       const std::int8_t* a, std::int64_t stride, Int (&sums)[M]) {
+    const Int ones = _mm256_set1_epi16(1);
+    const Int sixteens = _mm256_set1_epi16(16);
+    Int narrow[2][M];
+    multiply<M, Source::kQuads>(source, half, unit, 0, a, stride, narrow);
+#pragma GCC unroll 4
+    for (int i = 0; i < M; ++i) {
+      const Int low = _mm256_madd_epi16(narrow[0][i], ones);
+      const Int high = _mm256_madd_epi16(narrow[1][i], sixteens);
+      sums[i] = _mm256_add_epi32(sums[i], _mm256_add_epi32(low, high));
+    }
+  }
+};
+
+/// Weights up to 255 as planes: columns are the low and the high nibbles, parts the halves of the
+/// tile.
+template <class Bytes>
+struct Planes {
+  static constexpr int kParts = 2;
+  static constexpr int kColumns = 2;
+  static constexpr int kQuads = 8;
+  Whole<Bytes, 2> whole;
+
+  Planes(const TiledWeight& w, const Block<Avx2, 2>& block) : whole(w, block) {}
+  NIBBLE_INLINE void prefetch(std::int64_t unit) const { whole.prefetch(unit); }
+  NIBBLE_INLINE void load(int part, std::int64_t unit, int pair, __m256i (&w)[2][2]) const {
+    __m256i even;
+    __m256i odd;
+    whole.bytes.load(part, unit, pair, even, odd);
+    w[0][0] = Avx2::low_nibbles(even);
+    w[0][1] = Avx2::high_nibbles(even);
+    w[1][0] = Avx2::low_nibbles(odd);
+    w[1][1] = Avx2::high_nibbles(odd);
+  }
+};
+
+/// A table with entries up to 255 as two tables, one for each plane.
+struct TablePlanes {
+  static constexpr int kParts = 2;
+  static constexpr int kColumns = 2;
+  static constexpr int kQuads = 8;
+  Whole<NibbleSource<Avx2, 2>, 2> whole;
+  __m256i low_table;
+  __m256i high_table;
+
+  TablePlanes(const TiledWeight& w, const Block<Avx2, 2>& block) : whole(w, block) {
+    const __m256i table = Avx2::broadcast_table(w.table);
+    low_table = Avx2::low_nibbles(table);
+    high_table = Avx2::high_nibbles(table);
+  }
+  NIBBLE_INLINE void prefetch(std::int64_t unit) const { whole.prefetch(unit); }
+  NIBBLE_INLINE void load(int part, std::int64_t unit, int pair, __m256i (&w)[2][2]) const {
+    __m256i even;
+    __m256i odd;
+    whole.bytes.load(part, unit, pair, even, odd);
+    w[0][0] = Avx2::look_up(low_table, even);
+    w[0][1] = Avx2::look_up(high_table, even);
+    w[1][0] = Avx2::look_up(low_table, odd);
+    w[1][1] = Avx2::look_up(high_table, odd);
+  }
+};
+
+using Nibbles = Whole<NibbleSource<Avx2, 2>, 2, 8>;
+using SmallTable = Whole<SharedTableSource<Avx2, 2>, 2, 4>;
+using RowTablePlanes = Planes<RowTableSource<Avx2, 2>>;
+using BytePlanes = Planes<ByteSource<Avx2, 2>>;
+
+template <class Source>
+void run_tiles(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
+               float* y, std::int64_t ldy) {
+  for (std::int64_t tile = begin; tile < end; ++tile) {
+    run_block<Avx2, Source, 2>(w, x, tile, y, ldy);
+  }
+}
+
+void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end, float* y,
+         std::int64_t ldy) {
+  switch (w.kind) {
+    case CodeKind::kNibble:
+      return run_tiles<Nibbles>(w, x, begin, end, y, ldy);
+    case CodeKind::kSharedTable:
+      return w.largest <= kSmallWeight ? run_tiles<SmallTable>(w, x, begin, end, y, ldy)
+                                       : run_tiles<TablePlanes>(w, x, begin, end, y, ldy);
+    case CodeKind::kRowTables:
+      return run_tiles<RowTablePlanes>(w, x, begin, end, y, ldy);
+    case CodeKind::kByte:
+      return run_tiles<BytePlanes>(w, x, begin, end, y, ldy);
+  }
+}
+
+}  // namespace
+
+Variant avx2_variant() {
+  return {"avx2", "AVX2 with FMA and F16C", [] { return cpu_features().avx2; }, run, quantize_row};
+}
+
+#else
+
+Variant avx2_variant() {
+  return {"avx2", "AVX2 with FMA and F16C", [] { return false; }, nullptr, nullptr};
+}
+
+#endif
+
+}  // namespace nibble::ops::cpu

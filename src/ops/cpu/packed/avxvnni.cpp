@@ -1,0 +1,93 @@
+#include "ops/cpu/packed/cpu_features.h"
+#include "ops/cpu/packed/quantize_row.h"
+#include "ops/cpu/packed/tile_layout.h"
+#include "ops/cpu/packed/variants.h"
+
+#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__) && defined(__AVXVNNI__)
+#include "ops/cpu/packed/lanes256.h"
+#include "ops/cpu/packed/tile_kernel.h"
+#include "ops/cpu/packed/tile_sources.h"
+#endif
+
+// vpdpbusd multiplies u8 weights with s8 activations and adds the four products of a quad in 32
+// bits, exactly. A block is one tile, its vectors are rows 0..7 and rows 8..15:
+//
+//   16 registers   sums [2 halves][6 tokens] = 12, weights of a quad 2, one broadcast activation
+//   quad
+namespace nibble::ops::cpu {
+
+#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__) && defined(__AVXVNNI__)
+namespace {
+
+struct AvxVnni : Lanes256 {
+  static constexpr int kDirectTokens = 4;
+  static constexpr int kPanelTokens = 6;
+  static constexpr std::int64_t kTokenBlock = 72;
+
+  /// sum += products of a quad. In assembly because GCC 12 copies the accumulator of the intrinsic.
+  static NIBBLE_INLINE void add_product(Int& sum, Int weights, Int a) {
+    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(weights), "x"(a));
+  }
+
+  /// sums[half][token] += products of a unit.
+  template <int V, int M, class Source>
+  static NIBBLE_INLINE void multiply_unit(const Source& source, std::int64_t unit,
+                                          const std::int8_t* a, std::int64_t stride,
+                                          Int (&sums)[V][M]) {
+    source.prefetch(unit);
+#pragma GCC unroll 4
+    for (int pair = 0; pair < kPairsPerUnit; ++pair) {
+      Int w[2][V];
+      source.load(0, unit, pair, w);
+#pragma GCC unroll 2
+      for (int quad = 0; quad < 2; ++quad) {
+#pragma GCC unroll 6
+        for (int i = 0; i < M; ++i) {
+          const Int codes = broadcast_quad(a + i * stride + (2 * pair + quad) * kQuad);
+#pragma GCC unroll 2
+          for (int v = 0; v < V; ++v) {
+            add_product(sums[v][i], w[quad][v], codes);
+          }
+        }
+      }
+    }
+  }
+};
+
+template <template <class, int> class Bytes>
+void run_tiles(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
+               float* y, std::int64_t ldy) {
+  for (std::int64_t tile = begin; tile < end; ++tile) {
+    run_block<AvxVnni, Whole<Bytes<AvxVnni, 2>, 2>, 2>(w, x, tile, y, ldy);
+  }
+}
+
+void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end, float* y,
+         std::int64_t ldy) {
+  switch (w.kind) {
+    case CodeKind::kNibble:
+      return run_tiles<NibbleSource>(w, x, begin, end, y, ldy);
+    case CodeKind::kSharedTable:
+      return run_tiles<SharedTableSource>(w, x, begin, end, y, ldy);
+    case CodeKind::kRowTables:
+      return run_tiles<RowTableSource>(w, x, begin, end, y, ldy);
+    case CodeKind::kByte:
+      return run_tiles<ByteSource>(w, x, begin, end, y, ldy);
+  }
+}
+
+}  // namespace
+
+Variant avxvnni_variant() {
+  return {"avxvnni", "AVX-VNNI", [] { return cpu_features().avxvnni; }, run, quantize_row};
+}
+
+#else
+
+Variant avxvnni_variant() {
+  return {"avxvnni", "AVX-VNNI", [] { return false; }, nullptr, nullptr};
+}
+
+#endif
+
+}  // namespace nibble::ops::cpu

@@ -1,0 +1,50 @@
+#include "ops/cpu/packed/int8_table.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+namespace nibble::ops::cpu {
+namespace {
+
+constexpr double kLargest = 127.0;
+constexpr int kFinest = -10;  // halves, quarters, ... down to 2^-10 are tried
+
+bool fits(std::span<const float> book, double unit) {
+  return std::all_of(book.begin(), book.end(), [unit](float value) {
+    const double entry = value / unit;
+    return std::fabs(entry) <= kLargest && entry == std::nearbyint(entry);
+  });
+}
+
+double choose_unit(std::span<const float> book) {
+  for (int exponent = 0; exponent >= kFinest; --exponent) {
+    if (fits(book, std::ldexp(1.0, exponent))) {
+      return std::ldexp(1.0, exponent);
+    }
+  }
+  double largest = 0.0;
+  for (const float value : book) {
+    largest = std::max(largest, std::fabs(static_cast<double>(value)));
+  }
+  return static_cast<float>(largest / kLargest);
+}
+
+}  // namespace
+
+Int8Table int8_table(std::span<const float> book) {
+  assert(book.size() == 16);
+  const double unit = choose_unit(book);
+  Int8Table table;
+  table.unit = static_cast<float>(unit);
+  if (table.unit == 0.0f) {  // all values vanish in float32 steps
+    return table;
+  }
+  for (std::size_t i = 0; i < table.entries.size(); ++i) {
+    const double entry = std::clamp(std::nearbyint(book[i] / unit), -kLargest, kLargest);
+    table.entries[i] = static_cast<std::int8_t>(entry);
+  }
+  return table;
+}
+
+}  // namespace nibble::ops::cpu

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+
+#include <immintrin.h>
+
+#include "ops/cpu/packed/tile_layout.h"
+#include "ops/cpu/packed/tile_sources.h"
+
+/// 256-bit vectors for the kernels of tile_kernel.h: 8 rows x 4 inputs. Needs AVX2, FMA and F16C.
+namespace nibble::ops::cpu {
+namespace {
+
+struct Lanes256 {
+  using Int = __m256i;
+  using Float = __m256;
+  static constexpr int kLanes = 8;
+
+  static NIBBLE_INLINE Int load(const void* p) {
+    return _mm256_load_si256(static_cast<const Int*>(p));
+  }
+  static NIBBLE_INLINE void store(std::uint8_t* p, Int v) {
+    _mm256_store_si256(reinterpret_cast<Int*>(p), v);
+  }
+  static NIBBLE_INLINE Int broadcast(std::int32_t v) { return _mm256_set1_epi32(v); }
+  /// Four activation codes for all rows.
+  static NIBBLE_INLINE Int broadcast_quad(const std::int8_t* p) {
+    std::int32_t quad;
+    __builtin_memcpy(&quad, p, sizeof(quad));
+    return _mm256_set1_epi32(quad);
+  }
+  static NIBBLE_INLINE Int low_nibbles(Int v) { return _mm256_and_si256(v, _mm256_set1_epi8(15)); }
+  static NIBBLE_INLINE Int high_nibbles(Int v) { return low_nibbles(_mm256_srli_epi16(v, 4)); }
+
+  static NIBBLE_INLINE Int broadcast_table(const std::uint8_t* p) {
+    return _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static NIBBLE_INLINE Int look_up(Int table, Int codes) {
+    return _mm256_shuffle_epi8(table, codes);
+  }
+
+  /// by_row[r]: the tables of rows r and 4 + r, one in each 16-byte lane.
+  struct RowTables {
+    Int by_row[4];
+  };
+  static NIBBLE_INLINE RowTables load_row_tables(const std::uint8_t* p) {
+    const auto* rows = reinterpret_cast<const __m128i*>(p);
+    RowTables tables;
+    for (int r = 0; r < 4; ++r) {
+      tables.by_row[r] = _mm256_set_m128i(_mm_load_si128(rows + 4 + r), _mm_load_si128(rows + r));
+    }
+    return tables;
+  }
+  static NIBBLE_INLINE Int look_up(const RowTables& tables, Int codes) {
+    const Int r01 = _mm256_blend_epi32(look_up(tables.by_row[0], codes),
+                                       look_up(tables.by_row[1], codes), 0x22);
+    const Int r23 = _mm256_blend_epi32(look_up(tables.by_row[2], codes),
+                                       look_up(tables.by_row[3], codes), 0x88);
+    return _mm256_blend_epi32(r01, r23, 0xcc);
+  }
+
+  /// -zero in the low 16 bits of each lane, 0 above: what start() wants.
+  static NIBBLE_INLINE Int negative_zero(int zero) { return _mm256_set1_epi32(-zero & 0xffff); }
+  static NIBBLE_INLINE Int negative_zeros(const std::uint8_t* p) {
+    const Int zeros = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+    return _mm256_and_si256(_mm256_sub_epi32(_mm256_setzero_si256(), zeros),
+                            _mm256_set1_epi32(0xffff));
+  }
+  /// -zero * a_sum; |a_sum| < 2^15 because groups have at most kMaxGroup inputs.
+  static NIBBLE_INLINE Int start(Int zero, Int a_sum) { return _mm256_madd_epi16(zero, a_sum); }
+
+  static NIBBLE_INLINE Float zero() { return _mm256_setzero_ps(); }
+  static NIBBLE_INLINE Float broadcast(float v) { return _mm256_set1_ps(v); }
+  static NIBBLE_INLINE Float load_scales(const std::uint16_t* p) {
+    return _mm256_cvtph_ps(_mm_load_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static NIBBLE_INLINE Float load_floats(const float* p) { return _mm256_load_ps(p); }
+  static NIBBLE_INLINE void store(float* p, Float v) { _mm256_storeu_ps(p, v); }
+  static NIBBLE_INLINE Float to_float(Int v) { return _mm256_cvtepi32_ps(v); }
+  static NIBBLE_INLINE Float mul(Float a, Float b) { return _mm256_mul_ps(a, b); }
+  static NIBBLE_INLINE Float fma(Float a, Float b, Float c) { return _mm256_fmadd_ps(a, b, c); }
+};
+
+}  // namespace
+}  // namespace nibble::ops::cpu

@@ -1,0 +1,201 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "ops/cpu/packed/int8_table.h"
+#include "ops/cpu/packed/packed_linear.h"
+#include "ops/cpu/packed/test_problems.h"
+
+namespace nibble::ops::cpu {
+namespace {
+
+// Two rows of 40 inputs, group 32, checked by hand against the drawing in tile_layout.h.
+TEST(Pack, PutsNibblesWhereTheDrawingSays) {
+  const formats::Scheme scheme = formats::parse_scheme("int4-sym-g32");
+  formats::PackedWeightBuilder builder(scheme, 2, 40);
+  std::vector<std::uint8_t> codes(40);
+  for (std::size_t k = 0; k < codes.size(); ++k) {
+    codes[k] = static_cast<std::uint8_t>(k % 16);
+  }
+  for (std::int64_t row = 0; row < 2; ++row) {
+    builder.set_codes(row, codes);
+    builder.set_group(row, 0, {0.5f, 8});
+    builder.set_group(row, 1, {0.25f, 8});
+    std::reverse(codes.begin(), codes.end());
+  }
+  core::ThreadPool pool(1);
+  const PackedLinear linear = PackedLinear::pack(builder.finish(), pool);
+  const TiledWeight& w = linear.tiled();
+  EXPECT_EQ(w.tile_count, 1);
+  EXPECT_EQ(w.groups, 2);
+  EXPECT_EQ(w.codes_offset, 64 + 2 * 32);
+  EXPECT_EQ(w.tile_bytes, w.codes_offset + 2 * 4 * 64);
+  EXPECT_EQ(linear.bytes(), w.tile_bytes);
+  const std::uint8_t* lines = w.tiles + w.codes_offset;
+  EXPECT_EQ(lines[0], 0x40);       // row 0: input 4 in the high nibble, input 0 in the low
+  EXPECT_EQ(lines[3], 0x73);       // inputs 7 and 3
+  EXPECT_EQ(lines[64], 0xc8);      // next line: inputs 12 and 8
+  EXPECT_EQ(lines[4], 0x37);       // row 1 is reversed: input 4 is 35 % 16, input 0 is 39 % 16
+  EXPECT_EQ(lines[8], 0x00);       // rows that do not exist
+  EXPECT_EQ(lines[4 * 64], 0x40);  // group 1: inputs 36 and 32
+  EXPECT_EQ(lines[5 * 64], 0x00);  // padding
+  float unit = 0.0f;
+  std::memcpy(&unit, w.tiles, sizeof(unit));
+  EXPECT_EQ(unit, 1.0f);
+  const auto* scales = reinterpret_cast<const core::Fp16*>(w.tiles + w.scales_offset);
+  EXPECT_EQ(core::to_float(scales[0]), 0.5f);
+  EXPECT_EQ(core::to_float(scales[16 + 1]), 0.25f);
+  EXPECT_EQ(core::to_float(scales[2]), 0.0f);
+}
+
+TEST(Pack, MemoryIsTheFormatsBitsAndLittleMore) {
+  core::ThreadPool pool(2);
+  const auto bits = [&](const char* scheme) {
+    const PackedLinear linear =
+        PackedLinear::pack(testing::random_weight(scheme, 64, 1024, 1), pool);
+    return 8.0 * static_cast<double>(linear.bytes()) / (64.0 * 1024.0);
+  };
+  EXPECT_NEAR(bits("int4-sym-g32"), 4.5, 0.04);
+  EXPECT_NEAR(bits("int4-sym-g128"), 4.125, 0.04);
+  EXPECT_NEAR(bits("int4-asym-g128"), 4.1875, 0.04);
+  EXPECT_NEAR(bits("int8-sym-g128"), 8.125, 0.04);
+  EXPECT_NEAR(bits("lut4-row-g128"), 4.25, 0.04);
+}
+
+TEST(Pack, RefusesADenseWeight) {
+  core::ThreadPool pool(1);
+  EXPECT_THROW(PackedLinear::pack(
+                   formats::dense_weight(core::Tensor::zeros(core::DType::kF32, {4, 4})), pool),
+               core::Error);
+}
+
+TEST(Pack, GroupsOfActivations) {
+  const auto needs = [](const char* scheme, std::int64_t k) {
+    return input_needs(formats::parse_scheme(scheme), k);
+  };
+  EXPECT_EQ(needs("int4-sym-g32", 2048), (InputNeeds{32, false}));
+  EXPECT_EQ(needs("int4-sym-g256", 2048), (InputNeeds{256, false}));
+  EXPECT_EQ(needs("int4-sym-g512", 2048), (InputNeeds{128, false}));
+  EXPECT_EQ(needs("int4-sym-row", 2048), (InputNeeds{128, false}));
+  EXPECT_EQ(needs("int4-sym-row", 2048 + 64), (InputNeeds{64, false}));
+  EXPECT_EQ(needs("int4-sym-row", 96), (InputNeeds{32, false}));
+  EXPECT_EQ(needs("int4-sym-row", 1000), (InputNeeds{128, false}));
+  EXPECT_EQ(needs("int8-sym-row-a8", 2048), (InputNeeds{128, true}));
+  EXPECT_EQ(needs("mxfp4", 2048), (InputNeeds{32, false}));
+}
+
+TEST(Int8Table, IsExactForTheHalvesOfFp4) {
+  const std::vector<float> book = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
+                                   -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+  const Int8Table table = int8_table(book);
+  EXPECT_EQ(table.unit, 0.5f);
+  for (std::size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(table.unit * table.entries[i], book[i]);
+  }
+}
+
+TEST(Int8Table, RoundsOtherBooksToHalfAStep) {
+  core::Random random(3);
+  std::vector<float> book(16);
+  for (float& value : book) {
+    value = random.normal();
+  }
+  const Int8Table table = int8_table(book);
+  const float largest = std::fabs(*std::max_element(
+      book.begin(), book.end(), [](float a, float b) { return std::fabs(a) < std::fabs(b); }));
+  for (std::size_t i = 0; i < 16; ++i) {
+    EXPECT_NEAR(table.unit * table.entries[i], book[i], largest / 254 * 1.0001);
+  }
+  EXPECT_EQ(*std::max_element(table.entries.begin(), table.entries.end(),
+                              [](int a, int b) { return std::abs(a) < std::abs(b); }) %
+                127,
+            0);
+}
+
+TEST(Int8Table, EmptyAndVanishingBooksAreZeros) {
+  for (const float value : {0.0f, 1e-45f}) {
+    std::vector<float> book(16, value);
+    const Int8Table table = int8_table(book);
+    EXPECT_NEAR(table.unit * table.entries[0], value, 1e-44);
+  }
+}
+
+// E8M0 reaches further than FP16: rows at both ends of the range, and one that spans a part of it.
+TEST(Pack, MicroscalingKeepsItsWholeRange) {
+  const formats::Scheme scheme = formats::parse_scheme("mxfp4");
+  core::ThreadPool pool(1);
+  formats::PackedWeightBuilder builder(scheme, 3, 64);
+  std::vector<std::uint8_t> codes(64, 3);
+  const std::array<std::array<int, 2>, 3> exponents = {{{-120, -118}, {100, 110}, {-20, 10}}};
+  for (std::int64_t row = 0; row < 3; ++row) {
+    builder.set_codes(row, codes);
+    for (std::size_t g = 0; g < 2; ++g) {
+      builder.set_group(row, static_cast<std::int64_t>(g),
+                        {std::ldexp(1.0f, exponents[static_cast<std::size_t>(row)][g]), 0});
+    }
+  }
+  const formats::PackedWeight weight = builder.finish();
+  const PackedLinear linear = PackedLinear::pack(weight, pool);
+  QuantizedInput input;
+  const std::vector<float> x(64, 1.0f);
+  quantize_input(x.data(), 1, 64, 64, 32, false, input, pool);
+  std::vector<float> y(3);
+  const PackedLinear* part = &linear;
+  packed_linear({&part, 1}, input, y.data(), 3, pool);
+  EXPECT_EQ(testing::compare(y, packed_linear_reference(weight, input), 2).bad, 0);
+}
+
+// For formats that run exactly, the reference is what decode_row says.
+TEST(Reference, AgreesWithDecodeRow) {
+  core::ThreadPool pool(1);
+  for (const char* scheme :
+       {"int4-sym-g32", "int4-asym-g64", "int3-asym-g64", "int2-sym-g32", "int8-asym-row",
+        "lut4-fp4-g64", "mxfp4", "lut4-nf4-g64", "lut4-row-g64", "lut4-matrix-g64"}) {
+    const formats::PackedWeight weight = testing::random_weight(scheme, 5, 192, 9);
+    const InputNeeds needs = input_needs(weight.scheme, 192);
+    const std::vector<float> x = testing::random_input(2, 192, 4);
+    QuantizedInput input;
+    quantize_input(x.data(), 2, 192, 192, needs.group, needs.per_token, input, pool);
+    const PackedReference reference = packed_linear_reference(weight, input);
+    const bool rounded = weight.scheme.kind == formats::FormatKind::kLut4 &&
+                         weight.scheme.book != formats::Book::kFp4;
+    std::vector<float> w(192);
+    for (std::int64_t row = 0; row < 5; ++row) {
+      formats::decode_row(weight, row, w);
+      const auto book = weight.scheme.kind == formats::FormatKind::kInt
+                            ? std::span<const float>()
+                            : formats::book_of(weight, row);
+      const float largest = std::accumulate(book.begin(), book.end(), 0.0f, [](float a, float b) {
+        return std::max(a, std::fabs(b));
+      });
+      std::vector<float> scales(
+          static_cast<std::size_t>(formats::groups_per_row(weight.scheme, 192)));
+      formats::unpack_scales(weight, row, scales);
+      for (std::int64_t token = 0; token < 2; ++token) {
+        double sum = 0.0;
+        double bound = 0.0;
+        for (std::int64_t k = 0; k < 192; ++k) {
+          const double a =
+              input.scales(token)[k / needs.group] *
+              input.codes(token)[k / needs.group * input.group_stride() + k % needs.group];
+          sum += a * static_cast<double>(w[static_cast<std::size_t>(k)]);
+          bound += std::fabs(a) * (1e-7 * std::fabs(w[static_cast<std::size_t>(k)]) +
+                                   (rounded ? 1.001 * largest / 254 *
+                                                  scales[static_cast<std::size_t>(
+                                                      k / formats::group_size(weight.scheme, 192))]
+                                            : 0.0));
+        }
+        EXPECT_NEAR(reference.y[static_cast<std::size_t>(token * 5 + row)], sum, bound) << scheme;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nibble::ops::cpu

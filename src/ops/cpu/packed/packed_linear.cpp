@@ -1,0 +1,87 @@
+#include "ops/cpu/packed/packed_linear.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace nibble::ops::cpu {
+namespace {
+
+// Tiles that a worker takes at once. A decode step is bound by memory and wants long runs; with
+// many tokens the tiles of a chunk should stay in the L2 cache while all tokens pass.
+constexpr std::int64_t kChunksPerWorker = 8;
+constexpr std::int64_t kManyTokens = 32;
+constexpr std::int64_t kChunkBytes = 128 << 10;
+
+std::int64_t tiles_per_chunk(std::int64_t tiles, std::int64_t tile_bytes, std::int64_t m,
+                             int workers) {
+  const std::int64_t fair = std::max<std::int64_t>(1, tiles / (kChunksPerWorker * workers));
+  if (m < kManyTokens) {
+    return fair;
+  }
+  return std::clamp<std::int64_t>(kChunkBytes / tile_bytes, 1, fair);
+}
+
+void check(std::span<const PackedLinear* const> parts, const QuantizedInput& input,
+           std::int64_t ldy) {
+  std::int64_t n = 0;
+  for (const PackedLinear* part : parts) {
+    core::require(
+        part->k() == input.k() && part->needs() == InputNeeds{input.group(), input.per_token()},
+        core::ErrorKind::kFailed,
+        "a layer of {} inputs in groups of {} (per token: {}) cannot read an input of {} in groups "
+        "of {} (per token: {})",
+        part->k(), part->group(), part->per_token(), input.k(), input.group(), input.per_token());
+    n += part->n();
+  }
+  core::require(ldy >= n || input.m() <= 1, core::ErrorKind::kFailed,
+                "{} outputs do not fit in rows of {}", n, ldy);
+}
+
+}  // namespace
+
+void packed_linear(const Variant& variant, std::span<const PackedLinear* const> parts,
+                   const QuantizedInput& input, float* y, std::int64_t ldy,
+                   core::ThreadPool& pool) {
+  check(parts, input, ldy);
+  std::int64_t tiles = 0;
+  std::int64_t bytes = 0;
+  for (const PackedLinear* part : parts) {
+    tiles += part->tiled().tile_count;
+    bytes += part->bytes();
+  }
+  if (tiles == 0 || input.m() == 0) {
+    return;
+  }
+  const TiledInput tiled_input = input.tiled();
+  // Chunks count tiles over all parts, one after another; a chunk may span two parts.
+  const auto run_tiles = [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t first = 0;
+    std::int64_t column = 0;
+    for (const PackedLinear* part : parts) {
+      const TiledWeight& tiled = part->tiled();
+      const std::int64_t from = std::max(begin - first, std::int64_t{0});
+      const std::int64_t to = std::min(end - first, tiled.tile_count);
+      if (from < to) {
+        variant.run(tiled, tiled_input, from, to, y + column, ldy);
+      }
+      first += tiled.tile_count;
+      column += tiled.n;
+    }
+  };
+  pool.parallel_for(
+      tiles,
+      tiles_per_chunk(tiles, std::max<std::int64_t>(1, bytes / tiles), input.m(), pool.size()),
+      run_tiles);
+}
+
+void packed_linear(std::span<const PackedLinear* const> parts, const QuantizedInput& input,
+                   float* y, std::int64_t ldy, core::ThreadPool& pool) {
+  packed_linear(active_variant(), parts, input, y, ldy, pool);
+}
+
+std::int64_t packed_linear_chain(const PackedLinear& linear) {
+  return linear.tiled().groups;
+}
+
+}  // namespace nibble::ops::cpu

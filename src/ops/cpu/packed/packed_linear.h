@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/threads.h"
+#include "formats/packed_weight.h"
+#include "ops/cpu/packed/page_buffer.h"
+#include "ops/cpu/packed/quantized_input.h"
+#include "ops/cpu/packed/tile_layout.h"
+#include "ops/cpu/packed/variants.h"
+
+namespace nibble::ops::cpu {
+
+/// How a linear layer wants its input: layers with equal needs can share one QuantizedInput.
+struct InputNeeds {
+  std::int64_t group = 0;
+  bool per_token = false;
+  friend bool operator==(const InputNeeds&, const InputNeeds&) = default;
+};
+
+/// Inputs that share an activation scale. The weight's own group where it has one of at most 256;
+/// rows (and longer groups) are cut into groups of 128, or of 64 or 32 where only those divide
+/// them.
+InputNeeds input_needs(const formats::Scheme& scheme, std::int64_t k);
+
+/// A compressed linear layer in the layout of the CPU kernels (tile_layout.h).
+///
+/// Integers of 2 and 3 bits are stored as 4-bit codes. 16-entry books run as INT8 tables
+/// (int8_table.h): exact for FP4 and MXFP4, rounded to 1/127 of the largest entry for the others.
+/// Sizes must stay below 2^31 rows and inputs.
+class PackedLinear {
+ public:
+  /// Throws kFailed for a dense weight.
+  static PackedLinear pack(const formats::PackedWeight& weight, core::ThreadPool& pool);
+
+  std::int64_t n() const { return tiled_.n; }
+  std::int64_t k() const { return k_; }
+  std::int64_t group() const { return needs_.group; }
+  bool per_token() const { return needs_.per_token; }
+  InputNeeds needs() const { return needs_; }
+  /// Memory of the packed layout, all of which one token reads.
+  std::int64_t bytes() const { return memory_.bytes(); }
+  const TiledWeight& tiled() const { return tiled_; }
+
+ private:
+  PackedLinear() = default;
+
+  PageBuffer memory_;
+  TiledWeight tiled_;
+  std::int64_t k_ = 0;
+  InputNeeds needs_;
+};
+
+/// y[m, n_0 + n_1 + ...] (rows ldy apart) = x W^T for each part; the parts share the input and
+/// stand side by side. One parallel region. The result does not depend on m, on the other tokens,
+/// on the number of threads or on the variant.
+void packed_linear(std::span<const PackedLinear* const> parts, const QuantizedInput& input,
+                   float* y, std::int64_t ldy, core::ThreadPool& pool);
+
+/// The same with the kernels of one variant.
+void packed_linear(const Variant& variant, std::span<const PackedLinear* const> parts,
+                   const QuantizedInput& input, float* y, std::int64_t ldy, core::ThreadPool& pool);
+
+/// Longest run of additions into one float of the result: one for each group.
+std::int64_t packed_linear_chain(const PackedLinear& linear);
+
+}  // namespace nibble::ops::cpu

@@ -1,0 +1,275 @@
+#include "ops/cpu/packed/packed_linear.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "ops/cpu/packed/test_problems.h"
+
+// Walks every variant that this machine runs over schemes and shapes; a variant of another machine
+// is skipped with the reason.
+namespace nibble::ops::cpu {
+namespace {
+
+constexpr std::int64_t kTokens = 70;  // more than one block of tokens
+constexpr std::int64_t kBatches[] = {1, 2, 3, 4, 5, 6, 7, 8, 13, 33, kTokens};
+
+struct Shape {
+  std::int64_t n, k;
+};
+// One row; ragged tiles; inputs that end inside a unit, a group, a panel; two real layers' inputs.
+constexpr Shape kShapes[] = {{1, 32},   {15, 64},  {16, 96},  {17, 128}, {64, 160}, {100, 256},
+                             {33, 512}, {17, 704}, {20, 100}, {5, 50},   {48, 1408}};
+
+const char* const kSchemes[] = {
+    "int4-sym-g32",    "int4-sym-g64",   "int4-sym-g128", "int4-sym-g256",    "int4-sym-row",
+    "int4-asym-g32",   "int4-asym-g128", "int4-asym-row", "int3-sym-g32",     "int3-asym-g128",
+    "int2-sym-g64",    "int2-asym-g64",  "int8-sym-row",  "int8-sym-g128",    "int8-asym-g64",
+    "int8-sym-row-a8", "lut4-nf4-g64",   "lut4-fp4-g64",  "lut4-af4-g64",     "lut4-nf4-row",
+    "mxfp4",           "lut4-row-g128",  "lut4-row-row",  "lut4-matrix-g128", "int4-sym-g48",
+    "int4-asym-g16",   "int4-sym-g384",  "lut4-row-g32"};
+
+bool exists(const std::string& scheme, std::int64_t k) {
+  return scheme != "mxfp4" || k % 32 == 0;
+}
+
+struct Problem {
+  formats::PackedWeight weight;
+  PackedLinear linear;
+  std::vector<float> x;
+  QuantizedInput input;
+
+  Problem(const std::string& scheme, Shape shape, std::int64_t m, core::ThreadPool& pool)
+      : weight(testing::random_weight(scheme, shape.n, shape.k, 7)),
+        linear(PackedLinear::pack(weight, pool)),
+        x(testing::random_input(m, shape.k, 11)) {
+    quantize_input(x.data(), m, shape.k, shape.k, linear.group(), linear.per_token(), input, pool);
+  }
+};
+
+/// y [m, n] of the first m tokens; NaN where the kernel wrote nothing.
+std::vector<float> run(const Variant& variant, const Problem& p, std::int64_t m,
+                       core::ThreadPool& pool) {
+  QuantizedInput input;
+  quantize_input(variant, p.x.data(), m, p.linear.k(), p.linear.k(), p.linear.group(),
+                 p.linear.per_token(), input, pool);
+  std::vector<float> y(static_cast<std::size_t>(m * p.linear.n()), std::nanf(""));
+  const PackedLinear* part = &p.linear;
+  packed_linear(variant, {&part, 1}, input, y.data(), p.linear.n(), pool);
+  return y;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b, std::size_t count) {
+  return std::memcmp(a.data(), b.data(), count * sizeof(float)) == 0;
+}
+
+class PackedLinearVariant : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    for (const Variant& variant : variants()) {
+      if (std::string(variant.name) == GetParam()) {
+        if (!variant.runs_here()) {
+          GTEST_SKIP() << "this machine (or this build) lacks " << variant.needs;
+        }
+        variant_ = &variant;
+        return;
+      }
+    }
+    FAIL() << "no variant " << GetParam();
+  }
+
+  const Variant* variant_ = nullptr;
+  core::ThreadPool one_{1};
+  core::ThreadPool two_{2};
+};
+
+INSTANTIATE_TEST_SUITE_P(Isa, PackedLinearVariant,
+                         ::testing::Values("scalar", "avx2", "avxvnni", "avx512vnni"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST_P(PackedLinearVariant, MatchesTheReferenceInEveryBatch) {
+  double worst = 0.0;
+  for (const char* scheme : kSchemes) {
+    for (const Shape& shape : kShapes) {
+      if (!exists(scheme, shape.k)) {
+        continue;
+      }
+      const Problem p(scheme, shape, kTokens, two_);
+      const PackedReference reference = packed_linear_reference(p.weight, p.input);
+      const std::vector<float> all = run(*variant_, p, kTokens, two_);
+      const auto result = testing::compare(all, reference, packed_linear_chain(p.linear));
+      worst = std::max(worst, result.worst);
+      ASSERT_EQ(result.bad, 0) << scheme << " n=" << shape.n << " k=" << shape.k
+                               << ": first bad is element " << result.first_bad << ", worst error "
+                               << result.worst << " of the bound";
+      for (const std::int64_t m : kBatches) {
+        const std::vector<float> some = run(*variant_, p, m, one_);
+        ASSERT_TRUE(same_bits(some, all, some.size()))
+            << scheme << " n=" << shape.n << " k=" << shape.k << ": batch " << m
+            << " differs from batch " << kTokens;
+      }
+    }
+  }
+  std::printf("%s: the worst error is %.3f of the bound\n", variant_->name, worst);
+}
+
+TEST_P(PackedLinearVariant, EqualsTheScalarVariantToTheLastBit) {
+  const Variant& scalar = variants().front();
+  for (const char* scheme : kSchemes) {
+    for (const Shape& shape : {Shape{40, 320}, Shape{17, 100}}) {
+      if (!exists(scheme, shape.k)) {
+        continue;
+      }
+      const Problem p(scheme, shape, 9, two_);
+      const std::vector<float> expected = run(scalar, p, 9, one_);
+      ASSERT_TRUE(same_bits(run(*variant_, p, 9, two_), expected, expected.size()))
+          << scheme << " n=" << shape.n << " k=" << shape.k;
+    }
+  }
+}
+
+TEST_P(PackedLinearVariant, PlantedFaultsAreSeen) {
+  Problem p("int4-asym-g128", {64, 1024}, 2, one_);
+  const PackedReference reference = packed_linear_reference(p.weight, p.input);
+  const auto fails_with = [&](auto&& damage) {
+    Problem damaged("int4-asym-g128", {64, 1024}, 2, one_);
+    damage(damaged.weight);
+    damaged.linear = PackedLinear::pack(damaged.weight, one_);
+    const std::vector<float> y = run(*variant_, damaged, 2, one_);
+    return testing::compare(y, reference, packed_linear_chain(p.linear)).bad > 0;
+  };
+  EXPECT_FALSE(fails_with([](auto&) {}));
+  EXPECT_TRUE(fails_with([](auto& w) { w.codes.template mutable_data<std::uint8_t>()[100] ^= 1; }))
+      << "one code bit";
+  EXPECT_TRUE(fails_with([](auto& w) {
+    std::uint8_t& byte = w.codes.template mutable_data<std::uint8_t>()[7];
+    ASSERT_NE(byte >> 4, byte & 15);
+    byte = static_cast<std::uint8_t>((byte << 4) | (byte >> 4));
+  })) << "nibbles of a byte swapped";
+  EXPECT_TRUE(fails_with([](auto& w) { w.zeros.template mutable_data<std::uint8_t>()[31] ^= 1; }))
+      << "a zero point";
+  EXPECT_TRUE(fails_with([](auto& w) {
+    w.scales.template mutable_data<core::Fp16>()[5].bits ^= 1;
+  })) << "last bit of a scale";
+}
+
+// The largest products that a format can make: all codes at their end, all activations at +-127.
+TEST_P(PackedLinearVariant, NothingSaturates) {
+  for (const char* scheme :
+       {"int4-sym-g32", "int4-sym-g256", "int4-asym-g128", "int8-sym-g128", "int8-sym-g256",
+        "int8-asym-g256", "lut4-nf4-g256", "lut4-fp4-g256", "lut4-row-g256", "mxfp4"}) {
+    for (const int end : {0, 1}) {
+      for (const float sign : {-1.0f, 1.0f}) {
+        Problem p(scheme, {16, 512}, 5, one_);
+        const auto codes = p.weight.codes.mutable_data<std::uint8_t>();
+        std::fill(codes.begin(), codes.end(), static_cast<std::uint8_t>(end == 0 ? 0 : 255));
+        p.linear = PackedLinear::pack(p.weight, one_);
+        std::fill(p.x.begin(), p.x.end(), sign * 3.0f);
+        quantize_input(p.x.data(), 5, 512, 512, p.linear.group(), p.linear.per_token(), p.input,
+                       one_);
+        ASSERT_EQ(p.input.codes(0)[0], static_cast<int>(sign * 127));
+        const auto result =
+            testing::compare(run(*variant_, p, 5, one_), packed_linear_reference(p.weight, p.input),
+                             packed_linear_chain(p.linear));
+        EXPECT_EQ(result.bad, 0) << scheme << " codes " << end << " sign " << sign << " worst "
+                                 << result.worst;
+      }
+    }
+  }
+}
+
+TEST_P(PackedLinearVariant, MixedSignsDoNotSaturate) {
+  Problem p("int8-asym-g256", {16, 512}, 1, one_);
+  const auto codes = p.weight.codes.mutable_data<std::uint8_t>();
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    codes[i] = i % 4 < 2 ? 255 : 0;  // pairs of products that all have one sign
+  }
+  p.linear = PackedLinear::pack(p.weight, one_);
+  for (std::size_t i = 0; i < p.x.size(); ++i) {
+    p.x[i] = i % 4 < 2 ? 1.0f : -1.0f;
+  }
+  quantize_input(p.x.data(), 1, 512, 512, p.linear.group(), p.linear.per_token(), p.input, one_);
+  const auto result =
+      testing::compare(run(*variant_, p, 1, one_), packed_linear_reference(p.weight, p.input),
+                       packed_linear_chain(p.linear));
+  EXPECT_EQ(result.bad, 0) << result.worst;
+}
+
+TEST_P(PackedLinearVariant, NanAndInfinityReachEveryOutputOfTheirTokenOnly) {
+  for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
+    Problem p("int4-sym-g32", {20, 128}, 6, one_);
+    p.x[2 * 128 + 70] = bad;
+    const std::vector<float> y = run(*variant_, p, 6, one_);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      EXPECT_EQ(std::isnan(y[i]), i / 20 == 2) << i;
+    }
+  }
+}
+
+TEST_P(PackedLinearVariant, ZeroInputGivesZeros) {
+  Problem p("int4-asym-g32", {20, 128}, 6, one_);
+  std::fill(p.x.begin(), p.x.begin() + 3 * 128, 0.0f);
+  const std::vector<float> y = run(*variant_, p, 6, one_);
+  EXPECT_TRUE(std::all_of(y.begin(), y.begin() + 3 * 20, [](float v) { return v == 0.0f; }));
+  EXPECT_TRUE(std::none_of(y.begin() + 3 * 20, y.end(), [](float v) { return v == 0.0f; }));
+}
+
+TEST_P(PackedLinearVariant, PartsStandSideBySideAndNothingElseIsWritten) {
+  constexpr std::int64_t kM = 5;
+  constexpr std::int64_t kStride = 80;
+  const Problem a("int4-sym-g64", {20, 256}, kM, one_);
+  const Problem b("lut4-nf4-g64", {33, 256}, kM, one_);
+  const Problem c("int4-asym-g64", {16, 256}, kM, one_);
+  const PackedLinear* parts[] = {&a.linear, &b.linear, &c.linear};
+  std::vector<float> y(kM * kStride, std::nanf(""));
+  packed_linear(*variant_, parts, a.input, y.data(), kStride, two_);
+  std::int64_t column = 0;
+  for (const Problem* p : {&a, &b, &c}) {
+    const std::vector<float> alone = run(*variant_, *p, kM, one_);
+    for (std::int64_t i = 0; i < kM; ++i) {
+      EXPECT_EQ(std::memcmp(&y[static_cast<std::size_t>(i * kStride + column)],
+                            &alone[static_cast<std::size_t>(i * p->linear.n())],
+                            static_cast<std::size_t>(p->linear.n()) * sizeof(float)),
+                0);
+    }
+    column += p->linear.n();
+  }
+  for (std::int64_t i = 0; i < kM; ++i) {
+    for (std::int64_t j = column; j < kStride; ++j) {
+      EXPECT_TRUE(std::isnan(y[static_cast<std::size_t>(i * kStride + j)]));
+    }
+  }
+}
+
+TEST(PackedLinear, RefusesAnInputOfAnotherGrouping) {
+  core::ThreadPool pool(1);
+  const Problem p("int4-sym-g64", {16, 256}, 1, pool);
+  QuantizedInput other;
+  quantize_input(p.x.data(), 1, 256, 256, 32, false, other, pool);
+  std::vector<float> y(16);
+  const PackedLinear* part = &p.linear;
+  EXPECT_THROW(packed_linear({&part, 1}, other, y.data(), 16, pool), core::Error);
+  quantize_input(p.x.data(), 1, 256, 256, 64, true, other, pool);
+  EXPECT_THROW(packed_linear({&part, 1}, other, y.data(), 16, pool), core::Error);
+}
+
+TEST(Variants, NamesAreChosenOrRefused) {
+  EXPECT_STREQ(choose_variant("scalar").name, "scalar");
+  EXPECT_TRUE(choose_variant("").runs_here());
+  EXPECT_TRUE(choose_variant(nullptr).runs_here());
+  EXPECT_THROW(choose_variant("sse9"), core::Error);
+  for (const Variant& variant : variants()) {
+    if (!variant.runs_here()) {
+      EXPECT_THROW(choose_variant(variant.name), core::Error) << variant.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nibble::ops::cpu

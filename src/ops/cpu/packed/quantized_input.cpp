@@ -1,0 +1,94 @@
+#include "ops/cpu/packed/quantized_input.h"
+
+#include "core/error.h"
+
+namespace nibble::ops::cpu {
+namespace {
+
+constexpr std::int64_t kLine = 64;
+constexpr std::int64_t kAliasing = 512;          // rows that far apart share sets of the L1 cache
+constexpr std::int64_t kWorthAThread = 1 << 15;  // values; below this a parallel region costs more
+
+std::int64_t round_up(std::int64_t value, std::int64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+void grow(PageBuffer& buffer, std::int64_t bytes) {
+  if (buffer.bytes() < bytes) {
+    buffer = PageBuffer();  // give back first, then take
+    buffer = PageBuffer(bytes);
+  }
+}
+
+}  // namespace
+
+const std::int8_t* QuantizedInput::codes(std::int64_t row) const {
+  return reinterpret_cast<const std::int8_t*>(codes_.data()) + row * row_stride_;
+}
+
+const float* QuantizedInput::scales(std::int64_t row) const {
+  return reinterpret_cast<const float*>(scales_.data()) + row * groups_;
+}
+
+const std::int32_t* QuantizedInput::sums(std::int64_t row) const {
+  return reinterpret_cast<const std::int32_t*>(sums_.data()) + row * groups_;
+}
+
+TiledInput QuantizedInput::tiled() const {
+  return {m_, codes(0), scales(0), sums(0), row_stride_, groups_};
+}
+
+void QuantizedInput::reshape(std::int64_t m, std::int64_t k, std::int64_t group, bool per_token) {
+  core::require(
+      m >= 0 && k >= 1 && group >= 1 && group <= kMaxGroup, core::ErrorKind::kFailed,
+      "quantized input of {} x {} in groups of {}: needs m >= 0, k >= 1, group in [1, {}]", m, k,
+      group, kMaxGroup);
+  m_ = m;
+  k_ = k;
+  group_ = group;
+  per_token_ = per_token;
+  groups_ = (k + group - 1) / group;
+  group_stride_ = round_up(group, kUnit);
+  row_stride_ = round_up(groups_ * group_stride_, kLine);
+  if (row_stride_ % kAliasing == 0) {
+    row_stride_ += kLine;
+  }
+  grow(codes_, m * row_stride_);
+  grow(scales_, m * groups_ * static_cast<std::int64_t>(sizeof(float)));
+  grow(sums_, m * groups_ * static_cast<std::int64_t>(sizeof(std::int32_t)));
+}
+
+RowToQuantize QuantizedInput::target(std::int64_t row, const float* x) {
+  return {x,
+          k_,
+          group_,
+          group_stride_,
+          per_token_,
+          reinterpret_cast<std::int8_t*>(codes_.data()) + row * row_stride_,
+          reinterpret_cast<float*>(scales_.data()) + row * groups_,
+          reinterpret_cast<std::int32_t*>(sums_.data()) + row * groups_};
+}
+
+void quantize_input(const Variant& variant, const float* x, std::int64_t m, std::int64_t k,
+                    std::int64_t ldx, std::int64_t group, bool per_token, QuantizedInput& out,
+                    core::ThreadPool& pool) {
+  out.reshape(m, k, group, per_token);
+  const auto rows = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      variant.quantize_row(out.target(row, x + row * ldx));
+    }
+  };
+  if (m * k < kWorthAThread) {
+    rows(0, m);
+    return;
+  }
+  pool.parallel_for(m, (kWorthAThread / 2 + k - 1) / k, rows);
+}
+
+void quantize_input(const float* x, std::int64_t m, std::int64_t k, std::int64_t ldx,
+                    std::int64_t group, bool per_token, QuantizedInput& out,
+                    core::ThreadPool& pool) {
+  quantize_input(active_variant(), x, m, k, ldx, group, per_token, out, pool);
+}
+
+}  // namespace nibble::ops::cpu

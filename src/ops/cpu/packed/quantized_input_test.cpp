@@ -1,0 +1,139 @@
+#include "ops/cpu/packed/quantized_input.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "core/random.h"
+
+namespace nibble::ops::cpu {
+namespace {
+
+std::vector<float> random_rows(std::int64_t count) {
+  core::Random random(5);
+  std::vector<float> x(static_cast<std::size_t>(count));
+  for (float& value : x) {
+    value = random.normal() * std::exp(random.normal());
+  }
+  return x;
+}
+
+TEST(QuantizeInput, CodesByHand) {
+  core::ThreadPool pool(1);
+  QuantizedInput q;
+  const std::vector<float> x = {127, -127, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 126.4f, 2, 4};
+  quantize_input(x.data(), 1, 10, 10, 8, false, q, pool);
+  EXPECT_EQ(q.groups(), 2);
+  EXPECT_EQ(q.group_stride(), 32);
+  EXPECT_EQ(std::vector<int>(q.codes(0), q.codes(0) + 9),
+            (std::vector<int>{127, -127, 0, 2, 2, 0, -2, 126, 0}));
+  EXPECT_EQ(q.scales(0)[0], 1.0f);
+  EXPECT_EQ(q.sums(0)[0], 128);
+  EXPECT_EQ(q.codes(0)[32], 64);  // 63.5: ties to even
+  EXPECT_EQ(q.codes(0)[33], 127);
+  EXPECT_EQ(q.scales(0)[1], 4.0f / 127.0f);
+  EXPECT_TRUE(std::all_of(q.codes(0) + 34, q.codes(0) + 64, [](std::int8_t c) { return c == 0; }));
+}
+
+TEST(QuantizeInput, EveryVariantGivesTheSameBits) {
+  core::ThreadPool pool(2);
+  for (const Variant& variant : variants()) {
+    if (!variant.runs_here()) {
+      continue;
+    }
+    for (const std::int64_t group : {32, 64, 128, 256, 48, 1, 100}) {
+      for (const std::int64_t k : {1, 31, 32, 100, 256, 1000, 2048}) {
+        for (const bool per_token : {false, true}) {
+          constexpr std::int64_t kRows = 7;
+          const std::vector<float> x = random_rows(kRows * (k + 3));
+          QuantizedInput expected;
+          QuantizedInput actual;
+          quantize_input(variants().front(), x.data(), kRows, k, k + 3, group, per_token, expected,
+                         pool);
+          quantize_input(variant, x.data(), kRows, k, k + 3, group, per_token, actual, pool);
+          for (std::int64_t r = 0; r < kRows; ++r) {
+            const auto groups = static_cast<std::size_t>(actual.groups());
+            const auto stride = static_cast<std::size_t>(actual.group_stride());
+            ASSERT_EQ(std::memcmp(actual.codes(r), expected.codes(r), groups * stride), 0)
+                << variant.name;
+            ASSERT_EQ(std::memcmp(actual.scales(r), expected.scales(r), groups * sizeof(float)), 0)
+                << variant.name;
+            ASSERT_EQ(std::memcmp(actual.sums(r), expected.sums(r), groups * sizeof(std::int32_t)),
+                      0)
+                << variant.name;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(QuantizeInput, ErrorIsAtMostHalfAStep) {
+  core::ThreadPool pool(1);
+  for (const bool per_token : {false, true}) {
+    const std::vector<float> x = random_rows(3 * 320);
+    QuantizedInput q;
+    quantize_input(x.data(), 3, 320, 320, 64, per_token, q, pool);
+    for (std::int64_t r = 0; r < 3; ++r) {
+      for (std::int64_t k = 0; k < 320; ++k) {
+        const float scale = q.scales(r)[k / 64];
+        EXPECT_NEAR(scale * q.codes(r)[k], x[static_cast<std::size_t>(r * 320 + k)],
+                    scale * 0.50002f);
+      }
+      for (std::int64_t g = 0; g < 5; ++g) {
+        EXPECT_EQ(q.sums(r)[g], std::accumulate(q.codes(r) + g * 64, q.codes(r) + (g + 1) * 64, 0));
+        EXPECT_TRUE(!per_token || q.scales(r)[g] == q.scales(r)[0]);
+      }
+    }
+  }
+}
+
+TEST(QuantizeInput, NotANumberStaysVisible) {
+  core::ThreadPool pool(1);
+  for (const Variant& variant : variants()) {
+    if (!variant.runs_here()) {
+      continue;
+    }
+    for (const float bad : {std::nanf(""), -std::nanf(""), INFINITY, -INFINITY}) {
+      std::vector<float> x(128, 1.0f);
+      x[40] = bad;
+      QuantizedInput q;
+      quantize_input(variant, x.data(), 1, 128, 128, 32, false, q, pool);
+      EXPECT_TRUE(std::isnan(q.scales(0)[1]));
+      EXPECT_FALSE(std::isnan(q.scales(0)[0]));
+      EXPECT_EQ(q.sums(0)[1], 0);
+      quantize_input(variant, x.data(), 1, 128, 128, 32, true, q, pool);
+      EXPECT_TRUE(std::isnan(q.scales(0)[0]));
+    }
+  }
+}
+
+TEST(QuantizeInput, ExtremesOfTheRange) {
+  core::ThreadPool pool(1);
+  QuantizedInput q;
+  for (const float value : {3.4e38f, 1e-36f, 1e-38f, 1e-45f, 0.0f}) {
+    std::vector<float> x(32, value);
+    x[1] = -value;
+    quantize_input(x.data(), 1, 32, 32, 32, false, q, pool);
+    const bool vanishes = value < 3.7e-37f;
+    EXPECT_EQ(q.codes(0)[0], vanishes ? 0 : 127) << value;
+    EXPECT_EQ(q.codes(0)[1], vanishes ? 0 : -127) << value;
+    EXPECT_TRUE(std::isfinite(q.scales(0)[0]));
+  }
+}
+
+TEST(QuantizeInput, RefusesGroupsThatKernelsCannotSum) {
+  core::ThreadPool pool(1);
+  QuantizedInput q;
+  const std::vector<float> x(512);
+  EXPECT_THROW(quantize_input(x.data(), 1, 512, 512, 257, false, q, pool), core::Error);
+  EXPECT_THROW(quantize_input(x.data(), 1, 512, 512, 0, false, q, pool), core::Error);
+}
+
+}  // namespace
+}  // namespace nibble::ops::cpu

@@ -1,0 +1,65 @@
+#include "ops/cpu/packed/reference.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "formats/scheme.h"
+#include "ops/cpu/packed/int8_table.h"
+
+namespace nibble::ops::cpu {
+namespace {
+
+/// Weights of one output row as the kernels see them, in double.
+std::vector<double> row_values(const formats::PackedWeight& weight, std::int64_t row) {
+  const auto size = static_cast<std::size_t>(weight.k);
+  const auto groups = static_cast<std::size_t>(formats::groups_per_row(weight.scheme, weight.k));
+  const auto group = static_cast<std::size_t>(formats::group_size(weight.scheme, weight.k));
+  std::vector<std::uint8_t> codes(size);
+  std::vector<std::uint8_t> zeros(groups);
+  std::vector<float> scales(groups);
+  std::vector<double> values(size);
+  formats::unpack_codes(weight, row, codes);
+  formats::unpack_scales(weight, row, scales);
+  if (weight.scheme.kind == formats::FormatKind::kInt) {
+    formats::unpack_zeros(weight, row, zeros);
+    for (std::size_t k = 0; k < size; ++k) {
+      values[k] = static_cast<double>(scales[k / group]) * (codes[k] - zeros[k / group]);
+    }
+    return values;
+  }
+  const Int8Table table = int8_table(formats::book_of(weight, row));
+  for (std::size_t k = 0; k < size; ++k) {
+    values[k] = static_cast<double>(scales[k / group]) * table.unit * table.entries[codes[k]];
+  }
+  return values;
+}
+
+}  // namespace
+
+PackedReference packed_linear_reference(const formats::PackedWeight& weight,
+                                        const QuantizedInput& input) {
+  const std::int64_t n = weight.n;
+  PackedReference result;
+  result.y.resize(static_cast<std::size_t>(input.m() * n));
+  result.magnitude.resize(result.y.size());
+  for (std::int64_t row = 0; row < n; ++row) {
+    const std::vector<double> w = row_values(weight, row);
+    for (std::int64_t token = 0; token < input.m(); ++token) {
+      const auto at = static_cast<std::size_t>(token * n + row);
+      for (std::int64_t g = 0; g < input.groups(); ++g) {
+        const std::int8_t* codes = input.codes(token) + g * input.group_stride();
+        double sum = 0.0;
+        for (std::int64_t k = g * input.group(); k < std::min((g + 1) * input.group(), weight.k);
+             ++k) {
+          sum += w[static_cast<std::size_t>(k)] * codes[k - g * input.group()];
+        }
+        sum *= static_cast<double>(input.scales(token)[g]);
+        result.y[at] += sum;
+        result.magnitude[at] += std::fabs(sum);
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace nibble::ops::cpu

@@ -1,0 +1,86 @@
+#include <cmath>
+#include <cstring>
+
+#include "core/float16.h"
+#include "ops/cpu/packed/quantize_row.h"
+#include "ops/cpu/packed/tile_layout.h"
+#include "ops/cpu/packed/variants.h"
+
+// The layout of tile_layout.h read with plain loops: one tile and one token at a time, 16 rows side
+// by side. Runs everywhere; also the description of what the other variants do.
+namespace nibble::ops::cpu {
+namespace {
+
+/// Unsigned weight of lane byte `b` (row b / 4, input b % 4 of the quad) in a quad of a tile.
+int weight_at(const TiledWeight& w, const std::uint8_t* tile, std::int64_t quad, std::int64_t b) {
+  const std::uint8_t* lines = tile + w.codes_offset;
+  if (w.kind == CodeKind::kByte) {
+    return lines[quad * kLineBytes + b];
+  }
+  const std::uint8_t byte = lines[quad / 2 * kLineBytes + b];
+  const int code = quad % 2 == 0 ? byte & 15 : byte >> 4;
+  switch (w.kind) {
+    case CodeKind::kSharedTable:
+      return w.table[code];
+    case CodeKind::kRowTables:
+      return tile[w.tables_offset + b / kQuad * 16 + code];
+    default:
+      return code;
+  }
+}
+
+/// sum over the group of weight * code for each row, less zero * sum of codes.
+void group_sums(const TiledWeight& w, const std::uint8_t* tile, std::int64_t group,
+                const std::int8_t* a, std::int32_t a_sum, std::int32_t (&sums)[kTileRows]) {
+  for (std::int64_t r = 0; r < kTileRows; ++r) {
+    const int zero = w.zeros_offset == 0 ? w.zero : tile[w.zeros_offset + group * kTileRows + r];
+    sums[r] = -zero * a_sum;
+  }
+  const std::int64_t quads = w.units_per_group * kUnit / kQuad;
+  for (std::int64_t quad = 0; quad < quads; ++quad) {
+    for (std::int64_t b = 0; b < kLineBytes; ++b) {
+      sums[b / kQuad] += weight_at(w, tile, group * quads + quad, b) * a[quad * kQuad + b % kQuad];
+    }
+  }
+}
+
+void run_tile(const TiledWeight& w, const TiledInput& x, std::int64_t tile_index,
+              std::int64_t token, float* y) {
+  const std::uint8_t* tile = w.tiles + tile_index * w.tile_bytes;
+  const auto* scales = reinterpret_cast<const core::Fp16*>(tile + w.scales_offset);
+  const std::int64_t stride = w.units_per_group * kUnit;
+  float totals[kTileRows] = {};
+  for (std::int64_t g = 0; g < w.groups; ++g) {
+    std::int32_t sums[kTileRows];
+    group_sums(w, tile, g, x.codes + token * x.row_stride + g * stride,
+               x.sums[token * x.groups + g], sums);
+    const float a_scale = x.scales[token * x.groups + g];
+    for (std::int64_t r = 0; r < kTileRows; ++r) {
+      const float scale = core::to_float(scales[g * kTileRows + r]) * a_scale;
+      totals[r] = std::fma(static_cast<float>(sums[r]), scale, totals[r]);
+    }
+  }
+  const std::int64_t left = w.n - tile_index * kTileRows;
+  for (std::int64_t r = 0; r < (left < kTileRows ? left : kTileRows); ++r) {
+    float unit = 0.0f;
+    std::memcpy(&unit, tile + r * static_cast<std::int64_t>(sizeof(float)), sizeof(float));
+    y[r] = totals[r] * unit;
+  }
+}
+
+void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end, float* y,
+         std::int64_t ldy) {
+  for (std::int64_t tile = begin; tile < end; ++tile) {
+    for (std::int64_t token = 0; token < x.m; ++token) {
+      run_tile(w, x, tile, token, y + token * ldy + tile * kTileRows);
+    }
+  }
+}
+
+}  // namespace
+
+Variant scalar_variant() {
+  return {"scalar", "nothing", [] { return true; }, run, quantize_row};
+}
+
+}  // namespace nibble::ops::cpu

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/float16.h"
+#include "core/random.h"
+#include "formats/format.h"
+#include "formats/packed_weight.h"
+#include "formats/scheme.h"
+#include "ops/cpu/packed/reference.h"
+
+/// Random layers and the accept rule of the packed kernels' tests.
+namespace nibble::ops::cpu::testing {
+
+/// A weight with random codes, scales, zeros and books: every code occurs, neighbours differ.
+inline formats::PackedWeight random_weight(const std::string& scheme_text, std::int64_t n,
+                                           std::int64_t k, std::uint64_t seed) {
+  core::Random random(seed);
+  const formats::Scheme scheme = formats::parse_scheme(scheme_text);
+  const int codes = scheme.kind == formats::FormatKind::kInt ? 1 << scheme.bits : 16;
+  formats::PackedWeightBuilder builder(scheme, n, k);
+  std::vector<std::uint8_t> row(static_cast<std::size_t>(k));
+  std::vector<float> book(16);
+  for (std::int64_t r = 0; r < n; ++r) {
+    for (std::uint8_t& code : row) {
+      code = static_cast<std::uint8_t>(random.below(codes));
+    }
+    builder.set_codes(r, row);
+    for (std::int64_t g = 0; g < formats::groups_per_row(scheme, k); ++g) {
+      formats::GroupParameters parameters;
+      parameters.zero = scheme.symmetric ? codes / 2 : static_cast<int>(random.below(codes));
+      parameters.scale = scheme.kind == formats::FormatKind::kMx
+                             ? std::ldexp(1.0f, static_cast<int>(random.below(9)) - 12)
+                             : core::to_float(core::to_fp16(
+                                   0.001f + 0.01f * static_cast<float>(random.uniform())));
+      builder.set_group(r, g, parameters);
+    }
+    if (scheme.book == formats::Book::kPerRow ||
+        (scheme.book == formats::Book::kPerMatrix && r == 0)) {
+      for (float& value : book) {
+        value = 8.0f * random.normal();
+      }
+      builder.set_book(r, book);
+    }
+  }
+  return builder.finish();
+}
+
+inline std::vector<float> random_input(std::int64_t m, std::int64_t k, std::uint64_t seed) {
+  core::Random random(seed);
+  std::vector<float> x(static_cast<std::size_t>(m * k));
+  for (float& value : x) {
+    value = random.normal();
+  }
+  return x;
+}
+
+/// Outcome of comparing a kernel's output with the reference.
+struct Comparison {
+  std::int64_t bad = 0;  // elements outside the bound; NaN counts as bad
+  std::int64_t first_bad = -1;
+  double worst = 0.0;  // largest error / bound
+};
+
+/// |y - reference| <= 4 * sqrt(chain) * u * magnitude + u * |reference|, element by element, u =
+/// 2^-24. Only the sum over groups rounds (the integers are exact), so `chain` is the number of
+/// groups and `magnitude` the sum of what groups add. The root: Higham and Mary 2019, probabilistic
+/// error analysis.
+inline Comparison compare(std::span<const float> y, const PackedReference& reference,
+                          std::int64_t chain) {
+  const double unit = std::ldexp(1.0, -24);
+  Comparison result;
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const double bound =
+        4.0 * std::sqrt(static_cast<double>(chain)) * unit * reference.magnitude[i] +
+        unit * std::fabs(reference.y[i]) + std::numeric_limits<float>::denorm_min();
+    const double ratio = std::fabs(static_cast<double>(y[i]) - reference.y[i]) / bound;
+    if (!(ratio <= 1.0)) {  // written so that NaN fails
+      result.first_bad = result.bad == 0 ? static_cast<std::int64_t>(i) : result.first_bad;
+      ++result.bad;
+    }
+    result.worst = std::fmax(result.worst, ratio);
+  }
+  return result;
+}
+
+}  // namespace nibble::ops::cpu::testing

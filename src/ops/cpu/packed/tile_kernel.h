@@ -1,0 +1,246 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cpu/packed/tile_layout.h"
+#include "ops/cpu/packed/tile_sources.h"
+
+/// The loops that AVX2, AVX-VNNI and AVX512-VNNI share; included by one file for each, in an
+/// unnamed namespace. The instruction set gives vectors and the product of one unit:
+///
+///   Isa::multiply_unit(source, unit, a, stride, sums)    sums[v][i] += products of 32 inputs of
+///   token i
+///
+/// Few tokens (`run_direct`): weights are decoded in registers on their way from memory.
+/// Many tokens (`run_panel`): weights of kPanelInputs inputs are decoded once into the L1 cache,
+/// then all tokens of a block pass in register tiles.
+///
+///       tokens i..i+M        k -->                      rows of the block: V vectors
+///       +-----------+        +------------------+       +-------+-------+
+///       | a codes   |   x    | panel [K block]  |   ->  | total[v][i]   |
+///       +-----------+        +------------------+       +-------+-------+
+namespace nibble::ops::cpu {
+namespace {
+
+constexpr std::int64_t kPanelInputs = 512;
+constexpr std::int64_t kPanelUnits = kPanelInputs / kUnit;
+
+/// Some tokens from one group on.
+struct Tokens {
+  const std::int8_t* codes;
+  const float* scales;
+  const std::int32_t* sums;
+  std::int64_t row_stride;
+  std::int64_t groups;
+};
+
+NIBBLE_INLINE Tokens tokens_at(const TiledInput& x, std::int64_t token, std::int64_t group,
+                               std::int64_t units) {
+  const std::int64_t at = token * x.groups + group;
+  return {x.codes + token * x.row_stride + group * units * kUnit, x.scales + at, x.sums + at,
+          x.row_stride, x.groups};
+}
+
+/// total[v][i] += the groups [first, first + count) of V vectors and M tokens, one after another.
+/// `x` points at group `first`; the source's unit 0 is its first unit.
+template <class Isa, int V, int M, class Source>
+NIBBLE_INLINE void add_groups(const TiledWeight& w, const Block<Isa, V>& block,
+                              const Source& source, const Tokens& x, std::int64_t first,
+                              std::int64_t count, typename Isa::Float (&total)[V][M]) {
+  using Int = typename Isa::Int;
+  using Float = typename Isa::Float;
+  Int zero[V];
+  for (int v = 0; v < V; ++v) {
+    zero[v] = Isa::negative_zero(w.zero);
+  }
+  const std::int8_t* a = x.codes;
+  std::int64_t unit = 0;
+  for (std::int64_t g = 0; g < count; ++g) {
+    if (block.at[0].zeros != nullptr) {
+      for (int v = 0; v < V; ++v) {
+        zero[v] = Isa::negative_zeros(block.at[v].zeros + (first + g) * kTileRows);
+      }
+    }
+    Int sums[V][M];
+#pragma GCC unroll 8
+    for (int i = 0; i < M; ++i) {
+      const Int a_sum = Isa::broadcast(x.sums[i * x.groups + g]);
+#pragma GCC unroll 2
+      for (int v = 0; v < V; ++v) {
+        sums[v][i] = Isa::start(zero[v], a_sum);
+      }
+    }
+    for (std::int64_t u = 0; u < w.units_per_group; ++u, ++unit, a += kUnit) {
+      Isa::template multiply_unit<V, M>(source, unit, a, x.row_stride, sums);
+    }
+    Float scale[V];
+    for (int v = 0; v < V; ++v) {
+      scale[v] = Isa::load_scales(block.at[v].scales + (first + g) * kTileRows);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < M; ++i) {
+      const Float a_scale = Isa::broadcast(x.scales[i * x.groups + g]);
+#pragma GCC unroll 2
+      for (int v = 0; v < V; ++v) {
+        total[v][i] = Isa::fma(Isa::to_float(sums[v][i]), Isa::mul(scale[v], a_scale), total[v][i]);
+      }
+    }
+  }
+}
+
+/// y = total * unit for the rows of one vector, of which `rows` exist.
+template <class Isa>
+NIBBLE_INLINE void store(typename Isa::Float total, const float* units, std::int64_t rows,
+                         float* y) {
+  const typename Isa::Float result = Isa::mul(total, Isa::load_floats(units));
+  if (rows >= Isa::kLanes) {
+    Isa::store(y, result);
+    return;
+  }
+  alignas(64) float lanes[Isa::kLanes];
+  Isa::store(lanes, result);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    y[r] = lanes[r];
+  }
+}
+
+/// M tokens over whole rows, weights straight from memory.
+template <class Isa, class Source, int V, int M>
+NIBBLE_NOINLINE void run_direct(const TiledWeight& w, const TiledInput& x, std::int64_t token,
+                                std::int64_t tile, float* y, std::int64_t ldy) {
+  const Block<Isa, V> block(w, tile);
+  const Source source(w, block);
+  for (std::int64_t byte = 0; byte < w.codes_offset;
+       byte += kLineBytes) {  // the code stream skips these
+    __builtin_prefetch(w.tiles + tile * w.tile_bytes + kPrefetchBytes + byte);
+  }
+  typename Isa::Float total[V][M];
+  for (int v = 0; v < V; ++v) {
+    for (int i = 0; i < M; ++i) {
+      total[v][i] = Isa::zero();
+    }
+  }
+  add_groups<Isa, V, M>(w, block, source, tokens_at(x, token, 0, w.units_per_group), 0, w.groups,
+                        total);
+  for (int i = 0; i < M; ++i) {
+    for (int v = 0; v < V; ++v) {
+      const std::int64_t row = tile * kTileRows + v * Isa::kLanes;
+      store<Isa>(total[v][i], block.at[v].units, w.n - row, y + (token + i) * ldy + row);
+    }
+  }
+}
+
+template <class Isa, class Source, int V, int M>
+void dispatch_direct(const TiledWeight& w, const TiledInput& x, std::int64_t token,
+                     std::int64_t count, std::int64_t tile, float* y, std::int64_t ldy) {
+  if constexpr (M > 1) {
+    if (count < M) {
+      return dispatch_direct<Isa, Source, V, M - 1>(w, x, token, count, tile, y, ldy);
+    }
+  }
+  run_direct<Isa, Source, V, M>(w, x, token, tile, y, ldy);
+}
+
+/// Decodes `units` units from `first` on into the panel.
+template <class Isa, class Source, int V>
+void unpack(const Source& source, std::int64_t first, std::int64_t units, std::uint8_t* panel) {
+  for (std::int64_t u = 0; u < units; ++u) {
+    source.prefetch(first + u);
+    for (int part = 0; part < Source::kParts; ++part) {
+      for (int pair = 0; pair < kPairsPerUnit; ++pair) {
+        typename Isa::Int w[2][Source::kColumns];
+        source.load(part, first + u, pair, w);
+        for (int quad = 0; quad < 2; ++quad) {
+          for (int c = 0; c < Source::kColumns; ++c, panel += sizeof(typename Isa::Int)) {
+            Isa::store(panel, w[quad][c]);
+          }
+        }
+      }
+    }
+  }
+}
+
+/// One K block of a block of rows for M tokens: totals [M] rows of V * kLanes floats.
+template <class Isa, class PanelType, int V, int M>
+NIBBLE_NOINLINE void run_register_tile(const TiledWeight& w, const Block<Isa, V>& block,
+                                       const PanelType& panel, const Tokens& x, std::int64_t first,
+                                       std::int64_t count, float* totals) {
+  typename Isa::Float total[V][M];
+  for (int i = 0; i < M; ++i) {
+    for (int v = 0; v < V; ++v) {
+      total[v][i] = Isa::load_floats(totals + (i * V + v) * Isa::kLanes);
+    }
+  }
+  add_groups<Isa, V, M>(w, block, panel, x, first, count, total);
+  for (int i = 0; i < M; ++i) {
+    for (int v = 0; v < V; ++v) {
+      Isa::store(totals + (i * V + v) * Isa::kLanes, total[v][i]);
+    }
+  }
+}
+
+template <class Isa, class PanelType, int V, int M>
+void dispatch_register_tile(const TiledWeight& w, const Block<Isa, V>& block,
+                            const PanelType& panel, const Tokens& x, std::int64_t first,
+                            std::int64_t count, std::int64_t tokens, float* totals) {
+  if constexpr (M > 1) {
+    if (tokens < M) {
+      return dispatch_register_tile<Isa, PanelType, V, M - 1>(w, block, panel, x, first, count,
+                                                              tokens, totals);
+    }
+  }
+  run_register_tile<Isa, PanelType, V, M>(w, block, panel, x, first, count, totals);
+}
+
+/// Tokens [begin, begin + count) of a block of rows, count <= Isa::kTokenBlock.
+template <class Isa, class Source, int V>
+NIBBLE_NOINLINE void run_panel(const TiledWeight& w, const TiledInput& x, std::int64_t begin,
+                               std::int64_t count, std::int64_t tile, float* y, std::int64_t ldy) {
+  using PanelType = Panel<Isa, Source>;
+  constexpr std::int64_t kRow = V * Isa::kLanes;
+  alignas(64) std::uint8_t bytes[kPanelUnits * PanelType::kUnitBytes];
+  alignas(64) float totals[Isa::kTokenBlock * kRow];
+  for (std::int64_t i = 0; i < count * kRow; ++i) {
+    totals[i] = 0.0f;
+  }
+  const Block<Isa, V> block(w, tile);
+  const Source source(w, block);
+  const std::int64_t tiles = (count + Isa::kPanelTokens - 1) / Isa::kPanelTokens;
+  const std::int64_t step =
+      (count + tiles - 1) / tiles;  // even tiles: 5 tokens are 3 + 2, not 4 + 1
+  const std::int64_t groups_per_panel = kPanelUnits / w.units_per_group;
+  for (std::int64_t g = 0; g < w.groups; g += groups_per_panel) {
+    const std::int64_t groups = w.groups - g < groups_per_panel ? w.groups - g : groups_per_panel;
+    unpack<Isa, Source, V>(source, g * w.units_per_group, groups * w.units_per_group, bytes);
+    for (std::int64_t i = 0; i < count; i += step) {
+      const Tokens at = tokens_at(x, begin + i, g, w.units_per_group);
+      dispatch_register_tile<Isa, PanelType, V, Isa::kPanelTokens>(
+          w, block, PanelType{bytes}, at, g, groups, count - i < step ? count - i : step,
+          totals + i * kRow);
+    }
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    for (int v = 0; v < V; ++v) {
+      const std::int64_t row = tile * kTileRows + v * Isa::kLanes;
+      store<Isa>(Isa::load_floats(totals + i * kRow + v * Isa::kLanes), block.at[v].units,
+                 w.n - row, y + (begin + i) * ldy + row);
+    }
+  }
+}
+
+/// All tokens of a block of rows.
+template <class Isa, class Source, int V>
+void run_block(const TiledWeight& w, const TiledInput& x, std::int64_t tile, float* y,
+               std::int64_t ldy) {
+  for (std::int64_t begin = 0; begin < x.m; begin += Isa::kTokenBlock) {
+    const std::int64_t count = x.m - begin < Isa::kTokenBlock ? x.m - begin : Isa::kTokenBlock;
+    if (count <= Isa::kDirectTokens) {
+      dispatch_direct<Isa, Source, V, Isa::kDirectTokens>(w, x, begin, count, tile, y, ldy);
+    } else {
+      run_panel<Isa, Source, V>(w, x, begin, count, tile, y, ldy);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nibble::ops::cpu

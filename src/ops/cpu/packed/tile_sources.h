@@ -1,0 +1,186 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cpu/packed/tile_layout.h"
+
+/// How kernels get unsigned weight bytes out of lines. Included by the files of one instruction set
+/// each; everything is in an unnamed namespace so that no two of them share code.
+///
+/// `Isa` gives vectors of kLanes rows x 4 inputs. A block is what one register tile covers: V
+/// vectors, which are the halves of one tile (8 lanes) or neighbouring tiles (16 lanes).
+///
+/// Byte sources: load(v, unit, pair, even, odd) gives the quads 2 * pair and 2 * pair + 1 of a unit
+/// for vector v as unsigned bytes. Kernel sources (Whole, and AVX2's planes): load(part, unit,
+/// pair, w) gives w[even, odd][column] for all columns of a part of the block at once.
+namespace nibble::ops::cpu {
+namespace {
+
+constexpr int kPairsPerUnit = static_cast<int>(kUnit / kQuad / 2);
+constexpr std::int64_t kPrefetchBytes = 3072;  // ahead of the code stream: about 150 ns at 20 GB/s
+
+#define NIBBLE_INLINE inline __attribute__((always_inline))
+#define NIBBLE_NOINLINE \
+  __attribute__((noinline))  // one set of registers and one stack frame for each kernel
+
+/// Where the parts of vector v of a block begin.
+struct VectorPlace {
+  const std::uint8_t* codes;
+  const std::uint8_t* tables;
+  const std::uint16_t* scales;  // fp16
+  const std::uint8_t* zeros;    // null: the constant zero
+  const float* units;
+};
+
+template <class Isa, int V>
+struct Block {
+  VectorPlace at[V];
+
+  Block(const TiledWeight& w, std::int64_t first_tile) {
+    for (int v = 0; v < V; ++v) {
+      const std::int64_t row = v * Isa::kLanes;
+      const std::uint8_t* tile = w.tiles + (first_tile + row / kTileRows) * w.tile_bytes;
+      const std::int64_t lane = row % kTileRows;
+      at[v].codes = tile + w.codes_offset + lane * kQuad;
+      at[v].tables = tile + w.tables_offset + lane * 16;
+      at[v].scales = reinterpret_cast<const std::uint16_t*>(tile + w.scales_offset) + lane;
+      at[v].zeros = w.zeros_offset == 0 ? nullptr : tile + w.zeros_offset + lane;
+      at[v].units = reinterpret_cast<const float*>(tile) + lane;
+    }
+  }
+};
+
+template <std::int64_t UnitBytes>
+NIBBLE_INLINE void prefetch_unit(const std::uint8_t* codes, std::int64_t unit, std::int64_t ahead) {
+#pragma GCC unroll 8
+  for (std::int64_t byte = 0; byte < UnitBytes; byte += kLineBytes) {
+    __builtin_prefetch(codes + unit * UnitBytes + byte + ahead);
+  }
+}
+
+/// 4-bit codes as they are.
+template <class Isa, int V>
+struct NibbleSource {
+  using Int = typename Isa::Int;
+  static constexpr std::int64_t kUnitBytes = kPairsPerUnit * kLineBytes;
+  const std::uint8_t* codes[V];
+
+  NibbleSource(const TiledWeight&, const Block<Isa, V>& block) {
+    for (int v = 0; v < V; ++v) {
+      codes[v] = block.at[v].codes;
+    }
+  }
+  NIBBLE_INLINE void load(int v, std::int64_t unit, int pair, Int& even, Int& odd) const {
+    const Int both = Isa::load(codes[v] + unit * kUnitBytes + pair * kLineBytes);
+    even = Isa::low_nibbles(both);
+    odd = Isa::high_nibbles(both);
+  }
+};
+
+/// 4-bit codes through the matrix's table.
+template <class Isa, int V>
+struct SharedTableSource {
+  using Int = typename Isa::Int;
+  static constexpr std::int64_t kUnitBytes = NibbleSource<Isa, V>::kUnitBytes;
+  NibbleSource<Isa, V> nibbles;
+  Int table;
+
+  SharedTableSource(const TiledWeight& w, const Block<Isa, V>& block)
+      : nibbles(w, block), table(Isa::broadcast_table(w.table)) {}
+  NIBBLE_INLINE void load(int v, std::int64_t unit, int pair, Int& even, Int& odd) const {
+    nibbles.load(v, unit, pair, even, odd);
+    even = Isa::look_up(table, even);
+    odd = Isa::look_up(table, odd);
+  }
+};
+
+/// 4-bit codes through one table for each row. A 16-byte lane holds 4 rows, so a look-up takes four
+/// shuffles, each with the tables of every fourth row, and keeps from each the rows it is for.
+template <class Isa, int V>
+struct RowTableSource {
+  using Int = typename Isa::Int;
+  static constexpr std::int64_t kUnitBytes = NibbleSource<Isa, V>::kUnitBytes;
+  NibbleSource<Isa, V> nibbles;
+  typename Isa::RowTables tables[V];
+
+  RowTableSource(const TiledWeight& w, const Block<Isa, V>& block) : nibbles(w, block) {
+    for (int v = 0; v < V; ++v) {
+      tables[v] = Isa::load_row_tables(block.at[v].tables);
+    }
+  }
+  NIBBLE_INLINE void load(int v, std::int64_t unit, int pair, Int& even, Int& odd) const {
+    nibbles.load(v, unit, pair, even, odd);
+    even = Isa::look_up(tables[v], even);
+    odd = Isa::look_up(tables[v], odd);
+  }
+};
+
+/// 8-bit codes.
+template <class Isa, int V>
+struct ByteSource {
+  using Int = typename Isa::Int;
+  static constexpr std::int64_t kUnitBytes = 2 * kPairsPerUnit * kLineBytes;
+  const std::uint8_t* codes[V];
+
+  ByteSource(const TiledWeight&, const Block<Isa, V>& block) {
+    for (int v = 0; v < V; ++v) {
+      codes[v] = block.at[v].codes;
+    }
+  }
+  NIBBLE_INLINE void load(int v, std::int64_t unit, int pair, Int& even, Int& odd) const {
+    const std::uint8_t* line = codes[v] + unit * kUnitBytes + 2 * pair * kLineBytes;
+    even = Isa::load(line);
+    odd = Isa::load(line + kLineBytes);
+  }
+};
+
+/// All V vectors of a block as columns of one part.
+template <class Bytes, int V, int Quads = 8>
+struct Whole {
+  static constexpr int kParts = 1;
+  static constexpr int kColumns = V;
+  static constexpr int kQuads = Quads;  // AVX2: quads whose products fit in 16 bits
+  Bytes bytes;
+  const std::uint8_t* codes;
+
+  template <class Block>
+  Whole(const TiledWeight& w, const Block& block) : bytes(w, block), codes(block.at[0].codes) {}
+  NIBBLE_INLINE void prefetch(std::int64_t unit) const {
+    prefetch_unit<Bytes::kUnitBytes>(codes, unit, kPrefetchBytes);
+  }
+  template <class Int>
+  NIBBLE_INLINE void load(int, std::int64_t unit, int pair, Int (&w)[2][V]) const {
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) {
+      bytes.load(v, unit, pair, w[0][v], w[1][v]);
+    }
+  }
+};
+
+/// Weight bytes of a block, decoded once for many tokens: for each unit, part and pair the 2 x
+/// kColumns vectors that Source gives, one after another.
+template <class Isa, class Source>
+struct Panel {
+  using Int = typename Isa::Int;
+  static constexpr int kColumns = Source::kColumns;
+  static constexpr int kParts = Source::kParts;
+  static constexpr int kQuads = Source::kQuads;
+  static constexpr std::int64_t kVectorBytes = static_cast<std::int64_t>(sizeof(Int));
+  static constexpr std::int64_t kPairBytes = 2 * kColumns * kVectorBytes;
+  static constexpr std::int64_t kUnitBytes = kParts * kPairsPerUnit * kPairBytes;
+  const std::uint8_t* bytes;
+
+  NIBBLE_INLINE void prefetch(std::int64_t) const {}
+  NIBBLE_INLINE void load(int part, std::int64_t unit, int pair, Int (&w)[2][kColumns]) const {
+    const std::uint8_t* from =
+        bytes + unit * kUnitBytes + (part * kPairsPerUnit + pair) * kPairBytes;
+    for (int quad = 0; quad < 2; ++quad) {
+      for (int c = 0; c < kColumns; ++c) {
+        w[quad][c] = Isa::load(from + (quad * kColumns + c) * kVectorBytes);
+      }
+    }
+  }
+};
+
+}  // namespace
+}  // namespace nibble::ops::cpu

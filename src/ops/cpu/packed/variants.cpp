@@ -1,0 +1,48 @@
+#include "ops/cpu/packed/variants.h"
+
+#include <array>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "core/error.h"
+
+namespace nibble::ops::cpu {
+
+std::span<const Variant> variants() {
+  static const std::array<Variant, 4> all = {scalar_variant(), avx2_variant(), avxvnni_variant(),
+                                             avx512vnni_variant()};
+  return all;
+}
+
+const Variant& choose_variant(const char* name) {
+  const std::string_view wanted = name == nullptr ? "" : name;
+  const Variant* best = nullptr;
+  std::string here;
+  for (const Variant& variant : variants()) {
+    const bool runs = variant.runs_here();
+    if (runs) {
+      best = &variant;
+      here += (here.empty() ? "" : ", ") + std::string(variant.name);
+    }
+    if (wanted != variant.name) {
+      continue;
+    }
+    core::require(
+        runs, core::ErrorKind::kUsage,
+        "NIBBLE_ISA={}: this machine (or this build) lacks {}; unset it or take one of the others",
+        variant.name, variant.needs);
+    return variant;
+  }
+  core::require(wanted.empty(), core::ErrorKind::kUsage,
+                "NIBBLE_ISA={}: no such instruction set; here run: {}", core::printable(wanted),
+                here);
+  return *best;
+}
+
+const Variant& active_variant() {
+  static const Variant& active = choose_variant(std::getenv("NIBBLE_ISA"));
+  return active;
+}
+
+}  // namespace nibble::ops::cpu

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "ops/cpu/packed/tile_layout.h"
+
+/// Kernels of the packed linear layer, one line for each implementation file. This header is also
+/// included by files that are compiled for one instruction set: it must not bring inline functions
+/// with it, because the linker may keep the copy that needs that instruction set.
+namespace nibble::ops::cpu {
+
+/// Activations of one token into 8 bits (quantized_input.h says what).
+struct RowToQuantize {
+  const float* x = nullptr;  // [k]
+  std::int64_t k = 0;
+  std::int64_t group = 0;         // inputs per scale
+  std::int64_t group_stride = 0;  // group padded to units
+  bool per_token = false;
+  std::int8_t* codes = nullptr;  // [groups * group_stride]
+  float* scales = nullptr;       // [groups]
+  std::int32_t* sums = nullptr;  // [groups]
+};
+
+struct Variant {
+  const char* name =
+      nullptr;  // "scalar", "avx2", "avxvnni", "avx512vnni": the values of NIBBLE_ISA
+  const char* needs = nullptr;
+  bool (*runs_here)() = nullptr;  // the CPU and the operating system have what it needs
+  /// Tiles [begin, end) of all tokens; y points at column 0 of this matrix.
+  void (*run)(const TiledWeight&, const TiledInput&, std::int64_t begin, std::int64_t end, float* y,
+              std::int64_t ldy) = nullptr;
+  void (*quantize_row)(const RowToQuantize&) = nullptr;
+};
+
+Variant scalar_variant();
+Variant avx2_variant();
+Variant avxvnni_variant();
+Variant avx512vnni_variant();
+
+/// All variants of this build, slowest first.
+std::span<const Variant> variants();
+
+/// The fastest variant that runs here, or the one that NIBBLE_ISA names. Throws kUsage when
+/// NIBBLE_ISA is not a name, or names one that this machine cannot run.
+const Variant& active_variant();
+
+/// The same for an explicit name; an empty name means the fastest.
+const Variant& choose_variant(const char* name);
+
+}  // namespace nibble::ops::cpu
