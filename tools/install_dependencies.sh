@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that Nibble is built from (docs/dependencies.md says what each is for).
+#
+#   tools/install_dependencies.sh            what the build and the tests need
+#   tools/install_dependencies.sh --checks   also what the checks of .ci/run need
+#
+# Does nothing when everything is there. Needs root, or sudo.
+set -euo pipefail
+
+build_packages=(
+  g++ cmake ninja-build pkg-config
+  libopenblas-dev libsimdjson-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev
+  libicu-dev libpcre2-dev libsentencepiece-dev
+  libgtest-dev
+)
+check_packages=(python3 clang-format clang-tidy shellcheck)
+
+usage() {
+  sed -n '2,7s/^# \{0,1\}//p' "$0"
+}
+
+die() {
+  echo "install_dependencies.sh: $*" >&2
+  exit 1
+}
+
+is_installed() {
+  dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null | grep -q '^ii'
+}
+
+# Runs apt-get and shows one short line of progress; the whole output only when it fails.
+apt_get() {
+  local log status=0
+  log=$(mktemp)
+  DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get -q -o Dpkg::Use-Pty=0 "$@" </dev/null 2>&1 |
+    tee "$log" | show_progress || status=$?
+  if ((status != 0)); then
+    tail -n 20 "$log" >&2
+    rm -f "$log"
+    die "apt-get $1 failed; its last lines stand above"
+  fi
+  rm -f "$log"
+}
+
+show_progress() {
+  local line fetched=0 unpacked=0 ready=0 shown=0
+  while IFS= read -r line; do
+    case $line in
+      Get:*) fetched=$((fetched + 1)) ;;
+      Unpacking*) unpacked=$((unpacked + 1)) ;;
+      "Setting up"*) ready=$((ready + 1)) ;;
+      *) continue ;;
+    esac
+    if [[ -t 1 ]]; then
+      printf '\r  fetched %d, unpacked %d, set up %d ' "$fetched" "$unpacked" "$ready"
+      shown=1
+    elif (((fetched + unpacked + ready) % 50 == 0)); then
+      echo "  fetched $fetched, unpacked $unpacked, set up $ready"
+    fi
+  done
+  if ((shown)); then
+    echo
+  fi
+}
+
+packages=("${build_packages[@]}")
+for argument in "$@"; do
+  case $argument in
+    --checks) packages+=("${check_packages[@]}") ;;
+    -h | --help)
+      usage
+      exit 0
+      ;;
+    *) die "unknown argument '$argument' (only --checks is known)" ;;
+  esac
+done
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+  die "this system has no apt-get; install by hand the libraries that docs/dependencies.md lists," \
+    "then use cmake --preset release"
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  is_installed "$package" || missing+=("$package")
+done
+if ((${#missing[@]} == 0)); then
+  echo "Packages: all ${#packages[@]} are installed."
+  exit 0
+fi
+
+as_root=()
+if ((EUID != 0)); then
+  command -v sudo >/dev/null ||
+    die "packages are missing (${missing[*]}) and there is neither root nor sudo to install them"
+  as_root=(sudo)
+fi
+
+echo "Packages: installing ${#missing[@]} of ${#packages[@]} and what they need (${missing[*]})"
+apt_get update
+apt_get install -y --no-install-recommends "${missing[@]}"
+echo "Packages: done."
