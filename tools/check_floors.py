@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Fails when a folder of src/ includes or links something that does not stand below it.
+
+The floors are read from the nibble_add_module(<name> FLOOR <n> ...) lines of src/*/CMakeLists.txt.
+Folders of one floor do not see each other. models/ is written over the operators and does not see
+the devices under ops/. Tests keep to the floors of their folder, but may also include from tests/.
+
+    tools/check_floors.py [ROOT]
+"""
+import pathlib
+import re
+import sys
+
+MODULE = re.compile(r"nibble_add_module\(\s*(\w+)\s+FLOOR\s+(\d+)([^)]*)\)")
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
+KEYWORDS = {"SOURCES", "LINKS", "PUBLIC", "PRIVATE"}
+SOURCES = {".h", ".cpp", ".inc", ".cu", ".cuh"}
+
+
+def links_of(arguments: str) -> list[str]:
+    """The names after LINKS in the arguments of nibble_add_module."""
+    names, inside = [], False
+    for word in arguments.split():
+        if word in KEYWORDS:
+            inside = word == "LINKS"
+        elif inside:
+            names.append(word)
+    return names
+
+
+def read_modules(root: pathlib.Path) -> dict[str, tuple[int, list[str]]]:
+    modules = {}
+    for file in sorted(root.glob("src/*/CMakeLists.txt")):
+        for name, floor, arguments in MODULE.findall(file.read_text()):
+            modules[name] = (int(floor), links_of(arguments))
+    return modules
+
+
+def link_faults(modules: dict[str, tuple[int, list[str]]]) -> list[str]:
+    faults = []
+    for name, (floor, links) in modules.items():
+        for link in links:
+            if link not in modules:
+                faults.append(f"src/{name}/CMakeLists.txt: links {link}, which is no folder of src/")
+            elif modules[link][0] >= floor:
+                faults.append(f"src/{name}/CMakeLists.txt: {name} (floor {floor}) links {link} (floor {modules[link][0]})")
+    return faults
+
+
+def include_faults(root: pathlib.Path, file: pathlib.Path, modules: dict[str, tuple[int, list[str]]]) -> list[str]:
+    where = file.relative_to(root)
+    here = where.parts[1]
+    is_test = file.stem.endswith("_test")
+    faults = []
+    for include in INCLUDE.findall(file.read_text()):
+        there = include.split("/")[0]
+        if there == here:
+            continue
+        if there not in modules:
+            if not (is_test and (root / "tests" / include).is_file()):
+                faults.append(f'{where}: "{include}" is not a path from src/')
+        elif modules[there][0] >= modules[here][0]:
+            faults.append(f"{where}: {here} (floor {modules[here][0]}) includes {include} (floor {modules[there][0]})")
+        elif here == "models" and include.startswith("ops/") and include.count("/") > 1 and not is_test:
+            faults.append(f"{where}: models includes {include}, which belongs to one device")
+    return faults
+
+
+def check(root: pathlib.Path) -> list[str]:
+    modules = read_modules(root)
+    if not modules:
+        return [f"no nibble_add_module line under {root}/src"]
+    faults = link_faults(modules)
+    homeless = set()
+    for file in sorted(root.glob("src/*/**/*")):
+        if file.suffix not in SOURCES:
+            continue
+        here = file.relative_to(root).parts[1]
+        if here in modules:
+            faults += include_faults(root, file, modules)
+        else:
+            homeless.add(here)
+    return faults + [f"src/{name}: no nibble_add_module line gives its floor" for name in sorted(homeless)]
+
+
+def main() -> int:
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
+    root = root if root.is_dir() else root.parent.parent
+    faults = check(root)
+    print("\n".join(faults) or f"floors: {len(read_modules(root))} folders, nothing looks up")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Formats the C++ sources with clang-format 14, the version of Debian 12 (others break lines differently).
+#
+#   tools/format.sh            rewrites the files
+#   tools/format.sh --check    only names the files that differ, and fails
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+clang_format=$(command -v clang-format-14 || command -v clang-format || true)
+if [[ -z $clang_format ]] || [[ $("$clang_format" --version) != *"version 14."* ]]; then
+  echo "format.sh: needs clang-format 14 (tools/install_dependencies.sh --checks installs it)" >&2
+  exit 2
+fi
+
+mapfile -d '' files < <(find src tests bench -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.inc' \) -print0)
+if [[ ${1:-} != --check ]]; then
+  "$clang_format" -i "${files[@]}"
+  exit 0
+fi
+
+bad=0
+for file in "${files[@]}"; do
+  if ! "$clang_format" --dry-run --Werror "$file" 2>/dev/null; then
+    echo "$file: not formatted"
+    bad=$((bad + 1))
+  fi
+done
+if ((bad > 0)); then
+  echo "format: $bad of ${#files[@]} files differ; tools/format.sh mends them"
+  exit 1
+fi
+echo "format: ${#files[@]} files are as they should be"
