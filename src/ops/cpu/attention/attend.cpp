@@ -1,0 +1,181 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include <cblas.h>
+
+#include "ops/cpu/attention/attention.h"
+#include "ops/cpu/vector/vector_kernels.h"
+
+namespace nibble::ops::cpu {
+namespace {
+
+constexpr std::int64_t kQueryBlock = 64;
+
+std::int64_t first_key(const AttentionProblem& p, std::int64_t position) {
+  return p.window > 0 ? std::max<std::int64_t>(0, position - p.window + 1) : 0;
+}
+
+const float* f32_row(const KvView& view, std::int64_t j) {
+  return static_cast<const float*>(view.data) + j * view.stride;
+}
+const core::Fp16* f16_row(const KvView& view, std::int64_t j) {
+  return static_cast<const core::Fp16*>(view.data) + j * view.stride;
+}
+
+// scores[h * count + j - begin] = q_h . k_j for all heads of the group: each key is read once.
+void score_row(const AttentionProblem& p, const float* q, std::int64_t begin, std::int64_t end,
+               float* scores) {
+  const VectorKernels& kernels = vector_kernels();
+  const std::int64_t count = end - begin;
+  float out[kDotRows];
+  for (std::int64_t j = begin; j < end; ++j) {
+    for (std::int64_t h = 0; h < p.heads; h += kDotRows) {
+      const std::int64_t rows = std::min(kDotRows, p.heads - h);
+      if (p.keys.type == KvType::kF32) {
+        kernels.dot_f32(q + h * p.head_dim, p.head_dim, rows, f32_row(p.keys, j), p.head_dim, out);
+      } else {
+        kernels.dot_f16(q + h * p.head_dim, p.head_dim, rows, f16_row(p.keys, j), p.head_dim, out);
+      }
+      for (std::int64_t r = 0; r < rows; ++r) {
+        scores[(h + r) * count + j - begin] = out[r];
+      }
+    }
+  }
+}
+
+// out_h = sum over j of weights[h][j] v_j.
+void mix_row(const AttentionProblem& p, const float* weights, std::int64_t begin, std::int64_t end,
+             float* out) {
+  const VectorKernels& kernels = vector_kernels();
+  const std::int64_t count = end - begin;
+  std::fill_n(out, p.heads * p.head_dim, 0.0f);
+  for (std::int64_t j = begin; j < end; ++j) {
+    for (std::int64_t h = 0; h < p.heads; ++h) {
+      const float weight = weights[h * count + j - begin];
+      if (p.values.type == KvType::kF32) {
+        kernels.axpy_f32(weight, f32_row(p.values, j), out + h * p.head_dim, p.head_dim);
+      } else {
+        kernels.axpy_f16(weight, f16_row(p.values, j), out + h * p.head_dim, p.head_dim);
+      }
+    }
+  }
+}
+
+// Rows [begin, end) as float32 [end - begin, head_dim], contiguous or with the view's own stride.
+struct FloatRows {
+  const float* data;
+  std::int64_t stride;
+};
+FloatRows widen(const KvView& view, std::int64_t begin, std::int64_t end, std::int64_t head_dim,
+                std::vector<float>& scratch) {
+  if (view.type == KvType::kF32) {
+    return {f32_row(view, begin), view.stride};
+  }
+  scratch.resize(static_cast<std::size_t>((end - begin) * head_dim));
+  for (std::int64_t j = begin; j < end; ++j) {
+    vector_kernels().widen_f16(f16_row(view, j), scratch.data() + (j - begin) * head_dim, head_dim);
+  }
+  return {scratch.data(), head_dim};
+}
+
+}  // namespace
+
+void attend_rows(const AttentionProblem& p) {
+  const VectorKernels& kernels = vector_kernels();
+  const float scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim));
+  thread_local std::vector<float> scores;
+  for (std::int64_t i = 0; i < p.rows; ++i) {
+    const std::int64_t end = p.first_position + i + 1;
+    const std::int64_t begin = first_key(p, end - 1);
+    const std::int64_t count = end - begin;
+    scores.resize(static_cast<std::size_t>(p.heads * count));
+    score_row(p, p.q + i * p.ldq, begin, end, scores.data());
+    float* out = p.out + i * p.ldo;
+    for (std::int64_t h = 0; h < p.heads; ++h) {
+      float* row = scores.data() + h * count;
+      kernels.scale(scale, row, count);
+      const float sum = kernels.softmax_numerators(row, count);
+      kernels.scale(1.0f / sum, row, count);
+    }
+    mix_row(p, scores.data(), begin, end, out);
+  }
+}
+
+void attend_blocks(const AttentionProblem& p) {
+  const VectorKernels& kernels = vector_kernels();
+  const float scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim));
+  const auto dim = static_cast<int>(p.head_dim);
+  thread_local std::vector<float> scores;
+  thread_local std::vector<float> key_scratch;
+  thread_local std::vector<float> value_scratch;
+  const std::int64_t oldest = first_key(p, p.first_position);
+  const std::int64_t newest = p.first_position + p.rows;
+  const FloatRows keys = widen(p.keys, oldest, newest, p.head_dim, key_scratch);
+  const FloatRows values = widen(p.values, oldest, newest, p.head_dim, value_scratch);
+  for (std::int64_t block = 0; block < p.rows; block += kQueryBlock) {
+    const std::int64_t rows = std::min(kQueryBlock, p.rows - block);
+    const std::int64_t end = p.first_position + block + rows;
+    const std::int64_t begin = first_key(p, p.first_position + block);
+    const std::int64_t count = end - begin;
+    scores.resize(static_cast<std::size_t>(rows * count));
+    for (std::int64_t h = 0; h < p.heads; ++h) {
+      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(rows),
+                  static_cast<int>(count), dim, scale, p.q + block * p.ldq + h * p.head_dim,
+                  static_cast<int>(p.ldq), keys.data + (begin - oldest) * keys.stride,
+                  static_cast<int>(keys.stride), 0.0f, scores.data(), static_cast<int>(count));
+      for (std::int64_t i = 0; i < rows; ++i) {
+        float* row = scores.data() + i * count;
+        const std::int64_t position = p.first_position + block + i;
+        const std::int64_t from = first_key(p, position) - begin;
+        const std::int64_t to = position + 1 - begin;
+        std::fill(row, row + from, 0.0f);
+        std::fill(row + to, row + count, 0.0f);
+        const float sum = kernels.softmax_numerators(row + from, to - from);
+        kernels.scale(1.0f / sum, row + from, to - from);
+      }
+      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(rows), dim,
+                  static_cast<int>(count), 1.0f, scores.data(), static_cast<int>(count),
+                  values.data + (begin - oldest) * values.stride, static_cast<int>(values.stride),
+                  0.0f, p.out + block * p.ldo + h * p.head_dim, static_cast<int>(p.ldo));
+    }
+  }
+}
+
+void attend_reference(const AttentionProblem& p) {
+  const auto element = [&](const KvView& view, std::int64_t j, std::int64_t d) -> double {
+    return view.type == KvType::kF32 ? f32_row(view, j)[d] : core::to_float(f16_row(view, j)[d]);
+  };
+  for (std::int64_t i = 0; i < p.rows; ++i) {
+    const std::int64_t position = p.first_position + i;
+    for (std::int64_t h = 0; h < p.heads; ++h) {
+      const float* q = p.q + i * p.ldq + h * p.head_dim;
+      std::vector<double> weights;
+      double largest = -std::numeric_limits<double>::infinity();
+      for (std::int64_t j = first_key(p, position); j <= position; ++j) {
+        double sum = 0;
+        for (std::int64_t d = 0; d < p.head_dim; ++d) {
+          sum += static_cast<double>(q[d]) * element(p.keys, j, d);
+        }
+        weights.push_back(sum / std::sqrt(static_cast<double>(p.head_dim)));
+        largest = std::max(largest, weights.back());
+      }
+      double total = 0;
+      for (double& weight : weights) {
+        weight = std::exp(weight - largest);
+        total += weight;
+      }
+      for (std::int64_t d = 0; d < p.head_dim; ++d) {
+        double sum = 0;
+        for (std::size_t j = 0; j < weights.size(); ++j) {
+          sum += weights[j] / total *
+                 element(p.values, first_key(p, position) + static_cast<std::int64_t>(j), d);
+        }
+        p.out[i * p.ldo + h * p.head_dim + d] = static_cast<float>(sum);
+      }
+    }
+  }
+}
+
+}  // namespace nibble::ops::cpu

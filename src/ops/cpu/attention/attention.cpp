@@ -1,0 +1,97 @@
+#include "ops/cpu/attention/attention.h"
+
+#include <cmath>
+
+#include "ops/cpu/attention/rope.h"
+#include "ops/cpu/vector/vector_kernels.h"
+
+namespace nibble::ops::cpu {
+namespace {
+
+constexpr std::int64_t kBlockRows = 16;  // from here on blocks through BLAS are faster than rows
+
+void norm_head(float* head, const std::vector<float>& weight, float eps) {
+  const auto dim = static_cast<std::int64_t>(weight.size());
+  const VectorKernels& kernels = vector_kernels();
+  const float mean = kernels.sum_squares(head, dim) / static_cast<float>(dim);
+  kernels.multiply(head, weight.data(), 1.0f / std::sqrt(mean + eps), head, dim);
+}
+
+// QK norm and RoPE of one row's query and key heads.
+void prepare_row(float* row, const AttentionSpec& spec, std::int64_t position) {
+  thread_local Rotation rotation;
+  if (!spec.inverse_frequency.empty()) {
+    rotation.set(spec.inverse_frequency, position, spec.rope_factor);
+  }
+  for (std::int64_t h = 0; h < spec.heads + spec.kv_heads; ++h) {
+    float* head = row + h * spec.head_dim;
+    const std::vector<float>& norm = h < spec.heads ? spec.q_norm : spec.k_norm;
+    if (!norm.empty()) {
+      norm_head(head, norm, spec.norm_eps);
+    }
+    if (!spec.inverse_frequency.empty()) {
+      rotate(head, rotation);
+    }
+  }
+}
+
+// The part of the batch that one task computes: one KV head of one sequence.
+AttentionProblem problem_of(const Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
+                            const SequenceSlice<KvCache>& slice, std::int64_t kv_head,
+                            Matrix& out) {
+  const std::int64_t group = spec.heads / spec.kv_heads;
+  const std::int64_t dim = spec.head_dim;
+  AttentionProblem p;
+  p.q = qkv.row(slice.row) + kv_head * group * dim;
+  p.ldq = qkv.columns();
+  p.out = out.row(slice.row) + kv_head * group * dim;
+  p.ldo = out.columns();
+  p.rows = slice.rows;
+  p.heads = group;
+  p.head_dim = dim;
+  p.window = spec.window;
+  if (slice.cache != nullptr) {
+    p.first_position = slice.position;
+    p.keys = {slice.cache->type(), slice.cache->keys(layer, kv_head), dim};
+    p.values = {slice.cache->type(), slice.cache->values(layer, kv_head), dim};
+  } else {
+    const float* keys = qkv.row(slice.row) + (spec.heads + kv_head) * dim;
+    p.keys = {KvType::kF32, keys, qkv.columns()};
+    p.values = {KvType::kF32, keys + spec.kv_heads * dim, qkv.columns()};
+  }
+  return p;
+}
+
+void append(const Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
+            const SequenceSlice<KvCache>& slice, std::int64_t kv_head) {
+  for (std::int64_t i = 0; i < slice.rows; ++i) {
+    const float* key = qkv.row(slice.row + i) + (spec.heads + kv_head) * spec.head_dim;
+    slice.cache->store(layer, kv_head, slice.position + i, key,
+                       key + spec.kv_heads * spec.head_dim);
+  }
+}
+
+}  // namespace
+
+void attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
+               const Batch<KvCache>& batch, Matrix& out, core::ThreadPool& pool) {
+  pool.parallel_for(qkv.rows(), 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      prepare_row(qkv.row(i), spec, batch.positions[static_cast<std::size_t>(i)]);
+    }
+  });
+  const auto slices = static_cast<std::int64_t>(batch.slices.size());
+  pool.parallel_for(slices * spec.kv_heads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t task = begin; task < end; ++task) {
+      const auto& slice = batch.slices[static_cast<std::size_t>(task / spec.kv_heads)];
+      const std::int64_t kv_head = task % spec.kv_heads;
+      if (slice.cache != nullptr) {
+        append(qkv, spec, layer, slice, kv_head);
+      }
+      const AttentionProblem problem = problem_of(qkv, spec, layer, slice, kv_head, out);
+      (slice.rows < kBlockRows ? attend_rows : attend_blocks)(problem);
+    }
+  });
+}
+
+}  // namespace nibble::ops::cpu

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/threads.h"
+#include "ops/cpu/attention/kv_cache.h"
+#include "ops/cpu/matrix.h"
+#include "ops/layers.h"
+#include "ops/ops.h"
+
+namespace nibble::ops::cpu {
+
+/// Keys or values of one KV head: `rows` vectors of head_dim elements, `stride` elements apart.
+struct KvView {
+  KvType type = KvType::kF32;
+  const void* data = nullptr;
+  std::int64_t stride = 0;
+};
+
+/// Causal attention of all query heads that share one KV head.
+///   scores(i, j) = q_i . k_j / sqrt(head_dim)   for positions j in (p_i - window, p_i]
+///   out_i = softmax(scores(i, .)) V
+struct AttentionProblem {
+  const float* q = nullptr;  // query row i, head h at q + i * ldq + h * head_dim
+  std::int64_t ldq = 0;
+  float* out = nullptr;  // like q
+  std::int64_t ldo = 0;
+  std::int64_t rows = 0;   // query rows of the sequence
+  std::int64_t heads = 0;  // query heads of the group
+  std::int64_t head_dim = 0;
+  std::int64_t first_position = 0;  // position of query row 0; keys [0, first_position + rows)
+  std::int64_t window = 0;          // 0: all positions
+  KvView keys;
+  KvView values;
+};
+
+/// One query row after another, the heads of the group sharing each key and value: for decoding.
+/// Rows do not influence one another's rounding.
+void attend_rows(const AttentionProblem& problem);
+
+/// Blocks of query rows against all keys through BLAS: for prefill.
+void attend_blocks(const AttentionProblem& problem);
+
+/// Double precision and plain loops.
+void attend_reference(const AttentionProblem& problem);
+
+/// The attention operator (ops.h): QK norm and RoPE in place on qkv, append to the caches, attend.
+/// out [m, heads * head_dim].
+void attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
+               const Batch<KvCache>& batch, Matrix& out, core::ThreadPool& pool);
+
+}  // namespace nibble::ops::cpu

@@ -1,0 +1,267 @@
+#include "ops/cpu/cpu_ops.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "ops/cpu/attention/attention.h"
+#include "ops/cpu/dense/dense_linear.h"
+#include "ops/cpu/elementwise.h"
+#include "ops/cpu/vector/vector_kernels.h"
+
+namespace nibble::ops::cpu {
+namespace {
+
+constexpr std::int64_t kRowsPerTask = 8;
+
+bool runs_packed(const formats::PackedWeight& weight, ActivationPrecision activations) {
+  if (weight.scheme.kind == formats::FormatKind::kDense) {
+    return false;
+  }
+  return activations == ActivationPrecision::kInt8 ||
+         weight.scheme.activation == formats::Activation::kInt8PerToken;
+}
+
+}  // namespace
+
+CpuOps::CpuOps(const CpuOptions& options)
+    : pool_(options.threads), activations_(options.activations) {}
+
+void CpuOps::prepare(const LinearSet& set) {
+  const auto id = static_cast<std::size_t>(set.id);
+  if (prepared_.size() <= id) {
+    prepared_.resize(id + 1);
+  }
+  Packed& packed = prepared_[id];
+  packed.clear();
+  for (const Linear& part : set.parts) {
+    packed.push_back(runs_packed(part.weight, activations_)
+                         ? std::make_unique<PackedLinear>(PackedLinear::pack(part.weight, pool_))
+                         : nullptr);
+  }
+}
+
+void CpuOps::release(const LinearSet& set) {
+  if (static_cast<std::size_t>(set.id) < prepared_.size()) {
+    prepared_[static_cast<std::size_t>(set.id)].clear();
+  }
+}
+
+std::int64_t CpuOps::prepared_bytes() const {
+  std::int64_t sum = 0;
+  for (const Packed& packed : prepared_) {
+    for (const auto& layer : packed) {
+      sum += layer ? layer->bytes() : 0;
+    }
+  }
+  return sum;
+}
+
+std::int64_t CpuOps::unprepared_bytes(const LinearSet& set) const {
+  const auto id = static_cast<std::size_t>(set.id);
+  std::int64_t sum = 0;
+  for (std::size_t part = 0; part < set.parts.size(); ++part) {
+    const bool packed =
+        id < prepared_.size() && part < prepared_[id].size() && prepared_[id][part] != nullptr;
+    sum += packed ? 0 : formats::stored_bytes(set.parts[part].weight);
+  }
+  return sum;
+}
+
+Matrix CpuOps::embed(const core::Tensor& table, std::span<const std::int32_t> ids) {
+  Matrix x = zeros(static_cast<std::int64_t>(ids.size()), table.dim(1));
+  add_rows(x, table, ids);
+  return x;
+}
+
+void CpuOps::add_rows(Matrix& x, const core::Tensor& table, std::span<const std::int32_t> ids) {
+  const std::int64_t columns = table.dim(1);
+  std::vector<float> row(static_cast<std::size_t>(columns));
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    core::require(ids[i] >= 0 && ids[i] < table.dim(0), core::ErrorKind::kFailed,
+                  "index {} lies outside a table of {} rows", ids[i], table.dim(0));
+    const std::byte* source = table.raw() + ids[i] * columns * core::size_of(table.dtype());
+    core::convert_to_float32(table.dtype(), source, columns, row.data());
+    vector_kernels().add(x.row(static_cast<std::int64_t>(i)), row.data(), columns);
+  }
+}
+
+Matrix CpuOps::norm_matrix(const Matrix& x, const Norm& norm) {
+  Matrix y = matrix(x.rows(), x.columns());
+  pool_.parallel_for(x.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      norm_row(norm, x.row(i), y.row(i));
+    }
+  });
+  return y;
+}
+
+CpuOps::Input CpuOps::norm(const Matrix& x, const Norm& norm, const LinearSet&) {
+  return Input(norm_matrix(x, norm));
+}
+
+CpuOps::Input CpuOps::add_norm(Matrix& x, const Matrix& delta, const Norm& norm, const LinearSet&) {
+  Matrix y = matrix(x.rows(), x.columns());
+  pool_.parallel_for(x.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      vector_kernels().add(x.row(i), delta.row(i), x.columns());
+      norm_row(norm, x.row(i), y.row(i));
+    }
+  });
+  return Input(std::move(y));
+}
+
+void CpuOps::add(Matrix& x, const Matrix& delta) {
+  pool_.parallel_for(x.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    vector_kernels().add(x.row(begin), delta.row(begin), (end - begin) * x.columns());
+  });
+}
+
+const QuantizedInput& CpuOps::quantized(Input& input, const PackedLinear& layer) {
+  for (const auto& form : input.quantized_) {
+    if (form->group() == layer.group() && form->per_token() == layer.per_token()) {
+      return *form;
+    }
+  }
+  auto spare = std::find_if(spare_.begin(), spare_.end(),
+                            [](const auto& form) { return form.use_count() == 1; });
+  if (spare == spare_.end()) {
+    spare = spare_.insert(spare_.end(), std::make_shared<QuantizedInput>());
+  }
+  const Matrix& values = input.values_;
+  quantize_input(values.data(), values.rows(), values.columns(), values.columns(), layer.group(),
+                 layer.per_token(), **spare, pool_);
+  input.quantized_.push_back(*spare);
+  return **spare;
+}
+
+void CpuOps::packed_run(Input& input, const LinearSet& set, const Packed& packed, std::size_t first,
+                        std::size_t last, float* y, std::int64_t ldy) {
+  std::vector<const PackedLinear*> layers;
+  for (std::size_t part = first; part < last; ++part) {
+    layers.push_back(packed[part].get());
+  }
+  core::require(layers.front()->k() == input.values_.columns(), core::ErrorKind::kFailed,
+                "layer {} reads {} inputs, got {}", set.parts[first].name, layers.front()->k(),
+                input.values_.columns());
+  packed_linear(layers, quantized(input, *layers.front()), y, ldy, pool_);
+}
+
+Matrix CpuOps::linear(Input& input, const LinearSet& set) {
+  if (observer_) {
+    observer_(set, input.values_);
+  }
+  const Matrix& x = input.values_;
+  Matrix y = matrix(x.rows(), set.n());
+  const auto id = static_cast<std::size_t>(set.id);
+  const Packed* packed = id < prepared_.size() && !prepared_[id].empty() ? &prepared_[id] : nullptr;
+  std::int64_t column = 0;
+  for (std::size_t part = 0; part < set.parts.size();) {
+    const formats::PackedWeight& weight = set.parts[part].weight;
+    if (packed == nullptr || (*packed)[part] == nullptr) {
+      dense_linear(x.data(), x.rows(), x.columns(), weight, y.data() + column, y.columns(), pool_);
+      column += weight.n;
+      ++part;
+      continue;
+    }
+    std::size_t last = part;
+    std::int64_t width = 0;
+    const InputNeeds needs = (*packed)[part]->needs();
+    while (last < set.parts.size() && (*packed)[last] != nullptr &&
+           (*packed)[last]->needs() == needs) {
+      width += set.parts[last].weight.n;
+      ++last;
+    }
+    packed_run(input, set, *packed, part, last, y.data() + column, y.columns());
+    column += width;
+    part = last;
+  }
+  add_bias(set, y, pool_);
+  return y;
+}
+
+CpuOps::Input CpuOps::attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
+                                const Batch<KvCache>& batch, const LinearSet&) {
+  for (const auto& slice : batch.slices) {
+    core::require(slice.cache == nullptr || slice.position + slice.rows <= slice.cache->capacity(),
+                  core::ErrorKind::kFailed, "position {} does not fit a KV cache of {} tokens",
+                  slice.position + slice.rows - 1,
+                  slice.cache == nullptr ? 0 : slice.cache->capacity());
+  }
+  Matrix out = matrix(qkv.rows(), spec.heads * spec.head_dim);
+  cpu::attention(qkv, spec, layer, batch, out, pool_);
+  return Input(std::move(out));
+}
+
+CpuOps::Input CpuOps::mlp_activation(const Matrix& x, MlpActivation activation, const LinearSet&) {
+  Matrix y = matrix(x.rows(), x.columns());
+  pool_.parallel_for(x.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    activate(activation, x.row(begin), y.row(begin), (end - begin) * x.columns());
+  });
+  return Input(std::move(y));
+}
+
+CpuOps::Input CpuOps::gated_activation(const Matrix& gate_up, MlpActivation activation,
+                                       const LinearSet&) {
+  const std::int64_t width = gate_up.columns() / 2;
+  Matrix y = matrix(gate_up.rows(), width);
+  pool_.parallel_for(gate_up.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      activate_gated(activation, gate_up.row(i), gate_up.row(i) + width, y.row(i), width);
+    }
+  });
+  return Input(std::move(y));
+}
+
+CpuOps::Input CpuOps::input(const Matrix& x, const LinearSet&) {
+  Matrix copy = matrix(x.rows(), x.columns());
+  std::memcpy(copy.data(), x.data(), x.values().size_bytes());
+  return Input(std::move(copy));
+}
+
+Matrix CpuOps::gather(const Matrix& x, std::span<const std::int32_t> rows) {
+  Matrix y = matrix(static_cast<std::int64_t>(rows.size()), x.columns());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::copy_n(x.row(rows[i]), x.columns(), y.row(static_cast<std::int64_t>(i)));
+  }
+  return y;
+}
+
+void CpuOps::scatter_add(Matrix& sum, const Matrix& x, const ExpertRows& expert) {
+  for (std::size_t i = 0; i < expert.rows.size(); ++i) {
+    vector_kernels().axpy_f32(expert.weights[i], x.row(static_cast<std::int64_t>(i)),
+                              sum.row(expert.rows[i]), x.columns());
+  }
+}
+
+Matrix CpuOps::zeros(std::int64_t rows, std::int64_t columns) {
+  Matrix x = matrix(rows, columns);
+  std::fill_n(x.data(), rows * columns, 0.0f);
+  return x;
+}
+
+std::vector<ExpertRows> CpuOps::route(const Matrix& logits, const RoutingSpec& spec) {
+  std::vector<ExpertRows> routes(static_cast<std::size_t>(spec.experts));
+  std::vector<float> shares(static_cast<std::size_t>(spec.experts));
+  std::vector<std::int64_t> order(static_cast<std::size_t>(spec.experts));
+  for (std::int64_t i = 0; i < logits.rows(); ++i) {
+    std::copy_n(logits.row(i), spec.experts, shares.begin());
+    const float total = vector_kernels().softmax_numerators(shares.data(), spec.experts);
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+      return shares[static_cast<std::size_t>(a)] > shares[static_cast<std::size_t>(b)];
+    });
+    float chosen = 0.0f;
+    for (std::int64_t t = 0; t < spec.top; ++t) {
+      chosen += shares[static_cast<std::size_t>(order[static_cast<std::size_t>(t)])];
+    }
+    for (std::int64_t t = 0; t < spec.top; ++t) {
+      const auto expert = static_cast<std::size_t>(order[static_cast<std::size_t>(t)]);
+      routes[expert].rows.push_back(static_cast<std::int32_t>(i));
+      routes[expert].weights.push_back(shares[expert] / (spec.renormalize ? chosen : total));
+    }
+  }
+  return routes;
+}
+
+}  // namespace nibble::ops::cpu

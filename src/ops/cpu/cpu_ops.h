@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/tensor.h"
+#include "core/threads.h"
+#include "ops/cpu/attention/kv_cache.h"
+#include "ops/cpu/matrix.h"
+#include "ops/cpu/packed/packed_linear.h"
+#include "ops/layers.h"
+#include "ops/ops.h"
+
+namespace nibble::ops::cpu {
+
+/// What packed layers see of their activations.
+enum class ActivationPrecision {
+  kInt8,   // dynamic INT8 for each group: the fast path
+  kFloat,  // float32 activations times decoded weights: exact and slow. W8A8 schemes stay in INT8.
+};
+
+struct CpuOptions {
+  int threads = 0;  // 0: all available
+  ActivationPrecision activations = ActivationPrecision::kInt8;
+};
+
+/// The operators of ops.h on a CPU. Float operators are exact within float32 rounding; packed
+/// linear layers quantize their input once and share it. One caller at a time.
+class CpuOps {
+ public:
+  using Matrix = cpu::Matrix;
+  using Cache = KvCache;
+
+  /// An activation that linear layers read, with the quantized forms that were asked for so far.
+  class Input {
+   public:
+    explicit Input(Matrix values) : values_(std::move(values)) {}
+    const Matrix& values() const { return values_; }
+
+   private:
+    friend class CpuOps;
+    Matrix values_;
+    std::vector<std::shared_ptr<QuantizedInput>> quantized_;
+  };
+
+  /// Sees the float input [m, k] of every linear call, for calibration.
+  using Observer = std::function<void(const LinearSet&, const Matrix&)>;
+
+  explicit CpuOps(const CpuOptions& options);
+
+  core::ThreadPool& pool() { return pool_; }
+  void set_observer(Observer observer) { observer_ = std::move(observer); }
+
+  /// Makes the CPU's own layout of the packed weights of a set; linear() needs it. release() frees
+  /// it.
+  void prepare(const LinearSet& set);
+  void release(const LinearSet& set);
+  /// Bytes held by prepared layouts.
+  std::int64_t prepared_bytes() const;
+  /// Stored bytes of the parts of a set that run without a prepared layout.
+  std::int64_t unprepared_bytes(const LinearSet& set) const;
+  /// The most bytes of activations that were held at a time.
+  std::int64_t peak_activation_bytes() const { return buffers_->peak_bytes(); }
+
+  Matrix embed(const core::Tensor& table, std::span<const std::int32_t> ids);
+  void add_rows(Matrix& x, const core::Tensor& table, std::span<const std::int32_t> ids);
+  Input norm(const Matrix& x, const Norm& norm, const LinearSet& set);
+  Input add_norm(Matrix& x, const Matrix& delta, const Norm& norm, const LinearSet& set);
+  Matrix norm_matrix(const Matrix& x, const Norm& norm);
+  void add(Matrix& x, const Matrix& delta);
+  Matrix linear(Input& input, const LinearSet& set);
+  Input attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
+                  const Batch<KvCache>& batch, const LinearSet& set);
+  Input mlp_activation(const Matrix& x, MlpActivation activation, const LinearSet& set);
+  Input gated_activation(const Matrix& gate_up, MlpActivation activation, const LinearSet& set);
+  Input input(const Matrix& x, const LinearSet& set);
+  std::vector<ExpertRows> route(const Matrix& logits, const RoutingSpec& spec);
+  Matrix gather(const Matrix& x, std::span<const std::int32_t> rows);
+  void scatter_add(Matrix& sum, const Matrix& x, const ExpertRows& expert);
+  Matrix zeros(std::int64_t rows, std::int64_t columns);
+  Matrix matrix(std::int64_t rows, std::int64_t columns) { return {buffers_, rows, columns}; }
+
+ private:
+  using Packed = std::vector<std::unique_ptr<PackedLinear>>;  // null where a part runs dense
+
+  const QuantizedInput& quantized(Input& input, const PackedLinear& layer);
+  void packed_run(Input& input, const LinearSet& set, const Packed& packed, std::size_t first,
+                  std::size_t last, float* y, std::int64_t ldy);
+
+  core::ThreadPool pool_;
+  ActivationPrecision activations_;
+  std::shared_ptr<BufferPool> buffers_ = std::make_shared<BufferPool>();
+  std::vector<Packed> prepared_;  // by set id
+  std::vector<std::shared_ptr<QuantizedInput>> spare_;
+  Observer observer_;
+};
+
+}  // namespace nibble::ops::cpu

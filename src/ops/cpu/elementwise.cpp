@@ -1,0 +1,82 @@
+#include "ops/cpu/elementwise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "ops/cpu/vector/vector_kernels.h"
+
+namespace nibble::ops::cpu {
+namespace {
+
+void layer_norm_row(const Norm& norm, const float* x, float* y) {
+  const std::size_t n = norm.weight.size();
+  double sum = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    sum += x[i];
+  }
+  const double mean = sum / static_cast<double>(n);
+  double squares = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    squares += (x[i] - mean) * (x[i] - mean);
+  }
+  const double inverse = 1.0 / std::sqrt(squares / static_cast<double>(n) + norm.eps);
+  for (std::size_t i = 0; i < n; ++i) {
+    const float bias = norm.bias.empty() ? 0.0f : norm.bias[i];
+    y[i] = static_cast<float>((x[i] - mean) * inverse) * norm.weight[i] + bias;
+  }
+}
+
+}  // namespace
+
+void norm_row(const Norm& norm, const float* x, float* y) {
+  if (norm.kind == NormKind::kLayer) {
+    return layer_norm_row(norm, x, y);
+  }
+  const auto n = static_cast<std::int64_t>(norm.weight.size());
+  const VectorKernels& kernels = vector_kernels();
+  const float mean = kernels.sum_squares(x, n) / static_cast<float>(n);
+  kernels.multiply(x, norm.weight.data(), 1.0f / std::sqrt(mean + norm.eps), y, n);
+}
+
+void activate(MlpActivation activation, const float* x, float* y, std::int64_t n) {
+  switch (activation) {
+    case MlpActivation::kSilu:
+      return vector_kernels().silu(x, y, n);
+    case MlpActivation::kGeluTanh:
+      return vector_kernels().gelu_tanh(x, y, n);
+    case MlpActivation::kGelu:
+      std::transform(x, x + n, y, [](float v) {
+        return 0.5f * v * (1.0f + std::erf(v / std::numbers::sqrt2_v<float>));
+      });
+      return;
+    case MlpActivation::kRelu:
+      std::transform(x, x + n, y, [](float v) { return v < 0.0f ? 0.0f : v; });
+      return;
+  }
+}
+
+void activate_gated(MlpActivation activation, const float* gate, const float* up, float* y,
+                    std::int64_t n) {
+  if (activation == MlpActivation::kSilu) {
+    return vector_kernels().silu_multiply(gate, up, y, n);
+  }
+  activate(activation, gate, y, n);
+  vector_kernels().multiply(y, up, 1.0f, y, n);
+}
+
+void add_bias(const LinearSet& set, Matrix& y, core::ThreadPool& pool) {
+  std::int64_t column = 0;
+  for (const Linear& part : set.parts) {
+    if (!part.bias.empty()) {
+      pool.parallel_for(y.rows(), 64, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          vector_kernels().add(y.row(i) + column, part.bias.data(), part.weight.n);
+        }
+      });
+    }
+    column += part.weight.n;
+  }
+}
+
+}  // namespace nibble::ops::cpu

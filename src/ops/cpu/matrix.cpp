@@ -1,0 +1,80 @@
+#include "ops/cpu/matrix.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "core/error.h"
+
+namespace nibble::ops::cpu {
+
+BufferPool::~BufferPool() {
+  for (const Buffer& buffer : free_) {
+    std::free(buffer.data);
+  }
+}
+
+BufferPool::Buffer BufferPool::take(std::int64_t floats) {
+  std::size_t best = free_.size();
+  for (std::size_t i = 0; i < free_.size();
+       ++i) {  // the smallest that fits and is not far too large
+    const bool fits = free_[i].capacity >= floats && free_[i].capacity <= 4 * floats + 4096;
+    if (fits && (best == free_.size() || free_[i].capacity < free_[best].capacity)) {
+      best = i;
+    }
+  }
+  if (best < free_.size()) {
+    const Buffer buffer = free_[best];
+    free_[best] = free_.back();
+    free_.pop_back();
+    return buffer;
+  }
+  const std::int64_t capacity = (floats + 16) / 16 * 16;
+  auto* data = static_cast<float*>(
+      std::aligned_alloc(64, static_cast<std::size_t>(capacity) * sizeof(float)));
+  core::require(
+      data != nullptr, core::ErrorKind::kOutOfMemory,
+      "cannot allocate {} bytes for activations; use a shorter context or a smaller batch",
+      capacity * static_cast<std::int64_t>(sizeof(float)));
+  owned_ += capacity;
+  return {data, capacity};
+}
+
+void BufferPool::give_back(Buffer buffer) {
+  free_.push_back(buffer);
+}
+
+Matrix::Matrix(std::shared_ptr<BufferPool> pool, std::int64_t rows, std::int64_t columns)
+    : pool_(std::move(pool)),
+      buffer_(pool_->take(rows * columns)),
+      rows_(rows),
+      columns_(columns) {}
+
+Matrix::Matrix(Matrix&& other) noexcept
+    : pool_(std::move(other.pool_)),
+      buffer_(std::exchange(other.buffer_, {})),
+      rows_(std::exchange(other.rows_, 0)),
+      columns_(std::exchange(other.columns_, 0)) {}
+
+Matrix& Matrix::operator=(Matrix&& other) noexcept {
+  if (this != &other) {
+    release();
+    pool_ = std::move(other.pool_);
+    buffer_ = std::exchange(other.buffer_, {});
+    rows_ = std::exchange(other.rows_, 0);
+    columns_ = std::exchange(other.columns_, 0);
+  }
+  return *this;
+}
+
+Matrix::~Matrix() {
+  release();
+}
+
+void Matrix::release() {
+  if (buffer_.data != nullptr) {
+    pool_->give_back(buffer_);
+    buffer_ = {};
+  }
+}
+
+}  // namespace nibble::ops::cpu

@@ -1,0 +1,96 @@
+#include "ops/cpu/vector/vector_kernels.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+namespace nibble::ops::cpu {
+namespace avx2 {
+
+constexpr std::int64_t kWidth = 8;
+constexpr const char* kIsaName = "avx2";
+
+struct Floats {
+  __m256 value;
+
+  static Floats zero() { return {_mm256_setzero_ps()}; }
+  static Floats all(float a) { return {_mm256_set1_ps(a)}; }
+  static Floats load(const float* p) { return {_mm256_loadu_ps(p)}; }
+  static Floats load(const core::Fp16* p) {
+    return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+  }
+  static Floats load(const core::Bf16* p) {
+    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16))};
+  }
+  template <typename T>
+  static Floats load_partial(const T* p, std::int64_t count) {
+    T copy[kWidth] = {};
+    for (std::int64_t i = 0; i < count; ++i) {
+      copy[i] = p[i];
+    }
+    return load(copy);
+  }
+  void store(float* p) const { _mm256_storeu_ps(p, value); }
+  void store(core::Fp16* p) const {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                     _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
+  }
+  template <typename T>
+  void store_partial(T* p, std::int64_t count) const {
+    T copy[kWidth];
+    store(copy);
+    for (std::int64_t i = 0; i < count; ++i) {
+      p[i] = copy[i];
+    }
+  }
+};
+
+inline Floats operator+(Floats a, Floats b) {
+  return {_mm256_add_ps(a.value, b.value)};
+}
+inline Floats operator-(Floats a, Floats b) {
+  return {_mm256_sub_ps(a.value, b.value)};
+}
+inline Floats operator*(Floats a, Floats b) {
+  return {_mm256_mul_ps(a.value, b.value)};
+}
+inline Floats operator/(Floats a, Floats b) {
+  return {_mm256_div_ps(a.value, b.value)};
+}
+inline Floats fma(Floats a, Floats b, Floats c) {
+  return {_mm256_fmadd_ps(a.value, b.value, c.value)};
+}
+inline Floats min(Floats a, Floats b) {
+  return {_mm256_min_ps(a.value, b.value)};
+}
+inline Floats max(Floats a, Floats b) {
+  return {_mm256_max_ps(a.value, b.value)};
+}
+inline Floats round(Floats a) {
+  return {_mm256_round_ps(a.value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+inline float reduce_add(Floats a) {
+  const __m128 half =
+      _mm_add_ps(_mm256_castps256_ps128(a.value), _mm256_extractf128_ps(a.value, 1));
+  const __m128 pair = _mm_add_ps(half, _mm_movehl_ps(half, half));
+  return _mm_cvtss_f32(_mm_add_ss(pair, _mm_shuffle_ps(pair, pair, 1)));
+}
+inline Floats zero_where_less(Floats a, Floats b, Floats c) {
+  return {_mm256_andnot_ps(_mm256_cmp_ps(a.value, b.value, _CMP_LT_OQ), c.value)};
+}
+inline Floats scale_by_power_of_two(Floats a, Floats i) {
+  const __m256i exponent =
+      _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(i.value), _mm256_set1_epi32(127)), 23);
+  return {_mm256_mul_ps(a.value, _mm256_castsi256_ps(exponent))};
+}
+
+#include "ops/cpu/vector/vector_kernels.inc"
+
+}  // namespace avx2
+
+const VectorKernels& vector_kernels_avx2() {
+  return avx2::kKernels;
+}
+
+}  // namespace nibble::ops::cpu
+#endif

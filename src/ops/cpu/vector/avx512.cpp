@@ -1,0 +1,101 @@
+#include "ops/cpu/vector/vector_kernels.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+namespace nibble::ops::cpu {
+namespace avx512 {
+
+constexpr std::int64_t kWidth = 16;
+constexpr const char* kIsaName = "avx512";
+
+inline __mmask16 first(std::int64_t count) {
+  return static_cast<__mmask16>((1u << count) - 1u);
+}
+
+struct Floats {
+  __m512 value;
+
+  static Floats zero() { return {_mm512_setzero_ps()}; }
+  static Floats all(float a) { return {_mm512_set1_ps(a)}; }
+  static Floats load(const float* p) { return {_mm512_loadu_ps(p)}; }
+  static Floats load(const core::Fp16* p) {
+    return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+  }
+  static Floats load(const core::Bf16* p) {
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
+  }
+  static Floats load_partial(const float* p, std::int64_t count) {
+    return {_mm512_maskz_loadu_ps(first(count), p)};
+  }
+  template <typename T>
+  static Floats load_partial(const T* p, std::int64_t count) {
+    T copy[kWidth] = {};
+    for (std::int64_t i = 0; i < count; ++i) {
+      copy[i] = p[i];
+    }
+    return load(copy);
+  }
+  void store(float* p) const { _mm512_storeu_ps(p, value); }
+  void store(core::Fp16* p) const {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                        _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
+  }
+  void store_partial(float* p, std::int64_t count) const {
+    _mm512_mask_storeu_ps(p, first(count), value);
+  }
+  template <typename T>
+  void store_partial(T* p, std::int64_t count) const {
+    T copy[kWidth];
+    store(copy);
+    for (std::int64_t i = 0; i < count; ++i) {
+      p[i] = copy[i];
+    }
+  }
+};
+
+inline Floats operator+(Floats a, Floats b) {
+  return {_mm512_add_ps(a.value, b.value)};
+}
+inline Floats operator-(Floats a, Floats b) {
+  return {_mm512_sub_ps(a.value, b.value)};
+}
+inline Floats operator*(Floats a, Floats b) {
+  return {_mm512_mul_ps(a.value, b.value)};
+}
+inline Floats operator/(Floats a, Floats b) {
+  return {_mm512_div_ps(a.value, b.value)};
+}
+inline Floats fma(Floats a, Floats b, Floats c) {
+  return {_mm512_fmadd_ps(a.value, b.value, c.value)};
+}
+inline Floats min(Floats a, Floats b) {
+  return {_mm512_min_ps(a.value, b.value)};
+}
+inline Floats max(Floats a, Floats b) {
+  return {_mm512_max_ps(a.value, b.value)};
+}
+inline Floats round(Floats a) {
+  return {_mm512_roundscale_ps(a.value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+inline float reduce_add(Floats a) {
+  return _mm512_reduce_add_ps(a.value);
+}
+inline Floats zero_where_less(Floats a, Floats b, Floats c) {
+  return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.value, b.value, _CMP_NLT_UQ), c.value)};
+}
+inline Floats scale_by_power_of_two(Floats a, Floats i) {
+  return {_mm512_scalef_ps(a.value, i.value)};
+}
+
+#include "ops/cpu/vector/vector_kernels.inc"
+
+}  // namespace avx512
+
+const VectorKernels& vector_kernels_avx512() {
+  return avx512::kKernels;
+}
+
+}  // namespace nibble::ops::cpu
+#endif

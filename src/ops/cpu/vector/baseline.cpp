@@ -1,0 +1,74 @@
+#include <cmath>
+
+#include "ops/cpu/vector/vector_kernels.h"
+
+// Portable kernels: one float at a time. They are also the reference of the others.
+namespace nibble::ops::cpu {
+namespace baseline {
+
+constexpr std::int64_t kWidth = 1;
+constexpr const char* kIsaName = "baseline";
+
+struct Floats {
+  float value;
+
+  static Floats zero() { return {0.0f}; }
+  static Floats all(float a) { return {a}; }
+  static Floats load(const float* p) { return {*p}; }
+  static Floats load(const core::Fp16* p) { return {core::to_float(*p)}; }
+  static Floats load(const core::Bf16* p) { return {core::to_float(*p)}; }
+  template <typename T>
+  static Floats load_partial(const T* p, std::int64_t) {
+    return load(p);
+  }
+  void store(float* p) const { *p = value; }
+  void store(core::Fp16* p) const { *p = core::to_fp16(value); }
+  template <typename T>
+  void store_partial(T* p, std::int64_t) const {
+    store(p);
+  }
+};
+
+inline Floats operator+(Floats a, Floats b) {
+  return {a.value + b.value};
+}
+inline Floats operator-(Floats a, Floats b) {
+  return {a.value - b.value};
+}
+inline Floats operator*(Floats a, Floats b) {
+  return {a.value * b.value};
+}
+inline Floats operator/(Floats a, Floats b) {
+  return {a.value / b.value};
+}
+inline Floats fma(Floats a, Floats b, Floats c) {
+  return {a.value * b.value + c.value};
+}
+inline Floats min(Floats a, Floats b) {
+  return a.value < b.value ? a : b;
+}
+inline Floats max(Floats a, Floats b) {
+  return a.value > b.value ? a : b;
+}
+inline Floats round(Floats a) {
+  return {std::nearbyint(a.value)};
+}
+inline float reduce_add(Floats a) {
+  return a.value;
+}
+inline Floats zero_where_less(Floats a, Floats b, Floats c) {
+  return a.value < b.value ? Floats::zero() : c;
+}
+inline Floats scale_by_power_of_two(Floats a, Floats i) {
+  return {std::ldexp(a.value, static_cast<int>(i.value))};
+}
+
+#include "ops/cpu/vector/vector_kernels.inc"
+
+}  // namespace baseline
+
+const VectorKernels& vector_kernels_baseline() {
+  return baseline::kKernels;
+}
+
+}  // namespace nibble::ops::cpu

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/float16.h"
+
+/// Loops over one vector of floats, compiled once for each instruction set and chosen at run time.
+/// Every function makes its additions in one fixed order for a given instruction set, so results do
+/// not depend on threads or on what else is in a batch.
+namespace nibble::ops::cpu {
+
+inline constexpr std::int64_t kDotRows =
+    4;  // activation rows that share one pass over a weight row
+
+struct VectorKernels {
+  const char* isa;
+
+  /// out[i] = sum over k of x[i * ldx + k] * w[k] for i < rows <= kDotRows.
+  void (*dot_f32)(const float* x, std::int64_t ldx, std::int64_t rows, const float* w,
+                  std::int64_t k, float* out);
+  void (*dot_f16)(const float* x, std::int64_t ldx, std::int64_t rows, const core::Fp16* w,
+                  std::int64_t k, float* out);
+  void (*dot_bf16)(const float* x, std::int64_t ldx, std::int64_t rows, const core::Bf16* w,
+                   std::int64_t k, float* out);
+
+  void (*add)(float* y, const float* x, std::int64_t n);                     // y += x
+  void (*axpy_f32)(float a, const float* x, float* y, std::int64_t n);       // y += a x
+  void (*axpy_f16)(float a, const core::Fp16* x, float* y, std::int64_t n);  // y += a x
+  void (*scale)(float a, float* x, std::int64_t n);                          // x *= a
+  void (*widen_f16)(const core::Fp16* x, float* y, std::int64_t n);          // y = x
+  void (*widen_bf16)(const core::Bf16* x, float* y, std::int64_t n);         // y = x
+  void (*narrow_f16)(const float* x, core::Fp16* y, std::int64_t n);         // y = x, nearest even
+  float (*sum_squares)(const float* x, std::int64_t n);                      // sum of x^2
+  void (*multiply)(const float* x, const float* w, float a, float* y, std::int64_t n);  // y = a x w
+
+  /// x = exp(x - max(x)) in place; returns the sum. Entries of -infinity become 0.
+  float (*softmax_numerators)(float* x, std::int64_t n);
+
+  void (*silu_multiply)(const float* gate, const float* up, float* y,
+                        std::int64_t n);  // y = silu(gate) up
+  void (*silu)(const float* x, float* y, std::int64_t n);
+  void (*gelu_tanh)(const float* x, float* y, std::int64_t n);
+};
+
+/// The best kernels that this CPU can run.
+const VectorKernels& vector_kernels();
+
+const VectorKernels& vector_kernels_baseline();
+const VectorKernels& vector_kernels_avx2();
+const VectorKernels& vector_kernels_avx512();
+
+}  // namespace nibble::ops::cpu

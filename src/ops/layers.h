@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+#include "formats/packed_weight.h"
+
+/// The layers that models are made of, as data. Operators of every device read them.
+namespace nibble::ops {
+
+/// y[m, n] = x[m, k] W^T + bias. `name` is the layer's prefix in the checkpoint
+/// ("model.layers.0.self_attn.q_proj").
+struct Linear {
+  std::string name;
+  formats::PackedWeight weight;  // logical, [n, k]
+  std::vector<float> bias;       // [n] or empty
+};
+
+/// Linear layers that read the same input and run as one call; their outputs stand side by side,
+/// y[m, n_0 + n_1 + ...]: q|k|v, gate|up, or one layer alone. `id` is unique in a model: devices
+/// keep their own layout of the weights under it.
+struct LinearSet {
+  int id = -1;
+  std::vector<Linear> parts;
+
+  std::int64_t n() const {
+    std::int64_t sum = 0;
+    for (const Linear& part : parts) {
+      sum += part.weight.n;
+    }
+    return sum;
+  }
+  std::int64_t k() const { return parts.front().weight.k; }
+};
+
+enum class NormKind { kRms, kLayer };
+
+/// RMSNorm (arXiv 1910.07467) or LayerNorm (arXiv 1607.06450) over the last dimension.
+struct Norm {
+  NormKind kind = NormKind::kRms;
+  std::vector<float> weight;  // [hidden]
+  std::vector<float> bias;    // [hidden], LayerNorm only
+  float eps = 1e-5f;
+};
+
+/// What stands between the two linear layers of an MLP.
+enum class MlpActivation {
+  kSilu,      // x * sigmoid(x)
+  kGelu,      // exact, with erf
+  kGeluTanh,  // tanh approximation ("gelu_new", "gelu_pytorch_tanh")
+  kRelu,
+};
+
+/// Attention of one layer. Heads are grouped: query head h reads key/value head h / (heads /
+/// kv_heads) (GQA, arXiv 2305.13245).
+struct AttentionSpec {
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t window = 0;  // sliding window in tokens, 0: all (Mistral, arXiv 2310.06825)
+  std::vector<float>
+      inverse_frequency;      // RoPE, [head_dim / 2] radians per position; empty: no RoPE
+  float rope_factor = 1.0f;   // scales cos and sin (YaRN's attention factor)
+  std::vector<float> q_norm;  // RMSNorm over each head before RoPE, [head_dim] or empty (Qwen3)
+  std::vector<float> k_norm;
+  float norm_eps = 1e-6f;
+};
+
+/// Mixture of experts: softmax over router logits, the `top` largest, renormalised to sum 1 when
+/// `renormalize` (Mixtral, arXiv 2401.04088).
+struct RoutingSpec {
+  std::int64_t experts = 0;
+  std::int64_t top = 0;
+  bool renormalize = true;
+};
+
+}  // namespace nibble::ops

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ops/layers.h"
+
+namespace nibble::ops {
+
+/// Rows of a batch that belong to one sequence: rows [row, row + rows) continue `cache` at
+/// `position`.
+template <typename Cache>
+struct SequenceSlice {
+  Cache* cache = nullptr;  // null: the rows attend among themselves only and nothing is kept
+  std::int64_t position = 0;
+  std::int64_t row = 0;
+  std::int64_t rows = 0;
+};
+
+/// Tokens of one forward pass, all sequences one after another.
+template <typename Cache>
+struct Batch {
+  std::span<const std::int32_t> tokens;     // [m]
+  std::span<const std::int32_t> positions;  // [m], of each token in its sequence
+  std::span<const SequenceSlice<Cache>> slices;
+};
+
+/// Token rows that one expert computes.
+struct ExpertRows {
+  std::vector<std::int32_t> rows;  // row of the batch
+  std::vector<float> weights;      // its share in the row's sum
+};
+
+/// The operators that a forward pass is written over; one implementation for each device.
+///
+/// `Matrix` is a float matrix [rows, columns] on the device. `Input` is an activation made ready
+/// for the linear layers that read it: every operator that feeds a linear layer takes the set of
+/// layers and returns an Input that is already quantized (and scaled) the way their weights want
+/// it. That is the only way to write it, so the fusion is free to happen on each device.
+template <typename O>
+concept Ops = requires(O ops, typename O::Matrix matrix, typename O::Input input,
+                       const typename O::Matrix& x, const LinearSet& set, const Norm& norm,
+                       const AttentionSpec& attention, const Batch<typename O::Cache>& batch,
+                       const core::Tensor& table, std::span<const std::int32_t> ids,
+                       MlpActivation activation, std::int64_t layer, const RoutingSpec& routing,
+                       const ExpertRows& expert) {
+  // Rows of `table` [vocabulary, hidden].
+  { ops.embed(table, ids) } -> std::same_as<typename O::Matrix>;
+  // matrix += rows of `table` at `ids` (learned positions).
+  ops.add_rows(matrix, table, ids);
+  // norm(x) for the layers of `set`; with a delta, x += delta first.
+  { ops.norm(x, norm, set) } -> std::same_as<typename O::Input>;
+  { ops.add_norm(matrix, x, norm, set) } -> std::same_as<typename O::Input>;
+  ops.add(matrix, x);
+  // y = x W^T + bias for all layers of the set, side by side.
+  { ops.linear(input, set) } -> std::same_as<typename O::Matrix>;
+  // qkv [m, (heads + 2 kv_heads) head_dim]: QK norm, RoPE, append to the caches, attend.
+  { ops.attention(matrix, attention, layer, batch, set) } -> std::same_as<typename O::Input>;
+  // activation(x), or activation(gate) * up when x is gate|up.
+  { ops.mlp_activation(x, activation, set) } -> std::same_as<typename O::Input>;
+  { ops.gated_activation(x, activation, set) } -> std::same_as<typename O::Input>;
+  // Router logits [m, experts] to the rows of each expert.
+  { ops.route(x, routing) } -> std::same_as<std::vector<ExpertRows>>;
+  // Rows of x, and their weighted return: matrix[row] += weight * x[i].
+  { ops.gather(x, ids) } -> std::same_as<typename O::Matrix>;
+  ops.scatter_add(matrix, x, expert);
+  // x as it is, made ready for `set`.
+  { ops.input(matrix, set) } -> std::same_as<typename O::Input>;
+  // norm(x) as a matrix (MoE gathers rows from it).
+  { ops.norm_matrix(x, norm) } -> std::same_as<typename O::Matrix>;
+  // A matrix [rows, columns] of zeros.
+  { ops.zeros(layer, layer) } -> std::same_as<typename O::Matrix>;
+};
+
+}  // namespace nibble::ops
