@@ -31,9 +31,13 @@ class Format {
   /// The code whose value is nearest to `weight`.
   virtual std::uint8_t encode(float weight, const GroupParameters& parameters) const = 0;
 
-  /// encode() of each weight of a group, codes.size() == weights.size().
+  /// encode() of each weight of a group; codes has as many elements.
   virtual void encode_group(std::span<const float> weights, const GroupParameters& parameters,
-                            std::span<std::uint8_t> codes) const = 0;
+                            std::span<std::uint8_t> codes) const {
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      codes[i] = encode(weights[i], parameters);
+    }
+  }
 
   /// The value of a code.
   virtual float decode(std::uint8_t code, const GroupParameters& parameters) const = 0;
@@ -51,7 +55,10 @@ class Format {
 /// Throws kUsage when the scheme has no round-to-nearest encoder.
 std::unique_ptr<const Format> make_format(const Scheme& scheme, std::span<const float> book = {});
 
-/// Collects codes and parameters of a matrix and packs them.
+/// Collects codes and parameters of a matrix and packs them. Different rows may be set by different
+/// threads at the same time. Throws kFailed for an index out of range, a code or zero point with
+/// too many bits, and a scale that the stored type cannot hold exactly; kInvalidModel when mxfp4
+/// does not divide k.
 class PackedWeightBuilder {
  public:
   PackedWeightBuilder(const Scheme& scheme, std::int64_t n, std::int64_t k);
@@ -65,7 +72,9 @@ class PackedWeightBuilder {
   PackedWeight weight_;
 };
 
-/// Round to nearest of a whole matrix, w [n, k] row-major.
+/// Round to nearest of a whole matrix, w [n, k] row-major; a dense scheme converts the values.
+/// Throws kInvalidModel naming row and input of the first weight that is not finite (or too large
+/// for F16), kUsage for a learned book.
 PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int64_t k,
                               const Scheme& scheme);
 

@@ -7,17 +7,18 @@
 
 namespace nibble::formats {
 
-inline constexpr double kSmallestFp16 = 0x1p-24;
-
-/// The fp16 scale nearest to `scale`, never zero and never infinite: magnitudes outside
-/// [2^-24, 65504] become the end they lie beyond. Zero counts as positive, so that a group of zeros
-/// gets the smallest scale, with which every code near zero is as good as zero.
+/// The fp16 value nearest to `scale` (ties to even), never zero and never infinite: magnitudes
+/// outside [2^-24, 65504] become the end they lie beyond. Zero counts as positive, so that a group
+/// of zeros gets the smallest scale, with which every code near zero is as good as zero.
 inline float round_scale(double scale) {
-  const double magnitude =
-      std::clamp(std::abs(scale), kSmallestFp16, static_cast<double>(core::kFp16Max));
-  // A double that is rounded to float first may land on a tie of fp16 that it was not; all that
-  // moves is the choice between two scales that are equally near to within 2^-24.
-  const float rounded = core::to_float(core::to_fp16(static_cast<float>(magnitude)));
+  constexpr double kSmallest = 0x1p-24;  // the last subnormal
+  constexpr int kMinExponent = -14;
+  constexpr int kMantissaBits = 10;
+  const double magnitude = std::clamp(std::abs(scale), kSmallest, double{core::kFp16Max});
+  // In float64 from the start: rounding to float32 first would round twice.
+  const int exponent = std::max(std::ilogb(magnitude), kMinExponent);
+  const double step = std::ldexp(1.0, exponent - kMantissaBits);
+  const auto rounded = static_cast<float>(std::nearbyint(magnitude / step) * step);
   return scale < 0 ? -rounded : rounded;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "core/error.h"
 #include "formats/bit_packing.h"
@@ -57,25 +58,33 @@ void require_clean_padding(const Named& named, std::string_view part, const Tens
   }
 }
 
-void require_finite_scales(const Named& named) {
-  const auto scales = named.weight.scales.data<core::Fp16>();
+// "row 3, group 17" of the scale at position `at`.
+std::string place_of(const Named& named, std::ptrdiff_t at) {
   const std::int64_t groups = named.weight.scales.dim(1);
-  for (std::size_t i = 0; i < scales.size(); ++i) {
-    constexpr std::uint16_t kExponent = 0x7c00;
-    require((scales[i].bits & kExponent) != kExponent, ErrorKind::kInvalidModel,
-            "{}.scales: row {}, group {} is not finite", named.name,
-            static_cast<std::int64_t>(i) / groups, static_cast<std::int64_t>(i) % groups);
+  return fmt::format("row {}, group {}", at / groups, at % groups);
+}
+
+void require_finite_scales(const Named& named) {
+  constexpr std::uint16_t kExponent = 0x7c00;  // all ones in infinity and NaN
+  const auto scales = named.weight.scales.data<core::Fp16>();
+  const auto bad = std::find_if(scales.begin(), scales.end(), [](core::Fp16 scale) {
+    return (scale.bits & kExponent) == kExponent;
+  });
+  if (bad != scales.end()) {
+    core::fail(ErrorKind::kInvalidModel, "{}.scales: {} is not finite", named.name,
+               place_of(named, bad - scales.begin()));
   }
 }
 
 void require_usable_exponents(const Named& named) {
   const auto scales = named.weight.scales.data<std::uint8_t>();
-  const std::int64_t groups = named.weight.scales.dim(1);
-  for (std::size_t i = 0; i < scales.size(); ++i) {
-    require(scales[i] <= kE8m0Bias + kMaxMxExponent, ErrorKind::kInvalidModel,
-            "{}.scales: row {}, group {} holds {}, which is NaN or too large for float32",
-            named.name, static_cast<std::int64_t>(i) / groups,
-            static_cast<std::int64_t>(i) % groups, scales[i]);
+  const auto bad = std::find_if(scales.begin(), scales.end(), [](std::uint8_t scale) {
+    return scale > kE8m0Bias + kMaxMxExponent;
+  });
+  if (bad != scales.end()) {
+    core::fail(ErrorKind::kInvalidModel,
+               "{}.scales: {} holds {}, which is NaN or too large for float32", named.name,
+               place_of(named, bad - scales.begin()), *bad);
   }
 }
 

@@ -1,7 +1,9 @@
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
 
 #include "core/error.h"
-#include "formats/codebooks.h"
 #include "formats/format.h"
 
 namespace nibble::formats {
@@ -18,20 +20,29 @@ void require_finite_row(std::span<const float> row, std::int64_t number) {
   }
 }
 
-void require_representable(std::span<const float> row, std::int64_t number, core::DType dtype) {
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    require(dtype != core::DType::kF16 || std::abs(row[i]) < 65520.0f, ErrorKind::kInvalidModel,
-            "row {}, input {} of the weight is {}, too large for F16; use bf16", number, i, row[i]);
-  }
-}
-
 std::size_t index(std::int64_t value) {
   return static_cast<std::size_t>(value);
 }
 
+// Magnitudes from here on round to infinity.
+float overflow_limit(core::DType dtype) {
+  switch (dtype) {
+    case core::DType::kF16:
+      return 65520.0f;
+    case core::DType::kBF16:
+      return std::bit_cast<float>(0x7f7f8000u);
+    default:
+      return std::numeric_limits<float>::infinity();
+  }
+}
+
 PackedWeight to_dense(std::span<const float> w, std::int64_t n, std::int64_t k, core::DType dtype) {
-  for (std::int64_t row = 0; row < n; ++row) {
-    require_representable(w.subspan(index(row * k), index(k)), row, dtype);
+  const float limit = overflow_limit(dtype);
+  const auto bad =
+      std::find_if(w.begin(), w.end(), [limit](float value) { return std::abs(value) >= limit; });
+  if (bad != w.end()) {
+    core::fail(ErrorKind::kInvalidModel, "row {}, input {} of the weight is {}, too large for {}",
+               (bad - w.begin()) / k, (bad - w.begin()) % k, *bad, core::name_of(dtype));
   }
   return dense_weight(core::from_float32(w, {n, k}, dtype));
 }

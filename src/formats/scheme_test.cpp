@@ -1,0 +1,175 @@
+#include "formats/scheme.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+
+namespace nibble::formats {
+namespace {
+
+core::ErrorKind kind_of_failure(const std::function<void()>& action, std::string* message) {
+  try {
+    action();
+  } catch (const core::Error& error) {
+    *message = error.what();
+    return error.kind();
+  }
+  return core::ErrorKind::kFailed;
+}
+
+TEST(Scheme, EveryCombinationSurvivesTheRoundTrip) {
+  std::vector<std::string> texts = {"f32", "f16", "bf16", "mxfp4", "mxfp4-a8"};
+  for (const std::string group : {"row", "g1", "g32", "g128", "g1000", "g1073741824"}) {
+    for (const std::string kind :
+         {"int2-sym", "int3-sym", "int4-sym", "int8-sym", "int2-asym", "int3-asym", "int4-asym",
+          "int8-asym", "lut4-nf4", "lut4-fp4", "lut4-af4", "lut4-row", "lut4-matrix"}) {
+      texts.push_back(kind + "-" + group);
+      texts.push_back(kind + "-" + group + "-a8");
+    }
+  }
+  for (const std::string& text : texts) {
+    EXPECT_EQ(to_string(parse_scheme(text)), text);
+  }
+}
+
+TEST(Scheme, ReadsEachField) {
+  const Scheme integers = parse_scheme("int3-asym-g32");
+  EXPECT_EQ(integers.kind, FormatKind::kInt);
+  EXPECT_EQ(integers.bits, 3);
+  EXPECT_FALSE(integers.symmetric);
+  EXPECT_EQ(integers.group, 32);
+  EXPECT_EQ(integers.activation, Activation::kFloat);
+
+  const Scheme w8a8 = parse_scheme("int8-sym-row-a8");
+  EXPECT_TRUE(w8a8.symmetric);
+  EXPECT_EQ(w8a8.group, 0);
+  EXPECT_EQ(w8a8.activation, Activation::kInt8PerToken);
+
+  const Scheme learned = parse_scheme("lut4-row-row");  // a book for each row, a scale for each row
+  EXPECT_EQ(learned.book, Book::kPerRow);
+  EXPECT_EQ(learned.bits, 4);
+  EXPECT_EQ(learned.group, 0);
+
+  EXPECT_EQ(parse_scheme("bf16").dense, core::DType::kBF16);
+  EXPECT_EQ(parse_scheme("mxfp4").group, 32);
+}
+
+TEST(Scheme, RefusesMalformedStrings) {
+  for (const std::string text : {"",
+                                 "-",
+                                 "f64",
+                                 "F16",
+                                 "f16 ",
+                                 " f16",
+                                 "f16-",
+                                 "f16-a8",
+                                 "bf16-g32",
+                                 "int4",
+                                 "int4-",
+                                 "int4-sym",
+                                 "int4-sym-",
+                                 "int4-g128",
+                                 "int5-sym-g32",
+                                 "int16-sym-g32",
+                                 "int1-sym-row",
+                                 "int4-sym-g",
+                                 "int4-sym-g0",
+                                 "int4-sym-g-1",
+                                 "int4-sym-g+1",
+                                 "int4-sym-g032",
+                                 "int4-sym-g1e3",
+                                 "int4-sym-g32x",
+                                 "int4-sym-G32",
+                                 "int4-sym-32",
+                                 "int4-sym-g1073741825",
+                                 "int4-sym-g99999999999999999999999",
+                                 "int4-symm-g32",
+                                 "int4-sym-g32-",
+                                 "int4-sym-g32-a4",
+                                 "int4-sym-g32-a8-",
+                                 "int4-sym-g32-a8-a8",
+                                 "int4-sym-g32-a8x",
+                                 "lut4",
+                                 "lut4-g64",
+                                 "lut4-nf4",
+                                 "lut4-nf4-",
+                                 "lut4-none-g64",
+                                 "lut4-NF4-g64",
+                                 "lut3-nf4-g64",
+                                 "lut4-nf4-g64-g32",
+                                 "mxfp4-g32",
+                                 "mxfp4-",
+                                 "mxfp8",
+                                 "nvfp4",
+                                 "row",
+                                 "g128",
+                                 "a8",
+                                 "int4--g32"}) {
+    std::string message;
+    EXPECT_EQ(kind_of_failure([&] { (void)parse_scheme(text); }, &message),
+              core::ErrorKind::kInvalidModel)
+        << "'" << text << "'";
+  }
+}
+
+TEST(Scheme, MessagesAreOneLineWhateverTheFileHolds) {
+  std::string message;
+  const std::string text("int4\n\x1b[31m\xff\0", 12);
+  EXPECT_EQ(kind_of_failure([&] { (void)parse_scheme(text); }, &message),
+            core::ErrorKind::kInvalidModel);
+  EXPECT_EQ(message.find('\n'), std::string::npos);
+  EXPECT_EQ(message.find('\x1b'), std::string::npos);
+  (void)kind_of_failure([] { (void)parse_scheme(std::string(100000, 'x')); }, &message);
+  EXPECT_LT(message.size(), 400u);
+}
+
+TEST(Scheme, RefusesContradictions) {
+  const Scheme integers = parse_scheme("int4-asym-g128");
+  const Scheme book = parse_scheme("lut4-nf4-g64");
+  const Scheme mx = parse_scheme("mxfp4");
+  const Scheme dense = parse_scheme("f16");
+  const auto refused = [](Scheme scheme, const std::function<void(Scheme&)>& change) {
+    change(scheme);
+    std::string message;
+    return kind_of_failure([&] { validate(scheme); }, &message) == core::ErrorKind::kInvalidModel;
+  };
+  EXPECT_FALSE(refused(integers, [](Scheme&) {}));
+  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.bits = 5; }));
+  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.bits = 0; }));
+  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.group = -1; }));
+  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.group = std::int64_t{1} << 40; }));
+  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.book = Book::kNf4; }));
+  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.dense = core::DType::kF16; }));
+  EXPECT_TRUE(refused(book, [](Scheme& s) { s.book = Book::kNone; }));
+  EXPECT_TRUE(refused(book, [](Scheme& s) { s.bits = 3; }));
+  EXPECT_TRUE(refused(book, [](Scheme& s) { s.symmetric = false; }));
+  EXPECT_TRUE(refused(mx, [](Scheme& s) { s.group = 16; }));
+  EXPECT_TRUE(refused(mx, [](Scheme& s) { s.bits = 8; }));
+  EXPECT_TRUE(refused(mx, [](Scheme& s) { s.symmetric = false; }));
+  EXPECT_TRUE(refused(mx, [](Scheme& s) { s.book = Book::kFp4; }));
+  EXPECT_TRUE(refused(dense, [](Scheme& s) { s.dense = core::DType::kF64; }));
+  EXPECT_TRUE(refused(dense, [](Scheme& s) { s.dense = core::DType::kI8; }));
+  EXPECT_TRUE(refused(dense, [](Scheme& s) { s.bits = 4; }));
+  EXPECT_TRUE(refused(dense, [](Scheme& s) { s.group = 32; }));
+  EXPECT_TRUE(refused(dense, [](Scheme& s) { s.symmetric = false; }));
+  EXPECT_TRUE(refused(dense, [](Scheme& s) { s.activation = Activation::kInt8PerToken; }));
+}
+
+TEST(Scheme, CountsGroups) {
+  const Scheme scheme = parse_scheme("int4-sym-g32");
+  EXPECT_EQ(groups_per_row(scheme, 64), 2);
+  EXPECT_EQ(groups_per_row(scheme, 65), 3);
+  EXPECT_EQ(groups_per_row(scheme, 1), 1);
+  EXPECT_EQ(group_size(scheme, 64), 32);
+  const Scheme row = parse_scheme("int4-sym-row");
+  EXPECT_EQ(groups_per_row(row, 77), 1);
+  EXPECT_EQ(group_size(row, 77), 77);
+  EXPECT_EQ(groups_per_row(parse_scheme("f16"), 77), 0);
+}
+
+}  // namespace
+}  // namespace nibble::formats
