@@ -1,0 +1,82 @@
+#include "io/gguf_blocks/block_types.h"
+
+#include <algorithm>
+#include <array>
+
+#include "io/gguf_blocks/decoders.h"
+
+namespace nibble::io {
+namespace {
+
+using core::DType;
+
+constexpr GgufBlockType plain(std::uint32_t id, std::string_view name, std::int64_t bytes,
+                              DType dtype) {
+  return {id, name, 1, bytes, dtype, nullptr};
+}
+
+constexpr GgufBlockType blocks(std::uint32_t id, std::string_view name, std::int64_t elements,
+                               std::int64_t bytes, BlockDecoder decode = nullptr) {
+  return {id, name, elements, bytes, std::nullopt, decode};
+}
+
+// Numbers, sizes: ggml.h (enum ggml_type) and the block structures of ggml-common.h. Missing
+// numbers belong to types that were removed from the format.
+constexpr std::array kTypes = {
+    plain(0, "F32", 4, DType::kF32),
+    plain(1, "F16", 2, DType::kF16),
+    blocks(2, "Q4_0", 32, 18, gguf_blocks::decode_q4_0),
+    blocks(3, "Q4_1", 32, 20, gguf_blocks::decode_q4_1),
+    blocks(6, "Q5_0", 32, 22, gguf_blocks::decode_q5_0),
+    blocks(7, "Q5_1", 32, 24, gguf_blocks::decode_q5_1),
+    blocks(8, "Q8_0", 32, 34, gguf_blocks::decode_q8_0),
+    blocks(9, "Q8_1", 32, 36),
+    blocks(10, "Q2_K", 256, 84, gguf_blocks::decode_q2_k),
+    blocks(11, "Q3_K", 256, 110, gguf_blocks::decode_q3_k),
+    blocks(12, "Q4_K", 256, 144, gguf_blocks::decode_q4_k),
+    blocks(13, "Q5_K", 256, 176, gguf_blocks::decode_q5_k),
+    blocks(14, "Q6_K", 256, 210, gguf_blocks::decode_q6_k),
+    blocks(15, "Q8_K", 256, 292),
+    blocks(16, "IQ2_XXS", 256, 66),
+    blocks(17, "IQ2_XS", 256, 74),
+    blocks(18, "IQ3_XXS", 256, 98),
+    blocks(19, "IQ1_S", 256, 50),
+    blocks(20, "IQ4_NL", 32, 18, gguf_blocks::decode_iq4_nl),
+    blocks(21, "IQ3_S", 256, 110),
+    blocks(22, "IQ2_S", 256, 82),
+    blocks(23, "IQ4_XS", 256, 136, gguf_blocks::decode_iq4_xs),
+    plain(24, "I8", 1, DType::kI8),
+    plain(25, "I16", 2, DType::kI16),
+    plain(26, "I32", 4, DType::kI32),
+    plain(27, "I64", 8, DType::kI64),
+    plain(28, "F64", 8, DType::kF64),
+    blocks(29, "IQ1_M", 256, 56),
+    plain(30, "BF16", 2, DType::kBF16),
+    blocks(34, "TQ1_0", 256, 54),
+    blocks(35, "TQ2_0", 256, 66),
+    blocks(39, "MXFP4", 32, 17, gguf_blocks::decode_mxfp4),
+    blocks(40, "NVFP4", 64, 36),
+    blocks(41, "Q1_0", 128, 18),
+    blocks(42, "Q2_0", 64, 18),
+};
+
+}  // namespace
+
+std::span<const GgufBlockType> gguf_block_types() {
+  return kTypes;
+}
+
+const GgufBlockType* find_gguf_block_type(std::uint32_t id) {
+  const auto* at = std::find_if(kTypes.begin(), kTypes.end(),
+                                [&](const GgufBlockType& type) { return type.id == id; });
+  return at == kTypes.end() ? nullptr : &*at;
+}
+
+void dequantize_blocks(const GgufBlockType& type, const std::uint8_t* source, std::int64_t count,
+                       float* values) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    type.decode(source + i * type.block_bytes, values + i * type.block_elements);
+  }
+}
+
+}  // namespace nibble::io
