@@ -28,7 +28,7 @@ PRINTS = re.compile(
 )
 COMMENT = re.compile(r"(?://|#)([^\n]*)")
 HISTORY = re.compile(
-    r"\bpreviously\b|\bformerly\b|\blegacy\b|\bdeprecated\b"
+    r"\bpreviously\b|\bformerly\b|\blegacy\b"
     r"|\b(?:was|were|has been|have been) (?:moved|renamed|replaced|changed|rewritten|refactored)\b"
     r"|\b(?:old|new|previous) (?:code|version|way|implementation|behaviou?r)\b",
     re.I,
