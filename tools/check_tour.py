@@ -14,7 +14,7 @@ import re
 import sys
 
 STOP = re.compile(r"`([\w/]+\.(?:h|cpp|inc|cu|cuh))`\s*`([\w:~]+)`")
-PATH = re.compile(r"`((?:src|tools|docs|models|cmake|tests|bench|\.ci)/[\w./-]+)`")
+PATH = re.compile(r"`((?:src|tools|docs|models/demo|cmake|tests|bench|\.ci)/[\w./-]+)`")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
