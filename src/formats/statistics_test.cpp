@@ -84,7 +84,7 @@ TEST(Statistics, ErrorsAreThoseOfNumpyOnTheSameNumbers) {
     const auto sample = golden_sample(name, 1u << 18);
     for (const auto& [scheme, expected] : goldens.at(name).items()) {
       const double golden = expected.get<double>();
-      EXPECT_NEAR(relative_error(sample, scheme), golden, 0.003 * golden) << name << " " << scheme;
+      EXPECT_NEAR(relative_error(sample, scheme), golden, 0.001 * golden) << name << " " << scheme;
     }
   }
 }
