@@ -4,6 +4,8 @@
 #include <cstring>
 #include <numeric>
 
+#include <cblas.h>
+
 #include "ops/cpu/attention/attention.h"
 #include "ops/cpu/dense/dense_linear.h"
 #include "ops/cpu/elementwise.h"

@@ -1,0 +1,106 @@
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/terminal_progress.h"
+#include "eval/throughput.h"
+
+namespace nibble::cli {
+namespace {
+
+class Bench final : public Command {
+ public:
+  std::string_view name() const override { return "bench"; }
+  std::string_view summary() const override {
+    return "Tokens per second, with the share of the machine's limit";
+  }
+  std::string_view examples() const override {
+    return "  nibble bench demo-w4\n"
+           "  nibble bench demo-w4 --pp 512 --tg 128 --batch 1,4,16 --threads 2 --json";
+  }
+
+  void add_options(CLI::App& app) override {
+    common_.add(app, true);
+    app.add_option("model", model_, "Model folder or GGUF file")->required();
+    app.add_option("--pp", options_.prefill_tokens, "Prompt tokens (0: no prefill row)")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    app.add_option("--tg", options_.decode_tokens, "Tokens to generate (0: no decode rows)")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    app.add_option("--batch", options_.batches, "Sequences that decode together")
+        ->delimiter(',')
+        ->capture_default_str();
+    app.add_option("--depth", options_.depth, "Tokens already in the context when decoding starts")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    app.add_option("--repeats", options_.repeats, "Repeats of each row; the median counts")
+        ->capture_default_str();
+    device_.add(app);
+  }
+
+  void run() override {
+    TerminalProgress progress(common_.quiet);
+    const engine::RunnerOptions runner_options = device_.runner();
+    const auto model = models::open_model(model_);
+    const std::int64_t most = model->decoder.config.max_positions;
+    options_.prefill_tokens = std::min(options_.prefill_tokens, most);
+    options_.decode_tokens = std::min(options_.decode_tokens, most - options_.depth - 1);
+    const auto runner = engine::make_cpu_runner(model, runner_options);
+    const eval::MachineLimits limits = eval::measure_machine_limits(runner->pool());
+    const auto rows = eval::measure_throughput(*runner, model->decoder, options_, limits, progress);
+    common_.json ? print_json(rows, limits, runner->pool().size())
+                 : print(rows, limits, runner->pool().size());
+  }
+
+ private:
+  static std::string_view name_of(eval::Phase phase) {
+    return phase == eval::Phase::kPrefill ? "prefill" : "decode";
+  }
+
+  static void print(const std::vector<eval::ThroughputRow>& rows, const eval::MachineLimits& limits,
+                    int threads) {
+    fmt::print("cpu, {} threads: reads {:.1f} GB/s, {:.0f} G 8-bit multiply-adds/s\n", threads,
+               limits.read_bytes_per_second / 1e9, limits.multiply_adds_per_second / 1e9);
+    fmt::print("{:<8} {:>5} {:>7} {:>12} {:>12} {:>14} {:>7}\n", "phase", "batch", "tokens",
+               "tokens/s", "bytes/token", "limit tokens/s", "share");
+    for (const eval::ThroughputRow& row : rows) {
+      fmt::print("{:<8} {:>5} {:>7} {:>12.2f} {:>12} {:>14.1f} {:>6.1f}%\n", name_of(row.phase),
+                 row.batch, row.tokens, row.tokens_per_second, row.bytes_per_token,
+                 row.limit_tokens_per_second, 100 * row.share_of_limit);
+    }
+  }
+
+  static void print_json(const std::vector<eval::ThroughputRow>& rows,
+                         const eval::MachineLimits& limits, int threads) {
+    core::Json list = core::Json::array();
+    for (const eval::ThroughputRow& row : rows) {
+      list.push_back({{"phase", name_of(row.phase)},
+                      {"batch", row.batch},
+                      {"tokens", row.tokens},
+                      {"tokens_per_s", row.tokens_per_second},
+                      {"bytes_per_token", row.bytes_per_token},
+                      {"limit_tokens_per_s", row.limit_tokens_per_second},
+                      {"share_of_limit", row.share_of_limit}});
+    }
+    const core::Json json = {{"rows", std::move(list)},
+                             {"device", "cpu"},
+                             {"threads", threads},
+                             {"read_bytes_per_s", limits.read_bytes_per_second},
+                             {"multiply_adds_per_s", limits.multiply_adds_per_second}};
+    fmt::print("{}\n", json.dump());
+  }
+
+  CommonOptions common_;
+  DeviceOptions device_;
+  std::string model_;
+  eval::ThroughputOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> bench_command() {
+  return std::make_unique<Bench>();
+}
+
+}  // namespace nibble::cli

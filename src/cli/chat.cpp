@@ -1,0 +1,124 @@
+#include <cstdio>
+#include <ctime>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/sampling_options.h"
+#include "engine/engine.h"
+#include "io/text_file.h"
+#include "text/chat/chat_template.h"
+
+namespace nibble::cli {
+namespace {
+
+constexpr std::int64_t kMaxTemplateBytes = 1 << 22;
+
+class Chat final : public Command {
+ public:
+  std::string_view name() const override { return "chat"; }
+  std::string_view summary() const override { return "Talk to a model that has a chat template"; }
+  std::string_view examples() const override {
+    return "  nibble chat SmolLM2-w4\n"
+           "  nibble chat SmolLM2-w4 --system \"Answer in one sentence.\"\n"
+           "  echo \"What is a nibble?\" | nibble chat SmolLM2-w4 -q";
+  }
+
+  void add_options(CLI::App& app) override {
+    common_.add(app, false);
+    app.add_option("model", model_, "Model folder or GGUF file")->required();
+    app.add_option("--system", system_, "System message");
+    app.add_option("--template", template_file_,
+                   "Jinja file to use instead of the model's own template");
+    app.add_option("-n,--max-tokens", max_tokens_, "Tokens of an answer at the most")
+        ->capture_default_str();
+    app.add_option("--context", engine_.context, "Tokens of the whole conversation");
+    add_sampling_options(app, sampling_);
+    device_.add(app);
+  }
+
+  void run() override {
+    const engine::RunnerOptions runner_options = device_.runner();
+    model_ptr_ = models::open_model(model_);
+    std::string source = model_ptr_->tokenizer->chat_template();
+    if (!template_file_.empty()) {
+      source = io::read_text_file(template_file_, kMaxTemplateBytes);
+    }
+    core::require(!source.empty(), core::ErrorKind::kUsage,
+                  "{} has no chat template; use nibble run, or give one with --template FILE",
+                  model_);
+    const text::ChatTemplate chat(source);
+    engine::Engine engine(model_ptr_, engine::make_cpu_runner(model_ptr_, runner_options), engine_);
+    const bool terminal = isatty(STDIN_FILENO) != 0 && !common_.quiet;
+    if (terminal) {
+      fmt::print(
+          stderr,
+          "Type a message and press Enter; an empty line or Ctrl-D ends the conversation.\n");
+    }
+    nlohmann::ordered_json messages = nlohmann::ordered_json::array();
+    if (!system_.empty()) {
+      messages.push_back({{"role", "system"}, {"content", system_}});
+    }
+    std::string line;
+    while (ask(terminal, line)) {
+      messages.push_back({{"role", "user"}, {"content", line}});
+      const std::string answer = reply(engine, chat, messages);
+      messages.push_back({{"role", "assistant"}, {"content", answer}});
+    }
+  }
+
+ private:
+  static bool ask(bool terminal, std::string& line) {
+    if (terminal) {
+      fmt::print(stderr, "> ");
+    }
+    return static_cast<bool>(std::getline(std::cin, line)) && !line.empty();
+  }
+
+  std::string reply(engine::Engine& engine, const text::ChatTemplate& chat,
+                    const nlohmann::ordered_json& messages) {
+    const text::Tokenizer& tokenizer = *model_ptr_->tokenizer;
+    text::ChatTemplate::Options options;
+    options.bos_token = tokenizer.bos() ? tokenizer.piece(*tokenizer.bos()) : "";
+    options.eos_token = tokenizer.eos() ? tokenizer.piece(*tokenizer.eos()) : "";
+    options.now_unix_seconds = static_cast<std::int64_t>(std::time(nullptr));
+    engine::Request request;
+    request.prompt = tokenizer.encode(chat.render(messages, options), {.add_special = false});
+    request.max_tokens = max_tokens_;
+    request.sampling = sampling_;
+    request.on_text = [](std::string_view piece) {
+      fmt::print("{}", piece);
+      std::fflush(stdout);
+    };
+    std::string answer;
+    request.on_finish = [&answer](const engine::Completion& completion) {
+      answer = completion.text;
+    };
+    engine.submit(std::move(request));
+    engine.run_all();
+    fmt::print("\n");
+    std::fflush(stdout);
+    return answer;
+  }
+
+  CommonOptions common_;
+  DeviceOptions device_;
+  std::string model_;
+  std::string system_;
+  std::string template_file_;
+  std::int64_t max_tokens_ = 512;
+  engine::SamplingOptions sampling_;
+  engine::EngineOptions engine_;
+  std::shared_ptr<const models::Model> model_ptr_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> chat_command() {
+  return std::make_unique<Chat>();
+}
+
+}  // namespace nibble::cli

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <memory>
+
+#include "cli/command.h"
+
+namespace nibble::cli {
+
+std::unique_ptr<Command> quantize_command();
+std::unique_ptr<Command> eval_command();
+std::unique_ptr<Command> compare_command();
+std::unique_ptr<Command> run_command();
+std::unique_ptr<Command> chat_command();
+std::unique_ptr<Command> bench_command();
+std::unique_ptr<Command> inspect_command();
+
+}  // namespace nibble::cli

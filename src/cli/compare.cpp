@@ -1,0 +1,143 @@
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/terminal_progress.h"
+#include "eval/damage.h"
+#include "io/atomic_file.h"
+#include "io/text_file.h"
+#include "report/html.h"
+#include "report/text_table.h"
+
+namespace nibble::cli {
+namespace {
+
+constexpr std::int64_t kMaxTextBytes = std::int64_t{1} << 32;
+
+class Compare final : public Command {
+ public:
+  std::string_view name() const override { return "compare"; }
+  std::string_view summary() const override {
+    return "The damage table: what each recipe costs and gives";
+  }
+  std::string_view examples() const override {
+    return "  nibble compare models/demo --recipes f16,w8a8,rtn-w4g128,gptq-w4g128 --calib c.txt "
+           "--text t.txt\n"
+           "  nibble compare models/demo --recipes nf4g64,mxfp4 --text t.txt --html damage.html";
+  }
+
+  void add_options(CLI::App& app) override {
+    common_.add(app, true);
+    options_.runner.kv_type = ops::cpu::KvType::kF16;
+    app.add_option("model", model_, "Model folder or GGUF file")->required();
+    app.add_option("--recipes", recipes_, "Presets or .json files, separated by commas")
+        ->required()
+        ->delimiter(',');
+    app.add_option("--text", text_, "Text to measure perplexity on")->required();
+    compress::CalibrationOptions& calibration = options_.pipeline.calibration;
+    app.add_option("--calib", calibration.texts,
+                   "Calibration texts; without any the model writes its own");
+    app.add_option("--samples", calibration.samples, "Calibration windows")->capture_default_str();
+    app.add_option("--calib-seq-len", calibration.seq_len, "Tokens of a calibration window")
+        ->capture_default_str();
+    app.add_option("--seed", calibration.seed, "For text that the model writes itself")
+        ->capture_default_str();
+    app.add_option("--seq-len", options_.perplexity.seq_len, "Tokens of an evaluation window")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--max-tokens", options_.perplexity.max_tokens,
+                   "Use only the first tokens of the text")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--pp", options_.throughput.prefill_tokens,
+                   "Prompt tokens of the speed measurement");
+    app.add_option("--tg", options_.throughput.decode_tokens,
+                   "Generated tokens of the speed measurement");
+    app.add_option("--html", html_, "Also write the table as a page");
+    device_.add(app);
+  }
+
+  void run() override {
+    options_.runner = device_.runner();
+    options_.pipeline.threads = device_.threads;
+    std::vector<compress::Recipe> recipes;
+    for (const std::string& name : recipes_) {
+      recipes.push_back(compress::find_recipe(name));
+    }
+    TerminalProgress progress(common_.quiet);
+    const auto model = models::open_model(model_);
+    const auto tokens = model->tokenizer->encode(io::read_text_file(text_, kMaxTextBytes), {});
+    fit_to(model->decoder.config.max_positions);
+    const auto rows = eval::measure_damage(model, recipes, tokens, options_, progress);
+    common_.json ? print_json(rows) : fmt::print("{}", report::to_text(table(rows)));
+    if (!html_.empty()) {
+      const std::string title = "What compression costs: " + model_;
+      io::write_file_atomically(html_, report::page(title, {report::to_html(table(rows))}));
+    }
+  }
+
+ private:
+  void fit_to(std::int64_t most) {
+    std::int64_t& seq_len = options_.perplexity.seq_len;
+    seq_len = seq_len == 0 ? most : seq_len;
+    core::require(seq_len <= most, core::ErrorKind::kUsage,
+                  "--seq-len {} is longer than the {} tokens that the model was made for", seq_len,
+                  most);
+    eval::ThroughputOptions& speed = options_.throughput;
+    speed.prefill_tokens = std::min(speed.prefill_tokens, most);
+    speed.decode_tokens = std::min(speed.decode_tokens, most - 1);
+  }
+
+  static report::Table table(const std::vector<eval::DamageRow>& rows) {
+    report::Table table;
+    table.columns = {"recipe",        "perplexity",   "increase",   "KL",
+                     "top-1",         "bits/weight",  "weights MB", "peak MB",
+                     "prefill tok/s", "decode tok/s", "quantize s"};
+    for (const eval::DamageRow& row : rows) {
+      table.rows.push_back({row.recipe, fmt::format("{:.4f}", row.perplexity),
+                            fmt::format("{:+.2f} %", 100 * row.increase),
+                            fmt::format("{:.5f}", row.kl_divergence),
+                            fmt::format("{:.2f} %", 100 * row.top1_agreement),
+                            fmt::format("{:.3f}", row.bits_per_weight),
+                            fmt::format("{:.2f}", static_cast<double>(row.weight_bytes) / 1e6),
+                            fmt::format("{:.2f}", static_cast<double>(row.peak_bytes) / 1e6),
+                            fmt::format("{:.0f}", row.prefill_tokens_per_second),
+                            fmt::format("{:.1f}", row.decode_tokens_per_second),
+                            fmt::format("{:.1f}", row.quantize_seconds)});
+    }
+    return table;
+  }
+
+  void print_json(const std::vector<eval::DamageRow>& rows) const {
+    core::Json list = core::Json::array();
+    for (const eval::DamageRow& row : rows) {
+      list.push_back({{"recipe", row.recipe},
+                      {"perplexity", row.perplexity},
+                      {"increase", row.increase},
+                      {"kl_divergence", row.kl_divergence},
+                      {"top1_agreement", row.top1_agreement},
+                      {"bits_per_weight", row.bits_per_weight},
+                      {"weight_bytes", row.weight_bytes},
+                      {"peak_bytes", row.peak_bytes},
+                      {"prefill_tokens_per_s", row.prefill_tokens_per_second},
+                      {"decode_tokens_per_s", row.decode_tokens_per_second},
+                      {"quantize_seconds", row.quantize_seconds}});
+    }
+    const core::Json json = {{"model", model_}, {"text", text_}, {"rows", std::move(list)}};
+    fmt::print("{}\n", json.dump());
+  }
+
+  CommonOptions common_;
+  DeviceOptions device_;
+  std::string model_;
+  std::vector<std::string> recipes_;
+  std::string text_;
+  std::string html_;
+  eval::DamageOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> compare_command() {
+  return std::make_unique<Compare>();
+}
+
+}  // namespace nibble::cli

@@ -1,0 +1,116 @@
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/terminal_progress.h"
+#include "eval/perplexity.h"
+#include "io/text_file.h"
+
+namespace nibble::cli {
+namespace {
+
+constexpr std::int64_t kMaxTextBytes = std::int64_t{1} << 32;
+
+class Eval final : public Command {
+ public:
+  std::string_view name() const override { return "eval"; }
+  std::string_view summary() const override {
+    return "Perplexity on a text; with a reference also KL divergence";
+  }
+  std::string_view examples() const override {
+    return "  nibble eval models/demo --text wiki.test.raw --seq-len 1024 --max-tokens 40960\n"
+           "  nibble eval demo-w4 --text book.txt --reference models/demo --json";
+  }
+
+  void add_options(CLI::App& app) override {
+    common_.add(app, true);
+    device_.kv_type = "f32";
+    app.add_option("model", model_, "Model folder or GGUF file")->required();
+    app.add_option("--text", text_, "Text file (UTF-8)")->required();
+    app.add_option("--seq-len", options_.seq_len,
+                   "Tokens of a window (default: what the model was made for)")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--max-tokens", options_.max_tokens, "Use only the first tokens of the text")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--reference", reference_, "Model to compare the predictions with");
+    app.add_option("--max-perplexity", max_perplexity_, "Exit with 7 when the perplexity is larger")
+        ->check(CLI::PositiveNumber);
+    device_.add(app);
+  }
+
+  void run() override {
+    const engine::RunnerOptions runner_options = device_.runner();
+    TerminalProgress progress(common_.quiet);
+    const auto model = models::open_model(model_);
+    const std::string text = io::read_text_file(text_, kMaxTextBytes);
+    const auto tokens = model->tokenizer->encode(text, {});
+    if (options_.seq_len == 0) {
+      options_.seq_len = model->decoder.config.max_positions;
+    }
+    core::require(options_.seq_len <= model->decoder.config.max_positions, core::ErrorKind::kUsage,
+                  "--seq-len {} is longer than the {} tokens that the model was made for",
+                  options_.seq_len, model->decoder.config.max_positions);
+    const auto runner = engine::make_cpu_runner(model, runner_options);
+    std::unique_ptr<engine::Runner> reference;
+    if (!reference_.empty()) {
+      reference = engine::make_cpu_runner(models::open_model(reference_), runner_options);
+    }
+    const eval::PerplexityResult result =
+        eval::measure_perplexity(*runner, tokens, options_, progress, reference.get());
+    print(*model, result);
+    core::require(max_perplexity_ == 0 || result.perplexity <= max_perplexity_,
+                  core::ErrorKind::kBelowThreshold,
+                  "perplexity {:.4f} is larger than the asked {:.4f}", result.perplexity,
+                  max_perplexity_);
+  }
+
+ private:
+  void print(const models::Model& model, const eval::PerplexityResult& result) const {
+    const std::string recipe = model.compression.recipe.empty() ? "none" : model.compression.recipe;
+    const double bits = models::block_bits_per_weight(model.decoder);
+    const std::int64_t bytes = models::total_weight_bytes(model.decoder);
+    if (common_.json) {
+      core::Json json = {{"model", model_},
+                         {"recipe", recipe},
+                         {"tokens", result.predictions},
+                         {"text_tokens", result.text_tokens},
+                         {"nll", result.nll},
+                         {"nll_standard_error", result.nll_standard_error},
+                         {"perplexity", result.perplexity},
+                         {"bits_per_weight", bits},
+                         {"weight_bytes", bytes},
+                         {"seconds", result.seconds}};
+      if (result.divergence) {
+        json["kl_divergence"] = result.divergence->kl_divergence;
+        json["top1_agreement"] = result.divergence->top1_agreement;
+      }
+      fmt::print("{}\n", json.dump());
+      return;
+    }
+    fmt::print(
+        "perplexity {:.4f} +- {:.4f} over {} predictions of {} ({:.3f} bits per weight, {:.2f} MB, "
+        "{:.1f} s)\n",
+        result.perplexity, result.perplexity * result.nll_standard_error, result.predictions,
+        model_, bits, static_cast<double>(bytes) / 1e6, result.seconds);
+    if (result.divergence) {
+      fmt::print("against {}: KL divergence {:.6f} nats, same top token {:.2f} %\n", reference_,
+                 result.divergence->kl_divergence, 100 * result.divergence->top1_agreement);
+    }
+  }
+
+  CommonOptions common_;
+  DeviceOptions device_;
+  std::string model_;
+  std::string text_;
+  std::string reference_;
+  double max_perplexity_ = 0;
+  eval::PerplexityOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> eval_command() {
+  return std::make_unique<Eval>();
+}
+
+}  // namespace nibble::cli

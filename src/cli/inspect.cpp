@@ -1,0 +1,161 @@
+#include <algorithm>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "eval/tensor_summary.h"
+#include "io/atomic_file.h"
+#include "models/model.h"
+#include "report/html.h"
+#include "report/text_table.h"
+
+namespace nibble::cli {
+namespace {
+
+class Inspect final : public Command {
+ public:
+  std::string_view name() const override { return "inspect"; }
+  std::string_view summary() const override { return "What is inside a model: sizes, layers, schemes, statistics"; }
+  std::string_view examples() const override {
+    return "  nibble inspect models/demo\n"
+           "  nibble inspect demo-w4 model.layers.0.mlp.down_proj\n"
+           "  nibble inspect demo-w4 --html demo.html";
+  }
+
+  void add_options(CLI::App& app) override {
+    common_.add(app, true);
+    app.add_option("model", model_, "Model folder or GGUF file")->required();
+    app.add_option("tensor", tensor_, "A layer or tensor, to see its statistics");
+    app.add_option("--html", html_, "Write a page with the layers instead");
+  }
+
+  void run() override {
+    const auto model = models::open_model(model_);
+    const auto layers = layers_of(model->decoder);
+    if (!tensor_.empty()) {
+      return inspect_tensor(*model, layers);
+    }
+    if (!html_.empty()) {
+      io::write_file_atomically(html_, report::page("Model " + model_, {report::to_html(head(*model)),
+                                                                        report::to_html(table(layers))}));
+      return;
+    }
+    if (common_.json) {
+      return print_json(*model, layers);
+    }
+    fmt::print("{}\n{}", report::to_text(head(*model)), report::to_text(table(layers)));
+  }
+
+ private:
+  static std::vector<const ops::Linear*> layers_of(const models::Decoder& decoder) {
+    std::vector<const ops::Linear*> layers;
+    for (const models::Block& block : decoder.blocks) {
+      for (const ops::LinearSet* set : models::linear_sets(block)) {
+        for (const ops::Linear& part : set->parts) {
+          layers.push_back(&part);
+        }
+      }
+    }
+    return layers;
+  }
+
+  report::Table head(const models::Model& model) const {
+    const models::DecoderConfig& config = model.decoder.config;
+    const auto number = [](std::int64_t value) { return fmt::format("{}", value); };
+    report::Table table;
+    table.columns = {"model", model_};
+    table.rows = {{"family", config.family},
+                  {"recipe", model.compression.recipe.empty() ? "none" : core::printable(model.compression.recipe)},
+                  {"layers", number(config.layers)},
+                  {"hidden", number(config.hidden)},
+                  {"heads", fmt::format("{} / {} key-value", config.heads, config.kv_heads)},
+                  {"head size", number(config.head_dim)},
+                  {"ffn", number(config.ffn)},
+                  {"vocabulary", number(config.vocabulary)},
+                  {"context", number(config.max_positions)},
+                  {"bits per weight in blocks", fmt::format("{:.3f}", models::block_bits_per_weight(model.decoder))},
+                  {"weights", fmt::format("{:.2f} MB", static_cast<double>(models::total_weight_bytes(model.decoder)) / 1e6)}};
+    if (config.routing.experts > 0) {
+      table.rows.push_back({"experts", fmt::format("{} of {}", config.routing.top, config.routing.experts)});
+    }
+    return table;
+  }
+
+  static report::Table table(const std::vector<const ops::Linear*>& layers) {
+    report::Table table;
+    table.columns = {"layer", "scheme", "outputs", "inputs", "bits/weight", "bytes"};
+    for (const ops::Linear* layer : layers) {
+      table.rows.push_back({layer->name, formats::to_string(layer->weight.scheme), fmt::format("{}", layer->weight.n),
+                            fmt::format("{}", layer->weight.k),
+                            fmt::format("{:.3f}", formats::bits_per_weight(layer->weight)),
+                            fmt::format("{}", formats::stored_bytes(layer->weight))});
+    }
+    return table;
+  }
+
+  void print_json(const models::Model& model, const std::vector<const ops::Linear*>& layers) const {
+    core::Json list = core::Json::array();
+    for (const ops::Linear* layer : layers) {
+      list.push_back({{"name", layer->name},
+                      {"scheme", formats::to_string(layer->weight.scheme)},
+                      {"shape", {layer->weight.n, layer->weight.k}},
+                      {"bits_per_weight", formats::bits_per_weight(layer->weight)},
+                      {"bytes", formats::stored_bytes(layer->weight)}});
+    }
+    const models::DecoderConfig& config = model.decoder.config;
+    const core::Json json = {{"model", model_},
+                             {"family", config.family},
+                             {"recipe", model.compression.recipe.empty() ? "none" : model.compression.recipe},
+                             {"layers", config.layers},
+                             {"hidden", config.hidden},
+                             {"heads", config.heads},
+                             {"kv_heads", config.kv_heads},
+                             {"vocabulary", config.vocabulary},
+                             {"context", config.max_positions},
+                             {"bits_per_weight", models::block_bits_per_weight(model.decoder)},
+                             {"weight_bytes", models::total_weight_bytes(model.decoder)},
+                             {"linear_layers", std::move(list)}};
+    fmt::print("{}\n", json.dump(-1, ' ', false, core::Json::error_handler_t::replace));
+  }
+
+  void inspect_tensor(const models::Model& model, const std::vector<const ops::Linear*>& layers) const {
+    eval::TensorSummary summary;
+    std::string scheme;
+    const auto layer = std::find_if(layers.begin(), layers.end(), [&](const ops::Linear* candidate) {
+      return candidate->name == tensor_ || candidate->name + ".weight" == tensor_;
+    });
+    if (layer != layers.end()) {
+      summary = eval::summarize((*layer)->weight);
+      scheme = formats::to_string((*layer)->weight.scheme);
+    } else {
+      core::require(model.source->contains(tensor_), core::ErrorKind::kUsage,
+                    "{} has no layer or tensor '{}'; nibble inspect {} lists the layers", model_,
+                    core::printable(tensor_), model_);
+      const core::Tensor tensor = model.source->load(tensor_);
+      summary = eval::summarize(tensor);
+      scheme = std::string(core::name_of(tensor.dtype()));
+    }
+    if (common_.json) {
+      const core::Json json = {{"tensor", tensor_},     {"type", scheme},         {"shape", summary.shape},
+                               {"minimum", summary.minimum}, {"maximum", summary.maximum}, {"mean", summary.mean},
+                               {"rms", summary.rms},    {"not_finite", summary.not_finite}};
+      fmt::print("{}\n", json.dump());
+      return;
+    }
+    fmt::print("{} {} {}: minimum {:g}, maximum {:g}, mean {:g}, rms {:g}, {} not finite\n", tensor_, scheme,
+               core::to_string(summary.shape), summary.minimum, summary.maximum, summary.mean, summary.rms,
+               summary.not_finite);
+  }
+
+  CommonOptions common_;
+  std::string model_;
+  std::string tensor_;
+  std::string html_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> inspect_command() { return std::make_unique<Inspect>(); }
+
+}  // namespace nibble::cli

@@ -1,0 +1,41 @@
+#include "cli/options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "core/error.h"
+
+namespace nibble::cli {
+
+void CommonOptions::add(CLI::App& app, bool with_json) {
+  app.add_flag("-q,--quiet", quiet, "No progress, errors only");
+  app.add_flag("-v,--verbose", verbose, "Say more about what is done");
+  if (with_json) {
+    app.add_flag("--json", json, "Print one JSON object on stdout and nothing else");
+  }
+}
+
+void DeviceOptions::add(CLI::App& app) {
+  app.add_option("--threads", threads, "CPU threads (0: all available)")
+      ->check(CLI::Range(0, 4096));
+  app.add_option("--device", device, "Where to run: cpu")->capture_default_str();
+  app.add_option("--activations", activations,
+                 "Activations of compressed layers: int8, or float (exact, slow)")
+      ->capture_default_str();
+  app.add_option("--kv-type", kv_type, "Keys and values in the cache: f16 or f32")
+      ->capture_default_str();
+}
+
+engine::RunnerOptions DeviceOptions::runner() const {
+  core::require(device == "cpu", core::ErrorKind::kUsage,
+                "device '{}' is not in this build; use --device cpu", core::printable(device));
+  core::require(activations == "int8" || activations == "float", core::ErrorKind::kUsage,
+                "activations '{}' are not known; use int8 or float", core::printable(activations));
+  engine::RunnerOptions options;
+  options.cpu.threads = threads;
+  options.cpu.activations = activations == "float" ? ops::cpu::ActivationPrecision::kFloat
+                                                   : ops::cpu::ActivationPrecision::kInt8;
+  options.kv_type = ops::cpu::parse_kv_type(kv_type);
+  return options;
+}
+
+}  // namespace nibble::cli

@@ -1,0 +1,87 @@
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/terminal_progress.h"
+#include "compress/pipeline.h"
+
+namespace nibble::cli {
+namespace {
+
+class Quantize final : public Command {
+ public:
+  std::string_view name() const override { return "quantize"; }
+  std::string_view summary() const override {
+    return "Make a model smaller: 8, 4 or 3 bits by a recipe";
+  }
+  std::string_view examples() const override {
+    return "  nibble quantize models/demo -o demo-w4 --recipe rtn-w4g128\n"
+           "  nibble quantize Llama-3.2-1B -o llama-w4 --recipe gptq-w4g128 --calib text.txt "
+           "--samples 128";
+  }
+
+  void add_options(CLI::App& app) override {
+    common_.add(app, true);
+    app.add_option("model", model_, "Model folder or GGUF file")->required();
+    app.add_option("-o,--output", output_, "Folder to write; must not exist")->required();
+    app.add_option(
+           "--recipe", recipe_,
+           "Preset or .json file: " + fmt::format("{}", fmt::join(compress::recipe_names(), " ")))
+        ->required();
+    compress::CalibrationOptions& calibration = pipeline_.calibration;
+    app.add_option("--calib", calibration.texts,
+                   "Calibration texts; without any the model writes its own");
+    app.add_option("--samples", calibration.samples, "Calibration windows")->capture_default_str();
+    app.add_option("--seq-len", calibration.seq_len, "Tokens of a calibration window")
+        ->capture_default_str();
+    app.add_option("--seed", calibration.seed, "For text that the model writes itself")
+        ->capture_default_str();
+    app.add_option("--threads", pipeline_.threads, "CPU threads (0: all available)")
+        ->check(CLI::Range(0, 4096));
+    app.add_option("--device", device_, "Where to run: cpu")->capture_default_str();
+    app.add_flag("--resume", resume_, "Go on with an interrupted job for the same output");
+  }
+
+  void run() override {
+    core::require(device_ == "cpu", core::ErrorKind::kUsage,
+                  "device '{}' is not in this build; use --device cpu", core::printable(device_));
+    const compress::Recipe recipe = compress::find_recipe(recipe_);
+    TerminalProgress progress(common_.quiet);
+    const auto model = models::open_model(model_);
+    compress::quantize_model(*model, recipe, output_, pipeline_, resume_, progress);
+    const auto result = models::open_model(output_);
+    print(*model, *result);
+  }
+
+ private:
+  void print(const models::Model& original, const models::Model& result) const {
+    const std::int64_t before = models::total_weight_bytes(original.decoder);
+    const std::int64_t after = models::total_weight_bytes(result.decoder);
+    const double bits = models::block_bits_per_weight(result.decoder);
+    if (common_.json) {
+      const core::Json json = {
+          {"model", model_},         {"output", output_},     {"recipe", result.compression.recipe},
+          {"bits_per_weight", bits}, {"weight_bytes", after}, {"original_weight_bytes", before}};
+      fmt::print("{}\n", json.dump());
+      return;
+    }
+    fmt::print("{}: {:.3f} bits per weight in the blocks, {:.2f} MB (was {:.2f} MB)\n", output_,
+               bits, static_cast<double>(after) / 1e6, static_cast<double>(before) / 1e6);
+  }
+
+  CommonOptions common_;
+  std::string model_;
+  std::string output_;
+  std::string recipe_;
+  std::string device_ = "cpu";
+  bool resume_ = false;
+  compress::PipelineOptions pipeline_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> quantize_command() {
+  return std::make_unique<Quantize>();
+}
+
+}  // namespace nibble::cli

@@ -1,0 +1,131 @@
+#include <chrono>
+#include <cstdio>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/sampling_options.h"
+#include "engine/engine.h"
+#include "io/text_file.h"
+
+namespace nibble::cli {
+namespace {
+
+constexpr std::int64_t kMaxPromptBytes = 1 << 26;
+
+class Run final : public Command {
+ public:
+  std::string_view name() const override { return "run"; }
+  std::string_view summary() const override { return "Continue a prompt"; }
+  std::string_view examples() const override {
+    return "  nibble run demo-w4 -p \"The memory bus\" -n 64\n"
+           "  nibble run demo-w4 -p \"Once upon a time\" --temp 0 --json";
+  }
+
+  void add_options(CLI::App& app) override {
+    common_.add(app, true);
+    app.add_option("model", model_, "Model folder or GGUF file")->required();
+    auto* prompt = app.add_option("-p,--prompt", prompt_, "Text to continue");
+    app.add_option("-f,--file", file_, "Read the prompt from a file")->excludes(prompt);
+    app.add_option("-n,--max-tokens", request_.max_tokens, "Tokens to generate at the most")
+        ->capture_default_str();
+    app.add_option("--stop", request_.stop, "End before this text (may be repeated)");
+    app.add_flag("--ignore-eos", request_.ignore_end_tokens, "Go on past the model's end of text");
+    app.add_option("--context", engine_.context,
+                   "Tokens of prompt and completion (default: what the model was made for)");
+    app.add_option("--copies", copies_,
+                   "Generate the prompt this many times in one batch, with seeds from --seed up")
+        ->check(CLI::Range(1, 256));
+    add_sampling_options(app, request_.sampling);
+    device_.add(app);
+  }
+
+  void run() override {
+    const engine::RunnerOptions runner_options = device_.runner();
+    const std::string prompt = file_.empty() ? prompt_ : io::read_text_file(file_, kMaxPromptBytes);
+    core::require(!prompt.empty(), core::ErrorKind::kUsage,
+                  "the prompt is empty; give one with -p or --file");
+    const auto model = models::open_model(model_);
+    request_.prompt = model->tokenizer->encode(prompt, {.add_special = true});
+    engine_.max_batch = std::max<std::int64_t>(engine_.max_batch, copies_);
+    engine::Engine engine(model, engine::make_cpu_runner(model, runner_options), engine_);
+    const bool stream = !common_.json && copies_ == 1;
+    if (stream) {
+      fmt::print("{}", prompt);
+      request_.on_text = [](std::string_view piece) {
+        fmt::print("{}", piece);
+        std::fflush(stdout);
+      };
+    }
+    std::vector<engine::Completion> completions(static_cast<std::size_t>(copies_));
+    for (std::size_t i = 0; i < completions.size(); ++i) {
+      engine::Request request = request_;
+      request.sampling.seed += i;
+      request.on_finish = [&completions, i](const engine::Completion& completion) {
+        completions[i] = completion;
+      };
+      engine.submit(std::move(request));
+    }
+    const auto start = std::chrono::steady_clock::now();
+    engine.run_all();
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    stream ? finish_stream(completions.front(), seconds) : print(prompt, completions, seconds);
+  }
+
+ private:
+  void finish_stream(const engine::Completion& completion, double seconds) const {
+    fmt::print("\n");
+    std::fflush(stdout);
+    if (!common_.quiet) {
+      fmt::print(stderr,
+                 "{} prompt tokens, {} generated in {:.2f} s ({:.1f} tokens/s), ended by {}\n",
+                 request_.prompt.size(), completion.tokens.size(), seconds,
+                 static_cast<double>(completion.tokens.size()) / seconds,
+                 engine::to_string(completion.reason));
+    }
+  }
+
+  void print(const std::string& prompt, const std::vector<engine::Completion>& completions,
+             double seconds) const {
+    if (!common_.json) {
+      for (const engine::Completion& completion : completions) {
+        fmt::print("{}{}\n---\n", prompt, completion.text);
+      }
+      return;
+    }
+    core::Json choices = core::Json::array();
+    for (const engine::Completion& completion : completions) {
+      choices.push_back({{"text", completion.text},
+                         {"token_ids", completion.tokens},
+                         {"completion_tokens", completion.tokens.size()},
+                         {"finish_reason", engine::to_string(completion.reason)}});
+    }
+    core::Json json = choices.front();
+    json["prompt"] = prompt;
+    json["prompt_tokens"] = request_.prompt.size();
+    json["seconds"] = seconds;
+    if (completions.size() > 1) {
+      json["choices"] = std::move(choices);
+    }
+    fmt::print("{}\n", json.dump(-1, ' ', false, core::Json::error_handler_t::replace));
+  }
+
+  CommonOptions common_;
+  DeviceOptions device_;
+  std::string model_;
+  std::string prompt_;
+  std::string file_;
+  int copies_ = 1;
+  engine::Request request_;
+  engine::EngineOptions engine_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> run_command() {
+  return std::make_unique<Run>();
+}
+
+}  // namespace nibble::cli

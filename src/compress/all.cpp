@@ -1,0 +1,24 @@
+#include "compress/gptq/gptq_pass.h"
+#include "compress/pass.h"
+#include "compress/rtn/rtn_pass.h"
+
+namespace nibble::compress {
+
+std::vector<PassFactory> pass_factories() {
+  return {rtn_pass(), gptq_pass()};
+}
+
+std::unique_ptr<Pass> make_pass(std::string_view name, const core::Json& options) {
+  std::string known;
+  for (const PassFactory& factory : pass_factories()) {
+    if (factory.name == name) {
+      return factory.make(options);
+    }
+    known += known.empty() ? "" : ", ";
+    known += factory.name;
+  }
+  core::fail(core::ErrorKind::kUsage, "pass '{}' is not known; passes are {}",
+             core::printable(name), known);
+}
+
+}  // namespace nibble::compress

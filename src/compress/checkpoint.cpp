@@ -1,0 +1,168 @@
+#include "compress/checkpoint.h"
+
+#include <set>
+
+#include "io/json_file.h"
+#include "io/safetensors.h"
+
+namespace nibble::compress {
+namespace {
+
+using core::ErrorKind;
+using core::Json;
+using formats::PackedWeight;
+
+constexpr std::string_view kJobFile = "job.json";
+
+core::Tensor find_part(const io::SafetensorsFile& file, const std::string& name) {
+  return file.contains(name) ? file.tensor(name) : core::Tensor();
+}
+
+PackedWeight read_layer(const io::SafetensorsFile& file, const ops::Linear& layer,
+                        const formats::Scheme& scheme) {
+  PackedWeight weight;
+  weight.scheme = scheme;
+  weight.n = layer.weight.n;
+  weight.k = layer.weight.k;
+  weight.dense = find_part(file, layer.name + ".weight");
+  weight.codes = find_part(file, layer.name + ".codes");
+  weight.scales = find_part(file, layer.name + ".scales");
+  weight.zeros = find_part(file, layer.name + ".zeros");
+  weight.book = find_part(file, layer.name + ".book");
+  formats::validate(weight, layer.name);
+  return weight;
+}
+
+// Files of the source folder that do not travel: weights, which are replaced, and config.json.
+bool replaced(const std::filesystem::path& file) {
+  const std::string name = file.filename().string();
+  const auto ends = [&](std::string_view end) { return name.ends_with(end); };
+  return name == "config.json" || ends(".safetensors") || ends(".safetensors.index.json") ||
+         ends(".bin") || ends(".pt") || ends(".pth") || ends(".gguf") || name.starts_with(".");
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(const models::Model& model, std::filesystem::path target,
+                                   const Json& job, bool resume)
+    : model_(model),
+      folder_(io::AtomicFolder::open_or_create(target)),
+      shards_(static_cast<std::int64_t>(model.decoder.blocks.size()) + 1) {
+  core::require(
+      !folder_.resumed() || resume, ErrorKind::kUsage,
+      "an unfinished job lies in {}: give --resume to go on with it, or remove that folder",
+      folder_.path().string());
+  const std::filesystem::path file = folder_.path() / kJobFile;
+  if (std::filesystem::exists(file)) {
+    const Json stored = io::load_json_file(file);
+    core::require(stored == job, ErrorKind::kIntegrity,
+                  "{} holds an unfinished job with another model, recipe or calibration; call it "
+                  "with the same "
+                  "arguments, or remove that folder",
+                  folder_.path().string());
+    return;
+  }
+  io::write_file_atomically(file, job.dump(1));
+}
+
+std::string CheckpointWriter::shard_name(std::int64_t shard) const {
+  return fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, shards_);
+}
+
+std::map<std::string, PackedWeight> CheckpointWriter::finished_block(
+    std::int64_t block, const std::map<std::string, formats::Scheme>& schemes) const {
+  std::map<std::string, PackedWeight> layers;
+  const std::filesystem::path path = folder_.path() / shard_name(block + 1);
+  if (!std::filesystem::exists(path)) {
+    return layers;
+  }
+  const auto file = io::SafetensorsFile::open(path);
+  for (const ops::LinearSet* set :
+       models::linear_sets(model_.decoder.blocks[static_cast<std::size_t>(block)])) {
+    for (const ops::Linear& layer : set->parts) {
+      if (const auto scheme = schemes.find(layer.name); scheme != schemes.end()) {
+        layers.emplace(layer.name, read_layer(*file, layer, scheme->second));
+      }
+    }
+  }
+  return layers;
+}
+
+void CheckpointWriter::write_block(std::int64_t block,
+                                   const std::map<std::string, PackedWeight>& layers) {
+  std::vector<io::NamedTensor> tensors;
+  for (const auto& [name, weight] : layers) {
+    for (const formats::Part& part : formats::parts(weight)) {
+      tensors.push_back({fmt::format("{}.{}", name, part.name), part.tensor});
+    }
+  }
+  io::write_safetensors(folder_.path() / shard_name(block + 1), tensors);
+}
+
+void CheckpointWriter::write_rest(const std::map<std::string, formats::Scheme>& schemes) {
+  std::vector<io::NamedTensor> tensors;
+  for (const std::string& name : model_.source->names()) {
+    constexpr std::string_view kWeight = ".weight";
+    const bool compressed =
+        name.ends_with(kWeight) && schemes.contains(name.substr(0, name.size() - kWeight.size()));
+    if (!compressed) {
+      tensors.push_back({name, model_.source->load(name)});
+    }
+  }
+  io::write_safetensors(folder_.path() / shard_name(0), tensors);
+}
+
+void CheckpointWriter::write_index() const {
+  Json weight_map = Json::object();
+  std::int64_t total = 0;
+  for (std::int64_t shard = 0; shard < shards_; ++shard) {
+    const auto file = io::SafetensorsFile::open(folder_.path() / shard_name(shard));
+    total += file->data_bytes();
+    for (const std::string& name : file->names()) {
+      weight_map[name] = shard_name(shard);
+    }
+  }
+  const Json index = {{"metadata", {{"total_size", total}}}, {"weight_map", std::move(weight_map)}};
+  io::write_file_atomically(folder_.path() / "model.safetensors.index.json", index.dump(2) + "\n");
+}
+
+void CheckpointWriter::write_config(const std::string& recipe,
+                                    const std::map<std::string, formats::Scheme>& schemes) const {
+  Json layers = Json::object();
+  for (const auto& [name, scheme] : schemes) {
+    layers[name] = formats::to_string(scheme);
+  }
+  Json config = model_.config_json;
+  config["quantization_config"] = {{"quant_method", "nibble"},
+                                   {"format_version", models::kCheckpointVersion},
+                                   {"recipe", recipe},
+                                   {"layers", std::move(layers)}};
+  io::write_file_atomically(folder_.path() / "config.json", config.dump(2) + "\n");
+}
+
+void CheckpointWriter::copy_companions() const {
+  for (const auto& [name, text] : model_.companions) {
+    io::write_file_atomically(folder_.path() / name, text);
+  }
+  if (!std::filesystem::is_directory(model_.path)) {
+    return;
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(model_.path)) {
+    if (entry.is_regular_file() && !replaced(entry.path())) {
+      std::filesystem::copy_file(entry.path(), folder_.path() / entry.path().filename(),
+                                 std::filesystem::copy_options::overwrite_existing);
+    }
+  }
+}
+
+void CheckpointWriter::commit(const std::string& recipe,
+                              const std::map<std::string, formats::Scheme>& schemes) {
+  write_rest(schemes);
+  write_index();
+  write_config(recipe, schemes);
+  copy_companions();
+  std::filesystem::remove(folder_.path() / kJobFile);
+  folder_.commit();
+}
+
+}  // namespace nibble::compress

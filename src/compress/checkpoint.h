@@ -1,0 +1,51 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+#include "formats/packed_weight.h"
+#include "io/atomic_file.h"
+#include "models/model.h"
+
+namespace nibble::compress {
+
+/// Writes a compressed model as a Hugging Face folder: one shard for what is not compressed, one
+/// for each block, an index, config.json with "quantization_config", and every small file of the
+/// source folder (tokenizer, generation config, licence). Everything lies in a hidden folder beside
+/// `target` until commit(); a job that was killed goes on from there.
+class CheckpointWriter {
+ public:
+  /// `job` describes the work in full (source, recipe, calibration); resuming another job in the
+  /// same place is refused (kIntegrity). Throws kUsage when `target` exists, or when an unfinished
+  /// job is there and `resume` is false.
+  CheckpointWriter(const models::Model& model, std::filesystem::path target, const core::Json& job,
+                   bool resume);
+
+  /// Compressed layers of a block that an earlier run has finished, by prefix; empty when there are
+  /// none.
+  std::map<std::string, formats::PackedWeight> finished_block(
+      std::int64_t block, const std::map<std::string, formats::Scheme>& schemes) const;
+
+  /// Writes the shard of a block.
+  void write_block(std::int64_t block, const std::map<std::string, formats::PackedWeight>& layers);
+
+  /// Writes the rest and makes the folder visible under its name.
+  void commit(const std::string& recipe, const std::map<std::string, formats::Scheme>& schemes);
+
+ private:
+  std::string shard_name(std::int64_t shard) const;
+  void write_rest(const std::map<std::string, formats::Scheme>& schemes);
+  void write_index() const;
+  void write_config(const std::string& recipe,
+                    const std::map<std::string, formats::Scheme>& schemes) const;
+  void copy_companions() const;
+
+  const models::Model& model_;
+  io::AtomicFolder folder_;
+  std::int64_t shards_;
+};
+
+}  // namespace nibble::compress

@@ -1,0 +1,96 @@
+#include "compress/gptq/cholesky.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/error.h"
+
+// LAPACK, as OpenBLAS provides it (column-major).
+extern "C" {
+void dpotrf_(const char* uplo, const int* n, double* a, const int* lda, int* info);
+void dpotri_(const char* uplo, const int* n, double* a, const int* lda, int* info);
+}
+
+namespace nibble::compress {
+namespace {
+
+constexpr double kLargestDamp = 1000;
+
+// The Hessian in processing order, both triangles, damped; dead inputs get a unit diagonal.
+std::vector<double> ordered(const std::vector<float>& hessian, std::int64_t k,
+                            const InverseFactor& factor, double added) {
+  std::vector<double> result(static_cast<std::size_t>(k * k));
+  for (std::int64_t i = 0; i < k; ++i) {
+    const std::int64_t a = factor.order[static_cast<std::size_t>(i)];
+    for (std::int64_t j = 0; j < k; ++j) {
+      const std::int64_t b = factor.order[static_cast<std::size_t>(j)];
+      const bool lower = a >= b;
+      result[static_cast<std::size_t>(i * k + j)] =
+          hessian[static_cast<std::size_t>(lower ? a * k + b : b * k + a)];
+    }
+    if (factor.dead[static_cast<std::size_t>(a)]) {
+      result[static_cast<std::size_t>(i * k + i)] = 1.0;
+    }
+    result[static_cast<std::size_t>(i * k + i)] += added;
+  }
+  return result;
+}
+
+// In place: a symmetric positive definite matrix becomes U with a^-1 = U^T U. False when it is not
+// positive definite.
+bool factor_inverse(std::vector<double>& a, std::int64_t k) {
+  const auto n = static_cast<int>(k);
+  int info = 0;
+  dpotrf_("U", &n, a.data(), &n, &info);
+  if (info == 0) {
+    dpotri_("U", &n, a.data(), &n, &info);
+  }
+  if (info == 0) {
+    dpotrf_("U", &n, a.data(), &n, &info);
+  }
+  return info == 0 && std::isfinite(a.back());
+}
+
+}  // namespace
+
+InverseFactor inverse_factor(const std::vector<float>& hessian, std::int64_t k, double damp,
+                             bool descending) {
+  const auto diagonal = [&](std::int64_t i) {
+    return hessian[static_cast<std::size_t>(i * k + i)];
+  };
+  InverseFactor factor;
+  factor.order.resize(static_cast<std::size_t>(k));
+  factor.dead.resize(static_cast<std::size_t>(k));
+  std::iota(factor.order.begin(), factor.order.end(), 0);
+  if (descending) {
+    std::stable_sort(factor.order.begin(), factor.order.end(),
+                     [&](std::int64_t a, std::int64_t b) { return diagonal(a) > diagonal(b); });
+  }
+  double mean = 0;
+  for (std::int64_t i = 0; i < k; ++i) {
+    factor.dead[static_cast<std::size_t>(i)] = !(diagonal(i) > 0);
+    mean += diagonal(i) / static_cast<double>(k);
+  }
+  mean = mean > 0 ? mean : 1.0;
+  for (factor.damp = damp; factor.damp <= kLargestDamp;
+       factor.damp = factor.damp > 0 ? factor.damp * 10 : 1e-4) {
+    std::vector<double> a = ordered(hessian, k, factor, factor.damp * mean);
+    if (!factor_inverse(a, k)) {
+      continue;
+    }
+    factor.upper.assign(static_cast<std::size_t>(k * k), 0.0f);
+    for (std::int64_t i = 0; i < k; ++i) {  // LAPACK's U is column-major
+      for (std::int64_t j = i; j < k; ++j) {
+        factor.upper[static_cast<std::size_t>(i * k + j)] =
+            static_cast<float>(a[static_cast<std::size_t>(j * k + i)]);
+      }
+    }
+    return factor;
+  }
+  core::fail(core::ErrorKind::kFailed,
+             "the Hessian of a layer with {} inputs cannot be factored; use more calibration text",
+             k);
+}
+
+}  // namespace nibble::compress

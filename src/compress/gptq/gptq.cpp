@@ -1,0 +1,129 @@
+#include "compress/gptq/gptq.h"
+
+#include <algorithm>
+#include <memory>
+
+#include <cblas.h>
+
+namespace nibble::compress {
+namespace {
+
+using formats::GroupParameters;
+
+constexpr std::int64_t kBlock = 128;  // inputs between two updates of all later weights
+constexpr std::int64_t kRows = 64;    // output rows of one task; rows do not influence one another
+
+// One task: output rows [begin, end).
+class RowSweep {
+ public:
+  RowSweep(const formats::Format& format, const InverseFactor& factor, std::int64_t k,
+           std::int64_t group)
+      : format_(format), factor_(factor), k_(k), group_(group) {}
+
+  // Rounds `rows` rows of `weights` in place; codes[rows, k] in stored order.
+  void run(float* weights, std::int64_t rows, std::vector<GroupParameters>& parameters,
+           std::uint8_t* codes) {
+    gather(weights, rows);
+    error_.resize(static_cast<std::size_t>(rows * kBlock));
+    for (std::int64_t begin = 0; begin < k_; begin += kBlock) {
+      const std::int64_t end = std::min(k_, begin + kBlock);
+      for (std::int64_t row = 0; row < rows; ++row) {
+        round_block(row, begin, end, parameters, codes + row * k_);
+      }
+      update_later(rows, begin, end);
+    }
+    scatter(weights, rows);
+  }
+
+ private:
+  std::int64_t input(std::int64_t i) const { return factor_.order[static_cast<std::size_t>(i)]; }
+  float* ordered_row(std::int64_t row) { return ordered_.data() + row * k_; }
+
+  void gather(const float* weights, std::int64_t rows) {
+    ordered_.resize(static_cast<std::size_t>(rows * k_));
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (std::int64_t i = 0; i < k_; ++i) {
+        const bool dead = factor_.dead[static_cast<std::size_t>(input(i))];
+        ordered_row(row)[i] = dead ? 0.0f : weights[row * k_ + input(i)];
+      }
+    }
+  }
+
+  void scatter(float* weights, std::int64_t rows) {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (std::int64_t i = 0; i < k_; ++i) {
+        weights[row * k_ + input(i)] = ordered_row(row)[i];
+      }
+    }
+  }
+
+  void round_block(std::int64_t row, std::int64_t begin, std::int64_t end,
+                   const std::vector<GroupParameters>& parameters, std::uint8_t* codes) {
+    const std::int64_t groups = (k_ + group_ - 1) / group_;
+    float* w = ordered_row(row);
+    for (std::int64_t i = begin; i < end; ++i) {
+      const float* u = factor_.upper.data() + i * k_;
+      const GroupParameters& group =
+          parameters[static_cast<std::size_t>(row * groups + input(i) / group_)];
+      const std::uint8_t code = format_.encode(w[i], group);
+      const float rounded = format_.decode(code, group);
+      const float error = (w[i] - rounded) / u[i];
+      codes[input(i)] = code;
+      w[i] = rounded;
+      for (std::int64_t j = i + 1; j < end; ++j) {
+        w[j] -= error * u[j];
+      }
+      error_[static_cast<std::size_t>(row * kBlock + i - begin)] = error;
+    }
+  }
+
+  // w[:, end:] -= error[:, block] U[block, end:]
+  void update_later(std::int64_t rows, std::int64_t begin, std::int64_t end) {
+    if (end == k_) {
+      return;
+    }
+    const auto ld = static_cast<int>(k_);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(rows),
+                static_cast<int>(k_ - end), static_cast<int>(end - begin), -1.0f, error_.data(),
+                static_cast<int>(kBlock), factor_.upper.data() + begin * k_ + end, ld, 1.0f,
+                ordered_.data() + end, ld);
+  }
+
+  const formats::Format& format_;
+  const InverseFactor& factor_;
+  std::int64_t k_;
+  std::int64_t group_;
+  std::vector<float> ordered_;  // [rows, k], inputs in processing order
+  std::vector<float> error_;    // [rows, kBlock]
+};
+
+}  // namespace
+
+formats::PackedWeight gptq(std::vector<float>& weights, std::int64_t n, std::int64_t k,
+                           const formats::Scheme& scheme, const InverseFactor& factor,
+                           core::ThreadPool& pool) {
+  const auto format = formats::make_format(scheme);
+  const std::int64_t group = formats::group_size(scheme, k);
+  const std::int64_t groups = formats::groups_per_row(scheme, k);
+  formats::PackedWeightBuilder builder(scheme, n, k);
+  pool.parallel_for(n, kRows, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<GroupParameters> parameters;
+    for (std::int64_t row = begin; row < end; ++row) {
+      for (std::int64_t g = 0; g < groups; ++g) {
+        const std::int64_t width = std::min(group, k - g * group);
+        parameters.push_back(
+            format->fit({weights.data() + row * k + g * group, static_cast<std::size_t>(width)}));
+        builder.set_group(row, g, parameters.back());
+      }
+    }
+    std::vector<std::uint8_t> codes(static_cast<std::size_t>((end - begin) * k));
+    RowSweep(*format, factor, k, group)
+        .run(weights.data() + begin * k, end - begin, parameters, codes.data());
+    for (std::int64_t row = begin; row < end; ++row) {
+      builder.set_codes(row, {codes.data() + (row - begin) * k, static_cast<std::size_t>(k)});
+    }
+  });
+  return builder.finish();
+}
+
+}  // namespace nibble::compress

@@ -1,0 +1,43 @@
+#include "compress/gptq/gptq_pass.h"
+
+#include "compress/gptq/gptq.h"
+#include "compress/pass_options.h"
+
+namespace nibble::compress {
+namespace {
+
+class GptqPass final : public Pass {
+ public:
+  explicit GptqPass(PassOptions options)
+      : damp_(options.number("damp", 0.01, 0.0, 1.0)), act_order_(options.flag("act_order", true)) {
+    options.require_all_used();
+  }
+
+  StatisticsKind needs() const override { return StatisticsKind::kHessian; }
+
+  void apply(SetWork& work, core::ThreadPool& pool) const override {
+    const std::int64_t k = work.layers.front().k();
+    const InverseFactor factor = inverse_factor(work.statistics->hessian(), k, damp_, act_order_);
+    for (LayerWork& layer : work.layers) {
+      layer.packed = gptq(layer.weights, layer.n(), k, layer.scheme, factor, pool);
+      if (factor.damp > damp_) {
+        layer.note = fmt::format(
+            "singular Hessian, damp raised to {:g}; more calibration text would help", factor.damp);
+      }
+    }
+  }
+
+ private:
+  double damp_;
+  bool act_order_;
+};
+
+}  // namespace
+
+PassFactory gptq_pass() {
+  return {"gptq", [](const core::Json& options) -> std::unique_ptr<Pass> {
+            return std::make_unique<GptqPass>(PassOptions(options, "gptq"));
+          }};
+}
+
+}  // namespace nibble::compress

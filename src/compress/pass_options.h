@@ -1,0 +1,31 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "core/json.h"
+
+namespace nibble::compress {
+
+/// Options of one pass in a recipe, {"damp": 0.01}: typed, with defaults, and none left over.
+/// Every failure is kUsage and names the pass and the option.
+class PassOptions {
+ public:
+  PassOptions(const core::Json& options, std::string_view pass);
+
+  double number(std::string_view key, double fallback, double min, double max);
+  bool flag(std::string_view key, bool fallback);
+
+  /// Fails when an option was given that the pass does not know.
+  void require_all_used() const;
+
+ private:
+  const core::Json* find(std::string_view key);
+
+  const core::Json& options_;
+  std::string pass_;
+  std::set<std::string, std::less<>> used_;
+};
+
+}  // namespace nibble::compress

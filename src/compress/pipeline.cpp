@@ -1,0 +1,291 @@
+#include "compress/pipeline.h"
+
+#include <chrono>
+
+#include "compress/block_runner.h"
+#include "compress/checkpoint.h"
+
+namespace nibble::compress {
+namespace {
+
+using core::ErrorKind;
+using formats::PackedWeight;
+using models::Block;
+
+// float32 copies of the weights of one layer.
+core::Tensor float_weights(const PackedWeight& weight) {
+  core::Tensor tensor = core::Tensor::zeros(core::DType::kF32, {weight.n, weight.k});
+  auto values = tensor.mutable_data<float>();
+  for (std::int64_t row = 0; row < weight.n; ++row) {
+    formats::decode_row(weight, row,
+                        values.subspan(static_cast<std::size_t>(row * weight.k),
+                                       static_cast<std::size_t>(weight.k)));
+  }
+  return tensor;
+}
+
+// `block` with the given layers in place of its own, decoded to float32.
+Block with_layers(const Block& block, const std::map<std::string, PackedWeight>& layers) {
+  Block copy = block;
+  for (ops::LinearSet* set : models::linear_sets(copy)) {
+    for (ops::Linear& part : set->parts) {
+      if (const auto layer = layers.find(part.name); layer != layers.end()) {
+        part.weight = formats::dense_weight(float_weights(layer->second));
+      }
+    }
+  }
+  return copy;
+}
+
+double relative_error(const std::vector<float>& original, const PackedWeight& packed) {
+  std::vector<float> row(static_cast<std::size_t>(packed.k));
+  double error = 0;
+  double total = 0;
+  for (std::int64_t i = 0; i < packed.n; ++i) {
+    formats::decode_row(packed, i, row);
+    for (std::int64_t j = 0; j < packed.k; ++j) {
+      const double weight = original[static_cast<std::size_t>(i * packed.k + j)];
+      const double difference = weight - row[static_cast<std::size_t>(j)];
+      error += difference * difference;
+      total += weight * weight;
+    }
+  }
+  return total > 0 ? error / total : 0;
+}
+
+class Pipeline {
+ public:
+  Pipeline(const models::Model& model, const Recipe& recipe, const PipelineOptions& options,
+           BlockStore& store, core::ProgressSink& progress)
+      : model_(model),
+        decoder_(model.decoder),
+        schemes_(layer_schemes(model.decoder, recipe)),
+        store_(store),
+        progress_(progress),
+        ops_({options.threads, ops::cpu::ActivationPrecision::kFloat}) {
+    for (const RecipeStep& step : recipe.steps) {
+      passes_.push_back(make_pass(step.pass, step.options));
+      if (passes_.back()->needs() == StatisticsKind::kHessian) {
+        needs_ = StatisticsKind::kHessian;
+      }
+    }
+    if (needs_ == StatisticsKind::kNone) {
+      return;
+    }
+    CalibrationOptions calibration = options.calibration;
+    calibration.threads = options.threads;
+    windows_ = calibration.texts.empty() ? sample_calibration(model, calibration, progress)
+                                         : read_calibration(model, calibration);
+    runner_.emplace(decoder_, windows_, ops_);
+  }
+
+  std::vector<LayerReport> run(const std::string& title) {
+    const auto blocks = static_cast<std::int64_t>(decoder_.blocks.size());
+    progress_.begin(title, blocks);
+    for (std::int64_t i = 0; i < blocks; ++i) {
+      const Block& block = decoder_.blocks[static_cast<std::size_t>(i)];
+      auto layers = store_.finished(i);
+      if (layers.empty()) {
+        layers = compress(i, block);
+        store_.put(i, layers);
+      }
+      if (runner_ && i + 1 < blocks) {
+        runner_->advance(i, with_layers(block, layers));
+      }
+      progress_.update(i + 1, block_note(i));
+    }
+    progress_.end();
+    return std::move(reports_);
+  }
+
+ private:
+  std::string block_note(std::int64_t block) const {
+    if (reports_.empty()) {
+      return fmt::format("block {} resumed", block);
+    }
+    const LayerReport& last = reports_.back();
+    return fmt::format("block {}: {} error {:.5f}", block, last.name, last.relative_error);
+  }
+
+  std::map<std::string, PackedWeight> compress(std::int64_t index, const Block& block) {
+    std::map<int, InputStatistics> statistics;
+    if (runner_) {
+      statistics = runner_->observe(index, block, needs_);
+    }
+    std::map<std::string, PackedWeight> result;
+    for (const ops::LinearSet* set : models::linear_sets(block)) {
+      SetWork work = take(*set);
+      if (work.layers.empty()) {
+        continue;
+      }
+      if (const auto found = statistics.find(set->id); found != statistics.end()) {
+        work.statistics = &found->second;
+      }
+      apply_passes(*set, work);
+      for (LayerWork& layer : work.layers) {
+        finish(layer, result);
+      }
+    }
+    return result;
+  }
+
+  SetWork take(const ops::LinearSet& set) const {
+    SetWork work;
+    for (const ops::Linear& part : set.parts) {
+      if (const auto scheme = schemes_.find(part.name); scheme != schemes_.end()) {
+        LayerWork layer;
+        layer.layer = &part;
+        layer.scheme = scheme->second;
+        layer.weights = core::to_float32(part.weight.dense);
+        work.layers.push_back(std::move(layer));
+      }
+    }
+    return work;
+  }
+
+  void apply_passes(const ops::LinearSet& set, SetWork& work) {
+    try {
+      for (const auto& pass : passes_) {
+        pass->apply(work, ops_.pool());
+      }
+    } catch (const core::Error& error) {
+      core::fail(error.kind(), "layer {}: {}", set.parts.front().name, error.what());
+    }
+  }
+
+  void finish(LayerWork& layer, std::map<std::string, PackedWeight>& result) {
+    const std::string& name = layer.layer->name;
+    core::require(layer.packed.has_value(), ErrorKind::kUsage,
+                  "the recipe has no pass that rounds (rtn, gptq); layer {} stays as it is", name);
+    LayerReport report{name,
+                       relative_error(core::to_float32(layer.layer->weight.dense), *layer.packed),
+                       layer.note};
+    if (!report.note.empty()) {
+      progress_.message(fmt::format("{}: {}", name, report.note));
+    }
+    reports_.push_back(std::move(report));
+    result.emplace(name, *std::move(layer.packed));
+  }
+
+  const models::Model& model_;
+  const models::Decoder& decoder_;
+  std::map<std::string, formats::Scheme> schemes_;
+  BlockStore& store_;
+  core::ProgressSink& progress_;
+  ops::cpu::CpuOps ops_;
+  std::vector<std::unique_ptr<Pass>> passes_;
+  StatisticsKind needs_ = StatisticsKind::kNone;
+  CalibrationWindows windows_;
+  std::optional<BlockRunner> runner_;
+  std::vector<LayerReport> reports_;
+};
+
+class MemoryStore final : public BlockStore {
+ public:
+  std::map<std::string, PackedWeight> finished(std::int64_t) override { return {}; }
+  void put(std::int64_t, const std::map<std::string, PackedWeight>& layers) override {
+    all_.insert(layers.begin(), layers.end());
+  }
+  const std::map<std::string, PackedWeight>& all() const { return all_; }
+
+ private:
+  std::map<std::string, PackedWeight> all_;
+};
+
+class FolderStore final : public BlockStore {
+ public:
+  FolderStore(CheckpointWriter& writer, const std::map<std::string, formats::Scheme>& schemes)
+      : writer_(writer), schemes_(schemes) {}
+  std::map<std::string, PackedWeight> finished(std::int64_t block) override {
+    return writer_.finished_block(block, schemes_);
+  }
+  void put(std::int64_t block, const std::map<std::string, PackedWeight>& layers) override {
+    writer_.write_block(block, layers);
+  }
+
+ private:
+  CheckpointWriter& writer_;
+  const std::map<std::string, formats::Scheme>& schemes_;
+};
+
+// Everything that decides the output bytes.
+core::Json job_of(const models::Model& model, const Recipe& recipe,
+                  const PipelineOptions& options) {
+  core::Json texts = core::Json::array();
+  for (const auto& path : options.calibration.texts) {
+    texts.push_back({std::filesystem::absolute(path).string(), std::filesystem::file_size(path)});
+  }
+  return {{"format_version", models::kCheckpointVersion},
+          {"source", std::filesystem::absolute(model.path).string()},
+          {"source_bytes", models::total_weight_bytes(model.decoder)},
+          {"recipe", to_json(recipe)},
+          {"calibration",
+           {{"texts", std::move(texts)},
+            {"samples", options.calibration.samples},
+            {"seq_len", options.calibration.seq_len},
+            {"seed", options.calibration.seed}}}};
+}
+
+void require_plain(const models::Model& model) {
+  core::require(model.compression.schemes.empty(), ErrorKind::kUsage,
+                "{} is already compressed ({}); start from the original model", model.path.string(),
+                core::printable(model.compression.recipe));
+}
+
+}  // namespace
+
+std::map<std::string, formats::Scheme> layer_schemes(const models::Decoder& decoder,
+                                                     const Recipe& recipe) {
+  std::map<std::string, formats::Scheme> schemes;
+  for (const Block& block : decoder.blocks) {
+    for (const ops::LinearSet* set : models::linear_sets(block)) {
+      if (block.router && set == &*block.router) {
+        continue;
+      }
+      for (const ops::Linear& part : set->parts) {
+        schemes.emplace(part.name, recipe.scheme);
+      }
+    }
+  }
+  return schemes;
+}
+
+std::vector<LayerReport> run_recipe(const models::Model& model, const Recipe& recipe,
+                                    const PipelineOptions& options, BlockStore& store,
+                                    core::ProgressSink& progress) {
+  require_plain(model);
+  return Pipeline(model, recipe, options, store, progress).run(recipe.name);
+}
+
+void quantize_model(const models::Model& model, const Recipe& recipe,
+                    const std::filesystem::path& target, const PipelineOptions& options,
+                    bool resume, core::ProgressSink& progress) {
+  require_plain(model);
+  const auto schemes = layer_schemes(model.decoder, recipe);
+  CheckpointWriter writer(model, target, job_of(model, recipe, options), resume);
+  FolderStore store(writer, schemes);
+  run_recipe(model, recipe, options, store, progress);
+  writer.commit(recipe.name, schemes);
+}
+
+std::shared_ptr<models::Model> quantize_in_memory(const models::Model& model, const Recipe& recipe,
+                                                  const PipelineOptions& options,
+                                                  core::ProgressSink& progress) {
+  MemoryStore store;
+  run_recipe(model, recipe, options, store, progress);
+  auto result = std::make_shared<models::Model>(model);
+  result->compression.recipe = recipe.name;
+  result->compression.schemes = layer_schemes(model.decoder, recipe);
+  for (Block& block : result->decoder.blocks) {
+    for (ops::LinearSet* set : models::linear_sets(block)) {
+      for (ops::Linear& part : set->parts) {
+        if (const auto layer = store.all().find(part.name); layer != store.all().end()) {
+          part.weight = layer->second;
+        }
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace nibble::compress

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compress/calibration.h"
+#include "compress/recipe.h"
+#include "core/progress.h"
+#include "models/model.h"
+
+namespace nibble::compress {
+
+struct PipelineOptions {
+  CalibrationOptions calibration;
+  int threads = 0;
+};
+
+/// What became of one layer.
+struct LayerReport {
+  std::string name;
+  double relative_error = 0;  // |W - W'|^2 / |W|^2
+  std::string note;
+};
+
+/// Receives the compressed layers of each block, in order, and gives those of an earlier run.
+class BlockStore {
+ public:
+  virtual ~BlockStore() = default;
+  virtual std::map<std::string, formats::PackedWeight> finished(std::int64_t block) = 0;
+  virtual void put(std::int64_t block,
+                   const std::map<std::string, formats::PackedWeight>& layers) = 0;
+};
+
+/// The scheme of every layer that a recipe compresses: all linear layers of the blocks except the
+/// routers of a mixture of experts.
+std::map<std::string, formats::Scheme> layer_schemes(const models::Decoder& decoder,
+                                                     const Recipe& recipe);
+
+/// Runs a recipe block by block: statistics of the block's inputs on the calibration windows (once
+/// for all passes, only when a pass needs them), the passes, then the block's outputs with its
+/// compressed weights as inputs of the next one. Only one block's float weights are in memory at a
+/// time.
+std::vector<LayerReport> run_recipe(const models::Model& model, const Recipe& recipe,
+                                    const PipelineOptions& options, BlockStore& store,
+                                    core::ProgressSink& progress);
+
+/// quantize: model folder to compressed model folder. `resume` goes on with an interrupted job.
+void quantize_model(const models::Model& model, const Recipe& recipe,
+                    const std::filesystem::path& target, const PipelineOptions& options,
+                    bool resume, core::ProgressSink& progress);
+
+/// The same in memory: a model that shares everything but the compressed layers.
+std::shared_ptr<models::Model> quantize_in_memory(const models::Model& model, const Recipe& recipe,
+                                                  const PipelineOptions& options,
+                                                  core::ProgressSink& progress);
+
+}  // namespace nibble::compress

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compress/pass.h"
+#include "core/json.h"
+#include "formats/scheme.h"
+
+namespace nibble::compress {
+
+/// One step of a recipe: a pass's name and its options.
+struct RecipeStep {
+  std::string pass;
+  core::Json options = core::Json::object();
+};
+
+/// What to do with a model: the scheme of every linear layer of its blocks, and the passes that
+/// choose the numbers, in order. Embeddings, norms and the output layer stay as they are.
+struct Recipe {
+  std::string name;
+  formats::Scheme scheme;
+  std::vector<RecipeStep> steps;
+};
+
+/// A preset's name, or the path of a JSON file (it ends in ".json"):
+///
+///   f16 bf16 w8a8 mxfp4
+///   rtn-w<2|3|4|8>[g<size>|row][-sym]   gptq-w<2|3|4|8>[g<size>|row][-sym]
+///   nf4[g<size>|row]  fp4[...]  af4[...]
+///
+///   {"name": "mine", "scheme": "int4-asym-g64", "passes": [{"pass": "gptq", "damp": 0.02}]}
+///
+/// Throws kUsage for a name that is not built, with the names that are.
+Recipe find_recipe(std::string_view name_or_file);
+
+/// One line for each preset, for help texts.
+std::vector<std::string> recipe_names();
+
+core::Json to_json(const Recipe& recipe);
+
+}  // namespace nibble::compress

@@ -1,0 +1,183 @@
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+
+#include "engine/runner.h"
+#include "models/forward.h"
+
+namespace nibble::engine {
+namespace {
+
+using ops::cpu::CpuOps;
+using ops::cpu::KvCache;
+using ops::cpu::Matrix;
+
+constexpr std::int64_t kScoreRows = 256;  // rows of logits that exist at a time when scoring
+
+struct Sequence {
+  std::unique_ptr<KvCache> cache;
+  std::int64_t length = 0;
+};
+
+class CpuRunner final : public Runner {
+ public:
+  CpuRunner(std::shared_ptr<const models::Model> model, const RunnerOptions& options)
+      : model_(std::move(model)), kv_type_(options.kv_type), ops_(options.cpu) {
+    for (const models::Block& block : decoder().blocks) {
+      for (const ops::LinearSet* set : models::linear_sets(block)) {
+        ops_.prepare(*set);
+      }
+    }
+    ops_.prepare(decoder().output);
+  }
+
+  SequenceId open_sequence(std::int64_t capacity) override {
+    const models::DecoderConfig& config = decoder().config;
+    Sequence sequence;
+    sequence.cache = std::make_unique<KvCache>(kv_type_, config.layers, config.kv_heads,
+                                               config.head_dim, capacity);
+    cache_bytes_ += kv_bytes(capacity);
+    peak_cache_bytes_ = std::max(peak_cache_bytes_, cache_bytes_);
+    sequences_.emplace(++last_id_, std::move(sequence));
+    return last_id_;
+  }
+
+  void close_sequence(SequenceId id) override {
+    const auto at = sequences_.find(id);
+    if (at != sequences_.end()) {
+      cache_bytes_ -= kv_bytes(at->second.cache->capacity());
+      sequences_.erase(at);
+    }
+  }
+
+  std::int64_t length(SequenceId id) const override { return sequences_.at(id).length; }
+
+  LogitsView forward(std::span<const Slice> slices) override {
+    tokens_.clear();
+    positions_.clear();
+    std::vector<ops::SequenceSlice<KvCache>> parts;
+    std::vector<std::int32_t> last_rows;
+    for (const Slice& slice : slices) {
+      Sequence& sequence = sequences_.at(slice.sequence);
+      const auto rows = static_cast<std::int64_t>(slice.tokens.size());
+      core::require(sequence.length + rows <= sequence.cache->capacity(), core::ErrorKind::kFailed,
+                    "the context of {} tokens is full", sequence.cache->capacity());
+      parts.push_back(
+          {sequence.cache.get(), sequence.length, static_cast<std::int64_t>(tokens_.size()), rows});
+      append(slice.tokens, sequence.length);
+      last_rows.push_back(static_cast<std::int32_t>(tokens_.size()) - 1);
+    }
+    const models::Batch<CpuOps> batch{tokens_, positions_, parts};
+    logits_ = models::forward(ops_, decoder(), batch, last_rows);
+    for (const Slice& slice : slices) {
+      sequences_.at(slice.sequence).length += static_cast<std::int64_t>(slice.tokens.size());
+    }
+    return view(logits_);
+  }
+
+  void score(std::span<const std::int32_t> tokens,
+             const std::function<void(std::int64_t, const LogitsView&)>& consume) override {
+    tokens_.clear();
+    positions_.clear();
+    append(tokens, 0);
+    const auto rows = static_cast<std::int64_t>(tokens.size());
+    const ops::SequenceSlice<KvCache> alone{nullptr, 0, 0, rows};
+    const models::Batch<CpuOps> batch{tokens_, positions_, {&alone, 1}};
+    const Matrix hidden = models::hidden_states(ops_, decoder(), batch);
+    std::vector<std::int32_t> chunk;
+    for (std::int64_t begin = 0; begin < rows; begin += kScoreRows) {
+      chunk.resize(static_cast<std::size_t>(std::min(kScoreRows, rows - begin)));
+      std::iota(chunk.begin(), chunk.end(), static_cast<std::int32_t>(begin));
+      const Matrix part = ops_.gather(hidden, chunk);
+      const Matrix logits = models::logits(ops_, decoder(), part);
+      consume(begin, view(logits));
+    }
+  }
+
+  core::ThreadPool& pool() override { return ops_.pool(); }
+
+  std::int64_t kv_bytes(std::int64_t tokens) const override {
+    const models::DecoderConfig& config = decoder().config;
+    return KvCache::bytes(kv_type_, config.layers, config.kv_heads, config.head_dim, tokens);
+  }
+
+  std::int64_t peak_bytes() const override {
+    return ops_.prepared_bytes() + dense_bytes() + peak_cache_bytes_ + ops_.peak_activation_bytes();
+  }
+
+  std::int64_t bytes_per_token() const override {
+    const models::Decoder& model = decoder();
+    std::int64_t bytes = formats::stored_bytes(model.output.parts.front().weight);
+    for (const models::Block& block : model.blocks) {
+      bytes += active_bytes(block, model.config.routing);
+    }
+    return bytes;
+  }
+
+ private:
+  const models::Decoder& decoder() const { return model_->decoder; }
+
+  void append(std::span<const std::int32_t> tokens, std::int64_t position) {
+    for (const std::int32_t token : tokens) {
+      core::require(token >= 0 && token < decoder().config.vocabulary, core::ErrorKind::kFailed,
+                    "token id {} lies outside the vocabulary of {}", token,
+                    decoder().config.vocabulary);
+      tokens_.push_back(token);
+      positions_.push_back(static_cast<std::int32_t>(position++));
+    }
+  }
+
+  // Embeddings, output, and the layers of blocks that run from the file's own bytes.
+  std::int64_t dense_bytes() const {
+    const models::Decoder& model = decoder();
+    std::int64_t bytes = model.embedding.bytes() + model.positions.bytes();
+    if (!model.config.tied_output) {
+      bytes += formats::stored_bytes(model.output.parts.front().weight);
+    }
+    for (const models::Block& block : model.blocks) {
+      for (const ops::LinearSet* set : models::linear_sets(block)) {
+        bytes += ops_.unprepared_bytes(*set);
+      }
+    }
+    return bytes;
+  }
+
+  static LogitsView view(const Matrix& logits) {
+    return {logits.values(), logits.rows(), logits.columns()};
+  }
+
+  static std::int64_t active_bytes(const models::Block& block, const ops::RoutingSpec& routing) {
+    std::int64_t shared = 0;
+    std::int64_t experts = 0;
+    for (const ops::LinearSet* set : models::linear_sets(block)) {
+      const bool expert =
+          std::any_of(block.experts.begin(), block.experts.end(),
+                      [&](const models::Mlp& mlp) { return set == &mlp.up || set == &mlp.down; });
+      for (const ops::Linear& part : set->parts) {
+        (expert ? experts : shared) += formats::stored_bytes(part.weight);
+      }
+    }
+    return shared + (experts == 0 ? 0 : experts * routing.top / routing.experts);
+  }
+
+  std::shared_ptr<const models::Model> model_;
+  ops::cpu::KvType kv_type_;
+  CpuOps ops_;
+  std::map<SequenceId, Sequence> sequences_;
+  SequenceId last_id_ = 0;
+  std::int64_t cache_bytes_ = 0;
+  std::int64_t peak_cache_bytes_ = 0;
+  std::vector<std::int32_t> tokens_;
+  std::vector<std::int32_t> positions_;
+  Matrix logits_;
+};
+
+}  // namespace
+
+std::unique_ptr<Runner> make_cpu_runner(std::shared_ptr<const models::Model> model,
+                                        const RunnerOptions& options) {
+  return std::make_unique<CpuRunner>(std::move(model), options);
+}
+
+}  // namespace nibble::engine

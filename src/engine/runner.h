@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "models/model.h"
+#include "ops/cpu/cpu_ops.h"
+
+namespace nibble::engine {
+
+/// A sequence's KV cache inside a runner.
+using SequenceId = std::int64_t;
+
+/// `tokens` continue the sequence.
+struct Slice {
+  SequenceId sequence = 0;
+  std::span<const std::int32_t> tokens;
+};
+
+/// Logits of some rows, row-major [rows, vocabulary], valid until the next call.
+struct LogitsView {
+  std::span<const float> values;
+  std::int64_t rows = 0;
+  std::int64_t vocabulary = 0;
+  std::span<const float> row(std::int64_t i) const {
+    return values.subspan(static_cast<std::size_t>(i * vocabulary),
+                          static_cast<std::size_t>(vocabulary));
+  }
+};
+
+/// A model made ready on one device. The forward pass is models/forward.h over that device's
+/// operators; this interface hides which. One caller at a time.
+class Runner {
+ public:
+  virtual ~Runner() = default;
+
+  /// A sequence with room for `capacity` tokens. Throws kOutOfMemory.
+  virtual SequenceId open_sequence(std::int64_t capacity) = 0;
+  virtual void close_sequence(SequenceId id) = 0;
+  virtual std::int64_t length(SequenceId id) const = 0;
+
+  /// Continues sequences; one row of logits for each slice, of its last token. Throws kFailed when
+  /// a sequence is full or a token id lies outside the vocabulary.
+  virtual LogitsView forward(std::span<const Slice> slices) = 0;
+
+  /// Logits of every token of a text that stands alone, in chunks of rows:
+  /// consume(first_row, logits). Keeps nothing.
+  virtual void score(std::span<const std::int32_t> tokens,
+                     const std::function<void(std::int64_t, const LogitsView&)>& consume) = 0;
+
+  virtual core::ThreadPool& pool() = 0;
+
+  /// Bytes that one decode step reads at batch 1: all weights once, except embedding rows.
+  virtual std::int64_t bytes_per_token() const = 0;
+
+  /// Bytes of the KV cache of a sequence of `tokens`.
+  virtual std::int64_t kv_bytes(std::int64_t tokens) const = 0;
+
+  /// The most memory that was held at a time: weights as the kernels use them, KV caches,
+  /// activations.
+  virtual std::int64_t peak_bytes() const = 0;
+};
+
+struct RunnerOptions {
+  ops::cpu::CpuOptions cpu;
+  ops::cpu::KvType kv_type = ops::cpu::KvType::kF16;
+};
+
+std::unique_ptr<Runner> make_cpu_runner(std::shared_ptr<const models::Model> model,
+                                        const RunnerOptions& options);
+
+}  // namespace nibble::engine

@@ -1,0 +1,57 @@
+#include "eval/damage.h"
+
+#include <chrono>
+
+namespace nibble::eval {
+namespace {
+
+DamageRow measure_row(const models::Model& model, engine::Runner& runner, engine::Runner* reference,
+                      std::span<const std::int32_t> tokens, const DamageOptions& options,
+                      core::ProgressSink& progress) {
+  const PerplexityResult result =
+      measure_perplexity(runner, tokens, options.perplexity, progress, reference);
+  DamageRow row;
+  row.perplexity = result.perplexity;
+  row.top1_agreement = 1;
+  if (result.divergence) {
+    row.kl_divergence = result.divergence->kl_divergence;
+    row.top1_agreement = result.divergence->top1_agreement;
+  }
+  row.bits_per_weight = models::block_bits_per_weight(model.decoder);
+  row.weight_bytes = models::total_weight_bytes(model.decoder);
+  const MachineLimits unmeasured{1, 1};  // only the speeds are of interest here
+  for (const ThroughputRow& speed :
+       measure_throughput(runner, model.decoder, options.throughput, unmeasured, progress)) {
+    (speed.phase == Phase::kPrefill ? row.prefill_tokens_per_second
+                                    : row.decode_tokens_per_second) = speed.tokens_per_second;
+  }
+  row.peak_bytes = runner.peak_bytes();
+  return row;
+}
+
+}  // namespace
+
+std::vector<DamageRow> measure_damage(std::shared_ptr<models::Model> model,
+                                      const std::vector<compress::Recipe>& recipes,
+                                      std::span<const std::int32_t> tokens,
+                                      const DamageOptions& options, core::ProgressSink& progress) {
+  std::vector<DamageRow> rows;
+  const auto reference = engine::make_cpu_runner(model, options.runner);
+  rows.push_back(measure_row(*model, *reference, nullptr, tokens, options, progress));
+  rows.back().recipe = "original";
+  for (const compress::Recipe& recipe : recipes) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto compressed =
+        compress::quantize_in_memory(*model, recipe, options.pipeline, progress);
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const auto runner = engine::make_cpu_runner(compressed, options.runner);
+    rows.push_back(measure_row(*compressed, *runner, reference.get(), tokens, options, progress));
+    rows.back().recipe = recipe.name;
+    rows.back().quantize_seconds = seconds;
+    rows.back().increase = rows.back().perplexity / rows.front().perplexity - 1;
+  }
+  return rows;
+}
+
+}  // namespace nibble::eval

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compress/pipeline.h"
+#include "eval/perplexity.h"
+#include "eval/throughput.h"
+
+namespace nibble::eval {
+
+/// One line of the damage table: what a recipe costs and what it gives.
+struct DamageRow {
+  std::string recipe;  // "original" for the model as it is
+  double perplexity = 0;
+  double increase = 0;  // perplexity over the original's, minus 1
+  double kl_divergence = 0;
+  double top1_agreement = 0;
+  double bits_per_weight = 0;     // of the blocks' linear layers
+  std::int64_t weight_bytes = 0;  // of the whole model as stored
+  std::int64_t peak_bytes = 0;    // held by the runner: weights, KV cache, activations
+  double prefill_tokens_per_second = 0;
+  double decode_tokens_per_second = 0;
+  double quantize_seconds = 0;
+};
+
+struct DamageOptions {
+  engine::RunnerOptions runner;
+  compress::PipelineOptions pipeline;
+  PerplexityOptions perplexity;
+  ThroughputOptions throughput;
+};
+
+/// Measures the original, then every recipe, each compressed in memory.
+std::vector<DamageRow> measure_damage(std::shared_ptr<models::Model> model,
+                                      const std::vector<compress::Recipe>& recipes,
+                                      std::span<const std::int32_t> tokens,
+                                      const DamageOptions& options, core::ProgressSink& progress);
+
+}  // namespace nibble::eval

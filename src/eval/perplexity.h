@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/progress.h"
+#include "engine/runner.h"
+
+namespace nibble::eval {
+
+/// Protocol (P-GPTQ): the text is tokenized once without special tokens, cut at `max_tokens`, and
+/// cut into full windows of `seq_len` tokens that do not overlap; a last partial window is dropped.
+/// Each window predicts its tokens 2..seq_len. perplexity = exp(nll), nll the mean over all
+/// predictions.
+struct PerplexityOptions {
+  std::int64_t seq_len = 0;     // 0: what the model was made for
+  std::int64_t max_tokens = 0;  // 0: the whole text
+};
+
+/// How far a model is from its reference on the same predictions.
+struct Divergence {
+  double kl_divergence = 0;   // mean of KL(reference || model), nats
+  double top1_agreement = 0;  // share of predictions with the same most probable token
+};
+
+struct PerplexityResult {
+  std::int64_t text_tokens = 0;  // of the whole text
+  std::int64_t predictions = 0;
+  double nll = 0;
+  double nll_standard_error = 0;
+  double perplexity = 0;
+  double seconds = 0;
+  std::optional<Divergence> divergence;
+};
+
+/// `reference` may be null. Throws kUsage when the text has not one window, kFailed on NaN logits.
+PerplexityResult measure_perplexity(engine::Runner& runner, std::span<const std::int32_t> tokens,
+                                    const PerplexityOptions& options, core::ProgressSink& progress,
+                                    engine::Runner* reference = nullptr);
+
+}  // namespace nibble::eval

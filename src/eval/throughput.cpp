@@ -1,0 +1,159 @@
+#include "eval/throughput.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/error.h"
+
+namespace nibble::eval {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using engine::Runner;
+using engine::SequenceId;
+using engine::Slice;
+
+constexpr std::size_t kPrefillRows = 512;  // the engine's prefill step
+
+// Fixed ids that visit the whole vocabulary.
+std::vector<std::int32_t> sample_tokens(std::int64_t count, std::int64_t vocabulary) {
+  std::vector<std::int32_t> tokens;
+  for (std::int64_t i = 0; i < count; ++i) {
+    tokens.push_back(static_cast<std::int32_t>((i * 7919 + 13) % vocabulary));
+  }
+  return tokens;
+}
+
+void prefill(Runner& runner, SequenceId sequence, std::span<const std::int32_t> tokens) {
+  while (!tokens.empty()) {
+    const Slice slice{sequence, tokens.first(std::min(kPrefillRows, tokens.size()))};
+    runner.forward({&slice, 1});
+    tokens = tokens.subspan(slice.tokens.size());
+  }
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double prefill_seconds(Runner& runner, std::span<const std::int32_t> tokens) {
+  const SequenceId sequence = runner.open_sequence(static_cast<std::int64_t>(tokens.size()));
+  const auto start = Clock::now();
+  prefill(runner, sequence, tokens);
+  const double seconds = seconds_since(start);
+  runner.close_sequence(sequence);
+  return seconds;
+}
+
+double decode_seconds(Runner& runner, std::int64_t batch, std::int64_t steps, std::int64_t depth,
+                      std::span<const std::int32_t> tokens) {
+  std::vector<SequenceId> sequences;
+  for (std::int64_t i = 0; i < batch; ++i) {
+    sequences.push_back(runner.open_sequence(depth + steps + 1));
+    prefill(runner, sequences.back(), tokens.first(static_cast<std::size_t>(depth + 1)));
+  }
+  const auto start = Clock::now();
+  for (std::int64_t step = 0; step < steps; ++step) {
+    std::vector<Slice> slices;
+    for (const SequenceId sequence : sequences) {
+      slices.push_back({sequence, tokens.subspan(static_cast<std::size_t>(step), 1)});
+    }
+    runner.forward(slices);
+  }
+  const double seconds = seconds_since(start);
+  for (const SequenceId sequence : sequences) {
+    runner.close_sequence(sequence);
+  }
+  return seconds;
+}
+
+// Multiplications of one token in all linear layers that it passes.
+std::int64_t multiplications(const models::Decoder& decoder, bool output) {
+  const ops::RoutingSpec& routing = decoder.config.routing;
+  std::int64_t count = output ? decoder.output.n() * decoder.output.k() : 0;
+  for (const models::Block& block : decoder.blocks) {
+    std::int64_t experts = 0;
+    for (const models::Mlp& mlp : block.experts) {
+      experts += mlp.up.n() * mlp.up.k() + mlp.down.n() * mlp.down.k();
+    }
+    for (const ops::LinearSet* set : models::linear_sets(block)) {
+      count += set->n() * set->k();
+    }
+    count -= routing.experts == 0 ? 0 : experts - experts * routing.top / routing.experts;
+  }
+  return count;
+}
+
+}  // namespace
+
+std::vector<ThroughputRow> measure_throughput(Runner& runner, const models::Decoder& decoder,
+                                              const ThroughputOptions& options,
+                                              const MachineLimits& limits,
+                                              core::ProgressSink& progress) {
+  const std::int64_t longest =
+      std::max(options.prefill_tokens, options.depth + options.decode_tokens + 1);
+  core::require(longest <= decoder.config.max_positions, core::ErrorKind::kUsage,
+                "{} tokens were asked for, the model was made for {}", longest,
+                decoder.config.max_positions);
+  core::require(options.repeats >= 1, core::ErrorKind::kUsage, "bench needs at least one repeat");
+  const std::vector<std::int32_t> tokens = sample_tokens(longest, decoder.config.vocabulary);
+  std::vector<ThroughputRow> rows;
+  progress.begin("bench", static_cast<std::int64_t>(options.batches.size()) + 1);
+  if (options.prefill_tokens > 0) {
+    const std::span<const std::int32_t> prompt(tokens.data(),
+                                               static_cast<std::size_t>(options.prefill_tokens));
+    prefill_seconds(runner, prompt.first(std::min<std::size_t>(prompt.size(), 32)));  // warm up
+    std::vector<double> seconds;
+    for (std::int64_t i = 0; i < options.repeats; ++i) {
+      seconds.push_back(prefill_seconds(runner, prompt));
+    }
+    ThroughputRow row;
+    row.phase = Phase::kPrefill;
+    row.tokens = options.prefill_tokens;
+    row.tokens_per_second = static_cast<double>(row.tokens) / median(seconds);
+    row.bytes_per_token = runner.bytes_per_token() / row.tokens;
+    row.limit_tokens_per_second =
+        limits.multiply_adds_per_second / static_cast<double>(multiplications(decoder, false));
+    rows.push_back(row);
+  }
+  progress.update(1, "");
+  for (const std::int64_t batch : options.batches) {
+    core::require(batch >= 1 && batch <= 1024, core::ErrorKind::kUsage,
+                  "batch is {}, must be 1 to 1024", batch);
+    if (options.decode_tokens == 0) {
+      break;
+    }
+    std::vector<double> seconds;
+    decode_seconds(runner, batch, std::min<std::int64_t>(4, options.decode_tokens), options.depth,
+                   tokens);
+    for (std::int64_t i = 0; i < options.repeats; ++i) {
+      seconds.push_back(
+          decode_seconds(runner, batch, options.decode_tokens, options.depth, tokens));
+    }
+    ThroughputRow row;
+    row.batch = batch;
+    row.tokens = batch * options.decode_tokens;
+    row.tokens_per_second = static_cast<double>(row.tokens) / median(seconds);
+    const std::int64_t kv = runner.kv_bytes(options.depth + options.decode_tokens / 2);
+    row.bytes_per_token = runner.bytes_per_token() / batch + kv;
+    const double by_memory =
+        limits.read_bytes_per_second / static_cast<double>(row.bytes_per_token);
+    const double by_arithmetic =
+        limits.multiply_adds_per_second / static_cast<double>(multiplications(decoder, true));
+    row.limit_tokens_per_second = std::min(by_memory, by_arithmetic);
+    rows.push_back(row);
+    progress.update(static_cast<std::int64_t>(rows.size()), fmt::format("batch {}", batch));
+  }
+  progress.end();
+  for (ThroughputRow& row : rows) {
+    row.share_of_limit = row.tokens_per_second / row.limit_tokens_per_second;
+  }
+  return rows;
+}
+
+}  // namespace nibble::eval

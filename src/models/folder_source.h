@@ -1,0 +1,22 @@
+#pragma once
+
+#include <memory>
+
+#include "io/tensor_store.h"
+#include "models/weight_source.h"
+
+namespace nibble::models {
+
+/// Tensors of a Hugging Face folder, under their own names.
+class FolderSource final : public WeightSource {
+ public:
+  explicit FolderSource(std::shared_ptr<const io::TensorStore> store) : store_(std::move(store)) {}
+  std::vector<std::string> names() const override { return store_->names(); }
+  bool contains(std::string_view name) const override { return store_->contains(name); }
+  core::Tensor load(std::string_view name) const override { return store_->load(name); }
+
+ private:
+  std::shared_ptr<const io::TensorStore> store_;
+};
+
+}  // namespace nibble::models

@@ -1,0 +1,174 @@
+#include "models/model.h"
+
+#include <algorithm>
+
+#include "io/gguf.h"
+#include "io/json_file.h"
+#include "io/tensor_store.h"
+#include "models/config_reader.h"
+#include "models/family.h"
+#include "models/folder_source.h"
+#include "models/gguf/gguf_source.h"
+#include "models/gguf/vocabulary_json.h"
+
+namespace nibble::models {
+namespace {
+
+using core::ErrorKind;
+using core::Json;
+
+CompressionInfo read_compression(const Json& config) {
+  CompressionInfo info;
+  const auto at = config.find("quantization_config");
+  if (at == config.end() || at->is_null()) {
+    return info;
+  }
+  constexpr std::string_view kWhat = "config.json quantization_config";
+  const std::string method = core::get_string(*at, "quant_method", kWhat);
+  core::require(method == "nibble", ErrorKind::kInvalidModel,
+                "{}: checkpoints of method '{}' can't be read; start from the original model",
+                kWhat, core::printable(method));
+  core::get_integer(*at, "format_version", kWhat, 1, kCheckpointVersion);
+  info.recipe = core::get_string(*at, "recipe", kWhat);
+  const auto layers = at->find("layers");
+  core::require(layers != at->end() && layers->is_object(), ErrorKind::kInvalidModel,
+                "{}: 'layers' must be an object", kWhat);
+  for (const auto& [name, scheme] : layers->items()) {
+    core::require(scheme.is_string(), ErrorKind::kInvalidModel,
+                  "{}: the scheme of layer '{}' must be a string", kWhat, core::printable(name));
+    info.schemes.emplace(name, formats::parse_scheme(scheme.get<std::string>()));
+  }
+  return info;
+}
+
+// GGUF files of Llama 3.1 and later carry their frequency scaling as a tensor of divisors.
+void apply_rope_factors(const WeightSource& source, DecoderConfig& config) {
+  if (!source.contains("rope_freqs.weight")) {
+    return;
+  }
+  const std::vector<float> factors = core::to_float32(source.load("rope_freqs.weight"));
+  core::require(factors.size() == config.inverse_frequency.size(), ErrorKind::kInvalidModel,
+                "GGUF: 'rope_freqs.weight' has {} values, expected {}", factors.size(),
+                config.inverse_frequency.size());
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    config.inverse_frequency[i] /= factors[i];
+  }
+}
+
+void build(Model& model) {
+  const Family& family =
+      find_family(core::get_string(model.config_json, "model_type", "config.json"));
+  DecoderConfig config = family.read_config(model.config_json);
+  config.family = family.model_type;
+  apply_rope_factors(*model.source, config);
+  validate(config);
+  model.compression = read_compression(model.config_json);
+  WeightLoader loader(*model.source, model.compression.schemes);
+  model.decoder = family.build(config, loader);
+  loader.require_schemes_used();
+}
+
+void collect_end_tokens(Model& model, const Json& generation) {
+  const DecoderConfig& config = model.decoder.config;
+  std::vector<std::int32_t>& ends = model.end_tokens;
+  ends = config.eos;
+  const auto more = ConfigReader(generation).token_ids("eos_token_id", config.vocabulary);
+  ends.insert(ends.end(), more.begin(), more.end());
+  const auto& known = model.tokenizer->end_tokens();
+  ends.insert(ends.end(), known.begin(), known.end());
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+}
+
+void open_folder(Model& model) {
+  core::require(std::filesystem::exists(model.path / "config.json"), ErrorKind::kIo,
+                "{} has no config.json; give the folder of a Hugging Face model or a .gguf file",
+                model.path.string());
+  model.config_json = io::load_json_file(model.path / "config.json");
+  model.source = std::make_shared<FolderSource>(io::TensorStore::open(model.path));
+  build(model);
+  const std::filesystem::path vocabulary = model.path / kVocabularyFile;
+  model.tokenizer =
+      std::filesystem::exists(vocabulary)
+          ? text::Tokenizer::from_vocabulary(vocabulary_from_json(io::load_json_file(vocabulary)))
+          : text::Tokenizer::from_folder(model.path);
+  const std::filesystem::path generation = model.path / "generation_config.json";
+  collect_end_tokens(
+      model, std::filesystem::exists(generation) ? io::load_json_file(generation) : Json::object());
+}
+
+void open_gguf(Model& model) {
+  const auto file = io::GgufFile::open(model.path);
+  model.config_json = gguf_config(*file);
+  model.source = std::make_shared<GgufSource>(file);
+  build(model);
+  const text::Vocabulary vocabulary = gguf_vocabulary(file->metadata());
+  model.tokenizer = text::Tokenizer::from_vocabulary(vocabulary);
+  model.companions.emplace(kVocabularyFile, vocabulary_to_text(vocabulary));
+  collect_end_tokens(model, Json::object());
+}
+
+}  // namespace
+
+std::shared_ptr<Model> open_model(const std::filesystem::path& path) {
+  auto model = std::make_shared<Model>();
+  model->path = path;
+  core::require(std::filesystem::exists(path), ErrorKind::kIo, "there is no model at {}",
+                path.string());
+  std::filesystem::is_directory(path) ? open_folder(*model) : open_gguf(*model);
+  core::require(model->tokenizer->vocab_size() <= model->decoder.config.vocabulary,
+                ErrorKind::kInvalidModel,
+                "{}: the tokenizer has {} tokens, more than the model's vocabulary of {}",
+                path.string(), model->tokenizer->vocab_size(), model->decoder.config.vocabulary);
+  return model;
+}
+
+std::int64_t block_weight_bytes(const Decoder& decoder) {
+  std::int64_t bytes = 0;
+  for (const Block& block : decoder.blocks) {
+    for (const ops::LinearSet* set : linear_sets(block)) {
+      for (const ops::Linear& part : set->parts) {
+        bytes += formats::stored_bytes(part.weight);
+      }
+    }
+  }
+  return bytes;
+}
+
+double block_bits_per_weight(const Decoder& decoder) {
+  std::int64_t weights = 0;
+  for (const Block& block : decoder.blocks) {
+    for (const ops::LinearSet* set : linear_sets(block)) {
+      weights += set->n() * set->k();
+    }
+  }
+  return 8.0 * static_cast<double>(block_weight_bytes(decoder)) / static_cast<double>(weights);
+}
+
+std::int64_t total_weight_bytes(const Decoder& decoder) {
+  constexpr std::int64_t kNormBytes = 4;  // norms and biases are held as float32
+  std::int64_t bytes =
+      block_weight_bytes(decoder) + decoder.embedding.bytes() + decoder.positions.bytes();
+  if (!decoder.config.tied_output) {
+    bytes += formats::stored_bytes(decoder.output.parts.front().weight);
+  }
+  const auto add = [&](const std::vector<float>& values) {
+    bytes += kNormBytes * static_cast<std::int64_t>(values.size());
+  };
+  add(decoder.final_norm.weight);
+  add(decoder.final_norm.bias);
+  for (const Block& block : decoder.blocks) {
+    for (const ops::Norm* norm : {&block.attention_norm, &block.mlp_norm}) {
+      add(norm->weight);
+      add(norm->bias);
+    }
+    for (const ops::LinearSet* set : linear_sets(block)) {
+      for (const ops::Linear& part : set->parts) {
+        add(part.bias);
+      }
+    }
+  }
+  return bytes;
+}
+
+}  // namespace nibble::models

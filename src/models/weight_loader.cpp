@@ -1,0 +1,163 @@
+#include <cmath>
+#include <cstring>
+
+#include "models/weight_source.h"
+
+namespace nibble::models {
+namespace {
+
+using core::ErrorKind;
+using core::Tensor;
+
+void check_shape(const Tensor& tensor, const std::string& name, const core::Shape& expected) {
+  core::require(tensor.shape() == expected, ErrorKind::kInvalidModel,
+                "tensor '{}' has shape {}, expected {}", core::printable(name),
+                core::to_string(tensor.shape()), core::to_string(expected));
+  const core::DType type = tensor.dtype();
+  core::require(
+      type == core::DType::kF32 || type == core::DType::kF16 || type == core::DType::kBF16,
+      ErrorKind::kInvalidModel, "tensor '{}' holds {}, expected F32, F16 or BF16",
+      core::printable(name), core::name_of(type));
+}
+
+// Rows become columns; element size 2 or 4 bytes.
+template <typename T>
+Tensor transpose(const Tensor& tensor) {
+  const std::int64_t rows = tensor.dim(0);
+  const std::int64_t columns = tensor.dim(1);
+  Tensor result = Tensor::zeros(tensor.dtype(), {columns, rows});
+  const auto* from = reinterpret_cast<const T*>(tensor.raw());
+  auto* to = reinterpret_cast<T*>(result.mutable_raw());
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      to[j * rows + i] = from[i * columns + j];
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+Tensor WeightLoader::take(const std::string& name) {
+  core::require(source_.contains(name), ErrorKind::kInvalidModel, "the model has no tensor '{}'",
+                name);
+  used_.insert(name);
+  return source_.load(name);
+}
+
+bool WeightLoader::compressed(const std::string& prefix, std::int64_t n, std::int64_t k,
+                              ops::Linear& layer) {
+  const auto scheme = schemes_.find(prefix);
+  if (scheme == schemes_.end()) {
+    return false;
+  }
+  formats::PackedWeight& weight = layer.weight;
+  weight.scheme = scheme->second;
+  weight.n = n;
+  weight.k = k;
+  const auto part = [&](std::string_view name, Tensor& tensor) {
+    const std::string full = prefix + "." + std::string(name);
+    if (source_.contains(full)) {
+      tensor = take(full);
+    }
+  };
+  part("weight", weight.dense);
+  part("codes", weight.codes);
+  part("scales", weight.scales);
+  part("zeros", weight.zeros);
+  part("book", weight.book);
+  formats::validate(weight, prefix);
+  compressed_.insert(prefix);
+  return true;
+}
+
+ops::Linear WeightLoader::linear(const std::string& prefix, std::int64_t n, std::int64_t k,
+                                 bool bias) {
+  ops::Linear layer;
+  layer.name = prefix;
+  if (!compressed(prefix, n, k, layer)) {
+    const Tensor tensor = take(prefix + ".weight");
+    check_shape(tensor, prefix + ".weight", {n, k});
+    layer.weight = formats::dense_weight(tensor);
+  }
+  if (bias) {
+    layer.bias = vector(prefix + ".bias", n);
+  }
+  return layer;
+}
+
+ops::Linear WeightLoader::conv1d(const std::string& prefix, std::int64_t n, std::int64_t k) {
+  ops::Linear layer;
+  layer.name = prefix;
+  if (!compressed(prefix, n, k, layer)) {
+    Tensor tensor = take(prefix + ".weight");
+    if (source_.stores_conv1d()) {
+      check_shape(tensor, prefix + ".weight", {k, n});
+      tensor = core::size_of(tensor.dtype()) == 2 ? transpose<std::uint16_t>(tensor)
+                                                  : transpose<std::uint32_t>(tensor);
+    }
+    check_shape(tensor, prefix + ".weight", {n, k});
+    layer.weight = formats::dense_weight(tensor);
+  }
+  layer.bias = vector(prefix + ".bias", n);
+  return layer;
+}
+
+ops::Norm WeightLoader::norm(const std::string& prefix, ops::NormKind kind, std::int64_t width,
+                             float eps) {
+  ops::Norm norm;
+  norm.kind = kind;
+  norm.weight = vector(prefix + ".weight", width);
+  if (kind == ops::NormKind::kLayer) {
+    norm.bias = vector(prefix + ".bias", width);
+  }
+  norm.eps = eps;
+  return norm;
+}
+
+std::vector<float> WeightLoader::vector(const std::string& name, std::int64_t size) {
+  const Tensor tensor = take(name);
+  check_shape(tensor, name, {size});
+  std::vector<float> values = core::to_float32(tensor);
+  for (const float value : values) {
+    core::require(std::isfinite(value), ErrorKind::kInvalidModel,
+                  "tensor '{}' holds NaN or infinite values", core::printable(name));
+  }
+  return values;
+}
+
+Tensor WeightLoader::matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
+  const Tensor tensor = take(name);
+  check_shape(tensor, name, {rows, columns});
+  return tensor;
+}
+
+ops::LinearSet WeightLoader::set(std::vector<ops::Linear> parts) {
+  ops::LinearSet set;
+  set.id = next_id_++;
+  set.parts = std::move(parts);
+  return set;
+}
+
+void WeightLoader::require_all_used(const std::string& family,
+                                    const std::vector<std::string_view>& harmless) const {
+  for (const std::string& name : source_.names()) {
+    bool ignored = used_.contains(name);
+    for (const std::string_view part : harmless) {
+      ignored = ignored || name.find(part) != std::string::npos;
+    }
+    core::require(ignored, ErrorKind::kInvalidModel,
+                  "the model has a tensor '{}' that family '{}' does not use",
+                  core::printable(name), family);
+  }
+}
+
+void WeightLoader::require_schemes_used() const {
+  for (const auto& [prefix, scheme] : schemes_) {
+    core::require(compressed_.contains(prefix), ErrorKind::kInvalidModel,
+                  "config.json quantization_config names a layer '{}' that the model does not have",
+                  core::printable(prefix));
+  }
+}
+
+}  // namespace nibble::models

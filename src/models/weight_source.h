@@ -1,0 +1,66 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/tensor.h"
+#include "formats/scheme.h"
+#include "models/decoder.h"
+
+namespace nibble::models {
+
+/// A model's tensors under the names that Hugging Face gives them, wherever they are stored.
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+  virtual std::vector<std::string> names() const = 0;
+  virtual bool contains(std::string_view name) const = 0;
+  virtual core::Tensor load(std::string_view name) const = 0;
+  /// GPT-2's linear layers are stored [in, out] in its own checkpoints and [out, in] elsewhere.
+  virtual bool stores_conv1d() const { return true; }
+};
+
+/// Turns named tensors into layers, checks every shape, and keeps track of what was used.
+/// `schemes` gives the scheme of each compressed layer by its prefix.
+class WeightLoader {
+ public:
+  WeightLoader(const WeightSource& source, const std::map<std::string, formats::Scheme>& schemes)
+      : source_(source), schemes_(schemes) {}
+
+  /// "<prefix>.weight" [n, k] or its compressed parts, and "<prefix>.bias" [n]: which must be there
+  /// when `bias` is true and must not when it is false.
+  ops::Linear linear(const std::string& prefix, std::int64_t n, std::int64_t k, bool bias);
+  /// The same for GPT-2's Conv1D, stored [k, n].
+  ops::Linear conv1d(const std::string& prefix, std::int64_t n, std::int64_t k);
+  ops::Norm norm(const std::string& prefix, ops::NormKind kind, std::int64_t width, float eps);
+  std::vector<float> vector(const std::string& name, std::int64_t size);
+  core::Tensor matrix(const std::string& name, std::int64_t rows, std::int64_t columns);
+  /// A set with the next free id.
+  ops::LinearSet set(std::vector<ops::Linear> parts);
+
+  bool contains(std::string_view name) const { return source_.contains(name); }
+
+  /// Fails when a tensor was never asked for: a sign of a feature that the family does not know.
+  /// Names that contain one of `harmless` are left out.
+  void require_all_used(const std::string& family,
+                        const std::vector<std::string_view>& harmless) const;
+
+  /// Fails when a scheme was given for a layer that does not exist.
+  void require_schemes_used() const;
+
+ private:
+  core::Tensor take(const std::string& name);  // marks the name as used
+  bool compressed(const std::string& prefix, std::int64_t n, std::int64_t k, ops::Linear& layer);
+
+  const WeightSource& source_;
+  const std::map<std::string, formats::Scheme>& schemes_;
+  std::set<std::string, std::less<>> used_;
+  std::set<std::string, std::less<>> compressed_;  // prefixes of layers read by their scheme
+  int next_id_ = 0;
+};
+
+}  // namespace nibble::models

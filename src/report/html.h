@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/text_table.h"
+
+namespace nibble::report {
+
+/// Text made safe inside HTML.
+std::string escape_html(std::string_view text);
+
+/// The table as an HTML <table>.
+std::string to_html(const Table& table);
+
+/// A page of its own that fetches nothing, dark and light, readable on a phone.
+std::string page(std::string_view title, const std::vector<std::string>& sections);
+
+}  // namespace nibble::report

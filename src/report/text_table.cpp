@@ -1,0 +1,36 @@
+#include "report/text_table.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace nibble::report {
+namespace {
+
+std::string line(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths) {
+  std::string text;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    text += i == 0 ? fmt::format("{:<{}}", cells[i], widths[i])
+                   : fmt::format("  {:>{}}", cells[i], widths[i]);
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string to_text(const Table& table) {
+  std::vector<std::size_t> widths;
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    widths.push_back(table.columns[i].size());
+    for (const auto& row : table.rows) {
+      widths[i] = std::max(widths[i], row[i].size());
+    }
+  }
+  std::string text = line(table.columns, widths);
+  for (const auto& row : table.rows) {
+    text += line(row, widths);
+  }
+  return text;
+}
+
+}  // namespace nibble::report

@@ -1,0 +1,55 @@
+#include "text/chat/chat_template.h"
+
+#include "text/chat/interpreter.h"
+#include "text/chat/json_value.h"
+#include "text/chat/limits.h"
+#include "text/chat/parser.h"
+#include "text/chat/utf8.h"
+
+namespace nibble::text {
+
+struct ChatTemplate::Parsed {
+  chat::Block block;
+};
+
+ChatTemplate::ChatTemplate(std::string_view source) {
+  using core::ErrorKind;
+  core::require(source.size() <= chat::kMaxSourceBytes, ErrorKind::kInvalidModel,
+                "chat template: {} bytes, more than {}", source.size(), chat::kMaxSourceBytes);
+  core::require(chat::is_valid_utf8(source), ErrorKind::kInvalidModel,
+                "chat template: not valid UTF-8");
+  parsed_ = std::make_unique<const Parsed>(Parsed{chat::parse_template(source)});
+}
+
+ChatTemplate::~ChatTemplate() = default;
+ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
+ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
+
+std::string ChatTemplate::render(const OrderedJson& messages, const Options& options) const {
+  using core::ErrorKind;
+  core::require(messages.is_array(), ErrorKind::kUsage, "chat messages: expected an array");
+  core::require(options.extra.is_object() || options.extra.is_null(), ErrorKind::kUsage,
+                "chat template: the extra variables must be an object");
+  chat::Runtime runtime(chat::json_bytes(messages) + chat::json_bytes(options.tools) +
+                            chat::json_bytes(options.documents) + chat::json_bytes(options.extra),
+                        options.now_unix_seconds);
+  chat::Interpreter interpreter(runtime);
+  interpreter.define("messages", chat::from_json(messages));
+  interpreter.define("tools", chat::from_json(options.tools));
+  interpreter.define("documents", chat::from_json(options.documents));
+  interpreter.define("add_generation_prompt", chat::Value::boolean(options.add_generation_prompt));
+  if (!options.bos_token.empty()) {
+    interpreter.define("bos_token", chat::from_json(options.bos_token));
+  }
+  if (!options.eos_token.empty()) {
+    interpreter.define("eos_token", chat::from_json(options.eos_token));
+  }
+  if (options.extra.is_object()) {
+    for (auto entry = options.extra.begin(); entry != options.extra.end(); ++entry) {
+      interpreter.define(entry.key(), chat::from_json(entry.value()));
+    }
+  }
+  return interpreter.render(parsed_->block);
+}
+
+}  // namespace nibble::text

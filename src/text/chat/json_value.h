@@ -1,0 +1,28 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "text/chat/make.h"
+
+namespace nibble::text::chat {
+
+/// The template's view of a JSON value. Throws kUsage for text that is not UTF-8 and for nesting
+/// deeper than kMaxValueDepth.
+Value from_json(const nlohmann::ordered_json& json);
+
+/// Bytes of all texts in `json` and of its structure, roughly: what the budget grows with.
+std::int64_t json_bytes(const nlohmann::ordered_json& json);
+
+/// How Python's json.dumps lays out its text.
+struct JsonStyle {
+  const Value* indent = nullptr;  // none: one line; a number of spaces; or the text to indent with
+  const Value* item_separator = nullptr;  // default ", ", with an indent ","
+  const Value* key_separator = nullptr;   // default ": "
+  bool ensure_ascii = false;
+  bool sort_keys = false;
+};
+
+/// json.dumps(value). Refuses what JSON cannot hold: undefined values, generators, functions.
+Value dump_json(Runtime& runtime, const Value& value, const JsonStyle& style);
+
+}  // namespace nibble::text::chat

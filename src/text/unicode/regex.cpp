@@ -1,0 +1,162 @@
+#include "text/unicode/regex.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "core/error.h"
+#include "text/unicode/regex_syntax.h"
+
+namespace nibble::text {
+namespace {
+
+constexpr std::size_t kMaxPatternBytes = 64 * 1024;
+constexpr std::uint32_t kMatchLimit = 20'000'000;
+constexpr std::uint32_t kHeapLimitKiB = 64 * 1024;
+constexpr std::size_t kJitStackStart = 32 * 1024;
+constexpr std::size_t kJitStackMax = 1024 * 1024;
+constexpr std::size_t kMatchesPerClockReading = 1024;
+constexpr double kBaseSeconds = 5;
+constexpr double kSecondsPerMiB = 5;
+
+std::string pcre2_message(int code) {
+  PCRE2_UCHAR buffer[256];
+  const int length = pcre2_get_error_message(code, buffer, sizeof(buffer));
+  return length < 0 ? "unknown error" : std::string(reinterpret_cast<const char*>(buffer));
+}
+
+struct FreeCode {
+  void operator()(pcre2_code* p) const { pcre2_code_free(p); }
+};
+struct FreeCompileContext {
+  void operator()(pcre2_compile_context* p) const { pcre2_compile_context_free(p); }
+};
+struct FreeMatchData {
+  void operator()(pcre2_match_data* p) const { pcre2_match_data_free(p); }
+};
+struct FreeMatchContext {
+  void operator()(pcre2_match_context* p) const { pcre2_match_context_free(p); }
+};
+struct FreeJitStack {
+  void operator()(pcre2_jit_stack* p) const { pcre2_jit_stack_free(p); }
+};
+
+template <typename T, typename Free>
+std::unique_ptr<T, Free> owned(T* pointer) {
+  core::require(pointer != nullptr, core::ErrorKind::kOutOfMemory,
+                "tokenizer: no memory for a regular expression");
+  return std::unique_ptr<T, Free>(pointer);
+}
+
+}  // namespace
+
+struct Regex::Compiled {
+  std::unique_ptr<pcre2_code, FreeCode> code;
+  bool jit = false;
+};
+
+Regex::Regex(std::string_view pattern, std::string_view what) : what_(what) {
+  core::require(pattern.size() <= kMaxPatternBytes, core::ErrorKind::kInvalidModel,
+                "{}: a pattern of {} bytes, more than {}", what, pattern.size(), kMaxPatternBytes);
+  const std::string translated = to_pcre2_syntax(pattern, what);
+  const auto context =
+      owned<pcre2_compile_context, FreeCompileContext>(pcre2_compile_context_create(nullptr));
+  pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  constexpr std::uint32_t kOptions =
+      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
+  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()),
+                                   translated.size(), kOptions, &error, &offset, context.get());
+  core::require(code != nullptr, core::ErrorKind::kInvalidModel,
+                "{}: the pattern '{}' is invalid: {}", what, core::printable(pattern),
+                pcre2_message(error));
+  auto compiled = std::make_unique<Compiled>();
+  compiled->code.reset(code);
+  compiled->jit = pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0;
+  compiled_ = std::move(compiled);
+}
+
+Regex::~Regex() = default;
+
+struct RegexSearch::State {
+  std::unique_ptr<pcre2_match_data, FreeMatchData> data;
+  std::unique_ptr<pcre2_match_context, FreeMatchContext> context;
+  std::unique_ptr<pcre2_jit_stack, FreeJitStack> jit_stack;
+};
+
+RegexSearch::RegexSearch(const Regex& regex)
+    : regex_(regex), state_(std::make_unique<State>()), started_(std::chrono::steady_clock::now()) {
+  state_->data = owned<pcre2_match_data, FreeMatchData>(
+      pcre2_match_data_create_from_pattern(regex.compiled_->code.get(), nullptr));
+  state_->context =
+      owned<pcre2_match_context, FreeMatchContext>(pcre2_match_context_create(nullptr));
+  pcre2_set_match_limit(state_->context.get(), kMatchLimit);
+  pcre2_set_heap_limit(state_->context.get(), kHeapLimitKiB);
+  if (regex.compiled_->jit) {
+    state_->jit_stack = owned<pcre2_jit_stack, FreeJitStack>(
+        pcre2_jit_stack_create(kJitStackStart, kJitStackMax, nullptr));
+    pcre2_jit_stack_assign(state_->context.get(), nullptr, state_->jit_stack.get());
+  }
+}
+
+RegexSearch::~RegexSearch() = default;
+
+void RegexSearch::start(std::string_view text) {
+  text_ = text;
+  at_ = 0;
+  last_match_end_.reset();
+  bytes_ += text.size();
+}
+
+std::optional<Span> RegexSearch::next() {
+  while (at_ <= text_.size()) {
+    Span found;
+    if (!find_from(at_, found)) {
+      at_ = text_.size() + 1;
+      break;
+    }
+    if (found.size() > 0 || last_match_end_ != found.end) {
+      at_ = found.end;
+      last_match_end_ = found.end;
+      return found;
+    }
+    at_ += at_ < text_.size() ? utf8_bytes(text_[at_]) : 1;
+  }
+  return std::nullopt;
+}
+
+bool RegexSearch::find_from(std::size_t at, Span& found) {
+  if (++matches_ % kMatchesPerClockReading == 0) {
+    check_budget();
+  }
+  const auto* subject = reinterpret_cast<PCRE2_SPTR>(text_.data());
+  pcre2_code* code = regex_.compiled_->code.get();
+  int result = PCRE2_ERROR_JIT_STACKLIMIT;
+  if (regex_.compiled_->jit) {
+    result = pcre2_jit_match(code, subject, text_.size(), at, 0, state_->data.get(),
+                             state_->context.get());
+  }
+  if (result == PCRE2_ERROR_JIT_STACKLIMIT) {
+    result = pcre2_match(code, subject, text_.size(), at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
+                         state_->data.get(), state_->context.get());
+  }
+  if (result == PCRE2_ERROR_NOMATCH) {
+    return false;
+  }
+  core::require(result >= 0, core::ErrorKind::kFailed, "{}: the pattern gave up on this text: {}",
+                regex_.what_, pcre2_message(result));
+  const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(state_->data.get());
+  found = {bounds[0], bounds[1]};
+  return true;
+}
+
+void RegexSearch::check_budget() {
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - started_;
+  const double budget =
+      kBaseSeconds + kSecondsPerMiB * static_cast<double>(bytes_) / (1024.0 * 1024.0);
+  core::require(elapsed.count() <= budget, core::ErrorKind::kFailed,
+                "{}: the pattern takes too long on this text (over {:.0f} s)", regex_.what_,
+                budget);
+}
+
+}  // namespace nibble::text
