@@ -16,7 +16,9 @@ namespace {
 class Inspect final : public Command {
  public:
   std::string_view name() const override { return "inspect"; }
-  std::string_view summary() const override { return "What is inside a model: sizes, layers, schemes, statistics"; }
+  std::string_view summary() const override {
+    return "What is inside a model: sizes, layers, schemes, statistics";
+  }
   std::string_view examples() const override {
     return "  nibble inspect models/demo\n"
            "  nibble inspect demo-w4 model.layers.0.mlp.down_proj\n"
@@ -37,8 +39,9 @@ class Inspect final : public Command {
       return inspect_tensor(*model, layers);
     }
     if (!html_.empty()) {
-      io::write_file_atomically(html_, report::page("Model " + model_, {report::to_html(head(*model)),
-                                                                        report::to_html(table(layers))}));
+      io::write_file_atomically(
+          html_, report::page("Model " + model_,
+                              {report::to_html(head(*model)), report::to_html(table(layers))}));
       return;
     }
     if (common_.json) {
@@ -65,19 +68,25 @@ class Inspect final : public Command {
     const auto number = [](std::int64_t value) { return fmt::format("{}", value); };
     report::Table table;
     table.columns = {"model", model_};
-    table.rows = {{"family", config.family},
-                  {"recipe", model.compression.recipe.empty() ? "none" : core::printable(model.compression.recipe)},
-                  {"layers", number(config.layers)},
-                  {"hidden", number(config.hidden)},
-                  {"heads", fmt::format("{} / {} key-value", config.heads, config.kv_heads)},
-                  {"head size", number(config.head_dim)},
-                  {"ffn", number(config.ffn)},
-                  {"vocabulary", number(config.vocabulary)},
-                  {"context", number(config.max_positions)},
-                  {"bits per weight in blocks", fmt::format("{:.3f}", models::block_bits_per_weight(model.decoder))},
-                  {"weights", fmt::format("{:.2f} MB", static_cast<double>(models::total_weight_bytes(model.decoder)) / 1e6)}};
+    table.rows = {
+        {"family", config.family},
+        {"recipe",
+         model.compression.recipe.empty() ? "none" : core::printable(model.compression.recipe)},
+        {"layers", number(config.layers)},
+        {"hidden", number(config.hidden)},
+        {"heads", fmt::format("{} / {} key-value", config.heads, config.kv_heads)},
+        {"head size", number(config.head_dim)},
+        {"ffn", number(config.ffn)},
+        {"vocabulary", number(config.vocabulary)},
+        {"context", number(config.max_positions)},
+        {"bits per weight in blocks",
+         fmt::format("{:.3f}", models::block_bits_per_weight(model.decoder))},
+        {"weights",
+         fmt::format("{:.2f} MB",
+                     static_cast<double>(models::total_weight_bytes(model.decoder)) / 1e6)}};
     if (config.routing.experts > 0) {
-      table.rows.push_back({"experts", fmt::format("{} of {}", config.routing.top, config.routing.experts)});
+      table.rows.push_back(
+          {"experts", fmt::format("{} of {}", config.routing.top, config.routing.experts)});
     }
     return table;
   }
@@ -86,8 +95,8 @@ class Inspect final : public Command {
     report::Table table;
     table.columns = {"layer", "scheme", "outputs", "inputs", "bits/weight", "bytes"};
     for (const ops::Linear* layer : layers) {
-      table.rows.push_back({layer->name, formats::to_string(layer->weight.scheme), fmt::format("{}", layer->weight.n),
-                            fmt::format("{}", layer->weight.k),
+      table.rows.push_back({layer->name, formats::to_string(layer->weight.scheme),
+                            fmt::format("{}", layer->weight.n), fmt::format("{}", layer->weight.k),
                             fmt::format("{:.3f}", formats::bits_per_weight(layer->weight)),
                             fmt::format("{}", formats::stored_bytes(layer->weight))});
     }
@@ -104,27 +113,30 @@ class Inspect final : public Command {
                       {"bytes", formats::stored_bytes(layer->weight)}});
     }
     const models::DecoderConfig& config = model.decoder.config;
-    const core::Json json = {{"model", model_},
-                             {"family", config.family},
-                             {"recipe", model.compression.recipe.empty() ? "none" : model.compression.recipe},
-                             {"layers", config.layers},
-                             {"hidden", config.hidden},
-                             {"heads", config.heads},
-                             {"kv_heads", config.kv_heads},
-                             {"vocabulary", config.vocabulary},
-                             {"context", config.max_positions},
-                             {"bits_per_weight", models::block_bits_per_weight(model.decoder)},
-                             {"weight_bytes", models::total_weight_bytes(model.decoder)},
-                             {"linear_layers", std::move(list)}};
+    const core::Json json = {
+        {"model", model_},
+        {"family", config.family},
+        {"recipe", model.compression.recipe.empty() ? "none" : model.compression.recipe},
+        {"layers", config.layers},
+        {"hidden", config.hidden},
+        {"heads", config.heads},
+        {"kv_heads", config.kv_heads},
+        {"vocabulary", config.vocabulary},
+        {"context", config.max_positions},
+        {"bits_per_weight", models::block_bits_per_weight(model.decoder)},
+        {"weight_bytes", models::total_weight_bytes(model.decoder)},
+        {"linear_layers", std::move(list)}};
     fmt::print("{}\n", json.dump(-1, ' ', false, core::Json::error_handler_t::replace));
   }
 
-  void inspect_tensor(const models::Model& model, const std::vector<const ops::Linear*>& layers) const {
+  void inspect_tensor(const models::Model& model,
+                      const std::vector<const ops::Linear*>& layers) const {
     eval::TensorSummary summary;
     std::string scheme;
-    const auto layer = std::find_if(layers.begin(), layers.end(), [&](const ops::Linear* candidate) {
-      return candidate->name == tensor_ || candidate->name + ".weight" == tensor_;
-    });
+    const auto layer =
+        std::find_if(layers.begin(), layers.end(), [&](const ops::Linear* candidate) {
+          return candidate->name == tensor_ || candidate->name + ".weight" == tensor_;
+        });
     if (layer != layers.end()) {
       summary = eval::summarize((*layer)->weight);
       scheme = formats::to_string((*layer)->weight.scheme);
@@ -137,15 +149,16 @@ class Inspect final : public Command {
       scheme = std::string(core::name_of(tensor.dtype()));
     }
     if (common_.json) {
-      const core::Json json = {{"tensor", tensor_},     {"type", scheme},         {"shape", summary.shape},
-                               {"minimum", summary.minimum}, {"maximum", summary.maximum}, {"mean", summary.mean},
-                               {"rms", summary.rms},    {"not_finite", summary.not_finite}};
+      const core::Json json = {{"tensor", tensor_},          {"type", scheme},
+                               {"shape", summary.shape},     {"minimum", summary.minimum},
+                               {"maximum", summary.maximum}, {"mean", summary.mean},
+                               {"rms", summary.rms},         {"not_finite", summary.not_finite}};
       fmt::print("{}\n", json.dump());
       return;
     }
-    fmt::print("{} {} {}: minimum {:g}, maximum {:g}, mean {:g}, rms {:g}, {} not finite\n", tensor_, scheme,
-               core::to_string(summary.shape), summary.minimum, summary.maximum, summary.mean, summary.rms,
-               summary.not_finite);
+    fmt::print("{} {} {}: minimum {:g}, maximum {:g}, mean {:g}, rms {:g}, {} not finite\n",
+               tensor_, scheme, core::to_string(summary.shape), summary.minimum, summary.maximum,
+               summary.mean, summary.rms, summary.not_finite);
   }
 
   CommonOptions common_;
@@ -156,6 +169,8 @@ class Inspect final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> inspect_command() { return std::make_unique<Inspect>(); }
+std::unique_ptr<Command> inspect_command() {
+  return std::make_unique<Inspect>();
+}
 
 }  // namespace nibble::cli

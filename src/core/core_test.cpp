@@ -1,10 +1,10 @@
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "core/error.h"
 #include "core/float16.h"
@@ -88,15 +88,18 @@ TEST(Json, RefusesWhatIsMalformed) {
     }
     return ErrorKind::kFailed;
   };
-  for (const std::string text : {"", "{", "{\"a\":1,\"a\":2}", "[1,]", "{} {}", "\"\xff\"", "nul"}) {
+  for (const std::string text :
+       {"", "{", "{\"a\":1,\"a\":2}", "[1,]", "{} {}", "\"\xff\"", "nul"}) {
     EXPECT_EQ(kind_of(text), ErrorKind::kInvalidModel) << text;
   }
   EXPECT_EQ(kind_of(std::string(1000, '[') + std::string(1000, ']')), ErrorKind::kInvalidModel);
-  EXPECT_EQ(parse_json("{\"a\":[1,2.5,\"x\",null,true]}", "t").dump(), "{\"a\":[1,2.5,\"x\",null,true]}");
+  EXPECT_EQ(parse_json("{\"a\":[1,2.5,\"x\",null,true]}", "t").dump(),
+            "{\"a\":[1,2.5,\"x\",null,true]}");
 }
 
 TEST(Json, FieldReadersCheckTypeAndRange) {
-  const Json object = parse_json(R"({"n":4096,"f":1e5,"s":"x","big":18446744073709551615,"z":null})", "c");
+  const Json object =
+      parse_json(R"({"n":4096,"f":1e5,"s":"x","big":18446744073709551615,"z":null})", "c");
   EXPECT_EQ(get_integer(object, "n", "c", 1, 1 << 20), 4096);
   EXPECT_EQ(find_integer(object, "f", "c", 1, 1 << 20), 100000);
   EXPECT_EQ(find_integer(object, "missing", "c", 0, 1), std::nullopt);

@@ -26,7 +26,8 @@ std::size_t utf8_length(std::string_view text, std::size_t at) {
       return 0;
     }
   }
-  const bool overlong = (lead == 0xe0 && byte(at + 1) < 0xa0) || (lead == 0xf0 && byte(at + 1) < 0x90);
+  const bool overlong =
+      (lead == 0xe0 && byte(at + 1) < 0xa0) || (lead == 0xf0 && byte(at + 1) < 0x90);
   const bool surrogate = lead == 0xed && byte(at + 1) >= 0xa0;
   const bool too_large = lead == 0xf4 && byte(at + 1) >= 0x90;
   const bool c1_control = lead == 0xc2 && byte(at + 1) < 0xa0;

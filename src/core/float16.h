@@ -20,7 +20,9 @@ struct Fp16 {
 inline constexpr float kFp16Max = 65504.0f;
 inline constexpr float kFp16MinNormal = 6.103515625e-05f;  // 2^-14
 
-constexpr float to_float(float value) { return value; }
+constexpr float to_float(float value) {
+  return value;
+}
 
 constexpr float to_float(Bf16 value) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
@@ -63,7 +65,8 @@ constexpr Fp16 to_fp16(float value) {
   }
   if (magnitude < 0x38800000u) {  // below 2^-14: subnormal; adding 0.5 aligns the last bit to 2^-24
     const float aligned = std::bit_cast<float>(magnitude) + 0.5f;
-    return Fp16{static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(aligned) - 0x3f000000u))};
+    return Fp16{
+        static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(aligned) - 0x3f000000u))};
   }
   const std::uint32_t rounding = 0xfffu + ((magnitude >> 13) & 1u);
   return Fp16{static_cast<std::uint16_t>(sign | ((magnitude + rounding - 0x38000000u) >> 13))};

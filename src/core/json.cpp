@@ -50,7 +50,8 @@ Json convert(const simdjson::dom::element& element, std::string_view what) {
 }
 
 const Json* find(const Json& object, std::string_view key, std::string_view what) {
-  require(object.is_object(), ErrorKind::kInvalidModel, "{}: expected an object with '{}'", what, key);
+  require(object.is_object(), ErrorKind::kInvalidModel, "{}: expected an object with '{}'", what,
+          key);
   const auto at = object.find(key);
   return at == object.end() || at->is_null() ? nullptr : &*at;
 }
@@ -59,7 +60,8 @@ const Json* find(const Json& object, std::string_view key, std::string_view what
 
 Json parse_json(std::string_view text, std::string_view what) {
   simdjson::dom::parser parser;
-  if (const auto error = parser.allocate(text.size() + 1, kMaxJsonDepth); error != simdjson::SUCCESS) {
+  if (const auto error = parser.allocate(text.size() + 1, kMaxJsonDepth);
+      error != simdjson::SUCCESS) {
     fail(ErrorKind::kInvalidModel, "{}: {}", what, simdjson::error_message(error));
   }
   simdjson::dom::element root;
@@ -69,25 +71,28 @@ Json parse_json(std::string_view text, std::string_view what) {
   return convert(root, what);
 }
 
-std::optional<std::int64_t> find_integer(const Json& object, std::string_view key, std::string_view what,
-                                         std::int64_t min, std::int64_t max) {
+std::optional<std::int64_t> find_integer(const Json& object, std::string_view key,
+                                         std::string_view what, std::int64_t min,
+                                         std::int64_t max) {
   const Json* value = find(object, key, what);
   if (value == nullptr) {
     return std::nullopt;
   }
   std::int64_t number = 0;
-  if (value->is_number_unsigned() && value->get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX)) {
+  if (value->is_number_unsigned() &&
+      value->get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX)) {
     number = INT64_MAX;
   } else if (value->is_number_integer()) {
     number = value->get<std::int64_t>();
   } else {
     const double real = value->is_number_float() ? value->get<double>() : std::nan("");
     require(std::floor(real) == real && std::fabs(real) < 9e15, ErrorKind::kInvalidModel,
-            "{}: '{}' must be an integer, got {}", what, key, printable(value->dump(-1, ' ', true)));
+            "{}: '{}' must be an integer, got {}", what, key,
+            printable(value->dump(-1, ' ', true)));
     number = static_cast<std::int64_t>(real);
   }
-  require(number >= min && number <= max, ErrorKind::kInvalidModel, "{}: '{}' is {}, must be {} to {}", what,
-          key, number, min, max);
+  require(number >= min && number <= max, ErrorKind::kInvalidModel,
+          "{}: '{}' is {}, must be {} to {}", what, key, number, min, max);
   return number;
 }
 
@@ -97,7 +102,8 @@ std::optional<double> find_number(const Json& object, std::string_view key, std:
     return std::nullopt;
   }
   require(value->is_number() && std::isfinite(value->get<double>()), ErrorKind::kInvalidModel,
-          "{}: '{}' must be a finite number, got {}", what, key, printable(value->dump(-1, ' ', true)));
+          "{}: '{}' must be a finite number, got {}", what, key,
+          printable(value->dump(-1, ' ', true)));
   return value->get<double>();
 }
 
@@ -106,23 +112,24 @@ std::optional<bool> find_bool(const Json& object, std::string_view key, std::str
   if (value == nullptr) {
     return std::nullopt;
   }
-  require(value->is_boolean(), ErrorKind::kInvalidModel, "{}: '{}' must be true or false, got {}", what, key,
-          printable(value->dump(-1, ' ', true)));
+  require(value->is_boolean(), ErrorKind::kInvalidModel, "{}: '{}' must be true or false, got {}",
+          what, key, printable(value->dump(-1, ' ', true)));
   return value->get<bool>();
 }
 
-std::optional<std::string> find_string(const Json& object, std::string_view key, std::string_view what) {
+std::optional<std::string> find_string(const Json& object, std::string_view key,
+                                       std::string_view what) {
   const Json* value = find(object, key, what);
   if (value == nullptr) {
     return std::nullopt;
   }
-  require(value->is_string(), ErrorKind::kInvalidModel, "{}: '{}' must be a string, got {}", what, key,
-          printable(value->dump(-1, ' ', true)));
+  require(value->is_string(), ErrorKind::kInvalidModel, "{}: '{}' must be a string, got {}", what,
+          key, printable(value->dump(-1, ' ', true)));
   return value->get<std::string>();
 }
 
-std::int64_t get_integer(const Json& object, std::string_view key, std::string_view what, std::int64_t min,
-                         std::int64_t max) {
+std::int64_t get_integer(const Json& object, std::string_view key, std::string_view what,
+                         std::int64_t min, std::int64_t max) {
   const auto value = find_integer(object, key, what, min, max);
   require(value.has_value(), ErrorKind::kInvalidModel, "{}: '{}' is missing", what, key);
   return *value;

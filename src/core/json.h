@@ -23,15 +23,16 @@ Json parse_json(std::string_view text, std::string_view what);
 /// Field readers for objects from files: each throws kInvalidModel naming `what` and the key when
 /// the value has another type or lies out of range. The optional forms give nullopt for a missing
 /// key and for null.
-std::optional<std::int64_t> find_integer(const Json& object, std::string_view key, std::string_view what,
-                                         std::int64_t min, std::int64_t max);
+std::optional<std::int64_t> find_integer(const Json& object, std::string_view key,
+                                         std::string_view what, std::int64_t min, std::int64_t max);
 std::optional<double> find_number(const Json& object, std::string_view key, std::string_view what);
 std::optional<bool> find_bool(const Json& object, std::string_view key, std::string_view what);
-std::optional<std::string> find_string(const Json& object, std::string_view key, std::string_view what);
+std::optional<std::string> find_string(const Json& object, std::string_view key,
+                                       std::string_view what);
 
 /// As above, for keys that must be there.
-std::int64_t get_integer(const Json& object, std::string_view key, std::string_view what, std::int64_t min,
-                         std::int64_t max);
+std::int64_t get_integer(const Json& object, std::string_view key, std::string_view what,
+                         std::int64_t min, std::int64_t max);
 std::string get_string(const Json& object, std::string_view key, std::string_view what);
 
 }  // namespace nibble::core

@@ -28,7 +28,9 @@ std::uint64_t Random::bits() {
   return result;
 }
 
-double Random::uniform() { return static_cast<double>(bits() >> 11) * 0x1.0p-53; }
+double Random::uniform() {
+  return static_cast<double>(bits() >> 11) * 0x1.0p-53;
+}
 
 float Random::normal() {  // Box-Muller
   const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform()));

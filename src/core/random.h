@@ -10,10 +10,10 @@ class Random {
  public:
   explicit Random(std::uint64_t seed);
 
-  std::uint64_t bits();                      // 64 random bits
-  double uniform();                          // in [0, 1)
-  float normal();                            // N(0, 1)
-  std::int64_t below(std::int64_t bound);    // in [0, bound); bound > 0
+  std::uint64_t bits();                    // 64 random bits
+  double uniform();                        // in [0, 1)
+  float normal();                          // N(0, 1)
+  std::int64_t below(std::int64_t bound);  // in [0, bound); bound > 0
 
  private:
   std::uint64_t state_[4];

@@ -22,7 +22,8 @@ void convert(const void* source, std::int64_t count, float* target) {
 std::int64_t element_count(const Shape& shape) {
   std::int64_t count = 1;
   for (const std::int64_t extent : shape) {
-    require(extent >= 0, ErrorKind::kInvalidModel, "shape {} has a negative dimension", to_string(shape));
+    require(extent >= 0, ErrorKind::kInvalidModel, "shape {} has a negative dimension",
+            to_string(shape));
     require(extent == 0 || count <= std::numeric_limits<std::int64_t>::max() / 16 / extent,
             ErrorKind::kInvalidModel, "shape {} has too many elements", to_string(shape));
     count *= extent;
@@ -42,8 +43,8 @@ Tensor Tensor::zeros(DType dtype, Shape shape) {
   const auto bytes = static_cast<std::size_t>(tensor.bytes());
   const std::size_t rounded = (bytes + kAlignment) / kAlignment * kAlignment;  // never 0
   void* memory = std::aligned_alloc(kAlignment, rounded);
-  require(memory != nullptr, ErrorKind::kOutOfMemory, "cannot allocate {} bytes for a tensor of shape {}",
-          bytes, to_string(tensor.shape_));
+  require(memory != nullptr, ErrorKind::kOutOfMemory,
+          "cannot allocate {} bytes for a tensor of shape {}", bytes, to_string(tensor.shape_));
   std::memset(memory, 0, rounded);
   tensor.owner_ = std::shared_ptr<void>(memory, std::free);
   tensor.data_ = memory;
@@ -62,7 +63,8 @@ Tensor Tensor::view(DType dtype, Shape shape, const void* data, std::shared_ptr<
 }
 
 std::byte* Tensor::mutable_raw() {
-  require(mutable_data_ != nullptr, ErrorKind::kFailed, "tensor of shape {} is read only", to_string(shape_));
+  require(mutable_data_ != nullptr, ErrorKind::kFailed, "tensor of shape {} is read only",
+          to_string(shape_));
   return static_cast<std::byte*>(mutable_data_);
 }
 

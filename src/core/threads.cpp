@@ -1,11 +1,11 @@
 #include "core/threads.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <fstream>
 #include <string>
 #include <utility>
+
+#include <sched.h>
 
 namespace nibble::core {
 namespace {
@@ -60,7 +60,10 @@ int available_cpus() {
   return std::max(1, std::min(cpus, cgroup_cpus()));
 }
 
-ThreadPool::ThreadPool(int threads) : size_(threads > 0 ? threads : available_cpus()) {
+ThreadPool::ThreadPool(int threads)
+    : size_(threads > 0 ? threads : available_cpus()),
+      // With more threads than CPUs a spinning worker only takes time from one that works.
+      spins_(size_ <= available_cpus() ? kSpins : 0) {
   for (int worker = 1; worker < size_; ++worker) {
     threads_.emplace_back([this, worker] { work(worker); });
   }
@@ -89,11 +92,9 @@ void ThreadPool::run_one(int worker) {
 }
 
 void ThreadPool::work(int worker) {
-  // With more threads than CPUs a spinning worker only takes time from one that works.
-  const int spins = size_ <= available_cpus() ? kSpins : 0;
   std::uint32_t seen = 0;
   while (true) {
-    wait_for_change(generation_, seen, spins);
+    wait_for_change(generation_, seen, spins_);
     seen = generation_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) {
       return;
@@ -119,10 +120,9 @@ void ThreadPool::run(FunctionRef<void(int)> body) {
     generation_.notify_all();
   }
   run_one(0);
-  const int spins = size_ <= available_cpus() ? kSpins : 0;
   for (int left = pending_.load(std::memory_order_acquire); left != 0;
        left = pending_.load(std::memory_order_acquire)) {
-    wait_for_change(pending_, left, spins);
+    wait_for_change(pending_, left, spins_);
   }
   if (error_) {
     std::rethrow_exception(std::exchange(error_, nullptr));

@@ -19,8 +19,7 @@ template <typename Result, typename... Args>
 class FunctionRef<Result(Args...)> {
  public:
   template <typename F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>)
-  FunctionRef(F&& function)
+  requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>) FunctionRef(F&& function)
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(function)))),
         call_([](void* object, Args... args) -> Result {
           return (*static_cast<std::remove_reference_t<F>*>(object))(static_cast<Args>(args)...);
@@ -36,11 +35,11 @@ class FunctionRef<Result(Args...)> {
 int available_cpus();
 
 /// A fixed team of threads for data-parallel loops. The caller is worker 0. Between loops the other
-/// workers spin for some microseconds and then sleep. One loop at a time: a loop started from inside
-/// a worker runs on that worker alone.
+/// workers spin for some microseconds and then sleep. One loop at a time: a loop started from
+/// inside a worker runs on that worker alone.
 ///
-/// Results must not depend on how the work is split: every element is computed by one worker, in one
-/// order of additions, whatever the number of threads.
+/// Results must not depend on how the work is split: every element is computed by one worker, in
+/// one order of additions, whatever the number of threads.
 class ThreadPool {
  public:
   /// `threads` workers in all, the caller included; 0 means available_cpus().
@@ -65,6 +64,7 @@ class ThreadPool {
   void run_one(int worker);
 
   int size_ = 1;
+  int spins_ = 0;  // looks at a counter before a thread sleeps on it
   std::vector<std::thread> threads_;
   std::atomic<std::uint32_t> generation_{0};  // counts loops; a change starts the workers
   std::atomic<int> pending_{0};               // workers that have not finished the current loop

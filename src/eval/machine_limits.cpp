@@ -56,10 +56,12 @@ double read_rate(core::ThreadPool& pool) {
   const std::size_t count = kReadBytes / sizeof(std::uint64_t);
   const std::unique_ptr<std::uint64_t, void (*)(void*)> memory(
       static_cast<std::uint64_t*>(std::aligned_alloc(std::size_t{2} << 20, kReadBytes)), std::free);
-  core::require(memory != nullptr, core::ErrorKind::kOutOfMemory, "cannot allocate {} bytes to measure the memory",
-                kReadBytes);
+  core::require(memory != nullptr, core::ErrorKind::kOutOfMemory,
+                "cannot allocate {} bytes to measure the memory", kReadBytes);
   const std::size_t share = count / static_cast<std::size_t>(pool.size());
-  const auto part = [&](int worker) { return memory.get() + static_cast<std::size_t>(worker) * share; };
+  const auto part = [&](int worker) {
+    return memory.get() + static_cast<std::size_t>(worker) * share;
+  };
   pool.run([&](int worker) { std::memset(part(worker), 1, share * sizeof(std::uint64_t)); });
   std::atomic<std::uint64_t> sink{0};
   const double bytes = static_cast<double>(share * sizeof(std::uint64_t)) * pool.size();
@@ -143,7 +145,9 @@ DotLoop dot_loop() {
   return {1, dot_scalar};
 }
 #else
-DotLoop dot_loop() { return {1, dot_scalar}; }
+DotLoop dot_loop() {
+  return {1, dot_scalar};
+}
 #endif
 
 double dot_rate(core::ThreadPool& pool) {
@@ -155,6 +159,8 @@ double dot_rate(core::ThreadPool& pool) {
 
 }  // namespace
 
-MachineLimits measure_machine_limits(core::ThreadPool& pool) { return {read_rate(pool), dot_rate(pool)}; }
+MachineLimits measure_machine_limits(core::ThreadPool& pool) {
+  return {read_rate(pool), dot_rate(pool)};
+}
 
 }  // namespace nibble::eval

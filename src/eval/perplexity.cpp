@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "ops/cpu/vector/vector_kernels.h"
 
 namespace nibble::eval {
 namespace {
@@ -12,14 +13,14 @@ namespace {
 using core::ErrorKind;
 using engine::LogitsView;
 
-// log of the sum of exp(logits), in double.
+// log of the sum of exp(logits).
 double log_sum_exp(std::span<const float> logits) {
+  thread_local std::vector<float> numerators;
+  numerators.assign(logits.begin(), logits.end());
   const float largest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float value : logits) {
-    sum += std::exp(static_cast<double>(value) - static_cast<double>(largest));
-  }
-  return static_cast<double>(largest) + std::log(sum);
+  const auto count = static_cast<std::int64_t>(logits.size());
+  const float sum = ops::cpu::vector_kernels().softmax_numerators(numerators.data(), count);
+  return static_cast<double>(largest) + std::log(static_cast<double>(sum));
 }
 
 std::size_t arg_max(std::span<const float> values) {

@@ -41,7 +41,8 @@ class Accumulator {
 
 TensorSummary summarize(const core::Tensor& tensor) {
   core::require(core::is_floating(tensor.dtype()), core::ErrorKind::kUsage,
-                "the tensor holds {}; statistics are for floating-point values", core::name_of(tensor.dtype()));
+                "the tensor holds {}; statistics are for floating-point values",
+                core::name_of(tensor.dtype()));
   Accumulator accumulator;
   accumulator.add(core::to_float32(tensor));
   return accumulator.finish(tensor.shape());

@@ -32,7 +32,8 @@ struct Model {
   std::shared_ptr<const text::Tokenizer> tokenizer;
   Decoder decoder;
 
-  /// Small files that belong to the model but do not lie beside it (a GGUF file's tokenizer), by name.
+  /// Small files that belong to the model but do not lie beside it (a GGUF file's tokenizer), by
+  /// name.
   std::map<std::string, std::string, std::less<>> companions;
 
   /// Ids that end a generation: of config.json, generation_config.json and the tokenizer.

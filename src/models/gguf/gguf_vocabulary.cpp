@@ -47,7 +47,8 @@ text::Vocabulary gguf_vocabulary(const io::GgufMetadata& metadata) {
   vocabulary.add_bos = metadata.find_bool("tokenizer.ggml.add_bos_token");
   vocabulary.add_eos = metadata.find_bool("tokenizer.ggml.add_eos_token");
   vocabulary.add_space_prefix = metadata.find_bool("tokenizer.ggml.add_space_prefix");
-  vocabulary.remove_extra_whitespaces = metadata.find_bool("tokenizer.ggml.remove_extra_whitespaces");
+  vocabulary.remove_extra_whitespaces =
+      metadata.find_bool("tokenizer.ggml.remove_extra_whitespaces");
   vocabulary.chat_template = find_text(metadata, "tokenizer.chat_template");
   return vocabulary;
 }

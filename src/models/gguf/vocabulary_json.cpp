@@ -14,9 +14,11 @@ struct IdField {
   std::optional<std::uint64_t> Vocabulary::*member;
 };
 constexpr IdField kIds[] = {
-    {"bos_id", &Vocabulary::bos_id}, {"eos_id", &Vocabulary::eos_id},   {"eot_id", &Vocabulary::eot_id},
-    {"eom_id", &Vocabulary::eom_id}, {"pad_id", &Vocabulary::pad_id},   {"unknown_id", &Vocabulary::unknown_id},
-    {"sep_id", &Vocabulary::sep_id}, {"cls_id", &Vocabulary::cls_id},   {"mask_id", &Vocabulary::mask_id},
+    {"bos_id", &Vocabulary::bos_id},   {"eos_id", &Vocabulary::eos_id},
+    {"eot_id", &Vocabulary::eot_id},   {"eom_id", &Vocabulary::eom_id},
+    {"pad_id", &Vocabulary::pad_id},   {"unknown_id", &Vocabulary::unknown_id},
+    {"sep_id", &Vocabulary::sep_id},   {"cls_id", &Vocabulary::cls_id},
+    {"mask_id", &Vocabulary::mask_id},
 };
 
 struct FlagField {
@@ -36,12 +38,15 @@ void read_list(const Json& json, const char* key, std::vector<T>& values) {
   if (at == json.end()) {
     return;
   }
-  core::require(at->is_array(), ErrorKind::kInvalidModel, "{}: '{}' must be a list", kVocabularyFile, key);
+  core::require(at->is_array(), ErrorKind::kInvalidModel, "{}: '{}' must be a list",
+                kVocabularyFile, key);
   for (const Json& value : *at) {
     if constexpr (std::is_same_v<T, std::string>) {
-      core::require(value.is_string(), ErrorKind::kInvalidModel, "{}: '{}' must hold strings", kVocabularyFile, key);
+      core::require(value.is_string(), ErrorKind::kInvalidModel, "{}: '{}' must hold strings",
+                    kVocabularyFile, key);
     } else {
-      core::require(value.is_number(), ErrorKind::kInvalidModel, "{}: '{}' must hold numbers", kVocabularyFile, key);
+      core::require(value.is_number(), ErrorKind::kInvalidModel, "{}: '{}' must hold numbers",
+                    kVocabularyFile, key);
     }
     values.push_back(value.get<T>());
   }
@@ -75,7 +80,8 @@ std::string vocabulary_to_text(const Vocabulary& vocabulary) {
   try {
     return json.dump() + "\n";
   } catch (const Json::exception&) {
-    core::fail(ErrorKind::kInvalidModel, "a token of the GGUF vocabulary is not UTF-8 and can't be stored");
+    core::fail(ErrorKind::kInvalidModel,
+               "a token of the GGUF vocabulary is not UTF-8 and can't be stored");
   }
 }
 
@@ -94,8 +100,8 @@ Vocabulary vocabulary_from_json(const Json& json) {
     vocabulary.precompiled_charsmap.push_back(static_cast<char>(byte));
   }
   for (const IdField& field : kIds) {
-    const auto id =
-        core::find_integer(json, field.name, kVocabularyFile, 0, std::numeric_limits<std::int64_t>::max());
+    const auto id = core::find_integer(json, field.name, kVocabularyFile, 0,
+                                       std::numeric_limits<std::int64_t>::max());
     if (id) {
       vocabulary.*field.member = static_cast<std::uint64_t>(*id);
     }

@@ -27,7 +27,9 @@ bool runs_packed(const formats::PackedWeight& weight, ActivationPrecision activa
 }  // namespace
 
 CpuOps::CpuOps(const CpuOptions& options)
-    : pool_(options.threads), activations_(options.activations) {}
+    : pool_(options.threads), activations_(options.activations) {
+  openblas_set_num_threads(1);  // every call is one worker's part of a loop of the pool
+}
 
 void CpuOps::prepare(const LinearSet& set) {
   const auto id = static_cast<std::size_t>(set.id);

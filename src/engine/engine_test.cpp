@@ -1,0 +1,167 @@
+#include "engine/engine.h"
+
+#include <filesystem>
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "engine/stop_strings.h"
+
+namespace nibble::engine {
+namespace {
+
+const std::filesystem::path kDemo = std::filesystem::path(NIBBLE_SOURCE_DIR) / "models" / "demo";
+
+std::shared_ptr<const models::Model> demo() {
+  static const std::shared_ptr<const models::Model> model = models::open_model(kDemo);
+  return model;
+}
+
+std::unique_ptr<Engine> make_engine(int threads, std::int64_t max_batch = 16) {
+  RunnerOptions options;
+  options.cpu.threads = threads;
+  return std::make_unique<Engine>(demo(), make_cpu_runner(demo(), options),
+                                  EngineOptions{0, max_batch});
+}
+
+const char* const kPrompts[] = {"The memory bus", "Once upon a time there was a",
+                                "In 1923 the river", "A number format stores"};
+
+std::vector<Completion> generate(Engine& engine, const std::vector<std::string>& prompts,
+                                 std::int64_t tokens, float temperature) {
+  std::vector<Completion> completions(prompts.size());
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    Request request;
+    request.prompt = demo()->tokenizer->encode(prompts[i]);
+    request.max_tokens = tokens;
+    request.sampling.temperature = temperature;
+    request.sampling.seed = 17;
+    request.on_finish = [&completions, i](const Completion& completion) {
+      completions[i] = completion;
+    };
+    engine.submit(std::move(request));
+  }
+  engine.run_all();
+  return completions;
+}
+
+TEST(Engine, TokensDoNotDependOnThreadsOrTheBatch) {
+  const std::vector<std::string> prompts(std::begin(kPrompts), std::end(kPrompts));
+  const auto together = generate(*make_engine(2), prompts, 40, 0.0f);
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    for (const int threads : {1, 2, 3}) {
+      const auto alone = generate(*make_engine(threads, 1), {prompts[i]}, 40, 0.0f);
+      EXPECT_EQ(alone[0].tokens, together[i].tokens)
+          << prompts[i] << " with " << threads << " threads";
+    }
+  }
+}
+
+TEST(Engine, SamplingRepeatsWithItsSeed) {
+  const auto first = generate(*make_engine(2), {kPrompts[1]}, 30, 1.0f);
+  const auto second = generate(*make_engine(1), {kPrompts[1]}, 30, 1.0f);
+  EXPECT_EQ(first[0].tokens, second[0].tokens);
+}
+
+TEST(Engine, ThePiecesAreTheText) {
+  auto engine = make_engine(2);
+  std::string streamed;
+  Completion completion;
+  Request request;
+  request.prompt = demo()->tokenizer->encode(kPrompts[0]);
+  request.max_tokens = 50;
+  request.on_text = [&](std::string_view piece) { streamed += piece; };
+  request.on_finish = [&](const Completion& done) { completion = done; };
+  engine->submit(request);
+  engine->run_all();
+  EXPECT_EQ(streamed, completion.text);
+  EXPECT_EQ(completion.text, demo()->tokenizer->decode(completion.tokens));
+  EXPECT_EQ(completion.reason, FinishReason::kLength);
+}
+
+TEST(Engine, EndsBeforeAStopString) {
+  const auto whole = generate(*make_engine(1), {kPrompts[0]}, 30, 0.0f);
+  const std::string& text = whole[0].text;
+  const std::string stop = text.substr(text.size() / 2, 4);
+  auto engine = make_engine(1);
+  Completion completion;
+  Request request;
+  request.prompt = demo()->tokenizer->encode(kPrompts[0]);
+  request.sampling.temperature = 0;
+  request.stop = {stop};
+  request.on_finish = [&](const Completion& done) { completion = done; };
+  engine->submit(request);
+  engine->run_all();
+  EXPECT_EQ(completion.text, text.substr(0, text.find(stop)));
+  EXPECT_EQ(completion.reason, FinishReason::kStop);
+}
+
+TEST(Engine, RefusesWhatCannotBeServed) {
+  auto engine = make_engine(1);
+  Request request;
+  EXPECT_THROW(engine->submit(request), core::Error);
+  request.prompt.assign(5000, 1);
+  EXPECT_THROW(engine->submit(request), core::Error);
+  request.prompt = {1};
+  request.max_tokens = 0;
+  EXPECT_THROW(engine->submit(request), core::Error);
+  request.max_tokens = 1;
+  request.sampling.top_p = 0;
+  EXPECT_THROW(engine->submit(request), core::Error);
+  request.sampling.top_p = 1;
+  request.prompt = {1 << 20};
+  engine->submit(request);
+  EXPECT_THROW(engine->run_all(), core::Error) << "a token outside the vocabulary";
+}
+
+TEST(Sampler, FollowsItsDistribution) {
+  SamplingOptions options;
+  options.temperature = 1.0f;
+  options.top_k = 0;
+  options.top_p = 1.0f;
+  options.min_p = 0.0f;
+  Sampler sampler(options);
+  const std::vector<float> logits = {std::log(1.0f), std::log(2.0f), std::log(5.0f)};
+  std::map<std::int32_t, int> counts;
+  for (int i = 0; i < 8000; ++i) {
+    ++counts[sampler.sample(logits)];
+  }
+  EXPECT_NEAR(counts[0], 1000, 120);
+  EXPECT_NEAR(counts[1], 2000, 160);
+  EXPECT_NEAR(counts[2], 5000, 200);
+}
+
+TEST(Sampler, FiltersKeepTheMostProbable) {
+  const std::vector<float> logits = {0.0f, 4.0f, 3.0f, 2.0f, -5.0f};
+  const auto drawn = [&](SamplingOptions options) {
+    Sampler sampler(options);
+    std::map<std::int32_t, int> counts;
+    for (int i = 0; i < 500; ++i) {
+      ++counts[sampler.sample(logits)];
+    }
+    return counts;
+  };
+  EXPECT_EQ(drawn({2.0f, 2, 1.0f, 0.0f, 1}).size(), 2u);
+  EXPECT_EQ(drawn({2.0f, 0, 0.5f, 0.0f, 1}).size(), 1u);
+  EXPECT_EQ(drawn({2.0f, 0, 1.0f, 0.3f, 1}).size(), 2u);
+  EXPECT_EQ(drawn({0.0f, 0, 1.0f, 0.0f, 1}), (std::map<std::int32_t, int>{{1, 500}}));
+  Sampler sampler(SamplingOptions{});
+  const std::vector<float> damaged = {1.0f, std::nanf("")};
+  EXPECT_THROW((void)sampler.sample(damaged), core::Error);
+}
+
+TEST(StopStrings, HoldBackOnlyWhatMayBecomeAStop) {
+  StopStrings stop({"END", "\n\n", ""});
+  EXPECT_EQ(stop.push("abcE"), "abc");
+  EXPECT_EQ(stop.push("Nx"), "ENx");
+  EXPECT_EQ(stop.push("\n"), "");
+  EXPECT_EQ(stop.push("yEN"), "\ny");
+  EXPECT_FALSE(stop.found());
+  EXPECT_EQ(stop.push("D tail"), "");
+  EXPECT_TRUE(stop.found());
+  EXPECT_EQ(stop.push("more"), "");
+  EXPECT_EQ(stop.flush(), "");
+}
+
+}  // namespace
+}  // namespace nibble::engine

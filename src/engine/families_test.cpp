@@ -1,0 +1,147 @@
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "core/json.h"
+#include "engine/runner.h"
+
+// The forward pass of every family against transformers, which computed the golden values
+// (tests/families/make_goldens.py).
+namespace nibble::engine {
+namespace {
+
+using core::Json;
+
+const std::filesystem::path kFamilies =
+    std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families";
+const std::filesystem::path kShared =
+    std::filesystem::path(NIBBLE_SOURCE_DIR) / ".." / "shared" / "models";
+
+Json read(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return Json::parse(file);
+}
+
+std::unique_ptr<Runner> make_runner(const std::filesystem::path& path) {
+  RunnerOptions options;
+  options.cpu.threads = 2;
+  options.kv_type = ops::cpu::KvType::kF32;
+  return make_cpu_runner(models::open_model(path), options);
+}
+
+// "llama-yarn-rope" as part of a test's name.
+std::string test_name(const testing::TestParamInfo<const char*>& parameter) {
+  std::string name = parameter.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+class Families : public testing::TestWithParam<const char*> {};
+
+TEST_P(Families, LogitsOfAWholeText) {
+  const Json golden = read(kFamilies / GetParam() / "golden.json");
+  const auto ids = golden["ids"].get<std::vector<std::int32_t>>();
+  const auto runner = make_runner(kFamilies / GetParam());
+  std::size_t rows = 0;
+  runner->score(ids, [&](std::int64_t first, const LogitsView& logits) {
+    for (std::int64_t i = 0; i < logits.rows; ++i, ++rows) {
+      const auto expected =
+          golden["logits"][static_cast<std::size_t>(first + i)].get<std::vector<float>>();
+      for (std::size_t j = 0; j < expected.size(); ++j) {
+        ASSERT_NEAR(logits.row(i)[j], expected[j], 1e-4) << "token " << first + i << " logit " << j;
+      }
+    }
+  });
+  EXPECT_EQ(rows, ids.size());
+}
+
+// A prompt and then one token after another, with the KV cache.
+TEST_P(Families, LogitsTokenByToken) {
+  const Json golden = read(kFamilies / GetParam() / "golden.json");
+  const auto ids = golden["ids"].get<std::vector<std::int32_t>>();
+  const auto runner = make_runner(kFamilies / GetParam());
+  const SequenceId sequence = runner->open_sequence(static_cast<std::int64_t>(ids.size()));
+  std::size_t done = 0;
+  for (const std::size_t count :
+       {std::size_t{21}, std::size_t{1}, std::size_t{1}, std::size_t{3}, std::size_t{14}}) {
+    const Slice slice{sequence, std::span(ids).subspan(done, count)};
+    const LogitsView logits = runner->forward({&slice, 1});
+    done += count;
+    const auto expected = golden["logits"][done - 1].get<std::vector<float>>();
+    for (std::size_t j = 0; j < expected.size(); ++j) {
+      ASSERT_NEAR(logits.row(0)[j], expected[j], 1e-4)
+          << "after " << done << " tokens, logit " << j;
+    }
+  }
+  EXPECT_EQ(done, ids.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Families,
+                         testing::Values("llama", "llama-bias-tied", "llama3-rope",
+                                         "llama-linear-rope", "llama-yarn-rope", "mistral", "qwen2",
+                                         "qwen2-window", "qwen3", "mixtral", "gpt2", "opt"),
+                         test_name);
+
+class TrainedModels : public testing::TestWithParam<const char*> {};
+
+TEST_P(TrainedModels, FirstLogitsAndGreedyTokens) {
+  const std::filesystem::path folder = kShared / GetParam();
+  if (!std::filesystem::exists(folder)) {
+    GTEST_SKIP() << "test models are not here: " << folder;
+  }
+  const Json prompt = read(folder / "golden.json")["prompt"];
+  const auto ids = prompt["ids"].get<std::vector<std::int32_t>>();
+  const auto runner = make_runner(folder);
+  auto greedy = prompt["greedy_ids"].get<std::vector<std::int32_t>>();
+  greedy.erase(greedy.begin(), greedy.begin() + static_cast<std::ptrdiff_t>(ids.size()));
+  const SequenceId sequence =
+      runner->open_sequence(static_cast<std::int64_t>(ids.size() + greedy.size()));
+  std::vector<std::int32_t> next = ids;
+  for (std::size_t step = 0; step < greedy.size(); ++step) {
+    const Slice slice{sequence, next};
+    const LogitsView logits = runner->forward({&slice, 1});
+    if (step == 0) {
+      const auto expected = prompt["logits_last_first16"].get<std::vector<float>>();
+      for (std::size_t j = 0; j < expected.size(); ++j) {
+        EXPECT_NEAR(logits.row(0)[j], expected[j], 1e-3) << j;
+      }
+    }
+    const auto row = logits.row(0);
+    next = {static_cast<std::int32_t>(std::max_element(row.begin(), row.end()) - row.begin())};
+    ASSERT_EQ(next[0], greedy[step]) << "step " << step;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TrainedModels, testing::Values("demo-7m", "lm-26m", "lm-gpt2-17m"),
+                         test_name);
+
+// 64 greedy tokens from the start token, against a float64 implementation in NumPy.
+TEST(Gguf, GreedyTextOfAFloatModel) {
+  const std::filesystem::path folder = kShared / "stories260K";
+  if (!std::filesystem::exists(folder / "stories260Ktok512.gguf")) {
+    GTEST_SKIP() << "test models are not here: " << folder;
+  }
+  std::ifstream file(folder / "golden_numpy.txt");
+  std::string expected;
+  std::getline(file, expected);
+  std::getline(file, expected);
+  const auto model = models::open_model(folder / "stories260Ktok512.gguf");
+  const auto runner = make_runner(folder / "stories260Ktok512.gguf");
+  const SequenceId sequence = runner->open_sequence(64);
+  std::vector<std::int32_t> tokens = {model->tokenizer->bos().value()};
+  std::string text;
+  for (int step = 0; step < 64; ++step) {
+    const Slice slice{sequence, {&tokens.back(), 1}};
+    const auto row = runner->forward({&slice, 1}).row(0);
+    tokens.push_back(
+        static_cast<std::int32_t>(std::max_element(row.begin(), row.end()) - row.begin()));
+    const std::string piece = model->tokenizer->piece(tokens.back());
+    text += piece == "\n" ? "<0x0A>" : piece;
+  }
+  EXPECT_EQ(text, expected);
+}
+
+}  // namespace
+}  // namespace nibble::engine
