@@ -52,7 +52,6 @@ class Run final : public Command {
     engine::Engine engine(model, engine::make_cpu_runner(model, runner_options), engine_);
     const bool stream = !common_.json && copies_ == 1;
     if (stream) {
-      fmt::print("{}", prompt);
       request_.on_text = [](std::string_view piece) {
         fmt::print("{}", piece);
         std::fflush(stdout);
@@ -66,6 +65,9 @@ class Run final : public Command {
         completions[i] = completion;
       };
       engine.submit(std::move(request));
+    }
+    if (stream) {
+      fmt::print("{}", prompt);
     }
     const auto start = std::chrono::steady_clock::now();
     engine.run_all();

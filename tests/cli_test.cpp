@@ -1,0 +1,228 @@
+#include <algorithm>
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "core/json.h"
+#include "process.h"
+
+// The program as a user runs it: words of the call, exit codes, JSON contracts, interruptions.
+namespace nibble {
+namespace {
+
+namespace fs = std::filesystem;
+using core::Json;
+using testing::ProcessResult;
+
+const std::string kSource = NIBBLE_SOURCE_DIR;
+const std::string kDemo = kSource + "/models/demo";
+const std::string kText = kDemo + "/texts/evaluation.txt";
+const std::string kCalibration = kDemo + "/texts/calibration.txt";
+
+class Cli : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fs::temp_directory_path() /
+              ("nibble_cli_" + std::string(test->name()) + std::to_string(getpid()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  ProcessResult nibble(std::vector<std::string> words, const std::string& input = "") {
+    words.insert(words.begin(), NIBBLE_PROGRAM);
+    return testing::run_process(words, folder_, input);
+  }
+
+  // A call that must work; its standard output is one JSON object.
+  Json json(std::vector<std::string> words) {
+    words.emplace_back("--json");
+    const ProcessResult result = nibble(words);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.exit_code == 0 ? core::parse_json(result.out, "output") : Json::object();
+  }
+
+  // A call that must fail with one line on standard error.
+  void fails(const std::vector<std::string>& words, int code, const std::string& part) {
+    const ProcessResult result = nibble(words);
+    EXPECT_EQ(result.exit_code, code) << result.err;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    EXPECT_NE(result.err.find(part), std::string::npos) << result.err;
+    EXPECT_EQ(result.out, "");
+  }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  fs::path folder_;
+};
+
+TEST_F(Cli, HelpAndVersion) {
+  EXPECT_EQ(nibble({"--version"}).out.substr(0, 7), "nibble ");
+  for (const char* command : {"quantize", "eval", "compare", "run", "chat", "bench", "inspect"}) {
+    const ProcessResult help = nibble({command, "--help"});
+    EXPECT_EQ(help.exit_code, 0);
+    EXPECT_NE(help.out.find("Examples:"), std::string::npos) << command;
+  }
+}
+
+TEST_F(Cli, WrongWordsExitWithTwo) {
+  fails({}, 2, "subcommand is required");
+  fails({"fly"}, 2, "fly");
+  fails({"eval", kDemo}, 2, "--text");
+  fails({"quantize", kDemo, "-o", path("x"), "--recipe", "awq-w4g128"}, 2, "awq-w4g128");
+  fails({"run", kDemo, "-p", ""}, 2, "prompt");
+  fails({"run", kDemo, "-p", "x", "--temp", "-1"}, 2, "temperature");
+  fails({"run", kDemo, "-p", "x", "--device", "cuda"}, 2, "device");
+  fails({"eval", kDemo, "--text", kText, "--seq-len", "100000"}, 2, "seq-len");
+  fails({"chat", kDemo}, 2, "chat template");
+  fails({"inspect", kDemo, "no.such.tensor"}, 2, "no.such.tensor");
+}
+
+TEST_F(Cli, MissingAndMalformedFiles) {
+  fails({"inspect", path("nowhere")}, 5, "nowhere");
+  fails({"eval", kDemo, "--text", path("nowhere.txt")}, 5, "nowhere.txt");
+  fs::create_directories(folder_ / "empty");
+  fails({"inspect", path("empty")}, 5, "config.json");
+  std::ofstream(folder_ / "noise.gguf") << "GGUFnoise";
+  fails({"inspect", path("noise.gguf")}, 3, "noise.gguf");
+  fs::create_directories(folder_ / "pickle");
+  fs::copy(kDemo + "/config.json", folder_ / "pickle");
+  std::ofstream(folder_ / "pickle" / "pytorch_model.bin") << "x";
+  fails({"inspect", path("pickle")}, 3, "safetensors");
+}
+
+TEST_F(Cli, EvalKeepsItsContract) {
+  const Json result =
+      json({"eval", kDemo, "--text", kText, "--seq-len", "256", "--max-tokens", "1024"});
+  EXPECT_EQ(result["tokens"], 4 * 255);
+  EXPECT_NEAR(std::exp(result["nll"].get<double>()), result["perplexity"].get<double>(), 1e-6);
+  for (const char* key : {"model", "recipe", "bits_per_weight", "weight_bytes", "seconds"}) {
+    EXPECT_TRUE(result.contains(key)) << key;
+  }
+  const ProcessResult worse =
+      nibble({"eval", kDemo, "--text", kText, "--seq-len", "256", "--max-tokens", "512", "-q",
+              "--json", "--max-perplexity", "1.5"});
+  EXPECT_EQ(worse.exit_code, 7);
+  EXPECT_NE(worse.out.find("perplexity"), std::string::npos) << "the figure is shown all the same";
+  EXPECT_NE(worse.err.find("larger than"), std::string::npos);
+}
+
+TEST_F(Cli, EvalAgainstItselfShowsNoDivergence) {
+  const Json result = json({"eval", kDemo, "--text", kText, "--seq-len", "256", "--max-tokens",
+                            "512", "--reference", kDemo});
+  EXPECT_NEAR(result["kl_divergence"].get<double>(), 0.0, 1e-9);
+  EXPECT_EQ(result["top1_agreement"], 1.0);
+}
+
+TEST_F(Cli, QuantizeThenUse) {
+  const std::string small = path("small");
+  const Json written = json({"quantize", kDemo, "-o", small, "--recipe", "rtn-w4g128"});
+  EXPECT_NEAR(written["bits_per_weight"].get<double>(), 4.0 + 20.0 / 128, 0.03);
+  const Json inspected = json({"inspect", small});
+  EXPECT_EQ(inspected["recipe"], "rtn-w4g128");
+  EXPECT_EQ(inspected["linear_layers"][0]["scheme"], "int4-asym-g128");
+  const Json measured = json({"eval", small, "--text", kText, "--seq-len", "256", "--max-tokens",
+                              "1024", "--reference", kDemo});
+  EXPECT_GT(measured["kl_divergence"].get<double>(), 1e-4);
+  EXPECT_LT(measured["kl_divergence"].get<double>(), 0.2);
+  fails({"quantize", kDemo, "-o", small, "--recipe", "rtn-w4g128"}, 5, "exists");
+  fails({"quantize", small, "-o", path("again"), "--recipe", "rtn-w4g128"}, 2,
+        "already compressed");
+}
+
+TEST_F(Cli, CompareKeepsItsContract) {
+  const Json result =
+      json({"compare", kDemo, "--recipes", "w8a8,nf4g64", "--text", kText, "--seq-len", "256",
+            "--max-tokens", "512", "--pp", "32", "--tg", "8", "--html", path("damage.html")});
+  ASSERT_EQ(result["rows"].size(), 3u);
+  for (const Json& row : result["rows"]) {
+    for (const char* key : {"recipe", "perplexity", "bits_per_weight", "weight_bytes", "peak_bytes",
+                            "prefill_tokens_per_s", "decode_tokens_per_s"}) {
+      EXPECT_TRUE(row.contains(key)) << key;
+    }
+  }
+  EXPECT_EQ(result["rows"][1]["recipe"], "w8a8");
+  EXPECT_NE(testing::read_file(folder_ / "damage.html").find("<td>nf4g64</td>"), std::string::npos);
+}
+
+TEST_F(Cli, RunKeepsItsContract) {
+  const Json result = json({"run", kDemo, "-p", "The memory bus", "-n", "12", "--temp", "0"});
+  EXPECT_EQ(result["prompt"], "The memory bus");
+  EXPECT_EQ(result["completion_tokens"], 12);
+  EXPECT_EQ(result["token_ids"].size(), 12u);
+  EXPECT_EQ(result["finish_reason"], "length");
+  const ProcessResult streamed =
+      nibble({"run", kDemo, "-p", "The memory bus", "-n", "12", "--temp", "0", "-q"});
+  EXPECT_EQ(streamed.out, "The memory bus" + result["text"].get<std::string>() + "\n");
+}
+
+TEST_F(Cli, TokensAreTheSameForThreadsAndBatches) {
+  json({"quantize", kDemo, "-o", path("small"), "--recipe", "rtn-w4g128"});
+  for (const std::string& model : {kDemo, path("small")}) {
+    const std::vector<std::string> call = {"run", model, "-p",     "The history of the",
+                                           "-n",  "24",  "--temp", "0"};
+    const auto with = [&](std::vector<std::string> more) {
+      more.insert(more.begin(), call.begin(), call.end());
+      return json(more);
+    };
+    const Json one = with({"--threads", "1"});
+    EXPECT_EQ(with({"--threads", "2"})["token_ids"], one["token_ids"]);
+    for (const Json& choice : with({"--threads", "2", "--copies", "4"})["choices"]) {
+      EXPECT_EQ(choice["token_ids"], one["token_ids"]);
+    }
+  }
+}
+
+TEST_F(Cli, ChatAnswersWithATemplate) {
+  std::ofstream(folder_ / "chat.jinja")
+      << "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:";
+  const ProcessResult result =
+      nibble({"chat", kDemo, "--template", path("chat.jinja"), "-n", "8", "--temp", "0", "-q"},
+             "Hello\nAnd now?\n\n");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_GE(std::count(result.out.begin(), result.out.end(), '\n'), 2);
+}
+
+TEST_F(Cli, BenchKeepsItsContract) {
+  const Json result =
+      json({"bench", kDemo, "--pp", "32", "--tg", "8", "--batch", "1,2", "--repeats", "1"});
+  ASSERT_EQ(result["rows"].size(), 3u);
+  EXPECT_EQ(result["rows"][0]["phase"], "prefill");
+  for (const Json& row : result["rows"]) {
+    for (const char* key : {"batch", "tokens", "tokens_per_s", "bytes_per_token",
+                            "limit_tokens_per_s", "share_of_limit"}) {
+      EXPECT_TRUE(row.contains(key)) << key;
+    }
+  }
+}
+
+std::map<std::string, std::string> contents(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    files[entry.path().filename()] = testing::read_file(entry.path());
+  }
+  return files;
+}
+
+TEST_F(Cli, KilledAtAnyMomentItResumesToTheSameBytes) {
+  const auto call = [&](const std::string& output) {
+    return std::vector<std::string>{NIBBLE_PROGRAM, "quantize",  kDemo,         "-o",
+                                    output,         "--recipe",  "gptq-w4g128", "--calib",
+                                    kCalibration,   "--samples", "8",           "--seq-len",
+                                    "256",          "-q",        "--resume"};
+  };
+  ASSERT_EQ(testing::run_process(call(path("whole")), folder_).exit_code, 0);
+  const auto expected = contents(folder_ / "whole");
+  const fs::path killed = folder_ / "killed";
+  for (const int first : {5, 40, 150}) {
+    for (int delay = first; !fs::exists(killed); delay += 120) {  // each try goes a little further
+      testing::run_process(call(killed.string()), folder_, "", std::chrono::milliseconds(delay));
+    }
+    EXPECT_EQ(contents(killed), expected);
+    fs::remove_all(killed);
+  }
+}
+
+}  // namespace
+}  // namespace nibble

@@ -1,0 +1,135 @@
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "core/random.h"
+#include "models/model.h"
+
+// Whole models whose files are cut short or damaged: always an Error of the right kind or a model,
+// and never anything else. The sanitizer builds run it too.
+namespace nibble {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kFamilies = fs::path(NIBBLE_SOURCE_DIR) / "tests" / "families";
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// A copy of a small model that a test may damage.
+class DamagedModel : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fs::temp_directory_path() /
+              ("nibble_files_" + std::string(test->name()) + std::to_string(getpid()));
+    fs::remove_all(folder_);
+    fs::copy(kFamilies / "llama", folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  // Opens the model with other contents of one file.
+  void try_open(const std::string& name, const std::string& bytes) {
+    std::ofstream(folder_ / name, std::ios::binary | std::ios::trunc) << bytes;
+    try {
+      (void)models::open_model(folder_);
+      ++opened_;
+    } catch (const core::Error& error) {
+      ++refused_;
+      const std::string message = error.what();
+      EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+      EXPECT_TRUE(error.kind() == core::ErrorKind::kInvalidModel ||
+                  error.kind() == core::ErrorKind::kIo)
+          << message;
+    }
+  }
+
+  void refuses(const std::string& name, const std::string& bytes, const std::string& part) {
+    std::ofstream(folder_ / name, std::ios::binary | std::ios::trunc) << bytes;
+    try {
+      (void)models::open_model(folder_);
+      ADD_FAILURE() << "opened with " << bytes.substr(0, 200);
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.kind(), core::ErrorKind::kInvalidModel);
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  }
+
+  void damage(const std::string& name, int flips, std::size_t prefix_step) {
+    const std::string whole = read(folder_ / name);
+    for (std::size_t length = 0; length < whole.size(); length += prefix_step) {
+      try_open(name, whole.substr(0, length));
+    }
+    core::Random random(5);
+    for (int i = 0; i < flips; ++i) {
+      std::string bytes = whole;
+      bytes[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(bytes.size())))] ^=
+          static_cast<char>(1 << random.below(8));
+      try_open(name, bytes);
+    }
+    EXPECT_GT(refused_, 0);
+  }
+
+  fs::path folder_;
+  int opened_ = 0;
+  int refused_ = 0;
+};
+
+TEST_F(DamagedModel, Config) {
+  damage("config.json", 1500, 1);
+}
+TEST_F(DamagedModel, Tokenizer) {
+  damage("tokenizer.json", 1500, 3);
+}
+TEST_F(DamagedModel, Weights) {
+  damage("model.safetensors", 1500, 37);
+}
+
+TEST_F(DamagedModel, ConfigValuesAreRefusedByName) {
+  const core::Json good = core::parse_json(read(folder_ / "config.json"), "config.json");
+  const auto with = [&](const char* key, const core::Json& value) {
+    core::Json config = good;
+    config[key] = value;
+    return config.dump();
+  };
+  refuses("config.json", with("hidden_size", 0), "hidden_size");
+  refuses("config.json", with("hidden_size", -1), "hidden_size");
+  refuses("config.json", with("hidden_size", 1e12), "hidden_size");
+  refuses("config.json", with("hidden_size", "32"), "hidden_size");
+  refuses("config.json", with("num_hidden_layers", 1000000), "num_hidden_layers");
+  refuses("config.json", with("num_key_value_heads", 3), "heads");
+  refuses("config.json", with("model_type", "mamba"), "mamba");
+  refuses("config.json", with("hidden_act", "tanhshrink"), "tanhshrink");
+  refuses("config.json", with("rope_parameters", {{"rope_type", "longrope"}}), "longrope");
+  refuses("config.json", with("rope_parameters", {{"rope_theta", -5}}), "rope_theta");
+  refuses("config.json", with("rms_norm_eps", "x"), "rms_norm_eps");
+  refuses("config.json", with("vocab_size", 1LL << 40), "vocab_size");
+  refuses("config.json", with("eos_token_id", 64), "eos_token_id");
+  refuses("config.json", with("sliding_window", 8), "sliding_window");
+  refuses("config.json", with("quantization_config", {{"quant_method", "gptq"}}), "gptq");
+  refuses("config.json",
+          with("quantization_config", {{"quant_method", "nibble"},
+                                       {"format_version", 1},
+                                       {"recipe", "x"},
+                                       {"layers", {{"model.layers.9.q", "int4-asym-g128"}}}}),
+          "model.layers.9.q");
+  refuses(
+      "config.json",
+      with("quantization_config", {{"quant_method", "nibble"},
+                                   {"format_version", 1},
+                                   {"recipe", "x"},
+                                   {"layers", {{"model.layers.0.mlp.up_proj", "int5-asym-g128"}}}}),
+      "int5");
+}
+
+}  // namespace
+}  // namespace nibble
