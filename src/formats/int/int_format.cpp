@@ -66,13 +66,15 @@ class IntFormat final : public Format {
                                                static_cast<double>(last_code_)))};
   }
 
-  // In float64 the quotient of a float32 and an fp16 value is exact enough to decide every tie.
+  // The float32 quotient decides ties rightly: next to a tie t * scale, weights lie more than half
+  // a unit in the last place of t apart when divided, because the significand of an fp16 scale is
+  // below 2 and t * scale is exact.
   std::uint8_t nearest(float weight, const GroupParameters& parameters) const {
-    // Adding 1.5 * 2^52 leaves no fraction bits: the sum is rounded to nearest even.
-    constexpr double kRounder = 0x1.8p52;
-    const double low = first_code_ - parameters.zero;
-    const double high = last_code_ - parameters.zero;
-    double steps = static_cast<double>(weight) / static_cast<double>(parameters.scale);
+    // Adding 1.5 * 2^23 leaves no fraction bits: the sum is rounded to nearest even.
+    constexpr float kRounder = 0x1.8p23f;
+    const auto low = static_cast<float>(first_code_ - parameters.zero);
+    const auto high = static_cast<float>(last_code_ - parameters.zero);
+    float steps = weight / parameters.scale;
     steps = steps > low ? steps : low;  // NaN becomes the lowest code
     steps = steps < high ? steps : high;
     return static_cast<std::uint8_t>(static_cast<int>((steps + kRounder) - kRounder) +

@@ -106,13 +106,20 @@ TEST(Int, TiesGoToEvenAndNeighboursDoNot) {
   EXPECT_EQ(format->encode(-0.0f, parameters), 128);
 }
 
-// The quotient lies closer to the tie than float32 can say.
-TEST(Int, TiesAreDecidedBeyondFloat32) {
-  const auto format = format_of("int8-sym-row");
-  const float scale = core::to_float(core::Fp16{0x2e67});  // 0.1 in fp16, 11 bits
-  const float tie = scale * 100.5f;                        // exact: 18 bits
-  EXPECT_EQ(format->encode(tie, {scale, 128}), 228);
-  EXPECT_EQ(format->encode(std::nextafter(tie, 99.0f), {scale, 128}), 229);
+// Products of a tie and a scale with a long significand, whose neighbours are the closest there
+// are.
+TEST(Int, NeighboursOfATieAreDecidedForEveryScale) {
+  const auto format = format_of("int8-asym-row");
+  for (std::uint16_t significand = 0; significand < 1024; significand += 3) {
+    const float scale =
+        core::to_float(core::Fp16{static_cast<std::uint16_t>(0x2c00 + significand)});
+    for (int steps = 0; steps < 255; ++steps) {
+      const float tie = scale * (static_cast<float>(steps) + 0.5f);  // exact: 20 bits
+      ASSERT_EQ(format->encode(tie, {scale, 0}), steps + steps % 2);
+      ASSERT_EQ(format->encode(std::nextafter(tie, 0.0f), {scale, 0}), steps);
+      ASSERT_EQ(format->encode(std::nextafter(tie, 99.0f), {scale, 0}), steps + 1);
+    }
+  }
 }
 
 TEST(Int, CodesAreChosenWithTheStoredScale) {
