@@ -43,7 +43,7 @@ bool replaced(const std::filesystem::path& file) {
 
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(const models::Model& model, std::filesystem::path target,
+CheckpointWriter::CheckpointWriter(const models::Model& model, const std::filesystem::path& target,
                                    const Json& job, bool resume)
     : model_(model),
       folder_(io::AtomicFolder::open_or_create(target)),

@@ -21,8 +21,8 @@ class CheckpointWriter {
   /// `job` describes the work in full (source, recipe, calibration); resuming another job in the
   /// same place is refused (kIntegrity). Throws kUsage when `target` exists, or when an unfinished
   /// job is there and `resume` is false.
-  CheckpointWriter(const models::Model& model, std::filesystem::path target, const core::Json& job,
-                   bool resume);
+  CheckpointWriter(const models::Model& model, const std::filesystem::path& target,
+                   const core::Json& job, bool resume);
 
   /// Compressed layers of a block that an earlier run has finished, by prefix; empty when there are
   /// none.

@@ -57,8 +57,7 @@ class Pipeline {
  public:
   Pipeline(const models::Model& model, const Recipe& recipe, const PipelineOptions& options,
            BlockStore& store, core::ProgressSink& progress)
-      : model_(model),
-        decoder_(model.decoder),
+      : decoder_(model.decoder),
         schemes_(layer_schemes(model.decoder, recipe)),
         store_(store),
         progress_(progress),
@@ -167,7 +166,6 @@ class Pipeline {
     result.emplace(name, *std::move(layer.packed));
   }
 
-  const models::Model& model_;
   const models::Decoder& decoder_;
   std::map<std::string, formats::Scheme> schemes_;
   BlockStore& store_;

@@ -16,7 +16,7 @@ class Random {
   std::int64_t below(std::int64_t bound);  // in [0, bound); bound > 0
 
  private:
-  std::uint64_t state_[4];
+  std::uint64_t state_[4] = {};
 };
 
 }  // namespace nibble::core

@@ -34,7 +34,7 @@ class Tensor {
   static Tensor view(DType dtype, Shape shape, const void* data, std::shared_ptr<const void> owner);
 
   template <typename T>
-  static Tensor from(std::span<const T> values, Shape shape);
+  static Tensor from(std::span<const T> values, const Shape& shape);
 
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
@@ -94,8 +94,8 @@ std::span<T> Tensor::mutable_data() {
 }
 
 template <typename T>
-Tensor Tensor::from(std::span<const T> values, Shape shape) {
-  Tensor tensor = zeros(DTypeOf<T>::kValue, std::move(shape));
+Tensor Tensor::from(std::span<const T> values, const Shape& shape) {
+  Tensor tensor = zeros(DTypeOf<T>::kValue, shape);
   require(tensor.elements() == static_cast<std::int64_t>(values.size()), ErrorKind::kFailed,
           "{} values for a tensor of shape {}", values.size(), to_string(tensor.shape()));
   std::copy(values.begin(), values.end(), tensor.mutable_data<T>().begin());

@@ -9,11 +9,11 @@
 namespace nibble::models {
 
 std::span<const Family> families() {
-  static const Family kFamilies[] = {
+  static const Family all[] = {
       llama::llama(),     llama::mistral(), llama::qwen2(), llama::qwen3(),
       mixtral::mixtral(), gpt2::gpt2(),     opt::opt(),
   };
-  return kFamilies;
+  return all;
 }
 
 const Family& find_family(std::string_view model_type) {

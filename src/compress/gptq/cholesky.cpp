@@ -6,11 +6,13 @@
 
 #include "core/error.h"
 
-// LAPACK, as OpenBLAS provides it (column-major).
+// LAPACK, as OpenBLAS provides it (column-major), under its Fortran names.
+// NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
 void dpotrf_(const char* uplo, const int* n, double* a, const int* lda, int* info);
 void dpotri_(const char* uplo, const int* n, double* a, const int* lda, int* info);
 }
+// NOLINTEND(readability-identifier-naming)
 
 namespace nibble::compress {
 namespace {
