@@ -16,6 +16,10 @@ arguments=(--test-dir "$folder" --parallel "${NIBBLE_JOBS:-$(nproc)}" --output-o
 if [[ -t 1 ]]; then
   arguments+=(--progress)
 fi
+# Tests write many small files; memory is the right place for them.
+if [[ -z ${TMPDIR:-} && -w /dev/shm ]]; then
+  export TMPDIR=/dev/shm
+fi
 echo "Testing in $folder"
 status=0
 ctest "${arguments[@]}" "$@" </dev/null || status=$?

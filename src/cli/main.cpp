@@ -31,10 +31,27 @@ void describe(CLI::App& app) {
       "6 integrity, 7 below the asked threshold.");
 }
 
+// CLI11 says of an unknown command only that one is required.
+void require_known(const std::vector<std::unique_ptr<Command>>& all, std::string_view word) {
+  std::string names;
+  for (const auto& command : all) {
+    if (command->name() == word) {
+      return;
+    }
+    names += names.empty() ? "" : ", ";
+    names += command->name();
+  }
+  core::fail(core::ErrorKind::kUsage, "'{}' is not a command; commands are {}",
+             core::printable(word), names);
+}
+
 int run_program(int argc, char** argv) {
   CLI::App app;
   describe(app);
   const auto all = commands();
+  if (argc > 1 && argv[1][0] != '-') {
+    require_known(all, argv[1]);
+  }
   Command* chosen = nullptr;
   for (const auto& command : all) {
     CLI::App* sub =
