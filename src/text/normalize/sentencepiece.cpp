@@ -13,7 +13,8 @@ constexpr std::string_view kEscapedSpace = "\u2581";
 
 class SentencePieceNormalizer : public Normalizer {
  public:
-  SentencePieceNormalizer(const SentencePieceRules& rules, std::string_view what) : rules_(rules) {
+  SentencePieceNormalizer(const SentencePieceRules& rules, std::string_view what)
+      : rules_(rules), space_(rules.escape_whitespaces ? kEscapedSpace : " ") {
     if (!rules.charsmap.empty()) {
       charsmap_.emplace(rules.charsmap, what);
     }
@@ -32,8 +33,6 @@ class SentencePieceNormalizer : public Normalizer {
   }
 
  private:
-  std::string_view space() const { return rules_.escape_whitespaces ? kEscapedSpace : " "; }
-
   std::string_view skip_leading_spaces(std::string_view text) const {
     while (rules_.remove_extra_whitespaces && !text.empty()) {
       const Charsmap::Match next = rewrite_prefix(text);
@@ -52,7 +51,7 @@ class SentencePieceNormalizer : public Normalizer {
     const bool adds_space =
         rules_.add_dummy_prefix && (scope.at_origin || !rules_.prefix_at_origin_only);
     if (adds_space && !rules_.treat_whitespace_as_suffix) {
-      out.append(space());
+      out.append(space_);
     }
     bool after_space = rules_.remove_extra_whitespaces;
     while (!text.empty()) {
@@ -62,11 +61,11 @@ class SentencePieceNormalizer : public Normalizer {
       check_growth(out.size(), scope);
       text.remove_prefix(next.bytes);
     }
-    while (rules_.remove_extra_whitespaces && out.ends_with(space())) {
-      out.resize(out.size() - space().size());
+    while (rules_.remove_extra_whitespaces && out.ends_with(space_)) {
+      out.resize(out.size() - space_.size());
     }
     if (adds_space && rules_.treat_whitespace_as_suffix) {
-      out.append(space());
+      out.append(space_);
     }
   }
 
@@ -77,7 +76,7 @@ class SentencePieceNormalizer : public Normalizer {
     }
     for (const char byte : part) {
       if (byte == ' ') {
-        out.append(space());
+        out.append(space_);
       } else {
         out.push_back(byte);
       }
@@ -100,6 +99,7 @@ class SentencePieceNormalizer : public Normalizer {
   }
 
   SentencePieceRules rules_;
+  std::string space_;  // what a space becomes
   std::optional<Charsmap> charsmap_;
   ByteTrie verbatim_;
 };
