@@ -86,7 +86,7 @@ std::optional<std::int64_t> parse_group(std::string_view word) {
   std::int64_t group = 0;
   const char* end = word.data() + word.size();
   const auto [stop, error] = std::from_chars(word.data() + 1, end, group);
-  if (error != std::errc() || stop != end || group > kMaxGroup) {
+  if (error != std::errc() || stop != end) {
     return std::nullopt;
   }
   return group;
