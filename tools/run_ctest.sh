@@ -17,7 +17,7 @@ if [[ -t 1 ]]; then
   arguments+=(--progress)
 fi
 # Tests write many small files; memory is the right place for them.
-if [[ -z ${TMPDIR:-} && -w /dev/shm ]]; then
+if [[ -z ${TMPDIR:-} && -w /dev/shm && $(df --output=avail -k /dev/shm | tail -n 1) -gt 1000000 ]]; then
   export TMPDIR=/dev/shm
 fi
 echo "Testing in $folder"
