@@ -30,24 +30,30 @@ std::string ChatTemplate::render(const OrderedJson& messages, const Options& opt
   core::require(messages.is_array(), ErrorKind::kUsage, "chat messages: expected an array");
   core::require(options.extra.is_object() || options.extra.is_null(), ErrorKind::kUsage,
                 "chat template: the extra variables must be an object");
-  chat::Runtime runtime(chat::json_bytes(messages) + chat::json_bytes(options.tools) +
-                            chat::json_bytes(options.documents) + chat::json_bytes(options.extra),
-                        options.now_unix_seconds);
-  chat::Interpreter interpreter(runtime);
-  interpreter.define("messages", chat::from_json(messages));
-  interpreter.define("tools", chat::from_json(options.tools));
-  interpreter.define("documents", chat::from_json(options.documents));
-  interpreter.define("add_generation_prompt", chat::Value::boolean(options.add_generation_prompt));
+  std::vector<std::pair<std::string_view, chat::Value>> variables;
+  std::int64_t bytes = 0;
+  const auto define = [&](std::string_view name, const OrderedJson& json) {
+    variables.emplace_back(name, chat::from_json(json, bytes));
+  };
+  define("messages", messages);
+  define("tools", options.tools);
+  define("documents", options.documents);
+  define("add_generation_prompt", options.add_generation_prompt);
   if (!options.bos_token.empty()) {
-    interpreter.define("bos_token", chat::from_json(options.bos_token));
+    define("bos_token", options.bos_token);
   }
   if (!options.eos_token.empty()) {
-    interpreter.define("eos_token", chat::from_json(options.eos_token));
+    define("eos_token", options.eos_token);
   }
   if (options.extra.is_object()) {
     for (auto entry = options.extra.begin(); entry != options.extra.end(); ++entry) {
-      interpreter.define(entry.key(), chat::from_json(entry.value()));
+      define(entry.key(), entry.value());
     }
+  }
+  chat::Runtime runtime(bytes, options.now_unix_seconds);
+  chat::Interpreter interpreter(runtime);
+  for (auto& [name, value] : variables) {
+    interpreter.define(name, std::move(value));
   }
   return interpreter.render(parsed_->block);
 }

@@ -9,65 +9,77 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Value text_from_json(const std::string& bytes) {
-  core::require(is_valid_utf8(bytes), core::ErrorKind::kUsage,
-                "chat messages: the text '{}' is not valid UTF-8", core::printable(bytes, 40));
-  return Value::text(bytes);
-}
-
-Value convert(const Json& json, int depth) {
-  core::require(depth <= kMaxValueDepth, core::ErrorKind::kUsage,
-                "chat messages nest deeper than {} levels", kMaxValueDepth);
-  switch (json.type()) {
-    case Json::value_t::boolean:
-      return Value::boolean(json.get<bool>());
-    case Json::value_t::number_integer:
-      return Value::integer(json.get<std::int64_t>());
-    case Json::value_t::number_unsigned:
-      return Value::integer(json.get<std::uint64_t>());
-    case Json::value_t::number_float:
-      return Value::real(json.get<double>());
-    case Json::value_t::string:
-      return text_from_json(json.get_ref<const std::string&>());
-    case Json::value_t::array: {
-      auto sequence = std::make_shared<Sequence>();
-      for (const Json& element : json) {
-        sequence->items.push_back(convert(element, depth + 1));
-        sequence->depth = std::max(sequence->depth, 1 + sequence->items.back().depth());
-      }
-      return Value(Value::Storage(List{std::move(sequence)}));
+/// Converts one document and counts what its parts weigh.
+class Converter {
+ public:
+  Value convert(const Json& json, int depth) {
+    core::require(depth <= kMaxValueDepth, core::ErrorKind::kUsage,
+                  "chat messages nest deeper than {} levels", kMaxValueDepth);
+    bytes_ += kBytesPerValue;
+    switch (json.type()) {
+      case Json::value_t::boolean:
+        return Value::boolean(json.get<bool>());
+      case Json::value_t::number_integer:
+        return Value::integer(json.get<std::int64_t>());
+      case Json::value_t::number_unsigned:
+        return Value::integer(json.get<std::uint64_t>());
+      case Json::value_t::number_float:
+        return Value::real(json.get<double>());
+      case Json::value_t::string:
+        return convert_text(json.get_ref<const std::string&>());
+      case Json::value_t::array:
+        return convert_array(json, depth);
+      case Json::value_t::object:
+        return convert_object(json, depth);
+      case Json::value_t::null:
+      case Json::value_t::binary:
+      case Json::value_t::discarded:
+        break;
     }
-    case Json::value_t::object: {
-      auto dict = std::make_shared<Dict>();
-      for (const auto& [key, element] : json.items()) {
-        dict->set(text_from_json(key), convert(element, depth + 1));
-      }
-      return Value(Value::Storage(std::shared_ptr<const Dict>(std::move(dict))));
-    }
-    case Json::value_t::null:
-    case Json::value_t::binary:
-    case Json::value_t::discarded:
-      break;
+    return Value();
   }
-  return Value();
-}
+
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  static constexpr std::int64_t kBytesPerValue = 16;
+
+  Value convert_text(const std::string& text) {
+    core::require(text.size() <= kMaxInputText, core::ErrorKind::kUsage,
+                  "chat messages: a text of {} bytes, more than {}", text.size(), kMaxInputText);
+    core::require(is_valid_utf8(text), core::ErrorKind::kUsage,
+                  "chat messages: the text '{}' is not valid UTF-8", core::printable(text, 40));
+    bytes_ += static_cast<std::int64_t>(text.size());
+    return Value::text(text);
+  }
+
+  Value convert_array(const Json& json, int depth) {
+    auto sequence = std::make_shared<Sequence>();
+    for (const Json& element : json) {
+      sequence->items.push_back(convert(element, depth + 1));
+      sequence->depth = std::max(sequence->depth, 1 + sequence->items.back().depth());
+    }
+    return Value(Value::Storage(List{std::move(sequence)}));
+  }
+
+  Value convert_object(const Json& json, int depth) {
+    auto dict = std::make_shared<Dict>();
+    for (auto entry = json.begin(); entry != json.end(); ++entry) {
+      dict->set(convert_text(entry.key()), convert(entry.value(), depth + 1));
+    }
+    return Value(Value::Storage(std::shared_ptr<const Dict>(std::move(dict))));
+  }
+
+  std::int64_t bytes_ = 0;
+};
 
 }  // namespace
 
-Value from_json(const Json& json) {
-  return convert(json, 1);
-}
-
-std::int64_t json_bytes(const Json& json) {
-  constexpr std::int64_t kPerValue = 16;
-  if (json.is_string()) {
-    return kPerValue + static_cast<std::int64_t>(json.get_ref<const std::string&>().size());
-  }
-  std::int64_t bytes = kPerValue;
-  for (const auto& [key, element] : json.items()) {
-    bytes += (json.is_object() ? static_cast<std::int64_t>(key.size()) : 0) + json_bytes(element);
-  }
-  return bytes;
+Value from_json(const Json& json, std::int64_t& bytes) {
+  Converter converter;
+  Value value = converter.convert(json, 1);
+  bytes += converter.bytes();
+  return value;
 }
 
 }  // namespace nibble::text::chat

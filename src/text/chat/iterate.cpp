@@ -67,9 +67,9 @@ bool is_iterable(const Value& value) {
 
 Items items_of(Runtime& runtime, const Value& value) {
   runtime.require(is_iterable(value), "a {} cannot be iterated over", value.type_name());
+  // The copy lives no longer than a loop, so it costs steps but no bytes; single characters do.
   if (const auto length = length_of(runtime, value)) {
     runtime.step(*length);
-    runtime.grow(static_cast<std::size_t>(*length) * sizeof(Value));
   }
   switch (value.kind()) {
     case Kind::kString:

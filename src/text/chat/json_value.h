@@ -6,12 +6,10 @@
 
 namespace nibble::text::chat {
 
-/// The template's view of a JSON value. Throws kUsage for text that is not UTF-8 and for nesting
+/// The template's view of a JSON value. Adds the bytes of its texts, and some for each value, to
+/// `bytes`: what the budget grows with. Throws kUsage for text that is not UTF-8 and for nesting
 /// deeper than kMaxValueDepth.
-Value from_json(const nlohmann::ordered_json& json);
-
-/// Bytes of all texts in `json` and of its structure, roughly: what the budget grows with.
-std::int64_t json_bytes(const nlohmann::ordered_json& json);
+Value from_json(const nlohmann::ordered_json& json, std::int64_t& bytes);
 
 /// How Python's json.dumps lays out its text.
 struct JsonStyle {

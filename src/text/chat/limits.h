@@ -19,6 +19,9 @@ inline constexpr int kMaxExpressionDepth = 200;
 /// Blocks and expressions that are being evaluated at one moment, macro calls included.
 inline constexpr int kMaxEvaluationDepth = 400;
 
+/// One text of a message.
+inline constexpr std::size_t kMaxInputText = std::size_t{256} << 20;
+
 /// Lists and dictionaries inside one another.
 inline constexpr int kMaxValueDepth = 100;
 

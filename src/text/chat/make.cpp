@@ -34,7 +34,7 @@ std::shared_ptr<const Sequence> make_sequence(Runtime& runtime, Items items) {
 }  // namespace
 
 Value make_text(Runtime& runtime, std::string_view bytes, bool markup) {
-  runtime.grow(bytes.size());
+  runtime.grow(sizeof(Text) + bytes.size());
   return Value::text(std::string(bytes), markup);
 }
 
@@ -57,6 +57,11 @@ Value make_generator(Runtime& runtime, Items items) {
   const int depth = depth_of(items);
   check_depth(runtime, depth);
   return Value(Value::Storage(std::make_shared<Generator>(Generator{std::move(items), 0, depth})));
+}
+
+Value TextBuilder::value(bool markup) {
+  runtime_.grow(sizeof(Text));
+  return Value::text(std::move(bytes_), markup);
 }
 
 TextBuilder& TextBuilder::add(std::string_view piece) {

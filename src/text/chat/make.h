@@ -26,7 +26,7 @@ class TextBuilder {
 
   const std::string& bytes() const { return bytes_; }
   std::string take() { return std::move(bytes_); }
-  Value value(bool markup = false) { return Value::text(std::move(bytes_), markup); }
+  Value value(bool markup = false);
 
  private:
   Runtime& runtime_;

@@ -7,8 +7,8 @@
 namespace nibble::text::chat {
 namespace {
 
-// Inputs beyond this earn no further budget, so that the products below cannot overflow.
-constexpr std::int64_t kMaxCountedInput = std::int64_t{1} << 40;
+// Inputs beyond this earn no further budget, which keeps every text below 2 GiB.
+constexpr std::int64_t kMaxCountedInput = std::int64_t{16} << 20;
 
 }  // namespace
 

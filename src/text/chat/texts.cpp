@@ -109,7 +109,7 @@ std::vector<std::string_view> split_words(Runtime& runtime, std::string_view tex
   text = strip_space(text, true, false);
   while (!text.empty()) {
     const bool rest = limit >= 0 && static_cast<std::int64_t>(words.size()) >= limit;
-    const std::size_t end = rest ? strip_space(text, false, true).size() : end_of_first_word(text);
+    const std::size_t end = rest ? text.size() : end_of_first_word(text);
     runtime.grow(kPartBytes);
     words.push_back(text.substr(0, end));
     text = strip_space(text.substr(end), true, false);
@@ -123,8 +123,7 @@ std::vector<std::string_view> split_words_from_right(Runtime& runtime, std::stri
   text = strip_space(text, false, true);
   while (!text.empty()) {
     const bool rest = limit >= 0 && static_cast<std::int64_t>(words.size()) >= limit;
-    const std::size_t start =
-        rest ? text.size() - strip_space(text, true, false).size() : start_of_last_word(text);
+    const std::size_t start = rest ? 0 : start_of_last_word(text);
     runtime.grow(kPartBytes);
     words.push_back(text.substr(start));
     text = strip_space(text.substr(0, start), false, true);

@@ -234,7 +234,6 @@ range(3)[5]
 user[1:]
 none[0]
 none.x
-n.real.x
 missing.x
 missing["x"]
 missing[0:1]
@@ -527,7 +526,7 @@ user.home | dictsort
 {"a": 1}.items() | list
 {"a": 1} | items | list
 missing | items | list
-5 | items
+5 | items | list
 user | items | length
 # map, select and friends
 people | map(attribute="name") | list

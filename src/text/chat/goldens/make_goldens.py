@@ -2,10 +2,10 @@
 """Writes the golden files of the chat template tests: what Jinja2 itself renders.
 
 Needs the Python package jinja2 (3.1). Run from anywhere: python3 make_goldens.py
-Each golden file is one JSON object:
-  variables   what every template of the file sees
-  cases       [{"template": ..., "variables": {...}, "output": ... | "raised": ... | "error": ...}]
-"raised" is the text given to raise_exception; "error" is Jinja's complaint, for the reader only.
+  expressions.json    small templates and what each gives for one set of variables
+  conversations.json  whole templates; "results" has one entry for each conversation and variant
+A result is {"output": text}, {"raised": what was given to raise_exception}, or {"error": Jinja's
+complaint, for the reader only}.
 """
 
 import datetime
@@ -79,20 +79,33 @@ def expression_cases():
         yield {"template": template, **result}
 
 
-def conversation_cases():
-    for template, variables in conversations.cases():
-        yield {"template": template, "variables": variables, **render(template, variables)}
+def conversation_results(template):
+    for messages in conversations.CONVERSATIONS:
+        for variant in conversations.VARIANTS:
+            yield render(template, {"messages": messages, **variant})
 
 
-def write(name, variables, cases):
-    lines = ",\n".join(json.dumps(case, ensure_ascii=False) for case in cases)
-    header = json.dumps({"now": NOW, "variables": variables}, ensure_ascii=False)[:-1]
-    (HERE / name).write_text(f'{header}, "cases": [\n{lines}\n]}}\n', encoding="utf-8")
+def one_per_line(items):
+    lines = ",\n".join(json.dumps(item, ensure_ascii=False) for item in items)
+    return f"[\n{lines}\n]"
+
+
+def write(name, header, lists):
+    """One JSON object: the header's fields, then lists with one item per line."""
+    fields = [f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in header.items()]
+    fields += [f"{json.dumps(key)}: {one_per_line(items)}" for key, items in lists.items()]
+    (HERE / name).write_text("{\n" + ",\n".join(fields) + "\n}\n", encoding="utf-8")
 
 
 def main():
-    write("expressions.json", expressions.VARIABLES, list(expression_cases()))
-    write("conversations.json", {}, list(conversation_cases()))
+    write("expressions.json", {"now": NOW, "variables": expressions.VARIABLES},
+          {"cases": expression_cases()})
+    write("conversations.json", {"now": NOW}, {
+        "conversations": conversations.CONVERSATIONS,
+        "variants": conversations.VARIANTS,
+        "templates": [{"name": name, "template": template, "results": list(conversation_results(template))}
+                      for name, template in conversations.TEMPLATES.items()],
+    })
 
 
 if __name__ == "__main__":
