@@ -1,5 +1,7 @@
 #include "eval/machine_limits.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -58,6 +60,7 @@ double read_rate(core::ThreadPool& pool) {
       static_cast<std::uint64_t*>(std::aligned_alloc(std::size_t{2} << 20, kReadBytes)), std::free);
   core::require(memory != nullptr, core::ErrorKind::kOutOfMemory,
                 "cannot allocate {} bytes to measure the memory", kReadBytes);
+  madvise(memory.get(), kReadBytes, MADV_HUGEPAGE);  // as the packed weights do
   const std::size_t share = count / static_cast<std::size_t>(pool.size());
   const auto part = [&](int worker) {
     return memory.get() + static_cast<std::size_t>(worker) * share;
