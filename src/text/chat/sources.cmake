@@ -9,6 +9,7 @@ set(NIBBLE_CHAT_SOURCES
   chat/evaluate.cpp
   chat/execute.cpp
   chat/expression_parser.cpp
+  chat/expression_postfix.cpp
   chat/filters.cpp
   chat/format.cpp
   chat/format_spec.cpp
