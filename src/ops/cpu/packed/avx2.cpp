@@ -29,9 +29,20 @@ namespace nibble::ops::cpu {
 namespace {
 
 struct Avx2 : Lanes256 {
+  static constexpr bool kZerosFirst = false;
   static constexpr int kDirectTokens = 4;
+  static constexpr int kDirectLimit = 8;  // tokens from which unpacking pays
   static constexpr int kPanelTokens = 4;
   static constexpr std::int64_t kTokenBlock = 64;
+
+  /// sum += products of a quad, in pairs. The empty assembly pins the order: GCC would otherwise
+  /// form all products of a unit first and add them as a tree, which needs four times the registers
+  /// there are.
+  static NIBBLE_INLINE void add_product(Int& sum, Int weights, Int a, bool first) {
+    const Int product = _mm256_maddubs_epi16(weights, a);
+    sum = first ? product : _mm256_add_epi16(sum, product);
+    asm("" : "+x"(sum));
+  }
 
   /// 16-bit sums of `Quads` quads from pair `pair` on: sums[column][token].
   template <int M, int Quads, class Source>
@@ -48,9 +59,8 @@ struct Avx2 : Lanes256 {
         const Int odd = broadcast_quad(quads + kQuad);
 #pragma GCC unroll 2
         for (int c = 0; c < 2; ++c) {
-          const Int first = _mm256_maddubs_epi16(w[0][c], even);
-          sums[c][i] = p == 0 ? first : _mm256_add_epi16(sums[c][i], first);
-          sums[c][i] = _mm256_add_epi16(sums[c][i], _mm256_maddubs_epi16(w[1][c], odd));
+          add_product(sums[c][i], w[0][c], even, p == 0);
+          add_product(sums[c][i], w[1][c], odd, false);
         }
       }
     }
@@ -182,16 +192,40 @@ void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int
   }
 }
 
+std::int64_t multiply_registers(std::int64_t rounds) {
+  constexpr int kChains = 8;
+  constexpr int kQuads = 8;
+  const __m256i ones = _mm256_set1_epi16(1);
+  __m256i weights = _mm256_set1_epi8(15);
+  const __m256i a = _mm256_set1_epi8(3);
+  __m256i sums[kChains] = {};
+  for (std::int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 8
+    for (int c = 0; c < kChains; ++c) {
+      __m256i narrow = _mm256_setzero_si256();
+#pragma GCC unroll 8
+      for (int quad = 0; quad < kQuads; ++quad) {
+        asm("" : "+x"(weights));  // a fresh value for the compiler, so that it keeps each product
+        Avx2::add_product(narrow, weights, a, quad == 0);
+      }
+      sums[c] = _mm256_add_epi32(sums[c], _mm256_madd_epi16(narrow, ones));
+    }
+  }
+  asm volatile("" : : "m"(sums));
+  return rounds * kChains * kQuads * 32;
+}
+
 }  // namespace
 
 Variant avx2_variant() {
-  return {"avx2", "AVX2 with FMA and F16C", [] { return cpu_features().avx2; }, run, quantize_row};
+  return {"avx2",       "AVX2 with FMA and F16C", [] { return cpu_features().avx2; }, run,
+          quantize_row, multiply_registers};
 }
 
 #else
 
 Variant avx2_variant() {
-  return {"avx2", "AVX2 with FMA and F16C", [] { return false; }, nullptr, nullptr};
+  return {"avx2", "AVX2 with FMA and F16C", [] { return false; }, nullptr, nullptr, nullptr};
 }
 
 #endif

@@ -22,7 +22,9 @@ namespace nibble::ops::cpu {
 namespace {
 
 struct Avx512Vnni : Lanes512 {
+  static constexpr bool kZerosFirst = true;
   static constexpr int kDirectTokens = 8;
+  static constexpr int kDirectLimit = 16;  // tokens from which unpacking pays
   static constexpr int kPanelTokens = 6;
   static constexpr std::int64_t kTokenBlock = 72;
 
@@ -81,7 +83,7 @@ template <template <class, int> class Bytes>
 void run_all(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
              float* y, std::int64_t ldy) {
   std::int64_t tile = begin;
-  if (x.m > Avx512Vnni::kDirectTokens) {
+  if (x.m > Avx512Vnni::kDirectLimit) {
     for (; tile + 2 <= end; tile += 2) {
       run_tiles<Bytes, 2>(w, x, tile, y, ldy);
     }
@@ -105,11 +107,30 @@ void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int
   }
 }
 
+std::int64_t multiply_registers(std::int64_t rounds) {
+  constexpr int kChains = 12;  // latency 4 or 5, at most two each cycle
+  const __m512i weights = _mm512_set1_epi8(15);
+  const __m512i a = _mm512_set1_epi8(3);
+  __m512i sums[kChains] = {};
+  for (std::int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 12
+    for (int c = 0; c < kChains; ++c) {
+      Avx512Vnni::add_product(sums[c], weights, a);
+    }
+  }
+  asm volatile("" : : "m"(sums));
+  return rounds * kChains * 64;
+}
+
 }  // namespace
 
 Variant avx512vnni_variant() {
-  return {"avx512vnni", "AVX512-VNNI (with AVX512 F, BW, DQ, VL)",
-          [] { return cpu_features().avx512vnni; }, run, quantize_row};
+  return {"avx512vnni",
+          "AVX512-VNNI (with AVX512 F, BW, DQ, VL)",
+          [] { return cpu_features().avx512vnni; },
+          run,
+          quantize_row,
+          multiply_registers};
 }
 
 #else

@@ -20,7 +20,9 @@ namespace nibble::ops::cpu {
 namespace {
 
 struct AvxVnni : Lanes256 {
+  static constexpr bool kZerosFirst = true;
   static constexpr int kDirectTokens = 4;
+  static constexpr int kDirectLimit = 8;  // tokens from which unpacking pays
   static constexpr int kPanelTokens = 6;
   static constexpr std::int64_t kTokenBlock = 72;
 
@@ -76,16 +78,32 @@ void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int
   }
 }
 
+std::int64_t multiply_registers(std::int64_t rounds) {
+  constexpr int kChains = 12;  // latency 4 or 5, at most two each cycle
+  const __m256i weights = _mm256_set1_epi8(15);
+  const __m256i a = _mm256_set1_epi8(3);
+  __m256i sums[kChains] = {};
+  for (std::int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 12
+    for (int c = 0; c < kChains; ++c) {
+      AvxVnni::add_product(sums[c], weights, a);
+    }
+  }
+  asm volatile("" : : "m"(sums));
+  return rounds * kChains * 32;
+}
+
 }  // namespace
 
 Variant avxvnni_variant() {
-  return {"avxvnni", "AVX-VNNI", [] { return cpu_features().avxvnni; }, run, quantize_row};
+  return {"avxvnni", "AVX-VNNI",   [] { return cpu_features().avxvnni; },
+          run,       quantize_row, multiply_registers};
 }
 
 #else
 
 Variant avxvnni_variant() {
-  return {"avxvnni", "AVX-VNNI", [] { return false; }, nullptr, nullptr};
+  return {"avxvnni", "AVX-VNNI", [] { return false; }, nullptr, nullptr, nullptr};
 }
 
 #endif

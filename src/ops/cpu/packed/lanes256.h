@@ -59,7 +59,7 @@ struct Lanes256 {
     return _mm256_blend_epi32(r01, r23, 0xcc);
   }
 
-  /// -zero in the low 16 bits of each lane, 0 above: what start() wants.
+  /// -zero in the low 16 bits of each lane, 0 above: what multiply_zero() wants.
   static NIBBLE_INLINE Int negative_zero(int zero) { return _mm256_set1_epi32(-zero & 0xffff); }
   static NIBBLE_INLINE Int negative_zeros(const std::uint8_t* p) {
     const Int zeros = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
@@ -67,7 +67,11 @@ struct Lanes256 {
                             _mm256_set1_epi32(0xffff));
   }
   /// -zero * a_sum; |a_sum| < 2^15 because groups have at most kMaxGroup inputs.
-  static NIBBLE_INLINE Int start(Int zero, Int a_sum) { return _mm256_madd_epi16(zero, a_sum); }
+  static NIBBLE_INLINE Int multiply_zero(Int zero, Int a_sum) {
+    return _mm256_madd_epi16(zero, a_sum);
+  }
+
+  static NIBBLE_INLINE Int add(Int a, Int b) { return _mm256_add_epi32(a, b); }
 
   static NIBBLE_INLINE Float zero() { return _mm256_setzero_ps(); }
   static NIBBLE_INLINE Float broadcast(float v) { return _mm256_set1_ps(v); }

@@ -54,7 +54,7 @@ struct Lanes512 {
     return _mm512_mask_shuffle_epi8(bytes, kFirstRow << 12, tables.by_row[3], codes);
   }
 
-  /// -zero in the low 16 bits of each lane, 0 above: what start() wants.
+  /// -zero in the low 16 bits of each lane, 0 above: what multiply_zero() wants.
   static NIBBLE_INLINE Int negative_zero(int zero) { return _mm512_set1_epi32(-zero & 0xffff); }
   static NIBBLE_INLINE Int negative_zeros(const std::uint8_t* p) {
     const Int zeros = _mm512_cvtepu8_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(p)));
@@ -62,7 +62,11 @@ struct Lanes512 {
                             _mm512_set1_epi32(0xffff));
   }
   /// -zero * a_sum; |a_sum| < 2^15 because groups have at most kMaxGroup inputs.
-  static NIBBLE_INLINE Int start(Int zero, Int a_sum) { return _mm512_madd_epi16(zero, a_sum); }
+  static NIBBLE_INLINE Int multiply_zero(Int zero, Int a_sum) {
+    return _mm512_madd_epi16(zero, a_sum);
+  }
+
+  static NIBBLE_INLINE Int add(Int a, Int b) { return _mm512_add_epi32(a, b); }
 
   static NIBBLE_INLINE Float zero() { return _mm512_setzero_ps(); }
   static NIBBLE_INLINE Float broadcast(float v) { return _mm512_set1_ps(v); }

@@ -77,10 +77,25 @@ void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int
   }
 }
 
+std::int64_t multiply_registers(std::int64_t rounds) {
+  constexpr int kLanes = 16;
+  std::int32_t sums[kLanes] = {};
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    int weight = 7;
+    int a = 5;
+    asm("" : "+r"(weight), "+r"(a));  // unknown to the compiler
+    for (int i = 0; i < kLanes; ++i) {
+      sums[i] += (weight + i) * a;
+    }
+  }
+  asm volatile("" : : "m"(sums));
+  return rounds * kLanes;
+}
+
 }  // namespace
 
 Variant scalar_variant() {
-  return {"scalar", "nothing", [] { return true; }, run, quantize_row};
+  return {"scalar", "nothing", [] { return true; }, run, quantize_row, multiply_registers};
 }
 
 }  // namespace nibble::ops::cpu

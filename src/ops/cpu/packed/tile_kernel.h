@@ -41,18 +41,51 @@ NIBBLE_INLINE Tokens tokens_at(const TiledInput& x, std::int64_t token, std::int
           x.row_stride, x.groups};
 }
 
-/// total[v][i] += the groups [first, first + count) of V vectors and M tokens, one after another.
-/// `x` points at group `first`; the source's unit 0 is its first unit.
-template <class Isa, int V, int M, class Source>
-NIBBLE_INLINE void add_groups(const TiledWeight& w, const Block<Isa, V>& block,
-                              const Source& source, const Tokens& x, std::int64_t first,
-                              std::int64_t count, typename Isa::Float (&total)[V][M]) {
+/// sums[v][i] += -zero * sum of the token's codes.
+template <class Isa, int V, int M>
+NIBBLE_INLINE void add_zeros(const typename Isa::Int (&zero)[V], const Tokens& x,
+                             std::int64_t group, typename Isa::Int (&sums)[V][M]) {
+#pragma GCC unroll 8
+  for (int i = 0; i < M; ++i) {
+    const typename Isa::Int a_sum = Isa::broadcast(x.sums[i * x.groups + group]);
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) {
+      sums[v][i] = Isa::add(sums[v][i], Isa::multiply_zero(zero[v], a_sum));
+    }
+  }
+}
+
+/// total[v][i] = fma(sum, scale * a_scale, total[v][i]).
+template <class Isa, int V, int M>
+NIBBLE_INLINE void add_scaled(const Block<Isa, V>& block, const Tokens& x, std::int64_t first,
+                              std::int64_t group, const typename Isa::Int (&sums)[V][M],
+                              typename Isa::Float (&total)[V][M]) {
+  typename Isa::Float scale[V];
+  for (int v = 0; v < V; ++v) {
+    scale[v] = Isa::load_scales(block.at[v].scales + (first + group) * kTileRows);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < M; ++i) {
+    const typename Isa::Float a_scale = Isa::broadcast(x.scales[i * x.groups + group]);
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) {
+      total[v][i] = Isa::fma(Isa::to_float(sums[v][i]), Isa::mul(scale[v], a_scale), total[v][i]);
+    }
+  }
+}
+
+/// `add_groups` for groups of one unit, whose sums then need not go through memory, or of any
+/// number.
+template <class Isa, int V, int M, bool OneUnit, class Source>
+NIBBLE_INLINE void add_groups_of(const TiledWeight& w, const Block<Isa, V>& block,
+                                 const Source& source, const Tokens& x, std::int64_t first,
+                                 std::int64_t count, typename Isa::Float (&total)[V][M]) {
   using Int = typename Isa::Int;
-  using Float = typename Isa::Float;
   Int zero[V];
   for (int v = 0; v < V; ++v) {
     zero[v] = Isa::negative_zero(w.zero);
   }
+  const std::int64_t units = OneUnit ? 1 : w.units_per_group;
   const std::int8_t* a = x.codes;
   std::int64_t unit = 0;
   for (std::int64_t g = 0; g < count; ++g) {
@@ -61,30 +94,30 @@ NIBBLE_INLINE void add_groups(const TiledWeight& w, const Block<Isa, V>& block,
         zero[v] = Isa::negative_zeros(block.at[v].zeros + (first + g) * kTileRows);
       }
     }
-    Int sums[V][M];
-#pragma GCC unroll 8
-    for (int i = 0; i < M; ++i) {
-      const Int a_sum = Isa::broadcast(x.sums[i * x.groups + g]);
-#pragma GCC unroll 2
-      for (int v = 0; v < V; ++v) {
-        sums[v][i] = Isa::start(zero[v], a_sum);
-      }
+    Int sums[V][M] = {};
+    if constexpr (Isa::kZerosFirst) {
+      add_zeros<Isa, V, M>(zero, x, g, sums);
     }
-    for (std::int64_t u = 0; u < w.units_per_group; ++u, ++unit, a += kUnit) {
+    for (std::int64_t u = 0; u < units; ++u, ++unit, a += kUnit) {
       Isa::template multiply_unit<V, M>(source, unit, a, x.row_stride, sums);
     }
-    Float scale[V];
-    for (int v = 0; v < V; ++v) {
-      scale[v] = Isa::load_scales(block.at[v].scales + (first + g) * kTileRows);
+    if constexpr (!Isa::kZerosFirst) {
+      add_zeros<Isa, V, M>(zero, x, g, sums);
     }
-#pragma GCC unroll 8
-    for (int i = 0; i < M; ++i) {
-      const Float a_scale = Isa::broadcast(x.scales[i * x.groups + g]);
-#pragma GCC unroll 2
-      for (int v = 0; v < V; ++v) {
-        total[v][i] = Isa::fma(Isa::to_float(sums[v][i]), Isa::mul(scale[v], a_scale), total[v][i]);
-      }
-    }
+    add_scaled<Isa, V, M>(block, x, first, g, sums, total);
+  }
+}
+
+/// total[v][i] += the groups [first, first + count) of V vectors and M tokens, one after another.
+/// `x` points at group `first`; the source's unit 0 is its first unit.
+template <class Isa, int V, int M, class Source>
+NIBBLE_INLINE void add_groups(const TiledWeight& w, const Block<Isa, V>& block,
+                              const Source& source, const Tokens& x, std::int64_t first,
+                              std::int64_t count, typename Isa::Float (&total)[V][M]) {
+  if (w.units_per_group == 1) {
+    add_groups_of<Isa, V, M, true>(w, block, source, x, first, count, total);
+  } else {
+    add_groups_of<Isa, V, M, false>(w, block, source, x, first, count, total);
   }
 }
 
@@ -160,6 +193,13 @@ void unpack(const Source& source, std::int64_t first, std::int64_t units, std::u
   }
 }
 
+/// Tokens of each register tile when `count` tokens are cut into tiles of at most `most`: even
+/// tiles, 5 tokens are 3 + 2 and not 4 + 1.
+NIBBLE_INLINE std::int64_t even_step(std::int64_t count, std::int64_t most) {
+  const std::int64_t tiles = (count + most - 1) / most;
+  return (count + tiles - 1) / tiles;
+}
+
 /// One K block of a block of rows for M tokens: totals [M] rows of V * kLanes floats.
 template <class Isa, class PanelType, int V, int M>
 NIBBLE_NOINLINE void run_register_tile(const TiledWeight& w, const Block<Isa, V>& block,
@@ -205,9 +245,7 @@ NIBBLE_NOINLINE void run_panel(const TiledWeight& w, const TiledInput& x, std::i
   }
   const Block<Isa, V> block(w, tile);
   const Source source(w, block);
-  const std::int64_t tiles = (count + Isa::kPanelTokens - 1) / Isa::kPanelTokens;
-  const std::int64_t step =
-      (count + tiles - 1) / tiles;  // even tiles: 5 tokens are 3 + 2, not 4 + 1
+  const std::int64_t step = even_step(count, Isa::kPanelTokens);
   const std::int64_t groups_per_panel = kPanelUnits / w.units_per_group;
   for (std::int64_t g = 0; g < w.groups; g += groups_per_panel) {
     const std::int64_t groups = w.groups - g < groups_per_panel ? w.groups - g : groups_per_panel;
@@ -232,13 +270,17 @@ NIBBLE_NOINLINE void run_panel(const TiledWeight& w, const TiledInput& x, std::i
 template <class Isa, class Source, int V>
 void run_block(const TiledWeight& w, const TiledInput& x, std::int64_t tile, float* y,
                std::int64_t ldy) {
-  for (std::int64_t begin = 0; begin < x.m; begin += Isa::kTokenBlock) {
-    const std::int64_t count = x.m - begin < Isa::kTokenBlock ? x.m - begin : Isa::kTokenBlock;
-    if (count <= Isa::kDirectTokens) {
-      dispatch_direct<Isa, Source, V, Isa::kDirectTokens>(w, x, begin, count, tile, y, ldy);
-    } else {
-      run_panel<Isa, Source, V>(w, x, begin, count, tile, y, ldy);
+  if (x.m <= Isa::kDirectLimit) {
+    const std::int64_t step = even_step(x.m, Isa::kDirectTokens);
+    for (std::int64_t token = 0; token < x.m; token += step) {
+      const std::int64_t count = x.m - token < step ? x.m - token : step;
+      dispatch_direct<Isa, Source, V, Isa::kDirectTokens>(w, x, token, count, tile, y, ldy);
     }
+    return;
+  }
+  for (std::int64_t token = 0; token < x.m; token += Isa::kTokenBlock) {
+    const std::int64_t count = x.m - token < Isa::kTokenBlock ? x.m - token : Isa::kTokenBlock;
+    run_panel<Isa, Source, V>(w, x, token, count, tile, y, ldy);
   }
 }
 

@@ -31,6 +31,9 @@ struct Variant {
   void (*run)(const TiledWeight&, const TiledInput&, std::int64_t begin, std::int64_t end, float* y,
               std::int64_t ldy) = nullptr;
   void (*quantize_row)(const RowToQuantize&) = nullptr;
+  /// Products on registers alone, as many rounds as told: what a benchmark takes for the limit of
+  /// arithmetic. Returns the number of multiply-adds.
+  std::int64_t (*multiply_registers)(std::int64_t rounds) = nullptr;
 };
 
 Variant scalar_variant();

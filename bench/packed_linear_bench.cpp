@@ -1,0 +1,307 @@
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "core/threads.h"
+#include "formats/format.h"
+#include "formats/packed_weight.h"
+#include "formats/scheme.h"
+#include "ops/cpu/packed/packed_linear.h"
+#include "ops/cpu/packed/reference.h"
+
+// Times packed linear layers of a 0.85-billion-parameter Llama (hidden 2048, 16 layers, MLP 5632,
+// 32 heads, 8 key/value heads, vocabulary 32000) on weights that do not fit in the caches.
+//
+//   packed_linear_bench [--threads N] [--schemes a,b] [--tokens 1,4,128] [--shapes qkv,down]
+//   [--rounds R]
+//
+// First line: what the machine does at best, measured here and now. A row's limit is the time of
+// its weight bytes at that bandwidth or of its multiply-adds at that rate, whichever is longer.
+// "model" rows add the shapes up as often as the model has them: milliseconds for one pass of m
+// tokens.
+namespace {
+
+using namespace nibble;
+using namespace nibble::ops::cpu;
+
+struct Layer {
+  const char* name;
+  std::int64_t n, k;
+  int times;  // in the model
+};
+constexpr Layer kLayers[] = {{"qkv", 3072, 2048, 16},
+                             {"out", 2048, 2048, 16},
+                             {"gate|up", 11264, 2048, 16},
+                             {"down", 2048, 5632, 16},
+                             {"output", 32000, 2048, 1}};
+constexpr std::int64_t kColdBytes = std::int64_t{96}
+                                    << 20;  // more than the last-level cache of one core complex
+
+struct Options {
+  int threads = 0;
+  int rounds = 5;
+  std::vector<std::string> schemes = {"int4-sym-g32",   "int4-sym-g128", "int4-asym-g128",
+                                      "lut4-nf4-g64",   "mxfp4",         "lut4-row-g128",
+                                      "int8-sym-row-a8"};
+  std::vector<std::string> shapes = {"qkv", "out", "gate|up", "down", "output"};
+  std::vector<std::int64_t> tokens = {1, 2, 3, 4, 8, 16, 128, 512};
+};
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+/// Bytes per second that all threads together read from memory.
+double measure_bandwidth(core::ThreadPool& pool, int rounds) {
+  constexpr std::int64_t kBytes = std::int64_t{256} << 20;
+  PageBuffer buffer(kBytes);
+  std::memset(buffer.data(), 1, kBytes);
+  std::vector<double> seconds;
+  for (int round = 0; round < rounds; ++round) {
+    const double start = now();
+    pool.parallel_for(kBytes, kBytes / (8 * pool.size()),
+                      [&](std::int64_t begin, std::int64_t end) {
+                        const auto* words = reinterpret_cast<const std::uint64_t*>(buffer.data());
+                        std::uint64_t sums[8] = {};
+                        for (std::int64_t i = begin / 8; i + 8 <= end / 8; i += 8) {
+                          __builtin_prefetch(words + i + 384);
+                          for (int lane = 0; lane < 8; ++lane) {
+                            sums[lane] ^= words[i + lane];
+                          }
+                        }
+                        asm volatile("" : : "m"(sums));
+                      });
+    seconds.push_back(now() - start);
+  }
+  return static_cast<double>(kBytes) / median(seconds);
+}
+
+/// Multiply-adds per second of 8-bit codes that all threads together do on registers.
+double measure_products(const Variant& variant, core::ThreadPool& pool, int rounds) {
+  constexpr std::int64_t kRounds = 1 << 20;
+  std::vector<double> rates;
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(pool.size()));
+    const double start = now();
+    pool.run([&](int worker) {
+      counts[static_cast<std::size_t>(worker)] = variant.multiply_registers(kRounds);
+    });
+    rates.push_back(
+        static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})) /
+        (now() - start));
+  }
+  return median(rates);
+}
+
+void fill(core::Tensor& tensor, core::Random& random) {
+  auto* bytes = reinterpret_cast<std::uint8_t*>(tensor.mutable_raw());
+  for (std::int64_t i = 0; i < tensor.bytes(); ++i) {
+    bytes[i] = static_cast<std::uint8_t>(random.bits() >> 56);
+  }
+}
+
+/// Random codes under scales that are all alike: the time does not depend on the values.
+formats::PackedWeight random_weight(const formats::Scheme& scheme, std::int64_t n, std::int64_t k) {
+  core::Random random(static_cast<std::uint64_t>(n + k));
+  formats::PackedWeightBuilder builder(scheme, n, k);
+  for (std::int64_t row = 0; row < n; ++row) {
+    for (std::int64_t group = 0; group < formats::groups_per_row(scheme, k); ++group) {
+      builder.set_group(row, group,
+                        {std::ldexp(1.0f, -10), scheme.symmetric ? 1 << (scheme.bits - 1) : 3});
+    }
+    if (scheme.book == formats::Book::kPerRow ||
+        (scheme.book == formats::Book::kPerMatrix && row == 0)) {
+      std::vector<float> book(16);
+      std::generate(book.begin(), book.end(), [&] { return random.normal(); });
+      builder.set_book(row, book);
+    }
+  }
+  formats::PackedWeight weight = builder.finish();
+  fill(weight.codes, random);
+  return weight;
+}
+
+/// Largest error over what float sums may lose (the tests' rule); above 1 is wrong.
+double check(const Variant& variant, const formats::Scheme& scheme, std::int64_t k, std::int64_t m,
+             core::ThreadPool& pool) {
+  constexpr std::int64_t kRows = 48;
+  const formats::PackedWeight weight = random_weight(scheme, kRows, k);
+  const PackedLinear linear = PackedLinear::pack(weight, pool);
+  const std::int64_t tokens = std::min<std::int64_t>(m, 16);
+  core::Random random(1);
+  std::vector<float> x(static_cast<std::size_t>(tokens * k));
+  std::generate(x.begin(), x.end(), [&] { return random.normal(); });
+  QuantizedInput input;
+  quantize_input(variant, x.data(), tokens, k, k, linear.group(), linear.per_token(), input, pool);
+  std::vector<float> y(static_cast<std::size_t>(tokens * kRows), std::nanf(""));
+  const PackedLinear* part = &linear;
+  packed_linear(variant, {&part, 1}, input, y.data(), kRows, pool);
+  const PackedReference reference = packed_linear_reference(weight, input);
+  double worst = 0.0;
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const double bound =
+        std::ldexp(4.0 * std::sqrt(static_cast<double>(packed_linear_chain(linear))), -24) *
+            reference.magnitude[i] +
+        std::ldexp(std::fabs(reference.y[i]), -24);
+    const double ratio = std::fabs(y[i] - reference.y[i]) / bound;
+    worst = std::isnan(ratio) ? INFINITY : std::max(worst, ratio);
+  }
+  return worst;
+}
+
+struct Limits {
+  double bytes_per_second;
+  double products_per_second;
+};
+
+/// Median seconds of one call with m tokens, quantization of the input included.
+double time_layer(const Variant& variant, const std::vector<PackedLinear>& copies, std::int64_t m,
+                  int rounds, core::ThreadPool& pool) {
+  const PackedLinear& first = copies.front();
+  std::vector<float> x(static_cast<std::size_t>(m * first.k()));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<float>(i % 97) - 48.0f;
+  }
+  std::vector<float> y(static_cast<std::size_t>(m * first.n()));
+  QuantizedInput input;
+  std::vector<double> seconds;
+  for (int round = 0; round < rounds + 1; ++round) {
+    const double start = now();
+    int calls = 0;
+    for (const PackedLinear& copy : copies) {
+      quantize_input(variant, x.data(), m, first.k(), first.k(), first.group(), first.per_token(),
+                     input, pool);
+      const PackedLinear* part = &copy;
+      packed_linear(variant, {&part, 1}, input, y.data(), first.n(), pool);
+      if (++calls, m >= 64 && calls >= 2) {  // arithmetic, not memory: cold copies do not matter
+        break;
+      }
+    }
+    if (round > 0) {  // the first touches pages
+      seconds.push_back((now() - start) / calls);
+    }
+  }
+  return median(seconds);
+}
+
+void run_scheme(const Variant& variant, const Options& options, const std::string& name,
+                Limits limits, core::ThreadPool& pool) {
+  const formats::Scheme scheme = formats::parse_scheme(name);
+  std::vector<double> model(options.tokens.size(), 0.0);
+  std::vector<double> model_limit(options.tokens.size(), 0.0);
+  for (const Layer& layer : kLayers) {
+    if (std::find(options.shapes.begin(), options.shapes.end(), layer.name) ==
+        options.shapes.end()) {
+      continue;
+    }
+    const formats::PackedWeight weight = random_weight(scheme, layer.n, layer.k);
+    std::vector<PackedLinear> copies;
+    std::int64_t bytes = 0;
+    while (bytes < kColdBytes) {
+      copies.push_back(PackedLinear::pack(weight, pool));
+      bytes += copies.back().bytes();
+    }
+    for (std::size_t i = 0; i < options.tokens.size(); ++i) {
+      const std::int64_t m = options.tokens[i];
+      const double seconds = time_layer(variant, copies, m, options.rounds, pool);
+      const auto layer_bytes = static_cast<double>(copies.front().bytes());
+      const double products =
+          static_cast<double>(layer.n) * static_cast<double>(layer.k) * static_cast<double>(m);
+      const double limit =
+          std::max(layer_bytes / limits.bytes_per_second, products / limits.products_per_second);
+      const double error = check(variant, scheme, layer.k, m, pool);
+      std::printf(
+          "%-16s %-8s m=%-4lld %10.1f us %7.2f GB/s %8.2f GMAC/s %6.1f %% of the limit  %s\n",
+          name.c_str(), layer.name, static_cast<long long>(m), seconds * 1e6,
+          layer_bytes / seconds * 1e-9, products / seconds * 1e-9, 100.0 * limit / seconds,
+          error <= 1.0 ? "right" : "WRONG");
+      std::fflush(stdout);
+      model[i] += seconds * layer.times;
+      model_limit[i] += limit * layer.times;
+    }
+  }
+  for (std::size_t i = 0; i < options.tokens.size(); ++i) {
+    std::printf(
+        "%-16s model    m=%-4lld %10.2f ms %9.1f tokens/s (linear layers alone) %6.1f %% of the "
+        "limit\n",
+        name.c_str(), static_cast<long long>(options.tokens[i]), model[i] * 1e3,
+        static_cast<double>(options.tokens[i]) / model[i], 100.0 * model_limit[i] / model[i]);
+  }
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts(1);
+  for (const char c : text) {
+    if (c == ',') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; i += 2) {
+    const std::string name = argv[i];
+    core::require(i + 1 < argc, core::ErrorKind::kUsage, "{} needs a value", name);
+    const std::string value = argv[i + 1];
+    if (name == "--threads") {
+      options.threads = std::atoi(value.c_str());
+    } else if (name == "--rounds") {
+      options.rounds = std::max(1, std::atoi(value.c_str()));
+    } else if (name == "--schemes") {
+      options.schemes = split(value);
+    } else if (name == "--shapes") {
+      options.shapes = split(value);
+    } else if (name == "--tokens") {
+      options.tokens.clear();
+      for (const std::string& part : split(value)) {
+        options.tokens.push_back(std::max(1, std::atoi(part.c_str())));
+      }
+    } else {
+      core::fail(core::ErrorKind::kUsage,
+                 "unknown option {}: use --threads, --rounds, --schemes, --shapes, --tokens", name);
+    }
+  }
+  return options;
+}
+
+void run(const Options& options) {
+  core::ThreadPool pool(options.threads);
+  const Variant& variant = active_variant();
+  const Limits limits = {measure_bandwidth(pool, options.rounds),
+                         measure_products(variant, pool, options.rounds)};
+  std::printf("%s, %d threads: reads %.2f GB/s, multiplies %.1f GMAC/s\n", variant.name,
+              pool.size(), limits.bytes_per_second * 1e-9, limits.products_per_second * 1e-9);
+  for (const std::string& scheme : options.schemes) {
+    run_scheme(variant, options, scheme, limits, pool);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    run(parse(argc, argv));
+    return 0;
+  } catch (const nibble::core::Error& error) {
+    std::fprintf(stderr, "packed_linear_bench: %s\n", error.what());
+    return static_cast<int>(error.kind());
+  }
+}
