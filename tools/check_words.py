@@ -58,12 +58,13 @@ def files_under(root: pathlib.Path):
                 yield file
 
 
+def serves_tests(where: str) -> bool:
+    """tests/..., x_test.cpp, test_data.h, writer_for_tests.h"""
+    return where.startswith("tests/") or re.search(r"(?:^|_)tests?(?:_|$)", pathlib.Path(where).stem) is not None
+
+
 def may_print(where: str) -> bool:
-    return not where.startswith("src/") or where.startswith("src/cli/") or pathlib.Path(where).stem.endswith("_test")
-
-
-def may_look_outside(where: str) -> bool:
-    return where.startswith("tests/") or pathlib.Path(where).stem.endswith("_test") or where.startswith("tools/make_")
+    return not where.startswith("src/") or where.startswith("src/cli/") or serves_tests(where)
 
 
 def faults_of(where: str, text: str) -> list[str]:
@@ -82,7 +83,7 @@ def faults_of(where: str, text: str) -> list[str]:
     for pattern, what in EVERYWHERE:
         for found in pattern.finditer(text):
             faults.append(f"{where}:{line_of(text, found.start())}: {what}: '{found.group()}'")
-    if not may_look_outside(where):
+    if not serves_tests(where):
         for found in OUTSIDE.finditer(text):
             faults.append(f"{where}:{line_of(text, found.start())}: a path outside of the repository: '{found.group()}'")
     return faults

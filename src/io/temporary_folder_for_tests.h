@@ -39,6 +39,7 @@ class TemporaryFolder {
   /// Writes a file and gives its path.
   std::filesystem::path write(std::string_view name, std::string_view bytes) const {
     const std::filesystem::path file = path_ / name;
+    std::filesystem::remove(file);  // ext4 flushes files that are truncated and written again: slow
     std::ofstream(file, std::ios::binary)
         .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     return file;
