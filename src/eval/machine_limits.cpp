@@ -1,7 +1,5 @@
 #include "eval/machine_limits.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -10,6 +8,8 @@
 #include <cstring>
 #include <memory>
 #include <vector>
+
+#include <sys/mman.h>
 
 #include "core/error.h"
 #include "ops/cpu/packed/cpu_features.h"

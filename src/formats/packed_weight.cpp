@@ -58,7 +58,7 @@ void decode_int(std::span<const std::uint8_t> codes, float scale, int zero, floa
 
 void decode_book(std::span<const std::uint8_t> codes, float scale, std::span<const float> book,
                  float* out) {
-  std::array<float, kBookSize> values;
+  std::array<float, kBookSize> values{};
   for (std::size_t i = 0; i < kBookSize; ++i) {
     values[i] = scale * book[i];
   }
@@ -110,7 +110,7 @@ void decode_row(const PackedWeight& weight, std::int64_t row, std::span<float> o
   const int bits = weight.scheme.bits;
   const std::int64_t group_inputs = group_size(weight.scheme, weight.k);
   const auto packed = code_row(weight, row);
-  std::array<std::uint8_t, index(kChunk)> codes;
+  std::array<std::uint8_t, index(kChunk)> codes{};
   for (std::int64_t begin = 0; begin < weight.k; begin += kChunk) {
     const std::int64_t end = std::min(weight.k, begin + kChunk);
     unpack(packed.subspan(index(packed_bytes(begin, bits))), bits,
