@@ -8,8 +8,8 @@
 namespace nibble::text {
 namespace {
 
-std::size_t space_begin(std::string_view text, std::size_t end, std::size_t limit) {
-  while (end > limit) {
+std::size_t space_begin(std::string_view text, std::size_t end) {
+  while (end > 0) {
     const CodePoint c = decode_utf8_before(text, end);
     if (!is_white_space(c.value)) {
       break;
@@ -120,7 +120,7 @@ std::vector<AddedTokens::Piece> AddedTokens::split(std::string_view text, const 
       continue;
     }
     if (token.lstrip) {
-      span.begin = space_begin(text, span.begin, covered);
+      span.begin = std::min(span.end, std::max(covered, space_begin(text, span.begin)));
     }
     if (token.rstrip) {
       span.end = space_end(text, span.end);
@@ -130,7 +130,6 @@ std::vector<AddedTokens::Piece> AddedTokens::split(std::string_view text, const 
     }
     pieces.push_back({span, token.id});
     covered = span.end;
-    at = std::max(at, covered);
   }
   if (covered < text.size()) {
     pieces.push_back({{covered, text.size()}, -1});

@@ -1,4 +1,4 @@
-#include <chrono>
+#include <ctime>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ std::string repeat(const std::string& text, int count) {
 }
 
 void expect_refused(const std::string& source, const std::string& reason) {
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // CPU time: the machine may be busy
   try {
     const std::string output = ChatTemplate(source).render(OrderedJson::array(), {});
     ADD_FAILURE() << source.substr(0, 100) << " gave " << output.size() << " bytes";
@@ -31,8 +31,8 @@ void expect_refused(const std::string& source, const std::string& reason) {
     EXPECT_NE(message.find(reason), std::string::npos) << message;
     EXPECT_LT(message.size(), 250U);
   }
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  EXPECT_LT(seconds.count(), 60.0) << source.substr(0, 100);
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  EXPECT_LT(seconds, 60.0) << source.substr(0, 100);
 }
 
 TEST(ChatBudget, EndsLoopsInLoops) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "text/chat/tag_text.h"
 #include "text/chat/utf8.h"
 
 namespace nibble::text::chat {
@@ -17,24 +18,6 @@ bool is_name_start(char c) {
 
 bool is_name_part(char c) {
   return is_name_start(c) || (c >= '0' && c <= '9');
-}
-
-// Every line end as \n, and without the last one, which Jinja drops.
-std::string normalize_newlines(std::string_view source) {
-  std::string out;
-  out.reserve(source.size());
-  for (std::size_t i = 0; i < source.size(); ++i) {
-    if (source[i] != '\r') {
-      out.push_back(source[i]);
-      continue;
-    }
-    out.push_back('\n');
-    i += i + 1 < source.size() && source[i + 1] == '\n' ? 1 : 0;
-  }
-  if (out.ends_with('\n')) {
-    out.pop_back();
-  }
-  return out;
 }
 
 class Lexer {
@@ -52,11 +35,8 @@ class Lexer {
   void add(TokenKind kind, Position at, std::string text = {}, Value number = {});
 
   void lex_until_tag();
-  std::string_view strip_before_tag(std::string_view text, char sign, bool is_output) const;
   void lex_comment();
   bool lex_raw();
-  std::size_t find_end_of(std::string_view word, std::size_t tag, std::string_view end_signs,
-                          char& end_sign) const;
   void lex_tag(bool is_output);
   bool lex_tag_end(bool is_output);
   void close_tag(std::size_t end_bytes, bool strip_after, bool trim_newline);
@@ -115,7 +95,7 @@ void Lexer::lex_until_tag() {
   }
   const char type = source_[tag + 1];
   const char sign = tag + 2 < source_.size() ? source_[tag + 2] : '\0';
-  const std::string_view kept = strip_before_tag(text, sign, type == '{');
+  const std::string_view kept = text_before_tag(text, sign, type == '{', at_line_start_);
   if (!kept.empty()) {
     add(TokenKind::kText, text_at, std::string(kept));
   }
@@ -125,20 +105,6 @@ void Lexer::lex_until_tag() {
   } else if (type == '{' || !lex_raw()) {
     lex_tag(type == '{');
   }
-}
-
-std::string_view Lexer::strip_before_tag(std::string_view text, char sign, bool is_output) const {
-  if (sign == '-') {
-    return strip_space(text, false, true);
-  }
-  if (sign == '+' || is_output) {
-    return text;
-  }
-  const std::size_t newline = text.rfind('\n');
-  const std::size_t line = newline == std::string_view::npos ? 0 : newline + 1;
-  const bool from_line_start = line > 0 || at_line_start_;
-  const bool blank = skip_space(text, line) == text.size();
-  return from_line_start && blank ? text.substr(0, line) : text;
 }
 
 void Lexer::lex_comment() {
@@ -155,29 +121,11 @@ void Lexer::lex_comment() {
   close_tag(2, sign == '-', sign != '-' && sign != '+');
 }
 
-// Where the "%}" of a "{% word %}" at `tag` stands; npos when the tag is another one. `end_sign` is
-// the sign before it, one of `end_signs` or 0.
-std::size_t Lexer::find_end_of(std::string_view word, std::size_t tag, std::string_view end_signs,
-                               char& end_sign) const {
-  const std::string_view text = source_;
-  const auto sign_at = [&](std::size_t at, std::string_view signs) {
-    return at < text.size() && signs.find(text[at]) != std::string_view::npos ? text[at] : '\0';
-  };
-  std::size_t at = skip_space(text, tag + 2 + (sign_at(tag + 2, "-+") != '\0' ? 1 : 0));
-  if (!text.substr(at).starts_with(word)) {
-    return std::string_view::npos;
-  }
-  at = skip_space(text, at + word.size());
-  end_sign = sign_at(at, end_signs);
-  at += end_sign != '\0' ? 1 : 0;
-  return text.substr(at).starts_with("%}") ? at : std::string_view::npos;
-}
-
 // {% raw %}...{% endraw %}; false when the block tag is another.
 bool Lexer::lex_raw() {
   const Position start = here();
   char sign = '\0';
-  const std::size_t begin_end = find_end_of("raw", at_, "-", sign);
+  const std::size_t begin_end = find_end_of_tag(source_, at_, "raw", "-", sign);
   if (begin_end == std::string_view::npos) {
     return false;
   }
@@ -185,12 +133,13 @@ bool Lexer::lex_raw() {
   close_tag(2, sign == '-', false);
   for (std::size_t tag = source_.find("{%", at_); tag != std::string::npos;
        tag = source_.find("{%", tag + 1)) {
-    const std::size_t end = find_end_of("endraw", tag, "-+", sign);
+    const std::size_t end = find_end_of_tag(source_, tag, "endraw", "-+", sign);
     if (end == std::string_view::npos) {
       continue;
     }
     const std::string_view text = std::string_view(source_).substr(at_, tag - at_);
-    add(TokenKind::kText, here(), std::string(strip_before_tag(text, source_[tag + 2], false)));
+    add(TokenKind::kText, here(),
+        std::string(text_before_tag(text, source_[tag + 2], false, at_line_start_)));
     advance_to(end);
     close_tag(2, sign == '-', sign == '\0');
     return true;

@@ -90,12 +90,17 @@ constexpr std::array<Builtin, 1> kLoopMethods = {{
     {"cycle", loop_cycle, kVariadic, {}},
 }};
 
+const Builtin* find_text_method(std::string_view name) {
+  const Builtin* method = find_builtin(text_methods(), name);
+  return method != nullptr ? method : find_builtin(character_methods(), name);
+}
+
 }  // namespace
 
 const Builtin* find_method(const Value& self, std::string_view name) {
   switch (self.kind()) {
     case Kind::kString:
-      return find_builtin(text_methods(), name);
+      return find_text_method(name);
     case Kind::kDict:
       return find_builtin(kDictMethods, name);
     case Kind::kList:

@@ -6,7 +6,8 @@
 
 namespace nibble::text::chat {
 
-/// The methods of str.
+/// The methods of str, in two tables: what it can be turned into, and what its characters are.
 std::span<const Builtin> text_methods();
+std::span<const Builtin> character_methods();
 
 }  // namespace nibble::text::chat

@@ -3,6 +3,7 @@ set(NIBBLE_CHAT_SOURCES
   chat/arithmetic.cpp
   chat/call.cpp
   chat/callable.cpp
+  chat/character_methods.cpp
   chat/chat_template.cpp
   chat/compare.cpp
   chat/dump_json.cpp
@@ -31,6 +32,7 @@ set(NIBBLE_CHAT_SOURCES
   chat/sequence_filters.cpp
   chat/strftime.cpp
   chat/subscript.cpp
+  chat/tag_text.cpp
   chat/text_filters.cpp
   chat/text_methods.cpp
   chat/texts.cpp

@@ -203,21 +203,6 @@ Value count(Call& call) {
   return Value::integer(static_cast<Int>(parts.size()) - 1);
 }
 
-template <bool (*kTest)(char32_t)>
-Value all_are(Call& call) {
-  const std::string_view text = self_text(call);
-  for (std::size_t at = 0; at < text.size();) {
-    if (!kTest(next_code_point(text, at))) {
-      return Value::boolean(false);
-    }
-  }
-  return Value::boolean(!text.empty());
-}
-
-bool is_alphanumeric(char32_t c) {
-  return is_alphabetic(c) || is_numeric(c);
-}
-
 Value pad(Call& call, bool left, bool right) {
   const std::string_view fill = call.find(1) != nullptr ? std::string_view(call.text(1)) : " ";
   if (count_code_points(fill) != 1) {
@@ -257,22 +242,7 @@ Value format(Call& call) {
   return format_braces(call.runtime(), call.self(), call.arguments());
 }
 
-// islower and isupper: no cased letter of the other kind, and at least one of this kind.
-template <bool (*kWanted)(char32_t)>
-Value cased_letters_are(Call& call) {
-  bool any = false;
-  const std::string_view text = self_text(call);
-  for (std::size_t at = 0; at < text.size();) {
-    const char32_t c = next_code_point(text, at);
-    if (is_cased(c) && !kWanted(c)) {
-      return Value::boolean(false);
-    }
-    any = any || is_cased(c);
-  }
-  return Value::boolean(any);
-}
-
-constexpr std::array<Builtin, 36> kTextMethods = {{
+constexpr std::array<Builtin, 28> kTextMethods = {{
     {"capitalize", capitalize, 0, {}},
     {"center", center, 1, {"_width", "_fill"}},
     {"count", count, 1, {"_text"}},
@@ -280,14 +250,6 @@ constexpr std::array<Builtin, 36> kTextMethods = {{
     {"find", find, 1, {"_text"}},
     {"format", format, kVariadic, {}},
     {"index", index, 1, {"_text"}},
-    {"isalnum", all_are<is_alphanumeric>, 0, {}},
-    {"isalpha", all_are<is_alphabetic>, 0, {}},
-    {"isdecimal", all_are<is_decimal>, 0, {}},
-    {"isdigit", all_are<is_digit>, 0, {}},
-    {"islower", cased_letters_are<is_lower>, 0, {}},
-    {"isnumeric", all_are<is_numeric>, 0, {}},
-    {"isspace", all_are<is_space>, 0, {}},
-    {"isupper", cased_letters_are<is_upper>, 0, {}},
     {"join", join, 1, {"_texts"}},
     {"ljust", ljust, 1, {"_width", "_fill"}},
     {"lower", lower, 0, {}},

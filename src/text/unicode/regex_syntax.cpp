@@ -1,5 +1,6 @@
 #include "text/unicode/regex_syntax.h"
 
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -9,15 +10,58 @@
 namespace nibble::text {
 namespace {
 
-// Contents of a character class for each escape, and for its complement (a class cannot be
-// subtracted inside a class, so the complements are spelled out by general category).
-constexpr std::string_view kWord = R"(\p{L}\p{M}\p{N}\p{Pc})";
-constexpr std::string_view kNotWord = R"(\p{C}\p{S}\p{Z}\p{Pd}\p{Ps}\p{Pe}\p{Pi}\p{Pf}\p{Po})";
+// Contents of a character class for each escape, and for most complements (a class cannot be
+// subtracted inside a class, so they are spelled out by general category).
+constexpr std::string_view kWord = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc})";
+// Oniguruma has a table of its own for Latin-1, whose \w has the superscripts and fractions; it is
+// not used inside classes.
+constexpr std::string_view kWordLatin1 = R"(\x{b2}\x{b3}\x{b9}\x{bc}-\x{be})";
 constexpr std::string_view kSpace = R"(\x{9}-\x{d}\x{85}\p{Z})";
 constexpr std::string_view kNotSpace =
     R"(\p{L}\p{M}\p{N}\p{P}\p{S}\p{Cf}\p{Cn}\p{Co}\x{0}-\x{8}\x{e}-\x{1f}\x{7f}-\x{84}\x{86}-\x{9f})";
 constexpr std::string_view kHex = "0-9a-fA-F";
 constexpr std::string_view kNotHex = R"(\x{0}-/:-@G-`g-\x{10ffff})";
+
+struct NamedContent {
+  std::string_view name;
+  std::string_view content;
+};
+
+// Properties that PCRE2 knows under another name, or that are no scripts.
+constexpr std::array kProperties = {
+    NamedContent{"Any", "Any"},
+    NamedContent{"Alpha", "Alphabetic"},
+    NamedContent{"Alphabetic", "Alphabetic"},
+    NamedContent{"Lower", "Lowercase"},
+    NamedContent{"Lowercase", "Lowercase"},
+    NamedContent{"Upper", "Uppercase"},
+    NamedContent{"Uppercase", "Uppercase"},
+    NamedContent{"Digit", "Nd"},
+    NamedContent{"Letter", "L"},
+    NamedContent{"Uppercase_Letter", "Lu"},
+    NamedContent{"Lowercase_Letter", "Ll"},
+    NamedContent{"Mark", "M"},
+    NamedContent{"Number", "N"},
+    NamedContent{"Decimal_Number", "Nd"},
+    NamedContent{"Punctuation", "P"},
+    NamedContent{"Symbol", "S"},
+    NamedContent{"Separator", "Z"},
+    NamedContent{"Other", "C"},
+};
+
+constexpr std::array kBrackets = {
+    NamedContent{"alpha", R"(\p{Alphabetic})"},
+    NamedContent{"alnum", R"(\p{Alphabetic}\p{Nd})"},
+    NamedContent{"digit", R"(\p{Nd})"},
+    NamedContent{"lower", R"(\p{Lowercase})"},
+    NamedContent{"upper", R"(\p{Uppercase})"},
+    NamedContent{"space", kSpace},
+    NamedContent{"word", kWord},
+    NamedContent{"punct", R"(\p{P}$+<=>\^`|~)"},
+    NamedContent{"xdigit", kHex},
+    NamedContent{"blank", R"(\t\p{Zs})"},
+    NamedContent{"cntrl", R"(\p{Cc})"},
+};
 
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -176,6 +220,11 @@ class Translator {
 
   void escape() {
     const char c = peek(1);
+    if (c == 'w' || c == 'W') {
+      out_.append(c == 'w' ? "[" : "[^").append(kWord).append(kWordLatin1).append("]");
+      at_ += 2;
+      return;
+    }
     if (const auto content = class_escape(c)) {
       out_.append("[").append(*content).append("]");
       at_ += 2;
@@ -212,8 +261,6 @@ class Translator {
     switch (c) {
       case 'w':
         return kWord;
-      case 'W':
-        return kNotWord;
       case 's':
         return kSpace;
       case 'S':
@@ -270,13 +317,17 @@ class Translator {
       name.remove_prefix(1);
       negated = !negated;
     }
-    const bool category = name.size() <= 2 || name == "Any" || name == "L&";
-    out_.append(negated ? "\\P{" : "\\p{").append(category ? "" : "sc:").append(name).append("}");
+    std::string_view known = name.size() <= 2 ? name : "";
+    for (const NamedContent& property : kProperties) {
+      known = property.name == name ? property.content : known;
+    }
+    out_.append(negated ? "\\P{" : "\\p{").append(known.empty() ? "sc:" : "");
+    out_.append(known.empty() ? name : known).append("}");
     at_ = end + 1;
   }
 
   void word_boundary(bool negated) {
-    const std::string word = "[" + std::string(kWord) + "]";
+    const std::string word = "[" + std::string(kWord) + std::string(kWordLatin1) + "]";
     const std::string here =
         negated ? "(?:(?<=W)(?=W)|(?<!W)(?!W))" : "(?:(?<=W)(?!W)|(?<!W)(?=W))";
     for (const char c : here) {
@@ -289,30 +340,51 @@ class Translator {
     at_ += 2;
   }
 
+  // "[...]". A \W inside is left out of the class and joined as an alternative, since there is no
+  // content that means it.
   void character_class() {
+    const std::size_t begin = out_.size();
     copy(1);
-    if (peek() == '^') {
-      copy(1);
-    }
+    const bool negated = peek() == '^';
+    copy(negated ? 1 : 0);
     if (peek() == ']') {
       refuse("a ']' right after '['");
     }
+    const std::size_t items = out_.size();
+    bool has_not_word = false;
     while (peek() != ']') {
       if (at_end()) {
         refuse("a '[' without ']'");
       }
-      class_item();
+      if (looking_at("\\W")) {
+        has_not_word = true;
+        at_ += 2;
+      } else {
+        class_item();
+      }
     }
     copy(1);
+    if (has_not_word) {
+      const std::string others = out_.substr(items);  // with the ']'
+      out_.resize(begin);
+      join_not_word(others, negated);
+    }
+  }
+
+  void join_not_word(std::string_view others, bool negated) {
+    const std::string word(kWord);
+    if (others == "]") {
+      out_.append(negated ? "[" : "[^").append(word).append("]");
+    } else if (negated) {
+      out_.append("(?:(?![").append(others).append(")[").append(word).append("])");
+    } else {
+      out_.append("(?:[").append(others).append("|[^").append(word).append("])");
+    }
   }
 
   void class_item() {
     if (looking_at("[:")) {
-      const std::size_t end = in_.find(":]", at_);
-      if (end == std::string_view::npos) {
-        refuse("a '[:' without ':]'");
-      }
-      copy(end + 2 - at_);
+      posix_bracket();
     } else if (peek() == '[') {
       refuse("a class inside a class");
     } else if (looking_at("&&")) {
@@ -325,6 +397,20 @@ class Translator {
     } else {
       character_escape();
     }
+  }
+
+  void posix_bracket() {
+    const std::size_t end = in_.find(":]", at_ + 2);
+    const std::string_view name =
+        end == std::string_view::npos ? "" : in_.substr(at_ + 2, end - at_ - 2);
+    for (const NamedContent& bracket : kBrackets) {
+      if (bracket.name == name) {
+        out_.append(bracket.content);
+        at_ = end + 2;
+        return;
+      }
+    }
+    refuse("this kind of [:...:]");
   }
 
   std::string_view in_;

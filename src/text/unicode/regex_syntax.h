@@ -10,7 +10,8 @@ namespace nibble::text {
 /// disagree:
 ///
 ///   pattern          Oniguruma, Ruby syntax              PCRE2
-///   \w \s \h \v      L M N Pc; White_Space; hex; U+000B  L N _; with U+180E; blanks; line ends
+///   \w \s \h \v      Alphabetic M Nd Pc; Z and U+0009..D,
+///                    U+0085; hexadecimal; U+000B         L N _; with U+180E; blanks; line ends
 ///   \b \B            follow \w                           follow PCRE2's \w
 ///   x{n,m}+  x{n}?   (?:x{n,m})+  (?:x{n})?              possessive, lazy
 ///   x{,m}            x{0,m}                              literal text

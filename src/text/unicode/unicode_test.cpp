@@ -1,0 +1,147 @@
+#include <chrono>
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "text/unicode/properties.h"
+#include "text/unicode/regex.h"
+#include "text/unicode/regex_syntax.h"
+#include "text/unicode/utf8.h"
+
+namespace nibble::text {
+namespace {
+
+const std::string kFffd = "\xef\xbf\xbd";
+
+// Expected values: Python's bytes.decode("utf-8", errors="replace"), which follows the same rule.
+TEST(Utf8, InvalidBytesBecomeOneReplacementPerMaximalPart) {
+  EXPECT_EQ(to_valid_utf8("a\xff"), "a" + kFffd);
+  EXPECT_EQ(to_valid_utf8("\xe2\x82"), kFffd);
+  EXPECT_EQ(to_valid_utf8("\xe2\x82z"), kFffd + "z");
+  EXPECT_EQ(to_valid_utf8("\xf0\x9f\x99\xf0\x9f\x99\x82"), kFffd + "\xf0\x9f\x99\x82");
+  EXPECT_EQ(to_valid_utf8("\xed\xa0\x80"), kFffd + kFffd + kFffd);              // a surrogate
+  EXPECT_EQ(to_valid_utf8("\xc0\xaf"), kFffd + kFffd);                          // overlong
+  EXPECT_EQ(to_valid_utf8("\xf4\x90\x80\x80"), kFffd + kFffd + kFffd + kFffd);  // above U+10FFFF
+  EXPECT_EQ(to_valid_utf8("\xe0\x80\x80"), kFffd + kFffd + kFffd);
+}
+
+TEST(Utf8, ValidityAndRepairAgreeOnAllPairsOfBytes) {
+  for (int first = 0; first < 256; ++first) {
+    for (int second = 0; second < 256; ++second) {
+      const std::string text = {static_cast<char>(first), static_cast<char>(second), 'x'};
+      const std::string repaired = to_valid_utf8(text);
+      EXPECT_TRUE(is_valid_utf8(repaired));
+      EXPECT_EQ(is_valid_utf8(text), repaired == text);
+    }
+  }
+}
+
+TEST(Utf8, RepairDoesNotDependOnHowBytesAreCut) {
+  const std::string bytes = "x\xe2\x82\xac\xe2\x82\xff\xf0\x9f\x99\x82\xf0\x9f\x99 \xc3\xa9\xc3";
+  for (std::size_t first = 0; first <= bytes.size(); ++first) {
+    for (std::size_t second = first; second <= bytes.size(); ++second) {
+      Utf8Repair repair;
+      std::string out;
+      repair.push(std::string_view(bytes).substr(0, first), out);
+      EXPECT_TRUE(is_valid_utf8(out));
+      repair.push(std::string_view(bytes).substr(first, second - first), out);
+      repair.push(std::string_view(bytes).substr(second), out);
+      repair.finish(out);
+      EXPECT_EQ(out, to_valid_utf8(bytes));
+    }
+  }
+}
+
+TEST(Utf8, CodePointsRoundTrip) {
+  for (const char32_t c :
+       {0x0U, 0x7fU, 0x80U, 0x7ffU, 0x800U, 0xd7ffU, 0xe000U, 0xffffU, 0x10000U, 0x10ffffU}) {
+    std::string text;
+    append_utf8(text, c);
+    EXPECT_TRUE(is_valid_utf8(text));
+    EXPECT_EQ(decode_utf8(text, 0).value, c);
+    EXPECT_EQ(decode_utf8("ab" + text, 2).bytes, text.size());
+    EXPECT_EQ(decode_utf8_before("ab" + text, 2 + text.size()).value, c);
+  }
+}
+
+std::vector<std::string> matches(std::string_view pattern, const std::string& text) {
+  const Regex regex(pattern, "test");
+  RegexSearch search(regex);
+  search.start(text);
+  std::vector<std::string> found;
+  while (const auto match = search.next()) {
+    found.emplace_back(slice(text, *match));
+  }
+  return found;
+}
+
+using Strings = std::vector<std::string>;
+
+TEST(Regex, PropertiesAndCase) {
+  EXPECT_EQ(matches(R"(\p{L}+)", "ab 1é漢"), (Strings{"ab", "é漢"}));
+  EXPECT_EQ(matches(R"((?i:'s))", "it's IT'S"), (Strings{"'s", "'S"}));
+  EXPECT_EQ(matches(R"(\p{N}{1,3})", "12345"), (Strings{"123", "45"}));
+}
+
+TEST(Regex, EmptyMatchesDoNotRepeat) {
+  EXPECT_EQ(matches("x*", "axb"), (Strings{"", "x", ""}));
+}
+
+TEST(Regex, WhatIsNotSupportedIsRefused) {
+  for (const std::string pattern :
+       {"[a[bc]]",   "[a&&b]",         R"(\G)", R"(\K)",     "(?~a)",   "(*FAIL)",
+        "(?x: a)",   "a(?i)b|c",       "(",     ")",         "[",       "[]a]",
+        "a{2}{3}+)", R"(\p{Klingon})", R"(\)",  R"(\pL)",    R"(\u12)", "(?<n>a)\\k'n'",
+        "(?R)",      "a{99999}",       R"(\y)", "[[:foo:]]", "(?C1)"}) {
+    try {
+      const Regex regex(pattern, "file");
+      ADD_FAILURE() << "accepted " << pattern;
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.kind(), core::ErrorKind::kInvalidModel) << pattern;
+      EXPECT_TRUE(std::string_view(error.what()).starts_with("file: ")) << error.what();
+    }
+  }
+  EXPECT_THROW(Regex(std::string(100'000, 'a'), "file"), core::Error);
+}
+
+double seconds_to_give_up(std::string_view pattern, const std::string& text) {
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    matches(pattern, text);
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.kind(), core::ErrorKind::kFailed);
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+TEST(Regex, CatastrophicBacktrackingEnds) {
+  EXPECT_LT(seconds_to_give_up("(a+)+$", std::string(40, 'a') + "b"), 10);
+  EXPECT_LT(seconds_to_give_up("(a|aa)+$", std::string(60, 'a') + "b"), 10);
+  EXPECT_LT(seconds_to_give_up(R"((\p{L}|\p{L}\p{M}*)*\d)", std::string(200, 'a')), 10);
+}
+
+TEST(Regex, DeepGroupRepetitionsDoNotOverflow) {
+  EXPECT_LT(seconds_to_give_up("((?=a)a)*b|(a)", std::string(200'000, 'a')), 30);
+}
+
+TEST(Regex, LongRunsOfSpacesAreQuick) {
+  const std::string text = std::string(1 << 20, ' ') + "a";
+  const auto found = matches(R"(\s*[\r\n]+|\s+(?!\S)|\s+|\p{L}+)", text);
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(found[0].size(), text.size() - 2);
+}
+
+TEST(Properties, Classes) {
+  EXPECT_TRUE(is_white_space(U'\u3000'));
+  EXPECT_FALSE(is_white_space(U'\u200b'));
+  EXPECT_TRUE(is_numeric(U'½'));
+  EXPECT_TRUE(is_punctuation(U'$'));
+  EXPECT_FALSE(is_punctuation(U'€'));
+  EXPECT_TRUE(is_word_character(U'_'));
+  EXPECT_FALSE(is_word_character(U'½'));
+  EXPECT_TRUE(is_bert_cjk(U'漢'));
+  EXPECT_FALSE(is_bert_cjk(U'カ'));
+}
+
+}  // namespace
+}  // namespace nibble::text
