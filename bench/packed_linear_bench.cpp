@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "core/threads.h"
+#include "eval/machine_limits.h"
 #include "formats/format.h"
 #include "formats/packed_weight.h"
 #include "formats/scheme.h"
@@ -62,48 +63,6 @@ double now() {
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
-}
-
-/// Bytes per second that all threads together read from memory.
-double measure_bandwidth(core::ThreadPool& pool, int rounds) {
-  constexpr std::int64_t kBytes = std::int64_t{256} << 20;
-  PageBuffer buffer(kBytes);
-  std::memset(buffer.data(), 1, kBytes);
-  std::vector<double> seconds;
-  for (int round = 0; round < rounds; ++round) {
-    const double start = now();
-    pool.parallel_for(kBytes, kBytes / (8 * pool.size()),
-                      [&](std::int64_t begin, std::int64_t end) {
-                        const auto* words = reinterpret_cast<const std::uint64_t*>(buffer.data());
-                        std::uint64_t sums[8] = {};
-                        for (std::int64_t i = begin / 8; i + 8 <= end / 8; i += 8) {
-                          __builtin_prefetch(words + i + 384);
-                          for (int lane = 0; lane < 8; ++lane) {
-                            sums[lane] ^= words[i + lane];
-                          }
-                        }
-                        asm volatile("" : : "m"(sums));
-                      });
-    seconds.push_back(now() - start);
-  }
-  return static_cast<double>(kBytes) / median(seconds);
-}
-
-/// Multiply-adds per second of 8-bit codes that all threads together do on registers.
-double measure_products(const Variant& variant, core::ThreadPool& pool, int rounds) {
-  constexpr std::int64_t kRounds = 1 << 20;
-  std::vector<double> rates;
-  for (int round = 0; round < rounds; ++round) {
-    std::vector<std::int64_t> counts(static_cast<std::size_t>(pool.size()));
-    const double start = now();
-    pool.run([&](int worker) {
-      counts[static_cast<std::size_t>(worker)] = variant.multiply_registers(kRounds);
-    });
-    rates.push_back(
-        static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})) /
-        (now() - start));
-  }
-  return median(rates);
 }
 
 void fill(core::Tensor& tensor, core::Random& random) {
@@ -162,11 +121,6 @@ double check(const Variant& variant, const formats::Scheme& scheme, std::int64_t
   return worst;
 }
 
-struct Limits {
-  double bytes_per_second;
-  double products_per_second;
-};
-
 /// Median seconds of one call with m tokens, quantization of the input included.
 double time_layer(const Variant& variant, const std::vector<PackedLinear>& copies, std::int64_t m,
                   int rounds, core::ThreadPool& pool) {
@@ -198,7 +152,7 @@ double time_layer(const Variant& variant, const std::vector<PackedLinear>& copie
 }
 
 void run_scheme(const Variant& variant, const Options& options, const std::string& name,
-                Limits limits, core::ThreadPool& pool) {
+                const eval::MachineLimits& limits, core::ThreadPool& pool) {
   const formats::Scheme scheme = formats::parse_scheme(name);
   std::vector<double> model(options.tokens.size(), 0.0);
   std::vector<double> model_limit(options.tokens.size(), 0.0);
@@ -220,8 +174,8 @@ void run_scheme(const Variant& variant, const Options& options, const std::strin
       const auto layer_bytes = static_cast<double>(copies.front().bytes());
       const double products =
           static_cast<double>(layer.n) * static_cast<double>(layer.k) * static_cast<double>(m);
-      const double limit =
-          std::max(layer_bytes / limits.bytes_per_second, products / limits.products_per_second);
+      const double limit = std::max(layer_bytes / limits.read_bytes_per_second,
+                                    products / limits.multiply_adds_per_second);
       const double error = check(variant, scheme, layer.k, m, pool);
       std::printf(
           "%-16s %-8s m=%-4lld %10.1f us %7.2f GB/s %8.2f GMAC/s %6.1f %% of the limit  %s\n",
@@ -284,10 +238,10 @@ Options parse(int argc, char** argv) {
 void run(const Options& options) {
   core::ThreadPool pool(options.threads);
   const Variant& variant = active_variant();
-  const Limits limits = {measure_bandwidth(pool, options.rounds),
-                         measure_products(variant, pool, options.rounds)};
+  const eval::MachineLimits limits = eval::measure_machine_limits(pool);
   std::printf("%s, %d threads: reads %.2f GB/s, multiplies %.1f GMAC/s\n", variant.name,
-              pool.size(), limits.bytes_per_second * 1e-9, limits.products_per_second * 1e-9);
+              pool.size(), limits.read_bytes_per_second * 1e-9,
+              limits.multiply_adds_per_second * 1e-9);
   for (const std::string& scheme : options.schemes) {
     run_scheme(variant, options, scheme, limits, pool);
   }

@@ -1,4 +1,4 @@
-#include "ops/cpu/packed/cpu_features.h"
+#include "ops/cpu/cpu_features.h"
 #include "ops/cpu/packed/quantize_row.h"
 #include "ops/cpu/packed/tile_layout.h"
 #include "ops/cpu/packed/variants.h"
@@ -54,7 +54,7 @@ struct Avx2 : Lanes256 {
       source.load(part, unit, pair + p, w);
 #pragma GCC unroll 4
       for (int i = 0; i < M; ++i) {
-        const std::int8_t* quads = a + i * stride + (pair + p) * 2 * kQuad;
+        const std::int8_t* quads = a + i * stride + kQuad * 2 * (pair + p);
         const Int even = broadcast_quad(quads);
         const Int odd = broadcast_quad(quads + kQuad);
 #pragma GCC unroll 2

@@ -1,4 +1,4 @@
-#include "ops/cpu/packed/cpu_features.h"
+#include "ops/cpu/cpu_features.h"
 #include "ops/cpu/packed/quantize_row.h"
 #include "ops/cpu/packed/tile_layout.h"
 #include "ops/cpu/packed/variants.h"
@@ -40,7 +40,7 @@ struct Avx512Vnni : Lanes512 {
         : "v"(weights), "m"(*reinterpret_cast<const Quad*>(a)));
   }
   static NIBBLE_INLINE Int broadcast_quad(const std::int8_t* p) {
-    std::int32_t quad;
+    std::int32_t quad = 0;
     __builtin_memcpy(&quad, p, sizeof(quad));
     return _mm512_set1_epi32(quad);
   }

@@ -1,4 +1,4 @@
-#include "ops/cpu/packed/cpu_features.h"
+#include "ops/cpu/cpu_features.h"
 #include "ops/cpu/packed/quantize_row.h"
 #include "ops/cpu/packed/tile_layout.h"
 #include "ops/cpu/packed/variants.h"

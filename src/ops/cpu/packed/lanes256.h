@@ -25,7 +25,7 @@ struct Lanes256 {
   static NIBBLE_INLINE Int broadcast(std::int32_t v) { return _mm256_set1_epi32(v); }
   /// Four activation codes for all rows.
   static NIBBLE_INLINE Int broadcast_quad(const std::int8_t* p) {
-    std::int32_t quad;
+    std::int32_t quad = 0;
     __builtin_memcpy(&quad, p, sizeof(quad));
     return _mm256_set1_epi32(quad);
   }
@@ -45,7 +45,7 @@ struct Lanes256 {
   };
   static NIBBLE_INLINE RowTables load_row_tables(const std::uint8_t* p) {
     const auto* rows = reinterpret_cast<const __m128i*>(p);
-    RowTables tables;
+    RowTables tables = {};
     for (int r = 0; r < 4; ++r) {
       tables.by_row[r] = _mm256_set_m128i(_mm_load_si128(rows + 4 + r), _mm_load_si128(rows + r));
     }

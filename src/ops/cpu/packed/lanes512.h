@@ -36,7 +36,7 @@ struct Lanes512 {
   };
   static NIBBLE_INLINE RowTables load_row_tables(const std::uint8_t* p) {
     const auto* rows = reinterpret_cast<const __m128i*>(p);
-    RowTables tables;
+    RowTables tables = {};
     for (int r = 0; r < 4; ++r) {
       Int t = _mm512_castsi128_si512(_mm_load_si128(rows + r));
       t = _mm512_inserti32x4(t, _mm_load_si128(rows + 4 + r), 1);

@@ -263,7 +263,7 @@ PackedLinear PackedLinear::pack(const PackedWeight& weight, core::ThreadPool& po
                 weight.k);
   linear.memory_ = PageBuffer(tiled.tile_count * tiled.tile_bytes);
   tiled.tiles = reinterpret_cast<const std::uint8_t*>(linear.memory_.data());
-  pool.parallel_for(tiled.tile_count, 1 + tiled.tile_count / (8 * pool.size()),
+  pool.parallel_for(tiled.tile_count, 1 + tiled.tile_count / (std::int64_t{8} * pool.size()),
                     [&](std::int64_t begin, std::int64_t end) {
                       TileWriter writer(weight, tables, tiled, linear.needs_.group,
                                         linear.memory_.data());

@@ -25,11 +25,11 @@ constexpr std::int64_t kPrefetchBytes = 3072;  // ahead of the code stream: abou
 
 /// Where the parts of vector v of a block begin.
 struct VectorPlace {
-  const std::uint8_t* codes;
-  const std::uint8_t* tables;
-  const std::uint16_t* scales;  // fp16
-  const std::uint8_t* zeros;    // null: the constant zero
-  const float* units;
+  const std::uint8_t* codes = nullptr;
+  const std::uint8_t* tables = nullptr;
+  const std::uint16_t* scales = nullptr;  // fp16
+  const std::uint8_t* zeros = nullptr;    // null: the constant zero
+  const float* units = nullptr;
 };
 
 template <class Isa, int V>
@@ -63,7 +63,7 @@ template <class Isa, int V>
 struct NibbleSource {
   using Int = typename Isa::Int;
   static constexpr std::int64_t kUnitBytes = kPairsPerUnit * kLineBytes;
-  const std::uint8_t* codes[V];
+  const std::uint8_t* codes[V] = {};
 
   NibbleSource(const TiledWeight&, const Block<Isa, V>& block) {
     for (int v = 0; v < V; ++v) {
@@ -119,8 +119,8 @@ struct RowTableSource {
 template <class Isa, int V>
 struct ByteSource {
   using Int = typename Isa::Int;
-  static constexpr std::int64_t kUnitBytes = 2 * kPairsPerUnit * kLineBytes;
-  const std::uint8_t* codes[V];
+  static constexpr std::int64_t kUnitBytes = kLineBytes * 2 * kPairsPerUnit;
+  const std::uint8_t* codes[V] = {};
 
   ByteSource(const TiledWeight&, const Block<Isa, V>& block) {
     for (int v = 0; v < V; ++v) {
@@ -128,7 +128,7 @@ struct ByteSource {
     }
   }
   NIBBLE_INLINE void load(int v, std::int64_t unit, int pair, Int& even, Int& odd) const {
-    const std::uint8_t* line = codes[v] + unit * kUnitBytes + 2 * pair * kLineBytes;
+    const std::uint8_t* line = codes[v] + unit * kUnitBytes + kLineBytes * 2 * pair;
     even = Isa::load(line);
     odd = Isa::load(line + kLineBytes);
   }
@@ -166,8 +166,8 @@ struct Panel {
   static constexpr int kParts = Source::kParts;
   static constexpr int kQuads = Source::kQuads;
   static constexpr std::int64_t kVectorBytes = static_cast<std::int64_t>(sizeof(Int));
-  static constexpr std::int64_t kPairBytes = 2 * kColumns * kVectorBytes;
-  static constexpr std::int64_t kUnitBytes = kParts * kPairsPerUnit * kPairBytes;
+  static constexpr std::int64_t kPairBytes = kVectorBytes * 2 * kColumns;
+  static constexpr std::int64_t kUnitBytes = kPairBytes * kParts * kPairsPerUnit;
   const std::uint8_t* bytes;
 
   NIBBLE_INLINE void prefetch(std::int64_t) const {}

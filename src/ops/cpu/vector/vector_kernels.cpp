@@ -1,24 +1,19 @@
 #include "ops/cpu/vector/vector_kernels.h"
 
+#include "ops/cpu/cpu_features.h"
+
 namespace nibble::ops::cpu {
 
 const VectorKernels& vector_kernels() {
 #if defined(__x86_64__)
-  static const VectorKernels& best = [&]() -> const VectorKernels& {
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") != 0) {
-      return vector_kernels_avx512();
-    }
-    if (__builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
-        __builtin_cpu_supports("f16c") != 0) {
-      return vector_kernels_avx2();
-    }
-    return vector_kernels_baseline();
-  }();
-  return best;
-#else
-  return vector_kernels_baseline();
+  if (cpu_features().avx512) {
+    return vector_kernels_avx512();
+  }
+  if (cpu_features().avx2) {
+    return vector_kernels_avx2();
+  }
 #endif
+  return vector_kernels_baseline();
 }
 
 }  // namespace nibble::ops::cpu

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "core/random.h"
+#include "ops/cpu/cpu_features.h"
 
 namespace nibble::ops::cpu {
 namespace {
@@ -15,11 +16,10 @@ namespace {
 std::vector<const VectorKernels*> runnable() {
   std::vector<const VectorKernels*> all = {&vector_kernels_baseline()};
 #if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx2") != 0) {
+  if (cpu_features().avx2) {
     all.push_back(&vector_kernels_avx2());
   }
-  if (__builtin_cpu_supports("avx512f") != 0) {
+  if (cpu_features().avx512) {
     all.push_back(&vector_kernels_avx512());
   }
 #endif

@@ -1,4 +1,4 @@
-#include "ops/cpu/packed/cpu_features.h"
+#include "ops/cpu/cpu_features.h"
 
 #if defined(__x86_64__)
 #include <cstdint>
@@ -50,8 +50,8 @@ CpuFeatures detect() {
   features.avxvnni = features.avx2 && bit(more.eax, 4);
   const bool avx512 = bit(extended.ebx, 16) && bit(extended.ebx, 17) && bit(extended.ebx, 30) &&
                       bit(extended.ebx, 31);  // F, DQ, BW, VL
-  features.avx512vnni =
-      features.avx2 && avx512 && bit(extended.ecx, 11) && (saved_state() & kZmmState) == kZmmState;
+  features.avx512 = features.avx2 && avx512 && (saved_state() & kZmmState) == kZmmState;
+  features.avx512vnni = features.avx512 && bit(extended.ecx, 11);
   return features;
 }
 
