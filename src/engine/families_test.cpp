@@ -117,30 +117,74 @@ TEST_P(TrainedModels, FirstLogitsAndGreedyTokens) {
 INSTANTIATE_TEST_SUITE_P(All, TrainedModels, testing::Values("demo-7m", "lm-26m", "lm-gpt2-17m"),
                          test_name);
 
-// 64 greedy tokens from the start token, against a float64 implementation in NumPy.
-TEST(Gguf, GreedyTextOfAFloatModel) {
-  const std::filesystem::path folder = kShared / "stories260K";
-  if (!std::filesystem::exists(folder / "stories260Ktok512.gguf")) {
-    GTEST_SKIP() << "test models are not here: " << folder;
+// A GGUF file against an implementation in NumPy, in float64 (tests/gguf/make_golden.py).
+class Gguf : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(file_)) {
+      GTEST_SKIP() << "the test model is not here: " << file_;
+    }
+    golden_ = read(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests/gguf/stories260K.json");
+    runner_ = make_runner(file_);
   }
-  std::ifstream file(folder / "golden_numpy.txt");
-  std::string expected;
-  std::getline(file, expected);
-  std::getline(file, expected);
-  const auto model = models::open_model(folder / "stories260Ktok512.gguf");
-  const auto runner = make_runner(folder / "stories260Ktok512.gguf");
-  const SequenceId sequence = runner->open_sequence(64);
-  std::vector<std::int32_t> tokens = {model->tokenizer->bos().value()};
-  std::string text;
-  for (int step = 0; step < 64; ++step) {
-    const Slice slice{sequence, {&tokens.back(), 1}};
-    const auto row = runner->forward({&slice, 1}).row(0);
-    tokens.push_back(
-        static_cast<std::int32_t>(std::max_element(row.begin(), row.end()) - row.begin()));
-    const std::string piece = model->tokenizer->piece(tokens.back());
-    text += piece == "\n" ? "<0x0A>" : piece;
+  const std::filesystem::path file_ = kShared / "stories260K" / "stories260Ktok512.gguf";
+  Json golden_;
+  std::unique_ptr<Runner> runner_;
+};
+
+TEST_F(Gguf, LogitsAndGreedyTokens) {
+  const auto ids = golden_["ids"].get<std::vector<std::int32_t>>();
+  const SequenceId sequence = runner_->open_sequence(static_cast<std::int64_t>(ids.size()));
+  for (std::size_t step = 0; step < ids.size(); ++step) {
+    const Slice slice{sequence, {&ids[step], 1}};
+    const auto row = runner_->forward({&slice, 1}).row(0);
+    const auto expected = golden_["first_logits"][step].get<std::vector<float>>();
+    for (std::size_t j = 0; j < expected.size(); ++j) {
+      ASSERT_NEAR(row[j], expected[j], 1e-3) << "step " << step << " logit " << j;
+    }
+    double sum = 0;
+    for (const float logit : row) {
+      sum += std::exp(static_cast<double>(logit));
+    }
+    ASSERT_NEAR(std::log(sum), golden_["log_sum_exp"][step].get<double>(), 1e-3) << step;
+    if (step + 1 < ids.size()) {
+      ASSERT_EQ(std::max_element(row.begin(), row.end()) - row.begin(), ids[step + 1]) << step;
+    }
   }
-  EXPECT_EQ(text, expected);
+}
+
+TEST_F(Gguf, LikelihoodOfStories) {
+  const auto stories = kShared / ".." / "data/tinystories_sample/tinystories_1000.json";
+  if (!std::filesystem::exists(stories)) {
+    GTEST_SKIP() << "the test text is not here: " << stories;
+  }
+  constexpr std::size_t kMostTokens = 512;
+  const Json texts = read(stories);
+  const auto tokenizer = models::open_model(file_)->tokenizer;
+  for (std::size_t i = 0; i < golden_["story_nll"].size(); ++i) {
+    std::vector<std::int32_t> ids = {tokenizer->bos().value()};
+    const auto encoded = tokenizer->encode(texts[i].get<std::string>(), {.add_special = false});
+    ids.insert(ids.end(), encoded.begin(), encoded.end());
+    ids.resize(std::min(ids.size(), kMostTokens));
+    ASSERT_EQ(ids.size() - 1, golden_["story_tokens"][i].get<std::size_t>()) << i;
+    double nll = 0;
+    runner_->score(ids, [&](std::int64_t first, const LogitsView& logits) {
+      for (std::int64_t row = 0; row < logits.rows; ++row) {
+        const auto next = static_cast<std::size_t>(first + row + 1);
+        if (next == ids.size()) {
+          return;
+        }
+        double sum = 0;
+        for (const float logit : logits.row(row)) {
+          sum += std::exp(static_cast<double>(logit));
+        }
+        nll += std::log(sum) -
+               static_cast<double>(logits.row(row)[static_cast<std::size_t>(ids[next])]);
+      }
+    });
+    const double expected = golden_["story_nll"][i].get<double>();
+    EXPECT_NEAR(nll, expected, 1e-4 * expected) << i;
+  }
 }
 
 }  // namespace
