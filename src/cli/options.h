@@ -4,7 +4,7 @@
 
 #include "engine/runner.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
 }
 

@@ -31,7 +31,7 @@ DamageRow measure_row(const models::Model& model, engine::Runner& runner, engine
 
 }  // namespace
 
-std::vector<DamageRow> measure_damage(std::shared_ptr<models::Model> model,
+std::vector<DamageRow> measure_damage(const std::shared_ptr<models::Model>& model,
                                       const std::vector<compress::Recipe>& recipes,
                                       std::span<const std::int32_t> tokens,
                                       const DamageOptions& options, core::ProgressSink& progress) {

@@ -32,7 +32,7 @@ struct DamageOptions {
 };
 
 /// Measures the original, then every recipe, each compressed in memory.
-std::vector<DamageRow> measure_damage(std::shared_ptr<models::Model> model,
+std::vector<DamageRow> measure_damage(const std::shared_ptr<models::Model>& model,
                                       const std::vector<compress::Recipe>& recipes,
                                       std::span<const std::int32_t> tokens,
                                       const DamageOptions& options, core::ProgressSink& progress);

@@ -17,10 +17,10 @@ namespace nibble::io {
 /// One tensor of a safetensors file.
 struct SafetensorsEntry {
   std::string name;
-  std::string type;     // as the file says it: "F32", "F8_E4M3"
-  core::Shape shape;    // row-major, [] for a single value
-  std::int64_t offset;  // of its bytes, from the start of the file
-  std::int64_t bytes;
+  std::string type;         // as the file says it: "F32", "F8_E4M3"
+  core::Shape shape;        // row-major, [] for a single value
+  std::int64_t offset = 0;  // of its bytes, from the start of the file
+  std::int64_t bytes = 0;
 };
 
 /// What the header of a safetensors file says; everything in it has been checked against the file.

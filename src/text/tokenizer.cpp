@@ -46,12 +46,12 @@ class Encoding {
         ids_.push_back(piece.id);
         continue;
       }
-      const bool whole = piece.span.size() == text.size();
-      encode_normalized(whole ? std::move(text) : std::string(slice(text, piece.span)),
-                        at_origin && piece.span.begin == 0);
-      if (whole) {
+      const bool first = at_origin && piece.span.begin == 0;
+      if (piece.span.size() == text.size()) {
+        encode_normalized(std::move(text), first);
         return;
       }
+      encode_normalized(std::string(slice(text, piece.span)), first);
     }
   }
 

@@ -1,4 +1,5 @@
 #include <array>
+#include <cstddef>
 #include <limits>
 
 #include "io/gguf_blocks/decoders.h"
@@ -46,7 +47,7 @@ void decode_iq4_nl(const std::uint8_t* block, float* values) {
 void decode_iq4_xs(const std::uint8_t* block, float* values) {
   const float d = read_f16(block);
   const unsigned high = read_u16(block + 2);
-  for (int j = 0; j < kSuperBlock / kBlock; ++j) {
+  for (std::ptrdiff_t j = 0; j < kSuperBlock / kBlock; ++j) {
     const int low_bits = (block[4 + j / 2] >> (j % 2 * 4)) & 0x0f;
     const int high_bits = static_cast<int>((high >> (2 * j)) & 3u);
     const float scale = d * static_cast<float>((low_bits | high_bits << 4) - 32);

@@ -92,10 +92,11 @@ void Interpreter::bind_rest(const Macro& macro, const Arguments& arguments, Fram
                                      Value::undefined("this macro was not called by a call block"));
   }
   Dict more;
-  for (const auto& [name, value] : arguments.named) {
+  for (const auto& argument : arguments.named) {
+    const auto& [name, value] = argument;
     const auto free_parameter = std::find_if(
         macro.parameters.begin() + static_cast<std::ptrdiff_t>(given), macro.parameters.end(),
-        [&](const Macro::Parameter& parameter) { return parameter.name == name; });
+        [&](const Macro::Parameter& parameter) { return parameter.name == argument.first; });
     if (free_parameter != macro.parameters.end()) {
       continue;
     }

@@ -16,8 +16,9 @@ ExprPtr ExpressionParser::parse_postfix(ExprPtr operand) {
       operand = parse_subscript(std::move(operand));
     } else if (stream_.current().is_operator("(")) {
       CallArguments arguments = parse_arguments();
-      operand = Builder(at).over(operand).over(arguments).make(
-          FunctionCall{std::move(operand), std::move(arguments)});
+      Builder call(at);
+      call.over(operand).over(arguments);
+      operand = call.make(FunctionCall{std::move(operand), std::move(arguments)});
     } else {
       return operand;
     }
@@ -33,8 +34,9 @@ ExprPtr ExpressionParser::parse_filters_and_tests(ExprPtr operand) {
       operand = parse_test(std::move(operand));
     } else if (stream_.current().is_operator("(")) {
       CallArguments arguments = parse_arguments();
-      operand = Builder(at).over(operand).over(arguments).make(
-          FunctionCall{std::move(operand), std::move(arguments)});
+      Builder call(at);
+      call.over(operand).over(arguments);
+      operand = call.make(FunctionCall{std::move(operand), std::move(arguments)});
     } else {
       return operand;
     }
@@ -87,8 +89,9 @@ ExprPtr ExpressionParser::parse_filter(ExprPtr operand) {
   if (stream_.current().is_operator("(")) {
     arguments = parse_arguments();
   }
-  return Builder(at).over(operand).over(arguments).make(
-      Filter{std::move(operand), std::move(name), builtin, std::move(arguments)});
+  Builder filter(at);
+  filter.over(operand).over(arguments);
+  return filter.make(Filter{std::move(operand), std::move(name), builtin, std::move(arguments)});
 }
 
 ExprPtr ExpressionParser::parse_filters_of_block() {
@@ -117,8 +120,10 @@ ExprPtr ExpressionParser::parse_test(ExprPtr operand) {
              next.is_operator("{")) {
     arguments.positional.push_back(parse_postfix(parse_primary()));
   }
-  ExprPtr test = Builder(at).over(operand).over(arguments).make(
-      Test{std::move(operand), std::move(name), builtin, std::move(arguments)});
+  Builder builder(at);
+  builder.over(operand).over(arguments);
+  ExprPtr test =
+      builder.make(Test{std::move(operand), std::move(name), builtin, std::move(arguments)});
   return negated ? Builder(at).over(test).make(Not{std::move(test)}) : std::move(test);
 }
 

@@ -9,7 +9,7 @@ namespace nibble::text {
 namespace {
 
 // A token that is not written in the byte alphabet stands for its own bytes.
-std::string bytes_of(std::string token) {
+std::string bytes_of(const std::string& token) {
   auto bytes = bytes_from_alphabet(token);
   return bytes ? *std::move(bytes) : token;
 }

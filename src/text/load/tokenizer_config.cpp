@@ -67,8 +67,8 @@ std::vector<AddedToken> read_added_tokens_decoder(const Json& json, std::string_
   core::require(list->is_object(), ErrorKind::kInvalidModel,
                 "{}: 'added_tokens_decoder' must be an object", what);
   for (const auto& [id, token] : list->items()) {
-    const auto flag = [&](std::string_view key) {
-      return core::find_bool(token, key, what).value_or(false);
+    const auto flag = [&what, &object = token](std::string_view key) {
+      return core::find_bool(object, key, what).value_or(false);
     };
     AddedToken added;
     added.content = core::get_string(token, "content", what);

@@ -15,9 +15,9 @@ struct Frame {
 };
 
 const Json& member(const Json& json, std::string_view key) {
-  static const Json kNull = nullptr;
+  static const Json null = nullptr;
   const auto found = json.find(key);
-  return found == json.end() ? kNull : *found;
+  return found == json.end() ? null : *found;
 }
 
 std::vector<AddedToken> read_added_tokens(const Json& json, std::string_view what) {

@@ -71,6 +71,6 @@ struct BertNormalizerOptions {
 NormalizerPtr make_bert_normalizer(const BertNormalizerOptions& options);
 
 /// "Precompiled" of tokenizer.json: `charsmap` holds the decoded bytes.
-NormalizerPtr make_precompiled(std::string charsmap, std::string_view what);
+NormalizerPtr make_precompiled(std::string_view charsmap, std::string_view what);
 
 }  // namespace nibble::text

@@ -73,7 +73,7 @@ class Precompiled : public Normalizer {
 
 }  // namespace
 
-NormalizerPtr make_precompiled(std::string charsmap, std::string_view what) {
+NormalizerPtr make_precompiled(std::string_view charsmap, std::string_view what) {
   return std::make_unique<Precompiled>(charsmap, what);
 }
 

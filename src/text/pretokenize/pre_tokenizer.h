@@ -64,7 +64,7 @@ PreTokenizerPtr make_byte_level(bool add_prefix_space, bool use_regex);
 enum class PrependScheme { kFirst, kNever, kAlways };
 /// SentencePiece's way: spaces become `replacement` (one character), one is put before the first
 /// word or before all, and, if `split`, words are cut before each.
-PreTokenizerPtr make_metaspace(std::string replacement, PrependScheme scheme, bool split);
+PreTokenizerPtr make_metaspace(const std::string& replacement, PrependScheme scheme, bool split);
 
 /// Cuts at White_Space, dropping it, and isolates punctuation.
 PreTokenizerPtr make_bert_pre_tokenizer();

@@ -93,7 +93,7 @@ PreTokenizerPtr make_byte_level(bool add_prefix_space, bool use_regex) {
   return std::make_unique<ByteLevel>(add_prefix_space, use_regex);
 }
 
-PreTokenizerPtr make_metaspace(std::string replacement, PrependScheme scheme, bool split) {
+PreTokenizerPtr make_metaspace(const std::string& replacement, PrependScheme scheme, bool split) {
   return std::make_unique<Metaspace>(replacement, scheme, split);
 }
 

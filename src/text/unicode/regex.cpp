@@ -9,11 +9,11 @@
 namespace nibble::text {
 namespace {
 
-constexpr std::size_t kMaxPatternBytes = 64 * 1024;
+constexpr std::size_t kMaxPatternBytes = std::size_t{64} * 1024;
 constexpr std::uint32_t kMatchLimit = 20'000'000;
 constexpr std::uint32_t kHeapLimitKiB = 64 * 1024;
-constexpr std::size_t kJitStackStart = 32 * 1024;
-constexpr std::size_t kJitStackMax = 1024 * 1024;
+constexpr std::size_t kJitStackStart = std::size_t{32} * 1024;
+constexpr std::size_t kJitStackMax = std::size_t{1024} * 1024;
 constexpr std::size_t kMatchesPerClockReading = 1024;
 constexpr double kBaseSeconds = 5;
 constexpr double kSecondsPerMiB = 5;
