@@ -4,9 +4,8 @@
 #include <cstring>
 #include <numeric>
 
-#include <cblas.h>
-
 #include "ops/cpu/attention/attention.h"
+#include "ops/cpu/dense/blas.h"
 #include "ops/cpu/dense/dense_linear.h"
 #include "ops/cpu/elementwise.h"
 #include "ops/cpu/vector/vector_kernels.h"
@@ -28,7 +27,7 @@ bool runs_packed(const formats::PackedWeight& weight, ActivationPrecision activa
 
 CpuOps::CpuOps(const CpuOptions& options)
     : pool_(options.threads), activations_(options.activations) {
-  openblas_set_num_threads(1);  // every call is one worker's part of a loop of the pool
+  prepare_blas();
 }
 
 void CpuOps::prepare(const LinearSet& set) {
