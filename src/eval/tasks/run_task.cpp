@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "core/error.h"
 #include "eval/tasks/task_files.h"
@@ -15,9 +16,7 @@ constexpr std::size_t kBatchTokens = 512;  // as many as keep the kernels busy
 Estimate mean_of(std::span<const double> values) {
   const auto count = static_cast<double>(values.size());
   Estimate estimate;
-  for (const double value : values) {
-    estimate.value += value / count;
-  }
+  estimate.value = std::accumulate(values.begin(), values.end(), 0.0) / count;
   double squares = 0;
   for (const double value : values) {
     squares += (value - estimate.value) * (value - estimate.value);
@@ -156,10 +155,11 @@ TaskScore summarize(const Task& task, std::vector<TaskScore> parts) {
     const auto items = static_cast<double>(part.items);
     const double error = part.accuracy.standard_error;
     result.items += part.items;
-    result.accuracy.value += part.accuracy.value / static_cast<double>(parts.size());
+    result.accuracy.value += part.accuracy.value;
     pooled += (items - 1) * items * error * error;
     result.seconds += part.seconds;
   }
+  result.accuracy.value /= static_cast<double>(parts.size());
   const auto items = static_cast<double>(result.items);
   result.accuracy.standard_error =
       std::sqrt(pooled / (items - static_cast<double>(parts.size())) / items);

@@ -19,12 +19,14 @@ using core::Json;
 const fs::path kRoot = NIBBLE_SOURCE_DIR;
 const fs::path kShared = kRoot / "../shared/data/tasks";
 
+Json read_json(const fs::path& path) {
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return core::parse_json(text, path.string());
+}
+
 const Json& golden() {
-  static const Json json = [] {
-    std::ifstream file(kRoot / "src/eval/goldens/tasks.json");
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    return core::parse_json(text, "tasks.json");
-  }();
+  static const Json json = read_json(kRoot / "src/eval/goldens/tasks.json");
   return json;
 }
 
@@ -79,7 +81,7 @@ class Demo : public ::testing::Test {
   }
 
   static void compare_estimate(const Estimate& estimate, const Json& expected) {
-    EXPECT_NEAR(estimate.value, expected[0].get<double>(), 1e-12);
+    EXPECT_EQ(estimate.value, expected[0].get<double>());
     EXPECT_NEAR(estimate.standard_error, expected[1].get<double>(), 1e-12);
   }
 
@@ -143,6 +145,17 @@ TEST_F(Demo, ResultsDoNotDependOnWhatIsScoredTogether) {
   }
 }
 
+TEST_F(Demo, OneInputMayHaveContinuationsOfDifferentLength) {
+  const std::vector<EncodedRequest> requests = {
+      {{100, 200, 300}, {400}}, {{100, 200}, {300, 400}}, {{100, 200, 300}, {500}}};
+  const auto together = score_requests(*runner_, requests, 1024);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const auto alone = score_requests(*runner_, {&requests[i], 1}, 1024);
+    EXPECT_NEAR(together[i].log_likelihood, alone[0].log_likelihood, 2e-5) << i;
+  }
+  EXPECT_LT(together[1].log_likelihood, together[0].log_likelihood - 0.1) << "one factor more";
+}
+
 TEST_F(Demo, WhiteSpaceMovesToTheContinuation) {
   const text::Tokenizer& tokenizer = *model_->tokenizer;
   const EncodedRequest plain = encode_request(tokenizer, {"The lamp", " burns"});
@@ -164,6 +177,30 @@ TEST_F(Demo, AnEmptyContextIsTheTokenThatBeginsAText) {
   EXPECT_EQ(written.continuation, encode_request(tokenizer, {"", " Lamps"}).continuation);
   EXPECT_THROW(encode_request(tokenizer, {"Lamps", ""}), core::Error);
   EXPECT_THROW(encode_request(tokenizer, {"  ", "lamps"}), core::Error);
+}
+
+// A tokenizer that puts a token before each text: it begins the context and is not scored.
+TEST_F(Demo, TheTokenThatBeginsATextIsPartOfTheContext) {
+  Json tokenizer_json = read_json(kRoot / "models/demo/tokenizer.json");
+  const std::string written = "<|endoftext|>";
+  const std::int32_t bos = model_->tokenizer->id_of(written).value();
+  const Json special = {{"SpecialToken", {{"id", written}, {"type_id", 0}}}};
+  const Json sequence = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+  tokenizer_json["post_processor"] = {
+      {"type", "TemplateProcessing"},
+      {"single", {special, sequence}},
+      {"pair", {sequence, sequence}},
+      {"special_tokens", {{written, {{"id", written}, {"ids", {bos}}, {"tokens", {written}}}}}}};
+  const std::string config = Json({{"bos_token", written}}).dump();
+  const auto tokenizer = text::Tokenizer::from_json(tokenizer_json.dump(), config, "tokenizer");
+  const EncodedRequest plain = encode_request(*model_->tokenizer, {"The lamp", " burns"});
+  for (const std::string context : {"The lamp", "<|endoftext|>The lamp"}) {
+    const EncodedRequest with_bos = encode_request(*tokenizer, {context, " burns"});
+    std::vector<std::int32_t> expected = plain.context;
+    expected.insert(expected.begin(), bos);
+    EXPECT_EQ(with_bos.context, expected) << context;
+    EXPECT_EQ(with_bos.continuation, plain.continuation) << context;
+  }
 }
 
 TEST_F(Demo, PartsCountTheSameWithAPooledError) {
