@@ -33,18 +33,18 @@ const Json& golden() {
 class Demo : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    model_ = models::open_model(kRoot / "models/demo");
+    demo = models::open_model(kRoot / "models/demo");
     engine::RunnerOptions options;
     options.cpu.threads = 2;
-    runner_ = engine::make_cpu_runner(model_, options);
+    runner = engine::make_cpu_runner(demo, options);
   }
   static void TearDownTestSuite() {
-    runner_.reset();
-    model_.reset();
+    runner.reset();
+    demo.reset();
   }
 
   static std::vector<std::vector<Likelihood>> score(std::span<const TaskItem> items) {
-    return score_items(*runner_, *model_, items, [](std::int64_t) {});
+    return score_items(*runner, *demo, items, [](std::int64_t) {});
   }
 
   static void compare(const fs::path& file, const Json& expected, std::int64_t limit) {
@@ -74,7 +74,7 @@ class Demo : public ::testing::Test {
     for (std::size_t c = 0; c < choices.size(); ++c) {
       EXPECT_NEAR(choices[c].log_likelihood, expected["ll"][c].get<double>(), 1e-3) << item.where;
       EXPECT_EQ(choices[c].greedy ? 1 : 0, expected["greedy"][c].get<int>()) << item.where;
-      const EncodedRequest encoded = encode_request(*model_->tokenizer, item.requests[c]);
+      const EncodedRequest encoded = encode_request(*demo->tokenizer, item.requests[c]);
       EXPECT_EQ(encoded.continuation.size(), expected["tokens"][c].get<std::size_t>())
           << item.where;
     }
@@ -85,12 +85,12 @@ class Demo : public ::testing::Test {
     EXPECT_NEAR(estimate.standard_error, expected[1].get<double>(), 1e-12);
   }
 
-  static std::shared_ptr<models::Model> model_;
-  static std::unique_ptr<engine::Runner> runner_;
+  static std::shared_ptr<models::Model> demo;
+  static std::unique_ptr<engine::Runner> runner;
 };
 
-std::shared_ptr<models::Model> Demo::model_;
-std::unique_ptr<engine::Runner> Demo::runner_;
+std::shared_ptr<models::Model> Demo::demo;
+std::unique_ptr<engine::Runner> Demo::runner;
 
 TEST_F(Demo, OwnItemsAsInTransformers) {
   for (const auto& [name, expected] : golden()["own"].items()) {
@@ -118,12 +118,12 @@ TEST_F(Demo, AContextIsCutFromTheLeft) {
   const EncodedRequest whole{{tokens.begin(), tokens.end() - 3}, {tokens.end() - 3, tokens.end()}};
   // 16 inputs are the last 17 tokens without the very last.
   const EncodedRequest cut{{tokens.end() - 17, tokens.end() - 3}, whole.continuation};
-  const double expected = score_requests(*runner_, {&cut, 1}, 1024)[0].log_likelihood;
-  EXPECT_EQ(score_requests(*runner_, {&whole, 1}, 16)[0].log_likelihood, expected);
-  EXPECT_NE(score_requests(*runner_, {&whole, 1}, 17)[0].log_likelihood, expected);
+  const double expected = score_requests(*runner, {&cut, 1}, 1024)[0].log_likelihood;
+  EXPECT_EQ(score_requests(*runner, {&whole, 1}, 16)[0].log_likelihood, expected);
+  EXPECT_NE(score_requests(*runner, {&whole, 1}, 17)[0].log_likelihood, expected);
   // Even into the continuation, whose first token is then predicted from one token of the context.
-  EXPECT_TRUE(std::isfinite(score_requests(*runner_, {&whole, 1}, 3)[0].log_likelihood));
-  EXPECT_THROW(score_requests(*runner_, {&whole, 1}, 2), core::Error);
+  EXPECT_TRUE(std::isfinite(score_requests(*runner, {&whole, 1}, 3)[0].log_likelihood));
+  EXPECT_THROW(score_requests(*runner, {&whole, 1}, 2), core::Error);
 }
 
 TEST_F(Demo, ResultsDoNotDependOnWhatIsScoredTogether) {
@@ -133,13 +133,13 @@ TEST_F(Demo, ResultsDoNotDependOnWhatIsScoredTogether) {
     const auto parts = find_task_parts(kRoot / "tests/data/tasks", task);
     for (const TaskItem& item : read_task_items(parts.front().file, task, 2)) {
       for (const LikelihoodRequest& request : item.requests) {
-        requests.push_back(encode_request(*model_->tokenizer, request));
+        requests.push_back(encode_request(*demo->tokenizer, request));
       }
     }
   }
-  const auto together = score_requests(*runner_, requests, 1024);
+  const auto together = score_requests(*runner, requests, 1024);
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    const auto alone = score_requests(*runner_, {&requests[i], 1}, 1024);
+    const auto alone = score_requests(*runner, {&requests[i], 1}, 1024);
     EXPECT_NEAR(together[i].log_likelihood, alone[0].log_likelihood, 2e-5) << i;
     EXPECT_EQ(together[i].greedy, alone[0].greedy) << i;
   }
@@ -148,16 +148,16 @@ TEST_F(Demo, ResultsDoNotDependOnWhatIsScoredTogether) {
 TEST_F(Demo, OneInputMayHaveContinuationsOfDifferentLength) {
   const std::vector<EncodedRequest> requests = {
       {{100, 200, 300}, {400}}, {{100, 200}, {300, 400}}, {{100, 200, 300}, {500}}};
-  const auto together = score_requests(*runner_, requests, 1024);
+  const auto together = score_requests(*runner, requests, 1024);
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    const auto alone = score_requests(*runner_, {&requests[i], 1}, 1024);
+    const auto alone = score_requests(*runner, {&requests[i], 1}, 1024);
     EXPECT_NEAR(together[i].log_likelihood, alone[0].log_likelihood, 2e-5) << i;
   }
   EXPECT_LT(together[1].log_likelihood, together[0].log_likelihood - 0.1) << "one factor more";
 }
 
 TEST_F(Demo, WhiteSpaceMovesToTheContinuation) {
-  const text::Tokenizer& tokenizer = *model_->tokenizer;
+  const text::Tokenizer& tokenizer = *demo->tokenizer;
   const EncodedRequest plain = encode_request(tokenizer, {"The lamp", " burns"});
   const EncodedRequest moved = encode_request(tokenizer, {"The lamp ", "burns"});
   EXPECT_EQ(moved.context, plain.context);
@@ -168,7 +168,7 @@ TEST_F(Demo, WhiteSpaceMovesToTheContinuation) {
 }
 
 TEST_F(Demo, AnEmptyContextIsTheTokenThatBeginsAText) {
-  const text::Tokenizer& tokenizer = *model_->tokenizer;
+  const text::Tokenizer& tokenizer = *demo->tokenizer;
   const std::int32_t bos = tokenizer.bos().value();
   EXPECT_EQ(encode_request(tokenizer, {"", " Lamps"}).context, std::vector<std::int32_t>{bos});
   // Written out, it is not doubled.
@@ -183,7 +183,7 @@ TEST_F(Demo, AnEmptyContextIsTheTokenThatBeginsAText) {
 TEST_F(Demo, TheTokenThatBeginsATextIsPartOfTheContext) {
   Json tokenizer_json = read_json(kRoot / "models/demo/tokenizer.json");
   const std::string written = "<|endoftext|>";
-  const std::int32_t bos = model_->tokenizer->id_of(written).value();
+  const std::int32_t bos = demo->tokenizer->id_of(written).value();
   const Json special = {{"SpecialToken", {{"id", written}, {"type_id", 0}}}};
   const Json sequence = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
   tokenizer_json["post_processor"] = {
@@ -193,7 +193,7 @@ TEST_F(Demo, TheTokenThatBeginsATextIsPartOfTheContext) {
       {"special_tokens", {{written, {{"id", written}, {"ids", {bos}}, {"tokens", {written}}}}}}};
   const std::string config = Json({{"bos_token", written}}).dump();
   const auto tokenizer = text::Tokenizer::from_json(tokenizer_json.dump(), config, "tokenizer");
-  const EncodedRequest plain = encode_request(*model_->tokenizer, {"The lamp", " burns"});
+  const EncodedRequest plain = encode_request(*demo->tokenizer, {"The lamp", " burns"});
   for (const std::string context : {"The lamp", "<|endoftext|>The lamp"}) {
     const EncodedRequest with_bos = encode_request(*tokenizer, {context, " burns"});
     std::vector<std::int32_t> expected = plain.context;
