@@ -12,12 +12,18 @@ namespace {
 
 constexpr std::int64_t kPanel = 128;  // rows of the Hessian that one task updates
 
+std::size_t size_if(bool wanted, std::int64_t size) {
+  return wanted ? static_cast<std::size_t>(size) : 0;
+}
+
 }  // namespace
 
 InputStatistics::InputStatistics(StatisticsKind kind, std::int64_t k)
     : kind_(kind),
       k_(k),
-      hessian_(kind == StatisticsKind::kHessian ? static_cast<std::size_t>(k * k) : 0) {}
+      largest_(size_if(kind >= StatisticsKind::kChannels, k)),
+      magnitude_(size_if(kind >= StatisticsKind::kChannels, k)),
+      hessian_(size_if(kind >= StatisticsKind::kHessian, k * k)) {}
 
 void InputStatistics::add(const ops::cpu::Matrix& x, core::ThreadPool& pool) {
   const auto values = x.values();
@@ -27,9 +33,26 @@ void InputStatistics::add(const ops::cpu::Matrix& x, core::ThreadPool& pool) {
                 "the model computes NaN or infinite activations on the calibration text; its "
                 "weights may be damaged");
   rows_ += x.rows();
-  if (kind_ != StatisticsKind::kHessian) {
-    return;
+  if (kind_ >= StatisticsKind::kChannels) {
+    add_channels(x);
   }
+  if (kind_ >= StatisticsKind::kHessian) {
+    add_products(x, pool);
+  }
+}
+
+void InputStatistics::add_channels(const ops::cpu::Matrix& x) {
+  for (std::int64_t row = 0; row < x.rows(); ++row) {
+    const float* values = x.row(row);
+    for (std::size_t j = 0; j < largest_.size(); ++j) {
+      const float magnitude = std::fabs(values[j]);
+      largest_[j] = std::max(largest_[j], magnitude);
+      magnitude_[j] += static_cast<double>(magnitude);
+    }
+  }
+}
+
+void InputStatistics::add_products(const ops::cpu::Matrix& x, core::ThreadPool& pool) {
   const auto m = static_cast<int>(x.rows());
   const auto ld = static_cast<int>(k_);
   pool.parallel_for((k_ + kPanel - 1) / kPanel, 1, [&](std::int64_t first, std::int64_t last) {
@@ -41,6 +64,30 @@ void InputStatistics::add(const ops::cpu::Matrix& x, core::ThreadPool& pool) {
                   hessian_.data() + begin * k_, ld);
     }
   });
+}
+
+void InputStatistics::divide_inputs(std::span<const float> divisors) {
+  for (std::size_t i = 0; i < largest_.size(); ++i) {
+    largest_[i] /= divisors[i];
+    magnitude_[i] /= static_cast<double>(divisors[i]);
+  }
+  if (kind_ < StatisticsKind::kHessian) {
+    return;
+  }
+  for (std::int64_t i = 0; i < k_; ++i) {
+    float* row = hessian_.data() + i * k_;
+    for (std::int64_t j = 0; j <= i; ++j) {
+      row[j] /= divisors[static_cast<std::size_t>(i)] * divisors[static_cast<std::size_t>(j)];
+    }
+  }
+}
+
+std::vector<float> InputStatistics::mean_magnitude() const {
+  std::vector<float> mean(magnitude_.size());
+  const auto rows = static_cast<double>(std::max<std::int64_t>(1, rows_));
+  std::transform(magnitude_.begin(), magnitude_.end(), mean.begin(),
+                 [&](double sum) { return static_cast<float>(sum / rows); });
+  return mean;
 }
 
 }  // namespace nibble::compress

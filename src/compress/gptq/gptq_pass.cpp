@@ -19,7 +19,8 @@ class GptqPass final : public Pass {
     const std::int64_t k = work.layers.front().k();
     const InverseFactor factor = inverse_factor(work.statistics->hessian(), k, damp_, act_order_);
     for (LayerWork& layer : work.layers) {
-      layer.packed = gptq(layer.weights, layer.n(), k, layer.scheme, factor, pool);
+      std::vector<float> weights = layer.weights;
+      layer.packed = gptq(weights, layer.n(), k, layer.scheme, factor, pool);
       if (factor.damp > damp_) {
         layer.note = fmt::format(
             "singular Hessian, damp raised to {:g}; more calibration text would help", factor.damp);
