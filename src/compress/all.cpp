@@ -1,11 +1,13 @@
+#include "compress/awq/awq_pass.h"
 #include "compress/gptq/gptq_pass.h"
 #include "compress/pass.h"
 #include "compress/rtn/rtn_pass.h"
+#include "compress/smoothquant/smoothquant_pass.h"
 
 namespace nibble::compress {
 
 std::vector<PassFactory> pass_factories() {
-  return {rtn_pass(), gptq_pass()};
+  return {rtn_pass(), gptq_pass(), awq_pass(), smoothquant_pass()};
 }
 
 std::unique_ptr<Pass> make_pass(std::string_view name, const core::Json& options) {

@@ -83,7 +83,10 @@ std::optional<Recipe> preset(std::string_view name) {
   recipe.steps = {{"rtn", Json::object()}};
   std::string_view rest = name;
   std::optional<Scheme> scheme;
-  if (name == "f16" || name == "bf16" || name == "mxfp4") {
+  if (name == "smoothquant-w8a8") {
+    scheme = formats::parse_scheme("int8-sym-row-a8");
+    recipe.steps.insert(recipe.steps.begin(), {"smoothquant", Json::object()});
+  } else if (name == "f16" || name == "bf16" || name == "mxfp4") {
     scheme = formats::parse_scheme(name);
   } else if (name == "w8a8") {
     scheme = formats::parse_scheme("int8-sym-row-a8");
@@ -92,6 +95,9 @@ std::optional<Recipe> preset(std::string_view name) {
   } else if (take(rest, "gptq-")) {
     scheme = integer_scheme(rest);
     recipe.steps = {{"gptq", Json::object()}};
+  } else if (take(rest, "awq-")) {
+    scheme = integer_scheme(rest);
+    recipe.steps.insert(recipe.steps.begin(), {"awq", Json::object()});
   } else if (take(rest, "nf4")) {
     scheme = book_scheme(rest, formats::Book::kNf4);
   } else if (take(rest, "fp4")) {
