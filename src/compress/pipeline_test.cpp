@@ -198,11 +198,14 @@ TEST(Recipes, PresetsReadAsTheirNamesSay) {
   EXPECT_EQ(scheme("fp4g128"), "lut4-fp4-g128");
   EXPECT_EQ(scheme("mxfp4"), "mxfp4");
   EXPECT_EQ(scheme("f16"), "f16");
+  EXPECT_EQ(scheme("awq-w4g64-sym"), "int4-sym-g64");
+  EXPECT_EQ(find_recipe("awq-gptq-w4").steps.back().pass, "gptq");
+  EXPECT_EQ(scheme("smoothquant-w8a8"), "int8-sym-row-a8");
   for (const std::string& name : recipe_names()) {
     EXPECT_EQ(find_recipe(name).name, name);
   }
   for (const char* wrong :
-       {"", "awq-w4g128", "rtn-w5g128", "rtn-w4g0", "rtn-w4g128x", "nf4x", "gptq-w4g-1", "rtn-"}) {
+       {"", "awq-w5", "rtn-w5g128", "rtn-w4g0", "rtn-w4g128x", "nf4x", "gptq-w4g-1", "rtn-"}) {
     EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
   }
 }

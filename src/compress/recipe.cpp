@@ -85,7 +85,7 @@ std::optional<Recipe> preset(std::string_view name) {
   std::optional<Scheme> scheme;
   if (name == "smoothquant-w8a8") {
     scheme = formats::parse_scheme("int8-sym-row-a8");
-    recipe.steps.insert(recipe.steps.begin(), {"smoothquant", Json::object()});
+    recipe.steps = {{"smoothquant", Json::object()}, {"rtn", Json::object()}};
   } else if (name == "f16" || name == "bf16" || name == "mxfp4") {
     scheme = formats::parse_scheme(name);
   } else if (name == "w8a8") {
@@ -95,9 +95,12 @@ std::optional<Recipe> preset(std::string_view name) {
   } else if (take(rest, "gptq-")) {
     scheme = integer_scheme(rest);
     recipe.steps = {{"gptq", Json::object()}};
+  } else if (take(rest, "awq-gptq-")) {
+    scheme = integer_scheme(rest);
+    recipe.steps = {{"awq", {{"clip", false}}}, {"gptq", Json::object()}};
   } else if (take(rest, "awq-")) {
     scheme = integer_scheme(rest);
-    recipe.steps.insert(recipe.steps.begin(), {"awq", Json::object()});
+    recipe.steps = {{"awq", Json::object()}, {"rtn", Json::object()}};
   } else if (take(rest, "nf4")) {
     scheme = book_scheme(rest, formats::Book::kNf4);
   } else if (take(rest, "fp4")) {
@@ -157,7 +160,7 @@ void validate(const Recipe& recipe) {
 std::vector<std::string> recipe_names() {
   return {"f16",        "bf16",        "w8a8",       "mxfp4",          "nf4g64",
           "fp4g64",     "af4g64",      "rtn-w4g128", "rtn-w4g128-sym", "rtn-w3g128",
-          "rtn-w8g128", "gptq-w4g128", "gptq-w3g128"};
+          "rtn-w8g128", "gptq-w4g128", "gptq-w3g128",    "awq-w4g128",     "smoothquant-w8a8"};
 }
 
 Recipe find_recipe(std::string_view name_or_file) {

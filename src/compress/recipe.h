@@ -27,7 +27,8 @@ struct Recipe {
 /// A preset's name, or the path of a JSON file (it ends in ".json"):
 ///
 ///   f16 bf16 w8a8 mxfp4
-///   rtn-w<2|3|4|8>[g<size>|row][-sym]   gptq-w<2|3|4|8>[g<size>|row][-sym]
+///   rtn-w<2|3|4|8>[g<size>|row][-sym]   gptq-w<...>   awq-w<...>   awq-gptq-w<...>
+///   smoothquant-w8a8
 ///   nf4[g<size>|row]  fp4[...]  af4[...]
 ///
 ///   {"name": "mine", "scheme": "int4-asym-g64", "passes": [{"pass": "gptq", "damp": 0.02}]}
