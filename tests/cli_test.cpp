@@ -59,7 +59,8 @@ class Cli : public ::testing::Test {
 
 TEST_F(Cli, HelpAndVersion) {
   EXPECT_EQ(nibble({"--version"}).out.substr(0, 7), "nibble ");
-  for (const char* command : {"quantize", "eval", "compare", "run", "chat", "bench", "inspect"}) {
+  for (const char* command :
+       {"quantize", "eval", "tasks", "compare", "run", "chat", "bench", "inspect"}) {
     const ProcessResult help = nibble({command, "--help"});
     EXPECT_EQ(help.exit_code, 0);
     EXPECT_NE(help.out.find("Examples:"), std::string::npos) << command;
@@ -113,6 +114,40 @@ TEST_F(Cli, EvalAgainstItselfShowsNoDivergence) {
                             "512", "--reference", kDemo});
   EXPECT_NEAR(result["kl_divergence"].get<double>(), 0.0, 1e-9);
   EXPECT_EQ(result["top1_agreement"], 1.0);
+}
+
+TEST_F(Cli, TasksKeepTheirContract) {
+  const std::string data = kSource + "/tests/data/tasks";
+  const Json result =
+      json({"tasks", kDemo, "--task", "piqa,blimp,lambada_openai,piqa", "--data", data});
+  EXPECT_EQ(result["recipe"], "none");
+  ASSERT_EQ(result["tasks"].size(), 3u) << "each task once";
+  const Json& piqa = result["tasks"][0];
+  EXPECT_EQ(piqa["task"], "piqa");
+  EXPECT_EQ(piqa["n"], 4);
+  for (const char* key : {"acc", "acc_stderr", "acc_norm", "acc_norm_stderr", "seconds"}) {
+    EXPECT_TRUE(piqa.contains(key)) << key;
+  }
+  const Json& blimp = result["tasks"][1];
+  EXPECT_EQ(blimp["n"], 7);
+  ASSERT_EQ(blimp["parts"].size(), 2u);
+  EXPECT_EQ(blimp["parts"][0]["task"], "blimp_agreement");
+  EXPECT_FALSE(blimp.contains("acc_norm"));
+  EXPECT_TRUE(result["tasks"][2].contains("perplexity"));
+  const ProcessResult all =
+      nibble({"tasks", kDemo, "--task", "all", "--data", data, "--limit", "1", "-q"});
+  EXPECT_EQ(all.exit_code, 0) << all.err;
+  EXPECT_EQ(std::count(all.out.begin(), all.out.end(), '\n'), 11) << "ten tasks and the head";
+}
+
+TEST_F(Cli, TasksThatCannotBeScored) {
+  fails({"tasks", kDemo, "--task", "piqa,mmlu"}, 2, "'mmlu' is not known; tasks are arc_easy,");
+  fails({"tasks", kDemo, "--task", "piqa", "--limit", "0"}, 2, "--limit");
+  fails({"tasks", kDemo, "--task", "piqa", "--data", path("nowhere"), "-q"}, 5, "piqa.jsonl");
+  std::ofstream(folder_ / "piqa.jsonl") << R"({"query":"a","choices":["b","c"],"gold":1})"
+                                        << "\n{\"query\":\"cut of";
+  fails({"tasks", kDemo, "--task", "piqa", "--data", folder_.string(), "-q"}, 3,
+        "piqa.jsonl, line 2");
 }
 
 TEST_F(Cli, QuantizeThenUse) {

@@ -6,6 +6,7 @@ std::vector<std::unique_ptr<Command>> commands() {
   std::vector<std::unique_ptr<Command>> all;
   all.push_back(quantize_command());
   all.push_back(eval_command());
+  all.push_back(tasks_command());
   all.push_back(compare_command());
   all.push_back(run_command());
   all.push_back(chat_command());

@@ -8,6 +8,7 @@ namespace nibble::cli {
 
 std::unique_ptr<Command> quantize_command();
 std::unique_ptr<Command> eval_command();
+std::unique_ptr<Command> tasks_command();
 std::unique_ptr<Command> compare_command();
 std::unique_ptr<Command> run_command();
 std::unique_ptr<Command> chat_command();

@@ -13,7 +13,7 @@ namespace nibble::core {
 enum class ErrorKind {
   kFailed = 1,          // the work failed
   kUsage = 2,           // the words of the call were wrong
-  kInvalidModel = 3,    // a model, tokenizer or configuration file is malformed or unsupported
+  kInvalidModel = 3,    // a file of a model, or a data file, is malformed or unsupported
   kOutOfMemory = 4,     // not enough memory for what was asked
   kIo = 5,              // a file cannot be read or written (missing, permission, disk full)
   kIntegrity = 6,       // stored data contradict each other (checksum, resume state)

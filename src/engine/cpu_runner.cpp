@@ -13,7 +13,7 @@ using ops::cpu::CpuOps;
 using ops::cpu::KvCache;
 using ops::cpu::Matrix;
 
-constexpr std::int64_t kScoreRows = 256;  // rows of logits that exist at a time when scoring
+constexpr std::size_t kScoreRows = 256;  // rows of logits that exist at a time when scoring
 
 struct Sequence {
   std::unique_ptr<KvCache> cache;
@@ -76,22 +76,28 @@ class CpuRunner final : public Runner {
     return view(logits_);
   }
 
-  void score(std::span<const std::int32_t> tokens,
-             const std::function<void(std::int64_t, const LogitsView&)>& consume) override {
+  void score_texts(std::span<const ScoredText> texts, const ConsumeLogits& consume) override {
     tokens_.clear();
     positions_.clear();
-    append(tokens, 0);
-    const auto rows = static_cast<std::int64_t>(tokens.size());
-    const ops::SequenceSlice<KvCache> alone{nullptr, 0, 0, rows};
-    const models::Batch<CpuOps> batch{tokens_, positions_, {&alone, 1}};
+    std::vector<ops::SequenceSlice<KvCache>> parts;
+    std::vector<std::int32_t> wanted;
+    for (const ScoredText& text : texts) {
+      const auto first = static_cast<std::int64_t>(tokens_.size());
+      const auto rows = static_cast<std::int64_t>(text.tokens.size());
+      parts.push_back({nullptr, 0, first, rows});
+      append(text.tokens, 0);
+      for (std::int64_t row = text.first_row; row < rows; ++row) {
+        wanted.push_back(static_cast<std::int32_t>(first + row));
+      }
+    }
+    const models::Batch<CpuOps> batch{tokens_, positions_, parts};
     const Matrix hidden = models::hidden_states(ops_, decoder(), batch);
-    std::vector<std::int32_t> chunk;
-    for (std::int64_t begin = 0; begin < rows; begin += kScoreRows) {
-      chunk.resize(static_cast<std::size_t>(std::min(kScoreRows, rows - begin)));
-      std::iota(chunk.begin(), chunk.end(), static_cast<std::int32_t>(begin));
+    for (std::size_t begin = 0; begin < wanted.size(); begin += kScoreRows) {
+      const auto chunk =
+          std::span(wanted).subspan(begin, std::min(kScoreRows, wanted.size() - begin));
       const Matrix part = ops_.gather(hidden, chunk);
       const Matrix logits = models::logits(ops_, decoder(), part);
-      consume(begin, view(logits));
+      consume(static_cast<std::int64_t>(begin), view(logits));
     }
   }
 

@@ -57,6 +57,34 @@ TEST_P(Families, LogitsOfAWholeText) {
   EXPECT_EQ(rows, ids.size());
 }
 
+// Texts that are scored together do not see each other; only the wanted rows come back.
+TEST_P(Families, LogitsOfTextsTogether) {
+  const Json golden = read(kFamilies / GetParam() / "golden.json");
+  const auto ids = golden["ids"].get<std::vector<std::int32_t>>();
+  const auto runner = make_runner(kFamilies / GetParam());
+  const auto count = static_cast<std::int64_t>(ids.size());
+  std::vector<ScoredText> texts = {{ids, count - 2}, {std::span(ids).first(5), 0}};
+  std::vector<std::size_t> wanted = {ids.size() - 2, ids.size() - 1, 0, 1, 2, 3, 4};
+  for (int copy = 0; copy < 12; ++copy) {  // more rows than one chunk holds
+    texts.push_back({ids, 1});
+    for (std::size_t row = 1; row < ids.size(); ++row) {
+      wanted.push_back(row);
+    }
+  }
+  std::size_t rows = 0;
+  runner->score_texts(texts, [&](std::int64_t first, const LogitsView& logits) {
+    ASSERT_EQ(static_cast<std::size_t>(first), rows);
+    for (std::int64_t i = 0; i < logits.rows; ++i, ++rows) {
+      const auto expected = golden["logits"][wanted.at(rows)].get<std::vector<float>>();
+      for (std::size_t j = 0; j < expected.size(); ++j) {
+        ASSERT_NEAR(logits.row(i)[j], expected[j], 1e-4) << "row " << rows << " logit " << j;
+      }
+    }
+  });
+  EXPECT_EQ(rows, wanted.size());
+  EXPECT_GT(rows, 256u);
+}
+
 // A prompt and then one token after another, with the KV cache.
 TEST_P(Families, LogitsTokenByToken) {
   const Json golden = read(kFamilies / GetParam() / "golden.json");

@@ -20,6 +20,12 @@ struct Slice {
   std::span<const std::int32_t> tokens;
 };
 
+/// A text that stands alone, of which the logits are wanted from token `first_row` on.
+struct ScoredText {
+  std::span<const std::int32_t> tokens;
+  std::int64_t first_row = 0;
+};
+
 /// Logits of some rows, row-major [rows, vocabulary], valid until the next call.
 struct LogitsView {
   std::span<const float> values;
@@ -30,6 +36,9 @@ struct LogitsView {
                           static_cast<std::size_t>(vocabulary));
   }
 };
+
+/// Takes rows of logits as they are computed; `first_row` is the number of the first of them.
+using ConsumeLogits = std::function<void(std::int64_t first_row, const LogitsView& logits)>;
 
 /// A model made ready on one device. The forward pass is models/forward.h over that device's
 /// operators; this interface hides which. One caller at a time.
@@ -46,10 +55,15 @@ class Runner {
   /// a sequence is full or a token id lies outside the vocabulary.
   virtual LogitsView forward(std::span<const Slice> slices) = 0;
 
-  /// Logits of every token of a text that stands alone, in chunks of rows:
-  /// consume(first_row, logits). Keeps nothing.
-  virtual void score(std::span<const std::int32_t> tokens,
-                     const std::function<void(std::int64_t, const LogitsView&)>& consume) = 0;
+  /// Computes texts together, none of which sees another, and hands over the wanted rows of their
+  /// logits in chunks. Rows are counted over all texts, wanted ones only. Keeps nothing.
+  virtual void score_texts(std::span<const ScoredText> texts, const ConsumeLogits& consume) = 0;
+
+  /// Logits of every token of one text.
+  void score(std::span<const std::int32_t> tokens, const ConsumeLogits& consume) {
+    const ScoredText text{tokens, 0};
+    score_texts({&text, 1}, consume);
+  }
 
   virtual core::ThreadPool& pool() = 0;
 

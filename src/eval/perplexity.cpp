@@ -5,27 +5,13 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "ops/cpu/vector/vector_kernels.h"
+#include "eval/log_softmax.h"
 
 namespace nibble::eval {
 namespace {
 
 using core::ErrorKind;
 using engine::LogitsView;
-
-// log of the sum of exp(logits).
-double log_sum_exp(std::span<const float> logits) {
-  thread_local std::vector<float> numerators;
-  numerators.assign(logits.begin(), logits.end());
-  const float largest = *std::max_element(logits.begin(), logits.end());
-  const auto count = static_cast<std::int64_t>(logits.size());
-  const float sum = ops::cpu::vector_kernels().softmax_numerators(numerators.data(), count);
-  return static_cast<double>(largest) + std::log(static_cast<double>(sum));
-}
-
-std::size_t arg_max(std::span<const float> values) {
-  return static_cast<std::size_t>(std::max_element(values.begin(), values.end()) - values.begin());
-}
 
 // What one prediction adds.
 struct Prediction {

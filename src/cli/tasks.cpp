@@ -1,0 +1,136 @@
+#include <algorithm>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/terminal_progress.h"
+#include "eval/tasks/run_task.h"
+#include "report/text_table.h"
+
+namespace nibble::cli {
+namespace {
+
+std::string show(const std::optional<eval::Estimate>& estimate, int digits) {
+  return estimate ? fmt::format("{:.{}f} +- {:.{}f}", estimate->value, digits,
+                                estimate->standard_error, digits)
+                  : "";
+}
+
+class Tasks final : public Command {
+ public:
+  std::string_view name() const override { return "tasks"; }
+  std::string_view summary() const override {
+    return "Accuracy on zero-shot tasks, as lm-evaluation-harness computes it";
+  }
+  std::string_view examples() const override {
+    return "  nibble tasks demo-w4 --task piqa,arc_easy --data tasks\n"
+           "  nibble tasks demo-w4 --task all --data tasks --limit 100 --json";
+  }
+
+  void add_options(CLI::App& app) override {
+    common_.add(app, true);
+    device_.kv_type = "f32";
+    app.add_option("model", model_, "Model folder or GGUF file")->required();
+    app.add_option("--task", names_, "Tasks, separated by commas, or all: " + eval::task_names())
+        ->required()
+        ->delimiter(',');
+    app.add_option("--data", data_, "Folder of the tasks' files")->capture_default_str();
+    app.add_option("--limit", limit_, "Score only the first items of each file")
+        ->check(CLI::PositiveNumber);
+    device_.add(app);
+  }
+
+  void run() override {
+    const std::vector<const eval::Task*> tasks = chosen();
+    const engine::RunnerOptions runner_options = device_.runner();
+    TerminalProgress progress(common_.quiet);
+    const auto model = models::open_model(model_);
+    const auto runner = engine::make_cpu_runner(model, runner_options);
+    std::vector<eval::TaskScore> scores;
+    for (const eval::Task* task : tasks) {
+      scores.push_back(eval::run_task(*runner, *model, *task, data_, limit_, progress));
+    }
+    common_.json ? print_json(*model, scores) : fmt::print("{}", report::to_text(table(scores)));
+  }
+
+ private:
+  // In the order of the call, each once.
+  std::vector<const eval::Task*> chosen() const {
+    std::vector<const eval::Task*> tasks;
+    const auto add = [&](const eval::Task& task) {
+      if (std::find(tasks.begin(), tasks.end(), &task) == tasks.end()) {
+        tasks.push_back(&task);
+      }
+    };
+    for (const std::string& name : names_) {
+      if (name != "all") {
+        add(eval::find_task(name));
+        continue;
+      }
+      for (const eval::Task& task : eval::all_tasks()) {
+        add(task);
+      }
+    }
+    return tasks;
+  }
+
+  static report::Table table(const std::vector<eval::TaskScore>& scores) {
+    report::Table table;
+    table.columns = {"task", "n", "acc", "acc_norm", "perplexity", "s"};
+    for (const eval::TaskScore& score : scores) {
+      table.rows.push_back({score.name, std::to_string(score.items), show(score.accuracy, 4),
+                            show(score.normalized_accuracy, 4), show(score.perplexity, 2),
+                            fmt::format("{:.1f}", score.seconds)});
+    }
+    return table;
+  }
+
+  static core::Json json_of(const eval::TaskScore& score) {
+    core::Json json = {{"task", score.name},
+                       {"n", score.items},
+                       {"acc", score.accuracy.value},
+                       {"acc_stderr", score.accuracy.standard_error},
+                       {"seconds", score.seconds}};
+    if (score.normalized_accuracy) {
+      json["acc_norm"] = score.normalized_accuracy->value;
+      json["acc_norm_stderr"] = score.normalized_accuracy->standard_error;
+    }
+    if (score.perplexity) {
+      json["perplexity"] = score.perplexity->value;
+      json["perplexity_stderr"] = score.perplexity->standard_error;
+    }
+    for (const eval::TaskScore& part : score.parts) {
+      json["parts"].push_back(json_of(part));
+    }
+    return json;
+  }
+
+  void print_json(const models::Model& model, const std::vector<eval::TaskScore>& scores) const {
+    core::Json list = core::Json::array();
+    for (const eval::TaskScore& score : scores) {
+      list.push_back(json_of(score));
+    }
+    const core::Json json = {
+        {"model", model_},
+        {"recipe", model.compression.recipe.empty() ? "none" : model.compression.recipe},
+        {"limit", limit_},
+        {"tasks", std::move(list)}};
+    fmt::print("{}\n", json.dump());
+  }
+
+  CommonOptions common_;
+  DeviceOptions device_;
+  std::string model_;
+  std::vector<std::string> names_;
+  std::string data_ = "tasks";
+  std::int64_t limit_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> tasks_command() {
+  return std::make_unique<Tasks>();
+}
+
+}  // namespace nibble::cli
