@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compress/coded_weight.h"
 #include "compress/statistics.h"
 #include "core/json.h"
 #include "core/threads.h"
@@ -17,8 +18,10 @@ namespace nibble::compress {
 /// One linear layer on its way through the passes.
 struct LayerWork {
   const ops::Linear* layer = nullptr;
-  std::vector<float> weights;                   // [n, k]; passes may change them
+  std::vector<float> weights;                   // [n, k] before rounding
   formats::Scheme scheme;                       // what the recipe asks for
+  std::optional<Parameters> parameters;         // set by passes that choose them; else each is
+                                                // Format::fit of its group
   std::optional<formats::PackedWeight> packed;  // set by the pass that rounds
   std::string note;                             // what the user should know ("damp 0.1", ...)
   std::int64_t n() const { return layer->weight.n; }
@@ -31,10 +34,24 @@ struct SetWork {
   const InputStatistics* statistics = nullptr;  // null when no pass needs any
 };
 
-/// One step of a compression method. A recipe is an ordered list of passes; the last one rounds.
+/// What a pass does to its layers. A recipe goes through the stages in this order; exactly one of
+/// its passes rounds.
+enum class Stage {
+  kChoosesParameters,  // sets LayerWork::parameters
+  kRounds,             // sets LayerWork::packed
+  kRefines,            // changes LayerWork::packed
+};
+
+/// One step of a compression method. A recipe is an ordered list of passes.
 class Pass {
  public:
   virtual ~Pass() = default;
+  virtual Stage stage() const = 0;
+  virtual bool learns_books() const { return false; }
+
+  /// Throws kUsage for a scheme that the pass can't serve.
+  virtual void check(const formats::Scheme&) const {}
+
   virtual StatisticsKind needs() const { return StatisticsKind::kNone; }
   virtual void apply(SetWork& work, core::ThreadPool& pool) const = 0;
 };

@@ -1,5 +1,6 @@
 #include "compress/pipeline.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "compress/block_runner.h"
@@ -64,9 +65,7 @@ class Pipeline {
         ops_({options.threads, ops::cpu::ActivationPrecision::kFloat}) {
     for (const RecipeStep& step : recipe.steps) {
       passes_.push_back(make_pass(step.pass, step.options));
-      if (passes_.back()->needs() == StatisticsKind::kHessian) {
-        needs_ = StatisticsKind::kHessian;
-      }
+      needs_ = std::max(needs_, passes_.back()->needs());
     }
     if (needs_ == StatisticsKind::kNone) {
       return;

@@ -11,7 +11,8 @@ namespace nibble::compress {
 /// What a pass needs to know of a layer's inputs.
 enum class StatisticsKind {
   kNone,
-  kHessian,  // X^T X, whose diagonal holds the sums of squares
+  kMeanSquares,  // E[x^2] of each input
+  kHessian,      // X^T X, whose diagonal holds the sums of squares: serves kMeanSquares too
 };
 
 /// Statistics of the input of one set of linear layers, collected once and shared by all passes.
@@ -29,11 +30,18 @@ class InputStatistics {
   /// Sum over rows of x x^T, [k, k]: lower triangle and diagonal. Only for kHessian.
   const std::vector<float>& hessian() const { return hessian_; }
 
+  /// E[x^2] of each input, [k]; all ones when no input was ever active (an expert without tokens).
+  /// For kMeanSquares and kHessian.
+  std::vector<float> mean_squares() const;
+
  private:
+  void add_squares(const ops::cpu::Matrix& x, core::ThreadPool& pool);
+
   StatisticsKind kind_;
   std::int64_t k_;
   std::int64_t rows_ = 0;
   std::vector<float> hessian_;
+  std::vector<double> squares_;  // [k], kMeanSquares only
 };
 
 }  // namespace nibble::compress

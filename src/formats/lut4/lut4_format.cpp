@@ -55,6 +55,15 @@ class Lut4Format final : public Format {
     return parameters.scale * book_[code & 15];
   }
 
+  void decode_group(std::span<const std::uint8_t> codes, const GroupParameters& parameters,
+                    std::span<float> values) const override {
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      values[i] = parameters.scale * book_[codes[i] & 15];
+    }
+  }
+
+  float stored_scale(double scale) const override { return round_scale(scale); }
+
  private:
   // Every rank of a run of equal entries leads to the first code of the run.
   void merge_equal_entries() {
