@@ -48,8 +48,13 @@ std::uint32_t KMeans::best_cut(std::int64_t end, std::int64_t first, std::int64_
                                double& best) const {
   std::int64_t cut = first;
   best = -1;
+  const double weight = weights_[index(end)];
+  const double moment = moments_[index(end)];
   for (std::int64_t begin = first; begin <= std::min(last, end); ++begin) {
-    const double value = previous_[index(begin)] + gain(begin, end);
+    const double part = moment - moments_[index(begin)];
+    const double rest = weight - weights_[index(begin)];
+    const double share = rest > 0 ? part * part / rest : 0.0;
+    const double value = previous_[index(begin)] + share;
     if (value > best) {
       best = value;
       cut = begin;

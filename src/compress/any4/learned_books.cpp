@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "compress/any4/kmeans.h"
 #include "compress/search/group_search.h"
@@ -93,26 +94,38 @@ class BookLearner {
     return values;
   }
 
-  // New scales for the groups of a row where they lose less; what the row loses then.
-  double fit_row(std::int64_t row, std::span<const float> values, int steps,
-                 std::span<GroupParameters> groups) {
+  // Calls use(search, format, weights, importance, group) for each group of a row and adds up.
+  template <typename Use>
+  double sum_groups(std::int64_t row, std::span<const float> values, int steps, Use use) {
     const auto format = formats::make_format(scheme_, values);
     GroupSearch search(steps);
     double total = 0;
     for (std::int64_t g = 0; g < groups_; ++g) {
       const GroupRange range = group_range(scheme_, k_, g);
-      const auto w = row_weights(row).subspan(index(range.begin), index(range.width));
-      const auto h = mean_squares_.subspan(index(range.begin), index(range.width));
-      GroupParameters& group = groups[index(g)];
-      if (steps == 0) {
-        total += search.loss(*format, w, h, group);
-        continue;
-      }
-      const GroupFit fit = search.search_from(*format, w, h, group);
-      group = fit.parameters;
-      total += fit.loss;
+      total += use(
+          search, *format, row_weights(row).subspan(index(range.begin), index(range.width)),
+          mean_squares_.subspan(index(range.begin), index(range.width)), row_groups(row)[index(g)]);
     }
     return total;
+  }
+
+  double row_loss(std::int64_t row, std::span<const float> values) {
+    return sum_groups(
+        row, values, 0,
+        [](GroupSearch& search, const formats::Format& format, auto w, auto h,
+           const GroupParameters& group) { return search.loss(format, w, h, group); });
+  }
+
+  // New scales for the groups of a row where they lose less; what the row loses then. Only the
+  // first round looks far away.
+  double fit_row(std::int64_t row, std::span<const float> values, int round) {
+    return sum_groups(row, values, round == 0 ? options_.steps : 0,
+                      [](GroupSearch& search, const formats::Format& format, auto w, auto h,
+                         GroupParameters& group) {
+                        const GroupFit fit = search.search_from(format, w, h, group);
+                        group = fit.parameters;
+                        return fit.loss;
+                      });
   }
 
   void learn_rows(core::ThreadPool& pool) {
@@ -134,15 +147,13 @@ class BookLearner {
 
   void learn_row(std::int64_t row, KMeans& kmeans, std::vector<WeightedPoint>& points) {
     BookValues best = row_book(row, kmeans, points);
-    double loss = fit_row(row, best, 0, row_groups(row));
+    double loss = row_loss(row, best);
     for (int round = 0; round < options_.rounds; ++round) {
-      fit_row(row, best, options_.steps, row_groups(row));
+      const double fitted = fit_row(row, best, round);
       const BookValues next = row_book(row, kmeans, points);
-      const double now = fit_row(row, next, 0, row_groups(row));
-      // Rounding of the book aside, a step never loses; the book before still fits its scales.
-      const double before = fit_row(row, best, 0, row_groups(row));
-      best = now <= before ? next : best;
-      const double reached = std::min(now, before);
+      const double now = row_loss(row, next);
+      best = now < fitted ? next : best;
+      const double reached = std::min(now, fitted);
       if (reached >= loss * (1 - kLeastGain)) {
         break;
       }
@@ -176,18 +187,16 @@ class BookLearner {
     return to_book(kmeans.centres(bins, kBookSize));
   }
 
-  double fit_matrix(std::span<const float> values, int steps, core::ThreadPool& pool) {
+  // The sum of loss_of(row) over all rows, added in the order of the rows.
+  template <typename Loss>
+  double sum_rows(core::ThreadPool& pool, Loss loss_of) {
     std::vector<double> losses(index(n_));
     pool.parallel_for(n_, kRows, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
-        losses[index(row)] = fit_row(row, values, steps, row_groups(row));
+        losses[index(row)] = loss_of(row);
       }
     });
-    double total = 0;
-    for (const double loss : losses) {
-      total += loss;
-    }
-    return total;
+    return std::accumulate(losses.begin(), losses.end(), 0.0);
   }
 
   void learn_matrix(core::ThreadPool& pool) {
@@ -196,9 +205,10 @@ class BookLearner {
     }
     BookValues best = matrix_book();
     for (int round = 0; round < options_.rounds; ++round) {
-      const double before = fit_matrix(best, options_.steps, pool);
+      const double fitted =
+          sum_rows(pool, [&](std::int64_t row) { return fit_row(row, best, round); });
       const BookValues next = matrix_book();
-      if (fit_matrix(next, 0, pool) >= before) {
+      if (sum_rows(pool, [&](std::int64_t row) { return row_loss(row, next); }) >= fitted) {
         break;
       }
       best = next;

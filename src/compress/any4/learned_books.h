@@ -19,7 +19,7 @@ enum class BookWeights {
 struct BookOptions {
   BookWeights weights = BookWeights::kExact;
   int rounds = 3;  // times that the scales follow the books; 0: scales of the largest weights
-  int steps = 8;   // ranges tried for the scale of each group in a round
+  int steps = 8;   // ranges tried for the scale of each group in the first round
 };
 
 /// any4 (arXiv 2507.04610) without zero points: w = scale * book[code], 16 learned values for each

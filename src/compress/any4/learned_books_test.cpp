@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "compress/gptq/gptq.h"
 #include "compress/layer_for_tests.h"
+#include "compress/refine/refine.h"
 
 namespace nibble::compress {
 namespace {
@@ -92,6 +94,35 @@ TEST(LearnedBooks, TakeRowsOfZerosAndInputsWithoutEnergy) {
   formats::decode_row(packed, 0, row);
   EXPECT_EQ(row, std::vector<float>(kInputs, 0.0f));
   EXPECT_LT(diagonal_loss(w, packed, energies), 1e-6);
+}
+
+// What is stored decodes to the values that GPTQ and refine reckoned with.
+TEST(LearnedBooks, DecodeFromTheStoredFormToWhatTheMethodsSaw) {
+  const auto w = normal(kOutputs * kInputs, 10);
+  const auto hessian = correlated_hessian(kInputs, 400, 11);
+  core::ThreadPool pool(2);
+  for (const char* text : {"lut4-row-g64", "lut4-matrix-g64"}) {
+    const formats::Scheme scheme = formats::parse_scheme(text);
+    CodedWeight coded = gptq(w, kOutputs, kInputs, scheme,
+                             learn_books(w, kOutputs, kInputs, scheme, uneven_energies(), {}, pool),
+                             inverse_factor(hessian, kInputs, 0.01, true), pool);
+    refine(coded, w, kOutputs, kInputs, scheme, symmetric_hessian(hessian, kInputs, 0.01), {},
+           pool);
+    const auto packed = pack(coded, kOutputs, kInputs, scheme);
+    EXPECT_EQ(unpack(packed).codes, coded.codes);
+    EXPECT_EQ(unpack(packed).parameters.books, coded.parameters.books);
+    const RowFormats row_formats(scheme, coded.parameters.books);
+    std::vector<float> row(kInputs);
+    for (std::int64_t i = 0; i < kOutputs; ++i) {
+      formats::decode_row(packed, i, row);
+      for (std::int64_t j = 0; j < kInputs; ++j) {
+        const auto& group = coded.parameters.groups[static_cast<std::size_t>(i * 5 + j / 64)];
+        ASSERT_EQ(row[static_cast<std::size_t>(j)],
+                  row_formats.of(i).decode(coded.codes[static_cast<std::size_t>(i * kInputs + j)],
+                                           group));
+      }
+    }
+  }
 }
 
 TEST(LearnedBooks, ThreadsDoNotChangeTheResult) {
