@@ -95,7 +95,7 @@ TEST(GroupSearch, IsCloseToTheBestOfAllParameters) {
       found += fit.loss;
       best += least;
     }
-    EXPECT_LT(found, 1.25 * best) << text;
+    EXPECT_LT(found, 1.15 * best) << text;
   }
 }
 
