@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compress/coded_weight.h"
 #include "compress/statistics.h"
 #include "formats/packed_weight.h"
 #include "models/decoder.h"
@@ -20,6 +21,8 @@ struct LayerWork {
   std::vector<float> weights;                   // [n, k]: what is rounded; starts as the target
   std::vector<float> bias;                      // [n] or empty; changes when outputs are scaled
   formats::Scheme scheme;                       // what the recipe asks for
+  std::optional<Parameters> parameters;         // set by passes that choose them; else each is
+                                                // Format::fit of its group
   std::optional<formats::PackedWeight> packed;  // set by the pass that rounds
   std::string note;                             // what the user should know ("damp 0.1", ...)
   std::int64_t n() const { return layer->weight.n; }
@@ -33,9 +36,9 @@ struct LayerWork {
 struct InputSource {
   ops::Norm* norm = nullptr;
   LayerWork* layer = nullptr;
-  std::int64_t first_row = 0;              // of `layer`
-  std::vector<std::int32_t> scale_of;      // [k]: which scale an input channel has
-  std::int64_t scales = 0;                 // 0: the input cannot be scaled
+  std::int64_t first_row = 0;          // of `layer`
+  std::vector<std::int32_t> scale_of;  // [k]: which scale an input channel has
+  std::int64_t scales = 0;             // 0: the input cannot be scaled
 };
 
 /// The layers that share one input.

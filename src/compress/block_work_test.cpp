@@ -57,8 +57,8 @@ models::Block scaled(const models::DecoderConfig& config, const models::Block& b
   for (SetWork& set : work.sets()) {
     for (LayerWork& layer : set.layers) {
       EXPECT_EQ(layer.weights, layer.target);
-      layer.packed = formats::dense_weight(
-          core::Tensor::from<float>(layer.weights, {layer.n(), layer.k()}));
+      layer.packed =
+          formats::dense_weight(core::Tensor::from<float>(layer.weights, {layer.n(), layer.k()}));
     }
   }
   return apply_compressed(block, take_compressed(work, block));

@@ -106,8 +106,8 @@ void CheckpointWriter::write_block(std::int64_t block, const CompressedBlock& co
     }
   }
   for (const auto& [name, values] : compressed.vectors) {
-    tensors.push_back({name, core::Tensor::from<float>(
-                                 values, {static_cast<std::int64_t>(values.size())})});
+    tensors.push_back(
+        {name, core::Tensor::from<float>(values, {static_cast<std::int64_t>(values.size())})});
   }
   io::write_safetensors(folder_.path() / shard_name(block + 1), tensors);
 }

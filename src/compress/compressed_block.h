@@ -16,8 +16,8 @@ struct CompressedBlock {
   std::map<std::string, std::vector<float>> vectors;    // changed norms and biases, by tensor name
 };
 
-/// Takes the packed layers out of `work`, and the norms and biases that are not those of `original`.
-/// Throws kUsage when no pass has rounded a layer.
+/// Takes the packed layers out of `work`, and the norms and biases that are not those of
+/// `original`. Throws kUsage when no pass has rounded a layer.
 CompressedBlock take_compressed(BlockWork& work, const models::Block& original);
 
 /// `original` with the changes.

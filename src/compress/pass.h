@@ -14,11 +14,26 @@
 
 namespace nibble::compress {
 
+/// What a pass does to its layers. A recipe goes through the stages in this order; exactly one of
+/// its passes rounds.
+enum class Stage {
+  kTransforms,         // changes LayerWork::weights: scales, clipping
+  kChoosesParameters,  // sets LayerWork::parameters
+  kRounds,             // sets LayerWork::packed
+  kRefines,            // changes LayerWork::packed
+};
+
 /// One step of a compression method. A recipe is an ordered list of passes; each of them goes over
-/// all layers of a block before the next one starts, and the last one rounds.
+/// all layers of a block before the next one starts.
 class Pass {
  public:
   virtual ~Pass() = default;
+  virtual Stage stage() const = 0;
+  virtual bool learns_books() const { return false; }
+
+  /// Throws kUsage for a scheme that the pass can't serve.
+  virtual void check(const formats::Scheme&) const {}
+
   virtual StatisticsKind needs() const { return StatisticsKind::kNone; }
 
   /// `work` is one set of layers that share an input; sets come in the order in which they run.

@@ -66,8 +66,8 @@ class Interrupted : public core::ProgressSink {
 TEST(Pipeline, WritesAFolderThatDecodesLikeTheModelInMemory) {
   const fs::path folder = scratch();
   const auto model = models::open_model(kSource / "models/demo");
-  for (const char* name :
-       {"rtn-w4g64", "gptq-w3g128", "nf4g64", "mxfp4", "w8a8", "f16", "rtn-w2grow"}) {
+  for (const char* name : {"rtn-w4g64", "gptq-w3g128", "nf4g64", "mxfp4", "w8a8", "f16",
+                           "any4g64-gptq-refine", "gptq-w4g128-search-refine", "rtn-w2grow"}) {
     if (std::string(name) == "rtn-w2grow") {
       EXPECT_THROW((void)find_recipe(name), core::Error);
       continue;
@@ -133,10 +133,46 @@ TEST(Pipeline, CompressesEveryFamily) {
   options.threads = 1;
   for (const char* family : {"llama-bias-tied", "mistral", "qwen3", "mixtral", "gpt2", "opt"}) {
     const auto model = models::open_model(kSource / "tests/families" / family);
-    quantize_model(*model, find_recipe("gptq-w4g16"), folder / family, options, false,
-                   core::silent_progress());
-    const auto stored = models::open_model(folder / family);
-    EXPECT_LT(models::block_bits_per_weight(stored->decoder), 6.0) << family;
+    for (const char* recipe : {"gptq-w4g16", "gptq-w4g16-search-refine"}) {
+      const fs::path target = folder / fmt::format("{}-{}", family, recipe);
+      quantize_model(*model, find_recipe(recipe), target, options, false, core::silent_progress());
+      const auto stored = models::open_model(target);
+      EXPECT_LT(models::block_bits_per_weight(stored->decoder), 6.0) << family;
+    }
+  }
+  fs::remove_all(folder);
+}
+
+// Learned books through the file, for each row and for a matrix; an expert may see no token at all.
+TEST(Pipeline, StoresLearnedBooks) {
+  const fs::path folder = scratch();
+  const auto model = models::open_model(kSource / "tests/families/mixtral");
+  std::ofstream(folder / "matrix.json")
+      << R"({"scheme": "lut4-matrix-g16", "passes": ["any4", "gptq", "refine"]})";
+  for (const std::string& name : {std::string("any4g16"), std::string("any4g16-gptq-refine"),
+                                  (folder / "matrix.json").string()}) {
+    const Recipe recipe = find_recipe(name);
+    PipelineOptions options;
+    options.calibration.samples = 1;
+    options.calibration.seq_len = 4;
+    options.threads = 2;
+    const fs::path target = folder / recipe.name;
+    quantize_model(*model, recipe, target, options, false, core::silent_progress());
+    options.threads = 1;
+    const auto in_memory = quantize_in_memory(*model, recipe, options, core::silent_progress());
+    const auto stored = models::open_model(target);
+    const auto sets = models::linear_sets(std::as_const(stored->decoder.blocks[1]));
+    const auto expected = models::linear_sets(std::as_const(in_memory->decoder.blocks[1]));
+    for (std::size_t s = 0; s < sets.size(); ++s) {
+      const formats::PackedWeight& weight = sets[s]->parts[0].weight;
+      std::vector<float> row(static_cast<std::size_t>(weight.k));
+      std::vector<float> other(row.size());
+      for (std::int64_t i = 0; i < weight.n; ++i) {
+        formats::decode_row(weight, i, row);
+        formats::decode_row(expected[s]->parts[0].weight, i, other);
+        ASSERT_EQ(row, other) << name << " " << sets[s]->parts[0].name;
+      }
+    }
   }
   fs::remove_all(folder);
 }

@@ -27,9 +27,13 @@ struct Recipe {
 /// A preset's name, or the path of a JSON file (it ends in ".json"):
 ///
 ///   f16 bf16 w8a8 mxfp4
-///   rtn-w<2|3|4|8>[g<size>|row][-sym]   gptq-w<...>   awq-w<...>   awq-gptq-w<...>
-///   smoothquant-w8a8
-///   nf4[g<size>|row]  fp4[...]  af4[...]
+///   rtn-w<2|3|4|8>[g<size>|row][-sym]   gptq-w<2|3|4|8>[g<size>|row][-sym]
+///   nf4[g<size>|row]  fp4[...]  af4[...]  any4[...]
+///
+///   awq-w<...>  awq-gptq-w<...>  smoothquant-w8a8
+///
+/// and behind them, in this order: -gptq (books and mxfp4: GPTQ instead of round to nearest),
+/// -search (search the scales first), -refine (coordinate descent at the end).
 ///
 ///   {"name": "mine", "scheme": "int4-asym-g64", "passes": [{"pass": "gptq", "damp": 0.02}]}
 ///

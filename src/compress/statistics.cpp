@@ -23,7 +23,18 @@ InputStatistics::InputStatistics(StatisticsKind kind, std::int64_t k)
       k_(k),
       largest_(size_if(kind >= StatisticsKind::kChannels, k)),
       magnitude_(size_if(kind >= StatisticsKind::kChannels, k)),
+      squares_(size_if(kind >= StatisticsKind::kChannels, k)),
       hessian_(size_if(kind >= StatisticsKind::kHessian, k * k)) {}
+
+std::vector<float> InputStatistics::mean_squares() const {
+  std::vector<float> result(static_cast<std::size_t>(k_), 1.0f);
+  const bool active =
+      std::any_of(squares_.begin(), squares_.end(), [](double sum) { return sum > 0; });
+  for (std::size_t i = 0; active && i < result.size(); ++i) {
+    result[i] = static_cast<float>(squares_[i] / static_cast<double>(rows_));
+  }
+  return result;
+}
 
 void InputStatistics::add(const ops::cpu::Matrix& x, core::ThreadPool& pool) {
   const auto values = x.values();
@@ -34,22 +45,25 @@ void InputStatistics::add(const ops::cpu::Matrix& x, core::ThreadPool& pool) {
                 "weights may be damaged");
   rows_ += x.rows();
   if (kind_ >= StatisticsKind::kChannels) {
-    add_channels(x);
+    add_channels(x, pool);
   }
   if (kind_ >= StatisticsKind::kHessian) {
     add_products(x, pool);
   }
 }
 
-void InputStatistics::add_channels(const ops::cpu::Matrix& x) {
-  for (std::int64_t row = 0; row < x.rows(); ++row) {
-    const float* values = x.row(row);
-    for (std::size_t j = 0; j < largest_.size(); ++j) {
-      const float magnitude = std::fabs(values[j]);
-      largest_[j] = std::max(largest_[j], magnitude);
-      magnitude_[j] += static_cast<double>(magnitude);
+void InputStatistics::add_channels(const ops::cpu::Matrix& x, core::ThreadPool& pool) {
+  pool.parallel_for(k_, kPanel, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = 0; row < x.rows(); ++row) {
+      const float* values = x.row(row);
+      for (auto j = static_cast<std::size_t>(begin); j < static_cast<std::size_t>(end); ++j) {
+        const double value = std::fabs(static_cast<double>(values[j]));
+        largest_[j] = std::max(largest_[j], static_cast<float>(value));
+        magnitude_[j] += value;
+        squares_[j] += value * value;
+      }
     }
-  }
+  });
 }
 
 void InputStatistics::add_products(const ops::cpu::Matrix& x, core::ThreadPool& pool) {
@@ -69,7 +83,9 @@ void InputStatistics::add_products(const ops::cpu::Matrix& x, core::ThreadPool& 
 void InputStatistics::divide_inputs(std::span<const float> divisors) {
   for (std::size_t i = 0; i < largest_.size(); ++i) {
     largest_[i] /= divisors[i];
-    magnitude_[i] /= static_cast<double>(divisors[i]);
+    const auto divisor = static_cast<double>(divisors[i]);
+    magnitude_[i] /= divisor;
+    squares_[i] /= divisor * divisor;
   }
   if (kind_ < StatisticsKind::kHessian) {
     return;

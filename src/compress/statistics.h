@@ -12,8 +12,8 @@ namespace nibble::compress {
 /// What a pass needs to know of a layer's inputs; each kind includes those before it.
 enum class StatisticsKind {
   kNone,
-  kChannels,  // of each input channel: the largest and the mean magnitude
-  kHessian,   // X^T X, whose diagonal holds the sums of squares
+  kChannels,  // of each input channel: largest and mean magnitude, mean square
+  kHessian,   // X^T X
 };
 
 /// Statistics of the input of one set of linear layers, collected once and shared by all passes.
@@ -40,8 +40,11 @@ class InputStatistics {
   /// Sum over rows of x x^T, [k, k]: lower triangle and diagonal. Only for kHessian.
   const std::vector<float>& hessian() const { return hessian_; }
 
+  /// E[x^2] of each input, [k]; all ones when no input was ever active (an expert without tokens).
+  std::vector<float> mean_squares() const;
+
  private:
-  void add_channels(const ops::cpu::Matrix& x);
+  void add_channels(const ops::cpu::Matrix& x, core::ThreadPool& pool);
   void add_products(const ops::cpu::Matrix& x, core::ThreadPool& pool);
 
   StatisticsKind kind_;
@@ -49,6 +52,7 @@ class InputStatistics {
   std::int64_t rows_ = 0;
   std::vector<float> largest_;
   std::vector<double> magnitude_;  // sums of |x|
+  std::vector<double> squares_;    // sums of x^2
   std::vector<float> hessian_;
 };
 

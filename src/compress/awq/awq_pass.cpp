@@ -14,7 +14,17 @@ class AwqPass final : public Pass {
     options.require_all_used();
   }
 
+  Stage stage() const override { return Stage::kTransforms; }
   StatisticsKind needs() const override { return StatisticsKind::kHessian; }
+
+  void check(const formats::Scheme& scheme) const override {
+    core::require(
+        scheme.book != formats::Book::kPerRow && scheme.book != formats::Book::kPerMatrix,
+        core::ErrorKind::kUsage,
+        "pass 'awq' cannot try roundings with the books of {}: they are learned after it; "
+        "take an integer format or a fixed book",
+        formats::to_string(scheme));
+  }
 
   void apply(SetWork& work, core::ThreadPool& pool) const override {
     if (work.statistics->rows() == 0) {

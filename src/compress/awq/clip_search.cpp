@@ -10,7 +10,7 @@
 namespace nibble::compress {
 namespace {
 
-constexpr int kSteps = 10;         // ranges tried: 1, 0.95, ... of the largest weight
+constexpr int kSteps = 10;  // ranges tried: 1, 0.95, ... of the largest weight
 constexpr float kStep = 1.0f / 20;
 constexpr std::int64_t kRows = 64;  // output rows of one task
 

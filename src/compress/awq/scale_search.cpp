@@ -132,8 +132,7 @@ std::vector<float> search_scales(const SetWork& set, core::ThreadPool& pool) {
                           channels.push_back(all[index][static_cast<std::size_t>(scale)]);
                         }
                         for (const LayerWork& layer : set.layers) {
-                          errors[index] +=
-                              output_error(layer, channels, set.statistics->hessian());
+                          errors[index] += output_error(layer, channels, set.statistics->hessian());
                         }
                       }
                     });

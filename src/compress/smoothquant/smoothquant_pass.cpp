@@ -15,8 +15,8 @@ std::vector<float> largest_weights(const SetWork& set) {
     const float* w = layer.weights.data();
     for (std::int64_t row = 0; row < layer.n(); ++row, w += layer.k()) {
       for (std::int64_t j = 0; j < layer.k(); ++j) {
-        float& value = largest[static_cast<std::size_t>(
-            set.source.scale_of[static_cast<std::size_t>(j)])];
+        float& value =
+            largest[static_cast<std::size_t>(set.source.scale_of[static_cast<std::size_t>(j)])];
         value = std::max(value, std::fabs(w[j]));
       }
     }
@@ -30,6 +30,7 @@ class SmoothQuantPass final : public Pass {
     options.require_all_used();
   }
 
+  Stage stage() const override { return Stage::kTransforms; }
   StatisticsKind needs() const override { return StatisticsKind::kChannels; }
 
   // Section 4, equation 4: s = max|x|^alpha / max|w|^(1 - alpha). A channel that is always zero on
