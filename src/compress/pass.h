@@ -18,7 +18,7 @@ namespace nibble::compress {
 /// One linear layer on its way through the passes.
 struct LayerWork {
   const ops::Linear* layer = nullptr;
-  std::vector<float> weights;                   // [n, k] before rounding
+  std::vector<float> weights;                   // [n, k], not rounded
   formats::Scheme scheme;                       // what the recipe asks for
   std::optional<Parameters> parameters;         // set by passes that choose them; else each is
                                                 // Format::fit of its group
