@@ -8,7 +8,7 @@
 
 namespace nibble::compress {
 
-/// What a pass needs to know of a layer's inputs.
+/// What a pass needs to know of a layer's inputs; each knows what those before it know.
 enum class StatisticsKind {
   kNone,
   kMeanSquares,  // E[x^2] of each input
