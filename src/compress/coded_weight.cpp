@@ -6,7 +6,6 @@ namespace nibble::compress {
 namespace {
 
 using formats::Book;
-using formats::GroupParameters;
 using formats::Scheme;
 
 constexpr std::int64_t kBookSize = 16;

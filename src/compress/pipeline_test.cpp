@@ -66,8 +66,8 @@ class Interrupted : public core::ProgressSink {
 TEST(Pipeline, WritesAFolderThatDecodesLikeTheModelInMemory) {
   const fs::path folder = scratch();
   const auto model = models::open_model(kSource / "models/demo");
-  for (const char* name : {"rtn-w4g64", "gptq-w3g128", "nf4g64", "mxfp4", "w8a8", "f16",
-                           "any4g64-gptq-refine", "gptq-w4g128-search-refine", "rtn-w2grow"}) {
+  for (const char* name :
+       {"rtn-w4g64", "gptq-w3g128", "nf4g64", "mxfp4", "w8a8", "f16", "rtn-w2grow"}) {
     if (std::string(name) == "rtn-w2grow") {
       EXPECT_THROW((void)find_recipe(name), core::Error);
       continue;

@@ -7,17 +7,23 @@
 namespace nibble::compress {
 namespace {
 
+constexpr double kRoundOff = 0x1p-52;
+
 std::size_t index(std::int64_t value) {
   return static_cast<std::size_t>(value);
 }
 
 }  // namespace
 
-// Points without weight are dropped, unless there are no others.
+// Points whose weight is lost in a sum of all are dropped, unless no point has any weight.
 void KMeans::sum_points(std::vector<WeightedPoint>& points) {
-  const auto has_weight = [](const WeightedPoint& point) { return point.weight > 0; };
-  if (std::any_of(points.begin(), points.end(), has_weight)) {
-    std::erase_if(points, [&](const WeightedPoint& point) { return !has_weight(point); });
+  double largest = 0;
+  for (const WeightedPoint& point : points) {
+    largest = std::max(largest, point.weight);
+  }
+  if (largest > 0) {
+    const double least = largest * static_cast<double>(points.size()) * kRoundOff;
+    std::erase_if(points, [least](const WeightedPoint& point) { return point.weight <= least; });
   } else {
     for (WeightedPoint& point : points) {
       point.weight = 1;
@@ -46,15 +52,14 @@ double KMeans::gain(std::int64_t begin, std::int64_t end) const {
 // Where the last cluster of the points before `end` begins, in [first, last]; the first of equals.
 std::uint32_t KMeans::best_cut(std::int64_t end, std::int64_t first, std::int64_t last,
                                double& best) const {
-  std::int64_t cut = first;
-  best = -1;
   const double weight = weights_[index(end)];
   const double moment = moments_[index(end)];
+  std::int64_t cut = first;
+  best = -1;
   for (std::int64_t begin = first; begin <= std::min(last, end); ++begin) {
-    const double part = moment - moments_[index(begin)];
     const double rest = weight - weights_[index(begin)];
-    const double share = rest > 0 ? part * part / rest : 0.0;
-    const double value = previous_[index(begin)] + share;
+    const double part = moment - moments_[index(begin)];
+    const double value = previous_[index(begin)] + (rest > 0 ? part * part / rest : 0.0);
     if (value > best) {
       best = value;
       cut = begin;

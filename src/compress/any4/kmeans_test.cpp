@@ -135,6 +135,22 @@ TEST(KMeans, BeatsLloydFromEverySpread) {
   }
 }
 
+TEST(KMeans, IsNotLedAstrayByWeightsOfAllSizes) {
+  core::Random random(4);
+  std::vector<WeightedPoint> points;
+  for (int i = 0; i < 400; ++i) {
+    points.push_back({random.normal(), std::exp(60.0 * random.uniform() - 30)});
+  }
+  points.push_back({0.5, 1e-300});
+  const auto all = points;
+  const auto centres = KMeans().centres(points, 16);
+  for (int i = 0; i < 200; ++i) {  // no other set of centres does better
+    auto moved = centres;
+    moved[static_cast<std::size_t>(i) % 16] += 0.05 * random.normal();
+    EXPECT_LE(loss(all, centres), loss(all, moved) * (1 + 1e-9));
+  }
+}
+
 TEST(KMeans, TakesPointsWithoutWeightAndSinglePoints) {
   std::vector<WeightedPoint> silent = {{1, 0}, {2, 0}, {5, 0}};
   const auto alike = KMeans().centres(silent, 3);
