@@ -95,6 +95,9 @@ std::optional<Scheme> base_scheme(std::string_view text) {
   if (text == "w8a8") {
     return formats::parse_scheme("int8-sym-row-a8");
   }
+  if (text == "llm-int8") {
+    return formats::parse_scheme("int8-sym-row-a8o");
+  }
   if (take(text, "nf4")) {
     return book_scheme(text, formats::Book::kNf4, kDefaultBookGroup);
   }
@@ -229,6 +232,7 @@ std::vector<std::string> recipe_names() {
   return {"f16",
           "bf16",
           "w8a8",
+          "llm-int8",
           "mxfp4",
           "nf4g64",
           "fp4g64",
