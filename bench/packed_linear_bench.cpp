@@ -104,7 +104,7 @@ double check(const Variant& variant, const formats::Scheme& scheme, std::int64_t
   std::vector<float> x(static_cast<std::size_t>(tokens * k));
   std::generate(x.begin(), x.end(), [&] { return random.normal(); });
   QuantizedInput input;
-  quantize_input(variant, x.data(), tokens, k, k, linear.group(), linear.per_token(), input, pool);
+  quantize_input(variant, x.data(), tokens, k, k, linear.needs(), input, pool);
   std::vector<float> y(static_cast<std::size_t>(tokens * kRows), std::nanf(""));
   const PackedLinear* part = &linear;
   packed_linear(variant, {&part, 1}, input, y.data(), kRows, pool);
@@ -136,8 +136,7 @@ double time_layer(const Variant& variant, const std::vector<PackedLinear>& copie
     const double start = now();
     int calls = 0;
     for (const PackedLinear& copy : copies) {
-      quantize_input(variant, x.data(), m, first.k(), first.k(), first.group(), first.per_token(),
-                     input, pool);
+      quantize_input(variant, x.data(), m, first.k(), first.k(), first.needs(), input, pool);
       const PackedLinear* part = &copy;
       packed_linear(variant, {&part, 1}, input, y.data(), first.n(), pool);
       if (++calls, m >= 64 && calls >= 2) {  // arithmetic, not memory: cold copies do not matter

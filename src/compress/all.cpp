@@ -1,11 +1,17 @@
+#include "compress/any4/any4_pass.h"
+#include "compress/awq/awq_pass.h"
 #include "compress/gptq/gptq_pass.h"
 #include "compress/pass.h"
+#include "compress/refine/refine_pass.h"
 #include "compress/rtn/rtn_pass.h"
+#include "compress/search/search_pass.h"
+#include "compress/smoothquant/smoothquant_pass.h"
 
 namespace nibble::compress {
 
 std::vector<PassFactory> pass_factories() {
-  return {rtn_pass(), gptq_pass()};
+  return {smoothquant_pass(), awq_pass(),  search_pass(), any4_pass(),
+          rtn_pass(),         gptq_pass(), refine_pass()};
 }
 
 std::unique_ptr<Pass> make_pass(std::string_view name, const core::Json& options) {

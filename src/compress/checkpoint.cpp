@@ -33,6 +33,11 @@ PackedWeight read_layer(const io::SafetensorsFile& file, const ops::Linear& laye
   return weight;
 }
 
+// Norms and biases stand in a block's shard as [n]; all parts of layers have more dimensions.
+bool is_vector(const io::SafetensorsFile& file, const std::string& name) {
+  return file.tensor(name).shape().size() == 1;
+}
+
 // Files of the source folder that do not travel: weights, which are replaced, and config.json.
 bool replaced(const std::filesystem::path& file) {
   const std::string name = file.filename().string();
@@ -69,43 +74,59 @@ std::string CheckpointWriter::shard_name(std::int64_t shard) const {
   return fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, shards_);
 }
 
-std::map<std::string, PackedWeight> CheckpointWriter::finished_block(
+std::optional<CompressedBlock> CheckpointWriter::finished_block(
     std::int64_t block, const std::map<std::string, formats::Scheme>& schemes) const {
-  std::map<std::string, PackedWeight> layers;
   const std::filesystem::path path = folder_.path() / shard_name(block + 1);
   if (!std::filesystem::exists(path)) {
-    return layers;
+    return std::nullopt;
   }
   const auto file = io::SafetensorsFile::open(path);
+  CompressedBlock compressed;
   for (const ops::LinearSet* set :
        models::linear_sets(model_.decoder.blocks[static_cast<std::size_t>(block)])) {
     for (const ops::Linear& layer : set->parts) {
       if (const auto scheme = schemes.find(layer.name); scheme != schemes.end()) {
-        layers.emplace(layer.name, read_layer(*file, layer, scheme->second));
+        compressed.layers.emplace(layer.name, read_layer(*file, layer, scheme->second));
       }
     }
   }
-  return layers;
+  for (const std::string& name : file->names()) {
+    if (is_vector(*file, name)) {
+      compressed.vectors.emplace(name, core::to_float32(file->tensor(name)));
+    }
+  }
+  return compressed;
 }
 
-void CheckpointWriter::write_block(std::int64_t block,
-                                   const std::map<std::string, PackedWeight>& layers) {
+void CheckpointWriter::write_block(std::int64_t block, const CompressedBlock& compressed) {
   std::vector<io::NamedTensor> tensors;
-  for (const auto& [name, weight] : layers) {
+  for (const auto& [name, weight] : compressed.layers) {
     for (const formats::Part& part : formats::parts(weight)) {
       tensors.push_back({fmt::format("{}.{}", name, part.name), part.tensor});
     }
   }
+  for (const auto& [name, values] : compressed.vectors) {
+    tensors.push_back(
+        {name, core::Tensor::from<float>(values, {static_cast<std::int64_t>(values.size())})});
+  }
   io::write_safetensors(folder_.path() / shard_name(block + 1), tensors);
 }
 
+// Every tensor of the source that no block's shard replaces.
 void CheckpointWriter::write_rest(const std::map<std::string, formats::Scheme>& schemes) {
+  std::set<std::string, std::less<>> replaced_names;
+  for (const auto& [name, scheme] : schemes) {
+    replaced_names.insert(name + ".weight");
+  }
+  for (std::int64_t shard = 1; shard < shards_; ++shard) {
+    for (const std::string& name :
+         io::SafetensorsFile::open(folder_.path() / shard_name(shard))->names()) {
+      replaced_names.insert(name);
+    }
+  }
   std::vector<io::NamedTensor> tensors;
   for (const std::string& name : model_.source->names()) {
-    constexpr std::string_view kWeight = ".weight";
-    const bool compressed =
-        name.ends_with(kWeight) && schemes.contains(name.substr(0, name.size() - kWeight.size()));
-    if (!compressed) {
+    if (!replaced_names.contains(name)) {
       tensors.push_back({name, model_.source->load(name)});
     }
   }

@@ -2,11 +2,12 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "compress/compressed_block.h"
 #include "core/json.h"
-#include "formats/packed_weight.h"
 #include "io/atomic_file.h"
 #include "models/model.h"
 
@@ -24,13 +25,12 @@ class CheckpointWriter {
   CheckpointWriter(const models::Model& model, const std::filesystem::path& target,
                    const core::Json& job, bool resume);
 
-  /// Compressed layers of a block that an earlier run has finished, by prefix; empty when there are
-  /// none.
-  std::map<std::string, formats::PackedWeight> finished_block(
+  /// A block that an earlier run has finished.
+  std::optional<CompressedBlock> finished_block(
       std::int64_t block, const std::map<std::string, formats::Scheme>& schemes) const;
 
   /// Writes the shard of a block.
-  void write_block(std::int64_t block, const std::map<std::string, formats::PackedWeight>& layers);
+  void write_block(std::int64_t block, const CompressedBlock& compressed);
 
   /// Writes the rest and makes the folder visible under its name.
   void commit(const std::string& recipe, const std::map<std::string, formats::Scheme>& schemes);

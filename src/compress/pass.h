@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compress/statistics.h"
+#include "compress/block_work.h"
 #include "core/json.h"
 #include "core/threads.h"
 #include "formats/packed_weight.h"
@@ -14,28 +14,29 @@
 
 namespace nibble::compress {
 
-/// One linear layer on its way through the passes.
-struct LayerWork {
-  const ops::Linear* layer = nullptr;
-  std::vector<float> weights;                   // [n, k]; passes may change them
-  formats::Scheme scheme;                       // what the recipe asks for
-  std::optional<formats::PackedWeight> packed;  // set by the pass that rounds
-  std::string note;                             // what the user should know ("damp 0.1", ...)
-  std::int64_t n() const { return layer->weight.n; }
-  std::int64_t k() const { return layer->weight.k; }
+/// What a pass does to its layers. A recipe goes through the stages in this order; exactly one of
+/// its passes rounds.
+enum class Stage {
+  kTransforms,         // changes LayerWork::weights: scales, clipping
+  kChoosesParameters,  // sets LayerWork::parameters
+  kRounds,             // sets LayerWork::packed
+  kRefines,            // changes LayerWork::packed
 };
 
-/// The layers that share one input.
-struct SetWork {
-  std::vector<LayerWork> layers;
-  const InputStatistics* statistics = nullptr;  // null when no pass needs any
-};
-
-/// One step of a compression method. A recipe is an ordered list of passes; the last one rounds.
+/// One step of a compression method. A recipe is an ordered list of passes; each of them goes over
+/// all layers of a block before the next one starts.
 class Pass {
  public:
   virtual ~Pass() = default;
+  virtual Stage stage() const = 0;
+  virtual bool learns_books() const { return false; }
+
+  /// Throws kUsage for a scheme that the pass can't serve.
+  virtual void check(const formats::Scheme&) const {}
+
   virtual StatisticsKind needs() const { return StatisticsKind::kNone; }
+
+  /// `work` is one set of layers that share an input; sets come in the order in which they run.
   virtual void apply(SetWork& work, core::ThreadPool& pool) const = 0;
 };
 

@@ -1,5 +1,8 @@
 #include "compress/pass_options.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace nibble::compress {
 
 using core::ErrorKind;
@@ -26,6 +29,29 @@ double PassOptions::number(std::string_view key, double fallback, double min, do
                 "recipe: option '{}' of pass '{}' is {}, must be a number from {} to {}", key,
                 pass_, core::printable(value->dump(-1, ' ', true)), min, max);
   return number;
+}
+
+int PassOptions::integer(std::string_view key, int fallback, int min, int max) {
+  const double number = this->number(key, fallback, min, max);
+  core::require(number == std::floor(number), ErrorKind::kUsage,
+                "recipe: option '{}' of pass '{}' is {}, must be a whole number", key, pass_,
+                number);
+  return static_cast<int>(number);
+}
+
+std::string_view PassOptions::choice(std::string_view key,
+                                     std::initializer_list<std::string_view> words) {
+  const core::Json* value = find(key);
+  if (value == nullptr) {
+    return *words.begin();
+  }
+  const auto* word = value->is_string()
+                         ? std::find(words.begin(), words.end(), value->get<std::string>())
+                         : words.end();
+  core::require(word != words.end(), ErrorKind::kUsage,
+                "recipe: option '{}' of pass '{}' is {}, must be one of {}", key, pass_,
+                core::printable(value->dump(-1, ' ', true)), fmt::join(words, ", "));
+  return *word;
 }
 
 bool PassOptions::flag(std::string_view key, bool fallback) {

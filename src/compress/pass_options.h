@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <set>
 #include <string>
 #include <string_view>
@@ -15,6 +16,9 @@ class PassOptions {
   PassOptions(const core::Json& options, std::string_view pass);
 
   double number(std::string_view key, double fallback, double min, double max);
+  int integer(std::string_view key, int fallback, int min, int max);
+  /// One of `words`; the first of them when the option is not given.
+  std::string_view choice(std::string_view key, std::initializer_list<std::string_view> words);
   bool flag(std::string_view key, bool fallback);
 
   /// Fails when an option was given that the pass does not know.

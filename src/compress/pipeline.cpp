@@ -1,6 +1,6 @@
 #include "compress/pipeline.h"
 
-#include <chrono>
+#include <algorithm>
 
 #include "compress/block_runner.h"
 #include "compress/checkpoint.h"
@@ -24,27 +24,26 @@ core::Tensor float_weights(const PackedWeight& weight) {
   return tensor;
 }
 
-// `block` with the given layers in place of its own, decoded to float32.
-Block with_layers(const Block& block, const std::map<std::string, PackedWeight>& layers) {
-  Block copy = block;
-  for (ops::LinearSet* set : models::linear_sets(copy)) {
+// `block` with float32 weights, for the float path.
+Block decoded(Block block) {
+  for (ops::LinearSet* set : models::linear_sets(block)) {
     for (ops::Linear& part : set->parts) {
-      if (const auto layer = layers.find(part.name); layer != layers.end()) {
-        part.weight = formats::dense_weight(float_weights(layer->second));
+      if (part.weight.scheme.kind != formats::FormatKind::kDense) {
+        part.weight = formats::dense_weight(float_weights(part.weight));
       }
     }
   }
-  return copy;
+  return block;
 }
 
-double relative_error(const std::vector<float>& original, const PackedWeight& packed) {
+double relative_error(const std::vector<float>& target, const PackedWeight& packed) {
   std::vector<float> row(static_cast<std::size_t>(packed.k));
   double error = 0;
   double total = 0;
   for (std::int64_t i = 0; i < packed.n; ++i) {
     formats::decode_row(packed, i, row);
     for (std::int64_t j = 0; j < packed.k; ++j) {
-      const double weight = original[static_cast<std::size_t>(i * packed.k + j)];
+      const double weight = target[static_cast<std::size_t>(i * packed.k + j)];
       const double difference = weight - row[static_cast<std::size_t>(j)];
       error += difference * difference;
       total += weight * weight;
@@ -64,9 +63,7 @@ class Pipeline {
         ops_({options.threads, ops::cpu::ActivationPrecision::kFloat}) {
     for (const RecipeStep& step : recipe.steps) {
       passes_.push_back(make_pass(step.pass, step.options));
-      if (passes_.back()->needs() == StatisticsKind::kHessian) {
-        needs_ = StatisticsKind::kHessian;
-      }
+      needs_ = std::max(needs_, passes_.back()->needs());
     }
     if (needs_ == StatisticsKind::kNone) {
       return;
@@ -83,13 +80,13 @@ class Pipeline {
     progress_.begin(title, blocks);
     for (std::int64_t i = 0; i < blocks; ++i) {
       const Block& block = decoder_.blocks[static_cast<std::size_t>(i)];
-      auto layers = store_.finished(i);
-      if (layers.empty()) {
-        layers = compress(i, block);
-        store_.put(i, layers);
+      auto compressed = store_.finished(i);
+      if (!compressed) {
+        compressed = compress(i, block);
+        store_.put(i, *compressed);
       }
       if (runner_ && i + 1 < blocks) {
-        runner_->advance(i, with_layers(block, layers));
+        runner_->advance(i, decoded(apply_compressed(block, *compressed)));
       }
       progress_.update(i + 1, block_note(i));
     }
@@ -106,64 +103,42 @@ class Pipeline {
     return fmt::format("block {}: {} error {:.5f}", block, last.name, last.relative_error);
   }
 
-  std::map<std::string, PackedWeight> compress(std::int64_t index, const Block& block) {
+  CompressedBlock compress(std::int64_t index, const Block& block) {
     std::map<int, InputStatistics> statistics;
     if (runner_) {
       statistics = runner_->observe(index, block, needs_);
     }
-    std::map<std::string, PackedWeight> result;
-    for (const ops::LinearSet* set : models::linear_sets(block)) {
-      SetWork work = take(*set);
-      if (work.layers.empty()) {
-        continue;
-      }
-      if (const auto found = statistics.find(set->id); found != statistics.end()) {
-        work.statistics = &found->second;
-      }
-      apply_passes(*set, work);
-      for (LayerWork& layer : work.layers) {
-        finish(layer, result);
+    BlockWork work(decoder_.config, block, schemes_, statistics);
+    for (const auto& pass : passes_) {
+      for (SetWork& set : work.sets()) {
+        apply(*pass, set);
       }
     }
-    return result;
-  }
-
-  SetWork take(const ops::LinearSet& set) const {
-    SetWork work;
-    for (const ops::Linear& part : set.parts) {
-      if (const auto scheme = schemes_.find(part.name); scheme != schemes_.end()) {
-        LayerWork layer;
-        layer.layer = &part;
-        layer.scheme = scheme->second;
-        layer.weights = core::to_float32(part.weight.dense);
-        work.layers.push_back(std::move(layer));
+    for (const SetWork& set : work.sets()) {
+      for (const LayerWork& layer : set.layers) {
+        report(layer);
       }
     }
-    return work;
+    return take_compressed(work, block);
   }
 
-  void apply_passes(const ops::LinearSet& set, SetWork& work) {
+  void apply(const Pass& pass, SetWork& set) {
     try {
-      for (const auto& pass : passes_) {
-        pass->apply(work, ops_.pool());
-      }
+      pass.apply(set, ops_.pool());
     } catch (const core::Error& error) {
-      core::fail(error.kind(), "layer {}: {}", set.parts.front().name, error.what());
+      core::fail(error.kind(), "layer {}: {}", set.layers.front().layer->name, error.what());
     }
   }
 
-  void finish(LayerWork& layer, std::map<std::string, PackedWeight>& result) {
-    const std::string& name = layer.layer->name;
-    core::require(layer.packed.has_value(), ErrorKind::kUsage,
-                  "the recipe has no pass that rounds (rtn, gptq); layer {} stays as it is", name);
-    LayerReport report{name,
-                       relative_error(core::to_float32(layer.layer->weight.dense), *layer.packed),
-                       layer.note};
-    if (!report.note.empty()) {
-      progress_.message(fmt::format("{}: {}", name, report.note));
+  void report(const LayerWork& layer) {
+    if (!layer.packed) {
+      return;
     }
-    reports_.push_back(std::move(report));
-    result.emplace(name, *std::move(layer.packed));
+    reports_.push_back(
+        {layer.layer->name, relative_error(layer.target, *layer.packed), layer.note});
+    if (!layer.note.empty()) {
+      progress_.message(fmt::format("{}: {}", layer.layer->name, layer.note));
+    }
   }
 
   const models::Decoder& decoder_;
@@ -180,25 +155,23 @@ class Pipeline {
 
 class MemoryStore final : public BlockStore {
  public:
-  std::map<std::string, PackedWeight> finished(std::int64_t) override { return {}; }
-  void put(std::int64_t, const std::map<std::string, PackedWeight>& layers) override {
-    all_.insert(layers.begin(), layers.end());
-  }
-  const std::map<std::string, PackedWeight>& all() const { return all_; }
+  std::optional<CompressedBlock> finished(std::int64_t) override { return std::nullopt; }
+  void put(std::int64_t, const CompressedBlock& block) override { blocks_.push_back(block); }
+  const std::vector<CompressedBlock>& blocks() const { return blocks_; }
 
  private:
-  std::map<std::string, PackedWeight> all_;
+  std::vector<CompressedBlock> blocks_;
 };
 
 class FolderStore final : public BlockStore {
  public:
   FolderStore(CheckpointWriter& writer, const std::map<std::string, formats::Scheme>& schemes)
       : writer_(writer), schemes_(schemes) {}
-  std::map<std::string, PackedWeight> finished(std::int64_t block) override {
+  std::optional<CompressedBlock> finished(std::int64_t block) override {
     return writer_.finished_block(block, schemes_);
   }
-  void put(std::int64_t block, const std::map<std::string, PackedWeight>& layers) override {
-    writer_.write_block(block, layers);
+  void put(std::int64_t block, const CompressedBlock& compressed) override {
+    writer_.write_block(block, compressed);
   }
 
  private:
@@ -274,14 +247,9 @@ std::shared_ptr<models::Model> quantize_in_memory(const models::Model& model, co
   auto result = std::make_shared<models::Model>(model);
   result->compression.recipe = recipe.name;
   result->compression.schemes = layer_schemes(model.decoder, recipe);
-  for (Block& block : result->decoder.blocks) {
-    for (ops::LinearSet* set : models::linear_sets(block)) {
-      for (ops::Linear& part : set->parts) {
-        if (const auto layer = store.all().find(part.name); layer != store.all().end()) {
-          part.weight = layer->second;
-        }
-      }
-    }
+  for (std::size_t i = 0; i < store.blocks().size(); ++i) {
+    Block& block = result->decoder.blocks[i];
+    block = apply_compressed(block, store.blocks()[i]);
   }
   return result;
 }

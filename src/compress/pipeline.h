@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "compress/calibration.h"
+#include "compress/compressed_block.h"
 #include "compress/recipe.h"
 #include "core/progress.h"
 #include "models/model.h"
@@ -22,17 +24,16 @@ struct PipelineOptions {
 /// What became of one layer.
 struct LayerReport {
   std::string name;
-  double relative_error = 0;  // |W - W'|^2 / |W|^2
+  double relative_error = 0;  // |W - W'|^2 / |W|^2, W after exact transformations (scales)
   std::string note;
 };
 
-/// Receives the compressed layers of each block, in order, and gives those of an earlier run.
+/// Receives the compressed blocks in order, and gives those of an earlier run.
 class BlockStore {
  public:
   virtual ~BlockStore() = default;
-  virtual std::map<std::string, formats::PackedWeight> finished(std::int64_t block) = 0;
-  virtual void put(std::int64_t block,
-                   const std::map<std::string, formats::PackedWeight>& layers) = 0;
+  virtual std::optional<CompressedBlock> finished(std::int64_t block) = 0;
+  virtual void put(std::int64_t block, const CompressedBlock& compressed) = 0;
 };
 
 /// The scheme of every layer that a recipe compresses: all linear layers of the blocks except the

@@ -133,10 +133,46 @@ TEST(Pipeline, CompressesEveryFamily) {
   options.threads = 1;
   for (const char* family : {"llama-bias-tied", "mistral", "qwen3", "mixtral", "gpt2", "opt"}) {
     const auto model = models::open_model(kSource / "tests/families" / family);
-    quantize_model(*model, find_recipe("gptq-w4g16"), folder / family, options, false,
-                   core::silent_progress());
-    const auto stored = models::open_model(folder / family);
-    EXPECT_LT(models::block_bits_per_weight(stored->decoder), 6.0) << family;
+    for (const char* recipe : {"gptq-w4g16", "gptq-w4g16-search-refine"}) {
+      const fs::path target = folder / fmt::format("{}-{}", family, recipe);
+      quantize_model(*model, find_recipe(recipe), target, options, false, core::silent_progress());
+      const auto stored = models::open_model(target);
+      EXPECT_LT(models::block_bits_per_weight(stored->decoder), 6.0) << family;
+    }
+  }
+  fs::remove_all(folder);
+}
+
+// Learned books through the file, for each row and for a matrix; an expert may see no token at all.
+TEST(Pipeline, StoresLearnedBooks) {
+  const fs::path folder = scratch();
+  const auto model = models::open_model(kSource / "tests/families/mixtral");
+  std::ofstream(folder / "matrix.json")
+      << R"({"scheme": "lut4-matrix-g16", "passes": ["any4", "gptq", "refine"]})";
+  for (const std::string& name : {std::string("any4g16"), std::string("any4g16-gptq-refine"),
+                                  (folder / "matrix.json").string()}) {
+    const Recipe recipe = find_recipe(name);
+    PipelineOptions options;
+    options.calibration.samples = 1;
+    options.calibration.seq_len = 4;
+    options.threads = 2;
+    const fs::path target = folder / recipe.name;
+    quantize_model(*model, recipe, target, options, false, core::silent_progress());
+    options.threads = 1;
+    const auto in_memory = quantize_in_memory(*model, recipe, options, core::silent_progress());
+    const auto stored = models::open_model(target);
+    const auto sets = models::linear_sets(std::as_const(stored->decoder.blocks[1]));
+    const auto expected = models::linear_sets(std::as_const(in_memory->decoder.blocks[1]));
+    for (std::size_t s = 0; s < sets.size(); ++s) {
+      const formats::PackedWeight& weight = sets[s]->parts[0].weight;
+      std::vector<float> row(static_cast<std::size_t>(weight.k));
+      std::vector<float> other(row.size());
+      for (std::int64_t i = 0; i < weight.n; ++i) {
+        formats::decode_row(weight, i, row);
+        formats::decode_row(expected[s]->parts[0].weight, i, other);
+        ASSERT_EQ(row, other) << name << " " << sets[s]->parts[0].name;
+      }
+    }
   }
   fs::remove_all(folder);
 }
@@ -198,11 +234,14 @@ TEST(Recipes, PresetsReadAsTheirNamesSay) {
   EXPECT_EQ(scheme("fp4g128"), "lut4-fp4-g128");
   EXPECT_EQ(scheme("mxfp4"), "mxfp4");
   EXPECT_EQ(scheme("f16"), "f16");
+  EXPECT_EQ(scheme("awq-w4g64-sym"), "int4-sym-g64");
+  EXPECT_EQ(find_recipe("awq-gptq-w4").steps.back().pass, "gptq");
+  EXPECT_EQ(scheme("smoothquant-w8a8"), "int8-sym-row-a8");
   for (const std::string& name : recipe_names()) {
     EXPECT_EQ(find_recipe(name).name, name);
   }
   for (const char* wrong :
-       {"", "awq-w4g128", "rtn-w5g128", "rtn-w4g0", "rtn-w4g128x", "nf4x", "gptq-w4g-1", "rtn-"}) {
+       {"", "awq-w5", "rtn-w5g128", "rtn-w4g0", "rtn-w4g128x", "nf4x", "gptq-w4g-1", "rtn-"}) {
     EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
   }
 }

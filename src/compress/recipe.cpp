@@ -68,41 +68,93 @@ std::optional<Scheme> integer_scheme(std::string_view text) {
   return text.empty() ? std::optional(scheme) : std::nullopt;
 }
 
-std::optional<Scheme> book_scheme(std::string_view text, formats::Book book) {
+std::optional<Scheme> book_scheme(std::string_view text, formats::Book book,
+                                  std::int64_t fallback_group) {
   Scheme scheme;
   scheme.kind = FormatKind::kLut4;
   scheme.bits = 4;
   scheme.book = book;
-  const bool good = take_group(text, kDefaultBookGroup, scheme);
+  const bool good = take_group(text, fallback_group, scheme);
   return good && text.empty() ? std::optional(scheme) : std::nullopt;
 }
 
+// Takes `suffix` off the end of `text`.
+bool take_suffix(std::string_view& text, std::string_view suffix) {
+  if (!text.ends_with(suffix)) {
+    return false;
+  }
+  text.remove_suffix(suffix.size());
+  return true;
+}
+
+// The scheme of a preset's name without "rtn-" or "gptq-" and without suffixes.
+std::optional<Scheme> base_scheme(std::string_view text) {
+  if (text == "f16" || text == "bf16" || text == "mxfp4") {
+    return formats::parse_scheme(text);
+  }
+  if (text == "w8a8") {
+    return formats::parse_scheme("int8-sym-row-a8");
+  }
+  if (text == "llm-int8") {
+    return formats::parse_scheme("int8-sym-row-a8o");
+  }
+  if (take(text, "nf4")) {
+    return book_scheme(text, formats::Book::kNf4, kDefaultBookGroup);
+  }
+  if (take(text, "fp4")) {
+    return book_scheme(text, formats::Book::kFp4, kDefaultBookGroup);
+  }
+  if (take(text, "af4")) {
+    return book_scheme(text, formats::Book::kAf4, kDefaultBookGroup);
+  }
+  if (take(text, "any4")) {
+    return book_scheme(text, formats::Book::kPerRow, kDefaultGroup);
+  }
+  return std::nullopt;
+}
+
 std::optional<Recipe> preset(std::string_view name) {
-  Recipe recipe;
-  recipe.name = name;
-  recipe.steps = {{"rtn", Json::object()}};
   std::string_view rest = name;
+  const bool refine = take_suffix(rest, "-refine");
+  const bool search = take_suffix(rest, "-search");
+  bool gptq = take_suffix(rest, "-gptq");
+  const bool smoothquant = take(rest, "smoothquant-");
+  const bool awq = !smoothquant && take(rest, "awq-");
   std::optional<Scheme> scheme;
-  if (name == "f16" || name == "bf16" || name == "mxfp4") {
-    scheme = formats::parse_scheme(name);
-  } else if (name == "w8a8") {
-    scheme = formats::parse_scheme("int8-sym-row-a8");
-  } else if (take(rest, "rtn-")) {
+  if (smoothquant) {
+    scheme = base_scheme(rest);
+    if (scheme && scheme->activation == formats::Activation::kFloat) {
+      return std::nullopt;
+    }
+  } else if (!gptq && (take(rest, "rtn-") || (awq && rest.starts_with("w")))) {
     scheme = integer_scheme(rest);
-  } else if (take(rest, "gptq-")) {
+  } else if (!gptq && take(rest, "gptq-")) {
     scheme = integer_scheme(rest);
-    recipe.steps = {{"gptq", Json::object()}};
-  } else if (take(rest, "nf4")) {
-    scheme = book_scheme(rest, formats::Book::kNf4);
-  } else if (take(rest, "fp4")) {
-    scheme = book_scheme(rest, formats::Book::kFp4);
-  } else if (take(rest, "af4")) {
-    scheme = book_scheme(rest, formats::Book::kAf4);
+    gptq = true;
+  } else {
+    scheme = base_scheme(rest);
   }
   if (!scheme) {
     return std::nullopt;
   }
-  recipe.scheme = *scheme;
+  Recipe recipe{std::string(name), *scheme, {}};
+  const auto add = [&](const char* pass) { recipe.steps.push_back({pass, Json::object()}); };
+  if (smoothquant) {
+    add("smoothquant");
+  }
+  if (awq) {
+    recipe.steps.push_back({"awq", {{"clip", !gptq && !search}}});
+  }
+  if (scheme->book == formats::Book::kPerRow) {
+    add("any4");
+  }
+  if (search) {
+    add("search");
+  }
+  add(gptq ? "gptq" : "rtn");
+  if (refine) {
+    add("refine");
+  }
   return recipe;
 }
 
@@ -136,22 +188,70 @@ Recipe from_file(std::string_view path) {
   return recipe;
 }
 
-// A recipe must end in a pass that rounds, and dense layers have nothing for GPTQ to do.
+// Passes in the order of their stages, one of them rounding, all of them able to serve the scheme.
 void validate(const Recipe& recipe) {
+  const std::string name = core::printable(recipe.name);
+  Stage reached = Stage::kTransforms;
+  int rounding = 0;
+  bool chosen = false;
+  bool has_books = false;
   for (const RecipeStep& step : recipe.steps) {
-    (void)make_pass(step.pass, step.options);
+    const auto pass = make_pass(step.pass, step.options);
     core::require(recipe.scheme.kind != FormatKind::kDense || step.pass == "rtn", ErrorKind::kUsage,
-                  "recipe '{}': pass '{}' needs a scheme with fewer than 16 bits",
-                  core::printable(recipe.name), step.pass);
+                  "recipe '{}': pass '{}' needs a scheme with fewer than 16 bits", name, step.pass);
+    pass->check(recipe.scheme);
+    core::require(pass->stage() >= reached, ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' comes too late; the order is: passes that transform "
+                  "(smoothquant, awq), that choose parameters (search, any4), one that rounds "
+                  "(rtn, gptq), passes that refine",
+                  name, step.pass);
+    reached = pass->stage();
+    const bool chooses = reached == Stage::kChoosesParameters;
+    core::require(!(chooses && chosen), ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' would throw away what the pass before it has chosen",
+                  name, step.pass);
+    chosen = chosen || chooses;
+    rounding += reached == Stage::kRounds ? 1 : 0;
+    core::require(rounding == 1 || reached < Stage::kRounds, ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' needs exactly one pass that rounds (rtn, gptq) {}", name,
+                  step.pass, rounding == 0 ? "before it" : "in the recipe");
+    has_books = has_books || pass->learns_books();
   }
+  core::require(rounding == 1, ErrorKind::kUsage,
+                "recipe '{}' has no pass that rounds: end it with rtn or gptq", name);
+  const bool learned = recipe.scheme.book == formats::Book::kPerRow ||
+                       recipe.scheme.book == formats::Book::kPerMatrix;
+  core::require(has_books || !learned, ErrorKind::kUsage,
+                "recipe '{}': {} has learned code books; begin with the pass any4", name,
+                formats::to_string(recipe.scheme));
 }
 
 }  // namespace
 
 std::vector<std::string> recipe_names() {
-  return {"f16",        "bf16",        "w8a8",       "mxfp4",          "nf4g64",
-          "fp4g64",     "af4g64",      "rtn-w4g128", "rtn-w4g128-sym", "rtn-w3g128",
-          "rtn-w8g128", "gptq-w4g128", "gptq-w3g128"};
+  return {"f16",
+          "bf16",
+          "w8a8",
+          "llm-int8",
+          "mxfp4",
+          "nf4g64",
+          "fp4g64",
+          "af4g64",
+          "any4g128",
+          "any4g128-gptq",
+          "any4g128-gptq-refine",
+          "rtn-w4g128",
+          "rtn-w4g128-sym",
+          "rtn-w3g128",
+          "rtn-w8g128",
+          "rtn-w4g128-search",
+          "gptq-w4g128",
+          "gptq-w3g128",
+          "gptq-w4g128-search",
+          "gptq-w4g128-search-refine",
+          "awq-w4g128",
+          "awq-gptq-w4g128",
+          "smoothquant-w8a8"};
 }
 
 Recipe find_recipe(std::string_view name_or_file) {

@@ -28,7 +28,12 @@ struct Recipe {
 ///
 ///   f16 bf16 w8a8 mxfp4
 ///   rtn-w<2|3|4|8>[g<size>|row][-sym]   gptq-w<2|3|4|8>[g<size>|row][-sym]
-///   nf4[g<size>|row]  fp4[...]  af4[...]
+///   nf4[g<size>|row]  fp4[...]  af4[...]  any4[...]
+///
+///   awq-w<...>  awq-gptq-w<...>  smoothquant-w8a8
+///
+/// and behind them, in this order: -gptq (books and mxfp4: GPTQ instead of round to nearest),
+/// -search (search the scales first), -refine (coordinate descent at the end).
 ///
 ///   {"name": "mine", "scheme": "int4-asym-g64", "passes": [{"pass": "gptq", "damp": 0.02}]}
 ///

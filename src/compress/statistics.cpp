@@ -12,12 +12,29 @@ namespace {
 
 constexpr std::int64_t kPanel = 128;  // rows of the Hessian that one task updates
 
+std::size_t size_if(bool wanted, std::int64_t size) {
+  return wanted ? static_cast<std::size_t>(size) : 0;
+}
+
 }  // namespace
 
 InputStatistics::InputStatistics(StatisticsKind kind, std::int64_t k)
     : kind_(kind),
       k_(k),
-      hessian_(kind == StatisticsKind::kHessian ? static_cast<std::size_t>(k * k) : 0) {}
+      largest_(size_if(kind >= StatisticsKind::kChannels, k)),
+      magnitude_(size_if(kind >= StatisticsKind::kChannels, k)),
+      squares_(size_if(kind >= StatisticsKind::kChannels, k)),
+      hessian_(size_if(kind >= StatisticsKind::kHessian, k * k)) {}
+
+std::vector<float> InputStatistics::mean_squares() const {
+  std::vector<float> result(static_cast<std::size_t>(k_), 1.0f);
+  const bool active =
+      std::any_of(squares_.begin(), squares_.end(), [](double sum) { return sum > 0; });
+  for (std::size_t i = 0; active && i < result.size(); ++i) {
+    result[i] = static_cast<float>(squares_[i] / static_cast<double>(rows_));
+  }
+  return result;
+}
 
 void InputStatistics::add(const ops::cpu::Matrix& x, core::ThreadPool& pool) {
   const auto values = x.values();
@@ -27,9 +44,29 @@ void InputStatistics::add(const ops::cpu::Matrix& x, core::ThreadPool& pool) {
                 "the model computes NaN or infinite activations on the calibration text; its "
                 "weights may be damaged");
   rows_ += x.rows();
-  if (kind_ != StatisticsKind::kHessian) {
-    return;
+  if (kind_ >= StatisticsKind::kChannels) {
+    add_channels(x, pool);
   }
+  if (kind_ >= StatisticsKind::kHessian) {
+    add_products(x, pool);
+  }
+}
+
+void InputStatistics::add_channels(const ops::cpu::Matrix& x, core::ThreadPool& pool) {
+  pool.parallel_for(k_, kPanel, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = 0; row < x.rows(); ++row) {
+      const float* values = x.row(row);
+      for (auto j = static_cast<std::size_t>(begin); j < static_cast<std::size_t>(end); ++j) {
+        const double value = std::fabs(static_cast<double>(values[j]));
+        largest_[j] = std::max(largest_[j], static_cast<float>(value));
+        magnitude_[j] += value;
+        squares_[j] += value * value;
+      }
+    }
+  });
+}
+
+void InputStatistics::add_products(const ops::cpu::Matrix& x, core::ThreadPool& pool) {
   const auto m = static_cast<int>(x.rows());
   const auto ld = static_cast<int>(k_);
   pool.parallel_for((k_ + kPanel - 1) / kPanel, 1, [&](std::int64_t first, std::int64_t last) {
@@ -41,6 +78,32 @@ void InputStatistics::add(const ops::cpu::Matrix& x, core::ThreadPool& pool) {
                   hessian_.data() + begin * k_, ld);
     }
   });
+}
+
+void InputStatistics::divide_inputs(std::span<const float> divisors) {
+  for (std::size_t i = 0; i < largest_.size(); ++i) {
+    largest_[i] /= divisors[i];
+    const auto divisor = static_cast<double>(divisors[i]);
+    magnitude_[i] /= divisor;
+    squares_[i] /= divisor * divisor;
+  }
+  if (kind_ < StatisticsKind::kHessian) {
+    return;
+  }
+  for (std::int64_t i = 0; i < k_; ++i) {
+    float* row = hessian_.data() + i * k_;
+    for (std::int64_t j = 0; j <= i; ++j) {
+      row[j] /= divisors[static_cast<std::size_t>(i)] * divisors[static_cast<std::size_t>(j)];
+    }
+  }
+}
+
+std::vector<float> InputStatistics::mean_magnitude() const {
+  std::vector<float> mean(magnitude_.size());
+  const auto rows = static_cast<double>(std::max<std::int64_t>(1, rows_));
+  std::transform(magnitude_.begin(), magnitude_.end(), mean.begin(),
+                 [&](double sum) { return static_cast<float>(sum / rows); });
+  return mean;
 }
 
 }  // namespace nibble::compress

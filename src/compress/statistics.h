@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "core/threads.h"
@@ -8,10 +9,11 @@
 
 namespace nibble::compress {
 
-/// What a pass needs to know of a layer's inputs.
+/// What a pass needs to know of a layer's inputs; each kind includes those before it.
 enum class StatisticsKind {
   kNone,
-  kHessian,  // X^T X, whose diagonal holds the sums of squares
+  kChannels,  // of each input channel: largest and mean magnitude, mean square
+  kHessian,   // X^T X
 };
 
 /// Statistics of the input of one set of linear layers, collected once and shared by all passes.
@@ -23,16 +25,34 @@ class InputStatistics {
   /// Throws kFailed when x holds NaN or infinite values.
   void add(const ops::cpu::Matrix& x, core::ThreadPool& pool);
 
+  /// What the statistics would be if every input channel were divided by divisors[k].
+  void divide_inputs(std::span<const float> divisors);
+
   StatisticsKind kind() const { return kind_; }
   std::int64_t rows() const { return rows_; }
+
+  /// Largest |x| of each channel, [k].
+  const std::vector<float>& largest() const { return largest_; }
+
+  /// Mean |x| of each channel, [k]; zeros when there were no rows.
+  std::vector<float> mean_magnitude() const;
 
   /// Sum over rows of x x^T, [k, k]: lower triangle and diagonal. Only for kHessian.
   const std::vector<float>& hessian() const { return hessian_; }
 
+  /// E[x^2] of each input, [k]; all ones when no input was ever active (an expert without tokens).
+  std::vector<float> mean_squares() const;
+
  private:
+  void add_channels(const ops::cpu::Matrix& x, core::ThreadPool& pool);
+  void add_products(const ops::cpu::Matrix& x, core::ThreadPool& pool);
+
   StatisticsKind kind_;
   std::int64_t k_;
   std::int64_t rows_ = 0;
+  std::vector<float> largest_;
+  std::vector<double> magnitude_;  // sums of |x|
+  std::vector<double> squares_;    // sums of x^2
   std::vector<float> hessian_;
 };
 

@@ -42,6 +42,14 @@ class Format {
   /// The value of a code.
   virtual float decode(std::uint8_t code, const GroupParameters& parameters) const = 0;
 
+  /// decode() of each code of a group; values has as many elements.
+  virtual void decode_group(std::span<const std::uint8_t> codes, const GroupParameters& parameters,
+                            std::span<float> values) const = 0;
+
+  /// The scale nearest to `scale` that the stored type can hold, with its sign, never zero and
+  /// never infinite. MXFP4 stores powers of two without a sign: nearest there is nearest in log2.
+  virtual float stored_scale(double scale) const = 0;
+
   const Scheme& scheme() const { return scheme_; }
 
  protected:

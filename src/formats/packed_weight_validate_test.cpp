@@ -55,7 +55,8 @@ bool names(const std::string& message, const std::string& word) {
 TEST(Validate, AcceptsEveryFormat) {
   for (const std::string scheme :
        {"f32", "f16", "bf16", "int2-asym-g32", "int3-sym-g32", "int3-asym-g32", "int4-sym-row",
-        "int8-asym-g32", "int8-sym-row-a8", "lut4-nf4-g32", "lut4-row-g32", "lut4-matrix-row"}) {
+        "int8-asym-g32", "int8-sym-row-a8", "int8-sym-row-a8o", "lut4-nf4-g32", "lut4-row-g32",
+        "lut4-matrix-row"}) {
     EXPECT_EQ(refusal(valid_weight(scheme), [](PackedWeight&) {}), "") << scheme;
   }
   EXPECT_EQ(refusal(valid_weight("mxfp4", 64), [](PackedWeight&) {}), "");

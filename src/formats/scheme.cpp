@@ -31,6 +31,8 @@ constexpr std::array<std::pair<std::string_view, Book>, 5> kBookNames = {
      {"af4", Book::kAf4},
      {"row", Book::kPerRow},
      {"matrix", Book::kPerMatrix}}};
+constexpr std::array<std::pair<std::string_view, Activation>, 2> kActivationNames = {
+    {{"a8", Activation::kInt8PerToken}, {"a8o", Activation::kInt8Outliers}}};
 constexpr std::array<std::pair<std::string_view, bool>, 2> kSymmetryNames = {
     {{"sym", true}, {"asym", false}}};
 
@@ -178,8 +180,8 @@ void validate_codes(const Scheme& scheme) {
 
 std::string to_string(const Scheme& scheme) {
   std::string text = weight_words(scheme);
-  if (scheme.activation == Activation::kInt8PerToken) {
-    text += "-a8";
+  if (scheme.activation != Activation::kFloat) {
+    text += fmt::format("-{}", name_for(kActivationNames, scheme.activation));
   }
   return text;
 }
@@ -187,10 +189,9 @@ std::string to_string(const Scheme& scheme) {
 Scheme parse_scheme(std::string_view text) {
   Words words(text);
   std::optional<Scheme> scheme = parse_weight(words);
-  if (scheme && !words.done() && words.next() == "a8") {
-    scheme->activation = Activation::kInt8PerToken;
-  } else if (scheme && !words.done()) {
-    scheme.reset();
+  if (scheme && !words.done()) {
+    const auto activation = value_named(kActivationNames, words.next());
+    scheme->activation = activation.value_or(Activation::kFloat);
   }
   if (!scheme || to_string(*scheme) != text) {
     fail(ErrorKind::kInvalidModel,

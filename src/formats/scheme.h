@@ -30,6 +30,7 @@ enum class Book {
 enum class Activation {
   kFloat,         // weight-only: the scheme leaves activations alone (kernels may still use 8 bits)
   kInt8PerToken,  // W8A8: one symmetric INT8 scale per token, absmax / 127
+  kInt8Outliers,  // the same, but values of at least 6 stay in float (LLM.int8(), arXiv 2208.07339)
 };
 
 /// How the numbers of one linear layer are stored and computed. A plain value that prints to and
@@ -38,6 +39,7 @@ enum class Activation {
 ///   f32  f16  bf16                       dense
 ///   int4-asym-g128  int3-sym-g32  int8-sym-row      integers; g<N> inputs share a scale, or a row
 ///   int8-sym-row-a8                      the same with per-token INT8 activations
+///   int8-sym-row-a8o                     and outlying activations in float
 ///   lut4-nf4-g64  lut4-fp4-g64  lut4-af4-g64  lut4-row-g128  lut4-matrix-g128
 ///   mxfp4                                always groups of 32
 struct Scheme {

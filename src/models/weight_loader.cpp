@@ -106,6 +106,7 @@ ops::Linear WeightLoader::conv1d(const std::string& prefix, std::int64_t n, std:
 ops::Norm WeightLoader::norm(const std::string& prefix, ops::NormKind kind, std::int64_t width,
                              float eps) {
   ops::Norm norm;
+  norm.name = prefix;
   norm.kind = kind;
   norm.weight = vector(prefix + ".weight", width);
   if (kind == ops::NormKind::kLayer) {

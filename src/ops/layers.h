@@ -37,8 +37,10 @@ struct LinearSet {
 
 enum class NormKind { kRms, kLayer };
 
-/// RMSNorm (arXiv 1910.07467) or LayerNorm (arXiv 1607.06450) over the last dimension.
+/// RMSNorm (arXiv 1910.07467) or LayerNorm (arXiv 1607.06450) over the last dimension. `name` is
+/// its prefix in the checkpoint.
 struct Norm {
+  std::string name;
   NormKind kind = NormKind::kRms;
   std::vector<float> weight;  // [hidden]
   std::vector<float> bias;    // [hidden], LayerNorm only

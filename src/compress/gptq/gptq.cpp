@@ -1,7 +1,8 @@
 #include "compress/gptq/gptq.h"
 
 #include <algorithm>
-#include <memory>
+#include <utility>
+#include <vector>
 
 #include <cblas.h>
 
@@ -16,12 +17,12 @@ constexpr std::int64_t kRows = 64;    // output rows of one task; rows do not in
 // One task: output rows [begin, end).
 class RowSweep {
  public:
-  RowSweep(const formats::Format& format, const InverseFactor& factor, std::int64_t k,
-           std::int64_t group)
-      : format_(format), factor_(factor), k_(k), group_(group) {}
+  RowSweep(const RowFormats& row_formats, const InverseFactor& factor, std::int64_t k,
+           std::int64_t group, std::int64_t first)
+      : row_formats_(row_formats), factor_(factor), k_(k), group_(group), first_(first) {}
 
-  // Rounds `rows` rows of `weights` in place; codes[rows, k] in stored order.
-  void run(float* weights, std::int64_t rows, std::vector<GroupParameters>& parameters,
+  // Codes [rows, k] of `rows` rows, in stored order. `parameters` are those of the whole layer.
+  void run(const float* weights, std::int64_t rows, const std::vector<GroupParameters>& parameters,
            std::uint8_t* codes) {
     gather(weights, rows);
     error_.resize(static_cast<std::size_t>(rows * kBlock));
@@ -32,7 +33,6 @@ class RowSweep {
       }
       update_later(rows, begin, end);
     }
-    scatter(weights, rows);
   }
 
  private:
@@ -49,24 +49,17 @@ class RowSweep {
     }
   }
 
-  void scatter(float* weights, std::int64_t rows) {
-    for (std::int64_t row = 0; row < rows; ++row) {
-      for (std::int64_t i = 0; i < k_; ++i) {
-        weights[row * k_ + input(i)] = ordered_row(row)[i];
-      }
-    }
-  }
-
   void round_block(std::int64_t row, std::int64_t begin, std::int64_t end,
                    const std::vector<GroupParameters>& parameters, std::uint8_t* codes) {
     const std::int64_t groups = (k_ + group_ - 1) / group_;
+    const formats::Format& format = row_formats_.of(first_ + row);
     float* w = ordered_row(row);
     for (std::int64_t i = begin; i < end; ++i) {
       const float* u = factor_.upper.data() + i * k_;
       const GroupParameters& group =
-          parameters[static_cast<std::size_t>(row * groups + input(i) / group_)];
-      const std::uint8_t code = format_.encode(w[i], group);
-      const float rounded = format_.decode(code, group);
+          parameters[static_cast<std::size_t>((first_ + row) * groups + input(i) / group_)];
+      const std::uint8_t code = format.encode(w[i], group);
+      const float rounded = format.decode(code, group);
       const float error = (w[i] - rounded) / u[i];
       codes[input(i)] = code;
       w[i] = rounded;
@@ -89,41 +82,29 @@ class RowSweep {
                 ordered_.data() + end, ld);
   }
 
-  const formats::Format& format_;
+  const RowFormats& row_formats_;
   const InverseFactor& factor_;
   std::int64_t k_;
   std::int64_t group_;
+  std::int64_t first_;          // the layer's row of row 0
   std::vector<float> ordered_;  // [rows, k], inputs in processing order
   std::vector<float> error_;    // [rows, kBlock]
 };
 
 }  // namespace
 
-formats::PackedWeight gptq(std::vector<float>& weights, std::int64_t n, std::int64_t k,
-                           const formats::Scheme& scheme, const InverseFactor& factor,
-                           core::ThreadPool& pool) {
-  const auto format = formats::make_format(scheme);
-  const std::int64_t group = formats::group_size(scheme, k);
-  const std::int64_t groups = formats::groups_per_row(scheme, k);
-  formats::PackedWeightBuilder builder(scheme, n, k);
+CodedWeight gptq(std::span<const float> weights, std::int64_t n, std::int64_t k,
+                 const formats::Scheme& scheme, Parameters parameters, const InverseFactor& factor,
+                 core::ThreadPool& pool) {
+  const RowFormats row_formats(scheme, parameters.books);
+  CodedWeight coded{std::move(parameters),
+                    std::vector<std::uint8_t>(static_cast<std::size_t>(n * k))};
   pool.parallel_for(n, kRows, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<GroupParameters> parameters;
-    for (std::int64_t row = begin; row < end; ++row) {
-      for (std::int64_t g = 0; g < groups; ++g) {
-        const std::int64_t width = std::min(group, k - g * group);
-        parameters.push_back(
-            format->fit({weights.data() + row * k + g * group, static_cast<std::size_t>(width)}));
-        builder.set_group(row, g, parameters.back());
-      }
-    }
-    std::vector<std::uint8_t> codes(static_cast<std::size_t>((end - begin) * k));
-    RowSweep(*format, factor, k, group)
-        .run(weights.data() + begin * k, end - begin, parameters, codes.data());
-    for (std::int64_t row = begin; row < end; ++row) {
-      builder.set_codes(row, {codes.data() + (row - begin) * k, static_cast<std::size_t>(k)});
-    }
+    RowSweep(row_formats, factor, k, formats::group_size(scheme, k), begin)
+        .run(weights.data() + begin * k, end - begin, coded.parameters.groups,
+             coded.codes.data() + begin * k);
   });
-  return builder.finish();
+  return coded;
 }
 
 }  // namespace nibble::compress

@@ -13,13 +13,19 @@ class GptqPass final : public Pass {
     options.require_all_used();
   }
 
+  Stage stage() const override { return Stage::kRounds; }
   StatisticsKind needs() const override { return StatisticsKind::kHessian; }
 
   void apply(SetWork& work, core::ThreadPool& pool) const override {
     const std::int64_t k = work.layers.front().k();
     const InverseFactor factor = inverse_factor(work.statistics->hessian(), k, damp_, act_order_);
     for (LayerWork& layer : work.layers) {
-      layer.packed = gptq(layer.weights, layer.n(), k, layer.scheme, factor, pool);
+      Parameters parameters = layer.parameters
+                                  ? *std::move(layer.parameters)
+                                  : fit_parameters(layer.weights, layer.n(), k, layer.scheme, pool);
+      layer.packed =
+          pack(gptq(layer.weights, layer.n(), k, layer.scheme, std::move(parameters), factor, pool),
+               layer.n(), k, layer.scheme);
       if (factor.damp > damp_) {
         layer.note = fmt::format(
             "singular Hessian, damp raised to {:g}; more calibration text would help", factor.damp);

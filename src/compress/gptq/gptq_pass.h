@@ -4,7 +4,8 @@
 
 namespace nibble::compress {
 
-/// "gptq": options damp (0.01), act_order (true: descending diagonal of the Hessian).
+/// "gptq": GPTQ with the parameters that a pass before has chosen, or else those of round to
+/// nearest. Options damp (0.01), act_order (true: descending diagonal of the Hessian).
 PassFactory gptq_pass();
 
 }  // namespace nibble::compress

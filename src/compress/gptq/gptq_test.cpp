@@ -5,62 +5,12 @@
 
 #include <gtest/gtest.h>
 
-#include "core/random.h"
+#include "compress/layer_for_tests.h"
 
 namespace nibble::compress {
 namespace {
 
 using formats::GroupParameters;
-
-std::vector<float> normal(std::int64_t count, std::uint64_t seed) {
-  core::Random random(seed);
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& value : values) {
-    value = random.normal();
-  }
-  return values;
-}
-
-// X^T X of correlated inputs, both triangles.
-std::vector<float> correlated_hessian(std::int64_t k, std::int64_t rows, std::uint64_t seed) {
-  const std::vector<float> noise = normal(rows * k, seed);
-  std::vector<float> hessian(static_cast<std::size_t>(k * k));
-  std::vector<float> x(static_cast<std::size_t>(k));
-  for (std::int64_t r = 0; r < rows; ++r) {
-    float shared = 0;
-    for (std::int64_t j = 0; j < k; ++j) {
-      shared = 0.7f * shared + noise[static_cast<std::size_t>(r * k + j)];
-      x[static_cast<std::size_t>(j)] = shared * (j % 7 == 0 ? 3.0f : 1.0f);
-    }
-    for (std::int64_t i = 0; i < k; ++i) {
-      for (std::int64_t j = 0; j < k; ++j) {
-        hessian[static_cast<std::size_t>(i * k + j)] +=
-            x[static_cast<std::size_t>(i)] * x[static_cast<std::size_t>(j)];
-      }
-    }
-  }
-  return hessian;
-}
-
-// tr(E H E^T), E = w - decoded.
-double loss(const std::vector<float>& w, const formats::PackedWeight& packed,
-            const std::vector<float>& hessian) {
-  double sum = 0;
-  std::vector<float> row(static_cast<std::size_t>(packed.k));
-  for (std::int64_t i = 0; i < packed.n; ++i) {
-    formats::decode_row(packed, i, row);
-    std::vector<double> error(row.size());
-    for (std::size_t j = 0; j < row.size(); ++j) {
-      error[j] = w[static_cast<std::size_t>(i) * row.size() + j] - row[j];
-    }
-    for (std::size_t a = 0; a < row.size(); ++a) {
-      for (std::size_t b = 0; b < row.size(); ++b) {
-        sum += error[a] * error[b] * hessian[a * row.size() + b];
-      }
-    }
-  }
-  return sum;
-}
 
 std::vector<std::uint8_t> codes_of(const formats::PackedWeight& weight) {
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(weight.n * weight.k));
@@ -72,11 +22,13 @@ std::vector<std::uint8_t> codes_of(const formats::PackedWeight& weight) {
   return codes;
 }
 
-formats::PackedWeight run(std::vector<float> w, std::int64_t n, std::int64_t k,
+formats::PackedWeight run(const std::vector<float>& w, std::int64_t n, std::int64_t k,
                           const formats::Scheme& scheme, const std::vector<float>& hessian,
                           double damp, bool descending) {
   core::ThreadPool pool(2);
-  return gptq(w, n, k, scheme, inverse_factor(hessian, k, damp, descending), pool);
+  const InverseFactor factor = inverse_factor(hessian, k, damp, descending);
+  return pack(gptq(w, n, k, scheme, fit_parameters(w, n, k, scheme, pool), factor, pool), n, k,
+              scheme);
 }
 
 // Algorithm 1 in double, one input after another, without blocks.
@@ -222,8 +174,8 @@ TEST(Gptq, ThreadsDoNotChangeTheResult) {
   std::vector<std::uint8_t> expected;
   for (const int threads : {1, 2, 4}) {
     core::ThreadPool pool(threads);
-    std::vector<float> copy = w;
-    const auto codes = codes_of(gptq(copy, 200, 160, scheme, factor, pool));
+    const auto codes =
+        gptq(w, 200, 160, scheme, fit_parameters(w, 200, 160, scheme, pool), factor, pool).codes;
     EXPECT_TRUE(expected.empty() || codes == expected);
     expected = codes;
   }

@@ -15,13 +15,25 @@ formats::PackedWeight to_dense(const LayerWork& layer) {
 
 class RtnPass final : public Pass {
  public:
-  void apply(SetWork& work, core::ThreadPool&) const override {
+  Stage stage() const override { return Stage::kRounds; }
+
+  void apply(SetWork& work, core::ThreadPool& pool) const override {
     for (LayerWork& layer : work.layers) {
-      layer.packed =
-          layer.scheme.kind == formats::FormatKind::kDense
-              ? to_dense(layer)
-              : formats::round_to_nearest(layer.weights, layer.n(), layer.k(), layer.scheme);
+      layer.packed = round(layer, pool);
     }
+  }
+
+ private:
+  static formats::PackedWeight round(LayerWork& layer, core::ThreadPool& pool) {
+    if (layer.scheme.kind == formats::FormatKind::kDense) {
+      return to_dense(layer);
+    }
+    if (!layer.parameters) {
+      return formats::round_to_nearest(layer.weights, layer.n(), layer.k(), layer.scheme);
+    }
+    return pack(round_with(layer.weights, layer.n(), layer.k(), layer.scheme,
+                           *std::move(layer.parameters), pool),
+                layer.n(), layer.k(), layer.scheme);
   }
 };
 

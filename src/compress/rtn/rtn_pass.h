@@ -4,7 +4,8 @@
 
 namespace nibble::compress {
 
-/// "rtn": round to nearest with the format's own parameters. Needs no calibration text.
+/// "rtn": round to nearest, with the parameters that a pass before has chosen or else the format's
+/// own. Needs no calibration text itself.
 PassFactory rtn_pass();
 
 }  // namespace nibble::compress

@@ -44,6 +44,16 @@ class IntFormat final : public Format {
     return parameters.scale * static_cast<float>(static_cast<int>(code) - parameters.zero);
   }
 
+  void decode_group(std::span<const std::uint8_t> codes, const GroupParameters& parameters,
+                    std::span<float> values) const override {
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      values[i] =
+          parameters.scale * static_cast<float>(static_cast<int>(codes[i]) - parameters.zero);
+    }
+  }
+
+  float stored_scale(double scale) const override { return round_scale(scale); }
+
  private:
   // The element of largest magnitude, the first of equals; 0 for an empty group.
   static float signed_extreme(std::span<const float> group) {

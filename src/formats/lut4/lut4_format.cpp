@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "core/error.h"
@@ -13,6 +14,7 @@ namespace nibble::formats {
 namespace {
 
 constexpr std::size_t kSize = 16;
+constexpr std::size_t kLanes = 16;  // weights of a group that are encoded together
 
 class Lut4Format final : public Format {
  public:
@@ -46,14 +48,38 @@ class Lut4Format final : public Format {
 
   void encode_group(std::span<const float> weights, const GroupParameters& parameters,
                     std::span<std::uint8_t> codes) const override {
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      codes[i] = nearest(weights[i], parameters.scale);
+    const float sign = parameters.scale < 0 ? -1.0f : 1.0f;
+    const auto limits = limits_for(std::abs(parameters.scale));
+    for (std::size_t begin = 0; begin < weights.size(); begin += kLanes) {
+      const std::size_t count = std::min(kLanes, weights.size() - begin);
+      std::array<float, kLanes> values{};
+      for (std::size_t lane = 0; lane < count; ++lane) {
+        values[lane] = sign * weights[begin + lane];
+      }
+      std::array<std::int32_t, kLanes> ranks{};
+      for (const float limit : limits) {
+        for (std::size_t lane = 0; lane < kLanes; ++lane) {
+          ranks[lane] += values[lane] > limit ? 1 : 0;
+        }
+      }
+      for (std::size_t lane = 0; lane < count; ++lane) {
+        codes[begin + lane] = by_value_[static_cast<std::size_t>(ranks[lane])];
+      }
     }
   }
 
   float decode(std::uint8_t code, const GroupParameters& parameters) const override {
     return parameters.scale * book_[code & 15];
   }
+
+  void decode_group(std::span<const std::uint8_t> codes, const GroupParameters& parameters,
+                    std::span<float> values) const override {
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      values[i] = parameters.scale * book_[codes[i] & 15];
+    }
+  }
+
+  float stored_scale(double scale) const override { return round_scale(scale); }
 
  private:
   // Every rank of a run of equal entries leads to the first code of the run.
@@ -63,6 +89,21 @@ class Lut4Format final : public Format {
         by_value_[i] = by_value_[i - 1];
       }
     }
+  }
+
+  // The largest float32 weight of each rank but the last: a weight is above it exactly when its
+  // quotient by the scale is above the midpoint. The product of a midpoint and an fp16 scale is
+  // exact in float64.
+  std::array<float, kSize - 1> limits_for(float scale) const {
+    std::array<float, kSize - 1> limits{};
+    for (std::size_t i = 0; i < limits.size(); ++i) {
+      const double limit = midpoints_[i] * scale;
+      limits[i] = static_cast<float>(limit);
+      if (static_cast<double>(limits[i]) > limit) {
+        limits[i] = std::nextafter(limits[i], -std::numeric_limits<float>::infinity());
+      }
+    }
+    return limits;
   }
 
   // The rank of the nearest entry is the number of midpoints below the value.

@@ -159,5 +159,32 @@ TEST(Lut4, BooksAreCheckedAndOnlyTakenWhereTheyAreLearned) {
   EXPECT_TRUE(refused("lut4-row-g32", book));
 }
 
+// Groups are encoded with limits in units of the weights, single weights by division.
+TEST(Lut4Format, GroupsEncodeAsTheirWeightsDo) {
+  const std::vector<float> uneven = {-1.0f, -0.731f, -0.5f,   -0.4f, -0.3f, -0.2f, -0.1f, 0.0f,
+                                     0.1f,  0.2f,    0.3001f, 0.4f,  0.5f,  0.6f,  0.75f, 1.3f};
+  for (const bool learned : {false, true}) {
+    const auto format = learned ? make_format(parse_scheme("lut4-row-g64"), uneven)
+                                : make_format(parse_scheme("lut4-nf4-g64"));
+    const std::span<const float> book = learned ? std::span<const float>(uneven) : kNf4;
+    for (const float scale :
+         {1.0f, -1.0f, 0.000732421875f, -0.0999755859375f, 0x1p-24f, 65504.0f}) {
+      std::vector<float> weights = {0.0f, -0.0f, 3 * scale, -3 * scale};
+      for (std::size_t i = 0; i + 1 < book.size(); ++i) {
+        const float tie =
+            static_cast<float>((static_cast<double>(book[i]) + book[i + 1]) / 2 * scale);
+        weights.insert(weights.end(),
+                       {tie, std::nextafter(tie, -1e30f), std::nextafter(tie, 1e30f)});
+      }
+      const GroupParameters parameters{scale, 0};
+      std::vector<std::uint8_t> codes(weights.size());
+      format->encode_group(weights, parameters, codes);
+      for (std::size_t i = 0; i < weights.size(); ++i) {
+        EXPECT_EQ(codes[i], format->encode(weights[i], parameters)) << weights[i] << " " << scale;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace nibble::formats

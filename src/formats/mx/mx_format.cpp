@@ -69,6 +69,20 @@ class MxFormat final : public Format {
   float decode(std::uint8_t code, const GroupParameters& parameters) const override {
     return parameters.scale * kE2m1[code & 15];
   }
+
+  void decode_group(std::span<const std::uint8_t> codes, const GroupParameters& parameters,
+                    std::span<float> values) const override {
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      values[i] = parameters.scale * kE2m1[codes[i] & 15];
+    }
+  }
+
+  float stored_scale(double scale) const override {
+    const double magnitude = std::max(std::abs(scale), 0x1p-127);
+    const double exponent = std::clamp(std::nearbyint(std::log2(magnitude)), double{kMinMxExponent},
+                                       double{kMaxMxExponent});
+    return e8m0_to_float(static_cast<std::uint8_t>(static_cast<int>(exponent) + kE8m0Bias));
+  }
 };
 
 }  // namespace

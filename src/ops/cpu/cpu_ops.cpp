@@ -20,7 +20,7 @@ bool runs_packed(const formats::PackedWeight& weight, ActivationPrecision activa
     return false;
   }
   return activations == ActivationPrecision::kInt8 ||
-         weight.scheme.activation == formats::Activation::kInt8PerToken;
+         weight.scheme.activation != formats::Activation::kFloat;
 }
 
 }  // namespace
@@ -122,7 +122,7 @@ void CpuOps::add(Matrix& x, const Matrix& delta) {
 
 const QuantizedInput& CpuOps::quantized(Input& input, const PackedLinear& layer) {
   for (const auto& form : input.quantized_) {
-    if (form->group() == layer.group() && form->per_token() == layer.per_token()) {
+    if (form->needs() == layer.needs()) {
       return *form;
     }
   }
@@ -132,8 +132,8 @@ const QuantizedInput& CpuOps::quantized(Input& input, const PackedLinear& layer)
     spare = spare_.insert(spare_.end(), std::make_shared<QuantizedInput>());
   }
   const Matrix& values = input.values_;
-  quantize_input(values.data(), values.rows(), values.columns(), values.columns(), layer.group(),
-                 layer.per_token(), **spare, pool_);
+  quantize_input(values.data(), values.rows(), values.columns(), values.columns(), layer.needs(),
+                 **spare, pool_);
   input.quantized_.push_back(*spare);
   return **spare;
 }

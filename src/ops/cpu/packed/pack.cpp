@@ -227,7 +227,8 @@ class TileWriter {
 
 InputNeeds input_needs(const formats::Scheme& scheme, std::int64_t k) {
   InputNeeds needs;
-  needs.per_token = scheme.activation == formats::Activation::kInt8PerToken;
+  needs.per_token = scheme.activation != formats::Activation::kFloat;
+  needs.keeps_outliers = scheme.activation == formats::Activation::kInt8Outliers;
   const std::int64_t group = formats::group_size(scheme, k);
   if (group <= kMaxGroup && (scheme.group != 0 || group <= kUnit)) {
     needs.group = group;

@@ -144,7 +144,7 @@ TEST(Pack, MicroscalingKeepsItsWholeRange) {
   const PackedLinear linear = PackedLinear::pack(weight, pool);
   QuantizedInput input;
   const std::vector<float> x(64, 1.0f);
-  quantize_input(x.data(), 1, 64, 64, 32, false, input, pool);
+  quantize_input(x.data(), 1, 64, 64, {32, false, false}, input, pool);
   std::vector<float> y(3);
   const PackedLinear* part = &linear;
   packed_linear({&part, 1}, input, y.data(), 3, pool);
@@ -161,7 +161,7 @@ TEST(Reference, AgreesWithDecodeRow) {
     const InputNeeds needs = input_needs(weight.scheme, 192);
     const std::vector<float> x = testing::random_input(2, 192, 4);
     QuantizedInput input;
-    quantize_input(x.data(), 2, 192, 192, needs.group, needs.per_token, input, pool);
+    quantize_input(x.data(), 2, 192, 192, needs, input, pool);
     const PackedReference reference = packed_linear_reference(weight, input);
     const bool rounded = weight.scheme.kind == formats::FormatKind::kLut4 &&
                          weight.scheme.book != formats::Book::kFp4;

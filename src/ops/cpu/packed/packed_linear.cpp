@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "ops/cpu/packed/outliers.h"
 
 namespace nibble::ops::cpu {
 namespace {
@@ -26,12 +27,13 @@ void check(std::span<const PackedLinear* const> parts, const QuantizedInput& inp
            std::int64_t ldy) {
   std::int64_t n = 0;
   for (const PackedLinear* part : parts) {
-    core::require(
-        part->k() == input.k() && part->needs() == InputNeeds{input.group(), input.per_token()},
-        core::ErrorKind::kFailed,
-        "a layer of {} inputs in groups of {} (per token: {}) cannot read an input of {} in groups "
-        "of {} (per token: {})",
-        part->k(), part->group(), part->per_token(), input.k(), input.group(), input.per_token());
+    core::require(part->k() == input.k() && part->needs() == input.needs(),
+                  core::ErrorKind::kFailed,
+                  "a layer of {} inputs in groups of {} (per token: {}, outliers: {}) cannot read "
+                  "an input of "
+                  "{} in groups of {} (per token: {}, outliers: {})",
+                  part->k(), part->group(), part->needs().per_token, part->needs().keeps_outliers,
+                  input.k(), input.group(), input.needs().per_token, input.needs().keeps_outliers);
     n += part->n();
   }
   core::require(ldy >= n || input.m() <= 1, core::ErrorKind::kFailed,
@@ -64,6 +66,9 @@ void packed_linear(const Variant& variant, std::span<const PackedLinear* const> 
       const std::int64_t to = std::min(end - first, tiled.tile_count);
       if (from < to) {
         variant.run(tiled, tiled_input, from, to, y + column, ldy);
+        if (input.needs().keeps_outliers) {
+          add_outliers(tiled, input, from, to, y + column, ldy);
+        }
       }
       first += tiled.tile_count;
       column += tiled.n;

@@ -12,13 +12,6 @@
 
 namespace nibble::ops::cpu {
 
-/// How a linear layer wants its input: layers with equal needs can share one QuantizedInput.
-struct InputNeeds {
-  std::int64_t group = 0;
-  bool per_token = false;
-  friend bool operator==(const InputNeeds&, const InputNeeds&) = default;
-};
-
 /// Inputs that share an activation scale. The weight's own group where it has one of at most 256;
 /// rows (and longer groups) are cut into groups of 128, or of 64 or 32 where only those divide
 /// them.
@@ -37,7 +30,6 @@ class PackedLinear {
   std::int64_t n() const { return tiled_.n; }
   std::int64_t k() const { return k_; }
   std::int64_t group() const { return needs_.group; }
-  bool per_token() const { return needs_.per_token; }
   InputNeeds needs() const { return needs_; }
   /// Memory of the packed layout, all of which one token reads.
   std::int64_t bytes() const { return memory_.bytes(); }

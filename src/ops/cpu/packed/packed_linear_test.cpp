@@ -33,7 +33,8 @@ const char* const kSchemes[] = {
     "int2-sym-g64",    "int2-asym-g64",  "int8-sym-row",  "int8-sym-g128",    "int8-asym-g64",
     "int8-sym-row-a8", "lut4-nf4-g64",   "lut4-fp4-g64",  "lut4-af4-g64",     "lut4-nf4-row",
     "mxfp4",           "lut4-row-g128",  "lut4-row-row",  "lut4-matrix-g128", "int4-sym-g48",
-    "int4-asym-g16",   "int4-sym-g384",  "lut4-row-g32"};
+    "int4-asym-g16",   "int4-sym-g384",  "lut4-row-g32",  "int8-sym-row-a8o", "int4-asym-g32-a8o",
+    "lut4-row-g32-a8o"};
 
 bool exists(const std::string& scheme, std::int64_t k) {
   return scheme != "mxfp4" || k % 32 == 0;
@@ -49,7 +50,11 @@ struct Problem {
       : weight(testing::random_weight(scheme, shape.n, shape.k, 7)),
         linear(PackedLinear::pack(weight, pool)),
         x(testing::random_input(m, shape.k, 11)) {
-    quantize_input(x.data(), m, shape.k, shape.k, linear.group(), linear.per_token(), input, pool);
+    for (std::size_t i = 5;
+         weight.scheme.activation == formats::Activation::kInt8Outliers && i < x.size(); i += 37) {
+      x[i] *= 9;  // some of them become outliers
+    }
+    quantize_input(x.data(), m, shape.k, shape.k, linear.needs(), input, pool);
   }
 };
 
@@ -57,8 +62,7 @@ struct Problem {
 std::vector<float> run(const Variant& variant, const Problem& p, std::int64_t m,
                        core::ThreadPool& pool) {
   QuantizedInput input;
-  quantize_input(variant, p.x.data(), m, p.linear.k(), p.linear.k(), p.linear.group(),
-                 p.linear.per_token(), input, pool);
+  quantize_input(variant, p.x.data(), m, p.linear.k(), p.linear.k(), p.linear.needs(), input, pool);
   std::vector<float> y(static_cast<std::size_t>(m * p.linear.n()), std::nanf(""));
   const PackedLinear* part = &p.linear;
   packed_linear(variant, {&part, 1}, input, y.data(), p.linear.n(), pool);
@@ -171,8 +175,7 @@ TEST_P(PackedLinearVariant, NothingSaturates) {
         std::fill(codes.begin(), codes.end(), static_cast<std::uint8_t>(end == 0 ? 0 : 255));
         p.linear = PackedLinear::pack(p.weight, one_);
         std::fill(p.x.begin(), p.x.end(), sign * 3.0f);
-        quantize_input(p.x.data(), 5, 512, 512, p.linear.group(), p.linear.per_token(), p.input,
-                       one_);
+        quantize_input(p.x.data(), 5, 512, 512, p.linear.needs(), p.input, one_);
         ASSERT_EQ(p.input.codes(0)[0], static_cast<int>(sign * 127));
         const auto result =
             testing::compare(run(*variant_, p, 5, one_), packed_linear_reference(p.weight, p.input),
@@ -194,7 +197,7 @@ TEST_P(PackedLinearVariant, MixedSignsDoNotSaturate) {
   for (std::size_t i = 0; i < p.x.size(); ++i) {
     p.x[i] = i % 4 < 2 ? 1.0f : -1.0f;
   }
-  quantize_input(p.x.data(), 1, 512, 512, p.linear.group(), p.linear.per_token(), p.input, one_);
+  quantize_input(p.x.data(), 1, 512, 512, p.linear.needs(), p.input, one_);
   const auto result =
       testing::compare(run(*variant_, p, 1, one_), packed_linear_reference(p.weight, p.input),
                        packed_linear_chain(p.linear));
@@ -251,11 +254,11 @@ TEST(PackedLinear, RefusesAnInputOfAnotherGrouping) {
   core::ThreadPool pool(1);
   const Problem p("int4-sym-g64", {16, 256}, 1, pool);
   QuantizedInput other;
-  quantize_input(p.x.data(), 1, 256, 256, 32, false, other, pool);
+  quantize_input(p.x.data(), 1, 256, 256, {32, false, false}, other, pool);
   std::vector<float> y(16);
   const PackedLinear* part = &p.linear;
   EXPECT_THROW(packed_linear({&part, 1}, other, y.data(), 16, pool), core::Error);
-  quantize_input(p.x.data(), 1, 256, 256, 64, true, other, pool);
+  quantize_input(p.x.data(), 1, 256, 256, {64, true, false}, other, pool);
   EXPECT_THROW(packed_linear({&part, 1}, other, y.data(), 16, pool), core::Error);
 }
 

@@ -1,5 +1,7 @@
 #include "ops/cpu/packed/quantized_input.h"
 
+#include <cmath>
+
 #include "core/error.h"
 
 namespace nibble::ops::cpu {
@@ -17,6 +19,17 @@ void grow(PageBuffer& buffer, std::int64_t bytes) {
   if (buffer.bytes() < bytes) {
     buffer = PageBuffer();  // give back first, then take
     buffer = PageBuffer(bytes);
+  }
+}
+
+// Moves the outliers of a row out of it; NaN and infinity stay.
+void take_outliers(std::span<float> row, std::vector<Outlier>& outliers) {
+  outliers.clear();
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (std::fabs(row[i]) >= kOutlier && std::isfinite(row[i])) {
+      outliers.push_back({static_cast<std::int64_t>(i), row[i]});
+      row[i] = 0.0f;
+    }
   }
 }
 
@@ -38,15 +51,24 @@ TiledInput QuantizedInput::tiled() const {
   return {m_, codes(0), scales(0), sums(0), row_stride_, groups_};
 }
 
-void QuantizedInput::reshape(std::int64_t m, std::int64_t k, std::int64_t group, bool per_token) {
+std::span<const Outlier> QuantizedInput::outliers(std::int64_t row) const {
+  return needs_.keeps_outliers ? outliers_[static_cast<std::size_t>(row)]
+                               : std::span<const Outlier>();
+}
+
+std::vector<Outlier>& QuantizedInput::outliers_of(std::int64_t row) {
+  return outliers_[static_cast<std::size_t>(row)];
+}
+
+void QuantizedInput::reshape(std::int64_t m, std::int64_t k, const InputNeeds& needs) {
+  const std::int64_t group = needs.group;
   core::require(
       m >= 0 && k >= 1 && group >= 1 && group <= kMaxGroup, core::ErrorKind::kFailed,
       "quantized input of {} x {} in groups of {}: needs m >= 0, k >= 1, group in [1, {}]", m, k,
       group, kMaxGroup);
   m_ = m;
   k_ = k;
-  group_ = group;
-  per_token_ = per_token;
+  needs_ = needs;
   groups_ = (k + group - 1) / group;
   group_stride_ = round_up(group, kUnit);
   row_stride_ = round_up(groups_ * group_stride_, kLine);
@@ -56,26 +78,36 @@ void QuantizedInput::reshape(std::int64_t m, std::int64_t k, std::int64_t group,
   grow(codes_, m * row_stride_);
   grow(scales_, m * groups_ * static_cast<std::int64_t>(sizeof(float)));
   grow(sums_, m * groups_ * static_cast<std::int64_t>(sizeof(std::int32_t)));
+  if (needs.keeps_outliers && static_cast<std::int64_t>(outliers_.size()) < m) {
+    outliers_.resize(static_cast<std::size_t>(m));
+  }
 }
 
 RowToQuantize QuantizedInput::target(std::int64_t row, const float* x) {
   return {x,
           k_,
-          group_,
+          needs_.group,
           group_stride_,
-          per_token_,
+          needs_.per_token,
           reinterpret_cast<std::int8_t*>(codes_.data()) + row * row_stride_,
           reinterpret_cast<float*>(scales_.data()) + row * groups_,
           reinterpret_cast<std::int32_t*>(sums_.data()) + row * groups_};
 }
 
 void quantize_input(const Variant& variant, const float* x, std::int64_t m, std::int64_t k,
-                    std::int64_t ldx, std::int64_t group, bool per_token, QuantizedInput& out,
+                    std::int64_t ldx, const InputNeeds& needs, QuantizedInput& out,
                     core::ThreadPool& pool) {
-  out.reshape(m, k, group, per_token);
+  out.reshape(m, k, needs);
   const auto rows = [&](std::int64_t begin, std::int64_t end) {
+    std::vector<float> rest;
     for (std::int64_t row = begin; row < end; ++row) {
-      variant.quantize_row(out.target(row, x + row * ldx));
+      const float* values = x + row * ldx;
+      if (needs.keeps_outliers) {
+        rest.assign(values, values + k);
+        take_outliers(rest, out.outliers_of(row));
+        values = rest.data();
+      }
+      variant.quantize_row(out.target(row, values));
     }
   };
   if (m * k < kWorthAThread) {
@@ -86,9 +118,8 @@ void quantize_input(const Variant& variant, const float* x, std::int64_t m, std:
 }
 
 void quantize_input(const float* x, std::int64_t m, std::int64_t k, std::int64_t ldx,
-                    std::int64_t group, bool per_token, QuantizedInput& out,
-                    core::ThreadPool& pool) {
-  quantize_input(active_variant(), x, m, k, ldx, group, per_token, out, pool);
+                    const InputNeeds& needs, QuantizedInput& out, core::ThreadPool& pool) {
+  quantize_input(active_variant(), x, m, k, ldx, needs, out, pool);
 }
 
 }  // namespace nibble::ops::cpu

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "core/threads.h"
 #include "ops/cpu/packed/page_buffer.h"
@@ -9,14 +11,32 @@
 
 namespace nibble::ops::cpu {
 
-/// Activations of a linear layer in 8 bits: x(row, k) = scales(row, k / group) * codes(row, k).
+/// How a linear layer wants its input: layers with equal needs can share one QuantizedInput.
+struct InputNeeds {
+  std::int64_t group = 0;       // inputs that share a scale of the weights
+  bool per_token = false;       // one activation scale for the whole row
+  bool keeps_outliers = false;  // values of at least kOutlier stay as they are
+  friend bool operator==(const InputNeeds&, const InputNeeds&) = default;
+};
+
+/// LLM.int8()'s threshold (arXiv 2208.07339, section 3.2).
+inline constexpr float kOutlier = 6.0f;
+
+/// An activation that is not in the codes.
+struct Outlier {
+  std::int64_t input;
+  float value;
+};
+
+/// Activations of a linear layer in 8 bits: x(row, k) = scales(row, k / group) * codes(row, k), or
+/// the outlier at k.
 /// A buffer to be reused: it grows and never shrinks, so a decode loop does not allocate.
 class QuantizedInput {
  public:
   std::int64_t m() const { return m_; }
   std::int64_t k() const { return k_; }
-  std::int64_t group() const { return group_; }
-  bool per_token() const { return per_token_; }
+  std::int64_t group() const { return needs_.group; }
+  const InputNeeds& needs() const { return needs_; }
   std::int64_t groups() const { return groups_; }
   /// Bytes from one group of codes to the next: the group padded with zeros to a multiple of 32.
   std::int64_t group_stride() const { return group_stride_; }
@@ -24,38 +44,42 @@ class QuantizedInput {
   const std::int8_t* codes(std::int64_t row) const;  // [groups * group_stride], 64-byte aligned
   const float* scales(std::int64_t row) const;       // [groups]
   const std::int32_t* sums(std::int64_t row) const;  // [groups], sum of the group's codes
+  std::span<const Outlier> outliers(std::int64_t row) const;
   TiledInput tiled() const;
 
   /// Sizes the buffers; codes, scales and sums are undefined until they are written.
-  void reshape(std::int64_t m, std::int64_t k, std::int64_t group, bool per_token);
+  void reshape(std::int64_t m, std::int64_t k, const InputNeeds& needs);
   /// Where row `row` of x goes.
   RowToQuantize target(std::int64_t row, const float* x);
+  /// Empty where the needs keep no outliers.
+  std::vector<Outlier>& outliers_of(std::int64_t row);
 
  private:
   std::int64_t m_ = 0;
   std::int64_t k_ = 0;
-  std::int64_t group_ = 0;
+  InputNeeds needs_;
   std::int64_t groups_ = 0;
   std::int64_t group_stride_ = 0;
   std::int64_t row_stride_ = 0;
-  bool per_token_ = false;
   PageBuffer codes_;
   PageBuffer scales_;
   PageBuffer sums_;
+  std::vector<std::vector<Outlier>> outliers_;  // [m]
 };
 
 /// Symmetric INT8 with scale = absmax / 127 over each group of inputs (the last may be short), or
-/// over the whole row when `per_token` (the scale is then repeated for each group). Rounds to
-/// nearest even. A group (row) that holds NaN or infinity gets scale NaN and codes 0, so every
-/// output that reads it is NaN. A group whose largest value is below 2^-121 becomes zeros. x [m,
-/// k], rows ldx apart. group in [1, 256].
+/// over the whole row when `per_token` (the scale is then repeated for each group); outliers are
+/// left out of both. LLM.int8() keeps whole columns that hold an outlier in any token of the batch;
+/// here each token is alone, so that its result does not depend on the others. Rounds to nearest
+/// even. A group (row) that holds NaN or infinity gets scale NaN and codes 0, so every output that
+/// reads it is NaN. A group whose largest value is below 2^-121 becomes zeros. x [m, k], rows ldx
+/// apart. group in [1, 256].
 void quantize_input(const float* x, std::int64_t m, std::int64_t k, std::int64_t ldx,
-                    std::int64_t group, bool per_token, QuantizedInput& out,
-                    core::ThreadPool& pool);
+                    const InputNeeds& needs, QuantizedInput& out, core::ThreadPool& pool);
 
 /// The same with the kernel of one variant; all variants give the same bits.
 void quantize_input(const Variant& variant, const float* x, std::int64_t m, std::int64_t k,
-                    std::int64_t ldx, std::int64_t group, bool per_token, QuantizedInput& out,
+                    std::int64_t ldx, const InputNeeds& needs, QuantizedInput& out,
                     core::ThreadPool& pool);
 
 }  // namespace nibble::ops::cpu

@@ -27,7 +27,7 @@ TEST(QuantizeInput, CodesByHand) {
   core::ThreadPool pool(1);
   QuantizedInput q;
   const std::vector<float> x = {127, -127, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 126.4f, 2, 4};
-  quantize_input(x.data(), 1, 10, 10, 8, false, q, pool);
+  quantize_input(x.data(), 1, 10, 10, {8, false, false}, q, pool);
   EXPECT_EQ(q.groups(), 2);
   EXPECT_EQ(q.group_stride(), 32);
   EXPECT_EQ(std::vector<int>(q.codes(0), q.codes(0) + 9),
@@ -38,6 +38,28 @@ TEST(QuantizeInput, CodesByHand) {
   EXPECT_EQ(q.codes(0)[33], 127);
   EXPECT_EQ(q.scales(0)[1], 4.0f / 127.0f);
   EXPECT_TRUE(std::all_of(q.codes(0) + 34, q.codes(0) + 64, [](std::int8_t c) { return c == 0; }));
+}
+
+TEST(QuantizeInput, OutliersStayAsTheyAreAndDoNotSetTheScale) {
+  core::ThreadPool pool(1);
+  QuantizedInput q;
+  const std::vector<float> x = {1, -6, 5.5f, 100, 0, 2, -2.5f, 5.99f};
+  quantize_input(x.data(), 2, 4, 4, {2, true, true}, q, pool);
+  ASSERT_EQ(q.outliers(0).size(), 2u);
+  EXPECT_EQ(q.outliers(0)[0].input, 1);
+  EXPECT_EQ(q.outliers(0)[0].value, -6.0f);  // 6 is the first outlier
+  EXPECT_EQ(q.outliers(0)[1].input, 3);
+  EXPECT_EQ(q.outliers(0)[1].value, 100.0f);
+  EXPECT_TRUE(q.outliers(1).empty());
+  EXPECT_EQ(q.scales(0)[0], 5.5f / 127.0f);
+  EXPECT_EQ(q.codes(0)[1], 0);
+  EXPECT_EQ(q.codes(0)[q.group_stride()], 127);
+  EXPECT_EQ(q.scales(1)[0], 5.99f / 127.0f);
+
+  const std::vector<float> wrong = {std::nanf(""), 7, INFINITY, 1};
+  quantize_input(wrong.data(), 1, 4, 4, {2, true, true}, q, pool);
+  EXPECT_EQ(q.outliers(0).size(), 1u);
+  EXPECT_TRUE(std::isnan(q.scales(0)[0]));  // reaches every output
 }
 
 TEST(QuantizeInput, EveryVariantGivesTheSameBits) {
@@ -53,9 +75,10 @@ TEST(QuantizeInput, EveryVariantGivesTheSameBits) {
           const std::vector<float> x = random_rows(kRows * (k + 3));
           QuantizedInput expected;
           QuantizedInput actual;
-          quantize_input(variants().front(), x.data(), kRows, k, k + 3, group, per_token, expected,
+          quantize_input(variants().front(), x.data(), kRows, k, k + 3, {group, per_token, false},
+                         expected, pool);
+          quantize_input(variant, x.data(), kRows, k, k + 3, {group, per_token, false}, actual,
                          pool);
-          quantize_input(variant, x.data(), kRows, k, k + 3, group, per_token, actual, pool);
           for (std::int64_t r = 0; r < kRows; ++r) {
             const auto groups = static_cast<std::size_t>(actual.groups());
             const auto stride = static_cast<std::size_t>(actual.group_stride());
@@ -78,7 +101,7 @@ TEST(QuantizeInput, ErrorIsAtMostHalfAStep) {
   for (const bool per_token : {false, true}) {
     const std::vector<float> x = random_rows(3 * 320);
     QuantizedInput q;
-    quantize_input(x.data(), 3, 320, 320, 64, per_token, q, pool);
+    quantize_input(x.data(), 3, 320, 320, {64, per_token, false}, q, pool);
     for (std::int64_t r = 0; r < 3; ++r) {
       for (std::int64_t k = 0; k < 320; ++k) {
         const float scale = q.scales(r)[k / 64];
@@ -103,11 +126,11 @@ TEST(QuantizeInput, NotANumberStaysVisible) {
       std::vector<float> x(128, 1.0f);
       x[40] = bad;
       QuantizedInput q;
-      quantize_input(variant, x.data(), 1, 128, 128, 32, false, q, pool);
+      quantize_input(variant, x.data(), 1, 128, 128, {32, false, false}, q, pool);
       EXPECT_TRUE(std::isnan(q.scales(0)[1]));
       EXPECT_FALSE(std::isnan(q.scales(0)[0]));
       EXPECT_EQ(q.sums(0)[1], 0);
-      quantize_input(variant, x.data(), 1, 128, 128, 32, true, q, pool);
+      quantize_input(variant, x.data(), 1, 128, 128, {32, true, false}, q, pool);
       EXPECT_TRUE(std::isnan(q.scales(0)[0]));
     }
   }
@@ -119,7 +142,7 @@ TEST(QuantizeInput, ExtremesOfTheRange) {
   for (const float value : {3.4e38f, 1e-36f, 1e-38f, 1e-45f, 0.0f}) {
     std::vector<float> x(32, value);
     x[1] = -value;
-    quantize_input(x.data(), 1, 32, 32, 32, false, q, pool);
+    quantize_input(x.data(), 1, 32, 32, {32, false, false}, q, pool);
     const bool vanishes = value < 3.7e-37f;
     EXPECT_EQ(q.codes(0)[0], vanishes ? 0 : 127) << value;
     EXPECT_EQ(q.codes(0)[1], vanishes ? 0 : -127) << value;
@@ -131,8 +154,8 @@ TEST(QuantizeInput, RefusesGroupsThatKernelsCannotSum) {
   core::ThreadPool pool(1);
   QuantizedInput q;
   const std::vector<float> x(512);
-  EXPECT_THROW(quantize_input(x.data(), 1, 512, 512, 257, false, q, pool), core::Error);
-  EXPECT_THROW(quantize_input(x.data(), 1, 512, 512, 0, false, q, pool), core::Error);
+  EXPECT_THROW(quantize_input(x.data(), 1, 512, 512, {257, false, false}, q, pool), core::Error);
+  EXPECT_THROW(quantize_input(x.data(), 1, 512, 512, {0, false, false}, q, pool), core::Error);
 }
 
 }  // namespace

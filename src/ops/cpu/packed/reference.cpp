@@ -57,6 +57,12 @@ PackedReference packed_linear_reference(const formats::PackedWeight& weight,
         result.y[at] += sum;
         result.magnitude[at] += std::fabs(sum);
       }
+      for (const Outlier& outlier : input.outliers(token)) {
+        const double product =
+            w[static_cast<std::size_t>(outlier.input)] * static_cast<double>(outlier.value);
+        result.y[at] += product;
+        result.magnitude[at] += std::fabs(product);
+      }
     }
   }
   return result;

@@ -3,7 +3,7 @@
 
 #include "core/float16.h"
 #include "ops/cpu/packed/quantize_row.h"
-#include "ops/cpu/packed/tile_layout.h"
+#include "ops/cpu/packed/tile_codes.h"
 #include "ops/cpu/packed/variants.h"
 
 // The layout of tile_layout.h read with plain loops: one tile and one token at a time, 16 rows side
@@ -11,30 +11,11 @@
 namespace nibble::ops::cpu {
 namespace {
 
-/// Unsigned weight of lane byte `b` (row b / 4, input b % 4 of the quad) in a quad of a tile.
-int weight_at(const TiledWeight& w, const std::uint8_t* tile, std::int64_t quad, std::int64_t b) {
-  const std::uint8_t* lines = tile + w.codes_offset;
-  if (w.kind == CodeKind::kByte) {
-    return lines[quad * kLineBytes + b];
-  }
-  const std::uint8_t byte = lines[quad / 2 * kLineBytes + b];
-  const int code = quad % 2 == 0 ? byte & 15 : byte >> 4;
-  switch (w.kind) {
-    case CodeKind::kSharedTable:
-      return w.table[code];
-    case CodeKind::kRowTables:
-      return tile[w.tables_offset + b / kQuad * 16 + code];
-    default:
-      return code;
-  }
-}
-
 /// sum over the group of weight * code for each row, less zero * sum of codes.
 void group_sums(const TiledWeight& w, const std::uint8_t* tile, std::int64_t group,
                 const std::int8_t* a, std::int32_t a_sum, std::int32_t (&sums)[kTileRows]) {
   for (std::int64_t r = 0; r < kTileRows; ++r) {
-    const int zero = w.zeros_offset == 0 ? w.zero : tile[w.zeros_offset + group * kTileRows + r];
-    sums[r] = -zero * a_sum;
+    sums[r] = -zero_at(w, tile, group, r) * a_sum;
   }
   const std::int64_t quads = w.units_per_group * kUnit / kQuad;
   for (std::int64_t quad = 0; quad < quads; ++quad) {

@@ -1,0 +1,52 @@
+#include "compress/any4/any4_pass.h"
+
+#include "compress/any4/learned_books.h"
+#include "compress/pass_options.h"
+
+namespace nibble::compress {
+namespace {
+
+class Any4Pass final : public Pass {
+ public:
+  explicit Any4Pass(PassOptions options) {
+    options_.weights = options.choice("weights", {"exact", "root"}) == "exact" ? BookWeights::kExact
+                                                                               : BookWeights::kRoot;
+    options_.rounds = options.integer("rounds", options_.rounds, 0, 100);
+    options_.steps = options.integer("steps", options_.steps, 1, 1000);
+    options.require_all_used();
+  }
+
+  Stage stage() const override { return Stage::kChoosesParameters; }
+  StatisticsKind needs() const override { return StatisticsKind::kChannels; }
+  bool learns_books() const override { return true; }
+
+  void check(const formats::Scheme& scheme) const override {
+    core::require(
+        scheme.book == formats::Book::kPerRow || scheme.book == formats::Book::kPerMatrix,
+        core::ErrorKind::kUsage,
+        "recipe: pass 'any4' learns code books, and {} stores none; take lut4-row-g128 or "
+        "lut4-matrix-g128",
+        formats::to_string(scheme));
+  }
+
+  void apply(SetWork& work, core::ThreadPool& pool) const override {
+    const std::vector<float> mean_squares = work.statistics->mean_squares();
+    for (LayerWork& layer : work.layers) {
+      layer.parameters = learn_books(layer.weights, layer.n(), layer.k(), layer.scheme,
+                                     mean_squares, options_, pool);
+    }
+  }
+
+ private:
+  BookOptions options_;
+};
+
+}  // namespace
+
+PassFactory any4_pass() {
+  return {"any4", [](const core::Json& options) -> std::unique_ptr<Pass> {
+            return std::make_unique<Any4Pass>(PassOptions(options, "any4"));
+          }};
+}
+
+}  // namespace nibble::compress

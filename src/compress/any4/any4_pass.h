@@ -1,0 +1,11 @@
+#pragma once
+
+#include "compress/pass.h"
+
+namespace nibble::compress {
+
+/// "any4": learned code books (learn_books) for schemes lut4-row-* and lut4-matrix-*; the pass that
+/// rounds uses them. Options weights ("exact", "root"), rounds (3), steps (8).
+PassFactory any4_pass();
+
+}  // namespace nibble::compress

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <span>
+
+#include "compress/coded_weight.h"
+#include "core/threads.h"
+#include "formats/scheme.h"
+
+namespace nibble::compress {
+
+/// How much a squared error counts while a book is learned.
+enum class BookWeights {
+  kExact,  // E[x^2] scale^2: what the error costs at the layer's output, when inputs don't
+           // correlate
+  kRoot,   // sqrt(E[x^2]) |scale|: first powers, as in arXiv 2507.04610, section 3.2, which takes
+           // the mean of x where this takes the root mean square
+};
+
+struct BookOptions {
+  BookWeights weights = BookWeights::kExact;
+  int rounds = 3;  // times that the scales follow the books; 0: scales of the largest weights
+  int steps = 8;   // ranges tried for the scale of each group in the first round
+};
+
+/// any4 (arXiv 2507.04610) without zero points: w = scale * book[code], 16 learned values for each
+/// row (Book::kPerRow) or for the matrix (kPerMatrix). The scale of a group starts as its element
+/// of largest magnitude, with its sign. The book is the exact weighted k-means of the scaled
+/// weights. Then scales and book follow one another; each step is kept only where it loses less.
+/// weights [n, k]; mean_squares [k].
+Parameters learn_books(std::span<const float> weights, std::int64_t n, std::int64_t k,
+                       const formats::Scheme& scheme, std::span<const float> mean_squares,
+                       const BookOptions& options, core::ThreadPool& pool);
+
+}  // namespace nibble::compress

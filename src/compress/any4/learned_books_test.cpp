@@ -1,0 +1,145 @@
+#include "compress/any4/learned_books.h"
+
+#include <gtest/gtest.h>
+
+#include "compress/gptq/gptq.h"
+#include "compress/layer_for_tests.h"
+#include "compress/refine/refine.h"
+
+namespace nibble::compress {
+namespace {
+
+constexpr std::int64_t kOutputs = 12;
+constexpr std::int64_t kInputs = 320;
+
+// sum over j of E[x_j^2] (w - decoded)^2
+double diagonal_loss(const std::vector<float>& w, const formats::PackedWeight& packed,
+                     const std::vector<float>& mean_squares) {
+  std::vector<float> row(static_cast<std::size_t>(packed.k));
+  double total = 0;
+  for (std::int64_t i = 0; i < packed.n; ++i) {
+    formats::decode_row(packed, i, row);
+    for (std::size_t j = 0; j < row.size(); ++j) {
+      const double error = w[static_cast<std::size_t>(i * packed.k) + j] - row[j];
+      total += mean_squares[j] * error * error;
+    }
+  }
+  return total;
+}
+
+std::vector<float> uneven_energies() {
+  std::vector<float> energies = normal(kInputs, 9);
+  for (float& energy : energies) {
+    energy = energy * energy + 0.01f;
+  }
+  return energies;
+}
+
+formats::PackedWeight any4(const std::vector<float>& w, const char* scheme_text,
+                           const std::vector<float>& mean_squares, const BookOptions& options,
+                           int threads = 2) {
+  core::ThreadPool pool(threads);
+  const formats::Scheme scheme = formats::parse_scheme(scheme_text);
+  const auto n = static_cast<std::int64_t>(w.size()) / kInputs;
+  return pack(round_with(w, n, kInputs, scheme,
+                         learn_books(w, n, kInputs, scheme, mean_squares, options, pool), pool),
+              n, kInputs, scheme);
+}
+
+TEST(LearnedBooks, AreExactForWeightsOfFewValues) {
+  std::vector<float> w(kOutputs * kInputs);
+  for (std::size_t i = 0; i < w.size(); ++i) {
+    w[i] = static_cast<float>(static_cast<int>(i * 7 % 15) - 7) / 8.0f;
+  }
+  const std::vector<float> ones(kInputs, 1.0f);
+  for (const char* scheme : {"lut4-row-g64", "lut4-matrix-row"}) {
+    EXPECT_LT(diagonal_loss(w, any4(w, scheme, ones, {}), ones), 1e-9) << scheme;
+  }
+}
+
+TEST(LearnedBooks, LoseLessThanFixedOnesAndLessWithEveryRound) {
+  const auto w = normal(kOutputs * kInputs, 4);
+  const auto energies = uneven_energies();
+  const formats::Scheme nf4 = formats::parse_scheme("lut4-nf4-g64");
+  const double fixed =
+      diagonal_loss(w, formats::round_to_nearest(w, kOutputs, kInputs, nf4), energies);
+  for (const char* scheme : {"lut4-row-g64", "lut4-matrix-g64"}) {
+    double last = fixed;
+    for (const int rounds : {0, 1, 3}) {
+      BookOptions options;
+      options.rounds = rounds;
+      const double now = diagonal_loss(w, any4(w, scheme, energies, options), energies);
+      EXPECT_LT(now, last * (rounds == 0 ? 0.95 : 1.0)) << scheme << " " << rounds;
+      last = now;
+    }
+  }
+}
+
+TEST(LearnedBooks, ExactWeightsBeatFirstPowers) {
+  const auto w = normal(kOutputs * kInputs, 5);
+  const auto energies = uneven_energies();
+  const BookOptions root{BookWeights::kRoot, 0, 1};
+  const BookOptions exact{BookWeights::kExact, 0, 1};
+  EXPECT_LT(diagonal_loss(w, any4(w, "lut4-row-g64", energies, exact), energies),
+            diagonal_loss(w, any4(w, "lut4-row-g64", energies, root), energies));
+}
+
+TEST(LearnedBooks, TakeRowsOfZerosAndInputsWithoutEnergy) {
+  auto w = normal(2 * kInputs, 6);
+  std::fill(w.begin(), w.begin() + kInputs, 0.0f);
+  std::vector<float> energies(kInputs, 0.0f);
+  energies[3] = 2.0f;
+  const auto packed = any4(w, "lut4-row-g64", energies, {});
+  std::vector<float> row(kInputs);
+  formats::decode_row(packed, 0, row);
+  EXPECT_EQ(row, std::vector<float>(kInputs, 0.0f));
+  EXPECT_LT(diagonal_loss(w, packed, energies), 1e-6);
+}
+
+// What is stored decodes to the values that GPTQ and refine reckoned with.
+TEST(LearnedBooks, DecodeFromTheStoredFormToWhatTheMethodsSaw) {
+  const auto w = normal(kOutputs * kInputs, 10);
+  const auto hessian = correlated_hessian(kInputs, 400, 11);
+  core::ThreadPool pool(2);
+  for (const char* text : {"lut4-row-g64", "lut4-matrix-g64"}) {
+    const formats::Scheme scheme = formats::parse_scheme(text);
+    CodedWeight coded = gptq(w, kOutputs, kInputs, scheme,
+                             learn_books(w, kOutputs, kInputs, scheme, uneven_energies(), {}, pool),
+                             inverse_factor(hessian, kInputs, 0.01, true), pool);
+    refine(coded, w, kOutputs, kInputs, scheme, symmetric_hessian(hessian, kInputs, 0.01), {},
+           pool);
+    const auto packed = pack(coded, kOutputs, kInputs, scheme);
+    EXPECT_EQ(unpack(packed).codes, coded.codes);
+    EXPECT_EQ(unpack(packed).parameters.books, coded.parameters.books);
+    const RowFormats row_formats(scheme, coded.parameters.books);
+    std::vector<float> row(kInputs);
+    for (std::int64_t i = 0; i < kOutputs; ++i) {
+      formats::decode_row(packed, i, row);
+      for (std::int64_t j = 0; j < kInputs; ++j) {
+        const auto& group = coded.parameters.groups[static_cast<std::size_t>(i * 5 + j / 64)];
+        ASSERT_EQ(row[static_cast<std::size_t>(j)],
+                  row_formats.of(i).decode(coded.codes[static_cast<std::size_t>(i * kInputs + j)],
+                                           group));
+      }
+    }
+  }
+}
+
+TEST(LearnedBooks, ThreadsDoNotChangeTheResult) {
+  const auto w = normal(kOutputs * kInputs, 7);
+  for (const char* scheme : {"lut4-row-g64", "lut4-matrix-g64"}) {
+    const auto one = unpack(any4(w, scheme, uneven_energies(), {}, 1));
+    const auto two = unpack(any4(w, scheme, uneven_energies(), {}, 2));
+    EXPECT_EQ(one.codes, two.codes);
+    EXPECT_EQ(one.parameters.books, two.parameters.books);
+  }
+}
+
+TEST(LearnedBooks, RefuseWeightsThatAreNotFinite) {
+  auto w = normal(kInputs, 8);
+  w[17] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THROW((void)any4(w, "lut4-row-g64", uneven_energies(), {}), core::Error);
+}
+
+}  // namespace
+}  // namespace nibble::compress

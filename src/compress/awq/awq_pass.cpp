@@ -1,0 +1,59 @@
+#include "compress/awq/awq_pass.h"
+
+#include "compress/awq/clip_search.h"
+#include "compress/awq/scale_search.h"
+#include "compress/pass_options.h"
+
+namespace nibble::compress {
+namespace {
+
+class AwqPass final : public Pass {
+ public:
+  explicit AwqPass(PassOptions options)
+      : scale_(options.flag("scale", true)), clip_(options.flag("clip", true)) {
+    options.require_all_used();
+  }
+
+  Stage stage() const override { return Stage::kTransforms; }
+  StatisticsKind needs() const override { return StatisticsKind::kHessian; }
+
+  void check(const formats::Scheme& scheme) const override {
+    core::require(
+        scheme.book != formats::Book::kPerRow && scheme.book != formats::Book::kPerMatrix,
+        core::ErrorKind::kUsage,
+        "pass 'awq' cannot try roundings with the books of {}: they are learned after it; "
+        "take an integer format or a fixed book",
+        formats::to_string(scheme));
+  }
+
+  void apply(SetWork& work, core::ThreadPool& pool) const override {
+    if (work.statistics->rows() == 0) {
+      for (LayerWork& layer : work.layers) {
+        layer.note = "no calibration token came here; rounded without scales or clipping";
+      }
+      return;
+    }
+    if (scale_ && work.source.scales > 0) {
+      scale_inputs(work, search_scales(work, pool));
+    }
+    if (clip_) {
+      for (LayerWork& layer : work.layers) {
+        clip_groups(layer, work.statistics->hessian(), pool);
+      }
+    }
+  }
+
+ private:
+  bool scale_;
+  bool clip_;
+};
+
+}  // namespace
+
+PassFactory awq_pass() {
+  return {"awq", [](const core::Json& options) -> std::unique_ptr<Pass> {
+            return std::make_unique<AwqPass>(PassOptions(options, "awq"));
+          }};
+}
+
+}  // namespace nibble::compress

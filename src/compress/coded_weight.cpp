@@ -1,0 +1,109 @@
+#include "compress/coded_weight.h"
+
+#include <algorithm>
+
+namespace nibble::compress {
+namespace {
+
+using formats::Book;
+using formats::Scheme;
+
+constexpr std::int64_t kBookSize = 16;
+constexpr std::int64_t kRows = 16;  // rows of one task
+
+std::size_t index(std::int64_t value) {
+  return static_cast<std::size_t>(value);
+}
+
+}  // namespace
+
+RowFormats::RowFormats(const Scheme& scheme, std::span<const float> books) {
+  const std::size_t count = std::max<std::size_t>(1, books.size() / kBookSize);
+  for (std::size_t i = 0; i < count; ++i) {
+    formats_.push_back(formats::make_format(
+        scheme, books.empty() ? books : books.subspan(i * kBookSize, kBookSize)));
+  }
+}
+
+GroupRange group_range(const Scheme& scheme, std::int64_t k, std::int64_t group) {
+  const std::int64_t size = formats::group_size(scheme, k);
+  return {group * size, std::min(size, k - group * size)};
+}
+
+Parameters fit_parameters(std::span<const float> weights, std::int64_t n, std::int64_t k,
+                          const Scheme& scheme, core::ThreadPool& pool) {
+  const auto format = formats::make_format(scheme);
+  const std::int64_t groups = formats::groups_per_row(scheme, k);
+  Parameters parameters;
+  parameters.groups.resize(index(n * groups));
+  pool.parallel_for(n, kRows, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin * groups; at < end * groups; ++at) {
+      const GroupRange range = group_range(scheme, k, at % groups);
+      parameters.groups[index(at)] =
+          format->fit(weights.subspan(index(at / groups * k + range.begin), index(range.width)));
+    }
+  });
+  return parameters;
+}
+
+CodedWeight round_with(std::span<const float> weights, std::int64_t n, std::int64_t k,
+                       const Scheme& scheme, Parameters parameters, core::ThreadPool& pool) {
+  const RowFormats row_formats(scheme, parameters.books);
+  const std::int64_t groups = formats::groups_per_row(scheme, k);
+  CodedWeight coded{std::move(parameters), std::vector<std::uint8_t>(weights.size())};
+  pool.parallel_for(n, kRows, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t at = begin * groups; at < end * groups; ++at) {
+      const GroupRange range = group_range(scheme, k, at % groups);
+      const std::size_t first = index(at / groups * k + range.begin);
+      row_formats.of(at / groups)
+          .encode_group(weights.subspan(first, index(range.width)),
+                        coded.parameters.groups[index(at)],
+                        std::span(coded.codes).subspan(first, index(range.width)));
+    }
+  });
+  return coded;
+}
+
+formats::PackedWeight pack(const CodedWeight& coded, std::int64_t n, std::int64_t k,
+                           const Scheme& scheme) {
+  const std::int64_t groups = formats::groups_per_row(scheme, k);
+  formats::PackedWeightBuilder builder(scheme, n, k);
+  const std::span books(coded.parameters.books);
+  for (std::size_t i = 0; i < books.size() / kBookSize; ++i) {
+    builder.set_book(static_cast<std::int64_t>(i), books.subspan(i * kBookSize, kBookSize));
+  }
+  for (std::int64_t row = 0; row < n; ++row) {
+    for (std::int64_t group = 0; group < groups; ++group) {
+      builder.set_group(row, group, coded.parameters.groups[index(row * groups + group)]);
+    }
+    builder.set_codes(row, std::span(coded.codes).subspan(index(row * k), index(k)));
+  }
+  return builder.finish();
+}
+
+CodedWeight unpack(const formats::PackedWeight& weight) {
+  const std::int64_t groups = formats::groups_per_row(weight.scheme, weight.k);
+  CodedWeight coded;
+  coded.codes.resize(index(weight.n * weight.k));
+  coded.parameters.groups.resize(index(weight.n * groups));
+  std::vector<float> scales(index(groups));
+  std::vector<std::uint8_t> zeros(index(groups));
+  for (std::int64_t row = 0; row < weight.n; ++row) {
+    formats::unpack_codes(weight, row,
+                          std::span(coded.codes).subspan(index(row * weight.k), index(weight.k)));
+    formats::unpack_scales(weight, row, scales);
+    formats::unpack_zeros(weight, row, zeros);
+    for (std::int64_t group = 0; group < groups; ++group) {
+      coded.parameters.groups[index(row * groups + group)] = {scales[index(group)],
+                                                              zeros[index(group)]};
+    }
+  }
+  const Book book = weight.scheme.book;
+  if (book == Book::kPerRow || book == Book::kPerMatrix) {
+    const auto values = weight.book.data<float>();
+    coded.parameters.books.assign(values.begin(), values.end());
+  }
+  return coded;
+}
+
+}  // namespace nibble::compress

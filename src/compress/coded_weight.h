@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/threads.h"
+#include "formats/format.h"
+
+namespace nibble::compress {
+
+/// The parameters of all groups of a layer, chosen before its weights are rounded.
+struct Parameters {
+  std::vector<formats::GroupParameters> groups;  // [n, groups of a row]
+  std::vector<float> books;                      // learned books only: [n, 16] or [1, 16]
+};
+
+/// A layer as methods see it: one byte for each code, and the parameters that codes are read with.
+struct CodedWeight {
+  Parameters parameters;
+  std::vector<std::uint8_t> codes;  // [n, k]
+};
+
+/// The encoder of each row: one for all rows, or one for each row that has a book of its own.
+class RowFormats {
+ public:
+  /// Throws kUsage when the scheme has learned books and `books` is empty.
+  RowFormats(const formats::Scheme& scheme, std::span<const float> books);
+
+  const formats::Format& of(std::int64_t row) const {
+    return *formats_[formats_.size() == 1 ? 0 : static_cast<std::size_t>(row)];
+  }
+
+ private:
+  std::vector<std::unique_ptr<const formats::Format>> formats_;
+};
+
+/// The inputs of one group of a row.
+struct GroupRange {
+  std::int64_t begin;
+  std::int64_t width;
+};
+GroupRange group_range(const formats::Scheme& scheme, std::int64_t k, std::int64_t group);
+
+/// Round-to-nearest parameters of each group (Format::fit). Throws kUsage for learned books,
+/// kInvalidModel for weights that are not finite.
+Parameters fit_parameters(std::span<const float> weights, std::int64_t n, std::int64_t k,
+                          const formats::Scheme& scheme, core::ThreadPool& pool);
+
+/// The code nearest to each weight, [n, k].
+CodedWeight round_with(std::span<const float> weights, std::int64_t n, std::int64_t k,
+                       const formats::Scheme& scheme, Parameters parameters,
+                       core::ThreadPool& pool);
+
+/// To and from the stored form.
+formats::PackedWeight pack(const CodedWeight& coded, std::int64_t n, std::int64_t k,
+                           const formats::Scheme& scheme);
+CodedWeight unpack(const formats::PackedWeight& weight);
+
+}  // namespace nibble::compress

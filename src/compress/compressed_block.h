@@ -1,0 +1,26 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compress/block_work.h"
+#include "formats/packed_weight.h"
+#include "models/decoder.h"
+
+namespace nibble::compress {
+
+/// What a recipe made of one decoder block: all that differs from the original.
+struct CompressedBlock {
+  std::map<std::string, formats::PackedWeight> layers;  // by prefix
+  std::map<std::string, std::vector<float>> vectors;    // changed norms and biases, by tensor name
+};
+
+/// Takes the packed layers out of `work`, and the norms and biases that are not those of
+/// `original`. Throws kUsage when no pass has rounded a layer.
+CompressedBlock take_compressed(BlockWork& work, const models::Block& original);
+
+/// `original` with the changes.
+models::Block apply_compressed(const models::Block& original, const CompressedBlock& compressed);
+
+}  // namespace nibble::compress

@@ -1,0 +1,84 @@
+#include "compress/recipe.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "core/error.h"
+
+namespace nibble::compress {
+namespace {
+
+std::string steps_of(const std::string& name) {
+  std::string text;
+  for (const RecipeStep& step : find_recipe(name).steps) {
+    text += text.empty() ? step.pass : " " + step.pass;
+  }
+  return text;
+}
+
+// The message of the refusal, or "" when the recipe is taken.
+std::string refusal(const std::string& json) {
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("nibble_recipe_" + std::to_string(getpid()) + ".json");
+  std::ofstream(path) << json;
+  std::string message;
+  try {
+    (void)find_recipe(path.string());
+  } catch (const core::Error& error) {
+    message = error.what();
+  }
+  std::filesystem::remove(path);
+  return message;
+}
+
+std::string refusal(const std::string& scheme, const std::string& passes) {
+  return refusal(R"({"scheme": ")" + scheme + R"(", "passes": [)" + passes + "]}");
+}
+
+TEST(Recipes, SuffixesAddPasses) {
+  EXPECT_EQ(steps_of("rtn-w4g128"), "rtn");
+  EXPECT_EQ(steps_of("rtn-w4g128-search"), "search rtn");
+  EXPECT_EQ(steps_of("rtn-w4g128-sym-search-refine"), "search rtn refine");
+  EXPECT_EQ(steps_of("gptq-w3-search-refine"), "search gptq refine");
+  EXPECT_EQ(steps_of("nf4g64-search"), "search rtn");
+  EXPECT_EQ(steps_of("mxfp4-gptq-search-refine"), "search gptq refine");
+  EXPECT_EQ(steps_of("any4"), "any4 rtn");
+  EXPECT_EQ(steps_of("any4g64-gptq-refine"), "any4 gptq refine");
+  EXPECT_EQ(formats::to_string(find_recipe("any4").scheme), "lut4-row-g128");
+  EXPECT_EQ(formats::to_string(find_recipe("any4row-gptq").scheme), "lut4-row-row");
+  for (const char* wrong : {"any4-search", "f16-search", "bf16-refine", "gptq-w4-gptq",
+                            "rtn-w4-refine-search", "any4x", "search", "-search", "-gptq"}) {
+    EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
+  }
+}
+
+TEST(Recipes, CombinationsWithoutSenseAreRefusedWithTheReason) {
+  const auto expect = [](const std::string& message, const char* part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  };
+  expect(refusal("int4-asym-g128", R"("search")"), "no pass that rounds");
+  expect(refusal("int4-asym-g128", R"("refine")"), "exactly one pass that rounds");
+  expect(refusal("int4-asym-g128", R"("rtn", "gptq")"), "exactly one pass that rounds");
+  expect(refusal("int4-asym-g128", R"("gptq", "search")"), "comes too late");
+  expect(refusal("int4-asym-g128", R"("gptq", "refine", "rtn")"), "comes too late");
+  expect(refusal("int4-asym-g128", R"("search", "search", "rtn")"), "throw away");
+  expect(refusal("int4-asym-g128", R"("any4", "rtn")"), "stores none");
+  expect(refusal("lut4-row-g128", R"("rtn")"), "begin with the pass any4");
+  expect(refusal("lut4-row-g128", R"("search", "rtn")"), "any4");
+  expect(refusal("f16", R"("rtn", "refine")"), "fewer than 16 bits");
+  expect(refusal("int4-asym-g128", R"({"pass": "search", "steps": 1.5}, "rtn")"), "whole number");
+  expect(refusal("lut4-row-g128", R"({"pass": "any4", "weights": "other"}, "rtn")"),
+         "must be one of exact, root");
+  EXPECT_EQ(refusal("lut4-matrix-g128",
+                    R"({"pass": "any4", "weights": "root", "rounds": 1}, "gptq", "refine")"),
+            "");
+  EXPECT_EQ(refusal("int3-sym-g64", R"("search", "gptq", {"pass": "refine", "scales": false})"),
+            "");
+}
+
+}  // namespace
+}  // namespace nibble::compress

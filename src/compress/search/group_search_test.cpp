@@ -1,0 +1,115 @@
+#include "compress/search/group_search.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "compress/layer_for_tests.h"
+
+namespace nibble::compress {
+namespace {
+
+constexpr const char* kSchemes[] = {"int2-asym-g48", "int2-sym-g48", "int3-asym-g48",
+                                    "int4-asym-g48", "int4-sym-g48", "int8-asym-g48",
+                                    "int8-sym-g48",  "lut4-nf4-g48", "lut4-af4-g48",
+                                    "lut4-fp4-g48",  "mxfp4"};
+
+struct Group {
+  std::vector<float> weights;
+  std::vector<float> importance;
+};
+
+Group random_group(std::size_t count, std::uint64_t seed) {
+  Group group{normal(static_cast<std::int64_t>(count), seed),
+              normal(static_cast<std::int64_t>(count), seed + 1000)};
+  for (float& h : group.importance) {
+    h = std::exp(2 * h);
+  }
+  return group;
+}
+
+TEST(GroupSearch, NeverLosesMoreThanRoundToNearest) {
+  for (const char* text : kSchemes) {
+    const auto format = formats::make_format(formats::parse_scheme(text));
+    double found = 0;
+    double plain = 0;
+    for (std::uint64_t seed = 0; seed < 40; ++seed) {
+      const Group group = random_group(48, seed);
+      GroupSearch search(24);
+      const GroupFit fit = search.search(*format, group.weights, group.importance);
+      const double nearest =
+          search.loss(*format, group.weights, group.importance, format->fit(group.weights));
+      EXPECT_LE(fit.loss, nearest) << text;
+      EXPECT_EQ(fit.loss, search.loss(*format, group.weights, group.importance, fit.parameters));
+      found += fit.loss;
+      plain += nearest;
+    }
+    EXPECT_LT(found, (std::string(text) == "mxfp4" ? 0.99 : 0.85) * plain) << text;
+  }
+}
+
+TEST(GroupSearch, ParametersAreWhatTheTypeStores) {
+  for (const char* text : kSchemes) {
+    const formats::Scheme scheme = formats::parse_scheme(text);
+    const auto format = formats::make_format(scheme);
+    const std::int64_t count = scheme.group;
+    const Group group = random_group(static_cast<std::size_t>(count), 7);
+    const GroupFit fit = GroupSearch(24).search(*format, group.weights, group.importance);
+    formats::PackedWeightBuilder builder(scheme, 1, count);
+    EXPECT_NO_THROW(builder.set_group(0, 0, fit.parameters)) << text;
+    EXPECT_EQ(format->stored_scale(fit.parameters.scale), fit.parameters.scale) << text;
+  }
+}
+
+// Every fp16 scale around the best and every zero.
+double best_by_enumeration(const formats::Format& format, const Group& group, double center) {
+  double best = std::numeric_limits<double>::infinity();
+  GroupSearch search(1);
+  const int zeros = format.scheme().symmetric ? 1 : 1 << format.scheme().bits;
+  for (int i = -1200; i <= 1200; ++i) {
+    const float scale = format.stored_scale(center * std::exp2(i / 800.0));
+    for (int zero = 0; zero < zeros; ++zero) {
+      const formats::GroupParameters parameters{
+          scale, format.scheme().symmetric ? 1 << (format.scheme().bits - 1) : zero};
+      best = std::min(best, search.loss(format, group.weights, group.importance, parameters));
+      if (format.scheme().symmetric && format.scheme().bits < 8) {
+        best = std::min(
+            best, search.loss(format, group.weights, group.importance, {-scale, parameters.zero}));
+      }
+    }
+  }
+  return best;
+}
+
+TEST(GroupSearch, IsCloseToTheBestOfAllParameters) {
+  for (const char* text : {"int2-asym-g16", "int3-sym-g16", "int4-asym-g16"}) {
+    const auto format = formats::make_format(formats::parse_scheme(text));
+    double found = 0;
+    double best = 0;
+    for (std::uint64_t seed = 0; seed < 12; ++seed) {
+      const Group group = random_group(16, seed + 50);
+      const GroupFit fit = GroupSearch(64).search(*format, group.weights, group.importance);
+      const double least = best_by_enumeration(*format, group, std::abs(fit.parameters.scale));
+      EXPECT_GE(fit.loss, least * (1 - 1e-9));
+      found += fit.loss;
+      best += least;
+    }
+    EXPECT_LT(found, 1.15 * best) << text;
+  }
+}
+
+TEST(GroupSearch, TakesGroupsOfZerosAndGroupsWithoutImportance) {
+  const std::vector<float> zeros(32, 0.0f);
+  const std::vector<float> ones(32, 1.0f);
+  const Group group = random_group(32, 3);
+  for (const char* text : kSchemes) {
+    const auto format = formats::make_format(formats::parse_scheme(text));
+    EXPECT_EQ(GroupSearch(8).search(*format, zeros, ones).loss, 0.0) << text;
+    const GroupFit silent = GroupSearch(8).search(*format, group.weights, zeros);
+    EXPECT_EQ(silent.parameters.scale, format->fit(group.weights).scale) << text;
+  }
+}
+
+}  // namespace
+}  // namespace nibble::compress

@@ -1,0 +1,72 @@
+#include "compress/search/search_pass.h"
+
+#include "compress/pass_options.h"
+#include "compress/search/group_search.h"
+
+namespace nibble::compress {
+namespace {
+
+constexpr std::int64_t kRows = 4;  // rows of one task
+
+class SearchPass final : public Pass {
+ public:
+  explicit SearchPass(PassOptions options) : steps_(options.integer("steps", 32, 1, 1000)) {
+    options.require_all_used();
+  }
+
+  Stage stage() const override { return Stage::kChoosesParameters; }
+  StatisticsKind needs() const override { return StatisticsKind::kChannels; }
+
+  void check(const formats::Scheme& scheme) const override {
+    core::require(scheme.book != formats::Book::kPerRow && scheme.book != formats::Book::kPerMatrix,
+                  core::ErrorKind::kUsage,
+                  "recipe: pass 'search' can't search the scales of {}: pass 'any4' chooses them "
+                  "together with its books",
+                  formats::to_string(scheme));
+  }
+
+  void apply(SetWork& work, core::ThreadPool& pool) const override {
+    const std::vector<float> importance = work.statistics->mean_squares();
+    for (LayerWork& layer : work.layers) {
+      layer.parameters = search(layer, importance, pool);
+    }
+  }
+
+ private:
+  Parameters search(const LayerWork& layer, std::span<const float> importance,
+                    core::ThreadPool& pool) const {
+    const auto format = formats::make_format(layer.scheme);
+    const std::int64_t k = layer.k();
+    const std::int64_t groups = formats::groups_per_row(layer.scheme, k);
+    Parameters parameters;
+    parameters.groups.resize(static_cast<std::size_t>(layer.n() * groups));
+    pool.parallel_for(layer.n(), kRows, [&](std::int64_t begin, std::int64_t end) {
+      GroupSearch group_search(steps_);
+      for (std::int64_t at = begin * groups; at < end * groups; ++at) {
+        const GroupRange range = group_range(layer.scheme, k, at % groups);
+        const auto width = static_cast<std::size_t>(range.width);
+        const std::span weights(layer.weights);
+        parameters.groups[static_cast<std::size_t>(at)] =
+            group_search
+                .search(
+                    *format,
+                    weights.subspan(static_cast<std::size_t>(at / groups * k + range.begin), width),
+                    importance.subspan(static_cast<std::size_t>(range.begin), width))
+                .parameters;
+      }
+    });
+    return parameters;
+  }
+
+  int steps_;
+};
+
+}  // namespace
+
+PassFactory search_pass() {
+  return {"search", [](const core::Json& options) -> std::unique_ptr<Pass> {
+            return std::make_unique<SearchPass>(PassOptions(options, "search"));
+          }};
+}
+
+}  // namespace nibble::compress

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "compress/pass.h"
+
+namespace nibble::compress {
+
+/// "search": scales and zeros that lose least on the calibration text (GroupSearch); the pass that
+/// rounds uses them. Option steps (32): ranges tried for each group.
+PassFactory search_pass();
+
+}  // namespace nibble::compress
