@@ -71,7 +71,7 @@ TEST_F(Cli, WrongWordsExitWithTwo) {
   fails({}, 2, "subcommand is required");
   fails({"fly"}, 2, "fly");
   fails({"eval", kDemo}, 2, "--text");
-  fails({"quantize", kDemo, "-o", path("x"), "--recipe", "awq-w4g128"}, 2, "awq-w4g128");
+  fails({"quantize", kDemo, "-o", path("x"), "--recipe", "hqq-w4g128"}, 2, "awq-w4g128");
   fails({"run", kDemo, "-p", ""}, 2, "prompt");
   fails({"run", kDemo, "-p", "x", "--temp", "-1"}, 2, "temperature");
   fails({"run", kDemo, "-p", "x", "--device", "cuda"}, 2, "device");
