@@ -20,6 +20,8 @@ struct LayerWork {
   std::vector<float> target;                    // [n, k]: the original under exact transformations
   std::vector<float> weights;                   // [n, k]: what is rounded; starts as the target
   std::vector<float> bias;                      // [n] or empty; changes when outputs are scaled
+  std::vector<std::uint8_t> kept;               // [n, k]: 0 where a weight was pruned: it is 0 in
+                                                // `weights` and stays exactly 0; empty: none was
   formats::Scheme scheme;                       // what the recipe asks for
   std::optional<Parameters> parameters;         // set by passes that choose them; else each is
                                                 // Format::fit of its group

@@ -18,9 +18,10 @@ namespace nibble::compress {
 /// its passes rounds.
 enum class Stage {
   kTransforms,         // changes LayerWork::weights: scales, clipping
+  kPrunes,             // sets LayerWork::kept
   kChoosesParameters,  // sets LayerWork::parameters
   kRounds,             // sets LayerWork::packed
-  kRefines,            // changes LayerWork::packed
+  kRefines,            // changes LayerWork::packed (and sets LayerWork::kept, when it prunes)
 };
 
 /// One step of a compression method. A recipe is an ordered list of passes; each of them goes over
@@ -30,6 +31,10 @@ class Pass {
   virtual ~Pass() = default;
   virtual Stage stage() const = 0;
   virtual bool learns_books() const { return false; }
+  virtual bool prunes() const { return false; }
+
+  /// Whether the pass can serve weights that stay dense: F32, F16, BF16.
+  virtual bool takes_dense() const { return false; }
 
   /// Throws kUsage for a scheme that the pass can't serve.
   virtual void check(const formats::Scheme&) const {}

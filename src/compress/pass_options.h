@@ -21,6 +21,8 @@ class PassOptions {
   std::string_view choice(std::string_view key, std::initializer_list<std::string_view> words);
   bool flag(std::string_view key, bool fallback);
 
+  bool given(std::string_view key) const { return options_.contains(key); }
+
   /// Fails when an option was given that the pass does not know.
   void require_all_used() const;
 

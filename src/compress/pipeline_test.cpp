@@ -46,6 +46,23 @@ PipelineOptions small_options() {
   return options;
 }
 
+void expect_two_zeros_of_four(const models::Decoder& decoder, const std::string& name) {
+  for (const models::Block& block : decoder.blocks) {
+    for (const ops::LinearSet* set : models::linear_sets(block)) {
+      for (const ops::Linear& part : set->parts) {
+        std::vector<float> row(static_cast<std::size_t>(part.weight.k));
+        for (std::int64_t i = 0; part.name == name && i < part.weight.n; ++i) {
+          formats::decode_row(part.weight, i, row);
+          EXPECT_NE(std::count(row.begin(), row.end(), 0.0f), part.weight.k) << name;
+          for (auto at = row.begin(); at != row.end(); at += 4) {
+            ASSERT_GE(std::count(at, at + 4, 0.0f), 2) << name;
+          }
+        }
+      }
+    }
+  }
+}
+
 // Fails at one block, as a killed process would stop there.
 class Interrupted : public core::ProgressSink {
  public:
@@ -171,6 +188,33 @@ TEST(Pipeline, StoresLearnedBooks) {
         formats::decode_row(weight, i, row);
         formats::decode_row(expected[s]->parts[0].weight, i, other);
         ASSERT_EQ(row, other) << name << " " << sets[s]->parts[0].name;
+      }
+    }
+  }
+  fs::remove_all(folder);
+}
+
+// Two weights of every four are 0 in what the folder holds.
+TEST(Pipeline, StoresPrunedWeights) {
+  const fs::path folder = scratch();
+  std::ofstream(folder / "after.json")
+      << R"({"scheme": "lut4-nf4-g16", "passes": ["gptq", )"
+         R"({"pass": "wanda", "pattern": "2:4", "after_rounding": true}, "refine"]})";
+  PipelineOptions options;
+  options.calibration.samples = 2;
+  options.calibration.seq_len = 16;
+  options.threads = 1;
+  for (const char* family : {"llama", "mixtral", "gpt2"}) {
+    const auto model = models::open_model(kSource / "tests/families" / family);
+    for (const std::string& name :
+         {std::string("wanda24"), std::string("sparsegpt24-gptq-w4g16"),
+          std::string("sparsegpt24-rtn-w4g16-sym-refine"), (folder / "after.json").string()}) {
+      const Recipe recipe = find_recipe(name);
+      const fs::path target = folder / fmt::format("{}-{}", family, recipe.name);
+      quantize_model(*model, recipe, target, options, false, core::silent_progress());
+      const auto stored = models::open_model(target);
+      for (const auto& [layer, scheme] : layer_schemes(stored->decoder, recipe)) {
+        expect_two_zeros_of_four(stored->decoder, layer);
       }
     }
   }

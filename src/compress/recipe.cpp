@@ -113,8 +113,22 @@ std::optional<Scheme> base_scheme(std::string_view text) {
   return std::nullopt;
 }
 
+// "wanda24" or "sparsegpt24" at the front of a preset's name, with the "-" behind it. Without
+// anything behind it the weights stay in 16 bits.
+std::string_view take_pruning(std::string_view& rest) {
+  for (const std::string_view pass : {"wanda", "sparsegpt"}) {
+    std::string_view behind = rest;
+    if (take(behind, pass) && take(behind, "24") && (behind.empty() || take(behind, "-"))) {
+      rest = behind.empty() && !rest.ends_with('-') ? "f16" : behind;
+      return pass;
+    }
+  }
+  return {};
+}
+
 std::optional<Recipe> preset(std::string_view name) {
   std::string_view rest = name;
+  const std::string_view pruning = take_pruning(rest);
   const bool refine = take_suffix(rest, "-refine");
   const bool search = take_suffix(rest, "-search");
   bool gptq = take_suffix(rest, "-gptq");
@@ -144,6 +158,9 @@ std::optional<Recipe> preset(std::string_view name) {
   }
   if (awq) {
     recipe.steps.push_back({"awq", {{"clip", !gptq && !search}}});
+  }
+  if (!pruning.empty()) {
+    recipe.steps.push_back({std::string(pruning), {{"pattern", "2:4"}}});
   }
   if (scheme->book == formats::Book::kPerRow) {
     add("any4");
@@ -194,16 +211,18 @@ void validate(const Recipe& recipe) {
   Stage reached = Stage::kTransforms;
   int rounding = 0;
   bool chosen = false;
+  bool pruned = false;
   bool has_books = false;
   for (const RecipeStep& step : recipe.steps) {
     const auto pass = make_pass(step.pass, step.options);
-    core::require(recipe.scheme.kind != FormatKind::kDense || step.pass == "rtn", ErrorKind::kUsage,
+    core::require(recipe.scheme.kind != FormatKind::kDense || pass->takes_dense(),
+                  ErrorKind::kUsage,
                   "recipe '{}': pass '{}' needs a scheme with fewer than 16 bits", name, step.pass);
     pass->check(recipe.scheme);
     core::require(pass->stage() >= reached, ErrorKind::kUsage,
                   "recipe '{}': pass '{}' comes too late; the order is: passes that transform "
-                  "(smoothquant, awq), that choose parameters (search, any4), one that rounds "
-                  "(rtn, gptq), passes that refine",
+                  "(smoothquant, awq), one that prunes (wanda, sparsegpt), that choose parameters "
+                  "(search, any4), one that rounds (rtn, gptq), passes that refine",
                   name, step.pass);
     reached = pass->stage();
     const bool chooses = reached == Stage::kChoosesParameters;
@@ -211,6 +230,9 @@ void validate(const Recipe& recipe) {
                   "recipe '{}': pass '{}' would throw away what the pass before it has chosen",
                   name, step.pass);
     chosen = chosen || chooses;
+    core::require(!(pass->prunes() && pruned), ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' would prune what is already pruned", name, step.pass);
+    pruned = pruned || pass->prunes();
     rounding += reached == Stage::kRounds ? 1 : 0;
     core::require(rounding == 1 || reached < Stage::kRounds, ErrorKind::kUsage,
                   "recipe '{}': pass '{}' needs exactly one pass that rounds (rtn, gptq) {}", name,
@@ -251,7 +273,11 @@ std::vector<std::string> recipe_names() {
           "gptq-w4g128-search-refine",
           "awq-w4g128",
           "awq-gptq-w4g128",
-          "smoothquant-w8a8"};
+          "smoothquant-w8a8",
+          "wanda24",
+          "wanda24-rtn-w4g128",
+          "sparsegpt24",
+          "sparsegpt24-gptq-w4g128"};
 }
 
 Recipe find_recipe(std::string_view name_or_file) {

@@ -32,6 +32,9 @@ struct Recipe {
 ///
 ///   awq-w<...>  awq-gptq-w<...>  smoothquant-w8a8
 ///
+/// wanda24- or sparsegpt24- in front of any of them but any4 prunes two weights of every four
+/// before the rest is rounded; either alone leaves the rest in f16.
+///
 /// and behind them, in this order: -gptq (books and mxfp4: GPTQ instead of round to nearest),
 /// -search (search the scales first), -refine (coordinate descent at the end).
 ///

@@ -49,6 +49,18 @@ TEST(Recipes, SuffixesAddPasses) {
   EXPECT_EQ(steps_of("any4g64-gptq-refine"), "any4 gptq refine");
   EXPECT_EQ(formats::to_string(find_recipe("any4").scheme), "lut4-row-g128");
   EXPECT_EQ(formats::to_string(find_recipe("any4row-gptq").scheme), "lut4-row-row");
+  EXPECT_EQ(steps_of("wanda24"), "wanda rtn");
+  EXPECT_EQ(formats::to_string(find_recipe("wanda24").scheme), "f16");
+  EXPECT_EQ(steps_of("wanda24-bf16"), "wanda rtn");
+  EXPECT_EQ(steps_of("sparsegpt24-gptq-w4g64-sym-search-refine"), "sparsegpt search gptq refine");
+  EXPECT_EQ(steps_of("sparsegpt24-nf4g64-gptq"), "sparsegpt gptq");
+  EXPECT_EQ(steps_of("wanda24-awq-w4g128"), "awq wanda rtn");
+  EXPECT_EQ(formats::to_string(find_recipe("sparsegpt24-gptq-w4g64-sym").scheme), "int4-sym-g64");
+  EXPECT_EQ(find_recipe("sparsegpt24").steps.front().options.at("pattern"), "2:4");
+  for (const char* wrong : {"wanda", "wanda24-", "wanda24x", "wanda24-wanda24", "wanda24-any4",
+                            "sparsegpt24-refine", "wanda24-f16-search"}) {
+    EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
+  }
   for (const char* wrong : {"any4-search", "f16-search", "bf16-refine", "gptq-w4-gptq",
                             "rtn-w4-refine-search", "any4x", "search", "-search", "-gptq"}) {
     EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
@@ -73,6 +85,23 @@ TEST(Recipes, CombinationsWithoutSenseAreRefusedWithTheReason) {
   expect(refusal("int4-asym-g128", R"({"pass": "search", "steps": 1.5}, "rtn")"), "whole number");
   expect(refusal("lut4-row-g128", R"({"pass": "any4", "weights": "other"}, "rtn")"),
          "must be one of exact, root");
+  expect(refusal("lut4-row-g128", R"("wanda", "any4", "rtn")"), "no exact 0");
+  expect(refusal("int4-asym-g128", R"("wanda", "sparsegpt", "rtn")"), "already pruned");
+  expect(refusal("int4-asym-g128", R"("rtn", "wanda")"), "comes too late");
+  expect(refusal("int4-asym-g128", R"("wanda", "awq", "rtn")"), "comes too late");
+  expect(refusal("int4-asym-g128", R"({"pass": "wanda", "after_rounding": true}, "rtn")"),
+         "exactly one pass that rounds");
+  expect(refusal("f16", R"("rtn", {"pass": "wanda", "after_rounding": true})"),
+         "fewer than 16 bits");
+  expect(refusal("f16", R"("wanda", "gptq")"), "fewer than 16 bits");
+  expect(refusal("f16", R"("wanda")"), "no pass that rounds");
+  expect(refusal("f16", R"({"pass": "wanda", "pattern": "1:4"}, "rtn")"), "must be one of");
+  expect(refusal("f16", R"({"pass": "wanda", "pattern": "2:4", "sparsity": 0.5}, "rtn")"),
+         "leave out the option 'sparsity'");
+  EXPECT_EQ(refusal("f32", R"({"pass": "sparsegpt", "sparsity": 0.6}, "rtn")"), "");
+  EXPECT_EQ(
+      refusal("int4-asym-g64", R"("gptq", {"pass": "wanda", "after_rounding": true}, "refine")"),
+      "");
   EXPECT_EQ(refusal("lut4-matrix-g128",
                     R"({"pass": "any4", "weights": "root", "rounds": 1}, "gptq", "refine")"),
             "");

@@ -95,4 +95,9 @@ InverseFactor inverse_factor(const std::vector<float>& hessian, std::int64_t k, 
              k);
 }
 
+std::string damp_note(const InverseFactor& factor) {
+  return fmt::format("singular Hessian, damp raised to {:g}; more calibration text would help",
+                     factor.damp);
+}
+
 }  // namespace nibble::compress

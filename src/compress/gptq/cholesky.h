@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace nibble::compress {
@@ -19,5 +20,8 @@ struct InverseFactor {
 /// 1000 helps.
 InverseFactor inverse_factor(const std::vector<float>& hessian, std::int64_t k, double damp,
                              bool descending);
+
+/// What the user should know when the damp had to be raised.
+std::string damp_note(const InverseFactor& factor);
 
 }  // namespace nibble::compress

@@ -18,8 +18,13 @@ constexpr std::int64_t kRows = 64;    // output rows of one task; rows do not in
 class RowSweep {
  public:
   RowSweep(const RowFormats& row_formats, const InverseFactor& factor, std::int64_t k,
-           std::int64_t group, std::int64_t first)
-      : row_formats_(row_formats), factor_(factor), k_(k), group_(group), first_(first) {}
+           std::int64_t group, std::int64_t first, std::span<const std::uint8_t> kept)
+      : row_formats_(row_formats),
+        factor_(factor),
+        k_(k),
+        group_(group),
+        first_(first),
+        kept_(kept) {}
 
   // Codes [rows, k] of `rows` rows, in stored order. `parameters` are those of the whole layer.
   void run(const float* weights, std::int64_t rows, const std::vector<GroupParameters>& parameters,
@@ -37,6 +42,9 @@ class RowSweep {
 
  private:
   std::int64_t input(std::int64_t i) const { return factor_.order[static_cast<std::size_t>(i)]; }
+  bool keeps(std::int64_t row, std::int64_t input) const {
+    return kept_.empty() || kept_[static_cast<std::size_t>((first_ + row) * k_ + input)] != 0;
+  }
   float* ordered_row(std::int64_t row) { return ordered_.data() + row * k_; }
 
   void gather(const float* weights, std::int64_t rows) {
@@ -58,7 +66,7 @@ class RowSweep {
       const float* u = factor_.upper.data() + i * k_;
       const GroupParameters& group =
           parameters[static_cast<std::size_t>((first_ + row) * groups + input(i) / group_)];
-      const std::uint8_t code = format.encode(w[i], group);
+      const std::uint8_t code = format.encode(keeps(row, input(i)) ? w[i] : 0.0f, group);
       const float rounded = format.decode(code, group);
       const float error = (w[i] - rounded) / u[i];
       codes[input(i)] = code;
@@ -86,21 +94,22 @@ class RowSweep {
   const InverseFactor& factor_;
   std::int64_t k_;
   std::int64_t group_;
-  std::int64_t first_;          // the layer's row of row 0
-  std::vector<float> ordered_;  // [rows, k], inputs in processing order
-  std::vector<float> error_;    // [rows, kBlock]
+  std::int64_t first_;                  // the layer's row of row 0
+  std::span<const std::uint8_t> kept_;  // of the whole layer
+  std::vector<float> ordered_;          // [rows, k], inputs in processing order
+  std::vector<float> error_;            // [rows, kBlock]
 };
 
 }  // namespace
 
 CodedWeight gptq(std::span<const float> weights, std::int64_t n, std::int64_t k,
                  const formats::Scheme& scheme, Parameters parameters, const InverseFactor& factor,
-                 core::ThreadPool& pool) {
+                 core::ThreadPool& pool, std::span<const std::uint8_t> kept) {
   const RowFormats row_formats(scheme, parameters.books);
   CodedWeight coded{std::move(parameters),
                     std::vector<std::uint8_t>(static_cast<std::size_t>(n * k))};
   pool.parallel_for(n, kRows, [&](std::int64_t begin, std::int64_t end) {
-    RowSweep(row_formats, factor, k, formats::group_size(scheme, k), begin)
+    RowSweep(row_formats, factor, k, formats::group_size(scheme, k), begin, kept)
         .run(weights.data() + begin * k, end - begin, coded.parameters.groups,
              coded.codes.data() + begin * k);
   });

@@ -12,9 +12,10 @@ namespace nibble::compress {
 /// GPTQ (arXiv 2210.17323, Algorithm 1): inputs are rounded one after another, and the error of
 /// each is made up for by the ones not yet rounded. Group parameters (and books) are given and stay
 /// ("static groups"), so the stored layout is that of round to nearest.
-/// `weights` [n, k] row-major.
+/// `weights` [n, k] row-major. kept [n, k], or empty: where it is 0 the weight becomes exactly 0,
+/// and what the updates had put there is made up for like any other error.
 CodedWeight gptq(std::span<const float> weights, std::int64_t n, std::int64_t k,
                  const formats::Scheme& scheme, Parameters parameters, const InverseFactor& factor,
-                 core::ThreadPool& pool);
+                 core::ThreadPool& pool, std::span<const std::uint8_t> kept = {});
 
 }  // namespace nibble::compress

@@ -23,12 +23,11 @@ class GptqPass final : public Pass {
       Parameters parameters = layer.parameters
                                   ? *std::move(layer.parameters)
                                   : fit_parameters(layer.weights, layer.n(), k, layer.scheme, pool);
-      layer.packed =
-          pack(gptq(layer.weights, layer.n(), k, layer.scheme, std::move(parameters), factor, pool),
-               layer.n(), k, layer.scheme);
+      layer.packed = pack(gptq(layer.weights, layer.n(), k, layer.scheme, std::move(parameters),
+                               factor, pool, layer.kept),
+                          layer.n(), k, layer.scheme);
       if (factor.damp > damp_) {
-        layer.note = fmt::format(
-            "singular Hessian, damp raised to {:g}; more calibration text would help", factor.damp);
+        layer.note = damp_note(factor);
       }
     }
   }

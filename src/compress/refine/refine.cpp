@@ -31,7 +31,7 @@ class RowRefiner {
  public:
   RowRefiner(CodedWeight& coded, const RowFormats& row_formats, std::span<const float> target,
              std::int64_t k, const Scheme& scheme, const std::vector<float>& hessian,
-             std::int64_t first, std::int64_t rows)
+             std::span<const std::uint8_t> kept, std::int64_t first, std::int64_t rows)
       : coded_(coded),
         row_formats_(row_formats),
         target_(target),
@@ -39,6 +39,7 @@ class RowRefiner {
         scheme_(scheme),
         groups_(formats::groups_per_row(scheme, k)),
         hessian_(hessian),
+        kept_(kept),
         first_(first),
         rows_(rows),
         error_(index(rows * k)),
@@ -75,6 +76,9 @@ class RowRefiner {
   const Format& format(std::int64_t row) const { return row_formats_.of(first_ + row); }
   float target(std::int64_t row, std::int64_t input) const {
     return target_[index((first_ + row) * k_ + input)];
+  }
+  bool keeps(std::int64_t row, std::int64_t input) const {
+    return kept_.empty() || kept_[index((first_ + row) * k_ + input)] != 0;
   }
   float* error(std::int64_t row, std::int64_t input) { return &error_[index(row * k_ + input)]; }
   float* gradient(std::int64_t row, std::int64_t input) {
@@ -143,7 +147,7 @@ class RowRefiner {
     float* gradients = gradient(row, range.begin);
     for (std::int64_t j = range.begin; j < range.begin + range.width; ++j) {
       const float curvature = *hessian(j, j);
-      if (!(curvature > 0)) {
+      if (!(curvature > 0) || !keeps(row, j)) {
         continue;
       }
       const float wish = target(row, j) + *error(row, j) - *gradient(row, j) / curvature;
@@ -208,6 +212,7 @@ class RowRefiner {
   Scheme scheme_;
   std::int64_t groups_;
   const std::vector<float>& hessian_;
+  std::span<const std::uint8_t> kept_;  // of the whole layer
   std::int64_t first_;
   std::int64_t rows_;
   std::vector<float> error_;     // [rows, k]: decoded - target
@@ -233,10 +238,11 @@ std::vector<float> symmetric_hessian(const std::vector<float>& lower, std::int64
 
 void refine(CodedWeight& coded, std::span<const float> target, std::int64_t n, std::int64_t k,
             const Scheme& scheme, const std::vector<float>& hessian, const RefineOptions& options,
-            core::ThreadPool& pool) {
+            core::ThreadPool& pool, std::span<const std::uint8_t> kept) {
   const RowFormats row_formats(scheme, coded.parameters.books);
   pool.parallel_for(n, kRows, [&](std::int64_t begin, std::int64_t end) {
-    RowRefiner(coded, row_formats, target, k, scheme, hessian, begin, end - begin).run(options);
+    RowRefiner(coded, row_formats, target, k, scheme, hessian, kept, begin, end - begin)
+        .run(options);
   });
 }
 

@@ -22,7 +22,7 @@ class RefinePass final : public Pass {
     const auto hessian = symmetric_hessian(work.statistics->hessian(), k, damp_);
     for (LayerWork& layer : work.layers) {
       CodedWeight coded = unpack(*layer.packed);
-      refine(coded, layer.target, layer.n(), k, layer.scheme, hessian, options_, pool);
+      refine(coded, layer.target, layer.n(), k, layer.scheme, hessian, options_, pool, layer.kept);
       layer.packed = pack(coded, layer.n(), k, layer.scheme);
     }
   }

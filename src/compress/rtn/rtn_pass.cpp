@@ -16,7 +16,9 @@ formats::PackedWeight to_dense(const LayerWork& layer) {
 class RtnPass final : public Pass {
  public:
   Stage stage() const override { return Stage::kRounds; }
+  bool takes_dense() const override { return true; }
 
+  // Pruned weights are 0, and the nearest code of 0 means 0 in every scheme that can be pruned.
   void apply(SetWork& work, core::ThreadPool& pool) const override {
     for (LayerWork& layer : work.layers) {
       layer.packed = round(layer, pool);

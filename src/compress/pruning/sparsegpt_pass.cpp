@@ -1,0 +1,50 @@
+#include "compress/pruning/sparsegpt_pass.h"
+
+#include "compress/pass_options.h"
+#include "compress/pruning/sparsegpt.h"
+#include "compress/pruning/sparsity.h"
+
+namespace nibble::compress {
+namespace {
+
+class SparseGptPass final : public Pass {
+ public:
+  explicit SparseGptPass(PassOptions options)
+      : sparsity_(read_sparsity(options)), damp_(options.number("damp", 0.01, 0.0, 1.0)) {
+    options.require_all_used();
+  }
+
+  Stage stage() const override { return Stage::kPrunes; }
+  StatisticsKind needs() const override { return StatisticsKind::kHessian; }
+  bool prunes() const override { return true; }
+  bool takes_dense() const override { return true; }
+  void check(const formats::Scheme& scheme) const override {
+    require_exact_zero(scheme, "sparsegpt");
+  }
+
+  void apply(SetWork& work, core::ThreadPool& pool) const override {
+    const std::int64_t k = work.layers.front().k();
+    const InverseFactor factor = inverse_factor(work.statistics->hessian(), k, damp_, false);
+    for (LayerWork& layer : work.layers) {
+      require_prunable(layer, sparsity_);
+      layer.kept = sparsegpt(layer.weights, layer.n(), k, sparsity_, factor, pool);
+      if (factor.damp > damp_) {
+        layer.note = damp_note(factor);
+      }
+    }
+  }
+
+ private:
+  Sparsity sparsity_;
+  double damp_;
+};
+
+}  // namespace
+
+PassFactory sparsegpt_pass() {
+  return {"sparsegpt", [](const core::Json& options) -> std::unique_ptr<Pass> {
+            return std::make_unique<SparseGptPass>(PassOptions(options, "sparsegpt"));
+          }};
+}
+
+}  // namespace nibble::compress

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "compress/block_work.h"
+#include "compress/pass_options.h"
+
+namespace nibble::compress {
+
+/// How many weights a pass prunes.
+struct Sparsity {
+  double share = 0.5;       // unstructured: of each row (Wanda) or block of inputs (SparseGPT)
+  std::int64_t pruned = 0;  // N:M: so many of every `of` consecutive inputs of a row
+  std::int64_t of = 0;      // 0: unstructured
+};
+
+/// Options "pattern" ("unstructured", "2:4", "4:8") and "sparsity" (0.5; unstructured only) of a
+/// pass. Throws kUsage.
+Sparsity read_sparsity(PassOptions& options);
+
+/// Throws kUsage for a scheme whose codes may not be able to say exactly 0: learned books.
+void require_exact_zero(const formats::Scheme& scheme, std::string_view pass);
+
+/// Throws kInvalidModel when a pattern doesn't divide the layer's inputs, or a weight is not
+/// finite.
+void require_prunable(const LayerWork& layer, const Sparsity& sparsity);
+
+/// Sets layer.weights to 0 where layer.kept is 0.
+void zero_pruned(LayerWork& layer);
+
+/// Picks the lowest scores; keeps its memory between calls.
+class LowestScores {
+ public:
+  /// Sets kept[i] to 0 for the `count` lowest scores, the first of equals. Scores are not NaN.
+  void prune(std::span<const double> scores, std::int64_t count, std::span<std::uint8_t> kept);
+
+ private:
+  std::vector<double> sorted_;
+};
+
+/// The number of weights that `share` of `count` is, to the nearest.
+std::int64_t share_of(double share, std::int64_t count);
+
+}  // namespace nibble::compress

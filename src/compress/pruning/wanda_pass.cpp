@@ -1,0 +1,74 @@
+#include "compress/pruning/wanda_pass.h"
+
+#include "compress/pass_options.h"
+#include "compress/pruning/sparsity.h"
+#include "compress/pruning/wanda.h"
+
+namespace nibble::compress {
+namespace {
+
+class WandaPass final : public Pass {
+ public:
+  explicit WandaPass(PassOptions options)
+      : sparsity_(read_sparsity(options)), after_rounding_(options.flag("after_rounding", false)) {
+    options.require_all_used();
+  }
+
+  Stage stage() const override { return after_rounding_ ? Stage::kRefines : Stage::kPrunes; }
+  StatisticsKind needs() const override { return StatisticsKind::kChannels; }
+  bool prunes() const override { return true; }
+  bool takes_dense() const override { return !after_rounding_; }
+  void check(const formats::Scheme& scheme) const override { require_exact_zero(scheme, "wanda"); }
+
+  void apply(SetWork& work, core::ThreadPool& pool) const override {
+    const std::vector<float> mean_squares = work.statistics->mean_squares();
+    for (LayerWork& layer : work.layers) {
+      require_prunable(layer, sparsity_);
+      if (after_rounding_) {
+        prune_codes(layer, mean_squares, pool);
+      } else {
+        layer.kept = wanda(layer.weights, layer.n(), layer.k(), mean_squares, sparsity_, pool);
+        zero_pruned(layer);
+      }
+    }
+  }
+
+ private:
+  // Scores are those of the rounded weights; all other codes stay.
+  void prune_codes(LayerWork& layer, std::span<const float> mean_squares,
+                   core::ThreadPool& pool) const {
+    const std::int64_t k = layer.k();
+    std::vector<float> rounded(layer.weights.size());
+    for (std::int64_t row = 0; row < layer.n(); ++row) {
+      formats::decode_row(*layer.packed, row,
+                          std::span(rounded).subspan(static_cast<std::size_t>(row * k),
+                                                     static_cast<std::size_t>(k)));
+    }
+    layer.kept = wanda(rounded, layer.n(), k, mean_squares, sparsity_, pool);
+    CodedWeight coded = unpack(*layer.packed);
+    const auto format = formats::make_format(layer.scheme);
+    const std::int64_t groups = formats::groups_per_row(layer.scheme, k);
+    const std::int64_t size = formats::group_size(layer.scheme, k);
+    for (std::int64_t i = 0; i < layer.n() * k; ++i) {
+      if (layer.kept[static_cast<std::size_t>(i)] == 0) {
+        const auto group = static_cast<std::size_t>(i / k * groups + i % k / size);
+        coded.codes[static_cast<std::size_t>(i)] =
+            format->encode(0.0f, coded.parameters.groups[group]);
+      }
+    }
+    layer.packed = pack(coded, layer.n(), k, layer.scheme);
+  }
+
+  Sparsity sparsity_;
+  bool after_rounding_;
+};
+
+}  // namespace
+
+PassFactory wanda_pass() {
+  return {"wanda", [](const core::Json& options) -> std::unique_ptr<Pass> {
+            return std::make_unique<WandaPass>(PassOptions(options, "wanda"));
+          }};
+}
+
+}  // namespace nibble::compress
