@@ -194,7 +194,7 @@ TEST(Pipeline, StoresLearnedBooks) {
   fs::remove_all(folder);
 }
 
-// Two weights of every four are 0 in what the folder holds.
+// Two weights of every four are 0 in what the folder holds, whatever the number of threads.
 TEST(Pipeline, StoresPrunedWeights) {
   const fs::path folder = scratch();
   std::ofstream(folder / "after.json")
@@ -212,6 +212,11 @@ TEST(Pipeline, StoresPrunedWeights) {
       const Recipe recipe = find_recipe(name);
       const fs::path target = folder / fmt::format("{}-{}", family, recipe.name);
       quantize_model(*model, recipe, target, options, false, core::silent_progress());
+      PipelineOptions threads = options;
+      threads.threads = 2;
+      quantize_model(*model, recipe, folder / "threads", threads, false, core::silent_progress());
+      EXPECT_EQ(contents(folder / "threads"), contents(target)) << recipe.name;
+      fs::remove_all(folder / "threads");
       const auto stored = models::open_model(target);
       for (const auto& [layer, scheme] : layer_schemes(stored->decoder, recipe)) {
         expect_two_zeros_of_four(stored->decoder, layer);
