@@ -74,6 +74,9 @@ InverseFactor inverse_factor(const std::vector<float>& hessian, std::int64_t k, 
     factor.dead[static_cast<std::size_t>(i)] = !(diagonal(i) > 0);
     mean += diagonal(i) / static_cast<double>(k);
   }
+  if (std::find(factor.dead.begin(), factor.dead.end(), false) == factor.dead.end()) {
+    std::fill(factor.dead.begin(), factor.dead.end(), false);  // nothing known: all count alike
+  }
   mean = mean > 0 ? mean : 1.0;
   for (factor.damp = damp; factor.damp <= kLargestDamp;
        factor.damp = factor.damp > 0 ? factor.damp * 10 : 1e-4) {

@@ -11,7 +11,8 @@ struct InverseFactor {
   std::vector<float> upper;         // [k, k] row-major, upper triangular
   double damp = 0;                  // share of the mean diagonal that was added
   std::vector<std::int64_t> order;  // column i of the factor is input order[i]
-  std::vector<bool> dead;           // by input: never active on the calibration text
+  std::vector<bool> dead;           // by input: never active on the calibration text; none of them
+                                    // where no input was ever active
 };
 
 /// `hessian` [k, k]: lower triangle of X^T X. Inputs are processed in descending order of their

@@ -26,7 +26,9 @@ class GptqPass final : public Pass {
       layer.packed = pack(gptq(layer.weights, layer.n(), k, layer.scheme, std::move(parameters),
                                factor, pool, layer.kept),
                           layer.n(), k, layer.scheme);
-      if (factor.damp > damp_) {
+      if (work.statistics->rows() == 0) {
+        layer.note = "no calibration token came here; rounded to nearest";
+      } else if (factor.damp > damp_) {
         layer.note = damp_note(factor);
       }
     }

@@ -97,8 +97,24 @@ TEST(InverseFactor, RaisesTheDampForASingularHessian) {
   std::vector<float> ones(64, 1.0f);  // rank 1
   const InverseFactor factor = inverse_factor(ones, 8, 0.0, false);
   EXPECT_GT(factor.damp, 0.0);
-  const InverseFactor dead = inverse_factor(std::vector<float>(64, 0.0f), 8, 0.01, true);
-  EXPECT_EQ(std::count(dead.dead.begin(), dead.dead.end(), true), 8);
+}
+
+TEST(InverseFactor, KnowsInputsThatWereNeverActive) {
+  std::vector<float> hessian(64, 0.0f);
+  hessian[9] = 2.0f;  // the second of eight inputs alone
+  const InverseFactor one = inverse_factor(hessian, 8, 0.01, true);
+  EXPECT_EQ(std::count(one.dead.begin(), one.dead.end(), true), 7);
+  const InverseFactor none = inverse_factor(std::vector<float>(64, 0.0f), 8, 0.01, true);
+  EXPECT_EQ(std::count(none.dead.begin(), none.dead.end(), true), 0);  // nothing to tell them apart
+}
+
+// An expert that no calibration token reached.
+TEST(Gptq, RoundsToNearestWithoutAnyInput) {
+  const auto w = normal(4 * 64, 9);
+  const formats::Scheme scheme = formats::parse_scheme("int4-asym-g32");
+  const auto expected = codes_of(formats::round_to_nearest(w, 4, 64, scheme));
+  EXPECT_EQ(codes_of(run(w, 4, 64, scheme, std::vector<float>(64 * 64, 0.0f), 0.01, true)),
+            expected);
 }
 
 TEST(Gptq, EqualsRoundToNearestWhenInputsAreIndependent) {
