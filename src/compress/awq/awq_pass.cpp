@@ -18,12 +18,12 @@ class AwqPass final : public Pass {
   StatisticsKind needs() const override { return StatisticsKind::kHessian; }
 
   void check(const formats::Scheme& scheme) const override {
-    core::require(
-        scheme.book != formats::Book::kPerRow && scheme.book != formats::Book::kPerMatrix,
-        core::ErrorKind::kUsage,
-        "pass 'awq' cannot try roundings with the books of {}: they are learned after it; "
-        "take an integer format or a fixed book",
-        formats::to_string(scheme));
+    const bool learned =
+        scheme.book == formats::Book::kPerRow || scheme.book == formats::Book::kPerMatrix;
+    core::require(!(learned && clip_), core::ErrorKind::kUsage,
+                  "pass 'awq' cannot clip for {}, whose books are learned after it; give it "
+                  "\"clip\": false",
+                  formats::to_string(scheme));
   }
 
   void apply(SetWork& work, core::ThreadPool& pool) const override {

@@ -89,12 +89,20 @@ std::vector<std::vector<float>> candidates(const SetWork& set) {
   return all;
 }
 
+// What the search rounds with: books that are yet to be learned are taken for NF4.
+std::unique_ptr<const formats::Format> trial_format(formats::Scheme scheme) {
+  if (scheme.book == formats::Book::kPerRow || scheme.book == formats::Book::kPerMatrix) {
+    scheme.book = formats::Book::kNf4;
+  }
+  return formats::make_format(scheme);
+}
+
 // tr(E H E^T) over some rows of a layer for the scales of its k columns.
 double output_error(const LayerWork& layer, const std::vector<float>& scale,
                     const std::vector<float>& hessian) {
   const std::int64_t k = layer.k();
   const std::int64_t rows = std::min(layer.n(), kRowsOfALayer);
-  const auto format = formats::make_format(layer.scheme);
+  const auto format = trial_format(layer.scheme);
   std::vector<float> error(static_cast<std::size_t>(rows * k));
   for (std::int64_t i = 0; i < rows; ++i) {
     const float* w = layer.weights.data() + i * layer.n() / rows * k;
