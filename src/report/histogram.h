@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace nibble::report {
+
+/// A line across a histogram at a value.
+struct Mark {
+  double value = 0;
+  std::string label;
+};
+
+/// Columns of equal width over [low, high], with marks drawn over them.
+struct Histogram {
+  std::string title;
+  std::string x_name;
+  double low = 0;
+  double high = 0;
+  std::vector<double> counts;
+  std::vector<Mark> marks;
+};
+
+std::string to_svg(const Histogram& histogram);
+
+}  // namespace nibble::report
