@@ -203,6 +203,35 @@ TEST_F(Cli, CompareKeepsItsContract) {
   }
 }
 
+TEST_F(Cli, InspectShowsALayer) {
+  const std::string layer = "model.layers.2.mlp.down_proj";
+  const std::string small = path("small");
+  json({"quantize", kDemo, "-o", small, "--recipe", "nf4g64"});
+  const Json coded = json({"inspect", small, "--layer", layer, "--text", kText, "--seq-len", "128",
+                           "--max-tokens", "256", "-q"});
+  ASSERT_EQ(coded["codes"].size(), 16u);
+  std::int64_t weights = 0;
+  for (const Json& code : coded["codes"]) {
+    weights += code["count"].get<std::int64_t>();
+  }
+  EXPECT_EQ(weights, coded["shape"][0].get<std::int64_t>() * coded["shape"][1].get<std::int64_t>());
+  EXPECT_GT(coded["code_entropy"].get<double>(), 3.5);
+  EXPECT_EQ(coded["activations"]["tokens"], 256);
+  const Json dense = json({"inspect", kDemo, "--layer", layer});
+  EXPECT_FALSE(dense.contains("codes"));
+  EXPECT_FALSE(dense.contains("activations"));
+
+  const ProcessResult text = nibble({"inspect", small, "--layer", layer});
+  EXPECT_NE(text.out.find("value / scale"), std::string::npos) << text.out;
+  nibble({"inspect", small, "--layer", layer, "--text", kText, "-q", "--html", path("layer.html")});
+  const std::string page = testing::read_file(folder_ / "layer.html");
+  for (const char* part : {"class=\"mark\"", "How often each code", "Inputs of model.layers.2"}) {
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  }
+  fails({"inspect", kDemo, "--layer", "no.such.layer"}, 2, "no.such.layer");
+  fails({"inspect", kDemo, "--text", kText}, 2, "--layer");
+}
+
 TEST_F(Cli, RunKeepsItsContract) {
   const Json result = json({"run", kDemo, "-p", "The memory bus", "-n", "12", "--temp", "0"});
   EXPECT_EQ(result["prompt"], "The memory bus");
