@@ -64,7 +64,7 @@ report::Histogram drawing_of(const eval::GrowingHistogram& histogram, const std:
   const auto used = [](std::int64_t count) { return count > 0; };
   const auto first = std::find_if(counts.begin(), counts.end(), used);
   const auto last = std::find_if(counts.rbegin(), counts.rend(), used).base();
-  report::Histogram drawing{title, x_name, 0, 0, {}, {}};
+  report::Histogram drawing{title, x_name, 0, 0, report::Scaling::kLinear, {}, {}};
   if (first >= last) {
     return drawing;
   }
@@ -84,6 +84,18 @@ std::string weights_svg(const LayerView& view) {
       if (use.count > 0) {
         drawing.marks.push_back({use.value, fmt::format("{}", use.code)});
       }
+    }
+  }
+  return report::to_svg(drawing);
+}
+
+std::string inputs_svg(const std::string& layer, const eval::ActivationProfile& profile) {
+  report::Histogram drawing =
+      drawing_of(profile.histogram, "Inputs of " + layer + " (logarithmic heights)", "x");
+  drawing.y_scaling = report::Scaling::kLogarithmic;
+  for (const double outlier : {-eval::kOutlier, eval::kOutlier}) {
+    if (drawing.low <= outlier && outlier <= drawing.high) {
+      drawing.marks.push_back({outlier, fmt::format("{:g}", outlier)});
     }
   }
   return report::to_svg(drawing);
@@ -155,8 +167,7 @@ std::string layer_page(const LayerView& view, const std::string& model) {
   if (view.activations) {
     const auto channels = eval::outlier_channels(*view.activations);
     sections.push_back(report::paragraph(line_of(*view.activations, channels.size())));
-    sections.push_back(report::to_svg(
-        drawing_of(view.activations->histogram, "Inputs of " + view.layer->name, "x")));
+    sections.push_back(inputs_svg(view.layer->name, *view.activations));
     if (!channels.empty()) {
       sections.push_back(report::to_html(channels_table(*view.activations, listed(channels))));
     }

@@ -97,9 +97,9 @@ TEST(Charts, SurviveHostileNamesAndValues) {
   EXPECT_EQ(TagChecker::fault_of(to_svg(ScatterPlot{})), "");
   EXPECT_EQ(TagChecker::fault_of(to_svg(BarChart{kHostile, {{kHostile, 1}, {"b", infinite}}})), "");
   EXPECT_EQ(TagChecker::fault_of(to_svg(BarChart{})), "");
-  EXPECT_EQ(
-      TagChecker::fault_of(to_svg(Histogram{kHostile, kHostile, -1, 1, {1, 2}, {{0.5, kHostile}}})),
-      "");
+  EXPECT_EQ(TagChecker::fault_of(to_svg(
+                Histogram{kHostile, kHostile, -1, 1, Scaling::kLinear, {1, 2}, {{0.5, kHostile}}})),
+            "");
   EXPECT_EQ(to_svg(BarChart{kHostile, {{kHostile, 1}}}).find("<script"), std::string::npos);
 }
 
@@ -122,9 +122,18 @@ TEST(BarChart, WidthsAreInProportion) {
   EXPECT_EQ(widths[2], 0);
 }
 
+TEST(Histogram, LogarithmicHeightsShowTails) {
+  const auto heights = numbers_behind(
+      to_svg(Histogram{"t", "x", 0, 3, Scaling::kLogarithmic, {999, 9, 0}, {}}), " height=\"");
+  ASSERT_EQ(heights.size(), 3u);
+  EXPECT_NEAR(heights[0], 3 * heights[1], 0.3);  // log 1000 = 3 log 10
+  EXPECT_GT(heights[1], 50);
+  EXPECT_EQ(heights[2], 0);
+}
+
 TEST(Histogram, HeightsAreInProportion) {
-  const auto heights =
-      numbers_behind(to_svg(Histogram{"t", "x", 0, 3, {10, 5, 0}, {}}), " height=\"");
+  const auto heights = numbers_behind(
+      to_svg(Histogram{"t", "x", 0, 3, Scaling::kLinear, {10, 5, 0}, {}}), " height=\"");
   ASSERT_EQ(heights.size(), 3u);
   EXPECT_NEAR(heights[0], 2 * heights[1], 0.2);
   EXPECT_GT(heights[1], 50);

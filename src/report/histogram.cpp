@@ -1,10 +1,10 @@
 #include "report/histogram.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
-#include "report/axis.h"
 #include "report/html.h"
 #include "report/svg.h"
 
@@ -18,6 +18,14 @@ constexpr double kRight = 740;
 constexpr double kTop = 20;
 constexpr double kBottom = 245;
 
+// Share of the full height.
+double height_of(double count, double most, Scaling scaling) {
+  if (most <= 0) {
+    return 0;
+  }
+  return scaling == Scaling::kLogarithmic ? std::log1p(count) / std::log1p(most) : count / most;
+}
+
 }  // namespace
 
 std::string to_svg(const Histogram& histogram) {
@@ -30,7 +38,7 @@ std::string to_svg(const Histogram& histogram) {
       (histogram.high - histogram.low) / static_cast<double>(histogram.counts.size());
   double from = histogram.low;
   for (const double count : histogram.counts) {
-    const double height = most > 0 ? count / most * (kBottom - kTop) : 0.0;
+    const double height = height_of(count, most, histogram.y_scaling) * (kBottom - kTop);
     svg.rectangle({x.at(from), kBottom - height}, x.at(from + step) - x.at(from), height, "bar",
                   fmt::format("{:.4g} to {:.4g}: {:.6g}", from, from + step, count));
     from += step;

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "report/axis.h"
+
 namespace nibble::report {
 
 /// A line across a histogram at a value.
@@ -17,6 +19,7 @@ struct Histogram {
   std::string x_name;
   double low = 0;
   double high = 0;
+  Scaling y_scaling = Scaling::kLinear;  // kLogarithmic: heights by log(1 + count), to see tails
   std::vector<double> counts;
   std::vector<Mark> marks;
 };
