@@ -62,6 +62,11 @@ std::string layer_bars(const DamageRow& row) {
 
 }  // namespace
 
+std::string signed_with_error(double value, double standard_error, int digits) {
+  return fmt::format("{}{}", std::signbit(value) ? "" : "+",
+                     with_error(value, standard_error, digits));
+}
+
 std::string with_error(double value, double standard_error, int digits) {
   return std::isnan(standard_error)
              ? fmt::format("{:.{}f}", value, digits)
@@ -113,7 +118,7 @@ report::Table damage_table(const std::vector<DamageRow>& rows) {
     const eval::Divergence& divergence = row.divergence;
     table.rows.push_back(
         {row.recipe, fmt::format("{:.4f}", row.perplexity),
-         with_error(100 * row.increase, 100 * row.increase_standard_error, 2),
+         signed_with_error(100 * row.increase, 100 * row.increase_standard_error, 2),
          with_error(divergence.kl.value, divergence.kl.window_standard_error, 5),
          fmt::format("{:.5f}", divergence.kl_median), fmt::format("{:.4f}", divergence.kl_p999),
          with_error(100 * divergence.top1_agreement, 100 * divergence.top1_standard_error, 2),

@@ -12,6 +12,9 @@ namespace nibble::cli {
 /// "1.23 ± 0.04" with as many digits behind the point; "1.23" where the error is not defined.
 std::string with_error(double value, double standard_error, int digits);
 
+/// The same with a sign before positive values too.
+std::string signed_with_error(double value, double standard_error, int digits);
+
 /// The statistics of a divergence under the names of `--json`; null where one is not defined.
 core::Json divergence_json(const eval::Divergence& divergence);
 

@@ -104,7 +104,7 @@ class Eval final : public Command {
     const double error = ratio * divergence.nll_increase.window_standard_error;
     fmt::print(
         "against {}: perplexity {} %, same top token {} %\n", reference_,
-        with_error(100 * (ratio - 1), 100 * error, 3),
+        signed_with_error(100 * (ratio - 1), 100 * error, 3),
         with_error(100 * divergence.top1_agreement, 100 * divergence.top1_standard_error, 2));
     fmt::print("KL divergence {} nats, median {:.6f}, 99.9th percentile {:.6f}\n",
                with_error(divergence.kl.value, divergence.kl.window_standard_error, 6),

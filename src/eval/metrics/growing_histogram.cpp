@@ -18,8 +18,8 @@ void GrowingHistogram::add(float value) {
   }
   // The factor is a power of two, so the product is exact. 0 lies in the upper half, whatever the
   // reach.
-  const double column = reach_ == 0 ? 0.0 : std::floor(number * (0.5 * kColumns / reach_));
-  ++counts_[static_cast<std::size_t>(column + kColumns / 2)];
+  const double from_zero = reach_ == 0 ? 0.0 : std::floor(number * (0.5 * kColumns / reach_));
+  ++counts_[static_cast<std::size_t>(static_cast<std::int64_t>(from_zero) + kColumns / 2)];
 }
 
 void GrowingHistogram::grow() {
