@@ -114,6 +114,14 @@ TEST_F(Cli, EvalAgainstItselfShowsNoDivergence) {
                             "512", "--reference", kDemo});
   EXPECT_NEAR(result["kl_divergence"].get<double>(), 0.0, 1e-9);
   EXPECT_EQ(result["top1_agreement"], 1.0);
+  EXPECT_EQ(result["nll_increase"], 0.0);
+  EXPECT_EQ(result["nll_increase_standard_error"], 0.0);
+  for (const char* key : {"kl_divergence_standard_error", "kl_divergence_window_standard_error",
+                          "kl_divergence_median", "kl_divergence_median_interval",
+                          "kl_divergence_p999", "kl_divergence_p999_interval",
+                          "top1_agreement_standard_error", "nll_increase_window_standard_error"}) {
+    EXPECT_TRUE(result.contains(key)) << key;
+  }
 }
 
 TEST_F(Cli, TasksKeepTheirContract) {
@@ -167,9 +175,9 @@ TEST_F(Cli, QuantizeThenUse) {
 }
 
 TEST_F(Cli, CompareKeepsItsContract) {
-  const Json result =
-      json({"compare", kDemo, "--recipes", "w8a8,nf4g64", "--text", kText, "--seq-len", "256",
-            "--max-tokens", "512", "--pp", "32", "--tg", "8", "--html", path("damage.html")});
+  const Json result = json({"compare", kDemo, "--recipes", "w8a8,nf4g64", "--text", kText,
+                            "--seq-len", "256", "--max-tokens", "512", "--pp", "32", "--tg", "8",
+                            "--layers", "2", "--html", path("damage.html")});
   ASSERT_EQ(result["rows"].size(), 3u);
   for (const Json& row : result["rows"]) {
     for (const char* key : {"recipe", "perplexity", "bits_per_weight", "weight_bytes", "peak_bytes",
@@ -178,7 +186,50 @@ TEST_F(Cli, CompareKeepsItsContract) {
     }
   }
   EXPECT_EQ(result["rows"][1]["recipe"], "w8a8");
-  EXPECT_NE(testing::read_file(folder_ / "damage.html").find("<td>nf4g64</td>"), std::string::npos);
+  EXPECT_TRUE(result["rows"][0]["layers"].empty());
+  const Json& nf4 = result["rows"][2];
+  ASSERT_EQ(nf4["layers"].size(), 2u);
+  EXPECT_GE(nf4["layers"][0]["relative_error"], nf4["layers"][1]["relative_error"]);
+  EXPECT_GT(nf4["layers"][1]["relative_error"].get<double>(), 1e-3);
+  EXPECT_GT(nf4["kl_divergence_p999"], nf4["kl_divergence_median"]);
+  EXPECT_NEAR(nf4["increase"].get<double>(),
+              nf4["perplexity"].get<double>() / result["rows"][0]["perplexity"].get<double>() - 1,
+              1e-6);
+  EXPECT_GT(nf4["increase_standard_error"].get<double>(), 0.0);
+  const std::string page = testing::read_file(folder_ / "damage.html");
+  for (const char* part : {"<td>nf4g64</td>", "class=\"front\"", "Layers of w8a8",
+                           "model.layers.0.self_attn.q_proj", "Without a place on the axes"}) {
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  }
+}
+
+TEST_F(Cli, InspectShowsALayer) {
+  const std::string layer = "model.layers.2.mlp.down_proj";
+  const std::string small = path("small");
+  json({"quantize", kDemo, "-o", small, "--recipe", "nf4g64"});
+  const Json coded = json({"inspect", small, "--layer", layer, "--text", kText, "--seq-len", "128",
+                           "--max-tokens", "256", "-q"});
+  ASSERT_EQ(coded["codes"].size(), 16u);
+  std::int64_t weights = 0;
+  for (const Json& code : coded["codes"]) {
+    weights += code["count"].get<std::int64_t>();
+  }
+  EXPECT_EQ(weights, coded["shape"][0].get<std::int64_t>() * coded["shape"][1].get<std::int64_t>());
+  EXPECT_GT(coded["code_entropy"].get<double>(), 3.5);
+  EXPECT_EQ(coded["activations"]["tokens"], 256);
+  const Json dense = json({"inspect", kDemo, "--layer", layer});
+  EXPECT_FALSE(dense.contains("codes"));
+  EXPECT_FALSE(dense.contains("activations"));
+
+  const ProcessResult text = nibble({"inspect", small, "--layer", layer});
+  EXPECT_NE(text.out.find("value / scale"), std::string::npos) << text.out;
+  nibble({"inspect", small, "--layer", layer, "--text", kText, "-q", "--html", path("layer.html")});
+  const std::string page = testing::read_file(folder_ / "layer.html");
+  for (const char* part : {"class=\"mark\"", "How often each code", "Inputs of model.layers.2"}) {
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  }
+  fails({"inspect", kDemo, "--layer", "no.such.layer"}, 2, "no.such.layer");
+  fails({"inspect", kDemo, "--text", kText}, 2, "--layer");
 }
 
 TEST_F(Cli, RunKeepsItsContract) {

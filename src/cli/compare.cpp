@@ -1,12 +1,12 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
+#include "cli/damage_report.h"
 #include "cli/options.h"
 #include "cli/terminal_progress.h"
 #include "eval/damage.h"
 #include "io/atomic_file.h"
 #include "io/text_file.h"
-#include "report/html.h"
 #include "report/text_table.h"
 
 namespace nibble::cli {
@@ -51,7 +51,9 @@ class Compare final : public Command {
                    "Prompt tokens of the speed measurement");
     app.add_option("--tg", options_.throughput.decode_tokens,
                    "Generated tokens of the speed measurement");
-    app.add_option("--html", html_, "Also write the table as a page");
+    app.add_option("--layers", layers_, "Also list this many layers with the largest error")
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--html", html_, "Also write a page with the table and drawings");
     device_.add(app);
   }
 
@@ -67,10 +69,10 @@ class Compare final : public Command {
     const auto tokens = model->tokenizer->encode(io::read_text_file(text_, kMaxTextBytes), {});
     fit_to(model->decoder.config.max_positions);
     const auto rows = eval::measure_damage(model, recipes, tokens, options_, progress);
-    common_.json ? print_json(rows) : fmt::print("{}", report::to_text(table(rows)));
+    common_.json ? print_json(rows) : print_text(rows);
     if (!html_.empty()) {
       const std::string title = "What compression costs: " + model_;
-      io::write_file_atomically(html_, report::page(title, {report::to_html(table(rows))}));
+      io::write_file_atomically(html_, damage_page(title, protocol(tokens.size()), rows, layers_));
     }
   }
 
@@ -86,43 +88,33 @@ class Compare final : public Command {
     speed.decode_tokens = std::min(speed.decode_tokens, most - 1);
   }
 
-  static report::Table table(const std::vector<eval::DamageRow>& rows) {
-    report::Table table;
-    table.columns = {"recipe",        "perplexity",   "increase",   "KL",
-                     "top-1",         "bits/weight",  "weights MB", "peak MB",
-                     "prefill tok/s", "decode tok/s", "quantize s"};
-    for (const eval::DamageRow& row : rows) {
-      table.rows.push_back({row.recipe, fmt::format("{:.4f}", row.perplexity),
-                            fmt::format("{:+.2f} %", 100 * row.increase),
-                            fmt::format("{:.5f}", row.kl_divergence),
-                            fmt::format("{:.2f} %", 100 * row.top1_agreement),
-                            fmt::format("{:.3f}", row.bits_per_weight),
-                            fmt::format("{:.2f}", static_cast<double>(row.weight_bytes) / 1e6),
-                            fmt::format("{:.2f}", static_cast<double>(row.peak_bytes) / 1e6),
-                            fmt::format("{:.0f}", row.prefill_tokens_per_second),
-                            fmt::format("{:.1f}", row.decode_tokens_per_second),
-                            fmt::format("{:.1f}", row.quantize_seconds)});
+  // What was measured on what.
+  std::string protocol(std::size_t text_tokens) const {
+    const compress::CalibrationOptions& calibration = options_.pipeline.calibration;
+    const std::int64_t most = options_.perplexity.max_tokens;
+    return fmt::format(
+        "Text {} ({} tokens{}) in windows of {}; calibration on {}, at most {} windows of {}; "
+        "activations {}.",
+        text_, text_tokens, most > 0 ? fmt::format(", at most {} used", most) : "",
+        options_.perplexity.seq_len,
+        calibration.texts.empty() ? "text of the model itself" : "given texts", calibration.samples,
+        calibration.seq_len, device_.activations);
+  }
+
+  void print_text(const std::vector<eval::DamageRow>& rows) const {
+    fmt::print("{}", report::to_text(damage_table(rows)));
+    if (layers_ > 0) {
+      fmt::print("\n{}", report::to_text(worst_layers_table(rows, layers_)));
     }
-    return table;
   }
 
   void print_json(const std::vector<eval::DamageRow>& rows) const {
     core::Json list = core::Json::array();
     for (const eval::DamageRow& row : rows) {
-      list.push_back({{"recipe", row.recipe},
-                      {"perplexity", row.perplexity},
-                      {"increase", row.increase},
-                      {"kl_divergence", row.kl_divergence},
-                      {"top1_agreement", row.top1_agreement},
-                      {"bits_per_weight", row.bits_per_weight},
-                      {"weight_bytes", row.weight_bytes},
-                      {"peak_bytes", row.peak_bytes},
-                      {"prefill_tokens_per_s", row.prefill_tokens_per_second},
-                      {"decode_tokens_per_s", row.decode_tokens_per_second},
-                      {"quantize_seconds", row.quantize_seconds}});
+      list.push_back(damage_json(row, layers_));
     }
     const core::Json json = {{"model", model_}, {"text", text_}, {"rows", std::move(list)}};
-    fmt::print("{}\n", json.dump());
+    fmt::print("{}\n", json.dump(-1, ' ', false, core::Json::error_handler_t::replace));
   }
 
   CommonOptions common_;
@@ -131,6 +123,7 @@ class Compare final : public Command {
   std::vector<std::string> recipes_;
   std::string text_;
   std::string html_;
+  std::size_t layers_ = 0;
   eval::DamageOptions options_;
 };
 

@@ -1,6 +1,9 @@
+#include <cmath>
+
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
+#include "cli/damage_report.h"
 #include "cli/options.h"
 #include "cli/terminal_progress.h"
 #include "eval/perplexity.h"
@@ -74,28 +77,38 @@ class Eval final : public Command {
                          {"recipe", recipe},
                          {"tokens", result.predictions},
                          {"text_tokens", result.text_tokens},
-                         {"nll", result.nll},
-                         {"nll_standard_error", result.nll_standard_error},
+                         {"nll", result.nll.value},
+                         {"nll_standard_error", result.nll.standard_error},
+                         {"nll_window_standard_error", result.nll.window_standard_error},
                          {"perplexity", result.perplexity},
                          {"bits_per_weight", bits},
                          {"weight_bytes", bytes},
                          {"seconds", result.seconds}};
       if (result.divergence) {
-        json["kl_divergence"] = result.divergence->kl_divergence;
-        json["top1_agreement"] = result.divergence->top1_agreement;
+        json.update(divergence_json(*result.divergence));
       }
       fmt::print("{}\n", json.dump());
       return;
     }
     fmt::print(
-        "perplexity {:.4f} +- {:.4f} over {} predictions of {} ({:.3f} bits per weight, {:.2f} MB, "
-        "{:.1f} s)\n",
-        result.perplexity, result.perplexity * result.nll_standard_error, result.predictions,
-        model_, bits, static_cast<double>(bytes) / 1e6, result.seconds);
+        "perplexity {} over {} predictions of {} ({:.3f} bits per weight, {:.2f} MB, {:.1f} s)\n",
+        with_error(result.perplexity, result.perplexity * result.nll.window_standard_error, 4),
+        result.predictions, model_, bits, static_cast<double>(bytes) / 1e6, result.seconds);
     if (result.divergence) {
-      fmt::print("against {}: KL divergence {:.6f} nats, same top token {:.2f} %\n", reference_,
-                 result.divergence->kl_divergence, 100 * result.divergence->top1_agreement);
+      print_divergence(*result.divergence);
     }
+  }
+
+  void print_divergence(const eval::Divergence& divergence) const {
+    const double ratio = std::exp(divergence.nll_increase.value);
+    const double error = ratio * divergence.nll_increase.window_standard_error;
+    fmt::print(
+        "against {}: perplexity {} %, same top token {} %\n", reference_,
+        signed_with_error(100 * (ratio - 1), 100 * error, 3),
+        with_error(100 * divergence.top1_agreement, 100 * divergence.top1_standard_error, 2));
+    fmt::print("KL divergence {} nats, median {:.6f}, 99.9th percentile {:.6f}\n",
+               with_error(divergence.kl.value, divergence.kl.window_standard_error, 6),
+               divergence.kl_median, divergence.kl_p999);
   }
 
   CommonOptions common_;

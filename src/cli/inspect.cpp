@@ -3,15 +3,20 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
+#include "cli/layer_report.h"
 #include "cli/options.h"
+#include "cli/terminal_progress.h"
 #include "eval/tensor_summary.h"
 #include "io/atomic_file.h"
+#include "io/text_file.h"
 #include "models/model.h"
 #include "report/html.h"
 #include "report/text_table.h"
 
 namespace nibble::cli {
 namespace {
+
+constexpr std::int64_t kMaxTextBytes = std::int64_t{1} << 32;
 
 class Inspect final : public Command {
  public:
@@ -22,19 +27,38 @@ class Inspect final : public Command {
   std::string_view examples() const override {
     return "  nibble inspect models/demo\n"
            "  nibble inspect demo-w4 model.layers.0.mlp.down_proj\n"
-           "  nibble inspect demo-w4 --html demo.html";
+           "  nibble inspect demo-w4 --html demo.html\n"
+           "  nibble inspect demo-w4 --layer model.layers.0.mlp.down_proj --text t.txt --html "
+           "l.html";
   }
 
   void add_options(CLI::App& app) override {
     common_.add(app, true);
     app.add_option("model", model_, "Model folder or GGUF file")->required();
     app.add_option("tensor", tensor_, "A layer or tensor, to see its statistics");
-    app.add_option("--html", html_, "Write a page with the layers instead");
+    auto* layer = app.add_option("--layer", layer_, "A layer, to see its weights and codes");
+    layer->excludes("tensor");
+    auto* text = app.add_option("--text", text_, "Also what the layer reads on this text");
+    text->needs(layer);
+    app.add_option("--seq-len", activations_.seq_len,
+                   "Tokens of a window (default: what the model was made for)")
+        ->check(CLI::PositiveNumber)
+        ->needs(text);
+    app.add_option("--max-tokens", activations_.max_tokens, "Use only the first tokens of the text")
+        ->check(CLI::PositiveNumber)
+        ->needs(text)
+        ->capture_default_str();
+    app.add_option("--threads", activations_.threads, "CPU threads (0: all available)")
+        ->check(CLI::Range(0, 4096));
+    app.add_option("--html", html_, "Write a page instead");
   }
 
   void run() override {
     const auto model = models::open_model(model_);
     const auto layers = layers_of(model->decoder);
+    if (!layer_.empty()) {
+      return inspect_layer(*model, layers);
+    }
     if (!tensor_.empty()) {
       return inspect_tensor(*model, layers);
     }
@@ -129,14 +153,49 @@ class Inspect final : public Command {
     fmt::print("{}\n", json.dump(-1, ' ', false, core::Json::error_handler_t::replace));
   }
 
+  using Layers = std::vector<const ops::Linear*>;
+
+  static Layers::const_iterator find_layer(const Layers& layers, const std::string& name) {
+    return std::find_if(layers.begin(), layers.end(), [&](const ops::Linear* candidate) {
+      return candidate->name == name || candidate->name + ".weight" == name;
+    });
+  }
+
+  void inspect_layer(const models::Model& model, const Layers& layers) {
+    const auto layer = find_layer(layers, layer_);
+    core::require(layer != layers.end(), core::ErrorKind::kUsage,
+                  "{} has no layer '{}'; nibble inspect {} lists the layers", model_,
+                  core::printable(layer_), model_);
+    LayerView view{*layer, eval::profile_weights((*layer)->weight), std::nullopt};
+    if (!text_.empty()) {
+      view.activations = read_activations(model, (*layer)->name);
+    }
+    if (!html_.empty()) {
+      io::write_file_atomically(html_, layer_page(view, model_));
+    } else if (common_.json) {
+      fmt::print("{}\n",
+                 layer_json(view).dump(-1, ' ', false, core::Json::error_handler_t::replace));
+    } else {
+      fmt::print("{}", layer_text(view));
+    }
+  }
+
+  eval::ActivationProfile read_activations(const models::Model& model, const std::string& layer) {
+    const std::int64_t most = model.decoder.config.max_positions;
+    activations_.seq_len = activations_.seq_len == 0 ? most : activations_.seq_len;
+    core::require(activations_.seq_len <= most, core::ErrorKind::kUsage,
+                  "--seq-len {} is longer than the {} tokens that the model was made for",
+                  activations_.seq_len, most);
+    const auto tokens = model.tokenizer->encode(io::read_text_file(text_, kMaxTextBytes), {});
+    TerminalProgress progress(common_.quiet);
+    return eval::profile_activations(model, layer, tokens, activations_, progress);
+  }
+
   void inspect_tensor(const models::Model& model,
                       const std::vector<const ops::Linear*>& layers) const {
     eval::TensorSummary summary;
     std::string scheme;
-    const auto layer =
-        std::find_if(layers.begin(), layers.end(), [&](const ops::Linear* candidate) {
-          return candidate->name == tensor_ || candidate->name + ".weight" == tensor_;
-        });
+    const auto layer = find_layer(layers, tensor_);
     if (layer != layers.end()) {
       summary = eval::summarize((*layer)->weight);
       scheme = formats::to_string((*layer)->weight.scheme);
@@ -164,6 +223,9 @@ class Inspect final : public Command {
   CommonOptions common_;
   std::string model_;
   std::string tensor_;
+  std::string layer_;
+  std::string text_;
+  eval::ActivationOptions activations_{0, 8192, 0};
   std::string html_;
 };
 

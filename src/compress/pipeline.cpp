@@ -239,11 +239,10 @@ void quantize_model(const models::Model& model, const Recipe& recipe,
   writer.commit(recipe.name, schemes);
 }
 
-std::shared_ptr<models::Model> quantize_in_memory(const models::Model& model, const Recipe& recipe,
-                                                  const PipelineOptions& options,
-                                                  core::ProgressSink& progress) {
+Quantized quantize_in_memory(const models::Model& model, const Recipe& recipe,
+                             const PipelineOptions& options, core::ProgressSink& progress) {
   MemoryStore store;
-  run_recipe(model, recipe, options, store, progress);
+  std::vector<LayerReport> layers = run_recipe(model, recipe, options, store, progress);
   auto result = std::make_shared<models::Model>(model);
   result->compression.recipe = recipe.name;
   result->compression.schemes = layer_schemes(model.decoder, recipe);
@@ -251,7 +250,7 @@ std::shared_ptr<models::Model> quantize_in_memory(const models::Model& model, co
     Block& block = result->decoder.blocks[i];
     block = apply_compressed(block, store.blocks()[i]);
   }
-  return result;
+  return {std::move(result), std::move(layers)};
 }
 
 }  // namespace nibble::compress

@@ -54,9 +54,14 @@ void quantize_model(const models::Model& model, const Recipe& recipe,
                     const std::filesystem::path& target, const PipelineOptions& options,
                     bool resume, core::ProgressSink& progress);
 
-/// The same in memory: a model that shares everything but the compressed layers.
-std::shared_ptr<models::Model> quantize_in_memory(const models::Model& model, const Recipe& recipe,
-                                                  const PipelineOptions& options,
-                                                  core::ProgressSink& progress);
+/// What became of a model in memory.
+struct Quantized {
+  std::shared_ptr<models::Model> model;  // shares everything but the compressed layers
+  std::vector<LayerReport> layers;       // in the order of the model
+};
+
+/// The same in memory.
+Quantized quantize_in_memory(const models::Model& model, const Recipe& recipe,
+                             const PipelineOptions& options, core::ProgressSink& progress);
 
 }  // namespace nibble::compress

@@ -93,7 +93,7 @@ TEST(Pipeline, WritesAFolderThatDecodesLikeTheModelInMemory) {
     quantize_model(*model, recipe, folder / name, small_options(), false, core::silent_progress());
     const auto stored = models::open_model(folder / name);
     const auto in_memory =
-        quantize_in_memory(*model, recipe, small_options(), core::silent_progress());
+        quantize_in_memory(*model, recipe, small_options(), core::silent_progress()).model;
     EXPECT_EQ(stored->compression.recipe, name);
     EXPECT_TRUE(fs::exists(folder / name / "tokenizer.json"));
     EXPECT_FALSE(fs::exists(folder / name / "job.json"));
@@ -176,7 +176,8 @@ TEST(Pipeline, StoresLearnedBooks) {
     const fs::path target = folder / recipe.name;
     quantize_model(*model, recipe, target, options, false, core::silent_progress());
     options.threads = 1;
-    const auto in_memory = quantize_in_memory(*model, recipe, options, core::silent_progress());
+    const auto in_memory =
+        quantize_in_memory(*model, recipe, options, core::silent_progress()).model;
     const auto stored = models::open_model(target);
     const auto sets = models::linear_sets(std::as_const(stored->decoder.blocks[1]));
     const auto expected = models::linear_sets(std::as_const(in_memory->decoder.blocks[1]));

@@ -1,6 +1,7 @@
 #include "eval/damage.h"
 
 #include <chrono>
+#include <cmath>
 
 namespace nibble::eval {
 namespace {
@@ -12,10 +13,12 @@ DamageRow measure_row(const models::Model& model, engine::Runner& runner, engine
       measure_perplexity(runner, tokens, options.perplexity, progress, reference);
   DamageRow row;
   row.perplexity = result.perplexity;
-  row.top1_agreement = 1;
+  row.divergence.top1_agreement = 1;
   if (result.divergence) {
-    row.kl_divergence = result.divergence->kl_divergence;
-    row.top1_agreement = result.divergence->top1_agreement;
+    row.divergence = *result.divergence;
+    const Mean& difference = row.divergence.nll_increase;
+    row.increase = std::expm1(difference.value);
+    row.increase_standard_error = std::exp(difference.value) * difference.window_standard_error;
   }
   row.bits_per_weight = models::block_bits_per_weight(model.decoder);
   row.weight_bytes = models::total_weight_bytes(model.decoder);
@@ -41,7 +44,7 @@ std::vector<DamageRow> measure_damage(const std::shared_ptr<models::Model>& mode
   rows.back().recipe = "original";
   for (const compress::Recipe& recipe : recipes) {
     const auto start = std::chrono::steady_clock::now();
-    const auto compressed =
+    auto [compressed, layers] =
         compress::quantize_in_memory(*model, recipe, options.pipeline, progress);
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -49,7 +52,7 @@ std::vector<DamageRow> measure_damage(const std::shared_ptr<models::Model>& mode
     rows.push_back(measure_row(*compressed, *runner, reference.get(), tokens, options, progress));
     rows.back().recipe = recipe.name;
     rows.back().quantize_seconds = seconds;
-    rows.back().increase = rows.back().perplexity / rows.front().perplexity - 1;
+    rows.back().layers = std::move(layers);
   }
   return rows;
 }

@@ -13,15 +13,16 @@ namespace nibble::eval {
 struct DamageRow {
   std::string recipe;  // "original" for the model as it is
   double perplexity = 0;
-  double increase = 0;  // perplexity over the original's, minus 1
-  double kl_divergence = 0;
-  double top1_agreement = 0;
-  double bits_per_weight = 0;     // of the blocks' linear layers
-  std::int64_t weight_bytes = 0;  // of the whole model as stored
-  std::int64_t peak_bytes = 0;    // held by the runner: weights, KV cache, activations
+  double increase = 0;                 // perplexity over the original's, minus 1
+  double increase_standard_error = 0;  // of the paired differences of log-perplexity, over windows
+  Divergence divergence;               // from the original; the original's from itself is nothing
+  double bits_per_weight = 0;          // of the blocks' linear layers
+  std::int64_t weight_bytes = 0;       // of the whole model as stored
+  std::int64_t peak_bytes = 0;         // held by the runner: weights, KV cache, activations
   double prefill_tokens_per_second = 0;
   double decode_tokens_per_second = 0;
   double quantize_seconds = 0;
+  std::vector<compress::LayerReport> layers;  // in the order of the model
 };
 
 struct DamageOptions {

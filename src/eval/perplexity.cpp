@@ -16,6 +16,7 @@ using engine::LogitsView;
 // What one prediction adds.
 struct Prediction {
   double nll = 0;
+  double nll_increase = 0;
   double kl = 0;
   bool same_top = false;
 };
@@ -69,10 +70,16 @@ class WindowScorer {
                   "the reference has a vocabulary of {}, the model of {}", reference.size(),
                   logits.size());
     const double reference_total = log_sum_exp(reference);
+    const double reference_nll =
+        reference_total - static_cast<double>(reference[static_cast<std::size_t>(token)]);
+    core::require(std::isfinite(reference_nll), ErrorKind::kFailed,
+                  "the reference computed NaN or infinite logits; its weights may be damaged");
+    prediction.nll_increase = prediction.nll - reference_nll;
     for (std::size_t i = 0; i < logits.size(); ++i) {
       const double log_p = static_cast<double>(reference[i]) - reference_total;
       const double log_q = static_cast<double>(logits[i]) - total;
-      prediction.kl += std::exp(log_p) * (log_p - log_q);
+      const double p = std::exp(log_p);
+      prediction.kl += p > 0 ? p * (log_p - log_q) : 0;  // the limit, also where log_p is -infinity
     }
     prediction.same_top = arg_max(reference) == arg_max(logits);
     return prediction;
@@ -82,6 +89,50 @@ class WindowScorer {
   engine::Runner* reference_;
   std::vector<float> reference_logits_;  // [window, vocabulary]
   std::size_t vocabulary_ = 0;
+};
+
+// What all predictions added, a float each.
+class Tally {
+ public:
+  explicit Tally(std::size_t window) : window_(window) {}
+
+  void add(const Prediction& prediction) {
+    nll_.push_back(static_cast<float>(prediction.nll));
+    nll_sum_ += prediction.nll;
+    nll_increase_.push_back(static_cast<float>(prediction.nll_increase));
+    kl_.push_back(static_cast<float>(prediction.kl));
+    same_top_ += prediction.same_top ? 1 : 0;
+  }
+
+  std::int64_t predictions() const { return static_cast<std::int64_t>(nll_.size()); }
+  Mean nll() const {
+    Mean mean = mean_of(nll_, window_);
+    mean.value = running_nll();
+    return mean;
+  }
+  double running_nll() const { return nll_sum_ / static_cast<double>(predictions()); }
+
+  Divergence divergence() {
+    Divergence divergence;
+    divergence.kl = mean_of(kl_, window_);
+    std::sort(kl_.begin(), kl_.end());
+    divergence.kl_median = quantile(kl_, 0.5);
+    divergence.kl_median_interval = quantile_interval(kl_, 0.5);
+    divergence.kl_p999 = quantile(kl_, 0.999);
+    divergence.kl_p999_interval = quantile_interval(kl_, 0.999);
+    divergence.top1_agreement = static_cast<double>(same_top_) / static_cast<double>(predictions());
+    divergence.top1_standard_error = share_standard_error(divergence.top1_agreement, predictions());
+    divergence.nll_increase = mean_of(nll_increase_, window_);
+    return divergence;
+  }
+
+ private:
+  std::size_t window_;  // predictions of a window
+  std::vector<float> nll_;
+  double nll_sum_ = 0;
+  std::vector<float> nll_increase_;
+  std::vector<float> kl_;
+  std::int64_t same_top_ = 0;
 };
 
 }  // namespace
@@ -103,32 +154,22 @@ PerplexityResult measure_perplexity(engine::Runner& runner, std::span<const std:
       "the text has {} tokens, fewer than one window of {}; give more text or a smaller --seq-len",
       used, options.seq_len);
   WindowScorer scorer(runner, reference);
-  double sum = 0;
-  double squares = 0;
-  Divergence divergence;
+  Tally tally(static_cast<std::size_t>(options.seq_len - 1));
   progress.begin("perplexity", windows);
   for (std::int64_t i = 0; i < windows; ++i) {
     const auto window = tokens.subspan(static_cast<std::size_t>(i * options.seq_len),
                                        static_cast<std::size_t>(options.seq_len));
     for (const Prediction& prediction : scorer.score(window)) {
-      sum += prediction.nll;
-      squares += prediction.nll * prediction.nll;
-      divergence.kl_divergence += prediction.kl;
-      divergence.top1_agreement += prediction.same_top ? 1 : 0;
-      ++result.predictions;
+      tally.add(prediction);
     }
-    progress.update(i + 1,
-                    fmt::format("{:.4f}", std::exp(sum / static_cast<double>(result.predictions))));
+    progress.update(i + 1, fmt::format("{:.4f}", std::exp(tally.running_nll())));
   }
   progress.end();
-  const auto count = static_cast<double>(result.predictions);
-  result.nll = sum / count;
-  result.nll_standard_error =
-      std::sqrt(std::max(0.0, squares / count - result.nll * result.nll) / count);
-  result.perplexity = std::exp(result.nll);
+  result.predictions = tally.predictions();
+  result.nll = tally.nll();
+  result.perplexity = std::exp(result.nll.value);
   if (reference != nullptr) {
-    result.divergence =
-        Divergence{divergence.kl_divergence / count, divergence.top1_agreement / count};
+    result.divergence = tally.divergence();
   }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;

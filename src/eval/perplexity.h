@@ -7,6 +7,7 @@
 
 #include "core/progress.h"
 #include "engine/runner.h"
+#include "eval/metrics/sample_statistics.h"
 
 namespace nibble::eval {
 
@@ -19,17 +20,23 @@ struct PerplexityOptions {
   std::int64_t max_tokens = 0;  // 0: the whole text
 };
 
-/// How far a model is from its reference on the same predictions.
+/// How far a model is from its reference on the same predictions. KL is KL(reference || model) of
+/// one prediction, in nats; quantiles are exact, over all predictions.
 struct Divergence {
-  double kl_divergence = 0;   // mean of KL(reference || model), nats
-  double top1_agreement = 0;  // share of predictions with the same most probable token
+  Mean kl;
+  double kl_median = 0;
+  Interval kl_median_interval;  // 95 %
+  double kl_p999 = 0;           // 99.9th percentile
+  Interval kl_p999_interval;    // 95 %; open above (NaN) below about 6,000 predictions
+  double top1_agreement = 0;    // share of predictions with the same most probable token
+  double top1_standard_error = 0;
+  Mean nll_increase;  // log-perplexity minus the reference's; errors of the paired differences
 };
 
 struct PerplexityResult {
   std::int64_t text_tokens = 0;  // of the whole text
   std::int64_t predictions = 0;
-  double nll = 0;
-  double nll_standard_error = 0;
+  Mean nll;
   double perplexity = 0;
   double seconds = 0;
   std::optional<Divergence> divergence;

@@ -8,11 +8,17 @@
 
 namespace nibble::report {
 
-/// Text made safe inside HTML.
+/// Text made safe inside HTML and SVG, in elements and in quoted attributes. Control characters
+/// become U+FFFD.
 std::string escape_html(std::string_view text);
 
 /// The table as an HTML <table>.
 std::string to_html(const Table& table);
+
+std::string paragraph(std::string_view text);
+
+/// `content` (HTML) behind a line that opens it.
+std::string foldable(std::string_view summary, std::string_view content);
 
 /// A page of its own that fetches nothing, dark and light, readable on a phone.
 std::string page(std::string_view title, const std::vector<std::string>& sections);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
+#include "report/text_width.h"
 
 namespace nibble::report {
 namespace {
@@ -10,8 +10,8 @@ namespace {
 std::string line(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths) {
   std::string text;
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    text += i == 0 ? fmt::format("{:<{}}", cells[i], widths[i])
-                   : fmt::format("  {:>{}}", cells[i], widths[i]);
+    const std::string padding(widths[i] - text_width(cells[i]), ' ');
+    text += i == 0 ? cells[i] + padding : "  " + padding + cells[i];
   }
   return text + "\n";
 }
@@ -21,9 +21,9 @@ std::string line(const std::vector<std::string>& cells, const std::vector<std::s
 std::string to_text(const Table& table) {
   std::vector<std::size_t> widths;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    widths.push_back(table.columns[i].size());
+    widths.push_back(text_width(table.columns[i]));
     for (const auto& row : table.rows) {
-      widths[i] = std::max(widths[i], row[i].size());
+      widths[i] = std::max(widths[i], text_width(row[i]));
     }
   }
   std::string text = line(table.columns, widths);

@@ -51,9 +51,9 @@ TEST(PruningTheDemo, SparseGptHarmsLessThanWandaAndRefiningMakesUpForSome) {
   options.calibration.seq_len = 128;
   options.threads = 2;
   const auto damage = [&](const char* recipe) {
-    return squared_distance(original, outputs(*quantize_in_memory(*model, find_recipe(recipe),
-                                                                  options, core::silent_progress()),
-                                              windows));
+    const auto compressed =
+        quantize_in_memory(*model, find_recipe(recipe), options, core::silent_progress()).model;
+    return squared_distance(original, outputs(*compressed, windows));
   };
   const double wanda = damage("wanda24");
   EXPECT_LT(damage("sparsegpt24"), 0.9 * wanda);

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+#include "eval/damage.h"
+#include "report/text_table.h"
+
+namespace nibble::cli {
+
+/// "1.23 ± 0.04" with as many digits behind the point; "1.23" where the error is not defined.
+std::string with_error(double value, double standard_error, int digits);
+
+/// The same with a sign before positive values too.
+std::string signed_with_error(double value, double standard_error, int digits);
+
+/// The statistics of a divergence under the names of `--json`; null where one is not defined.
+core::Json divergence_json(const eval::Divergence& divergence);
+
+/// A row under the names of `--json`, with its `layers` worst layers.
+core::Json damage_json(const eval::DamageRow& row, std::size_t layers);
+
+/// The damage table: a line for each row. What follows "±" is one standard error, over windows;
+/// that of the agreement is binomial.
+report::Table damage_table(const std::vector<eval::DamageRow>& rows);
+
+/// Of each recipe the `layers` layers with the largest relative error, largest first.
+report::Table worst_layers_table(const std::vector<eval::DamageRow>& rows, std::size_t layers);
+
+/// A page: the table, bits per weight against the loss with the Pareto front, and the errors of the
+/// layers. `protocol` says what was measured on what.
+std::string damage_page(const std::string& title, const std::string& protocol,
+                        const std::vector<eval::DamageRow>& rows, std::size_t layers);
+
+}  // namespace nibble::cli

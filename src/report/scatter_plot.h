@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/axis.h"
+
+namespace nibble::report {
+
+struct ScatterPoint {
+  std::string label;
+  double x = 0;
+  double y = 0;
+  double y_error = 0;  // half of the bar drawn through the point; 0 or NaN: none
+};
+
+/// Labelled points with the Pareto front (small x and small y are good) as a line.
+struct ScatterPlot {
+  std::string title;
+  std::string x_name;
+  std::string y_name;
+  Scaling x_scaling = Scaling::kLinear;
+  Scaling y_scaling = Scaling::kLinear;
+  std::vector<ScatterPoint> points;
+};
+
+/// The drawing, with a line below that names the points without a place: not finite, or not
+/// positive where the axis is logarithmic.
+std::string to_svg(const ScatterPlot& plot);
+
+}  // namespace nibble::report

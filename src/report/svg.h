@@ -1,0 +1,41 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace nibble::report {
+
+/// A place in pixels, from the upper left corner.
+struct Place {
+  double x = 0;
+  double y = 0;
+};
+
+enum class Anchor { kStart, kMiddle, kEnd };
+
+/// A drawing for a page of report/html.h, as an <svg> element. Looks come from the classes that the
+/// page's style knows (kStyle in html.cpp), so that it follows dark and light. Every text is
+/// escaped; `hover` appears when the pointer rests on a shape.
+class Svg {
+ public:
+  /// `title` is what a screen reader says.
+  Svg(double width, double height, std::string_view title);
+
+  void line(Place from, Place to, std::string_view style);
+  void rectangle(Place corner, double width, double height, std::string_view style,
+                 std::string_view hover = "");
+  void circle(Place center, double radius, std::string_view style, std::string_view hover = "");
+  void path(std::span<const Place> places, std::string_view style);
+  void text(Place place, std::string_view text, Anchor anchor, std::string_view style = "");
+
+  std::string finish() const { return body_ + "</svg>\n"; }
+
+ private:
+  std::string body_;
+};
+
+/// Pixels of a text of the charts' font (12 px), roughly.
+double text_pixels(std::string_view text);
+
+}  // namespace nibble::report
