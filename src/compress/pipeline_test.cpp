@@ -273,28 +273,5 @@ TEST(Calibration, ModelsWriteTheSameTextForTheSameSeed) {
   EXPECT_EQ(one[0].size(), 24u);
 }
 
-TEST(Recipes, PresetsReadAsTheirNamesSay) {
-  const auto scheme = [](const char* name) { return formats::to_string(find_recipe(name).scheme); };
-  EXPECT_EQ(scheme("rtn-w4g128"), "int4-asym-g128");
-  EXPECT_EQ(scheme("rtn-w4"), "int4-asym-g128");
-  EXPECT_EQ(scheme("gptq-w3g32-sym"), "int3-sym-g32");
-  EXPECT_EQ(scheme("rtn-w8row"), "int8-asym-row");
-  EXPECT_EQ(scheme("w8a8"), "int8-sym-row-a8");
-  EXPECT_EQ(scheme("nf4g64"), "lut4-nf4-g64");
-  EXPECT_EQ(scheme("fp4g128"), "lut4-fp4-g128");
-  EXPECT_EQ(scheme("mxfp4"), "mxfp4");
-  EXPECT_EQ(scheme("f16"), "f16");
-  EXPECT_EQ(scheme("awq-w4g64-sym"), "int4-sym-g64");
-  EXPECT_EQ(find_recipe("awq-gptq-w4").steps.back().pass, "gptq");
-  EXPECT_EQ(scheme("smoothquant-w8a8"), "int8-sym-row-a8");
-  for (const std::string& name : recipe_names()) {
-    EXPECT_EQ(find_recipe(name).name, name);
-  }
-  for (const char* wrong :
-       {"", "awq-w5", "rtn-w5g128", "rtn-w4g0", "rtn-w4g128x", "nf4x", "gptq-w4g-1", "rtn-"}) {
-    EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
-  }
-}
-
 }  // namespace
 }  // namespace nibble::compress

@@ -11,10 +11,9 @@ void round_row(const formats::Format& format, std::span<float> row) {
   for (std::size_t begin = 0; begin < row.size(); begin += group) {
     const auto weights = row.subspan(begin, std::min(group, row.size() - begin));
     const formats::GroupParameters parameters = format.fit(weights);
-    format.encode_group(weights, parameters, std::span(codes).first(weights.size()));
-    for (std::size_t i = 0; i < weights.size(); ++i) {
-      weights[i] = format.decode(codes[i], parameters);
-    }
+    const auto group_codes = std::span(codes).first(weights.size());
+    format.encode_group(weights, parameters, group_codes);
+    format.decode_group(group_codes, parameters, weights);
   }
 }
 

@@ -1,6 +1,4 @@
 #include <cmath>
-#include <fstream>
-#include <iterator>
 
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include "eval/metrics/edit_distance.h"
 #include "eval/metrics/porter_stemmer.h"
 #include "eval/metrics/rouge.h"
+#include "io/json_file.h"
 
 // Against scikit-learn, scipy and rouge-score (tests/reference/make_metric_goldens.py).
 namespace nibble::eval {
@@ -18,11 +17,7 @@ namespace {
 using core::Json;
 
 const Json& golden() {
-  static const Json json = [] {
-    std::ifstream file(NIBBLE_SOURCE_DIR "/src/eval/goldens/metrics.json");
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    return core::parse_json(text, "metrics.json");
-  }();
+  static const Json json = io::load_json_file(NIBBLE_SOURCE_DIR "/src/eval/goldens/metrics.json");
   return json;
 }
 

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "core/json.h"
+#include "io/json_file.h"
 
 // Against NumPy and SciPy (tests/reference/make_divergence_goldens.py).
 namespace nibble::eval {
@@ -17,11 +16,8 @@ namespace {
 using core::Json;
 
 const Json& golden() {
-  static const Json json = [] {
-    std::ifstream file(NIBBLE_SOURCE_DIR "/src/eval/goldens/divergence.json");
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    return core::parse_json(text, "divergence.json")["samples"];
-  }();
+  static const Json json =
+      io::load_json_file(NIBBLE_SOURCE_DIR "/src/eval/goldens/divergence.json")["samples"];
   return json;
 }
 
