@@ -132,5 +132,11 @@ TEST(Recipes, CombinationsWithoutSenseAreRefusedWithTheReason) {
             "");
 }
 
+TEST(Recipes, AwqScalesForBooksToComeButCannotClip) {
+  EXPECT_EQ(refusal("lut4-row-g64", R"({"pass": "awq", "clip": false}, "any4", "rtn")"), "");
+  EXPECT_NE(refusal("lut4-row-g64", R"("awq", "any4", "rtn")").find("\"clip\": false"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace nibble::compress
