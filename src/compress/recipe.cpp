@@ -130,6 +130,7 @@ std::string_view take_pruning(std::string_view& rest) {
 
 std::optional<Recipe> preset(std::string_view name) {
   std::string_view rest = name;
+  const bool rotate = take(rest, "quarot-");
   const std::string_view pruning = take_pruning(rest);
   const bool refine = take_suffix(rest, "-refine");
   const bool search = take_suffix(rest, "-search");
@@ -155,6 +156,9 @@ std::optional<Recipe> preset(std::string_view name) {
   }
   Recipe recipe{std::string(name), *scheme, {}, {}};
   const auto add = [&](const char* pass) { recipe.steps.push_back({pass, Json::object()}); };
+  if (rotate) {
+    add("rotate");
+  }
   if (smoothquant) {
     add("smoothquant");
   }
@@ -283,7 +287,8 @@ void check(const Pass& pass, const RecipeStep& step, const Recipe& recipe) {
 // Passes in the order of their stages, one of them rounding, all of them able to serve the schemes.
 void validate(const Recipe& recipe) {
   const std::string name = core::printable(recipe.name);
-  Stage reached = Stage::kTransforms;
+  Stage reached = Stage::kTransformsModel;
+  bool transformed = false;
   int rounding = 0;
   bool chosen = false;
   bool pruned = false;
@@ -292,11 +297,16 @@ void validate(const Recipe& recipe) {
     const auto pass = make_pass(step.pass, step.options);
     check(*pass, step, recipe);
     core::require(pass->stage() >= reached, ErrorKind::kUsage,
-                  "recipe '{}': pass '{}' comes too late; the order is: passes that transform "
-                  "(smoothquant, awq), one that prunes (wanda, sparsegpt), that choose parameters "
+                  "recipe '{}': pass '{}' comes too late; the order is: one that transforms the "
+                  "model (rotate), passes that transform (smoothquant, awq), one that prunes "
+                  "(wanda, sparsegpt), that choose parameters "
                   "(search, any4), one that rounds (rtn, gptq), passes that refine",
                   name, step.pass);
     reached = pass->stage();
+    const bool transforms = reached == Stage::kTransformsModel;
+    core::require(!(transforms && transformed), ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' would turn what is already turned", name, step.pass);
+    transformed = transformed || transforms;
     const bool chooses = reached == Stage::kChoosesParameters;
     core::require(!(chooses && chosen), ErrorKind::kUsage,
                   "recipe '{}': pass '{}' would throw away what the pass before it has chosen",
@@ -346,6 +356,8 @@ std::vector<std::string> recipe_names() {
           "awq-w4g128",
           "awq-gptq-w4g128",
           "smoothquant-w8a8",
+          "quarot-rtn-w4g128",
+          "quarot-gptq-w4g128",
           "wanda24",
           "wanda24-rtn-w4g128",
           "sparsegpt24",
