@@ -206,22 +206,6 @@ void require_plain(const models::Model& model) {
 
 }  // namespace
 
-std::map<std::string, formats::Scheme> layer_schemes(const models::Decoder& decoder,
-                                                     const Recipe& recipe) {
-  std::map<std::string, formats::Scheme> schemes;
-  for (const Block& block : decoder.blocks) {
-    for (const ops::LinearSet* set : models::linear_sets(block)) {
-      if (block.router && set == &*block.router) {
-        continue;
-      }
-      for (const ops::Linear& part : set->parts) {
-        schemes.emplace(part.name, recipe.scheme);
-      }
-    }
-  }
-  return schemes;
-}
-
 std::vector<LayerReport> run_recipe(const models::Model& model, const Recipe& recipe,
                                     const PipelineOptions& options, BlockStore& store,
                                     core::ProgressSink& progress) {

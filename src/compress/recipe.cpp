@@ -1,5 +1,6 @@
 #include "compress/recipe.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -16,6 +17,7 @@ using formats::Scheme;
 constexpr std::int64_t kDefaultGroup = 128;
 constexpr std::int64_t kDefaultBookGroup = 64;
 constexpr std::int64_t kMaxGroup = 1 << 20;
+constexpr std::size_t kMaxRules = 64;
 
 // Takes `prefix` off the front of `text`.
 bool take(std::string_view& text, std::string_view prefix) {
@@ -160,7 +162,7 @@ std::optional<Recipe> preset(std::string_view name) {
   if (!scheme) {
     return std::nullopt;
   }
-  Recipe recipe{std::string(name), *scheme, {}};
+  Recipe recipe{std::string(name), *scheme, {}, {}};
   const auto add = [&](const char* pass) { recipe.steps.push_back({pass, Json::object()}); };
   if (smoothquant) {
     add("smoothquant");
@@ -184,18 +186,61 @@ std::optional<Recipe> preset(std::string_view name) {
   return recipe;
 }
 
+// "*.down_proj", or a list of such patterns.
+std::vector<std::string> read_patterns(const Json& entry, std::string_view path) {
+  const auto match = entry.find("match");
+  const bool list = match != entry.end() && match->is_array();
+  std::vector<std::string> patterns;
+  for (const Json& pattern :
+       list ? *match : Json::array({match != entry.end() ? *match : Json()})) {
+    core::require(pattern.is_string() && !pattern.get_ref<const std::string&>().empty(),
+                  ErrorKind::kUsage,
+                  "recipe {}: 'match' in 'layers' must be a pattern such as \"*.down_proj\", or a "
+                  "list of them",
+                  path);
+    patterns.push_back(pattern.get<std::string>());
+  }
+  core::require(!patterns.empty() && patterns.size() <= kMaxRules, ErrorKind::kUsage,
+                "recipe {}: 'match' in 'layers' must hold 1 to {} patterns", path, kMaxRules);
+  return patterns;
+}
+
+std::vector<LayerRule> read_rules(const Json& json, std::string_view path) {
+  const auto layers = json.find("layers");
+  std::vector<LayerRule> rules;
+  if (layers == json.end()) {
+    return rules;
+  }
+  core::require(layers->is_array() && layers->size() <= kMaxRules, ErrorKind::kUsage,
+                "recipe {}: 'layers' must be a list of at most {} entries", path, kMaxRules);
+  for (const Json& entry : *layers) {
+    core::require(entry.is_object(), ErrorKind::kUsage,
+                  "recipe {}: an entry of 'layers' must be an object with 'match' and 'scheme'",
+                  path);
+    for (const auto& [key, value] : entry.items()) {
+      core::require(key == "match" || key == "scheme", ErrorKind::kUsage,
+                    "recipe {}: unknown field '{}' in 'layers' (match, scheme)", path,
+                    core::printable(key));
+    }
+    rules.push_back({read_patterns(entry, path),
+                     formats::parse_scheme(core::get_string(entry, "scheme", path))});
+  }
+  return rules;
+}
+
 Recipe from_file(std::string_view path) {
   const Json json = io::load_json_file(std::filesystem::path(path));
   core::require(json.is_object(), ErrorKind::kUsage, "recipe {}: must be a JSON object", path);
   for (const auto& [key, value] : json.items()) {
-    core::require(key == "name" || key == "scheme" || key == "passes", ErrorKind::kUsage,
-                  "recipe {}: unknown field '{}' (name, scheme, passes)", path,
-                  core::printable(key));
+    core::require(key == "name" || key == "scheme" || key == "layers" || key == "passes",
+                  ErrorKind::kUsage, "recipe {}: unknown field '{}' (name, scheme, layers, passes)",
+                  path, core::printable(key));
   }
   Recipe recipe;
   recipe.name =
       core::find_string(json, "name", path).value_or(std::filesystem::path(path).stem().string());
   recipe.scheme = formats::parse_scheme(core::get_string(json, "scheme", path));
+  recipe.layers = read_rules(json, path);
   const auto passes = json.find("passes");
   core::require(
       passes != json.end() && passes->is_array() && !passes->empty() && passes->size() <= 64,
@@ -214,7 +259,37 @@ Recipe from_file(std::string_view path) {
   return recipe;
 }
 
-// Passes in the order of their stages, one of them rounding, all of them able to serve the scheme.
+bool is_dense(const Scheme& scheme) {
+  return scheme.kind == FormatKind::kDense;
+}
+
+bool is_learned(const Scheme& scheme) {
+  return scheme.book == formats::Book::kPerRow || scheme.book == formats::Book::kPerMatrix;
+}
+
+// All schemes of a recipe: the one for most layers first.
+std::vector<Scheme> schemes_of(const Recipe& recipe) {
+  std::vector<Scheme> schemes = {recipe.scheme};
+  for (const LayerRule& rule : recipe.layers) {
+    schemes.push_back(rule.scheme);
+  }
+  return schemes;
+}
+
+// Whether a pass can serve the schemes of its recipe. Dense layers beside others are left out.
+void check(const Pass& pass, const RecipeStep& step, const Recipe& recipe) {
+  const std::vector<Scheme> schemes = schemes_of(recipe);
+  core::require(pass.takes_dense() || !std::all_of(schemes.begin(), schemes.end(), is_dense),
+                ErrorKind::kUsage, "recipe '{}': pass '{}' needs a scheme with fewer than 16 bits",
+                core::printable(recipe.name), step.pass);
+  for (const Scheme& scheme : schemes) {
+    if (pass.takes_dense() || !is_dense(scheme)) {
+      pass.check(scheme);
+    }
+  }
+}
+
+// Passes in the order of their stages, one of them rounding, all of them able to serve the schemes.
 void validate(const Recipe& recipe) {
   const std::string name = core::printable(recipe.name);
   Stage reached = Stage::kTransforms;
@@ -224,10 +299,7 @@ void validate(const Recipe& recipe) {
   bool has_books = false;
   for (const RecipeStep& step : recipe.steps) {
     const auto pass = make_pass(step.pass, step.options);
-    core::require(recipe.scheme.kind != FormatKind::kDense || pass->takes_dense(),
-                  ErrorKind::kUsage,
-                  "recipe '{}': pass '{}' needs a scheme with fewer than 16 bits", name, step.pass);
-    pass->check(recipe.scheme);
+    check(*pass, step, recipe);
     core::require(pass->stage() >= reached, ErrorKind::kUsage,
                   "recipe '{}': pass '{}' comes too late; the order is: passes that transform "
                   "(smoothquant, awq), one that prunes (wanda, sparsegpt), that choose parameters "
@@ -250,11 +322,11 @@ void validate(const Recipe& recipe) {
   }
   core::require(rounding == 1, ErrorKind::kUsage,
                 "recipe '{}' has no pass that rounds: end it with rtn or gptq", name);
-  const bool learned = recipe.scheme.book == formats::Book::kPerRow ||
-                       recipe.scheme.book == formats::Book::kPerMatrix;
-  core::require(has_books || !learned, ErrorKind::kUsage,
-                "recipe '{}': {} has learned code books; begin with the pass any4", name,
-                formats::to_string(recipe.scheme));
+  for (const Scheme& scheme : schemes_of(recipe)) {
+    core::require(has_books || !is_learned(scheme), ErrorKind::kUsage,
+                  "recipe '{}': {} has learned code books; begin with the pass any4", name,
+                  formats::to_string(scheme));
+  }
 }
 
 }  // namespace
@@ -311,9 +383,13 @@ Json to_json(const Recipe& recipe) {
     entry["pass"] = step.pass;
     passes.push_back(std::move(entry));
   }
-  return {{"name", recipe.name},
-          {"scheme", formats::to_string(recipe.scheme)},
-          {"passes", std::move(passes)}};
+  Json json = {{"name", recipe.name},
+               {"scheme", formats::to_string(recipe.scheme)},
+               {"passes", std::move(passes)}};
+  for (const LayerRule& rule : recipe.layers) {
+    json["layers"].push_back({{"match", rule.match}, {"scheme", formats::to_string(rule.scheme)}});
+  }
+  return json;
 }
 
 }  // namespace nibble::compress
