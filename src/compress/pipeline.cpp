@@ -24,11 +24,12 @@ core::Tensor float_weights(const PackedWeight& weight) {
   return tensor;
 }
 
-// `block` with float32 weights, for the float path.
+// `block` with float32 weights where activations are float: decoded once for all windows.
 Block decoded(Block block) {
   for (ops::LinearSet* set : models::linear_sets(block)) {
     for (ops::Linear& part : set->parts) {
-      if (part.weight.scheme.kind != formats::FormatKind::kDense) {
+      const formats::Scheme& scheme = part.weight.scheme;
+      if (scheme.kind != formats::FormatKind::kDense && scheme.activation.is_float()) {
         part.weight = formats::dense_weight(float_weights(part.weight));
       }
     }

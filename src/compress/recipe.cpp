@@ -53,7 +53,16 @@ bool take_group(std::string_view& text, std::int64_t fallback, Scheme& scheme) {
   return true;
 }
 
-// "w4g128-sym" after the method's name.
+// `scheme` with the words of "-a4g128-h128" behind it; nullopt when they make no scheme.
+std::optional<Scheme> with_words(const Scheme& scheme, std::string_view words) {
+  try {
+    return formats::parse_scheme(formats::to_string(scheme) + std::string(words));
+  } catch (const core::Error&) {
+    return std::nullopt;
+  }
+}
+
+// "w4g128-sym-a4" after the method's name.
 std::optional<Scheme> integer_scheme(std::string_view text) {
   Scheme scheme;
   scheme.kind = FormatKind::kInt;
@@ -67,7 +76,7 @@ std::optional<Scheme> integer_scheme(std::string_view text) {
   }
   scheme.bits = static_cast<int>(*bits);
   scheme.symmetric = take(text, "-sym");
-  return text.empty() ? std::optional(scheme) : std::nullopt;
+  return with_words(scheme, text);
 }
 
 std::optional<Scheme> book_scheme(std::string_view text, formats::Book book,
@@ -140,7 +149,7 @@ std::optional<Recipe> preset(std::string_view name) {
   std::optional<Scheme> scheme;
   if (smoothquant) {
     scheme = base_scheme(rest);
-    if (scheme && scheme->activation == formats::Activation::kFloat) {
+    if (scheme && scheme->activation.is_float()) {
       return std::nullopt;
     }
   } else if (!gptq && (take(rest, "rtn-") || (awq && rest.starts_with("w")))) {

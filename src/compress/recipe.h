@@ -35,10 +35,12 @@ struct Recipe {
 /// A preset's name, or the path of a JSON file (it ends in ".json"):
 ///
 ///   f16 bf16 w8a8 mxfp4
-///   rtn-w<2|3|4|8>[g<size>|row][-sym]   gptq-w<2|3|4|8>[g<size>|row][-sym]
+///   rtn-w<2|3|4|8>[g<size>|row][-sym][-<activations>]   gptq-w<...>
 ///   nf4[g<size>|row]  fp4[...]  af4[...]  any4[...]
 ///
 ///   awq-w<...>  awq-gptq-w<...>  smoothquant-w8a8
+///
+/// <activations> are the words of a scheme: a8, a4, a4-asym, a4g128c0.9, ...
 ///
 /// wanda24- or sparsegpt24- in front of any of them but any4 prunes two weights of every four
 /// before the rest is rounded; either alone leaves the rest in f16.

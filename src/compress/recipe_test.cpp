@@ -52,11 +52,13 @@ TEST(Recipes, PresetsReadAsTheirNamesSay) {
   EXPECT_EQ(scheme("awq-w4g64-sym"), "int4-sym-g64");
   EXPECT_EQ(find_recipe("awq-gptq-w4").steps.back().pass, "gptq");
   EXPECT_EQ(scheme("smoothquant-w8a8"), "int8-sym-row-a8");
+  EXPECT_EQ(scheme("rtn-w4g128-sym-a4"), "int4-sym-g128-a4");
+  EXPECT_EQ(scheme("gptq-w4g64-a4g32c0.9-asym-search"), "int4-asym-g64-a4g32c0.9-asym");
   for (const std::string& name : recipe_names()) {
     EXPECT_EQ(find_recipe(name).name, name);
   }
-  for (const char* wrong :
-       {"", "awq-w5", "rtn-w5g128", "rtn-w4g0", "rtn-w4g128x", "nf4x", "gptq-w4g-1", "rtn-"}) {
+  for (const char* wrong : {"", "awq-w5", "rtn-w5g128", "rtn-w4g0", "rtn-w4g128x", "nf4x",
+                            "gptq-w4g-1", "rtn-w4g128-a5", "rtn-"}) {
     EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
   }
 }
