@@ -49,9 +49,16 @@ std::map<int, InputStatistics> BlockRunner::observe(std::int64_t layer, const mo
 }
 
 void BlockRunner::advance(std::int64_t layer, const models::Block& block) {
+  const auto sets = models::linear_sets(block);
+  for (const ops::LinearSet* set : sets) {
+    ops_.prepare(*set);
+  }
   for (std::size_t window = 0; window < windows_.size(); ++window) {
     Matrix& x = hidden_[window];
     ops_.add(x, run(layer, block, window, x));
+  }
+  for (const ops::LinearSet* set : sets) {
+    ops_.release(*set);
   }
 }
 

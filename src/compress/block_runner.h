@@ -12,7 +12,9 @@
 
 namespace nibble::compress {
 
-/// The calibration windows on their way through the model, one block at a time, in float32.
+/// The calibration windows on their way through the model, one block at a time. Activations are
+/// float32 but where a scheme quantizes them: those of a compressed block are then quantized as
+/// they will be when the model runs.
 class BlockRunner {
  public:
   /// Embeds the windows.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "formats/format.h"
+
 namespace nibble::compress {
 namespace {
 
@@ -57,6 +59,10 @@ bool commutes(const models::DecoderConfig& config) {
 }
 
 }  // namespace
+
+formats::PackedWeight round_dense(const LayerWork& layer) {
+  return formats::round_to_nearest(layer.weights, layer.n(), layer.k(), layer.scheme);
+}
 
 BlockWork::BlockWork(const models::DecoderConfig& config, const models::Block& block,
                      const std::map<std::string, formats::Scheme>& schemes,

@@ -29,7 +29,12 @@ struct LayerWork {
   std::string note;                             // what the user should know ("damp 0.1", ...)
   std::int64_t n() const { return layer->weight.n; }
   std::int64_t k() const { return layer->weight.k; }
+  bool is_dense() const { return scheme.kind == formats::FormatKind::kDense; }
 };
+
+/// A dense layer's weights in the type of its scheme. Throws kInvalidModel when one is not finite
+/// or too large for it.
+formats::PackedWeight round_dense(const LayerWork& layer);
 
 /// What makes the input of a set, when that can be scaled channel by channel without changing what
 /// the model computes: the norm before it, or rows of a linear layer that reach it unmixed (values

@@ -1,13 +1,12 @@
 #include "compress/block_work.h"
 
 #include <cmath>
-#include <numeric>
 
 #include <gtest/gtest.h>
 
 #include "compress/compressed_block.h"
+#include "compress/logits_for_tests.h"
 #include "core/random.h"
-#include "models/forward.h"
 #include "models/model.h"
 #include "ops/cpu/cpu_ops.h"
 
@@ -15,20 +14,6 @@ namespace nibble::compress {
 namespace {
 
 using ops::cpu::CpuOps;
-
-std::vector<float> logits(const models::Decoder& decoder, CpuOps& ops) {
-  std::vector<std::int32_t> tokens(30);
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    tokens[i] = static_cast<std::int32_t>(i * 13 % 64);
-  }
-  std::vector<std::int32_t> positions(tokens.size());
-  std::iota(positions.begin(), positions.end(), 0);
-  const ops::SequenceSlice<ops::cpu::KvCache> alone{nullptr, 0, 0,
-                                                    static_cast<std::int64_t>(tokens.size())};
-  const models::Batch<CpuOps> batch{tokens, positions, {&alone, 1}};
-  const auto result = models::forward(ops, decoder, batch, positions);
-  return {result.values().begin(), result.values().end()};
-}
 
 // The block with every input that can be scaled divided by random factors.
 models::Block scaled(const models::DecoderConfig& config, const models::Block& block,
@@ -61,7 +46,7 @@ models::Block scaled(const models::DecoderConfig& config, const models::Block& b
           formats::dense_weight(core::Tensor::from<float>(layer.weights, {layer.n(), layer.k()}));
     }
   }
-  return apply_compressed(block, take_compressed(work, block));
+  return apply_compressed(block, take_compressed(work, block, block));
 }
 
 struct Case {

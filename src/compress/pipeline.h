@@ -10,6 +10,8 @@
 
 #include "compress/calibration.h"
 #include "compress/compressed_block.h"
+#include "compress/layer_schemes.h"
+#include "compress/model_transform.h"
 #include "compress/recipe.h"
 #include "core/progress.h"
 #include "models/model.h"
@@ -32,14 +34,11 @@ struct LayerReport {
 class BlockStore {
  public:
   virtual ~BlockStore() = default;
+  /// Comes first, when the recipe changes the ends of the model.
+  virtual void put_ends(const ChangedEnds& ends) = 0;
   virtual std::optional<CompressedBlock> finished(std::int64_t block) = 0;
   virtual void put(std::int64_t block, const CompressedBlock& compressed) = 0;
 };
-
-/// The scheme of every layer that a recipe compresses: all linear layers of the blocks except the
-/// routers of a mixture of experts.
-std::map<std::string, formats::Scheme> layer_schemes(const models::Decoder& decoder,
-                                                     const Recipe& recipe);
 
 /// Runs a recipe block by block: statistics of the block's inputs on the calibration windows (once
 /// for all passes, only when a pass needs them), the passes, then the block's outputs with its

@@ -1,5 +1,6 @@
 #include "compress/recipe.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 
@@ -16,6 +17,7 @@ using formats::Scheme;
 constexpr std::int64_t kDefaultGroup = 128;
 constexpr std::int64_t kDefaultBookGroup = 64;
 constexpr std::int64_t kMaxGroup = 1 << 20;
+constexpr std::size_t kMaxRules = 64;
 
 // Takes `prefix` off the front of `text`.
 bool take(std::string_view& text, std::string_view prefix) {
@@ -51,7 +53,16 @@ bool take_group(std::string_view& text, std::int64_t fallback, Scheme& scheme) {
   return true;
 }
 
-// "w4g128-sym" after the method's name.
+// `scheme` with the words of "-a4g128-h128" behind it; nullopt when they make no scheme.
+std::optional<Scheme> with_words(const Scheme& scheme, std::string_view words) {
+  try {
+    return formats::parse_scheme(formats::to_string(scheme) + std::string(words));
+  } catch (const core::Error&) {
+    return std::nullopt;
+  }
+}
+
+// "w4g128-sym-a4" after the method's name.
 std::optional<Scheme> integer_scheme(std::string_view text) {
   Scheme scheme;
   scheme.kind = FormatKind::kInt;
@@ -65,7 +76,7 @@ std::optional<Scheme> integer_scheme(std::string_view text) {
   }
   scheme.bits = static_cast<int>(*bits);
   scheme.symmetric = take(text, "-sym");
-  return text.empty() ? std::optional(scheme) : std::nullopt;
+  return with_words(scheme, text);
 }
 
 std::optional<Scheme> book_scheme(std::string_view text, formats::Book book,
@@ -128,6 +139,7 @@ std::string_view take_pruning(std::string_view& rest) {
 
 std::optional<Recipe> preset(std::string_view name) {
   std::string_view rest = name;
+  const bool rotate = take(rest, "quarot-");
   const std::string_view pruning = take_pruning(rest);
   const bool refine = take_suffix(rest, "-refine");
   const bool search = take_suffix(rest, "-search");
@@ -137,7 +149,7 @@ std::optional<Recipe> preset(std::string_view name) {
   std::optional<Scheme> scheme;
   if (smoothquant) {
     scheme = base_scheme(rest);
-    if (scheme && scheme->activation == formats::Activation::kFloat) {
+    if (scheme && scheme->activation.is_float()) {
       return std::nullopt;
     }
   } else if (!gptq && (take(rest, "rtn-") || (awq && rest.starts_with("w")))) {
@@ -151,8 +163,11 @@ std::optional<Recipe> preset(std::string_view name) {
   if (!scheme) {
     return std::nullopt;
   }
-  Recipe recipe{std::string(name), *scheme, {}};
+  Recipe recipe{std::string(name), *scheme, {}, {}};
   const auto add = [&](const char* pass) { recipe.steps.push_back({pass, Json::object()}); };
+  if (rotate) {
+    add("rotate");
+  }
   if (smoothquant) {
     add("smoothquant");
   }
@@ -175,18 +190,61 @@ std::optional<Recipe> preset(std::string_view name) {
   return recipe;
 }
 
+// "*.down_proj", or a list of such patterns.
+std::vector<std::string> read_patterns(const Json& entry, std::string_view path) {
+  const auto match = entry.find("match");
+  const bool list = match != entry.end() && match->is_array();
+  std::vector<std::string> patterns;
+  for (const Json& pattern :
+       list ? *match : Json::array({match != entry.end() ? *match : Json()})) {
+    core::require(pattern.is_string() && !pattern.get_ref<const std::string&>().empty(),
+                  ErrorKind::kUsage,
+                  "recipe {}: 'match' in 'layers' must be a pattern such as \"*.down_proj\", or a "
+                  "list of them",
+                  path);
+    patterns.push_back(pattern.get<std::string>());
+  }
+  core::require(!patterns.empty() && patterns.size() <= kMaxRules, ErrorKind::kUsage,
+                "recipe {}: 'match' in 'layers' must hold 1 to {} patterns", path, kMaxRules);
+  return patterns;
+}
+
+std::vector<LayerRule> read_rules(const Json& json, std::string_view path) {
+  const auto layers = json.find("layers");
+  std::vector<LayerRule> rules;
+  if (layers == json.end()) {
+    return rules;
+  }
+  core::require(layers->is_array() && layers->size() <= kMaxRules, ErrorKind::kUsage,
+                "recipe {}: 'layers' must be a list of at most {} entries", path, kMaxRules);
+  for (const Json& entry : *layers) {
+    core::require(entry.is_object(), ErrorKind::kUsage,
+                  "recipe {}: an entry of 'layers' must be an object with 'match' and 'scheme'",
+                  path);
+    for (const auto& [key, value] : entry.items()) {
+      core::require(key == "match" || key == "scheme", ErrorKind::kUsage,
+                    "recipe {}: unknown field '{}' in 'layers' (match, scheme)", path,
+                    core::printable(key));
+    }
+    rules.push_back({read_patterns(entry, path),
+                     formats::parse_scheme(core::get_string(entry, "scheme", path))});
+  }
+  return rules;
+}
+
 Recipe from_file(std::string_view path) {
   const Json json = io::load_json_file(std::filesystem::path(path));
   core::require(json.is_object(), ErrorKind::kUsage, "recipe {}: must be a JSON object", path);
   for (const auto& [key, value] : json.items()) {
-    core::require(key == "name" || key == "scheme" || key == "passes", ErrorKind::kUsage,
-                  "recipe {}: unknown field '{}' (name, scheme, passes)", path,
-                  core::printable(key));
+    core::require(key == "name" || key == "scheme" || key == "layers" || key == "passes",
+                  ErrorKind::kUsage, "recipe {}: unknown field '{}' (name, scheme, layers, passes)",
+                  path, core::printable(key));
   }
   Recipe recipe;
   recipe.name =
       core::find_string(json, "name", path).value_or(std::filesystem::path(path).stem().string());
   recipe.scheme = formats::parse_scheme(core::get_string(json, "scheme", path));
+  recipe.layers = read_rules(json, path);
   const auto passes = json.find("passes");
   core::require(
       passes != json.end() && passes->is_array() && !passes->empty() && passes->size() <= 64,
@@ -205,26 +263,59 @@ Recipe from_file(std::string_view path) {
   return recipe;
 }
 
-// Passes in the order of their stages, one of them rounding, all of them able to serve the scheme.
+bool is_dense(const Scheme& scheme) {
+  return scheme.kind == FormatKind::kDense;
+}
+
+bool is_learned(const Scheme& scheme) {
+  return scheme.book == formats::Book::kPerRow || scheme.book == formats::Book::kPerMatrix;
+}
+
+// All schemes of a recipe: the one for most layers first.
+std::vector<Scheme> schemes_of(const Recipe& recipe) {
+  std::vector<Scheme> schemes = {recipe.scheme};
+  for (const LayerRule& rule : recipe.layers) {
+    schemes.push_back(rule.scheme);
+  }
+  return schemes;
+}
+
+// Whether a pass can serve the schemes of its recipe. Dense layers beside others are left out.
+void check(const Pass& pass, const RecipeStep& step, const Recipe& recipe) {
+  const std::vector<Scheme> schemes = schemes_of(recipe);
+  core::require(pass.takes_dense() || !std::all_of(schemes.begin(), schemes.end(), is_dense),
+                ErrorKind::kUsage, "recipe '{}': pass '{}' needs a scheme with fewer than 16 bits",
+                core::printable(recipe.name), step.pass);
+  for (const Scheme& scheme : schemes) {
+    if (pass.takes_dense() || !is_dense(scheme)) {
+      pass.check(scheme);
+    }
+  }
+}
+
+// Passes in the order of their stages, one of them rounding, all of them able to serve the schemes.
 void validate(const Recipe& recipe) {
   const std::string name = core::printable(recipe.name);
-  Stage reached = Stage::kTransforms;
+  Stage reached = Stage::kTransformsModel;
+  bool transformed = false;
   int rounding = 0;
   bool chosen = false;
   bool pruned = false;
   bool has_books = false;
   for (const RecipeStep& step : recipe.steps) {
     const auto pass = make_pass(step.pass, step.options);
-    core::require(recipe.scheme.kind != FormatKind::kDense || pass->takes_dense(),
-                  ErrorKind::kUsage,
-                  "recipe '{}': pass '{}' needs a scheme with fewer than 16 bits", name, step.pass);
-    pass->check(recipe.scheme);
+    check(*pass, step, recipe);
     core::require(pass->stage() >= reached, ErrorKind::kUsage,
-                  "recipe '{}': pass '{}' comes too late; the order is: passes that transform "
-                  "(smoothquant, awq), one that prunes (wanda, sparsegpt), that choose parameters "
+                  "recipe '{}': pass '{}' comes too late; the order is: one that transforms the "
+                  "model (rotate), passes that transform (smoothquant, awq), one that prunes "
+                  "(wanda, sparsegpt), that choose parameters "
                   "(search, any4), one that rounds (rtn, gptq), passes that refine",
                   name, step.pass);
     reached = pass->stage();
+    const bool transforms = reached == Stage::kTransformsModel;
+    core::require(!(transforms && transformed), ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' would turn what is already turned", name, step.pass);
+    transformed = transformed || transforms;
     const bool chooses = reached == Stage::kChoosesParameters;
     core::require(!(chooses && chosen), ErrorKind::kUsage,
                   "recipe '{}': pass '{}' would throw away what the pass before it has chosen",
@@ -241,11 +332,11 @@ void validate(const Recipe& recipe) {
   }
   core::require(rounding == 1, ErrorKind::kUsage,
                 "recipe '{}' has no pass that rounds: end it with rtn or gptq", name);
-  const bool learned = recipe.scheme.book == formats::Book::kPerRow ||
-                       recipe.scheme.book == formats::Book::kPerMatrix;
-  core::require(has_books || !learned, ErrorKind::kUsage,
-                "recipe '{}': {} has learned code books; begin with the pass any4", name,
-                formats::to_string(recipe.scheme));
+  for (const Scheme& scheme : schemes_of(recipe)) {
+    core::require(has_books || !is_learned(scheme), ErrorKind::kUsage,
+                  "recipe '{}': {} has learned code books; begin with the pass any4", name,
+                  formats::to_string(scheme));
+  }
 }
 
 }  // namespace
@@ -274,6 +365,8 @@ std::vector<std::string> recipe_names() {
           "awq-w4g128",
           "awq-gptq-w4g128",
           "smoothquant-w8a8",
+          "quarot-rtn-w4g128",
+          "quarot-gptq-w4g128",
           "wanda24",
           "wanda24-rtn-w4g128",
           "sparsegpt24",
@@ -302,9 +395,13 @@ Json to_json(const Recipe& recipe) {
     entry["pass"] = step.pass;
     passes.push_back(std::move(entry));
   }
-  return {{"name", recipe.name},
-          {"scheme", formats::to_string(recipe.scheme)},
-          {"passes", std::move(passes)}};
+  Json json = {{"name", recipe.name},
+               {"scheme", formats::to_string(recipe.scheme)},
+               {"passes", std::move(passes)}};
+  for (const LayerRule& rule : recipe.layers) {
+    json["layers"].push_back({{"match", rule.match}, {"scheme", formats::to_string(rule.scheme)}});
+  }
+  return json;
 }
 
 }  // namespace nibble::compress

@@ -16,29 +16,45 @@ struct RecipeStep {
   core::Json options = core::Json::object();
 };
 
+/// Layers with a scheme of their own: those whose prefix ("model.layers.0.mlp.down_proj") one of
+/// the patterns matches (* any text, ? one character, [ab] one of these).
+struct LayerRule {
+  std::vector<std::string> match;
+  formats::Scheme scheme;
+};
+
 /// What to do with a model: the scheme of every linear layer of its blocks, and the passes that
-/// choose the numbers, in order. Embeddings, norms and the output layer stay as they are.
+/// choose the numbers, in order. Embeddings, norms and the output layer are not rounded.
 struct Recipe {
   std::string name;
-  formats::Scheme scheme;
+  formats::Scheme scheme;         // of all layers that no rule matches
+  std::vector<LayerRule> layers;  // the first that matches wins
   std::vector<RecipeStep> steps;
 };
 
 /// A preset's name, or the path of a JSON file (it ends in ".json"):
 ///
 ///   f16 bf16 w8a8 mxfp4
-///   rtn-w<2|3|4|8>[g<size>|row][-sym]   gptq-w<2|3|4|8>[g<size>|row][-sym]
+///   rtn-w<2|3|4|8>[g<size>|row][-sym][-<activations>]   gptq-w<...>
 ///   nf4[g<size>|row]  fp4[...]  af4[...]  any4[...]
 ///
 ///   awq-w<...>  awq-gptq-w<...>  smoothquant-w8a8
 ///
+/// <activations> are the words of a scheme: a8, a4, a4-asym, a4g128c0.9, ...
+///
 /// wanda24- or sparsegpt24- in front of any of them but any4 prunes two weights of every four
 /// before the rest is rounded; either alone leaves the rest in f16.
+///
+/// quarot- in front of all of them turns the model by Hadamard matrices first.
 ///
 /// and behind them, in this order: -gptq (books and mxfp4: GPTQ instead of round to nearest),
 /// -search (search the scales first), -refine (coordinate descent at the end).
 ///
-///   {"name": "mine", "scheme": "int4-asym-g64", "passes": [{"pass": "gptq", "damp": 0.02}]}
+///   {"name": "mine", "scheme": "int4-asym-g64",
+///    "layers": [{"match": "*.down_proj", "scheme": "int8-sym-row-a8"}],
+///    "passes": [{"pass": "gptq", "damp": 0.02}]}
+///
+/// A layer with a dense scheme stays as it is under passes that can't serve dense weights.
 ///
 /// Throws kUsage for a name that is not built, with the names that are.
 Recipe find_recipe(std::string_view name_or_file);

@@ -52,11 +52,13 @@ TEST(Recipes, PresetsReadAsTheirNamesSay) {
   EXPECT_EQ(scheme("awq-w4g64-sym"), "int4-sym-g64");
   EXPECT_EQ(find_recipe("awq-gptq-w4").steps.back().pass, "gptq");
   EXPECT_EQ(scheme("smoothquant-w8a8"), "int8-sym-row-a8");
+  EXPECT_EQ(scheme("rtn-w4g128-sym-a4"), "int4-sym-g128-a4");
+  EXPECT_EQ(scheme("gptq-w4g64-a4g32c0.9-asym-search"), "int4-asym-g64-a4g32c0.9-asym");
   for (const std::string& name : recipe_names()) {
     EXPECT_EQ(find_recipe(name).name, name);
   }
-  for (const char* wrong :
-       {"", "awq-w5", "rtn-w5g128", "rtn-w4g0", "rtn-w4g128x", "nf4x", "gptq-w4g-1", "rtn-"}) {
+  for (const char* wrong : {"", "awq-w5", "rtn-w5g128", "rtn-w4g0", "rtn-w4g128x", "nf4x",
+                            "gptq-w4g-1", "rtn-w4g128-a5", "rtn-"}) {
     EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
   }
 }
@@ -80,6 +82,13 @@ TEST(Recipes, SuffixesAddPasses) {
   EXPECT_EQ(steps_of("wanda24-awq-w4g128"), "awq wanda rtn");
   EXPECT_EQ(formats::to_string(find_recipe("sparsegpt24-gptq-w4g64-sym").scheme), "int4-sym-g64");
   EXPECT_EQ(find_recipe("sparsegpt24").steps.front().options.at("pattern"), "2:4");
+  EXPECT_EQ(steps_of("quarot-rtn-w4g128"), "rotate rtn");
+  EXPECT_EQ(steps_of("quarot-awq-gptq-w3g64-sym-search"), "rotate awq search gptq");
+  EXPECT_EQ(steps_of("quarot-wanda24-nf4g64"), "rotate wanda rtn");
+  EXPECT_EQ(formats::to_string(find_recipe("quarot-gptq-w4g64-sym").scheme), "int4-sym-g64");
+  for (const char* wrong : {"quarot", "quarot-", "quarot-quarot-f16", "wanda24-quarot-f16"}) {
+    EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
+  }
   for (const char* wrong : {"wanda", "wanda24-", "wanda24x", "wanda24-wanda24", "wanda24-any4",
                             "sparsegpt24-refine", "wanda24-f16-search"}) {
     EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
@@ -104,6 +113,8 @@ TEST(Recipes, CombinationsWithoutSenseAreRefusedWithTheReason) {
   expect(refusal("int4-asym-g128", R"("any4", "rtn")"), "stores none");
   expect(refusal("lut4-row-g128", R"("rtn")"), "begin with the pass any4");
   expect(refusal("lut4-row-g128", R"("search", "rtn")"), "any4");
+  expect(refusal("int4-asym-g128", R"("rotate", "rotate", "rtn")"), "already turned");
+  expect(refusal("int4-asym-g128", R"("awq", "rotate", "rtn")"), "comes too late");
   expect(refusal("f16", R"("rtn", "refine")"), "fewer than 16 bits");
   expect(refusal("int4-asym-g128", R"({"pass": "search", "steps": 1.5}, "rtn")"), "whole number");
   expect(refusal("lut4-row-g128", R"({"pass": "any4", "weights": "other"}, "rtn")"),

@@ -31,8 +31,6 @@ constexpr std::array<std::pair<std::string_view, Book>, 5> kBookNames = {
      {"af4", Book::kAf4},
      {"row", Book::kPerRow},
      {"matrix", Book::kPerMatrix}}};
-constexpr std::array<std::pair<std::string_view, Activation>, 2> kActivationNames = {
-    {{"a8", Activation::kInt8PerToken}, {"a8o", Activation::kInt8Outliers}}};
 constexpr std::array<std::pair<std::string_view, bool>, 2> kSymmetryNames = {
     {{"sym", true}, {"asym", false}}};
 
@@ -135,6 +133,19 @@ std::optional<Scheme> parse_weight(Words& words) {
   return std::nullopt;
 }
 
+// One word behind the weight's. Order and repetition are judged by the round trip of the string.
+bool add_word(std::string_view word, Scheme& scheme) {
+  if (word == "asym") {
+    scheme.activation.symmetric = false;
+    return true;
+  }
+  const auto activation = parse_activation(word);
+  if (activation) {
+    scheme.activation = *activation;
+  }
+  return activation.has_value();
+}
+
 std::string group_word(std::int64_t group) {
   return group == 0 ? "row" : fmt::format("g{}", group);
 }
@@ -162,8 +173,8 @@ void validate_dense(const Scheme& scheme) {
   require_only(
       scheme.bits == 0 && scheme.group == 0 && scheme.book == Book::kNone && scheme.symmetric,
       scheme, "a dense weight has no bits, groups, zero points or code book");
-  require_only(scheme.activation == Activation::kFloat, scheme,
-               "8-bit activations need weights with codes (int8-sym-row-a8)");
+  require_only(scheme.activation.is_float(), scheme,
+               "quantized activations need weights with codes (int8-sym-row-a8)");
 }
 
 void validate_codes(const Scheme& scheme) {
@@ -174,24 +185,30 @@ void validate_codes(const Scheme& scheme) {
                "lut4 needs a code book, and no other format has one");
   require_only(scheme.symmetric || scheme.kind == FormatKind::kInt, scheme,
                "only integers have zero points");
+  const std::string_view problem = problem_of(scheme.activation);
+  require_only(problem.empty(), scheme, problem);
+  const std::int64_t group = scheme.activation.group;
+  require_only(
+      group == 0 || scheme.group == 0 || group % scheme.group == 0 || scheme.group % group == 0,
+      scheme, "the groups of weights and of activations must be multiples of each other");
 }
 
 }  // namespace
 
 std::string to_string(const Scheme& scheme) {
   std::string text = weight_words(scheme);
-  if (scheme.activation != Activation::kFloat) {
-    text += fmt::format("-{}", name_for(kActivationNames, scheme.activation));
-  }
+  const auto add = [&](const std::string& words) { text += words.empty() ? "" : "-" + words; };
+  add(to_string(scheme.activation));
   return text;
 }
 
 Scheme parse_scheme(std::string_view text) {
   Words words(text);
   std::optional<Scheme> scheme = parse_weight(words);
-  if (scheme && !words.done()) {
-    const auto activation = value_named(kActivationNames, words.next());
-    scheme->activation = activation.value_or(Activation::kFloat);
+  while (scheme && !words.done()) {
+    if (!add_word(words.next(), *scheme)) {
+      scheme.reset();
+    }
   }
   if (!scheme || to_string(*scheme) != text) {
     fail(ErrorKind::kInvalidModel,

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/dtype.h"
+#include "formats/activation.h"
 
 namespace nibble::formats {
 
@@ -26,13 +27,6 @@ enum class Book {
   kPerMatrix,  // 16 learned values for the whole matrix
 };
 
-/// What the arithmetic sees of the activations that enter the layer.
-enum class Activation {
-  kFloat,         // weight-only: the scheme leaves activations alone (kernels may still use 8 bits)
-  kInt8PerToken,  // W8A8: one symmetric INT8 scale per token, absmax / 127
-  kInt8Outliers,  // the same, but values of at least 6 stay in float (LLM.int8(), arXiv 2208.07339)
-};
-
 /// How the numbers of one linear layer are stored and computed. A plain value that prints to and
 /// parses from a short string:
 ///
@@ -40,6 +34,8 @@ enum class Activation {
 ///   int4-asym-g128  int3-sym-g32  int8-sym-row      integers; g<N> inputs share a scale, or a row
 ///   int8-sym-row-a8                      the same with per-token INT8 activations
 ///   int8-sym-row-a8o                     and outlying activations in float
+///   int4-sym-g128-a4-asym                INT4 activations with a zero point for each token
+///   int4-sym-g128-a4g128c0.9             INT4, 128 inputs share a scale, ranges clipped to 0.9
 ///   lut4-nf4-g64  lut4-fp4-g64  lut4-af4-g64  lut4-row-g128  lut4-matrix-g128
 ///   mxfp4                                always groups of 32
 struct Scheme {
@@ -49,7 +45,7 @@ struct Scheme {
   bool symmetric = true;                  // kInt: zero is 2^(bits-1) for every group
   std::int64_t group = 0;                 // inputs that share a scale; 0: the whole row
   Book book = Book::kNone;                // kLut4 only
-  Activation activation = Activation::kFloat;
+  Activation activation;
 
   friend bool operator==(const Scheme&, const Scheme&) = default;
 };

@@ -28,8 +28,15 @@ TEST(Scheme, EveryCombinationSurvivesTheRoundTrip) {
          {"int2-sym", "int3-sym", "int4-sym", "int8-sym", "int2-asym", "int3-asym", "int4-asym",
           "int8-asym", "lut4-nf4", "lut4-fp4", "lut4-af4", "lut4-row", "lut4-matrix"}) {
       texts.push_back(kind + "-" + group);
-      texts.push_back(kind + "-" + group + "-a8");
+      for (const std::string activation : {"a8", "a8o", "a4", "a8-asym", "a4-asym", "a4c0.9"}) {
+        texts.push_back(kind + "-" + group + "-" + activation);
+      }
     }
+  }
+  for (const std::string text :
+       {"int4-sym-g128-a4g128", "int4-sym-g128-a4g32c0.85", "int4-asym-g64-a8g128o-asym",
+        "int4-sym-row-a4g100c0.5", "int4-sym-g32-a8g1024c0.975-asym"}) {
+    texts.push_back(text);
   }
   for (const std::string& text : texts) {
     EXPECT_EQ(to_string(parse_scheme(text)), text);
@@ -42,12 +49,15 @@ TEST(Scheme, ReadsEachField) {
   EXPECT_EQ(integers.bits, 3);
   EXPECT_FALSE(integers.symmetric);
   EXPECT_EQ(integers.group, 32);
-  EXPECT_EQ(integers.activation, Activation::kFloat);
+  EXPECT_TRUE(integers.activation.is_float());
 
   const Scheme w8a8 = parse_scheme("int8-sym-row-a8");
   EXPECT_TRUE(w8a8.symmetric);
   EXPECT_EQ(w8a8.group, 0);
-  EXPECT_EQ(w8a8.activation, Activation::kInt8PerToken);
+  EXPECT_EQ(w8a8.activation, (Activation{8, true, 0, 1.0f, false}));
+  EXPECT_EQ(parse_scheme("int8-sym-row-a8o").activation, (Activation{8, true, 0, 1.0f, true}));
+  EXPECT_EQ(parse_scheme("int4-sym-g128-a4g64c0.9-asym").activation,
+            (Activation{4, false, 64, 0.9f, false}));
 
   const Scheme learned = parse_scheme("lut4-row-row");  // a book for each row, a scale for each row
   EXPECT_EQ(learned.book, Book::kPerRow);
@@ -89,7 +99,20 @@ TEST(Scheme, RefusesMalformedStrings) {
                                  "int4-sym-g99999999999999999999999",
                                  "int4-symm-g32",
                                  "int4-sym-g32-",
-                                 "int4-sym-g32-a4",
+                                 "int4-sym-g32-a5",
+                                 "int4-sym-g32-a16",
+                                 "int4-sym-g32-a4g48",
+                                 "int4-sym-g32-a4g0",
+                                 "int4-sym-g32-a4g-32",
+                                 "int4-sym-g32-a4c1",
+                                 "int4-sym-g32-a4c1.1",
+                                 "int4-sym-g32-a4c0.05",
+                                 "int4-sym-g32-a4cnan",
+                                 "int4-sym-g32-a4c0.90",
+                                 "int4-sym-g32-a4oc0.9",
+                                 "int4-sym-g32-asym",
+                                 "int4-sym-g32-a4-asym-asym",
+                                 "int4-sym-g32-asym-a4",
                                  "int4-sym-g32-a8-",
                                  "int4-sym-g32-a8-a8",
                                  "int4-sym-g32-a8x",
@@ -156,7 +179,11 @@ TEST(Scheme, RefusesContradictions) {
   EXPECT_TRUE(refused(dense, [](Scheme& s) { s.bits = 4; }));
   EXPECT_TRUE(refused(dense, [](Scheme& s) { s.group = 32; }));
   EXPECT_TRUE(refused(dense, [](Scheme& s) { s.symmetric = false; }));
-  EXPECT_TRUE(refused(dense, [](Scheme& s) { s.activation = Activation::kInt8PerToken; }));
+  EXPECT_TRUE(refused(dense, [](Scheme& s) { s.activation.bits = 8; }));
+  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.activation.bits = 3; }));
+  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.activation.group = 128; }));
+  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.activation = {4, true, 96, 1.0f, false}; }));
+  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.activation = {4, true, 0, 1.5f, false}; }));
 }
 
 TEST(Scheme, CountsGroups) {

@@ -32,6 +32,9 @@ class Any4Pass final : public Pass {
   void apply(SetWork& work, core::ThreadPool& pool) const override {
     const std::vector<float> mean_squares = work.statistics->mean_squares();
     for (LayerWork& layer : work.layers) {
+      if (layer.is_dense()) {
+        continue;
+      }
       layer.parameters = learn_books(layer.weights, layer.n(), layer.k(), layer.scheme,
                                      mean_squares, options_, pool);
     }

@@ -38,7 +38,9 @@ class AwqPass final : public Pass {
     }
     if (clip_) {
       for (LayerWork& layer : work.layers) {
-        clip_groups(layer, work.statistics->hessian(), pool);
+        if (!layer.is_dense()) {
+          clip_groups(layer, work.statistics->hessian(), pool);
+        }
       }
     }
   }

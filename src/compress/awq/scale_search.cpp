@@ -131,19 +131,20 @@ double output_error(const LayerWork& layer, const std::vector<float>& scale,
 std::vector<float> search_scales(const SetWork& set, core::ThreadPool& pool) {
   std::vector<std::vector<float>> all = candidates(set);
   std::vector<double> errors(all.size());
-  pool.parallel_for(static_cast<std::int64_t>(all.size()), 1,
-                    [&](std::int64_t begin, std::int64_t end) {
-                      for (std::int64_t i = begin; i < end; ++i) {
-                        const auto index = static_cast<std::size_t>(i);
-                        std::vector<float> channels;
-                        for (const std::int32_t scale : set.source.scale_of) {
-                          channels.push_back(all[index][static_cast<std::size_t>(scale)]);
-                        }
-                        for (const LayerWork& layer : set.layers) {
-                          errors[index] += output_error(layer, channels, set.statistics->hessian());
-                        }
-                      }
-                    });
+  pool.parallel_for(
+      static_cast<std::int64_t>(all.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const auto index = static_cast<std::size_t>(i);
+          std::vector<float> channels;
+          for (const std::int32_t scale : set.source.scale_of) {
+            channels.push_back(all[index][static_cast<std::size_t>(scale)]);
+          }
+          for (const LayerWork& layer : set.layers) {
+            errors[index] +=
+                layer.is_dense() ? 0.0 : output_error(layer, channels, set.statistics->hessian());
+          }
+        }
+      });
   const auto best = std::min_element(errors.begin(), errors.end()) - errors.begin();
   return std::move(all[static_cast<std::size_t>(best)]);
 }

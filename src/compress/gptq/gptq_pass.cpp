@@ -20,6 +20,10 @@ class GptqPass final : public Pass {
     const std::int64_t k = work.layers.front().k();
     const InverseFactor factor = inverse_factor(work.statistics->hessian(), k, damp_, act_order_);
     for (LayerWork& layer : work.layers) {
+      if (layer.is_dense()) {
+        layer.packed = round_dense(layer);
+        continue;
+      }
       Parameters parameters = layer.parameters
                                   ? *std::move(layer.parameters)
                                   : fit_parameters(layer.weights, layer.n(), k, layer.scheme, pool);

@@ -23,6 +23,9 @@ class WandaPass final : public Pass {
   void apply(SetWork& work, core::ThreadPool& pool) const override {
     const std::vector<float> mean_squares = work.statistics->mean_squares();
     for (LayerWork& layer : work.layers) {
+      if (after_rounding_ && layer.is_dense()) {
+        continue;
+      }
       require_prunable(layer, sparsity_);
       if (after_rounding_) {
         prune_codes(layer, mean_squares, pool);

@@ -21,6 +21,9 @@ class RefinePass final : public Pass {
     const std::int64_t k = work.layers.front().k();
     const auto hessian = symmetric_hessian(work.statistics->hessian(), k, damp_);
     for (LayerWork& layer : work.layers) {
+      if (layer.is_dense()) {
+        continue;
+      }
       CodedWeight coded = unpack(*layer.packed);
       refine(coded, layer.target, layer.n(), k, layer.scheme, hessian, options_, pool, layer.kept);
       layer.packed = pack(coded, layer.n(), k, layer.scheme);

@@ -6,13 +6,6 @@
 namespace nibble::compress {
 namespace {
 
-// Codes of dense weights are the weights themselves in the scheme's type.
-formats::PackedWeight to_dense(const LayerWork& layer) {
-  core::Tensor tensor =
-      core::from_float32(layer.weights, {layer.n(), layer.k()}, layer.scheme.dense);
-  return formats::dense_weight(std::move(tensor));
-}
-
 class RtnPass final : public Pass {
  public:
   Stage stage() const override { return Stage::kRounds; }
@@ -27,10 +20,7 @@ class RtnPass final : public Pass {
 
  private:
   static formats::PackedWeight round(LayerWork& layer, core::ThreadPool& pool) {
-    if (layer.scheme.kind == formats::FormatKind::kDense) {
-      return to_dense(layer);
-    }
-    if (!layer.parameters) {
+    if (layer.is_dense() || !layer.parameters) {
       return formats::round_to_nearest(layer.weights, layer.n(), layer.k(), layer.scheme);
     }
     return pack(round_with(layer.weights, layer.n(), layer.k(), layer.scheme,

@@ -28,6 +28,9 @@ class SearchPass final : public Pass {
   void apply(SetWork& work, core::ThreadPool& pool) const override {
     const std::vector<float> importance = work.statistics->mean_squares();
     for (LayerWork& layer : work.layers) {
+      if (layer.is_dense()) {
+        continue;
+      }
       layer.parameters = search(layer, importance, pool);
     }
   }

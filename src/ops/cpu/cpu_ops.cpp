@@ -19,8 +19,7 @@ bool runs_packed(const formats::PackedWeight& weight, ActivationPrecision activa
   if (weight.scheme.kind == formats::FormatKind::kDense) {
     return false;
   }
-  return activations == ActivationPrecision::kInt8 ||
-         weight.scheme.activation != formats::Activation::kFloat;
+  return activations == ActivationPrecision::kInt8 || !weight.scheme.activation.is_float();
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ namespace nibble::ops::cpu {
 /// What packed layers see of their activations.
 enum class ActivationPrecision {
   kInt8,   // dynamic INT8 for each group: the fast path
-  kFloat,  // float32 activations times decoded weights: exact and slow. W8A8 schemes stay in INT8.
+  kFloat,  // float32 activations times decoded weights: exact and slow. Schemes that quantize
+           // activations do so here too.
 };
 
 struct CpuOptions {

@@ -13,6 +13,7 @@
 #include "formats/scheme.h"
 #include "ops/cpu/packed/int8_table.h"
 #include "ops/cpu/packed/packed_linear.h"
+#include "ops/cpu/packed/zero_points.h"
 
 namespace nibble::ops::cpu {
 namespace {
@@ -223,25 +224,39 @@ class TileWriter {
   std::vector<std::uint8_t> zeros_;
 };
 
-}  // namespace
-
-InputNeeds input_needs(const formats::Scheme& scheme, std::int64_t k) {
-  InputNeeds needs;
-  needs.per_token = scheme.activation != formats::Activation::kFloat;
-  needs.keeps_outliers = scheme.activation == formats::Activation::kInt8Outliers;
-  const std::int64_t group = formats::group_size(scheme, k);
-  if (group <= kMaxGroup && (scheme.group != 0 || group <= kUnit)) {
-    needs.group = group;
-    return needs;
+/// Inputs that share all scales: of the weights, and of the activations where those have groups of
+/// their own. One divides the other (formats::validate), so the smaller one serves.
+std::int64_t layout_group(const formats::Scheme& scheme, std::int64_t k) {
+  const std::int64_t weights = formats::group_size(scheme, k);
+  const std::int64_t activations = scheme.activation.group;
+  const bool finer = activations != 0 && activations < weights;
+  const std::int64_t group = finer ? activations : weights;
+  const bool whole_row = !finer && scheme.group == 0;
+  if (group <= kMaxGroup && (!whole_row || group <= kUnit)) {
+    return group;
   }
   // Longer groups are cut. A row may end in a short group; other groups need an exact divisor.
   for (const std::int64_t size : {128, 64, 32}) {
     if (group % size == 0) {
-      needs.group = size;
-      return needs;
+      return size;
     }
   }
-  needs.group = scheme.group == 0 || group >= k ? 128 : std::gcd(group, std::int64_t{128});
+  return whole_row || group >= k ? 128 : std::gcd(group, std::int64_t{128});
+}
+
+}  // namespace
+
+InputNeeds input_needs(const formats::Scheme& scheme, std::int64_t k) {
+  InputNeeds needs;
+  needs.group = layout_group(scheme, k);
+  if (scheme.activation.is_float()) {
+    needs.activation.group = needs.group;
+  } else {
+    needs.activation = scheme.activation;
+    if (scheme.activation.group >= k) {
+      needs.activation.group = 0;
+    }
+  }
   return needs;
 }
 
@@ -273,6 +288,9 @@ PackedLinear PackedLinear::pack(const PackedWeight& weight, core::ThreadPool& po
                         writer.write_row(row);
                       }
                     });
+  if (linear.needs_.activation.carries_zeros()) {
+    linear.weight_sums_ = cpu::weight_sums(tiled, linear.needs_.group, weight.k);
+  }
   return linear;
 }
 

@@ -79,15 +79,20 @@ TEST(Pack, GroupsOfActivations) {
   const auto needs = [](const char* scheme, std::int64_t k) {
     return input_needs(formats::parse_scheme(scheme), k);
   };
-  EXPECT_EQ(needs("int4-sym-g32", 2048), (InputNeeds{32, false}));
-  EXPECT_EQ(needs("int4-sym-g256", 2048), (InputNeeds{256, false}));
-  EXPECT_EQ(needs("int4-sym-g512", 2048), (InputNeeds{128, false}));
-  EXPECT_EQ(needs("int4-sym-row", 2048), (InputNeeds{128, false}));
-  EXPECT_EQ(needs("int4-sym-row", 2048 + 64), (InputNeeds{64, false}));
-  EXPECT_EQ(needs("int4-sym-row", 96), (InputNeeds{32, false}));
-  EXPECT_EQ(needs("int4-sym-row", 1000), (InputNeeds{128, false}));
-  EXPECT_EQ(needs("int8-sym-row-a8", 2048), (InputNeeds{128, true}));
-  EXPECT_EQ(needs("mxfp4", 2048), (InputNeeds{32, false}));
+  EXPECT_EQ(needs("int4-sym-g32", 2048), (InputNeeds{32, {8, true, 32}}));
+  EXPECT_EQ(needs("int4-sym-g256", 2048), (InputNeeds{256, {8, true, 256}}));
+  EXPECT_EQ(needs("int4-sym-g512", 2048), (InputNeeds{128, {8, true, 128}}));
+  EXPECT_EQ(needs("int4-sym-row", 2048), (InputNeeds{128, {8, true, 128}}));
+  EXPECT_EQ(needs("int4-sym-row", 2048 + 64), (InputNeeds{64, {8, true, 64}}));
+  EXPECT_EQ(needs("int4-sym-row", 96), (InputNeeds{32, {8, true, 32}}));
+  EXPECT_EQ(needs("int4-sym-row", 1000), (InputNeeds{128, {8, true, 128}}));
+  EXPECT_EQ(needs("int8-sym-row-a8", 2048), (InputNeeds{128, {8}}));
+  EXPECT_EQ(needs("mxfp4", 2048), (InputNeeds{32, {8, true, 32}}));
+  EXPECT_EQ(needs("int4-sym-g128-a4", 2048), (InputNeeds{128, {4}}));
+  EXPECT_EQ(needs("int4-sym-g128-a4g32", 2048), (InputNeeds{32, {4, true, 32}}));
+  EXPECT_EQ(needs("int4-sym-g32-a4g128c0.9", 2048), (InputNeeds{32, {4, true, 128, 0.9f}}));
+  EXPECT_EQ(needs("int4-sym-row-a4g512", 2048), (InputNeeds{128, {4, true, 512}}));
+  EXPECT_EQ(needs("int4-sym-row-a4g4096", 2048), (InputNeeds{128, {4}}));
 }
 
 TEST(Int8Table, IsExactForTheHalvesOfFp4) {
@@ -144,7 +149,7 @@ TEST(Pack, MicroscalingKeepsItsWholeRange) {
   const PackedLinear linear = PackedLinear::pack(weight, pool);
   QuantizedInput input;
   const std::vector<float> x(64, 1.0f);
-  quantize_input(x.data(), 1, 64, 64, {32, false, false}, input, pool);
+  quantize_input(x.data(), 1, 64, 64, {32, {8, true, 32}}, input, pool);
   std::vector<float> y(3);
   const PackedLinear* part = &linear;
   packed_linear({&part, 1}, input, y.data(), 3, pool);

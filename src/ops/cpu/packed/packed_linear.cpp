@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "ops/cpu/packed/outliers.h"
+#include "ops/cpu/packed/zero_points.h"
 
 namespace nibble::ops::cpu {
 namespace {
@@ -29,11 +30,10 @@ void check(std::span<const PackedLinear* const> parts, const QuantizedInput& inp
   for (const PackedLinear* part : parts) {
     core::require(part->k() == input.k() && part->needs() == input.needs(),
                   core::ErrorKind::kFailed,
-                  "a layer of {} inputs in groups of {} (per token: {}, outliers: {}) cannot read "
-                  "an input of "
-                  "{} in groups of {} (per token: {}, outliers: {})",
-                  part->k(), part->group(), part->needs().per_token, part->needs().keeps_outliers,
-                  input.k(), input.group(), input.needs().per_token, input.needs().keeps_outliers);
+                  "a layer of {} inputs in groups of {} ({}) cannot read an input of {} in groups "
+                  "of {} ({})",
+                  part->k(), part->group(), formats::to_string(part->needs().activation), input.k(),
+                  input.group(), formats::to_string(input.needs().activation));
     n += part->n();
   }
   core::require(ldy >= n || input.m() <= 1, core::ErrorKind::kFailed,
@@ -66,7 +66,10 @@ void packed_linear(const Variant& variant, std::span<const PackedLinear* const> 
       const std::int64_t to = std::min(end - first, tiled.tile_count);
       if (from < to) {
         variant.run(tiled, tiled_input, from, to, y + column, ldy);
-        if (input.needs().keeps_outliers) {
+        if (input.needs().activation.carries_zeros()) {
+          subtract_zero_points(tiled, part->weight_sums(), input, from, to, y + column, ldy);
+        }
+        if (input.needs().activation.keeps_outliers) {
           add_outliers(tiled, input, from, to, y + column, ldy);
         }
       }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "core/threads.h"
 #include "formats/packed_weight.h"
@@ -12,9 +13,10 @@
 
 namespace nibble::ops::cpu {
 
-/// Inputs that share an activation scale. The weight's own group where it has one of at most 256;
-/// rows (and longer groups) are cut into groups of 128, or of 64 or 32 where only those divide
-/// them.
+/// How a layer wants its input. Groups of the layout are the smaller of the weight's and the
+/// activation's group where that is at most 256; rows (and longer groups) are cut into groups of
+/// 128, or of 64 or 32 where only those divide them. A scheme that leaves activations in float
+/// reads them in 8 bits with a scale for each group of the layout.
 InputNeeds input_needs(const formats::Scheme& scheme, std::int64_t k);
 
 /// A compressed linear layer in the layout of the CPU kernels (tile_layout.h).
@@ -34,12 +36,15 @@ class PackedLinear {
   /// Memory of the packed layout, all of which one token reads.
   std::int64_t bytes() const { return memory_.bytes(); }
   const TiledWeight& tiled() const { return tiled_; }
+  /// Of zero_points.h; empty unless the activations carry zeros.
+  const std::vector<std::int32_t>& weight_sums() const { return weight_sums_; }
 
  private:
   PackedLinear() = default;
 
   PageBuffer memory_;
   TiledWeight tiled_;
+  std::vector<std::int32_t> weight_sums_;
   std::int64_t k_ = 0;
   InputNeeds needs_;
 };

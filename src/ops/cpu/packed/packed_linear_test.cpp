@@ -27,17 +27,52 @@ struct Shape {
 constexpr Shape kShapes[] = {{1, 32},   {15, 64},  {16, 96},  {17, 128}, {64, 160}, {100, 256},
                              {33, 512}, {17, 704}, {20, 100}, {5, 50},   {48, 1408}};
 
-const char* const kSchemes[] = {
-    "int4-sym-g32",    "int4-sym-g64",   "int4-sym-g128", "int4-sym-g256",    "int4-sym-row",
-    "int4-asym-g32",   "int4-asym-g128", "int4-asym-row", "int3-sym-g32",     "int3-asym-g128",
-    "int2-sym-g64",    "int2-asym-g64",  "int8-sym-row",  "int8-sym-g128",    "int8-asym-g64",
-    "int8-sym-row-a8", "lut4-nf4-g64",   "lut4-fp4-g64",  "lut4-af4-g64",     "lut4-nf4-row",
-    "mxfp4",           "lut4-row-g128",  "lut4-row-row",  "lut4-matrix-g128", "int4-sym-g48",
-    "int4-asym-g16",   "int4-sym-g384",  "lut4-row-g32",  "int8-sym-row-a8o", "int4-asym-g32-a8o",
-    "lut4-row-g32-a8o"};
+const char* const kSchemes[] = {"int4-sym-g32",
+                                "int4-sym-g64",
+                                "int4-sym-g128",
+                                "int4-sym-g256",
+                                "int4-sym-row",
+                                "int4-asym-g32",
+                                "int4-asym-g128",
+                                "int4-asym-row",
+                                "int3-sym-g32",
+                                "int3-asym-g128",
+                                "int2-sym-g64",
+                                "int2-asym-g64",
+                                "int8-sym-row",
+                                "int8-sym-g128",
+                                "int8-asym-g64",
+                                "int8-sym-row-a8",
+                                "lut4-nf4-g64",
+                                "lut4-fp4-g64",
+                                "lut4-af4-g64",
+                                "lut4-nf4-row",
+                                "mxfp4",
+                                "lut4-row-g128",
+                                "lut4-row-row",
+                                "lut4-matrix-g128",
+                                "int4-sym-g48",
+                                "int4-asym-g16",
+                                "int4-sym-g384",
+                                "lut4-row-g32",
+                                "int8-sym-row-a8o",
+                                "int4-asym-g32-a8o",
+                                "lut4-row-g32-a8o",
+                                "int4-sym-g128-a4",
+                                "int4-sym-g128-a4g128c0.9",
+                                "int4-sym-g32-a4g64-asym",
+                                "int4-asym-g128-a4g32c0.85-asym",
+                                "int4-sym-row-a4g48",
+                                "int3-sym-g256-a4",
+                                "int8-sym-row-a8-asym",
+                                "int8-asym-g256-a8c0.9-asym",
+                                "int4-asym-g32-a8g64-asym",
+                                "lut4-row-g64-a8g32o-asym",
+                                "mxfp4-a4",
+                                "int4-sym-g384-a4g1152"};
 
 bool exists(const std::string& scheme, std::int64_t k) {
-  return scheme != "mxfp4" || k % 32 == 0;
+  return !scheme.starts_with("mxfp4") || k % 32 == 0;
 }
 
 struct Problem {
@@ -50,8 +85,7 @@ struct Problem {
       : weight(testing::random_weight(scheme, shape.n, shape.k, 7)),
         linear(PackedLinear::pack(weight, pool)),
         x(testing::random_input(m, shape.k, 11)) {
-    for (std::size_t i = 5;
-         weight.scheme.activation == formats::Activation::kInt8Outliers && i < x.size(); i += 37) {
+    for (std::size_t i = 5; weight.scheme.activation.keeps_outliers && i < x.size(); i += 37) {
       x[i] *= 9;  // some of them become outliers
     }
     quantize_input(x.data(), m, shape.k, shape.k, linear.needs(), input, pool);
@@ -254,11 +288,11 @@ TEST(PackedLinear, RefusesAnInputOfAnotherGrouping) {
   core::ThreadPool pool(1);
   const Problem p("int4-sym-g64", {16, 256}, 1, pool);
   QuantizedInput other;
-  quantize_input(p.x.data(), 1, 256, 256, {32, false, false}, other, pool);
+  quantize_input(p.x.data(), 1, 256, 256, {32, {8, true, 32}}, other, pool);
   std::vector<float> y(16);
   const PackedLinear* part = &p.linear;
   EXPECT_THROW(packed_linear({&part, 1}, other, y.data(), 16, pool), core::Error);
-  quantize_input(p.x.data(), 1, 256, 256, {64, true, false}, other, pool);
+  quantize_input(p.x.data(), 1, 256, 256, {64, {8}}, other, pool);
   EXPECT_THROW(packed_linear({&part, 1}, other, y.data(), 16, pool), core::Error);
 }
 

@@ -17,7 +17,8 @@ constexpr std::int32_t kNanBits = 0x7fc00000;
 // that integer in the low bits.
 constexpr float kRoundingShift = 12582912.0f;
 constexpr std::int32_t kRoundingShiftBits = 0x4b400000;
-constexpr float kTiny = 3.7615819e-37f;  // 2^-121: 127 / kTiny is still finite
+constexpr float kTiny = 3.7615819e-37f;       // 2^-121: 127 / kTiny is still finite
+constexpr float kTinyRange = 6.0185311e-36f;  // 2^-117: so is 1 / (kTinyRange / 255)
 
 inline std::int32_t bits_of(float value) {
   return __builtin_bit_cast(std::int32_t, value);
@@ -36,40 +37,105 @@ inline std::int32_t absmax_bits(const float* x, std::int64_t count) {
   return largest;
 }
 
-/// Codes of x * inverse, and their sum.
-inline std::int32_t encode(const float* x, std::int64_t count, float inverse, std::int8_t* codes) {
+/// A float's place among all floats as an integer (NaN aside): negative ones count down from -1.
+/// Integer minima and maxima run in vectors, those of floats do not.
+inline std::int32_t order_of(float value) {
+  const std::int32_t bits = bits_of(value);
+  return bits ^ ((bits >> 31) & kAbsMask);
+}
+inline float value_of(std::int32_t order) {
+  return float_of(order ^ ((order >> 31) & kAbsMask));
+}
+
+/// The range of x, widened to contain 0.
+struct Range {
+  float low = 0.0f;
+  float high = 0.0f;
+};
+
+inline Range range_of(const float* x, std::int64_t count) {
+  std::int32_t low = 0;
+  std::int32_t high = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int32_t order = order_of(x[i]);
+    low = order < low ? order : low;
+    high = order > high ? order : high;
+  }
+  return {low < 0 ? value_of(low) : 0.0f, value_of(high)};
+}
+
+/// How the inputs that share a scale become codes: clamp(round(x * inverse) + offset, low, high).
+struct Coder {
+  float scale = 0.0f;
+  float inverse = 0.0f;  // 0: all codes are 0
+  std::int32_t offset = 0;
+  std::int32_t low = 0;
+  std::int32_t high = 0;
+  std::int32_t zero = 0;  // the code that means 0, where it is carried along
+};
+
+/// Codes and their sum.
+inline std::int32_t encode(const float* x, std::int64_t count, const Coder& coder,
+                           std::int8_t* codes) {
+  const float inverse = coder.inverse;
+  const std::int32_t shift = kRoundingShiftBits - coder.offset;
   std::int32_t sum = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     const float shifted = x[i] * inverse + kRoundingShift;
-    const std::int32_t code = bits_of(shifted) - kRoundingShiftBits;
+    std::int32_t code = bits_of(shifted) - shift;
+    code = code < coder.low ? coder.low : code;
+    code = code > coder.high ? coder.high : code;
     codes[i] = static_cast<std::int8_t>(code);
     sum += code;
   }
   return sum;
 }
 
-struct Scale {
-  float scale = 0.0f;
-  float inverse = 0.0f;  // 0: all codes are 0
-};
-
-inline Scale scale_of(std::int32_t largest_bits) {
-  if (largest_bits >= kInfinityBits) {
-    return {float_of(kNanBits), 0.0f};
+inline Coder symmetric_coder(const RowToQuantize& row, float largest) {
+  const float reach = row.clip * largest;
+  if (reach < kTiny) {
+    return {};
   }
-  const float largest = float_of(largest_bits);
-  if (largest < kTiny) {
-    return {0.0f, 0.0f};
-  }
-  return {largest / 127.0f, 127.0f / largest};
+  const std::int32_t top = row.bits == 4 ? 7 : 127;
+  const auto steps = static_cast<float>(top);
+  return {reach / steps, steps / reach, 0, row.bits == 4 ? -8 : -127, top, 0};
 }
 
-inline void quantize_group(const float* x, std::int64_t count, std::int64_t stride, Scale scale,
-                           std::int8_t* codes, std::int32_t* sum) {
+/// Codes of 4 bits are stored without their zero, q - z in [-15, 15]; those of 8 bits as q - 128,
+/// with z - 128 carried along.
+inline Coder asymmetric_coder(const RowToQuantize& row, Range range) {
+  const float low = row.clip * range.low;
+  const float high = row.clip * range.high;
+  if (high - low < kTinyRange) {
+    return {};
+  }
+  const auto last = static_cast<float>(row.bits == 4 ? 15 : 255);
+  const float scale = high / last - low / last;  // high - low may be beyond float32
+  const float inverse = 1.0f / scale;
+  const float shifted = -low * inverse + kRoundingShift;
+  const std::int32_t zero = bits_of(shifted) - kRoundingShiftBits;
+  if (row.bits == 4) {
+    return {scale, inverse, 0, -zero, 15 - zero, 0};
+  }
+  return {scale, inverse, zero - 128, -128, 127, zero - 128};
+}
+
+/// For `count` inputs that share a scale.
+inline Coder coder_of(const RowToQuantize& row, const float* x, std::int64_t count) {
+  const std::int32_t largest = absmax_bits(x, count);
+  if (largest >= kInfinityBits) {
+    return {float_of(kNanBits), 0.0f, 0, 0, 0, 0};
+  }
+  return row.symmetric ? symmetric_coder(row, float_of(largest))
+                       : asymmetric_coder(row, range_of(x, count));
+}
+
+inline void quantize_group(const float* x, std::int64_t count, std::int64_t stride,
+                           const Coder& coder, std::int8_t* codes, std::int32_t* sum) {
   std::int64_t written = 0;
   *sum = 0;
-  if (scale.inverse != 0.0f) {
-    *sum = encode(x, count, scale.inverse, codes);
+  if (coder.inverse != 0.0f) {
+    *sum = encode(x, count, coder, codes);
     written = count;
   }
   for (; written < stride; ++written) {
@@ -78,20 +144,19 @@ inline void quantize_group(const float* x, std::int64_t count, std::int64_t stri
 }
 
 void quantize_row(const RowToQuantize& row) {
-  Scale scale;
-  if (row.per_token) {
-    scale = scale_of(absmax_bits(row.x, row.k));
-  }
+  Coder coder;
   std::int64_t g = 0;
   for (std::int64_t begin = 0; begin < row.k; begin += row.group, ++g) {
     const std::int64_t left = row.k - begin;
-    const std::int64_t count = left < row.group ? left : row.group;
-    if (!row.per_token) {
-      scale = scale_of(absmax_bits(row.x + begin, count));
+    if (begin % row.scale_group == 0) {
+      coder = coder_of(row, row.x + begin, left < row.scale_group ? left : row.scale_group);
     }
-    row.scales[g] = scale.scale;
-    quantize_group(row.x + begin, count, row.group_stride, scale, row.codes + g * row.group_stride,
-                   row.sums + g);
+    row.scales[g] = coder.scale;
+    if (row.zeros != nullptr) {
+      row.zeros[g] = coder.zero;
+    }
+    quantize_group(row.x + begin, left < row.group ? left : row.group, row.group_stride, coder,
+                   row.codes + g * row.group_stride, row.sums + g);
   }
 }
 

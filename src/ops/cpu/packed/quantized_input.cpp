@@ -47,13 +47,19 @@ const std::int32_t* QuantizedInput::sums(std::int64_t row) const {
   return reinterpret_cast<const std::int32_t*>(sums_.data()) + row * groups_;
 }
 
+const std::int32_t* QuantizedInput::zeros(std::int64_t row) const {
+  return needs_.activation.carries_zeros()
+             ? reinterpret_cast<const std::int32_t*>(zeros_.data()) + row * groups_
+             : nullptr;
+}
+
 TiledInput QuantizedInput::tiled() const {
   return {m_, codes(0), scales(0), sums(0), row_stride_, groups_};
 }
 
 std::span<const Outlier> QuantizedInput::outliers(std::int64_t row) const {
-  return needs_.keeps_outliers ? outliers_[static_cast<std::size_t>(row)]
-                               : std::span<const Outlier>();
+  return needs_.activation.keeps_outliers ? outliers_[static_cast<std::size_t>(row)]
+                                          : std::span<const Outlier>();
 }
 
 std::vector<Outlier>& QuantizedInput::outliers_of(std::int64_t row) {
@@ -66,6 +72,11 @@ void QuantizedInput::reshape(std::int64_t m, std::int64_t k, const InputNeeds& n
       m >= 0 && k >= 1 && group >= 1 && group <= kMaxGroup, core::ErrorKind::kFailed,
       "quantized input of {} x {} in groups of {}: needs m >= 0, k >= 1, group in [1, {}]", m, k,
       group, kMaxGroup);
+  const formats::Activation& activation = needs.activation;
+  core::require(!activation.is_float() && formats::problem_of(activation).empty() &&
+                    activation.group % group == 0,
+                core::ErrorKind::kFailed, "quantized input '{}' in groups of {}",
+                formats::to_string(activation), group);
   m_ = m;
   k_ = k;
   needs_ = needs;
@@ -78,20 +89,30 @@ void QuantizedInput::reshape(std::int64_t m, std::int64_t k, const InputNeeds& n
   grow(codes_, m * row_stride_);
   grow(scales_, m * groups_ * static_cast<std::int64_t>(sizeof(float)));
   grow(sums_, m * groups_ * static_cast<std::int64_t>(sizeof(std::int32_t)));
-  if (needs.keeps_outliers && static_cast<std::int64_t>(outliers_.size()) < m) {
+  if (activation.carries_zeros()) {
+    grow(zeros_, m * groups_ * static_cast<std::int64_t>(sizeof(std::int32_t)));
+  }
+  if (activation.keeps_outliers && static_cast<std::int64_t>(outliers_.size()) < m) {
     outliers_.resize(static_cast<std::size_t>(m));
   }
 }
 
 RowToQuantize QuantizedInput::target(std::int64_t row, const float* x) {
+  const formats::Activation& activation = needs_.activation;
   return {x,
           k_,
           needs_.group,
           group_stride_,
-          needs_.per_token,
+          activation.group == 0 ? k_ : activation.group,
+          activation.bits,
+          activation.symmetric,
+          activation.clip,
           reinterpret_cast<std::int8_t*>(codes_.data()) + row * row_stride_,
           reinterpret_cast<float*>(scales_.data()) + row * groups_,
-          reinterpret_cast<std::int32_t*>(sums_.data()) + row * groups_};
+          reinterpret_cast<std::int32_t*>(sums_.data()) + row * groups_,
+          activation.carries_zeros()
+              ? reinterpret_cast<std::int32_t*>(zeros_.data()) + row * groups_
+              : nullptr};
 }
 
 void quantize_input(const Variant& variant, const float* x, std::int64_t m, std::int64_t k,
@@ -102,7 +123,7 @@ void quantize_input(const Variant& variant, const float* x, std::int64_t m, std:
     std::vector<float> rest;
     for (std::int64_t row = begin; row < end; ++row) {
       const float* values = x + row * ldx;
-      if (needs.keeps_outliers) {
+      if (needs.activation.keeps_outliers) {
         rest.assign(values, values + k);
         take_outliers(rest, out.outliers_of(row));
         values = rest.data();

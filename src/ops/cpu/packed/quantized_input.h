@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/threads.h"
+#include "formats/activation.h"
 #include "ops/cpu/packed/page_buffer.h"
 #include "ops/cpu/packed/tile_layout.h"
 #include "ops/cpu/packed/variants.h"
@@ -13,9 +14,8 @@ namespace nibble::ops::cpu {
 
 /// How a linear layer wants its input: layers with equal needs can share one QuantizedInput.
 struct InputNeeds {
-  std::int64_t group = 0;       // inputs that share a scale of the weights
-  bool per_token = false;       // one activation scale for the whole row
-  bool keeps_outliers = false;  // values of at least kOutlier stay as they are
+  std::int64_t group = 0;             // inputs of a group of the layout: they share every scale
+  formats::Activation activation{8};  // its group is a multiple of `group`, or 0
   friend bool operator==(const InputNeeds&, const InputNeeds&) = default;
 };
 
@@ -28,9 +28,10 @@ struct Outlier {
   float value;
 };
 
-/// Activations of a linear layer in 8 bits: x(row, k) = scales(row, k / group) * codes(row, k), or
-/// the outlier at k.
-/// A buffer to be reused: it grows and never shrinks, so a decode loop does not allocate.
+/// Activations of a linear layer as integers: x(row, k) = scales(row, g) * (codes(row, k) -
+/// zeros(row, g)), g = k / group, or the outlier at k. Zeros are 0 but for asymmetric activations
+/// of 8 bits: 4-bit codes stand here less their zero. A buffer to be reused: it grows and never
+/// shrinks, so a decode loop does not allocate.
 class QuantizedInput {
  public:
   std::int64_t m() const { return m_; }
@@ -44,6 +45,8 @@ class QuantizedInput {
   const std::int8_t* codes(std::int64_t row) const;  // [groups * group_stride], 64-byte aligned
   const float* scales(std::int64_t row) const;       // [groups]
   const std::int32_t* sums(std::int64_t row) const;  // [groups], sum of the group's codes
+  /// [groups]; null unless activation.carries_zeros().
+  const std::int32_t* zeros(std::int64_t row) const;
   std::span<const Outlier> outliers(std::int64_t row) const;
   TiledInput tiled() const;
 
@@ -64,16 +67,18 @@ class QuantizedInput {
   PageBuffer codes_;
   PageBuffer scales_;
   PageBuffer sums_;
+  PageBuffer zeros_;
   std::vector<std::vector<Outlier>> outliers_;  // [m]
 };
 
-/// Symmetric INT8 with scale = absmax / 127 over each group of inputs (the last may be short), or
-/// over the whole row when `per_token` (the scale is then repeated for each group); outliers are
-/// left out of both. LLM.int8() keeps whole columns that hold an outlier in any token of the batch;
-/// here each token is alone, so that its result does not depend on the others. Rounds to nearest
-/// even. A group (row) that holds NaN or infinity gets scale NaN and codes 0, so every output that
-/// reads it is NaN. A group whose largest value is below 2^-121 becomes zeros. x [m, k], rows ldx
-/// apart. group in [1, 256].
+/// Integers as formats::Activation says, over each group of inputs (the last may be short) or over
+/// the whole row; a scale is repeated for each group of the layout that it covers. Outliers are
+/// left out of range and codes. LLM.int8() keeps whole columns that hold an outlier in any token of
+/// the batch; here each token is alone, so that its result does not depend on the others. All
+/// arithmetic is in float32: codes are round(x * inverse), inverse = levels / (clip * max|x|), or 1
+/// / scale where asymmetric. What shares a scale with NaN or infinity gets scale NaN and codes 0,
+/// so every output that reads it is NaN. Values that are all below 2^-121 (a range below 2^-117)
+/// become zeros. x [m, k], rows ldx apart. group in [1, 256].
 void quantize_input(const float* x, std::int64_t m, std::int64_t k, std::int64_t ldx,
                     const InputNeeds& needs, QuantizedInput& out, core::ThreadPool& pool);
 

@@ -3,13 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/json.h"
 #include "core/random.h"
+#include "formats/split_mix.h"
 
 namespace nibble::ops::cpu {
 namespace {
@@ -27,7 +32,7 @@ TEST(QuantizeInput, CodesByHand) {
   core::ThreadPool pool(1);
   QuantizedInput q;
   const std::vector<float> x = {127, -127, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, 126.4f, 2, 4};
-  quantize_input(x.data(), 1, 10, 10, {8, false, false}, q, pool);
+  quantize_input(x.data(), 1, 10, 10, {8, {8, true, 8}}, q, pool);
   EXPECT_EQ(q.groups(), 2);
   EXPECT_EQ(q.group_stride(), 32);
   EXPECT_EQ(std::vector<int>(q.codes(0), q.codes(0) + 9),
@@ -44,7 +49,7 @@ TEST(QuantizeInput, OutliersStayAsTheyAreAndDoNotSetTheScale) {
   core::ThreadPool pool(1);
   QuantizedInput q;
   const std::vector<float> x = {1, -6, 5.5f, 100, 0, 2, -2.5f, 5.99f};
-  quantize_input(x.data(), 2, 4, 4, {2, true, true}, q, pool);
+  quantize_input(x.data(), 2, 4, 4, {2, {8, true, 0, 1.0f, true}}, q, pool);
   ASSERT_EQ(q.outliers(0).size(), 2u);
   EXPECT_EQ(q.outliers(0)[0].input, 1);
   EXPECT_EQ(q.outliers(0)[0].value, -6.0f);  // 6 is the first outlier
@@ -57,7 +62,7 @@ TEST(QuantizeInput, OutliersStayAsTheyAreAndDoNotSetTheScale) {
   EXPECT_EQ(q.scales(1)[0], 5.99f / 127.0f);
 
   const std::vector<float> wrong = {std::nanf(""), 7, INFINITY, 1};
-  quantize_input(wrong.data(), 1, 4, 4, {2, true, true}, q, pool);
+  quantize_input(wrong.data(), 1, 4, 4, {2, {8, true, 0, 1.0f, true}}, q, pool);
   EXPECT_EQ(q.outliers(0).size(), 1u);
   EXPECT_TRUE(std::isnan(q.scales(0)[0]));  // reaches every output
 }
@@ -70,15 +75,18 @@ TEST(QuantizeInput, EveryVariantGivesTheSameBits) {
     }
     for (const std::int64_t group : {32, 64, 128, 256, 48, 1, 100}) {
       for (const std::int64_t k : {1, 31, 32, 100, 256, 1000, 2048}) {
-        for (const bool per_token : {false, true}) {
+        for (const formats::Activation& activation :
+             {formats::Activation{8, true, group}, formats::Activation{8},
+              formats::Activation{4, true, group, 0.9f}, formats::Activation{4, false},
+              formats::Activation{8, false, group, 0.8f},
+              formats::Activation{4, true, 2 * group}}) {
           constexpr std::int64_t kRows = 7;
           const std::vector<float> x = random_rows(kRows * (k + 3));
           QuantizedInput expected;
           QuantizedInput actual;
-          quantize_input(variants().front(), x.data(), kRows, k, k + 3, {group, per_token, false},
+          quantize_input(variants().front(), x.data(), kRows, k, k + 3, {group, activation},
                          expected, pool);
-          quantize_input(variant, x.data(), kRows, k, k + 3, {group, per_token, false}, actual,
-                         pool);
+          quantize_input(variant, x.data(), kRows, k, k + 3, {group, activation}, actual, pool);
           for (std::int64_t r = 0; r < kRows; ++r) {
             const auto groups = static_cast<std::size_t>(actual.groups());
             const auto stride = static_cast<std::size_t>(actual.group_stride());
@@ -88,6 +96,10 @@ TEST(QuantizeInput, EveryVariantGivesTheSameBits) {
                 << variant.name;
             ASSERT_EQ(std::memcmp(actual.sums(r), expected.sums(r), groups * sizeof(std::int32_t)),
                       0)
+                << variant.name;
+            ASSERT_TRUE(
+                actual.zeros(r) == nullptr ||
+                std::memcmp(actual.zeros(r), expected.zeros(r), groups * sizeof(std::int32_t)) == 0)
                 << variant.name;
           }
         }
@@ -101,7 +113,7 @@ TEST(QuantizeInput, ErrorIsAtMostHalfAStep) {
   for (const bool per_token : {false, true}) {
     const std::vector<float> x = random_rows(3 * 320);
     QuantizedInput q;
-    quantize_input(x.data(), 3, 320, 320, {64, per_token, false}, q, pool);
+    quantize_input(x.data(), 3, 320, 320, {64, {8, true, per_token ? 0 : 64}}, q, pool);
     for (std::int64_t r = 0; r < 3; ++r) {
       for (std::int64_t k = 0; k < 320; ++k) {
         const float scale = q.scales(r)[k / 64];
@@ -126,11 +138,11 @@ TEST(QuantizeInput, NotANumberStaysVisible) {
       std::vector<float> x(128, 1.0f);
       x[40] = bad;
       QuantizedInput q;
-      quantize_input(variant, x.data(), 1, 128, 128, {32, false, false}, q, pool);
+      quantize_input(variant, x.data(), 1, 128, 128, {32, {8, true, 32}}, q, pool);
       EXPECT_TRUE(std::isnan(q.scales(0)[1]));
       EXPECT_FALSE(std::isnan(q.scales(0)[0]));
       EXPECT_EQ(q.sums(0)[1], 0);
-      quantize_input(variant, x.data(), 1, 128, 128, {32, true, false}, q, pool);
+      quantize_input(variant, x.data(), 1, 128, 128, {32, {8}}, q, pool);
       EXPECT_TRUE(std::isnan(q.scales(0)[0]));
     }
   }
@@ -142,7 +154,7 @@ TEST(QuantizeInput, ExtremesOfTheRange) {
   for (const float value : {3.4e38f, 1e-36f, 1e-38f, 1e-45f, 0.0f}) {
     std::vector<float> x(32, value);
     x[1] = -value;
-    quantize_input(x.data(), 1, 32, 32, {32, false, false}, q, pool);
+    quantize_input(x.data(), 1, 32, 32, {32, {8, true, 32}}, q, pool);
     const bool vanishes = value < 3.7e-37f;
     EXPECT_EQ(q.codes(0)[0], vanishes ? 0 : 127) << value;
     EXPECT_EQ(q.codes(0)[1], vanishes ? 0 : -127) << value;
@@ -150,12 +162,101 @@ TEST(QuantizeInput, ExtremesOfTheRange) {
   }
 }
 
+TEST(QuantizeInput, FourBitCodesByHand) {
+  core::ThreadPool pool(1);
+  QuantizedInput q;
+  const std::vector<float> x = {7, -7, 0.5f, 1.5f, 2.5f, -0.5f, -6.6f, 3};
+  quantize_input(x.data(), 1, 8, 8, {8, {4, true, 8}}, q, pool);
+  EXPECT_EQ(std::vector<int>(q.codes(0), q.codes(0) + 8),
+            (std::vector<int>{7, -7, 0, 2, 2, 0, -7, 3}));
+  quantize_input(x.data(), 1, 8, 8, {8, {4, true, 8, 0.5f}}, q, pool);  // scale 0.5
+  EXPECT_EQ(std::vector<int>(q.codes(0), q.codes(0) + 8),
+            (std::vector<int>{7, -8, 1, 3, 5, -1, -8, 6}));
+  EXPECT_EQ(q.scales(0)[0], 0.5f);
+  const std::vector<float> positive = {1, 16, 7.6f, 5};  // the range is [0, 16]
+  quantize_input(positive.data(), 1, 4, 4, {4, {4, false, 4, 15.0f / 16}}, q, pool);
+  EXPECT_EQ(std::vector<int>(q.codes(0), q.codes(0) + 4), (std::vector<int>{1, 15, 8, 5}));
+  const std::vector<float> mixed = {-5, 10, 2.4f, 0};
+  quantize_input(mixed.data(), 1, 4, 4, {4, {4, false}}, q, pool);  // scale 1, zero 5
+  EXPECT_EQ(std::vector<int>(q.codes(0), q.codes(0) + 4), (std::vector<int>{-5, 10, 2, 0}));
+  EXPECT_EQ(q.zeros(0), nullptr);
+  const std::vector<float> wide = {-100, 155, 2.4f, 0};
+  quantize_input(wide.data(), 1, 4, 4, {4, {8, false}}, q, pool);  // scale 1, zero 100
+  EXPECT_EQ(q.zeros(0)[0], -28);
+  EXPECT_EQ(std::vector<int>(q.codes(0), q.codes(0) + 4), (std::vector<int>{-128, 127, -26, -28}));
+}
+
+// Against NumPy in float32 (tests/reference/make_activation_codes.py), on every variant.
+TEST(QuantizeInput, GivesTheIntegersOfNumpy) {
+  core::ThreadPool pool(1);
+  std::ifstream file(NIBBLE_SOURCE_DIR "/tests/reference/activation_codes.json");
+  const core::Json cases =
+      core::parse_json(std::string{std::istreambuf_iterator<char>(file), {}}, "activation_codes");
+  ASSERT_EQ(cases.size(), 8u);
+  for (const core::Json& golden : cases) {
+    const std::int64_t k = golden.at("k");
+    const std::int64_t group = golden.at("group");
+    const std::int64_t rows = std::ssize(golden.at("rows"));
+    std::vector<float> x =
+        formats::split_mix_normals(golden.at("seed"), static_cast<std::size_t>(rows * k));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      x[i] *= static_cast<float>(1 + 2 * (i % 7));
+      x[i] = i < static_cast<std::size_t>(2 * k) ? x[i] : std::fabs(x[i]);
+    }
+    const InputNeeds needs{32,
+                           {golden.at("bits"), golden.at("symmetric"), group, golden.at("clip")}};
+    for (const Variant& variant : variants()) {
+      if (!variant.runs_here()) {
+        continue;
+      }
+      QuantizedInput q;
+      quantize_input(variant, x.data(), rows, k, k, needs, q, pool);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const core::Json& row = golden.at("rows").at(static_cast<std::size_t>(r));
+        std::int64_t checksum = 0;
+        for (std::int64_t i = 0; i < k; ++i) {
+          const std::int64_t zero = q.zeros(r) == nullptr ? 0 : q.zeros(r)[i / 32];
+          const std::int64_t value = q.codes(r)[i] - zero;
+          checksum += value * (i + 1);
+          if (i < 12) {
+            EXPECT_EQ(value, row.at("first").at(static_cast<std::size_t>(i)).get<std::int64_t>());
+          }
+          const std::int64_t scale = group == 0 ? 0 : i / group;
+          ASSERT_EQ(q.scales(r)[i / 32],
+                    row.at("scales").at(static_cast<std::size_t>(scale)).get<float>());
+        }
+        EXPECT_EQ(checksum, row.at("checksum").get<std::int64_t>()) << golden.dump();
+      }
+    }
+  }
+}
+
+TEST(QuantizeInput, FourBitExtremesStayFinite) {
+  core::ThreadPool pool(1);
+  QuantizedInput q;
+  for (const bool symmetric : {true, false}) {
+    for (const int bits : {4, 8}) {
+      for (const float value : {3.4e38f, 1e-34f, 1e-38f, 0.0f}) {
+        const std::vector<float> x = {value, -value, value, value};
+        quantize_input(x.data(), 1, 4, 4, {4, {bits, symmetric}}, q, pool);
+        const float zero = q.zeros(0) == nullptr ? 0.0f : static_cast<float>(q.zeros(0)[0]);
+        const float decoded = q.scales(0)[0] * (static_cast<float>(q.codes(0)[0]) - zero);
+        ASSERT_TRUE(std::isfinite(q.scales(0)[0]));
+        EXPECT_NEAR(decoded, value < 1e-35f ? 0.0f : value, std::fabs(value) * 0.08f);
+      }
+      const std::vector<float> bad = {1, std::nanf(""), -2, 3};
+      quantize_input(bad.data(), 1, 4, 4, {4, {bits, symmetric}}, q, pool);
+      EXPECT_TRUE(std::isnan(q.scales(0)[0]));
+    }
+  }
+}
+
 TEST(QuantizeInput, RefusesGroupsThatKernelsCannotSum) {
   core::ThreadPool pool(1);
   QuantizedInput q;
   const std::vector<float> x(512);
-  EXPECT_THROW(quantize_input(x.data(), 1, 512, 512, {257, false, false}, q, pool), core::Error);
-  EXPECT_THROW(quantize_input(x.data(), 1, 512, 512, {0, false, false}, q, pool), core::Error);
+  EXPECT_THROW(quantize_input(x.data(), 1, 512, 512, {257, {8, true, 257}}, q, pool), core::Error);
+  EXPECT_THROW(quantize_input(x.data(), 1, 512, 512, {0, {8, true, 0}}, q, pool), core::Error);
 }
 
 }  // namespace

@@ -48,14 +48,18 @@ PackedReference packed_linear_reference(const formats::PackedWeight& weight,
       const auto at = static_cast<std::size_t>(token * n + row);
       for (std::int64_t g = 0; g < input.groups(); ++g) {
         const std::int8_t* codes = input.codes(token) + g * input.group_stride();
+        const std::int32_t* zeros = input.zeros(token);
+        const int zero = zeros == nullptr ? 0 : zeros[g];
         double sum = 0.0;
+        double correction = 0.0;
         for (std::int64_t k = g * input.group(); k < std::min((g + 1) * input.group(), weight.k);
              ++k) {
           sum += w[static_cast<std::size_t>(k)] * codes[k - g * input.group()];
+          correction += w[static_cast<std::size_t>(k)] * zero;
         }
-        sum *= static_cast<double>(input.scales(token)[g]);
-        result.y[at] += sum;
-        result.magnitude[at] += std::fabs(sum);
+        const auto scale = static_cast<double>(input.scales(token)[g]);
+        result.y[at] += (sum - correction) * scale;
+        result.magnitude[at] += (std::fabs(sum) + std::fabs(correction)) * std::fabs(scale);
       }
       for (const Outlier& outlier : input.outliers(token)) {
         const double product =

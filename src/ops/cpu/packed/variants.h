@@ -10,16 +10,20 @@
 /// with it, because the linker may keep the copy that needs that instruction set.
 namespace nibble::ops::cpu {
 
-/// Activations of one token into 8 bits (quantized_input.h says what).
+/// Activations of one token into integers (quantized_input.h says what).
 struct RowToQuantize {
   const float* x = nullptr;  // [k]
   std::int64_t k = 0;
-  std::int64_t group = 0;         // inputs per scale
+  std::int64_t group = 0;         // inputs of a group of the layout
   std::int64_t group_stride = 0;  // group padded to units
-  bool per_token = false;
-  std::int8_t* codes = nullptr;  // [groups * group_stride]
-  float* scales = nullptr;       // [groups]
-  std::int32_t* sums = nullptr;  // [groups]
+  std::int64_t scale_group = 0;   // inputs per scale: a multiple of group, or at least k
+  int bits = 8;
+  bool symmetric = true;
+  float clip = 1.0f;
+  std::int8_t* codes = nullptr;   // [groups * group_stride]
+  float* scales = nullptr;        // [groups]
+  std::int32_t* sums = nullptr;   // [groups]
+  std::int32_t* zeros = nullptr;  // [groups], only for 8 bits asymmetric
 };
 
 struct Variant {

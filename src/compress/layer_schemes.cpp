@@ -1,0 +1,81 @@
+#include "compress/layer_schemes.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include "core/error.h"
+
+namespace nibble::compress {
+namespace {
+
+bool matches(const LayerRule& rule, const std::string& name) {
+  return std::any_of(rule.match.begin(), rule.match.end(), [&](const std::string& pattern) {
+    return fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
+  });
+}
+
+std::vector<std::string> layer_names(const models::Decoder& decoder) {
+  std::vector<std::string> names;
+  for (const models::Block& block : decoder.blocks) {
+    for (const ops::LinearSet* set : models::linear_sets(block)) {
+      for (const ops::Linear& part : set->parts) {
+        if (!block.router || set != &*block.router) {
+          names.push_back(part.name);
+        }
+      }
+    }
+  }
+  return names;
+}
+
+// "model.layers.*.mlp.down_proj": names that differ in numbers only become one.
+std::set<std::string> without_numbers(const std::vector<std::string>& names) {
+  std::set<std::string> kinds;
+  for (const std::string& name : names) {
+    std::string kind;
+    for (std::size_t i = 0; i < name.size(); ++i) {
+      const bool number = std::isdigit(static_cast<unsigned char>(name[i])) != 0;
+      const bool begins = kind.empty() || kind.back() == '.' || kind.back() == '*';
+      if (number && begins) {
+        kind += kind.ends_with('*') ? "" : "*";
+      } else {
+        kind += name[i];
+      }
+    }
+    kinds.insert(kind);
+  }
+  return kinds;
+}
+
+}  // namespace
+
+std::map<std::string, formats::Scheme> layer_schemes(const models::Decoder& decoder,
+                                                     const Recipe& recipe) {
+  const std::vector<std::string> names = layer_names(decoder);
+  std::map<std::string, formats::Scheme> schemes;
+  std::vector<bool> decides(recipe.layers.size());
+  for (const std::string& name : names) {
+    const auto rule = std::find_if(recipe.layers.begin(), recipe.layers.end(),
+                                   [&](const LayerRule& entry) { return matches(entry, name); });
+    if (rule != recipe.layers.end()) {
+      decides[static_cast<std::size_t>(rule - recipe.layers.begin())] = true;
+    }
+    schemes.emplace(name, rule != recipe.layers.end() ? rule->scheme : recipe.scheme);
+  }
+  for (std::size_t i = 0; i < decides.size(); ++i) {
+    core::require(
+        decides[i], core::ErrorKind::kUsage,
+        "recipe '{}': 'layers' matches nothing with '{}' that an entry before it has "
+        "not; the model has {}",
+        core::printable(recipe.name),
+        core::printable(fmt::format("{}", fmt::join(recipe.layers[i].match, "', '"))),
+        core::printable(fmt::format("{}", fmt::join(without_numbers(names), ", ")), 2000));
+  }
+  return schemes;
+}
+
+}  // namespace nibble::compress

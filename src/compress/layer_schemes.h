@@ -1,0 +1,17 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "compress/recipe.h"
+#include "models/decoder.h"
+
+namespace nibble::compress {
+
+/// The scheme of every layer that a recipe compresses: all linear layers of the blocks except the
+/// routers of a mixture of experts. Throws kUsage for an entry of Recipe::layers that decides no
+/// layer, with the names that there are.
+std::map<std::string, formats::Scheme> layer_schemes(const models::Decoder& decoder,
+                                                     const Recipe& recipe);
+
+}  // namespace nibble::compress
