@@ -163,7 +163,7 @@ std::optional<Recipe> preset(std::string_view name) {
   if (!scheme) {
     return std::nullopt;
   }
-  Recipe recipe{std::string(name), *scheme, {}, {}};
+  Recipe recipe{std::string(name), *scheme, {}, {}, false};
   const auto add = [&](const char* pass) { recipe.steps.push_back({pass, Json::object()}); };
   if (rotate) {
     add("rotate");
@@ -236,8 +236,10 @@ Recipe from_file(std::string_view path) {
   const Json json = io::load_json_file(std::filesystem::path(path));
   core::require(json.is_object(), ErrorKind::kUsage, "recipe {}: must be a JSON object", path);
   for (const auto& [key, value] : json.items()) {
-    core::require(key == "name" || key == "scheme" || key == "layers" || key == "passes",
-                  ErrorKind::kUsage, "recipe {}: unknown field '{}' (name, scheme, layers, passes)",
+    core::require(key == "name" || key == "scheme" || key == "layers" || key == "passes" ||
+                      key == "true_sequential",
+                  ErrorKind::kUsage,
+                  "recipe {}: unknown field '{}' (name, scheme, layers, passes, true_sequential)",
                   path, core::printable(key));
   }
   Recipe recipe;
@@ -245,6 +247,11 @@ Recipe from_file(std::string_view path) {
       core::find_string(json, "name", path).value_or(std::filesystem::path(path).stem().string());
   recipe.scheme = formats::parse_scheme(core::get_string(json, "scheme", path));
   recipe.layers = read_rules(json, path);
+  if (const auto sequential = json.find("true_sequential"); sequential != json.end()) {
+    core::require(sequential->is_boolean(), ErrorKind::kUsage,
+                  "recipe {}: 'true_sequential' must be true or false", path);
+    recipe.true_sequential = sequential->get<bool>();
+  }
   const auto passes = json.find("passes");
   core::require(
       passes != json.end() && passes->is_array() && !passes->empty() && passes->size() <= 64,
@@ -307,7 +314,8 @@ void validate(const Recipe& recipe) {
     check(*pass, step, recipe);
     core::require(pass->stage() >= reached, ErrorKind::kUsage,
                   "recipe '{}': pass '{}' comes too late; the order is: one that transforms the "
-                  "model (rotate), passes that transform (smoothquant, awq), one that prunes "
+                  "model (rotate), passes that transform (smoothquant, awq), one that corrects "
+                  "(asymmetric), one that prunes "
                   "(wanda, sparsegpt), that choose parameters "
                   "(search, any4), one that rounds (rtn, gptq), passes that refine",
                   name, step.pass);
@@ -398,6 +406,9 @@ Json to_json(const Recipe& recipe) {
   Json json = {{"name", recipe.name},
                {"scheme", formats::to_string(recipe.scheme)},
                {"passes", std::move(passes)}};
+  if (recipe.true_sequential) {
+    json["true_sequential"] = true;
+  }
   for (const LayerRule& rule : recipe.layers) {
     json["layers"].push_back({{"match", rule.match}, {"scheme", formats::to_string(rule.scheme)}});
   }
