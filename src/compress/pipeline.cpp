@@ -66,6 +66,11 @@ class Pipeline {
       passes_.push_back(make_pass(step.pass, step.options));
       needs_ = std::max(needs_, passes_.back()->needs());
     }
+    const bool mixes = std::any_of(schemes_.begin(), schemes_.end(),
+                                   [](const auto& entry) { return entry.second.hadamard != 0; });
+    if (mixes && needs_ == StatisticsKind::kChannels) {
+      needs_ = StatisticsKind::kHessian;  // channels alone do not tell what a mixture of them is
+    }
     if (needs_ == StatisticsKind::kNone) {
       return;
     }

@@ -170,6 +170,9 @@ std::optional<Recipe> preset(std::string_view name) {
   if (awq) {
     recipe.steps.push_back({"awq", {{"clip", !gptq && !search}}});
   }
+  if (scheme->hadamard != 0) {
+    add("hadamard");
+  }
   if (!pruning.empty()) {
     recipe.steps.push_back({std::string(pruning), {{"pattern", "2:4"}}});
   }
@@ -289,6 +292,23 @@ void check(const Pass& pass, const RecipeStep& step, const Recipe& recipe) {
   }
 }
 
+// The scheme says that inputs are turned, the pass turns the weights: one needs the other.
+void validate_hadamard(const Recipe& recipe, bool turned) {
+  bool wanted = false;
+  for (const Scheme& scheme : schemes_of(recipe)) {
+    wanted = wanted || scheme.hadamard != 0;
+  }
+  core::require(!wanted || turned, ErrorKind::kUsage,
+                "recipe '{}': {} turns the inputs of layers, nothing turns their weights: add the "
+                "pass 'hadamard'",
+                core::printable(recipe.name), formats::to_string(recipe.scheme));
+  core::require(
+      !turned || wanted, ErrorKind::kUsage,
+      "recipe '{}': the pass 'hadamard' turns weights by the Hadamard of a scheme; {} has "
+      "none (int4-sym-g128-a4-h128 has)",
+      core::printable(recipe.name), formats::to_string(recipe.scheme));
+}
+
 // Passes in the order of their stages, one of them rounding, all of them able to serve the schemes.
 void validate(const Recipe& recipe) {
   const std::string name = core::printable(recipe.name);
@@ -297,14 +317,22 @@ void validate(const Recipe& recipe) {
   bool chosen = false;
   bool pruned = false;
   bool has_books = false;
+  bool turned = false;
   for (const RecipeStep& step : recipe.steps) {
     const auto pass = make_pass(step.pass, step.options);
     check(*pass, step, recipe);
-    core::require(pass->stage() >= reached, ErrorKind::kUsage,
-                  "recipe '{}': pass '{}' comes too late; the order is: passes that transform "
-                  "(smoothquant, awq), one that prunes (wanda, sparsegpt), that choose parameters "
-                  "(search, any4), one that rounds (rtn, gptq), passes that refine",
-                  name, step.pass);
+    core::require(
+        pass->stage() >= reached, ErrorKind::kUsage,
+        "recipe '{}': pass '{}' comes too late; the order is: passes that transform "
+        "(smoothquant, awq, hadamard), one that prunes (wanda, sparsegpt), that choose parameters "
+        "(search, any4), one that rounds (rtn, gptq), passes that refine",
+        name, step.pass);
+    core::require(
+        !turned || pass->stage() > Stage::kTransforms, ErrorKind::kUsage,
+        "recipe '{}': pass '{}' must come before 'hadamard', which leaves no channel as it "
+        "was",
+        name, step.pass);
+    turned = turned || pass->turns_inputs();
     reached = pass->stage();
     const bool chooses = reached == Stage::kChoosesParameters;
     core::require(!(chooses && chosen), ErrorKind::kUsage,
@@ -322,6 +350,7 @@ void validate(const Recipe& recipe) {
   }
   core::require(rounding == 1, ErrorKind::kUsage,
                 "recipe '{}' has no pass that rounds: end it with rtn or gptq", name);
+  validate_hadamard(recipe, turned);
   for (const Scheme& scheme : schemes_of(recipe)) {
     core::require(has_books || !is_learned(scheme), ErrorKind::kUsage,
                   "recipe '{}': {} has learned code books; begin with the pass any4", name,

@@ -63,6 +63,19 @@ TEST(Recipes, PresetsReadAsTheirNamesSay) {
   }
 }
 
+TEST(Recipes, AHadamardNeedsItsPassAndThePassAHadamard) {
+  EXPECT_EQ(steps_of("gptq-w4g128-sym-a4-h128-search"), "hadamard search gptq");
+  EXPECT_EQ(formats::to_string(find_recipe("rtn-w4g64-hrow").scheme), "int4-asym-g64-hrow");
+  EXPECT_NE(refusal("int4-sym-g32-h32", R"("rtn")").find("add the pass 'hadamard'"),
+            std::string::npos);
+  EXPECT_NE(refusal("int4-sym-g32", R"("hadamard", "rtn")").find("has none"), std::string::npos);
+  EXPECT_NE(refusal("int4-sym-g32-a4-h32", R"("hadamard", "smoothquant", "rtn")")
+                .find("must come before 'hadamard'"),
+            std::string::npos);
+  EXPECT_EQ(refusal("int4-sym-g32-a4-h32", R"("smoothquant", "hadamard", "rtn")"), "");
+  EXPECT_NE(refusal("int4-sym-g32-h32", R"("awq", "hadamard", "rtn")"), "");
+}
+
 TEST(Recipes, SuffixesAddPasses) {
   EXPECT_EQ(steps_of("rtn-w4g128"), "rtn");
   EXPECT_EQ(steps_of("rtn-w4g128-search"), "search rtn");
