@@ -6,6 +6,7 @@
 
 #include "core/threads.h"
 #include "ops/cpu/matrix.h"
+#include "ops/cpu/packed/input_transform.h"
 
 namespace nibble::compress {
 
@@ -28,6 +29,10 @@ class InputStatistics {
   /// What the statistics would be if every input channel were divided by divisors[k].
   void divide_inputs(std::span<const float> divisors);
 
+  /// What the statistics would be behind a transform of the inputs. After one that mixes inputs
+  /// largest() and mean_magnitude() are empty, and the Hessian must be known (or nothing at all).
+  void transform_inputs(const ops::cpu::InputTransform& transform, core::ThreadPool& pool);
+
   StatisticsKind kind() const { return kind_; }
   std::int64_t rows() const { return rows_; }
 
@@ -45,6 +50,7 @@ class InputStatistics {
 
  private:
   void add_channels(const ops::cpu::Matrix& x, core::ThreadPool& pool);
+  void transform_hessian(const ops::cpu::InputTransform& transform, core::ThreadPool& pool);
   void add_products(const ops::cpu::Matrix& x, core::ThreadPool& pool);
 
   StatisticsKind kind_;
