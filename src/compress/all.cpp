@@ -2,6 +2,7 @@
 #include "compress/asymmetric/asymmetric_pass.h"
 #include "compress/awq/awq_pass.h"
 #include "compress/gptq/gptq_pass.h"
+#include "compress/hadamard/hadamard_pass.h"
 #include "compress/pass.h"
 #include "compress/pruning/sparsegpt_pass.h"
 #include "compress/pruning/wanda_pass.h"
@@ -14,7 +15,8 @@
 namespace nibble::compress {
 
 std::vector<PassFactory> pass_factories() {
-  return {rotate_pass(), smoothquant_pass(), awq_pass(),    asymmetric_pass(),
+  return {rotate_pass(),     smoothquant_pass(), awq_pass(),         hadamard_pass(),
+          asymmetric_pass(),
           wanda_pass(),  sparsegpt_pass(),   search_pass(), any4_pass(),
           rtn_pass(),    gptq_pass(),        refine_pass()};
 }

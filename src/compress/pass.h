@@ -36,6 +36,10 @@ class Pass {
   virtual bool learns_books() const { return false; }
   virtual bool prunes() const { return false; }
 
+  /// Whether the pass brings the weights to where the scheme's Hadamard has turned the inputs. It
+  /// is the last that transforms.
+  virtual bool turns_inputs() const { return false; }
+
   /// Whether the pass can serve weights that stay dense: F32, F16, BF16.
   virtual bool takes_dense() const { return false; }
 

@@ -25,12 +25,14 @@ core::Tensor float_weights(const PackedWeight& weight) {
   return tensor;
 }
 
-// `block` with float32 weights where activations are float: decoded once for all windows.
+// `block` with float32 weights where activations come in float and as they are: decoded once for
+// all windows.
 Block decoded(Block block) {
   for (ops::LinearSet* set : models::linear_sets(block)) {
     for (ops::Linear& part : set->parts) {
       const formats::Scheme& scheme = part.weight.scheme;
-      if (scheme.kind != formats::FormatKind::kDense && scheme.activation.is_float()) {
+      if (scheme.kind != formats::FormatKind::kDense && scheme.activation.is_float() &&
+          scheme.hadamard == 0) {
         part.weight = formats::dense_weight(float_weights(part.weight));
       }
     }
@@ -103,6 +105,11 @@ class Pipeline {
       const ChangedEnds ends = transform_->ends(source_, ops_.pool());
       store_.put_ends(ends);
       decoder_ = with_ends(source_, ends);
+    }
+    const bool mixes = std::any_of(schemes_.begin(), schemes_.end(),
+                                   [](const auto& entry) { return entry.second.hadamard != 0; });
+    if (mixes && needs_ == StatisticsKind::kChannels) {
+      needs_ = StatisticsKind::kHessian;  // channels alone do not tell what a mixture of them is
     }
     if (needs_ == StatisticsKind::kNone) {
       return;

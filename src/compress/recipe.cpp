@@ -137,7 +137,23 @@ std::string_view take_pruning(std::string_view& rest) {
   return {};
 }
 
+// QuaRot in 4 bits (arXiv 2404.00456, section 5): weights by GPTQ, activations of each token in
+// ranges clipped to 0.9. What enters an MLP's last layer cannot be turned beforehand, so it is
+// turned while the model runs.
+Recipe quarot_w4a4(std::string_view name) {
+  Recipe recipe{std::string(name), formats::parse_scheme("int4-sym-g128-a4c0.9"), {}, {}};
+  recipe.layers.push_back({{"*.down_proj", "*.w2", "*.mlp.c_proj", "*.fc2"},
+                           formats::parse_scheme("int4-sym-g128-a4c0.9-hrow")});
+  for (const char* pass : {"rotate", "hadamard", "gptq"}) {
+    recipe.steps.push_back({pass, Json::object()});
+  }
+  return recipe;
+}
+
 std::optional<Recipe> preset(std::string_view name) {
+  if (name == "quarot-w4a4") {
+    return quarot_w4a4(name);
+  }
   std::string_view rest = name;
   const bool rotate = take(rest, "quarot-");
   const std::string_view pruning = take_pruning(rest);
@@ -173,6 +189,9 @@ std::optional<Recipe> preset(std::string_view name) {
   }
   if (awq) {
     recipe.steps.push_back({"awq", {{"clip", !gptq && !search}}});
+  }
+  if (scheme->hadamard != 0) {
+    add("hadamard");
   }
   if (!pruning.empty()) {
     recipe.steps.push_back({std::string(pruning), {{"pattern", "2:4"}}});
@@ -300,6 +319,23 @@ void check(const Pass& pass, const RecipeStep& step, const Recipe& recipe) {
   }
 }
 
+// The scheme says that inputs are turned, the pass turns the weights: one needs the other.
+void validate_hadamard(const Recipe& recipe, bool turned) {
+  bool wanted = false;
+  for (const Scheme& scheme : schemes_of(recipe)) {
+    wanted = wanted || scheme.hadamard != 0;
+  }
+  core::require(!wanted || turned, ErrorKind::kUsage,
+                "recipe '{}': {} turns the inputs of layers, nothing turns their weights: add the "
+                "pass 'hadamard'",
+                core::printable(recipe.name), formats::to_string(recipe.scheme));
+  core::require(
+      !turned || wanted, ErrorKind::kUsage,
+      "recipe '{}': the pass 'hadamard' turns weights by the Hadamard of a scheme; {} has "
+      "none (int4-sym-g128-a4-h128 has)",
+      core::printable(recipe.name), formats::to_string(recipe.scheme));
+}
+
 // Passes in the order of their stages, one of them rounding, all of them able to serve the schemes.
 void validate(const Recipe& recipe) {
   const std::string name = core::printable(recipe.name);
@@ -309,16 +345,28 @@ void validate(const Recipe& recipe) {
   bool chosen = false;
   bool pruned = false;
   bool has_books = false;
+  bool turned = false;
   for (const RecipeStep& step : recipe.steps) {
     const auto pass = make_pass(step.pass, step.options);
     check(*pass, step, recipe);
-    core::require(pass->stage() >= reached, ErrorKind::kUsage,
-                  "recipe '{}': pass '{}' comes too late; the order is: one that transforms the "
-                  "model (rotate), passes that transform (smoothquant, awq), one that corrects "
-                  "(asymmetric), one that prunes "
-                  "(wanda, sparsegpt), that choose parameters "
-                  "(search, any4), one that rounds (rtn, gptq), passes that refine",
-                  name, step.pass);
+    core::require(
+        pass->stage() >= reached, ErrorKind::kUsage,
+        "recipe '{}': pass '{}' comes too late; the order is: one that transforms the model "
+        "(rotate), passes that transform (smoothquant, awq, hadamard), one that corrects "
+        "(asymmetric), one that prunes (wanda, sparsegpt), that choose parameters "
+        "(search, any4), one that rounds (rtn, gptq), passes that refine",
+        name, step.pass);
+    core::require(
+        !turned || pass->stage() > Stage::kTransforms, ErrorKind::kUsage,
+        "recipe '{}': pass '{}' must come before 'hadamard', which leaves no channel as it "
+        "was",
+        name, step.pass);
+    turned = turned || pass->turns_inputs();
+    core::require(!turned || (!recipe.true_sequential && pass->needs() < StatisticsKind::kCross),
+                  ErrorKind::kUsage,
+                  "recipe '{}': inputs that 'hadamard' turns are measured once for the whole block; "
+                  "neither true_sequential nor 'asymmetric' is built for them",
+                  name);
     reached = pass->stage();
     const bool transforms = reached == Stage::kTransformsModel;
     core::require(!(transforms && transformed), ErrorKind::kUsage,
@@ -340,6 +388,7 @@ void validate(const Recipe& recipe) {
   }
   core::require(rounding == 1, ErrorKind::kUsage,
                 "recipe '{}' has no pass that rounds: end it with rtn or gptq", name);
+  validate_hadamard(recipe, turned);
   for (const Scheme& scheme : schemes_of(recipe)) {
     core::require(has_books || !is_learned(scheme), ErrorKind::kUsage,
                   "recipe '{}': {} has learned code books; begin with the pass any4", name,
@@ -375,6 +424,7 @@ std::vector<std::string> recipe_names() {
           "smoothquant-w8a8",
           "quarot-rtn-w4g128",
           "quarot-gptq-w4g128",
+          "quarot-w4a4",
           "wanda24",
           "wanda24-rtn-w4g128",
           "sparsegpt24",

@@ -63,6 +63,19 @@ TEST(Recipes, PresetsReadAsTheirNamesSay) {
   }
 }
 
+TEST(Recipes, AHadamardNeedsItsPassAndThePassAHadamard) {
+  EXPECT_EQ(steps_of("gptq-w4g128-sym-a4-h128-search"), "hadamard search gptq");
+  EXPECT_EQ(formats::to_string(find_recipe("rtn-w4g64-hrow").scheme), "int4-asym-g64-hrow");
+  EXPECT_NE(refusal("int4-sym-g32-h32", R"("rtn")").find("add the pass 'hadamard'"),
+            std::string::npos);
+  EXPECT_NE(refusal("int4-sym-g32", R"("hadamard", "rtn")").find("has none"), std::string::npos);
+  EXPECT_NE(refusal("int4-sym-g32-a4-h32", R"("hadamard", "smoothquant", "rtn")")
+                .find("must come before 'hadamard'"),
+            std::string::npos);
+  EXPECT_EQ(refusal("int4-sym-g32-a4-h32", R"("smoothquant", "hadamard", "rtn")"), "");
+  EXPECT_NE(refusal("int4-sym-g32-h32", R"("awq", "hadamard", "rtn")"), "");
+}
+
 TEST(Recipes, SuffixesAddPasses) {
   EXPECT_EQ(steps_of("rtn-w4g128"), "rtn");
   EXPECT_EQ(steps_of("rtn-w4g128-search"), "search rtn");
@@ -86,6 +99,8 @@ TEST(Recipes, SuffixesAddPasses) {
   EXPECT_EQ(steps_of("quarot-awq-gptq-w3g64-sym-search"), "rotate awq search gptq");
   EXPECT_EQ(steps_of("quarot-wanda24-nf4g64"), "rotate wanda rtn");
   EXPECT_EQ(formats::to_string(find_recipe("quarot-gptq-w4g64-sym").scheme), "int4-sym-g64");
+  EXPECT_EQ(steps_of("quarot-rtn-w4g128-sym-a4-h128"), "rotate hadamard rtn");
+  EXPECT_EQ(steps_of("quarot-w4a4"), "rotate hadamard gptq");
   for (const char* wrong : {"quarot", "quarot-", "quarot-quarot-f16", "wanda24-quarot-f16"}) {
     EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <cblas.h>
 
@@ -128,6 +129,49 @@ void InputStatistics::divide_inputs(std::span<const float> divisors) {
     const auto k = static_cast<std::size_t>(k_);
     cross_[at] /= divisors[at / k] * divisors[at % k];
   }
+}
+
+// T^T H T: the rows of H, then its columns. Both triangles of the result are right.
+void InputStatistics::transform_hessian(const ops::cpu::InputTransform& transform,
+                                        core::ThreadPool& pool) {
+  constexpr std::int64_t kRows = 8;
+  const auto at = [this](std::int64_t i, std::int64_t j) -> float& {
+    return hessian_[static_cast<std::size_t>(i * k_ + j)];
+  };
+  const auto transform_rows = [&] {
+    pool.parallel_for(k_, kRows, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        transform.apply({&at(i, 0), static_cast<std::size_t>(k_)});
+      }
+    });
+  };
+  for (std::int64_t i = 0; i < k_; ++i) {
+    for (std::int64_t j = 0; j < i; ++j) {
+      at(j, i) = at(i, j);
+    }
+  }
+  transform_rows();
+  for (std::int64_t i = 0; i < k_; ++i) {
+    for (std::int64_t j = 0; j < i; ++j) {
+      std::swap(at(i, j), at(j, i));
+    }
+  }
+  transform_rows();
+}
+
+void InputStatistics::transform_inputs(const ops::cpu::InputTransform& transform,
+                                       core::ThreadPool& pool) {
+  if (kind_ == StatisticsKind::kNone || transform.is_identity()) {
+    return;
+  }
+  core::require(kind_ == StatisticsKind::kHessian, core::ErrorKind::kFailed,
+                "inputs that are mixed need the Hessian, not statistics of channels");
+  transform_hessian(transform, pool);
+  for (std::size_t i = 0; i < squares_.size(); ++i) {
+    squares_[i] = static_cast<double>(hessian_[i * squares_.size() + i]);
+  }
+  largest_.clear();
+  magnitude_.clear();
 }
 
 std::vector<float> InputStatistics::mean_magnitude() const {

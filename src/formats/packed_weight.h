@@ -13,7 +13,7 @@ namespace nibble::formats {
 
 /// The logical compressed weight of one linear layer, y[m, n] = sum over k of x[m, k] * w(n, k), as
 /// it is stored on disk. Kernels make their own layouts from it; decode_row is the only definition
-/// of what the bits mean.
+/// of what the bits mean. Where the scheme has a Hadamard, x is the input after it, and w is W H.
 ///
 ///   part     dtype, shape                        which schemes
 ///   dense    F32/F16/BF16 [n, k]                 kDense only, and then the only part

@@ -51,9 +51,7 @@ PackedWeightBuilder::PackedWeightBuilder(const Scheme& scheme, std::int64_t n, s
   require(scheme.kind != FormatKind::kDense, ErrorKind::kFailed,
           "a dense weight is made by dense_weight(), not from codes");
   require(n >= 1 && k >= 1, ErrorKind::kFailed, "a weight of shape [{}, {}]", n, k);
-  require(scheme.kind != FormatKind::kMx || k % scheme.group == 0, ErrorKind::kInvalidModel,
-          "{} needs inputs in multiples of {}, the layer is [{}, {}]; choose another scheme for it",
-          to_string(scheme), scheme.group, n, k);
+  require_shape(scheme, n, k);
   weight_.scheme = scheme;
   weight_.n = n;
   weight_.k = k;

@@ -120,9 +120,11 @@ void validate_scales(const Named& named, std::int64_t groups) {
 void validate_coded(const Named& named) {
   const PackedWeight& weight = named.weight;
   const Scheme& scheme = weight.scheme;
-  require(scheme.kind != FormatKind::kMx || weight.k % scheme.group == 0, ErrorKind::kInvalidModel,
-          "{}: {} needs inputs in multiples of {}, the weight is [{}, {}]", named.name,
-          to_string(scheme), scheme.group, weight.n, weight.k);
+  try {
+    require_shape(scheme, weight.n, weight.k);
+  } catch (const core::Error& error) {
+    core::fail(ErrorKind::kInvalidModel, "{}: {}", named.name, error.what());
+  }
   require_absent(named, "weight", weight.dense);
   require_part(named, "codes", weight.codes, DType::kU8,
                {weight.n, packed_bytes(weight.k, scheme.bits)});

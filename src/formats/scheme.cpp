@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "formats/hadamard.h"
 
 namespace nibble::formats {
 namespace {
@@ -19,6 +20,7 @@ using core::printable;
 using core::require;
 
 constexpr std::int64_t kMaxGroup = std::int64_t{1} << 30;
+constexpr std::int64_t kMaxHadamard = std::int64_t{1} << 30;
 constexpr std::int64_t kMxGroup = 32;
 
 constexpr std::array<std::pair<std::string_view, DType>, 3> kDenseNames = {
@@ -75,21 +77,26 @@ class Words {
   bool more_;  // a word is left, though it may be empty ("int4-")
 };
 
-// "row" is 0, "g128" is 128. Only the form that to_string() writes: no sign, no leading zero.
+// Only the form that to_string() writes: no sign, no leading zero.
+std::optional<std::int64_t> parse_number(std::string_view word) {
+  if (word.empty() || word[0] < '1' || word[0] > '9') {
+    return std::nullopt;
+  }
+  std::int64_t number = 0;
+  const char* end = word.data() + word.size();
+  const auto [stop, error] = std::from_chars(word.data(), end, number);
+  if (error != std::errc() || stop != end) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+// "row" is 0, "g128" is 128.
 std::optional<std::int64_t> parse_group(std::string_view word) {
   if (word == "row") {
     return 0;
   }
-  if (word.size() < 2 || word[0] != 'g' || word[1] < '1' || word[1] > '9') {
-    return std::nullopt;
-  }
-  std::int64_t group = 0;
-  const char* end = word.data() + word.size();
-  const auto [stop, error] = std::from_chars(word.data() + 1, end, group);
-  if (error != std::errc() || stop != end) {
-    return std::nullopt;
-  }
-  return group;
+  return word.starts_with('g') ? parse_number(word.substr(1)) : std::nullopt;
 }
 
 // The part before the activation; nullopt when the words make no scheme.
@@ -139,6 +146,15 @@ bool add_word(std::string_view word, Scheme& scheme) {
     scheme.activation.symmetric = false;
     return true;
   }
+  if (word == "hrow") {
+    scheme.hadamard = kWholeRow;
+    return true;
+  }
+  if (word.starts_with('h')) {
+    const auto size = parse_number(word.substr(1));
+    scheme.hadamard = size.value_or(0);
+    return size.has_value();
+  }
   const auto activation = parse_activation(word);
   if (activation) {
     scheme.activation = *activation;
@@ -148,6 +164,13 @@ bool add_word(std::string_view word, Scheme& scheme) {
 
 std::string group_word(std::int64_t group) {
   return group == 0 ? "row" : fmt::format("g{}", group);
+}
+
+std::string hadamard_word(std::int64_t size) {
+  if (size == kWholeRow) {
+    return "hrow";
+  }
+  return size == 0 ? "" : fmt::format("h{}", size);
 }
 
 std::string weight_words(const Scheme& scheme) {
@@ -175,6 +198,7 @@ void validate_dense(const Scheme& scheme) {
       scheme, "a dense weight has no bits, groups, zero points or code book");
   require_only(scheme.activation.is_float(), scheme,
                "quantized activations need weights with codes (int8-sym-row-a8)");
+  require_only(scheme.hadamard == 0, scheme, "a dense weight has no Hadamard");
 }
 
 void validate_codes(const Scheme& scheme) {
@@ -191,6 +215,10 @@ void validate_codes(const Scheme& scheme) {
   require_only(
       group == 0 || scheme.group == 0 || group % scheme.group == 0 || scheme.group % group == 0,
       scheme, "the groups of weights and of activations must be multiples of each other");
+  require_only(scheme.hadamard == 0 || scheme.hadamard == kWholeRow ||
+                   (scheme.hadamard >= 2 && scheme.hadamard <= kMaxHadamard &&
+                    hadamard_exists(scheme.hadamard)),
+               scheme, "there is no Hadamard matrix of that size here");
 }
 
 }  // namespace
@@ -199,6 +227,7 @@ std::string to_string(const Scheme& scheme) {
   std::string text = weight_words(scheme);
   const auto add = [&](const std::string& words) { text += words.empty() ? "" : "-" + words; };
   add(to_string(scheme.activation));
+  add(hadamard_word(scheme.hadamard));
   return text;
 }
 
@@ -250,6 +279,24 @@ std::int64_t groups_per_row(const Scheme& scheme, std::int64_t k) {
     return 1;
   }
   return k / scheme.group + (k % scheme.group != 0 ? 1 : 0);
+}
+
+std::int64_t hadamard_size(const Scheme& scheme, std::int64_t k) {
+  return scheme.hadamard == kWholeRow ? k : scheme.hadamard;
+}
+
+void require_shape(const Scheme& scheme, std::int64_t n, std::int64_t k) {
+  require(scheme.kind != FormatKind::kMx || k % scheme.group == 0, ErrorKind::kInvalidModel,
+          "{} needs inputs in multiples of {}, the layer is [{}, {}]; choose another scheme for it",
+          to_string(scheme), scheme.group, n, k);
+  const std::int64_t size = hadamard_size(scheme, k);
+  require(size == 0 || k % size == 0, ErrorKind::kInvalidModel,
+          "{} mixes inputs in blocks of {}, the layer is [{}, {}]; choose a size that divides them",
+          to_string(scheme), size, n, k);
+  require(size == 0 || hadamard_exists(size), ErrorKind::kInvalidModel,
+          "{}: there is no Hadamard matrix for the {} inputs of a layer [{}, {}] here; take blocks "
+          "(h64)",
+          to_string(scheme), k, n, k);
 }
 
 std::int64_t group_size(const Scheme& scheme, std::int64_t k) {

@@ -27,6 +27,9 @@ enum class Book {
   kPerMatrix,  // 16 learned values for the whole matrix
 };
 
+/// As Scheme::hadamard: one matrix over all inputs.
+inline constexpr std::int64_t kWholeRow = -1;
+
 /// How the numbers of one linear layer are stored and computed. A plain value that prints to and
 /// parses from a short string:
 ///
@@ -36,8 +39,14 @@ enum class Book {
 ///   int8-sym-row-a8o                     and outlying activations in float
 ///   int4-sym-g128-a4-asym                INT4 activations with a zero point for each token
 ///   int4-sym-g128-a4g128c0.9             INT4, 128 inputs share a scale, ranges clipped to 0.9
+///   int4-asym-g128-h128                  a Hadamard matrix mixes each 128 inputs first
+///   int4-sym-g128-a4-hrow                one mixes all inputs of a row
 ///   lut4-nf4-g64  lut4-fp4-g64  lut4-af4-g64  lut4-row-g128  lut4-matrix-g128
 ///   mxfp4                                always groups of 32
+///
+/// With a Hadamard the layer computes y = (x H) (W H)^T = x W^T: H is orthonormal and
+/// block-diagonal (hadamard.h), x H is what is quantized, and W H is what is stored (QuaRot, arXiv
+/// 2404.00456).
 struct Scheme {
   FormatKind kind = FormatKind::kDense;
   core::DType dense = core::DType::kF32;  // kDense only
@@ -46,6 +55,7 @@ struct Scheme {
   std::int64_t group = 0;                 // inputs that share a scale; 0: the whole row
   Book book = Book::kNone;                // kLut4 only
   Activation activation;
+  std::int64_t hadamard = 0;  // inputs that an online Hadamard mixes; 0: none; kWholeRow
 
   friend bool operator==(const Scheme&, const Scheme&) = default;
 };
@@ -61,6 +71,13 @@ void validate(const Scheme& scheme);
 
 /// Groups in a row of k inputs; the last one may be short.
 std::int64_t groups_per_row(const Scheme& scheme, std::int64_t k);
+
+/// Inputs that each Hadamard matrix mixes in rows of k inputs; 0: none.
+std::int64_t hadamard_size(const Scheme& scheme, std::int64_t k);
+
+/// Throws kInvalidModel when rows of k inputs cannot be stored so: mxfp4 and Hadamards must divide
+/// them, and a Hadamard must exist.
+void require_shape(const Scheme& scheme, std::int64_t n, std::int64_t k);
 
 /// Inputs in a full group: scheme.group, or k when the whole row is one group.
 std::int64_t group_size(const Scheme& scheme, std::int64_t k);

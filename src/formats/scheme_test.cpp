@@ -35,6 +35,7 @@ TEST(Scheme, EveryCombinationSurvivesTheRoundTrip) {
   }
   for (const std::string text :
        {"int4-sym-g128-a4g128", "int4-sym-g128-a4g32c0.85", "int4-asym-g64-a8g128o-asym",
+        "int4-asym-g64-h64", "lut4-nf4-g64-hrow", "mxfp4-a4-h128", "int4-sym-g128-a4-asym-h96",
         "int4-sym-row-a4g100c0.5", "int4-sym-g32-a8g1024c0.975-asym"}) {
     texts.push_back(text);
   }
@@ -111,6 +112,15 @@ TEST(Scheme, RefusesMalformedStrings) {
                                  "int4-sym-g32-a4c0.90",
                                  "int4-sym-g32-a4oc0.9",
                                  "int4-sym-g32-asym",
+                                 "int4-sym-g32-h",
+                                 "int4-sym-g32-h0",
+                                 "int4-sym-g32-h1",
+                                 "int4-sym-g32-h6",
+                                 "int4-sym-g32-h99999999999",
+                                 "int4-sym-g32-h-32",
+                                 "int4-sym-g32-h32-a4",
+                                 "int4-sym-g32-hrow-h32",
+                                 "f16-h32",
                                  "int4-sym-g32-a4-asym-asym",
                                  "int4-sym-g32-asym-a4",
                                  "int4-sym-g32-a8-",

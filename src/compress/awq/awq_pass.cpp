@@ -18,11 +18,20 @@ class AwqPass final : public Pass {
   StatisticsKind needs() const override { return StatisticsKind::kHessian; }
 
   void check(const formats::Scheme& scheme) const override {
+    require_unturned(scheme);
     const bool learned =
         scheme.book == formats::Book::kPerRow || scheme.book == formats::Book::kPerMatrix;
     core::require(!(learned && clip_), core::ErrorKind::kUsage,
                   "pass 'awq' cannot clip for {}, whose books are learned after it; give it "
                   "\"clip\": false",
+                  formats::to_string(scheme));
+  }
+
+  // Scales and clipping are judged by rounding the weights as they stand before they are turned.
+  void require_unturned(const formats::Scheme& scheme) const {
+    core::require(scheme.hadamard == 0, core::ErrorKind::kUsage,
+                  "pass 'awq' cannot judge scales for {}, whose weights are turned after it; leave "
+                  "one of them out",
                   formats::to_string(scheme));
   }
 

@@ -137,6 +137,26 @@ const QuantizedInput& CpuOps::quantized(Input& input, const PackedLinear& layer)
   return **spare;
 }
 
+const Matrix& CpuOps::transformed(Input& input, const formats::PackedWeight& weight) {
+  const InputTransform transform(weight.scheme, weight.k);
+  if (transform.is_identity()) {
+    return input.values_;
+  }
+  for (const auto& [known, matrix] : input.transformed_) {
+    if (known == transform) {
+      return matrix;
+    }
+  }
+  Matrix y = matrix(input.values_.rows(), input.values_.columns());
+  pool_.parallel_for(y.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      std::copy_n(input.values_.row(i), y.columns(), y.row(i));
+      transform.apply({y.row(i), static_cast<std::size_t>(y.columns())});
+    }
+  });
+  return input.transformed_.emplace_back(transform, std::move(y)).second;
+}
+
 void CpuOps::packed_run(Input& input, const LinearSet& set, const Packed& packed, std::size_t first,
                         std::size_t last, float* y, std::int64_t ldy) {
   std::vector<const PackedLinear*> layers;
@@ -161,7 +181,8 @@ Matrix CpuOps::linear(Input& input, const LinearSet& set) {
   for (std::size_t part = 0; part < set.parts.size();) {
     const formats::PackedWeight& weight = set.parts[part].weight;
     if (packed == nullptr || (*packed)[part] == nullptr) {
-      dense_linear(x.data(), x.rows(), x.columns(), weight, y.data() + column, y.columns(), pool_);
+      dense_linear(transformed(input, weight).data(), x.rows(), x.columns(), weight,
+                   y.data() + column, y.columns(), pool_);
       column += weight.n;
       ++part;
       continue;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/tensor.h"
@@ -45,6 +46,7 @@ class CpuOps {
     friend class CpuOps;
     Matrix values_;
     std::vector<std::shared_ptr<QuantizedInput>> quantized_;
+    std::vector<std::pair<InputTransform, Matrix>> transformed_;  // in float
   };
 
   /// Sees the float input [m, k] of every linear call, for calibration.
@@ -87,6 +89,7 @@ class CpuOps {
  private:
   using Packed = std::vector<std::unique_ptr<PackedLinear>>;  // null where a part runs dense
 
+  const Matrix& transformed(Input& input, const formats::PackedWeight& weight);
   const QuantizedInput& quantized(Input& input, const PackedLinear& layer);
   void packed_run(Input& input, const LinearSet& set, const Packed& packed, std::size_t first,
                   std::size_t last, float* y, std::int64_t ldy);

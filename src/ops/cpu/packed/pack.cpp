@@ -248,6 +248,7 @@ std::int64_t layout_group(const formats::Scheme& scheme, std::int64_t k) {
 
 InputNeeds input_needs(const formats::Scheme& scheme, std::int64_t k) {
   InputNeeds needs;
+  needs.transform = InputTransform(scheme, k);
   needs.group = layout_group(scheme, k);
   if (scheme.activation.is_float()) {
     needs.activation.group = needs.group;

@@ -123,10 +123,13 @@ void quantize_input(const Variant& variant, const float* x, std::int64_t m, std:
     std::vector<float> rest;
     for (std::int64_t row = begin; row < end; ++row) {
       const float* values = x + row * ldx;
-      if (needs.activation.keeps_outliers) {
+      if (needs.activation.keeps_outliers || !needs.transform.is_identity()) {
         rest.assign(values, values + k);
-        take_outliers(rest, out.outliers_of(row));
+        needs.transform.apply(rest);
         values = rest.data();
+      }
+      if (needs.activation.keeps_outliers) {
+        take_outliers(rest, out.outliers_of(row));
       }
       variant.quantize_row(out.target(row, values));
     }

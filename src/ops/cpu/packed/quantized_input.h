@@ -6,6 +6,7 @@
 
 #include "core/threads.h"
 #include "formats/activation.h"
+#include "ops/cpu/packed/input_transform.h"
 #include "ops/cpu/packed/page_buffer.h"
 #include "ops/cpu/packed/tile_layout.h"
 #include "ops/cpu/packed/variants.h"
@@ -16,6 +17,7 @@ namespace nibble::ops::cpu {
 struct InputNeeds {
   std::int64_t group = 0;             // inputs of a group of the layout: they share every scale
   formats::Activation activation{8};  // its group is a multiple of `group`, or 0
+  InputTransform transform = {};      // before the inputs are rounded
   friend bool operator==(const InputNeeds&, const InputNeeds&) = default;
 };
 
@@ -71,6 +73,7 @@ class QuantizedInput {
   std::vector<std::vector<Outlier>> outliers_;  // [m]
 };
 
+/// Transforms the rows as the needs say, and rounds them.
 /// Integers as formats::Activation says, over each group of inputs (the last may be short) or over
 /// the whole row; a scale is repeated for each group of the layout that it covers. Outliers are
 /// left out of range and codes. LLM.int8() keeps whole columns that hold an outlier in any token of
