@@ -137,7 +137,34 @@ std::string_view take_pruning(std::string_view& rest) {
   return {};
 }
 
+// "atom-w4a4", "atom-w3a3", "atom-rot-w4a4": integers for weights and activations, and a tail whose
+// width is fitted to each layer.
+std::optional<Recipe> atom_preset(std::string_view name) {
+  std::string_view rest = name;
+  if (!take(rest, "atom-")) {
+    return std::nullopt;
+  }
+  const bool rotates = take(rest, "rot-");
+  if (rest != "w4a4" && rest != "w3a3") {
+    return std::nullopt;
+  }
+  const char bits = rest[1];
+  const Scheme scheme = formats::parse_scheme(
+      fmt::format("int{}-sym-g128-a{}g128c0.9{}", bits, bits, rotates ? "-h128" : ""));
+  Recipe recipe{std::string(name), scheme, {}, {}};
+  recipe.steps.push_back({"atom-reorder", Json::object()});
+  if (rotates) {
+    recipe.steps.push_back({"hadamard", Json::object()});
+  }
+  recipe.steps.push_back({"search", Json::object()});
+  recipe.steps.push_back({"gptq", Json::object()});
+  return recipe;
+}
+
 std::optional<Recipe> preset(std::string_view name) {
+  if (auto atom = atom_preset(name)) {
+    return atom;
+  }
   std::string_view rest = name;
   const std::string_view pruning = take_pruning(rest);
   const bool refine = take_suffix(rest, "-refine");
@@ -292,6 +319,22 @@ void check(const Pass& pass, const RecipeStep& step, const Recipe& recipe) {
   }
 }
 
+// `refused_by`: the first pass that cannot serve tails.
+void validate_tails(const Recipe& recipe, bool reordered, const std::string& refused_by) {
+  bool wanted = false;
+  for (const Scheme& scheme : schemes_of(recipe)) {
+    wanted = wanted || scheme.tail != 0;
+  }
+  core::require(!wanted || reordered, ErrorKind::kUsage,
+                "recipe '{}': {} has a tail, nothing says which inputs stand in it: add the pass "
+                "'atom-reorder'",
+                core::printable(recipe.name), formats::to_string(recipe.scheme));
+  core::require(!reordered || refused_by.empty(), ErrorKind::kUsage,
+                "recipe '{}': pass '{}' cannot serve weights with a tail, as 'atom-reorder' makes "
+                "them",
+                core::printable(recipe.name), refused_by);
+}
+
 // The scheme says that inputs are turned, the pass turns the weights: one needs the other.
 void validate_hadamard(const Recipe& recipe, bool turned) {
   bool wanted = false;
@@ -318,21 +361,30 @@ void validate(const Recipe& recipe) {
   bool pruned = false;
   bool has_books = false;
   bool turned = false;
+  bool reordered = false;
+  std::string tails_refused;
   for (const RecipeStep& step : recipe.steps) {
     const auto pass = make_pass(step.pass, step.options);
     check(*pass, step, recipe);
-    core::require(
-        pass->stage() >= reached, ErrorKind::kUsage,
-        "recipe '{}': pass '{}' comes too late; the order is: passes that transform "
-        "(smoothquant, awq, hadamard), one that prunes (wanda, sparsegpt), that choose parameters "
-        "(search, any4), one that rounds (rtn, gptq), passes that refine",
-        name, step.pass);
+    core::require(pass->stage() >= reached, ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' comes too late; the order is: passes that transform "
+                  "(smoothquant, awq, atom-reorder, hadamard), one that prunes (wanda, sparsegpt), "
+                  "that choose parameters "
+                  "(search, any4), one that rounds (rtn, gptq), passes that refine",
+                  name, step.pass);
     core::require(
         !turned || pass->stage() > Stage::kTransforms, ErrorKind::kUsage,
         "recipe '{}': pass '{}' must come before 'hadamard', which leaves no channel as it "
         "was",
         name, step.pass);
     turned = turned || pass->turns_inputs();
+    tails_refused = tails_refused.empty() && !pass->takes_tails() ? step.pass : tails_refused;
+    core::require(!reordered || pass->stage() > Stage::kTransforms || pass->turns_inputs(),
+                  ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' must come before 'atom-reorder', which leaves no channel "
+                  "where it was",
+                  name, step.pass);
+    reordered = reordered || pass->reorders_inputs();
     reached = pass->stage();
     const bool chooses = reached == Stage::kChoosesParameters;
     core::require(!(chooses && chosen), ErrorKind::kUsage,
@@ -351,6 +403,7 @@ void validate(const Recipe& recipe) {
   core::require(rounding == 1, ErrorKind::kUsage,
                 "recipe '{}' has no pass that rounds: end it with rtn or gptq", name);
   validate_hadamard(recipe, turned);
+  validate_tails(recipe, reordered, tails_refused);
   for (const Scheme& scheme : schemes_of(recipe)) {
     core::require(has_books || !is_learned(scheme), ErrorKind::kUsage,
                   "recipe '{}': {} has learned code books; begin with the pass any4", name,
@@ -384,6 +437,9 @@ std::vector<std::string> recipe_names() {
           "awq-w4g128",
           "awq-gptq-w4g128",
           "smoothquant-w8a8",
+          "atom-w4a4",
+          "atom-rot-w4a4",
+          "atom-w3a3",
           "wanda24",
           "wanda24-rtn-w4g128",
           "sparsegpt24",
