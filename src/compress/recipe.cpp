@@ -150,9 +150,36 @@ Recipe quarot_w4a4(std::string_view name) {
   return recipe;
 }
 
+// "atom-w4a4", "atom-w3a3", "atom-rot-w4a4": integers for weights and activations, and a tail whose
+// width is fitted to each layer.
+std::optional<Recipe> atom_preset(std::string_view name) {
+  std::string_view rest = name;
+  if (!take(rest, "atom-")) {
+    return std::nullopt;
+  }
+  const bool rotates = take(rest, "rot-");
+  if (rest != "w4a4" && rest != "w3a3") {
+    return std::nullopt;
+  }
+  const char bits = rest[1];
+  const Scheme scheme = formats::parse_scheme(
+      fmt::format("int{}-sym-g128-a{}g128c0.9{}", bits, bits, rotates ? "-h128" : ""));
+  Recipe recipe{std::string(name), scheme, {}, {}};
+  recipe.steps.push_back({"atom-reorder", Json::object()});
+  if (rotates) {
+    recipe.steps.push_back({"hadamard", Json::object()});
+  }
+  recipe.steps.push_back({"search", Json::object()});
+  recipe.steps.push_back({"gptq", Json::object()});
+  return recipe;
+}
+
 std::optional<Recipe> preset(std::string_view name) {
   if (name == "quarot-w4a4") {
     return quarot_w4a4(name);
+  }
+  if (auto atom = atom_preset(name)) {
+    return atom;
   }
   std::string_view rest = name;
   const bool rotate = take(rest, "quarot-");
@@ -319,6 +346,22 @@ void check(const Pass& pass, const RecipeStep& step, const Recipe& recipe) {
   }
 }
 
+// `refused_by`: the first pass that cannot serve tails.
+void validate_tails(const Recipe& recipe, bool reordered, const std::string& refused_by) {
+  bool wanted = false;
+  for (const Scheme& scheme : schemes_of(recipe)) {
+    wanted = wanted || scheme.tail != 0;
+  }
+  core::require(!wanted || reordered, ErrorKind::kUsage,
+                "recipe '{}': {} has a tail, nothing says which inputs stand in it: add the pass "
+                "'atom-reorder'",
+                core::printable(recipe.name), formats::to_string(recipe.scheme));
+  core::require(!reordered || refused_by.empty(), ErrorKind::kUsage,
+                "recipe '{}': pass '{}' cannot serve weights with a tail, as 'atom-reorder' makes "
+                "them",
+                core::printable(recipe.name), refused_by);
+}
+
 // The scheme says that inputs are turned, the pass turns the weights: one needs the other.
 void validate_hadamard(const Recipe& recipe, bool turned) {
   bool wanted = false;
@@ -346,13 +389,16 @@ void validate(const Recipe& recipe) {
   bool pruned = false;
   bool has_books = false;
   bool turned = false;
+  bool reordered = false;
+  std::string tails_refused;
   for (const RecipeStep& step : recipe.steps) {
     const auto pass = make_pass(step.pass, step.options);
     check(*pass, step, recipe);
     core::require(
         pass->stage() >= reached, ErrorKind::kUsage,
         "recipe '{}': pass '{}' comes too late; the order is: one that transforms the model "
-        "(rotate), passes that transform (smoothquant, awq, hadamard), one that corrects "
+        "(rotate), passes that transform (smoothquant, awq, atom-reorder, hadamard), one that "
+        "corrects "
         "(asymmetric), one that prunes (wanda, sparsegpt), that choose parameters "
         "(search, any4), one that rounds (rtn, gptq), passes that refine",
         name, step.pass);
@@ -362,11 +408,20 @@ void validate(const Recipe& recipe) {
         "was",
         name, step.pass);
     turned = turned || pass->turns_inputs();
-    core::require(!turned || (!recipe.true_sequential && pass->needs() < StatisticsKind::kCross),
+    core::require(!(turned || pass->reorders_inputs()) ||
+                      (!recipe.true_sequential && pass->needs() < StatisticsKind::kCross),
                   ErrorKind::kUsage,
-                  "recipe '{}': inputs that 'hadamard' turns are measured once for the whole block; "
+                  "recipe '{}': inputs that 'hadamard' or 'atom-reorder' changes are measured "
+                  "once for the whole block; "
                   "neither true_sequential nor 'asymmetric' is built for them",
                   name);
+    tails_refused = tails_refused.empty() && !pass->takes_tails() ? step.pass : tails_refused;
+    core::require(!reordered || pass->stage() > Stage::kTransforms || pass->turns_inputs(),
+                  ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' must come before 'atom-reorder', which leaves no channel "
+                  "where it was",
+                  name, step.pass);
+    reordered = reordered || pass->reorders_inputs();
     reached = pass->stage();
     const bool transforms = reached == Stage::kTransformsModel;
     core::require(!(transforms && transformed), ErrorKind::kUsage,
@@ -389,6 +444,7 @@ void validate(const Recipe& recipe) {
   core::require(rounding == 1, ErrorKind::kUsage,
                 "recipe '{}' has no pass that rounds: end it with rtn or gptq", name);
   validate_hadamard(recipe, turned);
+  validate_tails(recipe, reordered, tails_refused);
   for (const Scheme& scheme : schemes_of(recipe)) {
     core::require(has_books || !is_learned(scheme), ErrorKind::kUsage,
                   "recipe '{}': {} has learned code books; begin with the pass any4", name,
@@ -425,6 +481,9 @@ std::vector<std::string> recipe_names() {
           "quarot-rtn-w4g128",
           "quarot-gptq-w4g128",
           "quarot-w4a4",
+          "atom-w4a4",
+          "atom-rot-w4a4",
+          "atom-w3a3",
           "wanda24",
           "wanda24-rtn-w4g128",
           "sparsegpt24",
