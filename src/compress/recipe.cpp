@@ -137,14 +137,14 @@ std::string_view take_pruning(std::string_view& rest) {
   return {};
 }
 
-// QuaRot in 4 bits (arXiv 2404.00456, section 5): weights by GPTQ, activations of each token in
-// ranges clipped to 0.9. What enters an MLP's last layer cannot be turned beforehand, so it is
-// turned while the model runs.
+// QuaRot in 4 bits (arXiv 2404.00456, section 5): weights by GPTQ in searched ranges, activations
+// of each token in ranges clipped to 0.9. What enters an MLP's last layer cannot be turned
+// beforehand, so it is turned while the model runs.
 Recipe quarot_w4a4(std::string_view name) {
   Recipe recipe{std::string(name), formats::parse_scheme("int4-sym-g128-a4c0.9"), {}, {}};
   recipe.layers.push_back({{"*.down_proj", "*.w2", "*.mlp.c_proj", "*.fc2"},
                            formats::parse_scheme("int4-sym-g128-a4c0.9-hrow")});
-  for (const char* pass : {"rotate", "hadamard", "gptq"}) {
+  for (const char* pass : {"rotate", "hadamard", "search", "gptq"}) {
     recipe.steps.push_back({pass, Json::object()});
   }
   return recipe;
