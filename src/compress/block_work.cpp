@@ -135,6 +135,19 @@ void BlockWork::link(const models::DecoderConfig& config, const models::Block& b
   }
 }
 
+void transform_inputs(LayerWork& layer, const ops::cpu::InputTransform& transform,
+                      core::ThreadPool& pool) {
+  constexpr std::int64_t kRows = 16;  // rows of one task
+  const auto k = static_cast<std::size_t>(layer.k());
+  for (std::vector<float>* w : {&layer.target, &layer.weights}) {
+    pool.parallel_for(layer.n(), kRows, [&](std::int64_t begin, std::int64_t end) {
+      for (auto row = static_cast<std::size_t>(begin); row < static_cast<std::size_t>(end); ++row) {
+        transform.apply(std::span(*w).subspan(row * k, k));
+      }
+    });
+  }
+}
+
 void scale_inputs(SetWork& set, std::span<const float> s) {
   InputSource& source = set.source;
   core::require(source.scales == static_cast<std::int64_t>(s.size()), core::ErrorKind::kFailed,

@@ -22,6 +22,8 @@ struct LayerWork {
   std::vector<float> bias;                      // [n] or empty; changes when outputs are scaled
   std::vector<std::uint8_t> kept;               // [n, k]: 0 where a weight was pruned: it is 0 in
                                                 // `weights` and stays exactly 0; empty: none was
+  std::vector<std::int32_t> permutation;        // [k] or empty: column i of target and weights is
+                                                // input permutation[i] of the layer
   formats::Scheme scheme;                       // what the recipe asks for
   std::optional<Parameters> parameters;         // set by passes that choose them; else each is
                                                 // Format::fit of its group
@@ -78,6 +80,11 @@ class BlockWork {
   ops::Norm mlp_norm_;
   std::vector<SetWork> sets_;
 };
+
+/// Target and weights behind a transform of the layer's inputs: each row is transformed like an
+/// input, so that products stay what they were.
+void transform_inputs(LayerWork& layer, const ops::cpu::InputTransform& transform,
+                      core::ThreadPool& pool);
 
 /// Multiplies input column j of every layer of the set by s[scale_of[j]], divides the source's
 /// channel by it, and brings the statistics along: y = (x / s) (W diag(s))^T, the same in real

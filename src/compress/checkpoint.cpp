@@ -24,11 +24,9 @@ PackedWeight read_layer(const io::SafetensorsFile& file, const ops::Linear& laye
   weight.scheme = scheme;
   weight.n = layer.weight.n;
   weight.k = layer.weight.k;
-  weight.dense = find_part(file, layer.name + ".weight");
-  weight.codes = find_part(file, layer.name + ".codes");
-  weight.scales = find_part(file, layer.name + ".scales");
-  weight.zeros = find_part(file, layer.name + ".zeros");
-  weight.book = find_part(file, layer.name + ".book");
+  for (const formats::PartSlot& slot : formats::part_slots()) {
+    weight.*slot.tensor = find_part(file, fmt::format("{}.{}", layer.name, slot.name));
+  }
   formats::validate(weight, layer.name);
   return weight;
 }

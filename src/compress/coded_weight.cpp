@@ -23,24 +23,36 @@ RowFormats::RowFormats(const Scheme& scheme, std::span<const float> books) {
     formats_.push_back(formats::make_format(
         scheme, books.empty() ? books : books.subspan(i * kBookSize, kBookSize)));
   }
+  if (scheme.tail != 0) {
+    tail_ = formats::make_format(formats::tail_scheme());
+  }
+}
+
+std::int64_t parameter_groups(const Scheme& scheme, std::int64_t k) {
+  return formats::groups_per_row(scheme, k) + (scheme.tail != 0 ? 1 : 0);
 }
 
 GroupRange group_range(const Scheme& scheme, std::int64_t k, std::int64_t group) {
   const std::int64_t size = formats::group_size(scheme, k);
-  return {group * size, std::min(size, k - group * size)};
+  const std::int64_t head = formats::head_inputs(scheme, k);
+  if (group == formats::groups_per_row(scheme, k)) {
+    return {head, scheme.tail, true};
+  }
+  return {group * size, std::min(size, head - group * size), false};
 }
 
 Parameters fit_parameters(std::span<const float> weights, std::int64_t n, std::int64_t k,
                           const Scheme& scheme, core::ThreadPool& pool) {
-  const auto format = formats::make_format(scheme);
-  const std::int64_t groups = formats::groups_per_row(scheme, k);
+  const RowFormats row_formats(scheme, {});
+  const std::int64_t groups = parameter_groups(scheme, k);
   Parameters parameters;
   parameters.groups.resize(index(n * groups));
   pool.parallel_for(n, kRows, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t at = begin * groups; at < end * groups; ++at) {
       const GroupRange range = group_range(scheme, k, at % groups);
       parameters.groups[index(at)] =
-          format->fit(weights.subspan(index(at / groups * k + range.begin), index(range.width)));
+          (range.tail ? row_formats.tail() : row_formats.of(0))
+              .fit(weights.subspan(index(at / groups * k + range.begin), index(range.width)));
     }
   });
   return parameters;
@@ -49,13 +61,13 @@ Parameters fit_parameters(std::span<const float> weights, std::int64_t n, std::i
 CodedWeight round_with(std::span<const float> weights, std::int64_t n, std::int64_t k,
                        const Scheme& scheme, Parameters parameters, core::ThreadPool& pool) {
   const RowFormats row_formats(scheme, parameters.books);
-  const std::int64_t groups = formats::groups_per_row(scheme, k);
+  const std::int64_t groups = parameter_groups(scheme, k);
   CodedWeight coded{std::move(parameters), std::vector<std::uint8_t>(weights.size())};
   pool.parallel_for(n, kRows, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t at = begin * groups; at < end * groups; ++at) {
       const GroupRange range = group_range(scheme, k, at % groups);
       const std::size_t first = index(at / groups * k + range.begin);
-      row_formats.of(at / groups)
+      (range.tail ? row_formats.tail() : row_formats.of(at / groups))
           .encode_group(weights.subspan(first, index(range.width)),
                         coded.parameters.groups[index(at)],
                         std::span(coded.codes).subspan(first, index(range.width)));
@@ -65,9 +77,12 @@ CodedWeight round_with(std::span<const float> weights, std::int64_t n, std::int6
 }
 
 formats::PackedWeight pack(const CodedWeight& coded, std::int64_t n, std::int64_t k,
-                           const Scheme& scheme) {
-  const std::int64_t groups = formats::groups_per_row(scheme, k);
+                           const Scheme& scheme, std::span<const std::int32_t> permutation) {
+  const std::int64_t groups = parameter_groups(scheme, k);
   formats::PackedWeightBuilder builder(scheme, n, k);
+  if (scheme.tail != 0) {
+    builder.set_permutation(permutation);
+  }
   const std::span books(coded.parameters.books);
   for (std::size_t i = 0; i < books.size() / kBookSize; ++i) {
     builder.set_book(static_cast<std::int64_t>(i), books.subspan(i * kBookSize, kBookSize));

@@ -10,7 +10,8 @@
 
 namespace nibble::compress {
 
-/// The parameters of all groups of a layer, chosen before its weights are rounded.
+/// The parameters of all groups of a layer, chosen before its weights are rounded. A tail is one
+/// more group of each row, behind the others.
 struct Parameters {
   std::vector<formats::GroupParameters> groups;  // [n, groups of a row]
   std::vector<float> books;                      // learned books only: [n, 16] or [1, 16]
@@ -31,15 +32,22 @@ class RowFormats {
   const formats::Format& of(std::int64_t row) const {
     return *formats_[formats_.size() == 1 ? 0 : static_cast<std::size_t>(row)];
   }
+  /// Of the tail of every row; not without one.
+  const formats::Format& tail() const { return *tail_; }
 
  private:
   std::vector<std::unique_ptr<const formats::Format>> formats_;
+  std::unique_ptr<const formats::Format> tail_;
 };
+
+/// Groups of a row with k inputs, the tail being one of them.
+std::int64_t parameter_groups(const formats::Scheme& scheme, std::int64_t k);
 
 /// The inputs of one group of a row.
 struct GroupRange {
   std::int64_t begin;
   std::int64_t width;
+  bool tail = false;
 };
 GroupRange group_range(const formats::Scheme& scheme, std::int64_t k, std::int64_t group);
 
@@ -54,8 +62,11 @@ CodedWeight round_with(std::span<const float> weights, std::int64_t n, std::int6
                        core::ThreadPool& pool);
 
 /// To and from the stored form.
+/// `permutation`: the stored order of inputs where the scheme has a tail. unpack() takes none with
+/// a tail.
 formats::PackedWeight pack(const CodedWeight& coded, std::int64_t n, std::int64_t k,
-                           const formats::Scheme& scheme);
+                           const formats::Scheme& scheme,
+                           std::span<const std::int32_t> permutation = {});
 CodedWeight unpack(const formats::PackedWeight& weight);
 
 }  // namespace nibble::compress

@@ -18,24 +18,25 @@ bool matches(const LayerRule& rule, const std::string& name) {
   });
 }
 
-std::vector<std::string> layer_names(const models::Decoder& decoder) {
-  std::vector<std::string> names;
+// Names of the layers that recipes compress, and how many inputs they have.
+std::map<std::string, std::int64_t> layer_inputs(const models::Decoder& decoder) {
+  std::map<std::string, std::int64_t> inputs;
   for (const models::Block& block : decoder.blocks) {
     for (const ops::LinearSet* set : models::linear_sets(block)) {
       for (const ops::Linear& part : set->parts) {
         if (!block.router || set != &*block.router) {
-          names.push_back(part.name);
+          inputs.emplace(part.name, part.weight.k);
         }
       }
     }
   }
-  return names;
+  return inputs;
 }
 
 // "model.layers.*.mlp.down_proj": names that differ in numbers only become one.
-std::set<std::string> without_numbers(const std::vector<std::string>& names) {
+std::set<std::string> without_numbers(const std::map<std::string, std::int64_t>& layers) {
   std::set<std::string> kinds;
-  for (const std::string& name : names) {
+  for (const auto& [name, inputs] : layers) {
     std::string kind;
     for (std::size_t i = 0; i < name.size(); ++i) {
       const bool number = std::isdigit(static_cast<unsigned char>(name[i])) != 0;
@@ -55,16 +56,25 @@ std::set<std::string> without_numbers(const std::vector<std::string>& names) {
 
 std::map<std::string, formats::Scheme> layer_schemes(const models::Decoder& decoder,
                                                      const Recipe& recipe) {
-  const std::vector<std::string> names = layer_names(decoder);
+  const std::map<std::string, std::int64_t> layers = layer_inputs(decoder);
+  std::vector<std::unique_ptr<Pass>> passes;
+  for (const RecipeStep& step : recipe.steps) {
+    passes.push_back(make_pass(step.pass, step.options));
+  }
   std::map<std::string, formats::Scheme> schemes;
   std::vector<bool> decides(recipe.layers.size());
-  for (const std::string& name : names) {
-    const auto rule = std::find_if(recipe.layers.begin(), recipe.layers.end(),
-                                   [&](const LayerRule& entry) { return matches(entry, name); });
+  for (const auto& [name, inputs] : layers) {
+    const auto rule =
+        std::find_if(recipe.layers.begin(), recipe.layers.end(),
+                     [&layer = name](const LayerRule& entry) { return matches(entry, layer); });
     if (rule != recipe.layers.end()) {
       decides[static_cast<std::size_t>(rule - recipe.layers.begin())] = true;
     }
-    schemes.emplace(name, rule != recipe.layers.end() ? rule->scheme : recipe.scheme);
+    formats::Scheme scheme = rule != recipe.layers.end() ? rule->scheme : recipe.scheme;
+    for (const auto& pass : passes) {
+      scheme = pass->scheme_for(scheme, inputs);
+    }
+    schemes.emplace(name, scheme);
   }
   for (std::size_t i = 0; i < decides.size(); ++i) {
     core::require(
@@ -73,7 +83,7 @@ std::map<std::string, formats::Scheme> layer_schemes(const models::Decoder& deco
         "not; the model has {}",
         core::printable(recipe.name),
         core::printable(fmt::format("{}", fmt::join(recipe.layers[i].match, "', '"))),
-        core::printable(fmt::format("{}", fmt::join(without_numbers(names), ", ")), 2000));
+        core::printable(fmt::format("{}", fmt::join(without_numbers(layers), ", ")), 2000));
   }
   return schemes;
 }

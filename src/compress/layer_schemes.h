@@ -9,8 +9,9 @@
 namespace nibble::compress {
 
 /// The scheme of every layer that a recipe compresses: all linear layers of the blocks except the
-/// routers of a mixture of experts. Throws kUsage for an entry of Recipe::layers that decides no
-/// layer, with the names that there are.
+/// routers of a mixture of experts; passes may fit it to the layer's width (Pass::scheme_for).
+/// Throws kUsage for an entry of Recipe::layers that decides no layer, with the names that there
+/// are.
 std::map<std::string, formats::Scheme> layer_schemes(const models::Decoder& decoder,
                                                      const Recipe& recipe);
 

@@ -35,6 +35,17 @@ class Pass {
   virtual bool learns_books() const { return false; }
   virtual bool prunes() const { return false; }
 
+  /// Whether the pass puts the inputs into the order of LayerWork::permutation.
+  virtual bool reorders_inputs() const { return false; }
+
+  /// Whether the pass can serve weights with a tail, or comes before they have one.
+  virtual bool takes_tails() const { return false; }
+
+  /// What a layer with k inputs has in place of the recipe's scheme.
+  virtual formats::Scheme scheme_for(const formats::Scheme& scheme, std::int64_t) const {
+    return scheme;
+  }
+
   /// Whether the pass brings the weights to where the scheme's Hadamard has turned the inputs. It
   /// is the last that transforms.
   virtual bool turns_inputs() const { return false; }

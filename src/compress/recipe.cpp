@@ -150,12 +150,32 @@ Recipe quarot_w4a4(std::string_view name) {
   return recipe;
 }
 
-std::optional<Recipe> preset(std::string_view name) {
-  if (name == "quarot-w4a4") {
-    return quarot_w4a4(name);
-  }
+// "atom-w4a4", "atom-w3a3", "atom-rot-w4a4": integers for weights and activations, and a tail whose
+// width is fitted to each layer.
+std::optional<Recipe> atom_preset(std::string_view name) {
   std::string_view rest = name;
-  const bool rotate = take(rest, "quarot-");
+  if (!take(rest, "atom-")) {
+    return std::nullopt;
+  }
+  const bool rotates = take(rest, "rot-");
+  if (rest != "w4a4" && rest != "w3a3") {
+    return std::nullopt;
+  }
+  const char bits = rest[1];
+  const Scheme scheme = formats::parse_scheme(
+      fmt::format("int{}-sym-g128-a{}g128c0.9{}", bits, bits, rotates ? "-h128" : ""));
+  Recipe recipe{std::string(name), scheme, {}, {}};
+  recipe.steps.push_back({"atom-reorder", Json::object()});
+  if (rotates) {
+    recipe.steps.push_back({"hadamard", Json::object()});
+  }
+  recipe.steps.push_back({"search", Json::object()});
+  recipe.steps.push_back({"gptq", Json::object()});
+  return recipe;
+}
+
+std::optional<Recipe> block_preset(std::string_view name) {
+  std::string_view rest = name;
   const std::string_view pruning = take_pruning(rest);
   const bool refine = take_suffix(rest, "-refine");
   const bool search = take_suffix(rest, "-search");
@@ -181,9 +201,6 @@ std::optional<Recipe> preset(std::string_view name) {
   }
   Recipe recipe{std::string(name), *scheme, {}, {}};
   const auto add = [&](const char* pass) { recipe.steps.push_back({pass, Json::object()}); };
-  if (rotate) {
-    add("rotate");
-  }
   if (smoothquant) {
     add("smoothquant");
   }
@@ -205,6 +222,25 @@ std::optional<Recipe> preset(std::string_view name) {
   add(gptq ? "gptq" : "rtn");
   if (refine) {
     add("refine");
+  }
+  return recipe;
+}
+
+std::optional<Recipe> preset(std::string_view name) {
+  if (name == "quarot-w4a4") {
+    return quarot_w4a4(name);
+  }
+  std::string_view rest = name;
+  const bool rotate = take(rest, "quarot-");
+  std::optional<Recipe> recipe = atom_preset(rest);
+  if (!recipe) {
+    recipe = block_preset(rest);
+  }
+  if (recipe) {
+    recipe->name = name;
+    if (rotate) {
+      recipe->steps.insert(recipe->steps.begin(), {"rotate", Json::object()});
+    }
   }
   return recipe;
 }
@@ -312,6 +348,22 @@ void check(const Pass& pass, const RecipeStep& step, const Recipe& recipe) {
   }
 }
 
+// `refused_by`: the first pass that cannot serve tails.
+void validate_tails(const Recipe& recipe, bool reordered, const std::string& refused_by) {
+  bool wanted = false;
+  for (const Scheme& scheme : schemes_of(recipe)) {
+    wanted = wanted || scheme.tail != 0;
+  }
+  core::require(!wanted || reordered, ErrorKind::kUsage,
+                "recipe '{}': {} has a tail, nothing says which inputs stand in it: add the pass "
+                "'atom-reorder'",
+                core::printable(recipe.name), formats::to_string(recipe.scheme));
+  core::require(!reordered || refused_by.empty(), ErrorKind::kUsage,
+                "recipe '{}': pass '{}' cannot serve weights with a tail, as 'atom-reorder' makes "
+                "them",
+                core::printable(recipe.name), refused_by);
+}
+
 // The scheme says that inputs are turned, the pass turns the weights: one needs the other.
 void validate_hadamard(const Recipe& recipe, bool turned) {
   bool wanted = false;
@@ -339,22 +391,31 @@ void validate(const Recipe& recipe) {
   bool pruned = false;
   bool has_books = false;
   bool turned = false;
+  bool reordered = false;
+  std::string tails_refused;
   for (const RecipeStep& step : recipe.steps) {
     const auto pass = make_pass(step.pass, step.options);
     check(*pass, step, recipe);
-    core::require(
-        pass->stage() >= reached, ErrorKind::kUsage,
-        "recipe '{}': pass '{}' comes too late; the order is: one that transforms the model "
-        "(rotate), passes that transform (smoothquant, awq, hadamard), one that prunes (wanda, "
-        "sparsegpt), that choose parameters "
-        "(search, any4), one that rounds (rtn, gptq), passes that refine",
-        name, step.pass);
+    core::require(pass->stage() >= reached, ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' comes too late; the order is: one that transforms the "
+                  "model (rotate), passes that transform (smoothquant, awq, atom-reorder, "
+                  "hadamard), one that prunes (wanda, sparsegpt), "
+                  "that choose parameters "
+                  "(search, any4), one that rounds (rtn, gptq), passes that refine",
+                  name, step.pass);
     core::require(
         !turned || pass->stage() > Stage::kTransforms, ErrorKind::kUsage,
         "recipe '{}': pass '{}' must come before 'hadamard', which leaves no channel as it "
         "was",
         name, step.pass);
     turned = turned || pass->turns_inputs();
+    tails_refused = tails_refused.empty() && !pass->takes_tails() ? step.pass : tails_refused;
+    core::require(!reordered || pass->stage() > Stage::kTransforms || pass->turns_inputs(),
+                  ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' must come before 'atom-reorder', which leaves no channel "
+                  "where it was",
+                  name, step.pass);
+    reordered = reordered || pass->reorders_inputs();
     reached = pass->stage();
     const bool transforms = reached == Stage::kTransformsModel;
     core::require(!(transforms && transformed), ErrorKind::kUsage,
@@ -377,6 +438,7 @@ void validate(const Recipe& recipe) {
   core::require(rounding == 1, ErrorKind::kUsage,
                 "recipe '{}' has no pass that rounds: end it with rtn or gptq", name);
   validate_hadamard(recipe, turned);
+  validate_tails(recipe, reordered, tails_refused);
   for (const Scheme& scheme : schemes_of(recipe)) {
     core::require(has_books || !is_learned(scheme), ErrorKind::kUsage,
                   "recipe '{}': {} has learned code books; begin with the pass any4", name,
@@ -413,6 +475,9 @@ std::vector<std::string> recipe_names() {
           "quarot-rtn-w4g128",
           "quarot-gptq-w4g128",
           "quarot-w4a4",
+          "atom-w4a4",
+          "atom-rot-w4a4",
+          "atom-w3a3",
           "wanda24",
           "wanda24-rtn-w4g128",
           "sparsegpt24",

@@ -40,6 +40,8 @@ struct Recipe {
 ///
 ///   awq-w<...>  awq-gptq-w<...>  smoothquant-w8a8
 ///
+///   atom-w4a4  atom-rot-w4a4  atom-w3a3
+///
 /// <activations> are the words of a scheme: a8, a4, a4-asym, a4g128c0.9, ...
 ///
 /// wanda24- or sparsegpt24- in front of any of them but any4 prunes two weights of every four

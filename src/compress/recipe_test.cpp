@@ -76,6 +76,25 @@ TEST(Recipes, AHadamardNeedsItsPassAndThePassAHadamard) {
   EXPECT_NE(refusal("int4-sym-g32-h32", R"("awq", "hadamard", "rtn")"), "");
 }
 
+TEST(Recipes, ATailNeedsAnOrderAndPassesThatServeIt) {
+  EXPECT_EQ(steps_of("atom-w4a4"), "atom-reorder search gptq");
+  EXPECT_EQ(steps_of("atom-rot-w4a4"), "atom-reorder hadamard search gptq");
+  EXPECT_EQ(formats::to_string(find_recipe("atom-w3a3").scheme), "int3-sym-g128-a3g128c0.9");
+  EXPECT_NE(refusal("int4-sym-g32-a4-tail16", R"("gptq")").find("add the pass 'atom-reorder'"),
+            std::string::npos);
+  EXPECT_NE(refusal("int4-sym-g32", R"("atom-reorder", "gptq")").find("rounded, all of them"),
+            std::string::npos);
+  EXPECT_NE(refusal("lut4-nf4-g64-a4", R"("atom-reorder", "gptq")"), "");
+  EXPECT_NE(refusal("int4-sym-g32-a4", R"("atom-reorder", "gptq", "refine")")
+                .find("'refine' cannot serve"),
+            std::string::npos);
+  EXPECT_NE(refusal("int4-sym-g32-a4", R"("atom-reorder", "smoothquant", "rtn")")
+                .find("must come before 'atom-reorder'"),
+            std::string::npos);
+  EXPECT_NE(refusal("int4-sym-g32-a4-h32", R"("hadamard", "atom-reorder", "rtn")"), "");
+  EXPECT_EQ(refusal("int4-sym-g32-a4", R"("smoothquant", "atom-reorder", "rtn")"), "");
+}
+
 TEST(Recipes, SuffixesAddPasses) {
   EXPECT_EQ(steps_of("rtn-w4g128"), "rtn");
   EXPECT_EQ(steps_of("rtn-w4g128-search"), "search rtn");
@@ -100,6 +119,7 @@ TEST(Recipes, SuffixesAddPasses) {
   EXPECT_EQ(steps_of("quarot-wanda24-nf4g64"), "rotate wanda rtn");
   EXPECT_EQ(formats::to_string(find_recipe("quarot-gptq-w4g64-sym").scheme), "int4-sym-g64");
   EXPECT_EQ(steps_of("quarot-rtn-w4g128-sym-a4-h128"), "rotate hadamard rtn");
+  EXPECT_EQ(steps_of("quarot-atom-w4a4"), "rotate atom-reorder search gptq");
   EXPECT_EQ(steps_of("quarot-w4a4"), "rotate hadamard search gptq");
   for (const char* wrong : {"quarot", "quarot-", "quarot-quarot-f16", "wanda24-quarot-f16"}) {
     EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;

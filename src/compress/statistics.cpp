@@ -132,9 +132,17 @@ void InputStatistics::transform_inputs(const ops::cpu::InputTransform& transform
   if (kind_ == StatisticsKind::kNone || transform.is_identity()) {
     return;
   }
+  if (kind_ == StatisticsKind::kHessian) {
+    transform_hessian(transform, pool);
+  }
+  if (!transform.mixes()) {
+    transform.reorder(std::span(largest_));
+    transform.reorder(std::span(magnitude_));
+    transform.reorder(std::span(squares_));
+    return;
+  }
   core::require(kind_ == StatisticsKind::kHessian, core::ErrorKind::kFailed,
                 "inputs that are mixed need the Hessian, not statistics of channels");
-  transform_hessian(transform, pool);
   for (std::size_t i = 0; i < squares_.size(); ++i) {
     squares_[i] = static_cast<double>(hessian_[i * squares_.size() + i]);
   }

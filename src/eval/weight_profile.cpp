@@ -57,7 +57,8 @@ WeightProfile profile_dense(const PackedWeight& weight) {
 
 }  // namespace
 
-WeightProfile profile_weights(const PackedWeight& weight) {
+WeightProfile profile_weights(const PackedWeight& whole) {
+  const PackedWeight weight = formats::head_of(whole);
   if (weight.scheme.kind == formats::FormatKind::kDense) {
     return profile_dense(weight);
   }

@@ -60,8 +60,9 @@ std::optional<Activation> parse_activation(std::string_view word) {
 }
 
 std::string_view problem_of(const Activation& activation) {
-  if (activation.bits != 0 && activation.bits != 4 && activation.bits != 8) {
-    return "activations have 4 or 8 bits, or stay in float";
+  if (activation.bits != 0 && activation.bits != 3 && activation.bits != 4 &&
+      activation.bits != 8) {
+    return "activations have 3, 4 or 8 bits, or stay in float";
   }
   if (activation.is_float() && activation != Activation{}) {
     return "float activations have no groups, zero points, clipping or outliers";

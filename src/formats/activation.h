@@ -11,22 +11,24 @@ namespace nibble::formats {
 /// is taken anew from each token (or from each group of its inputs).
 ///
 ///   symmetric    s = clip * max|x| / (2^(bits-1) - 1)      x = s * q
-///                q in [-8, 7] with 4 bits, in [-127, 127] with 8. -8 is used only where the clip
-///                cuts (Atom, QuaRot: signed INT4 tensor cores take it); -128 never is.
+///                q in [-8, 7] with 4 bits, [-4, 3] with 3, [-127, 127] with 8. -8 and -4 are used
+///                only where the clip cuts (Atom, QuaRot: signed INT4 tensor cores take them);
+///                -128 never is.
 ///   asymmetric   s = clip * (max - min) / (2^bits - 1)     x = s * (q - z)
 ///                over the range widened to contain 0; q and z in [0, 2^bits - 1], z =
 ///                round(-clip * min / s): 0 is exact.
 ///
 /// Codes are rounded to nearest, ties to even, and cut at the ends of their range.
 struct Activation {
-  int bits = 0;                 // 0: float; 4 or 8
+  int bits = 0;                 // 0: float; 3, 4 or 8
   bool symmetric = true;        // asymmetric: an integer zero point for each scale
   std::int64_t group = 0;       // inputs that share a scale; 0: all inputs of a token
   float clip = 1.0f;            // the range is multiplied by it, in [0.1, 1]
   bool keeps_outliers = false;  // values of at least 6 stay in float (LLM.int8(), arXiv 2208.07339)
 
   bool is_float() const { return bits == 0; }
-  /// Asymmetric codes of 4 bits fit INT8 after their zero is subtracted; those of 8 bits do not.
+  /// Asymmetric codes of 3 and 4 bits fit INT8 after their zero is subtracted; those of 8 bits do
+  /// not.
   bool carries_zeros() const { return bits == 8 && !symmetric; }
 
   friend bool operator==(const Activation&, const Activation&) = default;

@@ -73,16 +73,22 @@ class PackedWeightBuilder {
 
   void set_group(std::int64_t row, std::int64_t group, const GroupParameters& parameters);
   void set_codes(std::int64_t row, std::span<const std::uint8_t> codes);  // k codes
-  void set_book(std::int64_t row, std::span<const float> values);  // 16; row 0 for kPerMatrix
+  /// Where the scheme has a tail: its group is the one behind the head's, its codes are the last,
+  /// and the stored order of inputs must be given.
+  void set_permutation(std::span<const std::int32_t> permutation);  // k inputs
+  void set_book(std::int64_t row, std::span<const float> values);   // 16; row 0 for kPerMatrix
   PackedWeight finish();
 
  private:
+  void set_tail_scale(std::int64_t row, const GroupParameters& parameters);
+  void set_head_codes(std::int64_t row, std::span<const std::uint8_t> codes);
+
   PackedWeight weight_;
 };
 
 /// Round to nearest of a whole matrix, w [n, k] row-major; a dense scheme converts the values.
 /// Throws kInvalidModel naming row and input of the first weight that is not finite (or too large
-/// for F16), kUsage for a learned book.
+/// for F16), kUsage for a learned book or a tail (which needs an order of the inputs).
 PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int64_t k,
                               const Scheme& scheme);
 

@@ -31,6 +31,11 @@ std::span<const T> row_of(const core::Tensor& part, std::int64_t row, std::int64
   return part.data<T>().subspan(index(row * per_row), index(per_row));
 }
 
+void require_no_tail(const PackedWeight& weight) {
+  require(weight.scheme.tail == 0, ErrorKind::kFailed,
+          "{} has a tail: ask for its head or its tail", to_string(weight.scheme));
+}
+
 void require_row(const PackedWeight& weight, std::int64_t row, std::size_t got,
                  std::int64_t expected) {
   require(row >= 0 && row < weight.n, ErrorKind::kFailed, "row {} of a weight with {} rows", row,
@@ -89,18 +94,54 @@ void decode_segment(const PackedWeight& weight, std::int64_t row, std::int64_t g
 
 }  // namespace
 
+std::span<const PartSlot> part_slots() {
+  static constexpr std::array<PartSlot, 8> kSlots = {{{"weight", &PackedWeight::dense},
+                                                      {"codes", &PackedWeight::codes},
+                                                      {"scales", &PackedWeight::scales},
+                                                      {"zeros", &PackedWeight::zeros},
+                                                      {"book", &PackedWeight::book},
+                                                      {"permutation", &PackedWeight::permutation},
+                                                      {"tail_codes", &PackedWeight::tail_codes},
+                                                      {"tail_scales", &PackedWeight::tail_scales}}};
+  return kSlots;
+}
+
 std::vector<Part> parts(const PackedWeight& weight) {
-  const std::array<Part, 5> all = {Part{"weight", weight.dense}, Part{"codes", weight.codes},
-                                   Part{"scales", weight.scales}, Part{"zeros", weight.zeros},
-                                   Part{"book", weight.book}};
   std::vector<Part> present;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(present),
-               [](const Part& part) { return !part.tensor.empty(); });
+  for (const PartSlot& slot : part_slots()) {
+    if (const core::Tensor& tensor = weight.*slot.tensor; !tensor.empty()) {
+      present.push_back({slot.name, tensor});
+    }
+  }
   return present;
+}
+
+PackedWeight head_of(const PackedWeight& weight) {
+  PackedWeight head = weight;
+  head.k = head_inputs(weight.scheme, weight.k);
+  head.scheme.tail = 0;
+  head.permutation = head.tail_codes = head.tail_scales = core::Tensor();
+  return head;
+}
+
+PackedWeight tail_of(const PackedWeight& weight) {
+  PackedWeight tail;
+  tail.scheme = tail_scheme();
+  tail.n = weight.n;
+  tail.k = weight.scheme.tail;
+  tail.codes = weight.tail_codes;
+  tail.scales = weight.tail_scales;
+  return tail;
 }
 
 void decode_row(const PackedWeight& weight, std::int64_t row, std::span<float> out) {
   require_row(weight, row, out.size(), weight.k);
+  if (weight.scheme.tail != 0) {
+    const auto head = index(head_inputs(weight.scheme, weight.k));
+    decode_row(head_of(weight), row, out.first(head));
+    decode_row(tail_of(weight), row, out.subspan(head));
+    return;
+  }
   if (weight.scheme.kind == FormatKind::kDense) {
     const std::int64_t bytes = weight.k * core::size_of(weight.dense.dtype());
     core::convert_to_float32(weight.dense.dtype(), weight.dense.raw() + row * bytes, weight.k,
@@ -127,6 +168,7 @@ void decode_row(const PackedWeight& weight, std::int64_t row, std::span<float> o
 }
 
 void unpack_codes(const PackedWeight& weight, std::int64_t row, std::span<std::uint8_t> out) {
+  require_no_tail(weight);
   require_row(weight, row, out.size(), weight.k);
   require(weight.scheme.kind != FormatKind::kDense, ErrorKind::kFailed,
           "a dense weight has no codes");
@@ -134,6 +176,7 @@ void unpack_codes(const PackedWeight& weight, std::int64_t row, std::span<std::u
 }
 
 void unpack_zeros(const PackedWeight& weight, std::int64_t row, std::span<std::uint8_t> out) {
+  require_no_tail(weight);
   const std::int64_t groups = groups_per_row(weight.scheme, weight.k);
   require_row(weight, row, out.size(), groups);
   require(weight.scheme.kind != FormatKind::kDense, ErrorKind::kFailed,
@@ -147,6 +190,7 @@ void unpack_zeros(const PackedWeight& weight, std::int64_t row, std::span<std::u
 }
 
 void unpack_scales(const PackedWeight& weight, std::int64_t row, std::span<float> out) {
+  require_no_tail(weight);
   const std::int64_t groups = groups_per_row(weight.scheme, weight.k);
   require_row(weight, row, out.size(), groups);
   require(weight.scheme.kind != FormatKind::kDense, ErrorKind::kFailed,
@@ -171,8 +215,11 @@ std::span<const float> book_of(const PackedWeight& weight, std::int64_t row) {
 }
 
 std::int64_t stored_bytes(const PackedWeight& weight) {
-  return weight.dense.bytes() + weight.codes.bytes() + weight.scales.bytes() +
-         weight.zeros.bytes() + weight.book.bytes();
+  std::int64_t bytes = 0;
+  for (const Part& part : parts(weight)) {
+    bytes += part.tensor.bytes();
+  }
+  return bytes;
 }
 
 double bits_per_weight(const PackedWeight& weight) {

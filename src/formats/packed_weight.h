@@ -23,6 +23,13 @@ namespace nibble::formats {
 ///   scales   F16 [n, groups]; U8 E8M0 for kMx
 ///   zeros    U8 [n, ceil(groups * bits / 8)]     kInt asymmetric: integer zero points, LSB first
 ///   book     F32 [n, 16] or [1, 16]              kLut4 with kPerRow or kPerMatrix
+///
+/// A weight with a tail is two weights beside each other, head_of() and tail_of(). Then codes,
+/// scales and zeros are those of the head, and there are
+///
+///   permutation  I32 [1, k]     stored input i is input permutation[i] of the layer
+///   tail_codes   U8 [n, tail]   int8-sym: w = scale * (code - 128)
+///   tail_scales  F16 [n, 1]
 struct PackedWeight {
   Scheme scheme;
   std::int64_t n = 0;  // outputs
@@ -32,24 +39,40 @@ struct PackedWeight {
   core::Tensor scales;
   core::Tensor zeros;
   core::Tensor book;
+  core::Tensor permutation;
+  core::Tensor tail_codes;
+  core::Tensor tail_scales;
 };
+
+/// The two weights that a weight with a tail consists of, over the same bytes and without the
+/// permutation: k - tail inputs, and the tail's. head_of() of any other weight is that weight.
+PackedWeight head_of(const PackedWeight& weight);
+PackedWeight tail_of(const PackedWeight& weight);
 
 /// The named parts of a weight as they stand in a checkpoint: "<layer>.<part>".
 struct Part {
-  std::string_view name;  // "weight" (dense), "codes", "scales", "zeros", "book"
+  std::string_view name;  // "weight" (dense), "codes", "scales", "zeros", "book", ...
   core::Tensor tensor;
 };
 std::vector<Part> parts(const PackedWeight& weight);
+
+/// The parts under which a reader finds them, whether they are there or not.
+struct PartSlot {
+  std::string_view name;
+  core::Tensor PackedWeight::*tensor;
+};
+std::span<const PartSlot> part_slots();
 
 /// Checks shapes and dtypes of all parts against the scheme, and that scales and books are finite.
 /// Throws kInvalidModel naming `name`, the part and what is wrong. Call on everything that was
 /// read.
 void validate(const PackedWeight& weight, std::string_view name);
 
-/// Values of output row `row`: out[k].
+/// Values of output row `row`: out[k], in the stored order of inputs.
 void decode_row(const PackedWeight& weight, std::int64_t row, std::span<float> out);
 
-/// All codes of a row, one byte each: out[k]. Not for kDense.
+/// All codes of a row, one byte each: out[k]. Not for kDense. This and all below: not for weights
+/// with a tail, but for their head_of() and tail_of().
 void unpack_codes(const PackedWeight& weight, std::int64_t row, std::span<std::uint8_t> out);
 
 /// Zero points of a row, one byte each: out[groups]. 2^(bits-1) where the scheme is symmetric.

@@ -56,7 +56,12 @@ PackedWeightBuilder::PackedWeightBuilder(const Scheme& scheme, std::int64_t n, s
   weight_.n = n;
   weight_.k = k;
   const std::int64_t groups = groups_per_row(scheme, k);
-  weight_.codes = Tensor::zeros(DType::kU8, {n, packed_bytes(k, scheme.bits)});
+  weight_.codes = Tensor::zeros(DType::kU8, {n, packed_bytes(head_inputs(scheme, k), scheme.bits)});
+  if (scheme.tail != 0) {
+    weight_.permutation = Tensor::zeros(DType::kI32, {1, k});
+    weight_.tail_codes = Tensor::zeros(DType::kU8, {n, scheme.tail});
+    weight_.tail_scales = Tensor::zeros(DType::kF16, {n, 1});
+  }
   weight_.scales =
       Tensor::zeros(scheme.kind == FormatKind::kMx ? DType::kU8 : DType::kF16, {n, groups});
   if (!scheme.symmetric) {
@@ -71,6 +76,10 @@ void PackedWeightBuilder::set_group(std::int64_t row, std::int64_t group,
                                     const GroupParameters& parameters) {
   const Scheme& scheme = weight_.scheme;
   const std::int64_t groups = weight_.scales.dim(1);
+  if (scheme.tail != 0 && group == groups) {
+    set_tail_scale(row, parameters);
+    return;
+  }
   require(row >= 0 && row < weight_.n && group >= 0 && group < groups, ErrorKind::kFailed,
           "group {} of row {} in a weight of {} rows and {} groups", group, row, weight_.n, groups);
   const std::size_t at = index(row * groups + group);
@@ -93,11 +102,36 @@ void PackedWeightBuilder::set_group(std::int64_t row, std::int64_t group,
   }
 }
 
+void PackedWeightBuilder::set_tail_scale(std::int64_t row, const GroupParameters& parameters) {
+  constexpr int kMiddle = 128;
+  require(row >= 0 && row < weight_.n && parameters.zero == kMiddle, ErrorKind::kFailed,
+          "zero point {} of the tail of row {}", parameters.zero, row);
+  weight_.tail_scales.mutable_data<core::Fp16>()[index(row)] = to_stored_fp16(parameters.scale);
+}
+
+void PackedWeightBuilder::set_permutation(std::span<const std::int32_t> permutation) {
+  require(weight_.scheme.tail != 0 && std::cmp_equal(permutation.size(), weight_.k),
+          ErrorKind::kFailed, "an order of {} inputs for {} with {} inputs", permutation.size(),
+          to_string(weight_.scheme), weight_.k);
+  std::copy(permutation.begin(), permutation.end(),
+            weight_.permutation.mutable_data<std::int32_t>().begin());
+}
+
 void PackedWeightBuilder::set_codes(std::int64_t row, std::span<const std::uint8_t> codes) {
-  const int bits = weight_.scheme.bits;
   require(row >= 0 && row < weight_.n && std::cmp_equal(codes.size(), weight_.k),
           ErrorKind::kFailed, "{} codes for row {} of a weight of shape [{}, {}]", codes.size(),
           row, weight_.n, weight_.k);
+  const auto head = index(head_inputs(weight_.scheme, weight_.k));
+  set_head_codes(row, codes.first(head));
+  if (weight_.scheme.tail != 0) {
+    std::copy(codes.begin() + static_cast<std::ptrdiff_t>(head), codes.end(),
+              weight_.tail_codes.mutable_data<std::uint8_t>().begin() +
+                  static_cast<std::ptrdiff_t>(row * weight_.scheme.tail));
+  }
+}
+
+void PackedWeightBuilder::set_head_codes(std::int64_t row, std::span<const std::uint8_t> codes) {
+  const int bits = weight_.scheme.bits;
   const auto worst = *std::max_element(codes.begin(), codes.end());
   require(worst >> bits == 0, ErrorKind::kFailed, "code {} in row {} of {}", worst, row,
           to_string(weight_.scheme));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "core/error.h"
 #include "formats/bit_packing.h"
@@ -117,6 +118,35 @@ void validate_scales(const Named& named, std::int64_t groups) {
   }
 }
 
+void validate_permutation(const Named& named) {
+  const PackedWeight& weight = named.weight;
+  require_part(named, "permutation", weight.permutation, DType::kI32, {1, weight.k});
+  std::vector<bool> seen(static_cast<std::size_t>(weight.k));
+  for (const std::int32_t input : weight.permutation.data<std::int32_t>()) {
+    require(input >= 0 && input < weight.k && !seen[static_cast<std::size_t>(input)],
+            ErrorKind::kInvalidModel, "{}.permutation: {} stands twice, or is no input of {}",
+            named.name, input, weight.k);
+    seen[static_cast<std::size_t>(input)] = true;
+  }
+}
+
+// A tail is a weight of its own; only its parts have other names.
+void validate_tail(const Named& named) {
+  const PackedWeight& weight = named.weight;
+  if (weight.scheme.tail == 0) {
+    require_absent(named, "permutation", weight.permutation);
+    require_absent(named, "tail_codes", weight.tail_codes);
+    require_absent(named, "tail_scales", weight.tail_scales);
+    return;
+  }
+  validate_permutation(named);
+  require_part(named, "tail_codes", weight.tail_codes, DType::kU8, {weight.n, weight.scheme.tail});
+  require_part(named, "tail_scales", weight.tail_scales, DType::kF16, {weight.n, 1});
+  const PackedWeight tail = tail_of(weight);
+  const std::string name = std::string(named.name) + " (tail)";
+  require_finite_scales({tail, name});
+}
+
 void validate_coded(const Named& named) {
   const PackedWeight& weight = named.weight;
   const Scheme& scheme = weight.scheme;
@@ -127,8 +157,8 @@ void validate_coded(const Named& named) {
   }
   require_absent(named, "weight", weight.dense);
   require_part(named, "codes", weight.codes, DType::kU8,
-               {weight.n, packed_bytes(weight.k, scheme.bits)});
-  require_clean_padding(named, "codes", weight.codes, weight.k);
+               {weight.n, packed_bytes(head_inputs(scheme, weight.k), scheme.bits)});
+  require_clean_padding(named, "codes", weight.codes, head_inputs(scheme, weight.k));
   const std::int64_t groups = groups_per_row(scheme, weight.k);
   validate_scales(named, groups);
   if (scheme.symmetric) {
@@ -139,6 +169,7 @@ void validate_coded(const Named& named) {
     require_clean_padding(named, "zeros", weight.zeros, groups);
   }
   validate_book(named);
+  validate_tail(named);
 }
 
 }  // namespace
@@ -162,6 +193,7 @@ void validate(const PackedWeight& weight, std::string_view name) {
   require_absent(named, "scales", weight.scales);
   require_absent(named, "zeros", weight.zeros);
   require_absent(named, "book", weight.book);
+  validate_tail(named);
 }
 
 }  // namespace nibble::formats

@@ -60,6 +60,8 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
     validate(scheme);
     return to_dense(w, n, k, scheme.dense);
   }
+  require(scheme.tail == 0, ErrorKind::kUsage, "{} has a tail, which needs an order of the inputs",
+          to_string(scheme));
   PackedWeightBuilder builder(scheme, n, k);
   const auto format = make_format(scheme);
   const std::int64_t inputs = group_size(scheme, k);

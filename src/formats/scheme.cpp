@@ -150,6 +150,11 @@ bool add_word(std::string_view word, Scheme& scheme) {
     scheme.hadamard = kWholeRow;
     return true;
   }
+  if (word.starts_with("tail")) {
+    const auto inputs = parse_number(word.substr(4));
+    scheme.tail = inputs.value_or(0);
+    return inputs.has_value();
+  }
   if (word.starts_with('h')) {
     const auto size = parse_number(word.substr(1));
     scheme.hadamard = size.value_or(0);
@@ -198,7 +203,8 @@ void validate_dense(const Scheme& scheme) {
       scheme, "a dense weight has no bits, groups, zero points or code book");
   require_only(scheme.activation.is_float(), scheme,
                "quantized activations need weights with codes (int8-sym-row-a8)");
-  require_only(scheme.hadamard == 0, scheme, "a dense weight has no Hadamard");
+  require_only(scheme.hadamard == 0 && scheme.tail == 0, scheme,
+               "a dense weight has no Hadamard and no tail");
 }
 
 void validate_codes(const Scheme& scheme) {
@@ -219,6 +225,14 @@ void validate_codes(const Scheme& scheme) {
                    (scheme.hadamard >= 2 && scheme.hadamard <= kMaxHadamard &&
                     hadamard_exists(scheme.hadamard)),
                scheme, "there is no Hadamard matrix of that size here");
+  require_only(scheme.tail >= 0 && scheme.tail <= kMaxGroup, scheme,
+               "the tail is not in [0, 2^30]");
+  require_only(
+      scheme.tail == 0 || (scheme.kind == FormatKind::kInt && scheme.bits < 8 &&
+                           !scheme.activation.is_float() && !scheme.activation.keeps_outliers),
+      scheme,
+      "a tail stands behind integers of fewer than 8 bits whose activations are rounded, "
+      "all of them (int4-sym-g128-a4-tail128)");
 }
 
 }  // namespace
@@ -228,6 +242,7 @@ std::string to_string(const Scheme& scheme) {
   const auto add = [&](const std::string& words) { text += words.empty() ? "" : "-" + words; };
   add(to_string(scheme.activation));
   add(hadamard_word(scheme.hadamard));
+  add(scheme.tail == 0 ? "" : fmt::format("tail{}", scheme.tail));
   return text;
 }
 
@@ -271,36 +286,54 @@ void validate(const Scheme& scheme) {
   validate_codes(scheme);
 }
 
+std::int64_t head_inputs(const Scheme& scheme, std::int64_t k) {
+  return k - scheme.tail;
+}
+
+Scheme tail_scheme() {
+  Scheme scheme;
+  scheme.kind = FormatKind::kInt;
+  scheme.bits = 8;
+  scheme.activation.bits = 8;
+  return scheme;
+}
+
 std::int64_t groups_per_row(const Scheme& scheme, std::int64_t k) {
+  const std::int64_t head = head_inputs(scheme, k);
   if (scheme.kind == FormatKind::kDense) {
     return 0;
   }
   if (scheme.group == 0) {
     return 1;
   }
-  return k / scheme.group + (k % scheme.group != 0 ? 1 : 0);
+  return head / scheme.group + (head % scheme.group != 0 ? 1 : 0);
 }
 
 std::int64_t hadamard_size(const Scheme& scheme, std::int64_t k) {
-  return scheme.hadamard == kWholeRow ? k : scheme.hadamard;
+  return scheme.hadamard == kWholeRow ? head_inputs(scheme, k) : scheme.hadamard;
 }
 
 void require_shape(const Scheme& scheme, std::int64_t n, std::int64_t k) {
   require(scheme.kind != FormatKind::kMx || k % scheme.group == 0, ErrorKind::kInvalidModel,
           "{} needs inputs in multiples of {}, the layer is [{}, {}]; choose another scheme for it",
           to_string(scheme), scheme.group, n, k);
+  require(scheme.tail < k, ErrorKind::kInvalidModel,
+          "{}: a tail of {} inputs leaves nothing of a layer [{}, {}]", to_string(scheme),
+          scheme.tail, n, k);
+  if (scheme.hadamard == 0) {
+    return;
+  }
+  const std::int64_t head = head_inputs(scheme, k);
   const std::int64_t size = hadamard_size(scheme, k);
-  require(size == 0 || k % size == 0, ErrorKind::kInvalidModel,
-          "{} mixes inputs in blocks of {}, the layer is [{}, {}]; choose a size that divides them",
-          to_string(scheme), size, n, k);
-  require(size == 0 || hadamard_exists(size), ErrorKind::kInvalidModel,
-          "{}: there is no Hadamard matrix for the {} inputs of a layer [{}, {}] here; take blocks "
-          "(h64)",
-          to_string(scheme), k, n, k);
+  const std::int64_t last = head % size;
+  require(hadamard_exists(size) && (last == 0 || hadamard_exists(last)), ErrorKind::kInvalidModel,
+          "{}: there is no Hadamard matrix for {} inputs at the end of a layer [{}, {}] here; take "
+          "blocks of another size (h64)",
+          to_string(scheme), last == 0 ? size : last, n, k);
 }
 
 std::int64_t group_size(const Scheme& scheme, std::int64_t k) {
-  return scheme.group == 0 ? k : scheme.group;
+  return scheme.group == 0 ? head_inputs(scheme, k) : scheme.group;
 }
 
 }  // namespace nibble::formats

@@ -41,12 +41,17 @@ inline constexpr std::int64_t kWholeRow = -1;
 ///   int4-sym-g128-a4g128c0.9             INT4, 128 inputs share a scale, ranges clipped to 0.9
 ///   int4-asym-g128-h128                  a Hadamard matrix mixes each 128 inputs first
 ///   int4-sym-g128-a4-hrow                one mixes all inputs of a row
+///   int4-sym-g128-a4g128-h128-tail128    the 128 worst inputs apart, in INT8
 ///   lut4-nf4-g64  lut4-fp4-g64  lut4-af4-g64  lut4-row-g128  lut4-matrix-g128
 ///   mxfp4                                always groups of 32
 ///
+/// With a tail (Atom, arXiv 2310.19102) inputs are put in a stored order in which the outlying ones
+/// come last. Those meet INT8 weights (int8-sym-row) in INT8, a scale for each token; the others
+/// ("the head") are what the rest of the scheme is about: its groups, its Hadamard.
+///
 /// With a Hadamard the layer computes y = (x H) (W H)^T = x W^T: H is orthonormal and
-/// block-diagonal (hadamard.h), x H is what is quantized, and W H is what is stored (QuaRot, arXiv
-/// 2404.00456).
+/// block-diagonal (hadamard.h; the last matrix of a row is smaller where the size does not divide
+/// it), x H is what is quantized, and W H is what is stored (QuaRot, arXiv 2404.00456).
 struct Scheme {
   FormatKind kind = FormatKind::kDense;
   core::DType dense = core::DType::kF32;  // kDense only
@@ -56,6 +61,7 @@ struct Scheme {
   Book book = Book::kNone;                // kLut4 only
   Activation activation;
   std::int64_t hadamard = 0;  // inputs that an online Hadamard mixes; 0: none; kWholeRow
+  std::int64_t tail = 0;      // outlying inputs that stand last and are computed in INT8
 
   friend bool operator==(const Scheme&, const Scheme&) = default;
 };
@@ -69,17 +75,23 @@ Scheme parse_scheme(std::string_view text);
 /// book).
 void validate(const Scheme& scheme);
 
-/// Groups in a row of k inputs; the last one may be short.
+/// Inputs before the tail.
+std::int64_t head_inputs(const Scheme& scheme, std::int64_t k);
+
+/// How a tail is stored and computed: int8-sym-row-a8.
+Scheme tail_scheme();
+
+/// Groups in the head of a row of k inputs; the last one may be short.
 std::int64_t groups_per_row(const Scheme& scheme, std::int64_t k);
 
-/// Inputs that each Hadamard matrix mixes in rows of k inputs; 0: none.
+/// Inputs that each Hadamard matrix mixes in rows of k inputs, the last one aside; 0: none.
 std::int64_t hadamard_size(const Scheme& scheme, std::int64_t k);
 
-/// Throws kInvalidModel when rows of k inputs cannot be stored so: mxfp4 and Hadamards must divide
-/// them, and a Hadamard must exist.
+/// Throws kInvalidModel when rows of k inputs cannot be stored so: mxfp4 must divide them, a tail
+/// must leave something, and Hadamards must exist, of a smaller size at the end of a row too.
 void require_shape(const Scheme& scheme, std::int64_t n, std::int64_t k);
 
-/// Inputs in a full group: scheme.group, or k when the whole row is one group.
+/// Inputs in a full group: scheme.group, or the whole head.
 std::int64_t group_size(const Scheme& scheme, std::int64_t k);
 
 }  // namespace nibble::formats

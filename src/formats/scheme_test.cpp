@@ -35,6 +35,7 @@ TEST(Scheme, EveryCombinationSurvivesTheRoundTrip) {
   }
   for (const std::string text :
        {"int4-sym-g128-a4g128", "int4-sym-g128-a4g32c0.85", "int4-asym-g64-a8g128o-asym",
+        "int4-sym-g128-a4g128c0.9-tail128", "int3-asym-g64-a3-asym-h128-tail16",
         "int4-asym-g64-h64", "lut4-nf4-g64-hrow", "mxfp4-a4-h128", "int4-sym-g128-a4-asym-h96",
         "int4-sym-row-a4g100c0.5", "int4-sym-g32-a8g1024c0.975-asym"}) {
     texts.push_back(text);
@@ -120,6 +121,14 @@ TEST(Scheme, RefusesMalformedStrings) {
                                  "int4-sym-g32-h-32",
                                  "int4-sym-g32-h32-a4",
                                  "int4-sym-g32-hrow-h32",
+                                 "int4-sym-g32-a4-tail",
+                                 "int4-sym-g32-a4-tail0",
+                                 "int4-sym-g32-a4-tail-16",
+                                 "int4-sym-g32-tail16",
+                                 "int4-sym-g32-a4o-tail16",
+                                 "int8-sym-g32-a8-tail16",
+                                 "lut4-nf4-g64-a4-tail16",
+                                 "int4-sym-g32-a4-tail16-h32",
                                  "f16-h32",
                                  "int4-sym-g32-a4-asym-asym",
                                  "int4-sym-g32-asym-a4",
@@ -190,7 +199,7 @@ TEST(Scheme, RefusesContradictions) {
   EXPECT_TRUE(refused(dense, [](Scheme& s) { s.group = 32; }));
   EXPECT_TRUE(refused(dense, [](Scheme& s) { s.symmetric = false; }));
   EXPECT_TRUE(refused(dense, [](Scheme& s) { s.activation.bits = 8; }));
-  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.activation.bits = 3; }));
+  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.activation.bits = 5; }));
   EXPECT_TRUE(refused(integers, [](Scheme& s) { s.activation.group = 128; }));
   EXPECT_TRUE(refused(integers, [](Scheme& s) { s.activation = {4, true, 96, 1.0f, false}; }));
   EXPECT_TRUE(refused(integers, [](Scheme& s) { s.activation = {4, true, 0, 1.5f, false}; }));

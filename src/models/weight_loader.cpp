@@ -55,17 +55,12 @@ bool WeightLoader::compressed(const std::string& prefix, std::int64_t n, std::in
   weight.scheme = scheme->second;
   weight.n = n;
   weight.k = k;
-  const auto part = [&](std::string_view name, Tensor& tensor) {
-    const std::string full = prefix + "." + std::string(name);
+  for (const formats::PartSlot& slot : formats::part_slots()) {
+    const std::string full = prefix + "." + std::string(slot.name);
     if (source_.contains(full)) {
-      tensor = take(full);
+      weight.*slot.tensor = take(full);
     }
-  };
-  part("weight", weight.dense);
-  part("codes", weight.codes);
-  part("scales", weight.scales);
-  part("zeros", weight.zeros);
-  part("book", weight.book);
+  }
   formats::validate(weight, prefix);
   compressed_.insert(prefix);
   return true;

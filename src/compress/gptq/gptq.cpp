@@ -17,12 +17,15 @@ constexpr std::int64_t kRows = 64;    // output rows of one task; rows do not in
 // One task: output rows [begin, end).
 class RowSweep {
  public:
-  RowSweep(const RowFormats& row_formats, const InverseFactor& factor, std::int64_t k,
-           std::int64_t group, std::int64_t first, std::span<const std::uint8_t> kept)
+  RowSweep(const formats::Scheme& scheme, const RowFormats& row_formats,
+           const InverseFactor& factor, std::int64_t k, std::int64_t first,
+           std::span<const std::uint8_t> kept)
       : row_formats_(row_formats),
         factor_(factor),
         k_(k),
-        group_(group),
+        head_(formats::head_inputs(scheme, k)),
+        group_(formats::group_size(scheme, k)),
+        groups_(parameter_groups(scheme, k)),
         first_(first),
         kept_(kept) {}
 
@@ -59,13 +62,14 @@ class RowSweep {
 
   void round_block(std::int64_t row, std::int64_t begin, std::int64_t end,
                    const std::vector<GroupParameters>& parameters, std::uint8_t* codes) {
-    const std::int64_t groups = (k_ + group_ - 1) / group_;
-    const formats::Format& format = row_formats_.of(first_ + row);
     float* w = ordered_row(row);
     for (std::int64_t i = begin; i < end; ++i) {
       const float* u = factor_.upper.data() + i * k_;
+      const bool tail = input(i) >= head_;
+      const formats::Format& format = tail ? row_formats_.tail() : row_formats_.of(first_ + row);
+      const std::int64_t at = tail ? groups_ - 1 : input(i) / group_;
       const GroupParameters& group =
-          parameters[static_cast<std::size_t>((first_ + row) * groups + input(i) / group_)];
+          parameters[static_cast<std::size_t>((first_ + row) * groups_ + at)];
       const std::uint8_t code = format.encode(keeps(row, input(i)) ? w[i] : 0.0f, group);
       const float rounded = format.decode(code, group);
       const float error = (w[i] - rounded) / u[i];
@@ -93,7 +97,9 @@ class RowSweep {
   const RowFormats& row_formats_;
   const InverseFactor& factor_;
   std::int64_t k_;
-  std::int64_t group_;
+  std::int64_t head_;                   // inputs before the tail
+  std::int64_t group_;                  // inputs of a group
+  std::int64_t groups_;                 // of a row, with the tail
   std::int64_t first_;                  // the layer's row of row 0
   std::span<const std::uint8_t> kept_;  // of the whole layer
   std::vector<float> ordered_;          // [rows, k], inputs in processing order
@@ -109,7 +115,7 @@ CodedWeight gptq(std::span<const float> weights, std::int64_t n, std::int64_t k,
   CodedWeight coded{std::move(parameters),
                     std::vector<std::uint8_t>(static_cast<std::size_t>(n * k))};
   pool.parallel_for(n, kRows, [&](std::int64_t begin, std::int64_t end) {
-    RowSweep(row_formats, factor, k, formats::group_size(scheme, k), begin, kept)
+    RowSweep(scheme, row_formats, factor, k, begin, kept)
         .run(weights.data() + begin * k, end - begin, coded.parameters.groups,
              coded.codes.data() + begin * k);
   });

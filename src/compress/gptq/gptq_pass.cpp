@@ -14,6 +14,7 @@ class GptqPass final : public Pass {
   }
 
   Stage stage() const override { return Stage::kRounds; }
+  bool takes_tails() const override { return true; }
   StatisticsKind needs() const override { return StatisticsKind::kHessian; }
 
   void apply(SetWork& work, core::ThreadPool& pool) const override {
@@ -29,7 +30,7 @@ class GptqPass final : public Pass {
                                   : fit_parameters(layer.weights, layer.n(), k, layer.scheme, pool);
       layer.packed = pack(gptq(layer.weights, layer.n(), k, layer.scheme, std::move(parameters),
                                factor, pool, layer.kept),
-                          layer.n(), k, layer.scheme);
+                          layer.n(), k, layer.scheme, layer.permutation);
       if (work.statistics->rows() == 0) {
         layer.note = "no calibration token came here; rounded to nearest";
       } else if (factor.damp > damp_) {

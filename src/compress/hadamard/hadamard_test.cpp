@@ -17,9 +17,11 @@ struct Case {
   const char* scheme;
   std::int64_t k;
 };
-// Powers of two in blocks, a Paley size over the row (96 = 12 * 8; 12 is not symmetric).
+// Powers of two in blocks (the last one smaller: 64 + 48), a Paley size over the row (96 = 12 * 8;
+// 12 is not symmetric).
 constexpr Case kCases[] = {{"int8-sym-g32-h32", 96},
                            {"int8-sym-g32-hrow", 96},
+                           {"int8-sym-g32-h64", 112},
                            {"int8-sym-row-a8-hrow", 128},
                            {"int8-sym-g32-a8g32-h16", 64}};
 
@@ -137,7 +139,7 @@ TEST(HadamardPass, TheOperatorsTurnTheInput) {
 }
 
 TEST(HadamardPass, RefusesLayersThatItDoesNotDivideOrThatDisagree) {
-  EXPECT_THROW(Turned({"int4-sym-g32-h64", 96}), core::Error);
+  EXPECT_THROW(Turned({"int4-sym-g32-h64", 70}), core::Error);  // nothing for the last 6
   EXPECT_THROW(Turned({"int4-sym-g32-hrow", 70}), core::Error);
   Turned turned({"int8-sym-g32-h32", 96});
   LayerWork other = turned.work.layers.front();

@@ -9,6 +9,7 @@ namespace {
 class RtnPass final : public Pass {
  public:
   Stage stage() const override { return Stage::kRounds; }
+  bool takes_tails() const override { return true; }
   bool takes_dense() const override { return true; }
 
   // Pruned weights are 0, and the nearest code of 0 means 0 in every scheme that can be pruned.
@@ -20,12 +21,16 @@ class RtnPass final : public Pass {
 
  private:
   static formats::PackedWeight round(LayerWork& layer, core::ThreadPool& pool) {
-    if (layer.is_dense() || !layer.parameters) {
+    const bool chosen = layer.parameters.has_value();
+    if (layer.is_dense() || (!chosen && layer.scheme.tail == 0)) {
       return formats::round_to_nearest(layer.weights, layer.n(), layer.k(), layer.scheme);
     }
-    return pack(round_with(layer.weights, layer.n(), layer.k(), layer.scheme,
-                           *std::move(layer.parameters), pool),
-                layer.n(), layer.k(), layer.scheme);
+    Parameters parameters =
+        chosen ? *std::move(layer.parameters)
+               : fit_parameters(layer.weights, layer.n(), layer.k(), layer.scheme, pool);
+    return pack(
+        round_with(layer.weights, layer.n(), layer.k(), layer.scheme, std::move(parameters), pool),
+        layer.n(), layer.k(), layer.scheme, layer.permutation);
   }
 };
 

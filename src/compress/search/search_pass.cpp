@@ -15,6 +15,7 @@ class SearchPass final : public Pass {
   }
 
   Stage stage() const override { return Stage::kChoosesParameters; }
+  bool takes_tails() const override { return true; }
   StatisticsKind needs() const override { return StatisticsKind::kChannels; }
 
   void check(const formats::Scheme& scheme) const override {
@@ -38,9 +39,9 @@ class SearchPass final : public Pass {
  private:
   Parameters search(const LayerWork& layer, std::span<const float> importance,
                     core::ThreadPool& pool) const {
-    const auto format = formats::make_format(layer.scheme);
+    const RowFormats formats(layer.scheme, {});
     const std::int64_t k = layer.k();
-    const std::int64_t groups = formats::groups_per_row(layer.scheme, k);
+    const std::int64_t groups = parameter_groups(layer.scheme, k);
     Parameters parameters;
     parameters.groups.resize(static_cast<std::size_t>(layer.n() * groups));
     pool.parallel_for(layer.n(), kRows, [&](std::int64_t begin, std::int64_t end) {
@@ -52,7 +53,7 @@ class SearchPass final : public Pass {
         parameters.groups[static_cast<std::size_t>(at)] =
             group_search
                 .search(
-                    *format,
+                    range.tail ? formats.tail() : formats.of(0),
                     weights.subspan(static_cast<std::size_t>(at / groups * k + range.begin), width),
                     importance.subspan(static_cast<std::size_t>(range.begin), width))
                 .parameters;

@@ -31,6 +31,7 @@ class SmoothQuantPass final : public Pass {
   }
 
   Stage stage() const override { return Stage::kTransforms; }
+  bool takes_tails() const override { return true; }
   StatisticsKind needs() const override { return StatisticsKind::kChannels; }
 
   // Section 4, equation 4: s = max|x|^alpha / max|w|^(1 - alpha). A channel that is always zero on

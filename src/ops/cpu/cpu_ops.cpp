@@ -138,7 +138,7 @@ const QuantizedInput& CpuOps::quantized(Input& input, const PackedLinear& layer)
 }
 
 const Matrix& CpuOps::transformed(Input& input, const formats::PackedWeight& weight) {
-  const InputTransform transform(weight.scheme, weight.k);
+  const InputTransform transform(weight);
   if (transform.is_identity()) {
     return input.values_;
   }

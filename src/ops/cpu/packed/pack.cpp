@@ -241,7 +241,8 @@ std::int64_t layout_group(const formats::Scheme& scheme, std::int64_t k) {
       return size;
     }
   }
-  return whole_row || group >= k ? 128 : std::gcd(group, std::int64_t{128});
+  return whole_row || group >= formats::head_inputs(scheme, k) ? 128
+                                                               : std::gcd(group, std::int64_t{128});
 }
 
 }  // namespace
@@ -249,19 +250,34 @@ std::int64_t layout_group(const formats::Scheme& scheme, std::int64_t k) {
 InputNeeds input_needs(const formats::Scheme& scheme, std::int64_t k) {
   InputNeeds needs;
   needs.transform = InputTransform(scheme, k);
+  needs.tail = scheme.tail;
   needs.group = layout_group(scheme, k);
   if (scheme.activation.is_float()) {
     needs.activation.group = needs.group;
   } else {
     needs.activation = scheme.activation;
-    if (scheme.activation.group >= k) {
+    if (scheme.activation.group >= formats::head_inputs(scheme, k)) {
       needs.activation.group = 0;
     }
   }
   return needs;
 }
 
+InputNeeds tail_needs(std::int64_t tail) {
+  return input_needs(formats::tail_scheme(), tail);
+}
+
 PackedLinear PackedLinear::pack(const PackedWeight& weight, core::ThreadPool& pool) {
+  PackedLinear linear = pack_head(formats::head_of(weight), pool);
+  linear.needs_ = input_needs(weight.scheme, weight.k);
+  linear.needs_.transform = InputTransform(weight);
+  if (weight.scheme.tail != 0) {
+    linear.tail_ = std::make_unique<PackedLinear>(pack_head(formats::tail_of(weight), pool));
+  }
+  return linear;
+}
+
+PackedLinear PackedLinear::pack_head(const PackedWeight& weight, core::ThreadPool& pool) {
   core::require(weight.scheme.kind != FormatKind::kDense, core::ErrorKind::kFailed,
                 "a dense weight of {} x {} has no packed layout; run it as floats", weight.n,
                 weight.k);

@@ -1,6 +1,7 @@
 #include "ops/cpu/packed/packed_linear.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "core/error.h"
 #include "ops/cpu/packed/outliers.h"
@@ -40,6 +41,25 @@ void check(std::span<const PackedLinear* const> parts, const QuantizedInput& inp
                 "{} outputs do not fit in rows of {}", n, ldy);
 }
 
+/// y[rows of tiles begin .. end) += tail of the weight times tail of the input.
+void add_tail(const Variant& variant, const PackedLinear& tail, const QuantizedInput& input,
+              std::int64_t begin, std::int64_t end, float* y, std::int64_t ldy) {
+  thread_local std::vector<float> products;
+  TiledWeight tiled = tail.tiled();
+  tiled.tiles += begin * tiled.tile_bytes;
+  tiled.n = std::min(tiled.n, end * kTileRows) - begin * kTileRows;
+  tiled.tile_count = end - begin;
+  products.resize(static_cast<std::size_t>(input.m() * tiled.n));
+  variant.run(tiled, input.tiled(), 0, tiled.tile_count, products.data(), tiled.n);
+  const float* product = products.data();
+  for (std::int64_t token = 0; token < input.m(); ++token) {
+    float* row = y + token * ldy + begin * kTileRows;
+    for (std::int64_t i = 0; i < tiled.n; ++i) {
+      row[i] += *product++;
+    }
+  }
+}
+
 }  // namespace
 
 void packed_linear(const Variant& variant, std::span<const PackedLinear* const> parts,
@@ -69,6 +89,9 @@ void packed_linear(const Variant& variant, std::span<const PackedLinear* const> 
         if (input.needs().activation.carries_zeros()) {
           subtract_zero_points(tiled, part->weight_sums(), input, from, to, y + column, ldy);
         }
+        if (part->tail() != nullptr) {
+          add_tail(variant, *part->tail(), *input.tail(), from, to, y + column, ldy);
+        }
         if (input.needs().activation.keeps_outliers) {
           add_outliers(tiled, input, from, to, y + column, ldy);
         }
@@ -89,7 +112,7 @@ void packed_linear(std::span<const PackedLinear* const> parts, const QuantizedIn
 }
 
 std::int64_t packed_linear_chain(const PackedLinear& linear) {
-  return linear.tiled().groups;
+  return linear.tiled().groups + (linear.tail() == nullptr ? 0 : linear.tail()->tiled().groups);
 }
 
 }  // namespace nibble::ops::cpu

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -30,28 +31,32 @@ class PackedLinear {
   static PackedLinear pack(const formats::PackedWeight& weight, core::ThreadPool& pool);
 
   std::int64_t n() const { return tiled_.n; }
-  std::int64_t k() const { return k_; }
+  std::int64_t k() const { return k_ + needs_.tail; }
   std::int64_t group() const { return needs_.group; }
   InputNeeds needs() const { return needs_; }
   /// Memory of the packed layout, all of which one token reads.
-  std::int64_t bytes() const { return memory_.bytes(); }
+  std::int64_t bytes() const { return memory_.bytes() + (tail_ ? tail_->bytes() : 0); }
+  /// The INT8 weights of the last inputs; null without a tail. All else is about the inputs before.
+  const PackedLinear* tail() const { return tail_.get(); }
   const TiledWeight& tiled() const { return tiled_; }
   /// Of zero_points.h; empty unless the activations carry zeros.
   const std::vector<std::int32_t>& weight_sums() const { return weight_sums_; }
 
  private:
   PackedLinear() = default;
+  static PackedLinear pack_head(const formats::PackedWeight& weight, core::ThreadPool& pool);
 
   PageBuffer memory_;
   TiledWeight tiled_;
   std::vector<std::int32_t> weight_sums_;
-  std::int64_t k_ = 0;
+  std::unique_ptr<PackedLinear> tail_;
+  std::int64_t k_ = 0;  // without the tail
   InputNeeds needs_;
 };
 
 /// y[m, n_0 + n_1 + ...] (rows ldy apart) = x W^T for each part; the parts share the input and
-/// stand side by side. One parallel region. The result does not depend on m, on the other tokens,
-/// on the number of threads or on the variant.
+/// stand side by side. A tail is a product of its own that is added. One parallel region. The
+/// result does not depend on m, on the other tokens, on the number of threads or on the variant.
 void packed_linear(std::span<const PackedLinear* const> parts, const QuantizedInput& input,
                    float* y, std::int64_t ldy, core::ThreadPool& pool);
 

@@ -69,10 +69,20 @@ const char* const kSchemes[] = {"int4-sym-g32",
                                 "int4-asym-g32-a8g64-asym",
                                 "lut4-row-g64-a8g32o-asym",
                                 "mxfp4-a4",
-                                "int4-sym-g384-a4g1152"};
+                                "int4-sym-g384-a4g1152",
+                                "int3-sym-g32-a3g32c0.9-asym",
+                                "int4-sym-g128-a4g128c0.9-tail16",
+                                "int4-sym-g32-a4g64-asym-h16-tail16",
+                                "int3-asym-row-a8-hrow-tail16",
+                                "int4-asym-g64-a4-h64"};
 
-bool exists(const std::string& scheme, std::int64_t k) {
-  return !scheme.starts_with("mxfp4") || k % 32 == 0;
+bool exists(const std::string& text, std::int64_t k) {
+  try {
+    formats::require_shape(formats::parse_scheme(text), 1, k);
+    return true;
+  } catch (const core::Error&) {
+    return false;
+  }
 }
 
 struct Problem {

@@ -96,26 +96,27 @@ inline Coder symmetric_coder(const RowToQuantize& row, float largest) {
   if (reach < kTiny) {
     return {};
   }
-  const std::int32_t top = row.bits == 4 ? 7 : 127;
+  const std::int32_t top = (1 << (row.bits - 1)) - 1;
   const auto steps = static_cast<float>(top);
-  return {reach / steps, steps / reach, 0, row.bits == 4 ? -8 : -127, top, 0};
+  return {reach / steps, steps / reach, 0, row.bits == 8 ? -127 : -top - 1, top, 0};
 }
 
-/// Codes of 4 bits are stored without their zero, q - z in [-15, 15]; those of 8 bits as q - 128,
-/// with z - 128 carried along.
+/// Codes of 3 and 4 bits are stored without their zero, q - z in [-15, 15]; those of 8 bits as q -
+/// 128, with z - 128 carried along.
 inline Coder asymmetric_coder(const RowToQuantize& row, Range range) {
   const float low = row.clip * range.low;
   const float high = row.clip * range.high;
   if (high - low < kTinyRange) {
     return {};
   }
-  const auto last = static_cast<float>(row.bits == 4 ? 15 : 255);
+  const std::int32_t last_code = (1 << row.bits) - 1;
+  const auto last = static_cast<float>(last_code);
   const float scale = high / last - low / last;  // high - low may be beyond float32
   const float inverse = 1.0f / scale;
   const float shifted = -low * inverse + kRoundingShift;
   const std::int32_t zero = bits_of(shifted) - kRoundingShiftBits;
-  if (row.bits == 4) {
-    return {scale, inverse, 0, -zero, 15 - zero, 0};
+  if (row.bits != 8) {
+    return {scale, inverse, 0, -zero, last_code - zero, 0};
   }
   return {scale, inverse, zero - 128, -128, 127, zero - 128};
 }

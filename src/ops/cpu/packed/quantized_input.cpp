@@ -1,6 +1,7 @@
 #include "ops/cpu/packed/quantized_input.h"
 
 #include <cmath>
+#include <utility>
 
 #include "core/error.h"
 
@@ -77,10 +78,16 @@ void QuantizedInput::reshape(std::int64_t m, std::int64_t k, const InputNeeds& n
                     activation.group % group == 0,
                 core::ErrorKind::kFailed, "quantized input '{}' in groups of {}",
                 formats::to_string(activation), group);
+  core::require(needs.tail >= 0 && needs.tail < k, core::ErrorKind::kFailed,
+                "a tail of {} inputs of {}", needs.tail, k);
   m_ = m;
-  k_ = k;
+  k_ = k - needs.tail;
   needs_ = needs;
-  groups_ = (k + group - 1) / group;
+  groups_ = (k_ + group - 1) / group;
+  if (needs.tail != 0) {
+    tail_ = tail_ ? std::move(tail_) : std::make_unique<QuantizedInput>();
+    tail_->reshape(m, needs.tail, tail_needs(needs.tail));
+  }
   group_stride_ = round_up(group, kUnit);
   row_stride_ = round_up(groups_ * group_stride_, kLine);
   if (row_stride_ % kAliasing == 0) {
@@ -132,6 +139,9 @@ void quantize_input(const Variant& variant, const float* x, std::int64_t m, std:
         take_outliers(rest, out.outliers_of(row));
       }
       variant.quantize_row(out.target(row, values));
+      if (needs.tail != 0) {
+        variant.quantize_row(out.tail_target(row, values + k - needs.tail));
+      }
     }
   };
   if (m * k < kWorthAThread) {

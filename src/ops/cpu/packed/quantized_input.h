@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct InputNeeds {
   std::int64_t group = 0;             // inputs of a group of the layout: they share every scale
   formats::Activation activation{8};  // its group is a multiple of `group`, or 0
   InputTransform transform = {};      // before the inputs are rounded
+  std::int64_t tail = 0;              // the last inputs, rounded apart (QuantizedInput::tail)
   friend bool operator==(const InputNeeds&, const InputNeeds&) = default;
 };
 
@@ -37,7 +39,7 @@ struct Outlier {
 class QuantizedInput {
  public:
   std::int64_t m() const { return m_; }
-  std::int64_t k() const { return k_; }
+  std::int64_t k() const { return k_ + needs_.tail; }
   std::int64_t group() const { return needs_.group; }
   const InputNeeds& needs() const { return needs_; }
   std::int64_t groups() const { return groups_; }
@@ -50,18 +52,23 @@ class QuantizedInput {
   /// [groups]; null unless activation.carries_zeros().
   const std::int32_t* zeros(std::int64_t row) const;
   std::span<const Outlier> outliers(std::int64_t row) const;
+  /// The tail of the needs, in INT8 with a scale for each token. All else here is about the inputs
+  /// before it. Null without a tail.
+  const QuantizedInput* tail() const { return needs_.tail == 0 ? nullptr : tail_.get(); }
   TiledInput tiled() const;
 
   /// Sizes the buffers; codes, scales and sums are undefined until they are written.
   void reshape(std::int64_t m, std::int64_t k, const InputNeeds& needs);
   /// Where row `row` of x goes.
   RowToQuantize target(std::int64_t row, const float* x);
+  /// Where the values of row `row` behind the others go. Only with a tail.
+  RowToQuantize tail_target(std::int64_t row, const float* x) { return tail_->target(row, x); }
   /// Empty where the needs keep no outliers.
   std::vector<Outlier>& outliers_of(std::int64_t row);
 
  private:
   std::int64_t m_ = 0;
-  std::int64_t k_ = 0;
+  std::int64_t k_ = 0;  // without the tail
   InputNeeds needs_;
   std::int64_t groups_ = 0;
   std::int64_t group_stride_ = 0;
@@ -71,7 +78,11 @@ class QuantizedInput {
   PageBuffer sums_;
   PageBuffer zeros_;
   std::vector<std::vector<Outlier>> outliers_;  // [m]
+  std::unique_ptr<QuantizedInput> tail_;
 };
+
+/// How a tail of so many inputs is rounded.
+InputNeeds tail_needs(std::int64_t tail);
 
 /// Transforms the rows as the needs say, and rounds them.
 /// Integers as formats::Activation says, over each group of inputs (the last may be short) or over

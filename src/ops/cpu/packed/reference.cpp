@@ -34,14 +34,9 @@ std::vector<double> row_values(const formats::PackedWeight& weight, std::int64_t
   return values;
 }
 
-}  // namespace
-
-PackedReference packed_linear_reference(const formats::PackedWeight& weight,
-                                        const QuantizedInput& input) {
+void add_products(const formats::PackedWeight& weight, const QuantizedInput& input,
+                  PackedReference& result) {
   const std::int64_t n = weight.n;
-  PackedReference result;
-  result.y.resize(static_cast<std::size_t>(input.m() * n));
-  result.magnitude.resize(result.y.size());
   for (std::int64_t row = 0; row < n; ++row) {
     const std::vector<double> w = row_values(weight, row);
     for (std::int64_t token = 0; token < input.m(); ++token) {
@@ -68,6 +63,19 @@ PackedReference packed_linear_reference(const formats::PackedWeight& weight,
         result.magnitude[at] += std::fabs(product);
       }
     }
+  }
+}
+
+}  // namespace
+
+PackedReference packed_linear_reference(const formats::PackedWeight& weight,
+                                        const QuantizedInput& input) {
+  PackedReference result;
+  result.y.resize(static_cast<std::size_t>(input.m() * weight.n));
+  result.magnitude.resize(result.y.size());
+  add_products(formats::head_of(weight), input, result);
+  if (input.tail() != nullptr) {
+    add_products(formats::tail_of(weight), *input.tail(), result);
   }
   return result;
 }

@@ -30,7 +30,13 @@ inline formats::PackedWeight random_weight(const std::string& scheme_text, std::
     for (std::uint8_t& code : row) {
       code = static_cast<std::uint8_t>(random.below(codes));
     }
+    for (std::size_t i = 0; i < static_cast<std::size_t>(scheme.tail); ++i) {
+      row[row.size() - 1 - i] = static_cast<std::uint8_t>(1 + random.below(255));
+    }
     builder.set_codes(r, row);
+    if (scheme.tail != 0) {
+      builder.set_group(r, formats::groups_per_row(scheme, k), {0.00048828125f, 128});
+    }
     for (std::int64_t g = 0; g < formats::groups_per_row(scheme, k); ++g) {
       formats::GroupParameters parameters;
       parameters.zero = scheme.symmetric ? codes / 2 : static_cast<int>(random.below(codes));
@@ -47,6 +53,15 @@ inline formats::PackedWeight random_weight(const std::string& scheme_text, std::
       }
       builder.set_book(r, book);
     }
+  }
+  if (scheme.tail != 0) {
+    std::vector<std::int32_t> order(static_cast<std::size_t>(k));
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      order[i] = static_cast<std::int32_t>(i);
+      std::swap(order[i],
+                order[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(i) + 1))]);
+    }
+    builder.set_permutation(order);
   }
   return builder.finish();
 }

@@ -1,0 +1,105 @@
+#include "compress/atom/reorder_pass.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "compress/pass_options.h"
+
+namespace nibble::compress {
+namespace {
+
+constexpr std::int64_t kMultiple = 16;
+
+bool is_integer(const formats::Scheme& scheme) {
+  return scheme.kind == formats::FormatKind::kInt;
+}
+
+bool can_have_tail(const formats::Scheme& scheme) {
+  return is_integer(scheme) && scheme.bits < 8;
+}
+
+// The scheme of the layers that have codes; null when there are none. Layers that share an input
+// share its order.
+const formats::Scheme* common_scheme(const SetWork& work) {
+  const LayerWork* first = nullptr;
+  for (const LayerWork& layer : work.layers) {
+    if (layer.is_dense()) {
+      continue;
+    }
+    first = first == nullptr ? &layer : first;
+    core::require(layer.scheme.tail == first->scheme.tail, core::ErrorKind::kUsage,
+                  "{} and {} read the same input as layers {} and {}: give them one tail",
+                  formats::to_string(first->scheme), formats::to_string(layer.scheme),
+                  first->layer->name, layer.layer->name);
+  }
+  return first == nullptr ? nullptr : &first->scheme;
+}
+
+class AtomReorderPass final : public Pass {
+ public:
+  explicit AtomReorderPass(PassOptions options)
+      : share_(options.number("share", 0.03125, 0.0, 0.5)),
+        most_(options.integer("most", 128, kMultiple, 1 << 20)) {
+    options.require_all_used();
+  }
+
+  Stage stage() const override { return Stage::kTransforms; }
+  bool reorders_inputs() const override { return true; }
+  bool takes_tails() const override { return true; }
+  StatisticsKind needs() const override { return StatisticsKind::kChannels; }
+
+  void check(const formats::Scheme& scheme) const override {
+    core::require(
+        is_integer(scheme) && !scheme.activation.is_float() && !scheme.activation.keeps_outliers,
+        core::ErrorKind::kUsage,
+        "pass 'atom-reorder' needs integers whose activations are rounded, all of them "
+        "(int4-sym-g128-a4g128c0.9), not {}",
+        formats::to_string(scheme));
+  }
+
+  formats::Scheme scheme_for(const formats::Scheme& scheme, std::int64_t k) const override {
+    formats::Scheme result = scheme;
+    if (can_have_tail(scheme) && scheme.tail == 0) {
+      const auto multiples = std::llround(static_cast<double>(k) * share_ / kMultiple);
+      result.tail = std::clamp<std::int64_t>(multiples * kMultiple, kMultiple, most_);
+    }
+    return result;
+  }
+
+  void apply(SetWork& work, core::ThreadPool& pool) const override {
+    const formats::Scheme* scheme = common_scheme(work);
+    if (scheme == nullptr || scheme->tail == 0) {
+      return;
+    }
+    const std::vector<float> squares = work.statistics->mean_squares();
+    std::vector<std::int32_t> order(squares.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+      return squares[static_cast<std::size_t>(a)] < squares[static_cast<std::size_t>(b)];
+    });
+    const ops::cpu::InputTransform transform(
+        core::Tensor::from<std::int32_t>(order, {1, std::ssize(order)}));
+    for (LayerWork& layer : work.layers) {
+      if (!layer.is_dense()) {
+        transform_inputs(layer, transform, pool);
+        layer.permutation = order;
+      }
+    }
+    work.statistics->transform_inputs(transform, pool);
+  }
+
+ private:
+  double share_;
+  int most_;
+};
+
+}  // namespace
+
+PassFactory atom_reorder_pass() {
+  return {"atom-reorder", [](const core::Json& options) -> std::unique_ptr<Pass> {
+            return std::make_unique<AtomReorderPass>(PassOptions(options, "atom-reorder"));
+          }};
+}
+
+}  // namespace nibble::compress
