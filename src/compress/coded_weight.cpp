@@ -1,6 +1,10 @@
 #include "compress/coded_weight.h"
 
 #include <algorithm>
+#include <cmath>
+
+#include "formats/row_unit.h"
+#include "formats/unit_format.h"
 
 namespace nibble::compress {
 namespace {
@@ -17,11 +21,15 @@ std::size_t index(std::int64_t value) {
 
 }  // namespace
 
-RowFormats::RowFormats(const Scheme& scheme, std::span<const float> books) {
-  const std::size_t count = std::max<std::size_t>(1, books.size() / kBookSize);
-  for (std::size_t i = 0; i < count; ++i) {
-    formats_.push_back(formats::make_format(
-        scheme, books.empty() ? books : books.subspan(i * kBookSize, kBookSize)));
+RowFormats::RowFormats(const Scheme& scheme, const Parameters& parameters) {
+  const std::span books(parameters.books);
+  const std::size_t count = books.size() / kBookSize;
+  for (std::size_t i = 0; i < std::max({std::size_t{1}, count, parameters.units.size()}); ++i) {
+    auto format = formats::make_format(
+        scheme, books.empty() ? books : books.subspan(count == 1 ? 0 : i * kBookSize, kBookSize));
+    formats_.push_back(parameters.units.empty()
+                           ? std::move(format)
+                           : formats::make_unit_format(std::move(format), parameters.units[i]));
   }
   if (scheme.tail != 0) {
     tail_ = formats::make_format(formats::tail_scheme());
@@ -55,12 +63,32 @@ Parameters fit_parameters(std::span<const float> weights, std::int64_t n, std::i
               .fit(weights.subspan(index(at / groups * k + range.begin), index(range.width)));
     }
   });
+  round_scales(parameters, scheme, k);
   return parameters;
+}
+
+void round_scales(Parameters& parameters, const Scheme& scheme, std::int64_t k) {
+  if (scheme.scale_bits != formats::kUnitScaleBits) {
+    return;
+  }
+  const auto groups = index(formats::groups_per_row(scheme, k));
+  for (std::size_t first = 0; first < parameters.groups.size(); first += groups) {
+    const std::span row = std::span(parameters.groups).subspan(first, groups);
+    float largest = 0;
+    for (const formats::GroupParameters& group : row) {
+      largest = std::max(largest, std::abs(group.scale));
+    }
+    parameters.units.push_back(formats::unit_for(largest));
+    const float unit = formats::unit_value(parameters.units.back());
+    for (formats::GroupParameters& group : row) {
+      group.scale = formats::scale_of_units(formats::units_of(group.scale, unit), unit);
+    }
+  }
 }
 
 CodedWeight round_with(std::span<const float> weights, std::int64_t n, std::int64_t k,
                        const Scheme& scheme, Parameters parameters, core::ThreadPool& pool) {
-  const RowFormats row_formats(scheme, parameters.books);
+  const RowFormats row_formats(scheme, parameters);
   const std::int64_t groups = parameter_groups(scheme, k);
   CodedWeight coded{std::move(parameters), std::vector<std::uint8_t>(weights.size())};
   pool.parallel_for(n, kRows, [&](std::int64_t begin, std::int64_t end) {
@@ -88,6 +116,9 @@ formats::PackedWeight pack(const CodedWeight& coded, std::int64_t n, std::int64_
     builder.set_book(static_cast<std::int64_t>(i), books.subspan(i * kBookSize, kBookSize));
   }
   for (std::int64_t row = 0; row < n; ++row) {
+    if (!coded.parameters.units.empty()) {
+      builder.set_unit(row, coded.parameters.units[index(row)]);
+    }
     for (std::int64_t group = 0; group < groups; ++group) {
       builder.set_group(row, group, coded.parameters.groups[index(row * groups + group)]);
     }
@@ -117,6 +148,10 @@ CodedWeight unpack(const formats::PackedWeight& weight) {
   if (book == Book::kPerRow || book == Book::kPerMatrix) {
     const auto values = weight.book.data<float>();
     coded.parameters.books.assign(values.begin(), values.end());
+  }
+  if (!weight.units.empty()) {
+    const auto units = weight.units.data<std::uint8_t>();
+    coded.parameters.units.assign(units.begin(), units.end());
   }
   return coded;
 }

@@ -15,6 +15,7 @@ namespace nibble::compress {
 struct Parameters {
   std::vector<formats::GroupParameters> groups;  // [n, groups of a row]
   std::vector<float> books;                      // learned books only: [n, 16] or [1, 16]
+  std::vector<std::uint8_t> units;               // scales of 7 bits only: [n] (row_unit.h)
 };
 
 /// A layer as methods see it: one byte for each code, and the parameters that codes are read with.
@@ -23,11 +24,13 @@ struct CodedWeight {
   std::vector<std::uint8_t> codes;  // [n, k]
 };
 
-/// The encoder of each row: one for all rows, or one for each row that has a book of its own.
+/// The encoder of each row: one for all rows, or one for each row that has a book or a unit of its
+/// own.
 class RowFormats {
  public:
-  /// Throws kUsage when the scheme has learned books and `books` is empty.
-  RowFormats(const formats::Scheme& scheme, std::span<const float> books);
+  /// Books and units of `parameters` are used; without units scales are rounded to fp16. Throws
+  /// kUsage when the scheme has learned books and there are none.
+  RowFormats(const formats::Scheme& scheme, const Parameters& parameters);
 
   const formats::Format& of(std::int64_t row) const {
     return *formats_[formats_.size() == 1 ? 0 : static_cast<std::size_t>(row)];
@@ -55,6 +58,10 @@ GroupRange group_range(const formats::Scheme& scheme, std::int64_t k, std::int64
 /// kInvalidModel for weights that are not finite.
 Parameters fit_parameters(std::span<const float> weights, std::int64_t n, std::int64_t k,
                           const formats::Scheme& scheme, core::ThreadPool& pool);
+
+/// Where the scheme wants it, gives each row of parameters with fp16 scales its unit and rounds its
+/// scales to multiples of it. To be called by whatever chooses parameters.
+void round_scales(Parameters& parameters, const formats::Scheme& scheme, std::int64_t k);
 
 /// The code nearest to each weight, [n, k].
 CodedWeight round_with(std::span<const float> weights, std::int64_t n, std::int64_t k,

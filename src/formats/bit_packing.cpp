@@ -110,7 +110,7 @@ std::uint8_t get_code(std::span<const std::uint8_t> bytes, int bits, std::int64_
   const auto byte = static_cast<std::size_t>(index / 8 * bits + index % 8 * bits / 8);
   const int shift = static_cast<int>(index % 8 * bits % 8);
   unsigned word = bytes[byte];
-  if (shift + bits > 8) {  // only 3-bit codes cross a byte
+  if (shift + bits > 8) {  // the code goes on in the next byte
     word |= unsigned{bytes[byte + 1]} << 8;
   }
   return static_cast<std::uint8_t>((word >> shift) & ((1u << bits) - 1));

@@ -24,7 +24,7 @@ void pack(std::span<const std::uint8_t> codes, int bits, std::span<std::uint8_t>
 /// Unpacks the first codes.size() codes of `bytes`.
 void unpack(std::span<const std::uint8_t> bytes, int bits, std::span<std::uint8_t> codes);
 
-/// Code `index` alone.
+/// Code `index` alone; this and set_code() take any number of bits up to 8.
 std::uint8_t get_code(std::span<const std::uint8_t> bytes, int bits, std::int64_t index);
 
 /// Writes code `index` alone and leaves all other bits.

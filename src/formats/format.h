@@ -71,6 +71,8 @@ class PackedWeightBuilder {
  public:
   PackedWeightBuilder(const Scheme& scheme, std::int64_t n, std::int64_t k);
 
+  /// Before the groups of the row; only where scales are multiples of a unit (row_unit.h).
+  void set_unit(std::int64_t row, std::uint8_t unit);
   void set_group(std::int64_t row, std::int64_t group, const GroupParameters& parameters);
   void set_codes(std::int64_t row, std::span<const std::uint8_t> codes);  // k codes
   /// Where the scheme has a tail: its group is the one behind the head's, its codes are the last,
@@ -82,6 +84,8 @@ class PackedWeightBuilder {
  private:
   void set_tail_scale(std::int64_t row, const GroupParameters& parameters);
   void set_head_codes(std::int64_t row, std::span<const std::uint8_t> codes);
+
+  void set_units(std::int64_t row, std::int64_t group, float scale);
 
   PackedWeight weight_;
 };

@@ -9,6 +9,7 @@
 #include "formats/bit_packing.h"
 #include "formats/codebooks.h"
 #include "formats/mx/e8m0.h"
+#include "formats/row_unit.h"
 
 namespace nibble::formats {
 namespace {
@@ -48,7 +49,15 @@ std::span<const std::uint8_t> code_row(const PackedWeight& weight, std::int64_t 
   return row_of<std::uint8_t>(weight.codes, row, packed_bytes(weight.k, weight.scheme.bits));
 }
 
-float scale_at(const PackedWeight& weight, std::int64_t at) {
+float scale_at(const PackedWeight& weight, std::int64_t row, std::int64_t group) {
+  const std::int64_t groups = groups_per_row(weight.scheme, weight.k);
+  if (weight.scheme.scale_bits == kUnitScaleBits) {
+    const auto units =
+        get_code(row_of<std::uint8_t>(weight.scales, row, packed_bytes(groups, kUnitScaleBits)),
+                 kUnitScaleBits, group);
+    return scale_of_units(units, unit_value(weight.units.data<std::uint8_t>()[index(row)]));
+  }
+  const std::int64_t at = row * groups + group;
   if (weight.scheme.kind == FormatKind::kMx) {
     return e8m0_to_float(weight.scales.data<std::uint8_t>()[index(at)]);
   }
@@ -84,7 +93,7 @@ int zero_at(const PackedWeight& weight, std::int64_t row, std::int64_t group) {
 // Decodes inputs [begin, end) of a row, all in one group, from their unpacked codes.
 void decode_segment(const PackedWeight& weight, std::int64_t row, std::int64_t group,
                     std::span<const std::uint8_t> codes, float* out) {
-  const float scale = scale_at(weight, row * groups_per_row(weight.scheme, weight.k) + group);
+  const float scale = scale_at(weight, row, group);
   if (weight.scheme.kind == FormatKind::kInt) {
     decode_int(codes, scale, zero_at(weight, row, group), out);
   } else {
@@ -95,9 +104,10 @@ void decode_segment(const PackedWeight& weight, std::int64_t row, std::int64_t g
 }  // namespace
 
 std::span<const PartSlot> part_slots() {
-  static constexpr std::array<PartSlot, 8> kSlots = {{{"weight", &PackedWeight::dense},
+  static constexpr std::array<PartSlot, 9> kSlots = {{{"weight", &PackedWeight::dense},
                                                       {"codes", &PackedWeight::codes},
                                                       {"scales", &PackedWeight::scales},
+                                                      {"units", &PackedWeight::units},
                                                       {"zeros", &PackedWeight::zeros},
                                                       {"book", &PackedWeight::book},
                                                       {"permutation", &PackedWeight::permutation},
@@ -196,7 +206,7 @@ void unpack_scales(const PackedWeight& weight, std::int64_t row, std::span<float
   require(weight.scheme.kind != FormatKind::kDense, ErrorKind::kFailed,
           "a dense weight has no scales");
   for (std::int64_t group = 0; group < groups; ++group) {
-    out[index(group)] = scale_at(weight, row * groups + group);
+    out[index(group)] = scale_at(weight, row, group);
   }
 }
 

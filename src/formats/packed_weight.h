@@ -20,7 +20,9 @@ namespace nibble::formats {
 ///   codes    U8 [n, ceil(k * bits / 8)]          all others: LSB first along k, so with 4 bits
 ///   byte b
 ///                                                of a row holds k = 2b (low nibble) and k = 2b + 1
-///   scales   F16 [n, groups]; U8 E8M0 for kMx
+///   scales   F16 [n, groups]; U8 E8M0 for kMx; with scale_bits = 7 U8 [n, ceil(groups * 7 / 8)]:
+///            multiples of the row's unit (row_unit.h), LSB first
+///   units    U8 [n, 1]                           scale_bits = 7
 ///   zeros    U8 [n, ceil(groups * bits / 8)]     kInt asymmetric: integer zero points, LSB first
 ///   book     F32 [n, 16] or [1, 16]              kLut4 with kPerRow or kPerMatrix
 ///
@@ -37,6 +39,7 @@ struct PackedWeight {
   core::Tensor dense;
   core::Tensor codes;
   core::Tensor scales;
+  core::Tensor units;
   core::Tensor zeros;
   core::Tensor book;
   core::Tensor permutation;

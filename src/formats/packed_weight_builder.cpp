@@ -6,6 +6,7 @@
 #include "formats/bit_packing.h"
 #include "formats/format.h"
 #include "formats/mx/e8m0.h"
+#include "formats/row_unit.h"
 
 namespace nibble::formats {
 namespace {
@@ -62,8 +63,13 @@ PackedWeightBuilder::PackedWeightBuilder(const Scheme& scheme, std::int64_t n, s
     weight_.tail_codes = Tensor::zeros(DType::kU8, {n, scheme.tail});
     weight_.tail_scales = Tensor::zeros(DType::kF16, {n, 1});
   }
-  weight_.scales =
-      Tensor::zeros(scheme.kind == FormatKind::kMx ? DType::kU8 : DType::kF16, {n, groups});
+  if (scheme.scale_bits == kUnitScaleBits) {
+    weight_.scales = Tensor::zeros(DType::kU8, {n, packed_bytes(groups, kUnitScaleBits)});
+    weight_.units = Tensor::zeros(DType::kU8, {n, 1});
+  } else {
+    weight_.scales =
+        Tensor::zeros(scheme.kind == FormatKind::kMx ? DType::kU8 : DType::kF16, {n, groups});
+  }
   if (!scheme.symmetric) {
     weight_.zeros = Tensor::zeros(DType::kU8, {n, packed_bytes(groups, scheme.bits)});
   }
@@ -75,7 +81,7 @@ PackedWeightBuilder::PackedWeightBuilder(const Scheme& scheme, std::int64_t n, s
 void PackedWeightBuilder::set_group(std::int64_t row, std::int64_t group,
                                     const GroupParameters& parameters) {
   const Scheme& scheme = weight_.scheme;
-  const std::int64_t groups = weight_.scales.dim(1);
+  const std::int64_t groups = groups_per_row(scheme, weight_.k);
   if (scheme.tail != 0 && group == groups) {
     set_tail_scale(row, parameters);
     return;
@@ -87,7 +93,11 @@ void PackedWeightBuilder::set_group(std::int64_t row, std::int64_t group,
     weight_.scales.mutable_data<std::uint8_t>()[at] = to_e8m0(parameters.scale);
     return;
   }
-  weight_.scales.mutable_data<core::Fp16>()[at] = to_stored_fp16(parameters.scale);
+  if (scheme.scale_bits == kUnitScaleBits) {
+    set_units(row, group, parameters.scale);
+  } else {
+    weight_.scales.mutable_data<core::Fp16>()[at] = to_stored_fp16(parameters.scale);
+  }
   if (scheme.kind != FormatKind::kInt) {
     return;
   }
@@ -100,6 +110,25 @@ void PackedWeightBuilder::set_group(std::int64_t row, std::int64_t group,
     set_code(weight_.zeros.mutable_data<std::uint8_t>().subspan(index(row * bytes), index(bytes)),
              scheme.bits, group, static_cast<std::uint8_t>(parameters.zero));
   }
+}
+
+void PackedWeightBuilder::set_unit(std::int64_t row, std::uint8_t unit) {
+  require(weight_.scheme.scale_bits == kUnitScaleBits && row >= 0 && row < weight_.n && unit >= 1 &&
+              unit <= kLargestUnit,
+          ErrorKind::kFailed, "unit {} for row {} of {}", unit, row, to_string(weight_.scheme));
+  weight_.units.mutable_data<std::uint8_t>()[index(row)] = unit;
+}
+
+void PackedWeightBuilder::set_units(std::int64_t row, std::int64_t group, float scale) {
+  const std::uint8_t byte = weight_.units.data<std::uint8_t>()[index(row)];
+  require(byte != 0, ErrorKind::kFailed, "row {} has no unit yet", row);
+  const float unit = unit_value(byte);
+  const std::uint8_t units = units_of(scale, unit);
+  require(scale_of_units(units, unit) == scale, ErrorKind::kFailed,
+          "scale {} is not 1 to 63 times the unit {} of row {}", scale, unit, row);
+  const std::int64_t bytes = weight_.scales.dim(1);
+  set_code(weight_.scales.mutable_data<std::uint8_t>().subspan(index(row * bytes), index(bytes)),
+           kUnitScaleBits, group, units);
 }
 
 void PackedWeightBuilder::set_tail_scale(std::int64_t row, const GroupParameters& parameters) {

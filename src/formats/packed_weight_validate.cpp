@@ -9,6 +9,7 @@
 #include "formats/bit_packing.h"
 #include "formats/mx/e8m0.h"
 #include "formats/packed_weight.h"
+#include "formats/row_unit.h"
 
 namespace nibble::formats {
 namespace {
@@ -46,8 +47,8 @@ void require_absent(const Named& named, std::string_view part, const Tensor& ten
 
 // The bits after the last code of each row are zero, so that equal weights are equal bytes.
 void require_clean_padding(const Named& named, std::string_view part, const Tensor& tensor,
-                           std::int64_t codes) {
-  const int used = static_cast<int>(codes % 8 * named.weight.scheme.bits % 8);
+                           std::int64_t codes, int bits) {
+  const int used = static_cast<int>(codes % 8 * bits % 8);
   if (used == 0) {
     return;
   }
@@ -106,8 +107,33 @@ void validate_book(const Named& named) {
   }
 }
 
+// Scales that are multiples of a unit.
+void validate_units(const Named& named, std::int64_t groups) {
+  const PackedWeight& weight = named.weight;
+  const std::int64_t bytes = packed_bytes(groups, kUnitScaleBits);
+  require_part(named, "scales", weight.scales, DType::kU8, {weight.n, bytes});
+  require_clean_padding(named, "scales", weight.scales, groups, kUnitScaleBits);
+  require_part(named, "units", weight.units, DType::kU8, {weight.n, 1});
+  for (std::int64_t row = 0; row < weight.n; ++row) {
+    const std::uint8_t unit = weight.units.data<std::uint8_t>()[static_cast<std::size_t>(row)];
+    require(unit >= 1 && unit <= kLargestUnit, ErrorKind::kInvalidModel,
+            "{}.units: row {} holds {}, not 1 to {}", named.name, row, unit, kLargestUnit);
+    const auto codes = weight.scales.data<std::uint8_t>().subspan(
+        static_cast<std::size_t>(row * bytes), static_cast<std::size_t>(bytes));
+    for (std::int64_t group = 0; group < groups; ++group) {
+      require((get_code(codes, kUnitScaleBits, group) & kMaxUnits) != 0, ErrorKind::kInvalidModel,
+              "{}.scales: row {}, group {} is zero", named.name, row, group);
+    }
+  }
+}
+
 void validate_scales(const Named& named, std::int64_t groups) {
   const PackedWeight& weight = named.weight;
+  if (weight.scheme.scale_bits == kUnitScaleBits) {
+    validate_units(named, groups);
+    return;
+  }
+  require_absent(named, "units", weight.units);
   const bool is_mx = weight.scheme.kind == FormatKind::kMx;
   require_part(named, "scales", weight.scales, is_mx ? DType::kU8 : DType::kF16,
                {weight.n, groups});
@@ -158,7 +184,7 @@ void validate_coded(const Named& named) {
   require_absent(named, "weight", weight.dense);
   require_part(named, "codes", weight.codes, DType::kU8,
                {weight.n, packed_bytes(head_inputs(scheme, weight.k), scheme.bits)});
-  require_clean_padding(named, "codes", weight.codes, head_inputs(scheme, weight.k));
+  require_clean_padding(named, "codes", weight.codes, head_inputs(scheme, weight.k), scheme.bits);
   const std::int64_t groups = groups_per_row(scheme, weight.k);
   validate_scales(named, groups);
   if (scheme.symmetric) {
@@ -166,7 +192,7 @@ void validate_coded(const Named& named) {
   } else {
     require_part(named, "zeros", weight.zeros, DType::kU8,
                  {weight.n, packed_bytes(groups, scheme.bits)});
-    require_clean_padding(named, "zeros", weight.zeros, groups);
+    require_clean_padding(named, "zeros", weight.zeros, groups, scheme.bits);
   }
   validate_book(named);
   validate_tail(named);
@@ -191,6 +217,7 @@ void validate(const PackedWeight& weight, std::string_view name) {
   require_part(named, "weight", weight.dense, weight.scheme.dense, {weight.n, weight.k});
   require_absent(named, "codes", weight.codes);
   require_absent(named, "scales", weight.scales);
+  require_absent(named, "units", weight.units);
   require_absent(named, "zeros", weight.zeros);
   require_absent(named, "book", weight.book);
   validate_tail(named);

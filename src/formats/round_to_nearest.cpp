@@ -5,6 +5,8 @@
 
 #include "core/error.h"
 #include "formats/format.h"
+#include "formats/row_unit.h"
+#include "formats/unit_format.h"
 
 namespace nibble::formats {
 namespace {
@@ -47,6 +49,16 @@ PackedWeight to_dense(std::span<const float> w, std::int64_t n, std::int64_t k, 
   return dense_weight(core::from_float32(w, {n, k}, dtype));
 }
 
+// The unit of a row from the scales that its groups would have in fp16.
+std::uint8_t fitted_unit(const Format& format, std::span<const float> row, std::size_t group) {
+  float largest = 0;
+  for (std::size_t begin = 0; begin < row.size(); begin += group) {
+    const auto weights = row.subspan(begin, std::min(group, row.size() - begin));
+    largest = std::max(largest, std::abs(format.fit(weights).scale));
+  }
+  return unit_for(largest);
+}
+
 }  // namespace
 
 PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int64_t k,
@@ -63,11 +75,18 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
   require(scheme.tail == 0, ErrorKind::kUsage, "{} has a tail, which needs an order of the inputs",
           to_string(scheme));
   PackedWeightBuilder builder(scheme, n, k);
-  const auto format = make_format(scheme);
+  const auto plain = make_format(scheme);
   const std::int64_t inputs = group_size(scheme, k);
   std::vector<std::uint8_t> codes(index(k));
   for (std::int64_t row = 0; row < n; ++row) {
     const auto weights = w.subspan(index(row * k), index(k));
+    std::unique_ptr<const Format> with_unit;
+    if (scheme.scale_bits == kUnitScaleBits) {
+      const std::uint8_t unit = fitted_unit(*plain, weights, index(inputs));
+      with_unit = make_unit_format(make_format(scheme), unit);
+      builder.set_unit(row, unit);
+    }
+    const Format* const format = with_unit ? with_unit.get() : plain.get();
     for (std::int64_t begin = 0; begin < k; begin += inputs) {
       const std::int64_t count = std::min(inputs, k - begin);
       const auto group = weights.subspan(index(begin), index(count));

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "formats/hadamard.h"
+#include "formats/row_unit.h"
 
 namespace nibble::formats {
 namespace {
@@ -146,6 +147,10 @@ bool add_word(std::string_view word, Scheme& scheme) {
     scheme.activation.symmetric = false;
     return true;
   }
+  if (word == "s7") {
+    scheme.scale_bits = kUnitScaleBits;
+    return true;
+  }
   if (word == "hrow") {
     scheme.hadamard = kWholeRow;
     return true;
@@ -203,8 +208,8 @@ void validate_dense(const Scheme& scheme) {
       scheme, "a dense weight has no bits, groups, zero points or code book");
   require_only(scheme.activation.is_float(), scheme,
                "quantized activations need weights with codes (int8-sym-row-a8)");
-  require_only(scheme.hadamard == 0 && scheme.tail == 0, scheme,
-               "a dense weight has no Hadamard and no tail");
+  require_only(scheme.hadamard == 0 && scheme.tail == 0 && scheme.scale_bits == 16, scheme,
+               "a dense weight has no scales, no Hadamard and no tail");
 }
 
 void validate_codes(const Scheme& scheme) {
@@ -215,6 +220,11 @@ void validate_codes(const Scheme& scheme) {
                "lut4 needs a code book, and no other format has one");
   require_only(scheme.symmetric || scheme.kind == FormatKind::kInt, scheme,
                "only integers have zero points");
+  require_only(scheme.scale_bits == 16 ||
+                   (scheme.scale_bits == kUnitScaleBits && scheme.kind != FormatKind::kMx &&
+                    scheme.group > 0 && scheme.tail == 0),
+               scheme,
+               "only groups of integers and of code books have scales of 7 bits, and no tail");
   const std::string_view problem = problem_of(scheme.activation);
   require_only(problem.empty(), scheme, problem);
   const std::int64_t group = scheme.activation.group;
@@ -239,6 +249,7 @@ void validate_codes(const Scheme& scheme) {
 
 std::string to_string(const Scheme& scheme) {
   std::string text = weight_words(scheme);
+  text += scheme.scale_bits == 16 ? "" : fmt::format("-s{}", scheme.scale_bits);
   const auto add = [&](const std::string& words) { text += words.empty() ? "" : "-" + words; };
   add(to_string(scheme.activation));
   add(hadamard_word(scheme.hadamard));

@@ -43,6 +43,7 @@ inline constexpr std::int64_t kWholeRow = -1;
 ///   int4-sym-g128-a4-hrow                one mixes all inputs of a row
 ///   int4-sym-g128-a4g128-h128-tail128    the 128 worst inputs apart, in INT8
 ///   lut4-nf4-g64  lut4-fp4-g64  lut4-af4-g64  lut4-row-g128  lut4-matrix-g128
+///   lut4-matrix-g32-s7  int4-asym-g32-s7  scales of 7 bits, multiples of a unit of the row
 ///   mxfp4                                always groups of 32
 ///
 /// With a tail (Atom, arXiv 2310.19102) inputs are put in a stored order in which the outlying ones
@@ -59,6 +60,7 @@ struct Scheme {
   bool symmetric = true;                  // kInt: zero is 2^(bits-1) for every group
   std::int64_t group = 0;                 // inputs that share a scale; 0: the whole row
   Book book = Book::kNone;                // kLut4 only
+  int scale_bits = 16;                    // kInt and kLut4: 16 (F16), or 7 (row_unit.h)
   Activation activation;
   std::int64_t hadamard = 0;  // inputs that an online Hadamard mixes; 0: none; kWholeRow
   std::int64_t tail = 0;      // outlying inputs that stand last and are computed in INT8

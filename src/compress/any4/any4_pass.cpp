@@ -37,6 +37,7 @@ class Any4Pass final : public Pass {
       }
       layer.parameters = learn_books(layer.weights, layer.n(), layer.k(), layer.scheme,
                                      mean_squares, options_, pool);
+      round_scales(*layer.parameters, layer.scheme, layer.k());
     }
   }
 

@@ -111,7 +111,7 @@ TEST(LearnedBooks, DecodeFromTheStoredFormToWhatTheMethodsSaw) {
     const auto packed = pack(coded, kOutputs, kInputs, scheme);
     EXPECT_EQ(unpack(packed).codes, coded.codes);
     EXPECT_EQ(unpack(packed).parameters.books, coded.parameters.books);
-    const RowFormats row_formats(scheme, coded.parameters.books);
+    const RowFormats row_formats(scheme, coded.parameters);
     std::vector<float> row(kInputs);
     for (std::int64_t i = 0; i < kOutputs; ++i) {
       formats::decode_row(packed, i, row);

@@ -111,7 +111,7 @@ class RowSweep {
 CodedWeight gptq(std::span<const float> weights, std::int64_t n, std::int64_t k,
                  const formats::Scheme& scheme, Parameters parameters, const InverseFactor& factor,
                  core::ThreadPool& pool, std::span<const std::uint8_t> kept) {
-  const RowFormats row_formats(scheme, parameters.books);
+  const RowFormats row_formats(scheme, parameters);
   CodedWeight coded{std::move(parameters),
                     std::vector<std::uint8_t>(static_cast<std::size_t>(n * k))};
   pool.parallel_for(n, kRows, [&](std::int64_t begin, std::int64_t end) {

@@ -220,7 +220,7 @@ class BlockRefiner {
 void refine_for_model(CodedWeight& coded, std::span<const float> target, std::int64_t k,
                       const Scheme& scheme, const ModelObjective& objective, std::int64_t block,
                       const RefineOptions& options, std::span<const std::uint8_t> kept) {
-  const RowFormats row_formats(scheme, coded.parameters.books);
+  const RowFormats row_formats(scheme, coded.parameters);
   BlockRefiner(coded, row_formats, target, k, scheme, objective, block, kept).run(options);
 }
 

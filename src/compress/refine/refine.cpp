@@ -239,7 +239,7 @@ std::vector<float> symmetric_hessian(const std::vector<float>& lower, std::int64
 void refine(CodedWeight& coded, std::span<const float> target, std::int64_t n, std::int64_t k,
             const Scheme& scheme, const std::vector<float>& hessian, const RefineOptions& options,
             core::ThreadPool& pool, std::span<const std::uint8_t> kept) {
-  const RowFormats row_formats(scheme, coded.parameters.books);
+  const RowFormats row_formats(scheme, coded.parameters);
   pool.parallel_for(n, kRows, [&](std::int64_t begin, std::int64_t end) {
     RowRefiner(coded, row_formats, target, k, scheme, hessian, kept, begin, end - begin)
         .run(options);

@@ -59,6 +59,7 @@ class SearchPass final : public Pass {
                 .parameters;
       }
     });
+    round_scales(parameters, layer.scheme, k);
     return parameters;
   }
 
