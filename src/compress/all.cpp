@@ -7,6 +7,7 @@
 #include "compress/pruning/sparsegpt_pass.h"
 #include "compress/pruning/wanda_pass.h"
 #include "compress/refine/refine_pass.h"
+#include "compress/rotate/rotate_pass.h"
 #include "compress/rtn/rtn_pass.h"
 #include "compress/search/search_pass.h"
 #include "compress/smoothquant/smoothquant_pass.h"
@@ -14,9 +15,9 @@
 namespace nibble::compress {
 
 std::vector<PassFactory> pass_factories() {
-  return {smoothquant_pass(), awq_pass(),       atom_reorder_pass(), hadamard_pass(),
-          wanda_pass(),       sparsegpt_pass(), search_pass(),       any4_pass(),
-          rtn_pass(),         gptq_pass(),      refine_pass()};
+  return {rotate_pass(),   smoothquant_pass(), awq_pass(),       atom_reorder_pass(),
+          hadamard_pass(), wanda_pass(),       sparsegpt_pass(), search_pass(),
+          any4_pass(),     rtn_pass(),         gptq_pass(),      refine_pass()};
 }
 
 std::unique_ptr<Pass> make_pass(std::string_view name, const core::Json& options) {

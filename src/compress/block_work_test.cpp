@@ -46,7 +46,7 @@ models::Block scaled(const models::DecoderConfig& config, const models::Block& b
           formats::dense_weight(core::Tensor::from<float>(layer.weights, {layer.n(), layer.k()}));
     }
   }
-  return apply_compressed(block, take_compressed(work, block));
+  return apply_compressed(block, take_compressed(work, block, block));
 }
 
 struct Case {

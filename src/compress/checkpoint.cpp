@@ -85,6 +85,9 @@ std::optional<CompressedBlock> CheckpointWriter::finished_block(
     for (const ops::Linear& layer : set->parts) {
       if (const auto scheme = schemes.find(layer.name); scheme != schemes.end()) {
         compressed.layers.emplace(layer.name, read_layer(*file, layer, scheme->second));
+      } else if (file->contains(layer.name + ".weight")) {
+        compressed.layers.emplace(layer.name,
+                                  formats::dense_weight(file->tensor(layer.name + ".weight")));
       }
     }
   }
@@ -110,6 +113,29 @@ void CheckpointWriter::write_block(std::int64_t block, const CompressedBlock& co
   io::write_safetensors(folder_.path() / shard_name(block + 1), tensors);
 }
 
+std::vector<io::NamedTensor> CheckpointWriter::end_tensors() const {
+  std::vector<io::NamedTensor> tensors;
+  if (!ends_) {
+    return tensors;
+  }
+  const models::Decoder& decoder = model_.decoder;
+  tensors.push_back({decoder.embedding_name, ends_->embedding});
+  if (!ends_->positions.empty()) {
+    tensors.push_back({decoder.positions_name, ends_->positions});
+  }
+  tensors.push_back({fmt::format("{}.weight", models::kOutputName), ends_->output});
+  const auto add = [&](const char* name, const std::vector<float>& values) {
+    if (!values.empty()) {
+      tensors.push_back(
+          {fmt::format("{}.{}", ends_->final_norm.name, name),
+           core::Tensor::from<float>(values, {static_cast<std::int64_t>(values.size())})});
+    }
+  };
+  add("weight", ends_->final_norm.weight);
+  add("bias", ends_->final_norm.bias);
+  return tensors;
+}
+
 // Every tensor of the source that no block's shard replaces.
 void CheckpointWriter::write_rest(const std::map<std::string, formats::Scheme>& schemes) {
   std::set<std::string, std::less<>> replaced_names;
@@ -122,7 +148,10 @@ void CheckpointWriter::write_rest(const std::map<std::string, formats::Scheme>& 
       replaced_names.insert(name);
     }
   }
-  std::vector<io::NamedTensor> tensors;
+  std::vector<io::NamedTensor> tensors = end_tensors();
+  for (const io::NamedTensor& tensor : tensors) {
+    replaced_names.insert(tensor.name);
+  }
   for (const std::string& name : model_.source->names()) {
     if (!replaced_names.contains(name)) {
       tensors.push_back({name, model_.source->load(name)});
@@ -152,6 +181,9 @@ void CheckpointWriter::write_config(const std::string& recipe,
     layers[name] = formats::to_string(scheme);
   }
   Json config = model_.config_json;
+  if (ends_) {
+    config["tie_word_embeddings"] = false;
+  }
   config["quantization_config"] = {{"quant_method", "nibble"},
                                    {"format_version", models::kCheckpointVersion},
                                    {"recipe", recipe},

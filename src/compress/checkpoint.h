@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "compress/compressed_block.h"
+#include "compress/model_transform.h"
 #include "core/json.h"
 #include "io/atomic_file.h"
+#include "io/safetensors.h"
 #include "models/model.h"
 
 namespace nibble::compress {
@@ -25,6 +27,9 @@ class CheckpointWriter {
   CheckpointWriter(const models::Model& model, const std::filesystem::path& target,
                    const core::Json& job, bool resume);
 
+  /// What commit() writes in place of the model's embedding, positions, final norm and output.
+  void set_ends(const ChangedEnds& ends) { ends_ = ends; }
+
   /// A block that an earlier run has finished.
   std::optional<CompressedBlock> finished_block(
       std::int64_t block, const std::map<std::string, formats::Scheme>& schemes) const;
@@ -37,6 +42,7 @@ class CheckpointWriter {
 
  private:
   std::string shard_name(std::int64_t shard) const;
+  std::vector<io::NamedTensor> end_tensors() const;
   void write_rest(const std::map<std::string, formats::Scheme>& schemes);
   void write_index() const;
   void write_config(const std::string& recipe,
@@ -46,6 +52,7 @@ class CheckpointWriter {
   const models::Model& model_;
   io::AtomicFolder folder_;
   std::int64_t shards_;
+  std::optional<ChangedEnds> ends_;
 };
 
 }  // namespace nibble::compress

@@ -25,19 +25,31 @@ void replace(std::vector<float>& values, const std::string& name, const Vectors&
 
 }  // namespace
 
-CompressedBlock take_compressed(BlockWork& work, const models::Block& original) {
+CompressedBlock take_compressed(BlockWork& work, const models::Block& transformed,
+                                const models::Block& original) {
   CompressedBlock result;
   keep_if_changed(work.attention_norm(), original.attention_norm, result.vectors);
   keep_if_changed(work.mlp_norm(), original.mlp_norm, result.vectors);
+  Vectors biases;
+  for (const ops::LinearSet* set : models::linear_sets(original)) {
+    for (const ops::Linear& part : set->parts) {
+      biases.emplace(part.name, part.bias);
+    }
+  }
   for (SetWork& set : work.sets()) {
     for (LayerWork& layer : set.layers) {
       const std::string& name = layer.layer->name;
       core::require(layer.packed.has_value(), core::ErrorKind::kUsage,
                     "the recipe has no pass that rounds (rtn, gptq); layer {} stays as it is",
                     name);
-      keep_if_changed(name + ".bias", layer.bias, layer.layer->bias, result.vectors);
+      keep_if_changed(name + ".bias", layer.bias, biases.at(name), result.vectors);
       result.layers.emplace(name, *std::move(layer.packed));
     }
+  }
+  if (original.router && transformed.router->parts.front().weight.dense.raw() !=
+                             original.router->parts.front().weight.dense.raw()) {
+    const ops::Linear& router = transformed.router->parts.front();
+    result.layers.emplace(router.name, router.weight);
   }
   return result;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compress/block_work.h"
+#include "compress/model_transform.h"
 #include "core/json.h"
 #include "core/threads.h"
 #include "formats/packed_weight.h"
@@ -17,6 +18,7 @@ namespace nibble::compress {
 /// What a pass does to its layers. A recipe goes through the stages in this order; exactly one of
 /// its passes rounds.
 enum class Stage {
+  kTransformsModel,    // gives a ModelTransform; at most one pass of a recipe
   kTransforms,         // changes LayerWork::weights: scales, clipping
   kPrunes,             // sets LayerWork::kept
   kChoosesParameters,  // sets LayerWork::parameters
@@ -53,6 +55,12 @@ class Pass {
 
   /// Throws kUsage for a scheme that the pass can't serve.
   virtual void check(const formats::Scheme&) const {}
+
+  /// What the pass makes of the whole model before its blocks are compressed, or null. Throws
+  /// kUsage for models that it can't serve.
+  virtual std::unique_ptr<ModelTransform> transform(const models::DecoderConfig&) const {
+    return nullptr;
+  }
 
   virtual StatisticsKind needs() const { return StatisticsKind::kNone; }
 

@@ -24,12 +24,14 @@ core::Tensor float_weights(const PackedWeight& weight) {
   return tensor;
 }
 
-// `block` with float32 weights where activations are float: decoded once for all windows.
+// `block` with float32 weights where activations come in float and as they are: decoded once for
+// all windows.
 Block decoded(Block block) {
   for (ops::LinearSet* set : models::linear_sets(block)) {
     for (ops::Linear& part : set->parts) {
       const formats::Scheme& scheme = part.weight.scheme;
-      if (scheme.kind != formats::FormatKind::kDense && scheme.activation.is_float()) {
+      if (scheme.kind != formats::FormatKind::kDense && scheme.activation.is_float() &&
+          scheme.hadamard == 0) {
         part.weight = formats::dense_weight(float_weights(part.weight));
       }
     }
@@ -57,7 +59,8 @@ class Pipeline {
  public:
   Pipeline(const models::Model& model, const Recipe& recipe, const PipelineOptions& options,
            BlockStore& store, core::ProgressSink& progress)
-      : decoder_(model.decoder),
+      : source_(model.decoder),
+        decoder_(model.decoder),
         schemes_(layer_schemes(model.decoder, recipe)),
         store_(store),
         progress_(progress),
@@ -65,6 +68,14 @@ class Pipeline {
     for (const RecipeStep& step : recipe.steps) {
       passes_.push_back(make_pass(step.pass, step.options));
       needs_ = std::max(needs_, passes_.back()->needs());
+      if (auto transform = passes_.back()->transform(source_.config)) {
+        transform_ = std::move(transform);
+      }
+    }
+    if (transform_) {
+      const ChangedEnds ends = transform_->ends(source_, ops_.pool());
+      store_.put_ends(ends);
+      decoder_ = with_ends(source_, ends);
     }
     const bool mixes = std::any_of(schemes_.begin(), schemes_.end(),
                                    [](const auto& entry) { return entry.second.hadamard != 0; });
@@ -82,10 +93,10 @@ class Pipeline {
   }
 
   std::vector<LayerReport> run(const std::string& title) {
-    const auto blocks = static_cast<std::int64_t>(decoder_.blocks.size());
+    const auto blocks = static_cast<std::int64_t>(source_.blocks.size());
     progress_.begin(title, blocks);
     for (std::int64_t i = 0; i < blocks; ++i) {
-      const Block& block = decoder_.blocks[static_cast<std::size_t>(i)];
+      const Block& block = source_.blocks[static_cast<std::size_t>(i)];
       auto compressed = store_.finished(i);
       if (!compressed) {
         compressed = compress(i, block);
@@ -109,7 +120,8 @@ class Pipeline {
     return fmt::format("block {}: {} error {:.5f}", block, last.name, last.relative_error);
   }
 
-  CompressedBlock compress(std::int64_t index, const Block& block) {
+  CompressedBlock compress(std::int64_t index, const Block& original) {
+    const Block block = transform_ ? transform_->block(original, ops_.pool()) : original;
     std::map<int, InputStatistics> statistics;
     if (runner_) {
       statistics = runner_->observe(index, block, needs_);
@@ -125,7 +137,7 @@ class Pipeline {
         report(layer);
       }
     }
-    return take_compressed(work, block);
+    return take_compressed(work, block, original);
   }
 
   void apply(const Pass& pass, SetWork& set) {
@@ -147,7 +159,9 @@ class Pipeline {
     }
   }
 
-  const models::Decoder& decoder_;
+  const models::Decoder& source_;
+  models::Decoder decoder_;  // with the ends that the blocks stand between
+  std::unique_ptr<ModelTransform> transform_;
   std::map<std::string, formats::Scheme> schemes_;
   BlockStore& store_;
   core::ProgressSink& progress_;
@@ -161,11 +175,14 @@ class Pipeline {
 
 class MemoryStore final : public BlockStore {
  public:
+  void put_ends(const ChangedEnds& ends) override { ends_ = ends; }
   std::optional<CompressedBlock> finished(std::int64_t) override { return std::nullopt; }
   void put(std::int64_t, const CompressedBlock& block) override { blocks_.push_back(block); }
   const std::vector<CompressedBlock>& blocks() const { return blocks_; }
+  const std::optional<ChangedEnds>& ends() const { return ends_; }
 
  private:
+  std::optional<ChangedEnds> ends_;
   std::vector<CompressedBlock> blocks_;
 };
 
@@ -173,6 +190,7 @@ class FolderStore final : public BlockStore {
  public:
   FolderStore(CheckpointWriter& writer, const std::map<std::string, formats::Scheme>& schemes)
       : writer_(writer), schemes_(schemes) {}
+  void put_ends(const ChangedEnds& ends) override { writer_.set_ends(ends); }
   std::optional<CompressedBlock> finished(std::int64_t block) override {
     return writer_.finished_block(block, schemes_);
   }
@@ -236,6 +254,10 @@ Quantized quantize_in_memory(const models::Model& model, const Recipe& recipe,
   auto result = std::make_shared<models::Model>(model);
   result->compression.recipe = recipe.name;
   result->compression.schemes = layer_schemes(model.decoder, recipe);
+  if (store.ends()) {
+    result->decoder = with_ends(model.decoder, *store.ends());
+    result->config_json["tie_word_embeddings"] = false;
+  }
   for (std::size_t i = 0; i < store.blocks().size(); ++i) {
     Block& block = result->decoder.blocks[i];
     block = apply_compressed(block, store.blocks()[i]);

@@ -11,6 +11,7 @@
 #include "compress/calibration.h"
 #include "compress/compressed_block.h"
 #include "compress/layer_schemes.h"
+#include "compress/model_transform.h"
 #include "compress/recipe.h"
 #include "core/progress.h"
 #include "models/model.h"
@@ -33,6 +34,8 @@ struct LayerReport {
 class BlockStore {
  public:
   virtual ~BlockStore() = default;
+  /// Comes first, when the recipe changes the ends of the model.
+  virtual void put_ends(const ChangedEnds& ends) = 0;
   virtual std::optional<CompressedBlock> finished(std::int64_t block) = 0;
   virtual void put(std::int64_t block, const CompressedBlock& compressed) = 0;
 };

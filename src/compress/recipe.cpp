@@ -152,12 +152,24 @@ std::optional<Recipe> atom_preset(std::string_view name) {
   const Scheme scheme = formats::parse_scheme(
       fmt::format("int{}-sym-g128-a{}g128c0.9{}", bits, bits, rotates ? "-h128" : ""));
   Recipe recipe{std::string(name), scheme, {}, {}};
-  recipe.steps.push_back({"atom-reorder", Json::object()});
-  if (rotates) {
-    recipe.steps.push_back({"hadamard", Json::object()});
+  for (const std::string pass : {"atom-reorder", "hadamard", "search", "gptq"}) {
+    if (pass != "hadamard" || rotates) {
+      recipe.steps.push_back({pass, Json::object()});
+    }
   }
-  recipe.steps.push_back({"search", Json::object()});
-  recipe.steps.push_back({"gptq", Json::object()});
+  return recipe;
+}
+
+// QuaRot in 4 bits (arXiv 2404.00456, section 5): weights by GPTQ, activations of each token in
+// ranges clipped to 0.9. What enters an MLP's last layer cannot be turned beforehand, so it is
+// turned while the model runs.
+Recipe quarot_w4a4(std::string_view name) {
+  Recipe recipe{std::string(name), formats::parse_scheme("int4-sym-g128-a4c0.9"), {}, {}};
+  recipe.layers.push_back({{"*.down_proj", "*.w2", "*.mlp.c_proj", "*.fc2"},
+                           formats::parse_scheme("int4-sym-g128-a4c0.9-hrow")});
+  for (const char* pass : {"rotate", "hadamard", "gptq"}) {
+    recipe.steps.push_back({pass, Json::object()});
+  }
   return recipe;
 }
 
@@ -165,7 +177,11 @@ std::optional<Recipe> preset(std::string_view name) {
   if (auto atom = atom_preset(name)) {
     return atom;
   }
+  if (name == "quarot-w4a4") {
+    return quarot_w4a4(name);
+  }
   std::string_view rest = name;
+  const bool rotate = take(rest, "quarot-");
   const std::string_view pruning = take_pruning(rest);
   const bool refine = take_suffix(rest, "-refine");
   const bool search = take_suffix(rest, "-search");
@@ -191,6 +207,9 @@ std::optional<Recipe> preset(std::string_view name) {
   }
   Recipe recipe{std::string(name), *scheme, {}, {}};
   const auto add = [&](const char* pass) { recipe.steps.push_back({pass, Json::object()}); };
+  if (rotate) {
+    add("rotate");
+  }
   if (smoothquant) {
     add("smoothquant");
   }
@@ -319,12 +338,15 @@ void check(const Pass& pass, const RecipeStep& step, const Recipe& recipe) {
   }
 }
 
+template <typename Predicate>
+bool any_scheme(const Recipe& recipe, Predicate holds) {
+  const auto schemes = schemes_of(recipe);
+  return std::any_of(schemes.begin(), schemes.end(), holds);
+}
+
 // `refused_by`: the first pass that cannot serve tails.
 void validate_tails(const Recipe& recipe, bool reordered, const std::string& refused_by) {
-  bool wanted = false;
-  for (const Scheme& scheme : schemes_of(recipe)) {
-    wanted = wanted || scheme.tail != 0;
-  }
+  const bool wanted = any_scheme(recipe, [](const Scheme& scheme) { return scheme.tail != 0; });
   core::require(!wanted || reordered, ErrorKind::kUsage,
                 "recipe '{}': {} has a tail, nothing says which inputs stand in it: add the pass "
                 "'atom-reorder'",
@@ -337,10 +359,7 @@ void validate_tails(const Recipe& recipe, bool reordered, const std::string& ref
 
 // The scheme says that inputs are turned, the pass turns the weights: one needs the other.
 void validate_hadamard(const Recipe& recipe, bool turned) {
-  bool wanted = false;
-  for (const Scheme& scheme : schemes_of(recipe)) {
-    wanted = wanted || scheme.hadamard != 0;
-  }
+  const bool wanted = any_scheme(recipe, [](const Scheme& scheme) { return scheme.hadamard != 0; });
   core::require(!wanted || turned, ErrorKind::kUsage,
                 "recipe '{}': {} turns the inputs of layers, nothing turns their weights: add the "
                 "pass 'hadamard'",
@@ -355,7 +374,8 @@ void validate_hadamard(const Recipe& recipe, bool turned) {
 // Passes in the order of their stages, one of them rounding, all of them able to serve the schemes.
 void validate(const Recipe& recipe) {
   const std::string name = core::printable(recipe.name);
-  Stage reached = Stage::kTransforms;
+  Stage reached = Stage::kTransformsModel;
+  bool transformed = false;
   int rounding = 0;
   bool chosen = false;
   bool pruned = false;
@@ -366,12 +386,14 @@ void validate(const Recipe& recipe) {
   for (const RecipeStep& step : recipe.steps) {
     const auto pass = make_pass(step.pass, step.options);
     check(*pass, step, recipe);
-    core::require(pass->stage() >= reached, ErrorKind::kUsage,
-                  "recipe '{}': pass '{}' comes too late; the order is: passes that transform "
-                  "(smoothquant, awq, atom-reorder, hadamard), one that prunes (wanda, sparsegpt), "
-                  "that choose parameters "
-                  "(search, any4), one that rounds (rtn, gptq), passes that refine",
-                  name, step.pass);
+    core::require(
+        pass->stage() >= reached, ErrorKind::kUsage,
+        "recipe '{}': pass '{}' comes too late; the order is: one that transforms the model "
+        "(rotate), passes that transform (smoothquant, awq, atom-reorder, hadamard), one that "
+        "prunes (wanda, "
+        "sparsegpt), that choose parameters "
+        "(search, any4), one that rounds (rtn, gptq), passes that refine",
+        name, step.pass);
     core::require(
         !turned || pass->stage() > Stage::kTransforms, ErrorKind::kUsage,
         "recipe '{}': pass '{}' must come before 'hadamard', which leaves no channel as it "
@@ -386,6 +408,10 @@ void validate(const Recipe& recipe) {
                   name, step.pass);
     reordered = reordered || pass->reorders_inputs();
     reached = pass->stage();
+    const bool transforms = reached == Stage::kTransformsModel;
+    core::require(!(transforms && transformed), ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' would turn what is already turned", name, step.pass);
+    transformed = transformed || transforms;
     const bool chooses = reached == Stage::kChoosesParameters;
     core::require(!(chooses && chosen), ErrorKind::kUsage,
                   "recipe '{}': pass '{}' would throw away what the pass before it has chosen",
@@ -440,6 +466,9 @@ std::vector<std::string> recipe_names() {
           "atom-w4a4",
           "atom-rot-w4a4",
           "atom-w3a3",
+          "quarot-rtn-w4g128",
+          "quarot-gptq-w4g128",
+          "quarot-w4a4",
           "wanda24",
           "wanda24-rtn-w4g128",
           "sparsegpt24",

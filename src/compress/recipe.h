@@ -24,7 +24,7 @@ struct LayerRule {
 };
 
 /// What to do with a model: the scheme of every linear layer of its blocks, and the passes that
-/// choose the numbers, in order. Embeddings, norms and the output layer stay as they are.
+/// choose the numbers, in order. Embeddings, norms and the output layer are not rounded.
 struct Recipe {
   std::string name;
   formats::Scheme scheme;         // of all layers that no rule matches
@@ -46,6 +46,8 @@ struct Recipe {
 ///
 /// wanda24- or sparsegpt24- in front of any of them but any4 prunes two weights of every four
 /// before the rest is rounded; either alone leaves the rest in f16.
+///
+/// quarot- in front of all of them turns the model by Hadamard matrices first.
 ///
 /// and behind them, in this order: -gptq (books and mxfp4: GPTQ instead of round to nearest),
 /// -search (search the scales first), -refine (coordinate descent at the end).

@@ -114,6 +114,15 @@ TEST(Recipes, SuffixesAddPasses) {
   EXPECT_EQ(steps_of("wanda24-awq-w4g128"), "awq wanda rtn");
   EXPECT_EQ(formats::to_string(find_recipe("sparsegpt24-gptq-w4g64-sym").scheme), "int4-sym-g64");
   EXPECT_EQ(find_recipe("sparsegpt24").steps.front().options.at("pattern"), "2:4");
+  EXPECT_EQ(steps_of("quarot-rtn-w4g128"), "rotate rtn");
+  EXPECT_EQ(steps_of("quarot-awq-gptq-w3g64-sym-search"), "rotate awq search gptq");
+  EXPECT_EQ(steps_of("quarot-wanda24-nf4g64"), "rotate wanda rtn");
+  EXPECT_EQ(formats::to_string(find_recipe("quarot-gptq-w4g64-sym").scheme), "int4-sym-g64");
+  EXPECT_EQ(steps_of("quarot-rtn-w4g128-sym-a4-h128"), "rotate hadamard rtn");
+  EXPECT_EQ(steps_of("quarot-w4a4"), "rotate hadamard gptq");
+  for (const char* wrong : {"quarot", "quarot-", "quarot-quarot-f16", "wanda24-quarot-f16"}) {
+    EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
+  }
   for (const char* wrong : {"wanda", "wanda24-", "wanda24x", "wanda24-wanda24", "wanda24-any4",
                             "sparsegpt24-refine", "wanda24-f16-search"}) {
     EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
@@ -138,6 +147,8 @@ TEST(Recipes, CombinationsWithoutSenseAreRefusedWithTheReason) {
   expect(refusal("int4-asym-g128", R"("any4", "rtn")"), "stores none");
   expect(refusal("lut4-row-g128", R"("rtn")"), "begin with the pass any4");
   expect(refusal("lut4-row-g128", R"("search", "rtn")"), "any4");
+  expect(refusal("int4-asym-g128", R"("rotate", "rotate", "rtn")"), "already turned");
+  expect(refusal("int4-asym-g128", R"("awq", "rotate", "rtn")"), "comes too late");
   expect(refusal("f16", R"("rtn", "refine")"), "fewer than 16 bits");
   expect(refusal("int4-asym-g128", R"({"pass": "search", "steps": 1.5}, "rtn")"), "whole number");
   expect(refusal("lut4-row-g128", R"({"pass": "any4", "weights": "other"}, "rtn")"),

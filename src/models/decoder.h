@@ -55,9 +55,14 @@ struct Block {
   std::vector<Mlp> experts;
 };
 
+/// Prefix of an output layer that is not shared with the embedding, in checkpoints of all families.
+inline constexpr const char* kOutputName = "lm_head";
+
 /// A decoder with its weights (views of the mapped files wherever the layout allows).
 struct Decoder {
   DecoderConfig config;
+  std::string embedding_name;  // of the tensors in the checkpoint
+  std::string positions_name;
   core::Tensor embedding;  // [vocabulary, hidden]
   core::Tensor positions;  // learned positions, [rows, hidden] or empty
   std::vector<Block> blocks;

@@ -58,8 +58,10 @@ Decoder build(const DecoderConfig& config, WeightLoader& loader) {
   const std::string root = loader.contains("transformer.wte.weight") ? "transformer." : "";
   Decoder model;
   model.config = config;
-  model.embedding = loader.matrix(root + "wte.weight", config.vocabulary, config.hidden);
-  model.positions = loader.matrix(root + "wpe.weight", config.max_positions, config.hidden);
+  model.embedding_name = root + "wte.weight";
+  model.positions_name = root + "wpe.weight";
+  model.embedding = loader.matrix(model.embedding_name, config.vocabulary, config.hidden);
+  model.positions = loader.matrix(model.positions_name, config.max_positions, config.hidden);
   for (std::int64_t i = 0; i < config.layers; ++i) {
     model.blocks.push_back(build_block(config, fmt::format("{}h.{}", root, i), loader));
   }
@@ -72,7 +74,8 @@ Decoder build(const DecoderConfig& config, WeightLoader& loader) {
     model.output = loader.set({std::move(tied)});
     harmless.push_back("lm_head.weight");
   } else {
-    model.output = loader.set({loader.linear("lm_head", config.vocabulary, config.hidden, false)});
+    model.output =
+        loader.set({loader.linear(kOutputName, config.vocabulary, config.hidden, false)});
   }
   loader.require_all_used(config.family, harmless);
   return model;

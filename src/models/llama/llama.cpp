@@ -153,7 +153,8 @@ Block build_attention(const DecoderConfig& config, std::int64_t layer, bool qkv_
 Decoder build_ends(const DecoderConfig& config, WeightLoader& loader) {
   Decoder model;
   model.config = config;
-  model.embedding = loader.matrix("model.embed_tokens.weight", config.vocabulary, config.hidden);
+  model.embedding_name = "model.embed_tokens.weight";
+  model.embedding = loader.matrix(model.embedding_name, config.vocabulary, config.hidden);
   model.final_norm = loader.norm("model.norm", config.norm, config.hidden, config.norm_eps);
   return model;
 }
@@ -165,8 +166,8 @@ void finish(Decoder& model, WeightLoader& loader) {
     tied.weight = formats::dense_weight(model.embedding);
     model.output = loader.set({std::move(tied)});
   } else {
-    model.output =
-        loader.set({loader.linear("lm_head", model.config.vocabulary, model.config.hidden, false)});
+    model.output = loader.set(
+        {loader.linear(kOutputName, model.config.vocabulary, model.config.hidden, false)});
   }
   std::vector<std::string_view> harmless = {"rotary_emb.inv_freq"};
   if (model.config.tied_output) {

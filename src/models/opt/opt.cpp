@@ -65,8 +65,10 @@ Decoder build(const DecoderConfig& config, WeightLoader& loader) {
       loader.contains("model.decoder.embed_tokens.weight") ? "model.decoder." : "decoder.";
   Decoder model;
   model.config = config;
-  model.embedding = loader.matrix(root + "embed_tokens.weight", config.vocabulary, config.hidden);
-  model.positions = loader.matrix(root + "embed_positions.weight",
+  model.embedding_name = root + "embed_tokens.weight";
+  model.positions_name = root + "embed_positions.weight";
+  model.embedding = loader.matrix(model.embedding_name, config.vocabulary, config.hidden);
+  model.positions = loader.matrix(model.positions_name,
                                   config.max_positions + config.position_offset, config.hidden);
   for (std::int64_t i = 0; i < config.layers; ++i) {
     model.blocks.push_back(build_block(config, fmt::format("{}layers.{}", root, i), loader));
@@ -80,7 +82,8 @@ Decoder build(const DecoderConfig& config, WeightLoader& loader) {
     model.output = loader.set({std::move(tied)});
     loader.require_all_used(config.family, {"lm_head.weight"});
   } else {
-    model.output = loader.set({loader.linear("lm_head", config.vocabulary, config.hidden, false)});
+    model.output =
+        loader.set({loader.linear(kOutputName, config.vocabulary, config.hidden, false)});
     loader.require_all_used(config.family, {});
   }
   return model;

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "core/tensor.h"
+#include "core/threads.h"
+#include "models/decoder.h"
+
+namespace nibble::compress {
+
+/// What a transformation makes of a model outside its blocks.
+struct ChangedEnds {
+  core::Tensor embedding;  // [vocabulary, hidden]
+  core::Tensor positions;  // [rows, hidden], or empty
+  core::Tensor output;     // [vocabulary, hidden], on its own even where the model shared it
+  ops::Norm final_norm;
+};
+
+/// A change of all weights of a model that keeps what it computes, applied before the blocks are
+/// compressed. It gives one block at a time, so that only that one is in memory.
+class ModelTransform {
+ public:
+  virtual ~ModelTransform() = default;
+  virtual ChangedEnds ends(const models::Decoder& decoder, core::ThreadPool& pool) const = 0;
+
+  /// The block with float32 weights.
+  virtual models::Block block(const models::Block& original, core::ThreadPool& pool) const = 0;
+};
+
+/// `decoder` with other ends; its blocks stay.
+models::Decoder with_ends(models::Decoder decoder, const ChangedEnds& ends);
+
+}  // namespace nibble::compress

@@ -1,0 +1,40 @@
+#include "compress/rotate/rotate_pass.h"
+
+#include <limits>
+
+#include "compress/pass_options.h"
+#include "compress/rotate/model_rotation.h"
+
+namespace nibble::compress {
+namespace {
+
+class RotatePass final : public Pass {
+ public:
+  explicit RotatePass(PassOptions options)
+      : seed_(options.integer("seed", 0, 0, std::numeric_limits<int>::max())) {
+    options.require_all_used();
+  }
+
+  Stage stage() const override { return Stage::kTransformsModel; }
+  bool takes_tails() const override { return true; }
+  bool takes_dense() const override { return true; }
+
+  std::unique_ptr<ModelTransform> transform(const models::DecoderConfig& config) const override {
+    return std::make_unique<ModelRotation>(config, static_cast<std::uint64_t>(seed_));
+  }
+
+  void apply(SetWork&, core::ThreadPool&) const override {}  // all is done when blocks come
+
+ private:
+  int seed_;
+};
+
+}  // namespace
+
+PassFactory rotate_pass() {
+  return {"rotate", [](const core::Json& options) -> std::unique_ptr<Pass> {
+            return std::make_unique<RotatePass>(PassOptions(options, "rotate"));
+          }};
+}
+
+}  // namespace nibble::compress
