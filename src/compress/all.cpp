@@ -1,4 +1,5 @@
 #include "compress/any4/any4_pass.h"
+#include "compress/asymmetric/asymmetric_pass.h"
 #include "compress/atom/reorder_pass.h"
 #include "compress/awq/awq_pass.h"
 #include "compress/gptq/gptq_pass.h"
@@ -15,9 +16,10 @@
 namespace nibble::compress {
 
 std::vector<PassFactory> pass_factories() {
-  return {rotate_pass(),   smoothquant_pass(), awq_pass(),       atom_reorder_pass(),
-          hadamard_pass(), wanda_pass(),       sparsegpt_pass(), search_pass(),
-          any4_pass(),     rtn_pass(),         gptq_pass(),      refine_pass()};
+  return {rotate_pass(),   smoothquant_pass(), awq_pass(),   atom_reorder_pass(),
+          hadamard_pass(), asymmetric_pass(),  wanda_pass(), sparsegpt_pass(),
+          search_pass(),   any4_pass(),        rtn_pass(),   gptq_pass(),
+          refine_pass()};
 }
 
 std::unique_ptr<Pass> make_pass(std::string_view name, const core::Json& options) {

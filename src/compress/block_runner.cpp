@@ -12,15 +12,49 @@ using ops::cpu::CpuOps;
 using ops::cpu::KvCache;
 using ops::cpu::Matrix;
 
+namespace {
+
+// Sets of a block in the layout of their kernels, as long as this lives.
+class Prepared {
+ public:
+  Prepared(CpuOps& ops, const models::Block& block) : ops_(ops), sets_(models::linear_sets(block)) {
+    for (const ops::LinearSet* set : sets_) {
+      ops_.prepare(*set);
+    }
+  }
+  ~Prepared() {
+    for (const ops::LinearSet* set : sets_) {
+      ops_.release(*set);
+    }
+  }
+  Prepared(const Prepared&) = delete;
+  Prepared& operator=(const Prepared&) = delete;
+
+ private:
+  CpuOps& ops_;
+  std::vector<const ops::LinearSet*> sets_;
+};
+
+}  // namespace
+
 BlockRunner::BlockRunner(const models::Decoder& decoder, const CalibrationWindows& windows,
-                         CpuOps& ops)
+                         CpuOps& ops, bool keeps_original)
     : decoder_(decoder), windows_(windows), ops_(ops) {
   for (const auto& window : windows_) {
     auto& positions = positions_.emplace_back(window.size());
     std::iota(positions.begin(), positions.end(), 0);
     const models::Batch<CpuOps> batch{window, positions, {}};
     hidden_.push_back(models::embed(ops_, decoder_, batch));
+    if (keeps_original) {
+      original_.push_back(copy(hidden_.back()));
+    }
   }
+}
+
+Matrix BlockRunner::copy(const Matrix& x) {
+  Matrix y = ops_.matrix(x.rows(), x.columns());
+  std::memcpy(y.data(), x.data(), x.values().size_bytes());
+  return y;
 }
 
 Matrix BlockRunner::run(std::int64_t layer, const models::Block& block, std::size_t window,
@@ -30,35 +64,68 @@ Matrix BlockRunner::run(std::int64_t layer, const models::Block& block, std::siz
   return models::run_block(ops_, decoder_.config, block, layer, batch, x, std::optional<Matrix>());
 }
 
+std::map<int, Matrix> BlockRunner::original_inputs(std::int64_t layer, std::size_t window,
+                                                   const Observation& observation) {
+  std::map<int, Matrix> inputs;
+  ops_.set_observer([&](const ops::LinearSet& set, const Matrix& input) {
+    if (!observation.set || set.id == *observation.set) {
+      inputs.insert_or_assign(set.id, copy(input));
+    }
+  });
+  Matrix x = copy(original_[window]);
+  run(layer, *observation.original, window, x);
+  ops_.set_observer(nullptr);
+  return inputs;
+}
+
 std::map<int, InputStatistics> BlockRunner::observe(std::int64_t layer, const models::Block& block,
-                                                    StatisticsKind kind) {
+                                                    const Observation& observation) {
   std::map<int, InputStatistics> statistics;
   for (const ops::LinearSet* set : models::linear_sets(block)) {
-    statistics.emplace(set->id, InputStatistics(kind, set->k()));
+    if (!observation.set || set->id == *observation.set) {
+      statistics.emplace(set->id, InputStatistics(observation.kind, set->k()));
+    }
   }
-  ops_.set_observer([&](const ops::LinearSet& set, const Matrix& input) {
-    statistics.at(set.id).add(input, ops_.pool());
-  });
+  const Prepared prepared(ops_, block);
+  std::size_t token = 0;  // of all windows, where this window begins
   for (std::size_t window = 0; window < windows_.size(); ++window) {
-    Matrix x = ops_.matrix(hidden_[window].rows(), hidden_[window].columns());
-    std::memcpy(x.data(), hidden_[window].data(), hidden_[window].values().size_bytes());
+    std::map<int, Matrix> originals;
+    if (observation.kind >= StatisticsKind::kCross) {
+      originals = original_inputs(layer, window, observation);
+    }
+    ops_.set_observer([&](const ops::LinearSet& set, const Matrix& input) {
+      const auto found = statistics.find(set.id);
+      if (found == statistics.end()) {
+        return;
+      }
+      std::span<const float> weights;
+      if (observation.curvature != nullptr && observation.curvature->contains(set.id)) {
+        weights = std::span(observation.curvature->at(set.id).token_weights)
+                      .subspan(token, windows_[window].size());
+      }
+      found->second.add(input, ops_.pool(), weights);
+      if (observation.kind >= StatisticsKind::kCross) {
+        found->second.add_cross(originals.at(set.id), input, ops_.pool(), weights);
+      }
+    });
+    Matrix x = copy(hidden_[window]);
     run(layer, block, window, x);
+    ops_.set_observer(nullptr);
+    token += windows_[window].size();
   }
-  ops_.set_observer(nullptr);
   return statistics;
 }
 
-void BlockRunner::advance(std::int64_t layer, const models::Block& block) {
-  const auto sets = models::linear_sets(block);
-  for (const ops::LinearSet* set : sets) {
-    ops_.prepare(*set);
-  }
+void BlockRunner::advance(std::int64_t layer, const models::Block& block,
+                          const models::Block& original) {
+  const Prepared prepared(ops_, block);
   for (std::size_t window = 0; window < windows_.size(); ++window) {
     Matrix& x = hidden_[window];
     ops_.add(x, run(layer, block, window, x));
-  }
-  for (const ops::LinearSet* set : sets) {
-    ops_.release(*set);
+    if (!original_.empty()) {
+      Matrix& y = original_[window];
+      ops_.add(y, run(layer, original, window, y));
+    }
   }
 }
 

@@ -2,41 +2,56 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "compress/calibration.h"
+#include "compress/curvature/output_curvature.h"
 #include "compress/statistics.h"
 #include "models/decoder.h"
 #include "ops/cpu/cpu_ops.h"
 
 namespace nibble::compress {
 
+/// What to measure at a block.
+struct Observation {
+  StatisticsKind kind = StatisticsKind::kNone;
+  std::optional<int> set;                   // only the inputs of this set; else of all
+  const models::Block* original = nullptr;  // kCross: the block before anything was rounded
+  const std::map<int, SetCurvature>* curvature = nullptr;  // its token weights, where there are any
+};
+
 /// The calibration windows on their way through the model, one block at a time. Activations are
 /// float32 but where a scheme quantizes them: those of a compressed block are then quantized as
 /// they will be when the model runs.
 class BlockRunner {
  public:
-  /// Embeds the windows.
+  /// Embeds the windows. `keeps_original`: they also go through the original model beside it.
   BlockRunner(const models::Decoder& decoder, const CalibrationWindows& windows,
-              ops::cpu::CpuOps& ops);
+              ops::cpu::CpuOps& ops, bool keeps_original);
 
-  /// Statistics of the inputs of every set of `block`, by set id. The windows stay where they are.
+  /// Statistics of the inputs of the sets of `block`, by set id. The windows stay where they are.
   std::map<int, InputStatistics> observe(std::int64_t layer, const models::Block& block,
-                                         StatisticsKind kind);
+                                         const Observation& observation);
 
-  /// Moves the windows through `block`.
-  void advance(std::int64_t layer, const models::Block& block);
+  /// Moves the windows through `block`, and those of the original model through `original`.
+  void advance(std::int64_t layer, const models::Block& block, const models::Block& original);
 
  private:
   ops::cpu::Matrix run(std::int64_t layer, const models::Block& block, std::size_t window,
                        ops::cpu::Matrix& x);
+  ops::cpu::Matrix copy(const ops::cpu::Matrix& x);
+  // The inputs of the block's sets, by set id, in the original model.
+  std::map<int, ops::cpu::Matrix> original_inputs(std::int64_t layer, std::size_t window,
+                                                  const Observation& observation);
 
   const models::Decoder& decoder_;
   const CalibrationWindows& windows_;
   ops::cpu::CpuOps& ops_;
   std::vector<std::vector<std::int32_t>> positions_;
-  std::vector<ops::cpu::Matrix> hidden_;  // one [tokens, hidden] for each window
+  std::vector<ops::cpu::Matrix> hidden_;    // one [tokens, hidden] for each window
+  std::vector<ops::cpu::Matrix> original_;  // the same in the original model, when it is kept
 };
 
 }  // namespace nibble::compress

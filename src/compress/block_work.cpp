@@ -51,6 +51,9 @@ void divide_rows(LayerWork& layer, std::int64_t first, std::span<const float> s)
     }
   }
   divide(layer.bias, s, static_cast<std::size_t>(first));
+  if (layer.curvature != nullptr) {
+    layer.curvature->divide_outputs(first, s);
+  }
 }
 
 // Whether a positive factor passes through the MLP's activation.
@@ -66,10 +69,11 @@ formats::PackedWeight round_dense(const LayerWork& layer) {
 
 BlockWork::BlockWork(const models::DecoderConfig& config, const models::Block& block,
                      const std::map<std::string, formats::Scheme>& schemes,
-                     std::map<int, InputStatistics>& statistics)
+                     std::map<int, SetCurvature>& curvature)
     : attention_norm_(block.attention_norm), mlp_norm_(block.mlp_norm) {
   for (const ops::LinearSet* set : models::linear_sets(block)) {
     SetWork work;
+    work.id = set->id;
     for (const ops::Linear& part : set->parts) {
       if (const auto scheme = schemes.find(part.name); scheme != schemes.end()) {
         LayerWork layer;
@@ -84,12 +88,22 @@ BlockWork::BlockWork(const models::DecoderConfig& config, const models::Block& b
     if (work.layers.size() != set->parts.size()) {
       continue;
     }
-    if (const auto found = statistics.find(set->id); found != statistics.end()) {
-      work.statistics = &found->second;
+    if (const auto found = curvature.find(set->id); found != curvature.end()) {
+      for (std::size_t i = 0; i < work.layers.size(); ++i) {
+        work.layers[i].curvature = &found->second.layers[i];
+      }
     }
     sets_.push_back(std::move(work));
   }
   link(config, block);
+}
+
+void BlockWork::use(std::map<int, InputStatistics>& statistics) {
+  for (SetWork& set : sets_) {
+    if (const auto found = statistics.find(set.id); found != statistics.end()) {
+      set.statistics = &found->second;
+    }
+  }
 }
 
 SetWork* BlockWork::find(const ops::LinearSet& set) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compress/coded_weight.h"
+#include "compress/curvature/output_curvature.h"
 #include "compress/statistics.h"
 #include "formats/packed_weight.h"
 #include "models/decoder.h"
@@ -28,6 +29,7 @@ struct LayerWork {
   std::optional<Parameters> parameters;         // set by passes that choose them; else each is
                                                 // Format::fit of its group
   std::optional<formats::PackedWeight> packed;  // set by the pass that rounds
+  OutputCurvature* curvature = nullptr;         // of its outputs; null when no pass needs it
   std::string note;                             // what the user should know ("damp 0.1", ...)
   std::int64_t n() const { return layer->weight.n; }
   std::int64_t k() const { return layer->weight.k; }
@@ -52,6 +54,7 @@ struct InputSource {
 
 /// The layers that share one input.
 struct SetWork {
+  int id = -1;  // of the ops::LinearSet
   std::vector<LayerWork> layers;
   InputSource source;
   InputStatistics* statistics = nullptr;  // null when no pass needs any
@@ -61,14 +64,18 @@ struct SetWork {
 /// change. Sets whose scheme leaves them alone (routers) are absent.
 class BlockWork {
  public:
-  /// `schemes` by layer prefix; `statistics` by set id, may be empty.
+  /// `schemes` by layer prefix; `curvature` by set id, may be empty.
   BlockWork(const models::DecoderConfig& config, const models::Block& block,
             const std::map<std::string, formats::Scheme>& schemes,
-            std::map<int, InputStatistics>& statistics);
+            std::map<int, SetCurvature>& curvature);
   BlockWork(const BlockWork&) = delete;
   BlockWork& operator=(const BlockWork&) = delete;
 
   std::vector<SetWork>& sets() { return sets_; }
+  const std::vector<SetWork>& sets() const { return sets_; }
+
+  /// Gives every set its statistics, by set id; sets that are not there keep what they have.
+  void use(std::map<int, InputStatistics>& statistics);
   const ops::Norm& attention_norm() const { return attention_norm_; }
   const ops::Norm& mlp_norm() const { return mlp_norm_; }
 

@@ -26,7 +26,7 @@ models::Block scaled(const models::DecoderConfig& config, const models::Block& b
       }
     }
   }
-  std::map<int, InputStatistics> none;
+  std::map<int, SetCurvature> none;
   BlockWork work(config, block, schemes, none);
   for (SetWork& set : work.sets()) {
     if (set.source.scales == 0) {

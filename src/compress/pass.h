@@ -20,6 +20,7 @@ namespace nibble::compress {
 enum class Stage {
   kTransformsModel,    // gives a ModelTransform; at most one pass of a recipe
   kTransforms,         // changes LayerWork::weights: scales, clipping
+  kCorrects,           // changes LayerWork::target and weights for the inputs as they have become
   kPrunes,             // sets LayerWork::kept
   kChoosesParameters,  // sets LayerWork::parameters
   kRounds,             // sets LayerWork::packed
@@ -63,6 +64,10 @@ class Pass {
   }
 
   virtual StatisticsKind needs() const { return StatisticsKind::kNone; }
+
+  /// Whether the pass reads LayerWork::curvature. When any pass of a recipe does, Hessians are
+  /// weighted by SetCurvature::token_weights too.
+  virtual bool needs_curvature() const { return false; }
 
   /// `work` is one set of layers that share an input; sets come in the order in which they run.
   virtual void apply(SetWork& work, core::ThreadPool& pool) const = 0;

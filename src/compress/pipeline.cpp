@@ -4,6 +4,7 @@
 
 #include "compress/block_runner.h"
 #include "compress/checkpoint.h"
+#include "compress/curvature/measure_curvature.h"
 
 namespace nibble::compress {
 namespace {
@@ -55,19 +56,47 @@ double relative_error(const std::vector<float>& target, const PackedWeight& pack
   return total > 0 ? error / total : 0;
 }
 
+// The block as far as it is compressed, the rest as it should become, in float32.
+Block current_block(const BlockWork& work, const Block& block) {
+  CompressedBlock changes;
+  for (const ops::Norm* norm : {&work.attention_norm(), &work.mlp_norm()}) {
+    changes.vectors.emplace(norm->name + ".weight", norm->weight);
+    changes.vectors.emplace(norm->name + ".bias", norm->bias);
+  }
+  for (const SetWork& set : work.sets()) {
+    for (const LayerWork& layer : set.layers) {
+      const std::string& name = layer.layer->name;
+      changes.vectors.emplace(name + ".bias", layer.bias);
+      if (layer.packed) {
+        changes.layers.emplace(name, *layer.packed);
+      } else {
+        core::Tensor weights = core::Tensor::zeros(core::DType::kF32, {layer.n(), layer.k()});
+        std::copy(layer.target.begin(), layer.target.end(), weights.mutable_data<float>().begin());
+        changes.layers.emplace(name, formats::dense_weight(std::move(weights)));
+      }
+    }
+  }
+  return decoded(apply_compressed(block, changes));
+}
+
 class Pipeline {
  public:
   Pipeline(const models::Model& model, const Recipe& recipe, const PipelineOptions& options,
            BlockStore& store, core::ProgressSink& progress)
       : source_(model.decoder),
         decoder_(model.decoder),
+        true_sequential_(recipe.true_sequential),
         schemes_(layer_schemes(model.decoder, recipe)),
         store_(store),
         progress_(progress),
         ops_({options.threads, ops::cpu::ActivationPrecision::kFloat}) {
     for (const RecipeStep& step : recipe.steps) {
       passes_.push_back(make_pass(step.pass, step.options));
-      needs_ = std::max(needs_, passes_.back()->needs());
+      const Pass& pass = *passes_.back();
+      needs_ = std::max(needs_, pass.needs());
+      if (pass.stage() <= Stage::kTransforms) {
+        transforms_need_ = std::max(transforms_need_, pass.needs());
+      }
       if (auto transform = passes_.back()->transform(source_.config)) {
         transform_ = std::move(transform);
       }
@@ -89,7 +118,20 @@ class Pipeline {
     calibration.threads = options.threads;
     windows_ = calibration.texts.empty() ? sample_calibration(model, calibration, progress)
                                          : read_calibration(model, calibration);
-    runner_.emplace(decoder_, windows_, ops_);
+    const bool keeps_original = needs_ >= StatisticsKind::kCross;
+    core::require(!keeps_original || decoder_.config.routing.experts == 0, ErrorKind::kUsage,
+                  "recipe {}: the tokens of an expert change with the weights before it, so that "
+                  "asymmetric calibration is not built for mixtures of experts",
+                  core::printable(recipe.name));
+    if (std::any_of(passes_.begin(), passes_.end(),
+                    [](const auto& pass) { return pass->needs_curvature(); })) {
+      core::require(transform_ == nullptr, ErrorKind::kUsage,
+                    "recipe {}: the curvature of a rotated model is not measured; leave out either "
+                    "the rotation or the passes that need the curvature",
+                    core::printable(recipe.name));
+      curvature_ = measure_curvature(decoder_, windows_, calibration.seed, ops_, progress);
+    }
+    runner_.emplace(decoder_, windows_, ops_, keeps_original);
   }
 
   std::vector<LayerReport> run(const std::string& title) {
@@ -103,7 +145,7 @@ class Pipeline {
         store_.put(i, *compressed);
       }
       if (runner_ && i + 1 < blocks) {
-        runner_->advance(i, decoded(apply_compressed(block, *compressed)));
+        runner_->advance(i, decoded(apply_compressed(block, *compressed)), transformed(block));
       }
       progress_.update(i + 1, block_note(i));
     }
@@ -120,16 +162,23 @@ class Pipeline {
     return fmt::format("block {}: {} error {:.5f}", block, last.name, last.relative_error);
   }
 
+  Block transformed(const Block& block) {
+    return transform_ ? transform_->block(block, ops_.pool()) : block;
+  }
+
   CompressedBlock compress(std::int64_t index, const Block& original) {
-    const Block block = transform_ ? transform_->block(original, ops_.pool()) : original;
-    std::map<int, InputStatistics> statistics;
-    if (runner_) {
-      statistics = runner_->observe(index, block, needs_);
-    }
-    BlockWork work(decoder_.config, block, schemes_, statistics);
-    for (const auto& pass : passes_) {
+    const Block block = transformed(original);
+    BlockWork work(decoder_.config, block, schemes_, curvature_);
+    if (true_sequential_) {
+      compress_in_turn(index, block, work);
+    } else {
+      auto statistics = observe(index, block, {needs_, std::nullopt, &block, &curvature_});
+      work.use(statistics);
       for (SetWork& set : work.sets()) {
-        apply(*pass, set);
+        apply_if(set, [](const Pass& pass) { return pass.stage() <= Stage::kTransforms; });
+      }
+      for (SetWork& set : work.sets()) {
+        apply_if(set, [](const Pass& pass) { return pass.stage() > Stage::kTransforms; });
       }
     }
     for (const SetWork& set : work.sets()) {
@@ -138,6 +187,39 @@ class Pipeline {
       }
     }
     return take_compressed(work, block, original);
+  }
+
+  // After the transformations each set is measured and compressed behind the compressed sets before
+  // it (GPTQ's "true sequential").
+  void compress_in_turn(std::int64_t index, const Block& block, BlockWork& work) {
+    auto statistics = observe(index, block, {transforms_need_, std::nullopt, &block, &curvature_});
+    work.use(statistics);
+    for (SetWork& set : work.sets()) {
+      apply_if(set, [](const Pass& pass) { return pass.stage() <= Stage::kTransforms; });
+    }
+    const Block reference = current_block(work, block);
+    for (SetWork& set : work.sets()) {
+      statistics =
+          observe(index, current_block(work, block), {needs_, set.id, &reference, &curvature_});
+      work.use(statistics);
+      apply_if(set, [](const Pass& pass) { return pass.stage() > Stage::kTransforms; });
+      set.statistics = nullptr;
+    }
+  }
+
+  std::map<int, InputStatistics> observe(std::int64_t index, const Block& block,
+                                         const Observation& observation) {
+    const bool needed = runner_ && observation.kind != StatisticsKind::kNone;
+    return needed ? runner_->observe(index, block, observation) : std::map<int, InputStatistics>();
+  }
+
+  template <typename Wanted>
+  void apply_if(SetWork& set, Wanted wanted) {
+    for (const auto& pass : passes_) {
+      if (wanted(*pass)) {
+        apply(*pass, set);
+      }
+    }
   }
 
   void apply(const Pass& pass, SetWork& set) {
@@ -161,6 +243,7 @@ class Pipeline {
 
   const models::Decoder& source_;
   models::Decoder decoder_;  // with the ends that the blocks stand between
+  bool true_sequential_;
   std::unique_ptr<ModelTransform> transform_;
   std::map<std::string, formats::Scheme> schemes_;
   BlockStore& store_;
@@ -168,7 +251,9 @@ class Pipeline {
   ops::cpu::CpuOps ops_;
   std::vector<std::unique_ptr<Pass>> passes_;
   StatisticsKind needs_ = StatisticsKind::kNone;
+  StatisticsKind transforms_need_ = StatisticsKind::kNone;
   CalibrationWindows windows_;
+  std::map<int, SetCurvature> curvature_;
   std::optional<BlockRunner> runner_;
   std::vector<LayerReport> reports_;
 };

@@ -30,6 +30,9 @@ struct Recipe {
   formats::Scheme scheme;         // of all layers that no rule matches
   std::vector<LayerRule> layers;  // the first that matches wins
   std::vector<RecipeStep> steps;
+  /// Measure the inputs of each set of layers behind the compressed sets before it, not behind
+  /// those of the original block.
+  bool true_sequential = false;
 };
 
 /// A preset's name, or the path of a JSON file (it ends in ".json"):

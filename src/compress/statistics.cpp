@@ -17,6 +17,20 @@ std::size_t size_if(bool wanted, std::int64_t size) {
   return wanted ? static_cast<std::size_t>(size) : 0;
 }
 
+// Row i of x times weights[i].
+std::vector<float> weighted(const ops::cpu::Matrix& x, std::span<const float> weights) {
+  core::require(static_cast<std::int64_t>(weights.size()) == x.rows(), core::ErrorKind::kFailed,
+                "{} weights for {} rows", weights.size(), x.rows());
+  std::vector<float> result(x.values().size());
+  float* to = result.data();
+  for (std::int64_t i = 0; i < x.rows(); ++i, to += x.columns()) {
+    const float weight = weights[static_cast<std::size_t>(i)];
+    std::transform(x.row(i), x.row(i) + x.columns(), to,
+                   [weight](float value) { return weight * value; });
+  }
+  return result;
+}
+
 }  // namespace
 
 InputStatistics::InputStatistics(StatisticsKind kind, std::int64_t k)
@@ -25,7 +39,8 @@ InputStatistics::InputStatistics(StatisticsKind kind, std::int64_t k)
       largest_(size_if(kind >= StatisticsKind::kChannels, k)),
       magnitude_(size_if(kind >= StatisticsKind::kChannels, k)),
       squares_(size_if(kind >= StatisticsKind::kChannels, k)),
-      hessian_(size_if(kind >= StatisticsKind::kHessian, k * k)) {}
+      hessian_(size_if(kind >= StatisticsKind::kHessian, k * k)),
+      cross_(size_if(kind >= StatisticsKind::kCross, k * k)) {}
 
 std::vector<float> InputStatistics::mean_squares() const {
   std::vector<float> result(static_cast<std::size_t>(k_), 1.0f);
@@ -37,7 +52,8 @@ std::vector<float> InputStatistics::mean_squares() const {
   return result;
 }
 
-void InputStatistics::add(const ops::cpu::Matrix& x, core::ThreadPool& pool) {
+void InputStatistics::add(const ops::cpu::Matrix& x, core::ThreadPool& pool,
+                          std::span<const float> weights) {
   const auto values = x.values();
   const bool finite =
       std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
@@ -49,8 +65,20 @@ void InputStatistics::add(const ops::cpu::Matrix& x, core::ThreadPool& pool) {
     add_channels(x, pool);
   }
   if (kind_ >= StatisticsKind::kHessian) {
-    add_products(x, pool);
+    const auto scaled = weights.empty() ? std::vector<float>() : weighted(x, weights);
+    add_products(weights.empty() ? x.data() : scaled.data(), x.data(), x.rows(), true, hessian_,
+                 pool);
   }
+}
+
+void InputStatistics::add_cross(const ops::cpu::Matrix& original, const ops::cpu::Matrix& x,
+                                core::ThreadPool& pool, std::span<const float> weights) {
+  core::require(original.rows() == x.rows() && original.columns() == x.columns(),
+                core::ErrorKind::kFailed, "inputs [{}, {}] beside original inputs [{}, {}]",
+                x.rows(), x.columns(), original.rows(), original.columns());
+  const auto scaled = weights.empty() ? std::vector<float>() : weighted(original, weights);
+  add_products(weights.empty() ? original.data() : scaled.data(), x.data(), x.rows(), false, cross_,
+               pool);
 }
 
 void InputStatistics::add_channels(const ops::cpu::Matrix& x, core::ThreadPool& pool) {
@@ -67,16 +95,16 @@ void InputStatistics::add_channels(const ops::cpu::Matrix& x, core::ThreadPool& 
   });
 }
 
-void InputStatistics::add_products(const ops::cpu::Matrix& x, core::ThreadPool& pool) {
-  const auto m = static_cast<int>(x.rows());
+void InputStatistics::add_products(const float* a, const float* b, std::int64_t m, bool lower,
+                                   std::vector<float>& sum, core::ThreadPool& pool) const {
   const auto ld = static_cast<int>(k_);
   pool.parallel_for((k_ + kPanel - 1) / kPanel, 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t panel = first; panel < last; ++panel) {
       const std::int64_t begin = panel * kPanel;
       const std::int64_t end = std::min(k_, begin + kPanel);
       cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, static_cast<int>(end - begin),
-                  static_cast<int>(end), m, 1.0f, x.data() + begin, ld, x.data(), ld, 1.0f,
-                  hessian_.data() + begin * k_, ld);
+                  static_cast<int>(lower ? end : k_), static_cast<int>(m), 1.0f, a + begin, ld, b,
+                  ld, 1.0f, sum.data() + begin * k_, ld);
     }
   });
 }
@@ -96,6 +124,10 @@ void InputStatistics::divide_inputs(std::span<const float> divisors) {
     for (std::int64_t j = 0; j <= i; ++j) {
       row[j] /= divisors[static_cast<std::size_t>(i)] * divisors[static_cast<std::size_t>(j)];
     }
+  }
+  for (std::size_t at = 0; at < cross_.size(); ++at) {
+    const auto k = static_cast<std::size_t>(k_);
+    cross_[at] /= divisors[at / k] * divisors[at % k];
   }
 }
 
@@ -132,6 +164,8 @@ void InputStatistics::transform_inputs(const ops::cpu::InputTransform& transform
   if (kind_ == StatisticsKind::kNone || transform.is_identity()) {
     return;
   }
+  core::require(kind_ <= StatisticsKind::kHessian, core::ErrorKind::kFailed,
+                "products with the original's inputs cannot be brought behind a transform");
   if (kind_ == StatisticsKind::kHessian) {
     transform_hessian(transform, pool);
   }

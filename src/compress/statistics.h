@@ -15,6 +15,7 @@ enum class StatisticsKind {
   kNone,
   kChannels,  // of each input channel: largest and mean magnitude, mean square
   kHessian,   // X^T X
+  kCross,     // X0^T X too, X0 being what the input is in the original model
 };
 
 /// Statistics of the input of one set of linear layers, collected once and shared by all passes.
@@ -22,9 +23,14 @@ class InputStatistics {
  public:
   InputStatistics(StatisticsKind kind, std::int64_t k);
 
-  /// Adds the rows of x [m, k]. Additions are in a fixed order whatever the number of threads.
-  /// Throws kFailed when x holds NaN or infinite values.
-  void add(const ops::cpu::Matrix& x, core::ThreadPool& pool);
+  /// Adds the rows of x [m, k]; the Hessian counts row i `weights[i]` times (empty: once).
+  /// Additions are in a fixed order whatever the number of threads. Throws kFailed when x holds NaN
+  /// or infinite values.
+  void add(const ops::cpu::Matrix& x, core::ThreadPool& pool, std::span<const float> weights = {});
+
+  /// kCross: adds the products of the same rows in the original model with those of x.
+  void add_cross(const ops::cpu::Matrix& original, const ops::cpu::Matrix& x,
+                 core::ThreadPool& pool, std::span<const float> weights = {});
 
   /// What the statistics would be if every input channel were divided by divisors[k].
   void divide_inputs(std::span<const float> divisors);
@@ -45,13 +51,18 @@ class InputStatistics {
   /// Sum over rows of x x^T, [k, k]: lower triangle and diagonal. Only for kHessian.
   const std::vector<float>& hessian() const { return hessian_; }
 
+  /// Sum over rows of x0 x^T, [k, k]: row i belongs to the original's input i. Only for kCross.
+  const std::vector<float>& cross() const { return cross_; }
+
   /// E[x^2] of each input, [k]; all ones when no input was ever active (an expert without tokens).
   std::vector<float> mean_squares() const;
 
  private:
   void add_channels(const ops::cpu::Matrix& x, core::ThreadPool& pool);
+  // sum += a^T b, all of it or the lower triangle by panels; a [m, k] may be b.
+  void add_products(const float* a, const float* b, std::int64_t m, bool lower,
+                    std::vector<float>& sum, core::ThreadPool& pool) const;
   void transform_hessian(const ops::cpu::InputTransform& transform, core::ThreadPool& pool);
-  void add_products(const ops::cpu::Matrix& x, core::ThreadPool& pool);
 
   StatisticsKind kind_;
   std::int64_t k_;
@@ -60,6 +71,7 @@ class InputStatistics {
   std::vector<double> magnitude_;  // sums of |x|
   std::vector<double> squares_;    // sums of x^2
   std::vector<float> hessian_;
+  std::vector<float> cross_;
 };
 
 }  // namespace nibble::compress

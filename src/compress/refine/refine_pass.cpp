@@ -1,6 +1,7 @@
 #include "compress/refine/refine_pass.h"
 
 #include "compress/pass_options.h"
+#include "compress/refine/model_refine.h"
 #include "compress/refine/refine.h"
 
 namespace nibble::compress {
@@ -8,7 +9,10 @@ namespace {
 
 class RefinePass final : public Pass {
  public:
-  explicit RefinePass(PassOptions options) : damp_(options.number("damp", 0.01, 0.0, 1.0)) {
+  explicit RefinePass(PassOptions options)
+      : for_model_(options.choice("loss", {"layer", "model"}) == "model"),
+        damp_(options.number("damp", 0.01, 0.0, 1.0)),
+        output_damp_(options.number("output_damp", 0.1, 0.0, 100.0)) {
     options_.sweeps = options.integer("sweeps", options_.sweeps, 1, 100);
     options_.scales = options.flag("scales", options_.scales);
     options.require_all_used();
@@ -16,6 +20,7 @@ class RefinePass final : public Pass {
 
   Stage stage() const override { return Stage::kRefines; }
   StatisticsKind needs() const override { return StatisticsKind::kHessian; }
+  bool needs_curvature() const override { return for_model_; }
 
   void apply(SetWork& work, core::ThreadPool& pool) const override {
     const std::int64_t k = work.layers.front().k();
@@ -25,14 +30,32 @@ class RefinePass final : public Pass {
         continue;
       }
       CodedWeight coded = unpack(*layer.packed);
-      refine(coded, layer.target, layer.n(), k, layer.scheme, hessian, options_, pool, layer.kept);
+      if (for_model_) {
+        refine_model(coded, layer, hessian, pool);
+      } else {
+        refine(coded, layer.target, layer.n(), k, layer.scheme, hessian, options_, pool,
+               layer.kept);
+      }
       layer.packed = pack(coded, layer.n(), k, layer.scheme);
     }
   }
 
  private:
+  void refine_model(CodedWeight& coded, const LayerWork& layer, const std::vector<float>& hessian,
+                    core::ThreadPool& pool) const {
+    const ModelObjective objective{*layer.curvature, output_damp_, hessian};
+    pool.parallel_for(layer.curvature->blocks(), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t block = begin; block < end; ++block) {
+        refine_for_model(coded, layer.target, layer.k(), layer.scheme, objective, block, options_,
+                         layer.kept);
+      }
+    });
+  }
+
   RefineOptions options_;
+  bool for_model_;
   double damp_;
+  double output_damp_;
 };
 
 }  // namespace

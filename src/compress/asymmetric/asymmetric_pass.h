@@ -1,0 +1,13 @@
+#pragma once
+
+#include "compress/pass.h"
+
+namespace nibble::compress {
+
+/// "asymmetric": turns each layer's target from W into the weights that give, for the inputs behind
+/// the compressed layers before it, the outputs that W gives for the original inputs (asymmetric
+/// calibration: GPTAQ, arXiv 2504.02692, section 3; here in closed form, before rounding).
+/// Options: damp (0.01).
+PassFactory asymmetric_pass();
+
+}  // namespace nibble::compress

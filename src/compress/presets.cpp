@@ -1,0 +1,273 @@
+#include "compress/presets.h"
+
+#include <charconv>
+#include <utility>
+
+#include "core/error.h"
+
+namespace nibble::compress {
+namespace {
+
+using core::Json;
+using formats::FormatKind;
+using formats::Scheme;
+
+constexpr std::int64_t kDefaultGroup = 128;
+constexpr std::int64_t kDefaultBookGroup = 64;
+constexpr std::int64_t kMaxGroup = 1 << 20;
+
+// Takes `prefix` off the front of `text`.
+bool take(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) {
+    return false;
+  }
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+std::optional<std::int64_t> take_number(std::string_view& text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number < 1 || number > kMaxGroup) {
+    return std::nullopt;
+  }
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return number;
+}
+
+// "g64" or "row" or nothing; false when it is malformed.
+bool take_group(std::string_view& text, std::int64_t fallback, Scheme& scheme) {
+  scheme.group = fallback;
+  if (take(text, "row")) {
+    scheme.group = 0;
+  } else if (take(text, "g")) {
+    const auto group = take_number(text);
+    if (!group) {
+      return false;
+    }
+    scheme.group = *group;
+  }
+  return true;
+}
+
+// `scheme` with the words of "-a4g128-h128" behind it; nullopt when they make no scheme.
+std::optional<Scheme> with_words(const Scheme& scheme, std::string_view words) {
+  try {
+    return formats::parse_scheme(formats::to_string(scheme) + std::string(words));
+  } catch (const core::Error&) {
+    return std::nullopt;
+  }
+}
+
+// "w4g128-sym-a4" after the method's name.
+std::optional<Scheme> integer_scheme(std::string_view text) {
+  Scheme scheme;
+  scheme.kind = FormatKind::kInt;
+  if (!take(text, "w")) {
+    return std::nullopt;
+  }
+  const auto bits = take_number(text);
+  if (!bits || (*bits != 2 && *bits != 3 && *bits != 4 && *bits != 8) ||
+      !take_group(text, kDefaultGroup, scheme)) {
+    return std::nullopt;
+  }
+  scheme.bits = static_cast<int>(*bits);
+  scheme.symmetric = take(text, "-sym");
+  return with_words(scheme, text);
+}
+
+std::optional<Scheme> book_scheme(std::string_view text, formats::Book book,
+                                  std::int64_t fallback_group) {
+  Scheme scheme;
+  scheme.kind = FormatKind::kLut4;
+  scheme.bits = 4;
+  scheme.book = book;
+  const bool good = take_group(text, fallback_group, scheme);
+  return good && text.empty() ? std::optional(scheme) : std::nullopt;
+}
+
+// Takes `suffix` off the end of `text`.
+bool take_suffix(std::string_view& text, std::string_view suffix) {
+  if (!text.ends_with(suffix)) {
+    return false;
+  }
+  text.remove_suffix(suffix.size());
+  return true;
+}
+
+// The scheme of a preset's name without "rtn-" or "gptq-" and without suffixes.
+std::optional<Scheme> base_scheme(std::string_view text) {
+  if (text == "f16" || text == "bf16" || text == "mxfp4") {
+    return formats::parse_scheme(text);
+  }
+  if (text == "w8a8") {
+    return formats::parse_scheme("int8-sym-row-a8");
+  }
+  if (text == "llm-int8") {
+    return formats::parse_scheme("int8-sym-row-a8o");
+  }
+  if (take(text, "nf4")) {
+    return book_scheme(text, formats::Book::kNf4, kDefaultBookGroup);
+  }
+  if (take(text, "fp4")) {
+    return book_scheme(text, formats::Book::kFp4, kDefaultBookGroup);
+  }
+  if (take(text, "af4")) {
+    return book_scheme(text, formats::Book::kAf4, kDefaultBookGroup);
+  }
+  if (take(text, "any4")) {
+    return book_scheme(text, formats::Book::kPerRow, kDefaultGroup);
+  }
+  return std::nullopt;
+}
+
+// "wanda24" or "sparsegpt24" at the front of a preset's name, with the "-" behind it. Without
+// anything behind it the weights stay in 16 bits.
+std::string_view take_pruning(std::string_view& rest) {
+  for (const std::string_view pass : {"wanda", "sparsegpt"}) {
+    std::string_view behind = rest;
+    if (take(behind, pass) && take(behind, "24") && (behind.empty() || take(behind, "-"))) {
+      rest = behind.empty() && !rest.ends_with('-') ? "f16" : behind;
+      return pass;
+    }
+  }
+  return {};
+}
+
+// "atom-w4a4", "atom-w3a3", "atom-rot-w4a4": integers for weights and activations, and a tail whose
+// width is fitted to each layer.
+std::optional<Recipe> atom_preset(std::string_view name) {
+  std::string_view rest = name;
+  if (!take(rest, "atom-")) {
+    return std::nullopt;
+  }
+  const bool rotates = take(rest, "rot-");
+  if (rest != "w4a4" && rest != "w3a3") {
+    return std::nullopt;
+  }
+  const char bits = rest[1];
+  const Scheme scheme = formats::parse_scheme(
+      fmt::format("int{}-sym-g128-a{}g128c0.9{}", bits, bits, rotates ? "-h128" : ""));
+  Recipe recipe{std::string(name), scheme, {}, {}, false};
+  for (const std::string pass : {"atom-reorder", "hadamard", "search", "gptq"}) {
+    if (pass != "hadamard" || rotates) {
+      recipe.steps.push_back({pass, Json::object()});
+    }
+  }
+  return recipe;
+}
+
+// QuaRot in 4 bits (arXiv 2404.00456, section 5): weights by GPTQ, activations of each token in
+// ranges clipped to 0.9. What enters an MLP's last layer cannot be turned beforehand, so it is
+// turned while the model runs.
+Recipe quarot_w4a4(std::string_view name) {
+  Recipe recipe{std::string(name), formats::parse_scheme("int4-sym-g128-a4c0.9"), {}, {}, false};
+  recipe.layers.push_back({{"*.down_proj", "*.w2", "*.mlp.c_proj", "*.fc2"},
+                           formats::parse_scheme("int4-sym-g128-a4c0.9-hrow")});
+  for (const char* pass : {"rotate", "hadamard", "gptq"}) {
+    recipe.steps.push_back({pass, Json::object()});
+  }
+  return recipe;
+}
+
+}  // namespace
+
+std::optional<Recipe> preset(std::string_view name) {
+  if (auto atom = atom_preset(name)) {
+    return atom;
+  }
+  if (name == "quarot-w4a4") {
+    return quarot_w4a4(name);
+  }
+  std::string_view rest = name;
+  const bool rotate = take(rest, "quarot-");
+  const std::string_view pruning = take_pruning(rest);
+  const bool refine = take_suffix(rest, "-refine");
+  const bool search = take_suffix(rest, "-search");
+  bool gptq = take_suffix(rest, "-gptq");
+  const bool smoothquant = take(rest, "smoothquant-");
+  const bool awq = !smoothquant && take(rest, "awq-");
+  std::optional<Scheme> scheme;
+  if (smoothquant) {
+    scheme = base_scheme(rest);
+    if (scheme && scheme->activation.is_float()) {
+      return std::nullopt;
+    }
+  } else if (!gptq && (take(rest, "rtn-") || (awq && rest.starts_with("w")))) {
+    scheme = integer_scheme(rest);
+  } else if (!gptq && take(rest, "gptq-")) {
+    scheme = integer_scheme(rest);
+    gptq = true;
+  } else {
+    scheme = base_scheme(rest);
+  }
+  if (!scheme) {
+    return std::nullopt;
+  }
+  Recipe recipe{std::string(name), *scheme, {}, {}, false};
+  const auto add = [&](const char* pass) { recipe.steps.push_back({pass, Json::object()}); };
+  if (rotate) {
+    add("rotate");
+  }
+  if (smoothquant) {
+    add("smoothquant");
+  }
+  if (awq) {
+    recipe.steps.push_back({"awq", {{"clip", !gptq && !search}}});
+  }
+  if (scheme->hadamard != 0) {
+    add("hadamard");
+  }
+  if (!pruning.empty()) {
+    recipe.steps.push_back({std::string(pruning), {{"pattern", "2:4"}}});
+  }
+  if (scheme->book == formats::Book::kPerRow) {
+    add("any4");
+  }
+  if (search) {
+    add("search");
+  }
+  add(gptq ? "gptq" : "rtn");
+  if (refine) {
+    add("refine");
+  }
+  return recipe;
+}
+
+std::vector<std::string> recipe_names() {
+  return {"f16",
+          "bf16",
+          "w8a8",
+          "llm-int8",
+          "mxfp4",
+          "nf4g64",
+          "fp4g64",
+          "af4g64",
+          "any4g128",
+          "any4g128-gptq",
+          "any4g128-gptq-refine",
+          "rtn-w4g128",
+          "rtn-w4g128-sym",
+          "rtn-w3g128",
+          "rtn-w8g128",
+          "rtn-w4g128-search",
+          "gptq-w4g128",
+          "gptq-w3g128",
+          "gptq-w4g128-search",
+          "gptq-w4g128-search-refine",
+          "awq-w4g128",
+          "awq-gptq-w4g128",
+          "smoothquant-w8a8",
+          "atom-w4a4",
+          "atom-rot-w4a4",
+          "atom-w3a3",
+          "quarot-rtn-w4g128",
+          "quarot-gptq-w4g128",
+          "quarot-w4a4",
+          "wanda24",
+          "wanda24-rtn-w4g128",
+          "sparsegpt24",
+          "sparsegpt24-gptq-w4g128"};
+}
+
+}  // namespace nibble::compress

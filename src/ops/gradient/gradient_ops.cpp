@@ -1,0 +1,204 @@
+#include "ops/gradient/gradient_ops.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "ops/cpu/vector/vector_kernels.h"
+#include "ops/gradient/activation_gradient.h"
+#include "ops/gradient/attention_gradient.h"
+#include "ops/gradient/linear_gradient.h"
+#include "ops/gradient/norm_gradient.h"
+
+namespace nibble::ops::gradient {
+namespace {
+
+using Values = cpu::Matrix;
+
+constexpr std::int64_t kRowsPerTask = 8;
+
+void add_to(Values& y, const Values& x) {
+  cpu::vector_kernels().add(y.data(), x.data(), x.rows() * x.columns());
+}
+
+}  // namespace
+
+Variable GradientOps::result(Values value) {
+  Variable variable;
+  variable.node_ = std::make_shared<Variable::Node>();
+  variable.node_->value = std::move(value);
+  return variable;
+}
+
+Values GradientOps::copy(const Values& x) {
+  Values y = ops_.matrix(x.rows(), x.columns());
+  std::copy_n(x.data(), x.rows() * x.columns(), y.data());
+  return y;
+}
+
+Values& GradientOps::gradient_of(Variable::Node& node) {
+  if (node.gradient.empty()) {
+    node.gradient = ops_.zeros(node.value.rows(), node.value.columns());
+  }
+  return node.gradient;
+}
+
+void GradientOps::record(const Variable& output, std::function<void(const Values&)> back) {
+  tape_.push_back({output.node_, std::move(back)});
+}
+
+void GradientOps::backward(const Variable& from, Values gradient) {
+  from.node_->gradient = std::move(gradient);
+  while (!tape_.empty()) {
+    const Step step = std::move(tape_.back());
+    tape_.pop_back();
+    if (!step.output->gradient.empty()) {
+      step.back(step.output->gradient);
+    }
+  }
+}
+
+Variable GradientOps::embed(const core::Tensor& table, std::span<const std::int32_t> ids) {
+  return result(ops_.embed(table, ids));
+}
+
+void GradientOps::add_rows(Variable& x, const core::Tensor& table,
+                           std::span<const std::int32_t> ids) {
+  Variable sum = result(copy(x.value()));
+  ops_.add_rows(sum.node_->value, table, ids);
+  record(sum, [this, from = x.node_](const Values& g) { add_to(gradient_of(*from), g); });
+  x = sum;
+}
+
+Variable GradientOps::norm_matrix(const Variable& x, const Norm& norm) {
+  Variable y = result(ops_.norm_matrix(x.value(), norm));
+  record(y, [this, &norm, from = x.node_](const Values& g) {
+    Values& dx = gradient_of(*from);
+    ops_.pool().parallel_for(g.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        add_norm_gradient(norm, from->value.row(i), g.row(i), dx.row(i));
+      }
+    });
+  });
+  return y;
+}
+
+Variable GradientOps::norm(const Variable& x, const Norm& norm, const LinearSet&) {
+  return norm_matrix(x, norm);
+}
+
+void GradientOps::add(Variable& x, const Variable& delta) {
+  Variable sum = result(copy(x.value()));
+  add_to(sum.node_->value, delta.value());
+  record(sum, [this, a = x.node_, b = delta.node_](const Values& g) {
+    add_to(gradient_of(*a), g);
+    add_to(gradient_of(*b), g);
+  });
+  x = sum;
+}
+
+Variable GradientOps::add_norm(Variable& x, const Variable& delta, const Norm& norm,
+                               const LinearSet&) {
+  add(x, delta);
+  return norm_matrix(x, norm);
+}
+
+Variable GradientOps::linear(const Variable& input, const LinearSet& set) {
+  cpu::CpuOps::Input values(copy(input.value()));
+  Variable y = result(ops_.linear(values, set));
+  record(y, [this, &set, from = input.node_](const Values& g) {
+    if (observer_) {
+      observer_(set, from->value, g);
+    }
+    add_linear_gradient(set, g, gradient_of(*from), ops_.pool());
+  });
+  return y;
+}
+
+Variable GradientOps::attention(const Variable& qkv, const AttentionSpec& spec, std::int64_t layer,
+                                const Batch<cpu::KvCache>& batch, const LinearSet& set) {
+  for (const auto& slice : batch.slices) {
+    core::require(slice.cache == nullptr, core::ErrorKind::kFailed,
+                  "gradients do not pass through a KV cache");
+  }
+  auto turned = std::make_shared<Values>(copy(qkv.value()));
+  Variable y = result(copy(ops_.attention(*turned, spec, layer, batch, set).values()));
+  std::vector<RowRange> sequences;
+  for (const auto& slice : batch.slices) {
+    sequences.push_back({slice.row, slice.rows});
+  }
+  const std::vector<std::int32_t> positions(batch.positions.begin(), batch.positions.end());
+  record(y, [this, &spec, turned, from = qkv.node_, to = y.node_.get(), sequences,
+             positions](const Values& g) {
+    add_attention_gradient({spec, sequences, positions, from->value, *turned, to->value}, g,
+                           gradient_of(*from), ops_.pool());
+  });
+  return y;
+}
+
+Variable GradientOps::mlp_activation(const Variable& x, MlpActivation activation,
+                                     const LinearSet& set) {
+  Variable y = result(copy(ops_.mlp_activation(x.value(), activation, set).values()));
+  record(y, [this, activation, from = x.node_](const Values& g) {
+    Values& dx = gradient_of(*from);
+    ops_.pool().parallel_for(g.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        add_activation_gradient(activation, from->value.row(i), g.row(i), dx.row(i), g.columns());
+      }
+    });
+  });
+  return y;
+}
+
+Variable GradientOps::gated_activation(const Variable& gate_up, MlpActivation activation,
+                                       const LinearSet& set) {
+  Variable y = result(copy(ops_.gated_activation(gate_up.value(), activation, set).values()));
+  record(y, [this, activation, from = gate_up.node_](const Values& g) {
+    const std::int64_t width = g.columns();
+    Values& dx = gradient_of(*from);
+    ops_.pool().parallel_for(g.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const float* gate = from->value.row(i);
+        add_gated_gradient(activation, gate, gate + width, g.row(i), dx.row(i), dx.row(i) + width,
+                           width);
+      }
+    });
+  });
+  return y;
+}
+
+std::vector<ExpertRows> GradientOps::route(const Variable& logits, const RoutingSpec& spec) {
+  return ops_.route(logits.value(), spec);
+}
+
+Variable GradientOps::gather(const Variable& x, std::span<const std::int32_t> rows) {
+  Variable y = result(ops_.gather(x.value(), rows));
+  record(y, [this, from = x.node_, kept = std::vector(rows.begin(), rows.end())](const Values& g) {
+    Values& dx = gradient_of(*from);
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      cpu::vector_kernels().add(dx.row(kept[i]), g.row(static_cast<std::int64_t>(i)), g.columns());
+    }
+  });
+  return y;
+}
+
+void GradientOps::scatter_add(Variable& sum, const Variable& x, const ExpertRows& expert) {
+  Variable total = result(copy(sum.value()));
+  ops_.scatter_add(total.node_->value, x.value(), expert);
+  record(total, [this, a = sum.node_, b = x.node_, expert](const Values& g) {
+    add_to(gradient_of(*a), g);
+    Values& dx = gradient_of(*b);
+    for (std::size_t i = 0; i < expert.rows.size(); ++i) {
+      cpu::vector_kernels().axpy_f32(expert.weights[i], g.row(expert.rows[i]),
+                                     dx.row(static_cast<std::int64_t>(i)), g.columns());
+    }
+  });
+  sum = total;
+}
+
+Variable GradientOps::zeros(std::int64_t rows, std::int64_t columns) {
+  return result(ops_.zeros(rows, columns));
+}
+
+static_assert(Ops<GradientOps>);
+
+}  // namespace nibble::ops::gradient

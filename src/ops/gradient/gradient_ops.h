@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/tensor.h"
+#include "ops/cpu/cpu_ops.h"
+#include "ops/layers.h"
+#include "ops/ops.h"
+
+namespace nibble::ops::gradient {
+
+/// A matrix of a forward pass, with the gradient of the loss once backward() has come past it.
+/// Copies share both.
+class Variable {
+ public:
+  Variable() = default;
+  std::int64_t rows() const { return node_->value.rows(); }
+  std::int64_t columns() const { return node_->value.columns(); }
+  const cpu::Matrix& value() const { return node_->value; }
+
+  /// [rows, columns]; empty when the loss does not depend on this matrix.
+  const cpu::Matrix& gradient() const { return node_->gradient; }
+
+ private:
+  friend class GradientOps;
+  struct Node {
+    cpu::Matrix value;
+    cpu::Matrix gradient;
+  };
+  std::shared_ptr<Node> node_;
+};
+
+/// The operators of ops.h in float32 with reverse-mode differentiation: each call computes its
+/// result and notes how to pass a gradient back, so that a forward pass written over Ops has its
+/// backward pass too. Weights are constants; so are the shares that a router gives its experts (a
+/// gradient does not pass through the choice of experts). Sequences attend among themselves only
+/// (no KV cache). One caller at a time.
+class GradientOps {
+ public:
+  using Matrix = Variable;
+  using Input = Variable;
+  using Cache = cpu::KvCache;
+
+  /// Sees every linear call on the way back: its input x [m, k] and the gradient of its output
+  /// [m, n].
+  using Observer =
+      std::function<void(const LinearSet&, const cpu::Matrix& x, const cpu::Matrix& gradient)>;
+
+  /// `ops` computes the values; it must be in float (ActivationPrecision::kFloat) and outlive this.
+  explicit GradientOps(cpu::CpuOps& ops) : ops_(ops) {}
+
+  void set_observer(Observer observer) { observer_ = std::move(observer); }
+
+  /// A matrix that the pass starts from.
+  Variable variable(cpu::Matrix value) { return result(std::move(value)); }
+
+  /// Passes `gradient`, that of the loss with respect to `from`, back through all calls since the
+  /// last backward() and forgets them.
+  void backward(const Variable& from, cpu::Matrix gradient);
+
+  Variable embed(const core::Tensor& table, std::span<const std::int32_t> ids);
+  void add_rows(Variable& x, const core::Tensor& table, std::span<const std::int32_t> ids);
+  Variable norm(const Variable& x, const Norm& norm, const LinearSet& set);
+  Variable add_norm(Variable& x, const Variable& delta, const Norm& norm, const LinearSet& set);
+  Variable norm_matrix(const Variable& x, const Norm& norm);
+  void add(Variable& x, const Variable& delta);
+  Variable linear(const Variable& input, const LinearSet& set);
+  Variable attention(const Variable& qkv, const AttentionSpec& spec, std::int64_t layer,
+                     const Batch<cpu::KvCache>& batch, const LinearSet& set);
+  Variable mlp_activation(const Variable& x, MlpActivation activation, const LinearSet& set);
+  Variable gated_activation(const Variable& gate_up, MlpActivation activation,
+                            const LinearSet& set);
+  Variable input(const Variable& x, const LinearSet&) { return x; }
+  std::vector<ExpertRows> route(const Variable& logits, const RoutingSpec& spec);
+  Variable gather(const Variable& x, std::span<const std::int32_t> rows);
+  void scatter_add(Variable& sum, const Variable& x, const ExpertRows& expert);
+  Variable zeros(std::int64_t rows, std::int64_t columns);
+
+ private:
+  using Node = std::shared_ptr<Variable::Node>;
+
+  Variable result(cpu::Matrix value);
+  cpu::Matrix copy(const cpu::Matrix& x);
+  // The gradient of a node, zeros at first.
+  cpu::Matrix& gradient_of(Variable::Node& node);
+  // `back` runs when the gradient of `output` is complete; never when the loss doesn't depend on
+  // it.
+  void record(const Variable& output, std::function<void(const cpu::Matrix& gradient)> back);
+
+  cpu::CpuOps& ops_;
+  Observer observer_;
+  struct Step {
+    Node output;
+    std::function<void(const cpu::Matrix&)> back;
+  };
+  std::vector<Step> tape_;
+};
+
+}  // namespace nibble::ops::gradient
