@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "compress/presets.h"
+#include "compress/recipe_presets.h"
 #include "io/json_file.h"
 
 namespace nibble::compress {
@@ -126,15 +126,12 @@ void check(const Pass& pass, const RecipeStep& step, const Recipe& recipe) {
   }
 }
 
-template <typename Predicate>
-bool any_scheme(const Recipe& recipe, Predicate holds) {
-  const auto schemes = schemes_of(recipe);
-  return std::any_of(schemes.begin(), schemes.end(), holds);
-}
-
 // `refused_by`: the first pass that cannot serve tails.
 void validate_tails(const Recipe& recipe, bool reordered, const std::string& refused_by) {
-  const bool wanted = any_scheme(recipe, [](const Scheme& scheme) { return scheme.tail != 0; });
+  bool wanted = false;
+  for (const Scheme& scheme : schemes_of(recipe)) {
+    wanted = wanted || scheme.tail != 0;
+  }
   core::require(!wanted || reordered, ErrorKind::kUsage,
                 "recipe '{}': {} has a tail, nothing says which inputs stand in it: add the pass "
                 "'atom-reorder'",
@@ -147,7 +144,10 @@ void validate_tails(const Recipe& recipe, bool reordered, const std::string& ref
 
 // The scheme says that inputs are turned, the pass turns the weights: one needs the other.
 void validate_hadamard(const Recipe& recipe, bool turned) {
-  const bool wanted = any_scheme(recipe, [](const Scheme& scheme) { return scheme.hadamard != 0; });
+  bool wanted = false;
+  for (const Scheme& scheme : schemes_of(recipe)) {
+    wanted = wanted || scheme.hadamard != 0;
+  }
   core::require(!wanted || turned, ErrorKind::kUsage,
                 "recipe '{}': {} turns the inputs of layers, nothing turns their weights: add the "
                 "pass 'hadamard'",
@@ -195,12 +195,11 @@ void validate(const Recipe& recipe) {
                   "where it was",
                   name, step.pass);
     reordered = reordered || pass->reorders_inputs();
-    core::require((!turned && !reordered) ||
+    core::require(!(turned || reordered) ||
                       (!recipe.true_sequential && pass->needs() < StatisticsKind::kCross),
                   ErrorKind::kUsage,
-                  "recipe '{}': inputs that 'hadamard' turns or 'atom-reorder' moves are measured "
-                  "once for the whole block; neither true_sequential nor 'asymmetric' is built for "
-                  "them",
+                  "recipe '{}': inputs that 'hadamard' or 'atom-reorder' changes are measured once "
+                  "for the whole block; neither true_sequential nor 'asymmetric' is built for them",
                   name);
     reached = pass->stage();
     const bool transforms = reached == Stage::kTransformsModel;
@@ -238,7 +237,7 @@ Recipe find_recipe(std::string_view name_or_file) {
   Recipe recipe;
   if (name_or_file.ends_with(".json")) {
     recipe = from_file(name_or_file);
-  } else if (auto found = preset(name_or_file)) {
+  } else if (auto found = find_preset(name_or_file)) {
     recipe = *std::move(found);
   } else {
     core::fail(ErrorKind::kUsage,

@@ -119,7 +119,8 @@ TEST(Recipes, SuffixesAddPasses) {
   EXPECT_EQ(steps_of("quarot-wanda24-nf4g64"), "rotate wanda rtn");
   EXPECT_EQ(formats::to_string(find_recipe("quarot-gptq-w4g64-sym").scheme), "int4-sym-g64");
   EXPECT_EQ(steps_of("quarot-rtn-w4g128-sym-a4-h128"), "rotate hadamard rtn");
-  EXPECT_EQ(steps_of("quarot-w4a4"), "rotate hadamard gptq");
+  EXPECT_EQ(steps_of("quarot-atom-w4a4"), "rotate atom-reorder search gptq");
+  EXPECT_EQ(steps_of("quarot-w4a4"), "rotate hadamard search gptq");
   for (const char* wrong : {"quarot", "quarot-", "quarot-quarot-f16", "wanda24-quarot-f16"}) {
     EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
   }

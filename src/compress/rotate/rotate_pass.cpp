@@ -16,8 +16,8 @@ class RotatePass final : public Pass {
   }
 
   Stage stage() const override { return Stage::kTransformsModel; }
-  bool takes_tails() const override { return true; }
   bool takes_dense() const override { return true; }
+  bool takes_tails() const override { return true; }  // weights have none yet
 
   std::unique_ptr<ModelTransform> transform(const models::DecoderConfig& config) const override {
     return std::make_unique<ModelRotation>(config, static_cast<std::uint64_t>(seed_));

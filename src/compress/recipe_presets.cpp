@@ -1,9 +1,6 @@
-#include "compress/presets.h"
+#include "compress/recipe_presets.h"
 
 #include <charconv>
-#include <utility>
-
-#include "core/error.h"
 
 namespace nibble::compress {
 namespace {
@@ -134,6 +131,19 @@ std::string_view take_pruning(std::string_view& rest) {
   return {};
 }
 
+// QuaRot in 4 bits (arXiv 2404.00456, section 5): weights by GPTQ in searched ranges, activations
+// of each token in ranges clipped to 0.9. What enters an MLP's last layer cannot be turned
+// beforehand, so it is turned while the model runs.
+Recipe quarot_w4a4(std::string_view name) {
+  Recipe recipe{std::string(name), formats::parse_scheme("int4-sym-g128-a4c0.9"), {}, {}};
+  recipe.layers.push_back({{"*.down_proj", "*.w2", "*.mlp.c_proj", "*.fc2"},
+                           formats::parse_scheme("int4-sym-g128-a4c0.9-hrow")});
+  for (const char* pass : {"rotate", "hadamard", "search", "gptq"}) {
+    recipe.steps.push_back({pass, Json::object()});
+  }
+  return recipe;
+}
+
 // "atom-w4a4", "atom-w3a3", "atom-rot-w4a4": integers for weights and activations, and a tail whose
 // width is fitted to each layer.
 std::optional<Recipe> atom_preset(std::string_view name) {
@@ -148,39 +158,18 @@ std::optional<Recipe> atom_preset(std::string_view name) {
   const char bits = rest[1];
   const Scheme scheme = formats::parse_scheme(
       fmt::format("int{}-sym-g128-a{}g128c0.9{}", bits, bits, rotates ? "-h128" : ""));
-  Recipe recipe{std::string(name), scheme, {}, {}, false};
-  for (const std::string pass : {"atom-reorder", "hadamard", "search", "gptq"}) {
-    if (pass != "hadamard" || rotates) {
-      recipe.steps.push_back({pass, Json::object()});
-    }
+  Recipe recipe{std::string(name), scheme, {}, {}};
+  recipe.steps.push_back({"atom-reorder", Json::object()});
+  if (rotates) {
+    recipe.steps.push_back({"hadamard", Json::object()});
   }
+  recipe.steps.push_back({"search", Json::object()});
+  recipe.steps.push_back({"gptq", Json::object()});
   return recipe;
 }
 
-// QuaRot in 4 bits (arXiv 2404.00456, section 5): weights by GPTQ, activations of each token in
-// ranges clipped to 0.9. What enters an MLP's last layer cannot be turned beforehand, so it is
-// turned while the model runs.
-Recipe quarot_w4a4(std::string_view name) {
-  Recipe recipe{std::string(name), formats::parse_scheme("int4-sym-g128-a4c0.9"), {}, {}, false};
-  recipe.layers.push_back({{"*.down_proj", "*.w2", "*.mlp.c_proj", "*.fc2"},
-                           formats::parse_scheme("int4-sym-g128-a4c0.9-hrow")});
-  for (const char* pass : {"rotate", "hadamard", "gptq"}) {
-    recipe.steps.push_back({pass, Json::object()});
-  }
-  return recipe;
-}
-
-}  // namespace
-
-std::optional<Recipe> preset(std::string_view name) {
-  if (auto atom = atom_preset(name)) {
-    return atom;
-  }
-  if (name == "quarot-w4a4") {
-    return quarot_w4a4(name);
-  }
+std::optional<Recipe> block_preset(std::string_view name) {
   std::string_view rest = name;
-  const bool rotate = take(rest, "quarot-");
   const std::string_view pruning = take_pruning(rest);
   const bool refine = take_suffix(rest, "-refine");
   const bool search = take_suffix(rest, "-search");
@@ -204,11 +193,8 @@ std::optional<Recipe> preset(std::string_view name) {
   if (!scheme) {
     return std::nullopt;
   }
-  Recipe recipe{std::string(name), *scheme, {}, {}, false};
+  Recipe recipe{std::string(name), *scheme, {}, {}};
   const auto add = [&](const char* pass) { recipe.steps.push_back({pass, Json::object()}); };
-  if (rotate) {
-    add("rotate");
-  }
   if (smoothquant) {
     add("smoothquant");
   }
@@ -230,6 +216,27 @@ std::optional<Recipe> preset(std::string_view name) {
   add(gptq ? "gptq" : "rtn");
   if (refine) {
     add("refine");
+  }
+  return recipe;
+}
+
+}  // namespace
+
+std::optional<Recipe> find_preset(std::string_view name) {
+  if (name == "quarot-w4a4") {
+    return quarot_w4a4(name);
+  }
+  std::string_view rest = name;
+  const bool rotate = take(rest, "quarot-");
+  std::optional<Recipe> recipe = atom_preset(rest);
+  if (!recipe) {
+    recipe = block_preset(rest);
+  }
+  if (recipe) {
+    recipe->name = name;
+    if (rotate) {
+      recipe->steps.insert(recipe->steps.begin(), {"rotate", Json::object()});
+    }
   }
   return recipe;
 }
@@ -258,12 +265,12 @@ std::vector<std::string> recipe_names() {
           "awq-w4g128",
           "awq-gptq-w4g128",
           "smoothquant-w8a8",
-          "atom-w4a4",
-          "atom-rot-w4a4",
-          "atom-w3a3",
           "quarot-rtn-w4g128",
           "quarot-gptq-w4g128",
           "quarot-w4a4",
+          "atom-w4a4",
+          "atom-rot-w4a4",
+          "atom-w3a3",
           "wanda24",
           "wanda24-rtn-w4g128",
           "sparsegpt24",

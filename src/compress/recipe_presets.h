@@ -1,0 +1,13 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "compress/recipe.h"
+
+namespace nibble::compress {
+
+/// The recipe that a preset's name means (find_recipe lists them), or nullopt.
+std::optional<Recipe> find_preset(std::string_view name);
+
+}  // namespace nibble::compress
