@@ -48,8 +48,8 @@ std::int64_t parameter_groups(const formats::Scheme& scheme, std::int64_t k);
 
 /// The inputs of one group of a row.
 struct GroupRange {
-  std::int64_t begin;
-  std::int64_t width;
+  std::int64_t begin = 0;
+  std::int64_t width = 0;
   bool tail = false;
 };
 GroupRange group_range(const formats::Scheme& scheme, std::int64_t k, std::int64_t group);

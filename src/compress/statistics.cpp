@@ -164,6 +164,8 @@ void InputStatistics::transform_inputs(const ops::cpu::InputTransform& transform
   if (kind_ == StatisticsKind::kNone || transform.is_identity()) {
     return;
   }
+  core::require(kind_ <= StatisticsKind::kHessian, core::ErrorKind::kFailed,
+                "products with the original's inputs cannot be brought behind a transform");
   if (kind_ == StatisticsKind::kHessian) {
     transform_hessian(transform, pool);
   }
