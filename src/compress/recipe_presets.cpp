@@ -168,6 +168,24 @@ std::optional<Recipe> atom_preset(std::string_view name) {
   return recipe;
 }
 
+// "best4": the best that is known here at 4.25 bits (docs/methods/best4.md).
+std::optional<Recipe> best4(std::string_view name) {
+  constexpr std::int64_t kGroup = 32;
+  std::string_view rest = name;
+  Scheme scheme = formats::parse_scheme("lut4-matrix-g32-s7");
+  if (!take(rest, "best4") || !take_group(rest, kGroup, scheme) || !rest.empty() ||
+      scheme.group == 0) {
+    return std::nullopt;
+  }
+  Recipe recipe{std::string(name), scheme, {}, {}, true};
+  recipe.steps = {{"awq", {{"clip", false}}},
+                  {"asymmetric", Json::object()},
+                  {"any4", Json::object()},
+                  {"gptq", Json::object()},
+                  {"refine", {{"loss", "model"}, {"sweeps", 4}}}};
+  return recipe;
+}
+
 std::optional<Recipe> block_preset(std::string_view name) {
   std::string_view rest = name;
   const std::string_view pruning = take_pruning(rest);
@@ -226,6 +244,9 @@ std::optional<Recipe> find_preset(std::string_view name) {
   if (name == "quarot-w4a4") {
     return quarot_w4a4(name);
   }
+  if (auto recipe = best4(name)) {
+    return recipe;
+  }
   std::string_view rest = name;
   const bool rotate = take(rest, "quarot-");
   std::optional<Recipe> recipe = atom_preset(rest);
@@ -264,6 +285,7 @@ std::vector<std::string> recipe_names() {
           "gptq-w4g128-search-refine",
           "awq-w4g128",
           "awq-gptq-w4g128",
+          "best4",
           "smoothquant-w8a8",
           "quarot-rtn-w4g128",
           "quarot-gptq-w4g128",

@@ -51,14 +51,19 @@ TEST(Recipes, PresetsReadAsTheirNamesSay) {
   EXPECT_EQ(scheme("f16"), "f16");
   EXPECT_EQ(scheme("awq-w4g64-sym"), "int4-sym-g64");
   EXPECT_EQ(find_recipe("awq-gptq-w4").steps.back().pass, "gptq");
+  EXPECT_EQ(scheme("best4"), "lut4-matrix-g32-s7");
+  EXPECT_EQ(scheme("best4g64"), "lut4-matrix-g64-s7");
+  EXPECT_EQ(steps_of("best4"), "awq asymmetric any4 gptq refine");
+  EXPECT_TRUE(find_recipe("best4").true_sequential);
   EXPECT_EQ(scheme("smoothquant-w8a8"), "int8-sym-row-a8");
   EXPECT_EQ(scheme("rtn-w4g128-sym-a4"), "int4-sym-g128-a4");
   EXPECT_EQ(scheme("gptq-w4g64-a4g32c0.9-asym-search"), "int4-asym-g64-a4g32c0.9-asym");
   for (const std::string& name : recipe_names()) {
     EXPECT_EQ(find_recipe(name).name, name);
   }
-  for (const char* wrong : {"", "awq-w5", "rtn-w5g128", "rtn-w4g0", "rtn-w4g128x", "nf4x",
-                            "gptq-w4g-1", "rtn-w4g128-a5", "rtn-"}) {
+  for (const char* wrong :
+       {"", "best4x", "best4row", "quarot-best4", "awq-w5", "rtn-w5g128", "rtn-w4g0", "rtn-w4g128x",
+        "nf4x", "gptq-w4g-1", "rtn-w4g128-a5", "rtn-"}) {
     EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
   }
 }
@@ -182,6 +187,28 @@ TEST(Recipes, AwqScalesForBooksToComeButCannotClip) {
   EXPECT_EQ(refusal("lut4-row-g64", R"({"pass": "awq", "clip": false}, "any4", "rtn")"), "");
   EXPECT_NE(refusal("lut4-row-g64", R"("awq", "any4", "rtn")").find("\"clip\": false"),
             std::string::npos);
+}
+
+TEST(Recipes, TrueSequentialIsRead) {
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("nibble_sequential_" + std::to_string(getpid()) + ".json");
+  std::ofstream(path) << R"({"scheme": "int4-asym-g64", "true_sequential": true,
+                             "passes": ["asymmetric", "gptq"]})";
+  const Recipe recipe = find_recipe(path.string());
+  std::filesystem::remove(path);
+  EXPECT_TRUE(recipe.true_sequential);
+  EXPECT_EQ(to_json(recipe)["true_sequential"], true);
+  EXPECT_FALSE(to_json(find_recipe("gptq-w4")).contains("true_sequential"));
+  EXPECT_NE(refusal(R"({"scheme": "int4-asym-g64", "true_sequential": 1, "passes": ["rtn"]})")
+                .find("true or false"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"scheme": "int4-sym-g64-a4-h64", "true_sequential": true,
+                        "passes": ["hadamard", "gptq"]})")
+                .find("measured once"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal("int4-sym-g64-a4-h64", R"("hadamard", "asymmetric", "gptq")").find("measured once"),
+      std::string::npos);
 }
 
 }  // namespace

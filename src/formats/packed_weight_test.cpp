@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "formats/format.h"
+#include "formats/row_unit.h"
 
 namespace nibble::formats {
 namespace {
@@ -19,10 +20,10 @@ using core::DType;
 using core::Tensor;
 
 const std::vector<std::string> kCodedSchemes = {
-    "int2-sym-g32",  "int3-sym-g32",  "int4-sym-g32",    "int8-sym-g32",
-    "int2-asym-g32", "int3-asym-g32", "int4-asym-g32",   "int8-asym-g32",
-    "int4-asym-row", "lut4-nf4-g32",  "lut4-fp4-g32",    "lut4-af4-g32",
-    "lut4-nf4-row",  "lut4-row-g32",  "lut4-matrix-g32", "mxfp4"};
+    "int2-sym-g32",  "int3-sym-g32",     "int4-sym-g32",      "int8-sym-g32",  "int2-asym-g32",
+    "int3-asym-g32", "int4-asym-g32",    "int8-asym-g32",     "int4-asym-row", "lut4-nf4-g32",
+    "lut4-fp4-g32",  "lut4-af4-g32",     "lut4-nf4-row",      "lut4-row-g32",  "lut4-matrix-g32",
+    "mxfp4",         "int4-asym-g32-s7", "lut4-matrix-g32-s7"};
 
 bool is_learned(const Scheme& scheme) {
   return scheme.book == Book::kPerRow || scheme.book == Book::kPerMatrix;
@@ -42,9 +43,18 @@ PackedWeight random_weight(const std::string& text, std::int64_t n, std::int64_t
     builder.set_book(row, book);
   }
   for (std::int64_t row = 0; row < n; ++row) {
+    const float unit = unit_value(static_cast<std::uint8_t>(1 + row % kLargestUnit));
+    if (scheme.scale_bits == kUnitScaleBits) {
+      builder.set_unit(row, static_cast<std::uint8_t>(1 + row % kLargestUnit));
+    }
     for (std::int64_t group = 0; group < groups_per_row(scheme, k); ++group) {
       const int middle = 1 << (scheme.bits - 1);
-      const float scale = scheme.kind == FormatKind::kMx
+      const float scale = scheme.scale_bits == kUnitScaleBits
+                              ? scale_of_units(units_of(static_cast<double>(random.normal()) * 20 *
+                                                            static_cast<double>(unit),
+                                                        unit),
+                                               unit)
+                          : scheme.kind == FormatKind::kMx
                               ? std::ldexp(1.0f, static_cast<int>(random.below(20)) - 10)
                               : static_cast<float>(random.below(2047) - 1023) / 64;
       const int zero = scheme.symmetric ? middle : static_cast<int>(random.below(2 * middle));

@@ -11,6 +11,7 @@
 #include "core/random.h"
 #include "formats/format.h"
 #include "formats/packed_weight.h"
+#include "formats/row_unit.h"
 #include "formats/scheme.h"
 #include "ops/cpu/packed/reference.h"
 
@@ -44,6 +45,14 @@ inline formats::PackedWeight random_weight(const std::string& scheme_text, std::
                              ? std::ldexp(1.0f, static_cast<int>(random.below(9)) - 12)
                              : core::to_float(core::to_fp16(
                                    0.001f + 0.01f * static_cast<float>(random.uniform())));
+      if (scheme.scale_bits == formats::kUnitScaleBits) {
+        constexpr std::uint8_t kUnit = 45;
+        const float unit = formats::unit_value(kUnit);
+        builder.set_unit(r, kUnit);
+        parameters.scale =
+            formats::scale_of_units(static_cast<std::uint8_t>(1 + random.below(127)), unit);
+        parameters.scale = parameters.scale == 0.0f ? unit : parameters.scale;
+      }
       builder.set_group(r, g, parameters);
     }
     if (scheme.book == formats::Book::kPerRow ||
