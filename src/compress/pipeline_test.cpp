@@ -1,13 +1,17 @@
 #include "compress/pipeline.h"
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <sstream>
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include "compress/checkpoint.h"
+#include "models/forward.h"
+#include "ops/cpu/cpu_ops.h"
 
 namespace nibble::compress {
 namespace {
@@ -67,9 +71,9 @@ void expect_two_zeros_of_four(const models::Decoder& decoder, const std::string&
 class Interrupted : public core::ProgressSink {
  public:
   explicit Interrupted(std::int64_t block) : block_(block) {}
-  void begin(std::string_view, std::int64_t) override {}
+  void begin(std::string_view job, std::int64_t) override { measures_ = job == "curvature"; }
   void update(std::int64_t done, std::string_view) override {
-    if (done == block_) {
+    if (done == block_ && !measures_) {
       throw std::runtime_error("interrupted");
     }
   }
@@ -78,6 +82,7 @@ class Interrupted : public core::ProgressSink {
 
  private:
   std::int64_t block_;
+  bool measures_ = false;
 };
 
 TEST(Pipeline, WritesAFolderThatDecodesLikeTheModelInMemory) {
@@ -273,6 +278,74 @@ TEST(Pipeline, CalibratesBehindTurnedInputs) {
     EXPECT_GT(agreement(turned->decoder, plain->decoder), 0.9) << scheme;
   }
   fs::remove_all(folder);
+}
+
+// Mean squared difference of the hidden states of two models behind their last block.
+double difference(const models::Decoder& a, const models::Decoder& b,
+                  const std::vector<std::int32_t>& tokens) {
+  ops::cpu::CpuOps ops({2, ops::cpu::ActivationPrecision::kFloat});
+  std::vector<std::int32_t> positions(tokens.size());
+  std::iota(positions.begin(), positions.end(), 0);
+  const ops::SequenceSlice<ops::cpu::KvCache> alone{nullptr, 0, 0, std::ssize(tokens)};
+  const models::Batch<ops::cpu::CpuOps> batch{tokens, positions, {&alone, 1}};
+  const auto x = models::hidden_states(ops, a, batch);
+  const auto y = models::hidden_states(ops, b, batch);
+  double sum = 0;
+  for (std::size_t i = 0; i < x.values().size(); ++i) {
+    sum += std::pow(static_cast<double>(x.values()[i]) - y.values()[i], 2);
+  }
+  return sum / static_cast<double>(x.values().size());
+}
+
+// Each later layer makes up for what the layers before it have lost; in turn more than at once.
+TEST(Pipeline, AsymmetricCalibrationMakesUpForTheLayersBefore) {
+  const fs::path folder = scratch();
+  const auto model = models::open_model(kSource / "models/demo");
+  const auto loss = [&](const std::string& fields, const std::string& passes) {
+    const fs::path file = folder / "recipe.json";
+    std::ofstream(file) << R"({"scheme": "int3-asym-g64", )" << fields << R"("passes": [)" << passes
+                        << "]}";
+    PipelineOptions options = small_options();
+    options.calibration.samples = 8;
+    const auto result =
+        quantize_in_memory(*model, find_recipe(file.string()), options, core::silent_progress());
+    double sum = 0;
+    for (const auto& window : read_calibration(*model, options.calibration)) {
+      sum += difference(model->decoder, result.model->decoder, window);
+    }
+    return sum;
+  };
+  const double plain = loss("", R"("gptq")");
+  const double corrected = loss("", R"("asymmetric", "gptq")");
+  const double in_turn = loss(R"("true_sequential": true, )", R"("asymmetric", "gptq")");
+  EXPECT_LT(corrected, 0.97 * plain);
+  EXPECT_LT(in_turn, 0.97 * plain);
+  fs::remove_all(folder);
+}
+
+TEST(Pipeline, Best4GoesOnAfterAnInterruptionAndEndsInTheSameBytes) {
+  const fs::path folder = scratch();
+  const auto model = models::open_model(kSource / "tests/families/qwen2");
+  PipelineOptions options;
+  options.calibration.texts = {kSource / "models/demo/texts/calibration.txt"};
+  options.calibration.samples = 4;
+  options.calibration.seq_len = 32;
+  options.threads = 2;
+  const Recipe recipe = find_recipe("best4");
+  quantize_model(*model, recipe, folder / "whole", options, false, core::silent_progress());
+  Interrupted interrupted(1);
+  EXPECT_THROW(quantize_model(*model, recipe, folder / "parts", options, false, interrupted),
+               std::runtime_error);
+  quantize_model(*model, recipe, folder / "parts", options, true, core::silent_progress());
+  EXPECT_EQ(contents(folder / "whole"), contents(folder / "parts"));
+  fs::remove_all(folder);
+}
+
+TEST(Pipeline, WhatExpertsCannotServeIsRefused) {
+  const auto model = models::open_model(kSource / "tests/families/mixtral");
+  EXPECT_THROW((void)quantize_in_memory(*model, find_recipe("best4"), small_options(),
+                                        core::silent_progress()),
+               core::Error);
 }
 
 TEST(Pipeline, CompressedModelsAreNotCompressedAgain) {
