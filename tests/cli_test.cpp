@@ -72,6 +72,10 @@ TEST_F(Cli, WrongWordsExitWithTwo) {
   fails({"fly"}, 2, "fly");
   fails({"eval", kDemo}, 2, "--text");
   fails({"quantize", kDemo, "-o", path("x"), "--recipe", "hqq-w4g128"}, 2, "awq-w4g128");
+  for (const char* size : {"12x", "-1G", "0", "6 GiB"}) {
+    fails({"quantize", kDemo, "-o", path("x"), "--recipe", "rtn-w4g128", "--memory", size}, 2,
+          "--memory");
+  }
   fails({"run", kDemo, "-p", ""}, 2, "prompt");
   fails({"run", kDemo, "-p", "x", "--temp", "-1"}, 2, "temperature");
   fails({"run", kDemo, "-p", "x", "--device", "cuda"}, 2, "device");

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "core/byte_size.h"
 #include "core/error.h"
 
 namespace nibble::cli {
@@ -23,6 +24,10 @@ void DeviceOptions::add(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--kv-type", kv_type, "Keys and values in the cache: f16 or f32")
       ->capture_default_str();
+}
+
+std::int64_t memory_bytes(const std::string& text) {
+  return text.empty() ? 0 : core::parse_byte_size(text, "--memory");
 }
 
 engine::RunnerOptions DeviceOptions::runner() const {

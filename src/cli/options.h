@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "engine/runner.h"
@@ -27,5 +28,13 @@ struct DeviceOptions {
   void add(CLI::App& app);
   engine::RunnerOptions runner() const;  // throws kUsage
 };
+
+/// Help of --memory, and its value in bytes: 0 when it was not given. Throws kUsage.
+inline constexpr const char* kMemoryHelp =
+    "Memory to aim at (6GiB, 500MB): calibration activations that do not fit beside the work on "
+    "one "
+    "block, as estimated from its sizes (float32 weights twice, Hessians and their factor, "
+    "activations of one window), go to a temporary file. Pages of the mapped model are not counted";
+std::int64_t memory_bytes(const std::string& text);
 
 }  // namespace nibble::cli

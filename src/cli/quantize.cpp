@@ -38,6 +38,7 @@ class Quantize final : public Command {
         ->capture_default_str();
     app.add_option("--threads", pipeline_.threads, "CPU threads (0: all available)")
         ->check(CLI::Range(0, 4096));
+    app.add_option("--memory", memory_, kMemoryHelp);
     app.add_option("--device", device_, "Where to run: cpu")->capture_default_str();
     app.add_flag("--resume", resume_, "Go on with an interrupted job for the same output");
   }
@@ -45,6 +46,7 @@ class Quantize final : public Command {
   void run() override {
     core::require(device_ == "cpu", core::ErrorKind::kUsage,
                   "device '{}' is not in this build; use --device cpu", core::printable(device_));
+    pipeline_.memory = memory_bytes(memory_);
     const compress::Recipe recipe = compress::find_recipe(recipe_);
     TerminalProgress progress(common_.quiet);
     const auto model = models::open_model(model_);
@@ -74,6 +76,7 @@ class Quantize final : public Command {
   std::string output_;
   std::string recipe_;
   std::string device_ = "cpu";
+  std::string memory_;
   bool resume_ = false;
   compress::PipelineOptions pipeline_;
 };

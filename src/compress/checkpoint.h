@@ -27,6 +27,9 @@ class CheckpointWriter {
   CheckpointWriter(const models::Model& model, const std::filesystem::path& target,
                    const core::Json& job, bool resume);
 
+  /// Where everything lies until commit().
+  const std::filesystem::path& folder() const { return folder_.path(); }
+
   /// What commit() writes in place of the model's embedding, positions, final norm and output.
   void set_ends(const ChangedEnds& ends) { ends_ = ends; }
 

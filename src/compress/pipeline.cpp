@@ -5,6 +5,8 @@
 #include "compress/block_runner.h"
 #include "compress/checkpoint.h"
 #include "compress/curvature/measure_curvature.h"
+#include "compress/memory_need.h"
+#include "core/byte_size.h"
 
 namespace nibble::compress {
 namespace {
@@ -131,35 +133,82 @@ class Pipeline {
                     core::printable(recipe.name));
       curvature_ = measure_curvature(decoder_, windows_, calibration.seed, ops_, progress);
     }
-    runner_.emplace(decoder_, windows_, ops_, keeps_original);
+    runner_.emplace(decoder_, windows_, ops_, keeps_original, spill_folder(options));
   }
 
   std::vector<LayerReport> run(const std::string& title) {
     const auto blocks = static_cast<std::int64_t>(source_.blocks.size());
-    progress_.begin(title, blocks);
+    progress_.begin(title, static_cast<std::int64_t>(schemes_.size()));
     for (std::int64_t i = 0; i < blocks; ++i) {
       const Block& block = source_.blocks[static_cast<std::size_t>(i)];
+      block_ = fmt::format("block {} of {}", i + 1, blocks);
       auto compressed = store_.finished(i);
-      if (!compressed) {
+      const bool resumed = compressed.has_value();
+      if (!resumed) {
         compressed = compress(i, block);
         store_.put(i, *compressed);
       }
       if (runner_ && i + 1 < blocks) {
-        runner_->advance(i, decoded(apply_compressed(block, *compressed)), transformed(block));
+        show_windows("running");
+        runner_->advance(i, decoded(apply_compressed(block, *compressed)),
+                         runner_->keeps_original() ? transformed(block) : Block());
       }
-      progress_.update(i + 1, block_note(i));
+      done_ += layers_of(block);
+      fresh_ = 0;
+      progress_.update(done_, fmt::format("{} {}", block_, resumed ? "resumed" : "finished"));
     }
     progress_.end();
     return std::move(reports_);
   }
 
  private:
-  std::string block_note(std::int64_t block) const {
-    if (reports_.empty()) {
-      return fmt::format("block {} resumed", block);
+  // Where the hidden states lie when they do not fit into the memory that is left beside a block.
+  std::optional<std::filesystem::path> spill_folder(const PipelineOptions& options) {
+    if (options.memory == 0) {
+      return std::nullopt;
     }
-    const LayerReport& last = reports_.back();
-    return fmt::format("block {}: {} error {:.5f}", block, last.name, last.relative_error);
+    BlockDemand demand{needs_, true_sequential_, transform_ != nullptr, 0};
+    std::int64_t tokens = 0;
+    for (const auto& window : windows_) {
+      const auto length = static_cast<std::int64_t>(window.size());
+      demand.tokens = std::max(demand.tokens, length);
+      tokens += length;
+    }
+    const std::int64_t streams = needs_ >= StatisticsKind::kCross ? 2 : 1;
+    const std::int64_t states = 4 * streams * tokens * decoder_.config.hidden;
+    const std::int64_t block = block_memory(decoder_, demand);
+    if (block > options.memory) {
+      progress_.message(fmt::format("one block needs about {}, more than --memory {}",
+                                    core::format_byte_size(block),
+                                    core::format_byte_size(options.memory)));
+    }
+    if (states <= options.memory - block) {
+      return std::nullopt;
+    }
+    auto folder =
+        options.scratch.empty() ? std::filesystem::temp_directory_path() : options.scratch;
+    progress_.message(
+        fmt::format("hidden states of the calibration windows ({}) lie in a temporary file in {}",
+                    core::format_byte_size(states), core::printable(folder.string())));
+    return folder;
+  }
+
+  std::int64_t layers_of(const Block& block) const {
+    std::int64_t count = 0;
+    for (const ops::LinearSet* set : models::linear_sets(block)) {
+      for (const ops::Linear& part : set->parts) {
+        count += schemes_.contains(part.name) ? 1 : 0;
+      }
+    }
+    return count;
+  }
+
+  // Says window by window what happens to the windows from here on.
+  void show_windows(const std::string& doing) {
+    runner_->set_on_window([this, doing](std::size_t window) {
+      progress_.update(done_ + fresh_, fmt::format("{}: {} window {} of {}", block_, doing,
+                                                   window + 1, windows_.size()));
+    });
   }
 
   Block transformed(const Block& block) {
@@ -178,12 +227,8 @@ class Pipeline {
         apply_if(set, [](const Pass& pass) { return pass.stage() <= Stage::kTransforms; });
       }
       for (SetWork& set : work.sets()) {
-        apply_if(set, [](const Pass& pass) { return pass.stage() > Stage::kTransforms; });
-      }
-    }
-    for (const SetWork& set : work.sets()) {
-      for (const LayerWork& layer : set.layers) {
-        report(layer);
+        finish(set);
+        statistics.erase(set.id);
       }
     }
     return take_compressed(work, block, original);
@@ -197,20 +242,38 @@ class Pipeline {
     for (SetWork& set : work.sets()) {
       apply_if(set, [](const Pass& pass) { return pass.stage() <= Stage::kTransforms; });
     }
-    const Block reference = current_block(work, block);
+    const bool compares = needs_ >= StatisticsKind::kCross;
+    const Block reference = compares ? current_block(work, block) : Block();
     for (SetWork& set : work.sets()) {
       statistics =
           observe(index, current_block(work, block), {needs_, set.id, &reference, &curvature_});
       work.use(statistics);
-      apply_if(set, [](const Pass& pass) { return pass.stage() > Stage::kTransforms; });
-      set.statistics = nullptr;
+      finish(set);
+    }
+  }
+
+  // What comes after the transformations, and the end of the float copies.
+  void finish(SetWork& set) {
+    progress_.update(done_ + fresh_, fmt::format("{}: {}", block_, set.layers.front().layer->name));
+    apply_if(set, [](const Pass& pass) { return pass.stage() > Stage::kTransforms; });
+    set.statistics = nullptr;
+    for (LayerWork& layer : set.layers) {
+      report(layer);
+      if (layer.packed) {
+        layer.target = {};
+        layer.weights = {};
+        layer.kept = {};
+      }
     }
   }
 
   std::map<int, InputStatistics> observe(std::int64_t index, const Block& block,
                                          const Observation& observation) {
-    const bool needed = runner_ && observation.kind != StatisticsKind::kNone;
-    return needed ? runner_->observe(index, block, observation) : std::map<int, InputStatistics>();
+    if (!runner_ || observation.kind == StatisticsKind::kNone) {
+      return {};
+    }
+    show_windows("measuring");
+    return runner_->observe(index, block, observation);
   }
 
   template <typename Wanted>
@@ -234,8 +297,11 @@ class Pipeline {
     if (!layer.packed) {
       return;
     }
-    reports_.push_back(
-        {layer.layer->name, relative_error(layer.target, *layer.packed), layer.note});
+    const double error = relative_error(layer.target, *layer.packed);
+    reports_.push_back({layer.layer->name, error, layer.note});
+    ++fresh_;
+    progress_.update(done_ + fresh_,
+                     fmt::format("{}: {} error {:.5f}", block_, layer.layer->name, error));
     if (!layer.note.empty()) {
       progress_.message(fmt::format("{}: {}", layer.layer->name, layer.note));
     }
@@ -255,6 +321,9 @@ class Pipeline {
   CalibrationWindows windows_;
   std::map<int, SetCurvature> curvature_;
   std::optional<BlockRunner> runner_;
+  std::string block_;       // "block 3 of 32"
+  std::int64_t done_ = 0;   // layers of finished blocks
+  std::int64_t fresh_ = 0;  // layers of this block
   std::vector<LayerReport> reports_;
 };
 
@@ -328,7 +397,9 @@ void quantize_model(const models::Model& model, const Recipe& recipe,
   const auto schemes = layer_schemes(model.decoder, recipe);
   CheckpointWriter writer(model, target, job_of(model, recipe, options), resume);
   FolderStore store(writer, schemes);
-  run_recipe(model, recipe, options, store, progress);
+  PipelineOptions in_folder = options;
+  in_folder.scratch = writer.folder();
+  run_recipe(model, recipe, in_folder, store, progress);
   writer.commit(recipe.name, schemes);
 }
 

@@ -21,6 +21,9 @@ namespace nibble::compress {
 struct PipelineOptions {
   CalibrationOptions calibration;
   int threads = 0;
+  std::int64_t memory = 0;        // bytes; when the hidden states of the calibration windows do not
+                                  // fit beside the work on a block they go to a file; 0: never
+  std::filesystem::path scratch;  // folder of that file; empty: the system's temporary folder
 };
 
 /// What became of one layer.
