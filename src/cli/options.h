@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "engine/runner.h"
@@ -27,6 +28,17 @@ struct DeviceOptions {
   std::string kv_type = "f16";
   void add(CLI::App& app);
   engine::RunnerOptions runner() const;  // throws kUsage
+};
+
+/// --lora and --lora-scale: an adapter beside a model that runs.
+struct LoraOptions {
+  std::string folder;  // empty: none
+  double scale = 1.0;
+  void add(CLI::App& app);
+
+  /// Opens a model, with the adapter beside it when one was given. Throws as models::open_model and
+  /// models::with_adapter.
+  std::shared_ptr<models::Model> open(const std::string& model) const;
 };
 
 /// Help of --memory, and its value in bytes: 0 when it was not given. Throws kUsage.

@@ -58,6 +58,11 @@ double relative_error(const std::vector<float>& target, const PackedWeight& pack
   return total > 0 ? error / total : 0;
 }
 
+// The model that calibration text is sampled from: with the adapter beside it, when there is one.
+models::Model with_adapter_of(const PipelineOptions& options, const models::Model& model) {
+  return options.adapter ? *models::with_adapter(model, *options.adapter, 1.0f) : model;
+}
+
 // The block as far as it is compressed, the rest as it should become, in float32.
 Block current_block(const BlockWork& work, const Block& block) {
   CompressedBlock changes;
@@ -103,6 +108,10 @@ class Pipeline {
         transform_ = std::move(transform);
       }
     }
+    if (options.adapter) {
+      pairs_ = options.adapter->pairs_for(source_);
+      adapter_scale_ = options.adapter->scale();
+    }
     if (transform_) {
       const ChangedEnds ends = transform_->ends(source_, ops_.pool());
       store_.put_ends(ends);
@@ -118,8 +127,9 @@ class Pipeline {
     }
     CalibrationOptions calibration = options.calibration;
     calibration.threads = options.threads;
-    windows_ = calibration.texts.empty() ? sample_calibration(model, calibration, progress)
-                                         : read_calibration(model, calibration);
+    windows_ = calibration.texts.empty()
+                   ? sample_calibration(with_adapter_of(options, model), calibration, progress)
+                   : read_calibration(model, calibration);
     const bool keeps_original = needs_ >= StatisticsKind::kCross;
     core::require(!keeps_original || decoder_.config.routing.experts == 0, ErrorKind::kUsage,
                   "recipe {}: the tokens of an expert change with the weights before it, so that "
@@ -131,6 +141,11 @@ class Pipeline {
                     "recipe {}: the curvature of a rotated model is not measured; leave out either "
                     "the rotation or the passes that need the curvature",
                     core::printable(recipe.name));
+      core::require(
+          pairs_.empty(), ErrorKind::kUsage,
+          "recipe {}: the curvature of a model with an adapter is not measured; leave out "
+          "the passes that need it",
+          core::printable(recipe.name));
       curvature_ = measure_curvature(decoder_, windows_, calibration.seed, ops_, progress);
     }
     runner_.emplace(decoder_, windows_, ops_, keeps_original, spill_folder(options));
@@ -167,7 +182,7 @@ class Pipeline {
     if (options.memory == 0) {
       return std::nullopt;
     }
-    BlockDemand demand{needs_, true_sequential_, transform_ != nullptr, 0};
+    BlockDemand demand{needs_, true_sequential_, transform_ != nullptr || !pairs_.empty(), 0};
     std::int64_t tokens = 0;
     for (const auto& window : windows_) {
       const auto length = static_cast<std::int64_t>(window.size());
@@ -211,8 +226,11 @@ class Pipeline {
     });
   }
 
+  // The block as it is to be compressed: with its adapter merged, then transformed.
   Block transformed(const Block& block) {
-    return transform_ ? transform_->block(block, ops_.pool()) : block;
+    const Block merged =
+        pairs_.empty() ? block : models::merge_adapter(block, pairs_, adapter_scale_, ops_.pool());
+    return transform_ ? transform_->block(merged, ops_.pool()) : merged;
   }
 
   CompressedBlock compress(std::int64_t index, const Block& original) {
@@ -260,9 +278,9 @@ class Pipeline {
     for (LayerWork& layer : set.layers) {
       report(layer);
       if (layer.packed) {
-        layer.target = {};
-        layer.weights = {};
-        layer.kept = {};
+        layer.target = std::vector<float>();  // gives the memory back, which `= {}` would not
+        layer.weights = std::vector<float>();
+        layer.kept = std::vector<std::uint8_t>();
       }
     }
   }
@@ -316,6 +334,8 @@ class Pipeline {
   core::ProgressSink& progress_;
   ops::cpu::CpuOps ops_;
   std::vector<std::unique_ptr<Pass>> passes_;
+  std::map<std::string, models::LoraPair> pairs_;  // of the adapter, by layer prefix
+  float adapter_scale_ = 1.0f;
   StatisticsKind needs_ = StatisticsKind::kNone;
   StatisticsKind transforms_need_ = StatisticsKind::kNone;
   CalibrationWindows windows_;
@@ -364,21 +384,39 @@ core::Json job_of(const models::Model& model, const Recipe& recipe,
   for (const auto& path : options.calibration.texts) {
     texts.push_back({std::filesystem::absolute(path).string(), std::filesystem::file_size(path)});
   }
-  return {{"format_version", models::kCheckpointVersion},
-          {"source", std::filesystem::absolute(model.path).string()},
-          {"source_bytes", models::total_weight_bytes(model.decoder)},
-          {"recipe", to_json(recipe)},
-          {"calibration",
-           {{"texts", std::move(texts)},
-            {"samples", options.calibration.samples},
-            {"seq_len", options.calibration.seq_len},
-            {"seed", options.calibration.seed}}}};
+  core::Json job = {{"format_version", models::kCheckpointVersion},
+                    {"source", std::filesystem::absolute(model.path).string()},
+                    {"source_bytes", models::total_weight_bytes(model.decoder)},
+                    {"recipe", to_json(recipe)},
+                    {"calibration",
+                     {{"texts", std::move(texts)},
+                      {"samples", options.calibration.samples},
+                      {"seq_len", options.calibration.seq_len},
+                      {"seed", options.calibration.seed}}}};
+  if (options.adapter) {
+    job["adapter"] = {std::filesystem::absolute(options.adapter->path()).string(),
+                      options.adapter->bytes(), options.adapter->scale()};
+  }
+  return job;
 }
 
-void require_plain(const models::Model& model) {
-  core::require(model.compression.schemes.empty(), ErrorKind::kUsage,
+void require_plain(const models::Model& model, const PipelineOptions& options) {
+  const bool compressed = !model.compression.schemes.empty();
+  core::require(!compressed || !options.adapter, ErrorKind::kUsage,
+                "{} is already compressed ({}): to merge an adapter its codes would have to be "
+                "chosen again; start from the original model, or run it with --lora",
+                model.path.string(), core::printable(model.compression.recipe));
+  core::require(!compressed, ErrorKind::kUsage,
                 "{} is already compressed ({}); start from the original model", model.path.string(),
                 core::printable(model.compression.recipe));
+}
+
+// Passes that transform change what layers read, but for those whose change stays inside a layer.
+bool keeps_inputs(const Recipe& recipe) {
+  return std::all_of(recipe.steps.begin(), recipe.steps.end(), [](const RecipeStep& step) {
+    const auto pass = make_pass(step.pass, step.options);
+    return pass->stage() > Stage::kTransforms || pass->turns_inputs() || pass->reorders_inputs();
+  });
 }
 
 }  // namespace
@@ -386,21 +424,24 @@ void require_plain(const models::Model& model) {
 std::vector<LayerReport> run_recipe(const models::Model& model, const Recipe& recipe,
                                     const PipelineOptions& options, BlockStore& store,
                                     core::ProgressSink& progress) {
-  require_plain(model);
+  require_plain(model, options);
   return Pipeline(model, recipe, options, store, progress).run(recipe.name);
 }
 
 void quantize_model(const models::Model& model, const Recipe& recipe,
                     const std::filesystem::path& target, const PipelineOptions& options,
                     bool resume, core::ProgressSink& progress) {
-  require_plain(model);
+  require_plain(model, options);
   const auto schemes = layer_schemes(model.decoder, recipe);
+  if (options.adapter) {
+    (void)options.adapter->pairs_for(model.decoder);  // throws before a folder is made
+  }
   CheckpointWriter writer(model, target, job_of(model, recipe, options), resume);
   FolderStore store(writer, schemes);
   PipelineOptions in_folder = options;
   in_folder.scratch = writer.folder();
   run_recipe(model, recipe, in_folder, store, progress);
-  writer.commit(recipe.name, schemes);
+  writer.commit({recipe.name, schemes, keeps_inputs(recipe)});
 }
 
 Quantized quantize_in_memory(const models::Model& model, const Recipe& recipe,
@@ -408,8 +449,7 @@ Quantized quantize_in_memory(const models::Model& model, const Recipe& recipe,
   MemoryStore store;
   std::vector<LayerReport> layers = run_recipe(model, recipe, options, store, progress);
   auto result = std::make_shared<models::Model>(model);
-  result->compression.recipe = recipe.name;
-  result->compression.schemes = layer_schemes(model.decoder, recipe);
+  result->compression = {recipe.name, layer_schemes(model.decoder, recipe), keeps_inputs(recipe)};
   if (store.ends()) {
     result->decoder = with_ends(model.decoder, *store.ends());
     result->config_json["tie_word_embeddings"] = false;
