@@ -72,12 +72,47 @@ TEST_F(Cli, WrongWordsExitWithTwo) {
   fails({"fly"}, 2, "fly");
   fails({"eval", kDemo}, 2, "--text");
   fails({"quantize", kDemo, "-o", path("x"), "--recipe", "hqq-w4g128"}, 2, "awq-w4g128");
+  for (const char* size : {"12x", "-1G", "0", "6 GiB"}) {
+    fails({"quantize", kDemo, "-o", path("x"), "--recipe", "rtn-w4g128", "--memory", size}, 2,
+          "--memory");
+  }
+  fails({"run", kDemo, "-p", "x", "--lora-scale", "2"}, 2, "--lora");
+  fails({"run", kDemo, "-p", "x", "--lora", path("nowhere")}, 5, "adapter_config.json");
+  fails({"quantize", kDemo, "-o", path("x"), "--recipe", "rtn-w4g128", "--merge-lora",
+         path("nowhere")},
+        5, "adapter_config.json");
   fails({"run", kDemo, "-p", ""}, 2, "prompt");
   fails({"run", kDemo, "-p", "x", "--temp", "-1"}, 2, "temperature");
   fails({"run", kDemo, "-p", "x", "--device", "cuda"}, 2, "device");
   fails({"eval", kDemo, "--text", kText, "--seq-len", "100000"}, 2, "seq-len");
   fails({"chat", kDemo}, 2, "chat template");
   fails({"inspect", kDemo, "no.such.tensor"}, 2, "no.such.tensor");
+}
+
+TEST_F(Cli, AdaptersRunBesideAndMerged) {
+  const std::string model = kSource + "/tests/families/gpt2";
+  const std::string adapter = model + "/lora";
+  const std::string text = path("text.txt");
+  std::ofstream file(text);
+  for (int i = 0; i < 300; ++i) {
+    file << "t" << i * 7 % 61 << " ";
+  }
+  file.close();
+  const auto nll = [&](const std::string& of, std::vector<std::string> more) {
+    std::vector<std::string> words = {"eval", of, "--text", text, "--seq-len", "32"};
+    words.insert(words.end(), more.begin(), more.end());
+    return json(words)["nll"].get<double>();
+  };
+  const double plain = nll(model, {});
+  const double beside = nll(model, {"--lora", adapter});
+  EXPECT_GT(std::fabs(beside - plain), 0.02);
+  EXPECT_EQ(nll(model, {"--lora", adapter, "--lora-scale", "0"}), plain);
+  EXPECT_NE(nll(model, {"--lora", adapter, "--lora-scale", "0.5"}), beside);
+  json({"quantize", model, "-o", path("merged"), "--recipe", "rtn-w8g16", "--merge-lora", adapter});
+  EXPECT_NEAR(nll(path("merged"), {}), beside, 0.2 * std::fabs(beside - plain));
+  fails({"quantize", path("merged"), "-o", path("again"), "--recipe", "rtn-w4g16", "--merge-lora",
+         adapter},
+        2, "chosen again");
 }
 
 TEST_F(Cli, MissingAndMalformedFiles) {

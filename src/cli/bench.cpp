@@ -36,13 +36,14 @@ class Bench final : public Command {
         ->capture_default_str();
     app.add_option("--repeats", options_.repeats, "Repeats of each row; the median counts")
         ->capture_default_str();
+    lora_.add(app);
     device_.add(app);
   }
 
   void run() override {
     TerminalProgress progress(common_.quiet);
     const engine::RunnerOptions runner_options = device_.runner();
-    const auto model = models::open_model(model_);
+    const auto model = lora_.open(model_);
     const std::int64_t most = model->decoder.config.max_positions;
     options_.prefill_tokens = std::min(options_.prefill_tokens, most);
     options_.decode_tokens = std::min(options_.decode_tokens, most - options_.depth - 1);
@@ -93,6 +94,7 @@ class Bench final : public Command {
 
   CommonOptions common_;
   DeviceOptions device_;
+  LoraOptions lora_;
   std::string model_;
   eval::ThroughputOptions options_;
 };

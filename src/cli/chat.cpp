@@ -37,12 +37,13 @@ class Chat final : public Command {
         ->capture_default_str();
     app.add_option("--context", engine_.context, "Tokens of the whole conversation");
     add_sampling_options(app, sampling_);
+    lora_.add(app);
     device_.add(app);
   }
 
   void run() override {
     const engine::RunnerOptions runner_options = device_.runner();
-    model_ptr_ = models::open_model(model_);
+    model_ptr_ = lora_.open(model_);
     std::string source = model_ptr_->tokenizer->chat_template();
     if (!template_file_.empty()) {
       source = io::read_text_file(template_file_, kMaxTemplateBytes);
@@ -106,6 +107,7 @@ class Chat final : public Command {
 
   CommonOptions common_;
   DeviceOptions device_;
+  LoraOptions lora_;
   std::string model_;
   std::string system_;
   std::string template_file_;

@@ -40,6 +40,7 @@ class Compare final : public Command {
     app.add_option("--samples", calibration.samples, "Calibration windows")->capture_default_str();
     app.add_option("--calib-seq-len", calibration.seq_len, "Tokens of a calibration window")
         ->capture_default_str();
+    app.add_option("--memory", memory_, kMemoryHelp);
     app.add_option("--seed", calibration.seed, "For text that the model writes itself")
         ->capture_default_str();
     app.add_option("--seq-len", options_.perplexity.seq_len, "Tokens of an evaluation window")
@@ -60,6 +61,7 @@ class Compare final : public Command {
   void run() override {
     options_.runner = device_.runner();
     options_.pipeline.threads = device_.threads;
+    options_.pipeline.memory = memory_bytes(memory_);
     std::vector<compress::Recipe> recipes;
     for (const std::string& name : recipes_) {
       recipes.push_back(compress::find_recipe(name));
@@ -123,6 +125,7 @@ class Compare final : public Command {
   std::vector<std::string> recipes_;
   std::string text_;
   std::string html_;
+  std::string memory_;
   std::size_t layers_ = 0;
   eval::DamageOptions options_;
 };

@@ -38,13 +38,14 @@ class Eval final : public Command {
     app.add_option("--reference", reference_, "Model to compare the predictions with");
     app.add_option("--max-perplexity", max_perplexity_, "Exit with 7 when the perplexity is larger")
         ->check(CLI::PositiveNumber);
+    lora_.add(app);
     device_.add(app);
   }
 
   void run() override {
     const engine::RunnerOptions runner_options = device_.runner();
     TerminalProgress progress(common_.quiet);
-    const auto model = models::open_model(model_);
+    const auto model = lora_.open(model_);
     const std::string text = io::read_text_file(text_, kMaxTextBytes);
     const auto tokens = model->tokenizer->encode(text, {});
     if (options_.seq_len == 0) {
@@ -113,6 +114,7 @@ class Eval final : public Command {
 
   CommonOptions common_;
   DeviceOptions device_;
+  LoraOptions lora_;
   std::string model_;
   std::string text_;
   std::string reference_;

@@ -1,8 +1,12 @@
 #include "cli/options.h"
 
+#include <cmath>
+
 #include <CLI/CLI.hpp>
 
+#include "core/byte_size.h"
 #include "core/error.h"
+#include "models/lora/lora_adapter.h"
 
 namespace nibble::cli {
 
@@ -23,6 +27,28 @@ void DeviceOptions::add(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--kv-type", kv_type, "Keys and values in the cache: f16 or f32")
       ->capture_default_str();
+}
+
+void LoraOptions::add(CLI::App& app) {
+  auto* lora = app.add_option("--lora", folder, "Folder of a PEFT LoRA adapter to run beside it");
+  app.add_option("--lora-scale", scale, "Multiplies what the adapter adds")
+      ->needs(lora)
+      ->capture_default_str();
+}
+
+std::shared_ptr<models::Model> LoraOptions::open(const std::string& model) const {
+  core::require(std::isfinite(static_cast<float>(scale)), core::ErrorKind::kUsage,
+                "--lora-scale {} is not a finite number", scale);
+  auto opened = models::open_model(model);
+  if (folder.empty()) {
+    return opened;
+  }
+  return models::with_adapter(*opened, models::LoraAdapter::open(folder),
+                              static_cast<float>(scale));
+}
+
+std::int64_t memory_bytes(const std::string& text) {
+  return text.empty() ? 0 : core::parse_byte_size(text, "--memory");
 }
 
 engine::RunnerOptions DeviceOptions::runner() const {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <string>
 
 #include "engine/runner.h"
@@ -27,5 +29,24 @@ struct DeviceOptions {
   void add(CLI::App& app);
   engine::RunnerOptions runner() const;  // throws kUsage
 };
+
+/// --lora and --lora-scale: an adapter beside a model that runs.
+struct LoraOptions {
+  std::string folder;  // empty: none
+  double scale = 1.0;
+  void add(CLI::App& app);
+
+  /// Opens a model, with the adapter beside it when one was given. Throws as models::open_model and
+  /// models::with_adapter.
+  std::shared_ptr<models::Model> open(const std::string& model) const;
+};
+
+/// Help of --memory, and its value in bytes: 0 when it was not given. Throws kUsage.
+inline constexpr const char* kMemoryHelp =
+    "Memory to aim at (6GiB, 500MB): calibration activations that do not fit beside the work on "
+    "one "
+    "block, as estimated from its sizes (float32 weights twice, Hessians and their factor, "
+    "activations of one window), go to a temporary file. Pages of the mapped model are not counted";
+std::int64_t memory_bytes(const std::string& text);
 
 }  // namespace nibble::cli

@@ -38,6 +38,7 @@ class Run final : public Command {
                    "Generate the prompt this many times in one batch, with seeds from --seed up")
         ->check(CLI::Range(1, 256));
     add_sampling_options(app, request_.sampling);
+    lora_.add(app);
     device_.add(app);
   }
 
@@ -46,7 +47,7 @@ class Run final : public Command {
     const std::string prompt = file_.empty() ? prompt_ : io::read_text_file(file_, kMaxPromptBytes);
     core::require(!prompt.empty(), core::ErrorKind::kUsage,
                   "the prompt is empty; give one with -p or --file");
-    const auto model = models::open_model(model_);
+    const auto model = lora_.open(model_);
     request_.prompt = model->tokenizer->encode(prompt, {.add_special = true});
     engine_.max_batch = std::max<std::int64_t>(engine_.max_batch, copies_);
     engine::Engine engine(model, engine::make_cpu_runner(model, runner_options), engine_);
@@ -116,6 +117,7 @@ class Run final : public Command {
 
   CommonOptions common_;
   DeviceOptions device_;
+  LoraOptions lora_;
   std::string model_;
   std::string prompt_;
   std::string file_;

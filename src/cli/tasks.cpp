@@ -38,6 +38,7 @@ class Tasks final : public Command {
     app.add_option("--data", data_, "Folder of the tasks' files")->capture_default_str();
     app.add_option("--limit", limit_, "Score only the first items of each file")
         ->check(CLI::PositiveNumber);
+    lora_.add(app);
     device_.add(app);
   }
 
@@ -45,7 +46,7 @@ class Tasks final : public Command {
     const std::vector<const eval::Task*> tasks = chosen();
     const engine::RunnerOptions runner_options = device_.runner();
     TerminalProgress progress(common_.quiet);
-    const auto model = models::open_model(model_);
+    const auto model = lora_.open(model_);
     const auto runner = engine::make_cpu_runner(model, runner_options);
     std::vector<eval::TaskScore> scores;
     for (const eval::Task* task : tasks) {
@@ -121,6 +122,7 @@ class Tasks final : public Command {
 
   CommonOptions common_;
   DeviceOptions device_;
+  LoraOptions lora_;
   std::string model_;
   std::vector<std::string> names_;
   std::string data_ = "tasks";

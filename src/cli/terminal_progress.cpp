@@ -35,15 +35,19 @@ void TerminalProgress::begin(std::string_view job, std::int64_t total) {
 
 std::string TerminalProgress::line(std::int64_t done, std::string_view note) const {
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-  const double left =
-      done > 0 ? seconds * static_cast<double>(total_ - done) / static_cast<double>(done) : 0;
+  const std::string left =
+      done > 0
+          ? ", " +
+                duration(seconds * static_cast<double>(total_ - done) / static_cast<double>(done)) +
+                " left"
+          : "";  // nothing to tell it from yet
   const std::int64_t filled = kBarWidth * done / total_;
   const std::string bar =
       terminal_
           ? fmt::format(" [{:<{}}]", std::string(static_cast<std::size_t>(filled), '#'), kBarWidth)
           : "";
-  return fmt::format("{}{} {}/{} {} elapsed, {} left {}", job_, bar, done, total_,
-                     duration(seconds), duration(left), note);
+  return fmt::format("{}{} {}/{} {} elapsed{} {}", job_, bar, done, total_, duration(seconds), left,
+                     note);
 }
 
 void TerminalProgress::update(std::int64_t done, std::string_view note) {

@@ -38,16 +38,21 @@ class Prepared {
 }  // namespace
 
 BlockRunner::BlockRunner(const models::Decoder& decoder, const CalibrationWindows& windows,
-                         CpuOps& ops, bool keeps_original)
-    : decoder_(decoder), windows_(windows), ops_(ops) {
+                         CpuOps& ops, bool keeps_original,
+                         const std::optional<std::filesystem::path>& spill)
+    : decoder_(decoder), windows_(windows), ops_(ops), hidden_(spill) {
+  if (keeps_original) {
+    original_.emplace(spill);
+  }
   for (const auto& window : windows_) {
     auto& positions = positions_.emplace_back(window.size());
     std::iota(positions.begin(), positions.end(), 0);
     const models::Batch<CpuOps> batch{window, positions, {}};
-    hidden_.push_back(models::embed(ops_, decoder_, batch));
-    if (keeps_original) {
-      original_.push_back(copy(hidden_.back()));
+    Matrix x = models::embed(ops_, decoder_, batch);
+    if (original_) {
+      original_->add(copy(x));
     }
+    hidden_.add(std::move(x));
   }
 }
 
@@ -64,6 +69,13 @@ Matrix BlockRunner::run(std::int64_t layer, const models::Block& block, std::siz
   return models::run_block(ops_, decoder_.config, block, layer, batch, x, std::optional<Matrix>());
 }
 
+void BlockRunner::move(std::int64_t layer, const models::Block& block, std::size_t window,
+                       WindowStore& store) {
+  Matrix x = store.read(window, ops_);
+  ops_.add(x, run(layer, block, window, x));
+  store.write(window, std::move(x));
+}
+
 std::map<int, Matrix> BlockRunner::original_inputs(std::int64_t layer, std::size_t window,
                                                    const Observation& observation) {
   std::map<int, Matrix> inputs;
@@ -72,7 +84,7 @@ std::map<int, Matrix> BlockRunner::original_inputs(std::int64_t layer, std::size
       inputs.insert_or_assign(set.id, copy(input));
     }
   });
-  Matrix x = copy(original_[window]);
+  Matrix x = original_->read(window, ops_);
   run(layer, *observation.original, window, x);
   ops_.set_observer(nullptr);
   return inputs;
@@ -89,6 +101,7 @@ std::map<int, InputStatistics> BlockRunner::observe(std::int64_t layer, const mo
   const Prepared prepared(ops_, block);
   std::size_t token = 0;  // of all windows, where this window begins
   for (std::size_t window = 0; window < windows_.size(); ++window) {
+    on_window_(window);
     std::map<int, Matrix> originals;
     if (observation.kind >= StatisticsKind::kCross) {
       originals = original_inputs(layer, window, observation);
@@ -108,7 +121,7 @@ std::map<int, InputStatistics> BlockRunner::observe(std::int64_t layer, const mo
         found->second.add_cross(originals.at(set.id), input, ops_.pool(), weights);
       }
     });
-    Matrix x = copy(hidden_[window]);
+    Matrix x = hidden_.read(window, ops_);
     run(layer, block, window, x);
     ops_.set_observer(nullptr);
     token += windows_[window].size();
@@ -120,11 +133,10 @@ void BlockRunner::advance(std::int64_t layer, const models::Block& block,
                           const models::Block& original) {
   const Prepared prepared(ops_, block);
   for (std::size_t window = 0; window < windows_.size(); ++window) {
-    Matrix& x = hidden_[window];
-    ops_.add(x, run(layer, block, window, x));
-    if (!original_.empty()) {
-      Matrix& y = original_[window];
-      ops_.add(y, run(layer, original, window, y));
+    on_window_(window);
+    move(layer, block, window, hidden_);
+    if (original_) {
+      move(layer, original, window, *original_);
     }
   }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -9,6 +10,7 @@
 #include "compress/calibration.h"
 #include "compress/curvature/output_curvature.h"
 #include "compress/statistics.h"
+#include "compress/window_store.h"
 #include "models/decoder.h"
 #include "ops/cpu/cpu_ops.h"
 
@@ -27,20 +29,30 @@ struct Observation {
 /// they will be when the model runs.
 class BlockRunner {
  public:
+  /// Called before a window runs through a block, with its number.
+  using OnWindow = std::function<void(std::size_t window)>;
+
   /// Embeds the windows. `keeps_original`: they also go through the original model beside it.
+  /// `spill`: hidden states lie in a file in that folder, else in memory.
   BlockRunner(const models::Decoder& decoder, const CalibrationWindows& windows,
-              ops::cpu::CpuOps& ops, bool keeps_original);
+              ops::cpu::CpuOps& ops, bool keeps_original,
+              const std::optional<std::filesystem::path>& spill);
+
+  void set_on_window(OnWindow on_window) { on_window_ = std::move(on_window); }
+  bool keeps_original() const { return original_.has_value(); }
 
   /// Statistics of the inputs of the sets of `block`, by set id. The windows stay where they are.
   std::map<int, InputStatistics> observe(std::int64_t layer, const models::Block& block,
                                          const Observation& observation);
 
-  /// Moves the windows through `block`, and those of the original model through `original`.
+  /// Moves the windows through `block`, and those of the original model, where they are kept,
+  /// through `original`.
   void advance(std::int64_t layer, const models::Block& block, const models::Block& original);
 
  private:
   ops::cpu::Matrix run(std::int64_t layer, const models::Block& block, std::size_t window,
                        ops::cpu::Matrix& x);
+  void move(std::int64_t layer, const models::Block& block, std::size_t window, WindowStore& store);
   ops::cpu::Matrix copy(const ops::cpu::Matrix& x);
   // The inputs of the block's sets, by set id, in the original model.
   std::map<int, ops::cpu::Matrix> original_inputs(std::int64_t layer, std::size_t window,
@@ -50,8 +62,9 @@ class BlockRunner {
   const CalibrationWindows& windows_;
   ops::cpu::CpuOps& ops_;
   std::vector<std::vector<std::int32_t>> positions_;
-  std::vector<ops::cpu::Matrix> hidden_;    // one [tokens, hidden] for each window
-  std::vector<ops::cpu::Matrix> original_;  // the same in the original model, when it is kept
+  OnWindow on_window_ = [](std::size_t) {};
+  WindowStore hidden_;                   // one [tokens, hidden] for each window
+  std::optional<WindowStore> original_;  // the same in the original model, when it is kept
 };
 
 }  // namespace nibble::compress

@@ -174,10 +174,9 @@ void CheckpointWriter::write_index() const {
   io::write_file_atomically(folder_.path() / "model.safetensors.index.json", index.dump(2) + "\n");
 }
 
-void CheckpointWriter::write_config(const std::string& recipe,
-                                    const std::map<std::string, formats::Scheme>& schemes) const {
+void CheckpointWriter::write_config(const models::CompressionInfo& info) const {
   Json layers = Json::object();
-  for (const auto& [name, scheme] : schemes) {
+  for (const auto& [name, scheme] : info.schemes) {
     layers[name] = formats::to_string(scheme);
   }
   Json config = model_.config_json;
@@ -186,7 +185,8 @@ void CheckpointWriter::write_config(const std::string& recipe,
   }
   config["quantization_config"] = {{"quant_method", "nibble"},
                                    {"format_version", models::kCheckpointVersion},
-                                   {"recipe", recipe},
+                                   {"recipe", info.recipe},
+                                   {"keeps_inputs", info.keeps_inputs.value()},
                                    {"layers", std::move(layers)}};
   io::write_file_atomically(folder_.path() / "config.json", config.dump(2) + "\n");
 }
@@ -206,11 +206,10 @@ void CheckpointWriter::copy_companions() const {
   }
 }
 
-void CheckpointWriter::commit(const std::string& recipe,
-                              const std::map<std::string, formats::Scheme>& schemes) {
-  write_rest(schemes);
+void CheckpointWriter::commit(const models::CompressionInfo& info) {
+  write_rest(info.schemes);
   write_index();
-  write_config(recipe, schemes);
+  write_config(info);
   copy_companions();
   std::filesystem::remove(folder_.path() / kJobFile);
   folder_.commit();

@@ -27,6 +27,9 @@ class CheckpointWriter {
   CheckpointWriter(const models::Model& model, const std::filesystem::path& target,
                    const core::Json& job, bool resume);
 
+  /// Where everything lies until commit().
+  const std::filesystem::path& folder() const { return folder_.path(); }
+
   /// What commit() writes in place of the model's embedding, positions, final norm and output.
   void set_ends(const ChangedEnds& ends) { ends_ = ends; }
 
@@ -37,16 +40,15 @@ class CheckpointWriter {
   /// Writes the shard of a block.
   void write_block(std::int64_t block, const CompressedBlock& compressed);
 
-  /// Writes the rest and makes the folder visible under its name.
-  void commit(const std::string& recipe, const std::map<std::string, formats::Scheme>& schemes);
+  /// Writes the rest and makes the folder visible under its name. `info` goes into config.json.
+  void commit(const models::CompressionInfo& info);
 
  private:
   std::string shard_name(std::int64_t shard) const;
   std::vector<io::NamedTensor> end_tensors() const;
   void write_rest(const std::map<std::string, formats::Scheme>& schemes);
   void write_index() const;
-  void write_config(const std::string& recipe,
-                    const std::map<std::string, formats::Scheme>& schemes) const;
+  void write_config(const models::CompressionInfo& info) const;
   void copy_companions() const;
 
   const models::Model& model_;

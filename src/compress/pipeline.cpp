@@ -5,6 +5,8 @@
 #include "compress/block_runner.h"
 #include "compress/checkpoint.h"
 #include "compress/curvature/measure_curvature.h"
+#include "compress/memory_need.h"
+#include "core/byte_size.h"
 
 namespace nibble::compress {
 namespace {
@@ -56,6 +58,11 @@ double relative_error(const std::vector<float>& target, const PackedWeight& pack
   return total > 0 ? error / total : 0;
 }
 
+// The model that calibration text is sampled from: with the adapter beside it, when there is one.
+models::Model with_adapter_of(const PipelineOptions& options, const models::Model& model) {
+  return options.adapter ? *models::with_adapter(model, *options.adapter, 1.0f) : model;
+}
+
 // The block as far as it is compressed, the rest as it should become, in float32.
 Block current_block(const BlockWork& work, const Block& block) {
   CompressedBlock changes;
@@ -101,6 +108,10 @@ class Pipeline {
         transform_ = std::move(transform);
       }
     }
+    if (options.adapter) {
+      pairs_ = options.adapter->pairs_for(source_);
+      adapter_scale_ = options.adapter->scale();
+    }
     if (transform_) {
       const ChangedEnds ends = transform_->ends(source_, ops_.pool());
       store_.put_ends(ends);
@@ -116,8 +127,9 @@ class Pipeline {
     }
     CalibrationOptions calibration = options.calibration;
     calibration.threads = options.threads;
-    windows_ = calibration.texts.empty() ? sample_calibration(model, calibration, progress)
-                                         : read_calibration(model, calibration);
+    windows_ = calibration.texts.empty()
+                   ? sample_calibration(with_adapter_of(options, model), calibration, progress)
+                   : read_calibration(model, calibration);
     const bool keeps_original = needs_ >= StatisticsKind::kCross;
     core::require(!keeps_original || decoder_.config.routing.experts == 0, ErrorKind::kUsage,
                   "recipe {}: the tokens of an expert change with the weights before it, so that "
@@ -129,41 +141,96 @@ class Pipeline {
                     "recipe {}: the curvature of a rotated model is not measured; leave out either "
                     "the rotation or the passes that need the curvature",
                     core::printable(recipe.name));
+      core::require(
+          pairs_.empty(), ErrorKind::kUsage,
+          "recipe {}: the curvature of a model with an adapter is not measured; leave out "
+          "the passes that need it",
+          core::printable(recipe.name));
       curvature_ = measure_curvature(decoder_, windows_, calibration.seed, ops_, progress);
     }
-    runner_.emplace(decoder_, windows_, ops_, keeps_original);
+    runner_.emplace(decoder_, windows_, ops_, keeps_original, spill_folder(options));
   }
 
   std::vector<LayerReport> run(const std::string& title) {
     const auto blocks = static_cast<std::int64_t>(source_.blocks.size());
-    progress_.begin(title, blocks);
+    progress_.begin(title, static_cast<std::int64_t>(schemes_.size()));
     for (std::int64_t i = 0; i < blocks; ++i) {
       const Block& block = source_.blocks[static_cast<std::size_t>(i)];
+      block_ = fmt::format("block {} of {}", i + 1, blocks);
       auto compressed = store_.finished(i);
-      if (!compressed) {
+      const bool resumed = compressed.has_value();
+      if (!resumed) {
         compressed = compress(i, block);
         store_.put(i, *compressed);
       }
       if (runner_ && i + 1 < blocks) {
-        runner_->advance(i, decoded(apply_compressed(block, *compressed)), transformed(block));
+        show_windows("running");
+        runner_->advance(i, decoded(apply_compressed(block, *compressed)),
+                         runner_->keeps_original() ? transformed(block) : Block());
       }
-      progress_.update(i + 1, block_note(i));
+      done_ += layers_of(block);
+      fresh_ = 0;
+      progress_.update(done_, fmt::format("{} {}", block_, resumed ? "resumed" : "finished"));
     }
     progress_.end();
     return std::move(reports_);
   }
 
  private:
-  std::string block_note(std::int64_t block) const {
-    if (reports_.empty()) {
-      return fmt::format("block {} resumed", block);
+  // Where the hidden states lie when they do not fit into the memory that is left beside a block.
+  std::optional<std::filesystem::path> spill_folder(const PipelineOptions& options) {
+    if (options.memory == 0) {
+      return std::nullopt;
     }
-    const LayerReport& last = reports_.back();
-    return fmt::format("block {}: {} error {:.5f}", block, last.name, last.relative_error);
+    BlockDemand demand{needs_, true_sequential_, transform_ != nullptr || !pairs_.empty(), 0};
+    std::int64_t tokens = 0;
+    for (const auto& window : windows_) {
+      const auto length = static_cast<std::int64_t>(window.size());
+      demand.tokens = std::max(demand.tokens, length);
+      tokens += length;
+    }
+    const std::int64_t streams = needs_ >= StatisticsKind::kCross ? 2 : 1;
+    const std::int64_t states = 4 * streams * tokens * decoder_.config.hidden;
+    const std::int64_t block = block_memory(decoder_, demand);
+    if (block > options.memory) {
+      progress_.message(fmt::format("one block needs about {}, more than --memory {}",
+                                    core::format_byte_size(block),
+                                    core::format_byte_size(options.memory)));
+    }
+    if (states <= options.memory - block) {
+      return std::nullopt;
+    }
+    auto folder =
+        options.scratch.empty() ? std::filesystem::temp_directory_path() : options.scratch;
+    progress_.message(
+        fmt::format("hidden states of the calibration windows ({}) lie in a temporary file in {}",
+                    core::format_byte_size(states), core::printable(folder.string())));
+    return folder;
   }
 
+  std::int64_t layers_of(const Block& block) const {
+    std::int64_t count = 0;
+    for (const ops::LinearSet* set : models::linear_sets(block)) {
+      for (const ops::Linear& part : set->parts) {
+        count += schemes_.contains(part.name) ? 1 : 0;
+      }
+    }
+    return count;
+  }
+
+  // Says window by window what happens to the windows from here on.
+  void show_windows(const std::string& doing) {
+    runner_->set_on_window([this, doing](std::size_t window) {
+      progress_.update(done_ + fresh_, fmt::format("{}: {} window {} of {}", block_, doing,
+                                                   window + 1, windows_.size()));
+    });
+  }
+
+  // The block as it is to be compressed: with its adapter merged, then transformed.
   Block transformed(const Block& block) {
-    return transform_ ? transform_->block(block, ops_.pool()) : block;
+    const Block merged =
+        pairs_.empty() ? block : models::merge_adapter(block, pairs_, adapter_scale_, ops_.pool());
+    return transform_ ? transform_->block(merged, ops_.pool()) : merged;
   }
 
   CompressedBlock compress(std::int64_t index, const Block& original) {
@@ -178,12 +245,8 @@ class Pipeline {
         apply_if(set, [](const Pass& pass) { return pass.stage() <= Stage::kTransforms; });
       }
       for (SetWork& set : work.sets()) {
-        apply_if(set, [](const Pass& pass) { return pass.stage() > Stage::kTransforms; });
-      }
-    }
-    for (const SetWork& set : work.sets()) {
-      for (const LayerWork& layer : set.layers) {
-        report(layer);
+        finish(set);
+        statistics.erase(set.id);
       }
     }
     return take_compressed(work, block, original);
@@ -197,20 +260,38 @@ class Pipeline {
     for (SetWork& set : work.sets()) {
       apply_if(set, [](const Pass& pass) { return pass.stage() <= Stage::kTransforms; });
     }
-    const Block reference = current_block(work, block);
+    const bool compares = needs_ >= StatisticsKind::kCross;
+    const Block reference = compares ? current_block(work, block) : Block();
     for (SetWork& set : work.sets()) {
       statistics =
           observe(index, current_block(work, block), {needs_, set.id, &reference, &curvature_});
       work.use(statistics);
-      apply_if(set, [](const Pass& pass) { return pass.stage() > Stage::kTransforms; });
-      set.statistics = nullptr;
+      finish(set);
+    }
+  }
+
+  // What comes after the transformations, and the end of the float copies.
+  void finish(SetWork& set) {
+    progress_.update(done_ + fresh_, fmt::format("{}: {}", block_, set.layers.front().layer->name));
+    apply_if(set, [](const Pass& pass) { return pass.stage() > Stage::kTransforms; });
+    set.statistics = nullptr;
+    for (LayerWork& layer : set.layers) {
+      report(layer);
+      if (layer.packed) {
+        layer.target = std::vector<float>();  // gives the memory back, which `= {}` would not
+        layer.weights = std::vector<float>();
+        layer.kept = std::vector<std::uint8_t>();
+      }
     }
   }
 
   std::map<int, InputStatistics> observe(std::int64_t index, const Block& block,
                                          const Observation& observation) {
-    const bool needed = runner_ && observation.kind != StatisticsKind::kNone;
-    return needed ? runner_->observe(index, block, observation) : std::map<int, InputStatistics>();
+    if (!runner_ || observation.kind == StatisticsKind::kNone) {
+      return {};
+    }
+    show_windows("measuring");
+    return runner_->observe(index, block, observation);
   }
 
   template <typename Wanted>
@@ -234,8 +315,11 @@ class Pipeline {
     if (!layer.packed) {
       return;
     }
-    reports_.push_back(
-        {layer.layer->name, relative_error(layer.target, *layer.packed), layer.note});
+    const double error = relative_error(layer.target, *layer.packed);
+    reports_.push_back({layer.layer->name, error, layer.note});
+    ++fresh_;
+    progress_.update(done_ + fresh_,
+                     fmt::format("{}: {} error {:.5f}", block_, layer.layer->name, error));
     if (!layer.note.empty()) {
       progress_.message(fmt::format("{}: {}", layer.layer->name, layer.note));
     }
@@ -250,11 +334,16 @@ class Pipeline {
   core::ProgressSink& progress_;
   ops::cpu::CpuOps ops_;
   std::vector<std::unique_ptr<Pass>> passes_;
+  std::map<std::string, models::LoraPair> pairs_;  // of the adapter, by layer prefix
+  float adapter_scale_ = 1.0f;
   StatisticsKind needs_ = StatisticsKind::kNone;
   StatisticsKind transforms_need_ = StatisticsKind::kNone;
   CalibrationWindows windows_;
   std::map<int, SetCurvature> curvature_;
   std::optional<BlockRunner> runner_;
+  std::string block_;       // "block 3 of 32"
+  std::int64_t done_ = 0;   // layers of finished blocks
+  std::int64_t fresh_ = 0;  // layers of this block
   std::vector<LayerReport> reports_;
 };
 
@@ -295,21 +384,39 @@ core::Json job_of(const models::Model& model, const Recipe& recipe,
   for (const auto& path : options.calibration.texts) {
     texts.push_back({std::filesystem::absolute(path).string(), std::filesystem::file_size(path)});
   }
-  return {{"format_version", models::kCheckpointVersion},
-          {"source", std::filesystem::absolute(model.path).string()},
-          {"source_bytes", models::total_weight_bytes(model.decoder)},
-          {"recipe", to_json(recipe)},
-          {"calibration",
-           {{"texts", std::move(texts)},
-            {"samples", options.calibration.samples},
-            {"seq_len", options.calibration.seq_len},
-            {"seed", options.calibration.seed}}}};
+  core::Json job = {{"format_version", models::kCheckpointVersion},
+                    {"source", std::filesystem::absolute(model.path).string()},
+                    {"source_bytes", models::total_weight_bytes(model.decoder)},
+                    {"recipe", to_json(recipe)},
+                    {"calibration",
+                     {{"texts", std::move(texts)},
+                      {"samples", options.calibration.samples},
+                      {"seq_len", options.calibration.seq_len},
+                      {"seed", options.calibration.seed}}}};
+  if (options.adapter) {
+    job["adapter"] = {std::filesystem::absolute(options.adapter->path()).string(),
+                      options.adapter->bytes(), options.adapter->scale()};
+  }
+  return job;
 }
 
-void require_plain(const models::Model& model) {
-  core::require(model.compression.schemes.empty(), ErrorKind::kUsage,
+void require_plain(const models::Model& model, const PipelineOptions& options) {
+  const bool compressed = !model.compression.schemes.empty();
+  core::require(!compressed || !options.adapter, ErrorKind::kUsage,
+                "{} is already compressed ({}): to merge an adapter its codes would have to be "
+                "chosen again; start from the original model, or run it with --lora",
+                model.path.string(), core::printable(model.compression.recipe));
+  core::require(!compressed, ErrorKind::kUsage,
                 "{} is already compressed ({}); start from the original model", model.path.string(),
                 core::printable(model.compression.recipe));
+}
+
+// Passes that transform change what layers read, but for those whose change stays inside a layer.
+bool keeps_inputs(const Recipe& recipe) {
+  return std::all_of(recipe.steps.begin(), recipe.steps.end(), [](const RecipeStep& step) {
+    const auto pass = make_pass(step.pass, step.options);
+    return pass->stage() > Stage::kTransforms || pass->turns_inputs() || pass->reorders_inputs();
+  });
 }
 
 }  // namespace
@@ -317,19 +424,24 @@ void require_plain(const models::Model& model) {
 std::vector<LayerReport> run_recipe(const models::Model& model, const Recipe& recipe,
                                     const PipelineOptions& options, BlockStore& store,
                                     core::ProgressSink& progress) {
-  require_plain(model);
+  require_plain(model, options);
   return Pipeline(model, recipe, options, store, progress).run(recipe.name);
 }
 
 void quantize_model(const models::Model& model, const Recipe& recipe,
                     const std::filesystem::path& target, const PipelineOptions& options,
                     bool resume, core::ProgressSink& progress) {
-  require_plain(model);
+  require_plain(model, options);
   const auto schemes = layer_schemes(model.decoder, recipe);
+  if (options.adapter) {
+    (void)options.adapter->pairs_for(model.decoder);  // throws before a folder is made
+  }
   CheckpointWriter writer(model, target, job_of(model, recipe, options), resume);
   FolderStore store(writer, schemes);
-  run_recipe(model, recipe, options, store, progress);
-  writer.commit(recipe.name, schemes);
+  PipelineOptions in_folder = options;
+  in_folder.scratch = writer.folder();
+  run_recipe(model, recipe, in_folder, store, progress);
+  writer.commit({recipe.name, schemes, keeps_inputs(recipe)});
 }
 
 Quantized quantize_in_memory(const models::Model& model, const Recipe& recipe,
@@ -337,8 +449,7 @@ Quantized quantize_in_memory(const models::Model& model, const Recipe& recipe,
   MemoryStore store;
   std::vector<LayerReport> layers = run_recipe(model, recipe, options, store, progress);
   auto result = std::make_shared<models::Model>(model);
-  result->compression.recipe = recipe.name;
-  result->compression.schemes = layer_schemes(model.decoder, recipe);
+  result->compression = {recipe.name, layer_schemes(model.decoder, recipe), keeps_inputs(recipe)};
   if (store.ends()) {
     result->decoder = with_ends(model.decoder, *store.ends());
     result->config_json["tie_word_embeddings"] = false;

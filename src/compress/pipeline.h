@@ -14,6 +14,7 @@
 #include "compress/model_transform.h"
 #include "compress/recipe.h"
 #include "core/progress.h"
+#include "models/lora/lora_adapter.h"
 #include "models/model.h"
 
 namespace nibble::compress {
@@ -21,6 +22,11 @@ namespace nibble::compress {
 struct PipelineOptions {
   CalibrationOptions calibration;
   int threads = 0;
+  std::int64_t memory = 0;        // bytes; when the hidden states of the calibration windows do not
+                                  // fit beside the work on a block they go to a file; 0: never
+  std::filesystem::path scratch;  // folder of that file; empty: the system's temporary folder
+  std::shared_ptr<const models::LoraAdapter> adapter;  // merged into the weights of each block
+                                                       // before it is compressed; may be null
 };
 
 /// What became of one layer.

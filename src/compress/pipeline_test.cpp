@@ -67,22 +67,34 @@ void expect_two_zeros_of_four(const models::Decoder& decoder, const std::string&
   }
 }
 
-// Fails at one block, as a killed process would stop there.
+// Stops at the first note that holds `part`, as a killed process would. Keeps what it is told.
 class Interrupted : public core::ProgressSink {
  public:
-  explicit Interrupted(std::int64_t block) : block_(block) {}
-  void begin(std::string_view job, std::int64_t) override { measures_ = job == "curvature"; }
-  void update(std::int64_t done, std::string_view) override {
-    if (done == block_ && !measures_) {
+  explicit Interrupted(std::string part) : part_(std::move(part)) {}
+  void begin(std::string_view, std::int64_t total) override {
+    total_ = total;
+    done_ = 0;
+  }
+  void update(std::int64_t done, std::string_view note) override {
+    EXPECT_GE(done, done_);
+    EXPECT_LE(done, total_);
+    done_ = done;
+    notes_.emplace_back(note);
+    if (!part_.empty() && note.find(part_) != std::string_view::npos) {
       throw std::runtime_error("interrupted");
     }
   }
-  void end() override {}
-  void message(std::string_view) override {}
+  void end() override { EXPECT_EQ(done_, total_); }
+  void message(std::string_view line) override { messages_ += std::string(line) + "\n"; }
+  const std::vector<std::string>& notes() const { return notes_; }
+  const std::string& messages() const { return messages_; }
 
  private:
-  std::int64_t block_;
-  bool measures_ = false;
+  std::string part_;
+  std::int64_t total_ = 0;
+  std::int64_t done_ = 0;
+  std::vector<std::string> notes_;
+  std::string messages_;
 };
 
 TEST(Pipeline, WritesAFolderThatDecodesLikeTheModelInMemory) {
@@ -123,9 +135,11 @@ TEST(Pipeline, GoesOnAfterAnInterruptionAndEndsInTheSameBytes) {
   const auto model = models::open_model(kSource / "models/demo");
   const Recipe recipe = find_recipe("gptq-w4g128");
   quantize_model(*model, recipe, folder / "whole", small_options(), false, core::silent_progress());
-  for (const std::int64_t block : {1, 4, 6}) {
+  for (const char* moment :
+       {"block 1 of 6 finished", "block 2 of 6: running window 3", "block 4 of 6 finished",
+        "block 5 of 6: model.layers.4.mlp.up_proj error", "block 6 of 6 finished"}) {
     const fs::path target = folder / "resumed";
-    Interrupted stop(block);
+    Interrupted stop(moment);
     EXPECT_ANY_THROW(quantize_model(*model, recipe, target, small_options(), false, stop));
     EXPECT_FALSE(fs::exists(target)) << "a partial result under the output's name";
     EXPECT_THROW(
@@ -137,13 +151,70 @@ TEST(Pipeline, GoesOnAfterAnInterruptionAndEndsInTheSameBytes) {
                  core::Error)
         << "another job can't go on with it";
     quantize_model(*model, recipe, target, small_options(), true, core::silent_progress());
-    EXPECT_EQ(contents(target), contents(folder / "whole")) << "after block " << block;
+    EXPECT_EQ(contents(target), contents(folder / "whole")) << moment;
     fs::remove_all(target);
   }
   EXPECT_THROW(quantize_model(*model, recipe, folder / "whole", small_options(), true,
                               core::silent_progress()),
                core::Error)
       << "an existing output is not overwritten";
+  fs::remove_all(folder);
+}
+
+TEST(Pipeline, TellsWindowsAndLayersOfABlock) {
+  const auto model = models::open_model(kSource / "models/demo");
+  Interrupted progress("");
+  quantize_in_memory(*model, find_recipe("gptq-w4g128"), small_options(), progress);
+  const auto& notes = progress.notes();
+  const auto at = [&](const std::string& part) {
+    return std::find_if(
+               notes.begin(), notes.end(),
+               [&](const std::string& note) { return note.find(part) != std::string::npos; }) -
+           notes.begin();
+  };
+  EXPECT_LT(at("block 2 of 6: measuring window 4 of 4"), at("block 2 of 6: model.layers.1"));
+  EXPECT_LT(at("layers.1.self_attn.q_proj error 0.0"), at("layers.1.mlp.down_proj error 0.0"));
+  EXPECT_LT(at("layers.1.mlp.down_proj error"), at("block 2 of 6: running window 1 of 4"));
+  EXPECT_LT(at("block 2 of 6: running window 4 of 4"), at("block 2 of 6 finished"));
+  EXPECT_LT(at("block 6 of 6 finished"), static_cast<std::int64_t>(notes.size()));
+}
+
+// Hidden states in a file, with and without those of the original model beside them.
+TEST(Pipeline, EndsInTheSameBytesWhenHiddenStatesAreSpilled) {
+  const fs::path folder = scratch();
+  const auto model = models::open_model(kSource / "tests/families/llama");
+  PipelineOptions in_memory = small_options();
+  in_memory.calibration.seq_len = 32;
+  std::ofstream(folder / "two.json")
+      << R"({"scheme": "int4-asym-g16", "passes": ["asymmetric", "gptq"]})";
+  std::ofstream(folder / "turn.json")
+      << R"({"scheme": "int4-asym-g16", "passes": ["asymmetric", "gptq"], "true_sequential": true})";
+  for (const std::string& name : {std::string("gptq-w4g16"), (folder / "two.json").string(),
+                                  (folder / "turn.json").string()}) {
+    const Recipe recipe = find_recipe(name);
+    Interrupted plain("");
+    quantize_model(*model, recipe, folder / "memory", in_memory, false, plain);
+    EXPECT_EQ(plain.messages(), "");
+    PipelineOptions options = in_memory;
+    options.memory = 1 << 10;
+    Interrupted stop("block 1 of 2 finished");
+    EXPECT_ANY_THROW(quantize_model(*model, recipe, folder / "file", options, false, stop));
+    EXPECT_NE(stop.messages().find("temporary file"), std::string::npos) << stop.messages();
+    EXPECT_NE(stop.messages().find("more than --memory 1.0 KiB"), std::string::npos);
+    for (const auto& entry : fs::directory_iterator(folder / ".file.partial")) {
+      EXPECT_TRUE(entry.path().extension() == ".safetensors" ||
+                  entry.path().filename() == "job.json")
+          << entry.path();
+    }
+    quantize_model(*model, recipe, folder / "file", options, true, core::silent_progress());
+    EXPECT_EQ(contents(folder / "file"), contents(folder / "memory")) << name;
+    options.memory = std::int64_t{1} << 32;
+    Interrupted roomy("");
+    quantize_in_memory(*model, recipe, options, roomy);
+    EXPECT_EQ(roomy.messages(), "") << "there was room";
+    fs::remove_all(folder / "memory");
+    fs::remove_all(folder / "file");
+  }
   fs::remove_all(folder);
 }
 
@@ -333,7 +404,7 @@ TEST(Pipeline, Best4GoesOnAfterAnInterruptionAndEndsInTheSameBytes) {
   options.threads = 2;
   const Recipe recipe = find_recipe("best4");
   quantize_model(*model, recipe, folder / "whole", options, false, core::silent_progress());
-  Interrupted interrupted(1);
+  Interrupted interrupted("block 1 of 2 finished");
   EXPECT_THROW(quantize_model(*model, recipe, folder / "parts", options, false, interrupted),
                std::runtime_error);
   quantize_model(*model, recipe, folder / "parts", options, true, core::silent_progress());

@@ -161,7 +161,8 @@ class CpuRunner final : public Runner {
           std::any_of(block.experts.begin(), block.experts.end(),
                       [&](const models::Mlp& mlp) { return set == &mlp.up || set == &mlp.down; });
       for (const ops::Linear& part : set->parts) {
-        (expert ? experts : shared) += formats::stored_bytes(part.weight);
+        (expert ? experts : shared) +=
+            formats::stored_bytes(part.weight) + ops::low_rank_bytes(part);
       }
     }
     return shared + (experts == 0 ? 0 : experts * routing.top / routing.experts);

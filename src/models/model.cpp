@@ -30,6 +30,7 @@ CompressionInfo read_compression(const Json& config) {
                 kWhat, core::printable(method));
   core::get_integer(*at, "format_version", kWhat, 1, kCheckpointVersion);
   info.recipe = core::get_string(*at, "recipe", kWhat);
+  info.keeps_inputs = core::find_bool(*at, "keeps_inputs", kWhat);
   const auto layers = at->find("layers");
   core::require(layers != at->end() && layers->is_object(), ErrorKind::kInvalidModel,
                 "{}: 'layers' must be an object", kWhat);
@@ -165,6 +166,7 @@ std::int64_t total_weight_bytes(const Decoder& decoder) {
     for (const ops::LinearSet* set : linear_sets(block)) {
       for (const ops::Linear& part : set->parts) {
         add(part.bias);
+        bytes += ops::low_rank_bytes(part);
       }
     }
   }

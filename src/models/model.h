@@ -18,6 +18,8 @@ namespace nibble::models {
 struct CompressionInfo {
   std::string recipe;                              // "gptq-w4g128"
   std::map<std::string, formats::Scheme> schemes;  // by layer prefix; layers not named are dense
+  std::optional<bool> keeps_inputs;  // whether layers read (and give) what those of the original
+                                     // do, but for rounding; unknown in older folders
 };
 
 inline constexpr int kCheckpointVersion = 1;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,13 +11,30 @@
 /// The layers that models are made of, as data. Operators of every device read them.
 namespace nibble::ops {
 
+/// What a low-rank adapter adds to a layer: y += scale (x A^T) B^T, x being the layer's input
+/// before anything rounds, turns or reorders it (LoRA, arXiv 2106.09685, section 4.1).
+struct LowRank {
+  formats::PackedWeight a;  // dense, [r, k]
+  formats::PackedWeight b;  // dense, [n, r]
+  float scale = 1.0f;
+  std::int64_t rank() const { return a.n; }
+};
+
 /// y[m, n] = x[m, k] W^T + bias. `name` is the layer's prefix in the checkpoint
 /// ("model.layers.0.self_attn.q_proj").
 struct Linear {
   std::string name;
   formats::PackedWeight weight;  // logical, [n, k]
   std::vector<float> bias;       // [n] or empty
+  std::optional<LowRank> low_rank = std::nullopt;
 };
+
+/// Stored bytes of a layer's low-rank part.
+inline std::int64_t low_rank_bytes(const Linear& layer) {
+  return layer.low_rank
+             ? formats::stored_bytes(layer.low_rank->a) + formats::stored_bytes(layer.low_rank->b)
+             : 0;
+}
 
 /// Linear layers that read the same input and run as one call; their outputs stand side by side,
 /// y[m, n_0 + n_1 + ...]: q|k|v, gate|up, or one layer alone. `id` is unique in a model: devices

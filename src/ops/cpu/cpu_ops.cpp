@@ -66,6 +66,7 @@ std::int64_t CpuOps::unprepared_bytes(const LinearSet& set) const {
     const bool packed =
         id < prepared_.size() && part < prepared_[id].size() && prepared_[id][part] != nullptr;
     sum += packed ? 0 : formats::stored_bytes(set.parts[part].weight);
+    sum += low_rank_bytes(set.parts[part]);
   }
   return sum;
 }
@@ -200,7 +201,28 @@ Matrix CpuOps::linear(Input& input, const LinearSet& set) {
     part = last;
   }
   add_bias(set, y, pool_);
+  add_low_rank(x, set, y);
   return y;
+}
+
+// At most kFewRows rows at a time: sums then do not depend on what shares the batch.
+void CpuOps::add_low_rank(const Matrix& x, const LinearSet& set, Matrix& y) {
+  std::int64_t column = 0;
+  for (const Linear& part : set.parts) {
+    const std::int64_t n = part.weight.n;
+    for (std::int64_t row = 0; part.low_rank && row < x.rows(); row += kFewRows) {
+      const LowRank& adapter = *part.low_rank;
+      const std::int64_t rows = std::min(kFewRows, x.rows() - row);
+      Matrix down = matrix(rows, adapter.rank());
+      Matrix up = matrix(rows, n);
+      dense_linear(x.row(row), rows, x.columns(), adapter.a, down.data(), down.columns(), pool_);
+      dense_linear(down.data(), rows, down.columns(), adapter.b, up.data(), n, pool_);
+      for (std::int64_t i = 0; i < rows; ++i) {
+        vector_kernels().axpy_f32(adapter.scale, up.row(i), y.row(row + i) + column, n);
+      }
+    }
+    column += n;
+  }
 }
 
 CpuOps::Input CpuOps::attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,

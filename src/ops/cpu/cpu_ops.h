@@ -63,7 +63,7 @@ class CpuOps {
   void release(const LinearSet& set);
   /// Bytes held by prepared layouts.
   std::int64_t prepared_bytes() const;
-  /// Stored bytes of the parts of a set that run without a prepared layout.
+  /// Stored bytes of the parts of a set that run without a prepared layout, and of adapters.
   std::int64_t unprepared_bytes(const LinearSet& set) const;
   /// The most bytes of activations that were held at a time.
   std::int64_t peak_activation_bytes() const { return buffers_->peak_bytes(); }
@@ -93,6 +93,7 @@ class CpuOps {
   const QuantizedInput& quantized(Input& input, const PackedLinear& layer);
   void packed_run(Input& input, const LinearSet& set, const Packed& packed, std::size_t first,
                   std::size_t last, float* y, std::int64_t ldy);
+  void add_low_rank(const Matrix& x, const LinearSet& set, Matrix& y);
 
   core::ThreadPool pool_;
   ActivationPrecision activations_;

@@ -103,6 +103,9 @@ Variable GradientOps::add_norm(Variable& x, const Variable& delta, const Norm& n
 }
 
 Variable GradientOps::linear(const Variable& input, const LinearSet& set) {
+  core::require(std::none_of(set.parts.begin(), set.parts.end(),
+                             [](const Linear& part) { return part.low_rank.has_value(); }),
+                core::ErrorKind::kFailed, "gradients do not pass through adapters");
   cpu::CpuOps::Input values(copy(input.value()));
   Variable y = result(ops_.linear(values, set));
   record(y, [this, &set, from = input.node_](const Values& g) {

@@ -1,0 +1,71 @@
+#include "compress/memory_need.h"
+
+#include <algorithm>
+
+namespace nibble::compress {
+namespace {
+
+std::int64_t statistics_bytes(StatisticsKind kind, std::int64_t k) {
+  switch (kind) {
+    case StatisticsKind::kNone:
+      return 0;
+    case StatisticsKind::kChannels:
+      return 20 * k;  // a float and two doubles
+    case StatisticsKind::kHessian:
+      return 4 * k * k;
+    case StatisticsKind::kCross:
+      return 8 * k * k;
+  }
+  return 0;
+}
+
+// Hessians being factored: in float64, and the factor in float32; to correct for changed inputs the
+// cross products too.
+std::int64_t factor_bytes(StatisticsKind kind, std::int64_t k) {
+  return (kind == StatisticsKind::kCross ? 20 : kind == StatisticsKind::kHessian ? 12 : 0) * k * k;
+}
+
+// Inputs and outputs of all layers, and of those of the original model beside them.
+std::int64_t activation_bytes(const models::Block& block, const BlockDemand& demand) {
+  std::int64_t values = 0;
+  for (const ops::LinearSet* set : models::linear_sets(block)) {
+    values += set->k() + set->n();
+  }
+  return 4 * demand.tokens * values * (demand.statistics == StatisticsKind::kCross ? 2 : 1);
+}
+
+std::int64_t need_of(const models::Block& block, const BlockDemand& demand) {
+  constexpr std::int64_t kWork = 8;  // bytes of a weight: two float32 copies
+  constexpr std::int64_t kCopy = 4;  // one
+  std::int64_t most = 0;
+  std::int64_t weights = 0;     // of the sets that are still to be compressed
+  std::int64_t statistics = 0;  // of these
+  auto sets = models::linear_sets(block);
+  std::reverse(sets.begin(), sets.end());
+  for (const ops::LinearSet* set : sets) {
+    const std::int64_t k = set->k();
+    weights += set->n() * k;
+    const std::int64_t own = statistics_bytes(demand.statistics, k);
+    statistics = demand.true_sequential ? own : statistics + own;
+    most = std::max(most, kWork * weights + statistics + factor_bytes(demand.statistics, k));
+  }
+  if (demand.true_sequential) {  // the block as it has become, and the original for asymmetry
+    const std::int64_t copies = demand.statistics == StatisticsKind::kCross ? 2 : 1;
+    most += copies * kCopy * weights;
+  }
+  const std::int64_t transformed = demand.transforms_model ? kCopy * weights : 0;
+  const std::int64_t packed = weights;  // at most 8 bits each
+  return std::max(most, kCopy * weights) + transformed + packed + activation_bytes(block, demand);
+}
+
+}  // namespace
+
+std::int64_t block_memory(const models::Decoder& decoder, const BlockDemand& demand) {
+  std::int64_t most = 0;
+  for (const models::Block& block : decoder.blocks) {
+    most = std::max(most, need_of(block, demand));
+  }
+  return most;
+}
+
+}  // namespace nibble::compress

@@ -1,0 +1,72 @@
+#include "compress/memory_need.h"
+
+#include <gtest/gtest.h>
+
+namespace nibble::compress {
+namespace {
+
+ops::LinearSet set_of(std::int64_t n, std::int64_t k) {
+  ops::LinearSet set;
+  set.parts.resize(1);
+  set.parts[0].weight.n = n;
+  set.parts[0].weight.k = k;
+  return set;
+}
+
+// A block of the shapes of a Llama of 7 billion parameters.
+models::Decoder seven_billion() {
+  models::Decoder decoder;
+  models::Block block;
+  block.attention.qkv = set_of(3 * 4096, 4096);
+  block.attention.out = set_of(4096, 4096);
+  block.mlp = models::Mlp{set_of(2 * 11008, 4096), set_of(4096, 11008)};
+  decoder.blocks = {block, block};
+  return decoder;
+}
+
+constexpr std::int64_t kHidden = 4096;
+constexpr std::int64_t kFfn = 11008;
+constexpr std::int64_t kWeights = 4 * kHidden * kHidden + 3 * kHidden * kFfn;
+constexpr std::int64_t kHessians = 4 * (3 * kHidden * kHidden + kFfn * kFfn);
+constexpr std::int64_t kValues = 3 * kHidden + kHidden  // q|k|v and its input
+                                 + 2 * kHidden          // out
+                                 + 2 * kFfn + kHidden   // gate|up
+                                 + kHidden + kFfn;      // down
+
+TEST(MemoryNeed, CountsTheWeightsTwiceAndWhatTheyBecome) {
+  const BlockDemand demand;
+  EXPECT_EQ(block_memory(seven_billion(), demand), 9 * kWeights);
+  models::Decoder transformed = seven_billion();
+  EXPECT_EQ(block_memory(transformed, {StatisticsKind::kNone, false, true, 0}), 13 * kWeights);
+}
+
+// At the first set nothing is compressed yet: two float copies, all Hessians, its own factor.
+TEST(MemoryNeed, IsLargestAtTheFirstSetOfALlama) {
+  const BlockDemand demand{StatisticsKind::kHessian, false, false, 256};
+  EXPECT_EQ(block_memory(seven_billion(), demand),
+            9 * kWeights + kHessians + 12 * kHidden * kHidden + 4 * 256 * kValues);
+}
+
+// Where the last set is much wider than the others, its factor decides.
+TEST(MemoryNeed, IsLargestAtAWideLastSet) {
+  models::Decoder decoder;
+  models::Block block;
+  block.attention.qkv = set_of(30, 10);
+  block.attention.out = set_of(10, 10);
+  block.mlp = models::Mlp{set_of(100, 10), set_of(10, 1000)};
+  decoder.blocks = {block};
+  const std::int64_t weights = 300 + 100 + 1000 + 10000;
+  EXPECT_EQ(block_memory(decoder, {StatisticsKind::kHessian, false, false, 0}),
+            8 * 10000 + 4 * 1000 * 1000 + 12 * 1000 * 1000 + weights);
+}
+
+TEST(MemoryNeed, GrowsWithWhatIsMeasured) {
+  const models::Decoder decoder = seven_billion();
+  const std::int64_t plain = block_memory(decoder, {StatisticsKind::kHessian, false, false, 256});
+  EXPECT_GT(block_memory(decoder, {StatisticsKind::kCross, false, false, 256}), plain);
+  EXPECT_GT(block_memory(decoder, {StatisticsKind::kCross, true, false, 256}),
+            block_memory(decoder, {StatisticsKind::kHessian, true, false, 256}));
+}
+
+}  // namespace
+}  // namespace nibble::compress
