@@ -21,7 +21,13 @@ std::size_t index(std::int64_t value) {
 
 }  // namespace
 
-RowFormats::RowFormats(const Scheme& scheme, const Parameters& parameters) {
+RowFormats::RowFormats(const Scheme& scheme, const Parameters& parameters, formats::NvRule rule) {
+  if (scheme.kind == formats::FormatKind::kNv) {
+    core::require(parameters.global > 0, core::ErrorKind::kFailed,
+                  "{} needs its global scale before codes are chosen", formats::to_string(scheme));
+    formats_.push_back(formats::make_nv_format(scheme, parameters.global, rule));
+    return;
+  }
   const std::span books(parameters.books);
   const std::size_t count = books.size() / kBookSize;
   for (std::size_t i = 0; i < std::max({std::size_t{1}, count, parameters.units.size()}); ++i) {
@@ -49,11 +55,20 @@ GroupRange group_range(const Scheme& scheme, std::int64_t k, std::int64_t group)
   return {group * size, std::min(size, head - group * size), false};
 }
 
-Parameters fit_parameters(std::span<const float> weights, std::int64_t n, std::int64_t k,
-                          const Scheme& scheme, core::ThreadPool& pool) {
-  const RowFormats row_formats(scheme, {});
-  const std::int64_t groups = parameter_groups(scheme, k);
+Parameters empty_parameters(std::span<const float> weights, const Scheme& scheme,
+                            formats::NvRule rule) {
   Parameters parameters;
+  if (scheme.kind == formats::FormatKind::kNv) {
+    parameters.global = formats::nv_global(weights, rule);
+  }
+  return parameters;
+}
+
+Parameters fit_parameters(std::span<const float> weights, std::int64_t n, std::int64_t k,
+                          const Scheme& scheme, core::ThreadPool& pool, formats::NvRule rule) {
+  Parameters parameters = empty_parameters(weights, scheme, rule);
+  const RowFormats row_formats(scheme, parameters, rule);
+  const std::int64_t groups = parameter_groups(scheme, k);
   parameters.groups.resize(index(n * groups));
   pool.parallel_for(n, kRows, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t at = begin * groups; at < end * groups; ++at) {
@@ -115,6 +130,9 @@ formats::PackedWeight pack(const CodedWeight& coded, std::int64_t n, std::int64_
   for (std::size_t i = 0; i < books.size() / kBookSize; ++i) {
     builder.set_book(static_cast<std::int64_t>(i), books.subspan(i * kBookSize, kBookSize));
   }
+  if (scheme.kind == formats::FormatKind::kNv) {
+    builder.set_global(coded.parameters.global);
+  }
   for (std::int64_t row = 0; row < n; ++row) {
     if (!coded.parameters.units.empty()) {
       builder.set_unit(row, coded.parameters.units[index(row)]);
@@ -152,6 +170,9 @@ CodedWeight unpack(const formats::PackedWeight& weight) {
   if (!weight.units.empty()) {
     const auto units = weight.units.data<std::uint8_t>();
     coded.parameters.units.assign(units.begin(), units.end());
+  }
+  if (!weight.global.empty()) {
+    coded.parameters.global = weight.global.data<float>()[0];
   }
   return coded;
 }

@@ -37,7 +37,7 @@ struct Recipe {
 
 /// A preset's name, or the path of a JSON file (it ends in ".json"):
 ///
-///   f16 bf16 w8a8 mxfp4
+///   f16 bf16 w8a8 mxfp4 nvfp4
 ///   rtn-w<2|3|4|8>[g<size>|row][-sym][-<activations>]   gptq-w<...>
 ///   nf4[g<size>|row]  fp4[...]  af4[...]  any4[...]
 ///
@@ -52,8 +52,8 @@ struct Recipe {
 ///
 /// quarot- in front of all of them turns the model by Hadamard matrices first.
 ///
-/// and behind them, in this order: -gptq (books and mxfp4: GPTQ instead of round to nearest),
-/// -search (search the scales first), -refine (coordinate descent at the end).
+/// and behind them, in this order: -gptq (books, mxfp4 and nvfp4: GPTQ instead of round to
+/// nearest), -search (search the scales first), -refine (coordinate descent at the end).
 ///
 ///   {"name": "mine", "scheme": "int4-asym-g64",
 ///    "layers": [{"match": "*.down_proj", "scheme": "int8-sym-row-a8"}],

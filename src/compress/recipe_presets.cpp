@@ -94,7 +94,7 @@ bool take_suffix(std::string_view& text, std::string_view suffix) {
 
 // The scheme of a preset's name without "rtn-" or "gptq-" and without suffixes.
 std::optional<Scheme> base_scheme(std::string_view text) {
-  if (text == "f16" || text == "bf16" || text == "mxfp4") {
+  if (text == "f16" || text == "bf16" || text == "mxfp4" || text == "nvfp4") {
     return formats::parse_scheme(text);
   }
   if (text == "w8a8") {
@@ -247,6 +247,7 @@ std::vector<std::string> recipe_names() {
           "w8a8",
           "llm-int8",
           "mxfp4",
+          "nvfp4",
           "nf4g64",
           "fp4g64",
           "af4g64",

@@ -48,6 +48,7 @@ TEST(Recipes, PresetsReadAsTheirNamesSay) {
   EXPECT_EQ(scheme("nf4g64"), "lut4-nf4-g64");
   EXPECT_EQ(scheme("fp4g128"), "lut4-fp4-g128");
   EXPECT_EQ(scheme("mxfp4"), "mxfp4");
+  EXPECT_EQ(scheme("nvfp4"), "nvfp4");
   EXPECT_EQ(scheme("f16"), "f16");
   EXPECT_EQ(scheme("awq-w4g64-sym"), "int4-sym-g64");
   EXPECT_EQ(find_recipe("awq-gptq-w4").steps.back().pass, "gptq");
@@ -102,6 +103,7 @@ TEST(Recipes, SuffixesAddPasses) {
   EXPECT_EQ(steps_of("gptq-w3-search-refine"), "search gptq refine");
   EXPECT_EQ(steps_of("nf4g64-search"), "search rtn");
   EXPECT_EQ(steps_of("mxfp4-gptq-search-refine"), "search gptq refine");
+  EXPECT_EQ(steps_of("nvfp4-gptq"), "gptq");
   EXPECT_EQ(steps_of("any4"), "any4 rtn");
   EXPECT_EQ(steps_of("any4g64-gptq-refine"), "any4 gptq refine");
   EXPECT_EQ(formats::to_string(find_recipe("any4").scheme), "lut4-row-g128");

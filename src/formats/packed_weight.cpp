@@ -9,6 +9,7 @@
 #include "formats/bit_packing.h"
 #include "formats/codebooks.h"
 #include "formats/mx/e8m0.h"
+#include "formats/nv/e4m3.h"
 #include "formats/row_unit.h"
 
 namespace nibble::formats {
@@ -61,6 +62,10 @@ float scale_at(const PackedWeight& weight, std::int64_t row, std::int64_t group)
   if (weight.scheme.kind == FormatKind::kMx) {
     return e8m0_to_float(weight.scales.data<std::uint8_t>()[index(at)]);
   }
+  if (weight.scheme.kind == FormatKind::kNv) {
+    return e4m3_to_float(weight.scales.data<std::uint8_t>()[index(at)]) *
+           weight.global.data<float>()[0];
+  }
   return to_float(weight.scales.data<Fp16>()[index(at)]);
 }
 
@@ -104,15 +109,17 @@ void decode_segment(const PackedWeight& weight, std::int64_t row, std::int64_t g
 }  // namespace
 
 std::span<const PartSlot> part_slots() {
-  static constexpr std::array<PartSlot, 9> kSlots = {{{"weight", &PackedWeight::dense},
-                                                      {"codes", &PackedWeight::codes},
-                                                      {"scales", &PackedWeight::scales},
-                                                      {"units", &PackedWeight::units},
-                                                      {"zeros", &PackedWeight::zeros},
-                                                      {"book", &PackedWeight::book},
-                                                      {"permutation", &PackedWeight::permutation},
-                                                      {"tail_codes", &PackedWeight::tail_codes},
-                                                      {"tail_scales", &PackedWeight::tail_scales}}};
+  static constexpr std::array<PartSlot, 10> kSlots = {
+      {{"weight", &PackedWeight::dense},
+       {"codes", &PackedWeight::codes},
+       {"scales", &PackedWeight::scales},
+       {"units", &PackedWeight::units},
+       {"global", &PackedWeight::global},
+       {"zeros", &PackedWeight::zeros},
+       {"book", &PackedWeight::book},
+       {"permutation", &PackedWeight::permutation},
+       {"tail_codes", &PackedWeight::tail_codes},
+       {"tail_scales", &PackedWeight::tail_scales}}};
   return kSlots;
 }
 
@@ -213,7 +220,7 @@ void unpack_scales(const PackedWeight& weight, std::int64_t row, std::span<float
 std::span<const float> book_of(const PackedWeight& weight, std::int64_t row) {
   require(row >= 0 && row < weight.n, ErrorKind::kFailed, "row {} of a weight with {} rows", row,
           weight.n);
-  if (weight.scheme.kind == FormatKind::kMx) {
+  if (weight.scheme.kind == FormatKind::kMx || weight.scheme.kind == FormatKind::kNv) {
     return kE2m1;
   }
   require(weight.scheme.kind == FormatKind::kLut4, ErrorKind::kFailed, "{} has no code book",

@@ -6,6 +6,8 @@
 #include "formats/bit_packing.h"
 #include "formats/format.h"
 #include "formats/mx/e8m0.h"
+#include "formats/nv/e4m3.h"
+#include "formats/nv/nv_format.h"
 #include "formats/row_unit.h"
 
 namespace nibble::formats {
@@ -67,8 +69,11 @@ PackedWeightBuilder::PackedWeightBuilder(const Scheme& scheme, std::int64_t n, s
     weight_.scales = Tensor::zeros(DType::kU8, {n, packed_bytes(groups, kUnitScaleBits)});
     weight_.units = Tensor::zeros(DType::kU8, {n, 1});
   } else {
-    weight_.scales =
-        Tensor::zeros(scheme.kind == FormatKind::kMx ? DType::kU8 : DType::kF16, {n, groups});
+    const bool bytes = scheme.kind == FormatKind::kMx || scheme.kind == FormatKind::kNv;
+    weight_.scales = Tensor::zeros(bytes ? DType::kU8 : DType::kF16, {n, groups});
+  }
+  if (scheme.kind == FormatKind::kNv) {
+    weight_.global = Tensor::zeros(DType::kF32, {1, 1});
   }
   if (!scheme.symmetric) {
     weight_.zeros = Tensor::zeros(DType::kU8, {n, packed_bytes(groups, scheme.bits)});
@@ -93,6 +98,10 @@ void PackedWeightBuilder::set_group(std::int64_t row, std::int64_t group,
     weight_.scales.mutable_data<std::uint8_t>()[at] = to_e8m0(parameters.scale);
     return;
   }
+  if (scheme.kind == FormatKind::kNv) {
+    set_e4m3(row, group, parameters.scale);
+    return;
+  }
   if (scheme.scale_bits == kUnitScaleBits) {
     set_units(row, group, parameters.scale);
   } else {
@@ -110,6 +119,25 @@ void PackedWeightBuilder::set_group(std::int64_t row, std::int64_t group,
     set_code(weight_.zeros.mutable_data<std::uint8_t>().subspan(index(row * bytes), index(bytes)),
              scheme.bits, group, static_cast<std::uint8_t>(parameters.zero));
   }
+}
+
+void PackedWeightBuilder::set_global(float global) {
+  require(
+      weight_.scheme.kind == FormatKind::kNv && global >= kMinNvGlobal && global <= kMaxNvGlobal,
+      ErrorKind::kFailed, "global scale {} for {}", global, to_string(weight_.scheme));
+  weight_.global.mutable_data<float>()[0] = global;
+}
+
+void PackedWeightBuilder::set_e4m3(std::int64_t row, std::int64_t group, float scale) {
+  const float global = weight_.global.data<float>()[0];
+  require(global != 0, ErrorKind::kFailed, "{} has no global scale yet", to_string(weight_.scheme));
+  const bool positive = scale >= 0;  // false for NaN
+  const std::uint8_t byte =
+      positive ? nearest_e4m3(static_cast<double>(scale) / static_cast<double>(global)) : 0;
+  require(positive && e4m3_to_float(byte) * global == scale, ErrorKind::kFailed,
+          "scale {} is not an E4M3 value times the global scale {}", scale, global);
+  const std::int64_t groups = weight_.scales.dim(1);
+  weight_.scales.mutable_data<std::uint8_t>()[index(row * groups + group)] = byte;
 }
 
 void PackedWeightBuilder::set_unit(std::int64_t row, std::uint8_t unit) {

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "formats/format.h"
+#include "formats/nv/e4m3.h"
 
 namespace nibble::formats {
 namespace {
@@ -19,10 +20,10 @@ using core::DType;
 using core::Tensor;
 
 const std::vector<std::string> kCodedSchemes = {
-    "int2-sym-g32",  "int3-sym-g32",  "int4-sym-g32",    "int8-sym-g32",
-    "int2-asym-g32", "int3-asym-g32", "int4-asym-g32",   "int8-asym-g32",
-    "int4-asym-row", "lut4-nf4-g32",  "lut4-fp4-g32",    "lut4-af4-g32",
-    "lut4-nf4-row",  "lut4-row-g32",  "lut4-matrix-g32", "mxfp4"};
+    "int2-sym-g32",  "int3-sym-g32",  "int4-sym-g32",  "int8-sym-g32",  "int2-asym-g32",
+    "int3-asym-g32", "int4-asym-g32", "int8-asym-g32", "int4-asym-row", "lut4-nf4-g32",
+    "lut4-fp4-g32",  "lut4-af4-g32",  "lut4-nf4-row",  "lut4-row-g32",  "lut4-matrix-g32",
+    "mxfp4",         "nvfp4"};
 
 bool is_learned(const Scheme& scheme) {
   return scheme.book == Book::kPerRow || scheme.book == Book::kPerMatrix;
@@ -41,10 +42,15 @@ PackedWeight random_weight(const std::string& text, std::int64_t n, std::int64_t
     }
     builder.set_book(row, book);
   }
+  if (scheme.kind == FormatKind::kNv) {
+    builder.set_global(0.003f);
+  }
   for (std::int64_t row = 0; row < n; ++row) {
     for (std::int64_t group = 0; group < groups_per_row(scheme, k); ++group) {
       const int middle = 1 << (scheme.bits - 1);
-      const float scale = scheme.kind == FormatKind::kMx
+      const float scale = scheme.kind == FormatKind::kNv
+                              ? e4m3_to_float(static_cast<std::uint8_t>(random.below(127))) * 0.003f
+                          : scheme.kind == FormatKind::kMx
                               ? std::ldexp(1.0f, static_cast<int>(random.below(20)) - 10)
                               : static_cast<float>(random.below(2047) - 1023) / 64;
       const int zero = scheme.symmetric ? middle : static_cast<int>(random.below(2 * middle));
@@ -93,7 +99,7 @@ TEST(PackedWeight, DecodesWhatThePiecesSay) {
 
 TEST(PackedWeight, ShortLastGroupsAndOddRowsWork) {
   for (const std::string& scheme : kCodedSchemes) {
-    if (scheme == "mxfp4") {
+    if (scheme == "mxfp4" || scheme == "nvfp4") {
       continue;
     }
     for (const std::int64_t k : {1, 7, 33, 65, 1031}) {

@@ -177,6 +177,33 @@ TEST(Validate, RefusesScalesThatAreNotFinite) {
   }
 }
 
+TEST(Validate, RefusesE4m3ScalesThatAreNanOrNegativeAndBadGlobalScales) {
+  for (const std::uint8_t byte : {0x7f, 0x80, 0xb8, 0xff}) {
+    const std::string message = refusal(valid_weight("nvfp4", 64), [byte](PackedWeight& w) {
+      w.scales.mutable_data<std::uint8_t>()[5] = byte;
+    });
+    EXPECT_TRUE(names(message, ".scales: row 1, group 1")) << message;
+  }
+  for (const float global : {0.0f, -1.0f, std::nanf(""), INFINITY, 1e-40f, 1e37f}) {
+    const std::string message = refusal(valid_weight("nvfp4", 64), [global](PackedWeight& w) {
+      w.global.mutable_data<float>()[0] = global;
+    });
+    EXPECT_TRUE(names(message, ".global: ")) << message;
+  }
+  const auto change = [](core::Tensor global) {
+    return [global](PackedWeight& w) { w.global = global; };
+  };
+  EXPECT_TRUE(names(refusal(valid_weight("nvfp4", 64), change({})), ".global: missing"));
+  EXPECT_TRUE(names(refusal(valid_weight("nvfp4", 64), change(Tensor::zeros(DType::kF32, {3, 1}))),
+                    ".global: "));
+  for (const char* scheme : {"mxfp4", "int4-sym-g32", "int4-sym-g32-s7", "f16"}) {
+    EXPECT_TRUE(names(refusal(valid_weight(scheme, 64), change(Tensor::zeros(DType::kF32, {1, 1}))),
+                      ".global: "))
+        << scheme;
+  }
+  EXPECT_TRUE(names(refusal(valid_weight("nvfp4", 64), [](PackedWeight& w) { w.k = 63; }), "16"));
+}
+
 TEST(Validate, RefusesBooksThatAreNotFinite) {
   const float infinity = std::numeric_limits<float>::infinity();
   for (const float value : {infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), 1e38f}) {

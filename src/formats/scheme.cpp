@@ -23,6 +23,7 @@ using core::require;
 constexpr std::int64_t kMaxGroup = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxHadamard = std::int64_t{1} << 30;
 constexpr std::int64_t kMxGroup = 32;
+constexpr std::int64_t kNvGroup = 16;
 
 constexpr std::array<std::pair<std::string_view, DType>, 3> kDenseNames = {
     {{"f32", DType::kF32}, {"f16", DType::kF16}, {"bf16", DType::kBF16}}};
@@ -108,10 +109,11 @@ std::optional<Scheme> parse_weight(Words& words) {
     scheme.dense = *dense;
     return scheme;
   }
-  if (kind == "mxfp4") {
-    scheme.kind = FormatKind::kMx;
+  if (kind == "mxfp4" || kind == "nvfp4") {
+    const bool is_mx = kind == "mxfp4";
+    scheme.kind = is_mx ? FormatKind::kMx : FormatKind::kNv;
     scheme.bits = 4;
-    scheme.group = kMxGroup;
+    scheme.group = is_mx ? kMxGroup : kNvGroup;
     return scheme;
   }
   if (const auto bits = value_named(kIntNames, kind)) {
@@ -194,6 +196,8 @@ std::string weight_words(const Scheme& scheme) {
       return fmt::format("lut4-{}-{}", name_for(kBookNames, scheme.book), group_word(scheme.group));
     case FormatKind::kMx:
       return "mxfp4";
+    case FormatKind::kNv:
+      return "nvfp4";
   }
   return "?";
 }
@@ -222,7 +226,7 @@ void validate_codes(const Scheme& scheme) {
                "only integers have zero points");
   require_only(scheme.scale_bits == 16 ||
                    (scheme.scale_bits == kUnitScaleBits && scheme.kind != FormatKind::kMx &&
-                    scheme.group > 0 && scheme.tail == 0),
+                    scheme.kind != FormatKind::kNv && scheme.group > 0 && scheme.tail == 0),
                scheme,
                "only groups of integers and of code books have scales of 7 bits, and no tail");
   const std::string_view problem = problem_of(scheme.activation);
@@ -268,7 +272,7 @@ Scheme parse_scheme(std::string_view text) {
   if (!scheme || to_string(*scheme) != text) {
     fail(ErrorKind::kInvalidModel,
          "'{}' is not a scheme; examples: f16, int4-asym-g128, int8-sym-row-a8, lut4-nf4-g64, "
-         "mxfp4",
+         "mxfp4, nvfp4",
          printable(text));
   }
   validate(*scheme);
@@ -292,6 +296,10 @@ void validate(const Scheme& scheme) {
     case FormatKind::kMx:
       require_only(scheme.bits == 4 && scheme.group == kMxGroup, scheme,
                    "mxfp4 has 4 bits and groups of 32");
+      break;
+    case FormatKind::kNv:
+      require_only(scheme.bits == 4 && scheme.group == kNvGroup, scheme,
+                   "nvfp4 has 4 bits and groups of 16");
       break;
   }
   validate_codes(scheme);
@@ -325,7 +333,8 @@ std::int64_t hadamard_size(const Scheme& scheme, std::int64_t k) {
 }
 
 void require_shape(const Scheme& scheme, std::int64_t n, std::int64_t k) {
-  require(scheme.kind != FormatKind::kMx || k % scheme.group == 0, ErrorKind::kInvalidModel,
+  const bool whole_groups = scheme.kind == FormatKind::kMx || scheme.kind == FormatKind::kNv;
+  require(!whole_groups || k % scheme.group == 0, ErrorKind::kInvalidModel,
           "{} needs inputs in multiples of {}, the layer is [{}, {}]; choose another scheme for it",
           to_string(scheme), scheme.group, n, k);
   require(scheme.tail < k, ErrorKind::kInvalidModel,

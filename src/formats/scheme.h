@@ -15,6 +15,7 @@ enum class FormatKind {
   kInt,    // integers of 2, 3, 4 or 8 bits: w = scale * (code - zero)
   kLut4,   // 16-entry code book: w = scale * book[code]
   kMx,     // OCP microscaling: E2M1 codes, one power-of-two scale for 32 weights
+  kNv,     // NVFP4: E2M1 codes, E4M3 scales for 16 weights, one float32 scale for the matrix
 };
 
 /// Which code book a kLut4 weight uses.
@@ -45,6 +46,7 @@ inline constexpr std::int64_t kWholeRow = -1;
 ///   lut4-nf4-g64  lut4-fp4-g64  lut4-af4-g64  lut4-row-g128  lut4-matrix-g128
 ///   lut4-matrix-g32-s7  int4-asym-g32-s7  scales of 7 bits, multiples of a unit of the row
 ///   mxfp4                                always groups of 32
+///   nvfp4                                always groups of 16
 ///
 /// With a tail (Atom, arXiv 2310.19102) inputs are put in a stored order in which the outlying ones
 /// come last. Those meet INT8 weights (int8-sym-row) in INT8, a scale for each token; the others
@@ -89,7 +91,8 @@ std::int64_t groups_per_row(const Scheme& scheme, std::int64_t k);
 /// Inputs that each Hadamard matrix mixes in rows of k inputs, the last one aside; 0: none.
 std::int64_t hadamard_size(const Scheme& scheme, std::int64_t k);
 
-/// Throws kInvalidModel when rows of k inputs cannot be stored so: mxfp4 must divide them, a tail
+/// Throws kInvalidModel when rows of k inputs cannot be stored so: mxfp4 and
+/// nvfp4 must divide them, a tail
 /// must leave something, and Hadamards must exist, of a smaller size at the end of a row too.
 void require_shape(const Scheme& scheme, std::int64_t n, std::int64_t k);
 

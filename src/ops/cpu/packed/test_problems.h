@@ -10,12 +10,15 @@
 #include "core/float16.h"
 #include "core/random.h"
 #include "formats/format.h"
+#include "formats/nv/e4m3.h"
 #include "formats/packed_weight.h"
 #include "formats/scheme.h"
 #include "ops/cpu/packed/reference.h"
 
 /// Random layers and the accept rule of the packed kernels' tests.
 namespace nibble::ops::cpu::testing {
+
+inline constexpr float kNvGlobal = 0.0000371f;  // no power of two
 
 /// A weight with random codes, scales, zeros and books: every code occurs, neighbours differ.
 inline formats::PackedWeight random_weight(const std::string& scheme_text, std::int64_t n,
@@ -26,6 +29,9 @@ inline formats::PackedWeight random_weight(const std::string& scheme_text, std::
   formats::PackedWeightBuilder builder(scheme, n, k);
   std::vector<std::uint8_t> row(static_cast<std::size_t>(k));
   std::vector<float> book(16);
+  if (scheme.kind == formats::FormatKind::kNv) {
+    builder.set_global(kNvGlobal);
+  }
   for (std::int64_t r = 0; r < n; ++r) {
     for (std::uint8_t& code : row) {
       code = static_cast<std::uint8_t>(random.below(codes));
@@ -40,10 +46,15 @@ inline formats::PackedWeight random_weight(const std::string& scheme_text, std::
     for (std::int64_t g = 0; g < formats::groups_per_row(scheme, k); ++g) {
       formats::GroupParameters parameters;
       parameters.zero = scheme.symmetric ? codes / 2 : static_cast<int>(random.below(codes));
-      parameters.scale = scheme.kind == formats::FormatKind::kMx
-                             ? std::ldexp(1.0f, static_cast<int>(random.below(9)) - 12)
-                             : core::to_float(core::to_fp16(
-                                   0.001f + 0.01f * static_cast<float>(random.uniform())));
+      if (scheme.kind == formats::FormatKind::kMx) {
+        parameters.scale = std::ldexp(1.0f, static_cast<int>(random.below(9)) - 12);
+      } else if (scheme.kind == formats::FormatKind::kNv) {
+        parameters.scale =
+            formats::e4m3_to_float(static_cast<std::uint8_t>(1 + random.below(126))) * kNvGlobal;
+      } else {
+        parameters.scale =
+            core::to_float(core::to_fp16(0.001f + 0.01f * static_cast<float>(random.uniform())));
+      }
       builder.set_group(r, g, parameters);
     }
     if (scheme.book == formats::Book::kPerRow ||
