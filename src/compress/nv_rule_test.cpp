@@ -42,7 +42,7 @@ TEST_F(NvRules, TheOptionChoosesGlobalScaleAndGroupScales) {
     const auto choosing = run("nvfp4", {{pass}});
     EXPECT_EQ(choosing.global.data<float>()[0], static_cast<float>(largest / (6.0 * 256))) << pass;
   }
-  EXPECT_LT(weight_loss({{"rtn"}}), 0.9 * weight_loss({kPlainRtn}));
+  EXPECT_LT(weight_loss({{"rtn"}}), 0.93 * weight_loss({kPlainRtn}));
 }
 
 TEST_F(NvRules, MethodsLoseLess) {
@@ -85,7 +85,7 @@ TEST(NvRule, OtherSchemesRefuseTheOption) {
     EXPECT_NO_THROW(plain->check(formats::parse_scheme("nvfp4"))) << pass;
     EXPECT_NO_THROW(plain->check(formats::parse_scheme("f16"))) << pass;
     EXPECT_THROW(plain->check(formats::parse_scheme("mxfp4")), core::Error) << pass;
-    EXPECT_NO_THROW(make_pass(pass, {})->check(formats::parse_scheme("mxfp4"))) << pass;
+    EXPECT_NO_THROW(make_pass(pass, core::Json::object())->check(formats::parse_scheme("mxfp4"))) << pass;
   }
 }
 
