@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formats/book_size.h"
 #include "formats/row_unit.h"
 #include "formats/unit_format.h"
 
@@ -12,7 +13,6 @@ namespace {
 using formats::Book;
 using formats::Scheme;
 
-constexpr std::int64_t kBookSize = 16;
 constexpr std::int64_t kRows = 16;  // rows of one task
 
 std::size_t index(std::int64_t value) {
@@ -29,10 +29,11 @@ RowFormats::RowFormats(const Scheme& scheme, const Parameters& parameters, forma
     return;
   }
   const std::span books(parameters.books);
-  const std::size_t count = books.size() / kBookSize;
+  const auto size = index(formats::book_size(scheme));
+  const std::size_t count = books.size() / size;
   for (std::size_t i = 0; i < std::max({std::size_t{1}, count, parameters.units.size()}); ++i) {
     auto format = formats::make_format(
-        scheme, books.empty() ? books : books.subspan(count == 1 ? 0 : i * kBookSize, kBookSize));
+        scheme, books.empty() ? books : books.subspan(count == 1 ? 0 : i * size, size));
     formats_.push_back(parameters.units.empty()
                            ? std::move(format)
                            : formats::make_unit_format(std::move(format), parameters.units[i]));
@@ -127,8 +128,9 @@ formats::PackedWeight pack(const CodedWeight& coded, std::int64_t n, std::int64_
     builder.set_permutation(permutation);
   }
   const std::span books(coded.parameters.books);
-  for (std::size_t i = 0; i < books.size() / kBookSize; ++i) {
-    builder.set_book(static_cast<std::int64_t>(i), books.subspan(i * kBookSize, kBookSize));
+  const auto book_size = index(formats::book_size(scheme));
+  for (std::size_t i = 0; i < books.size() / book_size; ++i) {
+    builder.set_book(static_cast<std::int64_t>(i), books.subspan(i * book_size, book_size));
   }
   if (scheme.kind == formats::FormatKind::kNv) {
     builder.set_global(coded.parameters.global);

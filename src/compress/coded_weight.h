@@ -15,7 +15,7 @@ namespace nibble::compress {
 /// more group of each row, behind the others.
 struct Parameters {
   std::vector<formats::GroupParameters> groups;  // [n, groups of a row]
-  std::vector<float> books;                      // learned books only: [n, 16] or [1, 16]
+  std::vector<float> books;                      // learned books only: [n, 2^bits] or [1, 2^bits]
   std::vector<std::uint8_t> units;               // scales of 7 bits only: [n] (row_unit.h)
   float global = 0;                              // NVFP4 only (nv_format.h)
 };

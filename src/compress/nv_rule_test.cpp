@@ -85,7 +85,8 @@ TEST(NvRule, OtherSchemesRefuseTheOption) {
     EXPECT_NO_THROW(plain->check(formats::parse_scheme("nvfp4"))) << pass;
     EXPECT_NO_THROW(plain->check(formats::parse_scheme("f16"))) << pass;
     EXPECT_THROW(plain->check(formats::parse_scheme("mxfp4")), core::Error) << pass;
-    EXPECT_NO_THROW(make_pass(pass, core::Json::object())->check(formats::parse_scheme("mxfp4"))) << pass;
+    EXPECT_NO_THROW(make_pass(pass, core::Json::object())->check(formats::parse_scheme("mxfp4")))
+        << pass;
   }
 }
 

@@ -39,7 +39,7 @@ struct Recipe {
 ///
 ///   f16 bf16 w8a8 mxfp4 nvfp4
 ///   rtn-w<2|3|4|8>[g<size>|row][-sym][-<activations>]   gptq-w<...>
-///   nf4[g<size>|row]  fp4[...]  af4[...]  any4[...]
+///   nf4[g<size>|row]  fp4[...]  af4[...]  any4[...]  any3[...]  any2[...]
 ///
 ///   awq-w<...>  awq-gptq-w<...>  smoothquant-w8a8
 ///
@@ -47,8 +47,8 @@ struct Recipe {
 ///
 /// <activations> are the words of a scheme: a8, a4, a4-asym, a4g128c0.9, ...
 ///
-/// wanda24- or sparsegpt24- in front of any of them but any4 prunes two weights of every four
-/// before the rest is rounded; either alone leaves the rest in f16.
+/// wanda24- or sparsegpt24- in front of any of them but any4, any3 and any2 prunes two weights of
+/// every four before the rest is rounded; either alone leaves the rest in f16.
 ///
 /// quarot- in front of all of them turns the model by Hadamard matrices first.
 ///

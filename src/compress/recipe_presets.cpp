@@ -74,10 +74,10 @@ std::optional<Scheme> integer_scheme(std::string_view text) {
 }
 
 std::optional<Scheme> book_scheme(std::string_view text, formats::Book book,
-                                  std::int64_t fallback_group) {
+                                  std::int64_t fallback_group, int bits = 4) {
   Scheme scheme;
   scheme.kind = FormatKind::kLut4;
-  scheme.bits = 4;
+  scheme.bits = bits;
   scheme.book = book;
   const bool good = take_group(text, fallback_group, scheme);
   return good && text.empty() ? std::optional(scheme) : std::nullopt;
@@ -114,6 +114,12 @@ std::optional<Scheme> base_scheme(std::string_view text) {
   }
   if (take(text, "any4")) {
     return book_scheme(text, formats::Book::kPerRow, kDefaultGroup);
+  }
+  if (take(text, "any3")) {
+    return book_scheme(text, formats::Book::kPerRow, kDefaultGroup, 3);
+  }
+  if (take(text, "any2")) {
+    return book_scheme(text, formats::Book::kPerRow, kDefaultGroup, 2);
   }
   return std::nullopt;
 }
@@ -254,6 +260,9 @@ std::vector<std::string> recipe_names() {
           "any4g128",
           "any4g128-gptq",
           "any4g128-gptq-refine",
+          "any3g128",
+          "any3g128-gptq-refine",
+          "any2g128",
           "rtn-w4g128",
           "rtn-w4g128-sym",
           "rtn-w3g128",

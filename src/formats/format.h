@@ -59,9 +59,9 @@ class Format {
   Scheme scheme_;
 };
 
-/// The format of a scheme (not kDense; learned books are given by `book`, 16 values). NVFP4 gets a
-/// global scale of 1; make_nv_format() takes another.
-/// Throws kUsage when the scheme has no round-to-nearest encoder.
+/// The format of a scheme (not kDense; learned books are given by `book`, book_size() values).
+/// NVFP4 gets a global scale of 1; make_nv_format() takes another. Throws kUsage when the scheme
+/// has no round-to-nearest encoder.
 std::unique_ptr<const Format> make_format(const Scheme& scheme, std::span<const float> book = {});
 
 /// Collects codes and parameters of a matrix and packs them. Different rows may be set by different
@@ -81,7 +81,8 @@ class PackedWeightBuilder {
   /// Where the scheme has a tail: its group is the one behind the head's, its codes are the last,
   /// and the stored order of inputs must be given.
   void set_permutation(std::span<const std::int32_t> permutation);  // k inputs
-  void set_book(std::int64_t row, std::span<const float> values);   // 16; row 0 for kPerMatrix
+  void set_book(std::int64_t row,
+                std::span<const float> values);  // book_size(); row 0 for kPerMatrix
   PackedWeight finish();
 
  private:

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "formats/bit_packing.h"
+#include "formats/book_size.h"
 #include "formats/codebooks.h"
 #include "formats/mx/e8m0.h"
 #include "formats/nv/e4m3.h"
@@ -20,7 +21,7 @@ using core::Fp16;
 using core::require;
 using core::to_float;
 
-constexpr std::size_t kBookSize = 16;
+constexpr std::size_t kLargestBook = 16;
 constexpr std::int64_t kChunk = 1024;  // codes decoded at a time; a multiple of 8 begins at a byte
 
 constexpr std::size_t index(std::int64_t value) {
@@ -77,8 +78,8 @@ void decode_int(std::span<const std::uint8_t> codes, float scale, int zero, floa
 
 void decode_book(std::span<const std::uint8_t> codes, float scale, std::span<const float> book,
                  float* out) {
-  std::array<float, kBookSize> values{};
-  for (std::size_t i = 0; i < kBookSize; ++i) {
+  std::array<float, kLargestBook> values{};
+  for (std::size_t i = 0; i < book.size(); ++i) {
     values[i] = scale * book[i];
   }
   for (std::size_t i = 0; i < codes.size(); ++i) {
@@ -226,7 +227,8 @@ std::span<const float> book_of(const PackedWeight& weight, std::int64_t row) {
   require(weight.scheme.kind == FormatKind::kLut4, ErrorKind::kFailed, "{} has no code book",
           to_string(weight.scheme));
   if (weight.scheme.book == Book::kPerRow || weight.scheme.book == Book::kPerMatrix) {
-    return row_of<float>(weight.book, weight.scheme.book == Book::kPerRow ? row : 0, kBookSize);
+    return row_of<float>(weight.book, weight.scheme.book == Book::kPerRow ? row : 0,
+                         book_size(weight.scheme));
   }
   return fixed_book(weight.scheme.book, weight.scheme.group);
 }

@@ -26,7 +26,7 @@ namespace nibble::formats {
 ///   units    U8 [n, 1]                           scale_bits = 7
 ///   global   F32 [1, 1]                          kNv: scales are E4M3 times it
 ///   zeros    U8 [n, ceil(groups * bits / 8)]     kInt asymmetric: integer zero points, LSB first
-///   book     F32 [n, 16] or [1, 16]              kLut4 with kPerRow or kPerMatrix
+///   book     F32 [n, 2^bits] or [1, 2^bits]      kLut4 with kPerRow or kPerMatrix
 ///
 /// A weight with a tail is two weights beside each other, head_of() and tail_of(). Then codes,
 /// scales and zeros are those of the head, and there are
@@ -88,7 +88,7 @@ void unpack_zeros(const PackedWeight& weight, std::int64_t row, std::span<std::u
 /// global scale).
 void unpack_scales(const PackedWeight& weight, std::int64_t row, std::span<float> out);
 
-/// The 16 values that codes of `row` select, before the scale. For kMx and kNv: the E2M1
+/// The 2^bits values that codes of `row` select, before the scale. For kMx and kNv: the E2M1
 /// values.
 /// Not for kDense and kInt.
 std::span<const float> book_of(const PackedWeight& weight, std::int64_t row);

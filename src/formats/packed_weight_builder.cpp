@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "formats/bit_packing.h"
+#include "formats/book_size.h"
 #include "formats/format.h"
 #include "formats/mx/e8m0.h"
 #include "formats/nv/e4m3.h"
@@ -17,8 +18,6 @@ using core::DType;
 using core::ErrorKind;
 using core::require;
 using core::Tensor;
-
-constexpr std::int64_t kBookSize = 16;
 
 std::size_t index(std::int64_t value) {
   return static_cast<std::size_t>(value);
@@ -79,7 +78,8 @@ PackedWeightBuilder::PackedWeightBuilder(const Scheme& scheme, std::int64_t n, s
     weight_.zeros = Tensor::zeros(DType::kU8, {n, packed_bytes(groups, scheme.bits)});
   }
   if (scheme.book == Book::kPerRow || scheme.book == Book::kPerMatrix) {
-    weight_.book = Tensor::zeros(DType::kF32, {scheme.book == Book::kPerRow ? n : 1, kBookSize});
+    weight_.book =
+        Tensor::zeros(DType::kF32, {scheme.book == Book::kPerRow ? n : 1, book_size(scheme)});
   }
 }
 
@@ -199,11 +199,11 @@ void PackedWeightBuilder::set_head_codes(std::int64_t row, std::span<const std::
 
 void PackedWeightBuilder::set_book(std::int64_t row, std::span<const float> values) {
   require_learned_book(weight_.scheme);
-  require(row >= 0 && row < weight_.book.dim(0) && std::cmp_equal(values.size(), kBookSize),
+  const std::int64_t size = book_size(weight_.scheme);
+  require(row >= 0 && row < weight_.book.dim(0) && std::cmp_equal(values.size(), size),
           ErrorKind::kFailed, "{} values for code book {} of {}", values.size(), row,
           weight_.book.dim(0));
-  std::copy(values.begin(), values.end(),
-            weight_.book.mutable_data<float>().begin() + row * kBookSize);
+  std::copy(values.begin(), values.end(), weight_.book.mutable_data<float>().begin() + row * size);
 }
 
 PackedWeight PackedWeightBuilder::finish() {

@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "formats/book_size.h"
 #include "formats/format.h"
 #include "formats/nv/e4m3.h"
 
@@ -20,10 +21,10 @@ using core::DType;
 using core::Tensor;
 
 const std::vector<std::string> kCodedSchemes = {
-    "int2-sym-g32",  "int3-sym-g32",  "int4-sym-g32",  "int8-sym-g32",  "int2-asym-g32",
-    "int3-asym-g32", "int4-asym-g32", "int8-asym-g32", "int4-asym-row", "lut4-nf4-g32",
-    "lut4-fp4-g32",  "lut4-af4-g32",  "lut4-nf4-row",  "lut4-row-g32",  "lut4-matrix-g32",
-    "mxfp4",         "nvfp4"};
+    "int2-sym-g32",  "int3-sym-g32",  "int4-sym-g32",  "int8-sym-g32",   "int2-asym-g32",
+    "int3-asym-g32", "int4-asym-g32", "int8-asym-g32", "int4-asym-row",  "lut4-nf4-g32",
+    "lut4-fp4-g32",  "lut4-af4-g32",  "lut4-nf4-row",  "lut4-row-g32",   "lut4-matrix-g32",
+    "mxfp4",         "nvfp4",         "lut3-row-g32",  "lut2-matrix-row"};
 
 bool is_learned(const Scheme& scheme) {
   return scheme.book == Book::kPerRow || scheme.book == Book::kPerMatrix;
@@ -36,7 +37,7 @@ PackedWeight random_weight(const std::string& text, std::int64_t n, std::int64_t
   PackedWeightBuilder builder(scheme, n, k);
   const std::int64_t books = scheme.book == Book::kPerRow ? n : is_learned(scheme) ? 1 : 0;
   for (std::int64_t row = 0; row < books; ++row) {
-    std::vector<float> book(16);
+    std::vector<float> book(static_cast<std::size_t>(book_size(scheme)));
     for (float& value : book) {
       value = random.normal();
     }

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "formats/bit_packing.h"
+#include "formats/book_size.h"
 #include "formats/mx/e8m0.h"
 #include "formats/nv/e4m3.h"
 #include "formats/nv/nv_format.h"
@@ -23,7 +24,6 @@ using core::Shape;
 using core::Tensor;
 
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 40;  // keeps k * bits far from overflow
-constexpr std::int64_t kBookSize = 16;
 constexpr float kMaxBookValue = 0x1p100f;  // times the largest fp16 scale: still finite in float32
 
 // One weight under its name in messages.
@@ -115,12 +115,13 @@ void validate_book(const Named& named) {
     return;
   }
   const std::int64_t rows = scheme.book == Book::kPerRow ? named.weight.n : 1;
-  require_part(named, "book", book, DType::kF32, {rows, kBookSize});
+  require_part(named, "book", book, DType::kF32, {rows, book_size(scheme)});
+  const auto size = static_cast<std::size_t>(book_size(scheme));
   const auto values = book.data<float>();
   for (std::size_t i = 0; i < values.size(); ++i) {
     require(std::abs(values[i]) <= kMaxBookValue, ErrorKind::kInvalidModel,
-            "{}.book: row {}, entry {} is {}, not a finite value below 2^100", named.name,
-            i / kBookSize, i % kBookSize, values[i]);
+            "{}.book: row {}, entry {} is {}, not a finite value below 2^100", named.name, i / size,
+            i % size, values[i]);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "formats/book_size.h"
 #include "formats/format.h"
 
 namespace nibble::formats {
@@ -30,7 +31,8 @@ PackedWeight valid_weight(const std::string& text, std::int64_t k = 67) {
   }
   PackedWeightBuilder builder(scheme, 3, k);
   for (std::int64_t row = 0; row < (scheme.book == Book::kPerRow ? 3 : 1); ++row) {
-    builder.set_book(row, std::span(w).subspan(static_cast<std::size_t>(row * 16), 16));
+    const auto size = static_cast<std::size_t>(book_size(scheme));
+    builder.set_book(row, std::span(w).subspan(static_cast<std::size_t>(row) * size, size));
   }
   return builder.finish();
 }
@@ -56,7 +58,7 @@ TEST(Validate, AcceptsEveryFormat) {
   for (const std::string scheme :
        {"f32", "f16", "bf16", "int2-asym-g32", "int3-sym-g32", "int3-asym-g32", "int4-sym-row",
         "int8-asym-g32", "int8-sym-row-a8", "int8-sym-row-a8o", "lut4-nf4-g32", "lut4-row-g32",
-        "lut4-matrix-row"}) {
+        "lut4-matrix-row", "lut3-row-g32", "lut2-matrix-g32"}) {
     EXPECT_EQ(refusal(valid_weight(scheme), [](PackedWeight&) {}), "") << scheme;
   }
   EXPECT_EQ(refusal(valid_weight("mxfp4", 64), [](PackedWeight&) {}), "");
@@ -113,6 +115,9 @@ TEST(Validate, RefusesWrongShapes) {
       names(refusal(row_book, [&](PackedWeight& w) { w.book = matrix_book.book; }), ".book"));
   EXPECT_TRUE(
       names(refusal(matrix_book, [&](PackedWeight& w) { w.book = row_book.book; }), ".book"));
+  EXPECT_TRUE(
+      names(refusal(valid_weight("lut3-row-g32"), [&](PackedWeight& w) { w.book = row_book.book; }),
+            ".book"));
   EXPECT_TRUE(names(refusal(valid_weight("f16"),
                             [](PackedWeight& w) {
                               w.dense = Tensor::zeros(DType::kF16, {67, 3});

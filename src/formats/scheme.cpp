@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "formats/book_size.h"
 #include "formats/hadamard.h"
 #include "formats/row_unit.h"
 
@@ -29,6 +30,8 @@ constexpr std::array<std::pair<std::string_view, DType>, 3> kDenseNames = {
     {{"f32", DType::kF32}, {"f16", DType::kF16}, {"bf16", DType::kBF16}}};
 constexpr std::array<std::pair<std::string_view, int>, 4> kIntNames = {
     {{"int2", 2}, {"int3", 3}, {"int4", 4}, {"int8", 8}}};
+constexpr std::array<std::pair<std::string_view, int>, 3> kBookKindNames = {
+    {{"lut2", 2}, {"lut3", 3}, {"lut4", 4}}};
 constexpr std::array<std::pair<std::string_view, Book>, 5> kBookNames = {
     {{"nf4", Book::kNf4},
      {"fp4", Book::kFp4},
@@ -128,14 +131,14 @@ std::optional<Scheme> parse_weight(Words& words) {
     scheme.group = *group;
     return scheme;
   }
-  if (kind == "lut4") {
+  if (const auto bits = value_named(kBookKindNames, kind)) {
     const auto book = value_named(kBookNames, words.next());
     const auto group = parse_group(words.next());
     if (!book || !group) {
       return std::nullopt;
     }
     scheme.kind = FormatKind::kLut4;
-    scheme.bits = 4;
+    scheme.bits = *bits;
     scheme.book = *book;
     scheme.group = *group;
     return scheme;
@@ -193,7 +196,8 @@ std::string weight_words(const Scheme& scheme) {
       return fmt::format("int{}-{}-{}", scheme.bits, name_for(kSymmetryNames, scheme.symmetric),
                          group_word(scheme.group));
     case FormatKind::kLut4:
-      return fmt::format("lut4-{}-{}", name_for(kBookNames, scheme.book), group_word(scheme.group));
+      return fmt::format("lut{}-{}-{}", scheme.bits, name_for(kBookNames, scheme.book),
+                         group_word(scheme.group));
     case FormatKind::kMx:
       return "mxfp4";
     case FormatKind::kNv:
@@ -291,7 +295,9 @@ void validate(const Scheme& scheme) {
                    scheme, "integers have 2, 3, 4 or 8 bits");
       break;
     case FormatKind::kLut4:
-      require_only(scheme.bits == 4, scheme, "lut4 codes have 4 bits");
+      require_only(
+          scheme.bits == 4 || ((scheme.bits == 2 || scheme.bits == 3) && has_learned_book(scheme)),
+          scheme, "codes of books have 4 bits, those of learned books (row, matrix) 2, 3 or 4");
       break;
     case FormatKind::kMx:
       require_only(scheme.bits == 4 && scheme.group == kMxGroup, scheme,

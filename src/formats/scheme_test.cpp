@@ -36,7 +36,8 @@ TEST(Scheme, EveryCombinationSurvivesTheRoundTrip) {
   for (const std::string text :
        {"int4-sym-g128-a4g128", "int4-sym-g128-a4g32c0.85", "int4-asym-g64-a8g128o-asym",
         "int4-sym-g128-a4g128c0.9-tail128", "int3-asym-g64-a3-asym-h128-tail16",
-        "int4-asym-g64-h64", "lut4-nf4-g64-hrow", "mxfp4-a4-h128", "int4-sym-g128-a4-asym-h96",
+        "int4-asym-g64-h64", "lut4-nf4-g64-hrow", "lut3-row-g128", "lut2-matrix-row",
+        "lut3-matrix-g32-s7", "mxfp4-a4-h128", "int4-sym-g128-a4-asym-h96",
         "int4-sym-row-a4g100c0.5", "int4-sym-g32-a8g1024c0.975-asym"}) {
     texts.push_back(text);
   }
@@ -143,6 +144,10 @@ TEST(Scheme, RefusesMalformedStrings) {
                                  "lut4-none-g64",
                                  "lut4-NF4-g64",
                                  "lut3-nf4-g64",
+                                 "lut2-fp4-g64",
+                                 "lut5-row-g64",
+                                 "lut1-row-g64",
+                                 "lut8-row-g64",
                                  "lut4-nf4-g64-g32",
                                  "mxfp4-g32",
                                  "mxfp4-",

@@ -124,6 +124,14 @@ TEST(Int8Table, RoundsOtherBooksToHalfAStep) {
             0);
 }
 
+TEST(Int8Table, RepeatsTheLastEntryOfAShorterBook) {
+  const Int8Table table = int8_table(std::vector<float>{-3, -1, 0, 4});
+  for (std::size_t i = 3; i < 16; ++i) {
+    EXPECT_EQ(table.unit * table.entries[i], 4.0f) << i;
+  }
+  EXPECT_EQ(table.unit * table.entries[0], -3.0f);
+}
+
 TEST(Int8Table, EmptyAndVanishingBooksAreZeros) {
   for (const float value : {0.0f, 1e-45f}) {
     std::vector<float> book(16, value);
@@ -162,7 +170,8 @@ TEST(Reference, AgreesWithDecodeRow) {
   core::ThreadPool pool(1);
   for (const char* scheme :
        {"int4-sym-g32", "int4-asym-g64", "int3-asym-g64", "int2-sym-g32", "int8-asym-row",
-        "lut4-fp4-g64", "mxfp4", "nvfp4", "lut4-nf4-g64", "lut4-row-g64", "lut4-matrix-g64"}) {
+        "lut4-fp4-g64", "mxfp4", "nvfp4", "lut4-nf4-g64", "lut4-row-g64", "lut4-matrix-g64",
+        "lut3-row-g64", "lut2-matrix-g64"}) {
     const formats::PackedWeight weight = testing::random_weight(scheme, 5, 192, 9);
     const InputNeeds needs = input_needs(weight.scheme, 192);
     const std::vector<float> x = testing::random_input(2, 192, 4);

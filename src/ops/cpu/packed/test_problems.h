@@ -25,10 +25,10 @@ inline formats::PackedWeight random_weight(const std::string& scheme_text, std::
                                            std::int64_t k, std::uint64_t seed) {
   core::Random random(seed);
   const formats::Scheme scheme = formats::parse_scheme(scheme_text);
-  const int codes = scheme.kind == formats::FormatKind::kInt ? 1 << scheme.bits : 16;
+  const int codes = 1 << scheme.bits;
   formats::PackedWeightBuilder builder(scheme, n, k);
   std::vector<std::uint8_t> row(static_cast<std::size_t>(k));
-  std::vector<float> book(16);
+  std::vector<float> book(static_cast<std::size_t>(codes));
   if (scheme.kind == formats::FormatKind::kNv) {
     builder.set_global(kNvGlobal);
   }
