@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formats/book_size.h"
 #include "formats/row_unit.h"
 #include "formats/unit_format.h"
 
@@ -12,7 +13,6 @@ namespace {
 using formats::Book;
 using formats::Scheme;
 
-constexpr std::int64_t kBookSize = 16;
 constexpr std::int64_t kRows = 16;  // rows of one task
 
 std::size_t index(std::int64_t value) {
@@ -21,12 +21,19 @@ std::size_t index(std::int64_t value) {
 
 }  // namespace
 
-RowFormats::RowFormats(const Scheme& scheme, const Parameters& parameters) {
+RowFormats::RowFormats(const Scheme& scheme, const Parameters& parameters, formats::NvRule rule) {
+  if (scheme.kind == formats::FormatKind::kNv) {
+    core::require(parameters.global > 0, core::ErrorKind::kFailed,
+                  "{} needs its global scale before codes are chosen", formats::to_string(scheme));
+    formats_.push_back(formats::make_nv_format(scheme, parameters.global, rule));
+    return;
+  }
   const std::span books(parameters.books);
-  const std::size_t count = books.size() / kBookSize;
+  const auto size = index(formats::book_size(scheme));
+  const std::size_t count = books.size() / size;
   for (std::size_t i = 0; i < std::max({std::size_t{1}, count, parameters.units.size()}); ++i) {
     auto format = formats::make_format(
-        scheme, books.empty() ? books : books.subspan(count == 1 ? 0 : i * kBookSize, kBookSize));
+        scheme, books.empty() ? books : books.subspan(count == 1 ? 0 : i * size, size));
     formats_.push_back(parameters.units.empty()
                            ? std::move(format)
                            : formats::make_unit_format(std::move(format), parameters.units[i]));
@@ -49,11 +56,20 @@ GroupRange group_range(const Scheme& scheme, std::int64_t k, std::int64_t group)
   return {group * size, std::min(size, head - group * size), false};
 }
 
-Parameters fit_parameters(std::span<const float> weights, std::int64_t n, std::int64_t k,
-                          const Scheme& scheme, core::ThreadPool& pool) {
-  const RowFormats row_formats(scheme, {});
-  const std::int64_t groups = parameter_groups(scheme, k);
+Parameters empty_parameters(std::span<const float> weights, const Scheme& scheme,
+                            formats::NvRule rule) {
   Parameters parameters;
+  if (scheme.kind == formats::FormatKind::kNv) {
+    parameters.global = formats::nv_global(weights, rule);
+  }
+  return parameters;
+}
+
+Parameters fit_parameters(std::span<const float> weights, std::int64_t n, std::int64_t k,
+                          const Scheme& scheme, core::ThreadPool& pool, formats::NvRule rule) {
+  Parameters parameters = empty_parameters(weights, scheme, rule);
+  const RowFormats row_formats(scheme, parameters, rule);
+  const std::int64_t groups = parameter_groups(scheme, k);
   parameters.groups.resize(index(n * groups));
   pool.parallel_for(n, kRows, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t at = begin * groups; at < end * groups; ++at) {
@@ -112,8 +128,12 @@ formats::PackedWeight pack(const CodedWeight& coded, std::int64_t n, std::int64_
     builder.set_permutation(permutation);
   }
   const std::span books(coded.parameters.books);
-  for (std::size_t i = 0; i < books.size() / kBookSize; ++i) {
-    builder.set_book(static_cast<std::int64_t>(i), books.subspan(i * kBookSize, kBookSize));
+  const auto book_size = index(formats::book_size(scheme));
+  for (std::size_t i = 0; i < books.size() / book_size; ++i) {
+    builder.set_book(static_cast<std::int64_t>(i), books.subspan(i * book_size, book_size));
+  }
+  if (scheme.kind == formats::FormatKind::kNv) {
+    builder.set_global(coded.parameters.global);
   }
   for (std::int64_t row = 0; row < n; ++row) {
     if (!coded.parameters.units.empty()) {
@@ -152,6 +172,9 @@ CodedWeight unpack(const formats::PackedWeight& weight) {
   if (!weight.units.empty()) {
     const auto units = weight.units.data<std::uint8_t>();
     coded.parameters.units.assign(units.begin(), units.end());
+  }
+  if (!weight.global.empty()) {
+    coded.parameters.global = weight.global.data<float>()[0];
   }
   return coded;
 }

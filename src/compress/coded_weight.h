@@ -7,6 +7,7 @@
 
 #include "core/threads.h"
 #include "formats/format.h"
+#include "formats/nv/nv_format.h"
 
 namespace nibble::compress {
 
@@ -14,8 +15,9 @@ namespace nibble::compress {
 /// more group of each row, behind the others.
 struct Parameters {
   std::vector<formats::GroupParameters> groups;  // [n, groups of a row]
-  std::vector<float> books;                      // learned books only: [n, 16] or [1, 16]
+  std::vector<float> books;                      // learned books only: [n, 2^bits] or [1, 2^bits]
   std::vector<std::uint8_t> units;               // scales of 7 bits only: [n] (row_unit.h)
+  float global = 0;                              // NVFP4 only (nv_format.h)
 };
 
 /// A layer as methods see it: one byte for each code, and the parameters that codes are read with.
@@ -28,9 +30,11 @@ struct CodedWeight {
 /// own.
 class RowFormats {
  public:
-  /// Books and units of `parameters` are used; without units scales are rounded to fp16. Throws
-  /// kUsage when the scheme has learned books and there are none.
-  RowFormats(const formats::Scheme& scheme, const Parameters& parameters);
+  /// Books, units and the global scale of `parameters` are used; without units scales are rounded
+  /// to fp16. Throws kUsage when the scheme has learned books and there are none, kFailed when it
+  /// is NVFP4 without a global scale.
+  RowFormats(const formats::Scheme& scheme, const Parameters& parameters,
+             formats::NvRule rule = formats::NvRule::kFourOverSix);
 
   const formats::Format& of(std::int64_t row) const {
     return *formats_[formats_.size() == 1 ? 0 : static_cast<std::size_t>(row)];
@@ -54,10 +58,16 @@ struct GroupRange {
 };
 GroupRange group_range(const formats::Scheme& scheme, std::int64_t k, std::int64_t group);
 
+/// What the parameters of all groups are chosen with: the global scale, where the scheme has one.
+/// Throws kInvalidModel for weights that are not finite.
+Parameters empty_parameters(std::span<const float> weights, const formats::Scheme& scheme,
+                            formats::NvRule rule = formats::NvRule::kFourOverSix);
+
 /// Round-to-nearest parameters of each group (Format::fit). Throws kUsage for learned books,
 /// kInvalidModel for weights that are not finite.
 Parameters fit_parameters(std::span<const float> weights, std::int64_t n, std::int64_t k,
-                          const formats::Scheme& scheme, core::ThreadPool& pool);
+                          const formats::Scheme& scheme, core::ThreadPool& pool,
+                          formats::NvRule rule = formats::NvRule::kFourOverSix);
 
 /// Where the scheme wants it, gives each row of parameters with fp16 scales its unit and rounds its
 /// scales to multiples of it. To be called by whatever chooses parameters.

@@ -101,7 +101,7 @@ TEST(Pipeline, WritesAFolderThatDecodesLikeTheModelInMemory) {
   const fs::path folder = scratch();
   const auto model = models::open_model(kSource / "models/demo");
   for (const char* name :
-       {"rtn-w4g64", "gptq-w3g128", "nf4g64", "mxfp4", "w8a8", "f16", "rtn-w2grow"}) {
+       {"rtn-w4g64", "gptq-w3g128", "nf4g64", "mxfp4", "nvfp4", "w8a8", "f16", "rtn-w2grow"}) {
     if (std::string(name) == "rtn-w2grow") {
       EXPECT_THROW((void)find_recipe(name), core::Error);
       continue;

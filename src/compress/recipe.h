@@ -37,9 +37,9 @@ struct Recipe {
 
 /// A preset's name, or the path of a JSON file (it ends in ".json"):
 ///
-///   f16 bf16 w8a8 mxfp4
+///   f16 bf16 w8a8 mxfp4 nvfp4
 ///   rtn-w<2|3|4|8>[g<size>|row][-sym][-<activations>]   gptq-w<...>
-///   nf4[g<size>|row]  fp4[...]  af4[...]  any4[...]
+///   nf4[g<size>|row]  fp4[...]  af4[...]  any4[...]  any3[...]  any2[...]
 ///
 ///   awq-w<...>  awq-gptq-w<...>  smoothquant-w8a8
 ///
@@ -47,13 +47,13 @@ struct Recipe {
 ///
 /// <activations> are the words of a scheme: a8, a4, a4-asym, a4g128c0.9, ...
 ///
-/// wanda24- or sparsegpt24- in front of any of them but any4 prunes two weights of every four
-/// before the rest is rounded; either alone leaves the rest in f16.
+/// wanda24- or sparsegpt24- in front of any of them but any4, any3 and any2 prunes two weights of
+/// every four before the rest is rounded; either alone leaves the rest in f16.
 ///
 /// quarot- in front of all of them turns the model by Hadamard matrices first.
 ///
-/// and behind them, in this order: -gptq (books and mxfp4: GPTQ instead of round to nearest),
-/// -search (search the scales first), -refine (coordinate descent at the end).
+/// and behind them, in this order: -gptq (books, mxfp4 and nvfp4: GPTQ instead of round to
+/// nearest), -search (search the scales first), -refine (coordinate descent at the end).
 ///
 ///   {"name": "mine", "scheme": "int4-asym-g64",
 ///    "layers": [{"match": "*.down_proj", "scheme": "int8-sym-row-a8"}],

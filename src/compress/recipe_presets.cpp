@@ -74,10 +74,10 @@ std::optional<Scheme> integer_scheme(std::string_view text) {
 }
 
 std::optional<Scheme> book_scheme(std::string_view text, formats::Book book,
-                                  std::int64_t fallback_group) {
+                                  std::int64_t fallback_group, int bits = 4) {
   Scheme scheme;
   scheme.kind = FormatKind::kLut4;
-  scheme.bits = 4;
+  scheme.bits = bits;
   scheme.book = book;
   const bool good = take_group(text, fallback_group, scheme);
   return good && text.empty() ? std::optional(scheme) : std::nullopt;
@@ -94,7 +94,7 @@ bool take_suffix(std::string_view& text, std::string_view suffix) {
 
 // The scheme of a preset's name without "rtn-" or "gptq-" and without suffixes.
 std::optional<Scheme> base_scheme(std::string_view text) {
-  if (text == "f16" || text == "bf16" || text == "mxfp4") {
+  if (text == "f16" || text == "bf16" || text == "mxfp4" || text == "nvfp4") {
     return formats::parse_scheme(text);
   }
   if (text == "w8a8") {
@@ -114,6 +114,12 @@ std::optional<Scheme> base_scheme(std::string_view text) {
   }
   if (take(text, "any4")) {
     return book_scheme(text, formats::Book::kPerRow, kDefaultGroup);
+  }
+  if (take(text, "any3")) {
+    return book_scheme(text, formats::Book::kPerRow, kDefaultGroup, 3);
+  }
+  if (take(text, "any2")) {
+    return book_scheme(text, formats::Book::kPerRow, kDefaultGroup, 2);
   }
   return std::nullopt;
 }
@@ -268,12 +274,16 @@ std::vector<std::string> recipe_names() {
           "w8a8",
           "llm-int8",
           "mxfp4",
+          "nvfp4",
           "nf4g64",
           "fp4g64",
           "af4g64",
           "any4g128",
           "any4g128-gptq",
           "any4g128-gptq-refine",
+          "any3g128",
+          "any3g128-gptq-refine",
+          "any2g128",
           "rtn-w4g128",
           "rtn-w4g128-sym",
           "rtn-w3g128",

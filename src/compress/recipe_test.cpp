@@ -48,6 +48,7 @@ TEST(Recipes, PresetsReadAsTheirNamesSay) {
   EXPECT_EQ(scheme("nf4g64"), "lut4-nf4-g64");
   EXPECT_EQ(scheme("fp4g128"), "lut4-fp4-g128");
   EXPECT_EQ(scheme("mxfp4"), "mxfp4");
+  EXPECT_EQ(scheme("nvfp4"), "nvfp4");
   EXPECT_EQ(scheme("f16"), "f16");
   EXPECT_EQ(scheme("awq-w4g64-sym"), "int4-sym-g64");
   EXPECT_EQ(find_recipe("awq-gptq-w4").steps.back().pass, "gptq");
@@ -107,10 +108,14 @@ TEST(Recipes, SuffixesAddPasses) {
   EXPECT_EQ(steps_of("gptq-w3-search-refine"), "search gptq refine");
   EXPECT_EQ(steps_of("nf4g64-search"), "search rtn");
   EXPECT_EQ(steps_of("mxfp4-gptq-search-refine"), "search gptq refine");
+  EXPECT_EQ(steps_of("nvfp4-gptq"), "gptq");
   EXPECT_EQ(steps_of("any4"), "any4 rtn");
   EXPECT_EQ(steps_of("any4g64-gptq-refine"), "any4 gptq refine");
   EXPECT_EQ(formats::to_string(find_recipe("any4").scheme), "lut4-row-g128");
   EXPECT_EQ(formats::to_string(find_recipe("any4row-gptq").scheme), "lut4-row-row");
+  EXPECT_EQ(formats::to_string(find_recipe("any3").scheme), "lut3-row-g128");
+  EXPECT_EQ(formats::to_string(find_recipe("any2g64").scheme), "lut2-row-g64");
+  EXPECT_EQ(steps_of("any3g64-gptq-refine"), "any4 gptq refine");
   EXPECT_EQ(steps_of("wanda24"), "wanda rtn");
   EXPECT_EQ(formats::to_string(find_recipe("wanda24").scheme), "f16");
   EXPECT_EQ(steps_of("wanda24-bf16"), "wanda rtn");
@@ -133,8 +138,9 @@ TEST(Recipes, SuffixesAddPasses) {
                             "sparsegpt24-refine", "wanda24-f16-search"}) {
     EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
   }
-  for (const char* wrong : {"any4-search", "f16-search", "bf16-refine", "gptq-w4-gptq",
-                            "rtn-w4-refine-search", "any4x", "search", "-search", "-gptq"}) {
+  for (const char* wrong :
+       {"any4-search", "f16-search", "bf16-refine", "gptq-w4-gptq", "rtn-w4-refine-search", "any4x",
+        "any5", "any3-search", "search", "-search", "-gptq"}) {
     EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
   }
 }
@@ -185,6 +191,7 @@ TEST(Recipes, CombinationsWithoutSenseAreRefusedWithTheReason) {
 
 TEST(Recipes, AwqScalesForBooksToComeButCannotClip) {
   EXPECT_EQ(refusal("lut4-row-g64", R"({"pass": "awq", "clip": false}, "any4", "rtn")"), "");
+  EXPECT_EQ(refusal("lut3-row-g64", R"({"pass": "awq", "clip": false}, "any4", "rtn")"), "");
   EXPECT_NE(refusal("lut4-row-g64", R"("awq", "any4", "rtn")").find("\"clip\": false"),
             std::string::npos);
 }

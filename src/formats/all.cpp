@@ -4,6 +4,7 @@
 #include "formats/int/int_format.h"
 #include "formats/lut4/lut4_format.h"
 #include "formats/mx/mx_format.h"
+#include "formats/nv/nv_format.h"
 
 namespace nibble::formats {
 namespace {
@@ -34,6 +35,8 @@ std::unique_ptr<const Format> make_format(const Scheme& scheme, std::span<const 
       return make_lut4_format(scheme, book_for(scheme, book));
     case FormatKind::kMx:
       return make_mx_format(scheme);
+    case FormatKind::kNv:
+      return make_nv_format(scheme, 1.0f);
     case FormatKind::kDense:
       break;
   }

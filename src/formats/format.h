@@ -59,32 +59,37 @@ class Format {
   Scheme scheme_;
 };
 
-/// The format of a scheme (not kDense; learned books are given by `book`, 16 values).
-/// Throws kUsage when the scheme has no round-to-nearest encoder.
+/// The format of a scheme (not kDense; learned books are given by `book`, book_size() values).
+/// NVFP4 gets a global scale of 1; make_nv_format() takes another. Throws kUsage when the scheme
+/// has no round-to-nearest encoder.
 std::unique_ptr<const Format> make_format(const Scheme& scheme, std::span<const float> book = {});
 
 /// Collects codes and parameters of a matrix and packs them. Different rows may be set by different
 /// threads at the same time. Throws kFailed for an index out of range, a code or zero point with
 /// too many bits, and a scale that the stored type cannot hold exactly; kInvalidModel when mxfp4
-/// does not divide k.
+/// or nvfp4 does not divide k.
 class PackedWeightBuilder {
  public:
   PackedWeightBuilder(const Scheme& scheme, std::int64_t n, std::int64_t k);
 
   /// Before the groups of the row; only where scales are multiples of a unit (row_unit.h).
   void set_unit(std::int64_t row, std::uint8_t unit);
+  /// Before all groups; only for NVFP4 (nv_format.h).
+  void set_global(float global);
   void set_group(std::int64_t row, std::int64_t group, const GroupParameters& parameters);
   void set_codes(std::int64_t row, std::span<const std::uint8_t> codes);  // k codes
   /// Where the scheme has a tail: its group is the one behind the head's, its codes are the last,
   /// and the stored order of inputs must be given.
   void set_permutation(std::span<const std::int32_t> permutation);  // k inputs
-  void set_book(std::int64_t row, std::span<const float> values);   // 16; row 0 for kPerMatrix
+  void set_book(std::int64_t row,
+                std::span<const float> values);  // book_size(); row 0 for kPerMatrix
   PackedWeight finish();
 
  private:
   void set_tail_scale(std::int64_t row, const GroupParameters& parameters);
   void set_head_codes(std::int64_t row, std::span<const std::uint8_t> codes);
 
+  void set_e4m3(std::int64_t row, std::int64_t group, float scale);
   void set_units(std::int64_t row, std::int64_t group, float scale);
 
   PackedWeight weight_;

@@ -8,8 +8,8 @@
 namespace nibble::formats {
 namespace {
 
-constexpr const char* kSchemes[] = {"int2-sym-g32", "int3-asym-g32", "int8-sym-row",
-                                    "lut4-nf4-g64", "lut4-fp4-g32",  "mxfp4"};
+constexpr const char* kSchemes[] = {"int2-sym-g32", "int3-asym-g32", "int8-sym-row", "lut4-nf4-g64",
+                                    "lut4-fp4-g32", "mxfp4",         "nvfp4"};
 
 TEST(Format, GroupsDecodeAsTheirCodesDo) {
   for (const char* text : kSchemes) {
@@ -29,6 +29,9 @@ TEST(Format, StoredScalesAreTheNearestThatTheTypeHolds) {
   for (const char* text : kSchemes) {
     const auto format = make_format(parse_scheme(text));
     for (const double scale : {1.0, 0.75, 0.003, 1000.25, 3e-7}) {
+      if (std::string_view(text) == "nvfp4" && (scale < 0x1p-6 || scale > 448)) {
+        continue;  // beyond what E4M3 holds with 3 bits of mantissa
+      }
       const double stored = format->stored_scale(scale);
       EXPECT_EQ(format->stored_scale(stored), stored) << text << " " << scale;
       const double bound = std::string_view(text) == "mxfp4" ? std::sqrt(2.0) : 1 + 0x1p-3;

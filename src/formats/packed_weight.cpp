@@ -7,8 +7,10 @@
 
 #include "core/error.h"
 #include "formats/bit_packing.h"
+#include "formats/book_size.h"
 #include "formats/codebooks.h"
 #include "formats/mx/e8m0.h"
+#include "formats/nv/e4m3.h"
 #include "formats/row_unit.h"
 
 namespace nibble::formats {
@@ -19,7 +21,7 @@ using core::Fp16;
 using core::require;
 using core::to_float;
 
-constexpr std::size_t kBookSize = 16;
+constexpr std::size_t kLargestBook = 16;
 constexpr std::int64_t kChunk = 1024;  // codes decoded at a time; a multiple of 8 begins at a byte
 
 constexpr std::size_t index(std::int64_t value) {
@@ -61,6 +63,10 @@ float scale_at(const PackedWeight& weight, std::int64_t row, std::int64_t group)
   if (weight.scheme.kind == FormatKind::kMx) {
     return e8m0_to_float(weight.scales.data<std::uint8_t>()[index(at)]);
   }
+  if (weight.scheme.kind == FormatKind::kNv) {
+    return e4m3_to_float(weight.scales.data<std::uint8_t>()[index(at)]) *
+           weight.global.data<float>()[0];
+  }
   return to_float(weight.scales.data<Fp16>()[index(at)]);
 }
 
@@ -72,8 +78,8 @@ void decode_int(std::span<const std::uint8_t> codes, float scale, int zero, floa
 
 void decode_book(std::span<const std::uint8_t> codes, float scale, std::span<const float> book,
                  float* out) {
-  std::array<float, kBookSize> values{};
-  for (std::size_t i = 0; i < kBookSize; ++i) {
+  std::array<float, kLargestBook> values{};
+  for (std::size_t i = 0; i < book.size(); ++i) {
     values[i] = scale * book[i];
   }
   for (std::size_t i = 0; i < codes.size(); ++i) {
@@ -104,15 +110,17 @@ void decode_segment(const PackedWeight& weight, std::int64_t row, std::int64_t g
 }  // namespace
 
 std::span<const PartSlot> part_slots() {
-  static constexpr std::array<PartSlot, 9> kSlots = {{{"weight", &PackedWeight::dense},
-                                                      {"codes", &PackedWeight::codes},
-                                                      {"scales", &PackedWeight::scales},
-                                                      {"units", &PackedWeight::units},
-                                                      {"zeros", &PackedWeight::zeros},
-                                                      {"book", &PackedWeight::book},
-                                                      {"permutation", &PackedWeight::permutation},
-                                                      {"tail_codes", &PackedWeight::tail_codes},
-                                                      {"tail_scales", &PackedWeight::tail_scales}}};
+  static constexpr std::array<PartSlot, 10> kSlots = {
+      {{"weight", &PackedWeight::dense},
+       {"codes", &PackedWeight::codes},
+       {"scales", &PackedWeight::scales},
+       {"units", &PackedWeight::units},
+       {"global", &PackedWeight::global},
+       {"zeros", &PackedWeight::zeros},
+       {"book", &PackedWeight::book},
+       {"permutation", &PackedWeight::permutation},
+       {"tail_codes", &PackedWeight::tail_codes},
+       {"tail_scales", &PackedWeight::tail_scales}}};
   return kSlots;
 }
 
@@ -213,13 +221,14 @@ void unpack_scales(const PackedWeight& weight, std::int64_t row, std::span<float
 std::span<const float> book_of(const PackedWeight& weight, std::int64_t row) {
   require(row >= 0 && row < weight.n, ErrorKind::kFailed, "row {} of a weight with {} rows", row,
           weight.n);
-  if (weight.scheme.kind == FormatKind::kMx) {
+  if (weight.scheme.kind == FormatKind::kMx || weight.scheme.kind == FormatKind::kNv) {
     return kE2m1;
   }
   require(weight.scheme.kind == FormatKind::kLut4, ErrorKind::kFailed, "{} has no code book",
           to_string(weight.scheme));
   if (weight.scheme.book == Book::kPerRow || weight.scheme.book == Book::kPerMatrix) {
-    return row_of<float>(weight.book, weight.scheme.book == Book::kPerRow ? row : 0, kBookSize);
+    return row_of<float>(weight.book, weight.scheme.book == Book::kPerRow ? row : 0,
+                         book_size(weight.scheme));
   }
   return fixed_book(weight.scheme.book, weight.scheme.group);
 }

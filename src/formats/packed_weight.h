@@ -20,11 +20,13 @@ namespace nibble::formats {
 ///   codes    U8 [n, ceil(k * bits / 8)]          all others: LSB first along k, so with 4 bits
 ///   byte b
 ///                                                of a row holds k = 2b (low nibble) and k = 2b + 1
-///   scales   F16 [n, groups]; U8 E8M0 for kMx; with scale_bits = 7 U8 [n, ceil(groups * 7 / 8)]:
+///   scales   F16 [n, groups]; U8 E8M0 for kMx; U8 E4M3 for kNv; with scale_bits = 7 U8 [n,
+///   ceil(groups * 7 / 8)]:
 ///            multiples of the row's unit (row_unit.h), LSB first
 ///   units    U8 [n, 1]                           scale_bits = 7
+///   global   F32 [1, 1]                          kNv: scales are E4M3 times it
 ///   zeros    U8 [n, ceil(groups * bits / 8)]     kInt asymmetric: integer zero points, LSB first
-///   book     F32 [n, 16] or [1, 16]              kLut4 with kPerRow or kPerMatrix
+///   book     F32 [n, 2^bits] or [1, 2^bits]      kLut4 with kPerRow or kPerMatrix
 ///
 /// A weight with a tail is two weights beside each other, head_of() and tail_of(). Then codes,
 /// scales and zeros are those of the head, and there are
@@ -40,6 +42,7 @@ struct PackedWeight {
   core::Tensor codes;
   core::Tensor scales;
   core::Tensor units;
+  core::Tensor global;
   core::Tensor zeros;
   core::Tensor book;
   core::Tensor permutation;
@@ -81,10 +84,12 @@ void unpack_codes(const PackedWeight& weight, std::int64_t row, std::span<std::u
 /// Zero points of a row, one byte each: out[groups]. 2^(bits-1) where the scheme is symmetric.
 void unpack_zeros(const PackedWeight& weight, std::int64_t row, std::span<std::uint8_t> out);
 
-/// Scales of a row as float32: out[groups] (E8M0 decoded).
+/// Scales of a row as float32: out[groups] (E8M0 decoded, E4M3 times the
+/// global scale).
 void unpack_scales(const PackedWeight& weight, std::int64_t row, std::span<float> out);
 
-/// The 16 values that codes of `row` select, before the scale. For kMx: the E2M1 values.
+/// The 2^bits values that codes of `row` select, before the scale. For kMx and kNv: the E2M1
+/// values.
 /// Not for kDense and kInt.
 std::span<const float> book_of(const PackedWeight& weight, std::int64_t row);
 

@@ -4,8 +4,11 @@
 
 #include "core/error.h"
 #include "formats/bit_packing.h"
+#include "formats/book_size.h"
 #include "formats/format.h"
 #include "formats/mx/e8m0.h"
+#include "formats/nv/e4m3.h"
+#include "formats/nv/nv_format.h"
 #include "formats/row_unit.h"
 
 namespace nibble::formats {
@@ -15,8 +18,6 @@ using core::DType;
 using core::ErrorKind;
 using core::require;
 using core::Tensor;
-
-constexpr std::int64_t kBookSize = 16;
 
 std::size_t index(std::int64_t value) {
   return static_cast<std::size_t>(value);
@@ -67,14 +68,18 @@ PackedWeightBuilder::PackedWeightBuilder(const Scheme& scheme, std::int64_t n, s
     weight_.scales = Tensor::zeros(DType::kU8, {n, packed_bytes(groups, kUnitScaleBits)});
     weight_.units = Tensor::zeros(DType::kU8, {n, 1});
   } else {
-    weight_.scales =
-        Tensor::zeros(scheme.kind == FormatKind::kMx ? DType::kU8 : DType::kF16, {n, groups});
+    const bool bytes = scheme.kind == FormatKind::kMx || scheme.kind == FormatKind::kNv;
+    weight_.scales = Tensor::zeros(bytes ? DType::kU8 : DType::kF16, {n, groups});
+  }
+  if (scheme.kind == FormatKind::kNv) {
+    weight_.global = Tensor::zeros(DType::kF32, {1, 1});
   }
   if (!scheme.symmetric) {
     weight_.zeros = Tensor::zeros(DType::kU8, {n, packed_bytes(groups, scheme.bits)});
   }
   if (scheme.book == Book::kPerRow || scheme.book == Book::kPerMatrix) {
-    weight_.book = Tensor::zeros(DType::kF32, {scheme.book == Book::kPerRow ? n : 1, kBookSize});
+    weight_.book =
+        Tensor::zeros(DType::kF32, {scheme.book == Book::kPerRow ? n : 1, book_size(scheme)});
   }
 }
 
@@ -91,6 +96,10 @@ void PackedWeightBuilder::set_group(std::int64_t row, std::int64_t group,
   const std::size_t at = index(row * groups + group);
   if (scheme.kind == FormatKind::kMx) {
     weight_.scales.mutable_data<std::uint8_t>()[at] = to_e8m0(parameters.scale);
+    return;
+  }
+  if (scheme.kind == FormatKind::kNv) {
+    set_e4m3(row, group, parameters.scale);
     return;
   }
   if (scheme.scale_bits == kUnitScaleBits) {
@@ -110,6 +119,25 @@ void PackedWeightBuilder::set_group(std::int64_t row, std::int64_t group,
     set_code(weight_.zeros.mutable_data<std::uint8_t>().subspan(index(row * bytes), index(bytes)),
              scheme.bits, group, static_cast<std::uint8_t>(parameters.zero));
   }
+}
+
+void PackedWeightBuilder::set_global(float global) {
+  require(
+      weight_.scheme.kind == FormatKind::kNv && global >= kMinNvGlobal && global <= kMaxNvGlobal,
+      ErrorKind::kFailed, "global scale {} for {}", global, to_string(weight_.scheme));
+  weight_.global.mutable_data<float>()[0] = global;
+}
+
+void PackedWeightBuilder::set_e4m3(std::int64_t row, std::int64_t group, float scale) {
+  const float global = weight_.global.data<float>()[0];
+  require(global != 0, ErrorKind::kFailed, "{} has no global scale yet", to_string(weight_.scheme));
+  const bool positive = scale >= 0;  // false for NaN
+  const std::uint8_t byte =
+      positive ? nearest_e4m3(static_cast<double>(scale) / static_cast<double>(global)) : 0;
+  require(positive && e4m3_to_float(byte) * global == scale, ErrorKind::kFailed,
+          "scale {} is not an E4M3 value times the global scale {}", scale, global);
+  const std::int64_t groups = weight_.scales.dim(1);
+  weight_.scales.mutable_data<std::uint8_t>()[index(row * groups + group)] = byte;
 }
 
 void PackedWeightBuilder::set_unit(std::int64_t row, std::uint8_t unit) {
@@ -171,11 +199,11 @@ void PackedWeightBuilder::set_head_codes(std::int64_t row, std::span<const std::
 
 void PackedWeightBuilder::set_book(std::int64_t row, std::span<const float> values) {
   require_learned_book(weight_.scheme);
-  require(row >= 0 && row < weight_.book.dim(0) && std::cmp_equal(values.size(), kBookSize),
+  const std::int64_t size = book_size(weight_.scheme);
+  require(row >= 0 && row < weight_.book.dim(0) && std::cmp_equal(values.size(), size),
           ErrorKind::kFailed, "{} values for code book {} of {}", values.size(), row,
           weight_.book.dim(0));
-  std::copy(values.begin(), values.end(),
-            weight_.book.mutable_data<float>().begin() + row * kBookSize);
+  std::copy(values.begin(), values.end(), weight_.book.mutable_data<float>().begin() + row * size);
 }
 
 PackedWeight PackedWeightBuilder::finish() {

@@ -10,7 +10,9 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "formats/book_size.h"
 #include "formats/format.h"
+#include "formats/nv/e4m3.h"
 #include "formats/row_unit.h"
 
 namespace nibble::formats {
@@ -19,11 +21,27 @@ namespace {
 using core::DType;
 using core::Tensor;
 
-const std::vector<std::string> kCodedSchemes = {
-    "int2-sym-g32",  "int3-sym-g32",     "int4-sym-g32",      "int8-sym-g32",  "int2-asym-g32",
-    "int3-asym-g32", "int4-asym-g32",    "int8-asym-g32",     "int4-asym-row", "lut4-nf4-g32",
-    "lut4-fp4-g32",  "lut4-af4-g32",     "lut4-nf4-row",      "lut4-row-g32",  "lut4-matrix-g32",
-    "mxfp4",         "int4-asym-g32-s7", "lut4-matrix-g32-s7"};
+const std::vector<std::string> kCodedSchemes = {"int2-sym-g32",
+                                                "int3-sym-g32",
+                                                "int4-sym-g32",
+                                                "int8-sym-g32",
+                                                "int2-asym-g32",
+                                                "int3-asym-g32",
+                                                "int4-asym-g32",
+                                                "int8-asym-g32",
+                                                "int4-asym-row",
+                                                "lut4-nf4-g32",
+                                                "lut4-fp4-g32",
+                                                "lut4-af4-g32",
+                                                "lut4-nf4-row",
+                                                "lut4-row-g32",
+                                                "lut4-matrix-g32",
+                                                "mxfp4",
+                                                "nvfp4",
+                                                "lut3-row-g32",
+                                                "lut2-matrix-row",
+                                                "int4-asym-g32-s7",
+                                                "lut4-matrix-g32-s7"};
 
 bool is_learned(const Scheme& scheme) {
   return scheme.book == Book::kPerRow || scheme.book == Book::kPerMatrix;
@@ -36,11 +54,14 @@ PackedWeight random_weight(const std::string& text, std::int64_t n, std::int64_t
   PackedWeightBuilder builder(scheme, n, k);
   const std::int64_t books = scheme.book == Book::kPerRow ? n : is_learned(scheme) ? 1 : 0;
   for (std::int64_t row = 0; row < books; ++row) {
-    std::vector<float> book(16);
+    std::vector<float> book(static_cast<std::size_t>(book_size(scheme)));
     for (float& value : book) {
       value = random.normal();
     }
     builder.set_book(row, book);
+  }
+  if (scheme.kind == FormatKind::kNv) {
+    builder.set_global(0.003f);
   }
   for (std::int64_t row = 0; row < n; ++row) {
     const float unit = unit_value(static_cast<std::uint8_t>(1 + row % kLargestUnit));
@@ -49,7 +70,9 @@ PackedWeight random_weight(const std::string& text, std::int64_t n, std::int64_t
     }
     for (std::int64_t group = 0; group < groups_per_row(scheme, k); ++group) {
       const int middle = 1 << (scheme.bits - 1);
-      const float scale = scheme.scale_bits == kUnitScaleBits
+      const float scale = scheme.kind == FormatKind::kNv
+                              ? e4m3_to_float(static_cast<std::uint8_t>(random.below(127))) * 0.003f
+                          : scheme.scale_bits == kUnitScaleBits
                               ? scale_of_units(units_of(static_cast<double>(random.normal()) * 20 *
                                                             static_cast<double>(unit),
                                                         unit),
@@ -103,7 +126,7 @@ TEST(PackedWeight, DecodesWhatThePiecesSay) {
 
 TEST(PackedWeight, ShortLastGroupsAndOddRowsWork) {
   for (const std::string& scheme : kCodedSchemes) {
-    if (scheme == "mxfp4") {
+    if (scheme == "mxfp4" || scheme == "nvfp4") {
       continue;
     }
     for (const std::int64_t k : {1, 7, 33, 65, 1031}) {

@@ -7,7 +7,10 @@
 
 #include "core/error.h"
 #include "formats/bit_packing.h"
+#include "formats/book_size.h"
 #include "formats/mx/e8m0.h"
+#include "formats/nv/e4m3.h"
+#include "formats/nv/nv_format.h"
 #include "formats/packed_weight.h"
 #include "formats/row_unit.h"
 
@@ -21,7 +24,6 @@ using core::Shape;
 using core::Tensor;
 
 constexpr std::int64_t kMaxExtent = std::int64_t{1} << 40;  // keeps k * bits far from overflow
-constexpr std::int64_t kBookSize = 16;
 constexpr float kMaxBookValue = 0x1p100f;  // times the largest fp16 scale: still finite in float32
 
 // One weight under its name in messages.
@@ -90,6 +92,21 @@ void require_usable_exponents(const Named& named) {
   }
 }
 
+// E4M3 scales, which have no sign and are not NaN, and their global scale.
+void validate_e4m3(const Named& named) {
+  const auto scales = named.weight.scales.data<std::uint8_t>();
+  const auto bad = std::find_if(scales.begin(), scales.end(),
+                                [](std::uint8_t scale) { return scale > kE4m3Largest; });
+  if (bad != scales.end()) {
+    core::fail(ErrorKind::kInvalidModel, "{}.scales: {} holds {:#04x}, which is NaN or negative",
+               named.name, place_of(named, bad - scales.begin()), *bad);
+  }
+  require_part(named, "global", named.weight.global, DType::kF32, {1, 1});
+  const float global = named.weight.global.data<float>()[0];
+  require(global >= kMinNvGlobal && global <= kMaxNvGlobal, ErrorKind::kInvalidModel,
+          "{}.global: {} is not in [2^-100, 2^100]", named.name, global);
+}
+
 void validate_book(const Named& named) {
   const Scheme& scheme = named.weight.scheme;
   const Tensor& book = named.weight.book;
@@ -98,12 +115,13 @@ void validate_book(const Named& named) {
     return;
   }
   const std::int64_t rows = scheme.book == Book::kPerRow ? named.weight.n : 1;
-  require_part(named, "book", book, DType::kF32, {rows, kBookSize});
+  require_part(named, "book", book, DType::kF32, {rows, book_size(scheme)});
+  const auto size = static_cast<std::size_t>(book_size(scheme));
   const auto values = book.data<float>();
   for (std::size_t i = 0; i < values.size(); ++i) {
     require(std::abs(values[i]) <= kMaxBookValue, ErrorKind::kInvalidModel,
-            "{}.book: row {}, entry {} is {}, not a finite value below 2^100", named.name,
-            i / kBookSize, i % kBookSize, values[i]);
+            "{}.book: row {}, entry {} is {}, not a finite value below 2^100", named.name, i / size,
+            i % size, values[i]);
   }
 }
 
@@ -129,16 +147,22 @@ void validate_units(const Named& named, std::int64_t groups) {
 
 void validate_scales(const Named& named, std::int64_t groups) {
   const PackedWeight& weight = named.weight;
+  if (weight.scheme.kind != FormatKind::kNv) {
+    require_absent(named, "global", weight.global);
+  }
   if (weight.scheme.scale_bits == kUnitScaleBits) {
     validate_units(named, groups);
     return;
   }
   require_absent(named, "units", weight.units);
-  const bool is_mx = weight.scheme.kind == FormatKind::kMx;
-  require_part(named, "scales", weight.scales, is_mx ? DType::kU8 : DType::kF16,
+  const FormatKind kind = weight.scheme.kind;
+  const bool bytes = kind == FormatKind::kMx || kind == FormatKind::kNv;
+  require_part(named, "scales", weight.scales, bytes ? DType::kU8 : DType::kF16,
                {weight.n, groups});
-  if (is_mx) {
+  if (kind == FormatKind::kMx) {
     require_usable_exponents(named);
+  } else if (kind == FormatKind::kNv) {
+    validate_e4m3(named);
   } else {
     require_finite_scales(named);
   }
@@ -218,6 +242,7 @@ void validate(const PackedWeight& weight, std::string_view name) {
   require_absent(named, "codes", weight.codes);
   require_absent(named, "scales", weight.scales);
   require_absent(named, "units", weight.units);
+  require_absent(named, "global", weight.global);
   require_absent(named, "zeros", weight.zeros);
   require_absent(named, "book", weight.book);
   validate_tail(named);

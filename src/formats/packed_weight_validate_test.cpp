@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "formats/book_size.h"
 #include "formats/format.h"
 
 namespace nibble::formats {
@@ -30,7 +31,8 @@ PackedWeight valid_weight(const std::string& text, std::int64_t k = 67) {
   }
   PackedWeightBuilder builder(scheme, 3, k);
   for (std::int64_t row = 0; row < (scheme.book == Book::kPerRow ? 3 : 1); ++row) {
-    builder.set_book(row, std::span(w).subspan(static_cast<std::size_t>(row * 16), 16));
+    const auto size = static_cast<std::size_t>(book_size(scheme));
+    builder.set_book(row, std::span(w).subspan(static_cast<std::size_t>(row) * size, size));
   }
   return builder.finish();
 }
@@ -56,7 +58,7 @@ TEST(Validate, AcceptsEveryFormat) {
   for (const std::string scheme :
        {"f32", "f16", "bf16", "int2-asym-g32", "int3-sym-g32", "int3-asym-g32", "int4-sym-row",
         "int8-asym-g32", "int8-sym-row-a8", "int8-sym-row-a8o", "lut4-nf4-g32", "lut4-row-g32",
-        "lut4-matrix-row"}) {
+        "lut4-matrix-row", "lut3-row-g32", "lut2-matrix-g32"}) {
     EXPECT_EQ(refusal(valid_weight(scheme), [](PackedWeight&) {}), "") << scheme;
   }
   EXPECT_EQ(refusal(valid_weight("mxfp4", 64), [](PackedWeight&) {}), "");
@@ -113,6 +115,9 @@ TEST(Validate, RefusesWrongShapes) {
       names(refusal(row_book, [&](PackedWeight& w) { w.book = matrix_book.book; }), ".book"));
   EXPECT_TRUE(
       names(refusal(matrix_book, [&](PackedWeight& w) { w.book = row_book.book; }), ".book"));
+  EXPECT_TRUE(
+      names(refusal(valid_weight("lut3-row-g32"), [&](PackedWeight& w) { w.book = row_book.book; }),
+            ".book"));
   EXPECT_TRUE(names(refusal(valid_weight("f16"),
                             [](PackedWeight& w) {
                               w.dense = Tensor::zeros(DType::kF16, {67, 3});
@@ -175,6 +180,33 @@ TEST(Validate, RefusesScalesThatAreNotFinite) {
     });
     EXPECT_TRUE(names(message, ".scales: row 2, group 1")) << message;
   }
+}
+
+TEST(Validate, RefusesE4m3ScalesThatAreNanOrNegativeAndBadGlobalScales) {
+  for (const std::uint8_t byte : {0x7f, 0x80, 0xb8, 0xff}) {
+    const std::string message = refusal(valid_weight("nvfp4", 64), [byte](PackedWeight& w) {
+      w.scales.mutable_data<std::uint8_t>()[5] = byte;
+    });
+    EXPECT_TRUE(names(message, ".scales: row 1, group 1")) << message;
+  }
+  for (const float global : {0.0f, -1.0f, std::nanf(""), INFINITY, 1e-40f, 1e37f}) {
+    const std::string message = refusal(valid_weight("nvfp4", 64), [global](PackedWeight& w) {
+      w.global.mutable_data<float>()[0] = global;
+    });
+    EXPECT_TRUE(names(message, ".global: ")) << message;
+  }
+  const auto change = [](core::Tensor global) {
+    return [global](PackedWeight& w) { w.global = global; };
+  };
+  EXPECT_TRUE(names(refusal(valid_weight("nvfp4", 64), change({})), ".global: missing"));
+  EXPECT_TRUE(names(refusal(valid_weight("nvfp4", 64), change(Tensor::zeros(DType::kF32, {3, 1}))),
+                    ".global: "));
+  for (const char* scheme : {"mxfp4", "int4-sym-g32", "int4-sym-g32-s7", "f16"}) {
+    EXPECT_TRUE(names(refusal(valid_weight(scheme, 64), change(Tensor::zeros(DType::kF32, {1, 1}))),
+                      ".global: "))
+        << scheme;
+  }
+  EXPECT_TRUE(names(refusal(valid_weight("nvfp4", 64), [](PackedWeight& w) { w.k = 63; }), "16"));
 }
 
 TEST(Validate, RefusesBooksThatAreNotFinite) {

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "formats/format.h"
+#include "formats/nv/nv_format.h"
 #include "formats/row_unit.h"
 #include "formats/unit_format.h"
 
@@ -75,7 +76,12 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
   require(scheme.tail == 0, ErrorKind::kUsage, "{} has a tail, which needs an order of the inputs",
           to_string(scheme));
   PackedWeightBuilder builder(scheme, n, k);
-  const auto plain = make_format(scheme);
+  auto plain = make_format(scheme);
+  if (scheme.kind == FormatKind::kNv) {
+    const float global = nv_global(w);
+    plain = make_nv_format(scheme, global);
+    builder.set_global(global);
+  }
   const std::int64_t inputs = group_size(scheme, k);
   std::vector<std::uint8_t> codes(index(k));
   for (std::int64_t row = 0; row < n; ++row) {

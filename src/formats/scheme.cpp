@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "formats/book_size.h"
 #include "formats/hadamard.h"
 #include "formats/row_unit.h"
 
@@ -23,11 +24,14 @@ using core::require;
 constexpr std::int64_t kMaxGroup = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxHadamard = std::int64_t{1} << 30;
 constexpr std::int64_t kMxGroup = 32;
+constexpr std::int64_t kNvGroup = 16;
 
 constexpr std::array<std::pair<std::string_view, DType>, 3> kDenseNames = {
     {{"f32", DType::kF32}, {"f16", DType::kF16}, {"bf16", DType::kBF16}}};
 constexpr std::array<std::pair<std::string_view, int>, 4> kIntNames = {
     {{"int2", 2}, {"int3", 3}, {"int4", 4}, {"int8", 8}}};
+constexpr std::array<std::pair<std::string_view, int>, 3> kBookKindNames = {
+    {{"lut2", 2}, {"lut3", 3}, {"lut4", 4}}};
 constexpr std::array<std::pair<std::string_view, Book>, 5> kBookNames = {
     {{"nf4", Book::kNf4},
      {"fp4", Book::kFp4},
@@ -108,10 +112,11 @@ std::optional<Scheme> parse_weight(Words& words) {
     scheme.dense = *dense;
     return scheme;
   }
-  if (kind == "mxfp4") {
-    scheme.kind = FormatKind::kMx;
+  if (kind == "mxfp4" || kind == "nvfp4") {
+    const bool is_mx = kind == "mxfp4";
+    scheme.kind = is_mx ? FormatKind::kMx : FormatKind::kNv;
     scheme.bits = 4;
-    scheme.group = kMxGroup;
+    scheme.group = is_mx ? kMxGroup : kNvGroup;
     return scheme;
   }
   if (const auto bits = value_named(kIntNames, kind)) {
@@ -126,14 +131,14 @@ std::optional<Scheme> parse_weight(Words& words) {
     scheme.group = *group;
     return scheme;
   }
-  if (kind == "lut4") {
+  if (const auto bits = value_named(kBookKindNames, kind)) {
     const auto book = value_named(kBookNames, words.next());
     const auto group = parse_group(words.next());
     if (!book || !group) {
       return std::nullopt;
     }
     scheme.kind = FormatKind::kLut4;
-    scheme.bits = 4;
+    scheme.bits = *bits;
     scheme.book = *book;
     scheme.group = *group;
     return scheme;
@@ -191,9 +196,12 @@ std::string weight_words(const Scheme& scheme) {
       return fmt::format("int{}-{}-{}", scheme.bits, name_for(kSymmetryNames, scheme.symmetric),
                          group_word(scheme.group));
     case FormatKind::kLut4:
-      return fmt::format("lut4-{}-{}", name_for(kBookNames, scheme.book), group_word(scheme.group));
+      return fmt::format("lut{}-{}-{}", scheme.bits, name_for(kBookNames, scheme.book),
+                         group_word(scheme.group));
     case FormatKind::kMx:
       return "mxfp4";
+    case FormatKind::kNv:
+      return "nvfp4";
   }
   return "?";
 }
@@ -222,7 +230,7 @@ void validate_codes(const Scheme& scheme) {
                "only integers have zero points");
   require_only(scheme.scale_bits == 16 ||
                    (scheme.scale_bits == kUnitScaleBits && scheme.kind != FormatKind::kMx &&
-                    scheme.group > 0 && scheme.tail == 0),
+                    scheme.kind != FormatKind::kNv && scheme.group > 0 && scheme.tail == 0),
                scheme,
                "only groups of integers and of code books have scales of 7 bits, and no tail");
   const std::string_view problem = problem_of(scheme.activation);
@@ -268,7 +276,7 @@ Scheme parse_scheme(std::string_view text) {
   if (!scheme || to_string(*scheme) != text) {
     fail(ErrorKind::kInvalidModel,
          "'{}' is not a scheme; examples: f16, int4-asym-g128, int8-sym-row-a8, lut4-nf4-g64, "
-         "mxfp4",
+         "mxfp4, nvfp4",
          printable(text));
   }
   validate(*scheme);
@@ -287,11 +295,17 @@ void validate(const Scheme& scheme) {
                    scheme, "integers have 2, 3, 4 or 8 bits");
       break;
     case FormatKind::kLut4:
-      require_only(scheme.bits == 4, scheme, "lut4 codes have 4 bits");
+      require_only(
+          scheme.bits == 4 || ((scheme.bits == 2 || scheme.bits == 3) && has_learned_book(scheme)),
+          scheme, "codes of books have 4 bits, those of learned books (row, matrix) 2, 3 or 4");
       break;
     case FormatKind::kMx:
       require_only(scheme.bits == 4 && scheme.group == kMxGroup, scheme,
                    "mxfp4 has 4 bits and groups of 32");
+      break;
+    case FormatKind::kNv:
+      require_only(scheme.bits == 4 && scheme.group == kNvGroup, scheme,
+                   "nvfp4 has 4 bits and groups of 16");
       break;
   }
   validate_codes(scheme);
@@ -325,7 +339,8 @@ std::int64_t hadamard_size(const Scheme& scheme, std::int64_t k) {
 }
 
 void require_shape(const Scheme& scheme, std::int64_t n, std::int64_t k) {
-  require(scheme.kind != FormatKind::kMx || k % scheme.group == 0, ErrorKind::kInvalidModel,
+  const bool whole_groups = scheme.kind == FormatKind::kMx || scheme.kind == FormatKind::kNv;
+  require(!whole_groups || k % scheme.group == 0, ErrorKind::kInvalidModel,
           "{} needs inputs in multiples of {}, the layer is [{}, {}]; choose another scheme for it",
           to_string(scheme), scheme.group, n, k);
   require(scheme.tail < k, ErrorKind::kInvalidModel,

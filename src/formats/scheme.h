@@ -13,8 +13,9 @@ namespace nibble::formats {
 enum class FormatKind {
   kDense,  // F32, F16 or BF16 values, no codes
   kInt,    // integers of 2, 3, 4 or 8 bits: w = scale * (code - zero)
-  kLut4,   // 16-entry code book: w = scale * book[code]
+  kLut4,   // code book of 16 values, learned ones also of 8 or 4: w = scale * book[code]
   kMx,     // OCP microscaling: E2M1 codes, one power-of-two scale for 32 weights
+  kNv,     // NVFP4: E2M1 codes, E4M3 scales for 16 weights, one float32 scale for the matrix
 };
 
 /// Which code book a kLut4 weight uses.
@@ -23,8 +24,8 @@ enum class Book {
   kNf4,        // NormalFloat4 (QLoRA, arXiv 2305.14314, appendix E)
   kFp4,        // E2M1: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives
   kAf4,        // AbnormalFloat4 with zero as a code, by group size (arXiv 2306.06965, own solution)
-  kPerRow,     // 16 learned values for each output row (any4, arXiv 2507.04610)
-  kPerMatrix,  // 16 learned values for the whole matrix
+  kPerRow,     // 2^bits learned values for each output row (any4, arXiv 2507.04610)
+  kPerMatrix,  // 2^bits learned values for the whole matrix
 };
 
 /// As Scheme::hadamard: one matrix over all inputs.
@@ -43,8 +44,10 @@ inline constexpr std::int64_t kWholeRow = -1;
 ///   int4-sym-g128-a4-hrow                one mixes all inputs of a row
 ///   int4-sym-g128-a4g128-h128-tail128    the 128 worst inputs apart, in INT8
 ///   lut4-nf4-g64  lut4-fp4-g64  lut4-af4-g64  lut4-row-g128  lut4-matrix-g128
+///   lut3-row-g128  lut2-matrix-g64       learned books of 8 and of 4 values
 ///   lut4-matrix-g32-s7  int4-asym-g32-s7  scales of 7 bits, multiples of a unit of the row
 ///   mxfp4                                always groups of 32
+///   nvfp4                                always groups of 16
 ///
 /// With a tail (Atom, arXiv 2310.19102) inputs are put in a stored order in which the outlying ones
 /// come last. Those meet INT8 weights (int8-sym-row) in INT8, a scale for each token; the others
@@ -89,7 +92,8 @@ std::int64_t groups_per_row(const Scheme& scheme, std::int64_t k);
 /// Inputs that each Hadamard matrix mixes in rows of k inputs, the last one aside; 0: none.
 std::int64_t hadamard_size(const Scheme& scheme, std::int64_t k);
 
-/// Throws kInvalidModel when rows of k inputs cannot be stored so: mxfp4 must divide them, a tail
+/// Throws kInvalidModel when rows of k inputs cannot be stored so: mxfp4 and
+/// nvfp4 must divide them, a tail
 /// must leave something, and Hadamards must exist, of a smaller size at the end of a row too.
 void require_shape(const Scheme& scheme, std::int64_t n, std::int64_t k);
 

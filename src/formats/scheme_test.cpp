@@ -22,7 +22,7 @@ core::ErrorKind kind_of_failure(const std::function<void()>& action, std::string
 }
 
 TEST(Scheme, EveryCombinationSurvivesTheRoundTrip) {
-  std::vector<std::string> texts = {"f32", "f16", "bf16", "mxfp4", "mxfp4-a8"};
+  std::vector<std::string> texts = {"f32", "f16", "bf16", "mxfp4", "mxfp4-a8", "nvfp4", "nvfp4-a8"};
   for (const std::string group : {"row", "g1", "g32", "g128", "g1000", "g1073741824"}) {
     for (const std::string kind :
          {"int2-sym", "int3-sym", "int4-sym", "int8-sym", "int2-asym", "int3-asym", "int4-asym",
@@ -36,7 +36,8 @@ TEST(Scheme, EveryCombinationSurvivesTheRoundTrip) {
   for (const std::string text :
        {"int4-sym-g128-a4g128", "int4-sym-g128-a4g32c0.85", "int4-asym-g64-a8g128o-asym",
         "int4-sym-g128-a4g128c0.9-tail128", "int3-asym-g64-a3-asym-h128-tail16",
-        "int4-asym-g64-h64", "lut4-nf4-g64-hrow", "mxfp4-a4-h128", "int4-sym-g128-a4-asym-h96",
+        "int4-asym-g64-h64", "lut4-nf4-g64-hrow", "lut3-row-g128", "lut2-matrix-row",
+        "lut3-matrix-g32-s7", "mxfp4-a4-h128", "int4-sym-g128-a4-asym-h96",
         "int4-sym-row-a4g100c0.5", "int4-sym-g32-a8g1024c0.975-asym"}) {
     texts.push_back(text);
   }
@@ -68,6 +69,7 @@ TEST(Scheme, ReadsEachField) {
 
   EXPECT_EQ(parse_scheme("bf16").dense, core::DType::kBF16);
   EXPECT_EQ(parse_scheme("mxfp4").group, 32);
+  EXPECT_EQ(parse_scheme("nvfp4").group, 16);
 }
 
 TEST(Scheme, RefusesMalformedStrings) {
@@ -142,11 +144,16 @@ TEST(Scheme, RefusesMalformedStrings) {
                                  "lut4-none-g64",
                                  "lut4-NF4-g64",
                                  "lut3-nf4-g64",
+                                 "lut2-fp4-g64",
+                                 "lut5-row-g64",
+                                 "lut1-row-g64",
+                                 "lut8-row-g64",
                                  "lut4-nf4-g64-g32",
                                  "mxfp4-g32",
                                  "mxfp4-",
                                  "mxfp8",
-                                 "nvfp4",
+                                 "nvfp4-g16",
+                                 "nvfp4-s7",
                                  "row",
                                  "g128",
                                  "a8",
@@ -173,6 +180,7 @@ TEST(Scheme, RefusesContradictions) {
   const Scheme integers = parse_scheme("int4-asym-g128");
   const Scheme book = parse_scheme("lut4-nf4-g64");
   const Scheme mx = parse_scheme("mxfp4");
+  const Scheme nv = parse_scheme("nvfp4");
   const Scheme dense = parse_scheme("f16");
   const auto refused = [](Scheme scheme, const std::function<void(Scheme&)>& change) {
     change(scheme);
@@ -193,6 +201,9 @@ TEST(Scheme, RefusesContradictions) {
   EXPECT_TRUE(refused(mx, [](Scheme& s) { s.bits = 8; }));
   EXPECT_TRUE(refused(mx, [](Scheme& s) { s.symmetric = false; }));
   EXPECT_TRUE(refused(mx, [](Scheme& s) { s.book = Book::kFp4; }));
+  EXPECT_TRUE(refused(nv, [](Scheme& s) { s.group = 32; }));
+  EXPECT_TRUE(refused(nv, [](Scheme& s) { s.bits = 3; }));
+  EXPECT_TRUE(refused(nv, [](Scheme& s) { s.scale_bits = 7; }));
   EXPECT_TRUE(refused(dense, [](Scheme& s) { s.dense = core::DType::kF64; }));
   EXPECT_TRUE(refused(dense, [](Scheme& s) { s.dense = core::DType::kI8; }));
   EXPECT_TRUE(refused(dense, [](Scheme& s) { s.bits = 4; }));

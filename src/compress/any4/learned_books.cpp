@@ -1,12 +1,12 @@
 #include "compress/any4/learned_books.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 
 #include "compress/any4/kmeans.h"
 #include "compress/search/group_search.h"
+#include "formats/book_size.h"
 #include "formats/fp16_scale.h"
 
 namespace nibble::compress {
@@ -15,10 +15,9 @@ namespace {
 using formats::GroupParameters;
 using formats::Scheme;
 
-constexpr int kBookSize = 16;
 constexpr std::int64_t kRows = 2;        // rows of one task
 constexpr std::int64_t kBins = 1 << 16;  // a book for a matrix is learned from a histogram
-using BookValues = std::array<float, kBookSize>;
+using BookValues = std::vector<float>;
 
 std::size_t index(std::int64_t value) {
   return static_cast<std::size_t>(value);
@@ -34,9 +33,11 @@ class BookLearner {
         scheme_(scheme),
         mean_squares_(mean_squares),
         options_(options),
-        groups_(formats::groups_per_row(scheme, k)) {
+        groups_(formats::groups_per_row(scheme, k)),
+        book_size_(formats::book_size(scheme)) {
     parameters_.groups.resize(index(n * groups_));
-    parameters_.books.resize(index(scheme.book == formats::Book::kPerRow ? n : 1) * kBookSize);
+    parameters_.books.resize(index(scheme.book == formats::Book::kPerRow ? n : 1) *
+                             index(book_size_));
   }
 
   Parameters run(core::ThreadPool& pool) {
@@ -56,7 +57,7 @@ class BookLearner {
     return std::span(parameters_.groups).subspan(index(row * groups_), index(groups_));
   }
   std::span<float> book(std::int64_t row) {
-    return std::span(parameters_.books).subspan(index(row) * kBookSize, kBookSize);
+    return std::span(parameters_.books).subspan(index(row * book_size_), index(book_size_));
   }
 
   // The scale with which the element of largest magnitude becomes 1.
@@ -86,8 +87,7 @@ class BookLearner {
   }
 
   static BookValues to_book(const std::vector<double>& centres) {
-    BookValues values{};
-    std::copy(centres.begin(), centres.end(), values.begin());
+    BookValues values(centres.begin(), centres.end());
     if (std::all_of(values.begin(), values.end(), [](float value) { return value == 0; })) {
       values.back() = 1;  // weights that are all zero leave the book without a unit
     }
@@ -142,7 +142,7 @@ class BookLearner {
   BookValues row_book(std::int64_t row, KMeans& kmeans, std::vector<WeightedPoint>& points) {
     points.clear();
     for_each_point(row, [&](const WeightedPoint& point) { points.push_back(point); });
-    return to_book(kmeans.centres(points, kBookSize));
+    return to_book(kmeans.centres(points, static_cast<int>(book_size_)));
   }
 
   void learn_row(std::int64_t row, KMeans& kmeans, std::vector<WeightedPoint>& points) {
@@ -184,7 +184,7 @@ class BookLearner {
       bin.value = bin.weight > 0 ? bin.value / bin.weight : 0;
     }
     KMeans kmeans;
-    return to_book(kmeans.centres(bins, kBookSize));
+    return to_book(kmeans.centres(bins, static_cast<int>(book_size_)));
   }
 
   // The sum of loss_of(row) over all rows, added in the order of the rows.
@@ -225,6 +225,7 @@ class BookLearner {
   std::span<const float> mean_squares_;
   BookOptions options_;
   std::int64_t groups_;
+  std::int64_t book_size_;
   Parameters parameters_;
 };
 

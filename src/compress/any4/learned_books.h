@@ -22,11 +22,11 @@ struct BookOptions {
   int steps = 8;   // ranges tried for the scale of each group in the first round
 };
 
-/// any4 (arXiv 2507.04610) without zero points: w = scale * book[code], 16 learned values for each
-/// row (Book::kPerRow) or for the matrix (kPerMatrix). The scale of a group starts as its element
-/// of largest magnitude, with its sign. The book is the exact weighted k-means of the scaled
-/// weights. Then scales and book follow one another; each step is kept only where it loses less.
-/// weights [n, k]; mean_squares [k].
+/// any4 (arXiv 2507.04610) without zero points: w = scale * book[code], 2^bits learned values (16,
+/// 8 or 4) for each row (Book::kPerRow) or for the matrix (kPerMatrix). The scale of a group starts
+/// as its element of largest magnitude, with its sign. The book is the exact weighted k-means of
+/// the scaled weights. Then scales and book follow one another; each step is kept only where it
+/// loses less. weights [n, k]; mean_squares [k].
 Parameters learn_books(std::span<const float> weights, std::int64_t n, std::int64_t k,
                        const formats::Scheme& scheme, std::span<const float> mean_squares,
                        const BookOptions& options, core::ThreadPool& pool);

@@ -5,6 +5,7 @@
 #include "compress/gptq/gptq.h"
 #include "compress/layer_for_tests.h"
 #include "compress/refine/refine.h"
+#include "compress/search/group_search.h"
 
 namespace nibble::compress {
 namespace {
@@ -57,6 +58,48 @@ TEST(LearnedBooks, AreExactForWeightsOfFewValues) {
   }
 }
 
+TEST(LearnedBooks, OfEightAndFourValuesAreExactForThatManyValues) {
+  const std::vector<float> ones(kInputs, 1.0f);
+  for (const int bits : {3, 2}) {
+    const int most = (1 << bits) - 1;
+    std::vector<float> w(kOutputs * kInputs);
+    for (std::size_t i = 0; i < w.size(); ++i) {
+      const int value = static_cast<int>(i * 5 % static_cast<std::size_t>(most)) - most / 2;
+      w[i] = static_cast<float>(value) / 8.0f;
+    }
+    for (const char* rest : {"row-g64", "matrix-row"}) {
+      const std::string scheme = fmt::format("lut{}-{}", bits, rest);
+      const auto packed = any4(w, scheme.c_str(), ones, {});
+      EXPECT_LT(diagonal_loss(w, packed, ones), 1e-9) << scheme;
+      EXPECT_EQ(packed.book.dim(1), 1 << bits);
+    }
+  }
+}
+
+// In the same number of bits they lose less than integers whose scales were searched.
+TEST(LearnedBooks, OfEightAndFourValuesLoseLessThanIntegers) {
+  const auto w = normal(kOutputs * kInputs, 4);
+  const auto energies = uneven_energies();
+  double last = diagonal_loss(w, any4(w, "lut4-row-g64", energies, {}), energies);
+  for (const int bits : {3, 2}) {
+    const std::string integers = fmt::format("int{}-sym-g64", bits);
+    const std::string book = fmt::format("lut{}-row-g64", bits);
+    const auto format = formats::make_format(formats::parse_scheme(integers));
+    GroupSearch search(32);
+    double searched = 0;
+    for (std::size_t at = 0; at < w.size(); at += 64) {
+      searched += search
+                      .search(*format, std::span(w).subspan(at, 64),
+                              std::span(energies).subspan(at % kInputs, 64))
+                      .loss;
+    }
+    const double learned = diagonal_loss(w, any4(w, book.c_str(), energies, {}), energies);
+    EXPECT_LT(learned, 0.9 * searched) << book;
+    EXPECT_GT(learned, 2 * last) << book;
+    last = learned;
+  }
+}
+
 TEST(LearnedBooks, LoseLessThanFixedOnesAndLessWithEveryRound) {
   const auto w = normal(kOutputs * kInputs, 4);
   const auto energies = uneven_energies();
@@ -101,7 +144,7 @@ TEST(LearnedBooks, DecodeFromTheStoredFormToWhatTheMethodsSaw) {
   const auto w = normal(kOutputs * kInputs, 10);
   const auto hessian = correlated_hessian(kInputs, 400, 11);
   core::ThreadPool pool(2);
-  for (const char* text : {"lut4-row-g64", "lut4-matrix-g64"}) {
+  for (const char* text : {"lut4-row-g64", "lut4-matrix-g64", "lut3-row-g64", "lut2-matrix-g64"}) {
     const formats::Scheme scheme = formats::parse_scheme(text);
     CodedWeight coded = gptq(w, kOutputs, kInputs, scheme,
                              learn_books(w, kOutputs, kInputs, scheme, uneven_energies(), {}, pool),

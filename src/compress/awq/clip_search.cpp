@@ -5,6 +5,7 @@
 
 #include <cblas.h>
 
+#include "compress/coded_weight.h"
 #include "formats/format.h"
 
 namespace nibble::compress {
@@ -89,12 +90,12 @@ class GroupClip {
 }  // namespace
 
 void clip_groups(LayerWork& layer, const std::vector<float>& hessian, core::ThreadPool& pool) {
-  const auto format = formats::make_format(layer.scheme);
+  const RowFormats formats(layer.scheme, empty_parameters(layer.weights, layer.scheme));
   const std::int64_t k = layer.k();
   const std::int64_t group = formats::group_size(layer.scheme, k);
   for (std::int64_t begin = 0; begin < k; begin += group) {
     const std::int64_t width = std::min(group, k - begin);
-    const GroupClip clip(*format, hessian, k, begin, width);
+    const GroupClip clip(formats.of(0), hessian, k, begin, width);
     pool.parallel_for(layer.n(), kRows, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t row = first; row < last; ++row) {
         clip.clip({layer.weights.data() + row * k + begin, static_cast<std::size_t>(width)});

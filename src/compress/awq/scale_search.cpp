@@ -89,10 +89,18 @@ std::vector<std::vector<float>> candidates(const SetWork& set) {
   return all;
 }
 
-// What the search rounds with: books that are yet to be learned are taken for NF4.
+// What the search rounds with: books that are yet to be learned are taken for NF4 (those of fewer
+// than 16 values for integers), and the scales
+// of NVFP4, whose global scale depends on what is found here, for fp16.
 std::unique_ptr<const formats::Format> trial_format(formats::Scheme scheme) {
   if (scheme.book == formats::Book::kPerRow || scheme.book == formats::Book::kPerMatrix) {
-    scheme.book = formats::Book::kNf4;
+    const bool short_book = scheme.bits < 4;
+    scheme.kind = short_book ? formats::FormatKind::kInt : formats::FormatKind::kLut4;
+    scheme.book = short_book ? formats::Book::kNone : formats::Book::kNf4;
+  }
+  if (scheme.kind == formats::FormatKind::kNv) {
+    scheme.kind = formats::FormatKind::kLut4;
+    scheme.book = formats::Book::kFp4;
   }
   return formats::make_format(scheme);
 }

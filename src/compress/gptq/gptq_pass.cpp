@@ -1,6 +1,7 @@
 #include "compress/gptq/gptq_pass.h"
 
 #include "compress/gptq/gptq.h"
+#include "compress/nv_rule.h"
 #include "compress/pass_options.h"
 
 namespace nibble::compress {
@@ -9,13 +10,17 @@ namespace {
 class GptqPass final : public Pass {
  public:
   explicit GptqPass(PassOptions options)
-      : damp_(options.number("damp", 0.01, 0.0, 1.0)), act_order_(options.flag("act_order", true)) {
+      : damp_(options.number("damp", 0.01, 0.0, 1.0)),
+        act_order_(options.flag("act_order", true)),
+        rule_(read_nv_rule(options)) {
     options.require_all_used();
   }
 
   Stage stage() const override { return Stage::kRounds; }
   bool takes_tails() const override { return true; }
   StatisticsKind needs() const override { return StatisticsKind::kHessian; }
+
+  void check(const formats::Scheme& scheme) const override { require_rule(scheme, rule_, "gptq"); }
 
   void apply(SetWork& work, core::ThreadPool& pool) const override {
     const std::int64_t k = work.layers.front().k();
@@ -25,9 +30,9 @@ class GptqPass final : public Pass {
         layer.packed = round_dense(layer);
         continue;
       }
-      Parameters parameters = layer.parameters
-                                  ? *std::move(layer.parameters)
-                                  : fit_parameters(layer.weights, layer.n(), k, layer.scheme, pool);
+      Parameters parameters =
+          layer.parameters ? *std::move(layer.parameters)
+                           : fit_parameters(layer.weights, layer.n(), k, layer.scheme, pool, rule_);
       layer.packed = pack(gptq(layer.weights, layer.n(), k, layer.scheme, std::move(parameters),
                                factor, pool, layer.kept),
                           layer.n(), k, layer.scheme, layer.permutation);
@@ -42,6 +47,7 @@ class GptqPass final : public Pass {
  private:
   double damp_;
   bool act_order_;
+  formats::NvRule rule_;
 };
 
 }  // namespace

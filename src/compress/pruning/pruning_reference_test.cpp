@@ -41,7 +41,7 @@ TEST_F(PruningReference, SparseGptLosesLessThanWandaAndWandaLessThanMagnitude) {
 // Pruning, then rounding: no step behind the pruning brings a weight back.
 TEST_F(PruningReference, PrunedWeightsDecodeToExactlyZero) {
   for (const char* scheme : {"int4-asym-g64", "int4-sym-g64", "int3-asym-g64", "int8-sym-row",
-                             "lut4-nf4-g64", "lut4-fp4-g64", "lut4-af4-g64", "mxfp4"}) {
+                             "lut4-nf4-g64", "lut4-fp4-g64", "lut4-af4-g64", "mxfp4", "nvfp4"}) {
     const std::vector<std::vector<RecipeStep>> endings = {{{"rtn"}},
                                                           {{"gptq"}},
                                                           {{"search"}, {"gptq"}, {"refine"}},

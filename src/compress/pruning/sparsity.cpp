@@ -30,7 +30,7 @@ void require_exact_zero(const formats::Scheme& scheme, std::string_view pass) {
   core::require(scheme.book != formats::Book::kPerRow && scheme.book != formats::Book::kPerMatrix,
                 ErrorKind::kUsage,
                 "recipe: pass '{}' can't serve {}: a learned book may hold no exact 0; take a "
-                "scheme of integers, lut4-nf4, lut4-fp4, lut4-af4, mxfp4 or 16 bits",
+                "scheme of integers, lut4-nf4, lut4-fp4, lut4-af4, mxfp4, nvfp4 or 16 bits",
                 pass, formats::to_string(scheme));
 }
 

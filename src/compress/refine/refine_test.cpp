@@ -12,7 +12,7 @@ constexpr std::int64_t kOutputs = 70;  // two tasks
 constexpr std::int64_t kInputs = 160;
 
 constexpr const char* kSchemes[] = {"int4-asym-g32", "int3-sym-g64", "int4-asym-row",
-                                    "lut4-nf4-g64", "mxfp4"};
+                                    "lut4-nf4-g64",  "mxfp4",        "nvfp4"};
 
 CodedWeight rounded(const std::vector<float>& w, const formats::Scheme& scheme) {
   core::ThreadPool pool(1);

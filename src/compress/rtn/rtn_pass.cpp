@@ -1,5 +1,6 @@
 #include "compress/rtn/rtn_pass.h"
 
+#include "compress/nv_rule.h"
 #include "compress/pass_options.h"
 #include "formats/format.h"
 
@@ -8,9 +9,13 @@ namespace {
 
 class RtnPass final : public Pass {
  public:
+  explicit RtnPass(formats::NvRule rule) : rule_(rule) {}
+
   Stage stage() const override { return Stage::kRounds; }
   bool takes_tails() const override { return true; }
   bool takes_dense() const override { return true; }
+
+  void check(const formats::Scheme& scheme) const override { require_rule(scheme, rule_, "rtn"); }
 
   // Pruned weights are 0, and the nearest code of 0 means 0 in every scheme that can be pruned.
   void apply(SetWork& work, core::ThreadPool& pool) const override {
@@ -20,26 +25,31 @@ class RtnPass final : public Pass {
   }
 
  private:
-  static formats::PackedWeight round(LayerWork& layer, core::ThreadPool& pool) {
+  formats::PackedWeight round(LayerWork& layer, core::ThreadPool& pool) const {
     const bool chosen = layer.parameters.has_value();
-    if (layer.is_dense() || (!chosen && layer.scheme.tail == 0)) {
+    const bool plain = rule_ == formats::NvRule::kPlain;
+    if (layer.is_dense() || (!chosen && !plain && layer.scheme.tail == 0)) {
       return formats::round_to_nearest(layer.weights, layer.n(), layer.k(), layer.scheme);
     }
     Parameters parameters =
         chosen ? *std::move(layer.parameters)
-               : fit_parameters(layer.weights, layer.n(), layer.k(), layer.scheme, pool);
+               : fit_parameters(layer.weights, layer.n(), layer.k(), layer.scheme, pool, rule_);
     return pack(
         round_with(layer.weights, layer.n(), layer.k(), layer.scheme, std::move(parameters), pool),
         layer.n(), layer.k(), layer.scheme, layer.permutation);
   }
+
+  formats::NvRule rule_;
 };
 
 }  // namespace
 
 PassFactory rtn_pass() {
-  return {"rtn", [](const core::Json& options) -> std::unique_ptr<Pass> {
-            PassOptions(options, "rtn").require_all_used();
-            return std::make_unique<RtnPass>();
+  return {"rtn", [](const core::Json& json) -> std::unique_ptr<Pass> {
+            PassOptions options(json, "rtn");
+            const formats::NvRule rule = read_nv_rule(options);
+            options.require_all_used();
+            return std::make_unique<RtnPass>(rule);
           }};
 }
 

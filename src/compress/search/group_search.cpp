@@ -13,6 +13,7 @@ using formats::GroupParameters;
 using formats::Scheme;
 
 constexpr double kWidest = 1.25;
+constexpr double kWidestNv = 1.5;  // largest weights become 4 (four-over-six)
 constexpr double kNarrowest = 0.4;
 constexpr int kRefits = 8;  // at the most from one start
 
@@ -44,6 +45,13 @@ double sum_over(std::size_t count, Term term) {
   }
   return ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) +
          ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
+}
+
+// The largest of the range becomes 6. What fit() would choose between 6 and 4 depends on all
+// weights of a group, not on the ends of their range.
+GroupParameters nv_start(const Format& format, std::span<const float, 2> range) {
+  constexpr double kLargestCode = 6;
+  return {format.stored_scale(std::max(std::abs(range[0]), std::abs(range[1])) / kLargestCode), 0};
 }
 
 bool same(const GroupParameters& a, const GroupParameters& b) {
@@ -127,11 +135,13 @@ GroupFit GroupSearch::search_from(const Format& format, std::span<const float> w
   descend(format, weights, importance, known, best);
   descend(format, weights, importance, format.fit(weights), best);
   const auto [low, high] = std::minmax_element(weights.begin(), weights.end());
+  const bool is_nv = format.scheme().kind == formats::FormatKind::kNv;
+  const double widest = is_nv ? kWidestNv : kWidest;
   for (int step = 0; step < steps_ && best.loss > 0; ++step) {
-    const double factor = kWidest - (kWidest - kNarrowest) * step / std::max(1, steps_ - 1);
+    const double factor = widest - (widest - kNarrowest) * step / std::max(1, steps_ - 1);
     const std::array<float, 2> range = {static_cast<float>(*low * factor),
                                         static_cast<float>(*high * factor)};
-    const GroupParameters start = format.fit(range);
+    const GroupParameters start = is_nv ? nv_start(format, range) : format.fit(range);
     descend(format, weights, importance, start, best);
     if (has_signed_scales(format.scheme())) {
       descend(format, weights, importance, {-start.scale, start.zero}, best);

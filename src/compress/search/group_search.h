@@ -21,8 +21,8 @@ struct GroupFit {
 /// From each of several starts, parameters are refitted in closed form to the codes that they give
 /// (weighted least squares for the scale, and for the zero where one is stored) until that gains
 /// nothing. Starts are the round-to-nearest parameters of the group's range times `steps` factors
-/// from 1.25 down to 0.4. Losses are those of the stored parameters: scales in their stored type,
-/// integer zeros.
+/// from 1.25 (NVFP4: 1.5) down to 0.4. Losses are those of the stored parameters: scales in their
+/// stored type, integer zeros.
 ///
 /// One object serves one thread.
 class GroupSearch {

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kSchemes[] = {"int2-asym-g48", "int2-sym-g48", "int3-asym-g48",
                                     "int4-asym-g48", "int4-sym-g48", "int8-asym-g48",
                                     "int8-sym-g48",  "lut4-nf4-g48", "lut4-af4-g48",
-                                    "lut4-fp4-g48",  "mxfp4"};
+                                    "lut4-fp4-g48",  "mxfp4",        "nvfp4"};
 
 struct Group {
   std::vector<float> weights;
@@ -57,6 +57,9 @@ TEST(GroupSearch, ParametersAreWhatTheTypeStores) {
     const Group group = random_group(static_cast<std::size_t>(count), 7);
     const GroupFit fit = GroupSearch(24).search(*format, group.weights, group.importance);
     formats::PackedWeightBuilder builder(scheme, 1, count);
+    if (scheme.kind == formats::FormatKind::kNv) {
+      builder.set_global(1.0f);  // as make_format() takes it
+    }
     EXPECT_NO_THROW(builder.set_group(0, 0, fit.parameters)) << text;
     EXPECT_EQ(format->stored_scale(fit.parameters.scale), fit.parameters.scale) << text;
   }

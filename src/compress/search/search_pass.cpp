@@ -39,10 +39,10 @@ class SearchPass final : public Pass {
  private:
   Parameters search(const LayerWork& layer, std::span<const float> importance,
                     core::ThreadPool& pool) const {
-    const RowFormats formats(layer.scheme, {});
     const std::int64_t k = layer.k();
     const std::int64_t groups = parameter_groups(layer.scheme, k);
-    Parameters parameters;
+    Parameters parameters = empty_parameters(layer.weights, layer.scheme);
+    const RowFormats formats(layer.scheme, parameters);
     parameters.groups.resize(static_cast<std::size_t>(layer.n() * groups));
     pool.parallel_for(layer.n(), kRows, [&](std::int64_t begin, std::int64_t end) {
       GroupSearch group_search(steps_);

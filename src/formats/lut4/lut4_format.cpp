@@ -5,8 +5,10 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "core/error.h"
+#include "formats/book_size.h"
 #include "formats/finite.h"
 #include "formats/fp16_scale.h"
 
@@ -19,7 +21,8 @@ constexpr std::size_t kLanes = 16;  // weights of a group that are encoded toget
 class Lut4Format final : public Format {
  public:
   Lut4Format(const Scheme& scheme, std::span<const float> book) : Format(scheme) {
-    std::copy(book.begin(), book.end(), book_.begin());
+    // A shorter book is filled up with its last value, whose later codes no weight gets.
+    std::fill(std::copy(book.begin(), book.end(), book_.begin()), book_.end(), book.back());
     for (const float value : book_) {
       largest_ = std::max(largest_, std::abs(static_cast<double>(value)));
     }
@@ -125,10 +128,11 @@ class Lut4Format final : public Format {
 }  // namespace
 
 std::unique_ptr<const Format> make_lut4_format(const Scheme& scheme, std::span<const float> book) {
-  core::require(book.size() == kSize, core::ErrorKind::kUsage,
-                "{} needs a code book of 16 values, got {}", to_string(scheme), book.size());
+  core::require(std::cmp_equal(book.size(), book_size(scheme)), core::ErrorKind::kUsage,
+                "{} needs a code book of {} values, got {}", to_string(scheme), book_size(scheme),
+                book.size());
   bool has_value = false;
-  for (std::size_t i = 0; i < kSize; ++i) {
+  for (std::size_t i = 0; i < book.size(); ++i) {
     core::require(std::isfinite(book[i]), core::ErrorKind::kUsage, "code book entry {} is {}", i,
                   book[i]);
     has_value = has_value || book[i] != 0;

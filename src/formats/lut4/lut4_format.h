@@ -7,10 +7,11 @@
 
 namespace nibble::formats {
 
-/// 16-entry code books: w = scale * book[code]. fit() gives scale = max|w| / max|book|, rounded to
-/// fp16 and positive; a negative scale mirrors the book. The code is that of the nearest entry;
-/// between two entries at equal distance the smaller value wins (bitsandbytes: strictly above the
-/// midpoint goes up), among equal entries the lowest code. `book` has 16 finite values in any order
+/// Code books of 16 values, or 8 or 4: w = scale * book[code]. fit() gives scale = max|w| /
+/// max|book|, rounded to fp16 and positive; a negative scale mirrors the book. The code is that of
+/// the nearest entry; between two entries at equal distance the smaller value wins (bitsandbytes:
+/// strictly above the midpoint goes up), among equal entries the lowest code. `book` has
+/// book_size() finite values in any order
 /// and is copied.
 std::unique_ptr<const Format> make_lut4_format(const Scheme& scheme, std::span<const float> book);
 

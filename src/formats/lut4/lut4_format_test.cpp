@@ -103,6 +103,31 @@ TEST(Lut4, AgreesWithASearchOverAnyBook) {
   }
 }
 
+TEST(Lut4, AgreesWithASearchOverBooksOfEightAndFour) {
+  core::Random random(8);
+  for (const std::size_t size : {std::size_t{8}, std::size_t{4}}) {
+    const std::string scheme = size == 8 ? "lut3-row-g32" : "lut2-row-g32";
+    for (int trial = 0; trial < 100; ++trial) {
+      std::vector<float> book(size);
+      for (float& value : book) {
+        value = static_cast<float>(random.below(12)) / 4.0f - 1.5f;
+      }
+      book[0] = 2.0f;
+      const auto format = format_of(scheme, book);
+      std::vector<float> weights(96);
+      for (float& weight : weights) {
+        weight = 2 * random.normal();
+      }
+      std::vector<std::uint8_t> codes(weights.size());
+      format->encode_group(weights, {0.75f, 0}, codes);
+      for (std::size_t i = 0; i < weights.size(); ++i) {
+        EXPECT_EQ(codes[i], nearest_by_search(weights[i], 0.75f, book)) << weights[i];
+      }
+    }
+    EXPECT_THROW((void)format_of(scheme, kNf4), core::Error);
+  }
+}
+
 TEST(Lut4, ScaleIsAbsmaxOverTheLargestBookValueInFp16) {
   const std::vector<float> group = {0.5f, -3.0f, 2.0f, 0.0f};
   EXPECT_EQ(format_of("lut4-nf4-g4")->fit(group).scale, 3.0f);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "formats/codebooks.h"
+#include "formats/e2m1.h"
 #include "formats/finite.h"
 #include "formats/mx/e8m0.h"
 
@@ -17,26 +18,6 @@ int rounded_exponent(float magnitude) {
   constexpr std::uint32_t kHalfStep = 1u << 21;  // half of the last bit that stays
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(magnitude) + kHalfStep;
   return static_cast<int>(bits >> 23) - 127;
-}
-
-// A magnitude index i holds values up to kUpTo[i]; the midpoint itself belongs to it when i is
-// even.
-constexpr std::array<float, 7> kUpTo = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f};
-
-// Comparisons that count the midpoints below `magnitude`, ties to the even index.
-std::uint8_t nearest_magnitude(float magnitude) {
-  int rank = 0;
-  for (std::size_t i = 0; i < kUpTo.size(); ++i) {
-    const bool above = i % 2 == 0 ? magnitude > kUpTo[i] : magnitude >= kUpTo[i];
-    rank += above ? 1 : 0;
-  }
-  return static_cast<std::uint8_t>(rank);
-}
-
-std::uint8_t nearest(float weight, float scale) {
-  const float steps = weight / scale;  // exact: the scale is a power of two
-  return static_cast<std::uint8_t>((std::signbit(steps) ? 8 : 0) |
-                                   nearest_magnitude(std::abs(steps)));
 }
 
 class MxFormat final : public Format {
@@ -56,13 +37,13 @@ class MxFormat final : public Format {
   }
 
   std::uint8_t encode(float weight, const GroupParameters& parameters) const override {
-    return nearest(weight, parameters.scale);
+    return nearest_e2m1(weight, parameters.scale);
   }
 
   void encode_group(std::span<const float> weights, const GroupParameters& parameters,
                     std::span<std::uint8_t> codes) const override {
     for (std::size_t i = 0; i < weights.size(); ++i) {
-      codes[i] = nearest(weights[i], parameters.scale);
+      codes[i] = nearest_e2m1(weights[i], parameters.scale);
     }
   }
 

@@ -55,7 +55,7 @@ TEST(DenseLinear, DecodesPackedWeights) {
   core::ThreadPool pool(2);
   const std::vector<float> w = normal(100 * 128, 9);
   for (const char* scheme :
-       {"int4-asym-g32", "int3-sym-g64", "int8-sym-row", "lut4-nf4-g64", "mxfp4"}) {
+       {"int4-asym-g32", "int3-sym-g64", "int8-sym-row", "lut4-nf4-g64", "mxfp4", "nvfp4"}) {
     const auto weight = formats::round_to_nearest(w, 100, 128, formats::parse_scheme(scheme));
     check(weight, 3, pool);
     check(weight, 20, pool);

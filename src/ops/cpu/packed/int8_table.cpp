@@ -33,7 +33,7 @@ double choose_unit(std::span<const float> book) {
 }  // namespace
 
 Int8Table int8_table(std::span<const float> book) {
-  assert(book.size() == 16);
+  assert(!book.empty() && book.size() <= 16);
   const double unit = choose_unit(book);
   Int8Table table;
   table.unit = static_cast<float>(unit);
@@ -41,7 +41,8 @@ Int8Table int8_table(std::span<const float> book) {
     return table;
   }
   for (std::size_t i = 0; i < table.entries.size(); ++i) {
-    const double entry = std::clamp(std::nearbyint(book[i] / unit), -kLargest, kLargest);
+    const float value = book[std::min(i, book.size() - 1)];
+    const double entry = std::clamp(std::nearbyint(value / unit), -kLargest, kLargest);
     table.entries[i] = static_cast<std::int8_t>(entry);
   }
   return table;

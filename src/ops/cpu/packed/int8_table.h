@@ -6,7 +6,8 @@
 
 namespace nibble::ops::cpu {
 
-/// A 16-entry code book as kernels run it: value(code) = unit * entries[code].
+/// A code book as kernels run it: value(code) = unit * entries[code]. Entries behind a shorter book
+/// repeat its last one.
 struct Int8Table {
   std::array<std::int8_t, 16> entries{};  // [-127, 127]
   float unit = 0.0f;
@@ -14,7 +15,7 @@ struct Int8Table {
 
 /// Exact when a power of two makes every value an integer of at most 127 (FP4: halves); otherwise
 /// the largest magnitude becomes 127 and the others round to nearest, ties to even: an error of at
-/// most 1/254 of the largest. `book`: 16 finite values.
+/// most 1/254 of the largest. `book`: 1 to 16 finite values.
 Int8Table int8_table(std::span<const float> book);
 
 }  // namespace nibble::ops::cpu

@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/float16.h"
+#include "formats/nv/e4m3.h"
 #include "formats/scheme.h"
 #include "ops/cpu/packed/int8_table.h"
 #include "ops/cpu/packed/packed_linear.h"
@@ -153,6 +154,8 @@ class TileWriter {
     }
     if (weight_.scheme.kind == FormatKind::kMx) {
       unit *= take_out_exponent();
+    } else if (weight_.scheme.kind == FormatKind::kNv) {
+      unit *= take_out_global(row);
     }
     std::memcpy(tile + lane * static_cast<std::int64_t>(sizeof(float)), &unit, sizeof(float));
   }
@@ -181,6 +184,14 @@ class TileWriter {
       scale = std::ldexp(scale, -shift);
     }
     return std::ldexp(1.0f, shift);
+  }
+
+  /// Leaves the E4M3 values, which FP16 holds exactly, and returns the global scale.
+  float take_out_global(std::int64_t row) {
+    const auto bytes = weight_.scales.data<std::uint8_t>().subspan(
+        static_cast<std::size_t>(row) * scales_.size(), scales_.size());
+    std::transform(bytes.begin(), bytes.end(), scales_.begin(), formats::e4m3_to_float);
+    return weight_.global.data<float>()[0];
   }
 
   void write_scales(std::uint8_t* tile, std::int64_t lane) const {

@@ -88,6 +88,7 @@ TEST(Pack, GroupsOfActivations) {
   EXPECT_EQ(needs("int4-sym-row", 1000), (InputNeeds{128, {8, true, 128}}));
   EXPECT_EQ(needs("int8-sym-row-a8", 2048), (InputNeeds{128, {8}}));
   EXPECT_EQ(needs("mxfp4", 2048), (InputNeeds{32, {8, true, 32}}));
+  EXPECT_EQ(needs("nvfp4", 2048), (InputNeeds{16, {8, true, 16}}));
   EXPECT_EQ(needs("int4-sym-g128-a4", 2048), (InputNeeds{128, {4}}));
   EXPECT_EQ(needs("int4-sym-g128-a4g32", 2048), (InputNeeds{32, {4, true, 32}}));
   EXPECT_EQ(needs("int4-sym-g32-a4g128c0.9", 2048), (InputNeeds{32, {4, true, 128, 0.9f}}));
@@ -121,6 +122,14 @@ TEST(Int8Table, RoundsOtherBooksToHalfAStep) {
                               [](int a, int b) { return std::abs(a) < std::abs(b); }) %
                 127,
             0);
+}
+
+TEST(Int8Table, RepeatsTheLastEntryOfAShorterBook) {
+  const Int8Table table = int8_table(std::vector<float>{-3, -1, 0, 4});
+  for (std::size_t i = 3; i < 16; ++i) {
+    EXPECT_EQ(table.unit * table.entries[i], 4.0f) << i;
+  }
+  EXPECT_EQ(table.unit * table.entries[0], -3.0f);
 }
 
 TEST(Int8Table, EmptyAndVanishingBooksAreZeros) {
@@ -161,7 +170,8 @@ TEST(Reference, AgreesWithDecodeRow) {
   core::ThreadPool pool(1);
   for (const char* scheme :
        {"int4-sym-g32", "int4-asym-g64", "int3-asym-g64", "int2-sym-g32", "int8-asym-row",
-        "lut4-fp4-g64", "mxfp4", "lut4-nf4-g64", "lut4-row-g64", "lut4-matrix-g64"}) {
+        "lut4-fp4-g64", "mxfp4", "nvfp4", "lut4-nf4-g64", "lut4-row-g64", "lut4-matrix-g64",
+        "lut3-row-g64", "lut2-matrix-g64"}) {
     const formats::PackedWeight weight = testing::random_weight(scheme, 5, 192, 9);
     const InputNeeds needs = input_needs(weight.scheme, 192);
     const std::vector<float> x = testing::random_input(2, 192, 4);

@@ -48,8 +48,12 @@ const char* const kSchemes[] = {"int4-sym-g32",
                                 "lut4-af4-g64",
                                 "lut4-nf4-row",
                                 "mxfp4",
+                                "nvfp4",
                                 "lut4-row-g128",
                                 "lut4-row-row",
+                                "lut3-row-g128",
+                                "lut2-row-g48",
+                                "lut3-matrix-g64",
                                 "lut4-matrix-g128",
                                 "lut4-matrix-g32-s7",
                                 "int4-asym-g64-s7",
@@ -213,7 +217,7 @@ TEST_P(PackedLinearVariant, PlantedFaultsAreSeen) {
 TEST_P(PackedLinearVariant, NothingSaturates) {
   for (const char* scheme :
        {"int4-sym-g32", "int4-sym-g256", "int4-asym-g128", "int8-sym-g128", "int8-sym-g256",
-        "int8-asym-g256", "lut4-nf4-g256", "lut4-fp4-g256", "lut4-row-g256", "mxfp4"}) {
+        "int8-asym-g256", "lut4-nf4-g256", "lut4-fp4-g256", "lut4-row-g256", "mxfp4", "nvfp4"}) {
     for (const int end : {0, 1}) {
       for (const float sign : {-1.0f, 1.0f}) {
         Problem p(scheme, {16, 512}, 5, one_);

@@ -10,6 +10,7 @@
 #include "core/float16.h"
 #include "core/random.h"
 #include "formats/format.h"
+#include "formats/nv/e4m3.h"
 #include "formats/packed_weight.h"
 #include "formats/row_unit.h"
 #include "formats/scheme.h"
@@ -18,15 +19,20 @@
 /// Random layers and the accept rule of the packed kernels' tests.
 namespace nibble::ops::cpu::testing {
 
+inline constexpr float kNvGlobal = 0.0000371f;  // no power of two
+
 /// A weight with random codes, scales, zeros and books: every code occurs, neighbours differ.
 inline formats::PackedWeight random_weight(const std::string& scheme_text, std::int64_t n,
                                            std::int64_t k, std::uint64_t seed) {
   core::Random random(seed);
   const formats::Scheme scheme = formats::parse_scheme(scheme_text);
-  const int codes = scheme.kind == formats::FormatKind::kInt ? 1 << scheme.bits : 16;
+  const int codes = 1 << scheme.bits;
   formats::PackedWeightBuilder builder(scheme, n, k);
   std::vector<std::uint8_t> row(static_cast<std::size_t>(k));
-  std::vector<float> book(16);
+  std::vector<float> book(static_cast<std::size_t>(codes));
+  if (scheme.kind == formats::FormatKind::kNv) {
+    builder.set_global(kNvGlobal);
+  }
   for (std::int64_t r = 0; r < n; ++r) {
     for (std::uint8_t& code : row) {
       code = static_cast<std::uint8_t>(random.below(codes));
@@ -41,17 +47,20 @@ inline formats::PackedWeight random_weight(const std::string& scheme_text, std::
     for (std::int64_t g = 0; g < formats::groups_per_row(scheme, k); ++g) {
       formats::GroupParameters parameters;
       parameters.zero = scheme.symmetric ? codes / 2 : static_cast<int>(random.below(codes));
-      parameters.scale = scheme.kind == formats::FormatKind::kMx
-                             ? std::ldexp(1.0f, static_cast<int>(random.below(9)) - 12)
-                             : core::to_float(core::to_fp16(
-                                   0.001f + 0.01f * static_cast<float>(random.uniform())));
-      if (scheme.scale_bits == formats::kUnitScaleBits) {
+      if (scheme.kind == formats::FormatKind::kMx) {
+        parameters.scale = std::ldexp(1.0f, static_cast<int>(random.below(9)) - 12);
+      } else if (scheme.kind == formats::FormatKind::kNv) {
+        parameters.scale =
+            formats::e4m3_to_float(static_cast<std::uint8_t>(1 + random.below(126))) * kNvGlobal;
+      } else if (scheme.scale_bits == formats::kUnitScaleBits) {
         constexpr std::uint8_t kUnit = 45;
         const float unit = formats::unit_value(kUnit);
         builder.set_unit(r, kUnit);
         parameters.scale =
-            formats::scale_of_units(static_cast<std::uint8_t>(1 + random.below(127)), unit);
-        parameters.scale = parameters.scale == 0.0f ? unit : parameters.scale;
+            formats::scale_of_units(static_cast<std::uint8_t>(1 + random.below(63)), unit);
+      } else {
+        parameters.scale =
+            core::to_float(core::to_fp16(0.001f + 0.01f * static_cast<float>(random.uniform())));
       }
       builder.set_group(r, g, parameters);
     }

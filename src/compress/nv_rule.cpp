@@ -1,0 +1,22 @@
+#include "compress/nv_rule.h"
+
+#include "core/error.h"
+
+namespace nibble::compress {
+
+using formats::FormatKind;
+using formats::NvRule;
+
+NvRule read_nv_rule(PassOptions& options) {
+  return options.flag("four_over_six", true) ? NvRule::kFourOverSix : NvRule::kPlain;
+}
+
+void require_rule(const formats::Scheme& scheme, NvRule rule, std::string_view pass) {
+  core::require(rule == NvRule::kFourOverSix || scheme.kind == FormatKind::kNv ||
+                    scheme.kind == FormatKind::kDense,
+                core::ErrorKind::kUsage,
+                "recipe: option 'four_over_six' of pass '{}' is for nvfp4, the scheme is {}", pass,
+                formats::to_string(scheme));
+}
+
+}  // namespace nibble::compress

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+namespace nibble::formats {
+
+/// E4M3 without a sign, the scale type of NVFP4 (FP8 formats, arXiv 2209.05433, table 1): 4 bits of
+/// exponent (bias 7), 3 of mantissa, subnormals of 2^-9, no infinity; 0x7f is NaN.
+inline constexpr std::uint8_t kE4m3Nan = 0x7f;
+inline constexpr std::uint8_t kE4m3Largest = 0x7e;
+inline constexpr float kE4m3Max = 448.0f;
+inline constexpr float kE4m3Smallest = 0x1p-9f;
+
+/// The value of a byte, 0 to kE4m3Largest. An fp16 value can hold each.
+constexpr float e4m3_to_float(std::uint8_t byte) {
+  const int exponent = byte >> 3;
+  const int mantissa = byte & 7;
+  if (exponent == 0) {
+    return static_cast<float>(mantissa) * kE4m3Smallest;
+  }
+  const auto bits = static_cast<std::uint32_t>(exponent - 7 + 127) << 23;
+  return std::bit_cast<float>(bits) * (1.0f + static_cast<float>(mantissa) / 8.0f);
+}
+
+/// The byte nearest to `value` (not negative, not NaN), ties to the even mantissa; from 448 on it
+/// saturates.
+inline std::uint8_t nearest_e4m3(double value) {
+  constexpr int kMinExponent = -6;
+  constexpr int kMantissaBits = 3;
+  const double magnitude = std::min(value, static_cast<double>(kE4m3Max));
+  const int exponent = magnitude > 0 ? std::max(std::ilogb(magnitude), kMinExponent) : kMinExponent;
+  // Steps of the binade; 16 of them are the first value of the next one.
+  const auto steps =
+      static_cast<int>(std::nearbyint(std::ldexp(magnitude, kMantissaBits - exponent)));
+  return static_cast<std::uint8_t>((exponent - kMinExponent) * 8 + steps);
+}
+
+}  // namespace nibble::formats
