@@ -16,8 +16,8 @@ namespace {
 
 // y [m, n] = alpha op(a) op(b) + beta y.
 struct Operand {
-  const float* data;
-  std::int64_t stride;
+  const float* data = nullptr;
+  std::int64_t stride = 0;
   CBLAS_TRANSPOSE order = CblasNoTrans;
 };
 
