@@ -103,9 +103,7 @@ Variable GradientOps::add_norm(Variable& x, const Variable& delta, const Norm& n
 }
 
 Variable GradientOps::linear(const Variable& input, const LinearSet& set) {
-  core::require(std::none_of(set.parts.begin(), set.parts.end(),
-                             [](const Linear& part) { return part.low_rank.has_value(); }),
-                core::ErrorKind::kFailed, "gradients do not pass through adapters");
+  require_plain_weights(set);
   cpu::CpuOps::Input values(copy(input.value()));
   Variable y = result(ops_.linear(values, set));
   record(y, [this, &set, from = input.node_](const Values& g) {
