@@ -85,7 +85,6 @@ class GradientOps {
   using Node = std::shared_ptr<Variable::Node>;
 
   Variable result(cpu::Matrix value);
-  cpu::Matrix copy(const cpu::Matrix& x);
   // The gradient of a node, zeros at first.
   cpu::Matrix& gradient_of(Variable::Node& node);
   // `back` runs when the gradient of `output` is complete; never when the loss doesn't depend on
