@@ -1,6 +1,5 @@
 #include "compress/block_runner.h"
 
-#include <cstring>
 #include <numeric>
 #include <optional>
 
@@ -50,16 +49,10 @@ BlockRunner::BlockRunner(const models::Decoder& decoder, const CalibrationWindow
     const models::Batch<CpuOps> batch{window, positions, {}};
     Matrix x = models::embed(ops_, decoder_, batch);
     if (original_) {
-      original_->add(copy(x));
+      original_->add(ops_.copy(x));
     }
     hidden_.add(std::move(x));
   }
-}
-
-Matrix BlockRunner::copy(const Matrix& x) {
-  Matrix y = ops_.matrix(x.rows(), x.columns());
-  std::memcpy(y.data(), x.data(), x.values().size_bytes());
-  return y;
 }
 
 Matrix BlockRunner::run(std::int64_t layer, const models::Block& block, std::size_t window,
@@ -81,7 +74,7 @@ std::map<int, Matrix> BlockRunner::original_inputs(std::int64_t layer, std::size
   std::map<int, Matrix> inputs;
   ops_.set_observer([&](const ops::LinearSet& set, const Matrix& input) {
     if (!observation.set || set.id == *observation.set) {
-      inputs.insert_or_assign(set.id, copy(input));
+      inputs.insert_or_assign(set.id, ops_.copy(input));
     }
   });
   Matrix x = original_->read(window, ops_);

@@ -53,7 +53,6 @@ class BlockRunner {
   ops::cpu::Matrix run(std::int64_t layer, const models::Block& block, std::size_t window,
                        ops::cpu::Matrix& x);
   void move(std::int64_t layer, const models::Block& block, std::size_t window, WindowStore& store);
-  ops::cpu::Matrix copy(const ops::cpu::Matrix& x);
   // The inputs of the block's sets, by set id, in the original model.
   std::map<int, ops::cpu::Matrix> original_inputs(std::int64_t layer, std::size_t window,
                                                   const Observation& observation);

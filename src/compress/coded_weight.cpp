@@ -10,7 +10,6 @@
 namespace nibble::compress {
 namespace {
 
-using formats::Book;
 using formats::Scheme;
 
 constexpr std::int64_t kRows = 16;  // rows of one task
@@ -164,8 +163,7 @@ CodedWeight unpack(const formats::PackedWeight& weight) {
                                                               zeros[index(group)]};
     }
   }
-  const Book book = weight.scheme.book;
-  if (book == Book::kPerRow || book == Book::kPerMatrix) {
+  if (formats::has_learned_book(weight.scheme)) {
     const auto values = weight.book.data<float>();
     coded.parameters.books.assign(values.begin(), values.end());
   }

@@ -1,15 +1,14 @@
 #include "compress/layer_schemes.h"
 
 #include <filesystem>
-#include <fstream>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "compress/logits_for_tests.h"
-#include "compress/pipeline.h"
+#include "compress/pipeline_for_tests.h"
 #include "core/error.h"
 #include "core/random.h"
+#include "io/temporary_folder_for_tests.h"
 
 namespace nibble::compress {
 namespace {
@@ -21,11 +20,8 @@ std::shared_ptr<models::Model> family(const char* name) {
 }
 
 Recipe from_json(const std::string& json) {
-  const fs::path path = fs::temp_directory_path() / fmt::format("nibble_layers_{}.json", getpid());
-  std::ofstream(path) << json;
-  const Recipe recipe = find_recipe(path.string());
-  fs::remove(path);
-  return recipe;
+  const io::TemporaryFolder folder;
+  return find_recipe(folder.write("nibble_layers.json", json).string());
 }
 
 Recipe with_layers(const std::string& layers, const std::string& passes = "\"rtn\"") {
@@ -128,13 +124,10 @@ TEST(LayerSchemes, LayersOfOneSetRunAsIfAlone) {
 // Every pass beside a layer that stays in 16 bits: its weights change by nothing but the scales
 // that AWQ moves, and the model opens with the schemes that the recipe gave.
 TEST(LayerSchemes, DenseLayersStayBesideOthers) {
-  const fs::path folder = fs::temp_directory_path() / fmt::format("nibble_dense_{}", getpid());
-  fs::remove_all(folder);
+  const io::TemporaryFolder scratch;
+  const fs::path folder = scratch / "out";
   const auto model = family("mistral");
-  PipelineOptions options;
-  options.calibration.samples = 2;
-  options.calibration.seq_len = 32;
-  options.threads = 1;
+  const PipelineOptions options = small_job(2, 32, 1);
   const std::string layers = R"([{"match": ["*.v_proj", "*.down_proj"], "scheme": "f32"},
                                  {"match": "*.q_proj", "scheme": "int3-sym-g32"}])";
   for (const char* passes : {"\"rtn\"", "\"gptq\"", R"("search", "gptq", "refine")",

@@ -4,12 +4,12 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
-#include <sstream>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "compress/checkpoint.h"
+#include "compress/pipeline_for_tests.h"
+#include "io/temporary_folder_for_tests.h"
 #include "models/forward.h"
 #include "ops/cpu/cpu_ops.h"
 
@@ -20,34 +20,8 @@ namespace fs = std::filesystem;
 
 const fs::path kSource = NIBBLE_SOURCE_DIR;
 
-// A folder for one test, empty at its start.
-fs::path scratch() {
-  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-  const fs::path folder =
-      fs::temp_directory_path() / fmt::format("nibble_{}_{}", test->name(), getpid());
-  fs::remove_all(folder);
-  fs::create_directories(folder);
-  return folder;
-}
-
-std::map<std::string, std::string> contents(const fs::path& folder) {
-  std::map<std::string, std::string> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    std::ifstream file(entry.path(), std::ios::binary);
-    std::ostringstream bytes;
-    bytes << file.rdbuf();
-    files[fs::relative(entry.path(), folder)] = bytes.str();
-  }
-  return files;
-}
-
 PipelineOptions small_options() {
-  PipelineOptions options;
-  options.calibration.texts = {kSource / "models/demo/texts/calibration.txt"};
-  options.calibration.samples = 4;
-  options.calibration.seq_len = 128;
-  options.threads = 2;
-  return options;
+  return small_job_on_text(4, 128, 2);
 }
 
 void expect_two_zeros_of_four(const models::Decoder& decoder, const std::string& name) {
@@ -98,7 +72,7 @@ class Interrupted : public core::ProgressSink {
 };
 
 TEST(Pipeline, WritesAFolderThatDecodesLikeTheModelInMemory) {
-  const fs::path folder = scratch();
+  const io::TemporaryFolder folder;
   const auto model = models::open_model(kSource / "models/demo");
   for (const char* name :
        {"rtn-w4g64", "gptq-w3g128", "nf4g64", "mxfp4", "nvfp4", "w8a8", "f16", "rtn-w2grow"}) {
@@ -127,11 +101,10 @@ TEST(Pipeline, WritesAFolderThatDecodesLikeTheModelInMemory) {
       }
     }
   }
-  fs::remove_all(folder);
 }
 
 TEST(Pipeline, GoesOnAfterAnInterruptionAndEndsInTheSameBytes) {
-  const fs::path folder = scratch();
+  const io::TemporaryFolder folder;
   const auto model = models::open_model(kSource / "models/demo");
   const Recipe recipe = find_recipe("gptq-w4g128");
   quantize_model(*model, recipe, folder / "whole", small_options(), false, core::silent_progress());
@@ -151,14 +124,13 @@ TEST(Pipeline, GoesOnAfterAnInterruptionAndEndsInTheSameBytes) {
                  core::Error)
         << "another job can't go on with it";
     quantize_model(*model, recipe, target, small_options(), true, core::silent_progress());
-    EXPECT_EQ(contents(target), contents(folder / "whole")) << moment;
+    EXPECT_EQ(io::folder_contents(target), io::folder_contents(folder / "whole")) << moment;
     fs::remove_all(target);
   }
   EXPECT_THROW(quantize_model(*model, recipe, folder / "whole", small_options(), true,
                               core::silent_progress()),
                core::Error)
       << "an existing output is not overwritten";
-  fs::remove_all(folder);
 }
 
 TEST(Pipeline, TellsWindowsAndLayersOfABlock) {
@@ -181,10 +153,9 @@ TEST(Pipeline, TellsWindowsAndLayersOfABlock) {
 
 // Hidden states in a file, with and without those of the original model beside them.
 TEST(Pipeline, EndsInTheSameBytesWhenHiddenStatesAreSpilled) {
-  const fs::path folder = scratch();
+  const io::TemporaryFolder folder;
   const auto model = models::open_model(kSource / "tests/families/llama");
-  PipelineOptions in_memory = small_options();
-  in_memory.calibration.seq_len = 32;
+  const PipelineOptions in_memory = small_job_on_text(4, 32, 2);
   std::ofstream(folder / "two.json")
       << R"({"scheme": "int4-asym-g16", "passes": ["asymmetric", "gptq"]})";
   std::ofstream(folder / "turn.json")
@@ -207,7 +178,7 @@ TEST(Pipeline, EndsInTheSameBytesWhenHiddenStatesAreSpilled) {
           << entry.path();
     }
     quantize_model(*model, recipe, folder / "file", options, true, core::silent_progress());
-    EXPECT_EQ(contents(folder / "file"), contents(folder / "memory")) << name;
+    EXPECT_EQ(io::folder_contents(folder / "file"), io::folder_contents(folder / "memory")) << name;
     options.memory = std::int64_t{1} << 32;
     Interrupted roomy("");
     quantize_in_memory(*model, recipe, options, roomy);
@@ -215,15 +186,11 @@ TEST(Pipeline, EndsInTheSameBytesWhenHiddenStatesAreSpilled) {
     fs::remove_all(folder / "memory");
     fs::remove_all(folder / "file");
   }
-  fs::remove_all(folder);
 }
 
 TEST(Pipeline, CompressesEveryFamily) {
-  const fs::path folder = scratch();
-  PipelineOptions options;
-  options.calibration.samples = 2;
-  options.calibration.seq_len = 32;
-  options.threads = 1;
+  const io::TemporaryFolder folder;
+  const PipelineOptions options = small_job(2, 32, 1);
   for (const char* family : {"llama-bias-tied", "mistral", "qwen3", "mixtral", "gpt2", "opt"}) {
     const auto model = models::open_model(kSource / "tests/families" / family);
     for (const char* recipe : {"gptq-w4g16", "gptq-w4g16-search-refine"}) {
@@ -233,22 +200,18 @@ TEST(Pipeline, CompressesEveryFamily) {
       EXPECT_LT(models::block_bits_per_weight(stored->decoder), 6.0) << family;
     }
   }
-  fs::remove_all(folder);
 }
 
 // Learned books through the file, for each row and for a matrix; an expert may see no token at all.
 TEST(Pipeline, StoresLearnedBooks) {
-  const fs::path folder = scratch();
+  const io::TemporaryFolder folder;
   const auto model = models::open_model(kSource / "tests/families/mixtral");
   std::ofstream(folder / "matrix.json")
       << R"({"scheme": "lut4-matrix-g16", "passes": ["any4", "gptq", "refine"]})";
   for (const std::string& name : {std::string("any4g16"), std::string("any4g16-gptq-refine"),
                                   (folder / "matrix.json").string()}) {
     const Recipe recipe = find_recipe(name);
-    PipelineOptions options;
-    options.calibration.samples = 1;
-    options.calibration.seq_len = 4;
-    options.threads = 2;
+    PipelineOptions options = small_job(1, 4, 2);
     const fs::path target = folder / recipe.name;
     quantize_model(*model, recipe, target, options, false, core::silent_progress());
     options.threads = 1;
@@ -268,19 +231,15 @@ TEST(Pipeline, StoresLearnedBooks) {
       }
     }
   }
-  fs::remove_all(folder);
 }
 
 // Two weights of every four are 0 in what the folder holds, whatever the number of threads.
 TEST(Pipeline, StoresPrunedWeights) {
-  const fs::path folder = scratch();
+  const io::TemporaryFolder folder;
   std::ofstream(folder / "after.json")
       << R"({"scheme": "lut4-nf4-g16", "passes": ["gptq", )"
          R"({"pass": "wanda", "pattern": "2:4", "after_rounding": true}, "refine"]})";
-  PipelineOptions options;
-  options.calibration.samples = 2;
-  options.calibration.seq_len = 16;
-  options.threads = 1;
+  const PipelineOptions options = small_job(2, 16, 1);
   for (const char* family : {"llama", "mixtral", "gpt2"}) {
     const auto model = models::open_model(kSource / "tests/families" / family);
     for (const std::string& name :
@@ -292,7 +251,8 @@ TEST(Pipeline, StoresPrunedWeights) {
       PipelineOptions threads = options;
       threads.threads = 2;
       quantize_model(*model, recipe, folder / "threads", threads, false, core::silent_progress());
-      EXPECT_EQ(contents(folder / "threads"), contents(target)) << recipe.name;
+      EXPECT_EQ(io::folder_contents(folder / "threads"), io::folder_contents(target))
+          << recipe.name;
       fs::remove_all(folder / "threads");
       const auto stored = models::open_model(target);
       for (const auto& [layer, scheme] : layer_schemes(stored->decoder, recipe)) {
@@ -300,7 +260,6 @@ TEST(Pipeline, StoresPrunedWeights) {
       }
     }
   }
-  fs::remove_all(folder);
 }
 
 // The share of weights of the second block that decode to the same values.
@@ -328,13 +287,9 @@ double agreement(const models::Decoder& a, const models::Decoder& b) {
 // The windows leave a first block in 8 bits nearly as they were, whether its inputs are turned
 // online or not: GPTQ finds nearly the same codes for the second.
 TEST(Pipeline, CalibratesBehindTurnedInputs) {
-  const fs::path folder = scratch();
+  const io::TemporaryFolder folder;
   const auto model = models::open_model(kSource / "tests/families/llama");
-  PipelineOptions options;
-  options.calibration.texts = {kSource / "models/demo/texts/calibration.txt"};
-  options.calibration.samples = 4;
-  options.calibration.seq_len = 32;
-  options.threads = 1;
+  const PipelineOptions options = small_job_on_text(4, 32, 1);
   const auto second_block_behind = [&](const std::string& scheme, const std::string& passes) {
     const fs::path file = folder / "recipe.json";
     std::ofstream(file) << R"({"scheme": "int4-asym-g16", "passes": [)" << passes
@@ -348,7 +303,6 @@ TEST(Pipeline, CalibratesBehindTurnedInputs) {
     const auto turned = second_block_behind(scheme, R"("hadamard", "gptq")");
     EXPECT_GT(agreement(turned->decoder, plain->decoder), 0.9) << scheme;
   }
-  fs::remove_all(folder);
 }
 
 // Mean squared difference of the hidden states of two models behind their last block.
@@ -370,14 +324,13 @@ double difference(const models::Decoder& a, const models::Decoder& b,
 
 // Each later layer makes up for what the layers before it have lost; in turn more than at once.
 TEST(Pipeline, AsymmetricCalibrationMakesUpForTheLayersBefore) {
-  const fs::path folder = scratch();
+  const io::TemporaryFolder folder;
   const auto model = models::open_model(kSource / "models/demo");
   const auto loss = [&](const std::string& fields, const std::string& passes) {
     const fs::path file = folder / "recipe.json";
     std::ofstream(file) << R"({"scheme": "int3-asym-g64", )" << fields << R"("passes": [)" << passes
                         << "]}";
-    PipelineOptions options = small_options();
-    options.calibration.samples = 8;
+    const PipelineOptions options = small_job_on_text(8, 128, 2);
     const auto result =
         quantize_in_memory(*model, find_recipe(file.string()), options, core::silent_progress());
     double sum = 0;
@@ -391,25 +344,19 @@ TEST(Pipeline, AsymmetricCalibrationMakesUpForTheLayersBefore) {
   const double in_turn = loss(R"("true_sequential": true, )", R"("asymmetric", "gptq")");
   EXPECT_LT(corrected, 0.97 * plain);
   EXPECT_LT(in_turn, 0.97 * plain);
-  fs::remove_all(folder);
 }
 
 TEST(Pipeline, Best4GoesOnAfterAnInterruptionAndEndsInTheSameBytes) {
-  const fs::path folder = scratch();
+  const io::TemporaryFolder folder;
   const auto model = models::open_model(kSource / "tests/families/qwen2");
-  PipelineOptions options;
-  options.calibration.texts = {kSource / "models/demo/texts/calibration.txt"};
-  options.calibration.samples = 4;
-  options.calibration.seq_len = 32;
-  options.threads = 2;
+  const PipelineOptions options = small_job_on_text(4, 32, 2);
   const Recipe recipe = find_recipe("best4");
   quantize_model(*model, recipe, folder / "whole", options, false, core::silent_progress());
   Interrupted interrupted("block 1 of 2 finished");
   EXPECT_THROW(quantize_model(*model, recipe, folder / "parts", options, false, interrupted),
                std::runtime_error);
   quantize_model(*model, recipe, folder / "parts", options, true, core::silent_progress());
-  EXPECT_EQ(contents(folder / "whole"), contents(folder / "parts"));
-  fs::remove_all(folder);
+  EXPECT_EQ(io::folder_contents(folder / "whole"), io::folder_contents(folder / "parts"));
 }
 
 TEST(Pipeline, WhatExpertsCannotServeIsRefused) {
@@ -420,7 +367,7 @@ TEST(Pipeline, WhatExpertsCannotServeIsRefused) {
 }
 
 TEST(Pipeline, CompressedModelsAreNotCompressedAgain) {
-  const fs::path folder = scratch();
+  const io::TemporaryFolder folder;
   const auto model = models::open_model(kSource / "tests/families/llama");
   quantize_model(*model, find_recipe("rtn-w4g16"), folder / "once", {}, false,
                  core::silent_progress());
@@ -428,7 +375,6 @@ TEST(Pipeline, CompressedModelsAreNotCompressedAgain) {
   EXPECT_THROW(quantize_model(*once, find_recipe("rtn-w4g16"), folder / "twice", {}, false,
                               core::silent_progress()),
                core::Error);
-  fs::remove_all(folder);
 }
 
 TEST(Calibration, TakesTheFirstWindowsOfEachTextInTurn) {

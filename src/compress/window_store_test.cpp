@@ -6,8 +6,8 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include "core/error.h"
 #include "core/random.h"
+#include "io/temporary_folder_for_tests.h"
 
 namespace nibble::compress {
 namespace {
@@ -15,15 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 using ops::cpu::CpuOps;
 using ops::cpu::Matrix;
-
-fs::path scratch() {
-  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-  const fs::path folder =
-      fs::temp_directory_path() / fmt::format("nibble_{}_{}", test->name(), getpid());
-  fs::remove_all(folder);
-  fs::create_directories(folder);
-  return folder;
-}
 
 Matrix random_matrix(CpuOps& ops, std::int64_t rows, std::uint64_t seed) {
   core::Random random(seed);
@@ -40,10 +31,10 @@ bool same_bits(const Matrix& a, const Matrix& b) {
 }
 
 TEST(WindowStore, GivesBackWhatWasWritten) {
-  const fs::path folder = scratch();
+  const io::TemporaryFolder folder;
   CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
   for (const bool in_file : {false, true}) {
-    WindowStore store(in_file ? std::optional(folder) : std::nullopt);
+    WindowStore store(in_file ? std::optional(folder.path()) : std::nullopt);
     EXPECT_EQ(store.is_file(), in_file);
     for (std::uint64_t i = 0; i < 5; ++i) {
       store.add(random_matrix(ops, 3 + static_cast<std::int64_t>(i), i));
@@ -57,39 +48,30 @@ TEST(WindowStore, GivesBackWhatWasWritten) {
       EXPECT_TRUE(same_bits(store.read(i, ops), expected)) << i;
       EXPECT_TRUE(same_bits(store.read(i, ops), expected)) << "a second time";
     }
-    EXPECT_TRUE(fs::is_empty(folder)) << "the file has no name that a kill could leave behind";
-  }
-  fs::remove_all(folder);
-}
-
-void expect_io_error(const std::function<void()>& action, const fs::path& folder) {
-  try {
-    action();
-    ADD_FAILURE() << "nothing failed";
-  } catch (const core::Error& error) {
-    EXPECT_EQ(error.kind(), core::ErrorKind::kIo);
-    EXPECT_NE(std::string(error.what()).find(folder.string()), std::string::npos) << error.what();
+    EXPECT_TRUE(fs::is_empty(folder.path()))
+        << "the file has no name that a kill could leave behind";
   }
 }
 
 TEST(WindowStore, SaysWhereItCannotWrite) {
-  const fs::path folder = scratch();
+  const io::TemporaryFolder folder;
   CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
-  expect_io_error([&] { WindowStore store(folder / "nowhere"); }, folder);
+  io::expect_error(core::ErrorKind::kIo, {folder.path().string()},
+                   [&] { WindowStore store(folder / "nowhere"); });
   struct rlimit before = {};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const struct rlimit small = {1000, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   {
-    WindowStore store(folder);
+    WindowStore store(folder.path());
     store.add(random_matrix(ops, 2, 1));
-    expect_io_error([&] { store.add(random_matrix(ops, 100, 2)); }, folder);
+    io::expect_error(core::ErrorKind::kIo, {folder.path().string()},
+                     [&] { store.add(random_matrix(ops, 100, 2)); });
   }
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
-  EXPECT_TRUE(fs::is_empty(folder));
-  fs::remove_all(folder);
+  EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
 }  // namespace

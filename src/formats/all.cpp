@@ -1,4 +1,5 @@
 #include "core/error.h"
+#include "formats/book_size.h"
 #include "formats/codebooks.h"
 #include "formats/format.h"
 #include "formats/int/int_format.h"
@@ -10,8 +11,7 @@ namespace nibble::formats {
 namespace {
 
 std::span<const float> book_for(const Scheme& scheme, std::span<const float> learned) {
-  const bool is_learned = scheme.book == Book::kPerRow || scheme.book == Book::kPerMatrix;
-  if (!is_learned) {
+  if (!has_learned_book(scheme)) {
     return fixed_book(scheme.book, scheme.group);
   }
   core::require(!learned.empty(), core::ErrorKind::kUsage,
@@ -26,8 +26,8 @@ std::span<const float> book_for(const Scheme& scheme, std::span<const float> lea
 // The one place where formats are registered.
 std::unique_ptr<const Format> make_format(const Scheme& scheme, std::span<const float> book) {
   validate(scheme);
-  core::require(book.empty() || scheme.book == Book::kPerRow || scheme.book == Book::kPerMatrix,
-                core::ErrorKind::kUsage, "{} takes no learned code book", to_string(scheme));
+  core::require(book.empty() || has_learned_book(scheme), core::ErrorKind::kUsage,
+                "{} takes no learned code book", to_string(scheme));
   switch (scheme.kind) {
     case FormatKind::kInt:
       return make_int_format(scheme);

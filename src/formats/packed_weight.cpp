@@ -226,7 +226,7 @@ std::span<const float> book_of(const PackedWeight& weight, std::int64_t row) {
   }
   require(weight.scheme.kind == FormatKind::kLut4, ErrorKind::kFailed, "{} has no code book",
           to_string(weight.scheme));
-  if (weight.scheme.book == Book::kPerRow || weight.scheme.book == Book::kPerMatrix) {
+  if (has_learned_book(weight.scheme)) {
     return row_of<float>(weight.book, weight.scheme.book == Book::kPerRow ? row : 0,
                          book_size(weight.scheme));
   }

@@ -24,8 +24,8 @@ std::size_t index(std::int64_t value) {
 }
 
 void require_learned_book(const Scheme& scheme) {
-  require(scheme.book == Book::kPerRow || scheme.book == Book::kPerMatrix, ErrorKind::kFailed,
-          "{} stores no code book", to_string(scheme));
+  require(has_learned_book(scheme), ErrorKind::kFailed, "{} stores no code book",
+          to_string(scheme));
 }
 
 // The byte of a power of two; throws for any other scale.
@@ -77,7 +77,7 @@ PackedWeightBuilder::PackedWeightBuilder(const Scheme& scheme, std::int64_t n, s
   if (!scheme.symmetric) {
     weight_.zeros = Tensor::zeros(DType::kU8, {n, packed_bytes(groups, scheme.bits)});
   }
-  if (scheme.book == Book::kPerRow || scheme.book == Book::kPerMatrix) {
+  if (has_learned_book(scheme)) {
     weight_.book =
         Tensor::zeros(DType::kF32, {scheme.book == Book::kPerRow ? n : 1, book_size(scheme)});
   }

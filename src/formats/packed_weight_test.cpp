@@ -43,16 +43,12 @@ const std::vector<std::string> kCodedSchemes = {"int2-sym-g32",
                                                 "int4-asym-g32-s7",
                                                 "lut4-matrix-g32-s7"};
 
-bool is_learned(const Scheme& scheme) {
-  return scheme.book == Book::kPerRow || scheme.book == Book::kPerMatrix;
-}
-
 // A weight with random contents in every part.
 PackedWeight random_weight(const std::string& text, std::int64_t n, std::int64_t k) {
   const Scheme scheme = parse_scheme(text);
   core::Random random(7);
   PackedWeightBuilder builder(scheme, n, k);
-  const std::int64_t books = scheme.book == Book::kPerRow ? n : is_learned(scheme) ? 1 : 0;
+  const std::int64_t books = scheme.book == Book::kPerRow ? n : has_learned_book(scheme) ? 1 : 0;
   for (std::int64_t row = 0; row < books; ++row) {
     std::vector<float> book(static_cast<std::size_t>(book_size(scheme)));
     for (float& value : book) {

@@ -4,8 +4,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <span>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +22,7 @@ namespace nibble::io {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "nibble_io_XXXXXX").native();
+    std::string pattern = (std::filesystem::temp_directory_path() / "nibble_XXXXXX").native();
     if (::mkdtemp(pattern.data()) == nullptr) {
       throw std::runtime_error("cannot make a temporary folder");
     }
@@ -56,6 +58,18 @@ class TemporaryFolder {
  private:
   std::filesystem::path path_;
 };
+
+/// The bytes of all files in a folder and the folders in it, by relative path.
+inline std::map<std::string, std::string> folder_contents(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    std::ostringstream bytes;
+    bytes << file.rdbuf();
+    files[std::filesystem::relative(entry.path(), folder)] = bytes.str();
+  }
+  return files;
+}
 
 /// The bytes in heap memory of exactly their size, so that the address sanitizer sees every read
 /// outside of them.

@@ -90,13 +90,9 @@ TEST_P(Gradient, AgreesWithDifferencesOfTheForwardPass) {
     EXPECT_EQ(gradient.columns(), set.n());
     EXPECT_EQ(x.rows(), gradient.rows());
   });
-  Matrix copy = ops_.matrix(kRows, hidden);
-  std::copy_n(start.data(), kRows * hidden, copy.data());
-  const Variable x = tape.variable(std::move(copy));
+  const Variable x = tape.variable(ops_.copy(start));
   const Variable y = logits_of(tape, x);
-  Matrix seed = ops_.matrix(weights.rows(), weights.columns());
-  std::copy_n(weights.data(), weights.rows() * weights.columns(), seed.data());
-  tape.backward(y, std::move(seed));
+  tape.backward(y, ops_.copy(weights));
   ASSERT_EQ(x.gradient().rows(), kRows);
   for (const Block& block : model_->decoder.blocks) {
     for (const ops::LinearSet* set : linear_sets(block)) {

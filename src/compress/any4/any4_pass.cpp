@@ -2,6 +2,7 @@
 
 #include "compress/any4/learned_books.h"
 #include "compress/pass_options.h"
+#include "formats/book_size.h"
 
 namespace nibble::compress {
 namespace {
@@ -22,8 +23,7 @@ class Any4Pass final : public Pass {
 
   void check(const formats::Scheme& scheme) const override {
     core::require(
-        scheme.book == formats::Book::kPerRow || scheme.book == formats::Book::kPerMatrix,
-        core::ErrorKind::kUsage,
+        formats::has_learned_book(scheme), core::ErrorKind::kUsage,
         "recipe: pass 'any4' learns code books, and {} stores none; take lut4-row-g128 or "
         "lut4-matrix-g128",
         formats::to_string(scheme));

@@ -4,16 +4,8 @@
 
 #include <cblas.h>
 
+#include "compress/lapack.h"
 #include "core/error.h"
-
-// LAPACK, as OpenBLAS provides it (column-major), under its Fortran names.
-// NOLINTBEGIN(readability-identifier-naming)
-extern "C" {
-void dpotrf_(const char* uplo, const int* n, double* a, const int* lda, int* info);
-void dpotrs_(const char* uplo, const int* n, const int* nrhs, const double* a, const int* lda,
-             double* b, const int* ldb, int* info);
-}
-// NOLINTEND(readability-identifier-naming)
 
 namespace nibble::compress {
 namespace {

@@ -6,11 +6,10 @@
 #include <filesystem>
 #include <numeric>
 
-#include <unistd.h>
-
 #include "compress/layer_schemes.h"
-#include "compress/pipeline.h"
+#include "compress/pipeline_for_tests.h"
 #include "compress/reference_layer_for_tests.h"
+#include "io/temporary_folder_for_tests.h"
 
 namespace nibble::compress {
 namespace {
@@ -143,13 +142,8 @@ TEST(AtomRecipes, TailsAreFittedToLayers) {
 
 // Every family, through the folder: what is read computes what was written.
 TEST(AtomRecipes, ReadBackWhatTheyWrote) {
-  const fs::path folder = fs::temp_directory_path() / fmt::format("nibble_atom_{}", getpid());
-  fs::remove_all(folder);
-  fs::create_directories(folder);
-  PipelineOptions options;
-  options.calibration.samples = 2;
-  options.calibration.seq_len = 32;
-  options.threads = 1;
+  const io::TemporaryFolder folder;
+  const PipelineOptions options = small_job(2, 32, 1);
   for (const char* family : {"llama", "mixtral", "gpt2"}) {
     const auto model = models::open_model(fs::path(NIBBLE_SOURCE_DIR) / "tests/families" / family);
     const Recipe recipe = find_recipe("atom-rot-w4a4");
@@ -171,7 +165,6 @@ TEST(AtomRecipes, ReadBackWhatTheyWrote) {
       }
     }
   }
-  fs::remove_all(folder);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "compress/awq/clip_search.h"
 #include "compress/awq/scale_search.h"
 #include "compress/pass_options.h"
+#include "formats/book_size.h"
 
 namespace nibble::compress {
 namespace {
@@ -19,8 +20,7 @@ class AwqPass final : public Pass {
 
   void check(const formats::Scheme& scheme) const override {
     require_unturned(scheme);
-    const bool learned =
-        scheme.book == formats::Book::kPerRow || scheme.book == formats::Book::kPerMatrix;
+    const bool learned = formats::has_learned_book(scheme);
     core::require(!(learned && clip_), core::ErrorKind::kUsage,
                   "pass 'awq' cannot clip for {}, whose books are learned after it; give it "
                   "\"clip\": false",

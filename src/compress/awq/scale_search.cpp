@@ -6,6 +6,7 @@
 #include <cblas.h>
 
 #include "compress/round_row.h"
+#include "formats/book_size.h"
 
 namespace nibble::compress {
 namespace {
@@ -93,7 +94,7 @@ std::vector<std::vector<float>> candidates(const SetWork& set) {
 // than 16 values for integers), and the scales
 // of NVFP4, whose global scale depends on what is found here, for fp16.
 std::unique_ptr<const formats::Format> trial_format(formats::Scheme scheme) {
-  if (scheme.book == formats::Book::kPerRow || scheme.book == formats::Book::kPerMatrix) {
+  if (formats::has_learned_book(scheme)) {
     const bool short_book = scheme.bits < 4;
     scheme.kind = short_book ? formats::FormatKind::kInt : formats::FormatKind::kLut4;
     scheme.book = short_book ? formats::Book::kNone : formats::Book::kNf4;

@@ -23,12 +23,6 @@ using ops::gradient::Variable;
 
 constexpr std::int64_t kLogitRows = 128;  // rows of logits at a time: vocabularies are large
 
-Matrix copy_of(CpuOps& ops, const Matrix& x, std::int64_t first, std::int64_t rows) {
-  Matrix y = ops.matrix(rows, x.columns());
-  std::copy_n(x.row(first), rows * x.columns(), y.data());
-  return y;
-}
-
 // In place: logits become the gradient of -log softmax(logits)[token], the token being drawn from
 // the softmax.
 void draw_gradient(float* logits, std::int64_t vocabulary, core::Random& random) {
@@ -71,7 +65,7 @@ class Measurement {
     Matrix x = models::embed(ops_, decoder_, forward);
     std::vector<Matrix> inputs;
     for (std::size_t i = 0; i < decoder_.blocks.size(); ++i) {
-      inputs.push_back(copy_of(ops_, x, 0, rows));
+      inputs.push_back(ops_.copy(x));
       const Matrix delta =
           models::run_block(ops_, decoder_.config, decoder_.blocks[i], static_cast<std::int64_t>(i),
                             forward, x, std::optional<Matrix>());
@@ -88,7 +82,7 @@ class Measurement {
                             static_cast<std::int64_t>(i), batch, y, std::optional<Variable>());
       tape_.add(y, delta);
       tape_.backward(y, std::move(gradient));
-      gradient = copy_of(ops_, start.gradient(), 0, rows);
+      gradient = ops_.copy(start.gradient());
     }
     const auto values = gradient.values();
     core::require(
@@ -111,9 +105,9 @@ class Measurement {
     Matrix result = ops_.matrix(x.rows(), x.columns());
     for (std::int64_t first = 0; first < x.rows(); first += kLogitRows) {
       const std::int64_t rows = std::min(kLogitRows, x.rows() - first);
-      const Variable hidden = tape_.variable(copy_of(ops_, x, first, rows));
+      const Variable hidden = tape_.variable(ops_.copy(x, first, rows));
       const Variable logits = models::logits(tape_, decoder_, hidden);
-      Matrix gradient = copy_of(ops_, logits.value(), 0, rows);
+      Matrix gradient = ops_.copy(logits.value());
       for (std::int64_t i = 0; i < rows; ++i) {
         draw_gradient(gradient.row(i), gradient.columns(), random_);
       }

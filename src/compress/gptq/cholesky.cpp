@@ -4,15 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "compress/lapack.h"
 #include "core/error.h"
-
-// LAPACK, as OpenBLAS provides it (column-major), under its Fortran names.
-// NOLINTBEGIN(readability-identifier-naming)
-extern "C" {
-void dpotrf_(const char* uplo, const int* n, double* a, const int* lda, int* info);
-void dpotri_(const char* uplo, const int* n, double* a, const int* lda, int* info);
-}
-// NOLINTEND(readability-identifier-naming)
 
 namespace nibble::compress {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "compress/pipeline.h"
+#include "compress/pipeline_for_tests.h"
 #include "models/forward.h"
 #include "ops/cpu/cpu_ops.h"
 
@@ -45,11 +45,7 @@ TEST(PruningTheDemo, SparseGptHarmsLessThanWandaAndRefiningMakesUpForSome) {
   evaluation.seq_len = 128;
   const CalibrationWindows windows = read_calibration(*model, evaluation);
   const std::vector<float> original = outputs(*model, windows);
-  PipelineOptions options;
-  options.calibration.texts = {kDemo / "texts/calibration.txt"};
-  options.calibration.samples = 8;
-  options.calibration.seq_len = 128;
-  options.threads = 2;
+  const PipelineOptions options = small_job_on_text(8, 128, 2);
   const auto damage = [&](const char* recipe) {
     const auto compressed =
         quantize_in_memory(*model, find_recipe(recipe), options, core::silent_progress()).model;

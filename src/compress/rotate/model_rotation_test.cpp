@@ -2,16 +2,14 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "compress/logits_for_tests.h"
-#include "compress/pipeline.h"
+#include "compress/pipeline_for_tests.h"
 #include "core/error.h"
 #include "core/random.h"
+#include "io/temporary_folder_for_tests.h"
 
 namespace nibble::compress {
 namespace {
@@ -20,19 +18,9 @@ namespace fs = std::filesystem;
 
 const fs::path kSource = NIBBLE_SOURCE_DIR;
 
-fs::path scratch() {
-  const fs::path folder = fs::temp_directory_path() / fmt::format("nibble_rotate_{}", getpid());
-  fs::remove_all(folder);
-  fs::create_directories(folder);
-  return folder;
-}
-
 Recipe from_json(const std::string& json) {
-  const fs::path path = fs::temp_directory_path() / fmt::format("nibble_rotate_{}.json", getpid());
-  std::ofstream(path) << json;
-  const Recipe recipe = find_recipe(path.string());
-  fs::remove(path);
-  return recipe;
+  const io::TemporaryFolder folder;
+  return find_recipe(folder.write("nibble_rotate.json", json).string());
 }
 
 // Nothing is rounded but to float32.
@@ -41,11 +29,7 @@ Recipe only_rotate() {
 }
 
 PipelineOptions small_options() {
-  PipelineOptions options;
-  options.calibration.samples = 2;
-  options.calibration.seq_len = 32;
-  options.threads = 2;
-  return options;
+  return small_job(2, 32, 2);
 }
 
 // |a - b| / |b|.
@@ -77,17 +61,6 @@ void shake_norms(models::Decoder& decoder) {
   shake(decoder.final_norm);
 }
 
-std::map<std::string, std::string> contents(const fs::path& folder) {
-  std::map<std::string, std::string> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    std::ifstream file(entry.path(), std::ios::binary);
-    std::ostringstream bytes;
-    bytes << file.rdbuf();
-    files[fs::relative(entry.path(), folder)] = bytes.str();
-  }
-  return files;
-}
-
 class ModelRotations : public testing::TestWithParam<const char*> {};
 
 // RMSNorm and LayerNorm, tied and untied outputs, biases, query heads that share value heads, head
@@ -111,7 +84,7 @@ TEST_P(ModelRotations, KeepWhatTheModelComputes) {
 }
 
 TEST_P(ModelRotations, StoreWhatOpensAgain) {
-  const fs::path folder = scratch();
+  const io::TemporaryFolder folder;
   const auto model = models::open_model(kSource / "tests/families" / GetParam());
   quantize_model(*model, only_rotate(), folder / "out", small_options(), false,
                  core::silent_progress());
@@ -122,12 +95,11 @@ TEST_P(ModelRotations, StoreWhatOpensAgain) {
   EXPECT_GT(relative_difference(core::to_float32(stored->decoder.embedding),
                                 core::to_float32(model->decoder.embedding)),
             0.5);
-  fs::remove_all(folder);
 }
 
 // The passes behind it work on turned weights and their statistics, the same in file and memory.
 TEST_P(ModelRotations, GoBeforeOtherPasses) {
-  const fs::path folder = scratch();
+  const io::TemporaryFolder folder;
   const auto model = models::open_model(kSource / "tests/families" / GetParam());
   const Recipe recipe = find_recipe("quarot-awq-gptq-w8g16");
   PipelineOptions options = small_options();
@@ -139,7 +111,6 @@ TEST_P(ModelRotations, GoBeforeOtherPasses) {
   const std::vector<float> of_file = logits(stored->decoder, ops);
   EXPECT_EQ(of_file, logits(in_memory->decoder, ops));
   EXPECT_LT(relative_difference(of_file, logits(model->decoder, ops)), 0.05);
-  fs::remove_all(folder);
 }
 
 // The input of every MLP's last layer is turned online, whatever the family calls that layer.
@@ -239,12 +210,11 @@ class Interrupted : public core::ProgressSink {
 };
 
 TEST(ModelRotation, GoesOnAfterAnInterruptionAndEndsInTheSameBytes) {
-  const fs::path folder = scratch();
+  const io::TemporaryFolder folder;
   for (const char* family : {"llama-bias-tied", "mixtral", "gpt2"}) {
     const auto model = models::open_model(kSource / "tests/families" / family);
     const Recipe recipe = find_recipe("quarot-gptq-w4g16");
-    PipelineOptions options = small_options();
-    options.calibration.texts = {kSource / "models/demo/texts/calibration.txt"};
+    PipelineOptions options = small_job_on_text(2, 32, 2);
     Interrupted stop;
     EXPECT_ANY_THROW(quantize_model(*model, recipe, folder / "resumed", options, false, stop));
     EXPECT_THROW(quantize_model(*model, find_recipe("gptq-w4g16"), folder / "resumed", options,
@@ -253,11 +223,11 @@ TEST(ModelRotation, GoesOnAfterAnInterruptionAndEndsInTheSameBytes) {
     quantize_model(*model, recipe, folder / "resumed", options, true, core::silent_progress());
     options.threads = 1;
     quantize_model(*model, recipe, folder / "whole", options, false, core::silent_progress());
-    EXPECT_EQ(contents(folder / "resumed"), contents(folder / "whole")) << family;
+    EXPECT_EQ(io::folder_contents(folder / "resumed"), io::folder_contents(folder / "whole"))
+        << family;
     fs::remove_all(folder / "resumed");
     fs::remove_all(folder / "whole");
   }
-  fs::remove_all(folder);
 }
 
 TEST(ModelRotation, RefusesWhatItCannotTurn) {

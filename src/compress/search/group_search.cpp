@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "formats/book_size.h"
+
 namespace nibble::compress {
 namespace {
 
@@ -25,7 +27,7 @@ bool stores_zeros(const Scheme& scheme) {
 // is not its own mirror image. Fixed books and INT8 keep their scales positive.
 bool has_signed_scales(const Scheme& scheme) {
   return (scheme.kind == formats::FormatKind::kInt && scheme.symmetric && scheme.bits < 8) ||
-         scheme.book == formats::Book::kPerRow || scheme.book == formats::Book::kPerMatrix;
+         formats::has_learned_book(scheme);
 }
 
 // Weighted sums over the elements of a group. Eight partial sums, so that compilers can use

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "formats/codebooks.h"
-#include "formats/e2m1.h"
+#include "formats/e2m1_format.h"
 #include "formats/finite.h"
 #include "formats/nv/e4m3.h"
 
@@ -14,18 +13,10 @@ namespace {
 constexpr float kLargestCode = 6.0f;
 constexpr float kSecondCode = 4.0f;
 
-float largest_magnitude(std::span<const float> weights) {
-  float largest = 0;
-  for (const float weight : weights) {
-    largest = std::max(largest, std::abs(weight));
-  }
-  return largest;
-}
-
-class NvFormat final : public Format {
+class NvFormat final : public E2m1Format {
  public:
   NvFormat(const Scheme& scheme, float global, NvRule rule)
-      : Format(scheme), global_(global), rule_(rule) {}
+      : E2m1Format(scheme), global_(global), rule_(rule) {}
 
   GroupParameters fit(std::span<const float> group) const override {
     require_finite(group);
@@ -36,21 +27,6 @@ class NvFormat final : public Format {
     }
     const float four = stored_scale(largest / kSecondCode);
     return {squared_error(group, four) < squared_error(group, six) ? four : six, 0};
-  }
-
-  std::uint8_t encode(float weight, const GroupParameters& parameters) const override {
-    return nearest_e2m1(weight, parameters.scale);
-  }
-
-  float decode(std::uint8_t code, const GroupParameters& parameters) const override {
-    return parameters.scale * kE2m1[code & 15];
-  }
-
-  void decode_group(std::span<const std::uint8_t> codes, const GroupParameters& parameters,
-                    std::span<float> values) const override {
-    for (std::size_t i = 0; i < codes.size(); ++i) {
-      values[i] = parameters.scale * kE2m1[codes[i] & 15];
-    }
   }
 
   float stored_scale(double scale) const override {

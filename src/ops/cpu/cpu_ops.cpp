@@ -1,7 +1,6 @@
 #include "ops/cpu/cpu_ops.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "ops/cpu/attention/attention.h"
@@ -259,9 +258,7 @@ CpuOps::Input CpuOps::gated_activation(const Matrix& gate_up, MlpActivation acti
 }
 
 CpuOps::Input CpuOps::input(const Matrix& x, const LinearSet&) {
-  Matrix copy = matrix(x.rows(), x.columns());
-  std::memcpy(copy.data(), x.data(), x.values().size_bytes());
-  return Input(std::move(copy));
+  return Input(copy(x));
 }
 
 Matrix CpuOps::gather(const Matrix& x, std::span<const std::int32_t> rows) {
@@ -277,6 +274,12 @@ void CpuOps::scatter_add(Matrix& sum, const Matrix& x, const ExpertRows& expert)
     vector_kernels().axpy_f32(expert.weights[i], x.row(static_cast<std::int64_t>(i)),
                               sum.row(expert.rows[i]), x.columns());
   }
+}
+
+Matrix CpuOps::copy(const Matrix& x, std::int64_t first, std::int64_t rows) {
+  Matrix y = matrix(rows, x.columns());
+  std::copy_n(x.row(first), rows * x.columns(), y.data());
+  return y;
 }
 
 Matrix CpuOps::zeros(std::int64_t rows, std::int64_t columns) {

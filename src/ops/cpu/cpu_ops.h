@@ -85,6 +85,9 @@ class CpuOps {
   void scatter_add(Matrix& sum, const Matrix& x, const ExpertRows& expert);
   Matrix zeros(std::int64_t rows, std::int64_t columns);
   Matrix matrix(std::int64_t rows, std::int64_t columns) { return {buffers_, rows, columns}; }
+  Matrix copy(const Matrix& x) { return copy(x, 0, x.rows()); }
+  /// Rows [first, first + rows) of x.
+  Matrix copy(const Matrix& x, std::int64_t first, std::int64_t rows);
 
  private:
   using Packed = std::vector<std::unique_ptr<PackedLinear>>;  // null where a part runs dense

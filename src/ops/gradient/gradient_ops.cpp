@@ -1,7 +1,5 @@
 #include "ops/gradient/gradient_ops.h"
 
-#include <algorithm>
-
 #include "core/error.h"
 #include "ops/cpu/vector/vector_kernels.h"
 #include "ops/gradient/activation_gradient.h"
@@ -27,12 +25,6 @@ Variable GradientOps::result(Values value) {
   variable.node_ = std::make_shared<Variable::Node>();
   variable.node_->value = std::move(value);
   return variable;
-}
-
-Values GradientOps::copy(const Values& x) {
-  Values y = ops_.matrix(x.rows(), x.columns());
-  std::copy_n(x.data(), x.rows() * x.columns(), y.data());
-  return y;
 }
 
 Values& GradientOps::gradient_of(Variable::Node& node) {
@@ -63,7 +55,7 @@ Variable GradientOps::embed(const core::Tensor& table, std::span<const std::int3
 
 void GradientOps::add_rows(Variable& x, const core::Tensor& table,
                            std::span<const std::int32_t> ids) {
-  Variable sum = result(copy(x.value()));
+  Variable sum = result(ops_.copy(x.value()));
   ops_.add_rows(sum.node_->value, table, ids);
   record(sum, [this, from = x.node_](const Values& g) { add_to(gradient_of(*from), g); });
   x = sum;
@@ -87,7 +79,7 @@ Variable GradientOps::norm(const Variable& x, const Norm& norm, const LinearSet&
 }
 
 void GradientOps::add(Variable& x, const Variable& delta) {
-  Variable sum = result(copy(x.value()));
+  Variable sum = result(ops_.copy(x.value()));
   add_to(sum.node_->value, delta.value());
   record(sum, [this, a = x.node_, b = delta.node_](const Values& g) {
     add_to(gradient_of(*a), g);
@@ -103,10 +95,8 @@ Variable GradientOps::add_norm(Variable& x, const Variable& delta, const Norm& n
 }
 
 Variable GradientOps::linear(const Variable& input, const LinearSet& set) {
-  core::require(std::none_of(set.parts.begin(), set.parts.end(),
-                             [](const Linear& part) { return part.low_rank.has_value(); }),
-                core::ErrorKind::kFailed, "gradients do not pass through adapters");
-  cpu::CpuOps::Input values(copy(input.value()));
+  require_plain_weights(set);
+  cpu::CpuOps::Input values(ops_.copy(input.value()));
   Variable y = result(ops_.linear(values, set));
   record(y, [this, &set, from = input.node_](const Values& g) {
     if (observer_) {
@@ -123,8 +113,8 @@ Variable GradientOps::attention(const Variable& qkv, const AttentionSpec& spec, 
     core::require(slice.cache == nullptr, core::ErrorKind::kFailed,
                   "gradients do not pass through a KV cache");
   }
-  auto turned = std::make_shared<Values>(copy(qkv.value()));
-  Variable y = result(copy(ops_.attention(*turned, spec, layer, batch, set).values()));
+  auto turned = std::make_shared<Values>(ops_.copy(qkv.value()));
+  Variable y = result(ops_.copy(ops_.attention(*turned, spec, layer, batch, set).values()));
   std::vector<RowRange> sequences;
   for (const auto& slice : batch.slices) {
     sequences.push_back({slice.row, slice.rows});
@@ -140,7 +130,7 @@ Variable GradientOps::attention(const Variable& qkv, const AttentionSpec& spec, 
 
 Variable GradientOps::mlp_activation(const Variable& x, MlpActivation activation,
                                      const LinearSet& set) {
-  Variable y = result(copy(ops_.mlp_activation(x.value(), activation, set).values()));
+  Variable y = result(ops_.copy(ops_.mlp_activation(x.value(), activation, set).values()));
   record(y, [this, activation, from = x.node_](const Values& g) {
     Values& dx = gradient_of(*from);
     ops_.pool().parallel_for(g.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
@@ -154,7 +144,7 @@ Variable GradientOps::mlp_activation(const Variable& x, MlpActivation activation
 
 Variable GradientOps::gated_activation(const Variable& gate_up, MlpActivation activation,
                                        const LinearSet& set) {
-  Variable y = result(copy(ops_.gated_activation(gate_up.value(), activation, set).values()));
+  Variable y = result(ops_.copy(ops_.gated_activation(gate_up.value(), activation, set).values()));
   record(y, [this, activation, from = gate_up.node_](const Values& g) {
     const std::int64_t width = g.columns();
     Values& dx = gradient_of(*from);
@@ -185,7 +175,7 @@ Variable GradientOps::gather(const Variable& x, std::span<const std::int32_t> ro
 }
 
 void GradientOps::scatter_add(Variable& sum, const Variable& x, const ExpertRows& expert) {
-  Variable total = result(copy(sum.value()));
+  Variable total = result(ops_.copy(sum.value()));
   ops_.scatter_add(total.node_->value, x.value(), expert);
   record(total, [this, a = sum.node_, b = x.node_, expert](const Values& g) {
     add_to(gradient_of(*a), g);

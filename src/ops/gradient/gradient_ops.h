@@ -68,6 +68,7 @@ class GradientOps {
   Variable add_norm(Variable& x, const Variable& delta, const Norm& norm, const LinearSet& set);
   Variable norm_matrix(const Variable& x, const Norm& norm);
   void add(Variable& x, const Variable& delta);
+  /// Refuses sets with anything but plain weights (linear_gradient.h).
   Variable linear(const Variable& input, const LinearSet& set);
   Variable attention(const Variable& qkv, const AttentionSpec& spec, std::int64_t layer,
                      const Batch<cpu::KvCache>& batch, const LinearSet& set);
@@ -84,7 +85,6 @@ class GradientOps {
   using Node = std::shared_ptr<Variable::Node>;
 
   Variable result(cpu::Matrix value);
-  cpu::Matrix copy(const cpu::Matrix& x);
   // The gradient of a node, zeros at first.
   cpu::Matrix& gradient_of(Variable::Node& node);
   // `back` runs when the gradient of `output` is complete; never when the loss doesn't depend on

@@ -1,0 +1,198 @@
+#include "compress/recipe_validate.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "compress/pass.h"
+#include "core/error.h"
+#include "formats/book_size.h"
+
+namespace nibble::compress {
+namespace {
+
+using core::ErrorKind;
+using formats::Scheme;
+
+bool is_dense(const Scheme& scheme) {
+  return scheme.kind == formats::FormatKind::kDense;
+}
+
+// All schemes of a recipe: the one for most layers first.
+std::vector<Scheme> schemes_of(const Recipe& recipe) {
+  std::vector<Scheme> schemes = {recipe.scheme};
+  for (const LayerRule& rule : recipe.layers) {
+    schemes.push_back(rule.scheme);
+  }
+  return schemes;
+}
+
+// The passes of a recipe one after another: each against those before it, then all against the
+// schemes.
+class Validation {
+ public:
+  explicit Validation(const Recipe& recipe)
+      : recipe_(recipe), name_(core::printable(recipe.name)), schemes_(schemes_of(recipe)) {}
+
+  void add(const RecipeStep& step) {
+    const auto pass = make_pass(step.pass, step.options);
+    check_serves_schemes(*pass, step.pass);
+    check_order(*pass, step.pass);
+    check_channels_in_place(*pass, step.pass);
+    turned_ = turned_ || pass->turns_inputs();
+    reordered_ = reordered_ || pass->reorders_inputs();
+    check_measured_at_once(*pass);
+    check_not_done_before(*pass, step.pass);
+    rounding_ += pass->stage() == Stage::kRounds ? 1 : 0;
+    check_rounding(*pass, step.pass);
+    remember(*pass, step.pass);
+  }
+
+  void finish() const {
+    core::require(rounding_ == 1, ErrorKind::kUsage,
+                  "recipe '{}' has no pass that rounds: end it with rtn or gptq", name_);
+    check_hadamard();
+    check_tails();
+    check_books();
+  }
+
+ private:
+  // Dense layers beside others are left out.
+  void check_serves_schemes(const Pass& pass, const std::string& pass_name) const {
+    core::require(pass.takes_dense() || !std::all_of(schemes_.begin(), schemes_.end(), is_dense),
+                  ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' needs a scheme with fewer than 16 bits", name_,
+                  pass_name);
+    for (const Scheme& scheme : schemes_) {
+      if (pass.takes_dense() || !is_dense(scheme)) {
+        pass.check(scheme);
+      }
+    }
+  }
+
+  void check_order(const Pass& pass, const std::string& pass_name) const {
+    core::require(
+        pass.stage() >= reached_, ErrorKind::kUsage,
+        "recipe '{}': pass '{}' comes too late; the order is: one that transforms the model "
+        "(rotate), passes that transform (smoothquant, awq, atom-reorder, hadamard), one that "
+        "corrects "
+        "(asymmetric), one that prunes (wanda, sparsegpt), that choose parameters "
+        "(search, any4), one that rounds (rtn, gptq), passes that refine",
+        name_, pass_name);
+  }
+
+  // What scales channels must come before what mixes or moves them.
+  void check_channels_in_place(const Pass& pass, const std::string& pass_name) const {
+    core::require(
+        !turned_ || pass.stage() > Stage::kTransforms, ErrorKind::kUsage,
+        "recipe '{}': pass '{}' must come before 'hadamard', which leaves no channel as it "
+        "was",
+        name_, pass_name);
+    core::require(!reordered_ || pass.stage() > Stage::kTransforms || pass.turns_inputs(),
+                  ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' must come before 'atom-reorder', which leaves no channel "
+                  "where it was",
+                  name_, pass_name);
+  }
+
+  void check_measured_at_once(const Pass& pass) const {
+    core::require(!(turned_ || reordered_) ||
+                      (!recipe_.true_sequential && pass.needs() < StatisticsKind::kCross),
+                  ErrorKind::kUsage,
+                  "recipe '{}': inputs that 'hadamard' or 'atom-reorder' changes are measured once "
+                  "for the whole block; neither true_sequential nor 'asymmetric' is built for them",
+                  name_);
+  }
+
+  void check_not_done_before(const Pass& pass, const std::string& pass_name) const {
+    core::require(!(pass.stage() == Stage::kTransformsModel && transformed_), ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' would turn what is already turned", name_, pass_name);
+    core::require(!(pass.stage() == Stage::kChoosesParameters && chosen_), ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' would throw away what the pass before it has chosen",
+                  name_, pass_name);
+    core::require(!(pass.prunes() && pruned_), ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' would prune what is already pruned", name_, pass_name);
+  }
+
+  void check_rounding(const Pass& pass, const std::string& pass_name) const {
+    core::require(rounding_ == 1 || pass.stage() < Stage::kRounds, ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' needs exactly one pass that rounds (rtn, gptq) {}", name_,
+                  pass_name, rounding_ == 0 ? "before it" : "in the recipe");
+  }
+
+  void remember(const Pass& pass, const std::string& pass_name) {
+    reached_ = pass.stage();
+    transformed_ = transformed_ || reached_ == Stage::kTransformsModel;
+    chosen_ = chosen_ || reached_ == Stage::kChoosesParameters;
+    pruned_ = pruned_ || pass.prunes();
+    has_books_ = has_books_ || pass.learns_books();
+    if (refuses_tails_.empty() && !pass.takes_tails()) {
+      refuses_tails_ = pass_name;
+    }
+  }
+
+  // The scheme says that inputs are turned, the pass turns the weights: one needs the other.
+  void check_hadamard() const {
+    const bool wanted = any_scheme([](const Scheme& scheme) { return scheme.hadamard != 0; });
+    core::require(!wanted || turned_, ErrorKind::kUsage,
+                  "recipe '{}': {} turns the inputs of layers, nothing turns their weights: add "
+                  "the pass 'hadamard'",
+                  name_, formats::to_string(recipe_.scheme));
+    core::require(
+        !turned_ || wanted, ErrorKind::kUsage,
+        "recipe '{}': the pass 'hadamard' turns weights by the Hadamard of a scheme; {} has "
+        "none (int4-sym-g128-a4-h128 has)",
+        name_, formats::to_string(recipe_.scheme));
+  }
+
+  void check_tails() const {
+    const bool wanted = any_scheme([](const Scheme& scheme) { return scheme.tail != 0; });
+    core::require(!wanted || reordered_, ErrorKind::kUsage,
+                  "recipe '{}': {} has a tail, nothing says which inputs stand in it: add the pass "
+                  "'atom-reorder'",
+                  name_, formats::to_string(recipe_.scheme));
+    core::require(!reordered_ || refuses_tails_.empty(), ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' cannot serve weights with a tail, as 'atom-reorder' "
+                  "makes them",
+                  name_, refuses_tails_);
+  }
+
+  void check_books() const {
+    for (const Scheme& scheme : schemes_) {
+      core::require(has_books_ || !formats::has_learned_book(scheme), ErrorKind::kUsage,
+                    "recipe '{}': {} has learned code books; begin with the pass any4", name_,
+                    formats::to_string(scheme));
+    }
+  }
+
+  template <typename Predicate>
+  bool any_scheme(Predicate predicate) const {
+    return std::any_of(schemes_.begin(), schemes_.end(), predicate);
+  }
+
+  const Recipe& recipe_;
+  std::string name_;
+  std::vector<Scheme> schemes_;
+  // What the passes so far have done.
+  Stage reached_ = Stage::kTransformsModel;
+  int rounding_ = 0;
+  bool transformed_ = false;
+  bool chosen_ = false;
+  bool pruned_ = false;
+  bool has_books_ = false;
+  bool turned_ = false;
+  bool reordered_ = false;
+  std::string refuses_tails_;  // the first pass that cannot serve tails; empty: all can
+};
+
+}  // namespace
+
+void validate(const Recipe& recipe) {
+  Validation validation(recipe);
+  for (const RecipeStep& step : recipe.steps) {
+    validation.add(step);
+  }
+  validation.finish();
+}
+
+}  // namespace nibble::compress
