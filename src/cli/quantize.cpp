@@ -1,9 +1,12 @@
+#include <optional>
+
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/terminal_progress.h"
 #include "compress/pipeline.h"
+#include "core/byte_size.h"
 
 namespace nibble::cli {
 namespace {
@@ -38,6 +41,10 @@ class Quantize final : public Command {
         ->capture_default_str();
     app.add_option("--threads", pipeline_.threads, "CPU threads (0: all available)")
         ->check(CLI::Range(0, 4096));
+    auto* bits = app.add_option("--target-bits", target_bits_,
+                                "Mix formats: at most this many bits per weight in the blocks");
+    app.add_option("--fit", fit_, "Mix formats: weights of at most this size in all (6GiB, 500MB)")
+        ->excludes(bits);
     app.add_option("--merge-lora", adapter_,
                    "Folder of a PEFT LoRA adapter to merge into the weights first");
     app.add_option("--memory", memory_, kMemoryHelp);
@@ -49,7 +56,12 @@ class Quantize final : public Command {
     core::require(device_ == "cpu", core::ErrorKind::kUsage,
                   "device '{}' is not in this build; use --device cpu", core::printable(device_));
     pipeline_.memory = memory_bytes(memory_);
-    const compress::Recipe recipe = compress::find_recipe(recipe_);
+    compress::Recipe recipe = compress::find_recipe(recipe_);
+    if (target_bits_) {
+      recipe = compress::with_target(std::move(recipe), {*target_bits_, 0});
+    } else if (!fit_.empty()) {
+      recipe = compress::with_target(std::move(recipe), {0, core::parse_byte_size(fit_, "--fit")});
+    }
     TerminalProgress progress(common_.quiet);
     const auto model = models::open_model(model_);
     if (!adapter_.empty()) {
@@ -84,6 +96,8 @@ class Quantize final : public Command {
   std::string device_ = "cpu";
   std::string memory_;
   std::string adapter_;
+  std::optional<double> target_bits_;
+  std::string fit_;
   bool resume_ = false;
   compress::PipelineOptions pipeline_;
 };

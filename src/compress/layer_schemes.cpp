@@ -54,6 +54,12 @@ std::set<std::string> without_numbers(const std::map<std::string, std::int64_t>&
 
 }  // namespace
 
+const LayerRule* rule_for(const Recipe& recipe, const std::string& layer) {
+  const auto rule = std::find_if(recipe.layers.begin(), recipe.layers.end(),
+                                 [&](const LayerRule& entry) { return matches(entry, layer); });
+  return rule != recipe.layers.end() ? &*rule : nullptr;
+}
+
 std::map<std::string, formats::Scheme> layer_schemes(const models::Decoder& decoder,
                                                      const Recipe& recipe) {
   const std::map<std::string, std::int64_t> layers = layer_inputs(decoder);
@@ -64,13 +70,11 @@ std::map<std::string, formats::Scheme> layer_schemes(const models::Decoder& deco
   std::map<std::string, formats::Scheme> schemes;
   std::vector<bool> decides(recipe.layers.size());
   for (const auto& [name, inputs] : layers) {
-    const auto rule =
-        std::find_if(recipe.layers.begin(), recipe.layers.end(),
-                     [&layer = name](const LayerRule& entry) { return matches(entry, layer); });
-    if (rule != recipe.layers.end()) {
-      decides[static_cast<std::size_t>(rule - recipe.layers.begin())] = true;
+    const LayerRule* rule = rule_for(recipe, name);
+    if (rule != nullptr) {
+      decides[static_cast<std::size_t>(rule - recipe.layers.data())] = true;
     }
-    formats::Scheme scheme = rule != recipe.layers.end() ? rule->scheme : recipe.scheme;
+    formats::Scheme scheme = rule != nullptr ? rule->scheme : recipe.scheme;
     for (const auto& pass : passes) {
       scheme = pass->scheme_for(scheme, inputs);
     }

@@ -8,6 +8,9 @@
 
 namespace nibble::compress {
 
+/// The rule that decides a layer's scheme; null when it is that of the recipe.
+const LayerRule* rule_for(const Recipe& recipe, const std::string& layer);
+
 /// The scheme of every layer that a recipe compresses: all linear layers of the blocks except the
 /// routers of a mixture of experts; passes may fit it to the layer's width (Pass::scheme_for).
 /// Throws kUsage for an entry of Recipe::layers that decides no layer, with the names that there

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compress/allocation/allocate_formats.h"
 #include "compress/block_runner.h"
 #include "compress/checkpoint.h"
 #include "compress/curvature/measure_curvature.h"
@@ -411,6 +412,21 @@ void require_plain(const models::Model& model, const PipelineOptions& options) {
                 core::printable(model.compression.recipe));
 }
 
+// The recipe with its target met.
+Recipe allocated(const models::Model& model, const Recipe& recipe, const PipelineOptions& options,
+                 core::ProgressSink& progress) {
+  if (!recipe.target) {
+    return recipe;
+  }
+  core::require(!options.adapter, ErrorKind::kUsage,
+                "recipe '{}': the formats for a target are measured on the model without an "
+                "adapter; merge it first (--merge-lora with the recipe f16)",
+                core::printable(recipe.name));
+  CalibrationOptions calibration = options.calibration;
+  calibration.threads = options.threads;
+  return allocate_formats(model, recipe, calibration, progress);
+}
+
 // Passes that transform change what layers read, but for those whose change stays inside a layer.
 bool keeps_inputs(const Recipe& recipe) {
   return std::all_of(recipe.steps.begin(), recipe.steps.end(), [](const RecipeStep& step) {
@@ -428,10 +444,11 @@ std::vector<LayerReport> run_recipe(const models::Model& model, const Recipe& re
   return Pipeline(model, recipe, options, store, progress).run(recipe.name);
 }
 
-void quantize_model(const models::Model& model, const Recipe& recipe,
+void quantize_model(const models::Model& model, const Recipe& wanted,
                     const std::filesystem::path& target, const PipelineOptions& options,
                     bool resume, core::ProgressSink& progress) {
   require_plain(model, options);
+  const Recipe recipe = allocated(model, wanted, options, progress);
   const auto schemes = layer_schemes(model.decoder, recipe);
   if (options.adapter) {
     (void)options.adapter->pairs_for(model.decoder);  // throws before a folder is made
@@ -444,8 +461,10 @@ void quantize_model(const models::Model& model, const Recipe& recipe,
   writer.commit({recipe.name, schemes, keeps_inputs(recipe)});
 }
 
-Quantized quantize_in_memory(const models::Model& model, const Recipe& recipe,
+Quantized quantize_in_memory(const models::Model& model, const Recipe& wanted,
                              const PipelineOptions& options, core::ProgressSink& progress) {
+  require_plain(model, options);
+  const Recipe recipe = allocated(model, wanted, options, progress);
   MemoryStore store;
   std::vector<LayerReport> layers = run_recipe(model, recipe, options, store, progress);
   auto result = std::make_shared<models::Model>(model);

@@ -46,15 +46,16 @@ class BlockStore {
   virtual void put(std::int64_t block, const CompressedBlock& compressed) = 0;
 };
 
-/// Runs a recipe block by block: statistics of the block's inputs on the calibration windows (once
-/// for all passes, only when a pass needs them), the passes, then the block's outputs with its
-/// compressed weights as inputs of the next one. Only one block's float weights are in memory at a
-/// time.
+/// Runs a recipe without a target block by block: statistics of the block's inputs on the
+/// calibration windows (once for all passes, only when a pass needs them), the passes, then the
+/// block's outputs with its compressed weights as inputs of the next one. Only one block's float
+/// weights are in memory at a time.
 std::vector<LayerReport> run_recipe(const models::Model& model, const Recipe& recipe,
                                     const PipelineOptions& options, BlockStore& store,
                                     core::ProgressSink& progress);
 
-/// quantize: model folder to compressed model folder. `resume` goes on with an interrupted job.
+/// quantize: meets the recipe's target, if it has one, and makes of a model folder a compressed
+/// one. `resume` goes on with an interrupted job.
 void quantize_model(const models::Model& model, const Recipe& recipe,
                     const std::filesystem::path& target, const PipelineOptions& options,
                     bool resume, core::ProgressSink& progress);

@@ -1,9 +1,13 @@
 #include "compress/recipe.h"
 
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <optional>
 
 #include "compress/recipe_presets.h"
 #include "compress/recipe_validate.h"
+#include "core/byte_size.h"
 #include "io/json_file.h"
 
 namespace nibble::compress {
@@ -13,6 +17,8 @@ using core::ErrorKind;
 using core::Json;
 
 constexpr std::size_t kMaxRules = 64;
+constexpr std::array<std::string_view, 8> kFields = {
+    "name", "scheme", "layers", "passes", "true_sequential", "target_bits", "fit", "choices"};
 
 // "*.down_proj", or a list of such patterns.
 std::vector<std::string> read_patterns(const Json& entry, std::string_view path) {
@@ -56,21 +62,47 @@ std::vector<LayerRule> read_rules(const Json& json, std::string_view path) {
   return rules;
 }
 
+// "target_bits" or "fit", and "choices".
+void read_target(const Json& json, std::string_view path, Recipe& recipe) {
+  const auto bits = json.find("target_bits");
+  const auto fit = core::find_string(json, "fit", path);
+  core::require(bits == json.end() || bits->is_number(), ErrorKind::kUsage,
+                "recipe {}: 'target_bits' must be a number of bits for each weight", path);
+  core::require(bits == json.end() || !fit, ErrorKind::kUsage,
+                "recipe {}: only one of 'target_bits' and 'fit' can be met", path);
+  if (bits != json.end()) {
+    recipe.target = SizeTarget{bits->get<double>(), 0};
+  } else if (fit) {
+    recipe.target = SizeTarget{0, core::parse_byte_size(*fit, "fit")};
+  }
+  const auto choices = json.find("choices");
+  if (choices == json.end()) {
+    return;
+  }
+  core::require(choices->is_array() && !choices->empty() && choices->size() <= kMaxRules,
+                ErrorKind::kUsage, "recipe {}: 'choices' must list 1 to {} schemes", path,
+                kMaxRules);
+  for (const Json& choice : *choices) {
+    core::require(choice.is_string(), ErrorKind::kUsage,
+                  "recipe {}: 'choices' must list schemes such as \"int3-asym-g128\"", path);
+    recipe.choices.push_back(formats::parse_scheme(choice.get_ref<const std::string&>()));
+  }
+}
+
 Recipe from_file(std::string_view path) {
   const Json json = io::load_json_file(std::filesystem::path(path));
   core::require(json.is_object(), ErrorKind::kUsage, "recipe {}: must be a JSON object", path);
   for (const auto& [key, value] : json.items()) {
-    core::require(key == "name" || key == "scheme" || key == "layers" || key == "passes" ||
-                      key == "true_sequential",
-                  ErrorKind::kUsage,
-                  "recipe {}: unknown field '{}' (name, scheme, layers, passes, true_sequential)",
-                  path, core::printable(key));
+    core::require(std::find(kFields.begin(), kFields.end(), key) != kFields.end(),
+                  ErrorKind::kUsage, "recipe {}: unknown field '{}' ({})", path,
+                  core::printable(key), fmt::join(kFields, ", "));
   }
   Recipe recipe;
   recipe.name =
       core::find_string(json, "name", path).value_or(std::filesystem::path(path).stem().string());
   recipe.scheme = formats::parse_scheme(core::get_string(json, "scheme", path));
   recipe.layers = read_rules(json, path);
+  read_target(json, path, recipe);
   if (const auto sequential = json.find("true_sequential"); sequential != json.end()) {
     core::require(sequential->is_boolean(), ErrorKind::kUsage,
                   "recipe {}: 'true_sequential' must be true or false", path);
@@ -94,12 +126,26 @@ Recipe from_file(std::string_view path) {
   return recipe;
 }
 
+// "3.5" or "2GiB".
+SizeTarget parse_target(std::string_view text) {
+  double bits = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bits);
+  if (error == std::errc() && end == text.data() + text.size()) {
+    return {bits, 0};
+  }
+  return {0, core::parse_byte_size(text, "the size behind '@'")};
+}
+
 }  // namespace
 
 Recipe find_recipe(std::string_view name_or_file) {
   Recipe recipe;
+  const std::size_t at = name_or_file.rfind('@');
   if (name_or_file.ends_with(".json")) {
     recipe = from_file(name_or_file);
+  } else if (at != std::string_view::npos) {
+    return with_target(find_recipe(name_or_file.substr(0, at)),
+                       parse_target(name_or_file.substr(at + 1)));
   } else if (auto found = find_preset(name_or_file)) {
     recipe = *std::move(found);
   } else {
@@ -107,6 +153,17 @@ Recipe find_recipe(std::string_view name_or_file) {
                "recipe '{}' is not known; built are {} (any group size, or row), or a .json file",
                core::printable(name_or_file), fmt::join(recipe_names(), ", "));
   }
+  validate(recipe);
+  return recipe;
+}
+
+Recipe with_target(Recipe recipe, const SizeTarget& target) {
+  core::require(!recipe.target, ErrorKind::kUsage, "recipe '{}' has a target already",
+                core::printable(recipe.name));
+  recipe.target = target;
+  recipe.name = target.bits != 0
+                    ? fmt::format("{}@{}", recipe.name, target.bits)
+                    : fmt::format("{}@{}", recipe.name, core::format_byte_size(target.bytes));
   validate(recipe);
   return recipe;
 }
@@ -123,6 +180,12 @@ Json to_json(const Recipe& recipe) {
                {"passes", std::move(passes)}};
   if (recipe.true_sequential) {
     json["true_sequential"] = true;
+  }
+  if (recipe.target) {
+    json["target"] = {{"bits", recipe.target->bits}, {"bytes", recipe.target->bytes}};
+  }
+  for (const formats::Scheme& choice : recipe.choices) {
+    json["choices"].push_back(formats::to_string(choice));
   }
   for (const LayerRule& rule : recipe.layers) {
     json["layers"].push_back({{"match", rule.match}, {"scheme", formats::to_string(rule.scheme)}});

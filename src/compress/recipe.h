@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +25,12 @@ struct LayerRule {
   formats::Scheme scheme;
 };
 
+/// A size to keep to by mixing formats. One of the two is set.
+struct SizeTarget {
+  double bits = 0;         // for each weight of the layers that are compressed, everything counted
+  std::int64_t bytes = 0;  // of all weights of the model
+};
+
 /// What to do with a model: the scheme of every linear layer of its blocks, and the passes that
 /// choose the numbers, in order. Embeddings, norms and the output layer are not rounded.
 struct Recipe {
@@ -33,6 +41,10 @@ struct Recipe {
   /// Measure the inputs of each set of layers behind the compressed sets before it, not behind
   /// those of the original block.
   bool true_sequential = false;
+  /// Every layer that no rule matches gets one of the choices instead of `scheme`, so that the
+  /// loss grows as little as possible (allocation/allocate_formats.h).
+  std::optional<SizeTarget> target = std::nullopt;
+  std::vector<formats::Scheme> choices = {};  // only with a target; empty: format_choices(scheme)
 };
 
 /// A preset's name, or the path of a JSON file (it ends in ".json"):
@@ -55,14 +67,23 @@ struct Recipe {
 /// and behind them, in this order: -gptq (books, mxfp4 and nvfp4: GPTQ instead of round to
 /// nearest), -search (search the scales first), -refine (coordinate descent at the end).
 ///
+/// @3.5 or @2GiB behind the name sets a target (with_target).
+///
 ///   {"name": "mine", "scheme": "int4-asym-g64",
 ///    "layers": [{"match": "*.down_proj", "scheme": "int8-sym-row-a8"}],
 ///    "passes": [{"pass": "gptq", "damp": 0.02}]}
+///
+///   {"scheme": "int4-asym-g64", "target_bits": 3.5, "passes": ["gptq"],   or "fit": "2GiB"
+///    "choices": ["int3-asym-g128", "int4-asym-g64", "int8-sym-row"]}      may be left out
 ///
 /// A layer with a dense scheme stays as it is under passes that can't serve dense weights.
 ///
 /// Throws kUsage for a name that is not built, with the names that are.
 Recipe find_recipe(std::string_view name_or_file);
+
+/// The recipe with a target, which its name then shows: "gptq-w4g128@3.5". Throws kUsage for a
+/// recipe that has one already, that turns or reorders inputs, or that has one format only.
+Recipe with_target(Recipe recipe, const SizeTarget& target);
 
 /// One line for each preset, for help texts.
 std::vector<std::string> recipe_names();

@@ -4,12 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "compress/allocation/format_choices.h"
 #include "compress/pass.h"
 #include "core/error.h"
 #include "formats/book_size.h"
 
 namespace nibble::compress {
 namespace {
+
+constexpr int kMostBits = 16;
 
 using core::ErrorKind;
 using formats::Scheme;
@@ -24,6 +27,7 @@ std::vector<Scheme> schemes_of(const Recipe& recipe) {
   for (const LayerRule& rule : recipe.layers) {
     schemes.push_back(rule.scheme);
   }
+  schemes.insert(schemes.end(), recipe.choices.begin(), recipe.choices.end());
   return schemes;
 }
 
@@ -54,6 +58,7 @@ class Validation {
     check_hadamard();
     check_tails();
     check_books();
+    check_target();
   }
 
  private:
@@ -162,6 +167,32 @@ class Validation {
       core::require(has_books_ || !formats::has_learned_book(scheme), ErrorKind::kUsage,
                     "recipe '{}': {} has learned code books; begin with the pass any4", name_,
                     formats::to_string(scheme));
+    }
+  }
+
+  // Formats can be mixed where each layer is on its own and its errors are those of its weights.
+  void check_target() const {
+    if (!recipe_.target) {
+      core::require(recipe_.choices.empty(), ErrorKind::kUsage,
+                    "recipe '{}': 'choices' need 'target_bits' or 'fit'", name_);
+      return;
+    }
+    const double bits = recipe_.target->bits;
+    core::require(recipe_.target->bytes > 0 || (bits > 0 && bits <= kMostBits), ErrorKind::kUsage,
+                  "recipe '{}': a target must be more than 0 and at most {} bits per weight, or a "
+                  "size such as 2GiB",
+                  name_, kMostBits);
+    core::require(!transformed_ && !turned_ && !reordered_, ErrorKind::kUsage,
+                  "recipe '{}': targets are not built for recipes that turn or reorder inputs",
+                  name_);
+    core::require(!recipe_.choices.empty() || format_choices(recipe_.scheme).size() > 1,
+                  ErrorKind::kUsage,
+                  "recipe '{}': {} comes in one size only; a recipe file can list 'choices'", name_,
+                  formats::to_string(recipe_.scheme));
+    for (const Scheme& choice : recipe_.choices) {
+      core::require(choice.activation == recipe_.scheme.activation, ErrorKind::kUsage,
+                    "recipe '{}': {} among the 'choices' has other activations than {}", name_,
+                    formats::to_string(choice), formats::to_string(recipe_.scheme));
     }
   }
 

@@ -11,13 +11,8 @@
 
 namespace nibble::compress {
 
-/// Runs every window forward and backward through the model and returns the curvature of every set
-/// of linear layers of its blocks, by set id. The loss is the negative log-likelihood of tokens
-/// that the model itself draws at each position (from `seed`), so that the expectation is the
-/// Fisher matrix and does not depend on how well the model knows the text. One block's activations
-/// are in memory at a time, and the inputs of all blocks for one window.
-///
-/// Throws kUsage for a mixture of experts, kFailed for gradients that are not finite.
+/// The curvature of every set of linear layers of the blocks, by set id, from the gradients of
+/// tokens that the model draws (sample_gradients, which says what is in memory and what is thrown).
 std::map<int, SetCurvature> measure_curvature(const models::Decoder& decoder,
                                               const CalibrationWindows& windows, std::uint64_t seed,
                                               ops::cpu::CpuOps& ops, core::ProgressSink& progress);

@@ -1,0 +1,172 @@
+#include "compress/allocation/allocate_formats.h"
+
+#include <algorithm>
+
+#include "compress/allocation/format_choices.h"
+#include "compress/allocation/knapsack.h"
+#include "compress/layer_schemes.h"
+#include "compress/pass.h"
+#include "core/byte_size.h"
+#include "core/error.h"
+#include "formats/format.h"
+
+namespace nibble::compress {
+namespace {
+
+using formats::Scheme;
+
+// A layer that the recipe compresses, and what it can become.
+struct Candidate {
+  std::string name;
+  std::int64_t weights = 0;
+  std::vector<Scheme> schemes;
+  std::vector<Offer> offers;
+};
+
+std::int64_t bytes_as(const Scheme& scheme, const formats::PackedWeight& weight) {
+  return scheme.kind == formats::FormatKind::kDense
+             ? weight.n * weight.k * core::size_of(scheme.dense)
+             : formats::stored_bytes(
+                   formats::PackedWeightBuilder(scheme, weight.n, weight.k).finish());
+}
+
+bool fits_shape(const Scheme& scheme, const formats::PackedWeight& weight) {
+  try {
+    formats::require_shape(scheme, weight.n, weight.k);
+    return true;
+  } catch (const core::Error&) {
+    return false;
+  }
+}
+
+std::vector<Candidate> candidates(const models::Decoder& decoder, const Recipe& recipe,
+                                  const std::map<std::string, LayerSensitivity>& sensitivity,
+                                  core::ThreadPool& pool, core::ProgressSink& progress) {
+  const auto fixed = layer_schemes(decoder, recipe);
+  const auto wanted = recipe.choices.empty() ? format_choices(recipe.scheme) : recipe.choices;
+  std::vector<Candidate> result;
+  progress.begin("formats", static_cast<std::int64_t>(fixed.size()));
+  for (const models::Block& block : decoder.blocks) {
+    for (const ops::LinearSet* set : models::linear_sets(block)) {
+      for (const ops::Linear& part : set->parts) {
+        Candidate layer{part.name, part.weight.n * part.weight.k, {}, {}};
+        const bool free = !rule_for(recipe, part.name);
+        for (const Scheme& scheme : free ? wanted : std::vector{fixed.at(part.name)}) {
+          if (fits_shape(scheme, part.weight)) {
+            layer.schemes.push_back(scheme);
+            layer.offers.push_back(
+                {bytes_as(scheme, part.weight),
+                 predicted_loss(sensitivity.at(part.name), part.weight, scheme, pool)});
+          }
+        }
+        core::require(!layer.offers.empty(), core::ErrorKind::kUsage,
+                      "recipe '{}': none of its choices can hold layer {} ({} inputs)",
+                      core::printable(recipe.name), part.name, part.weight.k);
+        result.push_back(std::move(layer));
+        progress.update(static_cast<std::int64_t>(result.size()), part.name);
+      }
+    }
+  }
+  progress.end();
+  return result;
+}
+
+// Bytes that the layers of the blocks may take.
+std::int64_t budget_of(const models::Decoder& decoder, const Recipe& recipe,
+                       const std::vector<Candidate>& layers) {
+  std::int64_t weights = 0;
+  for (const Candidate& layer : layers) {
+    weights += layer.weights;
+  }
+  if (recipe.target->bits > 0) {
+    return static_cast<std::int64_t>(recipe.target->bits * static_cast<double>(weights) / 8);
+  }
+  const std::int64_t others =
+      models::total_weight_bytes(decoder) - models::block_weight_bytes(decoder);
+  return recipe.target->bytes - others;
+}
+
+void require_possible(const models::Decoder& decoder, const Recipe& recipe,
+                      const std::vector<Candidate>& layers, std::int64_t budget) {
+  std::int64_t least = 0;
+  std::int64_t weights = 0;
+  for (const Candidate& layer : layers) {
+    const auto smallest =
+        std::min_element(layer.offers.begin(), layer.offers.end(),
+                         [](const Offer& a, const Offer& b) { return a.bytes < b.bytes; });
+    least += smallest->bytes;
+    weights += layer.weights;
+  }
+  if (least <= budget) {
+    return;
+  }
+  const std::string name = core::printable(recipe.name);
+  if (recipe.target->bits > 0) {
+    core::fail(core::ErrorKind::kUsage,
+               "recipe '{}': {} bits per weight are too few; the smallest that its formats can do "
+               "are {:.3f}",
+               name, recipe.target->bits,
+               8.0 * static_cast<double>(least) / static_cast<double>(weights));
+  }
+  core::fail(core::ErrorKind::kUsage,
+             "recipe '{}': {} are too little; the smallest that its formats can do are {} "
+             "(embedding and output layer are not rounded)",
+             name, core::format_byte_size(recipe.target->bytes),
+             core::format_byte_size(least + models::total_weight_bytes(decoder) -
+                                    models::block_weight_bytes(decoder)));
+}
+
+}  // namespace
+
+Recipe allocate_formats(const models::Decoder& decoder, const Recipe& recipe,
+                        const std::map<std::string, LayerSensitivity>& sensitivity,
+                        core::ThreadPool& pool, core::ProgressSink& progress) {
+  const std::vector<Candidate> layers = candidates(decoder, recipe, sensitivity, pool, progress);
+  const std::int64_t budget = budget_of(decoder, recipe, layers);
+  require_possible(decoder, recipe, layers, budget);
+  std::vector<std::vector<Offer>> offers;
+  for (const Candidate& layer : layers) {
+    offers.push_back(layer.offers);
+  }
+  const std::vector<std::size_t> chosen = choose_offers(offers, budget);
+
+  std::map<std::string, LayerRule> rules;  // by scheme
+  std::int64_t bytes = 0;
+  std::int64_t weights = 0;
+  double loss = 0;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const Scheme& scheme = layers[i].schemes[chosen[i]];
+    LayerRule& rule = rules.try_emplace(formats::to_string(scheme)).first->second;
+    rule.scheme = scheme;
+    rule.match.push_back(layers[i].name);
+    bytes += layers[i].offers[chosen[i]].bytes;
+    loss += layers[i].offers[chosen[i]].loss;
+    weights += layers[i].weights;
+  }
+  Recipe result = recipe;
+  result.target.reset();
+  result.choices.clear();
+  result.layers.clear();
+  std::string summary;
+  for (auto& [name, rule] : rules) {
+    summary += fmt::format("{}{} x {}", summary.empty() ? "" : ", ", rule.match.size(), name);
+    result.layers.push_back(std::move(rule));
+  }
+  progress.message(fmt::format(
+      "{}: {:.3f} bits per weight; rounding to nearest would add about {:.4f} to the loss", summary,
+      8.0 * static_cast<double>(bytes) / static_cast<double>(weights), loss));
+  return result;
+}
+
+Recipe allocate_formats(const models::Model& model, const Recipe& recipe,
+                        const CalibrationOptions& calibration, core::ProgressSink& progress) {
+  CalibrationOptions few = calibration;
+  few.samples = std::min(few.samples, kSensitivityWindows);
+  const CalibrationWindows windows =
+      few.texts.empty() ? sample_calibration(model, few, progress) : read_calibration(model, few);
+  ops::cpu::CpuOps ops({calibration.threads, ops::cpu::ActivationPrecision::kFloat});
+  const auto sensitivity = measure_sensitivity(model.decoder, windows, few.seed, ops, progress);
+  return allocate_formats(model.decoder, recipe, sensitivity, ops.pool(), progress);
+}
+
+}  // namespace nibble::compress
