@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/runner.h"
+#include "models/lora/lora_adapter.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
@@ -39,6 +40,9 @@ struct LoraOptions {
   /// Opens a model, with the adapter beside it when one was given. Throws as models::open_model and
   /// models::with_adapter.
   std::shared_ptr<models::Model> open(const std::string& model) const;
+
+  /// The adapter alone; null when none was given. Throws as models::LoraAdapter::open.
+  std::shared_ptr<const models::LoraAdapter> adapter() const;
 };
 
 /// Help of --memory, and its value in bytes: 0 when it was not given. Throws kUsage.

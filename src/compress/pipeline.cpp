@@ -411,14 +411,6 @@ void require_plain(const models::Model& model, const PipelineOptions& options) {
                 core::printable(model.compression.recipe));
 }
 
-// Passes that transform change what layers read, but for those whose change stays inside a layer.
-bool keeps_inputs(const Recipe& recipe) {
-  return std::all_of(recipe.steps.begin(), recipe.steps.end(), [](const RecipeStep& step) {
-    const auto pass = make_pass(step.pass, step.options);
-    return pass->stage() > Stage::kTransforms || pass->turns_inputs() || pass->reorders_inputs();
-  });
-}
-
 }  // namespace
 
 std::vector<LayerReport> run_recipe(const models::Model& model, const Recipe& recipe,
