@@ -50,7 +50,8 @@ inline constexpr const char* kMemoryHelp =
     "Memory to aim at (6GiB, 500MB): calibration activations that do not fit beside the work on "
     "one "
     "block, as estimated from its sizes (float32 weights twice, Hessians and their factor, "
-    "activations of one window), go to a temporary file. Pages of the mapped model are not counted";
+    "activations of one window, curvature where a recipe needs it), go to a temporary file. Pages "
+    "of the mapped model are not counted";
 std::int64_t memory_bytes(const std::string& text);
 
 }  // namespace nibble::cli

@@ -21,8 +21,6 @@ using ops::cpu::Matrix;
 using ops::gradient::GradientOps;
 using ops::gradient::Variable;
 
-constexpr std::int64_t kLogitRows = 128;  // rows of logits at a time: vocabularies are large
-
 Matrix copy_of(CpuOps& ops, const Matrix& x, std::int64_t first, std::int64_t rows) {
   Matrix y = ops.matrix(rows, x.columns());
   std::copy_n(x.row(first), rows * x.columns(), y.data());

@@ -11,6 +11,9 @@
 
 namespace nibble::compress {
 
+/// Rows of logits that are held at a time: vocabularies are large.
+inline constexpr std::int64_t kLogitRows = 128;
+
 /// Runs every window forward and backward through the model and returns the curvature of every set
 /// of linear layers of its blocks, by set id. The loss is the negative log-likelihood of tokens
 /// that the model itself draws at each position (from `seed`), so that the expectation is the
