@@ -113,6 +113,22 @@ TEST_F(Cli, AdaptersRunBesideAndMerged) {
   fails({"quantize", path("merged"), "-o", path("again"), "--recipe", "rtn-w4g16", "--merge-lora",
          adapter},
         2, "chosen again");
+
+  const std::vector<std::string> compare = {
+      "compare", model, "--text", text,    "--seq-len",    "32",  "--pp",     "8",
+      "--tg",    "4",   "--lora", adapter, "--lora-scale", "0.5", "--recipes"};
+  const auto with_recipes = [&](const std::string& recipes) {
+    std::vector<std::string> words = compare;
+    words.push_back(recipes);
+    return words;
+  };
+  const Json rows = json(with_recipes("rtn-w8g16"))["rows"];
+  json({"quantize", model, "-o", path("packed"), "--recipe", "rtn-w8g16"});
+  const std::vector<std::string> half = {"--lora", adapter, "--lora-scale", "0.5"};
+  EXPECT_NEAR(std::log(rows[0]["perplexity"].get<double>()), nll(model, half), 1e-9);
+  EXPECT_NEAR(std::log(rows[1]["perplexity"].get<double>()), nll(path("packed"), half), 1e-9);
+  EXPECT_NE(nll(path("packed"), half), nll(path("packed"), {}));
+  fails(with_recipes("rtn-w8g16,awq-w4g16"), 2, "does not fit");
 }
 
 TEST_F(Cli, MissingAndMalformedFiles) {

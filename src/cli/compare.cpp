@@ -55,6 +55,7 @@ class Compare final : public Command {
     app.add_option("--layers", layers_, "Also list this many layers with the largest error")
         ->check(CLI::NonNegativeNumber);
     app.add_option("--html", html_, "Also write a page with the table and drawings");
+    lora_.add(app);
     device_.add(app);
   }
 
@@ -68,6 +69,8 @@ class Compare final : public Command {
     }
     TerminalProgress progress(common_.quiet);
     const auto model = models::open_model(model_);
+    options_.adapter = lora_.adapter();
+    options_.adapter_factor = static_cast<float>(lora_.scale);
     const auto tokens = model->tokenizer->encode(io::read_text_file(text_, kMaxTextBytes), {});
     fit_to(model->decoder.config.max_positions);
     const auto rows = eval::measure_damage(model, recipes, tokens, options_, progress);
@@ -96,11 +99,14 @@ class Compare final : public Command {
     const std::int64_t most = options_.perplexity.max_tokens;
     return fmt::format(
         "Text {} ({} tokens{}) in windows of {}; calibration on {}, at most {} windows of {}; "
-        "activations {}.",
+        "activations {}{}.",
         text_, text_tokens, most > 0 ? fmt::format(", at most {} used", most) : "",
         options_.perplexity.seq_len,
         calibration.texts.empty() ? "text of the model itself" : "given texts", calibration.samples,
-        calibration.seq_len, device_.activations);
+        calibration.seq_len, device_.activations,
+        lora_.folder.empty()
+            ? ""
+            : fmt::format("; adapter {} beside all models, times {}", lora_.folder, lora_.scale));
   }
 
   void print_text(const std::vector<eval::DamageRow>& rows) const {
@@ -121,6 +127,7 @@ class Compare final : public Command {
 
   CommonOptions common_;
   DeviceOptions device_;
+  LoraOptions lora_;
   std::string model_;
   std::vector<std::string> recipes_;
   std::string text_;

@@ -6,7 +6,6 @@
 
 #include "core/byte_size.h"
 #include "core/error.h"
-#include "models/lora/lora_adapter.h"
 
 namespace nibble::cli {
 
@@ -36,15 +35,18 @@ void LoraOptions::add(CLI::App& app) {
       ->capture_default_str();
 }
 
-std::shared_ptr<models::Model> LoraOptions::open(const std::string& model) const {
+std::shared_ptr<const models::LoraAdapter> LoraOptions::adapter() const {
   core::require(std::isfinite(static_cast<float>(scale)), core::ErrorKind::kUsage,
                 "--lora-scale {} is not a finite number", scale);
+  return folder.empty()
+             ? nullptr
+             : std::make_shared<const models::LoraAdapter>(models::LoraAdapter::open(folder));
+}
+
+std::shared_ptr<models::Model> LoraOptions::open(const std::string& model) const {
+  const auto beside = adapter();
   auto opened = models::open_model(model);
-  if (folder.empty()) {
-    return opened;
-  }
-  return models::with_adapter(*opened, models::LoraAdapter::open(folder),
-                              static_cast<float>(scale));
+  return beside ? models::with_adapter(*opened, *beside, static_cast<float>(scale)) : opened;
 }
 
 std::int64_t memory_bytes(const std::string& text) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "engine/runner.h"
+#include "models/lora/lora_adapter.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
@@ -39,6 +40,9 @@ struct LoraOptions {
   /// Opens a model, with the adapter beside it when one was given. Throws as models::open_model and
   /// models::with_adapter.
   std::shared_ptr<models::Model> open(const std::string& model) const;
+
+  /// The adapter alone; null when none was given. Throws as models::LoraAdapter::open.
+  std::shared_ptr<const models::LoraAdapter> adapter() const;
 };
 
 /// Help of --memory, and its value in bytes: 0 when it was not given. Throws kUsage.
@@ -46,7 +50,8 @@ inline constexpr const char* kMemoryHelp =
     "Memory to aim at (6GiB, 500MB): calibration activations that do not fit beside the work on "
     "one "
     "block, as estimated from its sizes (float32 weights twice, Hessians and their factor, "
-    "activations of one window), go to a temporary file. Pages of the mapped model are not counted";
+    "activations of one window, curvature where a recipe needs it), go to a temporary file. Pages "
+    "of the mapped model are not counted";
 std::int64_t memory_bytes(const std::string& text);
 
 }  // namespace nibble::cli

@@ -1,6 +1,10 @@
 #include "compress/memory_need.h"
 
 #include <algorithm>
+#include <iterator>
+
+#include "compress/curvature/output_curvature.h"
+#include "compress/curvature/sampled_gradients.h"
 
 namespace nibble::compress {
 namespace {
@@ -25,13 +29,19 @@ std::int64_t factor_bytes(StatisticsKind kind, std::int64_t k) {
   return (kind == StatisticsKind::kCross ? 20 : kind == StatisticsKind::kHessian ? 12 : 0) * k * k;
 }
 
-// Inputs and outputs of all layers, and of those of the original model beside them.
-std::int64_t activation_bytes(const models::Block& block, const BlockDemand& demand) {
+// Inputs and outputs of all layers for one token.
+std::int64_t values_of(const models::Block& block) {
   std::int64_t values = 0;
   for (const ops::LinearSet* set : models::linear_sets(block)) {
     values += set->k() + set->n();
   }
-  return 4 * demand.tokens * values * (demand.statistics == StatisticsKind::kCross ? 2 : 1);
+  return values;
+}
+
+// Those of a window, and of the original model beside them.
+std::int64_t activation_bytes(const models::Block& block, const BlockDemand& demand) {
+  return 4 * demand.tokens * values_of(block) *
+         (demand.statistics == StatisticsKind::kCross ? 2 : 1);
 }
 
 std::int64_t need_of(const models::Block& block, const BlockDemand& demand) {
@@ -65,7 +75,43 @@ std::int64_t block_memory(const models::Decoder& decoder, const BlockDemand& dem
   for (const models::Block& block : decoder.blocks) {
     most = std::max(most, need_of(block, demand));
   }
-  return most;
+  return most + curvature_memory(decoder, demand);
+}
+
+std::int64_t curvature_memory(const models::Decoder& decoder, const BlockDemand& demand) {
+  if (!demand.needs_curvature) {
+    return 0;
+  }
+  std::int64_t bytes = 0;
+  for (const models::Block& block : decoder.blocks) {
+    for (const ops::LinearSet* set : models::linear_sets(block)) {
+      for (const ops::Linear& part : set->parts) {
+        bytes += OutputCurvature::bytes_for(part.weight.n);
+      }
+      bytes += 4 * demand.all_tokens;
+    }
+  }
+  return bytes;
+}
+
+std::int64_t curvature_measuring_memory(const models::Decoder& decoder, const BlockDemand& demand) {
+  if (!demand.needs_curvature) {
+    return 0;
+  }
+  const std::int64_t tokens = demand.tokens;
+  std::int64_t squares = 0;
+  std::int64_t largest = 0;
+  for (const models::Block& block : decoder.blocks) {
+    for (const ops::LinearSet* set : models::linear_sets(block)) {
+      squares += 4 * demand.all_tokens * std::ssize(set->parts);
+    }
+    largest = std::max(largest, values_of(block));
+  }
+  const std::int64_t hidden = tokens * decoder.config.hidden;
+  const std::int64_t states = (4 * std::ssize(decoder.blocks) + 24) * hidden;
+  const std::int64_t logits = 8 * std::min(tokens, kLogitRows) * decoder.config.vocabulary;
+  return curvature_memory(decoder, demand) + squares + states + 8 * tokens * largest +
+         8 * tokens * tokens + logits;
 }
 
 }  // namespace nibble::compress

@@ -1,6 +1,12 @@
 #include "compress/memory_need.h"
 
+#include <filesystem>
+#include <numeric>
+
 #include <gtest/gtest.h>
+
+#include "compress/curvature/measure_curvature.h"
+#include "models/model.h"
 
 namespace nibble::compress {
 namespace {
@@ -66,6 +72,46 @@ TEST(MemoryNeed, GrowsWithWhatIsMeasured) {
   EXPECT_GT(block_memory(decoder, {StatisticsKind::kCross, false, false, 256}), plain);
   EXPECT_GT(block_memory(decoder, {StatisticsKind::kCross, true, false, 256}),
             block_memory(decoder, {StatisticsKind::kHessian, true, false, 256}));
+}
+
+TEST(MemoryNeed, CountsTheCurvatureOfAllBlocks) {
+  const models::Decoder decoder = seven_billion();
+  BlockDemand demand{StatisticsKind::kHessian, false, false, 256};
+  demand.all_tokens = 1024;
+  EXPECT_EQ(curvature_memory(decoder, demand), 0);
+  EXPECT_EQ(curvature_measuring_memory(decoder, demand), 0);
+  const std::int64_t without = block_memory(decoder, demand);
+  demand.needs_curvature = true;
+  const std::int64_t outputs = 3 * kHidden + kHidden + 2 * kFfn + kHidden;
+  const std::int64_t expected = 2 * (4 * 512 * outputs + 4 * 4 * 1024);
+  EXPECT_EQ(curvature_memory(decoder, demand), expected);
+  EXPECT_EQ(block_memory(decoder, demand), without + expected);
+}
+
+// The curvature as it is measured, and the matrices that were alive at a time while it was.
+TEST(MemoryNeed, CoversTheCurvatureThatIsMeasured) {
+  const auto folder = std::filesystem::path(NIBBLE_SOURCE_DIR) / "models" / "demo";
+  const auto model = models::open_model(folder);
+  ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
+  std::vector<std::int32_t> window(160);
+  std::iota(window.begin(), window.end(), 300);
+  BlockDemand demand;
+  demand.needs_curvature = true;
+  demand.tokens = 160;
+  demand.all_tokens = 320;
+  const auto curvature =
+      measure_curvature(model->decoder, {window, window}, 1, ops, core::silent_progress());
+  std::int64_t bytes = 0;
+  for (const auto& [id, set] : curvature) {
+    bytes += 4 * std::ssize(set.token_weights);
+    for (const OutputCurvature& layer : set.layers) {
+      bytes += layer.bytes();
+    }
+  }
+  EXPECT_EQ(curvature_memory(model->decoder, demand), bytes);
+  const std::int64_t beside = curvature_measuring_memory(model->decoder, demand) - bytes;
+  EXPECT_GE(beside, ops.peak_activation_bytes());
+  EXPECT_LE(beside, 2 * ops.peak_activation_bytes());
 }
 
 }  // namespace

@@ -183,20 +183,23 @@ class Pipeline {
     if (options.memory == 0) {
       return std::nullopt;
     }
-    BlockDemand demand{needs_, true_sequential_, transform_ != nullptr || !pairs_.empty(), 0};
-    std::int64_t tokens = 0;
+    BlockDemand demand{needs_, true_sequential_, transform_ != nullptr || !pairs_.empty()};
+    demand.needs_curvature = !curvature_.empty();
     for (const auto& window : windows_) {
       const auto length = static_cast<std::int64_t>(window.size());
       demand.tokens = std::max(demand.tokens, length);
-      tokens += length;
+      demand.all_tokens += length;
     }
     const std::int64_t streams = needs_ >= StatisticsKind::kCross ? 2 : 1;
-    const std::int64_t states = 4 * streams * tokens * decoder_.config.hidden;
+    const std::int64_t states = 4 * streams * demand.all_tokens * decoder_.config.hidden;
     const std::int64_t block = block_memory(decoder_, demand);
-    if (block > options.memory) {
-      progress_.message(fmt::format("one block needs about {}, more than --memory {}",
-                                    core::format_byte_size(block),
-                                    core::format_byte_size(options.memory)));
+    const std::int64_t measuring = curvature_measuring_memory(decoder_, demand);
+    if (std::max(block, measuring) > options.memory) {
+      progress_.message(
+          fmt::format("{} about {}, more than --memory {}",
+                      measuring > block ? "measuring the curvature needs" : "one block needs",
+                      core::format_byte_size(std::max(block, measuring)),
+                      core::format_byte_size(options.memory)));
     }
     if (states <= options.memory - block) {
       return std::nullopt;
@@ -425,14 +428,6 @@ Recipe allocated(const models::Model& model, const Recipe& recipe, const Pipelin
   CalibrationOptions calibration = options.calibration;
   calibration.threads = options.threads;
   return allocate_formats(model, recipe, calibration, progress);
-}
-
-// Passes that transform change what layers read, but for those whose change stays inside a layer.
-bool keeps_inputs(const Recipe& recipe) {
-  return std::all_of(recipe.steps.begin(), recipe.steps.end(), [](const RecipeStep& step) {
-    const auto pass = make_pass(step.pass, step.options);
-    return pass->stage() > Stage::kTransforms || pass->turns_inputs() || pass->reorders_inputs();
-  });
 }
 
 }  // namespace

@@ -193,4 +193,11 @@ Json to_json(const Recipe& recipe) {
   return json;
 }
 
+bool keeps_inputs(const Recipe& recipe) {
+  return std::all_of(recipe.steps.begin(), recipe.steps.end(), [](const RecipeStep& step) {
+    const auto pass = make_pass(step.pass, step.options);
+    return pass->stage() > Stage::kTransforms || pass->turns_inputs() || pass->reorders_inputs();
+  });
+}
+
 }  // namespace nibble::compress

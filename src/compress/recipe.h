@@ -90,4 +90,8 @@ std::vector<std::string> recipe_names();
 
 core::Json to_json(const Recipe& recipe);
 
+/// Whether layers of a model compressed by the recipe read what those of the original do: passes
+/// that transform change it, but for those whose change stays inside a layer.
+bool keeps_inputs(const Recipe& recipe);
+
 }  // namespace nibble::compress

@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,15 @@ class ReferenceLayer : public testing::Test {
     for (float& w : weights_) {
       w = w * (1 + w * w / 4);
     }
+    statistics_.add(inputs(), ops_.pool());
+    output_ = symmetric_hessian(statistics_.hessian());
+    diagonal_.assign(output_.size(), 0.0f);
+    for (std::size_t i = 0; i < kInputs; ++i) {
+      diagonal_[i * kInputs + i] = output_[i * kInputs + i];
+    }
+  }
+
+  ops::cpu::Matrix inputs() {
     const auto noise = formats::split_mix_normals(2, kTokens * kInputs);
     ops::cpu::Matrix x = ops_.matrix(kTokens, kInputs);
     for (std::int64_t t = 0; t < kTokens; ++t) {
@@ -44,12 +54,7 @@ class ReferenceLayer : public testing::Test {
         x.row(t)[j] = static_cast<float>(shared * (j % 11 == 0 ? 4.0 : 1.0));
       }
     }
-    statistics_.add(x, ops_.pool());
-    output_ = symmetric_hessian(statistics_.hessian());
-    diagonal_.assign(output_.size(), 0.0f);
-    for (std::size_t i = 0; i < kInputs; ++i) {
-      diagonal_[i * kInputs + i] = output_[i * kInputs + i];
-    }
+    return x;
   }
 
   static std::vector<float> symmetric_hessian(std::vector<float> h) {
@@ -67,6 +72,7 @@ class ReferenceLayer : public testing::Test {
     linear_.weight.k = kInputs;
     SetWork work;
     work.statistics = &statistics_;
+    put_behind_norm(work);
     LayerWork layer;
     layer.layer = &linear_;
     layer.target = weights_;
@@ -79,21 +85,40 @@ class ReferenceLayer : public testing::Test {
     return std::move(work.layers.front());
   }
 
+  /// Lets passes scale the inputs of the set through norm_.
+  void put_behind_norm(SetWork& work) {
+    norm_.weight.assign(kInputs, 1.0f);
+    work.source.norm = &norm_;
+    work.source.scales = kInputs;
+    work.source.scale_of.resize(kInputs);
+    std::iota(work.source.scale_of.begin(), work.source.scale_of.end(), 0);
+  }
+
   formats::PackedWeight run(const std::string& scheme, const std::vector<RecipeStep>& steps) {
     return *run_steps(scheme, steps).packed;
   }
 
   double relative(const formats::PackedWeight& packed, const std::vector<float>& hessian) const {
+    return relative(weights_, packed, hessian);
+  }
+
+  /// Of a layer whose inputs the steps have changed.
+  double relative_as_changed(const LayerWork& layer) const {
+    return relative(layer.target, *layer.packed, symmetric_hessian(statistics_.hessian()));
+  }
+
+  static double relative(const std::vector<float>& target, const formats::PackedWeight& packed,
+                         const std::vector<float>& hessian) {
     double whole = 0;
     for (std::size_t i = 0; i < kOutputs; ++i) {
       for (std::size_t a = 0; a < kInputs; ++a) {
         for (std::size_t b = 0; b < kInputs; ++b) {
-          whole += static_cast<double>(weights_[i * kInputs + a]) * weights_[i * kInputs + b] *
+          whole += static_cast<double>(target[i * kInputs + a]) * target[i * kInputs + b] *
                    hessian[a * kInputs + b];
         }
       }
     }
-    return loss(weights_, packed, hessian) / whole;
+    return loss(target, packed, hessian) / whole;
   }
 
   double golden(const std::string& scheme, const std::string& method) const {
@@ -101,6 +126,7 @@ class ReferenceLayer : public testing::Test {
   }
 
   ops::Linear linear_;
+  ops::Norm norm_;
   ops::cpu::CpuOps ops_{{2, ops::cpu::ActivationPrecision::kFloat}};
   std::vector<float> weights_;
   InputStatistics statistics_{StatisticsKind::kHessian, kInputs};

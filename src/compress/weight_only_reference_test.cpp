@@ -47,5 +47,20 @@ TEST_F(WeightOnlyReference, LearnedBooksLoseNoMoreThanThoseOfNumpy) {
             golden(scheme, "gptq descent output"));
 }
 
+TEST_F(WeightOnlyReference, ScalesAndClippingLoseNoMoreThanAwqInNumpy) {
+  for (const char* scheme : {"int3-asym-g64", "int4-asym-g64"}) {
+    const auto lost = [&](const RecipeStep& step) {
+      statistics_ = InputStatistics(StatisticsKind::kHessian, kInputs);
+      SetUp();
+      return relative_as_changed(run_steps(scheme, {step, {"rtn"}}));
+    };
+    const double scales = golden(scheme, "awq scales output");
+    EXPECT_LE(lost({"awq", {{"clip", false}}}), 1.005 * scales) << scheme;
+    const double both = golden(scheme, "awq output");
+    EXPECT_LE(lost({"awq"}), 1.005 * both) << scheme;
+    EXPECT_GT(lost({"awq"}), 0.5 * both) << scheme;
+  }
+}
+
 }  // namespace
 }  // namespace nibble::compress

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "core/error.h"
+
 namespace nibble::eval {
 namespace {
 
@@ -32,22 +34,43 @@ DamageRow measure_row(const models::Model& model, engine::Runner& runner, engine
   return row;
 }
 
+std::shared_ptr<const models::Model> adapted(const std::shared_ptr<models::Model>& model,
+                                             const DamageOptions& options) {
+  return options.adapter ? models::with_adapter(*model, *options.adapter, options.adapter_factor)
+                         : model;
+}
+
+void require_room_for_adapter(const std::vector<compress::Recipe>& recipes) {
+  for (const compress::Recipe& recipe : recipes) {
+    core::require(
+        compress::keeps_inputs(recipe), core::ErrorKind::kUsage,
+        "recipe '{}' scales or turns what layers read, so that an adapter of the original "
+        "does not fit beside it; leave one of them out",
+        core::printable(recipe.name));
+  }
+}
+
 }  // namespace
 
 std::vector<DamageRow> measure_damage(const std::shared_ptr<models::Model>& model,
                                       const std::vector<compress::Recipe>& recipes,
                                       std::span<const std::int32_t> tokens,
                                       const DamageOptions& options, core::ProgressSink& progress) {
+  if (options.adapter) {
+    require_room_for_adapter(recipes);
+  }
   std::vector<DamageRow> rows;
-  const auto reference = engine::make_cpu_runner(model, options.runner);
-  rows.push_back(measure_row(*model, *reference, nullptr, tokens, options, progress));
+  const auto original = adapted(model, options);
+  const auto reference = engine::make_cpu_runner(original, options.runner);
+  rows.push_back(measure_row(*original, *reference, nullptr, tokens, options, progress));
   rows.back().recipe = "original";
   for (const compress::Recipe& recipe : recipes) {
     const auto start = std::chrono::steady_clock::now();
-    auto [compressed, layers] =
+    auto [packed, layers] =
         compress::quantize_in_memory(*model, recipe, options.pipeline, progress);
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const auto compressed = adapted(packed, options);
     const auto runner = engine::make_cpu_runner(compressed, options.runner);
     rows.push_back(measure_row(*compressed, *runner, reference.get(), tokens, options, progress));
     rows.back().recipe = recipe.name;

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "compress/pipeline.h"
 #include "eval/perplexity.h"
 #include "eval/throughput.h"
+#include "models/lora/lora_adapter.h"
 
 namespace nibble::eval {
 
@@ -28,11 +30,16 @@ struct DamageRow {
 struct DamageOptions {
   engine::RunnerOptions runner;
   compress::PipelineOptions pipeline;
+  /// Runs beside the original and beside every compressed model, its scale multiplied by
+  /// adapter_factor; recipes calibrate and compress the model without it. May be null.
+  std::shared_ptr<const models::LoraAdapter> adapter;
+  float adapter_factor = 1.0f;
   PerplexityOptions perplexity;
   ThroughputOptions throughput;
 };
 
-/// Measures the original, then every recipe, each compressed in memory.
+/// Measures the original, then every recipe, each compressed in memory. Throws kUsage, before
+/// anything is measured, for a recipe beside whose models the adapter can't run.
 std::vector<DamageRow> measure_damage(const std::shared_ptr<models::Model>& model,
                                       const std::vector<compress::Recipe>& recipes,
                                       std::span<const std::int32_t> tokens,

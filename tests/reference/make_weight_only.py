@@ -31,20 +31,32 @@ def split_mix_normals(seed, count):
     return np.array(values)
 
 
-def make_layer():
+def make_weights():
     w = split_mix_normals(1, ROWS * INPUTS).reshape(ROWS, INPUTS)
-    w = w * (1 + w * w / 4)  # heavy tails
+    return w * (1 + w * w / 4)  # heavy tails
+
+
+def make_inputs():
     noise = split_mix_normals(2, TOKENS * INPUTS).reshape(TOKENS, INPUTS)
     x = np.zeros_like(noise)
     shared = np.zeros(TOKENS)
     for j in range(INPUTS):
         shared = 0.5 * shared + noise[:, j]
         x[:, j] = shared * (4.0 if j % 11 == 0 else 1.0)
-    return w, x.T @ x
+    return x
+
+
+def make_layer():
+    x = make_inputs()
+    return make_weights(), x.T @ x
 
 
 def fp16(scale):
     return np.float64(np.float16(scale))
+
+
+def fp16_array(scales):
+    return scales.astype(np.float16).astype(np.float64)
 
 
 def nearest(w, scale, zero, bits):
@@ -153,12 +165,55 @@ def descend(w, rounded, h, quantize, sweeps):
     return rounded
 
 
+def rounded_by_groups(w, bits):
+    rounded = np.empty_like(w)
+    for r in range(ROWS):
+        for g in range(0, INPUTS, GROUP):
+            cells = w[r, g:g + GROUP]
+            rounded[r, g:g + GROUP] = nearest(cells, *range_parameters(cells, bits, 1.0), bits)
+    return rounded
+
+
+def awq_scales(w, mean_magnitude, h, bits):
+    """AWQ, section 3.2: s = mean|x|^r, r of 0, 1/20, ..., with the least error of the outputs."""
+    tried = [mean_magnitude ** (step / 20) for step in range(20)]
+    tried = [s / np.sqrt(s.max() * s.min()) for s in tried]
+    return tried[int(np.argmin([output_loss(w, rounded_by_groups(w * s, bits) / s, h) for s in tried]))]
+
+
+def awq_clip(w, h, bits):
+    """AWQ's public code: each group in [-m, m], m of 1, 0.95, ..., 0.55 times its largest weight, with the least error
+    of the group's part of the outputs."""
+    clipped = w.copy()
+    for r in range(ROWS):
+        for g in range(0, INPUTS, GROUP):
+            cells, own = w[r, g:g + GROUP], h[g:g + GROUP, g:g + GROUP]
+            limits = np.abs(cells).max() * (1 - np.arange(10) / 20)
+            errors = []
+            for limit in limits:
+                inside = np.clip(cells, -limit, limit)
+                e = cells - nearest(inside, *range_parameters(inside, bits, 1.0), bits)
+                errors.append(e @ own @ e)
+            limit = limits[int(np.argmin(errors))]
+            clipped[r, g:g + GROUP] = np.clip(cells, -limit, limit)
+    return clipped
+
+
+def awq(w, mean_magnitude, h, bits):
+    """What the outputs lose with the scales alone, and with the clipping after them."""
+    s = awq_scales(w, mean_magnitude, h, bits)
+    scaled, moved = w * s, h / np.outer(s, s)
+    return (output_loss(scaled, rounded_by_groups(scaled, bits), moved),
+            output_loss(scaled, rounded_by_groups(awq_clip(scaled, moved, bits), bits), moved))
+
+
 def output_loss(w, rounded, h):
     return float(np.einsum("ij,jk,ik", w - rounded, h, w - rounded) / np.einsum("ij,jk,ik", w, h, w))
 
 
 def main():
     w, hessian = make_layer()
+    mean_magnitude = np.abs(make_inputs()).mean(axis=0)
     diagonal = np.diag(hessian)
     flat = np.diag(diagonal)
     losses = {}
@@ -172,6 +227,8 @@ def main():
             "search gptq output": output_loss(w, gptq(w, hessian, found), hessian),
             "search gptq descent output": output_loss(
                 w, descend(w, gptq(w, hessian, found), hessian, found, 2), hessian)}
+        scales, both = awq(w, mean_magnitude, hessian, bits)
+        losses[f"int{bits}-asym-g{GROUP}"].update({"awq scales output": scales, "awq output": both})
     learned = any4(w, diagonal)
     losses[f"lut4-row-g{GROUP}"] = {
         "rtn diagonal": output_loss(w, all_columns(w, learned), flat),

@@ -175,9 +175,9 @@ TEST(Sensitivity, PredictsTheDivergenceOfTheRoundedModel) {
     for (const ops::LinearSet* set : models::linear_sets(original.blocks[index])) {
       const ops::Linear& part = set->parts.back();  // v_proj, o_proj, up_proj, down_proj
       CompressedBlock change;
-      change.layers.emplace(part.name, formats::round_to_nearest(values_of(part.weight),
-                                                                 part.weight.n, part.weight.k,
-                                                                 scheme));
+      change.layers.emplace(
+          part.name,
+          formats::round_to_nearest(values_of(part.weight), part.weight.n, part.weight.k, scheme));
       models::Decoder changed = original;
       changed.blocks[index] = apply_compressed(changed.blocks[index], change);
       double measured = 0;

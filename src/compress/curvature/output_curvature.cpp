@@ -15,6 +15,12 @@ OutputCurvature::OutputCurvature(std::int64_t n) : n_(n) {
   values_.resize(offset(blocks()));
 }
 
+std::int64_t OutputCurvature::bytes_for(std::int64_t n) {
+  const std::int64_t rest = n % kCurvatureBlock;
+  return static_cast<std::int64_t>(sizeof(float)) *
+         (n / kCurvatureBlock * kCurvatureBlock * kCurvatureBlock + rest * rest);
+}
+
 std::int64_t OutputCurvature::width(std::int64_t block) const {
   return std::min(kCurvatureBlock, n_ - first(block));
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -21,7 +22,13 @@ class OutputCurvature {
  public:
   explicit OutputCurvature(std::int64_t n);
 
+  /// Bytes that the curvature of n outputs takes.
+  static std::int64_t bytes_for(std::int64_t n);
+
   std::int64_t n() const { return n_; }
+  std::int64_t bytes() const {
+    return static_cast<std::int64_t>(sizeof(float)) * std::ssize(values_);
+  }
   std::int64_t blocks() const { return (n_ + kCurvatureBlock - 1) / kCurvatureBlock; }
   std::int64_t first(std::int64_t block) const { return block * kCurvatureBlock; }
   std::int64_t width(std::int64_t block) const;

@@ -19,8 +19,6 @@ using ops::cpu::Matrix;
 using ops::gradient::GradientOps;
 using ops::gradient::Variable;
 
-constexpr std::int64_t kLogitRows = 128;  // rows of logits at a time: vocabularies are large
-
 // In place: logits become the gradient of -log softmax(logits)[token], the token being drawn from
 // the softmax.
 void draw_gradient(float* logits, std::int64_t vocabulary, core::Random& random) {

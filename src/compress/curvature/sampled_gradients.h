@@ -11,6 +11,9 @@
 
 namespace nibble::compress {
 
+/// Rows of logits that are held at a time: vocabularies are large.
+inline constexpr std::int64_t kLogitRows = 128;
+
 /// Runs every window forward and backward through the model; `observer` sees the input of every set
 /// of linear layers and the gradient of its output, blocks from the last to the first (and the
 /// output layer). The loss is the negative log-likelihood, summed over positions, of tokens that
