@@ -17,8 +17,7 @@ using formats::Scheme;
 
 // A layer that the recipe compresses, and what it can become.
 struct Candidate {
-  std::string name;
-  std::int64_t weights = 0;
+  const ops::Linear* layer = nullptr;
   std::vector<Scheme> schemes;
   std::vector<Offer> offers;
 };
@@ -39,63 +38,64 @@ bool fits_shape(const Scheme& scheme, const formats::PackedWeight& weight) {
   }
 }
 
-std::vector<Candidate> candidates(const models::Decoder& decoder, const Recipe& recipe,
-                                  const std::map<std::string, LayerSensitivity>& sensitivity,
-                                  core::ThreadPool& pool, core::ProgressSink& progress) {
+// All layers with the bytes of what they can become; losses are not known yet.
+std::vector<Candidate> candidates(const models::Decoder& decoder, const Recipe& recipe) {
   const auto fixed = layer_schemes(decoder, recipe);
   const auto wanted = recipe.choices.empty() ? format_choices(recipe.scheme) : recipe.choices;
   std::vector<Candidate> result;
-  progress.begin("formats", static_cast<std::int64_t>(fixed.size()));
   for (const models::Block& block : decoder.blocks) {
     for (const ops::LinearSet* set : models::linear_sets(block)) {
       for (const ops::Linear& part : set->parts) {
-        Candidate layer{part.name, part.weight.n * part.weight.k, {}, {}};
+        if (!fixed.contains(part.name)) {
+          continue;  // routers
+        }
+        Candidate layer{&part, {}, {}};
         const bool free = !rule_for(recipe, part.name);
         for (const Scheme& scheme : free ? wanted : std::vector{fixed.at(part.name)}) {
           if (fits_shape(scheme, part.weight)) {
             layer.schemes.push_back(scheme);
-            layer.offers.push_back(
-                {bytes_as(scheme, part.weight),
-                 predicted_loss(sensitivity.at(part.name), part.weight, scheme, pool)});
+            layer.offers.push_back({bytes_as(scheme, part.weight), 0.0});
           }
         }
         core::require(!layer.offers.empty(), core::ErrorKind::kUsage,
                       "recipe '{}': none of its choices can hold layer {} ({} inputs)",
                       core::printable(recipe.name), part.name, part.weight.k);
         result.push_back(std::move(layer));
-        progress.update(static_cast<std::int64_t>(result.size()), part.name);
       }
     }
   }
-  progress.end();
   return result;
+}
+
+std::int64_t weights_of(const std::vector<Candidate>& layers) {
+  std::int64_t weights = 0;
+  for (const Candidate& layer : layers) {
+    weights += layer.layer->weight.n * layer.layer->weight.k;
+  }
+  return weights;
 }
 
 // Bytes that the layers of the blocks may take.
 std::int64_t budget_of(const models::Decoder& decoder, const Recipe& recipe,
                        const std::vector<Candidate>& layers) {
-  std::int64_t weights = 0;
-  for (const Candidate& layer : layers) {
-    weights += layer.weights;
-  }
   if (recipe.target->bits > 0) {
-    return static_cast<std::int64_t>(recipe.target->bits * static_cast<double>(weights) / 8);
+    return static_cast<std::int64_t>(recipe.target->bits * static_cast<double>(weights_of(layers)) /
+                                     8);
   }
   const std::int64_t others =
       models::total_weight_bytes(decoder) - models::block_weight_bytes(decoder);
   return recipe.target->bytes - others;
 }
 
+// Throws kUsage when not even the smallest offers keep to the budget.
 void require_possible(const models::Decoder& decoder, const Recipe& recipe,
                       const std::vector<Candidate>& layers, std::int64_t budget) {
   std::int64_t least = 0;
-  std::int64_t weights = 0;
   for (const Candidate& layer : layers) {
     const auto smallest =
         std::min_element(layer.offers.begin(), layer.offers.end(),
                          [](const Offer& a, const Offer& b) { return a.bytes < b.bytes; });
     least += smallest->bytes;
-    weights += layer.weights;
   }
   if (least <= budget) {
     return;
@@ -106,7 +106,7 @@ void require_possible(const models::Decoder& decoder, const Recipe& recipe,
                "recipe '{}': {} bits per weight are too few; the smallest that its formats can do "
                "are {:.3f}",
                name, recipe.target->bits,
-               8.0 * static_cast<double>(least) / static_cast<double>(weights));
+               8.0 * static_cast<double>(least) / static_cast<double>(weights_of(layers)));
   }
   core::fail(core::ErrorKind::kUsage,
              "recipe '{}': {} are too little; the smallest that its formats can do are {} "
@@ -121,27 +121,33 @@ void require_possible(const models::Decoder& decoder, const Recipe& recipe,
 Recipe allocate_formats(const models::Decoder& decoder, const Recipe& recipe,
                         const std::map<std::string, LayerSensitivity>& sensitivity,
                         core::ThreadPool& pool, core::ProgressSink& progress) {
-  const std::vector<Candidate> layers = candidates(decoder, recipe, sensitivity, pool, progress);
+  const std::vector<Candidate> layers = candidates(decoder, recipe);
   const std::int64_t budget = budget_of(decoder, recipe, layers);
   require_possible(decoder, recipe, layers, budget);
   std::vector<std::vector<Offer>> offers;
+  progress.begin("formats", static_cast<std::int64_t>(layers.size()));
   for (const Candidate& layer : layers) {
     offers.push_back(layer.offers);
+    const ops::Linear& linear = *layer.layer;
+    for (std::size_t i = 0; i < layer.schemes.size(); ++i) {
+      offers.back()[i].loss =
+          predicted_loss(sensitivity.at(linear.name), linear.weight, layer.schemes[i], pool);
+    }
+    progress.update(static_cast<std::int64_t>(offers.size()), linear.name);
   }
+  progress.end();
   const std::vector<std::size_t> chosen = choose_offers(offers, budget);
 
   std::map<std::string, LayerRule> rules;  // by scheme
   std::int64_t bytes = 0;
-  std::int64_t weights = 0;
   double loss = 0;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const Scheme& scheme = layers[i].schemes[chosen[i]];
     LayerRule& rule = rules.try_emplace(formats::to_string(scheme)).first->second;
     rule.scheme = scheme;
-    rule.match.push_back(layers[i].name);
-    bytes += layers[i].offers[chosen[i]].bytes;
-    loss += layers[i].offers[chosen[i]].loss;
-    weights += layers[i].weights;
+    rule.match.push_back(layers[i].layer->name);
+    bytes += offers[i][chosen[i]].bytes;
+    loss += offers[i][chosen[i]].loss;
   }
   Recipe result = recipe;
   result.target.reset();
@@ -154,12 +160,14 @@ Recipe allocate_formats(const models::Decoder& decoder, const Recipe& recipe,
   }
   progress.message(fmt::format(
       "{}: {:.3f} bits per weight; rounding to nearest would add about {:.4f} to the loss", summary,
-      8.0 * static_cast<double>(bytes) / static_cast<double>(weights), loss));
+      8.0 * static_cast<double>(bytes) / static_cast<double>(weights_of(layers)), loss));
   return result;
 }
 
 Recipe allocate_formats(const models::Model& model, const Recipe& recipe,
                         const CalibrationOptions& calibration, core::ProgressSink& progress) {
+  const auto layers = candidates(model.decoder, recipe);
+  require_possible(model.decoder, recipe, layers, budget_of(model.decoder, recipe, layers));
   CalibrationOptions few = calibration;
   few.samples = std::min(few.samples, kSensitivityWindows);
   const CalibrationWindows windows =
