@@ -28,7 +28,7 @@ class Compare final : public Command {
 
   void add_options(CLI::App& app) override {
     common_.add(app, true);
-    options_.runner.kv_type = ops::cpu::KvType::kF16;
+    device_.kv_type = "f32";
     app.add_option("model", model_, "Model folder or GGUF file")->required();
     app.add_option("--recipes", recipes_, "Presets or .json files, separated by commas")
         ->required()

@@ -24,7 +24,7 @@ void DeviceOptions::add(CLI::App& app) {
   app.add_option("--activations", activations,
                  "Activations of compressed layers: int8, or float (exact, slow)")
       ->capture_default_str();
-  app.add_option("--kv-type", kv_type, "Keys and values in the cache: f16 or f32")
+  app.add_option("--kv-type", kv_type, "Keys and values in the cache: f16, f32, int8 or int4")
       ->capture_default_str();
 }
 

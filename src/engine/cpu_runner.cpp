@@ -33,10 +33,8 @@ class CpuRunner final : public Runner {
   }
 
   SequenceId open_sequence(std::int64_t capacity) override {
-    const models::DecoderConfig& config = decoder().config;
     Sequence sequence;
-    sequence.cache = std::make_unique<KvCache>(kv_type_, config.layers, config.kv_heads,
-                                               config.head_dim, capacity);
+    sequence.cache = make_cache(capacity);
     cache_bytes_ += kv_bytes(capacity);
     peak_cache_bytes_ = std::max(peak_cache_bytes_, cache_bytes_);
     sequences_.emplace(++last_id_, std::move(sequence));
@@ -81,15 +79,22 @@ class CpuRunner final : public Runner {
     positions_.clear();
     std::vector<ops::SequenceSlice<KvCache>> parts;
     std::vector<std::int32_t> wanted;
+    std::vector<std::unique_ptr<KvCache>> caches;  // what rounding in the cache does is part of it
+    std::int64_t cache_bytes = 0;
     for (const ScoredText& text : texts) {
       const auto first = static_cast<std::int64_t>(tokens_.size());
       const auto rows = static_cast<std::int64_t>(text.tokens.size());
-      parts.push_back({nullptr, 0, first, rows});
+      if (kv_type_ != ops::cpu::KvType::kF32) {
+        caches.push_back(make_cache(rows));
+        cache_bytes += kv_bytes(rows);
+      }
+      parts.push_back({caches.empty() ? nullptr : caches.back().get(), 0, first, rows});
       append(text.tokens, 0);
       for (std::int64_t row = text.first_row; row < rows; ++row) {
         wanted.push_back(static_cast<std::int32_t>(first + row));
       }
     }
+    peak_cache_bytes_ = std::max(peak_cache_bytes_, cache_bytes_ + cache_bytes);
     const models::Batch<CpuOps> batch{tokens_, positions_, parts};
     const Matrix hidden = models::hidden_states(ops_, decoder(), batch);
     for (std::size_t begin = 0; begin < wanted.size(); begin += kScoreRows) {
@@ -123,6 +128,12 @@ class CpuRunner final : public Runner {
 
  private:
   const models::Decoder& decoder() const { return model_->decoder; }
+
+  std::unique_ptr<KvCache> make_cache(std::int64_t capacity) const {
+    const models::DecoderConfig& config = decoder().config;
+    return std::make_unique<KvCache>(kv_type_, config.layers, config.kv_heads, config.head_dim,
+                                     capacity);
+  }
 
   void append(std::span<const std::int32_t> tokens, std::int64_t position) {
     for (const std::int32_t token : tokens) {

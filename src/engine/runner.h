@@ -56,7 +56,8 @@ class Runner {
   virtual LogitsView forward(std::span<const Slice> slices) = 0;
 
   /// Computes texts together, none of which sees another, and hands over the wanted rows of their
-  /// logits in chunks. Rows are counted over all texts, wanted ones only. Keeps nothing.
+  /// logits in chunks. Rows are counted over all texts, wanted ones only. Keys and values are
+  /// rounded as the KV cache would; nothing is kept.
   virtual void score_texts(std::span<const ScoredText> texts, const ConsumeLogits& consume) = 0;
 
   /// Logits of every token of one text.

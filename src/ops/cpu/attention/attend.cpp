@@ -23,21 +23,75 @@ const float* f32_row(const KvView& view, std::int64_t j) {
 const core::Fp16* f16_row(const KvView& view, std::int64_t j) {
   return static_cast<const core::Fp16*>(view.data) + j * view.stride;
 }
+const std::uint8_t* int8_row(const KvView& view, std::int64_t j) {
+  return static_cast<const std::uint8_t*>(view.data) + j * view.stride;
+}
+const std::uint8_t* int4_row(const KvView& view, std::int64_t j) {
+  return static_cast<const std::uint8_t*>(view.data) + j * view.stride / 2;
+}
+
+// out[r] = q_r . key j; `sums` are those of the elements of q_r, which the smallest value of a
+// range multiplies.
+void dot_key(const KvView& keys, std::int64_t j, const float* q, const float* sums,
+             std::int64_t rows, std::int64_t dim, float* out) {
+  const VectorKernels& kernels = vector_kernels();
+  switch (keys.type) {
+    case KvType::kF32:
+      return kernels.dot_f32(q, dim, rows, f32_row(keys, j), dim, out);
+    case KvType::kF16:
+      return kernels.dot_f16(q, dim, rows, f16_row(keys, j), dim, out);
+    case KvType::kInt8:
+      kernels.dot_u8(q, dim, rows, int8_row(keys, j), dim, out);
+      break;
+    case KvType::kInt4:
+      kernels.dot_u4(q, dim, rows, int4_row(keys, j), dim, out);
+      break;
+  }
+  const float step = core::to_float(keys.ranges[j].step);
+  const float smallest = core::to_float(keys.ranges[j].smallest);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    out[r] = step * out[r] + smallest * sums[r];
+  }
+}
+
+// out += weight * (value j - its smallest element); returns weight * that element.
+float add_value(const KvView& values, std::int64_t j, float weight, float* out, std::int64_t dim) {
+  const VectorKernels& kernels = vector_kernels();
+  switch (values.type) {
+    case KvType::kF32:
+      kernels.axpy_f32(weight, f32_row(values, j), out, dim);
+      return 0.0f;
+    case KvType::kF16:
+      kernels.axpy_f16(weight, f16_row(values, j), out, dim);
+      return 0.0f;
+    case KvType::kInt8:
+      kernels.axpy_u8(weight * core::to_float(values.ranges[j].step), int8_row(values, j), out,
+                      dim);
+      break;
+    case KvType::kInt4:
+      kernels.axpy_u4(weight * core::to_float(values.ranges[j].step), int4_row(values, j), out,
+                      dim);
+      break;
+  }
+  return weight * core::to_float(values.ranges[j].smallest);
+}
 
 // scores[h * count + j - begin] = q_h . k_j for all heads of the group: each key is read once.
 void score_row(const AttentionProblem& p, const float* q, std::int64_t begin, std::int64_t end,
                float* scores) {
-  const VectorKernels& kernels = vector_kernels();
   const std::int64_t count = end - begin;
+  thread_local std::vector<float> sums;
+  sums.assign(static_cast<std::size_t>(p.heads), 0.0f);
+  for (std::int64_t h = 0; h < p.heads; ++h) {
+    for (std::int64_t d = 0; d < p.head_dim; ++d) {
+      sums[static_cast<std::size_t>(h)] += q[h * p.head_dim + d];
+    }
+  }
   float out[kDotRows];
   for (std::int64_t j = begin; j < end; ++j) {
     for (std::int64_t h = 0; h < p.heads; h += kDotRows) {
       const std::int64_t rows = std::min(kDotRows, p.heads - h);
-      if (p.keys.type == KvType::kF32) {
-        kernels.dot_f32(q + h * p.head_dim, p.head_dim, rows, f32_row(p.keys, j), p.head_dim, out);
-      } else {
-        kernels.dot_f16(q + h * p.head_dim, p.head_dim, rows, f16_row(p.keys, j), p.head_dim, out);
-      }
+      dot_key(p.keys, j, q + h * p.head_dim, sums.data() + h, rows, p.head_dim, out);
       for (std::int64_t r = 0; r < rows; ++r) {
         scores[(h + r) * count + j - begin] = out[r];
       }
@@ -48,18 +102,32 @@ void score_row(const AttentionProblem& p, const float* q, std::int64_t begin, st
 // out_h = sum over j of weights[h][j] v_j.
 void mix_row(const AttentionProblem& p, const float* weights, std::int64_t begin, std::int64_t end,
              float* out) {
-  const VectorKernels& kernels = vector_kernels();
   const std::int64_t count = end - begin;
+  thread_local std::vector<float> offsets;
+  offsets.assign(static_cast<std::size_t>(p.heads), 0.0f);
   std::fill_n(out, p.heads * p.head_dim, 0.0f);
   for (std::int64_t j = begin; j < end; ++j) {
     for (std::int64_t h = 0; h < p.heads; ++h) {
-      const float weight = weights[h * count + j - begin];
-      if (p.values.type == KvType::kF32) {
-        kernels.axpy_f32(weight, f32_row(p.values, j), out + h * p.head_dim, p.head_dim);
-      } else {
-        kernels.axpy_f16(weight, f16_row(p.values, j), out + h * p.head_dim, p.head_dim);
-      }
+      offsets[static_cast<std::size_t>(h)] +=
+          add_value(p.values, j, weights[h * count + j - begin], out + h * p.head_dim, p.head_dim);
     }
+  }
+  for (std::int64_t h = 0; p.values.ranges != nullptr && h < p.heads; ++h) {
+    for (std::int64_t d = 0; d < p.head_dim; ++d) {
+      out[h * p.head_dim + d] += offsets[static_cast<std::size_t>(h)];
+    }
+  }
+}
+
+// One vector as float32.
+void widen_row(const KvView& view, std::int64_t j, float* out, std::int64_t head_dim) {
+  if (view.type == KvType::kF16) {
+    return vector_kernels().widen_f16(f16_row(view, j), out, head_dim);
+  }
+  std::fill_n(out, head_dim, 0.0f);
+  const float smallest = add_value(view, j, 1.0f, out, head_dim);
+  for (std::int64_t d = 0; d < head_dim; ++d) {
+    out[d] += smallest;
   }
 }
 
@@ -75,7 +143,7 @@ FloatRows widen(const KvView& view, std::int64_t begin, std::int64_t end, std::i
   }
   scratch.resize(static_cast<std::size_t>((end - begin) * head_dim));
   for (std::int64_t j = begin; j < end; ++j) {
-    vector_kernels().widen_f16(f16_row(view, j), scratch.data() + (j - begin) * head_dim, head_dim);
+    widen_row(view, j, scratch.data() + (j - begin) * head_dim, head_dim);
   }
   return {scratch.data(), head_dim};
 }
@@ -144,8 +212,22 @@ void attend_blocks(const AttentionProblem& p) {
 }
 
 void attend_reference(const AttentionProblem& p) {
-  const auto element = [&](const KvView& view, std::int64_t j, std::int64_t d) -> double {
-    return view.type == KvType::kF32 ? f32_row(view, j)[d] : core::to_float(f16_row(view, j)[d]);
+  const auto element = [](const KvView& view, std::int64_t j, std::int64_t d) -> double {
+    const auto in_range = [&](int code) {
+      return static_cast<double>(core::to_float(view.ranges[j].smallest)) +
+             static_cast<double>(core::to_float(view.ranges[j].step)) * code;
+    };
+    switch (view.type) {
+      case KvType::kF32:
+        return f32_row(view, j)[d];
+      case KvType::kF16:
+        return core::to_float(f16_row(view, j)[d]);
+      case KvType::kInt8:
+        return in_range(int8_row(view, j)[d]);
+      case KvType::kInt4:
+        return in_range(int4_row(view, j)[d / 2] >> (4 * (d % 2)) & 15);
+    }
+    return 0;
   };
   for (std::int64_t i = 0; i < p.rows; ++i) {
     const std::int64_t position = p.first_position + i;

@@ -52,12 +52,12 @@ AttentionProblem problem_of(const Matrix& qkv, const AttentionSpec& spec, std::i
   p.window = spec.window;
   if (slice.cache != nullptr) {
     p.first_position = slice.position;
-    p.keys = {slice.cache->type(), slice.cache->keys(layer, kv_head), dim};
-    p.values = {slice.cache->type(), slice.cache->values(layer, kv_head), dim};
+    p.keys = slice.cache->keys(layer, kv_head);
+    p.values = slice.cache->values(layer, kv_head);
   } else {
     const float* keys = qkv.row(slice.row) + (spec.heads + kv_head) * dim;
-    p.keys = {KvType::kF32, keys, qkv.columns()};
-    p.values = {KvType::kF32, keys + spec.kv_heads * dim, qkv.columns()};
+    p.keys = {KvType::kF32, keys, qkv.columns(), nullptr};
+    p.values = {KvType::kF32, keys + spec.kv_heads * dim, qkv.columns(), nullptr};
   }
   return p;
 }
@@ -68,6 +68,23 @@ void append(const Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
     const float* key = qkv.row(slice.row + i) + (spec.heads + kv_head) * spec.head_dim;
     slice.cache->store(layer, kv_head, slice.position + i, key,
                        key + spec.kv_heads * spec.head_dim);
+  }
+}
+
+// The query heads that share a KV head, as its keys are turned.
+void turn_queries(const formats::Hadamard& turn, const AttentionSpec& spec,
+                  const SequenceSlice<KvCache>& slice, std::int64_t kv_head, Matrix& qkv) {
+  const std::int64_t width = spec.heads / spec.kv_heads * spec.head_dim;
+  for (std::int64_t i = 0; i < slice.rows; ++i) {
+    turn.apply(
+        std::span(qkv.row(slice.row + i) + kv_head * width, static_cast<std::size_t>(width)));
+  }
+}
+
+void turn_back(const formats::Hadamard& turn, const AttentionProblem& p) {
+  for (std::int64_t i = 0; i < p.rows; ++i) {
+    turn.apply_transposed(
+        std::span(p.out + i * p.ldo, static_cast<std::size_t>(p.heads * p.head_dim)));
   }
 }
 
@@ -89,7 +106,14 @@ void attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
         append(qkv, spec, layer, slice, kv_head);
       }
       const AttentionProblem problem = problem_of(qkv, spec, layer, slice, kv_head, out);
+      const formats::Hadamard* turn = slice.cache != nullptr ? slice.cache->turn() : nullptr;
+      if (turn != nullptr) {
+        turn_queries(*turn, spec, slice, kv_head, qkv);
+      }
       (slice.rows < kBlockRows ? attend_rows : attend_blocks)(problem);
+      if (turn != nullptr) {
+        turn_back(*turn, problem);
+      }
     }
   });
 }

@@ -10,13 +10,6 @@
 
 namespace nibble::ops::cpu {
 
-/// Keys or values of one KV head: `rows` vectors of head_dim elements, `stride` elements apart.
-struct KvView {
-  KvType type = KvType::kF32;
-  const void* data = nullptr;
-  std::int64_t stride = 0;
-};
-
 /// Causal attention of all query heads that share one KV head.
 ///   scores(i, j) = q_i . k_j / sqrt(head_dim)   for positions j in (p_i - window, p_i]
 ///   out_i = softmax(scores(i, .)) V

@@ -1,11 +1,15 @@
 #include "ops/cpu/attention/attention.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "core/error.h"
 #include "core/random.h"
 #include "ops/cpu/attention/rope.h"
 
@@ -51,8 +55,8 @@ double difference(Attend attend, const Case& c, KvType type) {
   p.head_dim = c.dim;
   p.first_position = c.first;
   p.window = c.window;
-  p.keys = {type, cache.keys(0, 0), c.dim};
-  p.values = {type, cache.values(0, 0), c.dim};
+  p.keys = cache.keys(0, 0);
+  p.values = cache.values(0, 0);
   p.out = expected.data();
   attend_reference(p);
   p.out = out.data();
@@ -67,11 +71,45 @@ double difference(Attend attend, const Case& c, KvType type) {
 
 TEST(Attention, RowsAndBlocksMatchTheReference) {
   for (const Case& c : kCases) {
-    for (const KvType type : {KvType::kF32, KvType::kF16}) {
+    for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kInt8, KvType::kInt4}) {
       EXPECT_LT(difference(attend_rows, c, type), 5e-6) << c.rows << " rows from " << c.first;
       EXPECT_LT(difference(attend_blocks, c, type), 5e-6) << c.rows << " rows from " << c.first;
     }
   }
+}
+
+// Every element within half a step of what was stored, the ends of the range exactly as 16 bits
+// can; constant vectors, and vectors that are not finite.
+TEST(KvCache, IntegersAreWithinHalfAStep) {
+  constexpr std::int64_t kDim = 26;
+  const std::vector<float> x = normal(kDim, 8);
+  const std::vector<float> constant(kDim, 0.7f);
+  for (const auto& [type, levels] : {std::pair{KvType::kInt8, 255}, std::pair{KvType::kInt4, 15}}) {
+    KvCache cache(type, 2, 3, kDim, 5);
+    cache.store(1, 2, 4, x.data(), constant.data());
+    const KvView keys = cache.keys(1, 2);
+    const auto decoded = [&](const KvView& view, std::int64_t d) {
+      const auto* codes = static_cast<const std::uint8_t*>(view.data);
+      const std::int64_t at = 4 * kDim + d;
+      const int code =
+          view.type == KvType::kInt8 ? codes[at] : codes[at / 2] >> (at % 2 == 0 ? 0 : 4) & 15;
+      return core::to_float(view.ranges[4].smallest) +
+             core::to_float(view.ranges[4].step) * static_cast<float>(code);
+    };
+    const auto [smallest, largest] = std::minmax_element(x.begin(), x.end());
+    const float step = (*largest - *smallest) / static_cast<float>(levels);
+    for (std::int64_t d = 0; d < kDim; ++d) {
+      EXPECT_NEAR(decoded(keys, d), x[static_cast<std::size_t>(d)], 0.502f * step + 0.004f);
+      EXPECT_NEAR(decoded(cache.values(1, 2), d), 0.7f, 5e-4f);
+    }
+    std::vector<float> broken = x;
+    broken[3] = std::numeric_limits<float>::infinity();
+    cache.store(0, 0, 0, broken.data(), x.data());
+    EXPECT_TRUE(std::isnan(core::to_float(cache.keys(0, 0).ranges[0].smallest)));
+  }
+  EXPECT_EQ(KvCache::bytes(KvType::kInt4, 2, 3, 64, 10), 2 * 2 * 3 * 10 * (32 + 4));
+  EXPECT_EQ(KvCache::bytes(KvType::kInt8, 2, 3, 64, 10), 2 * 2 * 3 * 10 * (64 + 4));
+  EXPECT_THROW(KvCache(KvType::kInt4, 1, 1, 25, 1), core::Error);
 }
 
 TEST(Attention, ShiftedProblemIsSeen) {
@@ -133,6 +171,21 @@ TEST(Attention, ContinuesSequencesFromTheirCaches) {
   ASSERT_EQ(whole.size(), pieces.size());
   for (std::size_t i = 0; i < whole.size(); ++i) {
     ASSERT_NEAR(whole[i], pieces[i], 5e-6) << i;
+  }
+  // Keys and values as integers: the error is that of their steps, however the sequence is cut.
+  for (const auto& [type, tolerance] :
+       {std::pair{KvType::kInt8, 0.006}, std::pair{KvType::kInt4, 0.1}}) {
+    KvCache rounded_cache(type, 1, 2, 16, kTokens);
+    const std::vector<float> rounded = run({17, 1, 1, 3, 18}, &rounded_cache);
+    EXPECT_EQ(rounded_cache.turn() != nullptr, type == KvType::kInt4);
+    double error = 0;
+    double total = 0;
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      error += (rounded[i] - whole[i]) * (rounded[i] - whole[i]);
+      total += whole[i] * whole[i];
+    }
+    EXPECT_LT(std::sqrt(error / total), tolerance);
+    EXPECT_GT(std::sqrt(error / total), tolerance / 10);
   }
 }
 

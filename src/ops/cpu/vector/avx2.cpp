@@ -9,6 +9,11 @@ namespace avx2 {
 constexpr std::int64_t kWidth = 8;
 constexpr const char* kIsaName = "avx2";
 
+struct Nibbles {
+  const std::uint8_t* bytes;
+  std::int64_t at;
+};
+
 struct Floats {
   __m256 value;
 
@@ -21,6 +26,27 @@ struct Floats {
   static Floats load(const core::Bf16* p) {
     const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16))};
+  }
+  static Floats of_bytes(__m128i codes) {
+    return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(codes))};
+  }
+  static Floats load(const std::uint8_t* p) {
+    return of_bytes(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  }
+  static Floats load(Nibbles codes) {
+    std::int32_t bytes = 0;
+    __builtin_memcpy(&bytes, codes.bytes + codes.at / 2, sizeof(bytes));
+    const __m128i pairs = _mm_cvtsi32_si128(bytes);
+    const __m128i mask = _mm_set1_epi8(15);
+    return of_bytes(_mm_unpacklo_epi8(_mm_and_si128(pairs, mask),
+                                      _mm_and_si128(_mm_srli_epi16(pairs, 4), mask)));
+  }
+  static Floats load_partial(Nibbles codes, std::int64_t count) {
+    std::uint8_t copy[kWidth / 2] = {};
+    for (std::int64_t i = 0; i < count / 2; ++i) {
+      copy[i] = codes.bytes[codes.at / 2 + i];
+    }
+    return load(Nibbles{copy, 0});
   }
   template <typename T>
   static Floats load_partial(const T* p, std::int64_t count) {

@@ -13,6 +13,11 @@ inline __mmask16 first(std::int64_t count) {
   return static_cast<__mmask16>((1u << count) - 1u);
 }
 
+struct Nibbles {
+  const std::uint8_t* bytes;
+  std::int64_t at;
+};
+
 struct Floats {
   __m512 value;
 
@@ -25,6 +30,26 @@ struct Floats {
   static Floats load(const core::Bf16* p) {
     const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
+  }
+  static Floats of_bytes(__m128i codes) {
+    return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(codes))};
+  }
+  static Floats load(const std::uint8_t* p) {
+    return of_bytes(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static Floats load(Nibbles codes) {
+    const __m128i pairs =
+        _mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes.bytes + codes.at / 2));
+    const __m128i mask = _mm_set1_epi8(15);
+    return of_bytes(_mm_unpacklo_epi8(_mm_and_si128(pairs, mask),
+                                      _mm_and_si128(_mm_srli_epi16(pairs, 4), mask)));
+  }
+  static Floats load_partial(Nibbles codes, std::int64_t count) {
+    std::uint8_t copy[kWidth / 2] = {};
+    for (std::int64_t i = 0; i < count / 2; ++i) {
+      copy[i] = codes.bytes[codes.at / 2 + i];
+    }
+    return load(Nibbles{copy, 0});
   }
   static Floats load_partial(const float* p, std::int64_t count) {
     return {_mm512_maskz_loadu_ps(first(count), p)};

@@ -9,6 +9,11 @@ namespace baseline {
 constexpr std::int64_t kWidth = 1;
 constexpr const char* kIsaName = "baseline";
 
+struct Nibbles {
+  const std::uint8_t* bytes;
+  std::int64_t at;
+};
+
 struct Floats {
   float value;
 
@@ -17,8 +22,13 @@ struct Floats {
   static Floats load(const float* p) { return {*p}; }
   static Floats load(const core::Fp16* p) { return {core::to_float(*p)}; }
   static Floats load(const core::Bf16* p) { return {core::to_float(*p)}; }
-  template <typename T>
-  static Floats load_partial(const T* p, std::int64_t) {
+  static Floats load(const std::uint8_t* p) { return {static_cast<float>(*p)}; }
+  static Floats load(Nibbles codes) {
+    const int byte = codes.bytes[codes.at / 2];
+    return {static_cast<float>(codes.at % 2 == 0 ? byte & 15 : byte >> 4)};
+  }
+  template <typename W>
+  static Floats load_partial(W p, std::int64_t) {
     return load(p);
   }
   void store(float* p) const { *p = value; }

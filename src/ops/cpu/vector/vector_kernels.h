@@ -23,14 +23,23 @@ struct VectorKernels {
   void (*dot_bf16)(const float* x, std::int64_t ldx, std::int64_t rows, const core::Bf16* w,
                    std::int64_t k, float* out);
 
-  void (*add)(float* y, const float* x, std::int64_t n);                     // y += x
-  void (*axpy_f32)(float a, const float* x, float* y, std::int64_t n);       // y += a x
-  void (*axpy_f16)(float a, const core::Fp16* x, float* y, std::int64_t n);  // y += a x
-  void (*scale)(float a, float* x, std::int64_t n);                          // x *= a
-  void (*widen_f16)(const core::Fp16* x, float* y, std::int64_t n);          // y = x
-  void (*widen_bf16)(const core::Bf16* x, float* y, std::int64_t n);         // y = x
-  void (*narrow_f16)(const float* x, core::Fp16* y, std::int64_t n);         // y = x, nearest even
-  float (*sum_squares)(const float* x, std::int64_t n);                      // sum of x^2
+  /// Codes of 8 bits, one byte each, and of 4 bits, two in a byte: the first in the low nibble. An
+  /// odd count of the latter is not for these.
+  void (*dot_u8)(const float* x, std::int64_t ldx, std::int64_t rows, const std::uint8_t* w,
+                 std::int64_t k, float* out);
+  void (*dot_u4)(const float* x, std::int64_t ldx, std::int64_t rows, const std::uint8_t* w,
+                 std::int64_t k, float* out);
+
+  void (*add)(float* y, const float* x, std::int64_t n);                      // y += x
+  void (*axpy_f32)(float a, const float* x, float* y, std::int64_t n);        // y += a x
+  void (*axpy_f16)(float a, const core::Fp16* x, float* y, std::int64_t n);   // y += a x
+  void (*axpy_u8)(float a, const std::uint8_t* x, float* y, std::int64_t n);  // y += a x
+  void (*axpy_u4)(float a, const std::uint8_t* x, float* y, std::int64_t n);  // y += a x
+  void (*scale)(float a, float* x, std::int64_t n);                           // x *= a
+  void (*widen_f16)(const core::Fp16* x, float* y, std::int64_t n);           // y = x
+  void (*widen_bf16)(const core::Bf16* x, float* y, std::int64_t n);          // y = x
+  void (*narrow_f16)(const float* x, core::Fp16* y, std::int64_t n);          // y = x, nearest even
+  float (*sum_squares)(const float* x, std::int64_t n);                       // sum of x^2
   void (*multiply)(const float* x, const float* w, float a, float* y, std::int64_t n);  // y = a x w
 
   /// x = exp(x - max(x)) in place; returns the sum. Entries of -infinity become 0.

@@ -85,6 +85,49 @@ TEST(VectorKernels, DotProducts) {
   }
 }
 
+// Codes as floats, and as the kernels read them.
+struct Codes {
+  std::vector<float> values;
+  std::vector<std::uint8_t> bytes;
+};
+
+Codes random_codes(std::int64_t count, int bits) {
+  core::Random random(9);
+  Codes codes;
+  codes.bytes.resize(static_cast<std::size_t>(bits == 8 ? count : count / 2));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto code = static_cast<int>(random.below(std::int64_t{1} << bits));
+    codes.values.push_back(static_cast<float>(code));
+    const auto at = static_cast<std::size_t>(bits == 8 ? i : i / 2);
+    const int shift = bits == 8 ? 0 : static_cast<int>(4 * (i % 2));
+    codes.bytes[at] = static_cast<std::uint8_t>(codes.bytes[at] | code << shift);
+  }
+  return codes;
+}
+
+TEST(VectorKernels, CodesCountLikeTheFloatsThatTheyMean) {
+  for (const VectorKernels* kernels : runnable()) {
+    SCOPED_TRACE(kernels->isa);
+    for (const std::int64_t n : {2, 8, 14, 16, 18, 64, 100, 514}) {
+      const std::vector<float> x = normal(kDotRows * n, 4);
+      for (const int bits : {8, 4}) {
+        const Codes codes = random_codes(n, bits);
+        float out[kDotRows];
+        float expected[kDotRows];
+        kernels->dot_f32(x.data(), n, kDotRows, codes.values.data(), n, expected);
+        (bits == 8 ? kernels->dot_u8 : kernels->dot_u4)(x.data(), n, kDotRows, codes.bytes.data(),
+                                                        n, out);
+        EXPECT_TRUE(std::equal(out, out + kDotRows, expected)) << bits << " bits, " << n;
+        std::vector<float> y = normal(n, 6);
+        std::vector<float> wanted = y;
+        kernels->axpy_f32(0.3f, codes.values.data(), wanted.data(), n);
+        (bits == 8 ? kernels->axpy_u8 : kernels->axpy_u4)(0.3f, codes.bytes.data(), y.data(), n);
+        EXPECT_EQ(y, wanted) << bits << " bits, " << n;
+      }
+    }
+  }
+}
+
 TEST(VectorKernels, ElementwiseAgreesWithPlainLoops) {
   for (const VectorKernels* kernels : runnable()) {
     SCOPED_TRACE(kernels->isa);
