@@ -21,7 +21,6 @@
 //   sums32 += vpmaddwd(sums16, 1)                         sums32 += vpmaddwd(low, 1) +
 //   vpmaddwd(high, 16)
 namespace nibble::ops::cpu {
-
 namespace {
 
 struct Avx2 : Lanes256 {

@@ -12,7 +12,6 @@
 //   memory operand many tokens   two neighbouring tiles, sums [2 tiles][6 tokens]: 2 weight loads
 //   and 6 broadcasts for 12 products
 namespace nibble::ops::cpu {
-
 namespace {
 
 struct Avx512Vnni : Lanes512 {

@@ -12,7 +12,6 @@
 //   16 registers   sums [2 halves][6 tokens] = 12, weights of a quad 2, one broadcast activation
 //   quad
 namespace nibble::ops::cpu {
-
 namespace {
 
 struct AvxVnni : Lanes256 {

@@ -17,7 +17,6 @@
 //
 //   32 registers   sums [4 vectors][4 tokens] = 16, weights of two quads 8, activation codes 4
 namespace nibble::ops::cpu {
-
 namespace {
 
 constexpr int kVectors = 4;
@@ -30,7 +29,8 @@ struct NeonDotprod : Lanes128 {
   static constexpr bool kPairsTokens = false;
   static constexpr bool kZerosFirst = true;
   static constexpr int kDirectTokens = 4;
-  static constexpr int kDirectLimit = 8;  // tokens from which unpacking pays
+  static constexpr int kDirectLimit =
+      8;  // tokens from which unpacking should pay: as AVX2, not timed
   static constexpr int kPanelTokens = 4;
   static constexpr std::int64_t kTokenBlock = 64;
 

@@ -21,7 +21,6 @@
 // A last token without a neighbour takes both places of the pair for each unit. One token alone is
 // served by USDOT, which needs no zipping; a block is one tile, as in neon_dotprod.cpp.
 namespace nibble::ops::cpu {
-
 namespace {
 
 constexpr int kVectors = 4;
@@ -30,7 +29,8 @@ struct NeonI8mm : Lanes128 {
   static constexpr bool kPairsTokens = true;
   static constexpr bool kZerosFirst = false;
   static constexpr int kDirectTokens = 4;
-  static constexpr int kDirectLimit = 8;  // tokens from which unpacking pays
+  static constexpr int kDirectLimit =
+      8;  // tokens from which unpacking should pay: as AVX2, not timed
   static constexpr int kPanelTokens = 4;
   static constexpr std::int64_t kTokenBlock = 64;
 
@@ -57,7 +57,7 @@ struct NeonI8mm : Lanes128 {
     }
   }
 
-  /// rows[0..1] are the rows 0, 1 and 2, 3 of a vector, `a` the codes of two tokens.
+  /// Products of four rows, two by two, with `a`, the codes of two tokens.
   static NIBBLE_INLINE void add_products(Int& low, Int& high, Int rows01, Int rows23, int8x16_t a) {
     low = vusmmlaq_s32(low, bytes(rows01), a);
     high = vusmmlaq_s32(high, bytes(rows23), a);
