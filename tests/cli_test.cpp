@@ -31,7 +31,8 @@ class Cli : public ::testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   ProcessResult nibble(std::vector<std::string> words, const std::string& input = "") {
-    words.insert(words.begin(), NIBBLE_PROGRAM);
+    const std::vector<std::string> program = {NIBBLE_PROGRAM};
+    words.insert(words.begin(), program.begin(), program.end());
     return testing::run_process(words, folder_, input);
   }
 

@@ -20,7 +20,8 @@ core::Json json_of(std::vector<std::string> words) {
   const auto folder =
       std::filesystem::temp_directory_path() / ("nibble_demo_golden_" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
-  words.insert(words.begin(), NIBBLE_PROGRAM);
+  const std::vector<std::string> program = {NIBBLE_PROGRAM};
+  words.insert(words.begin(), program.begin(), program.end());
   words.emplace_back("--json");
   const testing::ProcessResult result = testing::run_process(words, folder);
   std::filesystem::remove_all(folder);

@@ -52,7 +52,7 @@ inline ProcessResult run_process(
   arguments.push_back(nullptr);
   pid_t pid = 0;
   ProcessResult result;
-  const int failed = posix_spawn(&pid, arguments[0], &actions, nullptr, arguments.data(), environ);
+  const int failed = posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) {
     return result;

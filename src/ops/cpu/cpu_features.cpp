@@ -1,71 +1,11 @@
 #include "ops/cpu/cpu_features.h"
 
-#if defined(__x86_64__)
-#include <cstdint>
-
-#include <cpuid.h>
-#endif
+#include "ops/cpu/architecture/architecture.h"
 
 namespace nibble::ops::cpu {
-#if defined(__x86_64__)
-namespace {
-
-// Register state that the operating system saves (XCR0).
-constexpr std::uint64_t kYmmState = 0x6;   // SSE and AVX
-constexpr std::uint64_t kZmmState = 0xe6;  // and opmask, upper halves of ZMM, ZMM16..31
-
-struct Leaf {
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-};
-
-Leaf leaf(unsigned number, unsigned sub) {
-  Leaf l;
-  __get_cpuid_count(number, sub, &l.eax, &l.ebx, &l.ecx, &l.edx);
-  return l;
-}
-
-bool bit(unsigned value, int index) {
-  return (value >> index & 1u) != 0;
-}
-
-std::uint64_t saved_state() {
-  unsigned low = 0;
-  unsigned high = 0;
-  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  return (static_cast<std::uint64_t>(high) << 32) | low;
-}
-
-CpuFeatures detect() {
-  CpuFeatures features;
-  const Leaf basic = leaf(1, 0);
-  const bool osxsave = bit(basic.ecx, 27);
-  if (!osxsave || (saved_state() & kYmmState) != kYmmState) {
-    return features;
-  }
-  const Leaf extended = leaf(7, 0);
-  const Leaf more = leaf(7, 1);
-  const bool fma = bit(basic.ecx, 12);
-  const bool f16c = bit(basic.ecx, 29);
-  features.avx2 = bit(extended.ebx, 5) && fma && f16c;
-  features.avxvnni = features.avx2 && bit(more.eax, 4);
-  const bool avx512 = bit(extended.ebx, 16) && bit(extended.ebx, 17) && bit(extended.ebx, 30) &&
-                      bit(extended.ebx, 31);  // F, DQ, BW, VL
-  features.avx512 = features.avx2 && avx512 && (saved_state() & kZmmState) == kZmmState;
-  features.avx512vnni = features.avx512 && bit(extended.ecx, 11);
-  return features;
-}
-
-}  // namespace
-#else
-namespace {
-CpuFeatures detect() {
-  return {};
-}
-}  // namespace
-#endif
 
 const CpuFeatures& cpu_features() {
-  static const CpuFeatures features = detect();
+  static const CpuFeatures features = detect_cpu_features();
   return features;
 }
 

@@ -1,13 +1,10 @@
 #include "ops/cpu/cpu_features.h"
-#include "ops/cpu/packed/quantize_row.h"
-#include "ops/cpu/packed/tile_layout.h"
-#include "ops/cpu/packed/variants.h"
-
-#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #include "ops/cpu/packed/lanes256.h"
+#include "ops/cpu/packed/quantize_row.h"
 #include "ops/cpu/packed/tile_kernel.h"
+#include "ops/cpu/packed/tile_layout.h"
 #include "ops/cpu/packed/tile_sources.h"
-#endif
+#include "ops/cpu/packed/variants.h"
 
 // AVX2 has no exact product of 8-bit codes: vpmaddubsw adds two u8 x s8 products in 16 bits and
 // saturates. It is exact for weights of at most 128, and for weights of at most 15 the results of 8
@@ -24,8 +21,6 @@
 //   sums32 += vpmaddwd(sums16, 1)                         sums32 += vpmaddwd(low, 1) +
 //   vpmaddwd(high, 16)
 namespace nibble::ops::cpu {
-
-#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 namespace {
 
 struct Avx2 : Lanes256 {
@@ -221,13 +216,5 @@ Variant avx2_variant() {
   return {"avx2",       "AVX2 with FMA and F16C", [] { return cpu_features().avx2; }, run,
           quantize_row, multiply_registers};
 }
-
-#else
-
-Variant avx2_variant() {
-  return {"avx2", "AVX2 with FMA and F16C", [] { return false; }, nullptr, nullptr, nullptr};
-}
-
-#endif
 
 }  // namespace nibble::ops::cpu

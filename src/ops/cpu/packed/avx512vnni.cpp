@@ -1,14 +1,10 @@
 #include "ops/cpu/cpu_features.h"
-#include "ops/cpu/packed/quantize_row.h"
-#include "ops/cpu/packed/tile_layout.h"
-#include "ops/cpu/packed/variants.h"
-
-#if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512VL__) && \
-    defined(__AVX512DQ__)
 #include "ops/cpu/packed/lanes512.h"
+#include "ops/cpu/packed/quantize_row.h"
 #include "ops/cpu/packed/tile_kernel.h"
+#include "ops/cpu/packed/tile_layout.h"
 #include "ops/cpu/packed/tile_sources.h"
-#endif
+#include "ops/cpu/packed/variants.h"
 
 // vpdpbusd on 16 rows: a vector is a tile.
 //
@@ -16,9 +12,6 @@
 //   memory operand many tokens   two neighbouring tiles, sums [2 tiles][6 tokens]: 2 weight loads
 //   and 6 broadcasts for 12 products
 namespace nibble::ops::cpu {
-
-#if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512VL__) && \
-    defined(__AVX512DQ__)
 namespace {
 
 struct Avx512Vnni : Lanes512 {
@@ -132,14 +125,5 @@ Variant avx512vnni_variant() {
           quantize_row,
           multiply_registers};
 }
-
-#else
-
-Variant avx512vnni_variant() {
-  return {"avx512vnni", "AVX512-VNNI (with AVX512 F, BW, DQ, VL)", [] { return false; }, nullptr,
-          nullptr};
-}
-
-#endif
 
 }  // namespace nibble::ops::cpu

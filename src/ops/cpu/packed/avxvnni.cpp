@@ -1,13 +1,10 @@
 #include "ops/cpu/cpu_features.h"
-#include "ops/cpu/packed/quantize_row.h"
-#include "ops/cpu/packed/tile_layout.h"
-#include "ops/cpu/packed/variants.h"
-
-#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__) && defined(__AVXVNNI__)
 #include "ops/cpu/packed/lanes256.h"
+#include "ops/cpu/packed/quantize_row.h"
 #include "ops/cpu/packed/tile_kernel.h"
+#include "ops/cpu/packed/tile_layout.h"
 #include "ops/cpu/packed/tile_sources.h"
-#endif
+#include "ops/cpu/packed/variants.h"
 
 // vpdpbusd multiplies u8 weights with s8 activations and adds the four products of a quad in 32
 // bits, exactly. A block is one tile, its vectors are rows 0..7 and rows 8..15:
@@ -15,8 +12,6 @@
 //   16 registers   sums [2 halves][6 tokens] = 12, weights of a quad 2, one broadcast activation
 //   quad
 namespace nibble::ops::cpu {
-
-#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__) && defined(__AVXVNNI__)
 namespace {
 
 struct AvxVnni : Lanes256 {
@@ -99,13 +94,5 @@ Variant avxvnni_variant() {
   return {"avxvnni", "AVX-VNNI",   [] { return cpu_features().avxvnni; },
           run,       quantize_row, multiply_registers};
 }
-
-#else
-
-Variant avxvnni_variant() {
-  return {"avxvnni", "AVX-VNNI", [] { return false; }, nullptr, nullptr, nullptr};
-}
-
-#endif
 
 }  // namespace nibble::ops::cpu

@@ -15,6 +15,7 @@ struct Lanes256 {
   using Int = __m256i;
   using Float = __m256;
   static constexpr int kLanes = 8;
+  static constexpr bool kPairsTokens = false;
 
   static NIBBLE_INLINE Int load(const void* p) {
     return _mm256_load_si256(static_cast<const Int*>(p));

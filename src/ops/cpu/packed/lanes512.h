@@ -16,6 +16,7 @@ struct Lanes512 {
   using Int = __m512i;
   using Float = __m512;
   static constexpr int kLanes = 16;
+  static constexpr bool kPairsTokens = false;
 
   static NIBBLE_INLINE Int load(const void* p) { return _mm512_load_si512(p); }
   static NIBBLE_INLINE void store(std::uint8_t* p, Int v) { _mm512_store_si512(p, v); }

@@ -129,7 +129,7 @@ class PackedLinearVariant : public ::testing::TestWithParam<const char*> {
     for (const Variant& variant : variants()) {
       if (std::string(variant.name) == GetParam()) {
         if (!variant.runs_here()) {
-          GTEST_SKIP() << "this machine (or this build) lacks " << variant.needs;
+          GTEST_SKIP() << "this machine lacks " << variant.needs;
         }
         variant_ = &variant;
         return;
@@ -143,9 +143,20 @@ class PackedLinearVariant : public ::testing::TestWithParam<const char*> {
   core::ThreadPool two_{2};
 };
 
-INSTANTIATE_TEST_SUITE_P(Isa, PackedLinearVariant,
-                         ::testing::Values("scalar", "avx2", "avxvnni", "avx512vnni"),
-                         [](const auto& test) { return std::string(test.param); });
+std::vector<const char*> variant_names() {
+  std::vector<const char*> names;
+  for (const Variant& variant : variants()) {
+    names.push_back(variant.name);
+  }
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, PackedLinearVariant, ::testing::ValuesIn(variant_names()),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 TEST_P(PackedLinearVariant, MatchesTheReferenceInEveryBatch) {
   double worst = 0.0;

@@ -5,11 +5,14 @@
 #include "ops/cpu/packed/tile_layout.h"
 #include "ops/cpu/packed/tile_sources.h"
 
-/// The loops that AVX2, AVX-VNNI and AVX512-VNNI share; included by one file for each, in an
-/// unnamed namespace. The instruction set gives vectors and the product of one unit:
+/// The loops that the variants with vectors share; included by one file for each, in an unnamed
+/// namespace. The instruction set gives vectors and the product of one unit:
 ///
 ///   Isa::multiply_unit(source, unit, a, stride, sums)    sums[v][i] += products of 32 inputs of
 ///   token i
+///
+/// Where kPairsTokens says so, neighbouring tokens share their sums in an order of the instruction
+/// set's own, which separate_tokens(sums) undoes at the end of a group.
 ///
 /// Few tokens (`run_direct`): weights are decoded in registers on their way from memory.
 /// Many tokens (`run_panel`): weights of kPanelInputs inputs are decoded once into the L1 cache,
@@ -48,7 +51,7 @@ NIBBLE_INLINE void add_zeros(const typename Isa::Int (&zero)[V], const Tokens& x
 #pragma GCC unroll 8
   for (int i = 0; i < M; ++i) {
     const typename Isa::Int a_sum = Isa::broadcast(x.sums[i * x.groups + group]);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < V; ++v) {
       sums[v][i] = Isa::add(sums[v][i], Isa::multiply_zero(zero[v], a_sum));
     }
@@ -67,7 +70,7 @@ NIBBLE_INLINE void add_scaled(const Block<Isa, V>& block, const Tokens& x, std::
 #pragma GCC unroll 8
   for (int i = 0; i < M; ++i) {
     const typename Isa::Float a_scale = Isa::broadcast(x.scales[i * x.groups + group]);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < V; ++v) {
       total[v][i] = Isa::fma(Isa::to_float(sums[v][i]), Isa::mul(scale[v], a_scale), total[v][i]);
     }
@@ -100,6 +103,9 @@ NIBBLE_INLINE void add_groups_of(const TiledWeight& w, const Block<Isa, V>& bloc
     }
     for (std::int64_t u = 0; u < units; ++u, ++unit, a += kUnit) {
       Isa::template multiply_unit<V, M>(source, unit, a, x.row_stride, sums);
+    }
+    if constexpr (Isa::kPairsTokens) {
+      Isa::template separate_tokens<V, M>(sums);
     }
     if constexpr (!Isa::kZerosFirst) {
       add_zeros<Isa, V, M>(zero, x, g, sums);

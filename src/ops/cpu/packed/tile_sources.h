@@ -8,7 +8,7 @@
 /// each; everything is in an unnamed namespace so that no two of them share code.
 ///
 /// `Isa` gives vectors of kLanes rows x 4 inputs. A block is what one register tile covers: V
-/// vectors, which are the halves of one tile (8 lanes) or neighbouring tiles (16 lanes).
+/// vectors, which are the parts of one tile (4 or 8 lanes) or neighbouring tiles (16 lanes).
 ///
 /// Byte sources: load(v, unit, pair, even, odd) gives the quads 2 * pair and 2 * pair + 1 of a unit
 /// for vector v as unsigned bytes. Kernel sources (Whole, and AVX2's planes): load(part, unit,
@@ -150,7 +150,7 @@ struct Whole {
   }
   template <class Int>
   NIBBLE_INLINE void load(int, std::int64_t unit, int pair, Int (&w)[2][V]) const {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < V; ++v) {
       bytes.load(v, unit, pair, w[0][v], w[1][v]);
     }

@@ -1,17 +1,23 @@
 #include "ops/cpu/packed/variants.h"
 
-#include <array>
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/error.h"
+#include "ops/cpu/architecture/architecture.h"
 
 namespace nibble::ops::cpu {
 
 std::span<const Variant> variants() {
-  static const std::array<Variant, 4> all = {scalar_variant(), avx2_variant(), avxvnni_variant(),
-                                             avx512vnni_variant()};
+  static const std::vector<Variant> all = [] {
+    std::vector<Variant> found = {scalar_variant()};
+    for (const Variant& variant : architecture_variants()) {
+      found.push_back(variant);
+    }
+    return found;
+  }();
   return all;
 }
 
@@ -28,15 +34,14 @@ const Variant& choose_variant(const char* name) {
     if (wanted != variant.name) {
       continue;
     }
-    core::require(
-        runs, core::ErrorKind::kUsage,
-        "NIBBLE_ISA={}: this machine (or this build) lacks {}; unset it or take one of the others",
-        variant.name, variant.needs);
+    core::require(runs, core::ErrorKind::kUsage,
+                  "NIBBLE_ISA={}: this machine lacks {}; unset it or take one of the others",
+                  variant.name, variant.needs);
     return variant;
   }
   core::require(wanted.empty(), core::ErrorKind::kUsage,
-                "NIBBLE_ISA={}: no such instruction set; here run: {}", core::printable(wanted),
-                here);
+                "NIBBLE_ISA={}: this build knows no such instruction set; here run: {}",
+                core::printable(wanted), here);
   return *best;
 }
 

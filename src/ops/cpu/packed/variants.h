@@ -27,8 +27,7 @@ struct RowToQuantize {
 };
 
 struct Variant {
-  const char* name =
-      nullptr;  // "scalar", "avx2", "avxvnni", "avx512vnni": the values of NIBBLE_ISA
+  const char* name = nullptr;  // the value of NIBBLE_ISA that forces it
   const char* needs = nullptr;
   bool (*runs_here)() = nullptr;  // the CPU and the operating system have what it needs
   /// Tiles [begin, end) of all tokens; y points at column 0 of this matrix.
@@ -41,9 +40,15 @@ struct Variant {
 };
 
 Variant scalar_variant();
+
+// x86-64
 Variant avx2_variant();
 Variant avxvnni_variant();
 Variant avx512vnni_variant();
+
+// 64-bit ARM
+Variant neon_dotprod_variant();
+Variant neon_i8mm_variant();
 
 /// All variants of this build, slowest first.
 std::span<const Variant> variants();

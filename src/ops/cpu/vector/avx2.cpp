@@ -1,7 +1,6 @@
-#include "ops/cpu/vector/vector_kernels.h"
-
-#if defined(__x86_64__)
 #include <immintrin.h>
+
+#include "ops/cpu/vector/vector_kernels.h"
 
 namespace nibble::ops::cpu {
 namespace avx2 {
@@ -119,4 +118,3 @@ const VectorKernels& vector_kernels_avx2() {
 }
 
 }  // namespace nibble::ops::cpu
-#endif

@@ -1,7 +1,6 @@
-#include "ops/cpu/vector/vector_kernels.h"
-
-#if defined(__x86_64__)
 #include <immintrin.h>
+
+#include "ops/cpu/vector/vector_kernels.h"
 
 namespace nibble::ops::cpu {
 namespace avx512 {
@@ -123,4 +122,3 @@ const VectorKernels& vector_kernels_avx512() {
 }
 
 }  // namespace nibble::ops::cpu
-#endif

@@ -1,19 +1,25 @@
 #include "ops/cpu/vector/vector_kernels.h"
 
-#include "ops/cpu/cpu_features.h"
+#include <vector>
+
+#include "ops/cpu/architecture/architecture.h"
 
 namespace nibble::ops::cpu {
 
+std::span<const VectorKernels* const> runnable_vector_kernels() {
+  static const std::vector<const VectorKernels*> all = [] {
+    std::vector<const VectorKernels*> found = {&vector_kernels_baseline()};
+    for (const VectorKernels* kernels : architecture_vector_kernels()) {
+      found.push_back(kernels);
+    }
+    return found;
+  }();
+  return all;
+}
+
 const VectorKernels& vector_kernels() {
-#if defined(__x86_64__)
-  if (cpu_features().avx512) {
-    return vector_kernels_avx512();
-  }
-  if (cpu_features().avx2) {
-    return vector_kernels_avx2();
-  }
-#endif
-  return vector_kernels_baseline();
+  static const VectorKernels& best = *runnable_vector_kernels().back();
+  return best;
 }
 
 }  // namespace nibble::ops::cpu

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/float16.h"
 
@@ -54,8 +55,12 @@ struct VectorKernels {
 /// The best kernels that this CPU can run.
 const VectorKernels& vector_kernels();
 
+/// All kernels that run here, slowest first.
+std::span<const VectorKernels* const> runnable_vector_kernels();
+
 const VectorKernels& vector_kernels_baseline();
-const VectorKernels& vector_kernels_avx2();
-const VectorKernels& vector_kernels_avx512();
+const VectorKernels& vector_kernels_avx2();    // x86-64
+const VectorKernels& vector_kernels_avx512();  // x86-64
+const VectorKernels& vector_kernels_neon();    // 64-bit ARM
 
 }  // namespace nibble::ops::cpu

@@ -7,24 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "core/random.h"
-#include "ops/cpu/cpu_features.h"
 
 namespace nibble::ops::cpu {
 namespace {
-
-// Every instruction set that runs here.
-std::vector<const VectorKernels*> runnable() {
-  std::vector<const VectorKernels*> all = {&vector_kernels_baseline()};
-#if defined(__x86_64__)
-  if (cpu_features().avx2) {
-    all.push_back(&vector_kernels_avx2());
-  }
-  if (cpu_features().avx512) {
-    all.push_back(&vector_kernels_avx512());
-  }
-#endif
-  return all;
-}
 
 std::vector<float> normal(std::int64_t count, std::uint64_t seed) {
   core::Random random(seed);
@@ -74,7 +59,7 @@ void check_dot(Dot dot, const std::vector<T>& w, std::int64_t k) {
 }
 
 TEST(VectorKernels, DotProducts) {
-  for (const VectorKernels* kernels : runnable()) {
+  for (const VectorKernels* kernels : runnable_vector_kernels()) {
     SCOPED_TRACE(kernels->isa);
     for (const std::int64_t k : kLengths) {
       const std::vector<float> w = normal(k, 3);
@@ -129,7 +114,7 @@ TEST(VectorKernels, CodesCountLikeTheFloatsThatTheyMean) {
 }
 
 TEST(VectorKernels, ElementwiseAgreesWithPlainLoops) {
-  for (const VectorKernels* kernels : runnable()) {
+  for (const VectorKernels* kernels : runnable_vector_kernels()) {
     SCOPED_TRACE(kernels->isa);
     for (const std::int64_t n : kLengths) {
       const std::vector<float> x = normal(n, 1);
@@ -160,7 +145,7 @@ TEST(VectorKernels, ElementwiseAgreesWithPlainLoops) {
 }
 
 TEST(VectorKernels, SoftmaxAndActivations) {
-  for (const VectorKernels* kernels : runnable()) {
+  for (const VectorKernels* kernels : runnable_vector_kernels()) {
     SCOPED_TRACE(kernels->isa);
     for (const std::int64_t n : kLengths) {
       std::vector<float> x = normal(n, 5);
@@ -206,7 +191,7 @@ TEST(VectorKernels, SoftmaxAndActivations) {
 }
 
 TEST(VectorKernels, NanIsNotHidden) {
-  for (const VectorKernels* kernels : runnable()) {
+  for (const VectorKernels* kernels : runnable_vector_kernels()) {
     SCOPED_TRACE(kernels->isa);
     std::vector<float> x(20, 1.0f);
     x[9] = std::nanf("");

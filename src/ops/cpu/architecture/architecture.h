@@ -1,0 +1,23 @@
+#pragma once
+
+#include <vector>
+
+#include "ops/cpu/cpu_features.h"
+#include "ops/cpu/packed/variants.h"
+#include "ops/cpu/vector/vector_kernels.h"
+
+/// What one processor family brings beside the portable kernels. Each file of this folder defines
+/// these functions for its family; the build takes the file of the processor that it builds for
+/// (src/ops/CMakeLists.txt).
+namespace nibble::ops::cpu {
+
+/// What the CPU can do and the operating system has enabled.
+CpuFeatures detect_cpu_features();
+
+/// The family's variants, slowest first, whether they run here or not.
+std::vector<Variant> architecture_variants();
+
+/// The family's vector kernels that run here, slowest first.
+std::vector<const VectorKernels*> architecture_vector_kernels();
+
+}  // namespace nibble::ops::cpu

@@ -1,0 +1,18 @@
+#include "ops/cpu/architecture/architecture.h"
+
+// Processors for which there is nothing but the portable kernels.
+namespace nibble::ops::cpu {
+
+CpuFeatures detect_cpu_features() {
+  return {};
+}
+
+std::vector<Variant> architecture_variants() {
+  return {};
+}
+
+std::vector<const VectorKernels*> architecture_vector_kernels() {
+  return {};
+}
+
+}  // namespace nibble::ops::cpu

@@ -1,0 +1,73 @@
+#include <cstdint>
+
+#include <cpuid.h>
+
+#include "ops/cpu/architecture/architecture.h"
+
+// CPUID says what the CPU can do, XGETBV which registers the operating system saves.
+namespace nibble::ops::cpu {
+namespace {
+
+// Register state that the operating system saves (XCR0).
+constexpr std::uint64_t kYmmState = 0x6;   // SSE and AVX
+constexpr std::uint64_t kZmmState = 0xe6;  // and opmask, upper halves of ZMM, ZMM16..31
+
+struct Leaf {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+};
+
+Leaf leaf(unsigned number, unsigned sub) {
+  Leaf l;
+  __get_cpuid_count(number, sub, &l.eax, &l.ebx, &l.ecx, &l.edx);
+  return l;
+}
+
+bool bit(unsigned value, int index) {
+  return (value >> index & 1u) != 0;
+}
+
+std::uint64_t saved_state() {
+  unsigned low = 0;
+  unsigned high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (static_cast<std::uint64_t>(high) << 32) | low;
+}
+
+}  // namespace
+
+CpuFeatures detect_cpu_features() {
+  CpuFeatures features;
+  const Leaf basic = leaf(1, 0);
+  const bool osxsave = bit(basic.ecx, 27);
+  if (!osxsave || (saved_state() & kYmmState) != kYmmState) {
+    return features;
+  }
+  const Leaf extended = leaf(7, 0);
+  const Leaf more = leaf(7, 1);
+  const bool fma = bit(basic.ecx, 12);
+  const bool f16c = bit(basic.ecx, 29);
+  features.avx2 = bit(extended.ebx, 5) && fma && f16c;
+  features.avxvnni = features.avx2 && bit(more.eax, 4);
+  const bool avx512 = bit(extended.ebx, 16) && bit(extended.ebx, 17) && bit(extended.ebx, 30) &&
+                      bit(extended.ebx, 31);  // F, DQ, BW, VL
+  features.avx512 = features.avx2 && avx512 && (saved_state() & kZmmState) == kZmmState;
+  features.avx512vnni = features.avx512 && bit(extended.ecx, 11);
+  return features;
+}
+
+std::vector<Variant> architecture_variants() {
+  return {avx2_variant(), avxvnni_variant(), avx512vnni_variant()};
+}
+
+std::vector<const VectorKernels*> architecture_vector_kernels() {
+  std::vector<const VectorKernels*> kernels;
+  if (cpu_features().avx2) {
+    kernels.push_back(&vector_kernels_avx2());
+  }
+  if (cpu_features().avx512) {
+    kernels.push_back(&vector_kernels_avx512());
+  }
+  return kernels;
+}
+
+}  // namespace nibble::ops::cpu

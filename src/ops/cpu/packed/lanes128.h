@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+
+#include <arm_neon.h>
+
+#include "ops/cpu/packed/tile_layout.h"
+#include "ops/cpu/packed/tile_sources.h"
+
+/// 128-bit vectors for the kernels of tile_kernel.h: 4 rows x 4 inputs, a quarter of a line. Needs
+/// NEON, which every 64-bit ARM has.
+namespace nibble::ops::cpu {
+namespace {
+
+struct Lanes128 {
+  using Int = int32x4_t;
+  using Float = float32x4_t;
+  static constexpr int kLanes = 4;
+
+  static NIBBLE_INLINE uint8x16_t bytes(Int v) { return vreinterpretq_u8_s32(v); }
+  static NIBBLE_INLINE int8x16_t signed_bytes(Int v) { return vreinterpretq_s8_s32(v); }
+  static NIBBLE_INLINE Int from_bytes(uint8x16_t v) { return vreinterpretq_s32_u8(v); }
+
+  static NIBBLE_INLINE Int load(const void* p) {
+    return from_bytes(vld1q_u8(static_cast<const std::uint8_t*>(p)));
+  }
+  static NIBBLE_INLINE void store(std::uint8_t* p, Int v) { vst1q_u8(p, bytes(v)); }
+  static NIBBLE_INLINE Int broadcast(std::int32_t v) { return vdupq_n_s32(v); }
+  static NIBBLE_INLINE Int low_nibbles(Int v) {
+    return from_bytes(vandq_u8(bytes(v), vdupq_n_u8(15)));
+  }
+  static NIBBLE_INLINE Int high_nibbles(Int v) { return from_bytes(vshrq_n_u8(bytes(v), 4)); }
+
+  static NIBBLE_INLINE Int broadcast_table(const std::uint8_t* p) { return load(p); }
+  static NIBBLE_INLINE Int look_up(Int table, Int codes) {
+    return from_bytes(vqtbl1q_u8(bytes(table), bytes(codes)));
+  }
+
+  /// The tables of the 4 rows, one after another: 64 entries for one look-up.
+  using RowTables = uint8x16x4_t;
+  static NIBBLE_INLINE RowTables load_row_tables(const std::uint8_t* p) { return vld1q_u8_x4(p); }
+  static NIBBLE_INLINE Int look_up(const RowTables& tables, Int codes) {
+    const uint32x4_t first_entry = {0x00000000, 0x10101010, 0x20202020, 0x30303030};  // 16 * row
+    return from_bytes(
+        vqtbl4q_u8(tables, vorrq_u8(bytes(codes), vreinterpretq_u8_u32(first_entry))));
+  }
+
+  static NIBBLE_INLINE Int negative_zero(int zero) { return vdupq_n_s32(-zero); }
+  static NIBBLE_INLINE Int negative_zeros(const std::uint8_t* p) {
+    std::uint32_t zeros = 0;
+    __builtin_memcpy(&zeros, p, sizeof(zeros));
+    const uint16x8_t wide = vmovl_u8(vcreate_u8(zeros));
+    return vnegq_s32(vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(wide))));
+  }
+  /// -zero * a_sum.
+  static NIBBLE_INLINE Int multiply_zero(Int zero, Int a_sum) { return vmulq_s32(zero, a_sum); }
+
+  static NIBBLE_INLINE Int add(Int a, Int b) { return vaddq_s32(a, b); }
+
+  static NIBBLE_INLINE Float zero() { return vdupq_n_f32(0.0f); }
+  static NIBBLE_INLINE Float broadcast(float v) { return vdupq_n_f32(v); }
+  static NIBBLE_INLINE Float load_scales(const std::uint16_t* p) {
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
+  }
+  static NIBBLE_INLINE Float load_floats(const float* p) { return vld1q_f32(p); }
+  static NIBBLE_INLINE void store(float* p, Float v) { vst1q_f32(p, v); }
+  static NIBBLE_INLINE Float to_float(Int v) { return vcvtq_f32_s32(v); }
+  static NIBBLE_INLINE Float mul(Float a, Float b) { return vmulq_f32(a, b); }
+  static NIBBLE_INLINE Float fma(Float a, Float b, Float c) { return vfmaq_f32(c, a, b); }
+};
+
+}  // namespace
+}  // namespace nibble::ops::cpu

@@ -1,0 +1,105 @@
+#include <arm_neon.h>
+
+#include "ops/cpu/vector/vector_kernels.h"
+
+// Two vectors of four floats stand for one of eight: the sums of one activation row then run in
+// four chains, as many as hide the latency of a multiply-add.
+namespace nibble::ops::cpu {
+namespace neon {
+
+constexpr std::int64_t kWidth = 8;
+constexpr const char* kIsaName = "neon";
+
+struct Floats {
+  float32x4_t low;
+  float32x4_t high;
+
+  static Floats zero() { return all(0.0f); }
+  static Floats all(float a) { return {vdupq_n_f32(a), vdupq_n_f32(a)}; }
+  static Floats load(const float* p) { return {vld1q_f32(p), vld1q_f32(p + 4)}; }
+  static Floats load(const core::Fp16* p) {
+    const float16x8_t halves =
+        vreinterpretq_f16_u16(vld1q_u16(reinterpret_cast<const std::uint16_t*>(p)));
+    return {vcvt_f32_f16(vget_low_f16(halves)), vcvt_high_f32_f16(halves)};
+  }
+  static Floats load(const core::Bf16* p) {
+    const uint16x8_t bits = vld1q_u16(reinterpret_cast<const std::uint16_t*>(p));
+    return {vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(bits), 16)),
+            vreinterpretq_f32_u32(vshll_high_n_u16(bits, 16))};
+  }
+  template <typename T>
+  static Floats load_partial(const T* p, std::int64_t count) {
+    T copy[kWidth] = {};
+    for (std::int64_t i = 0; i < count; ++i) {
+      copy[i] = p[i];
+    }
+    return load(copy);
+  }
+  void store(float* p) const {
+    vst1q_f32(p, low);
+    vst1q_f32(p + 4, high);
+  }
+  void store(core::Fp16* p) const {
+    const float16x8_t halves = vcvt_high_f16_f32(vcvt_f16_f32(low), high);
+    vst1q_u16(reinterpret_cast<std::uint16_t*>(p), vreinterpretq_u16_f16(halves));
+  }
+  template <typename T>
+  void store_partial(T* p, std::int64_t count) const {
+    T copy[kWidth];
+    store(copy);
+    for (std::int64_t i = 0; i < count; ++i) {
+      p[i] = copy[i];
+    }
+  }
+};
+
+inline Floats operator+(Floats a, Floats b) {
+  return {vaddq_f32(a.low, b.low), vaddq_f32(a.high, b.high)};
+}
+inline Floats operator-(Floats a, Floats b) {
+  return {vsubq_f32(a.low, b.low), vsubq_f32(a.high, b.high)};
+}
+inline Floats operator*(Floats a, Floats b) {
+  return {vmulq_f32(a.low, b.low), vmulq_f32(a.high, b.high)};
+}
+inline Floats operator/(Floats a, Floats b) {
+  return {vdivq_f32(a.low, b.low), vdivq_f32(a.high, b.high)};
+}
+inline Floats fma(Floats a, Floats b, Floats c) {
+  return {vfmaq_f32(c.low, a.low, b.low), vfmaq_f32(c.high, a.high, b.high)};
+}
+inline Floats min(Floats a, Floats b) {
+  return {vminq_f32(a.low, b.low), vminq_f32(a.high, b.high)};
+}
+inline Floats max(Floats a, Floats b) {
+  return {vmaxq_f32(a.low, b.low), vmaxq_f32(a.high, b.high)};
+}
+inline Floats round(Floats a) {
+  return {vrndnq_f32(a.low), vrndnq_f32(a.high)};
+}
+inline float reduce_add(Floats a) {
+  return vaddvq_f32(vaddq_f32(a.low, a.high));
+}
+inline float32x4_t zero_where_less(float32x4_t a, float32x4_t b, float32x4_t c) {
+  return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(c), vcltq_f32(a, b)));
+}
+inline Floats zero_where_less(Floats a, Floats b, Floats c) {
+  return {zero_where_less(a.low, b.low, c.low), zero_where_less(a.high, b.high, c.high)};
+}
+inline float32x4_t scale_by_power_of_two(float32x4_t a, float32x4_t i) {
+  const int32x4_t exponent = vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(i), vdupq_n_s32(127)), 23);
+  return vmulq_f32(a, vreinterpretq_f32_s32(exponent));
+}
+inline Floats scale_by_power_of_two(Floats a, Floats i) {
+  return {scale_by_power_of_two(a.low, i.low), scale_by_power_of_two(a.high, i.high)};
+}
+
+#include "ops/cpu/vector/vector_kernels.inc"
+
+}  // namespace neon
+
+const VectorKernels& vector_kernels_neon() {
+  return neon::kKernels;
+}
+
+}  // namespace nibble::ops::cpu
