@@ -10,6 +10,11 @@ namespace neon {
 constexpr std::int64_t kWidth = 8;
 constexpr const char* kIsaName = "neon";
 
+struct Nibbles {
+  const std::uint8_t* bytes;
+  std::int64_t at;
+};
+
 struct Floats {
   float32x4_t low;
   float32x4_t high;
@@ -26,6 +31,24 @@ struct Floats {
     const uint16x8_t bits = vld1q_u16(reinterpret_cast<const std::uint16_t*>(p));
     return {vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(bits), 16)),
             vreinterpretq_f32_u32(vshll_high_n_u16(bits, 16))};
+  }
+  static Floats of_bytes(uint8x8_t codes) {
+    const uint16x8_t wide = vmovl_u8(codes);
+    return {vcvtq_f32_u32(vmovl_u16(vget_low_u16(wide))), vcvtq_f32_u32(vmovl_high_u16(wide))};
+  }
+  static Floats load(const std::uint8_t* p) { return of_bytes(vld1_u8(p)); }
+  static Floats load(Nibbles codes) {
+    std::uint32_t bytes = 0;
+    __builtin_memcpy(&bytes, codes.bytes + codes.at / 2, sizeof(bytes));
+    const uint8x8_t pairs = vcreate_u8(bytes);
+    return of_bytes(vzip1_u8(vand_u8(pairs, vdup_n_u8(15)), vshr_n_u8(pairs, 4)));
+  }
+  static Floats load_partial(Nibbles codes, std::int64_t count) {
+    std::uint8_t copy[kWidth / 2] = {};
+    for (std::int64_t i = 0; i < count / 2; ++i) {
+      copy[i] = codes.bytes[codes.at / 2 + i];
+    }
+    return load(Nibbles{copy, 0});
   }
   template <typename T>
   static Floats load_partial(const T* p, std::int64_t count) {
