@@ -91,7 +91,7 @@ Codes random_codes(std::int64_t count, int bits) {
 }
 
 TEST(VectorKernels, CodesCountLikeTheFloatsThatTheyMean) {
-  for (const VectorKernels* kernels : runnable()) {
+  for (const VectorKernels* kernels : runnable_vector_kernels()) {
     SCOPED_TRACE(kernels->isa);
     for (const std::int64_t n : {2, 8, 14, 16, 18, 64, 100, 514}) {
       const std::vector<float> x = normal(kDotRows * n, 4);
