@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <numeric>
@@ -138,7 +139,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"tests/families/mixtral", "gptq-w4g16", "mxfp4"},
                     Case{"tests/families/llama", "quarot-gptq-w4g16", "int8-sym-g32"},
                     Case{"tests/families/llama-bias-tied", "f16", "int8-sym-g32-a8"},
-                    Case{"models/demo", "rtn-w4g128", "int8-sym-g32"}));
+                    Case{"models/demo", "rtn-w4g128", "int8-sym-g32"}),
+    [](const testing::TestParamInfo<Case>& tested) {
+      std::string name = fs::path(tested.param.model).filename().string() + "_" +
+                         tested.param.recipe + "_" + tested.param.output;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
 
 TEST(OutputLayer, RoundToNearestIsThatOfTheMatrix) {
   const auto model = models::open_model(kSource / "models/demo");
@@ -319,11 +326,26 @@ TEST(OutputLayer, ASizeCountsItAsItWillBeStored) {
           .model;
   EXPECT_LE(models::total_weight_bytes(small->decoder), 8200000);
   EXPECT_GT(models::total_weight_bytes(small->decoder), 8150000);
+  // A size that is just enough: the matrix in 16 bits is not counted, nor is it counted twice.
   const auto untied = models::open_model(kSource / "tests/families/llama");
+  const PipelineOptions options = small_job_on_text(1, 32, 1);
+  Recipe exact = with_output("rtn-w4g16", "int8-sym-g32");
+  const auto uniform = quantize_in_memory(*untied, exact, options, core::silent_progress()).model;
+  const std::int64_t bytes = models::total_weight_bytes(uniform->decoder);
+  exact.choices = {exact.scheme};
+  exact = with_target(std::move(exact), {0, bytes});
+  const auto fitted = quantize_in_memory(*untied, exact, options, core::silent_progress()).model;
+  EXPECT_EQ(models::total_weight_bytes(fitted->decoder), bytes);
+  Recipe short_by_one = with_output("rtn-w4g16", "int8-sym-g32");
+  short_by_one.choices = {short_by_one.scheme};
+  short_by_one = with_target(std::move(short_by_one), {0, bytes - 1});
+  io::expect_error(core::ErrorKind::kUsage, {"the smallest that its formats can do"}, [&] {
+    (void)quantize_in_memory(*untied, short_by_one, options, core::silent_progress());
+  });
   Recipe tight = with_output("rtn-w4g16", "int8-sym-g32");
   tight = with_target(std::move(tight), {0, 4000});
   io::expect_error(core::ErrorKind::kUsage, {"the embedding is not rounded"}, [&] {
-    (void)quantize_in_memory(*untied, tight, small_job_on_text(1, 32, 1), core::silent_progress());
+    (void)quantize_in_memory(*untied, tight, options, core::silent_progress());
   });
 }
 
