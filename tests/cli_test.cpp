@@ -226,6 +226,44 @@ TEST_F(Cli, QuantizeThenUse) {
         "already compressed");
 }
 
+TEST_F(Cli, QuantizeRoundsTheOutputLayerByItsScheme) {
+  const std::string plain = path("plain");
+  const std::string small = path("small");
+  const Json without = json({"quantize", kDemo, "-o", plain, "--recipe", "rtn-w4g128"});
+  const Json with = json({"quantize", kDemo, "-o", small, "--recipe", "rtn-w4g128",
+                          "--output-scheme", "int8-sym-g32"});
+  EXPECT_EQ(with["recipe"], "rtn-w4g128 (output int8-sym-g32)");
+  EXPECT_EQ(with["bits_per_weight"], without["bits_per_weight"]);
+  // 8192 rows of 256 codes and 8 scales, beside the embedding that they were.
+  constexpr std::int64_t kStored = 8192 * (256 + 8 * 2);
+  EXPECT_EQ(with["weight_bytes"].get<std::int64_t>(),
+            without["weight_bytes"].get<std::int64_t>() + kStored);
+  const Json layers = json({"inspect", small})["linear_layers"];
+  EXPECT_EQ(layers.back()["name"], "lm_head");
+  EXPECT_EQ(layers.back()["scheme"], "int8-sym-g32");
+  EXPECT_EQ(layers.back()["bytes"], kStored);
+  EXPECT_EQ(json({"inspect", plain})["linear_layers"].size() + 1, layers.size());
+  EXPECT_EQ(json({"inspect", small, "--layer", "lm_head"})["codes"].size(), 256u);
+
+  const auto bytes_per_token = [&](const std::string& model) {
+    const Json rows = json({"bench", model, "--pp", "0", "--tg", "2", "--repeats", "1"})["rows"];
+    return rows[0]["bytes_per_token"].get<std::int64_t>();
+  };
+  EXPECT_EQ(bytes_per_token(plain) - bytes_per_token(small), 8192 * 256 * 2 - kStored);
+
+  const auto perplexity = [&](const std::string& model) {
+    return json({"eval", model, "--text", kText, "--seq-len", "256", "--max-tokens",
+                 "2048"})["perplexity"]
+        .get<double>();
+  };
+  EXPECT_NEAR(perplexity(small) / perplexity(plain), 1.0, 0.002);
+  fails({"quantize", kDemo, "-o", path("no"), "--recipe", "rtn-w4g128", "--output-scheme", "int9"},
+        2, "int9");
+  fails({"quantize", kDemo, "-o", path("no"), "--recipe", "rtn-w4g128", "--output-scheme",
+         "int4-sym-g128-h128"},
+        2, "without -h and -tail");
+}
+
 TEST_F(Cli, CompareKeepsItsContract) {
   const Json result = json({"compare", kDemo, "--recipes", "w8a8,nf4g64", "--text", kText,
                             "--seq-len", "256", "--max-tokens", "512", "--pp", "32", "--tg", "8",

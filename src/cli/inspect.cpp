@@ -84,6 +84,9 @@ class Inspect final : public Command {
         }
       }
     }
+    if (!decoder.config.tied_output) {
+      layers.push_back(&decoder.output.parts.front());
+    }
     return layers;
   }
 

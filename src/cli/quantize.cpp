@@ -45,6 +45,9 @@ class Quantize final : public Command {
                                 "Mix formats: at most this many bits per weight in the blocks");
     app.add_option("--fit", fit_, "Mix formats: weights of at most this size in all (6GiB, 500MB)")
         ->excludes(bits);
+    app.add_option("--output-scheme", output_scheme_,
+                   "Also round the output layer (lm_head), which otherwise stays in 16 bits, by "
+                   "this scheme (int8-sym-g32)");
     app.add_option("--merge-lora", adapter_,
                    "Folder of a PEFT LoRA adapter to merge into the weights first");
     app.add_option("--memory", memory_, kMemoryHelp);
@@ -57,6 +60,9 @@ class Quantize final : public Command {
                   "device '{}' is not in this build; use --device cpu", core::printable(device_));
     pipeline_.memory = memory_bytes(memory_);
     compress::Recipe recipe = compress::find_recipe(recipe_);
+    if (!output_scheme_.empty()) {
+      recipe = compress::with_output(std::move(recipe), output_scheme());
+    }
     if (target_bits_) {
       recipe = compress::with_target(std::move(recipe), {*target_bits_, 0});
     } else if (!fit_.empty()) {
@@ -74,6 +80,14 @@ class Quantize final : public Command {
   }
 
  private:
+  formats::Scheme output_scheme() const {
+    try {
+      return formats::parse_scheme(output_scheme_);
+    } catch (const core::Error& error) {
+      core::fail(core::ErrorKind::kUsage, "--output-scheme: {}", error.what());
+    }
+  }
+
   void print(const models::Model& original, const models::Model& result) const {
     const std::int64_t before = models::total_weight_bytes(original.decoder);
     const std::int64_t after = models::total_weight_bytes(result.decoder);
@@ -98,6 +112,7 @@ class Quantize final : public Command {
   std::string adapter_;
   std::optional<double> target_bits_;
   std::string fit_;
+  std::string output_scheme_;
   bool resume_ = false;
   compress::PipelineOptions pipeline_;
 };

@@ -122,6 +122,28 @@ std::map<int, InputStatistics> BlockRunner::observe(std::int64_t layer, const mo
   return statistics;
 }
 
+InputStatistics BlockRunner::observe_output(const Observation& observation) {
+  const int id = decoder_.output.id;
+  InputStatistics statistics(observation.kind, decoder_.output.k());
+  std::size_t token = 0;  // of all windows, where this window begins
+  for (std::size_t window = 0; window < windows_.size(); ++window) {
+    on_window_(window);
+    std::span<const float> weights;
+    if (observation.curvature != nullptr && observation.curvature->contains(id)) {
+      weights = std::span(observation.curvature->at(id).token_weights)
+                    .subspan(token, windows_[window].size());
+    }
+    const Matrix x = ops_.norm_matrix(hidden_.read(window, ops_), decoder_.final_norm);
+    statistics.add(x, ops_.pool(), weights);
+    if (observation.kind >= StatisticsKind::kCross) {
+      const Matrix original = ops_.norm_matrix(original_->read(window, ops_), decoder_.final_norm);
+      statistics.add_cross(original, x, ops_.pool(), weights);
+    }
+    token += windows_[window].size();
+  }
+  return statistics;
+}
+
 void BlockRunner::advance(std::int64_t layer, const models::Block& block,
                           const models::Block& original) {
   const Prepared prepared(ops_, block);

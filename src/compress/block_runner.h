@@ -45,6 +45,10 @@ class BlockRunner {
   std::map<int, InputStatistics> observe(std::int64_t layer, const models::Block& block,
                                          const Observation& observation);
 
+  /// Statistics of the inputs of the output layer, behind the final norm, when the windows have
+  /// gone through all blocks. Of `observation` neither set nor original are read.
+  InputStatistics observe_output(const Observation& observation);
+
   /// Moves the windows through `block`, and those of the original model, where they are kept,
   /// through `original`.
   void advance(std::int64_t layer, const models::Block& block, const models::Block& original);

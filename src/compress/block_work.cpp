@@ -67,33 +67,40 @@ formats::PackedWeight round_dense(const LayerWork& layer) {
   return formats::round_to_nearest(layer.weights, layer.n(), layer.k(), layer.scheme);
 }
 
+std::optional<SetWork> make_set_work(const ops::LinearSet& set,
+                                     const std::map<std::string, formats::Scheme>& schemes,
+                                     std::map<int, SetCurvature>& curvature) {
+  SetWork work;
+  work.id = set.id;
+  for (const ops::Linear& part : set.parts) {
+    const auto scheme = schemes.find(part.name);
+    if (scheme == schemes.end()) {
+      return std::nullopt;
+    }
+    LayerWork layer;
+    layer.layer = &part;
+    layer.scheme = scheme->second;
+    layer.target = core::to_float32(part.weight.dense);
+    layer.weights = layer.target;
+    layer.bias = part.bias;
+    work.layers.push_back(std::move(layer));
+  }
+  if (const auto found = curvature.find(set.id); found != curvature.end()) {
+    for (std::size_t i = 0; i < work.layers.size(); ++i) {
+      work.layers[i].curvature = &found->second.layers[i];
+    }
+  }
+  return work;
+}
+
 BlockWork::BlockWork(const models::DecoderConfig& config, const models::Block& block,
                      const std::map<std::string, formats::Scheme>& schemes,
                      std::map<int, SetCurvature>& curvature)
     : attention_norm_(block.attention_norm), mlp_norm_(block.mlp_norm) {
   for (const ops::LinearSet* set : models::linear_sets(block)) {
-    SetWork work;
-    work.id = set->id;
-    for (const ops::Linear& part : set->parts) {
-      if (const auto scheme = schemes.find(part.name); scheme != schemes.end()) {
-        LayerWork layer;
-        layer.layer = &part;
-        layer.scheme = scheme->second;
-        layer.target = core::to_float32(part.weight.dense);
-        layer.weights = layer.target;
-        layer.bias = part.bias;
-        work.layers.push_back(std::move(layer));
-      }
+    if (auto work = make_set_work(*set, schemes, curvature)) {
+      sets_.push_back(*std::move(work));
     }
-    if (work.layers.size() != set->parts.size()) {
-      continue;
-    }
-    if (const auto found = curvature.find(set->id); found != curvature.end()) {
-      for (std::size_t i = 0; i < work.layers.size(); ++i) {
-        work.layers[i].curvature = &found->second.layers[i];
-      }
-    }
-    sets_.push_back(std::move(work));
   }
   link(config, block);
 }

@@ -60,6 +60,12 @@ struct SetWork {
   InputStatistics* statistics = nullptr;  // null when no pass needs any
 };
 
+/// The set on its way through the passes; nothing when `schemes`, by layer prefix, leave a layer of
+/// it alone (routers). `curvature` by set id, may be empty. The result points into both.
+std::optional<SetWork> make_set_work(const ops::LinearSet& set,
+                                     const std::map<std::string, formats::Scheme>& schemes,
+                                     std::map<int, SetCurvature>& curvature);
+
 /// A decoder block on its way through the passes: float32 copies of everything that they may
 /// change. Sets whose scheme leaves them alone (routers) are absent.
 class BlockWork {

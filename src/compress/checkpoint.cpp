@@ -31,6 +31,13 @@ PackedWeight read_layer(const io::SafetensorsFile& file, const ops::Linear& laye
   return weight;
 }
 
+void add_parts(const std::string& layer, const PackedWeight& weight,
+               std::vector<io::NamedTensor>& tensors) {
+  for (const formats::Part& part : formats::parts(weight)) {
+    tensors.push_back({fmt::format("{}.{}", layer, part.name), part.tensor});
+  }
+}
+
 // Norms and biases stand in a block's shard as [n]; all parts of layers have more dimensions.
 bool is_vector(const io::SafetensorsFile& file, const std::string& name) {
   return file.tensor(name).shape().size() == 1;
@@ -47,10 +54,12 @@ bool replaced(const std::filesystem::path& file) {
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(const models::Model& model, const std::filesystem::path& target,
-                                   const Json& job, bool resume)
+                                   const Json& job, const std::optional<formats::Scheme>& output,
+                                   bool resume)
     : model_(model),
       folder_(io::AtomicFolder::open_or_create(target)),
-      shards_(static_cast<std::int64_t>(model.decoder.blocks.size()) + 1) {
+      output_(output),
+      shards_(static_cast<std::int64_t>(model.decoder.blocks.size()) + (output ? 2 : 1)) {
   core::require(
       !folder_.resumed() || resume, ErrorKind::kUsage,
       "an unfinished job lies in {}: give --resume to go on with it, or remove that folder",
@@ -102,15 +111,30 @@ std::optional<CompressedBlock> CheckpointWriter::finished_block(
 void CheckpointWriter::write_block(std::int64_t block, const CompressedBlock& compressed) {
   std::vector<io::NamedTensor> tensors;
   for (const auto& [name, weight] : compressed.layers) {
-    for (const formats::Part& part : formats::parts(weight)) {
-      tensors.push_back({fmt::format("{}.{}", name, part.name), part.tensor});
-    }
+    add_parts(name, weight, tensors);
   }
   for (const auto& [name, values] : compressed.vectors) {
     tensors.push_back(
         {name, core::Tensor::from<float>(values, {static_cast<std::int64_t>(values.size())})});
   }
   io::write_safetensors(folder_.path() / shard_name(block + 1), tensors);
+}
+
+bool CheckpointWriter::finished_output() const {
+  const std::filesystem::path path = folder_.path() / shard_name(output_shard());
+  if (!std::filesystem::exists(path)) {
+    return false;
+  }
+  ops::Linear layer = model_.decoder.output.parts.front();
+  layer.name = models::kOutputName;
+  (void)read_layer(*io::SafetensorsFile::open(path), layer, output_.value());
+  return true;
+}
+
+void CheckpointWriter::write_output(const PackedWeight& weight) {
+  std::vector<io::NamedTensor> tensors;
+  add_parts(models::kOutputName, weight, tensors);
+  io::write_safetensors(folder_.path() / shard_name(output_shard()), tensors);
 }
 
 std::vector<io::NamedTensor> CheckpointWriter::end_tensors() const {
@@ -123,7 +147,9 @@ std::vector<io::NamedTensor> CheckpointWriter::end_tensors() const {
   if (!ends_->positions.empty()) {
     tensors.push_back({decoder.positions_name, ends_->positions});
   }
-  tensors.push_back({fmt::format("{}.weight", models::kOutputName), ends_->output});
+  if (!output_) {
+    tensors.push_back({fmt::format("{}.weight", models::kOutputName), ends_->output});
+  }
   const auto add = [&](const char* name, const std::vector<float>& values) {
     if (!values.empty()) {
       tensors.push_back(
@@ -180,7 +206,7 @@ void CheckpointWriter::write_config(const models::CompressionInfo& info) const {
     layers[name] = formats::to_string(scheme);
   }
   Json config = model_.config_json;
-  if (ends_) {
+  if (ends_ || output_) {
     config["tie_word_embeddings"] = false;
   }
   config["quantization_config"] = {{"quant_method", "nibble"},

@@ -16,16 +16,19 @@
 namespace nibble::compress {
 
 /// Writes a compressed model as a Hugging Face folder: one shard for what is not compressed, one
-/// for each block, an index, config.json with "quantization_config", and every small file of the
-/// source folder (tokenizer, generation config, licence). Everything lies in a hidden folder beside
-/// `target` until commit(); a job that was killed goes on from there.
+/// for each block, one for the output layer when it is compressed, an index, config.json with
+/// "quantization_config", and every small file of the source folder (tokenizer, generation config,
+/// licence). Everything lies in a hidden folder beside `target` until commit(); a job that was
+/// killed goes on from there.
 class CheckpointWriter {
  public:
   /// `job` describes the work in full (source, recipe, calibration); resuming another job in the
-  /// same place is refused (kIntegrity). Throws kUsage when `target` exists, or when an unfinished
+  /// same place is refused (kIntegrity). `output` is the scheme of the output layer, when it is
+  /// compressed. Throws kUsage when `target` exists, or when an unfinished
   /// job is there and `resume` is false.
   CheckpointWriter(const models::Model& model, const std::filesystem::path& target,
-                   const core::Json& job, bool resume);
+                   const core::Json& job, const std::optional<formats::Scheme>& output,
+                   bool resume);
 
   /// Where everything lies until commit().
   const std::filesystem::path& folder() const { return folder_.path(); }
@@ -40,11 +43,19 @@ class CheckpointWriter {
   /// Writes the shard of a block.
   void write_block(std::int64_t block, const CompressedBlock& compressed);
 
+  /// Whether an earlier run has finished the output layer. Throws kInvalidModel when what it left
+  /// is damaged.
+  bool finished_output() const;
+
+  /// Writes the shard of the output layer, which the model no longer shares with the embedding.
+  void write_output(const formats::PackedWeight& weight);
+
   /// Writes the rest and makes the folder visible under its name. `info` goes into config.json.
   void commit(const models::CompressionInfo& info);
 
  private:
   std::string shard_name(std::int64_t shard) const;
+  std::int64_t output_shard() const { return shards_ - 1; }
   std::vector<io::NamedTensor> end_tensors() const;
   void write_rest(const std::map<std::string, formats::Scheme>& schemes);
   void write_index() const;
@@ -53,6 +64,7 @@ class CheckpointWriter {
 
   const models::Model& model_;
   io::AtomicFolder folder_;
+  std::optional<formats::Scheme> output_;
   std::int64_t shards_;
   std::optional<ChangedEnds> ends_;
 };

@@ -89,6 +89,16 @@ std::map<std::string, formats::Scheme> layer_schemes(const models::Decoder& deco
         core::printable(fmt::format("{}", fmt::join(recipe.layers[i].match, "', '"))),
         core::printable(fmt::format("{}", fmt::join(without_numbers(layers), ", ")), 2000));
   }
+  if (recipe.output) {
+    const formats::PackedWeight& weight = decoder.output.parts.front().weight;
+    try {
+      formats::require_shape(*recipe.output, weight.n, weight.k);
+    } catch (const core::Error& error) {
+      core::fail(core::ErrorKind::kUsage, "recipe '{}', output layer: {}",
+                 core::printable(recipe.name), error.what());
+    }
+    schemes.emplace(models::kOutputName, *recipe.output);
+  }
   return schemes;
 }
 

@@ -68,12 +68,34 @@ std::int64_t need_of(const models::Block& block, const BlockDemand& demand) {
   return std::max(most, kCopy * weights) + transformed + packed + activation_bytes(block, demand);
 }
 
+// Two float32 copies of the weights, their Hessian and its factor, what they become, and the final
+// norm of a window with what goes in.
+std::int64_t output_need(const ops::LinearSet& output, const BlockDemand& demand) {
+  constexpr std::int64_t kWork = 8;
+  const std::int64_t k = output.k();
+  const std::int64_t weights = output.n() * k;
+  const std::int64_t streams = demand.statistics == StatisticsKind::kCross ? 2 : 1;
+  return (kWork + 1) * weights + statistics_bytes(demand.statistics, k) +
+         factor_bytes(demand.statistics, k) + 8 * streams * demand.tokens * k;
+}
+
+std::int64_t set_curvature(const ops::LinearSet& set, const BlockDemand& demand) {
+  std::int64_t bytes = 4 * demand.all_tokens;
+  for (const ops::Linear& part : set.parts) {
+    bytes += OutputCurvature::bytes_for(part.weight.n);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::int64_t block_memory(const models::Decoder& decoder, const BlockDemand& demand) {
   std::int64_t most = 0;
   for (const models::Block& block : decoder.blocks) {
     most = std::max(most, need_of(block, demand));
+  }
+  if (demand.rounds_output) {
+    most = std::max(most, output_need(decoder.output, demand));
   }
   return most + curvature_memory(decoder, demand);
 }
@@ -85,11 +107,11 @@ std::int64_t curvature_memory(const models::Decoder& decoder, const BlockDemand&
   std::int64_t bytes = 0;
   for (const models::Block& block : decoder.blocks) {
     for (const ops::LinearSet* set : models::linear_sets(block)) {
-      for (const ops::Linear& part : set->parts) {
-        bytes += OutputCurvature::bytes_for(part.weight.n);
-      }
-      bytes += 4 * demand.all_tokens;
+      bytes += set_curvature(*set, demand);
     }
+  }
+  if (demand.rounds_output) {
+    bytes += set_curvature(decoder.output, demand);
   }
   return bytes;
 }
@@ -99,7 +121,7 @@ std::int64_t curvature_measuring_memory(const models::Decoder& decoder, const Bl
     return 0;
   }
   const std::int64_t tokens = demand.tokens;
-  std::int64_t squares = 0;
+  std::int64_t squares = demand.rounds_output ? 4 * demand.all_tokens : 0;
   std::int64_t largest = 0;
   for (const models::Block& block : decoder.blocks) {
     for (const ops::LinearSet* set : models::linear_sets(block)) {

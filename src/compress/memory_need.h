@@ -15,12 +15,13 @@ struct BlockDemand {
   std::int64_t tokens = 0;        // of the longest calibration window
   bool needs_curvature = false;   // a pass reads the curvature of the loss
   std::int64_t all_tokens = 0;    // of all calibration windows
+  bool rounds_output = false;     // the output layer is compressed too
 };
 
-/// Bytes that compressing the largest block needs at most, by the sizes of its layers, with the
-/// curvature of all blocks beside it. They are the program's own memory; pages of the mapped model,
-/// which the system drops when it must, are not counted, nor are hidden states of calibration
-/// windows.
+/// Bytes that compressing the largest block (or the output layer) needs at most, by the sizes of
+/// its layers, with the curvature of all blocks beside it. They are the program's own memory; pages
+/// of the mapped model, which the system drops when it must, are not counted, nor are hidden states
+/// of calibration windows.
 ///
 /// For w weights, k inputs of a set and t tokens, at the set where the sum is largest:
 ///   8 w          float32 copies of the layers that are not compressed yet: target and weights

@@ -88,6 +88,25 @@ TEST(MemoryNeed, CountsTheCurvatureOfAllBlocks) {
   EXPECT_EQ(block_memory(decoder, demand), without + expected);
 }
 
+// A vocabulary is wider than any layer of a block.
+TEST(MemoryNeed, CountsTheOutputLayerWhenItIsRounded) {
+  models::Decoder decoder = seven_billion();
+  constexpr std::int64_t kVocabulary = 128256;
+  decoder.output = set_of(kVocabulary, kHidden);
+  BlockDemand demand{StatisticsKind::kHessian, false, false, 256};
+  demand.all_tokens = 1024;
+  const std::int64_t without = block_memory(decoder, demand);
+  demand.rounds_output = true;
+  EXPECT_EQ(block_memory(decoder, demand),
+            9 * kVocabulary * kHidden + 16 * kHidden * kHidden + 8 * 256 * kHidden);
+  EXPECT_GT(block_memory(decoder, demand), without);
+  demand.needs_curvature = true;
+  const std::int64_t of_output = curvature_memory(decoder, demand);
+  demand.rounds_output = false;
+  EXPECT_EQ(of_output - curvature_memory(decoder, demand),
+            4 * (250 * 512 * 512 + 256 * 256) + 4 * 1024);
+}
+
 // The curvature as it is measured, and the matrices that were alive at a time while it was.
 TEST(MemoryNeed, CoversTheCurvatureThatIsMeasured) {
   const auto folder = std::filesystem::path(NIBBLE_SOURCE_DIR) / "models" / "demo";

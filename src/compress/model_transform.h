@@ -28,4 +28,7 @@ class ModelTransform {
 /// `decoder` with other ends; its blocks stay.
 models::Decoder with_ends(models::Decoder decoder, const ChangedEnds& ends);
 
+/// `decoder` with an output layer of its own.
+models::Decoder with_output(models::Decoder decoder, formats::PackedWeight weight);
+
 }  // namespace nibble::compress

@@ -54,6 +54,10 @@ class Pass {
   /// Whether the pass can serve weights that stay dense: F32, F16, BF16.
   virtual bool takes_dense() const { return false; }
 
+  /// Whether the pass has a part in an output layer with this scheme; where it has none it is left
+  /// out there.
+  virtual bool serves_output(const formats::Scheme&) const { return true; }
+
   /// Throws kUsage for a scheme that the pass can't serve.
   virtual void check(const formats::Scheme&) const {}
 

@@ -4,8 +4,8 @@
 
 #include "compress/allocation/allocate_formats.h"
 #include "compress/block_runner.h"
-#include "compress/checkpoint.h"
 #include "compress/curvature/measure_curvature.h"
+#include "compress/decoded_block.h"
 #include "compress/memory_need.h"
 #include "core/byte_size.h"
 
@@ -15,33 +15,6 @@ namespace {
 using core::ErrorKind;
 using formats::PackedWeight;
 using models::Block;
-
-// float32 copies of the weights of one layer.
-core::Tensor float_weights(const PackedWeight& weight) {
-  core::Tensor tensor = core::Tensor::zeros(core::DType::kF32, {weight.n, weight.k});
-  auto values = tensor.mutable_data<float>();
-  for (std::int64_t row = 0; row < weight.n; ++row) {
-    formats::decode_row(weight, row,
-                        values.subspan(static_cast<std::size_t>(row * weight.k),
-                                       static_cast<std::size_t>(weight.k)));
-  }
-  return tensor;
-}
-
-// `block` with float32 weights where activations come in float and as they are: decoded once for
-// all windows.
-Block decoded(Block block) {
-  for (ops::LinearSet* set : models::linear_sets(block)) {
-    for (ops::Linear& part : set->parts) {
-      const formats::Scheme& scheme = part.weight.scheme;
-      if (scheme.kind != formats::FormatKind::kDense && scheme.activation.is_float() &&
-          scheme.hadamard == 0) {
-        part.weight = formats::dense_weight(float_weights(part.weight));
-      }
-    }
-  }
-  return block;
-}
 
 double relative_error(const std::vector<float>& target, const PackedWeight& packed) {
   std::vector<float> row(static_cast<std::size_t>(packed.k));
@@ -64,29 +37,6 @@ models::Model with_adapter_of(const PipelineOptions& options, const models::Mode
   return options.adapter ? *models::with_adapter(model, *options.adapter, 1.0f) : model;
 }
 
-// The block as far as it is compressed, the rest as it should become, in float32.
-Block current_block(const BlockWork& work, const Block& block) {
-  CompressedBlock changes;
-  for (const ops::Norm* norm : {&work.attention_norm(), &work.mlp_norm()}) {
-    changes.vectors.emplace(norm->name + ".weight", norm->weight);
-    changes.vectors.emplace(norm->name + ".bias", norm->bias);
-  }
-  for (const SetWork& set : work.sets()) {
-    for (const LayerWork& layer : set.layers) {
-      const std::string& name = layer.layer->name;
-      changes.vectors.emplace(name + ".bias", layer.bias);
-      if (layer.packed) {
-        changes.layers.emplace(name, *layer.packed);
-      } else {
-        core::Tensor weights = core::Tensor::zeros(core::DType::kF32, {layer.n(), layer.k()});
-        std::copy(layer.target.begin(), layer.target.end(), weights.mutable_data<float>().begin());
-        changes.layers.emplace(name, formats::dense_weight(std::move(weights)));
-      }
-    }
-  }
-  return decoded(apply_compressed(block, changes));
-}
-
 class Pipeline {
  public:
   Pipeline(const models::Model& model, const Recipe& recipe, const PipelineOptions& options,
@@ -100,6 +50,7 @@ class Pipeline {
         ops_({options.threads, ops::cpu::ActivationPrecision::kFloat}) {
     for (const RecipeStep& step : recipe.steps) {
       passes_.push_back(make_pass(step.pass, step.options));
+      pass_names_.push_back(step.pass);
       const Pass& pass = *passes_.back();
       needs_ = std::max(needs_, pass.needs());
       if (pass.stage() <= Stage::kTransforms) {
@@ -117,6 +68,10 @@ class Pipeline {
       const ChangedEnds ends = transform_->ends(source_, ops_.pool());
       store_.put_ends(ends);
       decoder_ = with_ends(source_, ends);
+    }
+    if (rounds_output()) {
+      const PackedWeight weight = decoder_.output.parts.front().weight;
+      decoder_ = with_output(std::move(decoder_), weight);
     }
     const bool mixes = std::any_of(schemes_.begin(), schemes_.end(),
                                    [](const auto& entry) { return entry.second.hadamard != 0; });
@@ -147,7 +102,8 @@ class Pipeline {
           "recipe {}: the curvature of a model with an adapter is not measured; leave out "
           "the passes that need it",
           core::printable(recipe.name));
-      curvature_ = measure_curvature(decoder_, windows_, calibration.seed, ops_, progress);
+      curvature_ =
+          measure_curvature(decoder_, windows_, calibration.seed, ops_, progress, rounds_output());
     }
     runner_.emplace(decoder_, windows_, ops_, keeps_original, spill_folder(options));
   }
@@ -164,7 +120,8 @@ class Pipeline {
         compressed = compress(i, block);
         store_.put(i, *compressed);
       }
-      if (runner_ && i + 1 < blocks) {
+      const bool last = i + 1 == blocks;
+      if (runner_ && !(last && (!rounds_output() || store_.finished_output()))) {
         show_windows("running");
         runner_->advance(i, decoded(apply_compressed(block, *compressed)),
                          runner_->keeps_original() ? transformed(block) : Block());
@@ -173,11 +130,56 @@ class Pipeline {
       fresh_ = 0;
       progress_.update(done_, fmt::format("{} {}", block_, resumed ? "resumed" : "finished"));
     }
+    if (rounds_output()) {
+      run_output();
+    }
     progress_.end();
     return std::move(reports_);
   }
 
  private:
+  bool rounds_output() const { return schemes_.contains(models::kOutputName); }
+
+  // The output layer is one more set, whose inputs nothing scales.
+  void run_output() {
+    block_ = "output layer";
+    const bool resumed = store_.finished_output();
+    if (!resumed) {
+      SetWork set = *make_set_work(decoder_.output, schemes_, curvature_);
+      std::optional<InputStatistics> statistics = observe_output();
+      set.statistics = statistics ? &*statistics : nullptr;
+      LayerWork& layer = set.layers.front();
+      apply_if(set, [&](const Pass& pass) { return pass.serves_output(layer.scheme); });
+      add_left_out(layer);
+      report(layer);
+      store_.put_output(*layer.packed);
+    }
+    ++done_;
+    fresh_ = 0;
+    progress_.update(done_, fmt::format("{} {}", block_, resumed ? "resumed" : "finished"));
+  }
+
+  std::optional<InputStatistics> observe_output() {
+    if (!runner_) {
+      return std::nullopt;
+    }
+    show_windows("measuring");
+    return runner_->observe_output({needs_, std::nullopt, nullptr, &curvature_});
+  }
+
+  // Says which passes have no part in the output layer.
+  void add_left_out(LayerWork& layer) const {
+    std::string names;
+    for (std::size_t i = 0; i < passes_.size(); ++i) {
+      if (!passes_[i]->serves_output(layer.scheme)) {
+        names += (names.empty() ? "" : ", ") + pass_names_[i];
+      }
+    }
+    if (!names.empty()) {
+      layer.note += fmt::format("{}without {}", layer.note.empty() ? "" : "; ", names);
+    }
+  }
+
   // Where the hidden states lie when they do not fit into the memory that is left beside a block.
   std::optional<std::filesystem::path> spill_folder(const PipelineOptions& options) {
     if (options.memory == 0) {
@@ -185,6 +187,7 @@ class Pipeline {
     }
     BlockDemand demand{needs_, true_sequential_, transform_ != nullptr || !pairs_.empty()};
     demand.needs_curvature = !curvature_.empty();
+    demand.rounds_output = rounds_output();
     for (const auto& window : windows_) {
       const auto length = static_cast<std::int64_t>(window.size());
       demand.tokens = std::max(demand.tokens, length);
@@ -338,6 +341,7 @@ class Pipeline {
   core::ProgressSink& progress_;
   ops::cpu::CpuOps ops_;
   std::vector<std::unique_ptr<Pass>> passes_;
+  std::vector<std::string> pass_names_;
   std::map<std::string, models::LoraPair> pairs_;  // of the adapter, by layer prefix
   float adapter_scale_ = 1.0f;
   StatisticsKind needs_ = StatisticsKind::kNone;
@@ -349,36 +353,6 @@ class Pipeline {
   std::int64_t done_ = 0;   // layers of finished blocks
   std::int64_t fresh_ = 0;  // layers of this block
   std::vector<LayerReport> reports_;
-};
-
-class MemoryStore final : public BlockStore {
- public:
-  void put_ends(const ChangedEnds& ends) override { ends_ = ends; }
-  std::optional<CompressedBlock> finished(std::int64_t) override { return std::nullopt; }
-  void put(std::int64_t, const CompressedBlock& block) override { blocks_.push_back(block); }
-  const std::vector<CompressedBlock>& blocks() const { return blocks_; }
-  const std::optional<ChangedEnds>& ends() const { return ends_; }
-
- private:
-  std::optional<ChangedEnds> ends_;
-  std::vector<CompressedBlock> blocks_;
-};
-
-class FolderStore final : public BlockStore {
- public:
-  FolderStore(CheckpointWriter& writer, const std::map<std::string, formats::Scheme>& schemes)
-      : writer_(writer), schemes_(schemes) {}
-  void put_ends(const ChangedEnds& ends) override { writer_.set_ends(ends); }
-  std::optional<CompressedBlock> finished(std::int64_t block) override {
-    return writer_.finished_block(block, schemes_);
-  }
-  void put(std::int64_t block, const CompressedBlock& compressed) override {
-    writer_.write_block(block, compressed);
-  }
-
- private:
-  CheckpointWriter& writer_;
-  const std::map<std::string, formats::Scheme>& schemes_;
 };
 
 // Everything that decides the output bytes.
@@ -448,7 +422,7 @@ void quantize_model(const models::Model& model, const Recipe& wanted,
   if (options.adapter) {
     (void)options.adapter->pairs_for(model.decoder);  // throws before a folder is made
   }
-  CheckpointWriter writer(model, target, job_of(model, recipe, options), resume);
+  CheckpointWriter writer(model, target, job_of(model, recipe, options), recipe.output, resume);
   FolderStore store(writer, schemes);
   PipelineOptions in_folder = options;
   in_folder.scratch = writer.folder();
@@ -464,13 +438,9 @@ Quantized quantize_in_memory(const models::Model& model, const Recipe& wanted,
   std::vector<LayerReport> layers = run_recipe(model, recipe, options, store, progress);
   auto result = std::make_shared<models::Model>(model);
   result->compression = {recipe.name, layer_schemes(model.decoder, recipe), keeps_inputs(recipe)};
-  if (store.ends()) {
-    result->decoder = with_ends(model.decoder, *store.ends());
+  result->decoder = store.decoder(model.decoder);
+  if (model.decoder.config.tied_output && !result->decoder.config.tied_output) {
     result->config_json["tie_word_embeddings"] = false;
-  }
-  for (std::size_t i = 0; i < store.blocks().size(); ++i) {
-    Block& block = result->decoder.blocks[i];
-    block = apply_compressed(block, store.blocks()[i]);
   }
   return {std::move(result), std::move(layers)};
 }

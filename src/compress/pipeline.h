@@ -8,10 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "compress/block_store.h"
 #include "compress/calibration.h"
-#include "compress/compressed_block.h"
 #include "compress/layer_schemes.h"
-#include "compress/model_transform.h"
 #include "compress/recipe.h"
 #include "core/progress.h"
 #include "models/lora/lora_adapter.h"
@@ -36,20 +35,11 @@ struct LayerReport {
   std::string note;
 };
 
-/// Receives the compressed blocks in order, and gives those of an earlier run.
-class BlockStore {
- public:
-  virtual ~BlockStore() = default;
-  /// Comes first, when the recipe changes the ends of the model.
-  virtual void put_ends(const ChangedEnds& ends) = 0;
-  virtual std::optional<CompressedBlock> finished(std::int64_t block) = 0;
-  virtual void put(std::int64_t block, const CompressedBlock& compressed) = 0;
-};
-
 /// Runs a recipe without a target block by block: statistics of the block's inputs on the
 /// calibration windows (once for all passes, only when a pass needs them), the passes, then the
-/// block's outputs with its compressed weights as inputs of the next one. Only one block's float
-/// weights are in memory at a time.
+/// block's outputs with its compressed weights as inputs of the next one; at last the output layer,
+/// where the recipe rounds it, behind the compressed blocks and the final norm. Only one block's
+/// float weights are in memory at a time.
 std::vector<LayerReport> run_recipe(const models::Model& model, const Recipe& recipe,
                                     const PipelineOptions& options, BlockStore& store,
                                     core::ProgressSink& progress);

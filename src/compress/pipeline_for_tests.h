@@ -2,6 +2,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
 
 #include "compress/pipeline.h"
 
@@ -24,5 +29,35 @@ inline PipelineOptions small_job_on_text(std::int64_t samples, std::int64_t seq_
                                "models/demo/texts/calibration.txt"};
   return options;
 }
+
+/// Stops at the first note that holds `part`, as a killed process would. Keeps what it is told.
+class Interrupted : public core::ProgressSink {
+ public:
+  explicit Interrupted(std::string part) : part_(std::move(part)) {}
+  void begin(std::string_view, std::int64_t total) override {
+    total_ = total;
+    done_ = 0;
+  }
+  void update(std::int64_t done, std::string_view note) override {
+    EXPECT_GE(done, done_);
+    EXPECT_LE(done, total_);
+    done_ = done;
+    notes_.emplace_back(note);
+    if (!part_.empty() && note.find(part_) != std::string_view::npos) {
+      throw std::runtime_error("interrupted");
+    }
+  }
+  void end() override { EXPECT_EQ(done_, total_); }
+  void message(std::string_view line) override { messages_ += std::string(line) + "\n"; }
+  const std::vector<std::string>& notes() const { return notes_; }
+  const std::string& messages() const { return messages_; }
+
+ private:
+  std::string part_;
+  std::int64_t total_ = 0;
+  std::int64_t done_ = 0;
+  std::vector<std::string> notes_;
+  std::string messages_;
+};
 
 }  // namespace nibble::compress

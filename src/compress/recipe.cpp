@@ -17,8 +17,9 @@ using core::ErrorKind;
 using core::Json;
 
 constexpr std::size_t kMaxRules = 64;
-constexpr std::array<std::string_view, 8> kFields = {
-    "name", "scheme", "layers", "passes", "true_sequential", "target_bits", "fit", "choices"};
+constexpr std::array<std::string_view, 9> kFields = {"name",   "scheme",          "layers",
+                                                     "passes", "true_sequential", "target_bits",
+                                                     "fit",    "choices",         "output"};
 
 // "*.down_proj", or a list of such patterns.
 std::vector<std::string> read_patterns(const Json& entry, std::string_view path) {
@@ -103,6 +104,9 @@ Recipe from_file(std::string_view path) {
   recipe.scheme = formats::parse_scheme(core::get_string(json, "scheme", path));
   recipe.layers = read_rules(json, path);
   read_target(json, path, recipe);
+  if (const auto output = core::find_string(json, "output", path)) {
+    recipe.output = formats::parse_scheme(*output);
+  }
   if (const auto sequential = json.find("true_sequential"); sequential != json.end()) {
     core::require(sequential->is_boolean(), ErrorKind::kUsage,
                   "recipe {}: 'true_sequential' must be true or false", path);
@@ -168,6 +172,16 @@ Recipe with_target(Recipe recipe, const SizeTarget& target) {
   return recipe;
 }
 
+Recipe with_output(Recipe recipe, const formats::Scheme& scheme) {
+  core::require(!recipe.output, ErrorKind::kUsage,
+                "recipe '{}' has a scheme for the output layer already",
+                core::printable(recipe.name));
+  recipe.output = scheme;
+  recipe.name = fmt::format("{} (output {})", recipe.name, formats::to_string(scheme));
+  validate(recipe);
+  return recipe;
+}
+
 Json to_json(const Recipe& recipe) {
   Json passes = Json::array();
   for (const RecipeStep& step : recipe.steps) {
@@ -186,6 +200,9 @@ Json to_json(const Recipe& recipe) {
   }
   for (const formats::Scheme& choice : recipe.choices) {
     json["choices"].push_back(formats::to_string(choice));
+  }
+  if (recipe.output) {
+    json["output"] = formats::to_string(*recipe.output);
   }
   for (const LayerRule& rule : recipe.layers) {
     json["layers"].push_back({{"match", rule.match}, {"scheme", formats::to_string(rule.scheme)}});

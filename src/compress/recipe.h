@@ -32,7 +32,7 @@ struct SizeTarget {
 };
 
 /// What to do with a model: the scheme of every linear layer of its blocks, and the passes that
-/// choose the numbers, in order. Embeddings, norms and the output layer are not rounded.
+/// choose the numbers, in order. Embeddings and norms are not rounded.
 struct Recipe {
   std::string name;
   formats::Scheme scheme;         // of all layers that no rule matches
@@ -45,6 +45,10 @@ struct Recipe {
   /// loss grows as little as possible (allocation/allocate_formats.h).
   std::optional<SizeTarget> target = std::nullopt;
   std::vector<formats::Scheme> choices = {};  // only with a target; empty: format_choices(scheme)
+  /// Of the output layer, which then is a matrix of its own even where the model shares it with the
+  /// embedding; without it stays as it is. The passes that can serve it (Pass::serves_output) work
+  /// on it after the last block.
+  std::optional<formats::Scheme> output = std::nullopt;
 };
 
 /// A preset's name, or the path of a JSON file (it ends in ".json"):
@@ -76,6 +80,8 @@ struct Recipe {
 ///   {"scheme": "int4-asym-g64", "target_bits": 3.5, "passes": ["gptq"],   or "fit": "2GiB"
 ///    "choices": ["int3-asym-g128", "int4-asym-g64", "int8-sym-row"]}      may be left out
 ///
+///   {"scheme": "int4-asym-g64", "passes": ["gptq"], "output": "int8-sym-g32"}
+///
 /// A layer with a dense scheme stays as it is under passes that can't serve dense weights.
 ///
 /// Throws kUsage for a name that is not built, with the names that are.
@@ -84,6 +90,10 @@ Recipe find_recipe(std::string_view name_or_file);
 /// The recipe with a target, which its name then shows: "gptq-w4g128@3.5". Throws kUsage for a
 /// recipe that has one already, that turns or reorders inputs, or that has one format only.
 Recipe with_target(Recipe recipe, const SizeTarget& target);
+
+/// The recipe with a scheme for the output layer, which its name then shows. Throws kUsage for a
+/// recipe that has one already, and for schemes that turn or reorder inputs.
+Recipe with_output(Recipe recipe, const formats::Scheme& scheme);
 
 /// One line for each preset, for help texts.
 std::vector<std::string> recipe_names();

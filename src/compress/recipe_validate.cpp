@@ -21,7 +21,7 @@ bool is_dense(const Scheme& scheme) {
   return scheme.kind == formats::FormatKind::kDense;
 }
 
-// All schemes of a recipe: the one for most layers first.
+// All schemes of a recipe for the blocks: the one for most layers first.
 std::vector<Scheme> schemes_of(const Recipe& recipe) {
   std::vector<Scheme> schemes = {recipe.scheme};
   for (const LayerRule& rule : recipe.layers) {
@@ -41,6 +41,7 @@ class Validation {
   void add(const RecipeStep& step) {
     const auto pass = make_pass(step.pass, step.options);
     check_serves_schemes(*pass, step.pass);
+    check_serves_output(*pass);
     check_order(*pass, step.pass);
     check_channels_in_place(*pass, step.pass);
     turned_ = turned_ || pass->turns_inputs();
@@ -58,20 +59,29 @@ class Validation {
     check_hadamard();
     check_tails();
     check_books();
+    check_output();
     check_target();
   }
 
  private:
   // Dense layers beside others are left out.
   void check_serves_schemes(const Pass& pass, const std::string& pass_name) const {
-    core::require(pass.takes_dense() || !std::all_of(schemes_.begin(), schemes_.end(), is_dense),
-                  ErrorKind::kUsage,
+    const bool any_codes = !std::all_of(schemes_.begin(), schemes_.end(), is_dense) ||
+                           (recipe_.output && !is_dense(*recipe_.output));
+    core::require(pass.takes_dense() || any_codes, ErrorKind::kUsage,
                   "recipe '{}': pass '{}' needs a scheme with fewer than 16 bits", name_,
                   pass_name);
     for (const Scheme& scheme : schemes_) {
       if (pass.takes_dense() || !is_dense(scheme)) {
         pass.check(scheme);
       }
+    }
+  }
+
+  void check_serves_output(const Pass& pass) const {
+    const auto& output = recipe_.output;
+    if (output && !is_dense(*output) && pass.serves_output(*output)) {
+      pass.check(*output);
     }
   }
 
@@ -168,6 +178,22 @@ class Validation {
                     "recipe '{}': {} has learned code books; begin with the pass any4", name_,
                     formats::to_string(scheme));
     }
+  }
+
+  // It reads what the final norm gives, and comes after all that turns or reorders inputs.
+  void check_output() const {
+    if (!recipe_.output) {
+      return;
+    }
+    const Scheme& output = *recipe_.output;
+    core::require(output.hadamard == 0 && output.tail == 0, ErrorKind::kUsage,
+                  "recipe '{}': the inputs of the output layer are neither turned nor reordered; "
+                  "take {} without -h and -tail for it",
+                  name_, formats::to_string(output));
+    core::require(has_books_ || !formats::has_learned_book(output), ErrorKind::kUsage,
+                  "recipe '{}': {} of the output layer has learned code books; begin with the "
+                  "pass any4",
+                  name_, formats::to_string(output));
   }
 
   // Formats can be mixed where each layer is on its own and its errors are those of its weights.

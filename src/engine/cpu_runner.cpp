@@ -145,12 +145,12 @@ class CpuRunner final : public Runner {
     }
   }
 
-  // Embeddings, output, and the layers of blocks that run from the file's own bytes.
+  // Embeddings, and the layers that run from the file's own bytes.
   std::int64_t dense_bytes() const {
     const models::Decoder& model = decoder();
     std::int64_t bytes = model.embedding.bytes() + model.positions.bytes();
     if (!model.config.tied_output) {
-      bytes += formats::stored_bytes(model.output.parts.front().weight);
+      bytes += ops_.unprepared_bytes(model.output);
     }
     for (const models::Block& block : model.blocks) {
       for (const ops::LinearSet* set : models::linear_sets(block)) {

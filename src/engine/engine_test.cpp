@@ -1,11 +1,13 @@
 #include "engine/engine.h"
 
+#include <cmath>
 #include <filesystem>
 #include <map>
 
 #include <gtest/gtest.h>
 
 #include "engine/stop_strings.h"
+#include "formats/format.h"
 
 namespace nibble::engine {
 namespace {
@@ -112,6 +114,74 @@ TEST(Engine, RefusesWhatCannotBeServed) {
   request.prompt = {1 << 20};
   engine->submit(request);
   EXPECT_THROW(engine->run_all(), core::Error) << "a token outside the vocabulary";
+}
+
+formats::PackedWeight packed(const core::Tensor& table) {
+  return formats::round_to_nearest(core::to_float32(table), table.dim(0), table.dim(1),
+                                   formats::parse_scheme("int8-sym-g32"));
+}
+
+// The demo model with packed blocks and an output layer of its own.
+std::shared_ptr<models::Model> with_output(formats::PackedWeight weight) {
+  auto model = std::make_shared<models::Model>(*demo());
+  for (models::Block& block : model->decoder.blocks) {
+    for (ops::LinearSet* set : models::linear_sets(block)) {
+      for (ops::Linear& part : set->parts) {
+        part.weight = packed(part.weight.dense);
+      }
+    }
+  }
+  model->decoder.output.parts.front().weight = std::move(weight);
+  model->decoder.config.tied_output = false;
+  return model;
+}
+
+// Logits of the last token of each prompt, together in one call.
+std::vector<float> logits_of(Runner& runner, const std::vector<std::string>& prompts) {
+  std::vector<std::vector<std::int32_t>> tokens;
+  std::vector<Slice> slices;
+  for (const std::string& prompt : prompts) {
+    tokens.push_back(demo()->tokenizer->encode(prompt));
+  }
+  for (const auto& ids : tokens) {
+    slices.push_back({runner.open_sequence(64), ids});
+  }
+  const LogitsView logits = runner.forward(slices);
+  return {logits.values.begin(), logits.values.end()};
+}
+
+// It runs by the packed kernels: the same bits in every batch, its stored bytes for each token, and
+// no second copy in memory.
+TEST(Engine, RunsAPackedOutputLayer) {
+  const core::Tensor& table = demo()->decoder.embedding;
+  const auto coded = with_output(packed(table));
+  const auto dense = with_output(formats::dense_weight(table));
+  RunnerOptions options;
+  options.cpu.threads = 2;
+  const auto runner = make_cpu_runner(coded, options);
+  const auto reference = make_cpu_runner(dense, options);
+  const std::vector<std::string> prompts(std::begin(kPrompts), std::end(kPrompts));
+  const std::vector<float> together = logits_of(*runner, prompts);
+  const std::vector<float> expected = logits_of(*reference, prompts);
+  std::vector<float> alone;
+  for (const std::string& prompt : prompts) {
+    const auto logits = logits_of(*runner, {prompt});
+    alone.insert(alone.end(), logits.begin(), logits.end());
+  }
+  EXPECT_EQ(together, alone);
+  double error = 0;
+  double total = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    error += std::pow(static_cast<double>(together[i]) - expected[i], 2);
+    total += std::pow(static_cast<double>(expected[i]), 2);
+  }
+  EXPECT_GT(error, 0.0);
+  EXPECT_LT(error, 1e-4 * total);
+  const std::int64_t saved =
+      table.bytes() - formats::stored_bytes(coded->decoder.output.parts.front().weight);
+  EXPECT_EQ(reference->bytes_per_token() - runner->bytes_per_token(), saved);
+  EXPECT_LT(make_cpu_runner(coded, options)->peak_bytes(),
+            make_cpu_runner(dense, options)->peak_bytes() - saved * 3 / 4);
 }
 
 TEST(Sampler, FollowsItsDistribution) {

@@ -75,6 +75,18 @@ std::int64_t weights_of(const std::vector<Candidate>& layers) {
   return weights;
 }
 
+// Bytes of all weights outside the blocks' layers, with the output layer as it will be.
+std::int64_t bytes_outside(const models::Decoder& decoder, const Recipe& recipe) {
+  const std::int64_t now =
+      models::total_weight_bytes(decoder) - models::block_weight_bytes(decoder);
+  if (!recipe.output) {
+    return now;
+  }
+  const formats::PackedWeight& output = decoder.output.parts.front().weight;
+  const std::int64_t of_output = decoder.config.tied_output ? 0 : formats::stored_bytes(output);
+  return now - of_output + bytes_as(*recipe.output, output);
+}
+
 // Bytes that the layers of the blocks may take.
 std::int64_t budget_of(const models::Decoder& decoder, const Recipe& recipe,
                        const std::vector<Candidate>& layers) {
@@ -82,9 +94,7 @@ std::int64_t budget_of(const models::Decoder& decoder, const Recipe& recipe,
     return static_cast<std::int64_t>(recipe.target->bits * static_cast<double>(weights_of(layers)) /
                                      8);
   }
-  const std::int64_t others =
-      models::total_weight_bytes(decoder) - models::block_weight_bytes(decoder);
-  return recipe.target->bytes - others;
+  return recipe.target->bytes - bytes_outside(decoder, recipe);
 }
 
 // Throws kUsage when not even the smallest offers keep to the budget.
@@ -110,10 +120,11 @@ void require_possible(const models::Decoder& decoder, const Recipe& recipe,
   }
   core::fail(core::ErrorKind::kUsage,
              "recipe '{}': {} are too little; the smallest that its formats can do are {} "
-             "(embedding and output layer are not rounded)",
+             "({})",
              name, core::format_byte_size(recipe.target->bytes),
-             core::format_byte_size(least + models::total_weight_bytes(decoder) -
-                                    models::block_weight_bytes(decoder)));
+             core::format_byte_size(least + bytes_outside(decoder, recipe)),
+             recipe.output ? "the embedding is not rounded"
+                           : "embedding and output layer are not rounded");
 }
 
 }  // namespace

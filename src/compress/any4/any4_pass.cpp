@@ -20,6 +20,9 @@ class Any4Pass final : public Pass {
   Stage stage() const override { return Stage::kChoosesParameters; }
   StatisticsKind needs() const override { return StatisticsKind::kChannels; }
   bool learns_books() const override { return true; }
+  bool serves_output(const formats::Scheme& scheme) const override {
+    return formats::has_learned_book(scheme);
+  }
 
   void check(const formats::Scheme& scheme) const override {
     core::require(

@@ -48,6 +48,7 @@ class AtomReorderPass final : public Pass {
   bool reorders_inputs() const override { return true; }
   bool takes_tails() const override { return true; }
   StatisticsKind needs() const override { return StatisticsKind::kChannels; }
+  bool serves_output(const formats::Scheme&) const override { return false; }
 
   void check(const formats::Scheme& scheme) const override {
     core::require(

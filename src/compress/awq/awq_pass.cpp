@@ -17,6 +17,7 @@ class AwqPass final : public Pass {
 
   Stage stage() const override { return Stage::kTransforms; }
   StatisticsKind needs() const override { return StatisticsKind::kHessian; }
+  bool serves_output(const formats::Scheme&) const override { return clip_; }
 
   void check(const formats::Scheme& scheme) const override {
     require_unturned(scheme);

@@ -14,22 +14,22 @@ using ops::cpu::Matrix;
 
 class Measurement {
  public:
-  Measurement(const models::Decoder& decoder, core::ThreadPool& pool) : pool_(pool) {
+  Measurement(const models::Decoder& decoder, core::ThreadPool& pool, bool of_output)
+      : pool_(pool) {
     for (const models::Block& block : decoder.blocks) {
       for (const ops::LinearSet* set : models::linear_sets(block)) {
-        SetCurvature& curvature = sets_[set->id];
-        for (const ops::Linear& part : set->parts) {
-          curvature.layers.emplace_back(part.weight.n);
-          squares_[set->id].emplace_back();
-        }
+        add(*set);
       }
+    }
+    if (of_output) {
+      add(decoder.output);
     }
   }
 
   void observe(const ops::LinearSet& set, const Matrix& gradient) {
     const auto found = sets_.find(set.id);
     if (found == sets_.end()) {
-      return;  // the output layer
+      return;  // the output layer, when it is not wanted
     }
     std::int64_t column = 0;
     for (std::size_t part = 0; part < set.parts.size(); ++part) {
@@ -52,6 +52,14 @@ class Measurement {
   }
 
  private:
+  void add(const ops::LinearSet& set) {
+    SetCurvature& curvature = sets_[set.id];
+    for (const ops::Linear& part : set.parts) {
+      curvature.layers.emplace_back(part.weight.n);
+      squares_[set.id].emplace_back();
+    }
+  }
+
   // One weight for each token from |g|^2 of the set's layers, [layer][token].
   static std::vector<float> weights_of(const std::vector<std::vector<float>>& squares) {
     std::vector<float> weights(squares.front().size());
@@ -81,8 +89,9 @@ class Measurement {
 
 std::map<int, SetCurvature> measure_curvature(const models::Decoder& decoder,
                                               const CalibrationWindows& windows, std::uint64_t seed,
-                                              CpuOps& ops, core::ProgressSink& progress) {
-  Measurement measurement(decoder, ops.pool());
+                                              CpuOps& ops, core::ProgressSink& progress,
+                                              bool of_output) {
+  Measurement measurement(decoder, ops.pool(), of_output);
   sample_gradients(
       decoder, windows, seed, ops,
       [&](const ops::LinearSet& set, const Matrix&, const Matrix& gradient) {

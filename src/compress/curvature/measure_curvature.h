@@ -11,10 +11,12 @@
 
 namespace nibble::compress {
 
-/// The curvature of every set of linear layers of the blocks, by set id, from the gradients of
-/// tokens that the model draws (sample_gradients, which says what is in memory and what is thrown).
+/// The curvature of every set of linear layers of the blocks, by set id, and with `of_output` of
+/// the output layer, from the gradients of tokens that the model draws (sample_gradients, which
+/// says what is in memory and what is thrown).
 std::map<int, SetCurvature> measure_curvature(const models::Decoder& decoder,
                                               const CalibrationWindows& windows, std::uint64_t seed,
-                                              ops::cpu::CpuOps& ops, core::ProgressSink& progress);
+                                              ops::cpu::CpuOps& ops, core::ProgressSink& progress,
+                                              bool of_output = false);
 
 }  // namespace nibble::compress

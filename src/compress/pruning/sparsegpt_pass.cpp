@@ -17,6 +17,7 @@ class SparseGptPass final : public Pass {
   Stage stage() const override { return Stage::kPrunes; }
   StatisticsKind needs() const override { return StatisticsKind::kHessian; }
   bool prunes() const override { return true; }
+  bool serves_output(const formats::Scheme&) const override { return false; }
   bool takes_dense() const override { return true; }
   void check(const formats::Scheme& scheme) const override {
     require_exact_zero(scheme, "sparsegpt");

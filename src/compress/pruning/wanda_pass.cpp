@@ -17,6 +17,7 @@ class WandaPass final : public Pass {
   Stage stage() const override { return after_rounding_ ? Stage::kRefines : Stage::kPrunes; }
   StatisticsKind needs() const override { return StatisticsKind::kChannels; }
   bool prunes() const override { return true; }
+  bool serves_output(const formats::Scheme&) const override { return false; }
   bool takes_dense() const override { return !after_rounding_; }
   void check(const formats::Scheme& scheme) const override { require_exact_zero(scheme, "wanda"); }
 

@@ -33,6 +33,7 @@ class SmoothQuantPass final : public Pass {
   Stage stage() const override { return Stage::kTransforms; }
   bool takes_tails() const override { return true; }
   StatisticsKind needs() const override { return StatisticsKind::kChannels; }
+  bool serves_output(const formats::Scheme&) const override { return false; }
 
   // Section 4, equation 4: s = max|x|^alpha / max|w|^(1 - alpha). A channel that is always zero on
   // one side keeps its scale.
