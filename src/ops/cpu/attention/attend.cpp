@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include <cblas.h>
@@ -30,87 +31,80 @@ const std::uint8_t* int4_row(const KvView& view, std::int64_t j) {
   return static_cast<const std::uint8_t*>(view.data) + j * view.stride / 2;
 }
 
-// out[r] = q_r . key j; `sums` are those of the elements of q_r, which the smallest value of a
-// range multiplies.
-void dot_key(const KvView& keys, std::int64_t j, const float* q, const float* sums,
-             std::int64_t rows, std::int64_t dim, float* out) {
+// out[r * ldo + j - begin] = row r . vector j, codes of integers taken as they are.
+void score_codes(const KvView& view, const float* q, std::int64_t rows, std::int64_t begin,
+                 std::int64_t end, std::int64_t dim, float* out, std::int64_t ldo) {
   const VectorKernels& kernels = vector_kernels();
-  switch (keys.type) {
+  const auto run = [&](auto score, const auto* vectors) {
+    score(q, dim, rows, vectors, view.stride, end - begin, dim, out, ldo);
+  };
+  switch (view.type) {
     case KvType::kF32:
-      return kernels.dot_f32(q, dim, rows, f32_row(keys, j), dim, out);
+      return run(kernels.score_f32, f32_row(view, begin));
     case KvType::kF16:
-      return kernels.dot_f16(q, dim, rows, f16_row(keys, j), dim, out);
+      return run(kernels.score_f16, f16_row(view, begin));
     case KvType::kInt8:
-      kernels.dot_u8(q, dim, rows, int8_row(keys, j), dim, out);
-      break;
+      return run(kernels.score_u8, int8_row(view, begin));
     case KvType::kInt4:
-      kernels.dot_u4(q, dim, rows, int4_row(keys, j), dim, out);
-      break;
-  }
-  const float step = core::to_float(keys.ranges[j].step);
-  const float smallest = core::to_float(keys.ranges[j].smallest);
-  for (std::int64_t r = 0; r < rows; ++r) {
-    out[r] = step * out[r] + smallest * sums[r];
+      return run(kernels.score_u4, int4_row(view, begin));
   }
 }
 
-// out += weight * (value j - its smallest element); returns weight * that element.
-float add_value(const KvView& values, std::int64_t j, float weight, float* out, std::int64_t dim) {
+// out row r = sum over j of weights[r * ldw + j - begin] * vector j, codes as they are.
+void mix_codes(const KvView& view, const float* weights, std::int64_t ldw, std::int64_t rows,
+               std::int64_t begin, std::int64_t end, std::int64_t dim, float* out) {
   const VectorKernels& kernels = vector_kernels();
-  switch (values.type) {
+  const auto run = [&](auto mix, const auto* vectors) {
+    mix(weights, ldw, rows, vectors, view.stride, end - begin, dim, out, dim);
+  };
+  switch (view.type) {
     case KvType::kF32:
-      kernels.axpy_f32(weight, f32_row(values, j), out, dim);
-      return 0.0f;
+      return run(kernels.mix_f32, f32_row(view, begin));
     case KvType::kF16:
-      kernels.axpy_f16(weight, f16_row(values, j), out, dim);
-      return 0.0f;
+      return run(kernels.mix_f16, f16_row(view, begin));
     case KvType::kInt8:
-      kernels.axpy_u8(weight * core::to_float(values.ranges[j].step), int8_row(values, j), out,
-                      dim);
-      break;
+      return run(kernels.mix_u8, int8_row(view, begin));
     case KvType::kInt4:
-      kernels.axpy_u4(weight * core::to_float(values.ranges[j].step), int4_row(values, j), out,
-                      dim);
-      break;
+      return run(kernels.mix_u4, int4_row(view, begin));
   }
-  return weight * core::to_float(values.ranges[j].smallest);
 }
 
 // scores[h * count + j - begin] = q_h . k_j for all heads of the group: each key is read once.
 void score_row(const AttentionProblem& p, const float* q, std::int64_t begin, std::int64_t end,
                float* scores) {
   const std::int64_t count = end - begin;
-  thread_local std::vector<float> sums;
-  sums.assign(static_cast<std::size_t>(p.heads), 0.0f);
-  for (std::int64_t h = 0; h < p.heads; ++h) {
-    for (std::int64_t d = 0; d < p.head_dim; ++d) {
-      sums[static_cast<std::size_t>(h)] += q[h * p.head_dim + d];
-    }
+  for (std::int64_t h = 0; h < p.heads; h += kDotRows) {
+    score_codes(p.keys, q + h * p.head_dim, std::min(kDotRows, p.heads - h), begin, end, p.head_dim,
+                scores + h * count, count);
   }
-  float out[kDotRows];
-  for (std::int64_t j = begin; j < end; ++j) {
-    for (std::int64_t h = 0; h < p.heads; h += kDotRows) {
-      const std::int64_t rows = std::min(kDotRows, p.heads - h);
-      dot_key(p.keys, j, q + h * p.head_dim, sums.data() + h, rows, p.head_dim, out);
-      for (std::int64_t r = 0; r < rows; ++r) {
-        scores[(h + r) * count + j - begin] = out[r];
-      }
+  for (std::int64_t h = 0; p.keys.ranges != nullptr && h < p.heads; ++h) {
+    const float* row = q + h * p.head_dim;
+    const float sum = std::accumulate(row, row + p.head_dim, 0.0f);
+    float* score = scores + h * count;
+    for (std::int64_t j = 0; j < count; ++j) {
+      const KvRange& range = p.keys.ranges[begin + j];
+      score[j] = core::to_float(range.step) * score[j] + core::to_float(range.smallest) * sum;
     }
   }
 }
 
-// out_h = sum over j of weights[h][j] v_j.
-void mix_row(const AttentionProblem& p, const float* weights, std::int64_t begin, std::int64_t end,
+// out_h = sum over j of weights[h][j] v_j; changes the weights.
+void mix_row(const AttentionProblem& p, float* weights, std::int64_t begin, std::int64_t end,
              float* out) {
   const std::int64_t count = end - begin;
   thread_local std::vector<float> offsets;
   offsets.assign(static_cast<std::size_t>(p.heads), 0.0f);
-  std::fill_n(out, p.heads * p.head_dim, 0.0f);
-  for (std::int64_t j = begin; j < end; ++j) {
-    for (std::int64_t h = 0; h < p.heads; ++h) {
-      offsets[static_cast<std::size_t>(h)] +=
-          add_value(p.values, j, weights[h * count + j - begin], out + h * p.head_dim, p.head_dim);
+  for (std::int64_t h = 0; p.values.ranges != nullptr && h < p.heads; ++h) {
+    float* weight = weights + h * count;
+    for (std::int64_t j = 0; j < count; ++j) {
+      const KvRange& range = p.values.ranges[begin + j];
+      offsets[static_cast<std::size_t>(h)] += weight[j] * core::to_float(range.smallest);
+      weight[j] *= core::to_float(range.step);
     }
+  }
+  for (std::int64_t h = 0; h < p.heads; h += kDotRows) {
+    mix_codes(p.values, weights + h * count, count, std::min(kDotRows, p.heads - h), begin, end,
+              p.head_dim, out + h * p.head_dim);
   }
   for (std::int64_t h = 0; p.values.ranges != nullptr && h < p.heads; ++h) {
     for (std::int64_t d = 0; d < p.head_dim; ++d) {
@@ -124,8 +118,9 @@ void widen_row(const KvView& view, std::int64_t j, float* out, std::int64_t head
   if (view.type == KvType::kF16) {
     return vector_kernels().widen_f16(f16_row(view, j), out, head_dim);
   }
-  std::fill_n(out, head_dim, 0.0f);
-  const float smallest = add_value(view, j, 1.0f, out, head_dim);
+  const float step = core::to_float(view.ranges[j].step);
+  mix_codes(view, &step, 1, 1, j, j + 1, head_dim, out);
+  const float smallest = core::to_float(view.ranges[j].smallest);
   for (std::int64_t d = 0; d < head_dim; ++d) {
     out[d] += smallest;
   }

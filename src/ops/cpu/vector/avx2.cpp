@@ -6,6 +6,7 @@ namespace nibble::ops::cpu {
 namespace avx2 {
 
 constexpr std::int64_t kWidth = 8;
+constexpr std::int64_t kMixed = 2;  // registers of each of kDotRows mixtures at a time
 constexpr const char* kIsaName = "avx2";
 
 struct Nibbles {

@@ -6,6 +6,7 @@ namespace nibble::ops::cpu {
 namespace avx512 {
 
 constexpr std::int64_t kWidth = 16;
+constexpr std::int64_t kMixed = 4;  // registers of each of kDotRows mixtures at a time
 constexpr const char* kIsaName = "avx512";
 
 inline __mmask16 first(std::int64_t count) {

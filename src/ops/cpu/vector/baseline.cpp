@@ -7,6 +7,7 @@ namespace nibble::ops::cpu {
 namespace baseline {
 
 constexpr std::int64_t kWidth = 1;
+constexpr std::int64_t kMixed = 1;  // registers of each of kDotRows mixtures at a time
 constexpr const char* kIsaName = "baseline";
 
 struct Nibbles {

@@ -8,6 +8,7 @@ namespace nibble::ops::cpu {
 namespace neon {
 
 constexpr std::int64_t kWidth = 8;
+constexpr std::int64_t kMixed = 1;  // registers of each of kDotRows mixtures at a time
 constexpr const char* kIsaName = "neon";
 
 struct Nibbles {

@@ -24,23 +24,38 @@ struct VectorKernels {
   void (*dot_bf16)(const float* x, std::int64_t ldx, std::int64_t rows, const core::Bf16* w,
                    std::int64_t k, float* out);
 
-  /// Codes of 8 bits, one byte each, and of 4 bits, two in a byte: the first in the low nibble. An
-  /// odd count of the latter is not for these.
-  void (*dot_u8)(const float* x, std::int64_t ldx, std::int64_t rows, const std::uint8_t* w,
-                 std::int64_t k, float* out);
-  void (*dot_u4)(const float* x, std::int64_t ldx, std::int64_t rows, const std::uint8_t* w,
-                 std::int64_t k, float* out);
+  /// Vectors of codes below are bytes (u8), or two codes in a byte, the first in the low nibble
+  /// (u4: n and stride are even).
+  ///
+  /// out[i * ldo + j] = x row i . vector j, for i < rows <= kDotRows and j < count: all products of
+  /// some rows with `count` vectors of n elements, `stride` elements apart.
+  template <typename T>
+  using Score = void (*)(const float* x, std::int64_t ldx, std::int64_t rows, const T* vectors,
+                         std::int64_t stride, std::int64_t count, std::int64_t n, float* out,
+                         std::int64_t ldo);
+  Score<float> score_f32;
+  Score<core::Fp16> score_f16;
+  Score<std::uint8_t> score_u8;
+  Score<std::uint8_t> score_u4;
 
-  void (*add)(float* y, const float* x, std::int64_t n);                      // y += x
-  void (*axpy_f32)(float a, const float* x, float* y, std::int64_t n);        // y += a x
-  void (*axpy_f16)(float a, const core::Fp16* x, float* y, std::int64_t n);   // y += a x
-  void (*axpy_u8)(float a, const std::uint8_t* x, float* y, std::int64_t n);  // y += a x
-  void (*axpy_u4)(float a, const std::uint8_t* x, float* y, std::int64_t n);  // y += a x
-  void (*scale)(float a, float* x, std::int64_t n);                           // x *= a
-  void (*widen_f16)(const core::Fp16* x, float* y, std::int64_t n);           // y = x
-  void (*widen_bf16)(const core::Bf16* x, float* y, std::int64_t n);          // y = x
-  void (*narrow_f16)(const float* x, core::Fp16* y, std::int64_t n);          // y = x, nearest even
-  float (*sum_squares)(const float* x, std::int64_t n);                       // sum of x^2
+  /// out row i = sum over j < count of weights[i * ldw + j] * vector j, for i < rows <= kDotRows.
+  template <typename T>
+  using Mix = void (*)(const float* weights, std::int64_t ldw, std::int64_t rows, const T* vectors,
+                       std::int64_t stride, std::int64_t count, std::int64_t n, float* out,
+                       std::int64_t ldo);
+  Mix<float> mix_f32;
+  Mix<core::Fp16> mix_f16;
+  Mix<std::uint8_t> mix_u8;
+  Mix<std::uint8_t> mix_u4;
+
+  void (*add)(float* y, const float* x, std::int64_t n);                     // y += x
+  void (*axpy_f32)(float a, const float* x, float* y, std::int64_t n);       // y += a x
+  void (*axpy_f16)(float a, const core::Fp16* x, float* y, std::int64_t n);  // y += a x
+  void (*scale)(float a, float* x, std::int64_t n);                          // x *= a
+  void (*widen_f16)(const core::Fp16* x, float* y, std::int64_t n);          // y = x
+  void (*widen_bf16)(const core::Bf16* x, float* y, std::int64_t n);         // y = x
+  void (*narrow_f16)(const float* x, core::Fp16* y, std::int64_t n);         // y = x, nearest even
+  float (*sum_squares)(const float* x, std::int64_t n);                      // sum of x^2
   void (*multiply)(const float* x, const float* w, float a, float* y, std::int64_t n);  // y = a x w
 
   /// x = exp(x - max(x)) in place; returns the sum. Entries of -infinity become 0.

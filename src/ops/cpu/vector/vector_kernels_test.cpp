@@ -90,25 +90,65 @@ Codes random_codes(std::int64_t count, int bits) {
   return codes;
 }
 
-TEST(VectorKernels, CodesCountLikeTheFloatsThatTheyMean) {
+// Products and mixtures of vectors in every type against plain loops over the floats they mean.
+template <typename T>
+void check_vectors(VectorKernels::Score<T> score, VectorKernels::Mix<T> mix, const T* vectors,
+                   const std::vector<float>& values, std::int64_t stride, std::int64_t n) {
+  constexpr std::int64_t kCount = 7;
+  const std::vector<float> x = normal(kDotRows * (n + 3), 4);
+  const std::vector<float> weights = normal(kDotRows * kCount, 5);
+  for (std::int64_t rows = 1; rows <= kDotRows; ++rows) {
+    std::vector<float> scores(static_cast<std::size_t>(rows * kCount), NAN);
+    score(x.data(), n + 3, rows, vectors, stride, kCount, n, scores.data(), kCount);
+    std::vector<float> mixed(static_cast<std::size_t>(rows * (n + 2)), NAN);
+    mix(weights.data(), kCount, rows, vectors, stride, kCount, n, mixed.data(), n + 2);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t j = 0; j < kCount; ++j) {
+        double sum = 0;
+        double absolute = 0;
+        for (std::int64_t d = 0; d < n; ++d) {
+          const double product = static_cast<double>(x[static_cast<std::size_t>(i * (n + 3) + d)]) *
+                                 values[static_cast<std::size_t>(j * stride + d)];
+          sum += product;
+          absolute += std::fabs(product);
+        }
+        EXPECT_NEAR(scores[static_cast<std::size_t>(i * kCount + j)], sum, 1e-6 * absolute + 1e-30);
+      }
+      for (std::int64_t d = 0; d < n; ++d) {
+        double sum = 0;
+        double absolute = 0;
+        for (std::int64_t j = 0; j < kCount; ++j) {
+          const double product =
+              static_cast<double>(weights[static_cast<std::size_t>(i * kCount + j)]) *
+              values[static_cast<std::size_t>(j * stride + d)];
+          sum += product;
+          absolute += std::fabs(product);
+        }
+        EXPECT_NEAR(mixed[static_cast<std::size_t>(i * (n + 2) + d)], sum, 1e-6 * absolute + 1e-30);
+      }
+    }
+  }
+}
+
+TEST(VectorKernels, ScoresAndMixturesOfVectors) {
   for (const VectorKernels* kernels : runnable_vector_kernels()) {
     SCOPED_TRACE(kernels->isa);
-    for (const std::int64_t n : {2, 8, 14, 16, 18, 64, 100, 514}) {
-      const std::vector<float> x = normal(kDotRows * n, 4);
-      for (const int bits : {8, 4}) {
-        const Codes codes = random_codes(n, bits);
-        float out[kDotRows];
-        float expected[kDotRows];
-        kernels->dot_f32(x.data(), n, kDotRows, codes.values.data(), n, expected);
-        (bits == 8 ? kernels->dot_u8 : kernels->dot_u4)(x.data(), n, kDotRows, codes.bytes.data(),
-                                                        n, out);
-        EXPECT_TRUE(std::equal(out, out + kDotRows, expected)) << bits << " bits, " << n;
-        std::vector<float> y = normal(n, 6);
-        std::vector<float> wanted = y;
-        kernels->axpy_f32(0.3f, codes.values.data(), wanted.data(), n);
-        (bits == 8 ? kernels->axpy_u8 : kernels->axpy_u4)(0.3f, codes.bytes.data(), y.data(), n);
-        EXPECT_EQ(y, wanted) << bits << " bits, " << n;
+    for (const std::int64_t n : {2, 8, 14, 16, 18, 64, 100, 128, 130}) {
+      const std::int64_t stride = n + 6;
+      const std::vector<float> values = normal(7 * stride, 3);
+      check_vectors(kernels->score_f32, kernels->mix_f32, values.data(), values, stride, n);
+      const auto half = narrowed<core::Fp16>(values);
+      std::vector<float> rounded;
+      for (const core::Fp16 value : half) {
+        rounded.push_back(core::to_float(value));
       }
+      check_vectors(kernels->score_f16, kernels->mix_f16, half.data(), rounded, stride, n);
+      const Codes bytes = random_codes(7 * stride, 8);
+      check_vectors(kernels->score_u8, kernels->mix_u8, bytes.bytes.data(), bytes.values, stride,
+                    n);
+      const Codes nibbles = random_codes(7 * stride, 4);
+      check_vectors(kernels->score_u4, kernels->mix_u4, nibbles.bytes.data(), nibbles.values,
+                    stride, n);
     }
   }
 }
