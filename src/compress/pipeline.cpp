@@ -42,6 +42,7 @@ class Pipeline {
   Pipeline(const models::Model& model, const Recipe& recipe, const PipelineOptions& options,
            BlockStore& store, core::ProgressSink& progress)
       : source_(model.decoder),
+        files_(model.source),
         decoder_(model.decoder),
         true_sequential_(recipe.true_sequential),
         schemes_(layer_schemes(model.decoder, recipe)),
@@ -125,6 +126,9 @@ class Pipeline {
         show_windows("running");
         runner_->advance(i, decoded(apply_compressed(block, *compressed)),
                          runner_->keeps_original() ? transformed(block) : Block());
+      }
+      if (files_ != nullptr) {
+        files_->release_pages();
       }
       done_ += layers_of(block);
       fresh_ = 0;
@@ -333,6 +337,7 @@ class Pipeline {
   }
 
   const models::Decoder& source_;
+  std::shared_ptr<const models::WeightSource> files_;  // null for a model made in memory
   models::Decoder decoder_;  // with the ends that the blocks stand between
   bool true_sequential_;
   std::unique_ptr<ModelTransform> transform_;

@@ -14,6 +14,11 @@ class FolderSource final : public WeightSource {
   std::vector<std::string> names() const override { return store_->names(); }
   bool contains(std::string_view name) const override { return store_->contains(name); }
   core::Tensor load(std::string_view name) const override { return store_->load(name); }
+  void release_pages() const override {
+    for (const std::string& name : store_->names()) {
+      store_->release(name);
+    }
+  }
 
  private:
   std::shared_ptr<const io::TensorStore> store_;

@@ -20,6 +20,9 @@ class WeightSource {
   virtual std::vector<std::string> names() const = 0;
   virtual bool contains(std::string_view name) const = 0;
   virtual core::Tensor load(std::string_view name) const = 0;
+  /// Gives the pages of mapped files back to the system, for jobs that walk through a model larger
+  /// than memory. Tensors stay valid: their pages are read again.
+  virtual void release_pages() const {}
   /// GPT-2's linear layers are stored [in, out] in its own checkpoints and [out, in] elsewhere.
   virtual bool stores_conv1d() const { return true; }
 };
