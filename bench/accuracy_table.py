@@ -177,7 +177,7 @@ def mismatch_table(rows):
     """Recipes that were calibrated on other texts too: a row for each calibration, a column for each test text."""
     twice = {(row["model"], row["recipe"]) for row in rows if row["calibration"] != MIXED}
     result = []
-    for row in rows:
+    for row in sorted(rows, key=lambda row: (row["model"], row["recipe"], row["calibration"])):
         if (row["model"], row["recipe"]) in twice and "perplexity" in row and row["recipe"] != ORIGINAL:
             base = originals(rows)[row["model"]]
             result.append([row["model"], f"`{row['recipe']}`", row["calibration"],
