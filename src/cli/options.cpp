@@ -9,6 +9,23 @@
 
 namespace nibble::cli {
 
+namespace {
+
+ops::cpu::ActivationPrecision parse_activations(const std::string& text) {
+  using ops::cpu::ActivationPrecision;
+  if (text == "int8") {
+    return ActivationPrecision::kInt8;
+  }
+  if (text == "int16") {
+    return ActivationPrecision::kInt16;
+  }
+  core::require(text == "float", core::ErrorKind::kUsage,
+                "activations '{}' are not known; use int8, int16 or float", core::printable(text));
+  return ActivationPrecision::kFloat;
+}
+
+}  // namespace
+
 void CommonOptions::add(CLI::App& app, bool with_json) {
   app.add_flag("-q,--quiet", quiet, "No progress, errors only");
   app.add_flag("-v,--verbose", verbose, "Say more about what is done");
@@ -21,8 +38,9 @@ void DeviceOptions::add(CLI::App& app) {
   app.add_option("--threads", threads, "CPU threads (0: all available)")
       ->check(CLI::Range(0, 4096));
   app.add_option("--device", device, "Where to run: cpu")->capture_default_str();
-  app.add_option("--activations", activations,
-                 "Activations of compressed layers: int8, or float (exact, slow)")
+  app.add_option(
+         "--activations", activations,
+         "Activations of compressed layers: int8, int16 (nearly exact), or float (exact, slow)")
       ->capture_default_str();
   app.add_option("--kv-type", kv_type, "Keys and values in the cache: f16, f32, int8 or int4")
       ->capture_default_str();
@@ -56,12 +74,9 @@ std::int64_t memory_bytes(const std::string& text) {
 engine::RunnerOptions DeviceOptions::runner() const {
   core::require(device == "cpu", core::ErrorKind::kUsage,
                 "device '{}' is not in this build; use --device cpu", core::printable(device));
-  core::require(activations == "int8" || activations == "float", core::ErrorKind::kUsage,
-                "activations '{}' are not known; use int8 or float", core::printable(activations));
   engine::RunnerOptions options;
   options.cpu.threads = threads;
-  options.cpu.activations = activations == "float" ? ops::cpu::ActivationPrecision::kFloat
-                                                   : ops::cpu::ActivationPrecision::kInt8;
+  options.cpu.activations = parse_activations(activations);
   options.kv_type = ops::cpu::parse_kv_type(kv_type);
   return options;
 }

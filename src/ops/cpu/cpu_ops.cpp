@@ -18,7 +18,7 @@ bool runs_packed(const formats::PackedWeight& weight, ActivationPrecision activa
   if (weight.scheme.kind == formats::FormatKind::kDense) {
     return false;
   }
-  return activations == ActivationPrecision::kInt8 || !weight.scheme.activation.is_float();
+  return activations != ActivationPrecision::kFloat || !weight.scheme.activation.is_float();
 }
 
 }  // namespace
@@ -119,9 +119,16 @@ void CpuOps::add(Matrix& x, const Matrix& delta) {
   });
 }
 
-const QuantizedInput& CpuOps::quantized(Input& input, const PackedLinear& layer) {
+InputNeeds CpuOps::needs_of(const Linear& part, const PackedLinear& layer) const {
+  InputNeeds needs = layer.needs();
+  needs.wide =
+      activations_ == ActivationPrecision::kInt16 && part.weight.scheme.activation.is_float();
+  return needs;
+}
+
+const QuantizedInput& CpuOps::quantized(Input& input, const InputNeeds& needs) {
   for (const auto& form : input.quantized_) {
-    if (form->needs() == layer.needs()) {
+    if (form->needs() == needs) {
       return *form;
     }
   }
@@ -131,8 +138,8 @@ const QuantizedInput& CpuOps::quantized(Input& input, const PackedLinear& layer)
     spare = spare_.insert(spare_.end(), std::make_shared<QuantizedInput>());
   }
   const Matrix& values = input.values_;
-  quantize_input(values.data(), values.rows(), values.columns(), values.columns(), layer.needs(),
-                 **spare, pool_);
+  quantize_input(values.data(), values.rows(), values.columns(), values.columns(), needs, **spare,
+                 pool_);
   input.quantized_.push_back(*spare);
   return **spare;
 }
@@ -166,7 +173,8 @@ void CpuOps::packed_run(Input& input, const LinearSet& set, const Packed& packed
   core::require(layers.front()->k() == input.values_.columns(), core::ErrorKind::kFailed,
                 "layer {} reads {} inputs, got {}", set.parts[first].name, layers.front()->k(),
                 input.values_.columns());
-  packed_linear(layers, quantized(input, *layers.front()), y, ldy, pool_);
+  const InputNeeds needs = needs_of(set.parts[first], *layers.front());
+  packed_linear(layers, quantized(input, needs), y, ldy, pool_);
 }
 
 Matrix CpuOps::linear(Input& input, const LinearSet& set) {
@@ -189,9 +197,9 @@ Matrix CpuOps::linear(Input& input, const LinearSet& set) {
     }
     std::size_t last = part;
     std::int64_t width = 0;
-    const InputNeeds needs = (*packed)[part]->needs();
+    const InputNeeds needs = needs_of(set.parts[part], *(*packed)[part]);
     while (last < set.parts.size() && (*packed)[last] != nullptr &&
-           (*packed)[last]->needs() == needs) {
+           needs_of(set.parts[last], *(*packed)[last]) == needs) {
       width += set.parts[last].weight.n;
       ++last;
     }

@@ -20,6 +20,8 @@ namespace nibble::ops::cpu {
 /// What packed layers see of their activations.
 enum class ActivationPrecision {
   kInt8,   // dynamic INT8 for each group: the fast path
+  kInt16,  // dynamic integers of 16 bits for each group, by the same kernels: as exact as float but
+           // for books, whose INT8 tables it shares. Only where a scheme leaves activations alone.
   kFloat,  // float32 activations times decoded weights: exact and slow. Schemes that quantize
            // activations do so here too.
 };
@@ -93,7 +95,8 @@ class CpuOps {
   using Packed = std::vector<std::unique_ptr<PackedLinear>>;  // null where a part runs dense
 
   const Matrix& transformed(Input& input, const formats::PackedWeight& weight);
-  const QuantizedInput& quantized(Input& input, const PackedLinear& layer);
+  InputNeeds needs_of(const Linear& part, const PackedLinear& layer) const;
+  const QuantizedInput& quantized(Input& input, const InputNeeds& needs);
   void packed_run(Input& input, const LinearSet& set, const Packed& packed, std::size_t first,
                   std::size_t last, float* y, std::int64_t ldy);
   void add_low_rank(const Matrix& x, const LinearSet& set, Matrix& y);

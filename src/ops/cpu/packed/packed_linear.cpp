@@ -25,12 +25,19 @@ std::int64_t tiles_per_chunk(std::int64_t tiles, std::int64_t tile_bytes, std::i
   return std::clamp<std::int64_t>(kChunkBytes / tile_bytes, 1, fair);
 }
 
+/// The input as a layer that knows nothing of 16-bit codes asks for it.
+InputNeeds needs_of_layer(const QuantizedInput& input) {
+  InputNeeds needs = input.needs();
+  needs.wide = false;
+  return needs;
+}
+
 void check(std::span<const PackedLinear* const> parts, const QuantizedInput& input,
            std::int64_t ldy) {
+  const InputNeeds needs = needs_of_layer(input);
   std::int64_t n = 0;
   for (const PackedLinear* part : parts) {
-    core::require(part->k() == input.k() && part->needs() == input.needs(),
-                  core::ErrorKind::kFailed,
+    core::require(part->k() == input.k() && part->needs() == needs, core::ErrorKind::kFailed,
                   "a layer of {} inputs in groups of {} ({}) cannot read an input of {} in groups "
                   "of {} ({})",
                   part->k(), part->group(), formats::to_string(part->needs().activation), input.k(),
@@ -41,21 +48,46 @@ void check(std::span<const PackedLinear* const> parts, const QuantizedInput& inp
                 "{} outputs do not fit in rows of {}", n, ldy);
 }
 
-/// y[rows of tiles begin .. end) += tail of the weight times tail of the input.
-void add_tail(const Variant& variant, const PackedLinear& tail, const QuantizedInput& input,
-              std::int64_t begin, std::int64_t end, float* y, std::int64_t ldy) {
+/// Products of tiles [begin, end) with all rows of the input, apart from the result.
+struct Products {
+  const float* values = nullptr;  // [rows of the input, columns]
+  std::int64_t columns = 0;
+};
+
+Products multiply(const Variant& variant, TiledWeight tiled, const TiledInput& input,
+                  std::int64_t begin, std::int64_t end) {
   thread_local std::vector<float> products;
-  TiledWeight tiled = tail.tiled();
   tiled.tiles += begin * tiled.tile_bytes;
   tiled.n = std::min(tiled.n, end * kTileRows) - begin * kTileRows;
   tiled.tile_count = end - begin;
-  products.resize(static_cast<std::size_t>(input.m() * tiled.n));
-  variant.run(tiled, input.tiled(), 0, tiled.tile_count, products.data(), tiled.n);
-  const float* product = products.data();
+  products.resize(static_cast<std::size_t>(input.m * tiled.n));
+  variant.run(tiled, input, 0, tiled.tile_count, products.data(), tiled.n);
+  return {products.data(), tiled.n};
+}
+
+/// y[rows of tiles begin .. end) += tail of the weight times tail of the input.
+void add_tail(const Variant& variant, const PackedLinear& tail, const QuantizedInput& input,
+              std::int64_t begin, std::int64_t end, float* y, std::int64_t ldy) {
+  const Products products = multiply(variant, tail.tiled(), input.tiled(), begin, end);
+  const float* product = products.values;
   for (std::int64_t token = 0; token < input.m(); ++token) {
     float* row = y + token * ldy + begin * kTileRows;
-    for (std::int64_t i = 0; i < tiled.n; ++i) {
+    for (std::int64_t i = 0; i < products.columns; ++i) {
       row[i] += *product++;
+    }
+  }
+}
+
+/// The same tiles for codes of two digits: y = first row + second row of each token.
+void run_wide(const Variant& variant, const TiledWeight& tiled, const QuantizedInput& input,
+              std::int64_t begin, std::int64_t end, float* y, std::int64_t ldy) {
+  const Products products = multiply(variant, tiled, input.tiled(), begin, end);
+  for (std::int64_t token = 0; token < input.m(); ++token) {
+    const float* high = products.values + 2 * token * products.columns;
+    const float* low = high + products.columns;
+    float* row = y + token * ldy + begin * kTileRows;
+    for (std::int64_t i = 0; i < products.columns; ++i) {
+      row[i] = high[i] + low[i];
     }
   }
 }
@@ -85,7 +117,11 @@ void packed_linear(const Variant& variant, std::span<const PackedLinear* const> 
       const std::int64_t from = std::max(begin - first, std::int64_t{0});
       const std::int64_t to = std::min(end - first, tiled.tile_count);
       if (from < to) {
-        variant.run(tiled, tiled_input, from, to, y + column, ldy);
+        if (input.needs().wide) {
+          run_wide(variant, tiled, input, from, to, y + column, ldy);
+        } else {
+          variant.run(tiled, tiled_input, from, to, y + column, ldy);
+        }
         if (input.needs().activation.carries_zeros()) {
           subtract_zero_points(tiled, part->weight_sums(), input, from, to, y + column, ldy);
         }
@@ -102,7 +138,7 @@ void packed_linear(const Variant& variant, std::span<const PackedLinear* const> 
   };
   pool.parallel_for(
       tiles,
-      tiles_per_chunk(tiles, std::max<std::int64_t>(1, bytes / tiles), input.m(), pool.size()),
+      tiles_per_chunk(tiles, std::max<std::int64_t>(1, bytes / tiles), tiled_input.m, pool.size()),
       run_tiles);
 }
 

@@ -184,6 +184,36 @@ TEST_P(PackedLinearVariant, MatchesTheReferenceInEveryBatch) {
   std::printf("%s: the worst error is %.3f of the bound\n", variant_->name, worst);
 }
 
+TEST_P(PackedLinearVariant, SixteenBitInputsMatchTheReferenceInEveryBatch) {
+  for (const char* scheme : {"int4-sym-g32", "int4-asym-g128", "int8-asym-g64", "int3-asym-row",
+                             "lut4-nf4-g64", "lut4-row-g128", "mxfp4", "nvfp4"}) {
+    for (const Shape& shape : {Shape{17, 704}, Shape{48, 1408}, Shape{100, 256}}) {
+      const Problem p(scheme, shape, kTokens, two_);
+      InputNeeds needs = p.linear.needs();
+      needs.wide = true;
+      const auto run_wide = [&](std::int64_t m, core::ThreadPool& pool) {
+        QuantizedInput input;
+        quantize_input(*variant_, p.x.data(), m, shape.k, shape.k, needs, input, pool);
+        std::vector<float> y(static_cast<std::size_t>(m * shape.n), std::nanf(""));
+        const PackedLinear* part = &p.linear;
+        packed_linear(*variant_, {&part, 1}, input, y.data(), shape.n, pool);
+        return y;
+      };
+      QuantizedInput input;
+      quantize_input(p.x.data(), kTokens, shape.k, shape.k, needs, input, two_);
+      const std::vector<float> all = run_wide(kTokens, two_);
+      const auto result = testing::compare(all, packed_linear_reference(p.weight, input),
+                                           2 * packed_linear_chain(p.linear));
+      ASSERT_EQ(result.bad, 0) << scheme << " n=" << shape.n << " k=" << shape.k << " worst "
+                               << result.worst;
+      for (const std::int64_t m : {1, 2, 3, 5, 33}) {
+        const std::vector<float> some = run_wide(m, one_);
+        ASSERT_TRUE(same_bits(some, all, some.size())) << scheme << " batch " << m;
+      }
+    }
+  }
+}
+
 TEST_P(PackedLinearVariant, EqualsTheScalarVariantToTheLastBit) {
   const Variant& scalar = variants().front();
   for (const char* scheme : kSchemes) {

@@ -17,7 +17,10 @@ constexpr std::int32_t kNanBits = 0x7fc00000;
 // that integer in the low bits.
 constexpr float kRoundingShift = 12582912.0f;
 constexpr std::int32_t kRoundingShiftBits = 0x4b400000;
-constexpr float kTiny = 3.7615819e-37f;       // 2^-121: 127 / kTiny is still finite
+constexpr float kTiny = 3.7615819e-37f;  // 2^-121: 127 / kTiny is still finite
+constexpr std::int32_t kWideBase = 255;
+constexpr std::int32_t kWideTop = 255 * 127 + 127;
+constexpr float kTinyWide = 1.9259299e-34f;   // 2^-112: kWideTop / kTinyWide is still finite
 constexpr float kTinyRange = 6.0185311e-36f;  // 2^-117: so is 1 / (kTinyRange / 255)
 
 inline std::int32_t bits_of(float value) {
@@ -144,7 +147,74 @@ inline void quantize_group(const float* x, std::int64_t count, std::int64_t stri
   }
 }
 
+/// Codes of 16 bits as two digits to the base 255, each in [-127, 127]: code = 255 * high + low.
+struct WideSums {
+  std::int32_t high = 0;
+  std::int32_t low = 0;
+};
+
+inline WideSums encode_wide(const float* x, std::int64_t count, float inverse, std::int8_t* high,
+                            std::int8_t* low) {
+  WideSums sums;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float shifted = x[i] * inverse + kRoundingShift;
+    std::int32_t code = bits_of(shifted) - kRoundingShiftBits;
+    code = code < -kWideTop ? -kWideTop : code;
+    code = code > kWideTop ? kWideTop : code;
+    const float digit = static_cast<float>(code) * (1.0f / kWideBase) + kRoundingShift;
+    const std::int32_t first = bits_of(digit) - kRoundingShiftBits;
+    const std::int32_t second = code - kWideBase * first;
+    high[i] = static_cast<std::int8_t>(first);
+    low[i] = static_cast<std::int8_t>(second);
+    sums.high += first;
+    sums.low += second;
+  }
+  return sums;
+}
+
+/// Scale and inverse for codes of 16 bits.
+inline Coder wide_coder(const float* x, std::int64_t count) {
+  const std::int32_t bits = absmax_bits(x, count);
+  if (bits >= kInfinityBits) {
+    return {float_of(kNanBits), 0.0f, 0, 0, 0, 0};
+  }
+  const float largest = float_of(bits);
+  if (largest < kTinyWide) {
+    return {};
+  }
+  return {largest / kWideTop, kWideTop / largest, 0, 0, 0, 0};
+}
+
+void quantize_wide_row(const RowToQuantize& row) {
+  std::int64_t g = 0;
+  for (std::int64_t begin = 0; begin < row.k; begin += row.group, ++g) {
+    const std::int64_t left = row.k - begin;
+    const std::int64_t count = left < row.group ? left : row.group;
+    const Coder coder = wide_coder(row.x + begin, count);
+    std::int8_t* high = row.codes + g * row.group_stride;
+    std::int8_t* low = row.low_codes + g * row.group_stride;
+    WideSums sums;
+    std::int64_t written = 0;
+    if (coder.inverse != 0.0f) {
+      sums = encode_wide(row.x + begin, count, coder.inverse, high, low);
+      written = count;
+    }
+    for (; written < row.group_stride; ++written) {
+      high[written] = 0;
+      low[written] = 0;
+    }
+    row.scales[g] = coder.scale * kWideBase;
+    row.low_scales[g] = coder.scale;
+    row.sums[g] = sums.high;
+    row.low_sums[g] = sums.low;
+  }
+}
+
 void quantize_row(const RowToQuantize& row) {
+  if (row.low_codes != nullptr) {
+    quantize_wide_row(row);
+    return;
+  }
   Coder coder;
   std::int64_t g = 0;
   for (std::int64_t begin = 0; begin < row.k; begin += row.group, ++g) {

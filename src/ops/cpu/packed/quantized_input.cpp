@@ -55,7 +55,7 @@ const std::int32_t* QuantizedInput::zeros(std::int64_t row) const {
 }
 
 TiledInput QuantizedInput::tiled() const {
-  return {m_, codes(0), scales(0), sums(0), row_stride_, groups_};
+  return {m_ * rows_per_token(), codes(0), scales(0), sums(0), row_stride_, groups_};
 }
 
 std::span<const Outlier> QuantizedInput::outliers(std::int64_t row) const {
@@ -80,6 +80,10 @@ void QuantizedInput::reshape(std::int64_t m, std::int64_t k, const InputNeeds& n
                 formats::to_string(activation), group);
   core::require(needs.tail >= 0 && needs.tail < k, core::ErrorKind::kFailed,
                 "a tail of {} inputs of {}", needs.tail, k);
+  core::require(
+      !needs.wide || (activation == formats::Activation{8, true, group} && needs.tail == 0),
+      core::ErrorKind::kFailed, "16-bit codes for a layer that rounds its input to '{}'",
+      formats::to_string(activation));
   m_ = m;
   k_ = k - needs.tail;
   needs_ = needs;
@@ -93,9 +97,10 @@ void QuantizedInput::reshape(std::int64_t m, std::int64_t k, const InputNeeds& n
   if (row_stride_ % kAliasing == 0) {
     row_stride_ += kLine;
   }
-  grow(codes_, m * row_stride_);
-  grow(scales_, m * groups_ * static_cast<std::int64_t>(sizeof(float)));
-  grow(sums_, m * groups_ * static_cast<std::int64_t>(sizeof(std::int32_t)));
+  const std::int64_t rows = m * rows_per_token();
+  grow(codes_, rows * row_stride_);
+  grow(scales_, rows * groups_ * static_cast<std::int64_t>(sizeof(float)));
+  grow(sums_, rows * groups_ * static_cast<std::int64_t>(sizeof(std::int32_t)));
   if (activation.carries_zeros()) {
     grow(zeros_, m * groups_ * static_cast<std::int64_t>(sizeof(std::int32_t)));
   }
@@ -104,22 +109,30 @@ void QuantizedInput::reshape(std::int64_t m, std::int64_t k, const InputNeeds& n
   }
 }
 
-RowToQuantize QuantizedInput::target(std::int64_t row, const float* x) {
+RowToQuantize QuantizedInput::target(std::int64_t token, const float* x) {
   const formats::Activation& activation = needs_.activation;
-  return {x,
-          k_,
-          needs_.group,
-          group_stride_,
-          activation.group == 0 ? k_ : activation.group,
-          activation.bits,
-          activation.symmetric,
-          activation.clip,
-          reinterpret_cast<std::int8_t*>(codes_.data()) + row * row_stride_,
-          reinterpret_cast<float*>(scales_.data()) + row * groups_,
-          reinterpret_cast<std::int32_t*>(sums_.data()) + row * groups_,
-          activation.carries_zeros()
-              ? reinterpret_cast<std::int32_t*>(zeros_.data()) + row * groups_
-              : nullptr};
+  const std::int64_t row = token * rows_per_token();
+  RowToQuantize target;
+  target.x = x;
+  target.k = k_;
+  target.group = needs_.group;
+  target.group_stride = group_stride_;
+  target.scale_group = activation.group == 0 ? k_ : activation.group;
+  target.bits = activation.bits;
+  target.symmetric = activation.symmetric;
+  target.clip = activation.clip;
+  target.codes = reinterpret_cast<std::int8_t*>(codes_.data()) + row * row_stride_;
+  target.scales = reinterpret_cast<float*>(scales_.data()) + row * groups_;
+  target.sums = reinterpret_cast<std::int32_t*>(sums_.data()) + row * groups_;
+  if (activation.carries_zeros()) {
+    target.zeros = reinterpret_cast<std::int32_t*>(zeros_.data()) + row * groups_;
+  }
+  if (needs_.wide) {
+    target.low_codes = target.codes + row_stride_;
+    target.low_scales = target.scales + groups_;
+    target.low_sums = target.sums + groups_;
+  }
+  return target;
 }
 
 void quantize_input(const Variant& variant, const float* x, std::int64_t m, std::int64_t k,

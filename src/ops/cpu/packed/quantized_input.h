@@ -20,6 +20,7 @@ struct InputNeeds {
   formats::Activation activation{8};  // its group is a multiple of `group`, or 0
   InputTransform transform = {};      // before the inputs are rounded
   std::int64_t tail = 0;              // the last inputs, rounded apart (QuantizedInput::tail)
+  bool wide = false;                  // codes of 16 bits with a scale for each group
   friend bool operator==(const InputNeeds&, const InputNeeds&) = default;
 };
 
@@ -34,11 +35,15 @@ struct Outlier {
 
 /// Activations of a linear layer as integers: x(row, k) = scales(row, g) * (codes(row, k) -
 /// zeros(row, g)), g = k / group, or the outlier at k. Zeros are 0 but for asymmetric activations
-/// of 8 bits: 4-bit codes stand here less their zero. A buffer to be reused: it grows and never
-/// shrinks, so a decode loop does not allocate.
+/// of 8 bits: 4-bit codes stand here less their zero. Wide codes (16 bits) take two rows, whose sum
+/// is the token: 255 * scale times the first digits, scale times the second; both digits lie in
+/// [-127, 127], so that every kernel for INT8 computes with them exactly. A buffer to be reused: it
+/// grows and never shrinks, so a decode loop does not allocate.
 class QuantizedInput {
  public:
   std::int64_t m() const { return m_; }
+  /// Rows of codes for each token: 2 where they are wide.
+  std::int64_t rows_per_token() const { return needs_.wide ? 2 : 1; }
   std::int64_t k() const { return k_ + needs_.tail; }
   std::int64_t group() const { return needs_.group; }
   const InputNeeds& needs() const { return needs_; }
@@ -59,10 +64,10 @@ class QuantizedInput {
 
   /// Sizes the buffers; codes, scales and sums are undefined until they are written.
   void reshape(std::int64_t m, std::int64_t k, const InputNeeds& needs);
-  /// Where row `row` of x goes.
-  RowToQuantize target(std::int64_t row, const float* x);
-  /// Where the values of row `row` behind the others go. Only with a tail.
-  RowToQuantize tail_target(std::int64_t row, const float* x) { return tail_->target(row, x); }
+  /// Where a token's values go.
+  RowToQuantize target(std::int64_t token, const float* x);
+  /// Where the token's values behind the others go. Only with a tail.
+  RowToQuantize tail_target(std::int64_t token, const float* x) { return tail_->target(token, x); }
   /// Empty where the needs keep no outliers.
   std::vector<Outlier>& outliers_of(std::int64_t row);
 
@@ -92,7 +97,8 @@ InputNeeds tail_needs(std::int64_t tail);
 /// arithmetic is in float32: codes are round(x * inverse), inverse = levels / (clip * max|x|), or 1
 /// / scale where asymmetric. What shares a scale with NaN or infinity gets scale NaN and codes 0,
 /// so every output that reads it is NaN. Values that are all below 2^-121 (a range below 2^-117)
-/// become zeros. x [m, k], rows ldx apart. group in [1, 256].
+/// become zeros. Wide codes are round(x * 32512 / max|x|) over each group of the layout; values
+/// below 2^-112 become zeros. x [m, k], rows ldx apart. group in [1, 256].
 void quantize_input(const float* x, std::int64_t m, std::int64_t k, std::int64_t ldx,
                     const InputNeeds& needs, QuantizedInput& out, core::ThreadPool& pool);
 

@@ -128,6 +128,73 @@ TEST(QuantizeInput, ErrorIsAtMostHalfAStep) {
   }
 }
 
+// The digits against plain integer arithmetic in double.
+TEST(QuantizeInput, WideCodesAreTwoDigits) {
+  core::ThreadPool pool(2);
+  constexpr std::int64_t kRows = 3;
+  for (const Variant& variant : variants()) {
+    for (const std::int64_t group : {32, 48, 128, 256}) {
+      if (!variant.runs_here()) {
+        continue;
+      }
+      constexpr std::int64_t kInputs = 700;  // the last group is short
+      std::vector<float> x = random_rows(kRows * kInputs);
+      x[5] = -1000.0f;
+      QuantizedInput q;
+      quantize_input(variant, x.data(), kRows, kInputs, kInputs,
+                     {group, {8, true, group}, {}, 0, true}, q, pool);
+      ASSERT_EQ(q.rows_per_token(), 2);
+      ASSERT_EQ(q.tiled().m, 2 * kRows);
+      for (std::int64_t i = 0; i < kRows * kInputs; ++i) {
+        const std::int64_t token = i / kInputs;
+        const std::int64_t k = i % kInputs;
+        const std::int64_t g = k / group;
+        const float* begin = x.data() + token * kInputs + g * group;
+        const std::int64_t count = std::min(group, kInputs - g * group);
+        const float largest = std::fabs(*std::max_element(
+            begin, begin + count, [](float a, float b) { return std::fabs(a) < std::fabs(b); }));
+        const float scale = largest / 32512.0f;
+        const std::int64_t at = g * q.group_stride() + k % group;
+        const int high = q.codes(2 * token)[at];
+        const int low = q.codes(2 * token + 1)[at];
+        ASSERT_EQ(q.scales(2 * token)[g], scale * 255.0f);
+        ASSERT_EQ(q.scales(2 * token + 1)[g], scale);
+        ASSERT_LE(std::max(std::abs(high), std::abs(low)), 127);
+        ASSERT_NEAR(255.0 * high + low, static_cast<double>(x[static_cast<std::size_t>(i)]) / scale,
+                    0.51)
+            << variant.name << " " << i;
+      }
+      for (std::int64_t row = 0; row < 2 * kRows; ++row) {
+        for (std::int64_t g = 0; g < q.groups(); ++g) {
+          const std::int8_t* codes = q.codes(row) + g * q.group_stride();
+          EXPECT_EQ(q.sums(row)[g], std::accumulate(codes, codes + q.group_stride(), 0));
+        }
+      }
+    }
+  }
+}
+
+TEST(QuantizeInput, WideCodesAtTheEndsOfTheRange) {
+  core::ThreadPool pool(1);
+  QuantizedInput q;
+  for (const float value : {3.4e38f, 2e-34f, 1e-34f, 1e-45f, 0.0f}) {
+    std::vector<float> x(32, value);
+    x[1] = -value;
+    quantize_input(x.data(), 1, 32, 32, {32, {8, true, 32}, {}, 0, true}, q, pool);
+    const bool vanishes = value < 1.9e-34f;
+    EXPECT_EQ(q.codes(0)[0], vanishes ? 0 : 127) << value;
+    EXPECT_EQ(q.codes(1)[1], vanishes ? 0 : -127) << value;
+    EXPECT_TRUE(std::isfinite(q.scales(0)[0]));
+  }
+  std::vector<float> bad(64, 1.0f);
+  bad[40] = std::nanf("");
+  quantize_input(bad.data(), 1, 64, 64, {32, {8, true, 32}, {}, 0, true}, q, pool);
+  EXPECT_TRUE(std::isnan(q.scales(0)[1]) && std::isnan(q.scales(1)[1]));
+  EXPECT_EQ(q.codes(0)[0], 127);
+  EXPECT_THROW(quantize_input(bad.data(), 1, 64, 64, {32, {4, true, 32}, {}, 0, true}, q, pool),
+               core::Error);
+}
+
 TEST(QuantizeInput, NotANumberStaysVisible) {
   core::ThreadPool pool(1);
   for (const Variant& variant : variants()) {

@@ -39,11 +39,13 @@ void add_products(const formats::PackedWeight& weight, const QuantizedInput& inp
   const std::int64_t n = weight.n;
   for (std::int64_t row = 0; row < n; ++row) {
     const std::vector<double> w = row_values(weight, row);
-    for (std::int64_t token = 0; token < input.m(); ++token) {
+    const std::int64_t digits = input.rows_per_token();
+    for (std::int64_t x = 0; x < input.m() * digits; ++x) {
+      const std::int64_t token = x / digits;
       const auto at = static_cast<std::size_t>(token * n + row);
       for (std::int64_t g = 0; g < input.groups(); ++g) {
-        const std::int8_t* codes = input.codes(token) + g * input.group_stride();
-        const std::int32_t* zeros = input.zeros(token);
+        const std::int8_t* codes = input.codes(x) + g * input.group_stride();
+        const std::int32_t* zeros = input.zeros(x);
         const int zero = zeros == nullptr ? 0 : zeros[g];
         double sum = 0.0;
         double correction = 0.0;
@@ -52,7 +54,7 @@ void add_products(const formats::PackedWeight& weight, const QuantizedInput& inp
           sum += w[static_cast<std::size_t>(k)] * codes[k - g * input.group()];
           correction += w[static_cast<std::size_t>(k)] * zero;
         }
-        const auto scale = static_cast<double>(input.scales(token)[g]);
+        const auto scale = static_cast<double>(input.scales(x)[g]);
         result.y[at] += (sum - correction) * scale;
         result.magnitude[at] += (std::fabs(sum) + std::fabs(correction)) * std::fabs(scale);
       }

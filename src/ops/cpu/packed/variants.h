@@ -24,6 +24,10 @@ struct RowToQuantize {
   float* scales = nullptr;        // [groups]
   std::int32_t* sums = nullptr;   // [groups]
   std::int32_t* zeros = nullptr;  // [groups], only for 8 bits asymmetric
+  /// Where the second digits go when codes have 16 bits; null for codes of 8 bits.
+  std::int8_t* low_codes = nullptr;
+  float* low_scales = nullptr;
+  std::int32_t* low_sums = nullptr;
 };
 
 struct Variant {
