@@ -48,8 +48,7 @@ class Inspect final : public Command {
         ->check(CLI::PositiveNumber)
         ->needs(text)
         ->capture_default_str();
-    app.add_option("--threads", activations_.threads, "CPU threads (0: all available)")
-        ->check(CLI::Range(0, 4096));
+    add_threads(app, activations_.threads);
     app.add_option("--html", html_, "Write a page instead");
   }
 

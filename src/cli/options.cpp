@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "core/byte_size.h"
+#include "core/cpu_topology.h"
 #include "core/error.h"
 
 namespace nibble::cli {
@@ -34,9 +35,18 @@ void CommonOptions::add(CLI::App& app, bool with_json) {
   }
 }
 
-void DeviceOptions::add(CLI::App& app) {
-  app.add_option("--threads", threads, "CPU threads (0: all available)")
+void add_threads(CLI::App& app, int& threads) {
+  app.add_option_function<int>(
+         "--threads", [&threads](int asked) { threads = core::usable_threads(asked); },
+         "CPU threads, no more than there are CPUs (0: one for each core)")
       ->check(CLI::Range(0, 4096));
+}
+
+void DeviceOptions::add(CLI::App& app) {
+  add_threads(app, threads);
+  app.add_flag("--pin", pin, "Keep each thread on a core of its own");
+  app.add_option("--numa", numa, "Memory nodes: none, interleave or isolate")
+      ->capture_default_str();
   app.add_option("--device", device, "Where to run: cpu")->capture_default_str();
   app.add_option(
          "--activations", activations,
@@ -76,6 +86,8 @@ engine::RunnerOptions DeviceOptions::runner() const {
                 "device '{}' is not in this build; use --device cpu", core::printable(device));
   engine::RunnerOptions options;
   options.cpu.threads = threads;
+  options.cpu.pin = pin;
+  options.cpu.numa = core::parse_numa(numa);
   options.cpu.activations = parse_activations(activations);
   options.kv_type = ops::cpu::parse_kv_type(kv_type);
   return options;

@@ -21,12 +21,17 @@ struct CommonOptions {
   void add(CLI::App& app, bool with_json);
 };
 
+/// --threads. `threads` must outlive the parsing.
+void add_threads(CLI::App& app, int& threads);
+
 /// How a model is run.
 struct DeviceOptions {
   int threads = 0;
   std::string device = "cpu";
   std::string activations = "int8";
   std::string kv_type = "f16";
+  bool pin = false;
+  std::string numa = "none";
   void add(CLI::App& app);
   engine::RunnerOptions runner() const;  // throws kUsage
 };

@@ -39,8 +39,7 @@ class Quantize final : public Command {
         ->capture_default_str();
     app.add_option("--seed", calibration.seed, "For text that the model writes itself")
         ->capture_default_str();
-    app.add_option("--threads", pipeline_.threads, "CPU threads (0: all available)")
-        ->check(CLI::Range(0, 4096));
+    add_threads(app, pipeline_.threads);
     auto* bits = app.add_option("--target-bits", target_bits_,
                                 "Mix formats: at most this many bits per weight in the blocks");
     app.add_option("--fit", fit_, "Mix formats: weights of at most this size in all (6GiB, 500MB)")

@@ -1,11 +1,11 @@
 #include "core/threads.h"
 
 #include <algorithm>
-#include <fstream>
-#include <string>
 #include <utility>
 
-#include <sched.h>
+#include "core/cpu_topology.h"
+#include "core/error.h"
+#include "core/placement.h"
 
 namespace nibble::core {
 namespace {
@@ -34,42 +34,40 @@ void wait_for_change(const std::atomic<T>& value, T old, int spins) {
   value.wait(old, std::memory_order_acquire);
 }
 
-// Whole CPUs granted by cgroup v2, or a large number where there is no limit.
-int cgroup_cpus() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0) {
-    return 1 << 20;
-  }
-  try {
-    return std::max(1, static_cast<int>(std::stod(quota) / period));
-  } catch (const std::exception&) {
-    return 1 << 20;
-  }
-}
-
 }  // namespace
 
-int available_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  const int cpus = sched_getaffinity(0, sizeof(set), &set) == 0
-                       ? CPU_COUNT(&set)
-                       : static_cast<int>(std::thread::hardware_concurrency());
-  return std::max(1, std::min(cpus, cgroup_cpus()));
-}
-
-ThreadPool::ThreadPool(int threads)
-    : size_(threads > 0 ? threads : available_cpus()),
+ThreadPool::ThreadPool(int threads, std::span<const int> cpus)
+    : size_(threads > 0 ? threads : available_cores()),
       // With more threads than CPUs a spinning worker only takes time from one that works.
-      spins_(size_ <= available_cpus() ? kSpins : 0) {
+      spins_(size_ <= static_cast<int>(allowed_cpus().size()) ? kSpins : 0) {
+  require(cpus.empty() || std::ssize(cpus) == size_, ErrorKind::kFailed, "{} CPUs for {} threads",
+          cpus.size(), size_);
   for (int worker = 1; worker < size_; ++worker) {
     threads_.emplace_back([this, worker] { work(worker); });
+  }
+  if (!cpus.empty()) {
+    bind_workers(cpus);
+  }
+}
+
+void ThreadPool::bind_workers(std::span<const int> cpus) {
+  try {
+    run([cpus](int worker) {
+      if (worker != 0) {
+        bind_to(cpus[static_cast<std::size_t>(worker)]);
+      }
+    });
+  } catch (...) {
+    stop();  // nobody destroys a pool whose constructor threw
+    throw;
   }
 }
 
 ThreadPool::~ThreadPool() {
+  stop();
+}
+
+void ThreadPool::stop() {
   stop_.store(true, std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();

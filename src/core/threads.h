@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -31,9 +32,6 @@ class FunctionRef<Result(Args...)> {
   Result (*call_)(void*, Args...);
 };
 
-/// CPUs that this process may run on (its affinity mask and cgroup quota), at least 1.
-int available_cpus();
-
 /// A fixed team of threads for data-parallel loops. The caller is worker 0. Between loops the other
 /// workers spin for some microseconds and then sleep. One loop at a time: a loop started from
 /// inside a worker runs on that worker alone.
@@ -42,8 +40,10 @@ int available_cpus();
 /// one order of additions, whatever the number of threads.
 class ThreadPool {
  public:
-  /// `threads` workers in all, the caller included; 0 means available_cpus().
-  explicit ThreadPool(int threads = 0);
+  /// `threads` workers in all, the caller included; 0 means available_cores(). With `cpus`, one for
+  /// each worker, workers run there only; the caller, whose thread is not ours, stays free. Throws
+  /// kFailed when the system refuses.
+  explicit ThreadPool(int threads = 0, std::span<const int> cpus = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -60,6 +60,8 @@ class ThreadPool {
                     FunctionRef<void(std::int64_t, std::int64_t)> body);
 
  private:
+  void bind_workers(std::span<const int> cpus);
+  void stop();
   void work(int worker);
   void run_one(int worker);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/cpu_topology.h"
 #include "ops/cpu/attention/attention.h"
 #include "ops/cpu/dense/blas.h"
 #include "ops/cpu/dense/dense_linear.h"
@@ -21,10 +22,17 @@ bool runs_packed(const formats::PackedWeight& weight, ActivationPrecision activa
   return activations != ActivationPrecision::kFloat || !weight.scheme.activation.is_float();
 }
 
+core::ThreadPool make_pool(const CpuOptions& options) {
+  core::apply(options.numa);
+  const int threads = options.threads > 0 ? options.threads : core::available_cores();
+  const std::vector<int> cpus = options.pin ? core::cores_for(threads) : std::vector<int>();
+  return core::ThreadPool(threads, cpus);
+}
+
 }  // namespace
 
 CpuOps::CpuOps(const CpuOptions& options)
-    : pool_(options.threads), activations_(options.activations) {
+    : pool_(make_pool(options)), activations_(options.activations) {
   prepare_blas();
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/placement.h"
 #include "core/tensor.h"
 #include "core/threads.h"
 #include "ops/cpu/attention/kv_cache.h"
@@ -27,8 +28,10 @@ enum class ActivationPrecision {
 };
 
 struct CpuOptions {
-  int threads = 0;  // 0: all available
+  int threads = 0;  // 0: one for each core
   ActivationPrecision activations = ActivationPrecision::kInt8;
+  bool pin = false;  // each thread but the caller's on a core of its own
+  core::Numa numa = core::Numa::kNone;
 };
 
 /// The operators of ops.h on a CPU. Float operators are exact within float32 rounding; packed
