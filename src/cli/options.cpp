@@ -52,7 +52,8 @@ void DeviceOptions::add(CLI::App& app) {
          "--activations", activations,
          "Activations of compressed layers: int8, int16 (nearly exact), or float (exact, slow)")
       ->capture_default_str();
-  app.add_option("--kv-type", kv_type, "Keys and values in the cache: f16, f32, int8 or int4")
+  app.add_option("--kv-type", kv_type,
+                 "Keys and values in the cache: f16, f32, int8, int4, or apart: int8-int4")
       ->capture_default_str();
 }
 
@@ -89,7 +90,7 @@ engine::RunnerOptions DeviceOptions::runner() const {
   options.cpu.pin = pin;
   options.cpu.numa = core::parse_numa(numa);
   options.cpu.activations = parse_activations(activations);
-  options.kv_type = ops::cpu::parse_kv_type(kv_type);
+  options.kv_types = ops::cpu::parse_kv_types(kv_type);
   return options;
 }
 

@@ -23,7 +23,7 @@ struct Sequence {
 class CpuRunner final : public Runner {
  public:
   CpuRunner(std::shared_ptr<const models::Model> model, const RunnerOptions& options)
-      : model_(std::move(model)), kv_type_(options.kv_type), ops_(options.cpu) {
+      : model_(std::move(model)), kv_types_(options.kv_types), ops_(options.cpu) {
     for (const models::Block& block : decoder().blocks) {
       for (const ops::LinearSet* set : models::linear_sets(block)) {
         ops_.prepare(*set);
@@ -84,7 +84,7 @@ class CpuRunner final : public Runner {
     for (const ScoredText& text : texts) {
       const auto first = static_cast<std::int64_t>(tokens_.size());
       const auto rows = static_cast<std::int64_t>(text.tokens.size());
-      if (kv_type_ != ops::cpu::KvType::kF32) {
+      if (kv_types_ != ops::cpu::KvType::kF32) {
         caches.push_back(make_cache(rows));
         cache_bytes += kv_bytes(rows);
       }
@@ -110,7 +110,7 @@ class CpuRunner final : public Runner {
 
   std::int64_t kv_bytes(std::int64_t tokens) const override {
     const models::DecoderConfig& config = decoder().config;
-    return KvCache::bytes(kv_type_, config.layers, config.kv_heads, config.head_dim, tokens);
+    return KvCache::bytes(kv_types_, config.layers, config.kv_heads, config.head_dim, tokens);
   }
 
   std::int64_t peak_bytes() const override {
@@ -131,7 +131,7 @@ class CpuRunner final : public Runner {
 
   std::unique_ptr<KvCache> make_cache(std::int64_t capacity) const {
     const models::DecoderConfig& config = decoder().config;
-    return std::make_unique<KvCache>(kv_type_, config.layers, config.kv_heads, config.head_dim,
+    return std::make_unique<KvCache>(kv_types_, config.layers, config.kv_heads, config.head_dim,
                                      capacity);
   }
 
@@ -180,7 +180,7 @@ class CpuRunner final : public Runner {
   }
 
   std::shared_ptr<const models::Model> model_;
-  ops::cpu::KvType kv_type_;
+  ops::cpu::KvTypes kv_types_;
   CpuOps ops_;
   std::map<SequenceId, Sequence> sequences_;
   SequenceId last_id_ = 0;

@@ -27,7 +27,7 @@ Json read(const std::filesystem::path& path) {
 std::unique_ptr<Runner> make_runner(const std::filesystem::path& path) {
   RunnerOptions options;
   options.cpu.threads = 2;
-  options.kv_type = ops::cpu::KvType::kF32;
+  options.kv_types = ops::cpu::KvType::kF32;
   return make_cpu_runner(models::open_model(path), options);
 }
 

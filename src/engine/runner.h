@@ -81,7 +81,7 @@ class Runner {
 
 struct RunnerOptions {
   ops::cpu::CpuOptions cpu;
-  ops::cpu::KvType kv_type = ops::cpu::KvType::kF16;
+  ops::cpu::KvTypes kv_types;
 };
 
 std::unique_ptr<Runner> make_cpu_runner(std::shared_ptr<const models::Model> model,

@@ -106,13 +106,12 @@ void attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
         append(qkv, spec, layer, slice, kv_head);
       }
       const AttentionProblem problem = problem_of(qkv, spec, layer, slice, kv_head, out);
-      const formats::Hadamard* turn = slice.cache != nullptr ? slice.cache->turn() : nullptr;
-      if (turn != nullptr) {
-        turn_queries(*turn, spec, slice, kv_head, qkv);
+      if (slice.cache != nullptr && slice.cache->key_turn() != nullptr) {
+        turn_queries(*slice.cache->key_turn(), spec, slice, kv_head, qkv);
       }
       (slice.rows < kBlockRows ? attend_rows : attend_blocks)(problem);
-      if (turn != nullptr) {
-        turn_back(*turn, problem);
+      if (slice.cache != nullptr && slice.cache->value_turn() != nullptr) {
+        turn_back(*slice.cache->value_turn(), problem);
       }
     }
   });

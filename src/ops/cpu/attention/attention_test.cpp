@@ -109,7 +109,18 @@ TEST(KvCache, IntegersAreWithinHalfAStep) {
   }
   EXPECT_EQ(KvCache::bytes(KvType::kInt4, 2, 3, 64, 10), 2 * 2 * 3 * 10 * (32 + 4));
   EXPECT_EQ(KvCache::bytes(KvType::kInt8, 2, 3, 64, 10), 2 * 2 * 3 * 10 * (64 + 4));
+  EXPECT_EQ(KvCache::bytes({KvType::kInt8, KvType::kInt4}, 2, 3, 64, 10),
+            2 * 3 * 10 * (64 + 4 + 32 + 4));
   EXPECT_THROW(KvCache(KvType::kInt4, 1, 1, 25, 1), core::Error);
+  EXPECT_THROW(KvCache({KvType::kF16, KvType::kInt4}, 1, 1, 25, 1), core::Error);
+}
+
+TEST(KvCache, TypesByName) {
+  EXPECT_EQ(parse_kv_types("int8"), KvTypes(KvType::kInt8));
+  EXPECT_EQ(parse_kv_types("f16-int4"), KvTypes(KvType::kF16, KvType::kInt4));
+  for (const char* wrong : {"", "int5", "int8-", "-int8", "int8-int4-f16", "INT8"}) {
+    EXPECT_THROW(parse_kv_types(wrong), core::Error) << wrong;
+  }
 }
 
 TEST(Attention, ShiftedProblemIsSeen) {
@@ -173,11 +184,14 @@ TEST(Attention, ContinuesSequencesFromTheirCaches) {
     ASSERT_NEAR(whole[i], pieces[i], 5e-6) << i;
   }
   // Keys and values as integers: the error is that of their steps, however the sequence is cut.
-  for (const auto& [type, tolerance] :
-       {std::pair{KvType::kInt8, 0.006}, std::pair{KvType::kInt4, 0.1}}) {
-    KvCache rounded_cache(type, 1, 2, 16, kTokens);
+  for (const auto& [types, tolerance] :
+       {std::pair{KvTypes(KvType::kInt8), 0.006}, std::pair{KvTypes(KvType::kInt4), 0.1},
+        std::pair{KvTypes(KvType::kInt8, KvType::kInt4), 0.08},
+        std::pair{KvTypes(KvType::kInt4, KvType::kF16), 0.08}}) {
+    KvCache rounded_cache(types, 1, 2, 16, kTokens);
     const std::vector<float> rounded = run({17, 1, 1, 3, 18}, &rounded_cache);
-    EXPECT_EQ(rounded_cache.turn() != nullptr, type == KvType::kInt4);
+    EXPECT_EQ(rounded_cache.key_turn() != nullptr, types.keys == KvType::kInt4);
+    EXPECT_EQ(rounded_cache.value_turn() != nullptr, types.values == KvType::kInt4);
     double error = 0;
     double total = 0;
     for (std::size_t i = 0; i < whole.size(); ++i) {

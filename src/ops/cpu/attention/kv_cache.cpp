@@ -54,71 +54,92 @@ KvRange encode(const float* x, std::int64_t n, int levels, std::uint8_t* codes) 
   return range;
 }
 
-}  // namespace
+// Without ranges for floats.
+std::int64_t half_bytes(KvType type, std::int64_t vectors, std::int64_t head_dim) {
+  const auto range = static_cast<std::int64_t>(is_integer(type) ? sizeof(KvRange) : 0);
+  return vectors * (vector_bytes(type, head_dim) + range);
+}
 
-KvType parse_kv_type(std::string_view text) {
+std::optional<KvType> type_of(std::string_view name) {
   constexpr std::pair<std::string_view, KvType> kTypes[] = {{"f32", KvType::kF32},
                                                             {"f16", KvType::kF16},
                                                             {"int8", KvType::kInt8},
                                                             {"int4", KvType::kInt4}};
-  for (const auto& [name, type] : kTypes) {
-    if (text == name) {
+  for (const auto& [known, type] : kTypes) {
+    if (name == known) {
       return type;
     }
   }
-  core::fail(core::ErrorKind::kUsage, "KV cache type '{}' is not known; use f16, f32, int8 or int4",
-             core::printable(text));
+  return std::nullopt;
 }
 
-std::int64_t KvCache::bytes(KvType type, std::int64_t layers, std::int64_t kv_heads,
+constexpr std::int64_t kLine = 64;
+
+std::int64_t round_up(std::int64_t bytes) {
+  return (bytes + kLine - 1) / kLine * kLine;
+}
+
+}  // namespace
+
+KvTypes parse_kv_types(std::string_view text) {
+  const std::size_t dash = text.find('-');
+  const auto keys = type_of(text.substr(0, dash));
+  const auto values = dash == std::string_view::npos ? keys : type_of(text.substr(dash + 1));
+  core::require(keys && values, core::ErrorKind::kUsage,
+                "KV cache type '{}' is not known; use f16, f32, int8 or int4, or types of keys and "
+                "values such as int8-int4",
+                core::printable(text));
+  return {*keys, *values};
+}
+
+std::int64_t KvCache::bytes(KvTypes types, std::int64_t layers, std::int64_t kv_heads,
                             std::int64_t head_dim, std::int64_t capacity) {
-  const auto range = static_cast<std::int64_t>(is_integer(type) ? sizeof(KvRange) : 0);
-  return 2 * layers * kv_heads * capacity * (vector_bytes(type, head_dim) + range);
+  const std::int64_t vectors = layers * kv_heads * capacity;
+  return half_bytes(types.keys, vectors, head_dim) + half_bytes(types.values, vectors, head_dim);
 }
 
-KvCache::KvCache(KvType type, std::int64_t layers, std::int64_t kv_heads, std::int64_t head_dim,
+KvCache::KvCache(KvTypes types, std::int64_t layers, std::int64_t kv_heads, std::int64_t head_dim,
                  std::int64_t capacity)
-    : type_(type),
-      layers_(layers),
+    : types_(types),
       kv_heads_(kv_heads),
       head_dim_(head_dim),
       capacity_(capacity),
       memory_(nullptr, std::free) {
-  core::require(type != KvType::kInt4 || head_dim % 2 == 0, core::ErrorKind::kUsage,
+  const bool nibbles = types.keys == KvType::kInt4 || types.values == KvType::kInt4;
+  core::require(!nibbles || head_dim % 2 == 0, core::ErrorKind::kUsage,
                 "heads of {} elements do not fill bytes with 4-bit codes; use the KV cache type "
                 "int8 or f16",
                 head_dim);
-  if (type == KvType::kInt4 && formats::hadamard_exists(head_dim)) {
+  if (nibbles && formats::hadamard_exists(head_dim)) {
     turn_.emplace(head_dim);
   }
-  const std::int64_t size = bytes(type, layers, kv_heads, head_dim, capacity);
+  const std::int64_t vectors = layers * kv_heads * capacity;
+  const std::int64_t key_bytes = round_up(half_bytes(types.keys, vectors, head_dim));
+  const std::int64_t size = key_bytes + round_up(half_bytes(types.values, vectors, head_dim));
   memory_.reset(static_cast<std::byte*>(
-      std::aligned_alloc(64, static_cast<std::size_t>(size + 64) / 64 * 64)));
+      std::aligned_alloc(kLine, static_cast<std::size_t>(std::max(size, kLine)))));
   core::require(memory_ != nullptr, core::ErrorKind::kOutOfMemory,
                 "cannot allocate {} bytes of KV cache for {} tokens; ask for a shorter context",
                 size, capacity);
+  const auto place = [&](KvType type, std::byte* memory) {
+    auto* ranges = reinterpret_cast<KvRange*>(memory);
+    return is_integer(type) ? Half{type, ranges, reinterpret_cast<std::byte*>(ranges + vectors)}
+                            : Half{type, nullptr, memory};
+  };
+  keys_ = place(types.keys, memory_.get());
+  values_ = place(types.values, memory_.get() + key_bytes);
 }
 
-KvRange* KvCache::ranges(std::int64_t plane) const {
-  return is_integer(type_) ? reinterpret_cast<KvRange*>(memory_.get()) + plane * capacity_
-                           : nullptr;
+KvView KvCache::view(const Half& half, std::int64_t plane) const {
+  return {half.type, half.vectors + plane * capacity_ * vector_bytes(half.type, head_dim_),
+          head_dim_, half.ranges == nullptr ? nullptr : half.ranges + plane * capacity_};
 }
 
-std::byte* KvCache::vectors(std::int64_t plane) const {
-  const std::int64_t planes = 2 * layers_ * kv_heads_;
-  std::byte* first =
-      is_integer(type_) ? reinterpret_cast<std::byte*>(ranges(planes)) : memory_.get();
-  return first + plane * capacity_ * vector_bytes(type_, head_dim_);
-}
-
-KvView KvCache::view(std::int64_t layer, std::int64_t kv_head, std::int64_t which) const {
-  const std::int64_t at = plane(layer, kv_head, which);
-  return {type_, vectors(at), head_dim_, ranges(at)};
-}
-
-void KvCache::store_vector(std::int64_t plane, std::int64_t position, const float* x) {
-  std::byte* vector = vectors(plane) + position * vector_bytes(type_, head_dim_);
-  switch (type_) {
+void KvCache::store_vector(const Half& half, std::int64_t plane, std::int64_t position,
+                           const float* x) {
+  const std::int64_t at = plane * capacity_ + position;
+  std::byte* vector = half.vectors + at * vector_bytes(half.type, head_dim_);
+  switch (half.type) {
     case KvType::kF32:
       std::memcpy(vector, x, static_cast<std::size_t>(head_dim_) * sizeof(float));
       return;
@@ -126,14 +147,14 @@ void KvCache::store_vector(std::int64_t plane, std::int64_t position, const floa
       vector_kernels().narrow_f16(x, reinterpret_cast<core::Fp16*>(vector), head_dim_);
       return;
     case KvType::kInt8:
-      ranges(plane)[position] = encode(x, head_dim_, 255, reinterpret_cast<std::uint8_t*>(vector));
+      half.ranges[at] = encode(x, head_dim_, 255, reinterpret_cast<std::uint8_t*>(vector));
       return;
     case KvType::kInt4:
-      return store_int4(plane, position, x);
+      return store_int4(half.ranges[at], vector, x);
   }
 }
 
-void KvCache::store_int4(std::int64_t plane, std::int64_t position, const float* x) {
+void KvCache::store_int4(KvRange& range, std::byte* vector, const float* x) {
   thread_local std::vector<float> turned;
   thread_local std::vector<std::uint8_t> codes;
   turned.assign(x, x + head_dim_);
@@ -141,8 +162,7 @@ void KvCache::store_int4(std::int64_t plane, std::int64_t position, const float*
     turn_->apply(std::span<float>(turned));
   }
   codes.resize(turned.size());
-  ranges(plane)[position] = encode(turned.data(), head_dim_, 15, codes.data());
-  std::byte* vector = vectors(plane) + position * vector_bytes(type_, head_dim_);
+  range = encode(turned.data(), head_dim_, 15, codes.data());
   for (std::size_t i = 0; i < codes.size(); i += 2) {
     vector[i / 2] = static_cast<std::byte>(codes[i] | codes[i + 1] << 4);
   }
@@ -150,8 +170,9 @@ void KvCache::store_int4(std::int64_t plane, std::int64_t position, const float*
 
 void KvCache::store(std::int64_t layer, std::int64_t kv_head, std::int64_t position,
                     const float* key, const float* value) {
-  store_vector(plane(layer, kv_head, 0), position, key);
-  store_vector(plane(layer, kv_head, 1), position, value);
+  const std::int64_t plane = layer * kv_heads_ + kv_head;
+  store_vector(keys_, plane, position, key);
+  store_vector(values_, plane, position, value);
 }
 
 }  // namespace nibble::ops::cpu

@@ -17,8 +17,20 @@ namespace nibble::ops::cpu {
 /// (arXiv 2310.19102, section 4.3).
 enum class KvType { kF32, kF16, kInt8, kInt4 };
 
-/// "f32", "f16", "int8" or "int4"; throws kUsage for anything else.
-KvType parse_kv_type(std::string_view text);
+/// How keys are stored and how values are. Keys bear rounding worse: their errors pass through an
+/// exponential.
+struct KvTypes {
+  KvType keys = KvType::kF16;
+  KvType values = KvType::kF16;
+  KvTypes() = default;
+  KvTypes(KvType both) : keys(both), values(both) {}
+  KvTypes(KvType k, KvType v) : keys(k), values(v) {}
+  friend bool operator==(const KvTypes&, const KvTypes&) = default;
+};
+
+/// "f32", "f16", "int8" or "int4" for both, or keys and values as in "int8-int4"; throws kUsage for
+/// anything else.
+KvTypes parse_kv_types(std::string_view text);
 
 /// The range of a vector of integers, both stored in 16 bits.
 struct KvRange {
@@ -34,51 +46,63 @@ struct KvView {
   const KvRange* ranges = nullptr;  // kInt8 and kInt4: one for each vector
 };
 
-/// Keys and values of one sequence for all layers: for each layer and KV head K then V, each
-/// [capacity, head_dim]. Positions are appended in order; memory is what the type says. 4-bit codes
-/// lie two in a byte, the first in the low nibble, and are those of the vector times a Hadamard
-/// matrix, where one of that size exists: it leaves no element much larger than the others (QuaRot,
-/// arXiv 2404.00456, section 4). Queries must be turned like keys, and results turned back.
+/// Keys and values of one sequence for all layers: all keys, then all values; for each layer and KV
+/// head [capacity, head_dim]. Positions are appended in order; memory is what the types say. 4-bit
+/// codes lie two in a byte, the first in the low nibble, and are those of the vector times a
+/// Hadamard matrix, where one of that size exists: it leaves no element much larger than the others
+/// (QuaRot, arXiv 2404.00456, section 4). Queries must be turned like keys, and results turned back
+/// like values.
 class KvCache {
  public:
   /// Throws kUsage for kInt4 and an odd head_dim.
-  KvCache(KvType type, std::int64_t layers, std::int64_t kv_heads, std::int64_t head_dim,
+  KvCache(KvTypes types, std::int64_t layers, std::int64_t kv_heads, std::int64_t head_dim,
           std::int64_t capacity);
 
-  KvType type() const { return type_; }
+  KvTypes types() const { return types_; }
   std::int64_t capacity() const { return capacity_; }
   std::int64_t head_dim() const { return head_dim_; }
 
-  KvView keys(std::int64_t layer, std::int64_t kv_head) const { return view(layer, kv_head, 0); }
-  KvView values(std::int64_t layer, std::int64_t kv_head) const { return view(layer, kv_head, 1); }
+  KvView keys(std::int64_t layer, std::int64_t kv_head) const {
+    return view(keys_, layer * kv_heads_ + kv_head);
+  }
+  KvView values(std::int64_t layer, std::int64_t kv_head) const {
+    return view(values_, layer * kv_heads_ + kv_head);
+  }
 
   /// Writes one position of one head: vectors of head_dim floats.
   void store(std::int64_t layer, std::int64_t kv_head, std::int64_t position, const float* key,
              const float* value);
 
-  /// By what vectors are multiplied before they are rounded; null: by nothing.
-  const formats::Hadamard* turn() const { return turn_ ? &*turn_ : nullptr; }
+  /// By what keys, or values, are multiplied before they are rounded; null: by nothing.
+  const formats::Hadamard* key_turn() const { return turn_of(types_.keys); }
+  const formats::Hadamard* value_turn() const { return turn_of(types_.values); }
 
-  static std::int64_t bytes(KvType type, std::int64_t layers, std::int64_t kv_heads,
+  static std::int64_t bytes(KvTypes types, std::int64_t layers, std::int64_t kv_heads,
                             std::int64_t head_dim, std::int64_t capacity);
 
  private:
-  std::int64_t plane(std::int64_t layer, std::int64_t kv_head, std::int64_t which) const {
-    return (layer * kv_heads_ + kv_head) * 2 + which;
-  }
-  std::byte* vectors(std::int64_t plane) const;
-  KvRange* ranges(std::int64_t plane) const;
-  KvView view(std::int64_t layer, std::int64_t kv_head, std::int64_t which) const;
-  void store_vector(std::int64_t plane, std::int64_t position, const float* x);
-  void store_int4(std::int64_t plane, std::int64_t position, const float* x);
+  // All keys or all values. A plane is one KV head of one layer.
+  struct Half {
+    KvType type = KvType::kF32;
+    KvRange* ranges = nullptr;  // [planes, capacity], only of integers
+    std::byte* vectors = nullptr;
+  };
 
-  KvType type_;
-  std::int64_t layers_;
+  const formats::Hadamard* turn_of(KvType type) const {
+    return type == KvType::kInt4 && turn_ ? &*turn_ : nullptr;
+  }
+  KvView view(const Half& half, std::int64_t plane) const;
+  void store_vector(const Half& half, std::int64_t plane, std::int64_t position, const float* x);
+  void store_int4(KvRange& range, std::byte* vector, const float* x);
+
+  KvTypes types_;
   std::int64_t kv_heads_;
   std::int64_t head_dim_;
   std::int64_t capacity_;
   std::optional<formats::Hadamard> turn_;
-  std::unique_ptr<std::byte, void (*)(void*)> memory_;  // ranges of all planes, then all vectors
+  std::unique_ptr<std::byte, void (*)(void*)> memory_;
+  Half keys_;
+  Half values_;
 };
 
 }  // namespace nibble::ops::cpu
