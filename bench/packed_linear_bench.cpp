@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +14,7 @@
 #include "formats/format.h"
 #include "formats/packed_weight.h"
 #include "formats/scheme.h"
+#include "measure.h"
 #include "ops/cpu/packed/packed_linear.h"
 #include "ops/cpu/packed/reference.h"
 
@@ -35,6 +35,9 @@ namespace {
 
 using namespace nibble;
 using namespace nibble::ops::cpu;
+using bench::median;
+using bench::now;
+using bench::split;
 
 struct Layer {
   const char* name;
@@ -58,15 +61,6 @@ struct Options {
   std::vector<std::string> shapes = {"qkv", "out", "gate|up", "down", "output"};
   std::vector<std::int64_t> tokens = {1, 2, 3, 4, 8, 16, 128, 512};
 };
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 void fill(core::Tensor& tensor, core::Random& random) {
   auto* bytes = reinterpret_cast<std::uint8_t*>(tensor.mutable_raw());
@@ -196,18 +190,6 @@ void run_scheme(const Variant& variant, const Options& options, const std::strin
         name.c_str(), static_cast<long long>(options.tokens[i]), model[i] * 1e3,
         static_cast<double>(options.tokens[i]) / model[i], 100.0 * model_limit[i] / model[i]);
   }
-}
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == ',') {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
 }
 
 Options parse(int argc, char** argv) {
