@@ -258,7 +258,7 @@ void Bench::hadamard() {
            {2 * kFloat * elements, (additions + 1) * elements}, [&](std::int64_t) {
              ops_.pool().parallel_for(m, 8, [&](std::int64_t begin, std::int64_t end) {
                for (std::int64_t i = begin; i < end; ++i) {
-                 turn.apply(std::span(x.row(i), static_cast<std::size_t>(columns)));
+                 turn.apply(std::span(x.row(i), static_cast<std::size_t>(x.columns())));
                }
              });
            });

@@ -20,9 +20,9 @@
 namespace nibble::ops::cpu {
 namespace {
 
-constexpr int kFours = 4;        // rows of a tile / 4
-constexpr int kFewTokens = 3;    // that this look-up is faster for
-constexpr int kTableBytes = 16;  // of one row
+constexpr int kFours = 4;                 // rows of a tile / 4
+constexpr int kFewTokens = 3;             // that this look-up is faster for
+constexpr std::int64_t kFourTables = 64;  // bytes of the tables of 4 rows
 
 struct Avx512Vbmi : Lanes512 {
   /// sum += products of a quad. In assembly because GCC 12 copies the accumulator of the intrinsic.
@@ -65,7 +65,7 @@ class TurnedTables {
       : row_(_mm512_broadcast_i32x4(_mm_set_epi32(0x30303030, 0x20202020, 0x10101010, 0))),
         nibble_(_mm512_set1_epi8(15)) {
     for (int r = 0; r < kFours; ++r) {
-      tables_[r] = Avx512Vbmi::load(tables + r * 4 * kTableBytes);
+      tables_[r] = Avx512Vbmi::load(tables + r * kFourTables);
     }
   }
   NIBBLE_INLINE Int low(int r, Int codes) const { return look_up(r, codes); }
@@ -80,7 +80,7 @@ class TurnedTables {
 
   Int row_;  // 16 * row of the lane's four: where its table begins
   Int nibble_;
-  Int tables_[kFours];
+  Int tables_[kFours] = {};
 };
 
 /// sums[r][i] += products of a unit.
