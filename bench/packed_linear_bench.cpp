@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -15,14 +14,18 @@
 #include "formats/format.h"
 #include "formats/packed_weight.h"
 #include "formats/scheme.h"
+#include "measure.h"
 #include "ops/cpu/packed/packed_linear.h"
 #include "ops/cpu/packed/reference.h"
 
 // Times packed linear layers of a 0.85-billion-parameter Llama (hidden 2048, 16 layers, MLP 5632,
-// 32 heads, 8 key/value heads, vocabulary 32000) on weights that do not fit in the caches.
+// 32 heads, 8 key/value heads, vocabulary 32000), each call on another copy of the weights.
 //
 //   packed_linear_bench [--threads N] [--schemes a,b] [--tokens 1,4,128] [--shapes qkv,down]
-//   [--rounds R]
+//   [--rounds R] [--cold MIB]
+//
+// The copies of a layer fill 96 MiB, or --cold: for weights that come from memory, that must be
+// more than the last-level cache has.
 //
 // First line: what the machine does at best, measured here and now. A row's limit is the time of
 // its weight bytes at that bandwidth or of its multiply-adds at that rate, whichever is longer.
@@ -32,6 +35,9 @@ namespace {
 
 using namespace nibble;
 using namespace nibble::ops::cpu;
+using bench::median;
+using bench::now;
+using bench::split;
 
 struct Layer {
   const char* name;
@@ -43,27 +49,18 @@ constexpr Layer kLayers[] = {{"qkv", 3072, 2048, 16},
                              {"gate|up", 11264, 2048, 16},
                              {"down", 2048, 5632, 16},
                              {"output", 32000, 2048, 1}};
-constexpr std::int64_t kColdBytes = std::int64_t{96}
-                                    << 20;  // more than the last-level cache of one core complex
+constexpr std::int64_t kMebibyte = std::int64_t{1} << 20;
 
 struct Options {
   int threads = 0;
   int rounds = 5;
+  std::int64_t cold_mebibytes = 96;
   std::vector<std::string> schemes = {"int4-sym-g32",   "int4-sym-g128", "int4-asym-g128",
                                       "lut4-nf4-g64",   "mxfp4",         "lut4-row-g128",
                                       "int8-sym-row-a8"};
   std::vector<std::string> shapes = {"qkv", "out", "gate|up", "down", "output"};
   std::vector<std::int64_t> tokens = {1, 2, 3, 4, 8, 16, 128, 512};
 };
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 void fill(core::Tensor& tensor, core::Random& random) {
   auto* bytes = reinterpret_cast<std::uint8_t*>(tensor.mutable_raw());
@@ -163,7 +160,7 @@ void run_scheme(const Variant& variant, const Options& options, const std::strin
     const formats::PackedWeight weight = random_weight(scheme, layer.n, layer.k);
     std::vector<PackedLinear> copies;
     std::int64_t bytes = 0;
-    while (bytes < kColdBytes) {
+    while (bytes < options.cold_mebibytes * kMebibyte) {
       copies.push_back(PackedLinear::pack(weight, pool));
       bytes += copies.back().bytes();
     }
@@ -195,18 +192,6 @@ void run_scheme(const Variant& variant, const Options& options, const std::strin
   }
 }
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == ',') {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
 Options parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; i += 2) {
@@ -217,6 +202,8 @@ Options parse(int argc, char** argv) {
       options.threads = std::atoi(value.c_str());
     } else if (name == "--rounds") {
       options.rounds = std::max(1, std::atoi(value.c_str()));
+    } else if (name == "--cold") {
+      options.cold_mebibytes = std::max(1, std::atoi(value.c_str()));
     } else if (name == "--schemes") {
       options.schemes = split(value);
     } else if (name == "--shapes") {
@@ -227,8 +214,10 @@ Options parse(int argc, char** argv) {
         options.tokens.push_back(std::max(1, std::atoi(part.c_str())));
       }
     } else {
-      core::fail(core::ErrorKind::kUsage,
-                 "unknown option {}: use --threads, --rounds, --schemes, --shapes, --tokens", name);
+      core::fail(
+          core::ErrorKind::kUsage,
+          "unknown option {}: use --threads, --rounds, --schemes, --shapes, --tokens, --cold",
+          name);
     }
   }
   return options;

@@ -10,6 +10,9 @@ struct CpuFeatures {
   bool avxvnni = false;     // 256-bit VNNI in VEX encoding, with all of avx2
   bool avx512 = false;      // F, BW, DQ, VL, with all of avx2
   bool avx512vnni = false;  // with all of avx512
+  bool avx512vbmi = false;  // byte permutations of whole vectors, with all of avx512vnni
+  bool amxint8 = false;  // tiles and their 8-bit products, with all of avx512vbmi; a program must
+                         // still ask Linux for the registers
 
   // 64-bit ARM
   bool dotprod = false;  // SDOT and UDOT of vectors (FEAT_DotProd)

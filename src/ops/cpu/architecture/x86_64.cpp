@@ -9,8 +9,9 @@ namespace nibble::ops::cpu {
 namespace {
 
 // Register state that the operating system saves (XCR0).
-constexpr std::uint64_t kYmmState = 0x6;   // SSE and AVX
-constexpr std::uint64_t kZmmState = 0xe6;  // and opmask, upper halves of ZMM, ZMM16..31
+constexpr std::uint64_t kYmmState = 0x6;       // SSE and AVX
+constexpr std::uint64_t kZmmState = 0xe6;      // and opmask, upper halves of ZMM, ZMM16..31
+constexpr std::uint64_t kTileState = 0x60000;  // configuration and data of AMX tiles
 
 struct Leaf {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -52,11 +53,15 @@ CpuFeatures detect_cpu_features() {
                       bit(extended.ebx, 31);  // F, DQ, BW, VL
   features.avx512 = features.avx2 && avx512 && (saved_state() & kZmmState) == kZmmState;
   features.avx512vnni = features.avx512 && bit(extended.ecx, 11);
+  features.avx512vbmi = features.avx512vnni && bit(extended.ecx, 1);
+  features.amxint8 = features.avx512vbmi && bit(extended.edx, 24) && bit(extended.edx, 25) &&
+                     (saved_state() & kTileState) == kTileState;
   return features;
 }
 
 std::vector<Variant> architecture_variants() {
-  return {avx2_variant(), avxvnni_variant(), avx512vnni_variant()};
+  return {avx2_variant(), avxvnni_variant(), avx512vnni_variant(), avx512vbmi_variant(),
+          amxint8_variant()};
 }
 
 std::vector<const VectorKernels*> architecture_vector_kernels() {

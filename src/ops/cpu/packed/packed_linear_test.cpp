@@ -10,10 +10,13 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "ops/cpu/packed/amx_kernel.h"
+#include "ops/cpu/packed/emulated_tiles.h"
+#include "ops/cpu/packed/plain_lanes.h"
 #include "ops/cpu/packed/test_problems.h"
 
 // Walks every variant that this machine runs over schemes and shapes; a variant of another machine
-// is skipped with the reason.
+// is skipped with the reason. The loops of amxint8 also run on emulated tiles.
 namespace nibble::ops::cpu {
 namespace {
 
@@ -123,10 +126,32 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b, std::si
   return std::memcmp(a.data(), b.data(), count * sizeof(float)) == 0;
 }
 
+/// The loops of amxint8 on emulated tiles, for any number of tokens.
+Variant amxint8_emulated() {
+  Variant variant = scalar_variant();
+  variant.name = "amxint8_emulated";
+  variant.run = [](const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
+                   float* y, std::int64_t ldy) {
+    run_amx<EmulatedTiles, PlainLanes>(w, x, begin, end, y, ldy);
+    core::require(!EmulatedTiles::is_configured(), core::ErrorKind::kFailed,
+                  "the tile configuration leaks");
+  };
+  return variant;
+}
+
+const std::vector<Variant>& tested_variants() {
+  static const std::vector<Variant> tested = [] {
+    std::vector<Variant> all(variants().begin(), variants().end());
+    all.push_back(amxint8_emulated());
+    return all;
+  }();
+  return tested;
+}
+
 class PackedLinearVariant : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    for (const Variant& variant : variants()) {
+    for (const Variant& variant : tested_variants()) {
       if (std::string(variant.name) == GetParam()) {
         if (!variant.runs_here()) {
           GTEST_SKIP() << "this machine lacks " << variant.needs;
@@ -145,7 +170,7 @@ class PackedLinearVariant : public ::testing::TestWithParam<const char*> {
 
 std::vector<const char*> variant_names() {
   std::vector<const char*> names;
-  for (const Variant& variant : variants()) {
+  for (const Variant& variant : tested_variants()) {
     names.push_back(variant.name);
   }
   return names;
@@ -351,6 +376,13 @@ TEST(PackedLinear, RefusesAnInputOfAnotherGrouping) {
   EXPECT_THROW(packed_linear({&part, 1}, other, y.data(), 16, pool), core::Error);
   quantize_input(p.x.data(), 1, 256, 256, {64, {8}}, other, pool);
   EXPECT_THROW(packed_linear({&part, 1}, other, y.data(), 16, pool), core::Error);
+}
+
+TEST(Variants, WhatHasNotRunOnItsHardwareIsNotChosenUnlessNamed) {
+  EXPECT_FALSE(choose_variant(nullptr).only_when_named);
+  for (const Variant& variant : variants()) {
+    EXPECT_EQ(variant.only_when_named, std::string(variant.name) == "amxint8") << variant.name;
+  }
 }
 
 TEST(Variants, NamesAreChosenOrRefused) {

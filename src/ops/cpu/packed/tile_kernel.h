@@ -143,16 +143,21 @@ NIBBLE_INLINE void store(typename Isa::Float total, const float* units, std::int
   }
 }
 
+/// What lies as far ahead of a tile's header as prefetch_unit() looks ahead of its codes; the code
+/// stream skips it.
+NIBBLE_INLINE void prefetch_header(const TiledWeight& w, std::int64_t tile) {
+  for (std::int64_t byte = 0; byte < w.codes_offset; byte += kLineBytes) {
+    __builtin_prefetch(w.tiles + tile * w.tile_bytes + kPrefetchBytes + byte);
+  }
+}
+
 /// M tokens over whole rows, weights straight from memory.
 template <class Isa, class Source, int V, int M>
 NIBBLE_NOINLINE void run_direct(const TiledWeight& w, const TiledInput& x, std::int64_t token,
                                 std::int64_t tile, float* y, std::int64_t ldy) {
   const Block<Isa, V> block(w, tile);
   const Source source(w, block);
-  for (std::int64_t byte = 0; byte < w.codes_offset;
-       byte += kLineBytes) {  // the code stream skips these
-    __builtin_prefetch(w.tiles + tile * w.tile_bytes + kPrefetchBytes + byte);
-  }
+  prefetch_header(w, tile);
   typename Isa::Float total[V][M];
   for (int v = 0; v < V; ++v) {
     for (int i = 0; i < M; ++i) {

@@ -41,6 +41,7 @@ struct Variant {
   /// Products on registers alone, as many rounds as told: what a benchmark takes for the limit of
   /// arithmetic. Returns the number of multiply-adds.
   std::int64_t (*multiply_registers)(std::int64_t rounds) = nullptr;
+  bool only_when_named = false;  // never chosen but by its name: it has not run on its hardware
 };
 
 Variant scalar_variant();
@@ -49,6 +50,8 @@ Variant scalar_variant();
 Variant avx2_variant();
 Variant avxvnni_variant();
 Variant avx512vnni_variant();
+Variant avx512vbmi_variant();
+Variant amxint8_variant();
 
 // 64-bit ARM
 Variant neon_dotprod_variant();
@@ -57,8 +60,8 @@ Variant neon_i8mm_variant();
 /// All variants of this build, slowest first.
 std::span<const Variant> variants();
 
-/// The fastest variant that runs here, or the one that NIBBLE_ISA names. Throws kUsage when
-/// NIBBLE_ISA is not a name, or names one that this machine cannot run.
+/// The fastest variant that runs here and may be chosen, or the one that NIBBLE_ISA names. Throws
+/// kUsage when NIBBLE_ISA is not a name, or names one that this machine cannot run.
 const Variant& active_variant();
 
 /// The same for an explicit name; an empty name means the fastest.

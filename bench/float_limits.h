@@ -1,0 +1,17 @@
+#pragma once
+
+#include "core/threads.h"
+
+/// What kernels on floats in the caches can do at the most, measured with the given threads. The
+/// limits of memory and of 8-bit products are in eval/machine_limits.h.
+namespace nibble::bench {
+
+struct FloatLimits {
+  double multiply_adds_per_second = 0;      // float32, fused, from registers
+  double cached_read_bytes_per_second = 0;  // of 512 KiB for each thread, which lie in its L2 cache
+};
+
+/// Takes some tenths of a second.
+FloatLimits measure_float_limits(core::ThreadPool& pool);
+
+}  // namespace nibble::bench

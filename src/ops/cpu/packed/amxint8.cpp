@@ -1,0 +1,88 @@
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ops/cpu/cpu_features.h"
+#include "ops/cpu/packed/amx_kernel.h"
+#include "ops/cpu/packed/lanes512.h"
+#include "ops/cpu/packed/tile_layout.h"
+#include "ops/cpu/packed/variants.h"
+
+// The loops of amx_kernel.h on the tile registers of the CPU. The instructions are written in
+// assembly because the intrinsics take the numbers of tiles as text.
+namespace nibble::ops::cpu {
+namespace {
+
+constexpr std::int64_t kFewTokens = 4;  // an A tile would be mostly empty: left to AVX-512
+
+struct HardwareTiles {
+  static NIBBLE_INLINE void configure(const AmxConfig& config) {
+    asm volatile("ldtilecfg %0" : : "m"(config));
+  }
+  static NIBBLE_INLINE void release() { asm volatile("tilerelease"); }
+  template <int T>
+  static NIBBLE_INLINE void zero() {
+    asm volatile("tilezero %%tmm%c0" : : "i"(T));
+  }
+  template <int T>
+  static NIBBLE_INLINE void load(const void* p, std::int64_t stride) {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(p), "r"(stride), "i"(T) : "memory");
+  }
+  template <int T>
+  static NIBBLE_INLINE void store(void* p, std::int64_t stride) {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(p), "r"(stride), "i"(T) : "memory");
+  }
+  /// C += A B with signed bytes in A and unsigned ones in B.
+  template <int C, int A, int B>
+  static NIBBLE_INLINE void multiply() {
+    asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
+  }
+};
+
+/// Linux gives tile registers to programs that ask (Documentation/arch/x86/xstate.rst).
+bool may_use_tiles() {
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr long kTileData = 18;               // XFEATURE_XTILEDATA
+  static const bool granted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return granted;
+}
+
+void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end, float* y,
+         std::int64_t ldy) {
+  static const Variant few = avx512vbmi_variant();
+  if (x.m <= kFewTokens) {
+    return few.run(w, x, begin, end, y, ldy);
+  }
+  run_amx<HardwareTiles, Lanes512>(w, x, begin, end, y, ldy);
+}
+
+std::int64_t multiply_registers(std::int64_t rounds) {
+  const AmxScope<HardwareTiles> scope(2);
+  HardwareTiles::zero<0>();
+  HardwareTiles::zero<1>();
+  HardwareTiles::zero<2>();
+  HardwareTiles::zero<3>();
+  HardwareTiles::zero<4>();
+  HardwareTiles::zero<6>();
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    HardwareTiles::multiply<0, 4, 6>();
+    HardwareTiles::multiply<1, 4, 6>();
+    HardwareTiles::multiply<2, 4, 6>();
+    HardwareTiles::multiply<3, 4, 6>();
+  }
+  return rounds * 4 * kAmxTokens * kTileRows * 2 * kUnit;
+}
+
+}  // namespace
+
+Variant amxint8_variant() {
+  Variant variant = avx512vbmi_variant();
+  variant.name = "amxint8";
+  variant.needs = "AMX-INT8 (with AVX512-VBMI, and tile registers that Linux grants)";
+  variant.runs_here = [] { return cpu_features().amxint8 && may_use_tiles(); };
+  variant.run = run;
+  variant.multiply_registers = multiply_registers;
+  variant.only_when_named = true;
+  return variant;
+}
+
+}  // namespace nibble::ops::cpu

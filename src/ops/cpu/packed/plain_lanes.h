@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "core/float16.h"
+#include "ops/cpu/packed/tile_layout.h"
+
+/// What lanes512.h gives, in plain C++: vectors of 16 rows for the tests of kernels whose
+/// instruction set the machine may lack.
+namespace nibble::ops::cpu {
+namespace {
+
+struct PlainLanes {
+  static constexpr int kLanes = 16;
+  struct Int {
+    std::uint8_t bytes[64];
+  };
+  struct Float {
+    float values[kLanes];
+  };
+  struct RowTables {
+    const std::uint8_t* tables;  // [16 rows][16]
+  };
+
+  static Int load(const void* p) {
+    Int v;
+    std::memcpy(v.bytes, p, sizeof(v.bytes));
+    return v;
+  }
+  static void store(std::uint8_t* p, const Int& v) { std::memcpy(p, v.bytes, sizeof(v.bytes)); }
+  static Int broadcast(std::int32_t value) {
+    return each([&](int) { return value; });
+  }
+  static Int low_nibbles(Int v) {
+    for (std::uint8_t& byte : v.bytes) {
+      byte = byte & 15;
+    }
+    return v;
+  }
+  static Int high_nibbles(Int v) {
+    for (std::uint8_t& byte : v.bytes) {
+      byte = static_cast<std::uint8_t>(byte >> 4);
+    }
+    return v;
+  }
+  static Int broadcast_table(const std::uint8_t* p) {
+    Int v;
+    for (int i = 0; i < 64; ++i) {
+      v.bytes[i] = p[i % 16];
+    }
+    return v;
+  }
+  static Int look_up(const Int& table, Int codes) {
+    for (std::uint8_t& byte : codes.bytes) {
+      byte = table.bytes[byte];
+    }
+    return codes;
+  }
+  static RowTables load_row_tables(const std::uint8_t* p) { return {p}; }
+  static Int look_up(const RowTables& rows, Int codes) {
+    for (int i = 0; i < 64; ++i) {
+      codes.bytes[i] = rows.tables[i / kQuad * 16 + codes.bytes[i]];
+    }
+    return codes;
+  }
+
+  static Int negative_zero(int zero) { return broadcast(-zero); }
+  static Int negative_zeros(const std::uint8_t* p) {
+    return each([&](int i) { return -p[i]; });
+  }
+  static Int multiply_zero(const Int& zero, const Int& a_sum) {
+    return each([&](int i) { return lane(zero, i) * lane(a_sum, i); });
+  }
+  static Int add(const Int& a, const Int& b) {
+    return each([&](int i) { return lane(a, i) + lane(b, i); });
+  }
+
+  static Float broadcast(float value) {
+    return each_float([&](int) { return value; });
+  }
+  static Float load_scales(const std::uint16_t* p) {
+    return each_float([&](int i) { return core::to_float(core::Fp16{p[i]}); });
+  }
+  static Float load_floats(const float* p) {
+    return each_float([&](int i) { return p[i]; });
+  }
+  static void store(float* p, const Float& v) { std::memcpy(p, v.values, sizeof(v.values)); }
+  static Float to_float(const Int& v) {
+    return each_float([&](int i) { return static_cast<float>(lane(v, i)); });
+  }
+  static Float mul(const Float& a, const Float& b) {
+    return each_float([&](int i) { return a.values[i] * b.values[i]; });
+  }
+  static Float fma(const Float& a, const Float& b, const Float& c) {
+    return each_float([&](int i) { return std::fma(a.values[i], b.values[i], c.values[i]); });
+  }
+
+ private:
+  static std::int32_t lane(const Int& v, int i) {
+    std::int32_t value = 0;
+    std::memcpy(&value, v.bytes + 4 * i, sizeof(value));
+    return value;
+  }
+  template <class F>
+  static Int each(F f) {
+    Int v;
+    for (int i = 0; i < kLanes; ++i) {
+      const std::int32_t value = f(i);
+      std::memcpy(v.bytes + 4 * i, &value, sizeof(value));
+    }
+    return v;
+  }
+  template <class F>
+  static Float each_float(F f) {
+    Float v;
+    for (int i = 0; i < kLanes; ++i) {
+      v.values[i] = f(i);
+    }
+    return v;
+  }
+};
+
+}  // namespace
+}  // namespace nibble::ops::cpu
