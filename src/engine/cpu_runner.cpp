@@ -26,10 +26,10 @@ class CpuRunner final : public Runner {
       : model_(std::move(model)), kv_type_(options.kv_type), ops_(options.cpu) {
     for (const models::Block& block : decoder().blocks) {
       for (const ops::LinearSet* set : models::linear_sets(block)) {
-        ops_.prepare(*set);
+        prepare(*set);
       }
     }
-    ops_.prepare(decoder().output);
+    prepare(decoder().output);
   }
 
   SequenceId open_sequence(std::int64_t capacity) override {
@@ -128,6 +128,22 @@ class CpuRunner final : public Runner {
 
  private:
   const models::Decoder& decoder() const { return model_->decoder; }
+
+  // What was read to make a layout is given back at once: the file and its layouts are never in
+  // memory both.
+  void prepare(const ops::LinearSet& set) {
+    ops_.prepare(set);
+    if (model_->source == nullptr) {
+      return;
+    }
+    for (const ops::Linear& part : set.parts) {
+      for (const formats::Part& stored : formats::parts(part.weight)) {
+        if (part.weight.scheme.kind != formats::FormatKind::kDense) {
+          model_->source->release_pages(fmt::format("{}.{}", part.name, stored.name));
+        }
+      }
+    }
+  }
 
   std::unique_ptr<KvCache> make_cache(std::int64_t capacity) const {
     const models::DecoderConfig& config = decoder().config;

@@ -19,6 +19,11 @@ class FolderSource final : public WeightSource {
       store_->release(name);
     }
   }
+  void release_pages(std::string_view name) const override {
+    if (store_->contains(name)) {
+      store_->release(name);
+    }
+  }
 
  private:
   std::shared_ptr<const io::TensorStore> store_;

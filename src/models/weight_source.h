@@ -23,6 +23,8 @@ class WeightSource {
   /// Gives the pages of mapped files back to the system, for jobs that walk through a model larger
   /// than memory. Tensors stay valid: their pages are read again.
   virtual void release_pages() const {}
+  /// The same for one tensor; nothing happens when there is none of that name.
+  virtual void release_pages(std::string_view) const {}
   /// GPT-2's linear layers are stored [in, out] in its own checkpoints and [out, in] elsewhere.
   virtual bool stores_conv1d() const { return true; }
 };
