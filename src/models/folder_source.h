@@ -24,6 +24,7 @@ class FolderSource final : public WeightSource {
       store_->release(name);
     }
   }
+  std::vector<std::filesystem::path> files() const override { return store_->files(); }
 
  private:
   std::shared_ptr<const io::TensorStore> store_;

@@ -1,5 +1,6 @@
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "core/error.h"
 #include "core/float16.h"
@@ -66,6 +67,37 @@ TiledWeight plan_layout(const PackedWeight& weight, const WeightTables& tables,
   return tiled;
 }
 
+/// plan_layout() for sizes that nobody has checked.
+TiledWeight checked_layout(const PackedWeight& weight, const WeightTables& tables,
+                           const InputNeeds& needs) {
+  core::require(weight.scheme.kind != FormatKind::kDense, core::ErrorKind::kFailed,
+                "a dense weight of {} x {} has no packed layout; run it as floats", weight.n,
+                weight.k);
+  core::require(weight.n >= 1 && weight.k >= 1 && weight.n < kSizeLimit && weight.k < kSizeLimit,
+                core::ErrorKind::kInvalidModel,
+                "a weight of {} x {} cannot be packed: sizes must be in [1, 2^31)", weight.n,
+                weight.k);
+  const TiledWeight tiled = plan_layout(weight, tables, needs);
+  core::require(tiled.tile_count <= std::numeric_limits<std::int64_t>::max() / 2 / tiled.tile_bytes,
+                core::ErrorKind::kOutOfMemory, "a weight of {} x {} is too large to pack", weight.n,
+                weight.k);
+  return tiled;
+}
+
+bool has_row_tables(const PackedWeight& weight) {
+  return kind_of(weight) == CodeKind::kRowTables;
+}
+
+/// weight_tables() but for books of rows, which take long.
+WeightTables shared_tables(const PackedWeight& weight) {
+  return weight.scheme.kind == FormatKind::kDense || has_row_tables(weight) ? WeightTables()
+                                                                            : weight_tables(weight);
+}
+
+std::int64_t sums_of(const TiledWeight& tiled, const InputNeeds& needs) {
+  return needs.activation.carries_zeros() ? tiled.tile_count * tiled.groups * kTileRows : 0;
+}
+
 /// Inputs that share all scales: of the weights, and of the activations where those have groups of
 /// their own. One divides the other (formats::validate), so the smaller one serves.
 std::int64_t layout_group(const formats::Scheme& scheme, std::int64_t k) {
@@ -120,22 +152,12 @@ PackedLinear PackedLinear::pack(const PackedWeight& weight, core::ThreadPool& po
 }
 
 PackedLinear PackedLinear::pack_head(const PackedWeight& weight, core::ThreadPool& pool) {
-  core::require(weight.scheme.kind != FormatKind::kDense, core::ErrorKind::kFailed,
-                "a dense weight of {} x {} has no packed layout; run it as floats", weight.n,
-                weight.k);
-  core::require(weight.n >= 1 && weight.k >= 1 && weight.n < kSizeLimit && weight.k < kSizeLimit,
-                core::ErrorKind::kInvalidModel,
-                "a weight of {} x {} cannot be packed: sizes must be in [1, 2^31)", weight.n,
-                weight.k);
   PackedLinear linear;
   linear.k_ = weight.k;
   linear.needs_ = input_needs(weight.scheme, weight.k);
   const WeightTables tables = weight_tables(weight);
-  linear.tiled_ = plan_layout(weight, tables, linear.needs_);
+  linear.tiled_ = checked_layout(weight, tables, linear.needs_);
   TiledWeight& tiled = linear.tiled_;
-  core::require(tiled.tile_count <= std::numeric_limits<std::int64_t>::max() / 2 / tiled.tile_bytes,
-                core::ErrorKind::kOutOfMemory, "a weight of {} x {} is too large to pack", weight.n,
-                weight.k);
   linear.memory_ = PageBuffer(tiled.tile_count * tiled.tile_bytes);
   tiled.tiles = reinterpret_cast<const std::uint8_t*>(linear.memory_.data());
   pool.parallel_for(tiled.tile_count, 1 + tiled.tile_count / (std::int64_t{8} * pool.size()),
@@ -147,8 +169,70 @@ PackedLinear PackedLinear::pack_head(const PackedWeight& weight, core::ThreadPoo
                       }
                     });
   if (linear.needs_.activation.carries_zeros()) {
-    linear.weight_sums_ = cpu::weight_sums(tiled, linear.needs_.group, weight.k);
+    linear.sums_memory_ = cpu::weight_sums(tiled, linear.needs_.group, weight.k);
+    linear.sums_ = linear.sums_memory_;
   }
+  return linear;
+}
+
+PackedBytes PackedLinear::stored() const {
+  return {{reinterpret_cast<const std::byte*>(tiled_.tiles),
+           static_cast<std::size_t>(tiled_.tile_count * tiled_.tile_bytes)},
+          sums_,
+          tiled_.zero,
+          tiled_.largest};
+}
+
+PackedPlan packed_plan(const PackedWeight& weight) {
+  const InputNeeds needs = input_needs(weight.scheme, weight.k);
+  const TiledWeight tiled = checked_layout(weight, shared_tables(weight), needs);
+  PackedPlan plan{tiled.tile_count * tiled.tile_bytes, sums_of(tiled, needs), std::nullopt};
+  if (!has_row_tables(weight)) {
+    plan.range = PackedRange{tiled.zero, tiled.largest};
+  }
+  return plan;
+}
+
+PackedRange packed_range(const PackedWeight& weight) {
+  const TiledWeight tiled =
+      checked_layout(weight, weight_tables(weight), input_needs(weight.scheme, weight.k));
+  return {tiled.zero, tiled.largest};
+}
+
+PackedLinear PackedLinear::view(const PackedWeight& weight, const PackedBytes& head,
+                                const PackedBytes& tail, std::shared_ptr<const void> owner) {
+  PackedLinear linear = view_head(formats::head_of(weight), head, owner);
+  linear.needs_ = input_needs(weight.scheme, weight.k);
+  linear.needs_.transform = InputTransform(weight);
+  if (weight.scheme.tail != 0) {
+    linear.tail_ =
+        std::make_unique<PackedLinear>(view_head(formats::tail_of(weight), tail, std::move(owner)));
+  }
+  return linear;
+}
+
+PackedLinear PackedLinear::view_head(const PackedWeight& weight, const PackedBytes& bytes,
+                                     std::shared_ptr<const void> owner) {
+  PackedLinear linear;
+  linear.k_ = weight.k;
+  linear.needs_ = input_needs(weight.scheme, weight.k);
+  WeightTables tables = shared_tables(weight);
+  if (has_row_tables(weight)) {  // theirs are in the tiles
+    tables.zero = bytes.zero;
+    tables.largest = bytes.largest;
+  }
+  linear.tiled_ = checked_layout(weight, tables, linear.needs_);
+  const std::int64_t tile_bytes = linear.tiled_.tile_count * linear.tiled_.tile_bytes;
+  core::require(std::cmp_equal(bytes.tiles.size(), tile_bytes) &&
+                    std::cmp_equal(bytes.sums.size(), sums_of(linear.tiled_, linear.needs_)) &&
+                    reinterpret_cast<std::uintptr_t>(bytes.tiles.data()) % kLine == 0 &&
+                    bytes.zero == linear.tiled_.zero && bytes.largest == linear.tiled_.largest,
+                core::ErrorKind::kIntegrity,
+                "{} bytes of tiles are not the layout of a weight of {} x {} in {}",
+                bytes.tiles.size(), weight.n, weight.k, formats::to_string(weight.scheme));
+  linear.tiled_.tiles = reinterpret_cast<const std::uint8_t*>(bytes.tiles.data());
+  linear.sums_ = bytes.sums;
+  linear.owner_ = std::move(owner);
   return linear;
 }
 
