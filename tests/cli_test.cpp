@@ -170,6 +170,12 @@ TEST_F(Cli, PackStoresTheLayoutsThatModelsStartFrom) {
   fails({"eval", model, "--text", kText}, 6, file.string());
   json({"pack", model});
   EXPECT_EQ(tokens({}).size(), expected.size());
+
+  const std::string dense = path("dense");
+  fs::copy(kSource + "/tests/families/llama", dense, fs::copy_options::recursive);
+  fs::copy_file(file, fs::path(dense) / "cpu-tiles.nibble");
+  json({"quantize", dense, "-o", path("fresh"), "--recipe", "rtn-w4g16"});
+  EXPECT_FALSE(fs::exists(folder_ / "fresh" / "cpu-tiles.nibble"));
 }
 
 TEST_F(Cli, MissingAndMalformedFiles) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include <gtest/gtest.h>
 
@@ -168,6 +169,42 @@ TEST_F(TileFileTest, CountsAsMemoryLikeLayoutsThatAreMade) {
   const auto made = make_cpu_runner(model, options)->peak_bytes();
   options.tile_file = tile_file_in(model->path);
   EXPECT_EQ(make_cpu_runner(model, options)->peak_bytes(), made);
+}
+
+// KiB of a mapped file that are in memory and KiB that are mapped, as the system counts them.
+std::pair<std::int64_t, std::int64_t> resident_and_mapped(const fs::path& path) {
+  std::ifstream file("/proc/self/smaps");
+  std::pair<std::int64_t, std::int64_t> sums;
+  bool inside = false;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string key;
+    std::int64_t kib = 0;
+    words >> key >> kib;
+    if (!key.ends_with(":")) {
+      inside = line.ends_with(path.filename().string());
+    } else if (inside && key == "Rss:") {
+      sums.first += kib;
+    } else if (inside && key == "Size:") {
+      sums.second += kib;
+    }
+  }
+  return sums;
+}
+
+TEST_F(TileFileTest, GivesThePagesOfTheModelBack) {
+  const auto model = compress("models/demo", "rtn-w4g32");
+  const fs::path path = pack(*model);
+  for (const fs::path& tiles : {fs::path(), path}) {
+    RunnerOptions options;
+    options.tile_file = tiles;
+    const auto runner = make_cpu_runner(model, options);
+    const auto [resident, mapped] = resident_and_mapped(model->source->files().back());
+    if (mapped == 0) {
+      GTEST_SKIP() << "the system does not tell";
+    }
+    EXPECT_LT(resident, mapped / 2) << tiles;
+  }
 }
 
 TEST_F(TileFileTest, KnowsOtherWeights) {
