@@ -61,7 +61,7 @@ class Cli : public ::testing::Test {
 TEST_F(Cli, HelpAndVersion) {
   EXPECT_EQ(nibble({"--version"}).out.substr(0, 7), "nibble ");
   for (const char* command :
-       {"quantize", "eval", "tasks", "compare", "run", "chat", "bench", "inspect"}) {
+       {"quantize", "pack", "eval", "tasks", "compare", "run", "chat", "bench", "inspect"}) {
     const ProcessResult help = nibble({command, "--help"});
     EXPECT_EQ(help.exit_code, 0);
     EXPECT_NE(help.out.find("Examples:"), std::string::npos) << command;
@@ -130,6 +130,52 @@ TEST_F(Cli, AdaptersRunBesideAndMerged) {
   EXPECT_NEAR(std::log(rows[1]["perplexity"].get<double>()), nll(path("packed"), half), 1e-9);
   EXPECT_NE(nll(path("packed"), half), nll(path("packed"), {}));
   fails(with_recipes("rtn-w8g16,awq-w4g16"), 2, "does not fit");
+}
+
+TEST_F(Cli, PackStoresTheLayoutsThatModelsStartFrom) {
+  const std::string model = path("w4");
+  json({"quantize", kDemo, "-o", model, "--recipe", "rtn-w4g32"});
+  const auto tokens = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"run", model, "-p",     "A library is",
+                                      "-n",  "12",  "--temp", "0"};
+    words.insert(words.end(), more.begin(), more.end());
+    return json(words)["token_ids"];
+  };
+  const Json expected = tokens({});
+  const std::string beside = path("elsewhere.nibble");
+  EXPECT_EQ(json({"pack", model, "-o", beside})["output"], beside);
+  EXPECT_EQ(tokens({"--packed", beside}), expected);
+  const Json packed = json({"pack", model});
+  const fs::path file = fs::path(model) / "cpu-tiles.nibble";
+  EXPECT_EQ(packed["output"], file.string());
+  EXPECT_EQ(packed["bytes"], fs::file_size(file));
+  EXPECT_GT(packed["layers"], 0);
+  EXPECT_EQ(testing::read_file(file), testing::read_file(beside));
+  EXPECT_EQ(tokens({}), expected);
+  EXPECT_EQ(tokens({"--threads", "1"}), expected);
+
+  fails({"pack", kDemo}, 2, "nothing to pack");
+  fails({"inspect", file.string()}, 2, "--packed");
+  fails({"run", model, "-p", "x", "--packed", path("nowhere")}, 5, "nowhere");
+  fails({"run", kDemo, "-p", "x", "--packed", beside}, 6, "other weights");
+  fs::path shard;
+  for (const auto& entry : fs::directory_iterator(model)) {
+    shard = entry.path().extension() == ".safetensors" ? entry.path() : shard;
+  }
+  std::fstream stream(shard, std::ios::binary | std::ios::in | std::ios::out);
+  stream.seekg(-1, std::ios::end);
+  const char last = static_cast<char>(stream.get() ^ 1);
+  stream.seekp(-1, std::ios::end).put(last).flush();
+  fails({"run", model, "-p", "x"}, 6, "nibble pack");
+  fails({"eval", model, "--text", kText}, 6, file.string());
+  json({"pack", model});
+  EXPECT_EQ(tokens({}).size(), expected.size());
+
+  const std::string dense = path("dense");
+  fs::copy(kSource + "/tests/families/llama", dense, fs::copy_options::recursive);
+  fs::copy_file(file, fs::path(dense) / "cpu-tiles.nibble");
+  json({"quantize", dense, "-o", path("fresh"), "--recipe", "rtn-w4g16"});
+  EXPECT_FALSE(fs::exists(folder_ / "fresh" / "cpu-tiles.nibble"));
 }
 
 TEST_F(Cli, MissingAndMalformedFiles) {

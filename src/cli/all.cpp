@@ -5,6 +5,7 @@ namespace nibble::cli {
 std::vector<std::unique_ptr<Command>> commands() {
   std::vector<std::unique_ptr<Command>> all;
   all.push_back(quantize_command());
+  all.push_back(pack_command());
   all.push_back(eval_command());
   all.push_back(tasks_command());
   all.push_back(compare_command());

@@ -38,11 +38,12 @@ class Bench final : public Command {
         ->capture_default_str();
     lora_.add(app);
     device_.add(app);
+    device_.add_packed(app);
   }
 
   void run() override {
     TerminalProgress progress(common_.quiet);
-    const engine::RunnerOptions runner_options = device_.runner();
+    const engine::RunnerOptions runner_options = device_.runner(model_);
     const auto model = lora_.open(model_);
     const std::int64_t most = model->decoder.config.max_positions;
     options_.prefill_tokens = std::min(options_.prefill_tokens, most);

@@ -39,10 +39,11 @@ class Chat final : public Command {
     add_sampling_options(app, sampling_);
     lora_.add(app);
     device_.add(app);
+    device_.add_packed(app);
   }
 
   void run() override {
-    const engine::RunnerOptions runner_options = device_.runner();
+    const engine::RunnerOptions runner_options = device_.runner(model_);
     model_ptr_ = lora_.open(model_);
     std::string source = model_ptr_->tokenizer->chat_template();
     if (!template_file_.empty()) {

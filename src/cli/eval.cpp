@@ -40,10 +40,11 @@ class Eval final : public Command {
         ->check(CLI::PositiveNumber);
     lora_.add(app);
     device_.add(app);
+    device_.add_packed(app);
   }
 
   void run() override {
-    const engine::RunnerOptions runner_options = device_.runner();
+    const engine::RunnerOptions runner_options = device_.runner(model_);
     TerminalProgress progress(common_.quiet);
     const auto model = lora_.open(model_);
     const std::string text = io::read_text_file(text_, kMaxTextBytes);
@@ -57,7 +58,8 @@ class Eval final : public Command {
     const auto runner = engine::make_cpu_runner(model, runner_options);
     std::unique_ptr<engine::Runner> reference;
     if (!reference_.empty()) {
-      reference = engine::make_cpu_runner(models::open_model(reference_), runner_options);
+      reference = engine::make_cpu_runner(models::open_model(reference_),
+                                          with_own_tiles(runner_options, reference_));
     }
     const eval::PerplexityResult result =
         eval::measure_perplexity(*runner, tokens, options_, progress, reference.get());

@@ -7,6 +7,7 @@
 #include "core/byte_size.h"
 #include "core/cpu_topology.h"
 #include "core/error.h"
+#include "engine/tile_file.h"
 
 namespace nibble::cli {
 
@@ -55,6 +56,26 @@ void DeviceOptions::add(CLI::App& app) {
   app.add_option("--kv-type", kv_type,
                  "Keys and values in the cache: f16, f32, int8, int4, or apart: int8-int4")
       ->capture_default_str();
+}
+
+void DeviceOptions::add_packed(CLI::App& app) {
+  app.add_option("--packed", packed,
+                 "File of nibble pack to map (default: cpu-tiles.nibble in the model's folder, if "
+                 "it is there)");
+}
+
+engine::RunnerOptions DeviceOptions::runner(const std::string& model) const {
+  engine::RunnerOptions options = with_own_tiles(runner(), model);
+  if (!packed.empty()) {
+    options.tile_file = packed;
+  }
+  return options;
+}
+
+engine::RunnerOptions with_own_tiles(engine::RunnerOptions options, const std::string& model) {
+  const std::filesystem::path file = engine::tile_file_in(model);
+  options.tile_file = std::filesystem::exists(file) ? file : std::filesystem::path();
+  return options;
 }
 
 void LoraOptions::add(CLI::App& app) {

@@ -32,9 +32,18 @@ struct DeviceOptions {
   std::string kv_type = "f16";
   bool pin = false;
   std::string numa = "none";
+  std::string packed;
   void add(CLI::App& app);
+  /// --packed, for commands that run one stored model.
+  void add_packed(CLI::App& app);
   engine::RunnerOptions runner() const;  // throws kUsage
+  /// The same with the layouts of a stored model: those of --packed, or those that lie in its
+  /// folder.
+  engine::RunnerOptions runner(const std::string& model) const;
 };
+
+/// `options` with the layouts that lie in the folder of `model`, or with none.
+engine::RunnerOptions with_own_tiles(engine::RunnerOptions options, const std::string& model);
 
 /// --lora and --lora-scale: an adapter beside a model that runs.
 struct LoraOptions {

@@ -40,10 +40,11 @@ class Run final : public Command {
     add_sampling_options(app, request_.sampling);
     lora_.add(app);
     device_.add(app);
+    device_.add_packed(app);
   }
 
   void run() override {
-    const engine::RunnerOptions runner_options = device_.runner();
+    const engine::RunnerOptions runner_options = device_.runner(model_);
     const std::string prompt = file_.empty() ? prompt_ : io::read_text_file(file_, kMaxPromptBytes);
     core::require(!prompt.empty(), core::ErrorKind::kUsage,
                   "the prompt is empty; give one with -p or --file");

@@ -40,11 +40,12 @@ class Tasks final : public Command {
         ->check(CLI::PositiveNumber);
     lora_.add(app);
     device_.add(app);
+    device_.add_packed(app);
   }
 
   void run() override {
     const std::vector<const eval::Task*> tasks = chosen();
-    const engine::RunnerOptions runner_options = device_.runner();
+    const engine::RunnerOptions runner_options = device_.runner(model_);
     TerminalProgress progress(common_.quiet);
     const auto model = lora_.open(model_);
     const auto runner = engine::make_cpu_runner(model, runner_options);

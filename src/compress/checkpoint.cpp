@@ -43,12 +43,14 @@ bool is_vector(const io::SafetensorsFile& file, const std::string& name) {
   return file.tensor(name).shape().size() == 1;
 }
 
-// Files of the source folder that do not travel: weights, which are replaced, and config.json.
+// Files of the source folder that do not travel: weights, which are replaced, their layouts, and
+// config.json.
 bool replaced(const std::filesystem::path& file) {
   const std::string name = file.filename().string();
   const auto ends = [&](std::string_view end) { return name.ends_with(end); };
   return name == "config.json" || ends(".safetensors") || ends(".safetensors.index.json") ||
-         ends(".bin") || ends(".pt") || ends(".pth") || ends(".gguf") || name.starts_with(".");
+         ends(".bin") || ends(".pt") || ends(".pth") || ends(".gguf") || ends(".nibble") ||
+         name.starts_with(".");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "engine/runner.h"
+#include "engine/tile_file.h"
 #include "models/forward.h"
 
 namespace nibble::engine {
@@ -24,12 +25,15 @@ class CpuRunner final : public Runner {
  public:
   CpuRunner(std::shared_ptr<const models::Model> model, const RunnerOptions& options)
       : model_(std::move(model)), kv_types_(options.kv_types), ops_(options.cpu) {
+    if (!options.tile_file.empty()) {
+      tile_file_ = TileFile::open(options.tile_file, *model_, ops_.pool());
+    }
     for (const models::Block& block : decoder().blocks) {
       for (const ops::LinearSet* set : models::linear_sets(block)) {
-        ops_.prepare(*set);
+        prepare(*set);
       }
     }
-    ops_.prepare(decoder().output);
+    prepare(decoder().output);
   }
 
   SequenceId open_sequence(std::int64_t capacity) override {
@@ -68,6 +72,7 @@ class CpuRunner final : public Runner {
     }
     const models::Batch<CpuOps> batch{tokens_, positions_, parts};
     logits_ = models::forward(ops_, decoder(), batch, last_rows);
+    check_intact();
     for (const Slice& slice : slices) {
       sequences_.at(slice.sequence).length += static_cast<std::int64_t>(slice.tokens.size());
     }
@@ -102,6 +107,7 @@ class CpuRunner final : public Runner {
           std::span(wanted).subspan(begin, std::min(kScoreRows, wanted.size() - begin));
       const Matrix part = ops_.gather(hidden, chunk);
       const Matrix logits = models::logits(ops_, decoder(), part);
+      check_intact();
       consume(static_cast<std::int64_t>(begin), view(logits));
     }
   }
@@ -128,6 +134,26 @@ class CpuRunner final : public Runner {
 
  private:
   const models::Decoder& decoder() const { return model_->decoder; }
+
+  // What was read to make a layout is given back at once: the file and its layouts are never in
+  // memory both.
+  void prepare(const ops::LinearSet& set) {
+    if (tile_file_) {
+      ops_.prepare(set, [this](const ops::Linear& layer) { return tile_file_->layout(layer); });
+    } else {
+      ops_.prepare(set);
+    }
+    for (const ops::Linear& part : set.parts) {
+      models::release_pages(*model_, part);
+    }
+  }
+
+  // Bytes that are gone read as zeros (io/mapped_file.h), and so would the results be wrong.
+  void check_intact() const {
+    if (tile_file_) {
+      tile_file_->check_intact();
+    }
+  }
 
   std::unique_ptr<KvCache> make_cache(std::int64_t capacity) const {
     const models::DecoderConfig& config = decoder().config;
@@ -182,6 +208,7 @@ class CpuRunner final : public Runner {
   std::shared_ptr<const models::Model> model_;
   ops::cpu::KvTypes kv_types_;
   CpuOps ops_;
+  std::shared_ptr<const TileFile> tile_file_;  // null: layouts are made
   std::map<SequenceId, Sequence> sequences_;
   SequenceId last_id_ = 0;
   std::int64_t cache_bytes_ = 0;

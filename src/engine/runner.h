@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -82,8 +83,10 @@ class Runner {
 struct RunnerOptions {
   ops::cpu::CpuOptions cpu;
   ops::cpu::KvTypes kv_types;
+  std::filesystem::path tile_file;  // layouts to map (tile_file.h); empty: they are made
 };
 
+/// Throws as TileFile::open().
 std::unique_ptr<Runner> make_cpu_runner(std::shared_ptr<const models::Model> model,
                                         const RunnerOptions& options);
 

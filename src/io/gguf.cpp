@@ -35,6 +35,10 @@ GgufFile::GgufFile(std::string what, std::span<const std::byte> bytes,
   }
 }
 
+std::filesystem::path GgufFile::path() const {
+  return mapping_ == nullptr ? std::filesystem::path() : mapping_->path();
+}
+
 const GgufTensor& GgufFile::entry(std::string_view name) const {
   const auto at = by_name_.find(name);
   require(at != by_name_.end(), ErrorKind::kInvalidModel, "{}: there is no tensor '{}'", what_,

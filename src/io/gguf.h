@@ -30,6 +30,8 @@ class GgufFile {
   GgufFile(const GgufFile&) = delete;
   GgufFile& operator=(const GgufFile&) = delete;
 
+  /// Empty for bytes in memory.
+  std::filesystem::path path() const;
   std::uint32_t version() const { return contents_.version; }
   std::int64_t alignment() const { return contents_.alignment; }
   const GgufMetadata& metadata() const { return contents_.metadata; }

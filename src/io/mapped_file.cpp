@@ -24,6 +24,8 @@ int advice_of(Access access) {
       return MADV_WILLNEED;
     case Access::kDontNeed:
       return MADV_DONTNEED;
+    case Access::kHugePages:
+      return MADV_HUGEPAGE;
     case Access::kNormal:
       break;
   }

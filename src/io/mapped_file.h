@@ -13,7 +13,7 @@ namespace nibble::io {
 struct MappedRegion;
 
 /// How a range of a mapped file will be read; a hint to the kernel.
-enum class Access { kNormal, kSequential, kRandom, kWillNeed, kDontNeed };
+enum class Access { kNormal, kSequential, kRandom, kWillNeed, kDontNeed, kHugePages };
 
 /// A regular file mapped read-only into memory. Tensors that view its bytes keep it alive.
 ///

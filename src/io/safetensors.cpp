@@ -37,6 +37,10 @@ SafetensorsFile::SafetensorsFile(std::string what, std::span<const std::byte> by
   }
 }
 
+std::filesystem::path SafetensorsFile::path() const {
+  return mapping_ == nullptr ? std::filesystem::path() : mapping_->path();
+}
+
 std::vector<std::string> SafetensorsFile::names() const {
   std::vector<std::string> names;
   names.reserve(header_.tensors.size());

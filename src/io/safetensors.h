@@ -33,6 +33,9 @@ class SafetensorsFile {
   SafetensorsFile(const SafetensorsFile&) = delete;
   SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
+  /// Empty for bytes in memory.
+  std::filesystem::path path() const;
+
   /// In the order of the tensors' bytes.
   std::vector<std::string> names() const;
   bool contains(std::string_view name) const;

@@ -52,6 +52,13 @@ class SafetensorsStore final : public TensorStore {
   }
   core::Tensor load(std::string_view name) const override { return file(name).tensor(name); }
   void release(std::string_view name) const override { file(name).release(name); }
+  std::vector<fs::path> files() const override {
+    std::vector<fs::path> paths;
+    for (const auto& file : files_) {
+      paths.push_back(file->path());
+    }
+    return paths;
+  }
   void check_intact() const override {
     for (const auto& file : files_) {
       file->check_intact();
@@ -98,6 +105,7 @@ class GgufStore final : public TensorStore {
   }
   core::Tensor load(std::string_view name) const override { return file_->tensor(name); }
   void release(std::string_view name) const override { file_->release(name); }
+  std::vector<fs::path> files() const override { return {file_->path()}; }
   void check_intact() const override { file_->check_intact(); }
   std::int64_t total_bytes() const override { return file_->data_bytes(); }
   const std::map<std::string, std::string>& metadata() const override { return no_metadata_; }

@@ -46,6 +46,9 @@ class TensorStore {
   /// memory. Views of it stay valid: their pages are read again.
   virtual void release(std::string_view name) const = 0;
 
+  /// The files that hold the tensors, in a fixed order.
+  virtual std::vector<std::filesystem::path> files() const = 0;
+
   /// Throws kIo when a file has been truncated since it was opened.
   virtual void check_intact() const = 0;
 

@@ -19,6 +19,12 @@ class FolderSource final : public WeightSource {
       store_->release(name);
     }
   }
+  void release_pages(std::string_view name) const override {
+    if (store_->contains(name)) {
+      store_->release(name);
+    }
+  }
+  std::vector<std::filesystem::path> files() const override { return store_->files(); }
 
  private:
   std::shared_ptr<const io::TensorStore> store_;

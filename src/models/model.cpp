@@ -10,6 +10,7 @@
 #include "models/folder_source.h"
 #include "models/gguf/gguf_source.h"
 #include "models/gguf/vocabulary_json.h"
+#include "models/tile_file_mark.h"
 
 namespace nibble::models {
 namespace {
@@ -116,12 +117,26 @@ std::shared_ptr<Model> open_model(const std::filesystem::path& path) {
   model->path = path;
   core::require(std::filesystem::exists(path), ErrorKind::kIo, "there is no model at {}",
                 path.string());
+  core::require(
+      !is_tile_file(path), ErrorKind::kUsage,
+      "{} is not a model but holds layouts of one (nibble pack); give the model, and this "
+      "file with --packed",
+      path.string());
   std::filesystem::is_directory(path) ? open_folder(*model) : open_gguf(*model);
   core::require(model->tokenizer->vocab_size() <= model->decoder.config.vocabulary,
                 ErrorKind::kInvalidModel,
                 "{}: the tokenizer has {} tokens, more than the model's vocabulary of {}",
                 path.string(), model->tokenizer->vocab_size(), model->decoder.config.vocabulary);
   return model;
+}
+
+void release_pages(const Model& model, const ops::Linear& layer) {
+  if (model.source == nullptr || layer.weight.scheme.kind == formats::FormatKind::kDense) {
+    return;
+  }
+  for (const formats::Part& part : formats::parts(layer.weight)) {
+    model.source->release_pages(fmt::format("{}.{}", layer.name, part.name));
+  }
 }
 
 std::int64_t block_weight_bytes(const Decoder& decoder) {

@@ -42,8 +42,13 @@ struct Model {
   std::vector<std::int32_t> end_tokens;
 };
 
-/// Throws kInvalidModel (malformed, unsupported), kIo (missing), kOutOfMemory.
+/// Throws kInvalidModel (malformed, unsupported), kIo (missing), kOutOfMemory,
+/// kUsage for the file of `nibble pack`.
 std::shared_ptr<Model> open_model(const std::filesystem::path& path);
+
+/// Gives the pages of a compressed layer's mapped parts back to the system, when its layout has
+/// been made. They are read again when they are used again.
+void release_pages(const Model& model, const ops::Linear& layer);
 
 /// Bytes of the linear layers of all blocks as stored, and 8 * bytes / weights.
 std::int64_t block_weight_bytes(const Decoder& decoder);

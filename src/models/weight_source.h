@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
@@ -23,6 +24,10 @@ class WeightSource {
   /// Gives the pages of mapped files back to the system, for jobs that walk through a model larger
   /// than memory. Tensors stay valid: their pages are read again.
   virtual void release_pages() const {}
+  /// The same for one tensor; nothing happens when there is none of that name.
+  virtual void release_pages(std::string_view) const {}
+  /// The files that hold the tensors, in a fixed order.
+  virtual std::vector<std::filesystem::path> files() const = 0;
   /// GPT-2's linear layers are stored [in, out] in its own checkpoints and [out, in] elsewhere.
   virtual bool stores_conv1d() const { return true; }
 };

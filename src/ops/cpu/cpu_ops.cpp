@@ -36,7 +36,7 @@ CpuOps::CpuOps(const CpuOptions& options)
   prepare_blas();
 }
 
-void CpuOps::prepare(const LinearSet& set) {
+void CpuOps::prepare(const LinearSet& set, const Layout& layout) {
   const auto id = static_cast<std::size_t>(set.id);
   if (prepared_.size() <= id) {
     prepared_.resize(id + 1);
@@ -44,9 +44,12 @@ void CpuOps::prepare(const LinearSet& set) {
   Packed& packed = prepared_[id];
   packed.clear();
   for (const Linear& part : set.parts) {
-    packed.push_back(runs_packed(part.weight, activations_)
-                         ? std::make_unique<PackedLinear>(PackedLinear::pack(part.weight, pool_))
-                         : nullptr);
+    if (runs_packed(part.weight, activations_)) {
+      packed.push_back(std::make_unique<PackedLinear>(
+          layout ? layout(part) : PackedLinear::pack(part.weight, pool_)));
+    } else {
+      packed.push_back(nullptr);
+    }
   }
 }
 

@@ -62,9 +62,12 @@ class CpuOps {
   core::ThreadPool& pool() { return pool_; }
   void set_observer(Observer observer) { observer_ = std::move(observer); }
 
-  /// Makes the CPU's own layout of the packed weights of a set; linear() needs it. release() frees
-  /// it.
-  void prepare(const LinearSet& set);
+  /// Gives the layout of a compressed layer.
+  using Layout = std::function<PackedLinear(const Linear&)>;
+
+  /// Makes the CPU's own layout of the packed weights of a set, or takes it from `layout`; linear()
+  /// needs it. release() frees it.
+  void prepare(const LinearSet& set, const Layout& layout = {});
   void release(const LinearSet& set);
   /// Bytes held by prepared layouts.
   std::int64_t prepared_bytes() const;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,6 +21,33 @@ namespace nibble::ops::cpu {
 /// reads them in 8 bits with a scale for each group of the layout.
 InputNeeds input_needs(const formats::Scheme& scheme, std::int64_t k);
 
+/// The layout of a weight without a tail, as bytes that can be stored and mapped again.
+struct PackedBytes {
+  std::span<const std::byte> tiles;    // [tile_count * tile_bytes], 64-byte aligned
+  std::span<const std::int32_t> sums;  // weight_sums()
+  int zero = 0;                        // those of TiledWeight
+  int largest = 0;
+};
+
+/// Zero and largest of PackedBytes.
+struct PackedRange {
+  int zero = 0;
+  int largest = 0;
+};
+
+/// What PackedBytes of a weight must be.
+struct PackedPlan {
+  std::int64_t tile_bytes = 0;
+  std::int64_t sums = 0;             // values
+  std::optional<PackedRange> range;  // not told where rows have tables of their own: those are many
+};
+
+/// For a weight without a tail. Throws as PackedLinear::pack().
+PackedPlan packed_plan(const formats::PackedWeight& weight);
+
+/// The range in any case.
+PackedRange packed_range(const formats::PackedWeight& weight);
+
 /// A compressed linear layer in the layout of the CPU kernels (tile_layout.h).
 ///
 /// Integers of 2 and 3 bits are stored as 4-bit codes. Groups are padded to 32 inputs, so that
@@ -31,25 +59,39 @@ class PackedLinear {
   /// Throws kFailed for a dense weight.
   static PackedLinear pack(const formats::PackedWeight& weight, core::ThreadPool& pool);
 
+  /// The same over bytes() that pack() of an equal weight made, which `owner` keeps alive. `tail`
+  /// is not read where the weight has none. Throws kIntegrity when sizes, alignment, zero or
+  /// largest are not those of the weight.
+  static PackedLinear view(const formats::PackedWeight& weight, const PackedBytes& head,
+                           const PackedBytes& tail, std::shared_ptr<const void> owner);
+
   std::int64_t n() const { return tiled_.n; }
   std::int64_t k() const { return k_ + needs_.tail; }
   std::int64_t group() const { return needs_.group; }
   InputNeeds needs() const { return needs_; }
   /// Memory of the packed layout, all of which one token reads.
-  std::int64_t bytes() const { return memory_.bytes() + (tail_ ? tail_->bytes() : 0); }
+  std::int64_t bytes() const {
+    return tiled_.tile_count * tiled_.tile_bytes + (tail_ ? tail_->bytes() : 0);
+  }
+  /// Without the tail, which has bytes of its own.
+  PackedBytes stored() const;
   /// The INT8 weights of the last inputs; null without a tail. All else is about the inputs before.
   const PackedLinear* tail() const { return tail_.get(); }
   const TiledWeight& tiled() const { return tiled_; }
   /// Of zero_points.h; empty unless the activations carry zeros.
-  const std::vector<std::int32_t>& weight_sums() const { return weight_sums_; }
+  std::span<const std::int32_t> weight_sums() const { return sums_; }
 
  private:
   PackedLinear() = default;
   static PackedLinear pack_head(const formats::PackedWeight& weight, core::ThreadPool& pool);
+  static PackedLinear view_head(const formats::PackedWeight& weight, const PackedBytes& bytes,
+                                std::shared_ptr<const void> owner);
 
-  PageBuffer memory_;
+  PageBuffer memory_;                      // of pack()
+  std::vector<std::int32_t> sums_memory_;  // of pack()
+  std::shared_ptr<const void> owner_;      // of view()
   TiledWeight tiled_;
-  std::vector<std::int32_t> weight_sums_;
+  std::span<const std::int32_t> sums_;
   std::unique_ptr<PackedLinear> tail_;
   std::int64_t k_ = 0;  // without the tail
   InputNeeds needs_;

@@ -34,6 +34,10 @@
 /// Rows beyond n have unit 0 and scale 0; padded inputs meet activation codes that are 0.
 namespace nibble::ops::cpu {
 
+/// Counts the changes of this layout, and of how tiles are made from a weight: files that hold
+/// tiles name the version they were made by.
+inline constexpr std::uint32_t kTileLayoutVersion = 1;
+
 inline constexpr std::int64_t kTileRows = 16;
 inline constexpr std::int64_t kQuad = 4;
 inline constexpr std::int64_t kLineBytes = kTileRows * kQuad;

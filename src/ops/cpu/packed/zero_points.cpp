@@ -47,7 +47,7 @@ std::vector<std::int32_t> weight_sums(const TiledWeight& weight, std::int64_t gr
   return sums;
 }
 
-void subtract_zero_points(const TiledWeight& weight, const std::vector<std::int32_t>& sums,
+void subtract_zero_points(const TiledWeight& weight, std::span<const std::int32_t> sums,
                           const QuantizedInput& input, std::int64_t begin, std::int64_t end,
                           float* y, std::int64_t ldy) {
   for (std::int64_t index = begin; index < end; ++index) {

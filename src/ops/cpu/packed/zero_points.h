@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "ops/cpu/packed/quantized_input.h"
@@ -16,7 +17,7 @@ std::vector<std::int32_t> weight_sums(const TiledWeight& weight, std::int64_t gr
 /// What asymmetric activations of 8 bits owe to their zeros: y(t, r) -= unit(r) * sum over g of
 /// scale(r, g) * a_scale(t, g) * (zero(t, g) * weight_sum(r, g)), for the rows of tiles [begin,
 /// end). The bracket is an exact integer below 2^24. y points at column 0 of this matrix.
-void subtract_zero_points(const TiledWeight& weight, const std::vector<std::int32_t>& sums,
+void subtract_zero_points(const TiledWeight& weight, std::span<const std::int32_t> sums,
                           const QuantizedInput& input, std::int64_t begin, std::int64_t end,
                           float* y, std::int64_t ldy);
 

@@ -1,0 +1,65 @@
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/terminal_progress.h"
+#include "engine/tile_file.h"
+
+namespace nibble::cli {
+namespace {
+
+class Pack final : public Command {
+ public:
+  std::string_view name() const override { return "pack"; }
+  std::string_view summary() const override {
+    return "Store the CPU's layout of a compressed model, so that it starts at once";
+  }
+  std::string_view examples() const override {
+    return "  nibble pack demo-w4\n"
+           "  nibble pack demo-w4 -o demo-w4.nibble; nibble run demo-w4 --packed demo-w4.nibble -p "
+           "\"A library is\"";
+  }
+
+  void add_options(CLI::App& app) override {
+    common_.add(app, true);
+    app.add_option("model", model_, "Model folder")->required();
+    app.add_option("-o,--output", output_,
+                   "File to write (default: cpu-tiles.nibble in the model's folder, where commands "
+                   "find it)");
+    app.add_option("--threads", threads_, "CPU threads (0: all available)")
+        ->check(CLI::Range(0, 4096));
+  }
+
+  void run() override {
+    TerminalProgress progress(common_.quiet);
+    const auto model = models::open_model(model_);
+    const std::filesystem::path path =
+        output_.empty() ? engine::tile_file_in(model_) : std::filesystem::path(output_);
+    core::ThreadPool pool(threads_);
+    const engine::TileFileSummary summary = engine::write_tile_file(*model, path, pool, progress);
+    if (common_.json) {
+      const core::Json json = {{"model", model_},
+                               {"output", path.string()},
+                               {"layers", summary.layers},
+                               {"bytes", summary.bytes}};
+      fmt::print("{}\n", json.dump());
+      return;
+    }
+    fmt::print("{}: {} layers, {:.2f} MB\n", path.string(), summary.layers,
+               static_cast<double>(summary.bytes) / 1e6);
+  }
+
+ private:
+  CommonOptions common_;
+  std::string model_;
+  std::string output_;
+  int threads_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> pack_command() {
+  return std::make_unique<Pack>();
+}
+
+}  // namespace nibble::cli

@@ -1,0 +1,113 @@
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "ops/cpu/packed/packed_linear.h"
+#include "ops/cpu/packed/test_problems.h"
+
+namespace nibble::ops::cpu {
+namespace {
+
+using formats::FormatKind;
+
+// The drawing in tile_layout.h, one code at a time.
+void put_codes(const TiledWeight& w, std::int64_t group, const std::vector<std::uint8_t>& codes,
+               std::uint8_t* tile, std::int64_t lane) {
+  std::uint8_t* lines = tile + w.codes_offset + lane * kQuad;
+  for (std::int64_t k = 0; k < std::ssize(codes); ++k) {
+    const std::int64_t padded = k / group * w.units_per_group * kUnit + k % group;
+    const std::int64_t quad = padded / kQuad;
+    const std::uint8_t code = codes[static_cast<std::size_t>(k)];
+    if (w.kind == CodeKind::kByte) {
+      lines[quad * kLineBytes + padded % kQuad] = code;
+    } else {
+      std::uint8_t& byte = lines[quad / 2 * kLineBytes + padded % kQuad];
+      byte = static_cast<std::uint8_t>(byte | (quad % 2 == 0 ? code : code << 4));
+    }
+  }
+}
+
+// Tiles of a weight without a tail. Units and tables are taken from `linear`, and so are scales
+// that its units change (other tests are about those).
+std::vector<std::uint8_t> expected_tiles(const formats::PackedWeight& weight,
+                                         const PackedLinear& linear) {
+  const TiledWeight& w = linear.tiled();
+  const std::int64_t group = linear.group();
+  const std::int64_t weight_group = formats::group_size(weight.scheme, weight.k);
+  const bool own_scales =
+      weight.scheme.kind == FormatKind::kMx || weight.scheme.kind == FormatKind::kNv;
+  std::vector<std::uint8_t> tiles(static_cast<std::size_t>(w.tile_count * w.tile_bytes));
+  std::vector<std::uint8_t> codes(static_cast<std::size_t>(weight.k));
+  std::vector<float> scales(
+      static_cast<std::size_t>(formats::groups_per_row(weight.scheme, weight.k)));
+  std::vector<std::uint8_t> zeros(scales.size());
+  for (std::int64_t i = 0; i < w.tile_count; ++i) {
+    std::copy_n(w.tiles + i * w.tile_bytes, own_scales ? w.codes_offset : w.scales_offset,
+                tiles.data() + i * w.tile_bytes);
+  }
+  for (std::int64_t row = 0; row < weight.n; ++row) {
+    std::uint8_t* tile = tiles.data() + row / kTileRows * w.tile_bytes;
+    const std::int64_t lane = row % kTileRows;
+    formats::unpack_codes(weight, row, codes);
+    formats::unpack_scales(weight, row, scales);
+    formats::unpack_zeros(weight, row, zeros);
+    put_codes(w, group, codes, tile, lane);
+    for (std::int64_t g = 0; g < w.groups; ++g) {
+      const auto of = static_cast<std::size_t>(g * group / weight_group);
+      if (!own_scales) {
+        const core::Fp16 scale = core::to_fp16(scales[of]);
+        std::memcpy(tile + w.scales_offset + (g * kTileRows + lane) * 2, &scale, sizeof(scale));
+      }
+      if (w.zeros_offset != 0) {
+        tile[w.zeros_offset + g * kTileRows + lane] = zeros[of];
+      }
+    }
+  }
+  return tiles;
+}
+
+TEST(TileWriter, WritesWhatTheDrawingSaysCodeByCode) {
+  core::ThreadPool pool(2);
+  for (const char* scheme : {"int4-sym-g32",
+                             "int4-asym-g128",
+                             "int4-sym-row",
+                             "int4-asym-g20",
+                             "int4-sym-g40",
+                             "int4-sym-g512",
+                             "int4-sym-g128-a4g32",
+                             "int4-asym-g32-s7",
+                             "int3-asym-g64",
+                             "int3-sym-g32-s7",
+                             "int2-sym-g24",
+                             "int8-sym-g32",
+                             "int8-asym-row",
+                             "int8-sym-g20",
+                             "lut4-nf4-g64",
+                             "lut4-row-g32",
+                             "lut4-matrix-g48",
+                             "lut3-row-g64",
+                             "lut2-matrix-g64",
+                             "mxfp4",
+                             "nvfp4"}) {
+    const bool whole_groups = scheme[0] == 'm' || scheme[0] == 'n' || std::strstr(scheme, "-a4g32");
+    for (const std::int64_t k : {32, 96, 37, 161, 128, 131, 260, 640, 1027}) {
+      for (const std::int64_t n : {1, 16, 21, 48}) {
+        if (whole_groups && k % 32 != 0) {
+          continue;
+        }
+        const auto weight = testing::random_weight(scheme, n, k, static_cast<std::uint64_t>(n + k));
+        const PackedLinear linear = PackedLinear::pack(weight, pool);
+        const TiledWeight& w = linear.tiled();
+        const std::vector<std::uint8_t> expected = expected_tiles(weight, linear);
+        ASSERT_EQ(std::mismatch(expected.begin(), expected.end(), w.tiles).first - expected.begin(),
+                  std::ssize(expected))
+            << scheme << " " << n << " x " << k;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nibble::ops::cpu
