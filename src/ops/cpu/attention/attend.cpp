@@ -69,6 +69,19 @@ void mix_codes(const KvView& view, const float* weights, std::int64_t ldw, std::
   }
 }
 
+// The ranges of integers as float32, valid until the next call of this thread.
+struct FloatRanges {
+  const float* steps;
+  const float* smallest;
+};
+FloatRanges widen_ranges(const KvView& view, std::int64_t begin, std::int64_t count) {
+  thread_local std::vector<float> ranges;
+  ranges.resize(static_cast<std::size_t>(2 * count));
+  vector_kernels().widen_f16(view.steps + begin, ranges.data(), count);
+  vector_kernels().widen_f16(view.smallest + begin, ranges.data() + count, count);
+  return {ranges.data(), ranges.data() + count};
+}
+
 // scores[h * count + j - begin] = q_h . k_j for all heads of the group: each key is read once.
 void score_row(const AttentionProblem& p, const float* q, std::int64_t begin, std::int64_t end,
                float* scores) {
@@ -77,14 +90,16 @@ void score_row(const AttentionProblem& p, const float* q, std::int64_t begin, st
     score_codes(p.keys, q + h * p.head_dim, std::min(kDotRows, p.heads - h), begin, end, p.head_dim,
                 scores + h * count, count);
   }
-  for (std::int64_t h = 0; p.keys.ranges != nullptr && h < p.heads; ++h) {
+  if (p.keys.steps == nullptr) {
+    return;
+  }
+  const FloatRanges ranges = widen_ranges(p.keys, begin, count);
+  for (std::int64_t h = 0; h < p.heads; ++h) {
     const float* row = q + h * p.head_dim;
     const float sum = std::accumulate(row, row + p.head_dim, 0.0f);
     float* score = scores + h * count;
-    for (std::int64_t j = 0; j < count; ++j) {
-      const KvRange& range = p.keys.ranges[begin + j];
-      score[j] = core::to_float(range.step) * score[j] + core::to_float(range.smallest) * sum;
-    }
+    vector_kernels().multiply(score, ranges.steps, 1.0f, score, count);
+    vector_kernels().axpy_f32(sum, ranges.smallest, score, count);
   }
 }
 
@@ -92,21 +107,23 @@ void score_row(const AttentionProblem& p, const float* q, std::int64_t begin, st
 void mix_row(const AttentionProblem& p, float* weights, std::int64_t begin, std::int64_t end,
              float* out) {
   const std::int64_t count = end - begin;
+  const bool integers = p.values.steps != nullptr;
   thread_local std::vector<float> offsets;
-  offsets.assign(static_cast<std::size_t>(p.heads), 0.0f);
-  for (std::int64_t h = 0; p.values.ranges != nullptr && h < p.heads; ++h) {
-    float* weight = weights + h * count;
-    for (std::int64_t j = 0; j < count; ++j) {
-      const KvRange& range = p.values.ranges[begin + j];
-      offsets[static_cast<std::size_t>(h)] += weight[j] * core::to_float(range.smallest);
-      weight[j] *= core::to_float(range.step);
+  if (integers) {
+    const FloatRanges ranges = widen_ranges(p.values, begin, count);
+    offsets.resize(static_cast<std::size_t>(p.heads));
+    for (std::int64_t h = 0; h < p.heads; ++h) {
+      float* weight = weights + h * count;
+      vector_kernels().dot_f32(weight, count, 1, ranges.smallest, count,
+                               &offsets[static_cast<std::size_t>(h)]);
+      vector_kernels().multiply(weight, ranges.steps, 1.0f, weight, count);
     }
   }
   for (std::int64_t h = 0; h < p.heads; h += kDotRows) {
     mix_codes(p.values, weights + h * count, count, std::min(kDotRows, p.heads - h), begin, end,
               p.head_dim, out + h * p.head_dim);
   }
-  for (std::int64_t h = 0; p.values.ranges != nullptr && h < p.heads; ++h) {
+  for (std::int64_t h = 0; integers && h < p.heads; ++h) {
     for (std::int64_t d = 0; d < p.head_dim; ++d) {
       out[h * p.head_dim + d] += offsets[static_cast<std::size_t>(h)];
     }
@@ -118,9 +135,9 @@ void widen_row(const KvView& view, std::int64_t j, float* out, std::int64_t head
   if (view.type == KvType::kF16) {
     return vector_kernels().widen_f16(f16_row(view, j), out, head_dim);
   }
-  const float step = core::to_float(view.ranges[j].step);
+  const float step = core::to_float(view.steps[j]);
   mix_codes(view, &step, 1, 1, j, j + 1, head_dim, out);
-  const float smallest = core::to_float(view.ranges[j].smallest);
+  const float smallest = core::to_float(view.smallest[j]);
   for (std::int64_t d = 0; d < head_dim; ++d) {
     out[d] += smallest;
   }
@@ -209,8 +226,8 @@ void attend_blocks(const AttentionProblem& p) {
 void attend_reference(const AttentionProblem& p) {
   const auto element = [](const KvView& view, std::int64_t j, std::int64_t d) -> double {
     const auto in_range = [&](int code) {
-      return static_cast<double>(core::to_float(view.ranges[j].smallest)) +
-             static_cast<double>(core::to_float(view.ranges[j].step)) * code;
+      return static_cast<double>(core::to_float(view.smallest[j])) +
+             static_cast<double>(core::to_float(view.steps[j])) * code;
     };
     switch (view.type) {
       case KvType::kF32:

@@ -56,8 +56,8 @@ AttentionProblem problem_of(const Matrix& qkv, const AttentionSpec& spec, std::i
     p.values = slice.cache->values(layer, kv_head);
   } else {
     const float* keys = qkv.row(slice.row) + (spec.heads + kv_head) * dim;
-    p.keys = {KvType::kF32, keys, qkv.columns(), nullptr};
-    p.values = {KvType::kF32, keys + spec.kv_heads * dim, qkv.columns(), nullptr};
+    p.keys = {KvType::kF32, keys, qkv.columns()};
+    p.values = {KvType::kF32, keys + spec.kv_heads * dim, qkv.columns()};
   }
   return p;
 }

@@ -93,8 +93,8 @@ TEST(KvCache, IntegersAreWithinHalfAStep) {
       const std::int64_t at = 4 * kDim + d;
       const int code =
           view.type == KvType::kInt8 ? codes[at] : codes[at / 2] >> (at % 2 == 0 ? 0 : 4) & 15;
-      return core::to_float(view.ranges[4].smallest) +
-             core::to_float(view.ranges[4].step) * static_cast<float>(code);
+      return core::to_float(view.smallest[4]) +
+             core::to_float(view.steps[4]) * static_cast<float>(code);
     };
     const auto [smallest, largest] = std::minmax_element(x.begin(), x.end());
     const float step = (*largest - *smallest) / static_cast<float>(levels);
@@ -105,7 +105,7 @@ TEST(KvCache, IntegersAreWithinHalfAStep) {
     std::vector<float> broken = x;
     broken[3] = std::numeric_limits<float>::infinity();
     cache.store(0, 0, 0, broken.data(), x.data());
-    EXPECT_TRUE(std::isnan(core::to_float(cache.keys(0, 0).ranges[0].smallest)));
+    EXPECT_TRUE(std::isnan(core::to_float(cache.keys(0, 0).smallest[0])));
   }
   EXPECT_EQ(KvCache::bytes(KvType::kInt4, 2, 3, 64, 10), 2 * 2 * 3 * 10 * (32 + 4));
   EXPECT_EQ(KvCache::bytes(KvType::kInt8, 2, 3, 64, 10), 2 * 2 * 3 * 10 * (64 + 4));

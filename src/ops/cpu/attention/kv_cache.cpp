@@ -30,6 +30,11 @@ std::int64_t vector_bytes(KvType type, std::int64_t head_dim) {
   return 0;
 }
 
+struct KvRange {
+  core::Fp16 step;
+  core::Fp16 smallest;
+};
+
 // Codes of a vector, one byte each, and the range that they count in. A vector with NaN or infinite
 // elements gets a range that is not finite, so that what reads it is not finite either.
 KvRange encode(const float* x, std::int64_t n, int levels, std::uint8_t* codes) {
@@ -56,7 +61,7 @@ KvRange encode(const float* x, std::int64_t n, int levels, std::uint8_t* codes) 
 
 // Without ranges for floats.
 std::int64_t half_bytes(KvType type, std::int64_t vectors, std::int64_t head_dim) {
-  const auto range = static_cast<std::int64_t>(is_integer(type) ? sizeof(KvRange) : 0);
+  const auto range = static_cast<std::int64_t>(is_integer(type) ? 2 * sizeof(core::Fp16) : 0);
   return vectors * (vector_bytes(type, head_dim) + range);
 }
 
@@ -122,17 +127,23 @@ KvCache::KvCache(KvTypes types, std::int64_t layers, std::int64_t kv_heads, std:
                 "cannot allocate {} bytes of KV cache for {} tokens; ask for a shorter context",
                 size, capacity);
   const auto place = [&](KvType type, std::byte* memory) {
-    auto* ranges = reinterpret_cast<KvRange*>(memory);
-    return is_integer(type) ? Half{type, ranges, reinterpret_cast<std::byte*>(ranges + vectors)}
-                            : Half{type, nullptr, memory};
+    auto* steps = reinterpret_cast<core::Fp16*>(memory);
+    return is_integer(type) ? Half{type, steps, steps + vectors,
+                                   reinterpret_cast<std::byte*>(steps + 2 * vectors)}
+                            : Half{type, nullptr, nullptr, memory};
   };
   keys_ = place(types.keys, memory_.get());
   values_ = place(types.values, memory_.get() + key_bytes);
 }
 
 KvView KvCache::view(const Half& half, std::int64_t plane) const {
-  return {half.type, half.vectors + plane * capacity_ * vector_bytes(half.type, head_dim_),
-          head_dim_, half.ranges == nullptr ? nullptr : half.ranges + plane * capacity_};
+  const std::int64_t first = plane * capacity_;
+  KvView view{half.type, half.vectors + first * vector_bytes(half.type, head_dim_), head_dim_};
+  if (is_integer(half.type)) {
+    view.steps = half.steps + first;
+    view.smallest = half.smallest + first;
+  }
+  return view;
 }
 
 void KvCache::store_vector(const Half& half, std::int64_t plane, std::int64_t position,
@@ -147,22 +158,27 @@ void KvCache::store_vector(const Half& half, std::int64_t plane, std::int64_t po
       vector_kernels().narrow_f16(x, reinterpret_cast<core::Fp16*>(vector), head_dim_);
       return;
     case KvType::kInt8:
-      half.ranges[at] = encode(x, head_dim_, 255, reinterpret_cast<std::uint8_t*>(vector));
-      return;
     case KvType::kInt4:
-      return store_int4(half.ranges[at], vector, x);
+      return store_integers(half, at, vector, x);
   }
 }
 
-void KvCache::store_int4(KvRange& range, std::byte* vector, const float* x) {
+void KvCache::store_integers(const Half& half, std::int64_t at, std::byte* vector, const float* x) {
   thread_local std::vector<float> turned;
   thread_local std::vector<std::uint8_t> codes;
   turned.assign(x, x + head_dim_);
-  if (turn_) {
-    turn_->apply(std::span<float>(turned));
-  }
   codes.resize(turned.size());
-  range = encode(turned.data(), head_dim_, 15, codes.data());
+  if (const formats::Hadamard* turn = turn_of(half.type)) {
+    turn->apply(std::span<float>(turned));
+  }
+  const KvRange range =
+      encode(turned.data(), head_dim_, half.type == KvType::kInt8 ? 255 : 15, codes.data());
+  half.steps[at] = range.step;
+  half.smallest[at] = range.smallest;
+  if (half.type == KvType::kInt8) {
+    std::memcpy(vector, codes.data(), codes.size());
+    return;
+  }
   for (std::size_t i = 0; i < codes.size(); i += 2) {
     vector[i / 2] = static_cast<std::byte>(codes[i] | codes[i + 1] << 4);
   }

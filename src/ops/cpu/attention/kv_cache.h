@@ -32,18 +32,13 @@ struct KvTypes {
 /// anything else.
 KvTypes parse_kv_types(std::string_view text);
 
-/// The range of a vector of integers, both stored in 16 bits.
-struct KvRange {
-  core::Fp16 step;
-  core::Fp16 smallest;
-};
-
 /// Keys or values of one KV head: vectors of head_dim elements, one for each position.
 struct KvView {
   KvType type = KvType::kF32;
-  const void* data = nullptr;       // the first vector
-  std::int64_t stride = 0;          // elements from one vector to the next
-  const KvRange* ranges = nullptr;  // kInt8 and kInt4: one for each vector
+  const void* data = nullptr;            // the first vector
+  std::int64_t stride = 0;               // elements from one vector to the next
+  const core::Fp16* steps = nullptr;     // kInt8 and kInt4: the ranges, one for each vector
+  const core::Fp16* smallest = nullptr;  // null for floats, as steps
 };
 
 /// Keys and values of one sequence for all layers: all keys, then all values; for each layer and KV
@@ -84,7 +79,8 @@ class KvCache {
   // All keys or all values. A plane is one KV head of one layer.
   struct Half {
     KvType type = KvType::kF32;
-    KvRange* ranges = nullptr;  // [planes, capacity], only of integers
+    core::Fp16* steps = nullptr;     // [planes, capacity], only of integers
+    core::Fp16* smallest = nullptr;  // the same
     std::byte* vectors = nullptr;
   };
 
@@ -93,7 +89,7 @@ class KvCache {
   }
   KvView view(const Half& half, std::int64_t plane) const;
   void store_vector(const Half& half, std::int64_t plane, std::int64_t position, const float* x);
-  void store_int4(KvRange& range, std::byte* vector, const float* x);
+  void store_integers(const Half& half, std::int64_t at, std::byte* vector, const float* x);
 
   KvTypes types_;
   std::int64_t kv_heads_;
