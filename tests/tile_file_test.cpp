@@ -233,6 +233,26 @@ TEST_F(TileFileTest, KnowsItsModelAfterACopyButNotAfterAChange) {
   refused(*models::open_model(copy), "other weights");
 }
 
+// Weights that change between the opening of the model and the end of packing.
+TEST_F(TileFileTest, IsNotMadeOfWeightsThatChange) {
+  const auto model = packed_llama();
+  const fs::path weights = model->source->files().front();
+  const fs::path output = folder_ / "late.nibble";
+  const auto fails = [&] {
+    EXPECT_THROW(write_tile_file(*model, output, pool_, core::silent_progress()), core::Error);
+    EXPECT_FALSE(fs::exists(output));
+  };
+  const auto time = fs::last_write_time(weights);
+  fs::last_write_time(weights, time + std::chrono::seconds(1));  // written to
+  fails();
+  fs::last_write_time(weights, time);
+  fs::copy_file(weights, folder_ / "other");
+  fs::last_write_time(folder_ / "other", time);
+  fs::rename(folder_ / "other", weights);  // replaced
+  fails();
+  EXPECT_THROW((void)TileFile::open(tile_file_in(model->path), *model, pool_), core::Error);
+}
+
 TEST_F(TileFileTest, RefusesEveryDamagedByteOfItsHeader) {
   const auto model = packed_llama();
   const fs::path path = tile_file_in(model->path);
@@ -356,6 +376,13 @@ TEST_F(TileFileTest, LosingBytesWhileItRunsIsAnError) {
   EXPECT_NO_THROW((void)runner->forward({&slice, 1}));
   fs::resize_file(options.tile_file, 2u << 20);
   EXPECT_THROW((void)runner->forward({&slice, 1}), core::Error);
+
+  const auto dense = compress("tests/families/llama", "f16");
+  const auto without_tiles = make_cpu_runner(dense, {});
+  const Slice other{without_tiles->open_sequence(10), ids};
+  EXPECT_NO_THROW((void)without_tiles->forward({&other, 1}));
+  fs::resize_file(dense->source->files().front(), 4096);
+  EXPECT_THROW((void)without_tiles->forward({&other, 1}), core::Error);
 }
 
 TEST_F(TileFileTest, NeedsCompressedLayers) {

@@ -74,7 +74,10 @@ engine::RunnerOptions DeviceOptions::runner(const std::string& model) const {
 
 engine::RunnerOptions with_own_tiles(engine::RunnerOptions options, const std::string& model) {
   const std::filesystem::path file = engine::tile_file_in(model);
-  options.tile_file = std::filesystem::exists(file) ? file : std::filesystem::path();
+  std::error_code error;  // a link that leads nowhere is there, and opening it says so
+  const bool there =
+      std::filesystem::symlink_status(file, error).type() != std::filesystem::file_type::not_found;
+  options.tile_file = there && !error ? file : std::filesystem::path();
   return options;
 }
 

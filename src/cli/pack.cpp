@@ -4,6 +4,8 @@
 #include "cli/options.h"
 #include "cli/terminal_progress.h"
 #include "engine/tile_file.h"
+#include "io/file_descriptor.h"
+#include "models/tile_file_mark.h"
 
 namespace nibble::cli {
 namespace {
@@ -26,8 +28,7 @@ class Pack final : public Command {
     app.add_option("-o,--output", output_,
                    "File to write (default: cpu-tiles.nibble in the model's folder, where commands "
                    "find it)");
-    app.add_option("--threads", threads_, "CPU threads (0: all available)")
-        ->check(CLI::Range(0, 4096));
+    add_threads(app, threads_);
   }
 
   void run() override {
@@ -35,17 +36,22 @@ class Pack final : public Command {
     const auto model = models::open_model(model_);
     const std::filesystem::path path =
         output_.empty() ? engine::tile_file_in(model_) : std::filesystem::path(output_);
+    std::error_code error;
+    core::require(!std::filesystem::exists(path, error) || models::is_tile_file(path),
+                  core::ErrorKind::kUsage,
+                  "{} is there and is no file of nibble pack; choose another name with -o",
+                  io::shown(path));
     core::ThreadPool pool(threads_);
     const engine::TileFileSummary summary = engine::write_tile_file(*model, path, pool, progress);
     if (common_.json) {
       const core::Json json = {{"model", model_},
-                               {"output", path.string()},
+                               {"output", io::shown(path)},
                                {"layers", summary.layers},
                                {"bytes", summary.bytes}};
       fmt::print("{}\n", json.dump());
       return;
     }
-    fmt::print("{}: {} layers, {:.2f} MB\n", path.string(), summary.layers,
+    fmt::print("{}: {} layers, {:.2f} MB\n", io::shown(path), summary.layers,
                static_cast<double>(summary.bytes) / 1e6);
   }
 

@@ -59,12 +59,12 @@ int cgroup_cpus() {
 }  // namespace
 
 std::vector<int> allowed_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
   std::vector<int> cpus;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-      if (CPU_ISSET(static_cast<std::size_t>(cpu), &set)) {
+  std::vector<cpu_set_t> mask(kMostCpus / CPU_SETSIZE);  // of any machine
+  const std::size_t bytes = mask.size() * sizeof(cpu_set_t);
+  if (sched_getaffinity(0, bytes, mask.data()) == 0) {
+    for (int cpu = 0; cpu < kMostCpus; ++cpu) {
+      if (CPU_ISSET_S(static_cast<std::size_t>(cpu), bytes, mask.data())) {
         cpus.push_back(cpu);
       }
     }

@@ -31,7 +31,7 @@ std::vector<int> parse_cpu_list(std::string_view text);
 int available_cores();
 
 /// As many threads as are asked for, but no more than there are CPUs to run them: more would only
-/// take time from one another. 0 (all available) stays 0.
+/// take time from one another. 0 (one for each core) stays 0.
 int usable_threads(int asked);
 
 }  // namespace nibble::core

@@ -1,8 +1,10 @@
 #include "core/placement.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <iterator>
 #include <span>
 
 #include <linux/mempolicy.h>
@@ -17,15 +19,16 @@ namespace nibble::core {
 namespace {
 
 void set_affinity(std::span<const int> cpus) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
+  const int last = *std::max_element(cpus.begin(), cpus.end());
+  std::vector<cpu_set_t> mask(static_cast<std::size_t>(last / CPU_SETSIZE + 1));
+  const std::size_t bytes = mask.size() * sizeof(cpu_set_t);
   for (const int cpu : cpus) {
-    if (cpu < CPU_SETSIZE) {
-      CPU_SET(static_cast<std::size_t>(cpu), &set);
-    }
+    CPU_SET_S(static_cast<std::size_t>(cpu), bytes, mask.data());
   }
-  require(sched_setaffinity(0, sizeof(set), &set) == 0, ErrorKind::kFailed,
-          "cannot bind a thread to CPU {}: {}", cpus.front(), std::strerror(errno));
+  const int result = sched_setaffinity(0, bytes, mask.data());
+  require(result == 0, ErrorKind::kFailed,
+          "cannot bind a thread to CPU {}: {}; run without --pin and --numa", cpus.front(),
+          std::strerror(errno));
 }
 
 void set_memory_policy(int mode, std::span<const int> nodes) {
@@ -44,7 +47,8 @@ void set_memory_policy(int mode, std::span<const int> nodes) {
 int node_of_this_thread() {
   unsigned cpu = 0;
   unsigned node = 0;
-  require(syscall(SYS_getcpu, &cpu, &node, nullptr) == 0, ErrorKind::kFailed,
+  const long result = syscall(SYS_getcpu, &cpu, &node, nullptr);
+  require(result == 0, ErrorKind::kFailed,
           "cannot tell the memory node of this thread: {}; use --numa none", std::strerror(errno));
   return static_cast<int>(node);
 }
@@ -68,7 +72,11 @@ void apply(Numa numa) {
     set_memory_policy(MPOL_INTERLEAVE, memory_nodes());
   } else if (numa == Numa::kIsolate) {
     const int node = node_of_this_thread();
-    const std::vector<int> cpus = cpus_of_node(node);
+    const std::vector<int> allowed = allowed_cpus();
+    const std::vector<int> of_node = cpus_of_node(node);
+    std::vector<int> cpus;
+    std::set_intersection(allowed.begin(), allowed.end(), of_node.begin(), of_node.end(),
+                          std::back_inserter(cpus));
     if (!cpus.empty()) {
       set_affinity(cpus);
     }

@@ -9,7 +9,8 @@ namespace nibble::core {
 enum class Numa {
   kNone,        // as the system does it
   kInterleave,  // pages go round the nodes: all of them serve every read
-  kIsolate,     // threads on the node that this one runs on, memory there while there is some
+  kIsolate,     // threads on those allowed CPUs that share a node with this thread, memory there
+                // while there is some
 };
 
 /// "none", "interleave" or "isolate". Throws kUsage for anything else.

@@ -1,6 +1,7 @@
 #include "core/threads.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "core/cpu_topology.h"
@@ -42,25 +43,29 @@ ThreadPool::ThreadPool(int threads, std::span<const int> cpus)
       spins_(size_ <= static_cast<int>(allowed_cpus().size()) ? kSpins : 0) {
   require(cpus.empty() || std::ssize(cpus) == size_, ErrorKind::kFailed, "{} CPUs for {} threads",
           cpus.size(), size_);
-  for (int worker = 1; worker < size_; ++worker) {
-    threads_.emplace_back([this, worker] { work(worker); });
-  }
-  if (!cpus.empty()) {
-    bind_workers(cpus);
+  try {
+    for (int worker = 1; worker < size_; ++worker) {
+      threads_.emplace_back([this, worker] { work(worker); });
+    }
+    if (!cpus.empty()) {
+      bind_workers(cpus);
+    }
+  } catch (const std::system_error& error) {
+    stop();  // nobody destroys a pool whose constructor threw
+    fail(ErrorKind::kFailed, "cannot start {} threads: {}; use a smaller --threads", size_,
+         error.code().message());
+  } catch (...) {
+    stop();
+    throw;
   }
 }
 
 void ThreadPool::bind_workers(std::span<const int> cpus) {
-  try {
-    run([cpus](int worker) {
-      if (worker != 0) {
-        bind_to(cpus[static_cast<std::size_t>(worker)]);
-      }
-    });
-  } catch (...) {
-    stop();  // nobody destroys a pool whose constructor threw
-    throw;
-  }
+  run([cpus](int worker) {
+    if (worker != 0) {
+      bind_to(cpus[static_cast<std::size_t>(worker)]);
+    }
+  });
 }
 
 ThreadPool::~ThreadPool() {

@@ -153,6 +153,9 @@ class CpuRunner final : public Runner {
     if (tile_file_) {
       tile_file_->check_intact();
     }
+    if (model_->source) {
+      model_->source->check_intact();
+    }
   }
 
   std::unique_ptr<KvCache> make_cache(std::int64_t capacity) const {

@@ -145,7 +145,7 @@ TileFileSummary write_tile_file(const models::Model& model, const std::filesyste
   core::require(!directory.layers.empty(), ErrorKind::kUsage,
                 "{} has no compressed layers, so there is nothing to pack; compress it first "
                 "(nibble quantize)",
-                model.path.string());
+                io::shown(model.path));
   complete_ranges(directory);
   const auto total = std::ssize(directory.layers);
   progress.begin("pack", total);
@@ -165,6 +165,7 @@ TileFileSummary write_tile_file(const models::Model& model, const std::filesyste
     models::release_pages(model, *layer.layer);
     progress.update(i + 1, layer.layer->name);
   }
+  model.source->check_unchanged();  // since it was opened: what was packed is what was hashed
   const TileFileSummary summary{total, file.written()};
   file.commit();
   progress.end();
@@ -174,11 +175,15 @@ TileFileSummary write_tile_file(const models::Model& model, const std::filesyste
 std::shared_ptr<const TileFile> TileFile::open(const std::filesystem::path& path,
                                                const models::Model& model, core::ThreadPool& pool) {
   std::shared_ptr<TileFile> tiles(new TileFile(io::MappedFile::open(path)));
-  const std::string again =
-      fmt::format("run 'nibble pack {}' again or delete the file", model.path.string());
   const auto bytes = tiles->file_->bytes();
   const std::string what = io::shown(path);
+  core::require(models::is_tile_file(path), ErrorKind::kIntegrity,
+                "{} is no file of nibble pack; give one that 'nibble pack {} -o FILE' made", what,
+                io::shown(model.path));
   TileDirectory directory = plan_directory(model.decoder);
+  core::require(!directory.layers.empty(), ErrorKind::kUsage,
+                "{} has no compressed layers, so it has no use for {}", io::shown(model.path),
+                what);
   std::int64_t base = 0;
   try {
     const std::string_view text = read_directory(bytes, what);
@@ -187,13 +192,17 @@ std::shared_ptr<const TileFile> TileFile::open(const std::filesystem::path& path
     core::require(json.is_object() && complete_directory(directory, json, what) &&
                       belongs_to(model, json, pool, what),
                   ErrorKind::kIntegrity, "{}: made from other weights than those of {}", what,
-                  model.path.string());
+                  io::shown(model.path));
+    model.source->check_unchanged();
     core::require(std::ssize(bytes) == base + directory.end, ErrorKind::kIntegrity,
                   "{}: {} bytes, expected {}; it is cut off or damaged", what, bytes.size(),
                   base + directory.end);
   } catch (const core::Error& error) {
-    const bool system = error.kind() == ErrorKind::kIo || error.kind() == ErrorKind::kOutOfMemory;
-    core::fail(system ? error.kind() : ErrorKind::kIntegrity, "{}; {}", error.what(), again);
+    if (error.kind() == ErrorKind::kIo || error.kind() == ErrorKind::kOutOfMemory) {
+      throw;
+    }
+    core::fail(ErrorKind::kIntegrity, "{}; run 'nibble pack {} -o {}' again or delete {}",
+               error.what(), io::shown(model.path), what, what);
   }
   for (const TiledLayer& layer : directory.layers) {
     Bytes& stored = tiles->layers_[layer.layer->name];

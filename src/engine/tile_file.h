@@ -41,7 +41,7 @@ struct TileFileSummary {
 std::filesystem::path tile_file_in(const std::filesystem::path& model);
 
 /// Makes the layouts one after another and writes the file atomically. Throws kUsage when no layer
-/// is compressed, kIo.
+/// is compressed, kIntegrity when the weights change meanwhile, kIo.
 TileFileSummary write_tile_file(const models::Model& model, const std::filesystem::path& path,
                                 core::ThreadPool& pool, core::ProgressSink& progress);
 

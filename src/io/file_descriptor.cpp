@@ -81,4 +81,30 @@ OpenFile open_regular_file(const std::filesystem::path& path) {
   return file;
 }
 
+namespace {
+
+FileState to_state(const struct stat& status) {
+  return {static_cast<std::uint64_t>(status.st_dev), static_cast<std::uint64_t>(status.st_ino),
+          std::int64_t{status.st_size}, std::int64_t{status.st_mtim.tv_sec},
+          std::int64_t{status.st_mtim.tv_nsec}};
+}
+
+}  // namespace
+
+FileState state_of(const FileDescriptor& descriptor, const std::filesystem::path& path) {
+  struct stat status = {};
+  if (::fstat(descriptor.get(), &status) != 0) {
+    fail_with_errno("read", path, errno);
+  }
+  return to_state(status);
+}
+
+FileState state_of(const std::filesystem::path& path) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0) {
+    fail_with_errno("read", path, errno);
+  }
+  return to_state(status);
+}
+
 }  // namespace nibble::io

@@ -32,6 +32,21 @@ std::string shown(const std::filesystem::path& path);
 [[noreturn]] void fail_with_errno(std::string_view action, const std::filesystem::path& path,
                                   int error_number);
 
+/// Which file it is, and in which state.
+struct FileState {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::int64_t size = 0;              // bytes
+  std::int64_t modified_seconds = 0;  // since the epoch
+  std::int64_t modified_nanoseconds = 0;
+  friend bool operator==(const FileState&, const FileState&) = default;
+};
+
+/// Throws kIo naming the path.
+FileState state_of(const FileDescriptor& descriptor, const std::filesystem::path& path);
+/// Of the file that has this name now.
+FileState state_of(const std::filesystem::path& path);
+
 struct OpenFile {
   FileDescriptor descriptor;
   std::int64_t size = 0;  // bytes, at the time of opening

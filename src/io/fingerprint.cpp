@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <vector>
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/error.h"
@@ -68,12 +68,13 @@ std::uint64_t hash_content(const Source& source, core::ThreadPool& pool) {
   return core::hash64(std::as_bytes(std::span(hashes)));
 }
 
+// Times that do not fit (beyond the year 2262) are all one.
 std::int64_t modified_at(const Source& source) {
-  struct stat status = {};
-  if (::fstat(source.file.descriptor.get(), &status) != 0) {
-    fail_with_errno("read", source.path, errno);
-  }
-  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+  const FileState state = state_of(source.file.descriptor, source.path);
+  std::int64_t time = 0;
+  const bool overflow = __builtin_mul_overflow(state.modified_seconds, 1'000'000'000, &time) ||
+                        __builtin_add_overflow(time, state.modified_nanoseconds, &time);
+  return overflow ? std::numeric_limits<std::int64_t>::max() : time;
 }
 
 }  // namespace

@@ -76,6 +76,12 @@ void GgufFile::check_intact() const {
   }
 }
 
+void GgufFile::check_unchanged() const {
+  if (mapping_ != nullptr) {
+    mapping_->check_unchanged();
+  }
+}
+
 void GgufFile::release(std::string_view name) const {
   const GgufTensor& found = entry(name);
   if (mapping_ != nullptr) {

@@ -55,6 +55,9 @@ class GgufFile {
   /// Throws kIo when the file has been truncated since it was opened (MappedFile::check_intact).
   void check_intact() const;
 
+  /// Throws kIntegrity when the file has changed (MappedFile::check_unchanged).
+  void check_unchanged() const;
+
   /// Bytes of all tensors as they are stored.
   std::int64_t data_bytes() const;
 

@@ -39,7 +39,9 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
 }
 
 MappedFile::MappedFile(std::filesystem::path path, OpenFile file)
-    : path_(std::move(path)), descriptor_(std::move(file.descriptor)) {
+    : path_(std::move(path)),
+      descriptor_(std::move(file.descriptor)),
+      opened_(state_of(descriptor_, path_)) {
   if (file.size == 0) {
     return;  // mmap refuses length 0
   }
@@ -84,6 +86,13 @@ void MappedFile::check_intact() const {
       !shorter && !damaged, core::ErrorKind::kIo,
       "'{}' lost bytes while it was being read (it had {}); restore the file and try again",
       shown(path_), bytes_.size());
+}
+
+void MappedFile::check_unchanged() const {
+  core::require(state_of(descriptor_, path_) == opened_ && state_of(path_) == opened_,
+                core::ErrorKind::kIntegrity,
+                "'{}' has changed since it was opened; try again when nobody writes to it",
+                shown(path_));
 }
 
 }  // namespace nibble::io

@@ -40,11 +40,16 @@ class MappedFile {
   /// wrong.
   void check_intact() const;
 
+  /// Throws kIntegrity when the file has been written to, or its name given to another file, since
+  /// it was opened.
+  void check_unchanged() const;
+
  private:
   MappedFile(std::filesystem::path path, OpenFile file);
 
   std::filesystem::path path_;
   FileDescriptor descriptor_;
+  FileState opened_;
   std::span<const std::byte> bytes_;
   MappedRegion* region_ = nullptr;
 };

@@ -51,6 +51,15 @@ TEST(MappedFile, StaysReadableWhenTheFileIsReplaced) {
   std::filesystem::rename(folder.write("b", "second"), folder / "a");
   EXPECT_EQ(text_of(*file), "first");
   file->check_intact();
+  expect_error(ErrorKind::kIntegrity, {folder / "a", "changed"}, [&] { file->check_unchanged(); });
+}
+
+TEST(MappedFile, KnowsThatItWasWrittenTo) {
+  const TemporaryFolder folder;
+  const auto file = MappedFile::open(folder.write("a", "first"));
+  file->check_unchanged();
+  folder.write("a", "first and more");
+  expect_error(ErrorKind::kIntegrity, {folder / "a", "changed"}, [&] { file->check_unchanged(); });
 }
 
 TEST(MappedFile, RefusesWhatIsNotAFile) {

@@ -85,6 +85,12 @@ void SafetensorsFile::check_intact() const {
   }
 }
 
+void SafetensorsFile::check_unchanged() const {
+  if (mapping_ != nullptr) {
+    mapping_->check_unchanged();
+  }
+}
+
 void SafetensorsFile::release(std::string_view name) const {
   const SafetensorsEntry& found = entry(name);
   if (mapping_ != nullptr) {

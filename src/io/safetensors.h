@@ -56,6 +56,9 @@ class SafetensorsFile {
   /// Throws kIo when the file has been truncated since it was opened (MappedFile::check_intact).
   void check_intact() const;
 
+  /// Throws kIntegrity when the file has changed (MappedFile::check_unchanged).
+  void check_unchanged() const;
+
   /// Bytes of all tensors.
   std::int64_t data_bytes() const;
 

@@ -64,6 +64,11 @@ class SafetensorsStore final : public TensorStore {
       file->check_intact();
     }
   }
+  void check_unchanged() const override {
+    for (const auto& file : files_) {
+      file->check_unchanged();
+    }
+  }
   std::int64_t total_bytes() const override { return total_bytes_; }
   const std::map<std::string, std::string>& metadata() const override {
     return files_.front()->metadata();
@@ -107,6 +112,7 @@ class GgufStore final : public TensorStore {
   void release(std::string_view name) const override { file_->release(name); }
   std::vector<fs::path> files() const override { return {file_->path()}; }
   void check_intact() const override { file_->check_intact(); }
+  void check_unchanged() const override { file_->check_unchanged(); }
   std::int64_t total_bytes() const override { return file_->data_bytes(); }
   const std::map<std::string, std::string>& metadata() const override { return no_metadata_; }
   const GgufFile* gguf() const override { return file_.get(); }

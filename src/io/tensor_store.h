@@ -52,6 +52,9 @@ class TensorStore {
   /// Throws kIo when a file has been truncated since it was opened.
   virtual void check_intact() const = 0;
 
+  /// Throws kIntegrity when a file has been written to or replaced since it was opened.
+  virtual void check_unchanged() const = 0;
+
   /// Bytes of all tensors as they are stored.
   virtual std::int64_t total_bytes() const = 0;
 

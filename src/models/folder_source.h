@@ -24,6 +24,8 @@ class FolderSource final : public WeightSource {
       store_->release(name);
     }
   }
+  void check_intact() const override { store_->check_intact(); }
+  void check_unchanged() const override { store_->check_unchanged(); }
   std::vector<std::filesystem::path> files() const override { return store_->files(); }
 
  private:

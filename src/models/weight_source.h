@@ -26,6 +26,10 @@ class WeightSource {
   virtual void release_pages() const {}
   /// The same for one tensor; nothing happens when there is none of that name.
   virtual void release_pages(std::string_view) const {}
+  /// Throws kIo when a file has been truncated since it was opened: what was read may be wrong.
+  virtual void check_intact() const = 0;
+  /// Throws kIntegrity when a file has been written to or replaced since it was opened.
+  virtual void check_unchanged() const = 0;
   /// The files that hold the tensors, in a fixed order.
   virtual std::vector<std::filesystem::path> files() const = 0;
   /// GPT-2's linear layers are stored [in, out] in its own checkpoints and [out, in] elsewhere.

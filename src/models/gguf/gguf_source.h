@@ -28,6 +28,8 @@ class GgufSource final : public WeightSource {
   std::vector<std::string> names() const override;
   bool contains(std::string_view name) const override { return tensors_.contains(name); }
   core::Tensor load(std::string_view name) const override;
+  void check_intact() const override { file_->check_intact(); }
+  void check_unchanged() const override { file_->check_unchanged(); }
   std::vector<std::filesystem::path> files() const override { return {file_->path()}; }
   bool stores_conv1d() const override { return false; }
 

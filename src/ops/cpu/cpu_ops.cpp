@@ -24,7 +24,9 @@ bool runs_packed(const formats::PackedWeight& weight, ActivationPrecision activa
 
 core::ThreadPool make_pool(const CpuOptions& options) {
   core::apply(options.numa);
-  const int threads = options.threads > 0 ? options.threads : core::available_cores();
+  const int asked = options.numa == core::Numa::kIsolate ? core::usable_threads(options.threads)
+                                                         : options.threads;
+  const int threads = asked > 0 ? asked : core::available_cores();
   const std::vector<int> cpus = options.pin ? core::cores_for(threads) : std::vector<int>();
   return core::ThreadPool(threads, cpus);
 }

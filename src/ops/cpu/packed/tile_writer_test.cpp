@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/hash.h"
 #include "ops/cpu/packed/packed_linear.h"
 #include "ops/cpu/packed/test_problems.h"
 
@@ -11,6 +12,29 @@ namespace nibble::ops::cpu {
 namespace {
 
 using formats::FormatKind;
+
+// Files of nibble pack hold these bytes: whoever changes them raises kTileLayoutVersion, and then
+// these numbers.
+TEST(TileWriter, TheBytesOfThisLayoutVersion) {
+  struct Golden {
+    const char* scheme;
+    std::uint64_t hash;
+  };
+  ASSERT_EQ(kTileLayoutVersion, 1u);
+  core::ThreadPool pool(1);
+  for (const Golden& golden :
+       {Golden{"int4-sym-g32", 0xbef18ffe1cc009a5u}, Golden{"int4-asym-g128", 0x48f03e30d392ec06u},
+        Golden{"int3-asym-g64", 0x4bb95177d082b308u}, Golden{"int8-sym-g32", 0x4a19cfd704ca8ec9u},
+        Golden{"int8-asym-g64-a8-asym", 0xe5ee1fbec9c0a02eu},
+        Golden{"lut4-nf4-g64", 0x003c0aeafe140ee9u}, Golden{"lut4-fp4-g64", 0x22ab1b333faee4e2u},
+        Golden{"mxfp4", 0xaba9983751fea394u}, Golden{"nvfp4", 0x6506aa18de892b77u}}) {
+    const PackedLinear linear =
+        PackedLinear::pack(testing::random_weight(golden.scheme, 21, 256, 3), pool);
+    const PackedBytes bytes = linear.stored();
+    EXPECT_EQ(core::hash64(bytes.tiles) ^ core::hash64(std::as_bytes(bytes.sums)), golden.hash)
+        << golden.scheme;
+  }
+}
 
 // The drawing in tile_layout.h, one code at a time.
 void put_codes(const TiledWeight& w, std::int64_t group, const std::vector<std::uint8_t>& codes,
