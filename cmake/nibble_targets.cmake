@@ -6,6 +6,13 @@ endif()
 # would find them everywhere).
 set(NIBBLE_ARITHMETIC -ffp-contract=off)
 
+# The options of this project's own sources, in each language.
+function(nibble_compile_options target)
+  target_compile_options(${target} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CXX>:${NIBBLE_WARNINGS};${NIBBLE_ARITHMETIC}>"
+    "$<$<COMPILE_LANGUAGE:CUDA>:${NIBBLE_CUDA_FLAGS}>")
+endfunction()
+
 # nibble_add_module(<name> FLOOR <n> SOURCES ... [LINKS <module>...] [PUBLIC <target>...] [PRIVATE <target>...])
 # One folder of src/, one static library. LINKS names modules of lower floors; PUBLIC and PRIVATE name
 # outside libraries.
@@ -14,7 +21,7 @@ function(nibble_add_module name)
   set(access PUBLIC)
   if(ARG_SOURCES)
     add_library(nibble_${name} STATIC ${ARG_SOURCES})
-    target_compile_options(nibble_${name} PRIVATE ${NIBBLE_WARNINGS} ${NIBBLE_ARITHMETIC})
+    nibble_compile_options(nibble_${name})
     target_link_libraries(nibble_${name} PRIVATE ${ARG_PRIVATE})
   else()
     set(access INTERFACE)
@@ -46,7 +53,7 @@ function(nibble_add_test name)
     math(EXPR ARG_TIMEOUT "4 * ${ARG_TIMEOUT}")
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  target_compile_options(${name} PRIVATE ${NIBBLE_WARNINGS} ${NIBBLE_ARITHMETIC})
+  nibble_compile_options(${name})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(${name} PRIVATE NIBBLE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   foreach(dep IN LISTS ARG_LINKS)

@@ -1,0 +1,21 @@
+#include "device/cuda_devices.h"
+
+#include "core/error.h"
+
+namespace nibble::device {
+
+bool cuda_is_built() {
+  return false;
+}
+
+std::vector<CudaDevice> cuda_devices() {
+  return {};
+}
+
+CudaDevice require_cuda_device() {
+  core::fail(core::ErrorKind::kUsage,
+             "this build has no CUDA back end; build it where a CUDA toolkit is installed, or use "
+             "--device cpu");
+}
+
+}  // namespace nibble::device

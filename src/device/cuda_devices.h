@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+/// What devices there are, whether or not their back end was built.
+namespace nibble::device {
+
+/// One NVIDIA GPU.
+struct CudaDevice {
+  std::string name;  // "NVIDIA H200"
+  int major = 0;     // compute capability
+  int minor = 0;
+  int multiprocessors = 0;
+  std::int64_t memory_bytes = 0;
+  std::int64_t free_bytes = 0;
+  std::int64_t l2_bytes = 0;
+  std::int64_t shared_bytes = 0;  // the most shared memory of a block
+};
+
+/// Whether this build has the CUDA back end.
+bool cuda_is_built();
+
+/// The GPUs that the driver shows; none when there is no driver, or no back end.
+std::vector<CudaDevice> cuda_devices();
+
+/// The GPU that CUDA code will run on, the first one. Throws kUsage, with the reason, when nothing
+/// can run there: no back end in this build, no driver, no GPU, or one older than sm_80.
+CudaDevice require_cuda_device();
+
+}  // namespace nibble::device

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <utility>
+
+#include <cuda_runtime.h>
+
+#include "device/cuda/check.h"
+
+/// Programmatic dependent launch: a kernel starts while its predecessor in the stream still runs,
+/// and waits for its results only where it needs them. Devices before sm_90 wait at the start.
+namespace nibble::ops::cuda {
+
+/// Lets the next kernel of the stream start. Its blocks are placed when those of this kernel leave
+/// room.
+__device__ __forceinline__ void launch_dependents() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+/// Waits until all kernels before this one in the stream have ended and their writes can be seen.
+/// Before this, only what no kernel of the stream writes may be read, and nothing may be written.
+__device__ __forceinline__ void wait_for_predecessor() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/// Launches `kernel` so that it may start before its predecessor has ended. The kernel must call
+/// wait_for_predecessor().
+template <typename... Parameters, typename... Arguments>
+void launch_dependent(void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                      std::size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  device::cuda::check(
+      cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...),
+      "cudaLaunchKernelEx");
+}
+
+}  // namespace nibble::ops::cuda
