@@ -44,6 +44,21 @@ struct HalfSink {
     to[t] = first;
     to[t + 4] = second;
   }
+  /// Two values, column even; or one.
+  __device__ void store(std::int64_t row, int column, float2 value) const {
+    *reinterpret_cast<std::uint32_t*>(values + row * padded + position(column)) =
+        saturated_half2(value.x, value.y);
+  }
+  __device__ void store(std::int64_t row, int column, float value) const {
+    values[row * padded + position(column)].bits =
+        static_cast<std::uint16_t>(saturated_half2(value, 0.0f));
+  }
+  __device__ int position(int column) const {
+    const int i = column % 4;
+    return tiles ? column / 32 * 32 + 16 * (column % 8 / 4) + 2 * (column % 32 / 8) + (i & 1) +
+                       8 * (i >> 1)
+                 : column;
+  }
 };
 
 struct IntegerSink {
