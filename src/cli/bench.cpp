@@ -48,7 +48,7 @@ class Bench final : public Command {
     const std::int64_t most = model->decoder.config.max_positions;
     options_.prefill_tokens = std::min(options_.prefill_tokens, most);
     options_.decode_tokens = std::min(options_.decode_tokens, most - options_.depth - 1);
-    const auto runner = engine::make_cpu_runner(model, runner_options);
+    const auto runner = engine::make_runner(model, runner_options);
     const eval::MachineLimits limits = eval::measure_machine_limits(runner->pool());
     const auto rows = eval::measure_throughput(*runner, model->decoder, options_, limits, progress);
     common_.json ? print_json(rows, limits, runner->pool().size())

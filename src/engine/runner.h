@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "models/model.h"
@@ -80,14 +81,29 @@ class Runner {
   virtual std::int64_t peak_bytes() const = 0;
 };
 
+enum class Device { kCpu, kCuda };
+
+/// "cpu" or "cuda"; throws kUsage for anything else.
+Device parse_device(std::string_view text);
+
 struct RunnerOptions {
-  ops::cpu::CpuOptions cpu;
+  Device device = Device::kCpu;
+  ops::cpu::CpuOptions cpu;  // on a GPU: of the work that stays on the host
   ops::cpu::KvTypes kv_types;
   std::filesystem::path tile_file;  // layouts to map (tile_file.h); empty: they are made
 };
 
-/// Throws as TileFile::open().
+/// The runner of options.device. Throws kUsage where that device cannot be used, or does not run
+/// the model; kOutOfMemory; and as TileFile::open().
+std::unique_ptr<Runner> make_runner(std::shared_ptr<const models::Model> model,
+                                    const RunnerOptions& options);
+
 std::unique_ptr<Runner> make_cpu_runner(std::shared_ptr<const models::Model> model,
                                         const RunnerOptions& options);
+std::unique_ptr<Runner> make_cuda_runner(std::shared_ptr<const models::Model> model,
+                                         const RunnerOptions& options);
+
+/// Bytes that one decode step reads at batch 1: all weights once, except embedding rows.
+std::int64_t weight_bytes_per_token(const models::Decoder& decoder);
 
 }  // namespace nibble::engine
