@@ -9,6 +9,8 @@
 #include "engine/runner.h"
 #include "models/forward.h"
 #include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/limits/multiply_add_rate.h"
+#include "ops/cuda/limits/read_bandwidth.h"
 
 namespace nibble::engine {
 namespace {
@@ -95,6 +97,11 @@ class CudaRunner final : public Runner {
   }
 
   core::ThreadPool& pool() override { return host_pool_; }
+
+  DeviceLimits measure_limits() override {
+    return {ops_.device().name, ops::cuda::measure_read_bandwidth(),
+            ops::cuda::measure_multiply_add_rate()};
+  }
 
   std::int64_t kv_bytes(std::int64_t tokens) const override {
     const ops::cuda::KvLayout layout = kv_layout();

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -42,6 +43,13 @@ struct LogitsView {
 /// Takes rows of logits as they are computed; `first_row` is the number of the first of them.
 using ConsumeLogits = std::function<void(std::int64_t first_row, const LogitsView& logits)>;
 
+/// What a device can do at the most, as measured.
+struct DeviceLimits {
+  std::string name;                     // "cpu, 2 threads", "NVIDIA H200"
+  double read_bytes_per_second = 0;     // streaming memory that is in no cache
+  double multiply_adds_per_second = 0;  // 8-bit products into 32-bit sums, from registers
+};
+
 /// A model made ready on one device. The forward pass is models/forward.h over that device's
 /// operators; this interface hides which. One caller at a time.
 class Runner {
@@ -68,7 +76,11 @@ class Runner {
     score_texts({&text, 1}, consume);
   }
 
+  /// Threads of the host, for work on logits.
   virtual core::ThreadPool& pool() = 0;
+
+  /// Measures what limits the runner's device; takes less than a second.
+  virtual DeviceLimits measure_limits() = 0;
 
   /// Bytes that one decode step reads at batch 1: all weights once, except embedding rows.
   virtual std::int64_t bytes_per_token() const = 0;

@@ -4,7 +4,7 @@ set(NIBBLE_CUDA_OPS
   cuda/attention/kv_pool.cpp cuda/attention/plain.cu cuda/attention/prefill.cu
   cuda/cuda_ops.cpp cuda/dense/dense.cu cuda/device_linear.cpp cuda/device_matrix.cpp
   cuda/elementwise/activation.cu cuda/elementwise/checks.cpp cuda/elementwise/norm.cu cuda/elementwise/rows.cu
-  cuda/limits/read_bandwidth.cu
+  cuda/limits/multiply_add_rate.cu cuda/limits/read_bandwidth.cu
   cuda/packed/unit_writer.cpp
   cuda/small_batch/reference.cpp cuda/small_batch/small_batch.cpp cuda/small_batch/small_batch.cu
   cuda/step_inputs.cpp)
