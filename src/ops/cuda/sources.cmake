@@ -1,6 +1,6 @@
 # The operators of NVIDIA GPUs, and their tests.
 set(NIBBLE_CUDA_OPS
-  cuda/attention/append.cu cuda/attention/attention_plan.cpp cuda/attention/checks.cpp cuda/attention/decode.cu
+  cuda/attention/append.cu cuda/attention/append_fragments.cu cuda/attention/attention_plan.cpp cuda/attention/checks.cpp cuda/attention/decode.cu
   cuda/attention/kv_pool.cpp cuda/attention/plain.cu cuda/attention/prefill.cu
   cuda/elementwise/activation.cu cuda/elementwise/checks.cpp cuda/elementwise/norm.cu cuda/elementwise/rows.cu)
 set(NIBBLE_CUDA_OPS_LIBRARIES CUDA::cublas)

@@ -52,6 +52,7 @@ struct Running {
   float offset[2];   // of weights times the smallest of values
   float reach;       // largest step of values: `out` is in units of it, so that float16 weights
                      // keep their precision
+  float unit;        // 1 / reach
 };
 
 template <int kWords>
@@ -84,18 +85,13 @@ __device__ __forceinline__ float rows_sum(float value) {
   return value;
 }
 
-/// exp2(a - b), 0 where a is -infinity.
-__device__ __forceinline__ float relative_power(float a, float b) {
-  return a == -INFINITY ? 0.0f : power_of_two(a - b);
-}
-
 /// Queries as the 8-column operand, and their sums.
-template <int D>
+template <KvType K, int D>
 struct QueryTiles {
   std::uint32_t b[D / 16][2];
-  float sums[2];  // of heads 2t and 2t + 1
+  float sums[2];  // of heads 2t and 2t + 1, times the scale of scores
 
-  __device__ void load(const core::Fp16* head0, int heads, int lane) {
+  __device__ void load(const core::Fp16* head0, int heads, float scale, int lane) {
     const int g = lane / 4;
     const int t = lane % 4;
     float sum = 0.0f;
@@ -104,15 +100,17 @@ struct QueryTiles {
 #pragma unroll
       for (int part = 0; part < 2; ++part) {
         const core::Fp16* from = head0 + g * D + tile * 16 + 2 * t + 8 * part;
-        b[tile][part] = g < heads ? *reinterpret_cast<const std::uint32_t*>(from) : 0;
-        const float2 pair = float2_of(b[tile][part]);
+        const std::uint32_t halves =
+            g < heads ? *reinterpret_cast<const std::uint32_t*>(from) : 0;
+        b[tile][part] = part == 0 ? halves : for_high_columns<K>(halves);
+        const float2 pair = float2_of(halves);
         sum += pair.x + pair.y;
       }
     }
     sum += __shfl_xor_sync(kAllLanes, sum, 1);
     sum += __shfl_xor_sync(kAllLanes, sum, 2);
-    sums[0] = __shfl_sync(kAllLanes, sum, 8 * t);
-    sums[1] = __shfl_sync(kAllLanes, sum, 8 * t + 4);
+    sums[0] = __shfl_sync(kAllLanes, sum, 8 * t) * scale;
+    sums[1] = __shfl_sync(kAllLanes, sum, 8 * t + 4) * scale;
   }
 };
 
@@ -140,9 +138,17 @@ struct Step {
     }
   }
 
-  /// scores[i]: tokens g and g + 8 of page i, heads 2t and 2t + 1; -infinity where the row does not
-  /// see the token.
-  __device__ __forceinline__ void score(const QueryTiles<D>& q, const Arguments& a,
+  /// Whether the row sees token g (row 0) or g + 8 (row 1) of page i.
+  static __device__ __forceinline__ bool sees(const DecodeItem& item, int first, int i, int row,
+                                              int lane) {
+    const int position = item.first + (first + i) * 16 + lane / 4 + 8 * row;
+    return position >= item.begin && position < item.end;
+  }
+
+  /// scores[i]: tokens g and g + 8 of page i, heads 2t and 2t + 1; where kMasked, -infinity for
+  /// tokens that the row does not see.
+  template <bool kMasked>
+  __device__ __forceinline__ void score(const QueryTiles<K, D>& q, const Arguments& a,
                                         const DecodeItem& item, int first, int lane,
                                         float (&scores)[S::kPages][4]) const {
 #pragma unroll
@@ -154,45 +160,49 @@ struct Step {
       }
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
-        const int position = item.first + (first + i) * 16 + lane / 4 + 8 * row;
-        const bool seen = position >= item.begin && position < item.end;
-        float step = a.scale;
-        float smallest = 0.0f;
-        if constexpr (is_integer(K)) {
-          const float2 range = float2_of(row == 0 ? ranges[i].x : ranges[i].y);
-          step = range.x * a.scale;
-          smallest = range.y * a.scale;
-        }
+        const float2 range =
+            is_integer(K) ? float2_of(row == 0 ? ranges[i].x : ranges[i].y) : float2{1.0f, 0.0f};
+        const float step = range.x * (a.scale * kProductUnit<K>);
 #pragma unroll
         for (int column = 0; column < 2; ++column) {
-          const float score = fmaf(c[2 * row + column], step, smallest * q.sums[column]);
-          scores[i][2 * row + column] = seen ? score : -INFINITY;
+          float& score = scores[i][2 * row + column];
+          score = is_integer(K) ? fmaf(c[2 * row + column], step, range.y * q.sums[column])
+                                : c[2 * row + column] * step;
+          if (kMasked && !sees(item, first, i, row, lane)) {
+            score = -INFINITY;
+          }
         }
       }
     }
   }
 
-  /// The largest step of the values that are seen.
-  __device__ __forceinline__ float reach(const float (&scores)[S::kPages][4]) const {
-    std::int32_t bits = 0;
+  /// The largest step of the values that are seen; NaN where one is.
+  template <bool kMasked>
+  __device__ __forceinline__ float reach(const DecodeItem& item, int first, int lane) const {
+    __half2 most = __half2half2(__ushort_as_half(0));
 #pragma unroll
     for (int i = 0; i < S::kPages; ++i) {
-      const std::int32_t low = static_cast<std::int32_t>(ranges[i].z & 0xffffu);
-      const std::int32_t high = static_cast<std::int32_t>(ranges[i].w & 0xffffu);
-      bits = max(bits, scores[i][0] == -INFINITY ? 0 : low);
-      bits = max(bits, scores[i][2] == -INFINITY ? 0 : high);
+      std::uint32_t steps = __byte_perm(ranges[i].z, ranges[i].w, 0x5410);
+      if (kMasked) {
+        steps = masked(steps, sees(item, first, i, 0, lane), sees(item, first, i, 1, lane));
+      }
+      most = __hmax2_nan(most, *reinterpret_cast<const __half2*>(&steps));
     }
 #pragma unroll
-    for (int distance = 1; distance < kWarp; distance *= 2) {
-      bits = max(bits, __shfl_xor_sync(kAllLanes, bits, distance));
+    for (int distance = 4; distance < kWarp; distance *= 2) {
+      most = __hmax2_nan(most, __shfl_xor_sync(kAllLanes, most, distance));
     }
-    return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
+    return __half2float(__hmax_nan(__low2half(most), __high2half(most)));
   }
 
   /// Online softmax (arXiv 1805.02867), and the values' part of the product.
-  __device__ __forceinline__ void accumulate(float (&scores)[S::kPages][4],
+  template <bool kMasked>
+  __device__ __forceinline__ void accumulate(const float (&scores)[S::kPages][4],
+                                             const DecodeItem& item, int first, int lane,
                                              Running<D>& running) const {
     float change[2];
+    float shrink = 1.0f;
+    bool changed = false;
 #pragma unroll
     for (int column = 0; column < 2; ++column) {
       float largest = running.largest[column];
@@ -202,83 +212,89 @@ struct Step {
       }
       largest = rows_max(largest);
       change[column] = relative_power(running.largest[column], largest);
+      changed = changed || largest != running.largest[column];
       running.largest[column] = largest;
-      running.sum[column] *= change[column];
-      running.offset[column] *= change[column];
     }
-    float unit = 1.0f;
     if constexpr (is_integer(V)) {
-      const float now = reach(scores);
-      const float wider = now > running.reach || now != now ? now : running.reach;
-      const float shrink = running.reach / wider;
-      change[0] *= shrink;
-      change[1] *= shrink;
-      running.reach = wider;
-      unit = 1.0f / wider;
+      const float now = reach<kMasked>(item, first, lane);
+      if (!(now <= running.reach)) {
+        shrink = running.reach / now;
+        running.reach = now;
+        running.unit = 1.0f / now;
+        changed = true;
+      }
     }
-    if (__any_sync(kAllLanes, !(change[0] == 1.0f && change[1] == 1.0f))) {
+    if (__any_sync(kAllLanes, changed)) {
 #pragma unroll
       for (int tile = 0; tile < S::kTiles; ++tile) {
-        running.out[tile][0] *= change[0];
-        running.out[tile][1] *= change[1];
-        running.out[tile][2] *= change[0];
-        running.out[tile][3] *= change[1];
+        running.out[tile][0] *= change[0] * shrink;
+        running.out[tile][1] *= change[1] * shrink;
+        running.out[tile][2] *= change[0] * shrink;
+        running.out[tile][3] *= change[1] * shrink;
+      }
+#pragma unroll
+      for (int column = 0; column < 2; ++column) {
+        running.sum[column] *= change[column];
+        running.offset[column] *= change[column];
       }
     }
 #pragma unroll
     for (int i = 0; i < S::kPages; ++i) {
-      accumulate_page(i, scores[i], unit, running);
+      accumulate_page<kMasked>(i, scores[i], item, first, lane, running);
     }
   }
 
-  __device__ __forceinline__ void accumulate_page(int i, const float (&scores)[4], float unit,
+  template <bool kMasked>
+  __device__ __forceinline__ void accumulate_page(int i, const float (&scores)[4],
+                                                  const DecodeItem& item, int first, int lane,
                                                   Running<D>& running) const {
     std::uint32_t b[2];
-    bool all = true;
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       const float2 range =
           is_integer(V) ? float2_of(row == 0 ? ranges[i].z : ranges[i].w) : float2{1.0f, 0.0f};
-      const bool seen = scores[2 * row] != -INFINITY || scores[2 * row + 1] != -INFINITY;
-      all = all && seen;
+      const bool seen = !kMasked || sees(item, first, i, row, lane);
+      const float step = range.x * running.unit;
       float weights[2];
 #pragma unroll
       for (int column = 0; column < 2; ++column) {
-        const float weight =
-            relative_power(scores[2 * row + column], running.largest[column]);
+        const float score = scores[2 * row + column];
+        const float weight = kMasked ? relative_power(score, running.largest[column])
+                                     : power_of_two(score - running.largest[column]);
         running.sum[column] += weight;
+        weights[column] = weight;
         if constexpr (is_integer(V)) {
           running.offset[column] += seen ? weight * range.y : 0.0f;
+          weights[column] = seen ? weight * step : 0.0f;
         }
-        weights[column] = seen ? weight * (range.x * unit) : 0.0f;
       }
       const __half2 pair = __floats2half2_rn(weights[0], weights[1]);
       b[row] = transposed(*reinterpret_cast<const std::uint32_t*>(&pair));
     }
-    // Bits of anything times a weight of 0 may be NaN where values are floats.
-    bool kept[4] = {true, true, true, true};
-    const bool some_unseen = V == KvType::kF16 && !__all_sync(kAllLanes, all);
-    if (some_unseen) {
-      const int t = static_cast<int>(threadIdx.x) % 4;
-      const unsigned low = __ballot_sync(kAllLanes, scores[0] != -INFINITY);
-      const unsigned high = __ballot_sync(kAllLanes, scores[2] != -INFINITY);
-#pragma unroll
-      for (int k = 0; k < 2; ++k) {
-        kept[k] = (low >> (4 * (2 * t + k)) & 1) != 0;
-        kept[2 + k] = (high >> (4 * (2 * t + k)) & 1) != 0;
-      }
-    }
+    // Unseen floats may be NaN, which a weight of 0 does not hide.
+    constexpr bool kHides = kMasked && V == KvType::kF16;
+    const int token = item.first + (first + i) * 16 + 2 * (lane % 4);
+    const auto kept = [&](int k) { return token + k >= item.begin && token + k < item.end; };
 #pragma unroll
     for (int tile = 0; tile < S::kTiles; ++tile) {
       Tile value = tile_of<V, false>(values[i], tile);
-      if (some_unseen) {
-        value.r[0] = masked(value.r[0], kept[0], kept[1]);
-        value.r[1] = masked(value.r[1], kept[0], kept[1]);
-        value.r[2] = masked(value.r[2], kept[2], kept[3]);
-        value.r[3] = masked(value.r[3], kept[2], kept[3]);
+      if constexpr (kHides) {
+        value.r[0] = masked(value.r[0], kept(0), kept(1));
+        value.r[1] = masked(value.r[1], kept(0), kept(1));
+        value.r[2] = masked(value.r[2], kept(8), kept(9));
+        value.r[3] = masked(value.r[3], kept(8), kept(9));
       }
       multiply_add(running.out[tile], value, b[0], b[1]);
     }
+  }
+
+  template <bool kMasked>
+  __device__ __forceinline__ void run(const QueryTiles<K, D>& q, const Arguments& a,
+                                      const DecodeItem& item, int first, int lane,
+                                      Running<D>& running) const {
+    float scores[S::kPages][4];
+    score<kMasked>(q, a, item, first, lane, scores);
+    accumulate<kMasked>(scores, item, first, lane, running);
   }
 };
 
@@ -297,12 +313,13 @@ __device__ __forceinline__ void run_warp(const Arguments& a, const DecodeItem& i
   using S = Shape<K, V, D>;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  QueryTiles<D> q;
+  QueryTiles<K, D> q;
   q.load(a.queries + (static_cast<std::int64_t>(item.row) * a.heads + first_head) * D, columns,
-         lane);
+         a.scale, lane);
   Running<D> running{};
   running.largest[0] = running.largest[1] = -INFINITY;
-  running.reach = 5.9604645e-8f;  // the smallest float16
+  running.reach = kCodeUnit;  // the smallest float16
+  running.unit = 1.0f / kCodeUnit;
   const std::int32_t* table = a.plan.table + item.table;
   std::int32_t ids[S::kPages];
   const auto read_ids = [&](int first) {
@@ -316,9 +333,12 @@ __device__ __forceinline__ void run_warp(const Arguments& a, const DecodeItem& i
     Step<K, V, D> step;
     step.load(a, ids, kv_head, lane);
     read_ids(first + kWarps * S::kPages);
-    float scores[S::kPages][4];
-    step.score(q, a, item, first, lane, scores);
-    step.accumulate(scores, running);
+    const int token = item.first + first * 16;
+    if (token >= item.begin && token + S::kPages * 16 <= item.end) {
+      step.template run<false>(q, a, item, first, lane, running);
+    } else {
+      step.template run<true>(q, a, item, first, lane, running);
+    }
   }
   const int g = lane / 4;
   const int t = lane % 4;
@@ -326,7 +346,9 @@ __device__ __forceinline__ void run_warp(const Arguments& a, const DecodeItem& i
   for (int column = 0; column < 2; ++column) {
     const float sum = rows_sum(running.sum[column]);
     const float offset = rows_sum(running.offset[column]);
-    const float unit = is_integer(V) ? running.reach : 1.0f;
+    const float reach = is_integer(V) ? running.reach : 1.0f;
+    const float unit = reach * kProductUnit<V>;
+    const float high_unit = reach * kHighProductUnit<V>;
     const int head = 2 * t + column;
     if (g == 0) {
       found.largest[warp][head] = running.largest[column];
@@ -335,7 +357,7 @@ __device__ __forceinline__ void run_warp(const Arguments& a, const DecodeItem& i
 #pragma unroll
     for (int tile = 0; tile < S::kTiles; ++tile) {
       found.out[warp][head][16 * tile + g] = fmaf(running.out[tile][column], unit, offset);
-      found.out[warp][head][16 * tile + g + 8] = fmaf(running.out[tile][2 + column], unit, offset);
+      found.out[warp][head][16 * tile + g + 8] = fmaf(running.out[tile][2 + column], high_unit, offset);
     }
   }
 }

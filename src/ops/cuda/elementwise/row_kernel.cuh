@@ -165,12 +165,17 @@ __device__ __forceinline__ float4 normalized(const NormWeights& norm, const Norm
   return {at(0, x.x, w.x, b.x), at(1, x.y, w.y, b.y), at(2, x.z, w.z, b.z), at(3, x.w, w.w, b.w)};
 }
 
-/// The spread of all threads' values, on every thread.
-__device__ __forceinline__ Spread block_spread(Spread spread) {
+/// The spread of all threads' values, on every thread; without its ends where it is symmetric.
+__device__ __forceinline__ Spread block_spread(Spread spread, bool symmetric) {
   __shared__ Spread warps[kMaxThreads / kWarp];
-  const auto reduce = [](const Spread& mine) {
-    return Spread{__reduce_max_sync(kAllLanes, mine.magnitude),
-                  __reduce_min_sync(kAllLanes, mine.low), __reduce_max_sync(kAllLanes, mine.high)};
+  const auto reduce = [&](const Spread& mine) {
+    Spread all;
+    all.magnitude = __reduce_max_sync(kAllLanes, mine.magnitude);
+    if (!symmetric) {
+      all.low = __reduce_min_sync(kAllLanes, mine.low);
+      all.high = __reduce_max_sync(kAllLanes, mine.high);
+    }
+    return all;
   };
   const Spread warp = reduce(spread);
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -181,8 +186,13 @@ __device__ __forceinline__ Spread block_spread(Spread spread) {
   return reduce(lane < static_cast<int>(blockDim.x) / kWarp ? warps[lane] : Spread{});
 }
 
+/// With four vectors a thread needs more registers than 1024 threads have, but for plain sources.
+template <int V, typename Norm>
+inline constexpr int kRowThreads = V == 4 && std::is_same_v<Norm, NormWeights> ? kMaxThreads / 2
+                                                                               : kMaxThreads;
+
 template <int V, typename Source, typename Norm, typename Sink>
-__global__ void __launch_bounds__(V == 4 ? kMaxThreads / 2 : kMaxThreads)
+__global__ void __launch_bounds__(kRowThreads<V, Norm>)
     row_kernel(Source source, Norm norm, Sink sink, int columns, int padded) {
   launch_dependents();
   const std::int64_t row = blockIdx.x;
@@ -218,7 +228,7 @@ __global__ void __launch_bounds__(V == 4 ? kMaxThreads / 2 : kMaxThreads)
         widen(spread, y.z);
         widen(spread, y.w);
       });
-      const Coder coder = sink.coder(block_spread(spread));
+      const Coder coder = sink.coder(block_spread(spread, sink.target.symmetric));
       held.each(padded, [&](int column, float4 x) {
         sink.store_codes(row, column, value(column, x), coder);
       });
@@ -239,7 +249,8 @@ struct RowLaunch {
   int parts = 1;  // blocks of a row
 };
 
-inline RowLaunch launch_of(std::int64_t m, std::int64_t padded, bool whole_rows) {
+inline RowLaunch launch_of(std::int64_t m, std::int64_t padded, bool whole_rows,
+                           std::int64_t max_threads) {
   constexpr std::int64_t kFewRows = 264;  // two for each multiprocessor of a large device
   constexpr std::int64_t kFewValues = std::int64_t{1} << 19;
   const std::int64_t vectors = padded / 4;
@@ -255,7 +266,7 @@ inline RowLaunch launch_of(std::int64_t m, std::int64_t padded, bool whole_rows)
   const auto threads_for = [&](std::int64_t held) {
     return static_cast<int>((vectors + held * kWarp - 1) / (held * kWarp) * kWarp);
   };
-  if (vectors > 4 * kMaxThreads / 2) {
+  if (vectors > 4 * max_threads) {
     return {0, kMaxThreads, 1};
   }
   if (vectors <= kMaxThreads && (m <= kFewRows || vectors <= 256)) {
@@ -272,7 +283,7 @@ void run_rows(const Source& source, const Norm& norm, const Sink& sink, std::int
     return;
   }
   const std::int64_t padded = padded_columns(columns);
-  const RowLaunch shape = launch_of(m, padded, whole_rows);
+  const RowLaunch shape = launch_of(m, padded, whole_rows, kRowThreads<4, Norm>);
   const dim3 grid(static_cast<unsigned>(m), static_cast<unsigned>(shape.parts));
   const auto run = [&](auto kernel) {
     launch_dependent(kernel, grid, dim3(static_cast<unsigned>(shape.threads)), 0, stream, source,

@@ -96,11 +96,14 @@ struct IntegerSink {
 
   /// Groups of target.group columns with a scale each.
   __device__ void store(std::int64_t row, int column, float4 value) const {
-    Spread spread = spread_of(value);
+    const Spread mine = spread_of(value);
     const int lanes = static_cast<int>(target.group) / 4;
-    spread.magnitude = lanes_max(spread.magnitude, lanes);
-    spread.low = lanes_min(spread.low, lanes);
-    spread.high = lanes_max(spread.high, lanes);
+    Spread spread;
+    spread.magnitude = lanes_max(mine.magnitude, lanes);
+    if (!target.symmetric) {
+      spread.low = lanes_min(mine.low, lanes);
+      spread.high = lanes_max(mine.high, lanes);
+    }
     const Coder group_coder = coder(spread);
     store_codes(row, column, value, group_coder);
     if (column < padded && column % target.group == 0) {
