@@ -1,12 +1,13 @@
 // Attention and row operators of the CUDA back end: time of graph replays, bytes that have to move,
 // and the share of the device's read limit, which is measured first.
 //
-//   cuda_rows_bench
+//   cuda_rows_bench [decode]
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <numeric>
+#include <string_view>
 #include <vector>
 
 #include "device/cuda/event.h"
@@ -158,8 +159,7 @@ void attention(const Stream& stream, KvTypes types, const Heads& shape, std::int
   }
   const AttentionPlan plan = plan_attention(sequences, shape.heads / shape.kv_heads, 0);
   const std::int64_t m = batch * rows;
-  const auto items =
-      static_cast<std::int64_t>(std::max(plan.decode.size(), plan.prefill.size()));
+  const auto items = static_cast<std::int64_t>(std::max(plan.decode.size(), plan.prefill.size()));
   PlanBuffer buffer({m, batch * each, items});
   buffer.upload(plan, stream.get());
   const std::int64_t columns = shape.heads * shape.head_dim;
@@ -180,10 +180,10 @@ void attention(const Stream& stream, KvTypes types, const Heads& shape, std::int
     const double time = seconds(stream, 10, [&](int) {
       attend_decode(layer, q, pool.layer(0), buffer.plan(), space, output, stream.get());
     });
-    std::snprintf(what, sizeof(what), "decode %s-%s, %ld x %ld, %ld/%ld x %ld",
-                  name_of(types.keys), name_of(types.values), static_cast<long>(batch),
-                  static_cast<long>(context), static_cast<long>(shape.heads),
-                  static_cast<long>(shape.kv_heads), static_cast<long>(shape.head_dim));
+    std::snprintf(what, sizeof(what), "decode %s-%s, %ld x %ld, %ld/%ld x %ld", name_of(types.keys),
+                  name_of(types.values), static_cast<long>(batch), static_cast<long>(context),
+                  static_cast<long>(shape.heads), static_cast<long>(shape.kv_heads),
+                  static_cast<long>(shape.head_dim));
     print(what, time, bytes);
   } else {
     const double time = seconds(stream, 3, [&](int) {
@@ -194,9 +194,8 @@ void attention(const Stream& stream, KvTypes types, const Heads& shape, std::int
                   static_cast<long>(rows), static_cast<long>(context),
                   static_cast<long>(shape.heads), static_cast<long>(shape.kv_heads),
                   static_cast<long>(shape.head_dim));
-    const double seen =
-        static_cast<double>(rows) * static_cast<double>(context - rows) +
-        0.5 * static_cast<double>(rows) * static_cast<double>(rows + 1);
+    const double seen = static_cast<double>(rows) * static_cast<double>(context - rows) +
+                        0.5 * static_cast<double>(rows) * static_cast<double>(rows + 1);
     print(what, time, 0, 4.0 * static_cast<double>(batch * columns) * seen);
   }
   const Buffer qkv = filled_floats(m * (shape.heads + 2 * shape.kv_heads) * shape.head_dim);
@@ -236,9 +235,8 @@ void rows(const Stream& stream, std::int64_t m, std::int64_t hidden, std::int64_
     std::snprintf(what, sizeof(what), "%s, %ld rows", name, static_cast<long>(m));
     print(what, time, bytes);
   };
-  row("norm to float16", h * 6, [&](int) {
-    norm(x.as<float>(), norm_weights, half, m, hidden, stream.get());
-  });
+  row("norm to float16", h * 6,
+      [&](int) { norm(x.as<float>(), norm_weights, half, m, hidden, stream.get()); });
   row("add_norm to float16", h * 14, [&](int) {
     add_norm(x.as<float>(), delta.as<float>(), norm_weights, half, m, hidden, stream.get());
   });
@@ -257,17 +255,14 @@ void rows(const Stream& stream, std::int64_t m, std::int64_t hidden, std::int64_
   row("silu gated to int4 g128", w * 9, [&](int) {
     gated_activation(gate_up.as<float>(), MlpActivation::kSilu, groups, m, width, stream.get());
   });
-  row("input to float16", h * 6, [&](int) {
-    input(x.as<float>(), half, m, hidden, stream.get());
-  });
-  row("add", h * 12, [&](int) {
-    add(x.as<float>(), delta.as<float>(), m * hidden, stream.get());
-  });
+  row("input to float16", h * 6, [&](int) { input(x.as<float>(), half, m, hidden, stream.get()); });
+  row("add", h * 12, [&](int) { add(x.as<float>(), delta.as<float>(), m * hidden, stream.get()); });
 }
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const bool only_decode = argc > 1 && std::string_view(argv[1]) == "decode";
   const Stream stream;
   {
     const Buffer data = filled(std::int64_t{4} << 30);
@@ -284,10 +279,13 @@ int main() {
   constexpr KvType kF16 = KvType::kF16;
   constexpr KvType kInt8 = KvType::kInt8;
   constexpr KvType kInt4 = KvType::kInt4;
-  for (const KvTypes types : {KvTypes(kInt4), KvTypes(kInt8), KvTypes(kF16), KvTypes(kInt8, kInt4)}) {
+  for (const KvTypes types :
+       {KvTypes(kInt4), KvTypes(kInt8), KvTypes(kF16), KvTypes(kInt8, kInt4)}) {
     attention(stream, types, {}, 64, 4096, 1);
     attention(stream, types, {}, 1, 4096, 1);
-    attention(stream, types, {}, 1, 4096, 4096);
+    if (!only_decode) {
+      attention(stream, types, {}, 1, 4096, 4096);
+    }
   }
   attention(stream, KvTypes(kInt4), {}, 256, 1024, 1);
   attention(stream, KvTypes(kInt4), {}, 16, 4096, 1);
@@ -298,6 +296,9 @@ int main() {
   attention(stream, KvTypes(kInt4), {64, 8, 128}, 64, 4096, 1);
   attention(stream, KvTypes(kF16), {32, 8, 64}, 64, 4096, 1);
   attention(stream, KvTypes(kInt4), {32, 8, 64}, 64, 4096, 1);
+  if (only_decode) {
+    return 0;
+  }
   rows(stream, 1, 4096, 14336);
   rows(stream, 16, 4096, 14336);
   rows(stream, 8192, 4096, 14336);

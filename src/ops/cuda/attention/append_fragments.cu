@@ -1,7 +1,6 @@
-#include "ops/cuda/attention/append_fragments.h"
-
 #include <algorithm>
 
+#include "ops/cuda/attention/append_fragments.h"
 #include "ops/cuda/attention/head_output.cuh"
 #include "ops/cuda/attention/kv_store.cuh"
 #include "ops/cuda/device_code/dependent_launch.cuh"
@@ -95,8 +94,7 @@ class Head {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         if (there) {
-          *reinterpret_cast<__half*>(bytes + place.half_at(4 * lane_ + e)) =
-              __float2half_rn(x_[e]);
+          *reinterpret_cast<__half*>(bytes + place.half_at(4 * lane_ + e)) = __float2half_rn(x_[e]);
         }
       }
       return;
@@ -222,7 +220,7 @@ void run(const AttentionLayer& layer, const float* qkv, const DevicePlan& plan, 
   const std::int64_t most = (heads + kHeadsOfBlock - 1) / kHeadsOfBlock;
   const std::int64_t parts = std::clamp<std::int64_t>(kFewBlocks / m, 1, most);
   launch_dependent(append_kernel<D>, dim3(static_cast<unsigned>(m), static_cast<unsigned>(parts)),
-                   dim3(kWarps * kWarp), 0, stream, layer, qkv, plan.positions, plan.slots,
+                   dim3(kWarps * kWarp), 1, 0, stream, layer, qkv, plan.positions, plan.slots,
                    queries.halves, pages);
 }
 

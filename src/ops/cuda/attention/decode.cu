@@ -40,16 +40,15 @@ void attend_decode(const AttentionLayer& layer, const Queries& queries, const st
   constexpr float kLog2E = 1.44269504088896341f;
   const std::int64_t group = layer.heads / layout.kv_heads;
   const std::int64_t passes = (group + decode::kColumns - 1) / decode::kColumns;
-  const decode::Arguments arguments{
-      queries.halves,
-      pages,
-      plan,
-      space,
-      head_sink(output, layer.heads * layout.head_dim),
-      static_cast<int>(layer.heads),
-      static_cast<int>(layout.kv_heads),
-      kLog2E / std::sqrt(static_cast<float>(layout.head_dim)),
-      layer.turned && layout.types.values == KvType::kInt4};
+  const decode::Arguments arguments{queries.halves,
+                                    pages,
+                                    plan,
+                                    space,
+                                    head_sink(output, layer.heads * layout.head_dim),
+                                    static_cast<int>(layer.heads),
+                                    static_cast<int>(layout.kv_heads),
+                                    kLog2E / std::sqrt(static_cast<float>(layout.head_dim)),
+                                    layer.turned && layout.types.values == KvType::kInt4};
   const std::int64_t units = plan.max_items * layout.kv_heads * passes;
   switch (layout.types.keys) {
     case KvType::kF16:

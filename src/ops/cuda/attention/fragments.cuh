@@ -50,6 +50,16 @@ __device__ __forceinline__ Tile tile_of(const std::uint32_t* words, int tile) {
   }
 }
 
+/// Four words of a lane: unit number `unit` of keys or values.
+__device__ __forceinline__ void load_unit(std::uint32_t (&words)[4], const std::byte* from,
+                                          int unit, int lane) {
+  const uint4 four = *reinterpret_cast<const uint4*>(from + 512 * unit + 16 * lane);
+  words[0] = four.x;
+  words[1] = four.y;
+  words[2] = four.z;
+  words[3] = four.w;
+}
+
 /// Two float16 of a query, for columns 8 to 15 of keys.
 template <KvType T>
 __device__ __forceinline__ std::uint32_t for_high_columns(std::uint32_t halves) {

@@ -35,7 +35,8 @@ __device__ void turn_vector(float* x, float* scratch, int dim, const HadamardVie
   for (int i = lane_index(); i < dim; i += kWarp) {
     float sum = 0.0f;
     for (int from = 0; from < turn.base; ++from) {
-      const float sign = turn.signs[kBack ? i / width * turn.base + from : from * turn.base + i / width];
+      const float sign =
+          turn.signs[kBack ? i / width * turn.base + from : from * turn.base + i / width];
       sum = __fadd_rn(sum, __fmul_rn(sign, x[from * width + i % width]));
     }
     scratch[i] = __fmul_rn(sum, scale);

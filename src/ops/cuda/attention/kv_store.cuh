@@ -48,9 +48,7 @@ struct Place {
 
   __device__ int row(int i) const { return keys ? token : i % 16; }
   __device__ int column(int i) const { return keys ? i % 16 : token; }
-  __device__ int lane_byte(int i) const {
-    return 16 * (4 * (row(i) % 8) + column(i) % 8 / 2);
-  }
+  __device__ int lane_byte(int i) const { return 16 * (4 * (row(i) % 8) + column(i) % 8 / 2); }
   __device__ int half_at(int i) const {  // in bytes
     if (!fragments) {
       return 2 * (token * dim + i);

@@ -1,10 +1,9 @@
-#include "ops/cuda/attention/plain.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "ops/cuda/attention/hadamard_turn.cuh"
 #include "ops/cuda/attention/head_output.cuh"
+#include "ops/cuda/attention/plain.h"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/half.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
@@ -54,8 +53,8 @@ __device__ Vector vector_of(const KvLayout& layout, const std::byte* block, bool
   const std::byte* data = block + (keys ? 0 : layout.key_bytes());
   Vector vector{type, data + token * layout.head_dim * bits_of(type) / 8, 0.0f, 0.0f};
   if (is_integer(type)) {
-    const std::byte* range = block + layout.key_bytes() + layout.value_bytes() +
-                             16 * (token % 8) + 4 * (token / 8) + (keys ? 0 : 8);
+    const std::byte* range = block + layout.key_bytes() + layout.value_bytes() + 16 * (token % 8) +
+                             4 * (token / 8) + (keys ? 0 : 8);
     const float2 numbers = float2_of(*reinterpret_cast<const std::uint32_t*>(range));
     vector.step = numbers.x;
     vector.smallest = numbers.y;
@@ -84,8 +83,7 @@ __device__ void attend_row(const Arguments& a, std::int64_t row, int head, int b
   float sum = 0.0f;
   for (int position = begin + warp; position < end; position += kWarps) {
     const std::int64_t page = table[position / 16];
-    const std::byte* block =
-        a.pages + (page * layout.kv_heads + kv_head) * layout.block_bytes();
+    const std::byte* block = a.pages + (page * layout.kv_heads + kv_head) * layout.block_bytes();
     const Vector key = vector_of(layout, block, true, position % 16);
     const Vector value = vector_of(layout, block, false, position % 16);
     float product = 0.0f;
@@ -198,15 +196,14 @@ dim3 grid_of(std::int64_t units) {
 
 void attend_decode(const AttentionLayer& layer, const Queries& queries, const std::byte* pages,
                    const DevicePlan& plan, const AttentionOutput& output, cudaStream_t stream) {
-  launch_dependent(decode_kernel, grid_of(plan.max_items * layer.heads), dim3(kWarps * kWarp), 0,
+  launch_dependent(decode_kernel, grid_of(plan.max_items * layer.heads), dim3(kWarps * kWarp), 1, 0,
                    stream, arguments_of(layer, queries, pages, plan, output));
 }
 
 void attend_prefill(const AttentionLayer& layer, const Queries& queries, const std::byte* pages,
                     const DevicePlan& plan, const AttentionOutput& output, cudaStream_t stream) {
-  launch_dependent(prefill_kernel,
-                   grid_of(plan.max_items * layer.layout.kv_heads * kPrefillRows),
-                   dim3(kWarps * kWarp), 0, stream,
+  launch_dependent(prefill_kernel, grid_of(plan.max_items * layer.layout.kv_heads * kPrefillRows),
+                   dim3(kWarps * kWarp), 1, 0, stream,
                    arguments_of(layer, queries, pages, plan, output));
 }
 

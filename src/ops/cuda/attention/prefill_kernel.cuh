@@ -9,10 +9,10 @@
 #include "ops/cuda/device_code/half.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
 
-/// Prefill attention on tensor cores (FlashAttention-2, arXiv 2307.08691). A row here is a query row
-/// and one query head of a KV head's group: row number i * group + head. A warp has 16 of them as
-/// the left operand; tiles of keys and values, as they lie in their pages, are the right one. Pages
-/// come through shared memory, those of the next step while this one is computed.
+/// Prefill attention on tensor cores (FlashAttention-2, arXiv 2307.08691). A row here is a query
+/// row and one query head of a KV head's group: row number i * group + head. A warp has 16 of them
+/// as the left operand; tiles of keys and values, as they lie in their pages, are the right one.
+/// Pages come through shared memory, those of the next step while this one is computed.
 namespace nibble::ops::cuda::prefill {
 
 inline constexpr int kWarps = static_cast<int>(kPrefillRows) / 16;
@@ -136,19 +136,17 @@ class Warp {
 
  private:
   __device__ __forceinline__ void load_queries(int half, int at) {
-    const core::Fp16* from =
-        a_.queries +
-        (static_cast<std::int64_t>(item_.row + at / group_) * a_.heads + kv_head_ * group_ +
-         at % group_) *
-            D +
-        2 * (lane_ % 4);
+    const core::Fp16* from = a_.queries +
+                             (static_cast<std::int64_t>(item_.row + at / group_) * a_.heads +
+                              kv_head_ * group_ + at % group_) *
+                                 D +
+                             2 * (lane_ % 4);
     float sum = 0.0f;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
 #pragma unroll
       for (int part = 0; part < 2; ++part) {
-        const auto pair =
-            *reinterpret_cast<const std::uint32_t*>(from + 16 * tile + 8 * part);
+        const auto pair = *reinterpret_cast<const std::uint32_t*>(from + 16 * tile + 8 * part);
         queries_[tile].r[half + 2 * part] = part == 0 ? pair : for_high_columns<K>(pair);
         const float2 values = float2_of(pair);
         sum += values.x + values.y;
@@ -163,16 +161,6 @@ class Warp {
     const std::byte* at =
         page + kRangesAt + 16 * (2 * (lane_ % 4) + column) + 4 * half + (keys ? 0 : 8);
     return float2_of(*reinterpret_cast<const std::uint32_t*>(at));
-  }
-
-  /// The next four words of a lane.
-  static __device__ __forceinline__ void load_unit(std::uint32_t (&words)[4],
-                                                   const std::byte* from, int unit, int lane) {
-    const uint4 four = *reinterpret_cast<const uint4*>(from + 512 * unit + 16 * lane);
-    words[0] = four.x;
-    words[1] = four.y;
-    words[2] = four.z;
-    words[3] = four.w;
   }
 
   template <bool kMasked>
@@ -215,8 +203,7 @@ class Warp {
       float(&scores)[4] = half == 0 ? low : high;
 #pragma unroll
       for (int column = 0; column < 2; ++column) {
-        const float2 numbers =
-            is_integer(K) ? range(page, true, half, column) : float2{1.0f, 0.0f};
+        const float2 numbers = is_integer(K) ? range(page, true, half, column) : float2{1.0f, 0.0f};
         const float step = numbers.x * (a_.scale * kProductUnit<K>);
         const int position = token + 8 * half + 2 * (lane_ % 4) + column;
 #pragma unroll
@@ -483,17 +470,16 @@ void run(const Arguments& arguments, std::int64_t max_units, cudaStream_t stream
   int device = 0;
   int processors = 0;
   device::cuda::check(cudaGetDevice(&device), "cudaGetDevice");
-  device::cuda::check(
-      cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
-      "cudaDeviceGetAttribute");
+  device::cuda::check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
+                      "cudaDeviceGetAttribute");
   device::cuda::check(cudaFuncSetAttribute(attend_kernel<K, V, D>,
                                            cudaFuncAttributeMaxDynamicSharedMemorySize, kShared),
                       "cudaFuncSetAttribute");
-  device::cuda::check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-                          &blocks, attend_kernel<K, V, D>, kThreads, kShared),
+  device::cuda::check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, attend_kernel<K, V, D>,
+                                                                    kThreads, kShared),
                       "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
   const auto grid = std::clamp<std::int64_t>(max_units, 1, blocks * processors);
-  launch_dependent(attend_kernel<K, V, D>, dim3(static_cast<unsigned>(grid)), dim3(kThreads),
+  launch_dependent(attend_kernel<K, V, D>, dim3(static_cast<unsigned>(grid)), dim3(kThreads), 1,
                    kShared, stream, arguments);
 }
 

@@ -62,8 +62,7 @@ class HeldRow {
 template <typename Source>
 class HeldRow<0, Source> {
  public:
-  __device__ HeldRow(const Source& source, std::int64_t row, int)
-      : source_(source), row_(row) {}
+  __device__ HeldRow(const Source& source, std::int64_t row, int) : source_(source), row_(row) {}
 
   template <typename Body>
   __device__ void read(int end, const Body& body) {
@@ -117,8 +116,7 @@ __device__ __forceinline__ void note_chunk(float* sums, int column, float value)
   }
 }
 
-__device__ __forceinline__ float4 centered(float4 x, int column, int columns,
-                                           float shift) {
+__device__ __forceinline__ float4 centered(float4 x, int column, int columns, float shift) {
   const auto at = [&](int i, float v) { return column + i < columns ? v - shift : 0.0f; };
   return {at(0, x.x), at(1, x.y), at(2, x.z), at(3, x.w)};
 }
@@ -128,8 +126,7 @@ __device__ __forceinline__ float squares(float4 x) {
 }
 
 template <typename Held>
-__device__ Normalizer normalizer(Held& held, const NormWeights& norm, int columns,
-                                 int padded) {
+__device__ Normalizer normalizer(Held& held, const NormWeights& norm, int columns, int padded) {
   __shared__ float sums[2][kMaxChunks];
   const int chunks = padded / kChunk;
   const auto noted = [&](float* to, int column, float value) {
@@ -142,9 +139,7 @@ __device__ Normalizer normalizer(Held& held, const NormWeights& norm, int column
     held.read(padded, [&](int column, float4 x) { noted(sums[0], column, squares(x)); });
     return {0.0f, 1.0f / sqrtf(sum_of_chunks(sums[0], chunks) / n + norm.eps)};
   }
-  held.read(padded, [&](int column, float4 x) {
-    noted(sums[0], column, x.x + x.y + (x.z + x.w));
-  });
+  held.read(padded, [&](int column, float4 x) { noted(sums[0], column, x.x + x.y + (x.z + x.w)); });
   const float mean = sum_of_chunks(sums[0], chunks) / n;
   held.each(padded, [&](int column, float4 x) {
     noted(sums[1], column, squares(centered(x, column, columns, mean)));
@@ -159,8 +154,9 @@ __device__ __forceinline__ float4 normalized(const NormWeights& norm, const Norm
   const float4 w = weight.load(0, column);
   const float4 b = norm.bias == nullptr ? float4{} : bias.load(0, column);
   const auto at = [&](int i, float value, float scale, float add) {
-    return column + i < columns ? __fadd_rn(__fmul_rn(__fmul_rn(value - row.shift, row.factor), scale), add)
-                              : 0.0f;
+    return column + i < columns
+               ? __fadd_rn(__fmul_rn(__fmul_rn(value - row.shift, row.factor), scale), add)
+               : 0.0f;
   };
   return {at(0, x.x, w.x, b.x), at(1, x.y, w.y, b.y), at(2, x.z, w.z, b.z), at(3, x.w, w.w, b.w)};
 }
@@ -186,10 +182,11 @@ __device__ __forceinline__ Spread block_spread(Spread spread, bool symmetric) {
   return reduce(lane < static_cast<int>(blockDim.x) / kWarp ? warps[lane] : Spread{});
 }
 
-/// With four vectors a thread needs more registers than 1024 threads have, but for plain sources.
+/// Threads of a block that leave each enough registers.
 template <int V, typename Norm>
-inline constexpr int kRowThreads = V == 4 && std::is_same_v<Norm, NormWeights> ? kMaxThreads / 2
-                                                                               : kMaxThreads;
+inline constexpr int kRowThreads = V == 8 || (V == 4 && std::is_same_v<Norm, NormWeights>)
+                                       ? kMaxThreads / 2
+                                       : kMaxThreads;
 
 template <int V, typename Source, typename Norm, typename Sink>
 __global__ void __launch_bounds__(kRowThreads<V, Norm>)
@@ -223,10 +220,10 @@ __global__ void __launch_bounds__(kRowThreads<V, Norm>)
       Spread spread;
       held.each(padded, [&](int column, float4 x) {
         const float4 y = value(column, x);
-        widen(spread, y.x);
-        widen(spread, y.y);
-        widen(spread, y.z);
-        widen(spread, y.w);
+        widen(spread, y.x, sink.target.symmetric);
+        widen(spread, y.y, sink.target.symmetric);
+        widen(spread, y.z, sink.target.symmetric);
+        widen(spread, y.w, sink.target.symmetric);
       });
       const Coder coder = sink.coder(block_spread(spread, sink.target.symmetric));
       held.each(padded, [&](int column, float4 x) {
@@ -238,8 +235,7 @@ __global__ void __launch_bounds__(kRowThreads<V, Norm>)
       return;
     }
   }
-  held.each(padded,
-            [&](int column, float4 x) { sink.store(row, column, value(column, x)); });
+  held.each(padded, [&](int column, float4 x) { sink.store(row, column, value(column, x)); });
 }
 
 /// How rows are cut among blocks and threads.
@@ -249,44 +245,52 @@ struct RowLaunch {
   int parts = 1;  // blocks of a row
 };
 
-inline RowLaunch launch_of(std::int64_t m, std::int64_t padded, bool whole_rows,
-                           std::int64_t max_threads) {
+/// For what looks at four vectors at a time: parts of rows.
+inline RowLaunch launch_of_parts(std::int64_t m, std::int64_t vectors) {
+  constexpr std::int64_t kFewVectors = std::int64_t{1} << 17;
+  const int held = m * vectors <= kFewVectors ? 1 : 4;
+  const std::int64_t threads = std::min<std::int64_t>(256, vectors / held / kWarp * kWarp);
+  if (threads == 0) {
+    return {1, static_cast<int>(vectors), 1};
+  }
+  const std::int64_t part = threads * held;
+  return {held, static_cast<int>(threads), static_cast<int>((vectors + part - 1) / part)};
+}
+
+/// For what looks at whole rows: few rows have many threads each.
+template <typename Norm>
+RowLaunch launch_of_rows(std::int64_t m, std::int64_t vectors) {
   constexpr std::int64_t kFewRows = 264;  // two for each multiprocessor of a large device
-  constexpr std::int64_t kFewValues = std::int64_t{1} << 19;
-  const std::int64_t vectors = padded / 4;
-  if (!whole_rows) {
-    const int held = m * padded <= kFewValues ? 1 : 4;
-    const std::int64_t threads = std::min<std::int64_t>(256, vectors / held / kWarp * kWarp);
-    if (threads == 0) {
-      return {1, static_cast<int>(vectors), 1};
-    }
-    const std::int64_t part = threads * held;
-    return {held, static_cast<int>(threads), static_cast<int>((vectors + part - 1) / part)};
-  }
-  const auto threads_for = [&](std::int64_t held) {
-    return static_cast<int>((vectors + held * kWarp - 1) / (held * kWarp) * kWarp);
+  const bool few = m <= kFewRows;
+  const auto with = [&](int held) {
+    const std::int64_t per_warp = held * std::int64_t{kWarp};
+    return RowLaunch{held, static_cast<int>((vectors + per_warp - 1) / per_warp * kWarp), 1};
   };
-  if (vectors > 4 * max_threads) {
-    return {0, kMaxThreads, 1};
+  if (vectors <= (few ? kMaxThreads : 256)) {
+    return with(1);
   }
-  if (vectors <= kMaxThreads && (m <= kFewRows || vectors <= 256)) {
-    return {1, threads_for(1), 1};
+  if (vectors <= (few ? 4 * kRowThreads<4, Norm> : 4 * kMaxThreads / 2)) {
+    return with(4);
   }
-  return {4, threads_for(4), 1};
+  if (vectors <= 8 * kRowThreads<8, Norm>) {
+    return with(8);
+  }
+  return {0, kMaxThreads, 1};
 }
 
 template <typename Source, typename Norm, typename Sink>
-void run_rows(const Source& source, const Norm& norm, const Sink& sink, std::int64_t m,
-              int columns, bool whole_rows, cudaStream_t stream) {
+void run_rows(const Source& source, const Norm& norm, const Sink& sink, std::int64_t m, int columns,
+              bool whole_rows, cudaStream_t stream) {
   check_columns(columns);
   if (m == 0) {
     return;
   }
   const std::int64_t padded = padded_columns(columns);
-  const RowLaunch shape = launch_of(m, padded, whole_rows, kRowThreads<4, Norm>);
+  const RowLaunch shape =
+      whole_rows ? launch_of_rows<Norm>(m, padded / 4) : launch_of_parts(m, padded / 4);
   const dim3 grid(static_cast<unsigned>(m), static_cast<unsigned>(shape.parts));
   const auto run = [&](auto kernel) {
-    launch_dependent(kernel, grid, dim3(static_cast<unsigned>(shape.threads)), 0, stream, source,
+    launch_dependent(kernel, grid, dim3(static_cast<unsigned>(shape.threads)), 1, 0, stream, source,
                      norm, sink, static_cast<int>(columns), static_cast<int>(padded));
   };
   switch (shape.held) {
@@ -294,6 +298,11 @@ void run_rows(const Source& source, const Norm& norm, const Sink& sink, std::int
       return run(row_kernel<1, Source, Norm, Sink>);
     case 4:
       return run(row_kernel<4, Source, Norm, Sink>);
+    case 8:
+      if constexpr (Sink::kIntegers || std::is_same_v<Norm, NormWeights>) {
+        return run(row_kernel<8, Source, Norm, Sink>);
+      }
+      break;
     default:
       if constexpr (Sink::kIntegers || std::is_same_v<Norm, NormWeights>) {
         return run(row_kernel<0, Source, Norm, Sink>);

@@ -75,8 +75,8 @@ struct IntegerSink {
     const auto code = [&](int i, float x) -> std::uint32_t {
       return column + i < columns ? code_of(coder, x) & 255 : 0;
     };
-    const std::uint32_t word = code(0, value.x) | code(2, value.z) << 8 | code(1, value.y) << 16 |
-                               code(3, value.w) << 24;
+    const std::uint32_t word =
+        code(0, value.x) | code(2, value.z) << 8 | code(1, value.y) << 16 | code(3, value.w) << 24;
     const int t = column % 32 / 8;
     const int e = column % 8 / 4;
     *reinterpret_cast<std::uint32_t*>(target.codes + row * padded + column / 32 * 32 + 16 * e +
@@ -111,12 +111,12 @@ struct IntegerSink {
     }
   }
 
-  static __device__ Spread spread_of(float4 value) {
+  __device__ Spread spread_of(float4 value) const {
     Spread spread;
-    widen(spread, value.x);
-    widen(spread, value.y);
-    widen(spread, value.z);
-    widen(spread, value.w);
+    widen(spread, value.x, target.symmetric);
+    widen(spread, value.y, target.symmetric);
+    widen(spread, value.z, target.symmetric);
+    widen(spread, value.w, target.symmetric);
     return spread;
   }
 };
