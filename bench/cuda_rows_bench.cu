@@ -160,25 +160,23 @@ void attention(const Stream& stream, KvTypes types, const Heads& shape, std::int
   const AttentionPlan plan = plan_attention(sequences, shape.heads / shape.kv_heads, 0);
   const std::int64_t m = batch * rows;
   const auto items = static_cast<std::int64_t>(std::max(plan.decode.size(), plan.prefill.size()));
-  PlanBuffer buffer({m, batch * each, items});
+  PlanBuffer buffer({m, batch * each, items, plan.partials});
   buffer.upload(plan, stream.get());
   const std::int64_t columns = shape.heads * shape.head_dim;
   const Buffer queries = filled(m * columns * 2);
   const Buffer out(m * columns * 2);
   const Buffer partials(
       std::max<std::int64_t>(16, 4 * partial_floats(plan.partials, shape.heads, shape.head_dim)));
-  const Buffer counters(m * shape.heads * 4);
-  cudaMemset(counters.data(), 0, static_cast<std::size_t>(counters.bytes()));
   const Queries q{queries.as<nibble::core::Fp16>(), nullptr};
   AttentionOutput output;
   output.target.values = out.as<nibble::core::Fp16>();
-  const SplitSpace space{partials.as<float>(), counters.as<std::uint32_t>()};
   stream.synchronize();
   char what[128];
   const double bytes = static_cast<double>(pool.bytes());
   if (rows == 1) {
     const double time = seconds(stream, 10, [&](int) {
-      attend_decode(layer, q, pool.layer(0), buffer.plan(), space, output, stream.get());
+      attend_decode(layer, q, pool.layer(0), buffer.plan(), partials.as<float>(), output,
+                    stream.get());
     });
     std::snprintf(what, sizeof(what), "decode %s-%s, %ld x %ld, %ld/%ld x %ld", name_of(types.keys),
                   name_of(types.values), static_cast<long>(batch), static_cast<long>(context),

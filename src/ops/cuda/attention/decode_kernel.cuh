@@ -221,7 +221,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
     __syncthreads();  // all warps have merged what was found before
     note<V, D>(running, lane, found);
     __syncthreads();
-    merge<D>(a, item, unit.first_head, unit.columns, found);
+    merge_warps<D>(a, item, unit.first_head, unit.columns, found);
     if (unit.first_head + unit.columns == a.heads && item.split == 0 && warp == 0) {
       a.sink.pad(item.row);
     }
@@ -247,6 +247,11 @@ void run(const Arguments& arguments, std::int64_t max_units, cudaStream_t stream
   const auto grid = std::clamp<std::int64_t>(max_units, 1, blocks * processors);
   launch_dependent(attend_kernel<K, V, D>, dim3(static_cast<unsigned>(grid)), dim3(kWarps * kWarp),
                    1, kShared, stream, arguments);
+  if (arguments.plan.max_partials > 0) {
+    const std::int64_t parts = (arguments.plan.max_items * arguments.heads + kWarps - 1) / kWarps;
+    launch_dependent(merge_kernel<D>, dim3(static_cast<unsigned>(parts)), dim3(kWarps * kWarp), 1,
+                     0, stream, arguments);
+  }
 }
 
 }  // namespace nibble::ops::cuda::decode

@@ -2,6 +2,7 @@
 
 #include "ops/cuda/attention/decode_step.cuh"
 #include "ops/cuda/attention/head_output.cuh"
+#include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
 
 /// How the parts of a row that warps and blocks found become one.
@@ -48,69 +49,69 @@ __device__ __forceinline__ void finish(const Arguments& a, Part part, std::int64
   }
 }
 
-/// One more split of the row and head has been written by this warp. Whether it was the last one:
-/// then all of them can be read, and the counter is zero again.
-__device__ __forceinline__ bool count_split(std::uint32_t* counter, int splits) {
-  std::uint32_t before = 0;
-  __syncwarp();
-  if (threadIdx.x % kWarp == 0) {
-    asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;"
-                 : "=r"(before)
-                 : "l"(counter)
-                 : "memory");
-    if (before == static_cast<std::uint32_t>(splits - 1)) {
-      *counter = 0;
-    }
-  }
-  return __shfl_sync(kAllLanes, before, 0) == static_cast<std::uint32_t>(splits - 1);
+/// Where a split's part of a head lies: D values, the largest score and the sum.
+template <int D>
+__device__ __forceinline__ float2* partial_of(const Arguments& a, const DecodeItem& item, int split,
+                                              int head) {
+  return reinterpret_cast<float2*>(
+      a.partials + (static_cast<std::int64_t>(item.partial + split) * a.heads + head) * (D + 2));
 }
 
-/// Merges the warps' parts of this warp's heads, and, where these are the last of a row's splits,
-/// those of the splits, in their order.
+/// Merges the warps' parts of this warp's heads.
 template <int D>
-__device__ __forceinline__ void merge(const Arguments& a, const DecodeItem& item, int first_head,
-                                      int columns, const Found<D>& found) {
+__device__ __forceinline__ void merge_warps(const Arguments& a, const DecodeItem& item,
+                                            int first_head, int columns, const Found<D>& found) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   for (int column = warp; column < columns; column += kWarps) {
-    const int head = first_head + column;
     Part part;
     for (int from = 0; from < kWarps; ++from) {
       const float* out = found.out[from][column] + min(4 * lane, D - 4);
       part.add(*reinterpret_cast<const float4*>(out), found.largest[from][column],
                found.sum[from][column]);
     }
-    if (item.splits > 1) {
-      const auto partial = [&](int split) {
-        return reinterpret_cast<float2*>(
-            a.space.partials +
-            (static_cast<std::int64_t>(item.partial + split) * a.heads + head) * (D + 2));
-      };
-      float2* to = partial(item.split);
-      if (lane < D / 4) {
-        to[2 * lane] = {part.out.x, part.out.y};
-        to[2 * lane + 1] = {part.out.z, part.out.w};
-      }
-      if (lane == 0) {
-        to[D / 2] = {part.largest, part.sum};
-      }
-      const std::int64_t counter = static_cast<std::int64_t>(item.row) * a.heads + head;
-      if (!count_split(a.space.counters + counter, item.splits)) {
-        continue;
-      }
-      part = Part();
-#pragma unroll 4
-      for (int split = 0; split < item.splits; ++split) {
-        const float2* from = partial(split);
-        const int at = min(2 * lane, D / 2 - 2);
-        const float2 first = __ldcg(from + at);
-        const float2 second = __ldcg(from + at + 1);
-        const float2 numbers = __ldcg(from + D / 2);
-        part.add({first.x, first.y, second.x, second.y}, numbers.x, numbers.y);
-      }
+    if (item.splits == 1) {
+      finish<D>(a, part, item.row, first_head + column);
+      continue;
     }
-    finish<D>(a, part, item.row, head);
+    float2* to = partial_of<D>(a, item, item.split, first_head + column);
+    if (lane < D / 4) {
+      to[2 * lane] = {part.out.x, part.out.y};
+      to[2 * lane + 1] = {part.out.z, part.out.w};
+    }
+    if (lane == 0) {
+      to[D / 2] = {part.largest, part.sum};
+    }
   }
+}
+
+/// Merges the splits of rows that have several, in their order; a warp for each item and head, of
+/// which those of first splits work.
+template <int D>
+__global__ void __launch_bounds__(kWarps* kWarp) merge_kernel(Arguments a) {
+  launch_dependents();
+  wait_for_predecessor();
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int unit = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / kWarp;
+  if (unit / a.heads >= a.plan.counts[0]) {
+    return;
+  }
+  const DecodeItem item = a.plan.decode[unit / a.heads];
+  if (item.split != 0 || item.splits == 1) {
+    return;
+  }
+  const int head = unit % a.heads;
+  Part part;
+#pragma unroll 8
+  for (int split = 0; split < item.splits; ++split) {
+    const float2* from = partial_of<D>(a, item, split, head);
+    const int at = min(2 * lane, D / 2 - 2);
+    const float2 first = from[at];
+    const float2 second = from[at + 1];
+    const float2 numbers = from[D / 2];
+    part.add({first.x, first.y, second.x, second.y}, numbers.x, numbers.y);
+  }
+  finish<D>(a, part, item.row, head);
 }
 
 }  // namespace nibble::ops::cuda::decode

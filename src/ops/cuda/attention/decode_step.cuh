@@ -18,7 +18,7 @@ struct Arguments {
   const core::Fp16* queries;
   const std::byte* pages;
   DevicePlan plan;
-  SplitSpace space;
+  float* partials;
   HeadSink sink;
   int heads;
   int kv_heads;
