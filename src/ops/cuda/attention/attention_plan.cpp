@@ -60,9 +60,6 @@ void plan_rows(const PlannedSequence& sequence, std::int64_t table, std::int64_t
 std::int64_t pages_of_split(std::int64_t pages) {
   constexpr std::int64_t kShort = 128;
   constexpr std::int64_t kMostSplits = 32;
-#ifdef SPLITP
-  return std::max<std::int64_t>(SPLITP, divide_up(pages, kMostSplits));
-#endif
   return std::max(pages <= kShort ? std::int64_t{32} : std::int64_t{64},
                   divide_up(pages, kMostSplits));
 }
@@ -153,7 +150,8 @@ PlanBuffer::PlanBuffer(const Limits& limits)
            words(parts.starts),
            reinterpret_cast<const DecodeItem*>(at(parts.decode)),
            reinterpret_cast<const PrefillItem*>(at(parts.prefill)),
-           limits.items};
+           limits.items,
+           limits.partials};
 }
 
 void PlanBuffer::upload(const AttentionPlan& plan, cudaStream_t stream) {

@@ -12,7 +12,8 @@
 namespace nibble::ops::cuda::decode {
 
 inline constexpr int kWarps = 4;
-inline constexpr int kColumns = 8;  // query heads of one pass
+inline constexpr int kColumns = 8;       // query heads of one pass
+inline constexpr int kStepBytes = 8704;  // of keys and values that a warp takes in one step
 
 struct Arguments {
   const core::Fp16* queries;
@@ -37,14 +38,8 @@ struct Shape {
   static constexpr int kCopied = kRangesAt + static_cast<int>(kLayout.range_bytes());
   /// Pages of one step of a warp, and steps that lie in shared memory: the next ones are copied
   /// while this one is computed.
-#ifndef STEPB
-#define STEPB 4608
-#endif
-#ifndef NSTAGE
-#define NSTAGE (kPages * kBlock > 6000 ? 2 : 3)
-#endif
-  static constexpr int kPages = std::clamp(STEPB / kBlock, 1, 4);
-  static constexpr int kStages = NSTAGE;
+  static constexpr int kPages = std::clamp(kStepBytes / kBlock, 1, 4);
+  static constexpr int kStages = 2;
   static constexpr int kStage = kPages * kBlock;
 };
 
