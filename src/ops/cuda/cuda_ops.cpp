@@ -4,7 +4,6 @@
 
 #include "core/error.h"
 #include "device/cuda/check.h"
-#include "formats/hadamard.h"
 #include "ops/cuda/elementwise/input_target.h"
 
 namespace nibble::ops::cuda {
@@ -17,34 +16,6 @@ constexpr std::int64_t kNumbersOfRow = 4;  // that a step puts: token, position,
 
 Buffer upload(std::span<const float> values) {
   return Buffer::of<float>(values);
-}
-
-/// The signs of the smallest base of a Hadamard matrix of so many elements (attention.h).
-std::vector<float> base_signs(std::int64_t size, std::int32_t& base) {
-  std::int64_t odd = size;
-  while (odd % 2 == 0) {
-    odd /= 2;
-  }
-  base = 1;
-  if (odd == 1) {
-    return {};
-  }
-  std::int64_t smallest = odd;
-  while (!formats::hadamard_exists(smallest)) {
-    smallest *= 2;
-  }
-  base = static_cast<std::int32_t>(smallest);
-  const formats::Hadamard matrix(smallest);
-  std::vector<float> signs;
-  for (std::int64_t i = 0; i < smallest; ++i) {
-    std::vector<float> row(static_cast<std::size_t>(smallest), 0.0f);
-    row[static_cast<std::size_t>(i)] = 1.0f;
-    matrix.apply(std::span<float>(row));
-    for (const float value : row) {
-      signs.push_back(value > 0.0f ? 1.0f : -1.0f);
-    }
-  }
-  return signs;
 }
 
 }  // namespace
@@ -91,15 +62,7 @@ std::int64_t CudaOps::prepared_bytes() const {
 
 void CudaOps::set_pool(std::unique_ptr<KvPool> pool) {
   kv_ = std::move(pool);
-  const KvLayout& layout = kv_->layout();
-  turned_ = formats::hadamard_exists(layout.head_dim) && layout.head_dim > 1;
-  if (turned_) {
-    const std::vector<float> signs = base_signs(layout.head_dim, turn_.base);
-    if (!signs.empty()) {
-      turn_signs_ = upload(signs);
-      turn_.signs = turn_signs_.as<float>();
-    }
-  }
+  turn_.emplace(kv_->layout().head_dim);
 }
 
 CudaOps::Step CudaOps::begin_step(const Batch<KvSequence>& batch,
@@ -118,13 +81,12 @@ CudaOps::Step CudaOps::begin_step(const Batch<KvSequence>& batch,
   for (const std::int64_t window : windows) {
     auto at = plans_.find(window);
     if (at == plans_.end()) {
-      at = plans_.emplace(window, PlanBuffer({limits_.rows, kv_->pages(), limits_.items})).first;
+      at = plans_
+               .emplace(window,
+                        PlanBuffer({limits_.rows, kv_->pages(), limits_.items, limits_.items}))
+               .first;
     }
-    const AttentionPlan plan = plan_attention(sequences, group, window);
-    core::require(plan.partials <= limits_.items, ErrorKind::kFailed,
-                  "a step with {} pieces of attention; at most {} are taken", plan.partials,
-                  limits_.items);
-    at->second.upload(plan, stream());
+    at->second.upload(plan_attention(sequences, group, window), stream());
   }
   return step;
 }
@@ -163,8 +125,8 @@ const AttentionLayer& CudaOps::layer_of(const AttentionSpec& spec) {
   view.rotary = 2 * static_cast<std::int64_t>(spec.inverse_frequency.size());
   view.rope_factor = spec.rope_factor;
   view.norm_eps = spec.norm_eps;
-  view.turned = turned_;
-  view.turn = turn_;
+  view.turned = turn_->exists();
+  view.turn = turn_->view();
   if (!spec.inverse_frequency.empty()) {
     made.inverse_frequency = upload(spec.inverse_frequency);
     view.inverse_frequency = made.inverse_frequency.as<float>();
@@ -306,10 +268,6 @@ CudaOps::Input CudaOps::attention(Matrix& qkv, const AttentionSpec& spec, std::i
   const std::int64_t width = spec.heads * spec.head_dim;
   if (partials_.empty()) {
     partials_ = Buffer(partial_floats(limits_.items, spec.heads, spec.head_dim) * 4);
-    counters_ = Buffer(limits_.rows * spec.heads * 4);
-    device::cuda::check(
-        cudaMemset(counters_.data(), 0, static_cast<std::size_t>(counters_.bytes())), "cudaMemset");
-    device::cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   }
   const bool halves = view.layout.fragments();
   const PooledBuffer queries(pool_, m * width * (halves ? 2 : 4));
@@ -322,8 +280,7 @@ CudaOps::Input CudaOps::attention(Matrix& qkv, const AttentionSpec& spec, std::i
   output.rows = heads.data();
   const auto single = [](const auto& slice) { return slice.rows == 1; };
   if (std::any_of(batch.slices.begin(), batch.slices.end(), single)) {
-    attend_decode(view, q, pages, plan, {partials_.as<float>(), counters_.as<std::uint32_t>()},
-                  output, stream());
+    attend_decode(view, q, pages, plan, partials_.as<float>(), output, stream());
   }
   if (!std::all_of(batch.slices.begin(), batch.slices.end(), single)) {
     attend_prefill(view, q, pages, plan, output, stream());

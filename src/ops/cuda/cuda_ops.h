@@ -14,6 +14,7 @@
 #include "device/cuda_devices.h"
 #include "ops/cuda/attention/attention.h"
 #include "ops/cuda/attention/attention_plan.h"
+#include "ops/cuda/attention/hadamard_signs.h"
 #include "ops/cuda/attention/kv_pool.h"
 #include "ops/cuda/device_linear.h"
 #include "ops/cuda/device_matrix.h"
@@ -146,10 +147,7 @@ class CudaOps {
   std::unique_ptr<KvPool> kv_;
   std::map<std::int64_t, PlanBuffer> plans_;  // by window
   device::cuda::Buffer partials_;
-  device::cuda::Buffer counters_;
-  device::cuda::Buffer turn_signs_;
-  HadamardView turn_;
-  bool turned_ = false;
+  std::optional<HadamardSigns> turn_;
 };
 
 }  // namespace nibble::ops::cuda

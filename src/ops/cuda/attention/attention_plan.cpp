@@ -150,7 +150,8 @@ PlanBuffer::PlanBuffer(const Limits& limits)
            words(parts.starts),
            reinterpret_cast<const DecodeItem*>(at(parts.decode)),
            reinterpret_cast<const PrefillItem*>(at(parts.prefill)),
-           limits.items};
+           limits.items,
+           limits.partials};
 }
 
 void PlanBuffer::upload(const AttentionPlan& plan, cudaStream_t stream) {
@@ -158,11 +159,13 @@ void PlanBuffer::upload(const AttentionPlan& plan, cudaStream_t stream) {
     return static_cast<std::int64_t>(values.size()) <= limit;
   };
   core::require(fits(plan.positions, limits_.rows) && fits(plan.table, limits_.pages) &&
-                    fits(plan.decode, limits_.items) && fits(plan.prefill, limits_.items),
+                    fits(plan.decode, limits_.items) && fits(plan.prefill, limits_.items) &&
+                    plan.partials <= limits_.partials,
                 ErrorKind::kFailed,
-                "a plan of {} rows, {} pages and {} + {} items exceeds its buffer ({}, {}, {})",
+                "a plan of {} rows, {} pages, {} + {} items and {} partial results exceeds its "
+                "buffer ({}, {}, {}, {})",
                 plan.positions.size(), plan.table.size(), plan.decode.size(), plan.prefill.size(),
-                limits_.rows, limits_.pages, limits_.items);
+                plan.partials, limits_.rows, limits_.pages, limits_.items, limits_.partials);
   if (copying_) {
     copied_.synchronize();
   }

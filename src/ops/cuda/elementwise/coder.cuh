@@ -37,11 +37,14 @@ __device__ __forceinline__ std::int32_t place_of(std::int32_t bits) {
   return bits ^ ((bits >> 31) & kAbsMask);
 }
 
-__device__ __forceinline__ void widen(Spread& spread, float value) {
+/// Without the ends where they are not asked for.
+__device__ __forceinline__ void widen(Spread& spread, float value, bool symmetric) {
   const std::int32_t bits = __float_as_int(value);
   spread.magnitude = max(spread.magnitude, bits & kAbsMask);
-  spread.low = min(spread.low, place_of(bits));
-  spread.high = max(spread.high, place_of(bits));
+  if (!symmetric) {
+    spread.low = min(spread.low, place_of(bits));
+    spread.high = max(spread.high, place_of(bits));
+  }
 }
 
 __device__ __forceinline__ Coder symmetric_coder(int bits, float clip, float largest) {

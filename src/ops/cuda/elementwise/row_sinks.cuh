@@ -123,11 +123,14 @@ struct IntegerSink {
 
   /// Groups of target.group columns with a scale each.
   __device__ void store(std::int64_t row, int column, float4 value) const {
-    Spread spread = spread_of(value);
+    const Spread mine = spread_of(value);
     const int lanes = static_cast<int>(target.group) / 4;
-    spread.magnitude = lanes_max(spread.magnitude, lanes);
-    spread.low = lanes_min(spread.low, lanes);
-    spread.high = lanes_max(spread.high, lanes);
+    Spread spread;
+    spread.magnitude = lanes_max(mine.magnitude, lanes);
+    if (!target.symmetric) {
+      spread.low = lanes_min(mine.low, lanes);
+      spread.high = lanes_max(mine.high, lanes);
+    }
     const Coder group_coder = coder(spread);
     store_codes(row, column, value, group_coder);
     if (column < padded && column % target.group == 0) {
@@ -135,12 +138,12 @@ struct IntegerSink {
     }
   }
 
-  static __device__ Spread spread_of(float4 value) {
+  __device__ Spread spread_of(float4 value) const {
     Spread spread;
-    widen(spread, value.x);
-    widen(spread, value.y);
-    widen(spread, value.z);
-    widen(spread, value.w);
+    widen(spread, value.x, target.symmetric);
+    widen(spread, value.y, target.symmetric);
+    widen(spread, value.z, target.symmetric);
+    widen(spread, value.w, target.symmetric);
     return spread;
   }
 };

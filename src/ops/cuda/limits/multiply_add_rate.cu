@@ -1,5 +1,3 @@
-#include "ops/cuda/limits/multiply_add_rate.h"
-
 #include <algorithm>
 
 #include <cuda_runtime.h>
@@ -9,6 +7,7 @@
 #include "device/cuda/memory.h"
 #include "device/cuda/stream.h"
 #include "ops/cuda/device_code/mma.cuh"
+#include "ops/cuda/limits/multiply_add_rate.h"
 
 namespace nibble::ops::cuda {
 namespace {

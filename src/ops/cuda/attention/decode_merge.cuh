@@ -1,0 +1,117 @@
+#pragma once
+
+#include "ops/cuda/attention/decode_step.cuh"
+#include "ops/cuda/attention/head_output.cuh"
+#include "ops/cuda/device_code/dependent_launch.cuh"
+#include "ops/cuda/device_code/reduce.cuh"
+
+/// How the parts of a row that warps and blocks found become one.
+namespace nibble::ops::cuda::decode {
+
+/// What the warps of a block found, before they are merged.
+template <int D>
+struct Found {
+  float out[kWarps][kColumns][D + 4];  // the padding keeps lanes in different banks
+  float largest[kWarps][kColumns];
+  float sum[kWarps][kColumns];
+};
+
+/// Softmax numerators of one head, their sum and the score they are relative to; lane l has
+/// elements 4l .. 4l + 3.
+struct Part {
+  float4 out = {};
+  float largest = -INFINITY;
+  float sum = 0.0f;
+
+  __device__ void add(float4 other_out, float other_largest, float other_sum) {
+    const float common = fmaxf(largest, other_largest);
+    const float mine = relative_power(largest, common);
+    const float other = relative_power(other_largest, common);
+    const auto merge = [&](float x, float y) { return fmaf(x, mine, y * other); };
+    out = {merge(out.x, other_out.x), merge(out.y, other_out.y), merge(out.z, other_out.z),
+           merge(out.w, other_out.w)};
+    sum = fmaf(sum, mine, other_sum * other);
+    largest = common;
+  }
+};
+
+template <int D>
+__device__ __forceinline__ void finish(const Arguments& a, Part part, std::int64_t row, int head) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const float inverse = 1.0f / part.sum;
+  float4 out = {part.out.x * inverse, part.out.y * inverse, part.out.z * inverse,
+                part.out.w * inverse};
+  if (a.turned) {
+    turn_head<D>(out);
+  }
+  if (lane < D / 4) {
+    a.sink.store(row, head * D + 4 * lane, out);
+  }
+}
+
+/// Where a split's part of a head lies: D values, the largest score and the sum.
+template <int D>
+__device__ __forceinline__ float2* partial_of(const Arguments& a, const DecodeItem& item, int split,
+                                              int head) {
+  return reinterpret_cast<float2*>(
+      a.partials + (static_cast<std::int64_t>(item.partial + split) * a.heads + head) * (D + 2));
+}
+
+/// Merges the warps' parts of this warp's heads.
+template <int D>
+__device__ __forceinline__ void merge_warps(const Arguments& a, const DecodeItem& item,
+                                            int first_head, int columns, const Found<D>& found) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  for (int column = warp; column < columns; column += kWarps) {
+    Part part;
+    for (int from = 0; from < kWarps; ++from) {
+      const float* out = found.out[from][column] + min(4 * lane, D - 4);
+      part.add(*reinterpret_cast<const float4*>(out), found.largest[from][column],
+               found.sum[from][column]);
+    }
+    if (item.splits == 1) {
+      finish<D>(a, part, item.row, first_head + column);
+      continue;
+    }
+    float2* to = partial_of<D>(a, item, item.split, first_head + column);
+    if (lane < D / 4) {
+      to[2 * lane] = {part.out.x, part.out.y};
+      to[2 * lane + 1] = {part.out.z, part.out.w};
+    }
+    if (lane == 0) {
+      to[D / 2] = {part.largest, part.sum};
+    }
+  }
+}
+
+/// Merges the splits of rows that have several, in their order; a warp for each item and head, of
+/// which those of first splits work.
+template <int D>
+__global__ void __launch_bounds__(kWarps* kWarp) merge_kernel(Arguments a) {
+  launch_dependents();
+  wait_for_predecessor();
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int unit = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / kWarp;
+  if (unit / a.heads >= a.plan.counts[0]) {
+    return;
+  }
+  const DecodeItem item = a.plan.decode[unit / a.heads];
+  if (item.split != 0 || item.splits == 1) {
+    return;
+  }
+  const int head = unit % a.heads;
+  Part part;
+#pragma unroll 8
+  for (int split = 0; split < item.splits; ++split) {
+    const float2* from = partial_of<D>(a, item, split, head);
+    const int at = min(2 * lane, D / 2 - 2);
+    const float2 first = from[at];
+    const float2 second = from[at + 1];
+    const float2 numbers = from[D / 2];
+    part.add({first.x, first.y, second.x, second.y}, numbers.x, numbers.y);
+  }
+  finish<D>(a, part, item.row, head);
+}
+
+}  // namespace nibble::ops::cuda::decode
