@@ -6,6 +6,7 @@
 #include "engine/runner.h"
 #include "engine/tile_file.h"
 #include "models/forward.h"
+#include "ops/cpu/limits/machine_limits.h"
 
 namespace nibble::engine {
 namespace {
@@ -113,6 +114,12 @@ class CpuRunner final : public Runner {
   }
 
   core::ThreadPool& pool() override { return ops_.pool(); }
+
+  DeviceLimits measure_limits() override {
+    const ops::cpu::MachineLimits limits = ops::cpu::measure_machine_limits(ops_.pool());
+    return {fmt::format("cpu, {} threads", ops_.pool().size()), limits.read_bytes_per_second,
+            limits.multiply_adds_per_second};
+  }
 
   std::int64_t kv_bytes(std::int64_t tokens) const override {
     const models::DecoderConfig& config = decoder().config;

@@ -24,7 +24,7 @@ DamageRow measure_row(const models::Model& model, engine::Runner& runner, engine
   }
   row.bits_per_weight = models::block_bits_per_weight(model.decoder);
   row.weight_bytes = models::total_weight_bytes(model.decoder);
-  const MachineLimits unmeasured{1, 1};  // only the speeds are of interest here
+  const engine::DeviceLimits unmeasured{"", 1, 1};  // only the speeds are of interest here
   for (const ThroughputRow& speed :
        measure_throughput(runner, model.decoder, options.throughput, unmeasured, progress)) {
     (speed.phase == Phase::kPrefill ? row.prefill_tokens_per_second
