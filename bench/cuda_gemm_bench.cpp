@@ -1,0 +1,236 @@
+// Times the GEMM kernels for many tokens at once: TOP/s for every format and plan.
+//   cuda_gemm_bench [--all] [FORMAT...]   --all prints every plan, not only the chosen and the best
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "device/cuda/event.h"
+#include "device/cuda/graph.h"
+#include "device/cuda/memory.h"
+#include "device/cuda/stream.h"
+#include "device/cuda_devices.h"
+#include "ops/cuda/gemm/gemm.h"
+
+namespace {
+
+using namespace nibble;
+using device::cuda::Buffer;
+using ops::cuda::GemmPlan;
+using ops::cuda::GemmWeights;
+
+struct Format {
+  const char* name;
+  int bits;
+  int groups_in_block;
+  bool asymmetric;
+  bool row_scale;
+  bool half;
+  bool inputs_by_group;  // and with a tail
+};
+
+constexpr Format kFormats[] = {
+    {"w8a8", 8, 1, false, true, false, false},
+    {"w4a8-row", 4, 1, false, true, false, false},
+    {"w4a8-g128", 4, 1, false, false, false, false},
+    {"w4a8-g128z", 4, 1, true, false, false, false},
+    {"w4a4-atom", 4, 1, false, false, false, true},
+    {"w4a16-g128", 4, 1, false, false, true, false},
+    {"w4a16-g32z", 4, 4, true, false, true, false},
+    {"w8a16", 8, 1, false, true, true, false},
+};
+
+struct Shape {
+  int m, n, k;
+};
+constexpr Shape kShapes[] = {
+    {8192, 8192, 8192}, {4096, 8192, 8192}, {2048, 4096, 4096}, {1024, 4096, 4096},
+    {512, 4096, 4096},  {256, 4096, 4096},  {128, 4096, 4096},  {65, 4096, 4096},
+    {512, 28672, 8192}, {128, 28672, 8192}, {65, 28672, 8192},  {256, 12288, 4096},
+    {128, 14336, 4096},
+};
+constexpr std::int64_t kRotation = std::int64_t{160} << 20;  // bytes of weights, beyond the L2 cache
+
+// Random codes, and scales of 2^-7 in every block.
+std::vector<std::uint8_t> random_blocks(const GemmWeights& weights) {
+  const auto bytes = static_cast<std::size_t>(block_bytes(weights));
+  const std::size_t count = static_cast<std::size_t>(weights.block_count) *
+                            static_cast<std::size_t>((weights.rows + 15) / 16);
+  std::vector<std::uint8_t> blocks(bytes * count);
+  std::uint64_t state = 88172645463325252ull;
+  for (std::size_t i = 0; i + 8 <= blocks.size(); i += 8) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    std::memcpy(&blocks[i], &state, 8);
+  }
+  const std::size_t codes = static_cast<std::size_t>(weights.bits) * 256;
+  const std::size_t scales = static_cast<std::size_t>(weights.groups_in_block) * 32;
+  for (std::size_t block = 0; block < blocks.size(); block += bytes) {
+    for (std::size_t i = 0; i < bytes - codes; ++i) {
+      blocks[block + codes + i] = i >= scales ? 7 : i % 2 == 0 ? 0 : 0x20;
+    }
+  }
+  return blocks;
+}
+
+std::vector<std::uint8_t> random_inputs(std::size_t values, bool half, bool four_bits) {
+  std::vector<std::uint8_t> bytes(values * (half ? 2 : 1));
+  std::uint64_t state = 1442695040888963407ull;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    state = state * 6364136223846793005ull + 1442695040888963407ull;
+    const auto byte = static_cast<std::uint8_t>(state >> 56);
+    if (half) {  // magnitudes from 2^-3 to 2
+      bytes[i] = i % 2 == 0 ? byte : static_cast<std::uint8_t>((byte & 0x83) | 0x30 | (byte & 0x0c));
+    } else {
+      bytes[i] = four_bits ? static_cast<std::uint8_t>((byte & 15) - 8) : byte;
+    }
+  }
+  return bytes;
+}
+
+class Problem {
+ public:
+  Problem(const Format& format, const Shape& shape) : format_(format), shape_(shape) {
+    weights_ = {.rows = shape.n,
+                .block_count = shape.k / 128 - (format.inputs_by_group ? 1 : 0),
+                .bits = format.bits,
+                .groups_in_block = format.groups_in_block,
+                .asymmetric = format.asymmetric,
+                .row_scale = format.row_scale};
+    const auto blocks = random_blocks(weights_);
+    const auto bytes = static_cast<std::int64_t>(blocks.size());
+    const int copies = static_cast<int>(std::max<std::int64_t>(1, kRotation / bytes));
+    for (int i = 0; i < copies; ++i) {
+      blocks_.push_back(Buffer::of<std::uint8_t>(blocks));
+    }
+    tail_ = {.rows = shape.n, .block_count = 1, .bits = 8, .row_scale = true};
+    tail_blocks_ = Buffer::of<std::uint8_t>(random_blocks(tail_));
+    tail_.blocks = tail_blocks_.as<std::uint8_t>();
+    inputs_ = Buffer::of<std::uint8_t>(
+        random_inputs(static_cast<std::size_t>(shape.m) * static_cast<std::size_t>(shape.k),
+                      format.half, format.inputs_by_group));
+    scales_ = Buffer::of<float>(std::vector<float>(
+        static_cast<std::size_t>(shape.m) * static_cast<std::size_t>(shape.k / 128), 0.01f));
+    y_ = Buffer(std::int64_t{4} * shape.m * shape.n);
+  }
+
+  void run(const GemmPlan& plan, int turn, cudaStream_t stream) const {
+    GemmWeights weights = weights_;
+    weights.blocks = blocks_[static_cast<std::size_t>(turn) % blocks_.size()].as<std::uint8_t>();
+    const ops::cuda::GemmOutput output{.y = y_.as<float>(), .stride = shape_.n};
+    if (format_.half) {
+      gemm_half(plan, weights,
+                {.values = inputs_.data(), .tokens = shape_.m, .row_bytes = 2 * shape_.k}, output,
+                stream);
+      return;
+    }
+    gemm_int8(plan, weights, format_.inputs_by_group ? &tail_ : nullptr,
+              {.codes = inputs_.as<std::int8_t>(),
+               .tokens = shape_.m,
+               .row_bytes = shape_.k,
+               .scales = scales_.as<float>(),
+               .token_stride = format_.inputs_by_group ? shape_.k / 128 : 1,
+               .group_stride = format_.inputs_by_group ? 1 : 0},
+              output, stream);
+  }
+
+  // Seconds of one product, the median of several graph launches.
+  double time(const GemmPlan& plan) const {
+    device::cuda::Stream stream;
+    const double work = 2.0 * shape_.m * shape_.n * shape_.k;
+    const int turns = static_cast<int>(std::clamp(4e12 / work, 4.0, 200.0));
+    run(plan, 0, stream.get());
+    const auto graph = device::cuda::Graph::record(stream.get(), [&] {
+      for (int turn = 0; turn < turns; ++turn) {
+        run(plan, turn, stream.get());
+      }
+    });
+    std::vector<double> seconds;
+    for (int repeat = 0; repeat < 6; ++repeat) {
+      device::cuda::Event start;
+      device::cuda::Event end;
+      start.record(stream.get());
+      graph.launch(stream.get());
+      end.record(stream.get());
+      end.synchronize();
+      seconds.push_back(end.seconds_since(start) / turns);
+    }
+    std::sort(seconds.begin() + 1, seconds.end());  // the first warms up
+    return seconds[3];
+  }
+
+  const GemmWeights& weights() const { return weights_; }
+
+ private:
+  Format format_;
+  Shape shape_;
+  GemmWeights weights_;
+  GemmWeights tail_;
+  std::vector<Buffer> blocks_;
+  Buffer tail_blocks_;
+  Buffer inputs_;
+  Buffer scales_;
+  Buffer y_;
+};
+
+void print_row(const Format& format, const Shape& shape, const GemmPlan& plan, double seconds,
+               const char* remark) {
+  std::printf("%-11s m %5d n %5d k %5d  %s %3d x %d  %9.2f us  %7.1f TOP/s  %s\n", format.name,
+              shape.m, shape.n, shape.k, plan.wgmma ? "wgmma" : "mma  ", plan.token_tile,
+              plan.cluster, seconds * 1e6, 2e-12 * shape.m * shape.n * shape.k / seconds, remark);
+  std::fflush(stdout);
+}
+
+void bench(const Format& format, const Shape& shape, bool all) {
+  const Problem problem(format, shape);
+  const bool by_group = !format.half && !format.row_scale;
+  const GemmPlan chosen = plan_gemm(problem.weights(), shape.m, by_group);
+  GemmPlan best = chosen;
+  double best_seconds = 1e9;
+  for (const int token_tile : {64, 128, 256}) {
+    for (const int cluster : {1, 2}) {
+      if ((by_group && token_tile == 256) || token_tile >= 2 * shape.m) {
+        continue;
+      }
+      GemmPlan plan = chosen;
+      plan.token_tile = token_tile;
+      plan.cluster = cluster;
+      const double seconds = problem.time(plan);
+      if (all) {
+        print_row(format, shape, plan, seconds, "");
+      }
+      if (seconds < best_seconds) {
+        best_seconds = seconds;
+        best = plan;
+      }
+    }
+  }
+  print_row(format, shape, chosen, problem.time(chosen), "chosen");
+  print_row(format, shape, best, best_seconds, "best");
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  bool all = false;
+  std::vector<std::string> names;
+  for (int i = 1; i < count; ++i) {
+    all = all || std::strcmp(words[i], "--all") == 0;
+    if (words[i][0] != '-') {
+      names.emplace_back(words[i]);
+    }
+  }
+  const auto device = device::require_cuda_device();
+  std::printf("%s, %d multiprocessors\n", device.name.c_str(), device.multiprocessors);
+  for (const Format& format : kFormats) {
+    if (!names.empty() && std::find(names.begin(), names.end(), format.name) == names.end()) {
+      continue;
+    }
+    for (const Shape& shape : kShapes) {
+      bench(format, shape, all);
+    }
+  }
+}

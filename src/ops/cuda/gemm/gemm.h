@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_runtime_api.h>
+
+/// Linear layers over packed weights for many tokens at once: y = x W^T (+ bias).
+///
+/// Weights lie in blocks of 16 rows x 128 k: codes in the order of tensor-core fragments, float16 scales,
+/// and, where asymmetric, a zero for each scale. They go from shared memory into registers, become INT8 or
+/// float16 there, and are the left operand; the tokens are the columns of the product.
+namespace nibble::ops::cuda {
+
+inline constexpr int kGemmBlockRows = 16;
+inline constexpr int kGemmBlockColumns = 128;
+
+/// A weight matrix in packed blocks. Block (row tile, b) begins at
+/// blocks + (row tile * block_count + b) * block_bytes(weights).
+struct GemmWeights {
+  const std::uint8_t* blocks = nullptr;  // device, 16-byte aligned
+  int rows = 0;                          // n; the last row tile is padded
+  int block_count = 0;                   // blocks along k: k_padded / 128
+  int bits = 4;                          // 4: unsigned codes (symmetric: value = q - 8); 8: signed code - 128 (symmetric)
+  int groups_in_block = 1;               // scales of a row in a block: 1, 2 or 4
+  bool asymmetric = false;               // value = q - zero; 4 bits only
+  bool row_scale = false;                // one scale (and zero) for the whole row, repeated in each block
+};
+
+/// Codes, then scales [group][16] float16, then zeros [group][16] bytes; rounded up to 16.
+constexpr int block_bytes(const GemmWeights& weights) {
+  const int codes = kGemmBlockRows * kGemmBlockColumns * weights.bits / 8;
+  const int scales = weights.groups_in_block * kGemmBlockRows * 2;
+  const int zeros = weights.asymmetric ? weights.groups_in_block * kGemmBlockRows : 0;
+  return (codes + scales + zeros + 15) / 16 * 16;
+}
+
+/// INT8 inputs [tokens, k_padded] in tile order, padding zero. Integers accumulate exactly: k_padded must
+/// be below 131072.
+struct Int8Inputs {
+  const std::int8_t* codes = nullptr;  // device, 16-byte aligned
+  int tokens = 0;
+  std::int64_t row_bytes = 0;       // from token to token: a multiple of 16
+  const float* scales = nullptr;    // of token i and group g: scales[i * token_stride + g * group_stride]
+  std::int64_t token_stride = 1;
+  std::int64_t group_stride = 0;    // 0: one scale for each token; else one for each 128 inputs too
+};
+
+/// float16 inputs [tokens, k_padded] in tile order, padding zero.
+struct HalfInputs {
+  const void* values = nullptr;  // device, 16-byte aligned
+  int tokens = 0;
+  std::int64_t row_bytes = 0;  // from token to token: a multiple of 16
+};
+
+/// Where y goes: y[token * stride + row]. At least one of the two.
+struct GemmOutput {
+  float* y = nullptr;
+  std::int64_t stride = 0;
+  void* y_half = nullptr;  // float16, saturated to +-65504
+  std::int64_t half_stride = 0;
+  const float* bias = nullptr;  // [rows], or none
+};
+
+/// How the work is cut. Any plan gives the same integers; one with other tiles does not change a bit of y.
+struct GemmPlan {
+  bool wgmma = false;    // warpgroup products of sm_90a; else mma.sync
+  int token_tile = 128;  // tokens of a block of threads: 64, 128 or 256 (no 256 where scales come by group)
+  int cluster = 1;       // blocks of 128 rows that share the tokens they read: 1 or 2
+  int blocks = 0;        // blocks of threads that run at once
+};
+
+/// The plan for the current device.
+GemmPlan plan_gemm(const GemmWeights& weights, int tokens, bool scales_by_group);
+
+/// y = x W^T with INT8 inputs. The integer sum of a row, or of each group of 128 k when scales come by
+/// group (of weights: not row_scale; of inputs: group_stride != 0), is exact. In float32 then:
+///   by row:    y = (sum * row scale) * token scale
+///   by group:  y = sum over groups of (sum * scale of weights) * scale of inputs, by fused multiply-add in
+///              the order of k; the scale of a token is applied at the end where there is but one.
+/// `tail`, where given, is a segment of 128 more k with 8-bit codes (the last 128 inputs of each row, with
+/// the scale of the last group): inputs have weights.block_count + 1 blocks.
+/// Throws kFailed for what it can't compute (groups smaller than 128, ...).
+void gemm_int8(const GemmPlan& plan, const GemmWeights& weights, const GemmWeights* tail,
+               const Int8Inputs& inputs, const GemmOutput& output, cudaStream_t stream);
+
+/// y = x W^T with float16 inputs and float32 sums. A weight is rounded to float16 once: (q - zero) * scale.
+void gemm_half(const GemmPlan& plan, const GemmWeights& weights, const HalfInputs& inputs,
+               const GemmOutput& output, cudaStream_t stream);
+
+}  // namespace nibble::ops::cuda

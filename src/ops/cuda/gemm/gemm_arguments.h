@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cuda/gemm/gemm.h"
+
+namespace nibble::ops::cuda {
+
+/// What the kernels get beside the inputs' tensor map.
+struct GemmArguments {
+  const std::uint8_t* blocks = nullptr;
+  const std::uint8_t* tail_blocks = nullptr;  // the last block along k, 8 bits, or none
+  int block_bytes = 0;
+  int tail_block_bytes = 0;
+  int body_blocks = 0;     // blocks along k in `blocks`
+  int blocks_along_k = 0;  // with the tail
+  int group_shift = 0;     // the group of the 32 k number h of a block is h >> group_shift
+  bool asymmetric = false;
+  int rows = 0;
+  int row_tiles = 0;  // of 16 rows
+  int tokens = 0;
+  const void* inputs = nullptr;
+  std::int64_t input_row_bytes = 0;
+  const float* input_scales = nullptr;
+  std::int64_t token_stride = 0;
+  std::int64_t group_stride = 0;
+  GemmOutput output;
+  int strips = 0;       // of the rows of a cluster of blocks of threads
+  int token_tiles = 0;  // of the plan's tokens
+  int stages = 0;       // of the ring in shared memory
+  int slot_bytes = 0;   // of a packed block in the ring
+};
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,330 @@
+#include "ops/cuda/gemm/gemm.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "device/cuda/gpu_for_tests.h"
+#include "device/cuda/memory.h"
+#include "device/cuda/stream.h"
+#include "ops/cuda/gemm/gemm_reference.h"
+#include "ops/cuda/gemm/gemm_test_data.h"
+
+namespace nibble::ops::cuda {
+namespace {
+
+using device::cuda::Buffer;
+
+struct Shape {
+  int tokens;
+  int rows;
+  int columns;
+};
+
+// Ragged in each direction: rows that are no multiple of 16 or 128, columns that are none of 128 or 32, odd
+// and even numbers of blocks, more tiles than blocks of threads.
+constexpr Shape kShapes[] = {{1, 16, 128},    {65, 100, 200},  {127, 129, 1000}, {300, 333, 640},
+                             {64, 512, 1152}, {257, 40, 384},  {96, 700, 72}};
+
+constexpr float kPoison = -12345.5f;
+constexpr int kMargin = 3;  // columns behind each row of y, which must not change
+
+class GemmTest : public device::GpuTest {
+ protected:
+  // All the plans that the kernels have; two blocks make each take many tiles.
+  std::vector<GemmPlan> plans(bool by_group) const {
+    const GemmPlan chosen = plan_gemm({.rows = 128, .block_count = 1}, 128, by_group);
+    std::vector<GemmPlan> all;
+    for (const int token_tile : {64, 128, 256}) {
+      for (const int cluster : {1, 2}) {
+        for (const int blocks : {2, chosen.blocks}) {
+          if (chosen.wgmma && !(by_group && token_tile == 256)) {
+            all.push_back({true, token_tile, cluster, blocks});
+          }
+        }
+      }
+    }
+    all.push_back({false, 128, 1, chosen.blocks});
+    return all;
+  }
+
+  static std::string name(const GemmPlan& plan, const Shape& shape) {
+    return std::string(plan.wgmma ? "wgmma " : "mma ") + std::to_string(plan.token_tile) + " x " +
+           std::to_string(plan.cluster) + ", " + std::to_string(plan.blocks) + " blocks; " +
+           std::to_string(shape.tokens) + " tokens, " + std::to_string(shape.rows) + " rows, " +
+           std::to_string(shape.columns) + " columns";
+  }
+
+  // y of a run into poisoned memory, without its margin, which is checked.
+  template <class Run>
+  static std::vector<float> run_poisoned(const Shape& shape, Run&& run) {
+    const int stride = shape.rows + kMargin;
+    const Buffer y = Buffer::of<float>(
+        std::vector<float>(static_cast<std::size_t>((shape.tokens + 1) * stride), kPoison));
+    device::cuda::Stream stream;
+    run(y.as<float>(), stride, stream.get());
+    stream.synchronize();
+    const auto all = y.values<float>();
+    std::vector<float> inside;
+    int overwritten = 0;
+    for (int i = 0; i < static_cast<int>(all.size()); ++i) {
+      const float value = all[static_cast<std::size_t>(i)];
+      if (i % stride < shape.rows && i / stride < shape.tokens) {
+        inside.push_back(value);
+      } else {
+        overwritten += value == kPoison ? 0 : 1;
+      }
+    }
+    EXPECT_EQ(overwritten, 0) << "values outside of y";
+    return inside;
+  }
+
+  static std::vector<float> make_bias(int rows, std::mt19937& random) {
+    std::vector<float> bias;
+    std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
+    for (int i = 0; i < rows; ++i) {
+      bias.push_back(uniform(random));
+    }
+    return bias;
+  }
+
+  void check_int8(const WeightKind& kind, int input_group, int low, int high,
+                  bool with_tail = false);
+  void check_half(const WeightKind& kind);
+};
+
+// The first place where two results differ in a bit, or -1.
+std::int64_t first_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::memcmp(&a[i], &b[i], sizeof(float)) != 0) {
+      return static_cast<std::int64_t>(i);
+    }
+  }
+  return -1;
+}
+
+void GemmTest::check_int8(const WeightKind& kind, int input_group, int low, int high,
+                          bool with_tail) {
+  std::mt19937 random(17);
+  for (const Shape& shape : kShapes) {
+    TestWeights weights = make_weights(kind, shape.rows, shape.columns, random);
+    TestWeights tail = make_weights({.bits = 8, .group = 0}, shape.rows, 128, random);
+    const int body = padded_columns(shape.columns);
+    const int columns = with_tail ? body + 128 : shape.columns;
+    PlainInt8Inputs inputs =
+        make_int8_inputs(shape.tokens, columns, input_group, low, high, random);
+    if (with_tail) {  // padding between the segments is 0, and the tail has 8 bits
+      for (int token = 0; token < shape.tokens; ++token) {
+        for (int k = shape.columns; k < columns; ++k) {
+          inputs.codes[static_cast<std::size_t>(token * columns + k)] =
+              k < body ? std::int8_t{0} : static_cast<std::int8_t>(static_cast<int>(random() % 255) - 127);
+        }
+      }
+    }
+    const int padded = padded_columns(columns);
+    const std::vector<float> bias = make_bias(shape.rows, random);
+    const auto expected =
+        reference_gemm_int8(weights.plain, with_tail ? &tail.plain : nullptr, inputs, bias);
+    const Buffer blocks = Buffer::of<std::uint8_t>(weights.blocks);
+    const Buffer tail_blocks = Buffer::of<std::uint8_t>(tail.blocks);
+    const Buffer codes = Buffer::of<std::int8_t>(in_tile_order(inputs, padded));
+    const Buffer scales = Buffer::of<float>(inputs.scales);
+    const Buffer biases = Buffer::of<float>(bias);
+    weights.view.blocks = blocks.as<std::uint8_t>();
+    tail.view.blocks = tail_blocks.as<std::uint8_t>();
+    const Int8Inputs view{.codes = codes.as<std::int8_t>(),
+                          .tokens = shape.tokens,
+                          .row_bytes = padded,
+                          .scales = scales.as<float>(),
+                          .token_stride = input_group == 0 ? 1 : padded / 128,
+                          .group_stride = input_group == 0 ? 0 : 1};
+    for (const GemmPlan& plan : plans(kind.group != 0 || input_group != 0)) {
+      const auto y = run_poisoned(shape, [&](float* to, int stride, cudaStream_t stream) {
+        gemm_int8(plan, weights.view, with_tail ? &tail.view : nullptr, view,
+                  {.y = to, .stride = stride, .bias = biases.as<float>()}, stream);
+      });
+      const auto place = first_difference(y, expected);
+      ASSERT_EQ(place, -1) << name(plan, shape) << ": token " << place / shape.rows << ", row "
+                           << place % shape.rows << " is " << y[static_cast<std::size_t>(place)]
+                           << ", not " << expected[static_cast<std::size_t>(place)];
+    }
+  }
+}
+
+void GemmTest::check_half(const WeightKind& kind) {
+  std::mt19937 random(18);
+  for (const Shape& shape : kShapes) {
+    TestWeights weights = make_weights(kind, shape.rows, shape.columns, random);
+    const auto inputs = make_half_inputs(shape.tokens, shape.columns, random);
+    const int padded = padded_columns(shape.columns);
+    const std::vector<float> bias = make_bias(shape.rows, random);
+    const auto expected = reference_gemm_half(weights.plain, inputs, shape.tokens, bias);
+    const Buffer blocks = Buffer::of<std::uint8_t>(weights.blocks);
+    const Buffer values =
+        Buffer::of<__half>(in_tile_order(inputs, shape.tokens, shape.columns, padded));
+    const Buffer biases = Buffer::of<float>(bias);
+    weights.view.blocks = blocks.as<std::uint8_t>();
+    const HalfInputs view{
+        .values = values.data(), .tokens = shape.tokens, .row_bytes = 2 * padded};
+    std::vector<float> first;
+    for (const GemmPlan& plan : plans(false)) {
+      const auto y = run_poisoned(shape, [&](float* to, int stride, cudaStream_t stream) {
+        gemm_half(plan, weights.view, view,
+                  {.y = to, .stride = stride, .bias = biases.as<float>()}, stream);
+      });
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        ASSERT_LE(std::abs(y[i] - expected.y[i]), expected.bounds[i])
+            << name(plan, shape) << ": token " << static_cast<int>(i) / shape.rows << ", row "
+            << static_cast<int>(i) % shape.rows << " is " << y[i] << ", not " << expected.y[i];
+      }
+      if (plan.wgmma) {  // tiles do not change a bit
+        first = first.empty() ? y : first;
+        ASSERT_EQ(first_difference(y, first), -1) << name(plan, shape);
+      }
+    }
+  }
+}
+
+TEST_F(GemmTest, Int8WeightsByRow) {
+  check_int8({.bits = 8, .group = 0}, 0, -127, 127);
+}
+TEST_F(GemmTest, Int8WeightsByGroup) {
+  check_int8({.bits = 8, .group = 128}, 0, -127, 127);
+}
+TEST_F(GemmTest, Int4WeightsByRow) {
+  check_int8({.bits = 4, .group = 0}, 0, -127, 127);
+}
+TEST_F(GemmTest, Int4WeightsByRowAsymmetric) {
+  check_int8({.bits = 4, .group = 0, .asymmetric = true}, 0, -127, 127);
+}
+TEST_F(GemmTest, Int4WeightsByGroup) {
+  check_int8({.bits = 4, .group = 128}, 0, -127, 127);
+}
+TEST_F(GemmTest, Int4WeightsByGroupOf256Asymmetric) {
+  check_int8({.bits = 4, .group = 256, .asymmetric = true}, 0, -127, 127);
+}
+TEST_F(GemmTest, Int4WeightsAndInputsByGroup) {
+  check_int8({.bits = 4, .group = 128}, 128, -8, 7);
+}
+TEST_F(GemmTest, Int4WeightsAndInputsByGroupWithTail) {
+  check_int8({.bits = 4, .group = 128}, 128, -8, 7, true);
+}
+TEST_F(GemmTest, Int4WeightsAsymmetricAndInputsByGroupWithTail) {
+  check_int8({.bits = 4, .group = 128, .asymmetric = true}, 128, -8, 7, true);
+}
+
+TEST_F(GemmTest, HalfFromInt4) {
+  check_half({.bits = 4, .group = 128});
+}
+TEST_F(GemmTest, HalfFromInt4SmallGroups) {
+  check_half({.bits = 4, .group = 32});
+  check_half({.bits = 4, .group = 64, .asymmetric = true});
+}
+TEST_F(GemmTest, HalfFromInt4Asymmetric) {
+  check_half({.bits = 4, .group = 32, .asymmetric = true});
+  check_half({.bits = 4, .group = 0, .asymmetric = true});
+}
+TEST_F(GemmTest, HalfFromInt8) {
+  check_half({.bits = 8, .group = 0});
+  check_half({.bits = 8, .group = 64});
+}
+
+// The largest magnitudes that codes can have, all of one sign: sums must not overflow or round.
+TEST_F(GemmTest, LargestIntegersAreExact) {
+  constexpr int kColumns = 65'536;
+  std::mt19937 random(19);
+  TestWeights weights = make_weights({.bits = 8, .group = 0}, 16, kColumns, random);
+  std::fill(weights.plain.values.begin(), weights.plain.values.end(), -128);
+  std::fill_n(weights.plain.scales.begin(), 16, 1.0f);
+  for (std::size_t block = 0; block < weights.blocks.size(); block += 2080) {
+    std::fill_n(weights.blocks.begin() + static_cast<std::ptrdiff_t>(block), 2048, 0x80);
+    for (std::size_t i = 0; i < 32; i += 2) {
+      weights.blocks[block + 2048 + i] = 0x00;
+      weights.blocks[block + 2049 + i] = 0x3c;  // 1 as float16
+    }
+  }
+  PlainInt8Inputs inputs = make_int8_inputs(65, kColumns, 0, 127, 127, random);
+  std::fill(inputs.scales.begin(), inputs.scales.end(), 1.0f);
+  const Buffer blocks = Buffer::of<std::uint8_t>(weights.blocks);
+  const Buffer codes = Buffer::of<std::int8_t>(in_tile_order(inputs, kColumns));
+  const Buffer scales = Buffer::of<float>(inputs.scales);
+  weights.view.blocks = blocks.as<std::uint8_t>();
+  const Int8Inputs view{.codes = codes.as<std::int8_t>(),
+                        .tokens = 65,
+                        .row_bytes = kColumns,
+                        .scales = scales.as<float>()};
+  const auto y = run_poisoned({65, 16, kColumns}, [&](float* to, int stride, cudaStream_t stream) {
+    gemm_int8(plan_gemm(weights.view, 65, false), weights.view, nullptr, view,
+              {.y = to, .stride = stride}, stream);
+  });
+  for (const float value : y) {
+    ASSERT_EQ(value, -128.0f * 127.0f * kColumns);
+  }
+}
+
+TEST_F(GemmTest, WritesFloat16BesideFloat32AndSaturates) {
+  std::mt19937 random(20);
+  const Shape shape{70, 130, 256};
+  TestWeights weights = make_weights({.bits = 4, .group = 128}, shape.rows, shape.columns, random);
+  const auto inputs = make_half_inputs(shape.tokens, shape.columns, random);
+  const Buffer blocks = Buffer::of<std::uint8_t>(weights.blocks);
+  const Buffer values =
+      Buffer::of<__half>(in_tile_order(inputs, shape.tokens, shape.columns, shape.columns));
+  std::vector<float> bias(static_cast<std::size_t>(shape.rows), 0.25f);
+  bias[5] = 1e9f;
+  bias[6] = -1e9f;
+  const Buffer biases = Buffer::of<float>(bias);
+  const Buffer halves(2 * shape.tokens * shape.rows);
+  weights.view.blocks = blocks.as<std::uint8_t>();
+  const HalfInputs view{
+      .values = values.data(), .tokens = shape.tokens, .row_bytes = 2 * shape.columns};
+  const auto y = run_poisoned(shape, [&](float* to, int stride, cudaStream_t stream) {
+    gemm_half(plan_gemm(weights.view, shape.tokens, false), weights.view, view,
+              {.y = to,
+               .stride = stride,
+               .y_half = halves.data(),
+               .half_stride = shape.rows,
+               .bias = biases.as<float>()},
+              stream);
+  });
+  const auto half_values = halves.values<__half>();
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const float limited = std::fmin(std::fmax(y[i], -65504.0f), 65504.0f);
+    ASSERT_EQ(__half2float(half_values[i]), __half2float(__float2half_rn(limited))) << i;
+  }
+  EXPECT_EQ(__half2float(half_values[5]), 65504.0f);
+  EXPECT_EQ(__half2float(half_values[6]), -65504.0f);
+}
+
+// What the kernels can't compute is refused before anything is launched.
+void expect_refusal(const GemmWeights& weights, const Int8Inputs& inputs, const char* words) {
+  float y = 0.0f;
+  try {
+    gemm_int8({}, weights, nullptr, inputs, {.y = &y, .stride = 16}, nullptr);
+    FAIL() << "not refused: " << words;
+  } catch (const core::Error& error) {
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+  }
+}
+
+TEST(Gemm, RefusesWhatItCannotCompute) {
+  const GemmWeights weights{.rows = 16, .block_count = 2, .bits = 4};
+  GemmWeights changed = weights;
+  changed.bits = 3;
+  expect_refusal(changed, {.tokens = 1, .row_bytes = 256}, "weights of 3 bits");
+  changed = weights;
+  changed.groups_in_block = 4;
+  expect_refusal(changed, {.tokens = 1, .row_bytes = 256}, "groups smaller than 128");
+  changed = weights;
+  changed.block_count = 2000;
+  expect_refusal(changed, {.tokens = 1, .row_bytes = 256'000}, "are exact up to");
+  expect_refusal(weights, {.tokens = 1, .row_bytes = 128}, "128 bytes a row of inputs");
+  expect_refusal(weights, {.tokens = 1, .row_bytes = 250}, "multiples of 16");
+}
+
+}  // namespace
+}  // namespace nibble::ops::cuda

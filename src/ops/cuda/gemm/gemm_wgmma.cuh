@@ -1,0 +1,380 @@
+#pragma once
+
+#include <cstdint>
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include "ops/cuda/device_code/barrier.cuh"
+#include "ops/cuda/device_code/bulk_copy.cuh"
+#include "ops/cuda/device_code/dependent_launch.cuh"
+#include "ops/cuda/device_code/wgmma.cuh"
+#include "ops/cuda/gemm/gemm_arguments.h"
+#include "ops/cuda/gemm/ring.cuh"
+#include "ops/cuda/gemm/store_tile.cuh"
+#include "ops/cuda/gemm/tile_order.cuh"
+#include "ops/cuda/gemm/weight_fragments.cuh"
+
+/// The kernel for sm_90a. A block of threads computes tiles of 64 kWarpgroups rows x kTokens tokens,
+/// one after the other: one warp copies, each warpgroup multiplies 64 rows. The blocks of a cluster take neighbouring
+/// strips of rows and the same tokens; each reads its share of the tokens for all of them.
+namespace nibble::ops::cuda {
+
+/// How sums become numbers.
+enum class Scaling {
+  kNone,            // they are the result (float16 weights are scaled before)
+  kByRow,           // by row and token, at the end
+  kByGroup,         // by row in each group of 128, by token at the end
+  kByGroupOfBoth,   // by row and token in each group of 128
+};
+
+/// Warpgroup 0 copies.
+constexpr int gemm_threads(int warpgroups) {
+  return 128 * (1 + warpgroups);
+}
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+template <class Codes, int kTokens, int kWarpgroups, int kCluster, Scaling kScaling>
+struct GemmKernel {
+  static constexpr bool kScalesInRing = kScaling == Scaling::kByGroupOfBoth;
+  using Sum = typename Codes::Sum;
+  static constexpr int kSums = kTokens / 2;  // of a lane, for 64 rows
+  static constexpr int kRows = 64 * kWarpgroups;
+  static constexpr int kRowTiles = kRows / kGemmBlockRows;
+
+  const GemmArguments& a;
+  const CUtensorMap& inputs;
+  const Ring& ring;
+  int cluster;   // which, of `clusters`
+  int clusters;
+  int rank;      // of this block in its cluster
+
+  __device__ OutputTile tile(int index) const {
+    OutputTile found = tile_at(index, a.strips, a.token_tiles);
+    found.strip = found.strip * kCluster + rank;
+    return found;
+  }
+  __device__ int tiles() const { return a.strips * a.token_tiles; }
+
+  // ---- the copying warp ----
+
+  __device__ void copy_inputs(int stage, int block, int token_tile) const {
+    constexpr int kShare = kTokens / kCluster;
+    const std::uint32_t target = shared_address(ring.inputs_of(stage)) + rank * kShare * 128;
+    const int row = token_tile * kTokens + rank * kShare;
+#pragma unroll
+    for (int step = 0; step < Codes::kSteps; ++step) {
+      const int column = (block * Codes::kSteps + step) * (128 / Codes::kSteps);
+      const std::uint32_t to = target + step * kTokens * 128;
+      if constexpr (kCluster == 1) {
+        copy_box(to, inputs, column, row, ring.full_of(stage));
+      } else {
+        copy_box_to(to, inputs, column, row, ring.full_of(stage), (1u << kCluster) - 1);
+      }
+    }
+  }
+
+  // The scales of one group of 128 inputs: they need not lie together.
+  __device__ void copy_scales(int stage, int block, int token_tile, int lane) const {
+#pragma unroll
+    for (int i = 0; i < kTokens / 32; ++i) {
+      const int inside = i * 32 + lane;
+      const int token = min(token_tile * kTokens + inside, a.tokens - 1);
+      const float* source = a.input_scales + token * a.token_stride + block * a.group_stride;
+      asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(
+                       shared_address(ring.scales_of(stage) + inside)),
+                   "l"(source)
+                   : "memory");
+    }
+    arrive_after_copies(ring.full_of(stage));
+  }
+
+  __device__ void copy_tile(OutputTile at, RingPlace& place, int lane) const {
+    const int first_tile = at.strip * kRowTiles;
+    const int row_tiles = max(0, min(kRowTiles, a.row_tiles - first_tile));
+    const std::uint8_t* source =
+        a.blocks + static_cast<std::int64_t>(first_tile + lane) * a.body_blocks * a.block_bytes;
+    for (int block = 0; block < a.blocks_along_k; ++block) {
+      const bool in_body = block < a.body_blocks;
+      const int bytes = in_body ? a.block_bytes : a.tail_block_bytes;
+      const std::uint32_t full = ring.full_of(place.stage);
+      wait_barrier(ring.empty_of(place.stage), place.parity ^ 1);
+      if (lane == 0) {
+        arrive_expecting(full, ring.bytes.inputs + row_tiles * bytes);
+        copy_inputs(place.stage, block, at.tokens);
+      }
+      __syncwarp();
+      if (lane < row_tiles) {
+        copy_bytes(shared_address(ring.blocks_of(place.stage) + lane * a.slot_bytes),
+                   in_body ? source + static_cast<std::int64_t>(block) * bytes
+                           : a.tail_blocks + static_cast<std::int64_t>(first_tile + lane) * bytes,
+                   bytes, full);
+      }
+      if constexpr (kScalesInRing) {
+        copy_scales(place.stage, block, at.tokens, lane);
+      }
+      place.advance(a.stages);
+    }
+  }
+
+  __device__ void copy_all() const {
+    RingPlace place;
+    for (int index = cluster; index < tiles(); index += clusters) {
+      copy_tile(tile(index), place, static_cast<int>(threadIdx.x) % 32);
+    }
+  }
+
+  // ---- the multiplying warps ----
+
+  __device__ int warp() const { return static_cast<int>(threadIdx.x) / 32 - 4; }
+  __device__ int lane() const { return static_cast<int>(threadIdx.x) % 32; }
+  __device__ int first_row(OutputTile at) const {
+    return at.strip * kRows + warp() * kGemmBlockRows;
+  }
+  __device__ const std::uint8_t* block_at(int stage) const {
+    return ring.blocks_of(stage) + warp() * a.slot_bytes;
+  }
+
+  // Gives a stage back to the copying warps of all blocks that write into it.
+  __device__ void release(int stage) const {
+    __syncwarp();
+    if (lane() < kCluster) {
+      arrive_at(ring.empty_of(stage), lane());
+    }
+  }
+
+  __device__ static void multiply_step(Sum (&sums)[kSums], Fragments& left,
+                                       std::uint32_t right, bool add) {
+    const std::uint64_t description = describe_operand(right);
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      settle(left[i / 4][i % 4]);
+    }
+    begin_products();
+#pragma unroll
+    for (int product = 0; product < 4; ++product) {
+      multiply(sums, left[product], description + 2 * product, add || product > 0);
+    }
+    commit_products();
+  }
+
+  // One step of 128 bytes along k. Returns when all steps before it have ended.
+  template <int kStep>
+  __device__ void step(Sum (&sums)[kSums], Fragments& left, const RingPlace& place,
+                       bool add) const {
+    typename Codes::Words words;
+    Codes::load(words, block_at(place.stage), kStep, lane(), a);
+    Codes::expand(left, words, a);
+    multiply_step(sums, left,
+                  shared_address(ring.inputs_of(place.stage)) + kStep * kTokens * 128, add);
+    wait_products<1>();
+  }
+
+  // One block along k; the stage of the one before is given back on the way.
+  template <bool kOdd>
+  __device__ void multiply_block(Sum (&sums)[kSums], Fragments (&left)[2], RingPlace& place,
+                                 int& stage_before, int block) const {
+    wait_barrier(ring.full_of(place.stage), place.parity);
+    step<0>(sums, left[kOdd && Codes::kSteps == 1 ? 1 : 0], place, block > 0);
+    if (block > 0) {
+      release(stage_before);
+    }
+    if constexpr (Codes::kSteps == 2) {
+      step<1>(sums, left[1], place, true);
+    }
+    stage_before = place.stage;
+    place.advance(a.stages);
+  }
+
+  __device__ void multiply_tile(Sum (&sums)[kSums], RingPlace& place) const {
+    Fragments left[2];
+    int stage_before = 0;
+    int block = 0;
+    for (; block + 1 < a.blocks_along_k; block += 2) {
+      multiply_block<false>(sums, left, place, stage_before, block);
+      multiply_block<true>(sums, left, place, stage_before, block + 1);
+    }
+    if (block < a.blocks_along_k) {
+      multiply_block<false>(sums, left, place, stage_before, block);
+    }
+    wait_products<0>();
+    release(stage_before);
+  }
+
+  __device__ void multiply_all() const {
+    RingPlace place;
+    for (int index = cluster; index < tiles(); index += clusters) {
+      const OutputTile at = tile(index);
+      Sum sums[kSums];
+      multiply_tile(sums, place);
+      const TileStore<kTokens> to{a, first_row(at), at.tokens * kTokens};
+      if constexpr (kScaling == Scaling::kNone) {
+        to.store([](int) { return 1.0f; }, [&](int i, int, float) { return sums[i]; });
+      } else {
+        const float2 scales = row_scales(first_row(at));
+        to.store([&](int token) { return token_scale(token); },
+                 [&](int i, int r, float scale) {
+                   return __fmul_rn(
+                       __fmul_rn(static_cast<float>(sums[i]), r == 0 ? scales.x : scales.y), scale);
+                 });
+      }
+    }
+  }
+
+  // ---- with scales by group ----
+
+  // Adds a group's scaled sums to the results.
+  __device__ void promote(float (&results)[kSums], const int (&sums)[kSums], float2 scales,
+                          const float* token_scales) const {
+#pragma unroll
+    for (int j = 0; j < kTokens / 8; ++j) {
+      float2 factors = {1.0f, 1.0f};
+      if constexpr (kScalesInRing) {
+        factors = *reinterpret_cast<const float2*>(token_scales + 8 * j + lane() % 4 * 2);
+      }
+#pragma unroll
+      for (int i = 4 * j; i < 4 * j + 4; ++i) {
+        const float sum = static_cast<float>(sums[i]);
+        const float scale = i % 4 < 2 ? scales.x : scales.y;
+        if constexpr (kScalesInRing) {
+          results[i] = __fmaf_rn(__fmul_rn(sum, scale), i % 2 == 0 ? factors.x : factors.y,
+                                 results[i]);
+        } else {
+          results[i] = __fmaf_rn(sum, scale, results[i]);
+        }
+      }
+    }
+  }
+
+  // The fragments of a block and the scales of its rows.
+  template <class BlockCodes>
+  __device__ void load_block(Fragments& left, float2& scales, int stage) const {
+    typename BlockCodes::Words words;
+    BlockCodes::load(words, block_at(stage), 0, lane(), a);
+    BlockCodes::expand(left, words, a);
+    scales = scaled<BlockCodes>(
+        scales_of(block_at(stage), BlockCodes::kCodeBytes, 0, lane() / 4));
+  }
+
+  // While one warpgroup promotes, the others multiply.
+  __device__ void multiply_tile_by_group(float (&results)[kSums], RingPlace& place) const {
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) {
+      results[i] = 0.0f;
+    }
+    for (int block = 0; block < a.blocks_along_k; ++block) {
+      wait_barrier(ring.full_of(place.stage), place.parity);
+      Fragments left;
+      float2 scales;
+      if (kScalesInRing && block >= a.body_blocks) {
+        load_block<Int8Codes>(left, scales, place.stage);
+      } else {
+        load_block<Codes>(left, scales, place.stage);
+      }
+      int sums[kSums];
+      multiply_step(sums, left, shared_address(ring.inputs_of(place.stage)), false);
+      wait_products<0>();
+      promote(results, sums, scales, ring.scales_of(place.stage));
+      release(place.stage);
+      place.advance(a.stages);
+    }
+  }
+
+  __device__ void multiply_all_by_group() const {
+    RingPlace place;
+    for (int index = cluster; index < tiles(); index += clusters) {
+      const OutputTile at = tile(index);
+      float results[kSums];
+      multiply_tile_by_group(results, place);
+      const TileStore<kTokens> to{a, first_row(at), at.tokens * kTokens};
+      if constexpr (kScalesInRing) {
+        to.store([](int) { return 1.0f; }, [&](int i, int, float) { return results[i]; });
+      } else {
+        to.store([&](int token) { return token_scale(token); },
+                 [&](int i, int, float scale) { return __fmul_rn(results[i], scale); });
+      }
+    }
+  }
+
+  __device__ float token_scale(int token) const {
+    return __ldg(a.input_scales + token * a.token_stride);
+  }
+
+  // Scales of rows g and g + 8 of this warp's tile, as they are in its first block.
+  __device__ float2 row_scales(int row) const {
+    const int row_tile = row / kGemmBlockRows;
+    if (row_tile >= a.row_tiles) {
+      return {0.0f, 0.0f};
+    }
+    const std::uint8_t* block =
+        a.blocks + static_cast<std::int64_t>(row_tile) * a.body_blocks * a.block_bytes;
+    return scaled<Codes>(scales_of(block, Codes::kCodeBytes, 0, lane() / 4));
+  }
+  template <class BlockCodes>
+  __device__ float2 scaled(__half2 scales) const {
+    const float2 both = __half22float2(scales);
+    const float factor = BlockCodes::scale_factor(a);
+    return {both.x * factor, both.y * factor};  // by a power of 2
+  }
+};
+
+template <class Codes, int kTokens, int kWarpgroups, int kCluster, Scaling kScaling>
+__device__ void run_gemm(const GemmArguments& a, const CUtensorMap& inputs) {
+  extern __shared__ __align__(1024) std::uint8_t memory[];
+  using Kernel = GemmKernel<Codes, kTokens, kWarpgroups, kCluster, kScaling>;
+  const Ring ring = make_ring(
+      memory, a.stages,
+      stage_bytes(kTokens, Codes::kSteps, Kernel::kRowTiles * a.slot_bytes, Kernel::kScalesInRing));
+  const int rank = kCluster == 1 ? 0 : static_cast<int>(cluster_rank());
+  const Kernel kernel{a,
+                      inputs,
+                      ring,
+                      static_cast<int>(blockIdx.x) / kCluster,
+                      static_cast<int>(gridDim.x) / kCluster,
+                      rank};
+  if (threadIdx.x == 0) {
+    prefetch_map(inputs);
+    for (int stage = 0; stage < a.stages; ++stage) {
+      init_barrier(ring.full_of(stage), Kernel::kScalesInRing ? 33 : 1);
+      init_barrier(ring.empty_of(stage), 4 * kWarpgroups * kCluster);
+    }
+    publish_barriers();
+  }
+  if constexpr (kCluster > 1) {
+    sync_cluster();
+  } else {
+    __syncthreads();
+  }
+  launch_dependents();
+  wait_for_predecessor();
+  if (threadIdx.x < 128) {
+    set_registers<kWarpgroups == 2 ? 40 : 32, false>();
+    if (threadIdx.x < 32) {
+      kernel.copy_all();
+    }
+  } else {
+    set_registers<kWarpgroups == 2 ? 232 : 160, true>();
+    if constexpr (kScaling == Scaling::kByGroup || kScaling == Scaling::kByGroupOfBoth) {
+      kernel.multiply_all_by_group();
+    } else {
+      kernel.multiply_all();
+    }
+  }
+  if constexpr (kCluster > 1) {
+    sync_cluster();  // nobody leaves while another may still write to it
+  }
+}
+
+#endif
+
+template <class Codes, int kTokens, int kWarpgroups, int kCluster, Scaling kScaling>
+__global__ void __launch_bounds__(gemm_threads(kWarpgroups), 1)
+    gemm_wgmma(const __grid_constant__ GemmArguments arguments,
+               const __grid_constant__ CUtensorMap inputs) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  run_gemm<Codes, kTokens, kWarpgroups, kCluster, kScaling>(arguments, inputs);
+#endif
+}
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,206 @@
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include "ops/cuda/gemm/gemm_arguments.h"
+
+/// From packed blocks in shared memory to tensor-core fragments in registers. Each policy gives one warp
+/// the left fragments of 16 rows and 128 bytes of k, as four products of 32 bytes:
+///   Sum     what products are summed in
+///   kSteps  steps of 128 bytes in a block of 128 k
+///   load    reads the words of a step from the warp's block
+///   expand  makes fragments of them
+namespace nibble::ops::cuda {
+
+using Fragments = std::uint32_t[4][4];  // [product][register]
+
+__device__ __forceinline__ std::uint32_t half2_bits(__half2 value) {
+  return *reinterpret_cast<const std::uint32_t*>(&value);
+}
+__device__ __forceinline__ __half2 bits_half2(std::uint32_t bits) {
+  return *reinterpret_cast<const __half2*>(&bits);
+}
+
+__device__ __forceinline__ uint4 words_of(const std::uint8_t* block, int number, int lane) {
+  return *reinterpret_cast<const uint4*>(block + number * 512 + lane * 16);
+}
+
+/// The scales of rows g and g + 8 of a group: the lower and the upper half.
+__device__ __forceinline__ __half2 scales_of(const std::uint8_t* block, int code_bytes, int group,
+                                             int g) {
+  return *reinterpret_cast<const __half2*>(block + code_bytes + group * 32 + g * 4);
+}
+
+/// Their zeros, which follow all scales: bits 0 to 7 and 8 to 15.
+__device__ __forceinline__ std::uint32_t zeros_of(const std::uint8_t* block, int code_bytes,
+                                                  int groups, int group, int g) {
+  return *reinterpret_cast<const std::uint16_t*>(block + code_bytes + groups * 32 + group * 16 +
+                                                 g * 2);
+}
+
+/// INT8 codes as they are.
+struct Int8Codes {
+  using Sum = int;
+  static constexpr int kSteps = 1;
+  static constexpr int kCodeBytes = 2048;
+  struct Words {
+    uint4 words[4];
+  };
+  __device__ static float scale_factor(const GemmArguments&) { return 1.0f; }
+  __device__ static void load(Words& to, const std::uint8_t* block, int, int lane,
+                              const GemmArguments&) {
+#pragma unroll
+    for (int h = 0; h < 4; ++h) {
+      to.words[h] = words_of(block, h, lane);
+    }
+  }
+  __device__ static void expand(Fragments& left, const Words& from, const GemmArguments&) {
+#pragma unroll
+    for (int h = 0; h < 4; ++h) {
+      left[h][0] = from.words[h].x;
+      left[h][1] = from.words[h].y;
+      left[h][2] = from.words[h].z;
+      left[h][3] = from.words[h].w;
+    }
+  }
+};
+
+/// 4-bit codes as INT8: 16 (q - 8), or q - zero where asymmetric.
+struct Int4Codes {
+  using Sum = int;
+  static constexpr int kSteps = 1;
+  static constexpr int kCodeBytes = 1024;
+  struct Words {
+    uint4 words[2];
+    std::uint32_t zeros = 0;
+  };
+  /// What the scales are multiplied by.
+  __device__ static float scale_factor(const GemmArguments& a) {
+    return a.asymmetric ? 1.0f : 0.0625f;
+  }
+  __device__ static void load(Words& to, const std::uint8_t* block, int, int lane,
+                              const GemmArguments& a) {
+    to.words[0] = words_of(block, 0, lane);
+    to.words[1] = words_of(block, 1, lane);
+    if (a.asymmetric) {
+      to.zeros = zeros_of(block, kCodeBytes, 1, 0, lane / 4);
+    }
+  }
+  __device__ static void expand(Fragments& left, const Words& from, const GemmArguments& a) {
+    const std::uint32_t words[8] = {from.words[0].x, from.words[0].y, from.words[0].z,
+                                    from.words[0].w, from.words[1].x, from.words[1].y,
+                                    from.words[1].z, from.words[1].w};
+    if (a.asymmetric) {
+      const std::uint32_t low = (from.zeros & 0xff) * 0x01010101u;
+      const std::uint32_t high = (from.zeros >> 8) * 0x01010101u;
+#pragma unroll
+      for (int w = 0; w < 8; ++w) {
+        // 128 + q - zero does not borrow from the next byte.
+        left[w / 2][w % 2 * 2] = (((words[w] & 0x0f0f0f0fu) | 0x80808080u) - low) ^ 0x80808080u;
+        left[w / 2][w % 2 * 2 + 1] =
+            ((((words[w] >> 4) & 0x0f0f0f0fu) | 0x80808080u) - high) ^ 0x80808080u;
+      }
+      return;
+    }
+#pragma unroll
+    for (int w = 0; w < 8; ++w) {
+      left[w / 2][w % 2 * 2] = ((words[w] << 4) & 0xf0f0f0f0u) ^ 0x80808080u;
+      left[w / 2][w % 2 * 2 + 1] = (words[w] & 0xf0f0f0f0u) ^ 0x80808080u;
+    }
+  }
+};
+
+/// 4-bit codes as float16: (q - zero) exactly, then times the scale.
+struct HalfFromInt4 {
+  using Sum = float;
+  static constexpr int kSteps = 2;
+  static constexpr int kCodeBytes = 1024;
+  struct Words {
+    uint4 words;
+    __half2 scales[2];  // of the two 32 k of a step
+    std::uint32_t zeros[2];
+  };
+  __device__ static void load(Words& to, const std::uint8_t* block, int step, int lane,
+                              const GemmArguments& a) {
+    to.words = words_of(block, step, lane);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int group = (2 * step + i) >> a.group_shift;
+      to.scales[i] = scales_of(block, kCodeBytes, group, lane / 4);
+      to.zeros[i] = a.asymmetric ? zeros_of(block, kCodeBytes, 4 >> a.group_shift, group, lane / 4)
+                                 : 0x0808u;
+    }
+  }
+  __device__ static void expand(Fragments& left, const Words& from, const GemmArguments&) {
+    const std::uint32_t words[4] = {from.words.x, from.words.y, from.words.z, from.words.w};
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      // As float16, 0x6400 + n is 1024 + n.
+      const std::uint32_t zeros = from.zeros[w / 2];
+      const __half2 zero = bits_half2((zeros & 0xff) * 0x00010001u + 0x64006400u);
+      const __half2 upper_zero = __hsub2(bits_half2((zeros >> 8) * 0x00010001u + 0x64006400u),
+                                         bits_half2(0x63806380u));  // 64 + zero: minus 960
+      const __half2 scale = __low2half2(from.scales[w / 2]);
+      const __half2 upper_scale = __high2half2(from.scales[w / 2]);
+      const std::uint32_t shifted = words[w] >> 8;
+      const __half2 sixteenth = bits_half2(0x2c002c00u);
+      const auto lower = [&](std::uint32_t bits) {
+        return half2_bits(
+            __hmul2(__hsub2(bits_half2((bits & 0x000f000fu) | 0x64006400u), zero), scale));
+      };
+      const auto upper = [&](std::uint32_t bits) {
+        return half2_bits(__hmul2(__hfma2(bits_half2((bits & 0x00f000f0u) | 0x64006400u), sixteenth,
+                                          __hneg2(upper_zero)),
+                                  upper_scale));
+      };
+      left[w][0] = lower(words[w]);
+      left[w][1] = upper(words[w]);
+      left[w][2] = lower(shifted);
+      left[w][3] = upper(shifted);
+    }
+  }
+};
+
+/// INT8 codes as float16 times the scale.
+struct HalfFromInt8 {
+  using Sum = float;
+  static constexpr int kSteps = 2;
+  static constexpr int kCodeBytes = 2048;
+  struct Words {
+    uint4 words[2];
+    __half2 scales[2];
+  };
+  __device__ static void load(Words& to, const std::uint8_t* block, int step, int lane,
+                              const GemmArguments& a) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      to.words[i] = words_of(block, 2 * step + i, lane);
+      to.scales[i] = scales_of(block, kCodeBytes, (2 * step + i) >> a.group_shift, lane / 4);
+    }
+  }
+  __device__ static void expand(Fragments& left, const Words& from, const GemmArguments&) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const std::uint32_t words[4] = {from.words[i].x, from.words[i].y, from.words[i].z,
+                                      from.words[i].w};
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        const __half2 scale =
+            r % 2 == 0 ? __low2half2(from.scales[i]) : __high2half2(from.scales[i]);
+        // As float16, 0x6480 ^ byte is 1024 + (code + 128).
+        const auto convert = [&](std::uint32_t bits) {
+          const __half2 code =
+              __hsub2(bits_half2((bits & 0x00ff00ffu) ^ 0x64806480u), bits_half2(0x64806480u));
+          return half2_bits(__hmul2(code, scale));
+        };
+        left[2 * i + r / 2][r % 2] = convert(words[r]);
+        left[2 * i + r / 2][r % 2 + 2] = convert(words[r] >> 8);
+      }
+    }
+  }
+};
+
+}  // namespace nibble::ops::cuda
