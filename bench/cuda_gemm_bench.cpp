@@ -24,7 +24,7 @@ using ops::cuda::GemmWeights;
 struct Format {
   const char* name;
   int bits;
-  int groups_in_block;
+  int groups_in_unit;
   bool asymmetric;
   bool row_scale;
   bool half;
@@ -53,27 +53,27 @@ constexpr Shape kShapes[] = {
 };
 constexpr std::int64_t kRotation = std::int64_t{160} << 20;  // bytes of weights, beyond the L2 cache
 
-// Random codes, and scales of 2^-7 in every block.
-std::vector<std::uint8_t> random_blocks(const GemmWeights& weights) {
-  const auto bytes = static_cast<std::size_t>(block_bytes(weights));
-  const std::size_t count = static_cast<std::size_t>(weights.block_count) *
-                            static_cast<std::size_t>((weights.rows + 15) / 16);
-  std::vector<std::uint8_t> blocks(bytes * count);
+// Random codes, and scales of 2^-7 in every unit.
+std::vector<std::uint8_t> random_units(const GemmWeights& weights) {
+  const auto bytes = static_cast<std::size_t>(tile_bytes(weights));
+  const std::size_t count = static_cast<std::size_t>(weights.unit_count) *
+                            static_cast<std::size_t>((weights.rows + 63) / 64 * 4);
+  std::vector<std::uint8_t> units(bytes * count);
   std::uint64_t state = 88172645463325252ull;
-  for (std::size_t i = 0; i + 8 <= blocks.size(); i += 8) {
+  for (std::size_t i = 0; i + 8 <= units.size(); i += 8) {
     state ^= state << 13;
     state ^= state >> 7;
     state ^= state << 17;
-    std::memcpy(&blocks[i], &state, 8);
+    std::memcpy(&units[i], &state, 8);
   }
   const std::size_t codes = static_cast<std::size_t>(weights.bits) * 256;
-  const std::size_t scales = static_cast<std::size_t>(weights.groups_in_block) * 32;
-  for (std::size_t block = 0; block < blocks.size(); block += bytes) {
+  const std::size_t scales = static_cast<std::size_t>(weights.groups_in_unit) * 32;
+  for (std::size_t tile = 0; tile < units.size(); tile += bytes) {
     for (std::size_t i = 0; i < bytes - codes; ++i) {
-      blocks[block + codes + i] = i >= scales ? 7 : i % 2 == 0 ? 0 : 0x20;
+      units[tile + codes + i] = i >= scales ? 7 : i % 2 == 0 ? 0 : 0x20;
     }
   }
-  return blocks;
+  return units;
 }
 
 std::vector<std::uint8_t> random_inputs(std::size_t values, bool half, bool four_bits) {
@@ -95,20 +95,20 @@ class Problem {
  public:
   Problem(const Format& format, const Shape& shape) : format_(format), shape_(shape) {
     weights_ = {.rows = shape.n,
-                .block_count = shape.k / 128 - (format.inputs_by_group ? 1 : 0),
+                .unit_count = shape.k / 128 - (format.inputs_by_group ? 1 : 0),
                 .bits = format.bits,
-                .groups_in_block = format.groups_in_block,
+                .groups_in_unit = format.groups_in_unit,
                 .asymmetric = format.asymmetric,
                 .row_scale = format.row_scale};
-    const auto blocks = random_blocks(weights_);
-    const auto bytes = static_cast<std::int64_t>(blocks.size());
+    const auto units = random_units(weights_);
+    const auto bytes = static_cast<std::int64_t>(units.size());
     const int copies = static_cast<int>(std::max<std::int64_t>(1, kRotation / bytes));
     for (int i = 0; i < copies; ++i) {
-      blocks_.push_back(Buffer::of<std::uint8_t>(blocks));
+      units_.push_back(Buffer::of<std::uint8_t>(units));
     }
-    tail_ = {.rows = shape.n, .block_count = 1, .bits = 8, .row_scale = true};
-    tail_blocks_ = Buffer::of<std::uint8_t>(random_blocks(tail_));
-    tail_.blocks = tail_blocks_.as<std::uint8_t>();
+    tail_ = {.rows = shape.n, .unit_count = 1, .bits = 8, .row_scale = true};
+    tail_units_ = Buffer::of<std::uint8_t>(random_units(tail_));
+    tail_.units = tail_units_.as<std::uint8_t>();
     inputs_ = Buffer::of<std::uint8_t>(
         random_inputs(static_cast<std::size_t>(shape.m) * static_cast<std::size_t>(shape.k),
                       format.half, format.inputs_by_group));
@@ -119,7 +119,7 @@ class Problem {
 
   void run(const GemmPlan& plan, int turn, cudaStream_t stream) const {
     GemmWeights weights = weights_;
-    weights.blocks = blocks_[static_cast<std::size_t>(turn) % blocks_.size()].as<std::uint8_t>();
+    weights.units = units_[static_cast<std::size_t>(turn) % units_.size()].as<std::uint8_t>();
     const ops::cuda::GemmOutput output{.y = y_.as<float>(), .stride = shape_.n};
     if (format_.half) {
       gemm_half(plan, weights,
@@ -169,8 +169,8 @@ class Problem {
   Shape shape_;
   GemmWeights weights_;
   GemmWeights tail_;
-  std::vector<Buffer> blocks_;
-  Buffer tail_blocks_;
+  std::vector<Buffer> units_;
+  Buffer tail_units_;
   Buffer inputs_;
   Buffer scales_;
   Buffer y_;

@@ -9,25 +9,23 @@
 namespace nibble::ops::cuda {
 namespace {
 
-constexpr int kMostBlocksOfIntegers = 131072 / kGemmBlockColumns - 1;
+constexpr int kMostUnitsOfIntegers = 131072 / kGemmUnitColumns - 1;
 
-using Launcher = void (*)(const GemmPlan&, const GemmArguments&, cudaStream_t);
-
-int shift_of(int groups_in_block) {
-  return groups_in_block == 4 ? 0 : groups_in_block == 2 ? 1 : 2;
+int shift_of(int groups_in_unit) {
+  return groups_in_unit == 4 ? 0 : groups_in_unit == 2 ? 1 : 2;
 }
 
 void require_weights(const GemmWeights& weights) {
   using core::ErrorKind;
   core::require(weights.bits == 4 || weights.bits == 8, ErrorKind::kFailed,
                 "gemm: weights of {} bits; 4 and 8 are built", weights.bits);
-  core::require(weights.rows > 0 && weights.block_count > 0, ErrorKind::kFailed,
-                "gemm: weights of {} rows and {} blocks along k", weights.rows,
-                weights.block_count);
-  core::require(weights.groups_in_block == 1 || weights.groups_in_block == 2 ||
-                    weights.groups_in_block == 4,
-                ErrorKind::kFailed, "gemm: {} groups in a block; 1, 2 and 4 are built",
-                weights.groups_in_block);
+  core::require(weights.rows > 0 && weights.unit_count > 0, ErrorKind::kFailed,
+                "gemm: weights of {} rows and {} units along k", weights.rows,
+                weights.unit_count);
+  core::require(weights.groups_in_unit == 1 || weights.groups_in_unit == 2 ||
+                    weights.groups_in_unit == 4,
+                ErrorKind::kFailed, "gemm: {} groups in a unit; 1, 2 and 4 are built",
+                weights.groups_in_unit);
   core::require(weights.bits == 4 || !weights.asymmetric, ErrorKind::kFailed,
                 "gemm: asymmetric weights of 8 bits are not built");
 }
@@ -46,15 +44,15 @@ GemmArguments arguments_of(const GemmWeights& weights, const GemmOutput& output,
   core::require(output.y != nullptr || output.y_half != nullptr, core::ErrorKind::kFailed,
                 "gemm: there is nowhere to write to");
   GemmArguments arguments;
-  arguments.blocks = weights.blocks;
-  arguments.block_bytes = block_bytes(weights);
-  arguments.slot_bytes = arguments.block_bytes;
-  arguments.body_blocks = weights.block_count;
-  arguments.blocks_along_k = weights.block_count;
-  arguments.group_shift = shift_of(weights.groups_in_block);
+  arguments.units = weights.units;
+  arguments.tile_bytes = tile_bytes(weights);
+  arguments.slot_bytes = 4 * arguments.tile_bytes;
+  arguments.body_units = weights.unit_count;
+  arguments.units_along_k = weights.unit_count;
+  arguments.group_shift = shift_of(weights.groups_in_unit);
   arguments.asymmetric = weights.asymmetric;
   arguments.rows = weights.rows;
-  arguments.row_tiles = (weights.rows + kGemmBlockRows - 1) / kGemmBlockRows;
+  arguments.row_groups = (weights.rows + kGemmUnitRows - 1) / kGemmUnitRows;
   arguments.tokens = tokens;
   arguments.output = output;
   return arguments;
@@ -62,28 +60,35 @@ GemmArguments arguments_of(const GemmWeights& weights, const GemmOutput& output,
 
 void add_tail(GemmArguments& arguments, const GemmWeights& weights, const GemmWeights& tail) {
   require_weights(tail);
-  core::require(tail.bits == 8 && tail.block_count == 1 && tail.rows == weights.rows &&
-                    tail.groups_in_block == 1,
+  core::require(tail.bits == 8 && tail.unit_count == 1 && tail.rows == weights.rows &&
+                    tail.groups_in_unit == 1,
                 core::ErrorKind::kFailed,
-                "gemm: a tail of {} bits, {} blocks and {} rows; it must have 8 bits, 1 block and "
+                "gemm: a tail of {} bits, {} units and {} rows; it must have 8 bits, 1 unit and "
                 "the {} rows of the weights",
-                tail.bits, tail.block_count, tail.rows, weights.rows);
-  arguments.tail_blocks = tail.blocks;
-  arguments.tail_block_bytes = block_bytes(tail);
-  arguments.slot_bytes = std::max(arguments.slot_bytes, arguments.tail_block_bytes);
-  ++arguments.blocks_along_k;
+                tail.bits, tail.unit_count, tail.rows, weights.rows);
+  arguments.tail_units = tail.units;
+  arguments.tail_tile_bytes = tile_bytes(tail);
+  arguments.slot_bytes = std::max(arguments.slot_bytes, 4 * arguments.tail_tile_bytes);
+  ++arguments.units_along_k;
 }
 
-Launcher int8_launcher(const GemmWeights& weights, bool scales_by_group) {
+GemmLauncher int8_launcher(bool wgmma, const GemmWeights& weights, bool scales_by_group) {
   if (scales_by_group) {
     core::require(weights.bits == 4, core::ErrorKind::kFailed,
                   "gemm: inputs scaled by group need weights of 4 bits");
-    return wgmma_int4_by_group_of_both;
+    return wgmma ? wgmma_int4_by_group_of_both : mma_int4_by_group_of_both;
   }
-  if (weights.row_scale) {
-    return weights.bits == 4 ? wgmma_int4_by_row : wgmma_int8_by_row;
+  if (weights.bits == 4) {
+    return weights.row_scale ? (wgmma ? wgmma_int4_by_row : mma_int4_by_row)
+                             : (wgmma ? wgmma_int4_by_group : mma_int4_by_group);
   }
-  return weights.bits == 4 ? wgmma_int4_by_group : wgmma_int8_by_group;
+  return weights.row_scale ? (wgmma ? wgmma_int8_by_row : mma_int8_by_row)
+                           : (wgmma ? wgmma_int8_by_group : mma_int8_by_group);
+}
+
+GemmLauncher half_launcher(bool wgmma, const GemmWeights& weights) {
+  return weights.bits == 4 ? (wgmma ? wgmma_half_from_int4 : mma_half_from_int4)
+                           : (wgmma ? wgmma_half_from_int8 : mma_half_from_int8);
 }
 
 }  // namespace
@@ -92,12 +97,12 @@ void gemm_int8(const GemmPlan& plan, const GemmWeights& weights, const GemmWeigh
                const Int8Inputs& inputs, const GemmOutput& output, cudaStream_t stream) {
   GemmArguments arguments = arguments_of(weights, output, inputs.tokens);
   const bool scales_by_group = inputs.group_stride != 0;
-  core::require(weights.groups_in_block == 1, core::ErrorKind::kFailed,
+  core::require(weights.groups_in_unit == 1, core::ErrorKind::kFailed,
                 "gemm: groups smaller than 128 need float16 inputs");
-  core::require(weights.block_count < kMostBlocksOfIntegers, core::ErrorKind::kFailed,
+  core::require(weights.unit_count < kMostUnitsOfIntegers, core::ErrorKind::kFailed,
                 "gemm: {} inputs; sums of INT8 products are exact up to {}",
-                static_cast<std::int64_t>(weights.block_count) * kGemmBlockColumns,
-                kMostBlocksOfIntegers * kGemmBlockColumns);
+                static_cast<std::int64_t>(weights.unit_count) * kGemmUnitColumns,
+                kMostUnitsOfIntegers * kGemmUnitColumns);
   if (tail != nullptr) {
     core::require(scales_by_group, core::ErrorKind::kFailed,
                   "gemm: a tail needs inputs scaled by group");
@@ -107,13 +112,13 @@ void gemm_int8(const GemmPlan& plan, const GemmWeights& weights, const GemmWeigh
     return;
   }
   require_rows(inputs.codes, inputs.row_bytes,
-               static_cast<std::int64_t>(arguments.blocks_along_k) * kGemmBlockColumns);
+               static_cast<std::int64_t>(arguments.units_along_k) * kGemmUnitColumns);
   arguments.inputs = inputs.codes;
   arguments.input_row_bytes = inputs.row_bytes;
   arguments.input_scales = inputs.scales;
   arguments.token_stride = inputs.token_stride;
   arguments.group_stride = inputs.group_stride;
-  int8_launcher(weights, scales_by_group)(plan, arguments, stream);
+  int8_launcher(plan.wgmma, weights, scales_by_group)(plan, arguments, stream);
 }
 
 void gemm_half(const GemmPlan& plan, const GemmWeights& weights, const HalfInputs& inputs,
@@ -123,11 +128,10 @@ void gemm_half(const GemmPlan& plan, const GemmWeights& weights, const HalfInput
     return;
   }
   require_rows(inputs.values, inputs.row_bytes,
-               static_cast<std::int64_t>(arguments.blocks_along_k) * kGemmBlockColumns * 2);
+               static_cast<std::int64_t>(arguments.units_along_k) * kGemmUnitColumns * 2);
   arguments.inputs = inputs.values;
   arguments.input_row_bytes = inputs.row_bytes;
-  const Launcher launcher = weights.bits == 4 ? wgmma_half_from_int4 : wgmma_half_from_int8;
-  launcher(plan, arguments, stream);
+  half_launcher(plan.wgmma, weights)(plan, arguments, stream);
 }
 
 }  // namespace nibble::ops::cuda

@@ -6,32 +6,33 @@
 
 /// Linear layers over packed weights for many tokens at once: y = x W^T (+ bias).
 ///
-/// Weights lie in blocks of 16 rows x 128 k: codes in the order of tensor-core fragments, float16 scales,
+/// Weights lie in units of 64 rows x 128 k: codes in the order of tensor-core fragments, float16 scales,
 /// and, where asymmetric, a zero for each scale. They go from shared memory into registers, become INT8 or
 /// float16 there, and are the left operand; the tokens are the columns of the product.
 namespace nibble::ops::cuda {
 
-inline constexpr int kGemmBlockRows = 16;
-inline constexpr int kGemmBlockColumns = 128;
+inline constexpr int kGemmUnitRows = 64;
+inline constexpr int kGemmTileRows = 16;
+inline constexpr int kGemmUnitColumns = 128;
 
-/// A weight matrix in packed blocks. Block (row tile, b) begins at
-/// blocks + (row tile * block_count + b) * block_bytes(weights).
+/// A weight matrix in units. Unit (row group, b) begins at
+/// units + (row group * unit_count + b) * 4 * tile_bytes(weights): four tiles of 16 rows, one after the other.
 struct GemmWeights {
-  const std::uint8_t* blocks = nullptr;  // device, 16-byte aligned
-  int rows = 0;                          // n; the last row tile is padded
-  int block_count = 0;                   // blocks along k: k_padded / 128
+  const std::uint8_t* units = nullptr;  // device, 16-byte aligned
+  int rows = 0;                         // n; the last row group is padded
+  int unit_count = 0;                   // units along k: k_padded / 128
   int bits = 4;                          // 4: unsigned codes (symmetric: value = q - 8); 8: signed code - 128 (symmetric)
-  int groups_in_block = 1;               // scales of a row in a block: 1, 2 or 4
+  int groups_in_unit = 1;  // scales of a row in a unit: 1, 2 or 4
   bool asymmetric = false;               // value = q - zero; 4 bits only
-  bool row_scale = false;                // one scale (and zero) for the whole row, repeated in each block
+  bool row_scale = false;                // one scale (and zero) for the whole row, repeated in each unit
 };
 
-/// Codes, then scales [group][16] float16, then zeros [group][16] bytes; rounded up to 16.
-constexpr int block_bytes(const GemmWeights& weights) {
-  const int codes = kGemmBlockRows * kGemmBlockColumns * weights.bits / 8;
-  const int scales = weights.groups_in_block * kGemmBlockRows * 2;
-  const int zeros = weights.asymmetric ? weights.groups_in_block * kGemmBlockRows : 0;
-  return (codes + scales + zeros + 15) / 16 * 16;
+/// Of 16 rows of a unit: codes, then scales [group][16] float16, then zeros [group][16] bytes.
+constexpr int tile_bytes(const GemmWeights& weights) {
+  const int codes = kGemmTileRows * kGemmUnitColumns * weights.bits / 8;
+  const int scales = weights.groups_in_unit * kGemmTileRows * 2;
+  const int zeros = weights.asymmetric ? weights.groups_in_unit * kGemmTileRows : 0;
+  return codes + scales + zeros;
 }
 
 /// INT8 inputs [tokens, k_padded] in tile order, padding zero. Integers accumulate exactly: k_padded must
@@ -78,7 +79,7 @@ GemmPlan plan_gemm(const GemmWeights& weights, int tokens, bool scales_by_group)
 ///   by group:  y = sum over groups of (sum * scale of weights) * scale of inputs, by fused multiply-add in
 ///              the order of k; the scale of a token is applied at the end where there is but one.
 /// `tail`, where given, is a segment of 128 more k with 8-bit codes (the last 128 inputs of each row, with
-/// the scale of the last group): inputs have weights.block_count + 1 blocks.
+/// the scale of the last group): inputs have 128 (weights.unit_count + 1) columns.
 /// Throws kFailed for what it can't compute (groups smaller than 128, ...).
 void gemm_int8(const GemmPlan& plan, const GemmWeights& weights, const GemmWeights* tail,
                const Int8Inputs& inputs, const GemmOutput& output, cudaStream_t stream);

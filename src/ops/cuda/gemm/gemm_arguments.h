@@ -8,16 +8,16 @@ namespace nibble::ops::cuda {
 
 /// What the kernels get beside the inputs' tensor map.
 struct GemmArguments {
-  const std::uint8_t* blocks = nullptr;
-  const std::uint8_t* tail_blocks = nullptr;  // the last block along k, 8 bits, or none
-  int block_bytes = 0;
-  int tail_block_bytes = 0;
-  int body_blocks = 0;     // blocks along k in `blocks`
-  int blocks_along_k = 0;  // with the tail
-  int group_shift = 0;     // the group of the 32 k number h of a block is h >> group_shift
+  const std::uint8_t* units = nullptr;
+  const std::uint8_t* tail_units = nullptr;  // the last unit along k, 8 bits, or none
+  int tile_bytes = 0;
+  int tail_tile_bytes = 0;
+  int body_units = 0;     // units along k in `units`
+  int units_along_k = 0;  // with the tail
+  int group_shift = 0;    // the group of the 32 k number h of a unit is h >> group_shift
   bool asymmetric = false;
   int rows = 0;
-  int row_tiles = 0;  // of 16 rows
+  int row_groups = 0;  // of 64 rows
   int tokens = 0;
   const void* inputs = nullptr;
   std::int64_t input_row_bytes = 0;
@@ -28,7 +28,7 @@ struct GemmArguments {
   int strips = 0;       // of the rows of a cluster of blocks of threads
   int token_tiles = 0;  // of the plan's tokens
   int stages = 0;       // of the ring in shared memory
-  int slot_bytes = 0;   // of a packed block in the ring
+  int slot_bytes = 0;   // of a unit in the ring
 };
 
 }  // namespace nibble::ops::cuda

@@ -37,7 +37,7 @@ class GemmTest : public device::GpuTest {
  protected:
   // All the plans that the kernels have; two blocks make each take many tiles.
   std::vector<GemmPlan> plans(bool by_group) const {
-    const GemmPlan chosen = plan_gemm({.rows = 128, .block_count = 1}, 128, by_group);
+    const GemmPlan chosen = plan_gemm({.rows = 128, .unit_count = 1}, 128, by_group);
     std::vector<GemmPlan> all;
     for (const int token_tile : {64, 128, 256}) {
       for (const int cluster : {1, 2}) {
@@ -129,13 +129,13 @@ void GemmTest::check_int8(const WeightKind& kind, int input_group, int low, int 
     const std::vector<float> bias = make_bias(shape.rows, random);
     const auto expected =
         reference_gemm_int8(weights.plain, with_tail ? &tail.plain : nullptr, inputs, bias);
-    const Buffer blocks = Buffer::of<std::uint8_t>(weights.blocks);
-    const Buffer tail_blocks = Buffer::of<std::uint8_t>(tail.blocks);
+    const Buffer units = Buffer::of<std::uint8_t>(weights.units);
+    const Buffer tail_units = Buffer::of<std::uint8_t>(tail.units);
     const Buffer codes = Buffer::of<std::int8_t>(in_tile_order(inputs, padded));
     const Buffer scales = Buffer::of<float>(inputs.scales);
     const Buffer biases = Buffer::of<float>(bias);
-    weights.view.blocks = blocks.as<std::uint8_t>();
-    tail.view.blocks = tail_blocks.as<std::uint8_t>();
+    weights.view.units = units.as<std::uint8_t>();
+    tail.view.units = tail_units.as<std::uint8_t>();
     const Int8Inputs view{.codes = codes.as<std::int8_t>(),
                           .tokens = shape.tokens,
                           .row_bytes = padded,
@@ -163,11 +163,11 @@ void GemmTest::check_half(const WeightKind& kind) {
     const int padded = padded_columns(shape.columns);
     const std::vector<float> bias = make_bias(shape.rows, random);
     const auto expected = reference_gemm_half(weights.plain, inputs, shape.tokens, bias);
-    const Buffer blocks = Buffer::of<std::uint8_t>(weights.blocks);
+    const Buffer units = Buffer::of<std::uint8_t>(weights.units);
     const Buffer values =
         Buffer::of<__half>(in_tile_order(inputs, shape.tokens, shape.columns, padded));
     const Buffer biases = Buffer::of<float>(bias);
-    weights.view.blocks = blocks.as<std::uint8_t>();
+    weights.view.units = units.as<std::uint8_t>();
     const HalfInputs view{
         .values = values.data(), .tokens = shape.tokens, .row_bytes = 2 * padded};
     std::vector<float> first;
@@ -240,19 +240,19 @@ TEST_F(GemmTest, LargestIntegersAreExact) {
   TestWeights weights = make_weights({.bits = 8, .group = 0}, 16, kColumns, random);
   std::fill(weights.plain.values.begin(), weights.plain.values.end(), -128);
   std::fill_n(weights.plain.scales.begin(), 16, 1.0f);
-  for (std::size_t block = 0; block < weights.blocks.size(); block += 2080) {
-    std::fill_n(weights.blocks.begin() + static_cast<std::ptrdiff_t>(block), 2048, 0x80);
+  for (std::size_t tile = 0; tile < weights.units.size(); tile += 2080) {
+    std::fill_n(weights.units.begin() + static_cast<std::ptrdiff_t>(tile), 2048, 0x80);
     for (std::size_t i = 0; i < 32; i += 2) {
-      weights.blocks[block + 2048 + i] = 0x00;
-      weights.blocks[block + 2049 + i] = 0x3c;  // 1 as float16
+      weights.units[tile + 2048 + i] = 0x00;
+      weights.units[tile + 2049 + i] = 0x3c;  // 1 as float16
     }
   }
   PlainInt8Inputs inputs = make_int8_inputs(65, kColumns, 0, 127, 127, random);
   std::fill(inputs.scales.begin(), inputs.scales.end(), 1.0f);
-  const Buffer blocks = Buffer::of<std::uint8_t>(weights.blocks);
+  const Buffer units = Buffer::of<std::uint8_t>(weights.units);
   const Buffer codes = Buffer::of<std::int8_t>(in_tile_order(inputs, kColumns));
   const Buffer scales = Buffer::of<float>(inputs.scales);
-  weights.view.blocks = blocks.as<std::uint8_t>();
+  weights.view.units = units.as<std::uint8_t>();
   const Int8Inputs view{.codes = codes.as<std::int8_t>(),
                         .tokens = 65,
                         .row_bytes = kColumns,
@@ -271,7 +271,7 @@ TEST_F(GemmTest, WritesFloat16BesideFloat32AndSaturates) {
   const Shape shape{70, 130, 256};
   TestWeights weights = make_weights({.bits = 4, .group = 128}, shape.rows, shape.columns, random);
   const auto inputs = make_half_inputs(shape.tokens, shape.columns, random);
-  const Buffer blocks = Buffer::of<std::uint8_t>(weights.blocks);
+  const Buffer units = Buffer::of<std::uint8_t>(weights.units);
   const Buffer values =
       Buffer::of<__half>(in_tile_order(inputs, shape.tokens, shape.columns, shape.columns));
   std::vector<float> bias(static_cast<std::size_t>(shape.rows), 0.25f);
@@ -279,7 +279,7 @@ TEST_F(GemmTest, WritesFloat16BesideFloat32AndSaturates) {
   bias[6] = -1e9f;
   const Buffer biases = Buffer::of<float>(bias);
   const Buffer halves(2 * shape.tokens * shape.rows);
-  weights.view.blocks = blocks.as<std::uint8_t>();
+  weights.view.units = units.as<std::uint8_t>();
   const HalfInputs view{
       .values = values.data(), .tokens = shape.tokens, .row_bytes = 2 * shape.columns};
   const auto y = run_poisoned(shape, [&](float* to, int stride, cudaStream_t stream) {
@@ -312,15 +312,15 @@ void expect_refusal(const GemmWeights& weights, const Int8Inputs& inputs, const 
 }
 
 TEST(Gemm, RefusesWhatItCannotCompute) {
-  const GemmWeights weights{.rows = 16, .block_count = 2, .bits = 4};
+  const GemmWeights weights{.rows = 16, .unit_count = 2, .bits = 4};
   GemmWeights changed = weights;
   changed.bits = 3;
   expect_refusal(changed, {.tokens = 1, .row_bytes = 256}, "weights of 3 bits");
   changed = weights;
-  changed.groups_in_block = 4;
+  changed.groups_in_unit = 4;
   expect_refusal(changed, {.tokens = 1, .row_bytes = 256}, "groups smaller than 128");
   changed = weights;
-  changed.block_count = 2000;
+  changed.unit_count = 2000;
   expect_refusal(changed, {.tokens = 1, .row_bytes = 256'000}, "are exact up to");
   expect_refusal(weights, {.tokens = 1, .row_bytes = 128}, "128 bytes a row of inputs");
   expect_refusal(weights, {.tokens = 1, .row_bytes = 250}, "multiples of 16");

@@ -22,11 +22,11 @@ float half_value(float value) {
   return __half2float(__float2half_rn(value));
 }
 
-// The code of row r and column k of a block, as it is stored: unsigned 4 bits, or a byte.
-class BlockWriter {
+// The code of row r and column k of a unit, as it is stored: unsigned 4 bits, or a byte.
+class TileWriter {
  public:
-  BlockWriter(const TestWeights& weights, int row_tile, int block)
-      : weights_(weights), first_row_(row_tile * 16), first_column_(block * 128) {}
+  TileWriter(const TestWeights& weights, int row_tile, int unit)
+      : weights_(weights), first_row_(row_tile * 16), first_column_(unit * 128) {}
 
   void write(std::uint8_t* to) const {
     weights_.view.bits == 4 ? write_nibbles(to) : write_bytes(to);
@@ -34,7 +34,7 @@ class BlockWriter {
   }
 
  private:
-  int groups() const { return weights_.view.groups_in_block; }
+  int groups() const { return weights_.view.groups_in_unit; }
   int row_groups() const { return weights_.plain.groups(); }
 
   int group_at(int row, int column) const {
@@ -135,20 +135,19 @@ TestWeights make_weights(const WeightKind& kind, int rows, int columns, std::mt1
   draw_values(weights, kind, random);
   GemmWeights& view = weights.view;
   view.rows = rows;
-  view.block_count = padded_columns(columns) / 128;
+  view.unit_count = padded_columns(columns) / 128;
   view.bits = kind.bits;
-  view.groups_in_block = kind.group == 0 || kind.group >= 128 ? 1 : 128 / kind.group;
+  view.groups_in_unit = kind.group == 0 || kind.group >= 128 ? 1 : 128 / kind.group;
   view.asymmetric = kind.asymmetric;
   view.row_scale = kind.group == 0;
-  const int row_tiles = (rows + 15) / 16;
-  const int bytes = block_bytes(view);
-  weights.blocks.resize(static_cast<std::size_t>(row_tiles) *
-                        static_cast<std::size_t>(view.block_count * bytes));
-  for (int row_tile = 0; row_tile < row_tiles; ++row_tile) {
-    for (int block = 0; block < view.block_count; ++block) {
-      BlockWriter(weights, row_tile, block)
-          .write(weights.blocks.data() + at(row_tile, view.block_count, block) *
-                                             static_cast<std::size_t>(bytes));
+  const int row_groups = (rows + kGemmUnitRows - 1) / kGemmUnitRows;
+  const int bytes = tile_bytes(view);
+  weights.units.resize(static_cast<std::size_t>(row_groups * view.unit_count * 4 * bytes));
+  for (int tile = 0; tile < 4 * row_groups; ++tile) {
+    for (int unit = 0; unit < view.unit_count; ++unit) {
+      TileWriter(weights, tile, unit)
+          .write(weights.units.data() +
+                 ((tile / 4 * view.unit_count + unit) * 4 + tile % 4) * bytes);
     }
   }
   return weights;

@@ -22,7 +22,7 @@ struct WeightKind {
 struct TestWeights {
   PlainWeights plain;
   std::vector<int> zeros;              // [rows][groups], of unsigned codes
-  std::vector<std::uint8_t> blocks;    // packed
+  std::vector<std::uint8_t> units;     // packed
   GemmWeights view;                    // with no address yet
 };
 

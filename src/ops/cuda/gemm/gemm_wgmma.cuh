@@ -11,6 +11,7 @@
 #include "ops/cuda/device_code/wgmma.cuh"
 #include "ops/cuda/gemm/gemm_arguments.h"
 #include "ops/cuda/gemm/ring.cuh"
+#include "ops/cuda/gemm/scaling.h"
 #include "ops/cuda/gemm/store_tile.cuh"
 #include "ops/cuda/gemm/tile_order.cuh"
 #include "ops/cuda/gemm/weight_fragments.cuh"
@@ -19,14 +20,6 @@
 /// one after the other: one warp copies, each warpgroup multiplies 64 rows. The blocks of a cluster take neighbouring
 /// strips of rows and the same tokens; each reads its share of the tokens for all of them.
 namespace nibble::ops::cuda {
-
-/// How sums become numbers.
-enum class Scaling {
-  kNone,            // they are the result (float16 weights are scaled before)
-  kByRow,           // by row and token, at the end
-  kByGroup,         // by row in each group of 128, by token at the end
-  kByGroupOfBoth,   // by row and token in each group of 128
-};
 
 /// Warpgroup 0 copies.
 constexpr int gemm_threads(int warpgroups) {
@@ -41,7 +34,6 @@ struct GemmKernel {
   using Sum = typename Codes::Sum;
   static constexpr int kSums = kTokens / 2;  // of a lane, for 64 rows
   static constexpr int kRows = 64 * kWarpgroups;
-  static constexpr int kRowTiles = kRows / kGemmBlockRows;
 
   const GemmArguments& a;
   const CUtensorMap& inputs;
@@ -59,13 +51,13 @@ struct GemmKernel {
 
   // ---- the copying warp ----
 
-  __device__ void copy_inputs(int stage, int block, int token_tile) const {
+  __device__ void copy_inputs(int stage, int unit, int token_tile) const {
     constexpr int kShare = kTokens / kCluster;
     const std::uint32_t target = shared_address(ring.inputs_of(stage)) + rank * kShare * 128;
     const int row = token_tile * kTokens + rank * kShare;
 #pragma unroll
     for (int step = 0; step < Codes::kSteps; ++step) {
-      const int column = (block * Codes::kSteps + step) * (128 / Codes::kSteps);
+      const int column = (unit * Codes::kSteps + step) * (128 / Codes::kSteps);
       const std::uint32_t to = target + step * kTokens * 128;
       if constexpr (kCluster == 1) {
         copy_box(to, inputs, column, row, ring.full_of(stage));
@@ -76,12 +68,12 @@ struct GemmKernel {
   }
 
   // The scales of one group of 128 inputs: they need not lie together.
-  __device__ void copy_scales(int stage, int block, int token_tile, int lane) const {
+  __device__ void copy_scales(int stage, int unit, int token_tile, int lane) const {
 #pragma unroll
     for (int i = 0; i < kTokens / 32; ++i) {
       const int inside = i * 32 + lane;
       const int token = min(token_tile * kTokens + inside, a.tokens - 1);
-      const float* source = a.input_scales + token * a.token_stride + block * a.group_stride;
+      const float* source = a.input_scales + token * a.token_stride + unit * a.group_stride;
       asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(
                        shared_address(ring.scales_of(stage) + inside)),
                    "l"(source)
@@ -91,28 +83,27 @@ struct GemmKernel {
   }
 
   __device__ void copy_tile(OutputTile at, RingPlace& place, int lane) const {
-    const int first_tile = at.strip * kRowTiles;
-    const int row_tiles = max(0, min(kRowTiles, a.row_tiles - first_tile));
-    const std::uint8_t* source =
-        a.blocks + static_cast<std::int64_t>(first_tile + lane) * a.body_blocks * a.block_bytes;
-    for (int block = 0; block < a.blocks_along_k; ++block) {
-      const bool in_body = block < a.body_blocks;
-      const int bytes = in_body ? a.block_bytes : a.tail_block_bytes;
+    const int first_group = at.strip * kWarpgroups;
+    const int row_groups = max(0, min(kWarpgroups, a.row_groups - first_group));
+    const std::int64_t group = first_group + lane;  // each lane copies one
+    for (int unit = 0; unit < a.units_along_k; ++unit) {
+      const bool in_body = unit < a.body_units;
+      const int bytes = 4 * (in_body ? a.tile_bytes : a.tail_tile_bytes);
       const std::uint32_t full = ring.full_of(place.stage);
       wait_barrier(ring.empty_of(place.stage), place.parity ^ 1);
       if (lane == 0) {
-        arrive_expecting(full, ring.bytes.inputs + row_tiles * bytes);
-        copy_inputs(place.stage, block, at.tokens);
+        arrive_expecting(full, ring.bytes.inputs + row_groups * bytes);
+        copy_inputs(place.stage, unit, at.tokens);
       }
       __syncwarp();
-      if (lane < row_tiles) {
-        copy_bytes(shared_address(ring.blocks_of(place.stage) + lane * a.slot_bytes),
-                   in_body ? source + static_cast<std::int64_t>(block) * bytes
-                           : a.tail_blocks + static_cast<std::int64_t>(first_tile + lane) * bytes,
+      if (lane < row_groups) {
+        copy_bytes(shared_address(ring.units_of(place.stage) + lane * a.slot_bytes),
+                   in_body ? a.units + (group * a.body_units + unit) * bytes
+                           : a.tail_units + group * bytes,
                    bytes, full);
       }
       if constexpr (kScalesInRing) {
-        copy_scales(place.stage, block, at.tokens, lane);
+        copy_scales(place.stage, unit, at.tokens, lane);
       }
       place.advance(a.stages);
     }
@@ -130,10 +121,10 @@ struct GemmKernel {
   __device__ int warp() const { return static_cast<int>(threadIdx.x) / 32 - 4; }
   __device__ int lane() const { return static_cast<int>(threadIdx.x) % 32; }
   __device__ int first_row(OutputTile at) const {
-    return at.strip * kRows + warp() * kGemmBlockRows;
+    return at.strip * kRows + warp() * kGemmTileRows;
   }
-  __device__ const std::uint8_t* block_at(int stage) const {
-    return ring.blocks_of(stage) + warp() * a.slot_bytes;
+  __device__ const std::uint8_t* tile_of(int stage, int tile_bytes) const {
+    return ring.units_of(stage) + warp() / 4 * a.slot_bytes + warp() % 4 * tile_bytes;
   }
 
   // Gives a stage back to the copying warps of all blocks that write into it.
@@ -164,20 +155,20 @@ struct GemmKernel {
   __device__ void step(Sum (&sums)[kSums], Fragments& left, const RingPlace& place,
                        bool add) const {
     typename Codes::Words words;
-    Codes::load(words, block_at(place.stage), kStep, lane(), a);
+    Codes::load(words, tile_of(place.stage, a.tile_bytes), kStep, lane(), a);
     Codes::expand(left, words, a);
     multiply_step(sums, left,
                   shared_address(ring.inputs_of(place.stage)) + kStep * kTokens * 128, add);
     wait_products<1>();
   }
 
-  // One block along k; the stage of the one before is given back on the way.
+  // One unit along k; the stage of the one before is given back on the way.
   template <bool kOdd>
-  __device__ void multiply_block(Sum (&sums)[kSums], Fragments (&left)[2], RingPlace& place,
-                                 int& stage_before, int block) const {
+  __device__ void multiply_unit(Sum (&sums)[kSums], Fragments (&left)[2], RingPlace& place,
+                                 int& stage_before, int unit) const {
     wait_barrier(ring.full_of(place.stage), place.parity);
-    step<0>(sums, left[kOdd && Codes::kSteps == 1 ? 1 : 0], place, block > 0);
-    if (block > 0) {
+    step<0>(sums, left[kOdd && Codes::kSteps == 1 ? 1 : 0], place, unit > 0);
+    if (unit > 0) {
       release(stage_before);
     }
     if constexpr (Codes::kSteps == 2) {
@@ -190,13 +181,13 @@ struct GemmKernel {
   __device__ void multiply_tile(Sum (&sums)[kSums], RingPlace& place) const {
     Fragments left[2];
     int stage_before = 0;
-    int block = 0;
-    for (; block + 1 < a.blocks_along_k; block += 2) {
-      multiply_block<false>(sums, left, place, stage_before, block);
-      multiply_block<true>(sums, left, place, stage_before, block + 1);
+    int unit = 0;
+    for (; unit + 1 < a.units_along_k; unit += 2) {
+      multiply_unit<false>(sums, left, place, stage_before, unit);
+      multiply_unit<true>(sums, left, place, stage_before, unit + 1);
     }
-    if (block < a.blocks_along_k) {
-      multiply_block<false>(sums, left, place, stage_before, block);
+    if (unit < a.units_along_k) {
+      multiply_unit<false>(sums, left, place, stage_before, unit);
     }
     wait_products<0>();
     release(stage_before);
@@ -247,14 +238,13 @@ struct GemmKernel {
     }
   }
 
-  // The fragments of a block and the scales of its rows.
-  template <class BlockCodes>
-  __device__ void load_block(Fragments& left, float2& scales, int stage) const {
-    typename BlockCodes::Words words;
-    BlockCodes::load(words, block_at(stage), 0, lane(), a);
-    BlockCodes::expand(left, words, a);
-    scales = scaled<BlockCodes>(
-        scales_of(block_at(stage), BlockCodes::kCodeBytes, 0, lane() / 4));
+  // The fragments of a tile and the scales of its rows.
+  template <class UnitCodes>
+  __device__ void load_tile(Fragments& left, float2& scales, const std::uint8_t* tile) const {
+    typename UnitCodes::Words words;
+    UnitCodes::load(words, tile, 0, lane(), a);
+    UnitCodes::expand(left, words, a);
+    scales = scaled<UnitCodes>(scales_of(tile, UnitCodes::kCodeBytes, 0, lane() / 4));
   }
 
   // While one warpgroup promotes, the others multiply.
@@ -263,14 +253,14 @@ struct GemmKernel {
     for (int i = 0; i < kSums; ++i) {
       results[i] = 0.0f;
     }
-    for (int block = 0; block < a.blocks_along_k; ++block) {
+    for (int unit = 0; unit < a.units_along_k; ++unit) {
       wait_barrier(ring.full_of(place.stage), place.parity);
       Fragments left;
       float2 scales;
-      if (kScalesInRing && block >= a.body_blocks) {
-        load_block<Int8Codes>(left, scales, place.stage);
+      if (kScalesInRing && unit >= a.body_units) {
+        load_tile<Int8Codes>(left, scales, tile_of(place.stage, a.tail_tile_bytes));
       } else {
-        load_block<Codes>(left, scales, place.stage);
+        load_tile<Codes>(left, scales, tile_of(place.stage, a.tile_bytes));
       }
       int sums[kSums];
       multiply_step(sums, left, shared_address(ring.inputs_of(place.stage)), false);
@@ -301,20 +291,20 @@ struct GemmKernel {
     return __ldg(a.input_scales + token * a.token_stride);
   }
 
-  // Scales of rows g and g + 8 of this warp's tile, as they are in its first block.
+  // Scales of rows g and g + 8 of this warp's tile, as they are in its first unit.
   __device__ float2 row_scales(int row) const {
-    const int row_tile = row / kGemmBlockRows;
-    if (row_tile >= a.row_tiles) {
+    const std::int64_t group = row / kGemmUnitRows;
+    if (group >= a.row_groups) {
       return {0.0f, 0.0f};
     }
-    const std::uint8_t* block =
-        a.blocks + static_cast<std::int64_t>(row_tile) * a.body_blocks * a.block_bytes;
-    return scaled<Codes>(scales_of(block, Codes::kCodeBytes, 0, lane() / 4));
+    const std::uint8_t* tile = a.units + group * a.body_units * 4 * a.tile_bytes +
+                               row % kGemmUnitRows / kGemmTileRows * a.tile_bytes;
+    return scaled<Codes>(scales_of(tile, Codes::kCodeBytes, 0, lane() / 4));
   }
-  template <class BlockCodes>
+  template <class UnitCodes>
   __device__ float2 scaled(__half2 scales) const {
     const float2 both = __half22float2(scales);
-    const float factor = BlockCodes::scale_factor(a);
+    const float factor = UnitCodes::scale_factor(a);
     return {both.x * factor, both.y * factor};  // by a power of 2
   }
 };
@@ -325,7 +315,7 @@ __device__ void run_gemm(const GemmArguments& a, const CUtensorMap& inputs) {
   using Kernel = GemmKernel<Codes, kTokens, kWarpgroups, kCluster, kScaling>;
   const Ring ring = make_ring(
       memory, a.stages,
-      stage_bytes(kTokens, Codes::kSteps, Kernel::kRowTiles * a.slot_bytes, Kernel::kScalesInRing));
+      stage_bytes(kTokens, Codes::kSteps, kWarpgroups * a.slot_bytes, Kernel::kScalesInRing));
   const int rank = kCluster == 1 ? 0 : static_cast<int>(cluster_rank());
   const Kernel kernel{a,
                       inputs,

@@ -17,13 +17,12 @@ inline constexpr int kMostStages = 8;
 template <class Codes, int kTokens, int kWarpgroups, int kCluster, Scaling kScaling>
 void launch_wgmma(const GemmPlan& plan, GemmArguments arguments, cudaStream_t stream) {
   constexpr int kValueBytes = Codes::kSteps;  // INT8 or float16 inputs
-  constexpr int kRowTiles = 4 * kWarpgroups;
-  constexpr int kStripRowTiles = kRowTiles * kCluster;
+  constexpr int kStripRowGroups = kWarpgroups * kCluster;
   const StageBytes stage =
-      stage_bytes(kTokens, Codes::kSteps, kRowTiles * arguments.slot_bytes,
+      stage_bytes(kTokens, Codes::kSteps, kWarpgroups * arguments.slot_bytes,
                   kScaling == Scaling::kByGroupOfBoth);
   arguments.stages = std::min(kMostStages, kSharedBytes / total(stage));
-  arguments.strips = (arguments.row_tiles + kStripRowTiles - 1) / kStripRowTiles;
+  arguments.strips = (arguments.row_groups + kStripRowGroups - 1) / kStripRowGroups;
   arguments.token_tiles = (arguments.tokens + kTokens - 1) / kTokens;
   const int tiles = arguments.strips * arguments.token_tiles;
   const int clusters = std::max(1, std::min(plan.blocks / kCluster, tiles));
@@ -36,7 +35,7 @@ void launch_wgmma(const GemmPlan& plan, GemmArguments arguments, cudaStream_t st
       {.data = arguments.inputs,
        .value_bytes = kValueBytes,
        .rows = arguments.tokens,
-       .columns = static_cast<std::int64_t>(arguments.blocks_along_k) * kGemmBlockColumns,
+       .columns = static_cast<std::int64_t>(arguments.units_along_k) * kGemmUnitColumns,
        .row_bytes = arguments.input_row_bytes,
        .box_rows = kTokens / kCluster});
 

@@ -32,7 +32,7 @@ struct TileStore {
   /// `scale(token)` is loaded once for each token, `value(i, r, scale)` finishes value i.
   template <class Scale, class Value>
   __device__ __forceinline__ void store(Scale&& scale, Value&& value) const {
-    const bool whole = first_row + kGemmBlockRows <= a.rows && first_token + kTokens <= a.tokens;
+    const bool whole = first_row + kGemmTileRows <= a.rows && first_token + kTokens <= a.tokens;
     if (whole && a.output.y != nullptr && a.output.y_half == nullptr) {
       store_whole(scale, value);
     } else {

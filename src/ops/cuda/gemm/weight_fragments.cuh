@@ -7,11 +7,11 @@
 
 #include "ops/cuda/gemm/gemm_arguments.h"
 
-/// From packed blocks in shared memory to tensor-core fragments in registers. Each policy gives one warp
+/// From packed units in shared memory to tensor-core fragments in registers. Each policy gives one warp
 /// the left fragments of 16 rows and 128 bytes of k, as four products of 32 bytes:
 ///   Sum     what products are summed in
-///   kSteps  steps of 128 bytes in a block of 128 k
-///   load    reads the words of a step from the warp's block
+///   kSteps  steps of 128 bytes in a unit of 128 k
+///   load    reads the words of a step from a tile of 16 rows
 ///   expand  makes fragments of them
 namespace nibble::ops::cuda {
 
@@ -24,20 +24,20 @@ __device__ __forceinline__ __half2 bits_half2(std::uint32_t bits) {
   return *reinterpret_cast<const __half2*>(&bits);
 }
 
-__device__ __forceinline__ uint4 words_of(const std::uint8_t* block, int number, int lane) {
-  return *reinterpret_cast<const uint4*>(block + number * 512 + lane * 16);
+__device__ __forceinline__ uint4 words_of(const std::uint8_t* tile, int number, int lane) {
+  return *reinterpret_cast<const uint4*>(tile + number * 512 + lane * 16);
 }
 
 /// The scales of rows g and g + 8 of a group: the lower and the upper half.
-__device__ __forceinline__ __half2 scales_of(const std::uint8_t* block, int code_bytes, int group,
+__device__ __forceinline__ __half2 scales_of(const std::uint8_t* tile, int code_bytes, int group,
                                              int g) {
-  return *reinterpret_cast<const __half2*>(block + code_bytes + group * 32 + g * 4);
+  return *reinterpret_cast<const __half2*>(tile + code_bytes + group * 32 + g * 4);
 }
 
 /// Their zeros, which follow all scales: bits 0 to 7 and 8 to 15.
-__device__ __forceinline__ std::uint32_t zeros_of(const std::uint8_t* block, int code_bytes,
+__device__ __forceinline__ std::uint32_t zeros_of(const std::uint8_t* tile, int code_bytes,
                                                   int groups, int group, int g) {
-  return *reinterpret_cast<const std::uint16_t*>(block + code_bytes + groups * 32 + group * 16 +
+  return *reinterpret_cast<const std::uint16_t*>(tile + code_bytes + groups * 32 + group * 16 +
                                                  g * 2);
 }
 
@@ -50,11 +50,11 @@ struct Int8Codes {
     uint4 words[4];
   };
   __device__ static float scale_factor(const GemmArguments&) { return 1.0f; }
-  __device__ static void load(Words& to, const std::uint8_t* block, int, int lane,
+  __device__ static void load(Words& to, const std::uint8_t* tile, int, int lane,
                               const GemmArguments&) {
 #pragma unroll
     for (int h = 0; h < 4; ++h) {
-      to.words[h] = words_of(block, h, lane);
+      to.words[h] = words_of(tile, h, lane);
     }
   }
   __device__ static void expand(Fragments& left, const Words& from, const GemmArguments&) {
@@ -81,12 +81,12 @@ struct Int4Codes {
   __device__ static float scale_factor(const GemmArguments& a) {
     return a.asymmetric ? 1.0f : 0.0625f;
   }
-  __device__ static void load(Words& to, const std::uint8_t* block, int, int lane,
+  __device__ static void load(Words& to, const std::uint8_t* tile, int, int lane,
                               const GemmArguments& a) {
-    to.words[0] = words_of(block, 0, lane);
-    to.words[1] = words_of(block, 1, lane);
+    to.words[0] = words_of(tile, 0, lane);
+    to.words[1] = words_of(tile, 1, lane);
     if (a.asymmetric) {
-      to.zeros = zeros_of(block, kCodeBytes, 1, 0, lane / 4);
+      to.zeros = zeros_of(tile, kCodeBytes, 1, 0, lane / 4);
     }
   }
   __device__ static void expand(Fragments& left, const Words& from, const GemmArguments& a) {
@@ -123,14 +123,14 @@ struct HalfFromInt4 {
     __half2 scales[2];  // of the two 32 k of a step
     std::uint32_t zeros[2];
   };
-  __device__ static void load(Words& to, const std::uint8_t* block, int step, int lane,
+  __device__ static void load(Words& to, const std::uint8_t* tile, int step, int lane,
                               const GemmArguments& a) {
-    to.words = words_of(block, step, lane);
+    to.words = words_of(tile, step, lane);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int group = (2 * step + i) >> a.group_shift;
-      to.scales[i] = scales_of(block, kCodeBytes, group, lane / 4);
-      to.zeros[i] = a.asymmetric ? zeros_of(block, kCodeBytes, 4 >> a.group_shift, group, lane / 4)
+      to.scales[i] = scales_of(tile, kCodeBytes, group, lane / 4);
+      to.zeros[i] = a.asymmetric ? zeros_of(tile, kCodeBytes, 4 >> a.group_shift, group, lane / 4)
                                  : 0x0808u;
     }
   }
@@ -173,12 +173,12 @@ struct HalfFromInt8 {
     uint4 words[2];
     __half2 scales[2];
   };
-  __device__ static void load(Words& to, const std::uint8_t* block, int step, int lane,
+  __device__ static void load(Words& to, const std::uint8_t* tile, int step, int lane,
                               const GemmArguments& a) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      to.words[i] = words_of(block, 2 * step + i, lane);
-      to.scales[i] = scales_of(block, kCodeBytes, (2 * step + i) >> a.group_shift, lane / 4);
+      to.words[i] = words_of(tile, 2 * step + i, lane);
+      to.scales[i] = scales_of(tile, kCodeBytes, (2 * step + i) >> a.group_shift, lane / 4);
     }
   }
   __device__ static void expand(Fragments& left, const Words& from, const GemmArguments&) {
