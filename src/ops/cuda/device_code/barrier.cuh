@@ -35,12 +35,13 @@ __device__ __forceinline__ void arrive(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-/// Arrives at the barrier at the same place in block `rank` of the cluster.
+/// Arrives at the barrier at the same place in block `rank` of the cluster. Orders what this block did before,
+/// but not its writes to global memory (a release at the scope of a cluster would wait for them).
 __device__ __forceinline__ void arrive_at(std::uint32_t barrier, std::uint32_t rank) {
   asm volatile(
       "{ .reg .b32 remote;\n"
       "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote]; }" ::"r"(barrier),
+      "mbarrier.arrive.shared::cluster.b64 _, [remote]; }" ::"r"(barrier),
       "r"(rank)
       : "memory");
 }

@@ -1,6 +1,7 @@
 #include "ops/cuda/gemm/gemm.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/error.h"
 #include "device/cuda_devices.h"
@@ -111,6 +112,11 @@ void gemm_int8(const GemmPlan& plan, const GemmWeights& weights, const GemmWeigh
   if (inputs.tokens == 0) {
     return;
   }
+  core::require(static_cast<std::int64_t>(inputs.tokens) * inputs.token_stride +
+                        static_cast<std::int64_t>(weights.unit_count) * inputs.group_stride <=
+                    std::numeric_limits<int>::max(),
+                core::ErrorKind::kFailed, "gemm: scales of {} tokens, {} apart, are too many",
+                inputs.tokens, inputs.token_stride);
   require_rows(inputs.codes, inputs.row_bytes,
                static_cast<std::int64_t>(arguments.units_along_k) * kGemmUnitColumns);
   arguments.inputs = inputs.codes;

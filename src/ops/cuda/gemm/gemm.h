@@ -42,8 +42,8 @@ struct Int8Inputs {
   int tokens = 0;
   std::int64_t row_bytes = 0;       // from token to token: a multiple of 16
   const float* scales = nullptr;    // of token i and group g: scales[i * token_stride + g * group_stride]
-  std::int64_t token_stride = 1;
-  std::int64_t group_stride = 0;    // 0: one scale for each token; else one for each 128 inputs too
+  int token_stride = 1;
+  int group_stride = 0;             // 0: one scale for each token; else one for each 128 inputs too
 };
 
 /// float16 inputs [tokens, k_padded] in tile order, padding zero.

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "ops/cuda/gemm/gemm.h"
+#include "ops/cuda/gemm/ring.h"
 
 namespace nibble::ops::cuda {
 
@@ -22,13 +23,13 @@ struct GemmArguments {
   const void* inputs = nullptr;
   std::int64_t input_row_bytes = 0;
   const float* input_scales = nullptr;
-  std::int64_t token_stride = 0;
-  std::int64_t group_stride = 0;
+  int token_stride = 0;
+  int group_stride = 0;
   GemmOutput output;
   int strips = 0;       // of the rows of a cluster of blocks of threads
   int token_tiles = 0;  // of the plan's tokens
-  int stages = 0;       // of the ring in shared memory
-  int slot_bytes = 0;   // of a unit in the ring
+  int slot_bytes = 0;   // of a unit in shared memory
+  RingLayout ring;
 };
 
 }  // namespace nibble::ops::cuda

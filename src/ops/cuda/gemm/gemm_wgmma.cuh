@@ -10,7 +10,6 @@
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/wgmma.cuh"
 #include "ops/cuda/gemm/gemm_arguments.h"
-#include "ops/cuda/gemm/ring.cuh"
 #include "ops/cuda/gemm/scaling.h"
 #include "ops/cuda/gemm/store_tile.cuh"
 #include "ops/cuda/gemm/tile_order.cuh"
@@ -26,43 +25,85 @@ constexpr int gemm_threads(int warpgroups) {
   return 128 * (1 + warpgroups);
 }
 
+/// Bytes of a stage of the ring.
+template <class Codes, int kTokens, Scaling kScaling>
+struct GemmTraits {
+  static constexpr bool kScalesInRing = kScaling == Scaling::kByGroupOfBoth;
+  static constexpr int kInputBytes = kTokens * 128 * Codes::kSteps;
+  static constexpr int kScaleBytes = kScalesInRing ? kTokens * 4 : 0;
+};
+
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 template <class Codes, int kTokens, int kWarpgroups, int kCluster, Scaling kScaling>
 struct GemmKernel {
-  static constexpr bool kScalesInRing = kScaling == Scaling::kByGroupOfBoth;
+  using Traits = GemmTraits<Codes, kTokens, kScaling>;
+  static constexpr bool kScalesInRing = Traits::kScalesInRing;
+  static constexpr int kInputBytes = Traits::kInputBytes;
+  static constexpr int kScaleBytes = Traits::kScaleBytes;
   using Sum = typename Codes::Sum;
   static constexpr int kSums = kTokens / 2;  // of a lane, for 64 rows
   static constexpr int kRows = 64 * kWarpgroups;
 
   const GemmArguments& a;
   const CUtensorMap& inputs;
-  const Ring& ring;
-  int cluster;   // which, of `clusters`
-  int clusters;
-  int rank;      // of this block in its cluster
 
+  // A place in the ring. A barrier's phase ends each time the ring has gone round.
+  struct Place {
+    int stage = 0;
+    std::uint32_t parity = 0;
+  };
+  __device__ void advance(Place& place) const {
+    if (++place.stage == a.ring.stages) {
+      place.stage = 0;
+      place.parity ^= 1;
+    }
+  }
+
+  __device__ static std::uint8_t* memory() {
+    extern __shared__ __align__(1024) std::uint8_t gemm_memory[];
+    return gemm_memory;
+  }
+  __device__ static std::uint32_t inputs_of(int stage) {
+    return shared_address(memory()) + stage * kInputBytes;
+  }
+  __device__ std::uint8_t* units_of(int stage) const {
+    return memory() + a.ring.units + stage * kWarpgroups * a.slot_bytes;
+  }
+  __device__ const float* scales_in(int stage) const {
+    return reinterpret_cast<const float*>(memory() + a.ring.scales + stage * kScaleBytes);
+  }
+  __device__ std::uint32_t full(int stage) const {
+    return shared_address(memory()) + a.ring.full + stage * 8;
+  }
+  __device__ std::uint32_t empty(int stage) const {
+    return shared_address(memory()) + a.ring.empty + stage * 8;
+  }
+
+  __device__ static int rank() { return kCluster == 1 ? 0 : static_cast<int>(cluster_rank()); }
+  __device__ static int first_tile() { return static_cast<int>(blockIdx.x) / kCluster; }
+  __device__ static int clusters() { return static_cast<int>(gridDim.x) / kCluster; }
+  __device__ int tiles() const { return a.strips * a.token_tiles; }
   __device__ OutputTile tile(int index) const {
     OutputTile found = tile_at(index, a.strips, a.token_tiles);
-    found.strip = found.strip * kCluster + rank;
+    found.strip = found.strip * kCluster + rank();
     return found;
   }
-  __device__ int tiles() const { return a.strips * a.token_tiles; }
 
   // ---- the copying warp ----
 
   __device__ void copy_inputs(int stage, int unit, int token_tile) const {
     constexpr int kShare = kTokens / kCluster;
-    const std::uint32_t target = shared_address(ring.inputs_of(stage)) + rank * kShare * 128;
-    const int row = token_tile * kTokens + rank * kShare;
+    const std::uint32_t target = inputs_of(stage) + rank() * kShare * 128;
+    const int row = token_tile * kTokens + rank() * kShare;
 #pragma unroll
     for (int step = 0; step < Codes::kSteps; ++step) {
       const int column = (unit * Codes::kSteps + step) * (128 / Codes::kSteps);
       const std::uint32_t to = target + step * kTokens * 128;
       if constexpr (kCluster == 1) {
-        copy_box(to, inputs, column, row, ring.full_of(stage));
+        copy_box(to, inputs, column, row, full(stage));
       } else {
-        copy_box_to(to, inputs, column, row, ring.full_of(stage), (1u << kCluster) - 1);
+        copy_box_to(to, inputs, column, row, full(stage), (1u << kCluster) - 1);
       }
     }
   }
@@ -75,43 +116,43 @@ struct GemmKernel {
       const int token = min(token_tile * kTokens + inside, a.tokens - 1);
       const float* source = a.input_scales + token * a.token_stride + unit * a.group_stride;
       asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(
-                       shared_address(ring.scales_of(stage) + inside)),
+                       shared_address(scales_in(stage) + inside)),
                    "l"(source)
                    : "memory");
     }
-    arrive_after_copies(ring.full_of(stage));
+    arrive_after_copies(full(stage));
   }
 
-  __device__ void copy_tile(OutputTile at, RingPlace& place, int lane) const {
+  __device__ void copy_tile(OutputTile at, Place& place, int lane) const {
     const int first_group = at.strip * kWarpgroups;
     const int row_groups = max(0, min(kWarpgroups, a.row_groups - first_group));
     const std::int64_t group = first_group + lane;  // each lane copies one
+#pragma unroll 1
     for (int unit = 0; unit < a.units_along_k; ++unit) {
       const bool in_body = unit < a.body_units;
       const int bytes = 4 * (in_body ? a.tile_bytes : a.tail_tile_bytes);
-      const std::uint32_t full = ring.full_of(place.stage);
-      wait_barrier(ring.empty_of(place.stage), place.parity ^ 1);
+      wait_barrier(empty(place.stage), place.parity ^ 1);
       if (lane == 0) {
-        arrive_expecting(full, ring.bytes.inputs + row_groups * bytes);
+        arrive_expecting(full(place.stage), kInputBytes + row_groups * bytes);
         copy_inputs(place.stage, unit, at.tokens);
       }
       __syncwarp();
       if (lane < row_groups) {
-        copy_bytes(shared_address(ring.units_of(place.stage) + lane * a.slot_bytes),
+        copy_bytes(shared_address(units_of(place.stage) + lane * a.slot_bytes),
                    in_body ? a.units + (group * a.body_units + unit) * bytes
                            : a.tail_units + group * bytes,
-                   bytes, full);
+                   bytes, full(place.stage));
       }
       if constexpr (kScalesInRing) {
         copy_scales(place.stage, unit, at.tokens, lane);
       }
-      place.advance(a.stages);
+      advance(place);
     }
   }
 
   __device__ void copy_all() const {
-    RingPlace place;
-    for (int index = cluster; index < tiles(); index += clusters) {
+    Place place;
+    for (int index = first_tile(); index < tiles(); index += clusters()) {
       copy_tile(tile(index), place, static_cast<int>(threadIdx.x) % 32);
     }
   }
@@ -124,14 +165,18 @@ struct GemmKernel {
     return at.strip * kRows + warp() * kGemmTileRows;
   }
   __device__ const std::uint8_t* tile_of(int stage, int tile_bytes) const {
-    return ring.units_of(stage) + warp() / 4 * a.slot_bytes + warp() % 4 * tile_bytes;
+    return units_of(stage) + warp() / 4 * a.slot_bytes + warp() % 4 * tile_bytes;
   }
 
   // Gives a stage back to the copying warps of all blocks that write into it.
   __device__ void release(int stage) const {
     __syncwarp();
-    if (lane() < kCluster) {
-      arrive_at(ring.empty_of(stage), lane());
+    if constexpr (kCluster == 1) {
+      if (lane() == 0) {
+        arrive(empty(stage));
+      }
+    } else if (lane() < kCluster) {
+      arrive_at(empty(stage), lane());
     }
   }
 
@@ -152,21 +197,21 @@ struct GemmKernel {
 
   // One step of 128 bytes along k. Returns when all steps before it have ended.
   template <int kStep>
-  __device__ void step(Sum (&sums)[kSums], Fragments& left, const RingPlace& place,
+  __device__ void step(Sum (&sums)[kSums], Fragments& left, const Place& place,
                        bool add) const {
     typename Codes::Words words;
     Codes::load(words, tile_of(place.stage, a.tile_bytes), kStep, lane(), a);
     Codes::expand(left, words, a);
     multiply_step(sums, left,
-                  shared_address(ring.inputs_of(place.stage)) + kStep * kTokens * 128, add);
+                  inputs_of(place.stage) + kStep * kTokens * 128, add);
     wait_products<1>();
   }
 
   // One unit along k; the stage of the one before is given back on the way.
   template <bool kOdd>
-  __device__ void multiply_unit(Sum (&sums)[kSums], Fragments (&left)[2], RingPlace& place,
+  __device__ void multiply_unit(Sum (&sums)[kSums], Fragments (&left)[2], Place& place,
                                  int& stage_before, int unit) const {
-    wait_barrier(ring.full_of(place.stage), place.parity);
+    wait_barrier(full(place.stage), place.parity);
     step<0>(sums, left[kOdd && Codes::kSteps == 1 ? 1 : 0], place, unit > 0);
     if (unit > 0) {
       release(stage_before);
@@ -175,10 +220,10 @@ struct GemmKernel {
       step<1>(sums, left[1], place, true);
     }
     stage_before = place.stage;
-    place.advance(a.stages);
+    advance(place);
   }
 
-  __device__ void multiply_tile(Sum (&sums)[kSums], RingPlace& place) const {
+  __device__ void multiply_tile(Sum (&sums)[kSums], Place& place) const {
     Fragments left[2];
     int stage_before = 0;
     int unit = 0;
@@ -194,8 +239,8 @@ struct GemmKernel {
   }
 
   __device__ void multiply_all() const {
-    RingPlace place;
-    for (int index = cluster; index < tiles(); index += clusters) {
+    Place place;
+    for (int index = first_tile(); index < tiles(); index += clusters()) {
       const OutputTile at = tile(index);
       Sum sums[kSums];
       multiply_tile(sums, place);
@@ -248,13 +293,13 @@ struct GemmKernel {
   }
 
   // While one warpgroup promotes, the others multiply.
-  __device__ void multiply_tile_by_group(float (&results)[kSums], RingPlace& place) const {
+  __device__ void multiply_tile_by_group(float (&results)[kSums], Place& place) const {
 #pragma unroll
     for (int i = 0; i < kSums; ++i) {
       results[i] = 0.0f;
     }
     for (int unit = 0; unit < a.units_along_k; ++unit) {
-      wait_barrier(ring.full_of(place.stage), place.parity);
+      wait_barrier(full(place.stage), place.parity);
       Fragments left;
       float2 scales;
       if (kScalesInRing && unit >= a.body_units) {
@@ -263,17 +308,17 @@ struct GemmKernel {
         load_tile<Codes>(left, scales, tile_of(place.stage, a.tile_bytes));
       }
       int sums[kSums];
-      multiply_step(sums, left, shared_address(ring.inputs_of(place.stage)), false);
+      multiply_step(sums, left, inputs_of(place.stage), false);
       wait_products<0>();
-      promote(results, sums, scales, ring.scales_of(place.stage));
+      promote(results, sums, scales, scales_in(place.stage));
       release(place.stage);
-      place.advance(a.stages);
+      advance(place);
     }
   }
 
   __device__ void multiply_all_by_group() const {
-    RingPlace place;
-    for (int index = cluster; index < tiles(); index += clusters) {
+    Place place;
+    for (int index = first_tile(); index < tiles(); index += clusters()) {
       const OutputTile at = tile(index);
       float results[kSums];
       multiply_tile_by_group(results, place);
@@ -311,23 +356,13 @@ struct GemmKernel {
 
 template <class Codes, int kTokens, int kWarpgroups, int kCluster, Scaling kScaling>
 __device__ void run_gemm(const GemmArguments& a, const CUtensorMap& inputs) {
-  extern __shared__ __align__(1024) std::uint8_t memory[];
   using Kernel = GemmKernel<Codes, kTokens, kWarpgroups, kCluster, kScaling>;
-  const Ring ring = make_ring(
-      memory, a.stages,
-      stage_bytes(kTokens, Codes::kSteps, kWarpgroups * a.slot_bytes, Kernel::kScalesInRing));
-  const int rank = kCluster == 1 ? 0 : static_cast<int>(cluster_rank());
-  const Kernel kernel{a,
-                      inputs,
-                      ring,
-                      static_cast<int>(blockIdx.x) / kCluster,
-                      static_cast<int>(gridDim.x) / kCluster,
-                      rank};
+  const Kernel kernel{a, inputs};
   if (threadIdx.x == 0) {
     prefetch_map(inputs);
-    for (int stage = 0; stage < a.stages; ++stage) {
-      init_barrier(ring.full_of(stage), Kernel::kScalesInRing ? 33 : 1);
-      init_barrier(ring.empty_of(stage), 4 * kWarpgroups * kCluster);
+    for (int stage = 0; stage < a.ring.stages; ++stage) {
+      init_barrier(kernel.full(stage), Kernel::kScalesInRing ? 33 : 1);
+      init_barrier(kernel.empty(stage), 4 * kWarpgroups * kCluster);
     }
     publish_barriers();
   }

@@ -11,17 +11,15 @@
 namespace nibble::ops::cuda {
 
 inline constexpr int kSharedBytes = 227 * 1024;  // the most of a block on sm_90
-inline constexpr int kMostStages = 8;
 
 /// Fills in how the work is cut, and launches.
 template <class Codes, int kTokens, int kWarpgroups, int kCluster, Scaling kScaling>
 void launch_wgmma(const GemmPlan& plan, GemmArguments arguments, cudaStream_t stream) {
   constexpr int kValueBytes = Codes::kSteps;  // INT8 or float16 inputs
   constexpr int kStripRowGroups = kWarpgroups * kCluster;
-  const StageBytes stage =
-      stage_bytes(kTokens, Codes::kSteps, kWarpgroups * arguments.slot_bytes,
-                  kScaling == Scaling::kByGroupOfBoth);
-  arguments.stages = std::min(kMostStages, kSharedBytes / total(stage));
+  using Kernel = GemmTraits<Codes, kTokens, kScaling>;
+  arguments.ring = ring_layout(Kernel::kInputBytes, kWarpgroups * arguments.slot_bytes,
+                               Kernel::kScaleBytes, kSharedBytes);
   arguments.strips = (arguments.row_groups + kStripRowGroups - 1) / kStripRowGroups;
   arguments.token_tiles = (arguments.tokens + kTokens - 1) / kTokens;
   const int tiles = arguments.strips * arguments.token_tiles;
@@ -47,7 +45,7 @@ void launch_wgmma(const GemmPlan& plan, GemmArguments arguments, cudaStream_t st
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(clusters * kCluster));
   config.blockDim = dim3(gemm_threads(kWarpgroups));
-  config.dynamicSmemBytes = static_cast<std::size_t>(arguments.stages) * total(stage);
+  config.dynamicSmemBytes = static_cast<std::size_t>(arguments.ring.bytes);
   config.stream = stream;
   config.attrs = attributes;
   config.numAttrs = 2;
