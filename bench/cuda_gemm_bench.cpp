@@ -1,6 +1,6 @@
 // Times the GEMM kernels for many tokens at once: TOP/s for every format and plan.
 //   cuda_gemm_bench [--all] [--large] [FORMAT...]
-//     --all prints every plan, not only the chosen and the best; --large takes the largest shapes only
+//     --all times every plan, not only the chosen one; --large takes the largest shapes only
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -51,6 +51,9 @@ constexpr Shape kShapes[] = {
     {256, 4096, 4096},  {128, 4096, 4096},  {65, 4096, 4096},   {512, 28672, 8192},
     {128, 28672, 8192},
 };
+// In which the clocks settle: large products are bound by power.
+constexpr double kSecondsOfLarge = 0.1;
+constexpr double kSecondsOfSmall = 0.02;
 constexpr std::int64_t kRotation = std::int64_t{160} << 20;  // bytes of weights, beyond the L2 cache
 
 // Random codes, and scales of 2^-7 in every unit.
@@ -137,7 +140,7 @@ class Problem {
               output, stream);
   }
 
-  // Seconds of one product, the median of several graph launches.
+  // Seconds of one product: the median of graph launches over a time in which the clocks settle.
   double time(const GemmPlan& plan) const {
     device::cuda::Stream stream;
     const double work = 2.0 * shape_.m * shape_.n * shape_.k;
@@ -149,7 +152,8 @@ class Problem {
       }
     });
     std::vector<double> seconds;
-    for (int repeat = 0; repeat < 4; ++repeat) {
+    double total = 0.0;
+    while (total < (work > 2e11 ? kSecondsOfLarge : kSecondsOfSmall) || seconds.size() < 4) {
       device::cuda::Event start;
       device::cuda::Event end;
       start.record(stream.get());
@@ -157,9 +161,11 @@ class Problem {
       end.record(stream.get());
       end.synchronize();
       seconds.push_back(end.seconds_since(start) / turns);
+      total += seconds.back() * turns;
     }
-    std::sort(seconds.begin() + 1, seconds.end());  // the first warms up
-    return seconds[2];
+    seconds.erase(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 3));
+    std::sort(seconds.begin(), seconds.end());
+    return seconds[seconds.size() / 2];
   }
 
   const GemmWeights& weights() const { return weights_; }
@@ -178,41 +184,31 @@ class Problem {
 
 void print_row(const Format& format, const Shape& shape, const GemmPlan& plan, double seconds,
                const char* remark) {
-  std::printf("%-11s m %5d n %5d k %5d  %s %3d x %d  %9.2f us  %7.1f TOP/s  %s\n", format.name,
-              shape.m, shape.n, shape.k, plan.wgmma ? "wgmma" : "mma  ", plan.token_tile,
-              plan.cluster, seconds * 1e6, 2e-12 * shape.m * shape.n * shape.k / seconds, remark);
+  std::printf("%-11s m %5d n %5d k %5d  %s %3d x %3d in %d  %9.2f us  %7.1f TOP/s  %s\n", format.name,
+              shape.m, shape.n, shape.k, plan.wgmma ? "wgmma" : "mma  ", plan.row_tile,
+              plan.token_tile, plan.cluster, seconds * 1e6,
+              2e-12 * shape.m * shape.n * shape.k / seconds, remark);
   std::fflush(stdout);
+}
+
+bool same(const GemmPlan& a, const GemmPlan& b) {
+  return a.wgmma == b.wgmma && a.row_tile == b.row_tile && a.token_tile == b.token_tile &&
+         a.cluster == b.cluster;
 }
 
 void bench(const Format& format, const Shape& shape, bool all) {
   const Problem problem(format, shape);
   const bool by_group = !format.half && !format.row_scale;
   const GemmPlan chosen = plan_gemm(problem.weights(), shape.m, by_group);
-  GemmPlan best = chosen;
-  double best_seconds = 1e9;
-  for (const int token_tile : {64, 128, 256}) {
-    for (const int cluster : {1, 2}) {
-      if ((by_group && token_tile == 256) || token_tile >= 2 * shape.m) {
-        continue;
-      }
-      GemmPlan plan = chosen;
-      plan.token_tile = token_tile;
-      plan.cluster = cluster;
-      const double seconds = problem.time(plan);
-      if (all) {
-        print_row(format, shape, plan, seconds, "");
-      }
-      if (seconds < best_seconds) {
-        best_seconds = seconds;
-        best = plan;
-      }
+  if (!all) {
+    print_row(format, shape, chosen, problem.time(chosen), "");
+    return;
+  }
+  for (const GemmPlan& plan : ops::cuda::gemm_plans(by_group)) {
+    if (plan.token_tile < 2 * shape.m) {
+      print_row(format, shape, plan, problem.time(plan), same(plan, chosen) ? "chosen" : "");
     }
   }
-  GemmPlan by_warps = chosen;
-  by_warps.wgmma = false;
-  print_row(format, shape, by_warps, problem.time(by_warps), "by warps");
-  print_row(format, shape, chosen, problem.time(chosen), "chosen");
-  print_row(format, shape, best, best_seconds, "best");
 }
 
 }  // namespace

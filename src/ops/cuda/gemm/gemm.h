@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include <cuda_runtime_api.h>
 
@@ -65,12 +66,16 @@ struct GemmOutput {
 /// How the work is cut. Any plan gives the same integers; one with other tiles does not change a bit of y.
 struct GemmPlan {
   bool wgmma = false;    // warpgroup products of sm_90a; else mma.sync
-  int token_tile = 128;  // tokens of a block of threads: 64, 128 or 256 (no 256 where scales come by group)
-  int cluster = 1;       // blocks of 128 rows that share the tokens they read: 1 or 2
+  int row_tile = 128;    // rows of a block of threads: 128; or 192 where scales come by group
+  int token_tile = 128;  // its tokens: 64, 128; or 256 where scales do not come by group
+  int cluster = 1;       // blocks of threads that share the tokens they read: 1 or 2
   int blocks = 0;        // blocks of threads that run at once
 };
 
-/// The plan for the current device.
+/// The plans that the current device has.
+std::vector<GemmPlan> gemm_plans(bool scales_by_group);
+
+/// The plan for weights and a number of tokens on the current device.
 GemmPlan plan_gemm(const GemmWeights& weights, int tokens, bool scales_by_group);
 
 /// y = x W^T with INT8 inputs. The integer sum of a row, or of each group of 128 k when scales come by

@@ -138,8 +138,8 @@ struct MmaKernel {
     asm volatile("cp.async.commit_group;" ::: "memory");
   }
 
-  __device__ const std::uint8_t* tile_of(int stage, int tile, int tile_bytes) const {
-    return units_of(stage) + row_warp() / 2 * a.slot_bytes +
+  __device__ std::uint32_t tile_of(int stage, int tile, int tile_bytes) const {
+    return static_cast<std::uint32_t>(__cvta_generic_to_shared(units_of(stage))) + row_warp() / 2 * a.slot_bytes +
            (row_warp() % 2 * 2 + tile) * tile_bytes;
   }
 
@@ -192,8 +192,8 @@ struct MmaKernel {
   }
 
   template <class UnitCodes>
-  __device__ float2 scales_of_rows(const std::uint8_t* tile) const {
-    const float2 both = __half22float2(scales_of(tile, UnitCodes::kCodeBytes, 0, lane() / 4));
+  __device__ float2 scaled(__half2 scales) const {
+    const float2 both = __half22float2(scales);
     const float factor = UnitCodes::scale_factor(a);
     return {both.x * factor, both.y * factor};
   }
@@ -204,7 +204,8 @@ struct MmaKernel {
     multiply_unit<UnitCodes>(sums, stage, tile_bytes);
 #pragma unroll
     for (int tile = 0; tile < 2; ++tile) {
-      const float2 scales = scales_of_rows<UnitCodes>(tile_of(stage, tile, tile_bytes));
+      const float2 scales = scaled<UnitCodes>(scales_of(
+          tile_of(stage, tile, tile_bytes), UnitCodes::kCodeBytes, 0, lane() / 4));
 #pragma unroll
       for (int i = 0; i < 4 * kColumns; ++i) {
         const auto sum = static_cast<float>(sums[tile][i]);
@@ -250,8 +251,9 @@ struct MmaKernel {
     if (group >= a.row_groups) {
       return {0.0f, 0.0f};
     }
-    return scales_of_rows<Codes>(a.units + group * a.body_units * 4 * a.tile_bytes +
-                                 row % kGemmUnitRows / kGemmTileRows * a.tile_bytes);
+    const std::uint8_t* from = a.units + group * a.body_units * 4 * a.tile_bytes +
+                               row % kGemmUnitRows / kGemmTileRows * a.tile_bytes;
+    return scaled<Codes>(global_scales_of(from, Codes::kCodeBytes, lane() / 4));
   }
 
   __device__ void run() const {

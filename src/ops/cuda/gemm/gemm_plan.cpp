@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <limits>
 
 #include "device/cuda_devices.h"
@@ -11,37 +10,43 @@ namespace {
 constexpr double kTileOverhead = 24.0;
 
 // A model of the time: rounds of tiles that run at once, each as long as its tokens.
-double time_of(const GemmPlan& plan, int rows, int tokens, int tile_rows) {
-  const int strips = (rows + tile_rows * plan.cluster - 1) / (tile_rows * plan.cluster);
-  const int tiles = strips * ((tokens + plan.token_tile - 1) / plan.token_tile);
+double time_of(const GemmPlan& plan, int rows, int tokens) {
+  const int rows_at_once = plan.row_tile * plan.cluster;
+  const int tiles = (rows + rows_at_once - 1) / rows_at_once *
+                    ((tokens + plan.token_tile - 1) / plan.token_tile);
   const int clusters = plan.blocks / plan.cluster;
   const int rounds = (tiles + clusters - 1) / clusters;
-  const double alone = plan.cluster == 1 ? 1.08 : 1.0;  // reads all its tokens itself
-  return rounds * (plan.token_tile * alone + kTileOverhead) * tile_rows;
+  return rounds * (plan.token_tile + kTileOverhead) * plan.row_tile;
 }
 
 }  // namespace
 
-GemmPlan plan_gemm(const GemmWeights& weights, int tokens, bool scales_by_group) {
+std::vector<GemmPlan> gemm_plans(bool scales_by_group) {
   static const device::CudaDevice device = device::require_cuda_device();
+  std::vector<GemmPlan> plans;
+  if (device.major == 9 && device.minor == 0) {
+    for (const int row_tile : {128, 192}) {
+      for (const int token_tile : {64, 128, 256}) {
+        for (const int cluster : {1, 2}) {
+          if (scales_by_group ? token_tile < 256 : row_tile == 128) {
+            plans.push_back({true, row_tile, token_tile, cluster, device.multiprocessors});
+          }
+        }
+      }
+    }
+  }
+  plans.push_back({.blocks = device.multiprocessors});
+  return plans;
+}
+
+GemmPlan plan_gemm(const GemmWeights& weights, int tokens, bool scales_by_group) {
   GemmPlan best;
-  best.wgmma = device.major == 9 && device.minor == 0;
-  best.blocks = device.multiprocessors;
-  const bool three_warpgroups = scales_by_group;
   double best_time = std::numeric_limits<double>::infinity();
-  for (const int token_tile : {64, 128, 256}) {
-    for (const int cluster : {1, 2}) {
-      if (token_tile == 256 && scales_by_group) {
-        continue;
-      }
-      GemmPlan plan = best;
-      plan.token_tile = token_tile;
-      plan.cluster = cluster;
-      const double time = time_of(plan, weights.rows, tokens, three_warpgroups ? 192 : 128);
-      if (time < best_time) {
-        best_time = time;
-        best = plan;
-      }
+  for (const GemmPlan& plan : gemm_plans(scales_by_group)) {
+    const double time = time_of(plan, weights.rows, tokens);
+    if (time < best_time && (plan.wgmma || !best.wgmma)) {
+      best_time = time;
+      best = plan;
     }
   }
   return best;

@@ -37,24 +37,18 @@ class GemmTest : public device::GpuTest {
  protected:
   // All the plans that the kernels have; two blocks make each take many tiles.
   std::vector<GemmPlan> plans(bool by_group) const {
-    const GemmPlan chosen = plan_gemm({.rows = 128, .unit_count = 1}, 128, by_group);
-    std::vector<GemmPlan> all;
-    for (const int token_tile : {64, 128, 256}) {
-      for (const int cluster : {1, 2}) {
-        for (const int blocks : {2, chosen.blocks}) {
-          if (chosen.wgmma && !(by_group && token_tile == 256)) {
-            all.push_back({true, token_tile, cluster, blocks});
-          }
-        }
-      }
+    std::vector<GemmPlan> all = gemm_plans(by_group);
+    const std::size_t count = all.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      all.push_back(all[i]);
+      all.back().blocks = 2;
     }
-    all.push_back({false, 128, 1, chosen.blocks});
     return all;
   }
 
   static std::string name(const GemmPlan& plan, const Shape& shape) {
-    return std::string(plan.wgmma ? "wgmma " : "mma ") + std::to_string(plan.token_tile) + " x " +
-           std::to_string(plan.cluster) + ", " + std::to_string(plan.blocks) + " blocks; " +
+    return std::string(plan.wgmma ? "wgmma " : "mma ") + std::to_string(plan.row_tile) + " x " +
+           std::to_string(plan.token_tile) + " in " + std::to_string(plan.cluster) + ", " + std::to_string(plan.blocks) + " blocks; " +
            std::to_string(shape.tokens) + " tokens, " + std::to_string(shape.rows) + " rows, " +
            std::to_string(shape.columns) + " columns";
   }

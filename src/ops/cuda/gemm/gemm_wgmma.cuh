@@ -47,6 +47,7 @@ struct GemmKernel {
 
   const GemmArguments& a;
   const CUtensorMap& inputs;
+  std::uint32_t memory;
 
   // A place in the ring. A barrier's phase ends each time the ring has gone round.
   struct Place {
@@ -60,25 +61,16 @@ struct GemmKernel {
     }
   }
 
-  __device__ static std::uint8_t* memory() {
-    extern __shared__ __align__(1024) std::uint8_t gemm_memory[];
-    return gemm_memory;
+  // Addresses in shared memory.
+  __device__ std::uint32_t inputs_of(int stage) const { return memory + stage * kInputBytes; }
+  __device__ std::uint32_t units_of(int stage) const {
+    return memory + a.ring.units + stage * kWarpgroups * a.slot_bytes;
   }
-  __device__ static std::uint32_t inputs_of(int stage) {
-    return shared_address(memory()) + stage * kInputBytes;
+  __device__ std::uint32_t scales_in(int stage) const {
+    return memory + a.ring.scales + stage * kScaleBytes;
   }
-  __device__ std::uint8_t* units_of(int stage) const {
-    return memory() + a.ring.units + stage * kWarpgroups * a.slot_bytes;
-  }
-  __device__ const float* scales_in(int stage) const {
-    return reinterpret_cast<const float*>(memory() + a.ring.scales + stage * kScaleBytes);
-  }
-  __device__ std::uint32_t full(int stage) const {
-    return shared_address(memory()) + a.ring.full + stage * 8;
-  }
-  __device__ std::uint32_t empty(int stage) const {
-    return shared_address(memory()) + a.ring.empty + stage * 8;
-  }
+  __device__ std::uint32_t full(int stage) const { return memory + a.ring.full + stage * 8; }
+  __device__ std::uint32_t empty(int stage) const { return memory + a.ring.empty + stage * 8; }
 
   __device__ static int rank() { return kCluster == 1 ? 0 : static_cast<int>(cluster_rank()); }
   __device__ static int first_tile() { return static_cast<int>(blockIdx.x) / kCluster; }
@@ -116,7 +108,7 @@ struct GemmKernel {
       const int token = min(token_tile * kTokens + inside, a.tokens - 1);
       const float* source = a.input_scales + token * a.token_stride + unit * a.group_stride;
       asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(
-                       shared_address(scales_in(stage) + inside)),
+                       scales_in(stage) + 4 * inside),
                    "l"(source)
                    : "memory");
     }
@@ -138,7 +130,7 @@ struct GemmKernel {
       }
       __syncwarp();
       if (lane < row_groups) {
-        copy_bytes(shared_address(units_of(place.stage) + lane * a.slot_bytes),
+        copy_bytes(units_of(place.stage) + lane * a.slot_bytes,
                    in_body ? a.units + (group * a.body_units + unit) * bytes
                            : a.tail_units + group * bytes,
                    bytes, full(place.stage));
@@ -164,7 +156,7 @@ struct GemmKernel {
   __device__ int first_row(OutputTile at) const {
     return at.strip * kRows + warp() * kGemmTileRows;
   }
-  __device__ const std::uint8_t* tile_of(int stage, int tile_bytes) const {
+  __device__ std::uint32_t tile_of(int stage, int tile_bytes) const {
     return units_of(stage) + warp() / 4 * a.slot_bytes + warp() % 4 * tile_bytes;
   }
 
@@ -195,47 +187,84 @@ struct GemmKernel {
     commit_products();
   }
 
-  // One step of 128 bytes along k. Returns when all steps before it have ended.
   template <int kStep>
-  __device__ void step(Sum (&sums)[kSums], Fragments& left, const Place& place,
-                       bool add) const {
-    typename Codes::Words words;
+  __device__ void load(typename Codes::Words& words, const Place& place) const {
     Codes::load(words, tile_of(place.stage, a.tile_bytes), kStep, lane(), a);
-    Codes::expand(left, words, a);
-    multiply_step(sums, left,
-                  inputs_of(place.stage) + kStep * kTokens * 128, add);
-    wait_products<1>();
   }
 
-  // One unit along k; the stage of the one before is given back on the way.
-  template <bool kOdd>
-  __device__ void multiply_unit(Sum (&sums)[kSums], Fragments (&left)[2], Place& place,
-                                 int& stage_before, int unit) const {
-    wait_barrier(full(place.stage), place.parity);
-    step<0>(sums, left[kOdd && Codes::kSteps == 1 ? 1 : 0], place, unit > 0);
-    if (unit > 0) {
-      release(stage_before);
+  // The place of the unit after `unit` of `units`, when it has come. After the last one that is the same
+  // place, whose words are read once more and not used.
+  __device__ Place next_place(const Place& place, int unit, int units) const {
+    Place next = place;
+    if (unit + 1 < units) {
+      advance(next);
     }
+    wait_barrier(full(next.stage), next.parity);
+    return next;
+  }
+
+  // Multiplies a step. Returns when all steps before have ended, whose stage is given back.
+  template <int kStep>
+  __device__ void step(Sum (&sums)[kSums], Fragments& left, const Place& place, int unit,
+                       int& stage_before) const {
+    multiply_step(sums, left, inputs_of(place.stage) + kStep * kTokens * 128,
+                  kStep > 0 || unit > 0);
+    wait_products<1>();
+    if (kStep == 0) {
+      if (unit > 0) {
+        release(stage_before);
+      }
+      stage_before = place.stage;
+    }
+  }
+
+  // One unit along k. The words of the next step are read before products begin, and become fragments while
+  // they are under way; those that are fragments already are read then.
+  __device__ void multiply_unit(Sum (&sums)[kSums], Fragments& left, Fragments& next_left,
+                                Place& place, int& stage_before, int unit) const {
+    typename Codes::Words words;
+    Place next = place;
     if constexpr (Codes::kSteps == 2) {
-      step<1>(sums, left[1], place, true);
+      load<1>(words, place);
+      step<0>(sums, left, place, unit, stage_before);
+      Codes::expand(next_left, words, a);
+      next = next_place(place, unit, a.units_along_k);
+      load<0>(words, next);
+      step<1>(sums, next_left, place, unit, stage_before);
+      Codes::expand(left, words, a);
+    } else if constexpr (Codes::kExpands) {
+      next = next_place(place, unit, a.units_along_k);
+      load<0>(words, next);
+      step<0>(sums, left, place, unit, stage_before);
+      Codes::expand(next_left, words, a);
+    } else {
+      step<0>(sums, left, place, unit, stage_before);
+      next = next_place(place, unit, a.units_along_k);
+      load<0>(words, next);
+      Codes::expand(next_left, words, a);
     }
-    stage_before = place.stage;
-    advance(place);
+    place = next;
   }
 
   __device__ void multiply_tile(Sum (&sums)[kSums], Place& place) const {
+    constexpr int kOther = 2 - Codes::kSteps;  // units with one step take turns with the fragments
     Fragments left[2];
     int stage_before = 0;
     int unit = 0;
+    wait_barrier(full(place.stage), place.parity);
+    typename Codes::Words words;
+    load<0>(words, place);
+    Codes::expand(left[0], words, a);
     for (; unit + 1 < a.units_along_k; unit += 2) {
-      multiply_unit<false>(sums, left, place, stage_before, unit);
-      multiply_unit<true>(sums, left, place, stage_before, unit + 1);
+      multiply_unit(sums, left[0], left[1], place, stage_before, unit);
+      multiply_unit(sums, left[kOther], left[1 - kOther], place, stage_before, unit + 1);
     }
     if (unit < a.units_along_k) {
-      multiply_unit<false>(sums, left, place, stage_before, unit);
+      multiply_unit(sums, left[0], left[1], place, stage_before, unit);
     }
     wait_products<0>();
     release(stage_before);
+    advance(place);
   }
 
   __device__ void multiply_all() const {
@@ -262,12 +291,14 @@ struct GemmKernel {
 
   // Adds a group's scaled sums to the results.
   __device__ void promote(float (&results)[kSums], const int (&sums)[kSums], float2 scales,
-                          const float* token_scales) const {
+                          std::uint32_t token_scales) const {
 #pragma unroll
     for (int j = 0; j < kTokens / 8; ++j) {
       float2 factors = {1.0f, 1.0f};
       if constexpr (kScalesInRing) {
-        factors = *reinterpret_cast<const float2*>(token_scales + 8 * j + lane() % 4 * 2);
+        asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+                     : "=f"(factors.x), "=f"(factors.y)
+                     : "r"(token_scales + 32 * j + lane() % 4 * 8));
       }
 #pragma unroll
       for (int i = 4 * j; i < 4 * j + 4; ++i) {
@@ -283,36 +314,52 @@ struct GemmKernel {
     }
   }
 
-  // The fragments of a tile and the scales of its rows.
+  // The words of a unit's tile, and the scales of its rows.
   template <class UnitCodes>
-  __device__ void load_tile(Fragments& left, float2& scales, const std::uint8_t* tile) const {
+  struct Group {
     typename UnitCodes::Words words;
-    UnitCodes::load(words, tile, 0, lane(), a);
-    UnitCodes::expand(left, words, a);
-    scales = scaled<UnitCodes>(scales_of(tile, UnitCodes::kCodeBytes, 0, lane() / 4));
+    __half2 scales;
+  };
+  template <class UnitCodes>
+  __device__ void load_group(Group<UnitCodes>& group, int stage, int tile_bytes) const {
+    const std::uint32_t tile = tile_of(stage, tile_bytes);
+    UnitCodes::load(group.words, tile, 0, lane(), a);
+    group.scales = scales_of(tile, UnitCodes::kCodeBytes, 0, lane() / 4);
   }
 
-  // While one warpgroup promotes, the others multiply.
+  // `units` units with codes of one kind, from `place` on. While one warpgroup promotes, the others
+  // multiply. The next words are read before sums are promoted.
+  template <class UnitCodes>
+  __device__ void multiply_groups(float (&results)[kSums], Place& place, int units,
+                                  int tile_bytes) const {
+    wait_barrier(full(place.stage), place.parity);
+    Group<UnitCodes> group;
+    load_group(group, place.stage, tile_bytes);
+#pragma unroll 1
+    for (int unit = 0; unit < units; ++unit) {
+      Fragments left;
+      UnitCodes::expand(left, group.words, a);
+      const float2 scales = scaled<UnitCodes>(group.scales);
+      int sums[kSums];
+      multiply_step(sums, left, inputs_of(place.stage), false);
+      const Place next = next_place(place, unit, units);
+      wait_products<0>();
+      load_group(group, next.stage, tile_bytes);
+      promote(results, sums, scales, scales_in(place.stage));
+      release(place.stage);
+      place = next;
+    }
+    advance(place);
+  }
+
   __device__ void multiply_tile_by_group(float (&results)[kSums], Place& place) const {
 #pragma unroll
     for (int i = 0; i < kSums; ++i) {
       results[i] = 0.0f;
     }
-    for (int unit = 0; unit < a.units_along_k; ++unit) {
-      wait_barrier(full(place.stage), place.parity);
-      Fragments left;
-      float2 scales;
-      if (kScalesInRing && unit >= a.body_units) {
-        load_tile<Int8Codes>(left, scales, tile_of(place.stage, a.tail_tile_bytes));
-      } else {
-        load_tile<Codes>(left, scales, tile_of(place.stage, a.tile_bytes));
-      }
-      int sums[kSums];
-      multiply_step(sums, left, inputs_of(place.stage), false);
-      wait_products<0>();
-      promote(results, sums, scales, scales_in(place.stage));
-      release(place.stage);
-      advance(place);
+    multiply_groups<Codes>(results, place, a.body_units, a.tile_bytes);
+    if (kScalesInRing && a.units_along_k > a.body_units) {
+      multiply_groups<Int8Codes>(results, place, 1, a.tail_tile_bytes);
     }
   }
 
@@ -344,7 +391,7 @@ struct GemmKernel {
     }
     const std::uint8_t* tile = a.units + group * a.body_units * 4 * a.tile_bytes +
                                row % kGemmUnitRows / kGemmTileRows * a.tile_bytes;
-    return scaled<Codes>(scales_of(tile, Codes::kCodeBytes, 0, lane() / 4));
+    return scaled<Codes>(global_scales_of(tile, Codes::kCodeBytes, lane() / 4));
   }
   template <class UnitCodes>
   __device__ float2 scaled(__half2 scales) const {
@@ -357,7 +404,10 @@ struct GemmKernel {
 template <class Codes, int kTokens, int kWarpgroups, int kCluster, Scaling kScaling>
 __device__ void run_gemm(const GemmArguments& a, const CUtensorMap& inputs) {
   using Kernel = GemmKernel<Codes, kTokens, kWarpgroups, kCluster, kScaling>;
-  const Kernel kernel{a, inputs};
+  extern __shared__ __align__(1024) std::uint8_t gemm_memory[];
+  std::uint32_t memory = shared_address(gemm_memory);
+  settle(memory);  // or it would be computed again and again
+  const Kernel kernel{a, inputs, memory};
   if (threadIdx.x == 0) {
     prefetch_map(inputs);
     for (int stage = 0; stage < a.ring.stages; ++stage) {

@@ -52,23 +52,38 @@ void launch_wgmma(const GemmPlan& plan, GemmArguments arguments, cudaStream_t st
   device::cuda::check(cudaLaunchKernelEx(&config, kernel, arguments, inputs), "cudaLaunchKernelEx");
 }
 
-/// For the plan's tile of tokens, up to kMostTokens, and its cluster.
-template <class Codes, int kMostTokens, int kWarpgroups, Scaling kScaling>
-void launch_planned(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
-  const auto with_cluster = [&]<int kTokens>() {
-    if (plan.cluster == 2) {
-      launch_wgmma<Codes, kTokens, kWarpgroups, 2, kScaling>(plan, arguments, stream);
-    } else {
-      launch_wgmma<Codes, kTokens, kWarpgroups, 1, kScaling>(plan, arguments, stream);
-    }
-  };
-  if (plan.token_tile == 64) {
-    with_cluster.template operator()<64>();
-  } else if (plan.token_tile == 128 || kMostTokens == 128) {
-    with_cluster.template operator()<128>();
+/// For the plan's cluster.
+template <class Codes, int kTokens, int kWarpgroups, Scaling kScaling>
+void launch_clusters(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
+  if (plan.cluster == 2) {
+    launch_wgmma<Codes, kTokens, kWarpgroups, 2, kScaling>(plan, arguments, stream);
   } else {
-    with_cluster.template operator()<kMostTokens>();
+    launch_wgmma<Codes, kTokens, kWarpgroups, 1, kScaling>(plan, arguments, stream);
   }
+}
+
+/// For the plan's tiles of 128 rows.
+template <class Codes, Scaling kScaling>
+void launch_wide(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
+  switch (plan.token_tile) {
+    case 64:
+      return launch_clusters<Codes, 64, 2, kScaling>(plan, arguments, stream);
+    case 128:
+      return launch_clusters<Codes, 128, 2, kScaling>(plan, arguments, stream);
+    default:
+      return launch_clusters<Codes, 256, 2, kScaling>(plan, arguments, stream);
+  }
+}
+
+/// For the plan's tiles of up to 128 tokens, whose sums and results both take registers.
+template <class Codes, Scaling kScaling>
+void launch_by_group(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
+  if (plan.token_tile == 64) {
+    return plan.row_tile == 192 ? launch_clusters<Codes, 64, 3, kScaling>(plan, arguments, stream)
+                                : launch_clusters<Codes, 64, 2, kScaling>(plan, arguments, stream);
+  }
+  return plan.row_tile == 192 ? launch_clusters<Codes, 128, 3, kScaling>(plan, arguments, stream)
+                              : launch_clusters<Codes, 128, 2, kScaling>(plan, arguments, stream);
 }
 
 }  // namespace nibble::ops::cuda

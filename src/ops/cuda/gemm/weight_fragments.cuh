@@ -11,6 +11,7 @@
 /// the left fragments of 16 rows and 128 bytes of k, as four products of 32 bytes:
 ///   Sum     what products are summed in
 ///   kSteps  steps of 128 bytes in a unit of 128 k
+///   kExpands  whether words are not fragments as they are
 ///   load    reads the words of a step from a tile of 16 rows
 ///   expand  makes fragments of them
 namespace nibble::ops::cuda {
@@ -24,33 +25,51 @@ __device__ __forceinline__ __half2 bits_half2(std::uint32_t bits) {
   return *reinterpret_cast<const __half2*>(&bits);
 }
 
-__device__ __forceinline__ uint4 words_of(const std::uint8_t* tile, int number, int lane) {
-  return *reinterpret_cast<const uint4*>(tile + number * 512 + lane * 16);
+/// 16 bytes of each lane, of a tile at a 32-bit address of shared memory.
+__device__ __forceinline__ uint4 words_of(std::uint32_t tile, int number, int lane) {
+  uint4 words;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+               : "r"(tile + number * 512 + lane * 16));
+  return words;
 }
 
 /// The scales of rows g and g + 8 of a group: the lower and the upper half.
-__device__ __forceinline__ __half2 scales_of(const std::uint8_t* tile, int code_bytes, int group,
-                                             int g) {
-  return *reinterpret_cast<const __half2*>(tile + code_bytes + group * 32 + g * 4);
+__device__ __forceinline__ __half2 scales_of(std::uint32_t tile, int code_bytes, int group, int g) {
+  std::uint32_t bits;
+  asm volatile("ld.shared.u32 %0, [%1];"
+               : "=r"(bits)
+               : "r"(tile + code_bytes + group * 32 + g * 4));
+  return bits_half2(bits);
 }
 
 /// Their zeros, which follow all scales: bits 0 to 7 and 8 to 15.
-__device__ __forceinline__ std::uint32_t zeros_of(const std::uint8_t* tile, int code_bytes,
-                                                  int groups, int group, int g) {
-  return *reinterpret_cast<const std::uint16_t*>(tile + code_bytes + groups * 32 + group * 16 +
-                                                 g * 2);
+__device__ __forceinline__ std::uint32_t zeros_of(std::uint32_t tile, int code_bytes, int groups,
+                                                  int group, int g) {
+  std::uint16_t bits;
+  asm volatile("ld.shared.u16 %0, [%1];"
+               : "=h"(bits)
+               : "r"(tile + code_bytes + groups * 32 + group * 16 + g * 2));
+  return bits;
+}
+
+/// The scales of rows g and g + 8 of a tile in global memory.
+__device__ __forceinline__ __half2 global_scales_of(const std::uint8_t* tile, int code_bytes,
+                                                    int g) {
+  return *reinterpret_cast<const __half2*>(tile + code_bytes + g * 4);
 }
 
 /// INT8 codes as they are.
 struct Int8Codes {
   using Sum = int;
   static constexpr int kSteps = 1;
+  static constexpr bool kExpands = false;
   static constexpr int kCodeBytes = 2048;
   struct Words {
     uint4 words[4];
   };
   __device__ static float scale_factor(const GemmArguments&) { return 1.0f; }
-  __device__ static void load(Words& to, const std::uint8_t* tile, int, int lane,
+  __device__ static void load(Words& to, std::uint32_t tile, int, int lane,
                               const GemmArguments&) {
 #pragma unroll
     for (int h = 0; h < 4; ++h) {
@@ -72,6 +91,7 @@ struct Int8Codes {
 struct Int4Codes {
   using Sum = int;
   static constexpr int kSteps = 1;
+  static constexpr bool kExpands = true;
   static constexpr int kCodeBytes = 1024;
   struct Words {
     uint4 words[2];
@@ -81,7 +101,7 @@ struct Int4Codes {
   __device__ static float scale_factor(const GemmArguments& a) {
     return a.asymmetric ? 1.0f : 0.0625f;
   }
-  __device__ static void load(Words& to, const std::uint8_t* tile, int, int lane,
+  __device__ static void load(Words& to, std::uint32_t tile, int, int lane,
                               const GemmArguments& a) {
     to.words[0] = words_of(tile, 0, lane);
     to.words[1] = words_of(tile, 1, lane);
@@ -117,13 +137,14 @@ struct Int4Codes {
 struct HalfFromInt4 {
   using Sum = float;
   static constexpr int kSteps = 2;
+  static constexpr bool kExpands = true;
   static constexpr int kCodeBytes = 1024;
   struct Words {
     uint4 words;
     __half2 scales[2];  // of the two 32 k of a step
     std::uint32_t zeros[2];
   };
-  __device__ static void load(Words& to, const std::uint8_t* tile, int step, int lane,
+  __device__ static void load(Words& to, std::uint32_t tile, int step, int lane,
                               const GemmArguments& a) {
     to.words = words_of(tile, step, lane);
 #pragma unroll
@@ -168,12 +189,13 @@ struct HalfFromInt4 {
 struct HalfFromInt8 {
   using Sum = float;
   static constexpr int kSteps = 2;
+  static constexpr bool kExpands = true;
   static constexpr int kCodeBytes = 2048;
   struct Words {
     uint4 words[2];
     __half2 scales[2];
   };
-  __device__ static void load(Words& to, const std::uint8_t* tile, int step, int lane,
+  __device__ static void load(Words& to, std::uint32_t tile, int step, int lane,
                               const GemmArguments& a) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {

@@ -4,7 +4,7 @@
 namespace nibble::ops::cuda {
 
 void wgmma_int4_by_group_of_both(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
-  launch_planned<Int4Codes, 128, 3, Scaling::kByGroupOfBoth>(plan, arguments, stream);
+  launch_by_group<Int4Codes, Scaling::kByGroupOfBoth>(plan, arguments, stream);
 }
 
 }  // namespace nibble::ops::cuda
