@@ -57,6 +57,38 @@ __device__ __forceinline__ std::uint64_t describe_operand(std::uint32_t address)
 }
 
 /// sums = left x right, plus what sums was where `add`.
+__device__ __forceinline__ void multiply(int (&sums)[16], const std::uint32_t (&left)[4],
+                                         std::uint64_t right, bool add) {
+  asm volatile(
+      "{ .reg .pred added;\n"
+      "setp.ne.b32 added, %21, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n32k32.s32.s8.s8 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+      "}, {%16, %17, %18, %19}, %20, added; }"
+      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3]),
+        "+r"(sums[4]), "+r"(sums[5]), "+r"(sums[6]), "+r"(sums[7]),
+        "+r"(sums[8]), "+r"(sums[9]), "+r"(sums[10]), "+r"(sums[11]),
+        "+r"(sums[12]), "+r"(sums[13]), "+r"(sums[14]), "+r"(sums[15])
+      : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right),
+        "r"(static_cast<int>(add)));
+}
+
+__device__ __forceinline__ void multiply(float (&sums)[16], const std::uint32_t (&left)[4],
+                                         std::uint64_t right, bool add) {
+  asm volatile(
+      "{ .reg .pred added;\n"
+      "setp.ne.b32 added, %21, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+      "}, {%16, %17, %18, %19}, %20, added, 1, 1, 0; }"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]),
+        "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]),
+        "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]),
+        "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15])
+      : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right),
+        "r"(static_cast<int>(add)));
+}
+
 __device__ __forceinline__ void multiply(int (&sums)[32], const std::uint32_t (&left)[4],
                                          std::uint64_t right, bool add) {
   asm volatile(

@@ -67,7 +67,7 @@ struct GemmOutput {
 struct GemmPlan {
   bool wgmma = false;    // warpgroup products of sm_90a; else mma.sync
   int row_tile = 128;    // rows of a block of threads: 128; or 192 where scales come by group
-  int token_tile = 128;  // its tokens: 64, 128; or 256 where scales do not come by group
+  int token_tile = 128;  // its tokens: 64 or 128; also 32 and 256 where scales do not come by group
   int cluster = 1;       // blocks of threads that share the tokens they read: 1 or 2
   int blocks = 0;        // blocks of threads that run at once
 };

@@ -26,9 +26,9 @@ std::vector<GemmPlan> gemm_plans(bool scales_by_group) {
   std::vector<GemmPlan> plans;
   if (device.major == 9 && device.minor == 0) {
     for (const int row_tile : {128, 192}) {
-      for (const int token_tile : {64, 128, 256}) {
+      for (const int token_tile : {32, 64, 128, 256}) {
         for (const int cluster : {1, 2}) {
-          if (scales_by_group ? token_tile < 256 : row_tile == 128) {
+          if (scales_by_group ? token_tile == 64 || token_tile == 128 : row_tile == 128) {
             plans.push_back({true, row_tile, token_tile, cluster, device.multiprocessors});
           }
         }

@@ -82,71 +82,104 @@ struct GemmKernel {
     return found;
   }
 
-  // ---- the copying warp ----
+  // ---- the copying warps: one for inputs, one for units, one for scales ----
 
-  __device__ void copy_inputs(int stage, int unit, int token_tile) const {
-    constexpr int kShare = kTokens / kCluster;
-    const std::uint32_t target = inputs_of(stage) + rank() * kShare * 128;
-    const int row = token_tile * kTokens + rank() * kShare;
-#pragma unroll
-    for (int step = 0; step < Codes::kSteps; ++step) {
-      const int column = (unit * Codes::kSteps + step) * (128 / Codes::kSteps);
-      const std::uint32_t to = target + step * kTokens * 128;
-      if constexpr (kCluster == 1) {
-        copy_box(to, inputs, column, row, full(stage));
-      } else {
-        copy_box_to(to, inputs, column, row, full(stage), (1u << kCluster) - 1);
-      }
-    }
-  }
-
-  // The scales of one group of 128 inputs: they need not lie together.
-  __device__ void copy_scales(int stage, int unit, int token_tile, int lane) const {
-#pragma unroll
-    for (int i = 0; i < kTokens / 32; ++i) {
-      const int inside = i * 32 + lane;
-      const int token = min(token_tile * kTokens + inside, a.tokens - 1);
-      const float* source = a.input_scales + token * a.token_stride + unit * a.group_stride;
-      asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(
-                       scales_in(stage) + 4 * inside),
-                   "l"(source)
-                   : "memory");
-    }
-    arrive_after_copies(full(stage));
-  }
-
-  __device__ void copy_tile(OutputTile at, Place& place, int lane) const {
-    const int first_group = at.strip * kWarpgroups;
-    const int row_groups = max(0, min(kWarpgroups, a.row_groups - first_group));
-    const std::int64_t group = first_group + lane;  // each lane copies one
+  // Calls `copy(unit, place)` for each unit of the tile when its stage is free.
+  template <class Copy>
+  __device__ void for_each_free_stage(Place& place, int begin, int end, Copy&& copy) const {
 #pragma unroll 1
-    for (int unit = 0; unit < a.units_along_k; ++unit) {
-      const bool in_body = unit < a.body_units;
-      const int bytes = 4 * (in_body ? a.tile_bytes : a.tail_tile_bytes);
+    for (int unit = begin; unit < end; ++unit) {
       wait_barrier(empty(place.stage), place.parity ^ 1);
-      if (lane == 0) {
-        arrive_expecting(full(place.stage), kInputBytes + row_groups * bytes);
-        copy_inputs(place.stage, unit, at.tokens);
-      }
-      __syncwarp();
-      if (lane < row_groups) {
-        copy_bytes(units_of(place.stage) + lane * a.slot_bytes,
-                   in_body ? a.units + (group * a.body_units + unit) * bytes
-                           : a.tail_units + group * bytes,
-                   bytes, full(place.stage));
-      }
-      if constexpr (kScalesInRing) {
-        copy_scales(place.stage, unit, at.tokens, lane);
-      }
+      copy(unit, place.stage);
       advance(place);
     }
   }
 
-  __device__ void copy_all() const {
+  // By one thread.
+  __device__ void copy_inputs() const {
+    constexpr int kShare = kTokens / kCluster;  // the rest comes from the others of the cluster
     Place place;
     for (int index = first_tile(); index < tiles(); index += clusters()) {
-      copy_tile(tile(index), place, static_cast<int>(threadIdx.x) % 32);
+      const int row = tile(index).tokens * kTokens + rank() * kShare;
+      for_each_free_stage(place, 0, a.units_along_k, [&](int unit, int stage) {
+        arrive_expecting(full(stage), kInputBytes);
+#pragma unroll
+        for (int step = 0; step < Codes::kSteps; ++step) {
+          const int column = (unit * Codes::kSteps + step) * (128 / Codes::kSteps);
+          const std::uint32_t to =
+              inputs_of(stage) + step * kTokens * 128 + rank() * kShare * 128;
+          if constexpr (kCluster == 1) {
+            copy_box(to, inputs, column, row, full(stage));
+          } else {
+            copy_box_to(to, inputs, column, row, full(stage), (1u << kCluster) - 1);
+          }
+        }
+      });
     }
+  }
+
+  // By one thread.
+  __device__ void copy_units() const {
+    Place place;
+    for (int index = first_tile(); index < tiles(); index += clusters()) {
+      const std::int64_t first_group = tile(index).strip * kWarpgroups;
+      const int row_groups = max(0, min(kWarpgroups, a.row_groups - static_cast<int>(first_group)));
+      const auto copy_from = [&](const std::uint8_t* source, std::int64_t pitch, int bytes,
+                                 int stage) {
+        arrive_expecting(full(stage), row_groups * bytes);
+#pragma unroll
+        for (int group = 0; group < kWarpgroups; ++group) {
+          if (group < row_groups) {
+            copy_bytes(units_of(stage) + group * a.slot_bytes, source + group * pitch, bytes,
+                       full(stage));
+          }
+        }
+      };
+      const int bytes = 4 * a.tile_bytes;
+      const std::int64_t pitch = static_cast<std::int64_t>(a.body_units) * bytes;
+      const std::uint8_t* source = a.units + first_group * pitch;
+      for_each_free_stage(place, 0, a.body_units, [&](int, int stage) {
+        copy_from(source, pitch, bytes, stage);
+        source += bytes;
+      });
+      for_each_free_stage(place, a.body_units, a.units_along_k, [&](int, int stage) {
+        const int tail_bytes = 4 * a.tail_tile_bytes;
+        copy_from(a.tail_units + first_group * tail_bytes, tail_bytes, tail_bytes, stage);
+      });
+    }
+  }
+
+  // The scales of groups of 128 inputs, by a warp: they need not lie together.
+  __device__ void copy_scales() const {
+    Place place;
+    for (int index = first_tile(); index < tiles(); index += clusters()) {
+      const int first_token = tile(index).tokens * kTokens;
+      for_each_free_stage(place, 0, a.units_along_k, [&](int unit, int stage) {
+#pragma unroll
+        for (int i = lane(); i < kTokens; i += 32) {
+          const int token = min(first_token + i, a.tokens - 1);
+          asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(scales_in(stage) + 4 * i),
+                       "l"(a.input_scales + token * a.token_stride + unit * a.group_stride)
+                       : "memory");
+        }
+        arrive_after_copies(full(stage));
+      });
+    }
+  }
+
+  // Arrivals that make a stage full.
+  static constexpr int kFullArrivals = kScalesInRing ? 2 + 32 : 2;
+
+  __device__ void copy_all() const {
+    const int copying_warp = static_cast<int>(threadIdx.x) / 32;
+    if (copying_warp == 0 && lane() == 0) {
+      copy_inputs();
+    } else if (copying_warp == 1 && lane() == 0) {
+      copy_units();
+    } else if (kScalesInRing && copying_warp == 2) {
+      copy_scales();
+    }
+    __syncwarp();
   }
 
   // ---- the multiplying warps ----
@@ -411,7 +444,7 @@ __device__ void run_gemm(const GemmArguments& a, const CUtensorMap& inputs) {
   if (threadIdx.x == 0) {
     prefetch_map(inputs);
     for (int stage = 0; stage < a.ring.stages; ++stage) {
-      init_barrier(kernel.full(stage), Kernel::kScalesInRing ? 33 : 1);
+      init_barrier(kernel.full(stage), Kernel::kFullArrivals);
       init_barrier(kernel.empty(stage), 4 * kWarpgroups * kCluster);
     }
     publish_barriers();
@@ -425,9 +458,7 @@ __device__ void run_gemm(const GemmArguments& a, const CUtensorMap& inputs) {
   wait_for_predecessor();
   if (threadIdx.x < 128) {
     set_registers<kWarpgroups == 2 ? 40 : 32, false>();
-    if (threadIdx.x < 32) {
-      kernel.copy_all();
-    }
+    kernel.copy_all();
   } else {
     set_registers<kWarpgroups == 2 ? 232 : 160, true>();
     if constexpr (kScaling == Scaling::kByGroup || kScaling == Scaling::kByGroupOfBoth) {

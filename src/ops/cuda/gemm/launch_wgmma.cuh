@@ -66,6 +66,8 @@ void launch_clusters(const GemmPlan& plan, const GemmArguments& arguments, cudaS
 template <class Codes, Scaling kScaling>
 void launch_wide(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
   switch (plan.token_tile) {
+    case 32:
+      return launch_clusters<Codes, 32, 2, kScaling>(plan, arguments, stream);
     case 64:
       return launch_clusters<Codes, 64, 2, kScaling>(plan, arguments, stream);
     case 128:
