@@ -4,7 +4,10 @@
 namespace nibble::ops::cuda {
 
 void mma_half_from_int4(const GemmPlan&, const GemmArguments& arguments, cudaStream_t stream) {
-  launch_mma<HalfFromInt4, Scaling::kNone>(arguments, stream);
+  if (arguments.asymmetric) {
+    return launch_mma<HalfFromInt4<true>, Scaling::kNone>(arguments, stream);
+  }
+  launch_mma<HalfFromInt4<false>, Scaling::kNone>(arguments, stream);
 }
 
 void mma_half_from_int8(const GemmPlan&, const GemmArguments& arguments, cudaStream_t stream) {

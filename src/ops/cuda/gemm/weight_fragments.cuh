@@ -59,6 +59,17 @@ __device__ __forceinline__ __half2 global_scales_of(const std::uint8_t* tile, in
   return *reinterpret_cast<const __half2*>(tile + code_bytes + g * 4);
 }
 
+/// (bits & mask) | or ^ (kExclusive) added, in one instruction: the compiler would take two.
+template <std::uint32_t kMask, bool kExclusive>
+__device__ __forceinline__ std::uint32_t masked(std::uint32_t bits, std::uint32_t added) {
+  constexpr int kTable = kExclusive ? (0xf0 & 0xcc) ^ 0xaa : (0xf0 & 0xcc) | 0xaa;
+  std::uint32_t result;
+  asm("lop3.b32 %0, %1, %2, %3, %4;"
+      : "=r"(result)
+      : "r"(bits), "r"(kMask), "r"(added), "n"(kTable));
+  return result;
+}
+
 /// INT8 codes as they are.
 struct Int8Codes {
   using Sum = int;
@@ -119,21 +130,23 @@ struct Int4Codes {
 #pragma unroll
       for (int w = 0; w < 8; ++w) {
         // 128 + q - zero does not borrow from the next byte.
-        left[w / 2][w % 2 * 2] = (((words[w] & 0x0f0f0f0fu) | 0x80808080u) - low) ^ 0x80808080u;
+        left[w / 2][w % 2 * 2] =
+            (masked<0x0f0f0f0fu, false>(words[w], 0x80808080u) - low) ^ 0x80808080u;
         left[w / 2][w % 2 * 2 + 1] =
-            ((((words[w] >> 4) & 0x0f0f0f0fu) | 0x80808080u) - high) ^ 0x80808080u;
+            (masked<0x0f0f0f0fu, false>(words[w] >> 4, 0x80808080u) - high) ^ 0x80808080u;
       }
       return;
     }
 #pragma unroll
     for (int w = 0; w < 8; ++w) {
-      left[w / 2][w % 2 * 2] = ((words[w] << 4) & 0xf0f0f0f0u) ^ 0x80808080u;
-      left[w / 2][w % 2 * 2 + 1] = (words[w] & 0xf0f0f0f0u) ^ 0x80808080u;
+      left[w / 2][w % 2 * 2] = masked<0xf0f0f0f0u, true>(words[w] << 4, 0x80808080u);
+      left[w / 2][w % 2 * 2 + 1] = masked<0xf0f0f0f0u, true>(words[w], 0x80808080u);
     }
   }
 };
 
-/// 4-bit codes as float16: (q - zero) exactly, then times the scale.
+/// 4-bit codes as float16: (q - zero) exactly, then times the scale. Symmetric: the zero is 8.
+template <bool kZeros>
 struct HalfFromInt4 {
   using Sum = float;
   static constexpr int kSteps = 2;
@@ -151,36 +164,37 @@ struct HalfFromInt4 {
     for (int i = 0; i < 2; ++i) {
       const int group = (2 * step + i) >> a.group_shift;
       to.scales[i] = scales_of(tile, kCodeBytes, group, lane / 4);
-      to.zeros[i] = a.asymmetric ? zeros_of(tile, kCodeBytes, 4 >> a.group_shift, group, lane / 4)
-                                 : 0x0808u;
+      to.zeros[i] = 0x0808;
+      if constexpr (kZeros) {
+        to.zeros[i] = zeros_of(tile, kCodeBytes, 4 >> a.group_shift, group, lane / 4);
+      }
     }
   }
   __device__ static void expand(Fragments& left, const Words& from, const GemmArguments&) {
     const std::uint32_t words[4] = {from.words.x, from.words.y, from.words.z, from.words.w};
 #pragma unroll
     for (int w = 0; w < 4; ++w) {
-      // As float16, 0x6400 + n is 1024 + n.
+      // As float16, 0x6400 + n is 1024 + n: for row g 1024 + q, for row g + 8 1024 + 16 q.
+      constexpr std::uint32_t kThousand = 0x64006400;
       const std::uint32_t zeros = from.zeros[w / 2];
-      const __half2 zero = bits_half2((zeros & 0xff) * 0x00010001u + 0x64006400u);
-      const __half2 upper_zero = __hsub2(bits_half2((zeros >> 8) * 0x00010001u + 0x64006400u),
-                                         bits_half2(0x63806380u));  // 64 + zero: minus 960
+      const __half2 zero = bits_half2((zeros & 0xff) * 0x00010001u + kThousand);
+      const __half2 upper_zero = __hsub2(bits_half2(0x63806380u),  // 960 - (1024 + zero)
+                                         bits_half2((zeros >> 8) * 0x00010001u + kThousand));
       const __half2 scale = __low2half2(from.scales[w / 2]);
       const __half2 upper_scale = __high2half2(from.scales[w / 2]);
-      const std::uint32_t shifted = words[w] >> 8;
       const __half2 sixteenth = bits_half2(0x2c002c00u);
       const auto lower = [&](std::uint32_t bits) {
-        return half2_bits(
-            __hmul2(__hsub2(bits_half2((bits & 0x000f000fu) | 0x64006400u), zero), scale));
+        const __half2 code = bits_half2(masked<0x000f000fu, false>(bits, kThousand));
+        return half2_bits(__hmul2(__hsub2(code, zero), scale));
       };
       const auto upper = [&](std::uint32_t bits) {
-        return half2_bits(__hmul2(__hfma2(bits_half2((bits & 0x00f000f0u) | 0x64006400u), sixteenth,
-                                          __hneg2(upper_zero)),
-                                  upper_scale));
+        const __half2 code = bits_half2(masked<0x00f000f0u, false>(bits, kThousand));
+        return half2_bits(__hmul2(__hfma2(code, sixteenth, upper_zero), upper_scale));
       };
       left[w][0] = lower(words[w]);
       left[w][1] = upper(words[w]);
-      left[w][2] = lower(shifted);
-      left[w][3] = upper(shifted);
+      left[w][2] = lower(words[w] >> 8);
+      left[w][3] = upper(words[w] >> 8);
     }
   }
 };
@@ -213,10 +227,10 @@ struct HalfFromInt8 {
         const __half2 scale =
             r % 2 == 0 ? __low2half2(from.scales[i]) : __high2half2(from.scales[i]);
         // As float16, 0x6480 ^ byte is 1024 + (code + 128).
+        constexpr std::uint32_t kThousand = 0x64806480;
         const auto convert = [&](std::uint32_t bits) {
-          const __half2 code =
-              __hsub2(bits_half2((bits & 0x00ff00ffu) ^ 0x64806480u), bits_half2(0x64806480u));
-          return half2_bits(__hmul2(code, scale));
+          const __half2 shifted = bits_half2(masked<0x00ff00ffu, true>(bits, kThousand));
+          return half2_bits(__hmul2(__hsub2(shifted, bits_half2(kThousand)), scale));
         };
         left[2 * i + r / 2][r % 2] = convert(words[r]);
         left[2 * i + r / 2][r % 2 + 2] = convert(words[r] >> 8);

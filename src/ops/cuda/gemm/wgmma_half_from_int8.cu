@@ -3,10 +3,6 @@
 
 namespace nibble::ops::cuda {
 
-void wgmma_half_from_int4(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
-  launch_wide<HalfFromInt4, Scaling::kNone>(plan, arguments, stream);
-}
-
 void wgmma_half_from_int8(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
   launch_wide<HalfFromInt8, Scaling::kNone>(plan, arguments, stream);
 }
