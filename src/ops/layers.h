@@ -7,6 +7,7 @@
 
 #include "core/tensor.h"
 #include "formats/packed_weight.h"
+#include "ops/layer_kinds.h"
 
 /// The layers that models are made of, as data. Operators of every device read them.
 namespace nibble::ops {
@@ -53,8 +54,6 @@ struct LinearSet {
   std::int64_t k() const { return parts.front().weight.k; }
 };
 
-enum class NormKind { kRms, kLayer };
-
 /// RMSNorm (arXiv 1910.07467) or LayerNorm (arXiv 1607.06450) over the last dimension. `name` is
 /// its prefix in the checkpoint.
 struct Norm {
@@ -63,14 +62,6 @@ struct Norm {
   std::vector<float> weight;  // [hidden]
   std::vector<float> bias;    // [hidden], LayerNorm only
   float eps = 1e-5f;
-};
-
-/// What stands between the two linear layers of an MLP.
-enum class MlpActivation {
-  kSilu,      // x * sigmoid(x)
-  kGelu,      // exact, with erf
-  kGeluTanh,  // tanh approximation ("gelu_new", "gelu_pytorch_tanh")
-  kRelu,
 };
 
 /// Attention of one layer. Heads are grouped: query head h reads key/value head h / (heads /

@@ -1,4 +1,13 @@
 # The operators of NVIDIA GPUs, and their tests.
-set(NIBBLE_CUDA_OPS)
-set(NIBBLE_CUDA_OPS_LIBRARIES CUDA::cublas)
-set(NIBBLE_CUDA_OPS_TESTS cuda/device_code/dependent_launch_test.cu)
+set(NIBBLE_CUDA_OPS
+  cuda/attention/append.cu cuda/attention/attention_plan.cpp cuda/attention/checks.cpp cuda/attention/decode.cu
+  cuda/attention/kv_pool.cpp cuda/attention/plain.cu cuda/attention/prefill.cu
+  cuda/elementwise/activation.cu cuda/elementwise/checks.cpp cuda/elementwise/norm.cu cuda/elementwise/rows.cu
+  cuda/limits/read_bandwidth.cu
+  cuda/packed/unit_writer.cpp
+  cuda/small_batch/reference.cpp cuda/small_batch/small_batch.cpp cuda/small_batch/small_batch.cu)
+set(NIBBLE_CUDA_OPS_TESTS
+  cuda/attention/attention_test.cpp
+  cuda/device_code/dependent_launch_test.cu
+  cuda/elementwise/elementwise_test.cpp
+  cuda/small_batch/small_batch_test.cpp)

@@ -23,8 +23,8 @@ struct KvTypes {
   KvType keys = KvType::kF16;
   KvType values = KvType::kF16;
   KvTypes() = default;
-  KvTypes(KvType both) : keys(both), values(both) {}
-  KvTypes(KvType k, KvType v) : keys(k), values(v) {}
+  constexpr KvTypes(KvType both) : keys(both), values(both) {}
+  constexpr KvTypes(KvType k, KvType v) : keys(k), values(v) {}
   friend bool operator==(const KvTypes&, const KvTypes&) = default;
 };
 

@@ -1,11 +1,10 @@
-#include "ops/cuda/device_code/dependent_launch.cuh"
-
 #include <vector>
 
 #include "device/cuda/gpu_for_tests.h"
 #include "device/cuda/graph.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/stream.h"
+#include "ops/cuda/device_code/dependent_launch.cuh"
 
 namespace nibble::ops::cuda {
 namespace {

@@ -1,0 +1,193 @@
+#include "ops/cuda/attention/attention_plan.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+#include "device/cuda/check.h"
+#include "ops/cuda/attention/kv_layout.h"
+
+namespace nibble::ops::cuda {
+namespace {
+
+using core::ErrorKind;
+
+std::int32_t narrow(std::int64_t value) {
+  return static_cast<std::int32_t>(value);
+}
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+void plan_row(const PlannedSequence& sequence, std::int64_t table, std::int64_t window,
+              AttentionPlan& plan) {
+  const std::int64_t end = sequence.position + 1;
+  const std::int64_t begin = window > 0 ? std::max<std::int64_t>(0, end - window) : 0;
+  const std::int64_t first_page = begin / kPageTokens;
+  const std::int64_t last_page = divide_up(end, kPageTokens);
+  const std::int64_t step = pages_of_split(last_page - first_page);
+  const std::int64_t splits = divide_up(last_page - first_page, step);
+  for (std::int64_t split = 0; split < splits; ++split) {
+    const std::int64_t from = first_page + split * step;
+    const std::int64_t to = std::min(from + step, last_page);
+    DecodeItem item;
+    item.row = narrow(sequence.row);
+    item.table = narrow(table + from);
+    item.pages = narrow(to - from);
+    item.first = narrow(from * kPageTokens);
+    item.begin = narrow(std::max(begin, from * kPageTokens));
+    item.end = narrow(std::min(end, to * kPageTokens));
+    item.splits = narrow(splits);
+    item.partial = narrow(plan.partials);
+    item.split = narrow(split);
+    plan.decode.push_back(item);
+  }
+  plan.partials += splits > 1 ? splits : 0;
+}
+
+void plan_rows(const PlannedSequence& sequence, std::int64_t table, std::int64_t group,
+               std::int64_t window, AttentionPlan& plan) {
+  for (std::int64_t first = 0; first < sequence.rows * group; first += kPrefillRows) {
+    plan.prefill.push_back({narrow(sequence.row), narrow(sequence.rows), narrow(first),
+                            narrow(table), narrow(sequence.position), narrow(window)});
+  }
+}
+
+}  // namespace
+
+// Few splits where many sequences share the device, but enough for one sequence alone.
+std::int64_t pages_of_split(std::int64_t pages) {
+  constexpr std::int64_t kShort = 128;
+  constexpr std::int64_t kMostSplits = 32;
+  return std::max(pages <= kShort ? std::int64_t{32} : std::int64_t{64},
+                  divide_up(pages, kMostSplits));
+}
+
+AttentionPlan plan_attention(std::span<const PlannedSequence> sequences, std::int64_t group,
+                             std::int64_t window) {
+  AttentionPlan plan;
+  for (const PlannedSequence& sequence : sequences) {
+    const auto m = static_cast<std::size_t>(sequence.row + sequence.rows);
+    if (plan.positions.size() < m) {
+      plan.positions.resize(m, 0);
+      plan.slots.resize(m, -1);
+      plan.starts.resize(m, 0);
+    }
+    const std::int64_t tokens = sequence.position + sequence.rows;
+    const std::int64_t pages = divide_up(tokens, kPageTokens);
+    core::require(pages <= static_cast<std::int64_t>(sequence.pages.size()), ErrorKind::kFailed,
+                  "position {} does not fit the {} pages of its sequence", tokens - 1,
+                  sequence.pages.size());
+    const auto table = static_cast<std::int64_t>(plan.table.size());
+    for (std::int64_t i = 0; i < sequence.rows; ++i) {
+      const std::int64_t position = sequence.position + i;
+      const auto row = static_cast<std::size_t>(sequence.row + i);
+      const std::int32_t page = sequence.pages[static_cast<std::size_t>(position / kPageTokens)];
+      plan.positions[row] = narrow(position);
+      plan.slots[row] = narrow(page * kPageTokens + position % kPageTokens);
+      plan.starts[row] = narrow(table);
+    }
+    plan.table.insert(plan.table.end(), sequence.pages.begin(), sequence.pages.begin() + pages);
+    if (sequence.rows == 1) {
+      plan_row(sequence, table, window, plan);
+    } else {
+      plan_rows(sequence, table, group, window, plan);
+    }
+  }
+  std::stable_sort(plan.decode.begin(), plan.decode.end(),
+                   [](const DecodeItem& a, const DecodeItem& b) { return a.pages > b.pages; });
+  std::stable_sort(plan.prefill.begin(), plan.prefill.end(),
+                   [](const PrefillItem& a, const PrefillItem& b) {
+                     return a.position + a.first > b.position + b.first;
+                   });
+  return plan;
+}
+
+namespace {
+
+constexpr std::int64_t kAlignment = 256;
+
+std::int64_t aligned(std::int64_t bytes) {
+  return divide_up(bytes, kAlignment) * kAlignment;
+}
+
+// One part of the buffer after another.
+struct Parts {
+  std::int64_t counts, positions, slots, starts, decode, prefill, table, bytes;
+  explicit Parts(const PlanBuffer::Limits& limits) {
+    constexpr auto kWord = static_cast<std::int64_t>(sizeof(std::int32_t));
+    std::int64_t at = 0;
+    const auto place = [&](std::int64_t size) {
+      const std::int64_t here = at;
+      at += aligned(size);
+      return here;
+    };
+    counts = place(2 * kWord);
+    positions = place(limits.rows * kWord);
+    slots = place(limits.rows * kWord);
+    starts = place(limits.rows * kWord);
+    decode = place(limits.items * static_cast<std::int64_t>(sizeof(DecodeItem)));
+    prefill = place(limits.items * static_cast<std::int64_t>(sizeof(PrefillItem)));
+    table = place(limits.pages * kWord);
+    bytes = at;
+  }
+};
+
+}  // namespace
+
+PlanBuffer::PlanBuffer(const Limits& limits)
+    : limits_(limits), host_(Parts(limits).bytes), device_(Parts(limits).bytes) {
+  const Parts parts(limits);
+  const auto at = [&](std::int64_t offset) { return device_.data() + offset; };
+  const auto words = [&](std::int64_t offset) {
+    return reinterpret_cast<const std::int32_t*>(at(offset));
+  };
+  plan_ = {words(parts.counts),
+           words(parts.positions),
+           words(parts.slots),
+           words(parts.table),
+           words(parts.starts),
+           reinterpret_cast<const DecodeItem*>(at(parts.decode)),
+           reinterpret_cast<const PrefillItem*>(at(parts.prefill)),
+           limits.items};
+}
+
+void PlanBuffer::upload(const AttentionPlan& plan, cudaStream_t stream) {
+  const auto fits = [](const auto& values, std::int64_t limit) {
+    return static_cast<std::int64_t>(values.size()) <= limit;
+  };
+  core::require(fits(plan.positions, limits_.rows) && fits(plan.table, limits_.pages) &&
+                    fits(plan.decode, limits_.items) && fits(plan.prefill, limits_.items),
+                ErrorKind::kFailed,
+                "a plan of {} rows, {} pages and {} + {} items exceeds its buffer ({}, {}, {})",
+                plan.positions.size(), plan.table.size(), plan.decode.size(), plan.prefill.size(),
+                limits_.rows, limits_.pages, limits_.items);
+  if (copying_) {
+    copied_.synchronize();
+  }
+  const Parts parts(limits_);
+  const auto put = [&](std::int64_t offset, const auto& values) {
+    if (!values.empty()) {
+      std::memcpy(host_.data() + offset, values.data(), values.size() * sizeof(values[0]));
+    }
+  };
+  const std::vector<std::int32_t> counts = {narrow(static_cast<std::int64_t>(plan.decode.size())),
+                                            narrow(static_cast<std::int64_t>(plan.prefill.size()))};
+  put(parts.counts, counts);
+  put(parts.positions, plan.positions);
+  put(parts.slots, plan.slots);
+  put(parts.starts, plan.starts);
+  put(parts.decode, plan.decode);
+  put(parts.prefill, plan.prefill);
+  put(parts.table, plan.table);
+  const std::int64_t used =
+      parts.table + static_cast<std::int64_t>(plan.table.size() * sizeof(std::int32_t));
+  device::cuda::check(cudaMemcpyAsync(device_.data(), host_.data(), static_cast<std::size_t>(used),
+                                      cudaMemcpyHostToDevice, stream),
+                      "cudaMemcpyAsync");
+  copied_.record(stream);
+  copying_ = true;
+}
+
+}  // namespace nibble::ops::cuda

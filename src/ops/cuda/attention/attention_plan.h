@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "device/cuda/event.h"
+#include "device/cuda/memory.h"
+
+/// What the attention kernels of one step have to do, made on the host: it lies in device memory at
+/// fixed addresses, so that a recorded graph can be launched for every step.
+namespace nibble::ops::cuda {
+
+/// Rows [row, row + rows) of the batch continue a sequence at `position`.
+struct PlannedSequence {
+  std::span<const std::int32_t> pages;  // of the sequence, from its first token on
+  std::int64_t position = 0;
+  std::int64_t row = 0;
+  std::int64_t rows = 0;
+};
+
+/// One row against a run of pages. The keys of a sequence are split by its own length alone, so
+/// that its results do not depend on the batch; a sequence's splits are merged in their order.
+struct DecodeItem {
+  std::int32_t row = 0;
+  std::int32_t table = 0;  // where the run begins in the page table
+  std::int32_t pages = 0;
+  std::int32_t first = 0;  // position of the run's first token
+  std::int32_t begin = 0;  // positions that the row sees: [begin, end)
+  std::int32_t end = 0;
+  std::int32_t splits = 1;   // of the row
+  std::int32_t partial = 0;  // of the row's first split; this split is number `split`
+  std::int32_t split = 0;
+};
+
+/// Rows that follow one another against all keys that they see.
+struct PrefillItem {
+  std::int32_t row = 0;   // first row of the sequence in the batch
+  std::int32_t rows = 0;  // of the sequence
+  std::int32_t first =
+      0;  // the item's first row, counted in query heads of a KV head (row * group)
+  std::int32_t table = 0;     // of the sequence's first page
+  std::int32_t position = 0;  // of the sequence's first row
+  std::int32_t window = 0;    // 0: all
+};
+
+/// Query rows (times heads of a group) of a prefill item.
+inline constexpr std::int64_t kPrefillRows = 64;
+
+struct AttentionPlan {
+  std::vector<std::int32_t> positions;  // [m]
+  std::vector<std::int32_t> slots;      // [m], page * kPageTokens + token: where a row is kept
+  std::vector<std::int32_t> table;      // page numbers
+  std::vector<std::int32_t> starts;     // [m], where the row's sequence begins in the table
+  std::vector<DecodeItem> decode;       // rows of sequences that have one row, longest first
+  std::vector<PrefillItem> prefill;     // longest first
+  std::int64_t partials = 0;            // results of splits to be merged
+};
+
+/// Pages of one split for a row that sees `pages` pages.
+std::int64_t pages_of_split(std::int64_t pages);
+
+/// Plans one step. `group` is heads / kv_heads; window 0: all. Every sequence must have pages for
+/// its rows (kFailed otherwise).
+AttentionPlan plan_attention(std::span<const PlannedSequence> sequences, std::int64_t group,
+                             std::int64_t window);
+
+/// A plan as the kernels see it.
+struct DevicePlan {
+  const std::int32_t* counts = nullptr;  // decode items, prefill items
+  const std::int32_t* positions = nullptr;
+  const std::int32_t* slots = nullptr;
+  const std::int32_t* table = nullptr;
+  const std::int32_t* starts = nullptr;
+  const DecodeItem* decode = nullptr;
+  const PrefillItem* prefill = nullptr;
+  std::int64_t max_items = 0;  // of either kind
+};
+
+/// Device memory for plans up to some size.
+class PlanBuffer {
+ public:
+  struct Limits {
+    std::int64_t rows = 0;
+    std::int64_t pages = 0;  // of all sequences together
+    std::int64_t items = 0;  // of either kind
+  };
+  explicit PlanBuffer(const Limits& limits);
+
+  const DevicePlan& plan() const { return plan_; }
+  /// Copies a plan behind what `stream` does so far. Throws kFailed when it is too large.
+  void upload(const AttentionPlan& plan, cudaStream_t stream);
+
+ private:
+  Limits limits_;
+  device::cuda::PinnedBuffer host_;
+  device::cuda::Buffer device_;
+  device::cuda::Event copied_;
+  bool copying_ = false;
+  DevicePlan plan_;
+};
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,442 @@
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "device/cuda/check.h"
+#include "device/cuda/stream.h"
+#include "formats/hadamard.h"
+#include "ops/cuda/attention/attention.h"
+#include "ops/cuda/attention/kv_pool.h"
+#include "ops/cuda/device_arrays_for_tests.h"
+
+namespace nibble::ops::cuda {
+
+using device::cuda::Buffer;
+
+struct Sequence {
+  std::int64_t context = 0;  // tokens that are there already
+  std::int64_t rows = 1;
+};
+
+struct Problem {
+  KvTypes types;
+  std::int64_t heads = 8;
+  std::int64_t kv_heads = 2;
+  std::int64_t head_dim = 128;
+  std::int64_t window = 0;
+  std::vector<Sequence> sequences;
+  float value_scale = 1.0f;
+};
+
+/// One element as it lies in a block, read as kv_layout.h describes it.
+struct Stored {
+  double value = 0;  // of floats; of integers the code
+  core::Fp16 step;
+  core::Fp16 smallest;
+};
+
+inline Stored read_block(const KvLayout& layout, const std::byte* block, bool keys,
+                         std::int64_t token, std::int64_t dim) {
+  const KvType type = keys ? layout.types.keys : layout.types.values;
+  const std::byte* half = block + (keys ? 0 : layout.key_bytes());
+  Stored stored;
+  if (is_integer(type)) {
+    const std::byte* range = block + layout.key_bytes() + layout.value_bytes() + 16 * (token % 8) +
+                             4 * (token / 8) + (keys ? 0 : 8);
+    std::memcpy(&stored.step, range, 2);
+    std::memcpy(&stored.smallest, range + 2, 2);
+  }
+  const std::int64_t row = keys ? token : dim % 16;
+  const std::int64_t column = keys ? dim % 16 : token;
+  const std::int64_t tile = dim / 16;
+  const std::int64_t lane = 4 * (row % 8) + column % 8 / 2;
+  const std::int64_t reg = row / 8 + 2 * (column / 8);
+  const std::int64_t odd = column % 2;
+  const auto unit_of = [&](std::int64_t tiles) { return tile / tiles * 512 + lane * 16; };
+  const std::int64_t plain = token * layout.head_dim + dim;
+  const auto byte_at = [&](std::int64_t at) { return std::to_integer<int>(half[at]); };
+  switch (type) {
+    case KvType::kF32: {
+      float value = 0;
+      std::memcpy(&value, half + 4 * plain, 4);
+      stored.value = value;
+      break;
+    }
+    case KvType::kF16: {
+      core::Fp16 value;
+      std::memcpy(&value, half + (layout.fragments() ? unit_of(1) + 4 * reg + 2 * odd : 2 * plain),
+                  2);
+      stored.value = core::to_float(value);
+      break;
+    }
+    case KvType::kInt8:
+      stored.value =
+          byte_at(layout.fragments() ? unit_of(2) + tile % 2 * 8 + 2 * reg + odd : plain);
+      break;
+    case KvType::kInt4: {
+      const std::int64_t byte = 2 * odd + (keys ? row / 8 : column / 8);
+      const std::int64_t nibble = keys ? column / 8 : row / 8;
+      stored.value = layout.fragments()
+                         ? byte_at(unit_of(4) + tile % 4 * 4 + byte) >> (4 * nibble) & 15
+                         : byte_at(plain / 2) >> (4 * (plain % 2)) & 15;
+      break;
+    }
+  }
+  return stored;
+}
+
+/// The same element of the CPU's cache.
+inline Stored read_cpu(const cpu::KvView& view, std::int64_t position, std::int64_t dim) {
+  const std::int64_t at = position * view.stride + dim;
+  Stored stored;
+  if (view.steps != nullptr) {
+    stored.step = view.steps[position];
+    stored.smallest = view.smallest[position];
+  }
+  switch (view.type) {
+    case KvType::kF32:
+      stored.value = static_cast<const float*>(view.data)[at];
+      break;
+    case KvType::kF16:
+      stored.value = core::to_float(static_cast<const core::Fp16*>(view.data)[at]);
+      break;
+    case KvType::kInt8:
+      stored.value = static_cast<const std::uint8_t*>(view.data)[at];
+      break;
+    case KvType::kInt4:
+      stored.value = static_cast<const std::uint8_t*>(view.data)[at / 2] >> (4 * (at % 2)) & 15;
+      break;
+  }
+  return stored;
+}
+
+inline double decoded(const Stored& stored, KvType type) {
+  return is_integer(type) ? core::to_float(stored.smallest) +
+                                static_cast<double>(core::to_float(stored.step)) * stored.value
+                          : stored.value;
+}
+
+/// The signs of the base of Hadamard(dim), read off what it does to unit vectors.
+struct TurnSigns {
+  std::vector<float> signs = {1.0f};
+  std::int32_t base = 1;
+  explicit TurnSigns(std::int64_t dim) {
+    std::int64_t odd = dim;
+    while (odd % 2 == 0) {
+      odd /= 2;
+    }
+    if (odd == 1) {
+      return;
+    }
+    base = static_cast<std::int32_t>(odd);
+    while (!formats::hadamard_exists(base)) {
+      base *= 2;
+    }
+    const formats::Hadamard matrix(base);
+    signs.clear();
+    for (std::int32_t i = 0; i < base; ++i) {
+      std::vector<float> row(static_cast<std::size_t>(base), 0.0f);
+      row[static_cast<std::size_t>(i)] = 1.0f;
+      matrix.apply(std::span<float>(row));
+      for (const float value : row) {
+        signs.push_back(value > 0 ? 1.0f : -1.0f);
+      }
+    }
+  }
+};
+
+/// A batch on the device and on the CPU.
+class Trial {
+ public:
+  explicit Trial(const Problem& problem) : p_(problem), turn_(problem.head_dim) {
+    layer_.layout = {p_.types, p_.kv_heads, p_.head_dim};
+    layer_.heads = p_.heads;
+    layer_.turned = formats::hadamard_exists(p_.head_dim);
+    signs_ = on_device(turn_.signs);
+    layer_.turn = {turn_.base == 1 ? nullptr : signs_.as<float>(), turn_.base};
+    std::int64_t pages = 3;
+    std::int64_t rows = 0;
+    for (const Sequence& sequence : p_.sequences) {
+      const std::int64_t tokens = sequence.context + sequence.rows;
+      pages += (tokens + kPageTokens - 1) / kPageTokens;
+      rows += tokens;
+    }
+    pool_ = std::make_unique<KvPool>(layer_.layout, 2, pages);
+    const std::vector<std::uint8_t> poison(static_cast<std::size_t>(pool_->bytes()), 0xff);
+    // What no token was written to is NaN.
+    device::cuda::check(
+        cudaMemcpy(pool_->layer(0), poison.data(), poison.size(), cudaMemcpyHostToDevice),
+        "cudaMemcpy");
+    for (const Sequence& sequence : p_.sequences) {
+      lists_.emplace_back(*pool_);
+      caches_.push_back(std::make_unique<cpu::KvCache>(p_.types, 1, p_.kv_heads, p_.head_dim,
+                                                       sequence.context + sequence.rows));
+    }
+    // Pages of different sequences lie mixed.
+    for (std::int64_t tokens = 1, left = 1; left > 0; tokens += kPageTokens) {
+      left = 0;
+      for (std::size_t s = 0; s < lists_.size(); ++s) {
+        const std::int64_t all = p_.sequences[s].context + p_.sequences[s].rows;
+        lists_[s].reserve(std::min(tokens, all));
+        left += tokens < all;
+      }
+    }
+    buffer_.emplace(PlanBuffer::Limits{rows, 2 * pages, 4096});
+    partials_ = poisoned<float>(partial_floats(4096, p_.heads, p_.head_dim));
+    counters_ = on_device(std::vector<std::uint32_t>(static_cast<std::size_t>(rows * p_.heads), 0));
+  }
+
+  AttentionLayer& layer() { return layer_; }
+  std::int64_t width() const { return (p_.heads + 2 * p_.kv_heads) * p_.head_dim; }
+  const device::cuda::Stream& stream() const { return stream_; }
+
+  std::vector<PlannedSequence> planned(bool context) const {
+    std::vector<PlannedSequence> result;
+    std::int64_t row = 0;
+    for (std::size_t s = 0; s < lists_.size(); ++s) {
+      const Sequence& sequence = p_.sequences[s];
+      const std::int64_t rows = context ? sequence.context : sequence.rows;
+      if (rows > 0) {
+        result.push_back({lists_[s].pages(), context ? 0 : sequence.context, row, rows});
+      }
+      row += rows;
+    }
+    return result;
+  }
+
+  // Queries, keys and values of all rows.
+  std::vector<float> values(std::int64_t rows, std::uint64_t seed) const {
+    std::vector<float> qkv = normal_values(rows * width(), seed);
+    for (std::size_t i = 0; i < qkv.size(); ++i) {
+      const auto column = static_cast<std::int64_t>(i) % width();
+      if (column >= (p_.heads + p_.kv_heads) * p_.head_dim) {
+        qkv[i] = (qkv[i] + 0.5f) * p_.value_scale;
+      } else if (column % p_.head_dim == 3) {
+        qkv[i] *= 6.0f;  // a channel of outliers
+      }
+    }
+    return qkv;
+  }
+
+  void append_rows(const std::vector<float>& qkv, bool context) {
+    const auto sequences = planned(context);
+    const AttentionPlan plan = plan_attention(sequences, p_.heads / p_.kv_heads, p_.window);
+    buffer_->upload(plan, stream_.get());
+    const auto m = static_cast<std::int64_t>(qkv.size()) / width();
+    const Buffer device_qkv = on_device(qkv);
+    const std::int64_t elements = m * p_.heads * p_.head_dim;
+    if (layer_.layout.fragments()) {
+      queries_ = poisoned<core::Fp16>(elements);
+      q_ = {queries_.as<core::Fp16>(), nullptr};
+    } else {
+      queries_ = poisoned<float>(elements);
+      q_ = {nullptr, queries_.as<float>()};
+    }
+    append(layer_, device_qkv.as<float>(), buffer_->plan(), m, q_, pool_->layer(1), stream_.get());
+    stream_.synchronize();
+  }
+
+  void store_rows(const std::vector<float>& qkv, bool context) {
+    for (const PlannedSequence& sequence : planned(context)) {
+      for (std::int64_t i = 0; i < sequence.rows; ++i) {
+        for (std::int64_t head = 0; head < p_.kv_heads; ++head) {
+          const float* key = &qkv[static_cast<std::size_t>((sequence.row + i) * width() +
+                                                           (p_.heads + head) * p_.head_dim)];
+          cache_of(sequence).store(0, head, sequence.position + i, key,
+                                   key + p_.kv_heads * p_.head_dim);
+        }
+      }
+    }
+  }
+
+  cpu::KvCache& cache_of(const PlannedSequence& sequence) {
+    for (std::size_t s = 0; s < lists_.size(); ++s) {
+      if (lists_[s].pages().data() == sequence.pages.data()) {
+        return *caches_[s];
+      }
+    }
+    throw std::logic_error("a sequence without a cache");
+  }
+
+  std::vector<std::byte> blocks() const {
+    std::vector<std::byte> bytes(
+        static_cast<std::size_t>(pool_->pages() * layer_.layout.page_bytes()));
+    device::cuda::check(
+        cudaMemcpy(bytes.data(), pool_->layer(1), bytes.size(), cudaMemcpyDeviceToHost),
+        "cudaMemcpy");
+    return bytes;
+  }
+
+  // Elements and ranges that differ from the CPU's.
+  std::int64_t differences() {
+    const std::vector<std::byte> bytes = blocks();
+    const KvLayout& layout = layer_.layout;
+    std::int64_t wrong = 0;
+    for (std::size_t s = 0; s < lists_.size(); ++s) {
+      for (std::int64_t position = 0; position < caches_[s]->capacity(); ++position) {
+        const std::int32_t page =
+            lists_[s].pages()[static_cast<std::size_t>(position / kPageTokens)];
+        for (std::int64_t head = 0; head < p_.kv_heads; ++head) {
+          const std::byte* block =
+              bytes.data() + page * layout.page_bytes() + head * layout.block_bytes();
+          for (const bool keys : {true, false}) {
+            const cpu::KvView view = keys ? caches_[s]->keys(0, head) : caches_[s]->values(0, head);
+            for (std::int64_t dim = 0; dim < p_.head_dim; ++dim) {
+              const Stored here = read_block(layout, block, keys, position % kPageTokens, dim);
+              const Stored there = read_cpu(view, position, dim);
+              wrong += !(here.value == there.value && here.step == there.step &&
+                         here.smallest == there.smallest);
+            }
+          }
+        }
+      }
+    }
+    return wrong;
+  }
+
+  // Attention of the rows that were appended last, in double precision over the CPU's caches, with
+  // the queries rounded as the device has them.
+  std::vector<float> reference(const std::vector<float>& qkv) {
+    const auto m = static_cast<std::int64_t>(qkv.size()) / width();
+    std::vector<float> out(static_cast<std::size_t>(m * p_.heads * p_.head_dim));
+    const auto dim = static_cast<std::size_t>(p_.head_dim);
+    for (const PlannedSequence& sequence : planned(false)) {
+      const cpu::KvCache& cache = cache_of(sequence);
+      for (std::int64_t i = 0; i < sequence.rows; ++i) {
+        for (std::int64_t head = 0; head < p_.heads; ++head) {
+          const float* from =
+              &qkv[static_cast<std::size_t>((sequence.row + i) * width() + head * p_.head_dim)];
+          std::vector<float> q(from, from + dim);
+          if (cache.key_turn() != nullptr) {
+            cache.key_turn()->apply(std::span<float>(q));
+          }
+          for (float& value : q) {
+            value = layer_.layout.fragments() ? core::to_float(saturated_fp16(value)) : value;
+          }
+          const std::vector<double> result =
+              attend_one(cache, q, head / (p_.heads / p_.kv_heads), sequence.position + i);
+          for (std::size_t d = 0; d < dim; ++d) {
+            out[static_cast<std::size_t>(((sequence.row + i) * p_.heads + head)) * dim + d] =
+                static_cast<float>(result[d]);
+          }
+        }
+      }
+    }
+    return out;
+  }
+
+  std::vector<double> attend_one(const cpu::KvCache& cache, const std::vector<float>& q,
+                                 std::int64_t kv_head, std::int64_t position) const {
+    const auto dim = static_cast<std::int64_t>(q.size());
+    const std::int64_t begin =
+        p_.window > 0 ? std::max<std::int64_t>(0, position + 1 - p_.window) : 0;
+    const cpu::KvView keys = cache.keys(0, kv_head);
+    const cpu::KvView values = cache.values(0, kv_head);
+    std::vector<double> weights;
+    for (std::int64_t j = begin; j <= position; ++j) {
+      double sum = 0;
+      for (std::int64_t d = 0; d < dim; ++d) {
+        sum += q[static_cast<std::size_t>(d)] * decoded(read_cpu(keys, j, d), keys.type);
+      }
+      weights.push_back(sum / std::sqrt(static_cast<double>(dim)));
+    }
+    const double largest = *std::max_element(weights.begin(), weights.end());
+    double total = 0;
+    for (double& weight : weights) {
+      weight = std::exp(weight - largest);
+      total += weight;
+    }
+    std::vector<double> out(q.size(), 0.0);
+    for (std::int64_t j = begin; j <= position; ++j) {
+      for (std::int64_t d = 0; d < dim; ++d) {
+        out[static_cast<std::size_t>(d)] += weights[static_cast<std::size_t>(j - begin)] / total *
+                                            decoded(read_cpu(values, j, d), values.type);
+      }
+    }
+    if (cache.value_turn() != nullptr) {
+      cache.value_turn()->apply_transposed(std::span<double>(out));
+    }
+    return out;
+  }
+
+  void launch_attend(const AttentionOutput& output) {
+    const SplitSpace space{partials_.as<float>(), counters_.as<std::uint32_t>()};
+    attend_decode(layer_, q_, pool_->layer(1), buffer_->plan(), space, output, stream_.get());
+    attend_prefill(layer_, q_, pool_->layer(1), buffer_->plan(), output, stream_.get());
+  }
+
+  std::vector<float> attend(std::int64_t m) {
+    const Buffer out = poisoned<float>(m * p_.heads * p_.head_dim);
+    AttentionOutput output;
+    output.rows = out.as<float>();
+    launch_attend(output);
+    stream_.synchronize();
+    return out.values<float>();
+  }
+
+  // What append() made of the queries.
+  std::vector<float> queries() const { return queries_.values<float>(); }
+  // The query heads of rows of q|k|v.
+  std::vector<float> heads_of(const std::vector<float>& qkv) const {
+    std::vector<float> q;
+    for (std::size_t at = 0; at < qkv.size(); at += static_cast<std::size_t>(width())) {
+      const auto from = qkv.begin() + static_cast<std::ptrdiff_t>(at);
+      q.insert(q.end(), from, from + p_.heads * p_.head_dim);
+    }
+    return q;
+  }
+
+  std::int64_t rows(bool context) const {
+    std::int64_t sum = 0;
+    for (const Sequence& sequence : p_.sequences) {
+      sum += context ? sequence.context : sequence.rows;
+    }
+    return sum;
+  }
+
+  // Both kinds of rows stored; returns the step's values.
+  std::vector<float> fill() {
+    if (rows(true) > 0) {
+      const std::vector<float> context = values(rows(true), 5);
+      append_rows(context, true);
+      store_rows(context, true);
+    }
+    std::vector<float> step = values(rows(false), 6);
+    append_rows(step, false);
+    store_rows(step, false);
+    return step;
+  }
+
+ private:
+  Problem p_;
+  TurnSigns turn_;
+  Buffer signs_;
+  AttentionLayer layer_;
+  std::unique_ptr<KvPool> pool_;
+  std::vector<KvSequence> lists_;
+  std::vector<std::unique_ptr<cpu::KvCache>> caches_;
+  std::optional<PlanBuffer> buffer_;
+  Buffer partials_;
+  Buffer counters_;
+  Buffer queries_;
+  Queries q_;
+  device::cuda::Stream stream_;
+};
+
+/// Largest |a - b| as a part of the largest |b|.
+inline double worst_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double worst = a.size() == b.size() ? 0 : INFINITY;
+  double largest = 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    const double error = std::fabs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
+    worst = std::isnan(error) ? INFINITY : std::max(worst, error);
+    largest = std::max(largest, std::fabs(static_cast<double>(b[i])));
+  }
+  return worst / largest;
+}
+
+}  // namespace nibble::ops::cuda

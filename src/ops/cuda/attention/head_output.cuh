@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cuda/attention/attention.h"
+#include "ops/cuda/elementwise/row_sinks.cuh"
+
+namespace nibble::ops::cuda {
+
+/// Where results of attention go, four elements of a head at a time.
+struct HeadSink {
+  float* rows;  // null: halves
+  HalfSink halves;
+  std::int64_t columns;  // heads * head_dim
+
+  __device__ void store(std::int64_t row, int column, float4 value) const {
+    if (rows != nullptr) {
+      *reinterpret_cast<float4*>(rows + row * columns + column) = value;
+    } else {
+      halves.store(row, column, value);
+    }
+  }
+  __device__ void store(std::int64_t row, int column, float2 value) const {
+    if (rows != nullptr) {
+      *reinterpret_cast<float2*>(rows + row * columns + column) = value;
+    } else {
+      halves.store(row, column, value);
+    }
+  }
+  __device__ void store(std::int64_t row, int column, float value) const {
+    if (rows != nullptr) {
+      rows[row * columns + column] = value;
+    } else {
+      halves.store(row, column, value);
+    }
+  }
+  /// Zeros behind the last head; called by one warp.
+  __device__ void pad(std::int64_t row) const {
+    if (rows != nullptr) {
+      return;
+    }
+    for (int column = static_cast<int>(columns) + static_cast<int>(threadIdx.x) % kWarp;
+         column < halves.padded; column += kWarp) {
+      halves.store(row, column, 0.0f);
+    }
+  }
+};
+
+inline HeadSink head_sink(const AttentionOutput& output, std::int64_t columns) {
+  const InputTarget& target = output.target;
+  return {output.rows,
+          {target.values, static_cast<int>(padded_columns(columns)),
+           target.form == InputForm::kFloat16Tiles},
+          columns};
+}
+
+/// x <- x H for a head of D elements, a power of two: lane l has elements 4l .. 4l + 3, lanes from
+/// D / 4 on none.
+template <int D>
+__device__ __forceinline__ void turn_head(float4& x) {
+  const float a = x.x + x.y;
+  const float b = x.x - x.y;
+  const float c = x.z + x.w;
+  const float d = x.z - x.w;
+  x = {a + c, b + d, a - c, b - d};
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+#pragma unroll
+  for (int distance = 1; distance < D / 4; distance *= 2) {
+    const bool upper = (lane & distance) != 0;
+    const auto meet = [&](float mine) {
+      const float other = __shfl_xor_sync(kAllLanes, mine, distance);
+      return upper ? other - mine : mine + other;
+    };
+    x = {meet(x.x), meet(x.y), meet(x.z), meet(x.w)};
+  }
+  const float scale = 1.0f / sqrtf(static_cast<float>(D));
+  x = {x.x * scale, x.y * scale, x.z * scale, x.w * scale};
+}
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+/// Products of small matrices by one warp (PTX ISA, "warp-level matrix instructions"). Lane 4 g +
+/// t.
+namespace nibble::ops::cuda {
+
+/// c[16][8] += a[16][32] b[32][8], exact. a: rows g, g + 8 at k = 4 t.., then both at k = 16 + 4
+/// t..; b: column g at the same k; c: row g columns 2 t, 2 t + 1, then row g + 8.
+__device__ __forceinline__ void mma_s8(std::int32_t (&c)[4], const std::uint32_t (&a)[4],
+                                       std::uint32_t b0, std::uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},"
+      "{%0,%1,%2,%3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+/// A ring of stages in shared memory that one warp fills with asynchronous copies and empties, on
+/// its own. sm_90: each stage is one bulk copy and a barrier; before: cp.async of 16 bytes by every
+/// lane.
+namespace nibble::ops::cuda {
+
+__device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+class WarpRing {
+ public:
+  static constexpr int kMaxStages = 8;
+
+  /// `memory`: stages * stage_bytes, 128-byte aligned; `barriers`: as many; both of this warp.
+  __device__ WarpRing(std::byte* memory, std::uint64_t* barriers, int stages, int stage_bytes)
+      : memory_(memory),
+        barriers_(shared_address(barriers)),
+        stages_(stages),
+        stage_bytes_(stage_bytes) {
+#if __CUDA_ARCH__ >= 900
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy_));
+    if (threadIdx.x % 32 == 0) {
+#pragma unroll 1
+      for (int i = 0; i < stages_; ++i) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barriers_ + 8 * i));
+      }
+      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncwarp();
+#endif
+  }
+
+  /// Begins to fill the next free stage with `bytes` from `source` (both multiples of 16). All
+  /// lanes must have read what it held (see release()).
+  __device__ void fill(const std::byte* source, int bytes) {
+#if __CUDA_ARCH__ >= 900
+    if (threadIdx.x % 32 == 0) {
+      const std::uint32_t barrier = barriers_ + 8 * filling_;
+      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+                   "r"(bytes)
+                   : "memory");
+      asm volatile(
+          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+          "[%1], %2, [%3], %4;" ::"r"(shared_address(memory_) + filling_ * stage_bytes_),
+          "l"(source), "r"(bytes), "r"(barrier), "l"(policy_)
+          : "memory");
+    }
+#else
+    const std::uint32_t target = shared_address(memory_) + filling_ * stage_bytes_;
+    for (int at = threadIdx.x % 32 * 16; at < bytes; at += 32 * 16) {
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target + at), "l"(source + at)
+                   : "memory");
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+    filling_ = filling_ + 1 == stages_ ? 0 : filling_ + 1;
+  }
+
+  /// In the place of fill() when nothing is left to copy.
+  __device__ void skip() {
+#if __CUDA_ARCH__ < 900
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+  }
+
+  /// Waits for the oldest filled stage and returns it.
+  __device__ const std::byte* wait() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@done bra ready;\n"
+        "bra again;\n"
+        "ready:\n"
+        "}" ::"r"(barriers_ + 8 * reading_),
+        "r"(phase_)
+        : "memory");
+#else
+    switch (stages_) {  // all but the latest stages_ - 1 groups
+      case 2:
+        asm volatile("cp.async.wait_group 1;" ::: "memory");
+        break;
+      case 3:
+        asm volatile("cp.async.wait_group 2;" ::: "memory");
+        break;
+      case 4:
+        asm volatile("cp.async.wait_group 3;" ::: "memory");
+        break;
+      default:
+        asm volatile("cp.async.wait_group 4;" ::: "memory");  // more than is needed
+    }
+    __syncwarp();
+#endif
+    return memory_ + reading_ * stage_bytes_;
+  }
+
+  /// All lanes have read the stage that wait() returned; it may be filled again.
+  __device__ void release() {
+    __syncwarp();
+    if (++reading_ == stages_) {
+      reading_ = 0;
+      phase_ ^= 1;
+    }
+  }
+
+ private:
+  std::byte* memory_;
+  std::uint32_t barriers_;
+  int stages_;
+  int stage_bytes_;
+  int filling_ = 0;
+  int reading_ = 0;
+  std::uint32_t phase_ = 0;
+  std::uint64_t policy_ = 0;
+};
+
+}  // namespace nibble::ops::cuda

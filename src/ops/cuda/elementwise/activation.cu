@@ -1,0 +1,24 @@
+#include "ops/cuda/elementwise/elementwise.h"
+#include "ops/cuda/elementwise/row_kernel.cuh"
+
+namespace nibble::ops::cuda {
+
+void input(const float* x, const InputTarget& target, std::int64_t m, std::int64_t columns,
+           cudaStream_t stream) {
+  run_input(PlainSource{rows_of(x, columns, columns)}, NoNorm{}, target, m, columns, stream);
+}
+
+void mlp_activation(const float* x, MlpActivation activation, const InputTarget& target,
+                    std::int64_t m, std::int64_t columns, cudaStream_t stream) {
+  run_input(ActivationSource{rows_of(x, columns, columns), activation}, NoNorm{}, target, m,
+            columns, stream);
+}
+
+void gated_activation(const float* gate_up, MlpActivation activation, const InputTarget& target,
+                      std::int64_t m, std::int64_t columns, cudaStream_t stream) {
+  const GatedSource source{rows_of(gate_up, 2 * columns, columns),
+                           rows_of(gate_up + columns, 2 * columns, columns), activation};
+  run_input(source, NoNorm{}, target, m, columns, stream);
+}
+
+}  // namespace nibble::ops::cuda

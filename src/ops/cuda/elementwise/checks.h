@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cuda/elementwise/elementwise.h"
+
+/// What the row operators cannot do. Apart from them because the CUDA compiler does not take the
+/// formatting library's checked strings.
+namespace nibble::ops::cuda {
+
+/// Throws kUsage unless rows are of 1 to kMaxColumns values.
+void check_columns(std::int64_t columns);
+/// Throws kUsage unless the integers that the target asks for can be made.
+void check_target(const InputTarget& target);
+/// Throws kFailed unless the weights can be read four at a time.
+void check_weights(const NormWeights& norm);
+/// Throws kUsage.
+[[noreturn]] void refuse_table(core::DType type);
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_runtime_api.h>
+
+#include "core/dtype.h"
+#include "ops/cuda/elementwise/input_target.h"
+#include "ops/layer_kinds.h"
+
+/// The operators of ops.h that work on rows. All pointers are of the device. Rows are contiguous;
+/// "matrix" means float32, row-major. Nothing waits or allocates, and the bits of a row do not
+/// depend on the other rows. Rows have at most kMaxColumns columns (kUsage otherwise).
+namespace nibble::ops::cuda {
+
+inline constexpr std::int64_t kMaxColumns = 65536;
+
+/// A norm's parameters on the device.
+struct NormWeights {
+  NormKind kind = NormKind::kRms;
+  const float* weight = nullptr;  // [columns]
+  const float* bias = nullptr;    // [columns] or null; LayerNorm only
+  float eps = 1e-5f;
+};
+
+/// Rows of an embedding table [rows, columns] in float32, float16 or bfloat16.
+struct EmbeddingTable {
+  const void* data = nullptr;
+  core::DType type = core::DType::kF16;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+};
+
+/// x[i] = table[ids[i] + offset], x [m, columns]. A row whose index lies outside the table becomes
+/// NaN.
+void embed(const EmbeddingTable& table, const std::int32_t* ids, std::int64_t offset, float* x,
+           std::int64_t m, cudaStream_t stream);
+/// x[i] += table[ids[i] + offset].
+void add_rows(const EmbeddingTable& table, const std::int32_t* ids, std::int64_t offset, float* x,
+              std::int64_t m, cudaStream_t stream);
+
+/// x += delta, both of `count` elements.
+void add(float* x, const float* delta, std::int64_t count, cudaStream_t stream);
+/// y[i, column + j] += bias[j] for j < n; y [m, columns].
+void add_bias(float* y, const float* bias, std::int64_t m, std::int64_t columns,
+              std::int64_t column, std::int64_t n, cudaStream_t stream);
+void zeros(float* x, std::int64_t count, cudaStream_t stream);
+
+/// y[i] = x[rows[i]]; x [x_rows, columns], y [m, columns]. A row outside of x becomes NaN.
+void gather(const float* x, std::int64_t x_rows, std::int64_t columns, const std::int32_t* rows,
+            float* y, std::int64_t m, cudaStream_t stream);
+/// sum[rows[i]] += weights[i] * x[i]; no row may appear twice. Rows outside of `sum` are left out.
+void scatter_add(float* sum, std::int64_t sum_rows, std::int64_t columns, const float* x,
+                 const std::int32_t* rows, const float* weights, std::int64_t m,
+                 cudaStream_t stream);
+
+/// norm(x) as a matrix.
+void norm_matrix(const float* x, const NormWeights& norm, float* y, std::int64_t m,
+                 std::int64_t columns, cudaStream_t stream);
+/// norm(x), made ready for linear layers.
+void norm(const float* x, const NormWeights& norm, const InputTarget& target, std::int64_t m,
+          std::int64_t columns, cudaStream_t stream);
+/// x += delta, then norm(x).
+void add_norm(float* x, const float* delta, const NormWeights& norm, const InputTarget& target,
+              std::int64_t m, std::int64_t columns, cudaStream_t stream);
+
+/// x as it is.
+void input(const float* x, const InputTarget& target, std::int64_t m, std::int64_t columns,
+           cudaStream_t stream);
+/// activation(x), x [m, columns].
+void mlp_activation(const float* x, MlpActivation activation, const InputTarget& target,
+                    std::int64_t m, std::int64_t columns, cudaStream_t stream);
+/// activation(gate) * up; gate_up [m, 2 columns] holds both side by side.
+void gated_activation(const float* gate_up, MlpActivation activation, const InputTarget& target,
+                      std::int64_t m, std::int64_t columns, cudaStream_t stream);
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+
+#include "core/float16.h"
+
+namespace nibble::ops::cuda {
+
+/// In which form linear layers read their input. Columns are padded with zeros to a multiple of
+/// kInputPadding.
+enum class InputForm {
+  kFloat16,       // in natural order, saturated to +-65504
+  kFloat16Tiles,  // in tile order: within each 32 columns k = 8t + 4e + i lies at
+                  // 16e + 2t + (i & 1) + 8 (i >> 1)
+  kInt8,          // integer codes in tile order: k = 8t + 4e + {0, 2, 1, 3}[n] lies at 16e + 4t + n
+};
+
+inline constexpr std::int64_t kInputPadding = 128;
+
+constexpr std::int64_t padded_columns(std::int64_t columns) {
+  return (columns + kInputPadding - 1) / kInputPadding * kInputPadding;
+}
+
+/// Where the input of linear layers goes, on the device. Codes and scales are those of
+/// cpu::quantize_input (formats/activation.h), bit for bit.
+struct InputTarget {
+  InputForm form = InputForm::kFloat16;
+  core::Fp16* values = nullptr;   // [m, padded]
+  std::int8_t* codes = nullptr;   // [m, padded]
+  float* scales = nullptr;        // [m], or [m, padded / group]; 0 for groups of padding alone
+  std::int32_t* zeros = nullptr;  // like scales; only for 8 bits asymmetric, codes and zeros - 128
+  int bits = 8;                   // 8 or 4; 4-bit codes lie in bytes, less their zero
+  bool symmetric = true;
+  std::int64_t group = 0;  // 0: the row shares one scale; else 32, 64 or 128
+  float clip = 1.0f;
+};
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,303 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "ops/cuda/device_code/dependent_launch.cuh"
+#include "ops/cuda/device_code/reduce.cuh"
+#include "ops/cuda/elementwise/checks.h"
+#include "ops/cuda/elementwise/elementwise.h"
+#include "ops/cuda/elementwise/row_sinks.cuh"
+#include "ops/cuda/elementwise/row_sources.cuh"
+
+/// The kernel that all row operators are made of: source -> norm -> sink. A block has one row, or,
+/// where nothing looks at whole rows, a part of one. Sums are taken over chunks of 128 columns, one
+/// for each warp and step, and then over chunks: their order does not depend on the number of
+/// threads.
+namespace nibble::ops::cuda {
+
+inline constexpr int kChunk = 4 * kWarp;
+inline constexpr int kMaxThreads = 1024;
+inline constexpr int kMaxChunks = static_cast<int>(kMaxColumns) / kChunk;
+
+struct NoNorm {};
+
+/// V float4 of a row in each thread's registers; V = 0: read again each time.
+template <int V, typename Source>
+class HeldRow {
+ public:
+  __device__ HeldRow(const Source& source, std::int64_t row, int first)
+      : source_(source), row_(row), first_(first) {}
+
+  template <typename Body>
+  __device__ void read(int, const Body& body) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      x_[v] = source_.load(row_, column(v));
+    }
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      body(column(v), x_[v]);
+    }
+  }
+  template <typename Body>
+  __device__ void each(int, const Body& body) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      body(column(v), x_[v]);
+    }
+  }
+
+ private:
+  __device__ int column(int v) const {
+    return first_ + static_cast<int>(v * blockDim.x + threadIdx.x) * 4;
+  }
+  const Source& source_;
+  std::int64_t row_;
+  int first_;
+  float4 x_[V];
+};
+
+template <typename Source>
+class HeldRow<0, Source> {
+ public:
+  __device__ HeldRow(const Source& source, std::int64_t row, int) : source_(source), row_(row) {}
+
+  template <typename Body>
+  __device__ void read(int end, const Body& body) {
+    walk(source_, end, body);
+  }
+  template <typename Body>
+  __device__ void each(int end, const Body& body) {
+    if constexpr (requires { source_.sum; }) {
+      walk(PlainSource{{source_.sum, source_.x.stride, source_.x.columns, source_.x.aligned}}, end,
+           body);
+    } else {
+      walk(source_, end, body);
+    }
+  }
+
+ private:
+  // All lanes of a warp take part in each step.
+  template <typename From, typename Body>
+  __device__ void walk(const From& from, int end, const Body& body) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    for (int warp = static_cast<int>(threadIdx.x) - lane; warp * 4 < end;
+         warp += static_cast<int>(blockDim.x)) {
+      const int column = (warp + lane) * 4;
+      body(column, from.load(row_, column));
+    }
+  }
+  const Source& source_;
+  std::int64_t row_;
+};
+
+/// The sum of the chunks' sums, on every thread. The caller's threads have written theirs.
+__device__ __forceinline__ float sum_of_chunks(const float* sums, int chunks) {
+  __syncthreads();
+  float sum = 0.0f;
+  for (int i = static_cast<int>(threadIdx.x) % kWarp; i < chunks; i += kWarp) {
+    sum += sums[i];
+  }
+  return warp_sum(sum);
+}
+
+/// x -> (x - shift) * factor * weight + bias.
+struct Normalizer {
+  float shift = 0.0f;
+  float factor = 1.0f;
+};
+
+__device__ __forceinline__ void note_chunk(float* sums, int column, float value) {
+  const float sum = warp_sum(value);
+  if (threadIdx.x % kWarp == 0) {
+    sums[column / kChunk] = sum;
+  }
+}
+
+__device__ __forceinline__ float4 centered(float4 x, int column, int columns, float shift) {
+  const auto at = [&](int i, float v) { return column + i < columns ? v - shift : 0.0f; };
+  return {at(0, x.x), at(1, x.y), at(2, x.z), at(3, x.w)};
+}
+
+__device__ __forceinline__ float squares(float4 x) {
+  return fmaf(x.x, x.x, fmaf(x.y, x.y, fmaf(x.z, x.z, x.w * x.w)));
+}
+
+template <typename Held>
+__device__ Normalizer normalizer(Held& held, const NormWeights& norm, int columns, int padded) {
+  __shared__ float sums[2][kMaxChunks];
+  const int chunks = padded / kChunk;
+  const auto noted = [&](float* to, int column, float value) {
+    if (column / kChunk < chunks) {
+      note_chunk(to, column, value);
+    }
+  };
+  const auto n = static_cast<float>(columns);
+  if (norm.kind == NormKind::kRms) {
+    held.read(padded, [&](int column, float4 x) { noted(sums[0], column, squares(x)); });
+    return {0.0f, 1.0f / sqrtf(sum_of_chunks(sums[0], chunks) / n + norm.eps)};
+  }
+  held.read(padded, [&](int column, float4 x) { noted(sums[0], column, x.x + x.y + (x.z + x.w)); });
+  const float mean = sum_of_chunks(sums[0], chunks) / n;
+  held.each(padded, [&](int column, float4 x) {
+    noted(sums[1], column, squares(centered(x, column, columns, mean)));
+  });
+  return {mean, 1.0f / sqrtf(sum_of_chunks(sums[1], chunks) / n + norm.eps)};
+}
+
+__device__ __forceinline__ float4 normalized(const NormWeights& norm, const Normalizer& row,
+                                             int column, int columns, float4 x) {
+  const Rows weight{norm.weight, 0, columns, true};
+  const Rows bias{norm.bias, 0, columns, true};
+  const float4 w = weight.load(0, column);
+  const float4 b = norm.bias == nullptr ? float4{} : bias.load(0, column);
+  const auto at = [&](int i, float value, float scale, float add) {
+    return column + i < columns
+               ? __fadd_rn(__fmul_rn(__fmul_rn(value - row.shift, row.factor), scale), add)
+               : 0.0f;
+  };
+  return {at(0, x.x, w.x, b.x), at(1, x.y, w.y, b.y), at(2, x.z, w.z, b.z), at(3, x.w, w.w, b.w)};
+}
+
+/// The spread of all threads' values, on every thread.
+__device__ __forceinline__ Spread block_spread(Spread spread) {
+  __shared__ Spread warps[kMaxThreads / kWarp];
+  const auto reduce = [](const Spread& mine) {
+    return Spread{__reduce_max_sync(kAllLanes, mine.magnitude),
+                  __reduce_min_sync(kAllLanes, mine.low), __reduce_max_sync(kAllLanes, mine.high)};
+  };
+  const Spread warp = reduce(spread);
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  if (lane == 0) {
+    warps[threadIdx.x / kWarp] = warp;
+  }
+  __syncthreads();
+  return reduce(lane < static_cast<int>(blockDim.x) / kWarp ? warps[lane] : Spread{});
+}
+
+template <int V, typename Source, typename Norm, typename Sink>
+__global__ void __launch_bounds__(V == 4 ? kMaxThreads / 2 : kMaxThreads)
+    row_kernel(Source source, Norm norm, Sink sink, int columns, int padded) {
+  launch_dependents();
+  const std::int64_t row = blockIdx.x;
+  const int first = static_cast<int>(blockIdx.y * V * blockDim.x * 4);
+  HeldRow<V, Source> held(source, row, first);
+  Normalizer numbers;
+  if constexpr (std::is_same_v<Norm, NormWeights>) {
+    if (V == 1 && threadIdx.x * 4 < columns) {  // the weights come while the predecessor ends
+      asm volatile("prefetch.global.L1 [%0];" ::"l"(norm.weight + threadIdx.x * 4));
+    }
+    wait_for_predecessor();
+    numbers = normalizer(held, norm, columns, padded);
+  } else {
+    wait_for_predecessor();
+    if constexpr (V > 0) {
+      held.read(padded, [](int, float4) {});
+    }
+  }
+  const auto value = [&](int column, float4 x) {
+    if constexpr (std::is_same_v<Norm, NormWeights>) {
+      return normalized(norm, numbers, column, columns, x);
+    } else {
+      return x;
+    }
+  };
+  if constexpr (Sink::kIntegers) {
+    if (sink.target.group == 0) {
+      Spread spread;
+      held.each(padded, [&](int column, float4 x) {
+        const float4 y = value(column, x);
+        widen(spread, y.x);
+        widen(spread, y.y);
+        widen(spread, y.z);
+        widen(spread, y.w);
+      });
+      const Coder coder = sink.coder(block_spread(spread));
+      held.each(padded, [&](int column, float4 x) {
+        sink.store_codes(row, column, value(column, x), coder);
+      });
+      if (threadIdx.x == 0) {
+        sink.store_scale(row, coder);
+      }
+      return;
+    }
+  }
+  held.each(padded, [&](int column, float4 x) { sink.store(row, column, value(column, x)); });
+}
+
+/// How rows are cut among blocks and threads.
+struct RowLaunch {
+  int held = 0;  // V
+  int threads = 0;
+  int parts = 1;  // blocks of a row
+};
+
+inline RowLaunch launch_of(std::int64_t m, std::int64_t padded, bool whole_rows) {
+  constexpr std::int64_t kFewRows = 264;  // two for each multiprocessor of a large device
+  constexpr std::int64_t kFewValues = std::int64_t{1} << 19;
+  const std::int64_t vectors = padded / 4;
+  if (!whole_rows) {
+    const int held = m * padded <= kFewValues ? 1 : 4;
+    const std::int64_t threads = std::min<std::int64_t>(256, vectors / held / kWarp * kWarp);
+    if (threads == 0) {
+      return {1, static_cast<int>(vectors), 1};
+    }
+    const std::int64_t part = threads * held;
+    return {held, static_cast<int>(threads), static_cast<int>((vectors + part - 1) / part)};
+  }
+  const auto threads_for = [&](std::int64_t held) {
+    return static_cast<int>((vectors + held * kWarp - 1) / (held * kWarp) * kWarp);
+  };
+  if (vectors > 4 * kMaxThreads / 2) {
+    return {0, kMaxThreads, 1};
+  }
+  if (vectors <= kMaxThreads && (m <= kFewRows || vectors <= 256)) {
+    return {1, threads_for(1), 1};
+  }
+  return {4, threads_for(4), 1};
+}
+
+template <typename Source, typename Norm, typename Sink>
+void run_rows(const Source& source, const Norm& norm, const Sink& sink, std::int64_t m, int columns,
+              bool whole_rows, cudaStream_t stream) {
+  check_columns(columns);
+  if (m == 0) {
+    return;
+  }
+  const std::int64_t padded = padded_columns(columns);
+  const RowLaunch shape = launch_of(m, padded, whole_rows);
+  const dim3 grid(static_cast<unsigned>(m), static_cast<unsigned>(shape.parts));
+  const auto run = [&](auto kernel) {
+    launch_dependent(kernel, grid, dim3(static_cast<unsigned>(shape.threads)), 0, stream, source,
+                     norm, sink, static_cast<int>(columns), static_cast<int>(padded));
+  };
+  switch (shape.held) {
+    case 1:
+      return run(row_kernel<1, Source, Norm, Sink>);
+    case 4:
+      return run(row_kernel<4, Source, Norm, Sink>);
+    default:
+      if constexpr (Sink::kIntegers || std::is_same_v<Norm, NormWeights>) {
+        return run(row_kernel<0, Source, Norm, Sink>);
+      }
+  }
+}
+
+/// Into the form that the target asks for.
+template <typename Source, typename Norm>
+void run_input(const Source& source, const Norm& norm, const InputTarget& target, std::int64_t m,
+               std::int64_t columns, cudaStream_t stream) {
+  constexpr bool kNorm = std::is_same_v<Norm, NormWeights>;
+  const auto padded = static_cast<int>(padded_columns(columns));
+  if (target.form != InputForm::kInt8) {
+    const HalfSink sink{target.values, padded, target.form == InputForm::kFloat16Tiles};
+    return run_rows(source, norm, sink, m, columns, kNorm, stream);
+  }
+  check_target(target);
+  run_rows(source, norm, IntegerSink{target, padded, static_cast<int>(columns)}, m, columns,
+           kNorm || target.group == 0, stream);
+}
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ops/layer_kinds.h"
+
+/// Where the values of a row come from. load(row, column) gives four of them, zeros past the end;
+/// column is a multiple of 4.
+namespace nibble::ops::cuda {
+
+/// Rows of a matrix whose columns may not be a multiple of 4.
+struct Rows {
+  const float* data;
+  std::int64_t stride;
+  int columns;
+  bool aligned;  // every fourth element lies at a multiple of 16 bytes
+
+  __device__ float4 load(std::int64_t row, int column) const {
+    const float* x = data + row * stride + column;
+    if (column + 4 <= columns && aligned) {
+      return *reinterpret_cast<const float4*>(x);
+    }
+    const auto at = [&](int i) { return column + i < columns ? x[i] : 0.0f; };
+    return {at(0), at(1), at(2), at(3)};
+  }
+};
+
+inline Rows rows_of(const float* data, std::int64_t stride, std::int64_t columns) {
+  return {data, stride, static_cast<int>(columns),
+          stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(data) % sizeof(float4) == 0};
+}
+
+__device__ __forceinline__ void store_row(float* data, const Rows& shape, std::int64_t row,
+                                          int column, float4 value) {
+  float* y = data + row * shape.stride + column;
+  if (column + 4 <= shape.columns && shape.aligned) {
+    *reinterpret_cast<float4*>(y) = value;
+    return;
+  }
+  const float each[4] = {value.x, value.y, value.z, value.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (column + i < shape.columns) {
+      y[i] = each[i];
+    }
+  }
+}
+
+struct PlainSource {
+  Rows x;
+  __device__ float4 load(std::int64_t row, int column) const { return x.load(row, column); }
+};
+
+/// x += delta on the way. x and delta must be aligned alike.
+struct SumSource {
+  Rows x;
+  Rows delta;
+  float* sum;  // x itself
+  __device__ float4 load(std::int64_t row, int column) const {
+    const float4 a = x.load(row, column);
+    const float4 b = delta.load(row, column);
+    const float4 value = {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w};
+    if (column < x.columns) {
+      store_row(sum, x, row, column, value);
+    }
+    return value;
+  }
+};
+
+__device__ __forceinline__ float sigmoid(float x) {
+  return __fdividef(1.0f, 1.0f + expf(-x));
+}
+
+/// As cpu::activate.
+__device__ __forceinline__ float activated(MlpActivation activation, float x) {
+  switch (activation) {
+    case MlpActivation::kSilu:
+      return x * sigmoid(x);
+    case MlpActivation::kGelu:
+      return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
+    case MlpActivation::kGeluTanh:
+      return x * sigmoid(1.5957691216057308f * fmaf(x * x * x, 0.044715f, x));
+    case MlpActivation::kRelu:
+      return x < 0.0f ? 0.0f : x;
+  }
+  return x;
+}
+
+__device__ __forceinline__ float4 activated(MlpActivation activation, float4 x) {
+  return {activated(activation, x.x), activated(activation, x.y), activated(activation, x.z),
+          activated(activation, x.w)};
+}
+
+struct ActivationSource {
+  Rows x;
+  MlpActivation activation;
+  __device__ float4 load(std::int64_t row, int column) const {
+    return activated(activation, x.load(row, column));
+  }
+};
+
+struct GatedSource {
+  Rows gate;
+  Rows up;
+  MlpActivation activation;
+  __device__ float4 load(std::int64_t row, int column) const {
+    const float4 a = activated(activation, gate.load(row, column));
+    const float4 b = up.load(row, column);
+    return {a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w};
+  }
+};
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,206 @@
+#include <algorithm>
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "ops/cuda/device_code/dependent_launch.cuh"
+#include "ops/cuda/elementwise/checks.h"
+#include "ops/cuda/elementwise/elementwise.h"
+
+/// Operators that move or add rows. One block has up to kThreads * kEach columns of a row.
+namespace nibble::ops::cuda {
+namespace {
+
+constexpr unsigned kThreads = 256;
+constexpr std::int64_t kEach = 4;
+
+struct ColumnWalk {
+  std::int64_t first;
+  std::int64_t end;
+  // body(column) for this thread's columns, kThreads apart.
+  template <typename Body>
+  __device__ void operator()(const Body& body) const {
+#pragma unroll
+    for (std::int64_t i = 0; i < kEach; ++i) {
+      const std::int64_t column = first + i * kThreads;
+      if (column < end) {
+        body(column);
+      }
+    }
+  }
+};
+
+__device__ ColumnWalk columns_of_block(std::int64_t columns) {
+  return {static_cast<std::int64_t>(blockIdx.y) * kThreads * kEach + threadIdx.x, columns};
+}
+
+dim3 grid_of(std::int64_t m, std::int64_t columns) {
+  const std::int64_t part = kThreads * kEach;
+  return {static_cast<unsigned>(m), static_cast<unsigned>((columns + part - 1) / part)};
+}
+
+__device__ float nan() {
+  return __int_as_float(0x7fc00000);
+}
+
+template <typename T, bool kAdd>
+__global__ void __launch_bounds__(kThreads)
+    table_kernel(const T* table, std::int64_t table_rows, const std::int32_t* ids,
+                 std::int64_t offset, float* x, std::int64_t columns) {
+  launch_dependents();
+  wait_for_predecessor();
+  const std::int64_t row = ids[blockIdx.x] + offset;
+  const bool inside = row >= 0 && row < table_rows;
+  float* to = x + blockIdx.x * columns;
+  columns_of_block(columns)([&](std::int64_t column) {
+    const float value = inside ? static_cast<float>(table[row * columns + column]) : nan();
+    to[column] = kAdd ? to[column] + value : value;
+  });
+}
+
+template <bool kAdd>
+void read_table(const EmbeddingTable& table, const std::int32_t* ids, std::int64_t offset, float* x,
+                std::int64_t m, cudaStream_t stream) {
+  if (m == 0) {
+    return;
+  }
+  const auto run = [&]<typename T>(const T* data) {
+    launch_dependent(table_kernel<T, kAdd>, grid_of(m, table.columns), dim3(kThreads), 0, stream,
+                     data, table.rows, ids, offset, x, table.columns);
+  };
+  switch (table.type) {
+    case core::DType::kF32:
+      return run(static_cast<const float*>(table.data));
+    case core::DType::kF16:
+      return run(static_cast<const __half*>(table.data));
+    case core::DType::kBF16:
+      return run(static_cast<const __nv_bfloat16*>(table.data));
+    default:
+      refuse_table(table.type);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    add_vectors_kernel(float4* x, const float4* delta, std::int64_t count) {
+  launch_dependents();
+  wait_for_predecessor();
+  for (std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x; i < count;
+       i += static_cast<std::int64_t>(gridDim.x) * kThreads) {
+    const float4 a = x[i];
+    const float4 b = delta[i];
+    x[i] = {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w};
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    add_kernel(float* x, const float* delta, std::int64_t count) {
+  launch_dependents();
+  wait_for_predecessor();
+  for (std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x; i < count;
+       i += static_cast<std::int64_t>(gridDim.x) * kThreads) {
+    x[i] += delta[i];
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    add_bias_kernel(float* y, const float* bias, std::int64_t columns, std::int64_t first,
+                    std::int64_t n) {
+  launch_dependents();
+  wait_for_predecessor();
+  float* to = y + blockIdx.x * columns + first;
+  columns_of_block(n)([&](std::int64_t column) { to[column] += bias[column]; });
+}
+
+__global__ void __launch_bounds__(kThreads)
+    gather_kernel(const float* x, std::int64_t x_rows, std::int64_t columns,
+                  const std::int32_t* rows, float* y) {
+  launch_dependents();
+  wait_for_predecessor();
+  const std::int64_t row = rows[blockIdx.x];
+  const bool inside = row >= 0 && row < x_rows;
+  float* to = y + blockIdx.x * columns;
+  columns_of_block(columns)(
+      [&](std::int64_t column) { to[column] = inside ? x[row * columns + column] : nan(); });
+}
+
+__global__ void __launch_bounds__(kThreads)
+    scatter_add_kernel(float* sum, std::int64_t sum_rows, std::int64_t columns, const float* x,
+                       const std::int32_t* rows, const float* weights) {
+  launch_dependents();
+  wait_for_predecessor();
+  const std::int64_t row = rows[blockIdx.x];
+  if (row < 0 || row >= sum_rows) {
+    return;
+  }
+  const float weight = weights[blockIdx.x];
+  const float* from = x + blockIdx.x * columns;
+  float* to = sum + row * columns;
+  columns_of_block(columns)(
+      [&](std::int64_t column) { to[column] = fmaf(weight, from[column], to[column]); });
+}
+
+unsigned blocks_for(std::int64_t values) {
+  return static_cast<unsigned>(
+      std::clamp<std::int64_t>((values + kThreads - 1) / kThreads, 1, 132 * 16));
+}
+
+bool in_vectors(const float* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % sizeof(float4) == 0;
+}
+
+}  // namespace
+
+void embed(const EmbeddingTable& table, const std::int32_t* ids, std::int64_t offset, float* x,
+           std::int64_t m, cudaStream_t stream) {
+  read_table<false>(table, ids, offset, x, m, stream);
+}
+
+void add_rows(const EmbeddingTable& table, const std::int32_t* ids, std::int64_t offset, float* x,
+              std::int64_t m, cudaStream_t stream) {
+  read_table<true>(table, ids, offset, x, m, stream);
+}
+
+void add(float* x, const float* delta, std::int64_t count, cudaStream_t stream) {
+  if (count == 0) {
+    return;
+  }
+  if (count % 4 == 0 && in_vectors(x) && in_vectors(delta)) {
+    return launch_dependent(add_vectors_kernel, dim3(blocks_for(count / 4)), dim3(kThreads), 0,
+                            stream, reinterpret_cast<float4*>(x),
+                            reinterpret_cast<const float4*>(delta), count / 4);
+  }
+  launch_dependent(add_kernel, dim3(blocks_for(count)), dim3(kThreads), 0, stream, x, delta, count);
+}
+
+void add_bias(float* y, const float* bias, std::int64_t m, std::int64_t columns,
+              std::int64_t column, std::int64_t n, cudaStream_t stream) {
+  if (m > 0 && n > 0) {
+    launch_dependent(add_bias_kernel, grid_of(m, n), dim3(kThreads), 0, stream, y, bias, columns,
+                     column, n);
+  }
+}
+
+void zeros(float* x, std::int64_t count, cudaStream_t stream) {
+  device::cuda::check(
+      cudaMemsetAsync(x, 0, static_cast<std::size_t>(count) * sizeof(float), stream),
+      "cudaMemsetAsync");
+}
+
+void gather(const float* x, std::int64_t x_rows, std::int64_t columns, const std::int32_t* rows,
+            float* y, std::int64_t m, cudaStream_t stream) {
+  if (m > 0) {
+    launch_dependent(gather_kernel, grid_of(m, columns), dim3(kThreads), 0, stream, x, x_rows,
+                     columns, rows, y);
+  }
+}
+
+void scatter_add(float* sum, std::int64_t sum_rows, std::int64_t columns, const float* x,
+                 const std::int32_t* rows, const float* weights, std::int64_t m,
+                 cudaStream_t stream) {
+  if (m > 0) {
+    launch_dependent(scatter_add_kernel, grid_of(m, columns), dim3(kThreads), 0, stream, sum,
+                     sum_rows, columns, x, rows, weights);
+  }
+}
+
+}  // namespace nibble::ops::cuda

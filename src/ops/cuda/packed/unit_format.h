@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+/// How compressed weights lie in the memory of a GPU.
+///
+/// W[n][k] is cut into units of 64 rows (a row group: four tiles of 16) and 128 inputs, both
+/// padded. Units of a row group follow one another along k. A unit is
+///
+///   codes    four tiles, in the order in which the lanes of a warp hold the left operand of
+///            mma.m16n8k32 and wgmma.m64nNk32
+///   scales   16 bits each, [tile][group][16]
+///   zeros    U8 [tile][group][16], asymmetric integers only
+///
+/// A unit holds one group of inputs, or four (of 32; groups of 64 stand there twice). Lane l = 4 g
+/// + t of a warp owns rows g and g + 8 of each tile; the 16 rows of scales and zeros stand in the
+/// order 0, 8, 1, 9, ... Inputs of a lane, e = 0..1, h = 0..3, i = 0..3: k = 32 h + 8 t + 4 e + i.
+///
+///   4 bits: per tile 64 words. Word w = 2 h + e of lane l is at (w / 4) * 512 + l * 16 + (w % 4) *
+///   4. Integers: i stands in nibble 4 (i % 2) + 2 (i / 2), that of row g + 8 one higher and with
+///   its highest bit turned over: code - 8, signed. Books: low half row g, high half row g + 8, i
+///   in nibble 0, 2, 1, 3.
+///
+///   8 bits: per tile 128 words. Word r = 2 e + (row >= 8) of lane l is at h * 512 + l * 16 + r *
+///   4; i stands in byte 0, 2, 1, 3; signed: code - 128.
+namespace nibble::ops::cuda {
+
+inline constexpr std::int64_t kUnitRows = 64;
+inline constexpr std::int64_t kUnitInputs = 128;
+inline constexpr std::int64_t kTileRows = 16;
+inline constexpr std::int64_t kTiles = kUnitRows / kTileRows;
+
+/// What codes mean.
+enum class CodeKind {
+  kInt4,           // q - 8
+  kInt4WithZeros,  // q - zero
+  kInt8,           // q - 128
+  kInt8WithZeros,  // (q - 128) - (zero - 128)
+  kBook,           // entry q of a row's INT8 table (int8_table.h)
+};
+
+/// kBf16 for powers of two beyond the range of float16 (MX).
+enum class ScaleKind { kF16, kBf16 };
+
+struct UnitFormat {
+  CodeKind codes = CodeKind::kInt4;
+  ScaleKind scales = ScaleKind::kF16;
+  std::int64_t groups = 1;  // in a unit: 1 or 4
+
+  bool has_zeros() const {
+    return codes == CodeKind::kInt4WithZeros || codes == CodeKind::kInt8WithZeros;
+  }
+  std::int64_t bits() const {
+    return codes == CodeKind::kInt8 || codes == CodeKind::kInt8WithZeros ? 8 : 4;
+  }
+  // Of a tile:
+  std::int64_t code_bytes() const { return kTileRows * kUnitInputs * bits() / 8; }
+  std::int64_t zero_offset() const { return code_bytes() + kTileRows * groups * 2; }
+  std::int64_t tile_bytes() const { return zero_offset() + (has_zeros() ? kTileRows * groups : 0); }
+  // Of a unit:
+  std::int64_t bytes() const { return kTiles * tile_bytes(); }
+  friend bool operator==(const UnitFormat&, const UnitFormat&) = default;
+};
+
+/// Size of a matrix in units.
+struct UnitGrid {
+  std::int64_t row_groups = 0;
+  std::int64_t blocks = 0;  // units of a row group
+  std::int64_t count() const { return row_groups * blocks; }
+};
+inline UnitGrid unit_grid(std::int64_t n, std::int64_t k) {
+  return {(n + kUnitRows - 1) / kUnitRows, (k + kUnitInputs - 1) / kUnitInputs};
+}
+
+/// Packed weights on the device.
+struct UnitsView {
+  UnitFormat format;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  const std::byte* units = nullptr;
+  const std::int8_t* tables = nullptr;  // [row_groups * 64][16], kBook only
+  const float* factors = nullptr;       // [row_groups * 64], null: all 1
+};
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,179 @@
+#include "ops/cuda/packed/unit_writer.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "core/error.h"
+#include "core/float16.h"
+#include "ops/cpu/packed/int8_table.h"
+
+namespace nibble::ops::cuda {
+namespace {
+
+using formats::FormatKind;
+using formats::PackedWeight;
+
+constexpr std::int64_t kSmallestGroup = 32;
+
+// What stands in the place of each byte or nibble of a word: 0, 2, 1, 3.
+constexpr std::array<int, 4> kPlace = {0, 2, 1, 3};
+
+/// Where input k of a unit lies among the words of a lane.
+struct Place {
+  std::int64_t h;
+  std::int64_t t;
+  std::int64_t e;
+  std::int64_t i;
+  explicit Place(std::int64_t k) : h(k / 32), t(k % 32 / 8), e(k % 8 / 4), i(k % 4) {}
+};
+
+/// One tile row within a unit: its 16-bit scales, zeros and codes.
+class UnitRow {
+ public:
+  UnitRow(std::byte* unit, const UnitFormat& format, std::int64_t row)
+      : format_(format),
+        codes_(unit + row / kTileRows * format.tile_bytes()),
+        g_(row % 8),
+        upper_(row % kTileRows / 8),
+        scales_(codes_ + format.code_bytes() + 2 * (2 * g_ + upper_)),
+        zeros_(codes_ + format.zero_offset() + 2 * g_ + upper_) {}
+
+  void set_scale(std::int64_t group, std::uint16_t bits) {
+    std::memcpy(scales_ + 2 * group * kTileRows, &bits, sizeof bits);
+  }
+  void set_zero(std::int64_t group, std::uint8_t zero) {
+    zeros_[group * kTileRows] = static_cast<std::byte>(zero);
+  }
+
+  void set_code(std::int64_t k, std::uint8_t code) {
+    const Place place(k);
+    const std::int64_t lane = 4 * g_ + place.t;
+    if (format_.bits() == 8) {
+      const std::int64_t word = 2 * place.e + upper_;
+      codes_[place.h * 512 + lane * 16 + word * 4 + kPlace[static_cast<std::size_t>(place.i)]] =
+          static_cast<std::byte>(code ^ 0x80u);
+      return;
+    }
+    const std::int64_t word = 2 * place.h + place.e;
+    const bool book = format_.codes == CodeKind::kBook;
+    const std::int64_t nibble = book ? 4 * upper_ + kPlace[static_cast<std::size_t>(place.i)]
+                                     : 4 * (place.i % 2) + 2 * (place.i / 2) + upper_;
+    if (!book && upper_ == 1) {
+      code ^= 8u;
+    }
+    std::byte& byte = codes_[word / 4 * 512 + lane * 16 + word % 4 * 4 + nibble / 2];
+    byte |= static_cast<std::byte>(code << (nibble % 2 * 4));
+  }
+
+ private:
+  const UnitFormat& format_;
+  std::byte* codes_;
+  std::int64_t g_;
+  std::int64_t upper_;
+  std::byte* scales_;
+  std::byte* zeros_;
+};
+
+std::uint16_t scale_bits(float scale, ScaleKind kind) {
+  return kind == ScaleKind::kBf16 ? core::to_bf16(scale).bits : core::to_fp16(scale).bits;
+}
+
+/// A row as units hold it.
+struct RowCodes {
+  std::vector<std::uint8_t> codes;
+  std::vector<std::uint8_t> zeros;
+  std::vector<float> scales;
+};
+
+// Integers of fewer bits become 4-bit ones with the same value.
+void read_row(const PackedWeight& weight, std::int64_t row, const UnitFormat& format,
+              RowCodes& out) {
+  const auto groups = static_cast<std::size_t>(groups_per_row(weight.scheme, weight.k));
+  out.codes.resize(static_cast<std::size_t>(weight.k));
+  out.scales.resize(groups);
+  unpack_codes(weight, row, out.codes);
+  unpack_scales(weight, row, out.scales);
+  out.zeros.clear();
+  if (format.has_zeros()) {
+    out.zeros.resize(groups);
+    unpack_zeros(weight, row, out.zeros);
+  } else if (format.codes == CodeKind::kInt4) {
+    const int shift = 8 - (1 << (weight.scheme.bits - 1));
+    for (std::uint8_t& code : out.codes) {
+      code = static_cast<std::uint8_t>(code + shift);
+    }
+  }
+}
+
+}  // namespace
+
+bool has_units(const formats::Scheme& scheme) {
+  const bool known = scheme.kind == FormatKind::kInt || scheme.kind == FormatKind::kLut4 ||
+                     scheme.kind == FormatKind::kMx;
+  return known && scheme.group % kSmallestGroup == 0;
+}
+
+UnitFormat unit_format_of(const formats::Scheme& scheme) {
+  core::require(has_units(scheme), core::ErrorKind::kUsage,
+                "{} has no kernels on a GPU yet; use --device cpu", to_string(scheme));
+  UnitFormat format;
+  format.groups = scheme.group % kUnitInputs == 0 ? 1 : kUnitInputs / kSmallestGroup;
+  if (scheme.kind == FormatKind::kInt) {
+    if (scheme.bits == 8) {
+      format.codes = scheme.symmetric ? CodeKind::kInt8 : CodeKind::kInt8WithZeros;
+    } else {
+      format.codes = scheme.symmetric ? CodeKind::kInt4 : CodeKind::kInt4WithZeros;
+    }
+    return format;
+  }
+  format.codes = CodeKind::kBook;
+  format.scales = scheme.kind == FormatKind::kMx ? ScaleKind::kBf16 : ScaleKind::kF16;
+  return format;
+}
+
+void write_units(const PackedWeight& weight, const UnitFormat& format, std::int64_t first,
+                 std::int64_t count, std::span<std::byte> units, std::span<std::int8_t> tables,
+                 std::span<float> factors) {
+  const UnitGrid grid = unit_grid(weight.n, weight.k);
+  const std::int64_t group = group_size(weight.scheme, weight.k);
+  const std::int64_t sub = kUnitInputs / format.groups;
+  std::fill(units.begin(), units.end(), std::byte{0});
+  std::fill(tables.begin(), tables.end(), std::int8_t{0});
+  std::fill(factors.begin(), factors.end(), 1.0f);
+  RowCodes row;
+  for (std::int64_t r = 0; r < count * kUnitRows; ++r) {
+    const std::int64_t n = first * kUnitRows + r;
+    if (n >= weight.n) {
+      break;  // scales of zero
+    }
+    read_row(weight, n, format, row);
+    if (format.codes == CodeKind::kBook) {
+      const cpu::Int8Table table = cpu::int8_table(book_of(weight, n));
+      std::copy(table.entries.begin(), table.entries.end(), tables.begin() + r * 16);
+      factors[static_cast<std::size_t>(r)] = table.unit;
+    }
+    std::byte* const first_unit = units.data() + r / kUnitRows * grid.blocks * format.bytes();
+    for (std::int64_t block = 0; block < grid.blocks; ++block) {
+      UnitRow target(first_unit + block * format.bytes(), format, r % kUnitRows);
+      const std::int64_t begin = block * kUnitInputs;
+      for (std::int64_t k = begin; k < std::min(begin + kUnitInputs, weight.k); ++k) {
+        target.set_code(k - begin, row.codes[static_cast<std::size_t>(k)]);
+      }
+      for (std::int64_t g = 0; g < format.groups; ++g) {
+        const std::int64_t k = begin + g * sub;
+        if (k >= weight.k) {
+          break;
+        }
+        const auto at = static_cast<std::size_t>(k / group);
+        target.set_scale(g, scale_bits(row.scales[at], format.scales));
+        if (format.has_zeros()) {
+          target.set_zero(g, row.zeros[at]);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,183 @@
+#include "ops/cuda/small_batch/small_batch.h"
+
+#include <cmath>
+#include <string>
+
+#include "core/random.h"
+#include "device/cuda/check.h"
+#include "device/cuda/gpu_for_tests.h"
+#include "device/cuda/memory.h"
+#include "device/cuda/stream.h"
+#include "ops/cpu/packed/test_problems.h"
+#include "ops/cuda/packed/unit_writer.h"
+#include "ops/cuda/small_batch/reference.h"
+
+namespace nibble::ops::cuda {
+namespace {
+
+using device::cuda::Buffer;
+
+/// A weight in the memory of the device.
+struct OnDevice {
+  Buffer units;
+  Buffer tables;
+  Buffer factors;
+  UnitsView view;
+
+  explicit OnDevice(const formats::PackedWeight& weight) {
+    view.format = unit_format_of(weight.scheme);
+    view.n = weight.n;
+    view.k = weight.k;
+    const UnitGrid grid = unit_grid(weight.n, weight.k);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(grid.count() * view.format.bytes()));
+    const bool book = view.format.codes == CodeKind::kBook;
+    const auto rows = static_cast<std::size_t>(grid.row_groups * kUnitRows);
+    std::vector<std::int8_t> entries(book ? rows * 16 : 0);
+    std::vector<float> values(rows);
+    write_units(weight, view.format, 0, grid.row_groups, bytes, entries, values);
+    units = Buffer::of<std::byte>(bytes);
+    tables = Buffer::of<std::int8_t>(entries);
+    factors = Buffer::of<float>(values);
+    view.units = units.data();
+    view.tables = tables.as<std::int8_t>();
+    view.factors = book ? factors.as<float>() : nullptr;
+  }
+};
+
+IntegerActivations random_activations(std::int64_t m, std::int64_t k, int digits,
+                                      std::uint64_t seed) {
+  core::Random random(seed);
+  const int top = digits == 2 ? 255 * 127 + 127 : 127;
+  IntegerActivations x{m, k, digits, {}, {}};
+  for (std::int64_t i = 0; i < m * k; ++i) {
+    x.codes.push_back(static_cast<std::int32_t>(random.below(2 * top + 1)) - top);
+  }
+  for (std::int64_t i = 0; i < m * unit_grid(1, k).blocks; ++i) {
+    x.scales.push_back(static_cast<float>(0.5 + random.uniform()) / static_cast<float>(top));
+  }
+  return x;
+}
+
+std::vector<float> run(const OnDevice& weight, const IntegerActivations& x,
+                       const SmallBatchSchedule& schedule, std::span<const float> bias,
+                       std::int64_t ldy) {
+  const Buffer codes = Buffer::of<std::int8_t>(x.in_lane_order());
+  const Buffer scales = Buffer::of<float>(x.scales);
+  const Buffer biases = Buffer::of<float>(bias);
+  const Buffer y(x.m * ldy * 4);
+  device::cuda::check(cudaMemset(y.data(), 0xff, static_cast<std::size_t>(y.bytes())),
+                      "cudaMemset");  // NaN
+  device::cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  SmallBatchProblem problem;
+  problem.weight = weight.view;
+  problem.x = {x.digits, codes.as<std::int8_t>(), scales.as<float>()};
+  problem.m = x.m;
+  problem.y = y.as<float>();
+  problem.ldy = ldy;
+  problem.bias = bias.empty() ? nullptr : biases.as<float>();
+  const device::cuda::Stream stream;
+  small_batch(problem, schedule, stream.get());
+  stream.synchronize();
+  const std::vector<float> first = y.values<float>();
+  device::cuda::check(cudaMemset(y.data(), 0xff, static_cast<std::size_t>(y.bytes())),
+                      "cudaMemset");
+  device::cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  small_batch(problem, schedule, stream.get());
+  stream.synchronize();
+  const std::vector<float> second = y.values<float>();
+  EXPECT_EQ(0, std::memcmp(first.data(), second.data(), first.size() * 4)) << "other bits";
+  return first;
+}
+
+using SmallBatch = device::GpuTest;
+
+TEST_F(SmallBatch, EveryFormatOverRaggedShapes) {
+  struct Size {
+    std::int64_t n;
+    std::int64_t k;
+    SmallBatchSchedule schedule;
+  };
+  const Size sizes[] = {{64, 128, {8, 2, 1, 1}},   {1, 32, {4, 3, 1, 1}},
+                        {200, 1024, {8, 2, 2, 5}}, {130, 416, {8, 8, 4, 1}},
+                        {16, 4096, {8, 3, 4, 1}},  {600, 640, {4, 2, 1, 30}},
+                        {72, 2752, {3, 2, 2, 2}},  {640, 256, {2, 4, 2, 3}}};
+  const std::string schemes[] = {
+      "int4-sym-g128",   "int4-asym-g128", "int4-sym-g32", "int4-asym-g32", "int4-sym-g64",
+      "int4-sym-row",    "int3-asym-g64",  "int3-sym-row", "int2-sym-g32",  "int8-sym-row",
+      "int8-sym-g32",    "int8-asym-g128", "lut4-nf4-g64", "lut4-fp4-g128", "lut4-row-g128",
+      "lut4-matrix-g32", "lut3-row-g128",  "mxfp4"};
+  std::uint64_t seed = 1;
+  for (const std::string& scheme : schemes) {
+    for (const Size& size : sizes) {
+      const auto weight = cpu::testing::random_weight(scheme, size.n, size.k, ++seed);
+      const OnDevice on_device(weight);
+      for (const int digits : {1, 2}) {
+        for (const std::int64_t m : {1, 5, 16, 32}) {
+          if (m > max_small_batch(digits)) {
+            continue;
+          }
+          const IntegerActivations x = random_activations(m, size.k, digits, ++seed);
+          std::vector<float> bias(seed % 2 == 0 ? static_cast<std::size_t>(size.n) : 0);
+          for (std::size_t i = 0; i < bias.size(); ++i) {
+            bias[i] = static_cast<float>(i % 7) - 3.0f;
+          }
+          const std::int64_t ldy = size.n + static_cast<std::int64_t>(seed % 3);
+          const std::vector<float> y = run(on_device, x, size.schedule, bias, ldy);
+          std::vector<double> magnitude;
+          const std::vector<double> expected = reference(weight, x, bias, magnitude);
+          for (std::int64_t token = 0; token < m; ++token) {
+            for (std::int64_t n = 0; n < ldy; ++n) {
+              const float got = y[static_cast<std::size_t>(token * ldy + n)];
+              if (n >= size.n) {
+                ASSERT_TRUE(std::isnan(got)) << "written beyond the row";
+                continue;
+              }
+              const auto at = static_cast<std::size_t>(token * size.n + n);
+              ASSERT_NEAR(got, expected[at], 2e-6 * magnitude[at] + 1e-30)
+                  << scheme << ", n = " << size.n << ", k = " << size.k << ", m = " << m
+                  << ", digits " << digits << ": token " << token << ", row " << n;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(SmallBatch, IntegersAreExact) {
+  const std::int64_t k = 768;
+  auto weight = cpu::testing::random_weight("int4-sym-g128", 192, k, 5);
+  for (core::Fp16& scale : weight.scales.mutable_data<core::Fp16>()) {
+    scale = core::to_fp16(1.0f);
+  }
+  const OnDevice on_device(weight);
+  IntegerActivations x = random_activations(4, k, 2, 6);
+  for (std::int32_t& code : x.codes) {
+    code %= 2000;  // all sums stay below 2^24
+  }
+  std::fill(x.scales.begin(), x.scales.end(), 1.0f);
+  const std::vector<float> y = run(on_device, x, {8, 2, 2, 5}, {}, weight.n);
+  std::vector<double> magnitude;
+  const std::vector<double> expected = reference(weight, x, {}, magnitude);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    ASSERT_EQ(static_cast<double>(y[i]), expected[i]) << i;
+  }
+}
+
+TEST_F(SmallBatch, ATokenHasTheSameBitsInEveryBatch) {
+  const std::int64_t k = 2048;
+  const auto weight = cpu::testing::random_weight("int4-asym-g128", 448, k, 8);
+  const OnDevice on_device(weight);
+  const IntegerActivations x = random_activations(16, k, 2, 9);
+  const std::vector<float> together = run(on_device, x, {8, 3, 4, 6}, {}, weight.n);
+  for (const std::int64_t token : {0, 6, 15}) {
+    IntegerActivations one{1, k, 2, {}, {}};
+    one.codes.assign(x.codes.begin() + token * k, x.codes.begin() + (token + 1) * k);
+    one.scales.assign(x.scales.begin() + token * k / 128, x.scales.begin() + (token + 1) * k / 128);
+    const std::vector<float> alone = run(on_device, one, {8, 3, 4, 6}, {}, weight.n);
+    EXPECT_EQ(0, std::memcmp(alone.data(), together.data() + token * weight.n, alone.size() * 4));
+  }
+}
+
+}  // namespace
+}  // namespace nibble::ops::cuda
