@@ -19,49 +19,52 @@ namespace {
 
 using namespace nibble;
 using device::cuda::Buffer;
+using ops::cuda::CodeKind;
 using ops::cuda::GemmPlan;
 using ops::cuda::GemmWeights;
+using ops::cuda::UnitFormat;
+using ops::cuda::UnitsView;
 
 struct Format {
   const char* name;
-  int bits;
-  int groups_in_unit;
-  bool asymmetric;
+  CodeKind codes;
+  int groups;  // in a unit
   bool row_scale;
   bool half;
   bool inputs_by_group;  // and with a tail
 };
 
 constexpr Format kFormats[] = {
-    {"w8a8", 8, 1, false, true, false, false},
-    {"w4a8-row", 4, 1, false, true, false, false},
-    {"w4a8-g128", 4, 1, false, false, false, false},
-    {"w4a8-g128z", 4, 1, true, false, false, false},
-    {"w4a4-atom", 4, 1, false, false, false, true},
-    {"w4a16-g128", 4, 1, false, false, true, false},
-    {"w4a16-g32z", 4, 4, true, false, true, false},
-    {"w8a16", 8, 1, false, true, true, false},
+    {"w8a8", CodeKind::kInt8, 1, true, false, false},
+    {"w4a8-row", CodeKind::kInt4, 1, true, false, false},
+    {"w4a8-g128", CodeKind::kInt4, 1, false, false, false},
+    {"w4a8-g128z", CodeKind::kInt4WithZeros, 1, false, false, false},
+    {"w4a4-atom", CodeKind::kInt4, 1, false, false, true},
+    {"w4a16-g128", CodeKind::kInt4, 1, false, true, false},
+    {"w4a16-g32z", CodeKind::kInt4WithZeros, 4, false, true, false},
+    {"w8a16", CodeKind::kInt8, 1, true, true, false},
+    {"book-g64", CodeKind::kBook, 4, false, true, false},
 };
 
 struct Shape {
   int m, n, k;
 };
 constexpr Shape kShapes[] = {
-    {8192, 8192, 8192}, {4096, 8192, 8192}, {1024, 4096, 4096}, {512, 4096, 4096},
-    {256, 4096, 4096},  {128, 4096, 4096},  {65, 4096, 4096},   {512, 28672, 8192},
-    {128, 28672, 8192},
+    {8192, 8192, 8192}, {4096, 8192, 8192}, {1024, 4096, 4096},
+    {512, 4096, 4096},  {256, 4096, 4096},  {128, 4096, 4096},
+    {65, 4096, 4096},   {512, 28672, 8192}, {128, 28672, 8192},
 };
 // In which the clocks settle: large products are bound by power.
 constexpr double kSecondsOfLarge = 0.1;
 constexpr double kSecondsOfSmall = 0.02;
-constexpr std::int64_t kRotation = std::int64_t{160} << 20;  // bytes of weights, beyond the L2 cache
+constexpr std::int64_t kRotation = std::int64_t{160}
+                                   << 20;  // bytes of weights, beyond the L2 cache
 
 // Random codes, and scales of 2^-7 in every unit.
-std::vector<std::uint8_t> random_units(const GemmWeights& weights) {
-  const auto bytes = static_cast<std::size_t>(tile_bytes(weights));
-  const std::size_t count = static_cast<std::size_t>(weights.unit_count) *
-                            static_cast<std::size_t>((weights.rows + 63) / 64 * 4);
-  std::vector<std::uint8_t> units(bytes * count);
+std::vector<std::uint8_t> random_units(const UnitsView& view) {
+  const UnitFormat& format = view.format;
+  std::vector<std::uint8_t> units(
+      static_cast<std::size_t>(ops::cuda::unit_grid(view.n, view.k).count() * format.bytes()));
   std::uint64_t state = 88172645463325252ull;
   for (std::size_t i = 0; i + 8 <= units.size(); i += 8) {
     state ^= state << 13;
@@ -69,11 +72,12 @@ std::vector<std::uint8_t> random_units(const GemmWeights& weights) {
     state ^= state << 17;
     std::memcpy(&units[i], &state, 8);
   }
-  const std::size_t codes = static_cast<std::size_t>(weights.bits) * 256;
-  const std::size_t scales = static_cast<std::size_t>(weights.groups_in_unit) * 32;
-  for (std::size_t tile = 0; tile < units.size(); tile += bytes) {
-    for (std::size_t i = 0; i < bytes - codes; ++i) {
-      units[tile + codes + i] = i >= scales ? 7 : i % 2 == 0 ? 0 : 0x20;
+  const auto tile_bytes = static_cast<std::size_t>(format.tile_bytes());
+  const auto codes = static_cast<std::size_t>(format.code_bytes());
+  const auto zeros = static_cast<std::size_t>(format.zero_offset());
+  for (std::size_t tile = 0; tile < units.size(); tile += tile_bytes) {
+    for (std::size_t i = codes; i < tile_bytes; ++i) {
+      units[tile + i] = i >= zeros ? 7 : i % 2 == 0 ? 0 : 0x20;
     }
   }
   return units;
@@ -86,7 +90,8 @@ std::vector<std::uint8_t> random_inputs(std::size_t values, bool half, bool four
     state = state * 6364136223846793005ull + 1442695040888963407ull;
     const auto byte = static_cast<std::uint8_t>(state >> 56);
     if (half) {  // magnitudes from 2^-3 to 2
-      bytes[i] = i % 2 == 0 ? byte : static_cast<std::uint8_t>((byte & 0x83) | 0x30 | (byte & 0x0c));
+      bytes[i] =
+          i % 2 == 0 ? byte : static_cast<std::uint8_t>((byte & 0x83) | 0x30 | (byte & 0x0c));
     } else {
       bytes[i] = four_bits ? static_cast<std::uint8_t>((byte & 15) - 8) : byte;
     }
@@ -97,21 +102,26 @@ std::vector<std::uint8_t> random_inputs(std::size_t values, bool half, bool four
 class Problem {
  public:
   Problem(const Format& format, const Shape& shape) : format_(format), shape_(shape) {
-    weights_ = {.rows = shape.n,
-                .unit_count = shape.k / 128 - (format.inputs_by_group ? 1 : 0),
-                .bits = format.bits,
-                .groups_in_unit = format.groups_in_unit,
-                .asymmetric = format.asymmetric,
-                .row_scale = format.row_scale};
-    const auto units = random_units(weights_);
+    weights_.row_scale = format.row_scale;
+    weights_.units.format.codes = format.codes;
+    weights_.units.format.groups = format.groups;
+    weights_.units.n = shape.n;
+    weights_.units.k = shape.k - (format.inputs_by_group ? 128 : 0);
+    const auto units = random_units(weights_.units);
     const auto bytes = static_cast<std::int64_t>(units.size());
     const int copies = static_cast<int>(std::max<std::int64_t>(1, kRotation / bytes));
     for (int i = 0; i < copies; ++i) {
       units_.push_back(Buffer::of<std::uint8_t>(units));
     }
-    tail_ = {.rows = shape.n, .unit_count = 1, .bits = 8, .row_scale = true};
-    tail_units_ = Buffer::of<std::uint8_t>(random_units(tail_));
-    tail_.units = tail_units_.as<std::uint8_t>();
+    tables_ = Buffer::of<std::int8_t>(
+        std::vector<std::int8_t>(static_cast<std::size_t>(shape.n + 64) * 16, 77));
+    weights_.units.tables = tables_.as<std::int8_t>();
+    tail_.row_scale = true;
+    tail_.units.format.codes = CodeKind::kInt8;
+    tail_.units.n = shape.n;
+    tail_.units.k = 128;
+    tail_units_ = Buffer::of<std::uint8_t>(random_units(tail_.units));
+    tail_.units.units = tail_units_.data();
     inputs_ = Buffer::of<std::uint8_t>(
         random_inputs(static_cast<std::size_t>(shape.m) * static_cast<std::size_t>(shape.k),
                       format.half, format.inputs_by_group));
@@ -122,7 +132,7 @@ class Problem {
 
   void run(const GemmPlan& plan, int turn, cudaStream_t stream) const {
     GemmWeights weights = weights_;
-    weights.units = units_[static_cast<std::size_t>(turn) % units_.size()].as<std::uint8_t>();
+    weights.units.units = units_[static_cast<std::size_t>(turn) % units_.size()].data();
     const ops::cuda::GemmOutput output{.y = y_.as<float>(), .stride = shape_.n};
     if (format_.half) {
       gemm_half(plan, weights,
@@ -163,12 +173,11 @@ class Problem {
       seconds.push_back(end.seconds_since(start) / turns);
       total += seconds.back() * turns;
     }
-    seconds.erase(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 3));
+    seconds.erase(seconds.begin(),
+                  seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 3));
     std::sort(seconds.begin(), seconds.end());
     return seconds[seconds.size() / 2];
   }
-
-  const GemmWeights& weights() const { return weights_; }
 
  private:
   Format format_;
@@ -176,6 +185,7 @@ class Problem {
   GemmWeights weights_;
   GemmWeights tail_;
   std::vector<Buffer> units_;
+  Buffer tables_;
   Buffer tail_units_;
   Buffer inputs_;
   Buffer scales_;
@@ -184,8 +194,8 @@ class Problem {
 
 void print_row(const Format& format, const Shape& shape, const GemmPlan& plan, double seconds,
                const char* remark) {
-  std::printf("%-11s m %5d n %5d k %5d  %s %3d x %3d in %d  %9.2f us  %7.1f TOP/s  %s\n", format.name,
-              shape.m, shape.n, shape.k, plan.wgmma ? "wgmma" : "mma  ", plan.row_tile,
+  std::printf("%-11s m %5d n %5d k %5d  %s %3d x %3d in %d  %9.2f us  %7.1f TOP/s  %s\n",
+              format.name, shape.m, shape.n, shape.k, plan.wgmma ? "wgmma" : "mma  ", plan.row_tile,
               plan.token_tile, plan.cluster, seconds * 1e6,
               2e-12 * shape.m * shape.n * shape.k / seconds, remark);
   std::fflush(stdout);
@@ -199,7 +209,7 @@ bool same(const GemmPlan& a, const GemmPlan& b) {
 void bench(const Format& format, const Shape& shape, bool all) {
   const Problem problem(format, shape);
   const bool by_group = !format.half && !format.row_scale;
-  const GemmPlan chosen = plan_gemm(problem.weights(), shape.m, by_group);
+  const GemmPlan chosen = ops::cuda::plan_gemm(shape.n, shape.m, by_group);
   if (!all) {
     print_row(format, shape, chosen, problem.time(chosen), "");
     return;

@@ -4,8 +4,8 @@
 
 #include <cuda_runtime.h>
 
-/// Barriers in shared memory on which asynchronous copies and threads arrive (PTX ISA, mbarrier), and
-/// clusters of blocks. From sm_90 on; the addresses are those of shared memory, 32 bits.
+/// Barriers in shared memory on which asynchronous copies and threads arrive (PTX ISA, mbarrier).
+/// From sm_90 on; the addresses are those of shared memory, 32 bits.
 namespace nibble::ops::cuda {
 
 /// The 32-bit address of something in this block's shared memory.
@@ -15,7 +15,8 @@ __device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
 
 #if __CUDA_ARCH__ >= 900
 
-/// A phase of `barrier` ends when `arrivals` arrivals and all the bytes that were announced are there.
+/// A phase of `barrier` ends when `arrivals` arrivals and all the bytes that were announced are
+/// there.
 __device__ __forceinline__ void init_barrier(std::uint32_t barrier, std::uint32_t arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
 }
@@ -35,8 +36,9 @@ __device__ __forceinline__ void arrive(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-/// Arrives at the barrier at the same place in block `rank` of the cluster. Orders what this block did before,
-/// but not its writes to global memory (a release at the scope of a cluster would wait for them).
+/// Arrives at the barrier at the same place in block `rank` of the cluster. Orders what this block
+/// did before, but not its writes to global memory (a release at the scope of a cluster would wait
+/// for them).
 __device__ __forceinline__ void arrive_at(std::uint32_t barrier, std::uint32_t rank) {
   asm volatile(
       "{ .reg .b32 remote;\n"
@@ -62,21 +64,6 @@ __device__ __forceinline__ void wait_barrier(std::uint32_t barrier, std::uint32_
       "ended: }" ::"r"(barrier),
       "r"(parity)
       : "memory");
-}
-
-/// This block's place in its cluster.
-__device__ __forceinline__ std::uint32_t cluster_rank() {
-  std::uint32_t rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
-
-/// All threads of the cluster meet.
-__device__ __forceinline__ void sync_cluster() {
-  asm volatile(
-      "barrier.cluster.arrive.release.aligned;\n"
-      "barrier.cluster.wait.acquire.aligned;" ::
-          : "memory");
 }
 
 #endif

@@ -5,8 +5,8 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
-/// Copies by the copy engine from global into shared memory (sm_90 and later). Their bytes arrive on a
-/// barrier (barrier.cuh).
+/// Copies by the copy engine from global into shared memory (sm_90 and later). Their bytes arrive
+/// on a barrier (barrier.cuh).
 namespace nibble::ops::cuda {
 
 #if __CUDA_ARCH__ >= 900
@@ -21,8 +21,8 @@ __device__ __forceinline__ void copy_bytes(std::uint32_t target, const void* sou
       : "memory");
 }
 
-/// Copies the box of `map` that begins at (column, row). What lies outside of the matrix becomes 0, and
-/// counts among the bytes.
+/// Copies the box of `map` that begins at (column, row). What lies outside of the matrix becomes 0,
+/// and counts among the bytes.
 __device__ __forceinline__ void copy_box(std::uint32_t target, const CUtensorMap& map, int column,
                                          int row, std::uint32_t barrier) {
   asm volatile(
@@ -32,8 +32,8 @@ __device__ __forceinline__ void copy_box(std::uint32_t target, const CUtensorMap
       : "memory");
 }
 
-/// The same into every block of the cluster whose bit of `blocks` is set: to the same place, with the
-/// bytes arriving on the barrier at the same place.
+/// The same into every block of the cluster whose bit of `blocks` is set: to the same place, with
+/// the bytes arriving on the barrier at the same place.
 __device__ __forceinline__ void copy_box_to(std::uint32_t target, const CUtensorMap& map,
                                             int column, int row, std::uint32_t barrier,
                                             std::uint16_t blocks) {

@@ -1,7 +1,7 @@
 #include "ops/cuda/device_code/tensor_map.h"
 
-#include <cuda_runtime_api.h>
 #include <cudaTypedefs.h>
+#include <cuda_runtime_api.h>
 
 #include "core/error.h"
 #include "device/cuda/check.h"
@@ -36,15 +36,15 @@ CUtensorMap make_tensor_map(const TensorBoxes& boxes) {
   const cuuint32_t steps[2] = {1, 1};
   CUtensorMap map{};
   const CUresult status = encode(
-      &map, boxes.value_bytes == 1 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
-      2, const_cast<void*>(boxes.data), extents, pitch, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+      &map,
+      boxes.value_bytes == 1 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2,
+      const_cast<void*>(boxes.data), extents, pitch, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
       CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
       CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   core::require(status == CUDA_SUCCESS, core::ErrorKind::kFailed,
                 "cuTensorMapEncodeTiled failed with error {} for a matrix of {} x {}, {} bytes a "
                 "row, at {}",
-                static_cast<int>(status), boxes.rows, boxes.columns, boxes.row_bytes,
-                boxes.data);
+                static_cast<int>(status), boxes.rows, boxes.columns, boxes.row_bytes, boxes.data);
   return map;
 }
 

@@ -11,8 +11,9 @@
 #include "ops/cuda/gemm/tile_order.cuh"
 #include "ops/cuda/gemm/weight_fragments.cuh"
 
-/// The kernel for every device from sm_80 on: products of one warp (mma.sync), fed by cp.async. A block of
-/// threads computes one tile of 128 rows x 128 tokens; its eight warps take 32 rows x 64 tokens each.
+/// The kernel for every device from sm_80 on: products of one warp (mma.sync), fed by cp.async. A
+/// block of threads computes one tile of 128 rows x 128 tokens; its eight warps take 32 rows x 64
+/// tokens each.
 namespace nibble::ops::cuda {
 
 inline constexpr int kMmaThreads = 256;
@@ -28,8 +29,7 @@ __device__ __forceinline__ void multiply_fragments(int (&sums)[4], const std::ui
       : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
       : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right0), "r"(right1));
 }
-__device__ __forceinline__ void multiply_fragments(float (&sums)[4],
-                                                   const std::uint32_t (&left)[4],
+__device__ __forceinline__ void multiply_fragments(float (&sums)[4], const std::uint32_t (&left)[4],
                                                    std::uint32_t right0, std::uint32_t right1) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
@@ -86,8 +86,8 @@ struct MmaKernel {
   __device__ static int row_warp() { return thread() / 32 % 4; }    // 32 rows
   __device__ static int token_warp() { return thread() / 32 / 4; }  // 64 tokens
 
-  // Sixteen bytes number `piece` of a token's 128: they change places so that eight tokens' pieces of the
-  // same number lie in different banks.
+  // Sixteen bytes number `piece` of a token's 128: they change places so that eight tokens' pieces
+  // of the same number lie in different banks.
   __device__ static int place(int token, int piece) {
     return token * 128 + (piece ^ (token % 8)) * 16;
   }
@@ -101,10 +101,10 @@ struct MmaKernel {
       const int token = index / (8 * Codes::kSteps);
       const int from = at.tokens * kMmaTokens + token;
       const bool inside = from < a.tokens;
-      copy_async<16>(
-          inputs_of(stage) + piece / 8 * (kMmaTokens * 128) + place(token, piece % 8),
-          source + (inside ? from : 0) * a.input_row_bytes + unit * 128 * Codes::kSteps + piece * 16,
-          inside);
+      copy_async<16>(inputs_of(stage) + piece / 8 * (kMmaTokens * 128) + place(token, piece % 8),
+                     source + (inside ? from : 0) * a.input_row_bytes + unit * 128 * Codes::kSteps +
+                         piece * 16,
+                     inside);
     }
     if (kScaleBytes > 0 && thread() < kMmaTokens) {
       const int token = min(at.tokens * kMmaTokens + thread(), a.tokens - 1);
@@ -121,8 +121,8 @@ struct MmaKernel {
       if (group >= a.row_groups) {
         break;
       }
-      const std::uint8_t* source = in_body ? a.units + (group * a.body_units + unit) * bytes
-                                           : a.tail_units + group * bytes;
+      const std::uint8_t* source =
+          in_body ? a.units + (group * a.body_units + unit) * bytes : a.tail_units + group * bytes;
       for (int byte = thread() * 16; byte < bytes; byte += kMmaThreads * 16) {
         copy_async<16>(units_of(stage) + half * a.slot_bytes + byte, source + byte, true);
       }
@@ -139,8 +139,8 @@ struct MmaKernel {
   }
 
   __device__ std::uint32_t tile_of(int stage, int tile, int tile_bytes) const {
-    return static_cast<std::uint32_t>(__cvta_generic_to_shared(units_of(stage))) + row_warp() / 2 * a.slot_bytes +
-           (row_warp() % 2 * 2 + tile) * tile_bytes;
+    return static_cast<std::uint32_t>(__cvta_generic_to_shared(units_of(stage))) +
+           row_warp() / 2 * a.slot_bytes + (row_warp() % 2 * 2 + tile) * tile_bytes;
   }
 
   // The right fragments of 16 tokens and 32 bytes of k: [8 tokens][16 bytes].
@@ -168,8 +168,7 @@ struct MmaKernel {
 #pragma unroll
           for (int tile = 0; tile < 2; ++tile) {
             auto& part = reinterpret_cast<Sum(&)[4]>(sums[tile][4 * (2 * pair + column)]);
-            multiply_fragments(part, left[tile][product], right[2 * column],
-                               right[2 * column + 1]);
+            multiply_fragments(part, left[tile][product], right[2 * column], right[2 * column + 1]);
           }
         }
       }
@@ -177,7 +176,8 @@ struct MmaKernel {
   }
 
   template <class UnitCodes>
-  __device__ void multiply_unit(Sums& sums, int stage, int tile_bytes) const {
+  __device__ void multiply_unit(Sums& sums, const typename UnitCodes::Rows (&rows)[2], int stage,
+                                int tile_bytes) const {
 #pragma unroll
     for (int step = 0; step < UnitCodes::kSteps; ++step) {
       Fragments left[2];
@@ -185,7 +185,7 @@ struct MmaKernel {
       for (int tile = 0; tile < 2; ++tile) {
         typename UnitCodes::Words words;
         UnitCodes::load(words, tile_of(stage, tile, tile_bytes), step, lane(), a);
-        UnitCodes::expand(left[tile], words, a);
+        UnitCodes::expand(left[tile], words, rows[tile], a);
       }
       multiply_step(sums, left, inputs_of(stage) + step * kMmaTokens * 128);
     }
@@ -201,11 +201,11 @@ struct MmaKernel {
   template <class UnitCodes>
   __device__ void add_group(Results& results, int stage, int tile_bytes) const {
     Sums sums = {};
-    multiply_unit<UnitCodes>(sums, stage, tile_bytes);
+    multiply_unit<UnitCodes>(sums, {}, stage, tile_bytes);
 #pragma unroll
     for (int tile = 0; tile < 2; ++tile) {
-      const float2 scales = scaled<UnitCodes>(scales_of(
-          tile_of(stage, tile, tile_bytes), UnitCodes::kCodeBytes, 0, lane() / 4));
+      const float2 scales = scaled<UnitCodes>(
+          scales_of(tile_of(stage, tile, tile_bytes), UnitCodes::kCodeBytes, 0, lane() / 4));
 #pragma unroll
       for (int i = 0; i < 4 * kColumns; ++i) {
         const auto sum = static_cast<float>(sums[tile][i]);
@@ -239,26 +239,34 @@ struct MmaKernel {
     return __ldg(a.input_scales + token * a.token_stride);
   }
 
+  __device__ int row_of(int tile) const {
+    return at.strip * kMmaRows + row_warp() * 32 + tile * static_cast<int>(kTileRows);
+  }
+
   __device__ TileStore<64> store_of(int tile) const {
-    return {a, at.strip * kMmaRows + row_warp() * 32 + tile * kGemmTileRows,
-            at.tokens * kMmaTokens + token_warp() * 64};
+    return {a, row_of(tile), at.tokens * kMmaTokens + token_warp() * 64};
   }
 
   // Scales of rows g and g + 8 of a tile, as they are in its first unit.
   __device__ float2 row_scales(int tile) const {
-    const int row = at.strip * kMmaRows + row_warp() * 32 + tile * kGemmTileRows;
-    const std::int64_t group = row / kGemmUnitRows;
+    const int row = row_of(tile);
+    const std::int64_t group = row / static_cast<int>(kUnitRows);
     if (group >= a.row_groups) {
       return {0.0f, 0.0f};
     }
-    const std::uint8_t* from = a.units + group * a.body_units * 4 * a.tile_bytes +
-                               row % kGemmUnitRows / kGemmTileRows * a.tile_bytes;
+    const std::uint8_t* from =
+        a.units + group * a.body_units * 4 * a.tile_bytes +
+        row % static_cast<int>(kUnitRows) / static_cast<int>(kTileRows) * a.tile_bytes;
     return scaled<Codes>(global_scales_of(from, Codes::kCodeBytes, lane() / 4));
   }
 
   __device__ void run() const {
     Sums sums = {};
-    for_each_unit([&](int, int stage) { multiply_unit<Codes>(sums, stage, a.tile_bytes); });
+    typename Codes::Rows rows[2];
+    for (int tile = 0; tile < 2; ++tile) {
+      Codes::load_rows(rows[tile], a, row_of(tile), lane());
+    }
+    for_each_unit([&](int, int stage) { multiply_unit<Codes>(sums, rows, stage, a.tile_bytes); });
 #pragma unroll
     for (int tile = 0; tile < 2; ++tile) {
       if constexpr (kScaling == Scaling::kNone) {
@@ -304,9 +312,9 @@ __global__ void __launch_bounds__(kMmaThreads, 1)
     gemm_mma(const __grid_constant__ GemmArguments arguments) {
   extern __shared__ __align__(128) std::uint8_t memory[];
   using Kernel = MmaKernel<Codes, kScaling>;
-  const Kernel kernel{arguments, memory,
-                      tile_at(static_cast<int>(blockIdx.x), arguments.strips,
-                              arguments.token_tiles)};
+  const Kernel kernel{
+      arguments, memory,
+      tile_at(static_cast<int>(blockIdx.x), arguments.strips, arguments.token_tiles)};
   launch_dependents();
   wait_for_predecessor();
   if constexpr (Kernel::kByGroup) {

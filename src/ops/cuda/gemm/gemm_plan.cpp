@@ -12,8 +12,8 @@ constexpr double kTileOverhead = 24.0;
 // A model of the time: rounds of tiles that run at once, each as long as its tokens.
 double time_of(const GemmPlan& plan, int rows, int tokens) {
   const int rows_at_once = plan.row_tile * plan.cluster;
-  const int tiles = (rows + rows_at_once - 1) / rows_at_once *
-                    ((tokens + plan.token_tile - 1) / plan.token_tile);
+  const int tiles =
+      (rows + rows_at_once - 1) / rows_at_once * ((tokens + plan.token_tile - 1) / plan.token_tile);
   const int clusters = plan.blocks / plan.cluster;
   const int rounds = (tiles + clusters - 1) / clusters;
   return rounds * (plan.token_tile + kTileOverhead) * plan.row_tile;
@@ -39,11 +39,11 @@ std::vector<GemmPlan> gemm_plans(bool scales_by_group) {
   return plans;
 }
 
-GemmPlan plan_gemm(const GemmWeights& weights, int tokens, bool scales_by_group) {
+GemmPlan plan_gemm(int rows, int tokens, bool scales_by_group) {
   GemmPlan best;
   double best_time = std::numeric_limits<double>::infinity();
   for (const GemmPlan& plan : gemm_plans(scales_by_group)) {
-    const double time = time_of(plan, weights.rows, tokens);
+    const double time = time_of(plan, rows, tokens);
     if (time < best_time && (plan.wgmma || !best.wgmma)) {
       best_time = time;
       best = plan;

@@ -83,23 +83,26 @@ HalfReference reference_gemm_half(const PlainWeights& weights, const std::vector
       rounded.push_back(__half2float(__float2half_rn(exact)));
     }
   }
-  // Products are exact in float32. Each of the columns' additions errs by at most 2^-22 of the sum of
-  // magnitudes: tensor cores cut where others round.
+  // Products are exact in float32. Each of the columns' additions errs by at most 2^-22 of the sum
+  // of magnitudes: tensor cores cut where others round.
   const double error = (columns + 2) * std::ldexp(1.0, -22);
   HalfReference reference;
   for (int token = 0; token < tokens; ++token) {
     const float* x = inputs.data() + static_cast<std::int64_t>(token) * columns;
     for (int row = 0; row < weights.rows; ++row) {
       const float* w = rounded.data() + static_cast<std::int64_t>(row) * columns;
-      double sum = bias.empty() ? 0.0 : bias[static_cast<std::size_t>(row)];
-      double magnitude = std::abs(sum);
+      double sum = 0.0;
+      double magnitude = 0.0;
       for (int k = 0; k < columns; ++k) {
         const double product = static_cast<double>(x[k]) * w[k];
         sum += product;
         magnitude += std::abs(product);
       }
-      reference.y.push_back(sum);
-      reference.bounds.push_back(magnitude * error);
+      const auto at = static_cast<std::size_t>(row);
+      const double factor = weights.factors.empty() ? 1.0 : weights.factors[at];
+      const double added = bias.empty() ? 0.0 : bias[at];
+      reference.y.push_back(sum * factor + added);
+      reference.bounds.push_back((magnitude * std::abs(factor) + std::abs(added)) * error);
     }
   }
   return reference;

@@ -11,8 +11,11 @@
 #include "device/cuda/gpu_for_tests.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/stream.h"
+#include "formats/packed_weight.h"
+#include "ops/cpu/packed/test_problems.h"
 #include "ops/cuda/gemm/gemm_reference.h"
 #include "ops/cuda/gemm/gemm_test_data.h"
+#include "ops/cuda/packed/unit_writer.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -25,13 +28,35 @@ struct Shape {
   int columns;
 };
 
-// Ragged in each direction: rows that are no multiple of 16 or 128, columns that are none of 128 or 32, odd
-// and even numbers of blocks, more tiles than blocks of threads.
-constexpr Shape kShapes[] = {{1, 16, 128},    {65, 100, 200},  {127, 129, 1000}, {300, 333, 640},
-                             {64, 512, 1152}, {257, 40, 384},  {96, 700, 72}};
+// Ragged in each direction: rows that are no multiple of 16 or 128, columns that are none of 128 or
+// 32, odd and even numbers of blocks, more tiles than blocks of threads.
+constexpr Shape kShapes[] = {{1, 16, 128},    {65, 100, 200}, {127, 129, 1000}, {300, 333, 640},
+                             {64, 512, 1152}, {257, 40, 384}, {96, 700, 72}};
 
 constexpr float kPoison = -12345.5f;
 constexpr int kMargin = 3;  // columns behind each row of y, which must not change
+
+int padded(int columns) {
+  return (columns + 127) / 128 * 128;
+}
+
+// Weights in the memory of the device.
+struct OnDevice {
+  Buffer units;
+  Buffer tables;
+  Buffer factors;
+  GemmWeights view;
+
+  explicit OnDevice(const TestWeights& weights)
+      : units(Buffer::of<std::uint8_t>(weights.units)),
+        tables(Buffer::of<std::int8_t>(weights.tables)),
+        factors(Buffer::of<float>(weights.plain.factors)),
+        view(weights.view) {
+    view.units.units = units.data();
+    view.units.tables = tables.as<std::int8_t>();
+    view.units.factors = weights.plain.factors.empty() ? nullptr : factors.as<float>();
+  }
+};
 
 class GemmTest : public device::GpuTest {
  protected:
@@ -48,9 +73,9 @@ class GemmTest : public device::GpuTest {
 
   static std::string name(const GemmPlan& plan, const Shape& shape) {
     return std::string(plan.wgmma ? "wgmma " : "mma ") + std::to_string(plan.row_tile) + " x " +
-           std::to_string(plan.token_tile) + " in " + std::to_string(plan.cluster) + ", " + std::to_string(plan.blocks) + " blocks; " +
-           std::to_string(shape.tokens) + " tokens, " + std::to_string(shape.rows) + " rows, " +
-           std::to_string(shape.columns) + " columns";
+           std::to_string(plan.token_tile) + " in " + std::to_string(plan.cluster) + ", " +
+           std::to_string(plan.blocks) + " blocks; " + std::to_string(shape.tokens) + " tokens, " +
+           std::to_string(shape.rows) + " rows, " + std::to_string(shape.columns) + " columns";
   }
 
   // y of a run into poisoned memory, without its margin, which is checked.
@@ -105,40 +130,39 @@ void GemmTest::check_int8(const WeightKind& kind, int input_group, int low, int 
                           bool with_tail) {
   std::mt19937 random(17);
   for (const Shape& shape : kShapes) {
-    TestWeights weights = make_weights(kind, shape.rows, shape.columns, random);
-    TestWeights tail = make_weights({.bits = 8, .group = 0}, shape.rows, 128, random);
-    const int body = padded_columns(shape.columns);
+    const TestWeights weights = make_weights(kind, shape.rows, shape.columns, random);
+    const TestWeights tail =
+        make_weights({.codes = CodeKind::kInt8, .group = 0}, shape.rows, 128, random);
+    const int body = padded(shape.columns);
     const int columns = with_tail ? body + 128 : shape.columns;
     PlainInt8Inputs inputs =
         make_int8_inputs(shape.tokens, columns, input_group, low, high, random);
     if (with_tail) {  // padding between the segments is 0, and the tail has 8 bits
       for (int token = 0; token < shape.tokens; ++token) {
         for (int k = shape.columns; k < columns; ++k) {
+          const int code = k < body ? 0 : static_cast<int>(random() % 255) - 127;
           inputs.codes[static_cast<std::size_t>(token * columns + k)] =
-              k < body ? std::int8_t{0} : static_cast<std::int8_t>(static_cast<int>(random() % 255) - 127);
+              static_cast<std::int8_t>(code);
         }
       }
     }
-    const int padded = padded_columns(columns);
     const std::vector<float> bias = make_bias(shape.rows, random);
     const auto expected =
         reference_gemm_int8(weights.plain, with_tail ? &tail.plain : nullptr, inputs, bias);
-    const Buffer units = Buffer::of<std::uint8_t>(weights.units);
-    const Buffer tail_units = Buffer::of<std::uint8_t>(tail.units);
-    const Buffer codes = Buffer::of<std::int8_t>(in_tile_order(inputs, padded));
+    const OnDevice on_device(weights);
+    const OnDevice tail_on_device(tail);
+    const Buffer codes = Buffer::of<std::int8_t>(in_tile_order(inputs, padded(columns)));
     const Buffer scales = Buffer::of<float>(inputs.scales);
     const Buffer biases = Buffer::of<float>(bias);
-    weights.view.units = units.as<std::uint8_t>();
-    tail.view.units = tail_units.as<std::uint8_t>();
     const Int8Inputs view{.codes = codes.as<std::int8_t>(),
                           .tokens = shape.tokens,
-                          .row_bytes = padded,
+                          .row_bytes = padded(columns),
                           .scales = scales.as<float>(),
-                          .token_stride = input_group == 0 ? 1 : padded / 128,
+                          .token_stride = input_group == 0 ? 1 : padded(columns) / 128,
                           .group_stride = input_group == 0 ? 0 : 1};
     for (const GemmPlan& plan : plans(kind.group != 0 || input_group != 0)) {
       const auto y = run_poisoned(shape, [&](float* to, int stride, cudaStream_t stream) {
-        gemm_int8(plan, weights.view, with_tail ? &tail.view : nullptr, view,
+        gemm_int8(plan, on_device.view, with_tail ? &tail_on_device.view : nullptr, view,
                   {.y = to, .stride = stride, .bias = biases.as<float>()}, stream);
       });
       const auto place = first_difference(y, expected);
@@ -152,22 +176,20 @@ void GemmTest::check_int8(const WeightKind& kind, int input_group, int low, int 
 void GemmTest::check_half(const WeightKind& kind) {
   std::mt19937 random(18);
   for (const Shape& shape : kShapes) {
-    TestWeights weights = make_weights(kind, shape.rows, shape.columns, random);
+    const TestWeights weights = make_weights(kind, shape.rows, shape.columns, random);
     const auto inputs = make_half_inputs(shape.tokens, shape.columns, random);
-    const int padded = padded_columns(shape.columns);
     const std::vector<float> bias = make_bias(shape.rows, random);
     const auto expected = reference_gemm_half(weights.plain, inputs, shape.tokens, bias);
-    const Buffer units = Buffer::of<std::uint8_t>(weights.units);
+    const OnDevice on_device(weights);
+    const int width = padded(shape.columns);
     const Buffer values =
-        Buffer::of<__half>(in_tile_order(inputs, shape.tokens, shape.columns, padded));
+        Buffer::of<__half>(in_tile_order(inputs, shape.tokens, shape.columns, width));
     const Buffer biases = Buffer::of<float>(bias);
-    weights.view.units = units.as<std::uint8_t>();
-    const HalfInputs view{
-        .values = values.data(), .tokens = shape.tokens, .row_bytes = 2 * padded};
+    const HalfInputs view{.values = values.data(), .tokens = shape.tokens, .row_bytes = 2 * width};
     std::vector<float> first;
     for (const GemmPlan& plan : plans(false)) {
       const auto y = run_poisoned(shape, [&](float* to, int stride, cudaStream_t stream) {
-        gemm_half(plan, weights.view, view,
+        gemm_half(plan, on_device.view, view,
                   {.y = to, .stride = stride, .bias = biases.as<float>()}, stream);
       });
       for (std::size_t i = 0; i < y.size(); ++i) {
@@ -184,54 +206,103 @@ void GemmTest::check_half(const WeightKind& kind) {
 }
 
 TEST_F(GemmTest, Int8WeightsByRow) {
-  check_int8({.bits = 8, .group = 0}, 0, -127, 127);
+  check_int8({.codes = CodeKind::kInt8, .group = 0}, 0, -127, 127);
 }
 TEST_F(GemmTest, Int8WeightsByGroup) {
-  check_int8({.bits = 8, .group = 128}, 0, -127, 127);
+  check_int8({.codes = CodeKind::kInt8, .group = 128}, 0, -127, 127);
 }
 TEST_F(GemmTest, Int4WeightsByRow) {
-  check_int8({.bits = 4, .group = 0}, 0, -127, 127);
+  check_int8({.group = 0}, 0, -127, 127);
 }
-TEST_F(GemmTest, Int4WeightsByRowAsymmetric) {
-  check_int8({.bits = 4, .group = 0, .asymmetric = true}, 0, -127, 127);
+TEST_F(GemmTest, Int4WeightsByRowWithZeros) {
+  check_int8({.codes = CodeKind::kInt4WithZeros, .group = 0}, 0, -127, 127);
 }
 TEST_F(GemmTest, Int4WeightsByGroup) {
-  check_int8({.bits = 4, .group = 128}, 0, -127, 127);
+  check_int8({.group = 128}, 0, -127, 127);
 }
-TEST_F(GemmTest, Int4WeightsByGroupOf256Asymmetric) {
-  check_int8({.bits = 4, .group = 256, .asymmetric = true}, 0, -127, 127);
+TEST_F(GemmTest, Int4WeightsByGroupOf256WithZeros) {
+  check_int8({.codes = CodeKind::kInt4WithZeros, .group = 256}, 0, -127, 127);
 }
 TEST_F(GemmTest, Int4WeightsAndInputsByGroup) {
-  check_int8({.bits = 4, .group = 128}, 128, -8, 7);
+  check_int8({.group = 128}, 128, -8, 7);
 }
 TEST_F(GemmTest, Int4WeightsAndInputsByGroupWithTail) {
-  check_int8({.bits = 4, .group = 128}, 128, -8, 7, true);
+  check_int8({.group = 128}, 128, -8, 7, true);
 }
-TEST_F(GemmTest, Int4WeightsAsymmetricAndInputsByGroupWithTail) {
-  check_int8({.bits = 4, .group = 128, .asymmetric = true}, 128, -8, 7, true);
+TEST_F(GemmTest, Int4WeightsWithZerosAndInputsByGroupWithTail) {
+  check_int8({.codes = CodeKind::kInt4WithZeros, .group = 128}, 128, -15, 15, true);
 }
 
 TEST_F(GemmTest, HalfFromInt4) {
-  check_half({.bits = 4, .group = 128});
+  check_half({.group = 128});
+  check_half({.group = 64});
+  check_half({.group = 32});
 }
-TEST_F(GemmTest, HalfFromInt4SmallGroups) {
-  check_half({.bits = 4, .group = 32});
-  check_half({.bits = 4, .group = 64, .asymmetric = true});
-}
-TEST_F(GemmTest, HalfFromInt4Asymmetric) {
-  check_half({.bits = 4, .group = 32, .asymmetric = true});
-  check_half({.bits = 4, .group = 0, .asymmetric = true});
+TEST_F(GemmTest, HalfFromInt4WithZeros) {
+  check_half({.codes = CodeKind::kInt4WithZeros, .group = 32});
+  check_half({.codes = CodeKind::kInt4WithZeros, .group = 0});
 }
 TEST_F(GemmTest, HalfFromInt8) {
-  check_half({.bits = 8, .group = 0});
-  check_half({.bits = 8, .group = 64});
+  check_half({.codes = CodeKind::kInt8, .group = 0});
+  check_half({.codes = CodeKind::kInt8WithZeros, .group = 64});
+}
+TEST_F(GemmTest, HalfFromBook) {
+  check_half({.codes = CodeKind::kBook, .group = 128});
+  check_half({.codes = CodeKind::kBook, .group = 32});
+}
+
+// Weights as the program packs them, against the numbers that they stand for.
+TEST_F(GemmTest, ReadsWhatTheUnitWriterWrites) {
+  constexpr int kRows = 150;
+  constexpr int kColumns = 416;
+  constexpr int kTokens = 70;
+  std::mt19937 random(21);
+  const auto inputs = make_half_inputs(kTokens, kColumns, random);
+  const Buffer values = Buffer::of<__half>(in_tile_order(inputs, kTokens, kColumns, 512));
+  for (const std::string scheme : {"int4-sym-g128", "int4-asym-g32", "int4-sym-row",
+                                   "int3-asym-g64", "int8-sym-row", "int8-asym-g128"}) {
+    const auto weight = cpu::testing::random_weight(scheme, kRows, kColumns, 22);
+    GemmWeights packed;
+    packed.units = {.format = unit_format_of(weight.scheme), .n = kRows, .k = kColumns};
+    const UnitGrid grid = unit_grid(kRows, kColumns);
+    std::vector<std::byte> bytes(
+        static_cast<std::size_t>(grid.count() * packed.units.format.bytes()));
+    std::vector<float> factors(static_cast<std::size_t>(grid.row_groups * kUnitRows));
+    write_units(weight, packed.units.format, 0, grid.row_groups, bytes, {}, factors);
+    const Buffer units = Buffer::of<std::byte>(bytes);
+    packed.units.units = units.data();
+    const auto y =
+        run_poisoned({kTokens, kRows, kColumns}, [&](float* to, int stride, cudaStream_t stream) {
+          gemm_half(plan_gemm(kRows, kTokens, false), packed,
+                    {.values = values.data(), .tokens = kTokens, .row_bytes = 1024},
+                    {.y = to, .stride = stride}, stream);
+        });
+    std::vector<float> row(kColumns);
+    for (int n = 0; n < kRows; ++n) {
+      formats::decode_row(weight, n, row);
+      for (int token = 0; token < kTokens; ++token) {
+        double sum = 0.0;
+        double magnitude = 0.0;
+        for (int k = 0; k < kColumns; ++k) {
+          const double product =
+              static_cast<double>(inputs[static_cast<std::size_t>(token * kColumns + k)]) *
+              row[static_cast<std::size_t>(k)];
+          sum += product;
+          magnitude += std::abs(product);
+        }
+        // Weights are rounded to float16, and so is their decoded value at most.
+        ASSERT_NEAR(y[static_cast<std::size_t>(token * kRows + n)], sum, magnitude * 0x1p-10)
+            << scheme << ": token " << token << ", row " << n;
+      }
+    }
+  }
 }
 
 // The largest magnitudes that codes can have, all of one sign: sums must not overflow or round.
 TEST_F(GemmTest, LargestIntegersAreExact) {
   constexpr int kColumns = 65'536;
   std::mt19937 random(19);
-  TestWeights weights = make_weights({.bits = 8, .group = 0}, 16, kColumns, random);
+  TestWeights weights = make_weights({.codes = CodeKind::kInt8, .group = 0}, 16, kColumns, random);
   std::fill(weights.plain.values.begin(), weights.plain.values.end(), -128);
   std::fill_n(weights.plain.scales.begin(), 16, 1.0f);
   for (std::size_t tile = 0; tile < weights.units.size(); tile += 2080) {
@@ -243,17 +314,16 @@ TEST_F(GemmTest, LargestIntegersAreExact) {
   }
   PlainInt8Inputs inputs = make_int8_inputs(65, kColumns, 0, 127, 127, random);
   std::fill(inputs.scales.begin(), inputs.scales.end(), 1.0f);
-  const Buffer units = Buffer::of<std::uint8_t>(weights.units);
+  const OnDevice on_device(weights);
   const Buffer codes = Buffer::of<std::int8_t>(in_tile_order(inputs, kColumns));
   const Buffer scales = Buffer::of<float>(inputs.scales);
-  weights.view.units = units.as<std::uint8_t>();
   const Int8Inputs view{.codes = codes.as<std::int8_t>(),
                         .tokens = 65,
                         .row_bytes = kColumns,
                         .scales = scales.as<float>()};
   const auto y = run_poisoned({65, 16, kColumns}, [&](float* to, int stride, cudaStream_t stream) {
-    gemm_int8(plan_gemm(weights.view, 65, false), weights.view, nullptr, view,
-              {.y = to, .stride = stride}, stream);
+    gemm_int8(plan_gemm(16, 65, false), on_device.view, nullptr, view, {.y = to, .stride = stride},
+              stream);
   });
   for (const float value : y) {
     ASSERT_EQ(value, -128.0f * 127.0f * kColumns);
@@ -263,9 +333,9 @@ TEST_F(GemmTest, LargestIntegersAreExact) {
 TEST_F(GemmTest, WritesFloat16BesideFloat32AndSaturates) {
   std::mt19937 random(20);
   const Shape shape{70, 130, 256};
-  TestWeights weights = make_weights({.bits = 4, .group = 128}, shape.rows, shape.columns, random);
+  const TestWeights weights = make_weights({.group = 128}, shape.rows, shape.columns, random);
   const auto inputs = make_half_inputs(shape.tokens, shape.columns, random);
-  const Buffer units = Buffer::of<std::uint8_t>(weights.units);
+  const OnDevice on_device(weights);
   const Buffer values =
       Buffer::of<__half>(in_tile_order(inputs, shape.tokens, shape.columns, shape.columns));
   std::vector<float> bias(static_cast<std::size_t>(shape.rows), 0.25f);
@@ -273,11 +343,10 @@ TEST_F(GemmTest, WritesFloat16BesideFloat32AndSaturates) {
   bias[6] = -1e9f;
   const Buffer biases = Buffer::of<float>(bias);
   const Buffer halves(2 * shape.tokens * shape.rows);
-  weights.view.units = units.as<std::uint8_t>();
   const HalfInputs view{
       .values = values.data(), .tokens = shape.tokens, .row_bytes = 2 * shape.columns};
   const auto y = run_poisoned(shape, [&](float* to, int stride, cudaStream_t stream) {
-    gemm_half(plan_gemm(weights.view, shape.tokens, false), weights.view, view,
+    gemm_half(plan_gemm(shape.rows, shape.tokens, false), on_device.view, view,
               {.y = to,
                .stride = stride,
                .y_half = halves.data(),
@@ -306,15 +375,18 @@ void expect_refusal(const GemmWeights& weights, const Int8Inputs& inputs, const 
 }
 
 TEST(Gemm, RefusesWhatItCannotCompute) {
-  const GemmWeights weights{.rows = 16, .unit_count = 2, .bits = 4};
+  const GemmWeights weights{.units = {.format = {}, .n = 16, .k = 256}};
   GemmWeights changed = weights;
-  changed.bits = 3;
-  expect_refusal(changed, {.tokens = 1, .row_bytes = 256}, "weights of 3 bits");
+  changed.units.format.codes = CodeKind::kBook;
+  expect_refusal(changed, {.tokens = 1, .row_bytes = 256}, "need float16 inputs");
   changed = weights;
-  changed.groups_in_unit = 4;
+  changed.units.format.groups = 4;
   expect_refusal(changed, {.tokens = 1, .row_bytes = 256}, "groups smaller than 128");
   changed = weights;
-  changed.unit_count = 2000;
+  changed.units.format.scales = ScaleKind::kBf16;
+  expect_refusal(changed, {.tokens = 1, .row_bytes = 256}, "scales must be float16");
+  changed = weights;
+  changed.units.k = 256'000;
   expect_refusal(changed, {.tokens = 1, .row_bytes = 256'000}, "are exact up to");
   expect_refusal(weights, {.tokens = 1, .row_bytes = 128}, "128 bytes a row of inputs");
   expect_refusal(weights, {.tokens = 1, .row_bytes = 250}, "multiples of 16");

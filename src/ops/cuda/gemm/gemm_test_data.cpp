@@ -22,50 +22,48 @@ float half_value(float value) {
   return __half2float(__float2half_rn(value));
 }
 
-// The code of row r and column k of a unit, as it is stored: unsigned 4 bits, or a byte.
+// One tile of 16 rows of a unit, as unit_format.h draws it.
 class TileWriter {
  public:
   TileWriter(const TestWeights& weights, int row_tile, int unit)
       : weights_(weights), first_row_(row_tile * 16), first_column_(unit * 128) {}
 
   void write(std::uint8_t* to) const {
-    weights_.view.bits == 4 ? write_nibbles(to) : write_bytes(to);
-    write_scales(to + 256 * weights_.view.bits);
+    format().bits() == 4 ? write_nibbles(to) : write_bytes(to);
+    write_scales(to + format().code_bytes());
   }
 
  private:
-  int groups() const { return weights_.view.groups_in_unit; }
-  int row_groups() const { return weights_.plain.groups(); }
+  const UnitFormat& format() const { return weights_.view.units.format; }
+  int groups() const { return static_cast<int>(format().groups); }
 
-  int group_at(int row, int column) const {
+  std::size_t group_at(int row, int column) const {
     const int group = weights_.plain.group == 0 ? 0 : column / weights_.plain.group;
-    return std::min(group, row_groups() - 1) + row * row_groups();
-  }
-  bool inside(int row, int column) const {
-    return row < weights_.plain.rows && column < weights_.plain.columns;
+    return at(row, weights_.plain.groups(), std::min(group, weights_.plain.groups() - 1));
   }
   int code(int r, int k) const {
     const int row = first_row_ + r;
     const int column = first_column_ + k;
-    if (!inside(row, column)) {
-      return draw_padding(row, column);
+    if (row < weights_.plain.rows && column < weights_.plain.columns) {
+      return weights_.codes[at(row, weights_.plain.columns, column)];
     }
-    const int zero = weights_.zeros[static_cast<std::size_t>(group_at(row, column))];
-    return weights_.plain.value(row, column) + zero;
+    // Padding columns meet inputs that are 0, padding rows are not written: any code will do.
+    return (row * 7 + column * 3) % 16;
   }
-  // Padding columns meet inputs that are 0, padding rows are not written: any code will do.
-  static int draw_padding(int row, int column) { return (row * 7 + column * 3) % 16; }
 
   // Word 2 h + e of lane 4 g + t: k = 32 h + 8 t + 4 e + i of rows g and g + 8.
   void write_nibbles(std::uint8_t* to) const {
+    const bool book = format().codes == CodeKind::kBook;
     for (int lane = 0; lane < 32; ++lane) {
       for (int word = 0; word < 8; ++word) {
         std::uint32_t bits = 0;
-        for (int i = 0; i < 4; ++i) {
+        for (int n = 0; n < 4; ++n) {
+          const int i = kOrder[n];
           const int k = word / 2 * 32 + lane % 4 * 8 + word % 2 * 4 + i;
-          const int nibble = i / 2 * 2 + i % 2 * 4;
-          bits |= static_cast<std::uint32_t>(code(lane / 4, k)) << (4 * nibble);
-          bits |= static_cast<std::uint32_t>(code(lane / 4 + 8, k)) << (4 * nibble + 4);
+          const auto lower = static_cast<std::uint32_t>(code(lane / 4, k));
+          const auto upper = static_cast<std::uint32_t>(code(lane / 4 + 8, k));
+          bits |= book ? lower << (4 * n) | upper << (4 * n + 16)
+                       : lower << (8 * n) | (upper ^ 8) << (8 * n + 4);
         }
         std::memcpy(to + word / 4 * 512 + lane * 16 + word % 4 * 4, &bits, 4);
       }
@@ -80,7 +78,7 @@ class TileWriter {
           for (int n = 0; n < 4; ++n) {
             const int k = h * 32 + lane % 4 * 8 + r / 2 * 4 + kOrder[n];
             to[h * 512 + lane * 16 + r * 4 + n] =
-                static_cast<std::uint8_t>(code(lane / 4 + r % 2 * 8, k));
+                static_cast<std::uint8_t>(code(lane / 4 + r % 2 * 8, k) - 128);
           }
         }
       }
@@ -92,13 +90,12 @@ class TileWriter {
     for (int group = 0; group < groups(); ++group) {
       for (int r = 0; r < 16; ++r) {
         const int row = std::min(first_row_ + r, weights_.plain.rows - 1);
-        const auto index = static_cast<std::size_t>(group_at(row, first_column_ + group * width));
+        const std::size_t index = group_at(row, first_column_ + group * width);
         const int place = r % 8 * 2 + r / 8;
         const __half scale = __float2half_rn(weights_.plain.scales[index]);
         std::memcpy(to + group * 32 + place * 2, &scale, 2);
-        if (weights_.view.asymmetric) {
-          to[groups() * 32 + group * 16 + place] =
-              static_cast<std::uint8_t>(weights_.zeros[index]);
+        if (format().has_zeros()) {
+          to[groups() * 32 + group * 16 + place] = static_cast<std::uint8_t>(weights_.zeros[index]);
         }
       }
     }
@@ -109,18 +106,22 @@ class TileWriter {
   int first_column_;
 };
 
-void draw_values(TestWeights& weights, const WeightKind& kind, std::mt19937& random) {
+void draw_values(TestWeights& weights, std::mt19937& random) {
   PlainWeights& plain = weights.plain;
-  const int groups = plain.groups();
-  for (int i = 0; i < plain.rows * groups; ++i) {
+  const UnitFormat& format = weights.view.units.format;
+  const int most = format.bits() == 8 ? 255 : 15;
+  const bool book = format.codes == CodeKind::kBook;
+  for (int i = 0; i < plain.rows * plain.groups(); ++i) {
     plain.scales.push_back(half_value(std::ldexp(1.0f + draw(0, 1023, random) / 1024.0f, -7)));
-    weights.zeros.push_back(kind.bits == 8 ? 0 : kind.asymmetric ? draw(0, 15, random) : 8);
+    weights.zeros.push_back(format.has_zeros() ? draw(0, most, random) : book ? 0 : most / 2 + 1);
   }
   for (int row = 0; row < plain.rows; ++row) {
     for (int k = 0; k < plain.columns; ++k) {
       const int group = plain.group == 0 ? 0 : k / plain.group;
-      const int code = kind.bits == 8 ? draw(-128, 127, random) : draw(0, 15, random);
-      plain.values.push_back(code - weights.zeros[at(row, groups, group)]);
+      const int code = draw(0, most, random);
+      weights.codes.push_back(code);
+      plain.values.push_back(book ? weights.tables[at(row, 16, code)]
+                                  : code - weights.zeros[at(row, plain.groups(), group)]);
     }
   }
 }
@@ -132,22 +133,28 @@ TestWeights make_weights(const WeightKind& kind, int rows, int columns, std::mt1
   weights.plain.rows = rows;
   weights.plain.columns = columns;
   weights.plain.group = kind.group;
-  draw_values(weights, kind, random);
-  GemmWeights& view = weights.view;
-  view.rows = rows;
-  view.unit_count = padded_columns(columns) / 128;
-  view.bits = kind.bits;
-  view.groups_in_unit = kind.group == 0 || kind.group >= 128 ? 1 : 128 / kind.group;
-  view.asymmetric = kind.asymmetric;
-  view.row_scale = kind.group == 0;
-  const int row_groups = (rows + kGemmUnitRows - 1) / kGemmUnitRows;
-  const int bytes = tile_bytes(view);
-  weights.units.resize(static_cast<std::size_t>(row_groups * view.unit_count * 4 * bytes));
-  for (int tile = 0; tile < 4 * row_groups; ++tile) {
-    for (int unit = 0; unit < view.unit_count; ++unit) {
+  weights.view.row_scale = kind.group == 0;
+  UnitsView& view = weights.view.units;
+  view.n = rows;
+  view.k = columns;
+  view.format.codes = kind.codes;
+  view.format.groups = kind.group == 0 || kind.group >= 128 ? 1 : 4;
+  const auto grid = unit_grid(rows, columns);
+  if (kind.codes == CodeKind::kBook) {
+    for (std::int64_t i = 0; i < grid.row_groups * kUnitRows * 16; ++i) {
+      weights.tables.push_back(static_cast<std::int8_t>(draw(-127, 127, random)));
+    }
+    for (std::int64_t i = 0; i < grid.row_groups * kUnitRows; ++i) {
+      weights.plain.factors.push_back(static_cast<float>(draw(1, 999, random)) / 1e4f);
+    }
+  }
+  draw_values(weights, random);
+  weights.units.resize(static_cast<std::size_t>(grid.count() * view.format.bytes()));
+  for (int tile = 0; tile < 4 * grid.row_groups; ++tile) {
+    for (int unit = 0; unit < grid.blocks; ++unit) {
       TileWriter(weights, tile, unit)
           .write(weights.units.data() +
-                 ((tile / 4 * view.unit_count + unit) * 4 + tile % 4) * bytes);
+                 ((tile / 4 * grid.blocks + unit) * 4 + tile % 4) * view.format.tile_bytes());
     }
   }
   return weights;

@@ -14,16 +14,17 @@ namespace nibble::ops::cuda {
 
 /// What weights look like.
 struct WeightKind {
-  int bits = 4;
+  CodeKind codes = CodeKind::kInt4;
   int group = 128;  // 0: one scale for each row
-  bool asymmetric = false;
 };
 
 struct TestWeights {
   PlainWeights plain;
-  std::vector<int> zeros;              // [rows][groups], of unsigned codes
-  std::vector<std::uint8_t> units;     // packed
-  GemmWeights view;                    // with no address yet
+  std::vector<int> codes;           // unsigned, [rows][columns]
+  std::vector<int> zeros;           // of unsigned codes, [rows][groups]
+  std::vector<std::int8_t> tables;  // of books: [row groups * 64][16]
+  std::vector<std::uint8_t> units;  // packed
+  GemmWeights view;                 // with no addresses yet
 };
 
 TestWeights make_weights(const WeightKind& kind, int rows, int columns, std::mt19937& random);
@@ -39,9 +40,5 @@ std::vector<float> make_half_inputs(int tokens, int columns, std::mt19937& rando
 std::vector<std::int8_t> in_tile_order(const PlainInt8Inputs& inputs, int padded);
 std::vector<__half> in_tile_order(const std::vector<float>& inputs, int tokens, int columns,
                                   int padded);
-
-inline int padded_columns(int columns) {
-  return (columns + 127) / 128 * 128;
-}
 
 }  // namespace nibble::ops::cuda

@@ -17,25 +17,25 @@ template <class Codes, int kTokens, int kWarpgroups, int kCluster, Scaling kScal
 void launch_wgmma(const GemmPlan& plan, GemmArguments arguments, cudaStream_t stream) {
   constexpr int kValueBytes = Codes::kSteps;  // INT8 or float16 inputs
   constexpr int kStripRowGroups = kWarpgroups * kCluster;
-  using Kernel = GemmTraits<Codes, kTokens, kScaling>;
-  arguments.ring = ring_layout(Kernel::kInputBytes, kWarpgroups * arguments.slot_bytes,
-                               Kernel::kScaleBytes, kSharedBytes);
+  using Shape = GemmShape<Codes, kTokens, kWarpgroups, kCluster, kScaling>;
+  arguments.ring = ring_layout(Shape::kInputBytes, kWarpgroups * arguments.slot_bytes,
+                               Shape::kScaleBytes, kSharedBytes);
   arguments.strips = (arguments.row_groups + kStripRowGroups - 1) / kStripRowGroups;
   arguments.token_tiles = (arguments.tokens + kTokens - 1) / kTokens;
   const int tiles = arguments.strips * arguments.token_tiles;
   const int clusters = std::max(1, std::min(plan.blocks / kCluster, tiles));
 
-  const auto kernel = gemm_wgmma<Codes, kTokens, kWarpgroups, kCluster, kScaling>;
-  static const cudaError_t allowed = cudaFuncSetAttribute(
-      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  const auto kernel = gemm_wgmma<Shape>;
+  static const cudaError_t allowed =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   device::cuda::check(allowed, "cudaFuncSetAttribute");
-  const CUtensorMap inputs = make_tensor_map(
-      {.data = arguments.inputs,
-       .value_bytes = kValueBytes,
-       .rows = arguments.tokens,
-       .columns = static_cast<std::int64_t>(arguments.units_along_k) * kGemmUnitColumns,
-       .row_bytes = arguments.input_row_bytes,
-       .box_rows = kTokens / kCluster});
+  const CUtensorMap inputs =
+      make_tensor_map({.data = arguments.inputs,
+                       .value_bytes = kValueBytes,
+                       .rows = arguments.tokens,
+                       .columns = static_cast<std::int64_t>(arguments.units_along_k) * kUnitInputs,
+                       .row_bytes = arguments.input_row_bytes,
+                       .box_rows = kTokens / kCluster});
 
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -44,7 +44,7 @@ void launch_wgmma(const GemmPlan& plan, GemmArguments arguments, cudaStream_t st
   attributes[1].val.clusterDim = {kCluster, 1, 1};
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(clusters * kCluster));
-  config.blockDim = dim3(gemm_threads(kWarpgroups));
+  config.blockDim = dim3(Shape::kThreads);
   config.dynamicSmemBytes = static_cast<std::size_t>(arguments.ring.bytes);
   config.stream = stream;
   config.attrs = attributes;

@@ -11,7 +11,8 @@ void mma_int4_by_group(const GemmPlan&, const GemmArguments& arguments, cudaStre
   launch_mma<Int4Codes, Scaling::kByGroup>(arguments, stream);
 }
 
-void mma_int4_by_group_of_both(const GemmPlan&, const GemmArguments& arguments, cudaStream_t stream) {
+void mma_int4_by_group_of_both(const GemmPlan&, const GemmArguments& arguments,
+                               cudaStream_t stream) {
   launch_mma<Int4Codes, Scaling::kByGroupOfBoth>(arguments, stream);
 }
 

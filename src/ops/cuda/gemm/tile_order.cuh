@@ -10,8 +10,8 @@ struct OutputTile {
   int tokens = 0;
 };
 
-/// Tile number `index` in an order in which tiles that run at the same time share weights and inputs in
-/// the L2 cache: bands of eight token tiles, in which strips follow one another.
+/// Tile number `index` in an order in which tiles that run at the same time share weights and
+/// inputs in the L2 cache: bands of eight token tiles, in which strips follow one another.
 __host__ __device__ __forceinline__ OutputTile tile_at(int index, int strips, int token_tiles) {
   constexpr int kBand = 8;
   const int band = index / (kBand * strips);

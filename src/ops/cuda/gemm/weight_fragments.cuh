@@ -7,11 +7,12 @@
 
 #include "ops/cuda/gemm/gemm_arguments.h"
 
-/// From packed units in shared memory to tensor-core fragments in registers. Each policy gives one warp
-/// the left fragments of 16 rows and 128 bytes of k, as four products of 32 bytes:
+/// From packed units in shared memory to tensor-core fragments in registers. Each policy gives one
+/// warp the left fragments of 16 rows and 128 bytes of k, as four products of 32 bytes:
 ///   Sum     what products are summed in
 ///   kSteps  steps of 128 bytes in a unit of 128 k
 ///   kExpands  whether words are not fragments as they are
+///   Rows    what a lane keeps of its two rows, g and g + 8, for a whole tile
 ///   load    reads the words of a step from a tile of 16 rows
 ///   expand  makes fragments of them
 namespace nibble::ops::cuda {
@@ -73,6 +74,8 @@ __device__ __forceinline__ std::uint32_t masked(std::uint32_t bits, std::uint32_
 /// INT8 codes as they are.
 struct Int8Codes {
   using Sum = int;
+  struct Rows {};
+  __device__ static void load_rows(Rows&, const GemmArguments&, int, int) {}
   static constexpr int kSteps = 1;
   static constexpr bool kExpands = false;
   static constexpr int kCodeBytes = 2048;
@@ -80,14 +83,14 @@ struct Int8Codes {
     uint4 words[4];
   };
   __device__ static float scale_factor(const GemmArguments&) { return 1.0f; }
-  __device__ static void load(Words& to, std::uint32_t tile, int, int lane,
-                              const GemmArguments&) {
+  __device__ static void load(Words& to, std::uint32_t tile, int, int lane, const GemmArguments&) {
 #pragma unroll
     for (int h = 0; h < 4; ++h) {
       to.words[h] = words_of(tile, h, lane);
     }
   }
-  __device__ static void expand(Fragments& left, const Words& from, const GemmArguments&) {
+  __device__ static void expand(Fragments& left, const Words& from, const Rows&,
+                                const GemmArguments&) {
 #pragma unroll
     for (int h = 0; h < 4; ++h) {
       left[h][0] = from.words[h].x;
@@ -101,6 +104,8 @@ struct Int8Codes {
 /// 4-bit codes as INT8: 16 (q - 8), or q - zero where asymmetric.
 struct Int4Codes {
   using Sum = int;
+  struct Rows {};
+  __device__ static void load_rows(Rows&, const GemmArguments&, int, int) {}
   static constexpr int kSteps = 1;
   static constexpr bool kExpands = true;
   static constexpr int kCodeBytes = 1024;
@@ -120,7 +125,8 @@ struct Int4Codes {
       to.zeros = zeros_of(tile, kCodeBytes, 1, 0, lane / 4);
     }
   }
-  __device__ static void expand(Fragments& left, const Words& from, const GemmArguments& a) {
+  __device__ static void expand(Fragments& left, const Words& from, const Rows&,
+                                const GemmArguments& a) {
     const std::uint32_t words[8] = {from.words[0].x, from.words[0].y, from.words[0].z,
                                     from.words[0].w, from.words[1].x, from.words[1].y,
                                     from.words[1].z, from.words[1].w};
@@ -133,14 +139,14 @@ struct Int4Codes {
         left[w / 2][w % 2 * 2] =
             (masked<0x0f0f0f0fu, false>(words[w], 0x80808080u) - low) ^ 0x80808080u;
         left[w / 2][w % 2 * 2 + 1] =
-            (masked<0x0f0f0f0fu, false>(words[w] >> 4, 0x80808080u) - high) ^ 0x80808080u;
+            (masked<0x0f0f0f0fu, true>(words[w] >> 4, 0x88888888u) - high) ^ 0x80808080u;
       }
       return;
     }
 #pragma unroll
     for (int w = 0; w < 8; ++w) {
       left[w / 2][w % 2 * 2] = masked<0xf0f0f0f0u, true>(words[w] << 4, 0x80808080u);
-      left[w / 2][w % 2 * 2 + 1] = masked<0xf0f0f0f0u, true>(words[w], 0x80808080u);
+      left[w / 2][w % 2 * 2 + 1] = words[w] & 0xf0f0f0f0u;  // signed already
     }
   }
 };
@@ -149,6 +155,8 @@ struct Int4Codes {
 template <bool kZeros>
 struct HalfFromInt4 {
   using Sum = float;
+  struct Rows {};
+  __device__ static void load_rows(Rows&, const GemmArguments&, int, int) {}
   static constexpr int kSteps = 2;
   static constexpr bool kExpands = true;
   static constexpr int kCodeBytes = 1024;
@@ -170,7 +178,8 @@ struct HalfFromInt4 {
       }
     }
   }
-  __device__ static void expand(Fragments& left, const Words& from, const GemmArguments&) {
+  __device__ static void expand(Fragments& left, const Words& from, const Rows&,
+                                const GemmArguments&) {
     const std::uint32_t words[4] = {from.words.x, from.words.y, from.words.z, from.words.w};
 #pragma unroll
     for (int w = 0; w < 4; ++w) {
@@ -188,7 +197,7 @@ struct HalfFromInt4 {
         return half2_bits(__hmul2(__hsub2(code, zero), scale));
       };
       const auto upper = [&](std::uint32_t bits) {
-        const __half2 code = bits_half2(masked<0x00f000f0u, false>(bits, kThousand));
+        const __half2 code = bits_half2(masked<0x00f000f0u, true>(bits, kThousand ^ 0x00800080u));
         return half2_bits(__hmul2(__hfma2(code, sixteenth, upper_zero), upper_scale));
       };
       left[w][0] = lower(words[w]);
@@ -199,42 +208,120 @@ struct HalfFromInt4 {
   }
 };
 
-/// INT8 codes as float16 times the scale.
+/// Signed bytes as float16 less `shift`, times the scale: of the four bytes of a word, i = 0, 1 and
+/// i = 2, 3.
+struct HalfPairs {
+  std::uint32_t first;
+  std::uint32_t second;
+};
+__device__ __forceinline__ HalfPairs half_from_bytes(std::uint32_t bytes, __half2 shift,
+                                                     __half2 scale) {
+  // As float16, 0x6480 ^ byte is 1024 + 128 + the signed byte.
+  const auto convert = [&](std::uint32_t bits) {
+    const __half2 shifted = bits_half2(masked<0x00ff00ffu, true>(bits, 0x64806480u));
+    return half2_bits(__hmul2(__hsub2(shifted, shift), scale));
+  };
+  return {convert(bytes), convert(bytes >> 8)};
+}
+
+/// 8-bit codes as float16: (q - zero) exactly, then times the scale. Symmetric: the zero is 128.
+template <bool kZeros>
 struct HalfFromInt8 {
   using Sum = float;
+  struct Rows {};
+  __device__ static void load_rows(Rows&, const GemmArguments&, int, int) {}
   static constexpr int kSteps = 2;
   static constexpr bool kExpands = true;
   static constexpr int kCodeBytes = 2048;
   struct Words {
     uint4 words[2];
     __half2 scales[2];
+    std::uint32_t zeros[2];
   };
   __device__ static void load(Words& to, std::uint32_t tile, int step, int lane,
                               const GemmArguments& a) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
+      const int group = (2 * step + i) >> a.group_shift;
       to.words[i] = words_of(tile, 2 * step + i, lane);
-      to.scales[i] = scales_of(tile, kCodeBytes, (2 * step + i) >> a.group_shift, lane / 4);
+      to.scales[i] = scales_of(tile, kCodeBytes, group, lane / 4);
+      to.zeros[i] = 0x8080;
+      if constexpr (kZeros) {
+        to.zeros[i] = zeros_of(tile, kCodeBytes, 4 >> a.group_shift, group, lane / 4);
+      }
     }
   }
-  __device__ static void expand(Fragments& left, const Words& from, const GemmArguments&) {
+  __device__ static void expand(Fragments& left, const Words& from, const Rows&,
+                                const GemmArguments&) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const std::uint32_t words[4] = {from.words[i].x, from.words[i].y, from.words[i].z,
                                       from.words[i].w};
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
-        const __half2 scale =
-            r % 2 == 0 ? __low2half2(from.scales[i]) : __high2half2(from.scales[i]);
-        // As float16, 0x6480 ^ byte is 1024 + (code + 128).
-        constexpr std::uint32_t kThousand = 0x64806480;
-        const auto convert = [&](std::uint32_t bits) {
-          const __half2 shifted = bits_half2(masked<0x00ff00ffu, true>(bits, kThousand));
-          return half2_bits(__hmul2(__hsub2(shifted, bits_half2(kThousand)), scale));
-        };
-        left[2 * i + r / 2][r % 2] = convert(words[r]);
-        left[2 * i + r / 2][r % 2 + 2] = convert(words[r] >> 8);
+        const bool upper = r % 2 == 1;
+        const std::uint32_t zero = upper ? from.zeros[i] >> 8 : from.zeros[i] & 0xff;
+        const HalfPairs pairs =
+            half_from_bytes(words[r], bits_half2(zero * 0x00010001u + 0x64006400u),
+                            upper ? __high2half2(from.scales[i]) : __low2half2(from.scales[i]));
+        left[2 * i + r / 2][r % 2] = pairs.first;
+        left[2 * i + r / 2][r % 2 + 2] = pairs.second;
       }
+    }
+  }
+};
+
+/// Entries of a row's book, as float16 times the scale.
+struct HalfFromBook {
+  using Sum = float;
+  struct Rows {
+    uint4 tables[2];  // of rows g and g + 8: 16 signed bytes
+  };
+  static constexpr int kSteps = 2;
+  static constexpr bool kExpands = true;
+  static constexpr int kCodeBytes = 1024;
+  struct Words {
+    uint4 words;
+    __half2 scales[2];
+  };
+  __device__ static void load_rows(Rows& to, const GemmArguments& a, int first_row, int lane) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const std::int64_t row = first_row + lane / 4 + 8 * r;
+      to.tables[r] = row < a.row_groups * kUnitRows
+                         ? *reinterpret_cast<const uint4*>(a.tables + row * 16)
+                         : uint4{};
+    }
+  }
+  __device__ static void load(Words& to, std::uint32_t tile, int step, int lane,
+                              const GemmArguments& a) {
+    to.words = words_of(tile, step, lane);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      to.scales[i] = scales_of(tile, kCodeBytes, (2 * step + i) >> a.group_shift, lane / 4);
+    }
+  }
+  // The entries of the four codes in the lower half of `codes`.
+  __device__ static std::uint32_t entries_of(const uint4& table, std::uint32_t codes) {
+    const std::uint32_t places = codes & 0x7777;
+    const std::uint32_t first_half = __byte_perm(table.x, table.y, places);
+    const std::uint32_t second_half = __byte_perm(table.z, table.w, places);
+    return __byte_perm(first_half, second_half, masked<0x4444u, false>(codes >> 1, 0x3210u));
+  }
+  __device__ static void expand(Fragments& left, const Words& from, const Rows& rows,
+                                const GemmArguments&) {
+    const std::uint32_t words[4] = {from.words.x, from.words.y, from.words.z, from.words.w};
+    const __half2 shift = bits_half2(0x64806480u);
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      const HalfPairs lower = half_from_bytes(entries_of(rows.tables[0], words[w]), shift,
+                                              __low2half2(from.scales[w / 2]));
+      const HalfPairs upper = half_from_bytes(entries_of(rows.tables[1], words[w] >> 16), shift,
+                                              __high2half2(from.scales[w / 2]));
+      left[w][0] = lower.first;
+      left[w][1] = upper.first;
+      left[w][2] = lower.second;
+      left[w][3] = upper.second;
     }
   }
 };

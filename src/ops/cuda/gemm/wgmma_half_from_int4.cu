@@ -3,7 +3,8 @@
 
 namespace nibble::ops::cuda {
 
-void wgmma_half_from_int4(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
+void wgmma_half_from_int4(const GemmPlan& plan, const GemmArguments& arguments,
+                          cudaStream_t stream) {
   if (arguments.asymmetric) {
     return launch_wide<HalfFromInt4<true>, Scaling::kNone>(plan, arguments, stream);
   }

@@ -3,7 +3,8 @@
 
 namespace nibble::ops::cuda {
 
-void wgmma_int4_by_group_of_both(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
+void wgmma_int4_by_group_of_both(const GemmPlan& plan, const GemmArguments& arguments,
+                                 cudaStream_t stream) {
   launch_by_group<Int4Codes, Scaling::kByGroupOfBoth>(plan, arguments, stream);
 }
 

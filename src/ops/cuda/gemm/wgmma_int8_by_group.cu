@@ -3,7 +3,8 @@
 
 namespace nibble::ops::cuda {
 
-void wgmma_int8_by_group(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
+void wgmma_int8_by_group(const GemmPlan& plan, const GemmArguments& arguments,
+                         cudaStream_t stream) {
   launch_by_group<Int8Codes, Scaling::kByGroup>(plan, arguments, stream);
 }
 
