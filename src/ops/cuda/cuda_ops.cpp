@@ -38,10 +38,6 @@ void CudaOps::prepare(const LinearSet& set, core::ThreadPool& pool) {
         front.weight.scheme.kind == formats::FormatKind::kDense
             ? DeviceLinear::dense(front, table_of(front.weight.dense))
             : DeviceLinear::packed(set, part, part + count, device_.multiprocessors, pool));
-    const InputKey& key = layers.parts.back().key();
-    if (std::find(layers.keys.begin(), layers.keys.end(), key) == layers.keys.end()) {
-      layers.keys.push_back(key);
-    }
     part += count;
   }
   prepared_[id] = std::move(layers);
@@ -155,18 +151,25 @@ EmbeddingTable CudaOps::embedding(const core::Tensor& table) {
   return {table_of(table)->data(), table.dtype(), table.dim(0), table.dim(1)};
 }
 
-CudaOps::Input::Integers CudaOps::integers(const InputKey& key, std::int64_t m, std::int64_t k) {
+CudaOps::Input::Form CudaOps::form(const InputKey& key, std::int64_t m, std::int64_t k) {
   const std::int64_t padded = padded_columns(k);
+  if (key.form == InputForm::kFloat16Tiles) {
+    return {key, PooledBuffer(pool_, m * padded * 2), {}};
+  }
   const std::int64_t digits = key.bits == 16 ? 2 : 1;
   const std::int64_t scales = key.group == 0 ? 1 : padded / key.group;
   return {key, PooledBuffer(pool_, m * digits * padded),
           PooledBuffer(pool_, m * scales * static_cast<std::int64_t>(sizeof(float)))};
 }
 
-InputTarget CudaOps::target_of(const Input::Integers& form) {
+InputTarget CudaOps::target_of(const Input::Form& form) {
   InputTarget target;
-  target.form = InputForm::kInt8Lanes;
-  target.codes = form.codes.as<std::int8_t>();
+  target.form = form.key.form;
+  if (target.form == InputForm::kFloat16Tiles) {
+    target.values = form.values.as<core::Fp16>();
+    return target;
+  }
+  target.codes = form.values.as<std::int8_t>();
   target.scales = form.scales.as<float>();
   target.bits = form.key.bits;
   target.group = form.key.group;
@@ -174,23 +177,30 @@ InputTarget CudaOps::target_of(const Input::Integers& form) {
   return target;
 }
 
-// One integer form comes straight from the operator; more of them, or floats, by way of a matrix.
+// One form comes straight from the operator; more of them, or floats, by way of a matrix.
 template <typename ToTarget, typename ToMatrix>
 CudaOps::Input CudaOps::make_input(const LinearSet& set, std::int64_t m, const ToTarget& to_target,
                                    const ToMatrix& to_matrix) {
   const Layers& layers = layers_of(set);
+  std::vector<InputKey> keys;
+  for (const DeviceLinear& part : layers.parts) {
+    const InputKey key = part.key(m);
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
+      keys.push_back(key);
+    }
+  }
   Input input;
   input.m_ = m;
-  if (layers.keys.size() == 1 && !layers.keys.front().floats) {
-    input.integers_.push_back(integers(layers.keys.front(), m, layers.k));
-    to_target(target_of(input.integers_.front()));
+  if (keys.size() == 1 && !keys.front().matrix) {
+    input.forms_.push_back(form(keys.front(), m, layers.k));
+    to_target(target_of(input.forms_.front()));
     return input;
   }
-  input.floats_ = to_matrix();
-  for (const InputKey& key : layers.keys) {
-    if (!key.floats) {
-      input.integers_.push_back(integers(key, m, layers.k));
-      cuda::input(input.floats_->data(), target_of(input.integers_.back()), m, layers.k, stream());
+  input.matrix_ = to_matrix();
+  for (const InputKey& key : keys) {
+    if (!key.matrix) {
+      input.forms_.push_back(form(key, m, layers.k));
+      cuda::input(input.matrix_->data(), target_of(input.forms_.back()), m, layers.k, stream());
     }
   }
   return input;
@@ -246,15 +256,17 @@ CudaOps::Matrix CudaOps::linear(Input& input, const LinearSet& set) {
   Matrix y = matrix(input.m_, layers.n);
   std::int64_t column = 0;
   for (const DeviceLinear& part : layers.parts) {
-    if (part.key().floats) {
-      part.run(input.floats_->data(), input.m_, y.data() + column, layers.n, stream());
+    LinearInput x;
+    x.m = input.m_;
+    const InputKey key = part.key(x.m);
+    if (key.matrix) {
+      x.matrix = input.matrix_->data();
     } else {
-      const auto form = std::find_if(input.integers_.begin(), input.integers_.end(),
-                                     [&](const auto& each) { return each.key == part.key(); });
-      const LaneActivations x{part.key().bits == 16 ? 2 : 1, form->codes.as<std::int8_t>(),
-                              form->scales.as<float>(), part.key().group == 0};
-      part.run(x, input.m_, y.data() + column, layers.n, stream());
+      const auto form = std::find_if(input.forms_.begin(), input.forms_.end(),
+                                     [&](const Input::Form& each) { return each.key == key; });
+      x.target = target_of(*form);
     }
+    part.run(x, y.data() + column, layers.n, stream());
     column += part.n();
   }
   return y;

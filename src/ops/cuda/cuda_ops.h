@@ -48,14 +48,14 @@ class CudaOps {
 
    private:
     friend class CudaOps;
-    struct Integers {
+    struct Form {
       InputKey key;
-      PooledBuffer codes;
+      PooledBuffer values;  // or codes
       PooledBuffer scales;
     };
     std::int64_t m_ = 0;
-    std::optional<Matrix> floats_;
-    std::vector<Integers> integers_;
+    std::optional<Matrix> matrix_;
+    std::vector<Form> forms_;
   };
 
   /// Throws kUsage where there is no GPU.
@@ -108,7 +108,6 @@ class CudaOps {
  private:
   struct Layers {
     std::vector<DeviceLinear> parts;
-    std::vector<InputKey> keys;  // of all parts, each once
     std::int64_t n = 0;
     std::int64_t k = 0;
   };
@@ -129,8 +128,8 @@ class CudaOps {
   const AttentionLayer& layer_of(const AttentionSpec& spec);
   std::shared_ptr<device::cuda::Buffer> table_of(const core::Tensor& tensor);
   EmbeddingTable embedding(const core::Tensor& table);
-  static InputTarget target_of(const Input::Integers& form);
-  Input::Integers integers(const InputKey& key, std::int64_t m, std::int64_t k);
+  static InputTarget target_of(const Input::Form& form);
+  Input::Form form(const InputKey& key, std::int64_t m, std::int64_t k);
   template <typename ToTarget, typename ToMatrix>
   Input make_input(const LinearSet& set, std::int64_t m, const ToTarget& to_target,
                    const ToMatrix& to_matrix);

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "device/cuda/check.h"
+#include "ops/cuda/gemm/gemm.h"
 #include "ops/cuda/packed/unit_writer.h"
 
 namespace nibble::ops::cuda {
@@ -15,11 +16,11 @@ using formats::FormatKind;
 
 constexpr std::int64_t kChunkBytes = 64 << 20;  // of units that are packed at a time
 
-InputKey key_of(const Linear& part) {
+InputKey few_tokens_key(const Linear& part) {
   const formats::Scheme& scheme = part.weight.scheme;
   InputKey key;
   if (scheme.kind == FormatKind::kDense) {
-    key.floats = true;
+    key.matrix = true;
     return key;
   }
   const formats::Activation& activation = scheme.activation;
@@ -32,7 +33,7 @@ InputKey key_of(const Linear& part) {
   core::require(known, core::ErrorKind::kUsage,
                 "layer {}: activations of {} have no kernels on a GPU yet; use --device cpu",
                 part.name, to_string(scheme));
-  return {false, activation.bits, activation.group, activation.clip};
+  return {false, InputForm::kInt8Lanes, activation.bits, activation.group, activation.clip};
 }
 
 void refuse_unknown(const Linear& part) {
@@ -67,7 +68,8 @@ DeviceLinear DeviceLinear::packed(const LinearSet& set, std::size_t first, std::
   DeviceLinear linear;
   const Linear& front = set.parts[first];
   refuse_unknown(front);
-  linear.key_ = key_of(front);
+  linear.scheme_ = front.weight.scheme;
+  linear.few_ = few_tokens_key(front);
   linear.k_ = front.weight.k;
   std::vector<float> bias;
   bool has_bias = false;
@@ -133,7 +135,8 @@ DeviceLinear DeviceLinear::packed(const LinearSet& set, std::size_t first, std::
 DeviceLinear DeviceLinear::dense(const Linear& part, std::shared_ptr<device::cuda::Buffer> table) {
   refuse_unknown(part);
   DeviceLinear linear;
-  linear.key_ = key_of(part);
+  linear.scheme_ = part.weight.scheme;
+  linear.few_ = few_tokens_key(part);
   linear.n_ = part.weight.n;
   linear.k_ = part.weight.k;
   linear.table_ = std::move(table);
@@ -152,17 +155,50 @@ std::int64_t DeviceLinear::bytes() const {
   return units_.bytes() + tables_.bytes() + factors_.bytes() + bias_.bytes();
 }
 
-void DeviceLinear::run(const LaneActivations& x, std::int64_t m, float* y, std::int64_t ldy,
+bool DeviceLinear::has_gemm() const {
+  const UnitFormat& format = view_.format;
+  if (few_.matrix || format.scales != ScaleKind::kF16) {
+    return false;
+  }
+  if (few_.bits == 16) {
+    return true;
+  }
+  const bool integers = format.codes != CodeKind::kBook &&
+                        format.codes != CodeKind::kInt8WithZeros && format.groups == 1;
+  return integers && (few_.group == 0 || format.bits() == 4);
+}
+
+InputKey DeviceLinear::key(std::int64_t m) const {
+  const int digits = few_.bits == 16 ? 2 : 1;
+  if (m <= max_small_batch(digits) || !has_gemm()) {
+    return few_;
+  }
+  InputKey key = few_;
+  key.form = few_.bits == 16 ? InputForm::kFloat16Tiles : InputForm::kInt8;
+  return key;
+}
+
+void DeviceLinear::run(const LinearInput& x, float* y, std::int64_t ldy,
                        cudaStream_t stream) const {
-  const std::int64_t most = max_small_batch(x.digits);
+  if (few_.matrix) {
+    const float* bias = bias_.empty() ? nullptr : bias_.as<float>();
+    return cuda::dense(dense_, x.matrix, x.m, y, ldy, bias, stream);
+  }
+  key(x.m).form == InputForm::kInt8Lanes ? run_few(x, y, ldy, stream) : run_many(x, y, ldy, stream);
+}
+
+void DeviceLinear::run_few(const LinearInput& x, float* y, std::int64_t ldy,
+                           cudaStream_t stream) const {
+  const int digits = x.target.digits();
+  const std::int64_t most = max_small_batch(digits);
   const std::int64_t blocks = unit_grid(n_, k_).blocks;
-  for (std::int64_t row = 0; row < m; row += most) {
+  const bool of_token = x.target.group == 0;
+  for (std::int64_t row = 0; row < x.m; row += most) {
     SmallBatchProblem problem;
     problem.weight = view_;
-    problem.x = x;
-    problem.x.codes += row * x.digits * blocks * kUnitInputs;
-    problem.x.scales += row * (x.scale_of_token ? 1 : blocks);
-    problem.m = std::min(most, m - row);
+    problem.x = {digits, x.target.codes + row * digits * blocks * kUnitInputs,
+                 x.target.scales + row * (of_token ? 1 : blocks), of_token};
+    problem.m = std::min(most, x.m - row);
     problem.y = y + row * ldy;
     problem.ldy = ldy;
     problem.bias = bias_.empty() ? nullptr : bias_.as<float>();
@@ -170,9 +206,26 @@ void DeviceLinear::run(const LaneActivations& x, std::int64_t m, float* y, std::
   }
 }
 
-void DeviceLinear::run(const float* x, std::int64_t m, float* y, std::int64_t ldy,
-                       cudaStream_t stream) const {
-  cuda::dense(dense_, x, m, y, ldy, bias_.empty() ? nullptr : bias_.as<float>(), stream);
+void DeviceLinear::run_many(const LinearInput& x, float* y, std::int64_t ldy,
+                            cudaStream_t stream) const {
+  const GemmWeights weights{view_, scheme_.group == 0};
+  const auto tokens = static_cast<int>(x.m);
+  const std::int64_t padded = padded_columns(k_);
+  GemmOutput output;
+  output.y = y;
+  output.stride = ldy;
+  output.bias = bias_.empty() ? nullptr : bias_.as<float>();
+  if (x.target.form == InputForm::kFloat16Tiles) {
+    const HalfInputs inputs{x.target.values, tokens, 2 * padded};
+    return gemm_half(plan_gemm(static_cast<int>(n_), tokens, false), weights, inputs, output,
+                     stream);
+  }
+  const bool by_group = x.target.group != 0;
+  const auto groups = static_cast<int>(padded / kUnitInputs);
+  const Int8Inputs inputs{x.target.codes,        tokens,          padded, x.target.scales,
+                          by_group ? groups : 1, by_group ? 1 : 0};
+  gemm_int8(plan_gemm(static_cast<int>(n_), tokens, by_group || scheme_.group != 0), weights,
+            nullptr, inputs, output, stream);
 }
 
 }  // namespace nibble::ops::cuda

@@ -8,21 +8,30 @@
 #include "core/tensor.h"
 #include "core/threads.h"
 #include "device/cuda/memory.h"
-#include "formats/activation.h"
+#include "formats/scheme.h"
 #include "ops/cuda/dense/dense.h"
+#include "ops/cuda/elementwise/input_target.h"
 #include "ops/cuda/packed/unit_format.h"
 #include "ops/cuda/small_batch/small_batch.h"
 #include "ops/layers.h"
 
 namespace nibble::ops::cuda {
 
-/// In which form a layer reads its input.
+/// In which form a layer reads its input: a float matrix, or what input_target.h makes of one.
 struct InputKey {
-  bool floats = false;       // as a float matrix; else as integers:
-  int bits = 16;             // 16: two digits, a scale for each 128 inputs
+  bool matrix = false;
+  InputForm form = InputForm::kInt8Lanes;
+  int bits = 16;             // of integers; 16: two digits, a scale for each 128 inputs
   std::int64_t group = 128;  // inputs that share a scale; 0: all of a token
   float clip = 1.0f;
   friend bool operator==(const InputKey&, const InputKey&) = default;
+};
+
+/// The input of a layer in the form that it asked for, on the device.
+struct LinearInput {
+  std::int64_t m = 0;
+  const float* matrix = nullptr;
+  InputTarget target;
 };
 
 /// One or more parts of a set that stand side by side, as a GPU runs them: compressed ones of one
@@ -35,22 +44,24 @@ class DeviceLinear {
                              int multiprocessors, core::ThreadPool& pool);
   static DeviceLinear dense(const Linear& part, std::shared_ptr<device::cuda::Buffer> table);
 
-  const InputKey& key() const { return key_; }
+  /// How m tokens are wanted. Few of them: small_batch.h; more: gemm.h, where it has the scheme.
+  InputKey key(std::int64_t m) const;
   std::int64_t n() const { return n_; }
   std::int64_t k() const { return k_; }
   /// Bytes on the device, without a shared table.
   std::int64_t bytes() const;
 
-  /// y = x W^T + bias for rows of integers.
-  void run(const LaneActivations& x, std::int64_t m, float* y, std::int64_t ldy,
-           cudaStream_t stream) const;
-  /// The same for rows of floats.
-  void run(const float* x, std::int64_t m, float* y, std::int64_t ldy, cudaStream_t stream) const;
+  /// y = x W^T + bias, rows ldy apart.
+  void run(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
 
  private:
   void set_bias(std::span<const float> bias);
+  bool has_gemm() const;
+  void run_few(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
+  void run_many(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
 
-  InputKey key_;
+  formats::Scheme scheme_;
+  InputKey few_;
   std::int64_t n_ = 0;
   std::int64_t k_ = 0;
   device::cuda::Buffer units_;
