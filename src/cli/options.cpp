@@ -110,6 +110,10 @@ std::int64_t memory_bytes(const std::string& text) {
 engine::RunnerOptions DeviceOptions::runner() const {
   engine::RunnerOptions options;
   options.device = engine::parse_device(device);
+  core::require(options.device == engine::Device::kCpu ||
+                    (activations == "int8" && !pin && numa == "none" && packed.empty()),
+                core::ErrorKind::kUsage,
+                "--activations, --pin, --numa and --packed are for --device cpu");
   options.cpu.threads = threads;
   options.cpu.pin = pin;
   options.cpu.numa = core::parse_numa(numa);
