@@ -171,7 +171,7 @@ __device__ __forceinline__ void note(const Running<D>& running, int lane, Found<
 }
 
 template <KvType K, KvType V, int D>
-__global__ void __launch_bounds__(kWarps* kWarp, 2) attend_kernel(Arguments a) {
+__global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
   using S = Shape<K, V, D>;
   extern __shared__ __align__(128) std::byte stages[];  // [kWarps, kStages, kPages, block]
   __shared__ Found<D> found;

@@ -101,15 +101,22 @@ __global__ void __launch_bounds__(kWarps* kWarp) merge_kernel(Arguments a) {
     return;
   }
   const int head = unit % a.heads;
+  static_assert(kMostSplits <= kWarp);
+  const float2 numbers =
+      lane < item.splits ? partial_of<D>(a, item, lane, head)[D / 2] : float2{-INFINITY, 0.0f};
   Part part;
+  part.largest = warp_max(numbers.x);
+  const float share = relative_power(numbers.x, part.largest);
+  part.sum = warp_sum(share * numbers.y);
+  const int at = min(2 * lane, D / 2 - 2);
 #pragma unroll 8
   for (int split = 0; split < item.splits; ++split) {
-    const float2* from = partial_of<D>(a, item, split, head);
-    const int at = min(2 * lane, D / 2 - 2);
-    const float2 first = from[at];
-    const float2 second = from[at + 1];
-    const float2 numbers = from[D / 2];
-    part.add({first.x, first.y, second.x, second.y}, numbers.x, numbers.y);
+    const float2* from = partial_of<D>(a, item, split, head) + at;
+    const float2 first = from[0];
+    const float2 second = from[1];
+    const float weight = __shfl_sync(kAllLanes, share, split);
+    part.out = {fmaf(weight, first.x, part.out.x), fmaf(weight, first.y, part.out.y),
+                fmaf(weight, second.x, part.out.z), fmaf(weight, second.y, part.out.w)};
   }
   finish<D>(a, part, item.row, head);
 }
