@@ -176,7 +176,6 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
   extern __shared__ __align__(128) std::byte stages[];  // [kWarps, kStages, kPages, block]
   __shared__ Found<D> found;
   __shared__ std::uint64_t barriers[kWarps][S::kStages];
-  launch_dependents();
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   WarpRing ring(stages + warp * S::kStages * S::kStage, barriers[warp], S::kStages, S::kStage);
@@ -226,6 +225,8 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
       a.sink.pad(item.row);
     }
   }
+  // Only now: blocks that wait for this kernel's end would take room from its own.
+  launch_dependents();
 }
 
 template <KvType K, KvType V, int D>

@@ -93,15 +93,14 @@ __global__ void __launch_bounds__(kWarps* kWarp) merge_kernel(Arguments a) {
   wait_for_predecessor();
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int unit = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / kWarp;
-  if (unit / a.heads >= a.plan.counts[0]) {
-    return;
-  }
-  const DecodeItem item = a.plan.decode[unit / a.heads];
-  if (item.split != 0 || item.splits == 1) {
+  const int number = unit / a.heads;
+  const DecodeItem item = a.plan.decode[min(number, static_cast<int>(a.plan.max_items) - 1)];
+  if (number >= a.plan.counts[0] || item.split != 0 || item.splits == 1) {
     return;
   }
   const int head = unit % a.heads;
   static_assert(kMostSplits <= kWarp);
+  constexpr int kAhead = 8;  // splits that are asked for at once
   const float2 numbers =
       lane < item.splits ? partial_of<D>(a, item, lane, head)[D / 2] : float2{-INFINITY, 0.0f};
   Part part;
@@ -109,14 +108,23 @@ __global__ void __launch_bounds__(kWarps* kWarp) merge_kernel(Arguments a) {
   const float share = relative_power(numbers.x, part.largest);
   part.sum = warp_sum(share * numbers.y);
   const int at = min(2 * lane, D / 2 - 2);
-#pragma unroll 8
-  for (int split = 0; split < item.splits; ++split) {
-    const float2* from = partial_of<D>(a, item, split, head) + at;
-    const float2 first = from[0];
-    const float2 second = from[1];
-    const float weight = __shfl_sync(kAllLanes, share, split);
-    part.out = {fmaf(weight, first.x, part.out.x), fmaf(weight, first.y, part.out.y),
-                fmaf(weight, second.x, part.out.z), fmaf(weight, second.y, part.out.w)};
+  for (int begin = 0; begin < item.splits; begin += kAhead) {
+    float2 first[kAhead];
+    float2 second[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const float2* from = partial_of<D>(a, item, min(begin + i, item.splits - 1), head) + at;
+      first[i] = from[0];
+      second[i] = from[1];
+    }
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const float weight = __shfl_sync(kAllLanes, share, (begin + i) % kWarp);
+      if (begin + i < item.splits) {
+        part.out = {fmaf(weight, first[i].x, part.out.x), fmaf(weight, first[i].y, part.out.y),
+                    fmaf(weight, second[i].x, part.out.z), fmaf(weight, second[i].y, part.out.w)};
+      }
+    }
   }
   finish<D>(a, part, item.row, head);
 }
