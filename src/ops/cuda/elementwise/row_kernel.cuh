@@ -226,11 +226,12 @@ __global__ void __launch_bounds__(kRowThreads<V, Norm>)
       return x;
     }
   };
-  // What registers hold is normalized once, what is read again each time.
-  if constexpr (V > 0) {
+  // Integers need each value twice: once for the scale and once for the code.
+  constexpr bool kKept = V > 0 && Sink::kIntegers;
+  if constexpr (kKept) {
     held.change(normal);
   }
-  const auto value = [&](int column, float4 x) { return V > 0 ? x : normal(column, x); };
+  const auto value = [&](int column, float4 x) { return kKept ? x : normal(column, x); };
   if constexpr (Sink::kIntegers) {
     if (sink.target.group == 0) {
       Spread spread;
