@@ -163,7 +163,7 @@ void append(const AttentionLayer& layer, const float* qkv, const DevicePlan& pla
   const std::int64_t heads = layer.heads + 2 * layer.layout.kv_heads;
   const dim3 grid(static_cast<unsigned>(m), static_cast<unsigned>((heads + kWarps - 1) / kWarps));
   const auto shared = static_cast<std::size_t>(kWarps * 2 * layer.layout.head_dim) * sizeof(float);
-  launch_dependent(append_kernel, grid, dim3(kWarps * kWarp), 1, shared, stream, layer, qkv,
+  launch_dependent(append_kernel, grid, dim3(kWarps * kWarp), shared, stream, layer, qkv,
                    plan.positions, plan.slots, queries, pages);
 }
 

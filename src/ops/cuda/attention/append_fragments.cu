@@ -220,7 +220,7 @@ void run(const AttentionLayer& layer, const float* qkv, const DevicePlan& plan, 
   const std::int64_t most = (heads + kHeadsOfBlock - 1) / kHeadsOfBlock;
   const std::int64_t parts = std::clamp<std::int64_t>(kFewBlocks / m, 1, most);
   launch_dependent(append_kernel<D>, dim3(static_cast<unsigned>(m), static_cast<unsigned>(parts)),
-                   dim3(kWarps * kWarp), 1, 0, stream, layer, qkv, plan.positions, plan.slots,
+                   dim3(kWarps * kWarp), 0, stream, layer, qkv, plan.positions, plan.slots,
                    queries.halves, pages);
 }
 

@@ -247,11 +247,11 @@ void run(const Arguments& arguments, std::int64_t max_units, cudaStream_t stream
                       "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
   const auto grid = std::clamp<std::int64_t>(max_units, 1, blocks * processors);
   launch_dependent(attend_kernel<K, V, D>, dim3(static_cast<unsigned>(grid)), dim3(kWarps * kWarp),
-                   1, kShared, stream, arguments);
+                   kShared, stream, arguments);
   if (arguments.plan.max_partials > 0) {
     const std::int64_t parts = (arguments.plan.max_items * arguments.heads + kWarps - 1) / kWarps;
-    launch_dependent(merge_kernel<D>, dim3(static_cast<unsigned>(parts)), dim3(kWarps * kWarp), 1,
-                     0, stream, arguments);
+    launch_dependent(merge_kernel<D>, dim3(static_cast<unsigned>(parts)), dim3(kWarps * kWarp), 0,
+                     stream, arguments);
   }
 }
 

@@ -196,14 +196,14 @@ dim3 grid_of(std::int64_t units) {
 
 void attend_decode(const AttentionLayer& layer, const Queries& queries, const std::byte* pages,
                    const DevicePlan& plan, const AttentionOutput& output, cudaStream_t stream) {
-  launch_dependent(decode_kernel, grid_of(plan.max_items * layer.heads), dim3(kWarps * kWarp), 1, 0,
+  launch_dependent(decode_kernel, grid_of(plan.max_items * layer.heads), dim3(kWarps * kWarp), 0,
                    stream, arguments_of(layer, queries, pages, plan, output));
 }
 
 void attend_prefill(const AttentionLayer& layer, const Queries& queries, const std::byte* pages,
                     const DevicePlan& plan, const AttentionOutput& output, cudaStream_t stream) {
   launch_dependent(prefill_kernel, grid_of(plan.max_items * layer.layout.kv_heads * kPrefillRows),
-                   dim3(kWarps * kWarp), 1, 0, stream,
+                   dim3(kWarps * kWarp), 0, stream,
                    arguments_of(layer, queries, pages, plan, output));
 }
 

@@ -479,7 +479,7 @@ void run(const Arguments& arguments, std::int64_t max_units, cudaStream_t stream
                                                                     kThreads, kShared),
                       "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
   const auto grid = std::clamp<std::int64_t>(max_units, 1, blocks * processors);
-  launch_dependent(attend_kernel<K, V, D>, dim3(static_cast<unsigned>(grid)), dim3(kThreads), 1,
+  launch_dependent(attend_kernel<K, V, D>, dim3(static_cast<unsigned>(grid)), dim3(kThreads),
                    kShared, stream, arguments);
 }
 

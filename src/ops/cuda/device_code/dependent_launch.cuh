@@ -29,8 +29,8 @@ __device__ __forceinline__ void wait_for_predecessor() {
 /// Launches `kernel`, its blocks in clusters of `cluster` (1 before sm_90), so that it may start
 /// before its predecessor has ended. The kernel must call wait_for_predecessor().
 template <typename... Parameters, typename... Arguments>
-void launch_dependent(void (*kernel)(Parameters...), dim3 grid, dim3 block, unsigned cluster,
-                      std::size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
+void launch_clusters(void (*kernel)(Parameters...), dim3 grid, dim3 block, unsigned cluster,
+                     std::size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attributes[0].val.programmaticStreamSerializationAllowed = 1;
@@ -47,6 +47,14 @@ void launch_dependent(void (*kernel)(Parameters...), dim3 grid, dim3 block, unsi
   config.numAttrs = cluster > 1 ? 2 : 1;
   device::cuda::check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...),
                       "cudaLaunchKernelEx");
+}
+
+/// The same without clusters.
+template <typename... Parameters, typename... Arguments>
+void launch_dependent(void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                      std::size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
+  launch_clusters(kernel, grid, block, 1, shared_bytes, stream,
+                  std::forward<Arguments>(arguments)...);
 }
 
 /// The most shared memory that a block can have on this device.

@@ -33,7 +33,7 @@ TEST_F(DependentLaunch, KernelsSeeWhatTheirPredecessorsWrote) {
   const device::cuda::Buffer b(a.bytes());
   const auto graph = device::cuda::Graph::record(stream.get(), [&] {
     for (int step = 0; step < kSteps; ++step) {
-      launch_dependent(rotate, dim3((kValues + 255) / 256), dim3(256), 1, 0, stream.get(),
+      launch_dependent(rotate, dim3((kValues + 255) / 256), dim3(256), 0, stream.get(),
                        static_cast<const int*>((step % 2 == 0 ? a : b).as<int>()),
                        (step % 2 == 0 ? b : a).as<int>(), kValues);
     }

@@ -307,7 +307,7 @@ void run_rows(const Source& source, const Norm& norm, const Sink& sink, std::int
       whole_rows ? launch_of_rows<Norm>(m, padded / 4) : launch_of_parts(m, padded / 4);
   const dim3 grid(static_cast<unsigned>(m), static_cast<unsigned>(shape.parts));
   const auto run = [&](auto kernel) {
-    launch_dependent(kernel, grid, dim3(static_cast<unsigned>(shape.threads)), 1, 0, stream, source,
+    launch_dependent(kernel, grid, dim3(static_cast<unsigned>(shape.threads)), 0, stream, source,
                      norm, sink, static_cast<int>(columns), static_cast<int>(padded));
   };
   switch (shape.held) {
@@ -333,7 +333,7 @@ void run_input(const Source& source, const Norm& norm, const InputTarget& target
                std::int64_t columns, cudaStream_t stream) {
   constexpr bool kNorm = std::is_same_v<Norm, NormWeights>;
   const auto padded = static_cast<int>(padded_columns(columns));
-  if (target.form != InputForm::kInt8) {
+  if (target.form == InputForm::kFloat16 || target.form == InputForm::kFloat16Tiles) {
     const HalfSink sink{target.values, padded, target.form == InputForm::kFloat16Tiles};
     return run_rows(source, norm, sink, m, columns, kNorm, stream);
   }

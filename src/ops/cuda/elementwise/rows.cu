@@ -65,7 +65,7 @@ void read_table(const EmbeddingTable& table, const std::int32_t* ids, std::int64
     return;
   }
   const auto run = [&]<typename T>(const T* data) {
-    launch_dependent(table_kernel<T, kAdd>, grid_of(m, table.columns), dim3(kThreads), 1, 0, stream,
+    launch_dependent(table_kernel<T, kAdd>, grid_of(m, table.columns), dim3(kThreads), 0, stream,
                      data, table.rows, ids, offset, x, table.columns);
   };
   switch (table.type) {
@@ -165,18 +165,17 @@ void add(float* x, const float* delta, std::int64_t count, cudaStream_t stream) 
     return;
   }
   if (count % 4 == 0 && in_vectors(x) && in_vectors(delta)) {
-    return launch_dependent(add_vectors_kernel, dim3(blocks_for(count / 4)), dim3(kThreads), 1, 0,
+    return launch_dependent(add_vectors_kernel, dim3(blocks_for(count / 4)), dim3(kThreads), 0,
                             stream, reinterpret_cast<float4*>(x),
                             reinterpret_cast<const float4*>(delta), count / 4);
   }
-  launch_dependent(add_kernel, dim3(blocks_for(count)), dim3(kThreads), 1, 0, stream, x, delta,
-                   count);
+  launch_dependent(add_kernel, dim3(blocks_for(count)), dim3(kThreads), 0, stream, x, delta, count);
 }
 
 void add_bias(float* y, const float* bias, std::int64_t m, std::int64_t columns,
               std::int64_t column, std::int64_t n, cudaStream_t stream) {
   if (m > 0 && n > 0) {
-    launch_dependent(add_bias_kernel, grid_of(m, n), dim3(kThreads), 1, 0, stream, y, bias, columns,
+    launch_dependent(add_bias_kernel, grid_of(m, n), dim3(kThreads), 0, stream, y, bias, columns,
                      column, n);
   }
 }
@@ -190,7 +189,7 @@ void zeros(float* x, std::int64_t count, cudaStream_t stream) {
 void gather(const float* x, std::int64_t x_rows, std::int64_t columns, const std::int32_t* rows,
             float* y, std::int64_t m, cudaStream_t stream) {
   if (m > 0) {
-    launch_dependent(gather_kernel, grid_of(m, columns), dim3(kThreads), 1, 0, stream, x, x_rows,
+    launch_dependent(gather_kernel, grid_of(m, columns), dim3(kThreads), 0, stream, x, x_rows,
                      columns, rows, y);
   }
 }
@@ -199,7 +198,7 @@ void scatter_add(float* sum, std::int64_t sum_rows, std::int64_t columns, const 
                  const std::int32_t* rows, const float* weights, std::int64_t m,
                  cudaStream_t stream) {
   if (m > 0) {
-    launch_dependent(scatter_add_kernel, grid_of(m, columns), dim3(kThreads), 1, 0, stream, sum,
+    launch_dependent(scatter_add_kernel, grid_of(m, columns), dim3(kThreads), 0, stream, sum,
                      sum_rows, columns, x, rows, weights);
   }
 }

@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kThreads)
 void argmax(const float* logits, std::int64_t m, std::int64_t columns, std::int32_t* ids,
             cudaStream_t stream) {
   if (m > 0) {
-    launch_dependent(argmax_kernel, dim3(static_cast<unsigned>(m)), dim3(kThreads), 1, 0, stream,
+    launch_dependent(argmax_kernel, dim3(static_cast<unsigned>(m)), dim3(kThreads), 0, stream,
                      logits, columns, ids);
   }
 }

@@ -408,10 +408,10 @@ void launch(const Arguments& a, const SmallBatchSchedule& schedule, cudaStream_t
   }
   const int bytes = bytes_of();
   allow_shared_bytes(kernel, bytes);
-  launch_dependent(kernel, dim3(static_cast<unsigned>(schedule.clusters * schedule.cluster_size)),
-                   dim3(static_cast<unsigned>(schedule.warps) * 32),
-                   static_cast<unsigned>(schedule.cluster_size), static_cast<std::size_t>(bytes),
-                   stream, fitting);
+  launch_clusters(kernel, dim3(static_cast<unsigned>(schedule.clusters * schedule.cluster_size)),
+                  dim3(static_cast<unsigned>(schedule.warps) * 32),
+                  static_cast<unsigned>(schedule.cluster_size), static_cast<std::size_t>(bytes),
+                  stream, fitting);
 }
 
 template <typename Decoder, bool kZeros, int kGroups>

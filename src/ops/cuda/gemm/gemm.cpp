@@ -1,0 +1,145 @@
+#include "ops/cuda/gemm/gemm.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/error.h"
+#include "device/cuda_devices.h"
+#include "ops/cuda/gemm/gemm_launchers.h"
+
+namespace nibble::ops::cuda {
+namespace {
+
+// Sums of as many products of INT8 numbers stay below 2^31.
+constexpr std::int64_t kMostIntegerInputs = 131072 - kUnitInputs;
+
+int units_along_k(const GemmWeights& weights) {
+  return static_cast<int>(unit_grid(weights.units.n, weights.units.k).blocks);
+}
+
+void require_rows(const void* data, std::int64_t row_bytes, std::int64_t needed) {
+  core::require(reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && row_bytes % 16 == 0,
+                core::ErrorKind::kFailed,
+                "gemm: inputs at {}, {} bytes a row; both must be multiples of 16", data,
+                row_bytes);
+  core::require(row_bytes >= needed, core::ErrorKind::kFailed,
+                "gemm: {} bytes a row of inputs, but weights need {}", row_bytes, needed);
+}
+
+GemmArguments arguments_of(const GemmWeights& weights, const GemmOutput& output, int tokens) {
+  const UnitsView& units = weights.units;
+  core::require(units.n > 0 && units.k > 0, core::ErrorKind::kFailed,
+                "gemm: weights of {} rows and {} columns", units.n, units.k);
+  core::require(output.y != nullptr || output.y_half != nullptr, core::ErrorKind::kFailed,
+                "gemm: there is nowhere to write to");
+  core::require(units.format.scales == ScaleKind::kF16, core::ErrorKind::kFailed,
+                "gemm: scales must be float16");
+  GemmArguments arguments;
+  arguments.units = reinterpret_cast<const std::uint8_t*>(units.units);
+  arguments.tile_bytes = static_cast<int>(units.format.tile_bytes());
+  arguments.slot_bytes = static_cast<int>(units.format.bytes());
+  arguments.body_units = units_along_k(weights);
+  arguments.units_along_k = arguments.body_units;
+  arguments.group_shift = units.format.groups == 4 ? 0 : 2;
+  arguments.asymmetric = units.format.has_zeros();
+  arguments.tables = units.tables;
+  arguments.factors = units.factors;
+  arguments.rows = static_cast<int>(units.n);
+  arguments.row_groups = static_cast<int>(unit_grid(units.n, units.k).row_groups);
+  arguments.tokens = tokens;
+  arguments.output = output;
+  return arguments;
+}
+
+void add_tail(GemmArguments& arguments, const UnitsView& units, const UnitsView& tail) {
+  core::require(
+      tail.format.codes == CodeKind::kInt8 && tail.format.groups == 1 && tail.k <= kUnitInputs &&
+          tail.n == units.n,
+      core::ErrorKind::kFailed,
+      "gemm: a tail of {} rows and {} columns; it must have 8 bits, at most {} columns and "
+      "the {} rows of the weights",
+      tail.n, tail.k, kUnitInputs, units.n);
+  arguments.tail_units = reinterpret_cast<const std::uint8_t*>(tail.units);
+  arguments.tail_tile_bytes = static_cast<int>(tail.format.tile_bytes());
+  arguments.slot_bytes = std::max(arguments.slot_bytes, static_cast<int>(tail.format.bytes()));
+  ++arguments.units_along_k;
+}
+
+GemmLauncher int8_launcher(bool wgmma, const GemmWeights& weights, bool scales_by_group) {
+  const UnitFormat& format = weights.units.format;
+  core::require(
+      format.codes != CodeKind::kBook && format.codes != CodeKind::kInt8WithZeros &&
+          format.groups == 1,
+      core::ErrorKind::kFailed,
+      "gemm: books, 8-bit codes with zeros and groups smaller than 128 need float16 inputs");
+  const bool four_bits = format.bits() == 4;
+  if (scales_by_group) {
+    core::require(four_bits, core::ErrorKind::kFailed,
+                  "gemm: inputs scaled by group need weights of 4 bits");
+    return wgmma ? wgmma_int4_by_group_of_both : mma_int4_by_group_of_both;
+  }
+  if (four_bits) {
+    return weights.row_scale ? (wgmma ? wgmma_int4_by_row : mma_int4_by_row)
+                             : (wgmma ? wgmma_int4_by_group : mma_int4_by_group);
+  }
+  return weights.row_scale ? (wgmma ? wgmma_int8_by_row : mma_int8_by_row)
+                           : (wgmma ? wgmma_int8_by_group : mma_int8_by_group);
+}
+
+GemmLauncher half_launcher(bool wgmma, CodeKind codes) {
+  switch (codes) {
+    case CodeKind::kBook:
+      return wgmma ? wgmma_half_from_book : mma_half_from_book;
+    case CodeKind::kInt8:
+    case CodeKind::kInt8WithZeros:
+      return wgmma ? wgmma_half_from_int8 : mma_half_from_int8;
+    default:
+      return wgmma ? wgmma_half_from_int4 : mma_half_from_int4;
+  }
+}
+
+}  // namespace
+
+void gemm_int8(const GemmPlan& plan, const GemmWeights& weights, const GemmWeights* tail,
+               const Int8Inputs& inputs, const GemmOutput& output, cudaStream_t stream) {
+  GemmArguments arguments = arguments_of(weights, output, inputs.tokens);
+  const bool scales_by_group = inputs.group_stride != 0;
+  const GemmLauncher launcher = int8_launcher(plan.wgmma, weights, scales_by_group);
+  core::require(weights.units.k <= kMostIntegerInputs, core::ErrorKind::kFailed,
+                "gemm: {} inputs; sums of INT8 products are exact up to {}", weights.units.k,
+                kMostIntegerInputs);
+  if (tail != nullptr) {
+    core::require(scales_by_group, core::ErrorKind::kFailed,
+                  "gemm: a tail needs inputs scaled by group");
+    add_tail(arguments, weights.units, tail->units);
+  }
+  if (inputs.tokens == 0) {
+    return;
+  }
+  core::require(static_cast<std::int64_t>(inputs.tokens) * inputs.token_stride +
+                        static_cast<std::int64_t>(arguments.units_along_k) * inputs.group_stride <=
+                    std::numeric_limits<int>::max(),
+                core::ErrorKind::kFailed, "gemm: scales of {} tokens, {} apart, are too many",
+                inputs.tokens, inputs.token_stride);
+  require_rows(inputs.codes, inputs.row_bytes, arguments.units_along_k * kUnitInputs);
+  arguments.inputs = inputs.codes;
+  arguments.input_row_bytes = inputs.row_bytes;
+  arguments.input_scales = inputs.scales;
+  arguments.token_stride = inputs.token_stride;
+  arguments.group_stride = inputs.group_stride;
+  launcher(plan, arguments, stream);
+}
+
+void gemm_half(const GemmPlan& plan, const GemmWeights& weights, const HalfInputs& inputs,
+               const GemmOutput& output, cudaStream_t stream) {
+  GemmArguments arguments = arguments_of(weights, output, inputs.tokens);
+  if (inputs.tokens == 0) {
+    return;
+  }
+  require_rows(inputs.values, inputs.row_bytes, arguments.units_along_k * kUnitInputs * 2);
+  arguments.inputs = inputs.values;
+  arguments.input_row_bytes = inputs.row_bytes;
+  half_launcher(plan.wgmma, weights.units.format.codes)(plan, arguments, stream);
+}
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include "ops/cuda/packed/unit_format.h"
+
+/// Linear layers over packed weights for many tokens at once: y = x W^T (+ bias).
+///
+/// Weights lie in units (unit_format.h). They go from shared memory into registers, become INT8 or
+/// float16 there, and are the left operand; the tokens are the columns of the product.
+namespace nibble::ops::cuda {
+
+/// The weights of a layer.
+struct GemmWeights {
+  UnitsView units;
+  bool row_scale = false;  // all groups of a row have the same scale (and zero)
+};
+
+/// INT8 inputs [tokens, k_padded] in tile order, padding zero. Integers accumulate exactly:
+/// k_padded must be below 131072.
+struct Int8Inputs {
+  const std::int8_t* codes = nullptr;  // device, 16-byte aligned
+  int tokens = 0;
+  std::int64_t row_bytes = 0;  // from token to token: a multiple of 16
+  const float* scales =
+      nullptr;  // of token i and group g: scales[i * token_stride + g * group_stride]
+  int token_stride = 1;
+  int group_stride = 0;  // 0: one scale for each token; else one for each 128 inputs too
+};
+
+/// float16 inputs [tokens, k_padded] in tile order, padding zero.
+struct HalfInputs {
+  const void* values = nullptr;  // device, 16-byte aligned
+  int tokens = 0;
+  std::int64_t row_bytes = 0;  // from token to token: a multiple of 16
+};
+
+/// Where y goes: y[token * stride + row]. At least one of the two.
+struct GemmOutput {
+  float* y = nullptr;
+  std::int64_t stride = 0;
+  void* y_half = nullptr;  // float16, saturated to +-65504
+  std::int64_t half_stride = 0;
+  const float* bias = nullptr;  // [rows], or none
+};
+
+/// How the work is cut. Any plan gives the same integers; one with other tiles does not change a
+/// bit of y.
+struct GemmPlan {
+  bool wgmma = false;    // warpgroup products of sm_90a; else mma.sync
+  int row_tile = 128;    // rows of a block of threads: 128; or 192 where scales come by group
+  int token_tile = 128;  // its tokens: 64 or 128; also 32 and 256 where scales do not come by group
+  int cluster = 1;       // blocks of threads that share the tokens they read: 1 or 2
+  int blocks = 0;        // blocks of threads that run at once
+};
+
+/// The plans that the current device has.
+std::vector<GemmPlan> gemm_plans(bool scales_by_group);
+
+/// The plan for so many rows and tokens on the current device. `scales_by_group`: whether gemm_int8
+/// scales by group.
+GemmPlan plan_gemm(int rows, int tokens, bool scales_by_group);
+
+/// y = x W^T with INT8 inputs. The integer sum of a row, or of each group of 128 k when scales come
+/// by group (of weights: not row_scale; of inputs: group_stride != 0), is exact. In float32 then:
+///   by row:    y = (sum * row scale) * token scale
+///   by group:  y = sum over groups of (sum * scale of weights) * scale of inputs, by fused
+///   multiply-add in
+///              the order of k; the scale of a token is applied at the end where there is but one.
+/// `tail`, where given, is a segment of 128 more k with 8-bit codes (the last 128 inputs of each
+/// row, with the scale of the last group): inputs have 128 (units along k + 1) columns. Throws
+/// kFailed for what it can't compute: groups smaller than 128, books, 8-bit codes with zeros.
+void gemm_int8(const GemmPlan& plan, const GemmWeights& weights, const GemmWeights* tail,
+               const Int8Inputs& inputs, const GemmOutput& output, cudaStream_t stream);
+
+/// y = x W^T with float16 inputs and float32 sums. A weight is rounded to float16 once: (q - zero)
+/// * scale, or entry * scale for books, whose rows are multiplied by their factors at the end.
+/// Throws kFailed for scales that are no float16.
+void gemm_half(const GemmPlan& plan, const GemmWeights& weights, const HalfInputs& inputs,
+               const GemmOutput& output, cudaStream_t stream);
+
+}  // namespace nibble::ops::cuda

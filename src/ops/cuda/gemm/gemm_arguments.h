@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cuda/gemm/gemm.h"
+#include "ops/cuda/gemm/ring.h"
+
+namespace nibble::ops::cuda {
+
+/// What the kernels get beside the inputs' tensor map.
+struct GemmArguments {
+  const std::uint8_t* units = nullptr;
+  const std::uint8_t* tail_units = nullptr;  // the last unit along k, 8 bits, or none
+  int tile_bytes = 0;
+  int tail_tile_bytes = 0;
+  int body_units = 0;     // units along k in `units`
+  int units_along_k = 0;  // with the tail
+  int group_shift = 0;    // the group of the 32 k number h of a unit is h >> group_shift
+  bool asymmetric = false;
+  const std::int8_t* tables = nullptr;  // [row_groups * 64][16] of books
+  const float* factors = nullptr;       // of rows, or none
+  int rows = 0;
+  int row_groups = 0;  // of 64 rows
+  int tokens = 0;
+  const void* inputs = nullptr;
+  std::int64_t input_row_bytes = 0;
+  const float* input_scales = nullptr;
+  int token_stride = 0;
+  int group_stride = 0;
+  GemmOutput output;
+  int strips = 0;       // of the rows of a cluster of blocks of threads
+  int token_tiles = 0;  // of the plan's tokens
+  int slot_bytes = 0;   // of a unit in shared memory
+  RingLayout ring;
+};
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "ops/cuda/gemm/gemm_arguments.h"
+
+/// The kernels, by what they read and how they scale.
+namespace nibble::ops::cuda {
+
+using GemmLauncher = void (*)(const GemmPlan&, const GemmArguments&, cudaStream_t);
+
+// Products of warpgroups, for sm_90a.
+void wgmma_int8_by_row(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
+void wgmma_int8_by_group(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
+void wgmma_int4_by_row(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
+void wgmma_int4_by_group(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
+void wgmma_int4_by_group_of_both(const GemmPlan& plan, const GemmArguments& arguments,
+                                 cudaStream_t stream);
+void wgmma_half_from_int4(const GemmPlan& plan, const GemmArguments& arguments,
+                          cudaStream_t stream);
+void wgmma_half_from_int8(const GemmPlan& plan, const GemmArguments& arguments,
+                          cudaStream_t stream);
+void wgmma_half_from_book(const GemmPlan& plan, const GemmArguments& arguments,
+                          cudaStream_t stream);
+
+// Products of warps, for every device from sm_80 on. Of the plan they need nothing.
+void mma_int8_by_row(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
+void mma_int8_by_group(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
+void mma_int4_by_row(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
+void mma_int4_by_group(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
+void mma_int4_by_group_of_both(const GemmPlan& plan, const GemmArguments& arguments,
+                               cudaStream_t stream);
+void mma_half_from_int4(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
+void mma_half_from_int8(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
+void mma_half_from_book(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,231 @@
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#include "ops/cuda/device_code/barrier.cuh"
+#include "ops/cuda/device_code/wgmma.cuh"
+#include "ops/cuda/gemm/gemm_stages.cuh"
+#include "ops/cuda/gemm/store_tile.cuh"
+#include "ops/cuda/gemm/weight_fragments.cuh"
+
+namespace nibble::ops::cuda {
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+/// What multiplying warps do, however sums are scaled.
+template <class Shape>
+struct GemmMultiplier : GemmStages<Shape> {
+  using Codes = typename Shape::Codes;
+  using Stages = GemmStages<Shape>;
+  using Stages::a;
+  using Stages::advance;
+  using Stages::clusters;
+  using Stages::first_tile;
+  using Stages::full;
+  using Stages::inputs_of;
+  using Stages::lane;
+  using Stages::tile;
+  using Stages::tiles;
+  using typename Stages::Place;
+  using Sum = typename Shape::Sum;
+  static constexpr int kTokens = Shape::kTokens;
+  static constexpr int kSums = Shape::kSums;
+
+  __device__ explicit GemmMultiplier(const Stages& stages) : Stages(stages) {}
+
+  __device__ int warp() const { return static_cast<int>(threadIdx.x) / 32 - 4; }
+  __device__ int first_row(OutputTile at) const {
+    return at.strip * Shape::kRows + warp() * static_cast<int>(kTileRows);
+  }
+  __device__ std::uint32_t tile_of(int stage, int tile_bytes) const {
+    return this->units_of(stage) + warp() / 4 * a.slot_bytes + warp() % 4 * tile_bytes;
+  }
+
+  // Gives a stage back to the copying warps of all blocks that write into it.
+  __device__ void release(int stage) const {
+    __syncwarp();
+    if constexpr (Shape::kCluster == 1) {
+      if (lane() == 0) {
+        arrive(this->empty(stage));
+      }
+    } else if (lane() < Shape::kCluster) {
+      arrive_at(this->empty(stage), lane());
+    }
+  }
+
+  __device__ static void multiply_step(Sum (&sums)[kSums], Fragments& left, std::uint32_t right,
+                                       bool add) {
+    const std::uint64_t description = describe_operand(right);
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      settle(left[i / 4][i % 4]);
+    }
+    begin_products();
+#pragma unroll
+    for (int product = 0; product < 4; ++product) {
+      multiply(sums, left[product], description + 2 * product, add || product > 0);
+    }
+    commit_products();
+  }
+
+  // The place of the unit after `unit` of `units`, when it has come. After the last one that is the
+  // same place, whose words are read once more and not used.
+  __device__ Place next_place(const Place& place, int unit, int units) const {
+    Place next = place;
+    if (unit + 1 < units) {
+      advance(next);
+    }
+    wait_barrier(full(next.stage), next.parity);
+    return next;
+  }
+
+  __device__ float token_scale(int token) const {
+    return __ldg(a.input_scales + token * a.token_stride);
+  }
+
+  // Scales of rows g and g + 8 of this warp's tile, as they are in its first unit.
+  __device__ float2 row_scales(int row) const {
+    const std::int64_t group = row / static_cast<int>(kUnitRows);
+    if (group >= a.row_groups) {
+      return {0.0f, 0.0f};
+    }
+    const std::uint8_t* tile =
+        a.units + group * a.body_units * 4 * a.tile_bytes +
+        row % static_cast<int>(kUnitRows) / static_cast<int>(kTileRows) * a.tile_bytes;
+    return scaled<Codes>(global_scales_of(tile, Codes::kCodeBytes, lane() / 4));
+  }
+  template <class UnitCodes>
+  __device__ float2 scaled(__half2 scales) const {
+    const float2 both = __half22float2(scales);
+    const float factor = UnitCodes::scale_factor(a);
+    return {both.x * factor, both.y * factor};  // by a power of 2
+  }
+};
+
+/// Multiplying warps whose sums run over all of k: they are scaled at the end, or need no scales.
+template <class Shape>
+struct GemmMultiplyByRow : GemmMultiplier<Shape> {
+  using Multiplier = GemmMultiplier<Shape>;
+  using Codes = typename Shape::Codes;
+  using Stages = GemmStages<Shape>;
+  using Stages::a;
+  using Stages::advance;
+  using Stages::clusters;
+  using Stages::first_tile;
+  using Stages::full;
+  using Stages::inputs_of;
+  using Stages::lane;
+  using Stages::tile;
+  using Stages::tiles;
+  using typename Stages::Place;
+  using Sum = typename Shape::Sum;
+  static constexpr int kTokens = Shape::kTokens;
+  static constexpr int kSums = Shape::kSums;
+  using Multiplier::first_row;
+  using Multiplier::multiply_step;
+  using Multiplier::next_place;
+  using Multiplier::release;
+  using Multiplier::tile_of;
+  using Multiplier::token_scale;
+
+  using Multiplier::Multiplier;
+
+  __device__ void run() const {
+    Place place;
+    for (int index = first_tile(); index < tiles(); index += clusters()) {
+      const OutputTile at = tile(index);
+      Sum sums[kSums];
+      multiply_tile(sums, first_row(at), place);
+      const TileStore<kTokens> to{a, first_row(at), at.tokens * kTokens};
+      if constexpr (Shape::kScaling == Scaling::kNone) {
+        to.store([](int) { return 1.0f; }, [&](int i, int, float) { return sums[i]; });
+      } else {
+        const float2 scales = this->row_scales(first_row(at));
+        to.store([&](int token) { return token_scale(token); },
+                 [&](int i, int r, float scale) {
+                   return __fmul_rn(
+                       __fmul_rn(static_cast<float>(sums[i]), r == 0 ? scales.x : scales.y), scale);
+                 });
+      }
+    }
+  }
+
+ private:
+  template <int kStep>
+  __device__ void load(typename Codes::Words& words, const Place& place) const {
+    Codes::load(words, tile_of(place.stage, a.tile_bytes), kStep, lane(), a);
+  }
+
+  // Multiplies a step. Returns when all steps before have ended, whose stage is given back.
+  template <int kStep>
+  __device__ void step(Sum (&sums)[kSums], Fragments& left, const Place& place, int unit,
+                       int& stage_before) const {
+    multiply_step(sums, left, inputs_of(place.stage) + kStep * kTokens * 128,
+                  kStep > 0 || unit > 0);
+    wait_products<1>();
+    if (kStep == 0) {
+      if (unit > 0) {
+        release(stage_before);
+      }
+      stage_before = place.stage;
+    }
+  }
+
+  // One unit along k. The words of the next step are read before products begin, and become
+  // fragments while they are under way; those that are fragments already are read then.
+  __device__ void multiply_unit(Sum (&sums)[kSums], Fragments& left, Fragments& next_left,
+                                const typename Codes::Rows& rows, Place& place, int& stage_before,
+                                int unit) const {
+    typename Codes::Words words;
+    Place next = place;
+    if constexpr (Codes::kSteps == 2) {
+      load<1>(words, place);
+      step<0>(sums, left, place, unit, stage_before);
+      Codes::expand(next_left, words, rows, a);
+      next = next_place(place, unit, a.units_along_k);
+      load<0>(words, next);
+      step<1>(sums, next_left, place, unit, stage_before);
+      Codes::expand(left, words, rows, a);
+    } else if constexpr (Codes::kExpands) {
+      next = next_place(place, unit, a.units_along_k);
+      load<0>(words, next);
+      step<0>(sums, left, place, unit, stage_before);
+      Codes::expand(next_left, words, rows, a);
+    } else {
+      step<0>(sums, left, place, unit, stage_before);
+      next = next_place(place, unit, a.units_along_k);
+      load<0>(words, next);
+      Codes::expand(next_left, words, rows, a);
+    }
+    place = next;
+  }
+
+  __device__ void multiply_tile(Sum (&sums)[kSums], int row, Place& place) const {
+    constexpr int kOther = 2 - Codes::kSteps;  // units with one step take turns with the fragments
+    Fragments left[2];
+    int stage_before = 0;
+    int unit = 0;
+    wait_barrier(full(place.stage), place.parity);
+    typename Codes::Words words;
+    load<0>(words, place);
+    typename Codes::Rows rows;
+    Codes::load_rows(rows, a, row, lane());
+    Codes::expand(left[0], words, rows, a);
+    for (; unit + 1 < a.units_along_k; unit += 2) {
+      multiply_unit(sums, left[0], left[1], rows, place, stage_before, unit);
+      multiply_unit(sums, left[kOther], left[1 - kOther], rows, place, stage_before, unit + 1);
+    }
+    if (unit < a.units_along_k) {
+      multiply_unit(sums, left[0], left[1], rows, place, stage_before, unit);
+    }
+    wait_products<0>();
+    release(stage_before);
+    advance(place);
+  }
+};
+
+#endif
+
+}  // namespace nibble::ops::cuda

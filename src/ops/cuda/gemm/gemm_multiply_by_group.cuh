@@ -1,0 +1,132 @@
+#pragma once
+
+#include "ops/cuda/gemm/gemm_multiply.cuh"
+
+namespace nibble::ops::cuda {
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+/// Multiplying warps whose sums run over one group of 128: they are scaled and added to results in
+/// float32.
+template <class Shape>
+struct GemmMultiplyByGroup : GemmMultiplier<Shape> {
+  using Multiplier = GemmMultiplier<Shape>;
+  using Codes = typename Shape::Codes;
+  using Stages = GemmStages<Shape>;
+  using Stages::a;
+  using Stages::advance;
+  using Stages::clusters;
+  using Stages::first_tile;
+  using Stages::full;
+  using Stages::inputs_of;
+  using Stages::lane;
+  using Stages::tile;
+  using Stages::tiles;
+  using typename Stages::Place;
+  static constexpr int kTokens = Shape::kTokens;
+  static constexpr int kSums = Shape::kSums;
+  static constexpr bool kScalesInRing = Shape::kScalesInRing;
+  using Multiplier::first_row;
+  using Multiplier::multiply_step;
+  using Multiplier::next_place;
+  using Multiplier::release;
+  using Multiplier::tile_of;
+  using Multiplier::token_scale;
+
+  using Multiplier::Multiplier;
+
+  __device__ void run() const {
+    Place place;
+    for (int index = first_tile(); index < tiles(); index += clusters()) {
+      const OutputTile at = tile(index);
+      float results[kSums];
+      multiply_tile_by_group(results, place);
+      const TileStore<kTokens> to{a, first_row(at), at.tokens * kTokens};
+      if constexpr (kScalesInRing) {
+        to.store([](int) { return 1.0f; }, [&](int i, int, float) { return results[i]; });
+      } else {
+        to.store([&](int token) { return token_scale(token); },
+                 [&](int i, int, float scale) { return __fmul_rn(results[i], scale); });
+      }
+    }
+  }
+
+ private:
+  // Adds a group's scaled sums to the results.
+  __device__ void promote(float (&results)[kSums], const int (&sums)[kSums], float2 scales,
+                          std::uint32_t token_scales) const {
+#pragma unroll
+    for (int j = 0; j < kTokens / 8; ++j) {
+      float2 factors = {1.0f, 1.0f};
+      if constexpr (kScalesInRing) {
+        asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+                     : "=f"(factors.x), "=f"(factors.y)
+                     : "r"(token_scales + 32 * j + lane() % 4 * 8));
+      }
+#pragma unroll
+      for (int i = 4 * j; i < 4 * j + 4; ++i) {
+        const float sum = static_cast<float>(sums[i]);
+        const float scale = i % 4 < 2 ? scales.x : scales.y;
+        if constexpr (kScalesInRing) {
+          results[i] =
+              __fmaf_rn(__fmul_rn(sum, scale), i % 2 == 0 ? factors.x : factors.y, results[i]);
+        } else {
+          results[i] = __fmaf_rn(sum, scale, results[i]);
+        }
+      }
+    }
+  }
+
+  // The words of a unit's tile, and the scales of its rows.
+  template <class UnitCodes>
+  struct Group {
+    typename UnitCodes::Words words;
+    __half2 scales;
+  };
+  template <class UnitCodes>
+  __device__ void load_group(Group<UnitCodes>& group, int stage, int tile_bytes) const {
+    const std::uint32_t tile = tile_of(stage, tile_bytes);
+    UnitCodes::load(group.words, tile, 0, lane(), a);
+    group.scales = scales_of(tile, UnitCodes::kCodeBytes, 0, lane() / 4);
+  }
+
+  // `units` units with codes of one kind, from `place` on. While one warpgroup promotes, the others
+  // multiply. The next words are read before sums are promoted.
+  template <class UnitCodes>
+  __device__ void multiply_groups(float (&results)[kSums], Place& place, int units,
+                                  int tile_bytes) const {
+    wait_barrier(full(place.stage), place.parity);
+    Group<UnitCodes> group;
+    load_group(group, place.stage, tile_bytes);
+#pragma unroll 1
+    for (int unit = 0; unit < units; ++unit) {
+      Fragments left;
+      UnitCodes::expand(left, group.words, {}, a);
+      const float2 scales = this->template scaled<UnitCodes>(group.scales);
+      int sums[kSums];
+      multiply_step(sums, left, inputs_of(place.stage), false);
+      const Place next = next_place(place, unit, units);
+      wait_products<0>();
+      load_group(group, next.stage, tile_bytes);
+      promote(results, sums, scales, this->scales_in(place.stage));
+      release(place.stage);
+      place = next;
+    }
+    advance(place);
+  }
+
+  __device__ void multiply_tile_by_group(float (&results)[kSums], Place& place) const {
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) {
+      results[i] = 0.0f;
+    }
+    multiply_groups<Codes>(results, place, a.body_units, a.tile_bytes);
+    if (kScalesInRing && a.units_along_k > a.body_units) {
+      multiply_groups<Int8Codes>(results, place, 1, a.tail_tile_bytes);
+    }
+  }
+};
+
+#endif
+
+}  // namespace nibble::ops::cuda

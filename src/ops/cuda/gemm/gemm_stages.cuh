@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#include "ops/cuda/device_code/cluster.cuh"
+#include "ops/cuda/gemm/gemm_arguments.h"
+#include "ops/cuda/gemm/scaling.h"
+#include "ops/cuda/gemm/tile_order.cuh"
+
+namespace nibble::ops::cuda {
+
+/// How a kernel of gemm_wgmma.cuh is made: a block of threads computes tiles of 64 kWarpgroups_
+/// rows x kTokens_ tokens; kCluster_ blocks share the tokens that they read.
+template <class Codes_, int kTokens_, int kWarpgroups_, int kCluster_, Scaling kScaling_>
+struct GemmShape {
+  using Codes = Codes_;
+  using Sum = typename Codes::Sum;
+  static constexpr int kTokens = kTokens_;
+  static constexpr int kWarpgroups = kWarpgroups_;
+  static constexpr int kCluster = kCluster_;
+  static constexpr Scaling kScaling = kScaling_;
+  static constexpr bool kByGroup =
+      kScaling == Scaling::kByGroup || kScaling == Scaling::kByGroupOfBoth;
+  static constexpr bool kScalesInRing = kScaling == Scaling::kByGroupOfBoth;
+  static constexpr int kThreads = 128 * (1 + kWarpgroups);  // warpgroup 0 copies
+  static constexpr int kSums = kTokens / 2;                 // of a lane, for 64 rows
+  static constexpr int kRows = 64 * kWarpgroups;
+  // Of a stage of the ring:
+  static constexpr int kInputBytes = kTokens * 128 * Codes::kSteps;
+  static constexpr int kScaleBytes = kScalesInRing ? kTokens * 4 : 0;
+  static constexpr int kFullArrivals = kScalesInRing ? 2 + 32 : 2;  // that make it full
+  static constexpr int kEmptyArrivals = 4 * kWarpgroups * kCluster;
+};
+
+/// What the copying and the multiplying warps both know: where stages lie, and which tiles this
+/// block computes.
+template <class Shape>
+struct GemmStages {
+  const GemmArguments& a;
+  std::uint32_t memory;  // address of this block's shared memory
+
+  // A place in the ring. A barrier's phase ends each time the ring has gone round.
+  struct Place {
+    int stage = 0;
+    std::uint32_t parity = 0;
+  };
+  __device__ void advance(Place& place) const {
+    if (++place.stage == a.ring.stages) {
+      place.stage = 0;
+      place.parity ^= 1;
+    }
+  }
+
+  // Addresses in shared memory.
+  __device__ std::uint32_t inputs_of(int stage) const {
+    return memory + stage * Shape::kInputBytes;
+  }
+  __device__ std::uint32_t units_of(int stage) const {
+    return memory + a.ring.units + stage * Shape::kWarpgroups * a.slot_bytes;
+  }
+  __device__ std::uint32_t scales_in(int stage) const {
+    return memory + a.ring.scales + stage * Shape::kScaleBytes;
+  }
+  __device__ std::uint32_t full(int stage) const { return memory + a.ring.full + stage * 8; }
+  __device__ std::uint32_t empty(int stage) const { return memory + a.ring.empty + stage * 8; }
+
+  __device__ static int rank() { return Shape::kCluster == 1 ? 0 : cluster_rank(); }
+  __device__ static int first_tile() { return static_cast<int>(blockIdx.x) / Shape::kCluster; }
+  __device__ static int clusters() { return static_cast<int>(gridDim.x) / Shape::kCluster; }
+  __device__ int tiles() const { return a.strips * a.token_tiles; }
+  __device__ OutputTile tile(int index) const {
+    OutputTile found = tile_at(index, a.strips, a.token_tiles);
+    found.strip = found.strip * Shape::kCluster + rank();
+    return found;
+  }
+
+  __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
+};
+
+}  // namespace nibble::ops::cuda

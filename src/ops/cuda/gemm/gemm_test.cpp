@@ -1,0 +1,396 @@
+#include "ops/cuda/gemm/gemm.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "device/cuda/gpu_for_tests.h"
+#include "device/cuda/memory.h"
+#include "device/cuda/stream.h"
+#include "formats/packed_weight.h"
+#include "ops/cpu/packed/test_problems.h"
+#include "ops/cuda/gemm/gemm_reference.h"
+#include "ops/cuda/gemm/gemm_test_data.h"
+#include "ops/cuda/packed/unit_writer.h"
+
+namespace nibble::ops::cuda {
+namespace {
+
+using device::cuda::Buffer;
+
+struct Shape {
+  int tokens;
+  int rows;
+  int columns;
+};
+
+// Ragged in each direction: rows that are no multiple of 16 or 128, columns that are none of 128 or
+// 32, odd and even numbers of blocks, more tiles than blocks of threads.
+constexpr Shape kShapes[] = {{1, 16, 128},    {65, 100, 200}, {127, 129, 1000}, {300, 333, 640},
+                             {64, 512, 1152}, {257, 40, 384}, {96, 700, 72}};
+
+constexpr float kPoison = -12345.5f;
+constexpr int kMargin = 3;  // columns behind each row of y, which must not change
+
+int padded(int columns) {
+  return (columns + 127) / 128 * 128;
+}
+
+// Weights in the memory of the device.
+struct OnDevice {
+  Buffer units;
+  Buffer tables;
+  Buffer factors;
+  GemmWeights view;
+
+  explicit OnDevice(const TestWeights& weights)
+      : units(Buffer::of<std::uint8_t>(weights.units)),
+        tables(Buffer::of<std::int8_t>(weights.tables)),
+        factors(Buffer::of<float>(weights.plain.factors)),
+        view(weights.view) {
+    view.units.units = units.data();
+    view.units.tables = tables.as<std::int8_t>();
+    view.units.factors = weights.plain.factors.empty() ? nullptr : factors.as<float>();
+  }
+};
+
+class GemmTest : public device::GpuTest {
+ protected:
+  // All the plans that the kernels have; two blocks make each take many tiles.
+  std::vector<GemmPlan> plans(bool by_group) const {
+    std::vector<GemmPlan> all = gemm_plans(by_group);
+    const std::size_t count = all.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      all.push_back(all[i]);
+      all.back().blocks = 2;
+    }
+    return all;
+  }
+
+  static std::string name(const GemmPlan& plan, const Shape& shape) {
+    return std::string(plan.wgmma ? "wgmma " : "mma ") + std::to_string(plan.row_tile) + " x " +
+           std::to_string(plan.token_tile) + " in " + std::to_string(plan.cluster) + ", " +
+           std::to_string(plan.blocks) + " blocks; " + std::to_string(shape.tokens) + " tokens, " +
+           std::to_string(shape.rows) + " rows, " + std::to_string(shape.columns) + " columns";
+  }
+
+  // y of a run into poisoned memory, without its margin, which is checked.
+  template <class Run>
+  static std::vector<float> run_poisoned(const Shape& shape, Run&& run) {
+    const int stride = shape.rows + kMargin;
+    const Buffer y = Buffer::of<float>(
+        std::vector<float>(static_cast<std::size_t>((shape.tokens + 1) * stride), kPoison));
+    device::cuda::Stream stream;
+    run(y.as<float>(), stride, stream.get());
+    stream.synchronize();
+    const auto all = y.values<float>();
+    std::vector<float> inside;
+    int overwritten = 0;
+    for (int i = 0; i < static_cast<int>(all.size()); ++i) {
+      const float value = all[static_cast<std::size_t>(i)];
+      if (i % stride < shape.rows && i / stride < shape.tokens) {
+        inside.push_back(value);
+      } else {
+        overwritten += value == kPoison ? 0 : 1;
+      }
+    }
+    EXPECT_EQ(overwritten, 0) << "values outside of y";
+    return inside;
+  }
+
+  static std::vector<float> make_bias(int rows, std::mt19937& random) {
+    std::vector<float> bias;
+    std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
+    for (int i = 0; i < rows; ++i) {
+      bias.push_back(uniform(random));
+    }
+    return bias;
+  }
+
+  void check_int8(const WeightKind& kind, int input_group, int low, int high,
+                  bool with_tail = false);
+  void check_half(const WeightKind& kind);
+};
+
+// The first place where two results differ in a bit, or -1.
+std::int64_t first_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::memcmp(&a[i], &b[i], sizeof(float)) != 0) {
+      return static_cast<std::int64_t>(i);
+    }
+  }
+  return -1;
+}
+
+void GemmTest::check_int8(const WeightKind& kind, int input_group, int low, int high,
+                          bool with_tail) {
+  std::mt19937 random(17);
+  for (const Shape& shape : kShapes) {
+    const TestWeights weights = make_weights(kind, shape.rows, shape.columns, random);
+    const TestWeights tail =
+        make_weights({.codes = CodeKind::kInt8, .group = 0}, shape.rows, 128, random);
+    const int body = padded(shape.columns);
+    const int columns = with_tail ? body + 128 : shape.columns;
+    PlainInt8Inputs inputs =
+        make_int8_inputs(shape.tokens, columns, input_group, low, high, random);
+    if (with_tail) {  // padding between the segments is 0, and the tail has 8 bits
+      for (int token = 0; token < shape.tokens; ++token) {
+        for (int k = shape.columns; k < columns; ++k) {
+          const int code = k < body ? 0 : static_cast<int>(random() % 255) - 127;
+          inputs.codes[static_cast<std::size_t>(token * columns + k)] =
+              static_cast<std::int8_t>(code);
+        }
+      }
+    }
+    const std::vector<float> bias = make_bias(shape.rows, random);
+    const auto expected =
+        reference_gemm_int8(weights.plain, with_tail ? &tail.plain : nullptr, inputs, bias);
+    const OnDevice on_device(weights);
+    const OnDevice tail_on_device(tail);
+    const Buffer codes = Buffer::of<std::int8_t>(in_tile_order(inputs, padded(columns)));
+    const Buffer scales = Buffer::of<float>(inputs.scales);
+    const Buffer biases = Buffer::of<float>(bias);
+    const Int8Inputs view{.codes = codes.as<std::int8_t>(),
+                          .tokens = shape.tokens,
+                          .row_bytes = padded(columns),
+                          .scales = scales.as<float>(),
+                          .token_stride = input_group == 0 ? 1 : padded(columns) / 128,
+                          .group_stride = input_group == 0 ? 0 : 1};
+    for (const GemmPlan& plan : plans(kind.group != 0 || input_group != 0)) {
+      const auto y = run_poisoned(shape, [&](float* to, int stride, cudaStream_t stream) {
+        gemm_int8(plan, on_device.view, with_tail ? &tail_on_device.view : nullptr, view,
+                  {.y = to, .stride = stride, .bias = biases.as<float>()}, stream);
+      });
+      const auto place = first_difference(y, expected);
+      ASSERT_EQ(place, -1) << name(plan, shape) << ": token " << place / shape.rows << ", row "
+                           << place % shape.rows << " is " << y[static_cast<std::size_t>(place)]
+                           << ", not " << expected[static_cast<std::size_t>(place)];
+    }
+  }
+}
+
+void GemmTest::check_half(const WeightKind& kind) {
+  std::mt19937 random(18);
+  for (const Shape& shape : kShapes) {
+    const TestWeights weights = make_weights(kind, shape.rows, shape.columns, random);
+    const auto inputs = make_half_inputs(shape.tokens, shape.columns, random);
+    const std::vector<float> bias = make_bias(shape.rows, random);
+    const auto expected = reference_gemm_half(weights.plain, inputs, shape.tokens, bias);
+    const OnDevice on_device(weights);
+    const int width = padded(shape.columns);
+    const Buffer values =
+        Buffer::of<__half>(in_tile_order(inputs, shape.tokens, shape.columns, width));
+    const Buffer biases = Buffer::of<float>(bias);
+    const HalfInputs view{.values = values.data(), .tokens = shape.tokens, .row_bytes = 2 * width};
+    std::vector<float> first;
+    for (const GemmPlan& plan : plans(false)) {
+      const auto y = run_poisoned(shape, [&](float* to, int stride, cudaStream_t stream) {
+        gemm_half(plan, on_device.view, view,
+                  {.y = to, .stride = stride, .bias = biases.as<float>()}, stream);
+      });
+      for (std::size_t i = 0; i < y.size(); ++i) {
+        ASSERT_LE(std::abs(y[i] - expected.y[i]), expected.bounds[i])
+            << name(plan, shape) << ": token " << static_cast<int>(i) / shape.rows << ", row "
+            << static_cast<int>(i) % shape.rows << " is " << y[i] << ", not " << expected.y[i];
+      }
+      if (plan.wgmma) {  // tiles do not change a bit
+        first = first.empty() ? y : first;
+        ASSERT_EQ(first_difference(y, first), -1) << name(plan, shape);
+      }
+    }
+  }
+}
+
+TEST_F(GemmTest, Int8WeightsByRow) {
+  check_int8({.codes = CodeKind::kInt8, .group = 0}, 0, -127, 127);
+}
+TEST_F(GemmTest, Int8WeightsByGroup) {
+  check_int8({.codes = CodeKind::kInt8, .group = 128}, 0, -127, 127);
+}
+TEST_F(GemmTest, Int4WeightsByRow) {
+  check_int8({.group = 0}, 0, -127, 127);
+}
+TEST_F(GemmTest, Int4WeightsByRowWithZeros) {
+  check_int8({.codes = CodeKind::kInt4WithZeros, .group = 0}, 0, -127, 127);
+}
+TEST_F(GemmTest, Int4WeightsByGroup) {
+  check_int8({.group = 128}, 0, -127, 127);
+}
+TEST_F(GemmTest, Int4WeightsByGroupOf256WithZeros) {
+  check_int8({.codes = CodeKind::kInt4WithZeros, .group = 256}, 0, -127, 127);
+}
+TEST_F(GemmTest, Int4WeightsAndInputsByGroup) {
+  check_int8({.group = 128}, 128, -8, 7);
+}
+TEST_F(GemmTest, Int4WeightsAndInputsByGroupWithTail) {
+  check_int8({.group = 128}, 128, -8, 7, true);
+}
+TEST_F(GemmTest, Int4WeightsWithZerosAndInputsByGroupWithTail) {
+  check_int8({.codes = CodeKind::kInt4WithZeros, .group = 128}, 128, -15, 15, true);
+}
+
+TEST_F(GemmTest, HalfFromInt4) {
+  check_half({.group = 128});
+  check_half({.group = 64});
+  check_half({.group = 32});
+}
+TEST_F(GemmTest, HalfFromInt4WithZeros) {
+  check_half({.codes = CodeKind::kInt4WithZeros, .group = 32});
+  check_half({.codes = CodeKind::kInt4WithZeros, .group = 0});
+}
+TEST_F(GemmTest, HalfFromInt8) {
+  check_half({.codes = CodeKind::kInt8, .group = 0});
+  check_half({.codes = CodeKind::kInt8WithZeros, .group = 64});
+}
+TEST_F(GemmTest, HalfFromBook) {
+  check_half({.codes = CodeKind::kBook, .group = 128});
+  check_half({.codes = CodeKind::kBook, .group = 32});
+}
+
+// Weights as the program packs them, against the numbers that they stand for.
+TEST_F(GemmTest, ReadsWhatTheUnitWriterWrites) {
+  constexpr int kRows = 150;
+  constexpr int kColumns = 416;
+  constexpr int kTokens = 70;
+  std::mt19937 random(21);
+  const auto inputs = make_half_inputs(kTokens, kColumns, random);
+  const Buffer values = Buffer::of<__half>(in_tile_order(inputs, kTokens, kColumns, 512));
+  for (const std::string scheme : {"int4-sym-g128", "int4-asym-g32", "int4-sym-row",
+                                   "int3-asym-g64", "int8-sym-row", "int8-asym-g128"}) {
+    const auto weight = cpu::testing::random_weight(scheme, kRows, kColumns, 22);
+    GemmWeights packed;
+    packed.units = {.format = unit_format_of(weight.scheme), .n = kRows, .k = kColumns};
+    const UnitGrid grid = unit_grid(kRows, kColumns);
+    std::vector<std::byte> bytes(
+        static_cast<std::size_t>(grid.count() * packed.units.format.bytes()));
+    std::vector<float> factors(static_cast<std::size_t>(grid.row_groups * kUnitRows));
+    write_units(weight, packed.units.format, 0, grid.row_groups, bytes, {}, factors);
+    const Buffer units = Buffer::of<std::byte>(bytes);
+    packed.units.units = units.data();
+    const auto y =
+        run_poisoned({kTokens, kRows, kColumns}, [&](float* to, int stride, cudaStream_t stream) {
+          gemm_half(plan_gemm(kRows, kTokens, false), packed,
+                    {.values = values.data(), .tokens = kTokens, .row_bytes = 1024},
+                    {.y = to, .stride = stride}, stream);
+        });
+    std::vector<float> row(kColumns);
+    for (int n = 0; n < kRows; ++n) {
+      formats::decode_row(weight, n, row);
+      for (int token = 0; token < kTokens; ++token) {
+        double sum = 0.0;
+        double magnitude = 0.0;
+        for (int k = 0; k < kColumns; ++k) {
+          const double product =
+              static_cast<double>(inputs[static_cast<std::size_t>(token * kColumns + k)]) *
+              row[static_cast<std::size_t>(k)];
+          sum += product;
+          magnitude += std::abs(product);
+        }
+        // Weights are rounded to float16, and so is their decoded value at most.
+        ASSERT_NEAR(y[static_cast<std::size_t>(token * kRows + n)], sum, magnitude * 0x1p-10)
+            << scheme << ": token " << token << ", row " << n;
+      }
+    }
+  }
+}
+
+// The largest magnitudes that codes can have, all of one sign: sums must not overflow or round.
+TEST_F(GemmTest, LargestIntegersAreExact) {
+  constexpr int kColumns = 65'536;
+  std::mt19937 random(19);
+  TestWeights weights = make_weights({.codes = CodeKind::kInt8, .group = 0}, 16, kColumns, random);
+  std::fill(weights.plain.values.begin(), weights.plain.values.end(), -128);
+  std::fill_n(weights.plain.scales.begin(), 16, 1.0f);
+  for (std::size_t tile = 0; tile < weights.units.size(); tile += 2080) {
+    std::fill_n(weights.units.begin() + static_cast<std::ptrdiff_t>(tile), 2048, 0x80);
+    for (std::size_t i = 0; i < 32; i += 2) {
+      weights.units[tile + 2048 + i] = 0x00;
+      weights.units[tile + 2049 + i] = 0x3c;  // 1 as float16
+    }
+  }
+  PlainInt8Inputs inputs = make_int8_inputs(65, kColumns, 0, 127, 127, random);
+  std::fill(inputs.scales.begin(), inputs.scales.end(), 1.0f);
+  const OnDevice on_device(weights);
+  const Buffer codes = Buffer::of<std::int8_t>(in_tile_order(inputs, kColumns));
+  const Buffer scales = Buffer::of<float>(inputs.scales);
+  const Int8Inputs view{.codes = codes.as<std::int8_t>(),
+                        .tokens = 65,
+                        .row_bytes = kColumns,
+                        .scales = scales.as<float>()};
+  const auto y = run_poisoned({65, 16, kColumns}, [&](float* to, int stride, cudaStream_t stream) {
+    gemm_int8(plan_gemm(16, 65, false), on_device.view, nullptr, view, {.y = to, .stride = stride},
+              stream);
+  });
+  for (const float value : y) {
+    ASSERT_EQ(value, -128.0f * 127.0f * kColumns);
+  }
+}
+
+TEST_F(GemmTest, WritesFloat16BesideFloat32AndSaturates) {
+  std::mt19937 random(20);
+  const Shape shape{70, 130, 256};
+  const TestWeights weights = make_weights({.group = 128}, shape.rows, shape.columns, random);
+  const auto inputs = make_half_inputs(shape.tokens, shape.columns, random);
+  const OnDevice on_device(weights);
+  const Buffer values =
+      Buffer::of<__half>(in_tile_order(inputs, shape.tokens, shape.columns, shape.columns));
+  std::vector<float> bias(static_cast<std::size_t>(shape.rows), 0.25f);
+  bias[5] = 1e9f;
+  bias[6] = -1e9f;
+  const Buffer biases = Buffer::of<float>(bias);
+  const Buffer halves(2 * shape.tokens * shape.rows);
+  const HalfInputs view{
+      .values = values.data(), .tokens = shape.tokens, .row_bytes = 2 * shape.columns};
+  const auto y = run_poisoned(shape, [&](float* to, int stride, cudaStream_t stream) {
+    gemm_half(plan_gemm(shape.rows, shape.tokens, false), on_device.view, view,
+              {.y = to,
+               .stride = stride,
+               .y_half = halves.data(),
+               .half_stride = shape.rows,
+               .bias = biases.as<float>()},
+              stream);
+  });
+  const auto half_values = halves.values<__half>();
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const float limited = std::fmin(std::fmax(y[i], -65504.0f), 65504.0f);
+    ASSERT_EQ(__half2float(half_values[i]), __half2float(__float2half_rn(limited))) << i;
+  }
+  EXPECT_EQ(__half2float(half_values[5]), 65504.0f);
+  EXPECT_EQ(__half2float(half_values[6]), -65504.0f);
+}
+
+// What the kernels can't compute is refused before anything is launched.
+void expect_refusal(const GemmWeights& weights, const Int8Inputs& inputs, const char* words) {
+  float y = 0.0f;
+  try {
+    gemm_int8({}, weights, nullptr, inputs, {.y = &y, .stride = 16}, nullptr);
+    FAIL() << "not refused: " << words;
+  } catch (const core::Error& error) {
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+  }
+}
+
+TEST(Gemm, RefusesWhatItCannotCompute) {
+  const GemmWeights weights{.units = {.format = {}, .n = 16, .k = 256}};
+  GemmWeights changed = weights;
+  changed.units.format.codes = CodeKind::kBook;
+  expect_refusal(changed, {.tokens = 1, .row_bytes = 256}, "need float16 inputs");
+  changed = weights;
+  changed.units.format.groups = 4;
+  expect_refusal(changed, {.tokens = 1, .row_bytes = 256}, "groups smaller than 128");
+  changed = weights;
+  changed.units.format.scales = ScaleKind::kBf16;
+  expect_refusal(changed, {.tokens = 1, .row_bytes = 256}, "scales must be float16");
+  changed = weights;
+  changed.units.k = 256'000;
+  expect_refusal(changed, {.tokens = 1, .row_bytes = 256'000}, "are exact up to");
+  expect_refusal(weights, {.tokens = 1, .row_bytes = 128}, "128 bytes a row of inputs");
+  expect_refusal(weights, {.tokens = 1, .row_bytes = 250}, "multiples of 16");
+}
+
+}  // namespace
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include "ops/cuda/device_code/dependent_launch.cuh"
+#include "ops/cuda/gemm/gemm_copy.cuh"
+#include "ops/cuda/gemm/gemm_multiply_by_group.cuh"
+
+/// The kernel for sm_90a. A block of threads computes one tile after the other: warpgroup 0 copies,
+/// each of the others multiplies 64 rows. The blocks of a cluster take neighbouring strips of rows
+/// and the same tokens; each reads its share of the tokens for all of them.
+namespace nibble::ops::cuda {
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+template <class Shape>
+__device__ __forceinline__ void init_stages(const GemmStages<Shape>& stages,
+                                            const CUtensorMap& inputs) {
+  if (threadIdx.x == 0) {
+    prefetch_map(inputs);
+    for (int stage = 0; stage < stages.a.ring.stages; ++stage) {
+      init_barrier(stages.full(stage), Shape::kFullArrivals);
+      init_barrier(stages.empty(stage), Shape::kEmptyArrivals);
+    }
+    publish_barriers();
+  }
+  if constexpr (Shape::kCluster > 1) {
+    cluster_barrier();
+  } else {
+    __syncthreads();
+  }
+}
+
+template <class Shape>
+__device__ __forceinline__ void run_gemm(const GemmArguments& a, const CUtensorMap& inputs) {
+  using Multiply =
+      std::conditional_t<Shape::kByGroup, GemmMultiplyByGroup<Shape>, GemmMultiplyByRow<Shape>>;
+  constexpr bool kTwo = Shape::kWarpgroups == 2;  // that share the registers, or three
+  extern __shared__ __align__(1024) std::uint8_t gemm_memory[];
+  std::uint32_t memory = shared_address(gemm_memory);
+  settle(memory);  // or it would be computed again and again
+  const GemmStages<Shape> stages{a, memory};
+  init_stages(stages, inputs);
+  launch_dependents();
+  wait_for_predecessor();
+  if (threadIdx.x < 128) {
+    set_registers<kTwo ? 40 : 32, false>();
+    GemmCopy<Shape>(stages, inputs).run();
+  } else {
+    set_registers<kTwo ? 232 : 160, true>();
+    Multiply(stages).run();
+  }
+  if constexpr (Shape::kCluster > 1) {
+    cluster_barrier();  // nobody leaves while another may still write to it
+  }
+}
+
+#endif
+
+template <class Shape>
+__global__ void __launch_bounds__(Shape::kThreads, 1)
+    gemm_wgmma(const __grid_constant__ GemmArguments arguments,
+               const __grid_constant__ CUtensorMap inputs) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  run_gemm<Shape>(arguments, inputs);
+#endif
+}
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <algorithm>
+
+#include <cuda_runtime.h>
+
+#include "device/cuda/check.h"
+#include "ops/cuda/device_code/tensor_map.h"
+#include "ops/cuda/gemm/gemm_wgmma.cuh"
+
+namespace nibble::ops::cuda {
+
+inline constexpr int kSharedBytes = 227 * 1024;  // the most of a block on sm_90
+
+/// Fills in how the work is cut, and launches.
+template <class Codes, int kTokens, int kWarpgroups, int kCluster, Scaling kScaling>
+void launch_wgmma(const GemmPlan& plan, GemmArguments arguments, cudaStream_t stream) {
+  constexpr int kValueBytes = Codes::kSteps;  // INT8 or float16 inputs
+  constexpr int kStripRowGroups = kWarpgroups * kCluster;
+  using Shape = GemmShape<Codes, kTokens, kWarpgroups, kCluster, kScaling>;
+  arguments.ring = ring_layout(Shape::kInputBytes, kWarpgroups * arguments.slot_bytes,
+                               Shape::kScaleBytes, kSharedBytes);
+  arguments.strips = (arguments.row_groups + kStripRowGroups - 1) / kStripRowGroups;
+  arguments.token_tiles = (arguments.tokens + kTokens - 1) / kTokens;
+  const int tiles = arguments.strips * arguments.token_tiles;
+  const int clusters = std::max(1, std::min(plan.blocks / kCluster, tiles));
+
+  const auto kernel = gemm_wgmma<Shape>;
+  static const cudaError_t allowed =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  device::cuda::check(allowed, "cudaFuncSetAttribute");
+  const CUtensorMap inputs =
+      make_tensor_map({.data = arguments.inputs,
+                       .value_bytes = kValueBytes,
+                       .rows = arguments.tokens,
+                       .columns = static_cast<std::int64_t>(arguments.units_along_k) * kUnitInputs,
+                       .row_bytes = arguments.input_row_bytes,
+                       .box_rows = kTokens / kCluster});
+
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim = {kCluster, 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(clusters * kCluster));
+  config.blockDim = dim3(Shape::kThreads);
+  config.dynamicSmemBytes = static_cast<std::size_t>(arguments.ring.bytes);
+  config.stream = stream;
+  config.attrs = attributes;
+  config.numAttrs = 2;
+  device::cuda::check(cudaLaunchKernelEx(&config, kernel, arguments, inputs), "cudaLaunchKernelEx");
+}
+
+/// For the plan's cluster.
+template <class Codes, int kTokens, int kWarpgroups, Scaling kScaling>
+void launch_clusters(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
+  if (plan.cluster == 2) {
+    launch_wgmma<Codes, kTokens, kWarpgroups, 2, kScaling>(plan, arguments, stream);
+  } else {
+    launch_wgmma<Codes, kTokens, kWarpgroups, 1, kScaling>(plan, arguments, stream);
+  }
+}
+
+/// For the plan's tiles of 128 rows.
+template <class Codes, Scaling kScaling>
+void launch_wide(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
+  switch (plan.token_tile) {
+    case 32:
+      return launch_clusters<Codes, 32, 2, kScaling>(plan, arguments, stream);
+    case 64:
+      return launch_clusters<Codes, 64, 2, kScaling>(plan, arguments, stream);
+    case 128:
+      return launch_clusters<Codes, 128, 2, kScaling>(plan, arguments, stream);
+    default:
+      return launch_clusters<Codes, 256, 2, kScaling>(plan, arguments, stream);
+  }
+}
+
+/// For the plan's tiles of up to 128 tokens, whose sums and results both take registers.
+template <class Codes, Scaling kScaling>
+void launch_by_group(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
+  if (plan.token_tile == 64) {
+    return plan.row_tile == 192 ? launch_clusters<Codes, 64, 3, kScaling>(plan, arguments, stream)
+                                : launch_clusters<Codes, 64, 2, kScaling>(plan, arguments, stream);
+  }
+  return plan.row_tile == 192 ? launch_clusters<Codes, 128, 3, kScaling>(plan, arguments, stream)
+                              : launch_clusters<Codes, 128, 2, kScaling>(plan, arguments, stream);
+}
+
+}  // namespace nibble::ops::cuda

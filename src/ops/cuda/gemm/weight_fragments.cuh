@@ -1,0 +1,329 @@
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include "ops/cuda/gemm/gemm_arguments.h"
+
+/// From packed units in shared memory to tensor-core fragments in registers. Each policy gives one
+/// warp the left fragments of 16 rows and 128 bytes of k, as four products of 32 bytes:
+///   Sum     what products are summed in
+///   kSteps  steps of 128 bytes in a unit of 128 k
+///   kExpands  whether words are not fragments as they are
+///   Rows    what a lane keeps of its two rows, g and g + 8, for a whole tile
+///   load    reads the words of a step from a tile of 16 rows
+///   expand  makes fragments of them
+namespace nibble::ops::cuda {
+
+using Fragments = std::uint32_t[4][4];  // [product][register]
+
+__device__ __forceinline__ std::uint32_t half2_bits(__half2 value) {
+  return *reinterpret_cast<const std::uint32_t*>(&value);
+}
+__device__ __forceinline__ __half2 bits_half2(std::uint32_t bits) {
+  return *reinterpret_cast<const __half2*>(&bits);
+}
+
+/// 16 bytes of each lane, of a tile at a 32-bit address of shared memory.
+__device__ __forceinline__ uint4 words_of(std::uint32_t tile, int number, int lane) {
+  uint4 words;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+               : "r"(tile + number * 512 + lane * 16));
+  return words;
+}
+
+/// The scales of rows g and g + 8 of a group: the lower and the upper half.
+__device__ __forceinline__ __half2 scales_of(std::uint32_t tile, int code_bytes, int group, int g) {
+  std::uint32_t bits;
+  asm volatile("ld.shared.u32 %0, [%1];"
+               : "=r"(bits)
+               : "r"(tile + code_bytes + group * 32 + g * 4));
+  return bits_half2(bits);
+}
+
+/// Their zeros, which follow all scales: bits 0 to 7 and 8 to 15.
+__device__ __forceinline__ std::uint32_t zeros_of(std::uint32_t tile, int code_bytes, int groups,
+                                                  int group, int g) {
+  std::uint16_t bits;
+  asm volatile("ld.shared.u16 %0, [%1];"
+               : "=h"(bits)
+               : "r"(tile + code_bytes + groups * 32 + group * 16 + g * 2));
+  return bits;
+}
+
+/// The scales of rows g and g + 8 of a tile in global memory.
+__device__ __forceinline__ __half2 global_scales_of(const std::uint8_t* tile, int code_bytes,
+                                                    int g) {
+  return *reinterpret_cast<const __half2*>(tile + code_bytes + g * 4);
+}
+
+/// (bits & mask) | or ^ (kExclusive) added, in one instruction: the compiler would take two.
+template <std::uint32_t kMask, bool kExclusive>
+__device__ __forceinline__ std::uint32_t masked(std::uint32_t bits, std::uint32_t added) {
+  constexpr int kTable = kExclusive ? (0xf0 & 0xcc) ^ 0xaa : (0xf0 & 0xcc) | 0xaa;
+  std::uint32_t result;
+  asm("lop3.b32 %0, %1, %2, %3, %4;"
+      : "=r"(result)
+      : "r"(bits), "r"(kMask), "r"(added), "n"(kTable));
+  return result;
+}
+
+/// INT8 codes as they are.
+struct Int8Codes {
+  using Sum = int;
+  struct Rows {};
+  __device__ static void load_rows(Rows&, const GemmArguments&, int, int) {}
+  static constexpr int kSteps = 1;
+  static constexpr bool kExpands = false;
+  static constexpr int kCodeBytes = 2048;
+  struct Words {
+    uint4 words[4];
+  };
+  __device__ static float scale_factor(const GemmArguments&) { return 1.0f; }
+  __device__ static void load(Words& to, std::uint32_t tile, int, int lane, const GemmArguments&) {
+#pragma unroll
+    for (int h = 0; h < 4; ++h) {
+      to.words[h] = words_of(tile, h, lane);
+    }
+  }
+  __device__ static void expand(Fragments& left, const Words& from, const Rows&,
+                                const GemmArguments&) {
+#pragma unroll
+    for (int h = 0; h < 4; ++h) {
+      left[h][0] = from.words[h].x;
+      left[h][1] = from.words[h].y;
+      left[h][2] = from.words[h].z;
+      left[h][3] = from.words[h].w;
+    }
+  }
+};
+
+/// 4-bit codes as INT8: 16 (q - 8), or q - zero where asymmetric.
+struct Int4Codes {
+  using Sum = int;
+  struct Rows {};
+  __device__ static void load_rows(Rows&, const GemmArguments&, int, int) {}
+  static constexpr int kSteps = 1;
+  static constexpr bool kExpands = true;
+  static constexpr int kCodeBytes = 1024;
+  struct Words {
+    uint4 words[2];
+    std::uint32_t zeros = 0;
+  };
+  /// What the scales are multiplied by.
+  __device__ static float scale_factor(const GemmArguments& a) {
+    return a.asymmetric ? 1.0f : 0.0625f;
+  }
+  __device__ static void load(Words& to, std::uint32_t tile, int, int lane,
+                              const GemmArguments& a) {
+    to.words[0] = words_of(tile, 0, lane);
+    to.words[1] = words_of(tile, 1, lane);
+    if (a.asymmetric) {
+      to.zeros = zeros_of(tile, kCodeBytes, 1, 0, lane / 4);
+    }
+  }
+  __device__ static void expand(Fragments& left, const Words& from, const Rows&,
+                                const GemmArguments& a) {
+    const std::uint32_t words[8] = {from.words[0].x, from.words[0].y, from.words[0].z,
+                                    from.words[0].w, from.words[1].x, from.words[1].y,
+                                    from.words[1].z, from.words[1].w};
+    if (a.asymmetric) {
+      const std::uint32_t low = (from.zeros & 0xff) * 0x01010101u;
+      const std::uint32_t high = (from.zeros >> 8) * 0x01010101u;
+#pragma unroll
+      for (int w = 0; w < 8; ++w) {
+        // 128 + q - zero does not borrow from the next byte.
+        left[w / 2][w % 2 * 2] =
+            (masked<0x0f0f0f0fu, false>(words[w], 0x80808080u) - low) ^ 0x80808080u;
+        left[w / 2][w % 2 * 2 + 1] =
+            (masked<0x0f0f0f0fu, true>(words[w] >> 4, 0x88888888u) - high) ^ 0x80808080u;
+      }
+      return;
+    }
+#pragma unroll
+    for (int w = 0; w < 8; ++w) {
+      left[w / 2][w % 2 * 2] = masked<0xf0f0f0f0u, true>(words[w] << 4, 0x80808080u);
+      left[w / 2][w % 2 * 2 + 1] = words[w] & 0xf0f0f0f0u;  // signed already
+    }
+  }
+};
+
+/// 4-bit codes as float16: (q - zero) exactly, then times the scale. Symmetric: the zero is 8.
+template <bool kZeros>
+struct HalfFromInt4 {
+  using Sum = float;
+  struct Rows {};
+  __device__ static void load_rows(Rows&, const GemmArguments&, int, int) {}
+  static constexpr int kSteps = 2;
+  static constexpr bool kExpands = true;
+  static constexpr int kCodeBytes = 1024;
+  struct Words {
+    uint4 words;
+    __half2 scales[2];  // of the two 32 k of a step
+    std::uint32_t zeros[2];
+  };
+  __device__ static void load(Words& to, std::uint32_t tile, int step, int lane,
+                              const GemmArguments& a) {
+    to.words = words_of(tile, step, lane);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int group = (2 * step + i) >> a.group_shift;
+      to.scales[i] = scales_of(tile, kCodeBytes, group, lane / 4);
+      to.zeros[i] = 0x0808;
+      if constexpr (kZeros) {
+        to.zeros[i] = zeros_of(tile, kCodeBytes, 4 >> a.group_shift, group, lane / 4);
+      }
+    }
+  }
+  __device__ static void expand(Fragments& left, const Words& from, const Rows&,
+                                const GemmArguments&) {
+    const std::uint32_t words[4] = {from.words.x, from.words.y, from.words.z, from.words.w};
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      // As float16, 0x6400 + n is 1024 + n: for row g 1024 + q, for row g + 8 1024 + 16 q.
+      constexpr std::uint32_t kThousand = 0x64006400;
+      const std::uint32_t zeros = from.zeros[w / 2];
+      const __half2 zero = bits_half2((zeros & 0xff) * 0x00010001u + kThousand);
+      const __half2 upper_zero = __hsub2(bits_half2(0x63806380u),  // 960 - (1024 + zero)
+                                         bits_half2((zeros >> 8) * 0x00010001u + kThousand));
+      const __half2 scale = __low2half2(from.scales[w / 2]);
+      const __half2 upper_scale = __high2half2(from.scales[w / 2]);
+      const __half2 sixteenth = bits_half2(0x2c002c00u);
+      const auto lower = [&](std::uint32_t bits) {
+        const __half2 code = bits_half2(masked<0x000f000fu, false>(bits, kThousand));
+        return half2_bits(__hmul2(__hsub2(code, zero), scale));
+      };
+      const auto upper = [&](std::uint32_t bits) {
+        const __half2 code = bits_half2(masked<0x00f000f0u, true>(bits, kThousand ^ 0x00800080u));
+        return half2_bits(__hmul2(__hfma2(code, sixteenth, upper_zero), upper_scale));
+      };
+      left[w][0] = lower(words[w]);
+      left[w][1] = upper(words[w]);
+      left[w][2] = lower(words[w] >> 8);
+      left[w][3] = upper(words[w] >> 8);
+    }
+  }
+};
+
+/// Signed bytes as float16 less `shift`, times the scale: of the four bytes of a word, i = 0, 1 and
+/// i = 2, 3.
+struct HalfPairs {
+  std::uint32_t first;
+  std::uint32_t second;
+};
+__device__ __forceinline__ HalfPairs half_from_bytes(std::uint32_t bytes, __half2 shift,
+                                                     __half2 scale) {
+  // As float16, 0x6480 ^ byte is 1024 + 128 + the signed byte.
+  const auto convert = [&](std::uint32_t bits) {
+    const __half2 shifted = bits_half2(masked<0x00ff00ffu, true>(bits, 0x64806480u));
+    return half2_bits(__hmul2(__hsub2(shifted, shift), scale));
+  };
+  return {convert(bytes), convert(bytes >> 8)};
+}
+
+/// 8-bit codes as float16: (q - zero) exactly, then times the scale. Symmetric: the zero is 128.
+template <bool kZeros>
+struct HalfFromInt8 {
+  using Sum = float;
+  struct Rows {};
+  __device__ static void load_rows(Rows&, const GemmArguments&, int, int) {}
+  static constexpr int kSteps = 2;
+  static constexpr bool kExpands = true;
+  static constexpr int kCodeBytes = 2048;
+  struct Words {
+    uint4 words[2];
+    __half2 scales[2];
+    std::uint32_t zeros[2];
+  };
+  __device__ static void load(Words& to, std::uint32_t tile, int step, int lane,
+                              const GemmArguments& a) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int group = (2 * step + i) >> a.group_shift;
+      to.words[i] = words_of(tile, 2 * step + i, lane);
+      to.scales[i] = scales_of(tile, kCodeBytes, group, lane / 4);
+      to.zeros[i] = 0x8080;
+      if constexpr (kZeros) {
+        to.zeros[i] = zeros_of(tile, kCodeBytes, 4 >> a.group_shift, group, lane / 4);
+      }
+    }
+  }
+  __device__ static void expand(Fragments& left, const Words& from, const Rows&,
+                                const GemmArguments&) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const std::uint32_t words[4] = {from.words[i].x, from.words[i].y, from.words[i].z,
+                                      from.words[i].w};
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        const bool upper = r % 2 == 1;
+        const std::uint32_t zero = upper ? from.zeros[i] >> 8 : from.zeros[i] & 0xff;
+        const HalfPairs pairs =
+            half_from_bytes(words[r], bits_half2(zero * 0x00010001u + 0x64006400u),
+                            upper ? __high2half2(from.scales[i]) : __low2half2(from.scales[i]));
+        left[2 * i + r / 2][r % 2] = pairs.first;
+        left[2 * i + r / 2][r % 2 + 2] = pairs.second;
+      }
+    }
+  }
+};
+
+/// Entries of a row's book, as float16 times the scale.
+struct HalfFromBook {
+  using Sum = float;
+  struct Rows {
+    uint4 tables[2];  // of rows g and g + 8: 16 signed bytes
+  };
+  static constexpr int kSteps = 2;
+  static constexpr bool kExpands = true;
+  static constexpr int kCodeBytes = 1024;
+  struct Words {
+    uint4 words;
+    __half2 scales[2];
+  };
+  __device__ static void load_rows(Rows& to, const GemmArguments& a, int first_row, int lane) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const std::int64_t row = first_row + lane / 4 + 8 * r;
+      to.tables[r] = row < a.row_groups * kUnitRows
+                         ? *reinterpret_cast<const uint4*>(a.tables + row * 16)
+                         : uint4{};
+    }
+  }
+  __device__ static void load(Words& to, std::uint32_t tile, int step, int lane,
+                              const GemmArguments& a) {
+    to.words = words_of(tile, step, lane);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      to.scales[i] = scales_of(tile, kCodeBytes, (2 * step + i) >> a.group_shift, lane / 4);
+    }
+  }
+  // The entries of the four codes in the lower half of `codes`.
+  __device__ static std::uint32_t entries_of(const uint4& table, std::uint32_t codes) {
+    const std::uint32_t places = codes & 0x7777;
+    const std::uint32_t first_half = __byte_perm(table.x, table.y, places);
+    const std::uint32_t second_half = __byte_perm(table.z, table.w, places);
+    return __byte_perm(first_half, second_half, masked<0x4444u, false>(codes >> 1, 0x3210u));
+  }
+  __device__ static void expand(Fragments& left, const Words& from, const Rows& rows,
+                                const GemmArguments&) {
+    const std::uint32_t words[4] = {from.words.x, from.words.y, from.words.z, from.words.w};
+    const __half2 shift = bits_half2(0x64806480u);
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      const HalfPairs lower = half_from_bytes(entries_of(rows.tables[0], words[w]), shift,
+                                              __low2half2(from.scales[w / 2]));
+      const HalfPairs upper = half_from_bytes(entries_of(rows.tables[1], words[w] >> 16), shift,
+                                              __high2half2(from.scales[w / 2]));
+      left[w][0] = lower.first;
+      left[w][1] = upper.first;
+      left[w][2] = lower.second;
+      left[w][3] = upper.second;
+    }
+  }
+};
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,14 @@
+#include "ops/cuda/gemm/gemm_launchers.h"
+#include "ops/cuda/gemm/launch_wgmma.cuh"
+
+namespace nibble::ops::cuda {
+
+void wgmma_half_from_int8(const GemmPlan& plan, const GemmArguments& arguments,
+                          cudaStream_t stream) {
+  if (arguments.asymmetric) {
+    return launch_wide<HalfFromInt8<true>, Scaling::kNone>(plan, arguments, stream);
+  }
+  launch_wide<HalfFromInt8<false>, Scaling::kNone>(plan, arguments, stream);
+}
+
+}  // namespace nibble::ops::cuda

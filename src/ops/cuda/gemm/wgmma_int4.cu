@@ -1,0 +1,10 @@
+#include "ops/cuda/gemm/gemm_launchers.h"
+#include "ops/cuda/gemm/launch_wgmma.cuh"
+
+namespace nibble::ops::cuda {
+
+void wgmma_int4_by_row(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
+  launch_wide<Int4Codes, Scaling::kByRow>(plan, arguments, stream);
+}
+
+}  // namespace nibble::ops::cuda
