@@ -249,7 +249,10 @@ void run(const Arguments& arguments, std::int64_t max_units, cudaStream_t stream
   launch_dependent(attend_kernel<K, V, D>, dim3(static_cast<unsigned>(grid)), dim3(kWarps * kWarp),
                    kShared, stream, arguments);
   if (arguments.plan.max_partials > 0) {
-    const std::int64_t parts = (arguments.plan.max_items * arguments.heads + kWarps - 1) / kWarps;
+    constexpr std::int64_t kBlocksEach = 16;  // of a multiprocessor
+    const std::int64_t parts =
+        std::min((arguments.plan.max_items * arguments.heads + kWarps - 1) / kWarps,
+                 kBlocksEach * processors);
     launch_dependent(merge_kernel<D>, dim3(static_cast<unsigned>(parts)), dim3(kWarps * kWarp), 0,
                      stream, arguments);
   }

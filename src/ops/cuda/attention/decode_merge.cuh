@@ -85,20 +85,10 @@ __device__ __forceinline__ void merge_warps(const Arguments& a, const DecodeItem
   }
 }
 
-/// Merges the splits of rows that have several, in their order; a warp for each item and head, of
-/// which those of first splits work.
+/// Merges the splits of one row and head, in their order; by one warp.
 template <int D>
-__global__ void __launch_bounds__(kWarps* kWarp) merge_kernel(Arguments a) {
-  launch_dependents();
-  wait_for_predecessor();
+__device__ __forceinline__ void merge_splits(const Arguments& a, const DecodeItem& item, int head) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int unit = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / kWarp;
-  const int number = unit / a.heads;
-  const DecodeItem item = a.plan.decode[min(number, static_cast<int>(a.plan.max_items) - 1)];
-  if (number >= a.plan.counts[0] || item.split != 0 || item.splits == 1) {
-    return;
-  }
-  const int head = unit % a.heads;
   static_assert(kMostSplits <= kWarp);
   constexpr int kAhead = 8;  // splits that are asked for at once
   const float2 numbers =
@@ -127,6 +117,23 @@ __global__ void __launch_bounds__(kWarps* kWarp) merge_kernel(Arguments a) {
     }
   }
   finish<D>(a, part, item.row, head);
+}
+
+/// Merges the splits of rows that have several: a warp for each item and head, of which those of
+/// first splits have work.
+template <int D>
+__global__ void __launch_bounds__(kWarps* kWarp) merge_kernel(Arguments a) {
+  launch_dependents();
+  wait_for_predecessor();
+  const int units = a.plan.counts[0] * a.heads;
+  const int stride = static_cast<int>(gridDim.x) * kWarps;
+  for (int unit = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / kWarp;
+       unit < units; unit += stride) {
+    const DecodeItem item = a.plan.decode[unit / a.heads];
+    if (item.split == 0 && item.splits > 1) {
+      merge_splits<D>(a, item, unit % a.heads);
+    }
+  }
 }
 
 }  // namespace nibble::ops::cuda::decode
