@@ -59,7 +59,6 @@ void plan_rows(const PlannedSequence& sequence, std::int64_t table, std::int64_t
 // Few splits where many sequences share the device, but enough for one sequence alone.
 std::int64_t pages_of_split(std::int64_t pages) {
   constexpr std::int64_t kShort = 128;
-  constexpr std::int64_t kMostSplits = 32;
   return std::max(pages <= kShort ? std::int64_t{32} : std::int64_t{64},
                   divide_up(pages, kMostSplits));
 }

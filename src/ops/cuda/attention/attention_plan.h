@@ -57,6 +57,9 @@ struct AttentionPlan {
   std::int64_t partials = 0;            // results of splits to be merged
 };
 
+/// A row has at most so many splits.
+inline constexpr std::int64_t kMostSplits = 32;
+
 /// Pages of one split for a row that sees `pages` pages.
 std::int64_t pages_of_split(std::int64_t pages);
 

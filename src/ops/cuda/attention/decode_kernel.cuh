@@ -171,12 +171,11 @@ __device__ __forceinline__ void note(const Running<D>& running, int lane, Found<
 }
 
 template <KvType K, KvType V, int D>
-__global__ void __launch_bounds__(kWarps* kWarp, 2) attend_kernel(Arguments a) {
+__global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
   using S = Shape<K, V, D>;
   extern __shared__ __align__(128) std::byte stages[];  // [kWarps, kStages, kPages, block]
   __shared__ Found<D> found;
   __shared__ std::uint64_t barriers[kWarps][S::kStages];
-  launch_dependents();
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   WarpRing ring(stages + warp * S::kStages * S::kStage, barriers[warp], S::kStages, S::kStage);
@@ -226,6 +225,8 @@ __global__ void __launch_bounds__(kWarps* kWarp, 2) attend_kernel(Arguments a) {
       a.sink.pad(item.row);
     }
   }
+  // Only now: blocks that wait for this kernel's end would take room from its own.
+  launch_dependents();
 }
 
 template <KvType K, KvType V, int D>
@@ -248,7 +249,10 @@ void run(const Arguments& arguments, std::int64_t max_units, cudaStream_t stream
   launch_dependent(attend_kernel<K, V, D>, dim3(static_cast<unsigned>(grid)), dim3(kWarps * kWarp),
                    kShared, stream, arguments);
   if (arguments.plan.max_partials > 0) {
-    const std::int64_t parts = (arguments.plan.max_items * arguments.heads + kWarps - 1) / kWarps;
+    constexpr std::int64_t kBlocksEach = 16;  // of a multiprocessor
+    const std::int64_t parts =
+        std::min((arguments.plan.max_items * arguments.heads + kWarps - 1) / kWarps,
+                 kBlocksEach * processors);
     launch_dependent(merge_kernel<D>, dim3(static_cast<unsigned>(parts)), dim3(kWarps * kWarp), 0,
                      stream, arguments);
   }

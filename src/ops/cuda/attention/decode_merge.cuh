@@ -85,33 +85,55 @@ __device__ __forceinline__ void merge_warps(const Arguments& a, const DecodeItem
   }
 }
 
-/// Merges the splits of rows that have several, in their order; a warp for each item and head, of
-/// which those of first splits work.
+/// Merges the splits of one row and head, in their order; by one warp.
+template <int D>
+__device__ __forceinline__ void merge_splits(const Arguments& a, const DecodeItem& item, int head) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  static_assert(kMostSplits <= kWarp);
+  constexpr int kAhead = 8;  // splits that are asked for at once
+  const float2 numbers =
+      lane < item.splits ? partial_of<D>(a, item, lane, head)[D / 2] : float2{-INFINITY, 0.0f};
+  Part part;
+  part.largest = warp_max(numbers.x);
+  const float share = relative_power(numbers.x, part.largest);
+  part.sum = warp_sum(share * numbers.y);
+  const int at = min(2 * lane, D / 2 - 2);
+  for (int begin = 0; begin < item.splits; begin += kAhead) {
+    float2 first[kAhead];
+    float2 second[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const float2* from = partial_of<D>(a, item, min(begin + i, item.splits - 1), head) + at;
+      first[i] = from[0];
+      second[i] = from[1];
+    }
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const float weight = __shfl_sync(kAllLanes, share, (begin + i) % kWarp);
+      if (begin + i < item.splits) {
+        part.out = {fmaf(weight, first[i].x, part.out.x), fmaf(weight, first[i].y, part.out.y),
+                    fmaf(weight, second[i].x, part.out.z), fmaf(weight, second[i].y, part.out.w)};
+      }
+    }
+  }
+  finish<D>(a, part, item.row, head);
+}
+
+/// Merges the splits of rows that have several: a warp for each item and head, of which those of
+/// first splits have work.
 template <int D>
 __global__ void __launch_bounds__(kWarps* kWarp) merge_kernel(Arguments a) {
   launch_dependents();
   wait_for_predecessor();
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int unit = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / kWarp;
-  if (unit / a.heads >= a.plan.counts[0]) {
-    return;
+  const int units = a.plan.counts[0] * a.heads;
+  const int stride = static_cast<int>(gridDim.x) * kWarps;
+  for (int unit = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / kWarp;
+       unit < units; unit += stride) {
+    const DecodeItem item = a.plan.decode[unit / a.heads];
+    if (item.split == 0 && item.splits > 1) {
+      merge_splits<D>(a, item, unit % a.heads);
+    }
   }
-  const DecodeItem item = a.plan.decode[unit / a.heads];
-  if (item.split != 0 || item.splits == 1) {
-    return;
-  }
-  const int head = unit % a.heads;
-  Part part;
-#pragma unroll 8
-  for (int split = 0; split < item.splits; ++split) {
-    const float2* from = partial_of<D>(a, item, split, head);
-    const int at = min(2 * lane, D / 2 - 2);
-    const float2 first = from[at];
-    const float2 second = from[at + 1];
-    const float2 numbers = from[D / 2];
-    part.add({first.x, first.y, second.x, second.y}, numbers.x, numbers.y);
-  }
-  finish<D>(a, part, item.row, head);
 }
 
 }  // namespace nibble::ops::cuda::decode

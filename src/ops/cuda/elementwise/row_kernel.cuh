@@ -41,6 +41,14 @@ class HeldRow {
       body(column(v), x_[v]);
     }
   }
+  /// Replaces each value by body(column, value).
+  template <typename Body>
+  __device__ void change(const Body& body) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      x_[v] = body(column(v), x_[v]);
+    }
+  }
   template <typename Body>
   __device__ void each(int, const Body& body) {
 #pragma unroll
@@ -153,12 +161,15 @@ __device__ __forceinline__ float4 normalized(const NormWeights& norm, const Norm
   const Rows bias{norm.bias, 0, columns, true};
   const float4 w = weight.load(0, column);
   const float4 b = norm.bias == nullptr ? float4{} : bias.load(0, column);
-  const auto at = [&](int i, float value, float scale, float add) {
-    return column + i < columns
-               ? __fadd_rn(__fmul_rn(__fmul_rn(value - row.shift, row.factor), scale), add)
-               : 0.0f;
+  const auto at = [&](float value, float scale, float add) {
+    return __fadd_rn(__fmul_rn(__fmul_rn(value - row.shift, row.factor), scale), add);
   };
-  return {at(0, x.x, w.x, b.x), at(1, x.y, w.y, b.y), at(2, x.z, w.z, b.z), at(3, x.w, w.w, b.w)};
+  const float4 y = {at(x.x, w.x, b.x), at(x.y, w.y, b.y), at(x.z, w.z, b.z), at(x.w, w.w, b.w)};
+  if (column + 4 <= columns) {
+    return y;
+  }
+  const auto kept = [&](int i, float value) { return column + i < columns ? value : 0.0f; };
+  return {kept(0, y.x), kept(1, y.y), kept(2, y.z), kept(3, y.w)};
 }
 
 /// The spread of all threads' values, on every thread; without its ends where it is symmetric.
@@ -208,13 +219,19 @@ __global__ void __launch_bounds__(kRowThreads<V, Norm>)
       held.read(padded, [](int, float4) {});
     }
   }
-  const auto value = [&](int column, float4 x) {
+  const auto normal = [&](int column, float4 x) {
     if constexpr (std::is_same_v<Norm, NormWeights>) {
       return normalized(norm, numbers, column, columns, x);
     } else {
       return x;
     }
   };
+  // Integers need each value twice: once for the scale and once for the code.
+  constexpr bool kKept = V > 0 && Sink::kIntegers;
+  if constexpr (kKept) {
+    held.change(normal);
+  }
+  const auto value = [&](int column, float4 x) { return kKept ? x : normal(column, x); };
   if constexpr (Sink::kIntegers) {
     if (sink.target.group == 0) {
       Spread spread;
