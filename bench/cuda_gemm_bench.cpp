@@ -20,6 +20,7 @@ namespace {
 using namespace nibble;
 using device::cuda::Buffer;
 using ops::cuda::CodeKind;
+using ops::cuda::GemmInputs;
 using ops::cuda::GemmPlan;
 using ops::cuda::GemmWeights;
 using ops::cuda::UnitFormat;
@@ -179,6 +180,13 @@ class Problem {
     return seconds[seconds.size() / 2];
   }
 
+  const GemmWeights& weights() const { return weights_; }
+  GemmInputs inputs() const {
+    return format_.half              ? GemmInputs::kHalf
+           : format_.inputs_by_group ? GemmInputs::kInt8ScaledByGroup
+                                     : GemmInputs::kInt8;
+  }
+
  private:
   Format format_;
   Shape shape_;
@@ -208,13 +216,12 @@ bool same(const GemmPlan& a, const GemmPlan& b) {
 
 void bench(const Format& format, const Shape& shape, bool all) {
   const Problem problem(format, shape);
-  const bool by_group = !format.half && !format.row_scale;
-  const GemmPlan chosen = ops::cuda::plan_gemm(shape.n, shape.m, by_group);
+  const GemmPlan chosen = ops::cuda::plan_gemm(problem.weights(), problem.inputs(), shape.m);
   if (!all) {
     print_row(format, shape, chosen, problem.time(chosen), "");
     return;
   }
-  for (const GemmPlan& plan : ops::cuda::gemm_plans(by_group)) {
+  for (const GemmPlan& plan : ops::cuda::gemm_plans(problem.weights(), problem.inputs())) {
     if (plan.token_tile < 2 * shape.m) {
       print_row(format, shape, plan, problem.time(plan), same(plan, chosen) ? "chosen" : "");
     }

@@ -65,7 +65,7 @@ void add_tail(GemmArguments& arguments, const UnitsView& units, const UnitsView&
   ++arguments.units_along_k;
 }
 
-GemmLauncher int8_launcher(bool wgmma, const GemmWeights& weights, bool scales_by_group) {
+GemmLauncher int8_launcher(bool wgmma, const GemmWeights& weights, GemmInputs inputs) {
   const UnitFormat& format = weights.units.format;
   core::require(
       format.codes != CodeKind::kBook && format.codes != CodeKind::kInt8WithZeros &&
@@ -73,7 +73,7 @@ GemmLauncher int8_launcher(bool wgmma, const GemmWeights& weights, bool scales_b
       core::ErrorKind::kFailed,
       "gemm: books, 8-bit codes with zeros and groups smaller than 128 need float16 inputs");
   const bool four_bits = format.bits() == 4;
-  if (scales_by_group) {
+  if (inputs == GemmInputs::kInt8ScaledByGroup) {
     core::require(four_bits, core::ErrorKind::kFailed,
                   "gemm: inputs scaled by group need weights of 4 bits");
     return wgmma ? wgmma_int4_by_group_of_both : mma_int4_by_group_of_both;
@@ -103,13 +103,13 @@ GemmLauncher half_launcher(bool wgmma, CodeKind codes) {
 void gemm_int8(const GemmPlan& plan, const GemmWeights& weights, const GemmWeights* tail,
                const Int8Inputs& inputs, const GemmOutput& output, cudaStream_t stream) {
   GemmArguments arguments = arguments_of(weights, output, inputs.tokens);
-  const bool scales_by_group = inputs.group_stride != 0;
-  const GemmLauncher launcher = int8_launcher(plan.wgmma, weights, scales_by_group);
+  const auto kind = inputs.group_stride == 0 ? GemmInputs::kInt8 : GemmInputs::kInt8ScaledByGroup;
+  const GemmLauncher launcher = int8_launcher(plan.wgmma, weights, kind);
   core::require(weights.units.k <= kMostIntegerInputs, core::ErrorKind::kFailed,
                 "gemm: {} inputs; sums of INT8 products are exact up to {}", weights.units.k,
                 kMostIntegerInputs);
   if (tail != nullptr) {
-    core::require(scales_by_group, core::ErrorKind::kFailed,
+    core::require(kind == GemmInputs::kInt8ScaledByGroup, core::ErrorKind::kFailed,
                   "gemm: a tail needs inputs scaled by group");
     add_tail(arguments, weights.units, tail->units);
   }

@@ -57,12 +57,24 @@ struct GemmPlan {
   int blocks = 0;        // blocks of threads that run at once
 };
 
-/// The plans that the current device has.
-std::vector<GemmPlan> gemm_plans(bool scales_by_group);
+/// What a product is fed with.
+enum class GemmInputs {
+  kInt8,               // a scale for each token
+  kInt8ScaledByGroup,  // a scale for each token and 128 inputs
+  kHalf,
+};
 
-/// The plan for so many rows and tokens on the current device. `scales_by_group`: whether gemm_int8
-/// scales by group.
-GemmPlan plan_gemm(int rows, int tokens, bool scales_by_group);
+/// Whether the integer sums of groups are scaled one by one.
+constexpr bool scales_by_group(const GemmWeights& weights, GemmInputs inputs) {
+  return inputs == GemmInputs::kInt8ScaledByGroup ||
+         (inputs == GemmInputs::kInt8 && !weights.row_scale);
+}
+
+/// The plans that the current device has.
+std::vector<GemmPlan> gemm_plans(const GemmWeights& weights, GemmInputs inputs);
+
+/// The plan for a number of tokens on the current device.
+GemmPlan plan_gemm(const GemmWeights& weights, GemmInputs inputs, int tokens);
 
 /// y = x W^T with INT8 inputs. The integer sum of a row, or of each group of 128 k when scales come
 /// by group (of weights: not row_scale; of inputs: group_stride != 0), is exact. In float32 then:

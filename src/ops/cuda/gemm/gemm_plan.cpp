@@ -6,29 +6,51 @@
 namespace nibble::ops::cuda {
 namespace {
 
-// What a tile costs beside its products, in tokens: filling the pipeline and writing the results.
-constexpr double kTileOverhead = 24.0;
+// What a tile costs beside its products, in tokens: waiting for its first units, writing its
+// results, and what the stages of the ring cost whatever their size.
+constexpr double kTileOverhead = 90.0;
+
+// Two blocks of a cluster read less, but wait for one another. On an H200 that pays where many
+// large tiles follow one another.
+double cost_of_reading_alone(const GemmPlan& plan, bool by_group, int rounds) {
+  const bool large = by_group ? plan.row_tile == 128 && plan.token_tile == 128
+                              : plan.token_tile == 256 && rounds > 1;
+  return large ? 1.03 : 0.97;
+}
 
 // A model of the time: rounds of tiles that run at once, each as long as its tokens.
-double time_of(const GemmPlan& plan, int rows, int tokens) {
+double time_of(const GemmPlan& plan, const GemmWeights& weights, GemmInputs inputs, int tokens) {
+  const bool by_group = scales_by_group(weights, inputs);
+  const auto rows = static_cast<int>(weights.units.n);
   const int rows_at_once = plan.row_tile * plan.cluster;
   const int tiles =
       (rows + rows_at_once - 1) / rows_at_once * ((tokens + plan.token_tile - 1) / plan.token_tile);
   const int clusters = plan.blocks / plan.cluster;
   const int rounds = (tiles + clusters - 1) / clusters;
-  return rounds * (plan.token_tile + kTileOverhead) * plan.row_tile;
+  double time = rounds * (plan.token_tile + kTileOverhead) * plan.row_tile;
+  if (plan.cluster == 1) {
+    time *= cost_of_reading_alone(plan, by_group, rounds);
+  }
+  if (by_group && plan.row_tile == 128) {
+    time *= 1.06;  // two warpgroups hide less than three
+  }
+  if (inputs == GemmInputs::kHalf && weights.units.format.bits() == 8 && plan.token_tile == 256) {
+    time *= 1.3;  // the ring has two stages only
+  }
+  return time;
 }
 
 }  // namespace
 
-std::vector<GemmPlan> gemm_plans(bool scales_by_group) {
+std::vector<GemmPlan> gemm_plans(const GemmWeights& weights, GemmInputs inputs) {
   static const device::CudaDevice device = device::require_cuda_device();
+  const bool by_group = scales_by_group(weights, inputs);
   std::vector<GemmPlan> plans;
   if (device.major == 9 && device.minor == 0) {
     for (const int row_tile : {128, 192}) {
       for (const int token_tile : {32, 64, 128, 256}) {
         for (const int cluster : {1, 2}) {
-          if (scales_by_group ? token_tile == 64 || token_tile == 128 : row_tile == 128) {
+          if (by_group ? token_tile == 64 || token_tile == 128 : row_tile == 128) {
             plans.push_back({true, row_tile, token_tile, cluster, device.multiprocessors});
           }
         }
@@ -39,11 +61,11 @@ std::vector<GemmPlan> gemm_plans(bool scales_by_group) {
   return plans;
 }
 
-GemmPlan plan_gemm(int rows, int tokens, bool scales_by_group) {
+GemmPlan plan_gemm(const GemmWeights& weights, GemmInputs inputs, int tokens) {
   GemmPlan best;
   double best_time = std::numeric_limits<double>::infinity();
-  for (const GemmPlan& plan : gemm_plans(scales_by_group)) {
-    const double time = time_of(plan, rows, tokens);
+  for (const GemmPlan& plan : gemm_plans(weights, inputs)) {
+    const double time = time_of(plan, weights, inputs, tokens);
     if (time < best_time && (plan.wgmma || !best.wgmma)) {
       best_time = time;
       best = plan;

@@ -61,8 +61,8 @@ struct OnDevice {
 class GemmTest : public device::GpuTest {
  protected:
   // All the plans that the kernels have; two blocks make each take many tiles.
-  std::vector<GemmPlan> plans(bool by_group) const {
-    std::vector<GemmPlan> all = gemm_plans(by_group);
+  static std::vector<GemmPlan> plans(const GemmWeights& weights, GemmInputs inputs) {
+    std::vector<GemmPlan> all = gemm_plans(weights, inputs);
     const std::size_t count = all.size();
     for (std::size_t i = 0; i < count; ++i) {
       all.push_back(all[i]);
@@ -160,7 +160,9 @@ void GemmTest::check_int8(const WeightKind& kind, int input_group, int low, int 
                           .scales = scales.as<float>(),
                           .token_stride = input_group == 0 ? 1 : padded(columns) / 128,
                           .group_stride = input_group == 0 ? 0 : 1};
-    for (const GemmPlan& plan : plans(kind.group != 0 || input_group != 0)) {
+    for (const GemmPlan& plan :
+         plans(on_device.view,
+               input_group == 0 ? GemmInputs::kInt8 : GemmInputs::kInt8ScaledByGroup)) {
       const auto y = run_poisoned(shape, [&](float* to, int stride, cudaStream_t stream) {
         gemm_int8(plan, on_device.view, with_tail ? &tail_on_device.view : nullptr, view,
                   {.y = to, .stride = stride, .bias = biases.as<float>()}, stream);
@@ -187,7 +189,7 @@ void GemmTest::check_half(const WeightKind& kind) {
     const Buffer biases = Buffer::of<float>(bias);
     const HalfInputs view{.values = values.data(), .tokens = shape.tokens, .row_bytes = 2 * width};
     std::vector<float> first;
-    for (const GemmPlan& plan : plans(false)) {
+    for (const GemmPlan& plan : plans(on_device.view, GemmInputs::kHalf)) {
       const auto y = run_poisoned(shape, [&](float* to, int stride, cudaStream_t stream) {
         gemm_half(plan, on_device.view, view,
                   {.y = to, .stride = stride, .bias = biases.as<float>()}, stream);
@@ -273,7 +275,7 @@ TEST_F(GemmTest, ReadsWhatTheUnitWriterWrites) {
     packed.units.units = units.data();
     const auto y =
         run_poisoned({kTokens, kRows, kColumns}, [&](float* to, int stride, cudaStream_t stream) {
-          gemm_half(plan_gemm(kRows, kTokens, false), packed,
+          gemm_half(plan_gemm(packed, GemmInputs::kHalf, kTokens), packed,
                     {.values = values.data(), .tokens = kTokens, .row_bytes = 1024},
                     {.y = to, .stride = stride}, stream);
         });
@@ -322,8 +324,8 @@ TEST_F(GemmTest, LargestIntegersAreExact) {
                         .row_bytes = kColumns,
                         .scales = scales.as<float>()};
   const auto y = run_poisoned({65, 16, kColumns}, [&](float* to, int stride, cudaStream_t stream) {
-    gemm_int8(plan_gemm(16, 65, false), on_device.view, nullptr, view, {.y = to, .stride = stride},
-              stream);
+    gemm_int8(plan_gemm(on_device.view, GemmInputs::kInt8, 65), on_device.view, nullptr, view,
+              {.y = to, .stride = stride}, stream);
   });
   for (const float value : y) {
     ASSERT_EQ(value, -128.0f * 127.0f * kColumns);
@@ -346,7 +348,7 @@ TEST_F(GemmTest, WritesFloat16BesideFloat32AndSaturates) {
   const HalfInputs view{
       .values = values.data(), .tokens = shape.tokens, .row_bytes = 2 * shape.columns};
   const auto y = run_poisoned(shape, [&](float* to, int stride, cudaStream_t stream) {
-    gemm_half(plan_gemm(shape.rows, shape.tokens, false), on_device.view, view,
+    gemm_half(plan_gemm(on_device.view, GemmInputs::kHalf, shape.tokens), on_device.view, view,
               {.y = to,
                .stride = stride,
                .y_half = halves.data(),
