@@ -181,14 +181,15 @@ class CudaRunner final : public Runner {
     const auto [batch, step_rows] = begin_step(rows);
     const auto m = static_cast<std::int64_t>(tokens_.size());
     const bool decode = m == static_cast<std::int64_t>(parts_.size());
-    if (!decode || !seen_.contains(m)) {
+    const std::pair<std::int64_t, bool> kind{m, ops_.splits()};
+    if (!decode || !seen_.contains(kind)) {
       if (decode) {
-        seen_.insert({m, DecodeStep{}});
+        seen_.insert({kind, DecodeStep{}});
       }
       const DeviceMatrix logits = models::forward(ops_, decoder(), batch, step_rows);
       return download(logits);
     }
-    DecodeStep& step = seen_.at(m);
+    DecodeStep& step = seen_.at(kind);
     if (step.graph.empty()) {
       step.graph =
           device::cuda::Graph::record(ops_.stream(), [&, &batch = batch, &step_rows = step_rows] {
@@ -243,7 +244,8 @@ class CudaRunner final : public Runner {
   std::int64_t kv_bytes_ = 0;
   std::map<SequenceId, Sequence> sequences_;
   SequenceId last_id_ = 0;
-  std::map<std::int64_t, DecodeStep> seen_;  // decode steps by their number of sequences
+  // Decode steps by their number of sequences, and by whether keys are split.
+  std::map<std::pair<std::int64_t, bool>, DecodeStep> seen_;
   std::vector<std::int32_t> tokens_;
   std::vector<std::int32_t> positions_;
   std::vector<ops::SequenceSlice<KvSequence>> parts_;

@@ -70,6 +70,7 @@ CudaOps::Step CudaOps::begin_step(const Batch<KvSequence>& batch,
   step_.clear();
   Step step{step_.put(batch.tokens), step_.put(batch.positions), step_.put(rows)};
   step_.upload(stream());
+  splits_ = false;
   std::vector<PlannedSequence> sequences;
   for (const auto& slice : batch.slices) {
     sequences.push_back({slice.cache->pages(), slice.position, slice.row, slice.rows});
@@ -82,7 +83,9 @@ CudaOps::Step CudaOps::begin_step(const Batch<KvSequence>& batch,
                         PlanBuffer({limits_.rows, kv_->pages(), limits_.items, limits_.items}))
                .first;
     }
-    at->second.upload(plan_attention(sequences, group, window), stream());
+    const AttentionPlan plan = plan_attention(sequences, group, window);
+    splits_ = splits_ || plan.partials > 0;
+    at->second.upload(plan, stream());
   }
   return step;
 }
@@ -275,7 +278,10 @@ CudaOps::Matrix CudaOps::linear(Input& input, const LinearSet& set) {
 CudaOps::Input CudaOps::attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
                                   const Batch<KvSequence>& batch, const LinearSet& set) {
   const AttentionLayer& view = layer_of(spec);
-  const DevicePlan& plan = plans_.at(spec.window).plan();
+  DevicePlan plan = plans_.at(spec.window).plan();
+  if (!splits_) {
+    plan.max_partials = 0;
+  }
   const std::int64_t m = qkv.rows();
   const std::int64_t width = spec.heads * spec.head_dim;
   if (partials_.empty()) {

@@ -82,8 +82,13 @@ class CudaOps {
     std::span<const std::int32_t> positions;
     std::span<const std::int32_t> rows;
   };
+  /// Throws kFailed when the step is larger than its limits.
   Step begin_step(const Batch<KvSequence>& batch, std::span<const std::int32_t> rows,
                   std::span<const std::int64_t> windows, std::int64_t group);
+
+  /// Whether the keys of some row of this step are split, which takes one more kernel: recorded
+  /// steps serve only steps that are alike in this.
+  bool splits() const { return splits_; }
 
   Matrix embed(const core::Tensor& table, std::span<const std::int32_t> ids);
   void add_rows(Matrix& x, const core::Tensor& table, std::span<const std::int32_t> ids,
@@ -147,6 +152,7 @@ class CudaOps {
   std::map<std::int64_t, PlanBuffer> plans_;  // by window
   device::cuda::Buffer partials_;
   std::optional<HadamardSigns> turn_;
+  bool splits_ = false;
 };
 
 }  // namespace nibble::ops::cuda

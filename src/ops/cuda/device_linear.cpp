@@ -217,15 +217,15 @@ void DeviceLinear::run_many(const LinearInput& x, float* y, std::int64_t ldy,
   output.bias = bias_.empty() ? nullptr : bias_.as<float>();
   if (x.target.form == InputForm::kFloat16Tiles) {
     const HalfInputs inputs{x.target.values, tokens, 2 * padded};
-    return gemm_half(plan_gemm(static_cast<int>(n_), tokens, false), weights, inputs, output,
+    return gemm_half(plan_gemm(weights, GemmInputs::kHalf, tokens), weights, inputs, output,
                      stream);
   }
   const bool by_group = x.target.group != 0;
   const auto groups = static_cast<int>(padded / kUnitInputs);
   const Int8Inputs inputs{x.target.codes,        tokens,          padded, x.target.scales,
                           by_group ? groups : 1, by_group ? 1 : 0};
-  gemm_int8(plan_gemm(static_cast<int>(n_), tokens, by_group || scheme_.group != 0), weights,
-            nullptr, inputs, output, stream);
+  const GemmInputs kind = by_group ? GemmInputs::kInt8ScaledByGroup : GemmInputs::kInt8;
+  gemm_int8(plan_gemm(weights, kind, tokens), weights, nullptr, inputs, output, stream);
 }
 
 }  // namespace nibble::ops::cuda

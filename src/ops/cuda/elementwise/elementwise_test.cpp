@@ -440,7 +440,7 @@ TEST_F(CudaElementwise, CodesOf16BitsAreThoseOfTheCpu) {
     input(device_x.as<float>(), target, kRows, columns, stream.get());
     stream.synchronize();
     core::ThreadPool pool(1);
-    cpu::InputNeeds needs{128, formats::Activation{}};
+    cpu::InputNeeds needs{128, formats::Activation{8, true, 128}};
     needs.wide = true;
     cpu::QuantizedInput expected;
     cpu::quantize_input(x.data(), kRows, columns, columns, needs, expected, pool);
