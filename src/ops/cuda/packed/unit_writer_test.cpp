@@ -1,0 +1,132 @@
+#include "ops/cuda/packed/unit_writer.h"
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "ops/cpu/packed/int8_table.h"
+#include "ops/cpu/packed/test_problems.h"
+
+namespace nibble::ops::cuda {
+namespace {
+
+/// Units read back as the kernels read them: registers of a warp's lanes, taken apart.
+class UnitReader {
+ public:
+  explicit UnitReader(const formats::PackedWeight& weight)
+      : format_(unit_format_of(weight.scheme)), grid_(unit_grid(weight.n, weight.k)) {
+    units_.resize(static_cast<std::size_t>(grid_.count() * format_.bytes()));
+    const auto rows = static_cast<std::size_t>(grid_.row_groups * kUnitRows);
+    tables_.resize(format_.codes == CodeKind::kBook ? rows * 16 : 0);
+    factors_.resize(rows);
+    write_units(weight, format_, 0, grid_.row_groups, units_, tables_, factors_);
+  }
+
+  const UnitGrid& grid() const { return grid_; }
+
+  double value(std::int64_t n, std::int64_t k) const {
+    const std::byte* tile = units_.data() + (n / 64 * grid_.blocks + k / 128) * format_.bytes() +
+                            n % 64 / 16 * format_.tile_bytes();
+    const std::int64_t group = k % 128 * format_.groups / 128;
+    const std::int64_t column = group * 16 + 2 * (n % 8) + n % 16 / 8;
+    std::uint16_t scale = 0;
+    std::memcpy(&scale, tile + format_.code_bytes() + 2 * column, 2);
+    const double factor = format_.scales == ScaleKind::kBf16 ? core::to_float(core::Bf16{scale})
+                                                             : core::to_float(core::Fp16{scale});
+    int zero = format_.bits() == 8 ? 128 : 8;
+    if (format_.has_zeros()) {
+      zero = static_cast<int>(tile[format_.zero_offset() + column]);
+    }
+    return factor * factors_[static_cast<std::size_t>(n)] * integer(tile, n, k % 128, zero);
+  }
+
+ private:
+  std::uint32_t word(const std::byte* tile, std::int64_t at) const {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, tile + at, 4);
+    return bits;
+  }
+
+  int integer(const std::byte* tile, std::int64_t n, std::int64_t k, int zero) const {
+    const std::int64_t h = k / 32;
+    const std::int64_t lane = 4 * (n % 8) + k % 32 / 8;
+    const std::int64_t e = k % 8 / 4;
+    const std::int64_t i = k % 4;
+    const bool upper = n % 16 >= 8;
+    constexpr int kByte[] = {0, 2, 1, 3};
+    if (format_.bits() == 8) {
+      const std::uint32_t bits = word(tile, 512 * h + 16 * lane + 4 * (2 * e + (upper ? 1 : 0)));
+      return static_cast<std::int8_t>(bits >> (8 * kByte[i])) + 128 - zero;
+    }
+    const std::int64_t number = 2 * h + e;
+    const std::uint32_t bits = word(tile, number / 4 * 512 + lane * 16 + number % 4 * 4);
+    if (format_.codes == CodeKind::kBook) {
+      const std::uint32_t code = bits >> (16 * (upper ? 1 : 0) + 4 * kByte[i]) & 15u;
+      return tables_[static_cast<std::size_t>(n * 16 + code)];
+    }
+    // As the products see it: the lower row masked, the upper one signed above the lower.
+    const auto byte = static_cast<std::int8_t>(bits >> (8 * kByte[i]));
+    const int lower = byte & 15;
+    return upper ? (byte - lower) / 16 + 8 - zero : lower - zero;
+  }
+
+  UnitFormat format_;
+  UnitGrid grid_;
+  std::vector<std::byte> units_;
+  std::vector<std::int8_t> tables_;
+  std::vector<float> factors_;
+};
+
+TEST(UnitWriter, EveryWeightComesBack) {
+  for (const std::string scheme :
+       {"int4-sym-g128", "int4-asym-g32", "int4-sym-row", "int4-asym-g256", "int3-asym-g64",
+        "int2-sym-g32", "int8-sym-row", "int8-asym-g128", "lut4-nf4-g64", "lut4-row-g128",
+        "lut3-matrix-g32", "mxfp4", "int4-sym-g128-s7"}) {
+    for (const auto& [n, k] :
+         {std::pair<std::int64_t, std::int64_t>{64, 128}, {77, 416}, {3, 1056}}) {
+      const auto weight = cpu::testing::random_weight(scheme, n, k, 17);
+      const UnitReader units(weight);
+      std::vector<float> row(static_cast<std::size_t>(k));
+      const bool book = weight.scheme.kind != formats::FormatKind::kInt;
+      for (std::int64_t r = 0; r < n; ++r) {
+        decode_row(weight, r, row);
+        // Books run as INT8 tables: half a step of the table is the most that may be missing.
+        const double step = book ? cpu::int8_table(book_of(weight, r)).unit * 0.5000001 : 0.0;
+        std::vector<float> scales(
+            static_cast<std::size_t>(groups_per_row(weight.scheme, weight.k)));
+        unpack_scales(weight, r, scales);
+        for (std::int64_t i = 0; i < k; ++i) {
+          const float scale =
+              scales[static_cast<std::size_t>(i / group_size(weight.scheme, weight.k))];
+          ASSERT_NEAR(units.value(r, i), row[static_cast<std::size_t>(i)],
+                      step * scale + 1e-6 * std::fabs(row[static_cast<std::size_t>(i)]))
+              << scheme << ", row " << r << ", input " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(UnitWriter, PaddingIsZero) {
+  const auto weight = cpu::testing::random_weight("int4-asym-g128", 70, 200, 3);
+  const UnitReader units(weight);
+  for (std::int64_t n = 70; n < units.grid().row_groups * kUnitRows; ++n) {
+    for (std::int64_t k = 0; k < 256; ++k) {
+      ASSERT_EQ(units.value(n, k), 0.0) << n << ", " << k;
+    }
+  }
+}
+
+TEST(UnitWriter, RefusesWhatNoKernelComputes) {
+  for (const char* scheme : {"nvfp4", "int4-sym-g48", "f16"}) {
+    EXPECT_FALSE(has_units(formats::parse_scheme(scheme))) << scheme;
+    EXPECT_THROW(unit_format_of(formats::parse_scheme(scheme)), core::Error) << scheme;
+  }
+}
+
+}  // namespace
+}  // namespace nibble::ops::cuda

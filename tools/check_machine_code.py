@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Reads the machine code of the CUDA kernels in a build folder and fails when it is not what was meant:
+a kernel without its tensor instructions, one that calls a routine in their place (the 4-bit products that
+newer devices only emulate), or registers spilled between them.
+
+    tools/check_machine_code.py BUILD
+
+Needs cuobjdump: that of a CUDA toolkit, or of Triton's Python package. Without it nothing is checked, and
+the last line says so.
+"""
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+# Object file; kernel or architecture; the instruction that it must have; whether calls may stand between
+# (divisions in attention: its products are native on every device).
+EXPECTED = [
+    (re.compile(r"small_batch/small_batch\.cu"), re.compile(r"small_batch_kernel"), "IMMA", False),
+    (re.compile(r"gemm/wgmma_int"), re.compile(r"sm_90a"), "IGMMA", False),
+    (re.compile(r"gemm/wgmma_half"), re.compile(r"sm_90a"), "HGMMA", False),
+    (re.compile(r"gemm/mma_int"), re.compile(r"kernel"), "IMMA", False),
+    (re.compile(r"gemm/mma_half"), re.compile(r"kernel"), "HMMA", False),
+    (re.compile(r"attention/(decode|prefill)\.cu"), re.compile(r"attend_kernel"), "HMMA", True),
+]
+INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,5}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)")
+MOST_SPILLS = 8  # loads and stores of local memory between the first and the last product
+
+
+def find_cuobjdump():
+    candidates = [shutil.which("cuobjdump"), "/usr/local/cuda/bin/cuobjdump"]
+    candidates += [str(p) for p in pathlib.Path(sys.prefix).glob("lib/python*/site-packages/triton/backends/nvidia/bin/cuobjdump")]
+    return next((c for c in candidates if c and pathlib.Path(c).is_file()), None)
+
+
+def kernels(cuobjdump, path):
+    """(architecture, name, instructions) of every kernel in an object file."""
+    text = subprocess.run([cuobjdump, "-sass", path], capture_output=True, text=True).stdout
+    for part in re.split(r"\n\s*code for ", text)[1:]:
+        architecture = part.split("\n", 1)[0].strip()
+        for function in re.split(r"Function : ", part)[1:]:
+            yield architecture, function.split("\n", 1)[0].strip(), INSTRUCTION.findall(function)
+
+
+def faults_of(path, architecture, name, instructions):
+    where = f"{path.name} ({architecture}): {name[:90]}"
+    for file, kernel, product, calls_allowed in EXPECTED:
+        if not file.search(str(path)) or not (kernel.search(name) or kernel.search(architecture)):
+            continue
+        products = [i for i, word in enumerate(instructions) if word.startswith(product)]
+        if not products:
+            # A kernel for one architecture is an empty shell on the others.
+            if len(instructions) > 64:
+                yield f"{where}: no {product}"
+            continue
+        loop = instructions[products[0]:products[-1]]
+        calls = sum(word.startswith("CALL") for word in loop)
+        spills = sum(word.startswith(("LDL", "STL")) for word in loop)
+        if calls and not calls_allowed:
+            yield f"{where}: {calls} calls between its products"
+        if spills > MOST_SPILLS:
+            yield f"{where}: {spills} loads and stores of spilled registers between its products"
+
+
+def main():
+    build = pathlib.Path(sys.argv[1])
+    cuobjdump = find_cuobjdump()
+    objects = sorted(build.glob("src/**/*.cu.o"))
+    if not cuobjdump or not objects:
+        print(f"machine code: not checked ({'there is no cuobjdump' if objects else 'nothing was built for CUDA'})")
+        return 0
+    count, faults = 0, []
+    for path in objects:
+        for architecture, name, instructions in kernels(cuobjdump, path):
+            count += 1
+            faults += faults_of(path, architecture, name, instructions)
+    for fault in faults:
+        print(fault)
+    print(f"machine code: {count} kernels, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
