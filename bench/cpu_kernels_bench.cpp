@@ -10,7 +10,6 @@
 #include "core/random.h"
 #include "core/threads.h"
 #include "engine/sampler.h"
-#include "eval/machine_limits.h"
 #include "float_limits.h"
 #include "formats/hadamard.h"
 #include "formats/scheme.h"
@@ -19,6 +18,7 @@
 #include "ops/cpu/attention/rope.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/dense/blas.h"
+#include "ops/cpu/limits/machine_limits.h"
 #include "ops/cpu/packed/packed_linear.h"
 #include "ops/cpu/vector/vector_kernels.h"
 
@@ -70,7 +70,7 @@ class Bench {
   explicit Bench(Options options)
       : options_(std::move(options)),
         ops_({options_.threads}),
-        limits_(eval::measure_machine_limits(ops_.pool())),
+        limits_(ops::cpu::measure_machine_limits(ops_.pool())),
         float_limits_(bench::measure_float_limits(ops_.pool())) {
     std::printf(
         "%s vectors, %d threads: memory %.1f GB/s, L2 cache %.1f GB/s, float32 %.1f Gop/s\n",
@@ -106,7 +106,7 @@ class Bench {
 
   Options options_;
   CpuOps ops_;
-  eval::MachineLimits limits_;
+  ops::cpu::MachineLimits limits_;
   bench::FloatLimits float_limits_;
 };
 

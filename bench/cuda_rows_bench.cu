@@ -1,12 +1,13 @@
 // Attention and row operators of the CUDA back end: time of graph replays, bytes that have to move,
 // and the share of the device's read limit, which is measured first.
 //
-//   cuda_rows_bench
+//   cuda_rows_bench [decode]
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <numeric>
+#include <string_view>
 #include <vector>
 
 #include "device/cuda/event.h"
@@ -159,25 +160,23 @@ void attention(const Stream& stream, KvTypes types, const Heads& shape, std::int
   const AttentionPlan plan = plan_attention(sequences, shape.heads / shape.kv_heads, 0);
   const std::int64_t m = batch * rows;
   const auto items = static_cast<std::int64_t>(std::max(plan.decode.size(), plan.prefill.size()));
-  PlanBuffer buffer({m, batch * each, items});
+  PlanBuffer buffer({m, batch * each, items, plan.partials});
   buffer.upload(plan, stream.get());
   const std::int64_t columns = shape.heads * shape.head_dim;
   const Buffer queries = filled(m * columns * 2);
   const Buffer out(m * columns * 2);
   const Buffer partials(
       std::max<std::int64_t>(16, 4 * partial_floats(plan.partials, shape.heads, shape.head_dim)));
-  const Buffer counters(m * shape.heads * 4);
-  cudaMemset(counters.data(), 0, static_cast<std::size_t>(counters.bytes()));
   const Queries q{queries.as<nibble::core::Fp16>(), nullptr};
   AttentionOutput output;
   output.target.values = out.as<nibble::core::Fp16>();
-  const SplitSpace space{partials.as<float>(), counters.as<std::uint32_t>()};
   stream.synchronize();
   char what[128];
   const double bytes = static_cast<double>(pool.bytes());
   if (rows == 1) {
     const double time = seconds(stream, 10, [&](int) {
-      attend_decode(layer, q, pool.layer(0), buffer.plan(), space, output, stream.get());
+      attend_decode(layer, q, pool.layer(0), buffer.plan(), partials.as<float>(), output,
+                    stream.get());
     });
     std::snprintf(what, sizeof(what), "decode %s-%s, %ld x %ld, %ld/%ld x %ld", name_of(types.keys),
                   name_of(types.values), static_cast<long>(batch), static_cast<long>(context),
@@ -260,7 +259,8 @@ void rows(const Stream& stream, std::int64_t m, std::int64_t hidden, std::int64_
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const bool only_decode = argc > 1 && std::string_view(argv[1]) == "decode";
   const Stream stream;
   {
     const Buffer data = filled(std::int64_t{4} << 30);
@@ -281,7 +281,9 @@ int main() {
        {KvTypes(kInt4), KvTypes(kInt8), KvTypes(kF16), KvTypes(kInt8, kInt4)}) {
     attention(stream, types, {}, 64, 4096, 1);
     attention(stream, types, {}, 1, 4096, 1);
-    attention(stream, types, {}, 1, 4096, 4096);
+    if (!only_decode) {
+      attention(stream, types, {}, 1, 4096, 4096);
+    }
   }
   attention(stream, KvTypes(kInt4), {}, 256, 1024, 1);
   attention(stream, KvTypes(kInt4), {}, 16, 4096, 1);
@@ -292,6 +294,9 @@ int main() {
   attention(stream, KvTypes(kInt4), {64, 8, 128}, 64, 4096, 1);
   attention(stream, KvTypes(kF16), {32, 8, 64}, 64, 4096, 1);
   attention(stream, KvTypes(kInt4), {32, 8, 64}, 64, 4096, 1);
+  if (only_decode) {
+    return 0;
+  }
   rows(stream, 1, 4096, 14336);
   rows(stream, 16, 4096, 14336);
   rows(stream, 8192, 4096, 14336);

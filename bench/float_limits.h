@@ -3,7 +3,7 @@
 #include "core/threads.h"
 
 /// What kernels on floats in the caches can do at the most, measured with the given threads. The
-/// limits of memory and of 8-bit products are in eval/machine_limits.h.
+/// limits of memory and of 8-bit products are in ops/cpu/limits/machine_limits.h.
 namespace nibble::bench {
 
 struct FloatLimits {

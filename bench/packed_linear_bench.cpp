@@ -10,11 +10,11 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "core/threads.h"
-#include "eval/machine_limits.h"
 #include "formats/format.h"
 #include "formats/packed_weight.h"
 #include "formats/scheme.h"
 #include "measure.h"
+#include "ops/cpu/limits/machine_limits.h"
 #include "ops/cpu/packed/packed_linear.h"
 #include "ops/cpu/packed/reference.h"
 
@@ -148,7 +148,7 @@ double time_layer(const Variant& variant, const std::vector<PackedLinear>& copie
 }
 
 void run_scheme(const Variant& variant, const Options& options, const std::string& name,
-                const eval::MachineLimits& limits, core::ThreadPool& pool) {
+                const ops::cpu::MachineLimits& limits, core::ThreadPool& pool) {
   const formats::Scheme scheme = formats::parse_scheme(name);
   std::vector<double> model(options.tokens.size(), 0.0);
   std::vector<double> model_limit(options.tokens.size(), 0.0);
@@ -226,7 +226,7 @@ Options parse(int argc, char** argv) {
 void run(const Options& options) {
   core::ThreadPool pool(options.threads);
   const Variant& variant = active_variant();
-  const eval::MachineLimits limits = eval::measure_machine_limits(pool);
+  const ops::cpu::MachineLimits limits = ops::cpu::measure_machine_limits(pool);
   std::printf("%s, %d threads: reads %.2f GB/s, multiplies %.1f GMAC/s\n", variant.name,
               pool.size(), limits.read_bytes_per_second * 1e-9,
               limits.multiply_adds_per_second * 1e-9);

@@ -1,8 +1,9 @@
 # The CUDA back end: built where a toolkit is found that knows all its architectures.
 #   NIBBLE_WITH_CUDA           AUTO (found: built), ON (must be found), OFF
-#   NIBBLE_CUDA_ARCHITECTURES  machine code for these; PTX of the last one serves newer devices
+#   NIBBLE_CUDA_ARCHITECTURES  machine code for these, and PTX of the newest of them without a letter: the driver
+#                              compiles that for devices of other kinds. Code for 80 runs on 86 and 89 too.
 set(NIBBLE_WITH_CUDA AUTO CACHE STRING "Build the CUDA back end: AUTO, ON or OFF")
-set(NIBBLE_CUDA_ARCHITECTURES "80;86;89;90a;120" CACHE STRING "CUDA architectures, the last one also as PTX")
+set(NIBBLE_CUDA_ARCHITECTURES "80;90a" CACHE STRING "CUDA architectures; the preset cuda has all")
 set(NIBBLE_CUDA_OLDEST 12.8)  # the first toolkit with sm_120
 
 set(NIBBLE_HAS_CUDA OFF)
@@ -34,9 +35,13 @@ if(NIBBLE_HAS_CUDA)
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
   foreach(architecture IN LISTS NIBBLE_CUDA_ARCHITECTURES)
     list(APPEND NIBBLE_CUDA_FLAGS "SHELL:-gencode arch=compute_${architecture},code=sm_${architecture}")
+    if(architecture MATCHES "^[0-9]+$")
+      set(newest ${architecture})
+    endif()
   endforeach()
-  list(GET NIBBLE_CUDA_ARCHITECTURES -1 newest)
-  list(APPEND NIBBLE_CUDA_FLAGS "SHELL:-gencode arch=compute_${newest},code=compute_${newest}")
+  if(newest)
+    list(APPEND NIBBLE_CUDA_FLAGS "SHELL:-gencode arch=compute_${newest},code=compute_${newest}")
+  endif()
   # -Wpedantic warns of what nvcc itself writes between the two compilations.
   list(JOIN NIBBLE_WARNINGS "," host_warnings)
   string(REPLACE ",-Wpedantic" "" host_warnings "${host_warnings}")

@@ -48,11 +48,10 @@ class Bench final : public Command {
     const std::int64_t most = model->decoder.config.max_positions;
     options_.prefill_tokens = std::min(options_.prefill_tokens, most);
     options_.decode_tokens = std::min(options_.decode_tokens, most - options_.depth - 1);
-    const auto runner = engine::make_cpu_runner(model, runner_options);
-    const eval::MachineLimits limits = eval::measure_machine_limits(runner->pool());
+    const auto runner = engine::make_runner(model, runner_options);
+    const engine::DeviceLimits limits = runner->measure_limits();
     const auto rows = eval::measure_throughput(*runner, model->decoder, options_, limits, progress);
-    common_.json ? print_json(rows, limits, runner->pool().size())
-                 : print(rows, limits, runner->pool().size());
+    common_.json ? print_json(rows, limits, runner->pool().size()) : print(rows, limits);
   }
 
  private:
@@ -60,9 +59,9 @@ class Bench final : public Command {
     return phase == eval::Phase::kPrefill ? "prefill" : "decode";
   }
 
-  static void print(const std::vector<eval::ThroughputRow>& rows, const eval::MachineLimits& limits,
-                    int threads) {
-    fmt::print("cpu, {} threads: reads {:.1f} GB/s, {:.0f} G 8-bit multiply-adds/s\n", threads,
+  static void print(const std::vector<eval::ThroughputRow>& rows,
+                    const engine::DeviceLimits& limits) {
+    fmt::print("{}: reads {:.1f} GB/s, {:.0f} G 8-bit multiply-adds/s\n", limits.name,
                limits.read_bytes_per_second / 1e9, limits.multiply_adds_per_second / 1e9);
     fmt::print("{:<8} {:>5} {:>7} {:>12} {:>12} {:>14} {:>7}\n", "phase", "batch", "tokens",
                "tokens/s", "bytes/token", "limit tokens/s", "share");
@@ -73,8 +72,8 @@ class Bench final : public Command {
     }
   }
 
-  static void print_json(const std::vector<eval::ThroughputRow>& rows,
-                         const eval::MachineLimits& limits, int threads) {
+  void print_json(const std::vector<eval::ThroughputRow>& rows, const engine::DeviceLimits& limits,
+                  int threads) const {
     core::Json list = core::Json::array();
     for (const eval::ThroughputRow& row : rows) {
       list.push_back({{"phase", name_of(row.phase)},
@@ -86,7 +85,8 @@ class Bench final : public Command {
                       {"share_of_limit", row.share_of_limit}});
     }
     const core::Json json = {{"rows", std::move(list)},
-                             {"device", "cpu"},
+                             {"device", device_.device},
+                             {"device_name", limits.name},
                              {"threads", threads},
                              {"read_bytes_per_s", limits.read_bytes_per_second},
                              {"multiply_adds_per_s", limits.multiply_adds_per_second}};

@@ -53,7 +53,7 @@ class Chat final : public Command {
                   "{} has no chat template; use nibble run, or give one with --template FILE",
                   model_);
     const text::ChatTemplate chat(source);
-    engine::Engine engine(model_ptr_, engine::make_cpu_runner(model_ptr_, runner_options), engine_);
+    engine::Engine engine(model_ptr_, engine::make_runner(model_ptr_, runner_options), engine_);
     const bool terminal = isatty(STDIN_FILENO) != 0 && !common_.quiet;
     if (terminal) {
       fmt::print(

@@ -55,11 +55,11 @@ class Eval final : public Command {
     core::require(options_.seq_len <= model->decoder.config.max_positions, core::ErrorKind::kUsage,
                   "--seq-len {} is longer than the {} tokens that the model was made for",
                   options_.seq_len, model->decoder.config.max_positions);
-    const auto runner = engine::make_cpu_runner(model, runner_options);
+    const auto runner = engine::make_runner(model, runner_options);
     std::unique_ptr<engine::Runner> reference;
     if (!reference_.empty()) {
-      reference = engine::make_cpu_runner(models::open_model(reference_),
-                                          with_own_tiles(runner_options, reference_));
+      reference = engine::make_runner(models::open_model(reference_),
+                                      with_own_tiles(runner_options, reference_));
     }
     const eval::PerplexityResult result =
         eval::measure_perplexity(*runner, tokens, options_, progress, reference.get());

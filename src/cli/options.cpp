@@ -48,7 +48,8 @@ void DeviceOptions::add(CLI::App& app) {
   app.add_flag("--pin", pin, "Keep each thread on a core of its own");
   app.add_option("--numa", numa, "Memory nodes: none, interleave or isolate")
       ->capture_default_str();
-  app.add_option("--device", device, "Where to run: cpu")->capture_default_str();
+  app.add_option("--device", device, "Where to run: cpu, or cuda (an NVIDIA GPU)")
+      ->capture_default_str();
   app.add_option(
          "--activations", activations,
          "Activations of compressed layers: int8, int16 (nearly exact), or float (exact, slow)")
@@ -107,9 +108,12 @@ std::int64_t memory_bytes(const std::string& text) {
 }
 
 engine::RunnerOptions DeviceOptions::runner() const {
-  core::require(device == "cpu", core::ErrorKind::kUsage,
-                "device '{}' is not in this build; use --device cpu", core::printable(device));
   engine::RunnerOptions options;
+  options.device = engine::parse_device(device);
+  core::require(options.device == engine::Device::kCpu ||
+                    (activations == "int8" && !pin && numa == "none" && packed.empty()),
+                core::ErrorKind::kUsage,
+                "--activations, --pin, --numa and --packed are for --device cpu");
   options.cpu.threads = threads;
   options.cpu.pin = pin;
   options.cpu.numa = core::parse_numa(numa);

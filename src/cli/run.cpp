@@ -51,7 +51,7 @@ class Run final : public Command {
     const auto model = lora_.open(model_);
     request_.prompt = model->tokenizer->encode(prompt, {.add_special = true});
     engine_.max_batch = std::max<std::int64_t>(engine_.max_batch, copies_);
-    engine::Engine engine(model, engine::make_cpu_runner(model, runner_options), engine_);
+    engine::Engine engine(model, engine::make_runner(model, runner_options), engine_);
     const bool stream = !common_.json && copies_ == 1;
     if (stream) {
       request_.on_text = [](std::string_view piece) {

@@ -48,7 +48,7 @@ class Tasks final : public Command {
     const engine::RunnerOptions runner_options = device_.runner(model_);
     TerminalProgress progress(common_.quiet);
     const auto model = lora_.open(model_);
-    const auto runner = engine::make_cpu_runner(model, runner_options);
+    const auto runner = engine::make_runner(model, runner_options);
     std::vector<eval::TaskScore> scores;
     for (const eval::Task* task : tasks) {
       scores.push_back(eval::run_task(*runner, *model, *task, data_, limit_, progress));

@@ -6,6 +6,7 @@
 #include "engine/runner.h"
 #include "engine/tile_file.h"
 #include "models/forward.h"
+#include "ops/cpu/limits/machine_limits.h"
 
 namespace nibble::engine {
 namespace {
@@ -114,6 +115,12 @@ class CpuRunner final : public Runner {
 
   core::ThreadPool& pool() override { return ops_.pool(); }
 
+  DeviceLimits measure_limits() override {
+    const ops::cpu::MachineLimits limits = ops::cpu::measure_machine_limits(ops_.pool());
+    return {fmt::format("cpu, {} threads", ops_.pool().size()), limits.read_bytes_per_second,
+            limits.multiply_adds_per_second};
+  }
+
   std::int64_t kv_bytes(std::int64_t tokens) const override {
     const models::DecoderConfig& config = decoder().config;
     return KvCache::bytes(kv_types_, config.layers, config.kv_heads, config.head_dim, tokens);
@@ -123,14 +130,7 @@ class CpuRunner final : public Runner {
     return ops_.prepared_bytes() + dense_bytes() + peak_cache_bytes_ + ops_.peak_activation_bytes();
   }
 
-  std::int64_t bytes_per_token() const override {
-    const models::Decoder& model = decoder();
-    std::int64_t bytes = formats::stored_bytes(model.output.parts.front().weight);
-    for (const models::Block& block : model.blocks) {
-      bytes += active_bytes(block, model.config.routing);
-    }
-    return bytes;
-  }
+  std::int64_t bytes_per_token() const override { return weight_bytes_per_token(decoder()); }
 
  private:
   const models::Decoder& decoder() const { return model_->decoder; }
@@ -191,21 +191,6 @@ class CpuRunner final : public Runner {
 
   static LogitsView view(const Matrix& logits) {
     return {logits.values(), logits.rows(), logits.columns()};
-  }
-
-  static std::int64_t active_bytes(const models::Block& block, const ops::RoutingSpec& routing) {
-    std::int64_t shared = 0;
-    std::int64_t experts = 0;
-    for (const ops::LinearSet* set : models::linear_sets(block)) {
-      const bool expert =
-          std::any_of(block.experts.begin(), block.experts.end(),
-                      [&](const models::Mlp& mlp) { return set == &mlp.up || set == &mlp.down; });
-      for (const ops::Linear& part : set->parts) {
-        (expert ? experts : shared) +=
-            formats::stored_bytes(part.weight) + ops::low_rank_bytes(part);
-      }
-    }
-    return shared + (experts == 0 ? 0 : experts * routing.top / routing.experts);
   }
 
   std::shared_ptr<const models::Model> model_;

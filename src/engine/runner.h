@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/model.h"
@@ -41,6 +43,13 @@ struct LogitsView {
 /// Takes rows of logits as they are computed; `first_row` is the number of the first of them.
 using ConsumeLogits = std::function<void(std::int64_t first_row, const LogitsView& logits)>;
 
+/// What a device can do at the most, as measured.
+struct DeviceLimits {
+  std::string name;                     // "cpu, 2 threads", "NVIDIA H200"
+  double read_bytes_per_second = 0;     // streaming memory that is in no cache
+  double multiply_adds_per_second = 0;  // 8-bit products into 32-bit sums, from registers
+};
+
 /// A model made ready on one device. The forward pass is models/forward.h over that device's
 /// operators; this interface hides which. One caller at a time.
 class Runner {
@@ -67,7 +76,11 @@ class Runner {
     score_texts({&text, 1}, consume);
   }
 
+  /// Threads of the host, for work on logits.
   virtual core::ThreadPool& pool() = 0;
+
+  /// Measures what limits the runner's device; takes less than a second.
+  virtual DeviceLimits measure_limits() = 0;
 
   /// Bytes that one decode step reads at batch 1: all weights once, except embedding rows.
   virtual std::int64_t bytes_per_token() const = 0;
@@ -80,14 +93,29 @@ class Runner {
   virtual std::int64_t peak_bytes() const = 0;
 };
 
+enum class Device { kCpu, kCuda };
+
+/// "cpu" or "cuda"; throws kUsage for anything else.
+Device parse_device(std::string_view text);
+
 struct RunnerOptions {
-  ops::cpu::CpuOptions cpu;
+  Device device = Device::kCpu;
+  ops::cpu::CpuOptions cpu;  // on a GPU: of the work that stays on the host
   ops::cpu::KvTypes kv_types;
   std::filesystem::path tile_file;  // layouts to map (tile_file.h); empty: they are made
 };
 
-/// Throws as TileFile::open().
+/// The runner of options.device. Throws kUsage where that device cannot be used, or does not run
+/// the model; kOutOfMemory; and as TileFile::open().
+std::unique_ptr<Runner> make_runner(std::shared_ptr<const models::Model> model,
+                                    const RunnerOptions& options);
+
 std::unique_ptr<Runner> make_cpu_runner(std::shared_ptr<const models::Model> model,
                                         const RunnerOptions& options);
+std::unique_ptr<Runner> make_cuda_runner(std::shared_ptr<const models::Model> model,
+                                         const RunnerOptions& options);
+
+/// Bytes that one decode step reads at batch 1: all weights once, except embedding rows.
+std::int64_t weight_bytes_per_token(const models::Decoder& decoder);
 
 }  // namespace nibble::engine

@@ -24,7 +24,7 @@ DamageRow measure_row(const models::Model& model, engine::Runner& runner, engine
   }
   row.bits_per_weight = models::block_bits_per_weight(model.decoder);
   row.weight_bytes = models::total_weight_bytes(model.decoder);
-  const MachineLimits unmeasured{1, 1};  // only the speeds are of interest here
+  const engine::DeviceLimits unmeasured{"", 1, 1};  // only the speeds are of interest here
   for (const ThroughputRow& speed :
        measure_throughput(runner, model.decoder, options.throughput, unmeasured, progress)) {
     (speed.phase == Phase::kPrefill ? row.prefill_tokens_per_second
@@ -63,7 +63,7 @@ std::vector<DamageRow> measure_damage(const std::shared_ptr<models::Model>& mode
   const auto original = adapted(model, options);
   engine::RunnerOptions exact = options.runner;
   exact.kv_types = ops::cpu::KvType::kF32;
-  const auto reference = engine::make_cpu_runner(original, exact);
+  const auto reference = engine::make_runner(original, exact);
   rows.push_back(measure_row(*original, *reference, nullptr, tokens, options, progress));
   rows.back().recipe = "original";
   for (const compress::Recipe& recipe : recipes) {
@@ -73,7 +73,7 @@ std::vector<DamageRow> measure_damage(const std::shared_ptr<models::Model>& mode
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const auto compressed = adapted(packed, options);
-    const auto runner = engine::make_cpu_runner(compressed, options.runner);
+    const auto runner = engine::make_runner(compressed, options.runner);
     rows.push_back(measure_row(*compressed, *runner, reference.get(), tokens, options, progress));
     rows.back().recipe = recipe.name;
     rows.back().quantize_seconds = seconds;

@@ -93,7 +93,7 @@ std::int64_t multiplications(const models::Decoder& decoder, bool output) {
 
 std::vector<ThroughputRow> measure_throughput(Runner& runner, const models::Decoder& decoder,
                                               const ThroughputOptions& options,
-                                              const MachineLimits& limits,
+                                              const engine::DeviceLimits& limits,
                                               core::ProgressSink& progress) {
   const std::int64_t longest =
       std::max(options.prefill_tokens, options.depth + options.decode_tokens + 1);

@@ -5,7 +5,6 @@
 
 #include "core/progress.h"
 #include "engine/runner.h"
-#include "eval/machine_limits.h"
 
 namespace nibble::eval {
 
@@ -36,7 +35,7 @@ struct ThroughputRow {
 std::vector<ThroughputRow> measure_throughput(engine::Runner& runner,
                                               const models::Decoder& decoder,
                                               const ThroughputOptions& options,
-                                              const MachineLimits& limits,
+                                              const engine::DeviceLimits& limits,
                                               core::ProgressSink& progress);
 
 }  // namespace nibble::eval

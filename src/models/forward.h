@@ -18,11 +18,7 @@ template <ops::Ops O>
 typename O::Matrix embed(O& ops, const Decoder& model, const Batch<O>& batch) {
   auto x = ops.embed(model.embedding, batch.tokens);
   if (!model.positions.empty()) {
-    std::vector<std::int32_t> rows(batch.positions.begin(), batch.positions.end());
-    for (std::int32_t& row : rows) {
-      row += static_cast<std::int32_t>(model.config.position_offset);
-    }
-    ops.add_rows(x, model.positions, rows);
+    ops.add_rows(x, model.positions, batch.positions, model.config.position_offset);
   }
   return x;
 }

@@ -48,8 +48,8 @@ concept Ops = requires(O ops, typename O::Matrix matrix, typename O::Input input
                        const ExpertRows& expert) {
   // Rows of `table` [vocabulary, hidden].
   { ops.embed(table, ids) } -> std::same_as<typename O::Matrix>;
-  // matrix += rows of `table` at `ids` (learned positions).
-  ops.add_rows(matrix, table, ids);
+  // matrix += rows of `table` at `ids` plus an offset (learned positions).
+  ops.add_rows(matrix, table, ids, layer);
   // norm(x) for the layers of `set`; with a delta, x += delta first.
   { ops.norm(x, norm, set) } -> std::same_as<typename O::Input>;
   { ops.add_norm(matrix, x, norm, set) } -> std::same_as<typename O::Input>;

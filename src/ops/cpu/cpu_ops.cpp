@@ -85,17 +85,19 @@ std::int64_t CpuOps::unprepared_bytes(const LinearSet& set) const {
 
 Matrix CpuOps::embed(const core::Tensor& table, std::span<const std::int32_t> ids) {
   Matrix x = zeros(static_cast<std::int64_t>(ids.size()), table.dim(1));
-  add_rows(x, table, ids);
+  add_rows(x, table, ids, 0);
   return x;
 }
 
-void CpuOps::add_rows(Matrix& x, const core::Tensor& table, std::span<const std::int32_t> ids) {
+void CpuOps::add_rows(Matrix& x, const core::Tensor& table, std::span<const std::int32_t> ids,
+                      std::int64_t offset) {
   const std::int64_t columns = table.dim(1);
   std::vector<float> row(static_cast<std::size_t>(columns));
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    core::require(ids[i] >= 0 && ids[i] < table.dim(0), core::ErrorKind::kFailed,
-                  "index {} lies outside a table of {} rows", ids[i], table.dim(0));
-    const std::byte* source = table.raw() + ids[i] * columns * core::size_of(table.dtype());
+    const std::int64_t id = ids[i] + offset;
+    core::require(id >= 0 && id < table.dim(0), core::ErrorKind::kFailed,
+                  "index {} lies outside a table of {} rows", id, table.dim(0));
+    const std::byte* source = table.raw() + id * columns * core::size_of(table.dtype());
     core::convert_to_float32(table.dtype(), source, columns, row.data());
     vector_kernels().add(x.row(static_cast<std::int64_t>(i)), row.data(), columns);
   }

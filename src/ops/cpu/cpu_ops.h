@@ -77,7 +77,8 @@ class CpuOps {
   std::int64_t peak_activation_bytes() const { return buffers_->peak_bytes(); }
 
   Matrix embed(const core::Tensor& table, std::span<const std::int32_t> ids);
-  void add_rows(Matrix& x, const core::Tensor& table, std::span<const std::int32_t> ids);
+  void add_rows(Matrix& x, const core::Tensor& table, std::span<const std::int32_t> ids,
+                std::int64_t offset);
   Input norm(const Matrix& x, const Norm& norm, const LinearSet& set);
   Input add_norm(Matrix& x, const Matrix& delta, const Norm& norm, const LinearSet& set);
   Matrix norm_matrix(const Matrix& x, const Norm& norm);

@@ -64,11 +64,11 @@ inline std::int64_t int8_tile_position(std::int64_t k) {
   return -1;
 }
 
-/// Largest |a - b| / (|b| + floor); infinite where only one is NaN.
+/// Largest |a - b| / (|b| + floor); infinite where only one of them is finite.
 inline double worst_error(std::span<const float> a, std::span<const float> b, double floor) {
   double worst = a.size() == b.size() ? 0 : INFINITY;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    if (std::isnan(a[i]) && std::isnan(b[i])) {
+    if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) {
       continue;
     }
     const double error = std::fabs(static_cast<double>(a[i]) - static_cast<double>(b[i])) /

@@ -1,7 +1,9 @@
 # The operators of NVIDIA GPUs, and their tests.
 set(NIBBLE_CUDA_OPS
-  cuda/attention/append.cu cuda/attention/attention_plan.cpp cuda/attention/checks.cpp cuda/attention/decode.cu
+  cuda/attention/append.cu cuda/attention/append_fragments.cu cuda/attention/attention_plan.cpp
+  cuda/attention/checks.cpp cuda/attention/decode.cu cuda/attention/hadamard_signs.cpp
   cuda/attention/kv_pool.cpp cuda/attention/plain.cu cuda/attention/prefill.cu
+  cuda/cuda_ops.cpp cuda/dense/dense.cu cuda/device_linear.cpp cuda/device_matrix.cpp
   cuda/elementwise/activation.cu cuda/elementwise/checks.cpp cuda/elementwise/norm.cu cuda/elementwise/rows.cu
   cuda/device_code/tensor_map.cpp
   cuda/gemm/gemm.cpp cuda/gemm/gemm_plan.cpp cuda/gemm/gemm_reference.cpp
@@ -9,12 +11,16 @@ set(NIBBLE_CUDA_OPS
   cuda/gemm/wgmma_half_from_book.cu cuda/gemm/wgmma_half_from_int4.cu cuda/gemm/wgmma_half_from_int8.cu
   cuda/gemm/wgmma_int4.cu cuda/gemm/wgmma_int4_by_group.cu cuda/gemm/wgmma_int4_by_group_of_both.cu
   cuda/gemm/wgmma_int8.cu cuda/gemm/wgmma_int8_by_group.cu
-  cuda/limits/read_bandwidth.cu
+  cuda/limits/multiply_add_rate.cu cuda/limits/read_bandwidth.cu
   cuda/packed/unit_writer.cpp
-  cuda/small_batch/reference.cpp cuda/small_batch/small_batch.cpp cuda/small_batch/small_batch.cu)
+  cuda/sampling/argmax.cu
+  cuda/small_batch/reference.cpp cuda/small_batch/small_batch.cpp cuda/small_batch/small_batch.cu
+  cuda/step_inputs.cpp)
 set(NIBBLE_CUDA_OPS_TESTS
   cuda/attention/attention_test.cpp
+  cuda/dense/dense_test.cpp
   cuda/device_code/dependent_launch_test.cu
   cuda/elementwise/elementwise_test.cpp
   cuda/gemm/gemm_test.cpp cuda/gemm/gemm_test_data.cpp
+  cuda/sampling/argmax_test.cpp
   cuda/small_batch/small_batch_test.cpp)

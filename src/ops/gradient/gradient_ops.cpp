@@ -54,9 +54,9 @@ Variable GradientOps::embed(const core::Tensor& table, std::span<const std::int3
 }
 
 void GradientOps::add_rows(Variable& x, const core::Tensor& table,
-                           std::span<const std::int32_t> ids) {
+                           std::span<const std::int32_t> ids, std::int64_t offset) {
   Variable sum = result(ops_.copy(x.value()));
-  ops_.add_rows(sum.node_->value, table, ids);
+  ops_.add_rows(sum.node_->value, table, ids, offset);
   record(sum, [this, from = x.node_](const Values& g) { add_to(gradient_of(*from), g); });
   x = sum;
 }

@@ -63,7 +63,8 @@ class GradientOps {
   void backward(const Variable& from, cpu::Matrix gradient);
 
   Variable embed(const core::Tensor& table, std::span<const std::int32_t> ids);
-  void add_rows(Variable& x, const core::Tensor& table, std::span<const std::int32_t> ids);
+  void add_rows(Variable& x, const core::Tensor& table, std::span<const std::int32_t> ids,
+                std::int64_t offset);
   Variable norm(const Variable& x, const Norm& norm, const LinearSet& set);
   Variable add_norm(Variable& x, const Variable& delta, const Norm& norm, const LinearSet& set);
   Variable norm_matrix(const Variable& x, const Norm& norm);

@@ -1,11 +1,13 @@
+#include "ops/cuda/attention/append_fragments.h"
 #include "ops/cuda/attention/attention.h"
 #include "ops/cuda/attention/checks.h"
 #include "ops/cuda/attention/hadamard_turn.cuh"
+#include "ops/cuda/attention/kv_store.cuh"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/half.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
 
-/// One warp for each head of each row; the head's vector lies in shared memory.
+/// For every layout: one warp for each head of each row; the head's vector lies in shared memory.
 namespace nibble::ops::cuda {
 namespace {
 
@@ -41,19 +43,6 @@ __device__ void rotate_head(float* x, const AttentionLayer& layer, float positio
   __syncwarp();
 }
 
-// A range in float16, and how values are counted in it: as cpu::KvCache::store.
-struct KvRange {
-  std::uint32_t halves;  // step, smallest
-  float from;
-  float inverse;
-  float levels;
-  bool finite;
-  __device__ std::uint32_t code(float x) const {
-    const float code = finite ? rintf(__fmul_rn(__fsub_rn(x, from), inverse)) : 0.0f;
-    return static_cast<std::uint32_t>(fminf(fmaxf(code, 0.0f), levels));
-  }
-};
-
 __device__ KvRange range_of(const float* x, int dim, float levels) {
   float smallest = x[0];
   float largest = x[0];
@@ -61,61 +50,11 @@ __device__ KvRange range_of(const float* x, int dim, float levels) {
   for (int i = lane_index(); i < dim; i += kWarp) {
     smallest = fminf(smallest, x[i]);
     largest = fmaxf(largest, x[i]);
-    finite = finite && fabsf(x[i]) < __int_as_float(0x7f800000);
+    finite = finite && is_finite(x[i]);
   }
-  smallest = -warp_max(-smallest);
-  largest = warp_max(largest);
-  if (!__all_sync(kAllLanes, finite)) {
-    return {0x7e007e00u, 0.0f, 0.0f, levels, false};
-  }
-  const __half low = __float2half_rn(smallest);
-  const float from = __half2float(low);
-  const __half step = __float2half_rn(__fdiv_rn(__fsub_rn(largest, from), levels));
-  const float width = __half2float(step);
-  return {static_cast<std::uint32_t>(__half_as_ushort(step)) |
-              static_cast<std::uint32_t>(__half_as_ushort(low)) << 16,
-          from, width > 0 ? __fdiv_rn(1.0f, width) : 0.0f, levels, true};
+  return KvRange::of(-warp_max(-smallest), warp_max(largest), levels,
+                     __all_sync(kAllLanes, finite));
 }
-
-// Where an element of the vector of one token lies in its half of a block (kv_layout.h): the byte
-// of 8 and 16 bits, and of 4 bits that of the elements i and i + 8.
-struct Place {
-  bool fragments;
-  bool keys;
-  int token;
-  int dim;
-
-  __device__ int row(int i) const { return keys ? token : i % 16; }
-  __device__ int column(int i) const { return keys ? i % 16 : token; }
-  __device__ int lane_byte(int i) const { return 16 * (4 * (row(i) % 8) + column(i) % 8 / 2); }
-  __device__ int half_at(int i) const {  // in bytes
-    if (!fragments) {
-      return 2 * (token * dim + i);
-    }
-    const int reg = row(i) / 8 + 2 * (column(i) / 8);
-    return i / 16 * 512 + lane_byte(i) + 4 * reg + 2 * (column(i) % 2);
-  }
-  __device__ int byte_at(int i) const {
-    if (!fragments) {
-      return token * dim + i;
-    }
-    return i / 32 * 512 + lane_byte(i) + i / 16 % 2 * 8 + 4 * (column(i) / 8) + 2 * (row(i) / 8) +
-           column(i) % 2;
-  }
-  // `pair` counts pairs of elements: 2 pair and the next, or i and i + 8 within 16.
-  __device__ int first_of(int pair) const {
-    return fragments ? pair / 8 * 16 + pair % 8 : 2 * pair;
-  }
-  __device__ int second_of(int pair) const { return first_of(pair) + (fragments ? 8 : 1); }
-  __device__ int nibbles_at(int pair) const {
-    if (!fragments) {
-      return token * dim / 2 + pair;
-    }
-    const int i = first_of(pair);
-    return i / 64 * 512 + lane_byte(i) + i / 16 % 4 * 4 + 2 * (column(i) % 2) +
-           (keys ? row(i) / 8 : column(i) / 8);
-  }
-};
 
 __device__ void store_vector(KvType type, const float* x, const Place& place, std::byte* half,
                              std::uint32_t* range) {
@@ -216,6 +155,9 @@ void append(const AttentionLayer& layer, const float* qkv, const DevicePlan& pla
             const Queries& queries, std::byte* pages, cudaStream_t stream) {
   check_layer(layer);
   if (m == 0) {
+    return;
+  }
+  if (append_fragments(layer, qkv, plan, m, queries, pages, stream)) {
     return;
   }
   const std::int64_t heads = layer.heads + 2 * layer.layout.kv_heads;

@@ -52,13 +52,7 @@ struct Queries {
 void append(const AttentionLayer& layer, const float* qkv, const DevicePlan& plan, std::int64_t m,
             const Queries& queries, std::byte* pages, cudaStream_t stream);
 
-/// Where splits meet: partials * heads * (head_dim + 2) floats, and rows * heads counters that are
-/// zero before the first use and after each.
-struct SplitSpace {
-  float* partials = nullptr;
-  std::uint32_t* counters = nullptr;
-};
-
+/// Floats that attend_decode() needs for results of splits (AttentionPlan::partials).
 constexpr std::int64_t partial_floats(std::int64_t partials, std::int64_t heads,
                                       std::int64_t head_dim) {
   return partials * heads * (head_dim + 2);
@@ -71,9 +65,10 @@ struct AttentionOutput {
   InputTarget target;
 };
 
-/// Rows of sequences that have one row in the step (the plan's decode items).
+/// Rows of sequences that have one row in the step (the plan's decode items). `partials` [
+/// partial_floats()] holds results of splits.
 void attend_decode(const AttentionLayer& layer, const Queries& queries, const std::byte* pages,
-                   const DevicePlan& plan, const SplitSpace& space, const AttentionOutput& output,
+                   const DevicePlan& plan, float* partials, const AttentionOutput& output,
                    cudaStream_t stream);
 /// The rows of all other sequences (the plan's prefill items).
 void attend_prefill(const AttentionLayer& layer, const Queries& queries, const std::byte* pages,

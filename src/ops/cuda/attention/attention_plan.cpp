@@ -59,7 +59,6 @@ void plan_rows(const PlannedSequence& sequence, std::int64_t table, std::int64_t
 // Few splits where many sequences share the device, but enough for one sequence alone.
 std::int64_t pages_of_split(std::int64_t pages) {
   constexpr std::int64_t kShort = 128;
-  constexpr std::int64_t kMostSplits = 32;
   return std::max(pages <= kShort ? std::int64_t{32} : std::int64_t{64},
                   divide_up(pages, kMostSplits));
 }
@@ -150,7 +149,8 @@ PlanBuffer::PlanBuffer(const Limits& limits)
            words(parts.starts),
            reinterpret_cast<const DecodeItem*>(at(parts.decode)),
            reinterpret_cast<const PrefillItem*>(at(parts.prefill)),
-           limits.items};
+           limits.items,
+           limits.partials};
 }
 
 void PlanBuffer::upload(const AttentionPlan& plan, cudaStream_t stream) {
@@ -158,11 +158,13 @@ void PlanBuffer::upload(const AttentionPlan& plan, cudaStream_t stream) {
     return static_cast<std::int64_t>(values.size()) <= limit;
   };
   core::require(fits(plan.positions, limits_.rows) && fits(plan.table, limits_.pages) &&
-                    fits(plan.decode, limits_.items) && fits(plan.prefill, limits_.items),
+                    fits(plan.decode, limits_.items) && fits(plan.prefill, limits_.items) &&
+                    plan.partials <= limits_.partials,
                 ErrorKind::kFailed,
-                "a plan of {} rows, {} pages and {} + {} items exceeds its buffer ({}, {}, {})",
+                "a plan of {} rows, {} pages, {} + {} items and {} partial results exceeds its "
+                "buffer ({}, {}, {}, {})",
                 plan.positions.size(), plan.table.size(), plan.decode.size(), plan.prefill.size(),
-                limits_.rows, limits_.pages, limits_.items);
+                plan.partials, limits_.rows, limits_.pages, limits_.items, limits_.partials);
   if (copying_) {
     copied_.synchronize();
   }

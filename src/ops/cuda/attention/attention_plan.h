@@ -57,6 +57,9 @@ struct AttentionPlan {
   std::int64_t partials = 0;            // results of splits to be merged
 };
 
+/// A row has at most so many splits.
+inline constexpr std::int64_t kMostSplits = 32;
+
 /// Pages of one split for a row that sees `pages` pages.
 std::int64_t pages_of_split(std::int64_t pages);
 
@@ -74,7 +77,8 @@ struct DevicePlan {
   const std::int32_t* starts = nullptr;
   const DecodeItem* decode = nullptr;
   const PrefillItem* prefill = nullptr;
-  std::int64_t max_items = 0;  // of either kind
+  std::int64_t max_items = 0;     // of either kind
+  std::int64_t max_partials = 0;  // 0: no row is ever split
 };
 
 /// Device memory for plans up to some size.
@@ -84,6 +88,7 @@ class PlanBuffer {
     std::int64_t rows = 0;
     std::int64_t pages = 0;  // of all sequences together
     std::int64_t items = 0;  // of either kind
+    std::int64_t partials = 0;
   };
   explicit PlanBuffer(const Limits& limits);
 

@@ -59,7 +59,11 @@ TEST_F(CudaAttention, MatchesTheReferenceOnTheCpusOwnCache) {
       EXPECT_EQ(trial.differences(), 0) << name_of(problem);
       const std::vector<float> expected = trial.reference(qkv);
       const std::vector<float> out = trial.attend(trial.rows(false));
-      const double tolerance = trial.layer().layout.fragments() ? 1e-3 : 1e-5;
+      // Weights are rounded to float16 before they meet codes of up to 15 steps, and the smallest
+      // value, which may cancel most of the product, is added after that.
+      const double tolerance = !trial.layer().layout.fragments() ? 1e-5
+                               : types.values == kInt4           ? 4e-3
+                                                                 : 1e-3;
       EXPECT_LT(worst_difference(out, expected), tolerance) << name_of(problem);
       EXPECT_EQ(out, trial.attend(trial.rows(false))) << "a second time: " << name_of(problem);
     }

@@ -8,8 +8,8 @@
 
 #include "device/cuda/check.h"
 #include "device/cuda/stream.h"
-#include "formats/hadamard.h"
 #include "ops/cuda/attention/attention.h"
+#include "ops/cuda/attention/hadamard_signs.h"
 #include "ops/cuda/attention/kv_pool.h"
 #include "ops/cuda/device_arrays_for_tests.h"
 
@@ -120,44 +120,14 @@ inline double decoded(const Stored& stored, KvType type) {
                           : stored.value;
 }
 
-/// The signs of the base of Hadamard(dim), read off what it does to unit vectors.
-struct TurnSigns {
-  std::vector<float> signs = {1.0f};
-  std::int32_t base = 1;
-  explicit TurnSigns(std::int64_t dim) {
-    std::int64_t odd = dim;
-    while (odd % 2 == 0) {
-      odd /= 2;
-    }
-    if (odd == 1) {
-      return;
-    }
-    base = static_cast<std::int32_t>(odd);
-    while (!formats::hadamard_exists(base)) {
-      base *= 2;
-    }
-    const formats::Hadamard matrix(base);
-    signs.clear();
-    for (std::int32_t i = 0; i < base; ++i) {
-      std::vector<float> row(static_cast<std::size_t>(base), 0.0f);
-      row[static_cast<std::size_t>(i)] = 1.0f;
-      matrix.apply(std::span<float>(row));
-      for (const float value : row) {
-        signs.push_back(value > 0 ? 1.0f : -1.0f);
-      }
-    }
-  }
-};
-
 /// A batch on the device and on the CPU.
 class Trial {
  public:
   explicit Trial(const Problem& problem) : p_(problem), turn_(problem.head_dim) {
     layer_.layout = {p_.types, p_.kv_heads, p_.head_dim};
     layer_.heads = p_.heads;
-    layer_.turned = formats::hadamard_exists(p_.head_dim);
-    signs_ = on_device(turn_.signs);
-    layer_.turn = {turn_.base == 1 ? nullptr : signs_.as<float>(), turn_.base};
+    layer_.turned = turn_.exists();
+    layer_.turn = turn_.view();
     std::int64_t pages = 3;
     std::int64_t rows = 0;
     for (const Sequence& sequence : p_.sequences) {
@@ -185,9 +155,8 @@ class Trial {
         left += tokens < all;
       }
     }
-    buffer_.emplace(PlanBuffer::Limits{rows, 2 * pages, 4096});
+    buffer_.emplace(PlanBuffer::Limits{rows, 2 * pages, 4096, 4096});
     partials_ = poisoned<float>(partial_floats(4096, p_.heads, p_.head_dim));
-    counters_ = on_device(std::vector<std::uint32_t>(static_cast<std::size_t>(rows * p_.heads), 0));
   }
 
   AttentionLayer& layer() { return layer_; }
@@ -364,8 +333,8 @@ class Trial {
   }
 
   void launch_attend(const AttentionOutput& output) {
-    const SplitSpace space{partials_.as<float>(), counters_.as<std::uint32_t>()};
-    attend_decode(layer_, q_, pool_->layer(1), buffer_->plan(), space, output, stream_.get());
+    attend_decode(layer_, q_, pool_->layer(1), buffer_->plan(), partials_.as<float>(), output,
+                  stream_.get());
     attend_prefill(layer_, q_, pool_->layer(1), buffer_->plan(), output, stream_.get());
   }
 
@@ -413,15 +382,13 @@ class Trial {
 
  private:
   Problem p_;
-  TurnSigns turn_;
-  Buffer signs_;
+  HadamardSigns turn_;
   AttentionLayer layer_;
   std::unique_ptr<KvPool> pool_;
   std::vector<KvSequence> lists_;
   std::vector<std::unique_ptr<cpu::KvCache>> caches_;
   std::optional<PlanBuffer> buffer_;
   Buffer partials_;
-  Buffer counters_;
   Buffer queries_;
   Queries q_;
   device::cuda::Stream stream_;

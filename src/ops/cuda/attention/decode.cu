@@ -30,7 +30,7 @@ void run_values(const KvLayout& layout, const decode::Arguments& arguments, std:
 }  // namespace
 
 void attend_decode(const AttentionLayer& layer, const Queries& queries, const std::byte* pages,
-                   const DevicePlan& plan, const SplitSpace& space, const AttentionOutput& output,
+                   const DevicePlan& plan, float* partials, const AttentionOutput& output,
                    cudaStream_t stream) {
   check_layer(layer);
   const KvLayout& layout = layer.layout;
@@ -43,7 +43,7 @@ void attend_decode(const AttentionLayer& layer, const Queries& queries, const st
   const decode::Arguments arguments{queries.halves,
                                     pages,
                                     plan,
-                                    space,
+                                    partials,
                                     head_sink(output, layer.heads * layout.head_dim),
                                     static_cast<int>(layer.heads),
                                     static_cast<int>(layout.kv_heads),

@@ -18,51 +18,66 @@ struct Tile {
   std::uint32_t r[4];
 };
 
-namespace codes {
+/// Codes stand as float16 of their own bits: code c is the subnormal c * kCodeUnit, which matrix
+/// instructions multiply exactly, so that a mask is all it takes. 4-bit codes of registers that
+/// hold the high nibbles of bytes are kHighCodes times that: columns 8 to 15 of keys, rows 8 to 15
+/// of values.
+inline constexpr float kCodeUnit = 5.9604644775390625e-8f;  // 2^-24
+inline constexpr float kHighCodes = 16.0f;
 
-/// 1024 + code has the code in its low bits.
-inline constexpr std::uint32_t kMagic = 0x64006400u;
-
-__device__ __forceinline__ std::uint32_t without_magic(std::uint32_t halves) {
-  const __half2 x = *reinterpret_cast<const __half2*>(&halves);
-  const __half2 y = __hsub2(x, __half2half2(__ushort_as_half(0x6400)));  // 1024
-  return *reinterpret_cast<const std::uint32_t*>(&y);
-}
-
-/// The same for codes that stand 4 bits higher.
-__device__ __forceinline__ std::uint32_t without_magic_high(std::uint32_t halves) {
-  const __half2 x = *reinterpret_cast<const __half2*>(&halves);
-  const __half2 y = __hfma2(x, __half2half2(__ushort_as_half(0x2c00)),  // 1/16
-                            __half2half2(__ushort_as_half(0xd400)));    // -64
-  return *reinterpret_cast<const std::uint32_t*>(&y);
-}
-
-}  // namespace codes
-
-/// Tile number `tile` of a lane's words, as float16; codes of integers as they are.
+/// Tile number `tile` of a lane's words, as float16 or codes.
 template <KvType T, bool kKeys>
 __device__ __forceinline__ Tile tile_of(const std::uint32_t* words, int tile) {
   if constexpr (T == KvType::kInt4) {
     const std::uint32_t low = words[tile];
     const std::uint32_t high = low >> 8;
-    const std::uint32_t first = codes::without_magic((low & 0x000f000fu) | codes::kMagic);
-    const std::uint32_t second = codes::without_magic_high((low & 0x00f000f0u) | codes::kMagic);
-    const std::uint32_t third = codes::without_magic((high & 0x000f000fu) | codes::kMagic);
-    const std::uint32_t fourth = codes::without_magic_high((high & 0x00f000f0u) | codes::kMagic);
+    const std::uint32_t first = low & 0x000f000fu;
+    const std::uint32_t second = low & 0x00f000f0u;
+    const std::uint32_t third = high & 0x000f000fu;
+    const std::uint32_t fourth = high & 0x00f000f0u;
     return kKeys ? Tile{{first, third, second, fourth}} : Tile{{first, second, third, fourth}};
   } else if constexpr (T == KvType::kInt8) {
     Tile result;
 #pragma unroll
     for (int part = 0; part < 2; ++part) {
       const std::uint32_t word = words[2 * tile + part];
-      result.r[2 * part] = codes::without_magic(__byte_perm(word, codes::kMagic, 0x4140));
-      result.r[2 * part + 1] = codes::without_magic(__byte_perm(word, codes::kMagic, 0x4342));
+      result.r[2 * part] = __byte_perm(word, 0, 0x4140);
+      result.r[2 * part + 1] = __byte_perm(word, 0, 0x4342);
     }
     return result;
   } else {
     return {{words[4 * tile], words[4 * tile + 1], words[4 * tile + 2], words[4 * tile + 3]}};
   }
 }
+
+/// Four words of a lane: unit number `unit` of keys or values.
+__device__ __forceinline__ void load_unit(std::uint32_t (&words)[4], const std::byte* from,
+                                          int unit, int lane) {
+  const uint4 four = *reinterpret_cast<const uint4*>(from + 512 * unit + 16 * lane);
+  words[0] = four.x;
+  words[1] = four.y;
+  words[2] = four.z;
+  words[3] = four.w;
+}
+
+/// Two float16 of a query, for columns 8 to 15 of keys.
+template <KvType T>
+__device__ __forceinline__ std::uint32_t for_high_columns(std::uint32_t halves) {
+  if constexpr (T == KvType::kInt4) {
+    const __half2 x = __hmul2(*reinterpret_cast<const __half2*>(&halves),
+                              __half2half2(__ushort_as_half(0x2c00)));  // 1 / kHighCodes
+    return *reinterpret_cast<const std::uint32_t*>(&x);
+  } else {
+    return halves;
+  }
+}
+
+/// What a product with codes has to be multiplied by.
+template <KvType T>
+inline constexpr float kProductUnit = is_integer(T) ? 1.0f / kCodeUnit : 1.0f;
+template <KvType T>
+inline constexpr float kHighProductUnit =
+    T == KvType::kInt4 ? kProductUnit<T> / kHighCodes : kProductUnit<T>;
 
 /// c [16, 8] += a [16, 16] b [16, 8]: lane 4g + t has of b the rows 2t + {0, 1} (b0) and 2t + 8 +
 /// {0, 1} (b1) of column g, and of c rows g (c[0], c[1]) and g + 8, columns 2t and 2t + 1.
@@ -87,10 +102,16 @@ __device__ __forceinline__ std::uint32_t masked(std::uint32_t halves, bool low, 
   return halves & ((low ? 0x0000ffffu : 0u) | (high ? 0xffff0000u : 0u));
 }
 
+/// exp2(x)
 __device__ __forceinline__ float power_of_two(float x) {
   float result;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
   return result;
+}
+
+/// exp2(a - b), 0 where a is -infinity.
+__device__ __forceinline__ float relative_power(float a, float b) {
+  return a == -INFINITY ? 0.0f : power_of_two(a - b);
 }
 
 }  // namespace nibble::ops::cuda

@@ -55,10 +55,6 @@ __device__ __forceinline__ float columns_sum(float value) {
   return value + __shfl_xor_sync(kAllLanes, value, 2);
 }
 
-__device__ __forceinline__ float relative_power(float a, float b) {
-  return a == -INFINITY ? 0.0f : power_of_two(a - b);
-}
-
 template <KvType K, KvType V, int D>
 class Warp {
  public:
@@ -87,15 +83,15 @@ class Warp {
     }
   }
 
-  /// Pages first .. first + kPages - 1, which lie at `pages`.
+  /// Pages first .. first + kPages - 1, which lie at `pages`; the keys end at `length`.
   __device__ void step(const std::byte* pages, int first, int length) {
-    float scores[2 * kPages][4];
-    score(pages, first, scores);
-    const float unit = rescale(pages, scores);
-#pragma unroll
-    for (int page = 0; page < kPages; ++page) {
-      accumulate(pages + page * kBlock, (first + page) * 16, length, unit, scores[2 * page],
-                 scores[2 * page + 1]);
+    const int token = first * 16;
+    const bool all = token >= begin_[0] && token >= begin_[1] && token + 16 * kPages <= end_[0] &&
+                     token + 16 * kPages <= end_[1];
+    if (__all_sync(kAllLanes, all)) {
+      run<false>(pages, first, length);
+    } else {
+      run<true>(pages, first, length);
     }
   }
 
@@ -107,9 +103,10 @@ class Warp {
       inverse[half] = 1.0f / columns_sum(sum_[half]);
       offset[half] = columns_sum(offset_[half]);
     }
-    const float unit = is_integer(V) ? reach_ : 1.0f;
+    const float reach = is_integer(V) ? reach_ : 1.0f;
 #pragma unroll
     for (int tile = 0; tile < 2 * kTiles; ++tile) {
+      const float unit = reach * (tile % 2 == 0 ? kProductUnit<V> : kHighProductUnit<V>);
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         out_[tile][e] = fmaf(out_[tile][e], unit, offset[e / 2]) * inverse[e / 2];
@@ -150,12 +147,12 @@ class Warp {
 #pragma unroll
       for (int part = 0; part < 2; ++part) {
         const auto pair = *reinterpret_cast<const std::uint32_t*>(from + 16 * tile + 8 * part);
-        queries_[tile].r[half + 2 * part] = pair;
+        queries_[tile].r[half + 2 * part] = part == 0 ? pair : for_high_columns<K>(pair);
         const float2 values = float2_of(pair);
         sum += values.x + values.y;
       }
     }
-    query_sum_[half] = columns_sum(sum);
+    query_sum_[half] = columns_sum(sum) * a_.scale;
   }
 
   /// {step, smallest} of the token 2t + column of a page's half; of keys, or of values.
@@ -166,83 +163,97 @@ class Warp {
     return float2_of(*reinterpret_cast<const std::uint32_t*>(at));
   }
 
-  /// The next four words of a lane.
-  static __device__ __forceinline__ void load_unit(std::uint32_t (&words)[4], const std::byte* from,
-                                                   int unit, int lane) {
-    const uint4 four = *reinterpret_cast<const uint4*>(from + 512 * unit + 16 * lane);
-    words[0] = four.x;
-    words[1] = four.y;
-    words[2] = four.z;
-    words[3] = four.w;
-  }
-
-  /// scores[2 page + half]: rows g and g + 8, tokens 8 half + 2t + {0, 1} of the page.
-  __device__ __forceinline__ void score(const std::byte* pages, int first,
-                                        float (&scores)[2 * kPages][4]) const {
-    constexpr int kUnitTiles = 4 / kTileWords<K>;
+  template <bool kMasked>
+  __device__ __forceinline__ void run(const std::byte* pages, int first, int length) {
+    float scores[2 * kPages][4];
 #pragma unroll
     for (int page = 0; page < kPages; ++page) {
-      float c[2][4] = {};
+      score<kMasked>(pages + page * kBlock, (first + page) * 16, scores[2 * page],
+                     scores[2 * page + 1]);
+    }
+    rescale<kMasked>(pages, scores);
 #pragma unroll
-      for (int unit = 0; unit < kTiles / kUnitTiles; ++unit) {
-        std::uint32_t words[4];
-        load_unit(words, pages + page * kBlock, unit, lane_);
+    for (int page = 0; page < kPages; ++page) {
+      accumulate<kMasked>(pages + page * kBlock, (first + page) * 16, length, scores[2 * page],
+                          scores[2 * page + 1]);
+    }
+  }
+
+  /// Scores of a page whose first token has position `token`: rows g and g + 8, tokens 2t + {0, 1}
+  /// and 8 behind them.
+  template <bool kMasked>
+  __device__ __forceinline__ void score(const std::byte* page, int token, float (&low)[4],
+                                        float (&high)[4]) const {
+    constexpr int kUnitTiles = 4 / kTileWords<K>;
+    float c[2][4] = {};
 #pragma unroll
-        for (int i = 0; i < kUnitTiles; ++i) {
-          const Tile keys = tile_of<K, true>(words, i);
-          const Tile& q = queries_[unit * kUnitTiles + i];
-          multiply_add(c[0], q, keys.r[0], keys.r[2]);
-          multiply_add(c[1], q, keys.r[1], keys.r[3]);
-        }
+    for (int unit = 0; unit < kTiles / kUnitTiles; ++unit) {
+      std::uint32_t words[4];
+      load_unit(words, page, unit, lane_);
+#pragma unroll
+      for (int i = 0; i < kUnitTiles; ++i) {
+        const Tile keys = tile_of<K, true>(words, i);
+        const Tile& q = queries_[unit * kUnitTiles + i];
+        multiply_add(c[0], q, keys.r[0], keys.r[2]);
+        multiply_add(c[1], q, keys.r[1], keys.r[3]);
       }
+    }
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
+    for (int half = 0; half < 2; ++half) {
+      float(&scores)[4] = half == 0 ? low : high;
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          float step = a_.scale;
-          float smallest = 0.0f;
-          if constexpr (is_integer(K)) {
-            const float2 numbers = range(pages + page * kBlock, true, half, e % 2);
-            step = numbers.x * a_.scale;
-            smallest = numbers.y * a_.scale;
+      for (int column = 0; column < 2; ++column) {
+        const float2 numbers = is_integer(K) ? range(page, true, half, column) : float2{1.0f, 0.0f};
+        const float step = numbers.x * (a_.scale * kProductUnit<K>);
+        const int position = token + 8 * half + 2 * (lane_ % 4) + column;
+#pragma unroll
+        for (int row = 0; row < 2; ++row) {
+          const int e = 2 * row + column;
+          scores[e] = is_integer(K) ? fmaf(c[half][e], step, numbers.y * query_sum_[row])
+                                    : c[half][e] * step;
+          if (kMasked && !(position >= begin_[row] && position < end_[row])) {
+            scores[e] = -INFINITY;
           }
-          const int position = (first + page) * 16 + 8 * half + 2 * (lane_ % 4) + e % 2;
-          const bool seen = position >= begin_[e / 2] && position < end_[e / 2];
-          const float value = fmaf(c[half][e], step, smallest * query_sum_[e / 2]);
-          scores[2 * page + half][e] = seen ? value : -INFINITY;
         }
       }
     }
   }
 
-  /// Online softmax: the largest scores, and the largest step of values. Returns what their steps
-  /// are multiplied by.
-  __device__ __forceinline__ float rescale(const std::byte* pages,
-                                           const float (&scores)[2 * kPages][4]) {
+  /// Online softmax: the largest scores, and the largest step of values.
+  template <bool kMasked>
+  __device__ __forceinline__ void rescale(const std::byte* pages,
+                                          const float (&scores)[2 * kPages][4]) {
     float change[2];
+    bool changed = false;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      float largest = largest_[half];
+    for (int row = 0; row < 2; ++row) {
+      float largest = largest_[row];
 #pragma unroll
       for (int tile = 0; tile < 2 * kPages; ++tile) {
-        largest = fmaxf(largest, fmaxf(scores[tile][2 * half], scores[tile][2 * half + 1]));
+        largest = fmaxf(largest, fmaxf(scores[tile][2 * row], scores[tile][2 * row + 1]));
       }
       largest = columns_max(largest);
-      change[half] = relative_power(largest_[half], largest);
-      largest_[half] = largest;
-      sum_[half] *= change[half];
-      offset_[half] *= change[half];
+      change[row] = relative_power(largest_[row], largest);
+      changed = changed || largest != largest_[row];
+      largest_[row] = largest;
     }
-    float unit = 1.0f;
+    float shrink = 1.0f;
     if constexpr (is_integer(V)) {
-      const float now = widest_step(pages, scores);
-      const float wider = now > reach_ || now != now ? now : reach_;
-      change[0] *= reach_ / wider;
-      change[1] *= reach_ / wider;
-      reach_ = wider;
-      unit = 1.0f / wider;
+      const float now = widest_step<kMasked>(pages, scores);
+      if (!(now <= reach_)) {
+        shrink = reach_ / now;
+        reach_ = now;
+        unit_ = 1.0f / now;
+        changed = true;
+      }
     }
-    if (__any_sync(kAllLanes, !(change[0] == 1.0f && change[1] == 1.0f))) {
+    if (__any_sync(kAllLanes, changed)) {
+#pragma unroll
+      for (int row = 0; row < 2; ++row) {
+        sum_[row] *= change[row];
+        offset_[row] *= change[row];
+        change[row] *= shrink;
+      }
 #pragma unroll
       for (int tile = 0; tile < 2 * kTiles; ++tile) {
 #pragma unroll
@@ -251,47 +262,70 @@ class Warp {
         }
       }
     }
-    return unit;
   }
 
+  /// The largest step of the values that a row of the warp sees; NaN where one is.
+  template <bool kMasked>
   __device__ __forceinline__ float widest_step(const std::byte* pages,
                                                const float (&scores)[2 * kPages][4]) const {
-    float widest = 0.0f;
-    bool broken = false;
+    __half2 widest = __half2half2(__ushort_as_half(0));
+    if constexpr (!kMasked) {  // every lane has two tokens of each page
 #pragma unroll
-    for (int tile = 0; tile < 2 * kPages; ++tile) {
+      for (int page = 0; page < kPages; ++page) {
+        const auto at = reinterpret_cast<const uint2*>(pages + page * kBlock + kRangesAt + 8 +
+                                                       16 * (lane_ / 4));
+        const std::uint32_t steps = __byte_perm(at->x, at->y, 0x5410);
+        widest = __hmax2_nan(widest, *reinterpret_cast<const __half2*>(&steps));
+      }
+    } else {
 #pragma unroll
-      for (int column = 0; column < 2; ++column) {
-        const bool seen =
-            scores[tile][column] != -INFINITY || scores[tile][2 + column] != -INFINITY;
-        const float step = range(pages + tile / 2 * kBlock, false, tile % 2, column).x;
-        widest = fmaxf(widest, seen ? step : 0.0f);
-        broken = broken || (seen && step != step);
+      for (int tile = 0; tile < 2 * kPages; ++tile) {
+        std::uint32_t steps[2];
+#pragma unroll
+        for (int column = 0; column < 2; ++column) {
+          const bool seen =
+              scores[tile][column] != -INFINITY || scores[tile][2 + column] != -INFINITY;
+          const std::byte* at = pages + tile / 2 * kBlock + kRangesAt + 8 + 4 * (tile % 2) +
+                                16 * (2 * (lane_ % 4) + column);
+          steps[column] = seen ? *reinterpret_cast<const std::uint32_t*>(at) : 0;
+        }
+        const std::uint32_t pair = __byte_perm(steps[0], steps[1], 0x5410);
+        widest = __hmax2_nan(widest, *reinterpret_cast<const __half2*>(&pair));
       }
     }
-    widest = warp_max(widest);
-    return __any_sync(kAllLanes, broken) ? __int_as_float(0x7fc00000) : widest;
+#pragma unroll
+    for (int distance = 1; distance < kWarp; distance *= 2) {
+      widest = __hmax2_nan(widest, __shfl_xor_sync(kAllLanes, widest, distance));
+    }
+    return __half2float(__hmax_nan(__low2half(widest), __high2half(widest)));
   }
 
-  /// One page's tokens, from position `token` on.
+  /// A page's tokens, from position `token` on.
+  template <bool kMasked>
   __device__ __forceinline__ void accumulate(const std::byte* page, int token, int length,
-                                             float unit, const float (&low)[4],
-                                             const float (&high)[4]) {
+                                             const float (&low)[4], const float (&high)[4]) {
     Tile weights;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const float(&scores)[4] = half == 0 ? low : high;
       float w[4];
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const bool seen = scores[e] != -INFINITY;
-        const float weight = relative_power(scores[e], largest_[e / 2]);
-        sum_[e / 2] += weight;
-        w[e] = weight;
-        if constexpr (is_integer(V)) {
-          const float2 numbers = range(page, false, half, e % 2);
-          offset_[e / 2] += seen ? weight * numbers.y : 0.0f;
-          w[e] = seen ? weight * (numbers.x * unit) : 0.0f;
+      for (int column = 0; column < 2; ++column) {
+        const float2 numbers =
+            is_integer(V) ? range(page, false, half, column) : float2{1.0f, 0.0f};
+        const float step = numbers.x * unit_;
+#pragma unroll
+        for (int row = 0; row < 2; ++row) {
+          const int e = 2 * row + column;
+          const bool seen = !kMasked || scores[e] != -INFINITY;
+          const float weight = kMasked ? relative_power(scores[e], largest_[row])
+                                       : power_of_two(scores[e] - largest_[row]);
+          sum_[row] += weight;
+          w[e] = weight;
+          if constexpr (is_integer(V)) {
+            offset_[row] += seen ? weight * numbers.y : 0.0f;
+            w[e] = seen ? weight * step : 0.0f;
+          }
         }
       }
 #pragma unroll
@@ -302,7 +336,7 @@ class Warp {
     }
     constexpr int kUnitTiles = 4 / kTileWords<V>;
     // What lies behind the last token may be anything: a weight of 0 does not hide it.
-    const bool ragged = V == KvType::kF16 && token + 16 > length;
+    const bool ragged = kMasked && V == KvType::kF16 && token + 16 > length;
     const int left = length - token - 2 * (lane_ % 4);
 #pragma unroll
     for (int u = 0; u < kTiles / kUnitTiles; ++u) {
@@ -371,12 +405,13 @@ class Warp {
   int begin_[2];
   int end_[2];
   Tile queries_[kTiles];
-  float query_sum_[2];
+  float query_sum_[2];  // times the scale of scores
   float out_[2 * kTiles][4] = {};
   float largest_[2];
   float sum_[2] = {};
   float offset_[2] = {};
-  float reach_ = 5.9604645e-8f;  // the smallest float16
+  float reach_ = kCodeUnit;  // largest step of values, from the smallest float16 on
+  float unit_ = 1.0f / kCodeUnit;
 };
 
 template <KvType K, KvType V, int D>

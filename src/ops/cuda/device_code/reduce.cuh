@@ -27,6 +27,9 @@ __device__ __forceinline__ float warp_max(float value) {
 
 /// Over runs of `lanes` lanes, a power of two.
 __device__ __forceinline__ std::int32_t lanes_max(std::int32_t value, int lanes) {
+  if (lanes == kWarp) {
+    return __reduce_max_sync(kAllLanes, value);
+  }
   for (int distance = lanes / 2; distance > 0; distance /= 2) {
     value = max(value, __shfl_xor_sync(kAllLanes, value, distance));
   }
@@ -34,6 +37,9 @@ __device__ __forceinline__ std::int32_t lanes_max(std::int32_t value, int lanes)
 }
 
 __device__ __forceinline__ std::int32_t lanes_min(std::int32_t value, int lanes) {
+  if (lanes == kWarp) {
+    return __reduce_min_sync(kAllLanes, value);
+  }
   for (int distance = lanes / 2; distance > 0; distance /= 2) {
     value = min(value, __shfl_xor_sync(kAllLanes, value, distance));
   }

@@ -39,23 +39,44 @@ class WarpRing {
   /// Begins to fill the next free stage with `bytes` from `source` (both multiples of 16). All
   /// lanes must have read what it held (see release()).
   __device__ void fill(const std::byte* source, int bytes) {
+    const std::byte* sources[] = {source};
+    fill_parts(sources, 1, bytes, 0);
+  }
+
+  /// The same from several places: `bytes` from each of the first `parts` sources, `stride` bytes
+  /// apart in the stage.
+  template <int kMost>
+  __device__ void fill_parts(const std::byte* const (&sources)[kMost], int parts, int bytes,
+                             int stride) {
+    const std::uint32_t target = shared_address(memory_) + filling_ * stage_bytes_;
 #if __CUDA_ARCH__ >= 900
     if (threadIdx.x % 32 == 0) {
       const std::uint32_t barrier = barriers_ + 8 * filling_;
       asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
-                   "r"(bytes)
+                   "r"(parts * bytes)
                    : "memory");
-      asm volatile(
-          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
-          "[%1], %2, [%3], %4;" ::"r"(shared_address(memory_) + filling_ * stage_bytes_),
-          "l"(source), "r"(bytes), "r"(barrier), "l"(policy_)
-          : "memory");
+#pragma unroll
+      for (int part = 0; part < kMost; ++part) {
+        if (part < parts) {
+          asm volatile(
+              "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+              "[%0], [%1], %2, [%3], %4;" ::"r"(target + part * stride),
+              "l"(sources[part]), "r"(bytes), "r"(barrier), "l"(policy_)
+              : "memory");
+        }
+      }
     }
 #else
-    const std::uint32_t target = shared_address(memory_) + filling_ * stage_bytes_;
-    for (int at = threadIdx.x % 32 * 16; at < bytes; at += 32 * 16) {
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target + at), "l"(source + at)
-                   : "memory");
+#pragma unroll
+    for (int part = 0; part < kMost; ++part) {
+      if (part < parts) {
+        for (int at = threadIdx.x % 32 * 16; at < bytes; at += 32 * 16) {
+          asm volatile(
+              "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target + part * stride + at),
+              "l"(sources[part] + at)
+              : "memory");
+        }
+      }
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif

@@ -21,4 +21,19 @@ void gated_activation(const float* gate_up, MlpActivation activation, const Inpu
   run_input(source, NoNorm{}, target, m, columns, stream);
 }
 
+void mlp_activation_matrix(const float* x, MlpActivation activation, float* y, std::int64_t m,
+                           std::int64_t columns, cudaStream_t stream) {
+  run_rows(ActivationSource{rows_of(x, columns, columns), activation}, NoNorm{},
+           MatrixSink{rows_of(y, columns, columns), y}, m, static_cast<int>(columns), false,
+           stream);
+}
+
+void gated_activation_matrix(const float* gate_up, MlpActivation activation, float* y,
+                             std::int64_t m, std::int64_t columns, cudaStream_t stream) {
+  const GatedSource source{rows_of(gate_up, 2 * columns, columns),
+                           rows_of(gate_up + columns, 2 * columns, columns), activation};
+  run_rows(source, NoNorm{}, MatrixSink{rows_of(y, columns, columns), y}, m,
+           static_cast<int>(columns), false, stream);
+}
+
 }  // namespace nibble::ops::cuda

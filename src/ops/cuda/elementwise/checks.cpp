@@ -12,13 +12,15 @@ void check_columns(std::int64_t columns) {
 }
 
 void check_target(const InputTarget& target) {
-  const bool bits = target.bits == 8 || target.bits == 4;
+  const bool wide = target.bits == 16 && target.symmetric && target.clip == 1.0f;
+  const bool bits = target.bits == 8 || target.bits == 4 || wide;
   const bool group =
       target.group == 0 || target.group == 32 || target.group == 64 || target.group == 128;
-  core::require(bits && group, ErrorKind::kUsage,
-                "activations of {} bits in groups of {} can't be made on the GPU: 4 or 8 bits in "
-                "groups of 32, 64 or 128, or with one scale for a token (0), can",
-                target.bits, target.group);
+  core::require(
+      bits && group, ErrorKind::kUsage,
+      "activations of {} bits in groups of {} can't be made on the GPU: 4, 8 or 16 bits in "
+      "groups of 32, 64 or 128, or with one scale for a token (0), can",
+      target.bits, target.group);
 }
 
 void check_weights(const NormWeights& norm) {

@@ -13,6 +13,10 @@ inline constexpr std::int32_t kRoundingShiftBits = 0x4b400000;
 inline constexpr float kTiny = 3.7615819e-37f;       // 2^-121
 inline constexpr float kTinyRange = 6.0185311e-36f;  // 2^-117
 
+inline constexpr std::int32_t kWideBase = 255;
+inline constexpr std::int32_t kWideTop = 255 * 127 + 127;
+inline constexpr float kTinyWide = 1.9259299e-34f;  // 2^-112
+
 struct Coder {
   float scale = 0.0f;
   float inverse = 0.0f;  // 0: all codes are 0
@@ -33,14 +37,23 @@ __device__ __forceinline__ std::int32_t place_of(std::int32_t bits) {
   return bits ^ ((bits >> 31) & kAbsMask);
 }
 
-__device__ __forceinline__ void widen(Spread& spread, float value) {
+/// Without the ends where they are not asked for.
+__device__ __forceinline__ void widen(Spread& spread, float value, bool symmetric) {
   const std::int32_t bits = __float_as_int(value);
   spread.magnitude = max(spread.magnitude, bits & kAbsMask);
-  spread.low = min(spread.low, place_of(bits));
-  spread.high = max(spread.high, place_of(bits));
+  if (!symmetric) {
+    spread.low = min(spread.low, place_of(bits));
+    spread.high = max(spread.high, place_of(bits));
+  }
 }
 
 __device__ __forceinline__ Coder symmetric_coder(int bits, float clip, float largest) {
+  if (bits == 16) {
+    if (largest < kTinyWide) {
+      return {};
+    }
+    return {__fdiv_rn(largest, kWideTop), __fdiv_rn(kWideTop, largest), 0, -kWideTop, kWideTop, 0};
+  }
   const float reach = __fmul_rn(clip, largest);
   if (reach < kTiny) {
     return {};
@@ -88,5 +101,18 @@ __device__ __forceinline__ std::int32_t code_of(const Coder& coder, float value)
   const std::int32_t code = __float_as_int(shifted) - (kRoundingShiftBits - coder.offset);
   return min(max(code, coder.low), coder.high);
 }
+
+/// The digits of a code of 16 bits: 255 * first + second, both in [-127, 127].
+struct Digits {
+  std::int32_t first;
+  std::int32_t second;
+
+  __device__ explicit Digits(std::int32_t code) {
+    const float digit =
+        __fadd_rn(__fmul_rn(static_cast<float>(code), 1.0f / kWideBase), kRoundingShift);
+    first = __float_as_int(digit) - kRoundingShiftBits;
+    second = code - kWideBase * first;
+  }
+};
 
 }  // namespace nibble::ops::cuda

@@ -74,4 +74,10 @@ void mlp_activation(const float* x, MlpActivation activation, const InputTarget&
 void gated_activation(const float* gate_up, MlpActivation activation, const InputTarget& target,
                       std::int64_t m, std::int64_t columns, cudaStream_t stream);
 
+/// The same two as matrices, y [m, columns].
+void mlp_activation_matrix(const float* x, MlpActivation activation, float* y, std::int64_t m,
+                           std::int64_t columns, cudaStream_t stream);
+void gated_activation_matrix(const float* gate_up, MlpActivation activation, float* y,
+                             std::int64_t m, std::int64_t columns, cudaStream_t stream);
+
 }  // namespace nibble::ops::cuda

@@ -66,7 +66,7 @@ void expect_halves(const std::vector<core::Fp16>& halves, const std::vector<floa
   for (const float value : expected) {
     rounded.push_back(core::to_float(saturated_fp16(value)));
   }
-  EXPECT_LT(worst_error(values, rounded, 1e-3), 1.1e-3) << what;
+  EXPECT_LT(worst_error(values, rounded, 1e-2), 1.1e-3) << what;
   EXPECT_EQ(nonzero, 0) << what;
 }
 
@@ -185,7 +185,7 @@ TEST_F(CudaElementwise, NormsMatchTheCpu) {
                                std::to_string(shape.columns) + ", norm " +
                                std::to_string(static_cast<int>(kind));
       stream.synchronize();
-      EXPECT_LT(worst_error(y.values<float>(), expected, 1e-2), 3e-5) << what;
+      EXPECT_LT(worst_error(y.values<float>(), expected, 1e-2), 1e-4) << what;
       for (const bool tiles : {false, true}) {
         const HalfTarget plain(shape, tiles);
         norm(device_x.as<float>(), device_norm.weights, plain.target, shape.m, shape.columns,
@@ -417,6 +417,50 @@ TEST_F(CudaElementwise, RowsAreAddedGatheredAndScattered) {
     EXPECT_EQ(scattered.values<float>(), right_scattered);
     EXPECT_EQ(biased.values<float>(), right_biased);
     EXPECT_EQ(cleared.values<float>(), std::vector<float>(static_cast<std::size_t>(columns)));
+  }
+}
+
+// Two digits in lane order, as the kernels for few tokens read them.
+TEST_F(CudaElementwise, CodesOf16BitsAreThoseOfTheCpu) {
+  for (const std::int64_t columns : {128, 416, 4096, 11008}) {
+    constexpr std::int64_t kRows = 3;
+    const std::int64_t padded = padded_columns(columns);
+    const std::int64_t blocks = padded / 128;
+    const std::vector<float> x = normal_values(kRows * columns, 11);
+    const Buffer device_x = on_device(x);
+    const Buffer codes = poisoned<std::int8_t>(2 * kRows * padded);
+    const Buffer scales = poisoned<float>(kRows * blocks);
+    InputTarget target;
+    target.form = InputForm::kInt8Lanes;
+    target.codes = codes.as<std::int8_t>();
+    target.scales = scales.as<float>();
+    target.bits = 16;
+    target.group = 128;
+    const device::cuda::Stream stream;
+    input(device_x.as<float>(), target, kRows, columns, stream.get());
+    stream.synchronize();
+    core::ThreadPool pool(1);
+    cpu::InputNeeds needs{128, formats::Activation{}};
+    needs.wide = true;
+    cpu::QuantizedInput expected;
+    cpu::quantize_input(x.data(), kRows, columns, columns, needs, expected, pool);
+    const auto got = codes.values<std::int8_t>();
+    const auto got_scales = scales.values<float>();
+    for (std::int64_t row = 0; row < 2 * kRows; ++row) {
+      for (std::int64_t k = 0; k < padded; ++k) {
+        const std::int64_t in = k % 128;
+        constexpr int kPlace[] = {0, 2, 1, 3};
+        const std::int64_t at = row * padded + k - in + 32 * (in % 32 / 8) + 8 * (in / 32) +
+                                4 * (in % 8 / 4) + kPlace[in % 4];
+        const int right =
+            k < columns ? expected.codes(row)[k / 128 * expected.group_stride() + k % 128] : 0;
+        ASSERT_EQ(got[static_cast<std::size_t>(at)], right) << "row " << row << ", column " << k;
+      }
+    }
+    for (std::int64_t i = 0; i < kRows * blocks; ++i) {  // the first digit's scale is 255 times it
+      ASSERT_EQ(got_scales[static_cast<std::size_t>(i)],
+                expected.scales(2 * (i / blocks) + 1)[i % blocks]);
+    }
   }
 }
 

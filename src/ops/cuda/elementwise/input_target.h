@@ -13,6 +13,8 @@ enum class InputForm {
   kFloat16Tiles,  // in tile order: within each 32 columns k = 8t + 4e + i lies at
                   // 16e + 2t + (i & 1) + 8 (i >> 1)
   kInt8,          // integer codes in tile order: k = 8t + 4e + {0, 2, 1, 3}[n] lies at 16e + 4t + n
+  kInt8Lanes,     // in lane order (small_batch.h): within each 128, k = 32h + 8t + 4e + {0, 2, 1,
+                  // 3}[n] lies at 32t + 8h + 4e + n
 };
 
 inline constexpr std::int64_t kInputPadding = 128;
@@ -26,13 +28,16 @@ constexpr std::int64_t padded_columns(std::int64_t columns) {
 struct InputTarget {
   InputForm form = InputForm::kFloat16;
   core::Fp16* values = nullptr;   // [m, padded]
-  std::int8_t* codes = nullptr;   // [m, padded]
+  std::int8_t* codes = nullptr;   // [m * digits(), padded]
   float* scales = nullptr;        // [m], or [m, padded / group]; 0 for groups of padding alone
   std::int32_t* zeros = nullptr;  // like scales; only for 8 bits asymmetric, codes and zeros - 128
-  int bits = 8;                   // 8 or 4; 4-bit codes lie in bytes, less their zero
+  int bits = 8;                   // 16, 8 or 4; 4-bit codes lie in bytes, less their zero; those
+                                  // of 16 bits as two digits to the base 255, in a row each
   bool symmetric = true;
   std::int64_t group = 0;  // 0: the row shares one scale; else 32, 64 or 128
   float clip = 1.0f;
+
+  constexpr int digits() const { return bits == 16 ? 2 : 1; }
 };
 
 }  // namespace nibble::ops::cuda

@@ -41,6 +41,14 @@ class HeldRow {
       body(column(v), x_[v]);
     }
   }
+  /// Replaces each value by body(column, value).
+  template <typename Body>
+  __device__ void change(const Body& body) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      x_[v] = body(column(v), x_[v]);
+    }
+  }
   template <typename Body>
   __device__ void each(int, const Body& body) {
 #pragma unroll
@@ -153,20 +161,28 @@ __device__ __forceinline__ float4 normalized(const NormWeights& norm, const Norm
   const Rows bias{norm.bias, 0, columns, true};
   const float4 w = weight.load(0, column);
   const float4 b = norm.bias == nullptr ? float4{} : bias.load(0, column);
-  const auto at = [&](int i, float value, float scale, float add) {
-    return column + i < columns
-               ? __fadd_rn(__fmul_rn(__fmul_rn(value - row.shift, row.factor), scale), add)
-               : 0.0f;
+  const auto at = [&](float value, float scale, float add) {
+    return __fadd_rn(__fmul_rn(__fmul_rn(value - row.shift, row.factor), scale), add);
   };
-  return {at(0, x.x, w.x, b.x), at(1, x.y, w.y, b.y), at(2, x.z, w.z, b.z), at(3, x.w, w.w, b.w)};
+  const float4 y = {at(x.x, w.x, b.x), at(x.y, w.y, b.y), at(x.z, w.z, b.z), at(x.w, w.w, b.w)};
+  if (column + 4 <= columns) {
+    return y;
+  }
+  const auto kept = [&](int i, float value) { return column + i < columns ? value : 0.0f; };
+  return {kept(0, y.x), kept(1, y.y), kept(2, y.z), kept(3, y.w)};
 }
 
-/// The spread of all threads' values, on every thread.
-__device__ __forceinline__ Spread block_spread(Spread spread) {
+/// The spread of all threads' values, on every thread; without its ends where it is symmetric.
+__device__ __forceinline__ Spread block_spread(Spread spread, bool symmetric) {
   __shared__ Spread warps[kMaxThreads / kWarp];
-  const auto reduce = [](const Spread& mine) {
-    return Spread{__reduce_max_sync(kAllLanes, mine.magnitude),
-                  __reduce_min_sync(kAllLanes, mine.low), __reduce_max_sync(kAllLanes, mine.high)};
+  const auto reduce = [&](const Spread& mine) {
+    Spread all;
+    all.magnitude = __reduce_max_sync(kAllLanes, mine.magnitude);
+    if (!symmetric) {
+      all.low = __reduce_min_sync(kAllLanes, mine.low);
+      all.high = __reduce_max_sync(kAllLanes, mine.high);
+    }
+    return all;
   };
   const Spread warp = reduce(spread);
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -177,8 +193,14 @@ __device__ __forceinline__ Spread block_spread(Spread spread) {
   return reduce(lane < static_cast<int>(blockDim.x) / kWarp ? warps[lane] : Spread{});
 }
 
+/// Threads of a block that leave each enough registers.
+template <int V, typename Norm>
+inline constexpr int kRowThreads = V == 8 || (V == 4 && std::is_same_v<Norm, NormWeights>)
+                                       ? kMaxThreads / 2
+                                       : kMaxThreads;
+
 template <int V, typename Source, typename Norm, typename Sink>
-__global__ void __launch_bounds__(V == 4 ? kMaxThreads / 2 : kMaxThreads)
+__global__ void __launch_bounds__(kRowThreads<V, Norm>)
     row_kernel(Source source, Norm norm, Sink sink, int columns, int padded) {
   launch_dependents();
   const std::int64_t row = blockIdx.x;
@@ -197,24 +219,30 @@ __global__ void __launch_bounds__(V == 4 ? kMaxThreads / 2 : kMaxThreads)
       held.read(padded, [](int, float4) {});
     }
   }
-  const auto value = [&](int column, float4 x) {
+  const auto normal = [&](int column, float4 x) {
     if constexpr (std::is_same_v<Norm, NormWeights>) {
       return normalized(norm, numbers, column, columns, x);
     } else {
       return x;
     }
   };
+  // Integers need each value twice: once for the scale and once for the code.
+  constexpr bool kKept = V > 0 && Sink::kIntegers;
+  if constexpr (kKept) {
+    held.change(normal);
+  }
+  const auto value = [&](int column, float4 x) { return kKept ? x : normal(column, x); };
   if constexpr (Sink::kIntegers) {
     if (sink.target.group == 0) {
       Spread spread;
       held.each(padded, [&](int column, float4 x) {
         const float4 y = value(column, x);
-        widen(spread, y.x);
-        widen(spread, y.y);
-        widen(spread, y.z);
-        widen(spread, y.w);
+        widen(spread, y.x, sink.target.symmetric);
+        widen(spread, y.y, sink.target.symmetric);
+        widen(spread, y.z, sink.target.symmetric);
+        widen(spread, y.w, sink.target.symmetric);
       });
-      const Coder coder = sink.coder(block_spread(spread));
+      const Coder coder = sink.coder(block_spread(spread, sink.target.symmetric));
       held.each(padded, [&](int column, float4 x) {
         sink.store_codes(row, column, value(column, x), coder);
       });
@@ -234,29 +262,37 @@ struct RowLaunch {
   int parts = 1;  // blocks of a row
 };
 
-inline RowLaunch launch_of(std::int64_t m, std::int64_t padded, bool whole_rows) {
+/// For what looks at four vectors at a time: parts of rows.
+inline RowLaunch launch_of_parts(std::int64_t m, std::int64_t vectors) {
+  constexpr std::int64_t kFewVectors = std::int64_t{1} << 17;
+  const int held = m * vectors <= kFewVectors ? 1 : 4;
+  const std::int64_t threads = std::min<std::int64_t>(256, vectors / held / kWarp * kWarp);
+  if (threads == 0) {
+    return {1, static_cast<int>(vectors), 1};
+  }
+  const std::int64_t part = threads * held;
+  return {held, static_cast<int>(threads), static_cast<int>((vectors + part - 1) / part)};
+}
+
+/// For what looks at whole rows: few rows have many threads each.
+template <typename Norm>
+RowLaunch launch_of_rows(std::int64_t m, std::int64_t vectors) {
   constexpr std::int64_t kFewRows = 264;  // two for each multiprocessor of a large device
-  constexpr std::int64_t kFewValues = std::int64_t{1} << 19;
-  const std::int64_t vectors = padded / 4;
-  if (!whole_rows) {
-    const int held = m * padded <= kFewValues ? 1 : 4;
-    const std::int64_t threads = std::min<std::int64_t>(256, vectors / held / kWarp * kWarp);
-    if (threads == 0) {
-      return {1, static_cast<int>(vectors), 1};
-    }
-    const std::int64_t part = threads * held;
-    return {held, static_cast<int>(threads), static_cast<int>((vectors + part - 1) / part)};
-  }
-  const auto threads_for = [&](std::int64_t held) {
-    return static_cast<int>((vectors + held * kWarp - 1) / (held * kWarp) * kWarp);
+  const bool few = m <= kFewRows;
+  const auto with = [&](int held) {
+    const std::int64_t per_warp = held * std::int64_t{kWarp};
+    return RowLaunch{held, static_cast<int>((vectors + per_warp - 1) / per_warp * kWarp), 1};
   };
-  if (vectors > 4 * kMaxThreads / 2) {
-    return {0, kMaxThreads, 1};
+  if (vectors <= (few ? kMaxThreads : 256)) {
+    return with(1);
   }
-  if (vectors <= kMaxThreads && (m <= kFewRows || vectors <= 256)) {
-    return {1, threads_for(1), 1};
+  if (vectors <= (few ? 4 * kRowThreads<4, Norm> : 4 * kMaxThreads / 2)) {
+    return with(4);
   }
-  return {4, threads_for(4), 1};
+  if (vectors <= 8 * kRowThreads<8, Norm>) {
+    return with(8);
+  }
+  return {0, kMaxThreads, 1};
 }
 
 template <typename Source, typename Norm, typename Sink>
@@ -267,7 +303,8 @@ void run_rows(const Source& source, const Norm& norm, const Sink& sink, std::int
     return;
   }
   const std::int64_t padded = padded_columns(columns);
-  const RowLaunch shape = launch_of(m, padded, whole_rows);
+  const RowLaunch shape =
+      whole_rows ? launch_of_rows<Norm>(m, padded / 4) : launch_of_parts(m, padded / 4);
   const dim3 grid(static_cast<unsigned>(m), static_cast<unsigned>(shape.parts));
   const auto run = [&](auto kernel) {
     launch_dependent(kernel, grid, dim3(static_cast<unsigned>(shape.threads)), 0, stream, source,
@@ -278,6 +315,11 @@ void run_rows(const Source& source, const Norm& norm, const Sink& sink, std::int
       return run(row_kernel<1, Source, Norm, Sink>);
     case 4:
       return run(row_kernel<4, Source, Norm, Sink>);
+    case 8:
+      if constexpr (Sink::kIntegers || std::is_same_v<Norm, NormWeights>) {
+        return run(row_kernel<8, Source, Norm, Sink>);
+      }
+      break;
     default:
       if constexpr (Sink::kIntegers || std::is_same_v<Norm, NormWeights>) {
         return run(row_kernel<0, Source, Norm, Sink>);
@@ -291,7 +333,7 @@ void run_input(const Source& source, const Norm& norm, const InputTarget& target
                std::int64_t columns, cudaStream_t stream) {
   constexpr bool kNorm = std::is_same_v<Norm, NormWeights>;
   const auto padded = static_cast<int>(padded_columns(columns));
-  if (target.form != InputForm::kInt8) {
+  if (target.form == InputForm::kFloat16 || target.form == InputForm::kFloat16Tiles) {
     const HalfSink sink{target.values, padded, target.form == InputForm::kFloat16Tiles};
     return run_rows(source, norm, sink, m, columns, kNorm, stream);
   }

@@ -72,15 +72,42 @@ struct IntegerSink {
     if (column >= padded) {
       return;
     }
-    const auto code = [&](int i, float x) -> std::uint32_t {
-      return column + i < columns ? code_of(coder, x) & 255 : 0;
-    };
-    const std::uint32_t word =
-        code(0, value.x) | code(2, value.z) << 8 | code(1, value.y) << 16 | code(3, value.w) << 24;
+    const auto code = [&](int i, float x) { return column + i < columns ? code_of(coder, x) : 0; };
+    const std::int32_t codes[4] = {code(0, value.x), code(2, value.z), code(1, value.y),
+                                   code(3, value.w)};
+    std::int8_t* place = target.codes + row * target.digits() * padded + position(column);
+    if (target.bits != 16) {
+      *reinterpret_cast<std::uint32_t*>(place) = word_of(codes);
+      return;
+    }
+    std::int32_t first[4];
+    std::int32_t second[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const Digits digits(codes[i]);
+      first[i] = digits.first;
+      second[i] = digits.second;
+    }
+    *reinterpret_cast<std::uint32_t*>(place) = word_of(first);
+    *reinterpret_cast<std::uint32_t*>(place + padded) = word_of(second);
+  }
+
+  static __device__ std::uint32_t word_of(const std::int32_t (&codes)[4]) {
+    std::uint32_t word = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      word |= static_cast<std::uint32_t>(codes[i] & 255) << (8 * i);
+    }
+    return word;
+  }
+
+  /// Where four columns stand in a row.
+  __device__ int position(int column) const {
     const int t = column % 32 / 8;
     const int e = column % 8 / 4;
-    *reinterpret_cast<std::uint32_t*>(target.codes + row * padded + column / 32 * 32 + 16 * e +
-                                      4 * t) = word;
+    return target.form == InputForm::kInt8Lanes
+               ? column / 128 * 128 + 32 * t + 8 * (column % 128 / 32) + 4 * e
+               : column / 32 * 32 + 16 * e + 4 * t;
   }
 
   __device__ void store_scale(std::int64_t at, const Coder& coder) const {
@@ -96,11 +123,14 @@ struct IntegerSink {
 
   /// Groups of target.group columns with a scale each.
   __device__ void store(std::int64_t row, int column, float4 value) const {
-    Spread spread = spread_of(value);
+    const Spread mine = spread_of(value);
     const int lanes = static_cast<int>(target.group) / 4;
-    spread.magnitude = lanes_max(spread.magnitude, lanes);
-    spread.low = lanes_min(spread.low, lanes);
-    spread.high = lanes_max(spread.high, lanes);
+    Spread spread;
+    spread.magnitude = lanes_max(mine.magnitude, lanes);
+    if (!target.symmetric) {
+      spread.low = lanes_min(mine.low, lanes);
+      spread.high = lanes_max(mine.high, lanes);
+    }
     const Coder group_coder = coder(spread);
     store_codes(row, column, value, group_coder);
     if (column < padded && column % target.group == 0) {
@@ -108,12 +138,12 @@ struct IntegerSink {
     }
   }
 
-  static __device__ Spread spread_of(float4 value) {
+  __device__ Spread spread_of(float4 value) const {
     Spread spread;
-    widen(spread, value.x);
-    widen(spread, value.y);
-    widen(spread, value.z);
-    widen(spread, value.w);
+    widen(spread, value.x, target.symmetric);
+    widen(spread, value.y, target.symmetric);
+    widen(spread, value.z, target.symmetric);
+    widen(spread, value.w, target.symmetric);
     return spread;
   }
 };

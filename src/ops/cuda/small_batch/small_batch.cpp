@@ -22,6 +22,7 @@ std::int64_t max_small_batch(int digits) {
 
 SmallBatchSchedule small_batch_schedule(const UnitsView& weight, int multiprocessors) {
   SmallBatchSchedule schedule;
+  schedule.stages = 4;  // one block fills a multiprocessor: two of them would leave others empty
   schedule.clusters = static_cast<int>(std::min<std::int64_t>(multiprocessors, tiles_of(weight)));
   return schedule;
 }

@@ -1,4 +1,4 @@
-#include "eval/machine_limits.h"
+#include "ops/cpu/limits/machine_limits.h"
 
 #include <algorithm>
 #include <chrono>
@@ -12,7 +12,7 @@
 #include "ops/cpu/packed/page_buffer.h"
 #include "ops/cpu/packed/variants.h"
 
-namespace nibble::eval {
+namespace nibble::ops::cpu {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -56,7 +56,7 @@ void read_words(const std::uint64_t* words, std::int64_t count) {
 
 double read_rate(core::ThreadPool& pool) {
   constexpr std::int64_t kWord = sizeof(std::uint64_t);
-  ops::cpu::PageBuffer buffer(read_buffer_bytes());  // huge pages, as the packed weights have
+  PageBuffer buffer(read_buffer_bytes());  // huge pages, as the packed weights have
   const std::int64_t share = buffer.bytes() / kWord / pool.size();
   auto* const words = reinterpret_cast<std::uint64_t*>(buffer.data());
   const auto part = [&](int worker) { return words + worker * share; };
@@ -69,7 +69,7 @@ double read_rate(core::ThreadPool& pool) {
 }
 
 double dot_rate(core::ThreadPool& pool) {
-  const ops::cpu::Variant& variant = ops::cpu::active_variant();
+  const Variant& variant = active_variant();
   return best_rate(pool, [&](int) { return variant.multiply_registers(kDotRounds); });
 }
 
@@ -79,4 +79,4 @@ MachineLimits measure_machine_limits(core::ThreadPool& pool) {
   return {read_rate(pool), dot_rate(pool)};
 }
 
-}  // namespace nibble::eval
+}  // namespace nibble::ops::cpu

@@ -2,7 +2,7 @@
 
 #include "core/threads.h"
 
-namespace nibble::eval {
+namespace nibble::ops::cpu {
 
 /// What this machine can do at the most, measured with the given threads.
 struct MachineLimits {
@@ -13,4 +13,4 @@ struct MachineLimits {
 /// Takes about half a second.
 MachineLimits measure_machine_limits(core::ThreadPool& pool);
 
-}  // namespace nibble::eval
+}  // namespace nibble::ops::cpu

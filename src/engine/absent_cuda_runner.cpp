@@ -1,0 +1,13 @@
+#include "device/cuda_devices.h"
+#include "engine/runner.h"
+
+namespace nibble::engine {
+
+// In the place of cuda_runner.cpp where the back end is not built.
+std::unique_ptr<Runner> make_cuda_runner(std::shared_ptr<const models::Model>,
+                                         const RunnerOptions&) {
+  device::require_cuda_device();  // says why there is none
+  return nullptr;
+}
+
+}  // namespace nibble::engine

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "ops/cuda/attention/attention.h"
+
+namespace nibble::ops::cuda {
+
+/// append() for layouts in fragments, RoPE of a multiple of 8 elements, and rows at multiples of 16
+/// bytes; false where it does not serve. The same bits as append()'s own kernel.
+bool append_fragments(const AttentionLayer& layer, const float* qkv, const DevicePlan& plan,
+                      std::int64_t m, const Queries& queries, std::byte* pages,
+                      cudaStream_t stream);
+
+}  // namespace nibble::ops::cuda

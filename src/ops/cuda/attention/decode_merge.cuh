@@ -1,0 +1,139 @@
+#pragma once
+
+#include "ops/cuda/attention/decode_step.cuh"
+#include "ops/cuda/attention/head_output.cuh"
+#include "ops/cuda/device_code/dependent_launch.cuh"
+#include "ops/cuda/device_code/reduce.cuh"
+
+/// How the parts of a row that warps and blocks found become one.
+namespace nibble::ops::cuda::decode {
+
+/// What the warps of a block found, before they are merged.
+template <int D>
+struct Found {
+  float out[kWarps][kColumns][D + 4];  // the padding keeps lanes in different banks
+  float largest[kWarps][kColumns];
+  float sum[kWarps][kColumns];
+};
+
+/// Softmax numerators of one head, their sum and the score they are relative to; lane l has
+/// elements 4l .. 4l + 3.
+struct Part {
+  float4 out = {};
+  float largest = -INFINITY;
+  float sum = 0.0f;
+
+  __device__ void add(float4 other_out, float other_largest, float other_sum) {
+    const float common = fmaxf(largest, other_largest);
+    const float mine = relative_power(largest, common);
+    const float other = relative_power(other_largest, common);
+    const auto merge = [&](float x, float y) { return fmaf(x, mine, y * other); };
+    out = {merge(out.x, other_out.x), merge(out.y, other_out.y), merge(out.z, other_out.z),
+           merge(out.w, other_out.w)};
+    sum = fmaf(sum, mine, other_sum * other);
+    largest = common;
+  }
+};
+
+template <int D>
+__device__ __forceinline__ void finish(const Arguments& a, Part part, std::int64_t row, int head) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const float inverse = 1.0f / part.sum;
+  float4 out = {part.out.x * inverse, part.out.y * inverse, part.out.z * inverse,
+                part.out.w * inverse};
+  if (a.turned) {
+    turn_head<D>(out);
+  }
+  if (lane < D / 4) {
+    a.sink.store(row, head * D + 4 * lane, out);
+  }
+}
+
+/// Where a split's part of a head lies: D values, the largest score and the sum.
+template <int D>
+__device__ __forceinline__ float2* partial_of(const Arguments& a, const DecodeItem& item, int split,
+                                              int head) {
+  return reinterpret_cast<float2*>(
+      a.partials + (static_cast<std::int64_t>(item.partial + split) * a.heads + head) * (D + 2));
+}
+
+/// Merges the warps' parts of this warp's heads.
+template <int D>
+__device__ __forceinline__ void merge_warps(const Arguments& a, const DecodeItem& item,
+                                            int first_head, int columns, const Found<D>& found) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  for (int column = warp; column < columns; column += kWarps) {
+    Part part;
+    for (int from = 0; from < kWarps; ++from) {
+      const float* out = found.out[from][column] + min(4 * lane, D - 4);
+      part.add(*reinterpret_cast<const float4*>(out), found.largest[from][column],
+               found.sum[from][column]);
+    }
+    if (item.splits == 1) {
+      finish<D>(a, part, item.row, first_head + column);
+      continue;
+    }
+    float2* to = partial_of<D>(a, item, item.split, first_head + column);
+    if (lane < D / 4) {
+      to[2 * lane] = {part.out.x, part.out.y};
+      to[2 * lane + 1] = {part.out.z, part.out.w};
+    }
+    if (lane == 0) {
+      to[D / 2] = {part.largest, part.sum};
+    }
+  }
+}
+
+/// Merges the splits of one row and head, in their order; by one warp.
+template <int D>
+__device__ __forceinline__ void merge_splits(const Arguments& a, const DecodeItem& item, int head) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  static_assert(kMostSplits <= kWarp);
+  constexpr int kAhead = 8;  // splits that are asked for at once
+  const float2 numbers =
+      lane < item.splits ? partial_of<D>(a, item, lane, head)[D / 2] : float2{-INFINITY, 0.0f};
+  Part part;
+  part.largest = warp_max(numbers.x);
+  const float share = relative_power(numbers.x, part.largest);
+  part.sum = warp_sum(share * numbers.y);
+  const int at = min(2 * lane, D / 2 - 2);
+  for (int begin = 0; begin < item.splits; begin += kAhead) {
+    float2 first[kAhead];
+    float2 second[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const float2* from = partial_of<D>(a, item, min(begin + i, item.splits - 1), head) + at;
+      first[i] = from[0];
+      second[i] = from[1];
+    }
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const float weight = __shfl_sync(kAllLanes, share, (begin + i) % kWarp);
+      if (begin + i < item.splits) {
+        part.out = {fmaf(weight, first[i].x, part.out.x), fmaf(weight, first[i].y, part.out.y),
+                    fmaf(weight, second[i].x, part.out.z), fmaf(weight, second[i].y, part.out.w)};
+      }
+    }
+  }
+  finish<D>(a, part, item.row, head);
+}
+
+/// Merges the splits of rows that have several: a warp for each item and head, of which those of
+/// first splits have work.
+template <int D>
+__global__ void __launch_bounds__(kWarps* kWarp) merge_kernel(Arguments a) {
+  launch_dependents();
+  wait_for_predecessor();
+  const int units = a.plan.counts[0] * a.heads;
+  const int stride = static_cast<int>(gridDim.x) * kWarps;
+  for (int unit = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / kWarp;
+       unit < units; unit += stride) {
+    const DecodeItem item = a.plan.decode[unit / a.heads];
+    if (item.split == 0 && item.splits > 1) {
+      merge_splits<D>(a, item, unit % a.heads);
+    }
+  }
+}
+
+}  // namespace nibble::ops::cuda::decode

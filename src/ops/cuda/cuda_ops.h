@@ -1,0 +1,152 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/tensor.h"
+#include "core/threads.h"
+#include "device/cuda/stream.h"
+#include "device/cuda_devices.h"
+#include "ops/cuda/attention/attention.h"
+#include "ops/cuda/attention/attention_plan.h"
+#include "ops/cuda/attention/hadamard_signs.h"
+#include "ops/cuda/attention/kv_pool.h"
+#include "ops/cuda/device_linear.h"
+#include "ops/cuda/device_matrix.h"
+#include "ops/cuda/elementwise/elementwise.h"
+#include "ops/cuda/step_inputs.h"
+#include "ops/layers.h"
+#include "ops/ops.h"
+
+namespace nibble::ops::cuda {
+
+/// What bounds a step.
+struct StepLimits {
+  std::int64_t rows = 8192;   // tokens of one step
+  std::int64_t items = 4096;  // pieces of attention
+};
+
+/// The operators of ops.h on an NVIDIA GPU: they put work on one stream and do not wait for it.
+///
+/// Between begin_step() and the last operator of the step, the numbers of the batch are those that
+/// begin_step() gave. Parameters are uploaded when they are first used, by prepare() or by the
+/// first step; after one step, another one of the same sizes can be recorded into a graph.
+class CudaOps {
+ public:
+  using Matrix = DeviceMatrix;
+  using Cache = KvSequence;
+
+  /// An activation that linear layers read, in each form that they ask for.
+  class Input {
+   public:
+    std::int64_t m() const { return m_; }
+
+   private:
+    friend class CudaOps;
+    struct Form {
+      InputKey key;
+      PooledBuffer values;  // or codes
+      PooledBuffer scales;
+    };
+    std::int64_t m_ = 0;
+    std::optional<Matrix> matrix_;
+    std::vector<Form> forms_;
+  };
+
+  /// Throws kUsage where there is no GPU.
+  explicit CudaOps(const StepLimits& limits);
+
+  const device::CudaDevice& device() const { return device_; }
+  cudaStream_t stream() const { return stream_.get(); }
+  void synchronize() const { stream_.synchronize(); }
+
+  /// Packs and uploads a set; linear() needs it.
+  void prepare(const LinearSet& set, core::ThreadPool& pool);
+  /// Bytes of parameters on the device, and the most bytes of activations.
+  std::int64_t prepared_bytes() const;
+  std::int64_t peak_activation_bytes() const { return pool_->bytes(); }
+
+  /// The pool that sequences take pages from; attention() needs it.
+  void set_pool(std::unique_ptr<KvPool> pool);
+  KvPool& pool() { return *kv_; }
+
+  /// Copies of the numbers of a step, for the operators to take; valid until the next step. Plans
+  /// attention for sliding windows of the given lengths (0: none).
+  struct Step {
+    std::span<const std::int32_t> tokens;
+    std::span<const std::int32_t> positions;
+    std::span<const std::int32_t> rows;
+  };
+  Step begin_step(const Batch<KvSequence>& batch, std::span<const std::int32_t> rows,
+                  std::span<const std::int64_t> windows, std::int64_t group);
+
+  Matrix embed(const core::Tensor& table, std::span<const std::int32_t> ids);
+  void add_rows(Matrix& x, const core::Tensor& table, std::span<const std::int32_t> ids,
+                std::int64_t offset);
+  Input norm(const Matrix& x, const Norm& norm, const LinearSet& set);
+  Input add_norm(Matrix& x, const Matrix& delta, const Norm& norm, const LinearSet& set);
+  Matrix norm_matrix(const Matrix& x, const Norm& norm);
+  void add(Matrix& x, const Matrix& delta);
+  Matrix linear(Input& input, const LinearSet& set);
+  Input attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
+                  const Batch<KvSequence>& batch, const LinearSet& set);
+  Input mlp_activation(const Matrix& x, MlpActivation activation, const LinearSet& set);
+  Input gated_activation(const Matrix& gate_up, MlpActivation activation, const LinearSet& set);
+  Input input(const Matrix& x, const LinearSet& set);
+  /// Mixtures of experts: throws kUsage, they do not run here yet.
+  std::vector<ExpertRows> route(const Matrix& logits, const RoutingSpec& spec);
+  Matrix gather(const Matrix& x, std::span<const std::int32_t> rows);
+  void scatter_add(Matrix& sum, const Matrix& x, const ExpertRows& expert);
+  Matrix zeros(std::int64_t rows, std::int64_t columns);
+  Matrix matrix(std::int64_t rows, std::int64_t columns) { return {pool_, rows, columns}; }
+
+ private:
+  struct Layers {
+    std::vector<DeviceLinear> parts;
+    std::int64_t n = 0;
+    std::int64_t k = 0;
+  };
+  struct DeviceNorm {
+    device::cuda::Buffer weight;
+    device::cuda::Buffer bias;
+    NormWeights view;
+  };
+  struct DeviceAttention {
+    device::cuda::Buffer inverse_frequency;
+    device::cuda::Buffer q_norm;
+    device::cuda::Buffer k_norm;
+    AttentionLayer view;
+  };
+
+  const Layers& layers_of(const LinearSet& set) const;
+  const NormWeights& weights_of(const Norm& norm);
+  const AttentionLayer& layer_of(const AttentionSpec& spec);
+  std::shared_ptr<device::cuda::Buffer> table_of(const core::Tensor& tensor);
+  EmbeddingTable embedding(const core::Tensor& table);
+  static InputTarget target_of(const Input::Form& form);
+  Input::Form form(const InputKey& key, std::int64_t m, std::int64_t k);
+  template <typename ToTarget, typename ToMatrix>
+  Input make_input(const LinearSet& set, std::int64_t m, const ToTarget& to_target,
+                   const ToMatrix& to_matrix);
+
+  device::CudaDevice device_;
+  StepLimits limits_;
+  device::cuda::Stream stream_;
+  std::shared_ptr<DevicePool> pool_ = std::make_shared<DevicePool>();
+  StepInputs step_;
+  std::vector<Layers> prepared_;  // by set id
+  std::map<const void*, std::shared_ptr<device::cuda::Buffer>> tables_;
+  std::map<const Norm*, DeviceNorm> norms_;
+  std::map<const AttentionSpec*, DeviceAttention> attentions_;
+  std::unique_ptr<KvPool> kv_;
+  std::map<std::int64_t, PlanBuffer> plans_;  // by window
+  device::cuda::Buffer partials_;
+  std::optional<HadamardSigns> turn_;
+};
+
+}  // namespace nibble::ops::cuda

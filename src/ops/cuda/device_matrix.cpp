@@ -1,0 +1,39 @@
+#include "ops/cuda/device_matrix.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace nibble::ops::cuda {
+namespace {
+
+constexpr std::int64_t kSmallest = 512;
+
+// Up to a quarter more than asked, so that steps of about the same size share buffers.
+std::int64_t size_class(std::int64_t bytes) {
+  const auto wanted = static_cast<std::uint64_t>(std::max(bytes, kSmallest));
+  const std::uint64_t step = std::bit_floor(wanted) / 4;
+  return static_cast<std::int64_t>((wanted + step - 1) / step * step);
+}
+
+}  // namespace
+
+device::cuda::Buffer DevicePool::take(std::int64_t bytes) {
+  const std::int64_t size = size_class(bytes);
+  const auto at = free_.find(size);
+  if (at != free_.end() && !at->second.empty()) {
+    device::cuda::Buffer buffer = std::move(at->second.back());
+    at->second.pop_back();
+    return buffer;
+  }
+  device::cuda::Buffer buffer(size);
+  owned_ += size;
+  return buffer;
+}
+
+void DevicePool::give_back(device::cuda::Buffer buffer) {
+  const std::int64_t size = buffer.bytes();
+  free_[size].push_back(std::move(buffer));
+}
+
+}  // namespace nibble::ops::cuda

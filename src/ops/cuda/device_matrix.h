@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "device/cuda/memory.h"
+
+namespace nibble::ops::cuda {
+
+/// Keeps device memory that is no longer used, so that a step allocates nothing: what it hands out
+/// is used on one stream, in order. A step that is recorded must have run once before.
+class DevicePool {
+ public:
+  device::cuda::Buffer take(std::int64_t bytes);
+  void give_back(device::cuda::Buffer buffer);
+
+  /// Memory that is in use or kept; it never shrinks.
+  std::int64_t bytes() const { return owned_; }
+
+ private:
+  std::int64_t owned_ = 0;
+  std::map<std::int64_t, std::vector<device::cuda::Buffer>> free_;  // by size
+};
+
+/// Memory of a pool for as long as it lives. Move-only.
+class PooledBuffer {
+ public:
+  PooledBuffer() = default;
+  PooledBuffer(std::shared_ptr<DevicePool> pool, std::int64_t bytes)
+      : pool_(std::move(pool)), buffer_(pool_->take(bytes)) {}
+  ~PooledBuffer() { release(); }
+  PooledBuffer(PooledBuffer&&) = default;
+  PooledBuffer& operator=(PooledBuffer&& other) noexcept {
+    if (this != &other) {
+      release();
+      pool_ = std::move(other.pool_);
+      buffer_ = std::move(other.buffer_);
+    }
+    return *this;
+  }
+
+  template <typename T>
+  T* as() const {
+    return buffer_.as<T>();
+  }
+
+ private:
+  void release() {
+    if (!buffer_.empty()) {
+      pool_->give_back(std::move(buffer_));
+    }
+  }
+
+  std::shared_ptr<DevicePool> pool_;
+  device::cuda::Buffer buffer_;
+};
+
+/// Float matrix [rows, columns] on the device, row-major. Move-only.
+class DeviceMatrix {
+ public:
+  DeviceMatrix() = default;
+  DeviceMatrix(std::shared_ptr<DevicePool> pool, std::int64_t rows, std::int64_t columns)
+      : buffer_(std::move(pool), rows * columns * static_cast<std::int64_t>(sizeof(float))),
+        rows_(rows),
+        columns_(columns) {}
+
+  std::int64_t rows() const { return rows_; }
+  std::int64_t columns() const { return columns_; }
+  float* data() const { return buffer_.as<float>(); }
+
+ private:
+  PooledBuffer buffer_;
+  std::int64_t rows_ = 0;
+  std::int64_t columns_ = 0;
+};
+
+}  // namespace nibble::ops::cuda
