@@ -65,6 +65,19 @@ void add_tail(GemmArguments& arguments, const UnitsView& units, const UnitsView&
   ++arguments.units_along_k;
 }
 
+// Only tiles that gemm_plans() names have kernels.
+void require_plan(const GemmPlan& plan, const GemmWeights& weights, GemmInputs inputs) {
+  const bool by_group = scales_by_group(weights, inputs);
+  const bool tiles =
+      by_group ? (plan.row_tile == 128 || plan.row_tile == 192) &&
+                     (plan.token_tile == 64 || plan.token_tile == 128)
+               : plan.row_tile == 128 && (plan.token_tile == 32 || plan.token_tile == 64 ||
+                                          plan.token_tile == 128 || plan.token_tile == 256);
+  core::require(!plan.wgmma || (tiles && (plan.cluster == 1 || plan.cluster == 2)),
+                core::ErrorKind::kFailed, "gemm: there is no kernel for tiles of {} x {} in {}",
+                plan.row_tile, plan.token_tile, plan.cluster);
+}
+
 GemmLauncher int8_launcher(bool wgmma, const GemmWeights& weights, GemmInputs inputs) {
   const UnitFormat& format = weights.units.format;
   core::require(
@@ -105,6 +118,7 @@ void gemm_int8(const GemmPlan& plan, const GemmWeights& weights, const GemmWeigh
   GemmArguments arguments = arguments_of(weights, output, inputs.tokens);
   const auto kind = inputs.group_stride == 0 ? GemmInputs::kInt8 : GemmInputs::kInt8ScaledByGroup;
   const GemmLauncher launcher = int8_launcher(plan.wgmma, weights, kind);
+  require_plan(plan, weights, kind);
   core::require(weights.units.k <= kMostIntegerInputs, core::ErrorKind::kFailed,
                 "gemm: {} inputs; sums of INT8 products are exact up to {}", weights.units.k,
                 kMostIntegerInputs);
@@ -139,6 +153,7 @@ void gemm_half(const GemmPlan& plan, const GemmWeights& weights, const HalfInput
   require_rows(inputs.values, inputs.row_bytes, arguments.units_along_k * kUnitInputs * 2);
   arguments.inputs = inputs.values;
   arguments.input_row_bytes = inputs.row_bytes;
+  require_plan(plan, weights, GemmInputs::kHalf);
   half_launcher(plan.wgmma, weights.units.format.codes)(plan, arguments, stream);
 }
 

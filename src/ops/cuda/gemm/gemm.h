@@ -24,9 +24,8 @@ struct GemmWeights {
 struct Int8Inputs {
   const std::int8_t* codes = nullptr;  // device, 16-byte aligned
   int tokens = 0;
-  std::int64_t row_bytes = 0;  // from token to token: a multiple of 16
-  const float* scales =
-      nullptr;  // of token i and group g: scales[i * token_stride + g * group_stride]
+  std::int64_t row_bytes = 0;     // from token to token: a multiple of 16
+  const float* scales = nullptr;  // [i * token_stride + g * group_stride]: of token i and group g
   int token_stride = 1;
   int group_stride = 0;  // 0: one scale for each token; else one for each 128 inputs too
 };
@@ -47,8 +46,8 @@ struct GemmOutput {
   const float* bias = nullptr;  // [rows], or none
 };
 
-/// How the work is cut. Any plan gives the same integers; one with other tiles does not change a
-/// bit of y.
+/// How the work is cut. Integers are the same with every plan; products of warpgroups give the same
+/// bits whatever the tiles, and so do those of warps.
 struct GemmPlan {
   bool wgmma = false;    // warpgroup products of sm_90a; else mma.sync
   int row_tile = 128;    // rows of a block of threads: 128; or 192 where scales come by group
@@ -78,10 +77,9 @@ GemmPlan plan_gemm(const GemmWeights& weights, GemmInputs inputs, int tokens);
 
 /// y = x W^T with INT8 inputs. The integer sum of a row, or of each group of 128 k when scales come
 /// by group (of weights: not row_scale; of inputs: group_stride != 0), is exact. In float32 then:
-///   by row:    y = (sum * row scale) * token scale
-///   by group:  y = sum over groups of (sum * scale of weights) * scale of inputs, by fused
-///   multiply-add in
-///              the order of k; the scale of a token is applied at the end where there is but one.
+///   by row    y = (sum * row scale) * token scale
+///   by group  y = sum over groups of (sum * scale of weights) * scale of inputs, by fused
+///             multiply-add in the order of k; a token's only scale is applied at the end
 /// `tail`, where given, is a segment of 128 more k with 8-bit codes (the last 128 inputs of each
 /// row, with the scale of the last group): inputs have 128 (units along k + 1) columns. Throws
 /// kFailed for what it can't compute: groups smaller than 128, books, 8-bit codes with zeros.

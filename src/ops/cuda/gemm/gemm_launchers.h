@@ -9,7 +9,9 @@ namespace nibble::ops::cuda {
 
 using GemmLauncher = void (*)(const GemmPlan&, const GemmArguments&, cudaStream_t);
 
-// Products of warpgroups, for sm_90a.
+// Products of warpgroups, for sm_90a. Elsewhere, and in builds without that architecture, these
+// kernels are empty.
+bool wgmma_is_built();
 void wgmma_int8_by_row(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
 void wgmma_int8_by_group(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
 void wgmma_int4_by_row(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);

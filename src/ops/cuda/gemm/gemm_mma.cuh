@@ -332,9 +332,7 @@ void launch_mma(GemmArguments arguments, cudaStream_t stream) {
   arguments.token_tiles = (arguments.tokens + kMmaTokens - 1) / kMmaTokens;
   const int bytes = Kernel::kStages * Kernel::stage_bytes(arguments.slot_bytes);
   const auto kernel = gemm_mma<Codes, kScaling>;
-  device::cuda::check(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-      "cudaFuncSetAttribute");
+  allow_shared_bytes(kernel, bytes);
   launch_dependent(kernel, dim3(static_cast<unsigned>(arguments.strips * arguments.token_tiles)),
                    dim3(kMmaThreads), static_cast<std::size_t>(bytes), stream, arguments);
 }

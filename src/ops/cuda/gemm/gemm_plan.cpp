@@ -2,6 +2,7 @@
 
 #include "device/cuda_devices.h"
 #include "ops/cuda/gemm/gemm.h"
+#include "ops/cuda/gemm/gemm_launchers.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -46,7 +47,8 @@ std::vector<GemmPlan> gemm_plans(const GemmWeights& weights, GemmInputs inputs) 
   static const device::CudaDevice device = device::require_cuda_device();
   const bool by_group = scales_by_group(weights, inputs);
   std::vector<GemmPlan> plans;
-  if (device.major == 9 && device.minor == 0) {
+  static const bool wgmma = device.major == 9 && device.minor == 0 && wgmma_is_built();
+  if (wgmma) {
     for (const int row_tile : {128, 192}) {
       for (const int token_tile : {32, 64, 128, 256}) {
         for (const int cluster : {1, 2}) {

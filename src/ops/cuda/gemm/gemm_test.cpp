@@ -366,10 +366,11 @@ TEST_F(GemmTest, WritesFloat16BesideFloat32AndSaturates) {
 }
 
 // What the kernels can't compute is refused before anything is launched.
-void expect_refusal(const GemmWeights& weights, const Int8Inputs& inputs, const char* words) {
+void expect_refusal(const GemmWeights& weights, const Int8Inputs& inputs, const char* words,
+                    const GemmPlan& plan = {}) {
   float y = 0.0f;
   try {
-    gemm_int8({}, weights, nullptr, inputs, {.y = &y, .stride = 16}, nullptr);
+    gemm_int8(plan, weights, nullptr, inputs, {.y = &y, .stride = 16}, nullptr);
     FAIL() << "not refused: " << words;
   } catch (const core::Error& error) {
     EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
@@ -392,6 +393,8 @@ TEST(Gemm, RefusesWhatItCannotCompute) {
   expect_refusal(changed, {.tokens = 1, .row_bytes = 256'000}, "are exact up to");
   expect_refusal(weights, {.tokens = 1, .row_bytes = 128}, "128 bytes a row of inputs");
   expect_refusal(weights, {.tokens = 1, .row_bytes = 250}, "multiples of 16");
+  const GemmPlan wide{.wgmma = true, .row_tile = 128, .token_tile = 256};
+  expect_refusal(weights, {.tokens = 1, .row_bytes = 256}, "tiles of 128 x 256", wide);
 }
 
 }  // namespace

@@ -26,9 +26,7 @@ void launch_wgmma(const GemmPlan& plan, GemmArguments arguments, cudaStream_t st
   const int clusters = std::max(1, std::min(plan.blocks / kCluster, tiles));
 
   const auto kernel = gemm_wgmma<Shape>;
-  static const cudaError_t allowed =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
-  device::cuda::check(allowed, "cudaFuncSetAttribute");
+  allow_shared_bytes(kernel, kSharedBytes);
   const CUtensorMap inputs =
       make_tensor_map({.data = arguments.inputs,
                        .value_bytes = kValueBytes,
