@@ -282,12 +282,14 @@ KvCache Bench::filled_cache(const Heads& shape, KvType type, std::int64_t depth)
     }
   }
   const bool integers = type == KvType::kInt8 || type == KvType::kInt4;
-  const std::int64_t ranges = integers ? depth * static_cast<std::int64_t>(sizeof(KvRange)) : 0;
-  const std::int64_t vectors = layer_bytes / (2 * shape.kv_heads) - ranges;
+  const std::int64_t numbers = integers ? depth * static_cast<std::int64_t>(sizeof(core::Fp16)) : 0;
+  const std::int64_t vectors = layer_bytes / (2 * shape.kv_heads) - 2 * numbers;
   const auto copy = [&](const KvView& from, const KvView& to) {
     std::memcpy(const_cast<void*>(to.data), from.data, static_cast<std::size_t>(vectors));
     if (integers) {
-      std::memcpy(const_cast<KvRange*>(to.ranges), from.ranges, static_cast<std::size_t>(ranges));
+      const auto bytes = static_cast<std::size_t>(numbers);
+      std::memcpy(const_cast<core::Fp16*>(to.steps), from.steps, bytes);
+      std::memcpy(const_cast<core::Fp16*>(to.smallest), from.smallest, bytes);
     }
   };
   for (std::int64_t layer = 1; layer < layers; ++layer) {

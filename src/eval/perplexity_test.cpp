@@ -41,6 +41,7 @@ class TableRunner final : public engine::Runner {
     consume(first, {std::span(logits).subspan(cut), rows - first, vocabulary_});
   }
   core::ThreadPool& pool() override { return pool_; }
+  engine::DeviceLimits measure_limits() override { return {}; }
 
   engine::SequenceId open_sequence(std::int64_t) override { return 0; }
   void close_sequence(engine::SequenceId) override {}
