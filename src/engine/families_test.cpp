@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/json.h"
+#include "device/cuda_devices.h"
 #include "engine/runner.h"
 
 // The forward pass of every family against transformers, which computed the golden values
@@ -24,11 +25,21 @@ Json read(const std::filesystem::path& path) {
   return Json::parse(file);
 }
 
-std::unique_ptr<Runner> make_runner(const std::filesystem::path& path) {
+// The same tests run on each device: CMake says which.
+Device device() {
+  return parse_device(NIBBLE_TEST_DEVICE);
+}
+
+bool is_there(Device which) {
+  return which == Device::kCpu || !device::cuda_devices().empty();
+}
+
+std::unique_ptr<Runner> open_runner(const std::filesystem::path& path) {
   RunnerOptions options;
+  options.device = device();
   options.cpu.threads = 2;
   options.kv_types = ops::cpu::KvType::kF32;
-  return make_cpu_runner(models::open_model(path), options);
+  return make_runner(models::open_model(path), options);
 }
 
 // "llama-yarn-rope" as part of a test's name.
@@ -38,12 +49,23 @@ std::string test_name(const testing::TestParamInfo<const char*>& parameter) {
   return name;
 }
 
-class Families : public testing::TestWithParam<const char*> {};
+class Families : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!is_there(device())) {
+      GTEST_SKIP() << "there is no NVIDIA GPU";
+    }
+    if (device() == Device::kCuda && std::string_view(GetParam()) == "mixtral") {
+      EXPECT_THROW(open_runner(kFamilies / GetParam()), core::Error);
+      GTEST_SKIP() << "experts do not run on a GPU yet, and are refused";
+    }
+  }
+};
 
 TEST_P(Families, LogitsOfAWholeText) {
   const Json golden = read(kFamilies / GetParam() / "golden.json");
   const auto ids = golden["ids"].get<std::vector<std::int32_t>>();
-  const auto runner = make_runner(kFamilies / GetParam());
+  const auto runner = open_runner(kFamilies / GetParam());
   std::size_t rows = 0;
   runner->score(ids, [&](std::int64_t first, const LogitsView& logits) {
     for (std::int64_t i = 0; i < logits.rows; ++i, ++rows) {
@@ -61,7 +83,7 @@ TEST_P(Families, LogitsOfAWholeText) {
 TEST_P(Families, LogitsOfTextsTogether) {
   const Json golden = read(kFamilies / GetParam() / "golden.json");
   const auto ids = golden["ids"].get<std::vector<std::int32_t>>();
-  const auto runner = make_runner(kFamilies / GetParam());
+  const auto runner = open_runner(kFamilies / GetParam());
   const auto count = static_cast<std::int64_t>(ids.size());
   std::vector<ScoredText> texts = {{ids, count - 2}, {std::span(ids).first(5), 0}};
   std::vector<std::size_t> wanted = {ids.size() - 2, ids.size() - 1, 0, 1, 2, 3, 4};
@@ -89,7 +111,7 @@ TEST_P(Families, LogitsOfTextsTogether) {
 TEST_P(Families, LogitsTokenByToken) {
   const Json golden = read(kFamilies / GetParam() / "golden.json");
   const auto ids = golden["ids"].get<std::vector<std::int32_t>>();
-  const auto runner = make_runner(kFamilies / GetParam());
+  const auto runner = open_runner(kFamilies / GetParam());
   const SequenceId sequence = runner->open_sequence(static_cast<std::int64_t>(ids.size()));
   std::size_t done = 0;
   for (const std::size_t count :
@@ -116,12 +138,12 @@ class TrainedModels : public testing::TestWithParam<const char*> {};
 
 TEST_P(TrainedModels, FirstLogitsAndGreedyTokens) {
   const std::filesystem::path folder = kShared / GetParam();
-  if (!std::filesystem::exists(folder)) {
-    GTEST_SKIP() << "test models are not here: " << folder;
+  if (!std::filesystem::exists(folder) || !is_there(device())) {
+    GTEST_SKIP() << "there is no GPU, or the test models are not here: " << folder;
   }
   const Json prompt = read(folder / "golden.json")["prompt"];
   const auto ids = prompt["ids"].get<std::vector<std::int32_t>>();
-  const auto runner = make_runner(folder);
+  const auto runner = open_runner(folder);
   auto greedy = prompt["greedy_ids"].get<std::vector<std::int32_t>>();
   greedy.erase(greedy.begin(), greedy.begin() + static_cast<std::ptrdiff_t>(ids.size()));
   const SequenceId sequence =
@@ -149,11 +171,11 @@ INSTANTIATE_TEST_SUITE_P(All, TrainedModels, testing::Values("demo-7m", "lm-26m"
 class Gguf : public testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(file_)) {
-      GTEST_SKIP() << "the test model is not here: " << file_;
+    if (!std::filesystem::exists(file_) || !is_there(device())) {
+      GTEST_SKIP() << "there is no GPU, or the test model is not here: " << file_;
     }
     golden_ = read(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests/gguf/stories260K.json");
-    runner_ = make_runner(file_);
+    runner_ = open_runner(file_);
   }
   const std::filesystem::path file_ = kShared / "stories260K" / "stories260Ktok512.gguf";
   Json golden_;
