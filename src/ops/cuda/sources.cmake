@@ -6,7 +6,7 @@ set(NIBBLE_CUDA_OPS
   cuda/cuda_ops.cpp cuda/dense/dense.cu cuda/device_linear.cpp cuda/device_matrix.cpp
   cuda/elementwise/activation.cu cuda/elementwise/checks.cpp cuda/elementwise/norm.cu cuda/elementwise/rows.cu
   cuda/device_code/tensor_map.cpp
-  cuda/gemm/gemm.cpp cuda/gemm/gemm_plan.cpp cuda/gemm/gemm_reference.cpp
+  cuda/gemm/gemm.cpp cuda/gemm/gemm_plan.cpp
   cuda/gemm/mma_half.cu cuda/gemm/mma_int4.cu cuda/gemm/mma_int8.cu
   cuda/gemm/wgmma_half_from_book.cu cuda/gemm/wgmma_half_from_int4.cu cuda/gemm/wgmma_half_from_int8.cu
   cuda/gemm/wgmma_int4.cu cuda/gemm/wgmma_int4_by_group.cu cuda/gemm/wgmma_int4_by_group_of_both.cu
@@ -14,13 +14,13 @@ set(NIBBLE_CUDA_OPS
   cuda/limits/multiply_add_rate.cu cuda/limits/read_bandwidth.cu
   cuda/packed/unit_writer.cpp
   cuda/sampling/argmax.cu
-  cuda/small_batch/reference.cpp cuda/small_batch/small_batch.cpp cuda/small_batch/small_batch.cu
+  cuda/small_batch/small_batch.cpp cuda/small_batch/small_batch.cu
   cuda/step_inputs.cpp)
 set(NIBBLE_CUDA_OPS_TESTS
   cuda/attention/attention_test.cpp
   cuda/dense/dense_test.cpp
   cuda/device_code/dependent_launch_test.cu
   cuda/elementwise/elementwise_test.cpp
-  cuda/gemm/gemm_test.cpp cuda/gemm/gemm_test_data.cpp
+  cuda/gemm/gemm_reference.cpp cuda/gemm/gemm_test.cpp cuda/gemm/gemm_test_data.cpp
   cuda/sampling/argmax_test.cpp
-  cuda/small_batch/small_batch_test.cpp)
+  cuda/small_batch/reference.cpp cuda/small_batch/small_batch_test.cpp)
