@@ -23,8 +23,9 @@ using ops::cuda::KvSequence;
 
 constexpr std::int64_t kScoreRows = 256;  // rows of logits that exist at a time when scoring
 constexpr std::int64_t kPoolSequences =
-    64;                             // of full length that the pool has room for at the most
-constexpr double kPoolShare = 0.8;  // of the memory that is free when weights are loaded
+    64;                                  // of full length that the pool has room for at the most
+constexpr double kRoomForWeights = 0.9;  // of the memory, the rest for the KV cache
+constexpr double kPoolShare = 0.8;       // of the memory that is free when weights are loaded
 
 struct Sequence {
   KvSequence cache;
@@ -47,6 +48,7 @@ class CudaRunner final : public Runner {
         ops_({}) {
     core::require(config().routing.experts == 0, ErrorKind::kUsage,
                   "mixtures of experts do not run on a GPU yet; use --device cpu");
+    require_room();
     for (const models::Block& block : decoder().blocks) {
       for (const ops::LinearSet* set : models::linear_sets(block)) {
         prepare(*set);
@@ -118,6 +120,23 @@ class CudaRunner final : public Runner {
  private:
   const models::Decoder& decoder() const { return model_->decoder; }
   const models::DecoderConfig& config() const { return decoder().config; }
+
+  // Says what would fit before anything is uploaded.
+  void require_room() const {
+    const auto need = static_cast<double>(models::total_weight_bytes(decoder()));
+    const auto free = static_cast<double>(ops_.device().free_bytes);
+    auto weights = static_cast<double>(decoder().embedding.elements());
+    for (const models::Block& block : decoder().blocks) {
+      for (const ops::LinearSet* set : models::linear_sets(block)) {
+        weights += static_cast<double>(set->n() * set->k());
+      }
+    }
+    core::require(
+        need < free, ErrorKind::kOutOfMemory,
+        "the weights need {:.2f} GB and the {} has {:.2f} GB free, enough for {:.1f} bits "
+        "per weight; quantize the model to fewer bits, or use --device cpu",
+        need / 1e9, ops_.device().name, free / 1e9, kRoomForWeights * 8 * free / weights);
+  }
 
   void prepare(const ops::LinearSet& set) {
     ops_.prepare(set, host_pool_);
