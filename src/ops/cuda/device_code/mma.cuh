@@ -17,4 +17,15 @@ __device__ __forceinline__ void mma_s8(std::int32_t (&c)[4], const std::uint32_t
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/// c[16][8] += a[16][16] b[16][8], float16 operands and float32 sums. a: rows g, g + 8 at k = 2 t
+/// and 2 t + 1, then both at k = 8 + 2 t; b: column g at the same k.
+__device__ __forceinline__ void mma_f16(float (&c)[4], const std::uint32_t (&a)[4],
+                                        std::uint32_t b0, std::uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},"
+      "{%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 }  // namespace nibble::ops::cuda

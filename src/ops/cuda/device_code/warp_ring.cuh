@@ -4,14 +4,12 @@
 
 #include <cuda_runtime.h>
 
+#include "ops/cuda/device_code/barrier.cuh"
+
 /// A ring of stages in shared memory that one warp fills with asynchronous copies and empties, on
 /// its own. sm_90: each stage is one bulk copy and a barrier; before: cp.async of 16 bytes by every
 /// lane.
 namespace nibble::ops::cuda {
-
-__device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
 
 class WarpRing {
  public:
@@ -28,9 +26,9 @@ class WarpRing {
     if (threadIdx.x % 32 == 0) {
 #pragma unroll 1
       for (int i = 0; i < stages_; ++i) {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barriers_ + 8 * i));
+        init_barrier(barriers_ + 8 * i, 1);
       }
-      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+      publish_barriers();
     }
     __syncwarp();
 #endif
@@ -52,9 +50,7 @@ class WarpRing {
 #if __CUDA_ARCH__ >= 900
     if (threadIdx.x % 32 == 0) {
       const std::uint32_t barrier = barriers_ + 8 * filling_;
-      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
-                   "r"(parts * bytes)
-                   : "memory");
+      arrive_expecting(barrier, static_cast<std::uint32_t>(parts * bytes));
 #pragma unroll
       for (int part = 0; part < kMost; ++part) {
         if (part < parts) {
@@ -93,17 +89,7 @@ class WarpRing {
   /// Waits for the oldest filled stage and returns it.
   __device__ const std::byte* wait() {
 #if __CUDA_ARCH__ >= 900
-    asm volatile(
-        "{\n"
-        ".reg .pred done;\n"
-        "again:\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-        "@done bra ready;\n"
-        "bra again;\n"
-        "ready:\n"
-        "}" ::"r"(barriers_ + 8 * reading_),
-        "r"(phase_)
-        : "memory");
+    wait_barrier(barriers_ + 8 * reading_, phase_);
 #else
     switch (stages_) {  // all but the latest stages_ - 1 groups
       case 2:

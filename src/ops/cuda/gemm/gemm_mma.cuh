@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "ops/cuda/device_code/dependent_launch.cuh"
+#include "ops/cuda/device_code/mma.cuh"
 #include "ops/cuda/gemm/gemm_arguments.h"
 #include "ops/cuda/gemm/scaling.h"
 #include "ops/cuda/gemm/store_tile.cuh"
@@ -23,19 +24,11 @@ inline constexpr int kMmaTokens = 128;
 /// sums[16][8] += left[16][32 bytes] right[32 bytes][8], INT8 or float16.
 __device__ __forceinline__ void multiply_fragments(int (&sums)[4], const std::uint32_t (&left)[4],
                                                    std::uint32_t right0, std::uint32_t right1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
-      : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right0), "r"(right1));
+  mma_s8(sums, left, right0, right1);
 }
 __device__ __forceinline__ void multiply_fragments(float (&sums)[4], const std::uint32_t (&left)[4],
                                                    std::uint32_t right0, std::uint32_t right1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right0), "r"(right1));
+  mma_f16(sums, left, right0, right1);
 }
 
 /// Copies 16 (kBytes = 4: 4) bytes from global into shared memory, or zeros where not `inside`.
