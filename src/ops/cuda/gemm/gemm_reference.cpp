@@ -22,7 +22,7 @@ struct Cell {
     const std::int8_t* codes =
         inputs.codes.data() + static_cast<std::int64_t>(token) * inputs.columns + offset;
     for (int k = begin; k < end; ++k) {
-      total += weights.value(row, k) * codes[k];
+      total += static_cast<std::int64_t>(weights.value(row, k)) * codes[k];
     }
     return total;
   }

@@ -65,7 +65,8 @@ class TileWriter {
           bits |= book ? lower << (4 * n) | upper << (4 * n + 16)
                        : lower << (8 * n) | (upper ^ 8) << (8 * n + 4);
         }
-        std::memcpy(to + word / 4 * 512 + lane * 16 + word % 4 * 4, &bits, 4);
+        const std::ptrdiff_t at = word / 4 * 512 + lane * 16 + word % 4 * 4;
+        std::memcpy(to + at, &bits, 4);
       }
     }
   }
@@ -93,7 +94,8 @@ class TileWriter {
         const std::size_t index = group_at(row, first_column_ + group * width);
         const int place = r % 8 * 2 + r / 8;
         const __half scale = __float2half_rn(weights_.plain.scales[index]);
-        std::memcpy(to + group * 32 + place * 2, &scale, 2);
+        const std::ptrdiff_t at = group * 32 + place * 2;
+        std::memcpy(to + at, &scale, 2);
         if (format().has_zeros()) {
           to[groups() * 32 + group * 16 + place] = static_cast<std::uint8_t>(weights_.zeros[index]);
         }

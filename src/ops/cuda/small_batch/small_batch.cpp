@@ -8,7 +8,7 @@
 namespace nibble::ops::cuda {
 namespace {
 
-constexpr std::int64_t kKeptFloats = 8 * 1024;  // of sums that a block keeps for its cluster
+constexpr std::int64_t kKeptFloats = 8192;  // of sums that a block keeps for its cluster
 
 std::int64_t tiles_of(const UnitsView& weight) {
   return (weight.n + kTileRows - 1) / kTileRows;
