@@ -1,4 +1,3 @@
-#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include "device/cuda/check.h"
