@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "engine/runner.h"
+#include "engine/step_tokens.h"
 #include "engine/tile_file.h"
 #include "models/forward.h"
 #include "ops/cpu/limits/machine_limits.h"
@@ -25,7 +26,10 @@ struct Sequence {
 class CpuRunner final : public Runner {
  public:
   CpuRunner(std::shared_ptr<const models::Model> model, const RunnerOptions& options)
-      : model_(std::move(model)), kv_types_(options.kv_types), ops_(options.cpu) {
+      : model_(std::move(model)),
+        kv_types_(options.kv_types),
+        ops_(options.cpu),
+        step_(decoder().config.vocabulary) {
     if (!options.tile_file.empty()) {
       tile_file_ = TileFile::open(options.tile_file, *model_, ops_.pool());
     }
@@ -57,21 +61,18 @@ class CpuRunner final : public Runner {
   std::int64_t length(SequenceId id) const override { return sequences_.at(id).length; }
 
   LogitsView forward(std::span<const Slice> slices) override {
-    tokens_.clear();
-    positions_.clear();
+    step_.clear();
     std::vector<ops::SequenceSlice<KvCache>> parts;
     std::vector<std::int32_t> last_rows;
     for (const Slice& slice : slices) {
       Sequence& sequence = sequences_.at(slice.sequence);
       const auto rows = static_cast<std::int64_t>(slice.tokens.size());
-      core::require(sequence.length + rows <= sequence.cache->capacity(), core::ErrorKind::kFailed,
-                    "the context of {} tokens is full", sequence.cache->capacity());
-      parts.push_back(
-          {sequence.cache.get(), sequence.length, static_cast<std::int64_t>(tokens_.size()), rows});
-      append(slice.tokens, sequence.length);
-      last_rows.push_back(static_cast<std::int32_t>(tokens_.size()) - 1);
+      StepTokens::require_room(sequence.length, rows, sequence.cache->capacity());
+      parts.push_back({sequence.cache.get(), sequence.length, step_.size(), rows});
+      step_.append(slice.tokens, sequence.length);
+      last_rows.push_back(static_cast<std::int32_t>(step_.size()) - 1);
     }
-    const models::Batch<CpuOps> batch{tokens_, positions_, parts};
+    const models::Batch<CpuOps> batch{step_.tokens(), step_.positions(), parts};
     logits_ = models::forward(ops_, decoder(), batch, last_rows);
     check_intact();
     for (const Slice& slice : slices) {
@@ -81,27 +82,26 @@ class CpuRunner final : public Runner {
   }
 
   void score_texts(std::span<const ScoredText> texts, const ConsumeLogits& consume) override {
-    tokens_.clear();
-    positions_.clear();
+    step_.clear();
     std::vector<ops::SequenceSlice<KvCache>> parts;
     std::vector<std::int32_t> wanted;
     std::vector<std::unique_ptr<KvCache>> caches;  // what rounding in the cache does is part of it
     std::int64_t cache_bytes = 0;
     for (const ScoredText& text : texts) {
-      const auto first = static_cast<std::int64_t>(tokens_.size());
+      const auto first = step_.size();
       const auto rows = static_cast<std::int64_t>(text.tokens.size());
       if (kv_types_ != ops::cpu::KvType::kF32) {
         caches.push_back(make_cache(rows));
         cache_bytes += kv_bytes(rows);
       }
       parts.push_back({caches.empty() ? nullptr : caches.back().get(), 0, first, rows});
-      append(text.tokens, 0);
+      step_.append(text.tokens, 0);
       for (std::int64_t row = text.first_row; row < rows; ++row) {
         wanted.push_back(static_cast<std::int32_t>(first + row));
       }
     }
     peak_cache_bytes_ = std::max(peak_cache_bytes_, cache_bytes_ + cache_bytes);
-    const models::Batch<CpuOps> batch{tokens_, positions_, parts};
+    const models::Batch<CpuOps> batch{step_.tokens(), step_.positions(), parts};
     const Matrix hidden = models::hidden_states(ops_, decoder(), batch);
     for (std::size_t begin = 0; begin < wanted.size(); begin += kScoreRows) {
       const auto chunk =
@@ -164,16 +164,6 @@ class CpuRunner final : public Runner {
                                      capacity);
   }
 
-  void append(std::span<const std::int32_t> tokens, std::int64_t position) {
-    for (const std::int32_t token : tokens) {
-      core::require(token >= 0 && token < decoder().config.vocabulary, core::ErrorKind::kFailed,
-                    "token id {} lies outside the vocabulary of {}", token,
-                    decoder().config.vocabulary);
-      tokens_.push_back(token);
-      positions_.push_back(static_cast<std::int32_t>(position++));
-    }
-  }
-
   // Embeddings, and the layers that run from the file's own bytes.
   std::int64_t dense_bytes() const {
     const models::Decoder& model = decoder();
@@ -201,8 +191,7 @@ class CpuRunner final : public Runner {
   SequenceId last_id_ = 0;
   std::int64_t cache_bytes_ = 0;
   std::int64_t peak_cache_bytes_ = 0;
-  std::vector<std::int32_t> tokens_;
-  std::vector<std::int32_t> positions_;
+  StepTokens step_;
   Matrix logits_;
 };
 

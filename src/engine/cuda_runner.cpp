@@ -7,6 +7,7 @@
 #include "device/cuda/graph.h"
 #include "device/cuda/memory.h"
 #include "engine/runner.h"
+#include "engine/step_tokens.h"
 #include "models/forward.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/limits/multiply_add_rate.h"
@@ -45,7 +46,8 @@ class CudaRunner final : public Runner {
       : model_(std::move(model)),
         kv_types_(options.kv_types),
         host_pool_(options.cpu.threads > 0 ? options.cpu.threads : core::available_cores()),
-        ops_({}) {
+        ops_({}),
+        step_(config().vocabulary) {
     core::require(config().routing.experts == 0, ErrorKind::kUsage,
                   "mixtures of experts do not run on a GPU yet; use --device cpu");
     require_room();
@@ -79,10 +81,9 @@ class CudaRunner final : public Runner {
     for (const Slice& slice : slices) {
       Sequence& sequence = sequences_.at(slice.sequence);
       const auto rows = static_cast<std::int64_t>(slice.tokens.size());
-      core::require(sequence.length + rows <= sequence.capacity, ErrorKind::kFailed,
-                    "the context of {} tokens is full", sequence.capacity);
+      StepTokens::require_room(sequence.length, rows, sequence.capacity);
       append(slice.tokens, sequence.length, sequence.cache);
-      last_rows.push_back(static_cast<std::int32_t>(tokens_.size()) - 1);
+      last_rows.push_back(static_cast<std::int32_t>(step_.size()) - 1);
     }
     const LogitsView logits = run(last_rows);
     for (const Slice& slice : slices) {
@@ -169,26 +170,20 @@ class CudaRunner final : public Runner {
   }
 
   void begin() {
-    tokens_.clear();
-    positions_.clear();
+    step_.clear();
     parts_.clear();
   }
 
   void append(std::span<const std::int32_t> tokens, std::int64_t position, KvSequence& cache) {
     const auto rows = static_cast<std::int64_t>(tokens.size());
-    parts_.push_back({&cache, position, static_cast<std::int64_t>(tokens_.size()), rows});
-    for (const std::int32_t token : tokens) {
-      core::require(token >= 0 && token < config().vocabulary, ErrorKind::kFailed,
-                    "token id {} lies outside the vocabulary of {}", token, config().vocabulary);
-      tokens_.push_back(token);
-      positions_.push_back(static_cast<std::int32_t>(position++));
-    }
+    parts_.push_back({&cache, position, step_.size(), rows});
+    step_.append(tokens, position);
   }
 
   // Puts the step's numbers on the device; the batch to give to operators, and its rows.
   std::pair<models::Batch<CudaOps>, std::span<const std::int32_t>> begin_step(
       std::span<const std::int32_t> rows) {
-    const models::Batch<CudaOps> batch{tokens_, positions_, parts_};
+    const models::Batch<CudaOps> batch{step_.tokens(), step_.positions(), parts_};
     const CudaOps::Step step =
         ops_.begin_step(batch, rows, windows_, config().heads / config().kv_heads);
     return {{step.tokens, step.positions, parts_}, step.rows};
@@ -198,7 +193,7 @@ class CudaRunner final : public Runner {
   // it comes for the second time.
   LogitsView run(std::span<const std::int32_t> rows) {
     const auto [batch, step_rows] = begin_step(rows);
-    const auto m = static_cast<std::int64_t>(tokens_.size());
+    const auto m = step_.size();
     const bool decode = m == static_cast<std::int64_t>(parts_.size());
     const std::pair<std::int64_t, bool> kind{m, ops_.splits()};
     if (!decode || !seen_.contains(kind)) {
@@ -265,8 +260,7 @@ class CudaRunner final : public Runner {
   SequenceId last_id_ = 0;
   // Decode steps by their number of sequences, and by whether keys are split.
   std::map<std::pair<std::int64_t, bool>, DecodeStep> seen_;
-  std::vector<std::int32_t> tokens_;
-  std::vector<std::int32_t> positions_;
+  StepTokens step_;
   std::vector<ops::SequenceSlice<KvSequence>> parts_;
   device::cuda::PinnedBuffer logits_;
 };

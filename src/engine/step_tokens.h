@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/error.h"
+
+namespace nibble::engine {
+
+/// The tokens of one step, all sequences one after another, with their positions. Checks what every
+/// device needs checked.
+class StepTokens {
+ public:
+  explicit StepTokens(std::int64_t vocabulary) : vocabulary_(vocabulary) {}
+
+  std::span<const std::int32_t> tokens() const { return tokens_; }
+  std::span<const std::int32_t> positions() const { return positions_; }
+  std::int64_t size() const { return static_cast<std::int64_t>(tokens_.size()); }
+
+  void clear() {
+    tokens_.clear();
+    positions_.clear();
+  }
+
+  /// Throws kFailed when `rows` more tokens do not fit a sequence.
+  static void require_room(std::int64_t length, std::int64_t rows, std::int64_t capacity) {
+    core::require(length + rows <= capacity, core::ErrorKind::kFailed,
+                  "the context of {} tokens is full", capacity);
+  }
+
+  /// `tokens` continue a sequence at `position`. Throws kFailed for an id outside the vocabulary.
+  void append(std::span<const std::int32_t> tokens, std::int64_t position) {
+    for (const std::int32_t token : tokens) {
+      core::require(token >= 0 && token < vocabulary_, core::ErrorKind::kFailed,
+                    "token id {} lies outside the vocabulary of {}", token, vocabulary_);
+      tokens_.push_back(token);
+      positions_.push_back(static_cast<std::int32_t>(position++));
+    }
+  }
+
+ private:
+  std::int64_t vocabulary_;
+  std::vector<std::int32_t> tokens_;
+  std::vector<std::int32_t> positions_;
+};
+
+}  // namespace nibble::engine
