@@ -1,12 +1,9 @@
-#include <algorithm>
-
 #include <cuda_runtime.h>
 
 #include "device/cuda/check.h"
-#include "device/cuda/event.h"
 #include "device/cuda/memory.h"
-#include "device/cuda/stream.h"
 #include "ops/cuda/device_code/mma.cuh"
+#include "ops/cuda/limits/best_reading.h"
 #include "ops/cuda/limits/multiply_add_rate.h"
 
 namespace nibble::ops::cuda {
@@ -46,20 +43,11 @@ double measure_multiply_add_rate() {
                       "cudaDeviceGetAttribute");
   const int blocks = 2 * multiprocessors;
   const device::cuda::Buffer never(sizeof(int));
-  device::cuda::Stream stream;
-  device::cuda::Event begin;
-  device::cuda::Event end;
-  double best = 0.0;
-  for (int i = 0; i < kReadings; ++i) {
-    begin.record(stream.get());
-    multiply<<<blocks, kThreads, 0, stream.get()>>>(never.as<int>());
+  const double seconds = best_reading(kReadings, [&](cudaStream_t stream) {
+    multiply<<<blocks, kThreads, 0, stream>>>(never.as<int>());
     device::cuda::check_launch("multiply");
-    end.record(stream.get());
-    end.synchronize();
-    const double products = kProducts * kSteps * kChains * blocks * (kThreads / 32);
-    best = std::max(best, products / end.seconds_since(begin));
-  }
-  return best;
+  });
+  return kProducts * kSteps * kChains * blocks * (kThreads / 32) / seconds;
 }
 
 }  // namespace nibble::ops::cuda

@@ -3,9 +3,8 @@
 #include <cuda_runtime.h>
 
 #include "device/cuda/check.h"
-#include "device/cuda/event.h"
 #include "device/cuda/memory.h"
-#include "device/cuda/stream.h"
+#include "ops/cuda/limits/best_reading.h"
 #include "ops/cuda/limits/read_bandwidth.h"
 
 namespace nibble::ops::cuda {
@@ -52,20 +51,12 @@ double measure_read_bandwidth() {
   int multiprocessors = 0;
   device::cuda::check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0),
                       "cudaDeviceGetAttribute");
-  device::cuda::Stream stream;
-  device::cuda::Event begin;
-  device::cuda::Event end;
-  double best = 0.0;
-  for (int i = 0; i < kReadings; ++i) {
-    begin.record(stream.get());
-    read_all<<<multiprocessors * 4, kThreads, 0, stream.get()>>>(
-        data.as<uint4>(), bytes / sizeof(uint4), data.as<uint4>());
+  const double seconds = best_reading(kReadings, [&](cudaStream_t stream) {
+    read_all<<<multiprocessors * 4, kThreads, 0, stream>>>(data.as<uint4>(), bytes / sizeof(uint4),
+                                                           data.as<uint4>());
     device::cuda::check_launch("read_all");
-    end.record(stream.get());
-    end.synchronize();
-    best = std::max(best, static_cast<double>(bytes) / end.seconds_since(begin));
-  }
-  return best;
+  });
+  return static_cast<double>(bytes) / seconds;
 }
 
 }  // namespace nibble::ops::cuda
