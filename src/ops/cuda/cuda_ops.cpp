@@ -14,6 +14,10 @@ using device::cuda::Buffer;
 
 constexpr std::int64_t kNumbersOfRow = 4;  // that a step puts: token, position, row, and room
 
+[[noreturn]] void refuse_experts() {
+  core::fail(ErrorKind::kUsage, "mixtures of experts do not run on a GPU yet; use --device cpu");
+}
+
 Buffer upload(std::span<const float> values) {
   return Buffer::of<float>(values);
 }
@@ -350,7 +354,7 @@ CudaOps::Input CudaOps::input(const Matrix& x, const LinearSet& set) {
 }
 
 std::vector<ExpertRows> CudaOps::route(const Matrix&, const RoutingSpec&) {
-  core::fail(ErrorKind::kUsage, "mixtures of experts do not run on a GPU yet; use --device cpu");
+  refuse_experts();
 }
 
 CudaOps::Matrix CudaOps::gather(const Matrix& x, std::span<const std::int32_t> rows) {
@@ -360,11 +364,8 @@ CudaOps::Matrix CudaOps::gather(const Matrix& x, std::span<const std::int32_t> r
   return y;
 }
 
-void CudaOps::scatter_add(Matrix& sum, const Matrix& x, const ExpertRows& expert) {
-  const Buffer weights = upload(expert.weights);
-  cuda::scatter_add(sum.data(), sum.rows(), sum.columns(), x.data(), step_.on_device(expert.rows),
-                    weights.as<float>(), x.rows(), stream());
-  synchronize();  // the weights go
+void CudaOps::scatter_add(Matrix&, const Matrix&, const ExpertRows&) {
+  refuse_experts();
 }
 
 CudaOps::Matrix CudaOps::zeros(std::int64_t rows, std::int64_t columns) {

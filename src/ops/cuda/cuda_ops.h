@@ -103,9 +103,9 @@ class CudaOps {
   Input mlp_activation(const Matrix& x, MlpActivation activation, const LinearSet& set);
   Input gated_activation(const Matrix& gate_up, MlpActivation activation, const LinearSet& set);
   Input input(const Matrix& x, const LinearSet& set);
-  /// Mixtures of experts: throws kUsage, they do not run here yet.
-  std::vector<ExpertRows> route(const Matrix& logits, const RoutingSpec& spec);
   Matrix gather(const Matrix& x, std::span<const std::int32_t> rows);
+  /// Mixtures of experts: both throw kUsage, they do not run here yet.
+  std::vector<ExpertRows> route(const Matrix& logits, const RoutingSpec& spec);
   void scatter_add(Matrix& sum, const Matrix& x, const ExpertRows& expert);
   Matrix zeros(std::int64_t rows, std::int64_t columns);
   Matrix matrix(std::int64_t rows, std::int64_t columns) { return {pool_, rows, columns}; }
