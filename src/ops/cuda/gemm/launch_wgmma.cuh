@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "device/cuda/check.h"
+#include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/tensor_map.h"
 #include "ops/cuda/gemm/gemm_wgmma.cuh"
 
@@ -35,24 +36,15 @@ void launch_wgmma(const GemmPlan& plan, GemmArguments arguments, cudaStream_t st
                        .row_bytes = arguments.input_row_bytes,
                        .box_rows = kTokens / kCluster});
 
-  cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
-  attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim = {kCluster, 1, 1};
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(clusters * kCluster));
-  config.blockDim = dim3(Shape::kThreads);
-  config.dynamicSmemBytes = static_cast<std::size_t>(arguments.ring.bytes);
-  config.stream = stream;
-  config.attrs = attributes;
-  config.numAttrs = 2;
-  device::cuda::check(cudaLaunchKernelEx(&config, kernel, arguments, inputs), "cudaLaunchKernelEx");
+  launch_clusters(kernel, dim3(static_cast<unsigned>(clusters * kCluster)), dim3(Shape::kThreads),
+                  kCluster, static_cast<std::size_t>(arguments.ring.bytes), stream, arguments,
+                  inputs);
 }
 
 /// For the plan's cluster.
 template <class Codes, int kTokens, int kWarpgroups, Scaling kScaling>
-void launch_clusters(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
+void launch_with_cluster(const GemmPlan& plan, const GemmArguments& arguments,
+                         cudaStream_t stream) {
   if (plan.cluster == 2) {
     launch_wgmma<Codes, kTokens, kWarpgroups, 2, kScaling>(plan, arguments, stream);
   } else {
@@ -65,13 +57,13 @@ template <class Codes, Scaling kScaling>
 void launch_wide(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
   switch (plan.token_tile) {
     case 32:
-      return launch_clusters<Codes, 32, 2, kScaling>(plan, arguments, stream);
+      return launch_with_cluster<Codes, 32, 2, kScaling>(plan, arguments, stream);
     case 64:
-      return launch_clusters<Codes, 64, 2, kScaling>(plan, arguments, stream);
+      return launch_with_cluster<Codes, 64, 2, kScaling>(plan, arguments, stream);
     case 128:
-      return launch_clusters<Codes, 128, 2, kScaling>(plan, arguments, stream);
+      return launch_with_cluster<Codes, 128, 2, kScaling>(plan, arguments, stream);
     default:
-      return launch_clusters<Codes, 256, 2, kScaling>(plan, arguments, stream);
+      return launch_with_cluster<Codes, 256, 2, kScaling>(plan, arguments, stream);
   }
 }
 
@@ -79,11 +71,13 @@ void launch_wide(const GemmPlan& plan, const GemmArguments& arguments, cudaStrea
 template <class Codes, Scaling kScaling>
 void launch_by_group(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
   if (plan.token_tile == 64) {
-    return plan.row_tile == 192 ? launch_clusters<Codes, 64, 3, kScaling>(plan, arguments, stream)
-                                : launch_clusters<Codes, 64, 2, kScaling>(plan, arguments, stream);
+    return plan.row_tile == 192
+               ? launch_with_cluster<Codes, 64, 3, kScaling>(plan, arguments, stream)
+               : launch_with_cluster<Codes, 64, 2, kScaling>(plan, arguments, stream);
   }
-  return plan.row_tile == 192 ? launch_clusters<Codes, 128, 3, kScaling>(plan, arguments, stream)
-                              : launch_clusters<Codes, 128, 2, kScaling>(plan, arguments, stream);
+  return plan.row_tile == 192
+             ? launch_with_cluster<Codes, 128, 3, kScaling>(plan, arguments, stream)
+             : launch_with_cluster<Codes, 128, 2, kScaling>(plan, arguments, stream);
 }
 
 }  // namespace nibble::ops::cuda
