@@ -228,8 +228,9 @@ struct MmaKernel {
     }
   }
 
+  // No __ldg: the kernel before may still have been writing these when this one began.
   __device__ float token_scale(int token) const {
-    return __ldg(a.input_scales + token * a.token_stride);
+    return a.input_scales[token * a.token_stride];
   }
 
   __device__ int row_of(int tile) const {
