@@ -4,6 +4,7 @@
 
 #include "ops/cuda/attention/decode_merge.cuh"
 #include "ops/cuda/attention/decode_step.cuh"
+#include "ops/cuda/attention/kv_dispatch.cuh"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/warp_ring.cuh"
 
@@ -232,27 +233,15 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
 template <KvType K, KvType V, int D>
 void run(const Arguments& arguments, std::int64_t max_units, cudaStream_t stream) {
   constexpr int kShared = kWarps * Shape<K, V, D>::kStages * Shape<K, V, D>::kStage;
-  int blocks = 0;
-  int device = 0;
-  int processors = 0;
-  device::cuda::check(cudaGetDevice(&device), "cudaGetDevice");
-  device::cuda::check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
-                      "cudaDeviceGetAttribute");
-  // Beside what is static, even a little may be more than is always allowed.
-  device::cuda::check(cudaFuncSetAttribute(attend_kernel<K, V, D>,
-                                           cudaFuncAttributeMaxDynamicSharedMemorySize, kShared),
-                      "cudaFuncSetAttribute");
-  device::cuda::check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, attend_kernel<K, V, D>,
-                                                                    kWarps * kWarp, kShared),
-                      "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-  const auto grid = std::clamp<std::int64_t>(max_units, 1, blocks * processors);
+  static const int resident = resident_blocks(attend_kernel<K, V, D>, kWarps * kWarp, kShared);
+  const auto grid = std::clamp<std::int64_t>(max_units, 1, resident);
   launch_dependent(attend_kernel<K, V, D>, dim3(static_cast<unsigned>(grid)), dim3(kWarps * kWarp),
                    kShared, stream, arguments);
   if (arguments.plan.max_partials > 0) {
     constexpr std::int64_t kBlocksEach = 16;  // of a multiprocessor
     const std::int64_t parts =
         std::min((arguments.plan.max_items * arguments.heads + kWarps - 1) / kWarps,
-                 kBlocksEach * processors);
+                 kBlocksEach * multiprocessors());
     launch_dependent(merge_kernel<D>, dim3(static_cast<unsigned>(parts)), dim3(kWarps * kWarp), 0,
                      stream, arguments);
   }

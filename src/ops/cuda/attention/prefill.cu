@@ -1,34 +1,11 @@
 #include <cmath>
 
 #include "ops/cuda/attention/checks.h"
+#include "ops/cuda/attention/kv_dispatch.cuh"
 #include "ops/cuda/attention/plain.h"
 #include "ops/cuda/attention/prefill_kernel.cuh"
 
 namespace nibble::ops::cuda {
-namespace {
-
-template <KvType K, KvType V>
-void run_dim(const KvLayout& layout, const prefill::Arguments& arguments, std::int64_t units,
-             cudaStream_t stream) {
-  layout.head_dim == 64 ? prefill::run<K, V, 64>(arguments, units, stream)
-                        : prefill::run<K, V, 128>(arguments, units, stream);
-}
-
-template <KvType K>
-void run_values(const KvLayout& layout, const prefill::Arguments& arguments, std::int64_t units,
-                cudaStream_t stream) {
-  switch (layout.types.values) {
-    case KvType::kF16:
-      return run_dim<K, KvType::kF16>(layout, arguments, units, stream);
-    case KvType::kInt8:
-      return run_dim<K, KvType::kInt8>(layout, arguments, units, stream);
-    default:
-      return run_dim<K, KvType::kInt4>(layout, arguments, units, stream);
-  }
-}
-
-}  // namespace
-
 void attend_prefill(const AttentionLayer& layer, const Queries& queries, const std::byte* pages,
                     const DevicePlan& plan, const AttentionOutput& output, cudaStream_t stream) {
   check_layer(layer);
@@ -46,14 +23,9 @@ void attend_prefill(const AttentionLayer& layer, const Queries& queries, const s
                                      kLog2E / std::sqrt(static_cast<float>(layout.head_dim)),
                                      layer.turned && layout.types.values == KvType::kInt4};
   const std::int64_t units = plan.max_items * layout.kv_heads;
-  switch (layout.types.keys) {
-    case KvType::kF16:
-      return run_values<KvType::kF16>(layout, arguments, units, stream);
-    case KvType::kInt8:
-      return run_values<KvType::kInt8>(layout, arguments, units, stream);
-    default:
-      return run_values<KvType::kInt4>(layout, arguments, units, stream);
-  }
+  with_fragments(layout, [&]<KvType K, KvType V, int D>() {
+    prefill::run<K, V, D>(arguments, units, stream);
+  });
 }
 
 }  // namespace nibble::ops::cuda

@@ -5,6 +5,7 @@
 #include "ops/cuda/attention/attention.h"
 #include "ops/cuda/attention/fragments.cuh"
 #include "ops/cuda/attention/head_output.cuh"
+#include "ops/cuda/attention/kv_dispatch.cuh"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/half.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
@@ -466,19 +467,8 @@ __global__ void __launch_bounds__(kThreads, 2) attend_kernel(Arguments a) {
 template <KvType K, KvType V, int D>
 void run(const Arguments& arguments, std::int64_t max_units, cudaStream_t stream) {
   constexpr int kShared = 2 * kPages * Warp<K, V, D>::kBlock;
-  int blocks = 0;
-  int device = 0;
-  int processors = 0;
-  device::cuda::check(cudaGetDevice(&device), "cudaGetDevice");
-  device::cuda::check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
-                      "cudaDeviceGetAttribute");
-  device::cuda::check(cudaFuncSetAttribute(attend_kernel<K, V, D>,
-                                           cudaFuncAttributeMaxDynamicSharedMemorySize, kShared),
-                      "cudaFuncSetAttribute");
-  device::cuda::check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, attend_kernel<K, V, D>,
-                                                                    kThreads, kShared),
-                      "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-  const auto grid = std::clamp<std::int64_t>(max_units, 1, blocks * processors);
+  static const int resident = resident_blocks(attend_kernel<K, V, D>, kThreads, kShared);
+  const auto grid = std::clamp<std::int64_t>(max_units, 1, resident);
   launch_dependent(attend_kernel<K, V, D>, dim3(static_cast<unsigned>(grid)), dim3(kThreads),
                    kShared, stream, arguments);
 }
