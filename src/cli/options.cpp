@@ -113,7 +113,7 @@ engine::RunnerOptions DeviceOptions::runner() const {
   core::require(options.device == engine::Device::kCpu ||
                     (activations == "int8" && !pin && numa == "none" && packed.empty()),
                 core::ErrorKind::kUsage,
-                "--activations, --pin, --numa and --packed are for --device cpu");
+                "--activations, --pin, --numa and --packed are for --device cpu; leave them out");
   options.cpu.threads = threads;
   options.cpu.pin = pin;
   options.cpu.numa = core::parse_numa(numa);
