@@ -281,21 +281,14 @@ KvCache Bench::filled_cache(const Heads& shape, KvType type, std::int64_t depth)
       cache.store(0, head, position, key.data(), value.data());
     }
   }
-  const bool integers = type == KvType::kInt8 || type == KvType::kInt4;
-  const std::int64_t numbers = integers ? depth * static_cast<std::int64_t>(sizeof(core::Fp16)) : 0;
-  const std::int64_t vectors = layer_bytes / (2 * shape.kv_heads) - 2 * numbers;
-  const auto copy = [&](const KvView& from, const KvView& to) {
-    std::memcpy(const_cast<void*>(to.data), from.data, static_cast<std::size_t>(vectors));
-    if (integers) {
-      const auto bytes = static_cast<std::size_t>(numbers);
-      std::memcpy(const_cast<core::Fp16*>(to.steps), from.steps, bytes);
-      std::memcpy(const_cast<core::Fp16*>(to.smallest), from.smallest, bytes);
-    }
-  };
+  // A head of a page: its keys, values and ranges lie one after another.
+  const auto block = static_cast<std::size_t>(KvPool::page_bytes(type, 1, 1, shape.dim));
   for (std::int64_t layer = 1; layer < layers; ++layer) {
     for (std::int64_t head = 0; head < shape.kv_heads; ++head) {
-      copy(cache.keys(0, head), cache.keys(layer, head));
-      copy(cache.values(0, head), cache.values(layer, head));
+      for (std::int64_t page = 0; page < pages_for(depth); ++page) {
+        std::memcpy(const_cast<void*>(cache.keys(layer, head).page(page).data),
+                    cache.keys(0, head).page(page).data, block);
+      }
     }
   }
   return cache;
@@ -403,10 +396,13 @@ void Bench::sampling() {
     engine::SamplingOptions options;
     options.temperature = temperature;
     engine::Sampler sampler(options);
+    std::vector<ops::RankedToken> ranked;
     // NaN or not, larger or not.
     time(temperature == 0.0f ? "most probable token" : "sampling, top 40", tokens(1, kVocabulary),
-         {kFloat * kVocabulary, 2.0 * kVocabulary},
-         [&](std::int64_t) { sampler.sample(logits.values()); });
+         {kFloat * kVocabulary, 2.0 * kVocabulary}, [&](std::int64_t) {
+           engine::rank(logits.values(), sampler.wanted(), ranked);
+           sampler.sample(ranked);
+         });
   }
 }
 

@@ -136,7 +136,7 @@ class Bench {
       const Buffer pool = weights(format.format);
       for (const Shape& shape : shapes) {
         for (const std::int64_t m : {1, 4, 8, 16, 32}) {
-          if (m <= ops::cuda::max_small_batch(format.digits)) {
+          if (m <= ops::cuda::max_small_batch(format.format, format.digits)) {
             row(pool, format.name, format.format, format.digits, shape.n, shape.k, m,
                 all_schedules);
           }
@@ -158,15 +158,12 @@ class Bench {
     std::printf("%-15s %6lld x %-6lld m %2lld  %7.2f us  %4.1f %% of the read bandwidth\n", name,
                 static_cast<long long>(n), static_cast<long long>(k), static_cast<long long>(m), us,
                 100 * bytes / us / 1e-6 / limit_);
-    for (const int warps : {4, 8}) {
+    for (const int warps : {8, 12}) {
       for (const int stages : {2, 3, 4}) {
-        for (const int size : {1, 2, 4}) {
-          for (const int blocks : {device_.multiprocessors, 128, 112}) {
-            if (all_schedules) {
-              std::printf(
-                  "    %d/%d/%d/%d %.2f", warps, stages, size, blocks,
-                  time(pool, format, n, k, m, digits, {warps, stages, size, blocks / size}));
-            }
+        for (const int blocks : {device_.multiprocessors, 128, 112}) {
+          if (all_schedules) {
+            std::printf("    %d/%d/%d %.2f", warps, stages, blocks,
+                        time(pool, format, n, k, m, digits, {warps, stages, blocks}));
           }
         }
       }

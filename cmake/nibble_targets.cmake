@@ -39,6 +39,18 @@ function(nibble_add_module name)
   endforeach()
 endfunction()
 
+# nibble_embed(<target> <file> <name> <namespace>): the file's bytes as a std::string_view of that name.
+function(nibble_embed target file name namespace)
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
+  add_custom_command(
+    OUTPUT ${source}
+    COMMAND ${CMAKE_COMMAND} -DINPUT=${CMAKE_CURRENT_SOURCE_DIR}/${file} -DOUTPUT=${source} -DNAME=${name}
+      -DNAMESPACE=${namespace} -P ${PROJECT_SOURCE_DIR}/cmake/embed_file.cmake
+    DEPENDS ${file} ${PROJECT_SOURCE_DIR}/cmake/embed_file.cmake
+    VERBATIM)
+  target_sources(${target} PRIVATE ${source})
+endfunction()
+
 # nibble_add_test(<name> SOURCES ... LINKS <module>... [LABELS ...] [TIMEOUT s])
 # A GoogleTest program; each TEST becomes one ctest case named <name>.<suite>.<test>.
 function(nibble_add_test name)

@@ -60,8 +60,8 @@ class Cli : public ::testing::Test {
 
 TEST_F(Cli, HelpAndVersion) {
   EXPECT_EQ(nibble({"--version"}).out.substr(0, 7), "nibble ");
-  for (const char* command :
-       {"quantize", "pack", "eval", "tasks", "compare", "run", "chat", "bench", "inspect"}) {
+  for (const char* command : {"quantize", "pack", "eval", "tasks", "compare", "run", "chat",
+                              "serve", "bench", "inspect"}) {
     const ProcessResult help = nibble({command, "--help"});
     EXPECT_EQ(help.exit_code, 0);
     EXPECT_NE(help.out.find("Examples:"), std::string::npos) << command;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "compress/pipeline.h"
+#include "engine/fixed_sequences.h"
 #include "engine/runner.h"
 #include "io/safetensors.h"
 #include "models/lora/lora_adapter.h"
@@ -161,11 +162,10 @@ TEST_F(Lora, ResultsDoNotDependOnTheBatch) {
   const auto ids = ids_of("llama");
   const auto first_logits = [&](bool together, int threads) {
     const auto runner = runner_of(adapted, threads);
-    const auto one = runner->open_sequence(64);
-    const auto other = runner->open_sequence(64);
-    std::vector<engine::Slice> slices = {{one, std::span(ids).first(10)}};
+    engine::FixedSequences sequences(*runner, 2, 64);
+    std::vector<engine::Slice> slices = {sequences.next(0, std::span(ids).first(10))};
     if (together) {
-      slices.push_back({other, std::span(ids)});
+      slices.push_back(sequences.next(1, ids));
     }
     const auto row = runner->forward(slices).row(0);
     return std::vector<float>(row.begin(), row.end());

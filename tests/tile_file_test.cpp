@@ -10,6 +10,7 @@
 
 #include "compress/pipeline_for_tests.h"
 #include "core/hash.h"
+#include "engine/fixed_sequences.h"
 #include "engine/runner.h"
 #include "io/temporary_folder_for_tests.h"
 
@@ -372,14 +373,16 @@ TEST_F(TileFileTest, LosingBytesWhileItRunsIsAnError) {
   options.tile_file = tile_file_in(model->path);
   const auto runner = make_cpu_runner(model, options);
   const std::vector<std::int32_t> ids = {1, 2, 3};
-  const Slice slice{runner->open_sequence(10), ids};
+  FixedSequences sequences(*runner, 1, 10);
+  const Slice slice = sequences.next(0, ids);
   EXPECT_NO_THROW((void)runner->forward({&slice, 1}));
   fs::resize_file(options.tile_file, 2u << 20);
   EXPECT_THROW((void)runner->forward({&slice, 1}), core::Error);
 
   const auto dense = compress("tests/families/llama", "f16");
   const auto without_tiles = make_cpu_runner(dense, {});
-  const Slice other{without_tiles->open_sequence(10), ids};
+  FixedSequences others(*without_tiles, 1, 10);
+  const Slice other = others.next(0, ids);
   EXPECT_NO_THROW((void)without_tiles->forward({&other, 1}));
   fs::resize_file(dense->source->files().front(), 4096);
   EXPECT_THROW((void)without_tiles->forward({&other, 1}), core::Error);

@@ -9,8 +9,8 @@ set -euo pipefail
 
 build_packages=(
   g++ cmake ninja-build pkg-config
-  libopenblas-dev libsimdjson-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev
-  libicu-dev libpcre2-dev libsentencepiece-dev
+  libopenblas-dev libsimdjson-dev nlohmann-json3-dev libcli11-dev libcurl4-openssl-dev libspdlog-dev libfmt-dev
+  libboost-dev libicu-dev libpcre2-dev libsentencepiece-dev
   libgtest-dev
 )
 check_packages=(python3 clang-format clang-tidy shellcheck)

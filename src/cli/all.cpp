@@ -11,7 +11,9 @@ std::vector<std::unique_ptr<Command>> commands() {
   all.push_back(compare_command());
   all.push_back(run_command());
   all.push_back(chat_command());
+  all.push_back(serve_command());
   all.push_back(bench_command());
+  all.push_back(bench_serve_command());
   all.push_back(inspect_command());
   return all;
 }

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/draft_options.h"
+#include "cli/grammar_options.h"
 #include "cli/options.h"
 #include "cli/sampling_options.h"
 #include "engine/engine.h"
@@ -36,7 +38,9 @@ class Chat final : public Command {
     app.add_option("-n,--max-tokens", max_tokens_, "Tokens of an answer at the most")
         ->capture_default_str();
     app.add_option("--context", engine_.context, "Tokens of the whole conversation");
-    add_sampling_options(app, sampling_);
+    sampling_arguments_.add(app);
+    draft_.add(app);
+    grammar_options_.add(app);
     lora_.add(app);
     device_.add(app);
     device_.add_packed(app);
@@ -44,6 +48,8 @@ class Chat final : public Command {
 
   void run() override {
     const engine::RunnerOptions runner_options = device_.runner(model_);
+    grammar_ = grammar_options_.open();
+    sampling_ = sampling_arguments_.options();
     model_ptr_ = lora_.open(model_);
     std::string source = model_ptr_->tokenizer->chat_template();
     if (!template_file_.empty()) {
@@ -53,7 +59,9 @@ class Chat final : public Command {
                   "{} has no chat template; use nibble run, or give one with --template FILE",
                   model_);
     const text::ChatTemplate chat(source);
-    engine::Engine engine(model_ptr_, engine::make_runner(model_ptr_, runner_options), engine_);
+    engine_.max_batch = 1;
+    engine::Engine engine(model_ptr_, engine::make_runner(model_ptr_, runner_options), engine_,
+                          draft_.open(*model_ptr_, runner_options, 1));
     const bool terminal = isatty(STDIN_FILENO) != 0 && !common_.quiet;
     if (terminal) {
       fmt::print(
@@ -91,24 +99,28 @@ class Chat final : public Command {
     request.prompt = tokenizer.encode(chat.render(messages, options), {.add_special = false});
     request.max_tokens = max_tokens_;
     request.sampling = sampling_;
-    request.on_text = [](std::string_view piece) {
-      fmt::print("{}", piece);
+    request.grammar = grammar_;
+    request.on_piece = [](const engine::Piece& piece) {
+      fmt::print("{}", piece.text);
       std::fflush(stdout);
     };
-    std::string answer;
-    request.on_finish = [&answer](const engine::Completion& completion) {
-      answer = completion.text;
-    };
+    engine::Completion answer;
+    request.on_finish = [&answer](const engine::Completion& completion) { answer = completion; };
     engine.submit(std::move(request));
     engine.run_all();
+    rethrow_failure(answer);
     fmt::print("\n");
     std::fflush(stdout);
-    return answer;
+    return answer.text;
   }
 
   CommonOptions common_;
   DeviceOptions device_;
   LoraOptions lora_;
+  SamplingArguments sampling_arguments_;
+  DraftOptions draft_;
+  GrammarOptions grammar_options_;
+  std::shared_ptr<const text::Grammar> grammar_;  // of every answer
   std::string model_;
   std::string system_;
   std::string template_file_;

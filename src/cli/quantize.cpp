@@ -7,6 +7,7 @@
 #include "cli/terminal_progress.h"
 #include "compress/pipeline.h"
 #include "core/byte_size.h"
+#include "engine/runner.h"
 
 namespace nibble::cli {
 namespace {
@@ -50,13 +51,19 @@ class Quantize final : public Command {
     app.add_option("--merge-lora", adapter_,
                    "Folder of a PEFT LoRA adapter to merge into the weights first");
     app.add_option("--memory", memory_, kMemoryHelp);
-    app.add_option("--device", device_, "Where to run: cpu")->capture_default_str();
+    app.add_option("--device", device_, "Where to run: cpu, or cuda (an NVIDIA GPU)")
+        ->capture_default_str();
     app.add_flag("--resume", resume_, "Go on with an interrupted job for the same output");
   }
 
   void run() override {
-    core::require(device_ == "cpu", core::ErrorKind::kUsage,
-                  "device '{}' is not in this build; use --device cpu", core::printable(device_));
+    pipeline_.device = engine::parse_device(device_) == engine::Device::kCuda
+                           ? compress::Device::kCuda
+                           : compress::Device::kCpu;
+    core::require(pipeline_.device == compress::Device::kCpu || memory_.empty(),
+                  core::ErrorKind::kUsage,
+                  "--memory is for --device cpu; on a GPU hidden states stay in its memory: take "
+                  "fewer --samples or a shorter --seq-len");
     pipeline_.memory = memory_bytes(memory_);
     compress::Recipe recipe = compress::find_recipe(recipe_);
     if (!output_scheme_.empty()) {

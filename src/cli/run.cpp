@@ -4,6 +4,8 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
+#include "cli/draft_options.h"
+#include "cli/grammar_options.h"
 #include "cli/options.h"
 #include "cli/sampling_options.h"
 #include "engine/engine.h"
@@ -20,7 +22,8 @@ class Run final : public Command {
   std::string_view summary() const override { return "Continue a prompt"; }
   std::string_view examples() const override {
     return "  nibble run demo-w4 -p \"The memory bus\" -n 64\n"
-           "  nibble run demo-w4 -p \"Once upon a time\" --temp 0 --json";
+           "  nibble run demo-w4 -p \"Once upon a time\" --temp 0 --json\n"
+           "  nibble run demo-w4 -p \"The answer: \" --json-schema '{\"enum\": [\"yes\", \"no\"]}'";
   }
 
   void add_options(CLI::App& app) override {
@@ -37,7 +40,9 @@ class Run final : public Command {
     app.add_option("--copies", copies_,
                    "Generate the prompt this many times in one batch, with seeds from --seed up")
         ->check(CLI::Range(1, 256));
-    add_sampling_options(app, request_.sampling);
+    sampling_.add(app);
+    draft_.add(app);
+    grammar_.add(app);
     lora_.add(app);
     device_.add(app);
     device_.add_packed(app);
@@ -45,17 +50,20 @@ class Run final : public Command {
 
   void run() override {
     const engine::RunnerOptions runner_options = device_.runner(model_);
+    request_.grammar = grammar_.open();
+    request_.sampling = sampling_.options();
     const std::string prompt = file_.empty() ? prompt_ : io::read_text_file(file_, kMaxPromptBytes);
     core::require(!prompt.empty(), core::ErrorKind::kUsage,
                   "the prompt is empty; give one with -p or --file");
     const auto model = lora_.open(model_);
     request_.prompt = model->tokenizer->encode(prompt, {.add_special = true});
-    engine_.max_batch = std::max<std::int64_t>(engine_.max_batch, copies_);
-    engine::Engine engine(model, engine::make_runner(model, runner_options), engine_);
+    engine_.max_batch = copies_;
+    engine::Engine engine(model, engine::make_runner(model, runner_options), engine_,
+                          draft_.open(*model, runner_options, copies_));
     const bool stream = !common_.json && copies_ == 1;
     if (stream) {
-      request_.on_text = [](std::string_view piece) {
-        fmt::print("{}", piece);
+      request_.on_piece = [](const engine::Piece& piece) {
+        fmt::print("{}", piece.text);
         std::fflush(stdout);
       };
     }
@@ -75,6 +83,9 @@ class Run final : public Command {
     engine.run_all();
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    for (const engine::Completion& completion : completions) {
+      rethrow_failure(completion);
+    }
     stream ? finish_stream(completions.front(), seconds) : print(prompt, completions, seconds);
   }
 
@@ -119,6 +130,9 @@ class Run final : public Command {
   CommonOptions common_;
   DeviceOptions device_;
   LoraOptions lora_;
+  SamplingArguments sampling_;
+  DraftOptions draft_;
+  GrammarOptions grammar_;
   std::string model_;
   std::string prompt_;
   std::string file_;

@@ -36,9 +36,9 @@ class Prepared {
 
 }  // namespace
 
-BlockRunner::BlockRunner(const models::Decoder& decoder, const CalibrationWindows& windows,
-                         CpuOps& ops, bool keeps_original,
-                         const std::optional<std::filesystem::path>& spill)
+CpuBlockRunner::CpuBlockRunner(const models::Decoder& decoder, const CalibrationWindows& windows,
+                               CpuOps& ops, bool keeps_original,
+                               const std::optional<std::filesystem::path>& spill)
     : decoder_(decoder), windows_(windows), ops_(ops), hidden_(spill) {
   if (keeps_original) {
     original_.emplace(spill);
@@ -55,22 +55,22 @@ BlockRunner::BlockRunner(const models::Decoder& decoder, const CalibrationWindow
   }
 }
 
-Matrix BlockRunner::run(std::int64_t layer, const models::Block& block, std::size_t window,
-                        Matrix& x) {
+Matrix CpuBlockRunner::run(std::int64_t layer, const models::Block& block, std::size_t window,
+                           Matrix& x) {
   const ops::SequenceSlice<KvCache> alone{nullptr, 0, 0, x.rows()};
   const models::Batch<CpuOps> batch{windows_[window], positions_[window], {&alone, 1}};
   return models::run_block(ops_, decoder_.config, block, layer, batch, x, std::optional<Matrix>());
 }
 
-void BlockRunner::move(std::int64_t layer, const models::Block& block, std::size_t window,
-                       WindowStore& store) {
+void CpuBlockRunner::move(std::int64_t layer, const models::Block& block, std::size_t window,
+                          WindowStore& store) {
   Matrix x = store.read(window, ops_);
   ops_.add(x, run(layer, block, window, x));
   store.write(window, std::move(x));
 }
 
-std::map<int, Matrix> BlockRunner::original_inputs(std::int64_t layer, std::size_t window,
-                                                   const Observation& observation) {
+std::map<int, Matrix> CpuBlockRunner::original_inputs(std::int64_t layer, std::size_t window,
+                                                      const Observation& observation) {
   std::map<int, Matrix> inputs;
   ops_.set_observer([&](const ops::LinearSet& set, const Matrix& input) {
     if (!observation.set || set.id == *observation.set) {
@@ -83,8 +83,9 @@ std::map<int, Matrix> BlockRunner::original_inputs(std::int64_t layer, std::size
   return inputs;
 }
 
-std::map<int, InputStatistics> BlockRunner::observe(std::int64_t layer, const models::Block& block,
-                                                    const Observation& observation) {
+std::map<int, InputStatistics> CpuBlockRunner::observe(std::int64_t layer,
+                                                       const models::Block& block,
+                                                       const Observation& observation) {
   std::map<int, InputStatistics> statistics;
   for (const ops::LinearSet* set : models::linear_sets(block)) {
     if (!observation.set || set->id == *observation.set) {
@@ -122,7 +123,7 @@ std::map<int, InputStatistics> BlockRunner::observe(std::int64_t layer, const mo
   return statistics;
 }
 
-InputStatistics BlockRunner::observe_output(const Observation& observation) {
+InputStatistics CpuBlockRunner::observe_output(const Observation& observation) {
   const int id = decoder_.output.id;
   InputStatistics statistics(observation.kind, decoder_.output.k());
   std::size_t token = 0;  // of all windows, where this window begins
@@ -144,8 +145,8 @@ InputStatistics BlockRunner::observe_output(const Observation& observation) {
   return statistics;
 }
 
-void BlockRunner::advance(std::int64_t layer, const models::Block& block,
-                          const models::Block& original) {
+void CpuBlockRunner::advance(std::int64_t layer, const models::Block& block,
+                             const models::Block& original) {
   const Prepared prepared(ops_, block);
   for (std::size_t window = 0; window < windows_.size(); ++window) {
     on_window_(window);

@@ -32,26 +32,44 @@ class BlockRunner {
   /// Called before a window runs through a block, with its number.
   using OnWindow = std::function<void(std::size_t window)>;
 
-  /// Embeds the windows. `keeps_original`: they also go through the original model beside it.
-  /// `spill`: hidden states lie in a file in that folder, else in memory.
-  BlockRunner(const models::Decoder& decoder, const CalibrationWindows& windows,
-              ops::cpu::CpuOps& ops, bool keeps_original,
-              const std::optional<std::filesystem::path>& spill);
-
+  virtual ~BlockRunner() = default;
   void set_on_window(OnWindow on_window) { on_window_ = std::move(on_window); }
-  bool keeps_original() const { return original_.has_value(); }
+
+  /// Whether the windows go through the original model too, beside the compressed one.
+  virtual bool keeps_original() const = 0;
 
   /// Statistics of the inputs of the sets of `block`, by set id. The windows stay where they are.
-  std::map<int, InputStatistics> observe(std::int64_t layer, const models::Block& block,
-                                         const Observation& observation);
+  virtual std::map<int, InputStatistics> observe(std::int64_t layer, const models::Block& block,
+                                                 const Observation& observation) = 0;
 
   /// Statistics of the inputs of the output layer, behind the final norm, when the windows have
   /// gone through all blocks. Of `observation` neither set nor original are read.
-  InputStatistics observe_output(const Observation& observation);
+  virtual InputStatistics observe_output(const Observation& observation) = 0;
 
   /// Moves the windows through `block`, and those of the original model, where they are kept,
   /// through `original`.
-  void advance(std::int64_t layer, const models::Block& block, const models::Block& original);
+  virtual void advance(std::int64_t layer, const models::Block& block,
+                       const models::Block& original) = 0;
+
+ protected:
+  OnWindow on_window_ = [](std::size_t) {};
+};
+
+/// On the CPU's threads.
+class CpuBlockRunner final : public BlockRunner {
+ public:
+  /// Embeds the windows. `keeps_original`: they also go through the original model beside it.
+  /// `spill`: hidden states lie in a file in that folder, else in memory.
+  CpuBlockRunner(const models::Decoder& decoder, const CalibrationWindows& windows,
+                 ops::cpu::CpuOps& ops, bool keeps_original,
+                 const std::optional<std::filesystem::path>& spill);
+
+  bool keeps_original() const override { return original_.has_value(); }
+  std::map<int, InputStatistics> observe(std::int64_t layer, const models::Block& block,
+                                         const Observation& observation) override;
+  InputStatistics observe_output(const Observation& observation) override;
+  void advance(std::int64_t layer, const models::Block& block,
+               const models::Block& original) override;
 
  private:
   ops::cpu::Matrix run(std::int64_t layer, const models::Block& block, std::size_t window,
@@ -65,7 +83,6 @@ class BlockRunner {
   const CalibrationWindows& windows_;
   ops::cpu::CpuOps& ops_;
   std::vector<std::vector<std::int32_t>> positions_;
-  OnWindow on_window_ = [](std::size_t) {};
   WindowStore hidden_;                   // one [tokens, hidden] for each window
   std::optional<WindowStore> original_;  // the same in the original model, when it is kept
 };

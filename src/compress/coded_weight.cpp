@@ -120,7 +120,8 @@ CodedWeight round_with(std::span<const float> weights, std::int64_t n, std::int6
 }
 
 formats::PackedWeight pack(const CodedWeight& coded, std::int64_t n, std::int64_t k,
-                           const Scheme& scheme, std::span<const std::int32_t> permutation) {
+                           const Scheme& scheme, core::ThreadPool& pool,
+                           std::span<const std::int32_t> permutation) {
   const std::int64_t groups = parameter_groups(scheme, k);
   formats::PackedWeightBuilder builder(scheme, n, k);
   if (scheme.tail != 0) {
@@ -134,16 +135,24 @@ formats::PackedWeight pack(const CodedWeight& coded, std::int64_t n, std::int64_
   if (scheme.kind == formats::FormatKind::kNv) {
     builder.set_global(coded.parameters.global);
   }
-  for (std::int64_t row = 0; row < n; ++row) {
-    if (!coded.parameters.units.empty()) {
-      builder.set_unit(row, coded.parameters.units[index(row)]);
+  pool.parallel_for(n, kRows, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      if (!coded.parameters.units.empty()) {
+        builder.set_unit(row, coded.parameters.units[index(row)]);
+      }
+      for (std::int64_t group = 0; group < groups; ++group) {
+        builder.set_group(row, group, coded.parameters.groups[index(row * groups + group)]);
+      }
+      builder.set_codes(row, std::span(coded.codes).subspan(index(row * k), index(k)));
     }
-    for (std::int64_t group = 0; group < groups; ++group) {
-      builder.set_group(row, group, coded.parameters.groups[index(row * groups + group)]);
-    }
-    builder.set_codes(row, std::span(coded.codes).subspan(index(row * k), index(k)));
-  }
+  });
   return builder.finish();
+}
+
+formats::PackedWeight pack(const CodedWeight& coded, std::int64_t n, std::int64_t k,
+                           const Scheme& scheme) {
+  core::ThreadPool alone(1);
+  return pack(coded, n, k, scheme, alone);
 }
 
 CodedWeight unpack(const formats::PackedWeight& weight) {

@@ -82,8 +82,10 @@ CodedWeight round_with(std::span<const float> weights, std::int64_t n, std::int6
 /// `permutation`: the stored order of inputs where the scheme has a tail. unpack() takes none with
 /// a tail.
 formats::PackedWeight pack(const CodedWeight& coded, std::int64_t n, std::int64_t k,
-                           const formats::Scheme& scheme,
+                           const formats::Scheme& scheme, core::ThreadPool& pool,
                            std::span<const std::int32_t> permutation = {});
+formats::PackedWeight pack(const CodedWeight& coded, std::int64_t n, std::int64_t k,
+                           const formats::Scheme& scheme);
 CodedWeight unpack(const formats::PackedWeight& weight);
 
 }  // namespace nibble::compress

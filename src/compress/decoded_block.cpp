@@ -11,33 +11,36 @@ using formats::PackedWeight;
 using models::Block;
 
 // float32 copies of the weights of one layer.
-core::Tensor float_weights(const PackedWeight& weight) {
+core::Tensor float_weights(const PackedWeight& weight, core::ThreadPool& pool) {
+  constexpr std::int64_t kRows = 16;  // of one task
   core::Tensor tensor = core::Tensor::zeros(core::DType::kF32, {weight.n, weight.k});
   auto values = tensor.mutable_data<float>();
-  for (std::int64_t row = 0; row < weight.n; ++row) {
-    formats::decode_row(weight, row,
-                        values.subspan(static_cast<std::size_t>(row * weight.k),
-                                       static_cast<std::size_t>(weight.k)));
-  }
+  pool.parallel_for(weight.n, kRows, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      formats::decode_row(weight, row,
+                          values.subspan(static_cast<std::size_t>(row * weight.k),
+                                         static_cast<std::size_t>(weight.k)));
+    }
+  });
   return tensor;
 }
 
 }  // namespace
 
-Block decoded(Block block) {
+Block decoded(Block block, core::ThreadPool& pool) {
   for (ops::LinearSet* set : models::linear_sets(block)) {
     for (ops::Linear& part : set->parts) {
       const formats::Scheme& scheme = part.weight.scheme;
       if (scheme.kind != formats::FormatKind::kDense && scheme.activation.is_float() &&
           scheme.hadamard == 0) {
-        part.weight = formats::dense_weight(float_weights(part.weight));
+        part.weight = formats::dense_weight(float_weights(part.weight, pool));
       }
     }
   }
   return block;
 }
 
-Block current_block(const BlockWork& work, const Block& block) {
+Block current_block(const BlockWork& work, const Block& block, core::ThreadPool& pool) {
   CompressedBlock changes;
   for (const ops::Norm* norm : {&work.attention_norm(), &work.mlp_norm()}) {
     changes.vectors.emplace(norm->name + ".weight", norm->weight);
@@ -56,7 +59,7 @@ Block current_block(const BlockWork& work, const Block& block) {
       }
     }
   }
-  return decoded(apply_compressed(block, changes));
+  return decoded(apply_compressed(block, changes), pool);
 }
 
 }  // namespace nibble::compress

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "compress/apply_for_tests.h"
 #include "compress/logits_for_tests.h"
 #include "compress/pipeline.h"
 #include "compress/pipeline_for_tests.h"
@@ -194,7 +195,7 @@ TEST(OutputLayer, IsMeasuredBehindTheCompressedBlocks) {
         *make_set_work(output, {{"lm_head", formats::parse_scheme("int3-asym-g16")}}, none);
     work.statistics = &statistics;
     core::ThreadPool pool(1);
-    make_pass("gptq", core::Json::object())->apply(work, pool);
+    apply_on_cpu(*make_pass("gptq", core::Json::object()), work, pool);
     return values_of(*work.layers.front().packed);
   };
   const std::vector<float> stored = values_of(output_of(rounded.model->decoder));

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "compress/arithmetic.h"
 #include "compress/block_work.h"
 #include "compress/model_transform.h"
 #include "core/json.h"
-#include "core/threads.h"
 #include "formats/packed_weight.h"
 #include "ops/layers.h"
 
@@ -73,8 +73,11 @@ class Pass {
   /// weighted by SetCurvature::token_weights too.
   virtual bool needs_curvature() const { return false; }
 
+  /// What the pass's time goes into, where that may run on a GPU.
+  virtual std::optional<Task> task() const { return std::nullopt; }
+
   /// `work` is one set of layers that share an input; sets come in the order in which they run.
-  virtual void apply(SetWork& work, core::ThreadPool& pool) const = 0;
+  virtual void apply(SetWork& work, Arithmetic& arithmetic) const = 0;
 };
 
 /// How a pass is made from the options that a recipe gives it.

@@ -7,6 +7,9 @@
 #include "compress/curvature/measure_curvature.h"
 #include "compress/decoded_block.h"
 #include "compress/memory_need.h"
+#include "compress/phase_times.h"
+#include "compress/relative_error.h"
+#include "compress/where_it_runs.h"
 #include "core/byte_size.h"
 
 namespace nibble::compress {
@@ -15,22 +18,6 @@ namespace {
 using core::ErrorKind;
 using formats::PackedWeight;
 using models::Block;
-
-double relative_error(const std::vector<float>& target, const PackedWeight& packed) {
-  std::vector<float> row(static_cast<std::size_t>(packed.k));
-  double error = 0;
-  double total = 0;
-  for (std::int64_t i = 0; i < packed.n; ++i) {
-    formats::decode_row(packed, i, row);
-    for (std::int64_t j = 0; j < packed.k; ++j) {
-      const double weight = target[static_cast<std::size_t>(i * packed.k + j)];
-      const double difference = weight - row[static_cast<std::size_t>(j)];
-      error += difference * difference;
-      total += weight * weight;
-    }
-  }
-  return total > 0 ? error / total : 0;
-}
 
 // The model that calibration text is sampled from: with the adapter beside it, when there is one.
 models::Model with_adapter_of(const PipelineOptions& options, const models::Model& model) {
@@ -48,7 +35,8 @@ class Pipeline {
         schemes_(layer_schemes(model.decoder, recipe)),
         store_(store),
         progress_(progress),
-        ops_({options.threads, ops::cpu::ActivationPrecision::kFloat}) {
+        ops_({options.threads, ops::cpu::ActivationPrecision::kFloat}),
+        arithmetic_(make_arithmetic(options.device, ops_.pool())) {
     for (const RecipeStep& step : recipe.steps) {
       passes_.push_back(make_pass(step.pass, step.options));
       pass_names_.push_back(step.pass);
@@ -79,6 +67,7 @@ class Pipeline {
     if (mixes && needs_ == StatisticsKind::kChannels) {
       needs_ = StatisticsKind::kHessian;  // channels alone do not tell what a mixture of them is
     }
+    say_where(options);
     if (needs_ == StatisticsKind::kNone) {
       return;
     }
@@ -92,8 +81,7 @@ class Pipeline {
                   "recipe {}: the tokens of an expert change with the weights before it, so that "
                   "asymmetric calibration is not built for mixtures of experts",
                   core::printable(recipe.name));
-    if (std::any_of(passes_.begin(), passes_.end(),
-                    [](const auto& pass) { return pass->needs_curvature(); })) {
+    if (needs_curvature()) {
       core::require(transform_ == nullptr, ErrorKind::kUsage,
                     "recipe {}: the curvature of a rotated model is not measured; leave out either "
                     "the rotation or the passes that need the curvature",
@@ -103,10 +91,13 @@ class Pipeline {
           "recipe {}: the curvature of a model with an adapter is not measured; leave out "
           "the passes that need it",
           core::printable(recipe.name));
+      const PhaseTimes::Phase phase(times_, "curvature");
       curvature_ =
           measure_curvature(decoder_, windows_, calibration.seed, ops_, progress, rounds_output());
     }
-    runner_.emplace(decoder_, windows_, ops_, keeps_original, spill_folder(options));
+    runner_ = arithmetic_->make_runner(
+        decoder_, windows_, ops_, keeps_original,
+        arithmetic_->has_gpu() ? std::nullopt : spill_folder(options), schemes_);
   }
 
   std::vector<LayerReport> run(const std::string& title) {
@@ -124,7 +115,8 @@ class Pipeline {
       const bool last = i + 1 == blocks;
       if (runner_ && !(last && (!rounds_output() || store_.finished_output()))) {
         show_windows("running");
-        runner_->advance(i, decoded(apply_compressed(block, *compressed)),
+        const PhaseTimes::Phase phase(times_, "forward");
+        runner_->advance(i, decoded(apply_compressed(block, *compressed), ops_.pool()),
                          runner_->keeps_original() ? transformed(block) : Block());
       }
       if (files_ != nullptr) {
@@ -138,10 +130,38 @@ class Pipeline {
       run_output();
     }
     progress_.end();
+    if (arithmetic_->has_gpu()) {
+      progress_.message(times_.line());
+    }
     return std::move(reports_);
   }
 
  private:
+  // With a GPU: one line that says what runs there and what does not.
+  void say_where(const PipelineOptions& options) {
+    if (!arithmetic_->has_gpu()) {
+      return;
+    }
+    WhereItRuns where;
+    if (needs_ != StatisticsKind::kNone) {
+      where.add_to_gpu("forward passes and statistics");
+      if (options.calibration.texts.empty()) {
+        where.add_to_cpu("writing of calibration text");
+      }
+    }
+    if (needs_curvature()) {
+      where.add_to_cpu("curvature");
+    }
+    for (std::size_t i = 0; i < passes_.size(); ++i) {
+      where.add(pass_names_[i], *passes_[i], *arithmetic_, schemes_);
+    }
+    progress_.message(where.line());
+  }
+
+  bool needs_curvature() const {
+    return std::any_of(passes_.begin(), passes_.end(),
+                       [](const auto& pass) { return pass->needs_curvature(); });
+  }
   bool rounds_output() const { return schemes_.contains(models::kOutputName); }
 
   // The output layer is one more set, whose inputs nothing scales.
@@ -272,10 +292,10 @@ class Pipeline {
       apply_if(set, [](const Pass& pass) { return pass.stage() <= Stage::kTransforms; });
     }
     const bool compares = needs_ >= StatisticsKind::kCross;
-    const Block reference = compares ? current_block(work, block) : Block();
+    const Block reference = compares ? current_block(work, block, ops_.pool()) : Block();
     for (SetWork& set : work.sets()) {
-      statistics =
-          observe(index, current_block(work, block), {needs_, set.id, &reference, &curvature_});
+      statistics = observe(index, current_block(work, block, ops_.pool()),
+                           {needs_, set.id, &reference, &curvature_});
       work.use(statistics);
       finish(set);
     }
@@ -302,23 +322,27 @@ class Pipeline {
       return {};
     }
     show_windows("measuring");
+    const PhaseTimes::Phase phase(times_, "statistics");
     return runner_->observe(index, block, observation);
   }
 
   template <typename Wanted>
   void apply_if(SetWork& set, Wanted wanted) {
-    for (const auto& pass : passes_) {
-      if (wanted(*pass)) {
-        apply(*pass, set);
+    for (std::size_t i = 0; i < passes_.size(); ++i) {
+      if (wanted(*passes_[i])) {
+        const PhaseTimes::Phase phase(times_, pass_names_[i]);
+        apply(*passes_[i], set);
       }
     }
   }
 
   void apply(const Pass& pass, SetWork& set) {
     try {
-      pass.apply(set, ops_.pool());
+      pass.apply(set, *arithmetic_);
     } catch (const core::Error& error) {
-      core::fail(error.kind(), "layer {}: {}", set.layers.front().layer->name, error.what());
+      const bool full = error.kind() == ErrorKind::kOutOfMemory && arithmetic_->has_gpu();
+      core::fail(error.kind(), "layer {}: {}{}", set.layers.front().layer->name, error.what(),
+                 full ? "; take fewer --samples, or use --device cpu" : "");
     }
   }
 
@@ -326,7 +350,7 @@ class Pipeline {
     if (!layer.packed) {
       return;
     }
-    const double error = relative_error(layer.target, *layer.packed);
+    const double error = relative_error(layer.target, *layer.packed, ops_.pool());
     reports_.push_back({layer.layer->name, error, layer.note});
     ++fresh_;
     progress_.update(done_ + fresh_,
@@ -345,6 +369,7 @@ class Pipeline {
   BlockStore& store_;
   core::ProgressSink& progress_;
   ops::cpu::CpuOps ops_;
+  std::unique_ptr<Arithmetic> arithmetic_;
   std::vector<std::unique_ptr<Pass>> passes_;
   std::vector<std::string> pass_names_;
   std::map<std::string, models::LoraPair> pairs_;  // of the adapter, by layer prefix
@@ -353,11 +378,12 @@ class Pipeline {
   StatisticsKind transforms_need_ = StatisticsKind::kNone;
   CalibrationWindows windows_;
   std::map<int, SetCurvature> curvature_;
-  std::optional<BlockRunner> runner_;
+  std::unique_ptr<BlockRunner> runner_;
   std::string block_;       // "block 3 of 32"
   std::int64_t done_ = 0;   // layers of finished blocks
   std::int64_t fresh_ = 0;  // layers of this block
   std::vector<LayerReport> reports_;
+  PhaseTimes times_;
 };
 
 // Everything that decides the output bytes.
@@ -376,6 +402,9 @@ core::Json job_of(const models::Model& model, const Recipe& recipe,
                       {"samples", options.calibration.samples},
                       {"seq_len", options.calibration.seq_len},
                       {"seed", options.calibration.seed}}}};
+  if (options.device == Device::kCuda) {
+    job["device"] = "cuda";  // whose sums have another order
+  }
   if (options.adapter) {
     job["adapter"] = {std::filesystem::absolute(options.adapter->path()).string(),
                       options.adapter->bytes(), options.adapter->scale()};
@@ -404,6 +433,9 @@ Recipe allocated(const models::Model& model, const Recipe& recipe, const Pipelin
                 "recipe '{}': the formats for a target are measured on the model without an "
                 "adapter; merge it first (--merge-lora with the recipe f16)",
                 core::printable(recipe.name));
+  if (options.device == Device::kCuda) {
+    progress.message("the formats for the target are chosen on the CPU");
+  }
   CalibrationOptions calibration = options.calibration;
   calibration.threads = options.threads;
   return allocate_formats(model, recipe, calibration, progress);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "compress/arithmetic.h"
 #include "compress/block_store.h"
 #include "compress/calibration.h"
 #include "compress/layer_schemes.h"
@@ -20,6 +21,7 @@ namespace nibble::compress {
 
 struct PipelineOptions {
   CalibrationOptions calibration;
+  Device device = Device::kCpu;  // where a GPU has a form of the work; what runs where is said
   int threads = 0;
   std::int64_t memory = 0;        // bytes; when the hidden states of the calibration windows do not
                                   // fit beside the work on a block they go to a file; 0: never

@@ -300,7 +300,7 @@ TEST(Pipeline, AsymmetricCalibrationMakesUpForTheLayersBefore) {
     const fs::path file = folder / "recipe.json";
     std::ofstream(file) << R"({"scheme": "int3-asym-g64", )" << fields << R"("passes": [)" << passes
                         << "]}";
-    const PipelineOptions options = small_job_on_text(8, 128, 2);
+    const PipelineOptions options = small_job_on_text(12, 128, 2);
     const auto result =
         quantize_in_memory(*model, find_recipe(file.string()), options, core::silent_progress());
     double sum = 0;

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "compress/apply_for_tests.h"
 #include "compress/layer_for_tests.h"
 #include "compress/pass.h"
 #include "compress/recipe.h"
@@ -80,7 +81,7 @@ class ReferenceLayer : public testing::Test {
     layer.scheme = formats::parse_scheme(scheme);
     work.layers.push_back(std::move(layer));
     for (const RecipeStep& step : steps) {
-      make_pass(step.pass, step.options)->apply(work, ops_.pool());
+      apply_on_cpu(*make_pass(step.pass, step.options), work, ops_.pool());
     }
     return std::move(work.layers.front());
   }

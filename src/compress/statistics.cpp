@@ -42,6 +42,16 @@ InputStatistics::InputStatistics(StatisticsKind kind, std::int64_t k)
       hessian_(size_if(kind >= StatisticsKind::kHessian, k * k)),
       cross_(size_if(kind >= StatisticsKind::kCross, k * k)) {}
 
+InputStatistics::InputStatistics(StatisticsKind kind, std::int64_t k, Sums sums)
+    : kind_(kind),
+      k_(k),
+      rows_(sums.rows),
+      largest_(std::move(sums.largest)),
+      magnitude_(std::move(sums.magnitude)),
+      squares_(std::move(sums.squares)),
+      hessian_(std::move(sums.hessian)),
+      cross_(std::move(sums.cross)) {}
+
 std::vector<float> InputStatistics::mean_squares() const {
   std::vector<float> result(static_cast<std::size_t>(k_), 1.0f);
   const bool active =
@@ -57,9 +67,7 @@ void InputStatistics::add(const ops::cpu::Matrix& x, core::ThreadPool& pool,
   const auto values = x.values();
   const bool finite =
       std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
-  core::require(finite, core::ErrorKind::kFailed,
-                "the model computes NaN or infinite activations on the calibration text; its "
-                "weights may be damaged");
+  core::require(finite, core::ErrorKind::kFailed, "{}", kNotFinite);
   rows_ += x.rows();
   if (kind_ >= StatisticsKind::kChannels) {
     add_channels(x, pool);

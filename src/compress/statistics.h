@@ -23,6 +23,22 @@ class InputStatistics {
  public:
   InputStatistics(StatisticsKind kind, std::int64_t k);
 
+  /// Sums over rows as they were added elsewhere; what `kind` does not have is empty.
+  struct Sums {
+    std::int64_t rows = 0;
+    std::vector<float> largest;     // of |x|, [k]
+    std::vector<double> magnitude;  // of |x|, [k]
+    std::vector<double> squares;    // of x^2, [k]
+    std::vector<float> hessian;     // [k, k], lower triangle and diagonal
+    std::vector<float> cross;       // [k, k]
+  };
+  InputStatistics(StatisticsKind kind, std::int64_t k, Sums sums);
+
+  /// Why activations that are not finite end a job.
+  static constexpr const char* kNotFinite =
+      "the model computes NaN or infinite activations on the calibration text; its weights may be "
+      "damaged";
+
   /// Adds the rows of x [m, k]; the Hessian counts row i `weights[i]` times (empty: once).
   /// Additions are in a fixed order whatever the number of threads. Throws kFailed when x holds NaN
   /// or infinite values.

@@ -1,8 +1,9 @@
 #include <algorithm>
-#include <map>
+#include <deque>
 #include <numeric>
 #include <optional>
 
+#include "core/memory.h"
 #include "engine/runner.h"
 #include "engine/step_tokens.h"
 #include "engine/tile_file.h"
@@ -14,14 +15,11 @@ namespace {
 
 using ops::cpu::CpuOps;
 using ops::cpu::KvCache;
+using ops::cpu::KvPool;
 using ops::cpu::Matrix;
 
 constexpr std::size_t kScoreRows = 256;  // rows of logits that exist at a time when scoring
-
-struct Sequence {
-  std::unique_ptr<KvCache> cache;
-  std::int64_t length = 0;
-};
+constexpr double kPoolShare = 0.8;       // of the memory that is free
 
 class CpuRunner final : public Runner {
  public:
@@ -41,44 +39,49 @@ class CpuRunner final : public Runner {
     prepare(decoder().output);
   }
 
-  SequenceId open_sequence(std::int64_t capacity) override {
-    Sequence sequence;
-    sequence.cache = make_cache(capacity);
-    cache_bytes_ += kv_bytes(capacity);
-    peak_cache_bytes_ = std::max(peak_cache_bytes_, cache_bytes_);
-    sequences_.emplace(++last_id_, std::move(sequence));
-    return last_id_;
+  void make_pages(std::int64_t count) override {
+    const models::DecoderConfig& config = decoder().config;
+    kv_.reset();
+    kv_ =
+        std::make_unique<KvPool>(kv_types_, config.layers, config.kv_heads, config.head_dim, count);
+    used_pages_ = 0;
   }
 
-  void close_sequence(SequenceId id) override {
-    const auto at = sequences_.find(id);
-    if (at != sequences_.end()) {
-      cache_bytes_ -= kv_bytes(at->second.cache->capacity());
-      sequences_.erase(at);
-    }
+  std::int64_t pages() const override { return kv_ ? kv_->pages() : 0; }
+
+  std::int64_t page_bytes() const override {
+    const models::DecoderConfig& config = decoder().config;
+    return KvPool::page_bytes(kv_types_, config.layers, config.kv_heads, config.head_dim);
   }
 
-  std::int64_t length(SequenceId id) const override { return sequences_.at(id).length; }
+  std::int64_t room_for_pages() const override {
+    const auto free = static_cast<double>(core::available_memory_bytes());
+    return static_cast<std::int64_t>(free * kPoolShare) / page_bytes();
+  }
+
+  bool rows_are_independent() const override { return true; }
 
   LogitsView forward(std::span<const Slice> slices) override {
-    step_.clear();
-    std::vector<ops::SequenceSlice<KvCache>> parts;
-    std::vector<std::int32_t> last_rows;
+    begin();
     for (const Slice& slice : slices) {
-      Sequence& sequence = sequences_.at(slice.sequence);
-      const auto rows = static_cast<std::int64_t>(slice.tokens.size());
-      StepTokens::require_room(sequence.length, rows, sequence.cache->capacity());
-      parts.push_back({sequence.cache.get(), sequence.length, step_.size(), rows});
-      step_.append(slice.tokens, sequence.length);
-      last_rows.push_back(static_cast<std::int32_t>(step_.size()) - 1);
+      append(slice);
     }
-    const models::Batch<CpuOps> batch{step_.tokens(), step_.positions(), parts};
-    logits_ = models::forward(ops_, decoder(), batch, last_rows);
+    const std::span<const std::int32_t> rows = step_.logit_rows();
+    const models::Batch<CpuOps> batch{step_.tokens(), step_.positions(), parts_};
+    const Matrix hidden = models::hidden_states(ops_, decoder(), batch);
+    logits_ = rows.empty() ? Matrix() : models::logits(ops_, decoder(), ops_.gather(hidden, rows));
     check_intact();
-    for (const Slice& slice : slices) {
-      sequences_.at(slice.sequence).length += static_cast<std::int64_t>(slice.tokens.size());
-    }
     return view(logits_);
+  }
+
+  std::vector<float> hidden_sum(const Slice& slice) override {
+    begin();
+    append(slice);
+    const models::Batch<CpuOps> batch{step_.tokens(), step_.positions(), parts_};
+    const Matrix hidden =
+        ops_.norm_matrix(models::hidden_states(ops_, decoder(), batch), decoder().final_norm);
+    check_intact();
+    return sum_of_rows(view(hidden));
   }
 
   void score_texts(std::span<const ScoredText> texts, const ConsumeLogits& consume) override {
@@ -100,7 +103,7 @@ class CpuRunner final : public Runner {
         wanted.push_back(static_cast<std::int32_t>(first + row));
       }
     }
-    peak_cache_bytes_ = std::max(peak_cache_bytes_, cache_bytes_ + cache_bytes);
+    peak_cache_bytes_ = std::max(peak_cache_bytes_, used_pages_ * page_bytes() + cache_bytes);
     const models::Batch<CpuOps> batch{step_.tokens(), step_.positions(), parts};
     const Matrix hidden = models::hidden_states(ops_, decoder(), batch);
     for (std::size_t begin = 0; begin < wanted.size(); begin += kScoreRows) {
@@ -119,11 +122,6 @@ class CpuRunner final : public Runner {
     const ops::cpu::MachineLimits limits = ops::cpu::measure_machine_limits(ops_.pool());
     return {fmt::format("cpu, {} threads", ops_.pool().size()), limits.read_bytes_per_second,
             limits.multiply_adds_per_second};
-  }
-
-  std::int64_t kv_bytes(std::int64_t tokens) const override {
-    const models::DecoderConfig& config = decoder().config;
-    return KvCache::bytes(kv_types_, config.layers, config.kv_heads, config.head_dim, tokens);
   }
 
   std::int64_t peak_bytes() const override {
@@ -158,6 +156,25 @@ class CpuRunner final : public Runner {
     }
   }
 
+  void begin() {
+    step_.clear();
+    caches_.clear();
+    parts_.clear();
+  }
+
+  void append(const Slice& slice) {
+    core::require(kv_ != nullptr, core::ErrorKind::kFailed, "the KV cache was not made");
+    const std::int64_t rows = std::ssize(slice.tokens);
+    caches_.emplace_back(*kv_, slice.pages);
+    parts_.push_back({&caches_.back(), slice.position, step_.size(), rows});
+    step_.append(slice);
+    const auto used =
+        slice.pages.first(static_cast<std::size_t>(ops::pages_for(slice.position + rows)));
+    used_pages_ =
+        std::max<std::int64_t>(used_pages_, 1 + *std::max_element(used.begin(), used.end()));
+    peak_cache_bytes_ = std::max(peak_cache_bytes_, used_pages_ * page_bytes());
+  }
+
   std::unique_ptr<KvCache> make_cache(std::int64_t capacity) const {
     const models::DecoderConfig& config = decoder().config;
     return std::make_unique<KvCache>(kv_types_, config.layers, config.kv_heads, config.head_dim,
@@ -187,11 +204,12 @@ class CpuRunner final : public Runner {
   ops::cpu::KvTypes kv_types_;
   CpuOps ops_;
   std::shared_ptr<const TileFile> tile_file_;  // null: layouts are made
-  std::map<SequenceId, Sequence> sequences_;
-  SequenceId last_id_ = 0;
-  std::int64_t cache_bytes_ = 0;
+  std::unique_ptr<KvPool> kv_;
+  std::int64_t used_pages_ = 0;  // those up to the last one that was written to
   std::int64_t peak_cache_bytes_ = 0;
   StepTokens step_;
+  std::deque<KvCache> caches_;  // of the step's slices
+  std::vector<ops::SequenceSlice<KvCache>> parts_;
   Matrix logits_;
 };
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <numeric>
 
@@ -7,11 +8,13 @@
 #include "device/cuda/graph.h"
 #include "device/cuda/memory.h"
 #include "engine/runner.h"
+#include "engine/sampler.h"
 #include "engine/step_tokens.h"
 #include "models/forward.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/limits/multiply_add_rate.h"
 #include "ops/cuda/limits/read_bandwidth.h"
+#include "ops/cuda/sampling/ranking.h"
 
 namespace nibble::engine {
 namespace {
@@ -23,16 +26,8 @@ using ops::cuda::KvPool;
 using ops::cuda::KvSequence;
 
 constexpr std::int64_t kScoreRows = 256;  // rows of logits that exist at a time when scoring
-constexpr std::int64_t kPoolSequences =
-    64;                                  // of full length that the pool has room for at the most
-constexpr double kRoomForWeights = 0.9;  // of the memory, the rest for the KV cache
-constexpr double kPoolShare = 0.8;       // of the memory that is free when weights are loaded
-
-struct Sequence {
-  KvSequence cache;
-  std::int64_t capacity = 0;
-  std::int64_t length = 0;
-};
+constexpr double kRoomForWeights = 0.9;   // of the memory, the rest for the KV cache
+constexpr double kPoolShare = 0.8;        // of the memory that is free when weights are loaded
 
 /// A recorded decode step of so many sequences, with where it leaves its logits.
 struct DecodeStep {
@@ -48,8 +43,6 @@ class CudaRunner final : public Runner {
         host_pool_(options.cpu.threads > 0 ? options.cpu.threads : core::available_cores()),
         ops_({}),
         step_(config().vocabulary) {
-    core::require(config().routing.experts == 0, ErrorKind::kUsage,
-                  "mixtures of experts do not run on a GPU yet; use --device cpu");
     require_room();
     for (const models::Block& block : decoder().blocks) {
       for (const ops::LinearSet* set : models::linear_sets(block)) {
@@ -61,35 +54,49 @@ class CudaRunner final : public Runner {
       }
     }
     prepare(decoder().output);
-    make_pool();
   }
 
-  SequenceId open_sequence(std::int64_t capacity) override {
-    Sequence sequence{KvSequence(ops_.pool()), capacity, 0};
-    sequence.cache.reserve(capacity);
-    sequences_.emplace(++last_id_, std::move(sequence));
-    return last_id_;
+  void make_pages(std::int64_t count) override {
+    seen_.clear();  // recorded steps know where the pages were
+    ops_.set_pool(nullptr);
+    ops_.set_pool(std::make_unique<KvPool>(kv_layout(), config().layers, count));
+    kv_bytes_ = count * page_bytes();
   }
 
-  void close_sequence(SequenceId id) override { sequences_.erase(id); }
+  std::int64_t pages() const override { return ops_.has_pool() ? ops_.pool().pages() : 0; }
 
-  std::int64_t length(SequenceId id) const override { return sequences_.at(id).length; }
+  std::int64_t page_bytes() const override { return config().layers * kv_layout().page_bytes(); }
 
-  LogitsView forward(std::span<const Slice> slices) override {
-    begin();
-    std::vector<std::int32_t> last_rows;
-    for (const Slice& slice : slices) {
-      Sequence& sequence = sequences_.at(slice.sequence);
-      const auto rows = static_cast<std::int64_t>(slice.tokens.size());
-      StepTokens::require_room(sequence.length, rows, sequence.capacity);
-      append(slice.tokens, sequence.length, sequence.cache);
-      last_rows.push_back(static_cast<std::int32_t>(step_.size()) - 1);
+  std::int64_t room_for_pages() const override {
+    std::size_t free = 0;
+    std::size_t total = 0;
+    device::cuda::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    const auto pages =
+        static_cast<std::int64_t>(static_cast<double>(free) * kPoolShare) / page_bytes();
+    core::require(pages > 0, ErrorKind::kOutOfMemory,
+                  "the GPU has {:.2f} GB free beside the weights, too little for a KV cache",
+                  static_cast<double>(free) / 1e9);
+    return pages;
+  }
+
+  bool rows_are_independent() const override { return false; }
+
+  LogitsView forward(std::span<const Slice> slices) override { return download(compute(slices)); }
+
+  void forward_ranked(std::span<const Slice> slices, std::int64_t count,
+                      std::vector<ops::RankedToken>& ranked) override {
+    const std::int64_t wanted = count == 0 ? config().vocabulary : count;
+    const std::int64_t kept = std::min(wanted, config().vocabulary);
+    if (kept > ops::cuda::kMaxRanked) {
+      return Runner::forward_ranked(slices, count, ranked);
     }
-    const LogitsView logits = run(last_rows);
-    for (const Slice& slice : slices) {
-      sequences_.at(slice.sequence).length += static_cast<std::int64_t>(slice.tokens.size());
+    const DeviceMatrix& logits = compute(slices);
+    ranked.clear();
+    if (logits.rows() == 0) {
+      return;
     }
-    return logits;
+    const auto tokens = ops_.rank(logits, kept);
+    ranked.assign(tokens.begin(), tokens.end());
   }
 
   void score_texts(std::span<const ScoredText> texts, const ConsumeLogits& consume) override {
@@ -99,17 +106,21 @@ class CudaRunner final : public Runner {
     }
   }
 
+  std::vector<float> hidden_sum(const Slice& slice) override {
+    core::require(ops_.has_pool(), ErrorKind::kFailed, "the KV cache was not made");
+    begin();
+    append(slice);
+    const auto [batch, rows] = begin_step({});
+    const DeviceMatrix hidden =
+        ops_.norm_matrix(models::hidden_states(ops_, decoder(), batch), decoder().final_norm);
+    return sum_of_rows(download(hidden));
+  }
+
   core::ThreadPool& pool() override { return host_pool_; }
 
   DeviceLimits measure_limits() override {
     return {ops_.device().name, ops::cuda::measure_read_bandwidth(),
             ops::cuda::measure_multiply_add_rate()};
-  }
-
-  std::int64_t kv_bytes(std::int64_t tokens) const override {
-    const ops::cuda::KvLayout layout = kv_layout();
-    const std::int64_t pages = (tokens + ops::cuda::kPageTokens - 1) / ops::cuda::kPageTokens;
-    return config().layers * pages * layout.page_bytes();
   }
 
   std::int64_t peak_bytes() const override {
@@ -153,31 +164,17 @@ class CudaRunner final : public Runner {
     return {kv_types_, config().kv_heads, config().head_dim};
   }
 
-  void make_pool() {
-    std::size_t free = 0;
-    std::size_t total = 0;
-    device::cuda::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-    const std::int64_t page = kv_bytes(1);
-    const std::int64_t most = kPoolSequences * ((config().max_positions + ops::cuda::kPageTokens) /
-                                                ops::cuda::kPageTokens);
-    const auto fitting = static_cast<std::int64_t>(static_cast<double>(free) * kPoolShare) / page;
-    core::require(fitting > 0, ErrorKind::kOutOfMemory,
-                  "the GPU has {:.2f} GB free beside the weights, too little for a KV cache",
-                  static_cast<double>(free) / 1e9);
-    const std::int64_t pages = std::min(most, fitting);
-    ops_.set_pool(std::make_unique<KvPool>(kv_layout(), config().layers, pages));
-    kv_bytes_ = pages * page;
-  }
-
   void begin() {
     step_.clear();
     parts_.clear();
+    caches_.clear();
   }
 
-  void append(std::span<const std::int32_t> tokens, std::int64_t position, KvSequence& cache) {
-    const auto rows = static_cast<std::int64_t>(tokens.size());
-    parts_.push_back({&cache, position, step_.size(), rows});
-    step_.append(tokens, position);
+  void append(const Slice& slice) {
+    const auto rows = static_cast<std::int64_t>(slice.tokens.size());
+    caches_.push_back({slice.pages});
+    parts_.push_back({&caches_.back(), slice.position, step_.size(), rows});
+    step_.append(slice);
   }
 
   // Puts the step's numbers on the device; the batch to give to operators, and its rows.
@@ -189,19 +186,34 @@ class CudaRunner final : public Runner {
     return {{step.tokens, step.positions, parts_}, step.rows};
   }
 
+  // Continues sequences; the wanted logits, until the next step.
+  const DeviceMatrix& compute(std::span<const Slice> slices) {
+    core::require(ops_.has_pool(), ErrorKind::kFailed, "the KV cache was not made");
+    begin();
+    for (const Slice& slice : slices) {
+      append(slice);
+    }
+    return run(step_.logit_rows());
+  }
+
   // Logits of some rows of the batch. A step in which every sequence has one token is recorded when
-  // it comes for the second time.
-  LogitsView run(std::span<const std::int32_t> rows) {
+  // it comes for the second time, if that is possible.
+  const DeviceMatrix& run(std::span<const std::int32_t> rows) {
+    unrecorded_ = DeviceMatrix();  // a step that is recorded finds all its memory in the pool
     const auto [batch, step_rows] = begin_step(rows);
     const auto m = step_.size();
-    const bool decode = m == static_cast<std::int64_t>(parts_.size());
+    const bool decode = m == std::ssize(parts_) && m == std::ssize(rows);
     const std::pair<std::int64_t, bool> kind{m, ops_.splits()};
+    if (rows.empty()) {
+      models::hidden_states(ops_, decoder(), batch);
+      return unrecorded_;
+    }
     if (!decode || !seen_.contains(kind)) {
-      if (decode) {
+      unrecorded_ = models::forward(ops_, decoder(), batch, step_rows);
+      if (decode && !ops_.waited()) {
         seen_.insert({kind, DecodeStep{}});
       }
-      const DeviceMatrix logits = models::forward(ops_, decoder(), batch, step_rows);
-      return download(logits);
+      return unrecorded_;
     }
     DecodeStep& step = seen_.at(kind);
     if (step.graph.empty()) {
@@ -211,16 +223,19 @@ class CudaRunner final : public Runner {
           });
     }
     step.graph.launch(ops_.stream());
-    return download(step.logits);
+    return step.logits;
   }
 
   std::int64_t score_text(const ScoredText& text, std::int64_t first,
                           const ConsumeLogits& consume) {
+    const std::int64_t count = std::ssize(text.tokens);
+    std::vector<ops::PageId> pages(static_cast<std::size_t>(ops::pages_for(count)));
+    std::iota(pages.begin(), pages.end(), 0);
+    if (this->pages() < std::ssize(pages)) {
+      make_pages(std::ssize(pages));
+    }
     begin();
-    const auto count = static_cast<std::int64_t>(text.tokens.size());
-    KvSequence cache(ops_.pool());  // what rounding in the cache does is part of it
-    cache.reserve(count);
-    append(text.tokens, 0, cache);
+    append({pages, 0, text.tokens});  // what rounding in the cache does is part of it
     std::vector<std::int32_t> wanted(static_cast<std::size_t>(count - text.first_row));
     std::iota(wanted.begin(), wanted.end(), static_cast<std::int32_t>(text.first_row));
     const auto [batch, rows] = begin_step(wanted);
@@ -235,6 +250,9 @@ class CudaRunner final : public Runner {
   }
 
   LogitsView download(const DeviceMatrix& logits) {
+    if (logits.rows() == 0) {
+      return {{}, 0, config().vocabulary};
+    }
     const std::int64_t bytes =
         logits.rows() * logits.columns() * static_cast<std::int64_t>(sizeof(float));
     if (logits_.bytes() < bytes) {
@@ -256,12 +274,12 @@ class CudaRunner final : public Runner {
   CudaOps ops_;
   std::vector<std::int64_t> windows_;  // each length of a sliding window once
   std::int64_t kv_bytes_ = 0;
-  std::map<SequenceId, Sequence> sequences_;
-  SequenceId last_id_ = 0;
   // Decode steps by their number of sequences, and by whether keys are split.
   std::map<std::pair<std::int64_t, bool>, DecodeStep> seen_;
+  DeviceMatrix unrecorded_;  // logits of a step that is not
   StepTokens step_;
   std::vector<ops::SequenceSlice<KvSequence>> parts_;
+  std::deque<KvSequence> caches_;  // of the parts, which point to them
   device::cuda::PinnedBuffer logits_;
 };
 

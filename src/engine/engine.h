@@ -2,76 +2,132 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <list>
 #include <memory>
-#include <string>
 #include <vector>
 
+#include "engine/drafts.h"
+#include "engine/generation.h"
+#include "engine/page_pool.h"
+#include "engine/request.h"
 #include "engine/runner.h"
-#include "engine/sampler.h"
-#include "engine/stop_strings.h"
 
 namespace nibble::engine {
 
-enum class FinishReason { kStop, kLength };
-std::string_view to_string(FinishReason reason);  // "stop", "length"
-
-/// What a finished request gave.
-struct Completion {
-  std::vector<std::int32_t> tokens;  // without the end token
-  std::string text;                  // without the stop string
-  FinishReason reason = FinishReason::kStop;
-};
-
-struct Request {
-  std::vector<std::int32_t> prompt;  // at least one token
-  std::int64_t max_tokens = 128;     // also bounded by the context
-  SamplingOptions sampling;
-  std::vector<std::string> stop;                  // generation ends before the first of these
-  bool ignore_end_tokens = false;                 // go on past the model's end of text
-  std::function<void(std::string_view)> on_text;  // pieces of valid UTF-8 as they become final
-  std::function<void(const Completion&)> on_finish;
-};
-
 struct EngineOptions {
   std::int64_t context = 0;     // tokens of prompt and completion; 0: what the model was made for
-  std::int64_t max_batch = 16;  // sequences that decode together
+  std::int64_t max_batch = 16;  // sequences that are in the KV cache at a time
+  std::int64_t kv_bytes = 0;    // of the KV cache; 0: room for max_batch whole contexts, or what
+                                // the device has free
+  std::int64_t prefill_rows = 512;  // prompt tokens computed in one step
+  bool prefix_cache = true;         // keep computed prefixes for later requests
 };
 
-/// Runs many requests together: new prompts are prefilled in chunks, and all running sequences then
-/// decode one token in a shared batch. The tokens of a request do not depend on what shares its
-/// batch.
+/// What an engine does and has done.
+struct EngineState {
+  std::int64_t running = 0;
+  std::int64_t waiting = 0;
+  std::int64_t pages = 0;         // of the KV cache
+  std::int64_t pages_in_use = 0;  // by sequences
+
+  // Since the start.
+  std::int64_t prompt_tokens = 0;  // computed, or taken from the prefix cache
+  std::int64_t generated_tokens = 0;
+  std::int64_t prefix_queries = 0;  // prompt tokens that were looked for in the prefix cache
+  std::int64_t prefix_hits = 0;     // those that were found
+  std::int64_t preemptions = 0;
+  std::int64_t steps = 0;
+  std::int64_t drafted_tokens = 0;
+  std::int64_t accepted_drafts = 0;
+};
+
+using RequestId = std::uint64_t;
+
+/// Runs many requests together (continuous batching, Orca, OSDI 2022; paged attention, arXiv
+/// 2309.06180). Requests are admitted in order, as soon as the pages of the KV cache hold what they
+/// have so far. Steps that compute prompts, in chunks, take turns with steps in which every running
+/// sequence decodes. When the pages run out, the sequence that was admitted last gives its pages
+/// back and is computed again later.
+///
+/// Where the runner's rows are independent (runner.h), the tokens of a request depend on nothing
+/// else: not on what shares its batch, on prefixes that were cached, on preemption or on drafts.
+///
+/// For one thread. Callbacks come from within step() and cancel(); they may call submit() and
+/// cancel(), and must not throw.
 class Engine {
  public:
+  /// `drafts` may be null. Throws kUsage for a context that the model was not made for,
+  /// kOutOfMemory.
   Engine(std::shared_ptr<const models::Model> model, std::unique_ptr<Runner> runner,
-         const EngineOptions& options);
+         const EngineOptions& options, std::unique_ptr<DraftSource> drafts = nullptr);
   ~Engine();
 
-  /// Queues a request. Throws kUsage when it can't be served: an empty prompt, or one that fills
-  /// the context.
-  void submit(Request request);
+  /// Queues a request. Throws kUsage when it can't be served: an empty prompt, one that fills the
+  /// context or the KV cache, ids outside the vocabulary, a grammar without any text, options out
+  /// of range.
+  RequestId submit(Request request);
 
-  /// One prefill or decode step. False when nothing is left to do.
+  /// Ends a request wherever it is, with what it has generated; nothing for one that has ended.
+  void cancel(RequestId id);
+
+  /// One step. False when nothing is left to do. What goes wrong in a step fails the requests that
+  /// it computed (FinishReason::kFailed), not the others. When the runner has failed so many steps
+  /// in a row (missing memory does not count), the device or the model is beyond help: then what it
+  /// threw is thrown, and the engine must not be used further.
+  static constexpr int kMaxFailedSteps = 3;
   bool step();
   void run_all() {
     while (step()) {
     }
   }
 
+  /// The mean of the final hidden states of a text, of length 1. Throws kUsage as submit(), and
+  /// kOutOfMemory when running requests leave too few pages.
+  std::vector<float> embed(std::span<const std::int32_t> tokens);
+
+  EngineState state() const;
+  /// Tokens of prompt and completion at the most.
+  std::int64_t context() const { return options_.context; }
   Runner& runner() { return *runner_; }
 
  private:
-  struct Active;
+  struct Sequence;
+  using Sequences = std::list<std::unique_ptr<Sequence>>;
 
-  void start(Request request);
-  void accept(Active& active, std::span<const float> logits);
+  void check_prompt(std::span<const std::int32_t> prompt) const;
+  void admit();
+  bool start(Sequence& sequence);
+  void find_prefix(Sequence& sequence);
+  void preempt(Sequence& sequence);
+  bool reserve(Sequence& sequence, std::int64_t tokens);
+  bool reserve_or_preempt(Sequence& sequence);
+  void release_pages(Sequence& sequence);
+  void publish(Sequence& sequence);
+  void prefill_step();
+  void decode_step();
+  void draft(std::span<Sequence* const> sequences);
+  void compute(std::span<Sequence* const> sequences);
+  void forward(std::span<Sequence* const> sequences);
+  void note_failure(const std::exception_ptr& error);
+  template <typename Row>
+  void take_results(Sequence& sequence, Row row);
+  void sweep();
 
   std::shared_ptr<const models::Model> model_;
   std::unique_ptr<Runner> runner_;
   EngineOptions options_;
-  std::deque<Request> queue_;
-  std::list<Active> active_;
+  std::unique_ptr<DraftSource> drafts_;
+  PagePool pages_;
+  Sequences waiting_;  // the first is admitted next
+  Sequences running_;  // in the order of admission
+  bool decode_next_ = false;
+  bool in_step_ = false;
+  int failed_steps_ = 0;           // in a row
+  std::exception_ptr last_error_;  // of the last of them
+  RequestId last_id_ = 0;
+  EngineState state_;
+  std::vector<ops::RankedToken> ranked_;
+  std::shared_ptr<const text::TokenTree> tree_;  // made for the first grammar
 };
 
 }  // namespace nibble::engine

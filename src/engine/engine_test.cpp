@@ -2,10 +2,11 @@
 
 #include <cmath>
 #include <filesystem>
-#include <map>
 
 #include <gtest/gtest.h>
 
+#include "engine/fixed_sequences.h"
+#include "engine/ngram_drafts.h"
 #include "engine/stop_strings.h"
 #include "formats/format.h"
 
@@ -23,7 +24,7 @@ std::unique_ptr<Engine> make_engine(int threads, std::int64_t max_batch = 16) {
   RunnerOptions options;
   options.cpu.threads = threads;
   return std::make_unique<Engine>(demo(), make_cpu_runner(demo(), options),
-                                  EngineOptions{0, max_batch});
+                                  EngineOptions{.max_batch = max_batch});
 }
 
 const char* const kPrompts[] = {"The memory bus", "Once upon a time there was a",
@@ -59,6 +60,39 @@ TEST(Engine, TokensDoNotDependOnThreadsOrTheBatch) {
   }
 }
 
+// Preempted and computed again, with cached prefixes, with drafts, in chunks: the tokens are those
+// of a request alone.
+TEST(Engine, TokensDoNotDependOnWhatTheKvCacheGoesThrough) {
+  std::vector<std::string> prompts;
+  for (int i = 0; i < 3; ++i) {
+    for (const char* prompt : kPrompts) {
+      prompts.push_back("The history of the city begins where two rivers meet. " +
+                        std::string(prompt));
+    }
+  }
+  std::vector<std::vector<std::int32_t>> expected;
+  for (const std::string& prompt : prompts) {
+    expected.push_back(generate(*make_engine(2, 1), {prompt}, 60, 0.9f)[0].tokens);
+  }
+  for (const bool drafts : {false, true}) {
+    RunnerOptions runner_options;
+    runner_options.cpu.threads = 2;
+    auto runner = make_cpu_runner(demo(), runner_options);
+    EngineOptions options;
+    options.kv_bytes = 14 * runner->page_bytes();
+    options.prefill_rows = 24;
+    Engine engine(demo(), std::move(runner), options,
+                  drafts ? std::make_unique<NgramDrafts>(4) : nullptr);
+    const auto completions = generate(engine, prompts, 60, 0.9f);
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+      EXPECT_EQ(completions[i].tokens, expected[i]) << prompts[i];
+    }
+    EXPECT_GT(engine.state().preemptions, 0);
+    EXPECT_GT(engine.state().prefix_hits, 0);
+    EXPECT_EQ(engine.state().accepted_drafts > 0, drafts);
+  }
+}
+
 TEST(Engine, SamplingRepeatsWithItsSeed) {
   const auto first = generate(*make_engine(2), {kPrompts[1]}, 30, 1.0f);
   const auto second = generate(*make_engine(1), {kPrompts[1]}, 30, 1.0f);
@@ -72,7 +106,7 @@ TEST(Engine, ThePiecesAreTheText) {
   Request request;
   request.prompt = demo()->tokenizer->encode(kPrompts[0]);
   request.max_tokens = 50;
-  request.on_text = [&](std::string_view piece) { streamed += piece; };
+  request.on_piece = [&](const Piece& piece) { streamed += piece.text; };
   request.on_finish = [&](const Completion& done) { completion = done; };
   engine->submit(request);
   engine->run_all();
@@ -112,8 +146,7 @@ TEST(Engine, RefusesWhatCannotBeServed) {
   EXPECT_THROW(engine->submit(request), core::Error);
   request.sampling.top_p = 1;
   request.prompt = {1 << 20};
-  engine->submit(request);
-  EXPECT_THROW(engine->run_all(), core::Error) << "a token outside the vocabulary";
+  EXPECT_THROW(engine->submit(request), core::Error) << "a token outside the vocabulary";
 }
 
 formats::PackedWeight packed(const core::Tensor& table) {
@@ -143,8 +176,9 @@ std::vector<float> logits_of(Runner& runner, const std::vector<std::string>& pro
   for (const std::string& prompt : prompts) {
     tokens.push_back(demo()->tokenizer->encode(prompt));
   }
+  FixedSequences sequences(runner, std::ssize(tokens), 64);
   for (const auto& ids : tokens) {
-    slices.push_back({runner.open_sequence(64), ids});
+    slices.push_back(sequences.next(std::ssize(slices), ids));
   }
   const LogitsView logits = runner.forward(slices);
   return {logits.values.begin(), logits.values.end()};
@@ -182,42 +216,6 @@ TEST(Engine, RunsAPackedOutputLayer) {
   EXPECT_EQ(reference->bytes_per_token() - runner->bytes_per_token(), saved);
   EXPECT_LT(make_cpu_runner(coded, options)->peak_bytes(),
             make_cpu_runner(dense, options)->peak_bytes() - saved * 3 / 4);
-}
-
-TEST(Sampler, FollowsItsDistribution) {
-  SamplingOptions options;
-  options.temperature = 1.0f;
-  options.top_k = 0;
-  options.top_p = 1.0f;
-  options.min_p = 0.0f;
-  Sampler sampler(options);
-  const std::vector<float> logits = {std::log(1.0f), std::log(2.0f), std::log(5.0f)};
-  std::map<std::int32_t, int> counts;
-  for (int i = 0; i < 8000; ++i) {
-    ++counts[sampler.sample(logits)];
-  }
-  EXPECT_NEAR(counts[0], 1000, 120);
-  EXPECT_NEAR(counts[1], 2000, 160);
-  EXPECT_NEAR(counts[2], 5000, 200);
-}
-
-TEST(Sampler, FiltersKeepTheMostProbable) {
-  const std::vector<float> logits = {0.0f, 4.0f, 3.0f, 2.0f, -5.0f};
-  const auto drawn = [&](SamplingOptions options) {
-    Sampler sampler(options);
-    std::map<std::int32_t, int> counts;
-    for (int i = 0; i < 500; ++i) {
-      ++counts[sampler.sample(logits)];
-    }
-    return counts;
-  };
-  EXPECT_EQ(drawn({2.0f, 2, 1.0f, 0.0f, 1}).size(), 2u);
-  EXPECT_EQ(drawn({2.0f, 0, 0.5f, 0.0f, 1}).size(), 1u);
-  EXPECT_EQ(drawn({2.0f, 0, 1.0f, 0.3f, 1}).size(), 2u);
-  EXPECT_EQ(drawn({0.0f, 0, 1.0f, 0.0f, 1}), (std::map<std::int32_t, int>{{1, 500}}));
-  Sampler sampler(SamplingOptions{});
-  const std::vector<float> damaged = {1.0f, std::nanf("")};
-  EXPECT_THROW((void)sampler.sample(damaged), core::Error);
 }
 
 TEST(StopStrings, HoldBackOnlyWhatMayBecomeAStop) {

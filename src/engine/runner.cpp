@@ -1,8 +1,11 @@
 #include "engine/runner.h"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "core/error.h"
+#include "engine/sampler.h"
 
 namespace nibble::engine {
 namespace {
@@ -22,6 +25,35 @@ std::int64_t active_bytes(const models::Block& block, const ops::RoutingSpec& ro
 }
 
 }  // namespace
+
+void Runner::forward_ranked(std::span<const Slice> slices, std::int64_t count,
+                            std::vector<ops::RankedToken>& ranked) {
+  const LogitsView logits = forward(slices);
+  const std::int64_t most = count == 0 ? logits.vocabulary : std::min(count, logits.vocabulary);
+  ranked.resize(static_cast<std::size_t>(logits.rows * most));
+  pool().parallel_for(logits.rows, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<ops::RankedToken> of_row;
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (has_nan(logits.row(i))) {
+        of_row.clear();
+      } else {
+        rank(logits.row(i), count, of_row);
+      }
+      if (std::cmp_less(of_row.size(), most)) {
+        of_row.assign(static_cast<std::size_t>(most), {-1, 0.0f});
+      }
+      std::copy(of_row.begin(), of_row.end(), ranked.begin() + i * most);
+    }
+  });
+}
+
+std::vector<float> sum_of_rows(const LogitsView& rows) {
+  std::vector<float> sum(static_cast<std::size_t>(rows.vocabulary));
+  for (std::int64_t i = 0; i < rows.rows; ++i) {
+    std::transform(sum.begin(), sum.end(), rows.row(i).begin(), sum.begin(), std::plus<>());
+  }
+  return sum;
+}
 
 Device parse_device(std::string_view text) {
   core::require(text == "cpu" || text == "cuda", core::ErrorKind::kUsage,

@@ -11,16 +11,18 @@
 
 #include "models/model.h"
 #include "ops/cpu/cpu_ops.h"
+#include "ops/kv_pages.h"
+#include "ops/ranked_token.h"
 
 namespace nibble::engine {
 
-/// A sequence's KV cache inside a runner.
-using SequenceId = std::int64_t;
-
-/// `tokens` continue the sequence.
+/// Tokens that continue a sequence, whose position p lies in page pages[p / kPageTokens] of the KV
+/// cache. What stands before has been computed.
 struct Slice {
-  SequenceId sequence = 0;
+  std::span<const ops::PageId> pages;
+  std::int64_t position = 0;  // of the first token
   std::span<const std::int32_t> tokens;
+  std::int64_t logits = 1;  // rows of logits that are wanted: those of its last tokens; may be 0
 };
 
 /// A text that stands alone, of which the logits are wanted from token `first_row` on.
@@ -40,6 +42,9 @@ struct LogitsView {
   }
 };
 
+/// The rows added up, [vocabulary].
+std::vector<float> sum_of_rows(const LogitsView& rows);
+
 /// Takes rows of logits as they are computed; `first_row` is the number of the first of them.
 using ConsumeLogits = std::function<void(std::int64_t first_row, const LogitsView& logits)>;
 
@@ -56,18 +61,36 @@ class Runner {
  public:
   virtual ~Runner() = default;
 
-  /// A sequence with room for `capacity` tokens. Throws kOutOfMemory.
-  virtual SequenceId open_sequence(std::int64_t capacity) = 0;
-  virtual void close_sequence(SequenceId id) = 0;
-  virtual std::int64_t length(SequenceId id) const = 0;
+  /// Makes a KV cache of so many pages, in place of the one before. Throws kOutOfMemory.
+  virtual void make_pages(std::int64_t count) = 0;
+  /// Pages of the KV cache; 0 before it was made.
+  virtual std::int64_t pages() const = 0;
+  virtual std::int64_t page_bytes() const = 0;
+  /// Pages that the device's free memory has room for, as far as is known.
+  virtual std::int64_t room_for_pages() const = 0;
 
-  /// Continues sequences; one row of logits for each slice, of its last token. Throws kFailed when
-  /// a sequence is full or a token id lies outside the vocabulary.
+  /// Whether a row's results are the same bits whatever else is in the step and however its
+  /// sequence was cut into slices.
+  virtual bool rows_are_independent() const = 0;
+
+  /// Continues sequences; the wanted rows of logits, slice after slice. Throws kFailed when a slice
+  /// has too few pages or a token id lies outside the vocabulary.
   virtual LogitsView forward(std::span<const Slice> slices) = 0;
+
+  /// As forward(), but of each row only the `count` first tokens by their logits (sampler.h), all
+  /// where count is 0 or larger than the vocabulary: `ranked` [rows, tokens]. A row with NaN or
+  /// -infinity has ids of -1.
+  virtual void forward_ranked(std::span<const Slice> slices, std::int64_t count,
+                              std::vector<ops::RankedToken>& ranked);
+
+  /// The sum over a slice's tokens of what the output layer would see: final hidden states [hidden]
+  /// after the last norm. `slice.logits` means nothing.
+  virtual std::vector<float> hidden_sum(const Slice& slice) = 0;
 
   /// Computes texts together, none of which sees another, and hands over the wanted rows of their
   /// logits in chunks. Rows are counted over all texts, wanted ones only. Keys and values are
-  /// rounded as the KV cache would; nothing is kept.
+  /// rounded as the KV cache would. Not while sequences lie in the KV cache: it may be used, or
+  /// made anew.
   virtual void score_texts(std::span<const ScoredText> texts, const ConsumeLogits& consume) = 0;
 
   /// Logits of every token of one text.
@@ -85,8 +108,8 @@ class Runner {
   /// Bytes that one decode step reads at batch 1: all weights once, except embedding rows.
   virtual std::int64_t bytes_per_token() const = 0;
 
-  /// Bytes of the KV cache of a sequence of `tokens`.
-  virtual std::int64_t kv_bytes(std::int64_t tokens) const = 0;
+  /// Bytes of the pages of a sequence of `tokens`.
+  std::int64_t kv_bytes(std::int64_t tokens) const { return ops::pages_for(tokens) * page_bytes(); }
 
   /// The most memory that was held at a time: weights as the kernels use them, KV caches,
   /// activations.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "core/error.h"
 
@@ -14,10 +16,14 @@ std::int32_t most_probable(std::span<const float> logits) {
   return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
+bool is_within(float value, float low, float high) {  // false for NaN
+  return value >= low && value <= high;
+}
+
 }  // namespace
 
-void validate(const SamplingOptions& options) {
-  core::require(options.temperature >= 0 && options.temperature <= 100, ErrorKind::kUsage,
+void validate(const SamplingOptions& options, std::int64_t vocabulary) {
+  core::require(is_within(options.temperature, 0, 100), ErrorKind::kUsage,
                 "temperature is {}, must be 0 to 100", options.temperature);
   core::require(options.top_k >= 0, ErrorKind::kUsage, "top-k is {}, must be 0 (all) or more",
                 options.top_k);
@@ -25,61 +31,98 @@ void validate(const SamplingOptions& options) {
                 "top-p is {}, must be in (0, 1]", options.top_p);
   core::require(options.min_p >= 0 && options.min_p < 1, ErrorKind::kUsage,
                 "min-p is {}, must be in [0, 1)", options.min_p);
-}
-
-Sampler::Sampler(const SamplingOptions& options) : options_(options), random_(options.seed) {
-  validate(options);
-}
-
-std::int32_t Sampler::sample(std::span<const float> logits) {
-  const bool has_nan =
-      std::any_of(logits.begin(), logits.end(), [](float value) { return std::isnan(value); });
-  core::require(!has_nan, ErrorKind::kFailed,
-                "the model computed NaN logits; its weights may be damaged");
-  if (options_.temperature == 0.0f) {
-    return most_probable(logits);
+  core::require(options.repetition_penalty > 0 && options.repetition_penalty <= 100,
+                ErrorKind::kUsage, "repetition penalty is {}, must be in (0, 100]",
+                options.repetition_penalty);
+  core::require(is_within(options.presence_penalty, -100, 100), ErrorKind::kUsage,
+                "presence penalty is {}, must be -100 to 100", options.presence_penalty);
+  core::require(is_within(options.frequency_penalty, -100, 100), ErrorKind::kUsage,
+                "frequency penalty is {}, must be -100 to 100", options.frequency_penalty);
+  for (const auto& [token, bias] : options.logit_bias) {
+    core::require(token >= 0 && token < vocabulary, ErrorKind::kUsage,
+                  "logit bias of token {}: the vocabulary has {} tokens", token, vocabulary);
+    core::require(is_within(bias, -1000, 1000), ErrorKind::kUsage,
+                  "logit bias of token {} is {}, must be -1000 to 1000", token, bias);
   }
-  candidates_.clear();
+}
+
+bool has_nan(std::span<const float> logits) {
+  return std::any_of(logits.begin(), logits.end(), [](float value) { return std::isnan(value); });
+}
+
+void fail_with_nan() {
+  core::fail(ErrorKind::kFailed, "the model computed NaN logits; its weights may be damaged");
+}
+
+void rank(std::span<const float> logits, std::int64_t count,
+          std::vector<ops::RankedToken>& ranked) {
+  if (has_nan(logits)) {
+    fail_with_nan();
+  }
+  ranked.clear();
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  if (count == 1) {
+    const std::int32_t id = most_probable(logits);
+    if (logits[static_cast<std::size_t>(id)] > kNever) {
+      ranked.push_back({id, logits[static_cast<std::size_t>(id)]});
+    }
+    return;
+  }
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    candidates_.push_back({static_cast<std::int32_t>(i), logits[i]});
+    if (logits[i] > kNever) {
+      ranked.push_back({static_cast<std::int32_t>(i), logits[i]});
+    }
   }
-  const auto more_probable = [](const Candidate& a, const Candidate& b) {
-    return a.value > b.value || (a.value == b.value && a.id < b.id);
+  const auto more_probable = [](const ops::RankedToken& a, const ops::RankedToken& b) {
+    return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
   };
-  const auto count = static_cast<std::int64_t>(candidates_.size());
-  const std::int64_t kept = options_.top_k == 0 ? count : std::min(options_.top_k, count);
-  std::partial_sort(candidates_.begin(), candidates_.begin() + kept, candidates_.end(),
-                    more_probable);
-  candidates_.resize(static_cast<std::size_t>(kept));
+  const auto all = static_cast<std::int64_t>(ranked.size());
+  const std::int64_t kept = count == 0 ? all : std::min(count, all);
+  std::partial_sort(ranked.begin(), ranked.begin() + kept, ranked.end(), more_probable);
+  ranked.resize(static_cast<std::size_t>(kept));
+}
 
-  const float largest = candidates_.front().value;
+Sampler::Sampler(const SamplingOptions& options) : options_(options), random_(options.seed) {}
+
+std::int64_t Sampler::wanted() const {
+  return options_.temperature == 0.0f ? 1 : options_.top_k;
+}
+
+std::int32_t Sampler::sample(RankedTokens ranked) {
+  if (options_.temperature == 0.0f) {
+    return ranked.front().id;
+  }
+  if (options_.top_k > 0 && std::cmp_greater(ranked.size(), options_.top_k)) {
+    ranked = ranked.first(static_cast<std::size_t>(options_.top_k));
+  }
+  probabilities_.clear();
   double total = 0;
-  for (Candidate& candidate : candidates_) {
-    candidate.value = std::exp(candidate.value - largest);
-    total += candidate.value;
+  for (const ops::RankedToken& token : ranked) {
+    probabilities_.push_back(std::exp(token.logit - ranked.front().logit));
+    total += probabilities_.back();
   }
   double reached = 0;
   std::size_t end = 0;
-  while (end < candidates_.size() && candidates_[end].value >= options_.min_p &&
+  while (end < probabilities_.size() && probabilities_[end] >= options_.min_p &&
          (end == 0 || reached < options_.top_p * total)) {
-    reached += candidates_[end].value;
+    reached += probabilities_[end];
     ++end;
   }
-  candidates_.resize(end);
+  probabilities_.resize(end);
 
   double sum = 0;
-  for (Candidate& candidate : candidates_) {
-    candidate.value = std::pow(candidate.value, 1.0f / options_.temperature);
-    sum += candidate.value;
+  for (float& probability : probabilities_) {
+    probability = std::pow(probability, 1.0f / options_.temperature);
+    sum += probability;
   }
   double drawn = random_.uniform() * sum;
-  for (const Candidate& candidate : candidates_) {
-    drawn -= candidate.value;
+  for (std::size_t i = 0; i < end; ++i) {
+    drawn -= probabilities_[i];
     if (drawn < 0) {
-      return candidate.id;
+      return ranked[i].id;
     }
   }
-  return candidates_.back().id;
+  return ranked[end == 0 ? 0 : end - 1].id;
 }
 
 }  // namespace nibble::engine

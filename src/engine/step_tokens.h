@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "engine/runner.h"
 
 namespace nibble::engine {
 
@@ -18,9 +19,23 @@ class StepTokens {
   std::span<const std::int32_t> positions() const { return positions_; }
   std::int64_t size() const { return static_cast<std::int64_t>(tokens_.size()); }
 
+  /// Rows of the step whose logits are wanted, slice after slice.
+  std::span<const std::int32_t> logit_rows() const { return logit_rows_; }
+
   void clear() {
     tokens_.clear();
     positions_.clear();
+    logit_rows_.clear();
+  }
+
+  /// The tokens of a slice. Throws kFailed when its pages do not hold them, and as below.
+  void append(const Slice& slice) {
+    require_room(slice.position, std::ssize(slice.tokens),
+                 ops::kPageTokens * std::ssize(slice.pages));
+    append(slice.tokens, slice.position);
+    for (std::int64_t row = size() - slice.logits; row < size(); ++row) {
+      logit_rows_.push_back(static_cast<std::int32_t>(row));
+    }
   }
 
   /// Throws kFailed when `rows` more tokens do not fit a sequence.
@@ -43,6 +58,7 @@ class StepTokens {
   std::int64_t vocabulary_;
   std::vector<std::int32_t> tokens_;
   std::vector<std::int32_t> positions_;
+  std::vector<std::int32_t> logit_rows_;
 };
 
 }  // namespace nibble::engine

@@ -41,6 +41,23 @@ TEST(StepTokens, RefusesIdsOutsideTheVocabulary) {
   }
 }
 
+TEST(StepTokens, SlicesSayWhichRowsTheyWant) {
+  const std::vector<ops::PageId> pages = {4};
+  const std::vector<std::int32_t> tokens = {1, 2, 3};
+  StepTokens step(10);
+  step.append(Slice{pages, 0, tokens, 0});
+  step.append(Slice{pages, 5, tokens, 2});
+  step.append(Slice{pages, 13, tokens});
+  EXPECT_EQ(std::vector<std::int32_t>(step.logit_rows().begin(), step.logit_rows().end()),
+            (std::vector<std::int32_t>{4, 5, 8}));
+  EXPECT_EQ(message_of([&] {
+              step.append(Slice{pages, 14, tokens});
+            }),
+            "the context of 16 tokens is full");
+  step.clear();
+  EXPECT_TRUE(step.logit_rows().empty());
+}
+
 TEST(StepTokens, RefusesMoreThanASequenceHolds) {
   EXPECT_EQ(message_of([] { StepTokens::require_room(6, 2, 8); }), "");
   EXPECT_EQ(message_of([] { StepTokens::require_room(7, 2, 8); }),

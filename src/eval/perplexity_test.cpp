@@ -43,12 +43,14 @@ class TableRunner final : public engine::Runner {
   core::ThreadPool& pool() override { return pool_; }
   engine::DeviceLimits measure_limits() override { return {}; }
 
-  engine::SequenceId open_sequence(std::int64_t) override { return 0; }
-  void close_sequence(engine::SequenceId) override {}
-  std::int64_t length(engine::SequenceId) const override { return 0; }
+  void make_pages(std::int64_t) override {}
+  std::int64_t pages() const override { return 0; }
+  std::int64_t page_bytes() const override { return 0; }
+  std::int64_t room_for_pages() const override { return 0; }
+  bool rows_are_independent() const override { return true; }
+  std::vector<float> hidden_sum(const engine::Slice&) override { return {}; }
   engine::LogitsView forward(std::span<const engine::Slice>) override { return {}; }
   std::int64_t bytes_per_token() const override { return 0; }
-  std::int64_t kv_bytes(std::int64_t) const override { return 0; }
   std::int64_t peak_bytes() const override { return 0; }
 
  private:

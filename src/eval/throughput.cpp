@@ -4,13 +4,14 @@
 #include <chrono>
 
 #include "core/error.h"
+#include "engine/fixed_sequences.h"
 
 namespace nibble::eval {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using engine::FixedSequences;
 using engine::Runner;
-using engine::SequenceId;
 using engine::Slice;
 
 constexpr std::size_t kPrefillRows = 512;  // the engine's prefill step
@@ -24,11 +25,13 @@ std::vector<std::int32_t> sample_tokens(std::int64_t count, std::int64_t vocabul
   return tokens;
 }
 
-void prefill(Runner& runner, SequenceId sequence, std::span<const std::int32_t> tokens) {
+void prefill(Runner& runner, FixedSequences& sequences, std::int64_t index,
+             std::span<const std::int32_t> tokens) {
   while (!tokens.empty()) {
-    const Slice slice{sequence, tokens.first(std::min(kPrefillRows, tokens.size()))};
+    const auto part = tokens.first(std::min(kPrefillRows, tokens.size()));
+    tokens = tokens.subspan(part.size());
+    const Slice slice = sequences.next(index, part, tokens.empty() ? 1 : 0);
     runner.forward({&slice, 1});
-    tokens = tokens.subspan(slice.tokens.size());
   }
 }
 
@@ -42,34 +45,27 @@ double seconds_since(Clock::time_point start) {
 }
 
 double prefill_seconds(Runner& runner, std::span<const std::int32_t> tokens) {
-  const SequenceId sequence = runner.open_sequence(static_cast<std::int64_t>(tokens.size()));
+  FixedSequences sequences(runner, 1, std::ssize(tokens));
   const auto start = Clock::now();
-  prefill(runner, sequence, tokens);
-  const double seconds = seconds_since(start);
-  runner.close_sequence(sequence);
-  return seconds;
+  prefill(runner, sequences, 0, tokens);
+  return seconds_since(start);
 }
 
 double decode_seconds(Runner& runner, std::int64_t batch, std::int64_t steps, std::int64_t depth,
                       std::span<const std::int32_t> tokens) {
-  std::vector<SequenceId> sequences;
+  FixedSequences sequences(runner, batch, depth + steps + 1);
   for (std::int64_t i = 0; i < batch; ++i) {
-    sequences.push_back(runner.open_sequence(depth + steps + 1));
-    prefill(runner, sequences.back(), tokens.first(static_cast<std::size_t>(depth + 1)));
+    prefill(runner, sequences, i, tokens.first(static_cast<std::size_t>(depth + 1)));
   }
   const auto start = Clock::now();
   for (std::int64_t step = 0; step < steps; ++step) {
     std::vector<Slice> slices;
-    for (const SequenceId sequence : sequences) {
-      slices.push_back({sequence, tokens.subspan(static_cast<std::size_t>(step), 1)});
+    for (std::int64_t i = 0; i < batch; ++i) {
+      slices.push_back(sequences.next(i, tokens.subspan(static_cast<std::size_t>(step), 1)));
     }
     runner.forward(slices);
   }
-  const double seconds = seconds_since(start);
-  for (const SequenceId sequence : sequences) {
-    runner.close_sequence(sequence);
-  }
-  return seconds;
+  return seconds_since(start);
 }
 
 // Multiplications of one token in all linear layers that it passes.

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "core/threads.h"
 #include "formats/packed_weight.h"
 #include "formats/scheme.h"
 
@@ -100,5 +101,8 @@ class PackedWeightBuilder {
 /// for F16), kUsage for a learned book or a tail (which needs an order of the inputs).
 PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int64_t k,
                               const Scheme& scheme);
+/// The same by some threads.
+PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int64_t k,
+                              const Scheme& scheme, core::ThreadPool& pool);
 
 }  // namespace nibble::formats

@@ -210,6 +210,29 @@ TEST(PackedWeight, SizesAreWhatTheSchemesPromise) {
   EXPECT_EQ(stored_bytes(round_to_nearest(w, 2, 32, parse_scheme("bf16"))), 128);
 }
 
+TEST(PackedWeight, ThreadsDoNotChangeHowItIsRounded) {
+  constexpr std::int64_t kOutputs = 37;
+  constexpr std::int64_t kInputs = 96;
+  core::Random random(5);
+  std::vector<float> w(kOutputs * kInputs);
+  for (float& value : w) {
+    value = random.normal();
+  }
+  const auto bytes = [](const core::Tensor& tensor) {
+    return std::vector<std::byte>(tensor.raw(), tensor.raw() + tensor.bytes());
+  };
+  core::ThreadPool pool(3);
+  for (const char* scheme :
+       {"int4-asym-g32", "int4-asym-g32-s7", "int3-sym-g64", "mxfp4", "nvfp4"}) {
+    const PackedWeight alone = round_to_nearest(w, kOutputs, kInputs, parse_scheme(scheme));
+    const PackedWeight shared = round_to_nearest(w, kOutputs, kInputs, parse_scheme(scheme), pool);
+    EXPECT_EQ(bytes(alone.codes), bytes(shared.codes)) << scheme;
+    EXPECT_EQ(bytes(alone.scales), bytes(shared.scales)) << scheme;
+    EXPECT_EQ(bytes(alone.zeros), bytes(shared.zeros)) << scheme;
+    EXPECT_EQ(bytes(alone.units), bytes(shared.units)) << scheme;
+  }
+}
+
 TEST(PackedWeight, PartsHaveTheNamesOfTheCheckpoint) {
   const auto names = [](const PackedWeight& weight) {
     std::string joined;

@@ -15,6 +15,8 @@ namespace {
 using core::ErrorKind;
 using core::require;
 
+constexpr std::int64_t kRows = 16;  // of one task
+
 void require_finite_row(std::span<const float> row, std::int64_t number) {
   for (std::size_t i = 0; i < row.size(); ++i) {
     require(std::isfinite(row[i]), ErrorKind::kInvalidModel,
@@ -64,6 +66,12 @@ std::uint8_t fitted_unit(const Format& format, std::span<const float> row, std::
 
 PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int64_t k,
                               const Scheme& scheme) {
+  core::ThreadPool alone(1);
+  return round_to_nearest(w, n, k, scheme, alone);
+}
+
+PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int64_t k,
+                              const Scheme& scheme, core::ThreadPool& pool) {
   require(n >= 1 && k >= 1 && core::element_count({n, k}) == static_cast<std::int64_t>(w.size()),
           ErrorKind::kFailed, "{} values for a weight of shape [{}, {}]", w.size(), n, k);
   for (std::int64_t row = 0; row < n; ++row) {
@@ -83,25 +91,28 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
     builder.set_global(global);
   }
   const std::int64_t inputs = group_size(scheme, k);
-  std::vector<std::uint8_t> codes(index(k));
-  for (std::int64_t row = 0; row < n; ++row) {
-    const auto weights = w.subspan(index(row * k), index(k));
-    std::unique_ptr<const Format> with_unit;
-    if (scheme.scale_bits == kUnitScaleBits) {
-      const std::uint8_t unit = fitted_unit(*plain, weights, index(inputs));
-      with_unit = make_unit_format(make_format(scheme), unit);
-      builder.set_unit(row, unit);
+  pool.parallel_for(n, kRows, [&](std::int64_t first, std::int64_t last) {
+    std::vector<std::uint8_t> codes(index(k));
+    for (std::int64_t row = first; row < last; ++row) {
+      const auto weights = w.subspan(index(row * k), index(k));
+      std::unique_ptr<const Format> with_unit;
+      if (scheme.scale_bits == kUnitScaleBits) {
+        const std::uint8_t unit = fitted_unit(*plain, weights, index(inputs));
+        with_unit = make_unit_format(make_format(scheme), unit);
+        builder.set_unit(row, unit);
+      }
+      const Format* const format = with_unit ? with_unit.get() : plain.get();
+      for (std::int64_t begin = 0; begin < k; begin += inputs) {
+        const std::int64_t count = std::min(inputs, k - begin);
+        const auto group = weights.subspan(index(begin), index(count));
+        const GroupParameters parameters = format->fit(group);
+        format->encode_group(group, parameters,
+                             std::span(codes).subspan(index(begin), index(count)));
+        builder.set_group(row, begin / inputs, parameters);
+      }
+      builder.set_codes(row, codes);
     }
-    const Format* const format = with_unit ? with_unit.get() : plain.get();
-    for (std::int64_t begin = 0; begin < k; begin += inputs) {
-      const std::int64_t count = std::min(inputs, k - begin);
-      const auto group = weights.subspan(index(begin), index(count));
-      const GroupParameters parameters = format->fit(group);
-      format->encode_group(group, parameters, std::span(codes).subspan(index(begin), index(count)));
-      builder.set_group(row, begin / inputs, parameters);
-    }
-    builder.set_codes(row, codes);
-  }
+  });
   return builder.finish();
 }
 

@@ -7,9 +7,13 @@
 namespace {
 
 std::atomic<std::size_t> g_allocated_bytes{0};
+std::atomic<std::int64_t> g_left_to_refusal{-1};
 
 void* counted(std::size_t size) noexcept {
   g_allocated_bytes += size;
+  if (g_left_to_refusal >= 0 && g_left_to_refusal-- == 0) {
+    return nullptr;
+  }
   return std::malloc(size == 0 ? 1 : size);
 }
 
@@ -59,6 +63,14 @@ namespace nibble::io {
 
 std::size_t allocated_bytes() {
   return g_allocated_bytes;
+}
+
+void refuse_allocation_after(std::int64_t count) {
+  g_left_to_refusal = count;
+}
+
+bool refusal_is_pending() {
+  return g_left_to_refusal >= 0;
 }
 
 }  // namespace nibble::io

@@ -43,6 +43,7 @@ inline std::int64_t low_rank_bytes(const Linear& layer) {
 struct LinearSet {
   int id = -1;
   std::vector<Linear> parts;
+  bool pairs = false;  // two parts of as many rows, whose outputs meet one by one: gate|up
 
   std::int64_t n() const {
     std::int64_t sum = 0;

@@ -19,6 +19,7 @@ class Any4Pass final : public Pass {
 
   Stage stage() const override { return Stage::kChoosesParameters; }
   StatisticsKind needs() const override { return StatisticsKind::kChannels; }
+  std::optional<Task> task() const override { return Task::kBooks; }
   bool learns_books() const override { return true; }
   bool serves_output(const formats::Scheme& scheme) const override {
     return formats::has_learned_book(scheme);
@@ -32,14 +33,14 @@ class Any4Pass final : public Pass {
         formats::to_string(scheme));
   }
 
-  void apply(SetWork& work, core::ThreadPool& pool) const override {
+  void apply(SetWork& work, Arithmetic& arithmetic) const override {
     const std::vector<float> mean_squares = work.statistics->mean_squares();
     for (LayerWork& layer : work.layers) {
       if (layer.is_dense()) {
         continue;
       }
       layer.parameters = learn_books(layer.weights, layer.n(), layer.k(), layer.scheme,
-                                     mean_squares, options_, pool);
+                                     mean_squares, options_, arithmetic);
       round_scales(*layer.parameters, layer.scheme, layer.k());
     }
   }

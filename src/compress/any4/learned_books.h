@@ -2,19 +2,11 @@
 
 #include <span>
 
+#include "compress/arithmetic.h"
 #include "compress/coded_weight.h"
-#include "core/threads.h"
 #include "formats/scheme.h"
 
 namespace nibble::compress {
-
-/// How much a squared error counts while a book is learned.
-enum class BookWeights {
-  kExact,  // E[x^2] scale^2: what the error costs at the layer's output, when inputs don't
-           // correlate
-  kRoot,   // sqrt(E[x^2]) |scale|: first powers, as in arXiv 2507.04610, section 3.2, which takes
-           // the mean of x where this takes the root mean square
-};
 
 struct BookOptions {
   BookWeights weights = BookWeights::kExact;
@@ -29,6 +21,6 @@ struct BookOptions {
 /// loses less. weights [n, k]; mean_squares [k].
 Parameters learn_books(std::span<const float> weights, std::int64_t n, std::int64_t k,
                        const formats::Scheme& scheme, std::span<const float> mean_squares,
-                       const BookOptions& options, core::ThreadPool& pool);
+                       const BookOptions& options, Arithmetic& arithmetic);
 
 }  // namespace nibble::compress

@@ -40,11 +40,13 @@ formats::PackedWeight any4(const std::vector<float>& w, const char* scheme_text,
                            const std::vector<float>& mean_squares, const BookOptions& options,
                            int threads = 2) {
   core::ThreadPool pool(threads);
+  CpuArithmetic arithmetic(pool);
   const formats::Scheme scheme = formats::parse_scheme(scheme_text);
   const auto n = static_cast<std::int64_t>(w.size()) / kInputs;
-  return pack(round_with(w, n, kInputs, scheme,
-                         learn_books(w, n, kInputs, scheme, mean_squares, options, pool), pool),
-              n, kInputs, scheme);
+  return pack(
+      round_with(w, n, kInputs, scheme,
+                 learn_books(w, n, kInputs, scheme, mean_squares, options, arithmetic), pool),
+      n, kInputs, scheme);
 }
 
 TEST(LearnedBooks, AreExactForWeightsOfFewValues) {
@@ -144,11 +146,13 @@ TEST(LearnedBooks, DecodeFromTheStoredFormToWhatTheMethodsSaw) {
   const auto w = normal(kOutputs * kInputs, 10);
   const auto hessian = correlated_hessian(kInputs, 400, 11);
   core::ThreadPool pool(2);
+  CpuArithmetic arithmetic(pool);
   for (const char* text : {"lut4-row-g64", "lut4-matrix-g64", "lut3-row-g64", "lut2-matrix-g64"}) {
     const formats::Scheme scheme = formats::parse_scheme(text);
-    CodedWeight coded = gptq(w, kOutputs, kInputs, scheme,
-                             learn_books(w, kOutputs, kInputs, scheme, uneven_energies(), {}, pool),
-                             inverse_factor(hessian, kInputs, 0.01, true), pool);
+    CodedWeight coded =
+        gptq(w, kOutputs, kInputs, scheme,
+             learn_books(w, kOutputs, kInputs, scheme, uneven_energies(), {}, arithmetic),
+             inverse_factor(hessian, kInputs, 0.01, true), pool);
     refine(coded, w, kOutputs, kInputs, scheme, symmetric_hessian(hessian, kInputs, 0.01), {},
            pool);
     const auto packed = pack(coded, kOutputs, kInputs, scheme);

@@ -15,7 +15,7 @@ class AsymmetricPass final : public Pass {
   Stage stage() const override { return Stage::kCorrects; }
   StatisticsKind needs() const override { return StatisticsKind::kCross; }
 
-  void apply(SetWork& work, core::ThreadPool&) const override {
+  void apply(SetWork& work, Arithmetic&) const override {
     const std::int64_t k = work.layers.front().k();
     const auto m = correction(work.statistics->cross(), work.statistics->hessian(), k, damp_);
     for (LayerWork& layer : work.layers) {

@@ -68,7 +68,8 @@ class AtomReorderPass final : public Pass {
     return result;
   }
 
-  void apply(SetWork& work, core::ThreadPool& pool) const override {
+  void apply(SetWork& work, Arithmetic& arithmetic) const override {
+    core::ThreadPool& pool = arithmetic.pool();
     const formats::Scheme* scheme = common_scheme(work);
     if (scheme == nullptr || scheme->tail == 0) {
       return;

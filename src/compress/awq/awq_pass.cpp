@@ -1,6 +1,5 @@
 #include "compress/awq/awq_pass.h"
 
-#include "compress/awq/clip_search.h"
 #include "compress/awq/scale_search.h"
 #include "compress/pass_options.h"
 #include "formats/book_size.h"
@@ -17,6 +16,7 @@ class AwqPass final : public Pass {
 
   Stage stage() const override { return Stage::kTransforms; }
   StatisticsKind needs() const override { return StatisticsKind::kHessian; }
+  std::optional<Task> task() const override { return Task::kAwq; }
   bool serves_output(const formats::Scheme&) const override { return clip_; }
 
   void check(const formats::Scheme& scheme) const override {
@@ -36,7 +36,7 @@ class AwqPass final : public Pass {
                   formats::to_string(scheme));
   }
 
-  void apply(SetWork& work, core::ThreadPool& pool) const override {
+  void apply(SetWork& work, Arithmetic& arithmetic) const override {
     if (work.statistics->rows() == 0) {
       for (LayerWork& layer : work.layers) {
         layer.note = "no calibration token came here; rounded without scales or clipping";
@@ -44,14 +44,10 @@ class AwqPass final : public Pass {
       return;
     }
     if (scale_ && work.source.scales > 0) {
-      scale_inputs(work, search_scales(work, pool));
+      scale_inputs(work, search_scales(work, arithmetic));
     }
     if (clip_) {
-      for (LayerWork& layer : work.layers) {
-        if (!layer.is_dense()) {
-          clip_groups(layer, work.statistics->hessian(), pool);
-        }
-      }
+      arithmetic.clip(work);
     }
   }
 

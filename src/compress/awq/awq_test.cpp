@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "compress/arithmetic.h"
 #include "compress/awq/clip_search.h"
 #include "compress/awq/scale_search.h"
 #include "compress/round_row.h"
@@ -74,6 +75,7 @@ class Awq : public testing::Test {
   }
 
   core::ThreadPool pool_{2};
+  CpuArithmetic arithmetic_{pool_};
   ops::Linear linear_;
   ops::Norm norm_;
   SetWork set_;
@@ -82,7 +84,7 @@ class Awq : public testing::Test {
 
 TEST_F(Awq, ScalesLessenTheErrorOfLargeChannels) {
   const double before = rounded_error();
-  const std::vector<float> s = search_scales(set_, pool_);
+  const std::vector<float> s = search_scales(set_, arithmetic_);
   scale_inputs(set_, s);
   EXPECT_LT(rounded_error(), 0.6 * before);
   EXPECT_GT(s[3], 1.5f * s[4]);  // a large channel is rounded more finely
@@ -95,7 +97,7 @@ TEST_F(Awq, OnesWhenNoScaleHelps) {
   for (float& w : set_.layers.front().weights) {
     w = w > 0 ? 15.0f : 0.0f;  // every group is exact as it is
   }
-  for (const float s : search_scales(set_, pool_)) {
+  for (const float s : search_scales(set_, arithmetic_)) {
     EXPECT_FLOAT_EQ(s, 1.0f);
   }
 }
@@ -115,7 +117,8 @@ TEST_F(Awq, ClippingNeverCostsAndHelpsHeavyTails) {
 
 TEST_F(Awq, ThreadsDoNotChangeTheResult) {
   core::ThreadPool alone(1);
-  EXPECT_EQ(search_scales(set_, pool_), search_scales(set_, alone));
+  CpuArithmetic arithmetic_alone(alone);
+  EXPECT_EQ(search_scales(set_, arithmetic_), search_scales(set_, arithmetic_alone));
   LayerWork copy = set_.layers.front();
   clip_groups(copy, statistics_.hessian(), alone);
   clip_groups(set_.layers.front(), statistics_.hessian(), pool_);

@@ -5,15 +5,16 @@
 
 #include <cblas.h>
 
+#include "compress/arithmetic.h"
 #include "compress/round_row.h"
 #include "formats/book_size.h"
 
 namespace nibble::compress {
 namespace {
 
-constexpr int kSteps = 20;                   // values of the exponent r in [0, 1)
-constexpr std::int64_t kRowsOfALayer = 512;  // output rows that the search looks at
+constexpr int kSteps = 20;  // values of the exponent r in [0, 1)
 constexpr double kSmallest = 1e-4;
+constexpr float kLeastMagnitude = 1e-6f;  // of the largest weight of a group
 
 // Mean of each scale's channels.
 std::vector<double> per_scale(const InputSource& source, const std::vector<float>& channels) {
@@ -30,18 +31,16 @@ std::vector<double> per_scale(const InputSource& source, const std::vector<float
   return sums;
 }
 
-// Mean over all rows of |w| relative to the largest of its group: 1 where a channel sets the range.
-std::vector<float> relative_magnitude(const SetWork& set) {
-  const std::int64_t k = set.layers.front().k();
-  std::vector<double> sums(static_cast<std::size_t>(k));
-  double rows = 0;
-  for (const LayerWork& layer : set.layers) {
-    const std::int64_t group = formats::group_size(layer.scheme, k);
+// Adds |w| relative to the largest of its group to the sums of its columns, row after row.
+void add_magnitudes(const LayerWork& layer, std::vector<double>& sums, core::ThreadPool& pool) {
+  const std::int64_t k = layer.k();
+  const std::int64_t group = formats::group_size(layer.scheme, k);
+  pool.parallel_for((k + group - 1) / group, 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t row = 0; row < layer.n(); ++row) {
       const float* w = layer.weights.data() + row * k;
-      for (std::int64_t begin = 0; begin < k; begin += group) {
+      for (std::int64_t begin = first * group; begin < last * group; begin += group) {
         const std::int64_t end = std::min(k, begin + group);
-        float largest = 1e-6f;
+        float largest = kLeastMagnitude;
         for (std::int64_t j = begin; j < end; ++j) {
           largest = std::max(largest, std::fabs(w[j]));
         }
@@ -50,6 +49,15 @@ std::vector<float> relative_magnitude(const SetWork& set) {
         }
       }
     }
+  });
+}
+
+// Mean over all rows of |w| relative to the largest of its group: 1 where a channel sets the range.
+std::vector<float> relative_magnitude(const SetWork& set, core::ThreadPool& pool) {
+  std::vector<double> sums(static_cast<std::size_t>(set.layers.front().k()));
+  double rows = 0;
+  for (const LayerWork& layer : set.layers) {
+    add_magnitudes(layer, sums, pool);
     rows += static_cast<double>(layer.n());
   }
   std::vector<float> mean(sums.size());
@@ -72,9 +80,9 @@ std::vector<float> centred(std::vector<double> scales) {
 }
 
 // The candidates: ones, then x^r and x^r / w^(1-r) for every r.
-std::vector<std::vector<float>> candidates(const SetWork& set) {
+std::vector<std::vector<float>> candidates(const SetWork& set, core::ThreadPool& pool) {
   const std::vector<double> x = per_scale(set.source, set.statistics->mean_magnitude());
-  const std::vector<double> w = per_scale(set.source, relative_magnitude(set));
+  const std::vector<double> w = per_scale(set.source, relative_magnitude(set, pool));
   std::vector<std::vector<float>> all;
   for (int step = 0; step < kSteps; ++step) {
     const double r = static_cast<double>(step) / kSteps;
@@ -90,31 +98,15 @@ std::vector<std::vector<float>> candidates(const SetWork& set) {
   return all;
 }
 
-// What the search rounds with: books that are yet to be learned are taken for NF4 (those of fewer
-// than 16 values for integers), and the scales
-// of NVFP4, whose global scale depends on what is found here, for fp16.
-std::unique_ptr<const formats::Format> trial_format(formats::Scheme scheme) {
-  if (formats::has_learned_book(scheme)) {
-    const bool short_book = scheme.bits < 4;
-    scheme.kind = short_book ? formats::FormatKind::kInt : formats::FormatKind::kLut4;
-    scheme.book = short_book ? formats::Book::kNone : formats::Book::kNf4;
-  }
-  if (scheme.kind == formats::FormatKind::kNv) {
-    scheme.kind = formats::FormatKind::kLut4;
-    scheme.book = formats::Book::kFp4;
-  }
-  return formats::make_format(scheme);
-}
-
 // tr(E H E^T) over some rows of a layer for the scales of its k columns.
 double output_error(const LayerWork& layer, const std::vector<float>& scale,
                     const std::vector<float>& hessian) {
   const std::int64_t k = layer.k();
-  const std::int64_t rows = std::min(layer.n(), kRowsOfALayer);
-  const auto format = trial_format(layer.scheme);
+  const std::int64_t rows = std::min(layer.n(), kSearchedRows);
+  const auto format = formats::make_format(trial_scheme(layer.scheme));
   std::vector<float> error(static_cast<std::size_t>(rows * k));
   for (std::int64_t i = 0; i < rows; ++i) {
-    const float* w = layer.weights.data() + i * layer.n() / rows * k;
+    const float* w = layer.weights.data() + searched_row(i, rows, layer.n()) * k;
     float* e = error.data() + i * k;
     for (std::int64_t j = 0; j < k; ++j) {
       e[j] = w[j] * scale[static_cast<std::size_t>(j)];
@@ -137,23 +129,46 @@ double output_error(const LayerWork& layer, const std::vector<float>& scale,
 
 }  // namespace
 
-std::vector<float> search_scales(const SetWork& set, core::ThreadPool& pool) {
-  std::vector<std::vector<float>> all = candidates(set);
-  std::vector<double> errors(all.size());
+// Books that are yet to be learned are taken for NF4 (those of fewer than 16 values for integers),
+// and the scales of NVFP4, whose global scale depends on what is found here, for fp16.
+formats::Scheme trial_scheme(formats::Scheme scheme) {
+  if (formats::has_learned_book(scheme)) {
+    const bool short_book = scheme.bits < 4;
+    scheme.kind = short_book ? formats::FormatKind::kInt : formats::FormatKind::kLut4;
+    scheme.book = short_book ? formats::Book::kNone : formats::Book::kNf4;
+  }
+  if (scheme.kind == formats::FormatKind::kNv) {
+    scheme.kind = formats::FormatKind::kLut4;
+    scheme.book = formats::Book::kFp4;
+  }
+  return scheme;
+}
+
+std::vector<double> scale_errors(const SetWork& set, std::span<const std::vector<float>> scales,
+                                 core::ThreadPool& pool) {
+  std::vector<double> errors(scales.size());
   pool.parallel_for(
-      static_cast<std::int64_t>(all.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          const auto index = static_cast<std::size_t>(i);
-          std::vector<float> channels;
-          for (const std::int32_t scale : set.source.scale_of) {
-            channels.push_back(all[index][static_cast<std::size_t>(scale)]);
-          }
+      static_cast<std::int64_t>(scales.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+        for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
           for (const LayerWork& layer : set.layers) {
-            errors[index] +=
-                layer.is_dense() ? 0.0 : output_error(layer, channels, set.statistics->hessian());
+            errors[i] +=
+                layer.is_dense() ? 0.0 : output_error(layer, scales[i], set.statistics->hessian());
           }
         }
       });
+  return errors;
+}
+
+std::vector<float> search_scales(const SetWork& set, Arithmetic& arithmetic) {
+  std::vector<std::vector<float>> all = candidates(set, arithmetic.pool());
+  std::vector<std::vector<float>> by_channel;
+  for (const std::vector<float>& scales : all) {
+    std::vector<float>& channels = by_channel.emplace_back();
+    for (const std::int32_t scale : set.source.scale_of) {
+      channels.push_back(scales[static_cast<std::size_t>(scale)]);
+    }
+  }
+  const std::vector<double> errors = arithmetic.errors_of_scales(set, by_channel);
   const auto best = std::min_element(errors.begin(), errors.end()) - errors.begin();
   return std::move(all[static_cast<std::size_t>(best)]);
 }

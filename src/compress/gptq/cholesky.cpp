@@ -12,22 +12,22 @@ namespace {
 
 constexpr double kLargestDamp = 1000;
 
-// The Hessian in processing order, both triangles, damped; dead inputs get a unit diagonal.
-std::vector<double> ordered(const std::vector<float>& hessian, std::int64_t k,
-                            const InverseFactor& factor, double added) {
+// Both triangles.
+std::vector<double> ordered(const OrderedHessian& hessian) {
+  const std::int64_t k = hessian.k();
   std::vector<double> result(static_cast<std::size_t>(k * k));
   for (std::int64_t i = 0; i < k; ++i) {
-    const std::int64_t a = factor.order[static_cast<std::size_t>(i)];
+    const std::int64_t a = hessian.order[static_cast<std::size_t>(i)];
     for (std::int64_t j = 0; j < k; ++j) {
-      const std::int64_t b = factor.order[static_cast<std::size_t>(j)];
+      const std::int64_t b = hessian.order[static_cast<std::size_t>(j)];
       const bool lower = a >= b;
       result[static_cast<std::size_t>(i * k + j)] =
-          hessian[static_cast<std::size_t>(lower ? a * k + b : b * k + a)];
+          hessian.lower[static_cast<std::size_t>(lower ? a * k + b : b * k + a)];
     }
-    if (factor.dead[static_cast<std::size_t>(a)]) {
+    if (hessian.dead[static_cast<std::size_t>(a)]) {
       result[static_cast<std::size_t>(i * k + i)] = 1.0;
     }
-    result[static_cast<std::size_t>(i * k + i)] += added;
+    result[static_cast<std::size_t>(i * k + i)] += hessian.added;
   }
   return result;
 }
@@ -49,8 +49,24 @@ bool factor_inverse(std::vector<double>& a, std::int64_t k) {
 
 }  // namespace
 
+std::optional<std::vector<float>> upper_factor(const OrderedHessian& hessian) {
+  const std::int64_t k = hessian.k();
+  std::vector<double> a = ordered(hessian);
+  if (!factor_inverse(a, k)) {
+    return std::nullopt;
+  }
+  std::vector<float> upper(static_cast<std::size_t>(k * k));
+  for (std::int64_t i = 0; i < k; ++i) {  // LAPACK's U is column-major
+    for (std::int64_t j = i; j < k; ++j) {
+      upper[static_cast<std::size_t>(i * k + j)] =
+          static_cast<float>(a[static_cast<std::size_t>(j * k + i)]);
+    }
+  }
+  return upper;
+}
+
 InverseFactor inverse_factor(const std::vector<float>& hessian, std::int64_t k, double damp,
-                             bool descending) {
+                             bool descending, const FactorFunction& upper) {
   const auto diagonal = [&](std::int64_t i) {
     return hessian[static_cast<std::size_t>(i * k + i)];
   };
@@ -73,18 +89,10 @@ InverseFactor inverse_factor(const std::vector<float>& hessian, std::int64_t k, 
   mean = mean > 0 ? mean : 1.0;
   for (factor.damp = damp; factor.damp <= kLargestDamp;
        factor.damp = factor.damp > 0 ? factor.damp * 10 : 1e-4) {
-    std::vector<double> a = ordered(hessian, k, factor, factor.damp * mean);
-    if (!factor_inverse(a, k)) {
-      continue;
+    if (auto found = upper({hessian, factor.order, factor.dead, factor.damp * mean})) {
+      factor.upper = *std::move(found);
+      return factor;
     }
-    factor.upper.assign(static_cast<std::size_t>(k * k), 0.0f);
-    for (std::int64_t i = 0; i < k; ++i) {  // LAPACK's U is column-major
-      for (std::int64_t j = i; j < k; ++j) {
-        factor.upper[static_cast<std::size_t>(i * k + j)] =
-            static_cast<float>(a[static_cast<std::size_t>(j * k + i)]);
-      }
-    }
-    return factor;
   }
   core::fail(core::ErrorKind::kFailed,
              "the Hessian of a layer with {} inputs cannot be factored; use more calibration text",

@@ -19,12 +19,16 @@ class GptqPass final : public Pass {
   Stage stage() const override { return Stage::kRounds; }
   bool takes_tails() const override { return true; }
   StatisticsKind needs() const override { return StatisticsKind::kHessian; }
+  std::optional<Task> task() const override { return Task::kGptq; }
 
   void check(const formats::Scheme& scheme) const override { require_rule(scheme, rule_, "gptq"); }
 
-  void apply(SetWork& work, core::ThreadPool& pool) const override {
+  void apply(SetWork& work, Arithmetic& arithmetic) const override {
+    core::ThreadPool& pool = arithmetic.pool();
     const std::int64_t k = work.layers.front().k();
-    const InverseFactor factor = inverse_factor(work.statistics->hessian(), k, damp_, act_order_);
+    const InverseFactor factor =
+        inverse_factor(work.statistics->hessian(), k, damp_, act_order_,
+                       [&](const OrderedHessian& hessian) { return arithmetic.factor(hessian); });
     for (LayerWork& layer : work.layers) {
       if (layer.is_dense()) {
         layer.packed = round_dense(layer);
@@ -33,9 +37,9 @@ class GptqPass final : public Pass {
       Parameters parameters =
           layer.parameters ? *std::move(layer.parameters)
                            : fit_parameters(layer.weights, layer.n(), k, layer.scheme, pool, rule_);
-      layer.packed = pack(gptq(layer.weights, layer.n(), k, layer.scheme, std::move(parameters),
-                               factor, pool, layer.kept),
-                          layer.n(), k, layer.scheme, layer.permutation);
+      layer.packed = pack(arithmetic.gptq(layer.weights, layer.n(), k, layer.scheme,
+                                          std::move(parameters), factor, layer.kept),
+                          layer.n(), k, layer.scheme, pool, layer.permutation);
       if (work.statistics->rows() == 0) {
         layer.note = "no calibration token came here; rounded to nearest";
       } else if (factor.damp > damp_) {

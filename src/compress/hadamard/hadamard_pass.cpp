@@ -29,7 +29,8 @@ class HadamardPass final : public Pass {
   bool turns_inputs() const override { return true; }
   bool takes_tails() const override { return true; }
 
-  void apply(SetWork& work, core::ThreadPool& pool) const override {
+  void apply(SetWork& work, Arithmetic& arithmetic) const override {
+    core::ThreadPool& pool = arithmetic.pool();
     const LayerWork* first = first_coded(work);
     if (first == nullptr) {
       return;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "compress/apply_for_tests.h"
 #include "compress/layer_for_tests.h"
 #include "compress/pass.h"
 #include "compress/recipe.h"
@@ -51,7 +52,7 @@ struct Turned {
     layer.weights = weights;
     layer.scheme = formats::parse_scheme(test.scheme);
     work.layers.push_back(std::move(layer));
-    make_pass("hadamard", core::Json::object())->apply(work, ops.pool());
+    apply_on_cpu(*make_pass("hadamard", core::Json::object()), work, ops.pool());
   }
 };
 
@@ -113,7 +114,7 @@ TEST(HadamardPass, StatisticsAreThoseOfTheTurnedInputs) {
 TEST(HadamardPass, TheOperatorsTurnTheInput) {
   for (const Case& test : kCases) {
     Turned turned(test);
-    make_pass("rtn", core::Json::object())->apply(turned.work, turned.ops.pool());
+    apply_on_cpu(*make_pass("rtn", core::Json::object()), turned.work, turned.ops.pool());
     ops::LinearSet set;
     set.id = 0;
     turned.linear.weight = *turned.work.layers.front().packed;
@@ -145,8 +146,9 @@ TEST(HadamardPass, RefusesLayersThatItDoesNotDivideOrThatDisagree) {
   LayerWork other = turned.work.layers.front();
   other.scheme = formats::parse_scheme("int8-sym-g32-h16");
   turned.work.layers.push_back(std::move(other));
-  EXPECT_THROW(make_pass("hadamard", core::Json::object())->apply(turned.work, turned.ops.pool()),
-               core::Error);
+  EXPECT_THROW(
+      apply_on_cpu(*make_pass("hadamard", core::Json::object()), turned.work, turned.ops.pool()),
+      core::Error);
 }
 
 }  // namespace

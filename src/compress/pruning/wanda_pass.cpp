@@ -21,7 +21,8 @@ class WandaPass final : public Pass {
   bool takes_dense() const override { return !after_rounding_; }
   void check(const formats::Scheme& scheme) const override { require_exact_zero(scheme, "wanda"); }
 
-  void apply(SetWork& work, core::ThreadPool& pool) const override {
+  void apply(SetWork& work, Arithmetic& arithmetic) const override {
+    core::ThreadPool& pool = arithmetic.pool();
     const std::vector<float> mean_squares = work.statistics->mean_squares();
     for (LayerWork& layer : work.layers) {
       if (after_rounding_ && layer.is_dense()) {
@@ -60,7 +61,7 @@ class WandaPass final : public Pass {
             format->encode(0.0f, coded.parameters.groups[group]);
       }
     }
-    layer.packed = pack(coded, layer.n(), k, layer.scheme);
+    layer.packed = pack(coded, layer.n(), k, layer.scheme, pool);
   }
 
   Sparsity sparsity_;

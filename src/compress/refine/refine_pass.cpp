@@ -22,7 +22,8 @@ class RefinePass final : public Pass {
   StatisticsKind needs() const override { return StatisticsKind::kHessian; }
   bool needs_curvature() const override { return for_model_; }
 
-  void apply(SetWork& work, core::ThreadPool& pool) const override {
+  void apply(SetWork& work, Arithmetic& arithmetic) const override {
+    core::ThreadPool& pool = arithmetic.pool();
     const std::int64_t k = work.layers.front().k();
     const auto hessian = symmetric_hessian(work.statistics->hessian(), k, damp_);
     for (LayerWork& layer : work.layers) {
@@ -36,7 +37,7 @@ class RefinePass final : public Pass {
         refine(coded, layer.target, layer.n(), k, layer.scheme, hessian, options_, pool,
                layer.kept);
       }
-      layer.packed = pack(coded, layer.n(), k, layer.scheme);
+      layer.packed = pack(coded, layer.n(), k, layer.scheme, pool);
     }
   }
 

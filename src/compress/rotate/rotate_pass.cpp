@@ -23,7 +23,7 @@ class RotatePass final : public Pass {
     return std::make_unique<ModelRotation>(config, static_cast<std::uint64_t>(seed_));
   }
 
-  void apply(SetWork&, core::ThreadPool&) const override {}  // all is done when blocks come
+  void apply(SetWork&, Arithmetic&) const override {}  // all is done when blocks come
 
  private:
   int seed_;

@@ -18,7 +18,8 @@ class RtnPass final : public Pass {
   void check(const formats::Scheme& scheme) const override { require_rule(scheme, rule_, "rtn"); }
 
   // Pruned weights are 0, and the nearest code of 0 means 0 in every scheme that can be pruned.
-  void apply(SetWork& work, core::ThreadPool& pool) const override {
+  void apply(SetWork& work, Arithmetic& arithmetic) const override {
+    core::ThreadPool& pool = arithmetic.pool();
     for (LayerWork& layer : work.layers) {
       layer.packed = round(layer, pool);
     }
@@ -29,14 +30,14 @@ class RtnPass final : public Pass {
     const bool chosen = layer.parameters.has_value();
     const bool plain = rule_ == formats::NvRule::kPlain;
     if (layer.is_dense() || (!chosen && !plain && layer.scheme.tail == 0)) {
-      return formats::round_to_nearest(layer.weights, layer.n(), layer.k(), layer.scheme);
+      return formats::round_to_nearest(layer.weights, layer.n(), layer.k(), layer.scheme, pool);
     }
     Parameters parameters =
         chosen ? *std::move(layer.parameters)
                : fit_parameters(layer.weights, layer.n(), layer.k(), layer.scheme, pool, rule_);
     return pack(
         round_with(layer.weights, layer.n(), layer.k(), layer.scheme, std::move(parameters), pool),
-        layer.n(), layer.k(), layer.scheme, layer.permutation);
+        layer.n(), layer.k(), layer.scheme, pool, layer.permutation);
   }
 
   formats::NvRule rule_;

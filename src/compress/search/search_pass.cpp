@@ -26,7 +26,8 @@ class SearchPass final : public Pass {
                   formats::to_string(scheme));
   }
 
-  void apply(SetWork& work, core::ThreadPool& pool) const override {
+  void apply(SetWork& work, Arithmetic& arithmetic) const override {
+    core::ThreadPool& pool = arithmetic.pool();
     const std::vector<float> importance = work.statistics->mean_squares();
     for (LayerWork& layer : work.layers) {
       if (layer.is_dense()) {

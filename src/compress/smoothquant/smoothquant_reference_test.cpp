@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "compress/apply_for_tests.h"
 #include "compress/reference_layer_for_tests.h"
 
 namespace nibble::compress {
@@ -60,7 +61,7 @@ class SmoothQuantReference : public ReferenceLayer {
     const std::vector<std::vector<float>> originals = {work.layers[0].target,
                                                        work.layers[1].target};
     for (const RecipeStep& step : steps) {
-      make_pass(step.pass, step.options)->apply(work, ops_.pool());
+      apply_on_cpu(*make_pass(step.pass, step.options), work, ops_.pool());
     }
     ops::LinearSet set;
     set.id = 0;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "compress/apply_for_tests.h"
 #include "compress/smoothquant/smoothquant_pass.h"
 #include "ops/cpu/cpu_ops.h"
 
@@ -33,7 +34,7 @@ TEST(SmoothQuant, ScalesAreThoseOfTheFormula) {
   set.source = {&norm, nullptr, 0, {0, 1, 2}, 3};
   set.statistics = &statistics;
 
-  smoothquant_pass().make({{"alpha", 0.75}})->apply(set, pool);
+  apply_on_cpu(*smoothquant_pass().make({{"alpha", 0.75}}), set, pool);
   const double s0 = std::pow(16.0, 0.75) / std::pow(0.25, 0.25);
   const double s1 = std::pow(1.0, 0.75) / std::pow(4.0, 0.25);
   const std::vector<double> s = {s0, s1, 1.0};

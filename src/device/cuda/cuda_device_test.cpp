@@ -1,3 +1,4 @@
+#include <array>
 #include <numeric>
 
 #include "core/error.h"
@@ -6,6 +7,7 @@
 #include "device/cuda/gpu_for_tests.h"
 #include "device/cuda/graph.h"
 #include "device/cuda/memory.h"
+#include "device/cuda/shared_library.h"
 #include "device/cuda/stream.h"
 
 namespace nibble::device::cuda {
@@ -43,6 +45,27 @@ TEST(CudaDevices, WithoutOneTheReasonIsGiven) {
     EXPECT_EQ(error.kind(), core::ErrorKind::kUsage);
     EXPECT_NE(std::string(error.what()).find("use --device cpu"), std::string::npos);
   }
+}
+
+TEST(CudaSharedLibrary, SaysWhichOneIsMissingAndWhy) {
+  constexpr std::array<const char*, 2> kNames = {"libnibble-none.so.2", "libnibble-none.so.1"};
+  try {
+    const SharedLibrary library("cuNone", kNames);
+    FAIL() << "nothing was thrown";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.kind(), core::ErrorKind::kUsage);
+    const std::string message = error.what();
+    EXPECT_NE(message.find("cuNone cannot be opened (libnibble-none.so.2"), std::string::npos)
+        << message;
+    EXPECT_NE(message.find("use --device cpu"), std::string::npos) << message;
+  }
+}
+
+TEST(CudaSharedLibrary, TakesTheFirstThatIsThere) {
+  constexpr std::array<const char*, 2> kNames = {"libnibble-none.so.2", "libm.so.6"};
+  const SharedLibrary library("mathematics", kNames);
+  EXPECT_EQ(library.function<double(double)>("floor")(2.5), 2.0);
+  EXPECT_THROW(library.function<void()>("nibble_none"), core::Error);
 }
 
 using CudaMemory = GpuTest;

@@ -72,6 +72,7 @@ Mlp build_mlp(const DecoderConfig& config, const std::string& prefix, bool bias,
   Mlp mlp;
   mlp.up = loader.set({loader.linear(prefix + ".gate_proj", config.ffn, config.hidden, bias),
                        loader.linear(prefix + ".up_proj", config.ffn, config.hidden, bias)});
+  mlp.up.pairs = true;
   mlp.down = loader.set({loader.linear(prefix + ".down_proj", config.hidden, config.ffn, bias)});
   return mlp;
 }

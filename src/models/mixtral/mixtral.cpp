@@ -26,6 +26,7 @@ Mlp build_expert(const DecoderConfig& config, const std::string& prefix, WeightL
   Mlp mlp;
   mlp.up = loader.set({loader.linear(prefix + ".w1", config.ffn, config.hidden, false),
                        loader.linear(prefix + ".w3", config.ffn, config.hidden, false)});
+  mlp.up.pairs = true;
   mlp.down = loader.set({loader.linear(prefix + ".w2", config.hidden, config.ffn, false)});
   return mlp;
 }

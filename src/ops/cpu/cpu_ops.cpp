@@ -1,19 +1,20 @@
 #include "ops/cpu/cpu_ops.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "core/cpu_topology.h"
 #include "ops/cpu/attention/attention.h"
 #include "ops/cpu/dense/blas.h"
 #include "ops/cpu/dense/dense_linear.h"
 #include "ops/cpu/elementwise.h"
+#include "ops/cpu/routing.h"
 #include "ops/cpu/vector/vector_kernels.h"
 
 namespace nibble::ops::cpu {
 namespace {
 
 constexpr std::int64_t kRowsPerTask = 8;
+constexpr std::int64_t kLowRankRows = 256;  // rows of a low-rank part that exist at a time
 
 bool runs_packed(const formats::PackedWeight& weight, ActivationPrecision activations) {
   if (weight.scheme.kind == formats::FormatKind::kDense) {
@@ -227,14 +228,13 @@ Matrix CpuOps::linear(Input& input, const LinearSet& set) {
   return y;
 }
 
-// At most kFewRows rows at a time: sums then do not depend on what shares the batch.
 void CpuOps::add_low_rank(const Matrix& x, const LinearSet& set, Matrix& y) {
   std::int64_t column = 0;
   for (const Linear& part : set.parts) {
     const std::int64_t n = part.weight.n;
-    for (std::int64_t row = 0; part.low_rank && row < x.rows(); row += kFewRows) {
+    for (std::int64_t row = 0; part.low_rank && row < x.rows(); row += kLowRankRows) {
       const LowRank& adapter = *part.low_rank;
-      const std::int64_t rows = std::min(kFewRows, x.rows() - row);
+      const std::int64_t rows = std::min(kLowRankRows, x.rows() - row);
       Matrix down = matrix(rows, adapter.rank());
       Matrix up = matrix(rows, n);
       dense_linear(x.row(row), rows, x.columns(), adapter.a, down.data(), down.columns(), pool_);
@@ -312,27 +312,7 @@ Matrix CpuOps::zeros(std::int64_t rows, std::int64_t columns) {
 }
 
 std::vector<ExpertRows> CpuOps::route(const Matrix& logits, const RoutingSpec& spec) {
-  std::vector<ExpertRows> routes(static_cast<std::size_t>(spec.experts));
-  std::vector<float> shares(static_cast<std::size_t>(spec.experts));
-  std::vector<std::int64_t> order(static_cast<std::size_t>(spec.experts));
-  for (std::int64_t i = 0; i < logits.rows(); ++i) {
-    std::copy_n(logits.row(i), spec.experts, shares.begin());
-    const float total = vector_kernels().softmax_numerators(shares.data(), spec.experts);
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-      return shares[static_cast<std::size_t>(a)] > shares[static_cast<std::size_t>(b)];
-    });
-    float chosen = 0.0f;
-    for (std::int64_t t = 0; t < spec.top; ++t) {
-      chosen += shares[static_cast<std::size_t>(order[static_cast<std::size_t>(t)])];
-    }
-    for (std::int64_t t = 0; t < spec.top; ++t) {
-      const auto expert = static_cast<std::size_t>(order[static_cast<std::size_t>(t)]);
-      routes[expert].rows.push_back(static_cast<std::int32_t>(i));
-      routes[expert].weights.push_back(shares[expert] / (spec.renormalize ? chosen : total));
-    }
-  }
-  return routes;
+  return cpu::route(logits.data(), logits.rows(), logits.columns(), spec);
 }
 
 }  // namespace nibble::ops::cpu

@@ -1,9 +1,11 @@
 #include "ops/cuda/cuda_ops.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 #include "device/cuda/check.h"
+#include "ops/cpu/packed/input_transform.h"
 #include "ops/cuda/elementwise/input_target.h"
 
 namespace nibble::ops::cuda {
@@ -12,11 +14,25 @@ namespace {
 using core::ErrorKind;
 using device::cuda::Buffer;
 
-constexpr std::int64_t kNumbersOfRow = 4;  // that a step puts: token, position, row, and room
+constexpr std::int64_t kNumbersOfRow = 4;       // that a step puts: token, position, row, and room
+constexpr std::int64_t kListedPages = 1 << 18;  // of all sequences of a step; they may share some
 
-[[noreturn]] void refuse_experts() {
-  core::fail(ErrorKind::kUsage, "mixtures of experts do not run on a GPU yet; use --device cpu");
-}
+/// The transforms of a set's parts, each of them once on the device.
+class Transforms {
+ public:
+  std::shared_ptr<const DeviceTransform> of(const Linear& part) {
+    const cpu::InputTransform wanted(part.weight);
+    for (const auto& [known, made] : made_) {
+      if (known == wanted) {
+        return made;
+      }
+    }
+    return made_.emplace_back(wanted, DeviceTransform::of(part.weight, part.name)).second;
+  }
+
+ private:
+  std::vector<std::pair<cpu::InputTransform, std::shared_ptr<const DeviceTransform>>> made_;
+};
 
 Buffer upload(std::span<const float> values) {
   return Buffer::of<float>(values);
@@ -35,14 +51,22 @@ void CudaOps::prepare(const LinearSet& set, core::ThreadPool& pool) {
   Layers layers;
   layers.n = set.n();
   layers.k = set.k();
+  Transforms transforms;
   for (std::size_t part = 0; part < set.parts.size();) {
     const std::size_t count = joint_parts(set, part);
     const Linear& front = set.parts[part];
-    layers.parts.push_back(
-        front.weight.scheme.kind == formats::FormatKind::kDense
-            ? DeviceLinear::dense(front, table_of(front.weight.dense))
-            : DeviceLinear::packed(set, part, part + count, device_.multiprocessors, pool));
+    layers.parts.push_back(front.weight.scheme.kind == formats::FormatKind::kDense
+                               ? DeviceLinear::dense(front, table_of(front.weight.dense))
+                               : DeviceLinear::packed(set, part, part + count, transforms.of(front),
+                                                      device_.multiprocessors, pool));
     part += count;
+  }
+  std::int64_t column = 0;
+  for (const Linear& part : set.parts) {
+    if (part.low_rank) {
+      layers.adapters.push_back(adapter_of(*part.low_rank, column));
+    }
+    column += part.weight.n;
   }
   prepared_[id] = std::move(layers);
 }
@@ -62,7 +86,9 @@ std::int64_t CudaOps::prepared_bytes() const {
 
 void CudaOps::set_pool(std::unique_ptr<KvPool> pool) {
   kv_ = std::move(pool);
-  turn_.emplace(kv_->layout().head_dim);
+  if (kv_ && !turn_) {  // layers know where it lies
+    turn_.emplace(kv_->layout().head_dim);
+  }
 }
 
 CudaOps::Step CudaOps::begin_step(const Batch<KvSequence>& batch,
@@ -75,16 +101,18 @@ CudaOps::Step CudaOps::begin_step(const Batch<KvSequence>& batch,
   Step step{step_.put(batch.tokens), step_.put(batch.positions), step_.put(rows)};
   step_.upload(stream());
   splits_ = false;
+  waited_ = false;
+  experts_.clear();
   std::vector<PlannedSequence> sequences;
   for (const auto& slice : batch.slices) {
-    sequences.push_back({slice.cache->pages(), slice.position, slice.row, slice.rows});
+    sequences.push_back({slice.cache->pages, slice.position, slice.row, slice.rows});
   }
   for (const std::int64_t window : windows) {
     auto at = plans_.find(window);
     if (at == plans_.end()) {
       at = plans_
                .emplace(window,
-                        PlanBuffer({limits_.rows, kv_->pages(), limits_.items, limits_.items}))
+                        PlanBuffer({limits_.rows, kListedPages, limits_.items, limits_.items}))
                .first;
     }
     const AttentionPlan plan = plan_attention(sequences, group, window);
@@ -154,37 +182,32 @@ std::shared_ptr<Buffer> CudaOps::table_of(const core::Tensor& tensor) {
   return table;
 }
 
+CudaOps::Adapter CudaOps::adapter_of(const LowRank& low_rank, std::int64_t column) {
+  const auto view = [&](const formats::PackedWeight& weight) {
+    return DenseView{table_of(weight.dense)->data(), weight.dense.dtype(), weight.n, weight.k};
+  };
+  return {column, view(low_rank.a), view(low_rank.b), low_rank.scale};
+}
+
 EmbeddingTable CudaOps::embedding(const core::Tensor& table) {
   return {table_of(table)->data(), table.dtype(), table.dim(0), table.dim(1)};
 }
 
-CudaOps::Input::Form CudaOps::form(const InputKey& key, std::int64_t m, std::int64_t k) {
-  const std::int64_t padded = padded_columns(k);
-  if (key.form == InputForm::kFloat16Tiles) {
-    return {key, PooledBuffer(pool_, m * padded * 2), {}};
+const CudaOps::Matrix& CudaOps::transformed(Input& input, const DeviceTransform* transform) {
+  if (transform == nullptr) {
+    return *input.matrix_;
   }
-  const std::int64_t digits = key.bits == 16 ? 2 : 1;
-  const std::int64_t scales = key.group == 0 ? 1 : padded / key.group;
-  return {key, PooledBuffer(pool_, m * digits * padded),
-          PooledBuffer(pool_, m * scales * static_cast<std::int64_t>(sizeof(float)))};
+  for (const auto& [known, matrix] : input.transformed_) {
+    if (known == transform) {
+      return matrix;
+    }
+  }
+  Matrix y = matrix(input.m_, input.matrix_->columns());
+  transform_inputs(transform->view(), input.matrix_->data(), y.data(), input.m_, stream());
+  return input.transformed_.emplace_back(transform, std::move(y)).second;
 }
 
-InputTarget CudaOps::target_of(const Input::Form& form) {
-  InputTarget target;
-  target.form = form.key.form;
-  if (target.form == InputForm::kFloat16Tiles) {
-    target.values = form.values.as<core::Fp16>();
-    return target;
-  }
-  target.codes = form.values.as<std::int8_t>();
-  target.scales = form.scales.as<float>();
-  target.bits = form.key.bits;
-  target.group = form.key.group;
-  target.clip = form.key.clip;
-  return target;
-}
-
-// One form comes straight from the operator; more of them, or floats, by way of a matrix.
+// One simple form comes straight from the operator; all else by way of a matrix.
 template <typename ToTarget, typename ToMatrix>
 CudaOps::Input CudaOps::make_input(const LinearSet& set, std::int64_t m, const ToTarget& to_target,
                                    const ToMatrix& to_matrix) {
@@ -198,16 +221,16 @@ CudaOps::Input CudaOps::make_input(const LinearSet& set, std::int64_t m, const T
   }
   Input input;
   input.m_ = m;
-  if (keys.size() == 1 && !keys.front().matrix) {
-    input.forms_.push_back(form(keys.front(), m, layers.k));
-    to_target(target_of(input.forms_.front()));
+  if (keys.size() == 1 && keys.front().is_direct() && layers.adapters.empty()) {
+    input.forms_.emplace_back(pool_, keys.front(), m, layers.k);
+    to_target(input.forms_.front().target());
     return input;
   }
   input.matrix_ = to_matrix();
   for (const InputKey& key : keys) {
     if (!key.matrix) {
-      input.forms_.push_back(form(key, m, layers.k));
-      cuda::input(input.matrix_->data(), target_of(input.forms_.back()), m, layers.k, stream());
+      input.forms_.emplace_back(pool_, key, m, layers.k);
+      input.forms_.back().round(transformed(input, key.transform).data(), stream());
     }
   }
   return input;
@@ -261,6 +284,7 @@ void CudaOps::add(Matrix& x, const Matrix& delta) {
 CudaOps::Matrix CudaOps::linear(Input& input, const LinearSet& set) {
   const Layers& layers = layers_of(set);
   Matrix y = matrix(input.m_, layers.n);
+  y.set_paired(layers.parts.front().paired());
   std::int64_t column = 0;
   for (const DeviceLinear& part : layers.parts) {
     LinearInput x;
@@ -269,12 +293,19 @@ CudaOps::Matrix CudaOps::linear(Input& input, const LinearSet& set) {
     if (key.matrix) {
       x.matrix = input.matrix_->data();
     } else {
-      const auto form = std::find_if(input.forms_.begin(), input.forms_.end(),
-                                     [&](const Input::Form& each) { return each.key == key; });
-      x.target = target_of(*form);
+      x = std::find_if(input.forms_.begin(), input.forms_.end(), [&](const DeviceInput& each) {
+            return each.key() == key;
+          })->view();
     }
     part.run(x, y.data() + column, layers.n, stream());
     column += part.n();
+  }
+  for (const Adapter& adapter : layers.adapters) {
+    const Matrix down = matrix(input.m_, adapter.a.n);
+    dense(adapter.a, input.matrix_->data(), input.m_, down.data(), down.columns(), nullptr,
+          stream());
+    dense(adapter.b, down.data(), input.m_, y.data() + adapter.column, layers.n, nullptr, stream(),
+          {adapter.scale, true});
   }
   return y;
 }
@@ -283,10 +314,11 @@ CudaOps::Input CudaOps::attention(Matrix& qkv, const AttentionSpec& spec, std::i
                                   const Batch<KvSequence>& batch, const LinearSet& set) {
   const AttentionLayer& view = layer_of(spec);
   DevicePlan plan = plans_.at(spec.window).plan();
+  const std::int64_t m = qkv.rows();
   if (!splits_) {
     plan.max_partials = 0;
+    plan.max_items = std::min(plan.max_items, m);  // a row has one, or shares one
   }
-  const std::int64_t m = qkv.rows();
   const std::int64_t width = spec.heads * spec.head_dim;
   if (partials_.empty()) {
     partials_ = Buffer(partial_floats(limits_.items, spec.heads, spec.head_dim) * 4);
@@ -326,16 +358,17 @@ CudaOps::Input CudaOps::mlp_activation(const Matrix& x, MlpActivation activation
 
 CudaOps::Input CudaOps::gated_activation(const Matrix& gate_up, MlpActivation activation,
                                          const LinearSet& set) {
+  const std::int64_t m = gate_up.rows();
   const std::int64_t width = gate_up.columns() / 2;
+  const GateUp both(gate_up.data(), gate_up.paired());
   return make_input(
-      set, gate_up.rows(),
+      set, m,
       [&](const InputTarget& target) {
-        cuda::gated_activation(gate_up.data(), activation, target, gate_up.rows(), width, stream());
+        cuda::gated_activation(both, activation, target, m, width, stream());
       },
       [&] {
-        Matrix y = matrix(gate_up.rows(), width);
-        gated_activation_matrix(gate_up.data(), activation, y.data(), gate_up.rows(), width,
-                                stream());
+        Matrix y = matrix(m, width);
+        gated_activation_matrix(both, activation, y.data(), m, width, stream());
         return y;
       });
 }
@@ -353,19 +386,18 @@ CudaOps::Input CudaOps::input(const Matrix& x, const LinearSet& set) {
       });
 }
 
-std::vector<ExpertRows> CudaOps::route(const Matrix&, const RoutingSpec&) {
-  refuse_experts();
-}
-
 CudaOps::Matrix CudaOps::gather(const Matrix& x, std::span<const std::int32_t> rows) {
   Matrix y = matrix(static_cast<std::int64_t>(rows.size()), x.columns());
-  cuda::gather(x.data(), x.rows(), x.columns(), step_.on_device(rows), y.data(), y.rows(),
+  const std::int32_t* of_expert = experts_.rows(rows);
+  cuda::gather(x.data(), x.rows(), x.columns(),
+               of_expert == nullptr ? step_.on_device(rows) : of_expert, y.data(), y.rows(),
                stream());
   return y;
 }
 
-void CudaOps::scatter_add(Matrix&, const Matrix&, const ExpertRows&) {
-  refuse_experts();
+void CudaOps::scatter_add(Matrix& sum, const Matrix& x, const ExpertRows& expert) {
+  cuda::scatter_add(sum.data(), sum.rows(), sum.columns(), x.data(), experts_.rows(expert.rows),
+                    experts_.weights(expert), x.rows(), stream());
 }
 
 CudaOps::Matrix CudaOps::zeros(std::int64_t rows, std::int64_t columns) {

@@ -16,12 +16,15 @@
 #include "ops/cuda/attention/attention_plan.h"
 #include "ops/cuda/attention/hadamard_signs.h"
 #include "ops/cuda/attention/kv_pool.h"
+#include "ops/cuda/device_input.h"
 #include "ops/cuda/device_linear.h"
 #include "ops/cuda/device_matrix.h"
 #include "ops/cuda/elementwise/elementwise.h"
+#include "ops/cuda/expert_lists.h"
 #include "ops/cuda/step_inputs.h"
 #include "ops/layers.h"
 #include "ops/ops.h"
+#include "ops/ranked_token.h"
 
 namespace nibble::ops::cuda {
 
@@ -31,7 +34,8 @@ struct StepLimits {
   std::int64_t items = 4096;  // pieces of attention
 };
 
-/// The operators of ops.h on an NVIDIA GPU: they put work on one stream and do not wait for it.
+/// The operators of ops.h on an NVIDIA GPU: they put work on one stream and do not wait for it, but
+/// for route(), whose lists the host makes.
 ///
 /// Between begin_step() and the last operator of the step, the numbers of the batch are those that
 /// begin_step() gave. Parameters are uploaded when they are first used, by prepare() or by the
@@ -48,14 +52,10 @@ class CudaOps {
 
    private:
     friend class CudaOps;
-    struct Form {
-      InputKey key;
-      PooledBuffer values;  // or codes
-      PooledBuffer scales;
-    };
     std::int64_t m_ = 0;
     std::optional<Matrix> matrix_;
-    std::vector<Form> forms_;
+    std::vector<std::pair<const DeviceTransform*, Matrix>> transformed_;
+    std::vector<DeviceInput> forms_;
   };
 
   /// Throws kUsage where there is no GPU.
@@ -71,9 +71,10 @@ class CudaOps {
   std::int64_t prepared_bytes() const;
   std::int64_t peak_activation_bytes() const { return pool_->bytes(); }
 
-  /// The pool that sequences take pages from; attention() needs it.
+  /// Where the pages of sequences lie; attention() needs it. May be null.
   void set_pool(std::unique_ptr<KvPool> pool);
-  KvPool& pool() { return *kv_; }
+  bool has_pool() const { return kv_ != nullptr; }
+  const KvPool& pool() const { return *kv_; }
 
   /// Copies of the numbers of a step, for the operators to take; valid until the next step. Plans
   /// attention for sliding windows of the given lengths (0: none).
@@ -90,6 +91,9 @@ class CudaOps {
   /// steps serve only steps that are alike in this.
   bool splits() const { return splits_; }
 
+  /// Whether an operator of this step waited for the device: such a step can't be recorded.
+  bool waited() const { return waited_; }
+
   Matrix embed(const core::Tensor& table, std::span<const std::int32_t> ids);
   void add_rows(Matrix& x, const core::Tensor& table, std::span<const std::int32_t> ids,
                 std::int64_t offset);
@@ -103,16 +107,27 @@ class CudaOps {
   Input mlp_activation(const Matrix& x, MlpActivation activation, const LinearSet& set);
   Input gated_activation(const Matrix& gate_up, MlpActivation activation, const LinearSet& set);
   Input input(const Matrix& x, const LinearSet& set);
+  /// Rows of the step, or of an expert as the last route() gave them.
   Matrix gather(const Matrix& x, std::span<const std::int32_t> rows);
-  /// Mixtures of experts: both throw kUsage, they do not run here yet.
   std::vector<ExpertRows> route(const Matrix& logits, const RoutingSpec& spec);
   void scatter_add(Matrix& sum, const Matrix& x, const ExpertRows& expert);
   Matrix zeros(std::int64_t rows, std::int64_t columns);
+  /// The `count` first of each row by their logits (sampling/ranking.h), [rows, count], on the host
+  /// until the next call. Waits.
+  std::span<const RankedToken> rank(const Matrix& logits, std::int64_t count);
   Matrix matrix(std::int64_t rows, std::int64_t columns) { return {pool_, rows, columns}; }
 
  private:
+  /// What LowRank adds to n columns of a set's results.
+  struct Adapter {
+    std::int64_t column = 0;
+    DenseView a;
+    DenseView b;
+    float scale = 1.0f;
+  };
   struct Layers {
     std::vector<DeviceLinear> parts;
+    std::vector<Adapter> adapters;
     std::int64_t n = 0;
     std::int64_t k = 0;
   };
@@ -133,8 +148,8 @@ class CudaOps {
   const AttentionLayer& layer_of(const AttentionSpec& spec);
   std::shared_ptr<device::cuda::Buffer> table_of(const core::Tensor& tensor);
   EmbeddingTable embedding(const core::Tensor& table);
-  static InputTarget target_of(const Input::Form& form);
-  Input::Form form(const InputKey& key, std::int64_t m, std::int64_t k);
+  Adapter adapter_of(const LowRank& low_rank, std::int64_t column);
+  const Matrix& transformed(Input& input, const DeviceTransform* transform);
   template <typename ToTarget, typename ToMatrix>
   Input make_input(const LinearSet& set, std::int64_t m, const ToTarget& to_target,
                    const ToMatrix& to_matrix);
@@ -152,7 +167,11 @@ class CudaOps {
   std::map<std::int64_t, PlanBuffer> plans_;  // by window
   device::cuda::Buffer partials_;
   std::optional<HadamardSigns> turn_;
+  ExpertLists experts_;
+  device::cuda::PinnedBuffer router_logits_;
+  device::cuda::PinnedBuffer ranked_;
   bool splits_ = false;
+  bool waited_ = false;
 };
 
 }  // namespace nibble::ops::cuda

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "device/cuda/check.h"
+#include "ops/cpu/packed/input_transform.h"
 #include "ops/cuda/gemm/gemm.h"
 #include "ops/cuda/packed/unit_writer.h"
 
@@ -15,37 +16,43 @@ using device::cuda::Buffer;
 using formats::FormatKind;
 
 constexpr std::int64_t kChunkBytes = 64 << 20;  // of units that are packed at a time
+constexpr std::int64_t kFineGroups = 8;         // of a unit
 
-InputKey few_tokens_key(const Linear& part) {
-  const formats::Scheme& scheme = part.weight.scheme;
+// How few tokens are wanted by a layer whose weights lie in units of this format.
+InputKey few_tokens_key(const formats::Scheme& scheme, const UnitFormat& format,
+                        const DeviceTransform* transform) {
   InputKey key;
-  if (scheme.kind == FormatKind::kDense) {
-    key.matrix = true;
-    return key;
-  }
+  key.transform = transform;
   const formats::Activation& activation = scheme.activation;
   if (activation.is_float()) {
     return key;
   }
-  const bool known = activation.symmetric && !activation.keeps_outliers &&
-                     (activation.bits == 8 || activation.bits == 4) &&
-                     (activation.group == 0 || activation.group == kUnitInputs);
-  core::require(known, core::ErrorKind::kUsage,
-                "layer {}: activations of {} have no kernels on a GPU yet; use --device cpu",
-                part.name, to_string(scheme));
-  return {false, InputForm::kInt8Lanes, activation.bits, activation.group, activation.clip};
+  key.bits = activation.bits;
+  key.group = activation.group;
+  key.clip = activation.clip;
+  key.symmetric = activation.symmetric;
+  key.keeps_outliers = activation.keeps_outliers;
+  key.tail = scheme.tail;
+  if (format.groups == kFineGroups) {
+    key.scale_step = kUnitInputs / kFineGroups;
+  } else {
+    // A tail is a segment of its own only where scales come by segment.
+    key.scale_step = activation.group == 0 && scheme.tail == 0 ? 0 : kUnitInputs;
+  }
+  return key;
 }
 
 void refuse_unknown(const Linear& part) {
   const formats::Scheme& scheme = part.weight.scheme;
-  const bool plain = scheme.hadamard == 0 && scheme.tail == 0 && part.weight.permutation.empty();
-  core::require(
-      plain && (scheme.kind == FormatKind::kDense || has_units(scheme)), core::ErrorKind::kUsage,
-      "layer {}: {} has no kernels on a GPU yet; use --device cpu", part.name, to_string(scheme));
-  core::require(!part.low_rank, core::ErrorKind::kUsage,
-                "layer {}: adapters do not run on a GPU yet; use --device cpu, or quantize "
-                "--merge-lora",
-                part.name);
+  core::require(scheme.kind == FormatKind::kDense || has_units(scheme), core::ErrorKind::kUsage,
+                "layer {}: {} has no kernels on a GPU yet; use --device cpu", part.name,
+                to_string(scheme));
+}
+
+// Whether the parts of a set of pairs stand row by row. Adapters add to parts.
+bool in_pairs(const LinearSet& set) {
+  return set.pairs && set.parts.size() == 2 && !set.parts[0].low_rank && !set.parts[1].low_rank &&
+         set.parts[0].weight.n == set.parts[1].weight.n && set.parts[0].weight.n % kPairRows == 0;
 }
 
 }  // namespace
@@ -56,93 +63,136 @@ std::size_t joint_parts(const LinearSet& set, std::size_t first) {
   if (scheme.kind == FormatKind::kDense) {
     return 1;
   }
+  const cpu::InputTransform transform(set.parts[first].weight);
   while (last < set.parts.size() && set.parts[last].weight.scheme == scheme &&
-         set.parts[last - 1].weight.n % kUnitRows == 0) {
+         cpu::InputTransform(set.parts[last].weight) == transform) {
     ++last;
   }
   return last - first;
 }
 
 DeviceLinear DeviceLinear::packed(const LinearSet& set, std::size_t first, std::size_t last,
+                                  std::shared_ptr<const DeviceTransform> transform,
                                   int multiprocessors, core::ThreadPool& pool) {
   DeviceLinear linear;
   const Linear& front = set.parts[first];
   refuse_unknown(front);
   linear.scheme_ = front.weight.scheme;
-  linear.few_ = few_tokens_key(front);
-  linear.k_ = front.weight.k;
-  std::vector<float> bias;
+  linear.few_ = few_tokens_key(linear.scheme_, unit_format_of(linear.scheme_), transform.get());
+  linear.transform_ = std::move(transform);
+  linear.k_ = head_inputs(linear.scheme_, front.weight.k);
+  linear.paired_ = last - first == 2 && in_pairs(set);
+  std::vector<formats::PackedWeight> heads;
   bool has_bias = false;
   for (std::size_t part = first; part < last; ++part) {
-    refuse_unknown(set.parts[part]);
-    linear.n_ += set.parts[part].weight.n;
+    heads.push_back(head_of(set.parts[part].weight));
     has_bias = has_bias || !set.parts[part].bias.empty();
   }
-  UnitsView& view = linear.view_;
-  view.format = unit_format_of(front.weight.scheme);
-  view.n = linear.n_;
-  view.k = linear.k_;
-  const bool book = view.format.codes == CodeKind::kBook;
-  const UnitGrid whole = unit_grid(linear.n_, linear.k_);
-  const std::int64_t group_bytes = whole.blocks * view.format.bytes();
-  linear.units_ = Buffer(whole.count() * view.format.bytes());
-  std::vector<std::int8_t> tables(book ? static_cast<std::size_t>(whole.row_groups * kUnitRows * 16)
-                                       : 0);
-  std::vector<float> factors(static_cast<std::size_t>(whole.row_groups * kUnitRows));
-  std::int64_t row_group = 0;
-  for (std::size_t part = first; part < last; ++part) {
-    const formats::PackedWeight& weight = set.parts[part].weight;
-    const std::int64_t groups = unit_grid(weight.n, weight.k).row_groups;
-    const std::int64_t step = std::max<std::int64_t>(1, kChunkBytes / group_bytes);
-    std::vector<std::byte> units;
-    for (std::int64_t begin = 0; begin < groups; begin += step) {
-      const std::int64_t count = std::min(step, groups - begin);
-      units.resize(static_cast<std::size_t>(count * group_bytes));
-      pool.parallel_for(count, 1, [&](std::int64_t from, std::int64_t to) {
-        for (std::int64_t g = from; g < to; ++g) {
-          const auto at = static_cast<std::size_t>((row_group + begin + g) * kUnitRows);
-          write_units(
-              weight, view.format, begin + g, 1,
-              std::span(units).subspan(static_cast<std::size_t>(g * group_bytes),
-                                       static_cast<std::size_t>(group_bytes)),
-              book ? std::span(tables).subspan(at * 16, kUnitRows * 16) : std::span<std::int8_t>(),
-              std::span(factors).subspan(at, kUnitRows));
-        }
-      });
-      device::cuda::check(cudaMemcpy(linear.units_.data() + (row_group + begin) * group_bytes,
-                                     units.data(), units.size(), cudaMemcpyHostToDevice),
-                          "cudaMemcpy to the device");
+  UnitRows rows{{}, linear.paired_};
+  for (const formats::PackedWeight& head : heads) {
+    rows.weights.push_back(&head);
+  }
+  linear.n_ = rows.count();
+  linear.upload(rows, pool);
+  if (has_bias) {
+    std::vector<float> bias(static_cast<std::size_t>(linear.n_));
+    for (std::int64_t n = 0; n < linear.n_; ++n) {
+      const UnitRows::Place place = rows.place(n);
+      const std::vector<float>& of_part = set.parts[first + place.weight].bias;
+      bias[static_cast<std::size_t>(n)] =
+          of_part.empty() ? 0.0f : of_part[static_cast<std::size_t>(place.row)];
     }
-    row_group += groups;
-    bias.insert(bias.end(), set.parts[part].bias.begin(), set.parts[part].bias.end());
-    bias.resize(bias.size() + (set.parts[part].bias.empty()
-                                   ? static_cast<std::size_t>(has_bias ? weight.n : 0)
-                                   : 0));
+    linear.set_bias(bias);
   }
-  view.units = linear.units_.data();
-  if (book) {
-    linear.tables_ = Buffer::of<std::int8_t>(tables);
-    linear.factors_ = Buffer::of<float>(factors);
-    view.tables = linear.tables_.as<std::int8_t>();
-    view.factors = linear.factors_.as<float>();
-  }
-  linear.set_bias(bias);
-  linear.schedule_ = small_batch_schedule(view, multiprocessors);
-  device::cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  linear.schedule_ = small_batch_schedule(linear.view_, multiprocessors);
+  linear.add_row_sums(rows, pool);
+  linear.add_tail(set, first, last, multiprocessors, pool);
   return linear;
 }
 
+void DeviceLinear::upload(const UnitRows& rows, core::ThreadPool& pool) {
+  view_.format = unit_format_of(scheme_);
+  view_.n = n_;
+  view_.k = k_;
+  const bool book = view_.format.codes == CodeKind::kBook;
+  const UnitGrid grid = unit_grid(n_, k_);
+  const std::int64_t group_bytes = grid.blocks * view_.format.bytes();
+  units_ = Buffer(grid.count() * view_.format.bytes());
+  std::vector<std::int8_t> tables(book ? static_cast<std::size_t>(grid.row_groups * kUnitRows * 16)
+                                       : 0);
+  std::vector<float> factors(static_cast<std::size_t>(grid.row_groups * kUnitRows));
+  const std::int64_t step = std::max<std::int64_t>(1, kChunkBytes / group_bytes);
+  std::vector<std::byte> units;
+  for (std::int64_t begin = 0; begin < grid.row_groups; begin += step) {
+    const std::int64_t count = std::min(step, grid.row_groups - begin);
+    units.resize(static_cast<std::size_t>(count * group_bytes));
+    pool.parallel_for(count, 1, [&](std::int64_t from, std::int64_t to) {
+      for (std::int64_t g = from; g < to; ++g) {
+        const auto at = static_cast<std::size_t>((begin + g) * kUnitRows);
+        write_units(
+            rows, view_.format, begin + g, 1,
+            std::span(units).subspan(static_cast<std::size_t>(g * group_bytes),
+                                     static_cast<std::size_t>(group_bytes)),
+            book ? std::span(tables).subspan(at * 16, kUnitRows * 16) : std::span<std::int8_t>(),
+            std::span(factors).subspan(at, kUnitRows));
+      }
+    });
+    device::cuda::check(cudaMemcpy(units_.data() + begin * group_bytes, units.data(), units.size(),
+                                   cudaMemcpyHostToDevice),
+                        "cudaMemcpy to the device");
+  }
+  view_.units = units_.data();
+  if (book) {
+    tables_ = Buffer::of<std::int8_t>(tables);
+    factors_ = Buffer::of<float>(factors);
+    view_.tables = tables_.as<std::int8_t>();
+    view_.factors = factors_.as<float>();
+  }
+  device::cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+}
+
 DeviceLinear DeviceLinear::dense(const Linear& part, std::shared_ptr<device::cuda::Buffer> table) {
-  refuse_unknown(part);
   DeviceLinear linear;
   linear.scheme_ = part.weight.scheme;
-  linear.few_ = few_tokens_key(part);
+  linear.few_.matrix = true;
   linear.n_ = part.weight.n;
   linear.k_ = part.weight.k;
   linear.table_ = std::move(table);
   linear.dense_ = {linear.table_->data(), part.weight.dense.dtype(), linear.n_, linear.k_};
   linear.set_bias(part.bias);
   return linear;
+}
+
+void DeviceLinear::add_tail(const LinearSet& set, std::size_t first, std::size_t last,
+                            int multiprocessors, core::ThreadPool& pool) {
+  if (scheme_.tail == 0) {
+    return;
+  }
+  LinearSet tails;
+  tails.pairs = paired_;
+  for (std::size_t part = first; part < last; ++part) {
+    tails.parts.push_back({set.parts[part].name, tail_of(set.parts[part].weight), {}});
+  }
+  tail_ = std::make_unique<DeviceLinear>(
+      packed(tails, 0, tails.parts.size(), nullptr, multiprocessors, pool));
+}
+
+void DeviceLinear::add_row_sums(const UnitRows& rows, core::ThreadPool& pool) {
+  if (!few_.carries_zeros()) {
+    return;
+  }
+  const std::int64_t step = few_.scale_step;
+  steps_ = step == 0 ? 1 : (k_ + step - 1) / step;
+  std::vector<float> sums(static_cast<std::size_t>(n_ * steps_));
+  pool.parallel_for(n_, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t n = begin; n < end; ++n) {
+      const UnitRows::Place place = rows.place(n);
+      const std::vector<float> of_row =
+          unit_row_sums(*rows.weights[place.weight], view_.format, place.row, step);
+      std::copy(of_row.begin(), of_row.end(), sums.begin() + n * steps_);
+    }
+  });
+  row_sums_ = Buffer::of<float>(sums);
 }
 
 void DeviceLinear::set_bias(std::span<const float> bias) {
@@ -152,12 +202,14 @@ void DeviceLinear::set_bias(std::span<const float> bias) {
 }
 
 std::int64_t DeviceLinear::bytes() const {
-  return units_.bytes() + tables_.bytes() + factors_.bytes() + bias_.bytes();
+  return units_.bytes() + tables_.bytes() + factors_.bytes() + bias_.bytes() + row_sums_.bytes() +
+         (tail_ ? tail_->bytes() : 0);
 }
 
 bool DeviceLinear::has_gemm() const {
   const UnitFormat& format = view_.format;
-  if (few_.matrix || format.scales != ScaleKind::kF16) {
+  if (few_.matrix || format.scales != ScaleKind::kF16 || format.groups == kFineGroups ||
+      (tail_ && tail_->k() > kUnitInputs)) {
     return false;
   }
   if (few_.bits == 16) {
@@ -165,12 +217,12 @@ bool DeviceLinear::has_gemm() const {
   }
   const bool integers = format.codes != CodeKind::kBook &&
                         format.codes != CodeKind::kInt8WithZeros && format.groups == 1;
-  return integers && (few_.group == 0 || format.bits() == 4);
+  return integers && (few_.scale_step == 0 || format.bits() == 4);
 }
 
 InputKey DeviceLinear::key(std::int64_t m) const {
   const int digits = few_.bits == 16 ? 2 : 1;
-  if (m <= max_small_batch(digits) || !has_gemm()) {
+  if (m <= max_small_batch(view_.format, digits) || !has_gemm()) {
     return few_;
   }
   InputKey key = few_;
@@ -181,27 +233,40 @@ InputKey DeviceLinear::key(std::int64_t m) const {
 void DeviceLinear::run(const LinearInput& x, float* y, std::int64_t ldy,
                        cudaStream_t stream) const {
   if (few_.matrix) {
-    const float* bias = bias_.empty() ? nullptr : bias_.as<float>();
-    return cuda::dense(dense_, x.matrix, x.m, y, ldy, bias, stream);
+    return cuda::dense(dense_, x.matrix, x.m, y, ldy, bias(), stream);
   }
-  key(x.m).form == InputForm::kInt8Lanes ? run_few(x, y, ldy, stream) : run_many(x, y, ldy, stream);
+  if (key(x.m).form == InputForm::kInt8Lanes) {
+    run_few(x.target, x.m, y, ldy, false, stream);
+    if (tail_) {
+      tail_->run_few(x.tail, x.m, y, ldy, true, stream);
+    }
+  } else {
+    run_many(x, y, ldy, stream);
+  }
+  if (few_.carries_zeros()) {
+    const DenseView sums{row_sums_.data(), core::DType::kF32, n_, steps_};
+    cuda::dense(sums, x.shifts, x.m, y, ldy, nullptr, stream, {-1.0f, true});
+  }
+  if (few_.keeps_outliers) {
+    add_outliers(view_, x.outliers, x.m, y, ldy, stream);
+  }
 }
 
-void DeviceLinear::run_few(const LinearInput& x, float* y, std::int64_t ldy,
-                           cudaStream_t stream) const {
-  const int digits = x.target.digits();
-  const std::int64_t most = max_small_batch(digits);
-  const std::int64_t blocks = unit_grid(n_, k_).blocks;
-  const bool of_token = x.target.group == 0;
-  for (std::int64_t row = 0; row < x.m; row += most) {
+void DeviceLinear::run_few(const InputTarget& x, std::int64_t m, float* y, std::int64_t ldy,
+                           bool add, cudaStream_t stream) const {
+  const int digits = x.digits();
+  const std::int64_t most = max_small_batch(view_.format, digits);
+  const std::int64_t padded = padded_columns(k_);
+  const std::int64_t scales = x.group == 0 ? 1 : padded / x.group;
+  for (std::int64_t row = 0; row < m; row += most) {
     SmallBatchProblem problem;
     problem.weight = view_;
-    problem.x = {digits, x.target.codes + row * digits * blocks * kUnitInputs,
-                 x.target.scales + row * (of_token ? 1 : blocks), of_token};
-    problem.m = std::min(most, x.m - row);
+    problem.x = {digits, x.codes + row * digits * padded, x.scales + row * scales, x.group == 0};
+    problem.m = std::min(most, m - row);
     problem.y = y + row * ldy;
     problem.ldy = ldy;
-    problem.bias = bias_.empty() ? nullptr : bias_.as<float>();
+    problem.bias = bias();
+    problem.add = add;
     small_batch(problem, schedule_, stream);
   }
 }
@@ -214,18 +279,21 @@ void DeviceLinear::run_many(const LinearInput& x, float* y, std::int64_t ldy,
   GemmOutput output;
   output.y = y;
   output.stride = ldy;
-  output.bias = bias_.empty() ? nullptr : bias_.as<float>();
+  output.bias = bias();
   if (x.target.form == InputForm::kFloat16Tiles) {
     const HalfInputs inputs{x.target.values, tokens, 2 * padded};
     return gemm_half(plan_gemm(weights, GemmInputs::kHalf, tokens), weights, inputs, output,
                      stream);
   }
   const bool by_group = x.target.group != 0;
-  const auto groups = static_cast<int>(padded / kUnitInputs);
-  const Int8Inputs inputs{x.target.codes,        tokens,          padded, x.target.scales,
+  const std::int64_t row_bytes = padded + (tail_ ? kUnitInputs : 0);
+  const auto groups = static_cast<int>(row_bytes / kUnitInputs);
+  const Int8Inputs inputs{x.target.codes,        tokens,          row_bytes, x.target.scales,
                           by_group ? groups : 1, by_group ? 1 : 0};
+  const GemmWeights tail{tail_ ? tail_->view_ : UnitsView(), true};
   const GemmInputs kind = by_group ? GemmInputs::kInt8ScaledByGroup : GemmInputs::kInt8;
-  gemm_int8(plan_gemm(weights, kind, tokens), weights, nullptr, inputs, output, stream);
+  gemm_int8(plan_gemm(weights, kind, tokens), weights, tail_ ? &tail : nullptr, inputs, output,
+            stream);
 }
 
 }  // namespace nibble::ops::cuda

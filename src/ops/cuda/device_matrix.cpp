@@ -4,6 +4,10 @@
 #include <bit>
 #include <utility>
 
+#include <cuda_runtime_api.h>
+
+#include "device/cuda/check.h"
+
 namespace nibble::ops::cuda {
 namespace {
 
@@ -16,6 +20,22 @@ std::int64_t size_class(std::int64_t bytes) {
   return static_cast<std::int64_t>((wanted + step - 1) / step * step);
 }
 
+/// Allows this thread to allocate memory also while it records a step: that puts nothing into the
+/// graph.
+class AllocationWhileRecording {
+ public:
+  AllocationWhileRecording() {
+    device::cuda::check(cudaThreadExchangeStreamCaptureMode(&mode_),
+                        "cudaThreadExchangeStreamCaptureMode");
+  }
+  ~AllocationWhileRecording() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  AllocationWhileRecording(const AllocationWhileRecording&) = delete;
+  AllocationWhileRecording& operator=(const AllocationWhileRecording&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 }  // namespace
 
 device::cuda::Buffer DevicePool::take(std::int64_t bytes) {
@@ -26,6 +46,7 @@ device::cuda::Buffer DevicePool::take(std::int64_t bytes) {
     at->second.pop_back();
     return buffer;
   }
+  const AllocationWhileRecording allowed;
   device::cuda::Buffer buffer(size);
   owned_ += size;
   return buffer;

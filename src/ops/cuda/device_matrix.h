@@ -10,7 +10,7 @@
 namespace nibble::ops::cuda {
 
 /// Keeps device memory that is no longer used, so that a step allocates nothing: what it hands out
-/// is used on one stream, in order. A step that is recorded must have run once before.
+/// is used on one stream, in order.
 class DevicePool {
  public:
   device::cuda::Buffer take(std::int64_t bytes);
@@ -70,10 +70,15 @@ class DeviceMatrix {
   std::int64_t columns() const { return columns_; }
   float* data() const { return buffer_.as<float>(); }
 
+  /// Whether columns are gate|up in pairs: eight of the first half, eight of the second, and so on.
+  bool paired() const { return paired_; }
+  void set_paired(bool paired) { paired_ = paired; }
+
  private:
   PooledBuffer buffer_;
   std::int64_t rows_ = 0;
   std::int64_t columns_ = 0;
+  bool paired_ = false;
 };
 
 }  // namespace nibble::ops::cuda

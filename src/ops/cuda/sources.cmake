@@ -1,26 +1,31 @@
 # The operators of NVIDIA GPUs, and their tests.
 set(NIBBLE_CUDA_OPS
+  cuda/activation_codes/activation_codes.cu
   cuda/attention/append.cu cuda/attention/append_fragments.cu cuda/attention/attention_plan.cpp
   cuda/attention/checks.cpp cuda/attention/decode.cu cuda/attention/hadamard_signs.cpp
   cuda/attention/kv_pool.cpp cuda/attention/plain.cu cuda/attention/prefill.cu
-  cuda/cuda_ops.cpp cuda/dense/dense.cu cuda/device_linear.cpp cuda/device_matrix.cpp
+  cuda/cuda_ops.cpp cuda/cuda_ops_results.cpp cuda/dense/dense.cu cuda/device_input.cpp cuda/device_linear.cpp cuda/device_matrix.cpp
   cuda/elementwise/activation.cu cuda/elementwise/checks.cpp cuda/elementwise/norm.cu cuda/elementwise/rows.cu
-  cuda/device_code/tensor_map.cpp
+  cuda/device_code/tensor_map.cpp cuda/expert_lists.cpp
   cuda/gemm/gemm.cpp cuda/gemm/gemm_plan.cpp
   cuda/gemm/mma_half.cu cuda/gemm/mma_int4.cu cuda/gemm/mma_int8.cu
   cuda/gemm/wgmma_half_from_book.cu cuda/gemm/wgmma_half_from_int4.cu cuda/gemm/wgmma_half_from_int8.cu
   cuda/gemm/wgmma_int4.cu cuda/gemm/wgmma_int4_by_group.cu cuda/gemm/wgmma_int4_by_group_of_both.cu
   cuda/gemm/wgmma_int8.cu cuda/gemm/wgmma_int8_by_group.cu
+  cuda/input_transform/device_transform.cpp cuda/input_transform/input_transform.cu
   cuda/limits/multiply_add_rate.cu cuda/limits/read_bandwidth.cu
+  cuda/outliers/outliers.cu
   cuda/packed/unit_writer.cpp
-  cuda/sampling/argmax.cu
+  cuda/sampling/argmax.cu cuda/sampling/ranking.cu
   cuda/small_batch/small_batch.cpp cuda/small_batch/small_batch.cu
   cuda/step_inputs.cpp)
 set(NIBBLE_CUDA_OPS_TESTS
-  cuda/attention/attention_test.cpp
+  cuda/activation_codes/activation_codes_test.cpp
+  cuda/attention/attention_test.cpp cuda/cuda_ops_test.cpp
   cuda/dense/dense_test.cpp
   cuda/device_code/dependent_launch_test.cu
   cuda/elementwise/elementwise_test.cpp
+  cuda/input_transform/input_transform_test.cpp
   cuda/gemm/gemm_reference.cpp cuda/gemm/gemm_test.cpp cuda/gemm/gemm_test_data.cpp
-  cuda/sampling/argmax_test.cpp
+  cuda/sampling/argmax_test.cpp cuda/sampling/ranking_test.cpp
   cuda/small_batch/reference.cpp cuda/small_batch/small_batch_test.cpp)

@@ -8,7 +8,7 @@
 namespace nibble::ops::cpu {
 namespace {
 
-constexpr std::int64_t kBlockRows = 16;  // from here on blocks through BLAS are faster than rows
+constexpr std::int64_t kBlockRows = 8;  // from here on blocks are faster than rows
 
 void norm_head(float* head, const std::vector<float>& weight, float eps) {
   const auto dim = static_cast<std::int64_t>(weight.size());
@@ -56,8 +56,8 @@ AttentionProblem problem_of(const Matrix& qkv, const AttentionSpec& spec, std::i
     p.values = slice.cache->values(layer, kv_head);
   } else {
     const float* keys = qkv.row(slice.row) + (spec.heads + kv_head) * dim;
-    p.keys = {KvType::kF32, keys, qkv.columns()};
-    p.values = {KvType::kF32, keys + spec.kv_heads * dim, qkv.columns()};
+    p.keys = one_page(keys, qkv.columns());
+    p.values = one_page(keys + spec.kv_heads * dim, qkv.columns());
   }
   return p;
 }

@@ -23,15 +23,16 @@ struct AttentionProblem {
   std::int64_t head_dim = 0;
   std::int64_t first_position = 0;  // position of query row 0; keys [0, first_position + rows)
   std::int64_t window = 0;          // 0: all positions
-  KvView keys;
-  KvView values;
+  KvPages keys;
+  KvPages values;
 };
 
 /// One query row after another, the heads of the group sharing each key and value: for decoding.
-/// Rows do not influence one another's rounding.
+/// Every number of a row depends on nothing but its query and the keys and values that it sees.
 void attend_rows(const AttentionProblem& problem);
 
-/// Blocks of query rows against all keys through BLAS: for prefill.
+/// The very numbers of attend_rows(), made for blocks of query rows that share what is read and
+/// widened: for prefill.
 void attend_blocks(const AttentionProblem& problem);
 
 /// Double precision and plain loops.

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
 #include "core/random.h"
 #include "ops/cpu/attention/rope.h"
 
@@ -35,32 +33,43 @@ constexpr Case kCases[] = {{1, 0, 1, 8, 0},      {1, 37, 2, 64, 0},  {5, 10, 4, 
 
 using Attend = void (*)(const AttentionProblem&);
 
+// Keys and values of all positions, and the problem of the last rows.
+struct Filled {
+  Filled(const Case& c, KvType type)
+      : q(normal(c.rows * c.heads * c.dim, 1)), cache(type, 1, 1, c.dim, c.first + c.rows) {
+    const std::int64_t keys = c.first + c.rows;
+    const std::vector<float> k = normal(keys * c.dim, 2);
+    const std::vector<float> v = normal(keys * c.dim, 3);
+    for (std::int64_t j = 0; j < keys; ++j) {
+      cache.store(0, 0, j, k.data() + j * c.dim, v.data() + j * c.dim);
+    }
+    p.q = q.data();
+    p.ldq = p.ldo = c.heads * c.dim;
+    p.rows = c.rows;
+    p.heads = c.heads;
+    p.head_dim = c.dim;
+    p.first_position = c.first;
+    p.window = c.window;
+    p.keys = cache.keys(0, 0);
+    p.values = cache.values(0, 0);
+  }
+  std::vector<float> run(Attend attend) const {
+    std::vector<float> out(q.size(), std::nanf(""));
+    AttentionProblem problem = p;
+    problem.out = out.data();
+    attend(problem);
+    return out;
+  }
+  std::vector<float> q;
+  KvCache cache;
+  AttentionProblem p;
+};
+
 // Largest difference between `attend` and the reference.
 double difference(Attend attend, const Case& c, KvType type) {
-  const std::int64_t keys = c.first + c.rows;
-  const std::vector<float> q = normal(c.rows * c.heads * c.dim, 1);
-  KvCache cache(type, 1, 1, c.dim, keys);
-  const std::vector<float> k = normal(keys * c.dim, 2);
-  const std::vector<float> v = normal(keys * c.dim, 3);
-  for (std::int64_t j = 0; j < keys; ++j) {
-    cache.store(0, 0, j, k.data() + j * c.dim, v.data() + j * c.dim);
-  }
-  std::vector<float> out(q.size(), std::nanf(""));
-  std::vector<float> expected(q.size());
-  AttentionProblem p;
-  p.q = q.data();
-  p.ldq = p.ldo = c.heads * c.dim;
-  p.rows = c.rows;
-  p.heads = c.heads;
-  p.head_dim = c.dim;
-  p.first_position = c.first;
-  p.window = c.window;
-  p.keys = cache.keys(0, 0);
-  p.values = cache.values(0, 0);
-  p.out = expected.data();
-  attend_reference(p);
-  p.out = out.data();
-  attend(p);
+  Filled problem(c, type);
+  const std::vector<float> expected = problem.run(attend_reference);
+  const std::vector<float> out = problem.run(attend);
   double worst = 0;
   for (std::size_t i = 0; i < out.size(); ++i) {
     const double error = std::fabs(static_cast<double>(out[i]) - static_cast<double>(expected[i]));
@@ -78,48 +87,21 @@ TEST(Attention, RowsAndBlocksMatchTheReference) {
   }
 }
 
-// Every element within half a step of what was stored, the ends of the range exactly as 16 bits
-// can; constant vectors, and vectors that are not finite.
-TEST(KvCache, IntegersAreWithinHalfAStep) {
-  constexpr std::int64_t kDim = 26;
-  const std::vector<float> x = normal(kDim, 8);
-  const std::vector<float> constant(kDim, 0.7f);
-  for (const auto& [type, levels] : {std::pair{KvType::kInt8, 255}, std::pair{KvType::kInt4, 15}}) {
-    KvCache cache(type, 2, 3, kDim, 5);
-    cache.store(1, 2, 4, x.data(), constant.data());
-    const KvView keys = cache.keys(1, 2);
-    const auto decoded = [&](const KvView& view, std::int64_t d) {
-      const auto* codes = static_cast<const std::uint8_t*>(view.data);
-      const std::int64_t at = 4 * kDim + d;
-      const int code =
-          view.type == KvType::kInt8 ? codes[at] : codes[at / 2] >> (at % 2 == 0 ? 0 : 4) & 15;
-      return core::to_float(view.smallest[4]) +
-             core::to_float(view.steps[4]) * static_cast<float>(code);
-    };
-    const auto [smallest, largest] = std::minmax_element(x.begin(), x.end());
-    const float step = (*largest - *smallest) / static_cast<float>(levels);
-    for (std::int64_t d = 0; d < kDim; ++d) {
-      EXPECT_NEAR(decoded(keys, d), x[static_cast<std::size_t>(d)], 0.502f * step + 0.004f);
-      EXPECT_NEAR(decoded(cache.values(1, 2), d), 0.7f, 5e-4f);
+// Blocks are rows, made faster: no bit differs.
+TEST(Attention, BlocksAreRows) {
+  std::vector<Case> cases(std::begin(kCases), std::end(kCases));
+  for (const std::int64_t window : {0, 1, 2, 5, 16, 40, 100}) {
+    for (const std::int64_t heads : {1, 3, 8}) {
+      cases.push_back({75, 30, heads, 34, window});
     }
-    std::vector<float> broken = x;
-    broken[3] = std::numeric_limits<float>::infinity();
-    cache.store(0, 0, 0, broken.data(), x.data());
-    EXPECT_TRUE(std::isnan(core::to_float(cache.keys(0, 0).smallest[0])));
   }
-  EXPECT_EQ(KvCache::bytes(KvType::kInt4, 2, 3, 64, 10), 2 * 2 * 3 * 10 * (32 + 4));
-  EXPECT_EQ(KvCache::bytes(KvType::kInt8, 2, 3, 64, 10), 2 * 2 * 3 * 10 * (64 + 4));
-  EXPECT_EQ(KvCache::bytes({KvType::kInt8, KvType::kInt4}, 2, 3, 64, 10),
-            2 * 3 * 10 * (64 + 4 + 32 + 4));
-  EXPECT_THROW(KvCache(KvType::kInt4, 1, 1, 25, 1), core::Error);
-  EXPECT_THROW(KvCache({KvType::kF16, KvType::kInt4}, 1, 1, 25, 1), core::Error);
-}
-
-TEST(KvCache, TypesByName) {
-  EXPECT_EQ(parse_kv_types("int8"), KvTypes(KvType::kInt8));
-  EXPECT_EQ(parse_kv_types("f16-int4"), KvTypes(KvType::kF16, KvType::kInt4));
-  for (const char* wrong : {"", "int5", "int8-", "-int8", "int8-int4-f16", "INT8"}) {
-    EXPECT_THROW(parse_kv_types(wrong), core::Error) << wrong;
+  cases.push_back({9, 300, 70, 16, 0});  // more heads than a block has rows
+  for (const Case& c : cases) {
+    for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kInt8, KvType::kInt4}) {
+      Filled problem(c, type);
+      EXPECT_EQ(problem.run(attend_blocks), problem.run(attend_rows))
+          << c.rows << " rows from " << c.first << ", " << c.heads << " heads, window " << c.window;
+    }
   }
 }
 
@@ -179,10 +161,7 @@ TEST(Attention, ContinuesSequencesFromTheirCaches) {
   const std::vector<float> whole = run({kTokens}, nullptr);
   KvCache cache(KvType::kF32, 1, 2, 16, kTokens);
   const std::vector<float> pieces = run({17, 1, 1, 3, 18}, &cache);
-  ASSERT_EQ(whole.size(), pieces.size());
-  for (std::size_t i = 0; i < whole.size(); ++i) {
-    ASSERT_NEAR(whole[i], pieces[i], 5e-6) << i;
-  }
+  EXPECT_EQ(whole, pieces);
   // Keys and values as integers: the error is that of their steps, however the sequence is cut.
   for (const auto& [types, tolerance] :
        {std::pair{KvTypes(KvType::kInt8), 0.006}, std::pair{KvTypes(KvType::kInt4), 0.1},
@@ -200,6 +179,135 @@ TEST(Attention, ContinuesSequencesFromTheirCaches) {
     }
     EXPECT_LT(std::sqrt(error / total), tolerance);
     EXPECT_GT(std::sqrt(error / total), tolerance / 10);
+  }
+}
+
+// Sequences in one pool whose pages lie mixed, cut into slices at random and computed together.
+class Mixed {
+ public:
+  Mixed(const AttentionSpec& spec, KvTypes types, std::uint64_t seed)
+      : spec_(spec),
+        random_(seed),
+        pool_(types, 2, spec.kv_heads, spec.head_dim, kSequences * kPages),
+        width_((spec.heads + 2 * spec.kv_heads) * spec.head_dim) {
+    std::vector<PageId> pages(static_cast<std::size_t>(kSequences * kPages));
+    std::iota(pages.begin(), pages.end(), 0);
+    for (std::size_t i = pages.size(); i > 1; --i) {
+      std::swap(pages[i - 1],
+                pages[static_cast<std::size_t>(random_.below(static_cast<std::int64_t>(i)))]);
+    }
+    for (std::int64_t s = 0; s < kSequences; ++s) {
+      lists_.emplace_back(pages.begin() + s * kPages, pages.begin() + (s + 1) * kPages);
+      inputs_.push_back(normal(kTokens * width_, seed + static_cast<std::uint64_t>(s)));
+    }
+    results_.resize(inputs_.size());
+  }
+
+  // Next slices of some of the sequences, until all are done.
+  void run_together() {
+    std::vector<std::int64_t> done(lists_.size());
+    while (std::accumulate(done.begin(), done.end(), std::int64_t{0}) < kSequences * kTokens) {
+      std::vector<std::int64_t> rows(lists_.size());
+      for (std::size_t s = 0; s < lists_.size(); ++s) {
+        const std::int64_t most = random_.below(3) == 0 ? 1 : 1 + random_.below(40);
+        rows[s] = random_.below(4) == 0 ? 0 : std::min(most, kTokens - done[s]);
+      }
+      step(done, rows);
+    }
+  }
+
+  // Of one sequence, a token at a time, in a cache of its own.
+  std::vector<float> alone(std::size_t s, KvTypes types) {
+    KvCache cache(types, 2, spec_.kv_heads, spec_.head_dim, kTokens);
+    std::vector<float> result;
+    for (std::int64_t position = 0; position < kTokens; ++position) {
+      Matrix qkv(buffers_, 1, width_);
+      std::copy_n(inputs_[s].data() + position * width_, width_, qkv.data());
+      Matrix out(buffers_, 1, spec_.heads * spec_.head_dim);
+      const auto at = static_cast<std::int32_t>(position);
+      const SequenceSlice<KvCache> slice{&cache, position, 0, 1};
+      attention(qkv, spec_, 1, {{}, {&at, 1}, {&slice, 1}}, out, threads_);
+      result.insert(result.end(), out.values().begin(), out.values().end());
+    }
+    return result;
+  }
+
+  const std::vector<float>& together(std::size_t s) const { return results_[s]; }
+
+  std::size_t sequences() const { return lists_.size(); }
+
+ private:
+  static constexpr std::int64_t kSequences = 3;
+  static constexpr std::int64_t kTokens = 75;
+  static constexpr std::int64_t kPages = 5;
+
+  void step(std::vector<std::int64_t>& done, const std::vector<std::int64_t>& rows) {
+    const std::int64_t m = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+    Matrix qkv(buffers_, m, width_);
+    Matrix out(buffers_, m, spec_.heads * spec_.head_dim);
+    std::vector<KvCache> caches;
+    std::vector<SequenceSlice<KvCache>> slices;
+    std::vector<std::int32_t> positions;
+    caches.reserve(lists_.size());
+    for (const std::vector<PageId>& list : lists_) {
+      caches.emplace_back(pool_, list);
+    }
+    for (std::size_t s = 0; s < lists_.size(); ++s) {
+      const auto row = static_cast<std::int64_t>(positions.size());
+      std::copy_n(inputs_[s].data() + done[s] * width_, rows[s] * width_,
+                  qkv.data() + row * width_);
+      for (std::int64_t i = 0; i < rows[s]; ++i) {
+        positions.push_back(static_cast<std::int32_t>(done[s] + i));
+      }
+      if (rows[s] > 0) {
+        slices.push_back({&caches[s], done[s], row, rows[s]});
+      }
+    }
+    attention(qkv, spec_, 1, {{}, positions, slices}, out, threads_);
+    std::int64_t row = 0;
+    for (std::size_t s = 0; s < lists_.size(); ++s) {
+      results_[s].insert(results_[s].end(), out.row(row), out.row(row) + rows[s] * out.columns());
+      row += rows[s];
+      done[s] += rows[s];
+    }
+  }
+
+  AttentionSpec spec_;
+  core::Random random_;
+  KvPool pool_;
+  std::int64_t width_;
+  core::ThreadPool threads_{2};
+  std::shared_ptr<BufferPool> buffers_ = std::make_shared<BufferPool>();
+  std::vector<std::vector<PageId>> lists_;
+  std::vector<std::vector<float>> inputs_;
+  std::vector<std::vector<float>> results_;
+};
+
+TEST(Attention, RowsDoNotDependOnSlicesOrNeighbours) {
+  std::uint64_t seed = 1;
+  for (const auto& [heads, kv_heads] : {std::pair{4, 2}, {6, 1}, {2, 2}}) {
+    for (const std::int64_t dim : {32, 64, 80, 128}) {
+      for (const std::int64_t window : {0, 21}) {
+        for (const KvTypes types :
+             {KvTypes(KvType::kF32), KvTypes(KvType::kF16), KvTypes(KvType::kInt8),
+              KvTypes(KvType::kInt4), KvTypes(KvType::kInt8, KvType::kInt4)}) {
+          AttentionSpec spec;
+          spec.heads = heads;
+          spec.kv_heads = kv_heads;
+          spec.head_dim = dim;
+          spec.window = window;
+          spec.inverse_frequency = {1.0f, 0.5f, 0.25f, 0.125f};
+          spec.q_norm = normal(dim, 8);
+          spec.k_norm = normal(dim, 9);
+          Mixed mixed(spec, types, seed++);
+          mixed.run_together();
+          for (std::size_t s = 0; s < mixed.sequences(); ++s) {
+            ASSERT_EQ(mixed.together(s), mixed.alone(s, types))
+                << heads << '/' << kv_heads << " heads of " << dim << ", window " << window;
+          }
+        }
+      }
+    }
   }
 }
 

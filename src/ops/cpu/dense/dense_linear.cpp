@@ -1,11 +1,9 @@
 #include "ops/cpu/dense/dense_linear.h"
 
 #include <algorithm>
-#include <memory>
 #include <vector>
 
-#include <cblas.h>
-
+#include "ops/cpu/vector/scratch.h"
 #include "ops/cpu/vector/vector_kernels.h"
 
 namespace nibble::ops::cpu {
@@ -13,7 +11,10 @@ namespace {
 
 using core::DType;
 
-constexpr std::int64_t kPanelRows = 96;  // output rows that one BLAS call computes
+constexpr std::int64_t kPanelRows = 96;      // output rows of a task
+constexpr std::int64_t kFewRows = 12;        // so many x rows read the weights as they are stored
+constexpr std::int64_t kBlockRows = 64;      // x rows that pass a panel
+constexpr std::int64_t kRowsTogether = 512;  // x rows that exist in the order of tiles at a time
 
 // Weight rows [begin, end) as float32 [end - begin, k]: a view where they are stored so, else a
 // copy in `scratch`.
@@ -80,15 +81,44 @@ void few_rows(const float* x, std::int64_t m, std::int64_t ldx, const formats::P
   dot_panel(x, m, ldx, w, k, kernels.dot_f32, end - begin, y + begin, ldy);
 }
 
-void many_rows(const float* x, std::int64_t m, std::int64_t ldx,
-               const formats::PackedWeight& weight, std::int64_t begin, std::int64_t end, float* y,
-               std::int64_t ldy) {
+std::int64_t round_up(std::int64_t value, std::int64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+// x rows in the order of the tiles of products.
+void pack_rows(const float* x, std::int64_t m, std::int64_t ldx, std::int64_t k, float* packed,
+               core::ThreadPool& pool) {
+  const VectorKernels& kernels = vector_kernels();
+  const std::int64_t padded = round_up(k, kernels.block);
+  pool.parallel_for(round_up(m, kDotRows) / kDotRows, 4,
+                    [&](std::int64_t first, std::int64_t last) {
+                      const std::int64_t row = first * kDotRows;
+                      kernels.pack_rows(x + row * ldx, ldx, std::min(m, last * kDotRows) - row, k,
+                                        packed + row * padded);
+                    });
+}
+
+// Packed rows times weight rows [begin, end).
+void multiply_panel(const float* packed_x, std::int64_t m, const formats::PackedWeight& weight,
+                    std::int64_t begin, std::int64_t end, float* y, std::int64_t ldy) {
   thread_local std::vector<float> scratch;
-  const float* w = float_rows(weight, begin, end, scratch);
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(m),
-              static_cast<int>(end - begin), static_cast<int>(weight.k), 1.0f, x,
-              static_cast<int>(ldx), w, static_cast<int>(weight.k), 0.0f, y + begin,
-              static_cast<int>(ldy));
+  thread_local Scratch packed_scratch;
+  thread_local Scratch product_scratch;
+  const VectorKernels& kernels = vector_kernels();
+  const std::int64_t k = weight.k;
+  float* packed = packed_scratch.floats(round_up(end - begin, kernels.dot_columns) *
+                                        round_up(k, kernels.block));
+  kernels.pack_columns(float_rows(weight, begin, end, scratch), k, end - begin, k, packed);
+  // Results first come together: rows of y lie far apart.
+  float* products = product_scratch.floats(kBlockRows * kPanelRows);
+  for (std::int64_t i = 0; i < m; i += kBlockRows) {
+    const std::int64_t rows = std::min(kBlockRows, m - i);
+    kernels.dot_products(packed_x + i * round_up(k, kernels.block), rows, packed, end - begin, k,
+                         products, kPanelRows);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      std::copy_n(products + r * kPanelRows, end - begin, y + (i + r) * ldy + begin);
+    }
+  }
 }
 
 }  // namespace
@@ -97,13 +127,29 @@ void dense_linear(const float* x, std::int64_t m, std::int64_t ldx,
                   const formats::PackedWeight& weight, float* y, std::int64_t ldy,
                   core::ThreadPool& pool) {
   const std::int64_t panels = (weight.n + kPanelRows - 1) / kPanelRows;
-  pool.parallel_for(panels, 1, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t panel = first; panel < last; ++panel) {
-      const std::int64_t begin = panel * kPanelRows;
-      const std::int64_t end = std::min(weight.n, begin + kPanelRows);
-      (m <= kFewRows ? few_rows : many_rows)(x, m, ldx, weight, begin, end, y, ldy);
-    }
-  });
+  const auto for_each_panel = [&](auto work) {
+    pool.parallel_for(panels, 1, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t panel = first; panel < last; ++panel) {
+        const std::int64_t begin = panel * kPanelRows;
+        work(begin, std::min(weight.n, begin + kPanelRows));
+      }
+    });
+  };
+  if (m <= kFewRows) {
+    return for_each_panel([&](std::int64_t begin, std::int64_t end) {
+      few_rows(x, m, ldx, weight, begin, end, y, ldy);
+    });
+  }
+  thread_local Scratch scratch;  // of the calling thread; the workers read it
+  float* const packed = scratch.floats(round_up(std::min(m, kRowsTogether), kDotRows) *
+                                       round_up(weight.k, vector_kernels().block));
+  for (std::int64_t row = 0; row < m; row += kRowsTogether) {
+    const std::int64_t rows = std::min(kRowsTogether, m - row);
+    pack_rows(x + row * ldx, rows, ldx, weight.k, packed, pool);
+    for_each_panel([&](std::int64_t begin, std::int64_t end) {
+      multiply_panel(packed, rows, weight, begin, end, y + row * ldy, ldy);
+    });
+  }
 }
 
 void dense_linear_reference(const float* x, std::int64_t m, std::int64_t ldx,

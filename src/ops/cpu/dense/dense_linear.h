@@ -11,11 +11,8 @@ namespace nibble::ops::cpu {
 /// y[m, n] = x[m, k] W^T in float32, for dense weights (F32, F16, BF16 [n, k]) and, decoded panel
 /// by panel, for packed ones (the exact path with 16-bit activations).
 ///
-/// Up to kFewRows rows each y(i, j) is a dot product whose additions do not depend on m, so a
-/// sequence gets the same numbers whatever shares its batch; more rows go through BLAS. Row
-/// strides: ldx >= k, ldy >= n.
-inline constexpr std::int64_t kFewRows = 16;
-
+/// Each y(i, j) is the dot product that VectorKernels::dot_f32 makes, for any m: a sequence gets
+/// the same numbers whatever shares its batch. Row strides: ldx >= k, ldy >= n.
 void dense_linear(const float* x, std::int64_t m, std::int64_t ldx,
                   const formats::PackedWeight& weight, float* y, std::int64_t ldy,
                   core::ThreadPool& pool);

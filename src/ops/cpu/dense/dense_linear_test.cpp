@@ -1,6 +1,8 @@
 #include "ops/cpu/dense/dense_linear.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -62,19 +64,33 @@ TEST(DenseLinear, DecodesPackedWeights) {
   }
 }
 
-TEST(DenseLinear, FewRowsDoNotDependOnTheBatchOrTheThreads) {
+// Every row of any number of rows has the bits that it has alone.
+TEST(DenseLinear, RowsDoNotDependOnOneAnother) {
   core::ThreadPool one(1);
   core::ThreadPool three(3);
-  const auto weight =
-      formats::dense_weight(core::from_float32(normal(150 * 96, 5), {150, 96}, core::DType::kBF16));
-  const std::vector<float> x = normal(kFewRows * 96, 4);
-  std::vector<float> all(static_cast<std::size_t>(kFewRows * 150));
-  dense_linear(x.data(), kFewRows, 96, weight, all.data(), 150, three);
-  for (std::int64_t i = 0; i < kFewRows; ++i) {
-    std::vector<float> alone(150);
-    dense_linear(x.data() + i * 96, 1, 96, weight, alone.data(), 150, one);
-    for (std::size_t j = 0; j < alone.size(); ++j) {
-      ASSERT_EQ(alone[j], all[static_cast<std::size_t>(i) * 150 + j]);
+  constexpr std::int64_t kRows = 70;
+  for (const auto& [n, k] : {std::pair{111, 96}, {20, 1089}}) {
+    const std::vector<float> w = normal(n * k, 5);
+    std::vector<formats::PackedWeight> weights;
+    for (const core::DType type : {core::DType::kF32, core::DType::kF16, core::DType::kBF16}) {
+      weights.push_back(formats::dense_weight(core::from_float32(w, {n, k}, type)));
+    }
+    if (k % 32 == 0) {
+      weights.push_back(formats::round_to_nearest(w, n, k, formats::parse_scheme("int4-asym-g32")));
+    }
+    const std::int64_t ldx = k + 5;
+    const std::vector<float> x = normal(kRows * ldx, 4);
+    for (const formats::PackedWeight& weight : weights) {
+      std::vector<float> alone(static_cast<std::size_t>(kRows * n));
+      for (std::int64_t i = 0; i < kRows; ++i) {
+        dense_linear(x.data() + i * ldx, 1, ldx, weight, alone.data() + i * n, n, one);
+      }
+      for (std::int64_t m = 1; m <= kRows; ++m) {
+        std::vector<float> y(static_cast<std::size_t>(m * n));
+        dense_linear(x.data(), m, ldx, weight, y.data(), n, three);
+        ASSERT_TRUE(std::equal(y.begin(), y.end(), alone.begin()))
+            << m << " rows of " << n << " x " << k;
+      }
     }
   }
 }

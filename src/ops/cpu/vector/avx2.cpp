@@ -6,7 +6,11 @@ namespace nibble::ops::cpu {
 namespace avx2 {
 
 constexpr std::int64_t kWidth = 8;
-constexpr std::int64_t kMixed = 2;  // registers of each of kDotRows mixtures at a time
+constexpr std::int64_t kMixed = 2;       // registers of each of kDotRows mixtures at a time
+constexpr std::int64_t kDotColumns = 3;  // vectors of a tile of dot_products()
+constexpr std::int64_t kScoreRows = 2;   // rows of a tile of score_transposed()
+// The lanes in an order in which reduce_add() adds neighbours, then pairs of them, and so on.
+constexpr std::int64_t kLaneOrder[kWidth] = {0, 4, 2, 6, 1, 5, 3, 7};
 constexpr const char* kIsaName = "avx2";
 
 struct Nibbles {
@@ -100,6 +104,26 @@ inline float reduce_add(Floats a) {
       _mm_add_ps(_mm256_castps256_ps128(a.value), _mm256_extractf128_ps(a.value, 1));
   const __m128 pair = _mm_add_ps(half, _mm_movehl_ps(half, half));
   return _mm_cvtss_f32(_mm_add_ss(pair, _mm_shuffle_ps(pair, pair, 1)));
+}
+inline __m256 add_halves(__m256 a, __m256 b) {
+  return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+}
+inline __m256 add_pairs(__m256 a, __m256 b) {
+  const __m256d x = _mm256_castps_pd(a);
+  const __m256d y = _mm256_castps_pd(b);
+  return _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(x, y)),
+                       _mm256_castpd_ps(_mm256_unpackhi_pd(x, y)));
+}
+inline __m256 add_neighbours(__m256 a, __m256 b) {
+  return _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xdd));
+}
+// Lane i is reduce_add(sums[i]).
+inline Floats reduce_add_each(const Floats* sums) {
+  __m256 column[4];
+  for (int i = 0; i < 4; ++i) {
+    column[i] = add_halves(sums[i].value, sums[i + 4].value);
+  }
+  return {add_neighbours(add_pairs(column[0], column[1]), add_pairs(column[2], column[3]))};
 }
 inline Floats zero_where_less(Floats a, Floats b, Floats c) {
   return {_mm256_andnot_ps(_mm256_cmp_ps(a.value, b.value, _CMP_LT_OQ), c.value)};

@@ -6,7 +6,11 @@ namespace nibble::ops::cpu {
 namespace avx512 {
 
 constexpr std::int64_t kWidth = 16;
-constexpr std::int64_t kMixed = 4;  // registers of each of kDotRows mixtures at a time
+constexpr std::int64_t kMixed = 4;       // registers of each of kDotRows mixtures at a time
+constexpr std::int64_t kDotColumns = 6;  // vectors of a tile of dot_products()
+constexpr std::int64_t kScoreRows = 4;   // rows of a tile of score_transposed()
+// The lanes in an order in which reduce_add() adds neighbours, then pairs of them, and so on.
+constexpr std::int64_t kLaneOrder[kWidth] = {0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15};
 constexpr const char* kIsaName = "avx512";
 
 inline __mmask16 first(std::int64_t count) {
@@ -104,8 +108,37 @@ inline Floats max(Floats a, Floats b) {
 inline Floats round(Floats a) {
   return {_mm512_roundscale_ps(a.value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
+// Halves, quarters, pairs: lanes i and i + 8, then i and i + 4, i and i + 2, 0 and 1.
 inline float reduce_add(Floats a) {
-  return _mm512_reduce_add_ps(a.value);
+  const __m256 half =
+      _mm256_add_ps(_mm512_castps512_ps256(a.value), _mm512_extractf32x8_ps(a.value, 1));
+  const __m128 quarter = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+  const __m128 pair = _mm_add_ps(quarter, _mm_movehl_ps(quarter, quarter));
+  return _mm_cvtss_f32(_mm_add_ss(pair, _mm_shuffle_ps(pair, pair, 1)));
+}
+inline __m512 add_halves(__m512 a, __m512 b) {
+  return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+}
+inline __m512 add_quarters(__m512 a, __m512 b) {
+  return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+}
+inline __m512 add_pairs(__m512 a, __m512 b) {
+  const __m512d x = _mm512_castps_pd(a);
+  const __m512d y = _mm512_castps_pd(b);
+  return _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(x, y)),
+                       _mm512_castpd_ps(_mm512_unpackhi_pd(x, y)));
+}
+inline __m512 add_neighbours(__m512 a, __m512 b) {
+  return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
+}
+// Lane i is reduce_add(sums[i]).
+inline Floats reduce_add_each(const Floats* sums) {
+  __m512 column[4];
+  for (int i = 0; i < 4; ++i) {
+    column[i] = add_quarters(add_halves(sums[i].value, sums[i + 4].value),
+                             add_halves(sums[i + 8].value, sums[i + 12].value));
+  }
+  return {add_neighbours(add_pairs(column[0], column[1]), add_pairs(column[2], column[3]))};
 }
 inline Floats zero_where_less(Floats a, Floats b, Floats c) {
   return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.value, b.value, _CMP_NLT_UQ), c.value)};

@@ -7,7 +7,11 @@ namespace nibble::ops::cpu {
 namespace baseline {
 
 constexpr std::int64_t kWidth = 1;
-constexpr std::int64_t kMixed = 1;  // registers of each of kDotRows mixtures at a time
+constexpr std::int64_t kMixed = 1;       // registers of each of kDotRows mixtures at a time
+constexpr std::int64_t kDotColumns = 2;  // vectors of a tile of dot_products()
+constexpr std::int64_t kScoreRows = 4;   // rows of a tile of score_transposed()
+// The lanes in an order in which reduce_add() adds neighbours, then pairs of them, and so on.
+constexpr std::int64_t kLaneOrder[kWidth] = {0};
 constexpr const char* kIsaName = "baseline";
 
 struct Nibbles {
@@ -66,6 +70,9 @@ inline Floats round(Floats a) {
 }
 inline float reduce_add(Floats a) {
   return a.value;
+}
+inline Floats reduce_add_each(const Floats* sums) {
+  return sums[0];
 }
 inline Floats zero_where_less(Floats a, Floats b, Floats c) {
   return a.value < b.value ? Floats::zero() : c;

@@ -8,7 +8,11 @@ namespace nibble::ops::cpu {
 namespace neon {
 
 constexpr std::int64_t kWidth = 8;
-constexpr std::int64_t kMixed = 1;  // registers of each of kDotRows mixtures at a time
+constexpr std::int64_t kMixed = 1;       // registers of each of kDotRows mixtures at a time
+constexpr std::int64_t kDotColumns = 2;  // vectors of a tile of dot_products()
+constexpr std::int64_t kScoreRows = 2;   // rows of a tile of score_transposed()
+// The lanes in an order in which reduce_add() adds neighbours, then pairs of them, and so on.
+constexpr std::int64_t kLaneOrder[kWidth] = {0, 4, 1, 5, 2, 6, 3, 7};
 constexpr const char* kIsaName = "neon";
 
 struct Nibbles {
@@ -101,8 +105,22 @@ inline Floats max(Floats a, Floats b) {
 inline Floats round(Floats a) {
   return {vrndnq_f32(a.low), vrndnq_f32(a.high)};
 }
+// Lanes i and i + 4, then neighbours, then the two sums that are left.
 inline float reduce_add(Floats a) {
-  return vaddvq_f32(vaddq_f32(a.low, a.high));
+  const float32x4_t half = vaddq_f32(a.low, a.high);
+  const float32x4_t pairs = vpaddq_f32(half, half);
+  return vgetq_lane_f32(vpaddq_f32(pairs, pairs), 0);
+}
+inline float32x4_t reduce_add_four(const Floats* sums) {
+  float32x4_t half[4];
+  for (int i = 0; i < 4; ++i) {
+    half[i] = vaddq_f32(sums[i].low, sums[i].high);
+  }
+  return vpaddq_f32(vpaddq_f32(half[0], half[1]), vpaddq_f32(half[2], half[3]));
+}
+// Lane i is reduce_add(sums[i]).
+inline Floats reduce_add_each(const Floats* sums) {
+  return {reduce_add_four(sums), reduce_add_four(sums + 4)};
 }
 inline float32x4_t zero_where_less(float32x4_t a, float32x4_t b, float32x4_t c) {
   return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(c), vcltq_f32(a, b)));

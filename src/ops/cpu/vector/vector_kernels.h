@@ -24,6 +24,31 @@ struct VectorKernels {
   void (*dot_bf16)(const float* x, std::int64_t ldx, std::int64_t rows, const core::Bf16* w,
                    std::int64_t k, float* out);
 
+  /// out[i * ldo + j] = x row i . w row j for i < rows and j < count, the very numbers of dot_f32,
+  /// by tiles of kDotRows rows of x and dot_columns rows of w that share what they load. Both are
+  /// brought into the order of the tiles first: that takes padded(rows) * padded(k) floats, rows
+  /// rounded up to whole tiles and k to a multiple of `block`.
+  std::int64_t dot_columns;
+  void (*pack_rows)(const float* x, std::int64_t ldx, std::int64_t rows, std::int64_t k,
+                    float* out);
+  void (*pack_columns)(const float* w, std::int64_t ldw, std::int64_t count, std::int64_t k,
+                       float* out);
+  void (*dot_products)(const float* packed_x, std::int64_t rows, const float* packed_w,
+                       std::int64_t count, std::int64_t k, float* out, std::int64_t ldo);
+
+  /// Vectors side by side, `block` at a time: out[(j / block * padded + d) * block + j % block] =
+  /// element d of vector j. `padded` is n rounded up to whole blocks; what is not there is 0.
+  std::int64_t block;
+  void (*transpose)(const float* vectors, std::int64_t stride, std::int64_t count, std::int64_t n,
+                    float* out);
+
+  /// out[i * ldo + j] = x row i . vector j for i < rows and j < count, the very numbers of
+  /// score_f32, from vectors as transpose() leaves them. Rows of x are filled with zeros to
+  /// `padded` elements.
+  void (*score_transposed)(const float* x, std::int64_t ldx, std::int64_t rows,
+                           const float* transposed, std::int64_t count, std::int64_t padded,
+                           float* out, std::int64_t ldo);
+
   /// Vectors of codes below are bytes (u8), or two codes in a byte, the first in the low nibble
   /// (u4: n and stride are even).
   ///
@@ -38,7 +63,9 @@ struct VectorKernels {
   Score<std::uint8_t> score_u8;
   Score<std::uint8_t> score_u4;
 
-  /// out row i = sum over j < count of weights[i * ldw + j] * vector j, for i < rows <= kDotRows.
+  /// out row i += sum over j < count of weights[i * ldw + j] * vector j, for i < rows <= kDotRows.
+  /// Each element is one chain of multiply-adds in the order of j, begun from what stands in `out`,
+  /// so that vectors given piece by piece make the same numbers as all of them at once.
   template <typename T>
   using Mix = void (*)(const float* weights, std::int64_t ldw, std::int64_t rows, const T* vectors,
                        std::int64_t stride, std::int64_t count, std::int64_t n, float* out,
@@ -54,6 +81,8 @@ struct VectorKernels {
   void (*scale)(float a, float* x, std::int64_t n);                          // x *= a
   void (*widen_f16)(const core::Fp16* x, float* y, std::int64_t n);          // y = x
   void (*widen_bf16)(const core::Bf16* x, float* y, std::int64_t n);         // y = x
+  void (*widen_u8)(const std::uint8_t* x, float* y, std::int64_t n);         // y = x
+  void (*widen_u4)(const std::uint8_t* x, float* y, std::int64_t n);         // y = x, n even
   void (*narrow_f16)(const float* x, core::Fp16* y, std::int64_t n);         // y = x, nearest even
   float (*sum_squares)(const float* x, std::int64_t n);                      // sum of x^2
   void (*multiply)(const float* x, const float* w, float a, float* y, std::int64_t n);  // y = a x w

@@ -1,7 +1,9 @@
 #include "ops/cpu/vector/vector_kernels.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -70,6 +72,73 @@ TEST(VectorKernels, DotProducts) {
   }
 }
 
+// The kernels widen vectors to what they mean; products of many rows with many vectors are those of
+// each row with each vector, bit for bit.
+template <typename T, typename Dot, typename Widen>
+void check_products(const VectorKernels& kernels, Dot dot, Widen widen, std::int64_t rows,
+                    std::int64_t count, std::int64_t k) {
+  const std::int64_t ldx = k + 3;
+  const std::int64_t ldo = count + 2;
+  const std::vector<float> x = normal(rows * ldx, 7);
+  const auto w = narrowed<T>(normal(count * k, 3));
+  std::vector<float> wide(w.size());
+  widen(w.data(), wide.data(), count * k);
+  std::vector<float> dots(static_cast<std::size_t>(rows * ldo), -7.0f);
+  std::vector<float> scores = dots;
+  const std::int64_t padded = (k + kernels.block - 1) / kernels.block * kernels.block;
+  std::vector<float> filled(static_cast<std::size_t>(rows * padded));
+  for (std::int64_t i = 0; i < rows; ++i) {
+    std::copy_n(x.data() + i * ldx, k, filled.data() + i * padded);
+  }
+  std::vector<float> transposed(static_cast<std::size_t>((count + kernels.block) * padded));
+  kernels.transpose(wide.data(), k, count, k, transposed.data());
+  std::vector<float> packed_x(static_cast<std::size_t>((rows + kDotRows) * padded));
+  kernels.pack_rows(x.data(), ldx, rows, k, packed_x.data());
+  std::vector<float> packed_w(static_cast<std::size_t>((count + kernels.dot_columns) * padded));
+  kernels.pack_columns(wide.data(), k, count, k, packed_w.data());
+  kernels.dot_products(packed_x.data(), rows, packed_w.data(), count, k, dots.data(), ldo);
+  kernels.score_transposed(filled.data(), padded, rows, transposed.data(), count, padded,
+                           scores.data(), ldo);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < ldo; ++j) {
+      float one_dot = -7.0f;
+      float one_score = -7.0f;
+      if (j < count) {
+        dot(x.data() + i * ldx, ldx, 1, w.data() + j * k, k, &one_dot);
+        kernels.score_f32(x.data() + i * ldx, ldx, 1, wide.data() + j * k, k, 1, k, &one_score, 1);
+      }
+      const auto at = static_cast<std::size_t>(i * ldo + j);
+      ASSERT_EQ(dots[at], one_dot)
+          << rows << " x " << count << " x " << k << " at " << i << ' ' << j;
+      ASSERT_EQ(scores[at], one_score)
+          << rows << " x " << count << " x " << k << " at " << i << ' ' << j;
+    }
+  }
+}
+
+TEST(VectorKernels, ProductsOfManyAreThoseOfEach) {
+  for (const VectorKernels* kernels : runnable_vector_kernels()) {
+    SCOPED_TRACE(kernels->isa);
+    const auto check = [&](std::int64_t rows, std::int64_t count, std::int64_t k) {
+      check_products<core::Fp16>(*kernels, kernels->dot_f16, kernels->widen_f16, rows, count, k);
+      check_products<core::Bf16>(*kernels, kernels->dot_bf16, kernels->widen_bf16, rows, count, k);
+    };
+    for (const std::int64_t k : kLengths) {
+      check(5, 7, k);
+    }
+    for (std::int64_t rows = 1; rows < 10; ++rows) {
+      for (std::int64_t count = 1; count < 15; ++count) {
+        check(rows, count, 71);
+      }
+    }
+    for (const std::int64_t k : {1023, 1024, 1056, 2060, 4096, 4113}) {
+      check(6, 8, k);
+    }
+    check(131, 13, 96);
+    check(3, 50, 20);
+  }
+}
+
 // Codes as floats, and as the kernels read them.
 struct Codes {
   std::vector<float> values;
@@ -90,18 +159,27 @@ Codes random_codes(std::int64_t count, int bits) {
   return codes;
 }
 
-// Products and mixtures of vectors in every type against plain loops over the floats they mean.
+// Products and mixtures of vectors in every type, `bits` to an element, against plain loops over
+// the floats they mean.
 template <typename T>
 void check_vectors(VectorKernels::Score<T> score, VectorKernels::Mix<T> mix, const T* vectors,
-                   const std::vector<float>& values, std::int64_t stride, std::int64_t n) {
+                   int bits, const std::vector<float>& values, std::int64_t stride,
+                   std::int64_t n) {
   constexpr std::int64_t kCount = 7;
   const std::vector<float> x = normal(kDotRows * (n + 3), 4);
   const std::vector<float> weights = normal(kDotRows * kCount, 5);
   for (std::int64_t rows = 1; rows <= kDotRows; ++rows) {
     std::vector<float> scores(static_cast<std::size_t>(rows * kCount), NAN);
     score(x.data(), n + 3, rows, vectors, stride, kCount, n, scores.data(), kCount);
-    std::vector<float> mixed(static_cast<std::size_t>(rows * (n + 2)), NAN);
+    std::vector<float> mixed(static_cast<std::size_t>(rows * (n + 2)));
     mix(weights.data(), kCount, rows, vectors, stride, kCount, n, mixed.data(), n + 2);
+    std::vector<float> in_two(mixed.size());
+    for (const auto& [from, count] : {std::pair{0, 3}, {3, 4}}) {
+      const T* first = reinterpret_cast<const T*>(reinterpret_cast<const char*>(vectors) +
+                                                  from * stride * bits / 8);
+      mix(weights.data() + from, kCount, rows, first, stride, count, n, in_two.data(), n + 2);
+    }
+    EXPECT_EQ(in_two, mixed) << "a mixture must go on where it stood";
     for (std::int64_t i = 0; i < rows; ++i) {
       for (std::int64_t j = 0; j < kCount; ++j) {
         double sum = 0;
@@ -136,19 +214,32 @@ TEST(VectorKernels, ScoresAndMixturesOfVectors) {
     for (const std::int64_t n : {2, 8, 14, 16, 18, 64, 100, 128, 130}) {
       const std::int64_t stride = n + 6;
       const std::vector<float> values = normal(7 * stride, 3);
-      check_vectors(kernels->score_f32, kernels->mix_f32, values.data(), values, stride, n);
+      check_vectors(kernels->score_f32, kernels->mix_f32, values.data(), 32, values, stride, n);
       const auto half = narrowed<core::Fp16>(values);
       std::vector<float> rounded;
       for (const core::Fp16 value : half) {
         rounded.push_back(core::to_float(value));
       }
-      check_vectors(kernels->score_f16, kernels->mix_f16, half.data(), rounded, stride, n);
+      check_vectors(kernels->score_f16, kernels->mix_f16, half.data(), 16, rounded, stride, n);
       const Codes bytes = random_codes(7 * stride, 8);
-      check_vectors(kernels->score_u8, kernels->mix_u8, bytes.bytes.data(), bytes.values, stride,
+      check_vectors(kernels->score_u8, kernels->mix_u8, bytes.bytes.data(), 8, bytes.values, stride,
                     n);
       const Codes nibbles = random_codes(7 * stride, 4);
-      check_vectors(kernels->score_u4, kernels->mix_u4, nibbles.bytes.data(), nibbles.values,
+      check_vectors(kernels->score_u4, kernels->mix_u4, nibbles.bytes.data(), 4, nibbles.values,
                     stride, n);
+    }
+  }
+}
+
+TEST(VectorKernels, CodesAsFloats) {
+  for (const VectorKernels* kernels : runnable_vector_kernels()) {
+    for (const std::int64_t n : {2, 8, 14, 16, 18, 130}) {
+      for (const int bits : {8, 4}) {
+        const Codes codes = random_codes(n, bits);
+        std::vector<float> wide(codes.values.size());
+        (bits == 8 ? kernels->widen_u8 : kernels->widen_u4)(codes.bytes.data(), wide.data(), n);
+        EXPECT_EQ(wide, codes.values) << kernels->isa << ' ' << n << ' ' << bits;
+      }
     }
   }
 }

@@ -47,7 +47,7 @@ struct Queries {
 };
 
 /// qkv [m, (heads + 2 kv_heads) head_dim] float32: RMSNorm of each query and key head, RoPE, then
-/// the rounding of cpu::KvCache::store, code for code, into the layer's pages (KvPool::layer). Rows
+/// the rounding of cpu::KvPool::store, code for code, into the layer's pages (KvPool::layer). Rows
 /// with slot -1 are not kept. Throws kUsage for heads of more than kMaxHeadDim elements.
 void append(const AttentionLayer& layer, const float* qkv, const DevicePlan& plan, std::int64_t m,
             const Queries& queries, std::byte* pages, cudaStream_t stream);

@@ -8,6 +8,7 @@
 
 #include "device/cuda/check.h"
 #include "device/cuda/stream.h"
+#include "ops/cpu/attention/kv_cache.h"
 #include "ops/cuda/attention/attention.h"
 #include "ops/cuda/attention/hadamard_signs.h"
 #include "ops/cuda/attention/kv_pool.h"
@@ -90,12 +91,14 @@ inline Stored read_block(const KvLayout& layout, const std::byte* block, bool ke
 }
 
 /// The same element of the CPU's cache.
-inline Stored read_cpu(const cpu::KvView& view, std::int64_t position, std::int64_t dim) {
-  const std::int64_t at = position * view.stride + dim;
+inline Stored read_cpu(const cpu::KvPages& pages, std::int64_t position, std::int64_t dim) {
+  const cpu::KvView view = pages.page(position / pages.page_tokens);
+  const std::int64_t token = position % pages.page_tokens;
+  const std::int64_t at = token * view.stride + dim;
   Stored stored;
   if (view.steps != nullptr) {
-    stored.step = view.steps[position];
-    stored.smallest = view.smallest[position];
+    stored.step = view.steps[token];
+    stored.smallest = view.smallest[token];
   }
   switch (view.type) {
     case KvType::kF32:
@@ -142,17 +145,20 @@ class Trial {
         cudaMemcpy(pool_->layer(0), poison.data(), poison.size(), cudaMemcpyHostToDevice),
         "cudaMemcpy");
     for (const Sequence& sequence : p_.sequences) {
-      lists_.emplace_back(*pool_);
       caches_.push_back(std::make_unique<cpu::KvCache>(p_.types, 1, p_.kv_heads, p_.head_dim,
                                                        sequence.context + sequence.rows));
     }
     // Pages of different sequences lie mixed.
-    for (std::int64_t tokens = 1, left = 1; left > 0; tokens += kPageTokens) {
+    lists_.resize(p_.sequences.size());
+    PageId next = 0;
+    for (std::int64_t tokens = 0, left = 1; left > 0; tokens += kPageTokens) {
       left = 0;
       for (std::size_t s = 0; s < lists_.size(); ++s) {
         const std::int64_t all = p_.sequences[s].context + p_.sequences[s].rows;
-        lists_[s].reserve(std::min(tokens, all));
-        left += tokens < all;
+        if (tokens < all) {
+          lists_[s].push_back(next++);
+          ++left;
+        }
       }
     }
     buffer_.emplace(PlanBuffer::Limits{rows, 2 * pages, 4096, 4096});
@@ -170,7 +176,7 @@ class Trial {
       const Sequence& sequence = p_.sequences[s];
       const std::int64_t rows = context ? sequence.context : sequence.rows;
       if (rows > 0) {
-        result.push_back({lists_[s].pages(), context ? 0 : sequence.context, row, rows});
+        result.push_back({lists_[s], context ? 0 : sequence.context, row, rows});
       }
       row += rows;
     }
@@ -224,7 +230,7 @@ class Trial {
 
   cpu::KvCache& cache_of(const PlannedSequence& sequence) {
     for (std::size_t s = 0; s < lists_.size(); ++s) {
-      if (lists_[s].pages().data() == sequence.pages.data()) {
+      if (lists_[s].data() == sequence.pages.data()) {
         return *caches_[s];
       }
     }
@@ -247,18 +253,18 @@ class Trial {
     std::int64_t wrong = 0;
     for (std::size_t s = 0; s < lists_.size(); ++s) {
       for (std::int64_t position = 0; position < caches_[s]->capacity(); ++position) {
-        const std::int32_t page =
-            lists_[s].pages()[static_cast<std::size_t>(position / kPageTokens)];
+        const std::int32_t page = lists_[s][static_cast<std::size_t>(position / kPageTokens)];
         for (std::int64_t head = 0; head < p_.kv_heads; ++head) {
           const std::byte* block =
               bytes.data() + page * layout.page_bytes() + head * layout.block_bytes();
           for (const bool keys : {true, false}) {
-            const cpu::KvView view = keys ? caches_[s]->keys(0, head) : caches_[s]->values(0, head);
+            const cpu::KvPages there =
+                keys ? caches_[s]->keys(0, head) : caches_[s]->values(0, head);
             for (std::int64_t dim = 0; dim < p_.head_dim; ++dim) {
               const Stored here = read_block(layout, block, keys, position % kPageTokens, dim);
-              const Stored there = read_cpu(view, position, dim);
-              wrong += !(here.value == there.value && here.step == there.step &&
-                         here.smallest == there.smallest);
+              const Stored expected = read_cpu(there, position, dim);
+              wrong += !(here.value == expected.value && here.step == expected.step &&
+                         here.smallest == expected.smallest);
             }
           }
         }
@@ -303,8 +309,8 @@ class Trial {
     const auto dim = static_cast<std::int64_t>(q.size());
     const std::int64_t begin =
         p_.window > 0 ? std::max<std::int64_t>(0, position + 1 - p_.window) : 0;
-    const cpu::KvView keys = cache.keys(0, kv_head);
-    const cpu::KvView values = cache.values(0, kv_head);
+    const cpu::KvPages keys = cache.keys(0, kv_head);
+    const cpu::KvPages values = cache.values(0, kv_head);
     std::vector<double> weights;
     for (std::int64_t j = begin; j <= position; ++j) {
       double sum = 0;
@@ -385,7 +391,7 @@ class Trial {
   HadamardSigns turn_;
   AttentionLayer layer_;
   std::unique_ptr<KvPool> pool_;
-  std::vector<KvSequence> lists_;
+  std::vector<std::vector<PageId>> lists_;  // pages of each sequence
   std::vector<std::unique_ptr<cpu::KvCache>> caches_;
   std::optional<PlanBuffer> buffer_;
   Buffer partials_;

@@ -25,7 +25,8 @@ void attend_decode(const AttentionLayer& layer, const Queries& queries, const st
                                     static_cast<int>(layer.heads),
                                     static_cast<int>(layout.kv_heads),
                                     kLog2E / std::sqrt(static_cast<float>(layout.head_dim)),
-                                    layer.turned && layout.types.values == KvType::kInt4};
+                                    layer.turned && layout.types.values == KvType::kInt4,
+                                    false};
   const std::int64_t units = plan.max_items * layout.kv_heads * passes;
   with_fragments(
       layout, [&]<KvType K, KvType V, int D>() { decode::run<K, V, D>(arguments, units, stream); });

@@ -180,6 +180,9 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   WarpRing ring(stages + warp * S::kStages * S::kStage, barriers[warp], S::kStages, S::kStage);
+  if (a.few) {
+    launch_dependents();
+  }
   wait_for_predecessor();
   const int group = a.heads / a.kv_heads;
   const int passes = (group + kColumns - 1) / kColumns;
@@ -226,15 +229,17 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
       a.sink.pad(item.row);
     }
   }
-  // Only now: blocks that wait for this kernel's end would take room from its own.
-  launch_dependents();
+  if (!a.few) {  // only now: blocks that wait for this kernel's end would take room from its own
+    launch_dependents();
+  }
 }
 
 template <KvType K, KvType V, int D>
-void run(const Arguments& arguments, std::int64_t max_units, cudaStream_t stream) {
+void run(Arguments arguments, std::int64_t max_units, cudaStream_t stream) {
   constexpr int kShared = kWarps * Shape<K, V, D>::kStages * Shape<K, V, D>::kStage;
   static const int resident = resident_blocks(attend_kernel<K, V, D>, kWarps * kWarp, kShared);
   const auto grid = std::clamp<std::int64_t>(max_units, 1, resident);
+  arguments.few = grid <= multiprocessors();
   launch_dependent(attend_kernel<K, V, D>, dim3(static_cast<unsigned>(grid)), dim3(kWarps * kWarp),
                    kShared, stream, arguments);
   if (arguments.plan.max_partials > 0) {

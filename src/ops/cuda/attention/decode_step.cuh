@@ -25,6 +25,7 @@ struct Arguments {
   int kv_heads;
   float scale;  // of scores, times log2 e
   bool turned;  // results are turned back
+  bool few;     // blocks, beside which those of the next kernel have room
 };
 
 template <KvType K, KvType V, int D>

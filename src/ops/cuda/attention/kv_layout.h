@@ -2,7 +2,8 @@
 
 #include <cstdint>
 
-#include "ops/cpu/attention/kv_cache.h"
+#include "ops/cpu/attention/kv_types.h"
+#include "ops/kv_pages.h"
 
 /// How keys and values lie in pages on the device.
 namespace nibble::ops::cuda {
@@ -10,8 +11,8 @@ namespace nibble::ops::cuda {
 using cpu::KvType;
 using cpu::KvTypes;
 
-/// Tokens of a page: the rows of a matrix instruction's left operand.
-inline constexpr std::int64_t kPageTokens = 16;
+/// Tokens of a page are the rows of a matrix instruction's left operand.
+using ops::kPageTokens;
 
 constexpr bool is_integer(KvType type) {
   return type == KvType::kInt8 || type == KvType::kInt4;
@@ -34,7 +35,7 @@ constexpr int bits_of(KvType type) {
 /// A block holds one KV head of one page: keys, values, then, where either is an integer, ranges.
 /// Blocks follow one another by head, page and layer. There are two orders of elements:
 ///
-/// plain       keys [16, head_dim] and values [16, head_dim] as in cpu::KvCache.
+/// plain       keys [16, head_dim] and values [16, head_dim] as in cpu::KvPool.
 /// fragments   (head_dim 64 or 128, no float32) as tensor cores read them: 16 x 16 tiles A_i, one
 ///             for each 16 dims, A_i[row, column] = key[token row][dim 16i + column], or
 ///             value[token column][dim 16i + row]. Lane 4g + t of a warp holds of each tile rows g

@@ -12,7 +12,7 @@ __device__ __forceinline__ bool is_finite(float x) {
   return fabsf(x) < __int_as_float(0x7f800000);
 }
 
-/// A range in float16, and how values are counted in it: as cpu::KvCache::store.
+/// A range in float16, and how values are counted in it: as cpu::KvPool::store.
 struct KvRange {
   std::uint32_t halves;  // step, smallest
   float from;

@@ -21,6 +21,7 @@ struct Arguments {
   int k;
   int m;
   int ldy;
+  DenseUse use;
 };
 
 /// kValues weights at a time: 8 of 16 bits, 4 of 32.
@@ -132,8 +133,9 @@ __global__ void __launch_bounds__(kWarps* kWarp) dense_kernel(Arguments a) {
         sum += __shfl_xor_sync(0xffffffffu, sum, distance);
       }
       if (lane == 0 && row + r < a.n && t < tokens) {
-        a.y[static_cast<std::size_t>(token + t) * a.ldy + row + r] =
-            sum + (a.bias == nullptr ? 0.0f : a.bias[row + r]);
+        float& y = a.y[static_cast<std::size_t>(token + t) * a.ldy + row + r];
+        const float before = a.use.add ? y : 0.0f;
+        y = fmaf(a.use.factor, sum, before + (a.bias == nullptr ? 0.0f : a.bias[row + r]));
       }
     }
   }
@@ -155,7 +157,7 @@ void run(const Arguments& a, bool aligned, cudaStream_t stream) {
 }  // namespace
 
 void dense(const DenseView& weight, const float* x, std::int64_t m, float* y, std::int64_t ldy,
-           const float* bias, cudaStream_t stream) {
+           const float* bias, cudaStream_t stream, const DenseUse& use) {
   const Arguments a{weight.data,
                     x,
                     bias,
@@ -163,7 +165,8 @@ void dense(const DenseView& weight, const float* x, std::int64_t m, float* y, st
                     static_cast<int>(weight.n),
                     static_cast<int>(weight.k),
                     static_cast<int>(m),
-                    static_cast<int>(ldy)};
+                    static_cast<int>(ldy),
+                    use};
   const bool aligned = weight.k % 8 == 0;
   switch (weight.type) {
     case core::DType::kF16:

@@ -16,10 +16,16 @@ struct DenseView {
   std::int64_t k = 0;
 };
 
-/// y = x W^T + bias in float32 arithmetic; x [m, k], y [m, n] with rows ldy apart, bias [n] or
-/// null. The order of a sum depends on k alone. Eight tokens share one reading of the weight: made
-/// for few of them.
+/// What becomes of a product.
+struct DenseUse {
+  float factor = 1.0f;
+  bool add = false;  // to what y holds
+};
+
+/// y = factor x W^T + bias in float32 arithmetic; x [m, k], y [m, n] with rows ldy apart, bias [n]
+/// or null. The order of a sum depends on k alone. Eight tokens share one reading of the weight:
+/// made for few of them.
 void dense(const DenseView& weight, const float* x, std::int64_t m, float* y, std::int64_t ldy,
-           const float* bias, cudaStream_t stream);
+           const float* bias, cudaStream_t stream, const DenseUse& use = {});
 
 }  // namespace nibble::ops::cuda

@@ -54,5 +54,32 @@ TEST_F(CudaDense, EveryTypeOverRaggedShapes) {
   }
 }
 
+TEST_F(CudaDense, AProductIsScaledAndAdded) {
+  const device::cuda::Stream stream;
+  const std::int64_t m = 11;
+  const std::int64_t n = 45;
+  const std::int64_t k = 24;
+  const std::vector<float> w = normal_values(n * k, 1);
+  const std::vector<float> x = normal_values(m * k, 2);
+  const std::vector<float> before = normal_values(m * n, 3);
+  const auto device_w = on_device(w);
+  const auto device_x = on_device(x);
+  const auto y = on_device(before);
+  dense({device_w.data(), core::DType::kF32, n, k}, device_x.as<float>(), m, y.as<float>(), n,
+        nullptr, stream.get(), {-0.75f, true});
+  stream.synchronize();
+  const auto got = y.values<float>();
+  for (std::int64_t i = 0; i < m * n; ++i) {
+    double sum = 0.0;
+    for (std::int64_t j = 0; j < k; ++j) {
+      sum += static_cast<double>(w[static_cast<std::size_t>(i % n * k + j)]) *
+             x[static_cast<std::size_t>(i / n * k + j)];
+    }
+    ASSERT_NEAR(got[static_cast<std::size_t>(i)], before[static_cast<std::size_t>(i)] - 0.75 * sum,
+                1e-5)
+        << i;
+  }
+}
+
 }  // namespace
 }  // namespace nibble::ops::cuda

@@ -14,10 +14,14 @@ void mlp_activation(const float* x, MlpActivation activation, const InputTarget&
             columns, stream);
 }
 
-void gated_activation(const float* gate_up, MlpActivation activation, const InputTarget& target,
+void gated_activation(const GateUp& gate_up, MlpActivation activation, const InputTarget& target,
                       std::int64_t m, std::int64_t columns, cudaStream_t stream) {
-  const GatedSource source{rows_of(gate_up, 2 * columns, columns),
-                           rows_of(gate_up + columns, 2 * columns, columns), activation};
+  if (gate_up.paired) {
+    const PairedSource source{gate_up.data, static_cast<int>(columns), activation};
+    return run_input(source, NoNorm{}, target, m, columns, stream);
+  }
+  const GatedSource source{rows_of(gate_up.data, 2 * columns, columns),
+                           rows_of(gate_up.data + columns, 2 * columns, columns), activation};
   run_input(source, NoNorm{}, target, m, columns, stream);
 }
 
@@ -28,12 +32,17 @@ void mlp_activation_matrix(const float* x, MlpActivation activation, float* y, s
            stream);
 }
 
-void gated_activation_matrix(const float* gate_up, MlpActivation activation, float* y,
+void gated_activation_matrix(const GateUp& gate_up, MlpActivation activation, float* y,
                              std::int64_t m, std::int64_t columns, cudaStream_t stream) {
-  const GatedSource source{rows_of(gate_up, 2 * columns, columns),
-                           rows_of(gate_up + columns, 2 * columns, columns), activation};
-  run_rows(source, NoNorm{}, MatrixSink{rows_of(y, columns, columns), y}, m,
-           static_cast<int>(columns), false, stream);
+  const MatrixSink sink{rows_of(y, columns, columns), y};
+  const auto width = static_cast<int>(columns);
+  if (gate_up.paired) {
+    const PairedSource source{gate_up.data, width, activation};
+    return run_rows(source, NoNorm{}, sink, m, width, false, stream);
+  }
+  const GatedSource source{rows_of(gate_up.data, 2 * columns, columns),
+                           rows_of(gate_up.data + columns, 2 * columns, columns), activation};
+  run_rows(source, NoNorm{}, sink, m, width, false, stream);
 }
 
 }  // namespace nibble::ops::cuda

@@ -70,14 +70,21 @@ void input(const float* x, const InputTarget& target, std::int64_t m, std::int64
 /// activation(x), x [m, columns].
 void mlp_activation(const float* x, MlpActivation activation, const InputTarget& target,
                     std::int64_t m, std::int64_t columns, cudaStream_t stream);
-/// activation(gate) * up; gate_up [m, 2 columns] holds both side by side.
-void gated_activation(const float* gate_up, MlpActivation activation, const InputTarget& target,
+/// Gate and up, [m, 2 columns]: side by side, or in pairs of eight columns each.
+struct GateUp {
+  GateUp(const float* gate_up, bool in_pairs = false) : data(gate_up), paired(in_pairs) {}
+  const float* data;
+  bool paired;
+};
+
+/// activation(gate) * up.
+void gated_activation(const GateUp& gate_up, MlpActivation activation, const InputTarget& target,
                       std::int64_t m, std::int64_t columns, cudaStream_t stream);
 
 /// The same two as matrices, y [m, columns].
 void mlp_activation_matrix(const float* x, MlpActivation activation, float* y, std::int64_t m,
                            std::int64_t columns, cudaStream_t stream);
-void gated_activation_matrix(const float* gate_up, MlpActivation activation, float* y,
+void gated_activation_matrix(const GateUp& gate_up, MlpActivation activation, float* y,
                              std::int64_t m, std::int64_t columns, cudaStream_t stream);
 
 }  // namespace nibble::ops::cuda

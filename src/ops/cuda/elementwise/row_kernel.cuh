@@ -133,10 +133,12 @@ __device__ __forceinline__ float squares(float4 x) {
   return fmaf(x.x, x.x, fmaf(x.y, x.y, fmaf(x.z, x.z, x.w * x.w)));
 }
 
+/// `sums`: shared memory for twice padded / kChunk floats.
 template <typename Held>
-__device__ Normalizer normalizer(Held& held, const NormWeights& norm, int columns, int padded) {
-  __shared__ float sums[2][kMaxChunks];
+__device__ Normalizer normalizer(Held& held, const NormWeights& norm, int columns, int padded,
+                                 float* sums) {
   const int chunks = padded / kChunk;
+  float* squares_of = sums + chunks;
   const auto noted = [&](float* to, int column, float value) {
     if (column / kChunk < chunks) {
       note_chunk(to, column, value);
@@ -144,15 +146,26 @@ __device__ Normalizer normalizer(Held& held, const NormWeights& norm, int column
   };
   const auto n = static_cast<float>(columns);
   if (norm.kind == NormKind::kRms) {
-    held.read(padded, [&](int column, float4 x) { noted(sums[0], column, squares(x)); });
-    return {0.0f, 1.0f / sqrtf(sum_of_chunks(sums[0], chunks) / n + norm.eps)};
+    held.read(padded, [&](int column, float4 x) { noted(sums, column, squares(x)); });
+    return {0.0f, 1.0f / sqrtf(sum_of_chunks(sums, chunks) / n + norm.eps)};
   }
-  held.read(padded, [&](int column, float4 x) { noted(sums[0], column, x.x + x.y + (x.z + x.w)); });
-  const float mean = sum_of_chunks(sums[0], chunks) / n;
+  held.read(padded, [&](int column, float4 x) { noted(sums, column, x.x + x.y + (x.z + x.w)); });
+  const float mean = sum_of_chunks(sums, chunks) / n;
   held.each(padded, [&](int column, float4 x) {
-    noted(sums[1], column, squares(centered(x, column, columns, mean)));
+    noted(squares_of, column, squares(centered(x, column, columns, mean)));
   });
-  return {mean, 1.0f / sqrtf(sum_of_chunks(sums[1], chunks) / n + norm.eps)};
+  return {mean, 1.0f / sqrtf(sum_of_chunks(squares_of, chunks) / n + norm.eps)};
+}
+
+/// Four elements of a row; zeros where they are `there` no more.
+__device__ __forceinline__ float4 normalized_vector(const Normalizer& row, float4 x, float4 weight,
+                                                    float4 bias, bool there) {
+  const auto at = [&](float value, float scale, float add) {
+    return there ? __fadd_rn(__fmul_rn(__fmul_rn(value - row.shift, row.factor), scale), add)
+                 : 0.0f;
+  };
+  return {at(x.x, weight.x, bias.x), at(x.y, weight.y, bias.y), at(x.z, weight.z, bias.z),
+          at(x.w, weight.w, bias.w)};
 }
 
 __device__ __forceinline__ float4 normalized(const NormWeights& norm, const Normalizer& row,
@@ -161,10 +174,7 @@ __device__ __forceinline__ float4 normalized(const NormWeights& norm, const Norm
   const Rows bias{norm.bias, 0, columns, true};
   const float4 w = weight.load(0, column);
   const float4 b = norm.bias == nullptr ? float4{} : bias.load(0, column);
-  const auto at = [&](float value, float scale, float add) {
-    return __fadd_rn(__fmul_rn(__fmul_rn(value - row.shift, row.factor), scale), add);
-  };
-  const float4 y = {at(x.x, w.x, b.x), at(x.y, w.y, b.y), at(x.z, w.z, b.z), at(x.w, w.w, b.w)};
+  const float4 y = normalized_vector(row, x, w, b, true);
   if (column + 4 <= columns) {
     return y;
   }
@@ -212,7 +222,8 @@ __global__ void __launch_bounds__(kRowThreads<V, Norm>)
       asm volatile("prefetch.global.L1 [%0];" ::"l"(norm.weight + threadIdx.x * 4));
     }
     wait_for_predecessor();
-    numbers = normalizer(held, norm, columns, padded);
+    __shared__ float sums[2 * kMaxChunks];
+    numbers = normalizer(held, norm, columns, padded, sums);
   } else {
     wait_for_predecessor();
     if constexpr (V > 0) {

@@ -115,4 +115,20 @@ struct GatedSource {
   }
 };
 
+/// Gate and up in pairs (DeviceMatrix::paired); columns are a multiple of 8.
+struct PairedSource {
+  const float* data;
+  int columns;
+  MlpActivation activation;
+  __device__ float4 load(std::int64_t row, int column) const {
+    if (column >= columns) {
+      return {};
+    }
+    const float* pair = data + 2 * row * columns + column / 8 * 16 + column % 8;
+    const float4 a = activated(activation, *reinterpret_cast<const float4*>(pair));
+    const float4 b = *reinterpret_cast<const float4*>(pair + 8);
+    return {a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w};
+  }
+};
+
 }  // namespace nibble::ops::cuda

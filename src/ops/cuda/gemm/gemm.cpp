@@ -32,8 +32,9 @@ GemmArguments arguments_of(const GemmWeights& weights, const GemmOutput& output,
                 "gemm: weights of {} rows and {} columns", units.n, units.k);
   core::require(output.y != nullptr || output.y_half != nullptr, core::ErrorKind::kFailed,
                 "gemm: there is nowhere to write to");
-  core::require(units.format.scales == ScaleKind::kF16, core::ErrorKind::kFailed,
-                "gemm: scales must be float16");
+  core::require(units.format.scales == ScaleKind::kF16 && units.format.groups <= 4,
+                core::ErrorKind::kFailed,
+                "gemm: scales must be float16, for 32 inputs each or for more");
   GemmArguments arguments;
   arguments.units = reinterpret_cast<const std::uint8_t*>(units.units);
   arguments.tile_bytes = static_cast<int>(units.format.tile_bytes());

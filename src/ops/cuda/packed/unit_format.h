@@ -13,7 +13,8 @@
 ///   scales   16 bits each, [tile][group][16]
 ///   zeros    U8 [tile][group][16], asymmetric integers only
 ///
-/// A unit holds one group of inputs, or four (of 32; groups of 64 stand there twice). Lane l = 4 g
+/// A unit holds one group of inputs, four (of 32; groups of 64 stand there twice) or eight (of 16).
+/// Lane l = 4 g
 /// + t of a warp owns rows g and g + 8 of each tile; the 16 rows of scales and zeros stand in the
 /// order 0, 8, 1, 9, ... Inputs of a lane, e = 0..1, h = 0..3, i = 0..3: k = 32 h + 8 t + 4 e + i.
 ///
@@ -46,7 +47,7 @@ enum class ScaleKind { kF16, kBf16 };
 struct UnitFormat {
   CodeKind codes = CodeKind::kInt4;
   ScaleKind scales = ScaleKind::kF16;
-  std::int64_t groups = 1;  // in a unit: 1 or 4
+  std::int64_t groups = 1;  // in a unit: 1, 4 or 8
 
   bool has_zeros() const {
     return codes == CodeKind::kInt4WithZeros || codes == CodeKind::kInt8WithZeros;

@@ -15,7 +15,8 @@ namespace {
 using formats::FormatKind;
 using formats::PackedWeight;
 
-constexpr std::int64_t kSmallestGroup = 32;
+constexpr std::int64_t kSmallestGroup = 16;
+constexpr std::int64_t kSmallGroup = 32;
 
 // What stands in the place of each byte or nibble of a word: 0, 2, 1, 3.
 constexpr std::array<int, 4> kPlace = {0, 2, 1, 3};
@@ -76,6 +77,11 @@ class UnitRow {
   std::byte* zeros_;
 };
 
+// NVFP4's scale of the whole matrix goes into the factors: what is left is exact in float16.
+float matrix_scale(const PackedWeight& weight) {
+  return weight.scheme.kind == FormatKind::kNv ? weight.global.data<float>()[0] : 1.0f;
+}
+
 std::uint16_t scale_bits(float scale, ScaleKind kind) {
   return kind == ScaleKind::kBf16 ? core::to_bf16(scale).bits : core::to_fp16(scale).bits;
 }
@@ -95,6 +101,10 @@ void read_row(const PackedWeight& weight, std::int64_t row, const UnitFormat& fo
   out.scales.resize(groups);
   unpack_codes(weight, row, out.codes);
   unpack_scales(weight, row, out.scales);
+  const float whole = matrix_scale(weight);
+  for (float& scale : out.scales) {
+    scale = whole == 0.0f ? 0.0f : scale / whole;
+  }
   out.zeros.clear();
   if (format.has_zeros()) {
     out.zeros.resize(groups);
@@ -110,16 +120,19 @@ void read_row(const PackedWeight& weight, std::int64_t row, const UnitFormat& fo
 }  // namespace
 
 bool has_units(const formats::Scheme& scheme) {
-  const bool known = scheme.kind == FormatKind::kInt || scheme.kind == FormatKind::kLut4 ||
-                     scheme.kind == FormatKind::kMx;
-  return known && scheme.group % kSmallestGroup == 0;
+  return scheme.kind != FormatKind::kDense && scheme.group % kSmallestGroup == 0 &&
+         scheme.activation.group % kSmallestGroup == 0;
 }
 
 UnitFormat unit_format_of(const formats::Scheme& scheme) {
   core::require(has_units(scheme), core::ErrorKind::kUsage,
                 "{} has no kernels on a GPU yet; use --device cpu", to_string(scheme));
   UnitFormat format;
-  format.groups = scheme.group % kUnitInputs == 0 ? 1 : kUnitInputs / kSmallestGroup;
+  if (scheme.group % kSmallGroup != 0 || scheme.activation.group % kUnitInputs != 0) {
+    format.groups = kUnitInputs / kSmallestGroup;
+  } else {
+    format.groups = scheme.group % kUnitInputs == 0 ? 1 : kUnitInputs / kSmallGroup;
+  }
   if (scheme.kind == FormatKind::kInt) {
     if (scheme.bits == 8) {
       format.codes = scheme.symmetric ? CodeKind::kInt8 : CodeKind::kInt8WithZeros;
@@ -133,11 +146,33 @@ UnitFormat unit_format_of(const formats::Scheme& scheme) {
   return format;
 }
 
-void write_units(const PackedWeight& weight, const UnitFormat& format, std::int64_t first,
+std::int64_t UnitRows::count() const {
+  std::int64_t sum = 0;
+  for (const PackedWeight* weight : weights) {
+    sum += weight->n;
+  }
+  return sum;
+}
+
+UnitRows::Place UnitRows::place(std::int64_t row) const {
+  if (pairs) {
+    return {static_cast<std::size_t>(row / kPairRows % 2),
+            row / (2 * kPairRows) * kPairRows + row % kPairRows};
+  }
+  std::size_t weight = 0;
+  while (row >= weights[weight]->n) {
+    row -= weights[weight++]->n;
+  }
+  return {weight, row};
+}
+
+void write_units(const UnitRows& rows, const UnitFormat& format, std::int64_t first,
                  std::int64_t count, std::span<std::byte> units, std::span<std::int8_t> tables,
                  std::span<float> factors) {
-  const UnitGrid grid = unit_grid(weight.n, weight.k);
-  const std::int64_t group = group_size(weight.scheme, weight.k);
+  const PackedWeight& front = *rows.weights.front();
+  const std::int64_t all = rows.count();
+  const UnitGrid grid = unit_grid(all, front.k);
+  const std::int64_t group = group_size(front.scheme, front.k);
   const std::int64_t sub = kUnitInputs / format.groups;
   std::fill(units.begin(), units.end(), std::byte{0});
   std::fill(tables.begin(), tables.end(), std::int8_t{0});
@@ -145,14 +180,16 @@ void write_units(const PackedWeight& weight, const UnitFormat& format, std::int6
   RowCodes row;
   for (std::int64_t r = 0; r < count * kUnitRows; ++r) {
     const std::int64_t n = first * kUnitRows + r;
-    if (n >= weight.n) {
+    if (n >= all) {
       break;  // scales of zero
     }
-    read_row(weight, n, format, row);
+    const UnitRows::Place place = rows.place(n);
+    const PackedWeight& weight = *rows.weights[place.weight];
+    read_row(weight, place.row, format, row);
     if (format.codes == CodeKind::kBook) {
-      const cpu::Int8Table table = cpu::int8_table(book_of(weight, n));
+      const cpu::Int8Table table = cpu::int8_table(book_of(weight, place.row));
       std::copy(table.entries.begin(), table.entries.end(), tables.begin() + r * 16);
-      factors[static_cast<std::size_t>(r)] = table.unit;
+      factors[static_cast<std::size_t>(r)] = table.unit * matrix_scale(weight);
     }
     std::byte* const first_unit = units.data() + r / kUnitRows * grid.blocks * format.bytes();
     for (std::int64_t block = 0; block < grid.blocks; ++block) {
@@ -174,6 +211,30 @@ void write_units(const PackedWeight& weight, const UnitFormat& format, std::int6
       }
     }
   }
+}
+
+std::vector<float> unit_row_sums(const PackedWeight& weight, const UnitFormat& format,
+                                 std::int64_t row, std::int64_t step) {
+  RowCodes codes;
+  read_row(weight, row, format, codes);
+  const bool book = format.codes == CodeKind::kBook;
+  const cpu::Int8Table table = book ? cpu::int8_table(book_of(weight, row)) : cpu::Int8Table{};
+  const double factor = book ? static_cast<double>(table.unit) * matrix_scale(weight) : 1.0;
+  const int zero = format.codes == CodeKind::kInt8 ? 128 : 8;
+  const std::int64_t length = step == 0 ? weight.k : step;
+  const std::int64_t group = group_size(weight.scheme, weight.k);
+  std::vector<double> sums(static_cast<std::size_t>((weight.k + length - 1) / length));
+  for (std::int64_t k = 0; k < weight.k; ++k) {
+    const auto g = static_cast<std::size_t>(k / group);
+    const std::uint8_t code = codes.codes[static_cast<std::size_t>(k)];
+    const int value =
+        book ? table.entries[code] : code - (format.has_zeros() ? codes.zeros[g] : zero);
+    const std::uint16_t bits = scale_bits(codes.scales[g], format.scales);
+    const float scale = format.scales == ScaleKind::kBf16 ? core::to_float(core::Bf16{bits})
+                                                          : core::to_float(core::Fp16{bits});
+    sums[static_cast<std::size_t>(k / length)] += factor * value * static_cast<double>(scale);
+  }
+  return {sums.begin(), sums.end()};
 }
 
 }  // namespace nibble::ops::cuda

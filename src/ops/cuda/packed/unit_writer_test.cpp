@@ -85,7 +85,8 @@ TEST(UnitWriter, EveryWeightComesBack) {
   for (const std::string scheme :
        {"int4-sym-g128", "int4-asym-g32", "int4-sym-row", "int4-asym-g256", "int3-asym-g64",
         "int2-sym-g32", "int8-sym-row", "int8-asym-g128", "lut4-nf4-g64", "lut4-row-g128",
-        "lut3-matrix-g32", "mxfp4", "int4-sym-g128-s7"}) {
+        "lut3-matrix-g32", "mxfp4", "int4-sym-g128-s7", "nvfp4", "int4-sym-g48", "int8-asym-g16",
+        "int4-asym-g128-a4g32"}) {
     for (const auto& [n, k] :
          {std::pair<std::int64_t, std::int64_t>{64, 128}, {77, 416}, {3, 1056}}) {
       const auto weight = cpu::testing::random_weight(scheme, n, k, 17);
@@ -121,8 +122,35 @@ TEST(UnitWriter, PaddingIsZero) {
   }
 }
 
+// Of books too, whose tables are not their values.
+TEST(UnitWriter, SumsAreThoseOfTheUnits) {
+  const std::int64_t k = 200;
+  for (const std::string scheme : {"int4-asym-g32", "int3-sym-g128", "int8-sym-row",
+                                   "int8-asym-g16", "lut4-nf4-g64", "mxfp4", "nvfp4"}) {
+    const std::int64_t inputs = scheme == "nvfp4" || scheme == "mxfp4" ? 192 : k;
+    const auto weight = cpu::testing::random_weight(scheme, 20, inputs, 9);
+    const UnitReader units(weight);
+    for (const std::int64_t step : {0, 16, 128}) {
+      for (std::int64_t r = 0; r < weight.n; ++r) {
+        const auto sums = unit_row_sums(weight, unit_format_of(weight.scheme), r, step);
+        const std::int64_t length = step == 0 ? inputs : step;
+        ASSERT_EQ(static_cast<std::int64_t>(sums.size()), (inputs + length - 1) / length);
+        for (std::int64_t i = 0; i < inputs; i += length) {
+          double sum = 0.0;
+          double magnitude = 0.0;
+          for (std::int64_t j = i; j < std::min(i + length, inputs); ++j) {
+            sum += units.value(r, j);
+            magnitude += std::fabs(units.value(r, j));
+          }
+          ASSERT_NEAR(sums[static_cast<std::size_t>(i / length)], sum, 1e-6 * magnitude) << scheme;
+        }
+      }
+    }
+  }
+}
+
 TEST(UnitWriter, RefusesWhatNoKernelComputes) {
-  for (const char* scheme : {"nvfp4", "int4-sym-g48", "f16"}) {
+  for (const char* scheme : {"int4-sym-g24", "int8-sym-row-a8g40", "f16"}) {
     EXPECT_FALSE(has_units(formats::parse_scheme(scheme))) << scheme;
     EXPECT_THROW(unit_format_of(formats::parse_scheme(scheme)), core::Error) << scheme;
   }

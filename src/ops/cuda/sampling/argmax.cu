@@ -1,6 +1,7 @@
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
 #include "ops/cuda/sampling/argmax.h"
+#include "ops/cuda/sampling/logit_key.cuh"
 
 /// A block for each row.
 namespace nibble::ops::cuda {
@@ -8,16 +9,6 @@ namespace {
 
 constexpr int kThreads = 1024;
 constexpr int kAhead = 8;  // values that a thread asks for at once
-
-// Larger for a larger value, then for a lower column; largest of all for NaN.
-__device__ unsigned long long key_of(float value, std::uint32_t column) {
-  if (value != value) {
-    return ~0ull;
-  }
-  const std::uint32_t bits = __float_as_uint(value + 0.0f);  // -0 becomes 0
-  const std::uint32_t place = bits ^ ((bits >> 31) != 0 ? 0xffffffffu : 0x80000000u);
-  return static_cast<unsigned long long>(place) << 32 | (0xfffffffeu - column);
-}
 
 __device__ unsigned long long warp_largest(unsigned long long key) {
 #pragma unroll

@@ -66,7 +66,7 @@ std::vector<std::int8_t> IntegerActivations::in_lane_order() const {
 
 std::vector<double> reference(const formats::PackedWeight& weight, const IntegerActivations& x,
                               std::span<const float> bias, std::vector<double>& magnitude) {
-  const std::int64_t blocks = unit_grid(weight.n, weight.k).blocks;
+  const std::int64_t steps = unit_grid(weight.n, weight.k).blocks * kUnitInputs / x.step;
   const std::int64_t group = group_size(weight.scheme, weight.k);
   std::vector<double> y(static_cast<std::size_t>(x.m * weight.n));
   magnitude.assign(y.size(), 0.0);
@@ -80,7 +80,7 @@ std::vector<double> reference(const formats::PackedWeight& weight, const Integer
       double sum = 0.0;
       for (std::int64_t k = 0; k < weight.k; ++k) {
         const double scale = static_cast<double>(scales[static_cast<std::size_t>(k / group)]) *
-                             x.scales[static_cast<std::size_t>(token * blocks + k / kUnitInputs)];
+                             x.scales[static_cast<std::size_t>(token * steps + k / x.step)];
         const double term = scale * values[static_cast<std::size_t>(k)] *
                             x.codes[static_cast<std::size_t>(token * weight.k + k)];
         sum += term;

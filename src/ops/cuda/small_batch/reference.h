@@ -9,14 +9,16 @@
 /// What small_batch() computes, in plain loops on the host.
 namespace nibble::ops::cuda {
 
-/// Activations as integers with a scale for each 128 inputs: x(token, k) = scales(token, k / 128) *
-/// codes(token, k), codes in [-32512, 32512] for two digits and in [-127, 127] for one.
+/// Activations as integers with a scale for each 128 inputs (or as few as `step`): x(token, k) =
+/// scales(token, k / step) * codes(token, k), codes in [-32512, 32512] for two digits and in [-127,
+/// 127] for one.
 struct IntegerActivations {
   std::int64_t m = 0;
   std::int64_t k = 0;
   int digits = 2;
   std::vector<std::int32_t> codes;  // [m][k]
-  std::vector<float> scales;        // [m][blocks]
+  std::vector<float> scales;        // [m][blocks * 128 / step]
+  std::int64_t step = 128;
 
   /// Codes as LaneActivations holds them: [m * digits][blocks * 128].
   std::vector<std::int8_t> in_lane_order() const;

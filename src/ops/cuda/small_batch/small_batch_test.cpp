@@ -45,14 +45,14 @@ struct OnDevice {
 };
 
 IntegerActivations random_activations(std::int64_t m, std::int64_t k, int digits,
-                                      std::uint64_t seed) {
+                                      std::uint64_t seed, std::int64_t step = kUnitInputs) {
   core::Random random(seed);
   const int top = digits == 2 ? 255 * 127 + 127 : 127;
-  IntegerActivations x{m, k, digits, {}, {}};
+  IntegerActivations x{m, k, digits, {}, {}, step};
   for (std::int64_t i = 0; i < m * k; ++i) {
     x.codes.push_back(static_cast<std::int32_t>(random.below(2 * top + 1)) - top);
   }
-  for (std::int64_t i = 0; i < m * unit_grid(1, k).blocks; ++i) {
+  for (std::int64_t i = 0; i < m * unit_grid(1, k).blocks * kUnitInputs / step; ++i) {
     x.scales.push_back(static_cast<float>(0.5 + random.uniform()) / static_cast<float>(top));
   }
   return x;
@@ -97,15 +97,15 @@ TEST_F(SmallBatch, EveryFormatOverRaggedShapes) {
     std::int64_t k;
     SmallBatchSchedule schedule;
   };
-  const Size sizes[] = {{64, 128, {8, 2, 1, 1}},   {1, 32, {4, 3, 1, 1}},
-                        {200, 1024, {8, 2, 2, 5}}, {130, 416, {8, 8, 4, 1}},
-                        {16, 4096, {8, 3, 4, 1}},  {600, 640, {4, 2, 1, 30}},
-                        {72, 2752, {3, 2, 2, 2}},  {640, 256, {2, 4, 2, 3}}};
+  const Size sizes[] = {{64, 128, {8, 2, 1}},  {1, 32, {4, 3, 1}},     {200, 1024, {12, 2, 5}},
+                        {130, 416, {8, 8, 1}}, {16, 4096, {12, 3, 1}}, {600, 640, {4, 2, 30}},
+                        {72, 2752, {3, 2, 2}}, {640, 256, {2, 4, 3}},  {48, 896, {12, 2, 4}}};
   const std::string schemes[] = {
       "int4-sym-g128",   "int4-asym-g128", "int4-sym-g32", "int4-asym-g32", "int4-sym-g64",
       "int4-sym-row",    "int3-asym-g64",  "int3-sym-row", "int2-sym-g32",  "int8-sym-row",
       "int8-sym-g32",    "int8-asym-g128", "lut4-nf4-g64", "lut4-fp4-g128", "lut4-row-g128",
-      "lut4-matrix-g32", "lut3-row-g128",  "mxfp4"};
+      "lut4-matrix-g32", "lut3-row-g128",  "mxfp4",        "nvfp4",         "int4-asym-g16",
+      "int8-asym-g16",   "int4-sym-g48"};
   std::uint64_t seed = 1;
   for (const std::string& scheme : schemes) {
     for (const Size& size : sizes) {
@@ -113,10 +113,12 @@ TEST_F(SmallBatch, EveryFormatOverRaggedShapes) {
       const OnDevice on_device(weight);
       for (const int digits : {1, 2}) {
         for (const std::int64_t m : {1, 5, 16, 32}) {
-          if (m > max_small_batch(digits)) {
+          if (m > max_small_batch(on_device.view.format, digits)) {
             continue;
           }
-          const IntegerActivations x = random_activations(m, size.k, digits, ++seed);
+          const bool fine = digits == 1 && on_device.view.format.groups == 8;
+          const IntegerActivations x =
+              random_activations(m, size.k, digits, ++seed, fine ? 16 : kUnitInputs);
           std::vector<float> bias(seed % 2 == 0 ? static_cast<std::size_t>(size.n) : 0);
           for (std::size_t i = 0; i < bias.size(); ++i) {
             bias[i] = static_cast<float>(i % 7) - 3.0f;
@@ -156,7 +158,7 @@ TEST_F(SmallBatch, IntegersAreExact) {
     code %= 2000;  // all sums stay below 2^24
   }
   std::fill(x.scales.begin(), x.scales.end(), 1.0f);
-  const std::vector<float> y = run(on_device, x, {8, 2, 2, 5}, {}, weight.n);
+  const std::vector<float> y = run(on_device, x, {8, 2, 5}, {}, weight.n);
   std::vector<double> magnitude;
   const std::vector<double> expected = reference(weight, x, {}, magnitude);
   for (std::size_t i = 0; i < y.size(); ++i) {
@@ -169,12 +171,12 @@ TEST_F(SmallBatch, ATokenHasTheSameBitsInEveryBatch) {
   const auto weight = cpu::testing::random_weight("int4-asym-g128", 448, k, 8);
   const OnDevice on_device(weight);
   const IntegerActivations x = random_activations(16, k, 2, 9);
-  const std::vector<float> together = run(on_device, x, {8, 3, 4, 6}, {}, weight.n);
+  const std::vector<float> together = run(on_device, x, {12, 3, 6}, {}, weight.n);
   for (const std::int64_t token : {0, 6, 15}) {
     IntegerActivations one{1, k, 2, {}, {}};
     one.codes.assign(x.codes.begin() + token * k, x.codes.begin() + (token + 1) * k);
     one.scales.assign(x.scales.begin() + token * k / 128, x.scales.begin() + (token + 1) * k / 128);
-    const std::vector<float> alone = run(on_device, one, {8, 3, 4, 6}, {}, weight.n);
+    const std::vector<float> alone = run(on_device, one, {12, 3, 6}, {}, weight.n);
     EXPECT_EQ(0, std::memcmp(alone.data(), together.data() + token * weight.n, alone.size() * 4));
   }
 }

@@ -1,0 +1,103 @@
+#include <map>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/terminal_progress.h"
+#include "io/atomic_file.h"
+#include "load/load_report.h"
+
+namespace nibble::cli {
+namespace {
+
+class BenchServe final : public Command {
+ public:
+  std::string_view name() const override { return "bench-serve"; }
+  std::string_view summary() const override {
+    return "Put a server under load and measure how fast its answers come";
+  }
+  std::string_view examples() const override {
+    return "  nibble bench-serve http://127.0.0.1:8080 --requests 200 --concurrency 16\n"
+           "  nibble bench-serve http://127.0.0.1:8080 --rate 4 --lengths atom --longest 1024\n"
+           "  nibble bench-serve http://127.0.0.1:8080 --goodput ttft:500 --goodput tpot:50 --json";
+  }
+
+  void add_options(CLI::App& app) override {
+    common_.add(app, true);
+    load::Workload& workload = load_.workload;
+    app.add_option("url", load_.url, "A server that speaks OpenAI's completions API")->required();
+    app.add_option("--api-key", load_.api_key, "Key of the server")->envname("NIBBLE_API_KEY");
+    app.add_option("--model", load_.model, "Model to ask for (default: the first one)");
+    app.add_option("--requests,--num-prompts", workload.requests, "Requests in all")
+        ->check(CLI::Range(1, 1'000'000))
+        ->capture_default_str();
+    app.add_option("--concurrency,--max-concurrency", load_.concurrency,
+                   "Requests at a time (with --rate: no bound unless given)")
+        ->check(CLI::Range(1, 100'000));
+    app.add_option("--rate,--request-rate", workload.rate,
+                   "Requests per second, arriving by Poisson; without it a new one is sent when "
+                   "one ends")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--lengths", workload.lengths,
+                   "fixed: --input-len and --output-len; atom: those of Atom's evaluation")
+        ->transform(CLI::CheckedTransformer(std::map<std::string, load::Workload::Lengths>{
+            {"fixed", load::Workload::Lengths::kFixed}, {"atom", load::Workload::Lengths::kAtom}}))
+        ->default_str("fixed");
+    app.add_option("--input-len", workload.prompt_tokens, "Tokens of a prompt")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    app.add_option("--output-len", workload.output_tokens, "Tokens of an answer")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    app.add_option("--longest", workload.longest,
+                   "Tokens of a prompt and its answer at the most (with --lengths atom)")
+        ->check(CLI::Range(4, 1 << 20))
+        ->capture_default_str();
+    app.add_option("--cancel-share", load_.cancel_share,
+                   "Share of the requests that is given up at a random time")
+        ->check(CLI::Range(0.0, 1.0));
+    app.add_option("--seed", workload.seed, "Seed of the load")->capture_default_str();
+    app.add_option("--goodput", goals_,
+                   "What a good request keeps, in ms: ttft:MS, tpot:MS, e2el:MS (may be repeated)");
+    app.add_option("--html", html_, "Write the figures and charts to this page");
+  }
+
+  void run() override {
+    const load::Goals goals = load::parse_goals(goals_);
+    if (load_.concurrency == 0 && load_.workload.rate == 0) {
+      load_.concurrency = 16;
+    }
+    TerminalProgress progress(common_.quiet);
+    progress.begin("bench-serve", load_.workload.requests);
+    const load::LoadResult result =
+        load::run_load(load_, [&](std::int64_t ended) { progress.update(ended, ""); });
+    progress.end();
+    const load::LoadFigures figures = load::figures_of(result, goals);
+    if (!html_.empty()) {
+      io::write_file_atomically(html_, load::to_html(figures, result, "Load on " + load_.url));
+    }
+    if (common_.json) {
+      fmt::print("{}\n", load::to_json(figures).dump());
+    } else {
+      fmt::print("{}", load::to_text(figures));
+    }
+    for (const load::RequestOutcome& request : result.requests) {
+      core::require(request.error.empty() || figures.completed > 0, core::ErrorKind::kFailed,
+                    "no request was served; the first failed with: {}", request.error);
+    }
+  }
+
+  CommonOptions common_;
+  load::LoadOptions load_;
+  std::vector<std::string> goals_;
+  std::string html_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> bench_serve_command() {
+  return std::make_unique<BenchServe>();
+}
+
+}  // namespace nibble::cli

@@ -1,0 +1,35 @@
+#include "cli/draft_options.h"
+
+#include "cli/options.h"
+#include "engine/model_drafts.h"
+#include "engine/ngram_drafts.h"
+
+namespace nibble::cli {
+
+void DraftOptions::add(CLI::App& app) {
+  app.add_option("--draft", source_,
+                 "Speculative decoding: a small model of the same vocabulary that guesses the next "
+                 "tokens, or 'ngram' to guess from the text itself; the tokens stay the same");
+  app.add_option("--draft-tokens", most_, "Tokens to guess in one step at the most")
+      ->check(CLI::Range(1, 32))
+      ->capture_default_str();
+}
+
+std::unique_ptr<engine::DraftSource> DraftOptions::open(const models::Model& model,
+                                                        engine::RunnerOptions options,
+                                                        std::int64_t sequences) const {
+  if (source_.empty()) {
+    return nullptr;
+  }
+  if (source_ == "ngram") {
+    return std::make_unique<engine::NgramDrafts>(most_);
+  }
+  const auto drafts = models::open_model(source_);
+  engine::require_same_vocabulary(model, *drafts);
+  const std::int64_t context = drafts->decoder.config.max_positions;
+  options.tile_file.clear();
+  return std::make_unique<engine::ModelDrafts>(
+      engine::make_runner(drafts, with_own_tiles(options, source_)), most_, sequences, context);
+}
+
+}  // namespace nibble::cli

@@ -1,0 +1,48 @@
+#include "cli/grammar_options.h"
+
+#include "core/error.h"
+#include "core/json.h"
+#include "io/text_file.h"
+#include "text/grammar/gbnf.h"
+#include "text/grammar/json_schema.h"
+#include "text/grammar/regex_grammar.h"
+
+namespace nibble::cli {
+namespace {
+
+constexpr std::int64_t kMaxGrammarBytes = 1 << 20;
+
+}  // namespace
+
+void GrammarOptions::add(CLI::App& app) {
+  auto* group = app.add_option_group("Constrained text", "What the text must be");
+  group->add_option("--grammar", grammar_, "A grammar in GBNF");
+  group->add_option("--grammar-file", grammar_file_, "The same, from a file");
+  group->add_option("-j,--json-schema", schema_, "A JSON schema ({} for any value)");
+  group->add_option("--json-schema-file", schema_file_, "The same, from a file");
+  group->add_option("--regex", regex_, "A regular expression that matches all of it");
+  group->require_option(0, 1);
+}
+
+std::shared_ptr<const text::Grammar> GrammarOptions::open() const {
+  if (!grammar_.empty() || !grammar_file_.empty()) {
+    return text::parse_gbnf(
+        grammar_file_.empty() ? grammar_ : io::read_text_file(grammar_file_, kMaxGrammarBytes));
+  }
+  if (!schema_.empty() || !schema_file_.empty()) {
+    const std::string what = schema_file_.empty() ? "JSON schema" : schema_file_;
+    const std::string text =
+        schema_file_.empty() ? schema_ : io::read_text_file(schema_file_, kMaxGrammarBytes);
+    try {
+      core::parse_json(text, what);  // says what is wrong
+      return text::json_schema_grammar(nlohmann::ordered_json::parse(text));
+    } catch (const core::Error& error) {
+      throw core::Error(
+          error.kind() == core::ErrorKind::kInvalidModel ? core::ErrorKind::kUsage : error.kind(),
+          error.what());
+    }
+  }
+  return regex_.empty() ? nullptr : text::parse_regex_grammar(regex_);
+}
+
+}  // namespace nibble::cli

@@ -1,0 +1,275 @@
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <mutex>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "cli/commands.h"
+#include "cli/draft_options.h"
+#include "cli/options.h"
+#include "engine/engine.h"
+#include "io/text_file.h"
+#include "serve/json_text.h"
+#include "serve/service.h"
+#include "text/chat/chat_template.h"
+
+namespace nibble::cli {
+namespace {
+
+constexpr std::int64_t kMaxTemplateBytes = 1 << 22;
+constexpr std::int64_t kMaxKeyFileBytes = 1 << 20;
+constexpr std::int64_t kMaxDamageBytes = 1 << 20;
+constexpr int kExitHurried = 130;
+
+std::string utc_time() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+const char* level_name(serve::LogLevel level) {
+  switch (level) {
+    case serve::LogLevel::kInfo:
+      return "info";
+    case serve::LogLevel::kWarning:
+      return "warning";
+    case serve::LogLevel::kError:
+      return "error";
+  }
+  return "";
+}
+
+// One line on stderr, of text or of JSON, whatever stands in the record.
+void write_log(const serve::LogRecord& record, bool json) {
+  std::string line;
+  if (json) {
+    serve::OrderedJson object;
+    object["time"] = utc_time();
+    object["level"] = level_name(record.level);
+    object["message"] = record.message;
+    for (const auto& [name, value] : record.fields) {
+      object[name] = value;
+    }
+    line = serve::to_text(object);
+  } else {
+    line = fmt::format("{} {} {}", utc_time(), level_name(record.level),
+                       core::printable(record.message, 1000));
+    for (const auto& [name, value] : record.fields) {
+      line += fmt::format(" {}={}", name, core::printable(value, 1000));
+    }
+  }
+  fmt::print(stderr, "{}\n", line);
+}
+
+class Serve final : public Command {
+ public:
+  std::string_view name() const override { return "serve"; }
+  std::string_view summary() const override { return "Serve a model over HTTP, with OpenAI's API"; }
+  std::string_view examples() const override {
+    return "  nibble serve SmolLM2-w4\n"
+           "  nibble serve llama-w4 --port 8000 --max-batch 32 --served-model-name llama\n"
+           "  NIBBLE_API_KEY=... nibble serve llama-w4 --host 0.0.0.0\n"
+           "  curl localhost:8080/v1/completions -H 'Content-Type: application/json' \\\n"
+           "    -d '{\"prompt\": \"A nibble is\", \"max_tokens\": 32}'";
+  }
+
+  void add_options(CLI::App& app) override {
+    common_.add(app, false);
+    app.add_option("model", model_, "Model folder or GGUF file")->required();
+    add_network_options(app);
+    add_engine_options(app);
+    drafts_.add(app);
+    lora_.add(app);
+    device_.add(app);
+    device_.add_packed(app);
+  }
+
+  void run() override {
+    check_network();
+    const engine::RunnerOptions runner_options = device_.runner(model_);
+    engine_.kv_bytes = memory_bytes(memory_);
+    const auto model = lora_.open(model_);
+    auto engine =
+        std::make_unique<engine::Engine>(model, engine::make_runner(model, runner_options), engine_,
+                                         drafts_.open(*model, runner_options, engine_.max_batch));
+    serve::ServiceOptions options = service_options(*model);
+    options.facts = facts(*model);
+    serve::Service service(model, std::move(engine), std::move(options), log_sink());
+    service.stop_on_signals({SIGINT, SIGTERM});
+    const bool v6 = host_.find(':') != std::string::npos;
+    fmt::print("Listening on http://{}:{}\n", v6 ? "[" + host_ + "]" : host_, service.port());
+    std::fflush(stdout);
+    end(service.run());
+  }
+
+ private:
+  void add_network_options(CLI::App& app) {
+    app.add_option("--host", host_, "Address to listen on")->capture_default_str();
+    app.add_option("--port", port_, "Port to listen on (0: any that is free)")
+        ->capture_default_str();
+    app.add_option("--api-key", keys_,
+                   "Key that clients must send (again for more; others may see the words of a "
+                   "call: better --api-key-file or NIBBLE_API_KEY)");
+    app.add_option("--api-key-file", key_file_, "File with such keys, one a line");
+    app.add_flag("--insecure", insecure_, "Let everybody who reaches the host use the server");
+    app.add_option("--served-model-name,--alias", names_,
+                   "Name of the model for clients (again for more; default: of its folder)");
+    app.add_option("--template", template_file_,
+                   "Jinja file to use instead of the model's own chat template");
+    app.add_option("--damage", damage_file_,
+                   "What nibble compare --json wrote of this model, to show on the page");
+    app.add_option("--max-queue", max_queue_, "Texts that wait; more get status 429")
+        ->check(CLI::Range(0, 1'000'000))
+        ->capture_default_str();
+    app.add_option("--request-timeout", request_time_, "Seconds until a request fails")
+        ->check(CLI::Range(1, 86'400))
+        ->capture_default_str();
+    app.add_option("--shutdown-timeout", shutdown_time_,
+                   "Seconds that requests under way have after SIGINT or SIGTERM")
+        ->check(CLI::Range(0, 86'400))
+        ->capture_default_str();
+    app.add_option("--watchdog", step_time_,
+                   "Seconds after which a step of the engine counts as hanging, and the server "
+                   "ends")
+        ->check(CLI::Range(1, 86'400))
+        ->capture_default_str();
+    app.add_flag("--log-json", log_json_, "Log lines of JSON");
+  }
+
+  void add_engine_options(CLI::App& app) {
+    app.add_option("--max-batch", engine_.max_batch, "Texts that are written together")
+        ->check(CLI::Range(1, 4096))
+        ->capture_default_str();
+    app.add_option("--context", engine_.context, "Tokens of prompt and answer together");
+    app.add_option("--memory", memory_,
+                   "Memory for the KV cache (4GiB, 500MB; default: for --max-batch whole "
+                   "contexts, or what a GPU has free)");
+    app.add_flag("!--no-prefix-cache", engine_.prefix_cache,
+                 "Do not keep what was computed of prompts for later ones");
+  }
+
+  // Before the model is read.
+  void check_network() {
+    if (const char* key = std::getenv("NIBBLE_API_KEY"); key != nullptr && *key != '\0') {
+      keys_.emplace_back(key);
+    }
+    if (!key_file_.empty()) {
+      const auto more =
+          serve::parse_keys(io::read_text_file(key_file_, kMaxKeyFileBytes), key_file_);
+      keys_.insert(keys_.end(), more.begin(), more.end());
+      struct stat status {};
+      if (stat(key_file_.c_str(), &status) == 0 && (status.st_mode & 077) != 0) {
+        log_sink()({serve::LogLevel::kWarning,
+                    "others than its owner may read the file of the API keys",
+                    {{"file", key_file_}}});
+      }
+    }
+    for (const std::string& key : keys_) {
+      core::require(!key.empty(), core::ErrorKind::kUsage, "an API key is empty");
+    }
+    core::require(!keys_.empty() || insecure_ || serve::is_loopback(host_), core::ErrorKind::kUsage,
+                  "--host {} lets other machines in: give a key (--api-key-file FILE, or "
+                  "NIBBLE_API_KEY), or --insecure to let everybody use the server",
+                  core::printable(host_));
+  }
+
+  serve::ServiceOptions service_options(const models::Model& model) const {
+    serve::ServiceOptions options;
+    options.http.host = host_;
+    options.http.port = port_;
+    options.names = names_;
+    if (options.names.empty()) {
+      options.names = {std::filesystem::absolute(model_ + "/.")
+                           .lexically_normal()
+                           .parent_path()
+                           .filename()
+                           .string()};
+    }
+    options.keys = keys_;
+    options.chat_template = model.tokenizer->chat_template();
+    if (!template_file_.empty()) {
+      options.chat_template = io::read_text_file(template_file_, kMaxTemplateBytes);
+      const text::ChatTemplate checked(options.chat_template);
+    }
+    options.max_jobs = static_cast<std::size_t>(engine_.max_batch + max_queue_);
+    options.request_time = std::chrono::seconds(request_time_);
+    options.shutdown_time = std::chrono::seconds(shutdown_time_);
+    options.step_time = std::chrono::seconds(step_time_);
+    return options;
+  }
+
+  serve::ModelFacts facts(const models::Model& model) const {
+    serve::ModelFacts facts;
+    facts.recipe = model.compression.recipe;
+    facts.bits_per_weight = models::block_bits_per_weight(model.decoder);
+    facts.weight_bytes = models::total_weight_bytes(model.decoder);
+    facts.kv_type = device_.kv_type;
+    facts.device = device_.device;
+    if (!damage_file_.empty()) {
+      facts.damage =
+          serve::parse_damage(io::read_text_file(damage_file_, kMaxDamageBytes), damage_file_);
+    }
+    return facts;
+  }
+
+  serve::LogSink log_sink() const {
+    const auto mutex = std::make_shared<std::mutex>();
+    return [mutex, json = log_json_, quiet = common_.quiet](const serve::LogRecord& record) {
+      if (!quiet || record.level == serve::LogLevel::kError) {
+        const std::lock_guard lock(*mutex);
+        write_log(record, json);
+      }
+    };
+  }
+
+  // Where the engine may not come back, nothing is waited for.
+  static void end(serve::Outcome outcome) {
+    switch (outcome) {
+      case serve::Outcome::kStopped:
+        return;
+      case serve::Outcome::kHurried:
+        std::_Exit(kExitHurried);
+      case serve::Outcome::kHung:
+        fmt::print(stderr, "nibble: error: the engine hangs; start the server again\n");
+        std::_Exit(static_cast<int>(core::ErrorKind::kFailed));
+      case serve::Outcome::kFailed:
+        core::fail(core::ErrorKind::kFailed, "the engine failed; the log says why");
+    }
+  }
+
+  CommonOptions common_;
+  DeviceOptions device_;
+  LoraOptions lora_;
+  DraftOptions drafts_;
+  engine::EngineOptions engine_;
+  std::string model_;
+  std::string host_ = "127.0.0.1";
+  std::uint16_t port_ = 8080;
+  std::vector<std::string> keys_;
+  std::string key_file_;
+  bool insecure_ = false;
+  std::vector<std::string> names_;
+  std::string template_file_;
+  std::string damage_file_;
+  std::string memory_;
+  std::int64_t max_queue_ = 256;
+  int request_time_ = 600;
+  int shutdown_time_ = 30;
+  int step_time_ = 300;
+  bool log_json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> serve_command() {
+  return std::make_unique<Serve>();
+}
+
+}  // namespace nibble::cli

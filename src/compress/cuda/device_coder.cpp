@@ -1,0 +1,45 @@
+#include "compress/cuda/device_coder.h"
+
+#include "compress/cuda/book_kernels.h"
+#include "formats/book_size.h"
+#include "formats/codebooks.h"
+
+namespace nibble::compress::cuda {
+
+using formats::FormatKind;
+
+bool has_device_coder(const formats::Scheme& scheme) {
+  return (scheme.kind == FormatKind::kInt || scheme.kind == FormatKind::kLut4) &&
+         scheme.scale_bits == formats::Scheme{}.scale_bits && scheme.tail == 0;
+}
+
+DeviceCoder::DeviceCoder(const CudaContext& context, const formats::Scheme& scheme,
+                         const Parameters& parameters) {
+  view_.bits = scheme.bits;
+  view_.symmetric = scheme.symmetric;
+  if (scheme.kind != FormatKind::kLut4) {
+    return;
+  }
+  const bool learned = formats::has_learned_book(scheme);
+  const std::span<const float> values = learned ? std::span<const float>(parameters.books)
+                                                : formats::fixed_book(scheme.book, scheme.group);
+  const std::int64_t size = formats::book_size(scheme);
+  const std::int64_t count = std::ssize(values) / size;
+  books_ = context.copy_of(values);
+  tables_ = CudaContext::room<BookTable>(count);
+  make_tables(books_.as<float>(), count, static_cast<int>(size), tables_.as<BookTable>(),
+              context.stream());
+  view_.books = tables_.as<BookTable>();
+  view_.book_of_row = scheme.book == formats::Book::kPerRow;
+}
+
+device::cuda::Buffer device_groups(const CudaContext& context, const Parameters& parameters) {
+  std::vector<GroupValues> groups;
+  groups.reserve(parameters.groups.size());
+  for (const formats::GroupParameters& group : parameters.groups) {
+    groups.push_back({group.scale, group.zero});
+  }
+  return context.copy_of(std::span<const GroupValues>(groups));
+}
+
+}  // namespace nibble::compress::cuda

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/penalties.h"
+#include "engine/request.h"
+#include "engine/stop_strings.h"
+#include "models/model.h"
+#include "text/grammar/token_mask.h"
+#include "text/stream_decoder.h"
+
+namespace nibble::engine {
+
+/// What becomes of one request: its tokens, how the next one is chosen from a row of logits, and
+/// when the text ends. Knows nothing of caches and of other requests.
+class Generation {
+ public:
+  /// The request was validated. `limit`: tokens to generate at the most; `tree`: of the tokenizer,
+  /// where the request has a grammar.
+  Generation(Request request, std::int64_t limit, const models::Model& model,
+             const std::shared_ptr<const text::TokenTree>& tree);
+
+  const Request& request() const { return request_; }
+  const Completion& completion() const { return completion_; }
+  /// The prompt and what was generated.
+  std::span<const std::int32_t> tokens() const { return tokens_; }
+  std::int64_t length() const { return static_cast<std::int64_t>(tokens_.size()); }
+  std::int64_t prompt_length() const { return static_cast<std::int64_t>(request_.prompt.size()); }
+  /// Tokens that may still be generated.
+  std::int64_t room() const { return limit_ - (length() - prompt_length()); }
+  bool finished() const { return finished_; }
+
+  /// Whether accept() needs whole rows of logits, not only the first of the ranked tokens.
+  bool needs_whole_rows() const;
+  /// How many of the ranked tokens accept() needs; 0: all.
+  std::int64_t wanted() const { return sampler_.wanted(); }
+
+  /// Chooses the token that follows tokens() by a row of logits [vocabulary], or by its first
+  /// ranked ones, and goes on with it or ends. Throws kFailed for NaN.
+  void accept(std::span<const float> logits);
+  void accept(RankedTokens ranked);
+
+  /// Whether a row that predicts prompt token `index` (> 0) is wanted for the prompt's records.
+  bool wants_prompt_row(std::int64_t index) const;
+  void record_prompt(std::int64_t index, std::span<const float> logits);
+
+  /// For the completion.
+  void set_cached_tokens(std::int64_t count) { completion_.cached_tokens = count; }
+
+  /// Ends the generation from outside.
+  void cancel();
+  void fail(std::exception_ptr error);
+
+ private:
+  void accept_token(std::optional<std::int32_t> token, std::span<const float> logits);
+  void forbid(std::span<float> logits);
+  bool may_end() const;
+  bool is_end(std::int32_t token) const;
+  void emit(const std::string& text);
+  void finish(FinishReason reason);
+
+  Request request_;
+  std::int64_t limit_;
+  std::vector<std::int32_t> ends_;  // end tokens
+  std::vector<std::int32_t> tokens_;
+  Sampler sampler_;
+  Penalties penalties_;
+  text::StreamDecoder decoder_;
+  StopStrings stop_;
+  std::int64_t vocabulary_ = 0;  // of the tree
+  std::unique_ptr<text::GrammarConstraint> constraint_;
+  Completion completion_;
+  std::size_t sent_records_ = 0;
+  bool finished_ = false;
+  std::vector<float> row_;
+  std::vector<ops::RankedToken> ranked_;
+};
+
+}  // namespace nibble::engine

@@ -1,0 +1,367 @@
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "core/random.h"
+#include "engine/engine.h"
+#include "engine/model_drafts.h"
+#include "engine/ngram_drafts.h"
+#include "engine/page_reading_runner_for_tests.h"
+
+// What the engine does with its pages and its queue, over a runner that notices every wrong page.
+namespace nibble::engine {
+namespace {
+
+using testing::PageReadingRunner;
+
+constexpr std::int64_t kVocabulary = 40;
+
+// The demo model's tokenizer with a small vocabulary and a short context.
+std::shared_ptr<const models::Model> small_model() {
+  static const std::shared_ptr<const models::Model> model = [] {
+    auto made = std::make_shared<models::Model>(
+        *models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "models" / "demo"));
+    made->decoder.config.vocabulary = kVocabulary;
+    made->decoder.config.max_positions = 160;
+    made->end_tokens = {7};
+    return made;
+  }();
+  return model;
+}
+
+struct Setup {
+  std::int64_t pages = 1000;
+  std::int64_t max_batch = 8;
+  std::int64_t prefill_rows = 512;
+  bool prefix_cache = true;
+  std::unique_ptr<DraftSource> drafts = nullptr;
+};
+
+struct Tested {
+  PageReadingRunner* runner;
+  std::unique_ptr<Engine> engine;
+};
+
+Tested make_engine(Setup setup) {
+  auto runner = std::make_unique<PageReadingRunner>(kVocabulary);
+  PageReadingRunner* const seen = runner.get();
+  EngineOptions options;
+  options.max_batch = setup.max_batch;
+  options.prefill_rows = setup.prefill_rows;
+  options.prefix_cache = setup.prefix_cache;
+  options.kv_bytes = setup.pages * runner->page_bytes();
+  return {seen, std::make_unique<Engine>(small_model(), std::move(runner), options,
+                                         std::move(setup.drafts))};
+}
+
+Request random_request(core::Random& random) {
+  Request request;
+  const std::int64_t length = 1 + random.below(70);
+  const auto kind = static_cast<std::int32_t>(random.below(3));  // of a few shared beginnings
+  for (std::int64_t i = 0; i < length; ++i) {
+    request.prompt.push_back(static_cast<std::int32_t>(i < 40 ? (kind + i * 3) % kVocabulary
+                                                              : random.below(kVocabulary)));
+  }
+  request.max_tokens = 1 + random.below(80);
+  request.sampling.temperature = random.below(2) == 0 ? 0.0f : 1.2f;
+  request.sampling.seed = random.bits();
+  request.ignore_end_tokens = random.below(2) == 0;
+  if (random.below(3) == 0) {
+    request.sampling.repetition_penalty = 1.3f;
+    request.sampling.frequency_penalty = 0.2f;
+  }
+  if (random.below(4) == 0) {
+    request.log_probabilities = random.below(4);
+  }
+  if (random.below(5) == 0) {
+    request.prompt_log_probabilities = random.below(3);
+  }
+  return request;
+}
+
+Completion run_alone(Request request) {
+  Completion result;
+  request.on_finish = [&](const Completion& completion) { result = completion; };
+  const Tested tested =
+      make_engine({.pages = 1000, .max_batch = 1, .prefix_cache = false, .drafts = nullptr});
+  tested.engine->submit(std::move(request));
+  tested.engine->run_all();
+  return result;
+}
+
+void expect_same(const std::vector<TokenRecord>& a, const std::vector<TokenRecord>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].chosen.token, b[i].chosen.token);
+    EXPECT_EQ(a[i].chosen.log_probability, b[i].chosen.log_probability);
+    EXPECT_EQ(a[i].most_probable.size(), b[i].most_probable.size());
+  }
+}
+
+// Random requests come, are cancelled and end in engines with too few pages: what ends by itself
+// is what it is alone, and nothing is left behind.
+void random_load(std::uint64_t seed, Setup setup) {
+  core::Random random(seed);
+  const std::int64_t pages = setup.pages;
+  const Tested tested = make_engine(std::move(setup));
+  Engine& engine = *tested.engine;
+  std::map<RequestId, Request> requests;
+  std::map<RequestId, Completion> finished;
+  std::set<RequestId> cancelled;
+  std::int64_t pieces = 0;
+  for (int i = 0; i < 400; ++i) {
+    if (i < 300 && random.below(3) == 0) {
+      Request request = random_request(random);
+      auto id = std::make_shared<RequestId>();
+      request.on_piece = [&pieces](const Piece&) { ++pieces; };
+      request.on_finish = [&finished, id](const Completion& completion) {
+        ASSERT_FALSE(finished.contains(*id)) << "it ended twice";
+        finished[*id] = completion;
+      };
+      *id = engine.submit(request);
+      requests.emplace(*id, request);
+    }
+    if (random.below(12) == 0 && !requests.empty()) {
+      auto at = requests.begin();
+      std::advance(at, random.below(std::ssize(requests)));
+      cancelled.insert(at->first);
+      engine.cancel(at->first);
+    }
+    engine.step();
+    const EngineState state = engine.state();
+    ASSERT_LE(state.pages_in_use, pages);
+    ASSERT_LE(state.running, 8);
+  }
+  engine.run_all();
+  const EngineState state = engine.state();
+  EXPECT_EQ(state.pages_in_use, 0);
+  EXPECT_EQ(state.running + state.waiting, 0);
+  ASSERT_EQ(finished.size(), requests.size());
+  std::int64_t compared = 0;
+  for (const auto& [id, completion] : finished) {
+    const Completion alone = run_alone(requests.at(id));
+    if (completion.reason == FinishReason::kCancelled) {
+      EXPECT_TRUE(cancelled.contains(id));
+      ASSERT_LE(completion.tokens.size(), alone.tokens.size());
+      EXPECT_TRUE(
+          std::equal(completion.tokens.begin(), completion.tokens.end(), alone.tokens.begin()));
+      continue;
+    }
+    ++compared;
+    ASSERT_EQ(completion.tokens, alone.tokens) << "request " << id;
+    EXPECT_EQ(completion.text, alone.text);
+    EXPECT_EQ(completion.reason, alone.reason);
+    expect_same(completion.records, alone.records);
+    expect_same(completion.prompt_records, alone.prompt_records);
+  }
+  EXPECT_GT(compared, 40);
+}
+
+TEST(Schedule, PlentyOfPages) {
+  random_load(1, {.pages = 500, .drafts = nullptr});
+}
+
+TEST(Schedule, FewPagesPreempt) {
+  for (std::uint64_t seed = 2; seed < 8; ++seed) {
+    random_load(seed, {.pages = 12, .prefill_rows = 48, .drafts = nullptr});
+  }
+}
+
+TEST(Schedule, WithoutAPrefixCache) {
+  random_load(8, {.pages = 14, .prefill_rows = 30, .prefix_cache = false, .drafts = nullptr});
+}
+
+TEST(Schedule, GuessesFromTheTextChangeNothing) {
+  for (std::uint64_t seed = 9; seed < 12; ++seed) {
+    random_load(seed, {.pages = 16, .drafts = std::make_unique<NgramDrafts>(5)});
+  }
+}
+
+TEST(Schedule, GuessesOfAModelChangeNothing) {
+  for (std::uint64_t seed = 12; seed < 15; ++seed) {
+    random_load(seed, {.pages = 16,
+                       .drafts = std::make_unique<ModelDrafts>(
+                           std::make_unique<PageReadingRunner>(kVocabulary), 4, 8, 160)});
+  }
+}
+
+Request plain(std::int64_t prompt, std::int64_t max_tokens) {
+  Request request;
+  for (std::int64_t i = 0; i < prompt; ++i) {
+    request.prompt.push_back(static_cast<std::int32_t>(i * 5 % kVocabulary));
+  }
+  request.max_tokens = max_tokens;
+  request.sampling.temperature = 0;
+  request.ignore_end_tokens = true;
+  return request;
+}
+
+TEST(Schedule, APreemptedSequenceIsComputedAgain) {
+  const Tested tested = make_engine({.pages = 8, .drafts = nullptr});
+  for (int i = 0; i < 3; ++i) {
+    tested.engine->submit(plain(20 + i, 60));
+  }
+  tested.engine->run_all();
+  EXPECT_GT(tested.engine->state().preemptions, 0);
+}
+
+TEST(Schedule, GuessesOfTheSameModelAreAllRight) {
+  const Tested tested =
+      make_engine({.drafts = std::make_unique<ModelDrafts>(
+                       std::make_unique<PageReadingRunner>(kVocabulary), 4, 8, 160)});
+  tested.engine->submit(plain(20, 60));
+  tested.engine->run_all();
+  const EngineState state = tested.engine->state();
+  EXPECT_EQ(state.generated_tokens, 60);
+  EXPECT_EQ(state.drafted_tokens, state.accepted_drafts);
+  EXPECT_EQ(state.steps, 1 + 12) << "a prompt, then five tokens in each step, the last has four";
+}
+
+TEST(Schedule, PrefixesAreComputedOnce) {
+  const Tested tested = make_engine({.drafts = nullptr});
+  std::int64_t rows = 0;
+  tested.runner->on_step = [&](std::span<const Slice> slices) {
+    for (const Slice& slice : slices) {
+      rows += std::ssize(slice.tokens);
+    }
+  };
+  Completion second;
+  tested.engine->submit(plain(70, 1));
+  tested.engine->run_all();
+  EXPECT_EQ(rows, 70);
+  Request again = plain(70, 1);
+  again.on_finish = [&](const Completion& completion) { second = completion; };
+  tested.engine->submit(again);
+  tested.engine->run_all();
+  EXPECT_EQ(rows, 70 + 6) << "four whole pages were kept";
+  EXPECT_EQ(second.cached_tokens, 64);
+  again.cache_salt = "another key";
+  tested.engine->submit(again);
+  tested.engine->run_all();
+  EXPECT_EQ(rows, 70 + 6 + 70);
+  EXPECT_EQ(second.cached_tokens, 0);
+}
+
+TEST(Schedule, OnePageIsEnoughForWhatFitsIt) {
+  const Tested tested = make_engine({.pages = 1, .drafts = nullptr});
+  EXPECT_EQ(tested.engine->context(), 16);
+  Completion result;
+  Request request = plain(10, 100);
+  request.on_finish = [&](const Completion& completion) { result = completion; };
+  tested.engine->submit(request);
+  tested.engine->submit(plain(3, 4));
+  EXPECT_THROW(tested.engine->submit(plain(16, 1)), core::Error);
+  tested.engine->run_all();
+  EXPECT_EQ(result.tokens.size(), 6u);
+  EXPECT_EQ(result.reason, FinishReason::kLength);
+}
+
+TEST(Schedule, DecodingGoesOnBetweenTheChunksOfLongPrompts) {
+  const Tested tested = make_engine({.prefill_rows = 16, .drafts = nullptr});
+  std::vector<bool> decodes;
+  tested.runner->on_step = [&](std::span<const Slice> slices) {
+    decodes.push_back(slices.front().tokens.size() == 1);
+  };
+  tested.engine->submit(plain(10, 30));
+  tested.engine->step();
+  tested.engine->submit(plain(100, 2));
+  decodes.clear();
+  for (int i = 0; i < 8; ++i) {
+    tested.engine->step();
+  }
+  EXPECT_EQ(decodes, (std::vector<bool>{true, false, true, false, true, false, true, false}));
+}
+
+TEST(Schedule, AFailedStepFailsItsRequestsAndNoOthers) {
+  const Tested tested = make_engine({.max_batch = 1, .drafts = nullptr});
+  Completion failed;
+  Completion served;
+  Request request = plain(10, 5);
+  request.on_finish = [&](const Completion& completion) { failed = completion; };
+  tested.engine->submit(request);
+  request.on_finish = [&](const Completion& completion) { served = completion; };
+  tested.engine->submit(request);
+  bool fail = true;
+  tested.runner->on_step = [&](std::span<const Slice>) {
+    if (std::exchange(fail, false)) {
+      core::fail(core::ErrorKind::kFailed, "the device is gone");
+    }
+  };
+  tested.engine->run_all();
+  EXPECT_EQ(failed.reason, FinishReason::kFailed);
+  EXPECT_THROW(rethrow_failure(failed), core::Error);
+  EXPECT_EQ(served.tokens.size(), 5u);
+  EXPECT_EQ(tested.engine->state().pages_in_use, 0);
+}
+
+TEST(Schedule, NanFailsItsOwnRequest) {
+  const Tested tested = make_engine({.drafts = nullptr});
+  std::vector<Completion> completions(2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    Request request = plain(10 + static_cast<std::int64_t>(i), 5);
+    request.on_finish = [&completions, i](const Completion& done) { completions[i] = done; };
+    tested.engine->submit(request);
+  }
+  tested.runner->nan_after = 11;
+  tested.engine->run_all();
+  EXPECT_EQ(completions[0].reason, FinishReason::kLength);
+  EXPECT_EQ(completions[1].reason, FinishReason::kFailed);
+}
+
+TEST(Schedule, ARunnerThatOnlyFailsIsGivenUp) {
+  const Tested tested = make_engine({.drafts = nullptr});
+  int ended = 0;
+  int steps = 0;
+  tested.runner->on_step = [&](std::span<const Slice>) {
+    core::fail(++steps == 2 ? core::ErrorKind::kOutOfMemory : core::ErrorKind::kFailed, "gone");
+  };
+  Request request = plain(10, 5);
+  request.on_finish = [&](const Completion&) { ++ended; };
+  for (int i = 0; i < Engine::kMaxFailedSteps; ++i) {
+    tested.engine->submit(request);
+    EXPECT_NO_THROW(tested.engine->run_all()) << i;
+  }
+  tested.engine->submit(request);
+  EXPECT_THROW(tested.engine->run_all(), core::Error);
+  EXPECT_EQ(ended, 4);
+}
+
+TEST(Schedule, RequestsMayBeCancelledAndSubmittedFromCallbacks) {
+  const Tested tested = make_engine({.drafts = nullptr});
+  Engine& engine = *tested.engine;
+  RequestId other = 0;
+  int ended = 0;
+  Request victim = plain(12, 50);
+  victim.on_finish = [&](const Completion& completion) {
+    EXPECT_EQ(completion.reason, FinishReason::kCancelled);
+    ++ended;
+    Request more = plain(5, 3);
+    more.on_finish = [&](const Completion& last) {
+      EXPECT_EQ(last.reason, FinishReason::kLength);
+      ++ended;
+    };
+    engine.submit(more);
+  };
+  Request killer = plain(9, 50);
+  killer.on_piece = [&](const Piece&) { engine.cancel(other); };
+  engine.submit(killer);
+  other = engine.submit(victim);
+  engine.run_all();
+  EXPECT_EQ(ended, 2);
+  EXPECT_EQ(engine.state().pages_in_use, 0);
+}
+
+TEST(Schedule, EmbeddingsLeaveNoPages) {
+  const Tested tested = make_engine({.pages = 4, .drafts = nullptr});
+  const std::vector<std::int32_t> text(40, 3);
+  const std::vector<float> once = tested.engine->embed(text);
+  EXPECT_FLOAT_EQ(once.at(0), 0.5f);
+  EXPECT_EQ(tested.engine->state().pages_in_use, 0);
+  EXPECT_THROW((void)tested.engine->embed({}), core::Error);
+}
+
+}  // namespace
+}  // namespace nibble::engine

@@ -1,0 +1,201 @@
+#include "ops/cpu/attention/kv_pool.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include <sys/mman.h>
+
+#include "core/error.h"
+#include "ops/cpu/vector/vector_kernels.h"
+
+namespace nibble::ops::cpu {
+namespace {
+
+using core::ErrorKind;
+
+std::int64_t vector_bytes(KvType type, std::int64_t head_dim) {
+  switch (type) {
+    case KvType::kF32:
+      return head_dim * 4;
+    case KvType::kF16:
+      return head_dim * 2;
+    case KvType::kInt8:
+      return head_dim;
+    case KvType::kInt4:
+      return head_dim / 2;
+  }
+  return 0;
+}
+
+std::int64_t vectors_bytes(KvType type, std::int64_t head_dim) {
+  return kPageTokens * vector_bytes(type, head_dim);
+}
+
+std::int64_t ranges_bytes(KvType type) {
+  return has_range(type) ? kPageTokens * static_cast<std::int64_t>(2 * sizeof(core::Fp16)) : 0;
+}
+
+// One head of one layer of a page.
+std::int64_t block_bytes(KvTypes types, std::int64_t head_dim) {
+  return vectors_bytes(types.keys, head_dim) + vectors_bytes(types.values, head_dim) +
+         ranges_bytes(types.keys) + ranges_bytes(types.values);
+}
+
+struct KvRange {
+  core::Fp16 step;
+  core::Fp16 smallest;
+};
+
+// Codes of a vector, one byte each, and the range that they count in. A vector with NaN or infinite
+// elements gets a range that is not finite, so that what reads it is not finite either.
+KvRange encode(const float* x, std::int64_t n, int levels, std::uint8_t* codes) {
+  float smallest = x[0];
+  float largest = x[0];
+  bool finite = true;
+  for (std::int64_t i = 0; i < n; ++i) {
+    smallest = std::min(smallest, x[i]);
+    largest = std::max(largest, x[i]);
+    finite = finite && std::isfinite(x[i]);
+  }
+  KvRange range;
+  range.smallest = core::to_fp16(finite ? smallest : std::nanf(""));
+  const float from = core::to_float(range.smallest);
+  range.step = core::to_fp16((largest - from) / static_cast<float>(levels));
+  const float step = core::to_float(range.step);
+  const float inverse = step > 0 ? 1.0f / step : 0.0f;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float code = finite ? std::nearbyint((x[i] - from) * inverse) : 0.0f;
+    codes[i] = static_cast<std::uint8_t>(std::clamp(code, 0.0f, static_cast<float>(levels)));
+  }
+  return range;
+}
+
+std::int64_t checked_page_bytes(KvTypes types, std::int64_t layers, std::int64_t kv_heads,
+                                std::int64_t head_dim, std::int64_t pages) {
+  const bool nibbles = types.keys == KvType::kInt4 || types.values == KvType::kInt4;
+  core::require(!nibbles || head_dim % 2 == 0, ErrorKind::kUsage,
+                "heads of {} elements do not fill bytes with 4-bit codes; use the KV cache type "
+                "int8 or f16",
+                head_dim);
+  core::require(layers > 0 && kv_heads > 0 && head_dim > 0 && pages >= 0, ErrorKind::kUsage,
+                "a KV cache of {} layers, {} heads of {} elements and {} pages can't be made",
+                layers, kv_heads, head_dim, pages);
+  const std::int64_t bytes = KvPool::page_bytes(types, layers, kv_heads, head_dim);
+  core::require(pages <= std::numeric_limits<PageId>::max() &&
+                    pages <= std::numeric_limits<std::int64_t>::max() / 2 / bytes,
+                ErrorKind::kUsage, "a KV cache of {} pages of {} bytes can't be addressed", pages,
+                bytes);
+  return bytes;
+}
+
+}  // namespace
+
+std::int64_t KvPool::page_bytes(KvTypes types, std::int64_t layers, std::int64_t kv_heads,
+                                std::int64_t head_dim) {
+  return layers * kv_heads * block_bytes(types, head_dim);
+}
+
+KvPool::KvPool(KvTypes types, std::int64_t layers, std::int64_t kv_heads, std::int64_t head_dim,
+               std::int64_t pages)
+    : types_(types),
+      layers_(layers),
+      kv_heads_(kv_heads),
+      head_dim_(head_dim),
+      pages_(pages),
+      block_bytes_(block_bytes(types, head_dim)),
+      page_bytes_(checked_page_bytes(types, layers, kv_heads, head_dim, pages)),
+      keys_{types.keys, 0, 0},
+      values_{types.values, vectors_bytes(types.keys, head_dim), 0} {
+  const std::int64_t ranges = values_.vectors + vectors_bytes(types.values, head_dim);
+  keys_.ranges = has_range(types.keys) ? ranges : 0;
+  values_.ranges = has_range(types.values) ? ranges + ranges_bytes(types.keys) : 0;
+  const bool nibbles = types.keys == KvType::kInt4 || types.values == KvType::kInt4;
+  if (nibbles && formats::hadamard_exists(head_dim)) {
+    turn_.emplace(head_dim);
+  }
+  if (pages == 0) {
+    return;
+  }
+  mapped_ = static_cast<std::size_t>(pages * page_bytes_);
+  void* memory = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  core::require(memory != MAP_FAILED, ErrorKind::kOutOfMemory,
+                "cannot allocate {} bytes of KV cache for {} tokens; ask for a shorter context, "
+                "fewer sequences or a smaller KV cache type",
+                mapped_, pages * kPageTokens);
+  memory_ = static_cast<std::byte*>(memory);
+}
+
+KvPool::~KvPool() {
+  if (memory_ != nullptr) {
+    munmap(memory_, mapped_);
+  }
+}
+
+KvPages KvPool::view(const Half& half, std::int64_t block, const PageId* list) const {
+  KvPages pages;
+  pages.type = half.type;
+  pages.data = memory_ + block * block_bytes_ + half.vectors;
+  pages.stride = head_dim_;
+  pages.ranges = half.ranges > 0 ? half.ranges - half.vectors : 0;
+  pages.page_bytes = page_bytes_;
+  pages.page_tokens = kPageTokens;
+  pages.pages = list;
+  return pages;
+}
+
+void KvPool::store_vector(const Half& half, std::byte* block, std::int64_t slot, const float* x) {
+  std::byte* vector = block + half.vectors + slot * vector_bytes(half.type, head_dim_);
+  switch (half.type) {
+    case KvType::kF32:
+      std::memcpy(vector, x, static_cast<std::size_t>(head_dim_) * sizeof(float));
+      return;
+    case KvType::kF16:
+      vector_kernels().narrow_f16(x, reinterpret_cast<core::Fp16*>(vector), head_dim_);
+      return;
+    case KvType::kInt8:
+    case KvType::kInt4:
+      return store_integers(half, block, slot, x);
+  }
+}
+
+void KvPool::store_integers(const Half& half, std::byte* block, std::int64_t slot, const float* x) {
+  thread_local std::vector<float> turned;
+  thread_local std::vector<std::uint8_t> codes;
+  turned.assign(x, x + head_dim_);
+  codes.resize(turned.size());
+  if (const formats::Hadamard* turn = turn_of(half.type)) {
+    turn->apply(std::span<float>(turned));
+  }
+  const KvRange range =
+      encode(turned.data(), head_dim_, half.type == KvType::kInt8 ? 255 : 15, codes.data());
+  auto* ranges = reinterpret_cast<core::Fp16*>(block + half.ranges);
+  ranges[slot] = range.step;
+  ranges[kPageTokens + slot] = range.smallest;
+  std::byte* vector = block + half.vectors + slot * vector_bytes(half.type, head_dim_);
+  if (half.type == KvType::kInt8) {
+    std::memcpy(vector, codes.data(), codes.size());
+    return;
+  }
+  for (std::size_t i = 0; i < codes.size(); i += 2) {
+    vector[i / 2] = static_cast<std::byte>(codes[i] | codes[i + 1] << 4);
+  }
+}
+
+void KvPool::store(PageId page, std::int64_t slot, std::int64_t layer, std::int64_t kv_head,
+                   const float* key, const float* value) {
+  core::require(page >= 0 && page < pages_ && slot >= 0 && slot < kPageTokens && layer >= 0 &&
+                    layer < layers_ && kv_head >= 0 && kv_head < kv_heads_,
+                ErrorKind::kFailed,
+                "the KV cache of {} pages, {} layers and {} heads has no page {}, slot {}, layer "
+                "{}, head {}",
+                pages_, layers_, kv_heads_, page, slot, layer, kv_head);
+  std::byte* block = memory_ + page * page_bytes_ + (layer * kv_heads_ + kv_head) * block_bytes_;
+  store_vector(keys_, block, slot, key);
+  store_vector(values_, block, slot, value);
+}
+
+}  // namespace nibble::ops::cpu

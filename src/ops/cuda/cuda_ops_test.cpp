@@ -1,0 +1,234 @@
+#include "ops/cuda/cuda_ops.h"
+
+#include <cmath>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "core/tensor.h"
+#include "core/threads.h"
+#include "device/cuda/check.h"
+#include "device/cuda/gpu_for_tests.h"
+#include "ops/cpu/packed/packed_linear.h"
+#include "ops/cpu/packed/test_problems.h"
+
+// Whole layers on a GPU, from float input to result, beside the CPU's integers.
+namespace nibble::ops::cuda {
+namespace {
+
+class CudaLayers : public device::GpuTest {
+ protected:
+  std::vector<float> run(CudaOps& ops, const LinearSet& set, const std::vector<float>& x,
+                         std::int64_t m) {
+    ops.prepare(set, pool_);
+    const DeviceMatrix input = ops.matrix(m, set.k());
+    device::cuda::check(
+        cudaMemcpy(input.data(), x.data(), x.size() * sizeof(float), cudaMemcpyHostToDevice),
+        "cudaMemcpy");
+    CudaOps::Input made = ops.input(input, set);
+    const DeviceMatrix y = ops.linear(made, set);
+    ops.synchronize();
+    std::vector<float> result(static_cast<std::size_t>(m * set.n()));
+    device::cuda::check(
+        cudaMemcpy(result.data(), y.data(), result.size() * sizeof(float), cudaMemcpyDeviceToHost),
+        "cudaMemcpy");
+    return result;
+  }
+
+  cpu::PackedReference reference(const formats::PackedWeight& weight, const std::vector<float>& x,
+                                 std::int64_t m) {
+    cpu::InputNeeds needs = cpu::input_needs(weight.scheme, weight.k);
+    needs.transform = cpu::InputTransform(weight);
+    needs.wide = weight.scheme.activation.is_float();
+    cpu::QuantizedInput input;
+    cpu::quantize_input(x.data(), m, weight.k, weight.k, needs, input, pool_);
+    return cpu::packed_linear_reference(weight, input);
+  }
+
+  /// Columns [column, column + n) of y beside a reference; `error`: relative to what groups add.
+  static void expect_near(const std::vector<float>& y, std::int64_t ldy, std::int64_t column,
+                          const cpu::PackedReference& expected, std::int64_t n, double error,
+                          const std::string& what) {
+    for (std::size_t i = 0; i < expected.y.size(); ++i) {
+      const std::size_t at = i / static_cast<std::size_t>(n) * static_cast<std::size_t>(ldy) +
+                             static_cast<std::size_t>(column) + i % static_cast<std::size_t>(n);
+      ASSERT_NEAR(y[at], expected.y[i], error * expected.magnitude[i] + 1e-30)
+          << what << ": token " << i / static_cast<std::size_t>(n) << ", row "
+          << i % static_cast<std::size_t>(n);
+    }
+  }
+
+  core::ThreadPool pool_{1};
+};
+
+/// sums [m, n] += factor x W^T of a dense weight.
+void add_products(const formats::PackedWeight& weight, const std::vector<float>& x, std::int64_t m,
+                  double factor, std::vector<double>& sums) {
+  std::vector<float> row(static_cast<std::size_t>(weight.k));
+  for (std::int64_t n = 0; n < weight.n; ++n) {
+    formats::decode_row(weight, n, row);
+    for (std::int64_t i = 0; i < m; ++i) {
+      double sum = 0.0;
+      for (std::int64_t k = 0; k < weight.k; ++k) {
+        sum += static_cast<double>(row[static_cast<std::size_t>(k)]) *
+               x[static_cast<std::size_t>(i * weight.k + k)];
+      }
+      sums[static_cast<std::size_t>(i * weight.n + n)] += factor * sum;
+    }
+  }
+}
+
+LinearSet single(const formats::PackedWeight& weight) {
+  LinearSet set;
+  set.id = 0;
+  set.parts.push_back({"layer", weight, {}});
+  return set;
+}
+
+// A code that differs moves a sum by far more than float32 arithmetic does.
+TEST_F(CudaLayers, RoundedActivationsGiveTheIntegersOfTheCpu) {
+  CudaOps ops({});
+  std::uint64_t seed = 1;
+  for (const std::string scheme : {"int4-sym-g128-a8",
+                                   "int8-sym-row-a8",
+                                   "int4-sym-g128-a4g128",
+                                   "int4-sym-g128-a4g128-tail128",
+                                   "int4-sym-g128-a4g128c0.9-h128-tail128",
+                                   "int4-sym-g128-a4-tail128",
+                                   "int3-asym-g32-a8-tail40",
+                                   "int4-sym-g128-a4g128-tail200",
+                                   "int4-sym-row-a4-asym-tail128",
+                                   "int4-sym-g128-a4-asym",
+                                   "int8-sym-row-a8-asym",
+                                   "int4-asym-g32-a8-asym",
+                                   "int4-sym-g128-a8g64-asym",
+                                   "lut4-nf4-g64-a8-asym",
+                                   "int8-sym-row-a8o",
+                                   "int4-asym-g64-a8o",
+                                   "lut4-row-g128-a8o",
+                                   "mxfp4-a8o",
+                                   "nvfp4-a8o",
+                                   "int8-asym-g16-a8o-asym",
+                                   "int4-sym-g32-a8g32",
+                                   "int4-asym-g128-a8g64",
+                                   "int4-sym-g128-a8g256",
+                                   "int4-sym-g48-a8",
+                                   "int3-sym-row-a3",
+                                   "int4-sym-g128-a3-asym",
+                                   "nvfp4-a8",
+                                   "mxfp4-a4g32",
+                                   "int4-sym-g128-a4-hrow",
+                                   "int8-sym-row-a8-h128",
+                                   "int4-sym-g128-a4-asym-h128"}) {
+    for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{37, 416}, {200, 1152}}) {
+      const auto weight = cpu::testing::random_weight(scheme, n, k, ++seed);
+      for (const std::int64_t m : {1, 5, 19, 70}) {
+        std::vector<float> x = cpu::testing::random_input(m, k, ++seed);
+        for (std::size_t i = 3; i < x.size(); i += 97) {
+          x[i] *= 20.0f;
+        }
+        expect_near(run(ops, single(weight), x, m), n, 0, reference(weight, x, m), n, 4e-6,
+                    scheme + ", " + std::to_string(m) + " tokens");
+      }
+    }
+  }
+}
+
+TEST_F(CudaLayers, FloatActivationsComeNear) {
+  constexpr double kDigits = 2e-4;  // two INT8 digits
+  constexpr double kHalf = 4e-3;    // float16, for many tokens
+  CudaOps ops({});
+  std::uint64_t seed = 1;
+  for (const std::string scheme : {"int4-asym-g128-h128", "lut4-nf4-g64-hrow", "int8-sym-row-h32",
+                                   "nvfp4", "nvfp4-h16", "int4-sym-g48", "lut4-matrix-g16"}) {
+    for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{37, 416}, {200, 1152}}) {
+      const auto weight = cpu::testing::random_weight(scheme, n, k, ++seed);
+      for (const std::int64_t m : {1, 8, 21}) {
+        const std::vector<float> x = cpu::testing::random_input(m, k, ++seed);
+        cpu::PackedReference expected = reference(weight, x, m);
+        // Against the length of the row and of the input: single groups may cancel out.
+        double magnitude = 0.0;
+        for (const double each : expected.magnitude) {
+          magnitude += each / static_cast<double>(expected.magnitude.size());
+        }
+        std::fill(expected.magnitude.begin(), expected.magnitude.end(), magnitude);
+        expect_near(run(ops, single(weight), x, m), n, 0, expected, n, m > 8 ? kHalf : kDigits,
+                    scheme + ", " + std::to_string(m) + " tokens");
+      }
+    }
+  }
+}
+
+// Each part has an order of its own; two have a bias, or an adapter over it.
+TEST_F(CudaLayers, PartsStandSideBySide) {
+  const std::int64_t k = 384;
+  const std::int64_t m = 6;
+  for (const std::string scheme : {"int4-sym-g128-a4g128-tail128", "int8-sym-row-a8", "f16"}) {
+    CudaOps ops({});  // which knows dense weights by their addresses
+    const bool dense = scheme == "f16";
+    LinearSet set;
+    set.id = 0;
+    for (const std::int64_t n : {std::int64_t{64}, std::int64_t{128}, std::int64_t{21}}) {
+      const auto seed = static_cast<std::uint64_t>(n);
+      Linear part{"layer", {}, {}};
+      if (dense) {
+        part.weight = formats::dense_weight(
+            core::from_float32(cpu::testing::random_input(n, k, seed), {n, k}, core::DType::kF16));
+      } else {
+        part.weight = cpu::testing::random_weight(scheme, n, k, seed);
+      }
+      set.parts.push_back(part);
+    }
+    set.parts[0].bias = cpu::testing::random_input(1, 64, 5);
+    set.parts[2].bias = cpu::testing::random_input(1, 21, 6);
+    const std::int64_t rank = 8;
+    for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+      const std::int64_t n = set.parts[i].weight.n;
+      const auto matrix = [](std::int64_t rows, std::int64_t columns, std::uint64_t seed) {
+        return formats::dense_weight(core::from_float32(
+            cpu::testing::random_input(rows, columns, seed), {rows, columns}, core::DType::kBF16));
+      };
+      set.parts[i].low_rank = LowRank{matrix(rank, k, 11 + i), matrix(n, rank, 21 + i), 0.125f};
+    }
+    const std::vector<float> x = cpu::testing::random_input(m, k, 9);
+    const std::vector<float> y = run(ops, set, x, m);
+    std::int64_t column = 0;
+    for (const Linear& part : set.parts) {
+      const std::int64_t n = part.weight.n;
+      cpu::PackedReference expected;
+      if (dense) {
+        expected.y.resize(static_cast<std::size_t>(m * n));
+        expected.magnitude.resize(expected.y.size(), 100.0);
+        add_products(part.weight, x, m, 1.0, expected.y);
+      } else {
+        expected = reference(part.weight, x, m);
+      }
+      for (std::size_t i = 0; i < expected.y.size(); ++i) {
+        expected.magnitude[i] += 10.0;
+        expected.y[i] += part.bias.empty() ? 0.0 : part.bias[i % static_cast<std::size_t>(n)];
+      }
+      if (part.low_rank) {
+        std::vector<double> down(static_cast<std::size_t>(m * rank));
+        add_products(part.low_rank->a, x, m, 1.0, down);
+        add_products(part.low_rank->b, {down.begin(), down.end()}, m, part.low_rank->scale,
+                     expected.y);
+      }
+      expect_near(y, set.n(), column, expected, n, 4e-6,
+                  scheme + ", from " + std::to_string(column));
+      column += n;
+    }
+  }
+}
+
+TEST_F(CudaLayers, WhatHasNoKernelIsRefused) {
+  CudaOps ops({});
+  for (const char* scheme : {"int4-sym-g24", "int8-sym-row-a8g40"}) {
+    EXPECT_THROW(ops.prepare(single(cpu::testing::random_weight(scheme, 4, 240, 1)), pool_),
+                 core::Error)
+        << scheme;
+  }
+}
+
+}  // namespace
+}  // namespace nibble::ops::cuda

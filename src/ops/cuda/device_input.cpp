@@ -1,0 +1,123 @@
+#include "ops/cuda/device_input.h"
+
+#include "ops/cuda/activation_codes/activation_codes.h"
+#include "ops/cuda/elementwise/elementwise.h"
+
+namespace nibble::ops::cuda {
+namespace {
+
+constexpr std::int64_t kFloat = sizeof(float);
+constexpr int kTailBits = 8;
+
+}  // namespace
+
+DeviceInput::DeviceInput(const std::shared_ptr<DevicePool>& pool, const InputKey& key,
+                         std::int64_t m, std::int64_t k)
+    : key_(key), m_(m), k_(k) {
+  if (key.form == InputForm::kFloat16Tiles) {
+    values_ = PooledBuffer(pool, m * padded_columns(k) * 2);
+    return;
+  }
+  const std::int64_t digits = key.bits == 16 ? 2 : 1;
+  values_ = PooledBuffer(pool, m * digits * row_bytes());
+  scales_ = PooledBuffer(pool, m * scales_each() * kFloat);
+  if (key.carries_zeros()) {
+    shifts_ = PooledBuffer(pool, m * scales_each() * kFloat);
+  }
+  if (key.tail > 0 && !key.joins_tail()) {
+    tail_codes_ = PooledBuffer(pool, m * padded_columns(key.tail));
+    tail_scales_ = PooledBuffer(pool, m * kFloat);
+  }
+  if (key.keeps_outliers) {
+    outlier_columns_ = PooledBuffer(pool, m * k * kFloat);
+    outlier_values_ = PooledBuffer(pool, m * k * kFloat);
+    outlier_counts_ = PooledBuffer(pool, m * kFloat);
+  }
+}
+
+std::int64_t DeviceInput::row_bytes() const {
+  return padded_columns(head()) + (key_.joins_tail() ? padded_columns(key_.tail) : 0);
+}
+
+std::int64_t DeviceInput::scales_each() const {
+  return key_.scale_step == 0 ? 1 : row_bytes() / key_.scale_step;
+}
+
+InputTarget DeviceInput::target() const {
+  InputTarget target;
+  target.form = key_.form;
+  if (target.form == InputForm::kFloat16Tiles) {
+    target.values = values_.as<core::Fp16>();
+    return target;
+  }
+  target.codes = values_.as<std::int8_t>();
+  target.scales = scales_.as<float>();
+  target.bits = key_.bits;
+  target.group = key_.scale_step;
+  target.clip = key_.clip;
+  return target;
+}
+
+void DeviceInput::round(const float* x, cudaStream_t stream) {
+  if (key_.form == InputForm::kFloat16Tiles || key_.is_plain()) {
+    return input(x, target(), m_, k_, stream);
+  }
+  ActivationCodes codes;
+  codes.form = key_.form;
+  codes.bits = key_.bits;
+  codes.symmetric = key_.symmetric;
+  codes.clip = key_.clip;
+  codes.keeps_outliers = key_.keeps_outliers;
+  codes.group = key_.group;
+  codes.scale_step = key_.scale_step;
+  codes.codes = values_.as<std::int8_t>();
+  codes.row_bytes = row_bytes();
+  codes.scales = scales_.as<float>();
+  codes.scale_stride = scales_each();
+  codes.shifts = key_.carries_zeros() ? shifts_.as<float>() : nullptr;
+  activation_codes(x, k_, m_, head(), codes, stream);
+  if (key_.keeps_outliers) {
+    find_outliers(x, m_, k_, view().outliers, stream);
+  }
+  if (key_.tail == 0) {
+    return;
+  }
+  ActivationCodes tail;
+  tail.form = key_.form;
+  tail.bits = kTailBits;
+  if (key_.joins_tail()) {
+    const std::int64_t padded = padded_columns(head());
+    tail.codes = codes.codes + padded;
+    tail.row_bytes = row_bytes();
+    tail.scales = codes.scales + padded / key_.scale_step;
+    tail.scale_stride = codes.scale_stride;
+    tail.scale_step = key_.scale_step;
+  } else {
+    tail.codes = tail_codes_.as<std::int8_t>();
+    tail.row_bytes = padded_columns(key_.tail);
+    tail.scales = tail_scales_.as<float>();
+  }
+  activation_codes(x + head(), k_, m_, key_.tail, tail, stream);
+}
+
+LinearInput DeviceInput::view() const {
+  LinearInput x;
+  x.m = m_;
+  x.target = target();
+  if (key_.carries_zeros()) {
+    x.shifts = shifts_.as<float>();
+  }
+  if (key_.tail > 0 && !key_.joins_tail()) {
+    x.tail.form = key_.form;
+    x.tail.codes = tail_codes_.as<std::int8_t>();
+    x.tail.scales = tail_scales_.as<float>();
+    x.tail.bits = kTailBits;
+  }
+  if (key_.keeps_outliers) {
+    x.outliers = {outlier_columns_.as<std::int32_t>(), outlier_values_.as<float>(),
+                  outlier_counts_.as<std::int32_t>()};
+  }
+  return x;
+}
+
+}  // namespace nibble::ops::cuda

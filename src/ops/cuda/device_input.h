@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <cuda_runtime_api.h>
+
+#include "ops/cuda/device_matrix.h"
+#include "ops/cuda/elementwise/input_target.h"
+#include "ops/cuda/input_transform/device_transform.h"
+#include "ops/cuda/outliers/outliers.h"
+
+namespace nibble::ops::cuda {
+
+/// In which form a layer reads its input: a float matrix, or what input_target.h and
+/// activation_codes.h make of one.
+struct InputKey {
+  bool matrix = false;
+  InputForm form = InputForm::kInt8Lanes;
+  int bits = 16;             // of integers; 16: two digits, a scale for each 128 inputs
+  std::int64_t group = 128;  // inputs that share a scale; 0: all of a token
+  float clip = 1.0f;
+  bool symmetric = true;
+  bool keeps_outliers = false;
+  std::int64_t scale_step = 128;  // inputs of a stored scale, 0: all of a token
+  std::int64_t tail = 0;          // the last inputs, which are INT8 with a scale for each token
+  const DeviceTransform* transform = nullptr;  // before they are rounded, or none
+  friend bool operator==(const InputKey&, const InputKey&) = default;
+
+  /// Whether codes carry a zero (formats::Activation::carries_zeros).
+  bool carries_zeros() const { return bits == 8 && !symmetric; }
+  /// Whether elementwise.h writes the codes, once the inputs are transformed.
+  bool is_plain() const {
+    return symmetric && !keeps_outliers && tail == 0 && bits != 3 && scale_step == group &&
+           (group == 0 || group == kInputPadding);
+  }
+  /// Whether an operator can write them on its way.
+  bool is_direct() const { return !matrix && transform == nullptr && is_plain(); }
+  /// Whether the codes of a tail stand behind the others', with a scale for each 128 inputs in all.
+  bool joins_tail() const { return tail > 0 && form == InputForm::kInt8; }
+};
+
+/// The input of a layer in the form that it asked for, on the device.
+struct LinearInput {
+  std::int64_t m = 0;
+  const float* matrix = nullptr;
+  InputTarget target;             // group: the key's scale_step
+  InputTarget tail;               // where it does not stand behind the others
+  const float* shifts = nullptr;  // activation_codes.h
+  OutlierLists outliers;
+};
+
+/// Memory for m rows of k inputs in the form of a key.
+class DeviceInput {
+ public:
+  DeviceInput(const std::shared_ptr<DevicePool>& pool, const InputKey& key, std::int64_t m,
+              std::int64_t k);
+
+  const InputKey& key() const { return key_; }
+  /// Where an operator writes, where the key is plain.
+  InputTarget target() const;
+  /// Rounds x [m, k], which is transformed.
+  void round(const float* x, cudaStream_t stream);
+  /// For layers that read it.
+  LinearInput view() const;
+
+ private:
+  std::int64_t head() const { return k_ - key_.tail; }
+  std::int64_t row_bytes() const;
+  std::int64_t scales_each() const;
+
+  InputKey key_;
+  std::int64_t m_;
+  std::int64_t k_;
+  PooledBuffer values_;  // float16, or codes
+  PooledBuffer scales_;
+  PooledBuffer shifts_;
+  PooledBuffer tail_codes_;
+  PooledBuffer tail_scales_;
+  PooledBuffer outlier_columns_;
+  PooledBuffer outlier_values_;
+  PooledBuffer outlier_counts_;
+};
+
+}  // namespace nibble::ops::cuda

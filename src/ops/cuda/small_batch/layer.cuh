@@ -1,0 +1,320 @@
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_fp16.h>
+
+#include "ops/cuda/device_code/mma.cuh"
+#include "ops/cuda/device_code/warp_ring.cuh"
+#include "ops/cuda/small_batch/decoders.cuh"
+#include "ops/cuda/small_batch/inputs.cuh"
+#include "ops/cuda/small_batch/layer_arguments.h"
+#include "ops/cuda/small_batch/share.cuh"
+
+/// What the warps of one thread block do for their rows of a layer.
+namespace nibble::ops::cuda {
+
+__device__ __forceinline__ float2 scale_pair(const std::byte* source, bool bf16) {
+  const std::uint32_t bits = *reinterpret_cast<const std::uint32_t*>(source);
+  if (bf16) {
+    return make_float2(__uint_as_float(bits << 16), __uint_as_float(bits & 0xffff0000u));
+  }
+  return make_float2(__half2float(__ushort_as_half(static_cast<unsigned short>(bits))),
+                     __half2float(__ushort_as_half(static_cast<unsigned short>(bits >> 16))));
+}
+
+/// Each warp multiplies its part of the line of pieces (share.cuh) and leaves a sum for every
+/// portion that it met; then the block adds these sums in the order of the warps.
+///
+/// kGroups: groups of a unit; eight lie two and two in the 32 inputs of one instruction, and each
+/// takes one of its own in which the other's inputs are zero. kDigits: columns of a token.
+/// kColumns: columns in eights.
+template <typename Decoder, bool kZeros, int kGroups, int kDigits, int kColumns>
+class FewTokenLayer {
+ public:
+  using Inputs = UnitInputs<kDigits, kColumns, kGroups == 8 && kDigits == 1>;
+  static constexpr int kPortion = piece_tiles(Decoder::kCodeBytes);
+  static constexpr int kRows = kPortion * 16;
+  static constexpr int kSumStride = kRows + 8;  // keeps lanes apart in the banks
+  static constexpr int kZeroOffset = Decoder::kCodeBytes + 16 * kGroups * 2;  // in a tile
+  static constexpr int kTileBytes = kZeroOffset + (kZeros ? 16 * kGroups : 0);
+  using Share = TileShare<kPortion>;
+  using Place = Cursor<kPortion>;
+
+  /// Bytes of sums that a block needs for m tokens and so many portions.
+  __host__ __device__ static constexpr int sum_bytes(int warps, int portions, int m) {
+    return (warps + portions) * m * kSumStride * static_cast<int>(sizeof(float));
+  }
+
+  /// `sums`: sum_bytes(). `thread` is one of warps * 32.
+  __device__ FewTokenLayer(const LayerArguments& a, const Share& share, float* sums, int thread,
+                           int warps)
+      : a_(a), share_(share), sums_(sums), thread_(thread), warps_(warps) {}
+
+  /// Multiplies this warp's pieces. `next(place, bytes)` waits for the bytes of a piece, and
+  /// `release()` gives their memory back.
+  template <typename Next, typename Release>
+  __device__ void multiply(const InputCodes& x, const Next& next, const Release& release) const {
+    const int lane = thread_ % 32;
+    const int warp = thread_ / 32;
+    Place at = Place::first(share_, warp, warps_);
+    Inputs ahead;
+    if (at.left > 0) {
+      ahead.load(x, at.block, lane);
+    }
+    while (at.left > 0) {
+      const int tile = at.tile;
+      const int portion = at.portion;
+      const int tiles = share_.tiles_of(tile);
+      float totals[kPortion][kColumns][2 * kTokensOfLane] = {};
+      typename Decoder::Rows rows[kPortion];
+      if constexpr (Decoder::kHasTable) {
+        load_tables(tile, tiles, lane, rows);
+      }
+      bool last;
+      do {
+        const Inputs inputs = ahead;
+        last = at.advance(share_) || at.left == 0;
+        if (at.left > 0) {
+          ahead.load(x, at.block, lane);
+        }
+        const InputSums x_sums(inputs, lane);
+        const std::byte* stage = next();
+        if constexpr (kColumns > 2) {  // registers do not suffice for two tiles at once
+          static_assert(kPortion == 4);
+          multiply_tiles<0, 1>(stage, lane, inputs, x_sums, rows, totals);
+          multiply_tiles<1, 1>(stage, lane, inputs, x_sums, rows, totals);
+          if (tiles > 2) {
+            multiply_tiles<2, 1>(stage, lane, inputs, x_sums, rows, totals);
+            multiply_tiles<3, 1>(stage, lane, inputs, x_sums, rows, totals);
+          }
+        } else {
+          multiply_tiles<0, 2>(stage, lane, inputs, x_sums, rows, totals);
+          if constexpr (kPortion > 2) {
+            if (tiles > 2) {
+              multiply_tiles<2, 2>(stage, lane, inputs, x_sums, rows, totals);
+            }
+          }
+        }
+        release();
+      } while (!last);
+      put_totals(totals, sums_ + static_cast<std::size_t>(warp + portion) * x.m * kSumStride, lane,
+                 x.m);
+    }
+  }
+
+  /// After all warps have multiplied: adds their sums. write(token, row, sum) takes each result.
+  template <typename Write>
+  __device__ void add_sums(int m, const Write& write) const {
+    each_portion<kRows>(m, [&](int token, int tile, int row, int first, int slots) {
+      const int n = tile * 16 + row;
+      if (row < share_.tiles_of(tile) * 16 && n < a_.n) {
+        write(token, n, finished(n, sum_of(first, slots, m, token, row)));
+      }
+    });
+  }
+
+  /// The same for rows in pairs, eight and eight: write(token, pair, sum, sum) takes both results.
+  template <typename Write>
+  __device__ void add_pairs(int m, const Write& write) const {
+    each_portion<kRows / 2>(m, [&](int token, int tile, int pair, int first, int slots) {
+      const int row = pair / 8 * 16 + pair % 8;
+      const int n = tile * 16 + row;
+      if (row < share_.tiles_of(tile) * 16 && n < a_.n) {
+        const float lower = finished(n, sum_of(first, slots, m, token, row));
+        const float upper = finished(n + 8, sum_of(first, slots, m, token, row + 8));
+        write(token, n / 16 * 8 + n % 8, lower, upper);
+      }
+    });
+  }
+
+ private:
+  /// Calls body(token, first tile, 0 .. kEach - 1, first slot of sums, slots) for all portions.
+  template <int kEach, typename Body>
+  __device__ void each_portion(int m, const Body& body) const {
+    const int portions = share_.portions();
+    const WarpShare line(portions * share_.blocks, warps_);
+    for (int i = thread_; i < portions * m * kEach; i += warps_ * 32) {
+      const int portion = i / kEach / m;
+      const int first = line.owner(portion * share_.blocks);
+      const int last = line.owner((portion + 1) * share_.blocks - 1);
+      body(i / kEach % m, share_.first_of(portion), i % kEach, first + portion, last - first + 1);
+    }
+  }
+
+  /// What the warps have of a row, in their order.
+  __device__ float sum_of(int first, int slots, int m, int token, int row) const {
+    const float* from = sums_ + (first * m + token) * kSumStride + row;
+    float sum = 0.0f;
+#pragma unroll 4
+    for (int slot = 0; slot < slots; ++slot) {
+      sum += from[slot * m * kSumStride];
+    }
+    return sum;
+  }
+
+  static constexpr int kTokensOfLane = Inputs::kTokens;  // in eight columns
+  static constexpr bool kSums = kZeros || Decoder::kNeedsSums;
+  static constexpr bool kHalves = kGroups == 8;             // groups of 16
+  static constexpr int kSteps = kHalves ? 1 : 4 / kGroups;  // of 32 inputs in a group
+
+  __device__ static constexpr int first_step(int group) {
+    return kHalves ? group / 2 : group * kSteps;
+  }
+  /// Inputs 8 t .. 8 t + 7 of 32 are the lane's: those of a group of 16, or all.
+  __device__ static std::uint32_t word_of_group(const Inputs& inputs, int n, int h, int e,
+                                                int group, int lane) {
+    const std::uint32_t word = inputs.word(n, h, e);
+    return !kHalves || lane % 4 / 2 == group % 2 ? word : 0u;
+  }
+
+  __device__ float finished(int n, float sum) const {
+    const float factor = a_.factors == nullptr ? 1.0f : a_.factors[n];
+    return sum * factor + (a_.bias == nullptr ? 0.0f : a_.bias[n]);
+  }
+
+  __device__ void load_tables(int first, int tiles, int lane,
+                              typename Decoder::Rows (&rows)[kPortion]) const {
+    if constexpr (Decoder::kHasTable) {
+      const auto* tables = reinterpret_cast<const uint4*>(a_.tables) + first * 16 + lane / 4;
+#pragma unroll
+      for (int tile = 0; tile < kPortion; ++tile) {
+        if (tile < tiles) {
+          rows[tile].lower = tables[tile * 16];
+          rows[tile].upper = tables[tile * 16 + 8];
+        }
+      }
+    }
+  }
+
+  /// Sums of a token's codes over each group: products with ones.
+  struct InputSums {
+    int x[kGroups][kColumns][kTokensOfLane];
+
+    __device__ InputSums(const Inputs& inputs, [[maybe_unused]] int lane) {
+      if constexpr (kSums) {
+        constexpr std::uint32_t kOnes = 0x01010101u;
+        const std::uint32_t ones[4] = {kOnes, kOnes, kOnes, kOnes};
+#pragma unroll
+        for (int group = 0; group < kGroups; ++group) {
+#pragma unroll
+          for (int n = 0; n < kColumns; ++n) {
+            std::int32_t c[4] = {};
+#pragma unroll
+            for (int h = first_step(group); h < first_step(group) + kSteps; ++h) {
+              mma_s8(c, ones, word_of_group(inputs, n, h, 0, group, lane),
+                     word_of_group(inputs, n, h, 1, group, lane));
+            }
+#pragma unroll
+            for (int i = 0; i < kTokensOfLane; ++i) {
+              x[group][n][i] = of_token(c[0], c[1], i);
+            }
+          }
+        }
+      }
+    }
+  };
+
+  /// The lane's i-th token of two columns: a digit to the base 255 each, or a token each.
+  __device__ static int of_token(int first, int second, int i) {
+    return kDigits == 2 ? 255 * first + second : i == 0 ? first : second;
+  }
+
+  /// Adds the products of kCount tiles of a piece to the totals of their rows: totals[tile][n][rows
+  /// g, g + 8 of each token]. The last of a pair may be absent: what is read in its place is never
+  /// used.
+  template <int kFirst, int kCount>
+  __device__ void multiply_tiles(const std::byte* stage, int lane, const Inputs& inputs,
+                                 const InputSums& sums,
+                                 const typename Decoder::Rows (&rows)[kPortion],
+                                 float (&totals)[kPortion][kColumns][2 * kTokensOfLane]) const {
+    typename Decoder::Words words[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      words[i] = Decoder::Words::load(stage + (kFirst + i) * kTileBytes, lane);
+    }
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+      std::int32_t c[kCount][kColumns][4] = {};
+#pragma unroll
+      for (int h = first_step(group); h < first_step(group) + kSteps; ++h) {
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+          std::uint32_t operand[4];
+          Decoder::decode(words[i], h, rows[kFirst + i], operand);
+#pragma unroll
+          for (int n = 0; n < kColumns; ++n) {
+            mma_s8(c[i][n], operand, word_of_group(inputs, n, h, 0, group, lane),
+                   word_of_group(inputs, n, h, 1, group, lane));
+          }
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        scale_products(stage + (kFirst + i) * kTileBytes, group, lane, c[i], inputs, sums,
+                       totals[kFirst + i]);
+      }
+    }
+  }
+
+  /// Adds one group's integer sums of a tile to its totals.
+  __device__ void scale_products(const std::byte* tile, int group, int lane,
+                                 const std::int32_t (&c)[kColumns][4], const Inputs& inputs,
+                                 const InputSums& sums,
+                                 float (&totals)[kColumns][2 * kTokensOfLane]) const {
+    int zero_of_lower = Decoder::kZero;
+    int zero_of_upper = Decoder::kZero;
+    if constexpr (kZeros) {
+      const unsigned pair =
+          *reinterpret_cast<const std::uint16_t*>(tile + kZeroOffset + group * 16 + lane / 4 * 2);
+      zero_of_lower = static_cast<int>(pair & 0xffu);
+      zero_of_upper = static_cast<int>(pair >> 8);
+    }
+    const float2 scale =
+        scale_pair(tile + Decoder::kCodeBytes + group * 32 + lane / 4 * 4, a_.bf16_scales != 0);
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) {
+#pragma unroll
+      for (int t = 0; t < kTokensOfLane; ++t) {
+        int lower = of_token(c[n][0], c[n][1], t);
+        int upper = of_token(c[n][2], c[n][3], t);
+        if constexpr (kSums) {
+          Decoder::finish(lower, upper, zero_of_lower, zero_of_upper, sums.x[group][n][t]);
+        }
+        float(&total)[2 * kTokensOfLane] = totals[n];
+        const float x_scale = inputs.scale(n, t, group, lane);
+        total[2 * t] = fmaf(static_cast<float>(lower) * scale.x, x_scale, total[2 * t]);
+        total[2 * t + 1] = fmaf(static_cast<float>(upper) * (scale.y * Decoder::kUpperUnit),
+                                x_scale, total[2 * t + 1]);
+      }
+    }
+  }
+
+  /// To sums[token][row] of this warp and portion.
+  __device__ static void put_totals(const float (&totals)[kPortion][kColumns][2 * kTokensOfLane],
+                                    float* sums, int lane, int m) {
+#pragma unroll
+    for (int tile = 0; tile < kPortion; ++tile) {
+#pragma unroll
+      for (int n = 0; n < kColumns; ++n) {
+#pragma unroll
+        for (int i = 0; i < kTokensOfLane; ++i) {
+          const int token = Inputs::token_of(n, lane, i);
+          if (token < m) {
+            float* target = sums + token * kSumStride + tile * 16 + lane / 4;
+            target[0] = totals[tile][n][2 * i];
+            target[8] = totals[tile][n][2 * i + 1];
+          }
+        }
+      }
+    }
+  }
+
+  const LayerArguments& a_;
+  const Share& share_;
+  float* sums_;
+  int thread_;
+  int warps_;
+};
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace nibble::ops::cuda {
+
+/// A layer's weights as thread blocks share them (share.cuh).
+struct LayerArguments {
+  const std::byte* units;
+  const std::int8_t* tables;
+  const float* factors;  // [n] or null
+  const float* bias;     // [n] or null
+  int n;
+  int blocks;      // of 128 inputs
+  int tiles_each;  // row tiles of a thread block; the first `tiles_more` have one more
+  int tiles_more;
+  int bf16_scales;
+};
+
+/// Tiles of a piece, the bytes of one copy: half a unit where codes have 8 bits.
+constexpr int piece_tiles(int code_bytes) {
+  return code_bytes > 1024 ? 2 : 4;
+}
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,235 @@
+#include "serve/answer.h"
+
+#include <utility>
+
+#include "core/error.h"
+
+namespace nibble::serve {
+namespace {
+
+double seconds_between(Answer::Clock::time_point from, Answer::Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+}  // namespace
+
+ApiError error_of(std::exception_ptr failure) {
+  try {
+    std::rethrow_exception(std::move(failure));
+  } catch (const core::Error& error) {
+    const std::string message = core::printable(error.what(), 1000);
+    switch (error.kind()) {
+      case core::ErrorKind::kUsage:
+        return plain_error(400, message);
+      case core::ErrorKind::kOutOfMemory:
+        return plain_error(503, message);
+      default:
+        return plain_error(500, message);
+    }
+  } catch (const std::bad_alloc&) {
+    return plain_error(503, "the server is out of memory; try again later");
+  } catch (const std::exception& error) {
+    return plain_error(500, core::printable(error.what(), 1000));
+  }
+}
+
+Answer::Answer(AnswerPlan plan, std::shared_ptr<HttpResponder> responder,
+               const text::Tokenizer& tokenizer, EngineThread& engine, Metrics& metrics,
+               std::function<void()> done)
+    : plan_(std::move(plan)),
+      responder_(std::move(responder)),
+      engine_(engine),
+      metrics_(metrics),
+      done_(std::move(done)),
+      parts_(plan_.prompts.size() * static_cast<std::size_t>(plan_.choices)),
+      unfinished_(parts_.size()) {
+  for (Part& part : parts_) {
+    if (plan_.log_probabilities) {
+      part.log_probabilities.emplace(tokenizer, plan_.head.chat, *plan_.log_probabilities);
+    }
+  }
+}
+
+void Answer::start(std::vector<engine::Request> requests) {
+  responder_->on_disconnect([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) {
+      self->abandon();
+    }
+  });
+  if (plan_.stream) {
+    begin_stream();
+  }
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    Job job;
+    job.request = std::move(requests[i]);
+    job.on_piece = [self = shared_from_this(), i](const TextPiece& piece) { self->add(i, piece); };
+    job.on_finish = [self = shared_from_this(), i](const engine::Completion& completion) {
+      self->finish(i, completion);
+    };
+    parts_[i].job = engine_.submit(std::move(job));
+  }
+}
+
+void Answer::begin_stream() {
+  responder_->begin_stream({{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-store"}},
+                           std::string(kHeartbeat));
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    if (plan_.head.chat) {
+      responder_->send(first_event(plan_.head, static_cast<int>(i), plan_.include_usage));
+    } else if (!plan_.echoes.empty()) {
+      send(i, plan_.echoes[i / static_cast<std::size_t>(plan_.choices)], "");
+    }
+  }
+}
+
+void Answer::send(std::size_t at, std::string_view text, std::string_view finish_reason) {
+  Part& part = parts_[at];
+  const bool recorded = part.log_probabilities && !part.log_probabilities->empty();
+  responder_->send(part_event(plan_.head, static_cast<int>(at), text,
+                              recorded ? part.log_probabilities->take() : OrderedJson(),
+                              finish_reason, plan_.include_usage));
+}
+
+void Answer::add(std::size_t at, const TextPiece& piece) {
+  Part& part = parts_[at];
+  if (ended_ || part.finished || plan_.only_echo) {
+    return;
+  }
+  if (!part.first) {
+    part.first = Clock::now();
+    metrics_.first_token(seconds_between(began_, *part.first));
+  }
+  if (!plan_.stream) {
+    part.text += piece.text;
+    return;
+  }
+  if (part.log_probabilities) {
+    part.log_probabilities->add(piece.records);
+  }
+  if (!piece.text.empty() || !piece.records.empty()) {
+    send(at, piece.text, "");
+  }
+}
+
+// The prompt comes before the text, in the log probabilities too.
+void Answer::add_echo(std::size_t at, const engine::Completion& completion) {
+  Part& part = parts_[at];
+  const std::size_t prompt = at / static_cast<std::size_t>(plan_.choices);
+  part.text = plan_.echoes[prompt] + part.text;
+  if (part.log_probabilities) {
+    part.log_probabilities->add_first(plan_.prompts[prompt].front());
+    part.log_probabilities->add(completion.prompt_records);
+  }
+}
+
+void Answer::finish(std::size_t at, const engine::Completion& completion) {
+  Part& part = parts_[at];
+  part.job = 0;
+  if (ended_ || part.finished) {
+    return;
+  }
+  if (completion.reason == engine::FinishReason::kFailed) {
+    fail(error_of(completion.error));
+    return;
+  }
+  if (completion.reason == engine::FinishReason::kCancelled) {
+    fail(plain_error(503, "the request was cancelled"));
+    return;
+  }
+  part.finished = true;
+  part.tokens = plan_.only_echo ? 0 : static_cast<std::int64_t>(completion.tokens.size());
+  part.finish_reason = plan_.only_echo ? "length" : std::string(to_string(completion.reason));
+  usage_.completion_tokens += part.tokens;
+  if (at % static_cast<std::size_t>(plan_.choices) == 0) {
+    usage_.prompt_tokens += static_cast<std::int64_t>(
+        plan_.prompts[at / static_cast<std::size_t>(plan_.choices)].size());
+    usage_.cached_tokens += completion.cached_tokens;
+  }
+  count(part, part.finish_reason);
+  if (plan_.stream) {
+    send(at, "", part.finish_reason);
+  } else {
+    if (!plan_.echoes.empty()) {
+      add_echo(at, completion);
+    }
+    if (part.log_probabilities && !plan_.only_echo) {
+      part.log_probabilities->add(completion.records);
+    }
+  }
+  if (--unfinished_ == 0) {
+    complete();
+  }
+}
+
+void Answer::count(Part& part, std::string_view reason) {
+  const auto now = Clock::now();
+  metrics_.finished(reason, seconds_between(began_, now), part.tokens);
+  if (part.first && part.tokens > 1) {
+    metrics_.later_tokens(seconds_between(*part.first, now),
+                          static_cast<std::uint64_t>(part.tokens - 1));
+  }
+}
+
+void Answer::complete() {
+  if (plan_.stream) {
+    if (plan_.include_usage) {
+      responder_->send(usage_event(plan_.head, usage_));
+    }
+    responder_->send(std::string(kDoneEvent));
+    responder_->end();
+  } else {
+    std::vector<Choice> choices;
+    for (Part& part : parts_) {
+      choices.push_back({std::move(part.text),
+                         part.log_probabilities ? part.log_probabilities->take() : OrderedJson(),
+                         part.finish_reason});
+    }
+    responder_->respond(json_response(200, answer_text(plan_.head, choices, usage_)));
+  }
+  end();
+}
+
+void Answer::fail(const ApiError& error) {
+  if (ended_) {
+    return;
+  }
+  if (plan_.stream) {
+    responder_->send(event(error.body()));
+    responder_->send(std::string(kDoneEvent));
+    responder_->end();
+  } else {
+    responder_->respond(error.response());
+  }
+  for (Part& part : parts_) {
+    if (!part.finished) {
+      count(part, "error");
+    }
+  }
+  end();
+}
+
+void Answer::abandon() {
+  if (ended_) {
+    return;
+  }
+  for (Part& part : parts_) {
+    if (!part.finished) {
+      count(part, "abort");
+    }
+  }
+  end();
+}
+
+void Answer::end() {
+  ended_ = true;
+  for (const Part& part : parts_) {
+    if (part.job != 0) {
+      engine_.cancel(part.job);
+    }
+  }
+  if (const auto done = std::exchange(done_, nullptr)) {
+    done();
+  }
+}
+
+}  // namespace nibble::serve

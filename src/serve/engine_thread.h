@@ -1,0 +1,110 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace nibble::serve {
+
+/// engine::Piece, to keep.
+struct TextPiece {
+  std::string text;
+  std::vector<engine::TokenRecord> records;
+};
+
+/// A request with its callbacks, which run on the I/O thread.
+struct Job {
+  engine::Request request;  // its own callbacks are not used
+  std::function<void(TextPiece)> on_piece;
+  std::function<void(engine::Completion)> on_finish;  // also when the engine refuses it: kFailed
+};
+
+/// A text to embed. Exactly one of what `on_finish` gets is there.
+struct EmbeddingJob {
+  std::vector<std::int32_t> tokens;
+  std::function<void(std::vector<float>, std::exception_ptr)> on_finish;
+};
+
+/// Runs an engine on a thread of its own. All calls come from one thread, the I/O thread, but where
+/// said otherwise.
+class EngineThread {
+ public:
+  using JobId = std::uint64_t;
+  /// Runs a call on the I/O thread.
+  using Post = std::function<void(std::function<void()>)>;
+
+  EngineThread(std::unique_ptr<engine::Engine> engine, Post post);
+  /// Cancels what runs, and waits for the end of the step.
+  ~EngineThread();
+  EngineThread(const EngineThread&) = delete;
+  EngineThread& operator=(const EngineThread&) = delete;
+
+  JobId submit(Job job);
+  JobId submit(EmbeddingJob job);
+  /// The job's callbacks may still run.
+  void cancel(JobId id);
+
+  /// Jobs that have not finished, and the tokens of their prompts.
+  std::size_t jobs() const { return prompt_tokens_.size(); }
+  std::size_t tokens() const { return tokens_; }
+
+  /// As it was after the last step.
+  engine::EngineState state() const;
+  /// How long the present step has taken; zero between steps.
+  std::chrono::duration<double> step_time() const;
+  /// Why the engine has ended for good; null while it runs.
+  std::exception_ptr failure() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Order {
+    JobId id = 0;
+    std::function<void()> call;
+  };
+
+  JobId enqueue(std::size_t tokens, std::function<void(JobId)> call);
+  void finished(JobId id);
+  void run();
+  bool take_orders();
+  void start(JobId id, const std::shared_ptr<Job>& job);
+  void report(JobId id, const Job& job, engine::Completion completion);
+  void embed(JobId id, const EmbeddingJob& job);
+  void fail(const std::exception_ptr& error);
+
+  Post post_;
+
+  // Of the I/O thread.
+  JobId last_id_ = 0;
+  std::unordered_map<JobId, std::size_t> prompt_tokens_;
+  std::size_t tokens_ = 0;
+
+  // Of the engine's thread.
+  std::unique_ptr<engine::Engine> engine_;
+  std::unordered_map<JobId, engine::RequestId> running_;
+  std::unordered_map<JobId, std::shared_ptr<Job>> jobs_;
+
+  // Of both.
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Order> orders_;
+  bool stop_ = false;
+  engine::EngineState state_;
+  std::exception_ptr failure_;
+  std::atomic<Clock::rep> step_began_{0};  // 0: none
+
+  std::thread thread_;
+};
+
+}  // namespace nibble::serve

@@ -1,0 +1,262 @@
+#include <new>
+
+#include "core/error.h"
+#include "serve/service_for_tests.h"
+
+// Clients that go away, queues that are full, engines that fail.
+namespace nibble::serve {
+namespace {
+
+using core::Json;
+using namespace std::chrono_literals;
+
+const std::string kEndless =
+    R"({"prompt":"Once upon a time","max_tokens":900,"ignore_eos":true,"temperature":0)";
+
+// Row 35: in the queue, in prefill, in decode.
+TEST_F(ServiceTest, AClientThatGoesIsForgotten) {
+  engine_.max_batch = 1;
+  *hook_ = [this](auto) { gate_.wait(); };
+  gate_.close();
+  start();
+  for (const bool reset : {false, true}) {
+    gate_.close();
+    RawClient prefill = send("/v1/completions", kEndless + "}");
+    gate_.wait_until_reached();
+    RawClient queued = send("/v1/completions", kEndless + R"(,"stream":true})");
+    EXPECT_EQ(queued.read_until("\r\n\r\n").substr(0, 12), "HTTP/1.1 200") << "streams begin early";
+    reset ? prefill.reset() : prefill.close();
+    reset ? queued.reset() : queued.close();
+    EXPECT_TRUE(metric_becomes(
+        "nibble:request_success_total{model_name=\"demo\",finished_reason=\"abort\"}",
+        reset ? 5 : 2));
+    gate_.open();
+    EXPECT_TRUE(becomes_idle());
+    RawClient decode = send("/v1/completions", kEndless + R"(,"stream":true})");
+    decode.read_until("data: ");
+    reset ? decode.reset() : decode.close();
+    EXPECT_TRUE(metric_becomes(
+        "nibble:request_success_total{model_name=\"demo\",finished_reason=\"abort\"}",
+        reset ? 6 : 3));
+    EXPECT_TRUE(becomes_idle());
+  }
+  EXPECT_EQ(complete(R"({"prompt":"a","max_tokens":2})").at("usage").at("completion_tokens"), 2);
+}
+
+// Row 38.
+TEST_F(ServiceTest, ManyCancelledRequestsLeaveRoomForOne) {
+  options_.max_jobs = 1000;
+  start();
+  {
+    std::vector<RawClient> clients;
+    for (int i = 0; i < 200; ++i) {
+      clients.push_back(
+          send("/v1/completions", kEndless + (i % 2 == 0 ? "}" : R"(,"stream":true})")));
+    }
+  }
+  EXPECT_EQ(post("/v1/completions", R"({"prompt":"a","max_tokens":2})").status, 200);
+}
+
+// Row 37: others go on while one client does not read.
+TEST_F(ServiceTest, AClientThatDoesNotReadHoldsNobodyUp) {
+  options_.http.limits.stream_bytes = 16 << 10;
+  start();
+  RawClient lazy(port_, 2048);
+  const std::string body = kEndless + R"(,"stream":true,"n":4,"logprobs":20})";
+  lazy.send(
+      fmt::format("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+                  "application/json\r\nContent-Length: {}\r\n\r\n{}",
+                  body.size(), body));
+  EXPECT_EQ(complete(R"({"prompt":"a","max_tokens":4})").at("usage").at("completion_tokens"), 4);
+  EXPECT_TRUE(metric_becomes(
+      "nibble:request_success_total{model_name=\"demo\",finished_reason=\"abort\"}", 4));
+}
+
+// Row 40: the first text takes long.
+TEST_F(ServiceTest, AStreamThatWaitsHasPings) {
+  options_.http.limits.heartbeat_time = 100ms;
+  *hook_ = [this](auto) { gate_.wait(); };
+  gate_.close();
+  start();
+  RawClient client = send("/v1/completions", R"({"prompt":"a","max_tokens":2,"stream":true})");
+  EXPECT_NE(client.read_until(": ping\n\n").find(": ping"), std::string::npos);
+  EXPECT_NE(client.read_until(": ping\n\n").find(": ping"), std::string::npos);
+  gate_.open();
+  EXPECT_NE(client.read_until("[DONE]").find("[DONE]"), std::string::npos);
+}
+
+// Row 42.
+TEST_F(ServiceTest, AFullQueueSaysSo) {
+  engine_.max_batch = 2;
+  options_.max_jobs = 6;
+  *hook_ = [this](auto) { gate_.wait(); };
+  gate_.close();
+  start();
+  std::vector<RawClient> clients;
+  for (int i = 0; i < 60; ++i) {
+    clients.push_back(send("/v1/completions", R"({"prompt":"a","max_tokens":2})"));
+  }
+  int refused = 0;
+  EXPECT_TRUE(metric_becomes("nibble:admission_rejections_total", 54));
+  gate_.open();
+  for (RawClient& client : clients) {
+    const auto answer = client.read_answer();
+    if (answer.status == 429) {
+      EXPECT_EQ(answer.header("Retry-After"), "1");
+      ++refused;
+    } else {
+      EXPECT_EQ(answer.status, 200);
+    }
+  }
+  EXPECT_EQ(refused, 54);
+  is_error(post("/v1/completions", R"({"prompt":"a","n":7})"), 400, "n",
+           "never: clients must not repeat it");
+}
+
+TEST_F(ServiceTest, TheQueueIsBoundedByTokensToo) {
+  options_.max_tokens = 10;
+  *hook_ = [this](auto) { gate_.wait(); };
+  gate_.close();
+  start();
+  RawClient first = send("/v1/completions", R"({"prompt":[5,5,5,5,5,5,5,5],"max_tokens":1})");
+  gate_.wait_until_reached();
+  is_error(post("/v1/completions", R"({"prompt":[5,5,5]})"), 429, "", "tokens");
+  gate_.open();
+  EXPECT_EQ(first.read_answer().status, 200);
+}
+
+// Row 43: the KV cache is too small for all at once.
+TEST_F(ServiceTest, ASmallCacheGivesTheSameTexts) {
+  start();
+  const auto ask_for = [](int i) {
+    return fmt::format(
+        R"({{"prompt":"Once {}","max_tokens":40,"temperature":0,"ignore_eos":true}})", i);
+  };
+  std::vector<std::string> expected;
+  for (int i = 0; i < 4; ++i) {
+    expected.push_back(complete(ask_for(i)).at("choices")[0].at("text"));
+  }
+  const std::int64_t page = [] {
+    engine::RunnerOptions options;
+    return engine::make_cpu_runner(demo(), options)->page_bytes();
+  }();
+  becomes_idle();
+  service_->drain();
+  wait_for_end();
+  engine_.kv_bytes = 7 * page;
+  start();
+  std::vector<RawClient> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(send("/v1/completions", ask_for(i)));
+  }
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(json(clients[i].read_answer()).at("choices")[0].at("text"), expected[i]);
+  }
+  EXPECT_GT(metric("nibble:num_preemptions_total"), 0);
+  is_error(post("/v1/completions", R"({"prompt":")" + std::string(2000, '.') + "x y z\"}"), 400,
+           "prompt", "more than the cache holds");
+}
+
+// Row 44: no memory for one request; the others go on.
+TEST_F(ServiceTest, ARequestWithoutMemoryFails) {
+  std::atomic<int> steps{0};
+  *hook_ = [&](auto) {
+    if (++steps == 3) {
+      throw std::bad_alloc();
+    }
+  };
+  start();
+  is_error(post("/v1/completions", R"({"prompt":"a","max_tokens":9,"ignore_eos":true})"), 503, "",
+           "no memory");
+  EXPECT_EQ(post("/v1/completions", R"({"prompt":"a","max_tokens":9})").status, 200);
+}
+
+// Row 41: a failure in the middle of a stream.
+TEST_F(ServiceTest, AStreamSaysWhyItFails) {
+  std::atomic<int> steps{0};
+  *hook_ = [&](auto) {
+    if (++steps == 5) {
+      core::fail(core::ErrorKind::kFailed, "the device fell off");
+    }
+  };
+  start();
+  const auto stream = post("/v1/completions", kEndless + R"(,"stream":true})");
+  const auto events = events_of(stream.body);
+  ASSERT_GE(events.size(), 3u);
+  EXPECT_EQ(events.back(), "[DONE]");
+  const Json error = core::parse_json(events[events.size() - 2], "event").at("error");
+  EXPECT_EQ(error.at("message"), "the device fell off");
+  EXPECT_EQ(error.at("type"), "server_error");
+  EXPECT_EQ(post("/v1/completions", R"({"prompt":"a","max_tokens":2})").status, 200);
+}
+
+// Row 45.
+TEST_F(ServiceTest, ShutsDownWhenAllIsAnswered) {
+  *hook_ = [this](auto) { gate_.wait(); };
+  gate_.close();
+  start();
+  RawClient waiting = send("/v1/completions", R"({"prompt":"a","max_tokens":3,"ignore_eos":true})");
+  gate_.wait_until_reached();
+  service_->drain();
+  for (int i = 0; i < 500 && get("/health").status == 200; ++i) {
+    std::this_thread::sleep_for(10ms);
+  }
+  EXPECT_NE(get("/health").body.find("draining"), std::string::npos);
+  EXPECT_EQ(get("/readyz").status, 503);
+  EXPECT_EQ(get("/livez").status, 200);
+  const auto late = post("/v1/completions", R"({"prompt":"a"})");
+  is_error(late, 503, "", "late");
+  EXPECT_NE(late.header("Retry-After"), "");
+  gate_.open();
+  EXPECT_EQ(json(waiting.read_answer()).at("usage").at("completion_tokens"), 3);
+  EXPECT_EQ(wait_for_end(), Outcome::kStopped);
+}
+
+TEST_F(ServiceTest, WaitsNoLongerThanItWasTold) {
+  options_.shutdown_time = 200ms;
+  *hook_ = [this](auto) { gate_.wait(); };
+  gate_.close();
+  start();
+  RawClient waiting = send("/v1/completions", kEndless + "}");
+  RawClient stream = send("/v1/completions", kEndless + R"(,"stream":true})");
+  stream.read_until("\r\n\r\n");
+  gate_.wait_until_reached();
+  service_->drain();
+  is_error(waiting.read_answer(), 503, "", "cut off");
+  EXPECT_NE(stream.read_until("[DONE]").find("shutting down"), std::string::npos);
+  EXPECT_EQ(wait_for_end(), Outcome::kStopped);
+}
+
+TEST_F(ServiceTest, ARequestHasItsTime) {
+  options_.request_time = 0s;
+  *hook_ = [](auto) { std::this_thread::sleep_for(20ms); };
+  start();
+  is_error(post("/v1/completions", kEndless + "}"), 504, "", "too long");
+}
+
+// Row 41: one that only fails.
+TEST_F(ServiceTest, AnEngineThatOnlyFailsEndsTheServer) {
+  *hook_ = [](auto) { core::fail(core::ErrorKind::kFailed, "the device fell off"); };
+  start();
+  for (int i = 0; i < engine::Engine::kMaxFailedSteps; ++i) {
+    const auto answer = post("/v1/completions", kEndless + "}");
+    EXPECT_TRUE(answer.status == 500 || answer.status == 503) << answer.status;
+  }
+  EXPECT_EQ(wait_for_end(), Outcome::kFailed);
+}
+
+// Row 46.
+TEST_F(ServiceTest, AHangingEngineEndsTheServer) {
+  options_.step_time = 300ms;
+  *hook_ = [this](auto) { gate_.wait(); };
+  gate_.close();
+  start();
+  RawClient waiting = send("/v1/completions", kEndless + "}");
+  is_error(waiting.read_answer(), 503, "", "hangs");
+  EXPECT_EQ(wait_for_end(), Outcome::kHung);
+  const std::lock_guard lock(log_mutex_);
+  EXPECT_EQ(log_.empty() ? LogLevel::kInfo : log_.front().level, LogLevel::kError);
+}
+
+}  // namespace
+}  // namespace nibble::serve

@@ -1,0 +1,204 @@
+#include "serve/http_server.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "serve/http_connection.h"
+#include "serve/http_core.h"
+
+namespace nibble::serve {
+namespace {
+
+namespace net = boost::asio;
+using boost::system::error_code;
+using tcp = net::ip::tcp;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kSweepTime = std::chrono::milliseconds(100);
+
+}  // namespace
+
+HttpServer::Core::Core(const HttpOptions& asked, HttpHandler& handles, LogSink log_to)
+    : options(asked), handler(handles), log(std::move(log_to)) {
+  if (is_loopback(options.host)) {
+    hosts = {"localhost", "127.0.0.1", "[::1]"};
+  }
+  listen();
+}
+
+std::string HttpServer::Core::next_id() {
+  return fmt::format("req-{:016x}", ids_());
+}
+
+void HttpServer::Core::listen() {
+  try {
+    tcp::resolver resolver(io);
+    const auto found = resolver.resolve(options.host, std::to_string(options.port),
+                                        tcp::resolver::passive | tcp::resolver::numeric_service);
+    const tcp::endpoint endpoint = found.begin()->endpoint();
+    acceptor.open(endpoint.protocol());
+    acceptor.set_option(tcp::acceptor::reuse_address(true));
+    acceptor.bind(endpoint);
+    acceptor.listen();
+  } catch (const boost::system::system_error& error) {
+    if (error.code() == net::error::address_in_use) {
+      core::fail(core::ErrorKind::kFailed,
+                 "cannot listen on {} port {}: the address is in use; choose another --port",
+                 options.host, options.port);
+    }
+    core::fail(core::ErrorKind::kUsage, "cannot listen on {} port {}: {}",
+               core::printable(options.host), options.port, error.code().message());
+  }
+}
+
+void HttpServer::Core::accept() {
+  if (accepting_ || stopping || out_of_files_) {
+    return;
+  }
+  accepting_ = true;
+  acceptor.async_accept([this](error_code error, tcp::socket socket) {
+    accepting_ = false;
+    if (error == net::error::operation_aborted) {
+      return;
+    }
+    if (error == net::error::no_descriptors ||
+        error == boost::system::errc::too_many_files_open_in_system) {
+      out_of_files_ = true;  // the next sweep tries again
+      log({LogLevel::kWarning, "out of file descriptors; new connections wait", {}});
+      return;
+    }
+    if (!error) {
+      take(std::move(socket));
+    }
+    accept();
+  });
+}
+
+void HttpServer::Core::take(tcp::socket socket) {
+  const bool room = connections.size() < options.limits.connections || make_room();
+  const auto connection = std::make_shared<HttpConnection>(*this, std::move(socket));
+  connections.insert(connection);
+  if (room) {
+    connection->start();
+  } else {
+    connection->refuse_connection();
+  }
+}
+
+// Closes the connection that has been idle for the longest time.
+bool HttpServer::Core::make_room() {
+  std::shared_ptr<HttpConnection> oldest;
+  for (const auto& connection : connections) {
+    if (connection->idle() && (!oldest || connection->idle_since() < oldest->idle_since())) {
+      oldest = connection;
+    }
+  }
+  if (oldest) {
+    oldest->disconnect();
+  }
+  return oldest != nullptr;
+}
+
+void HttpServer::Core::sweep() {
+  const auto now = Clock::now();
+  const std::vector<std::shared_ptr<HttpConnection>> all(connections.begin(), connections.end());
+  for (const auto& connection : all) {
+    connection->sweep(now);
+  }
+  if (stopping && (connections.empty() || now > stop_at_)) {
+    io.stop();
+    return;
+  }
+  if (out_of_files_) {
+    out_of_files_ = false;
+    accept();
+  }
+  handler.tick();
+  timer_.expires_after(kSweepTime);
+  timer_.async_wait([this](error_code error) {
+    if (!error) {
+      sweep();
+    }
+  });
+}
+
+void HttpServer::Core::run() {
+  accept();
+  sweep();
+  for (;;) {
+    try {
+      io.run();
+      return;
+    } catch (const std::exception& error) {  // of one call: the others go on
+      log({LogLevel::kError, "a call on the I/O thread failed", {{"reason", error.what()}}});
+    }
+  }
+}
+
+void HttpServer::Core::stop(std::chrono::milliseconds patience) {
+  const auto at = Clock::now() + patience;
+  stop_at_ = stopping ? std::min(stop_at_, at) : at;
+  stopping = true;
+  error_code ignored;
+  acceptor.close(ignored);
+  if (patience.count() == 0) {
+    io.stop();
+  }
+}
+
+void HttpServer::Core::wait_for_signal() {
+  signals.async_wait([this](error_code error, int number) {
+    if (!error) {
+      on_signal(number);
+      wait_for_signal();
+    }
+  });
+}
+
+bool is_loopback(const std::string& host) {
+  error_code error;
+  const auto address = net::ip::make_address(host, error);
+  return error ? same_name(host, "localhost") : address.is_loopback();
+}
+
+HttpServer::HttpServer(const HttpOptions& options, HttpHandler& handler, LogSink log)
+    : core_(std::make_shared<Core>(options, handler, std::move(log))) {}
+
+HttpServer::~HttpServer() {
+  core_->destroyed = true;
+  const auto connections = std::move(core_->connections);
+}
+
+std::uint16_t HttpServer::port() const {
+  return core_->acceptor.local_endpoint().port();
+}
+
+void HttpServer::run() {
+  core_->run();
+}
+
+void HttpServer::stop(std::chrono::milliseconds patience) {
+  post([core = core_.get(), patience] { core->stop(patience); });
+}
+
+std::size_t HttpServer::unanswered() const {
+  return static_cast<std::size_t>(
+      std::count_if(core_->connections.begin(), core_->connections.end(),
+                    [](const auto& connection) { return connection->answering(); }));
+}
+
+void HttpServer::post(std::function<void()> call) {
+  net::post(core_->io, std::move(call));
+}
+
+void HttpServer::on_signal(const std::vector<int>& signals, std::function<void(int)> call) {
+  for (const int signal : signals) {
+    core_->signals.add(signal);
+  }
+  core_->on_signal = std::move(call);
+  core_->wait_for_signal();
+}
+
+}  // namespace nibble::serve

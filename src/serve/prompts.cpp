@@ -1,0 +1,201 @@
+#include "serve/prompts.h"
+
+#include <algorithm>
+#include <ctime>
+#include <random>
+
+#include "core/error.h"
+#include "serve/api_error.h"
+#include "text/grammar/gbnf.h"
+#include "text/grammar/json_schema.h"
+#include "text/grammar/matcher.h"
+#include "text/grammar/regex_grammar.h"
+
+namespace nibble::serve {
+namespace {
+
+// Around the number of a guarded text: characters for private use, which no template looks at.
+constexpr std::string_view kOpen = "\ue0f0";
+constexpr std::string_view kClose = "\ue0f1";
+
+std::string random_digits() {
+  std::random_device random;
+  return fmt::format("{:010}{:010}", random(), random());
+}
+
+void append(std::vector<std::int32_t>& tokens, const std::vector<std::int32_t>& more) {
+  tokens.insert(tokens.end(), more.begin(), more.end());
+}
+
+}  // namespace
+
+// Keeps texts in which the tokenizer would find control tokens out of the rendered prompt: a mark
+// stands for each of them, which nobody can guess.
+class Prompts::Guard {
+ public:
+  explicit Guard(const text::Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
+
+  /// Every string in it, but the roles.
+  void guard(OrderedJson& json) {
+    if (json.is_string()) {
+      guard_text(json.get_ref<std::string&>());
+      return;
+    }
+    if (!json.is_structured()) {
+      return;
+    }
+    for (auto& [key, value] : json.items()) {
+      if (!json.is_object() || key != "role") {
+        guard(value);
+      }
+    }
+  }
+
+  std::vector<std::int32_t> encode(std::string_view rendered) const {
+    const std::string begin = fmt::format("{}{}", kOpen, key_);
+    std::vector<std::int32_t> tokens;
+    for (;;) {
+      const std::size_t at = rendered.find(begin);
+      append(tokens, tokenizer_->encode(rendered.substr(0, at), {.add_special = false}));
+      if (at == std::string_view::npos) {
+        return tokens;
+      }
+      rendered.remove_prefix(at + begin.size());
+      const std::size_t end = std::min(rendered.find(kClose), rendered.size());
+      const auto number = static_cast<std::size_t>(
+          std::strtoull(std::string(rendered.substr(0, end)).c_str(), nullptr, 10));
+      core::require(number < texts_.size(), core::ErrorKind::kUsage,
+                    "the chat template cuts texts of messages in pieces");
+      append(tokens,
+             tokenizer_->encode(texts_[number], {.add_special = false, .parse_special = false}));
+      rendered.remove_prefix(std::min(rendered.size(), end + kClose.size()));
+    }
+  }
+
+ private:
+  void guard_text(std::string& text) {
+    const auto tokens = tokenizer_->encode(text, {.add_special = false});
+    const bool special = std::any_of(tokens.begin(), tokens.end(), [this](std::int32_t token) {
+      return tokenizer_->is_special(token);
+    });
+    if (special) {
+      texts_.push_back(
+          std::exchange(text, fmt::format("{}{}{}{}", kOpen, key_, texts_.size(), kClose)));
+    }
+  }
+
+  const text::Tokenizer* tokenizer_;
+  std::string key_ = random_digits();
+  std::vector<std::string> texts_;
+};
+
+Prompts::Prompts(std::shared_ptr<const text::Tokenizer> tokenizer,
+                 const std::string& template_source, std::int64_t context)
+    : tokenizer_(std::move(tokenizer)), context_(context) {
+  if (template_source.empty()) {
+    template_error_ = "this model has no chat template";
+    return;
+  }
+  try {
+    template_.emplace(template_source);
+  } catch (const core::Error& error) {
+    template_error_ = fmt::format("this model's chat template cannot be read: {}",
+                                  core::printable(error.what(), 1000));
+  }
+}
+
+void Prompts::check_length(std::size_t tokens, const std::string& param) const {
+  if (tokens == 0) {
+    refuse(param, "'{}' has no token", param);
+  }
+  if (static_cast<std::int64_t>(tokens) >= context_) {
+    throw ApiError(400, "invalid_request_error",
+                   fmt::format("this model's context holds {} tokens, with room for at least one "
+                               "that is written; '{}' has {}",
+                               context_, param, tokens),
+                   param, "context_length_exceeded");
+  }
+}
+
+std::vector<std::int32_t> Prompts::encode(const Prompt& prompt, bool add_special,
+                                          const std::string& param) const {
+  std::vector<std::int32_t> tokens;
+  if (const auto* text = std::get_if<std::string>(&prompt)) {
+    tokens = tokenizer_->encode(*text, {.add_special = add_special});
+  } else {
+    tokens = std::get<std::vector<std::int32_t>>(prompt);
+  }
+  check_length(tokens.size(), param);
+  return tokens;
+}
+
+std::string Prompts::render(const ChatRequest& request, const OrderedJson& messages) const {
+  if (!template_) {
+    throw ApiError(400, "invalid_request_error",
+                   fmt::format("{}; use /v1/completions", template_error_), "messages");
+  }
+  text::ChatTemplate::Options options;
+  options.add_generation_prompt = request.add_generation_prompt;
+  options.bos_token = tokenizer_->bos() ? tokenizer_->piece(*tokenizer_->bos()) : "";
+  options.eos_token = tokenizer_->eos() ? tokenizer_->piece(*tokenizer_->eos()) : "";
+  options.now_unix_seconds = static_cast<std::int64_t>(std::time(nullptr));
+  options.extra = request.template_values;
+  return template_->render(messages, options);
+}
+
+std::vector<std::int32_t> Prompts::tokens_of(const ChatRequest& request) const {
+  Guard guard(*tokenizer_);
+  ChatRequest guarded = request;
+  guard.guard(guarded.messages);
+  if (!guarded.template_values.is_null()) {
+    guard.guard(guarded.template_values);
+  }
+  try {
+    return guard.encode(render(guarded, guarded.messages));
+  } catch (const core::Error& error) {
+    throw ApiError(400, "invalid_request_error",
+                   fmt::format("the messages do not fit the model's chat template: {}",
+                               core::printable(error.what(), 1000)),
+                   "messages");
+  }
+}
+
+std::vector<std::int32_t> Prompts::encode(const ChatRequest& request) const {
+  auto tokens = tokens_of(request);
+  check_length(tokens.size(), "messages");
+  return tokens;
+}
+
+namespace {
+
+std::shared_ptr<const text::Grammar> read_grammar(const Constraint& constraint) {
+  switch (constraint.kind) {
+    case Constraint::Kind::kNone:
+      return nullptr;
+    case Constraint::Kind::kJsonObject:
+      return text::json_grammar(true);
+    case Constraint::Kind::kJsonSchema:
+      return text::json_schema_grammar(constraint.schema);
+    case Constraint::Kind::kRegex:
+      return text::parse_regex_grammar(constraint.text);
+    case Constraint::Kind::kGrammar:
+      return text::parse_gbnf(constraint.text);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::shared_ptr<const text::Grammar> make_grammar(const Constraint& constraint) {
+  try {
+    auto grammar = read_grammar(constraint);
+    if (grammar && text::GrammarMatcher(grammar).start() == text::GrammarMatcher::kDead) {
+      refuse(constraint.param, "'{}' allows no text at all", constraint.param);
+    }
+    return grammar;
+  } catch (const core::Error& error) {
+    refuse(constraint.param, "'{}': {}", constraint.param, core::printable(error.what(), 1000));
+  }
+}
+
+}  // namespace nibble::serve

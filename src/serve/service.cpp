@@ -1,0 +1,233 @@
+#include "serve/service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+
+namespace nibble::serve {
+namespace {
+
+constexpr auto kLastWords = std::chrono::milliseconds(500);  // for answers, before all ends
+
+ApiError draining_error() {
+  ApiError error = plain_error(503, "the server is shutting down");
+  error.retry_after = 5;
+  return error;
+}
+
+}  // namespace
+
+Service::Service(std::shared_ptr<const models::Model> model, std::unique_ptr<engine::Engine> engine,
+                 ServiceOptions options, LogSink log)
+    : model_(std::move(model)),
+      options_(std::move(options)),
+      log_(std::move(log)),
+      keys_(options_.keys),
+      limits_{static_cast<std::int32_t>(model_->decoder.config.vocabulary), engine->context()},
+      prompts_(model_->tokenizer, options_.chat_template, engine->context()),
+      metrics_(options_.names.front(), engine->context()),
+      started_(std::chrono::duration_cast<std::chrono::seconds>(
+                   std::chrono::system_clock::now().time_since_epoch())
+                   .count()),
+      server_(options_.http, *this, log_),
+      engine_(std::move(engine),
+              [this](std::function<void()> call) { server_.post(std::move(call)); }),
+      workers_(options_.workers) {
+  if (!options_.chat_template.empty() && !prompts_.template_error().empty()) {
+    log_({LogLevel::kWarning, prompts_.template_error(), {}});
+  }
+}
+
+Service::~Service() = default;
+
+Outcome Service::run() {
+  server_.run();
+  return outcome_;
+}
+
+void Service::stop_on_signals(const std::vector<int>& signals) {
+  server_.on_signal(signals, [this](int) {
+    if (draining_) {
+      outcome_ = outcome_ == Outcome::kStopped ? Outcome::kHurried : outcome_;
+      server_.stop(std::chrono::milliseconds(0));
+      return;
+    }
+    begin_drain("a signal");
+  });
+}
+
+void Service::drain() {
+  server_.post([this] { begin_drain("a call"); });
+}
+
+void Service::begin_drain(const std::string& why) {
+  if (draining_) {
+    return;
+  }
+  draining_ = true;
+  drain_until_ = std::chrono::steady_clock::now() + options_.shutdown_time;
+  log_({LogLevel::kInfo,
+        "shutting down; a second signal does not wait",
+        {{"because_of", why}, {"unanswered", std::to_string(server_.unanswered())}}});
+}
+
+// ---- what comes in
+
+const Service::Route* Service::find_route(const std::string& path) {
+  constexpr std::string_view kModels = "/v1/models/";
+  for (const Route& route : routes()) {
+    if (path == route.path ||
+        (route.path == kModels && path.size() > kModels.size() && path.rfind(kModels, 0) == 0)) {
+      return &route;
+    }
+  }
+  return nullptr;
+}
+
+std::optional<HttpResponse> Service::refuse(const HttpRequest& head) {
+  const Route* route = find_route(head.path);
+  if (head.method == "OPTIONS" && (head.path == "*" || route != nullptr)) {
+    const std::string methods = route == nullptr                      ? "GET, HEAD, POST, OPTIONS"
+                                : std::string(route->method) == "GET" ? "GET, HEAD, OPTIONS"
+                                                                      : "POST, OPTIONS";
+    return HttpResponse{204, {{"Allow", methods}}, ""};
+  }
+  if ((route == nullptr || !route->open) && !keys_.allow(head)) {
+    HttpResponse response =
+        ApiError(401, "authentication_error",
+                 "the API key is missing or wrong; send it as 'Authorization: Bearer KEY'", "",
+                 "invalid_api_key")
+            .response();
+    response.headers.push_back({"WWW-Authenticate", "Bearer"});
+    return response;
+  }
+  if (route == nullptr) {
+    return plain_error(404, fmt::format("there is nothing at {}", core::printable(head.path)))
+        .response();
+  }
+  const bool gets = std::string_view(route->method) == "GET";
+  if (head.method != route->method && !(gets && head.method == "HEAD")) {
+    HttpResponse response =
+        plain_error(405, fmt::format("{} takes {}", route->path, route->method)).response();
+    response.headers.push_back({"Allow", gets ? "GET, HEAD, OPTIONS" : "POST, OPTIONS"});
+    return response;
+  }
+  if (gets) {
+    return std::nullopt;
+  }
+  return draining_ || given_up_ ? draining_error().response() : refuse_body(head);
+}
+
+// Pages of other sites can make a browser send some types of bodies unasked, but not JSON.
+std::optional<HttpResponse> Service::refuse_body(const HttpRequest& head) const {
+  const std::string* type = head.find("content-type");
+  const std::string given = type == nullptr ? "" : type->substr(0, type->find(';'));
+  const std::string trimmed = given.substr(0, given.find_last_not_of(" \t") + 1);
+  if (!same_name(trimmed, "application/json")) {
+    return plain_error(415, "the Content-Type must be application/json").response();
+  }
+  const std::string* encoding = head.find("content-encoding");
+  if (encoding != nullptr && !same_name(*encoding, "identity")) {
+    return plain_error(415, "compressed bodies are not supported").response();
+  }
+  return std::nullopt;
+}
+
+void Service::handle(HttpRequest request, std::shared_ptr<HttpResponder> responder) {
+  const Route* route = find_route(request.path);  // refuse() has seen to it that there is one
+  try {
+    (this->*route->serve)(request, responder);
+  } catch (const ApiError& error) {
+    responder->respond(error.response());
+  }
+}
+
+HttpResponse Service::error(int status, const std::string& message) {
+  return plain_error(status, message).response();
+}
+
+void Service::finished(const HttpRecord& record) {
+  const Route* route = find_route(record.path);
+  const bool known = record.method == "GET" || record.method == "HEAD" || record.method == "POST" ||
+                     record.method == "OPTIONS";
+  metrics_.http_request(route == nullptr ? "other" : route->path, known ? record.method : "other",
+                        record.status);
+  const bool quiet =
+      record.status < 400 && route != nullptr && std::string_view(route->method) == "GET";
+  if (quiet) {
+    return;
+  }
+  log_({record.status >= 500 ? LogLevel::kWarning : LogLevel::kInfo,
+        "request",
+        {{"request", record.id},
+         {"remote", record.remote},
+         {"method", record.method},
+         {"path", record.path},
+         {"status", std::to_string(record.status)},
+         {"seconds", fmt::format("{:.3f}", record.time.count())},
+         {"disconnected", record.disconnected ? "true" : "false"}}});
+}
+
+// ---- about ten times a second
+
+void Service::tick() {
+  if (given_up_) {
+    return;
+  }
+  if (engine_.failure()) {
+    const ApiError error = error_of(engine_.failure());
+    log_({LogLevel::kError, "the engine failed", {{"reason", error.what()}}});
+    give_up(Outcome::kFailed, plain_error(503, "the engine failed; the server ends"));
+    return;
+  }
+  if (engine_.step_time() > options_.step_time) {
+    log_({LogLevel::kError,
+          "a step of the engine does not end; the server does",
+          {{"seconds", fmt::format("{:.1f}", engine_.step_time().count())}}});
+    give_up(Outcome::kHung, plain_error(503, "the engine does not answer; the server ends"));
+    return;
+  }
+  tick_answers();
+  if (!draining_) {
+    return;
+  }
+  const bool late = std::chrono::steady_clock::now() > drain_until_;
+  if (late) {
+    for (const auto& answer : std::vector(answers_.begin(), answers_.end())) {
+      answer->fail(draining_error());
+    }
+  }
+  if (late || server_.unanswered() == 0) {
+    server_.stop(kLastWords);
+  }
+}
+
+void Service::tick_answers() {
+  const auto latest = std::chrono::steady_clock::now() - options_.request_time;
+  std::vector<std::shared_ptr<Answer>> expired;
+  for (const auto& answer : answers_) {
+    if (answer->began() < latest) {
+      expired.push_back(answer);
+    }
+  }
+  for (const auto& answer : expired) {
+    answer->fail(plain_error(
+        504, fmt::format("the request took more than {} seconds", options_.request_time.count())));
+  }
+}
+
+void Service::give_up(Outcome outcome, const ApiError& error) {
+  given_up_ = true;
+  outcome_ = outcome;
+  for (const auto& answer : std::vector(answers_.begin(), answers_.end())) {
+    answer->fail(error);
+  }
+  server_.stop(kLastWords);
+}
+
+std::string Service::working_state() const {
+  return given_up_ || engine_.failure() ? "failed" : draining_ ? "draining" : "ok";
+}
+
+}  // namespace nibble::serve

@@ -1,0 +1,129 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "engine/engine.h"
+#include "models/model.h"
+#include "serve/answer.h"
+#include "serve/api_keys.h"
+#include "serve/engine_thread.h"
+#include "serve/http_server.h"
+#include "serve/log.h"
+#include "serve/metrics.h"
+#include "serve/model_facts.h"
+#include "serve/prompts.h"
+#include "serve/workers.h"
+
+namespace nibble::serve {
+
+struct ServiceOptions {
+  HttpOptions http;
+  std::vector<std::string> names;  // of the model; the first is said, all are understood
+  std::vector<std::string> keys;   // of the API; empty: everybody may use it
+  std::string chat_template;       // empty: there is no chat
+  ModelFacts facts;
+  std::size_t max_jobs = 256;                    // texts that run or wait; more: 429
+  std::size_t max_tokens = 1 << 20;              // of their prompts
+  std::chrono::seconds request_time{600};        // then a request fails
+  std::chrono::milliseconds step_time{300'000};  // of one step of the engine; longer: it hangs
+  std::chrono::milliseconds shutdown_time{30'000};
+  int workers = 1;
+};
+
+/// How serving ended.
+enum class Outcome {
+  kStopped,  // everything was answered, or failed when the time was up
+  kHurried,  // by a second signal
+  kFailed,   // the engine failed for good
+  kHung,     // the engine does not come back: its thread cannot be waited for
+};
+
+/// A model behind OpenAI's API.
+class Service final : public HttpHandler {
+ public:
+  /// Throws as HttpServer. A chat template that cannot be read is said in the log, and by requests
+  /// for chats.
+  Service(std::shared_ptr<const models::Model> model, std::unique_ptr<engine::Engine> engine,
+          ServiceOptions options, LogSink log);
+  ~Service() override;
+
+  std::uint16_t port() const { return server_.port(); }
+  /// Ends when it is told to: by drain(), or by a signal (the first drains, the second does not
+  /// wait).
+  Outcome run();
+  void stop_on_signals(const std::vector<int>& signals);
+  /// Refuses new requests, and stops when those under way are answered, or after shutdown_time. Any
+  /// thread.
+  void drain();
+
+  std::optional<HttpResponse> refuse(const HttpRequest& head) override;
+  void handle(HttpRequest request, std::shared_ptr<HttpResponder> responder) override;
+  HttpResponse error(int status, const std::string& message) override;
+  void finished(const HttpRecord& record) override;
+  void tick() override;
+
+ private:
+  using Responder = std::shared_ptr<HttpResponder>;
+  struct Route {
+    const char* path;
+    const char* method;
+    bool open;  // to everybody
+    void (Service::*serve)(HttpRequest& request, const Responder& responder);
+  };
+  struct Prepared;
+
+  static const std::vector<Route>& routes();
+  static const Route* find_route(const std::string& path);
+  std::optional<HttpResponse> refuse_body(const HttpRequest& head) const;
+
+  // Routes (service_routes.cpp).
+  void completions(HttpRequest& request, const Responder& responder);
+  void chat(HttpRequest& request, const Responder& responder);
+  void embeddings(HttpRequest& request, const Responder& responder);
+  void tokenize(HttpRequest& request, const Responder& responder);
+  void detokenize(HttpRequest& request, const Responder& responder);
+  void models(HttpRequest& request, const Responder& responder);
+  void health(HttpRequest& request, const Responder& responder);
+  void live(HttpRequest& request, const Responder& responder);
+  void metrics(HttpRequest& request, const Responder& responder);
+  void properties(HttpRequest& request, const Responder& responder);
+  void page(HttpRequest& request, const Responder& responder);
+
+  /// Runs `make` on a worker and gives what it makes to `then` on the I/O thread; what `make`
+  /// throws is answered.
+  template <typename Make, typename Then>
+  void work(const Responder& responder, Make make, Then then);
+
+  void start(Prepared prepared, const Responder& responder);
+  void check_model(const std::string& name) const;
+  ApiError queue_full();
+  void check_room(std::size_t jobs, std::size_t tokens);
+  std::string working_state() const;  // "ok", "draining", "failed"
+  void begin_drain(const std::string& why);
+  void give_up(Outcome outcome, const ApiError& error);
+  void tick_answers();
+
+  std::shared_ptr<const models::Model> model_;
+  ServiceOptions options_;
+  LogSink log_;
+  ApiKeys keys_;
+  RequestLimits limits_;
+  Prompts prompts_;
+  Metrics metrics_;
+  std::int64_t started_;  // Unix seconds
+  HttpServer server_;
+  std::unordered_set<std::shared_ptr<Answer>> answers_;
+  EngineThread engine_;
+  Workers workers_;
+  Outcome outcome_ = Outcome::kStopped;
+  bool draining_ = false;
+  bool given_up_ = false;
+  std::chrono::steady_clock::time_point drain_until_{};
+};
+
+}  // namespace nibble::serve

@@ -1,0 +1,135 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "core/json.h"
+#include "serve/raw_client_for_tests.h"
+#include "serve/service.h"
+
+namespace nibble::serve {
+
+/// A runner that does what a test wants before each step.
+class ControlledRunner final : public engine::Runner {
+ public:
+  using Hook = std::function<void(std::span<const engine::Slice>)>;
+  ControlledRunner(std::unique_ptr<engine::Runner> runner, std::shared_ptr<Hook> hook)
+      : runner_(std::move(runner)), hook_(std::move(hook)) {}
+
+  engine::LogitsView forward(std::span<const engine::Slice> slices) override {
+    if (*hook_) {
+      (*hook_)(slices);
+    }
+    return runner_->forward(slices);
+  }
+  void forward_ranked(std::span<const engine::Slice> slices, std::int64_t count,
+                      std::vector<ops::RankedToken>& ranked) override {
+    if (*hook_) {
+      (*hook_)(slices);
+    }
+    runner_->forward_ranked(slices, count, ranked);
+  }
+  void make_pages(std::int64_t count) override { runner_->make_pages(count); }
+  std::int64_t pages() const override { return runner_->pages(); }
+  std::int64_t page_bytes() const override { return runner_->page_bytes(); }
+  std::int64_t room_for_pages() const override { return runner_->room_for_pages(); }
+  bool rows_are_independent() const override { return runner_->rows_are_independent(); }
+  std::vector<float> hidden_sum(const engine::Slice& slice) override {
+    return runner_->hidden_sum(slice);
+  }
+  void score_texts(std::span<const engine::ScoredText> texts,
+                   const engine::ConsumeLogits& consume) override {
+    runner_->score_texts(texts, consume);
+  }
+  core::ThreadPool& pool() override { return runner_->pool(); }
+  engine::DeviceLimits measure_limits() override { return runner_->measure_limits(); }
+  std::int64_t bytes_per_token() const override { return runner_->bytes_per_token(); }
+  std::int64_t peak_bytes() const override { return runner_->peak_bytes(); }
+
+ private:
+  std::unique_ptr<engine::Runner> runner_;
+  std::shared_ptr<Hook> hook_;
+};
+
+/// Holds steps of the engine until it is opened.
+class Gate {
+ public:
+  void close() { closed_ = true; }
+  void open() {
+    closed_ = false;
+    closed_.notify_all();
+  }
+  void wait() {
+    waiting_ = true;
+    waiting_.notify_all();
+    closed_.wait(true);
+  }
+  void wait_until_reached() { waiting_.wait(false); }
+
+ private:
+  std::atomic<bool> closed_{false};
+  std::atomic<bool> waiting_{false};
+};
+
+/// A service of the demo model on loopback.
+class ServiceTest : public ::testing::Test {
+ protected:
+  /// A template that says role and content between control tokens of the demo model.
+  static constexpr const char* kTemplate =
+      "{% for m in messages %}<|bos|>{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
+      "{% if add_generation_prompt %}<|bos|>assistant:{% endif %}";
+
+  static std::shared_ptr<const models::Model> demo();
+  static std::int32_t id_of(const char* token) { return *demo()->tokenizer->id_of(token); }
+
+  ServiceTest();
+  void start();
+  void TearDown() override;
+
+  RawClient::Answer post(const std::string& path, const std::string& body,
+                         const std::string& headers = "") const {
+    return ask(port_, "POST", path, body, headers);
+  }
+  RawClient::Answer get(const std::string& path, const std::string& headers = "") const {
+    return ask(port_, "GET", path, "", headers);
+  }
+  /// A request that is sent, its answer not read.
+  RawClient send(const std::string& path, const std::string& body) const;
+  /// The object of an answer that must be a success.
+  static core::Json json(const RawClient::Answer& answer);
+  core::Json complete(const std::string& body) const { return json(post("/v1/completions", body)); }
+  /// That an answer is an error about `param` ("" for null).
+  static void is_error(const RawClient::Answer& answer, int status, const std::string& param,
+                       const std::string& what);
+  /// The value of a line of /metrics.
+  double metric(const std::string& name) const;
+  /// Waits until a metric has a value.
+  bool metric_becomes(const std::string& name, double value) const;
+  bool becomes_idle() const;
+  Outcome wait_for_end();
+
+  ServiceOptions options_;
+  std::string key_header_;  // for /metrics, which the checks after a test read
+  engine::EngineOptions engine_;
+  Gate gate_;
+  std::shared_ptr<ControlledRunner::Hook> hook_ = std::make_shared<ControlledRunner::Hook>();
+  std::unique_ptr<Service> service_;
+  std::thread thread_;
+  Outcome outcome_ = Outcome::kStopped;
+  mutable std::mutex log_mutex_;
+  std::vector<LogRecord> log_;
+  int port_ = 0;
+};
+
+/// The data of the events of a stream, without "data: ".
+std::vector<std::string> events_of(const std::string& body);
+
+}  // namespace nibble::serve

@@ -1,0 +1,182 @@
+#include <cstdlib>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "process.h"
+#include "serve/raw_client_for_tests.h"
+
+// `nibble serve` as a process. The server's own tests are in src/serve.
+namespace nibble {
+namespace {
+
+namespace fs = std::filesystem;
+using serve::RawClient;
+using testing::ProcessResult;
+
+const std::string kDemo = std::string(NIBBLE_SOURCE_DIR) + "/models/demo";
+
+class ServeProgram : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fs::temp_directory_path() /
+              ("nibble_serve_" + std::string(test->name()) + std::to_string(getpid()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+    fs::remove_all(folder_);
+  }
+
+  static std::vector<std::string> words_of(const std::vector<std::string>& options) {
+    std::vector<std::string> words = {NIBBLE_PROGRAM};
+    for (const char* word : {"serve", kDemo.c_str(), "--threads", "1"}) {
+      words.push_back(word);
+    }
+    words.insert(words.end(), options.begin(), options.end());
+    return words;
+  }
+
+  /// A call that ends by itself.
+  ProcessResult ends(const std::vector<std::string>& options) {
+    return testing::run_process(words_of(options), folder_);
+  }
+
+  /// Starts a server on a port of its choice.
+  void start(std::vector<std::string> options) {
+    options.insert(options.end(), {"--port", "0"});
+    std::vector<std::string> words = words_of(options);
+    int ends_of_pipe[2];
+    ASSERT_EQ(pipe(ends_of_pipe), 0);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends_of_pipe[1], 1);
+    posix_spawn_file_actions_addclose(&actions, ends_of_pipe[0]);
+    posix_spawn_file_actions_addopen(&actions, 2, (folder_ / "log").c_str(),
+                                     O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    std::vector<char*> arguments;
+    for (std::string& word : words) {
+      arguments.push_back(word.data());
+    }
+    arguments.push_back(nullptr);
+    ASSERT_EQ(posix_spawnp(&pid_, arguments[0], &actions, nullptr, arguments.data(), environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends_of_pipe[1]);
+    std::string line;
+    for (char c = 0; read(ends_of_pipe[0], &c, 1) == 1 && c != '\n';) {
+      line += c;
+    }
+    close(ends_of_pipe[0]);
+    ASSERT_EQ(line.substr(0, 27), "Listening on http://127.0.0") << read_log();
+    port_ = std::atoi(line.substr(line.rfind(':') + 1).c_str());
+    ASSERT_GT(port_, 0);
+  }
+
+  int wait_for_end() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  std::string read_log() const { return testing::read_file(folder_ / "log"); }
+
+  fs::path folder_;
+  pid_t pid_ = 0;
+  int port_ = 0;
+};
+
+const char* const kEndless =
+    R"({"prompt":"Once","max_tokens":1000,"ignore_eos":true,"stream":true})";
+
+RawClient stream(int port) {
+  RawClient client(port);
+  const std::string body = kEndless;
+  client.send(
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
+      "application/json\r\nContent-Length: " +
+      std::to_string(body.size()) + "\r\n\r\n" + body);
+  client.read_until("data: ");
+  return client;
+}
+
+// Row 48.
+TEST_F(ServeProgram, ASecondServerOnThePortSaysSo) {
+  start({});
+  EXPECT_EQ(serve::ask(port_, "GET", "/health").status, 200);
+  const ProcessResult second = ends({"--port", std::to_string(port_)});
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_NE(second.err.find("port " + std::to_string(port_) + ": the address is in use"),
+            std::string::npos)
+      << second.err;
+  EXPECT_EQ(second.out, "");
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(wait_for_end(), 0);
+}
+
+// Row 45.
+TEST_F(ServeProgram, ASignalLetsAnswersEnd) {
+  start({});
+  RawClient client = stream(port_);
+  kill(pid_, SIGTERM);
+  const std::string rest = client.read_all();
+  EXPECT_NE(rest.find("\"finish_reason\":\"length\""), std::string::npos);
+  EXPECT_NE(rest.find("data: [DONE]"), std::string::npos);
+  EXPECT_EQ(wait_for_end(), 0);
+  EXPECT_NE(read_log().find("shutting down"), std::string::npos);
+}
+
+TEST_F(ServeProgram, ASecondSignalDoesNotWait) {
+  start({"--log-json"});
+  RawClient client = stream(port_);
+  kill(pid_, SIGINT);
+  client.read_until("data: ");
+  for (int i = 0; i < 1000 && read_log().find("shutting down") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  kill(pid_, SIGINT);
+  const int code = wait_for_end();
+  EXPECT_TRUE(code == 130 || code == 0) << code;  // 0: the answer was faster than the signal
+  EXPECT_EQ(read_log().substr(0, 9), "{\"time\":\"");
+}
+
+// Row 23: everybody on the network, and keys.
+TEST_F(ServeProgram, OtherMachinesNeedAKey) {
+  const ProcessResult open = ends({"--host", "0.0.0.0", "--port", "0"});
+  EXPECT_EQ(open.exit_code, 2);
+  EXPECT_NE(open.err.find("--insecure"), std::string::npos);
+  const fs::path keys = folder_ / "keys";
+  std::ofstream(keys) << "# none\n";
+  EXPECT_EQ(ends({"--api-key-file", keys.string(), "--port", "0"}).exit_code, 2);
+  std::ofstream(keys) << "# one\nfile-key\n";
+  setenv("NIBBLE_API_KEY", "environment-key", 1);
+  start({"--api-key-file", keys.string(), "--api-key", "word-key"});
+  unsetenv("NIBBLE_API_KEY");
+  EXPECT_EQ(serve::ask(port_, "GET", "/v1/models").status, 401);
+  for (const char* key : {"file-key", "word-key", "environment-key"}) {
+    EXPECT_EQ(serve::ask(port_, "GET", "/v1/models", "",
+                         std::string("Authorization: Bearer ") + key + "\r\n")
+                  .status,
+              200);
+  }
+  EXPECT_EQ(read_log().find("-key "), std::string::npos) << "no key in the log";
+}
+
+TEST_F(ServeProgram, WrongWordsAreRefused) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"--port", "70000"},
+                                             {"--max-batch", "0"},
+                                             {"--context", "99999"},
+                                             {"--memory", "1x"},
+                                             {"--memory", "1B"},
+                                             {"--kv-type", "int5"}}) {
+    EXPECT_EQ(ends(words).exit_code, 2) << words[0];
+  }
+}
+
+}  // namespace
+}  // namespace nibble
