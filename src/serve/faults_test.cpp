@@ -40,7 +40,10 @@ TEST_F(ServiceTest, AClientThatGoesIsForgotten) {
         reset ? 6 : 3));
     EXPECT_TRUE(becomes_idle());
   }
-  EXPECT_EQ(complete(R"({"prompt":"a","max_tokens":2})").at("usage").at("completion_tokens"), 2);
+  EXPECT_EQ(complete(R"({"prompt":"a","max_tokens":2,"ignore_eos":true})")
+                .at("usage")
+                .at("completion_tokens"),
+            2);
 }
 
 // Row 38.
@@ -67,7 +70,10 @@ TEST_F(ServiceTest, AClientThatDoesNotReadHoldsNobodyUp) {
       fmt::format("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
                   "application/json\r\nContent-Length: {}\r\n\r\n{}",
                   body.size(), body));
-  EXPECT_EQ(complete(R"({"prompt":"a","max_tokens":4})").at("usage").at("completion_tokens"), 4);
+  EXPECT_EQ(complete(R"({"prompt":"a","max_tokens":4,"ignore_eos":true})")
+                .at("usage")
+                .at("completion_tokens"),
+            4);
   EXPECT_TRUE(metric_becomes(
       "nibble:request_success_total{model_name=\"demo\",finished_reason=\"abort\"}", 4));
 }
