@@ -36,6 +36,18 @@ class Prepared {
 
 }  // namespace
 
+std::vector<float> mean_row(std::span<const float> x, std::int64_t m, std::int64_t k) {
+  std::vector<double> sums(static_cast<std::size_t>(k));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    sums[i % sums.size()] += x[i];
+  }
+  std::vector<float> mean;
+  for (const double sum : sums) {
+    mean.push_back(static_cast<float>(sum / static_cast<double>(m)));
+  }
+  return mean;
+}
+
 CpuBlockRunner::CpuBlockRunner(const models::Decoder& decoder, const CalibrationWindows& windows,
                                CpuOps& ops, bool keeps_original,
                                const std::optional<std::filesystem::path>& spill)
@@ -143,6 +155,21 @@ InputStatistics CpuBlockRunner::observe_output(const Observation& observation) {
     token += windows_[window].size();
   }
   return statistics;
+}
+
+std::vector<float> CpuBlockRunner::mean_input(const ops::Norm& norm) {
+  std::vector<float> rows;
+  for (std::size_t window = 0; window < windows_.size(); ++window) {
+    const auto tokens = std::ssize(rows) / decoder_.config.hidden + std::ssize(windows_[window]);
+    if (window > 0 && tokens > kMeanTokens) {
+      break;
+    }
+    const Matrix x = ops_.norm_matrix(hidden_.read(window, ops_), norm);
+    for (std::int64_t row = 0; row < x.rows(); ++row) {
+      rows.insert(rows.end(), x.row(row), x.row(row) + x.columns());
+    }
+  }
+  return mean_row(rows, std::ssize(rows) / decoder_.config.hidden, decoder_.config.hidden);
 }
 
 void CpuBlockRunner::advance(std::int64_t layer, const models::Block& block,

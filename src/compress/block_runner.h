@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,12 @@ struct Observation {
   const models::Block* original = nullptr;  // kCross: the block before anything was rounded
   const std::map<int, SetCurvature>* curvature = nullptr;  // its token weights, where there are any
 };
+
+/// Tokens that a mean needs; and those of the windows that run together on a GPU.
+inline constexpr std::int64_t kMeanTokens = 4096;
+
+/// The mean row of x [m, k], added up in double precision.
+std::vector<float> mean_row(std::span<const float> x, std::int64_t m, std::int64_t k);
 
 /// The calibration windows on their way through the model, one block at a time. Activations are
 /// float32 but where a scheme quantizes them: those of a compressed block are then quantized as
@@ -46,6 +53,10 @@ class BlockRunner {
   /// gone through all blocks. Of `observation` neither set nor original are read.
   virtual InputStatistics observe_output(const Observation& observation) = 0;
 
+  /// The mean of what `norm` makes of the windows as they are: [hidden]. Of the first windows that
+  /// have kMeanTokens tokens together, but at least one.
+  virtual std::vector<float> mean_input(const ops::Norm& norm) = 0;
+
   /// Moves the windows through `block`, and those of the original model, where they are kept,
   /// through `original`.
   virtual void advance(std::int64_t layer, const models::Block& block,
@@ -68,6 +79,7 @@ class CpuBlockRunner final : public BlockRunner {
   std::map<int, InputStatistics> observe(std::int64_t layer, const models::Block& block,
                                          const Observation& observation) override;
   InputStatistics observe_output(const Observation& observation) override;
+  std::vector<float> mean_input(const ops::Norm& norm) override;
   void advance(std::int64_t layer, const models::Block& block,
                const models::Block& original) override;
 

@@ -1,5 +1,7 @@
 #include "compress/compressed_block.h"
 
+#include "models/weight_source.h"
+
 namespace nibble::compress {
 namespace {
 
@@ -60,6 +62,8 @@ models::Block apply_compressed(const models::Block& original, const CompressedBl
     replace(norm->weight, norm->name + ".weight", compressed.vectors);
     replace(norm->bias, norm->name + ".bias", compressed.vectors);
   }
+  ops::LinearSet& qkv = block.attention.qkv;
+  replace(block.attention.spec.key_centre, models::key_centre_name(qkv), compressed.vectors);
   for (ops::LinearSet* set : models::linear_sets(block)) {
     for (ops::Linear& part : set->parts) {
       replace(part.bias, part.name + ".bias", compressed.vectors);

@@ -13,7 +13,8 @@ namespace nibble::compress {
 /// What a recipe made of one decoder block: all that differs from the original.
 struct CompressedBlock {
   std::map<std::string, formats::PackedWeight> layers;  // by prefix; dense ones may be routers
-  std::map<std::string, std::vector<float>> vectors;    // changed norms and biases, by tensor name
+  std::map<std::string, std::vector<float>>
+      vectors;  // changed norms and biases, and the keys' centre, by tensor name
 };
 
 /// Takes the packed layers out of `work`, which was made of `transformed` (the original itself, or

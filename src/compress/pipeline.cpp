@@ -6,6 +6,7 @@
 #include "compress/block_runner.h"
 #include "compress/curvature/measure_curvature.h"
 #include "compress/decoded_block.h"
+#include "compress/key_centre.h"
 #include "compress/memory_need.h"
 #include "compress/phase_times.h"
 #include "compress/relative_error.h"
@@ -280,7 +281,19 @@ class Pipeline {
         statistics.erase(set.id);
       }
     }
-    return take_compressed(work, block, original);
+    CompressedBlock compressed = take_compressed(work, block, original);
+    if (runner_) {
+      add_key_centre(block, compressed);
+    }
+    return compressed;
+  }
+
+  void add_key_centre(const Block& block, CompressedBlock& compressed) {
+    std::vector<float> centre =
+        key_centre(decoder_.config, block, runner_->mean_input(block.attention_norm));
+    if (!centre.empty()) {
+      compressed.vectors.emplace(models::key_centre_name(block.attention.qkv), std::move(centre));
+    }
   }
 
   // After the transformations each set is measured and compressed behind the compressed sets before

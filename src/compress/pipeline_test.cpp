@@ -172,6 +172,31 @@ TEST(Pipeline, CompressesEveryFamily) {
   }
 }
 
+// The centre of the keys goes through the file; recipes that see no text have none, and models that
+// normalise keys neither.
+TEST(Pipeline, StoresTheCentreOfTheKeys) {
+  const io::TemporaryFolder folder;
+  const PipelineOptions options = small_job(2, 32, 1);
+  for (const char* family : {"llama-bias-tied", "qwen3", "mixtral", "gpt2", "opt"}) {
+    const auto model = models::open_model(kSource / "tests/families" / family);
+    const bool centred = std::string_view(family) != "qwen3";
+    for (const char* recipe : {"gptq-w4g16", "rtn-w4g16"}) {
+      const bool calibrated = std::string_view(recipe) == "gptq-w4g16";
+      const fs::path target = folder / fmt::format("{}-{}", family, recipe);
+      quantize_model(*model, find_recipe(recipe), target, options, false, core::silent_progress());
+      const auto stored = models::open_model(target);
+      const auto in_memory =
+          quantize_in_memory(*model, find_recipe(recipe), options, core::silent_progress()).model;
+      for (std::size_t b = 0; b < stored->decoder.blocks.size(); ++b) {
+        const ops::AttentionSpec& spec = stored->decoder.blocks[b].attention.spec;
+        const std::int64_t expected = centred && calibrated ? spec.kv_heads * spec.head_dim : 0;
+        EXPECT_EQ(std::ssize(spec.key_centre), expected) << target;
+        EXPECT_EQ(spec.key_centre, in_memory->decoder.blocks[b].attention.spec.key_centre);
+      }
+    }
+  }
+}
+
 // Learned books through the file, for each row and for a matrix; an expert may see no token at all.
 TEST(Pipeline, StoresLearnedBooks) {
   const io::TemporaryFolder folder;

@@ -122,6 +122,16 @@ std::vector<float> WeightLoader::vector(const std::string& name, std::int64_t si
   return values;
 }
 
+std::string key_centre_name(const ops::LinearSet& qkv) {
+  const std::string& layer = qkv.parts.front().name;
+  return layer.substr(0, layer.rfind('.')) + ".key_centre";
+}
+
+std::vector<float> WeightLoader::key_centre(const ops::LinearSet& qkv, std::int64_t size) {
+  const std::string name = key_centre_name(qkv);
+  return contains(name) ? vector(name, size) : std::vector<float>();
+}
+
 Tensor WeightLoader::matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
   const Tensor tensor = take(name);
   check_shape(tensor, name, {rows, columns});

@@ -36,6 +36,10 @@ class WeightSource {
   virtual bool stores_conv1d() const { return true; }
 };
 
+/// The tensor of AttentionSpec::key_centre, beside the layers that make the keys
+/// ("model.layers.0.self_attn.key_centre").
+std::string key_centre_name(const ops::LinearSet& qkv);
+
 /// Turns named tensors into layers, checks every shape, and keeps track of what was used.
 /// `schemes` gives the scheme of each compressed layer by its prefix.
 class WeightLoader {
@@ -51,6 +55,8 @@ class WeightLoader {
   ops::Norm norm(const std::string& prefix, ops::NormKind kind, std::int64_t width, float eps);
   std::vector<float> vector(const std::string& name, std::int64_t size);
   core::Tensor matrix(const std::string& name, std::int64_t rows, std::int64_t columns);
+  /// AttentionSpec::key_centre, of `size` elements where the checkpoint has one, else empty.
+  std::vector<float> key_centre(const ops::LinearSet& qkv, std::int64_t size);
   /// A set with the next free id.
   ops::LinearSet set(std::vector<ops::Linear> parts);
 

@@ -78,6 +78,10 @@ struct AttentionSpec {
   std::vector<float> q_norm;  // RMSNorm over each head before RoPE, [head_dim] or empty (Qwen3)
   std::vector<float> k_norm;
   float norm_eps = 1e-6f;
+  // Subtracted from every key behind RoPE, [kv_heads * head_dim] or empty: about the keys' mean,
+  // so that what is left has a smaller range to round. It takes the same from all scores of a
+  // query, which softmax does not see (SageAttention, arXiv 2410.02367, section 4.2).
+  std::vector<float> key_centre;
 };
 
 /// Mixture of experts: softmax over router logits, the `top` largest, renormalised to sum 1 when

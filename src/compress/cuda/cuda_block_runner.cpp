@@ -14,8 +14,7 @@ using core::ErrorKind;
 using device::cuda::Buffer;
 using Matrix = ForwardOps::Matrix;
 
-constexpr std::int64_t kTokens = 4096;  // of the windows that run together, but at least one window
-constexpr std::int64_t kPanel = 1024;   // rows of a Hessian that one product updates
+constexpr std::int64_t kPanel = 1024;  // rows of a Hessian that one product updates
 constexpr auto kFloat = static_cast<std::int64_t>(sizeof(float));
 
 // Windows that run together.
@@ -30,7 +29,7 @@ std::vector<Group> group_windows(const CalibrationWindows& windows) {
   std::vector<Group> groups;
   for (std::size_t i = 0; i < windows.size(); ++i) {
     const auto length = static_cast<std::int64_t>(windows[i].size());
-    if (groups.empty() || std::ssize(groups.back().tokens) + length > kTokens) {
+    if (groups.empty() || std::ssize(groups.back().tokens) + length > kMeanTokens) {
       groups.emplace_back().first = i;
     }
     Group& group = groups.back();
@@ -183,6 +182,15 @@ class CudaBlockRunner final : public BlockRunner {
         token += groups_[i].tokens.size();
       }
       return statistics.finish();
+    });
+  }
+
+  std::vector<float> mean_input(const ops::Norm& norm) override {
+    return with_advice([&] {
+      const Matrix x = ops_.norm_matrix(loaded(hidden_.front()), norm);
+      std::vector<float> rows(static_cast<std::size_t>(x.rows() * x.columns()));
+      context_.download(x.data(), std::span(rows));
+      return mean_row(rows, x.rows(), x.columns());
     });
   }
 

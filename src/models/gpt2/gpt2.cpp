@@ -46,6 +46,7 @@ Block build_block(const DecoderConfig& config, const std::string& prefix, Weight
   block.attention.spec.heads = config.heads;
   block.attention.spec.kv_heads = config.heads;
   block.attention.spec.head_dim = config.head_dim;
+  block.attention.spec.key_centre = loader.key_centre(block.attention.qkv, config.hidden);
   Mlp mlp;
   mlp.up = loader.set({loader.conv1d(prefix + ".mlp.c_fc", config.ffn, config.hidden)});
   mlp.down = loader.set({loader.conv1d(prefix + ".mlp.c_proj", config.hidden, config.ffn)});

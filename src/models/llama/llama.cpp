@@ -148,6 +148,7 @@ Block build_attention(const DecoderConfig& config, std::int64_t layer, bool qkv_
     spec.q_norm = loader.vector(attention + ".q_norm.weight", config.head_dim);
     spec.k_norm = loader.vector(attention + ".k_norm.weight", config.head_dim);
   }
+  spec.key_centre = loader.key_centre(block.attention.qkv, kv_width);
   return block;
 }
 

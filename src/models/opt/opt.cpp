@@ -52,6 +52,7 @@ Block build_block(const DecoderConfig& config, const std::string& prefix, Weight
   block.attention.spec.heads = config.heads;
   block.attention.spec.kv_heads = config.heads;
   block.attention.spec.head_dim = config.head_dim;
+  block.attention.spec.key_centre = loader.key_centre(block.attention.qkv, config.hidden);
   Mlp mlp;
   mlp.up = loader.set({loader.linear(prefix + ".fc1", config.ffn, hidden, true)});
   mlp.down = loader.set({loader.linear(prefix + ".fc2", hidden, config.ffn, true)});

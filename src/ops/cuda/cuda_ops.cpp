@@ -170,6 +170,10 @@ const AttentionLayer& CudaOps::layer_of(const AttentionSpec& spec) {
     made.k_norm = upload(spec.k_norm);
     view.k_norm = made.k_norm.as<float>();
   }
+  if (!spec.key_centre.empty()) {
+    made.key_centre = upload(spec.key_centre);
+    view.key_centre = made.key_centre.as<float>();
+  }
   return view;
 }
 

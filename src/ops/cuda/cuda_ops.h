@@ -140,6 +140,7 @@ class CudaOps {
     device::cuda::Buffer inverse_frequency;
     device::cuda::Buffer q_norm;
     device::cuda::Buffer k_norm;
+    device::cuda::Buffer key_centre;
     AttentionLayer view;
   };
 

@@ -17,7 +17,7 @@ void norm_head(float* head, const std::vector<float>& weight, float eps) {
   kernels.multiply(head, weight.data(), 1.0f / std::sqrt(mean + eps), head, dim);
 }
 
-// QK norm and RoPE of one row's query and key heads.
+// QK norm and RoPE of one row's query and key heads, and the centre of the keys.
 void prepare_row(float* row, const AttentionSpec& spec, std::int64_t position) {
   thread_local Rotation rotation;
   if (!spec.inverse_frequency.empty()) {
@@ -32,6 +32,10 @@ void prepare_row(float* row, const AttentionSpec& spec, std::int64_t position) {
     if (!spec.inverse_frequency.empty()) {
       rotate(head, rotation);
     }
+  }
+  float* keys = row + spec.heads * spec.head_dim;
+  for (std::size_t i = 0; i < spec.key_centre.size(); ++i) {
+    keys[i] -= spec.key_centre[i];
   }
 }
 

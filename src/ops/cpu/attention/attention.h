@@ -38,8 +38,8 @@ void attend_blocks(const AttentionProblem& problem);
 /// Double precision and plain loops.
 void attend_reference(const AttentionProblem& problem);
 
-/// The attention operator (ops.h): QK norm and RoPE in place on qkv, append to the caches, attend.
-/// out [m, heads * head_dim].
+/// The attention operator (ops.h): QK norm, RoPE and key centre in place on qkv, append to the
+/// caches, attend. out [m, heads * head_dim].
 void attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
                const Batch<KvCache>& batch, Matrix& out, core::ThreadPool& pool);
 

@@ -182,6 +182,56 @@ TEST(Attention, ContinuesSequencesFromTheirCaches) {
   }
 }
 
+// What all keys have in common does not change the result, and takes part in no rounding.
+TEST(Attention, KeysAreStoredLessTheirCentre) {
+  constexpr std::int64_t kTokens = 40;
+  constexpr std::int64_t kDim = 32;
+  const std::int64_t width = 4 * kDim;  // two queries, a key, a value
+  const auto pool = std::make_shared<BufferPool>();
+  core::ThreadPool threads(1);
+  AttentionSpec spec;
+  spec.heads = 2;
+  spec.kv_heads = 1;
+  spec.head_dim = kDim;
+  std::vector<float> centre = normal(kDim, 3);
+  const std::vector<float> values = normal(kTokens * width, 4);
+  std::vector<std::int32_t> positions(kTokens);
+  std::iota(positions.begin(), positions.end(), 0);
+  const auto run = [&](KvTypes types, bool shifted) {
+    KvCache cache(types, 1, 1, kDim, kTokens);
+    Matrix qkv(pool, kTokens, width);
+    std::copy(values.begin(), values.end(), qkv.data());
+    for (std::int64_t i = 0; shifted && i < kTokens; ++i) {
+      for (std::int64_t d = 0; d < kDim; ++d) {
+        qkv.row(i)[2 * kDim + d] += 4.0f * centre[static_cast<std::size_t>(d)];
+      }
+    }
+    Matrix out(pool, kTokens, 2 * kDim);
+    const SequenceSlice<KvCache> slice{&cache, 0, 0, kTokens};
+    attention(qkv, spec, 0, {{}, positions, {&slice, 1}}, out, threads);
+    return std::vector<float>(out.values().begin(), out.values().end());
+  };
+  const auto error_of = [](const std::vector<float>& got, const std::vector<float>& right) {
+    double error = 0;
+    double total = 0;
+    for (std::size_t i = 0; i < right.size(); ++i) {
+      error += (got[i] - right[i]) * (got[i] - right[i]);
+      total += right[i] * right[i];
+    }
+    return std::sqrt(error / total);
+  };
+  const std::vector<float> right = run(KvType::kF32, false);
+  const double with_shift = error_of(run(KvType::kInt4, true), right);
+  const double without = error_of(run(KvType::kInt4, false), right);
+  for (float& value : centre) {
+    spec.key_centre.push_back(4.0f * value);
+  }
+  EXPECT_LT(error_of(run(KvType::kF32, true), right), 1e-5);
+  EXPECT_LT(error_of(run(KvType::kF32, false), right), 1e-5);
+  EXPECT_NEAR(error_of(run(KvType::kInt4, true), right), without, 0.02 * without);
+  EXPECT_GT(with_shift, 1.5 * without);
+}
+
 // Sequences in one pool whose pages lie mixed, cut into slices at random and computed together.
 class Mixed {
  public:

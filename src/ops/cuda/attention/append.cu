@@ -43,6 +43,13 @@ __device__ void rotate_head(float* x, const AttentionLayer& layer, float positio
   __syncwarp();
 }
 
+__device__ void subtract(float* x, const float* centre, int dim) {
+  for (int i = lane_index(); i < dim; i += kWarp) {
+    x[i] = __fsub_rn(x[i], centre[i]);
+  }
+  __syncwarp();
+}
+
 __device__ KvRange range_of(const float* x, int dim, float levels) {
   float smallest = x[0];
   float largest = x[0];
@@ -118,6 +125,9 @@ __global__ void __launch_bounds__(kWarps* kWarp)
   }
   if (!is_value && layer.rotary > 0) {
     rotate_head(x, layer, static_cast<float>(positions[row]));
+  }
+  if (!is_query && !is_value && layer.key_centre != nullptr) {
+    subtract(x, layer.key_centre + (head - heads) * dim, dim);
   }
   const KvType type = is_value ? layer.layout.types.values : layer.layout.types.keys;
   if (layer.turned && type == KvType::kInt4) {

@@ -59,6 +59,13 @@ class Head {
     }
   }
 
+  __device__ void subtract(const float* centre) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      x_[e] = __fsub_rn(x_[e], centre[4 * lane_ + e]);
+    }
+  }
+
   __device__ void turn() {
     float4 x = {x_[0], x_[1], x_[2], x_[3]};
     turn_head<D>(x);
@@ -190,6 +197,9 @@ __global__ void __launch_bounds__(kWarps* kWarp)
     }
     if (!is_value && half > 0) {
       x.rotate(cosines, sines, half);
+    }
+    if (!is_query && !is_value && layer.key_centre != nullptr) {
+      x.subtract(layer.key_centre + (head - heads) * D);
     }
     const KvType type = is_value ? layout.types.values : layout.types.keys;
     if (layer.turned && type == KvType::kInt4) {

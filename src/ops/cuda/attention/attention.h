@@ -35,6 +35,7 @@ struct AttentionLayer {
   const float* q_norm = nullptr;  // [head_dim] or null
   const float* k_norm = nullptr;
   float norm_eps = 1e-6f;
+  const float* key_centre = nullptr;  // AttentionSpec::key_centre, [kv_heads * head_dim] or null
   bool turned = false;  // there is a Hadamard matrix of head_dim: 4-bit keys and values are turned
   HadamardView turn;
 };
@@ -46,9 +47,10 @@ struct Queries {
   float* floats = nullptr;
 };
 
-/// qkv [m, (heads + 2 kv_heads) head_dim] float32: RMSNorm of each query and key head, RoPE, then
-/// the rounding of cpu::KvPool::store, code for code, into the layer's pages (KvPool::layer). Rows
-/// with slot -1 are not kept. Throws kUsage for heads of more than kMaxHeadDim elements.
+/// qkv [m, (heads + 2 kv_heads) head_dim] float32: RMSNorm of each query and key head, RoPE, the
+/// key centre, then the rounding of cpu::KvPool::store, code for code, into the layer's pages
+/// (KvPool::layer). Rows with slot -1 are not kept. Throws kUsage for heads of more than
+/// kMaxHeadDim elements.
 void append(const AttentionLayer& layer, const float* qkv, const DevicePlan& plan, std::int64_t m,
             const Queries& queries, std::byte* pages, cudaStream_t stream);
 

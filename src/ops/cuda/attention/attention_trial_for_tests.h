@@ -31,6 +31,7 @@ struct Problem {
   std::int64_t window = 0;
   std::vector<Sequence> sequences;
   float value_scale = 1.0f;
+  bool centred = false;  // keys are stored less a centre
 };
 
 /// One element as it lies in a block, read as kv_layout.h describes it.
@@ -131,6 +132,11 @@ class Trial {
     layer_.heads = p_.heads;
     layer_.turned = turn_.exists();
     layer_.turn = turn_.view();
+    if (p_.centred) {
+      centre_ = normal_values(p_.kv_heads * p_.head_dim, 11);
+      device_centre_ = on_device(centre_);
+      layer_.key_centre = device_centre_.as<float>();
+    }
     std::int64_t pages = 3;
     std::int64_t rows = 0;
     for (const Sequence& sequence : p_.sequences) {
@@ -219,10 +225,15 @@ class Trial {
     for (const PlannedSequence& sequence : planned(context)) {
       for (std::int64_t i = 0; i < sequence.rows; ++i) {
         for (std::int64_t head = 0; head < p_.kv_heads; ++head) {
-          const float* key = &qkv[static_cast<std::size_t>((sequence.row + i) * width() +
-                                                           (p_.heads + head) * p_.head_dim)];
-          cache_of(sequence).store(0, head, sequence.position + i, key,
-                                   key + p_.kv_heads * p_.head_dim);
+          const float* from = &qkv[static_cast<std::size_t>((sequence.row + i) * width() +
+                                                            (p_.heads + head) * p_.head_dim)];
+          std::vector<float> key(from, from + p_.head_dim);
+          for (std::int64_t d = 0; p_.centred && d < p_.head_dim; ++d) {
+            key[static_cast<std::size_t>(d)] -=
+                centre_[static_cast<std::size_t>(head * p_.head_dim + d)];
+          }
+          cache_of(sequence).store(0, head, sequence.position + i, key.data(),
+                                   from + p_.kv_heads * p_.head_dim);
         }
       }
     }
@@ -389,6 +400,8 @@ class Trial {
  private:
   Problem p_;
   HadamardSigns turn_;
+  std::vector<float> centre_;
+  Buffer device_centre_;
   AttentionLayer layer_;
   std::unique_ptr<KvPool> pool_;
   std::vector<std::vector<PageId>> lists_;  // pages of each sequence
