@@ -25,6 +25,7 @@ struct TokenChance {
 /// A token of a text, with the tokens that were most probable in its place.
 struct TokenRecord {
   TokenChance chosen;
+  std::int64_t rank = 1;  // of the chosen one among all; equal chances rank by token id
   std::vector<TokenChance> most_probable;  // the most probable first
 };
 

@@ -141,6 +141,9 @@ TEST(LogProbabilities, SumToOneAndAreInOrder) {
   EXPECT_EQ(record.most_probable[0].token, 2);
   EXPECT_EQ(record.most_probable[4].token, 1);
   EXPECT_EQ(record_of(logits, 0, 0).most_probable.size(), 0u);
+  EXPECT_EQ(record.rank, 2);
+  EXPECT_EQ(record_of(logits, 1, 0).rank, 5);
+  EXPECT_EQ(record_of(std::vector<float>{1.0f, 2.0f, 2.0f, 2.0f}, 2, 0).rank, 2) << "equal ones";
 }
 
 }  // namespace

@@ -1,5 +1,9 @@
 #include "serve/answer.h"
 
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <span>
 #include <utility>
 
 #include "core/error.h"
@@ -9,6 +13,16 @@ namespace {
 
 double seconds_between(Answer::Clock::time_point from, Answer::Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
+}
+
+// By token; a text without tokens comes last.
+double mean_log_probability(std::span<const engine::TokenRecord> records) {
+  double sum = 0;
+  for (const engine::TokenRecord& record : records) {
+    sum += record.chosen.log_probability;
+  }
+  return records.empty() ? -std::numeric_limits<double>::infinity()
+                         : sum / static_cast<double>(records.size());
 }
 
 }  // namespace
@@ -41,7 +55,9 @@ Answer::Answer(AnswerPlan plan, std::shared_ptr<HttpResponder> responder,
       engine_(engine),
       metrics_(metrics),
       done_(std::move(done)),
-      parts_(plan_.prompts.size() * static_cast<std::size_t>(plan_.choices)),
+      tokenizer_(tokenizer),
+      parts_(plan_.prompts.size() * static_cast<std::size_t>(plan_.texts)),
+      prompt_records_(plan_.prompts.size()),
       unfinished_(parts_.size()) {
   for (Part& part : parts_) {
     if (plan_.log_probabilities) {
@@ -63,8 +79,8 @@ void Answer::start(std::vector<engine::Request> requests) {
     Job job;
     job.request = std::move(requests[i]);
     job.on_piece = [self = shared_from_this(), i](const TextPiece& piece) { self->add(i, piece); };
-    job.on_finish = [self = shared_from_this(), i](const engine::Completion& completion) {
-      self->finish(i, completion);
+    job.on_finish = [self = shared_from_this(), i](engine::Completion completion) {
+      self->finish(i, std::move(completion));
     };
     parts_[i].job = engine_.submit(std::move(job));
   }
@@ -77,7 +93,7 @@ void Answer::begin_stream() {
     if (plan_.head.chat) {
       responder_->send(first_event(plan_.head, static_cast<int>(i), plan_.include_usage));
     } else if (!plan_.echoes.empty()) {
-      send(i, plan_.echoes[i / static_cast<std::size_t>(plan_.choices)], "");
+      send(i, plan_.echoes[prompt_of(i)], "");
     }
   }
 }
@@ -111,18 +127,11 @@ void Answer::add(std::size_t at, const TextPiece& piece) {
   }
 }
 
-// The prompt comes before the text, in the log probabilities too.
-void Answer::add_echo(std::size_t at, const engine::Completion& completion) {
-  Part& part = parts_[at];
-  const std::size_t prompt = at / static_cast<std::size_t>(plan_.choices);
-  part.text = plan_.echoes[prompt] + part.text;
-  if (part.log_probabilities) {
-    part.log_probabilities->add_first(plan_.prompts[prompt].front());
-    part.log_probabilities->add(completion.prompt_records);
-  }
+std::size_t Answer::prompt_of(std::size_t at) const {
+  return at / static_cast<std::size_t>(plan_.texts);
 }
 
-void Answer::finish(std::size_t at, const engine::Completion& completion) {
+void Answer::finish(std::size_t at, engine::Completion completion) {
   Part& part = parts_[at];
   part.job = 0;
   if (ended_ || part.finished) {
@@ -140,21 +149,17 @@ void Answer::finish(std::size_t at, const engine::Completion& completion) {
   part.tokens = plan_.only_echo ? 0 : static_cast<std::int64_t>(completion.tokens.size());
   part.finish_reason = plan_.only_echo ? "length" : std::string(to_string(completion.reason));
   usage_.completion_tokens += part.tokens;
-  if (at % static_cast<std::size_t>(plan_.choices) == 0) {
-    usage_.prompt_tokens += static_cast<std::int64_t>(
-        plan_.prompts[at / static_cast<std::size_t>(plan_.choices)].size());
+  if (at % static_cast<std::size_t>(plan_.texts) == 0) {
+    const std::size_t prompt = prompt_of(at);
+    usage_.prompt_tokens += static_cast<std::int64_t>(plan_.prompts[prompt].size());
     usage_.cached_tokens += completion.cached_tokens;
+    prompt_records_[prompt] = std::move(completion.prompt_records);
   }
   count(part, part.finish_reason);
   if (plan_.stream) {
     send(at, "", part.finish_reason);
   } else {
-    if (!plan_.echoes.empty()) {
-      add_echo(at, completion);
-    }
-    if (part.log_probabilities && !plan_.only_echo) {
-      part.log_probabilities->add(completion.records);
-    }
+    part.records = std::move(completion.records);
   }
   if (--unfinished_ == 0) {
     complete();
@@ -170,6 +175,44 @@ void Answer::count(Part& part, std::string_view reason) {
   }
 }
 
+// The texts of a prompt that are given, in the order in which they are.
+std::vector<std::size_t> Answer::chosen(std::size_t prompt) const {
+  std::vector<std::size_t> parts(static_cast<std::size_t>(plan_.texts));
+  std::iota(parts.begin(), parts.end(), prompt * parts.size());
+  if (plan_.texts > plan_.choices) {
+    std::stable_sort(parts.begin(), parts.end(), [this](std::size_t a, std::size_t b) {
+      return mean_log_probability(parts_[a].records) > mean_log_probability(parts_[b].records);
+    });
+    parts.resize(static_cast<std::size_t>(plan_.choices));
+  }
+  return parts;
+}
+
+// An echoed prompt comes before the text, in the log probabilities too.
+Choice Answer::choice_of(std::size_t at) {
+  Part& part = parts_[at];
+  const std::size_t prompt = prompt_of(at);
+  const bool echo = !plan_.echoes.empty();
+  Choice choice;
+  choice.text = echo ? plan_.echoes[prompt] + part.text : std::move(part.text);
+  choice.finish_reason = part.finish_reason;
+  if (part.log_probabilities) {
+    if (echo) {
+      part.log_probabilities->add_first(plan_.prompts[prompt].front());
+      part.log_probabilities->add(prompt_records_[prompt]);
+    }
+    if (!plan_.only_echo) {
+      part.log_probabilities->add(part.records);
+    }
+    choice.log_probabilities = part.log_probabilities->take();
+  }
+  if (plan_.prompt_log_probabilities) {
+    choice.prompt_log_probabilities = prompt_log_probabilities(tokenizer_, prompt_records_[prompt],
+                                                               *plan_.prompt_log_probabilities);
+  }
+  return choice;
+}
+
 void Answer::complete() {
   if (plan_.stream) {
     if (plan_.include_usage) {
@@ -179,10 +222,10 @@ void Answer::complete() {
     responder_->end();
   } else {
     std::vector<Choice> choices;
-    for (Part& part : parts_) {
-      choices.push_back({std::move(part.text),
-                         part.log_probabilities ? part.log_probabilities->take() : OrderedJson(),
-                         part.finish_reason});
+    for (std::size_t prompt = 0; prompt < plan_.prompts.size(); ++prompt) {
+      for (const std::size_t at : chosen(prompt)) {
+        choices.push_back(choice_of(at));
+      }
     }
     responder_->respond(json_response(200, answer_text(plan_.head, choices, usage_)));
   }

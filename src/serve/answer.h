@@ -22,8 +22,10 @@ struct AnswerPlan {
   std::vector<std::vector<std::int32_t>> prompts;  // tokens
   std::vector<std::string> echoes;                 // texts of the prompts, where they are repeated
   int choices = 1;                                 // of each prompt
-  bool only_echo = false;                          // what is generated is left out
+  int texts = 1;  // of each prompt, of which the most probable ones by token are the choices
+  bool only_echo = false;  // what is generated is left out
   std::optional<int> log_probabilities;
+  std::optional<int> prompt_log_probabilities;
   bool stream = false;
   bool include_usage = false;
 };
@@ -53,6 +55,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   struct Part {
     std::string text;
     std::optional<LogProbabilities> log_probabilities;
+    std::vector<engine::TokenRecord> records;  // where nothing is streamed
     std::string finish_reason;
     std::int64_t tokens = 0;
     bool finished = false;
@@ -62,10 +65,12 @@ class Answer : public std::enable_shared_from_this<Answer> {
 
   void begin_stream();
   void add(std::size_t at, const TextPiece& piece);
-  void finish(std::size_t at, const engine::Completion& completion);
-  void add_echo(std::size_t at, const engine::Completion& completion);
+  void finish(std::size_t at, engine::Completion completion);
+  std::size_t prompt_of(std::size_t at) const;
   void count(Part& part, std::string_view reason);
   void complete();
+  std::vector<std::size_t> chosen(std::size_t prompt) const;
+  Choice choice_of(std::size_t at);
   void end();
   void send(std::size_t at, std::string_view text, std::string_view finish_reason);
   Usage usage() const { return usage_; }
@@ -75,7 +80,9 @@ class Answer : public std::enable_shared_from_this<Answer> {
   EngineThread& engine_;
   Metrics& metrics_;
   std::function<void()> done_;
-  std::vector<Part> parts_;  // by index: prompt * choices + choice
+  const text::Tokenizer& tokenizer_;
+  std::vector<Part> parts_;                                       // by index: prompt * texts + text
+  std::vector<std::vector<engine::TokenRecord>> prompt_records_;  // by prompt
   Usage usage_;
   std::size_t unfinished_ = 0;
   bool ended_ = false;

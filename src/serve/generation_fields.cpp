@@ -136,6 +136,19 @@ void read_stream(const Fields& fields, GenerationOptions& options) {
   }
 }
 
+void read_choices(const Fields& fields, GenerationOptions& options) {
+  options.choices = static_cast<int>(fields.integer("n", 1, kMaxChoices).value_or(1));
+  options.texts =
+      static_cast<int>(fields.integer("best_of", 1, kMaxChoices).value_or(options.choices));
+  if (options.texts < options.choices) {
+    refuse("best_of", "'best_of' is {}, must be at least 'n', which is {}", options.texts,
+           options.choices);
+  }
+  if (options.stream && options.texts != options.choices) {
+    refuse("best_of", "'best_of' other than 'n' cannot be streamed");
+  }
+}
+
 bool says_nothing(const OrderedJson& value) {
   return value == false || (value.is_structured() && value.empty()) || value == "";
 }
@@ -152,16 +165,17 @@ void refuse_fields(const Fields& fields, std::initializer_list<const char*> name
 }
 
 GenerationOptions read_generation_options(const Fields& fields, const RequestLimits& limits) {
-  refuse_fields(
-      fields, {"use_beam_search", "prompt_logprobs", "guided_choice", "bad_words", "length_penalty",
-               "truncate_prompt_tokens", "logits_processors", "structured_outputs"});
+  refuse_fields(fields, {"use_beam_search", "guided_choice", "bad_words", "length_penalty",
+                         "truncate_prompt_tokens", "logits_processors", "structured_outputs"});
   GenerationOptions options;
   read_sampling(fields, options);
   read_stream(fields, options);
-  options.choices = static_cast<int>(fields.integer("n", 1, kMaxChoices).value_or(1));
-  const auto best_of = fields.integer("best_of", 1, kMaxChoices);
-  if (best_of && *best_of != options.choices) {
-    refuse("best_of", "'best_of' is not supported by this server, unless it equals 'n'");
+  read_choices(fields, options);
+  if (const auto count = fields.integer("prompt_logprobs", 0, kMaxLogProbabilities)) {
+    if (options.stream) {
+      refuse("prompt_logprobs", "'prompt_logprobs' cannot be streamed");
+    }
+    options.prompt_log_probabilities = static_cast<int>(*count);
   }
   options.min_tokens = fields.integer("min_tokens", 0, limits.context).value_or(0);
   options.logit_bias = read_biases(fields, limits);

@@ -108,6 +108,10 @@ std::string read_model(const Fields& fields) {
 
 }  // namespace
 
+std::string field_of_texts(int texts, int choices) {
+  return texts > choices ? "best_of" : "n";
+}
+
 CompletionRequest read_completion(const OrderedJson& json, const RequestLimits& limits) {
   const Fields fields(json);
   refuse_fields(fields, {"suffix"});
@@ -121,10 +125,15 @@ CompletionRequest read_completion(const OrderedJson& json, const RequestLimits& 
   if (const auto count = fields.integer("logprobs", 0, kMaxLogProbabilities)) {
     request.options.log_probabilities = static_cast<int>(*count);
   }
+  if (request.echo && request.options.log_probabilities && request.options.stream) {
+    refuse("echo", "'echo' with 'logprobs' cannot be streamed");
+  }
   request.prompts = read_prompts(fields, "prompt", kMaxPrompts, limits);
-  if (request.prompts.size() * static_cast<std::size_t>(request.options.choices) > kMaxPrompts) {
-    refuse("n", "{} prompts with {} choices each are more than {}", request.prompts.size(),
-           request.options.choices, kMaxPrompts);
+  const int texts = request.options.texts;
+  if (request.prompts.size() * static_cast<std::size_t>(texts) > kMaxPrompts) {
+    refuse(field_of_texts(texts, request.options.choices),
+           "{} prompts with {} texts each are more than {}", request.prompts.size(), texts,
+           kMaxPrompts);
   }
   return request;
 }

@@ -20,7 +20,7 @@ struct RequestLimits {
   std::int64_t context = 0;
 };
 
-inline constexpr int kMaxChoices = 16;
+inline constexpr int kMaxChoices = 16;  // and texts that they are chosen from
 inline constexpr int kMaxLogProbabilities = 20;
 inline constexpr std::size_t kMaxStops = 16;
 inline constexpr std::size_t kMaxStopBytes = 1000;
@@ -42,6 +42,7 @@ struct GenerationOptions {
   std::optional<std::int64_t> max_tokens;
   std::int64_t min_tokens = 0;
   int choices = 1;
+  int texts = 1;  // that are written ("best_of"); the most probable ones are the choices
   double temperature = 1.0;
   double top_p = 1.0;
   double min_p = 0.0;
@@ -55,7 +56,8 @@ struct GenerationOptions {
   std::vector<std::int32_t> stop_tokens;
   bool ignore_end_tokens = false;
   Constraint constraint;
-  std::optional<int> log_probabilities;  // of how many tokens beside the chosen one
+  std::optional<int> log_probabilities;         // of how many tokens beside the chosen one
+  std::optional<int> prompt_log_probabilities;  // the same for the prompt
   std::string cache_salt;
   bool stream = false;
   bool include_usage = false;
@@ -99,6 +101,9 @@ struct DetokenizeRequest {
   std::vector<std::int32_t> tokens;
   bool skip_special = false;
 };
+
+/// The field that asked for so many texts.
+std::string field_of_texts(int texts, int choices);
 
 CompletionRequest read_completion(const OrderedJson& json, const RequestLimits& limits);
 ChatRequest read_chat(const OrderedJson& json, const RequestLimits& limits);

@@ -1,5 +1,6 @@
 #include "serve/openai_responses.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -15,6 +16,12 @@ constexpr double kLeast = -9999.0;  // JSON has no infinity
 
 double finite(float log_probability) {
   return std::isfinite(log_probability) ? static_cast<double>(log_probability) : kLeast;
+}
+
+// At most so many: a record may have been made for a field that wants more.
+std::span<const engine::TokenChance> first(std::span<const engine::TokenChance> chances,
+                                           int count) {
+  return chances.first(std::min(chances.size(), static_cast<std::size_t>(count)));
 }
 
 std::int64_t characters(std::string_view text) {
@@ -113,7 +120,7 @@ void LogProbabilities::add(std::span<const engine::TokenRecord> records) {
       continue;
     }
     OrderedJson most;
-    for (const engine::TokenChance& other : record.most_probable) {
+    for (const engine::TokenChance& other : first(record.most_probable, most_probable_)) {
       most[token_name(tokenizer_->piece(other.token))] = finite(other.log_probability);
     }
     if (most_probable_ > 0) {
@@ -145,6 +152,32 @@ OrderedJson LogProbabilities::take() {
   return json;
 }
 
+OrderedJson prompt_log_probabilities(const text::Tokenizer& tokenizer,
+                                     std::span<const engine::TokenRecord> records,
+                                     int most_probable) {
+  const auto entry = [&](const engine::TokenChance& chance, std::int64_t rank) {
+    OrderedJson json;
+    json["logprob"] = finite(chance.log_probability);
+    json["rank"] = rank;
+    json["decoded_token"] = token_name(tokenizer.piece(chance.token));
+    return json;
+  };
+  OrderedJson list = OrderedJson::array({nullptr});
+  for (const engine::TokenRecord& record : records) {
+    OrderedJson tokens;
+    tokens[std::to_string(record.chosen.token)] = entry(record.chosen, record.rank);
+    std::int64_t rank = 0;
+    for (const engine::TokenChance& other : first(record.most_probable, most_probable)) {
+      ++rank;
+      if (other.token != record.chosen.token) {
+        tokens[std::to_string(other.token)] = entry(other, rank);
+      }
+    }
+    list.push_back(std::move(tokens));
+  }
+  return list;
+}
+
 std::string answer_text(const AnswerHead& head, const std::vector<Choice>& choices,
                         const Usage& usage) {
   OrderedJson json = envelope(head, head.chat ? "chat.completion" : "text_completion");
@@ -159,10 +192,16 @@ std::string answer_text(const AnswerHead& head, const std::vector<Choice>& choic
     }
     one["logprobs"] = choice.log_probabilities;
     one["finish_reason"] = reason_json(choice.finish_reason);
+    if (!head.chat && !choice.prompt_log_probabilities.is_null()) {
+      one["prompt_logprobs"] = choice.prompt_log_probabilities;
+    }
     list.push_back(std::move(one));
   }
   json["choices"] = std::move(list);
   json["usage"] = usage_json(usage);
+  if (head.chat && !choices.front().prompt_log_probabilities.is_null()) {  // vLLM's place for it
+    json["prompt_logprobs"] = choices.front().prompt_log_probabilities;
+  }
   return to_text(json);
 }
 

@@ -59,9 +59,17 @@ class LogProbabilities {
 /// One of the texts that were asked for.
 struct Choice {
   std::string text;
-  OrderedJson log_probabilities;  // or null
-  std::string finish_reason;      // "stop", "length"
+  OrderedJson log_probabilities;         // or null
+  std::string finish_reason;             // "stop", "length"
+  OrderedJson prompt_log_probabilities;  // null: not asked for
 };
+
+/// vLLM's "prompt_logprobs": for each token of a prompt an object of token ids, of its own and of
+/// the `most_probable` ones in its place; null for the first token, which nothing predicts.
+/// `records` are those of the tokens behind it.
+OrderedJson prompt_log_probabilities(const text::Tokenizer& tokenizer,
+                                     std::span<const engine::TokenRecord> records,
+                                     int most_probable);
 
 /// A whole answer.
 std::string answer_text(const AnswerHead& head, const std::vector<Choice>& choices,

@@ -81,6 +81,14 @@ void refused(const std::string& fields, const std::string& param, bool chat = fa
   }
 }
 
+std::string repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) {
+    all += text;
+  }
+  return all;
+}
+
 // Row 27.
 TEST(Requests, ValuesOutOfRangeAreNamed) {
   for (const char* value :
@@ -91,6 +99,18 @@ TEST(Requests, ValuesOutOfRangeAreNamed) {
   for (const char* value : {"0", "-1", "17", "1000000", "2.0"}) {
     refused("\"n\":"s + value, "n");
   }
+  for (const char* value : {"0", "17", "1.5", "true"}) {
+    refused("\"best_of\":"s + value, "best_of");
+  }
+  refused("\"n\":3,\"best_of\":2", "best_of");
+  refused("\"best_of\":2,\"stream\":true", "best_of");
+  refused("\"best_of\":2,\"prompt\":[\"a\"" + repeated(R"(,"a")", 128) + "]", "best_of");
+  for (const char* value : {"-1", "21", "true"}) {
+    refused("\"prompt_logprobs\":"s + value, "prompt_logprobs");
+    refused("\"prompt_logprobs\":"s + value, "prompt_logprobs", true);
+  }
+  refused("\"prompt_logprobs\":1,\"stream\":true", "prompt_logprobs");
+  refused("\"echo\":true,\"logprobs\":1,\"stream\":true", "echo");
   for (const char* value : {"-1", "1e30", "\"hot\"", "-0.001", "101"}) {
     refused("\"temperature\":"s + value, "temperature");
   }
@@ -176,7 +196,6 @@ TEST(Requests, PromptsAndMessagesThatAreNoneAreNamed) {
 // Row 31: what is known and not built is refused, what is not known is ignored.
 TEST(Requests, FieldsThatCannotBeServedAreNamed) {
   refused("\"suffix\":\"x\"", "suffix");
-  refused("\"best_of\":2", "best_of");
   refused("\"use_beam_search\":true", "use_beam_search");
   refused("\"tools\":[{\"type\":\"function\"}]", "tools", true);
   refused("\"tool_choice\":\"required\"", "tool_choice", true);

@@ -102,7 +102,8 @@ class Service final : public HttpHandler {
   void start(Prepared prepared, const Responder& responder);
   void check_model(const std::string& name) const;
   ApiError queue_full();
-  void check_room(std::size_t jobs, std::size_t tokens);
+  /// `field`: the one that asked for the jobs.
+  void check_room(const std::string& field, std::size_t jobs, std::size_t tokens);
   std::string working_state() const;  // "ok", "draining", "failed"
   void begin_drain(const std::string& why);
   void give_up(Outcome outcome, const ApiError& error);

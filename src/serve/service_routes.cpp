@@ -66,6 +66,9 @@ engine::Request engine_request(const GenerationOptions& options) {
   request.ignore_end_tokens = options.ignore_end_tokens;
   request.grammar = make_grammar(options.constraint);
   request.log_probabilities = options.log_probabilities;
+  if (options.texts > options.choices && !request.log_probabilities) {
+    request.log_probabilities = 0;  // by which the texts are compared
+  }
   return request;
 }
 
@@ -81,17 +84,26 @@ struct Service::Prepared {
   /// one client what another has asked.
   void take(const GenerationOptions& options, std::size_t owner) {
     plan.choices = options.choices;
+    plan.texts = options.texts;
     plan.log_probabilities = options.log_probabilities;
+    plan.prompt_log_probabilities = options.prompt_log_probabilities;
     plan.stream = options.stream;
     plan.include_usage = options.include_usage;
     engine::Request request = engine_request(options);
     request.cache_salt = fmt::format("{}:{}", owner, options.cache_salt);
+    std::optional<int> of_prompt = options.prompt_log_probabilities;
+    if (!plan.echoes.empty()) {
+      of_prompt = std::max(of_prompt, options.log_probabilities);
+    }
     const std::uint64_t seed = options.seed.value_or(random_seed());
     for (const auto& prompt : plan.prompts) {
-      for (int i = 0; i < options.choices; ++i) {
+      for (int i = 0; i < options.texts; ++i) {
         requests.push_back(request);
         requests.back().prompt = prompt;
         requests.back().sampling.seed = seed + static_cast<std::uint64_t>(i);
+        if (i == 0) {  // the other texts have the same prompt
+          requests.back().prompt_log_probabilities = of_prompt;
+        }
       }
     }
   }
@@ -160,9 +172,9 @@ ApiError Service::queue_full() {
 }
 
 // One request may hold many texts, but never more than the queue.
-void Service::check_room(std::size_t jobs, std::size_t tokens) {
+void Service::check_room(const std::string& field, std::size_t jobs, std::size_t tokens) {
   if (jobs > options_.max_jobs) {
-    serve::refuse("n", "{} texts were asked for, this server takes {} at a time", jobs,
+    serve::refuse(field, "{} texts were asked for, this server takes {} at a time", jobs,
                   options_.max_jobs);
   }
   if (engine_.jobs() > 0 && (engine_.jobs() + jobs > options_.max_jobs ||
@@ -176,8 +188,8 @@ void Service::start(Prepared prepared, const Responder& responder) {
   for (const engine::Request& request : prepared.requests) {
     tokens += request.prompt.size();
   }
-  check_room(prepared.requests.size(), tokens);
   AnswerPlan& plan = prepared.plan;
+  check_room(field_of_texts(plan.texts, plan.choices), prepared.requests.size(), tokens);
   plan.head.model = options_.names.front();
   plan.head.created = unix_seconds();
   plan.head.id = fmt::format("{}-{:016x}", plan.head.chat ? "chatcmpl" : "cmpl", random_seed());
@@ -216,14 +228,6 @@ void Service::completions(HttpRequest& request, const Responder& responder) {
     }
     prepared.plan.only_echo = asked.options.max_tokens == 0;
     prepared.take(asked.options, owner);
-    if (asked.echo && asked.options.log_probabilities) {
-      if (asked.options.stream) {
-        serve::refuse("echo", "'echo' with 'logprobs' cannot be streamed");
-      }
-      for (engine::Request& one : prepared.requests) {
-        one.prompt_log_probabilities = asked.options.log_probabilities;
-      }
-    }
     return prepared;
   };
   work(responder, make,
@@ -280,7 +284,7 @@ void Service::embeddings(HttpRequest& request, const Responder& responder) {
     return made;
   };
   work(responder, make, [this](const std::shared_ptr<Embeddings>& made, const Responder& to) {
-    check_room(1, static_cast<std::size_t>(made->tokens));
+    check_room("input", 1, static_cast<std::size_t>(made->tokens));
     const auto cancel = [this, made] {
       made->ended = true;
       for (const EngineThread::JobId job : made->jobs) {
