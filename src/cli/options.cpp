@@ -47,15 +47,19 @@ void DeviceOptions::add(CLI::App& app) {
   add_threads(app, threads);
   app.add_flag("--pin", pin, "Keep each thread on a core of its own");
   app.add_option("--numa", numa, "Memory nodes: none, interleave or isolate")
+      ->check(parsed_by(core::parse_numa))
       ->capture_default_str();
   app.add_option("--device", device, "Where to run: cpu, or cuda (an NVIDIA GPU)")
+      ->check(parsed_by(engine::parse_device))
       ->capture_default_str();
   app.add_option(
          "--activations", activations,
          "Activations of compressed layers: int8, int16 (nearly exact), or float (exact, slow)")
+      ->check(parsed_by(parse_activations))
       ->capture_default_str();
   app.add_option("--kv-type", kv_type,
                  "Keys and values in the cache: f16, f32, int8, int4, or apart: int8-int4")
+      ->check(parsed_by(ops::cpu::parse_kv_types))
       ->capture_default_str();
 }
 

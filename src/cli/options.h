@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "core/error.h"
 #include "engine/runner.h"
 #include "models/lora/lora_adapter.h"
 
@@ -23,6 +24,19 @@ struct CommonOptions {
 
 /// --threads. `threads` must outlive the parsing.
 void add_threads(CLI::App& app, int& threads);
+
+/// A check of CLI11 by a function that throws core::Error for values that are none.
+template <typename Parse>
+auto parsed_by(Parse parse) {
+  return [parse](const std::string& value) {
+    try {
+      static_cast<void>(parse(value));
+    } catch (const core::Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+}
 
 /// How a model is run.
 struct DeviceOptions {

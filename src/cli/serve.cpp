@@ -11,6 +11,8 @@
 #include "cli/commands.h"
 #include "cli/draft_options.h"
 #include "cli/options.h"
+#include "cli/settings.h"
+#include "core/byte_size.h"
 #include "engine/engine.h"
 #include "io/text_file.h"
 #include "serve/json_text.h"
@@ -81,6 +83,7 @@ class Serve final : public Command {
   }
 
   void add_options(CLI::App& app) override {
+    settings_.add(app, "NIBBLE_SERVE_");
     common_.add(app, false);
     app.add_option("model", model_, "Model folder or GGUF file")->required();
     add_network_options(app);
@@ -93,6 +96,10 @@ class Serve final : public Command {
 
   void run() override {
     check_network();
+    if (settings_.print()) {
+      fmt::print("{}\n", settings_.text("api-key"));
+      return;
+    }
     const engine::RunnerOptions runner_options = device_.runner(model_);
     engine_.kv_bytes = memory_bytes(memory_);
     const auto model = lora_.open(model_);
@@ -150,7 +157,9 @@ class Serve final : public Command {
     app.add_option("--context", engine_.context, "Tokens of prompt and answer together");
     app.add_option("--memory", memory_,
                    "Memory for the KV cache (4GiB, 500MB; default: for --max-batch whole "
-                   "contexts, or what a GPU has free)");
+                   "contexts, or what a GPU has free)")
+        ->check(parsed_by(
+            [](const std::string& text) { return core::parse_byte_size(text, "the text"); }));
     app.add_flag("!--no-prefix-cache", engine_.prefix_cache,
                  "Do not keep what was computed of prompts for later ones");
   }
@@ -244,6 +253,7 @@ class Serve final : public Command {
     }
   }
 
+  Settings settings_;
   CommonOptions common_;
   DeviceOptions device_;
   LoraOptions lora_;
