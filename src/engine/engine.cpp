@@ -184,7 +184,7 @@ bool Engine::start(Sequence& sequence) {
   reserve(sequence, sequence.generation.length());
   if (sequence.generation.completion().tokens.empty()) {
     const std::int64_t prompt = sequence.generation.prompt_length();
-    sequence.generation.set_cached_tokens(sequence.computed);
+    sequence.generation.admit(sequence.computed);
     state_.prompt_tokens += prompt;
     state_.prefix_queries += options_.prefix_cache ? prompt : 0;
     state_.prefix_hits += sequence.computed;

@@ -113,7 +113,18 @@ void Generation::accept(RankedTokens ranked) {
   accept_token(sampler_.sample(ranked), {});
 }
 
+void Generation::admit(std::int64_t cached_tokens) {
+  completion_.cached_tokens = cached_tokens;
+  if (completion_.admitted == Completion::Clock::time_point()) {
+    completion_.admitted = Completion::Clock::now();
+  }
+}
+
 void Generation::accept_token(std::optional<std::int32_t> token, std::span<const float> logits) {
+  completion_.last_token = Completion::Clock::now();
+  if (completion_.tokens.empty()) {
+    completion_.first_token = completion_.last_token;
+  }
   if (!token || is_end(*token)) {
     return finish(FinishReason::kStop);
   }

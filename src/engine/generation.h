@@ -48,8 +48,9 @@ class Generation {
   bool wants_prompt_row(std::int64_t index) const;
   void record_prompt(std::int64_t index, std::span<const float> logits);
 
-  /// For the completion.
-  void set_cached_tokens(std::int64_t count) { completion_.cached_tokens = count; }
+  /// For the completion: its sequence has got its place in the KV cache, and found so many tokens
+  /// of the prompt there. Of calls before the first token, the last says the tokens.
+  void admit(std::int64_t cached_tokens);
 
   /// Ends the generation from outside.
   void cancel();

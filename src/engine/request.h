@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -42,6 +43,8 @@ struct Piece {
 
 /// What a finished request gave.
 struct Completion {
+  using Clock = std::chrono::steady_clock;
+
   std::vector<std::int32_t> tokens;  // without the end token
   std::string text;                  // without the stop string
   FinishReason reason = FinishReason::kStop;
@@ -49,6 +52,12 @@ struct Completion {
   std::vector<TokenRecord> records;         // of `tokens`, where asked for
   std::vector<TokenRecord> prompt_records;  // of the prompt but its first token, where asked for
   std::int64_t cached_tokens = 0;           // of the prompt, taken from the prefix cache
+
+  // When it got its place in the KV cache for the first time, and when its first and its last token
+  // (or the end of the text) were chosen. Set for kStop and kLength.
+  Clock::time_point admitted;
+  Clock::time_point first_token;
+  Clock::time_point last_token;
 };
 
 /// Throws what made a generation fail, if it did.

@@ -156,6 +156,7 @@ void Answer::finish(std::size_t at, engine::Completion completion) {
     prompt_records_[prompt] = std::move(completion.prompt_records);
   }
   count(part, part.finish_reason);
+  count_phases(completion);
   if (plan_.stream) {
     send(at, "", part.finish_reason);
   } else {
@@ -211,6 +212,12 @@ Choice Answer::choice_of(std::size_t at) {
                                                                *plan_.prompt_log_probabilities);
   }
   return choice;
+}
+
+void Answer::count_phases(const engine::Completion& completion) {
+  metrics_.phases(seconds_between(began_, completion.admitted),
+                  seconds_between(completion.admitted, completion.first_token),
+                  seconds_between(completion.first_token, completion.last_token));
 }
 
 void Answer::complete() {

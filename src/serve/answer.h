@@ -68,6 +68,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void finish(std::size_t at, engine::Completion completion);
   std::size_t prompt_of(std::size_t at) const;
   void count(Part& part, std::string_view reason);
+  void count_phases(const engine::Completion& completion);
   void complete();
   std::vector<std::size_t> chosen(std::size_t prompt) const;
   Choice choice_of(std::size_t at);

@@ -78,6 +78,36 @@ TEST_F(ServiceTest, AClientThatDoesNotReadHoldsNobodyUp) {
       "nibble:request_success_total{model_name=\"demo\",finished_reason=\"abort\"}", 4));
 }
 
+// What a request waited and worked for: the second was queued before the first began, and each
+// step takes 20 ms at the least.
+TEST_F(ServiceTest, TheTimeOfARequestHasParts) {
+  engine_.max_batch = 1;
+  *hook_ = [this](auto) {
+    gate_.wait();
+    std::this_thread::sleep_for(20ms);
+  };
+  gate_.close();
+  start();
+  const std::string body = R"({"prompt":"a b c","max_tokens":4,"ignore_eos":true})";
+  RawClient first = send("/v1/completions", body);
+  gate_.wait_until_reached();
+  RawClient second = send("/v1/completions", body);
+  EXPECT_TRUE(metric_becomes("nibble:num_requests_waiting", 2)) << "no step has ended yet";
+  gate_.open();
+  EXPECT_EQ(first.read_answer().status, 200);
+  EXPECT_EQ(second.read_answer().status, 200);
+  const double queue = metric("nibble:request_queue_time_seconds_sum");
+  const double prefill = metric("nibble:request_prefill_time_seconds_sum");
+  const double decode = metric("nibble:request_decode_time_seconds_sum");
+  EXPECT_GE(queue, 4 * 0.020);
+  EXPECT_GE(prefill, 2 * 0.020);
+  EXPECT_GE(decode, 2 * 3 * 0.020);
+  EXPECT_LE(queue + prefill + decode, metric("nibble:e2e_request_latency_seconds_sum"));
+  for (const char* part : {"queue", "prefill", "decode"}) {
+    EXPECT_EQ(metric(fmt::format("nibble:request_{}_time_seconds_count", part)), 2);
+  }
+}
+
 // Row 40: the first text takes long.
 TEST_F(ServiceTest, AStreamThatWaitsHasPings) {
   options_.http.limits.heartbeat_time = 100ms;

@@ -116,6 +116,9 @@ Metrics::Metrics(const std::string& model, std::int64_t context)
       first_token_(first_token_bounds()),
       between_tokens_(token_time_bounds()),
       whole_(request_time_bounds()),
+      queue_(request_time_bounds()),
+      prefill_(request_time_bounds()),
+      decode_(request_time_bounds()),
       prompt_lengths_(token_bounds(context)),
       generation_lengths_(token_bounds(context)),
       max_tokens_(token_bounds(context)),
@@ -135,6 +138,12 @@ void Metrics::accepted(std::int64_t prompt_tokens, int choices, std::int64_t max
   prompt_lengths_.observe(static_cast<double>(prompt_tokens));
   choices_.observe(choices);
   max_tokens_.observe(static_cast<double>(max_tokens));
+}
+
+void Metrics::phases(double queue, double prefill, double decode) {
+  queue_.observe(queue);
+  prefill_.observe(prefill);
+  decode_.observe(decode);
 }
 
 void Metrics::later_tokens(double seconds, std::uint64_t tokens) {
@@ -194,6 +203,12 @@ std::string Metrics::text(const Gauges& gauges) const {
                    between_tokens_);
   append_histogram(out, "nibble:e2e_request_latency_seconds", "From the request to its end.", label,
                    whole_);
+  append_histogram(out, "nibble:request_queue_time_seconds",
+                   "From the request until it was admitted.", label, queue_);
+  append_histogram(out, "nibble:request_prefill_time_seconds",
+                   "From the admission to the first token.", label, prefill_);
+  append_histogram(out, "nibble:request_decode_time_seconds", "From the first token to the last.",
+                   label, decode_);
   append_histogram(out, "nibble:request_prompt_tokens", "Tokens of a prompt.", label,
                    prompt_lengths_);
   append_histogram(out, "nibble:request_generation_tokens", "Tokens of an answer.", label,

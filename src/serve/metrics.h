@@ -49,6 +49,9 @@ class Metrics {
   void rejected() { ++rejections_; }
   void accepted(std::int64_t prompt_tokens, int choices, std::int64_t max_tokens);
   void first_token(double seconds) { first_token_.observe(seconds); }
+  /// Of a text that ended by itself: from the request until it was admitted, from there to its
+  /// first token, and from there to its last.
+  void phases(double queue, double prefill, double decode);
   void later_tokens(double seconds, std::uint64_t tokens);
   /// `reason`: stop, length, abort or error.
   void finished(std::string_view reason, double seconds, std::int64_t tokens);
@@ -64,6 +67,9 @@ class Metrics {
   Histogram first_token_;
   Histogram between_tokens_;
   Histogram whole_;
+  Histogram queue_;
+  Histogram prefill_;
+  Histogram decode_;
   Histogram prompt_lengths_;
   Histogram generation_lengths_;
   Histogram max_tokens_;

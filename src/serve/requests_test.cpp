@@ -256,6 +256,7 @@ TEST(Responses, Base64) {
 TEST(Metrics, NamesAndBuckets) {
   Metrics metrics("a\"b", 2000);
   metrics.first_token(0.003);
+  metrics.phases(0.3, 1.0, 2.0);
   metrics.http_request("/health", "GET", 200);
   const std::string text = metrics.text({});
   for (const char* line :
@@ -266,6 +267,9 @@ TEST(Metrics, NamesAndBuckets) {
         "nibble:time_to_first_token_seconds_bucket{model_name=\"a\\\"b\",le=\"2560\"} 1\n",
         "nibble:time_to_first_token_seconds_bucket{model_name=\"a\\\"b\",le=\"+Inf\"} 1\n",
         "nibble:time_to_first_token_seconds_count{model_name=\"a\\\"b\"} 1\n",
+        "nibble:request_queue_time_seconds_bucket{model_name=\"a\\\"b\",le=\"0.3\"} 1\n",
+        "nibble:request_prefill_time_seconds_sum{model_name=\"a\\\"b\"} 1\n",
+        "nibble:request_decode_time_seconds_sum{model_name=\"a\\\"b\"} 2\n",
         "http_requests_total{handler=\"/health\",method=\"GET\",status=\"200\"} 1\n"}) {
     EXPECT_NE(text.find(line), std::string::npos) << line;
   }
@@ -283,7 +287,9 @@ TEST(Metrics, NamesAndBuckets) {
             "nibble:spec_decode_num_accepted_tokens_total\n"
             "nibble:admission_rejections_total\nnibble:request_success_total\n"
             "nibble:time_to_first_token_seconds\nnibble:inter_token_latency_seconds\n"
-            "nibble:e2e_request_latency_seconds\nnibble:request_prompt_tokens\n"
+            "nibble:e2e_request_latency_seconds\n"
+            "nibble:request_queue_time_seconds\nnibble:request_prefill_time_seconds\n"
+            "nibble:request_decode_time_seconds\nnibble:request_prompt_tokens\n"
             "nibble:request_generation_tokens\nnibble:request_params_max_tokens\n"
             "nibble:request_params_n\nhttp_requests_total\nprocess_resident_memory_bytes\n"
             "process_open_fds\nprocess_start_time_seconds\n");
