@@ -161,6 +161,10 @@ TEST_F(ServiceTest, TheQueueIsBoundedByTokensToo) {
   EXPECT_EQ(first.read_answer().status, 200);
 }
 
+std::int64_t page_bytes(const std::shared_ptr<const models::Model>& model) {
+  return engine::make_cpu_runner(model, {})->page_bytes();
+}
+
 // Row 43: the KV cache is too small for all at once.
 TEST_F(ServiceTest, ASmallCacheGivesTheSameTexts) {
   start();
@@ -172,14 +176,10 @@ TEST_F(ServiceTest, ASmallCacheGivesTheSameTexts) {
   for (int i = 0; i < 4; ++i) {
     expected.push_back(complete(ask_for(i)).at("choices")[0].at("text"));
   }
-  const std::int64_t page = [] {
-    engine::RunnerOptions options;
-    return engine::make_cpu_runner(demo(), options)->page_bytes();
-  }();
   becomes_idle();
   service_->drain();
   wait_for_end();
-  engine_.kv_bytes = 7 * page;
+  engine_.kv_bytes = 7 * page_bytes(demo());
   start();
   std::vector<RawClient> clients;
   for (int i = 0; i < 4; ++i) {
@@ -191,6 +191,31 @@ TEST_F(ServiceTest, ASmallCacheGivesTheSameTexts) {
   EXPECT_GT(metric("nibble:num_preemptions_total"), 0);
   is_error(post("/v1/completions", R"({"prompt":")" + std::string(2000, '.') + "x y z\"}"), 400,
            "prompt", "more than the cache holds");
+}
+
+// Row 43: 16 tokens, of the prompt and the text together.
+TEST_F(ServiceTest, ACacheOfOnePageServesShortTexts) {
+  engine_.kv_bytes = page_bytes(demo());
+  start();
+  const auto body = [](int prompt, int max_tokens) {
+    return fmt::format(R"({{"prompt":{},"max_tokens":{},"ignore_eos":true,"temperature":0}})",
+                       Json(std::vector<int>(static_cast<std::size_t>(prompt), 300)).dump(),
+                       max_tokens);
+  };
+  std::vector<RawClient> clients;
+  for (int i = 0; i < 3; ++i) {  // one after the other
+    clients.push_back(send("/v1/completions", body(10, 6)));
+  }
+  for (RawClient& client : clients) {
+    EXPECT_EQ(json(client.read_answer()).at("usage").at("total_tokens"), 16);
+  }
+  EXPECT_EQ(complete(body(15, 1)).at("usage").at("total_tokens"), 16);
+  const Json cut = complete(body(15, 9));
+  EXPECT_EQ(cut.at("usage").at("completion_tokens"), 1) << "the cache ends a text, too";
+  EXPECT_EQ(cut.at("choices")[0].at("finish_reason"), "length");
+  is_error(post("/v1/completions", body(16, 1)), 400, "prompt", "a page and no room");
+  is_error(post("/v1/completions", body(17, 1)), 400, "prompt", "more than a page");
+  EXPECT_EQ(json(get("/v1/models")).at("data")[0].at("max_model_len"), 16);
 }
 
 // Row 44: no memory for one request; the others go on.
