@@ -1,8 +1,11 @@
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "core/json.h"
 #include "process.h"
 #include "serve/raw_client_for_tests.h"
 
@@ -164,6 +167,74 @@ TEST_F(ServeProgram, OtherMachinesNeedAKey) {
               200);
   }
   EXPECT_EQ(read_log().find("-key "), std::string::npos) << "no key in the log";
+}
+
+// libfaketime, which tells a program another time of day.
+fs::path clock_library() {
+  std::error_code error;
+  for (const fs::directory_entry& folder : fs::directory_iterator("/usr/lib", error)) {
+    const fs::path library = folder.path() / "faketime" / "libfaketimeMT.so.1";
+    if (fs::exists(library, error)) {
+      return library;
+    }
+  }
+  return {};
+}
+
+void set_clock(const fs::path& file, const std::string& offset) {
+  std::ofstream(file.string() + ".next") << offset << "\n";
+  fs::rename(file.string() + ".next", file);
+}
+
+std::int64_t created(int port) {
+  const auto answer = serve::ask(port, "POST", "/v1/completions", R"({"prompt":"a"})");
+  return core::parse_json(answer.body, "answer").at("created");
+}
+
+// Row 47: the clock of the machine goes back, and ahead, while a text is written.
+TEST_F(ServeProgram, TimesAreRightWhenTheClockJumps) {
+  const fs::path library = clock_library();
+  if (library.empty()) {
+    GTEST_SKIP() << "there is no libfaketime (Debian's package faketime)";
+  }
+  const fs::path clock = folder_ / "clock";
+  set_clock(clock, "+0");
+  const std::vector<std::pair<std::string, std::string>> variables = {
+      {"LD_PRELOAD", library.string()},
+      {"FAKETIME_TIMESTAMP_FILE", clock.string()},
+      {"FAKETIME_NO_CACHE", "1"},
+      {"FAKETIME_DONT_FAKE_MONOTONIC", "1"}};
+  for (const auto& [name, value] : variables) {
+    setenv(name.c_str(), value.c_str(), 1);
+  }
+  const auto began = std::chrono::steady_clock::now();
+  start({"--log-json"});
+  for (const auto& [name, value] : variables) {
+    unsetenv(name.c_str());
+  }
+  const std::int64_t before = created(port_);
+  constexpr std::int64_t kJump = 1'000'000;  // seconds
+  for (const std::int64_t jump : {-kJump, kJump}) {
+    RawClient client = stream(port_);
+    set_clock(clock, fmt::format("{:+}", jump));
+    EXPECT_NE(client.read_until("[DONE]").find("[DONE]"), std::string::npos);
+    const std::int64_t after = created(port_);
+    EXPECT_TRUE(jump < 0 ? after < before - kJump / 2 : after > before + kJump / 2) << after;
+  }
+  const std::string metrics = serve::ask(port_, "GET", "/metrics").body;
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - began;
+  int sums = 0;
+  for (std::size_t at = metrics.find("_seconds_sum{"); at != std::string::npos;
+       at = metrics.find("_seconds_sum{", at + 1)) {
+    const double sum = std::stod(metrics.substr(metrics.find(' ', at)));
+    EXPECT_GE(sum, 0) << metrics.substr(at - 40, 100);
+    EXPECT_LE(sum, 5 * passed.count()) << metrics.substr(at - 40, 100);
+    ++sums;
+  }
+  EXPECT_EQ(sums, 6);
+  kill(pid_, SIGTERM);
+  EXPECT_EQ(wait_for_end(), 0);
+  EXPECT_EQ(read_log().find("\"seconds\":\"-"), std::string::npos) << read_log();
 }
 
 TEST_F(ServeProgram, WrongWordsAreRefused) {
