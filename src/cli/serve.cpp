@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "io/text_file.h"
 #include "serve/json_text.h"
+#include "serve/loading_server.h"
 #include "serve/service.h"
 #include "text/chat/chat_template.h"
 
@@ -102,13 +103,19 @@ class Serve final : public Command {
     }
     const engine::RunnerOptions runner_options = device_.runner(model_);
     engine_.kv_bytes = memory_bytes(memory_);
+    serve::Listener listener(host_, port_);
+    serve::HttpOptions http;
+    http.host = host_;
+    auto loading = std::make_unique<serve::LoadingServer>(listener.twin(), http, log_sink());
     const auto model = lora_.open(model_);
     auto engine =
         std::make_unique<engine::Engine>(model, engine::make_runner(model, runner_options), engine_,
                                          drafts_.open(*model, runner_options, engine_.max_batch));
     serve::ServiceOptions options = service_options(*model);
     options.facts = facts(*model);
-    serve::Service service(model, std::move(engine), std::move(options), log_sink());
+    loading.reset();
+    serve::Service service(model, std::move(engine), std::move(listener), std::move(options),
+                           log_sink());
     service.stop_on_signals({SIGINT, SIGTERM});
     const bool v6 = host_.find(':') != std::string::npos;
     fmt::print("Listening on http://{}:{}\n", v6 ? "[" + host_ + "]" : host_, service.port());
@@ -192,7 +199,6 @@ class Serve final : public Command {
   serve::ServiceOptions service_options(const models::Model& model) const {
     serve::ServiceOptions options;
     options.http.host = host_;
-    options.http.port = port_;
     options.names = names_;
     if (options.names.empty()) {
       options.names = {std::filesystem::absolute(model_ + "/.")

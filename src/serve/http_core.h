@@ -21,7 +21,7 @@ class HttpConnection;
 /// What the connections of a server share; on the I/O thread.
 class HttpServer::Core {
  public:
-  Core(const HttpOptions& asked, HttpHandler& handles, LogSink log_to);
+  Core(Listener listener, const HttpOptions& asked, HttpHandler& handles, LogSink log_to);
 
   void run();
   void stop(std::chrono::milliseconds patience);
@@ -32,6 +32,7 @@ class HttpServer::Core {
   HttpOptions options;
   HttpHandler& handler;
   LogSink log;
+  std::uint16_t port;
   std::vector<std::string> hosts;  // by which clients may call the server; empty: any
   boost::asio::io_context io{1};
   boost::asio::ip::tcp::acceptor acceptor{io};
@@ -44,7 +45,6 @@ class HttpServer::Core {
   bool destroyed = false;
 
  private:
-  void listen();
   void accept();
   void take(boost::asio::ip::tcp::socket socket);
   bool make_room();

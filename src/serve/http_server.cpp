@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "core/error.h"
 #include "serve/http_connection.h"
@@ -20,37 +21,17 @@ constexpr auto kSweepTime = std::chrono::milliseconds(100);
 
 }  // namespace
 
-HttpServer::Core::Core(const HttpOptions& asked, HttpHandler& handles, LogSink log_to)
-    : options(asked), handler(handles), log(std::move(log_to)) {
+HttpServer::Core::Core(Listener listener, const HttpOptions& asked, HttpHandler& handles,
+                       LogSink log_to)
+    : options(asked), handler(handles), log(std::move(log_to)), port(listener.port()) {
   if (is_loopback(options.host)) {
     hosts = {"localhost", "127.0.0.1", "[::1]"};
   }
-  listen();
+  acceptor.assign(listener.v6() ? tcp::v6() : tcp::v4(), listener.release());
 }
 
 std::string HttpServer::Core::next_id() {
   return fmt::format("req-{:016x}", ids_());
-}
-
-void HttpServer::Core::listen() {
-  try {
-    tcp::resolver resolver(io);
-    const auto found = resolver.resolve(options.host, std::to_string(options.port),
-                                        tcp::resolver::passive | tcp::resolver::numeric_service);
-    const tcp::endpoint endpoint = found.begin()->endpoint();
-    acceptor.open(endpoint.protocol());
-    acceptor.set_option(tcp::acceptor::reuse_address(true));
-    acceptor.bind(endpoint);
-    acceptor.listen();
-  } catch (const boost::system::system_error& error) {
-    if (error.code() == net::error::address_in_use) {
-      core::fail(core::ErrorKind::kFailed,
-                 "cannot listen on {} port {}: the address is in use; choose another --port",
-                 options.host, options.port);
-    }
-    core::fail(core::ErrorKind::kUsage, "cannot listen on {} port {}: {}",
-               core::printable(options.host), options.port, error.code().message());
-  }
 }
 
 void HttpServer::Core::accept() {
@@ -141,9 +122,10 @@ void HttpServer::Core::stop(std::chrono::milliseconds patience) {
   const auto at = Clock::now() + patience;
   stop_at_ = stopping ? std::min(stop_at_, at) : at;
   stopping = true;
-  error_code ignored;
-  acceptor.close(ignored);
-  if (patience.count() == 0) {
+  if (acceptor.is_open()) {  // not close(): the socket may have a twin, which epoll goes on with
+    ::close(acceptor.release());
+  }
+  if (patience.count() == 0 || connections.empty()) {
     io.stop();
   }
 }
@@ -163,8 +145,9 @@ bool is_loopback(const std::string& host) {
   return error ? same_name(host, "localhost") : address.is_loopback();
 }
 
-HttpServer::HttpServer(const HttpOptions& options, HttpHandler& handler, LogSink log)
-    : core_(std::make_shared<Core>(options, handler, std::move(log))) {}
+HttpServer::HttpServer(Listener listener, const HttpOptions& options, HttpHandler& handler,
+                       LogSink log)
+    : core_(std::make_shared<Core>(std::move(listener), options, handler, std::move(log))) {}
 
 HttpServer::~HttpServer() {
   core_->destroyed = true;
@@ -172,7 +155,7 @@ HttpServer::~HttpServer() {
 }
 
 std::uint16_t HttpServer::port() const {
-  return core_->acceptor.local_endpoint().port();
+  return core_->port;
 }
 
 void HttpServer::run() {

@@ -11,6 +11,7 @@
 
 #include "serve/http_limits.h"
 #include "serve/http_message.h"
+#include "serve/listener.h"
 #include "serve/log.h"
 
 /// An HTTP/1.1 server for few kinds of answers, on one I/O thread. It knows nothing of models.
@@ -65,8 +66,7 @@ class HttpHandler {
 };
 
 struct HttpOptions {
-  std::string host = "127.0.0.1";  // an address, or a name that is looked up
-  std::uint16_t port = 8080;       // 0: any that is free
+  std::string host = "127.0.0.1";  // of the listener
   HttpLimits limits;
 };
 
@@ -77,8 +77,7 @@ bool is_loopback(const std::string& host);
 
 class HttpServer {
  public:
-  /// Listens. Throws kFailed when the port is in use, kUsage for a host that is none.
-  HttpServer(const HttpOptions& options, HttpHandler& handler, LogSink log);
+  HttpServer(Listener listener, const HttpOptions& options, HttpHandler& handler, LogSink log);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

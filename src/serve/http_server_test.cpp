@@ -79,11 +79,12 @@ class Application : public HttpHandler {
 class HttpServerTest : public ::testing::Test {
  protected:
   void start(const HttpLimits& limits = {}) {
-    server_ = std::make_unique<HttpServer>(HttpOptions{"127.0.0.1", 0, limits}, application_,
-                                           [this](const LogRecord& record) {
-                                             const std::lock_guard lock(application_.mutex);
-                                             log_.push_back(record.message);
-                                           });
+    server_ =
+        std::make_unique<HttpServer>(Listener("127.0.0.1", 0), HttpOptions{"127.0.0.1", limits},
+                                     application_, [this](const LogRecord& record) {
+                                       const std::lock_guard lock(application_.mutex);
+                                       log_.push_back(record.message);
+                                     });
     port_ = server_->port();
     thread_ = std::thread([this] { server_->run(); });
   }
@@ -450,16 +451,15 @@ TEST_F(HttpServerTest, ALostRequestIsAnswered) {
 // Row 48.
 TEST_F(HttpServerTest, APortInUseIsNamed) {
   start();
-  Application other;
   try {
-    HttpServer second({"127.0.0.1", static_cast<std::uint16_t>(port_), {}}, other, {});
+    const Listener second("127.0.0.1", static_cast<std::uint16_t>(port_));
     FAIL() << "two servers on one port";
   } catch (const core::Error& error) {
     EXPECT_NE(std::string(error.what()).find(fmt::format("port {}: the address is in use", port_)),
               std::string::npos);
     EXPECT_EQ(error.kind(), core::ErrorKind::kFailed);
   }
-  EXPECT_THROW(HttpServer({"no.such.host.invalid", 0, {}}, other, {}), core::Error);
+  EXPECT_THROW(Listener("no.such.host.invalid", 0), core::Error);
 }
 
 TEST_F(HttpServerTest, StopsWithConnectionsOpen) {

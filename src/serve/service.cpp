@@ -19,7 +19,7 @@ ApiError draining_error() {
 }  // namespace
 
 Service::Service(std::shared_ptr<const models::Model> model, std::unique_ptr<engine::Engine> engine,
-                 ServiceOptions options, LogSink log)
+                 Listener listener, ServiceOptions options, LogSink log)
     : model_(std::move(model)),
       options_(std::move(options)),
       log_(std::move(log)),
@@ -30,7 +30,7 @@ Service::Service(std::shared_ptr<const models::Model> model, std::unique_ptr<eng
       started_(std::chrono::duration_cast<std::chrono::seconds>(
                    std::chrono::system_clock::now().time_since_epoch())
                    .count()),
-      server_(options_.http, *this, log_),
+      server_(std::move(listener), options_.http, *this, log_),
       engine_(std::move(engine),
               [this](std::function<void()> call) { server_.post(std::move(call)); }),
       workers_(options_.workers) {

@@ -46,10 +46,10 @@ enum class Outcome {
 /// A model behind OpenAI's API.
 class Service final : public HttpHandler {
  public:
-  /// Throws as HttpServer. A chat template that cannot be read is said in the log, and by requests
+  /// A chat template that cannot be read is said in the log, and by requests
   /// for chats.
   Service(std::shared_ptr<const models::Model> model, std::unique_ptr<engine::Engine> engine,
-          ServiceOptions options, LogSink log);
+          Listener listener, ServiceOptions options, LogSink log);
   ~Service() override;
 
   std::uint16_t port() const { return server_.port(); }

@@ -13,7 +13,6 @@ std::shared_ptr<const models::Model> ServiceTest::demo() {
 }
 
 ServiceTest::ServiceTest() {
-  options_.http.port = 0;
   options_.names = {"demo", "family/demo"};
   options_.chat_template = kTemplate;
   engine_.max_batch = 4;
@@ -28,7 +27,7 @@ void ServiceTest::start() {
           demo(),
           std::make_unique<ControlledRunner>(engine::make_cpu_runner(demo(), runner), hook_),
           engine_),
-      options_, [this](const LogRecord& record) {
+      Listener(options_.http.host, 0), options_, [this](const LogRecord& record) {
         const std::lock_guard lock(log_mutex_);
         log_.push_back(record);
       });

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "serve/health_answers.h"
 #include "serve/json_request.h"
 #include "serve/page.h"
 #include "serve/service.h"
@@ -382,19 +383,11 @@ void Service::models(HttpRequest& request, const Responder& responder) {
 }
 
 void Service::health(HttpRequest&, const Responder& responder) {
-  const std::string state = working_state();
-  OrderedJson json;
-  json["status"] = state;
-  json["live"] = state != "failed";
-  json["ready"] = state == "ok";
-  responder->respond(json_response(state == "ok" ? 200 : 503, to_text(json)));
+  responder->respond(health_answer(working_state()));
 }
 
 void Service::live(HttpRequest&, const Responder& responder) {
-  const bool lives = working_state() != "failed";
-  OrderedJson json;
-  json["live"] = lives;
-  responder->respond(json_response(lives ? 200 : 503, to_text(json)));
+  responder->respond(live_answer(working_state() != "failed"));
 }
 
 void Service::metrics(HttpRequest&, const Responder& responder) {

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "serve/http_message.h"
+
+namespace nibble::serve {
+
+/// Of /health and /readyz. `state`: "ok", which alone is status 200, "loading", "draining" or
+/// "failed".
+HttpResponse health_answer(const std::string& state);
+
+/// Of /livez: whether a restart would not help.
+HttpResponse live_answer(bool lives);
+
+}  // namespace nibble::serve
