@@ -207,10 +207,6 @@ Choice Answer::choice_of(std::size_t at) {
     }
     choice.log_probabilities = part.log_probabilities->take();
   }
-  if (plan_.prompt_log_probabilities) {
-    choice.prompt_log_probabilities = prompt_log_probabilities(tokenizer_, prompt_records_[prompt],
-                                                               *plan_.prompt_log_probabilities);
-  }
   return choice;
 }
 
@@ -230,8 +226,14 @@ void Answer::complete() {
   } else {
     std::vector<Choice> choices;
     for (std::size_t prompt = 0; prompt < plan_.prompts.size(); ++prompt) {
+      std::string of_prompt;
+      if (plan_.prompt_log_probabilities) {
+        of_prompt = prompt_log_probabilities(tokenizer_, prompt_records_[prompt],
+                                             *plan_.prompt_log_probabilities);
+      }
       for (const std::size_t at : chosen(prompt)) {
         choices.push_back(choice_of(at));
+        choices.back().prompt_log_probabilities = of_prompt;
       }
     }
     responder_->respond(json_response(200, answer_text(plan_.head, choices, usage_)));

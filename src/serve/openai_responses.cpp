@@ -58,6 +58,15 @@ OrderedJson usage_json(const Usage& usage) {
   return json;
 }
 
+// The text of an object that has fields, with one more, unless its text is empty.
+std::string with_field(std::string object, std::string_view name, std::string_view value) {
+  if (!value.empty()) {
+    object.pop_back();
+    object.append(",\"").append(name).append("\":").append(value).append("}");
+  }
+  return object;
+}
+
 OrderedJson reason_json(std::string_view reason) {
   return reason.empty() ? OrderedJson() : OrderedJson(reason);
 }
@@ -152,39 +161,37 @@ OrderedJson LogProbabilities::take() {
   return json;
 }
 
-OrderedJson prompt_log_probabilities(const text::Tokenizer& tokenizer,
+std::string prompt_log_probabilities(const text::Tokenizer& tokenizer,
                                      std::span<const engine::TokenRecord> records,
                                      int most_probable) {
   const auto entry = [&](const engine::TokenChance& chance, std::int64_t rank) {
-    OrderedJson json;
-    json["logprob"] = finite(chance.log_probability);
-    json["rank"] = rank;
-    json["decoded_token"] = token_name(tokenizer.piece(chance.token));
-    return json;
+    return fmt::format(R"("{}":{{"logprob":{},"rank":{},"decoded_token":{}}})", chance.token,
+                       finite(chance.log_probability), rank,
+                       to_text(token_name(tokenizer.piece(chance.token))));
   };
-  OrderedJson list = OrderedJson::array({nullptr});
+  std::string list = "[null";
   for (const engine::TokenRecord& record : records) {
-    OrderedJson tokens;
-    tokens[std::to_string(record.chosen.token)] = entry(record.chosen, record.rank);
+    list.append(",{").append(entry(record.chosen, record.rank));
     std::int64_t rank = 0;
     for (const engine::TokenChance& other : first(record.most_probable, most_probable)) {
       ++rank;
       if (other.token != record.chosen.token) {
-        tokens[std::to_string(other.token)] = entry(other, rank);
+        list.append(",").append(entry(other, rank));
       }
     }
-    list.push_back(std::move(tokens));
+    list += "}";
   }
-  return list;
+  return list + "]";
 }
 
 std::string answer_text(const AnswerHead& head, const std::vector<Choice>& choices,
                         const Usage& usage) {
   OrderedJson json = envelope(head, head.chat ? "chat.completion" : "text_completion");
-  OrderedJson list = OrderedJson::array();
+  std::string list;
+  int index = 0;
   for (const Choice& choice : choices) {
     OrderedJson one;
-    one["index"] = list.size();
+    one["index"] = index++;
     if (head.chat) {
       one["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
     } else {
@@ -192,17 +199,16 @@ std::string answer_text(const AnswerHead& head, const std::vector<Choice>& choic
     }
     one["logprobs"] = choice.log_probabilities;
     one["finish_reason"] = reason_json(choice.finish_reason);
-    if (!head.chat && !choice.prompt_log_probabilities.is_null()) {
-      one["prompt_logprobs"] = choice.prompt_log_probabilities;
-    }
-    list.push_back(std::move(one));
+    list += list.empty() ? "" : ",";
+    list += head.chat
+                ? to_text(one)
+                : with_field(to_text(one), "prompt_logprobs", choice.prompt_log_probabilities);
   }
-  json["choices"] = std::move(list);
-  json["usage"] = usage_json(usage);
-  if (head.chat && !choices.front().prompt_log_probabilities.is_null()) {  // vLLM's place for it
-    json["prompt_logprobs"] = choices.front().prompt_log_probabilities;
-  }
-  return to_text(json);
+  std::string text = with_field(to_text(json), "choices", fmt::format("[{}]", list));
+  text = with_field(std::move(text), "usage", to_text(usage_json(usage)));
+  return head.chat ? with_field(std::move(text), "prompt_logprobs",  // vLLM's place for it
+                                choices.front().prompt_log_probabilities)
+                   : text;
 }
 
 std::string event(std::string_view data) {

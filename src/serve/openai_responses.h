@@ -61,13 +61,13 @@ struct Choice {
   std::string text;
   OrderedJson log_probabilities;         // or null
   std::string finish_reason;             // "stop", "length"
-  OrderedJson prompt_log_probabilities;  // null: not asked for
+  std::string prompt_log_probabilities;  // JSON; empty: not asked for
 };
 
 /// vLLM's "prompt_logprobs": for each token of a prompt an object of token ids, of its own and of
 /// the `most_probable` ones in its place; null for the first token, which nothing predicts.
-/// `records` are those of the tokens behind it.
-OrderedJson prompt_log_probabilities(const text::Tokenizer& tokenizer,
+/// `records` are those of the tokens behind it. As text: there are many, and each choice has them.
+std::string prompt_log_probabilities(const text::Tokenizer& tokenizer,
                                      std::span<const engine::TokenRecord> records,
                                      int most_probable);
 
