@@ -99,6 +99,17 @@ TEST_F(ServeSettings, CallBeforeEnvironmentBeforeFileBeforeDefault) {
   EXPECT_FALSE(json.contains("config"));
 }
 
+TEST_F(ServeSettings, FilesAreToml) {
+  const Json json = print({"m", "--config",
+                           write("\xef\xbb\xbf\"port\" = 0x10\nhost = \"a\\u0041\"\n"
+                                 "memory = \"\"\"1MiB\"\"\"\nlora-scale = 1_0.5e1\nlora = 'x'\n"
+                                 "insecure = true\n")});
+  EXPECT_EQ(json.at("port"), 16);
+  EXPECT_EQ(json.at("host"), "aA");
+  EXPECT_EQ(json.at("memory"), "1MiB");
+  EXPECT_EQ(json.at("lora-scale"), 105.0);
+}
+
 TEST_F(ServeSettings, TheEnvironmentNamesTheFileToo) {
   set_variable("NIBBLE_SERVE_CONFIG", write("port = 1111\n"));
   set_variable("NIBBLE_SERVE_MODEL", "m");
@@ -128,20 +139,17 @@ TEST_F(ServeSettings, WhatIsWrongInAFileIsNamed) {
   refused("device = 'tpu'", "1", "tpu");
   refused("quiet = 'perhaps'", "1", "perhaps");
   refused("quiet = 2", "1", "true or false");
-  refused("port = 1\nport = 2", "2", "twice");
+  refused("port = 1\nport = 2", "2", "port");
   refused("alias = 'a'\nserved-model-name = 'b'", "2", "twice");
   for (const char* text : {"port",
                            "port =",
                            "port = 08",
                            "port = 1 2",
                            "port 1",
-                           "port = 0x10",
                            "= 1",
                            "[serve]",
                            "host = 127.0.0.1",
                            "host = \"a",
-                           "host = \"a\\u0041\"",
-                           "host = \"\"\"a\"\"\"",
                            "host = 'a''b'",
                            "alias = ['a'",
                            "alias = ['a' 'b']",
@@ -151,9 +159,7 @@ TEST_F(ServeSettings, WhatIsWrongInAFileIsNamed) {
                            "port = 1__0",
                            "port = inf",
                            "host = \"a\nb\"",
-                           "\"port\" = 1",
                            "port = 1\xff",
-                           "\xef\xbb\xbfport = 1",
                            "port = {a = 1}"}) {
     refused(text, "1", "");
   }

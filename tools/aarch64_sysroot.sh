@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 sysroot=$(realpath -m "${1:-build/aarch64-sysroot}")
 tools=(g++-aarch64-linux-gnu qemu-user)
 packages=(
-  libc6-dev libopenblas-dev libsimdjson-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev
+  libc6-dev libopenblas-dev libsimdjson-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libspdlog-dev libfmt-dev
   libicu-dev libpcre2-dev libsentencepiece-dev libgtest-dev
 )
 

@@ -9,7 +9,7 @@ set -euo pipefail
 
 build_packages=(
   g++ cmake ninja-build pkg-config
-  libopenblas-dev libsimdjson-dev nlohmann-json3-dev libcli11-dev libcurl4-openssl-dev libspdlog-dev libfmt-dev
+  libopenblas-dev libsimdjson-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libcurl4-openssl-dev libspdlog-dev libfmt-dev
   libboost-dev libicu-dev libpcre2-dev libsentencepiece-dev
   libgtest-dev
 )

@@ -14,9 +14,8 @@ struct Setting {
   int line = 0;  // from 1
 };
 
-/// Reads lines `key = value` of TOML 1.0: strings in one line (escapes but \u and \U), decimal
-/// numbers, booleans, arrays of these, and comments. Throws kUsage, naming `file` and the line, for
-/// tables, for all else that TOML knows, and for what is no TOML.
+/// Reads the keys of a TOML 1.0 document: strings, finite numbers, booleans, and arrays of these.
+/// Throws kUsage, naming `file` and the line, for tables, dates and what is no TOML.
 std::vector<Setting> parse_settings(std::string_view text, const std::string& file);
 
 }  // namespace nibble::cli
