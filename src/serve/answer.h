@@ -26,6 +26,7 @@ struct AnswerPlan {
   std::optional<int> log_probabilities;
   bool stream = false;
   bool include_usage = false;
+  std::optional<ToolCallOptions> tools;  // of chats: calls are taken out of the text
 };
 
 /// An answer that is being written: gathers what the engine gives for its choices, and sends it, as
@@ -52,6 +53,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
  private:
   struct Part {
     std::string text;
+    std::optional<ToolCallReader> tool_reader;
+    std::vector<ToolCall> tool_calls;
     std::optional<LogProbabilities> log_probabilities;
     std::string finish_reason;
     std::int64_t tokens = 0;
@@ -62,6 +65,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
 
   void begin_stream();
   void add(std::size_t at, const TextPiece& piece);
+  void add_calls(std::size_t at, std::vector<ToolCall> calls);
+  void finish_calls(std::size_t at);
   void finish(std::size_t at, const engine::Completion& completion);
   void add_echo(std::size_t at, const engine::Completion& completion);
   void count(Part& part, std::string_view reason);

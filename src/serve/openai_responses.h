@@ -9,6 +9,7 @@
 
 #include "engine/engine.h"
 #include "serve/json_text.h"
+#include "serve/tool_calls.h"
 #include "text/tokenizer.h"
 
 /// The answers of OpenAI's API, whole or as server-sent events (HTML standard, section 9.2).
@@ -59,8 +60,9 @@ class LogProbabilities {
 /// One of the texts that were asked for.
 struct Choice {
   std::string text;
-  OrderedJson log_probabilities;  // or null
-  std::string finish_reason;      // "stop", "length"
+  OrderedJson log_probabilities;     // or null
+  std::string finish_reason;         // "stop", "length", "tool_calls"
+  std::vector<ToolCall> tool_calls;  // of chats
 };
 
 /// A whole answer.
@@ -73,6 +75,9 @@ std::string first_event(const AnswerHead& head, int choice, bool with_usage);  /
 std::string part_event(const AnswerHead& head, int choice, std::string_view text,
                        const OrderedJson& log_probabilities, std::string_view finish_reason,
                        bool with_usage);
+/// The events of call `index` of a choice: first its name, then its arguments.
+std::string tool_call_events(const AnswerHead& head, int choice, std::size_t index,
+                             const ToolCall& call, bool with_usage);
 std::string usage_event(const AnswerHead& head, const Usage& usage);
 std::string event(std::string_view data);
 inline constexpr std::string_view kDoneEvent = "data: [DONE]\n\n";
