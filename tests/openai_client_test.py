@@ -9,16 +9,20 @@ import os
 import subprocess
 import sys
 import tempfile
+import typing
 import unittest
 
 try:
     import openai
+    import pydantic
 except ImportError:
     print("the Python package openai is not installed")
     sys.exit(77)
 
 TEMPLATE = (
-    "{% for m in messages %}<|bos|>{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
+    "{% if tools %}<|bos|>system: {{ tools | tojson }} are called as <tool_call>JSON</tool_call>\n{% endif %}"
+    "{% for m in messages %}<|bos|>{{ m['role'] }}: {{ m['content'] }}"
+    "{% for c in m.tool_calls or [] %}{{ c.function.name }}({{ c.function.arguments | tojson }}){% endfor %}\n{% endfor %}"
     "{% if add_generation_prompt %}<|bos|>assistant:{% endif %}"
 )
 KEY = "the-key"
@@ -101,6 +105,37 @@ class ClientTest(unittest.TestCase):
             model="demo", messages=[{"role": "user", "content": "Is it?"}], max_tokens=40,
             response_format={"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": True}})
         self.assertRegex(answer.choices[0].message.content, r'^\s*\{\s*"ok"\s*:\s*(true|false)\s*\}\s*$')
+
+    def test_tools(self):
+        class Weather(pydantic.BaseModel):
+            city: typing.Literal["Oslo", "Rome"]
+            warm: bool
+
+        tool = openai.pydantic_function_tool(Weather, name="weather", description="Sets the weather.")
+        named = {"type": "function", "function": {"name": "weather"}}
+        asked = dict(model="demo", messages=[{"role": "user", "content": "Set it"}], tools=[tool], seed=3, temperature=1)
+        whole = self.client.chat.completions.create(**asked, tool_choice=named).choices[0]
+        self.assertEqual(whole.finish_reason, "tool_calls")
+        self.assertIsNone(whole.message.content)
+        call = whole.message.tool_calls[0]
+        self.assertEqual((call.type, call.function.name), ("function", "weather"))
+        Weather.model_validate_json(call.function.arguments, strict=True)
+        with self.client.chat.completions.stream(**asked, tool_choice=named) as stream:
+            done = [event for event in stream if event.type == "tool_calls.function.arguments.done"]
+            final = stream.get_final_completion().choices[0]
+        self.assertEqual([event.arguments for event in done], [call.function.arguments])
+        self.assertEqual(final.finish_reason, "tool_calls")
+        self.assertIsInstance(final.message.tool_calls[0].function.parsed_arguments, Weather)
+        parsed = self.client.chat.completions.parse(**asked, tool_choice="required", parallel_tool_calls=False)
+        self.assertIsInstance(parsed.choices[0].message.tool_calls[0].function.parsed_arguments, Weather)
+        # The call and its result go back to the model.
+        asked["messages"] += [whole.message, {"role": "tool", "tool_call_id": call.id, "content": "done"}]
+        answer = self.client.chat.completions.create(**asked, max_tokens=4, extra_body={"ignore_eos": True})
+        self.assertEqual(answer.usage.completion_tokens, 4)
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.client.chat.completions.create(
+                **asked, tool_choice={"type": "function", "function": {"name": "clock"}})
+        self.assertEqual(caught.exception.param, "tool_choice")
 
     def test_embeddings(self):
         coded = self.client.embeddings.create(model="demo", input=["one", "two words"])

@@ -137,6 +137,9 @@ class Serve final : public Command {
                    "Name of the model for clients (again for more; default: of its folder)");
     app.add_option("--template", template_file_,
                    "Jinja file to use instead of the model's own chat template");
+    app.add_option("--tool-format", tool_format_,
+                   "How the model writes calls of tools (default: what the chat template says)")
+        ->check(CLI::IsMember({"hermes", "llama", "none"}));
     app.add_option("--damage", damage_file_,
                    "What nibble compare --json wrote of this model, to show on the page");
     app.add_option("--max-queue", max_queue_, "Texts that wait; more get status 429")
@@ -213,6 +216,7 @@ class Serve final : public Command {
       options.chat_template = io::read_text_file(template_file_, kMaxTemplateBytes);
       const text::ChatTemplate checked(options.chat_template);
     }
+    options.tool_format = serve::parse_tool_format(tool_format_);
     options.max_jobs = static_cast<std::size_t>(engine_.max_batch + max_queue_);
     options.request_time = std::chrono::seconds(request_time_);
     options.shutdown_time = std::chrono::seconds(shutdown_time_);
@@ -273,6 +277,7 @@ class Serve final : public Command {
   bool insecure_ = false;
   std::vector<std::string> names_;
   std::string template_file_;
+  std::string tool_format_;
   std::string damage_file_;
   std::string memory_;
   std::int64_t max_queue_ = 256;

@@ -63,6 +63,11 @@ Answer::Answer(AnswerPlan plan, std::shared_ptr<HttpResponder> responder,
     if (plan_.log_probabilities) {
       part.log_probabilities.emplace(tokenizer, plan_.head.chat, *plan_.log_probabilities);
     }
+    if (plan_.tools) {
+      const std::string_view id = plan_.head.id;  // of its own for each answer
+      part.tool_reader.emplace(*plan_.tools, fmt::format("call_{}_{}_", id.substr(id.find('-') + 1),
+                                                         &part - parts_.data()));
+    }
   }
 }
 
@@ -115,15 +120,42 @@ void Answer::add(std::size_t at, const TextPiece& piece) {
     part.first = Clock::now();
     metrics_.first_token(seconds_between(began_, *part.first));
   }
+  ToolText text = part.tool_reader ? part.tool_reader->add(piece.text) : ToolText{piece.text, {}};
   if (!plan_.stream) {
-    part.text += piece.text;
-    return;
+    part.text += text.content;
+  } else {
+    if (part.log_probabilities) {
+      part.log_probabilities->add(piece.records);
+    }
+    if (!text.content.empty() || !piece.records.empty()) {
+      send(at, text.content, "");
+    }
   }
-  if (part.log_probabilities) {
-    part.log_probabilities->add(piece.records);
+  add_calls(at, std::move(text.calls));
+}
+
+void Answer::add_calls(std::size_t at, std::vector<ToolCall> calls) {
+  Part& part = parts_[at];
+  for (ToolCall& call : calls) {
+    if (plan_.stream) {
+      responder_->send(tool_call_events(plan_.head, static_cast<int>(at), part.tool_calls.size(),
+                                        call, plan_.include_usage));
+    }
+    part.tool_calls.push_back(std::move(call));
   }
-  if (!piece.text.empty() || !piece.records.empty()) {
-    send(at, piece.text, "");
+}
+
+// What was held back, and what follows from there being calls.
+void Answer::finish_calls(std::size_t at) {
+  Part& part = parts_[at];
+  ToolText rest = part.tool_reader->finish();
+  part.text += rest.content;
+  if (plan_.stream && !rest.content.empty()) {
+    send(at, rest.content, "");
+  }
+  add_calls(at, std::move(rest.calls));
+  if (!part.tool_calls.empty() && part.finish_reason == "stop") {
+    part.finish_reason = "tool_calls";
   }
 }
 
@@ -157,6 +189,9 @@ void Answer::finish(std::size_t at, engine::Completion completion) {
   }
   count(part, part.finish_reason);
   count_phases(completion);
+  if (part.tool_reader) {
+    finish_calls(at);
+  }
   if (plan_.stream) {
     send(at, "", part.finish_reason);
   } else {
@@ -197,6 +232,7 @@ Choice Answer::choice_of(std::size_t at) {
   Choice choice;
   choice.text = echo ? plan_.echoes[prompt] + part.text : std::move(part.text);
   choice.finish_reason = part.finish_reason;
+  choice.tool_calls = std::move(part.tool_calls);
   if (part.log_probabilities) {
     if (echo) {
       part.log_probabilities->add_first(plan_.prompts[prompt].front());

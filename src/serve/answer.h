@@ -28,6 +28,7 @@ struct AnswerPlan {
   std::optional<int> prompt_log_probabilities;
   bool stream = false;
   bool include_usage = false;
+  std::optional<ToolCallOptions> tools;  // of chats: calls are taken out of the text
 };
 
 /// An answer that is being written: gathers what the engine gives for its choices, and sends it, as
@@ -54,6 +55,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
  private:
   struct Part {
     std::string text;
+    std::optional<ToolCallReader> tool_reader;
+    std::vector<ToolCall> tool_calls;
     std::optional<LogProbabilities> log_probabilities;
     std::vector<engine::TokenRecord> records;  // where nothing is streamed
     std::string finish_reason;
@@ -65,6 +68,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
 
   void begin_stream();
   void add(std::size_t at, const TextPiece& piece);
+  void add_calls(std::size_t at, std::vector<ToolCall> calls);
+  void finish_calls(std::size_t at);
   void finish(std::size_t at, engine::Completion completion);
   std::size_t prompt_of(std::size_t at) const;
   void count(Part& part, std::string_view reason);

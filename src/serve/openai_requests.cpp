@@ -70,11 +70,10 @@ OrderedJson read_message(const OrderedJson& json, const std::string& param) {
     }
   }
   if (calls != nullptr) {
-    if (role != "assistant" || !calls->is_array()) {
-      refuse(param + ".tool_calls", "'{}.tool_calls' must be an array, of an assistant's message",
-             param);
+    if (role != "assistant") {
+      refuse(param + ".tool_calls", "'{}.tool_calls' is only for messages of the assistant", param);
     }
-    message["tool_calls"] = *calls;
+    message["tool_calls"] = read_tool_calls(*calls, param + ".tool_calls");
   }
   return message;
 }
@@ -140,13 +139,8 @@ CompletionRequest read_completion(const OrderedJson& json, const RequestLimits& 
 
 ChatRequest read_chat(const OrderedJson& json, const RequestLimits& limits) {
   const Fields fields(json);
-  refuse_fields(fields,
-                {"tools", "functions", "function_call", "audio", "prediction", "web_search_options",
-                 "documents", "chat_template", "echo", "continue_final_message"});
-  const auto* choice = fields.find("tool_choice");
-  if (choice != nullptr && *choice != "none" && *choice != "auto") {
-    refuse("tool_choice", "'tool_choice' is not supported by this server");
-  }
+  refuse_fields(fields, {"functions", "function_call", "audio", "prediction", "web_search_options",
+                         "documents", "chat_template", "echo", "continue_final_message"});
   const auto* modalities = fields.find("modalities");
   if (modalities != nullptr && *modalities != OrderedJson::array({"text"})) {
     refuse("modalities", "'modalities' other than text are not supported by this server");
@@ -155,6 +149,13 @@ ChatRequest read_chat(const OrderedJson& json, const RequestLimits& limits) {
   request.model = read_model(fields);
   request.messages = read_messages(fields);
   request.options = read_generation_options(fields, limits);
+  request.tools = read_tools(fields);
+  const Constraint& constraint = request.options.constraint;
+  if (request.tools.choice != ToolOptions::Choice::kNone &&
+      constraint.kind != Constraint::Kind::kNone) {
+    refuse(constraint.param, "'{}' cannot be combined with 'tools' that may be called",
+           constraint.param);
+  }
   read_chat_log_probabilities(fields, request.options);
   const auto tokens = fields.integer("max_tokens", 1, kMostTokens);
   const auto completion_tokens = fields.integer("max_completion_tokens", 1, kMostTokens);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "serve/json_text.h"
+#include "serve/tool_requests.h"
 
 /// The requests of OpenAI's API (and the fields that vLLM and llama.cpp added to it) as typed
 /// values, checked against their ranges. Fields that are not known are ignored; those that are
@@ -79,6 +80,7 @@ struct ChatRequest {
   OrderedJson messages;         // objects with "role" and "content"; contents are strings
   OrderedJson template_values;  // chat_template_kwargs, or null
   bool add_generation_prompt = true;
+  ToolOptions tools;
   GenerationOptions options;
 };
 

@@ -80,6 +80,28 @@ OrderedJson chunk(const AnswerHead& head, OrderedJson choice, bool with_usage) {
   return json;
 }
 
+OrderedJson message_json(const Choice& choice) {
+  OrderedJson message;
+  message["role"] = "assistant";
+  message["content"] = choice.text;
+  message["refusal"] = nullptr;
+  if (choice.tool_calls.empty()) {
+    return message;
+  }
+  if (choice.text.empty()) {
+    message["content"] = nullptr;
+  }
+  OrderedJson& calls = message["tool_calls"] = OrderedJson::array();
+  for (const ToolCall& call : choice.tool_calls) {
+    OrderedJson json;
+    json["id"] = call.id;
+    json["type"] = "function";
+    json["function"] = {{"name", call.name}, {"arguments", call.arguments}};
+    calls.push_back(std::move(json));
+  }
+  return message;
+}
+
 }  // namespace
 
 std::string token_name(std::string_view piece) {
@@ -193,7 +215,7 @@ std::string answer_text(const AnswerHead& head, const std::vector<Choice>& choic
     OrderedJson one;
     one["index"] = index++;
     if (head.chat) {
-      one["message"] = {{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+      one["message"] = message_json(choice);
     } else {
       one["text"] = choice.text;
     }
@@ -240,6 +262,28 @@ std::string part_event(const AnswerHead& head, int choice, std::string_view text
   one["logprobs"] = log_probabilities;
   one["finish_reason"] = reason_json(finish_reason);
   return event(to_text(chunk(head, std::move(one), with_usage)));
+}
+
+std::string tool_call_events(const AnswerHead& head, int choice, std::size_t index,
+                             const ToolCall& call, bool with_usage) {
+  OrderedJson begun;
+  begun["index"] = index;
+  begun["id"] = call.id;
+  begun["type"] = "function";
+  begun["function"] = {{"name", call.name}, {"arguments", ""}};
+  OrderedJson more;
+  more["index"] = index;
+  more["function"]["arguments"] = call.arguments;
+  std::string events;
+  for (const OrderedJson& delta : {begun, more}) {
+    OrderedJson one;
+    one["index"] = choice;
+    one["delta"]["tool_calls"] = OrderedJson::array({delta});
+    one["logprobs"] = nullptr;
+    one["finish_reason"] = nullptr;
+    events += event(to_text(chunk(head, std::move(one), with_usage)));
+  }
+  return events;
 }
 
 std::string usage_event(const AnswerHead& head, const Usage& usage) {

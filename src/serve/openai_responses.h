@@ -9,6 +9,7 @@
 
 #include "engine/engine.h"
 #include "serve/json_text.h"
+#include "serve/tool_calls.h"
 #include "text/tokenizer.h"
 
 /// The answers of OpenAI's API, whole or as server-sent events (HTML standard, section 9.2).
@@ -60,8 +61,9 @@ class LogProbabilities {
 struct Choice {
   std::string text;
   OrderedJson log_probabilities;         // or null
-  std::string finish_reason;             // "stop", "length"
+  std::string finish_reason;             // "stop", "length", "tool_calls"
   std::string prompt_log_probabilities;  // JSON; empty: not asked for
+  std::vector<ToolCall> tool_calls;      // of chats
 };
 
 /// vLLM's "prompt_logprobs": for each token of a prompt an object of token ids, of its own and of
@@ -81,6 +83,9 @@ std::string first_event(const AnswerHead& head, int choice, bool with_usage);  /
 std::string part_event(const AnswerHead& head, int choice, std::string_view text,
                        const OrderedJson& log_probabilities, std::string_view finish_reason,
                        bool with_usage);
+/// The events of call `index` of a choice: first its name, then its arguments.
+std::string tool_call_events(const AnswerHead& head, int choice, std::size_t index,
+                             const ToolCall& call, bool with_usage);
 std::string usage_event(const AnswerHead& head, const Usage& usage);
 std::string event(std::string_view data);
 inline constexpr std::string_view kDoneEvent = "data: [DONE]\n\n";

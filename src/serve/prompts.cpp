@@ -35,19 +35,34 @@ class Prompts::Guard {
  public:
   explicit Guard(const text::Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
 
-  /// Every string in it, but the roles.
+  /// Every string in it, and the names in its objects.
   void guard(OrderedJson& json) {
     if (json.is_string()) {
       guard_text(json.get_ref<std::string&>());
-      return;
-    }
-    if (!json.is_structured()) {
-      return;
-    }
-    for (auto& [key, value] : json.items()) {
-      if (!json.is_object() || key != "role") {
+    } else if (json.is_array()) {
+      for (OrderedJson& value : json) {
         guard(value);
       }
+    } else if (json.is_object()) {
+      OrderedJson guarded = OrderedJson::object();
+      auto& members = guarded.get_ref<OrderedJson::object_t&>();
+      for (auto& [name, value] : json.items()) {
+        std::string key = name;
+        guard_text(key);
+        guard(value);
+        // Its own emplace looks through all keys each time; these stay different ones.
+        members.OrderedJson::object_t::Container::emplace_back(std::move(key), std::move(value));
+      }
+      json = std::move(guarded);
+    }
+  }
+
+  /// All of messages but their roles, which templates compare.
+  void guard_messages(OrderedJson& messages) {
+    for (OrderedJson& message : messages) {
+      const OrderedJson role = message["role"];
+      guard(message);
+      message["role"] = role;
     }
   }
 
@@ -98,6 +113,8 @@ Prompts::Prompts(std::shared_ptr<const text::Tokenizer> tokenizer,
   }
   try {
     template_.emplace(template_source);
+    shows_tools_ = shows_tools(template_source);
+    tool_format_ = tool_format_of(template_source);
   } catch (const core::Error& error) {
     template_error_ = fmt::format("this model's chat template cannot be read: {}",
                                   core::printable(error.what(), 1000));
@@ -140,13 +157,20 @@ std::string Prompts::render(const ChatRequest& request, const OrderedJson& messa
   options.eos_token = tokenizer_->eos() ? tokenizer_->piece(*tokenizer_->eos()) : "";
   options.now_unix_seconds = static_cast<std::int64_t>(std::time(nullptr));
   options.extra = request.template_values;
+  if (!request.tools.names.empty()) {
+    if (!shows_tools_) {
+      refuse("tools", "this model's chat template has no place for 'tools'");
+    }
+    options.tools = request.tools.definitions;
+  }
   return template_->render(messages, options);
 }
 
 std::vector<std::int32_t> Prompts::tokens_of(const ChatRequest& request) const {
   Guard guard(*tokenizer_);
   ChatRequest guarded = request;
-  guard.guard(guarded.messages);
+  guard.guard_messages(guarded.messages);
+  guard.guard(guarded.tools.definitions);
   if (!guarded.template_values.is_null()) {
     guard.guard(guarded.template_values);
   }

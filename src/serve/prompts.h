@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "serve/openai_requests.h"
+#include "serve/tool_format.h"
 #include "text/chat/chat_template.h"
 #include "text/grammar/grammar.h"
 #include "text/tokenizer.h"
@@ -34,6 +35,9 @@ class Prompts {
   /// The same without regard to the context.
   std::vector<std::int32_t> tokens_of(const ChatRequest& request) const;
 
+  /// By what the template says.
+  ToolFormat tool_format() const { return tool_format_; }
+
   const std::string& template_error() const { return template_error_; }
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   std::int64_t context() const { return context_; }
@@ -47,6 +51,8 @@ class Prompts {
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::optional<text::ChatTemplate> template_;
   std::string template_error_;  // why there is none
+  bool shows_tools_ = false;
+  ToolFormat tool_format_ = ToolFormat::kNone;
   std::int64_t context_;
 };
 

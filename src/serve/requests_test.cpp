@@ -197,8 +197,7 @@ TEST(Requests, PromptsAndMessagesThatAreNoneAreNamed) {
 TEST(Requests, FieldsThatCannotBeServedAreNamed) {
   refused("\"suffix\":\"x\"", "suffix");
   refused("\"use_beam_search\":true", "use_beam_search");
-  refused("\"tools\":[{\"type\":\"function\"}]", "tools", true);
-  refused("\"tool_choice\":\"required\"", "tool_choice", true);
+  refused("\"functions\":[{\"name\":\"f\"}]", "functions", true);
   refused("\"modalities\":[\"audio\"]", "modalities", true);
   refused("\"response_format\":{\"type\":\"xml\"}", "response_format.type", true);
   refused("\"response_format\":{\"type\":\"json_schema\"}", "response_format.json_schema", true);

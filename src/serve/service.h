@@ -26,6 +26,8 @@ struct ServiceOptions {
   std::vector<std::string> names;  // of the model; the first is said, all are understood
   std::vector<std::string> keys;   // of the API; empty: everybody may use it
   std::string chat_template;       // empty: there is no chat
+  /// How the model writes calls of tools; without it, the chat template tells.
+  std::optional<ToolFormat> tool_format;
   ModelFacts facts;
   std::size_t max_jobs = 256;                    // texts that run or wait; more: 429
   std::size_t max_tokens = 1 << 20;              // of their prompts

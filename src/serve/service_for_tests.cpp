@@ -23,10 +23,10 @@ void ServiceTest::start() {
   runner.cpu.threads = 1;
   service_ = std::make_unique<Service>(
       demo(),
-      std::make_unique<engine::Engine>(
-          demo(),
-          std::make_unique<ControlledRunner>(engine::make_cpu_runner(demo(), runner), hook_),
-          engine_),
+      std::make_unique<engine::Engine>(demo(),
+                                       std::make_unique<ControlledRunner>(
+                                           engine::make_cpu_runner(demo(), runner), hook_, script_),
+                                       engine_),
       Listener(options_.http.host, 0), options_, [this](const LogRecord& record) {
         const std::lock_guard lock(log_mutex_);
         log_.push_back(record);

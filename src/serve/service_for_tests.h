@@ -17,12 +17,20 @@
 
 namespace nibble::serve {
 
+/// Tokens that are written in place of the model's: one for each step of a request that runs alone,
+/// at temperature 0, without a grammar, penalties and log probabilities.
+struct Script {
+  std::vector<std::int32_t> tokens;
+  std::size_t next = 0;
+};
+
 /// A runner that does what a test wants before each step.
 class ControlledRunner final : public engine::Runner {
  public:
   using Hook = std::function<void(std::span<const engine::Slice>)>;
-  ControlledRunner(std::unique_ptr<engine::Runner> runner, std::shared_ptr<Hook> hook)
-      : runner_(std::move(runner)), hook_(std::move(hook)) {}
+  ControlledRunner(std::unique_ptr<engine::Runner> runner, std::shared_ptr<Hook> hook,
+                   std::shared_ptr<Script> script)
+      : runner_(std::move(runner)), hook_(std::move(hook)), script_(std::move(script)) {}
 
   engine::LogitsView forward(std::span<const engine::Slice> slices) override {
     if (*hook_) {
@@ -36,6 +44,9 @@ class ControlledRunner final : public engine::Runner {
       (*hook_)(slices);
     }
     runner_->forward_ranked(slices, count, ranked);
+    if (!ranked.empty() && script_->next < script_->tokens.size()) {
+      ranked.front().id = script_->tokens[script_->next++];
+    }
   }
   void make_pages(std::int64_t count) override { runner_->make_pages(count); }
   std::int64_t pages() const override { return runner_->pages(); }
@@ -57,6 +68,7 @@ class ControlledRunner final : public engine::Runner {
  private:
   std::unique_ptr<engine::Runner> runner_;
   std::shared_ptr<Hook> hook_;
+  std::shared_ptr<Script> script_;
 };
 
 /// Holds steps of the engine until it is opened.
@@ -121,6 +133,7 @@ class ServiceTest : public ::testing::Test {
   engine::EngineOptions engine_;
   Gate gate_;
   std::shared_ptr<ControlledRunner::Hook> hook_ = std::make_shared<ControlledRunner::Hook>();
+  std::shared_ptr<Script> script_ = std::make_shared<Script>();
   std::unique_ptr<Service> service_;
   std::thread thread_;
   Outcome outcome_ = Outcome::kStopped;

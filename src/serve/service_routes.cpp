@@ -81,6 +81,25 @@ struct Service::Prepared {
   AnswerPlan plan;
   std::vector<engine::Request> requests;
 
+  /// Calls of tools are looked for, or asked for by a grammar.
+  void take(const ToolOptions& tools, ToolFormat format) {
+    if (tools.choice == ToolOptions::Choice::kNone) {
+      return;
+    }
+    if (format == ToolFormat::kNone) {
+      serve::refuse("tools",
+                    "this server does not know how the model writes calls of tools; they can only "
+                    "be shown, with 'tool_choice': \"none\"");
+    }
+    plan.tools = {format, tools.names, tools.parallel};
+    if (tools.choice == ToolOptions::Choice::kRequired) {
+      const auto grammar = tool_grammar(tools, format);
+      for (engine::Request& request : requests) {
+        request.grammar = grammar;
+      }
+    }
+  }
+
   /// `owner`: the number of the client's key. Keys share no cached prefixes: its timing would tell
   /// one client what another has asked.
   void take(const GenerationOptions& options, std::size_t owner) {
@@ -244,6 +263,7 @@ void Service::chat(HttpRequest& request, const Responder& responder) {
     prepared.plan.head.chat = true;
     prepared.plan.prompts.push_back(prompts_.encode(asked));
     prepared.take(asked.options, owner);
+    prepared.take(asked.tools, options_.tool_format.value_or(prompts_.tool_format()));
     return prepared;
   };
   work(responder, make,

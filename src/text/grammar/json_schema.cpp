@@ -51,13 +51,10 @@ bool contains(const List& list, std::string_view name) {
 
 class Compiler {
  public:
-  explicit Compiler(const Json& document) : document_(document), json_(builder_) {}
+  Compiler(GrammarBuilder& builder, const Json& document)
+      : document_(document), builder_(builder), json_(builder) {}
 
-  Grammar compile() {
-    const std::int32_t root = builder_.add_rule("root");
-    builder_.add_alternative(root, schema(document_, "#"));
-    return builder_.build(root);
-  }
+  GrammarSequence compile() { return schema(document_, "#"); }
 
  private:
   [[noreturn]] static void refuse(const std::string& place, std::string_view what) {
@@ -411,7 +408,7 @@ class Compiler {
   }
 
   const Json& document_;
-  GrammarBuilder builder_;
+  GrammarBuilder& builder_;
   JsonRules json_;
   std::map<std::string, std::int32_t> references_;
   int depth_ = 0;
@@ -419,8 +416,15 @@ class Compiler {
 
 }  // namespace
 
+GrammarSequence json_schema_sequence(GrammarBuilder& builder, const Json& schema) {
+  return Compiler(builder, schema).compile();
+}
+
 std::shared_ptr<const Grammar> json_schema_grammar(const Json& schema) {
-  return std::make_shared<const Grammar>(Compiler(schema).compile());
+  GrammarBuilder builder;
+  const std::int32_t root = builder.add_rule("root");
+  builder.add_alternative(root, json_schema_sequence(builder, schema));
+  return std::make_shared<const Grammar>(builder.build(root));
 }
 
 std::shared_ptr<const Grammar> json_grammar(bool only_objects) {

@@ -25,6 +25,9 @@ namespace nibble::text {
 /// with indentation, so that a text cannot go on without end.
 std::shared_ptr<const Grammar> json_schema_grammar(const nlohmann::ordered_json& schema);
 
+/// The same as a part of a grammar that is being put together. References mean places in `schema`.
+GrammarSequence json_schema_sequence(GrammarBuilder& builder, const nlohmann::ordered_json& schema);
+
 inline constexpr int kMaxSchemaDepth = 256;
 inline constexpr std::size_t kMaxNameBytes = 1000;
 
