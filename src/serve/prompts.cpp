@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ctime>
 #include <random>
+#include <unordered_set>
 
 #include "core/error.h"
 #include "serve/api_error.h"
@@ -17,6 +18,9 @@ namespace {
 // Around the number of a guarded text: characters for private use, which no template looks at.
 constexpr std::string_view kOpen = "\ue0f0";
 constexpr std::string_view kClose = "\ue0f1";
+
+constexpr std::size_t kShortBytes = 32;
+constexpr std::size_t kMostPlain = 4096;
 
 std::string random_digits() {
   std::random_device random;
@@ -89,6 +93,10 @@ class Prompts::Guard {
 
  private:
   void guard_text(std::string& text) {
+    const bool is_short = text.size() <= kShortBytes;
+    if (is_short && plain_.contains(text)) {
+      return;
+    }
     const auto tokens = tokenizer_->encode(text, {.add_special = false});
     const bool special = std::any_of(tokens.begin(), tokens.end(), [this](std::int32_t token) {
       return tokenizer_->is_special(token);
@@ -96,12 +104,15 @@ class Prompts::Guard {
     if (special) {
       texts_.push_back(
           std::exchange(text, fmt::format("{}{}{}{}", kOpen, key_, texts_.size(), kClose)));
+    } else if (is_short && plain_.size() < kMostPlain) {
+      plain_.insert(text);
     }
   }
 
   const text::Tokenizer* tokenizer_;
   std::string key_ = random_digits();
   std::vector<std::string> texts_;
+  std::unordered_set<std::string> plain_;  // short texts without control tokens: names come again
 };
 
 Prompts::Prompts(std::shared_ptr<const text::Tokenizer> tokenizer,
