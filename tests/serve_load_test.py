@@ -107,10 +107,12 @@ async def metrics(port):
 async def quiet(port):
     for _ in range(200):
         values = await metrics(port)
-        if values["nibble:num_requests_running"] + values["nibble:num_requests_waiting"] == 0:
+        # Pages are counted at the end of a step, which may come after the answers.
+        busy = ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc")
+        if all(values["nibble:" + name] == 0 for name in busy):
             return values
         await asyncio.sleep(0.05)
-    raise AssertionError("the server does not become idle")
+    raise AssertionError(f"the server does not become idle, or pages stay in use: {values}")
 
 
 async def run(port, pid):
@@ -143,7 +145,6 @@ async def run(port, pid):
     results = await asyncio.gather(warm_memory(), *[client() for _ in range(STREAMS)])
     values = await quiet(port)
     growth = resident(pid) - results[0]
-    assert values["nibble:kv_cache_usage_perc"] == 0, "pages are in use"
     assert counts["served"] > 0 and counts["cut"] > 0, counts
     assert growth < GROWTH, f"{growth} bytes more than after a third of the time"
     print(json.dumps({**counts, "streams": STREAMS, "seconds": SECONDS, "resident_after_a_third": results[0],

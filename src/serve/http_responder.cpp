@@ -8,12 +8,14 @@ class Responder final : public HttpResponder {
   Responder(std::shared_ptr<HttpConnection> connection, std::uint64_t serial)
       : connection_(std::move(connection)), serial_(serial) {}
   ~Responder() override {
-    if (!connection_->core().destroyed) {
+    // What was posted on the I/O thread may still wait behind this, which comes from any thread.
+    if (!answered_ && !connection_->core().destroyed) {
       post([serial = serial_](HttpConnection& to) { to.abandoned(serial); });
     }
   }
 
   void respond(HttpResponse response) override {
+    answered_ = true;
     post([serial = serial_, response = std::move(response)](HttpConnection& to) mutable {
       to.respond(serial, std::move(response));
     });
@@ -28,6 +30,7 @@ class Responder final : public HttpResponder {
     post([serial = serial_, part = std::move(part)](HttpConnection& to) { to.send(serial, part); });
   }
   void end() override {
+    answered_ = true;
     post([serial = serial_](HttpConnection& to) { to.end(serial); });
   }
   void on_disconnect(std::function<void()> call) override {
@@ -46,6 +49,7 @@ class Responder final : public HttpResponder {
 
   std::shared_ptr<HttpConnection> connection_;
   std::uint64_t serial_;
+  bool answered_ = false;  // as a whole
 };
 
 }  // namespace
