@@ -88,11 +88,12 @@ async def storm(port):
     await clients
     for _ in range(200):
         values = await metrics(port)
-        if values["nibble:num_requests_running"] + values["nibble:num_requests_waiting"] == 0:
-            assert values["nibble:kv_cache_usage_perc"] == 0
+        # Pages are counted at the end of a step, which may come after the answers.
+        busy = ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc")
+        if all(values["nibble:" + name] == 0 for name in busy):
             return worst
         await asyncio.sleep(0.05)
-    raise AssertionError("dropped requests go on")
+    raise AssertionError("dropped requests go on, or keep their pages")
 
 
 async def run(port):
