@@ -28,24 +28,40 @@ void outputs(const ops::LinearSet& set, std::int64_t begin, std::span<const floa
   }
 }
 
-// The mean over positions [0, count) of a head that RoPE turns.
-void turn_on_average(const ops::AttentionSpec& spec, std::int64_t count, std::span<float> head) {
-  const std::size_t half = spec.inverse_frequency.size();
-  for (std::size_t i = 0; i < half; ++i) {
-    double cosine = 0;
-    double sine = 0;
-    for (std::int64_t position = 0; position < count; ++position) {
-      const double angle = static_cast<double>(position) * spec.inverse_frequency[i];
-      cosine += std::cos(angle);
-      sine += std::sin(angle);
-    }
+// The mean turn of RoPE over positions [0, count).
+class MeanTurn {
+ public:
+  MeanTurn(const ops::AttentionSpec& spec, std::int64_t count) {
     const double factor = spec.rope_factor / static_cast<double>(count);
-    const double a = head[i];
-    const double b = head[i + half];
-    head[i] = static_cast<float>((a * cosine - b * sine) * factor);
-    head[i + half] = static_cast<float>((b * cosine + a * sine) * factor);
+    for (const float frequency : spec.inverse_frequency) {
+      double cosine = 0;
+      double sine = 0;
+      for (std::int64_t position = 0; position < count; ++position) {
+        const double angle = static_cast<double>(position) * frequency;
+        cosine += std::cos(angle);
+        sine += std::sin(angle);
+      }
+      turns_.push_back({cosine * factor, sine * factor});
+    }
   }
-}
+
+  void apply(std::span<float> head) const {
+    const std::size_t half = turns_.size();
+    for (std::size_t i = 0; i < half; ++i) {
+      const double a = head[i];
+      const double b = head[i + half];
+      head[i] = static_cast<float>(a * turns_[i].cosine - b * turns_[i].sine);
+      head[i + half] = static_cast<float>(b * turns_[i].cosine + a * turns_[i].sine);
+    }
+  }
+
+ private:
+  struct Turn {
+    double cosine;
+    double sine;
+  };
+  std::vector<Turn> turns_;  // by frequency
+};
 
 }  // namespace
 
@@ -57,10 +73,10 @@ std::vector<float> key_centre(const models::DecoderConfig& config, const models:
   }
   std::vector<float> centre(static_cast<std::size_t>(spec.kv_heads * spec.head_dim));
   outputs(block.attention.qkv, spec.heads * spec.head_dim, mean_input, centre);
+  const MeanTurn turn(spec, std::min(config.max_positions, kPositions));
   const auto dim = static_cast<std::size_t>(spec.head_dim);
   for (std::size_t head = 0; head < centre.size(); head += dim) {
-    turn_on_average(spec, std::min(config.max_positions, kPositions),
-                    std::span(centre).subspan(head, dim));
+    turn.apply(std::span(centre).subspan(head, dim));
   }
   return centre;
 }
