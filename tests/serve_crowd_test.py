@@ -10,9 +10,10 @@ import asyncio
 import json
 import random
 import resource
-import subprocess
 import sys
 import time
+
+from serve_client import becomes_idle, run_served
 
 PROGRAM, MODEL = sys.argv[1:3]
 SLOW = 500
@@ -35,14 +36,6 @@ async def health(port):
     writer.close()
     assert line.startswith(b"HTTP/1.1 200"), line
     return time.monotonic() - start
-
-
-async def metrics(port):
-    reader, writer = await connect(port)
-    writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-    text = (await reader.read()).decode()
-    writer.close()
-    return {line.split("{")[0].split(" ")[0]: float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith("nibble:")}
 
 
 # Row 21 of the list of bad inputs: slow heads and slow bodies.
@@ -86,17 +79,11 @@ async def storm(port):
         worst = max(worst, await health(port))
         await asyncio.sleep(0.1)
     await clients
-    for _ in range(200):
-        values = await metrics(port)
-        # Pages are counted at the end of a step, which may come after the answers.
-        busy = ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc")
-        if all(values["nibble:" + name] == 0 for name in busy):
-            return worst
-        await asyncio.sleep(0.05)
-    raise AssertionError("dropped requests go on, or keep their pages")
+    await becomes_idle(port)
+    return worst
 
 
-async def run(port):
+async def run(port, _):
     seen = {}
     for crowd in (slow_clients, idle_clients, storm):
         seen[crowd.__name__] = round(await crowd(port), 3)
@@ -111,18 +98,7 @@ def main():
         print(f"only {hard} files may be open")
         sys.exit(77)
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
-    server = subprocess.Popen(
-        [PROGRAM, "serve", MODEL, "--port", "0", "-q", "--threads", "1"], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        line = server.stdout.readline()
-        assert line.startswith("Listening on http://"), line
-        asyncio.run(run(int(line.rsplit(":", 1)[1])))
-    finally:
-        server.terminate()
-        code = server.wait(60)
-        server.stdout.close()
-    assert code == 0, f"the server ended with {code}"
+    run_served([PROGRAM, "serve", MODEL, "--port", "0", "-q", "--threads", "1"], run)
 
 
 main()

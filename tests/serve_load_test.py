@@ -10,9 +10,10 @@ import asyncio
 import json
 import os
 import random
-import subprocess
 import sys
 import time
+
+from serve_client import becomes_idle, chunks, fetch, open_request, run_served
 
 PROGRAM, MODEL = sys.argv[1:3]
 STREAMS = int(sys.argv[3]) if len(sys.argv) > 3 else 24
@@ -33,36 +34,6 @@ def prompts():
         rest = " ".join(generator.choice(WORDS) for _ in range(generator.randrange(1, 40)))
         result.append({"prompt": start + " " + rest, "max_tokens": generator.randrange(1, 80)})
     return result
-
-
-async def open_request(port, method, path, body=None):
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    data = json.dumps(body).encode() if body is not None else b""
-    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-    if data:
-        head += f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n"
-    writer.write(head.encode() + b"\r\n" + data)
-    await writer.drain()
-    status = int((await reader.readline()).split()[1])
-    chunked = False
-    while (line := await reader.readline()) not in (b"\r\n", b""):
-        chunked = chunked or line.lower().startswith(b"transfer-encoding: chunked")
-    return reader, writer, status, chunked
-
-
-async def chunks(reader, chunked):
-    while chunked and (size := int(await reader.readline(), 16)) > 0:
-        data = await reader.readexactly(size + 2)
-        yield data[:-2]
-    if not chunked:
-        yield await reader.read()
-
-
-async def fetch(port, method, path, body=None):
-    reader, writer, status, chunked = await open_request(port, method, path, body)
-    data = b"".join([part async for part in chunks(reader, chunked)])
-    writer.close()
-    return status, data
 
 
 async def stream(port, body, cut_after):
@@ -94,27 +65,6 @@ def resident(pid):
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-async def metrics(port):
-    _, data = await fetch(port, "GET", "/metrics")
-    values = {}
-    for line in data.decode().splitlines():
-        if not line.startswith("#"):
-            name, value = line.rsplit(" ", 1)
-            values[name.split("{")[0]] = float(value)
-    return values
-
-
-async def quiet(port):
-    for _ in range(200):
-        values = await metrics(port)
-        # Pages are counted at the end of a step, which may come after the answers.
-        busy = ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc")
-        if all(values["nibble:" + name] == 0 for name in busy):
-            return values
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"the server does not become idle, or pages stay in use: {values}")
-
-
 async def run(port, pid):
     common = {"temperature": 0, "ignore_eos": True}
     asked = [{**prompt, **common} for prompt in prompts()]
@@ -143,7 +93,7 @@ async def run(port, pid):
         return resident(pid)
 
     results = await asyncio.gather(warm_memory(), *[client() for _ in range(STREAMS)])
-    values = await quiet(port)
+    values = await becomes_idle(port)
     growth = resident(pid) - results[0]
     assert counts["served"] > 0 and counts["cut"] > 0, counts
     assert growth < GROWTH, f"{growth} bytes more than after a third of the time"
@@ -153,20 +103,4 @@ async def run(port, pid):
                       "generated_tokens": values["nibble:generation_tokens_total"]}))
 
 
-def main():
-    server = subprocess.Popen(
-        [PROGRAM, "serve", MODEL, "--port", "0", "-q", "--max-queue", str(2 * STREAMS), *OPTIONS],
-        stdout=subprocess.PIPE, text=True,
-    )
-    try:
-        line = server.stdout.readline()
-        assert line.startswith("Listening on http://"), line
-        asyncio.run(run(int(line.rsplit(":", 1)[1]), server.pid))
-    finally:
-        server.terminate()
-        code = server.wait(60)
-        server.stdout.close()
-    assert code == 0, f"the server ended with {code}"
-
-
-main()
+run_served([PROGRAM, "serve", MODEL, "--port", "0", "-q", "--max-queue", str(2 * STREAMS), *OPTIONS], run)
