@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(All, CudaPipeline,
                          testing::Values(Whole{"any4g128", 0.002}, Whole{"gptq-w4g128", 0.01},
                                          Whole{"awq-w4g128", 0.01},
                                          Whole{"any4g128-gptq-refine", 0.01},
-                                         Whole{"awq-gptq-w4g128", 0.01},
+                                         Whole{"awq-gptq-w4g128", 0.015},
                                          Whole{"gptq-w3g128", 0.03}),
                          [](const auto& parameter) {
                            std::string name = parameter.param.recipe;

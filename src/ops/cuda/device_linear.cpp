@@ -17,6 +17,7 @@ using formats::FormatKind;
 
 constexpr std::int64_t kChunkBytes = 64 << 20;  // of units that are packed at a time
 constexpr std::int64_t kFineGroups = 8;         // of a unit
+constexpr std::int64_t kFewColumns = 16;        // of tokens times digits: small_batch.h is faster
 
 // How few tokens are wanted by a layer whose weights lie in units of this format.
 InputKey few_tokens_key(const formats::Scheme& scheme, const UnitFormat& format,
@@ -105,6 +106,7 @@ DeviceLinear DeviceLinear::packed(const LinearSet& set, std::size_t first, std::
     linear.set_bias(bias);
   }
   linear.schedule_ = small_batch_schedule(linear.view_, multiprocessors);
+  linear.medium_schedule_ = medium_batch_schedule(linear.view_, multiprocessors);
   linear.add_row_sums(rows, pool);
   linear.add_tail(set, first, last, multiprocessors, pool);
   return linear;
@@ -220,12 +222,21 @@ bool DeviceLinear::has_gemm() const {
   return integers && (few_.scale_step == 0 || format.bits() == 4);
 }
 
+bool DeviceLinear::has_medium(std::int64_t m) const {
+  const std::int64_t columns = m * digits();
+  return columns > kFewColumns && columns <= max_medium_batch_columns(digits()) && !few_.matrix &&
+         !tail_ && has_medium_batch(view_.format);
+}
+
 InputKey DeviceLinear::key(std::int64_t m) const {
-  const int digits = few_.bits == 16 ? 2 : 1;
-  if (m <= max_small_batch(view_.format, digits) || !has_gemm()) {
+  InputKey key = few_;
+  if (has_medium(m)) {
+    key.form = InputForm::kInt8;
+    return key;
+  }
+  if (m <= max_small_batch(view_.format, digits()) || !has_gemm()) {
     return few_;
   }
-  InputKey key = few_;
   key.form = few_.bits == 16 ? InputForm::kFloat16Tiles : InputForm::kInt8;
   return key;
 }
@@ -240,6 +251,8 @@ void DeviceLinear::run(const LinearInput& x, float* y, std::int64_t ldy,
     if (tail_) {
       tail_->run_few(x.tail, x.m, y, ldy, true, stream);
     }
+  } else if (has_medium(x.m)) {
+    run_medium(x, y, ldy, stream);
   } else {
     run_many(x, y, ldy, stream);
   }
@@ -269,6 +282,18 @@ void DeviceLinear::run_few(const InputTarget& x, std::int64_t m, float* y, std::
     problem.add = add;
     small_batch(problem, schedule_, stream);
   }
+}
+
+void DeviceLinear::run_medium(const LinearInput& x, float* y, std::int64_t ldy,
+                              cudaStream_t stream) const {
+  MediumBatchProblem problem;
+  problem.weight = view_;
+  problem.x = {digits(), x.target.codes, x.target.scales, x.target.group == 0};
+  problem.m = x.m;
+  problem.y = y;
+  problem.ldy = ldy;
+  problem.bias = bias();
+  medium_batch(problem, medium_schedule_, stream);
 }
 
 void DeviceLinear::run_many(const LinearInput& x, float* y, std::int64_t ldy,

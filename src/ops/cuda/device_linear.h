@@ -11,6 +11,7 @@
 #include "formats/scheme.h"
 #include "ops/cuda/dense/dense.h"
 #include "ops/cuda/device_input.h"
+#include "ops/cuda/medium_batch/medium_batch.h"
 #include "ops/cuda/packed/unit_format.h"
 #include "ops/cuda/packed/unit_writer.h"
 #include "ops/cuda/small_batch/small_batch.h"
@@ -30,7 +31,8 @@ class DeviceLinear {
                              core::ThreadPool& pool);
   static DeviceLinear dense(const Linear& part, std::shared_ptr<device::cuda::Buffer> table);
 
-  /// How m tokens are wanted. Few of them: small_batch.h; more: gemm.h, where it has the scheme.
+  /// How m tokens are wanted. Few of them: small_batch.h; more: medium_batch.h; many: gemm.h, where
+  /// these have the scheme.
   InputKey key(std::int64_t m) const;
   /// Whether results come in pairs: eight of the first part, eight of the second, and so on.
   bool paired() const { return paired_; }
@@ -50,10 +52,13 @@ class DeviceLinear {
                 core::ThreadPool& pool);
   void add_row_sums(const UnitRows& rows, core::ThreadPool& pool);
   bool has_gemm() const;
+  bool has_medium(std::int64_t m) const;
   void run_few(const InputTarget& x, std::int64_t m, float* y, std::int64_t ldy, bool add,
                cudaStream_t stream) const;
+  void run_medium(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
   void run_many(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
 
+  int digits() const { return few_.bits == 16 ? 2 : 1; }
   const float* bias() const { return bias_.empty() ? nullptr : bias_.as<float>(); }
 
   formats::Scheme scheme_;
@@ -69,6 +74,7 @@ class DeviceLinear {
   UnitsView view_;
   DenseView dense_;
   SmallBatchSchedule schedule_;
+  MediumBatchSchedule medium_schedule_;
   std::shared_ptr<const DeviceTransform> transform_;
   std::unique_ptr<DeviceLinear> tail_;  // INT8, of the last inputs; all else is without them
   device::cuda::Buffer row_sums_;       // [n, steps]: what zeros of activations are multiplied with

@@ -14,6 +14,8 @@ set(NIBBLE_CUDA_OPS
   cuda/gemm/wgmma_int8.cu cuda/gemm/wgmma_int8_by_group.cu
   cuda/input_transform/device_transform.cpp cuda/input_transform/input_transform.cu
   cuda/limits/multiply_add_rate.cu cuda/limits/read_bandwidth.cu
+  cuda/medium_batch/book.cu cuda/medium_batch/int4.cu cuda/medium_batch/int4_with_zeros.cu
+  cuda/medium_batch/int8.cu cuda/medium_batch/medium_batch.cpp
   cuda/outliers/outliers.cu
   cuda/packed/unit_writer.cpp
   cuda/sampling/argmax.cu cuda/sampling/ranking.cu
@@ -27,5 +29,6 @@ set(NIBBLE_CUDA_OPS_TESTS
   cuda/elementwise/elementwise_test.cpp
   cuda/input_transform/input_transform_test.cpp
   cuda/gemm/gemm_reference.cpp cuda/gemm/gemm_test.cpp cuda/gemm/gemm_test_data.cpp
+  cuda/medium_batch/medium_batch_test.cpp
   cuda/sampling/argmax_test.cpp cuda/sampling/ranking_test.cpp
   cuda/small_batch/reference.cpp cuda/small_batch/small_batch_test.cpp)

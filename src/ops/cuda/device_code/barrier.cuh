@@ -48,6 +48,16 @@ __device__ __forceinline__ void arrive_at(std::uint32_t barrier, std::uint32_t r
       : "memory");
 }
 
+/// The same after writes to shared memory of the cluster, which wait_barrier_of_cluster() sees.
+__device__ __forceinline__ void arrive_after_writes_at(std::uint32_t barrier, std::uint32_t rank) {
+  asm volatile(
+      "{ .reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote]; }" ::"r"(barrier),
+      "r"(rank)
+      : "memory");
+}
+
 /// Arrives when all cp.async of this thread so far have ended; counts as one of the arrivals.
 __device__ __forceinline__ void arrive_after_copies(std::uint32_t barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
@@ -59,6 +69,20 @@ __device__ __forceinline__ void wait_barrier(std::uint32_t barrier, std::uint32_
       "{ .reg .pred done;\n"
       "again:\n"
       "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra ended;\n"
+      "bra again;\n"
+      "ended: }" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
+/// The same; writes of other blocks of the cluster, before they arrived, can be read then.
+__device__ __forceinline__ void wait_barrier_of_cluster(std::uint32_t barrier,
+                                                        std::uint32_t parity) {
+  asm volatile(
+      "{ .reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
       "@done bra ended;\n"
       "bra again;\n"
       "ended: }" ::"r"(barrier),

@@ -29,4 +29,28 @@ __device__ __forceinline__ void cluster_barrier() {
 #endif
 }
 
+#if __CUDA_ARCH__ >= 900
+
+/// The two halves of a barrier that says only that all blocks of the cluster have come this far.
+/// Who waits need not be all who arrived.
+__device__ __forceinline__ void arrive_at_cluster() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void wait_for_cluster() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+/// The address, among those of the cluster, of the same place of shared memory in block `rank`.
+__device__ __forceinline__ std::uint32_t address_in(std::uint32_t address, int rank) {
+  std::uint32_t remote;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(address), "r"(rank));
+  return remote;
+}
+
+__device__ __forceinline__ void store_in_cluster(std::uint32_t remote, std::uint32_t word) {
+  asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(remote), "r"(word) : "memory");
+}
+
+#endif
+
 }  // namespace nibble::ops::cuda

@@ -33,6 +33,19 @@ __device__ __forceinline__ void settle(T& value) {
   asm volatile("" : "+r"(value));
 }
 
+__device__ __forceinline__ void settle(float& value) {
+  asm volatile("" : "+f"(value));
+}
+
+/// After wait_products(): has sums read here and not before.
+template <typename Sum, int kCount>
+__device__ __forceinline__ void settle_all(Sum (&sums)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    settle(sums[i]);
+  }
+}
+
 /// Before the first product, and after registers of a product were written otherwise.
 __device__ __forceinline__ void begin_products() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -59,6 +72,34 @@ __device__ __forceinline__ std::uint64_t describe_operand(std::uint32_t address)
 }
 
 /// sums = left x right, plus what sums was where `add`.
+__device__ __forceinline__ void multiply(int (&sums)[8], const std::uint32_t (&left)[4],
+                                         std::uint64_t right, bool add) {
+  asm volatile(
+      "{ .reg .pred added;\n"
+      "setp.ne.b32 added, %13, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n16k32.s32.s8.s8 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7"
+      "}, {%8, %9, %10, %11}, %12, added; }"
+      : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3]), "+r"(sums[4]), "+r"(sums[5]),
+        "+r"(sums[6]), "+r"(sums[7])
+      : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right),
+        "r"(static_cast<int>(add)));
+}
+
+__device__ __forceinline__ void multiply(float (&sums)[8], const std::uint32_t (&left)[4],
+                                         std::uint64_t right, bool add) {
+  asm volatile(
+      "{ .reg .pred added;\n"
+      "setp.ne.b32 added, %13, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7"
+      "}, {%8, %9, %10, %11}, %12, added, 1, 1, 0; }"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]),
+        "+f"(sums[6]), "+f"(sums[7])
+      : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right),
+        "r"(static_cast<int>(add)));
+}
+
 __device__ __forceinline__ void multiply(int (&sums)[16], const std::uint32_t (&left)[4],
                                          std::uint64_t right, bool add) {
   asm volatile(

@@ -38,7 +38,7 @@ std::vector<double> integer_values(const formats::PackedWeight& weight, std::int
 
 }  // namespace
 
-std::vector<std::int8_t> IntegerActivations::in_lane_order() const {
+std::vector<std::int8_t> IntegerActivations::in_order(bool lanes) const {
   const std::int64_t stride = unit_grid(1, k).blocks * kUnitInputs;
   std::vector<std::int8_t> out(static_cast<std::size_t>(m * digits * stride), 0);
   for (std::int64_t token = 0; token < m; ++token) {
@@ -49,8 +49,9 @@ std::vector<std::int8_t> IntegerActivations::in_lane_order() const {
       const std::int64_t t = in_block % 32 / 8;
       const std::int64_t e = in_block % 8 / 4;
       constexpr int kPlace[] = {0, 2, 1, 3};
-      const std::int64_t at =
-          i - in_block + 32 * t + 8 * h + 4 * e + kPlace[static_cast<std::size_t>(i % 4)];
+      const std::int64_t at = i - in_block +
+                              (lanes ? 32 * t + 8 * h + 4 * e : 32 * h + 16 * e + 4 * t) +
+                              kPlace[static_cast<std::size_t>(i % 4)];
       const auto first = static_cast<std::int32_t>(std::lround(static_cast<double>(code) / kBase));
       if (digits == 2) {
         out[static_cast<std::size_t>((2 * token) * stride + at)] = static_cast<std::int8_t>(first);

@@ -21,7 +21,10 @@ struct IntegerActivations {
   std::int64_t step = 128;
 
   /// Codes as LaneActivations holds them: [m * digits][blocks * 128].
-  std::vector<std::int8_t> in_lane_order() const;
+  std::vector<std::int8_t> in_lane_order() const { return in_order(true); }
+  /// The same as TileActivations holds them (medium_batch.h).
+  std::vector<std::int8_t> in_tile_order() const { return in_order(false); }
+  std::vector<std::int8_t> in_order(bool lanes) const;
 };
 
 /// y[m][n] in double: the integer sums of each group of weights are exact. `magnitude` receives the

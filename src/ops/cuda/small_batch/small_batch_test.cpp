@@ -3,60 +3,17 @@
 #include <cmath>
 #include <string>
 
-#include "core/random.h"
 #include "device/cuda/check.h"
 #include "device/cuda/gpu_for_tests.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/stream.h"
 #include "ops/cpu/packed/test_problems.h"
-#include "ops/cuda/packed/unit_writer.h"
-#include "ops/cuda/small_batch/reference.h"
+#include "ops/cuda/small_batch/trial_for_tests.h"
 
 namespace nibble::ops::cuda {
 namespace {
 
 using device::cuda::Buffer;
-
-/// A weight in the memory of the device.
-struct OnDevice {
-  Buffer units;
-  Buffer tables;
-  Buffer factors;
-  UnitsView view;
-
-  explicit OnDevice(const formats::PackedWeight& weight) {
-    view.format = unit_format_of(weight.scheme);
-    view.n = weight.n;
-    view.k = weight.k;
-    const UnitGrid grid = unit_grid(weight.n, weight.k);
-    std::vector<std::byte> bytes(static_cast<std::size_t>(grid.count() * view.format.bytes()));
-    const bool book = view.format.codes == CodeKind::kBook;
-    const auto rows = static_cast<std::size_t>(grid.row_groups * kUnitRows);
-    std::vector<std::int8_t> entries(book ? rows * 16 : 0);
-    std::vector<float> values(rows);
-    write_units(weight, view.format, 0, grid.row_groups, bytes, entries, values);
-    units = Buffer::of<std::byte>(bytes);
-    tables = Buffer::of<std::int8_t>(entries);
-    factors = Buffer::of<float>(values);
-    view.units = units.data();
-    view.tables = tables.as<std::int8_t>();
-    view.factors = book ? factors.as<float>() : nullptr;
-  }
-};
-
-IntegerActivations random_activations(std::int64_t m, std::int64_t k, int digits,
-                                      std::uint64_t seed, std::int64_t step = kUnitInputs) {
-  core::Random random(seed);
-  const int top = digits == 2 ? 255 * 127 + 127 : 127;
-  IntegerActivations x{m, k, digits, {}, {}, step};
-  for (std::int64_t i = 0; i < m * k; ++i) {
-    x.codes.push_back(static_cast<std::int32_t>(random.below(2 * top + 1)) - top);
-  }
-  for (std::int64_t i = 0; i < m * unit_grid(1, k).blocks * kUnitInputs / step; ++i) {
-    x.scales.push_back(static_cast<float>(0.5 + random.uniform()) / static_cast<float>(top));
-  }
-  return x;
-}
 
 std::vector<float> run(const OnDevice& weight, const IntegerActivations& x,
                        const SmallBatchSchedule& schedule, std::span<const float> bias,
@@ -168,16 +125,21 @@ TEST_F(SmallBatch, IntegersAreExact) {
 
 TEST_F(SmallBatch, ATokenHasTheSameBitsInEveryBatch) {
   const std::int64_t k = 2048;
-  const auto weight = cpu::testing::random_weight("int4-asym-g128", 448, k, 8);
-  const OnDevice on_device(weight);
-  const IntegerActivations x = random_activations(16, k, 2, 9);
-  const std::vector<float> together = run(on_device, x, {12, 3, 6}, {}, weight.n);
-  for (const std::int64_t token : {0, 6, 15}) {
-    IntegerActivations one{1, k, 2, {}, {}};
-    one.codes.assign(x.codes.begin() + token * k, x.codes.begin() + (token + 1) * k);
-    one.scales.assign(x.scales.begin() + token * k / 128, x.scales.begin() + (token + 1) * k / 128);
-    const std::vector<float> alone = run(on_device, one, {12, 3, 6}, {}, weight.n);
-    EXPECT_EQ(0, std::memcmp(alone.data(), together.data() + token * weight.n, alone.size() * 4));
+  for (const std::string scheme : {"int4-sym-g128", "int4-asym-g128"}) {
+    const auto weight = cpu::testing::random_weight(scheme, 448, k, 8);
+    const std::int64_t most = max_small_batch(unit_format_of(weight.scheme), 2);
+    const OnDevice on_device(weight);
+    const IntegerActivations x = random_activations(most, k, 2, 9);
+    const std::vector<float> together = run(on_device, x, {12, 3, 6}, {}, weight.n);
+    for (const std::int64_t token : {std::int64_t{0}, most / 2 - 1, most - 1}) {
+      IntegerActivations one{1, k, 2, {}, {}};
+      one.codes.assign(x.codes.begin() + token * k, x.codes.begin() + (token + 1) * k);
+      one.scales.assign(x.scales.begin() + token * k / 128,
+                        x.scales.begin() + (token + 1) * k / 128);
+      const std::vector<float> alone = run(on_device, one, {12, 3, 6}, {}, weight.n);
+      EXPECT_EQ(0, std::memcmp(alone.data(), together.data() + token * weight.n, alone.size() * 4))
+          << scheme << ", token " << token;
+    }
   }
 }
 

@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstdint>
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include "ops/cuda/device_code/barrier.cuh"
+#include "ops/cuda/device_code/bulk_copy.cuh"
+#include "ops/cuda/medium_batch/shape.cuh"
+
+namespace nibble::ops::cuda {
+
+#if __CUDA_ARCH__ >= 900
+
+/// What the copying warps do: a thread for inputs, one for weights, a warp for scales of inputs.
+template <class Shape>
+struct MediumBatchCopy : MediumBatchStages<Shape> {
+  using Stages = MediumBatchStages<Shape>;
+  using Stages::a;
+  using Stages::full;
+  using typename Stages::Place;
+
+  __device__ explicit MediumBatchCopy(const Stages& stages) : Stages(stages) {}
+
+  __device__ void copy_inputs(const CUtensorMap& inputs) const {
+    for_each_pass([&](Place& place) {
+      for_each_free_stage(place, [&](int unit, int stage) {
+        arrive_expecting(full(stage), Shape::kInputBytes);
+        copy_box(this->inputs_of(stage), inputs, unit * static_cast<int>(kUnitInputs), 0,
+                 full(stage));
+      });
+    });
+  }
+
+  // Lane i copies scales i, i + 32, ... of a stage; tokens that are not there have the last one's.
+  __device__ void copy_scales() const {
+    for_each_pass([&](Place& place) {
+      for_each_free_stage(place, [&](int unit, int stage) {
+#pragma unroll
+        for (int i = this->lane(); i < 4 * Shape::kScales; i += 32) {
+          const int token = this->token_of(this->total_of(i % Shape::kScales), i / Shape::kScales);
+          asm volatile(
+              "cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(this->scales_of(stage) + 4 * i),
+              "l"(a.scales + min(token, a.m - 1) * a.scale_stride + unit)
+              : "memory");
+        }
+        arrive_after_copies(full(stage));
+      });
+    });
+  }
+
+  __device__ void copy_weights() const {
+    const auto share = this->share();
+    Place place;
+#pragma unroll 1
+    for (int tile = share.begin; tile < share.end; tile += Shape::kTiles) {
+      const int count = min(Shape::kTiles, share.end - tile);
+      Run runs[Shape::kRowGroups + 1];
+      find_runs(runs, tile, count);
+      for_each_free_stage(place, [&](int, int stage) {
+        arrive_expecting(full(stage), count * a.tile_bytes);
+        const std::uint32_t to = this->tiles_of(stage);
+#pragma unroll
+        for (Run& run : runs) {
+          if (run.bytes > 0) {
+            copy_bytes(to + run.at, run.source, run.bytes, full(stage));
+            run.source += static_cast<int>(kTiles) * a.tile_bytes;
+          }
+        }
+      });
+    }
+  }
+
+ private:
+  /// Row tiles of one row group, which lie together.
+  struct Run {
+    const std::byte* source;  // of the next unit
+    int at;                   // in a stage
+    int bytes;
+  };
+  template <int kRuns>
+  __device__ void find_runs(Run (&runs)[kRuns], int tile, int count) const {
+    constexpr int kAll = static_cast<int>(kTiles);
+    int done = 0;
+#pragma unroll
+    for (Run& run : runs) {
+      const int length = min(count - done, kAll - tile % kAll);
+      const std::int64_t first =
+          (static_cast<std::int64_t>(tile / kAll) * a.blocks + this->begin()) * kAll + tile % kAll;
+      run = {a.units + first * a.tile_bytes, done * a.tile_bytes, length * a.tile_bytes};
+      done += length;
+      tile += length;
+    }
+  }
+
+  // Calls pass(place) for each pass over k.
+  template <class Pass>
+  __device__ void for_each_pass(Pass&& pass) const {
+    const auto share = this->share();
+    Place place;
+#pragma unroll 1
+    for (int tile = share.begin; tile < share.end; tile += Shape::kTiles) {
+      pass(place);
+    }
+  }
+
+  // Calls copy(unit, stage) for all units along k when their stage is free.
+  template <class Copy>
+  __device__ void for_each_free_stage(Place& place, Copy&& copy) const {
+#pragma unroll 1
+    for (int unit = this->begin(); unit < this->end(); ++unit) {
+      wait_barrier(this->empty(place.stage), place.parity ^ 1);
+      copy(unit, place.stage);
+      this->advance(place, 1);
+    }
+  }
+};
+
+#endif
+
+}  // namespace nibble::ops::cuda

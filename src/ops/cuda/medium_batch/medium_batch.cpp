@@ -1,0 +1,102 @@
+#include "ops/cuda/medium_batch/medium_batch.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "device/cuda_devices.h"
+#include "ops/cuda/medium_batch/launch.h"
+
+namespace nibble::ops::cuda {
+namespace {
+
+int tiles_of(const UnitsView& weight) {
+  return static_cast<int>((weight.n + kTileRows - 1) / kTileRows);
+}
+
+MediumBatchLauncher launcher_of(CodeKind codes) {
+  switch (codes) {
+    case CodeKind::kInt4:
+      return medium_batch_int4;
+    case CodeKind::kInt4WithZeros:
+      return medium_batch_int4_with_zeros;
+    case CodeKind::kInt8:
+      return medium_batch_int8;
+    case CodeKind::kBook:
+      return medium_batch_book;
+    default:
+      return nullptr;
+  }
+}
+
+bool has_kernels(const UnitFormat& format) {
+  return format.groups == 1 && format.scales == ScaleKind::kF16 && launcher_of(format.codes);
+}
+
+}  // namespace
+
+bool has_medium_batch(const UnitFormat& format) {
+  static const bool built = [] {
+    const device::CudaDevice device = device::require_cuda_device();
+    return device.major == 9 && device.minor == 0 && medium_batch_is_built();
+  }();
+  return built && has_kernels(format);
+}
+
+std::vector<MediumBatchSchedule> medium_batch_schedules(int multiprocessors) {
+  std::vector<MediumBatchSchedule> schedules;
+  for (const int row_groups : {1, 2, 4}) {
+    for (const int cluster : {1, 2}) {
+      schedules.push_back({row_groups, cluster, multiprocessors / cluster * cluster});
+    }
+  }
+  return schedules;
+}
+
+MediumBatchSchedule medium_batch_schedule(const UnitsView& weight, int multiprocessors) {
+  const int tiles = tiles_of(weight);
+  const int each = (tiles + multiprocessors - 1) / multiprocessors;
+  MediumBatchSchedule schedule;
+  schedule.cluster = each <= 2 ? 2 : 1;
+  schedule.row_groups = each <= 4 ? 1 : each <= 8 ? 2 : 4;
+  schedule.blocks = std::min(multiprocessors / schedule.cluster, tiles) * schedule.cluster;
+  return schedule;
+}
+
+void medium_batch(const MediumBatchProblem& problem, const MediumBatchSchedule& schedule,
+                  cudaStream_t stream) {
+  const UnitsView& weight = problem.weight;
+  const int digits = problem.x.digits;
+  core::require(has_kernels(weight.format), core::ErrorKind::kFailed,
+                "medium_batch: no kernel for weights of this format");
+  const int most = max_medium_batch_columns(digits);
+  core::require(problem.m >= 1 && problem.m * digits <= most, core::ErrorKind::kFailed,
+                "medium_batch: {} tokens of {} digits; {} columns fit", problem.m, digits, most);
+  core::require(
+      (schedule.row_groups == 1 || schedule.row_groups == 2 || schedule.row_groups == 4) &&
+          (schedule.cluster == 1 || schedule.cluster == 2) && schedule.blocks >= 1 &&
+          schedule.blocks % schedule.cluster == 0,
+      core::ErrorKind::kFailed,
+      "medium_batch: no kernel has {} blocks in clusters of {} for {} row groups", schedule.blocks,
+      schedule.cluster, schedule.row_groups);
+  const int clusters = schedule.blocks / schedule.cluster;
+  const int tiles = tiles_of(weight);
+  MediumBatchArguments a{};
+  a.units = weight.units;
+  a.tables = weight.tables;
+  a.factors = weight.factors;
+  a.bias = problem.bias;
+  a.n = static_cast<int>(weight.n);
+  a.blocks = static_cast<int>(unit_grid(weight.n, weight.k).blocks);
+  a.tile_bytes = static_cast<int>(weight.format.tile_bytes());
+  a.tiles_each = tiles / clusters;
+  a.tiles_more = tiles % clusters;
+  a.codes = problem.x.codes;
+  a.scales = problem.x.scales;
+  a.scale_stride = problem.x.scale_of_token ? 1 : a.blocks;
+  a.m = static_cast<int>(problem.m);
+  a.y = problem.y;
+  a.ldy = static_cast<int>(problem.ldy);
+  launcher_of(weight.format.codes)(a, schedule, digits, problem.x.scale_of_token, stream);
+}
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include "ops/cuda/packed/unit_format.h"
+
+/// Linear layers for more tokens than small_batch.h takes well and fewer than gemm.h: y = x W^T
+/// from packed weights and integer activations, on sm_90a.
+///
+/// Weights go from shared memory into registers, become INT8 there, and are the left operand of
+/// products of warpgroups (device_code/wgmma.cuh); tokens are the columns of the right one, which
+/// all warps of a thread block share. Activations of 16 bits are two INT8 digits to the base 255 in
+/// two columns. Every cluster of thread blocks takes an equal number of row tiles; warpgroups, and
+/// the blocks of a cluster, divide k, and what they have of a result is added in a fixed order.
+namespace nibble::ops::cuda {
+
+/// Integer activations in tile order (InputForm::kInt8).
+struct TileActivations {
+  int digits = 2;                      // rows of codes for each token: 255 * first + second, or one
+  const std::int8_t* codes = nullptr;  // [m * digits][blocks * 128], 16-byte aligned
+  const float* scales = nullptr;       // [m][blocks], or [m]: x = scale * code
+  bool scale_of_token = false;         // which of the two
+};
+
+struct MediumBatchProblem {
+  UnitsView weight;
+  TileActivations x;
+  std::int64_t m = 0;  // 1 to max_medium_batch_columns() / digits
+  float* y = nullptr;  // [m][n], rows ldy apart
+  std::int64_t ldy = 0;
+  const float* bias = nullptr;  // [n] or null
+};
+
+/// The most columns of the right operand, tokens times digits, for which registers suffice.
+constexpr int max_medium_batch_columns(int digits) {
+  return digits == 2 ? 64 : 32;
+}
+
+/// How a matrix is divided. Results depend on it in their last bits.
+struct MediumBatchSchedule {
+  int row_groups = 1;  // of 64 rows that a thread block multiplies at a time: 1, 2 or 4
+  int cluster = 1;     // thread blocks that divide k: 1 or 2
+  int blocks = 1;      // thread blocks, a multiple of `cluster`
+};
+
+/// Whether the current device has kernels for weights of this format.
+bool has_medium_batch(const UnitFormat& format);
+
+/// The schedules that there are on a device of so many multiprocessors.
+std::vector<MediumBatchSchedule> medium_batch_schedules(int multiprocessors);
+
+/// The one for a weight of this size.
+MediumBatchSchedule medium_batch_schedule(const UnitsView& weight, int multiprocessors);
+
+/// Starts the layer on `stream`. Reads the weight at once and all else after the kernels before it
+/// in the stream have ended (dependent_launch.cuh).
+void medium_batch(const MediumBatchProblem& problem, const MediumBatchSchedule& schedule,
+                  cudaStream_t stream);
+
+}  // namespace nibble::ops::cuda

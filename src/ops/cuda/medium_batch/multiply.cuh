@@ -1,0 +1,288 @@
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include "ops/cuda/device_code/barrier.cuh"
+#include "ops/cuda/device_code/wgmma.cuh"
+#include "ops/cuda/medium_batch/decoders.cuh"
+#include "ops/cuda/medium_batch/shape.cuh"
+
+namespace nibble::ops::cuda {
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+/// What the multiplying warps do.
+template <class Shape>
+struct MediumBatchMultiply : MediumBatchStages<Shape> {
+  using Decoder = typename Shape::Decoder;
+  using Stages = MediumBatchStages<Shape>;
+  using Stages::a;
+  using Stages::advance;
+  using Stages::begin;
+  using Stages::end;
+  using Stages::full;
+  using Stages::lane;
+  using Stages::rank;
+  using typename Stages::Place;
+  static constexpr int kDigits = Shape::kDigits;
+  static constexpr int kSums = Shape::kSums;
+  static constexpr int kTotals = Shape::kTotals;
+  static constexpr int kSlices = Shape::kSlices;
+  static constexpr int kShare = Shape::kShare;
+  static constexpr int kScales = Shape::kScales;
+
+  __device__ explicit MediumBatchMultiply(const Stages& stages) : Stages(stages) {}
+
+  __device__ void run() const {
+    const auto share = this->share();
+    Place first;
+    std::uint32_t parity = 0;
+#pragma unroll 1
+    for (int tile = share.begin; tile < share.end; tile += Shape::kTiles) {
+      Place place = first;
+      advance(place, slice());
+      advance(first, end() - begin());
+      const bool there = tile + slot() < share.end;
+      float totals[kTotals] = {};
+      multiply_rows(totals, place, tile + slot(), there);
+      const int row = (tile + slot()) * static_cast<int>(kTileRows);
+      if constexpr (Shape::kPartners == 1) {
+#pragma unroll
+        for (int i = 0; i < kTotals; ++i) {
+          store(totals[i], i, row, there);
+        }
+      } else {
+        if (Shape::kCluster > 1 && tile == share.begin) {
+          wait_for_cluster();  // now others may be written to
+        }
+        store_share(totals, row, there, parity, tile + Shape::kTiles < share.end);
+        parity ^= 1;
+      }
+    }
+  }
+
+ private:
+  __device__ static int warp() {
+    return static_cast<int>(threadIdx.x) / 32;
+  }
+  __device__ static int warpgroup() {
+    return warp() / 4;
+  }
+  __device__ static int row_group() {
+    return warpgroup() / kSlices;
+  }
+  __device__ static int slice() {
+    return warpgroup() % kSlices;
+  }
+  /// Of the tiles of a stage, this warp's.
+  __device__ static int slot() {
+    return row_group() * 4 + warp() % 4;
+  }
+
+  /// Whether total i of a lane is of row g + 8 (wgmma.cuh).
+  __device__ static constexpr bool is_upper(int i) {
+    return kDigits == 2 ? i % 2 == 1 : i / 2 % 2 == 1;
+  }
+
+  // While the products of a unit run, the weights of the next one are decoded.
+  __device__ void multiply_rows(float (&totals)[kTotals], Place& place, int tile,
+                                bool there) const {
+    typename Decoder::Rows rows{};
+    if constexpr (Decoder::kHasTable) {
+      if (there) {
+        const auto* tables = reinterpret_cast<const uint4*>(a.tables) + tile * 16 + lane() / 4;
+        rows.lower = tables[0];
+        rows.upper = tables[8];
+      }
+    }
+    int left_units = (end() - begin() - slice() + kSlices - 1) / kSlices;
+    if (left_units <= 0) {
+      return;
+    }
+    std::uint32_t left[2][4][4];
+    wait_barrier(full(place.stage), place.parity);
+    decode(left[0], rows, place.stage);
+#pragma unroll 1
+    while (true) {
+      multiply_unit(totals, left[0], left[1], rows, place, left_units);
+      if (left_units == 0) {
+        return;
+      }
+      multiply_unit(totals, left[1], left[0], rows, place, left_units);
+      if (left_units == 0) {
+        return;
+      }
+    }
+  }
+
+  __device__ void decode(std::uint32_t (&left)[4][4], const typename Decoder::Rows& rows,
+                         int stage) const {
+    const std::uint32_t tile = tile_of(stage);
+    typename Decoder::Words words;
+    load_words(words, tile);
+    const std::uint32_t zeros = Decoder::kZeros ? zeros_of_rows(tile) : 0u;
+#pragma unroll
+    for (int h = 0; h < 4; ++h) {
+      Decoder::decode(words, h, rows, zeros, left[h]);
+    }
+  }
+
+  __device__ void multiply_unit(float (&totals)[kTotals], std::uint32_t (&left)[4][4],
+                                std::uint32_t (&next_left)[4][4],
+                                const typename Decoder::Rows& rows, Place& place,
+                                int& left_units) const {
+    int sums[kSums];
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      settle(left[i / 4][i % 4]);
+    }
+    const std::uint64_t right = describe_operand(this->inputs_of(place.stage));
+    begin_products();
+#pragma unroll
+    for (int h = 0; h < 4; ++h) {
+      multiply(sums, left[h], right + 2 * h, h > 0);
+    }
+    commit_products();
+    // After the last unit that is the same one, whose weights are decoded again and not used.
+    Place next = place;
+    if (--left_units > 0) {
+      advance(next, kSlices);
+    }
+    wait_barrier(full(next.stage), next.parity);
+    decode(next_left, rows, next.stage);
+    const float2 row_scales = scales_of_rows(tile_of(place.stage));
+    float x_scales[kScales + 1];
+    load_scales(x_scales, place.stage);
+    wait_products<0>();
+    settle_all(sums);
+    release(place.stage);
+#pragma unroll
+    for (int i = 0; i < kTotals; ++i) {
+      const int sum = kDigits == 2 ? 255 * sums[2 * i] + sums[2 * i + 1] : sums[i];
+      float scale = is_upper(i) ? row_scales.y : row_scales.x;
+      if constexpr (!Shape::kScaleOfToken) {
+        scale *= x_scales[this->scale_of(i)];
+      }
+      totals[i] = fmaf(static_cast<float>(sum), scale, totals[i]);
+    }
+    place = next;
+  }
+
+  __device__ std::uint32_t tile_of(int stage) const {
+    return this->tiles_of(stage) + slot() * a.tile_bytes;
+  }
+  /// Of this lane's tokens.
+  __device__ void load_scales(float (&scales)[kScales + 1], int stage) const {
+#pragma unroll
+    for (int s = 0; s < kScales; s += 4) {
+      asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                   : "=f"(scales[s]), "=f"(scales[s + 1]), "=f"(scales[s + 2]), "=f"(scales[s + 3])
+                   : "r"(this->scales_of(stage) + (lane() % 4 * kScales + s) * 4));
+    }
+  }
+  __device__ static void load_words(typename Decoder::Words& words, std::uint32_t tile) {
+#pragma unroll
+    for (int i = 0; i < Decoder::kCodeBytes / 512; ++i) {
+      uint4& v = words.vectors[i];
+      asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                   : "r"(tile + i * 512 + lane() * 16));
+    }
+  }
+  __device__ static float2 scales_of_rows(std::uint32_t tile) {
+    std::uint32_t bits;
+    asm volatile("ld.shared.u32 %0, [%1];"
+                 : "=r"(bits)
+                 : "r"(tile + Decoder::kCodeBytes + lane() / 4 * 4));
+    const float2 both = __half22float2(*reinterpret_cast<const __half2*>(&bits));
+    return both;
+  }
+  __device__ static std::uint32_t zeros_of_rows(std::uint32_t tile) {
+    std::uint16_t bits;
+    asm volatile("ld.shared.u16 %0, [%1];"
+                 : "=h"(bits)
+                 : "r"(tile + Decoder::kCodeBytes + 32 + lane() / 4 * 2));
+    return bits;
+  }
+
+  __device__ void release(int stage) const {
+    __syncwarp();
+    if (lane() == 0) {
+      arrive(this->empty(stage));
+    }
+  }
+
+  // Sends each partner the totals of its share, and adds up this one's.
+  __device__ void store_share(const float (&totals)[kTotals], int row, bool there,
+                              std::uint32_t parity, bool more) const {
+    const int partner = rank() * kSlices + slice();
+    const int thread = static_cast<int>(threadIdx.x) % 128;
+    wait_barrier_of_cluster(this->totals_empty(row_group()), parity ^ 1);
+    const std::uint32_t mine = totals_of(row_group() * kSlices, partner) + thread * 4;
+#pragma unroll
+    for (int to = 0; to < Shape::kCluster; ++to) {
+      const std::uint32_t remote = Shape::kCluster == 1 ? mine : address_in(mine, to);
+#pragma unroll
+      for (int i = 0; i < kSlices * kShare; ++i) {
+        store_in_cluster(remote + (i / kShare * Shape::kTotalBytes + i % kShare * 512),
+                         __float_as_uint(totals[to * kSlices * kShare + i]));
+      }
+    }
+    __syncwarp();
+    if (lane() < Shape::kCluster) {
+      arrive_after_writes_at(this->totals_full(row_group()), lane());
+    }
+    wait_barrier_of_cluster(this->totals_full(row_group()), parity);
+    float shares[kShare] = {};
+#pragma unroll
+    for (int from = 0; from < Shape::kPartners; ++from) {
+#pragma unroll
+      for (int i = 0; i < kShare; ++i) {
+        float total;
+        asm volatile("ld.shared.f32 %0, [%1];"
+                     : "=f"(total)
+                     : "r"(totals_of(warpgroup(), from) + (i * 128 + thread) * 4)
+                     : "memory");
+        shares[i] += total;
+      }
+    }
+    if (more) {  // else the other blocks may be gone
+      __syncwarp();
+      if (lane() < Shape::kCluster) {
+        arrive_after_writes_at(this->totals_empty(row_group()), lane());
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kShare; ++i) {
+      store(shares[i], partner * kShare + i, row, there);
+    }
+  }
+
+  // Where partner `from` leaves its totals for a warpgroup of a block.
+  __device__ std::uint32_t totals_of(int of_warpgroup, int from) const {
+    return this->memory + this->layout.totals + of_warpgroup * Shape::kTotalBytes +
+           from * kShare * 512;
+  }
+
+  __device__ void store(float total, int i, int first_row, bool there) const {
+    const int row = first_row + (is_upper(i) ? 8 : 0) + lane() / 4;
+    const int token = this->token_of(i, lane() % 4);
+    if (!there || row >= a.n || token >= a.m) {
+      return;
+    }
+    float y = total * Decoder::kUnit;
+    if constexpr (Shape::kScaleOfToken) {
+      y *= a.scales[token];
+    }
+    y *= a.factors == nullptr ? 1.0f : a.factors[row];
+    y += a.bias == nullptr ? 0.0f : a.bias[row];
+    a.y[static_cast<std::int64_t>(token) * a.ldy + row] = y;
+  }
+};
+
+#endif
+
+}  // namespace nibble::ops::cuda
