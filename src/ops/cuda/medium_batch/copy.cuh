@@ -35,11 +35,12 @@ struct MediumBatchCopy : MediumBatchStages<Shape> {
 
   // Lane i copies scales i, i + 32, ... of a stage; tokens that are not there have the last one's.
   __device__ void copy_scales() const {
+    constexpr int kScales = Shape::kScaleOfToken ? 1 : Shape::kScales;
     for_each_pass([&](Place& place) {
       for_each_free_stage(place, [&](int unit, int stage) {
 #pragma unroll
-        for (int i = this->lane(); i < 4 * Shape::kScales; i += 32) {
-          const int token = this->token_of(this->total_of(i % Shape::kScales), i / Shape::kScales);
+        for (int i = this->lane(); i < 4 * kScales; i += 32) {
+          const int token = this->token_of(this->total_of(i % kScales), i / kScales);
           asm volatile(
               "cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(this->scales_of(stage) + 4 * i),
               "l"(a.scales + min(token, a.m - 1) * a.scale_stride + unit)
@@ -59,13 +60,13 @@ struct MediumBatchCopy : MediumBatchStages<Shape> {
       Run runs[Shape::kRowGroups + 1];
       find_runs(runs, tile, count);
       for_each_free_stage(place, [&](int, int stage) {
-        arrive_expecting(full(stage), count * a.tile_bytes);
+        arrive_expecting(full(stage), count * Shape::Decoder::kTileBytes);
         const std::uint32_t to = this->tiles_of(stage);
 #pragma unroll
         for (Run& run : runs) {
           if (run.bytes > 0) {
             copy_bytes(to + run.at, run.source, run.bytes, full(stage));
-            run.source += static_cast<int>(kTiles) * a.tile_bytes;
+            run.source += static_cast<int>(kTiles) * Shape::Decoder::kTileBytes;
           }
         }
       });
@@ -88,7 +89,8 @@ struct MediumBatchCopy : MediumBatchStages<Shape> {
       const int length = min(count - done, kAll - tile % kAll);
       const std::int64_t first =
           (static_cast<std::int64_t>(tile / kAll) * a.blocks + this->begin()) * kAll + tile % kAll;
-      run = {a.units + first * a.tile_bytes, done * a.tile_bytes, length * a.tile_bytes};
+      run = {a.units + first * Shape::Decoder::kTileBytes, done * Shape::Decoder::kTileBytes,
+             length * Shape::Decoder::kTileBytes};
       done += length;
       tile += length;
     }
@@ -112,7 +114,7 @@ struct MediumBatchCopy : MediumBatchStages<Shape> {
     for (int unit = this->begin(); unit < this->end(); ++unit) {
       wait_barrier(this->empty(place.stage), place.parity ^ 1);
       copy(unit, place.stage);
-      this->advance(place, 1);
+      this->step(place, 1);
     }
   }
 };

@@ -7,7 +7,8 @@
 #include "ops/cuda/small_batch/decoders.cuh"
 
 /// From stored codes to signed bytes, whose products need no correction: a few lines for each kind
-/// of code. decode() makes the left operand for inputs 32 h .. 32 h + 31 (mma_s8).
+/// of code. decode() makes the left operand for inputs 32 h .. 32 h + 31 (mma_s8). kTileBytes are
+/// those of a tile with one group: codes, scales and zeros.
 namespace nibble::ops::cuda {
 
 /// (bits & mask) ^ flipped, in one instruction.
@@ -24,6 +25,7 @@ __device__ __forceinline__ std::uint32_t masked_and_flipped(std::uint32_t bits,
 /// INT4: 16 (q - 8).
 struct SignedInt4 {
   static constexpr int kCodeBytes = 1024;
+  static constexpr int kTileBytes = kCodeBytes + 32;
   static constexpr float kUnit = 1.0f / 16;  // of the products
   static constexpr bool kHasTable = false;
   static constexpr bool kZeros = false;
@@ -43,6 +45,7 @@ struct SignedInt4 {
 /// INT4 with zeros, those of rows g and g + 8 in bits 0 to 7 and 8 to 15: q - zero.
 struct SignedInt4WithZeros {
   static constexpr int kCodeBytes = 1024;
+  static constexpr int kTileBytes = kCodeBytes + 32 + 16;
   static constexpr float kUnit = 1.0f;
   static constexpr bool kHasTable = false;
   static constexpr bool kZeros = true;
@@ -65,6 +68,7 @@ struct SignedInt4WithZeros {
 
 struct SignedInt8 {
   static constexpr int kCodeBytes = Int8Decoder::kCodeBytes;
+  static constexpr int kTileBytes = kCodeBytes + 32;
   static constexpr float kUnit = 1.0f;
   static constexpr bool kHasTable = false;
   static constexpr bool kZeros = false;
@@ -78,6 +82,7 @@ struct SignedInt8 {
 
 struct SignedBook {
   static constexpr int kCodeBytes = BookDecoder::kCodeBytes;
+  static constexpr int kTileBytes = kCodeBytes + 32;
   static constexpr float kUnit = 1.0f;
   static constexpr bool kHasTable = true;
   static constexpr bool kZeros = false;

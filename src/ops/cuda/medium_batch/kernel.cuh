@@ -20,7 +20,7 @@ __device__ __forceinline__ void init_barriers(const MediumBatchStages<Shape>& st
                                               const CUtensorMap& inputs) {
   if (threadIdx.x == 0) {
     prefetch_map(inputs);
-    for (int stage = 0; stage < stages.layout.stages; ++stage) {
+    for (int stage = 0; stage < kLayout<Shape>.stages; ++stage) {
       init_barrier(stages.full(stage), Shape::kFullArrivals);
       init_barrier(stages.empty(stage), 4 * Shape::kRowGroups);
     }
@@ -38,29 +38,28 @@ __device__ __forceinline__ void init_barriers(const MediumBatchStages<Shape>& st
 
 template <class Shape>
 __device__ __forceinline__ void run_medium_batch(const MediumBatchArguments& a,
-                                                 const MediumBatchLayout& layout,
                                                  const CUtensorMap& inputs) {
   extern __shared__ __align__(1024) std::uint8_t medium_batch_memory[];
   std::uint32_t memory = shared_address(medium_batch_memory);
   settle(memory);  // or it would be computed again and again
-  const MediumBatchStages<Shape> stages{a, layout, memory};
+  const MediumBatchStages<Shape> stages{a, memory};
   init_barriers(stages, inputs);
   launch_dependents();
   const int copying_warp = static_cast<int>(threadIdx.x) / 32 - 4 * Shape::kWarpgroups;
   if (copying_warp < 0) {
+    set_registers<104, true>();
     wait_for_predecessor();
     MediumBatchMultiply<Shape>(stages).run();
-  } else if (copying_warp == 0) {
-    if (stages.lane() == 0) {
+  } else {
+    set_registers<40, false>();
+    if (copying_warp == 0 && stages.lane() == 0) {
       MediumBatchCopy<Shape>(stages).copy_weights();  // which nobody writes
     }
-  } else if (copying_warp == 1) {
-    if (stages.lane() == 0) {
+    if (copying_warp == 1 && stages.lane() == 0) {
       wait_for_predecessor();
       MediumBatchCopy<Shape>(stages).copy_inputs(inputs);
     }
-  } else {
-    if constexpr (!Shape::kScaleOfToken) {
+    if (copying_warp == 2 && !Shape::kScaleOfToken) {
       wait_for_predecessor();
       MediumBatchCopy<Shape>(stages).copy_scales();
     }
@@ -72,10 +71,9 @@ __device__ __forceinline__ void run_medium_batch(const MediumBatchArguments& a,
 template <class Shape>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
     medium_batch_kernel(const __grid_constant__ MediumBatchArguments arguments,
-                        const __grid_constant__ MediumBatchLayout layout,
                         const __grid_constant__ CUtensorMap inputs) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  run_medium_batch<Shape>(arguments, layout, inputs);
+  run_medium_batch<Shape>(arguments, inputs);
 #endif
 }
 

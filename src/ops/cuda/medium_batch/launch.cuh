@@ -12,10 +12,8 @@ namespace nibble::ops::cuda {
 template <class Shape>
 void launch_shape(const MediumBatchArguments& a, const MediumBatchSchedule& schedule,
                   cudaStream_t stream) {
-  constexpr int kMemory = 200 * 1024;  // the rest is for kernels before and after this one
   const auto kernel = medium_batch_kernel<Shape>;
-  const MediumBatchLayout layout = medium_batch_layout<Shape>(a.tile_bytes, kMemory);
-  allow_shared_bytes(kernel, layout.bytes);
+  allow_shared_bytes(kernel, kLayout<Shape>.bytes);
   const CUtensorMap inputs = make_tensor_map({.data = a.codes,
                                               .value_bytes = 1,
                                               .rows = std::int64_t{a.m} * Shape::kDigits,
@@ -23,7 +21,7 @@ void launch_shape(const MediumBatchArguments& a, const MediumBatchSchedule& sche
                                               .row_bytes = std::int64_t{a.blocks} * kUnitInputs,
                                               .box_rows = Shape::kColumns});
   launch_clusters(kernel, dim3(static_cast<unsigned>(schedule.blocks)), dim3(Shape::kThreads),
-                  Shape::kCluster, static_cast<std::size_t>(layout.bytes), stream, a, layout,
+                  Shape::kCluster, static_cast<std::size_t>(kLayout<Shape>.bytes), stream, a,
                   inputs);
 }
 

@@ -17,7 +17,6 @@ struct MediumBatchArguments {
   const float* bias;     // [n] or null
   int n;
   int blocks;      // of 128 inputs
-  int tile_bytes;  // of a row tile of a unit
   int tiles_each;  // row tiles of a cluster; the first `tiles_more` have one more
   int tiles_more;
   const std::int8_t* codes;

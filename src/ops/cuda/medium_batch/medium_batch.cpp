@@ -55,9 +55,10 @@ std::vector<MediumBatchSchedule> medium_batch_schedules(int multiprocessors) {
 MediumBatchSchedule medium_batch_schedule(const UnitsView& weight, int multiprocessors) {
   const int tiles = tiles_of(weight);
   const int each = (tiles + multiprocessors - 1) / multiprocessors;
+  // Two blocks that divide k take twice the rows, while these fit; on an H200 that is faster.
   MediumBatchSchedule schedule;
-  schedule.cluster = each <= 2 ? 2 : 1;
-  schedule.row_groups = each <= 4 ? 1 : each <= 8 ? 2 : 4;
+  schedule.cluster = each <= 8 ? 2 : 1;
+  schedule.row_groups = each <= 2 ? 1 : each <= 4 ? 2 : 4;
   schedule.blocks = std::min(multiprocessors / schedule.cluster, tiles) * schedule.cluster;
   return schedule;
 }
@@ -87,7 +88,6 @@ void medium_batch(const MediumBatchProblem& problem, const MediumBatchSchedule& 
   a.bias = problem.bias;
   a.n = static_cast<int>(weight.n);
   a.blocks = static_cast<int>(unit_grid(weight.n, weight.k).blocks);
-  a.tile_bytes = static_cast<int>(weight.format.tile_bytes());
   a.tiles_each = tiles / clusters;
   a.tiles_more = tiles % clusters;
   a.codes = problem.x.codes;

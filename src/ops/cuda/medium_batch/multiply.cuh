@@ -149,7 +149,7 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
     // After the last unit that is the same one, whose weights are decoded again and not used.
     Place next = place;
     if (--left_units > 0) {
-      advance(next, kSlices);
+      this->step(next, kSlices);
     }
     wait_barrier(full(next.stage), next.parity);
     decode(next_left, rows, next.stage);
@@ -172,7 +172,7 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
   }
 
   __device__ std::uint32_t tile_of(int stage) const {
-    return this->tiles_of(stage) + slot() * a.tile_bytes;
+    return this->tiles_of(stage) + slot() * Decoder::kTileBytes;
   }
   /// Of this lane's tokens.
   __device__ void load_scales(float (&scales)[kScales + 1], int stage) const {
@@ -263,7 +263,7 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
 
   // Where partner `from` leaves its totals for a warpgroup of a block.
   __device__ std::uint32_t totals_of(int of_warpgroup, int from) const {
-    return this->memory + this->layout.totals + of_warpgroup * Shape::kTotalBytes +
+    return this->memory + kLayout<Shape>.totals + of_warpgroup * Shape::kTotalBytes +
            from * kShare * 512;
   }
 

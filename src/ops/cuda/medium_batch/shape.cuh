@@ -25,13 +25,14 @@ struct MediumBatchShape {
   static constexpr int kWarpgroups = 4;  // that multiply
   static constexpr int kSlices = kWarpgroups / kRowGroups;
   static constexpr int kPartners = kSlices * kCluster;
-  static constexpr int kSums = kColumns / 2;               // integers of a lane
-  static constexpr int kTotals = kSums / kDigits;          // and what they become
-  static constexpr int kShare = kTotals / kPartners;       // that a partner adds up
-  static constexpr int kThreads = 128 * kWarpgroups + 96;  // the last three warps copy
-  static constexpr int kTiles = 4 * kRowGroups;            // row tiles of a stage
+  static constexpr int kSums = kColumns / 2;                // integers of a lane
+  static constexpr int kTotals = kSums / kDigits;           // and what they become
+  static constexpr int kShare = kTotals / kPartners;        // that a partner adds up
+  static constexpr int kThreads = 128 * (kWarpgroups + 1);  // the last warpgroup copies
+  static constexpr int kTiles = 4 * kRowGroups;             // row tiles of a stage
   // Of a stage:
   static constexpr int kInputBytes = kColumns * 128;
+  static constexpr int kWeightBytes = kTiles * Decoder::kTileBytes;
   static constexpr int kScales = kScaleOfToken ? 0 : kTotals / 2;  // of the tokens of a lane
   static constexpr int kScaleBytes = 4 * 4 * kScales;
   static constexpr int kFullArrivals = kScaleOfToken ? 2 : 2 + 32;
@@ -54,30 +55,32 @@ struct MediumBatchLayout {
 };
 
 template <class Shape>
-constexpr MediumBatchLayout medium_batch_layout(int tile_bytes, int memory_bytes) {
+constexpr MediumBatchLayout make_layout() {
+  constexpr int kMemory = 200 * 1024;  // the rest is for kernels before and after this one
   constexpr int kMostStages = 24;
   constexpr int kTotals = Shape::kWarpgroups * Shape::kTotalBytes;
   constexpr int kBarriers = 16 * Shape::kRowGroups;
-  constexpr int kSlack = 256;
-  const int stage = Shape::kInputBytes + Shape::kTiles * tile_bytes + Shape::kScaleBytes + 16;
-  const int fitting = (memory_bytes - kTotals - kBarriers - kSlack) / stage;
+  constexpr int kAlignment = 128;
+  const int stage = Shape::kInputBytes + Shape::kWeightBytes + Shape::kScaleBytes + 16;
+  const int fitting = (kMemory - kTotals - kBarriers - kAlignment) / stage;
   MediumBatchLayout layout;
   layout.stages = (fitting < kMostStages ? fitting : kMostStages) / Shape::kSlices * Shape::kSlices;
   layout.tiles = layout.stages * Shape::kInputBytes;
-  layout.scales = layout.tiles + layout.stages * Shape::kTiles * tile_bytes;
+  layout.scales = layout.tiles + layout.stages * Shape::kWeightBytes;
   layout.full = layout.scales + layout.stages * Shape::kScaleBytes;
   layout.empty = layout.full + layout.stages * 8;
-  layout.totals = (layout.empty + layout.stages * 8 + 127) / 128 * 128;
+  layout.totals = (layout.empty + layout.stages * 8 + kAlignment - 1) / kAlignment * kAlignment;
   layout.barriers = layout.totals + kTotals;
   layout.bytes = layout.barriers + kBarriers;
   return layout;
 }
+template <class Shape>
+inline constexpr MediumBatchLayout kLayout = make_layout<Shape>();
 
 /// What the copying and the multiplying warps both know.
 template <class Shape>
 struct MediumBatchStages {
   const MediumBatchArguments& a;
-  const MediumBatchLayout& layout;
   std::uint32_t memory;  // address of this block's shared memory
 
   /// A place in the ring. A barrier's phase ends each time the ring has gone round.
@@ -85,12 +88,19 @@ struct MediumBatchStages {
     int stage = 0;
     std::uint32_t parity = 0;
   };
-  __device__ void advance(Place& place, int units) const {
+  __device__ static void advance(Place& place, int units) {
     place.stage += units;
-    while (place.stage >= layout.stages) {
-      place.stage -= layout.stages;
+    while (place.stage >= kLayout<Shape>.stages) {
+      place.stage -= kLayout<Shape>.stages;
       place.parity ^= 1;
     }
+  }
+  /// For fewer units than the ring has stages.
+  __device__ static void step(Place& place, int units) {
+    place.stage += units;
+    const bool round = place.stage >= kLayout<Shape>.stages;
+    place.stage -= round ? kLayout<Shape>.stages : 0;
+    place.parity ^= round ? 1 : 0;
   }
 
   // Addresses in shared memory.
@@ -98,15 +108,19 @@ struct MediumBatchStages {
     return memory + stage * Shape::kInputBytes;
   }
   __device__ std::uint32_t tiles_of(int stage) const {
-    return memory + layout.tiles + stage * Shape::kTiles * a.tile_bytes;
+    return memory + kLayout<Shape>.tiles + stage * Shape::kWeightBytes;
   }
   __device__ std::uint32_t scales_of(int stage) const {
-    return memory + layout.scales + stage * Shape::kScaleBytes;
+    return memory + kLayout<Shape>.scales + stage * Shape::kScaleBytes;
   }
-  __device__ std::uint32_t full(int stage) const { return memory + layout.full + stage * 8; }
-  __device__ std::uint32_t empty(int stage) const { return memory + layout.empty + stage * 8; }
+  __device__ std::uint32_t full(int stage) const {
+    return memory + kLayout<Shape>.full + stage * 8;
+  }
+  __device__ std::uint32_t empty(int stage) const {
+    return memory + kLayout<Shape>.empty + stage * 8;
+  }
   __device__ std::uint32_t totals_full(int row_group) const {
-    return memory + layout.barriers + row_group * 16;
+    return memory + kLayout<Shape>.barriers + row_group * 16;
   }
   __device__ std::uint32_t totals_empty(int row_group) const { return totals_full(row_group) + 8; }
 
