@@ -26,6 +26,8 @@ class CudaLayers : public device::GpuTest {
     device::cuda::check(
         cudaMemcpy(input.data(), x.data(), x.size() * sizeof(float), cudaMemcpyHostToDevice),
         "cudaMemcpy");
+    // The call may return before the last bytes have arrived.
+    device::cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     CudaOps::Input made = ops.input(input, set);
     const DeviceMatrix y = ops.linear(made, set);
     ops.synchronize();

@@ -103,18 +103,41 @@ struct BookDecoder {
   __device__ static void finish(int&, int&, int, int, int) {}
 
  private:
+  // Logic, shifts and permutations share a pipe, which bounds this: shifts to the right are
+  // products here, and selectors go unmasked into the permutation, since their highest bits are
+  // clear.
   __device__ static void look_up(std::uint32_t word, const Rows& tables, std::uint32_t& lower,
                                  std::uint32_t& upper) {
     const std::uint32_t entry = word & 0x77777777u;
-    const std::uint32_t half = ((word >> 1) & 0x44444444u) | 0x32103210u;
+    const std::uint32_t half = halves(shifted<1>(word));
     lower = choose(tables.lower, entry, half);
-    upper = choose(tables.upper, entry >> 16, half >> 16);
+    upper = choose(tables.upper, shifted<16>(entry), shifted<16>(half));
   }
 
   __device__ static std::uint32_t choose(const uint4& table, std::uint32_t entry,
                                          std::uint32_t half) {
-    return __byte_perm(__byte_perm(table.x, table.y, entry), __byte_perm(table.z, table.w, entry),
-                       half);
+    return permuted(permuted(table.x, table.y, entry), permuted(table.z, table.w, entry), half);
+  }
+
+  /// Byte i of the first or, where the code's highest bit is set, of the second word.
+  __device__ static std::uint32_t halves(std::uint32_t codes_by_two) {
+    std::uint32_t result;
+    asm("lop3.b32 %0, %1, %2, %3, %4;"
+        : "=r"(result)
+        : "r"(codes_by_two), "n"(0x44444444u), "r"(0x32103210u), "n"((0xf0 & 0xcc) | 0xaa));
+    return result;
+  }
+  template <int kBits>
+  __device__ static std::uint32_t shifted(std::uint32_t bits) {
+    std::uint32_t result;
+    asm("mul.hi.u32 %0, %1, %2;" : "=r"(result) : "r"(bits), "r"(1u << (32 - kBits)));
+    return result;
+  }
+  __device__ static std::uint32_t permuted(std::uint32_t low, std::uint32_t high,
+                                           std::uint32_t selectors) {
+    std::uint32_t result;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(low), "r"(high), "r"(selectors));
+    return result;
   }
 };
 
