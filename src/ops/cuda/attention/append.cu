@@ -2,6 +2,7 @@
 #include "ops/cuda/attention/attention.h"
 #include "ops/cuda/attention/checks.h"
 #include "ops/cuda/attention/hadamard_turn.cuh"
+#include "ops/cuda/attention/head_vector.cuh"
 #include "ops/cuda/attention/kv_store.cuh"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/half.cuh"
@@ -30,15 +31,11 @@ __device__ void norm_head(float* x, int dim, const float* weight, float eps) {
 __device__ void rotate_head(float* x, const AttentionLayer& layer, float position) {
   const int half = static_cast<int>(layer.rotary) / 2;
   for (int i = lane_index(); i < half; i += kWarp) {
-    float sine;
-    float cosine;
-    sincosf(__fmul_rn(position, layer.inverse_frequency[i]), &sine, &cosine);
-    sine = __fmul_rn(sine, layer.rope_factor);
-    cosine = __fmul_rn(cosine, layer.rope_factor);
+    const float2 turn = rope_turn(layer, position, i);
     const float a = x[i];
     const float b = x[i + half];
-    x[i] = __fsub_rn(__fmul_rn(a, cosine), __fmul_rn(b, sine));
-    x[i + half] = __fadd_rn(__fmul_rn(b, cosine), __fmul_rn(a, sine));
+    x[i] = __fsub_rn(__fmul_rn(a, turn.x), __fmul_rn(b, turn.y));
+    x[i + half] = __fadd_rn(__fmul_rn(b, turn.x), __fmul_rn(a, turn.y));
   }
   __syncwarp();
 }
@@ -152,8 +149,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
   const int token = slot % static_cast<int>(kPageTokens);
   const int kv_head = head - heads - (is_value ? kv_heads : 0);
   std::byte* block = pages + (slot / kPageTokens * kv_heads + kv_head) * layout.block_bytes();
-  std::byte* range = block + layout.key_bytes() + layout.value_bytes() + 16 * (token % 8) +
-                     4 * (token / 8) + (is_value ? 8 : 0);
+  std::byte* range = block + range_offset(layout, !is_value, token);
   store_vector(type, x, {layout.fragments(), !is_value, token, dim},
                block + (is_value ? layout.key_bytes() : 0),
                reinterpret_cast<std::uint32_t*>(range));

@@ -38,6 +38,12 @@ struct KvRange {
   }
 };
 
+/// Where in a block the range of a token's key or value lies (kv_layout.h).
+__device__ __forceinline__ std::int64_t range_offset(const KvLayout& layout, bool keys, int token) {
+  return layout.key_bytes() + layout.value_bytes() + 16 * (token % 8) + 4 * (token / 8) +
+         (keys ? 0 : 8);
+}
+
 /// Where an element of the vector of one token lies in its half of a block (kv_layout.h): the byte
 /// of 8 and 16 bits, and of 4 bits that of the elements i and i + 8.
 struct Place {
