@@ -38,6 +38,14 @@ Buffer upload(std::span<const float> values) {
   return Buffer::of<float>(values);
 }
 
+bool is_single(const SequenceSlice<KvSequence>& slice) {
+  return slice.rows == 1;
+}
+
+bool of_single_rows(const Batch<KvSequence>& batch) {
+  return std::all_of(batch.slices.begin(), batch.slices.end(), is_single);
+}
+
 }  // namespace
 
 CudaOps::CudaOps(const StepLimits& limits)
@@ -212,9 +220,9 @@ const CudaOps::Matrix& CudaOps::transformed(Input& input, const DeviceTransform*
 }
 
 // One simple form comes straight from the operator; all else by way of a matrix.
-template <typename ToTarget, typename ToMatrix>
+template <typename ToTarget, typename ToMatrix, typename Writes>
 CudaOps::Input CudaOps::make_input(const LinearSet& set, std::int64_t m, const ToTarget& to_target,
-                                   const ToMatrix& to_matrix) {
+                                   const ToMatrix& to_matrix, const Writes& writes) {
   const Layers& layers = layers_of(set);
   std::vector<InputKey> keys;
   for (const DeviceLinear& part : layers.parts) {
@@ -225,7 +233,8 @@ CudaOps::Input CudaOps::make_input(const LinearSet& set, std::int64_t m, const T
   }
   Input input;
   input.m_ = m;
-  if (keys.size() == 1 && keys.front().is_direct() && layers.adapters.empty()) {
+  if (keys.size() == 1 && keys.front().is_direct() && layers.adapters.empty() &&
+      writes(keys.front())) {
     input.forms_.emplace_back(pool_, keys.front(), m, layers.k);
     to_target(input.forms_.front().target());
     return input;
@@ -316,6 +325,24 @@ CudaOps::Matrix CudaOps::linear(Input& input, const LinearSet& set) {
 
 CudaOps::Input CudaOps::attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
                                   const Batch<KvSequence>& batch, const LinearSet& set) {
+  const bool decode = of_single_rows(batch);
+  return make_input(
+      set, qkv.rows(),
+      [&](const InputTarget& target) {
+        attend(qkv, spec, layer, batch, {nullptr, target});
+      },
+      [&] {
+        Matrix heads = matrix(qkv.rows(), spec.heads * spec.head_dim);
+        attend(qkv, spec, layer, batch, {heads.data(), {}});
+        return heads;
+      },
+      [&](const InputKey& key) {
+        return attention_writes(layer_of(spec), key.form, key.group, decode);
+      });
+}
+
+void CudaOps::attend(const Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
+                     const Batch<KvSequence>& batch, const AttentionOutput& output) {
   const AttentionLayer& view = layer_of(spec);
   DevicePlan plan = plans_.at(spec.window).plan();
   const std::int64_t m = qkv.rows();
@@ -323,27 +350,27 @@ CudaOps::Input CudaOps::attention(Matrix& qkv, const AttentionSpec& spec, std::i
     plan.max_partials = 0;
     plan.max_items = std::min(plan.max_items, m);  // a row has one, or shares one
   }
-  const std::int64_t width = spec.heads * spec.head_dim;
   if (partials_.empty()) {
     partials_ = Buffer(partial_floats(limits_.items, spec.heads, spec.head_dim) * 4);
   }
+  auto* const partials = partials_.as<float>();
+  std::byte* const pages = kv_->layer(layer);
+  if (of_single_rows(batch) &&
+      append_attend(view, qkv.data(), plan, m, pages, partials, output, stream())) {
+    return;
+  }
+  const std::int64_t width = spec.heads * spec.head_dim;
   const bool halves = view.layout.fragments();
   const PooledBuffer queries(pool_, m * width * (halves ? 2 : 4));
   const Queries q{halves ? queries.as<core::Fp16>() : nullptr,
                   halves ? nullptr : queries.as<float>()};
-  std::byte* const pages = kv_->layer(layer);
   append(view, qkv.data(), plan, m, q, pages, stream());
-  Matrix heads = matrix(m, width);
-  AttentionOutput output;
-  output.rows = heads.data();
-  const auto single = [](const auto& slice) { return slice.rows == 1; };
-  if (std::any_of(batch.slices.begin(), batch.slices.end(), single)) {
-    attend_decode(view, q, pages, plan, partials_.as<float>(), output, stream());
+  if (std::any_of(batch.slices.begin(), batch.slices.end(), is_single)) {
+    attend_decode(view, q, pages, plan, partials, output, stream());
   }
-  if (!std::all_of(batch.slices.begin(), batch.slices.end(), single)) {
+  if (!of_single_rows(batch)) {
     attend_prefill(view, q, pages, plan, output, stream());
   }
-  return input(heads, set);
 }
 
 CudaOps::Input CudaOps::mlp_activation(const Matrix& x, MlpActivation activation,

@@ -151,9 +151,13 @@ class CudaOps {
   EmbeddingTable embedding(const core::Tensor& table);
   Adapter adapter_of(const LowRank& low_rank, std::int64_t column);
   const Matrix& transformed(Input& input, const DeviceTransform* transform);
-  template <typename ToTarget, typename ToMatrix>
+  /// What an operator can write that writes each form.
+  static bool any_form(const InputKey&) { return true; }
+  template <typename ToTarget, typename ToMatrix, typename Writes = decltype(any_form)>
   Input make_input(const LinearSet& set, std::int64_t m, const ToTarget& to_target,
-                   const ToMatrix& to_matrix);
+                   const ToMatrix& to_matrix, const Writes& writes = any_form);
+  void attend(const Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
+              const Batch<KvSequence>& batch, const AttentionOutput& output);
 
   device::CudaDevice device_;
   StepLimits limits_;

@@ -23,7 +23,7 @@ set(NIBBLE_CUDA_OPS
   cuda/step_inputs.cpp)
 set(NIBBLE_CUDA_OPS_TESTS
   cuda/activation_codes/activation_codes_test.cpp
-  cuda/attention/attention_test.cpp cuda/cuda_ops_test.cpp
+  cuda/attention/append_attend_test.cpp cuda/attention/attention_test.cpp cuda/cuda_ops_test.cpp
   cuda/dense/dense_test.cpp
   cuda/device_code/dependent_launch_test.cu
   cuda/elementwise/elementwise_test.cpp

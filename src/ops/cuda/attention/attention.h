@@ -9,7 +9,7 @@
 #include "ops/cuda/elementwise/input_target.h"
 
 /// Attention over paged keys and values (ops.h), in two steps: append() makes queries ready and
-/// stores keys and values, attend() computes
+/// stores keys and values, attend_...() computes
 ///   scores(i, j) = q_i . k_j / sqrt(head_dim)   for positions j in (p_i - window, p_i]
 ///   out_i = softmax(scores(i, .)) V
 /// Query head h reads KV head h / (heads / kv_heads). Nothing waits or allocates. All pointers are
@@ -60,17 +60,29 @@ constexpr std::int64_t partial_floats(std::int64_t partials, std::int64_t heads,
   return partials * heads * (head_dim + 2);
 }
 
-/// What is made of the results [m, heads * head_dim]: float32 rows, or one of the float16 forms of
-/// input_target.h, padded with zeros.
+/// What is made of the results [m, heads * head_dim]: float32 rows, or what input() (elementwise.h)
+/// makes of them, bit for bit, in a form that attention_writes().
 struct AttentionOutput {
   float* rows = nullptr;  // where it is not null, the target is not written
   InputTarget target;
 };
 
+/// Whether results can be written in a form: float16, or symmetric integers with a scale for each
+/// `group` inputs. `decode`: only attend_decode() or append_attend() writes them.
+bool attention_writes(const AttentionLayer& layer, InputForm form, std::int64_t group, bool decode);
+
 /// Rows of sequences that have one row in the step (the plan's decode items). `partials` [
 /// partial_floats()] holds results of splits.
 void attend_decode(const AttentionLayer& layer, const Queries& queries, const std::byte* pages,
                    const DevicePlan& plan, float* partials, const AttentionOutput& output,
+                   cudaStream_t stream);
+/// append() and attend_decode() of a step in which each of the m rows is a sequence's only one: the
+/// same results in one kernel. False where it does not serve, and nothing was done: not in
+/// fragments, rotary not a multiple of 8, qkv not at a multiple of 16 bytes, or many rows. It reads
+/// pages and the plan while kernels before it may still run: what wrote them must have ended, as it
+/// has where a copy lies between in the stream.
+bool append_attend(const AttentionLayer& layer, const float* qkv, const DevicePlan& plan,
+                   std::int64_t m, std::byte* pages, float* partials, const AttentionOutput& output,
                    cudaStream_t stream);
 /// The rows of all other sequences (the plan's prefill items).
 void attend_prefill(const AttentionLayer& layer, const Queries& queries, const std::byte* pages,

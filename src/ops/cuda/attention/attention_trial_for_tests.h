@@ -203,10 +203,15 @@ class Trial {
     return qkv;
   }
 
-  void append_rows(const std::vector<float>& qkv, bool context) {
+  void upload_plan(bool context) {
     const auto sequences = planned(context);
     const AttentionPlan plan = plan_attention(sequences, p_.heads / p_.kv_heads, p_.window);
     buffer_->upload(plan, stream_.get());
+    splits_ = plan.partials > 0;
+  }
+
+  void append_rows(const std::vector<float>& qkv, bool context) {
+    upload_plan(context);
     const auto m = static_cast<std::int64_t>(qkv.size()) / width();
     const Buffer device_qkv = on_device(qkv);
     const std::int64_t elements = m * p_.heads * p_.head_dim;
@@ -364,6 +369,29 @@ class Trial {
     return out.values<float>();
   }
 
+  bool launch_append_attend(const float* qkv, std::int64_t m, const AttentionOutput& output) {
+    DevicePlan plan = buffer_->plan();
+    if (!splits_) {
+      plan.max_items = m;
+      plan.max_partials = 0;
+    }
+    return cuda::append_attend(layer_, qkv, plan, m, pool_->layer(1), partials_.as<float>(), output,
+                               stream_.get());
+  }
+
+  // Rows of the step that were not appended; nothing where one kernel does not serve.
+  std::vector<float> append_attend(const std::vector<float>& qkv) {
+    upload_plan(false);
+    const auto m = static_cast<std::int64_t>(qkv.size()) / width();
+    const Buffer device_qkv = on_device(qkv);
+    const Buffer out = poisoned<float>(m * p_.heads * p_.head_dim);
+    AttentionOutput output;
+    output.rows = out.as<float>();
+    const bool served = launch_append_attend(device_qkv.as<float>(), m, output);
+    stream_.synchronize();
+    return served ? out.values<float>() : std::vector<float>();
+  }
+
   // What append() made of the queries.
   std::vector<float> queries() const { return queries_.values<float>(); }
   // The query heads of rows of q|k|v.
@@ -407,6 +435,7 @@ class Trial {
   std::vector<std::vector<PageId>> lists_;  // pages of each sequence
   std::vector<std::unique_ptr<cpu::KvCache>> caches_;
   std::optional<PlanBuffer> buffer_;
+  bool splits_ = false;  // of the plan
   Buffer partials_;
   Buffer queries_;
   Queries q_;

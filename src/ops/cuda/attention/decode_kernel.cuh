@@ -120,11 +120,16 @@ struct Unit {
         columns(min(kColumns, group - number % passes * kColumns)) {}
 };
 
-template <KvType K, KvType V, int D>
+/// In the place of NewToken (decode_append.cuh) where pages have all that is read.
+struct StoredToken {
+  __device__ void put(int, std::byte*) const {}
+};
+
+template <KvType K, KvType V, int D, typename Token>
 __device__ __forceinline__ Running<D> run_steps(const Arguments& a, const DecodeItem& item,
                                                 const QueryTiles<K, D>& q,
                                                 PageWalk<Shape<K, V, D>>& walk, WarpRing& ring,
-                                                int lane) {
+                                                int lane, const Token& newest) {
   using S = Shape<K, V, D>;
   Running<D> running{};
   running.largest[0] = running.largest[1] = -INFINITY;
@@ -133,7 +138,9 @@ __device__ __forceinline__ Running<D> run_steps(const Arguments& a, const Decode
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   for (int first = warp * S::kPages; first < item.pages; first += kWarps * S::kPages) {
     walk.fill(ring);
-    const Step<K, V, D> step(ring.wait(), lane);
+    std::byte* const pages = ring.wait();
+    newest.put(first, pages);
+    const Step<K, V, D> step(pages, lane);
     const int token = item.first + first * 16;
     if (token >= item.begin && token + S::kPages * 16 <= item.end) {
       step.template run<false>(q, a, item, first, lane, running);
@@ -206,7 +213,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
       const Unit unit(number, a, group, passes);
       words.load(
           a.queries + (static_cast<std::int64_t>(word.row()) * a.heads + unit.first_head) * D,
-          unit.columns, lane);
+          unit.columns, D, lane);
     }
   };
   int number = static_cast<int>(blockIdx.x);
@@ -220,7 +227,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
     here = next;
     load_item(next, number + 2 * stride);
     load_queries(here, number + stride);
-    const Running<D> running = run_steps<K, V, D>(a, item, q, walk, ring, lane);
+    const Running<D> running = run_steps<K, V, D>(a, item, q, walk, ring, lane, StoredToken{});
     __syncthreads();  // all warps have merged what was found before
     note<V, D>(running, lane, found);
     __syncthreads();
@@ -234,14 +241,13 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
   }
 }
 
-template <KvType K, KvType V, int D>
-void run(Arguments arguments, std::int64_t max_units, cudaStream_t stream) {
-  constexpr int kShared = kWarps * Shape<K, V, D>::kStages * Shape<K, V, D>::kStage;
-  static const int resident = resident_blocks(attend_kernel<K, V, D>, kWarps * kWarp, kShared);
+template <int D, typename Kernel>
+void run(Kernel* kernel, int resident, int shared_bytes, Arguments arguments,
+         std::int64_t max_units, cudaStream_t stream) {
   const auto grid = std::clamp<std::int64_t>(max_units, 1, resident);
   arguments.few = grid <= multiprocessors();
-  launch_dependent(attend_kernel<K, V, D>, dim3(static_cast<unsigned>(grid)), dim3(kWarps * kWarp),
-                   kShared, stream, arguments);
+  launch_dependent(kernel, dim3(static_cast<unsigned>(grid)), dim3(kWarps * kWarp),
+                   static_cast<std::size_t>(shared_bytes), stream, arguments);
   if (arguments.plan.max_partials > 0) {
     constexpr std::int64_t kBlocksEach = 16;  // of a multiprocessor
     const std::int64_t parts =

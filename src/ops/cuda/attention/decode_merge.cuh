@@ -37,16 +37,13 @@ struct Part {
 
 template <int D>
 __device__ __forceinline__ void finish(const Arguments& a, Part part, std::int64_t row, int head) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const float inverse = 1.0f / part.sum;
   float4 out = {part.out.x * inverse, part.out.y * inverse, part.out.z * inverse,
                 part.out.w * inverse};
   if (a.turned) {
     turn_head<D>(out);
   }
-  if (lane < D / 4) {
-    a.sink.store(row, head * D + 4 * lane, out);
-  }
+  a.sink.store_head<D>(row, head, out);
 }
 
 /// Where a split's part of a head lies: D values, the largest score and the sum.

@@ -15,8 +15,15 @@ inline constexpr int kWarps = 4;
 inline constexpr int kColumns = 8;       // query heads of one pass
 inline constexpr int kStepBytes = 8704;  // of keys and values that a warp takes in one step
 
+/// Rows that append_attend() takes on their way.
+struct NewRows {
+  AttentionLayer layer;
+  const float* qkv;  // [m, (heads + 2 kv_heads) D]
+  std::byte* pages;  // Arguments::pages
+};
+
 struct Arguments {
-  const core::Fp16* queries;
+  const core::Fp16* queries;  // or null: of new rows
   const std::byte* pages;
   DevicePlan plan;
   float* partials;
@@ -26,6 +33,7 @@ struct Arguments {
   float scale;  // of scores, times log2 e
   bool turned;  // results are turned back
   bool few;     // blocks, beside which those of the next kernel have room
+  NewRows rows;
 };
 
 template <KvType K, KvType V, int D>
@@ -74,19 +82,20 @@ __device__ __forceinline__ float rows_sum(float value) {
   return value;
 }
 
-/// Queries of up to 8 heads as they come from memory: lane 4g + t has of head g the elements 16 i +
+/// Queries of up to 8 heads as they lie in registers: lane 4g + t has of head g the elements 16 i +
 /// 8 part + 2t + {0, 1}.
 template <int D>
 struct QueryWords {
   std::uint32_t words[D / 16][2];
 
-  __device__ __forceinline__ void load(const core::Fp16* head0, int heads, int lane) {
+  /// Heads lie `stride` apart.
+  __device__ __forceinline__ void load(const core::Fp16* head0, int heads, int stride, int lane) {
     const int g = lane / 4;
 #pragma unroll
     for (int tile = 0; tile < D / 16; ++tile) {
 #pragma unroll
       for (int part = 0; part < 2; ++part) {
-        const core::Fp16* from = head0 + g * D + tile * 16 + 2 * (lane % 4) + 8 * part;
+        const core::Fp16* from = head0 + g * stride + tile * 16 + 2 * (lane % 4) + 8 * part;
         words[tile][part] = g < heads ? *reinterpret_cast<const std::uint32_t*>(from) : 0;
       }
     }

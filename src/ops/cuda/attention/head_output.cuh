@@ -7,12 +7,28 @@
 
 namespace nibble::ops::cuda {
 
-/// Where results of attention go, four elements of a head at a time.
+/// Where results of attention go, up to four elements of a head at a time: rows, halves or, whole
+/// heads of 128 elements only, integers.
 struct HeadSink {
-  float* rows;  // null: halves
-  HalfSink halves;
+  float* rows;           // or null
+  HalfSink halves;       // where its values are not null
+  IntegerSink integers;  // where its codes are not null
   std::int64_t columns;  // heads * head_dim
 
+  /// A head of D elements; lane l of the warp has elements 4l .. 4l + 3, lanes from D / 4 on none.
+  template <int D>
+  __device__ void store_head(std::int64_t row, int head, float4 value) const {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    if constexpr (D == kInputPadding) {
+      if (integers.target.codes != nullptr) {
+        integers.store(row, head * D + 4 * lane, value);
+        return;
+      }
+    }
+    if (lane < D / 4) {
+      store(row, head * D + 4 * lane, value);
+    }
+  }
   __device__ void store(std::int64_t row, int column, float4 value) const {
     if (rows != nullptr) {
       *reinterpret_cast<float4*>(rows + row * columns + column) = value;
@@ -36,7 +52,7 @@ struct HeadSink {
   }
   /// Zeros behind the last head; called by one warp.
   __device__ void pad(std::int64_t row) const {
-    if (rows != nullptr) {
+    if (halves.values == nullptr) {
       return;
     }
     for (int column = static_cast<int>(columns) + static_cast<int>(threadIdx.x) % kWarp;
@@ -48,9 +64,10 @@ struct HeadSink {
 
 inline HeadSink head_sink(const AttentionOutput& output, std::int64_t columns) {
   const InputTarget& target = output.target;
+  const auto padded = static_cast<int>(padded_columns(columns));
   return {output.rows,
-          {target.values, static_cast<int>(padded_columns(columns)),
-           target.form == InputForm::kFloat16Tiles},
+          {target.values, padded, target.form == InputForm::kFloat16Tiles},
+          {target, padded, static_cast<int>(columns)},
           columns};
 }
 

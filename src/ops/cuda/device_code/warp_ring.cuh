@@ -87,7 +87,7 @@ class WarpRing {
   }
 
   /// Waits for the oldest filled stage and returns it.
-  __device__ const std::byte* wait() {
+  __device__ std::byte* wait() {
 #if __CUDA_ARCH__ >= 900
     wait_barrier(barriers_ + 8 * reading_, phase_);
 #else
