@@ -16,8 +16,7 @@ namespace {
 using CudaElementwise = device::GpuTest;
 using device::cuda::Buffer;
 
-// Rows by themselves, in few and in many; columns in one and several vectors, ragged, wider than
-// registers hold.
+// Rows alone, few and many; columns in one and several vectors, ragged, wider than registers hold.
 struct Shape {
   std::int64_t m;
   std::int64_t columns;
@@ -290,25 +289,42 @@ TEST_F(CudaElementwise, ActivationsMatchTheCpu) {
   }
 }
 
+template <typename T>
+bool begins_with(const std::vector<T>& all, const std::vector<T>& part) {
+  return std::memcmp(all.data(), part.data(), part.size() * sizeof(T)) == 0;
+}
+
 // The bits of a row do not depend on how many rows there are, though threads are cut otherwise.
 TEST_F(CudaElementwise, RowsDoNotDependOnTheBatch) {
   const device::cuda::Stream stream;
-  for (const std::int64_t columns : {1000, 3000, 4096}) {
-    const Shape many{300, columns};
-    const Shape one{1, columns};
-    const Norm layer = norm_of(NormKind::kLayer, columns, true);
-    const DeviceNorm device_norm(layer);
-    const Buffer x = on_device(normal_values(many.m * columns, 21));
-    const HalfTarget of_many(many, false);
-    norm(x.as<float>(), device_norm.weights, of_many.target, many.m, columns, stream.get());
-    const HalfTarget of_one(one, false);
-    norm(x.as<float>() + 17 * columns, device_norm.weights, of_one.target, 1, columns,
-         stream.get());
-    stream.synchronize();
-    const auto all = of_many.values.values<core::Fp16>();
-    const auto row = of_one.values.values<core::Fp16>();
-    EXPECT_TRUE(std::equal(row.begin(), row.end(),
-                           all.begin() + 17 * static_cast<std::ptrdiff_t>(row.size())));
+  const formats::Activation activation{8, true, 128};
+  for (const std::int64_t columns : {1000, 3000, 4096, 11008, 20000}) {
+    for (const NormKind kind : {NormKind::kRms, NormKind::kLayer}) {
+      const Norm layer = norm_of(kind, columns, kind == NormKind::kLayer);
+      const DeviceNorm device_norm(layer);
+      const Shape many{300, columns};
+      const std::vector<float> x = normal_values(many.m * columns, 21);
+      const Buffer delta = on_device(normal_values(many.m * columns, 22));
+      const auto run = [&](const Buffer& sum, std::int64_t m, const InputTarget& target) {
+        add_norm(sum.as<float>(), delta.as<float>(), device_norm.weights, target, m, columns,
+                 stream.get());
+        stream.synchronize();
+      };
+      const Buffer sums = on_device(x);
+      const IntegerTarget integers(many, activation);
+      run(sums, many.m, integers.target);
+      for (const std::int64_t m : {1, 16, 17}) {
+        const std::string what = std::to_string(m) + " rows of " + std::to_string(columns);
+        const Buffer few_sums = on_device(std::vector(x.begin(), x.begin() + m * columns));
+        const IntegerTarget few({m, columns}, activation);
+        run(few_sums, m, few.target);
+        EXPECT_TRUE(
+            begins_with(sums.values<float>(), few_sums.values<float>()) &&
+            begins_with(integers.codes.values<std::int8_t>(), few.codes.values<std::int8_t>()) &&
+            begins_with(integers.scales.values<float>(), few.scales.values<float>()))
+            << what;
+      }
+    }
   }
 }
 
