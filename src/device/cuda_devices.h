@@ -13,6 +13,7 @@ struct CudaDevice {
   int major = 0;     // compute capability
   int minor = 0;
   int multiprocessors = 0;
+  int driver = 0;  // the CUDA version that its driver has, the first number: 13
   std::int64_t memory_bytes = 0;
   std::int64_t free_bytes = 0;
   std::int64_t l2_bytes = 0;

@@ -18,6 +18,9 @@ CudaDevice describe(int index) {
   device.multiprocessors = properties.multiProcessorCount;
   device.l2_bytes = properties.l2CacheSize;
   device.shared_bytes = static_cast<std::int64_t>(properties.sharedMemPerBlockOptin);
+  int driver = 0;
+  cuda::check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  device.driver = driver / 1000;
   std::size_t free = 0;
   std::size_t total = 0;
   cuda::check(cudaSetDevice(index), "cudaSetDevice");

@@ -48,8 +48,12 @@ bool of_single_rows(const Batch<KvSequence>& batch) {
 
 }  // namespace
 
-CudaOps::CudaOps(const StepLimits& limits)
-    : device_(device::require_cuda_device()), limits_(limits), step_(kNumbersOfRow * limits.rows) {}
+CudaOps::CudaOps(const StepLimits& limits, std::shared_ptr<const Schedules> schedules)
+    : device_(device::require_cuda_device()),
+      limits_(limits),
+      schedules_(schedules ? std::move(schedules)
+                           : std::make_shared<const Schedules>(origin_of(device_))),
+      step_(kNumbersOfRow * limits.rows) {}
 
 void CudaOps::prepare(const LinearSet& set, core::ThreadPool& pool) {
   const auto id = static_cast<std::size_t>(set.id);
@@ -66,7 +70,7 @@ void CudaOps::prepare(const LinearSet& set, core::ThreadPool& pool) {
     layers.parts.push_back(front.weight.scheme.kind == formats::FormatKind::kDense
                                ? DeviceLinear::dense(front, table_of(front.weight.dense))
                                : DeviceLinear::packed(set, part, part + count, transforms.of(front),
-                                                      device_.multiprocessors, pool));
+                                                      *schedules_, pool));
     part += count;
   }
   std::int64_t column = 0;

@@ -21,6 +21,7 @@
 #include "ops/cuda/device_matrix.h"
 #include "ops/cuda/elementwise/elementwise.h"
 #include "ops/cuda/expert_lists.h"
+#include "ops/cuda/schedules/schedules.h"
 #include "ops/cuda/step_inputs.h"
 #include "ops/layers.h"
 #include "ops/ops.h"
@@ -58,8 +59,9 @@ class CudaOps {
     std::vector<DeviceInput> forms_;
   };
 
-  /// Throws kUsage where there is no GPU.
-  explicit CudaOps(const StepLimits& limits);
+  /// With schedules that were measured on this device, or null: what is built in. Throws kUsage
+  /// where there is no GPU.
+  explicit CudaOps(const StepLimits& limits, std::shared_ptr<const Schedules> schedules = nullptr);
 
   const device::CudaDevice& device() const { return device_; }
   cudaStream_t stream() const { return stream_.get(); }
@@ -161,6 +163,7 @@ class CudaOps {
 
   device::CudaDevice device_;
   StepLimits limits_;
+  std::shared_ptr<const Schedules> schedules_;
   device::cuda::Stream stream_;
   std::shared_ptr<DevicePool> pool_ = std::make_shared<DevicePool>();
   StepInputs step_;

@@ -12,6 +12,7 @@
 #include "device/cuda/gpu_for_tests.h"
 #include "ops/cpu/packed/packed_linear.h"
 #include "ops/cpu/packed/test_problems.h"
+#include "ops/cuda/schedules/gemm_plan_fields.h"
 
 // Whole layers on a GPU, from float input to result, beside the CPU's integers.
 namespace nibble::ops::cuda {
@@ -137,9 +138,21 @@ TEST_F(CudaLayers, RoundedActivationsGiveTheIntegersOfTheCpu) {
   }
 }
 
+constexpr double kDigits = 2e-4;  // two INT8 digits
+constexpr double kHalf = 4e-3;    // float16, for many tokens
+
+// With the same magnitude throughout, against the length of the row and of the input: single groups
+// may cancel out.
+cpu::PackedReference level(cpu::PackedReference expected) {
+  double magnitude = 0.0;
+  for (const double each : expected.magnitude) {
+    magnitude += each / static_cast<double>(expected.magnitude.size());
+  }
+  std::fill(expected.magnitude.begin(), expected.magnitude.end(), magnitude);
+  return expected;
+}
+
 TEST_F(CudaLayers, FloatActivationsComeNear) {
-  constexpr double kDigits = 2e-4;  // two INT8 digits
-  constexpr double kHalf = 4e-3;    // float16, for many tokens
   CudaOps ops({});
   std::uint64_t seed = 1;
   for (const std::string scheme : {"int4-asym-g128-h128", "lut4-nf4-g64-hrow", "int8-sym-row-h32",
@@ -148,15 +161,8 @@ TEST_F(CudaLayers, FloatActivationsComeNear) {
       const auto weight = cpu::testing::random_weight(scheme, n, k, ++seed);
       for (const std::int64_t m : {1, 8, 21}) {
         const std::vector<float> x = cpu::testing::random_input(m, k, ++seed);
-        cpu::PackedReference expected = reference(weight, x, m);
-        // Against the length of the row and of the input: single groups may cancel out.
-        double magnitude = 0.0;
-        for (const double each : expected.magnitude) {
-          magnitude += each / static_cast<double>(expected.magnitude.size());
-        }
-        std::fill(expected.magnitude.begin(), expected.magnitude.end(), magnitude);
-        expect_near(run(ops, single(weight), x, m), n, 0, expected, n, m > 8 ? kHalf : kDigits,
-                    scheme + ", " + std::to_string(m) + " tokens");
+        expect_near(run(ops, single(weight), x, m), n, 0, level(reference(weight, x, m)), n,
+                    m > 8 ? kHalf : kDigits, scheme + ", " + std::to_string(m) + " tokens");
       }
     }
   }
@@ -220,6 +226,43 @@ TEST_F(CudaLayers, PartsStandSideBySide) {
                   scheme + ", from " + std::to_string(column));
       column += n;
     }
+  }
+}
+
+// Sixteen tokens of this scheme are few.
+TEST_F(CudaLayers, MeasuredSchedulesAreFollowed) {
+  constexpr std::int64_t kRows = 200;
+  constexpr std::int64_t kInputs = 1152;
+  const auto weight = cpu::testing::random_weight("int4-sym-g128", kRows, kInputs, 3);
+  const std::vector<float> x = cpu::testing::random_input(64, kInputs, 4);
+  const auto first = [&](std::int64_t m) {
+    return std::vector<float>(x.begin(), x.begin() + m * kInputs);
+  };
+  LinearSchedules layer;
+  layer.shape = linear_shape(weight.scheme, kRows, kInputs);
+  const auto with = [&](std::int64_t m) {
+    auto schedules = std::make_shared<Schedules>(origin_of(device::require_cuda_device()));
+    schedules->add(layer);
+    CudaOps ops({}, schedules);
+    return run(ops, single(weight), first(m), m);
+  };
+  CudaOps built_in({});
+  const auto plain = [&](std::int64_t m) { return run(built_in, single(weight), first(m), m); };
+
+  layer.many = {{32, std::nullopt, 1.0}};  // two launches for few tokens
+  const std::vector<float> few = plain(16);
+  const std::vector<float> many = with(24);
+  EXPECT_TRUE(std::equal(few.begin(), few.end(), many.begin()));
+  EXPECT_NE(plain(24), many);
+  EXPECT_EQ(plain(64), with(64));
+
+  layer.few = SmallBatchSchedule{4, 3, 2};
+  EXPECT_NE(plain(5), with(5));  // in the last bits
+  expect_near(with(5), kRows, 0, level(reference(weight, first(5), 5)), kRows, kDigits,
+              "four warps");
+  for (const GemmPlan& plan : gemm_plans(weights_of(layer.shape), layer.shape.inputs)) {
+    layer.many = {{64, plan, 1.0}};
+    expect_near(with(64), kRows, 0, level(reference(weight, x, 64)), kRows, kHalf, to_string(plan));
   }
 }
 

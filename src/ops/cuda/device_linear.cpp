@@ -16,7 +16,6 @@ using device::cuda::Buffer;
 using formats::FormatKind;
 
 constexpr std::int64_t kChunkBytes = 64 << 20;  // of units that are packed at a time
-constexpr std::int64_t kFineGroups = 8;         // of a unit
 constexpr std::int64_t kFewColumns = 16;        // of tokens times digits: small_batch.h is faster
 
 // How few tokens are wanted by a layer whose weights lie in units of this format.
@@ -34,12 +33,7 @@ InputKey few_tokens_key(const formats::Scheme& scheme, const UnitFormat& format,
   key.symmetric = activation.symmetric;
   key.keeps_outliers = activation.keeps_outliers;
   key.tail = scheme.tail;
-  if (format.groups == kFineGroups) {
-    key.scale_step = kUnitInputs / kFineGroups;
-  } else {
-    // A tail is a segment of its own only where scales come by segment.
-    key.scale_step = activation.group == 0 && scheme.tail == 0 ? 0 : kUnitInputs;
-  }
+  key.scale_step = scale_step_of(scheme, format);
   return key;
 }
 
@@ -74,7 +68,7 @@ std::size_t joint_parts(const LinearSet& set, std::size_t first) {
 
 DeviceLinear DeviceLinear::packed(const LinearSet& set, std::size_t first, std::size_t last,
                                   std::shared_ptr<const DeviceTransform> transform,
-                                  int multiprocessors, core::ThreadPool& pool) {
+                                  const Schedules& schedules, core::ThreadPool& pool) {
   DeviceLinear linear;
   const Linear& front = set.parts[first];
   refuse_unknown(front);
@@ -105,11 +99,44 @@ DeviceLinear DeviceLinear::packed(const LinearSet& set, std::size_t first, std::
     }
     linear.set_bias(bias);
   }
-  linear.schedule_ = small_batch_schedule(linear.view_, multiprocessors);
-  linear.medium_schedule_ = medium_batch_schedule(linear.view_, multiprocessors);
+  linear.choose_schedules(linear_shape(linear.scheme_, linear.n_, front.weight.k), schedules);
   linear.add_row_sums(rows, pool);
-  linear.add_tail(set, first, last, multiprocessors, pool);
+  linear.add_tail(set, first, last, schedules, pool);
   return linear;
+}
+
+void DeviceLinear::choose_schedules(const LinearShape& shape, const Schedules& schedules) {
+  has_gemm_ = shape.has_gemm();
+  most_few_ = max_small_batch(shape.format, shape.digits());
+  schedule_ = small_batch_schedule(view_, schedules.origin().multiprocessors);
+  medium_schedule_ = medium_batch_schedule(view_, schedules.origin().multiprocessors);
+  const LinearSchedules* measured = schedules.find(shape);
+  if (measured == nullptr) {
+    return;
+  }
+  schedule_ = measured->few.value_or(schedule_);
+  for (const ManyTokens& each : measured->many) {
+    many_[bucket_of(each.tokens)] = each;
+  }
+}
+
+const ManyTokens* DeviceLinear::measured_choice(std::int64_t m) const {
+  const auto& choice = many_[bucket_of(m)];
+  return choice && choice->serves(m, most_few_) ? &*choice : nullptr;
+}
+
+bool DeviceLinear::is_few(std::int64_t m) const {
+  if (m <= most_few_ || !has_gemm_) {
+    return true;
+  }
+  const ManyTokens* choice = measured_choice(m);
+  return choice != nullptr && !choice->plan;
+}
+
+GemmPlan DeviceLinear::plan_of(const GemmWeights& weights, GemmInputs inputs,
+                               std::int64_t m) const {
+  const ManyTokens* choice = measured_choice(m);
+  return choice != nullptr ? *choice->plan : plan_gemm(weights, inputs, static_cast<int>(m));
 }
 
 void DeviceLinear::upload(const UnitRows& rows, core::ThreadPool& pool) {
@@ -166,7 +193,7 @@ DeviceLinear DeviceLinear::dense(const Linear& part, std::shared_ptr<device::cud
 }
 
 void DeviceLinear::add_tail(const LinearSet& set, std::size_t first, std::size_t last,
-                            int multiprocessors, core::ThreadPool& pool) {
+                            const Schedules& schedules, core::ThreadPool& pool) {
   if (scheme_.tail == 0) {
     return;
   }
@@ -176,7 +203,7 @@ void DeviceLinear::add_tail(const LinearSet& set, std::size_t first, std::size_t
     tails.parts.push_back({set.parts[part].name, tail_of(set.parts[part].weight), {}});
   }
   tail_ = std::make_unique<DeviceLinear>(
-      packed(tails, 0, tails.parts.size(), nullptr, multiprocessors, pool));
+      packed(tails, 0, tails.parts.size(), nullptr, schedules, pool));
 }
 
 void DeviceLinear::add_row_sums(const UnitRows& rows, core::ThreadPool& pool) {
@@ -208,20 +235,6 @@ std::int64_t DeviceLinear::bytes() const {
          (tail_ ? tail_->bytes() : 0);
 }
 
-bool DeviceLinear::has_gemm() const {
-  const UnitFormat& format = view_.format;
-  if (few_.matrix || format.scales != ScaleKind::kF16 || format.groups == kFineGroups ||
-      (tail_ && tail_->k() > kUnitInputs)) {
-    return false;
-  }
-  if (few_.bits == 16) {
-    return true;
-  }
-  const bool integers = format.codes != CodeKind::kBook &&
-                        format.codes != CodeKind::kInt8WithZeros && format.groups == 1;
-  return integers && (few_.scale_step == 0 || format.bits() == 4);
-}
-
 bool DeviceLinear::has_medium(std::int64_t m) const {
   const std::int64_t columns = m * digits();
   return columns > kFewColumns && columns <= max_medium_batch_columns(digits()) && !few_.matrix &&
@@ -234,7 +247,7 @@ InputKey DeviceLinear::key(std::int64_t m) const {
     key.form = InputForm::kInt8;
     return key;
   }
-  if (m <= max_small_batch(view_.format, digits()) || !has_gemm()) {
+  if (few_.matrix || is_few(m)) {
     return few_;
   }
   key.form = few_.bits == 16 ? InputForm::kFloat16Tiles : InputForm::kInt8;
@@ -268,14 +281,13 @@ void DeviceLinear::run(const LinearInput& x, float* y, std::int64_t ldy,
 void DeviceLinear::run_few(const InputTarget& x, std::int64_t m, float* y, std::int64_t ldy,
                            bool add, cudaStream_t stream) const {
   const int digits = x.digits();
-  const std::int64_t most = max_small_batch(view_.format, digits);
   const std::int64_t padded = padded_columns(k_);
   const std::int64_t scales = x.group == 0 ? 1 : padded / x.group;
-  for (std::int64_t row = 0; row < m; row += most) {
+  for (std::int64_t row = 0; row < m; row += most_few_) {
     SmallBatchProblem problem;
     problem.weight = view_;
     problem.x = {digits, x.codes + row * digits * padded, x.scales + row * scales, x.group == 0};
-    problem.m = std::min(most, m - row);
+    problem.m = std::min(most_few_, m - row);
     problem.y = y + row * ldy;
     problem.ldy = ldy;
     problem.bias = bias();
@@ -307,8 +319,7 @@ void DeviceLinear::run_many(const LinearInput& x, float* y, std::int64_t ldy,
   output.bias = bias();
   if (x.target.form == InputForm::kFloat16Tiles) {
     const HalfInputs inputs{x.target.values, tokens, 2 * padded};
-    return gemm_half(plan_gemm(weights, GemmInputs::kHalf, tokens), weights, inputs, output,
-                     stream);
+    return gemm_half(plan_of(weights, GemmInputs::kHalf, tokens), weights, inputs, output, stream);
   }
   const bool by_group = x.target.group != 0;
   const std::int64_t row_bytes = padded + (tail_ ? kUnitInputs : 0);
@@ -317,7 +328,7 @@ void DeviceLinear::run_many(const LinearInput& x, float* y, std::int64_t ldy,
                           by_group ? groups : 1, by_group ? 1 : 0};
   const GemmWeights tail{tail_ ? tail_->view_ : UnitsView(), true};
   const GemmInputs kind = by_group ? GemmInputs::kInt8ScaledByGroup : GemmInputs::kInt8;
-  gemm_int8(plan_gemm(weights, kind, tokens), weights, tail_ ? &tail : nullptr, inputs, output,
+  gemm_int8(plan_of(weights, kind, tokens), weights, tail_ ? &tail : nullptr, inputs, output,
             stream);
 }
 

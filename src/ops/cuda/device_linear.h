@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "ops/cuda/medium_batch/medium_batch.h"
 #include "ops/cuda/packed/unit_format.h"
 #include "ops/cuda/packed/unit_writer.h"
+#include "ops/cuda/schedules/schedules.h"
 #include "ops/cuda/small_batch/small_batch.h"
 #include "ops/layers.h"
 
@@ -24,15 +27,15 @@ namespace nibble::ops::cuda {
 class DeviceLinear {
  public:
   /// Packs and uploads parts [first, last) of the set, of one scheme and with one transform of the
-  /// input (or none); with `table`, a dense part uses what is there. Throws kUsage for what no
-  /// kernel computes, kOutOfMemory.
+  /// input (or none); with `table`, a dense part uses what is there. Schedules are looked up here,
+  /// once. Throws kUsage for what no kernel computes, kOutOfMemory.
   static DeviceLinear packed(const LinearSet& set, std::size_t first, std::size_t last,
-                             std::shared_ptr<const DeviceTransform> transform, int multiprocessors,
-                             core::ThreadPool& pool);
+                             std::shared_ptr<const DeviceTransform> transform,
+                             const Schedules& schedules, core::ThreadPool& pool);
   static DeviceLinear dense(const Linear& part, std::shared_ptr<device::cuda::Buffer> table);
 
   /// How m tokens are wanted. Few of them: small_batch.h; more: medium_batch.h; many: gemm.h, where
-  /// these have the scheme.
+  /// these have the scheme and schedules don't say otherwise.
   InputKey key(std::int64_t m) const;
   /// Whether results come in pairs: eight of the first part, eight of the second, and so on.
   bool paired() const { return paired_; }
@@ -48,11 +51,14 @@ class DeviceLinear {
  private:
   void upload(const UnitRows& rows, core::ThreadPool& pool);
   void set_bias(std::span<const float> bias);
-  void add_tail(const LinearSet& set, std::size_t first, std::size_t last, int multiprocessors,
-                core::ThreadPool& pool);
+  void add_tail(const LinearSet& set, std::size_t first, std::size_t last,
+                const Schedules& schedules, core::ThreadPool& pool);
   void add_row_sums(const UnitRows& rows, core::ThreadPool& pool);
-  bool has_gemm() const;
   bool has_medium(std::int64_t m) const;
+  void choose_schedules(const LinearShape& shape, const Schedules& schedules);
+  const ManyTokens* measured_choice(std::int64_t m) const;
+  bool is_few(std::int64_t m) const;
+  GemmPlan plan_of(const GemmWeights& weights, GemmInputs inputs, std::int64_t m) const;
   void run_few(const InputTarget& x, std::int64_t m, float* y, std::int64_t ldy, bool add,
                cudaStream_t stream) const;
   void run_medium(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
@@ -73,8 +79,11 @@ class DeviceLinear {
   std::shared_ptr<device::cuda::Buffer> table_;
   UnitsView view_;
   DenseView dense_;
+  bool has_gemm_ = false;
+  std::int64_t most_few_ = 0;  // tokens of a launch
   SmallBatchSchedule schedule_;
   MediumBatchSchedule medium_schedule_;
+  std::array<std::optional<ManyTokens>, kTokenBuckets.size()> many_;  // measured, or built in
   std::shared_ptr<const DeviceTransform> transform_;
   std::unique_ptr<DeviceLinear> tail_;  // INT8, of the last inputs; all else is without them
   device::cuda::Buffer row_sums_;       // [n, steps]: what zeros of activations are multiplied with

@@ -19,6 +19,8 @@ set(NIBBLE_CUDA_OPS
   cuda/outliers/outliers.cu
   cuda/packed/unit_writer.cpp
   cuda/sampling/argmax.cu cuda/sampling/ranking.cu
+  cuda/schedules/choose_schedules.cpp cuda/schedules/linear_shape.cpp cuda/schedules/linear_trial.cpp
+  cuda/schedules/schedules.cpp cuda/schedules/schedules_json.cpp
   cuda/small_batch/small_batch.cpp cuda/small_batch/small_batch.cu
   cuda/step_inputs.cpp)
 set(NIBBLE_CUDA_OPS_TESTS

@@ -1,0 +1,87 @@
+#include "ops/cuda/schedules/linear_shape.h"
+
+#include <fmt/format.h>
+
+#include "ops/cuda/packed/unit_writer.h"
+
+namespace nibble::ops::cuda {
+namespace {
+
+constexpr std::int64_t kFineGroups = 8;  // of a unit
+
+std::string_view name_of(GemmInputs inputs) {
+  switch (inputs) {
+    case GemmInputs::kInt8:
+      return "8-bit inputs";
+    case GemmInputs::kInt8ScaledByGroup:
+      return "8-bit inputs by group";
+    case GemmInputs::kHalf:
+      return "16-bit inputs";
+  }
+  return "";
+}
+
+std::string_view name_of(CodeKind codes) {
+  switch (codes) {
+    case CodeKind::kInt4:
+      return "int4";
+    case CodeKind::kInt4WithZeros:
+      return "int4 with zeros";
+    case CodeKind::kInt8:
+      return "int8";
+    case CodeKind::kInt8WithZeros:
+      return "int8 with zeros";
+    case CodeKind::kBook:
+      return "book";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::int64_t scale_step_of(const formats::Scheme& scheme, const UnitFormat& format) {
+  if (scheme.activation.is_float()) {
+    return kUnitInputs;
+  }
+  if (format.groups == kFineGroups) {
+    return kUnitInputs / kFineGroups;
+  }
+  // A tail is a segment of its own only where scales come by segment.
+  return scheme.activation.group == 0 && scheme.tail == 0 ? 0 : kUnitInputs;
+}
+
+bool LinearShape::has_gemm() const {
+  if (format.scales != ScaleKind::kF16 || format.groups == kFineGroups || tail > kUnitInputs) {
+    return false;
+  }
+  if (inputs == GemmInputs::kHalf) {
+    return true;
+  }
+  const bool integers = format.codes != CodeKind::kBook &&
+                        format.codes != CodeKind::kInt8WithZeros && format.groups == 1;
+  return integers && (inputs == GemmInputs::kInt8 || format.bits() == 4);
+}
+
+LinearShape linear_shape(const formats::Scheme& scheme, std::int64_t n, std::int64_t k) {
+  LinearShape shape;
+  shape.format = unit_format_of(scheme);
+  shape.row_scale = scheme.group == 0;
+  if (!scheme.activation.is_float()) {
+    shape.inputs = scale_step_of(scheme, shape.format) == 0 ? GemmInputs::kInt8
+                                                            : GemmInputs::kInt8ScaledByGroup;
+  }
+  shape.tail = scheme.tail;
+  shape.n = n;
+  shape.k = head_inputs(scheme, k);
+  return shape;
+}
+
+std::string to_string(const LinearShape& shape) {
+  const std::string scales =
+      shape.row_scale ? "row" : fmt::format("g{}", kUnitInputs / shape.format.groups);
+  const std::string text = fmt::format("{} {}, {}, {} x {}", name_of(shape.format.codes), scales,
+                                       name_of(shape.inputs), shape.n, shape.k);
+  return shape.tail > 0 ? fmt::format("{} + {}", text, shape.tail) : text;
+}
+
+}  // namespace nibble::ops::cuda
