@@ -16,6 +16,7 @@ std::unique_ptr<Command> chat_command();
 std::unique_ptr<Command> serve_command();
 std::unique_ptr<Command> bench_command();
 std::unique_ptr<Command> bench_serve_command();
+std::unique_ptr<Command> tune_kernels_command();
 std::unique_ptr<Command> inspect_command();
 
 }  // namespace nibble::cli

@@ -1,6 +1,8 @@
 #include "cli/options.h"
 
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 
 #include <CLI/CLI.hpp>
 
@@ -26,7 +28,30 @@ ops::cpu::ActivationPrecision parse_activations(const std::string& text) {
   return ActivationPrecision::kFloat;
 }
 
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::filesystem::path cache_folder() {
+  const std::filesystem::path cache = environment("XDG_CACHE_HOME");
+  if (cache.is_absolute()) {  // relative ones are ignored: XDG Base Directory Specification 0.8
+    return cache / "nibble";
+  }
+  const std::filesystem::path home = environment("HOME");
+  return home.empty() ? home : home / ".cache" / "nibble";
+}
+
 }  // namespace
+
+engine::ScheduleSource schedule_source(const std::string& said) {
+  const std::string file = said.empty() ? environment("NIBBLE_SCHEDULES") : said;
+  if (file == "none") {
+    return {};
+  }
+  return file.empty() ? engine::ScheduleSource{{}, cache_folder()}
+                      : engine::ScheduleSource{file, {}};
+}
 
 void CommonOptions::add(CLI::App& app, bool with_json) {
   app.add_flag("-q,--quiet", quiet, "No progress, errors only");
@@ -61,6 +86,11 @@ void DeviceOptions::add(CLI::App& app) {
                  "Keys and values in the cache: f16, f32, int8, int4, or apart: int8-int4")
       ->check(parsed_by(ops::cpu::parse_kv_types))
       ->capture_default_str();
+  app.add_option(
+      "--schedules", schedules,
+      "With --device cuda: file of nibble tune-kernels, or none (default: the GPU's file "
+      "in ~/.cache/nibble, if it is there)");
+  quiet_ = app.get_option_no_throw("--quiet");
 }
 
 void DeviceOptions::add_packed(CLI::App& app) {
@@ -118,6 +148,15 @@ engine::RunnerOptions DeviceOptions::runner() const {
                     (activations == "int8" && !pin && numa == "none" && packed.empty()),
                 core::ErrorKind::kUsage,
                 "--activations, --pin, --numa and --packed are for --device cpu; leave them out");
+  core::require(options.device == engine::Device::kCuda || schedules.empty(),
+                core::ErrorKind::kUsage, "--schedules is for --device cuda; leave it out");
+  if (options.device == engine::Device::kCuda) {
+    const engine::LoadedSchedules loaded = engine::load_schedules(schedule_source(schedules));
+    options.schedules = loaded.schedules;
+    if (!loaded.ignored.empty() && (quiet_ == nullptr || quiet_->count() == 0)) {
+      fmt::print(stderr, "nibble: schedules are not used: {}\n", loaded.ignored);
+    }
+  }
   options.cpu.threads = threads;
   options.cpu.pin = pin;
   options.cpu.numa = core::parse_numa(numa);

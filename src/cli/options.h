@@ -5,12 +5,14 @@
 #include <string>
 
 #include "core/error.h"
+#include "engine/kernel_schedules.h"
 #include "engine/runner.h"
 #include "models/lora/lora_adapter.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace nibble::cli {
 
@@ -47,14 +49,24 @@ struct DeviceOptions {
   bool pin = false;
   std::string numa = "none";
   std::string packed;
+  std::string schedules;  // empty: of the environment, or those that lie in the cache
   void add(CLI::App& app);
   /// --packed, for commands that run one stored model.
   void add_packed(CLI::App& app);
-  engine::RunnerOptions runner() const;  // throws kUsage
+  /// Reads schedules too; says on stderr why those of the cache are not used. Throws kUsage, and as
+  /// engine::load_schedules.
+  engine::RunnerOptions runner() const;
   /// The same with the layouts of a stored model: those of --packed, or those that lie in its
   /// folder.
   engine::RunnerOptions runner(const std::string& model) const;
+
+ private:
+  const CLI::Option* quiet_ = nullptr;
 };
+
+/// Where the schedules of `said` lie: "none", a file, or, where nothing was said, what
+/// NIBBLE_SCHEDULES says, or else the cache: $XDG_CACHE_HOME/nibble or ~/.cache/nibble.
+engine::ScheduleSource schedule_source(const std::string& said);
 
 /// `options` with the layouts that lie in the folder of `model`, or with none.
 engine::RunnerOptions with_own_tiles(engine::RunnerOptions options, const std::string& model);

@@ -41,7 +41,7 @@ class CudaRunner final : public Runner {
       : model_(std::move(model)),
         kv_types_(options.kv_types),
         host_pool_(options.cpu.threads > 0 ? options.cpu.threads : core::available_cores()),
-        ops_({}),
+        ops_({}, options.schedules),
         step_(config().vocabulary) {
     require_room();
     for (const models::Block& block : decoder().blocks) {

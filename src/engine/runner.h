@@ -14,6 +14,10 @@
 #include "ops/kv_pages.h"
 #include "ops/ranked_token.h"
 
+namespace nibble::ops::cuda {
+class Schedules;
+}
+
 namespace nibble::engine {
 
 /// Tokens that continue a sequence, whose position p lies in page pages[p / kPageTokens] of the KV
@@ -125,6 +129,8 @@ struct RunnerOptions {
   Device device = Device::kCpu;
   ops::cpu::CpuOptions cpu;  // on a GPU: of the work that stays on the host
   ops::cpu::KvTypes kv_types;
+  // On a GPU: how its linear layers are divided (kernel_schedules.h); null: as is built in.
+  std::shared_ptr<const ops::cuda::Schedules> schedules;
   std::filesystem::path tile_file;  // layouts to map (tile_file.h); empty: they are made
 };
 

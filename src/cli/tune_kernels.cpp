@@ -1,0 +1,131 @@
+#include <algorithm>
+#include <cmath>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/terminal_progress.h"
+#include "engine/kernel_schedules.h"
+#include "io/atomic_file.h"
+#include "report/text_table.h"
+
+namespace nibble::cli {
+namespace {
+
+class TuneKernels final : public Command {
+ public:
+  std::string_view name() const override { return "tune-kernels"; }
+  std::string_view summary() const override {
+    return "Measure how a GPU best divides a model's linear layers, and keep that for later runs";
+  }
+  std::string_view examples() const override {
+    return "  nibble tune-kernels demo-w4 --device cuda\n"
+           "  nibble tune-kernels demo-w4 --device cuda --batch 1,8,64 --check";
+  }
+
+  void add_options(CLI::App& app) override {
+    common_.add(app, true);
+    app.add_option("model", model_, "Model folder")->required();
+    app.add_option("--device", device_, "Whose kernels: cuda (an NVIDIA GPU)")
+        ->check(parsed_by(engine::parse_device))
+        ->capture_default_str();
+    auto* output =
+        app.add_option("-o,--output", output_,
+                       "File to write (default: that of NIBBLE_SCHEDULES, or the GPU's file in "
+                       "~/.cache/nibble, where commands find it)");
+    app.add_option("--batch", tokens_,
+                   "Numbers of tokens to measure, out of 1, 2, 4 ... 2048 (default: all)")
+        ->delimiter(',');
+    app.add_flag("--check", check_,
+                 "Only measure, and tell what the built-in choice loses; write nothing")
+        ->excludes(output);
+  }
+
+  void run() override {
+    TerminalProgress progress(common_.quiet);
+    core::require(engine::parse_device(device_) == engine::Device::kCuda, core::ErrorKind::kUsage,
+                  "only kernels of GPUs have schedules; use --device cuda");
+    const engine::ScheduleSource target = check_ ? engine::ScheduleSource() : this->target();
+    const auto model = models::open_model(model_);
+    const auto tuning = engine::tune_kernels(model->decoder, tokens_, target, progress);
+    if (!check_) {
+      write(tuning);
+    }
+    common_.json ? print_json(tuning) : print(tuning);
+  }
+
+ private:
+  engine::ScheduleSource target() const {
+    engine::ScheduleSource target = schedule_source(output_);
+    core::require(!target.file.empty() || !target.folder.empty(), core::ErrorKind::kUsage,
+                  "there is no place to write schedules to; name a file with -o");
+    return target;
+  }
+
+  static void write(const engine::KernelTuning& tuning) {
+    const std::filesystem::path folder = tuning.file.parent_path();
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);  // what fails here, writing will say
+    io::write_file_atomically(tuning.file, tuning.schedules.dump(1) + "\n");
+  }
+
+  static double loss(const engine::TunedLinear& row) {
+    return row.built_in_seconds / row.seconds - 1;
+  }
+
+  static void print(const engine::KernelTuning& tuning) {
+    report::Table table{
+        {"layer", "tokens", "chosen", "built-in", "us", "us built-in", "built-in loses"}, {}};
+    double logarithms = 0.0;
+    double most = 0.0;
+    for (const engine::TunedLinear& row : tuning.rows) {
+      table.rows.push_back({row.layer, std::to_string(row.tokens), row.chosen,
+                            row.chosen == row.built_in ? "the same" : row.built_in,
+                            fmt::format("{:.2f}", row.seconds * 1e6),
+                            fmt::format("{:.2f}", row.built_in_seconds * 1e6),
+                            fmt::format("{:.1f} %", 100 * loss(row))});
+      logarithms += std::log1p(loss(row));
+      most = std::max(most, loss(row));
+    }
+    const double count = static_cast<double>(std::max<std::size_t>(1, tuning.rows.size()));
+    fmt::print("{}\n{}The built-in choice loses {:.1f} % in the mean, {:.1f} % at the most\n",
+               tuning.gpu, report::to_text(table), 100 * std::expm1(logarithms / count),
+               100 * most);
+    if (!tuning.file.empty()) {
+      fmt::print("Written: {}\n", io::shown(tuning.file));
+    }
+  }
+
+  void print_json(const engine::KernelTuning& tuning) const {
+    core::Json rows = core::Json::array();
+    for (const engine::TunedLinear& row : tuning.rows) {
+      rows.push_back({{"layer", row.layer},
+                      {"tokens", row.tokens},
+                      {"chosen", row.chosen},
+                      {"built_in", row.built_in},
+                      {"microseconds", row.seconds * 1e6},
+                      {"built_in_microseconds", row.built_in_seconds * 1e6},
+                      {"built_in_loss", loss(row)}});
+    }
+    const core::Json output = check_ ? core::Json() : core::Json(io::shown(tuning.file));
+    const core::Json json = {
+        {"model", model_}, {"gpu", tuning.gpu}, {"rows", std::move(rows)}, {"output", output}};
+    fmt::print("{}\n", json.dump());
+  }
+
+  CommonOptions common_;
+  std::string model_;
+  std::string device_ = "cuda";
+  std::string output_;
+  std::vector<std::int64_t> tokens_;
+  bool check_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> tune_kernels_command() {
+  return std::make_unique<TuneKernels>();
+}
+
+}  // namespace nibble::cli

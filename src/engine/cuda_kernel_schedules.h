@@ -1,0 +1,13 @@
+#pragma once
+
+#include "device/cuda_devices.h"
+#include "engine/kernel_schedules.h"
+#include "ops/cuda/schedules/schedules.h"
+
+namespace nibble::engine {
+
+/// load_schedules() for a device, whose kernels have these plans.
+LoadedSchedules load_schedules(const ScheduleSource& source, const device::CudaDevice& device,
+                               const ops::cuda::ListPlans& plans);
+
+}  // namespace nibble::engine
