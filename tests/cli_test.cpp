@@ -61,7 +61,7 @@ class Cli : public ::testing::Test {
 TEST_F(Cli, HelpAndVersion) {
   EXPECT_EQ(nibble({"--version"}).out.substr(0, 7), "nibble ");
   for (const char* command : {"quantize", "pack", "eval", "tasks", "compare", "run", "chat",
-                              "serve", "bench", "inspect"}) {
+                              "serve", "bench", "tune-kernels", "inspect"}) {
     const ProcessResult help = nibble({command, "--help"});
     EXPECT_EQ(help.exit_code, 0);
     EXPECT_NE(help.out.find("Examples:"), std::string::npos) << command;
@@ -85,9 +85,21 @@ TEST_F(Cli, WrongWordsExitWithTwo) {
   fails({"run", kDemo, "-p", ""}, 2, "prompt");
   fails({"run", kDemo, "-p", "x", "--temp", "-1"}, 2, "temperature");
   fails({"run", kDemo, "-p", "x", "--device", "cuda"}, 2, "device");
+  fails({"run", kDemo, "-p", "x", "--schedules", "none"}, 2, "--schedules");
   fails({"eval", kDemo, "--text", kText, "--seq-len", "100000"}, 2, "seq-len");
   fails({"chat", kDemo}, 2, "chat template");
   fails({"inspect", kDemo, "no.such.tensor"}, 2, "no.such.tensor");
+}
+
+TEST_F(Cli, KernelsAreTunedOnAGpuOnly) {
+  fails({"tune-kernels", kDemo, "--device", "cpu"}, 2, "--device cuda");
+  fails({"tune-kernels", kDemo, "--device", "tpu"}, 2, "tpu");
+  fails({"tune-kernels", kDemo, "--check", "-o", path("x.json")}, 2, "--check");
+  fails({"tune-kernels", kDemo, "-o", "none"}, 2, "-o");
+  fails({"tune-kernels", path("nowhere"), "-o", path("x.json")}, 5, "nowhere");
+  // There is no GPU, or nothing in this model to be tuned.
+  fails({"tune-kernels", kDemo, "--device", "cuda", "-o", path("x.json")}, 2, "error");
+  EXPECT_FALSE(fs::exists(path("x.json")));
 }
 
 TEST_F(Cli, AdaptersRunBesideAndMerged) {

@@ -16,8 +16,8 @@ namespace {
 using device::cuda::Buffer;
 
 constexpr std::int64_t kL2Caches = 8;           // that all copies of the weights would fill
-constexpr std::int64_t kPattern = 1024;         // different units
-constexpr std::size_t kInputPattern = 1 << 22;  // different bytes of inputs
+constexpr std::int64_t kPattern = 256;          // different units
+constexpr std::size_t kInputPattern = 1 << 20;  // different bytes of inputs
 constexpr int kFloat = sizeof(float);
 
 // Large products are bound by power: their clocks settle in this time.
@@ -46,13 +46,13 @@ std::vector<std::byte> random_units(const UnitFormat& format, std::int64_t count
 // `bytes` of random units, which are the same again and again.
 Buffer repeated_units(const UnitFormat& format, std::int64_t bytes) {
   const auto pattern = random_units(format, std::min(kPattern, bytes / format.bytes()));
-  const auto step = static_cast<std::int64_t>(pattern.size());
   Buffer buffer(bytes);
-  for (std::int64_t at = 0; at < bytes; at += step) {
-    device::cuda::check(
-        cudaMemcpy(buffer.data() + at, pattern.data(),
-                   static_cast<std::size_t>(std::min(step, bytes - at)), cudaMemcpyHostToDevice),
-        "cudaMemcpy to the device");
+  buffer.upload(pattern.data(), std::min(bytes, static_cast<std::int64_t>(pattern.size())));
+  for (auto done = static_cast<std::int64_t>(pattern.size()); done < bytes; done *= 2) {
+    device::cuda::check(cudaMemcpy(buffer.data() + done, buffer.data(),
+                                   static_cast<std::size_t>(std::min(done, bytes - done)),
+                                   cudaMemcpyDeviceToDevice),
+                        "cudaMemcpy on the device");
   }
   device::cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   return buffer;
