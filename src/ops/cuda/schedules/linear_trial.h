@@ -18,7 +18,8 @@ class LinearTrial {
   /// For up to so many tokens. Throws kOutOfMemory.
   LinearTrial(const LinearShape& shape, std::int64_t most_tokens);
 
-  /// Seconds of the layer with m tokens, in as many launches as they need.
+  /// Seconds of the layer with m tokens: in as many launches as they need, without a tail, which is
+  /// a layer of its own for few tokens; or in one.
   double few_tokens(std::int64_t m, const SmallBatchSchedule& schedule) const;
   double gemm(std::int64_t m, const GemmPlan& plan) const;
 

@@ -66,7 +66,8 @@ class Schedules {
   /// Nothing measured: all is built in.
   explicit Schedules(ScheduleOrigin origin) : origin_(std::move(origin)) {}
 
-  /// Of a file that `what` names in messages. Throws kInvalidModel for what no nibble wrote.
+  /// Of a file that `what` names in messages; without layers where they are of other kernels, whose
+  /// plans may have other fields. Throws kInvalidModel for what no nibble wrote.
   static Schedules from_json(const core::Json& json, std::string_view what);
   core::Json to_json() const;
 

@@ -213,6 +213,9 @@ Schedules Schedules::from_json(const Json& json, std::string_view what) {
   origin.driver = get_int(json, "driver", what, 1, kMost);
   origin.kernels = get_int(json, "kernels", what, 1, kMost);
   Schedules schedules(origin);
+  if (origin.kernels != kKernelsVersion) {
+    return schedules;
+  }
   core::require(json.contains("layers"), ErrorKind::kInvalidModel, "{}: 'layers' is missing", what);
   each_item(json, "layers", what, [&](const Json& item, std::string_view where) {
     LinearSchedules layer;

@@ -154,6 +154,15 @@ TEST(Schedules, ServeOnlyWhereTheyWereMeasured) {
   }
 }
 
+TEST(Schedules, LayersOfOtherKernelsAreNotRead) {
+  Json json = example().to_json();
+  json["kernels"] = kKernelsVersion + 1;
+  json["layers"][0]["many_tokens"][1]["plan"] = {{"depth", 3}};
+  const Schedules read = Schedules::from_json(json, "file.json");
+  EXPECT_TRUE(read.layers().empty());
+  EXPECT_THROW(require_origin(read, kHere, "file.json"), core::Error);
+}
+
 TEST(Schedules, PlansMustBeThoseOfAKernel) {
   std::vector<GemmPlan> plans = {{.token_tile = 32}, *example().layers()[0].many[1].plan};
   const ListPlans list = [&](const GemmWeights& weights, GemmInputs inputs) {
