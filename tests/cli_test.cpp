@@ -96,6 +96,17 @@ TEST_F(Cli, KernelsAreTunedOnAGpuOnly) {
   fails({"tune-kernels", kDemo, "--device", "tpu"}, 2, "tpu");
   fails({"tune-kernels", kDemo, "--check", "-o", path("x.json")}, 2, "--check");
   fails({"tune-kernels", kDemo, "-o", "none"}, 2, "-o");
+  for (const std::vector<std::string>& where :
+       {std::vector<std::string>{"NIBBLE_SCHEDULES=none"},
+        {"-u", "NIBBLE_SCHEDULES", "-u", "HOME", "-u", "XDG_CACHE_HOME"},
+        {"-u", "NIBBLE_SCHEDULES", "-u", "HOME", "XDG_CACHE_HOME=not/absolute"}}) {
+    std::vector<std::string> words = {"env"};
+    words.insert(words.end(), where.begin(), where.end());
+    words.insert(words.end(), {NIBBLE_PROGRAM, "tune-kernels", kDemo});
+    const ProcessResult result = testing::run_process(words, folder_);
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_NE(result.err.find("no place to write"), std::string::npos) << result.err;
+  }
   fails({"tune-kernels", path("nowhere"), "-o", path("x.json")}, 5, "nowhere");
   // There is no GPU, or nothing in this model to be tuned.
   fails({"tune-kernels", kDemo, "--device", "cuda", "-o", path("x.json")}, 2, "error");
