@@ -13,8 +13,8 @@
 #include "device/cuda_devices.h"
 #include "ops/cuda/gemm/gemm.h"
 #include "ops/cuda/limits/read_bandwidth.h"
-#include "ops/cuda/schedules/gemm_plan_fields.h"
 #include "ops/cuda/schedules/linear_trial.h"
+#include "ops/cuda/schedules/schedule_fields.h"
 #include "ops/cuda/schedules/schedules.h"
 
 namespace nibble::bench {
@@ -119,7 +119,7 @@ void bench(const Format& format, const Shape& shape, bool all, double limit) {
   }
   for (const GemmPlan& plan : ops::cuda::gemm_plans(weights, layer.inputs)) {
     if (plan.token_tile < std::max(2 * shape.m, kMostFew)) {
-      row(plan, same_plan(plan, chosen) ? ", chosen" : "");
+      row(plan, same_fields(plan, chosen) ? ", chosen" : "");
     }
   }
 }

@@ -45,11 +45,11 @@ Schedules read_schedules(const std::filesystem::path& path) {
 
 std::shared_ptr<const Schedules> schedules_for(const device::CudaDevice& device,
                                                const std::filesystem::path& path,
-                                               const ops::cuda::ListPlans& plans) {
+                                               const ops::cuda::KernelLists& kernels) {
   const std::string what = io::shown(path);
   auto schedules = std::make_shared<const Schedules>(read_schedules(path));
   require_origin(*schedules, ops::cuda::origin_of(device), what);
-  require_plans(*schedules, plans, what);
+  require_kernels(*schedules, kernels, what);
   return schedules;
 }
 
@@ -102,6 +102,7 @@ ops::cuda::ChosenSchedules measure(const LinearShape& shape, std::span<const std
   const ops::cuda::LinearTrial trial(shape, tokens.back());
   const ops::cuda::LinearTimer timer{
       [&](std::int64_t m, const auto& schedule) { return trial.few_tokens(m, schedule); },
+      [&](std::int64_t m, const auto& schedule) { return trial.medium(m, schedule); },
       [&](std::int64_t m, const auto& plan) { return trial.gemm(m, plan); }};
   return choose_schedules(shape, tokens, linear_candidates(shape, multiprocessors), timer);
 }
@@ -109,16 +110,16 @@ ops::cuda::ChosenSchedules measure(const LinearShape& shape, std::span<const std
 }  // namespace
 
 LoadedSchedules load_schedules(const ScheduleSource& source, const device::CudaDevice& device,
-                               const ops::cuda::ListPlans& plans) {
+                               const ops::cuda::KernelLists& kernels) {
   const std::filesystem::path path = file_of(source, device);
   if (!source.file.empty()) {
-    return {schedules_for(device, path, plans), ""};
+    return {schedules_for(device, path, kernels), ""};
   }
   if (path.empty() || !is_there(path)) {
     return {};
   }
   try {
-    return {schedules_for(device, path, plans), ""};
+    return {schedules_for(device, path, kernels), ""};
   } catch (const core::Error& error) {
     return {nullptr, error.what()};
   }
@@ -127,7 +128,8 @@ LoadedSchedules load_schedules(const ScheduleSource& source, const device::CudaD
 LoadedSchedules load_schedules(const ScheduleSource& source) {
   const auto devices = device::cuda_devices();
   return devices.empty() ? LoadedSchedules()
-                         : load_schedules(source, devices.front(), ops::cuda::gemm_plans);
+                         : load_schedules(source, devices.front(),
+                                          ops::cuda::kernel_lists(devices.front().multiprocessors));
 }
 
 KernelTuning tune_kernels(const models::Decoder& decoder, std::span<const std::int64_t> tokens,

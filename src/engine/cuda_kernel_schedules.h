@@ -6,8 +6,8 @@
 
 namespace nibble::engine {
 
-/// load_schedules() for a device, whose kernels have these plans.
+/// load_schedules() for a device that has these kernels.
 LoadedSchedules load_schedules(const ScheduleSource& source, const device::CudaDevice& device,
-                               const ops::cuda::ListPlans& plans);
+                               const ops::cuda::KernelLists& kernels);
 
 }  // namespace nibble::engine

@@ -12,6 +12,8 @@ using core::ErrorKind;
 using ops::cuda::GemmInputs;
 using ops::cuda::GemmPlan;
 using ops::cuda::GemmWeights;
+using ops::cuda::LinearShape;
+using ops::cuda::MediumBatchSchedule;
 using ops::cuda::Schedules;
 
 class KernelSchedules : public ::testing::Test {
@@ -23,9 +25,11 @@ class KernelSchedules : public ::testing::Test {
   }
 
   LoadedSchedules load(const ScheduleSource& source) const {
-    return load_schedules(source, device_, [](const GemmWeights&, GemmInputs) {
-      return std::vector<GemmPlan>{{.token_tile = 32, .blocks = 4}};
-    });
+    return load_schedules(source, device_,
+                          {[](const GemmWeights&, GemmInputs) {
+                             return std::vector<GemmPlan>{{.token_tile = 32, .blocks = 4}};
+                           },
+                           [](const LinearShape&) { return std::vector<MediumBatchSchedule>(); }});
   }
 
   void write(std::string_view text) const { io::write_file_atomically(file(), text); }

@@ -12,7 +12,8 @@
 #include "device/cuda/gpu_for_tests.h"
 #include "ops/cpu/packed/packed_linear.h"
 #include "ops/cpu/packed/test_problems.h"
-#include "ops/cuda/schedules/gemm_plan_fields.h"
+#include "ops/cuda/schedules/choose_schedules.h"
+#include "ops/cuda/schedules/schedule_fields.h"
 
 // Whole layers on a GPU, from float input to result, beside the CPU's integers.
 namespace nibble::ops::cuda {
@@ -229,40 +230,70 @@ TEST_F(CudaLayers, PartsStandSideBySide) {
   }
 }
 
-// Sixteen tokens of this scheme are few.
-TEST_F(CudaLayers, MeasuredSchedulesAreFollowed) {
-  constexpr std::int64_t kRows = 200;
-  constexpr std::int64_t kInputs = 1152;
-  const auto weight = cpu::testing::random_weight("int4-sym-g128", kRows, kInputs, 3);
-  const std::vector<float> x = cpu::testing::random_input(64, kInputs, 4);
-  const auto first = [&](std::int64_t m) {
-    return std::vector<float>(x.begin(), x.begin() + m * kInputs);
-  };
-  LinearSchedules layer;
-  layer.shape = linear_shape(weight.scheme, kRows, kInputs);
-  const auto with = [&](std::int64_t m) {
+// Up to 64 tokens through a layer with built-in and with measured schedules.
+class MeasuredCudaLayers : public CudaLayers {
+ protected:
+  static constexpr std::int64_t kRows = 200;
+  static constexpr std::int64_t kInputs = 1152;
+
+  std::vector<float> first(std::int64_t m) const { return {x_.begin(), x_.begin() + m * kInputs}; }
+
+  std::vector<float> measured(std::int64_t m) {
     auto schedules = std::make_shared<Schedules>(origin_of(device::require_cuda_device()));
-    schedules->add(layer);
+    schedules->add(layer_);
     CudaOps ops({}, schedules);
-    return run(ops, single(weight), first(m), m);
-  };
-  CudaOps built_in({});
-  const auto plain = [&](std::int64_t m) { return run(built_in, single(weight), first(m), m); };
+    return run(ops, single(weight_), first(m), m);
+  }
 
-  layer.many = {{32, std::nullopt, 1.0}};  // two launches for few tokens
-  const std::vector<float> few = plain(16);
-  const std::vector<float> many = with(24);
+  std::vector<float> built_in(std::int64_t m) {
+    CudaOps ops({});
+    return run(ops, single(weight_), first(m), m);
+  }
+
+  void expect_measured_near(std::int64_t m, double tolerance, const std::string& what) {
+    expect_near(measured(m), kRows, 0, level(reference(weight_, first(m), m)), kRows, tolerance,
+                what);
+  }
+
+  formats::PackedWeight weight_ =
+      cpu::testing::random_weight("int4-sym-g128", kRows, kInputs, 3);  // a launch takes 16 tokens
+  std::vector<float> x_ = cpu::testing::random_input(64, kInputs, 4);
+  LinearSchedules layer_{linear_shape(weight_.scheme, kRows, kInputs), {}, {}, {}, {}};
+};
+
+TEST_F(MeasuredCudaLayers, FewTokens) {
+  layer_.few = SmallBatchSchedule{4, 3, 2};
+  EXPECT_NE(built_in(5), measured(5));  // in the last bits
+  EXPECT_EQ(built_in(64), measured(64));
+  expect_measured_near(5, kDigits, "four warps");
+}
+
+TEST_F(MeasuredCudaLayers, MediumBatches) {
+  const int multiprocessors = device::require_cuda_device().multiprocessors;
+  const auto candidates = medium_candidates(layer_.shape, multiprocessors);
+  bool differ = false;
+  for (const MediumBatchSchedule& schedule : candidates) {
+    layer_.medium = {{32, schedule, 1.0}};
+    expect_measured_near(16, kDigits, to_string(schedule));
+    differ = differ || measured(16) != built_in(16);
+    EXPECT_EQ(measured(24), built_in(24)) << "which have more columns";
+    layer_.medium = {{64, schedule, 1.0}};
+    expect_measured_near(24, kDigits, to_string(schedule));
+    EXPECT_EQ(measured(16), built_in(16)) << "which have fewer columns";
+  }
+  EXPECT_EQ(differ, !candidates.empty());
+}
+
+TEST_F(MeasuredCudaLayers, ManyTokens) {
+  layer_.many = {{64, std::nullopt, 1.0}};  // launches for few tokens
+  const std::vector<float> few = built_in(8);
+  const std::vector<float> many = measured(64);
   EXPECT_TRUE(std::equal(few.begin(), few.end(), many.begin()));
-  EXPECT_NE(plain(24), many);
-  EXPECT_EQ(plain(64), with(64));
-
-  layer.few = SmallBatchSchedule{4, 3, 2};
-  EXPECT_NE(plain(5), with(5));  // in the last bits
-  expect_near(with(5), kRows, 0, level(reference(weight, first(5), 5)), kRows, kDigits,
-              "four warps");
-  for (const GemmPlan& plan : gemm_plans(weights_of(layer.shape), layer.shape.inputs)) {
-    layer.many = {{64, plan, 1.0}};
-    expect_near(with(64), kRows, 0, level(reference(weight, x, 64)), kRows, kHalf, to_string(plan));
+  EXPECT_NE(built_in(64), many);
+  EXPECT_EQ(built_in(48), measured(48)) << "which need fewer launches";
+  for (const GemmPlan& plan : gemm_plans(weights_of(layer_.shape), layer_.shape.inputs)) {
+    layer_.many = {{64, plan, 1.0}};
+    expect_measured_near(64, kHalf, to_string(plan));
   }
 }
 

@@ -16,7 +16,6 @@ using device::cuda::Buffer;
 using formats::FormatKind;
 
 constexpr std::int64_t kChunkBytes = 64 << 20;  // of units that are packed at a time
-constexpr std::int64_t kFewColumns = 16;        // of tokens times digits: small_batch.h is faster
 
 // How few tokens are wanted by a layer whose weights lie in units of this format.
 InputKey few_tokens_key(const formats::Scheme& scheme, const UnitFormat& format,
@@ -99,22 +98,26 @@ DeviceLinear DeviceLinear::packed(const LinearSet& set, std::size_t first, std::
     }
     linear.set_bias(bias);
   }
-  linear.choose_schedules(linear_shape(linear.scheme_, linear.n_, front.weight.k), schedules);
+  linear.shape_ = linear_shape(linear.scheme_, linear.n_, front.weight.k);
+  linear.choose_schedules(schedules);
   linear.add_row_sums(rows, pool);
   linear.add_tail(set, first, last, schedules, pool);
   return linear;
 }
 
-void DeviceLinear::choose_schedules(const LinearShape& shape, const Schedules& schedules) {
-  has_gemm_ = shape.has_gemm();
-  most_few_ = max_small_batch(shape.format, shape.digits());
+void DeviceLinear::choose_schedules(const Schedules& schedules) {
+  has_medium_ = has_medium_batch(shape_.format);
+  most_few_ = max_small_batch(shape_.format, shape_.digits());
   schedule_ = small_batch_schedule(view_, schedules.origin().multiprocessors);
-  medium_schedule_ = medium_batch_schedule(view_, schedules.origin().multiprocessors);
-  const LinearSchedules* measured = schedules.find(shape);
+  medium_schedules_.fill(medium_batch_schedule(view_, schedules.origin().multiprocessors));
+  const LinearSchedules* measured = schedules.find(shape_);
   if (measured == nullptr) {
     return;
   }
   schedule_ = measured->few.value_or(schedule_);
+  for (const MediumTokens& each : measured->medium) {
+    medium_schedules_[medium_index(each.columns)] = each.schedule;
+  }
   for (const ManyTokens& each : measured->many) {
     many_[bucket_of(each.tokens)] = each;
   }
@@ -126,7 +129,7 @@ const ManyTokens* DeviceLinear::measured_choice(std::int64_t m) const {
 }
 
 bool DeviceLinear::is_few(std::int64_t m) const {
-  if (m <= most_few_ || !has_gemm_) {
+  if (m <= most_few_ || !shape_.has_gemm()) {
     return true;
   }
   const ManyTokens* choice = measured_choice(m);
@@ -235,15 +238,13 @@ std::int64_t DeviceLinear::bytes() const {
          (tail_ ? tail_->bytes() : 0);
 }
 
-bool DeviceLinear::has_medium(std::int64_t m) const {
-  const std::int64_t columns = m * digits();
-  return columns > kFewColumns && columns <= max_medium_batch_columns(digits()) && !few_.matrix &&
-         !tail_ && has_medium_batch(view_.format);
+bool DeviceLinear::is_medium(std::int64_t m) const {
+  return has_medium_ && shape_.is_medium(m);
 }
 
 InputKey DeviceLinear::key(std::int64_t m) const {
   InputKey key = few_;
-  if (has_medium(m)) {
+  if (is_medium(m)) {
     key.form = InputForm::kInt8;
     return key;
   }
@@ -264,7 +265,7 @@ void DeviceLinear::run(const LinearInput& x, float* y, std::int64_t ldy,
     if (tail_) {
       tail_->run_few(x.tail, x.m, y, ldy, true, stream);
     }
-  } else if (has_medium(x.m)) {
+  } else if (is_medium(x.m)) {
     run_medium(x, y, ldy, stream);
   } else {
     run_many(x, y, ldy, stream);
@@ -300,12 +301,12 @@ void DeviceLinear::run_medium(const LinearInput& x, float* y, std::int64_t ldy,
                               cudaStream_t stream) const {
   MediumBatchProblem problem;
   problem.weight = view_;
-  problem.x = {digits(), x.target.codes, x.target.scales, x.target.group == 0};
+  problem.x = {shape_.digits(), x.target.codes, x.target.scales, x.target.group == 0};
   problem.m = x.m;
   problem.y = y;
   problem.ldy = ldy;
   problem.bias = bias();
-  medium_batch(problem, medium_schedule_, stream);
+  medium_batch(problem, medium_schedules_[medium_index(x.m * shape_.digits())], stream);
 }
 
 void DeviceLinear::run_many(const LinearInput& x, float* y, std::int64_t ldy,

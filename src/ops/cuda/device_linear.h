@@ -54,8 +54,8 @@ class DeviceLinear {
   void add_tail(const LinearSet& set, std::size_t first, std::size_t last,
                 const Schedules& schedules, core::ThreadPool& pool);
   void add_row_sums(const UnitRows& rows, core::ThreadPool& pool);
-  bool has_medium(std::int64_t m) const;
-  void choose_schedules(const LinearShape& shape, const Schedules& schedules);
+  bool is_medium(std::int64_t m) const;
+  void choose_schedules(const Schedules& schedules);
   const ManyTokens* measured_choice(std::int64_t m) const;
   bool is_few(std::int64_t m) const;
   GemmPlan plan_of(const GemmWeights& weights, GemmInputs inputs, std::int64_t m) const;
@@ -64,7 +64,6 @@ class DeviceLinear {
   void run_medium(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
   void run_many(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
 
-  int digits() const { return few_.bits == 16 ? 2 : 1; }
   const float* bias() const { return bias_.empty() ? nullptr : bias_.as<float>(); }
 
   formats::Scheme scheme_;
@@ -79,10 +78,11 @@ class DeviceLinear {
   std::shared_ptr<device::cuda::Buffer> table_;
   UnitsView view_;
   DenseView dense_;
-  bool has_gemm_ = false;
+  LinearShape shape_;
+  bool has_medium_ = false;    // kernels for some numbers of tokens
   std::int64_t most_few_ = 0;  // tokens of a launch
   SmallBatchSchedule schedule_;
-  MediumBatchSchedule medium_schedule_;
+  std::array<MediumBatchSchedule, kMediumColumns.size()> medium_schedules_;
   std::array<std::optional<ManyTokens>, kTokenBuckets.size()> many_;  // measured, or built in
   std::shared_ptr<const DeviceTransform> transform_;
   std::unique_ptr<DeviceLinear> tail_;  // INT8, of the last inputs; all else is without them

@@ -3,22 +3,13 @@
 #include <algorithm>
 #include <limits>
 
-#include "ops/cuda/schedules/gemm_plan_fields.h"
+#include "ops/cuda/schedules/schedule_fields.h"
 
 namespace nibble::ops::cuda {
 namespace {
 
 constexpr double kLeastGain = 1.02;  // less is noise
 constexpr std::int64_t kMostFewLaunches = 4;
-
-bool same(const SmallBatchSchedule& a, const SmallBatchSchedule& b) {
-  return a.warps == b.warps && a.stages == b.stages && a.blocks == b.blocks;
-}
-
-std::string to_string(const SmallBatchSchedule& schedule) {
-  return "few tokens, warps " + std::to_string(schedule.warps) + ", stages " +
-         std::to_string(schedule.stages) + ", blocks " + std::to_string(schedule.blocks);
-}
 
 // Seconds of each candidate (first index) with each number of tokens.
 using Times = std::vector<std::vector<double>>;
@@ -58,12 +49,14 @@ class Chooser {
   ChosenSchedules choose(std::span<const std::int64_t> tokens) {
     std::vector<std::int64_t> few;
     std::copy_if(tokens.begin(), tokens.end(), std::back_inserter(few),
-                 [&](std::int64_t m) { return m <= few_; });
+                 [&](std::int64_t m) { return m <= few_ && !is_medium(m); });
     if (!few.empty()) {
       choose_few(few);
     }
     for (const std::int64_t m : tokens) {
-      if (m > few_ && shape_.has_gemm()) {
+      if (is_medium(m)) {
+        choose_medium(m);
+      } else if (m > few_ && shape_.has_gemm()) {
         choose_many(m);
       }
     }
@@ -71,10 +64,14 @@ class Chooser {
   }
 
  private:
+  bool is_medium(std::int64_t m) const {
+    return !candidates_.medium.empty() && shape_.is_medium(m);
+  }
+
   void choose_few(const std::vector<std::int64_t>& tokens) {
     std::vector<SmallBatchSchedule> schedules = {candidates_.built_in_few};
     std::copy_if(candidates_.few.begin(), candidates_.few.end(), std::back_inserter(schedules),
-                 [&](const auto& each) { return !same(each, candidates_.built_in_few); });
+                 [&](const auto& each) { return !same_fields(each, candidates_.built_in_few); });
     Times times;
     for (const SmallBatchSchedule& schedule : schedules) {
       times.emplace_back();
@@ -91,11 +88,23 @@ class Chooser {
     }
   }
 
+  void choose_medium(std::int64_t m) {
+    const std::vector<MediumBatchSchedule>& schedules = candidates_.medium;
+    std::vector<double> times;
+    for (const MediumBatchSchedule& schedule : schedules) {
+      times.push_back(timer_.medium(m, schedule));
+    }
+    const std::size_t best = choice_of(times, 0);
+    chosen_.schedules.medium.push_back({m * shape_.digits(), schedules[best], times[best] * 1e6});
+    chosen_.choices.push_back(
+        {m, to_string(schedules[best]), to_string(schedules[0]), times[best], times[0]});
+  }
+
   void choose_many(std::int64_t m) {
     const GemmPlan built_in = candidates_.built_in_plan(m);
     std::vector<std::optional<GemmPlan>> plans = {built_in};
     for (const GemmPlan& plan : candidates_.plans) {
-      if (plan.wgmma == built_in.wgmma && !same_plan(plan, built_in)) {
+      if (plan.wgmma == built_in.wgmma && !same_fields(plan, built_in)) {
         plans.emplace_back(plan);
       }
     }
@@ -142,11 +151,34 @@ std::vector<SmallBatchSchedule> few_token_candidates(const LinearShape& shape,
   return schedules;
 }
 
+std::vector<MediumBatchSchedule> medium_candidates(const LinearShape& shape, int multiprocessors) {
+  if (!has_medium_batch(shape.format)) {
+    return {};
+  }
+  const int tiles = static_cast<int>((shape.n + kTileRows - 1) / kTileRows);
+  std::vector<MediumBatchSchedule> schedules = {
+      medium_batch_schedule(weights_of(shape).units, multiprocessors)};
+  for (MediumBatchSchedule each : medium_batch_schedules(multiprocessors)) {
+    each.blocks = std::min(each.blocks, tiles * each.cluster);  // a tile for each cluster
+    if (!same_fields(each, schedules.front())) {
+      schedules.push_back(each);
+    }
+  }
+  return schedules;
+}
+
+KernelLists kernel_lists(int multiprocessors) {
+  return {gemm_plans, [multiprocessors](const LinearShape& shape) {
+            return medium_candidates(shape, multiprocessors);
+          }};
+}
+
 LinearCandidates linear_candidates(const LinearShape& shape, int multiprocessors) {
   const GemmWeights weights = weights_of(shape);
   LinearCandidates candidates;
   candidates.built_in_few = small_batch_schedule(weights.units, multiprocessors);
   candidates.few = few_token_candidates(shape, multiprocessors);
+  candidates.medium = medium_candidates(shape, multiprocessors);
   candidates.built_in_plan = [weights, inputs = shape.inputs](std::int64_t m) {
     return plan_gemm(weights, inputs, static_cast<int>(m));
   };

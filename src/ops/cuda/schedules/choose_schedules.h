@@ -12,6 +12,7 @@ namespace nibble::ops::cuda {
 /// times as many launches as they need.
 struct LinearTimer {
   std::function<double(std::int64_t m, const SmallBatchSchedule&)> few_tokens;
+  std::function<double(std::int64_t m, const MediumBatchSchedule&)> medium;
   std::function<double(std::int64_t m, const GemmPlan&)> gemm;
 };
 
@@ -19,6 +20,7 @@ struct LinearTimer {
 struct LinearCandidates {
   SmallBatchSchedule built_in_few;
   std::vector<SmallBatchSchedule> few;
+  std::vector<MediumBatchSchedule> medium;  // the first is built in; none where it has no kernel
   std::function<GemmPlan(std::int64_t m)> built_in_plan;
   std::vector<GemmPlan> plans;
 };
@@ -29,6 +31,13 @@ LinearCandidates linear_candidates(const LinearShape& shape, int multiprocessors
 /// Ways to divide a layer among thread blocks: all multiprocessors, as few of them as need no more
 /// rounds, or twice as many blocks; of several sizes and depths.
 std::vector<SmallBatchSchedule> few_token_candidates(const LinearShape& shape, int multiprocessors);
+
+/// Of medium_batch.h, of a layer on the current device; the first is built in. None where it has no
+/// kernel.
+std::vector<MediumBatchSchedule> medium_candidates(const LinearShape& shape, int multiprocessors);
+
+/// All that the current device has.
+KernelLists kernel_lists(int multiprocessors);
 
 /// What was chosen for a number of tokens, beside what is built in.
 struct ScheduleChoice {
@@ -46,9 +55,9 @@ struct ChosenSchedules {
 
 /// Times all candidates with numbers of tokens out of kTokenBuckets, and chooses. For few tokens it
 /// takes the one schedule whose times relative to the fastest of each number have the smallest sum;
-/// for more, the fastest plan that has the instructions of the built-in one (warpgroup products or
-/// those of warps), or a few launches of the kernel for few tokens. What gains less than 2 % leaves
-/// the built-in choice.
+/// for those of medium_batch.h the fastest; for more, the fastest plan that has the instructions of
+/// the built-in one (warpgroup products or those of warps), or a few launches of the kernel for few
+/// tokens. What gains less than 2 % leaves the built-in choice.
 ChosenSchedules choose_schedules(const LinearShape& shape, std::span<const std::int64_t> tokens,
                                  const LinearCandidates& candidates, const LinearTimer& timer);
 

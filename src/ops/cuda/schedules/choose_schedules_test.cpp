@@ -13,6 +13,10 @@ const LinearShape kShape = {{CodeKind::kInt4, ScaleKind::kF16, 1},
                             0,
                             4096,
                             4096};  // 16 tokens are few
+const auto kNoMedium = [](std::int64_t, const MediumBatchSchedule&) {
+  ADD_FAILURE() << "there is no such kernel";
+  return 1.0;
+};
 constexpr SmallBatchSchedule kBuiltIn = {12, 2, 132};
 constexpr GemmPlan kBuiltInPlan = {.wgmma = true, .token_tile = 64, .blocks = 132};
 constexpr GemmPlan kNarrow = {.wgmma = true, .token_tile = 32, .blocks = 132};
@@ -21,6 +25,7 @@ constexpr GemmPlan kOfWarps = {.wgmma = false, .blocks = 132};
 LinearCandidates candidates() {
   return {kBuiltIn,
           {kBuiltIn, {8, 2, 132}, {8, 2, 128}},
+          {},
           [](std::int64_t) { return kBuiltInPlan; },
           {kBuiltInPlan, kNarrow, kOfWarps}};
 }
@@ -34,7 +39,7 @@ TEST(ChooseSchedules, OneScheduleServesAllFewTokens) {
                             return schedule.blocks == 132 ? (m == 1 ? 5e-6 : 12e-6)
                                                           : (m == 1 ? 6e-6 : 8e-6);
                           },
-                          [](std::int64_t, const GemmPlan&) { return 1.0; }};
+                          kNoMedium, [](std::int64_t, const GemmPlan&) { return 1.0; }};
   const std::int64_t tokens[] = {1, 8};
   const ChosenSchedules chosen = choose_schedules(kShape, tokens, candidates(), timer);
   ASSERT_TRUE(chosen.schedules.few.has_value());
@@ -53,6 +58,7 @@ TEST(ChooseSchedules, NoiseLeavesTheBuiltInChoice) {
       [](std::int64_t, const SmallBatchSchedule& schedule) {
         return schedule.warps == 12 ? 10.1e-6 : 10e-6;
       },
+      kNoMedium,
       [](std::int64_t, const GemmPlan& plan) { return plan.token_tile == 64 ? 10.1e-6 : 10e-6; }};
   const std::int64_t tokens[] = {4, 128};
   const ChosenSchedules chosen = choose_schedules(kShape, tokens, candidates(), timer);
@@ -63,7 +69,7 @@ TEST(ChooseSchedules, NoiseLeavesTheBuiltInChoice) {
 }
 
 TEST(ChooseSchedules, PlansKeepTheInstructionsOfTheBuiltInOne) {
-  const LinearTimer timer{[](std::int64_t, const SmallBatchSchedule&) { return 1.0; },
+  const LinearTimer timer{[](std::int64_t, const SmallBatchSchedule&) { return 1.0; }, kNoMedium,
                           [](std::int64_t m, const GemmPlan& plan) {
                             EXPECT_TRUE(plan.wgmma);
                             return (plan.token_tile == 32) == (m == 64) ? 8e-6 : 10e-6;
@@ -81,7 +87,7 @@ TEST(ChooseSchedules, AFewLaunchesForFewTokensMayServeMore) {
                             EXPECT_LE(m, 64);
                             return static_cast<double>(m) * 0.2e-6;
                           },
-                          [](std::int64_t, const GemmPlan&) { return 10e-6; }};
+                          kNoMedium, [](std::int64_t, const GemmPlan&) { return 10e-6; }};
   const std::int64_t tokens[] = {16, 32, 64, 128};
   const ChosenSchedules chosen = choose_schedules(kShape, tokens, candidates(), timer);
   ASSERT_EQ(chosen.schedules.many.size(), 3u);
@@ -90,10 +96,42 @@ TEST(ChooseSchedules, AFewLaunchesForFewTokensMayServeMore) {
   EXPECT_TRUE(chosen.schedules.many[2].plan.has_value());
 }
 
+TEST(ChooseSchedules, MediumBatchesHaveTheirOwn) {
+  LinearCandidates with_medium = candidates();
+  with_medium.medium = {{1, 2, 132}, {2, 1, 132}, {4, 1, 132}};
+  const LinearTimer timer{[](std::int64_t m, const SmallBatchSchedule&) {
+                            EXPECT_TRUE(m == 8 || m == 64) << m;
+                            return 10e-6;
+                          },
+                          [](std::int64_t m, const MediumBatchSchedule& schedule) {
+                            EXPECT_TRUE(m == 16 || m == 32) << m;
+                            return schedule.row_groups == (m == 16 ? 2 : 4) ? 8e-6 : 9e-6;
+                          },
+                          [](std::int64_t m, const GemmPlan&) {
+                            EXPECT_EQ(m, 64);
+                            return 10e-6;
+                          }};
+  const std::int64_t tokens[] = {8, 16, 32, 64};
+  const ChosenSchedules chosen = choose_schedules(kShape, tokens, with_medium, timer);
+  EXPECT_EQ(chosen.schedules.few_microseconds.size(), 1u);
+  ASSERT_EQ(chosen.schedules.medium.size(), 2u);
+  EXPECT_EQ(chosen.schedules.medium[0].columns, 32);
+  EXPECT_EQ(chosen.schedules.medium[0].schedule.row_groups, 2);
+  EXPECT_EQ(chosen.schedules.medium[1].columns, 64);
+  EXPECT_EQ(chosen.schedules.medium[1].schedule.row_groups, 4);
+  EXPECT_NEAR(chosen.schedules.medium[1].microseconds, 8.0, 1e-9);
+  EXPECT_EQ(chosen.schedules.many.size(), 1u);
+  ASSERT_EQ(chosen.choices.size(), 4u);
+  EXPECT_EQ(chosen.choices[1].tokens, 16);
+  EXPECT_EQ(chosen.choices[1].chosen, "medium batch, row_groups 2, cluster 1, blocks 132");
+  EXPECT_EQ(chosen.choices[1].built_in, "medium batch, row_groups 1, cluster 2, blocks 132");
+  EXPECT_EQ(chosen.choices[1].built_in_seconds, 9e-6);
+}
+
 TEST(ChooseSchedules, LayersWithoutGemmHaveNoChoiceForMany) {
   LinearShape fine = kShape;
   fine.format.groups = 8;  // 4 tokens are few
-  const LinearTimer timer{[](std::int64_t, const SmallBatchSchedule&) { return 1e-6; },
+  const LinearTimer timer{[](std::int64_t, const SmallBatchSchedule&) { return 1e-6; }, kNoMedium,
                           [](std::int64_t, const GemmPlan&) {
                             ADD_FAILURE() << "there is no kernel";
                             return 1e-6;

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "ops/cuda/medium_batch/medium_batch.h"
 #include "ops/cuda/packed/unit_writer.h"
 
 namespace nibble::ops::cuda {
 namespace {
 
-constexpr std::int64_t kFineGroups = 8;  // of a unit
+constexpr std::int64_t kFineGroups = 8;   // of a unit
+constexpr std::int64_t kFewColumns = 16;  // of tokens times digits: small_batch.h is faster
 
 std::string_view name_of(GemmInputs inputs) {
   switch (inputs) {
@@ -60,6 +62,11 @@ bool LinearShape::has_gemm() const {
   const bool integers = format.codes != CodeKind::kBook &&
                         format.codes != CodeKind::kInt8WithZeros && format.groups == 1;
   return integers && (inputs == GemmInputs::kInt8 || format.bits() == 4);
+}
+
+bool LinearShape::is_medium(std::int64_t m) const {
+  const std::int64_t columns = m * digits();
+  return columns > kFewColumns && columns <= max_medium_batch_columns(digits()) && tail == 0;
 }
 
 LinearShape linear_shape(const formats::Scheme& scheme, std::int64_t n, std::int64_t k) {

@@ -25,6 +25,8 @@ struct LinearShape {
   int digits() const { return inputs == GemmInputs::kHalf ? 2 : 1; }
   /// Whether gemm.h computes it; if not, the kernel for few tokens serves any number of them.
   bool has_gemm() const;
+  /// Whether medium_batch.h computes m tokens of it, where the device has kernels for the format.
+  bool is_medium(std::int64_t m) const;
   friend bool operator==(const LinearShape&, const LinearShape&) = default;
 };
 

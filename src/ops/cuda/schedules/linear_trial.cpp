@@ -139,6 +139,19 @@ double LinearTrial::few_tokens(std::int64_t m, const SmallBatchSchedule& schedul
   });
 }
 
+double LinearTrial::medium(std::int64_t m, const MediumBatchSchedule& schedule) const {
+  return time(m, [&](int turn, cudaStream_t stream) {
+    MediumBatchProblem problem;
+    problem.weight = view(turn);
+    problem.x = {shape_.digits(), inputs_.as<std::int8_t>(), scales_.as<float>(),
+                 shape_.inputs == GemmInputs::kInt8};
+    problem.m = m;
+    problem.y = y_.as<float>();
+    problem.ldy = shape_.n;
+    medium_batch(problem, schedule, stream);
+  });
+}
+
 double LinearTrial::gemm(std::int64_t m, const GemmPlan& plan) const {
   const auto tokens = static_cast<int>(m);
   const GemmOutput output{.y = y_.as<float>(), .stride = shape_.n};

@@ -6,6 +6,7 @@
 #include "device/cuda/memory.h"
 #include "device/cuda/stream.h"
 #include "ops/cuda/gemm/gemm.h"
+#include "ops/cuda/medium_batch/medium_batch.h"
 #include "ops/cuda/schedules/linear_shape.h"
 #include "ops/cuda/small_batch/small_batch.h"
 
@@ -21,6 +22,7 @@ class LinearTrial {
   /// Seconds of the layer with m tokens: in as many launches as they need, without a tail, which is
   /// a layer of its own for few tokens; or in one.
   double few_tokens(std::int64_t m, const SmallBatchSchedule& schedule) const;
+  double medium(std::int64_t m, const MediumBatchSchedule& schedule) const;
   double gemm(std::int64_t m, const GemmPlan& plan) const;
 
   /// Bytes of the weights.

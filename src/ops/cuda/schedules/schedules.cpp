@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "ops/cuda/schedules/gemm_plan_fields.h"
+#include "ops/cuda/schedules/schedule_fields.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -12,11 +12,31 @@ std::int64_t pieces(std::int64_t m, std::int64_t each) {
   return (m + each - 1) / each;
 }
 
+// Takes over an item in the place of the one that has the same `key`.
+template <typename Item>
+void replace(std::vector<Item>& items, const Item& item, std::int64_t Item::*key) {
+  std::erase_if(items, [&](const Item& old) { return old.*key == item.*key; });
+  items.push_back(item);
+}
+
+template <typename Schedule>
+void require_listed(const Schedule& schedule, const std::vector<Schedule>& listed,
+                    std::string_view what, const LinearShape& shape, std::int64_t tokens) {
+  core::require(std::any_of(listed.begin(), listed.end(),
+                            [&](const Schedule& each) { return same_fields(each, schedule); }),
+                core::ErrorKind::kInvalidModel, "{}: {}, {} tokens: there is no kernel for '{}'",
+                what, to_string(shape), tokens, to_string(schedule));
+}
+
 }  // namespace
 
 std::size_t bucket_of(std::int64_t m) {
   const auto* at = std::lower_bound(kTokenBuckets.begin(), kTokenBuckets.end() - 1, m);
   return static_cast<std::size_t>(at - kTokenBuckets.begin());
+}
+
+std::size_t medium_index(std::int64_t columns) {
+  return columns <= kMediumColumns.front() ? 0 : 1;
 }
 
 ScheduleOrigin origin_of(const device::CudaDevice& device) {
@@ -46,9 +66,11 @@ void Schedules::add(const LinearSchedules& measured) {
     at->few = measured.few;
     at->few_microseconds = measured.few_microseconds;
   }
+  for (const MediumTokens& each : measured.medium) {
+    replace(at->medium, each, &MediumTokens::columns);
+  }
   for (const ManyTokens& each : measured.many) {
-    std::erase_if(at->many, [&](const ManyTokens& old) { return old.tokens == each.tokens; });
-    at->many.push_back(each);
+    replace(at->many, each, &ManyTokens::tokens);
   }
 }
 
@@ -73,15 +95,20 @@ GemmWeights weights_of(const LinearShape& shape) {
   return weights;
 }
 
-void require_plans(const Schedules& schedules, const ListPlans& plans, std::string_view what) {
+void require_kernels(const Schedules& schedules, const KernelLists& lists, std::string_view what) {
   for (const LinearSchedules& layer : schedules.layers()) {
-    const auto known = plans(weights_of(layer.shape), layer.shape.inputs);
+    const LinearShape& shape = layer.shape;
+    if (!layer.medium.empty()) {
+      const auto listed = lists.medium(shape);
+      for (const MediumTokens& each : layer.medium) {
+        require_listed(each.schedule, listed, what, shape, each.columns / shape.digits());
+      }
+    }
+    const auto listed = lists.plans(weights_of(shape), shape.inputs);
     for (const ManyTokens& each : layer.many) {
-      core::require(
-          !each.plan || std::any_of(known.begin(), known.end(),
-                                    [&](const auto& plan) { return same_plan(plan, *each.plan); }),
-          core::ErrorKind::kInvalidModel, "{}: {}, {} tokens: there is no kernel for '{}'", what,
-          to_string(layer.shape), each.tokens, each.plan ? to_string(*each.plan) : "");
+      if (each.plan) {
+        require_listed(*each.plan, listed, what, shape, each.tokens);
+      }
     }
   }
 }

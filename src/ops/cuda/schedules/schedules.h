@@ -10,6 +10,7 @@
 
 #include "core/json.h"
 #include "device/cuda_devices.h"
+#include "ops/cuda/medium_batch/medium_batch.h"
 #include "ops/cuda/schedules/linear_shape.h"
 #include "ops/cuda/small_batch/small_batch.h"
 
@@ -17,8 +18,9 @@
 /// choice.
 ///
 /// A layer has one schedule for few tokens, whatever their number, so that a token's result is the
-/// same in every batch that small_batch.h serves at once. For more tokens it has a choice for each
-/// bucket of them: a plan of gemm.h, or launches of the kernel for few tokens.
+/// same in every batch that small_batch.h serves at once. For those that medium_batch.h serves it
+/// has one up to each of kMediumColumns. For more tokens it has a choice for each bucket of them: a
+/// plan of gemm.h, or launches of the kernel for few tokens.
 namespace nibble::ops::cuda {
 
 /// Raised with every change of the kernels after which their schedules must be measured again.
@@ -32,6 +34,13 @@ inline constexpr std::array<std::int64_t, 12> kTokenBuckets = {1,  2,   4,   8, 
 /// The index of the bucket that m tokens belong to.
 std::size_t bucket_of(std::int64_t m);
 
+/// Columns (tokens times digits) of medium_batch.h that are measured. Others belong to the next
+/// larger one.
+inline constexpr std::array<std::int64_t, 2> kMediumColumns = {32, 64};
+
+/// The index of what so many columns belong to.
+std::size_t medium_index(std::int64_t columns);
+
 /// Where schedules were measured.
 struct ScheduleOrigin {
   std::string gpu;
@@ -42,7 +51,14 @@ struct ScheduleOrigin {
 };
 ScheduleOrigin origin_of(const device::CudaDevice& device);
 
-/// How a bucket beyond those of small_batch.h is served.
+/// How medium_batch.h divides a layer.
+struct MediumTokens {
+  std::int64_t columns = 0;  // out of kMediumColumns
+  MediumBatchSchedule schedule;
+  double microseconds = 0.0;
+};
+
+/// How a bucket beyond those of small_batch.h and medium_batch.h is served.
 struct ManyTokens {
   std::int64_t tokens = 0;       // of the bucket
   std::optional<GemmPlan> plan;  // or none: launches of the kernel for few tokens
@@ -58,6 +74,7 @@ struct LinearSchedules {
   LinearShape shape;
   std::optional<SmallBatchSchedule> few;
   std::vector<std::pair<std::int64_t, double>> few_microseconds;  // by tokens
+  std::vector<MediumTokens> medium;
   std::vector<ManyTokens> many;
 };
 
@@ -87,11 +104,16 @@ class Schedules {
 /// Throws kUsage when schedules were measured elsewhere than here, or by other kernels.
 void require_origin(const Schedules& schedules, const ScheduleOrigin& here, std::string_view what);
 
-/// The plans of a kind of weights and inputs, as gemm_plans() lists them.
-using ListPlans = std::function<std::vector<GemmPlan>(const GemmWeights&, GemmInputs)>;
+/// What there is on a device.
+struct KernelLists {
+  /// Plans of a kind of weights and inputs, as gemm_plans() lists them.
+  std::function<std::vector<GemmPlan>(const GemmWeights&, GemmInputs)> plans;
+  /// Schedules of medium_batch.h.
+  std::function<std::vector<MediumBatchSchedule>(const LinearShape&)> medium;
+};
 GemmWeights weights_of(const LinearShape& shape);
 
-/// Throws kInvalidModel for a plan that is none of the listed ones.
-void require_plans(const Schedules& schedules, const ListPlans& plans, std::string_view what);
+/// Throws kInvalidModel for a plan or a schedule of medium_batch.h that is none of the listed ones.
+void require_kernels(const Schedules& schedules, const KernelLists& lists, std::string_view what);
 
 }  // namespace nibble::ops::cuda

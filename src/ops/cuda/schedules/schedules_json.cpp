@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "ops/cuda/schedules/gemm_plan_fields.h"
+#include "ops/cuda/schedules/schedule_fields.h"
 #include "ops/cuda/schedules/schedules.h"
 #include "ops/cuda/small_batch/launch.h"
 
@@ -92,16 +92,17 @@ void each_item(const Json& json, const char* key, std::string_view what, const T
   }
 }
 
-GemmPlan plan_of(const Json& json, std::string_view what) {
-  GemmPlan plan;
-  each_field(plan, [&]<typename Value>(const char* name, Value& value) {
+template <typename Schedule>
+Schedule schedule_of(const Json& json, std::string_view what) {
+  Schedule schedule;
+  each_field(schedule, [&]<typename Value>(const char* name, Value& value) {
     if constexpr (std::is_same_v<Value, bool>) {
       value = get_bool(json, name, what);
     } else {
       value = get_int(json, name, what, 1, kMost);
     }
   });
-  return plan;
+  return schedule;
 }
 
 LinearShape shape_of(const Json& json, std::string_view what) {
@@ -142,6 +143,28 @@ void read_few(const Json& json, LinearSchedules& layer, std::string_view what) {
   });
 }
 
+void read_medium(const Json& json, LinearSchedules& layer, std::string_view what) {
+  each_item(json, "medium", what, [&](const Json& item, std::string_view where) {
+    MediumTokens medium;
+    medium.columns = core::get_integer(item, "columns", where, 1, kMost);
+    core::require(std::find(kMediumColumns.begin(), kMediumColumns.end(), medium.columns) !=
+                          kMediumColumns.end() &&
+                      layer.shape.is_medium(medium.columns / layer.shape.digits()),
+                  ErrorKind::kInvalidModel, "{}: there is no choice for {} columns", where,
+                  medium.columns);
+    core::require(
+        std::none_of(layer.medium.begin(), layer.medium.end(),
+                     [&](const MediumTokens& other) { return other.columns == medium.columns; }),
+        ErrorKind::kInvalidModel, "{}: {} columns stand twice", where, medium.columns);
+    const auto schedule = item.find("schedule");
+    core::require(schedule != item.end(), ErrorKind::kInvalidModel, "{}: 'schedule' is missing",
+                  where);
+    medium.schedule = schedule_of<MediumBatchSchedule>(*schedule, where);
+    medium.microseconds = microseconds_of(item, where);
+    layer.medium.push_back(medium);
+  });
+}
+
 void read_many(const Json& json, LinearSchedules& layer, std::string_view what) {
   const std::int64_t few = max_small_batch(layer.shape.format, layer.shape.digits());
   each_item(json, "many_tokens", what, [&](const Json& item, std::string_view where) {
@@ -155,7 +178,7 @@ void read_many(const Json& json, LinearSchedules& layer, std::string_view what) 
         ErrorKind::kInvalidModel, "{}: {} tokens stand twice", where, many.tokens);
     const auto plan = item.find("plan");
     if (plan != item.end()) {
-      many.plan = plan_of(*plan, where);
+      many.plan = schedule_of<GemmPlan>(*plan, where);
     }
     core::require(
         many.plan.has_value() != core::find_bool(item, "few_tokens", where).value_or(false),
@@ -184,16 +207,21 @@ Json json_of(const LinearSchedules& layer) {
     for (const auto& [tokens, microseconds] : layer.few_microseconds) {
       measured.push_back({{"tokens", tokens}, {"microseconds", rounded(microseconds)}});
     }
-    json["few_tokens"] = {{"warps", layer.few->warps},
-                          {"stages", layer.few->stages},
-                          {"blocks", layer.few->blocks},
-                          {"measured", std::move(measured)}};
+    json["few_tokens"] = fields_json(*layer.few);
+    json["few_tokens"]["measured"] = std::move(measured);
   }
+  Json medium = Json::array();
+  for (const MediumTokens& each : layer.medium) {
+    medium.push_back({{"columns", each.columns},
+                      {"schedule", fields_json(each.schedule)},
+                      {"microseconds", rounded(each.microseconds)}});
+  }
+  json["medium"] = std::move(medium);
   Json many = Json::array();
   for (const ManyTokens& each : layer.many) {
     Json item = {{"tokens", each.tokens}, {"microseconds", rounded(each.microseconds)}};
     if (each.plan) {
-      each_field(*each.plan, [&](const char* name, auto value) { item["plan"][name] = value; });
+      item["plan"] = fields_json(*each.plan);
     } else {
       item["few_tokens"] = true;
     }
@@ -223,6 +251,7 @@ Schedules Schedules::from_json(const Json& json, std::string_view what) {
     core::require(schedules.find(layer.shape) == nullptr, ErrorKind::kInvalidModel,
                   "{}: stands twice", where);
     read_few(item, layer, where);
+    read_medium(item, layer, where);
     read_many(item, layer, where);
     schedules.layers_.push_back(std::move(layer));
   });

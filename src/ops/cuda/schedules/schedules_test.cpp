@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
-#include "ops/cuda/schedules/gemm_plan_fields.h"
+#include "ops/cuda/schedules/schedule_fields.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -23,6 +23,7 @@ Schedules example() {
   layer.shape = shape(4096, 11008);
   layer.few = SmallBatchSchedule{8, 3, 128};
   layer.few_microseconds = {{1, 4.25}, {8, 5.5}};
+  layer.medium = {{32, {2, 1, 132}, 7.5}, {64, {1, 2, 130}, 9.25}};
   layer.many = {{32, std::nullopt, 12.0}, {64, GemmPlan{true, 128, 64, 2}, 21.125}};
   layer.many[1].plan->blocks = 132;
   schedules.add(layer);
@@ -54,6 +55,11 @@ TEST(Schedules, AFileSaysWhatWasWritten) {
   EXPECT_EQ(layer->few->warps, 8);
   EXPECT_EQ(layer->few->stages, 3);
   EXPECT_EQ(layer->few->blocks, 128);
+  ASSERT_EQ(layer->medium.size(), 2u);
+  EXPECT_EQ(layer->medium[1].columns, 64);
+  EXPECT_EQ(layer->medium[1].microseconds, 9.25);
+  EXPECT_EQ(to_string(layer->medium[1].schedule),
+            "medium batch, row_groups 1, cluster 2, blocks 130");
   ASSERT_EQ(layer->many.size(), 2u);
   EXPECT_FALSE(layer->many[0].plan.has_value());
   EXPECT_EQ(layer->many[1].tokens, 64);
@@ -98,6 +104,17 @@ TEST(Schedules, EveryFieldIsChecked) {
       {"/layers/0/few_tokens/measured/1/tokens", "3", "tokens"},
       {"/layers/0/few_tokens/measured/1/tokens", "32", "16 are few"},
       {"/layers/0/few_tokens/measured/0/microseconds", "0", "microseconds"},
+      {"/layers/0/medium", "3", "medium"},
+      {"/layers/0/medium/0/columns", "16", "no choice"},
+      {"/layers/0/medium/0/columns", "64", "twice"},
+      {"/layers/0/medium/0/columns", nullptr, "columns"},
+      {"/layers/0/medium/0/schedule", nullptr, "schedule"},
+      {"/layers/0/medium/0/schedule", "[]", "row_groups"},
+      {"/layers/0/medium/1/schedule/row_groups", "0", "row_groups"},
+      {"/layers/0/medium/1/schedule/cluster", "true", "cluster"},
+      {"/layers/0/medium/1/schedule/blocks", nullptr, "blocks"},
+      {"/layers/0/medium/1/microseconds", "null", "microseconds"},
+      {"/layers/1/medium/0", "{\"columns\": 32}", "no choice"},
       {"/layers/0/many_tokens", "7", "many_tokens"},
       {"/layers/0/many_tokens/0", "null", "many_tokens[0]"},
       {"/layers/0/many_tokens/0/tokens", "16", "no choice"},
@@ -163,15 +180,36 @@ TEST(Schedules, LayersOfOtherKernelsAreNotRead) {
   EXPECT_THROW(require_origin(read, kHere, "file.json"), core::Error);
 }
 
-TEST(Schedules, PlansMustBeThoseOfAKernel) {
+TEST(Schedules, MustBeThoseOfAKernel) {
   std::vector<GemmPlan> plans = {{.token_tile = 32}, *example().layers()[0].many[1].plan};
-  const ListPlans list = [&](const GemmWeights& weights, GemmInputs inputs) {
-    EXPECT_EQ(weights.units.format.groups, inputs == GemmInputs::kHalf ? 1 : 8);
-    return plans;
+  std::vector<MediumBatchSchedule> medium = {{1, 2, 130}, {2, 1, 132}};
+  const KernelLists lists{[&](const GemmWeights& weights, GemmInputs inputs) {
+                            EXPECT_EQ(weights.units.format.groups,
+                                      inputs == GemmInputs::kHalf ? 1 : 8);
+                            return plans;
+                          },
+                          [&](const LinearShape& of) {
+                            EXPECT_EQ(of, shape(4096, 11008));
+                            return medium;
+                          }};
+  const auto refused = [&] {
+    try {
+      require_kernels(example(), lists, "file.json");
+      return std::string();
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalidModel);
+      return std::string(error.what());
+    }
   };
-  EXPECT_NO_THROW(require_plans(example(), list, "file.json"));
+  EXPECT_EQ(refused(), "");
   plans[1].cluster = 1;
-  EXPECT_THROW(require_plans(example(), list, "file.json"), core::Error);
+  EXPECT_NE(refused().find("64 tokens: there is no kernel for 'wgmma"), std::string::npos);
+  plans[1].cluster = 2;
+  medium[1].row_groups = 4;
+  EXPECT_NE(refused().find("16 tokens: there is no kernel for 'medium batch, row_groups 2"),
+            std::string::npos);
+  medium.clear();  // another device
+  EXPECT_NE(refused(), "");
 }
 
 TEST(Schedules, NumbersOfTokensBelongToTheNextBucket) {
@@ -191,15 +229,27 @@ TEST(Schedules, AChoiceServesNumbersThatMakeAsManyPieces) {
   EXPECT_FALSE(launches.serves(24, 8));
 }
 
+TEST(Schedules, ColumnsBelongToTheNextMeasuredOnes) {
+  for (const auto& [columns, measured] :
+       std::initializer_list<std::pair<std::int64_t, std::int64_t>>{
+           {17, 32}, {32, 32}, {34, 64}, {64, 64}}) {
+    EXPECT_EQ(kMediumColumns[medium_index(columns)], measured) << columns;
+  }
+}
+
 TEST(Schedules, MeasuringAgainKeepsWhatWasNotMeasured) {
   Schedules schedules = example();
   LinearSchedules again;
   again.shape = shape(4096, 11008);
+  again.medium = {{64, {4, 1, 132}, 8.0}};
   again.many = {{64, std::nullopt, 9.0}, {128, GemmPlan{.blocks = 1}, 30.0}};
   schedules.add(again);
   EXPECT_EQ(schedules.layers().size(), 2u);
   const LinearSchedules& layer = *schedules.find(again.shape);
   EXPECT_EQ(layer.few->warps, 8);
+  ASSERT_EQ(layer.medium.size(), 2u);
+  EXPECT_EQ(layer.medium[0].schedule.row_groups, 2);
+  EXPECT_EQ(layer.medium[1].schedule.row_groups, 4);
   ASSERT_EQ(layer.many.size(), 3u);
   EXPECT_EQ(layer.many[0].tokens, 32);
   EXPECT_EQ(layer.many[1].microseconds, 9.0);
@@ -222,6 +272,20 @@ TEST(LinearShape, FollowsTheScheme) {
   EXPECT_EQ(of("int4-asym-g32").format.groups, 4);
   EXPECT_EQ(of("int4-asym-g32").digits(), 2);
   EXPECT_EQ(of("int8-sym-row-a8").digits(), 1);
+}
+
+TEST(LinearShape, KnowsWhatAreMediumBatches) {
+  const auto is_medium = [](const char* scheme, std::int64_t m) {
+    return linear_shape(formats::parse_scheme(scheme), 256, 1024).is_medium(m);
+  };
+  EXPECT_FALSE(is_medium("int4-sym-g128", 8));
+  EXPECT_TRUE(is_medium("int4-sym-g128", 9));
+  EXPECT_TRUE(is_medium("int4-sym-g128", 32));
+  EXPECT_FALSE(is_medium("int4-sym-g128", 33));
+  EXPECT_FALSE(is_medium("int8-sym-row-a8", 16));
+  EXPECT_TRUE(is_medium("int8-sym-row-a8", 17));
+  EXPECT_FALSE(is_medium("int8-sym-row-a8", 33));
+  EXPECT_FALSE(is_medium("int4-sym-g128-a4g128-tail64", 24));
 }
 
 TEST(LinearShape, KnowsWhatHasAGemm) {
