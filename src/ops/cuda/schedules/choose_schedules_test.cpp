@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "ops/cuda/schedules/schedule_fields.h"
+
 namespace nibble::ops::cuda {
 namespace {
 
@@ -141,6 +143,22 @@ TEST(ChooseSchedules, LayersWithoutGemmHaveNoChoiceForMany) {
   EXPECT_TRUE(chosen.schedules.few.has_value());
   EXPECT_TRUE(chosen.schedules.many.empty());
   EXPECT_EQ(chosen.choices.size(), 1u);
+}
+
+TEST(FewTokenCandidates, TheBuiltInOneIsAmongThem) {
+  for (const CodeKind codes : {CodeKind::kInt4, CodeKind::kBook, CodeKind::kInt8}) {
+    for (const std::int64_t n : {16, 40, 4096, 4240, 14336}) {
+      LinearShape shape = kShape;
+      shape.format.codes = codes;
+      shape.n = n;
+      const auto built_in = small_batch_schedule(weights_of(shape).units, 132);
+      EXPECT_EQ(built_in.warps, codes != CodeKind::kInt8 && n <= 2 * 132 * kTileRows ? 8 : 12) << n;
+      const auto schedules = few_token_candidates(shape, 132);
+      EXPECT_TRUE(std::any_of(schedules.begin(), schedules.end(), [&](const auto& each) {
+        return same_fields(each, built_in);
+      })) << n;
+    }
+  }
 }
 
 TEST(FewTokenCandidates, BlocksHaveRowTiles) {

@@ -8,6 +8,9 @@
 namespace nibble::ops::cuda {
 namespace {
 
+constexpr std::int64_t kSmallTiles = 2;  // of a multiprocessor: fewer warps are faster there
+constexpr int kSmallWarps = 8;
+
 std::int64_t tiles_of(const UnitsView& weight) {
   return (weight.n + kTileRows - 1) / kTileRows;
 }
@@ -20,8 +23,11 @@ std::int64_t max_small_batch(const UnitFormat& format, int digits) {
 
 SmallBatchSchedule small_batch_schedule(const UnitsView& weight, int multiprocessors) {
   SmallBatchSchedule schedule;
+  const std::int64_t tiles = tiles_of(weight);
+  const bool small = weight.format.bits() == 4 && tiles <= kSmallTiles * multiprocessors;
+  schedule.warps = small ? kSmallWarps : kSmallBatchMaxWarps;
   schedule.stages = 2;
-  schedule.blocks = static_cast<int>(std::min<std::int64_t>(multiprocessors, tiles_of(weight)));
+  schedule.blocks = static_cast<int>(std::min<std::int64_t>(multiprocessors, tiles));
   return schedule;
 }
 
