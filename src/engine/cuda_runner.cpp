@@ -80,6 +80,7 @@ class CudaRunner final : public Runner {
   }
 
   bool rows_are_independent() const override { return false; }
+  std::int64_t prefill_rows() const override { return 2048; }
 
   LogitsView forward(std::span<const Slice> slices) override { return download(compute(slices)); }
 

@@ -15,12 +15,12 @@
 namespace nibble::engine {
 
 struct EngineOptions {
-  std::int64_t context = 0;     // tokens of prompt and completion; 0: what the model was made for
-  std::int64_t max_batch = 16;  // sequences that are in the KV cache at a time
-  std::int64_t kv_bytes = 0;    // of the KV cache; 0: room for max_batch whole contexts, or what
-                                // the device has free
-  std::int64_t prefill_rows = 512;  // prompt tokens computed in one step
-  bool prefix_cache = true;         // keep computed prefixes for later requests
+  std::int64_t context = 0;       // tokens of prompt and completion; 0: what the model was made for
+  std::int64_t max_batch = 16;    // sequences that are in the KV cache at a time
+  std::int64_t kv_bytes = 0;      // of the KV cache; 0: room for max_batch whole contexts, or what
+                                  // the device has free
+  std::int64_t prefill_rows = 0;  // prompt tokens computed in one step; 0: what the runner likes
+  bool prefix_cache = true;       // keep computed prefixes for later requests
 };
 
 /// What an engine does and has done.

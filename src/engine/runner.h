@@ -77,6 +77,9 @@ class Runner {
   /// sequence was cut into slices.
   virtual bool rows_are_independent() const = 0;
 
+  /// Tokens of a prompt that make a step large enough for the device.
+  virtual std::int64_t prefill_rows() const { return 512; }
+
   /// Continues sequences; the wanted rows of logits, slice after slice. Throws kFailed when a slice
   /// has too few pages or a token id lies outside the vocabulary.
   virtual LogitsView forward(std::span<const Slice> slices) = 0;

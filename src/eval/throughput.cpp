@@ -14,8 +14,6 @@ using engine::FixedSequences;
 using engine::Runner;
 using engine::Slice;
 
-constexpr std::size_t kPrefillRows = 512;  // the engine's prefill step
-
 // Fixed ids that visit the whole vocabulary.
 std::vector<std::int32_t> sample_tokens(std::int64_t count, std::int64_t vocabulary) {
   std::vector<std::int32_t> tokens;
@@ -27,8 +25,9 @@ std::vector<std::int32_t> sample_tokens(std::int64_t count, std::int64_t vocabul
 
 void prefill(Runner& runner, FixedSequences& sequences, std::int64_t index,
              std::span<const std::int32_t> tokens) {
+  const auto most = static_cast<std::size_t>(runner.prefill_rows());
   while (!tokens.empty()) {
-    const auto part = tokens.first(std::min(kPrefillRows, tokens.size()));
+    const auto part = tokens.first(std::min(most, tokens.size()));
     tokens = tokens.subspan(part.size());
     const Slice slice = sequences.next(index, part, tokens.empty() ? 1 : 0);
     runner.forward({&slice, 1});

@@ -8,8 +8,8 @@
 namespace nibble::ops::cuda {
 namespace {
 
-constexpr std::int64_t kSmallTiles = 2;  // of a multiprocessor: fewer warps are faster there
-constexpr int kSmallWarps = 8;
+constexpr std::int64_t kSmallShare = 64;  // tiles x units of a multiprocessor, up to which fewer
+constexpr int kSmallWarps = 8;            // warps are faster on an H200
 
 std::int64_t tiles_of(const UnitsView& weight) {
   return (weight.n + kTileRows - 1) / kTileRows;
@@ -24,7 +24,8 @@ std::int64_t max_small_batch(const UnitFormat& format, int digits) {
 SmallBatchSchedule small_batch_schedule(const UnitsView& weight, int multiprocessors) {
   SmallBatchSchedule schedule;
   const std::int64_t tiles = tiles_of(weight);
-  const bool small = weight.format.bits() == 4 && tiles <= kSmallTiles * multiprocessors;
+  const bool small = weight.format.bits() == 4 &&
+                     tiles * unit_grid(weight.n, weight.k).blocks <= kSmallShare * multiprocessors;
   schedule.warps = small ? kSmallWarps : kSmallBatchMaxWarps;
   schedule.stages = 2;
   schedule.blocks = static_cast<int>(std::min<std::int64_t>(multiprocessors, tiles));
