@@ -18,17 +18,17 @@ namespace nibble::ops::cuda {
 template <class Shape>
 __device__ __forceinline__ void init_barriers(const MediumBatchStages<Shape>& stages,
                                               const CUtensorMap& inputs) {
-  const int thread = static_cast<int>(threadIdx.x);
-  if (thread < kLayout<Shape>.stages) {
-    init_barrier(stages.full(thread), Shape::kFullArrivals);
-    init_barrier(stages.empty(thread), 4 * Shape::kRowGroups);
-    publish_barriers();
-  } else if (thread >= 32 && thread < 32 + Shape::kRowGroups) {
-    init_barrier(stages.totals_full(thread - 32), 4 * Shape::kPartners);
-    init_barrier(stages.totals_empty(thread - 32), 4 * Shape::kPartners);
-    publish_barriers();
-  } else if (thread == 64) {
+  if (threadIdx.x == 0) {  // by one thread: fences of several take a microsecond
     prefetch_map(inputs);
+    for (int stage = 0; stage < kLayout<Shape>.stages; ++stage) {
+      init_barrier(stages.full(stage), Shape::kFullArrivals);
+      init_barrier(stages.empty(stage), 4 * Shape::kRowGroups);
+    }
+    for (int group = 0; group < Shape::kRowGroups; ++group) {
+      init_barrier(stages.totals_full(group), 4 * Shape::kPartners);
+      init_barrier(stages.totals_empty(group), 4 * Shape::kPartners);
+    }
+    publish_barriers();
   }
   __syncthreads();
   if constexpr (Shape::kCluster > 1) {
