@@ -71,7 +71,7 @@ bool append_attend(const AttentionLayer& layer, const float* qkv, const DevicePl
                    cudaStream_t stream) {
   check_layer(layer);
   // For more blocks of work, it is better to have the next ones' queries on their way.
-  const bool few = m * layer.layout.kv_heads * passes_of(layer) <= 2 * multiprocessors();
+  const bool few = m * layer.layout.kv_heads * passes_of(layer) <= 4 * multiprocessors();
   if (!layer.layout.fragments() || layer.rotary % 8 != 0 || !few ||
       reinterpret_cast<std::uintptr_t>(qkv) % sizeof(float4) != 0) {
     return false;

@@ -152,7 +152,7 @@ TEST(FewTokenCandidates, TheBuiltInOneIsAmongThem) {
       shape.format.codes = codes;
       shape.n = n;
       const auto built_in = small_batch_schedule(weights_of(shape).units, 132);
-      EXPECT_EQ(built_in.warps, codes != CodeKind::kInt8 && n <= 2 * 132 * kTileRows ? 8 : 12) << n;
+      EXPECT_EQ(built_in.warps, codes == CodeKind::kInt4 && n <= 2 * 132 * kTileRows ? 8 : 12) << n;
       const auto schedules = few_token_candidates(shape, 132);
       EXPECT_TRUE(std::any_of(schedules.begin(), schedules.end(), [&](const auto& each) {
         return same_fields(each, built_in);

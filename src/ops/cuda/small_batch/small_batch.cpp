@@ -8,8 +8,10 @@
 namespace nibble::ops::cuda {
 namespace {
 
-constexpr std::int64_t kSmallShare = 64;  // tiles x units of a multiprocessor, up to which fewer
-constexpr int kSmallWarps = 8;            // warps are faster on an H200
+// Tiles x units of a multiprocessor, up to which fewer warps are faster on an H200 where decoding
+// is no work.
+constexpr std::int64_t kSmallShare = 64;
+constexpr int kSmallWarps = 8;
 
 std::int64_t tiles_of(const UnitsView& weight) {
   return (weight.n + kTileRows - 1) / kTileRows;
@@ -24,7 +26,8 @@ std::int64_t max_small_batch(const UnitFormat& format, int digits) {
 SmallBatchSchedule small_batch_schedule(const UnitsView& weight, int multiprocessors) {
   SmallBatchSchedule schedule;
   const std::int64_t tiles = tiles_of(weight);
-  const bool small = weight.format.bits() == 4 &&
+  const CodeKind codes = weight.format.codes;
+  const bool small = (codes == CodeKind::kInt4 || codes == CodeKind::kInt4WithZeros) &&
                      tiles * unit_grid(weight.n, weight.k).blocks <= kSmallShare * multiprocessors;
   schedule.warps = small ? kSmallWarps : kSmallBatchMaxWarps;
   schedule.stages = 2;
