@@ -45,7 +45,7 @@ struct PrefillItem {
 };
 
 /// Query rows (times heads of a group) of a prefill item.
-inline constexpr std::int64_t kPrefillRows = 64;
+inline constexpr std::int64_t kPrefillRows = 128;
 
 struct AttentionPlan {
   std::vector<std::int32_t> positions;  // [m]

@@ -70,8 +70,9 @@ inline Stored read_block(const KvLayout& layout, const std::byte* block, bool ke
     }
     case KvType::kF16: {
       core::Fp16 value;
-      std::memcpy(&value, half + (layout.fragments() ? unit_of(1) + 4 * reg + 2 * odd : 2 * plain),
-                  2);
+      const std::int64_t matrix = token / 8 * (layout.head_dim / 8) + dim / 8;
+      const std::int64_t in_matrix = 16 * (token % 8) + 2 * (dim % 8);
+      std::memcpy(&value, half + (layout.fragments() ? 128 * matrix + in_matrix : 2 * plain), 2);
       stored.value = core::to_float(value);
       break;
     }

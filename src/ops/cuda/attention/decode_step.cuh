@@ -165,7 +165,7 @@ struct Step {
 #pragma unroll
       for (int unit = 0; unit < S::kTiles / kUnitTiles; ++unit) {
         std::uint32_t words[4];
-        load_unit(words, pages + i * S::kBlock, unit, lane);
+        load_unit<K, true, D>(words, pages + i * S::kBlock, unit, lane);
 #pragma unroll
         for (int k = 0; k < kUnitTiles; ++k) {
           const int tile = unit * kUnitTiles + k;
@@ -293,7 +293,7 @@ struct Step {
 #pragma unroll
     for (int unit = 0; unit < S::kTiles / kUnitTiles; ++unit) {
       std::uint32_t words[4];
-      load_unit(words, pages + i * S::kBlock + S::kValuesAt, unit, lane);
+      load_unit<V, false, D>(words, pages + i * S::kBlock + S::kValuesAt, unit, lane);
 #pragma unroll
       for (int k = 0; k < kUnitTiles; ++k) {
         Tile value = tile_of<V, false>(words, k);

@@ -5,6 +5,7 @@
 #include <cuda_fp16.h>
 
 #include "ops/cuda/attention/kv_layout.h"
+#include "ops/cuda/device_code/barrier.cuh"
 
 /// Tiles of keys and values (kv_layout.h) as operands of matrix instructions.
 namespace nibble::ops::cuda {
@@ -50,9 +51,32 @@ __device__ __forceinline__ Tile tile_of(const std::uint32_t* words, int tile) {
   }
 }
 
-/// Four words of a lane: unit number `unit` of keys or values.
+/// Four words of a lane: unit number `unit` of the keys or values of a page in shared memory, for
+/// tile_of(). All lanes call.
+template <KvType T, bool kKeys, int D>
 __device__ __forceinline__ void load_unit(std::uint32_t (&words)[4], const std::byte* from,
                                           int unit, int lane) {
+  if constexpr (T == KvType::kF16) {
+    // Register r: of keys the tokens from 8 (r % 2) on, of values those from 8 (r / 2) on, which
+    // are its columns. Lane l has the address of row l % 8 for register l / 8.
+    const int r = lane / 8;
+    const int tokens = kKeys ? r % 2 : r / 2;
+    const int dims = 2 * unit + (kKeys ? r / 2 : r % 2);
+    const std::uint32_t at =
+        shared_address(from + 128 * (tokens * (D / 8) + dims) + 16 * (lane % 8));
+    if constexpr (kKeys) {
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                   : "r"(at)
+                   : "memory");
+    } else {
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                   : "r"(at)
+                   : "memory");
+    }
+    return;
+  }
   const uint4 four = *reinterpret_cast<const uint4*>(from + 512 * unit + 16 * lane);
   words[0] = four.x;
   words[1] = four.y;

@@ -164,11 +164,10 @@ class Head {
                              std::uint32_t* range_at, bool there) const {
     auto* bytes = reinterpret_cast<std::uint8_t*>(half);
     if (type == KvType::kF16) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        if (there) {
-          *reinterpret_cast<__half*>(bytes + place.half_at(4 * lane_ + e)) = __float2half_rn(x_[e]);
-        }
+      if (there) {
+        const __half2 pairs[2] = {__floats2half2_rn(x_[0], x_[1]), __floats2half2_rn(x_[2], x_[3])};
+        *reinterpret_cast<uint2*>(bytes + place.half_at(4 * lane_)) =
+            *reinterpret_cast<const uint2*>(pairs);
       }
       return;
     }

@@ -42,10 +42,13 @@ constexpr int bits_of(KvType type) {
 ///             and g + 8, columns 2t, 2t + 1, 2t + 8 and 2t + 9; registers r = row / 8 + 2 (column
 ///             / 8), each with columns 2t + {0, 1}. A lane's data of successive tiles make units of
 ///             16 bytes; unit u of lane l lies at 512 u + 16 l.
-///               float16: a unit is a tile, registers 0..3.
 ///               8 bits: two tiles, each registers 0..3 as 2 bytes.
 ///               4 bits: four tiles, each of a word. Keys: byte 2 (column % 2) + row / 8, nibble
 ///               column / 8. Values: byte 2 (column % 2) + column / 8, nibble row / 8.
+///             float16, keys and values alike: matrices of 8 tokens x 8 dims, 128 bytes by tokens, as
+///             `ldmatrix` and the products of warpgroups take them from shared memory. That of
+///             tokens 8h.. and dims 8c.. lies at 128 (h head_dim / 8 + c), so that with pages that
+///             follow one another all strides are the same.
 ///             No byte belongs to two tokens.
 ///
 /// Ranges: float16 {step, smallest} of token i for keys at 16 (i % 8) + 4 (i / 8), for values 8

@@ -59,8 +59,7 @@ struct Place {
     if (!fragments) {
       return 2 * (token * dim + i);
     }
-    const int reg = row(i) / 8 + 2 * (column(i) / 8);
-    return i / 16 * 512 + lane_byte(i) + 4 * reg + 2 * (column(i) % 2);
+    return 128 * (token / 8 * (dim / 8) + i / 8) + 16 * (token % 8) + 2 * (i % 8);
   }
   __device__ int byte_at(int i) const {
     if (!fragments) {

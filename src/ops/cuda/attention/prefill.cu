@@ -3,7 +3,7 @@
 #include "ops/cuda/attention/checks.h"
 #include "ops/cuda/attention/kv_dispatch.cuh"
 #include "ops/cuda/attention/plain.h"
-#include "ops/cuda/attention/prefill_kernel.cuh"
+#include "ops/cuda/attention/prefill_warpgroups.cuh"
 
 namespace nibble::ops::cuda {
 void attend_prefill(const AttentionLayer& layer, const Queries& queries, const std::byte* pages,
@@ -20,10 +20,16 @@ void attend_prefill(const AttentionLayer& layer, const Queries& queries, const s
                                      head_sink(output, layer.heads * layout.head_dim),
                                      static_cast<int>(layer.heads),
                                      static_cast<int>(layout.kv_heads),
+                                     static_cast<int>(layout.head_dim),
                                      kLog2E / std::sqrt(static_cast<float>(layout.head_dim)),
                                      layer.turned && layout.types.values == KvType::kInt4};
   const std::int64_t units = plan.max_items * layout.kv_heads;
   with_fragments(layout, [&]<KvType K, KvType V, int D>() {
+    if constexpr (K == KvType::kF16 && V == KvType::kF16) {
+      if (prefill::has_warpgroups<D>()) {
+        return prefill::run_warpgroups<D>(arguments, units, stream);
+      }
+    }
     prefill::run<K, V, D>(arguments, units, stream);
   });
 }

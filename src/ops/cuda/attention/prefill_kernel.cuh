@@ -27,9 +27,47 @@ struct Arguments {
   HeadSink sink;
   int heads;
   int kv_heads;
+  int head_dim;
   float scale;  // of scores, times log2 e
   bool turned;
 };
+
+/// Rows of an item with one KV head: a block's work at a time.
+struct Unit {
+  PrefillItem item;
+  int kv_head;
+  int begin;  // pages of the sequence that its rows see: [begin, end)
+  int end;
+  int length;  // tokens; what lies behind in the last page is not read
+
+  __device__ Unit(const Arguments& a, int number)
+      : item(a.plan.prefill[number / a.kv_heads]), kv_head(number % a.kv_heads) {
+    const int group = a.heads / a.kv_heads;
+    const int last_row = min(item.first + static_cast<int>(kPrefillRows), item.rows * group) - 1;
+    const int oldest = item.position + item.first / group + 1 - item.window;
+    begin = item.window > 0 ? max(0, oldest) / 16 : 0;
+    end = (item.position + last_row / group) / 16 + 1;
+    length = min(item.position + item.rows, end * 16);
+  }
+};
+
+/// The query of row number `at`.
+__device__ __forceinline__ const core::Fp16* query_of(const Arguments& a, const Unit& unit,
+                                                      int at) {
+  const int group = a.heads / a.kv_heads;
+  const std::int64_t row = unit.item.row + at / group;
+  return a.queries + (row * a.heads + unit.kv_head * group + at % group) * a.head_dim;
+}
+
+/// Zeros behind the heads of the rows from number `first` on that a warp finishes, 16 of them.
+__device__ __forceinline__ void pad_rows(const Arguments& a, const Unit& unit, int first) {
+  const int group = a.heads / a.kv_heads;
+  for (int at = first; unit.kv_head == a.kv_heads - 1 && at < first + 16; ++at) {
+    if (at < unit.item.rows * group && at % group == group - 1) {
+      a.sink.pad(unit.item.row + at / group);
+    }
+  }
+}
 
 __device__ __forceinline__ void copy_async(std::byte* to, const std::byte* from) {
   const auto target = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
@@ -65,34 +103,33 @@ class Warp {
   static constexpr int kValuesAt = static_cast<int>(kLayout.key_bytes());
   static constexpr int kRangesAt = static_cast<int>(kLayout.key_bytes() + kLayout.value_bytes());
 
-  __device__ Warp(const Arguments& a, const PrefillItem& item, int kv_head)
+  __device__ Warp(const Arguments& a, const Unit& unit)
       : a_(a),
-        item_(item),
+        unit_(unit),
         group_(a.heads / a.kv_heads),
-        kv_head_(kv_head),
         lane_(static_cast<int>(threadIdx.x) % kWarp),
-        first_(item.first + static_cast<int>(threadIdx.x) / kWarp * 16) {
+        first_(unit.item.first + static_cast<int>(threadIdx.x) / kWarp * 16) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int at = first_ + lane_ / 4 + 8 * half;
-      const bool there = at < item.rows * group_;
-      const int position = item.position + at / group_;
+      const bool there = at < unit.item.rows * group_;
+      const int position = unit.item.position + at / group_;
       end_[half] = there ? position + 1 : 0;
-      begin_[half] = item.window > 0 ? max(0, position + 1 - item.window) : 0;
+      begin_[half] = unit.item.window > 0 ? max(0, position + 1 - unit.item.window) : 0;
       largest_[half] = -INFINITY;
       load_queries(half, there ? at : 0);
     }
   }
 
-  /// Pages first .. first + kPages - 1, which lie at `pages`; the keys end at `length`.
-  __device__ void step(const std::byte* pages, int first, int length) {
+  /// Pages first .. first + kPages - 1, which lie at `pages`.
+  __device__ void step(const std::byte* pages, int first) {
     const int token = first * 16;
     const bool all = token >= begin_[0] && token >= begin_[1] && token + 16 * kPages <= end_[0] &&
                      token + 16 * kPages <= end_[1];
     if (__all_sync(kAllLanes, all)) {
-      run<false>(pages, first, length);
+      run<false>(pages, first);
     } else {
-      run<true>(pages, first, length);
+      run<true>(pages, first);
     }
   }
 
@@ -119,29 +156,21 @@ class Warp {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int at = first_ + lane_ / 4 + 8 * half;
-      if (at < item_.rows * group_) {
-        const int head = kv_head_ * group_ + at % group_;
+      if (at < unit_.item.rows * group_) {
+        const int head = unit_.kv_head * group_ + at % group_;
 #pragma unroll
         for (int tile = 0; tile < 2 * kTiles; ++tile) {
-          a_.sink.store(item_.row + at / group_, head * D + 8 * tile + 2 * (lane_ % 4),
+          a_.sink.store(unit_.item.row + at / group_, head * D + 8 * tile + 2 * (lane_ % 4),
                         float2{out_[tile][2 * half], out_[tile][2 * half + 1]});
         }
       }
     }
-    for (int at = first_; kv_head_ == a_.kv_heads - 1 && at < first_ + 16; ++at) {
-      if (at < item_.rows * group_ && at % group_ == group_ - 1) {
-        a_.sink.pad(item_.row + at / group_);
-      }
-    }
+    pad_rows(a_, unit_, first_);
   }
 
  private:
   __device__ __forceinline__ void load_queries(int half, int at) {
-    const core::Fp16* from = a_.queries +
-                             (static_cast<std::int64_t>(item_.row + at / group_) * a_.heads +
-                              kv_head_ * group_ + at % group_) *
-                                 D +
-                             2 * (lane_ % 4);
+    const core::Fp16* from = query_of(a_, unit_, at) + 2 * (lane_ % 4);
     float sum = 0.0f;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
@@ -165,7 +194,7 @@ class Warp {
   }
 
   template <bool kMasked>
-  __device__ __forceinline__ void run(const std::byte* pages, int first, int length) {
+  __device__ __forceinline__ void run(const std::byte* pages, int first) {
     float scores[2 * kPages][4];
 #pragma unroll
     for (int page = 0; page < kPages; ++page) {
@@ -175,7 +204,7 @@ class Warp {
     rescale<kMasked>(pages, scores);
 #pragma unroll
     for (int page = 0; page < kPages; ++page) {
-      accumulate<kMasked>(pages + page * kBlock, (first + page) * 16, length, scores[2 * page],
+      accumulate<kMasked>(pages + page * kBlock, (first + page) * 16, scores[2 * page],
                           scores[2 * page + 1]);
     }
   }
@@ -190,7 +219,7 @@ class Warp {
 #pragma unroll
     for (int unit = 0; unit < kTiles / kUnitTiles; ++unit) {
       std::uint32_t words[4];
-      load_unit(words, page, unit, lane_);
+      load_unit<K, true, D>(words, page, unit, lane_);
 #pragma unroll
       for (int i = 0; i < kUnitTiles; ++i) {
         const Tile keys = tile_of<K, true>(words, i);
@@ -244,7 +273,7 @@ class Warp {
       if (!(now <= reach_)) {
         shrink = reach_ / now;
         reach_ = now;
-        unit_ = 1.0f / now;
+        inverse_reach_ = 1.0f / now;
         changed = true;
       }
     }
@@ -303,8 +332,7 @@ class Warp {
 
   /// A page's tokens, from position `token` on.
   template <bool kMasked>
-  __device__ __forceinline__ void accumulate(const std::byte* page, int token, int length,
-                                             const float (&low)[4], const float (&high)[4]) {
+  __device__ __forceinline__ void accumulate(const std::byte* page, int token, const float (&low)[4], const float (&high)[4]) {
     Tile weights;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -314,7 +342,7 @@ class Warp {
       for (int column = 0; column < 2; ++column) {
         const float2 numbers =
             is_integer(V) ? range(page, false, half, column) : float2{1.0f, 0.0f};
-        const float step = numbers.x * unit_;
+        const float step = numbers.x * inverse_reach_;
 #pragma unroll
         for (int row = 0; row < 2; ++row) {
           const int e = 2 * row + column;
@@ -337,12 +365,12 @@ class Warp {
     }
     constexpr int kUnitTiles = 4 / kTileWords<V>;
     // What lies behind the last token may be anything: a weight of 0 does not hide it.
-    const bool ragged = kMasked && V == KvType::kF16 && token + 16 > length;
-    const int left = length - token - 2 * (lane_ % 4);
+    const bool ragged = kMasked && V == KvType::kF16 && token + 16 > unit_.length;
+    const int left = unit_.length - token - 2 * (lane_ % 4);
 #pragma unroll
     for (int u = 0; u < kTiles / kUnitTiles; ++u) {
       std::uint32_t words[4];
-      load_unit(words, page + kValuesAt, u, lane_);
+      load_unit<V, false, D>(words, page + kValuesAt, u, lane_);
 #pragma unroll
       for (int i = 0; i < kUnitTiles; ++i) {
         Tile values = tile_of<V, false>(words, i);
@@ -398,9 +426,8 @@ class Warp {
   }
 
   const Arguments& a_;
-  const PrefillItem& item_;
+  const Unit& unit_;
   int group_;
-  int kv_head_;
   int lane_;
   int first_;  // the warp's first row
   int begin_[2];
@@ -412,19 +439,19 @@ class Warp {
   float sum_[2] = {};
   float offset_[2] = {};
   float reach_ = kCodeUnit;  // largest step of values, from the smallest float16 on
-  float unit_ = 1.0f / kCodeUnit;
+  float inverse_reach_ = 1.0f / kCodeUnit;
 };
 
 template <KvType K, KvType V, int D>
-__device__ __forceinline__ void copy_pages(const Arguments& a, const PrefillItem& item, int kv_head,
-                                           int first, int end, std::byte* to) {
+__device__ __forceinline__ void copy_pages(const Arguments& a, const Unit& unit, int first,
+                                           std::byte* to) {
   constexpr int kBlock = Warp<K, V, D>::kBlock;
   constexpr int kChunks = kBlock / 16;
 #pragma unroll
   for (int page = 0; page < kPages; ++page) {
-    if (first + page < end) {
-      const std::int64_t id = a.plan.table[item.table + first + page];
-      const std::byte* from = a.pages + (id * a.kv_heads + kv_head) * kBlock;
+    if (first + page < unit.end) {
+      const std::int64_t id = a.plan.table[unit.item.table + first + page];
+      const std::byte* from = a.pages + (id * a.kv_heads + unit.kv_head) * kBlock;
       for (int chunk = static_cast<int>(threadIdx.x); chunk < kChunks; chunk += kThreads) {
         copy_async(to + page * kBlock + chunk * 16, from + chunk * 16);
       }
@@ -434,29 +461,23 @@ __device__ __forceinline__ void copy_pages(const Arguments& a, const PrefillItem
 }
 
 template <KvType K, KvType V, int D>
-__global__ void __launch_bounds__(kThreads, 2) attend_kernel(Arguments a) {
+__global__ void __launch_bounds__(kThreads) attend_kernel(Arguments a) {
   extern __shared__ __align__(128) std::byte stages[];  // [2, kPages, block]
   constexpr int kStage = kPages * Warp<K, V, D>::kBlock;
   launch_dependents();
   wait_for_predecessor();
-  const int group = a.heads / a.kv_heads;
   const int units = a.plan.counts[1] * a.kv_heads;
-  for (int unit = static_cast<int>(blockIdx.x); unit < units; unit += static_cast<int>(gridDim.x)) {
-    const PrefillItem item = a.plan.prefill[unit / a.kv_heads];
-    const int kv_head = unit % a.kv_heads;
-    const int last_row = min(item.first + static_cast<int>(kPrefillRows), item.rows * group) - 1;
-    const int oldest = item.position + item.first / group + 1 - item.window;
-    const int begin = item.window > 0 ? max(0, oldest) / 16 : 0;
-    const int end = (item.position + last_row / group) / 16 + 1;
-    const int length = min(item.position + item.rows, end * 16);  // what lies behind is not read
-    copy_pages<K, V, D>(a, item, kv_head, begin, end, stages);
-    Warp<K, V, D> warp(a, item, kv_head);
+  for (int number = static_cast<int>(blockIdx.x); number < units;
+       number += static_cast<int>(gridDim.x)) {
+    const Unit unit(a, number);
+    copy_pages<K, V, D>(a, unit, unit.begin, stages);
+    Warp<K, V, D> warp(a, unit);
     int stage = 0;
-    for (int page = begin; page < end; page += kPages, stage ^= 1) {
-      copy_pages<K, V, D>(a, item, kv_head, page + kPages, end, stages + (stage ^ 1) * kStage);
+    for (int page = unit.begin; page < unit.end; page += kPages, stage ^= 1) {
+      copy_pages<K, V, D>(a, unit, page + kPages, stages + (stage ^ 1) * kStage);
       wait_for_copies<1>();
       __syncthreads();
-      warp.step(stages + stage * kStage, page, length);
+      warp.step(stages + stage * kStage, page);
       __syncthreads();
     }
     wait_for_copies<0>();

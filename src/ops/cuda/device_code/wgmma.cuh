@@ -71,7 +71,18 @@ __device__ __forceinline__ std::uint64_t describe_operand(std::uint32_t address)
   return kSwizzle128 | kEightRows | kUnused | ((address & 0x3ffff) >> 4);
 }
 
-/// sums = left x right, plus what sums was where `add`.
+/// The same without swizzle: 8 rows by 16 bytes that lie together are a matrix of 128 bytes. It is
+/// `along_k` bytes to the next one along k, `along_columns` to that of the next eight columns of the
+/// product. Where rows of the operand are k
+/// (kRowsAreK), a matrix has 8 of them by 8 columns.
+__device__ __forceinline__ std::uint64_t describe_matrices(std::uint32_t address, int along_k,
+                                                           int along_columns) {
+  const auto lead = static_cast<std::uint64_t>(along_k / 16) << 16;
+  const auto stride = static_cast<std::uint64_t>(along_columns / 16) << 32;
+  return stride | lead | ((address & 0x3ffff) >> 4);
+}
+
+/// sums = left x right, plus what sums was where `add`. kRowsAreK: the right operand has rows of k.
 __device__ __forceinline__ void multiply(int (&sums)[8], const std::uint32_t (&left)[4],
                                          std::uint64_t right, bool add) {
   asm volatile(
@@ -149,6 +160,7 @@ __device__ __forceinline__ void multiply(int (&sums)[32], const std::uint32_t (&
         "r"(static_cast<int>(add)));
 }
 
+template <bool kRowsAreK = false>
 __device__ __forceinline__ void multiply(float (&sums)[32], const std::uint32_t (&left)[4],
                                          std::uint64_t right, bool add) {
   asm volatile(
@@ -157,7 +169,7 @@ __device__ __forceinline__ void multiply(float (&sums)[32], const std::uint32_t 
       "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-      "}, {%32, %33, %34, %35}, %36, added, 1, 1, 0; }"
+      "}, {%32, %33, %34, %35}, %36, added, 1, 1, %38; }"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]),
         "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]),
         "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]),
@@ -165,7 +177,7 @@ __device__ __forceinline__ void multiply(float (&sums)[32], const std::uint32_t 
         "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]),
         "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31])
       : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right),
-        "r"(static_cast<int>(add)));
+        "r"(static_cast<int>(add)), "n"(kRowsAreK ? 1 : 0));
 }
 
 __device__ __forceinline__ void multiply(int (&sums)[64], const std::uint32_t (&left)[4],
@@ -196,6 +208,7 @@ __device__ __forceinline__ void multiply(int (&sums)[64], const std::uint32_t (&
         "r"(static_cast<int>(add)));
 }
 
+template <bool kRowsAreK = false>
 __device__ __forceinline__ void multiply(float (&sums)[64], const std::uint32_t (&left)[4],
                                          std::uint64_t right, bool add) {
   asm volatile(
@@ -206,7 +219,7 @@ __device__ __forceinline__ void multiply(float (&sums)[64], const std::uint32_t 
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
       "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
       "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-      "}, {%64, %65, %66, %67}, %68, added, 1, 1, 0; }"
+      "}, {%64, %65, %66, %67}, %68, added, 1, 1, %70; }"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]),
         "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]),
         "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]),
@@ -221,7 +234,7 @@ __device__ __forceinline__ void multiply(float (&sums)[64], const std::uint32_t 
         "+f"(sums[57]), "+f"(sums[58]), "+f"(sums[59]), "+f"(sums[60]), "+f"(sums[61]),
         "+f"(sums[62]), "+f"(sums[63])
       : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "l"(right),
-        "r"(static_cast<int>(add)));
+        "r"(static_cast<int>(add)), "n"(kRowsAreK ? 1 : 0));
 }
 
 __device__ __forceinline__ void multiply(int (&sums)[128], const std::uint32_t (&left)[4],

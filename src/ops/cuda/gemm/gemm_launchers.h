@@ -11,7 +11,7 @@ using GemmLauncher = void (*)(const GemmPlan&, const GemmArguments&, cudaStream_
 
 // Products of warpgroups, for sm_90a. Elsewhere, and in builds without that architecture, these
 // kernels are empty.
-bool wgmma_is_built();
+bool wgmma_runs();
 void wgmma_int8_by_row(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
 void wgmma_int8_by_group(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
 void wgmma_int4_by_row(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);

@@ -47,7 +47,7 @@ std::vector<GemmPlan> gemm_plans(const GemmWeights& weights, GemmInputs inputs) 
   static const device::CudaDevice device = device::require_cuda_device();
   const bool by_group = scales_by_group(weights, inputs);
   std::vector<GemmPlan> plans;
-  static const bool wgmma = device.major == 9 && device.minor == 0 && wgmma_is_built();
+  static const bool wgmma = wgmma_runs();
   if (wgmma) {
     for (const int row_tile : {128, 192}) {
       for (const int token_tile : {32, 64, 128, 256}) {

@@ -40,7 +40,7 @@ void medium_batch_int8(const MediumBatchArguments& arguments, const MediumBatchS
 void medium_batch_book(const MediumBatchArguments& arguments, const MediumBatchSchedule& schedule,
                        int digits, bool scale_of_token, cudaStream_t stream);
 
-/// Whether the kernels are more than empty shells, which they are but for sm_90a.
-bool medium_batch_is_built();
+/// Whether this device runs them: they are for sm_90a only.
+bool medium_batch_runs();
 
 }  // namespace nibble::ops::cuda

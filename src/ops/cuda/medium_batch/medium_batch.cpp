@@ -35,11 +35,8 @@ bool has_kernels(const UnitFormat& format) {
 }  // namespace
 
 bool has_medium_batch(const UnitFormat& format) {
-  static const bool built = [] {
-    const device::CudaDevice device = device::require_cuda_device();
-    return device.major == 9 && device.minor == 0 && medium_batch_is_built();
-  }();
-  return built && has_kernels(format);
+  static const bool runs = medium_batch_runs();
+  return runs && has_kernels(format);
 }
 
 std::vector<MediumBatchSchedule> medium_batch_schedules(int multiprocessors) {
