@@ -1,7 +1,8 @@
 # The operators of NVIDIA GPUs, and their tests.
 set(NIBBLE_CUDA_OPS
   cuda/activation_codes/activation_codes.cu
-  cuda/attention/append.cu cuda/attention/append_fragments.cu cuda/attention/attention_plan.cpp
+  cuda/attention/append.cu cuda/attention/append_fragments.cu cuda/attention/append_prompt.cu
+  cuda/attention/attention_plan.cpp
   cuda/attention/checks.cpp cuda/attention/decode.cu cuda/attention/hadamard_signs.cpp
   cuda/attention/kv_pool.cpp cuda/attention/plain.cu cuda/attention/prefill.cu
   cuda/cuda_ops.cpp cuda/cuda_ops_results.cpp cuda/dense/dense.cu cuda/device_input.cpp cuda/device_linear.cpp cuda/device_matrix.cpp

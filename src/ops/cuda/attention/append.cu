@@ -1,4 +1,5 @@
 #include "ops/cuda/attention/append_fragments.h"
+#include "ops/cuda/attention/append_prompt.h"
 #include "ops/cuda/attention/attention.h"
 #include "ops/cuda/attention/checks.h"
 #include "ops/cuda/attention/hadamard_turn.cuh"
@@ -163,7 +164,8 @@ void append(const AttentionLayer& layer, const float* qkv, const DevicePlan& pla
   if (m == 0) {
     return;
   }
-  if (append_fragments(layer, qkv, plan, m, queries, pages, stream)) {
+  if (append_prompt(layer, qkv, plan, m, queries, pages, stream) ||
+      append_fragments(layer, qkv, plan, m, queries, pages, stream)) {
     return;
   }
   const std::int64_t heads = layer.heads + 2 * layer.layout.kv_heads;

@@ -105,6 +105,36 @@ TEST_F(CudaAppendAttend, GivesTheBitsOfTwoKernels) {
   }
 }
 
+// Many rows at a time, of sequences that begin anywhere in a page, beside few at a time.
+TEST_F(CudaAppendAttend, PromptsAppendTheBitsOfFewRows) {
+  for (const std::int64_t dim : {64, 128}) {
+    for (const std::int64_t rotary : {0, 16, 64, 128}) {
+      if (rotary > dim) {
+        continue;
+      }
+      for (const bool norms : {false, true}) {
+        const Problem problem{KvTypes(kF16), 6,    2, dim, 0, {{0, 90}, {21, 1}, {37, 45}, {8, 13}},
+                              1.0f,          norms};
+        Trial many(problem);
+        Trial few(problem);
+        const Dress of_many(many.layer(), rotary, norms);
+        const Dress of_few(few.layer(), rotary, norms);
+        const std::vector<float> context = many.values(many.rows(true), 5);
+        std::vector<float> step = many.values(many.rows(false), 6);
+        step[5] = 1e6f;  // beyond float16, in a query and in a key
+        step[static_cast<std::size_t>(many.width() + 6 * dim + 7)] = -1e6f;
+        many.append_rows(context, true);
+        few.append_rows(context, true, 32);
+        many.append_rows(step, false);
+        few.append_rows(step, false, 32);
+        const std::string what = std::to_string(dim) + ", rotary " + std::to_string(rotary);
+        EXPECT_TRUE(many.query_halves() == few.query_halves()) << what;
+        EXPECT_TRUE(many.blocks() == few.blocks()) << what;
+      }
+    }
+  }
+}
+
 // Vectors that are not finite, in queries, keys and values.
 TEST_F(CudaAppendAttend, BrokenVectorsReachOnlyTheirSequence) {
   for (const KvTypes types : kTypes) {

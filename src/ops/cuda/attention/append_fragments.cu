@@ -4,14 +4,13 @@
 #include "ops/cuda/attention/head_vector.cuh"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 
-/// A block has some heads of one row, and the row's sines in shared memory. A warp reads `kEach` of
-/// its turns before it works on them.
+/// A block has some heads of one row, and the row's sines in shared memory.
 namespace nibble::ops::cuda {
 namespace {
 
 constexpr int kWarps = 8;
 
-template <int D, int kEach>
+template <int D>
 __global__ void __launch_bounds__(kWarps* kWarp)
     append_kernel(AttentionLayer layer, const float* qkv, const std::int32_t* positions,
                   const std::int32_t* slots, core::Fp16* queries, std::byte* pages) {
@@ -35,35 +34,26 @@ __global__ void __launch_bounds__(kWarps* kWarp)
   const LaneTurns of_lane(lane % kLanes, half, [&](int i) { return turns[i]; });
   const std::int32_t slot = slots[row];
   const int step = static_cast<int>(gridDim.y) * kWarps * kHeadsOfWarp;
-  const auto head_of = [&](int first, int i) { return first + i * step + lane / kLanes; };
   for (int first = (static_cast<int>(blockIdx.y) * kWarps + warp) * kHeadsOfWarp; first < all;
-       first += kEach * step) {
-    Head<D> heads_of_warp[kEach];
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      const int head = min(head_of(first, i), all - 1);
-      heads_of_warp[i] = Head<D>(qkv + (row * all + head) * D, lane % kLanes);
-    }
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      const bool there = head_of(first, i) < all;
-      const int head = there ? head_of(first, i) : all - 1;
-      const HeadKind kind = head < heads              ? HeadKind::kQuery
-                            : head < heads + kv_heads ? HeadKind::kKey
-                                                      : HeadKind::kValue;
-      const int kv_head = head - heads - (kind == HeadKind::kValue ? kv_heads : 0);
-      Head<D>& x = heads_of_warp[i];
-      x.make_ready(layer, kind, kv_head, of_lane);
-      if (kind == HeadKind::kQuery) {
-        if (there) {
-          x.store_query(queries + (row * heads + head) * D);
-        }
-        continue;
+       first += step) {
+    const int wanted = first + lane / kLanes;
+    const bool there = wanted < all;
+    const int head = there ? wanted : all - 1;
+    const HeadKind kind = head < heads              ? HeadKind::kQuery
+                          : head < heads + kv_heads ? HeadKind::kKey
+                                                    : HeadKind::kValue;
+    const int kv_head = head - heads - (kind == HeadKind::kValue ? kv_heads : 0);
+    Head<D> x(qkv + (row * all + head) * D, lane % kLanes);
+    x.make_ready(layer, kind, kv_head, of_lane);
+    if (kind == HeadKind::kQuery) {
+      if (there) {
+        x.store_query(queries + (row * heads + head) * D);
       }
-      std::byte* block =
-          pages + (max(slot, 0) / kPageTokens * kv_heads + kv_head) * layer.layout.block_bytes();
-      x.store(layer.layout, kind, slot % static_cast<int>(kPageTokens), block, there && slot >= 0);
+      continue;
     }
+    std::byte* block =
+        pages + (max(slot, 0) / kPageTokens * kv_heads + kv_head) * layer.layout.block_bytes();
+    x.store(layer.layout, kind, slot % static_cast<int>(kPageTokens), block, there && slot >= 0);
   }
 }
 
@@ -75,9 +65,7 @@ void run(const AttentionLayer& layer, const float* qkv, const DevicePlan& plan, 
   const std::int64_t heads = layer.heads + 2 * layer.layout.kv_heads;
   const std::int64_t most = (heads + kHeadsOfBlock - 1) / kHeadsOfBlock;
   const std::int64_t parts = std::clamp<std::int64_t>(kFewBlocks / m, 1, most);
-  constexpr int kMany = 4;
-  auto* const kernel = most >= kMany * parts ? append_kernel<D, kMany> : append_kernel<D, 1>;
-  launch_dependent(kernel, dim3(static_cast<unsigned>(m), static_cast<unsigned>(parts)),
+  launch_dependent(append_kernel<D>, dim3(static_cast<unsigned>(m), static_cast<unsigned>(parts)),
                    dim3(kWarps * kWarp), 0, stream, layer, qkv, plan.positions, plan.slots,
                    queries.halves, pages);
 }

@@ -237,7 +237,7 @@ TEST(CudaAttentionPlan, SplitsBySequenceAlone) {
   const AttentionPlan plan = plan_attention(sequences, 4, 0);
   EXPECT_EQ(plan.slots[0], 101 * 16 + 4);
   EXPECT_EQ(plan.positions[71], 74);
-  EXPECT_EQ(plan.prefill.size(), 5u);  // 280 rows of heads
+  EXPECT_EQ(plan.prefill.size(), 3u);  // 280 rows of heads
   std::int64_t covered = 0;
   for (const DecodeItem& item : plan.decode) {
     covered += item.row == 1 ? item.end - item.begin : 0;

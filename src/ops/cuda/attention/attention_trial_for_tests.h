@@ -211,7 +211,8 @@ class Trial {
     splits_ = plan.partials > 0;
   }
 
-  void append_rows(const std::vector<float>& qkv, bool context) {
+  // So many rows of the step at a time; 0: all.
+  void append_rows(const std::vector<float>& qkv, bool context, std::int64_t at_a_time = 0) {
     upload_plan(context);
     const auto m = static_cast<std::int64_t>(qkv.size()) / width();
     const Buffer device_qkv = on_device(qkv);
@@ -223,7 +224,17 @@ class Trial {
       queries_ = poisoned<float>(elements);
       q_ = {nullptr, queries_.as<float>()};
     }
-    append(layer_, device_qkv.as<float>(), buffer_->plan(), m, q_, pool_->layer(1), stream_.get());
+    const std::int64_t step = at_a_time == 0 ? m : at_a_time;
+    for (std::int64_t row = 0; row < m; row += step) {
+      DevicePlan plan = buffer_->plan();
+      plan.positions += row;
+      plan.slots += row;
+      const std::int64_t at = row * p_.heads * p_.head_dim;
+      const Queries q = q_.halves != nullptr ? Queries{q_.halves + at, nullptr}
+                                             : Queries{nullptr, q_.floats + at};
+      append(layer_, device_qkv.as<float>() + row * width(), plan, std::min(step, m - row), q,
+             pool_->layer(1), stream_.get());
+    }
     stream_.synchronize();
   }
 
@@ -395,6 +406,7 @@ class Trial {
 
   // What append() made of the queries.
   std::vector<float> queries() const { return queries_.values<float>(); }
+  std::vector<std::uint16_t> query_halves() const { return queries_.values<std::uint16_t>(); }
   // The query heads of rows of q|k|v.
   std::vector<float> heads_of(const std::vector<float>& qkv) const {
     std::vector<float> q;

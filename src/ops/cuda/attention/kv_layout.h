@@ -45,8 +45,8 @@ constexpr int bits_of(KvType type) {
 ///               8 bits: two tiles, each registers 0..3 as 2 bytes.
 ///               4 bits: four tiles, each of a word. Keys: byte 2 (column % 2) + row / 8, nibble
 ///               column / 8. Values: byte 2 (column % 2) + column / 8, nibble row / 8.
-///             float16, keys and values alike: matrices of 8 tokens x 8 dims, 128 bytes by tokens, as
-///             `ldmatrix` and the products of warpgroups take them from shared memory. That of
+///             float16, keys and values alike: matrices of 8 tokens x 8 dims, 128 bytes by tokens,
+///             as `ldmatrix` and the products of warpgroups take them from shared memory. That of
 ///             tokens 8h.. and dims 8c.. lies at 128 (h head_dim / 8 + c), so that with pages that
 ///             follow one another all strides are the same.
 ///             No byte belongs to two tokens.

@@ -332,7 +332,8 @@ class Warp {
 
   /// A page's tokens, from position `token` on.
   template <bool kMasked>
-  __device__ __forceinline__ void accumulate(const std::byte* page, int token, const float (&low)[4], const float (&high)[4]) {
+  __device__ __forceinline__ void accumulate(const std::byte* page, int token,
+                                             const float (&low)[4], const float (&high)[4]) {
     Tile weights;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {

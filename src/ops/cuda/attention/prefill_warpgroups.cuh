@@ -21,7 +21,7 @@ struct Warpgroups {
   static constexpr int kStage = 2 * kPages * kHalf;
   static constexpr int kStages = 3;
   static constexpr int kShared = kStages * kStage;
-  static constexpr int kDims = 128;        // bytes to the matrix of the next 8 dims
+  static constexpr int kDims = 128;         // bytes to the matrix of the next 8 dims
   static constexpr int kEight = kHalf / 2;  // and to that of the next 8 tokens
 };
 
@@ -45,11 +45,21 @@ class Ring {
     }
     publish_barriers();
   }
-  __device__ std::byte* keys() const { return memory_ + stage_ * W::kStage; }
-  __device__ std::byte* values() const { return keys() + W::kStage / 2; }
-  __device__ std::uint32_t filling() const { return full(stage_); }
-  __device__ void wait_full() const { wait_barrier(full(stage_), parity_); }
-  __device__ void wait_empty() const { wait_barrier(empty(stage_), parity_ ^ 1); }
+  __device__ std::byte* keys() const {
+    return memory_ + stage_ * W::kStage;
+  }
+  __device__ std::byte* values() const {
+    return keys() + W::kStage / 2;
+  }
+  __device__ std::uint32_t filling() const {
+    return full(stage_);
+  }
+  __device__ void wait_full() const {
+    wait_barrier(full(stage_), parity_);
+  }
+  __device__ void wait_empty() const {
+    wait_barrier(empty(stage_), parity_ ^ 1);
+  }
   /// By every lane of a warp that has read the stage.
   __device__ void release() const {
     __syncwarp();
@@ -65,8 +75,12 @@ class Ring {
   }
 
  private:
-  __device__ std::uint32_t full(int stage) const { return barriers_ + 16 * stage; }
-  __device__ std::uint32_t empty(int stage) const { return barriers_ + 16 * stage + 8; }
+  __device__ std::uint32_t full(int stage) const {
+    return barriers_ + 16 * stage;
+  }
+  __device__ std::uint32_t empty(int stage) const {
+    return barriers_ + 16 * stage + 8;
+  }
 
   std::byte* memory_;
   std::uint32_t barriers_;  // [kStages, 2]
@@ -189,9 +203,9 @@ class Rows {
         const int head = unit_.kv_head * group_ + row(half) % group_;
 #pragma unroll
         for (int tile = 0; tile < 2 * kTiles; ++tile) {
-          a_.sink.store(unit_.item.row + row(half) / group_, head * D + 8 * tile + 2 * (lane_ % 4),
-                        float2{out_[4 * tile + 2 * half] * inverse,
-                               out_[4 * tile + 2 * half + 1] * inverse});
+          a_.sink.store(
+              unit_.item.row + row(half) / group_, head * D + 8 * tile + 2 * (lane_ % 4),
+              float2{out_[4 * tile + 2 * half] * inverse, out_[4 * tile + 2 * half + 1] * inverse});
         }
       }
     }
@@ -199,7 +213,9 @@ class Rows {
   }
 
  private:
-  __device__ int row(int half) const { return first_ + lane_ / 4 + 8 * half; }
+  __device__ int row(int half) const {
+    return first_ + lane_ / 4 + 8 * half;
+  }
   __device__ int last_row() const {
     return min(unit_.item.rows * group_, first_ / 64 * 64 + 64) - 1;
   }
@@ -361,8 +377,7 @@ bool has_warpgroups() {
 template <int D>
 void run_warpgroups(const Arguments& arguments, std::int64_t max_units, cudaStream_t stream) {
   using W = Warpgroups<D>;
-  static const int resident =
-      resident_blocks(attend_warpgroups_kernel<D>, W::kThreads, W::kShared);
+  static const int resident = resident_blocks(attend_warpgroups_kernel<D>, W::kThreads, W::kShared);
   const auto grid = std::clamp<std::int64_t>(max_units, 1, resident);
   launch_dependent(attend_warpgroups_kernel<D>, dim3(static_cast<unsigned>(grid)),
                    dim3(W::kThreads), W::kShared, stream, arguments);

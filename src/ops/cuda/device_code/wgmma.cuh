@@ -72,9 +72,8 @@ __device__ __forceinline__ std::uint64_t describe_operand(std::uint32_t address)
 }
 
 /// The same without swizzle: 8 rows by 16 bytes that lie together are a matrix of 128 bytes. It is
-/// `along_k` bytes to the next one along k, `along_columns` to that of the next eight columns of the
-/// product. Where rows of the operand are k
-/// (kRowsAreK), a matrix has 8 of them by 8 columns.
+/// `along_k` bytes to the next one along k, `along_columns` to that of the next eight columns of
+/// the product. Where rows of the operand are k (kRowsAreK), a matrix has 8 of them by 8 columns.
 __device__ __forceinline__ std::uint64_t describe_matrices(std::uint32_t address, int along_k,
                                                            int along_columns) {
   const auto lead = static_cast<std::uint64_t>(along_k / 16) << 16;
