@@ -204,7 +204,7 @@ class CudaRunner final : public Runner {
     const auto [batch, step_rows] = begin_step(rows);
     const auto m = step_.size();
     const bool decode = m == std::ssize(parts_) && m == std::ssize(rows);
-    const std::pair<std::int64_t, bool> kind{m, ops_.splits()};
+    const std::pair<std::int64_t, int> kind{m, ops_.kernels()};
     if (rows.empty()) {
       models::hidden_states(ops_, decoder(), batch);
       return unrecorded_;
@@ -275,8 +275,8 @@ class CudaRunner final : public Runner {
   CudaOps ops_;
   std::vector<std::int64_t> windows_;  // each length of a sliding window once
   std::int64_t kv_bytes_ = 0;
-  // Decode steps by their number of sequences, and by whether keys are split.
-  std::map<std::pair<std::int64_t, bool>, DecodeStep> seen_;
+  // Decode steps by their number of sequences, and by their kernels.
+  std::map<std::pair<std::int64_t, int>, DecodeStep> seen_;
   DeviceMatrix unrecorded_;  // logits of a step that is not
   StepTokens step_;
   std::vector<ops::SequenceSlice<KvSequence>> parts_;

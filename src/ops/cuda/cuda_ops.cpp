@@ -113,6 +113,7 @@ CudaOps::Step CudaOps::begin_step(const Batch<KvSequence>& batch,
   Step step{step_.put(batch.tokens), step_.put(batch.positions), step_.put(rows)};
   step_.upload(stream());
   splits_ = false;
+  kernels_ = 0;
   waited_ = false;
   experts_.clear();
   std::vector<PlannedSequence> sequences;
@@ -129,6 +130,7 @@ CudaOps::Step CudaOps::begin_step(const Batch<KvSequence>& batch,
     }
     const AttentionPlan plan = plan_attention(sequences, group, window);
     splits_ = splits_ || plan.partials > 0;
+    kernels_ = 4 * kernels_ + (plan.partials > 0 ? 2 : 0) + (plan.brief() ? 1 : 0);
     at->second.upload(plan, stream());
   }
   return step;

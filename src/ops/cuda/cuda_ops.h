@@ -89,9 +89,9 @@ class CudaOps {
   Step begin_step(const Batch<KvSequence>& batch, std::span<const std::int32_t> rows,
                   std::span<const std::int64_t> windows, std::int64_t group);
 
-  /// Whether the keys of some row of this step are split, which takes one more kernel: recorded
-  /// steps serve only steps that are alike in this.
-  bool splits() const { return splits_; }
+  /// Which kernels attention takes in this step, as a number: it depends on how long sequences are.
+  /// Recorded steps serve only steps that are alike in this.
+  int kernels() const { return kernels_; }
 
   /// Whether an operator of this step waited for the device: such a step can't be recorded.
   bool waited() const { return waited_; }
@@ -178,7 +178,8 @@ class CudaOps {
   ExpertLists experts_;
   device::cuda::PinnedBuffer router_logits_;
   device::cuda::PinnedBuffer ranked_;
-  bool splits_ = false;
+  bool splits_ = false;  // keys of some row
+  int kernels_ = 0;
   bool waited_ = false;
 };
 

@@ -24,6 +24,7 @@ const KvTypes kTypes[] = {{kF16, kF16},   {kInt8, kInt8}, {kInt4, kInt4},
 
 // The new token first and last in a page and alone; several splits, of which the last may be one
 // page; windows inside a page and across; groups of 1, 3, 4 and more than a pass of heads.
+// Last, so many short sequences that a warp has one to itself.
 std::vector<Problem> problems(KvTypes types) {
   return {
       {types, 8, 2, 128, 0, {{0, 1}, {1, 1}, {15, 1}, {16, 1}, {17, 1}, {47, 1}, {700, 1}}},
@@ -34,6 +35,8 @@ std::vector<Problem> problems(KvTypes types) {
       {types, 8, 2, 128, 0, {{100, 1}, {511, 1}}, 1.0f, true},
       {types, 6, 2, 64, 24, {{100, 1}, {16, 1}}, 1.0f, true},
       {types, 32, 32, 128, 0, {{15, 1}}},
+      {types, 24, 12, 128, 0, short_sequences(30)},
+      {types, 30, 10, 64, 20, short_sequences(37)},
   };
 }
 

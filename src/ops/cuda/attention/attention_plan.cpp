@@ -56,6 +56,10 @@ void plan_rows(const PlannedSequence& sequence, std::int64_t table, std::int64_t
 
 }  // namespace
 
+bool AttentionPlan::brief() const {
+  return decode.empty() || decode.front().pages <= kBriefPages;  // longest first
+}
+
 // Few splits where many sequences share the device, but enough for one sequence alone.
 std::int64_t pages_of_split(std::int64_t pages) {
   constexpr std::int64_t kShort = 128;
@@ -150,7 +154,8 @@ PlanBuffer::PlanBuffer(const Limits& limits)
            reinterpret_cast<const DecodeItem*>(at(parts.decode)),
            reinterpret_cast<const PrefillItem*>(at(parts.prefill)),
            limits.items,
-           limits.partials};
+           limits.partials,
+           false};
 }
 
 void PlanBuffer::upload(const AttentionPlan& plan, cudaStream_t stream) {
@@ -190,6 +195,7 @@ void PlanBuffer::upload(const AttentionPlan& plan, cudaStream_t stream) {
                       "cudaMemcpyAsync");
   copied_.record(stream);
   copying_ = true;
+  plan_.brief = plan.brief();
 }
 
 }  // namespace nibble::ops::cuda

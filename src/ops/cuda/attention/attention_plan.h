@@ -55,7 +55,13 @@ struct AttentionPlan {
   std::vector<DecodeItem> decode;       // rows of sequences that have one row, longest first
   std::vector<PrefillItem> prefill;     // longest first
   std::int64_t partials = 0;            // results of splits to be merged
+
+  /// Whether no row of a sequence with one row sees more than kBriefPages pages.
+  bool brief() const;
 };
+
+/// What one warp reads without help, where there are many sequences.
+inline constexpr std::int64_t kBriefPages = 16;
 
 /// A row has at most so many splits.
 inline constexpr std::int64_t kMostSplits = 32;
@@ -79,6 +85,7 @@ struct DevicePlan {
   const PrefillItem* prefill = nullptr;
   std::int64_t max_items = 0;     // of either kind
   std::int64_t max_partials = 0;  // 0: no row is ever split
+  bool brief = false;             // AttentionPlan::brief()
 };
 
 /// Device memory for plans up to some size.

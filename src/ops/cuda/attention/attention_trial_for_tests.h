@@ -34,6 +34,15 @@ struct Problem {
   bool centred = false;  // keys are stored less a centre
 };
 
+/// Rows of sequences of 1 to 230 tokens.
+inline std::vector<Sequence> short_sequences(int count) {
+  std::vector<Sequence> sequences;
+  for (int i = 0; i < count; ++i) {
+    sequences.push_back({i * 37 % 230, 1});
+  }
+  return sequences;
+}
+
 /// One element as it lies in a block, read as kv_layout.h describes it.
 struct Stored {
   double value = 0;  // of floats; of integers the code

@@ -32,17 +32,36 @@ decode::Arguments arguments_of(const AttentionLayer& layer, const core::Fp16* qu
           {}};
 }
 
-template <bool kAppends>
-void run(const AttentionLayer& layer, const decode::Arguments& arguments, cudaStream_t stream) {
-  const std::int64_t units = arguments.plan.max_items * layer.layout.kv_heads * passes_of(layer);
+std::int64_t units_of(const AttentionLayer& layer, std::int64_t items) {
+  return items * layer.layout.kv_heads * passes_of(layer);
+}
+
+// Where there are more short sequences than blocks at a time, a warp has one to itself.
+bool has_warp_teams(const DevicePlan& plan, std::int64_t units) {
+  return plan.brief && units > 2 * multiprocessors();
+}
+
+template <bool kAppends, typename Team>
+void run_teams(const AttentionLayer& layer, const decode::Arguments& arguments, std::int64_t units,
+               cudaStream_t stream) {
   with_fragments(layer.layout, [&]<KvType K, KvType V, int D>() {
-    constexpr auto* kKernel =
-        kAppends ? decode::append_attend_kernel<K, V, D> : decode::attend_kernel<K, V, D>;
+    constexpr auto* kKernel = kAppends ? decode::append_attend_kernel<K, V, D, Team>
+                                       : decode::attend_kernel<K, V, D, Team>;
     using S = decode::Shape<K, V, D>;
     constexpr int kShared = decode::kWarps * S::kStages * S::kStage;
     static const int resident = resident_blocks(kKernel, decode::kWarps * kWarp, kShared);
-    decode::run<D>(kKernel, resident, kShared, arguments, units, stream);
+    decode::run<D>(kKernel, Team::kTeams, resident, kShared, arguments, units, stream);
   });
+}
+
+template <bool kAppends>
+void run(const AttentionLayer& layer, const decode::Arguments& arguments, cudaStream_t stream) {
+  const std::int64_t units = units_of(layer, arguments.plan.max_items);
+  if (has_warp_teams(arguments.plan, units)) {
+    run_teams<kAppends, decode::WarpTeam>(layer, arguments, units, stream);
+  } else {
+    run_teams<kAppends, decode::BlockTeam>(layer, arguments, units, stream);
+  }
 }
 
 }  // namespace
@@ -70,8 +89,10 @@ bool append_attend(const AttentionLayer& layer, const float* qkv, const DevicePl
                    std::int64_t m, std::byte* pages, float* partials, const AttentionOutput& output,
                    cudaStream_t stream) {
   check_layer(layer);
-  // For more blocks of work, it is better to have the next ones' queries on their way.
-  const bool few = m * layer.layout.kv_heads * passes_of(layer) <= 4 * multiprocessors();
+  // For more work, it is better to have the next units' queries on their way.
+  const std::int64_t units = units_of(layer, m);
+  const int each = has_warp_teams(plan, units) ? 16 : 4;
+  const bool few = units <= each * multiprocessors();
   if (!layer.layout.fragments() || layer.rotary % 8 != 0 || !few ||
       reinterpret_cast<std::uintptr_t>(qkv) % sizeof(float4) != 0) {
     return false;

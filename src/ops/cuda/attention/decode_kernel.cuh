@@ -4,6 +4,7 @@
 
 #include "ops/cuda/attention/decode_merge.cuh"
 #include "ops/cuda/attention/decode_step.cuh"
+#include "ops/cuda/attention/decode_team.cuh"
 #include "ops/cuda/attention/kv_dispatch.cuh"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/warp_ring.cuh"
@@ -13,16 +14,17 @@
 /// them. Ranges never touch elements: with key = smallest + step * code
 ///   score = step (code . q) + smallest sum(q)
 /// and a value's step goes into its weight, its smallest into one sum for all elements.
-/// A block takes one item and KV head after another; each of its warps takes every fourth step of
-/// pages, and copies ahead of what it computes, into the next item where this one ends.
+/// A team of warps (decode_team.cuh) takes one item and KV head after another; each of its warps
+/// takes a step of pages in turn, and copies ahead of what it computes, into the next item where
+/// this one ends.
 namespace nibble::ops::cuda::decode {
 
 /// The pages that one warp needs, in the order in which it needs them.
-template <typename S>
+template <typename S, typename Team>
 class PageWalk {
  public:
   __device__ PageWalk(const Arguments& a, int units, int passes)
-      : a_(a), units_(units), passes_(passes), unit_(static_cast<int>(blockIdx.x)) {
+      : a_(a), units_(units), passes_(passes), unit_(Team::first_unit()) {
     peek(unit_);
     enter();
     settle();
@@ -41,13 +43,13 @@ class PageWalk {
           a_.pages + (static_cast<std::int64_t>(ids_[i]) * a_.kv_heads + kv_head_) * S::kBlock;
     }
     ring.fill_parts(blocks, min(S::kPages, pages_ - first_), S::kCopied, S::kBlock);
-    first_ += kWarps * S::kPages;
+    first_ += Team::kCount * S::kPages;
     settle();
   }
 
  private:
   __device__ static int first_of_warp() {
-    return static_cast<int>(threadIdx.x) / kWarp * S::kPages;
+    return Team::warp() * S::kPages;
   }
 
   // What a later unit reads is asked for long before it is needed.
@@ -64,12 +66,12 @@ class PageWalk {
     pages_ = next_pages_;
     kv_head_ = unit_ / passes_ % a_.kv_heads;
     first_ = first_of_warp();
-    peek(unit_ + static_cast<int>(gridDim.x));
+    peek(unit_ + Team::stride());
   }
 
   __device__ __forceinline__ void settle() {
     while (unit_ < units_ && first_ >= pages_) {
-      unit_ += static_cast<int>(gridDim.x);
+      unit_ += Team::stride();
       enter();
     }
     if (unit_ < units_) {
@@ -125,18 +127,18 @@ struct StoredToken {
   __device__ void put(int, std::byte*) const {}
 };
 
-template <KvType K, KvType V, int D, typename Token>
+template <KvType K, KvType V, int D, typename Team, typename Token>
 __device__ __forceinline__ Running<D> run_steps(const Arguments& a, const DecodeItem& item,
                                                 const QueryTiles<K, D>& q,
-                                                PageWalk<Shape<K, V, D>>& walk, WarpRing& ring,
-                                                int lane, const Token& newest) {
+                                                PageWalk<Shape<K, V, D>, Team>& walk,
+                                                WarpRing& ring, int lane, const Token& newest) {
   using S = Shape<K, V, D>;
   Running<D> running{};
   running.largest[0] = running.largest[1] = -INFINITY;
   running.reach = kCodeUnit;  // the smallest float16
   running.unit = 1.0f / kCodeUnit;
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  for (int first = warp * S::kPages; first < item.pages; first += kWarps * S::kPages) {
+  for (int first = Team::warp() * S::kPages; first < item.pages;
+       first += Team::kCount * S::kPages) {
     walk.fill(ring);
     std::byte* const pages = ring.wait();
     newest.put(first, pages);
@@ -154,7 +156,6 @@ __device__ __forceinline__ Running<D> run_steps(const Arguments& a, const Decode
 
 template <KvType V, int D>
 __device__ __forceinline__ void note(const Running<D>& running, int lane, Found<D>& found) {
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int g = lane / 4;
   const int t = lane % 4;
 #pragma unroll
@@ -166,26 +167,25 @@ __device__ __forceinline__ void note(const Running<D>& running, int lane, Found<
     const float high_unit = reach * kHighProductUnit<V>;
     const int head = 2 * t + column;
     if (g == 0) {
-      found.largest[warp][head] = running.largest[column];
-      found.sum[warp][head] = sum;
+      found.largest[head] = running.largest[column];
+      found.sum[head] = sum;
     }
 #pragma unroll
     for (int tile = 0; tile < D / 16; ++tile) {
-      found.out[warp][head][16 * tile + g] = fmaf(running.out[tile][column], unit, offset);
-      found.out[warp][head][16 * tile + g + 8] =
-          fmaf(running.out[tile][2 + column], high_unit, offset);
+      found.out[head][16 * tile + g] = fmaf(running.out[tile][column], unit, offset);
+      found.out[head][16 * tile + g + 8] = fmaf(running.out[tile][2 + column], high_unit, offset);
     }
   }
 }
 
-template <KvType K, KvType V, int D>
+template <KvType K, KvType V, int D, typename Team>
 __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
   using S = Shape<K, V, D>;
   extern __shared__ __align__(128) std::byte stages[];  // [kWarps, kStages, kPages, block]
-  __shared__ Found<D> found;
+  __shared__ Found<D> found[kWarps];
   __shared__ std::uint64_t barriers[kWarps][S::kStages];
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int warp = Team::warp_of_block();
   WarpRing ring(stages + warp * S::kStages * S::kStage, barriers[warp], S::kStages, S::kStage);
   if (a.few) {
     launch_dependents();
@@ -194,8 +194,8 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
   const int group = a.heads / a.kv_heads;
   const int passes = (group + kColumns - 1) / kColumns;
   const int units = a.plan.counts[0] * a.kv_heads * passes;
-  const int stride = static_cast<int>(gridDim.x);
-  PageWalk<S> walk(a, units, passes);
+  const int stride = Team::stride();
+  PageWalk<S, Team> walk(a, units, passes);
   for (int i = 0; i < S::kStages - 1; ++i) {
     walk.fill(ring);
   }
@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
           unit.columns, D, lane);
     }
   };
-  int number = static_cast<int>(blockIdx.x);
+  int number = Team::first_unit();
   load_item(here, number);
   load_item(next, number + stride);
   load_queries(here, number);
@@ -227,12 +227,13 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
     here = next;
     load_item(next, number + 2 * stride);
     load_queries(here, number + stride);
-    const Running<D> running = run_steps<K, V, D>(a, item, q, walk, ring, lane, StoredToken{});
-    __syncthreads();  // all warps have merged what was found before
-    note<V, D>(running, lane, found);
-    __syncthreads();
-    merge_warps<D>(a, item, unit.first_head, unit.columns, found);
-    if (unit.first_head + unit.columns == a.heads && item.split == 0 && warp == 0) {
+    const Running<D> running =
+        run_steps<K, V, D, Team>(a, item, q, walk, ring, lane, StoredToken{});
+    Team::sync();  // all warps have merged what was found before
+    note<V, D>(running, lane, found[warp]);
+    Team::sync();
+    merge_warps<D, Team>(a, item, unit.first_head, unit.columns, found + warp - Team::warp());
+    if (unit.first_head + unit.columns == a.heads && item.split == 0 && Team::warp() == 0) {
       a.sink.pad(item.row);
     }
   }
@@ -241,10 +242,11 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
   }
 }
 
+/// `teams`: of a block.
 template <int D, typename Kernel>
-void run(Kernel* kernel, int resident, int shared_bytes, Arguments arguments,
+void run(Kernel* kernel, int teams, int resident, int shared_bytes, Arguments arguments,
          std::int64_t max_units, cudaStream_t stream) {
-  const auto grid = std::clamp<std::int64_t>(max_units, 1, resident);
+  const auto grid = std::clamp<std::int64_t>((max_units + teams - 1) / teams, 1, resident);
   arguments.few = grid <= multiprocessors();
   launch_dependent(kernel, dim3(static_cast<unsigned>(grid)), dim3(kWarps * kWarp),
                    static_cast<std::size_t>(shared_bytes), stream, arguments);

@@ -8,12 +8,12 @@
 /// How the parts of a row that warps and blocks found become one.
 namespace nibble::ops::cuda::decode {
 
-/// What the warps of a block found, before they are merged.
+/// What a warp found, before it is merged with what the others of its team did.
 template <int D>
 struct Found {
-  float out[kWarps][kColumns][D + 4];  // the padding keeps lanes in different banks
-  float largest[kWarps][kColumns];
-  float sum[kWarps][kColumns];
+  float out[kColumns][D + 4];  // the padding keeps lanes in different banks
+  float largest[kColumns];
+  float sum[kColumns];
 };
 
 /// Softmax numerators of one head, their sum and the score they are relative to; lane l has
@@ -54,18 +54,17 @@ __device__ __forceinline__ float2* partial_of(const Arguments& a, const DecodeIt
       a.partials + (static_cast<std::int64_t>(item.partial + split) * a.heads + head) * (D + 2));
 }
 
-/// Merges the warps' parts of this warp's heads.
-template <int D>
+/// Merges the team's parts, found[0 ..], of this warp's heads.
+template <int D, typename Team>
 __device__ __forceinline__ void merge_warps(const Arguments& a, const DecodeItem& item,
-                                            int first_head, int columns, const Found<D>& found) {
+                                            int first_head, int columns, const Found<D>* found) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  for (int column = warp; column < columns; column += kWarps) {
+  for (int column = Team::warp(); column < columns; column += Team::kCount) {
     Part part;
-    for (int from = 0; from < kWarps; ++from) {
-      const float* out = found.out[from][column] + min(4 * lane, D - 4);
-      part.add(*reinterpret_cast<const float4*>(out), found.largest[from][column],
-               found.sum[from][column]);
+    for (int from = 0; from < Team::kCount; ++from) {
+      const float* out = found[from].out[column] + min(4 * lane, D - 4);
+      part.add(*reinterpret_cast<const float4*>(out), found[from].largest[column],
+               found[from].sum[column]);
     }
     if (item.splits == 1) {
       finish<D>(a, part, item.row, first_head + column);
