@@ -35,8 +35,8 @@ std::vector<Problem> problems(KvTypes types) {
       {types, 8, 2, 128, 0, {{100, 1}, {511, 1}}, 1.0f, true},
       {types, 6, 2, 64, 24, {{100, 1}, {16, 1}}, 1.0f, true},
       {types, 32, 32, 128, 0, {{15, 1}}},
-      {types, 24, 12, 128, 0, short_sequences(30)},
-      {types, 30, 10, 64, 20, short_sequences(37)},
+      {types, 18, 9, 128, 0, short_sequences(30)},
+      {types, 9, 9, 64, 20, short_sequences(31)},
   };
 }
 
@@ -166,7 +166,8 @@ TEST_F(CudaAppendAttend, BrokenVectorsReachOnlyTheirSequence) {
 }
 
 TEST_F(CudaAppendAttend, LeavesToTwoKernelsWhatItDoesNotServe) {
-  const std::vector<Sequence> many(200, Sequence{3, 1});
+  std::vector<Sequence> many(200, Sequence{3, 1});
+  many.push_back({300, 1});  // or warps would have one each
   for (const Problem& problem : {Problem{KvTypes(kF32), 4, 2, 128, 0, {{3, 1}}},
                                  Problem{KvTypes(kF16), 4, 2, 80, 0, {{3, 1}}},
                                  Problem{KvTypes(kF16), 4, 4, 128, 0, many}}) {

@@ -33,7 +33,7 @@ std::vector<Problem> problems(KvTypes types) {
       {types, 4, 1, 128, 0, {{30, 1}, {5, 20}}, 1e-4f},
       {types, 8, 2, 128, 0, {{100, 1}, {33, 20}}, 1.0f, true},
       {types, 6, 2, 64, 24, {{100, 40}, {16, 1}}, 1.0f, true},
-      {types, 12, 12, 128, 0, short_sequences(30)},
+      {types, 9, 9, 128, 0, short_sequences(30)},
   };
   if (types.keys == kF32 || (types.keys == kInt4 && types.values == kF16)) {
     all.push_back({types, 2, 1, 80, 0, {{0, 1}, {40, 1}, {3, 9}}});

@@ -34,11 +34,11 @@ struct Problem {
   bool centred = false;  // keys are stored less a centre
 };
 
-/// Rows of sequences of 1 to 230 tokens.
+/// Rows of sequences of 1 to 60 tokens.
 inline std::vector<Sequence> short_sequences(int count) {
   std::vector<Sequence> sequences;
   for (int i = 0; i < count; ++i) {
-    sequences.push_back({i * 37 % 230, 1});
+    sequences.push_back({i * 37 % 60, 1});
   }
   return sequences;
 }
@@ -375,10 +375,20 @@ class Trial {
     return out;
   }
 
+  // As operators have it, which know the rows of a step.
+  DevicePlan step_plan() const {
+    DevicePlan plan = buffer_->plan();
+    if (!splits_) {
+      plan.max_items = std::min(plan.max_items, rows(false));
+      plan.max_partials = 0;
+    }
+    return plan;
+  }
+
   void launch_attend(const AttentionOutput& output) {
-    attend_decode(layer_, q_, pool_->layer(1), buffer_->plan(), partials_.as<float>(), output,
+    attend_decode(layer_, q_, pool_->layer(1), step_plan(), partials_.as<float>(), output,
                   stream_.get());
-    attend_prefill(layer_, q_, pool_->layer(1), buffer_->plan(), output, stream_.get());
+    attend_prefill(layer_, q_, pool_->layer(1), step_plan(), output, stream_.get());
   }
 
   std::vector<float> attend(std::int64_t m) {
@@ -391,13 +401,8 @@ class Trial {
   }
 
   bool launch_append_attend(const float* qkv, std::int64_t m, const AttentionOutput& output) {
-    DevicePlan plan = buffer_->plan();
-    if (!splits_) {
-      plan.max_items = m;
-      plan.max_partials = 0;
-    }
-    return cuda::append_attend(layer_, qkv, plan, m, pool_->layer(1), partials_.as<float>(), output,
-                               stream_.get());
+    return cuda::append_attend(layer_, qkv, step_plan(), m, pool_->layer(1), partials_.as<float>(),
+                               output, stream_.get());
   }
 
   // Rows of the step that were not appended; nothing where one kernel does not serve.
