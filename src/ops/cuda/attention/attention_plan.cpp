@@ -41,6 +41,8 @@ void plan_row(const PlannedSequence& sequence, std::int64_t table, std::int64_t 
     item.splits = narrow(splits);
     item.partial = narrow(plan.partials);
     item.split = narrow(split);
+    item.position = narrow(sequence.position);
+    item.slot = plan.slots[static_cast<std::size_t>(sequence.row)];
     plan.decode.push_back(item);
   }
   plan.partials += splits > 1 ? splits : 0;

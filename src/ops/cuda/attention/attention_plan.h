@@ -31,6 +31,8 @@ struct DecodeItem {
   std::int32_t splits = 1;   // of the row
   std::int32_t partial = 0;  // of the row's first split; this split is number `split`
   std::int32_t split = 0;
+  std::int32_t position = 0;  // of the row
+  std::int32_t slot = 0;      // AttentionPlan::slots of the row
 };
 
 /// Rows that follow one another against all keys that they see.

@@ -32,14 +32,14 @@ class NewToken {
                                       int group, int lane)
       : a_(a),
         row_(item.row),
-        slot_(a.plan.slots[item.row]),
+        slot_(item.slot),
         kv_head_(first_head / group),
         page_(item.pages - 1),
         stores_(first_head % group == 0),
         owns_(item.split + 1 == item.splits && Team::warp() == owner()),
         lane_(lane),
         turns_(lane % kLanes, static_cast<int>(a.rows.layer.rotary) / 2,
-               [&, position = static_cast<float>(a.plan.positions[item.row])](int i) {
+               [&, position = static_cast<float>(item.position)](int i) {
                  return rope_turn(a.rows.layer, position, i);
                }) {
     const AttentionLayer& layer = a.rows.layer;

@@ -106,7 +106,7 @@ struct ItemWord {
   __device__ __forceinline__ int row() const { return __shfl_sync(kAllLanes, word, 0); }
   __device__ __forceinline__ DecodeItem item() const {
     const auto at = [&](int i) { return __shfl_sync(kAllLanes, word, i); };
-    return {at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7), at(8)};
+    return {at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7), at(8), at(9), at(10)};
   }
 };
 
