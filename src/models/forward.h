@@ -23,13 +23,25 @@ typename O::Matrix embed(O& ops, const Decoder& model, const Batch<O>& batch) {
   return x;
 }
 
+/// What stands between the two layers of an MLP, ready for mlp.down.
+template <ops::Ops O>
+typename O::Input run_mlp_up(O& ops, const DecoderConfig& config, const Mlp& mlp,
+                             typename O::Input& input) {
+  if constexpr (ops::JoinsGates<O>) {
+    if (config.gated) {
+      return ops.gated_linear(input, mlp.up, config.activation, mlp.down);
+    }
+  }
+  const auto up = ops.linear(input, mlp.up);
+  return config.gated ? ops.gated_activation(up, config.activation, mlp.down)
+                      : ops.mlp_activation(up, config.activation, mlp.down);
+}
+
 /// Feed-forward part for an input that is ready for mlp.up; returns what is added to the residual.
 template <ops::Ops O>
 typename O::Matrix run_mlp(O& ops, const DecoderConfig& config, const Mlp& mlp,
                            typename O::Input& input) {
-  const auto up = ops.linear(input, mlp.up);
-  auto middle = config.gated ? ops.gated_activation(up, config.activation, mlp.down)
-                             : ops.mlp_activation(up, config.activation, mlp.down);
+  auto middle = run_mlp_up(ops, config, mlp, input);
   return ops.linear(middle, mlp.down);
 }
 

@@ -74,4 +74,12 @@ concept Ops = requires(O ops, typename O::Matrix matrix, typename O::Input input
   { ops.zeros(layer, layer) } -> std::same_as<typename O::Matrix>;
 };
 
+/// Operators of which one stands for linear() of gate|up and gated_activation() of the result, so
+/// that the device may join them.
+template <typename O>
+concept JoinsGates = Ops<O> &&
+    requires(O ops, typename O::Input input, const LinearSet& set, MlpActivation activation) {
+  { ops.gated_linear(input, set, activation, set) } -> std::same_as<typename O::Input>;
+};
+
 }  // namespace nibble::ops

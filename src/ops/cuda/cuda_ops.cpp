@@ -300,23 +300,26 @@ void CudaOps::add(Matrix& x, const Matrix& delta) {
   cuda::add(x.data(), delta.data(), x.rows() * x.columns(), stream());
 }
 
+LinearInput CudaOps::Input::of(const DeviceLinear& layer) const {
+  const InputKey key = layer.key(m_);
+  if (key.matrix) {
+    LinearInput x;
+    x.m = m_;
+    x.matrix = matrix_->data();
+    return x;
+  }
+  return std::find_if(forms_.begin(), forms_.end(),
+                      [&](const DeviceInput& each) { return each.key() == key; })
+      ->view();
+}
+
 CudaOps::Matrix CudaOps::linear(Input& input, const LinearSet& set) {
   const Layers& layers = layers_of(set);
   Matrix y = matrix(input.m_, layers.n);
   y.set_paired(layers.parts.front().paired());
   std::int64_t column = 0;
   for (const DeviceLinear& part : layers.parts) {
-    LinearInput x;
-    x.m = input.m_;
-    const InputKey key = part.key(x.m);
-    if (key.matrix) {
-      x.matrix = input.matrix_->data();
-    } else {
-      x = std::find_if(input.forms_.begin(), input.forms_.end(), [&](const DeviceInput& each) {
-            return each.key() == key;
-          })->view();
-    }
-    part.run(x, y.data() + column, layers.n, stream());
+    part.run(input.of(part), y.data() + column, layers.n, stream());
     column += part.n();
   }
   for (const Adapter& adapter : layers.adapters) {
@@ -403,10 +406,39 @@ CudaOps::Input CudaOps::gated_activation(const Matrix& gate_up, MlpActivation ac
       [&](const InputTarget& target) {
         cuda::gated_activation(both, activation, target, m, width, stream());
       },
-      [&] {
-        Matrix y = matrix(m, width);
-        gated_activation_matrix(both, activation, y.data(), m, width, stream());
-        return y;
+      [&] { return gated_matrix(gate_up, activation); });
+}
+
+CudaOps::Matrix CudaOps::gated_matrix(const Matrix& gate_up, MlpActivation activation) {
+  Matrix y = matrix(gate_up.rows(), gate_up.columns() / 2);
+  gated_activation_matrix({gate_up.data(), gate_up.paired()}, activation, y.data(), y.rows(),
+                          y.columns(), stream());
+  return y;
+}
+
+CudaOps::Input CudaOps::gated_linear(Input& input, const LinearSet& set, MlpActivation activation,
+                                     const LinearSet& next) {
+  const DeviceLinear& layer = layers_of(set).parts.front();
+  const std::int64_t m = input.m_;
+  const std::int64_t width = layer.n() / 2;
+  if (!layer.gates(m)) {
+    return gated_activation(linear(input, set), activation, next);
+  }
+  return make_input(
+      next, m,
+      [&](const InputTarget& target) {
+        if (target.form == InputForm::kFloat16Tiles && width % kInputPadding == 0) {
+          return layer.run_gated(input.of(layer), {target.values, width, activation, true},
+                                 stream());
+        }
+        const PooledBuffer halves(pool_, m * width * 2);
+        auto* const values = halves.as<core::Fp16>();
+        layer.run_gated(input.of(layer), {values, width, activation, false}, stream());
+        cuda::input(values, target, m, width, stream());
+      },
+      [&] { return gated_matrix(linear(input, set), activation); },
+      [](const InputKey& key) {  // float16 has not enough digits for 16 bits
+        return key.form == InputForm::kFloat16Tiles || key.bits < 16;
       });
 }
 

@@ -53,6 +53,9 @@ class CudaOps {
 
    private:
     friend class CudaOps;
+    /// In the form of a layer.
+    LinearInput of(const DeviceLinear& layer) const;
+
     std::int64_t m_ = 0;
     std::optional<Matrix> matrix_;
     std::vector<std::pair<const DeviceTransform*, Matrix>> transformed_;
@@ -108,6 +111,10 @@ class CudaOps {
                   const Batch<KvSequence>& batch, const LinearSet& set);
   Input mlp_activation(const Matrix& x, MlpActivation activation, const LinearSet& set);
   Input gated_activation(const Matrix& gate_up, MlpActivation activation, const LinearSet& set);
+  /// gated_activation() of linear(). Of many tokens, the product itself gives activation(gate) * up
+  /// in float16 where layers allow it.
+  Input gated_linear(Input& input, const LinearSet& set, MlpActivation activation,
+                     const LinearSet& next);
   Input input(const Matrix& x, const LinearSet& set);
   /// Rows of the step, or of an expert as the last route() gave them.
   Matrix gather(const Matrix& x, std::span<const std::int32_t> rows);
@@ -158,6 +165,7 @@ class CudaOps {
   template <typename ToTarget, typename ToMatrix, typename Writes = decltype(any_form)>
   Input make_input(const LinearSet& set, std::int64_t m, const ToTarget& to_target,
                    const ToMatrix& to_matrix, const Writes& writes = any_form);
+  Matrix gated_matrix(const Matrix& gate_up, MlpActivation activation);
   void attend(const Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
               const Batch<KvSequence>& batch, const AttentionOutput& output);
 

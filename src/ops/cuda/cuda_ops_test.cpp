@@ -10,6 +10,7 @@
 #include "core/threads.h"
 #include "device/cuda/check.h"
 #include "device/cuda/gpu_for_tests.h"
+#include "ops/cpu/elementwise.h"
 #include "ops/cpu/packed/packed_linear.h"
 #include "ops/cpu/packed/test_problems.h"
 #include "ops/cuda/schedules/choose_schedules.h"
@@ -24,16 +25,23 @@ class CudaLayers : public device::GpuTest {
   std::vector<float> run(CudaOps& ops, const LinearSet& set, const std::vector<float>& x,
                          std::int64_t m) {
     ops.prepare(set, pool_);
-    const DeviceMatrix input = ops.matrix(m, set.k());
+    CudaOps::Input made = ops.input(upload(ops, x, m), set);
+    return download(ops, ops.linear(made, set));
+  }
+
+  static DeviceMatrix upload(CudaOps& ops, const std::vector<float>& x, std::int64_t m) {
+    DeviceMatrix matrix = ops.matrix(m, std::ssize(x) / m);
     device::cuda::check(
-        cudaMemcpy(input.data(), x.data(), x.size() * sizeof(float), cudaMemcpyHostToDevice),
+        cudaMemcpy(matrix.data(), x.data(), x.size() * sizeof(float), cudaMemcpyHostToDevice),
         "cudaMemcpy");
     // The call may return before the last bytes have arrived.
     device::cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-    CudaOps::Input made = ops.input(input, set);
-    const DeviceMatrix y = ops.linear(made, set);
+    return matrix;
+  }
+
+  static std::vector<float> download(CudaOps& ops, const DeviceMatrix& y) {
     ops.synchronize();
-    std::vector<float> result(static_cast<std::size_t>(m * set.n()));
+    std::vector<float> result(static_cast<std::size_t>(y.rows() * y.columns()));
     device::cuda::check(
         cudaMemcpy(result.data(), y.data(), result.size() * sizeof(float), cudaMemcpyDeviceToHost),
         "cudaMemcpy");
@@ -226,6 +234,95 @@ TEST_F(CudaLayers, PartsStandSideBySide) {
       expect_near(y, set.n(), column, expected, n, 4e-6,
                   scheme + ", from " + std::to_string(column));
       column += n;
+    }
+  }
+}
+
+// gate|up and down of an MLP on a GPU.
+class GatedCudaLayers : public CudaLayers {
+ protected:
+  static constexpr std::int64_t kInputs = 384;
+  static constexpr std::int64_t kOutputs = 72;
+  static constexpr auto kActivation = MlpActivation::kSilu;
+
+  struct Layers {
+    LinearSet up;
+    LinearSet down;
+  };
+  static Layers layers(const std::string& up, const std::string& down, std::int64_t width) {
+    Layers made;
+    made.up.id = 0;
+    made.up.pairs = true;
+    for (const std::uint64_t seed : {1, 2}) {
+      made.up.parts.push_back({"layer", cpu::testing::random_weight(up, width, kInputs, seed),
+                               cpu::testing::random_input(1, width, seed + 10)});
+    }
+    made.up.parts[1].weight.permutation = made.up.parts[0].weight.permutation;
+    made.down = single(cpu::testing::random_weight(down, kOutputs, width, 3));
+    made.down.id = 1;
+    return made;
+  }
+
+  std::vector<float> run_gated(const Layers& layers, const std::vector<float>& x, std::int64_t m,
+                               bool by_one_operator) {
+    CudaOps ops({});
+    ops.prepare(layers.up, pool_);
+    ops.prepare(layers.down, pool_);
+    CudaOps::Input input = ops.input(upload(ops, x, m), layers.up);
+    CudaOps::Input middle =
+        by_one_operator
+            ? ops.gated_linear(input, layers.up, kActivation, layers.down)
+            : ops.gated_activation(ops.linear(input, layers.up), kActivation, layers.down);
+    return download(ops, ops.linear(middle, layers.down));
+  }
+
+  cpu::PackedReference gated_reference(const Layers& layers, const std::vector<float>& x,
+                                       std::int64_t m) {
+    std::vector<std::vector<float>> parts;
+    for (const Linear& part : layers.up.parts) {
+      const cpu::PackedReference y = reference(part.weight, x, m);
+      std::vector<float>& result = parts.emplace_back(y.y.begin(), y.y.end());
+      for (std::size_t i = 0; i < result.size(); ++i) {
+        result[i] += part.bias[i % part.bias.size()];
+      }
+    }
+    std::vector<float> middle(parts[0].size());
+    cpu::activate_gated(kActivation, parts[0].data(), parts[1].data(), middle.data(),
+                        std::ssize(middle));
+    return reference(layers.down.parts[0].weight, middle, m);
+  }
+};
+
+// Where the product joins them the bits are those of both operators if float16 is what the next
+// layer reads, and else differ: results were rounded to float16 before they became integers. They
+// are the same where something is added to the product, or float16 has not enough digits.
+TEST_F(GatedCudaLayers, OneOperatorGivesWhatTwoGive) {
+  struct Case {
+    std::string up;
+    std::string down;
+    bool joins;  // 70 tokens, with other bits
+    double tolerance;
+  };
+  for (const Case& each : {Case{"int4-sym-g128", "int4-sym-g128", false, kHalf},
+                           {"lut4-nf4-g64", "int4-asym-g32", false, kHalf},
+                           {"int8-sym-row-a8", "int8-sym-row-a8", true, 2e-2},
+                           {"int4-sym-g128-a4g128", "int4-sym-g128-a4g128", true, 1e-1},
+                           {"int4-sym-g128-a8g128-tail128", "int8-sym-row-a8", true, 2e-2},
+                           {"int8-sym-row-a8-asym", "int8-sym-row-a8", false, 2e-2},
+                           {"int8-sym-row-a8o", "int8-sym-row-a8", false, 2e-2},
+                           {"int8-sym-row-a8", "int8-sym-row-a8-h128", false, 2e-2},
+                           {"int4-sym-g128", "nvfp4", false, kHalf}}) {
+    for (const std::int64_t width : {256, 416}) {
+      const Layers made = layers(each.up, each.down, width);
+      for (const std::int64_t m : {5, 70}) {
+        const std::string what = each.up + ", " + each.down + ", " + std::to_string(width) +
+                                 " columns, " + std::to_string(m) + " tokens";
+        const std::vector<float> x = cpu::testing::random_input(m, kInputs, 4);
+        const std::vector<float> one = run_gated(made, x, m, true);
+        EXPECT_EQ(one != run_gated(made, x, m, false), each.joins && m == 70) << what;
+        expect_near(one, kOutputs, 0, level(gated_reference(made, x, m)), kOutputs, each.tolerance,
+                    what);
+      }
     }
   }
 }

@@ -242,16 +242,17 @@ bool DeviceLinear::is_medium(std::int64_t m) const {
   return has_medium_ && shape_.is_medium(m);
 }
 
+bool DeviceLinear::is_many(std::int64_t m) const {
+  return !few_.matrix && !is_medium(m) && !is_few(m);
+}
+
 InputKey DeviceLinear::key(std::int64_t m) const {
   InputKey key = few_;
   if (is_medium(m)) {
     key.form = InputForm::kInt8;
-    return key;
+  } else if (is_many(m)) {
+    key.form = few_.bits == 16 ? InputForm::kFloat16Tiles : InputForm::kInt8;
   }
-  if (few_.matrix || is_few(m)) {
-    return few_;
-  }
-  key.form = few_.bits == 16 ? InputForm::kFloat16Tiles : InputForm::kInt8;
   return key;
 }
 
@@ -260,15 +261,15 @@ void DeviceLinear::run(const LinearInput& x, float* y, std::int64_t ldy,
   if (few_.matrix) {
     return cuda::dense(dense_, x.matrix, x.m, y, ldy, bias(), stream);
   }
-  if (key(x.m).form == InputForm::kInt8Lanes) {
+  if (is_medium(x.m)) {
+    run_medium(x, y, ldy, stream);
+  } else if (is_many(x.m)) {
+    run_many(x, {.y = y, .stride = ldy, .bias = bias()}, stream);
+  } else {
     run_few(x.target, x.m, y, ldy, false, stream);
     if (tail_) {
       tail_->run_few(x.tail, x.m, y, ldy, true, stream);
     }
-  } else if (is_medium(x.m)) {
-    run_medium(x, y, ldy, stream);
-  } else {
-    run_many(x, y, ldy, stream);
   }
   if (few_.carries_zeros()) {
     const DenseView sums{row_sums_.data(), core::DType::kF32, n_, steps_};
@@ -277,6 +278,15 @@ void DeviceLinear::run(const LinearInput& x, float* y, std::int64_t ldy,
   if (few_.keeps_outliers) {
     add_outliers(view_, x.outliers, x.m, y, ldy, stream);
   }
+}
+
+bool DeviceLinear::gates(std::int64_t m) const {
+  return paired_ && is_many(m) && !few_.carries_zeros() && !few_.keeps_outliers;
+}
+
+void DeviceLinear::run_gated(const LinearInput& x, const GatedOutput& y,
+                             cudaStream_t stream) const {
+  run_many(x, {.gated = y, .bias = bias()}, stream);
 }
 
 void DeviceLinear::run_few(const InputTarget& x, std::int64_t m, float* y, std::int64_t ldy,
@@ -309,15 +319,11 @@ void DeviceLinear::run_medium(const LinearInput& x, float* y, std::int64_t ldy,
   medium_batch(problem, medium_schedules_[medium_index(x.m * shape_.digits())], stream);
 }
 
-void DeviceLinear::run_many(const LinearInput& x, float* y, std::int64_t ldy,
+void DeviceLinear::run_many(const LinearInput& x, const GemmOutput& output,
                             cudaStream_t stream) const {
   const GemmWeights weights{view_, scheme_.group == 0};
   const auto tokens = static_cast<int>(x.m);
   const std::int64_t padded = padded_columns(k_);
-  GemmOutput output;
-  output.y = y;
-  output.stride = ldy;
-  output.bias = bias();
   if (x.target.form == InputForm::kFloat16Tiles) {
     const HalfInputs inputs{x.target.values, tokens, 2 * padded};
     return gemm_half(plan_of(weights, GemmInputs::kHalf, tokens), weights, inputs, output, stream);

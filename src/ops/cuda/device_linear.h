@@ -13,6 +13,7 @@
 #include "formats/scheme.h"
 #include "ops/cuda/dense/dense.h"
 #include "ops/cuda/device_input.h"
+#include "ops/cuda/gemm/gemm.h"
 #include "ops/cuda/medium_batch/medium_batch.h"
 #include "ops/cuda/packed/unit_format.h"
 #include "ops/cuda/packed/unit_writer.h"
@@ -47,6 +48,10 @@ class DeviceLinear {
 
   /// y = x W^T + bias, rows ldy apart.
   void run(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
+  /// Whether run_gated() takes m tokens: many, with results in pairs to which nothing is added.
+  bool gates(std::int64_t m) const;
+  /// activation(gate) * up of the results, [m, n() / 2].
+  void run_gated(const LinearInput& x, const GatedOutput& y, cudaStream_t stream) const;
 
  private:
   void upload(const UnitRows& rows, core::ThreadPool& pool);
@@ -58,11 +63,12 @@ class DeviceLinear {
   void choose_schedules(const Schedules& schedules);
   const ManyTokens* measured_choice(std::int64_t m) const;
   bool is_few(std::int64_t m) const;
+  bool is_many(std::int64_t m) const;
   GemmPlan plan_of(const GemmWeights& weights, GemmInputs inputs, std::int64_t m) const;
   void run_few(const InputTarget& x, std::int64_t m, float* y, std::int64_t ldy, bool add,
                cudaStream_t stream) const;
   void run_medium(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
-  void run_many(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
+  void run_many(const LinearInput& x, const GemmOutput& output, cudaStream_t stream) const;
 
   const float* bias() const { return bias_.empty() ? nullptr : bias_.as<float>(); }
 

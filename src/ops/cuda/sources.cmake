@@ -29,7 +29,7 @@ set(NIBBLE_CUDA_OPS_TESTS
   cuda/attention/append_attend_test.cpp cuda/attention/attention_test.cpp cuda/cuda_ops_test.cpp
   cuda/dense/dense_test.cpp
   cuda/device_code/dependent_launch_test.cu
-  cuda/elementwise/elementwise_test.cpp
+  cuda/elementwise/elementwise_test.cpp cuda/elementwise/half_input_test.cpp
   cuda/input_transform/input_transform_test.cpp
   cuda/gemm/gemm_reference.cpp cuda/gemm/gemm_test.cpp cuda/gemm/gemm_test_data.cpp
   cuda/medium_batch/medium_batch_test.cpp

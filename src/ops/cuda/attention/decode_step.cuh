@@ -6,6 +6,7 @@
 #include "ops/cuda/attention/fragments.cuh"
 #include "ops/cuda/attention/head_output.cuh"
 #include "ops/cuda/device_code/half.cuh"
+#include "ops/cuda/device_code/mma.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
 
 /// What one warp does with a few pages of keys and values (decode_kernel.cuh).

@@ -113,13 +113,6 @@ __device__ __forceinline__ void multiply_add(float (&c)[4], const Tile& a, std::
       : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "r"(b0), "r"(b1));
 }
 
-/// An 8 x 8 matrix of float16 transposed: lane 4g + t has row g, columns 2t and 2t + 1.
-__device__ __forceinline__ std::uint32_t transposed(std::uint32_t halves) {
-  std::uint32_t result;
-  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(halves));
-  return result;
-}
-
 /// Which tokens of a tile a lane's registers hold may be seen: zeros in place of the others, which
 /// may be anything.
 __device__ __forceinline__ std::uint32_t masked(std::uint32_t halves, bool low, bool high) {

@@ -18,6 +18,12 @@ __device__ __forceinline__ std::uint32_t saturated_half2(float low, float high) 
   return *reinterpret_cast<const std::uint32_t*>(&pair);
 }
 
+/// Where a column lies in a row of float16 in tile order (input_target.h).
+__device__ __forceinline__ int half_tile_position(int column) {
+  const int i = column % 4;
+  return column / 32 * 32 + 16 * (column % 8 / 4) + 2 * (column % 32 / 8) + (i & 1) + 8 * (i >> 1);
+}
+
 __device__ __forceinline__ float2 float2_of(std::uint32_t halves) {
   return __half22float2(*reinterpret_cast<const __half2*>(&halves));
 }

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-/// Products of small matrices by one warp (PTX ISA, "warp-level matrix instructions"). Lane 4 g +
-/// t.
+/// Products and transposition of small matrices by one warp (PTX ISA, "warp-level matrix
+/// instructions"). Lane 4 g + t.
 namespace nibble::ops::cuda {
 
 /// c[16][8] += a[16][32] b[32][8], exact. a: rows g, g + 8 at k = 4 t.., then both at k = 16 + 4
@@ -26,6 +26,13 @@ __device__ __forceinline__ void mma_f16(float (&c)[4], const std::uint32_t (&a)[
       "{%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/// An 8 x 8 matrix of float16 transposed: lane 4g + t has row g, columns 2t and 2t + 1.
+__device__ __forceinline__ std::uint32_t transposed(std::uint32_t halves) {
+  std::uint32_t result;
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(halves));
+  return result;
 }
 
 }  // namespace nibble::ops::cuda

@@ -8,6 +8,11 @@ void input(const float* x, const InputTarget& target, std::int64_t m, std::int64
   run_input(PlainSource{rows_of(x, columns, columns)}, NoNorm{}, target, m, columns, stream);
 }
 
+void input(const core::Fp16* x, const InputTarget& target, std::int64_t m, std::int64_t columns,
+           cudaStream_t stream) {
+  run_input(HalfSource{x, static_cast<int>(columns)}, NoNorm{}, target, m, columns, stream);
+}
+
 void mlp_activation(const float* x, MlpActivation activation, const InputTarget& target,
                     std::int64_t m, std::int64_t columns, cudaStream_t stream) {
   run_input(ActivationSource{rows_of(x, columns, columns), activation}, NoNorm{}, target, m,

@@ -64,8 +64,10 @@ void norm(const float* x, const NormWeights& norm, const InputTarget& target, st
 void add_norm(float* x, const float* delta, const NormWeights& norm, const InputTarget& target,
               std::int64_t m, std::int64_t columns, cudaStream_t stream);
 
-/// x as it is.
+/// x as it is; from float16, columns must be a multiple of 4.
 void input(const float* x, const InputTarget& target, std::int64_t m, std::int64_t columns,
+           cudaStream_t stream);
+void input(const core::Fp16* x, const InputTarget& target, std::int64_t m, std::int64_t columns,
            cudaStream_t stream);
 /// activation(x), x [m, columns].
 void mlp_activation(const float* x, MlpActivation activation, const InputTarget& target,

@@ -53,12 +53,7 @@ struct HalfSink {
     values[row * padded + position(column)].bits =
         static_cast<std::uint16_t>(saturated_half2(value, 0.0f));
   }
-  __device__ int position(int column) const {
-    const int i = column % 4;
-    return tiles ? column / 32 * 32 + 16 * (column % 8 / 4) + 2 * (column % 32 / 8) + (i & 1) +
-                       8 * (i >> 1)
-                 : column;
-  }
+  __device__ int position(int column) const { return tiles ? half_tile_position(column) : column; }
 };
 
 struct IntegerSink {

@@ -2,6 +2,9 @@
 
 #include <cstdint>
 
+#include "core/float16.h"
+#include "ops/cuda/device_code/half.cuh"
+#include "ops/cuda/elementwise/activated.cuh"
 #include "ops/layer_kinds.h"
 
 /// Where the values of a row come from. load(row, column) gives four of them, zeros past the end;
@@ -51,6 +54,21 @@ struct PlainSource {
   __device__ float4 load(std::int64_t row, int column) const { return x.load(row, column); }
 };
 
+/// float16 rows without gaps; columns are a multiple of 4.
+struct HalfSource {
+  const core::Fp16* data;
+  int columns;
+  __device__ float4 load(std::int64_t row, int column) const {
+    if (column >= columns) {
+      return {};
+    }
+    const uint2 words = *reinterpret_cast<const uint2*>(data + row * columns + column);
+    const float2 low = float2_of(words.x);
+    const float2 high = float2_of(words.y);
+    return {low.x, low.y, high.x, high.y};
+  }
+};
+
 /// x += delta on the way. x and delta must be aligned alike.
 struct SumSource {
   Rows x;
@@ -66,30 +84,6 @@ struct SumSource {
     return value;
   }
 };
-
-/// 1 / (1 + exp(-x)), relative error below 1e-6 for |x| < 10.
-__device__ __forceinline__ float sigmoid(float x) {
-  float power;
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * -1.44269504088896341f));
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.0f + power));
-  return result;
-}
-
-/// As cpu::activate.
-__device__ __forceinline__ float activated(MlpActivation activation, float x) {
-  switch (activation) {
-    case MlpActivation::kSilu:
-      return x * sigmoid(x);
-    case MlpActivation::kGelu:
-      return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
-    case MlpActivation::kGeluTanh:
-      return x * sigmoid(1.5957691216057308f * fmaf(x * x * x, 0.044715f, x));
-    case MlpActivation::kRelu:
-      return x < 0.0f ? 0.0f : x;
-  }
-  return x;
-}
 
 __device__ __forceinline__ float4 activated(MlpActivation activation, float4 x) {
   return {activated(activation, x.x), activated(activation, x.y), activated(activation, x.z),

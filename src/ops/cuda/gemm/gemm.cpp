@@ -26,12 +26,23 @@ void require_rows(const void* data, std::int64_t row_bytes, std::int64_t needed)
                 "gemm: {} bytes a row of inputs, but weights need {}", row_bytes, needed);
 }
 
+void require_output(const GemmOutput& output, std::int64_t rows) {
+  const GatedOutput& gated = output.gated;
+  core::require((output.y != nullptr) != (gated.values != nullptr), core::ErrorKind::kFailed,
+                "gemm: there must be one place to write to");
+  const std::int64_t step = gated.tiles ? kUnitRows : kTileRows;
+  core::require(output.y != nullptr || (rows % step == 0 && gated.stride % 2 == 0),
+                core::ErrorKind::kFailed,
+                "gemm: {} rows in pairs, {} values from token to token; multiples of {} and of 2 "
+                "can be joined",
+                rows, gated.stride, step);
+}
+
 GemmArguments arguments_of(const GemmWeights& weights, const GemmOutput& output, int tokens) {
   const UnitsView& units = weights.units;
   core::require(units.n > 0 && units.k > 0, core::ErrorKind::kFailed,
                 "gemm: weights of {} rows and {} columns", units.n, units.k);
-  core::require(output.y != nullptr || output.y_half != nullptr, core::ErrorKind::kFailed,
-                "gemm: there is nowhere to write to");
+  require_output(output, units.n);
   core::require(units.format.scales == ScaleKind::kF16 && units.format.groups <= 4,
                 core::ErrorKind::kFailed,
                 "gemm: scales must be float16, for 32 inputs each or for more");

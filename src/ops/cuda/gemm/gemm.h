@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include "ops/cuda/packed/unit_format.h"
+#include "ops/layer_kinds.h"
 
 /// Linear layers over packed weights for many tokens at once: y = x W^T (+ bias).
 ///
@@ -37,12 +38,20 @@ struct HalfInputs {
   std::int64_t row_bytes = 0;  // from token to token: a multiple of 16
 };
 
-/// Where y goes: y[token * stride + row]. At least one of the two.
+/// Rows in pairs (UnitRows::pairs) as one: activation(gate) * up, float16 [tokens, rows / 2],
+/// saturated to +-65504.
+struct GatedOutput {
+  void* values = nullptr;   // device, 4-byte aligned
+  std::int64_t stride = 0;  // from token to token, even
+  MlpActivation activation = MlpActivation::kSilu;
+  bool tiles = false;  // in tile order (input_target.h); rows are a multiple of 64 then, else of 16
+};
+
+/// Where y goes: y[token * stride + row], or what becomes of its pairs.
 struct GemmOutput {
   float* y = nullptr;
   std::int64_t stride = 0;
-  void* y_half = nullptr;  // float16, saturated to +-65504
-  std::int64_t half_stride = 0;
+  GatedOutput gated = {};       // where y is null
   const float* bias = nullptr;  // [rows], or none
 };
 

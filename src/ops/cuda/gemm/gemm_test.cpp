@@ -1,5 +1,6 @@
 #include "ops/cuda/gemm/gemm.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -12,7 +13,9 @@
 #include "device/cuda/memory.h"
 #include "device/cuda/stream.h"
 #include "formats/packed_weight.h"
+#include "ops/cpu/elementwise.h"
 #include "ops/cpu/packed/test_problems.h"
+#include "ops/cuda/device_arrays_for_tests.h"
 #include "ops/cuda/gemm/gemm_reference.h"
 #include "ops/cuda/gemm/gemm_test_data.h"
 #include "ops/cuda/packed/unit_writer.h"
@@ -30,8 +33,10 @@ struct Shape {
 
 // Ragged in each direction: rows that are no multiple of 16 or 128, columns that are none of 128 or
 // 32, odd and even numbers of blocks, more tiles than blocks of threads.
-constexpr Shape kShapes[] = {{1, 16, 128},    {65, 100, 200}, {127, 129, 1000}, {300, 333, 640},
-                             {64, 512, 1152}, {257, 40, 384}, {96, 700, 72}};
+// Those with rows that are a multiple of 16 are also taken for gate and up in pairs.
+constexpr Shape kShapes[] = {{1, 16, 128},    {65, 100, 200},  {127, 129, 1000},
+                             {300, 333, 640}, {64, 512, 1152}, {257, 40, 384},
+                             {96, 700, 72},   {300, 272, 200}, {75, 320, 416}};
 
 constexpr float kPoison = -12345.5f;
 constexpr int kMargin = 3;  // columns behind each row of y, which must not change
@@ -102,6 +107,60 @@ class GemmTest : public device::GpuTest {
     return inside;
   }
 
+  // Runs it with pairs joined, in both orders, into poisoned memory; `y` [tokens, rows] is what it
+  // gives without.
+  template <class Run>
+  void check_gated(const Shape& shape, const std::vector<float>& y, const std::string& what,
+                   Run&& run) {
+    for (const int step : {16, 64}) {
+      if (shape.rows % step == 0) {
+        const auto activation = static_cast<MlpActivation>(gated_runs_++ % 4);
+        const std::vector<float> expected = gated(activation, shape, y);
+        const bool tiles = step == 64;
+        const std::vector<float> joined = run_gated_poisoned(shape, activation, tiles, run);
+        EXPECT_LT(worst_error(joined, expected, 0.1), 1.1e-3)
+            << what << (tiles ? ", tiles, activation " : ", activation ")
+            << static_cast<int>(activation);
+      }
+    }
+  }
+
+  // activation(gate) * up of rows in pairs of eight.
+  static std::vector<float> gated(MlpActivation activation, const Shape& shape,
+                                  const std::vector<float>& y) {
+    std::vector<float> result(static_cast<std::size_t>(shape.tokens * shape.rows / 2));
+    for (std::size_t i = 0; i < result.size(); i += 8) {
+      cpu::activate_gated(activation, &y[2 * i], &y[2 * i + 8], &result[i], 8);
+    }
+    return result;
+  }
+
+  template <class Run>
+  static std::vector<float> run_gated_poisoned(const Shape& shape, MlpActivation activation,
+                                               bool tiles, Run&& run) {
+    const int width = shape.rows / 2;
+    const int stride = width + 2 * kMargin;
+    const Buffer halves =
+        poisoned<core::Fp16>(static_cast<std::int64_t>(shape.tokens + 1) * stride);
+    const device::cuda::Stream stream;
+    run(GatedOutput{halves.data(), stride, activation, tiles}, stream.get());
+    stream.synchronize();
+    auto all = halves.values<core::Fp16>();
+    std::vector<float> inside;
+    for (int token = 0; token < shape.tokens; ++token) {
+      for (int k = 0; k < width; ++k) {
+        core::Fp16& value =
+            all[static_cast<std::size_t>(token * stride + (tiles ? float16_tile_position(k) : k))];
+        inside.push_back(core::to_float(value));
+        value.bits = 0xffff;
+      }
+    }
+    EXPECT_TRUE(std::all_of(all.begin(), all.end(), [](core::Fp16 value) {
+      return value.bits == 0xffff;
+    })) << "values outside of the result";
+    return inside;
+  }
+
   static std::vector<float> make_bias(int rows, std::mt19937& random) {
     std::vector<float> bias;
     std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
@@ -114,6 +173,9 @@ class GemmTest : public device::GpuTest {
   void check_int8(const WeightKind& kind, int input_group, int low, int high,
                   bool with_tail = false);
   void check_half(const WeightKind& kind);
+
+ private:
+  int gated_runs_ = 0;  // which take turns with the activations
 };
 
 // The first place where two results differ in a bit, or -1.
@@ -171,6 +233,11 @@ void GemmTest::check_int8(const WeightKind& kind, int input_group, int low, int 
       ASSERT_EQ(place, -1) << name(plan, shape) << ": token " << place / shape.rows << ", row "
                            << place % shape.rows << " is " << y[static_cast<std::size_t>(place)]
                            << ", not " << expected[static_cast<std::size_t>(place)];
+      check_gated(shape, expected, name(plan, shape),
+                  [&](const GatedOutput& to, cudaStream_t stream) {
+                    gemm_int8(plan, on_device.view, with_tail ? &tail_on_device.view : nullptr,
+                              view, {.gated = to, .bias = biases.as<float>()}, stream);
+                  });
     }
   }
 }
@@ -203,6 +270,9 @@ void GemmTest::check_half(const WeightKind& kind) {
         first = first.empty() ? y : first;
         ASSERT_EQ(first_difference(y, first), -1) << name(plan, shape);
       }
+      check_gated(shape, y, name(plan, shape), [&](const GatedOutput& to, cudaStream_t stream) {
+        gemm_half(plan, on_device.view, view, {.gated = to, .bias = biases.as<float>()}, stream);
+      });
     }
   }
 }
@@ -332,45 +402,43 @@ TEST_F(GemmTest, LargestIntegersAreExact) {
   }
 }
 
-TEST_F(GemmTest, WritesFloat16BesideFloat32AndSaturates) {
+TEST_F(GemmTest, PairsSaturateInFloat16) {
   std::mt19937 random(20);
-  const Shape shape{70, 130, 256};
+  const Shape shape{70, 144, 256};
   const TestWeights weights = make_weights({.group = 128}, shape.rows, shape.columns, random);
   const auto inputs = make_half_inputs(shape.tokens, shape.columns, random);
   const OnDevice on_device(weights);
   const Buffer values =
       Buffer::of<__half>(in_tile_order(inputs, shape.tokens, shape.columns, shape.columns));
   std::vector<float> bias(static_cast<std::size_t>(shape.rows), 0.25f);
-  bias[5] = 1e9f;
-  bias[6] = -1e9f;
+  bias[5] = 1e9f;  // gate and up of column 5, then of column 6
+  bias[13] = 1e9f;
+  bias[6] = 1e9f;
+  bias[14] = -1e9f;
   const Buffer biases = Buffer::of<float>(bias);
-  const Buffer halves(2 * shape.tokens * shape.rows);
   const HalfInputs view{
       .values = values.data(), .tokens = shape.tokens, .row_bytes = 2 * shape.columns};
-  const auto y = run_poisoned(shape, [&](float* to, int stride, cudaStream_t stream) {
-    gemm_half(plan_gemm(on_device.view, GemmInputs::kHalf, shape.tokens), on_device.view, view,
-              {.y = to,
-               .stride = stride,
-               .y_half = halves.data(),
-               .half_stride = shape.rows,
-               .bias = biases.as<float>()},
-              stream);
-  });
-  const auto half_values = halves.values<__half>();
+  const auto y = run_gated_poisoned(
+      shape, MlpActivation::kSilu, false, [&](const GatedOutput& to, cudaStream_t stream) {
+        gemm_half(plan_gemm(on_device.view, GemmInputs::kHalf, shape.tokens), on_device.view, view,
+                  {.gated = to, .bias = biases.as<float>()}, stream);
+      });
   for (std::size_t i = 0; i < y.size(); ++i) {
-    const float limited = std::fmin(std::fmax(y[i], -65504.0f), 65504.0f);
-    ASSERT_EQ(__half2float(half_values[i]), __half2float(__float2half_rn(limited))) << i;
+    const std::size_t column = i % 72;
+    const bool large = column == 5 || column == 6;
+    ASSERT_EQ(std::fabs(y[i]) == 65504.0f, large) << i;
+    ASSERT_TRUE(!large || (y[i] > 0.0f) == (column == 5)) << i;
   }
-  EXPECT_EQ(__half2float(half_values[5]), 65504.0f);
-  EXPECT_EQ(__half2float(half_values[6]), -65504.0f);
 }
 
 // What the kernels can't compute is refused before anything is launched.
 void expect_refusal(const GemmWeights& weights, const Int8Inputs& inputs, const char* words,
-                    const GemmPlan& plan = {}) {
+                    const GemmPlan& plan = {}, const GatedOutput& gated = {}) {
   float y = 0.0f;
+  const GemmOutput output{
+      .y = gated.values == nullptr ? &y : nullptr, .stride = 16, .gated = gated};
   try {
-    gemm_int8(plan, weights, nullptr, inputs, {.y = &y, .stride = 16}, nullptr);
+    gemm_int8(plan, weights, nullptr, inputs, output, nullptr);
     FAIL() << "not refused: " << words;
   } catch (const core::Error& error) {
     EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
@@ -395,6 +463,21 @@ TEST(Gemm, RefusesWhatItCannotCompute) {
   expect_refusal(weights, {.tokens = 1, .row_bytes = 250}, "multiples of 16");
   const GemmPlan wide{.wgmma = true, .row_tile = 128, .token_tile = 256};
   expect_refusal(weights, {.tokens = 1, .row_bytes = 256}, "tiles of 128 x 256", wide);
+}
+
+TEST(Gemm, RefusesRowsThatStandInNoPairs) {
+  GemmWeights weights{.units = {.format = {}, .n = 48, .k = 256}};
+  const Int8Inputs inputs{.tokens = 1, .row_bytes = 256};
+  float memory = 0.0f;
+  expect_refusal(weights, inputs, "25 values from token to token", {}, {&memory, 25});
+  expect_refusal(weights, inputs, "multiples of 64", {},
+                 {.values = &memory, .stride = 24, .tiles = true});
+  weights.units.n = 40;
+  expect_refusal(weights, inputs, "multiples of 16", {}, {&memory, 20});
+  EXPECT_THROW(gemm_int8({}, weights, nullptr, inputs, {}, nullptr), core::Error);
+  EXPECT_THROW(
+      gemm_int8({}, weights, nullptr, inputs, {.y = &memory, .gated = {&memory, 20}}, nullptr),
+      core::Error);
 }
 
 }  // namespace

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <cstdint>
+
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include "ops/cuda/device_code/half.cuh"
+#include "ops/cuda/device_code/mma.cuh"
+#include "ops/cuda/elementwise/activated.cuh"
 #include "ops/cuda/gemm/gemm_arguments.h"
 
 namespace nibble::ops::cuda {
@@ -30,9 +34,12 @@ struct TileStore {
   /// `scale(token)` is loaded once for each token, `value(i, r, scale)` finishes value i.
   template <class Scale, class Value>
   __device__ __forceinline__ void store(Scale&& scale, Value&& value) const {
+    if (a.output.y == nullptr) {
+      return store_gated(scale, value);
+    }
     const bool whole =
         first_row + static_cast<int>(kTileRows) <= a.rows && first_token + kTokens <= a.tokens;
-    if (whole && a.output.y != nullptr && a.output.y_half == nullptr) {
+    if (whole) {
       store_whole(scale, value);
     } else {
       store_part(scale, value);
@@ -75,22 +82,86 @@ struct TileStore {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           if (row(r) < a.rows) {
-            store_one(token(j, c), row(r),
-                      __fadd_rn(__fmul_rn(value(4 * j + 2 * r + c, r, token_scale), factors[r]),
-                                biases[r]));
+            a.output.y[token(j, c) * a.output.stride + row(r)] = __fadd_rn(
+                __fmul_rn(value(4 * j + 2 * r + c, r, token_scale), factors[r]), biases[r]);
           }
         }
       }
     }
   }
 
-  __device__ __forceinline__ void store_one(int token, int row, float y) const {
-    if (a.output.y != nullptr) {
-      a.output.y[token * a.output.stride + row] = y;
+  // Tokens whose results are held at a time: all that is loaded for them is, before anything is
+  // written.
+  static constexpr int kHeldTokens = kTokens < 128 ? kTokens : 128;
+  static constexpr int kPairs = kHeldTokens / 4;  // of gate and up, of a lane
+
+  // A lane has gate row g and up row g of its tokens.
+  template <class Scale, class Value>
+  __device__ __forceinline__ void store_gated(Scale& scale, Value& value) const {
+    const float biases[2] = {bias(0), bias(1)};
+    const float factors[2] = {factor(0), factor(1)};
+#pragma unroll
+    for (int held = 0; held < kTokens; held += kHeldTokens) {
+      float gates[kPairs];
+      float ups[kPairs];
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i) {
+        const int j = held / 8 + i / 2;
+        const int c = i % 2;
+        const float token_scale = scale(min(token(j, c), a.tokens - 1));
+        const auto finished = [&](int r) {
+          const float scaled = value(4 * j + 2 * r + c, r, token_scale);
+          return __fadd_rn(__fmul_rn(scaled, factors[r]), biases[r]);
+        };
+        gates[i] = finished(0);
+        ups[i] = finished(1);
+      }
+      activate(gates);
+      store_products(gates, ups, first_token + held);
     }
-    if (a.output.y_half != nullptr) {
-      static_cast<__half*>(a.output.y_half)[token * a.output.half_stride + row] =
-          __float2half_rn(saturated(y));
+  }
+
+  // The kind is looked at once, not for each value.
+  __device__ __forceinline__ void activate(float (&gates)[kPairs]) const {
+    switch (a.output.gated.activation) {
+      case MlpActivation::kSilu:
+        return activate<MlpActivation::kSilu>(gates);
+      case MlpActivation::kGelu:
+        return activate<MlpActivation::kGelu>(gates);
+      case MlpActivation::kGeluTanh:
+        return activate<MlpActivation::kGeluTanh>(gates);
+      case MlpActivation::kRelu:
+        return activate<MlpActivation::kRelu>(gates);
+    }
+  }
+  template <MlpActivation kActivation>
+  __device__ static __forceinline__ void activate(float (&gates)[kPairs]) {
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      gates[i] = activated(kActivation, gates[i]);
+    }
+  }
+
+  // Eight columns of eight tokens at a time are transposed, so that lane 4 g + t writes columns 2 t
+  // and 2 t + 1 of token g, and four lanes 16 bytes that lie together. Rows come in sixteens: all
+  // of the tile, or none. A tile without rows goes the same way, since a branch around a
+  // transposition would cost the loop over k its uniform registers.
+  __device__ __forceinline__ void store_products(const float (&gates)[kPairs],
+                                                 const float (&ups)[kPairs], int first_held) const {
+    const GatedOutput& output = a.output.gated;
+    const int column = first_row / 2 + lane() % 4 * 2;
+    const int first = first_held + lane() / 4;
+    const int tokens = first_row < a.rows ? a.tokens - first : 0;
+    __half* to = static_cast<__half*>(output.values) + first * output.stride +
+                 (output.tiles ? half_tile_position(column) : column);
+#pragma unroll
+    for (int j = 0; j < kHeldTokens / 8; ++j) {
+      const std::uint32_t pair =
+          transposed(saturated_half2(gates[2 * j] * ups[2 * j], gates[2 * j + 1] * ups[2 * j + 1]));
+      if (8 * j < tokens) {
+        *reinterpret_cast<std::uint32_t*>(to) = pair;
+      }
+      to += 8 * output.stride;
     }
   }
 };

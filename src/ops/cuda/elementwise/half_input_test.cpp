@@ -1,0 +1,88 @@
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "device/cuda/gpu_for_tests.h"
+#include "device/cuda/stream.h"
+#include "ops/cuda/device_arrays_for_tests.h"
+#include "ops/cuda/elementwise/elementwise.h"
+
+// float16 rows made ready for linear layers, beside the same numbers in float32.
+namespace nibble::ops::cuda {
+namespace {
+
+using HalfInput = device::GpuTest;
+using device::cuda::Buffer;
+
+// All bytes of an input in the form of a target.
+class Made {
+ public:
+  Made(const InputTarget& form, std::int64_t m, std::int64_t columns)
+      : values_(poisoned<core::Fp16>(m * padded_columns(columns))),
+        codes_(poisoned<std::int8_t>(2 * m * padded_columns(columns))),
+        scales_(poisoned<float>(m * padded_columns(columns) / 32)),
+        target_(form) {
+    target_.values = values_.as<core::Fp16>();
+    target_.codes = codes_.as<std::int8_t>();
+    target_.scales = scales_.as<float>();
+  }
+  const InputTarget& target() const { return target_; }
+  std::vector<std::uint8_t> bytes() const {
+    std::vector<std::uint8_t> all = values_.values<std::uint8_t>();
+    for (const Buffer* each : {&codes_, &scales_}) {
+      const auto more = each->values<std::uint8_t>();
+      all.insert(all.end(), more.begin(), more.end());
+    }
+    return all;
+  }
+
+ private:
+  Buffer values_;
+  Buffer codes_;
+  Buffer scales_;
+  InputTarget target_;
+};
+
+std::vector<InputTarget> forms() {
+  std::vector<InputTarget> all;
+  for (const InputForm form : {InputForm::kFloat16, InputForm::kFloat16Tiles}) {
+    all.push_back({.form = form});
+  }
+  for (const InputForm form : {InputForm::kInt8, InputForm::kInt8Lanes}) {
+    for (const std::int64_t group : {0, 32, 128}) {
+      all.push_back({.form = form, .bits = 8, .group = group});
+      all.push_back({.form = form, .bits = 4, .group = group, .clip = 0.9f});
+    }
+    all.push_back({.form = form, .bits = 16, .group = 128});
+  }
+  return all;
+}
+
+TEST_F(HalfInput, GivesWhatTheSameFloatsGive) {
+  const device::cuda::Stream stream;
+  for (const std::int64_t m : {1, 3, 300}) {
+    for (const std::int64_t columns : {4, 100, 128, 1000, 5632, 11008, 20000}) {
+      std::vector<core::Fp16> halves;
+      std::vector<float> floats;
+      for (const float value : normal_values(m * columns, 5)) {
+        halves.push_back(core::to_fp16(value));
+        floats.push_back(core::to_float(halves.back()));
+      }
+      const Buffer device_halves = on_device(halves);
+      const Buffer device_floats = on_device(floats);
+      for (const InputTarget& form : forms()) {
+        const Made made(form, m, columns);
+        const Made expected(form, m, columns);
+        input(device_halves.as<core::Fp16>(), made.target(), m, columns, stream.get());
+        input(device_floats.as<float>(), expected.target(), m, columns, stream.get());
+        stream.synchronize();
+        EXPECT_TRUE(made.bytes() == expected.bytes())
+            << m << " rows of " << columns << ", form " << static_cast<int>(form.form) << ", "
+            << form.bits << " bits, groups of " << form.group;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nibble::ops::cuda
