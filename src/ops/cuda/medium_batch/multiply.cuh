@@ -47,7 +47,11 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
       advance(first, end() - begin());
       const bool there = tile + slot() < share.end;
       float totals[kTotals] = {};
-      multiply_rows(totals, place, tile + slot(), there);
+      if (tile + 4 * row_group() < share.end) {
+        multiply_rows(totals, place, tile + slot(), there);
+      } else {
+        skip_units(place);
+      }
       const int row = (tile + slot()) * static_cast<int>(kTileRows);
       if constexpr (Shape::kPartners == 1) {
 #pragma unroll
@@ -87,7 +91,21 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
     return kDigits == 2 ? i % 2 == 1 : i / 2 % 2 == 1;
   }
 
-  // While the products of a unit run, the weights of the next one are decoded.
+  // Gives back the stages of a tile group that this warpgroup has no part in.
+  __device__ void skip_units(Place& place) const {
+#pragma unroll 1
+    for (int i = units(); i > 0; --i) {
+      wait_barrier(full(place.stage), place.parity);
+      release(place.stage);
+      this->step(place, kSlices);
+    }
+  }
+
+  /// Of this warpgroup's slice.
+  __device__ int units() const { return (end() - begin() - slice() + kSlices - 1) / kSlices; }
+
+  // While the products of a unit run, the weights of the next one are decoded. A warp without a
+  // tile only takes part in the products of its warpgroup.
   __device__ void multiply_rows(float (&totals)[kTotals], Place& place, int tile,
                                 bool there) const {
     typename Decoder::Rows rows{};
@@ -98,20 +116,22 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
         rows.upper = tables[8];
       }
     }
-    int left_units = (end() - begin() - slice() + kSlices - 1) / kSlices;
+    int left_units = units();
     if (left_units <= 0) {
       return;
     }
-    std::uint32_t left[2][4][4];
+    std::uint32_t left[2][4][4] = {};
     wait_barrier(full(place.stage), place.parity);
-    decode(left[0], rows, place.stage);
+    if (there) {
+      decode(left[0], rows, place.stage);
+    }
 #pragma unroll 1
     while (true) {
-      multiply_unit(totals, left[0], left[1], rows, place, left_units);
+      multiply_unit(totals, left[0], left[1], rows, place, left_units, there);
       if (left_units == 0) {
         return;
       }
-      multiply_unit(totals, left[1], left[0], rows, place, left_units);
+      multiply_unit(totals, left[1], left[0], rows, place, left_units, there);
       if (left_units == 0) {
         return;
       }
@@ -132,8 +152,8 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
 
   __device__ void multiply_unit(float (&totals)[kTotals], std::uint32_t (&left)[4][4],
                                 std::uint32_t (&next_left)[4][4],
-                                const typename Decoder::Rows& rows, Place& place,
-                                int& left_units) const {
+                                const typename Decoder::Rows& rows, Place& place, int& left_units,
+                                bool there) const {
     int sums[kSums];
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
@@ -152,21 +172,28 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
       this->step(next, kSlices);
     }
     wait_barrier(full(next.stage), next.parity);
-    decode(next_left, rows, next.stage);
-    const float2 row_scales = scales_of_rows(tile_of(place.stage));
+    float2 row_scales = {};
     float x_scales[kScales + 1];
-    load_scales(x_scales, place.stage);
+    if (there) {
+      decode(next_left, rows, next.stage);
+    }
     wait_products<0>();
     settle_all(sums);
+    if (there) {  // only now: registers are scarce
+      row_scales = scales_of_rows(tile_of(place.stage));
+      load_scales(x_scales, place.stage);
+    }
     release(place.stage);
+    if (there) {
 #pragma unroll
-    for (int i = 0; i < kTotals; ++i) {
-      const int sum = kDigits == 2 ? 255 * sums[2 * i] + sums[2 * i + 1] : sums[i];
-      float scale = is_upper(i) ? row_scales.y : row_scales.x;
-      if constexpr (!Shape::kScaleOfToken) {
-        scale *= x_scales[this->scale_of(i)];
+      for (int i = 0; i < kTotals; ++i) {
+        const int sum = kDigits == 2 ? 255 * sums[2 * i] + sums[2 * i + 1] : sums[i];
+        float scale = is_upper(i) ? row_scales.y : row_scales.x;
+        if constexpr (!Shape::kScaleOfToken) {
+          scale *= x_scales[this->scale_of(i)];
+        }
+        totals[i] = fmaf(static_cast<float>(sum), scale, totals[i]);
       }
-      totals[i] = fmaf(static_cast<float>(sum), scale, totals[i]);
     }
     place = next;
   }
