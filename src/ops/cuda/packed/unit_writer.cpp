@@ -18,28 +18,15 @@ using formats::PackedWeight;
 constexpr std::int64_t kSmallestGroup = 16;
 constexpr std::int64_t kSmallGroup = 32;
 
-// What stands in the place of each byte or nibble of a word: 0, 2, 1, 3.
-constexpr std::array<int, 4> kPlace = {0, 2, 1, 3};
-
-/// Where input k of a unit lies among the words of a lane.
-struct Place {
-  std::int64_t h;
-  std::int64_t t;
-  std::int64_t e;
-  std::int64_t i;
-  explicit Place(std::int64_t k) : h(k / 32), t(k % 32 / 8), e(k % 8 / 4), i(k % 4) {}
-};
-
 /// One tile row within a unit: its 16-bit scales, zeros and codes.
 class UnitRow {
  public:
   UnitRow(std::byte* unit, const UnitFormat& format, std::int64_t row)
       : format_(format),
         codes_(unit + row / kTileRows * format.tile_bytes()),
-        g_(row % 8),
-        upper_(row % kTileRows / 8),
-        scales_(codes_ + format.code_bytes() + 2 * (2 * g_ + upper_)),
-        zeros_(codes_ + format.zero_offset() + 2 * g_ + upper_) {}
+        row_(static_cast<unsigned>(row % kTileRows)),
+        scales_(codes_ + format.code_bytes() + 2 * scale_place(row_)),
+        zeros_(codes_ + format.zero_offset() + scale_place(row_)) {}
 
   void set_scale(std::int64_t group, std::uint16_t bits) {
     std::memcpy(scales_ + 2 * group * kTileRows, &bits, sizeof bits);
@@ -49,30 +36,15 @@ class UnitRow {
   }
 
   void set_code(std::int64_t k, std::uint8_t code) {
-    const Place place(k);
-    const std::int64_t lane = 4 * g_ + place.t;
-    if (format_.bits() == 8) {
-      const std::int64_t word = 2 * place.e + upper_;
-      codes_[place.h * 512 + lane * 16 + word * 4 + kPlace[static_cast<std::size_t>(place.i)]] =
-          static_cast<std::byte>(code ^ 0x80u);
-      return;
-    }
-    const std::int64_t word = 2 * place.h + place.e;
-    const bool book = format_.codes == CodeKind::kBook;
-    const std::int64_t nibble = book ? 4 * upper_ + kPlace[static_cast<std::size_t>(place.i)]
-                                     : 4 * (place.i % 2) + 2 * (place.i / 2) + upper_;
-    if (!book && upper_ == 1) {
-      code ^= 8u;
-    }
-    std::byte& byte = codes_[word / 4 * 512 + lane * 16 + word % 4 * 4 + nibble / 2];
-    byte |= static_cast<std::byte>(code << (nibble % 2 * 4));
+    const CodePlace place = code_place(format_.codes, row_, static_cast<unsigned>(k));
+    const unsigned bit = 128 * place.vector + 32 * place.word + place.shift;  // bytes ascend
+    codes_[bit / 8] |= static_cast<std::byte>(turned_code(format_.codes, row_, code) << (bit % 8));
   }
 
  private:
   const UnitFormat& format_;
   std::byte* codes_;
-  std::int64_t g_;
-  std::int64_t upper_;
+  unsigned row_;
   std::byte* scales_;
   std::byte* zeros_;
 };
