@@ -23,7 +23,8 @@ class CudaLayers : public device::GpuTest {
  protected:
   std::vector<float> run(CudaOps& ops, const LinearSet& set, const std::vector<float>& x,
                          std::int64_t m) {
-    ops.prepare(set, pool_);
+    UnitPacker packer(pool_, kStaging);
+    ops.prepare(set, packer);
     const DeviceMatrix input = ops.matrix(m, set.k());
     device::cuda::check(
         cudaMemcpy(input.data(), x.data(), x.size() * sizeof(float), cudaMemcpyHostToDevice),
@@ -63,6 +64,7 @@ class CudaLayers : public device::GpuTest {
     }
   }
 
+  static constexpr std::int64_t kStaging = 1 << 16;  // less than a layer here and there
   core::ThreadPool pool_{1};
 };
 
@@ -299,8 +301,9 @@ TEST_F(MeasuredCudaLayers, ManyTokens) {
 
 TEST_F(CudaLayers, WhatHasNoKernelIsRefused) {
   CudaOps ops({});
+  UnitPacker packer(pool_, kStaging);
   for (const char* scheme : {"int4-sym-g24", "int8-sym-row-a8g40"}) {
-    EXPECT_THROW(ops.prepare(single(cpu::testing::random_weight(scheme, 4, 240, 1)), pool_),
+    EXPECT_THROW(ops.prepare(single(cpu::testing::random_weight(scheme, 4, 240, 1)), packer),
                  core::Error)
         << scheme;
   }
