@@ -24,6 +24,7 @@ using ops::cuda::CudaOps;
 using ops::cuda::DeviceMatrix;
 using ops::cuda::KvPool;
 using ops::cuda::KvSequence;
+using ops::cuda::UnitPacker;
 
 constexpr std::int64_t kScoreRows = 256;  // rows of logits that exist at a time when scoring
 constexpr double kRoomForWeights = 0.9;   // of the memory, the rest for the KV cache
@@ -44,16 +45,17 @@ class CudaRunner final : public Runner {
         ops_({}, options.schedules),
         step_(config().vocabulary) {
     require_room();
+    UnitPacker packer(host_pool_);
     for (const models::Block& block : decoder().blocks) {
       for (const ops::LinearSet* set : models::linear_sets(block)) {
-        prepare(*set);
+        prepare(*set, packer);
       }
       const std::int64_t window = block.attention.spec.window;
       if (std::find(windows_.begin(), windows_.end(), window) == windows_.end()) {
         windows_.push_back(window);
       }
     }
-    prepare(decoder().output);
+    prepare(decoder().output, packer);
   }
 
   void make_pages(std::int64_t count) override {
@@ -151,8 +153,8 @@ class CudaRunner final : public Runner {
         need / 1e9, ops_.device().name, free / 1e9, kRoomForWeights * 8 * free / weights);
   }
 
-  void prepare(const ops::LinearSet& set) {
-    ops_.prepare(set, host_pool_);
+  void prepare(const ops::LinearSet& set, UnitPacker& packer) {
+    ops_.prepare(set, packer);
     for (const ops::Linear& part : set.parts) {
       models::release_pages(*model_, part);
     }

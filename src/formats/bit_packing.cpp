@@ -106,16 +106,6 @@ void unpack(std::span<const std::uint8_t> bytes, int bits, std::span<std::uint8_
   }
 }
 
-std::uint8_t get_code(std::span<const std::uint8_t> bytes, int bits, std::int64_t index) {
-  const auto byte = static_cast<std::size_t>(index / 8 * bits + index % 8 * bits / 8);
-  const int shift = static_cast<int>(index % 8 * bits % 8);
-  unsigned word = bytes[byte];
-  if (shift + bits > 8) {  // the code goes on in the next byte
-    word |= unsigned{bytes[byte + 1]} << 8;
-  }
-  return static_cast<std::uint8_t>((word >> shift) & ((1u << bits) - 1));
-}
-
 void set_code(std::span<std::uint8_t> bytes, int bits, std::int64_t index, std::uint8_t code) {
   const std::int64_t first = index * bits;
   for (int i = 0; i < bits; ++i) {

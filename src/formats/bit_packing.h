@@ -24,8 +24,19 @@ void pack(std::span<const std::uint8_t> codes, int bits, std::span<std::uint8_t>
 /// Unpacks the first codes.size() codes of `bytes`.
 void unpack(std::span<const std::uint8_t> bytes, int bits, std::span<std::uint8_t> codes);
 
-/// Code `index` alone; this and set_code() take any number of bits up to 8.
-std::uint8_t get_code(std::span<const std::uint8_t> bytes, int bits, std::int64_t index);
+/// Code `index` of the bytes at `bytes` alone; this and set_code() take any number of bits up to 8.
+constexpr std::uint8_t get_code(const std::uint8_t* bytes, int bits, std::int64_t index) {
+  const std::int64_t byte = index / 8 * bits + index % 8 * bits / 8;
+  const int shift = static_cast<int>(index % 8 * bits % 8);
+  unsigned word = bytes[byte];
+  if (shift + bits > 8) {  // the code goes on in the next byte
+    word |= unsigned{bytes[byte + 1]} << 8;
+  }
+  return static_cast<std::uint8_t>((word >> shift) & ((1u << bits) - 1));
+}
+constexpr std::uint8_t get_code(std::span<const std::uint8_t> bytes, int bits, std::int64_t index) {
+  return get_code(bytes.data(), bits, index);
+}
 
 /// Writes code `index` alone and leaves all other bits.
 void set_code(std::span<std::uint8_t> bytes, int bits, std::int64_t index, std::uint8_t code);

@@ -16,7 +16,7 @@ inline constexpr int kMaxUnits = 63;
 inline constexpr std::uint8_t kLargestUnit = 200;  // 1024: 63 times it is still an fp16 value
 
 /// The value of a unit's byte, 1 to kLargestUnit.
-inline float unit_value(std::uint8_t unit) {
+constexpr float unit_value(std::uint8_t unit) {
   return core::to_float(core::Fp16{static_cast<std::uint16_t>(unit << 7)});
 }
 
@@ -39,7 +39,7 @@ inline std::uint8_t units_of(double scale, float unit) {
 }
 
 /// The scale that 7 bits stand for.
-inline float scale_of_units(std::uint8_t bits, float unit) {
+constexpr float scale_of_units(std::uint8_t bits, float unit) {
   const float magnitude = static_cast<float>(bits & kMaxUnits) * unit;
   return (bits & 64) != 0 ? -magnitude : magnitude;
 }

@@ -55,7 +55,7 @@ CudaOps::CudaOps(const StepLimits& limits, std::shared_ptr<const Schedules> sche
                            : std::make_shared<const Schedules>(origin_of(device_))),
       step_(kNumbersOfRow * limits.rows) {}
 
-void CudaOps::prepare(const LinearSet& set, core::ThreadPool& pool) {
+void CudaOps::prepare(const LinearSet& set, UnitPacker& packer) {
   const auto id = static_cast<std::size_t>(set.id);
   if (prepared_.size() <= id) {
     prepared_.resize(id + 1);
@@ -70,7 +70,7 @@ void CudaOps::prepare(const LinearSet& set, core::ThreadPool& pool) {
     layers.parts.push_back(front.weight.scheme.kind == formats::FormatKind::kDense
                                ? DeviceLinear::dense(front, table_of(front.weight.dense))
                                : DeviceLinear::packed(set, part, part + count, transforms.of(front),
-                                                      *schedules_, pool));
+                                                      *schedules_, packer));
     part += count;
   }
   std::int64_t column = 0;

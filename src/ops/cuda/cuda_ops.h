@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "core/tensor.h"
-#include "core/threads.h"
 #include "device/cuda/stream.h"
 #include "device/cuda_devices.h"
 #include "ops/cuda/attention/attention.h"
@@ -21,6 +20,7 @@
 #include "ops/cuda/device_matrix.h"
 #include "ops/cuda/elementwise/elementwise.h"
 #include "ops/cuda/expert_lists.h"
+#include "ops/cuda/packed/unit_packer.h"
 #include "ops/cuda/schedules/schedules.h"
 #include "ops/cuda/step_inputs.h"
 #include "ops/layers.h"
@@ -70,8 +70,8 @@ class CudaOps {
   cudaStream_t stream() const { return stream_.get(); }
   void synchronize() const { stream_.synchronize(); }
 
-  /// Packs and uploads a set; linear() needs it.
-  void prepare(const LinearSet& set, core::ThreadPool& pool);
+  /// Brings the weights of a set to the device; linear() needs it.
+  void prepare(const LinearSet& set, UnitPacker& packer);
   /// Bytes of parameters on the device, and the most bytes of activations.
   std::int64_t prepared_bytes() const;
   std::int64_t peak_activation_bytes() const { return pool_->bytes(); }

@@ -24,7 +24,8 @@ class CudaLayers : public device::GpuTest {
  protected:
   std::vector<float> run(CudaOps& ops, const LinearSet& set, const std::vector<float>& x,
                          std::int64_t m) {
-    ops.prepare(set, pool_);
+    UnitPacker packer(pool_, kStaging);
+    ops.prepare(set, packer);
     CudaOps::Input made = ops.input(upload(ops, x, m), set);
     return download(ops, ops.linear(made, set));
   }
@@ -71,6 +72,7 @@ class CudaLayers : public device::GpuTest {
     }
   }
 
+  static constexpr std::int64_t kStaging = 1 << 16;  // less than a layer here and there
   core::ThreadPool pool_{1};
 };
 
@@ -266,8 +268,9 @@ class GatedCudaLayers : public CudaLayers {
   std::vector<float> run_gated(const Layers& layers, const std::vector<float>& x, std::int64_t m,
                                bool by_one_operator) {
     CudaOps ops({});
-    ops.prepare(layers.up, pool_);
-    ops.prepare(layers.down, pool_);
+    UnitPacker packer(pool_, kStaging);
+    ops.prepare(layers.up, packer);
+    ops.prepare(layers.down, packer);
     CudaOps::Input input = ops.input(upload(ops, x, m), layers.up);
     CudaOps::Input middle =
         by_one_operator
@@ -396,8 +399,9 @@ TEST_F(MeasuredCudaLayers, ManyTokens) {
 
 TEST_F(CudaLayers, WhatHasNoKernelIsRefused) {
   CudaOps ops({});
+  UnitPacker packer(pool_, kStaging);
   for (const char* scheme : {"int4-sym-g24", "int8-sym-row-a8g40"}) {
-    EXPECT_THROW(ops.prepare(single(cpu::testing::random_weight(scheme, 4, 240, 1)), pool_),
+    EXPECT_THROW(ops.prepare(single(cpu::testing::random_weight(scheme, 4, 240, 1)), packer),
                  core::Error)
         << scheme;
   }

@@ -1,21 +1,18 @@
 #include "ops/cuda/device_linear.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/error.h"
 #include "device/cuda/check.h"
 #include "ops/cpu/packed/input_transform.h"
 #include "ops/cuda/gemm/gemm.h"
-#include "ops/cuda/packed/unit_writer.h"
+#include "ops/cuda/packed/unit_kernels.h"
 
 namespace nibble::ops::cuda {
 namespace {
 
 using device::cuda::Buffer;
 using formats::FormatKind;
-
-constexpr std::int64_t kChunkBytes = 64 << 20;  // of units that are packed at a time
 
 // How few tokens are wanted by a layer whose weights lie in units of this format.
 InputKey few_tokens_key(const formats::Scheme& scheme, const UnitFormat& format,
@@ -43,6 +40,16 @@ void refuse_unknown(const Linear& part) {
                 to_string(scheme));
 }
 
+// Does `work` for a layer, which messages of failures name.
+template <typename Work>
+void named(const Linear& layer, const Work& work) {
+  try {
+    work();
+  } catch (const core::Error& error) {
+    core::fail(error.kind(), "layer {}: {}", layer.name, error.what());
+  }
+}
+
 // Whether the parts of a set of pairs stand row by row. Adapters add to parts.
 bool in_pairs(const LinearSet& set) {
   return set.pairs && set.parts.size() == 2 && !set.parts[0].low_rank && !set.parts[1].low_rank &&
@@ -67,7 +74,7 @@ std::size_t joint_parts(const LinearSet& set, std::size_t first) {
 
 DeviceLinear DeviceLinear::packed(const LinearSet& set, std::size_t first, std::size_t last,
                                   std::shared_ptr<const DeviceTransform> transform,
-                                  const Schedules& schedules, core::ThreadPool& pool) {
+                                  const Schedules& schedules, UnitPacker& packer) {
   DeviceLinear linear;
   const Linear& front = set.parts[first];
   refuse_unknown(front);
@@ -87,7 +94,11 @@ DeviceLinear DeviceLinear::packed(const LinearSet& set, std::size_t first, std::
     rows.weights.push_back(&head);
   }
   linear.n_ = rows.count();
-  linear.upload(rows, pool);
+  named(front, [&] {
+    linear.add_units(rows, packer);
+    linear.add_tables(rows, packer.pool());
+    linear.add_row_sums();
+  });
   if (has_bias) {
     std::vector<float> bias(static_cast<std::size_t>(linear.n_));
     for (std::int64_t n = 0; n < linear.n_; ++n) {
@@ -100,8 +111,7 @@ DeviceLinear DeviceLinear::packed(const LinearSet& set, std::size_t first, std::
   }
   linear.shape_ = linear_shape(linear.scheme_, linear.n_, front.weight.k);
   linear.choose_schedules(schedules);
-  linear.add_row_sums(rows, pool);
-  linear.add_tail(set, first, last, schedules, pool);
+  linear.add_tail(set, first, last, schedules, packer);
   return linear;
 }
 
@@ -142,45 +152,32 @@ GemmPlan DeviceLinear::plan_of(const GemmWeights& weights, GemmInputs inputs,
   return choice != nullptr ? *choice->plan : plan_gemm(weights, inputs, static_cast<int>(m));
 }
 
-void DeviceLinear::upload(const UnitRows& rows, core::ThreadPool& pool) {
+void DeviceLinear::add_units(const UnitRows& rows, UnitPacker& packer) {
   view_.format = unit_format_of(scheme_);
   view_.n = n_;
   view_.k = k_;
-  const bool book = view_.format.codes == CodeKind::kBook;
-  const UnitGrid grid = unit_grid(n_, k_);
-  const std::int64_t group_bytes = grid.blocks * view_.format.bytes();
-  units_ = Buffer(grid.count() * view_.format.bytes());
-  std::vector<std::int8_t> tables(book ? static_cast<std::size_t>(grid.row_groups * kUnitRows * 16)
-                                       : 0);
-  std::vector<float> factors(static_cast<std::size_t>(grid.row_groups * kUnitRows));
-  const std::int64_t step = std::max<std::int64_t>(1, kChunkBytes / group_bytes);
-  std::vector<std::byte> units;
-  for (std::int64_t begin = 0; begin < grid.row_groups; begin += step) {
-    const std::int64_t count = std::min(step, grid.row_groups - begin);
-    units.resize(static_cast<std::size_t>(count * group_bytes));
-    pool.parallel_for(count, 1, [&](std::int64_t from, std::int64_t to) {
-      for (std::int64_t g = from; g < to; ++g) {
-        const auto at = static_cast<std::size_t>((begin + g) * kUnitRows);
-        write_units(
-            rows, view_.format, begin + g, 1,
-            std::span(units).subspan(static_cast<std::size_t>(g * group_bytes),
-                                     static_cast<std::size_t>(group_bytes)),
-            book ? std::span(tables).subspan(at * 16, kUnitRows * 16) : std::span<std::int8_t>(),
-            std::span(factors).subspan(at, kUnitRows));
-      }
-    });
-    device::cuda::check(cudaMemcpy(units_.data() + begin * group_bytes, units.data(), units.size(),
-                                   cudaMemcpyHostToDevice),
-                        "cudaMemcpy to the device");
-  }
+  units_ = Buffer(unit_grid(n_, k_).count() * view_.format.bytes());
+  packer.pack(rows, view_.format, units_.data());
   view_.units = units_.data();
-  if (book) {
-    tables_ = Buffer::of<std::int8_t>(tables);
-    factors_ = Buffer::of<float>(factors);
-    view_.tables = tables_.as<std::int8_t>();
-    view_.factors = factors_.as<float>();
+}
+
+void DeviceLinear::add_tables(const UnitRows& rows, core::ThreadPool& pool) {
+  if (view_.format.codes != CodeKind::kBook) {
+    return;
   }
-  device::cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  const std::int64_t padded = unit_grid(n_, k_).row_groups * kUnitRows;
+  std::vector<std::int8_t> tables(static_cast<std::size_t>(padded * 16));
+  std::vector<float> factors(static_cast<std::size_t>(padded), 1.0f);
+  pool.parallel_for(padded, kUnitRows, [&](std::int64_t begin, std::int64_t end) {
+    const auto at = static_cast<std::size_t>(begin);
+    const auto count = static_cast<std::size_t>(end - begin);
+    write_tables(rows, begin, std::span(tables).subspan(at * 16, count * 16),
+                 std::span(factors).subspan(at, count));
+  });
+  tables_ = Buffer::of<std::int8_t>(tables);
+  factors_ = Buffer::of<float>(factors);
+  view_.tables = tables_.as<std::int8_t>();
+  view_.factors = factors_.as<float>();
 }
 
 DeviceLinear DeviceLinear::dense(const Linear& part, std::shared_ptr<device::cuda::Buffer> table) {
@@ -196,7 +193,7 @@ DeviceLinear DeviceLinear::dense(const Linear& part, std::shared_ptr<device::cud
 }
 
 void DeviceLinear::add_tail(const LinearSet& set, std::size_t first, std::size_t last,
-                            const Schedules& schedules, core::ThreadPool& pool) {
+                            const Schedules& schedules, UnitPacker& packer) {
   if (scheme_.tail == 0) {
     return;
   }
@@ -206,25 +203,18 @@ void DeviceLinear::add_tail(const LinearSet& set, std::size_t first, std::size_t
     tails.parts.push_back({set.parts[part].name, tail_of(set.parts[part].weight), {}});
   }
   tail_ = std::make_unique<DeviceLinear>(
-      packed(tails, 0, tails.parts.size(), nullptr, schedules, pool));
+      packed(tails, 0, tails.parts.size(), nullptr, schedules, packer));
 }
 
-void DeviceLinear::add_row_sums(const UnitRows& rows, core::ThreadPool& pool) {
+void DeviceLinear::add_row_sums() {
   if (!few_.carries_zeros()) {
     return;
   }
   const std::int64_t step = few_.scale_step;
   steps_ = step == 0 ? 1 : (k_ + step - 1) / step;
-  std::vector<float> sums(static_cast<std::size_t>(n_ * steps_));
-  pool.parallel_for(n_, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t n = begin; n < end; ++n) {
-      const UnitRows::Place place = rows.place(n);
-      const std::vector<float> of_row =
-          unit_row_sums(*rows.weights[place.weight], view_.format, place.row, step);
-      std::copy(of_row.begin(), of_row.end(), sums.begin() + n * steps_);
-    }
-  });
-  row_sums_ = Buffer::of<float>(sums);
+  row_sums_ = Buffer(n_ * steps_ * static_cast<std::int64_t>(sizeof(float)));
+  sum_rows(view_, step, row_sums_.as<float>(), nullptr);
+  device::cuda::check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
 }
 
 void DeviceLinear::set_bias(std::span<const float> bias) {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/tensor.h"
-#include "core/threads.h"
 #include "device/cuda/memory.h"
 #include "formats/scheme.h"
 #include "ops/cuda/dense/dense.h"
@@ -16,7 +15,8 @@
 #include "ops/cuda/gemm/gemm.h"
 #include "ops/cuda/medium_batch/medium_batch.h"
 #include "ops/cuda/packed/unit_format.h"
-#include "ops/cuda/packed/unit_writer.h"
+#include "ops/cuda/packed/unit_packer.h"
+#include "ops/cuda/packed/unit_rows.h"
 #include "ops/cuda/schedules/schedules.h"
 #include "ops/cuda/small_batch/small_batch.h"
 #include "ops/layers.h"
@@ -29,10 +29,10 @@ class DeviceLinear {
  public:
   /// Packs and uploads parts [first, last) of the set, of one scheme and with one transform of the
   /// input (or none); with `table`, a dense part uses what is there. Schedules are looked up here,
-  /// once. Throws kUsage for what no kernel computes, kOutOfMemory.
+  /// once. Throws kUsage for what no kernel computes, kOutOfMemory; messages name the layer.
   static DeviceLinear packed(const LinearSet& set, std::size_t first, std::size_t last,
                              std::shared_ptr<const DeviceTransform> transform,
-                             const Schedules& schedules, core::ThreadPool& pool);
+                             const Schedules& schedules, UnitPacker& packer);
   static DeviceLinear dense(const Linear& part, std::shared_ptr<device::cuda::Buffer> table);
 
   /// How m tokens are wanted. Few of them: small_batch.h; more: medium_batch.h; many: gemm.h, where
@@ -54,11 +54,12 @@ class DeviceLinear {
   void run_gated(const LinearInput& x, const GatedOutput& y, cudaStream_t stream) const;
 
  private:
-  void upload(const UnitRows& rows, core::ThreadPool& pool);
+  void add_units(const UnitRows& rows, UnitPacker& packer);
+  void add_tables(const UnitRows& rows, core::ThreadPool& pool);
   void set_bias(std::span<const float> bias);
   void add_tail(const LinearSet& set, std::size_t first, std::size_t last,
-                const Schedules& schedules, core::ThreadPool& pool);
-  void add_row_sums(const UnitRows& rows, core::ThreadPool& pool);
+                const Schedules& schedules, UnitPacker& packer);
+  void add_row_sums();
   bool is_medium(std::int64_t m) const;
   void choose_schedules(const Schedules& schedules);
   const ManyTokens* measured_choice(std::int64_t m) const;

@@ -18,7 +18,7 @@ set(NIBBLE_CUDA_OPS
   cuda/medium_batch/book.cu cuda/medium_batch/int4.cu cuda/medium_batch/int4_with_zeros.cu
   cuda/medium_batch/int8.cu cuda/medium_batch/medium_batch.cpp
   cuda/outliers/outliers.cu
-  cuda/packed/unit_writer.cpp
+  cuda/packed/raw_rows.cpp cuda/packed/unit_kernels.cu cuda/packed/unit_packer.cpp cuda/packed/unit_rows.cpp
   cuda/sampling/argmax.cu cuda/sampling/ranking.cu
   cuda/schedules/choose_schedules.cpp cuda/schedules/linear_shape.cpp cuda/schedules/linear_trial.cpp
   cuda/schedules/schedules.cpp cuda/schedules/schedules_json.cpp
@@ -33,5 +33,6 @@ set(NIBBLE_CUDA_OPS_TESTS
   cuda/input_transform/input_transform_test.cpp
   cuda/gemm/gemm_reference.cpp cuda/gemm/gemm_test.cpp cuda/gemm/gemm_test_data.cpp
   cuda/medium_batch/medium_batch_test.cpp
+  cuda/packed/unit_packer_test.cpp cuda/packed/unit_writer.cpp
   cuda/sampling/argmax_test.cpp cuda/sampling/ranking_test.cpp
   cuda/small_batch/reference.cpp cuda/small_batch/small_batch_test.cpp)

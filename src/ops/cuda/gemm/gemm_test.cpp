@@ -340,7 +340,7 @@ TEST_F(GemmTest, ReadsWhatTheUnitWriterWrites) {
     std::vector<std::byte> bytes(
         static_cast<std::size_t>(grid.count() * packed.units.format.bytes()));
     std::vector<float> factors(static_cast<std::size_t>(grid.row_groups * kUnitRows));
-    write_units(weight, packed.units.format, 0, grid.row_groups, bytes, {}, factors);
+    write_units(weight, packed.units.format, bytes, {}, factors);
     const Buffer units = Buffer::of<std::byte>(bytes);
     packed.units.units = units.data();
     const auto y =

@@ -2,7 +2,7 @@
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
 #include "ops/cuda/outliers/outliers.h"
-#include "ops/cuda/outliers/unit_value.cuh"
+#include "ops/cuda/packed/unit_reader.cuh"
 
 namespace nibble::ops::cuda {
 namespace {

@@ -41,6 +41,10 @@ enum class CodeKind {
   kBook,           // entry q of a row's INT8 table (int8_table.h)
 };
 
+constexpr bool has_byte_codes(CodeKind kind) {
+  return kind == CodeKind::kInt8 || kind == CodeKind::kInt8WithZeros;
+}
+
 /// kBf16 for powers of two beyond the range of float16 (MX).
 enum class ScaleKind { kF16, kBf16 };
 
@@ -49,28 +53,63 @@ struct UnitFormat {
   ScaleKind scales = ScaleKind::kF16;
   std::int64_t groups = 1;  // in a unit: 1, 4 or 8
 
-  bool has_zeros() const {
+  constexpr bool has_zeros() const {
     return codes == CodeKind::kInt4WithZeros || codes == CodeKind::kInt8WithZeros;
   }
-  std::int64_t bits() const {
-    return codes == CodeKind::kInt8 || codes == CodeKind::kInt8WithZeros ? 8 : 4;
-  }
+  constexpr std::int64_t bits() const { return has_byte_codes(codes) ? 8 : 4; }
   // Of a tile:
-  std::int64_t code_bytes() const { return kTileRows * kUnitInputs * bits() / 8; }
-  std::int64_t zero_offset() const { return code_bytes() + kTileRows * groups * 2; }
-  std::int64_t tile_bytes() const { return zero_offset() + (has_zeros() ? kTileRows * groups : 0); }
+  constexpr std::int64_t code_bytes() const { return kTileRows * kUnitInputs * bits() / 8; }
+  constexpr std::int64_t zero_offset() const { return code_bytes() + kTileRows * groups * 2; }
+  constexpr std::int64_t tile_bytes() const {
+    return zero_offset() + (has_zeros() ? kTileRows * groups : 0);
+  }
   // Of a unit:
-  std::int64_t bytes() const { return kTiles * tile_bytes(); }
+  constexpr std::int64_t bytes() const { return kTiles * tile_bytes(); }
   friend bool operator==(const UnitFormat&, const UnitFormat&) = default;
 };
+
+/// Where a code lies among the codes of its tile: from bit `shift` of word `word` of the 16 bytes
+/// number `vector`.
+struct CodePlace {
+  unsigned vector;
+  unsigned word;
+  unsigned shift;
+};
+
+/// Of row 0 to 15 of a tile and input k = 0 to 127 of a unit.
+constexpr CodePlace code_place(CodeKind kind, unsigned row, unsigned k) {
+  const unsigned h = k / 32;
+  const unsigned lane = row % 8 * 4 + k % 32 / 8;
+  const unsigned e = k % 8 / 4;
+  const unsigned i = k % 4;
+  const unsigned upper = row / 8;
+  const unsigned swapped = i % 2 * 2 + i / 2;  // 0, 2, 1, 3
+  if (has_byte_codes(kind)) {
+    return {h * 32 + lane, 2 * e + upper, 8 * swapped};
+  }
+  const unsigned nibble =
+      kind == CodeKind::kBook ? 4 * upper + swapped : 4 * (i % 2) + 2 * (i / 2) + upper;
+  return {h / 2 * 32 + lane, h % 2 * 2 + e, 4 * nibble};
+}
+
+/// What stands there for a code of this row, and for what stands there the code.
+constexpr std::uint8_t turned_code(CodeKind kind, unsigned row, std::uint8_t code) {
+  const unsigned highest = has_byte_codes(kind) ? 0x80 : kind == CodeKind::kBook || row < 8 ? 0 : 8;
+  return static_cast<std::uint8_t>(code ^ highest);
+}
+
+/// The place of a tile's row among the 16 scales, or zeros, of a group.
+constexpr std::int64_t scale_place(unsigned row) {
+  return std::int64_t{2} * (row % 8) + row / 8;
+}
 
 /// Size of a matrix in units.
 struct UnitGrid {
   std::int64_t row_groups = 0;
   std::int64_t blocks = 0;  // units of a row group
-  std::int64_t count() const { return row_groups * blocks; }
+  constexpr std::int64_t count() const { return row_groups * blocks; }
 };
-inline UnitGrid unit_grid(std::int64_t n, std::int64_t k) {
+constexpr UnitGrid unit_grid(std::int64_t n, std::int64_t k) {
   return {(n + kUnitRows - 1) / kUnitRows, (k + kUnitInputs - 1) / kUnitInputs};
 }
 

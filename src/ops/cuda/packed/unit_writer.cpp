@@ -5,30 +5,12 @@
 #include <cstring>
 #include <vector>
 
-#include "core/error.h"
 #include "core/float16.h"
-#include "ops/cpu/packed/int8_table.h"
 
 namespace nibble::ops::cuda {
 namespace {
 
-using formats::FormatKind;
 using formats::PackedWeight;
-
-constexpr std::int64_t kSmallestGroup = 16;
-constexpr std::int64_t kSmallGroup = 32;
-
-// What stands in the place of each byte or nibble of a word: 0, 2, 1, 3.
-constexpr std::array<int, 4> kPlace = {0, 2, 1, 3};
-
-/// Where input k of a unit lies among the words of a lane.
-struct Place {
-  std::int64_t h;
-  std::int64_t t;
-  std::int64_t e;
-  std::int64_t i;
-  explicit Place(std::int64_t k) : h(k / 32), t(k % 32 / 8), e(k % 8 / 4), i(k % 4) {}
-};
 
 /// One tile row within a unit: its 16-bit scales, zeros and codes.
 class UnitRow {
@@ -36,10 +18,9 @@ class UnitRow {
   UnitRow(std::byte* unit, const UnitFormat& format, std::int64_t row)
       : format_(format),
         codes_(unit + row / kTileRows * format.tile_bytes()),
-        g_(row % 8),
-        upper_(row % kTileRows / 8),
-        scales_(codes_ + format.code_bytes() + 2 * (2 * g_ + upper_)),
-        zeros_(codes_ + format.zero_offset() + 2 * g_ + upper_) {}
+        row_(static_cast<unsigned>(row % kTileRows)),
+        scales_(codes_ + format.code_bytes() + 2 * scale_place(row_)),
+        zeros_(codes_ + format.zero_offset() + scale_place(row_)) {}
 
   void set_scale(std::int64_t group, std::uint16_t bits) {
     std::memcpy(scales_ + 2 * group * kTileRows, &bits, sizeof bits);
@@ -49,38 +30,18 @@ class UnitRow {
   }
 
   void set_code(std::int64_t k, std::uint8_t code) {
-    const Place place(k);
-    const std::int64_t lane = 4 * g_ + place.t;
-    if (format_.bits() == 8) {
-      const std::int64_t word = 2 * place.e + upper_;
-      codes_[place.h * 512 + lane * 16 + word * 4 + kPlace[static_cast<std::size_t>(place.i)]] =
-          static_cast<std::byte>(code ^ 0x80u);
-      return;
-    }
-    const std::int64_t word = 2 * place.h + place.e;
-    const bool book = format_.codes == CodeKind::kBook;
-    const std::int64_t nibble = book ? 4 * upper_ + kPlace[static_cast<std::size_t>(place.i)]
-                                     : 4 * (place.i % 2) + 2 * (place.i / 2) + upper_;
-    if (!book && upper_ == 1) {
-      code ^= 8u;
-    }
-    std::byte& byte = codes_[word / 4 * 512 + lane * 16 + word % 4 * 4 + nibble / 2];
-    byte |= static_cast<std::byte>(code << (nibble % 2 * 4));
+    const CodePlace place = code_place(format_.codes, row_, static_cast<unsigned>(k));
+    const unsigned bit = 128 * place.vector + 32 * place.word + place.shift;  // bytes ascend
+    codes_[bit / 8] |= static_cast<std::byte>(turned_code(format_.codes, row_, code) << (bit % 8));
   }
 
  private:
   const UnitFormat& format_;
   std::byte* codes_;
-  std::int64_t g_;
-  std::int64_t upper_;
+  unsigned row_;
   std::byte* scales_;
   std::byte* zeros_;
 };
-
-// NVFP4's scale of the whole matrix goes into the factors: what is left is exact in float16.
-float matrix_scale(const PackedWeight& weight) {
-  return weight.scheme.kind == FormatKind::kNv ? weight.global.data<float>()[0] : 1.0f;
-}
 
 std::uint16_t scale_bits(float scale, ScaleKind kind) {
   return kind == ScaleKind::kBf16 ? core::to_bf16(scale).bits : core::to_fp16(scale).bits;
@@ -119,56 +80,8 @@ void read_row(const PackedWeight& weight, std::int64_t row, const UnitFormat& fo
 
 }  // namespace
 
-bool has_units(const formats::Scheme& scheme) {
-  return scheme.kind != FormatKind::kDense && scheme.group % kSmallestGroup == 0 &&
-         scheme.activation.group % kSmallestGroup == 0;
-}
-
-UnitFormat unit_format_of(const formats::Scheme& scheme) {
-  core::require(has_units(scheme), core::ErrorKind::kUsage,
-                "{} has no kernels on a GPU yet; use --device cpu", to_string(scheme));
-  UnitFormat format;
-  if (scheme.group % kSmallGroup != 0 || scheme.activation.group % kUnitInputs != 0) {
-    format.groups = kUnitInputs / kSmallestGroup;
-  } else {
-    format.groups = scheme.group % kUnitInputs == 0 ? 1 : kUnitInputs / kSmallGroup;
-  }
-  if (scheme.kind == FormatKind::kInt) {
-    if (scheme.bits == 8) {
-      format.codes = scheme.symmetric ? CodeKind::kInt8 : CodeKind::kInt8WithZeros;
-    } else {
-      format.codes = scheme.symmetric ? CodeKind::kInt4 : CodeKind::kInt4WithZeros;
-    }
-    return format;
-  }
-  format.codes = CodeKind::kBook;
-  format.scales = scheme.kind == FormatKind::kMx ? ScaleKind::kBf16 : ScaleKind::kF16;
-  return format;
-}
-
-std::int64_t UnitRows::count() const {
-  std::int64_t sum = 0;
-  for (const PackedWeight* weight : weights) {
-    sum += weight->n;
-  }
-  return sum;
-}
-
-UnitRows::Place UnitRows::place(std::int64_t row) const {
-  if (pairs) {
-    return {static_cast<std::size_t>(row / kPairRows % 2),
-            row / (2 * kPairRows) * kPairRows + row % kPairRows};
-  }
-  std::size_t weight = 0;
-  while (row >= weights[weight]->n) {
-    row -= weights[weight++]->n;
-  }
-  return {weight, row};
-}
-
-void write_units(const UnitRows& rows, const UnitFormat& format, std::int64_t first,
-                 std::int64_t count, std::span<std::byte> units, std::span<std::int8_t> tables,
-                 std::span<float> factors) {
+void write_units(const UnitRows& rows, const UnitFormat& format, std::span<std::byte> units,
+                 std::span<std::int8_t> tables, std::span<float> factors) {
   const PackedWeight& front = *rows.weights.front();
   const std::int64_t all = rows.count();
   const UnitGrid grid = unit_grid(all, front.k);
@@ -178,22 +91,17 @@ void write_units(const UnitRows& rows, const UnitFormat& format, std::int64_t fi
   std::fill(tables.begin(), tables.end(), std::int8_t{0});
   std::fill(factors.begin(), factors.end(), 1.0f);
   RowCodes row;
-  for (std::int64_t r = 0; r < count * kUnitRows; ++r) {
-    const std::int64_t n = first * kUnitRows + r;
-    if (n >= all) {
-      break;  // scales of zero
-    }
+  for (std::int64_t n = 0; n < all; ++n) {
     const UnitRows::Place place = rows.place(n);
     const PackedWeight& weight = *rows.weights[place.weight];
     read_row(weight, place.row, format, row);
     if (format.codes == CodeKind::kBook) {
-      const cpu::Int8Table table = cpu::int8_table(book_of(weight, place.row));
-      std::copy(table.entries.begin(), table.entries.end(), tables.begin() + r * 16);
-      factors[static_cast<std::size_t>(r)] = table.unit * matrix_scale(weight);
+      write_tables(rows, n, tables.subspan(static_cast<std::size_t>(n * 16), 16),
+                   factors.subspan(static_cast<std::size_t>(n), 1));
     }
-    std::byte* const first_unit = units.data() + r / kUnitRows * grid.blocks * format.bytes();
+    std::byte* const first_unit = units.data() + n / kUnitRows * grid.blocks * format.bytes();
     for (std::int64_t block = 0; block < grid.blocks; ++block) {
-      UnitRow target(first_unit + block * format.bytes(), format, r % kUnitRows);
+      UnitRow target(first_unit + block * format.bytes(), format, n % kUnitRows);
       const std::int64_t begin = block * kUnitInputs;
       for (std::int64_t k = begin; k < std::min(begin + kUnitInputs, weight.k); ++k) {
         target.set_code(k - begin, row.codes[static_cast<std::size_t>(k)]);
@@ -218,8 +126,11 @@ std::vector<float> unit_row_sums(const PackedWeight& weight, const UnitFormat& f
   RowCodes codes;
   read_row(weight, row, format, codes);
   const bool book = format.codes == CodeKind::kBook;
-  const cpu::Int8Table table = book ? cpu::int8_table(book_of(weight, row)) : cpu::Int8Table{};
-  const double factor = book ? static_cast<double>(table.unit) * matrix_scale(weight) : 1.0;
+  std::array<std::int8_t, 16> table = {};
+  float factor = 1.0f;
+  if (book) {
+    write_tables({{&weight}}, row, table, std::span(&factor, 1));
+  }
   const int zero = format.codes == CodeKind::kInt8 ? 128 : 8;
   const std::int64_t length = step == 0 ? weight.k : step;
   const std::int64_t group = group_size(weight.scheme, weight.k);
@@ -227,12 +138,12 @@ std::vector<float> unit_row_sums(const PackedWeight& weight, const UnitFormat& f
   for (std::int64_t k = 0; k < weight.k; ++k) {
     const auto g = static_cast<std::size_t>(k / group);
     const std::uint8_t code = codes.codes[static_cast<std::size_t>(k)];
-    const int value =
-        book ? table.entries[code] : code - (format.has_zeros() ? codes.zeros[g] : zero);
+    const int value = book ? table[code] : code - (format.has_zeros() ? codes.zeros[g] : zero);
     const std::uint16_t bits = scale_bits(codes.scales[g], format.scales);
     const float scale = format.scales == ScaleKind::kBf16 ? core::to_float(core::Bf16{bits})
                                                           : core::to_float(core::Fp16{bits});
-    sums[static_cast<std::size_t>(k / length)] += factor * value * static_cast<double>(scale);
+    sums[static_cast<std::size_t>(k / length)] +=
+        static_cast<double>(factor) * value * static_cast<double>(scale);
   }
   return {sums.begin(), sums.end()};
 }

@@ -7,52 +7,26 @@
 
 #include "formats/packed_weight.h"
 #include "ops/cuda/packed/unit_format.h"
+#include "ops/cuda/packed/unit_rows.h"
 
+/// What the device must make of compressed weights (unit_packer.h, unit_kernels.h), for tests:
+/// slow, and one value at a time.
 namespace nibble::ops::cuda {
 
-/// The format that holds weights of this scheme. Integers of 2 and 3 bits, and books of 4 and 8
-/// entries, take 4 bits here. Units of eight groups also hold those whose activations have scales
-/// for less than 128 inputs. Throws kUsage, naming the scheme, for one that no kernel computes.
-UnitFormat unit_format_of(const formats::Scheme& scheme);
-
-/// Whether unit_format_of() knows the scheme.
-bool has_units(const formats::Scheme& scheme);
-
-/// Rows of weights of one scheme and as many inputs, as they stand in units: all of the first
-/// weight, then the next; or, in pairs, eight rows of the first, eight of the second, and so on, so
-/// that a lane has row i of both.
-struct UnitRows {
-  std::vector<const formats::PackedWeight*> weights;
-  bool pairs = false;
-
-  std::int64_t count() const;
-  struct Place {
-    std::size_t weight;
-    std::int64_t row;
-  };
-  Place place(std::int64_t row) const;
-};
-
-/// Rows that two weights must have a multiple of to stand in pairs.
-inline constexpr std::int64_t kPairRows = 8;
-
-/// The units of row groups [first, first + count) of rows of weights (none with a tail). Padding is
-/// zero weights.
-///   units   [count * grid.blocks * format.bytes()]
-///   tables  [count * 64][16], kBook only, else empty
-///   factors [count * 64]: by what a row's sums are multiplied after their scales: the unit of its
-///           table (and the scale of an NVFP4 matrix), or 1
-void write_units(const UnitRows& rows, const UnitFormat& format, std::int64_t first,
-                 std::int64_t count, std::span<std::byte> units, std::span<std::int8_t> tables,
-                 std::span<float> factors);
+/// The units of rows of weights (none with a tail). Padding is zero weights.
+///   units   [grid.count() * format.bytes()]
+///   tables  [grid.row_groups * 64][16], kBook only, else empty
+///   factors [grid.row_groups * 64], of write_tables(), or 1
+void write_units(const UnitRows& rows, const UnitFormat& format, std::span<std::byte> units,
+                 std::span<std::int8_t> tables, std::span<float> factors);
 inline void write_units(const formats::PackedWeight& weight, const UnitFormat& format,
-                        std::int64_t first, std::int64_t count, std::span<std::byte> units,
-                        std::span<std::int8_t> tables, std::span<float> factors) {
-  write_units(UnitRows{{&weight}}, format, first, count, units, tables, factors);
+                        std::span<std::byte> units, std::span<std::int8_t> tables,
+                        std::span<float> factors) {
+  write_units(UnitRows{{&weight}}, format, units, tables, factors);
 }
 
 /// Sums of a row's weights as units hold them, over each `step` inputs (0: over all), with scales
-/// and factors: what an activation's zero point is multiplied with.
+/// and factors.
 std::vector<float> unit_row_sums(const formats::PackedWeight& weight, const UnitFormat& format,
                                  std::int64_t row, std::int64_t step);
 

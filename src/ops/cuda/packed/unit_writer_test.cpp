@@ -23,7 +23,7 @@ class UnitReader {
     const auto rows = static_cast<std::size_t>(grid_.row_groups * kUnitRows);
     tables_.resize(format_.codes == CodeKind::kBook ? rows * 16 : 0);
     factors_.resize(rows);
-    write_units(weight, format_, 0, grid_.row_groups, units_, tables_, factors_);
+    write_units(weight, format_, units_, tables_, factors_);
   }
 
   const UnitGrid& grid() const { return grid_; }

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "ops/cuda/medium_batch/medium_batch.h"
-#include "ops/cuda/packed/unit_writer.h"
+#include "ops/cuda/packed/unit_rows.h"
 
 namespace nibble::ops::cuda {
 namespace {

@@ -29,7 +29,7 @@ struct OnDevice {
     const auto rows = static_cast<std::size_t>(grid.row_groups * kUnitRows);
     std::vector<std::int8_t> entries(book ? rows * 16 : 0);
     std::vector<float> values(rows);
-    write_units(weight, view.format, 0, grid.row_groups, bytes, entries, values);
+    write_units(weight, view.format, bytes, entries, values);
     units = device::cuda::Buffer::of<std::byte>(bytes);
     tables = device::cuda::Buffer::of<std::int8_t>(entries);
     factors = device::cuda::Buffer::of<float>(values);

@@ -1,0 +1,67 @@
+#include "ops/cuda/packed/raw_rows.h"
+
+#include <array>
+#include <cstring>
+
+#include "formats/packed_weight.h"
+#include "ops/cuda/packed/unit_rows.h"
+
+namespace nibble::ops::cuda {
+namespace {
+
+using formats::FormatKind;
+using formats::PackedWeight;
+
+// Those of which each row has its own, but books.
+std::array<const core::Tensor*, 4> row_parts(const PackedWeight& weight) {
+  return {&weight.codes, &weight.scales, &weight.zeros, &weight.units};
+}
+
+std::int64_t row_bytes(const core::Tensor& part) {
+  return part.empty() ? 0 : part.bytes() / part.dim(0);
+}
+
+StoredScale stored_scale(const formats::Scheme& scheme) {
+  if (scheme.kind == FormatKind::kMx) {
+    return StoredScale::kE8m0;
+  }
+  if (scheme.kind == FormatKind::kNv) {
+    return StoredScale::kE4m3;
+  }
+  return scheme.scale_bits == formats::kUnitScaleBits ? StoredScale::kUnits : StoredScale::kF16;
+}
+
+}  // namespace
+
+RawRows raw_layout(const UnitRows& rows) {
+  const PackedWeight& front = *rows.weights.front();
+  RawRows layout;
+  layout.k = front.k;
+  layout.group = group_size(front.scheme, front.k);
+  layout.bits = front.scheme.bits;
+  if (unit_format_of(front.scheme).codes == CodeKind::kInt4) {
+    layout.shift = 8 - (1 << (front.scheme.bits - 1));
+  }
+  layout.scale_kind = stored_scale(front.scheme);
+  layout.scales = row_bytes(front.codes);
+  layout.zeros = layout.scales + row_bytes(front.scales);
+  layout.unit = layout.zeros + row_bytes(front.zeros);
+  layout.stride = layout.unit + row_bytes(front.units);
+  return layout;
+}
+
+void read_raw_rows(const UnitRows& rows, const RawRows& layout, std::int64_t first,
+                   std::int64_t count, std::byte* target) {
+  for (std::int64_t r = 0; r < count; ++r) {
+    const UnitRows::Place place = rows.place(first + r);
+    std::byte* to = target + r * layout.stride;
+    for (const core::Tensor* part : row_parts(*rows.weights[place.weight])) {
+      if (const std::int64_t bytes = row_bytes(*part); bytes > 0) {
+        std::memcpy(to, part->raw() + place.row * bytes, static_cast<std::size_t>(bytes));
+        to += bytes;
+      }
+    }
+  }
+}
+
+}  // namespace nibble::ops::cuda

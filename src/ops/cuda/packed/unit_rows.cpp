@@ -1,0 +1,88 @@
+#include "ops/cuda/packed/unit_rows.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "ops/cpu/packed/int8_table.h"
+
+namespace nibble::ops::cuda {
+namespace {
+
+using formats::FormatKind;
+using formats::PackedWeight;
+
+constexpr std::int64_t kSmallestGroup = 16;
+constexpr std::int64_t kSmallGroup = 32;
+
+}  // namespace
+
+bool has_units(const formats::Scheme& scheme) {
+  return scheme.kind != FormatKind::kDense && scheme.group % kSmallestGroup == 0 &&
+         scheme.activation.group % kSmallestGroup == 0;
+}
+
+UnitFormat unit_format_of(const formats::Scheme& scheme) {
+  core::require(has_units(scheme), core::ErrorKind::kUsage,
+                "{} has no kernels on a GPU yet; use --device cpu", to_string(scheme));
+  UnitFormat format;
+  if (scheme.group % kSmallGroup != 0 || scheme.activation.group % kUnitInputs != 0) {
+    format.groups = kUnitInputs / kSmallestGroup;
+  } else {
+    format.groups = scheme.group % kUnitInputs == 0 ? 1 : kUnitInputs / kSmallGroup;
+  }
+  if (scheme.kind == FormatKind::kInt) {
+    if (scheme.bits == 8) {
+      format.codes = scheme.symmetric ? CodeKind::kInt8 : CodeKind::kInt8WithZeros;
+    } else {
+      format.codes = scheme.symmetric ? CodeKind::kInt4 : CodeKind::kInt4WithZeros;
+    }
+    return format;
+  }
+  format.codes = CodeKind::kBook;
+  format.scales = scheme.kind == FormatKind::kMx ? ScaleKind::kBf16 : ScaleKind::kF16;
+  return format;
+}
+
+std::int64_t UnitRows::count() const {
+  std::int64_t sum = 0;
+  for (const PackedWeight* weight : weights) {
+    sum += weight->n;
+  }
+  return sum;
+}
+
+UnitRows::Place UnitRows::place(std::int64_t row) const {
+  if (pairs) {
+    return {static_cast<std::size_t>(row / kPairRows % 2),
+            row / (2 * kPairRows) * kPairRows + row % kPairRows};
+  }
+  std::size_t weight = 0;
+  while (row >= weights[weight]->n) {
+    row -= weights[weight++]->n;
+  }
+  return {weight, row};
+}
+
+float matrix_scale(const PackedWeight& weight) {
+  return weight.scheme.kind == FormatKind::kNv ? weight.global.data<float>()[0] : 1.0f;
+}
+
+void write_tables(const UnitRows& rows, std::int64_t first, std::span<std::int8_t> tables,
+                  std::span<float> factors) {
+  const std::int64_t count = std::min(std::ssize(factors), rows.count() - first);
+  std::span<const float> known;  // most schemes have one book for all rows
+  cpu::Int8Table table;
+  for (std::int64_t r = 0; r < count; ++r) {
+    const UnitRows::Place place = rows.place(first + r);
+    const PackedWeight& weight = *rows.weights[place.weight];
+    const std::span<const float> book = book_of(weight, place.row);
+    if (book.data() != known.data()) {
+      table = cpu::int8_table(book);
+      known = book;
+    }
+    std::copy(table.entries.begin(), table.entries.end(), tables.begin() + r * 16);
+    factors[static_cast<std::size_t>(r)] = table.unit * matrix_scale(weight);
+  }
+}
+
+}  // namespace nibble::ops::cuda

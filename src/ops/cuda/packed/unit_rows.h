@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "formats/packed_weight.h"
+#include "ops/cuda/packed/unit_format.h"
+
+namespace nibble::ops::cuda {
+
+/// The format that holds weights of this scheme. Integers of 2 and 3 bits, and books of 4 and 8
+/// entries, take 4 bits here. Units of eight groups also hold those whose activations have scales
+/// for less than 128 inputs. Throws kUsage, naming the scheme, for one that no kernel computes.
+UnitFormat unit_format_of(const formats::Scheme& scheme);
+
+/// Whether unit_format_of() knows the scheme.
+bool has_units(const formats::Scheme& scheme);
+
+/// Rows of weights of one scheme and as many inputs, as they stand in units: all of the first
+/// weight, then the next; or, in pairs, eight rows of the first, eight of the second, and so on, so
+/// that a lane has row i of both.
+struct UnitRows {
+  std::vector<const formats::PackedWeight*> weights;
+  bool pairs = false;
+
+  std::int64_t count() const;
+  struct Place {
+    std::size_t weight;
+    std::int64_t row;
+  };
+  Place place(std::int64_t row) const;
+};
+
+/// Rows that two weights must have a multiple of to stand in pairs.
+inline constexpr std::int64_t kPairRows = 8;
+
+/// NVFP4's scale of the whole matrix, 1 for others. It goes into the factors of rows: the scales
+/// that are left are exact in float16.
+float matrix_scale(const formats::PackedWeight& weight);
+
+/// Code books of rows [first, first + factors.size()), of weights that have any; nothing is written
+/// for rows behind the last.
+///   tables  [rows][16]
+///   factors [rows]: by what a row's sums are multiplied after their scales: the unit of its table
+///           (and the scale of an NVFP4 matrix)
+void write_tables(const UnitRows& rows, std::int64_t first, std::span<std::int8_t> tables,
+                  std::span<float> factors);
+
+}  // namespace nibble::ops::cuda
