@@ -36,7 +36,7 @@ std::vector<Problem> problems(KvTypes types) {
       {types, 6, 2, 64, 24, {{100, 1}, {16, 1}}, 1.0f, true},
       {types, 32, 32, 128, 0, {{15, 1}}},
       {types, 18, 9, 128, 0, short_sequences(30)},
-      {types, 9, 9, 64, 20, short_sequences(31)},
+      {types, 10, 10, 64, 20, short_sequences(31)},
   };
 }
 

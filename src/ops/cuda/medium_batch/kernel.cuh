@@ -39,7 +39,6 @@ __device__ __forceinline__ void init_barriers(const MediumBatchStages<Shape>& st
 template <class Shape>
 __device__ __forceinline__ void run_medium_batch(const MediumBatchArguments& a,
                                                  const CUtensorMap& inputs) {
-  constexpr bool kWide = Shape::kColumns == 64;  // whose sums take more registers
   extern __shared__ __align__(1024) std::uint8_t medium_batch_memory[];
   std::uint32_t memory = shared_address(medium_batch_memory);
   settle(memory);  // or it would be computed again and again
@@ -48,11 +47,11 @@ __device__ __forceinline__ void run_medium_batch(const MediumBatchArguments& a,
   launch_dependents();
   const int copying_warp = static_cast<int>(threadIdx.x) / 32 - 4 * Shape::kWarpgroups;
   if (copying_warp < 0) {
-    set_registers<kWide ? 112 : 104, true>();
+    set_registers<104, true>();
     wait_for_predecessor();
     MediumBatchMultiply<Shape>(stages).run();
   } else {
-    set_registers<kWide ? 32 : 40, false>();
+    set_registers<40, false>();
     if (copying_warp == 0 && stages.lane() == 0) {
       MediumBatchCopy<Shape>(stages).copy_weights();  // which nobody writes
     }

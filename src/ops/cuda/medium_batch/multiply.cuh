@@ -104,8 +104,7 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
   /// Of this warpgroup's slice.
   __device__ int units() const { return (end() - begin() - slice() + kSlices - 1) / kSlices; }
 
-  // While the products of a unit run, the weights of the next one are decoded. A warp without a
-  // tile only takes part in the products of its warpgroup.
+  // While the products of a unit run, the weights of the next one are decoded.
   __device__ void multiply_rows(float (&totals)[kTotals], Place& place, int tile,
                                 bool there) const {
     typename Decoder::Rows rows{};
@@ -120,18 +119,16 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
     if (left_units <= 0) {
       return;
     }
-    std::uint32_t left[2][4][4] = {};
+    std::uint32_t left[2][4][4];
     wait_barrier(full(place.stage), place.parity);
-    if (there) {
-      decode(left[0], rows, place.stage);
-    }
+    decode(left[0], rows, place.stage);
 #pragma unroll 1
     while (true) {
-      multiply_unit(totals, left[0], left[1], rows, place, left_units, there);
+      multiply_unit(totals, left[0], left[1], rows, place, left_units);
       if (left_units == 0) {
         return;
       }
-      multiply_unit(totals, left[1], left[0], rows, place, left_units, there);
+      multiply_unit(totals, left[1], left[0], rows, place, left_units);
       if (left_units == 0) {
         return;
       }
@@ -152,8 +149,8 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
 
   __device__ void multiply_unit(float (&totals)[kTotals], std::uint32_t (&left)[4][4],
                                 std::uint32_t (&next_left)[4][4],
-                                const typename Decoder::Rows& rows, Place& place, int& left_units,
-                                bool there) const {
+                                const typename Decoder::Rows& rows, Place& place,
+                                int& left_units) const {
     int sums[kSums];
 #pragma unroll
     for (int i = 0; i < 16; ++i) {
@@ -172,28 +169,21 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
       this->step(next, kSlices);
     }
     wait_barrier(full(next.stage), next.parity);
-    float2 row_scales = {};
+    decode(next_left, rows, next.stage);
+    const float2 row_scales = scales_of_rows(tile_of(place.stage));
     float x_scales[kScales + 1];
-    if (there) {
-      decode(next_left, rows, next.stage);
-    }
+    load_scales(x_scales, place.stage);
     wait_products<0>();
     settle_all(sums);
-    if (there) {  // only now: registers are scarce
-      row_scales = scales_of_rows(tile_of(place.stage));
-      load_scales(x_scales, place.stage);
-    }
     release(place.stage);
-    if (there) {
 #pragma unroll
-      for (int i = 0; i < kTotals; ++i) {
-        const int sum = kDigits == 2 ? 255 * sums[2 * i] + sums[2 * i + 1] : sums[i];
-        float scale = is_upper(i) ? row_scales.y : row_scales.x;
-        if constexpr (!Shape::kScaleOfToken) {
-          scale *= x_scales[this->scale_of(i)];
-        }
-        totals[i] = fmaf(static_cast<float>(sum), scale, totals[i]);
+    for (int i = 0; i < kTotals; ++i) {
+      const int sum = kDigits == 2 ? 255 * sums[2 * i] + sums[2 * i + 1] : sums[i];
+      float scale = is_upper(i) ? row_scales.y : row_scales.x;
+      if constexpr (!Shape::kScaleOfToken) {
+        scale *= x_scales[this->scale_of(i)];
       }
+      totals[i] = fmaf(static_cast<float>(sum), scale, totals[i]);
     }
     place = next;
   }
