@@ -71,7 +71,7 @@ Matrix CpuBlockRunner::run(std::int64_t layer, const models::Block& block, std::
                            Matrix& x) {
   const ops::SequenceSlice<KvCache> alone{nullptr, 0, 0, x.rows()};
   const models::Batch<CpuOps> batch{windows_[window], positions_[window], {&alone, 1}};
-  return models::run_block(ops_, decoder_.config, block, layer, batch, x, std::optional<Matrix>());
+  return *models::run_block(ops_, decoder_.config, block, layer, batch, x, {});
 }
 
 void CpuBlockRunner::move(std::int64_t layer, const models::Block& block, std::size_t window,

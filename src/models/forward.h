@@ -37,7 +37,30 @@ typename O::Input run_mlp_up(O& ops, const DecoderConfig& config, const Mlp& mlp
                       : ops.mlp_activation(up, config.activation, mlp.down);
 }
 
-/// Feed-forward part for an input that is ready for mlp.up; returns what is added to the residual.
+/// What has yet to be added to the residual stream: nothing, where it was added on the way.
+template <ops::Ops O>
+using Delta = std::optional<typename O::Matrix>;
+
+/// linear() for the residual stream x.
+template <ops::Ops O>
+Delta<O> linear_onto(O& ops, typename O::Matrix& x, typename O::Input& input,
+                     const ops::LinearSet& set) {
+  if constexpr (ops::AddsProducts<O>) {
+    if (ops.add_linear(x, input, set)) {
+      return std::nullopt;
+    }
+  }
+  return ops.linear(input, set);
+}
+
+/// norm(x) for the layers of `set`, after x += delta.
+template <ops::Ops O>
+typename O::Input norm_of_sum(O& ops, typename O::Matrix& x, const Delta<O>& delta,
+                              const ops::Norm& norm, const ops::LinearSet& set) {
+  return delta ? ops.add_norm(x, *delta, norm, set) : ops.norm(x, norm, set);
+}
+
+/// Feed-forward part of an expert, for an input that is ready for mlp.up.
 template <ops::Ops O>
 typename O::Matrix run_mlp(O& ops, const DecoderConfig& config, const Mlp& mlp,
                            typename O::Input& input) {
@@ -63,23 +86,24 @@ typename O::Matrix run_experts(O& ops, const DecoderConfig& config, const Block&
 }
 
 /// One block on the residual stream x [m, hidden]. `delta` is what the block before has yet to add
-/// to x (empty at the first block); returns what this block adds, so that the addition can be fused
-/// with the next norm.
+/// to x; returns what this block has yet to add, so that the addition can be fused with the next
+/// norm.
 template <ops::Ops O>
-typename O::Matrix run_block(O& ops, const DecoderConfig& config, const Block& block,
-                             std::int64_t layer, const Batch<O>& batch, typename O::Matrix& x,
-                             const std::optional<typename O::Matrix>& delta) {
+Delta<O> run_block(O& ops, const DecoderConfig& config, const Block& block, std::int64_t layer,
+                   const Batch<O>& batch, typename O::Matrix& x, const Delta<O>& delta) {
   const Attention& attention = block.attention;
-  auto input = delta ? ops.add_norm(x, *delta, block.attention_norm, attention.qkv)
-                     : ops.norm(x, block.attention_norm, attention.qkv);
+  auto input = norm_of_sum(ops, x, delta, block.attention_norm, attention.qkv);
   auto qkv = ops.linear(input, attention.qkv);
   auto heads = ops.attention(qkv, attention.spec, layer, batch, attention.out);
-  const auto attended = ops.linear(heads, attention.out);
+  const auto attended = linear_onto(ops, x, heads, attention.out);
   if (block.mlp) {
-    auto mlp_input = ops.add_norm(x, attended, block.mlp_norm, block.mlp->up);
-    return run_mlp(ops, config, *block.mlp, mlp_input);
+    auto mlp_input = norm_of_sum(ops, x, attended, block.mlp_norm, block.mlp->up);
+    auto middle = run_mlp_up(ops, config, *block.mlp, mlp_input);
+    return linear_onto(ops, x, middle, block.mlp->down);
   }
-  ops.add(x, attended);
+  if (attended) {
+    ops.add(x, *attended);
+  }
   return run_experts(ops, config, block, ops.norm_matrix(x, block.mlp_norm));
 }
 
@@ -87,12 +111,14 @@ typename O::Matrix run_block(O& ops, const DecoderConfig& config, const Block& b
 template <ops::Ops O>
 typename O::Matrix hidden_states(O& ops, const Decoder& model, const Batch<O>& batch) {
   auto x = embed(ops, model, batch);
-  std::optional<typename O::Matrix> delta;
+  Delta<O> delta;
   for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
     delta = run_block(ops, model.config, model.blocks[layer], static_cast<std::int64_t>(layer),
                       batch, x, delta);
   }
-  ops.add(x, *delta);
+  if (delta) {
+    ops.add(x, *delta);
+  }
   return x;
 }
 

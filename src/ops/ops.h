@@ -82,4 +82,12 @@ concept JoinsGates = Ops<O> &&
   { ops.gated_linear(input, set, activation, set) } -> std::same_as<typename O::Input>;
 };
 
+/// Operators whose linear() can be added to a matrix on the way: x += linear(input, set), or false,
+/// and nothing was done.
+template <typename O>
+concept AddsProducts = Ops<O> &&
+    requires(O ops, typename O::Matrix& x, typename O::Input input, const LinearSet& set) {
+  { ops.add_linear(x, input, set) } -> std::same_as<bool>;
+};
+
 }  // namespace nibble::ops

@@ -245,8 +245,7 @@ class CudaBlockRunner final : public BlockRunner {
   }
 
   Matrix run(std::int64_t layer, const models::Block& block, const Group& group, Matrix& x) {
-    return models::run_block(ops_, decoder_.config, block, layer, batch_of(group), x,
-                             std::optional<Matrix>());
+    return *models::run_block(ops_, decoder_.config, block, layer, batch_of(group), x, {});
   }
 
   void move(std::int64_t layer, const models::Block& block, std::vector<Kept>& states) {
@@ -322,7 +321,7 @@ class CudaBlockRunner final : public BlockRunner {
     });
     Matrix x = loaded(original_[group]);
     models::run_block(ops, decoder_.config, *observation.original, layer, batch_of(groups_[group]),
-                      x, std::optional<Matrix>());
+                      x, {});
     ops.set_observer(nullptr);
     return inputs;
   }

@@ -51,10 +51,9 @@ class Sampler {
     std::vector<Matrix> inputs;
     for (std::size_t i = 0; i < decoder_.blocks.size(); ++i) {
       inputs.push_back(ops_.copy(x));
-      const Matrix delta =
-          models::run_block(ops_, decoder_.config, decoder_.blocks[i], static_cast<std::int64_t>(i),
-                            forward, x, std::optional<Matrix>());
-      ops_.add(x, delta);
+      const auto delta = models::run_block(ops_, decoder_.config, decoder_.blocks[i],
+                                           static_cast<std::int64_t>(i), forward, x, {});
+      ops_.add(x, *delta);
     }
 
     Matrix gradient = gradient_of_loss(x);
@@ -62,10 +61,9 @@ class Sampler {
     for (std::size_t i = decoder_.blocks.size(); i-- > 0;) {
       const Variable start = tape_.variable(std::move(inputs[i]));
       Variable y = start;
-      const Variable delta =
-          models::run_block(tape_, decoder_.config, decoder_.blocks[i],
-                            static_cast<std::int64_t>(i), batch, y, std::optional<Variable>());
-      tape_.add(y, delta);
+      const auto delta = models::run_block(tape_, decoder_.config, decoder_.blocks[i],
+                                           static_cast<std::int64_t>(i), batch, y, {});
+      tape_.add(y, *delta);
       tape_.backward(y, std::move(gradient));
       gradient = ops_.copy(start.gradient());
     }

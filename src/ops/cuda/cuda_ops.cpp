@@ -332,6 +332,16 @@ CudaOps::Matrix CudaOps::linear(Input& input, const LinearSet& set) {
   return y;
 }
 
+bool CudaOps::add_linear(Matrix& x, Input& input, const LinearSet& set) {
+  const Layers& layers = layers_of(set);
+  const DeviceLinear& layer = layers.parts.front();
+  if (layers.parts.size() > 1 || !layers.adapters.empty() || !layer.adds(input.m_)) {
+    return false;
+  }
+  layer.add(input.of(layer), x.data(), x.columns(), stream());
+  return true;
+}
+
 CudaOps::Input CudaOps::attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
                                   const Batch<KvSequence>& batch, const LinearSet& set) {
   const bool decode = of_single_rows(batch);

@@ -261,6 +261,18 @@ void DeviceLinear::run(const LinearInput& x, float* y, std::int64_t ldy,
       tail_->run_few(x.tail, x.m, y, ldy, true, stream);
     }
   }
+  add_corrections(x, y, ldy, stream);
+}
+
+void DeviceLinear::add(const LinearInput& x, float* y, std::int64_t ldy,
+                       cudaStream_t stream) const {
+  run_many(x, {.y = y, .stride = ldy, .bias = bias(), .adds = true}, stream);
+  add_corrections(x, y, ldy, stream);
+}
+
+// What products of codes leave out.
+void DeviceLinear::add_corrections(const LinearInput& x, float* y, std::int64_t ldy,
+                                   cudaStream_t stream) const {
   if (few_.carries_zeros()) {
     const DenseView sums{row_sums_.data(), core::DType::kF32, n_, steps_};
     cuda::dense(sums, x.shifts, x.m, y, ldy, nullptr, stream, {-1.0f, true});

@@ -48,6 +48,10 @@ class DeviceLinear {
 
   /// y = x W^T + bias, rows ldy apart.
   void run(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
+  /// Whether add() takes m tokens: many.
+  bool adds(std::int64_t m) const { return is_many(m); }
+  /// y += x W^T + bias.
+  void add(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
   /// Whether run_gated() takes m tokens: many, with results in pairs to which nothing is added.
   bool gates(std::int64_t m) const;
   /// activation(gate) * up of the results, [m, n() / 2].
@@ -70,6 +74,7 @@ class DeviceLinear {
                cudaStream_t stream) const;
   void run_medium(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
   void run_many(const LinearInput& x, const GemmOutput& output, cudaStream_t stream) const;
+  void add_corrections(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
 
   const float* bias() const { return bias_.empty() ? nullptr : bias_.as<float>(); }
 

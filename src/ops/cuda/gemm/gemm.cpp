@@ -28,8 +28,9 @@ void require_rows(const void* data, std::int64_t row_bytes, std::int64_t needed)
 
 void require_output(const GemmOutput& output, std::int64_t rows) {
   const GatedOutput& gated = output.gated;
-  core::require((output.y != nullptr) != (gated.values != nullptr), core::ErrorKind::kFailed,
-                "gemm: there must be one place to write to");
+  core::require(
+      (output.y != nullptr) != (gated.values != nullptr) && !(output.adds && output.y == nullptr),
+      core::ErrorKind::kFailed, "gemm: there must be one place to write to");
   const std::int64_t step = gated.tiles ? kUnitRows : kTileRows;
   core::require(output.y != nullptr || (rows % step == 0 && gated.stride % 2 == 0),
                 core::ErrorKind::kFailed,

@@ -53,6 +53,7 @@ struct GemmOutput {
   std::int64_t stride = 0;
   GatedOutput gated = {};       // where y is null
   const float* bias = nullptr;  // [rows], or none
+  bool adds = false;            // to what y holds
 };
 
 /// How the work is cut. Integers are the same with every plan; products of warpgroups give the same

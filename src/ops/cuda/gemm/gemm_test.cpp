@@ -63,6 +63,16 @@ struct OnDevice {
   }
 };
 
+// The first place where two results differ in a bit, or -1.
+std::int64_t first_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::memcmp(&a[i], &b[i], sizeof(float)) != 0) {
+      return static_cast<std::int64_t>(i);
+    }
+  }
+  return -1;
+}
+
 class GemmTest : public device::GpuTest {
  protected:
   // All the plans that the kernels have; two blocks make each take many tiles.
@@ -83,12 +93,17 @@ class GemmTest : public device::GpuTest {
            std::to_string(shape.rows) + " rows, " + std::to_string(shape.columns) + " columns";
   }
 
-  // y of a run into poisoned memory, without its margin, which is checked.
+  // y of a run into poisoned memory, or into `before`, without its margin, which is checked.
   template <class Run>
-  static std::vector<float> run_poisoned(const Shape& shape, Run&& run) {
+  static std::vector<float> run_poisoned(const Shape& shape, Run&& run,
+                                         const std::vector<float>& before = {}) {
     const int stride = shape.rows + kMargin;
-    const Buffer y = Buffer::of<float>(
-        std::vector<float>(static_cast<std::size_t>((shape.tokens + 1) * stride), kPoison));
+    std::vector<float> filled(static_cast<std::size_t>((shape.tokens + 1) * stride), kPoison);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const std::size_t rows = static_cast<std::size_t>(shape.rows);
+      filled[i / rows * static_cast<std::size_t>(stride) + i % rows] = before[i];
+    }
+    const Buffer y = Buffer::of<float>(filled);
     device::cuda::Stream stream;
     run(y.as<float>(), stride, stream.get());
     stream.synchronize();
@@ -105,6 +120,17 @@ class GemmTest : public device::GpuTest {
     }
     EXPECT_EQ(overwritten, 0) << "values outside of y";
     return inside;
+  }
+
+  // Runs it where y has values already; `y` is what it gives where it has none.
+  template <class Run>
+  static void check_added(const Shape& shape, const std::vector<float>& y, const std::string& what,
+                          Run&& run) {
+    const std::vector<float> before = normal_values(std::ssize(y), 12);
+    std::vector<float> expected;
+    std::transform(before.begin(), before.end(), y.begin(), std::back_inserter(expected),
+                   std::plus<>());
+    EXPECT_EQ(first_difference(run_poisoned(shape, run, before), expected), -1) << what;
   }
 
   // Runs it with pairs joined, in both orders, into poisoned memory; `y` [tokens, rows] is what it
@@ -178,16 +204,6 @@ class GemmTest : public device::GpuTest {
   int gated_runs_ = 0;  // which take turns with the activations
 };
 
-// The first place where two results differ in a bit, or -1.
-std::int64_t first_difference(const std::vector<float>& a, const std::vector<float>& b) {
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (std::memcmp(&a[i], &b[i], sizeof(float)) != 0) {
-      return static_cast<std::int64_t>(i);
-    }
-  }
-  return -1;
-}
-
 void GemmTest::check_int8(const WeightKind& kind, int input_group, int low, int high,
                           bool with_tail) {
   std::mt19937 random(17);
@@ -233,6 +249,12 @@ void GemmTest::check_int8(const WeightKind& kind, int input_group, int low, int 
       ASSERT_EQ(place, -1) << name(plan, shape) << ": token " << place / shape.rows << ", row "
                            << place % shape.rows << " is " << y[static_cast<std::size_t>(place)]
                            << ", not " << expected[static_cast<std::size_t>(place)];
+      check_added(
+          shape, expected, name(plan, shape), [&](float* to, int stride, cudaStream_t stream) {
+            gemm_int8(plan, on_device.view, with_tail ? &tail_on_device.view : nullptr, view,
+                      {.y = to, .stride = stride, .bias = biases.as<float>(), .adds = true},
+                      stream);
+          });
       check_gated(shape, expected, name(plan, shape),
                   [&](const GatedOutput& to, cudaStream_t stream) {
                     gemm_int8(plan, on_device.view, with_tail ? &tail_on_device.view : nullptr,
@@ -270,6 +292,10 @@ void GemmTest::check_half(const WeightKind& kind) {
         first = first.empty() ? y : first;
         ASSERT_EQ(first_difference(y, first), -1) << name(plan, shape);
       }
+      check_added(shape, y, name(plan, shape), [&](float* to, int stride, cudaStream_t stream) {
+        gemm_half(plan, on_device.view, view,
+                  {.y = to, .stride = stride, .bias = biases.as<float>(), .adds = true}, stream);
+      });
       check_gated(shape, y, name(plan, shape), [&](const GatedOutput& to, cudaStream_t stream) {
         gemm_half(plan, on_device.view, view, {.gated = to, .bias = biases.as<float>()}, stream);
       });

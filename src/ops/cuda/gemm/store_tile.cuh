@@ -39,16 +39,18 @@ struct TileStore {
     }
     const bool whole =
         first_row + static_cast<int>(kTileRows) <= a.rows && first_token + kTokens <= a.tokens;
-    if (whole) {
-      store_whole(scale, value);
-    } else {
+    if (!whole) {
       store_part(scale, value);
+    } else if (a.output.adds) {
+      store_whole<true>(scale, value);
+    } else {
+      store_whole<false>(scale, value);
     }
   }
 
  private:
   // Eight lanes write 32 bytes that lie together. No branches, so that loads go ahead of stores.
-  template <class Scale, class Value>
+  template <bool kAdds, class Scale, class Value>
   __device__ __forceinline__ void store_whole(Scale& scale, Value& value) const {
     const float biases[2] = {bias(0), bias(1)};
     const float factors[2] = {factor(0), factor(1)};
@@ -60,8 +62,9 @@ struct TileStore {
         const float token_scale = scale(token(j, c));
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-          to[(8 * j + c) * a.output.stride + 8 * r] =
-              __fadd_rn(__fmul_rn(value(4 * j + 2 * r + c, r, token_scale), factors[r]), biases[r]);
+          put<kAdds>(to + (8 * j + c) * a.output.stride + 8 * r,
+                     __fadd_rn(__fmul_rn(value(4 * j + 2 * r + c, r, token_scale), factors[r]),
+                               biases[r]));
         }
       }
     }
@@ -82,11 +85,24 @@ struct TileStore {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           if (row(r) < a.rows) {
-            a.output.y[token(j, c) * a.output.stride + row(r)] = __fadd_rn(
+            const float y = __fadd_rn(
                 __fmul_rn(value(4 * j + 2 * r + c, r, token_scale), factors[r]), biases[r]);
+            float* const to = a.output.y + token(j, c) * a.output.stride + row(r);
+            a.output.adds ? put<true>(to, y) : put<false>(to, y);
           }
         }
       }
+    }
+  }
+
+  // Where it adds, nothing waits for what was there. No other thread adds to the same value, so
+  // that the sum does not depend on the order.
+  template <bool kAdds>
+  __device__ static __forceinline__ void put(float* to, float y) {
+    if constexpr (kAdds) {
+      asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(to), "f"(y) : "memory");
+    } else {
+      *to = y;
     }
   }
 

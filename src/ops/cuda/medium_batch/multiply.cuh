@@ -102,7 +102,9 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
   }
 
   /// Of this warpgroup's slice.
-  __device__ int units() const { return (end() - begin() - slice() + kSlices - 1) / kSlices; }
+  __device__ int units() const {
+    return (end() - begin() - slice() + kSlices - 1) / kSlices;
+  }
 
   // While the products of a unit run, the weights of the next one are decoded.
   __device__ void multiply_rows(float (&totals)[kTotals], Place& place, int tile,
