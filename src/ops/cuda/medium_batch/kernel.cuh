@@ -20,9 +20,10 @@ __device__ __forceinline__ void init_barriers(const MediumBatchStages<Shape>& st
                                               const CUtensorMap& inputs) {
   if (threadIdx.x == 0) {  // by one thread: fences of several take a microsecond
     prefetch_map(inputs);
+    const int readers = 4 * stages.row_groups();
     for (int stage = 0; stage < kLayout<Shape>.stages; ++stage) {
       init_barrier(stages.full(stage), Shape::kFullArrivals);
-      init_barrier(stages.empty(stage), 4 * Shape::kRowGroups);
+      init_barrier(stages.empty(stage), readers);
     }
     for (int group = 0; group < Shape::kRowGroups; ++group) {
       init_barrier(stages.totals_full(group), 4 * Shape::kPartners);
@@ -49,7 +50,10 @@ __device__ __forceinline__ void run_medium_batch(const MediumBatchArguments& a,
   if (copying_warp < 0) {
     set_registers<104, true>();
     wait_for_predecessor();
-    MediumBatchMultiply<Shape>(stages).run();
+    // By a shuffle, so that the compiler knows that a warp goes one way.
+    if (__shfl_sync(~0u, stages.row_group(), 0) < stages.row_groups()) {
+      MediumBatchMultiply<Shape>(stages).run();
+    }
   } else {
     set_registers<40, false>();
     if (copying_warp == 0 && stages.lane() == 0) {

@@ -26,6 +26,7 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
   using Stages::full;
   using Stages::lane;
   using Stages::rank;
+  using Stages::row_group;
   using typename Stages::Place;
   static constexpr int kDigits = Shape::kDigits;
   static constexpr int kSums = Shape::kSums;
@@ -47,11 +48,7 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
       advance(first, end() - begin());
       const bool there = tile + slot() < share.end;
       float totals[kTotals] = {};
-      if (tile + 4 * row_group() < share.end) {
-        multiply_rows(totals, place, tile + slot(), there);
-      } else {
-        skip_units(place);
-      }
+      multiply_rows(totals, place, tile + slot(), there);
       const int row = (tile + slot()) * static_cast<int>(kTileRows);
       if constexpr (Shape::kPartners == 1) {
 #pragma unroll
@@ -75,9 +72,6 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
   __device__ static int warpgroup() {
     return warp() / 4;
   }
-  __device__ static int row_group() {
-    return warpgroup() / kSlices;
-  }
   __device__ static int slice() {
     return warpgroup() % kSlices;
   }
@@ -91,21 +85,6 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
     return kDigits == 2 ? i % 2 == 1 : i / 2 % 2 == 1;
   }
 
-  // Gives back the stages of a tile group that this warpgroup has no part in.
-  __device__ void skip_units(Place& place) const {
-#pragma unroll 1
-    for (int i = units(); i > 0; --i) {
-      wait_barrier(full(place.stage), place.parity);
-      release(place.stage);
-      this->step(place, kSlices);
-    }
-  }
-
-  /// Of this warpgroup's slice.
-  __device__ int units() const {
-    return (end() - begin() - slice() + kSlices - 1) / kSlices;
-  }
-
   // While the products of a unit run, the weights of the next one are decoded.
   __device__ void multiply_rows(float (&totals)[kTotals], Place& place, int tile,
                                 bool there) const {
@@ -117,7 +96,7 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
         rows.upper = tables[8];
       }
     }
-    int left_units = units();
+    int left_units = (end() - begin() - slice() + kSlices - 1) / kSlices;
     if (left_units <= 0) {
       return;
     }
