@@ -309,7 +309,7 @@ std::string name_of(const Heads& shape) {
 
 /// One token at the end of `depth` positions, RoPE left out.
 void Bench::attend(const Heads& shape, KvType type, std::int64_t depth) {
-  constexpr const char* kNames[] = {"f32", "f16", "int8", "int4"};
+  constexpr const char* kNames[] = {"f32", "f16", "int8", "int4", "fp8"};
   KvCache cache = filled_cache(shape, type, depth);
   const std::int64_t layer_bytes = KvCache::bytes(type, 1, shape.kv_heads, shape.dim, depth);
   const std::int64_t layers = options_.cold_bytes / layer_bytes + 1;
@@ -331,7 +331,8 @@ void Bench::attend(const Heads& shape, KvType type, std::int64_t depth) {
 
 void Bench::decode_attention() {
   for (const Heads& shape : {Heads{32, 8, 64}, Heads{32, 32, 128}}) {
-    for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kInt8, KvType::kInt4}) {
+    for (const KvType type :
+         {KvType::kF32, KvType::kF16, KvType::kInt8, KvType::kInt4, KvType::kFp8}) {
       for (const std::int64_t depth : {128, 1024, 4096}) {
         attend(shape, type, depth);
       }

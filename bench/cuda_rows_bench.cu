@@ -122,7 +122,19 @@ void print(const char* what, double time, double bytes, double flops = 0) {
 }
 
 const char* name_of(KvType type) {
-  return type == KvType::kF16 ? "f16" : type == KvType::kInt8 ? "int8" : "int4";
+  switch (type) {
+    case KvType::kF32:
+      return "f32";
+    case KvType::kF16:
+      return "f16";
+    case KvType::kInt8:
+      return "int8";
+    case KvType::kInt4:
+      return "int4";
+    case KvType::kFp8:
+      return "fp8";
+  }
+  return "";
 }
 
 struct Heads {
@@ -277,8 +289,9 @@ int main(int argc, char** argv) {
   constexpr KvType kF16 = KvType::kF16;
   constexpr KvType kInt8 = KvType::kInt8;
   constexpr KvType kInt4 = KvType::kInt4;
+  constexpr KvType kFp8 = KvType::kFp8;
   for (const KvTypes types :
-       {KvTypes(kInt4), KvTypes(kInt8), KvTypes(kF16), KvTypes(kInt8, kInt4)}) {
+       {KvTypes(kInt4), KvTypes(kInt8), KvTypes(kFp8), KvTypes(kF16), KvTypes(kInt8, kInt4)}) {
     attention(stream, types, {}, 64, 4096, 1);
     attention(stream, types, {}, 1, 4096, 1);
     if (!only_decode) {

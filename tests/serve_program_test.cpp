@@ -247,7 +247,8 @@ TEST_F(ServeProgram, WrongWordsAreRefused) {
                                              {"--context", "99999"},
                                              {"--memory", "1x"},
                                              {"--memory", "1B"},
-                                             {"--kv-type", "int5"}}) {
+                                             {"--kv-type", "int5"},
+                                             {"--kv-type", "fp8-int8"}}) {
     EXPECT_EQ(ends(words).exit_code, 2) << words[0];
   }
 }

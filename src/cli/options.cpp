@@ -83,7 +83,7 @@ void DeviceOptions::add(CLI::App& app) {
       ->check(parsed_by(parse_activations))
       ->capture_default_str();
   app.add_option("--kv-type", kv_type,
-                 "Keys and values in the cache: f16, f32, int8, int4, or apart: int8-int4")
+                 "Keys and values in the cache: f16, f32, fp8, int8, int4, or apart: int8-int4")
       ->check(parsed_by(ops::cpu::parse_kv_types))
       ->capture_default_str();
   app.add_option(

@@ -222,7 +222,7 @@ TEST_F(CudaRunner, EachTypeOfCacheGivesTheLossOfTheCpu) {
   using ops::cpu::KvType;
   using ops::cpu::KvTypes;
   for (const KvTypes& kv : {KvTypes(KvType::kF32), KvTypes(KvType::kF16), KvTypes(KvType::kInt8),
-                            KvTypes(KvType::kInt8, KvType::kInt4)}) {
+                            KvTypes(KvType::kInt8, KvType::kInt4), KvTypes(KvType::kFp8)}) {
     const double expected = nll(*open(demo(), Device::kCpu, kv), ids());
     EXPECT_NEAR(nll(*open(demo(), Device::kCuda, kv), ids()), expected, 1e-2);
   }

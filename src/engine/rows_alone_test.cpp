@@ -185,7 +185,7 @@ void check(const std::shared_ptr<models::Model>& model, KvTypes types,
 TEST(RowsAlone, DenseFamilies) {
   for (const char* name : {"llama", "qwen2-window", "qwen3", "mixtral", "gpt2"}) {
     SCOPED_TRACE(name);
-    for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kInt4}) {
+    for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kInt4, KvType::kFp8}) {
       check(family(name), type);
     }
   }

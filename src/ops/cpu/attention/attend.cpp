@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "core/float8.h"
 #include "ops/cpu/attention/attention.h"
 #include "ops/cpu/vector/scratch.h"
 #include "ops/cpu/vector/vector_kernels.h"
@@ -24,6 +25,9 @@ const float* f32_row(const KvView& view, std::int64_t j) {
 const core::Fp16* f16_row(const KvView& view, std::int64_t j) {
   return static_cast<const core::Fp16*>(view.data) + j * view.stride;
 }
+const core::E4m3* fp8_row(const KvView& view, std::int64_t j) {
+  return static_cast<const core::E4m3*>(view.data) + j * view.stride;
+}
 const std::uint8_t* int8_row(const KvView& view, std::int64_t j) {
   return static_cast<const std::uint8_t*>(view.data) + j * view.stride;
 }
@@ -43,6 +47,8 @@ void score_codes(const KvView& view, const float* q, std::int64_t rows, std::int
       return run(kernels.score_f32, f32_row(view, begin));
     case KvType::kF16:
       return run(kernels.score_f16, f16_row(view, begin));
+    case KvType::kFp8:
+      return run(kernels.score_e4m3, fp8_row(view, begin));
     case KvType::kInt8:
       return run(kernels.score_u8, int8_row(view, begin));
     case KvType::kInt4:
@@ -62,6 +68,8 @@ void mix_codes(const KvView& view, const float* weights, std::int64_t ldw, std::
       return run(kernels.mix_f32, f32_row(view, begin));
     case KvType::kF16:
       return run(kernels.mix_f16, f16_row(view, begin));
+    case KvType::kFp8:
+      return run(kernels.mix_e4m3, fp8_row(view, begin));
     case KvType::kInt8:
       return run(kernels.mix_u8, int8_row(view, begin));
     case KvType::kInt4:
@@ -155,6 +163,8 @@ void widen_codes(const KvView& view, std::int64_t from, std::int64_t to, std::in
       return;
     case KvType::kF16:
       return vector_kernels().widen_f16(f16_row(view, from), out, count);
+    case KvType::kFp8:
+      return vector_kernels().widen_e4m3(fp8_row(view, from), out, count);
     case KvType::kInt8:
       return vector_kernels().widen_u8(int8_row(view, from), out, count);
     case KvType::kInt4:
@@ -397,6 +407,8 @@ void attend_reference(const AttentionProblem& p) {
         return f32_row(view, j)[d];
       case KvType::kF16:
         return core::to_float(f16_row(view, j)[d]);
+      case KvType::kFp8:
+        return core::to_float(fp8_row(view, j)[d]);
       case KvType::kInt8:
         return in_range(int8_row(view, j)[d]);
       case KvType::kInt4:

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/float8.h"
 #include "core/random.h"
 #include "ops/cpu/attention/rope.h"
 
@@ -30,6 +31,9 @@ struct Case {
 constexpr Case kCases[] = {{1, 0, 1, 8, 0},      {1, 37, 2, 64, 0},  {5, 10, 4, 24, 0},
                            {130, 0, 2, 32, 0},   {70, 33, 3, 16, 0}, {70, 33, 3, 16, 20},
                            {3, 100, 5, 128, 16}, {65, 0, 1, 20, 1}};
+
+constexpr KvType kTypes[] = {KvType::kF32, KvType::kF16, KvType::kInt8, KvType::kInt4,
+                             KvType::kFp8};
 
 using Attend = void (*)(const AttentionProblem&);
 
@@ -80,7 +84,7 @@ double difference(Attend attend, const Case& c, KvType type) {
 
 TEST(Attention, RowsAndBlocksMatchTheReference) {
   for (const Case& c : kCases) {
-    for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kInt8, KvType::kInt4}) {
+    for (const KvType type : kTypes) {
       EXPECT_LT(difference(attend_rows, c, type), 5e-6) << c.rows << " rows from " << c.first;
       EXPECT_LT(difference(attend_blocks, c, type), 5e-6) << c.rows << " rows from " << c.first;
     }
@@ -97,10 +101,39 @@ TEST(Attention, BlocksAreRows) {
   }
   cases.push_back({9, 300, 70, 16, 0});  // more heads than a block has rows
   for (const Case& c : cases) {
-    for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kInt8, KvType::kInt4}) {
+    for (const KvType type : kTypes) {
       Filled problem(c, type);
       EXPECT_EQ(problem.run(attend_blocks), problem.run(attend_rows))
           << c.rows << " rows from " << c.first << ", " << c.heads << " heads, window " << c.window;
+    }
+  }
+}
+
+// All codes, NaN among them, as attention to a single token gives them back.
+TEST(Attention, ValuesInFp8AreTheirCodes) {
+  std::vector<float> codes;
+  for (int code = 0; code < 256; ++code) {
+    codes.push_back(core::to_float(core::E4m3{static_cast<std::uint8_t>(code)}));
+  }
+  const std::vector<float> key = normal(256, 1);
+  const std::vector<float> q = normal(2 * 256, 2);
+  KvCache cache(KvType::kFp8, 1, 1, 256, 1);
+  cache.store(0, 0, 0, key.data(), codes.data());
+  AttentionProblem p;
+  p.q = q.data();
+  p.ldq = p.ldo = 2 * 256;
+  p.rows = 1;
+  p.heads = 2;
+  p.head_dim = 256;
+  p.keys = cache.keys(0, 0);
+  p.values = cache.values(0, 0);
+  for (const Attend attend : {attend_rows, attend_blocks, attend_reference}) {
+    std::vector<float> out(q.size());
+    p.out = out.data();
+    attend(p);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const float right = codes[i % 256];
+      EXPECT_TRUE(out[i] == right || (std::isnan(out[i]) && std::isnan(right))) << i;
     }
   }
 }
@@ -162,10 +195,11 @@ TEST(Attention, ContinuesSequencesFromTheirCaches) {
   KvCache cache(KvType::kF32, 1, 2, 16, kTokens);
   const std::vector<float> pieces = run({17, 1, 1, 3, 18}, &cache);
   EXPECT_EQ(whole, pieces);
-  // Keys and values as integers: the error is that of their steps, however the sequence is cut.
+  // Rounded keys and values: the error is that of their steps, however the sequence is cut.
   for (const auto& [types, tolerance] :
        {std::pair{KvTypes(KvType::kInt8), 0.006}, std::pair{KvTypes(KvType::kInt4), 0.1},
         std::pair{KvTypes(KvType::kInt8, KvType::kInt4), 0.08},
+        std::pair{KvTypes(KvType::kFp8), 0.06},
         std::pair{KvTypes(KvType::kInt4, KvType::kF16), 0.08}}) {
     KvCache rounded_cache(types, 1, 2, 16, kTokens);
     const std::vector<float> rounded = run({17, 1, 1, 3, 18}, &rounded_cache);
@@ -338,9 +372,9 @@ TEST(Attention, RowsDoNotDependOnSlicesOrNeighbours) {
   for (const auto& [heads, kv_heads] : {std::pair{4, 2}, {6, 1}, {2, 2}}) {
     for (const std::int64_t dim : {32, 64, 80, 128}) {
       for (const std::int64_t window : {0, 21}) {
-        for (const KvTypes types :
-             {KvTypes(KvType::kF32), KvTypes(KvType::kF16), KvTypes(KvType::kInt8),
-              KvTypes(KvType::kInt4), KvTypes(KvType::kInt8, KvType::kInt4)}) {
+        for (const KvTypes types : {KvTypes(KvType::kF32), KvTypes(KvType::kF16),
+                                    KvTypes(KvType::kInt8), KvTypes(KvType::kInt4),
+                                    KvTypes(KvType::kInt8, KvType::kInt4), KvTypes(KvType::kFp8)}) {
           AttentionSpec spec;
           spec.heads = heads;
           spec.kv_heads = kv_heads;

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "core/error.h"
+#include "core/float8.h"
 #include "ops/cpu/vector/vector_kernels.h"
 
 namespace nibble::ops::cpu {
@@ -24,6 +25,7 @@ std::int64_t vector_bytes(KvType type, std::int64_t head_dim) {
     case KvType::kF16:
       return head_dim * 2;
     case KvType::kInt8:
+    case KvType::kFp8:
       return head_dim;
     case KvType::kInt4:
       return head_dim / 2;
@@ -81,6 +83,8 @@ std::int64_t checked_page_bytes(KvTypes types, std::int64_t layers, std::int64_t
                 "heads of {} elements do not fill bytes with 4-bit codes; use the KV cache type "
                 "int8 or f16",
                 head_dim);
+  core::require(types.go_together(), ErrorKind::kUsage,
+                "keys and values of a KV cache are both fp8, or neither of them");
   core::require(layers > 0 && kv_heads > 0 && head_dim > 0 && pages >= 0, ErrorKind::kUsage,
                 "a KV cache of {} layers, {} heads of {} elements and {} pages can't be made",
                 layers, kv_heads, head_dim, pages);
@@ -155,6 +159,9 @@ void KvPool::store_vector(const Half& half, std::byte* block, std::int64_t slot,
       return;
     case KvType::kF16:
       vector_kernels().narrow_f16(x, reinterpret_cast<core::Fp16*>(vector), head_dim_);
+      return;
+    case KvType::kFp8:
+      std::transform(x, x + head_dim_, reinterpret_cast<core::E4m3*>(vector), core::to_e4m3);
       return;
     case KvType::kInt8:
     case KvType::kInt4:

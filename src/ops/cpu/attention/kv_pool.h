@@ -20,8 +20,8 @@ namespace nibble::ops::cpu {
 /// must be turned like keys, and results turned back like values.
 class KvPool {
  public:
-  /// Throws kUsage for kInt4 and an odd head_dim, and for sizes that no memory has; kOutOfMemory
-  /// when the system refuses so much.
+  /// Throws kUsage for kInt4 and an odd head_dim, for kFp8 beside another type, and for sizes that
+  /// no memory has; kOutOfMemory when the system refuses so much.
   KvPool(KvTypes types, std::int64_t layers, std::int64_t kv_heads, std::int64_t head_dim,
          std::int64_t pages);
   ~KvPool();

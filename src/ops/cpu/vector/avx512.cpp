@@ -35,6 +35,16 @@ struct Floats {
     const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
   }
+  // Magnitudes stand as float16 of 2^-8 times the number (its bias is 15, not 7), NaN as NaN.
+  static Floats load(const core::E4m3* p) {
+    const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    const __m256i shifted = _mm256_slli_epi16(_mm256_cvtepi8_epi16(codes), 7);
+    const __m256i largest = _mm256_set1_epi16(0x3f80);
+    const __m256i nan = _mm256_cmpeq_epi16(_mm256_and_si256(shifted, largest), largest);
+    const __m256i halves = _mm256_or_si256(_mm256_and_si256(shifted, _mm256_set1_epi16(-0x4080)),
+                                           _mm256_and_si256(nan, _mm256_set1_epi16(0x7c00)));
+    return {_mm512_mul_ps(_mm512_cvtph_ps(halves), _mm512_set1_ps(256.0f))};
+  }
   static Floats of_bytes(__m128i codes) {
     return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(codes))};
   }

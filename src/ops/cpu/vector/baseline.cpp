@@ -27,6 +27,7 @@ struct Floats {
   static Floats load(const float* p) { return {*p}; }
   static Floats load(const core::Fp16* p) { return {core::to_float(*p)}; }
   static Floats load(const core::Bf16* p) { return {core::to_float(*p)}; }
+  static Floats load(const core::E4m3* p) { return {core::to_float(*p)}; }
   static Floats load(const std::uint8_t* p) { return {static_cast<float>(*p)}; }
   static Floats load(Nibbles codes) {
     const int byte = codes.bytes[codes.at / 2];

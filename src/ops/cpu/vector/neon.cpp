@@ -37,6 +37,17 @@ struct Floats {
     return {vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(bits), 16)),
             vreinterpretq_f32_u32(vshll_high_n_u16(bits, 16))};
   }
+  // Magnitudes stand as float16 of 2^-8 times the number (its bias is 15, not 7), NaN as NaN.
+  static Floats load(const core::E4m3* p) {
+    const int8x8_t codes = vld1_s8(reinterpret_cast<const std::int8_t*>(p));
+    const uint16x8_t shifted = vreinterpretq_u16_s16(vshll_n_s8(codes, 7));
+    const uint16x8_t largest = vdupq_n_u16(0x3f80);
+    const uint16x8_t nan = vceqq_u16(vandq_u16(shifted, largest), largest);
+    const float16x8_t halves = vreinterpretq_f16_u16(
+        vorrq_u16(vandq_u16(shifted, vdupq_n_u16(0xbf80)), vandq_u16(nan, vdupq_n_u16(0x7c00))));
+    return {vmulq_n_f32(vcvt_f32_f16(vget_low_f16(halves)), 256.0f),
+            vmulq_n_f32(vcvt_high_f32_f16(halves), 256.0f)};
+  }
   static Floats of_bytes(uint8x8_t codes) {
     const uint16x8_t wide = vmovl_u8(codes);
     return {vcvtq_f32_u32(vmovl_u16(vget_low_u16(wide))), vcvtq_f32_u32(vmovl_high_u16(wide))};

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "core/float16.h"
+#include "core/float8.h"
 
 /// Loops over one vector of floats, compiled once for each instruction set and chosen at run time.
 /// Every function makes its additions in one fixed order for a given instruction set, so results do
@@ -60,6 +61,7 @@ struct VectorKernels {
                          std::int64_t ldo);
   Score<float> score_f32;
   Score<core::Fp16> score_f16;
+  Score<core::E4m3> score_e4m3;
   Score<std::uint8_t> score_u8;
   Score<std::uint8_t> score_u4;
 
@@ -72,6 +74,7 @@ struct VectorKernels {
                        std::int64_t ldo);
   Mix<float> mix_f32;
   Mix<core::Fp16> mix_f16;
+  Mix<core::E4m3> mix_e4m3;
   Mix<std::uint8_t> mix_u8;
   Mix<std::uint8_t> mix_u4;
 
@@ -81,6 +84,7 @@ struct VectorKernels {
   void (*scale)(float a, float* x, std::int64_t n);                          // x *= a
   void (*widen_f16)(const core::Fp16* x, float* y, std::int64_t n);          // y = x
   void (*widen_bf16)(const core::Bf16* x, float* y, std::int64_t n);         // y = x
+  void (*widen_e4m3)(const core::E4m3* x, float* y, std::int64_t n);         // y = x
   void (*widen_u8)(const std::uint8_t* x, float* y, std::int64_t n);         // y = x
   void (*widen_u4)(const std::uint8_t* x, float* y, std::int64_t n);         // y = x, n even
   void (*narrow_f16)(const float* x, core::Fp16* y, std::int64_t n);         // y = x, nearest even

@@ -221,6 +221,13 @@ TEST(VectorKernels, ScoresAndMixturesOfVectors) {
         rounded.push_back(core::to_float(value));
       }
       check_vectors(kernels->score_f16, kernels->mix_f16, half.data(), 16, rounded, stride, n);
+      std::vector<core::E4m3> eighths;
+      std::vector<float> coarse;
+      for (const float value : values) {
+        eighths.push_back(core::to_e4m3(value));
+        coarse.push_back(core::to_float(eighths.back()));
+      }
+      check_vectors(kernels->score_e4m3, kernels->mix_e4m3, eighths.data(), 8, coarse, stride, n);
       const Codes bytes = random_codes(7 * stride, 8);
       check_vectors(kernels->score_u8, kernels->mix_u8, bytes.bytes.data(), 8, bytes.values, stride,
                     n);
@@ -240,6 +247,23 @@ TEST(VectorKernels, CodesAsFloats) {
         (bits == 8 ? kernels->widen_u8 : kernels->widen_u4)(codes.bytes.data(), wide.data(), n);
         EXPECT_EQ(wide, codes.values) << kernels->isa << ' ' << n << ' ' << bits;
       }
+    }
+  }
+}
+
+TEST(VectorKernels, AllE4m3AsFloats) {
+  std::vector<core::E4m3> codes;
+  for (int code = 0; code < 256 + 3; ++code) {
+    codes.push_back(core::E4m3{static_cast<std::uint8_t>(code)});
+  }
+  for (const VectorKernels* kernels : runnable_vector_kernels()) {
+    std::vector<float> wide(codes.size());
+    kernels->widen_e4m3(codes.data(), wide.data(), std::ssize(codes));
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      const float right = core::to_float(codes[i]);
+      EXPECT_TRUE(wide[i] == right || (std::isnan(wide[i]) && std::isnan(right)))
+          << kernels->isa << ' ' << i;
+      EXPECT_TRUE(std::isnan(right) || std::signbit(wide[i]) == std::signbit(right)) << i;
     }
   }
 }

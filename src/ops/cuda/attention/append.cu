@@ -77,6 +77,12 @@ __device__ void store_vector(KvType type, const float* x, const Place& place, st
     }
     return;
   }
+  if (type == KvType::kFp8) {
+    for (int i = lane_index(); i < dim; i += kWarp) {
+      bytes[place.byte_at(i)] = static_cast<std::uint8_t>(e4m3_code(x[i]));
+    }
+    return;
+  }
   const KvRange numbers = range_of(x, dim, type == KvType::kInt8 ? 255.0f : 15.0f);
   if (lane_index() == 0) {
     *range = numbers.halves;

@@ -17,10 +17,11 @@ constexpr KvType kF32 = KvType::kF32;
 constexpr KvType kF16 = KvType::kF16;
 constexpr KvType kInt8 = KvType::kInt8;
 constexpr KvType kInt4 = KvType::kInt4;
+constexpr KvType kFp8 = KvType::kFp8;
 
-const KvTypes kTypes[] = {{kF16, kF16},   {kInt8, kInt8}, {kInt4, kInt4},
-                          {kInt8, kInt4}, {kInt4, kInt8}, {kF16, kInt4},
-                          {kInt4, kF16},  {kF16, kInt8},  {kInt8, kF16}};
+const KvTypes kTypes[] = {{kF16, kF16},   {kInt8, kInt8}, {kInt4, kInt4}, {kInt8, kInt4},
+                          {kInt4, kInt8}, {kF16, kInt4},  {kInt4, kF16},  {kF16, kInt8},
+                          {kInt8, kF16},  {kFp8, kFp8}};
 
 // The new token first and last in a page and alone; several splits, of which the last may be one
 // page; windows inside a page and across; groups of 1, 3, 4 and more than a pass of heads.
@@ -243,7 +244,8 @@ TEST_F(CudaAppendAttend, WritesWhatLinearLayersRead) {
        {Problem{KvTypes(kF16), 8, 2, 128, 0, {{0, 1}, {17, 1}, {700, 1}}, 1e-5f},
         Problem{KvTypes(kInt4), 12, 1, 128, 0, {{600, 1}, {31, 1}}, 300.0f},
         Problem{KvTypes(kInt8), 4, 4, 128, 20, {{50, 1}}},
-        Problem{KvTypes(kF16), 3, 1, 64, 0, {{40, 1}, {530, 1}}, 1e4f}}) {
+        Problem{KvTypes(kF16), 3, 1, 64, 0, {{40, 1}, {530, 1}}, 1e4f},
+        Problem{KvTypes(kFp8), 8, 2, 128, 0, {{0, 1}, {17, 1}, {700, 1}}}}) {
     for (const Case form : {Case{InputForm::kInt8Lanes, 16}, Case{InputForm::kInt8Lanes, 8},
                             Case{InputForm::kInt8Lanes, 4}, Case{InputForm::kInt8, 8},
                             Case{InputForm::kFloat16Tiles, 16}, Case{InputForm::kFloat16, 16}}) {

@@ -19,10 +19,12 @@ constexpr KvType kF32 = KvType::kF32;
 constexpr KvType kF16 = KvType::kF16;
 constexpr KvType kInt8 = KvType::kInt8;
 constexpr KvType kInt4 = KvType::kInt4;
+constexpr KvType kFp8 = KvType::kFp8;
 
 // Decode, prefill and both; sequences shorter than a page, ragged, with several splits, windows
 // inside a page and across; groups of 1, 3, 4 and more than a pass of heads.
 std::vector<Problem> problems(KvTypes types) {
+  const float small = types.values == kFp8 ? 0.02f : 1e-4f;  // most E4M3 of it are subnormal
   std::vector<Problem> all = {
       {types, 8, 2, 128, 0, {{0, 1}, {1, 1}, {15, 1}, {16, 1}, {17, 1}, {100, 1}, {700, 1}}},
       {types, 3, 1, 64, 0, {{40, 1}, {530, 1}}},
@@ -30,12 +32,12 @@ std::vector<Problem> problems(KvTypes types) {
       {types, 20, 2, 64, 0, {{77, 1}}},
       {types, 8, 2, 128, 0, {{0, 5}, {33, 70}, {10, 1}, {0, 64}}},
       {types, 6, 2, 64, 24, {{100, 40}, {0, 90}}},
-      {types, 4, 1, 128, 0, {{30, 1}, {5, 20}}, 1e-4f},
+      {types, 4, 1, 128, 0, {{30, 1}, {5, 20}}, small},
       {types, 8, 2, 128, 0, {{100, 1}, {33, 20}}, 1.0f, true},
       {types, 6, 2, 64, 24, {{100, 40}, {16, 1}}, 1.0f, true},
       {types, 9, 9, 128, 0, short_sequences(30)},
   };
-  if (types.keys == kF32 || (types.keys == kInt4 && types.values == kF16)) {
+  if (types.keys == kF32 || types.keys == kFp8 || (types.keys == kInt4 && types.values == kF16)) {
     all.push_back({types, 2, 1, 80, 0, {{0, 1}, {40, 1}, {3, 9}}});
     all.push_back({types, 4, 2, 24, 7, {{20, 1}, {0, 19}}});
     all.push_back({types, 2, 1, 256, 0, {{30, 3}}, 1.0f, true});
@@ -52,7 +54,7 @@ std::string name_of(const Problem& p) {
 
 const KvTypes kTypes[] = {{kF16, kF16},   {kInt8, kInt8}, {kInt4, kInt4}, {kInt8, kInt4},
                           {kInt4, kInt8}, {kF16, kInt4},  {kInt4, kF16},  {kF16, kInt8},
-                          {kInt8, kF16},  {kF32, kF32},   {kF32, kInt4}};
+                          {kInt8, kF16},  {kF32, kF32},   {kF32, kInt4},  {kFp8, kFp8}};
 
 TEST_F(CudaAttention, MatchesTheReferenceOnTheCpusOwnCache) {
   for (const KvTypes types : kTypes) {
@@ -75,7 +77,7 @@ TEST_F(CudaAttention, MatchesTheReferenceOnTheCpusOwnCache) {
 
 // A sequence's rows have the same bits alone and beside others.
 TEST_F(CudaAttention, SequencesDoNotDependOnTheBatch) {
-  for (const KvTypes types : {KvTypes(kInt4), KvTypes(kF16)}) {
+  for (const KvTypes types : {KvTypes(kInt4), KvTypes(kF16), KvTypes(kFp8)}) {
     Problem alone{types, 8, 2, 128, 0, {{700, 1}}};
     Trial single(alone);
     single.fill();
@@ -213,7 +215,8 @@ TEST_F(CudaAttention, RunsInAGraph) {
 }
 
 TEST_F(CudaAttention, BrokenVectorsReachOnlyTheirSequence) {
-  for (const KvTypes types : {KvTypes(kInt4), KvTypes(kInt8), KvTypes(kF16), KvTypes(kF32)}) {
+  for (const KvTypes types :
+       {KvTypes(kInt4), KvTypes(kInt8), KvTypes(kF16), KvTypes(kF32), KvTypes(kFp8)}) {
     Problem problem{types, 8, 2, 128, 0, {{20, 1}, {20, 1}}};
     Trial trial(problem);
     std::vector<float> context = trial.values(trial.rows(true), 5);
@@ -227,6 +230,50 @@ TEST_F(CudaAttention, BrokenVectorsReachOnlyTheirSequence) {
     const auto is_nan = [](float value) { return std::isnan(value); };
     EXPECT_TRUE(std::all_of(out.begin(), out.begin() + 1024, is_nan));
     EXPECT_TRUE(std::none_of(out.begin() + 1024, out.end(), is_nan));
+  }
+}
+
+// Every code, and what lies between codes: keys as they are stored, values as attention to a single
+// token gives them back.
+TEST_F(CudaAttention, Fp8IsTheE4m3OfTheCpu) {
+  std::vector<float> values = {INFINITY, -INFINITY, NAN, 449.0f, -479.0f, 1e30f, 1e-30f, 0x1p-10f};
+  for (int code = 0; code < 0x7e; ++code) {
+    const float here = core::to_float(core::E4m3{static_cast<std::uint8_t>(code)});
+    const float next = core::to_float(core::E4m3{static_cast<std::uint8_t>(code + 1)});
+    const float middle = 0.5f * (here + next);
+    for (const float value :
+         {here, middle, std::nextafter(middle, 0.0f), std::nextafter(middle, 1e3f)}) {
+      values.push_back(value);
+      values.push_back(-value);
+    }
+  }
+  const auto same = [](double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); };
+  for (const std::int64_t dim : {64, 128, 80}) {
+    for (const std::int64_t rows : {1, 2}) {  // decode; prefill, whose first row sees one token
+      for (std::size_t from = 0; from < values.size(); from += static_cast<std::size_t>(dim)) {
+        Trial trial({KvTypes(kFp8), 2, 2, dim, 0, {{0, rows}}});
+        std::vector<float> qkv = trial.values(rows, 6);
+        const auto in_row = [&](std::int64_t head, std::int64_t d) {
+          return static_cast<std::size_t>(head * dim + d);
+        };
+        const auto value_of = [&](std::int64_t d) {
+          return values[(from + static_cast<std::size_t>(d)) % values.size()];
+        };
+        for (std::int64_t d = 0; d < dim; ++d) {
+          qkv[in_row(2, d)] = value_of(d);  // a key, whose head's results are not looked at
+          qkv[in_row(5, d)] = value_of(d);
+        }
+        trial.append_rows(qkv, false);
+        const std::vector<float> out = trial.attend(rows);
+        const std::vector<std::byte> bytes = trial.blocks();
+        for (std::int64_t d = 0; d < dim; ++d) {
+          const float right = core::to_float(core::to_e4m3(value_of(d)));
+          const double key = read_block(trial.layer().layout, bytes.data(), true, 0, d).value;
+          EXPECT_TRUE(same(key, right)) << value_of(d) << " became " << key;
+          EXPECT_TRUE(same(out[in_row(1, d)], right)) << value_of(d) << ", heads of " << dim;
+        }
+      }
+    }
   }
 }
 
@@ -257,6 +304,9 @@ TEST(CudaAttentionPlan, SplitsBySequenceAlone) {
 
 TEST_F(CudaAttention, PoolsHaveTheBytesOfTheirFormat) {
   EXPECT_EQ(KvPool({KvTypes(kInt4), 2, 64}, 3, 10).bytes(), 3 * 10 * 2 * (512 + 512 + 128));
+  EXPECT_EQ(KvPool({KvTypes(kFp8), 2, 64}, 3, 10).bytes(), 3 * 10 * 2 * (1024 + 1024));
+  EXPECT_THROW(KvPool({KvTypes(kFp8, kF16), 2, 64}, 1, 1), core::Error);
+  EXPECT_THROW(KvPool({KvTypes(kInt8, kFp8), 2, 64}, 1, 1), core::Error);
   EXPECT_THROW(KvPool({KvTypes(kInt4), 2, 63}, 1, 1), core::Error);
 }
 

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "core/float8.h"
 #include "device/cuda/check.h"
 #include "device/cuda/stream.h"
 #include "ops/cpu/attention/kv_cache.h"
@@ -86,9 +87,14 @@ inline Stored read_block(const KvLayout& layout, const std::byte* block, bool ke
       break;
     }
     case KvType::kInt8:
-      stored.value =
+    case KvType::kFp8: {
+      const int byte =
           byte_at(layout.fragments() ? unit_of(2) + tile % 2 * 8 + 2 * reg + odd : plain);
+      stored.value = type == KvType::kInt8
+                         ? static_cast<float>(byte)
+                         : core::to_float(core::E4m3{static_cast<std::uint8_t>(byte)});
       break;
+    }
     case KvType::kInt4: {
       const std::int64_t byte = 2 * odd + (keys ? row / 8 : column / 8);
       const std::int64_t nibble = keys ? column / 8 : row / 8;
@@ -120,6 +126,9 @@ inline Stored read_cpu(const cpu::KvPages& pages, std::int64_t position, std::in
       break;
     case KvType::kInt8:
       stored.value = static_cast<const std::uint8_t*>(view.data)[at];
+      break;
+    case KvType::kFp8:
+      stored.value = core::to_float(static_cast<const core::E4m3*>(view.data)[at]);
       break;
     case KvType::kInt4:
       stored.value = static_cast<const std::uint8_t*>(view.data)[at / 2] >> (4 * (at % 2)) & 15;

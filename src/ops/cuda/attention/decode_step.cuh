@@ -287,7 +287,7 @@ struct Step {
       b[row] = transposed(*reinterpret_cast<const std::uint32_t*>(&pair));
     }
     // Unseen floats may be NaN, which a weight of 0 does not hide.
-    constexpr bool kHides = kMasked && V == KvType::kF16;
+    constexpr bool kHides = kMasked && !is_integer(V);
     const int token = item.first + (first + i) * 16 + 2 * (lane % 4);
     const auto kept = [&](int k) { return token + k >= item.begin && token + k < item.end; };
     constexpr int kUnitTiles = 4 / kTileWords<V>;

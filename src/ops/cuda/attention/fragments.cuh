@@ -6,6 +6,7 @@
 
 #include "ops/cuda/attention/kv_layout.h"
 #include "ops/cuda/device_code/barrier.cuh"
+#include "ops/cuda/device_code/e4m3.cuh"
 
 /// Tiles of keys and values (kv_layout.h) as operands of matrix instructions.
 namespace nibble::ops::cuda {
@@ -26,7 +27,7 @@ struct Tile {
 inline constexpr float kCodeUnit = 5.9604644775390625e-8f;  // 2^-24
 inline constexpr float kHighCodes = 16.0f;
 
-/// Tile number `tile` of a lane's words, as float16 or codes.
+/// Tile number `tile` of a lane's words, as float16 or, of integers, codes.
 template <KvType T, bool kKeys>
 __device__ __forceinline__ Tile tile_of(const std::uint32_t* words, int tile) {
   if constexpr (T == KvType::kInt4) {
@@ -46,6 +47,11 @@ __device__ __forceinline__ Tile tile_of(const std::uint32_t* words, int tile) {
       result.r[2 * part + 1] = __byte_perm(word, 0, 0x4342);
     }
     return result;
+  } else if constexpr (T == KvType::kFp8) {
+    const std::uint32_t low = words[2 * tile];
+    const std::uint32_t high = words[2 * tile + 1];
+    return {{halves_of_e4m3(low), halves_of_e4m3(low >> 16), halves_of_e4m3(high),
+             halves_of_e4m3(high >> 16)}};
   } else {
     return {{words[4 * tile], words[4 * tile + 1], words[4 * tile + 2], words[4 * tile + 3]}};
   }

@@ -160,6 +160,17 @@ class Head {
     return KvRange::of(smallest, largest, levels, finite != 0);
   }
 
+  // Codes of 8 bits, element 4 lane_ + e in byte e of the word.
+  __device__ __forceinline__ void store_bytes(std::uint32_t word, const Place& place,
+                                              std::uint8_t* bytes, bool there) const {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      if (there) {
+        bytes[place.byte_at(4 * lane_ + e)] = static_cast<std::uint8_t>(word >> (8 * e));
+      }
+    }
+  }
+
   __device__ void store_half(KvType type, const Place& place, std::byte* half,
                              std::uint32_t* range_at, bool there) const {
     auto* bytes = reinterpret_cast<std::uint8_t*>(half);
@@ -171,22 +182,25 @@ class Head {
       }
       return;
     }
+    std::uint32_t word = 0;
+    if (type == KvType::kFp8) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        word |= e4m3_code(x_[e]) << (8 * e);
+      }
+      store_bytes(word, place, bytes, there);
+      return;
+    }
     const KvRange numbers = range(type == KvType::kInt8 ? 255.0f : 15.0f);
     if (there && lane_ == 0) {
       *range_at = numbers.halves;
     }
-    std::uint32_t word = 0;
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       word |= numbers.code(x_[e]) << (8 * e);
     }
     if (type == KvType::kInt8) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        if (there) {
-          bytes[place.byte_at(4 * lane_ + e)] = static_cast<std::uint8_t>(word >> (8 * e));
-        }
-      }
+      store_bytes(word, place, bytes, there);
       return;
     }
     // Elements i and i + 8 share a byte: they are two lanes apart, and each lane writes two bytes.

@@ -30,6 +30,8 @@ void with_fragments(const KvLayout& layout, const Work& work) {
     }
   };
   switch (layout.types.keys) {
+    case KvType::kFp8:  // of both: KvTypes::go_together
+      return with_dim.template operator()<KvType::kFp8, KvType::kFp8>();
     case KvType::kF16:
       return with_values.template operator()<KvType::kF16>();
     case KvType::kInt8:

@@ -25,6 +25,7 @@ constexpr int bits_of(KvType type) {
     case KvType::kF16:
       return 16;
     case KvType::kInt8:
+    case KvType::kFp8:
       return 8;
     case KvType::kInt4:
       return 4;
@@ -42,7 +43,7 @@ constexpr int bits_of(KvType type) {
 ///             and g + 8, columns 2t, 2t + 1, 2t + 8 and 2t + 9; registers r = row / 8 + 2 (column
 ///             / 8), each with columns 2t + {0, 1}. A lane's data of successive tiles make units of
 ///             16 bytes; unit u of lane l lies at 512 u + 16 l.
-///               8 bits: two tiles, each registers 0..3 as 2 bytes.
+///               8 bits, codes and E4M3 alike: two tiles, each registers 0..3 as 2 bytes.
 ///               4 bits: four tiles, each of a word. Keys: byte 2 (column % 2) + row / 8, nibble
 ///               column / 8. Values: byte 2 (column % 2) + column / 8, nibble row / 8.
 ///             float16, keys and values alike: matrices of 8 tokens x 8 dims, 128 bytes by tokens,

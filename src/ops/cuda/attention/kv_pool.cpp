@@ -15,6 +15,8 @@ const KvLayout& checked(const KvLayout& layout, std::int64_t layers, std::int64_
                 "heads of {} elements do not fill bytes with 4-bit codes; use the KV cache type "
                 "int8 or f16",
                 layout.head_dim);
+  core::require(layout.types.go_together(), ErrorKind::kUsage,
+                "keys and values of a KV cache are both fp8, or neither of them");
   core::require(layers > 0 && pages > 0 && layout.kv_heads > 0 && layout.head_dim > 0,
                 ErrorKind::kUsage,
                 "a KV pool of {} layers, {} pages and {} heads of {} elements can't be made",

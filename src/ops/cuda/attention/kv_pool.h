@@ -13,7 +13,8 @@ namespace nibble::ops::cuda {
 /// page is decided by others. What was not written to is undefined.
 class KvPool {
  public:
-  /// Throws kUsage for 4 bits and an odd head_dim, kOutOfMemory when the device has not enough.
+  /// Throws kUsage for 4 bits and an odd head_dim and for FP8 beside another type, kOutOfMemory
+  /// when the device has not enough.
   KvPool(const KvLayout& layout, std::int64_t layers, std::int64_t pages);
 
   const KvLayout& layout() const { return layout_; }

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include "ops/cuda/attention/kv_layout.h"
 
@@ -10,6 +11,11 @@ namespace nibble::ops::cuda {
 
 __device__ __forceinline__ bool is_finite(float x) {
   return fabsf(x) < __int_as_float(0x7f800000);
+}
+
+/// As core::to_e4m3.
+__device__ __forceinline__ std::uint32_t e4m3_code(float x) {
+  return __nv_cvt_float_to_fp8(x, __NV_SATFINITE, __NV_E4M3);
 }
 
 /// A range in float16, and how values are counted in it: as cpu::KvPool::store.

@@ -5,6 +5,7 @@
 #include "ops/cuda/attention/head_output.cuh"
 #include "ops/cuda/attention/plain.h"
 #include "ops/cuda/device_code/dependent_launch.cuh"
+#include "ops/cuda/device_code/e4m3.cuh"
 #include "ops/cuda/device_code/half.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
 
@@ -38,6 +39,8 @@ struct Vector {
         return __half2float(reinterpret_cast<const __half*>(data)[i]);
       case KvType::kInt8:
         return code(static_cast<std::uint32_t>(data[i]));
+      case KvType::kFp8:
+        return float2_of(halves_of_e4m3(static_cast<std::uint32_t>(data[i]))).x;
       case KvType::kInt4:
         return code(static_cast<std::uint32_t>(data[i / 2]) >> (4 * (i % 2)) & 15u);
     }

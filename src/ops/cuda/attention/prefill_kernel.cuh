@@ -366,7 +366,7 @@ class Warp {
     }
     constexpr int kUnitTiles = 4 / kTileWords<V>;
     // What lies behind the last token may be anything: a weight of 0 does not hide it.
-    const bool ragged = kMasked && V == KvType::kF16 && token + 16 > unit_.length;
+    const bool ragged = kMasked && !is_integer(V) && token + 16 > unit_.length;
     const int left = unit_.length - token - 2 * (lane_ % 4);
 #pragma unroll
     for (int u = 0; u < kTiles / kUnitTiles; ++u) {
