@@ -102,7 +102,9 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
   }
 
   /// Of this warpgroup's slice.
-  __device__ int units() const { return (end() - begin() - slice() + kSlices - 1) / kSlices; }
+  __device__ int units() const {
+    return (end() - begin() - slice() + kSlices - 1) / kSlices;
+  }
 
   // While the products of a unit run, the weights of the next one are decoded. A warp without a
   // tile only takes part in the products of its warpgroup.
@@ -112,8 +114,7 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
     if constexpr (Decoder::kHasTable) {
       if (there) {
         const auto* tables = reinterpret_cast<const uint4*>(a.tables) + tile * 16 + lane() / 4;
-        rows.lower = tables[0];
-        rows.upper = tables[8];
+        rows = Decoder::rows_of(tables[0], tables[8]);
       }
     }
     int left_units = units();

@@ -240,12 +240,15 @@ class FewTokenLayer {
       for (int h = first_step(group); h < first_step(group) + kSteps; ++h) {
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
-          std::uint32_t operand[4];
-          Decoder::decode(words[i], h, rows[kFirst + i], operand);
+          std::uint32_t operands[Decoder::kOperands][4];
+          Decoder::decode(words[i], h, rows[kFirst + i], operands);
 #pragma unroll
-          for (int n = 0; n < kColumns; ++n) {
-            mma_s8(c[i][n], operand, word_of_group(inputs, n, h, 0, group, lane),
-                   word_of_group(inputs, n, h, 1, group, lane));
+          for (const auto& operand : operands) {
+#pragma unroll
+            for (int n = 0; n < kColumns; ++n) {
+              mma_s8(c[i][n], operand, word_of_group(inputs, n, h, 0, group, lane),
+                     word_of_group(inputs, n, h, 1, group, lane));
+            }
           }
         }
       }

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "ops/cpu/packed/int8_table.h"
+#include "ops/cuda/packed/book_table.h"
 #include "ops/cuda/packed/unit_writer.h"
 
 namespace nibble::ops::cuda {
@@ -28,7 +28,7 @@ std::vector<double> integer_values(const formats::PackedWeight& weight, std::int
     }
     return values;
   }
-  const cpu::Int8Table table = cpu::int8_table(book_of(weight, row));
+  const cpu::Int8Table table = book_entries(book_of(weight, row));
   unit = table.unit;
   for (std::size_t i = 0; i < k; ++i) {
     values[i] = table.entries[codes[i]];
