@@ -20,14 +20,31 @@ bool write_parts(std::span<const std::int8_t, 16> entries, std::span<std::int8_t
   return true;
 }
 
+namespace {
+
+bool has_table(const cpu::Int8Table& entries) {
+  std::array<std::int8_t, 16> table = {};
+  return write_parts(entries.entries, table);
+}
+
+cpu::Int8Table negated(cpu::Int8Table entries) {
+  for (std::int8_t& entry : entries.entries) {
+    entry = static_cast<std::int8_t>(-entry);
+  }
+  entries.unit = -entries.unit;
+  return entries;
+}
+
+}  // namespace
+
 cpu::Int8Table book_entries(std::span<const float> book) {
   constexpr int kLargestWithTable = 126;
-  cpu::Int8Table entries = cpu::int8_table(book);
-  std::array<std::int8_t, 16> table = {};
-  if (!write_parts(entries.entries, table)) {
-    entries = cpu::int8_table(book, kLargestWithTable);
+  const cpu::Int8Table entries = cpu::int8_table(book);
+  if (has_table(entries)) {
+    return entries;
   }
-  return entries;
+  const cpu::Int8Table mirrored = negated(entries);
+  return has_table(mirrored) ? mirrored : cpu::int8_table(book, kLargestWithTable);
 }
 
 }  // namespace nibble::ops::cuda

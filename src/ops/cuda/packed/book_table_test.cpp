@@ -86,7 +86,7 @@ TEST(BookTable, AllPairsOfEntriesHaveATableButThoseThatDoNotFit) {
   }
 }
 
-TEST(BookTable, BooksLoseAStepWhereTheirEntriesHaveNoTable) {
+TEST(BookTable, BooksAreNegatedOrLoseAStepWhereTheirEntriesHaveNoTable) {
   std::vector<float> book(16);
   for (std::size_t i = 0; i < book.size(); ++i) {
     book[i] = static_cast<float>(i) / 7.5f - 1.0f;
@@ -94,6 +94,14 @@ TEST(BookTable, BooksLoseAStepWhereTheirEntriesHaveNoTable) {
   book[7] = 0.0f;
   EXPECT_EQ(book_entries(book).entries[15], 127);
   book[7] = -0.07f;
+  book[0] = -0.9f;
+  const cpu::Int8Table whole = cpu::int8_table(book);
+  const cpu::Int8Table mirrored = book_entries(book);
+  EXPECT_EQ(mirrored.unit, -whole.unit);
+  for (std::size_t i = 0; i < book.size(); ++i) {
+    EXPECT_EQ(mirrored.entries[i], -whole.entries[i]);
+  }
+  book[0] = -1.0f;
   const cpu::Int8Table entries = book_entries(book);
   EXPECT_EQ(entries.entries[15], 126);
   EXPECT_EQ(entries.entries[0], -126);

@@ -96,7 +96,8 @@ TEST(UnitWriter, EveryWeightComesBack) {
       for (std::int64_t r = 0; r < n; ++r) {
         decode_row(weight, r, row);
         // Books run as INT8 tables: half a step of the table is the most that may be missing.
-        const double step = book ? book_entries(book_of(weight, r)).unit * 0.5000001 : 0.0;
+        const double step =
+            book ? std::fabs(book_entries(book_of(weight, r)).unit) * 0.5000001 : 0.0;
         std::vector<float> scales(
             static_cast<std::size_t>(groups_per_row(weight.scheme, weight.k)));
         unpack_scales(weight, r, scales);
