@@ -7,6 +7,7 @@
 namespace nibble::ops::cpu {
 namespace {
 
+constexpr int kLargest = 127;
 constexpr int kFinest = -10;  // halves, quarters, ... down to 2^-10 are tried
 
 bool fits(std::span<const float> book, double unit, int largest) {
@@ -29,10 +30,7 @@ double choose_unit(std::span<const float> book, int largest_entry) {
   return static_cast<float>(largest / largest_entry);
 }
 
-}  // namespace
-
-Int8Table int8_table(std::span<const float> book, int largest) {
-  assert(!book.empty() && book.size() <= 16 && largest >= 1 && largest <= 127);
+Int8Table table_of(std::span<const float> book, int largest) {
   const double unit = choose_unit(book, largest);
   Int8Table table;
   table.unit = static_cast<float>(unit);
@@ -46,6 +44,25 @@ Int8Table int8_table(std::span<const float> book, int largest) {
         std::clamp(entry, static_cast<double>(-largest), static_cast<double>(largest)));
   }
   return table;
+}
+
+// Whether an entry is 127 times `sign` and that eight codes apart has the other sign.
+bool meets_other_sign(const Int8Table& table, int sign) {
+  for (std::size_t i = 0; i < table.entries.size(); ++i) {
+    if (sign * table.entries[i] == kLargest && sign * table.entries[i ^ 8] < 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Int8Table int8_table(std::span<const float> book) {
+  assert(!book.empty() && book.size() <= 16);
+  const Int8Table table = table_of(book, kLargest);
+  return meets_other_sign(table, 1) && meets_other_sign(table, -1) ? table_of(book, kLargest - 1)
+                                                                   : table;
 }
 
 }  // namespace nibble::ops::cpu

@@ -38,13 +38,8 @@ cpu::Int8Table negated(cpu::Int8Table entries) {
 }  // namespace
 
 cpu::Int8Table book_entries(std::span<const float> book) {
-  constexpr int kLargestWithTable = 126;
   const cpu::Int8Table entries = cpu::int8_table(book);
-  if (has_table(entries)) {
-    return entries;
-  }
-  const cpu::Int8Table mirrored = negated(entries);
-  return has_table(mirrored) ? mirrored : cpu::int8_table(book, kLargestWithTable);
+  return has_table(entries) ? entries : negated(entries);
 }
 
 }  // namespace nibble::ops::cuda

@@ -27,8 +27,7 @@ constexpr int book_entry(const std::int8_t* table, unsigned code) {
 bool write_parts(std::span<const std::int8_t, 16> entries, std::span<std::int8_t, 16> table);
 
 /// A book whose entries have a table: that of cpu::int8_table(), or its negative with a negative
-/// unit, which gives the same integers but for the sign. Where 127 and -127 both occur and neither
-/// has a table, steps are 1/126 of the largest value. `book`: 1 to 16 finite values.
+/// unit, which gives the same integers but for the sign. `book`: 1 to 16 finite values.
 cpu::Int8Table book_entries(std::span<const float> book);
 
 }  // namespace nibble::ops::cuda

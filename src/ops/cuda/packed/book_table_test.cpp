@@ -86,7 +86,7 @@ TEST(BookTable, AllPairsOfEntriesHaveATableButThoseThatDoNotFit) {
   }
 }
 
-TEST(BookTable, BooksAreNegatedOrLoseAStepWhereTheirEntriesHaveNoTable) {
+TEST(BookTable, BooksAreNegatedWhereTheirEntriesHaveNoTable) {
   std::vector<float> book(16);
   for (std::size_t i = 0; i < book.size(); ++i) {
     book[i] = static_cast<float>(i) / 7.5f - 1.0f;
@@ -101,7 +101,7 @@ TEST(BookTable, BooksAreNegatedOrLoseAStepWhereTheirEntriesHaveNoTable) {
   for (std::size_t i = 0; i < book.size(); ++i) {
     EXPECT_EQ(mirrored.entries[i], -whole.entries[i]);
   }
-  book[0] = -1.0f;
+  book[0] = -1.0f;  // neither has a table with 127
   const cpu::Int8Table entries = book_entries(book);
   EXPECT_EQ(entries.entries[15], 126);
   EXPECT_EQ(entries.entries[0], -126);

@@ -85,7 +85,7 @@ std::vector<double> reference(const formats::PackedWeight& weight, const Integer
         const double term = scale * values[static_cast<std::size_t>(k)] *
                             x.codes[static_cast<std::size_t>(token * weight.k + k)];
         sum += term;
-        magnitude[at] += std::fabs(term) * unit;
+        magnitude[at] += std::fabs(term * unit);
       }
       y[at] = sum * unit + (bias.empty() ? 0.0 : bias[static_cast<std::size_t>(n)]);
       magnitude[at] += bias.empty() ? 0.0 : std::fabs(bias[static_cast<std::size_t>(n)]);
