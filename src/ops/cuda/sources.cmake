@@ -18,7 +18,8 @@ set(NIBBLE_CUDA_OPS
   cuda/medium_batch/book.cu cuda/medium_batch/int4.cu cuda/medium_batch/int4_with_zeros.cu
   cuda/medium_batch/int8.cu cuda/medium_batch/medium_batch.cpp
   cuda/outliers/outliers.cu
-  cuda/packed/raw_rows.cpp cuda/packed/unit_kernels.cu cuda/packed/unit_packer.cpp cuda/packed/unit_rows.cpp
+  cuda/packed/book_table.cpp cuda/packed/raw_rows.cpp cuda/packed/unit_kernels.cu cuda/packed/unit_packer.cpp
+  cuda/packed/unit_rows.cpp
   cuda/sampling/argmax.cu cuda/sampling/ranking.cu
   cuda/schedules/choose_schedules.cpp cuda/schedules/linear_shape.cpp cuda/schedules/linear_trial.cpp
   cuda/schedules/schedules.cpp cuda/schedules/schedules_json.cpp

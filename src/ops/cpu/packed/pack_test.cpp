@@ -124,6 +124,22 @@ TEST(Int8Table, RoundsOtherBooksToHalfAStep) {
             0);
 }
 
+// Both ends of the book stand eight codes apart from an entry of the other sign.
+TEST(Int8Table, LosesAStepWhereNoDeviceHasATableForBothEnds) {
+  std::vector<float> book(16);
+  for (std::size_t i = 0; i < 16; ++i) {
+    book[i] = static_cast<float>(i) / 7.5f - 1.0f;
+  }
+  const Int8Table table = int8_table(book);
+  EXPECT_EQ(table.entries[0], -126);
+  EXPECT_EQ(table.entries[15], 126);
+  book[7] = 0.0f;
+  EXPECT_EQ(int8_table(book).entries[15], 127);
+  book[7] = -0.1f;
+  book[0] = -0.99f;
+  EXPECT_EQ(int8_table(book).entries[15], 127);
+}
+
 TEST(Int8Table, RepeatsTheLastEntryOfAShorterBook) {
   const Int8Table table = int8_table(std::vector<float>{-3, -1, 0, 4});
   for (std::size_t i = 3; i < 16; ++i) {

@@ -17,7 +17,7 @@ struct GemmArguments {
   int units_along_k = 0;  // with the tail
   int group_shift = 0;    // the group of the 32 k number h of a unit is h >> group_shift
   bool asymmetric = false;
-  const std::int8_t* tables = nullptr;  // [row_groups * 64][16] of books
+  const std::int8_t* tables = nullptr;  // [row_groups * 64][16] of books (book_table.h)
   const float* factors = nullptr;       // of rows, or none
   int rows = 0;
   int row_groups = 0;  // of 64 rows

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "ops/cuda/packed/book_table.h"
+
 namespace nibble::ops::cuda {
 namespace {
 
@@ -122,8 +124,9 @@ void draw_values(TestWeights& weights, std::mt19937& random) {
       const int group = plain.group == 0 ? 0 : k / plain.group;
       const int code = draw(0, most, random);
       weights.codes.push_back(code);
-      plain.values.push_back(book ? weights.tables[at(row, 16, code)]
-                                  : code - weights.zeros[at(row, plain.groups(), group)]);
+      plain.values.push_back(
+          book ? book_entry(&weights.tables[at(row, 16, 0)], static_cast<unsigned>(code))
+               : code - weights.zeros[at(row, plain.groups(), group)]);
     }
   }
 }

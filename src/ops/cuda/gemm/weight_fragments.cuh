@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 #include "ops/cuda/gemm/gemm_arguments.h"
+#include "ops/cuda/packed/book_table.cuh"
 
 /// From packed units in shared memory to tensor-core fragments in registers. Each policy gives one
 /// warp the left fragments of 16 rows and 128 bytes of k, as four products of 32 bytes:
@@ -275,7 +276,7 @@ struct HalfFromInt8 {
 struct HalfFromBook {
   using Sum = float;
   struct Rows {
-    uint4 tables[2];  // of rows g and g + 8: 16 signed bytes
+    uint4 entries[2];  // of rows g and g + 8: 16 signed bytes
   };
   static constexpr int kSteps = 2;
   static constexpr bool kExpands = true;
@@ -288,9 +289,9 @@ struct HalfFromBook {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const std::int64_t row = first_row + lane / 4 + 8 * r;
-      to.tables[r] = row < a.row_groups * kUnitRows
-                         ? *reinterpret_cast<const uint4*>(a.tables + row * 16)
-                         : uint4{};
+      to.entries[r] = row < a.row_groups * kUnitRows
+                          ? entries_of_table(*reinterpret_cast<const uint4*>(a.tables + row * 16))
+                          : uint4{};
     }
   }
   __device__ static void load(Words& to, std::uint32_t tile, int step, int lane,
@@ -302,10 +303,10 @@ struct HalfFromBook {
     }
   }
   // The entries of the four codes in the lower half of `codes`.
-  __device__ static std::uint32_t entries_of(const uint4& table, std::uint32_t codes) {
+  __device__ static std::uint32_t entries_of(const uint4& all, std::uint32_t codes) {
     const std::uint32_t places = codes & 0x7777;
-    const std::uint32_t first_half = __byte_perm(table.x, table.y, places);
-    const std::uint32_t second_half = __byte_perm(table.z, table.w, places);
+    const std::uint32_t first_half = __byte_perm(all.x, all.y, places);
+    const std::uint32_t second_half = __byte_perm(all.z, all.w, places);
     return __byte_perm(first_half, second_half, masked<0x4444u, false>(codes >> 1, 0x3210u));
   }
   __device__ static void expand(Fragments& left, const Words& from, const Rows& rows,
@@ -314,9 +315,9 @@ struct HalfFromBook {
     const __half2 shift = bits_half2(0x64806480u);
 #pragma unroll
     for (int w = 0; w < 4; ++w) {
-      const HalfPairs lower = half_from_bytes(entries_of(rows.tables[0], words[w]), shift,
+      const HalfPairs lower = half_from_bytes(entries_of(rows.entries[0], words[w]), shift,
                                               __low2half2(from.scales[w / 2]));
-      const HalfPairs upper = half_from_bytes(entries_of(rows.tables[1], words[w] >> 16), shift,
+      const HalfPairs upper = half_from_bytes(entries_of(rows.entries[1], words[w] >> 16), shift,
                                               __high2half2(from.scales[w / 2]));
       left[w][0] = lower.first;
       left[w][1] = upper.first;

@@ -74,9 +74,12 @@ struct SignedInt8 {
   static constexpr bool kZeros = false;
   using Rows = Int8Decoder::Rows;
   using Words = Int8Decoder::Words;
-  __device__ static void decode(const Words& words, int h, const Rows& rows, std::uint32_t,
+  __device__ static void decode(const Words& words, int h, const Rows&, std::uint32_t,
                                 std::uint32_t (&a)[4]) {
-    Int8Decoder::decode(words, h, rows, a);
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      a[r] = words.at(4 * h + r);
+    }
   }
 };
 
@@ -88,9 +91,46 @@ struct SignedBook {
   static constexpr bool kZeros = false;
   using Rows = BookDecoder::Rows;
   using Words = BookDecoder::Words;
+  __device__ static Rows rows_of(const uint4& lower, const uint4& upper) {
+    return {entries_of_table(lower), entries_of_table(upper)};
+  }
   __device__ static void decode(const Words& words, int h, const Rows& rows, std::uint32_t,
                                 std::uint32_t (&a)[4]) {
-    BookDecoder::decode(words, h, rows, a);
+    look_up(words.at(2 * h), rows, a[0], a[1]);
+    look_up(words.at(2 * h + 1), rows, a[2], a[3]);
+  }
+
+ private:
+  // Logic, shifts and permutations share a pipe, which bounds this: shifts to the right are
+  // products here, and selectors go unmasked into the permutation, since their highest bits are
+  // clear.
+  __device__ static void look_up(std::uint32_t word, const Rows& rows, std::uint32_t& lower,
+                                 std::uint32_t& upper) {
+    const std::uint32_t entry = word & 0x77777777u;
+    const std::uint32_t half = halves(shifted<1>(word));
+    lower = choose(rows.lower, entry, half);
+    upper = choose(rows.upper, shifted<16>(entry), shifted<16>(half));
+  }
+
+  __device__ static std::uint32_t choose(const uint4& entries, std::uint32_t entry,
+                                         std::uint32_t half) {
+    return permuted(permuted(entries.x, entries.y, entry), permuted(entries.z, entries.w, entry),
+                    half);
+  }
+
+  /// Byte i of the first or, where the code's highest bit is set, of the second word.
+  __device__ static std::uint32_t halves(std::uint32_t codes_by_two) {
+    std::uint32_t result;
+    asm("lop3.b32 %0, %1, %2, %3, %4;"
+        : "=r"(result)
+        : "r"(codes_by_two), "n"(0x44444444u), "r"(0x32103210u), "n"((0xf0 & 0xcc) | 0xaa));
+    return result;
+  }
+  template <int kBits>
+  __device__ static std::uint32_t shifted(std::uint32_t bits) {
+    std::uint32_t result;
+    asm("mul.hi.u32 %0, %1, %2;" : "=r"(result) : "r"(bits), "r"(1u << (32 - kBits)));
+    return result;
   }
 };
 

@@ -92,8 +92,7 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
     if constexpr (Decoder::kHasTable) {
       if (there) {
         const auto* tables = reinterpret_cast<const uint4*>(a.tables) + tile * 16 + lane() / 4;
-        rows.lower = tables[0];
-        rows.upper = tables[8];
+        rows = Decoder::rows_of(tables[0], tables[8]);
       }
     }
     int left_units = (end() - begin() - slice() + kSlices - 1) / kSlices;

@@ -38,7 +38,7 @@ enum class CodeKind {
   kInt4WithZeros,  // q - zero
   kInt8,           // q - 128
   kInt8WithZeros,  // (q - 128) - (zero - 128)
-  kBook,           // entry q of a row's INT8 table (int8_table.h)
+  kBook,           // entry q of a row's table (book_table.h)
 };
 
 constexpr bool has_byte_codes(CodeKind kind) {
@@ -119,7 +119,7 @@ struct UnitsView {
   std::int64_t n = 0;
   std::int64_t k = 0;
   const std::byte* units = nullptr;
-  const std::int8_t* tables = nullptr;  // [row_groups * 64][16], kBook only
+  const std::int8_t* tables = nullptr;  // [row_groups * 64][16] (book_table.h), kBook only
   const float* factors = nullptr;       // [row_groups * 64], null: all 1
 };
 

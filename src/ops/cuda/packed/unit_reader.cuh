@@ -5,6 +5,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "ops/cuda/packed/book_table.h"
 #include "ops/cuda/packed/unit_format.h"
 
 /// Single weights out of units (unit_format.h).
@@ -56,7 +57,7 @@ struct UnitReader {
     const auto code =
         turned_code(codes, of_tile, static_cast<std::uint8_t>(byte >> at.shift % 8 & 15));
     if (codes == CodeKind::kBook) {
-      return tables[row * 16 + code];
+      return book_entry(tables + row * 16, code);
     }
     return code - (codes == CodeKind::kInt4 ? 8 : bytes[zero_offset + place(row, k)]);
   }

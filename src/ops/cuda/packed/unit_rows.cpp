@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "ops/cpu/packed/int8_table.h"
+#include "ops/cuda/packed/book_table.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -71,17 +71,17 @@ void write_tables(const UnitRows& rows, std::int64_t first, std::span<std::int8_
                   std::span<float> factors) {
   const std::int64_t count = std::min(std::ssize(factors), rows.count() - first);
   std::span<const float> known;  // most schemes have one book for all rows
-  cpu::Int8Table table;
+  cpu::Int8Table entries;
   for (std::int64_t r = 0; r < count; ++r) {
     const UnitRows::Place place = rows.place(first + r);
     const PackedWeight& weight = *rows.weights[place.weight];
     const std::span<const float> book = book_of(weight, place.row);
     if (book.data() != known.data()) {
-      table = cpu::int8_table(book);
+      entries = book_entries(book);
       known = book;
     }
-    std::copy(table.entries.begin(), table.entries.end(), tables.begin() + r * 16);
-    factors[static_cast<std::size_t>(r)] = table.unit * matrix_scale(weight);
+    write_parts(entries.entries, tables.subspan(static_cast<std::size_t>(r) * 16).first<16>());
+    factors[static_cast<std::size_t>(r)] = entries.unit * matrix_scale(weight);
   }
 }
 

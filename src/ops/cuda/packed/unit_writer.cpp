@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/float16.h"
+#include "ops/cuda/packed/book_table.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -138,7 +139,8 @@ std::vector<float> unit_row_sums(const PackedWeight& weight, const UnitFormat& f
   for (std::int64_t k = 0; k < weight.k; ++k) {
     const auto g = static_cast<std::size_t>(k / group);
     const std::uint8_t code = codes.codes[static_cast<std::size_t>(k)];
-    const int value = book ? table[code] : code - (format.has_zeros() ? codes.zeros[g] : zero);
+    const int value =
+        book ? book_entry(table.data(), code) : code - (format.has_zeros() ? codes.zeros[g] : zero);
     const std::uint16_t bits = scale_bits(codes.scales[g], format.scales);
     const float scale = format.scales == ScaleKind::kBf16 ? core::to_float(core::Bf16{bits})
                                                           : core::to_float(core::Fp16{bits});

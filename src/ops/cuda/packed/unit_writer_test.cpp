@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
-#include "ops/cpu/packed/int8_table.h"
 #include "ops/cpu/packed/test_problems.h"
+#include "ops/cuda/packed/book_table.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -66,7 +66,7 @@ class UnitReader {
     const std::uint32_t bits = word(tile, number / 4 * 512 + lane * 16 + number % 4 * 4);
     if (format_.codes == CodeKind::kBook) {
       const std::uint32_t code = bits >> (16 * (upper ? 1 : 0) + 4 * kByte[i]) & 15u;
-      return tables_[static_cast<std::size_t>(n * 16 + code)];
+      return book_entry(&tables_[static_cast<std::size_t>(n * 16)], code);
     }
     // As the products see it: the lower row masked, the upper one signed above the lower.
     const auto byte = static_cast<std::int8_t>(bits >> (8 * kByte[i]));
@@ -96,7 +96,8 @@ TEST(UnitWriter, EveryWeightComesBack) {
       for (std::int64_t r = 0; r < n; ++r) {
         decode_row(weight, r, row);
         // Books run as INT8 tables: half a step of the table is the most that may be missing.
-        const double step = book ? cpu::int8_table(book_of(weight, r)).unit * 0.5000001 : 0.0;
+        const double step =
+            book ? std::fabs(book_entries(book_of(weight, r)).unit) * 0.5000001 : 0.0;
         std::vector<float> scales(
             static_cast<std::size_t>(groups_per_row(weight.scheme, weight.k)));
         unpack_scales(weight, r, scales);

@@ -4,6 +4,8 @@
 
 #include <cuda_runtime.h>
 
+#include "ops/cuda/packed/book_table.cuh"
+
 /// From stored codes to the left operand of mma_s8: a few lines for each kind of code.
 namespace nibble::ops::cuda {
 
@@ -32,16 +34,18 @@ struct TileWords {
 struct Int4Decoder {
   static constexpr int kCodeBytes = 1024;
   static constexpr bool kHasTable = false;
+  static constexpr int kOperands = 1;
   static constexpr float kUpperUnit = 1.0f / 16;
   struct Rows {};
   using Words = TileWords<2>;
 
-  /// The operand for inputs 32 h .. 32 h + 31.
-  __device__ static void decode(const Words& words, int h, const Rows&, std::uint32_t (&a)[4]) {
-    a[0] = words.at(2 * h) & 0x0f0f0f0fu;
-    a[1] = words.at(2 * h);
-    a[2] = words.at(2 * h + 1) & 0x0f0f0f0fu;
-    a[3] = words.at(2 * h + 1);
+  /// The operands for inputs 32 h .. 32 h + 31.
+  __device__ static void decode(const Words& words, int h, const Rows&,
+                                std::uint32_t (&a)[kOperands][4]) {
+    a[0][0] = words.at(2 * h) & 0x0f0f0f0fu;
+    a[0][1] = words.at(2 * h);
+    a[0][2] = words.at(2 * h + 1) & 0x0f0f0f0fu;
+    a[0][3] = words.at(2 * h + 1);
   }
 
   /// From products of both rows to sums of (q - zero) x, those of the upper row 16 times too large.
@@ -62,13 +66,15 @@ struct Int8Decoder {
   static constexpr bool kNeedsSums = false;
   static constexpr int kCodeBytes = 2048;
   static constexpr bool kHasTable = false;
+  static constexpr int kOperands = 1;
   struct Rows {};
   using Words = TileWords<4>;
 
-  __device__ static void decode(const Words& words, int h, const Rows&, std::uint32_t (&a)[4]) {
+  __device__ static void decode(const Words& words, int h, const Rows&,
+                                std::uint32_t (&a)[kOperands][4]) {
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
-      a[r] = words.at(4 * h + r);
+      a[0][r] = words.at(4 * h + r);
     }
   }
 
@@ -79,14 +85,15 @@ struct Int8Decoder {
   }
 };
 
-/// Entries of a row's table of 16, by byte permutation: two permutations look up the low and the
-/// high eight entries, a third one takes for each weight the right of the two.
+/// Code books: entries are sums of what two byte permutations look up (book_table.h). The products
+/// with each are added, not the bytes.
 struct BookDecoder {
   static constexpr float kUpperUnit = 1.0f;
   static constexpr int kZero = 0;
   static constexpr bool kNeedsSums = false;
   static constexpr int kCodeBytes = 1024;
   static constexpr bool kHasTable = true;
+  static constexpr int kOperands = 2;
   struct Rows {
     uint4 lower;  // table of row g
     uint4 upper;  // of row g + 8
@@ -95,48 +102,33 @@ struct BookDecoder {
   using Words = TileWords<2>;
 
   __device__ static void decode(const Words& words, int h, const Rows& tables,
-                                std::uint32_t (&a)[4]) {
-    look_up(words.at(2 * h), tables, a[0], a[1]);
-    look_up(words.at(2 * h + 1), tables, a[2], a[3]);
+                                std::uint32_t (&a)[kOperands][4]) {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const std::uint32_t lower = words.at(2 * h + e);
+      const std::uint32_t upper = upper_half(lower);
+      a[0][2 * e] = permuted(tables.lower.x, tables.lower.y, lower);
+      a[1][2 * e] = permuted(tables.lower.z, tables.lower.w, complement(lower));
+      a[0][2 * e + 1] = permuted(tables.upper.x, tables.upper.y, upper);
+      a[1][2 * e + 1] = permuted(tables.upper.z, tables.upper.w, complement(upper));
+    }
   }
 
   __device__ static void finish(int&, int&, int, int, int) {}
 
  private:
-  // Logic, shifts and permutations share a pipe, which bounds this: shifts to the right are
-  // products here, and selectors go unmasked into the permutation, since their highest bits are
-  // clear.
-  __device__ static void look_up(std::uint32_t word, const Rows& tables, std::uint32_t& lower,
-                                 std::uint32_t& upper) {
-    const std::uint32_t entry = word & 0x77777777u;
-    const std::uint32_t half = halves(shifted<1>(word));
-    lower = choose(tables.lower, entry, half);
-    upper = choose(tables.upper, shifted<16>(entry), shifted<16>(half));
-  }
-
-  __device__ static std::uint32_t choose(const uint4& table, std::uint32_t entry,
-                                         std::uint32_t half) {
-    return permuted(permuted(table.x, table.y, entry), permuted(table.z, table.w, entry), half);
-  }
-
-  /// Byte i of the first or, where the code's highest bit is set, of the second word.
-  __device__ static std::uint32_t halves(std::uint32_t codes_by_two) {
+  // Logic, sums and permutations share a pipe, which bounds this; products have another one. That
+  // blocks have one dimension is what the compiler does not know: of a constant it would make a
+  // sum.
+  __device__ static std::uint32_t upper_half(std::uint32_t bits) {
     std::uint32_t result;
-    asm("lop3.b32 %0, %1, %2, %3, %4;"
-        : "=r"(result)
-        : "r"(codes_by_two), "n"(0x44444444u), "r"(0x32103210u), "n"((0xf0 & 0xcc) | 0xaa));
+    asm("mul.hi.u32 %0, %1, %2;" : "=r"(result) : "r"(bits), "r"(1u << 16));
     return result;
   }
-  template <int kBits>
-  __device__ static std::uint32_t shifted(std::uint32_t bits) {
+  __device__ static std::uint32_t complement(std::uint32_t bits) {
     std::uint32_t result;
-    asm("mul.hi.u32 %0, %1, %2;" : "=r"(result) : "r"(bits), "r"(1u << (32 - kBits)));
-    return result;
-  }
-  __device__ static std::uint32_t permuted(std::uint32_t low, std::uint32_t high,
-                                           std::uint32_t selectors) {
-    std::uint32_t result;
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(low), "r"(high), "r"(selectors));
+    const std::uint32_t minus_one = 0u - blockDim.y;
+    asm("mad.lo.u32 %0, %1, %2, %2;" : "=r"(result) : "r"(bits), "r"(minus_one));
     return result;
   }
 };

@@ -14,6 +14,10 @@
 /// What the warps of one thread block do for their rows of a layer.
 namespace nibble::ops::cuda {
 
+__device__ __forceinline__ void prefetch_to_l2(const void* source) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(source)));
+}
+
 __device__ __forceinline__ float2 scale_pair(const std::byte* source, bool bf16) {
   const std::uint32_t bits = *reinterpret_cast<const std::uint32_t*>(source);
   if (bf16) {
@@ -51,13 +55,34 @@ class FewTokenLayer {
                            int warps)
       : a_(a), share_(share), sums_(sums), thread_(thread), warps_(warps) {}
 
-  /// Multiplies this warp's pieces. `next(place, bytes)` waits for the bytes of a piece, and
-  /// `release()` gives their memory back.
-  template <typename Next, typename Release>
-  __device__ void multiply(const InputCodes& x, const Next& next, const Release& release) const {
+  /// Brings what belongs to the block's rows beside their units into the L2 cache.
+  __device__ void prefetch_rows() const {
+    constexpr int kEach = 8;  // 128 bytes of tables, 32 of factors
+    const int end = min(share_.end * 16, a_.n);
+    for (int row = share_.begin * 16 + thread_ * kEach; row < end; row += warps_ * 32 * kEach) {
+      if constexpr (Decoder::kHasTable) {
+        prefetch_to_l2(a_.tables + std::size_t{16} * static_cast<unsigned>(row));
+      }
+      if (a_.factors != nullptr) {
+        prefetch_to_l2(a_.factors + row);
+      }
+      if (a_.bias != nullptr) {
+        prefetch_to_l2(a_.bias + row);
+      }
+    }
+  }
+
+  /// Multiplies this warp's pieces. `wait()` waits for the inputs, `next()` for the bytes of a
+  /// piece, and `release()` gives their memory back.
+  template <typename Wait, typename Next, typename Release>
+  __device__ void multiply(const InputCodes& x, const Wait& wait, const Next& next,
+                           const Release& release) const {
     const int lane = thread_ % 32;
     const int warp = thread_ / 32;
     Place at = Place::first(share_, warp, warps_);
+    typename Decoder::Rows rows[kPortion];
+    load_tables(at, lane, rows);
+    wait();
     Inputs ahead;
     if (at.left > 0) {
       ahead.load(x, at.block, lane);
@@ -67,10 +92,6 @@ class FewTokenLayer {
       const int portion = at.portion;
       const int tiles = share_.tiles_of(tile);
       float totals[kPortion][kColumns][2 * kTokensOfLane] = {};
-      typename Decoder::Rows rows[kPortion];
-      if constexpr (Decoder::kHasTable) {
-        load_tables(tile, tiles, lane, rows);
-      }
       bool last;
       do {
         const Inputs inputs = ahead;
@@ -98,6 +119,7 @@ class FewTokenLayer {
         }
         release();
       } while (!last);
+      load_tables(at, lane, rows);
       put_totals(totals, sums_ + static_cast<std::size_t>(warp + portion) * x.m * kSumStride, lane,
                  x.m);
     }
@@ -109,7 +131,8 @@ class FewTokenLayer {
     each_portion<kRows>(m, [&](int token, int tile, int row, int first, int slots) {
       const int n = tile * 16 + row;
       if (row < share_.tiles_of(tile) * 16 && n < a_.n) {
-        write(token, n, finished(n, sum_of(first, slots, m, token, row)));
+        const Ending ending(a_, n);
+        write(token, n, ending.of(sum_of(first, slots, m, token, row)));
       }
     });
   }
@@ -121,8 +144,10 @@ class FewTokenLayer {
       const int row = pair / 8 * 16 + pair % 8;
       const int n = tile * 16 + row;
       if (row < share_.tiles_of(tile) * 16 && n < a_.n) {
-        const float lower = finished(n, sum_of(first, slots, m, token, row));
-        const float upper = finished(n + 8, sum_of(first, slots, m, token, row + 8));
+        const Ending ending(a_, n);
+        const Ending ending_of_upper(a_, n + 8);
+        const float lower = ending.of(sum_of(first, slots, m, token, row));
+        const float upper = ending_of_upper.of(sum_of(first, slots, m, token, row + 8));
         write(token, n / 16 * 8 + n % 8, lower, upper);
       }
     });
@@ -168,15 +193,22 @@ class FewTokenLayer {
     return !kHalves || lane % 4 / 2 == group % 2 ? word : 0u;
   }
 
-  __device__ float finished(int n, float sum) const {
-    const float factor = a_.factors == nullptr ? 1.0f : a_.factors[n];
-    return sum * factor + (a_.bias == nullptr ? 0.0f : a_.bias[n]);
-  }
+  /// What becomes of a row's sums; read before they are added, since it takes as long.
+  struct Ending {
+    float factor;
+    float bias;
+    __device__ Ending(const LayerArguments& a, int n)
+        : factor(a.factors == nullptr ? 1.0f : a.factors[n]),
+          bias(a.bias == nullptr ? 0.0f : a.bias[n]) {}
+    __device__ float of(float sum) const { return sum * factor + bias; }
+  };
 
-  __device__ void load_tables(int first, int tiles, int lane,
+  /// Of a portion, unless no pieces are left.
+  __device__ void load_tables(const Place& at, int lane,
                               typename Decoder::Rows (&rows)[kPortion]) const {
     if constexpr (Decoder::kHasTable) {
-      const auto* tables = reinterpret_cast<const uint4*>(a_.tables) + first * 16 + lane / 4;
+      const auto* tables = reinterpret_cast<const uint4*>(a_.tables) + at.tile * 16 + lane / 4;
+      const int tiles = at.left > 0 ? share_.tiles_of(at.tile) : 0;
 #pragma unroll
       for (int tile = 0; tile < kPortion; ++tile) {
         if (tile < tiles) {
@@ -240,12 +272,15 @@ class FewTokenLayer {
       for (int h = first_step(group); h < first_step(group) + kSteps; ++h) {
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
-          std::uint32_t operand[4];
-          Decoder::decode(words[i], h, rows[kFirst + i], operand);
+          std::uint32_t operands[Decoder::kOperands][4];
+          Decoder::decode(words[i], h, rows[kFirst + i], operands);
 #pragma unroll
-          for (int n = 0; n < kColumns; ++n) {
-            mma_s8(c[i][n], operand, word_of_group(inputs, n, h, 0, group, lane),
-                   word_of_group(inputs, n, h, 1, group, lane));
+          for (const auto& operand : operands) {
+#pragma unroll
+            for (int n = 0; n < kColumns; ++n) {
+              mma_s8(c[i][n], operand, word_of_group(inputs, n, h, 0, group, lane),
+                     word_of_group(inputs, n, h, 1, group, lane));
+            }
           }
         }
       }

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "ops/cpu/packed/int8_table.h"
+#include "ops/cuda/packed/book_table.h"
 #include "ops/cuda/packed/unit_writer.h"
 
 namespace nibble::ops::cuda {
@@ -28,7 +28,7 @@ std::vector<double> integer_values(const formats::PackedWeight& weight, std::int
     }
     return values;
   }
-  const cpu::Int8Table table = cpu::int8_table(book_of(weight, row));
+  const cpu::Int8Table table = book_entries(book_of(weight, row));
   unit = table.unit;
   for (std::size_t i = 0; i < k; ++i) {
     values[i] = table.entries[codes[i]];
@@ -85,7 +85,7 @@ std::vector<double> reference(const formats::PackedWeight& weight, const Integer
         const double term = scale * values[static_cast<std::size_t>(k)] *
                             x.codes[static_cast<std::size_t>(token * weight.k + k)];
         sum += term;
-        magnitude[at] += std::fabs(term) * unit;
+        magnitude[at] += std::fabs(term * unit);
       }
       y[at] = sum * unit + (bias.empty() ? 0.0 : bias[static_cast<std::size_t>(n)]);
       magnitude[at] += bias.empty() ? 0.0 : std::fabs(bias[static_cast<std::size_t>(n)]);

@@ -61,11 +61,12 @@ __global__ void __launch_bounds__(kSmallBatchMaxWarps * 32)
   for (int i = 0; i < a.stages; ++i) {
     fill();
   }
-  wait_for_predecessor();
   const Layer work(layer, share, reinterpret_cast<float*>(shared + memory.sums()),
                    static_cast<int>(threadIdx.x), warps);
+  work.prefetch_rows();
   work.multiply(
-      {a.codes, a.scales, a.m, layer.blocks, a.scales_each}, [&] { return ring.wait(); },
+      {a.codes, a.scales, a.m, layer.blocks, a.scales_each}, [] { wait_for_predecessor(); },
+      [&] { return ring.wait(); },
       [&] {
         ring.release();
         fill();
