@@ -63,16 +63,6 @@ struct OnDevice {
   }
 };
 
-// The first place where two results differ in a bit, or -1.
-std::int64_t first_difference(const std::vector<float>& a, const std::vector<float>& b) {
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (std::memcmp(&a[i], &b[i], sizeof(float)) != 0) {
-      return static_cast<std::int64_t>(i);
-    }
-  }
-  return -1;
-}
-
 class GemmTest : public device::GpuTest {
  protected:
   // All the plans that the kernels have; two blocks make each take many tiles.

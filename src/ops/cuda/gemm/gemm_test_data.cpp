@@ -219,4 +219,13 @@ std::vector<__half> in_tile_order(const std::vector<float>& inputs, int tokens, 
   return ordered;
 }
 
+std::int64_t first_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::memcmp(&a[i], &b[i], sizeof(float)) != 0) {
+      return static_cast<std::int64_t>(i);
+    }
+  }
+  return -1;
+}
+
 }  // namespace nibble::ops::cuda

@@ -41,4 +41,7 @@ std::vector<std::int8_t> in_tile_order(const PlainInt8Inputs& inputs, int padded
 std::vector<__half> in_tile_order(const std::vector<float>& inputs, int tokens, int columns,
                                   int padded);
 
+/// The first place where two results differ in a bit, or -1.
+std::int64_t first_difference(const std::vector<float>& a, const std::vector<float>& b);
+
 }  // namespace nibble::ops::cuda

@@ -130,14 +130,13 @@ struct MediumBatchStages {
     return TileShare<1>::of(a.tiles_each, a.tiles_more, a.blocks,
                             static_cast<int>(blockIdx.x) / Shape::kCluster);
   }
-  /// Groups of 64 rows in which this cluster has tiles. The warpgroups of others have nothing to do.
+  /// Groups of 64 rows in which this cluster has tiles. The warpgroups of others have nothing to
+  /// do.
   __device__ int row_groups() const {
     const auto tiles = share();
     return max(1, min(Shape::kRowGroups, (tiles.end - tiles.begin + 3) / 4));
   }
-  __device__ static int row_group() {
-    return static_cast<int>(threadIdx.x) / 128 / Shape::kSlices;
-  }
+  __device__ static int row_group() { return static_cast<int>(threadIdx.x) / 128 / Shape::kSlices; }
   /// This block's units along k, [begin(), end()).
   __device__ int begin() const { return a.blocks * rank() / Shape::kCluster; }
   __device__ int end() const { return a.blocks * (rank() + 1) / Shape::kCluster; }
