@@ -45,8 +45,8 @@ struct Rows {
 };
 constexpr Rows kRows[] = {{4096, 4096}, {8192, 4096}, {14336, 4096}, {4096, 11008}, {28672, 8192}};
 constexpr std::int64_t kFewTokens[] = {1, 4, 8, 16};
-constexpr std::int64_t kMediumTokens[] = {16, 32};
-constexpr std::int64_t kMostTokens = 32;
+constexpr std::int64_t kMediumTokens[] = {16, 32, 48, 64};
+constexpr std::int64_t kMostTokens = 64;
 
 struct Options {
   bool all = false;
@@ -78,7 +78,7 @@ class Layer {
       return;
     }
     for (const std::int64_t m : kMediumTokens) {
-      if (m * shape_.digits() <= ops::cuda::max_medium_batch_columns(shape_.digits())) {
+      if (shape_.is_medium(m)) {
         row(m, candidates_.medium.front(), candidates_.medium,
             [&](const auto& schedule) { return trial_.medium(m, schedule); });
       }

@@ -20,6 +20,8 @@ EXPECTED = [
     (re.compile(r"small_batch/small_batch\.cu"), re.compile(r"small_batch_kernel"), "IMMA", False),
     (re.compile(r"gemm/wgmma_int"), re.compile(r"sm_90a"), "IGMMA", False),
     (re.compile(r"gemm/wgmma_half"), re.compile(r"sm_90a"), "HGMMA", False),
+    (re.compile(r"medium_batch/"), re.compile(r"sm_90a"), "IGMMA", False),
+    (re.compile(r"attention/prefill\.cu"), re.compile(r"attend_warpgroups_kernel"), "HGMMA", True),
     (re.compile(r"gemm/mma_int"), re.compile(r"kernel"), "IMMA", False),
     (re.compile(r"gemm/mma_half"), re.compile(r"kernel"), "HMMA", False),
     (re.compile(r"attention/(decode|prefill)\.cu"), re.compile(r"attend_kernel"), "HMMA", True),

@@ -48,7 +48,7 @@ __device__ __forceinline__ void run_medium_batch(const MediumBatchArguments& a,
   launch_dependents();
   const int copying_warp = static_cast<int>(threadIdx.x) / 32 - 4 * Shape::kWarpgroups;
   if (copying_warp < 0) {
-    set_registers<104, true>();
+    set_registers<Shape::kWarpgroups == 2 ? 216 : 104, true>();
     wait_for_predecessor();
     // By a shuffle, so that the compiler knows that a warp goes one way.
     if (__shfl_sync(~0u, stages.row_group(), 0) < stages.row_groups()) {

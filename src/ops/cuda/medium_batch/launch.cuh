@@ -45,17 +45,20 @@ void launch_rows(const MediumBatchArguments& a, const MediumBatchSchedule& sched
     case 2:
       return launch_cluster<Decoder, kColumns, kDigits, kScaleOfToken, 2>(a, schedule, stream);
     default:
-      return launch_cluster<Decoder, kColumns, kDigits, kScaleOfToken, 4>(a, schedule, stream);
+      constexpr int kMost = kColumns > 64 ? 2 : 4;
+      return launch_cluster<Decoder, kColumns, kDigits, kScaleOfToken, kMost>(a, schedule, stream);
   }
 }
 
 template <class Decoder, int kDigits, bool kScaleOfToken>
 void launch_columns(const MediumBatchArguments& a, const MediumBatchSchedule& schedule,
                     cudaStream_t stream) {
-  constexpr int kMost = max_medium_batch_columns(kDigits);
-  if constexpr (kMost > 32) {
+  if constexpr (max_medium_batch_columns(kDigits) > 32) {
+    if (a.m * kDigits > 64) {
+      return launch_rows<Decoder, 128, kDigits, kScaleOfToken>(a, schedule, stream);
+    }
     if (a.m * kDigits > 32) {
-      return launch_rows<Decoder, kMost, kDigits, kScaleOfToken>(a, schedule, stream);
+      return launch_rows<Decoder, 64, kDigits, kScaleOfToken>(a, schedule, stream);
     }
   }
   launch_rows<Decoder, 32, kDigits, kScaleOfToken>(a, schedule, stream);

@@ -36,12 +36,13 @@ struct MediumBatchProblem {
 
 /// The most columns of the right operand, tokens times digits, for which registers suffice.
 constexpr int max_medium_batch_columns(int digits) {
-  return digits == 2 ? 64 : 32;
+  return digits == 2 ? 128 : 32;
 }
 
 /// How a matrix is divided. Results depend on it in their last bits.
 struct MediumBatchSchedule {
-  int row_groups = 1;  // of 64 rows that a thread block multiplies at a time: 1, 2 or 4
+  int row_groups = 1;  // of 64 rows that a thread block multiplies at a time: 1, 2 or 4, of which
+                       // more than 64 columns take 2
   int cluster = 1;     // thread blocks that divide k: 1 or 2
   int blocks = 1;      // thread blocks, a multiple of `cluster`
 };

@@ -73,7 +73,7 @@ TEST_F(MediumBatch, EveryFormatOverRaggedShapes) {
       };
       for (const auto& [digits, scale_of_token] :
            {Inputs{1, true}, Inputs{1, false}, Inputs{2, false}}) {
-        for (const std::int64_t m : {1, 9, 16, 17, 32, 64}) {
+        for (const std::int64_t m : {1, 9, 16, 17, 32, 33, 64}) {
           if (m * digits > max_medium_batch_columns(digits)) {
             continue;
           }
@@ -114,7 +114,7 @@ TEST(MediumBatchChecks, WhatHasNoKernelIsRefused) {
   MediumBatchProblem problem;
   problem.weight.n = 64;
   problem.weight.k = 128;
-  problem.m = 33;
+  problem.m = 65;
   EXPECT_THROW(medium_batch(problem, {}, nullptr), core::Error);
   problem.m = 32;
   EXPECT_THROW(medium_batch(problem, {3, 1, 1}, nullptr), core::Error);

@@ -22,7 +22,8 @@ struct MediumBatchShape {
   static constexpr bool kScaleOfToken = kScaleOfToken_;
   static constexpr int kRowGroups = kRowGroups_;
   static constexpr int kCluster = kCluster_;
-  static constexpr int kWarpgroups = 4;  // that multiply
+  static constexpr int kWarpgroups =
+      kColumns > 64 ? 2 : 4;  // that multiply: many sums, few threads
   static constexpr int kSlices = kWarpgroups / kRowGroups;
   static constexpr int kPartners = kSlices * kCluster;
   static constexpr int kSums = kColumns / 2;                // integers of a lane

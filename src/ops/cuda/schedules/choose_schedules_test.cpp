@@ -102,7 +102,7 @@ TEST(ChooseSchedules, MediumBatchesHaveTheirOwn) {
   LinearCandidates with_medium = candidates();
   with_medium.medium = {{1, 2, 132}, {2, 1, 132}, {4, 1, 132}};
   const LinearTimer timer{[](std::int64_t m, const SmallBatchSchedule&) {
-                            EXPECT_TRUE(m == 8 || m == 64) << m;
+                            EXPECT_TRUE(m == 8 || m == 128) << m;
                             return 10e-6;
                           },
                           [](std::int64_t m, const MediumBatchSchedule& schedule) {
@@ -110,10 +110,10 @@ TEST(ChooseSchedules, MediumBatchesHaveTheirOwn) {
                             return schedule.row_groups == (m == 16 ? 2 : 4) ? 8e-6 : 9e-6;
                           },
                           [](std::int64_t m, const GemmPlan&) {
-                            EXPECT_EQ(m, 64);
+                            EXPECT_EQ(m, 128);
                             return 10e-6;
                           }};
-  const std::int64_t tokens[] = {8, 16, 32, 64};
+  const std::int64_t tokens[] = {8, 16, 32, 128};
   const ChosenSchedules chosen = choose_schedules(kShape, tokens, with_medium, timer);
   EXPECT_EQ(chosen.schedules.few_microseconds.size(), 1u);
   ASSERT_EQ(chosen.schedules.medium.size(), 2u);

@@ -10,6 +10,9 @@ namespace {
 
 constexpr std::int64_t kFineGroups = 8;   // of a unit
 constexpr std::int64_t kFewColumns = 16;  // of tokens times digits: small_batch.h is faster
+// More than these take two passes over k for more rows on a large device: gemm.h is faster.
+constexpr std::int64_t kColumnsOfManyRows = 64;
+constexpr std::int64_t kManyRows = 8192;
 
 std::string_view name_of(GemmInputs inputs) {
   switch (inputs) {
@@ -66,7 +69,9 @@ bool LinearShape::has_gemm() const {
 
 bool LinearShape::is_medium(std::int64_t m) const {
   const std::int64_t columns = m * digits();
-  return columns > kFewColumns && columns <= max_medium_batch_columns(digits()) && tail == 0;
+  const std::int64_t most = max_medium_batch_columns(digits());
+  return tail == 0 && columns > kFewColumns && columns <= most &&
+         (columns <= kColumnsOfManyRows || n <= kManyRows);
 }
 
 LinearShape linear_shape(const formats::Scheme& scheme, std::int64_t n, std::int64_t k) {

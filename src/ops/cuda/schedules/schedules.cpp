@@ -36,7 +36,7 @@ std::size_t bucket_of(std::int64_t m) {
 }
 
 std::size_t medium_index(std::int64_t columns) {
-  return columns <= kMediumColumns.front() ? 0 : 1;
+  return columns <= kMediumColumns[0] ? 0 : columns <= kMediumColumns[1] ? 1 : 2;
 }
 
 ScheduleOrigin origin_of(const device::CudaDevice& device) {

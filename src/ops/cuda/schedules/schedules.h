@@ -36,7 +36,7 @@ std::size_t bucket_of(std::int64_t m);
 
 /// Columns (tokens times digits) of medium_batch.h that are measured. Others belong to the next
 /// larger one.
-inline constexpr std::array<std::int64_t, 2> kMediumColumns = {32, 64};
+inline constexpr std::array<std::int64_t, 3> kMediumColumns = {32, 64, 128};
 
 /// The index of what so many columns belong to.
 std::size_t medium_index(std::int64_t columns);

@@ -232,7 +232,7 @@ TEST(Schedules, AChoiceServesNumbersThatMakeAsManyPieces) {
 TEST(Schedules, ColumnsBelongToTheNextMeasuredOnes) {
   for (const auto& [columns, measured] :
        std::initializer_list<std::pair<std::int64_t, std::int64_t>>{
-           {17, 32}, {32, 32}, {34, 64}, {64, 64}}) {
+           {17, 32}, {32, 32}, {34, 64}, {64, 64}, {66, 128}, {128, 128}}) {
     EXPECT_EQ(kMediumColumns[medium_index(columns)], measured) << columns;
   }
 }
@@ -278,10 +278,13 @@ TEST(LinearShape, KnowsWhatAreMediumBatches) {
   const auto is_medium = [](const char* scheme, std::int64_t m) {
     return linear_shape(formats::parse_scheme(scheme), 256, 1024).is_medium(m);
   };
+  const LinearShape large = linear_shape(formats::parse_scheme("int4-sym-g128"), 28672, 1024);
+  EXPECT_TRUE(large.is_medium(32));
+  EXPECT_FALSE(large.is_medium(33));
   EXPECT_FALSE(is_medium("int4-sym-g128", 8));
   EXPECT_TRUE(is_medium("int4-sym-g128", 9));
-  EXPECT_TRUE(is_medium("int4-sym-g128", 32));
-  EXPECT_FALSE(is_medium("int4-sym-g128", 33));
+  EXPECT_TRUE(is_medium("int4-sym-g128", 64));
+  EXPECT_FALSE(is_medium("int4-sym-g128", 65));
   EXPECT_FALSE(is_medium("int8-sym-row-a8", 16));
   EXPECT_TRUE(is_medium("int8-sym-row-a8", 17));
   EXPECT_FALSE(is_medium("int8-sym-row-a8", 33));
