@@ -3,6 +3,7 @@
 #include "ops/cuda/attention/checks.h"
 #include "ops/cuda/attention/kv_dispatch.cuh"
 #include "ops/cuda/attention/plain.h"
+#include "ops/cuda/attention/prefill_kernel.cuh"
 #include "ops/cuda/attention/prefill_warpgroups.cuh"
 
 namespace nibble::ops::cuda {

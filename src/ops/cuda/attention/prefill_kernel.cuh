@@ -2,72 +2,21 @@
 
 #include <algorithm>
 
-#include "ops/cuda/attention/attention.h"
 #include "ops/cuda/attention/fragments.cuh"
-#include "ops/cuda/attention/head_output.cuh"
 #include "ops/cuda/attention/kv_dispatch.cuh"
+#include "ops/cuda/attention/prefill_unit.cuh"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/half.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
 
-/// Prefill attention on tensor cores (FlashAttention-2, arXiv 2307.08691). A row here is a query
-/// row and one query head of a KV head's group: row number i * group + head. A warp has 16 of them
-/// as the left operand; tiles of keys and values, as they lie in their pages, are the right one.
-/// Pages come through shared memory, those of the next step while this one is computed.
+/// Prefill attention by products of warps. A warp has 16 rows as the left operand; tiles of keys
+/// and values, as they lie in their pages, are the right one. Pages come through shared memory,
+/// those of the next step while this one is computed.
 namespace nibble::ops::cuda::prefill {
 
 inline constexpr int kWarps = static_cast<int>(kPrefillRows) / 16;
 inline constexpr int kThreads = kWarps * kWarp;
 inline constexpr int kPages = 4;  // of a step
-
-struct Arguments {
-  const core::Fp16* queries;
-  const std::byte* pages;
-  DevicePlan plan;
-  HeadSink sink;
-  int heads;
-  int kv_heads;
-  int head_dim;
-  float scale;  // of scores, times log2 e
-  bool turned;
-};
-
-/// Rows of an item with one KV head: a block's work at a time.
-struct Unit {
-  PrefillItem item;
-  int kv_head;
-  int begin;  // pages of the sequence that its rows see: [begin, end)
-  int end;
-  int length;  // tokens; what lies behind in the last page is not read
-
-  __device__ Unit(const Arguments& a, int number)
-      : item(a.plan.prefill[number / a.kv_heads]), kv_head(number % a.kv_heads) {
-    const int group = a.heads / a.kv_heads;
-    const int last_row = min(item.first + static_cast<int>(kPrefillRows), item.rows * group) - 1;
-    const int oldest = item.position + item.first / group + 1 - item.window;
-    begin = item.window > 0 ? max(0, oldest) / 16 : 0;
-    end = (item.position + last_row / group) / 16 + 1;
-    length = min(item.position + item.rows, end * 16);
-  }
-};
-
-/// The query of row number `at`.
-__device__ __forceinline__ const core::Fp16* query_of(const Arguments& a, const Unit& unit,
-                                                      int at) {
-  const int group = a.heads / a.kv_heads;
-  const std::int64_t row = unit.item.row + at / group;
-  return a.queries + (row * a.heads + unit.kv_head * group + at % group) * a.head_dim;
-}
-
-/// Zeros behind the heads of the rows from number `first` on that a warp finishes, 16 of them.
-__device__ __forceinline__ void pad_rows(const Arguments& a, const Unit& unit, int first) {
-  const int group = a.heads / a.kv_heads;
-  for (int at = first; unit.kv_head == a.kv_heads - 1 && at < first + 16; ++at) {
-    if (at < unit.item.rows * group && at % group == group - 1) {
-      a.sink.pad(unit.item.row + at / group);
-    }
-  }
-}
 
 __device__ __forceinline__ void copy_async(std::byte* to, const std::byte* from) {
   const auto target = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
@@ -81,17 +30,6 @@ __device__ __forceinline__ void wait_for_copies() {
 
 __device__ __forceinline__ void end_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-/// Over the lanes that share g.
-__device__ __forceinline__ float columns_max(float value) {
-  value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, 1));
-  return fmaxf(value, __shfl_xor_sync(kAllLanes, value, 2));
-}
-
-__device__ __forceinline__ float columns_sum(float value) {
-  value += __shfl_xor_sync(kAllLanes, value, 1);
-  return value + __shfl_xor_sync(kAllLanes, value, 2);
 }
 
 template <KvType K, KvType V, int D>
@@ -112,21 +50,16 @@ class Warp {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int at = first_ + lane_ / 4 + 8 * half;
-      const bool there = at < unit.item.rows * group_;
-      const int position = unit.item.position + at / group_;
-      end_[half] = there ? position + 1 : 0;
-      begin_[half] = unit.item.window > 0 ? max(0, position + 1 - unit.item.window) : 0;
+      seen_.set(half, unit, at, group_);
       largest_[half] = -INFINITY;
-      load_queries(half, there ? at : 0);
+      load_queries(half, seen_.has_row(half) ? at : 0);
     }
   }
 
   /// Pages first .. first + kPages - 1, which lie at `pages`.
   __device__ void step(const std::byte* pages, int first) {
     const int token = first * 16;
-    const bool all = token >= begin_[0] && token >= begin_[1] && token + 16 * kPages <= end_[0] &&
-                     token + 16 * kPages <= end_[1];
-    if (__all_sync(kAllLanes, all)) {
+    if (__all_sync(kAllLanes, seen_.has_all(token, 16 * kPages))) {
       run<false>(pages, first);
     } else {
       run<true>(pages, first);
@@ -241,7 +174,7 @@ class Warp {
           const int e = 2 * row + column;
           scores[e] = is_integer(K) ? fmaf(c[half][e], step, numbers.y * query_sum_[row])
                                     : c[half][e] * step;
-          if (kMasked && !(position >= begin_[row] && position < end_[row])) {
+          if (kMasked && !seen_.has(row, position)) {
             scores[e] = -INFINITY;
           }
         }
@@ -431,8 +364,7 @@ class Warp {
   int group_;
   int lane_;
   int first_;  // the warp's first row
-  int begin_[2];
-  int end_[2];
+  SeenPositions seen_;
   Tile queries_[kTiles];
   float query_sum_[2];  // times the scale of scores
   float out_[2 * kTiles][4] = {};

@@ -1,8 +1,13 @@
 #pragma once
 
-#include "ops/cuda/attention/prefill_kernel.cuh"
+#include <algorithm>
+
+#include "ops/cuda/attention/fragments.cuh"
+#include "ops/cuda/attention/kv_dispatch.cuh"
+#include "ops/cuda/attention/prefill_unit.cuh"
 #include "ops/cuda/device_code/barrier.cuh"
 #include "ops/cuda/device_code/bulk_copy.cuh"
+#include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/sm90a.cuh"
 #include "ops/cuda/device_code/wgmma.cuh"
 
@@ -145,12 +150,9 @@ class Rows {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int at = row(half);
-      const bool there = at < unit.item.rows * group_;
-      const int position = unit.item.position + at / group_;
-      end_[half] = there ? position + 1 : 0;
-      begin_[half] = unit.item.window > 0 ? max(0, position + 1 - unit.item.window) : 0;
+      seen_.set(half, unit, at, group_);
       largest_[half] = -INFINITY;
-      load_queries(half, there ? at : 0);
+      load_queries(half, seen_.has_row(half) ? at : 0);
     }
   }
 
@@ -175,10 +177,8 @@ class Rows {
     }
     wait_products<0>();
     settle_all(scores);
-    const bool all = token >= begin_[0] && token >= begin_[1] && token + W::kTokens <= end_[0] &&
-                     token + W::kTokens <= end_[1];
     std::uint32_t weights[W::kPages][4];
-    if (__all_sync(kAllLanes, all)) {
+    if (__all_sync(kAllLanes, seen_.has_all(token, W::kTokens))) {
       weigh<false>(scores, token, weights);
     } else {
       weigh<true>(scores, token, weights);
@@ -253,8 +253,7 @@ class Rows {
 #pragma unroll
       for (int i = 0; i < W::kTokens / 2; ++i) {
         const int position = token + 8 * (i / 4) + 2 * (lane_ % 4) + i % 2;
-        const int half = i % 4 / 2;
-        if (!(position >= begin_[half] && position < end_[half])) {
+        if (!seen_.has(i % 4 / 2, position)) {
           scores[i] = -INFINITY;
         }
       }
@@ -308,8 +307,7 @@ class Rows {
   int lane_;
   int first_;          // the warp's first row
   int last_position_;  // of the warpgroup's rows
-  int begin_[2];
-  int end_[2];
+  SeenPositions seen_;
   std::uint32_t queries_[kTiles][4];
   float out_[D / 2] = {};
   float largest_[2];
