@@ -1,28 +1,21 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 
+#include "core/float8.h"
+
 namespace nibble::formats {
 
-/// E4M3 without a sign, the scale type of NVFP4 (FP8 formats, arXiv 2209.05433, table 1): 4 bits of
-/// exponent (bias 7), 3 of mantissa, subnormals of 2^-9, no infinity; 0x7f is NaN.
+/// E4M3 (core/float8.h) without a sign, the scale type of NVFP4.
 inline constexpr std::uint8_t kE4m3Nan = 0x7f;
 inline constexpr std::uint8_t kE4m3Largest = 0x7e;
 inline constexpr float kE4m3Max = 448.0f;
-inline constexpr float kE4m3Smallest = 0x1p-9f;
 
 /// The value of a byte, 0 to kE4m3Largest. An fp16 value can hold each.
 constexpr float e4m3_to_float(std::uint8_t byte) {
-  const int exponent = byte >> 3;
-  const int mantissa = byte & 7;
-  if (exponent == 0) {
-    return static_cast<float>(mantissa) * kE4m3Smallest;
-  }
-  const auto bits = static_cast<std::uint32_t>(exponent - 7 + 127) << 23;
-  return std::bit_cast<float>(bits) * (1.0f + static_cast<float>(mantissa) / 8.0f);
+  return core::to_float(core::E4m3{byte});
 }
 
 /// The byte nearest to `value` (not negative, not NaN), ties to the even mantissa; from 448 on it
