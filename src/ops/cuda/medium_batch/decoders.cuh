@@ -107,9 +107,9 @@ struct SignedBook {
   __device__ static void look_up(std::uint32_t word, const Rows& rows, std::uint32_t& lower,
                                  std::uint32_t& upper) {
     const std::uint32_t entry = word & 0x77777777u;
-    const std::uint32_t half = halves(shifted<1>(word));
+    const std::uint32_t half = halves(shifted_by_product<1>(word));
     lower = choose(rows.lower, entry, half);
-    upper = choose(rows.upper, shifted<16>(entry), shifted<16>(half));
+    upper = choose(rows.upper, shifted_by_product<16>(entry), shifted_by_product<16>(half));
   }
 
   __device__ static std::uint32_t choose(const uint4& entries, std::uint32_t entry,
@@ -124,12 +124,6 @@ struct SignedBook {
     asm("lop3.b32 %0, %1, %2, %3, %4;"
         : "=r"(result)
         : "r"(codes_by_two), "n"(0x44444444u), "r"(0x32103210u), "n"((0xf0 & 0xcc) | 0xaa));
-    return result;
-  }
-  template <int kBits>
-  __device__ static std::uint32_t shifted(std::uint32_t bits) {
-    std::uint32_t result;
-    asm("mul.hi.u32 %0, %1, %2;" : "=r"(result) : "r"(bits), "r"(1u << (32 - kBits)));
     return result;
   }
 };

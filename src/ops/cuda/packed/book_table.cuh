@@ -18,6 +18,14 @@ __device__ __forceinline__ std::uint32_t permuted(std::uint32_t low, std::uint32
   return result;
 }
 
+/// bits >> kBits as a product, since shifts share a pipe with permutations.
+template <int kBits>
+__device__ __forceinline__ std::uint32_t shifted_by_product(std::uint32_t bits) {
+  std::uint32_t result;
+  asm("mul.hi.u32 %0, %1, %2;" : "=r"(result) : "r"(bits), "r"(1u << (32 - kBits)));
+  return result;
+}
+
 /// The entries of codes 0 to 15 from a row's table (write_parts()).
 __device__ __forceinline__ uint4 entries_of_table(const uint4& table) {
   constexpr std::uint32_t kSigns = 0xba98;

@@ -106,7 +106,7 @@ struct BookDecoder {
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
       const std::uint32_t lower = words.at(2 * h + e);
-      const std::uint32_t upper = upper_half(lower);
+      const std::uint32_t upper = shifted_by_product<16>(lower);
       a[0][2 * e] = permuted(tables.lower.x, tables.lower.y, lower);
       a[1][2 * e] = permuted(tables.lower.z, tables.lower.w, complement(lower));
       a[0][2 * e + 1] = permuted(tables.upper.x, tables.upper.y, upper);
@@ -120,11 +120,6 @@ struct BookDecoder {
   // Logic, sums and permutations share a pipe, which bounds this; products have another one. That
   // blocks have one dimension is what the compiler does not know: of a constant it would make a
   // sum.
-  __device__ static std::uint32_t upper_half(std::uint32_t bits) {
-    std::uint32_t result;
-    asm("mul.hi.u32 %0, %1, %2;" : "=r"(result) : "r"(bits), "r"(1u << 16));
-    return result;
-  }
   __device__ static std::uint32_t complement(std::uint32_t bits) {
     std::uint32_t result;
     const std::uint32_t minus_one = 0u - blockDim.y;
