@@ -357,7 +357,7 @@ class MeasuredCudaLayers : public CudaLayers {
 
   formats::PackedWeight weight_ =
       cpu::testing::random_weight("int4-sym-g128", kRows, kInputs, 3);  // a launch takes 16 tokens
-  std::vector<float> x_ = cpu::testing::random_input(64, kInputs, 4);
+  std::vector<float> x_ = cpu::testing::random_input(128, kInputs, 4);
   LinearSchedules layer_{linear_shape(weight_.scheme, kRows, kInputs), {}, {}, {}, {}};
 };
 
@@ -385,15 +385,15 @@ TEST_F(MeasuredCudaLayers, MediumBatches) {
 }
 
 TEST_F(MeasuredCudaLayers, ManyTokens) {
-  layer_.many = {{64, std::nullopt, 1.0}};  // launches for few tokens
+  layer_.many = {{128, std::nullopt, 1.0}};  // launches for few tokens
   const std::vector<float> few = built_in(8);
-  const std::vector<float> many = measured(64);
+  const std::vector<float> many = measured(128);
   EXPECT_TRUE(std::equal(few.begin(), few.end(), many.begin()));
-  EXPECT_NE(built_in(64), many);
-  EXPECT_EQ(built_in(48), measured(48)) << "which need fewer launches";
+  EXPECT_NE(built_in(128), many);
+  EXPECT_EQ(built_in(96), measured(96)) << "which need fewer launches";
   for (const GemmPlan& plan : gemm_plans(weights_of(layer_.shape), layer_.shape.inputs)) {
-    layer_.many = {{64, plan, 1.0}};
-    expect_measured_near(64, kHalf, to_string(plan));
+    layer_.many = {{128, plan, 1.0}};
+    expect_measured_near(128, kHalf, to_string(plan));
   }
 }
 
