@@ -143,17 +143,23 @@ struct Heads {
   std::int64_t head_dim = 128;
 };
 
-// One step of `batch` sequences at `context` tokens, each with `rows` rows at its end.
-void attention(const Stream& stream, KvTypes types, const Heads& shape, std::int64_t batch,
-               std::int64_t context, std::int64_t rows) {
+AttentionLayer layer_of(KvTypes types, const Heads& shape) {
   AttentionLayer layer;
   layer.layout = {types, shape.kv_heads, shape.head_dim};
   layer.heads = shape.heads;
   layer.turned = true;
-  const std::int64_t each = (context + kPageTokens - 1) / kPageTokens;
-  KvPool pool(layer.layout, 1, batch * each);
-  fill<<<2048, 256>>>(reinterpret_cast<std::uint32_t*>(pool.layer(0)), pool.bytes() / 4);
-  // Pages in an order that no prefetcher follows.
+  return layer;
+}
+
+std::int64_t pages_of(std::int64_t tokens) {
+  return (tokens + kPageTokens - 1) / kPageTokens;
+}
+
+// `batch` sequences at `context` tokens, each with `rows` rows at its end, in pages in an order
+// that no prefetcher follows.
+AttentionPlan plan_of(const Heads& shape, std::int64_t batch, std::int64_t context,
+                      std::int64_t rows) {
+  const std::int64_t each = pages_of(context);
   std::vector<std::int32_t> order(static_cast<std::size_t>(batch * each));
   std::iota(order.begin(), order.end(), 0);
   std::uint64_t random = 88172645463325252u;
@@ -169,7 +175,17 @@ void attention(const Stream& stream, KvTypes types, const Heads& shape, std::int
                              static_cast<std::size_t>(s * each), static_cast<std::size_t>(each)),
                          context - rows, s * rows, rows});
   }
-  const AttentionPlan plan = plan_attention(sequences, shape.heads / shape.kv_heads, 0);
+  return plan_attention(sequences, shape.heads / shape.kv_heads, 0);
+}
+
+// Decode or prefill, and append.
+void attention(const Stream& stream, KvTypes types, const Heads& shape, std::int64_t batch,
+               std::int64_t context, std::int64_t rows) {
+  AttentionLayer layer = layer_of(types, shape);
+  const std::int64_t each = pages_of(context);
+  KvPool pool(layer.layout, 1, batch * each);
+  fill<<<2048, 256>>>(reinterpret_cast<std::uint32_t*>(pool.layer(0)), pool.bytes() / 4);
+  const AttentionPlan plan = plan_of(shape, batch, context, rows);
   const std::int64_t m = batch * rows;
   const auto items = static_cast<std::int64_t>(std::max(plan.decode.size(), plan.prefill.size()));
   PlanBuffer buffer({m, batch * each, items, plan.partials});
@@ -217,6 +233,39 @@ void attention(const Stream& stream, KvTypes types, const Heads& shape, std::int
   });
   std::snprintf(what, sizeof(what), "  append %ld rows", static_cast<long>(m));
   print(what, time, static_cast<double>(qkv.bytes() + queries.bytes()));
+}
+
+// append_attend() of `batch` sequences at `context` tokens, one layer after the other.
+void append_and_attend(const Stream& stream, KvTypes types, const Heads& shape, std::int64_t batch,
+                       std::int64_t context) {
+  constexpr int kLayers = 32;
+  AttentionLayer layer = layer_of(types, shape);
+  const Buffer frequency = filled_floats(shape.head_dim / 2);
+  layer.inverse_frequency = frequency.as<float>();
+  layer.rotary = shape.head_dim;
+  KvPool pool(layer.layout, kLayers, batch * pages_of(context));
+  fill<<<2048, 256>>>(reinterpret_cast<std::uint32_t*>(pool.layer(0)), pool.bytes() / 4);
+  const AttentionPlan plan = plan_of(shape, batch, context, 1);
+  PlanBuffer buffer({batch, batch * pages_of(context),
+                     static_cast<std::int64_t>(plan.decode.size()), plan.partials});
+  buffer.upload(plan, stream.get());
+  const std::int64_t columns = shape.heads * shape.head_dim;
+  const Buffer qkv = filled_floats(batch * (shape.heads + 2 * shape.kv_heads) * shape.head_dim);
+  const Buffer out(batch * columns * 2);
+  const Buffer partials(
+      std::max<std::int64_t>(16, 4 * partial_floats(plan.partials, shape.heads, shape.head_dim)));
+  AttentionOutput output;
+  output.target.values = out.as<nibble::core::Fp16>();
+  const double time = seconds(stream, kLayers, [&](int i) {
+    append_attend(layer, qkv.as<float>(), buffer.plan(), batch, pool.layer(i), partials.as<float>(),
+                  output, stream.get());
+  });
+  char what[128];
+  std::snprintf(what, sizeof(what), "append, attend %s-%s, %ld x %ld, %ld/%ld x %ld",
+                name_of(types.keys), name_of(types.values), static_cast<long>(batch),
+                static_cast<long>(context), static_cast<long>(shape.heads),
+                static_cast<long>(shape.kv_heads), static_cast<long>(shape.head_dim));
+  print(what, time, static_cast<double>(pool.bytes() / kLayers + qkv.bytes()));
 }
 
 void rows(const Stream& stream, std::int64_t m, std::int64_t hidden, std::int64_t width) {
@@ -307,6 +356,11 @@ int main(int argc, char** argv) {
   attention(stream, KvTypes(kInt4), {64, 8, 128}, 64, 4096, 1);
   attention(stream, KvTypes(kF16), {32, 8, 64}, 64, 4096, 1);
   attention(stream, KvTypes(kInt4), {32, 8, 64}, 64, 4096, 1);
+  for (const KvTypes types : {KvTypes(kF16), KvTypes(kInt4)}) {
+    append_and_attend(stream, types, {32, 32, 128}, 1, 60);
+    append_and_attend(stream, types, {32, 32, 128}, 32, 60);
+    append_and_attend(stream, types, {}, 8, 1000);
+  }
   if (only_decode) {
     return 0;
   }

@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
                                                     : HeadKind::kValue;
     const int kv_head = head - heads - (kind == HeadKind::kValue ? kv_heads : 0);
     Head<D> x(qkv + (row * all + head) * D, lane % kLanes);
-    x.make_ready(layer, kind, kv_head, of_lane);
+    x.make_ready(layer, layer.layout.types, kind, kv_head, of_lane);
     if (kind == HeadKind::kQuery) {
       if (there) {
         x.store_query(queries + (row * heads + head) * D);

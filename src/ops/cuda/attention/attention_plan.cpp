@@ -43,6 +43,9 @@ void plan_row(const PlannedSequence& sequence, std::int64_t table, std::int64_t 
     item.split = narrow(split);
     item.position = narrow(sequence.position);
     item.slot = plan.slots[static_cast<std::size_t>(sequence.row)];
+    const auto run =
+        sequence.pages.subspan(static_cast<std::size_t>(from), static_cast<std::size_t>(to - from));
+    std::copy_n(run.begin(), std::min(run.size(), kLeadingPages), item.leading.begin());
     plan.decode.push_back(item);
   }
   plan.partials += splits > 1 ? splits : 0;

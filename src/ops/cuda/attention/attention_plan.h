@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -19,9 +21,13 @@ struct PlannedSequence {
   std::int64_t rows = 0;
 };
 
+/// Pages of a run that its item names itself, beside the page table: as many as one step of a
+/// kernel's warps takes.
+inline constexpr std::size_t kLeadingPages = 16;
+
 /// One row against a run of pages. The keys of a sequence are split by its own length alone, so
 /// that its results do not depend on the batch; a sequence's splits are merged in their order.
-struct DecodeItem {
+struct alignas(16) DecodeItem {
   std::int32_t row = 0;
   std::int32_t table = 0;  // where the run begins in the page table
   std::int32_t pages = 0;
@@ -31,8 +37,9 @@ struct DecodeItem {
   std::int32_t splits = 1;   // of the row
   std::int32_t partial = 0;  // of the row's first split; this split is number `split`
   std::int32_t split = 0;
-  std::int32_t position = 0;  // of the row
-  std::int32_t slot = 0;      // AttentionPlan::slots of the row
+  std::int32_t position = 0;                          // of the row
+  std::int32_t slot = 0;                              // AttentionPlan::slots of the row
+  std::array<std::int32_t, kLeadingPages> leading{};  // the run's first pages
 };
 
 /// Rows that follow one another against all keys that they see.

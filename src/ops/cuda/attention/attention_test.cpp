@@ -291,6 +291,10 @@ TEST(CudaAttentionPlan, SplitsBySequenceAlone) {
     covered += item.row == 1 ? item.end - item.begin : 0;
     EXPECT_EQ(item.pages, (item.end - item.first + 15) / 16);
     EXPECT_EQ(plan.table[static_cast<std::size_t>(item.table)], 100 + item.first / 16);
+    for (std::int32_t i = 0; i < std::min<std::int32_t>(item.pages, kLeadingPages); ++i) {
+      EXPECT_EQ(item.leading[static_cast<std::size_t>(i)],
+                plan.table[static_cast<std::size_t>(item.table + i)]);
+    }
   }
   EXPECT_EQ(covered, 9001);
   EXPECT_EQ(plan.partials, 9);  // 563 pages in runs of 64

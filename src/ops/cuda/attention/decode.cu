@@ -19,13 +19,18 @@ decode::Arguments arguments_of(const AttentionLayer& layer, const core::Fp16* qu
                                const AttentionOutput& output) {
   constexpr float kLog2E = 1.44269504088896341f;
   const KvLayout& layout = layer.layout;
+  const auto kv_heads = static_cast<int>(layout.kv_heads);
+  const auto passes = static_cast<int>(passes_of(layer));
   return {queries,
           pages,
           plan,
           partials,
           head_sink(output, layer.heads * layout.head_dim),
           static_cast<int>(layer.heads),
-          static_cast<int>(layout.kv_heads),
+          kv_heads,
+          static_cast<int>(layer.heads) / kv_heads,
+          Divisor(passes),
+          Divisor(kv_heads * passes),
           kLog2E / std::sqrt(static_cast<float>(layout.head_dim)),
           layer.turned && layout.types.values == KvType::kInt4,
           false,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 
 #include "ops/cuda/attention/decode_merge.cuh"
 #include "ops/cuda/attention/decode_step.cuh"
@@ -19,15 +20,55 @@
 /// this one ends.
 namespace nibble::ops::cuda::decode {
 
-/// The pages that one warp needs, in the order in which it needs them.
+/// Which item, KV head and query heads a unit of work is.
+struct Unit {
+  int item;
+  int kv_head;
+  int first_head;
+  int columns;
+
+  __device__ __forceinline__ Unit(int number, const Arguments& a)
+      : item(a.item_passes.quotient(number)) {
+    const int rest = number - item * a.item_passes.value();
+    kv_head = a.passes.quotient(rest);
+    const int first = (rest - kv_head * a.passes.value()) * kColumns;
+    first_head = kv_head * a.group + first;
+    columns = min(kColumns, a.group - first);
+  }
+
+  /// Where its item lies; for a unit that may be beyond the last one, some item.
+  __device__ __forceinline__ const DecodeItem* found(const Arguments& a) const {
+    return a.plan.decode + min(item, static_cast<int>(a.plan.max_items) - 1);
+  }
+};
+
+/// All but the pages of an item, asked for at once.
+__device__ __forceinline__ DecodeItem load_item(const DecodeItem* from) {
+  static_assert(offsetof(DecodeItem, leading) == 11 * sizeof(std::int32_t));
+  const auto* words = reinterpret_cast<const int4*>(from);
+  const int4 x = words[0];
+  const int4 y = words[1];
+  const int4 z = words[2];
+  return {x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w, z.x, z.y, z.z, {}};
+}
+
+/// The pages that one warp needs, in the order in which it needs them. A unit's item is asked for
+/// before it is known whether there is such a unit, and with it come the pages of its first step.
 template <typename S, typename Team>
 class PageWalk {
+  static_assert(Team::kCount * S::kPages <= static_cast<int>(kLeadingPages));
+
  public:
-  __device__ PageWalk(const Arguments& a, int units, int passes)
-      : a_(a), units_(units), passes_(passes), unit_(Team::first_unit()) {
-    peek(unit_);
-    enter();
-    settle();
+  __device__ explicit PageWalk(const Arguments& a) : a_(a), unit_(Team::first_unit()) {
+    const DecodeItem* item = peek(unit_);
+    go_to(item);
+  }
+
+  /// Goes to the warp's first pages, once the number of units is known.
+  __device__ __forceinline__ void begin(int units) {
+    units_ = units;
+    peek(unit_ + Team::stride());
+    leave_empty();
   }
 
   /// Copies one step's pages into the ring, if there is one.
@@ -44,47 +85,48 @@ class PageWalk {
     }
     ring.fill_parts(blocks, min(S::kPages, pages_ - first_), S::kCopied, S::kBlock);
     first_ += Team::kCount * S::kPages;
-    settle();
-  }
-
- private:
-  __device__ static int first_of_warp() {
-    return Team::warp() * S::kPages;
-  }
-
-  // What a later unit reads is asked for long before it is needed.
-  __device__ __forceinline__ void peek(int unit) {
-    if (unit < units_) {
-      const DecodeItem* item = a_.plan.decode + unit / (a_.kv_heads * passes_);
-      next_table_ = item->table;
-      next_pages_ = item->pages;
-    }
-  }
-
-  __device__ __forceinline__ void enter() {
-    table_ = next_table_;
-    pages_ = next_pages_;
-    kv_head_ = unit_ / passes_ % a_.kv_heads;
-    first_ = first_of_warp();
-    peek(unit_ + Team::stride());
-  }
-
-  __device__ __forceinline__ void settle() {
-    while (unit_ < units_ && first_ >= pages_) {
-      unit_ += Team::stride();
-      enter();
-    }
-    if (unit_ < units_) {
+    if (first_ < pages_) {
 #pragma unroll
       for (int i = 0; i < S::kPages; ++i) {
         ids_[i] = a_.plan.table[table_ + min(first_ + i, pages_ - 1)];
       }
+    } else {
+      leave_empty();
+    }
+  }
+
+ private:
+  // What a later unit reads is asked for long before it is needed.
+  __device__ __forceinline__ const DecodeItem* peek(int number) {
+    const DecodeItem* item = Unit(number, a_).found(a_);
+    next_table_ = item->table;
+    next_pages_ = item->pages;
+    return item;
+  }
+
+  __device__ __forceinline__ void go_to(const DecodeItem* item) {
+    table_ = next_table_;
+    pages_ = next_pages_;
+    kv_head_ = Unit(unit_, a_).kv_head;
+    first_ = Team::warp() * S::kPages;
+#pragma unroll
+    for (int i = 0; i < S::kPages; ++i) {
+      ids_[i] = item->leading[first_ + i];
+    }
+  }
+
+  // Goes on from units of whose pages this warp has none, or none any more.
+  __device__ __forceinline__ void leave_empty() {
+#pragma unroll 1
+    while (unit_ < units_ && first_ >= pages_) {
+      unit_ += Team::stride();
+      go_to(Unit(unit_, a_).found(a_));
+      peek(unit_ + Team::stride());
     }
   }
 
   const Arguments& a_;
-  int units_;
-  int passes_;
+  int units_ = 0;
   int unit_;
   int table_ = 0;
   int pages_ = 0;
@@ -100,26 +142,14 @@ struct ItemWord {
   std::int32_t word = 0;
 
   __device__ __forceinline__ void load(const DecodeItem* item, int lane) {
-    constexpr int kWords = sizeof(DecodeItem) / sizeof(std::int32_t);
+    constexpr int kWords = offsetof(DecodeItem, leading) / sizeof(std::int32_t);
     word = lane < kWords ? reinterpret_cast<const std::int32_t*>(item)[lane] : 0;
   }
   __device__ __forceinline__ int row() const { return __shfl_sync(kAllLanes, word, 0); }
   __device__ __forceinline__ DecodeItem item() const {
     const auto at = [&](int i) { return __shfl_sync(kAllLanes, word, i); };
-    return {at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7), at(8), at(9), at(10)};
+    return {at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7), at(8), at(9), at(10), {}};
   }
-};
-
-/// Which item, KV head and query heads a unit of work is.
-struct Unit {
-  int item;
-  int first_head;
-  int columns;
-
-  __device__ __forceinline__ Unit(int number, const Arguments& a, int group, int passes)
-      : item(number / (a.kv_heads * passes)),
-        first_head(number / passes % a.kv_heads * group + number % passes * kColumns),
-        columns(min(kColumns, group - number % passes * kColumns)) {}
 };
 
 /// In the place of NewToken (decode_append.cuh) where pages have all that is read.
@@ -155,11 +185,15 @@ __device__ __forceinline__ Running<D> run_steps(const Arguments& a, const Decode
 }
 
 template <KvType V, int D>
-__device__ __forceinline__ void note(const Running<D>& running, int lane, Found<D>& found) {
+__device__ __forceinline__ void note(const Running<D>& running, int columns, int lane,
+                                     Found<D>& found) {
   const int g = lane / 4;
   const int t = lane % 4;
 #pragma unroll
   for (int column = 0; column < 2; ++column) {
+    if (column >= columns) {
+      break;
+    }
     const float sum = rows_sum(running.sum[column]);
     const float offset = rows_sum(running.offset[column]);
     const float reach = is_integer(V) ? running.reach : 1.0f;
@@ -191,11 +225,10 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
     launch_dependents();
   }
   wait_for_predecessor();
-  const int group = a.heads / a.kv_heads;
-  const int passes = (group + kColumns - 1) / kColumns;
-  const int units = a.plan.counts[0] * a.kv_heads * passes;
+  PageWalk<S, Team> walk(a);
+  const int units = a.plan.counts[0] * a.item_passes.value();
   const int stride = Team::stride();
-  PageWalk<S, Team> walk(a, units, passes);
+  walk.begin(units);
   for (int i = 0; i < S::kStages - 1; ++i) {
     walk.fill(ring);
   }
@@ -205,12 +238,12 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
   QueryWords<D> words;
   const auto load_item = [&](ItemWord& word, int number) {
     if (number < units) {
-      word.load(a.plan.decode + Unit(number, a, group, passes).item, lane);
+      word.load(a.plan.decode + Unit(number, a).item, lane);
     }
   };
   const auto load_queries = [&](const ItemWord& word, int number) {
     if (number < units) {
-      const Unit unit(number, a, group, passes);
+      const Unit unit(number, a);
       words.load(
           a.queries + (static_cast<std::int64_t>(word.row()) * a.heads + unit.first_head) * D,
           unit.columns, D, lane);
@@ -221,7 +254,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
   load_item(next, number + stride);
   load_queries(here, number);
   for (; number < units; number += stride) {
-    const Unit unit(number, a, group, passes);
+    const Unit unit(number, a);
     const DecodeItem item = here.item();
     const QueryTiles<K, D> q(words, a.scale, lane);
     here = next;
@@ -230,9 +263,9 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
     const Running<D> running =
         run_steps<K, V, D, Team>(a, item, q, walk, ring, lane, StoredToken{});
     Team::sync();  // all warps have merged what was found before
-    note<V, D>(running, lane, found[warp]);
+    note<V, D>(running, unit.columns, lane, found[warp]);
     Team::sync();
-    merge_warps<D, Team>(a, item, unit.first_head, unit.columns, found + warp - Team::warp());
+    merge_warps<V, D, Team>(a, item, unit.first_head, unit.columns, found + warp - Team::warp());
     if (unit.first_head + unit.columns == a.heads && item.split == 0 && Team::warp() == 0) {
       a.sink.pad(item.row);
     }

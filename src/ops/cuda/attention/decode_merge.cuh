@@ -23,24 +23,39 @@ struct Part {
   float largest = -INFINITY;
   float sum = 0.0f;
 
-  __device__ void add(float4 other_out, float other_largest, float other_sum) {
-    const float common = fmaxf(largest, other_largest);
-    const float mine = relative_power(largest, common);
-    const float other = relative_power(other_largest, common);
-    const auto merge = [&](float x, float y) { return fmaf(x, mine, y * other); };
-    out = {merge(out.x, other_out.x), merge(out.y, other_out.y), merge(out.z, other_out.z),
-           merge(out.w, other_out.w)};
-    sum = fmaf(sum, mine, other_sum * other);
-    largest = common;
+  /// `share`: what its numbers are worth beside `largest`.
+  __device__ __forceinline__ void add(float share, float4 other_out, float other_sum) {
+    out = {fmaf(share, other_out.x, out.x), fmaf(share, other_out.y, out.y),
+           fmaf(share, other_out.z, out.z), fmaf(share, other_out.w, out.w)};
+    sum = fmaf(share, other_sum, sum);
   }
 };
 
+/// A head of what `kParts` warps found.
+template <int D, int kParts>
+__device__ __forceinline__ Part merged(const Found<D>* found, int column, int lane) {
+  Part part;
+#pragma unroll
+  for (int from = 0; from < kParts; ++from) {
+    part.largest = fmaxf(part.largest, found[from].largest[column]);
+  }
+#pragma unroll
+  for (int from = 0; from < kParts; ++from) {
+    const float* out = found[from].out[column] + min(4 * lane, D - 4);
+    part.add(relative_power(found[from].largest[column], part.largest),
+             *reinterpret_cast<const float4*>(out), found[from].sum[column]);
+  }
+  return part;
+}
+
+/// `may_turn`: whether there are turned values of this type.
 template <int D>
-__device__ __forceinline__ void finish(const Arguments& a, Part part, std::int64_t row, int head) {
+__device__ __forceinline__ void finish(const Arguments& a, const Part& part, std::int64_t row,
+                                       int head, bool may_turn) {
   const float inverse = 1.0f / part.sum;
   float4 out = {part.out.x * inverse, part.out.y * inverse, part.out.z * inverse,
                 part.out.w * inverse};
-  if (a.turned) {
+  if (may_turn && a.turned) {
     turn_head<D>(out);
   }
   a.sink.store_head<D>(row, head, out);
@@ -55,19 +70,14 @@ __device__ __forceinline__ float2* partial_of(const Arguments& a, const DecodeIt
 }
 
 /// Merges the team's parts, found[0 ..], of this warp's heads.
-template <int D, typename Team>
+template <KvType V, int D, typename Team>
 __device__ __forceinline__ void merge_warps(const Arguments& a, const DecodeItem& item,
                                             int first_head, int columns, const Found<D>* found) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   for (int column = Team::warp(); column < columns; column += Team::kCount) {
-    Part part;
-    for (int from = 0; from < Team::kCount; ++from) {
-      const float* out = found[from].out[column] + min(4 * lane, D - 4);
-      part.add(*reinterpret_cast<const float4*>(out), found[from].largest[column],
-               found[from].sum[column]);
-    }
+    const Part part = merged<D, Team::kCount>(found, column, lane);
     if (item.splits == 1) {
-      finish<D>(a, part, item.row, first_head + column);
+      finish<D>(a, part, item.row, first_head + column, V == KvType::kInt4);
       continue;
     }
     float2* to = partial_of<D>(a, item, item.split, first_head + column);
@@ -112,7 +122,7 @@ __device__ __forceinline__ void merge_splits(const Arguments& a, const DecodeIte
       }
     }
   }
-  finish<D>(a, part, item.row, head);
+  finish<D>(a, part, item.row, head, true);
 }
 
 /// Merges the splits of rows that have several: a warp for each item and head, of which those of

@@ -5,6 +5,7 @@
 #include "ops/cuda/attention/attention.h"
 #include "ops/cuda/attention/fragments.cuh"
 #include "ops/cuda/attention/head_output.cuh"
+#include "ops/cuda/device_code/divisor.h"
 #include "ops/cuda/device_code/half.cuh"
 #include "ops/cuda/device_code/mma.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
@@ -31,9 +32,12 @@ struct Arguments {
   HeadSink sink;
   int heads;
   int kv_heads;
-  float scale;  // of scores, times log2 e
-  bool turned;  // results are turned back
-  bool few;     // blocks, beside which those of the next kernel have room
+  int group;            // query heads of a KV head
+  Divisor passes;       // over a KV head, kColumns query heads each
+  Divisor item_passes;  // over all KV heads
+  float scale;          // of scores, times log2 e
+  bool turned;          // results are turned back
+  bool few;             // blocks, beside which those of the next kernel have room
   NewRows rows;
 };
 
@@ -218,6 +222,7 @@ struct Step {
     float change[2];
     float shrink = 1.0f;
     bool changed = false;
+    const bool begun = running.largest[0] != -INFINITY || running.largest[1] != -INFINITY;
 #pragma unroll
     for (int column = 0; column < 2; ++column) {
       float largest = running.largest[column];
@@ -239,7 +244,7 @@ struct Step {
         changed = true;
       }
     }
-    if (__any_sync(kAllLanes, changed)) {
+    if (__any_sync(kAllLanes, changed && begun)) {
 #pragma unroll
       for (int tile = 0; tile < S::kTiles; ++tile) {
         running.out[tile][0] *= change[0] * shrink;

@@ -21,7 +21,10 @@ struct HeadSink {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     if constexpr (D == kInputPadding) {
       if (integers.target.codes != nullptr) {
-        integers.store(row, head * D + 4 * lane, value);
+        IntegerSink of_heads = integers;
+        of_heads.target.symmetric = true;  // attention_writes() allows no others
+        of_heads.target.group = D;
+        of_heads.store(row, head * D + 4 * lane, value);
         return;
       }
     }

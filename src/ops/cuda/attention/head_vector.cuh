@@ -71,9 +71,11 @@ class Head {
     x_[3] = x.w;
   }
 
-  /// RMSNorm, RoPE, the key centre and the Hadamard turn, where the layer has them.
-  __device__ __forceinline__ void make_ready(const AttentionLayer& layer, HeadKind kind,
-                                             std::int64_t kv_head, const LaneTurns& turns) {
+  /// RMSNorm, RoPE, the key centre and the Hadamard turn, where the layer has them. `types`: those
+  /// of its layout, which may be known at compile time.
+  __device__ __forceinline__ void make_ready(const AttentionLayer& layer, const KvTypes& types,
+                                             HeadKind kind, std::int64_t kv_head,
+                                             const LaneTurns& turns) {
     const bool is_value = kind == HeadKind::kValue;
     const float* weight = kind == HeadKind::kQuery ? layer.q_norm : layer.k_norm;
     if (!is_value && weight != nullptr) {
@@ -85,7 +87,6 @@ class Head {
     if (kind == HeadKind::kKey && layer.key_centre != nullptr) {
       subtract(layer.key_centre + kv_head * D);
     }
-    const KvTypes& types = layer.layout.types;
     if (layer.turned && (is_value ? types.values : types.keys) == KvType::kInt4) {
       turn();
     }
