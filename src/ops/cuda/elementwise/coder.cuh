@@ -102,16 +102,72 @@ __device__ __forceinline__ std::int32_t code_of(const Coder& coder, float value)
   return min(max(code, coder.low), coder.high);
 }
 
-/// The digits of a code of 16 bits: 255 * first + second, both in [-127, 127].
-struct Digits {
-  std::int32_t first;
-  std::int32_t second;
+/// Whether reciprocals of a magnitude, and quotients of kWideTop, are far from the ends of the
+/// range.
+__device__ __forceinline__ bool is_moderate(float magnitude) {
+  return magnitude > 1e-18f && magnitude < 1e18f;
+}
 
-  __device__ explicit Digits(std::int32_t code) {
-    const float digit =
-        __fadd_rn(__fmul_rn(static_cast<float>(code), 1.0f / kWideBase), kRoundingShift);
-    first = __float_as_int(digit) - kRoundingShiftBits;
-    second = code - kWideBase * first;
+/// a / b, correctly rounded, of moderate numbers (J.-M. Muller et al., Handbook of Floating-Point
+/// Arithmetic, section 4.7): without the branch of __fdiv_rn, so that several go side by side.
+__device__ __forceinline__ float moderate_quotient(float a, float b) {
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(b));
+  inverse = __fmaf_rn(__fmaf_rn(-b, inverse, 1.0f), inverse, inverse);
+  float quotient = __fmul_rn(a, inverse);
+  quotient = __fmaf_rn(__fmaf_rn(-b, quotient, a), inverse, quotient);
+  return __fmaf_rn(__fmaf_rn(-b, quotient, a), inverse, quotient);
+}
+
+/// The coder of symmetric codes of 16 bits; `largest` as Spread has it.
+__device__ __forceinline__ Coder wide_coder(std::int32_t largest) {
+  const float magnitude = __int_as_float(largest);
+  if (is_moderate(magnitude)) {
+    return {moderate_quotient(magnitude, kWideTop),
+            moderate_quotient(kWideTop, magnitude),
+            0,
+            -kWideTop,
+            kWideTop,
+            0};
+  }
+  return coder_of(16, true, 1.0f, {largest, 0, 0});
+}
+
+/// Four bytes: the lowest of each word, those of the second and the third swapped.
+__device__ __forceinline__ std::uint32_t lowest_bytes(float a, float b, float c, float d) {
+  const std::uint32_t even = __byte_perm(__float_as_uint(a), __float_as_uint(c), 0x0040);
+  const std::uint32_t odd = __byte_perm(__float_as_uint(b), __float_as_uint(d), 0x0040);
+  return __byte_perm(even, odd, 0x5410);
+}
+
+/// The digits of four codes of 16 bits, 255 * first + second, both in [-127, 127], in the order 0,
+/// 2, 1, 3. The codes are code_of()'s: no magnitude is beyond the largest, so they need no bounds.
+/// Numbers near kRoundingShift hold an integer in their lowest bits.
+struct FourDigits {
+  std::uint32_t first = 0;
+  std::uint32_t second = 0;
+
+  __device__ __forceinline__ FourDigits(float4 value, float inverse) {
+    if (inverse == 0.0f) {
+      return;
+    }
+    const float4 codes = {shifted(value.x, inverse), shifted(value.y, inverse),
+                          shifted(value.z, inverse), shifted(value.w, inverse)};
+    const float4 high = {of_code(codes.x), of_code(codes.y), of_code(codes.z), of_code(codes.w)};
+    first = lowest_bytes(high.x, high.y, high.z, high.w);
+    second = lowest_bytes(rest(codes.x, high.x), rest(codes.y, high.y), rest(codes.z, high.z),
+                          rest(codes.w, high.w));
+  }
+
+ private:
+  __device__ static float shifted(float value, float factor) {
+    return __fadd_rn(__fmul_rn(value, factor), kRoundingShift);
+  }
+  __device__ static float of_code(float code) {
+    return shifted(code - kRoundingShift, 1.0f / kWideBase);
+  }
+  __device__ static float rest(float code, float digit) {
+    return __fmaf_rn(-static_cast<float>(kWideBase), digit - kRoundingShift, code);
   }
 };
 

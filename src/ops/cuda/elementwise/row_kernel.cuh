@@ -8,6 +8,7 @@
 #include "ops/cuda/device_code/reduce.cuh"
 #include "ops/cuda/elementwise/checks.h"
 #include "ops/cuda/elementwise/elementwise.h"
+#include "ops/cuda/elementwise/row_norm.cuh"
 #include "ops/cuda/elementwise/row_sinks.cuh"
 #include "ops/cuda/elementwise/row_sources.cuh"
 
@@ -17,7 +18,6 @@
 /// threads.
 namespace nibble::ops::cuda {
 
-inline constexpr int kChunk = 4 * kWarp;
 inline constexpr int kMaxThreads = 1024;
 inline constexpr int kMaxChunks = static_cast<int>(kMaxColumns) / kChunk;
 
@@ -101,22 +101,6 @@ class HeldRow<0, Source> {
   std::int64_t row_;
 };
 
-/// The sum of the chunks' sums, on every thread. The caller's threads have written theirs.
-__device__ __forceinline__ float sum_of_chunks(const float* sums, int chunks) {
-  __syncthreads();
-  float sum = 0.0f;
-  for (int i = static_cast<int>(threadIdx.x) % kWarp; i < chunks; i += kWarp) {
-    sum += sums[i];
-  }
-  return warp_sum(sum);
-}
-
-/// x -> (x - shift) * factor * weight + bias.
-struct Normalizer {
-  float shift = 0.0f;
-  float factor = 1.0f;
-};
-
 __device__ __forceinline__ void note_chunk(float* sums, int column, float value) {
   const float sum = warp_sum(value);
   if (threadIdx.x % kWarp == 0) {
@@ -124,13 +108,10 @@ __device__ __forceinline__ void note_chunk(float* sums, int column, float value)
   }
 }
 
-__device__ __forceinline__ float4 centered(float4 x, int column, int columns, float shift) {
-  const auto at = [&](int i, float v) { return column + i < columns ? v - shift : 0.0f; };
-  return {at(0, x.x), at(1, x.y), at(2, x.z), at(3, x.w)};
-}
-
-__device__ __forceinline__ float squares(float4 x) {
-  return fmaf(x.x, x.x, fmaf(x.y, x.y, fmaf(x.z, x.z, x.w * x.w)));
+/// sum_of_chunks() where the caller's threads have written theirs.
+__device__ __forceinline__ float sum_of_block(const float* sums, int chunks) {
+  __syncthreads();
+  return sum_of_chunks(sums, chunks);
 }
 
 /// `sums`: shared memory for twice padded / kChunk floats.
@@ -147,39 +128,14 @@ __device__ Normalizer normalizer(Held& held, const NormWeights& norm, int column
   const auto n = static_cast<float>(columns);
   if (norm.kind == NormKind::kRms) {
     held.read(padded, [&](int column, float4 x) { noted(sums, column, squares(x)); });
-    return {0.0f, 1.0f / sqrtf(sum_of_chunks(sums, chunks) / n + norm.eps)};
+    return {0.0f, rms_factor(sum_of_block(sums, chunks), n, norm.eps)};
   }
   held.read(padded, [&](int column, float4 x) { noted(sums, column, x.x + x.y + (x.z + x.w)); });
-  const float mean = sum_of_chunks(sums, chunks) / n;
+  const float mean = sum_of_block(sums, chunks) / n;
   held.each(padded, [&](int column, float4 x) {
     noted(squares_of, column, squares(centered(x, column, columns, mean)));
   });
-  return {mean, 1.0f / sqrtf(sum_of_chunks(squares_of, chunks) / n + norm.eps)};
-}
-
-/// Four elements of a row; zeros where they are `there` no more.
-__device__ __forceinline__ float4 normalized_vector(const Normalizer& row, float4 x, float4 weight,
-                                                    float4 bias, bool there) {
-  const auto at = [&](float value, float scale, float add) {
-    return there ? __fadd_rn(__fmul_rn(__fmul_rn(value - row.shift, row.factor), scale), add)
-                 : 0.0f;
-  };
-  return {at(x.x, weight.x, bias.x), at(x.y, weight.y, bias.y), at(x.z, weight.z, bias.z),
-          at(x.w, weight.w, bias.w)};
-}
-
-__device__ __forceinline__ float4 normalized(const NormWeights& norm, const Normalizer& row,
-                                             int column, int columns, float4 x) {
-  const Rows weight{norm.weight, 0, columns, true};
-  const Rows bias{norm.bias, 0, columns, true};
-  const float4 w = weight.load(0, column);
-  const float4 b = norm.bias == nullptr ? float4{} : bias.load(0, column);
-  const float4 y = normalized_vector(row, x, w, b, true);
-  if (column + 4 <= columns) {
-    return y;
-  }
-  const auto kept = [&](int i, float value) { return column + i < columns ? value : 0.0f; };
-  return {kept(0, y.x), kept(1, y.y), kept(2, y.z), kept(3, y.w)};
+  return {mean, rms_factor(sum_of_block(squares_of, chunks), n, norm.eps)};
 }
 
 /// The spread of all threads' values, on every thread; without its ends where it is symmetric.

@@ -67,24 +67,17 @@ struct IntegerSink {
     if (column >= padded) {
       return;
     }
+    std::int8_t* place = target.codes + row * target.digits() * padded + position(column);
+    if (target.bits == 16) {
+      const FourDigits digits(value, coder.inverse);
+      *reinterpret_cast<std::uint32_t*>(place) = digits.first;
+      *reinterpret_cast<std::uint32_t*>(place + padded) = digits.second;
+      return;
+    }
     const auto code = [&](int i, float x) { return column + i < columns ? code_of(coder, x) : 0; };
     const std::int32_t codes[4] = {code(0, value.x), code(2, value.z), code(1, value.y),
                                    code(3, value.w)};
-    std::int8_t* place = target.codes + row * target.digits() * padded + position(column);
-    if (target.bits != 16) {
-      *reinterpret_cast<std::uint32_t*>(place) = word_of(codes);
-      return;
-    }
-    std::int32_t first[4];
-    std::int32_t second[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const Digits digits(codes[i]);
-      first[i] = digits.first;
-      second[i] = digits.second;
-    }
-    *reinterpret_cast<std::uint32_t*>(place) = word_of(first);
-    *reinterpret_cast<std::uint32_t*>(place + padded) = word_of(second);
+    *reinterpret_cast<std::uint32_t*>(place) = word_of(codes);
   }
 
   static __device__ std::uint32_t word_of(const std::int32_t (&codes)[4]) {
@@ -113,7 +106,8 @@ struct IntegerSink {
   }
 
   __device__ Coder coder(const Spread& spread) const {
-    return coder_of(target.bits, target.symmetric, target.clip, spread);
+    return target.bits == 16 ? wide_coder(spread.magnitude)
+                             : coder_of(target.bits, target.symmetric, target.clip, spread);
   }
 
   /// Groups of target.group columns with a scale each.
