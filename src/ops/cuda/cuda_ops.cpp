@@ -266,8 +266,21 @@ void CudaOps::add_rows(Matrix& x, const core::Tensor& table, std::span<const std
   cuda::add_rows(embedding(table), step_.on_device(ids), offset, x.data(), x.rows(), stream());
 }
 
+bool CudaOps::make_norms(const LinearSet& set, std::int64_t m, NormKind kind) const {
+  const Layers& layers = layers_of(set);
+  return layers.adapters.empty() &&
+         std::all_of(layers.parts.begin(), layers.parts.end(),
+                     [&](const DeviceLinear& part) { return part.makes_norms(m, kind); });
+}
+
 CudaOps::Input CudaOps::norm(const Matrix& x, const Norm& norm, const LinearSet& set) {
   const NormWeights& weights = weights_of(norm);
+  if (make_norms(set, x.rows(), weights.kind)) {
+    Input input;
+    input.m_ = x.rows();
+    input.rows_ = {x.data(), &weights};
+    return input;
+  }
   return make_input(
       set, x.rows(),
       [&](const InputTarget& target) {
@@ -302,10 +315,11 @@ void CudaOps::add(Matrix& x, const Matrix& delta) {
 
 LinearInput CudaOps::Input::of(const DeviceLinear& layer) const {
   const InputKey key = layer.key(m_);
-  if (key.matrix) {
+  if (rows_.x != nullptr || key.matrix) {
     LinearInput x;
     x.m = m_;
-    x.matrix = matrix_->data();
+    x.rows = rows_;
+    x.matrix = matrix_ ? matrix_->data() : nullptr;
     return x;
   }
   return std::find_if(forms_.begin(), forms_.end(),

@@ -57,6 +57,7 @@ class CudaOps {
     LinearInput of(const DeviceLinear& layer) const;
 
     std::int64_t m_ = 0;
+    UnnormedRows rows_;  // all there is, where the layers make norms
     std::optional<Matrix> matrix_;
     std::vector<std::pair<const DeviceTransform*, Matrix>> transformed_;
     std::vector<DeviceInput> forms_;
@@ -102,6 +103,8 @@ class CudaOps {
   Matrix embed(const core::Tensor& table, std::span<const std::int32_t> ids);
   void add_rows(Matrix& x, const core::Tensor& table, std::span<const std::int32_t> ids,
                 std::int64_t offset);
+  /// Layers of very few tokens may read x itself, when they run: it must be there, as it is now,
+  /// until linear() of the result was called.
   Input norm(const Matrix& x, const Norm& norm, const LinearSet& set);
   Input add_norm(Matrix& x, const Matrix& delta, const Norm& norm, const LinearSet& set);
   Matrix norm_matrix(const Matrix& x, const Norm& norm);
@@ -111,8 +114,8 @@ class CudaOps {
                   const Batch<KvSequence>& batch, const LinearSet& set);
   Input mlp_activation(const Matrix& x, MlpActivation activation, const LinearSet& set);
   Input gated_activation(const Matrix& gate_up, MlpActivation activation, const LinearSet& set);
-  /// x += linear(), by the product itself; false where it does not: of few tokens, of several
-  /// layers and with adapters, and nothing was done.
+  /// x += linear(), by the product itself; false where it does not: of a medium batch, of several
+  /// or dense layers and with adapters, and nothing was done.
   bool add_linear(Matrix& x, Input& input, const LinearSet& set);
   /// gated_activation() of linear(). Of many tokens, the product itself gives activation(gate) * up
   /// in float16 where layers allow it.
@@ -157,6 +160,7 @@ class CudaOps {
   };
 
   const Layers& layers_of(const LinearSet& set) const;
+  bool make_norms(const LinearSet& set, std::int64_t m, NormKind kind) const;
   const NormWeights& weights_of(const Norm& norm);
   const AttentionLayer& layer_of(const AttentionSpec& spec);
   std::shared_ptr<device::cuda::Buffer> table_of(const core::Tensor& tensor);

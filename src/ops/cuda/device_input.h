@@ -9,6 +9,7 @@
 #include "ops/cuda/elementwise/input_target.h"
 #include "ops/cuda/input_transform/device_transform.h"
 #include "ops/cuda/outliers/outliers.h"
+#include "ops/cuda/small_batch/small_batch.h"
 
 namespace nibble::ops::cuda {
 
@@ -44,6 +45,7 @@ struct InputKey {
 struct LinearInput {
   std::int64_t m = 0;
   const float* matrix = nullptr;
+  UnnormedRows rows;              // in the place of all else, where the layer makes norms
   InputTarget target;             // group: the key's scale_step
   InputTarget tail;               // where it does not stand behind the others
   const float* shifts = nullptr;  // activation_codes.h

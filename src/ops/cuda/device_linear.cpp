@@ -253,21 +253,33 @@ void DeviceLinear::run(const LinearInput& x, float* y, std::int64_t ldy,
   }
   if (is_medium(x.m)) {
     run_medium(x, y, ldy, stream);
-  } else if (is_many(x.m)) {
-    run_many(x, {.y = y, .stride = ldy, .bias = bias()}, stream);
-  } else {
-    run_few(x.target, x.m, y, ldy, false, stream);
-    if (tail_) {
-      tail_->run_few(x.tail, x.m, y, ldy, true, stream);
-    }
+    return add_corrections(x, y, ldy, stream);
   }
-  add_corrections(x, y, ldy, stream);
+  compute(x, {.y = y, .stride = ldy, .bias = bias()}, stream);
 }
 
 void DeviceLinear::add(const LinearInput& x, float* y, std::int64_t ldy,
                        cudaStream_t stream) const {
-  run_many(x, {.y = y, .stride = ldy, .bias = bias(), .adds = true}, stream);
-  add_corrections(x, y, ldy, stream);
+  compute(x, {.y = y, .stride = ldy, .bias = bias(), .adds = true}, stream);
+}
+
+void DeviceLinear::compute(const LinearInput& x, const GemmOutput& output,
+                           cudaStream_t stream) const {
+  if (is_many(x.m)) {
+    run_many(x, output, stream);
+  } else {
+    run_few(x.rows, x.target, x.m, output, stream);
+    if (tail_) {
+      tail_->run_few({}, x.tail, x.m, {.y = output.y, .stride = output.stride, .adds = true},
+                     stream);
+    }
+  }
+  add_corrections(x, output.y, output.stride, stream);
+}
+
+bool DeviceLinear::makes_norms(std::int64_t m, NormKind kind) const {
+  return adds(m) && !is_many(m) && few_.is_direct() && few_.bits == 16 &&
+         m <= max_normed_rows(view_, kind);
 }
 
 // What products of codes leave out.
@@ -291,20 +303,21 @@ void DeviceLinear::run_gated(const LinearInput& x, const GatedOutput& y,
   run_many(x, {.gated = y, .bias = bias()}, stream);
 }
 
-void DeviceLinear::run_few(const InputTarget& x, std::int64_t m, float* y, std::int64_t ldy,
-                           bool add, cudaStream_t stream) const {
-  const int digits = x.digits();
+void DeviceLinear::run_few(const UnnormedRows& rows, const InputTarget& x, std::int64_t m,
+                           const GemmOutput& output, cudaStream_t stream) const {
+  const int digits = rows.x != nullptr ? 2 : x.digits();
   const std::int64_t padded = padded_columns(k_);
   const std::int64_t scales = x.group == 0 ? 1 : padded / x.group;
   for (std::int64_t row = 0; row < m; row += most_few_) {
     SmallBatchProblem problem;
     problem.weight = view_;
+    problem.rows = rows;
     problem.x = {digits, x.codes + row * digits * padded, x.scales + row * scales, x.group == 0};
     problem.m = std::min(most_few_, m - row);
-    problem.y = y + row * ldy;
-    problem.ldy = ldy;
-    problem.bias = bias();
-    problem.add = add;
+    problem.y = output.y + row * output.stride;
+    problem.ldy = output.stride;
+    problem.bias = output.bias;
+    problem.add = output.adds;
     small_batch(problem, schedule_, stream);
   }
 }

@@ -48,8 +48,11 @@ class DeviceLinear {
 
   /// y = x W^T + bias, rows ldy apart.
   void run(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
-  /// Whether add() takes m tokens: many.
-  bool adds(std::int64_t m) const { return is_many(m); }
+  /// Whether run() and add() make norms of this kind themselves (LinearInput::rows): of very few
+  /// tokens.
+  bool makes_norms(std::int64_t m, NormKind kind) const;
+  /// Whether add() takes m tokens: few or many.
+  bool adds(std::int64_t m) const { return !few_.matrix && !is_medium(m); }
   /// y += x W^T + bias.
   void add(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
   /// Whether run_gated() takes m tokens: many, with results in pairs to which nothing is added.
@@ -70,8 +73,9 @@ class DeviceLinear {
   bool is_few(std::int64_t m) const;
   bool is_many(std::int64_t m) const;
   GemmPlan plan_of(const GemmWeights& weights, GemmInputs inputs, std::int64_t m) const;
-  void run_few(const InputTarget& x, std::int64_t m, float* y, std::int64_t ldy, bool add,
-               cudaStream_t stream) const;
+  void compute(const LinearInput& x, const GemmOutput& output, cudaStream_t stream) const;
+  void run_few(const UnnormedRows& rows, const InputTarget& x, std::int64_t m,
+               const GemmOutput& output, cudaStream_t stream) const;
   void run_medium(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
   void run_many(const LinearInput& x, const GemmOutput& output, cudaStream_t stream) const;
   void add_corrections(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;

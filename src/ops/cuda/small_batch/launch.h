@@ -16,10 +16,22 @@ constexpr int max_small_batch_columns(CodeKind codes, std::int64_t groups, int d
 
 inline constexpr int kSmallBatchMaxStages = 8;
 
+/// Chunks of 128 inputs for whose norms there is shared memory (normed_inputs.cuh).
+inline constexpr int kMaxNormedChunks = 64;
+
+/// Rows [m][columns] that become activations by RMSNorm; columns are a multiple of four.
+struct RowsToNorm {
+  const float* x;  // or null: there are codes
+  const float* weight;
+  float eps;
+  int columns;
+};
+
 struct SmallBatchArguments {
   LayerArguments layer;
   const std::int8_t* codes;
   const float* scales;
+  RowsToNorm rows;
   float* y;
   int m;
   int ldy;

@@ -4,6 +4,7 @@
 
 #include <cuda_fp16.h>
 
+#include "ops/cuda/device_code/barrier.cuh"
 #include "ops/cuda/device_code/mma.cuh"
 #include "ops/cuda/device_code/warp_ring.cuh"
 #include "ops/cuda/small_batch/decoders.cuh"
@@ -27,6 +28,13 @@ __device__ __forceinline__ float2 scale_pair(const std::byte* source, bool bf16)
                      __half2float(__ushort_as_half(static_cast<unsigned short>(bits >> 16))));
 }
 
+/// Where the sums of a portion lie, one after the other: those of the warps that met it, of which
+/// the first and the last note themselves.
+struct SumSlots {
+  int first;
+  int last;
+};
+
 /// Each warp multiplies its part of the line of pieces (share.cuh) and leaves a sum for every
 /// portion that it met; then the block adds these sums in the order of the warps.
 ///
@@ -42,6 +50,7 @@ class FewTokenLayer {
   static constexpr int kSumStride = kRows + 8;  // keeps lanes apart in the banks
   static constexpr int kZeroOffset = Decoder::kCodeBytes + 16 * kGroups * 2;  // in a tile
   static constexpr int kTileBytes = kZeroOffset + (kZeros ? 16 * kGroups : 0);
+  static constexpr bool kNorms = kDigits == 2 && kColumns == 1;  // of rows, by itself
   using Share = TileShare<kPortion>;
   using Place = Cursor<kPortion>;
 
@@ -50,10 +59,10 @@ class FewTokenLayer {
     return (warps + portions) * m * kSumStride * static_cast<int>(sizeof(float));
   }
 
-  /// `sums`: sum_bytes(). `thread` is one of warps * 32.
-  __device__ FewTokenLayer(const LayerArguments& a, const Share& share, float* sums, int thread,
-                           int warps)
-      : a_(a), share_(share), sums_(sums), thread_(thread), warps_(warps) {}
+  /// `sums`: sum_bytes(). `slots`: one for each portion. `thread` is one of warps * 32.
+  __device__ FewTokenLayer(const LayerArguments& a, const Share& share, float* sums,
+                           SumSlots* slots, int thread, int warps)
+      : a_(a), share_(share), sums_(sums), slots_(slots), thread_(thread), warps_(warps) {}
 
   /// Brings what belongs to the block's rows beside their units into the L2 cache.
   __device__ void prefetch_rows() const {
@@ -72,30 +81,39 @@ class FewTokenLayer {
     }
   }
 
-  /// Multiplies this warp's pieces. `wait()` waits for the inputs, `next()` for the bytes of a
-  /// piece, and `release()` gives their memory back.
-  template <typename Wait, typename Next, typename Release>
-  __device__ void multiply(const InputCodes& x, const Wait& wait, const Next& next,
+  /// Multiplies this warp's pieces. `wait()` waits for the inputs and returns them, `begun()` comes
+  /// when the first are on their way, `next()` waits for the bytes of a piece, and `release()`
+  /// gives their memory back.
+  template <typename Wait, typename Begun, typename Next, typename Release>
+  __device__ void multiply(int m, const Wait& wait, const Begun& begun, const Next& next,
                            const Release& release) const {
     const int lane = thread_ % 32;
     const int warp = thread_ / 32;
-    Place at = Place::first(share_, warp, warps_);
+    Place at = Place::first(share_, warp, a_);
     typename Decoder::Rows rows[kPortion];
     load_tables(at, lane, rows);
-    wait();
+    const InputCodes x = wait();
     Inputs ahead;
     if (at.left > 0) {
       ahead.load(x, at.block, lane);
     }
+    begun();
     while (at.left > 0) {
       const int tile = at.tile;
       const int portion = at.portion;
+      if (at.block == 0 && lane == 0) {
+        slots_[portion].first = warp + portion;
+      }
       const int tiles = share_.tiles_of(tile);
       float totals[kPortion][kColumns][2 * kTokensOfLane] = {};
       bool last;
       do {
         const Inputs inputs = ahead;
-        last = at.advance(share_) || at.left == 0;
+        const bool ends = at.advance(share_);
+        if (ends && lane == 0) {
+          slots_[portion].last = warp + portion;
+        }
+        last = ends || at.left == 0;
         if (at.left > 0) {
           ahead.load(x, at.block, lane);
         }
@@ -120,59 +138,61 @@ class FewTokenLayer {
         release();
       } while (!last);
       load_tables(at, lane, rows);
-      put_totals(totals, sums_ + static_cast<std::size_t>(warp + portion) * x.m * kSumStride, lane,
-                 x.m);
+      put_totals(totals, sums_ + static_cast<std::size_t>(warp + portion) * m * kSumStride, lane,
+                 m);
     }
   }
 
-  /// After all warps have multiplied: adds their sums. write(token, row, sum) takes each result.
-  template <typename Write>
-  __device__ void add_sums(int m, const Write& write) const {
-    each_portion<kRows>(m, [&](int token, int tile, int row, int first, int slots) {
-      const int n = tile * 16 + row;
-      if (row < share_.tiles_of(tile) * 16 && n < a_.n) {
-        const Ending ending(a_, n);
-        write(token, n, ending.of(sum_of(first, slots, m, token, row)));
-      }
+  /// After the predecessor has ended: begins to copy what results are added to into `olds`, of
+  /// old_bytes().
+  __device__ void copy_olds(int m, const float* y, int ldy, float* olds) const {
+    each_result(m, [&](int i, int token, int n, int, int) {
+      asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(olds + i)),
+                   "l"(y + static_cast<std::size_t>(token) * ldy + n)
+                   : "memory");
     });
   }
+  __host__ __device__ static constexpr int old_bytes(int portions, int m) {
+    return portions * kRows * m * static_cast<int>(sizeof(float));
+  }
 
-  /// The same for rows in pairs, eight and eight: write(token, pair, sum, sum) takes both results.
-  template <typename Write>
-  __device__ void add_pairs(int m, const Write& write) const {
-    each_portion<kRows / 2>(m, [&](int token, int tile, int pair, int first, int slots) {
-      const int row = pair / 8 * 16 + pair % 8;
-      const int n = tile * 16 + row;
-      if (row < share_.tiles_of(tile) * 16 && n < a_.n) {
-        const Ending ending(a_, n);
-        const Ending ending_of_upper(a_, n + 8);
-        const float lower = ending.of(sum_of(first, slots, m, token, row));
-        const float upper = ending_of_upper.of(sum_of(first, slots, m, token, row + 8));
-        write(token, n / 16 * 8 + n % 8, lower, upper);
-      }
+  /// After all warps have multiplied: adds their sums, and olds if not null, into y.
+  __device__ void add_sums(int m, float* y, int ldy, const float* olds) const {
+    if (olds != nullptr) {
+      asm volatile("cp.async.wait_all;" ::: "memory");  // each thread reads what it copied
+    }
+    each_result(m, [&](int i, int token, int n, int portion, int row) {
+      const Ending ending(a_, n);
+      const float sum = ending.of(sum_of(slots_[portion], m, token, row));
+      y[static_cast<std::size_t>(token) * ldy + n] = olds != nullptr ? olds[i] + sum : sum;
     });
   }
 
  private:
-  /// Calls body(token, first tile, 0 .. kEach - 1, first slot of sums, slots) for all portions.
-  template <int kEach, typename Body>
-  __device__ void each_portion(int m, const Body& body) const {
-    const int portions = share_.portions();
-    const WarpShare line(portions * share_.blocks, warps_);
-    for (int i = thread_; i < portions * m * kEach; i += warps_ * 32) {
-      const int portion = i / kEach / m;
-      const int first = line.owner(portion * share_.blocks);
-      const int last = line.owner((portion + 1) * share_.blocks - 1);
-      body(i / kEach % m, share_.first_of(portion), i % kEach, first + portion, last - first + 1);
+  /// Calls body(number, token, row of the layer, portion, row of the portion) for the thread's
+  /// results.
+  template <typename Body>
+  __device__ void each_result(int m, const Body& body) const {
+    const int items = share_.portions() * m;
+    for (int i = thread_; i < items * kRows; i += warps_ * 32) {
+      const int row = i % kRows;
+      const int item = i / kRows;
+      const int portion = m == 1 ? item : item / m;
+      const int token = item - portion * m;
+      const int tile = share_.first_of(portion);
+      const int n = tile * 16 + row;
+      if (row < share_.tiles_of(tile) * 16 && n < a_.n) {
+        body(i, token, n, portion, row);
+      }
     }
   }
 
   /// What the warps have of a row, in their order.
-  __device__ float sum_of(int first, int slots, int m, int token, int row) const {
-    const float* from = sums_ + (first * m + token) * kSumStride + row;
+  __device__ float sum_of(const SumSlots& slots, int m, int token, int row) const {
+    const float* from = sums_ + (slots.first * m + token) * kSumStride + row;
     float sum = 0.0f;
 #pragma unroll 4
-    for (int slot = 0; slot < slots; ++slot) {
+    for (int slot = 0; slot <= slots.last - slots.first; ++slot) {
       sum += from[slot * m * kSumStride];
     }
     return sum;
@@ -348,6 +368,7 @@ class FewTokenLayer {
   const LayerArguments& a_;
   const Share& share_;
   float* sums_;
+  SumSlots* slots_;
   int thread_;
   int warps_;
 };

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ops/cuda/device_code/divisor.h"
+
 namespace nibble::ops::cuda {
 
 /// A layer's weights as thread blocks share them (share.cuh).
@@ -12,7 +14,9 @@ struct LayerArguments {
   const float* factors;  // [n] or null
   const float* bias;     // [n] or null
   int n;
-  int blocks;      // of 128 inputs
+  int blocks;  // of 128 inputs
+  Divisor by_blocks = Divisor(1);
+  Divisor by_warps = Divisor(1);  // of a thread block
   int tiles_each;  // row tiles of a thread block; the first `tiles_more` have one more
   int tiles_more;
   int bf16_scales;

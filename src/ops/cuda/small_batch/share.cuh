@@ -2,7 +2,9 @@
 
 #include <cuda_runtime.h>
 
+#include "ops/cuda/device_code/divisor.h"
 #include "ops/cuda/packed/unit_format.h"
+#include "ops/cuda/small_batch/layer_arguments.h"
 
 /// How the rows of a layer are shared by the thread blocks of a grid, and those of a block by its
 /// warps. A portion is what of a block's row tiles lies in one run of kPortion tiles of a unit; the
@@ -38,14 +40,12 @@ struct WarpShare {
   int each;
   int more;  // the first ones have one piece more
 
-  __device__ WarpShare(int pieces, int warps) : each(pieces / warps), more(pieces % warps) {}
+  __device__ WarpShare(int pieces, const Divisor& warps) {
+    each = warps.quotient(pieces);
+    more = pieces - each * warps.value();
+  }
   __device__ int first(int warp) const { return warp * each + min(warp, more); }
   __device__ int count(int warp) const { return each + (warp < more ? 1 : 0); }
-  /// The warp that has a piece.
-  __device__ int owner(int piece) const {
-    const int longer = more * (each + 1);
-    return piece < longer ? piece / (each + 1) : more + (piece - longer) / each;
-  }
 };
 
 /// A place in a warp's part of the line.
@@ -56,13 +56,14 @@ struct Cursor {
   int block = 0;
   int left = 0;  // pieces from here on
 
-  __device__ static Cursor first(const TileShare<kPortion>& share, int warp, int warps) {
-    const WarpShare line(share.portions() * share.blocks, warps);
+  __device__ static Cursor first(const TileShare<kPortion>& share, int warp,
+                                 const LayerArguments& layer) {
+    const WarpShare line(share.portions() * share.blocks, layer.by_warps);
     const int piece = line.first(warp);
     Cursor cursor;
-    cursor.portion = piece / share.blocks;
+    cursor.portion = layer.by_blocks.quotient(piece);
     cursor.tile = share.first_of(cursor.portion);
-    cursor.block = piece % share.blocks;
+    cursor.block = piece - cursor.portion * share.blocks;
     cursor.left = line.count(warp);
     return cursor;
   }

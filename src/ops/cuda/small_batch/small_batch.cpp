@@ -35,6 +35,13 @@ SmallBatchSchedule small_batch_schedule(const UnitsView& weight, int multiproces
   return schedule;
 }
 
+std::int64_t max_normed_rows(const UnitsView& weight, NormKind kind) {
+  constexpr std::int64_t kOneColumnGroup = 4;  // tokens of two digits in eight columns
+  return kind == NormKind::kRms && weight.k % 4 == 0
+             ? std::min(kOneColumnGroup, kMaxNormedChunks / unit_grid(weight.n, weight.k).blocks)
+             : 0;
+}
+
 LayerArguments layer_arguments(const UnitsView& weight, const float* bias, int blocks) {
   LayerArguments a{};
   a.units = weight.units;
@@ -62,6 +69,14 @@ void small_batch(const SmallBatchProblem& problem, const SmallBatchSchedule& sch
                 schedule.blocks, schedule.warps, schedule.stages);
   SmallBatchArguments a{};
   a.layer = layer_arguments(weight, problem.bias, schedule.blocks);
+  a.layer.by_blocks = Divisor(a.layer.blocks);
+  a.layer.by_warps = Divisor(schedule.warps);
+  if (problem.rows.x != nullptr) {
+    const NormWeights& norm = *problem.rows.norm;
+    core::require(problem.m <= max_normed_rows(weight, norm.kind), core::ErrorKind::kFailed,
+                  "no kernel makes the norms of {} rows of {}", problem.m, weight.k);
+    a.rows = {problem.rows.x, norm.weight, norm.eps, static_cast<int>(weight.k)};
+  }
   a.codes = problem.x.codes;
   a.scales = problem.x.scales;
   a.y = problem.y;

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "ops/cuda/elementwise/elementwise.h"
 #include "ops/cuda/packed/unit_format.h"
 
 /// Linear layers for few tokens, bound by the bandwidth of memory: y = x W^T from packed weights
@@ -29,9 +30,17 @@ struct LaneActivations {
                                        // digit [m][blocks][8], one for each 16 inputs
 };
 
+/// Rows [m][k] whose RMSNorm is to be the activations, as norm() makes it (elementwise.h): two
+/// digits, a scale for each 128 inputs.
+struct UnnormedRows {
+  const float* x = nullptr;
+  const NormWeights* norm = nullptr;
+};
+
 struct SmallBatchProblem {
   UnitsView weight;
   LaneActivations x;
+  UnnormedRows rows;   // in the place of x, where max_normed_rows() allows it
   std::int64_t m = 0;  // 1 to max_small_batch()
   float* y = nullptr;  // [m][n], rows ldy apart
   std::int64_t ldy = 0;
@@ -51,6 +60,9 @@ SmallBatchSchedule small_batch_schedule(const UnitsView& weight, int multiproces
 
 /// The most tokens of one launch.
 std::int64_t max_small_batch(const UnitFormat& format, int digits);
+
+/// The most rows whose norm the layer itself can make, which saves a kernel.
+std::int64_t max_normed_rows(const UnitsView& weight, NormKind kind);
 
 /// Starts the layer on `stream`. Reads the weight at once and all else after the kernels before it
 /// in the stream have ended (dependent_launch.cuh).

@@ -143,5 +143,103 @@ TEST_F(SmallBatch, ATokenHasTheSameBitsInEveryBatch) {
   }
 }
 
+// The norm as a kernel of its own, and the layer by itself: the same bits.
+TEST_F(SmallBatch, MakesNormsAsTheOperatorDoes) {
+  struct Size {
+    std::int64_t m;
+    std::int64_t n;
+    std::int64_t k;
+    SmallBatchSchedule schedule;
+  };
+  const Size sizes[] = {{1, 200, 4096, {12, 2, 5}}, {2, 640, 4096, {8, 2, 7}},
+                        {4, 48, 2048, {3, 3, 1}},   {3, 64, 132, {12, 2, 1}},
+                        {4, 130, 4, {2, 4, 1}},     {1, 96, 8192, {12, 2, 3}}};
+  std::uint64_t seed = 50;
+  for (const std::string scheme :
+       {"int4-sym-g128", "int4-asym-g32", "int8-sym-row", "lut4-row-g128", "int4-asym-g16"}) {
+    for (const Size& size : sizes) {
+      const OnDevice weight(cpu::testing::random_weight(scheme, size.n, size.k, ++seed));
+      ASSERT_GE(max_normed_rows(weight.view, NormKind::kRms), size.m);
+      core::Random random(seed);
+      const auto values = [&](std::int64_t count, double shift) {
+        std::vector<float> all(static_cast<std::size_t>(count));
+        for (float& each : all) {
+          each = static_cast<float>(random.normal() + shift);
+        }
+        return all;
+      };
+      const Buffer x = Buffer::of<float>(values(size.m * size.k, 0.1));
+      const Buffer norm_weight = Buffer::of<float>(values(size.k, 1.0));
+      const std::vector<float> before = values(size.m * size.n, 0.0);
+      const NormWeights norm{NormKind::kRms, norm_weight.as<float>(), nullptr, 1e-5f};
+      const std::int64_t padded = weight.padded_k();
+      const Buffer codes(size.m * 2 * padded);
+      const Buffer scales(size.m * padded / 128 * 4);
+      const device::cuda::Stream stream;
+      SmallBatchProblem problem;
+      problem.weight = weight.view;
+      problem.m = size.m;
+      problem.ldy = size.n;
+      for (const bool add : {false, true}) {
+        const Buffer apart = Buffer::of<float>(before);
+        const Buffer joined = Buffer::of<float>(before);
+        problem.add = add;
+        InputTarget target;
+        target.form = InputForm::kInt8Lanes;
+        target.codes = codes.as<std::int8_t>();
+        target.scales = scales.as<float>();
+        target.bits = 16;
+        target.group = 128;
+        cuda::norm(x.as<float>(), norm, target, size.m, size.k, stream.get());
+        problem.x = {2, codes.as<std::int8_t>(), scales.as<float>()};
+        problem.rows = {};
+        problem.y = apart.as<float>();
+        small_batch(problem, size.schedule, stream.get());
+        problem.x = {2, nullptr, nullptr};
+        problem.rows = {x.as<float>(), &norm};
+        problem.y = joined.as<float>();
+        small_batch(problem, size.schedule, stream.get());
+        stream.synchronize();
+        const std::vector<float> expected = apart.values<float>();
+        const std::vector<float> got = joined.values<float>();
+        ASSERT_FALSE(std::isnan(expected.front()));
+        ASSERT_NE(expected, before);
+        ASSERT_EQ(got, expected) << scheme << ", m = " << size.m << ", n = " << size.n
+                                 << ", k = " << size.k << (add ? ", added" : "");
+      }
+    }
+  }
+}
+
+TEST_F(SmallBatch, AddsToWhatIsThere) {
+  const auto weight = cpu::testing::random_weight("int4-sym-g128", 200, 512, 3);
+  const OnDevice on_device(weight);
+  for (const std::int64_t m : {1, 3, 8}) {
+    const IntegerActivations x = random_activations(m, weight.k, 2, 7);
+    const std::vector<float> product = run(on_device, x, {12, 2, 3}, {}, weight.n);
+    const Buffer codes = Buffer::of<std::int8_t>(x.in_lane_order());
+    const Buffer scales = Buffer::of<float>(x.scales);
+    std::vector<float> before(product.size());
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      before[i] = static_cast<float>(i % 11) - 5.0f;
+    }
+    const Buffer y = Buffer::of<float>(before);
+    SmallBatchProblem problem;
+    problem.weight = on_device.view;
+    problem.x = {2, codes.as<std::int8_t>(), scales.as<float>()};
+    problem.m = m;
+    problem.y = y.as<float>();
+    problem.ldy = weight.n;
+    problem.add = true;
+    const device::cuda::Stream stream;
+    small_batch(problem, {12, 2, 3}, stream.get());
+    stream.synchronize();
+    const std::vector<float> sums = y.values<float>();
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      ASSERT_EQ(sums[i], before[i] + product[i]) << m << " tokens, result " << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace nibble::ops::cuda

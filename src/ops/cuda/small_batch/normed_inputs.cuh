@@ -1,0 +1,150 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#include "ops/cuda/device_code/barrier.cuh"
+#include "ops/cuda/elementwise/row_norm.cuh"
+#include "ops/cuda/elementwise/row_sinks.cuh"
+#include "ops/cuda/small_batch/inputs.cuh"
+#include "ops/cuda/small_batch/launch.h"
+
+/// Rows whose norm the layer itself makes: each thread block for itself, in its shared memory, with
+/// the bits of norm() (elementwise.h). A warp has chunks of 128 inputs, of which each lane reads
+/// what it copied itself.
+namespace nibble::ops::cuda {
+
+class NormedInputs {
+ public:
+  /// Shared memory for m rows of so many chunks.
+  __host__ __device__ static constexpr int bytes(int m, int blocks) {
+    constexpr int kWord = static_cast<int>(sizeof(float));
+    return blocks * kChunk * kWord + m * blocks * (kChunk * kWord + 2 * kChunk + 2 * kWord);
+  }
+
+  /// Begins to copy the weights of the norm, for m rows or none. `thread` is one of warps * 32.
+  __device__ NormedInputs(const RowsToNorm& rows, int m, int blocks, std::byte* memory, int thread,
+                          int warps)
+      : rows_(rows),
+        m_(m),
+        blocks_(blocks),
+        weights_(reinterpret_cast<float*>(memory)),
+        values_(weights_ + blocks * kChunk),
+        codes_(reinterpret_cast<std::int8_t*>(values_ + m * blocks * kChunk)),
+        scales_(reinterpret_cast<float*>(codes_ + m * blocks * 2 * kChunk)),
+        squares_(scales_ + m * blocks),
+        warp_(thread / kWarp),
+        warps_(warps),
+        lane_(thread % kWarp) {
+    if (m > 0) {
+      for (int block = warp_; block < blocks; block += warps) {
+        copy(weights_, rows.weight, column(block));
+      }
+    }
+  }
+
+  /// Begins to copy the rows.
+  __device__ void read() const {
+    for (int row = 0; row < m_; ++row) {
+      for (int block = warp_; block < blocks_; block += warps_) {
+        copy(values_ + row * blocks_ * kChunk,
+             rows_.x + static_cast<std::size_t>(row) * rows_.columns, column(block));
+      }
+    }
+  }
+
+  /// After read(); all threads of the block call together.
+  __device__ InputCodes make() const {
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    each_chunks([&](int row, const int(&blocks)[kAtOnce]) {
+      float sums[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        sums[i] = warp_sum(squares(value(row, min(blocks[i], blocks_ - 1))));
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (lane_ == 0 && blocks[i] < blocks_) {
+          squares_[row * blocks_ + blocks[i]] = sums[i];
+        }
+      }
+    });
+    __syncthreads();
+    const auto columns = static_cast<float>(rows_.columns);
+    const int padded = blocks_ * kChunk;
+    const IntegerSink sink{
+        {.form = InputForm::kInt8Lanes, .codes = codes_, .scales = scales_, .bits = 16},
+        padded,
+        rows_.columns};
+    each_chunks([&](int row, const int(&blocks)[kAtOnce]) {
+      const float sum = sum_of_chunks(squares_ + row * blocks_, blocks_);
+      const Normalizer numbers{0.0f, rms_factor(sum, columns, rows_.eps)};
+      float4 values[kAtOnce];
+      Coder coders[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int block = min(blocks[i], blocks_ - 1);
+        const float4 weight = *reinterpret_cast<const float4*>(weights_ + column(block));
+        values[i] = normalized(numbers, value(row, block), weight, {});
+        coders[i] = wide_coder(lanes_max(sink.spread_of(values[i]).magnitude, kWarp));
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (blocks[i] < blocks_) {
+          sink.store_codes(row, column(blocks[i]), values[i], coders[i]);
+          if (lane_ == 0) {
+            sink.store_scale(row * blocks_ + blocks[i], coders[i]);
+          }
+        }
+      }
+    });
+    __syncthreads();
+    return {codes_, scales_, m_, blocks_, blocks_};
+  }
+
+ private:
+  static constexpr int kAtOnce = 3;
+
+  /// Four columns of a row, a multiple of four; zeros past its end.
+  __device__ void copy(float* to, const float* row, int column) const {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to + column)),
+                 "l"(row + min(column, rows_.columns - 4)), "r"(column < rows_.columns ? 16 : 0)
+                 : "memory");
+  }
+
+  /// Of a block, the lane's first.
+  __device__ int column(int block) const {
+    return block * kChunk + lane_ * 4;
+  }
+  __device__ float4 value(int row, int block) const {
+    return *reinterpret_cast<const float4*>(values_ + row * blocks_ * kChunk + column(block));
+  }
+
+  /// Calls body(row, blocks) for the warp's chunks, several side by side; blocks may lie behind the
+  /// last.
+  template <typename Body>
+  __device__ void each_chunks(const Body& body) const {
+    for (int row = 0; row < m_; ++row) {
+      for (int block = warp_; block < blocks_; block += kAtOnce * warps_) {
+        const int blocks[kAtOnce] = {block, block + warps_, block + 2 * warps_};
+        body(row, blocks);
+      }
+    }
+  }
+
+  const RowsToNorm& rows_;
+  int m_;
+  int blocks_;
+  float* weights_;
+  float* values_;
+  std::int8_t* codes_;
+  float* scales_;
+  float* squares_;
+  int warp_;
+  int warps_;
+  int lane_;
+};
+
+}  // namespace nibble::ops::cuda
