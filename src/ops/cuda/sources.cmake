@@ -20,7 +20,7 @@ set(NIBBLE_CUDA_OPS
   cuda/outliers/outliers.cu
   cuda/packed/book_table.cpp cuda/packed/raw_rows.cpp cuda/packed/unit_kernels.cu cuda/packed/unit_packer.cpp
   cuda/packed/unit_rows.cpp
-  cuda/sampling/argmax.cu cuda/sampling/ranking.cu
+  cuda/sampling/ranking.cu
   cuda/schedules/choose_schedules.cpp cuda/schedules/linear_shape.cpp cuda/schedules/linear_trial.cpp
   cuda/schedules/schedules.cpp cuda/schedules/schedules_json.cpp
   cuda/small_batch/small_batch.cpp cuda/small_batch/small_batch.cu
@@ -35,5 +35,5 @@ set(NIBBLE_CUDA_OPS_TESTS
   cuda/gemm/gemm_reference.cpp cuda/gemm/gemm_test.cpp cuda/gemm/gemm_test_data.cpp
   cuda/medium_batch/medium_batch_test.cpp
   cuda/packed/unit_packer_test.cpp cuda/packed/unit_writer.cpp
-  cuda/sampling/argmax_test.cpp cuda/sampling/ranking_test.cpp
+  cuda/sampling/ranking_test.cpp
   cuda/small_batch/reference.cpp cuda/small_batch/small_batch_test.cpp)
