@@ -23,6 +23,7 @@
 #include "ops/cuda/packed/unit_packer.h"
 #include "ops/cuda/schedules/schedules.h"
 #include "ops/cuda/step_inputs.h"
+#include "ops/cuda/step_upload.h"
 #include "ops/layers.h"
 #include "ops/ops.h"
 #include "ops/ranked_token.h"
@@ -177,6 +178,7 @@ class CudaOps {
   std::shared_ptr<const Schedules> schedules_;
   device::cuda::Stream stream_;
   std::shared_ptr<DevicePool> pool_ = std::make_shared<DevicePool>();
+  StepUpload upload_;
   StepInputs step_;
   std::vector<Layers> prepared_;  // by set id
   std::map<const void*, std::shared_ptr<device::cuda::Buffer>> tables_;
