@@ -125,9 +125,9 @@ class CudaOps {
   std::vector<ExpertRows> route(const Matrix& logits, const RoutingSpec& spec);
   void scatter_add(Matrix& sum, const Matrix& x, const ExpertRows& expert);
   Matrix zeros(std::int64_t rows, std::int64_t columns);
-  /// The `count` first of each row by their logits (sampling/ranking.h), [rows, count], on the host
-  /// until the next call. Waits.
-  std::span<const RankedToken> rank(const Matrix& logits, std::int64_t count);
+  /// The `count` first of each row by their logits (sampling/ranking.h), to pinned host memory or
+  /// the device's: `ranked` [rows, count].
+  void rank(const Matrix& logits, std::int64_t count, RankedToken* ranked);
   Matrix matrix(std::int64_t rows, std::int64_t columns) { return {pool_, rows, columns}; }
 
  private:
@@ -190,7 +190,6 @@ class CudaOps {
   std::optional<HadamardSigns> turn_;
   ExpertLists experts_;
   device::cuda::PinnedBuffer router_logits_;
-  device::cuda::PinnedBuffer ranked_;
   bool splits_ = false;  // keys of some row
   int kernels_ = 0;
   bool waited_ = false;
