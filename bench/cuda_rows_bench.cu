@@ -189,7 +189,10 @@ void attention(const Stream& stream, KvTypes types, const Heads& shape, std::int
   const std::int64_t m = batch * rows;
   const auto items = static_cast<std::int64_t>(std::max(plan.decode.size(), plan.prefill.size()));
   PlanBuffer buffer({m, batch * each, items, plan.partials});
-  buffer.upload(plan, stream.get());
+  StepUpload upload;
+  upload.begin();
+  buffer.put(plan, upload);
+  upload.start(stream.get());
   const std::int64_t columns = shape.heads * shape.head_dim;
   const Buffer queries = filled(m * columns * 2);
   const Buffer out(m * columns * 2);

@@ -30,10 +30,20 @@ constexpr std::int64_t kScoreRows = 256;  // rows of logits that exist at a time
 constexpr double kRoomForWeights = 0.9;   // of the memory, the rest for the KV cache
 constexpr double kPoolShare = 0.8;        // of the memory that is free when weights are loaded
 
-/// A recorded decode step of so many sequences, with where it leaves its logits.
+constexpr std::int64_t kRecordedRanks = 64;  // tokens of each row that a recorded step ranks
+
+/// What a step leaves: logits on the device, and the `ranks` first tokens of each row in the host's
+/// memory when the stream has come so far.
+struct StepResults {
+  DeviceMatrix logits;
+  std::int64_t ranks = 0;
+  device::cuda::PinnedBuffer tokens;  // [rows, ranks] of RankedToken
+};
+
+/// A recorded decode step of so many sequences.
 struct DecodeStep {
   device::cuda::Graph graph;
-  DeviceMatrix logits;
+  StepResults results;
 };
 
 class CudaRunner final : public Runner {
@@ -84,7 +94,9 @@ class CudaRunner final : public Runner {
   bool rows_are_independent() const override { return false; }
   std::int64_t prefill_rows() const override { return 2048; }
 
-  LogitsView forward(std::span<const Slice> slices) override { return download(compute(slices)); }
+  LogitsView forward(std::span<const Slice> slices) override {
+    return download(compute(slices).logits);
+  }
 
   void forward_ranked(std::span<const Slice> slices, std::int64_t count,
                       std::vector<ops::RankedToken>& ranked) override {
@@ -93,13 +105,22 @@ class CudaRunner final : public Runner {
     if (kept > ops::cuda::kMaxRanked) {
       return Runner::forward_ranked(slices, count, ranked);
     }
-    const DeviceMatrix& logits = compute(slices);
+    const StepResults& results = compute(slices);
     ranked.clear();
-    if (logits.rows() == 0) {
+    const std::int64_t rows = results.logits.rows();
+    if (rows == 0) {
       return;
     }
-    const auto tokens = ops_.rank(logits, kept);
-    ranked.assign(tokens.begin(), tokens.end());
+    const bool is_there = kept <= results.ranks;
+    if (!is_there) {
+      ops_.rank(results.logits, kept, ranked_.room_for<ops::RankedToken>(rows * kept));
+    }
+    ops_.synchronize();
+    const auto* token = (is_there ? results.tokens : ranked_).as<ops::RankedToken>();
+    for (std::int64_t row = 0; row < rows; ++row) {
+      ranked.insert(ranked.end(), token, token + kept);
+      token += is_there ? results.ranks : kept;
+    }
   }
 
   void score_texts(std::span<const ScoredText> texts, const ConsumeLogits& consume) override {
@@ -189,8 +210,8 @@ class CudaRunner final : public Runner {
     return {{step.tokens, step.positions, parts_}, step.rows};
   }
 
-  // Continues sequences; the wanted logits, until the next step.
-  const DeviceMatrix& compute(std::span<const Slice> slices) {
+  // Continues sequences; of the wanted rows, until the next step.
+  const StepResults& compute(std::span<const Slice> slices) {
     core::require(ops_.has_pool(), ErrorKind::kFailed, "the KV cache was not made");
     begin();
     for (const Slice& slice : slices) {
@@ -199,10 +220,10 @@ class CudaRunner final : public Runner {
     return run(step_.logit_rows());
   }
 
-  // Logits of some rows of the batch. A step in which every sequence has one token is recorded when
-  // it comes for the second time, if that is possible.
-  const DeviceMatrix& run(std::span<const std::int32_t> rows) {
-    unrecorded_ = DeviceMatrix();  // a step that is recorded finds all its memory in the pool
+  // Of some rows of the batch. A step in which every sequence has one token is recorded when it
+  // comes for the second time, if that is possible.
+  const StepResults& run(std::span<const std::int32_t> rows) {
+    unrecorded_ = StepResults();  // a step that is recorded finds all its memory in the pool
     const auto [batch, step_rows] = begin_step(rows);
     const auto m = step_.size();
     const bool decode = m == std::ssize(parts_) && m == std::ssize(rows);
@@ -212,7 +233,7 @@ class CudaRunner final : public Runner {
       return unrecorded_;
     }
     if (!decode || !seen_.contains(kind)) {
-      unrecorded_ = models::forward(ops_, decoder(), batch, step_rows);
+      unrecorded_.logits = models::forward(ops_, decoder(), batch, step_rows);
       if (decode && !ops_.waited()) {
         seen_.insert({kind, DecodeStep{}});
       }
@@ -220,13 +241,22 @@ class CudaRunner final : public Runner {
     }
     DecodeStep& step = seen_.at(kind);
     if (step.graph.empty()) {
-      step.graph =
-          device::cuda::Graph::record(ops_.stream(), [&, &batch = batch, &step_rows = step_rows] {
-            step.logits = models::forward(ops_, decoder(), batch, step_rows);
-          });
+      record(step, batch, step_rows);
     }
     step.graph.launch(ops_.stream());
-    return step.logits;
+    return step.results;
+  }
+
+  void record(DecodeStep& step, const models::Batch<CudaOps>& batch,
+              std::span<const std::int32_t> rows) {
+    StepResults& results = step.results;
+    results.ranks = std::min(kRecordedRanks, config().vocabulary);
+    auto* const tokens =
+        results.tokens.room_for<ops::RankedToken>(std::ssize(rows) * results.ranks);
+    step.graph = device::cuda::Graph::record(ops_.stream(), [&] {
+      results.logits = models::forward(ops_, decoder(), batch, rows);
+      ops_.rank(results.logits, results.ranks, tokens);
+    });
   }
 
   std::int64_t score_text(const ScoredText& text, std::int64_t first,
@@ -256,19 +286,14 @@ class CudaRunner final : public Runner {
     if (logits.rows() == 0) {
       return {{}, 0, config().vocabulary};
     }
-    const std::int64_t bytes =
-        logits.rows() * logits.columns() * static_cast<std::int64_t>(sizeof(float));
-    if (logits_.bytes() < bytes) {
-      logits_ = device::cuda::PinnedBuffer(bytes);
-    }
+    const std::int64_t count = logits.rows() * logits.columns();
+    auto* const values = logits_.room_for<float>(count);
     device::cuda::check(
-        cudaMemcpyAsync(logits_.data(), logits.data(), static_cast<std::size_t>(bytes),
+        cudaMemcpyAsync(values, logits.data(), static_cast<std::size_t>(count) * sizeof(float),
                         cudaMemcpyDeviceToHost, ops_.stream()),
         "cudaMemcpyAsync");
     ops_.synchronize();
-    return {{logits_.as<float>(), static_cast<std::size_t>(logits.rows() * logits.columns())},
-            logits.rows(),
-            logits.columns()};
+    return {{values, static_cast<std::size_t>(count)}, logits.rows(), logits.columns()};
   }
 
   std::shared_ptr<const models::Model> model_;
@@ -279,7 +304,8 @@ class CudaRunner final : public Runner {
   std::int64_t kv_bytes_ = 0;
   // Decode steps by their number of sequences, and by their kernels.
   std::map<std::pair<std::int64_t, int>, DecodeStep> seen_;
-  DeviceMatrix unrecorded_;  // logits of a step that is not
+  StepResults unrecorded_;             // of a step that is not
+  device::cuda::PinnedBuffer ranked_;  // of rows that are ranked behind their step
   StepTokens step_;
   std::vector<ops::SequenceSlice<KvSequence>> parts_;
   std::deque<KvSequence> caches_;  // of the parts, which point to them

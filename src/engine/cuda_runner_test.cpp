@@ -261,7 +261,7 @@ TEST_F(CudaRunner, RanksTokensAsTheHostDoes) {
   const std::vector<std::int32_t> prompt = ids();
   std::vector<ops::RankedToken> ranked;
   std::vector<ops::RankedToken> expected;
-  for (const std::int64_t count : {1, 40, 1024, 1025, 0}) {
+  for (const std::int64_t count : {1, 40, 64, 65, 1024, 1025, 0}) {
     FixedSequences sequences(*runner, 3, 64);
     for (std::size_t step = 0; step < 4; ++step) {
       std::vector<Slice> slices;

@@ -52,7 +52,8 @@ class Buffer {
   std::int64_t bytes_ = 0;
 };
 
-/// Memory of the host that the device copies from and to without waiting. Move-only.
+/// Memory of the host that the device copies from and to without waiting, and that its kernels can
+/// read and write. Move-only.
 class PinnedBuffer {
  public:
   PinnedBuffer() = default;
@@ -66,6 +67,16 @@ class PinnedBuffer {
   template <typename T>
   T* as() const {
     return reinterpret_cast<T*>(data_);
+  }
+
+  /// Room for `count` of T; where there is too little, other memory takes the place of this.
+  template <typename T>
+  T* room_for(std::int64_t count) {
+    const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(T));
+    if (bytes_ < bytes) {
+      *this = PinnedBuffer(bytes);
+    }
+    return as<T>();
   }
 
  private:

@@ -109,14 +109,16 @@ CudaOps::Step CudaOps::begin_step(const Batch<KvSequence>& batch,
   const auto m = static_cast<std::int64_t>(batch.tokens.size());
   core::require(m <= limits_.rows, ErrorKind::kFailed, "{} tokens in a step; at most {} are taken",
                 m, limits_.rows);
+  upload_.begin();
   step_.clear();
-  Step step{step_.put(batch.tokens), step_.put(batch.positions), step_.put(rows)};
-  step_.upload(stream());
+  const Step step{step_.put(batch.tokens), step_.put(batch.positions), step_.put(rows)};
+  step_.add_to(upload_);
   splits_ = false;
   kernels_ = 0;
   waited_ = false;
   experts_.clear();
   std::vector<PlannedSequence> sequences;
+  sequences.reserve(batch.slices.size());
   for (const auto& slice : batch.slices) {
     sequences.push_back({slice.cache->pages, slice.position, slice.row, slice.rows});
   }
@@ -131,8 +133,9 @@ CudaOps::Step CudaOps::begin_step(const Batch<KvSequence>& batch,
     const AttentionPlan plan = plan_attention(sequences, group, window);
     splits_ = splits_ || plan.partials > 0;
     kernels_ = 4 * kernels_ + (plan.partials > 0 ? 2 : 0) + (plan.brief() ? 1 : 0);
-    at->second.upload(plan, stream());
+    at->second.put(plan, upload_);
   }
+  upload_.start(stream());
   return step;
 }
 

@@ -23,6 +23,7 @@
 #include "ops/cuda/packed/unit_packer.h"
 #include "ops/cuda/schedules/schedules.h"
 #include "ops/cuda/step_inputs.h"
+#include "ops/cuda/step_upload.h"
 #include "ops/layers.h"
 #include "ops/ops.h"
 #include "ops/ranked_token.h"
@@ -127,9 +128,9 @@ class CudaOps {
   std::vector<ExpertRows> route(const Matrix& logits, const RoutingSpec& spec);
   void scatter_add(Matrix& sum, const Matrix& x, const ExpertRows& expert);
   Matrix zeros(std::int64_t rows, std::int64_t columns);
-  /// The `count` first of each row by their logits (sampling/ranking.h), [rows, count], on the host
-  /// until the next call. Waits.
-  std::span<const RankedToken> rank(const Matrix& logits, std::int64_t count);
+  /// The `count` first of each row by their logits (sampling/ranking.h), to pinned host memory or
+  /// the device's: `ranked` [rows, count].
+  void rank(const Matrix& logits, std::int64_t count, RankedToken* ranked);
   Matrix matrix(std::int64_t rows, std::int64_t columns) { return {pool_, rows, columns}; }
 
  private:
@@ -181,6 +182,7 @@ class CudaOps {
   std::shared_ptr<const Schedules> schedules_;
   device::cuda::Stream stream_;
   std::shared_ptr<DevicePool> pool_ = std::make_shared<DevicePool>();
+  StepUpload upload_;
   StepInputs step_;
   std::vector<Layers> prepared_;  // by set id
   std::map<const void*, std::shared_ptr<device::cuda::Buffer>> tables_;
@@ -192,7 +194,6 @@ class CudaOps {
   std::optional<HadamardSigns> turn_;
   ExpertLists experts_;
   device::cuda::PinnedBuffer router_logits_;
-  device::cuda::PinnedBuffer ranked_;
   bool splits_ = false;  // keys of some row
   int kernels_ = 0;
   bool waited_ = false;

@@ -20,11 +20,11 @@ set(NIBBLE_CUDA_OPS
   cuda/outliers/outliers.cu
   cuda/packed/book_table.cpp cuda/packed/raw_rows.cpp cuda/packed/unit_kernels.cu cuda/packed/unit_packer.cpp
   cuda/packed/unit_rows.cpp
-  cuda/sampling/argmax.cu cuda/sampling/ranking.cu
+  cuda/sampling/ranking.cu
   cuda/schedules/choose_schedules.cpp cuda/schedules/linear_shape.cpp cuda/schedules/linear_trial.cpp
   cuda/schedules/schedules.cpp cuda/schedules/schedules_json.cpp
   cuda/small_batch/small_batch.cpp cuda/small_batch/small_batch.cu
-  cuda/step_inputs.cpp)
+  cuda/step_inputs.cpp cuda/step_upload.cpp cuda/step_upload.cu)
 set(NIBBLE_CUDA_OPS_TESTS
   cuda/activation_codes/activation_codes_test.cpp
   cuda/attention/append_attend_test.cpp cuda/attention/attention_test.cpp cuda/cuda_ops_test.cpp
@@ -35,5 +35,6 @@ set(NIBBLE_CUDA_OPS_TESTS
   cuda/gemm/gemm_reference.cpp cuda/gemm/gemm_test.cpp cuda/gemm/gemm_test_data.cpp
   cuda/medium_batch/medium_batch_test.cpp
   cuda/packed/unit_packer_test.cpp cuda/packed/unit_writer.cpp
-  cuda/sampling/argmax_test.cpp cuda/sampling/ranking_test.cpp
-  cuda/small_batch/reference.cpp cuda/small_batch/small_batch_test.cpp)
+  cuda/sampling/ranking_test.cpp
+  cuda/small_batch/reference.cpp cuda/small_batch/small_batch_test.cpp
+  cuda/step_upload_test.cu)

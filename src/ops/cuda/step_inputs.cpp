@@ -3,23 +3,18 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "device/cuda/check.h"
 
 namespace nibble::ops::cuda {
 namespace {
 
 constexpr std::int64_t kBytes = sizeof(std::int32_t);
 constexpr std::int64_t kAlignment = 4;  // numbers: vectors may be read
+static_assert(kAlignment * kBytes % StepUpload::kAlignment == 0);
 
 }  // namespace
 
 StepInputs::StepInputs(std::int64_t capacity)
     : capacity_(capacity), host_(capacity * kBytes), device_(capacity * kBytes) {}
-
-void StepInputs::clear() {
-  copied_.synchronize();
-  used_ = 0;
-}
 
 std::span<const std::int32_t> StepInputs::put(std::span<const std::int32_t> values) {
   const auto count = static_cast<std::int64_t>(values.size());
@@ -31,12 +26,8 @@ std::span<const std::int32_t> StepInputs::put(std::span<const std::int32_t> valu
   return {target, values.size()};
 }
 
-void StepInputs::upload(cudaStream_t stream) {
-  device::cuda::check(
-      cudaMemcpyAsync(device_.data(), host_.data(), static_cast<std::size_t>(used_ * kBytes),
-                      cudaMemcpyHostToDevice, stream),
-      "cudaMemcpyAsync");
-  copied_.record(stream);
+void StepInputs::add_to(StepUpload& upload) const {
+  upload.add(host_.data(), device_.data(), used_ * kBytes);
 }
 
 const std::int32_t* StepInputs::on_device(std::span<const std::int32_t> values) const {

@@ -3,10 +3,8 @@
 #include <cstdint>
 #include <span>
 
-#include <cuda_runtime_api.h>
-
-#include "device/cuda/event.h"
 #include "device/cuda/memory.h"
+#include "ops/cuda/step_upload.h"
 
 namespace nibble::ops::cuda {
 
@@ -16,12 +14,12 @@ class StepInputs {
  public:
   explicit StepInputs(std::int64_t capacity);
 
-  /// Begins a new step, when the last one's numbers have been copied.
-  void clear();
+  /// Begins a new step: the last one's numbers have been uploaded.
+  void clear() { used_ = 0; }
   /// A copy of `values` to hand to operators. Throws kFailed when the step is too large.
   std::span<const std::int32_t> put(std::span<const std::int32_t> values);
-  /// Copies what was put to the device.
-  void upload(cudaStream_t stream);
+  /// What was put goes to the device with `upload`.
+  void add_to(StepUpload& upload) const;
 
   /// Where numbers that put() returned stand on the device. Throws kFailed for others.
   const std::int32_t* on_device(std::span<const std::int32_t> values) const;
@@ -31,7 +29,6 @@ class StepInputs {
   std::int64_t used_ = 0;
   device::cuda::PinnedBuffer host_;
   device::cuda::Buffer device_;
-  device::cuda::Event copied_;
 };
 
 }  // namespace nibble::ops::cuda

@@ -80,7 +80,7 @@ void attend_decode(const AttentionLayer& layer, const Queries& queries, const st
 /// same results in one kernel. False where it does not serve, and nothing was done: not in
 /// fragments, rotary not a multiple of 8, qkv not at a multiple of 16 bytes, or many rows. It reads
 /// pages and the plan while kernels before it may still run: what wrote them must have ended, as it
-/// has where a copy lies between in the stream.
+/// has where a step begins with StepUpload.
 bool append_attend(const AttentionLayer& layer, const float* qkv, const DevicePlan& plan,
                    std::int64_t m, std::byte* pages, float* partials, const AttentionOutput& output,
                    cudaStream_t stream);

@@ -1,10 +1,10 @@
 #include "ops/cuda/attention/attention_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "core/error.h"
-#include "device/cuda/check.h"
 #include "ops/cuda/attention/kv_layout.h"
 
 namespace nibble::ops::cuda {
@@ -75,13 +75,15 @@ std::int64_t pages_of_split(std::int64_t pages) {
 AttentionPlan plan_attention(std::span<const PlannedSequence> sequences, std::int64_t group,
                              std::int64_t window) {
   AttentionPlan plan;
+  std::int64_t m = 0;
   for (const PlannedSequence& sequence : sequences) {
-    const auto m = static_cast<std::size_t>(sequence.row + sequence.rows);
-    if (plan.positions.size() < m) {
-      plan.positions.resize(m, 0);
-      plan.slots.resize(m, -1);
-      plan.starts.resize(m, 0);
-    }
+    m = std::max(m, sequence.row + sequence.rows);
+  }
+  plan.positions.resize(static_cast<std::size_t>(m), 0);
+  plan.slots.resize(static_cast<std::size_t>(m), -1);
+  plan.starts.resize(static_cast<std::size_t>(m), 0);
+  plan.decode.reserve(sequences.size());
+  for (const PlannedSequence& sequence : sequences) {
     const std::int64_t tokens = sequence.position + sequence.rows;
     const std::int64_t pages = divide_up(tokens, kPageTokens);
     core::require(pages <= static_cast<std::int64_t>(sequence.pages.size()), ErrorKind::kFailed,
@@ -115,6 +117,7 @@ AttentionPlan plan_attention(std::span<const PlannedSequence> sequences, std::in
 namespace {
 
 constexpr std::int64_t kAlignment = 256;
+static_assert(kAlignment % StepUpload::kAlignment == 0);
 
 std::int64_t aligned(std::int64_t bytes) {
   return divide_up(bytes, kAlignment) * kAlignment;
@@ -163,7 +166,7 @@ PlanBuffer::PlanBuffer(const Limits& limits)
            false};
 }
 
-void PlanBuffer::upload(const AttentionPlan& plan, cudaStream_t stream) {
+void PlanBuffer::put(const AttentionPlan& plan, StepUpload& upload) {
   const auto fits = [](const auto& values, std::int64_t limit) {
     return static_cast<std::int64_t>(values.size()) <= limit;
   };
@@ -175,31 +178,22 @@ void PlanBuffer::upload(const AttentionPlan& plan, cudaStream_t stream) {
                 "buffer ({}, {}, {}, {})",
                 plan.positions.size(), plan.table.size(), plan.decode.size(), plan.prefill.size(),
                 plan.partials, limits_.rows, limits_.pages, limits_.items, limits_.partials);
-  if (copying_) {
-    copied_.synchronize();
-  }
   const Parts parts(limits_);
-  const auto put = [&](std::int64_t offset, const auto& values) {
-    if (!values.empty()) {
-      std::memcpy(host_.data() + offset, values.data(), values.size() * sizeof(values[0]));
+  const auto send = [&](std::int64_t offset, const auto& values) {
+    const std::size_t bytes = values.size() * sizeof(values[0]);
+    if (bytes > 0) {
+      std::memcpy(host_.data() + offset, values.data(), bytes);
     }
+    upload.add(host_.data() + offset, device_.data() + offset, static_cast<std::int64_t>(bytes));
   };
-  const std::vector<std::int32_t> counts = {narrow(static_cast<std::int64_t>(plan.decode.size())),
-                                            narrow(static_cast<std::int64_t>(plan.prefill.size()))};
-  put(parts.counts, counts);
-  put(parts.positions, plan.positions);
-  put(parts.slots, plan.slots);
-  put(parts.starts, plan.starts);
-  put(parts.decode, plan.decode);
-  put(parts.prefill, plan.prefill);
-  put(parts.table, plan.table);
-  const std::int64_t used =
-      parts.table + static_cast<std::int64_t>(plan.table.size() * sizeof(std::int32_t));
-  device::cuda::check(cudaMemcpyAsync(device_.data(), host_.data(), static_cast<std::size_t>(used),
-                                      cudaMemcpyHostToDevice, stream),
-                      "cudaMemcpyAsync");
-  copied_.record(stream);
-  copying_ = true;
+  const std::array counts = {narrow(std::ssize(plan.decode)), narrow(std::ssize(plan.prefill))};
+  send(parts.counts, counts);
+  send(parts.positions, plan.positions);
+  send(parts.slots, plan.slots);
+  send(parts.starts, plan.starts);
+  send(parts.decode, plan.decode);
+  send(parts.prefill, plan.prefill);
+  send(parts.table, plan.table);
   plan_.brief = plan.brief();
 }
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "device/cuda/event.h"
 #include "device/cuda/memory.h"
+#include "ops/cuda/step_upload.h"
 
 /// What the attention kernels of one step have to do, made on the host: it lies in device memory at
 /// fixed addresses, so that a recorded graph can be launched for every step.
@@ -109,15 +109,14 @@ class PlanBuffer {
   explicit PlanBuffer(const Limits& limits);
 
   const DevicePlan& plan() const { return plan_; }
-  /// Copies a plan behind what `stream` does so far. Throws kFailed when it is too large.
-  void upload(const AttentionPlan& plan, cudaStream_t stream);
+  /// The plan goes to the device with `upload`, which the step has begun. Throws kFailed when it is
+  /// too large.
+  void put(const AttentionPlan& plan, StepUpload& upload);
 
  private:
   Limits limits_;
   device::cuda::PinnedBuffer host_;
   device::cuda::Buffer device_;
-  device::cuda::Event copied_;
-  bool copying_ = false;
   DevicePlan plan_;
 };
 

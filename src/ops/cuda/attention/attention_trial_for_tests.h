@@ -225,7 +225,9 @@ class Trial {
   void upload_plan(bool context) {
     const auto sequences = planned(context);
     const AttentionPlan plan = plan_attention(sequences, p_.heads / p_.kv_heads, p_.window);
-    buffer_->upload(plan, stream_.get());
+    upload_.begin();
+    buffer_->put(plan, upload_);
+    upload_.start(stream_.get());
     splits_ = plan.partials > 0;
   }
 
@@ -471,6 +473,7 @@ class Trial {
   std::vector<std::vector<PageId>> lists_;  // pages of each sequence
   std::vector<std::unique_ptr<cpu::KvCache>> caches_;
   std::optional<PlanBuffer> buffer_;
+  StepUpload upload_;
   bool splits_ = false;  // of the plan
   Buffer partials_;
   Buffer queries_;

@@ -10,6 +10,7 @@ namespace nibble::ops::cuda {
 using LogitKey = unsigned long long;
 
 inline constexpr LogitKey kNanKey = ~0ull;  // NaN comes before all else
+inline constexpr LogitKey kNoKey = 0;       // comes behind all of logits
 
 __device__ __forceinline__ LogitKey key_of(float value, std::uint32_t column) {
   if (value != value) {

@@ -1,16 +1,22 @@
 #include <algorithm>
 
 #include "ops/cuda/device_code/dependent_launch.cuh"
+#include "ops/cuda/device_code/reduce.cuh"
 #include "ops/cuda/sampling/logit_key.cuh"
 #include "ops/cuda/sampling/ranking.h"
 
-/// Every block sorts kPart keys of a row and keeps the largest; what all blocks of a row have kept
-/// is sorted in the same way, until one block has it all.
+/// Every block takes kPart keys of a row and keeps the largest, sorted; what all blocks of a row
+/// have kept is a row for the next launch, until one block has it all.
+///
+///   thread t of 256   keys t, t + 256, ..., t + 15 * 256 of the part     in registers
+///   bound             reached by the largest keys of about `count` threads, by bisection over bits
+///   keys from it on   a few more than `count`                            to shared memory, sorted
 namespace nibble::ops::cuda {
 namespace {
 
-constexpr int kThreads = 1024;
-constexpr int kPart = 4096;
+constexpr int kThreads = 256;
+constexpr int kEach = 16;  // keys of a thread
+constexpr int kPart = kThreads * kEach;
 
 struct LogitSource {
   const float* logits;
@@ -18,7 +24,7 @@ struct LogitSource {
   __device__ LogitKey at(std::int64_t row, std::int64_t column) const {
     return column < columns
                ? key_of(logits[row * columns + column], static_cast<std::uint32_t>(column))
-               : 0;
+               : kNoKey;
   }
 };
 
@@ -26,18 +32,61 @@ struct KeySource {
   const LogitKey* keys;
   std::int64_t columns;
   __device__ LogitKey at(std::int64_t row, std::int64_t column) const {
-    return column < columns ? keys[row * columns + column] : 0;
+    return column < columns ? keys[row * columns + column] : kNoKey;
   }
 };
 
-/// Bitonic sort, largest first (Batcher 1968).
-__device__ void sort_part(LogitKey* keys) {
-  for (int run = 2; run <= kPart; run *= 2) {
-    for (int distance = run / 2; distance > 0; distance /= 2) {
-      __syncthreads();
+/// A key that at least `count` keys of the block reach, and not many more where they differ; the
+/// smallest there is where the threads are too few to tell. `largest` is of the thread's own.
+__device__ LogitKey reached_by(int count, LogitKey largest) {
+  const auto place = static_cast<std::uint32_t>(largest >> 32);
+  std::uint32_t bound = 0;
+  for (std::uint32_t bit = 1u << 31; bit != 0; bit /= 2) {
+    const int reached = __syncthreads_count(place >= (bound | bit));
+    if (reached >= count) {
+      bound |= bit;
+      if (reached <= count + count / 4) {
+        break;
+      }
+    }
+  }
+  return max(kNoKey + 1, static_cast<LogitKey>(bound) << 32);
+}
+
+/// Puts the keys of all threads that are not below `bound` behind one another; how many there are,
+/// by `found`, which is 0 before.
+__device__ void gather(const LogitKey (&own)[kEach], LogitKey bound, LogitKey* keys, int& found) {
+  int count = 0;
 #pragma unroll
-      for (int i = 0; i < kPart / 2 / kThreads; ++i) {
-        const int pair = static_cast<int>(threadIdx.x) + i * kThreads;
+  for (const LogitKey key : own) {
+    count += key >= bound ? 1 : 0;
+  }
+  if (count == 0) {
+    return;
+  }
+  int at = atomicAdd(&found, count);
+#pragma unroll
+  for (const LogitKey key : own) {
+    if (key >= bound) {
+      keys[at++] = key;
+    }
+  }
+}
+
+/// Bitonic sort, largest first (Batcher 1968). Room up to the next power of two is used. Pairs that
+/// are up to kWarp apart lie with others of their warp in 2 kWarp keys that no other warp touches.
+__device__ void sort(LogitKey* keys, int count) {
+  int padded = 1;
+  while (padded < count) {
+    padded *= 2;
+  }
+  for (int i = count + static_cast<int>(threadIdx.x); i < padded; i += kThreads) {
+    keys[i] = kNoKey;
+  }
+  __syncthreads();
+  for (int run = 2; run <= padded; run *= 2) {
+    for (int distance = run / 2; distance > 0; distance /= 2) {
+      for (int pair = static_cast<int>(threadIdx.x); pair < padded / 2; pair += kThreads) {
         const int low = (pair & ~(distance - 1)) * 2 + (pair & (distance - 1));
         const LogitKey a = keys[low];
         const LogitKey b = keys[low + distance];
@@ -45,6 +94,12 @@ __device__ void sort_part(LogitKey* keys) {
           keys[low] = b;
           keys[low + distance] = a;
         }
+      }
+      const int next = distance > 1 ? distance / 2 : run;
+      if (max(distance, next) > kWarp) {
+        __syncthreads();
+      } else {
+        __syncwarp();
       }
     }
   }
@@ -56,20 +111,31 @@ template <typename Source>
 __global__ void __launch_bounds__(kThreads)
     rank_kernel(Source source, int count, LogitKey* kept, RankedToken* ranked) {
   __shared__ LogitKey keys[kPart];
+  __shared__ int found;
   launch_dependents();
+  if (threadIdx.x == 0) {
+    found = 0;
+  }
   wait_for_predecessor();
   const std::int64_t row = blockIdx.y;
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kPart;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kPart + threadIdx.x;
+  LogitKey own[kEach];
+  LogitKey largest = kNoKey;
 #pragma unroll
-  for (int i = 0; i < kPart; i += kThreads) {
-    keys[i + threadIdx.x] = source.at(row, first + i + threadIdx.x);
+  for (int i = 0; i < kEach; ++i) {
+    own[i] = source.at(row, first + i * kThreads);
+    largest = max(largest, own[i]);
   }
-  sort_part(keys);
+  const LogitKey bound = reached_by(count, largest);
+  gather(own, bound, keys, found);
+  __syncthreads();
+  sort(keys, found);
   for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) {
+    const LogitKey key = i < found ? keys[i] : kNoKey;
     if (gridDim.x == 1) {
-      ranked[row * count + i] = token_of(keys[i]);
+      ranked[row * count + i] = token_of(key);
     } else {
-      kept[(row * gridDim.x + blockIdx.x) * count + i] = keys[i];
+      kept[(row * gridDim.x + blockIdx.x) * count + i] = key;
     }
   }
 }

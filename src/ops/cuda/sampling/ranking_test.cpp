@@ -24,6 +24,7 @@ std::vector<RankedToken> sorted(std::span<const float> row, std::int64_t count) 
   return tokens;
 }
 
+// Of rows that differ, that are equal in whole or in part, and of which one block has the largest.
 TEST_F(CudaRanking, IsAStableSort) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr std::int64_t kRows = 5;
@@ -41,14 +42,16 @@ TEST_F(CudaRanking, IsAStableSort) {
     row(3)[static_cast<std::size_t>(columns / 3)] = std::numeric_limits<float>::quiet_NaN();
     std::iota(row(4).begin(), row(4).end(), -5.0f);  // all the largest in one block
     const auto device_logits = on_device(logits);
-    for (const std::int64_t wanted : {1, 40, 1000}) {
+    for (const std::int64_t wanted : {1, 40, 64, 300, 1000}) {
       const std::int64_t count = std::min(wanted, columns);
-      const auto ranked = poisoned<RankedToken>(kRows * count);
+      device::cuda::PinnedBuffer ranked;
+      const std::span got(ranked.room_for<RankedToken>(kRows * count),
+                          static_cast<std::size_t>(kRows * count));
+      std::fill(got.begin(), got.end(), RankedToken{-7, 0.0f});
       const device::cuda::Buffer scratch(ranking_bytes(kRows, columns, count));
       rank(device_logits.as<float>(), kRows, columns, count, ranked.as<RankedToken>(),
            scratch.data(), stream.get());
       stream.synchronize();
-      const auto got = ranked.values<RankedToken>();
       for (std::int64_t i = 0; i < kRows; ++i) {
         const auto begin = got.begin() + i * count;
         if (i == 3) {
