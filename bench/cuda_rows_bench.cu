@@ -178,6 +178,13 @@ AttentionPlan plan_of(const Heads& shape, std::int64_t batch, std::int64_t conte
   return plan_attention(sequences, shape.heads / shape.kv_heads, 0);
 }
 
+void upload(const Stream& stream, const AttentionPlan& plan, PlanBuffer& buffer) {
+  StepUpload step;
+  step.begin();
+  buffer.put(plan, step);
+  step.start(stream.get());
+}
+
 // Decode or prefill, and append.
 void attention(const Stream& stream, KvTypes types, const Heads& shape, std::int64_t batch,
                std::int64_t context, std::int64_t rows) {
@@ -189,10 +196,7 @@ void attention(const Stream& stream, KvTypes types, const Heads& shape, std::int
   const std::int64_t m = batch * rows;
   const auto items = static_cast<std::int64_t>(std::max(plan.decode.size(), plan.prefill.size()));
   PlanBuffer buffer({m, batch * each, items, plan.partials});
-  StepUpload upload;
-  upload.begin();
-  buffer.put(plan, upload);
-  upload.start(stream.get());
+  upload(stream, plan, buffer);
   const std::int64_t columns = shape.heads * shape.head_dim;
   const Buffer queries = filled(m * columns * 2);
   const Buffer out(m * columns * 2);
@@ -251,7 +255,7 @@ void append_and_attend(const Stream& stream, KvTypes types, const Heads& shape, 
   const AttentionPlan plan = plan_of(shape, batch, context, 1);
   PlanBuffer buffer({batch, batch * pages_of(context),
                      static_cast<std::int64_t>(plan.decode.size()), plan.partials});
-  buffer.upload(plan, stream.get());
+  upload(stream, plan, buffer);
   const std::int64_t columns = shape.heads * shape.head_dim;
   const Buffer qkv = filled_floats(batch * (shape.heads + 2 * shape.kv_heads) * shape.head_dim);
   const Buffer out(batch * columns * 2);

@@ -5,7 +5,6 @@
 
 #include "core/error.h"
 #include "device/cuda/check.h"
-#include "ops/cpu/packed/input_transform.h"
 #include "ops/cuda/elementwise/input_target.h"
 
 namespace nibble::ops::cuda {
@@ -16,27 +15,6 @@ using device::cuda::Buffer;
 
 constexpr std::int64_t kNumbersOfRow = 4;       // that a step puts: token, position, row, and room
 constexpr std::int64_t kListedPages = 1 << 18;  // of all sequences of a step; they may share some
-
-/// The transforms of a set's parts, each of them once on the device.
-class Transforms {
- public:
-  std::shared_ptr<const DeviceTransform> of(const Linear& part) {
-    const cpu::InputTransform wanted(part.weight);
-    for (const auto& [known, made] : made_) {
-      if (known == wanted) {
-        return made;
-      }
-    }
-    return made_.emplace_back(wanted, DeviceTransform::of(part.weight, part.name)).second;
-  }
-
- private:
-  std::vector<std::pair<cpu::InputTransform, std::shared_ptr<const DeviceTransform>>> made_;
-};
-
-Buffer upload(std::span<const float> values) {
-  return Buffer::of<float>(values);
-}
 
 bool is_single(const SequenceSlice<KvSequence>& slice) {
   return slice.rows == 1;
@@ -54,47 +32,6 @@ CudaOps::CudaOps(const StepLimits& limits, std::shared_ptr<const Schedules> sche
       schedules_(schedules ? std::move(schedules)
                            : std::make_shared<const Schedules>(origin_of(device_))),
       step_(kNumbersOfRow * limits.rows) {}
-
-void CudaOps::prepare(const LinearSet& set, UnitPacker& packer) {
-  const auto id = static_cast<std::size_t>(set.id);
-  if (prepared_.size() <= id) {
-    prepared_.resize(id + 1);
-  }
-  Layers layers;
-  layers.n = set.n();
-  layers.k = set.k();
-  Transforms transforms;
-  for (std::size_t part = 0; part < set.parts.size();) {
-    const std::size_t count = joint_parts(set, part);
-    const Linear& front = set.parts[part];
-    layers.parts.push_back(front.weight.scheme.kind == formats::FormatKind::kDense
-                               ? DeviceLinear::dense(front, table_of(front.weight.dense))
-                               : DeviceLinear::packed(set, part, part + count, transforms.of(front),
-                                                      *schedules_, packer));
-    part += count;
-  }
-  std::int64_t column = 0;
-  for (const Linear& part : set.parts) {
-    if (part.low_rank) {
-      layers.adapters.push_back(adapter_of(*part.low_rank, column));
-    }
-    column += part.weight.n;
-  }
-  prepared_[id] = std::move(layers);
-}
-
-std::int64_t CudaOps::prepared_bytes() const {
-  std::int64_t sum = 0;
-  for (const Layers& layers : prepared_) {
-    for (const DeviceLinear& part : layers.parts) {
-      sum += part.bytes();
-    }
-  }
-  for (const auto& [data, buffer] : tables_) {
-    sum += buffer->bytes();
-  }
-  return sum;
-}
 
 void CudaOps::set_pool(std::unique_ptr<KvPool> pool) {
   kv_ = std::move(pool);
@@ -137,81 +74,6 @@ CudaOps::Step CudaOps::begin_step(const Batch<KvSequence>& batch,
   }
   upload_.start(stream());
   return step;
-}
-
-const CudaOps::Layers& CudaOps::layers_of(const LinearSet& set) const {
-  const auto id = static_cast<std::size_t>(set.id);
-  core::require(id < prepared_.size() && !prepared_[id].parts.empty(), ErrorKind::kFailed,
-                "layer {} was not made ready for the GPU", set.parts.front().name);
-  return prepared_[id];
-}
-
-const NormWeights& CudaOps::weights_of(const Norm& norm) {
-  const auto at = norms_.find(&norm);
-  if (at != norms_.end()) {
-    return at->second.view;
-  }
-  DeviceNorm& made = norms_[&norm];
-  made.weight = upload(norm.weight);
-  made.view = {norm.kind, made.weight.as<float>(), nullptr, norm.eps};
-  if (!norm.bias.empty()) {
-    made.bias = upload(norm.bias);
-    made.view.bias = made.bias.as<float>();
-  }
-  return made.view;
-}
-
-const AttentionLayer& CudaOps::layer_of(const AttentionSpec& spec) {
-  const auto at = attentions_.find(&spec);
-  if (at != attentions_.end()) {
-    return at->second.view;
-  }
-  DeviceAttention& made = attentions_[&spec];
-  AttentionLayer& view = made.view;
-  view.layout = kv_->layout();
-  view.heads = spec.heads;
-  view.rotary = 2 * static_cast<std::int64_t>(spec.inverse_frequency.size());
-  view.rope_factor = spec.rope_factor;
-  view.norm_eps = spec.norm_eps;
-  view.turned = turn_->exists();
-  view.turn = turn_->view();
-  if (!spec.inverse_frequency.empty()) {
-    made.inverse_frequency = upload(spec.inverse_frequency);
-    view.inverse_frequency = made.inverse_frequency.as<float>();
-  }
-  if (!spec.q_norm.empty()) {
-    made.q_norm = upload(spec.q_norm);
-    view.q_norm = made.q_norm.as<float>();
-  }
-  if (!spec.k_norm.empty()) {
-    made.k_norm = upload(spec.k_norm);
-    view.k_norm = made.k_norm.as<float>();
-  }
-  if (!spec.key_centre.empty()) {
-    made.key_centre = upload(spec.key_centre);
-    view.key_centre = made.key_centre.as<float>();
-  }
-  return view;
-}
-
-std::shared_ptr<Buffer> CudaOps::table_of(const core::Tensor& tensor) {
-  std::shared_ptr<Buffer>& table = tables_[tensor.raw()];
-  if (!table) {
-    table = std::make_shared<Buffer>(tensor.bytes());
-    table->upload(tensor.raw(), tensor.bytes());
-  }
-  return table;
-}
-
-CudaOps::Adapter CudaOps::adapter_of(const LowRank& low_rank, std::int64_t column) {
-  const auto view = [&](const formats::PackedWeight& weight) {
-    return DenseView{table_of(weight.dense)->data(), weight.dense.dtype(), weight.n, weight.k};
-  };
-  return {column, view(low_rank.a), view(low_rank.b), low_rank.scale};
-}
-
-EmbeddingTable CudaOps::embedding(const core::Tensor& table) {
-  return {table_of(table)->data(), table.dtype(), table.dim(0), table.dim(1)};
 }
 
 const CudaOps::Matrix& CudaOps::transformed(Input& input, const DeviceTransform* transform) {

@@ -5,7 +5,7 @@ set(NIBBLE_CUDA_OPS
   cuda/attention/attention_plan.cpp
   cuda/attention/checks.cpp cuda/attention/decode.cu cuda/attention/hadamard_signs.cpp
   cuda/attention/kv_pool.cpp cuda/attention/plain.cu cuda/attention/prefill.cu
-  cuda/cuda_ops.cpp cuda/cuda_ops_results.cpp cuda/dense/dense.cu cuda/device_input.cpp cuda/device_linear.cpp cuda/device_matrix.cpp
+  cuda/cuda_ops.cpp cuda/cuda_ops_parameters.cpp cuda/cuda_ops_results.cpp cuda/dense/dense.cu cuda/device_input.cpp cuda/device_linear.cpp cuda/device_matrix.cpp
   cuda/elementwise/activation.cu cuda/elementwise/checks.cpp cuda/elementwise/norm.cu cuda/elementwise/rows.cu
   cuda/device_code/tensor_map.cpp cuda/expert_lists.cpp
   cuda/gemm/gemm.cpp cuda/gemm/gemm_plan.cpp

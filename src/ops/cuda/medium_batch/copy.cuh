@@ -7,6 +7,7 @@
 
 #include "ops/cuda/device_code/barrier.cuh"
 #include "ops/cuda/device_code/bulk_copy.cuh"
+#include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/medium_batch/shape.cuh"
 
 namespace nibble::ops::cuda {
@@ -54,12 +55,16 @@ struct MediumBatchCopy : MediumBatchStages<Shape> {
   __device__ void copy_weights() const {
     const auto share = this->share();
     Place place;
+    int early = kEarlyStages;
 #pragma unroll 1
     for (int tile = share.begin; tile < share.end; tile += Shape::kTiles) {
       const int count = min(Shape::kTiles, share.end - tile);
       Run runs[Shape::kRowGroups + 1];
       find_runs(runs, tile, count);
       for_each_free_stage(place, [&](int, int stage) {
+        if (--early == 0) {
+          wait_for_predecessor();
+        }
         arrive_expecting(full(stage), count * Shape::Decoder::kTileBytes);
         const std::uint32_t to = this->tiles_of(stage);
 #pragma unroll
@@ -74,6 +79,10 @@ struct MediumBatchCopy : MediumBatchStages<Shape> {
   }
 
  private:
+  /// Stages that are filled before the predecessor has ended: its last loads, and the inputs, wait
+  /// behind what is asked for here.
+  static constexpr int kEarlyStages = 64 * 1024 / Shape::kWeightBytes + 1;
+
   /// Row tiles of one row group, which lie together.
   struct Run {
     const std::byte* source;  // of the next unit
