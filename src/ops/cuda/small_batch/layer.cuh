@@ -121,17 +121,17 @@ class FewTokenLayer {
         const std::byte* stage = next();
         if constexpr (kColumns > 2) {  // registers do not suffice for two tiles at once
           static_assert(kPortion == 4);
-          multiply_tiles<0, 1>(stage, lane, inputs, x_sums, rows, totals);
-          multiply_tiles<1, 1>(stage, lane, inputs, x_sums, rows, totals);
+          multiply_tiles<0, 1>(stage, tiles, lane, inputs, x_sums, rows, totals);
+          multiply_tiles<1, 1>(stage, tiles, lane, inputs, x_sums, rows, totals);
           if (tiles > 2) {
-            multiply_tiles<2, 1>(stage, lane, inputs, x_sums, rows, totals);
-            multiply_tiles<3, 1>(stage, lane, inputs, x_sums, rows, totals);
+            multiply_tiles<2, 1>(stage, tiles, lane, inputs, x_sums, rows, totals);
+            multiply_tiles<3, 1>(stage, tiles, lane, inputs, x_sums, rows, totals);
           }
         } else {
-          multiply_tiles<0, 2>(stage, lane, inputs, x_sums, rows, totals);
+          multiply_tiles<0, 2>(stage, tiles, lane, inputs, x_sums, rows, totals);
           if constexpr (kPortion > 2) {
             if (tiles > 2) {
-              multiply_tiles<2, 2>(stage, lane, inputs, x_sums, rows, totals);
+              multiply_tiles<2, 2>(stage, tiles, lane, inputs, x_sums, rows, totals);
             }
           }
         }
@@ -273,17 +273,21 @@ class FewTokenLayer {
   }
 
   /// Adds the products of kCount tiles of a piece to the totals of their rows: totals[tile][n][rows
-  /// g, g + 8 of each token]. The last of a pair may be absent: what is read in its place is never
-  /// used.
+  /// g, g + 8 of each token]. The last of a pair may be absent: what becomes of the one that is
+  /// read in its place is never used.
   template <int kFirst, int kCount>
-  __device__ void multiply_tiles(const std::byte* stage, int lane, const Inputs& inputs,
+  __device__ void multiply_tiles(const std::byte* stage, int tiles, int lane, const Inputs& inputs,
                                  const InputSums& sums,
                                  const typename Decoder::Rows (&rows)[kPortion],
                                  float (&totals)[kPortion][kColumns][2 * kTokensOfLane]) const {
+    const auto tile_at = [&](int i) {
+      const int tile = kFirst + i;
+      return stage + (tile % 2 == 0 ? tile : min(tile, tiles - 1)) * kTileBytes;
+    };
     typename Decoder::Words words[kCount];
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      words[i] = Decoder::Words::load(stage + (kFirst + i) * kTileBytes, lane);
+      words[i] = Decoder::Words::load(tile_at(i), lane);
     }
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
@@ -306,8 +310,7 @@ class FewTokenLayer {
       }
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        scale_products(stage + (kFirst + i) * kTileBytes, group, lane, c[i], inputs, sums,
-                       totals[kFirst + i]);
+        scale_products(tile_at(i), group, lane, c[i], inputs, sums, totals[kFirst + i]);
       }
     }
   }

@@ -62,7 +62,7 @@ class NormedInputs {
       float sums[kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        sums[i] = warp_sum(squares(value(row, min(blocks[i], blocks_ - 1))));
+        sums[i] = warp_sum(squares(value(row, there(blocks, i))));
       }
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
@@ -85,7 +85,7 @@ class NormedInputs {
       Coder coders[kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        const int block = min(blocks[i], blocks_ - 1);
+        const int block = there(blocks, i);
         const float4 weight = *reinterpret_cast<const float4*>(weights_ + column(block));
         values[i] = normalized(numbers, value(row, block), weight, {});
         coders[i] = wide_coder(lanes_max(sink.spread_of(values[i]).magnitude, kWarp));
@@ -114,6 +114,10 @@ class NormedInputs {
                  : "memory");
   }
 
+  /// One of the warp's own in the place of blocks behind the last.
+  __device__ int there(const int (&blocks)[kAtOnce], int i) const {
+    return blocks[i] < blocks_ ? blocks[i] : blocks[0];
+  }
   /// Of a block, the lane's first.
   __device__ int column(int block) const {
     return block * kChunk + lane_ * 4;

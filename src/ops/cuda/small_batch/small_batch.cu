@@ -30,9 +30,7 @@ struct Memory {
     return slots() + portions * static_cast<int>(sizeof(SumSlots));
   }
   __host__ __device__ int olds(int m) const {
-    // The second tile of a pair may be read beyond the end of the last ring.
-    const int most = Layer::sum_bytes(warps, portions, m);
-    return sums() + (most > Layer::kTileBytes ? most : Layer::kTileBytes);
+    return sums() + Layer::sum_bytes(warps, portions, m);
   }
   __host__ __device__ int inputs(const SmallBatchArguments& a) const {
     const int end = olds(a.m) + (a.add != 0 ? Layer::old_bytes(portions, a.m) : 0);
