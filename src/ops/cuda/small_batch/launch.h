@@ -16,8 +16,9 @@ constexpr int max_small_batch_columns(CodeKind codes, std::int64_t groups, int d
 
 inline constexpr int kSmallBatchMaxStages = 8;
 
-/// Chunks of 128 inputs for whose norms there is shared memory (normed_inputs.cuh).
-inline constexpr int kMaxNormedChunks = 64;
+/// Chunks of 128 inputs for whose norms a block of the current device has shared memory beside its
+/// rings (normed_inputs.cuh); 0 before sm_90.
+int max_normed_chunks();
 
 /// Rows [m][columns] that become activations by RMSNorm; columns are a multiple of four.
 struct RowsToNorm {

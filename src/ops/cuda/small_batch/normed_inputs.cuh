@@ -62,7 +62,7 @@ class NormedInputs {
       float sums[kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        sums[i] = warp_sum(squares(value(row, there(blocks, i))));
+        sums[i] = warp_sum(squares(value(row, present(blocks, i))));
       }
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
@@ -85,7 +85,7 @@ class NormedInputs {
       Coder coders[kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        const int block = there(blocks, i);
+        const int block = present(blocks, i);
         const float4 weight = *reinterpret_cast<const float4*>(weights_ + column(block));
         values[i] = normalized(numbers, value(row, block), weight, {});
         coders[i] = wide_coder(lanes_max(sink.spread_of(values[i]).magnitude, kWarp));
@@ -115,7 +115,7 @@ class NormedInputs {
   }
 
   /// One of the warp's own in the place of blocks behind the last.
-  __device__ int there(const int (&blocks)[kAtOnce], int i) const {
+  __device__ int present(const int (&blocks)[kAtOnce], int i) const {
     return blocks[i] < blocks_ ? blocks[i] : blocks[0];
   }
   /// Of a block, the lane's first.

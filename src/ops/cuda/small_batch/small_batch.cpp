@@ -38,7 +38,7 @@ SmallBatchSchedule small_batch_schedule(const UnitsView& weight, int multiproces
 std::int64_t max_normed_rows(const UnitsView& weight, NormKind kind) {
   constexpr std::int64_t kOneColumnGroup = 4;  // tokens of two digits in eight columns
   return kind == NormKind::kRms && weight.k % 4 == 0
-             ? std::min(kOneColumnGroup, kMaxNormedChunks / unit_grid(weight.n, weight.k).blocks)
+             ? std::min(kOneColumnGroup, max_normed_chunks() / unit_grid(weight.n, weight.k).blocks)
              : 0;
 }
 

@@ -152,6 +152,11 @@ void dispatch(const SmallBatchArguments& a, const SmallBatchSchedule& schedule,
 
 }  // namespace
 
+int max_normed_chunks() {
+  constexpr int kEnough = 200 * 1024;
+  return max_shared_bytes() >= kEnough ? 64 : 0;
+}
+
 void launch_small_batch(const SmallBatchArguments& a, CodeKind codes, std::int64_t groups,
                         int digits, const SmallBatchSchedule& schedule, cudaStream_t stream) {
   const auto with_groups = [&]<typename Decoder, CodeKind kCodes, int kGroups>() {
