@@ -22,23 +22,23 @@ int max_normed_chunks();
 
 /// Rows [m][columns] that become activations by RMSNorm; columns are a multiple of four.
 struct RowsToNorm {
-  const float* x;  // or null: there are codes
-  const float* weight;
-  float eps;
-  int columns;
+  const float* x = nullptr;  // or null: there are codes
+  const float* weight = nullptr;
+  float eps = 0.0f;
+  int columns = 0;
 };
 
 struct SmallBatchArguments {
   LayerArguments layer;
-  const std::int8_t* codes;
-  const float* scales;
+  const std::int8_t* codes = nullptr;
+  const float* scales = nullptr;
   RowsToNorm rows;
-  float* y;
-  int m;
-  int ldy;
-  int scales_each;  // of a token: 1 or one for each block
-  int stages;
-  int add;  // whether the result is added to what y holds
+  float* y = nullptr;
+  int m = 0;
+  int ldy = 0;
+  int scales_each = 1;  // of a token: 1 or one for each block
+  int stages = 0;
+  int add = 0;  // whether the result is added to what y holds
 };
 
 /// A weight's rows, shared by so many thread blocks.
