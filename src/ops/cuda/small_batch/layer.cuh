@@ -121,15 +121,15 @@ class FewTokenLayer {
         const std::byte* stage = next();
         if constexpr (kColumns > 2) {  // registers do not suffice for two tiles at once
           static_assert(kPortion == 4);
-          multiply_tiles<0, 1>(stage, tiles, lane, inputs, x_sums, rows, totals);
+          multiply_tiles<0, 1>(stage, kPortion, lane, inputs, x_sums, rows, totals);
           if (tiles > 1) {
-            multiply_tiles<1, 1>(stage, tiles, lane, inputs, x_sums, rows, totals);
+            multiply_tiles<1, 1>(stage, kPortion, lane, inputs, x_sums, rows, totals);
           }
           if (tiles > 2) {
-            multiply_tiles<2, 1>(stage, tiles, lane, inputs, x_sums, rows, totals);
+            multiply_tiles<2, 1>(stage, kPortion, lane, inputs, x_sums, rows, totals);
           }
           if (tiles > 3) {
-            multiply_tiles<3, 1>(stage, tiles, lane, inputs, x_sums, rows, totals);
+            multiply_tiles<3, 1>(stage, kPortion, lane, inputs, x_sums, rows, totals);
           }
         } else {
           multiply_tiles<0, 2>(stage, tiles, lane, inputs, x_sums, rows, totals);
@@ -286,7 +286,7 @@ class FewTokenLayer {
                                  float (&totals)[kPortion][kColumns][2 * kTokensOfLane]) const {
     const auto tile_at = [&](int i) {
       const int tile = kFirst + i;
-      return stage + (i == 0 ? tile : min(tile, tiles - 1)) * kTileBytes;
+      return stage + (tile % 2 == 0 ? tile : min(tile, tiles - 1)) * kTileBytes;
     };
     typename Decoder::Words words[kCount];
 #pragma unroll
