@@ -214,7 +214,7 @@ CudaOps::Matrix CudaOps::linear(Input& input, const LinearSet& set) {
 bool CudaOps::add_linear(Matrix& x, Input& input, const LinearSet& set) {
   const Layers& layers = layers_of(set);
   const DeviceLinear& layer = layers.parts.front();
-  if (layers.parts.size() > 1 || !layers.adapters.empty() || !layer.adds(input.m_)) {
+  if (layers.parts.size() > 1 || !layers.adapters.empty() || !layer.adds()) {
     return false;
   }
   layer.add(input.of(layer), x.data(), x.columns(), stream());
@@ -313,10 +313,13 @@ CudaOps::Input CudaOps::gated_linear(Input& input, const LinearSet& set, MlpActi
   if (!layer.gates(m)) {
     return gated_activation(linear(input, set), activation, next);
   }
-  return make_input(
+  bool has_sums = true;
+  Input result = make_input(
       next, m,
       [&](const InputTarget& target) {
-        if (target.form == InputForm::kFloat16Tiles && width % kInputPadding == 0) {
+        if (target.form != InputForm::kFloat16 && is_half(target.form) &&
+            width % kInputPadding == 0) {
+          has_sums = false;
           return layer.run_gated(input.of(layer), {target.values, width, activation, true},
                                  stream());
         }
@@ -327,8 +330,12 @@ CudaOps::Input CudaOps::gated_linear(Input& input, const LinearSet& set, MlpActi
       },
       [&] { return gated_matrix(linear(input, set), activation); },
       [](const InputKey& key) {  // float16 has not enough digits for 16 bits
-        return key.form == InputForm::kFloat16Tiles || key.bits < 16;
+        return is_half(key.form) || key.bits < 16;
       });
+  if (!has_sums) {
+    result.forms_.front().drop_sums();
+  }
+  return result;
 }
 
 CudaOps::Input CudaOps::input(const Matrix& x, const LinearSet& set) {

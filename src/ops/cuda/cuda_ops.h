@@ -115,11 +115,11 @@ class CudaOps {
                   const Batch<KvSequence>& batch, const LinearSet& set);
   Input mlp_activation(const Matrix& x, MlpActivation activation, const LinearSet& set);
   Input gated_activation(const Matrix& gate_up, MlpActivation activation, const LinearSet& set);
-  /// x += linear(), by the product itself; false where it does not: of a medium batch, of several
-  /// or dense layers and with adapters, and nothing was done.
+  /// x += linear(), by the product itself; false where it does not: of several or dense layers and
+  /// with adapters, and nothing was done.
   bool add_linear(Matrix& x, Input& input, const LinearSet& set);
-  /// gated_activation() of linear(). Of many tokens, the product itself gives activation(gate) * up
-  /// in float16 where layers allow it.
+  /// gated_activation() of linear(). Where layers take float16, of more than a few tokens, the
+  /// product itself gives activation(gate) * up.
   Input gated_linear(Input& input, const LinearSet& set, MlpActivation activation,
                      const LinearSet& next);
   Input input(const Matrix& x, const LinearSet& set);

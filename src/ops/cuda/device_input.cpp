@@ -14,8 +14,11 @@ constexpr int kTailBits = 8;
 DeviceInput::DeviceInput(const std::shared_ptr<DevicePool>& pool, const InputKey& key,
                          std::int64_t m, std::int64_t k)
     : key_(key), m_(m), k_(k) {
-  if (key.form == InputForm::kFloat16Tiles) {
+  if (is_half(key.form)) {
     values_ = PooledBuffer(pool, m * padded_columns(k) * 2);
+    if (key.form == InputForm::kFloat16Summed) {
+      sums_ = PooledBuffer(pool, padded_columns(k) / kInputPadding * sum_stride_of(m) * kFloat);
+    }
     return;
   }
   const std::int64_t digits = key.bits == 16 ? 2 : 1;
@@ -46,8 +49,12 @@ std::int64_t DeviceInput::scales_each() const {
 InputTarget DeviceInput::target() const {
   InputTarget target;
   target.form = key_.form;
-  if (target.form == InputForm::kFloat16Tiles) {
+  if (is_half(target.form)) {
     target.values = values_.as<core::Fp16>();
+    if (target.form == InputForm::kFloat16Summed) {
+      target.sums = sums_.empty() ? nullptr : sums_.as<float>();
+      target.sum_stride = sum_stride_of(m_);
+    }
     return target;
   }
   target.codes = values_.as<std::int8_t>();
@@ -59,7 +66,7 @@ InputTarget DeviceInput::target() const {
 }
 
 void DeviceInput::round(const float* x, cudaStream_t stream) {
-  if (key_.form == InputForm::kFloat16Tiles || key_.is_plain()) {
+  if (is_half(key_.form) || key_.is_plain()) {
     return input(x, target(), m_, k_, stream);
   }
   ActivationCodes codes;

@@ -63,6 +63,8 @@ class DeviceInput {
   InputTarget target() const;
   /// Rounds x [m, k], which is transformed.
   void round(const float* x, cudaStream_t stream);
+  /// Says that target() was filled without sums.
+  void drop_sums() { sums_ = {}; }
   /// For layers that read it.
   LinearInput view() const;
 
@@ -75,6 +77,7 @@ class DeviceInput {
   std::int64_t m_;
   std::int64_t k_;
   PooledBuffer values_;  // float16, or codes
+  PooledBuffer sums_;
   PooledBuffer scales_;
   PooledBuffer shifts_;
   PooledBuffer tail_codes_;

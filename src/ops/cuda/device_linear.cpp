@@ -239,7 +239,7 @@ bool DeviceLinear::is_many(std::int64_t m) const {
 InputKey DeviceLinear::key(std::int64_t m) const {
   InputKey key = few_;
   if (is_medium(m)) {
-    key.form = InputForm::kInt8;
+    key.form = few_.bits == 16 ? medium_batch_input(shape_.format, m) : InputForm::kInt8;
   } else if (is_many(m)) {
     key.form = few_.bits == 16 ? InputForm::kFloat16Tiles : InputForm::kInt8;
   }
@@ -251,10 +251,6 @@ void DeviceLinear::run(const LinearInput& x, float* y, std::int64_t ldy,
   if (few_.matrix) {
     return cuda::dense(dense_, x.matrix, x.m, y, ldy, bias(), stream);
   }
-  if (is_medium(x.m)) {
-    run_medium(x, y, ldy, stream);
-    return add_corrections(x, y, ldy, stream);
-  }
   compute(x, {.y = y, .stride = ldy, .bias = bias()}, stream);
 }
 
@@ -265,7 +261,9 @@ void DeviceLinear::add(const LinearInput& x, float* y, std::int64_t ldy,
 
 void DeviceLinear::compute(const LinearInput& x, const GemmOutput& output,
                            cudaStream_t stream) const {
-  if (is_many(x.m)) {
+  if (is_medium(x.m)) {
+    run_medium(x, output, stream);
+  } else if (is_many(x.m)) {
     run_many(x, output, stream);
   } else {
     run_few(x.rows, x.target, x.m, output, stream);
@@ -278,7 +276,7 @@ void DeviceLinear::compute(const LinearInput& x, const GemmOutput& output,
 }
 
 bool DeviceLinear::makes_norms(std::int64_t m, NormKind kind) const {
-  return adds(m) && !is_many(m) && few_.is_direct() && few_.bits == 16 &&
+  return !few_.matrix && !is_medium(m) && !is_many(m) && few_.is_direct() && few_.bits == 16 &&
          m <= max_normed_rows(view_, kind);
 }
 
@@ -295,12 +293,16 @@ void DeviceLinear::add_corrections(const LinearInput& x, float* y, std::int64_t 
 }
 
 bool DeviceLinear::gates(std::int64_t m) const {
-  return paired_ && is_many(m) && !few_.carries_zeros() && !few_.keeps_outliers;
+  if (!paired_ || few_.carries_zeros() || few_.keeps_outliers) {
+    return false;
+  }
+  return is_many(m) || (is_medium(m) && is_half(key(m).form) &&
+                        medium_batch_gates(shape_.format, medium_schedule(m), m));
 }
 
 void DeviceLinear::run_gated(const LinearInput& x, const GatedOutput& y,
                              cudaStream_t stream) const {
-  run_many(x, {.gated = y, .bias = bias()}, stream);
+  compute(x, {.gated = y, .bias = bias()}, stream);
 }
 
 void DeviceLinear::run_few(const UnnormedRows& rows, const InputTarget& x, std::int64_t m,
@@ -322,16 +324,19 @@ void DeviceLinear::run_few(const UnnormedRows& rows, const InputTarget& x, std::
   }
 }
 
-void DeviceLinear::run_medium(const LinearInput& x, float* y, std::int64_t ldy,
+const MediumBatchSchedule& DeviceLinear::medium_schedule(std::int64_t m) const {
+  return medium_schedules_[medium_index(m * shape_.digits())];
+}
+
+void DeviceLinear::run_medium(const LinearInput& x, const GemmOutput& output,
                               cudaStream_t stream) const {
   MediumBatchProblem problem;
   problem.weight = view_;
-  problem.x = {shape_.digits(), x.target.codes, x.target.scales, x.target.group == 0};
+  problem.x = {x.target.values, x.target.sums,   shape_.digits(),
+               x.target.codes,  x.target.scales, x.target.group == 0};
   problem.m = x.m;
-  problem.y = y;
-  problem.ldy = ldy;
-  problem.bias = bias();
-  medium_batch(problem, medium_schedules_[medium_index(x.m * shape_.digits())], stream);
+  problem.output = output;
+  medium_batch(problem, medium_schedule(x.m), stream);
 }
 
 void DeviceLinear::run_many(const LinearInput& x, const GemmOutput& output,

@@ -51,11 +51,12 @@ class DeviceLinear {
   /// Whether run() and add() make norms of this kind themselves (LinearInput::rows): of very few
   /// tokens.
   bool makes_norms(std::int64_t m, NormKind kind) const;
-  /// Whether add() takes m tokens: few or many.
-  bool adds(std::int64_t m) const { return !few_.matrix && !is_medium(m); }
+  /// Whether there is add(): not of a dense layer.
+  bool adds() const { return !few_.matrix; }
   /// y += x W^T + bias.
   void add(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
-  /// Whether run_gated() takes m tokens: many, with results in pairs to which nothing is added.
+  /// Whether run_gated() takes m tokens: many, or a medium batch in float16, with results in pairs
+  /// to which nothing is added.
   bool gates(std::int64_t m) const;
   /// activation(gate) * up of the results, [m, n() / 2].
   void run_gated(const LinearInput& x, const GatedOutput& y, cudaStream_t stream) const;
@@ -76,7 +77,8 @@ class DeviceLinear {
   void compute(const LinearInput& x, const GemmOutput& output, cudaStream_t stream) const;
   void run_few(const UnnormedRows& rows, const InputTarget& x, std::int64_t m,
                const GemmOutput& output, cudaStream_t stream) const;
-  void run_medium(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
+  const MediumBatchSchedule& medium_schedule(std::int64_t m) const;
+  void run_medium(const LinearInput& x, const GemmOutput& output, cudaStream_t stream) const;
   void run_many(const LinearInput& x, const GemmOutput& output, cudaStream_t stream) const;
   void add_corrections(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
 

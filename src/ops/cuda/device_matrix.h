@@ -41,6 +41,7 @@ class PooledBuffer {
     return *this;
   }
 
+  bool empty() const { return buffer_.empty(); }
   template <typename T>
   T* as() const {
     return buffer_.as<T>();

@@ -216,10 +216,14 @@ struct Target {
   Target(InputForm form, int bits, std::int64_t m, std::int64_t k) {
     const std::int64_t padded = padded_columns(k);
     target.form = form;
-    if (form == InputForm::kFloat16 || form == InputForm::kFloat16Tiles) {
+    if (is_half(form)) {
       values = poisoned<core::Fp16>(m * padded);
-      scales = poisoned<float>(1);
+      scales = poisoned<float>(padded / kInputPadding * sum_stride_of(m));
       target.values = values.as<core::Fp16>();
+      if (form == InputForm::kFloat16Summed) {
+        target.sums = scales.as<float>();
+        target.sum_stride = sum_stride_of(m);
+      }
       return;
     }
     target.bits = bits;
@@ -248,17 +252,19 @@ TEST_F(CudaAppendAttend, WritesWhatLinearLayersRead) {
         Problem{KvTypes(kFp8), 8, 2, 128, 0, {{0, 1}, {17, 1}, {700, 1}}}}) {
     for (const Case form : {Case{InputForm::kInt8Lanes, 16}, Case{InputForm::kInt8Lanes, 8},
                             Case{InputForm::kInt8Lanes, 4}, Case{InputForm::kInt8, 8},
-                            Case{InputForm::kFloat16Tiles, 16}, Case{InputForm::kFloat16, 16}}) {
+                            Case{InputForm::kFloat16Tiles, 16}, Case{InputForm::kFloat16, 16},
+                            Case{InputForm::kFloat16Summed, 16}}) {
       Trial trial(problem);
       trial.append_rows(trial.values(trial.rows(true), 5), true);
       const std::int64_t m = trial.rows(false);
       const std::int64_t width = problem.heads * problem.head_dim;
       const std::vector<float> step = trial.values(m, 6);
-      const bool half = form.form == InputForm::kFloat16Tiles || form.form == InputForm::kFloat16;
+      const bool summed = form.form == InputForm::kFloat16Summed;
+      const bool half = is_half(form.form) && !summed;
       const bool writes = attention_writes(trial.layer(), form.form, kInputPadding, true);
       EXPECT_EQ(writes, half || problem.head_dim == 128);
       EXPECT_EQ(attention_writes(trial.layer(), form.form, kInputPadding, false), half);
-      EXPECT_EQ(attention_writes(trial.layer(), form.form, 0, true), half);
+      EXPECT_EQ(attention_writes(trial.layer(), form.form, 0, true), half || (summed && writes));
       if (!writes) {
         continue;
       }

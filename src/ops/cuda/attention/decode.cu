@@ -77,7 +77,8 @@ bool attention_writes(const AttentionLayer& layer, InputForm form, std::int64_t 
     return true;
   }
   const KvLayout& layout = layer.layout;  // whole groups in a warp
-  return decode && layout.fragments() && layout.head_dim == kInputPadding && group == kInputPadding;
+  return decode && layout.fragments() && layout.head_dim == kInputPadding &&
+         (group == kInputPadding || form == InputForm::kFloat16Summed);
 }
 
 void attend_decode(const AttentionLayer& layer, const Queries& queries, const std::byte* pages,

@@ -82,15 +82,17 @@ __device__ __forceinline__ void wait_barrier(std::uint32_t barrier, std::uint32_
       : "memory");
 }
 
-/// The same; writes of other blocks of the cluster, before they arrived, can be read then.
+/// The same, of all lanes of a warp together, after which the compiler knows that they still are;
+/// writes of other blocks of the cluster, before they arrived, can be read then.
 __device__ __forceinline__ void wait_barrier_of_cluster(std::uint32_t barrier,
                                                         std::uint32_t parity) {
   asm volatile(
       "{ .reg .pred done;\n"
       "again:\n"
       "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-      "@done bra ended;\n"
-      "bra again;\n"
+      "vote.sync.all.pred done, done, 0xffffffff;\n"
+      "@done bra.uni ended;\n"
+      "bra.uni again;\n"
       "ended: }" ::"r"(barrier),
       "r"(parity)
       : "memory");

@@ -84,5 +84,48 @@ TEST_F(HalfInput, GivesWhatTheSameFloatsGive) {
   }
 }
 
+// Sums of what the values became, not of what they were.
+TEST_F(HalfInput, SumsOf128ColumnsComeAlong) {
+  const device::cuda::Stream stream;
+  for (const std::int64_t m : {1, 17, 33, 64}) {
+    for (const std::int64_t columns : {100, 128, 1000, 5632, 20000}) {
+      std::vector<float> x = normal_values(m * columns, 7);
+      std::transform(x.begin(), x.end(), x.begin(), [](float value) { return 30.0f * value; });
+      const Buffer on = on_device(x);
+      const std::int64_t padded = padded_columns(columns);
+      const std::int64_t stride = sum_stride_of(m);
+      const Buffer values = poisoned<core::Fp16>(m * padded);
+      const Buffer plain = poisoned<core::Fp16>(m * padded);
+      const Buffer sums = poisoned<float>(padded / kInputPadding * stride);
+      InputTarget target{.form = InputForm::kFloat16Tiles, .values = plain.as<core::Fp16>()};
+      input(on.as<float>(), target, m, columns, stream.get());
+      target = {.form = InputForm::kFloat16Summed,
+                .values = values.as<core::Fp16>(),
+                .sums = sums.as<float>(),
+                .sum_stride = stride};
+      input(on.as<float>(), target, m, columns, stream.get());
+      stream.synchronize();
+      EXPECT_EQ(values.values<std::uint16_t>(), plain.values<std::uint16_t>());
+      const auto halves = values.values<core::Fp16>();
+      const auto found = sums.values<float>();
+      for (std::int64_t token = 0; token < m; ++token) {
+        for (std::int64_t block = 0; block < padded / kInputPadding; ++block) {
+          double sum = 0.0;
+          double magnitude = 0.0;
+          for (std::int64_t i = 0; i < kInputPadding; ++i) {
+            const double value = core::to_float(
+                halves[static_cast<std::size_t>(token * padded + block * kInputPadding + i)]);
+            sum += value;
+            magnitude += std::abs(value);
+          }
+          const auto at = static_cast<std::size_t>(block * stride + token / 2 * 4 + token % 2);
+          ASSERT_NEAR(found[at] * -0x1p21, sum, 1e-6 * magnitude) << token << ", " << block;
+          ASSERT_NEAR(found[at + 2] * -0x1p17, sum, 1e-6 * magnitude) << token << ", " << block;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace nibble::ops::cuda

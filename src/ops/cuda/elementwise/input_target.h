@@ -9,12 +9,13 @@ namespace nibble::ops::cuda {
 /// In which form linear layers read their input. Columns are padded with zeros to a multiple of
 /// kInputPadding.
 enum class InputForm {
-  kFloat16,       // in natural order, saturated to +-65504
-  kFloat16Tiles,  // in tile order: within each 32 columns k = 8t + 4e + i lies at
-                  // 16e + 2t + (i & 1) + 8 (i >> 1)
-  kInt8,          // integer codes in tile order: k = 8t + 4e + {0, 2, 1, 3}[n] lies at 16e + 4t + n
-  kInt8Lanes,     // in lane order (small_batch.h): within each 128, k = 32h + 8t + 4e + {0, 2, 1,
-                  // 3}[n] lies at 32t + 8h + 4e + n
+  kFloat16,        // in natural order, saturated to +-65504
+  kFloat16Tiles,   // in tile order: within each 32 columns k = 8t + 4e + i lies at
+                   // 16e + 2t + (i & 1) + 8 (i >> 1)
+  kFloat16Summed,  // the same, with sums of 128 columns (InputTarget::sums)
+  kInt8,       // integer codes in tile order: k = 8t + 4e + {0, 2, 1, 3}[n] lies at 16e + 4t + n
+  kInt8Lanes,  // in lane order (small_batch.h): within each 128, k = 32h + 8t + 4e + {0, 2, 1,
+               // 3}[n] lies at 32t + 8h + 4e + n
 };
 
 inline constexpr std::int64_t kInputPadding = 128;
@@ -23,11 +24,26 @@ constexpr std::int64_t padded_columns(std::int64_t columns) {
   return (columns + kInputPadding - 1) / kInputPadding * kInputPadding;
 }
 
+/// Whether values are float16.
+constexpr bool is_half(InputForm form) {
+  return form == InputForm::kFloat16 || form == InputForm::kFloat16Tiles ||
+         form == InputForm::kFloat16Summed;
+}
+
+/// Floats of InputTarget::sums from one 128 columns to the next, for up to 64 tokens.
+constexpr std::int64_t sum_stride_of(std::int64_t m) {
+  return m <= 32 ? 64 : 128;
+}
+
 /// Where the input of linear layers goes, on the device. Codes and scales are those of
 /// cpu::quantize_input (formats/activation.h), bit for bit.
 struct InputTarget {
   InputForm form = InputForm::kFloat16;
   core::Fp16* values = nullptr;   // [m, padded]
+  float* sums = nullptr;          // [padded / 128, sum_stride / 4, 2, 2], kFloat16Summed only: of
+                                  // token 2p + c and 128 values -2^-21 and -2^-17 times their sum,
+                                  // at [.., p, 0, c] and [.., p, 1, c]
+  std::int64_t sum_stride = 0;    // sum_stride_of(m)
   std::int8_t* codes = nullptr;   // [m * digits(), padded]
   float* scales = nullptr;        // [m], or [m, padded / group]; 0 for groups of padding alone
   std::int32_t* zeros = nullptr;  // like scales; only for 8 bits asymmetric, codes and zeros - 128

@@ -300,9 +300,8 @@ void run_input(const Source& source, const Norm& norm, const InputTarget& target
                std::int64_t columns, cudaStream_t stream) {
   constexpr bool kNorm = std::is_same_v<Norm, NormWeights>;
   const auto padded = static_cast<int>(padded_columns(columns));
-  if (target.form == InputForm::kFloat16 || target.form == InputForm::kFloat16Tiles) {
-    const HalfSink sink{target.values, padded, target.form == InputForm::kFloat16Tiles};
-    return run_rows(source, norm, sink, m, columns, kNorm, stream);
+  if (is_half(target.form)) {
+    return run_rows(source, norm, half_sink(target, padded), m, columns, kNorm, stream);
   }
   check_target(target);
   run_rows(source, norm, IntegerSink{target, padded, static_cast<int>(columns)}, m, columns,

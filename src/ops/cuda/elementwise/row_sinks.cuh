@@ -27,6 +27,8 @@ struct HalfSink {
   core::Fp16* values;
   int padded;
   bool tiles;
+  float* sums = nullptr;  // where lane 0 has a column that is a multiple of 128
+  std::int64_t sum_stride = 0;
   static constexpr bool kIntegers = false;
   __device__ void store(std::int64_t row, int column, float4 value) const {
     if (column >= padded) {
@@ -34,6 +36,9 @@ struct HalfSink {
     }
     const std::uint32_t first = saturated_half2(value.x, value.y);
     const std::uint32_t second = saturated_half2(value.z, value.w);
+    if (sums != nullptr) {
+      store_sum(row, column, first, second);
+    }
     if (!tiles) {
       *reinterpret_cast<uint2*>(values + row * padded + column) = {first, second};
       return;
@@ -54,7 +59,25 @@ struct HalfSink {
         static_cast<std::uint16_t>(saturated_half2(value, 0.0f));
   }
   __device__ int position(int column) const { return tiles ? half_tile_position(column) : column; }
+
+  __device__ void store_sum(std::int64_t row, int column, std::uint32_t first,
+                            std::uint32_t second) const {
+    const float2 a = float2_of(first);
+    const float2 b = float2_of(second);
+    const float sum = warp_sum((a.x + a.y) + (b.x + b.y));
+    if (column % static_cast<int>(kInputPadding) == 0) {
+      float* const to =
+          sums + column / static_cast<int>(kInputPadding) * sum_stride + row / 2 * 4 + row % 2;
+      to[0] = sum * (-1.0f / (1 << 21));
+      to[2] = sum * (-1.0f / (1 << 17));
+    }
+  }
 };
+
+inline HalfSink half_sink(const InputTarget& target, int padded) {
+  return {target.values, padded, target.form != InputForm::kFloat16, target.sums,
+          target.sum_stride};
+}
 
 struct IntegerSink {
   InputTarget target;

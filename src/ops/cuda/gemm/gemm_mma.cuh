@@ -237,7 +237,7 @@ struct MmaKernel {
     return at.strip * kMmaRows + row_warp() * 32 + tile * static_cast<int>(kTileRows);
   }
 
-  __device__ TileStore<64> store_of(int tile) const {
+  __device__ TileStore<64, GemmArguments> store_of(int tile) const {
     return {a, row_of(tile), at.tokens * kMmaTokens + token_warp() * 64};
   }
 

@@ -139,7 +139,7 @@ struct GemmMultiplyByRow : GemmMultiplier<Shape> {
       const OutputTile at = tile(index);
       Sum sums[kSums];
       multiply_tile(sums, first_row(at), place);
-      const TileStore<kTokens> to{a, first_row(at), at.tokens * kTokens};
+      const TileStore<kTokens, GemmArguments> to{a, first_row(at), at.tokens * kTokens};
       if constexpr (Shape::kScaling == Scaling::kNone) {
         to.store([](int) { return 1.0f; }, [&](int i, int, float) { return sums[i]; });
       } else {

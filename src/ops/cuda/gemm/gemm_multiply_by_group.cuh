@@ -41,7 +41,7 @@ struct GemmMultiplyByGroup : GemmMultiplier<Shape> {
       const OutputTile at = tile(index);
       float results[kSums];
       multiply_tile_by_group(results, place);
-      const TileStore<kTokens> to{a, first_row(at), at.tokens * kTokens};
+      const TileStore<kTokens, GemmArguments> to{a, first_row(at), at.tokens * kTokens};
       if constexpr (kScalesInRing) {
         to.store([](int) { return 1.0f; }, [&](int i, int, float) { return results[i]; });
       } else {

@@ -7,16 +7,19 @@
 
 #include "ops/cuda/device_code/half.cuh"
 #include "ops/cuda/device_code/mma.cuh"
+#include "ops/cuda/device_code/reduce.cuh"
 #include "ops/cuda/elementwise/activated.cuh"
-#include "ops/cuda/gemm/gemm_arguments.h"
+#include "ops/cuda/gemm/gemm.h"
+#include "ops/cuda/packed/unit_format.h"
 
 namespace nibble::ops::cuda {
 
 /// Writes what a warp computed: 16 rows from first_row on, kTokens tokens from first_token on. Lane
-/// 4 g + t holds, as values 4 j + 2 r + c, row 8 r + g and token 8 j + 2 t + c.
-template <int kTokens>
+/// 4 g + t holds, as values 4 j + 2 r + c, row 8 r + g and token 8 j + 2 t + c. Arguments have the
+/// numbers of `rows` and `tokens`, `factors` of rows or null, and the `output`.
+template <int kTokens, class Arguments>
 struct TileStore {
-  const GemmArguments& a;
+  const Arguments& a;
   int first_row;
   int first_token;
 
@@ -100,7 +103,7 @@ struct TileStore {
   template <bool kAdds>
   __device__ static __forceinline__ void put(float* to, float y) {
     if constexpr (kAdds) {
-      asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(to), "f"(y) : "memory");
+      add_in_memory(to, y);
     } else {
       *to = y;
     }

@@ -3,8 +3,8 @@
 namespace nibble::ops::cuda {
 
 void medium_batch_book(const MediumBatchArguments& arguments, const MediumBatchSchedule& schedule,
-                       int digits, bool scale_of_token, cudaStream_t stream) {
-  launch_medium_batch<SignedBook>(arguments, schedule, digits, scale_of_token, stream);
+                       MediumBatchInputs inputs, cudaStream_t stream) {
+  launch_integer_batch<SignedBook, 128>(arguments, schedule, inputs, stream);
 }
 
 }  // namespace nibble::ops::cuda

@@ -2,13 +2,16 @@
 
 #include <cstdint>
 
+#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include "ops/cuda/small_batch/decoders.cuh"
 
-/// From stored codes to signed bytes, whose products need no correction: a few lines for each kind
-/// of code. decode() makes the left operand for inputs 32 h .. 32 h + 31 (mma_s8). kTileBytes are
-/// those of a tile with one group: codes, scales and zeros.
+/// From stored codes to the left operand, whose products need no correction: a few lines for each
+/// kind of code. decode() makes what one product takes, number `step`: signed bytes of inputs
+/// 32 step .. 32 step + 31 (mma_s8), or, where kHalf, float16 of 16 inputs of 32 (step / 2), those
+/// with e = step % 2 (unit_format.h). kTileBytes are those of a tile with one group: codes, scales
+/// and zeros. Products of rows g are kUnit, of rows g + 8 kUpperUnit times too small.
 namespace nibble::ops::cuda {
 
 /// (bits & mask) ^ flipped, in one instruction.
@@ -24,18 +27,21 @@ __device__ __forceinline__ std::uint32_t masked_and_flipped(std::uint32_t bits,
 
 /// INT4: 16 (q - 8).
 struct SignedInt4 {
+  static constexpr bool kHalf = false;
+  static constexpr bool kHasSums = false;
   static constexpr int kCodeBytes = 1024;
   static constexpr int kTileBytes = kCodeBytes + 32;
-  static constexpr float kUnit = 1.0f / 16;  // of the products
+  static constexpr float kUnit = 1.0f / 16;
+  static constexpr float kUpperUnit = kUnit;
   static constexpr bool kHasTable = false;
   static constexpr bool kZeros = false;
   struct Rows {};
   using Words = TileWords<2>;
-  __device__ static void decode(const Words& words, int h, const Rows&, std::uint32_t,
+  __device__ static void decode(const Words& words, int step, const Rows&, std::uint32_t,
                                 std::uint32_t (&a)[4]) {
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
-      const std::uint32_t word = words.at(2 * h + e);
+      const std::uint32_t word = words.at(2 * step + e);
       a[2 * e] = masked_and_flipped<0xf0f0f0f0u>(word << 4, 0x80808080u);
       a[2 * e + 1] = word & 0xf0f0f0f0u;  // signed already
     }
@@ -44,20 +50,23 @@ struct SignedInt4 {
 
 /// INT4 with zeros, those of rows g and g + 8 in bits 0 to 7 and 8 to 15: q - zero.
 struct SignedInt4WithZeros {
+  static constexpr bool kHalf = false;
+  static constexpr bool kHasSums = false;
   static constexpr int kCodeBytes = 1024;
   static constexpr int kTileBytes = kCodeBytes + 32 + 16;
   static constexpr float kUnit = 1.0f;
+  static constexpr float kUpperUnit = kUnit;
   static constexpr bool kHasTable = false;
   static constexpr bool kZeros = true;
   struct Rows {};
   using Words = TileWords<2>;
-  __device__ static void decode(const Words& words, int h, const Rows&, std::uint32_t zeros,
+  __device__ static void decode(const Words& words, int step, const Rows&, std::uint32_t zeros,
                                 std::uint32_t (&a)[4]) {
     const std::uint32_t lower = (zeros & 0xff) * 0x01010101u;
     const std::uint32_t upper = (zeros >> 8) * 0x01010101u;
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
-      const std::uint32_t word = words.at(2 * h + e);
+      const std::uint32_t word = words.at(2 * step + e);
       // 128 + q - zero does not borrow from the next byte.
       a[2 * e] = (masked_and_flipped<0x0f0f0f0fu>(word, 0x80808080u) - lower) ^ 0x80808080u;
       a[2 * e + 1] =
@@ -66,27 +75,72 @@ struct SignedInt4WithZeros {
   }
 };
 
+/// INT4 as float16, q - zero in units of 2^-24, the least there is: a code in the lowest bits of a
+/// float16 is one without an instruction, and tensor cores multiply subnormal numbers as others. Of
+/// rows g + 8, whose codes are four bits higher, 2^-20. kHasSums: products are of q, and are added
+/// to what the zero makes of the sum of the inputs.
+template <bool kZeros_, bool kHasSums_>
+struct HalfInt4 {
+  static constexpr bool kHalf = true;
+  static constexpr bool kHasSums = kHasSums_;
+  static constexpr int kCodeBytes = 1024;
+  static constexpr int kTileBytes = kCodeBytes + 32 + (kZeros_ ? 16 : 0);
+  static constexpr float kUnit = 1 << 24;
+  static constexpr float kUpperUnit = 1 << 20;
+  static constexpr bool kHasTable = false;
+  static constexpr bool kZeros = kZeros_;
+  struct Rows {};
+  using Words = TileWords<2>;
+  __device__ static void decode(const Words& words, int step, const Rows&, std::uint32_t zeros,
+                                std::uint32_t (&a)[4]) {
+    const std::uint32_t lower = kZeros ? (zeros & 0xff) * 0x00010001u : 0x00080008u;
+    const std::uint32_t upper = kZeros ? (zeros >> 8) * 0x00100010u : 0x00800080u;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const std::uint32_t word = i == 0 ? words.at(step) : words.at(step) >> 8;
+      a[2 * i] = less(word & 0x000f000fu, lower);
+      a[2 * i + 1] = less(masked_and_flipped<0x00f000f0u>(word, 0x00800080u), upper);
+    }
+  }
+
+ private:
+  __device__ static std::uint32_t less(std::uint32_t codes, std::uint32_t zeros) {
+    if constexpr (kHasSums) {
+      return codes;
+    }
+    const __half2 difference = __hsub2(*reinterpret_cast<const __half2*>(&codes),
+                                       *reinterpret_cast<const __half2*>(&zeros));
+    return *reinterpret_cast<const std::uint32_t*>(&difference);
+  }
+};
+
 struct SignedInt8 {
+  static constexpr bool kHalf = false;
+  static constexpr bool kHasSums = false;
   static constexpr int kCodeBytes = Int8Decoder::kCodeBytes;
   static constexpr int kTileBytes = kCodeBytes + 32;
   static constexpr float kUnit = 1.0f;
+  static constexpr float kUpperUnit = kUnit;
   static constexpr bool kHasTable = false;
   static constexpr bool kZeros = false;
   using Rows = Int8Decoder::Rows;
   using Words = Int8Decoder::Words;
-  __device__ static void decode(const Words& words, int h, const Rows&, std::uint32_t,
+  __device__ static void decode(const Words& words, int step, const Rows&, std::uint32_t,
                                 std::uint32_t (&a)[4]) {
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
-      a[r] = words.at(4 * h + r);
+      a[r] = words.at(4 * step + r);
     }
   }
 };
 
 struct SignedBook {
+  static constexpr bool kHalf = false;
+  static constexpr bool kHasSums = false;
   static constexpr int kCodeBytes = BookDecoder::kCodeBytes;
   static constexpr int kTileBytes = kCodeBytes + 32;
   static constexpr float kUnit = 1.0f;
+  static constexpr float kUpperUnit = kUnit;
   static constexpr bool kHasTable = true;
   static constexpr bool kZeros = false;
   using Rows = BookDecoder::Rows;
@@ -94,10 +148,10 @@ struct SignedBook {
   __device__ static Rows rows_of(const uint4& lower, const uint4& upper) {
     return {entries_of_table(lower), entries_of_table(upper)};
   }
-  __device__ static void decode(const Words& words, int h, const Rows& rows, std::uint32_t,
+  __device__ static void decode(const Words& words, int step, const Rows& rows, std::uint32_t,
                                 std::uint32_t (&a)[4]) {
-    look_up(words.at(2 * h), rows, a[0], a[1]);
-    look_up(words.at(2 * h + 1), rows, a[2], a[3]);
+    look_up(words.at(2 * step), rows, a[0], a[1]);
+    look_up(words.at(2 * step + 1), rows, a[2], a[3]);
   }
 
  private:

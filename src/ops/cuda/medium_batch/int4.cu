@@ -4,12 +4,18 @@
 namespace nibble::ops::cuda {
 
 void medium_batch_int4(const MediumBatchArguments& arguments, const MediumBatchSchedule& schedule,
-                       int digits, bool scale_of_token, cudaStream_t stream) {
-  launch_medium_batch<SignedInt4>(arguments, schedule, digits, scale_of_token, stream);
+                       MediumBatchInputs inputs, cudaStream_t stream) {
+  if (inputs == MediumBatchInputs::kHalfWithSums) {
+    return launch_half_batch<HalfInt4<false, true>>(arguments, schedule, stream);
+  }
+  if (inputs == MediumBatchInputs::kHalf) {
+    return launch_half_batch<HalfInt4<false, false>>(arguments, schedule, stream);
+  }
+  launch_integer_batch<SignedInt4, 32>(arguments, schedule, inputs, stream);
 }
 
 bool medium_batch_runs() {
-  return runs_for_sm90a(medium_batch_kernel<MediumBatchShape<SignedInt4, 64, 2, false, 1, 1>>);
+  return runs_for_sm90a(medium_batch_kernel<MediumBatchShape<SignedInt4, 32, 1, false, 1, 1>>);
 }
 
 }  // namespace nibble::ops::cuda

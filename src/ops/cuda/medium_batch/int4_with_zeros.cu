@@ -3,9 +3,12 @@
 namespace nibble::ops::cuda {
 
 void medium_batch_int4_with_zeros(const MediumBatchArguments& arguments,
-                                  const MediumBatchSchedule& schedule, int digits,
-                                  bool scale_of_token, cudaStream_t stream) {
-  launch_medium_batch<SignedInt4WithZeros>(arguments, schedule, digits, scale_of_token, stream);
+                                  const MediumBatchSchedule& schedule, MediumBatchInputs inputs,
+                                  cudaStream_t stream) {
+  if (inputs == MediumBatchInputs::kHalf) {
+    return launch_half_batch<HalfInt4<true, false>>(arguments, schedule, stream);
+  }
+  launch_integer_batch<SignedInt4WithZeros, 32>(arguments, schedule, inputs, stream);
 }
 
 }  // namespace nibble::ops::cuda

@@ -21,9 +21,11 @@ __device__ __forceinline__ void init_barriers(const MediumBatchStages<Shape>& st
   if (threadIdx.x == 0) {  // by one thread: fences of several take a microsecond
     prefetch_map(inputs);
     const int readers = 4 * stages.row_groups();
-    for (int stage = 0; stage < kLayout<Shape>.stages; ++stage) {
-      init_barrier(stages.full(stage), Shape::kFullArrivals);
-      init_barrier(stages.empty(stage), readers);
+    auto place = stages.first_place();
+    while (place.parity == 0) {
+      init_barrier(place.full(), Shape::kFullArrivals);
+      init_barrier(place.empty(), readers);
+      stages.step(place, 1);
     }
     for (int group = 0; group < Shape::kRowGroups; ++group) {
       init_barrier(stages.totals_full(group), 4 * Shape::kPartners);
@@ -63,7 +65,7 @@ __device__ __forceinline__ void run_medium_batch(const MediumBatchArguments& a,
       wait_for_predecessor();
       MediumBatchCopy<Shape>(stages).copy_inputs(inputs);
     }
-    if (copying_warp == 2 && !Shape::kScaleOfToken) {
+    if (copying_warp == 2 && Shape::kHasScales) {
       wait_for_predecessor();
       MediumBatchCopy<Shape>(stages).copy_scales();
     }

@@ -14,11 +14,13 @@ void launch_shape(const MediumBatchArguments& a, const MediumBatchSchedule& sche
                   cudaStream_t stream) {
   const auto kernel = medium_batch_kernel<Shape>;
   allow_shared_bytes(kernel, kLayout<Shape>.bytes);
-  const CUtensorMap inputs = make_tensor_map({.data = a.codes,
-                                              .value_bytes = 1,
-                                              .rows = std::int64_t{a.m} * Shape::kDigits,
-                                              .columns = std::int64_t{a.blocks} * kUnitInputs,
-                                              .row_bytes = std::int64_t{a.blocks} * kUnitInputs,
+  constexpr int kValueBytes = Shape::kHalf ? 2 : 1;
+  const std::int64_t columns = std::int64_t{a.blocks} * kUnitInputs;
+  const CUtensorMap inputs = make_tensor_map({.data = a.inputs,
+                                              .value_bytes = kValueBytes,
+                                              .rows = std::int64_t{a.tokens} * Shape::kDigits,
+                                              .columns = columns,
+                                              .row_bytes = columns * kValueBytes,
                                               .box_rows = Shape::kColumns});
   launch_clusters(kernel, dim3(static_cast<unsigned>(schedule.blocks)), dim3(Shape::kThreads),
                   Shape::kCluster, static_cast<std::size_t>(kLayout<Shape>.bytes), stream, a,
@@ -45,36 +47,55 @@ void launch_rows(const MediumBatchArguments& a, const MediumBatchSchedule& sched
     case 2:
       return launch_cluster<Decoder, kColumns, kDigits, kScaleOfToken, 2>(a, schedule, stream);
     default:
-      constexpr int kMost = kColumns > 64 ? 2 : 4;
+      constexpr int kMost =
+          MediumBatchShape<Decoder, kColumns, kDigits, kScaleOfToken, 1, 1>::kWarpgroups;
       return launch_cluster<Decoder, kColumns, kDigits, kScaleOfToken, kMost>(a, schedule, stream);
   }
 }
 
-template <class Decoder, int kDigits, bool kScaleOfToken>
-void launch_columns(const MediumBatchArguments& a, const MediumBatchSchedule& schedule,
-                    cudaStream_t stream) {
-  if constexpr (max_medium_batch_columns(kDigits) > 32) {
-    if (a.m * kDigits > 64) {
-      return launch_rows<Decoder, 128, kDigits, kScaleOfToken>(a, schedule, stream);
-    }
-    if (a.m * kDigits > 32) {
-      return launch_rows<Decoder, 64, kDigits, kScaleOfToken>(a, schedule, stream);
-    }
+/// The kernel of float16 inputs.
+template <class Decoder>
+void launch_half_batch(const MediumBatchArguments& a, const MediumBatchSchedule& schedule,
+                       cudaStream_t stream) {
+  if (a.tokens > 32) {
+    return launch_rows<Decoder, 64, 1, true>(a, schedule, stream);
   }
-  launch_rows<Decoder, 32, kDigits, kScaleOfToken>(a, schedule, stream);
+  launch_rows<Decoder, 32, 1, true>(a, schedule, stream);
 }
 
-/// The kernel for weights of one kind.
+/// The kernels of up to `kMostColumns` INT8 digits, two of a token.
+template <class Decoder, int kMostColumns>
+void launch_two_digit_batch(const MediumBatchArguments& a, const MediumBatchSchedule& schedule,
+                            cudaStream_t stream) {
+  if constexpr (kMostColumns > 32) {
+    if (a.tokens > 32) {
+      return launch_rows<Decoder, 128, 2, false>(a, schedule, stream);
+    }
+    if (a.tokens > 16) {
+      return launch_rows<Decoder, 64, 2, false>(a, schedule, stream);
+    }
+  }
+  launch_rows<Decoder, 32, 2, false>(a, schedule, stream);
+}
+
+/// The kernels of one INT8 digit.
 template <class Decoder>
-void launch_medium_batch(const MediumBatchArguments& a, const MediumBatchSchedule& schedule,
-                         int digits, bool scale_of_token, cudaStream_t stream) {
-  if (digits == 2) {
-    return launch_columns<Decoder, 2, false>(a, schedule, stream);
-  }
+void launch_one_digit_batch(const MediumBatchArguments& a, const MediumBatchSchedule& schedule,
+                            bool scale_of_token, cudaStream_t stream) {
   if (scale_of_token) {
-    return launch_columns<Decoder, 1, true>(a, schedule, stream);
+    return launch_rows<Decoder, 32, 1, true>(a, schedule, stream);
   }
-  launch_columns<Decoder, 1, false>(a, schedule, stream);
+  launch_rows<Decoder, 32, 1, false>(a, schedule, stream);
+}
+
+/// The kernels of integers.
+template <class Decoder, int kMostColumns>
+void launch_integer_batch(const MediumBatchArguments& a, const MediumBatchSchedule& schedule,
+                          MediumBatchInputs inputs, cudaStream_t stream) {
+  if (inputs == MediumBatchInputs::kTwoDigitsByGroup) {
+    return launch_two_digit_batch<Decoder, kMostColumns>(a, schedule, stream);
+  }
+  launch_one_digit_batch<Decoder>(a, schedule, inputs == MediumBatchInputs::kInt8ByToken, stream);
 }
 
 }  // namespace nibble::ops::cuda

@@ -28,6 +28,23 @@ MediumBatchLauncher launcher_of(CodeKind codes) {
   }
 }
 
+MediumBatchInputs inputs_of(const TileActivations& x) {
+  if (x.values != nullptr) {
+    return x.sums != nullptr ? MediumBatchInputs::kHalfWithSums : MediumBatchInputs::kHalf;
+  }
+  if (x.digits == 2) {
+    return MediumBatchInputs::kTwoDigitsByGroup;
+  }
+  return x.scale_of_token ? MediumBatchInputs::kInt8ByToken : MediumBatchInputs::kInt8ByGroup;
+}
+
+bool takes_sums(const UnitFormat& format) {
+  return format.codes == CodeKind::kInt4;
+}
+bool takes_half(const UnitFormat& format) {
+  return takes_sums(format) || format.codes == CodeKind::kInt4WithZeros;
+}
+
 bool has_kernels(const UnitFormat& format) {
   return format.groups == 1 && format.scales == ScaleKind::kF16 && launcher_of(format.codes);
 }
@@ -37,6 +54,23 @@ bool has_kernels(const UnitFormat& format) {
 bool has_medium_batch(const UnitFormat& format) {
   static const bool runs = medium_batch_runs();
   return runs && has_kernels(format);
+}
+
+InputForm medium_batch_input(const UnitFormat& format, std::int64_t m) {
+  constexpr std::int64_t kTokensOfDigits = 16;  // products of so few columns take as long as of 32
+  if (m <= kTokensOfDigits || !takes_half(format)) {
+    return InputForm::kInt8;
+  }
+  return takes_sums(format) ? InputForm::kFloat16Summed : InputForm::kFloat16Tiles;
+}
+
+bool medium_batch_gates(const UnitFormat& format, const MediumBatchSchedule& schedule,
+                        std::int64_t m) {
+  const std::int64_t most = m > 32 ? 2 : 4;  // warpgroups
+  const std::int64_t columns = m > 32 ? 64 : 32;
+  const std::int64_t row_groups = std::min<std::int64_t>(schedule.row_groups, most);
+  const std::int64_t partners = most / row_groups * schedule.cluster;
+  return takes_half(format) && columns / 2 / partners % 4 == 0;
 }
 
 std::vector<MediumBatchSchedule> medium_batch_schedules(int multiprocessors) {
@@ -63,9 +97,17 @@ MediumBatchSchedule medium_batch_schedule(const UnitsView& weight, int multiproc
 void medium_batch(const MediumBatchProblem& problem, const MediumBatchSchedule& schedule,
                   cudaStream_t stream) {
   const UnitsView& weight = problem.weight;
-  const int digits = problem.x.digits;
+  const int digits = problem.x.values != nullptr ? 2 : problem.x.digits;
   core::require(has_kernels(weight.format), core::ErrorKind::kFailed,
                 "medium_batch: no kernel for weights of this format");
+  const bool half = problem.x.values != nullptr;
+  core::require(!half || takes_half(weight.format), core::ErrorKind::kFailed,
+                "medium_batch: no kernel takes float16 for such weights");
+  core::require(problem.x.sums == nullptr || takes_sums(weight.format), core::ErrorKind::kFailed,
+                "medium_batch: no kernel takes sums for such weights");
+  core::require(half || digits == 1 || problem.m <= 16 || !takes_half(weight.format),
+                core::ErrorKind::kFailed,
+                "medium_batch: {} tokens of two digits; such weights take up to 16", problem.m);
   const int most = max_medium_batch_columns(digits);
   core::require(problem.m >= 1 && problem.m * digits <= most, core::ErrorKind::kFailed,
                 "medium_batch: {} tokens of {} digits; {} columns fit", problem.m, digits, most);
@@ -76,24 +118,31 @@ void medium_batch(const MediumBatchProblem& problem, const MediumBatchSchedule& 
       core::ErrorKind::kFailed,
       "medium_batch: no kernel has {} blocks in clusters of {} for {} row groups", schedule.blocks,
       schedule.cluster, schedule.row_groups);
+  core::require(problem.output.y != nullptr ||
+                    (half && medium_batch_gates(weight.format, schedule, problem.m)),
+                core::ErrorKind::kFailed, "medium_batch: no kernel joins pairs here");
   const int clusters = schedule.blocks / schedule.cluster;
   const int tiles = tiles_of(weight);
   MediumBatchArguments a{};
   a.units = weight.units;
   a.tables = weight.tables;
   a.factors = weight.factors;
-  a.bias = problem.bias;
-  a.n = static_cast<int>(weight.n);
+  a.rows = static_cast<int>(weight.n);
   a.blocks = static_cast<int>(unit_grid(weight.n, weight.k).blocks);
   a.tiles_each = tiles / clusters;
   a.tiles_more = tiles % clusters;
-  a.codes = problem.x.codes;
+  if (problem.x.values != nullptr) {
+    a.inputs = problem.x.values;
+    a.sums = problem.x.sums;
+    a.sum_stride = static_cast<int>(sum_stride_of(problem.m));
+  } else {
+    a.inputs = problem.x.codes;
+  }
   a.scales = problem.x.scales;
   a.scale_stride = problem.x.scale_of_token ? 1 : a.blocks;
-  a.m = static_cast<int>(problem.m);
-  a.y = problem.y;
-  a.ldy = static_cast<int>(problem.ldy);
-  launcher_of(weight.format.codes)(a, schedule, digits, problem.x.scale_of_token, stream);
+  a.tokens = static_cast<int>(problem.m);
+  a.output = problem.output;
+  launcher_of(weight.format.codes)(a, schedule, inputs_of(problem.x), stream);
 }
 
 }  // namespace nibble::ops::cuda

@@ -5,20 +5,27 @@
 
 #include <cuda_runtime_api.h>
 
+#include "core/float16.h"
+#include "ops/cuda/elementwise/input_target.h"
+#include "ops/cuda/gemm/gemm.h"
 #include "ops/cuda/packed/unit_format.h"
 
 /// Linear layers for more tokens than small_batch.h takes well and fewer than gemm.h: y = x W^T
 /// from packed weights and integer activations, on sm_90a.
 ///
-/// Weights go from shared memory into registers, become INT8 there, and are the left operand of
-/// products of warpgroups (device_code/wgmma.cuh); tokens are the columns of the right one, which
-/// all warps of a thread block share. Activations of 16 bits are two INT8 digits to the base 255 in
-/// two columns. Every cluster of thread blocks takes an equal number of row tiles; warpgroups, and
-/// the blocks of a cluster, divide k, and what they have of a result is added in a fixed order.
+/// Weights go from shared memory into registers, become INT8 or float16 there, and are the left
+/// operand of products of warpgroups (device_code/wgmma.cuh); tokens are the columns of the right
+/// one, which all warps of a thread block share. INT4 takes activations of 16 bits as float16, all
+/// others as two INT8 digits to the base 255 in two columns. Every cluster of thread blocks takes
+/// an equal number of row tiles; warpgroups, and the blocks of a cluster, divide k, and what they
+/// have of a result is added in a fixed order.
 namespace nibble::ops::cuda {
 
-/// Integer activations in tile order (InputForm::kInt8).
+/// Activations in tile order: float16 (InputForm::kFloat16Tiles, or kFloat16Summed), or integers
+/// (InputForm::kInt8).
 struct TileActivations {
+  const core::Fp16* values = nullptr;  // [m][blocks * 128], 16-byte aligned; or null
+  const float* sums = nullptr;         // with values: InputTarget::sums, or null
   int digits = 2;                      // rows of codes for each token: 255 * first + second, or one
   const std::int8_t* codes = nullptr;  // [m * digits][blocks * 128], 16-byte aligned
   const float* scales = nullptr;       // [m][blocks], or [m]: x = scale * code
@@ -29,12 +36,16 @@ struct MediumBatchProblem {
   UnitsView weight;
   TileActivations x;
   std::int64_t m = 0;  // 1 to max_medium_batch_columns() / digits
-  float* y = nullptr;  // [m][n], rows ldy apart
-  std::int64_t ldy = 0;
-  const float* bias = nullptr;  // [n] or null
+  GemmOutput output;   // gated: where medium_batch_gates()
 };
 
-/// The most columns of the right operand, tokens times digits, for which registers suffice.
+/// How weights of this format take m activations of 16 bits fastest: as float16, with sums where
+/// there are no zeros, or as two digits. Weights that take float16 of some tokens take it of all,
+/// and then digits of few tokens only.
+InputForm medium_batch_input(const UnitFormat& format, std::int64_t m);
+
+/// The most columns of the right operand, tokens times digits (two for float16, too), for which
+/// registers suffice.
 constexpr int max_medium_batch_columns(int digits) {
   return digits == 2 ? 128 : 32;
 }
@@ -49,6 +60,11 @@ struct MediumBatchSchedule {
 
 /// Whether the current device has kernels for weights of this format.
 bool has_medium_batch(const UnitFormat& format);
+
+/// Whether results in pairs can become GatedOutput: of m tokens in float16, where a thread of this
+/// schedule has both rows of a pair.
+bool medium_batch_gates(const UnitFormat& format, const MediumBatchSchedule& schedule,
+                        std::int64_t m);
 
 /// The schedules that there are on a device of so many multiprocessors.
 std::vector<MediumBatchSchedule> medium_batch_schedules(int multiprocessors);

@@ -6,7 +6,9 @@
 #include <cuda_runtime.h>
 
 #include "ops/cuda/device_code/barrier.cuh"
+#include "ops/cuda/device_code/reduce.cuh"
 #include "ops/cuda/device_code/wgmma.cuh"
+#include "ops/cuda/gemm/store_tile.cuh"
 #include "ops/cuda/medium_batch/decoders.cuh"
 #include "ops/cuda/medium_batch/shape.cuh"
 
@@ -23,7 +25,6 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
   using Stages::advance;
   using Stages::begin;
   using Stages::end;
-  using Stages::full;
   using Stages::lane;
   using Stages::rank;
   using Stages::row_group;
@@ -34,12 +35,13 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
   static constexpr int kSlices = Shape::kSlices;
   static constexpr int kShare = Shape::kShare;
   static constexpr int kScales = Shape::kScales;
+  static constexpr int kSteps = Shape::kSteps;
 
   __device__ explicit MediumBatchMultiply(const Stages& stages) : Stages(stages) {}
 
   __device__ void run() const {
     const auto share = this->share();
-    Place first;
+    Place first = this->first_place();
     std::uint32_t parity = 0;
 #pragma unroll 1
     for (int tile = share.begin; tile < share.end; tile += Shape::kTiles) {
@@ -51,10 +53,7 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
       multiply_rows(totals, place, tile + slot(), there);
       const int row = (tile + slot()) * static_cast<int>(kTileRows);
       if constexpr (Shape::kPartners == 1) {
-#pragma unroll
-        for (int i = 0; i < kTotals; ++i) {
-          store(totals[i], i, row, there);
-        }
+        store(totals, 0, row, there);
       } else {
         if (Shape::kCluster > 1 && tile == share.begin) {
           wait_for_cluster();  // now others may be written to
@@ -95,13 +94,16 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
         rows = Decoder::rows_of(tables[0], tables[8]);
       }
     }
-    int left_units = (end() - begin() - slice() + kSlices - 1) / kSlices;
+    // By shuffles, so that the compiler knows that they are a warp's, and keeps uniform registers.
+    int left_units = __shfl_sync(~0u, (end() - begin() - slice() + kSlices - 1) / kSlices, 0);
+    place.at = __shfl_sync(~0u, place.at, 0);
+    place.parity = __shfl_sync(~0u, place.parity, 0);
     if (left_units <= 0) {
       return;
     }
-    std::uint32_t left[2][4][4];
-    wait_barrier(full(place.stage), place.parity);
-    decode(left[0], rows, place.stage);
+    std::uint32_t left[2][kSteps][4];
+    wait_barrier(place.full(), place.parity);
+    decode(left[0], rows, place);
 #pragma unroll 1
     while (true) {
       multiply_unit(totals, left[0], left[1], rows, place, left_units);
@@ -115,32 +117,36 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
     }
   }
 
-  __device__ void decode(std::uint32_t (&left)[4][4], const typename Decoder::Rows& rows,
-                         int stage) const {
-    const std::uint32_t tile = tile_of(stage);
+  __device__ void decode(std::uint32_t (&left)[kSteps][4], const typename Decoder::Rows& rows,
+                         const Place& place) const {
+    const std::uint32_t tile = tile_of(place);
     typename Decoder::Words words;
     load_words(words, tile);
     const std::uint32_t zeros = Decoder::kZeros ? zeros_of_rows(tile) : 0u;
 #pragma unroll
-    for (int h = 0; h < 4; ++h) {
-      Decoder::decode(words, h, rows, zeros, left[h]);
+    for (int step = 0; step < kSteps; ++step) {
+      Decoder::decode(words, step, rows, zeros, left[step]);
     }
   }
 
-  __device__ void multiply_unit(float (&totals)[kTotals], std::uint32_t (&left)[4][4],
-                                std::uint32_t (&next_left)[4][4],
+  __device__ void multiply_unit(float (&totals)[kTotals], std::uint32_t (&left)[kSteps][4],
+                                std::uint32_t (&next_left)[kSteps][4],
                                 const typename Decoder::Rows& rows, Place& place,
                                 int& left_units) const {
-    int sums[kSums];
+    typename Shape::Sum sums[kSums];
 #pragma unroll
-    for (int i = 0; i < 16; ++i) {
+    for (int i = 0; i < 4 * kSteps; ++i) {
       settle(left[i / 4][i % 4]);
     }
-    const std::uint64_t right = describe_operand(this->inputs_of(place.stage));
+    const std::uint64_t right = describe_operand(place.inputs());
+    if constexpr (Shape::kHasSums) {
+      load_sums(sums, place);
+    }
     begin_products();
 #pragma unroll
-    for (int h = 0; h < 4; ++h) {
-      multiply(sums, left[h], right + 2 * h, h > 0);
+    for (int step = 0; step < kSteps; ++step) {
+      multiply(sums, left[step], right + step / 4 * (Shape::kBoxBytes / 16) + step % 4 * 2,
+               Shape::kHasSums || step > 0);
     }
     commit_products();
     // After the last unit that is the same one, whose weights are decoded again and not used.
@@ -148,19 +154,19 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
     if (--left_units > 0) {
       this->step(next, kSlices);
     }
-    wait_barrier(full(next.stage), next.parity);
-    decode(next_left, rows, next.stage);
-    const float2 row_scales = scales_of_rows(tile_of(place.stage));
+    wait_barrier(next.full(), next.parity);
+    decode(next_left, rows, next);
+    const float2 row_scales = scales_of_rows(tile_of(place));
     float x_scales[kScales + 1];
-    load_scales(x_scales, place.stage);
+    load_scales(x_scales, place);
     wait_products<0>();
     settle_all(sums);
-    release(place.stage);
+    release(place);
 #pragma unroll
     for (int i = 0; i < kTotals; ++i) {
-      const int sum = kDigits == 2 ? 255 * sums[2 * i] + sums[2 * i + 1] : sums[i];
+      const auto sum = kDigits == 2 ? 255 * sums[2 * i] + sums[2 * i + 1] : sums[i];
       float scale = is_upper(i) ? row_scales.y : row_scales.x;
-      if constexpr (!Shape::kScaleOfToken) {
+      if constexpr (Shape::kHasScales) {
         scale *= x_scales[this->scale_of(i)];
       }
       totals[i] = fmaf(static_cast<float>(sum), scale, totals[i]);
@@ -168,16 +174,25 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
     place = next;
   }
 
-  __device__ std::uint32_t tile_of(int stage) const {
-    return this->tiles_of(stage) + slot() * Decoder::kTileBytes;
+  __device__ static std::uint32_t tile_of(const Place& place) {
+    return place.tiles() + slot() * Decoder::kTileBytes;
+  }
+  /// What is too much in products of codes, less than nothing, for them to be added to.
+  __device__ static void load_sums(float (&sums)[kSums], const Place& place) {
+#pragma unroll
+    for (int s = 0; s < kSums; s += 4) {
+      asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                   : "=f"(sums[s]), "=f"(sums[s + 1]), "=f"(sums[s + 2]), "=f"(sums[s + 3])
+                   : "r"(place.extras() + (s + lane() % 4) * 16));
+    }
   }
   /// Of this lane's tokens.
-  __device__ void load_scales(float (&scales)[kScales + 1], int stage) const {
+  __device__ static void load_scales(float (&scales)[kScales + 1], const Place& place) {
 #pragma unroll
     for (int s = 0; s < kScales; s += 4) {
       asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
                    : "=f"(scales[s]), "=f"(scales[s + 1]), "=f"(scales[s + 2]), "=f"(scales[s + 3])
-                   : "r"(this->scales_of(stage) + (lane() % 4 * kScales + s) * 4));
+                   : "r"(place.extras() + (lane() % 4 * kScales + s) * 4));
     }
   }
   __device__ static void load_words(typename Decoder::Words& words, std::uint32_t tile) {
@@ -205,10 +220,10 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
     return bits;
   }
 
-  __device__ void release(int stage) const {
+  __device__ static void release(const Place& place) {
     __syncwarp();
     if (lane() == 0) {
-      arrive(this->empty(stage));
+      arrive(place.empty());
     }
   }
 
@@ -252,10 +267,7 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
         arrive_after_writes_at(this->totals_empty(row_group()), lane());
       }
     }
-#pragma unroll
-    for (int i = 0; i < kShare; ++i) {
-      store(shares[i], partner * kShare + i, row, there);
-    }
+    store(shares, partner * kShare, row, there);
   }
 
   // Where partner `from` leaves its totals for a warpgroup of a block.
@@ -264,19 +276,45 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
            from * kShare * 512;
   }
 
+  /// Totals number first, first + 1, ... of all.
+  template <int kCount>
+  __device__ void store(const float (&totals)[kCount], int first, int first_row, bool there) const {
+    if constexpr (Shape::kHalf && kCount % 4 == 0) {
+      if (a.output.y == nullptr) {
+        const TileStore<2 * kCount, MediumBatchArguments> to{a, there ? first_row : a.rows,
+                                                             2 * first};
+        return to.store([](int) { return 1.0f; },
+                        [&](int i, int r, float) { return totals[i] * unit_of(r == 1); });
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      store(totals[i], first + i, first_row, there);
+    }
+  }
+
+  __device__ static constexpr float unit_of(bool upper) {
+    return upper ? Decoder::kUpperUnit : Decoder::kUnit;
+  }
+
   __device__ void store(float total, int i, int first_row, bool there) const {
     const int row = first_row + (is_upper(i) ? 8 : 0) + lane() / 4;
     const int token = this->token_of(i, lane() % 4);
-    if (!there || row >= a.n || token >= a.m) {
+    if (!there || row >= a.rows || token >= a.tokens) {
       return;
     }
-    float y = total * Decoder::kUnit;
-    if constexpr (Shape::kScaleOfToken) {
+    float y = total * unit_of(is_upper(i));
+    if constexpr (!Shape::kHalf && Shape::kScaleOfToken) {
       y *= a.scales[token];
     }
     y *= a.factors == nullptr ? 1.0f : a.factors[row];
-    y += a.bias == nullptr ? 0.0f : a.bias[row];
-    a.y[static_cast<std::int64_t>(token) * a.ldy + row] = y;
+    y += a.output.bias == nullptr ? 0.0f : a.output.bias[row];
+    float* const to = a.output.y + token * a.output.stride + row;
+    if (a.output.adds) {
+      add_in_memory(to, y);
+    } else {
+      *to = y;
+    }
   }
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include <cuda_runtime.h>
 
@@ -10,7 +11,8 @@
 
 namespace nibble::ops::cuda {
 
-/// How a kernel is made: kColumns columns in the right operand, kDigits of a token; kRowGroups
+/// How a kernel is made: kColumns columns in the right operand, kDigits of a token, INT8 or float16
+/// as the decoder's; kRowGroups
 /// groups of 64 rows at a time; blocks of a cluster divide k, and so do the warpgroups that have
 /// the same rows. All these are partners: each adds up its share of their sums.
 template <class Decoder_, int kColumns_, int kDigits_, bool kScaleOfToken_, int kRowGroups_,
@@ -22,34 +24,45 @@ struct MediumBatchShape {
   static constexpr bool kScaleOfToken = kScaleOfToken_;
   static constexpr int kRowGroups = kRowGroups_;
   static constexpr int kCluster = kCluster_;
+  static constexpr bool kHalf = Decoder::kHalf;
+  using Sum = std::conditional_t<kHalf, float, int>;
+  static constexpr int kSums = kColumns / 2;       // of a lane
+  static constexpr int kTotals = kSums / kDigits;  // and what they become
   static constexpr int kWarpgroups =
-      kColumns > 64 ? 2 : 4;  // that multiply: many sums, few threads
+      kSums + kTotals > 48 ? 2 : 4;  // that multiply: many sums, few threads
   static constexpr int kSlices = kWarpgroups / kRowGroups;
   static constexpr int kPartners = kSlices * kCluster;
-  static constexpr int kSums = kColumns / 2;                // integers of a lane
-  static constexpr int kTotals = kSums / kDigits;           // and what they become
   static constexpr int kShare = kTotals / kPartners;        // that a partner adds up
   static constexpr int kThreads = 128 * (kWarpgroups + 1);  // the last warpgroup copies
   static constexpr int kTiles = 4 * kRowGroups;             // row tiles of a stage
   // Of a stage:
-  static constexpr int kInputBytes = kColumns * 128;
+  static constexpr int kBoxBytes = kColumns * 128;  // of the copy engine
+  static constexpr int kBoxes = kHalf ? 2 : 1;
+  static constexpr int kInputBytes = kBoxes * kBoxBytes;
+  static constexpr int kSteps = 4 * kBoxes;  // products of 32 bytes along k
   static constexpr int kWeightBytes = kTiles * Decoder::kTileBytes;
-  static constexpr int kScales = kScaleOfToken ? 0 : kTotals / 2;  // of the tokens of a lane
-  static constexpr int kScaleBytes = 4 * 4 * kScales;
-  static constexpr int kFullArrivals = kScaleOfToken ? 2 : 2 + 32;
+  static constexpr bool kHasScales = !kHalf && !kScaleOfToken;
+  static constexpr int kScales = kHasScales ? kTotals / 2 : 0;  // of the tokens of a lane
+  static constexpr bool kHasSums = Decoder::kHasSums;
+  static constexpr int kSumBytes = kHasSums ? 8 * kColumns : 0;
+  static constexpr int kExtraBytes = 4 * 4 * kScales + kSumBytes;
+  static constexpr int kFullArrivals = kHasScales ? 2 + 32 : 2;
   static constexpr int kTotalBytes = kPartners == 1 ? 0 : kTotals * 128 * 4;  // of a warpgroup
   static_assert(kShare >= 1);
 };
 
-/// Where the parts of a block's shared memory lie. A stage holds 128 inputs of all columns, their
-/// scales and the codes and scales of each row tile. A stage is always the same slice's, or one
-/// that is ahead would take its barrier's last phase for the next.
+/// Where the parts of a block's shared memory lie. A stage holds 128 inputs of all columns, the
+/// codes and scales of each row tile, and what belongs to the inputs. A stage is always the same
+/// slice's, or one that is ahead would take its barrier's last phase for the next.
 struct MediumBatchLayout {
-  int stages = 0;
-  int tiles = 0;     // of stage 0
-  int scales = 0;    // of stage 0: [4][kScales], those of the lanes 4 g + t for each t
-  int full = 0;      // barriers
-  int empty = 0;     // barriers
+  // Of a stage, in bytes:
+  int tiles = 0;
+  int extras = 0;  // scales [4][kScales], those of the lanes 4 g + t for each t; or sums
+  int full = 0;    // barriers
+  int empty = 0;
+  int stage = 0;  // bytes from stage to stage
+  // Of all:
+  int ring = 0;      // bytes of all stages
   int totals = 0;    // [warpgroup][partner][share][thread]
   int barriers = 0;  // of each row group: its totals are there; they have been read
   int bytes = 0;
@@ -61,16 +74,18 @@ constexpr MediumBatchLayout make_layout() {
   constexpr int kMostStages = 24;
   constexpr int kTotals = Shape::kWarpgroups * Shape::kTotalBytes;
   constexpr int kBarriers = 16 * Shape::kRowGroups;
-  constexpr int kAlignment = 128;
-  const int stage = Shape::kInputBytes + Shape::kWeightBytes + Shape::kScaleBytes + 16;
-  const int fitting = (kMemory - kTotals - kBarriers - kAlignment) / stage;
+  constexpr int kSwizzled = 1024;  // what inputs are aligned to
   MediumBatchLayout layout;
-  layout.stages = (fitting < kMostStages ? fitting : kMostStages) / Shape::kSlices * Shape::kSlices;
-  layout.tiles = layout.stages * Shape::kInputBytes;
-  layout.scales = layout.tiles + layout.stages * Shape::kWeightBytes;
-  layout.full = layout.scales + layout.stages * Shape::kScaleBytes;
-  layout.empty = layout.full + layout.stages * 8;
-  layout.totals = (layout.empty + layout.stages * 8 + kAlignment - 1) / kAlignment * kAlignment;
+  layout.tiles = Shape::kInputBytes;
+  layout.extras = layout.tiles + Shape::kWeightBytes;
+  layout.full = layout.extras + Shape::kExtraBytes;
+  layout.empty = layout.full + 8;
+  layout.stage = (layout.empty + 8 + kSwizzled - 1) / kSwizzled * kSwizzled;
+  const int fitting = (kMemory - kTotals - kBarriers) / layout.stage;
+  const int stages =
+      (fitting < kMostStages ? fitting : kMostStages) / Shape::kSlices * Shape::kSlices;
+  layout.ring = stages * layout.stage;
+  layout.totals = layout.ring;
   layout.barriers = layout.totals + kTotals;
   layout.bytes = layout.barriers + kBarriers;
   return layout;
@@ -84,42 +99,34 @@ struct MediumBatchStages {
   const MediumBatchArguments& a;
   std::uint32_t memory;  // address of this block's shared memory
 
-  /// A place in the ring. A barrier's phase ends each time the ring has gone round.
+  /// A stage of the ring. A barrier's phase ends each time the ring has gone round.
   struct Place {
-    int stage = 0;
+    std::uint32_t at;  // address in shared memory
     std::uint32_t parity = 0;
+
+    __device__ std::uint32_t inputs() const { return at; }
+    __device__ std::uint32_t tiles() const { return at + kLayout<Shape>.tiles; }
+    __device__ std::uint32_t extras() const { return at + kLayout<Shape>.extras; }
+    __device__ std::uint32_t full() const { return at + kLayout<Shape>.full; }
+    __device__ std::uint32_t empty() const { return at + kLayout<Shape>.empty; }
   };
-  __device__ static void advance(Place& place, int units) {
-    place.stage += units;
-    while (place.stage >= kLayout<Shape>.stages) {
-      place.stage -= kLayout<Shape>.stages;
+  __device__ Place first_place() const { return {memory}; }
+  __device__ void advance(Place& place, int units) const {
+    place.at += units * kLayout<Shape>.stage;
+    while (place.at >= memory + kLayout<Shape>.ring) {
+      place.at -= kLayout<Shape>.ring;
       place.parity ^= 1;
     }
   }
   /// For fewer units than the ring has stages.
-  __device__ static void step(Place& place, int units) {
-    place.stage += units;
-    const bool round = place.stage >= kLayout<Shape>.stages;
-    place.stage -= round ? kLayout<Shape>.stages : 0;
+  __device__ void step(Place& place, int units) const {
+    place.at += units * kLayout<Shape>.stage;
+    const bool round = place.at >= memory + kLayout<Shape>.ring;
+    place.at -= round ? kLayout<Shape>.ring : 0;
     place.parity ^= round ? 1 : 0;
   }
 
   // Addresses in shared memory.
-  __device__ std::uint32_t inputs_of(int stage) const {
-    return memory + stage * Shape::kInputBytes;
-  }
-  __device__ std::uint32_t tiles_of(int stage) const {
-    return memory + kLayout<Shape>.tiles + stage * Shape::kWeightBytes;
-  }
-  __device__ std::uint32_t scales_of(int stage) const {
-    return memory + kLayout<Shape>.scales + stage * Shape::kScaleBytes;
-  }
-  __device__ std::uint32_t full(int stage) const {
-    return memory + kLayout<Shape>.full + stage * 8;
-  }
-  __device__ std::uint32_t empty(int stage) const {
-    return memory + kLayout<Shape>.empty + stage * 8;
-  }
   __device__ std::uint32_t totals_full(int row_group) const {
     return memory + kLayout<Shape>.barriers + row_group * 16;
   }

@@ -19,6 +19,7 @@ constexpr std::int64_t kL2Caches = 8;           // that all copies of the weight
 constexpr std::int64_t kPattern = 256;          // different units
 constexpr std::size_t kInputPattern = 1 << 20;  // different bytes of inputs
 constexpr int kFloat = sizeof(float);
+constexpr std::int64_t kMostScales = 8;  // of 128 inputs of a token
 
 // Large products are bound by power: their clocks settle in this time.
 constexpr double kWorkOfLarge = 2e11;
@@ -110,7 +111,9 @@ LinearTrial::LinearTrial(const LinearShape& shape, std::int64_t most_tokens)
   }
   const std::int64_t input_bytes = most_tokens * row_inputs_ * shape.digits();
   inputs_ = Buffer::of<std::uint8_t>(random_inputs(input_bytes, shape.inputs));
-  scales_ = repeated(most_tokens * row_inputs_ / (kUnitInputs / 8), 0.01f);
+  scales_ = repeated(
+      std::max(most_tokens * kMostScales, sum_stride_of(most_tokens)) * row_inputs_ / kUnitInputs,
+      0.01f);
   y_ = Buffer(most_tokens * shape.n * kFloat);
 }
 
@@ -143,11 +146,18 @@ double LinearTrial::medium(std::int64_t m, const MediumBatchSchedule& schedule) 
   return time(m, [&](int turn, cudaStream_t stream) {
     MediumBatchProblem problem;
     problem.weight = view(turn);
-    problem.x = {shape_.digits(), inputs_.as<std::int8_t>(), scales_.as<float>(),
-                 shape_.inputs == GemmInputs::kInt8};
+    const InputForm form = medium_batch_input(shape_.format, m);
+    if (shape_.inputs == GemmInputs::kHalf && is_half(form)) {
+      problem.x.values = inputs_.as<core::Fp16>();
+      problem.x.sums = form == InputForm::kFloat16Summed ? scales_.as<float>() : nullptr;
+    } else {
+      problem.x.digits = shape_.digits();
+      problem.x.codes = inputs_.as<std::int8_t>();
+      problem.x.scales = scales_.as<float>();
+      problem.x.scale_of_token = shape_.inputs == GemmInputs::kInt8;
+    }
     problem.m = m;
-    problem.y = y_.as<float>();
-    problem.ldy = shape_.n;
+    problem.output = {.y = y_.as<float>(), .stride = shape_.n};
     medium_batch(problem, schedule, stream);
   });
 }
