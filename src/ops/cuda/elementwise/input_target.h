@@ -30,7 +30,8 @@ constexpr bool is_half(InputForm form) {
          form == InputForm::kFloat16Summed;
 }
 
-/// Floats of InputTarget::sums from one 128 columns to the next, for up to 64 tokens.
+/// Floats of InputTarget::sums from one 128 columns to the next, for up to 64 tokens: two for each
+/// that a kernel of medium_batch.h takes.
 constexpr std::int64_t sum_stride_of(std::int64_t m) {
   return m <= 32 ? 64 : 128;
 }

@@ -11,7 +11,7 @@ void medium_batch_int4(const MediumBatchArguments& arguments, const MediumBatchS
   if (inputs == MediumBatchInputs::kHalf) {
     return launch_half_batch<HalfInt4<false, false>>(arguments, schedule, stream);
   }
-  launch_integer_batch<SignedInt4, 32>(arguments, schedule, inputs, stream);
+  launch_integer_batch<SignedInt4, 2 * kMostTokensOfDigits>(arguments, schedule, inputs, stream);
 }
 
 bool medium_batch_runs() {

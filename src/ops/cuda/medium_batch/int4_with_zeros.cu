@@ -8,7 +8,8 @@ void medium_batch_int4_with_zeros(const MediumBatchArguments& arguments,
   if (inputs == MediumBatchInputs::kHalf) {
     return launch_half_batch<HalfInt4<true, false>>(arguments, schedule, stream);
   }
-  launch_integer_batch<SignedInt4WithZeros, 32>(arguments, schedule, inputs, stream);
+  launch_integer_batch<SignedInt4WithZeros, 2 * kMostTokensOfDigits>(arguments, schedule, inputs,
+                                                                     stream);
 }
 
 }  // namespace nibble::ops::cuda

@@ -53,11 +53,11 @@ void launch_rows(const MediumBatchArguments& a, const MediumBatchSchedule& sched
   }
 }
 
-/// The kernel of float16 inputs.
+/// The kernels of float16 inputs.
 template <class Decoder>
 void launch_half_batch(const MediumBatchArguments& a, const MediumBatchSchedule& schedule,
                        cudaStream_t stream) {
-  if (a.tokens > 32) {
+  if (half_columns_of(a.tokens) == 64) {
     return launch_rows<Decoder, 64, 1, true>(a, schedule, stream);
   }
   launch_rows<Decoder, 32, 1, true>(a, schedule, stream);

@@ -10,20 +10,33 @@
 /// Between the checks of medium_batch.cpp and the kernels.
 namespace nibble::ops::cuda {
 
+/// Warpgroups for so many sums and totals of a lane: many registers, few threads.
+constexpr int warpgroups_of(int values) {
+  return values > 48 ? 2 : 4;
+}
+
+/// Columns of the kernel of float16 that takes so many tokens.
+constexpr int half_columns_of(std::int64_t tokens) {
+  return tokens > 32 ? 64 : 32;
+}
+
+/// Tokens of two digits that weights take which take float16, too.
+inline constexpr std::int64_t kMostTokensOfDigits = 16;
+
 struct MediumBatchArguments {
-  const std::byte* units;
-  const std::int8_t* tables;
-  const float* factors;  // [rows] or null
-  int rows;
-  int blocks;      // of 128 inputs
-  int tiles_each;  // row tiles of a cluster; the first `tiles_more` have one more
-  int tiles_more;
-  const void* inputs;
-  const float* sums;  // of float16 inputs, or null
-  int sum_stride;     // from block to block
-  const float* scales;
-  int scale_stride;  // from token to token
-  int tokens;
+  const std::byte* units = nullptr;
+  const std::int8_t* tables = nullptr;
+  const float* factors = nullptr;  // [rows] or null
+  int rows = 0;
+  int blocks = 0;      // of 128 inputs
+  int tiles_each = 0;  // row tiles of a cluster; the first `tiles_more` have one more
+  int tiles_more = 0;
+  const void* inputs = nullptr;
+  const float* sums = nullptr;  // of float16 inputs, or null
+  int sum_stride = 0;           // from block to block
+  const float* scales = nullptr;
+  int scale_stride = 0;  // from token to token
+  int tokens = 0;
   GemmOutput output;
 };
 

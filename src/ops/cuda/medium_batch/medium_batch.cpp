@@ -57,8 +57,7 @@ bool has_medium_batch(const UnitFormat& format) {
 }
 
 InputForm medium_batch_input(const UnitFormat& format, std::int64_t m) {
-  constexpr std::int64_t kTokensOfDigits = 16;  // products of so few columns take as long as of 32
-  if (m <= kTokensOfDigits || !takes_half(format)) {
+  if (m <= kMostTokensOfDigits || !takes_half(format)) {
     return InputForm::kInt8;
   }
   return takes_sums(format) ? InputForm::kFloat16Summed : InputForm::kFloat16Tiles;
@@ -66,10 +65,9 @@ InputForm medium_batch_input(const UnitFormat& format, std::int64_t m) {
 
 bool medium_batch_gates(const UnitFormat& format, const MediumBatchSchedule& schedule,
                         std::int64_t m) {
-  const std::int64_t most = m > 32 ? 2 : 4;  // warpgroups
-  const std::int64_t columns = m > 32 ? 64 : 32;
-  const std::int64_t row_groups = std::min<std::int64_t>(schedule.row_groups, most);
-  const std::int64_t partners = most / row_groups * schedule.cluster;
+  const int columns = half_columns_of(m);
+  const int warpgroups = warpgroups_of(columns);
+  const int partners = warpgroups / std::min(schedule.row_groups, warpgroups) * schedule.cluster;
   return takes_half(format) && columns / 2 / partners % 4 == 0;
 }
 
@@ -97,17 +95,18 @@ MediumBatchSchedule medium_batch_schedule(const UnitsView& weight, int multiproc
 void medium_batch(const MediumBatchProblem& problem, const MediumBatchSchedule& schedule,
                   cudaStream_t stream) {
   const UnitsView& weight = problem.weight;
-  const int digits = problem.x.values != nullptr ? 2 : problem.x.digits;
   core::require(has_kernels(weight.format), core::ErrorKind::kFailed,
                 "medium_batch: no kernel for weights of this format");
   const bool half = problem.x.values != nullptr;
+  const int digits = half ? 2 : problem.x.digits;
   core::require(!half || takes_half(weight.format), core::ErrorKind::kFailed,
                 "medium_batch: no kernel takes float16 for such weights");
-  core::require(problem.x.sums == nullptr || takes_sums(weight.format), core::ErrorKind::kFailed,
-                "medium_batch: no kernel takes sums for such weights");
-  core::require(half || digits == 1 || problem.m <= 16 || !takes_half(weight.format),
-                core::ErrorKind::kFailed,
-                "medium_batch: {} tokens of two digits; such weights take up to 16", problem.m);
+  core::require(problem.x.sums == nullptr || (half && takes_sums(weight.format)),
+                core::ErrorKind::kFailed, "medium_batch: no kernel takes such sums");
+  core::require(
+      half || digits == 1 || problem.m <= kMostTokensOfDigits || !takes_half(weight.format),
+      core::ErrorKind::kFailed, "medium_batch: {} tokens of two digits; such weights take up to {}",
+      problem.m, kMostTokensOfDigits);
   const int most = max_medium_batch_columns(digits);
   core::require(problem.m >= 1 && problem.m * digits <= most, core::ErrorKind::kFailed,
                 "medium_batch: {} tokens of {} digits; {} columns fit", problem.m, digits, most);
@@ -123,7 +122,7 @@ void medium_batch(const MediumBatchProblem& problem, const MediumBatchSchedule& 
                 core::ErrorKind::kFailed, "medium_batch: no kernel joins pairs here");
   const int clusters = schedule.blocks / schedule.cluster;
   const int tiles = tiles_of(weight);
-  MediumBatchArguments a{};
+  MediumBatchArguments a;
   a.units = weight.units;
   a.tables = weight.tables;
   a.factors = weight.factors;
@@ -131,7 +130,7 @@ void medium_batch(const MediumBatchProblem& problem, const MediumBatchSchedule& 
   a.blocks = static_cast<int>(unit_grid(weight.n, weight.k).blocks);
   a.tiles_each = tiles / clusters;
   a.tiles_more = tiles % clusters;
-  if (problem.x.values != nullptr) {
+  if (half) {
     a.inputs = problem.x.values;
     a.sums = problem.x.sums;
     a.sum_stride = static_cast<int>(sum_stride_of(problem.m));

@@ -11,7 +11,7 @@
 #include "ops/cuda/packed/unit_format.h"
 
 /// Linear layers for more tokens than small_batch.h takes well and fewer than gemm.h: y = x W^T
-/// from packed weights and integer activations, on sm_90a.
+/// from packed weights, on sm_90a.
 ///
 /// Weights go from shared memory into registers, become INT8 or float16 there, and are the left
 /// operand of products of warpgroups (device_code/wgmma.cuh); tokens are the columns of the right
@@ -39,9 +39,9 @@ struct MediumBatchProblem {
   GemmOutput output;   // gated: where medium_batch_gates()
 };
 
-/// How weights of this format take m activations of 16 bits fastest: as float16, with sums where
-/// there are no zeros, or as two digits. Weights that take float16 of some tokens take it of all,
-/// and then digits of few tokens only.
+/// How weights of this format take 16-bit activations of m tokens fastest: as float16, with sums
+/// where there are no zeros, or as two digits. Weights that take float16 of some tokens take it of
+/// all, and digits of 16 tokens at the most.
 InputForm medium_batch_input(const UnitFormat& format, std::int64_t m);
 
 /// The most columns of the right operand, tokens times digits (two for float16, too), for which

@@ -301,6 +301,27 @@ TEST(MediumBatchChecks, WhatHasNoKernelIsRefused) {
   EXPECT_THROW(medium_batch(problem, {}, nullptr), core::Error);
 }
 
+TEST(MediumBatchChecks, MoreThan16TokensOfInt4ComeAsFloat16) {
+  const UnitFormat int4;
+  EXPECT_EQ(medium_batch_input(int4, 16), InputForm::kInt8);
+  EXPECT_EQ(medium_batch_input(int4, 17), InputForm::kFloat16Summed);
+  EXPECT_EQ(medium_batch_input({CodeKind::kInt4WithZeros}, 64), InputForm::kFloat16Tiles);
+  EXPECT_EQ(medium_batch_input({CodeKind::kInt8}, 64), InputForm::kInt8);
+  EXPECT_EQ(medium_batch_input({CodeKind::kBook}, 17), InputForm::kInt8);
+}
+
+// Four results of a lane are two pairs; partners share what a lane has: 16 of 32 tokens.
+TEST(MediumBatchChecks, PairsAreJoinedWhereAThreadHasBoth) {
+  const UnitFormat int4;
+  EXPECT_TRUE(medium_batch_gates(int4, {4, 1, 132}, 32));
+  EXPECT_TRUE(medium_batch_gates(int4, {4, 2, 132}, 32));
+  EXPECT_TRUE(medium_batch_gates(int4, {2, 2, 132}, 32));
+  EXPECT_TRUE(medium_batch_gates(int4, {1, 1, 132}, 32));
+  EXPECT_FALSE(medium_batch_gates(int4, {1, 2, 132}, 32));
+  EXPECT_TRUE(medium_batch_gates(int4, {1, 2, 132}, 33)) << "32 results, four partners";
+  EXPECT_FALSE(medium_batch_gates({CodeKind::kBook}, {4, 1, 132}, 32));
+}
+
 TEST(MediumBatchChecks, SchedulesUseTheWholeDevice) {
   for (const std::int64_t n : {16, 4096, 11008, 28672, 128256}) {
     UnitsView weight;

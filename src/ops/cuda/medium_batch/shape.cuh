@@ -12,9 +12,9 @@
 namespace nibble::ops::cuda {
 
 /// How a kernel is made: kColumns columns in the right operand, kDigits of a token, INT8 or float16
-/// as the decoder's; kRowGroups
-/// groups of 64 rows at a time; blocks of a cluster divide k, and so do the warpgroups that have
-/// the same rows. All these are partners: each adds up its share of their sums.
+/// as the decoder's; kRowGroups groups of 64 rows at a time; blocks of a cluster divide k, and so
+/// do the warpgroups that have the same rows. All these are partners: each adds up its share of
+/// their sums.
 template <class Decoder_, int kColumns_, int kDigits_, bool kScaleOfToken_, int kRowGroups_,
           int kCluster_>
 struct MediumBatchShape {
@@ -26,10 +26,9 @@ struct MediumBatchShape {
   static constexpr int kCluster = kCluster_;
   static constexpr bool kHalf = Decoder::kHalf;
   using Sum = std::conditional_t<kHalf, float, int>;
-  static constexpr int kSums = kColumns / 2;       // of a lane
-  static constexpr int kTotals = kSums / kDigits;  // and what they become
-  static constexpr int kWarpgroups =
-      kSums + kTotals > 48 ? 2 : 4;  // that multiply: many sums, few threads
+  static constexpr int kSums = kColumns / 2;                          // of a lane
+  static constexpr int kTotals = kSums / kDigits;                     // and what they become
+  static constexpr int kWarpgroups = warpgroups_of(kSums + kTotals);  // that multiply
   static constexpr int kSlices = kWarpgroups / kRowGroups;
   static constexpr int kPartners = kSlices * kCluster;
   static constexpr int kShare = kTotals / kPartners;        // that a partner adds up
@@ -126,7 +125,6 @@ struct MediumBatchStages {
     place.parity ^= round ? 1 : 0;
   }
 
-  // Addresses in shared memory.
   __device__ std::uint32_t totals_full(int row_group) const {
     return memory + kLayout<Shape>.barriers + row_group * 16;
   }
