@@ -66,6 +66,8 @@ function(nibble_add_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   nibble_compile_options(${name})
+  # What they test is optimised; they themselves need not be, and compile a quarter faster so.
+  target_compile_options(${name} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(${name} PRIVATE NIBBLE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   foreach(dep IN LISTS ARG_LINKS)
