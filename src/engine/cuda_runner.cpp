@@ -2,6 +2,7 @@
 #include <deque>
 #include <map>
 #include <numeric>
+#include <tuple>
 
 #include "core/cpu_topology.h"
 #include "device/cuda/check.h"
@@ -30,7 +31,12 @@ constexpr std::int64_t kScoreRows = 256;  // rows of logits that exist at a time
 constexpr double kRoomForWeights = 0.9;   // of the memory, the rest for the KV cache
 constexpr double kPoolShare = 0.8;        // of the memory that is free when weights are loaded
 
-constexpr std::int64_t kRecordedRanks = 64;  // tokens of each row that a recorded step ranks
+/// How many tokens of each row a recorded step ranks when `kept` are wanted: the first takes a third
+/// of the time that more do.
+std::int64_t recorded_ranks(std::int64_t kept) {
+  constexpr std::int64_t kRecordedRanks = 64;
+  return kept <= 1 ? kept : kept <= kRecordedRanks ? kRecordedRanks : 0;
+}
 
 /// What a step leaves: logits on the device, and the `ranks` first tokens of each row in the host's
 /// memory when the stream has come so far.
@@ -40,7 +46,11 @@ struct StepResults {
   device::cuda::PinnedBuffer tokens;  // [rows, ranks] of RankedToken
 };
 
-/// A recorded decode step of so many sequences.
+/// What makes decode steps alike: their number of sequences, their kernels, and how many tokens of
+/// each row they rank.
+using StepKind = std::tuple<std::int64_t, int, std::int64_t>;
+
+/// A recorded decode step.
 struct DecodeStep {
   device::cuda::Graph graph;
   StepResults results;
@@ -95,7 +105,7 @@ class CudaRunner final : public Runner {
   std::int64_t prefill_rows() const override { return 2048; }
 
   LogitsView forward(std::span<const Slice> slices) override {
-    return download(compute(slices).logits);
+    return download(compute(slices, 0).logits);
   }
 
   void forward_ranked(std::span<const Slice> slices, std::int64_t count,
@@ -105,7 +115,7 @@ class CudaRunner final : public Runner {
     if (kept > ops::cuda::kMaxRanked) {
       return Runner::forward_ranked(slices, count, ranked);
     }
-    const StepResults& results = compute(slices);
+    const StepResults& results = compute(slices, recorded_ranks(kept));
     ranked.clear();
     const std::int64_t rows = results.logits.rows();
     if (rows == 0) {
@@ -210,24 +220,25 @@ class CudaRunner final : public Runner {
     return {{step.tokens, step.positions, parts_}, step.rows};
   }
 
-  // Continues sequences; of the wanted rows, until the next step.
-  const StepResults& compute(std::span<const Slice> slices) {
+  // Continues sequences; of the wanted rows, until the next step. Recorded steps rank `ranks` tokens
+  // of each.
+  const StepResults& compute(std::span<const Slice> slices, std::int64_t ranks) {
     core::require(ops_.has_pool(), ErrorKind::kFailed, "the KV cache was not made");
     begin();
     for (const Slice& slice : slices) {
       append(slice);
     }
-    return run(step_.logit_rows());
+    return run(step_.logit_rows(), std::min(ranks, config().vocabulary));
   }
 
   // Of some rows of the batch. A step in which every sequence has one token is recorded when it
   // comes for the second time, if that is possible.
-  const StepResults& run(std::span<const std::int32_t> rows) {
+  const StepResults& run(std::span<const std::int32_t> rows, std::int64_t ranks) {
     unrecorded_ = StepResults();  // a step that is recorded finds all its memory in the pool
     const auto [batch, step_rows] = begin_step(rows);
     const auto m = step_.size();
     const bool decode = m == std::ssize(parts_) && m == std::ssize(rows);
-    const std::pair<std::int64_t, int> kind{m, ops_.kernels()};
+    const StepKind kind{m, ops_.kernels(), ranks};
     if (rows.empty()) {
       models::hidden_states(ops_, decoder(), batch);
       return unrecorded_;
@@ -241,21 +252,22 @@ class CudaRunner final : public Runner {
     }
     DecodeStep& step = seen_.at(kind);
     if (step.graph.empty()) {
-      record(step, batch, step_rows);
+      record(step, batch, step_rows, ranks);
     }
     step.graph.launch(ops_.stream());
     return step.results;
   }
 
   void record(DecodeStep& step, const models::Batch<CudaOps>& batch,
-              std::span<const std::int32_t> rows) {
+              std::span<const std::int32_t> rows, std::int64_t ranks) {
     StepResults& results = step.results;
-    results.ranks = std::min(kRecordedRanks, config().vocabulary);
-    auto* const tokens =
-        results.tokens.room_for<ops::RankedToken>(std::ssize(rows) * results.ranks);
+    results.ranks = ranks;
+    auto* const tokens = results.tokens.room_for<ops::RankedToken>(std::ssize(rows) * ranks);
     step.graph = device::cuda::Graph::record(ops_.stream(), [&] {
       results.logits = models::forward(ops_, decoder(), batch, rows);
-      ops_.rank(results.logits, results.ranks, tokens);
+      if (ranks > 0) {
+        ops_.rank(results.logits, ranks, tokens);
+      }
     });
   }
 
@@ -302,9 +314,8 @@ class CudaRunner final : public Runner {
   CudaOps ops_;
   std::vector<std::int64_t> windows_;  // each length of a sliding window once
   std::int64_t kv_bytes_ = 0;
-  // Decode steps by their number of sequences, and by their kernels.
-  std::map<std::pair<std::int64_t, int>, DecodeStep> seen_;
-  StepResults unrecorded_;             // of a step that is not
+  std::map<StepKind, DecodeStep> seen_;
+  StepResults unrecorded_;             // of a step that is not recorded
   device::cuda::PinnedBuffer ranked_;  // of rows that are ranked behind their step
   StepTokens step_;
   std::vector<ops::SequenceSlice<KvSequence>> parts_;
