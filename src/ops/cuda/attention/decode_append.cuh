@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3)
   __shared__ ReadyQueries<D> queries_of_teams[Team::kTeams];
   __shared__ Turns<D, Team> turns_of_teams[Team::kTeams];
   __shared__ std::uint64_t barriers[kWarps][S::kStages];
-  if (a.few) {
+  if (a.at_once) {
     launch_dependents();
   }
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -220,7 +220,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3)
     }
     token.keep();
   }
-  if (!a.few) {
+  if (!a.at_once) {
     launch_dependents();
   }
 }

@@ -221,7 +221,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = Team::warp_of_block();
   WarpRing ring(stages + warp * S::kStages * S::kStage, barriers[warp], S::kStages, S::kStage);
-  if (a.few) {
+  if (a.at_once) {
     launch_dependents();
   }
   wait_for_predecessor();
@@ -270,7 +270,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, 3) attend_kernel(Arguments a) {
       a.sink.pad(item.row);
     }
   }
-  if (!a.few) {  // only now: blocks that wait for this kernel's end would take room from its own
+  if (!a.at_once) {  // only now: what waits for this kernel's end would take room from it
     launch_dependents();
   }
 }
@@ -280,7 +280,7 @@ template <int D, typename Kernel>
 void run(Kernel* kernel, int teams, int resident, int shared_bytes, Arguments arguments,
          std::int64_t max_units, cudaStream_t stream) {
   const auto grid = std::clamp<std::int64_t>((max_units + teams - 1) / teams, 1, resident);
-  arguments.few = grid <= multiprocessors();
+  arguments.at_once = max_units <= grid * teams;
   launch_dependent(kernel, dim3(static_cast<unsigned>(grid)), dim3(kWarps * kWarp),
                    static_cast<std::size_t>(shared_bytes), stream, arguments);
   if (arguments.plan.max_partials > 0) {

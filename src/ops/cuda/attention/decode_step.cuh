@@ -37,7 +37,7 @@ struct Arguments {
   Divisor item_passes;  // over all KV heads
   float scale;          // of scores, times log2 e
   bool turned;          // results are turned back
-  bool few;             // blocks, beside which those of the next kernel have room
+  bool at_once;         // no team has more than one unit
   NewRows rows;
 };
 
@@ -165,7 +165,7 @@ struct Step {
                                         float (&scores)[S::kPages][4]) const {
 #pragma unroll
     for (int i = 0; i < S::kPages; ++i) {
-      float c[4] = {};
+      float sums[2][4] = {};  // of every other tile: a product waits for the one before it
       constexpr int kUnitTiles = 4 / kTileWords<K>;
 #pragma unroll
       for (int unit = 0; unit < S::kTiles / kUnitTiles; ++unit) {
@@ -174,7 +174,7 @@ struct Step {
 #pragma unroll
         for (int k = 0; k < kUnitTiles; ++k) {
           const int tile = unit * kUnitTiles + k;
-          multiply_add(c, tile_of<K, true>(words, k), q.b[tile][0], q.b[tile][1]);
+          multiply_add(sums[tile % 2], tile_of<K, true>(words, k), q.b[tile][0], q.b[tile][1]);
         }
       }
 #pragma unroll
@@ -185,8 +185,8 @@ struct Step {
 #pragma unroll
         for (int column = 0; column < 2; ++column) {
           float& score = scores[i][2 * row + column];
-          score = is_integer(K) ? fmaf(c[2 * row + column], step, range.y * q.sums[column])
-                                : c[2 * row + column] * step;
+          const float sum = sums[0][2 * row + column] + sums[1][2 * row + column];
+          score = is_integer(K) ? fmaf(sum, step, range.y * q.sums[column]) : sum * step;
           if (kMasked && !sees(item, first, i, row, lane)) {
             score = -INFINITY;
           }
