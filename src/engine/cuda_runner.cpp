@@ -31,8 +31,8 @@ constexpr std::int64_t kScoreRows = 256;  // rows of logits that exist at a time
 constexpr double kRoomForWeights = 0.9;   // of the memory, the rest for the KV cache
 constexpr double kPoolShare = 0.8;        // of the memory that is free when weights are loaded
 
-/// How many tokens of each row a recorded step ranks when `kept` are wanted: the first takes a third
-/// of the time that more do.
+/// How many tokens of each row a recorded step ranks when `kept` are wanted: the first takes a
+/// third of the time that more do.
 std::int64_t recorded_ranks(std::int64_t kept) {
   constexpr std::int64_t kRecordedRanks = 64;
   return kept <= 1 ? kept : kept <= kRecordedRanks ? kRecordedRanks : 0;
@@ -220,8 +220,8 @@ class CudaRunner final : public Runner {
     return {{step.tokens, step.positions, parts_}, step.rows};
   }
 
-  // Continues sequences; of the wanted rows, until the next step. Recorded steps rank `ranks` tokens
-  // of each.
+  // Continues sequences; of the wanted rows, until the next step. Recorded steps rank `ranks`
+  // tokens of each.
   const StepResults& compute(std::span<const Slice> slices, std::int64_t ranks) {
     core::require(ops_.has_pool(), ErrorKind::kFailed, "the KV cache was not made");
     begin();
