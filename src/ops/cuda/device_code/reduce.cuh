@@ -46,9 +46,4 @@ __device__ __forceinline__ std::int32_t lanes_min(std::int32_t value, int lanes)
   return value;
 }
 
-/// Adds to what stands there without waiting for it.
-__device__ __forceinline__ void add_in_memory(float* to, float value) {
-  asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(to), "f"(value) : "memory");
-}
-
 }  // namespace nibble::ops::cuda

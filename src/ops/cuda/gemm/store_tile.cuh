@@ -5,9 +5,9 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include "ops/cuda/device_code/add_in_memory.cuh"
 #include "ops/cuda/device_code/half.cuh"
 #include "ops/cuda/device_code/mma.cuh"
-#include "ops/cuda/device_code/reduce.cuh"
 #include "ops/cuda/elementwise/activated.cuh"
 #include "ops/cuda/gemm/gemm.h"
 #include "ops/cuda/packed/unit_format.h"

@@ -5,8 +5,8 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
+#include "ops/cuda/device_code/add_in_memory.cuh"
 #include "ops/cuda/device_code/barrier.cuh"
-#include "ops/cuda/device_code/reduce.cuh"
 #include "ops/cuda/device_code/wgmma.cuh"
 #include "ops/cuda/gemm/store_tile.cuh"
 #include "ops/cuda/medium_batch/decoders.cuh"
