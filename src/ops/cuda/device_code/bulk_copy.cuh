@@ -5,8 +5,10 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
-/// Copies by the copy engine from global into shared memory (sm_90 and later). Their bytes arrive
-/// on a barrier (barrier.cuh).
+/// Copies by the copy engine (sm_90 and later). Those into shared memory let their bytes arrive on
+/// a barrier (barrier.cuh). Those out of it read what was written before fence_before_copies(), and
+/// the thread that began them waits until they have read it; the end of the kernel waits for the
+/// rest.
 namespace nibble::ops::cuda {
 
 #if __CUDA_ARCH__ >= 900
@@ -42,6 +44,36 @@ __device__ __forceinline__ void copy_box_to(std::uint32_t target, const CUtensor
       ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(target),
       "l"(&map), "r"(column), "r"(row), "r"(barrier), "h"(blocks)
       : "memory");
+}
+
+/// Writes a box of `map` that begins at (column, row), but for what lies outside of the matrix.
+__device__ __forceinline__ void put_box(const CUtensorMap& map, int column, int row,
+                                        std::uint32_t source) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map),
+      "r"(column), "r"(row), "r"(source)
+      : "memory");
+}
+
+/// The same, added to what is there.
+__device__ __forceinline__ void add_box(const CUtensorMap& map, int column, int row,
+                                        std::uint32_t source) {
+  asm volatile(
+      "cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group "
+      "[%0, {%1, %2}], [%3];" ::"l"(&map),
+      "r"(column), "r"(row), "r"(source)
+      : "memory");
+}
+
+/// Closes a group of copies out of shared memory.
+__device__ __forceinline__ void commit_boxes() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/// Waits until at most kPending groups of this thread have not yet read all of their memory.
+template <int kPending>
+__device__ __forceinline__ void wait_until_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 }
 
 __device__ __forceinline__ void prefetch_map(const CUtensorMap& map) {

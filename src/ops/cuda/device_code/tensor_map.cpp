@@ -9,8 +9,6 @@
 namespace nibble::ops::cuda {
 namespace {
 
-constexpr int kBoxBytes = 128;  // the span of the swizzle
-
 // The driver is found when the program runs: it is not there where no GPU is.
 PFN_cuTensorMapEncodeTiled_v12000 find_encoder() {
   void* function = nullptr;
@@ -24,6 +22,17 @@ PFN_cuTensorMapEncodeTiled_v12000 find_encoder() {
   return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
 }
 
+CUtensorMapDataType type_of(int value_bytes) {
+  switch (value_bytes) {
+    case 1:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    case 2:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    default:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+  }
+}
+
 }  // namespace
 
 CUtensorMap make_tensor_map(const TensorBoxes& boxes) {
@@ -31,16 +40,15 @@ CUtensorMap make_tensor_map(const TensorBoxes& boxes) {
   const cuuint64_t extents[2] = {static_cast<cuuint64_t>(boxes.columns),
                                  static_cast<cuuint64_t>(boxes.rows)};
   const cuuint64_t pitch[1] = {static_cast<cuuint64_t>(boxes.row_bytes)};
-  const cuuint32_t box[2] = {static_cast<cuuint32_t>(kBoxBytes / boxes.value_bytes),
+  const cuuint32_t box[2] = {static_cast<cuuint32_t>(boxes.box_bytes / boxes.value_bytes),
                              static_cast<cuuint32_t>(boxes.box_rows)};
   const cuuint32_t steps[2] = {1, 1};
   CUtensorMap map{};
-  const CUresult status = encode(
-      &map,
-      boxes.value_bytes == 1 ? CU_TENSOR_MAP_DATA_TYPE_UINT8 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2,
-      const_cast<void*>(boxes.data), extents, pitch, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult status =
+      encode(&map, type_of(boxes.value_bytes), 2, const_cast<void*>(boxes.data), extents, pitch,
+             box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+             boxes.box_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   core::require(status == CUDA_SUCCESS, core::ErrorKind::kFailed,
                 "cuTensorMapEncodeTiled failed with error {} for a matrix of {} x {}, {} bytes a "
                 "row, at {}",

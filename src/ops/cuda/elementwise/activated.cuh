@@ -30,4 +30,27 @@ __device__ __forceinline__ float activated(MlpActivation activation, float x) {
   return x;
 }
 
+template <MlpActivation kActivation, int kCount>
+__device__ __forceinline__ void activate_as(float (&values)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    values[i] = activated(kActivation, values[i]);
+  }
+}
+
+/// All of them in place. The kind is looked at once, not for each value.
+template <int kCount>
+__device__ __forceinline__ void activate_all(MlpActivation activation, float (&values)[kCount]) {
+  switch (activation) {
+    case MlpActivation::kSilu:
+      return activate_as<MlpActivation::kSilu>(values);
+    case MlpActivation::kGelu:
+      return activate_as<MlpActivation::kGelu>(values);
+    case MlpActivation::kGeluTanh:
+      return activate_as<MlpActivation::kGeluTanh>(values);
+    case MlpActivation::kRelu:
+      return activate_as<MlpActivation::kRelu>(values);
+  }
+}
+
 }  // namespace nibble::ops::cuda

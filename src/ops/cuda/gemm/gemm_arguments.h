@@ -31,6 +31,7 @@ struct GemmArguments {
   int strips = 0;       // of the rows of a cluster of blocks of threads
   int token_tiles = 0;  // of the plan's tokens
   int slot_bytes = 0;   // of a unit in shared memory
+  bool staged = false;  // results go through shared memory (stage_tile.cuh)
   RingLayout ring;
 };
 

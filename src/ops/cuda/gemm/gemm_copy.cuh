@@ -61,6 +61,13 @@ struct GemmCopy : GemmStages<Shape> {
     }
   }
 
+  // After a tile: a stage that comes without anything in it.
+  __device__ void lend_stage(Place& place) const {
+    if (Shape::kStaged.pays && a.staged) {
+      for_each_free_stage(place, 0, 1, [&](int, int stage) { arrive(full(stage)); });
+    }
+  }
+
   // By one thread.
   __device__ void copy_inputs() const {
     constexpr int kShare = kTokens / kCluster;  // the rest comes from the others of the cluster
@@ -81,6 +88,7 @@ struct GemmCopy : GemmStages<Shape> {
           }
         }
       });
+      lend_stage(place);
     }
   }
 
@@ -112,6 +120,7 @@ struct GemmCopy : GemmStages<Shape> {
         const int tail_bytes = 4 * a.tail_tile_bytes;
         copy_from(a.tail_units + first_group * tail_bytes, tail_bytes, tail_bytes, stage);
       });
+      lend_stage(place);
     }
   }
 
@@ -131,6 +140,7 @@ struct GemmCopy : GemmStages<Shape> {
         }
         arrive_after_copies(full(stage));
       });
+      lend_stage(place);
     }
   }
 };

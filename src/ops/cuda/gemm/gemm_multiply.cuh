@@ -7,6 +7,7 @@
 #include "ops/cuda/device_code/barrier.cuh"
 #include "ops/cuda/device_code/wgmma.cuh"
 #include "ops/cuda/gemm/gemm_stages.cuh"
+#include "ops/cuda/gemm/stage_tile.cuh"
 #include "ops/cuda/gemm/store_tile.cuh"
 #include "ops/cuda/gemm/weight_fragments.cuh"
 
@@ -33,7 +34,10 @@ struct GemmMultiplier : GemmStages<Shape> {
   static constexpr int kTokens = Shape::kTokens;
   static constexpr int kSums = Shape::kSums;
 
-  __device__ explicit GemmMultiplier(const Stages& stages) : Stages(stages) {}
+  const CUtensorMap& outputs;
+
+  __device__ GemmMultiplier(const Stages& stages, const CUtensorMap& map)
+      : Stages(stages), outputs(map) {}
 
   __device__ int warp() const { return static_cast<int>(threadIdx.x) / 32 - 4; }
   __device__ int first_row(OutputTile at) const {
@@ -86,16 +90,78 @@ struct GemmMultiplier : GemmStages<Shape> {
     return a.input_scales[token * a.token_stride];
   }
 
-  // Scales of rows g and g + 8 of this warp's tile, as they are in its first unit.
-  __device__ float2 row_scales(int row) const {
+  // A thread's share of the scales of a tile's tokens, loaded before its products.
+  struct TokenScales {
+    static constexpr int kCount = Shape::kStaged.pays ? kTokens / 128 : 0;
+    float values[kCount > 0 ? kCount : 1];
+  };
+  __device__ TokenScales token_scales(OutputTile at) const {
+    TokenScales scales = {};
+    if constexpr (Shape::kScaledByToken) {
+#pragma unroll
+      for (int i = 0; i < TokenScales::kCount; ++i) {
+        const int token = at.tokens * kTokens + i * 128 + static_cast<int>(threadIdx.x) % 128;
+        scales.values[i] = token_scale(min(token, a.tokens - 1));
+      }
+    }
+    return scales;
+  }
+
+  // Writes a tile. `value(i, r, scale)` is value i, of row r, with the scale of its token.
+  template <class Value>
+  __device__ __forceinline__ void write(OutputTile at, const TokenScales& scales, Place& place,
+                                        Value&& value) const {
+    if constexpr (Shape::kStaged.pays) {
+      if (a.staged) {
+        return write_staged(at, scales, place, value);
+      }
+    }
+    const TileStore<kTokens, GemmArguments> to{a, first_row(at), at.tokens * kTokens};
+    if constexpr (Shape::kScaledByToken) {
+      to.store([&](int token) { return token_scale(token); }, value);
+    } else {
+      to.store([](int) { return 1.0f; }, value);
+    }
+  }
+
+  // In the stage that is lent for it: inputs' memory holds the results, units' that of the scales.
+  template <class Value>
+  __device__ __forceinline__ void write_staged(OutputTile at, const TokenScales& scales,
+                                               Place& place, Value& value) const {
+    const int warpgroup = warp() / 4;
+    const std::uint32_t scales_at = this->units_of(place.stage) + warpgroup * a.slot_bytes;
+    wait_barrier(full(place.stage), place.parity);
+    const StagedStore<Shape> to{a,
+                                outputs,
+                                inputs_of(place.stage) + warpgroup * 2 * Shape::kStaged.piece_bytes,
+                                scales_at,
+                                at.strip * Shape::kRows + warpgroup * 64,
+                                at.tokens * kTokens};
+    if constexpr (Shape::kScaledByToken) {
+#pragma unroll
+      for (int i = 0; i < TokenScales::kCount; ++i) {
+        const int token = i * 128 + static_cast<int>(threadIdx.x) % 128;
+        asm volatile("st.shared.f32 [%0], %1;" ::"r"(scales_at + 4 * token), "f"(scales.values[i])
+                     : "memory");
+      }
+      to.meet();
+    }
+    to.store(value);
+    release(place.stage);
+    advance(place);
+  }
+
+  // Scales of rows g and g + 8 of this warp's tile, as they are in its first unit. They become
+  // numbers later, so that nothing waits for them before the products.
+  __device__ __half2 row_scales(int row) const {
     const std::int64_t group = row / static_cast<int>(kUnitRows);
     if (group >= a.row_groups) {
-      return {0.0f, 0.0f};
+      return {};
     }
     const std::uint8_t* tile =
         a.units + group * a.body_units * 4 * a.tile_bytes +
         row % static_cast<int>(kUnitRows) / static_cast<int>(kTileRows) * a.tile_bytes;
-    return scaled<Codes>(global_scales_of(tile, Codes::kCodeBytes, lane() / 4));
+    return global_scales_of(tile, Codes::kCodeBytes, lane() / 4);
   }
   template <class UnitCodes>
   __device__ float2 scaled(__half2 scales) const {
@@ -129,7 +195,6 @@ struct GemmMultiplyByRow : GemmMultiplier<Shape> {
   using Multiplier::next_place;
   using Multiplier::release;
   using Multiplier::tile_of;
-  using Multiplier::token_scale;
 
   using Multiplier::Multiplier;
 
@@ -138,17 +203,18 @@ struct GemmMultiplyByRow : GemmMultiplier<Shape> {
     for (int index = first_tile(); index < tiles(); index += clusters()) {
       const OutputTile at = tile(index);
       Sum sums[kSums];
-      multiply_tile(sums, first_row(at), place);
-      const TileStore<kTokens, GemmArguments> to{a, first_row(at), at.tokens * kTokens};
+      const auto token_scales = this->token_scales(at);
       if constexpr (Shape::kScaling == Scaling::kNone) {
-        to.store([](int) { return 1.0f; }, [&](int i, int, float) { return sums[i]; });
+        multiply_tile(sums, first_row(at), place);
+        this->write(at, token_scales, place, [&](int i, int, float) { return sums[i]; });
       } else {
-        const float2 scales = this->row_scales(first_row(at));
-        to.store([&](int token) { return token_scale(token); },
-                 [&](int i, int r, float scale) {
-                   return __fmul_rn(
-                       __fmul_rn(static_cast<float>(sums[i]), r == 0 ? scales.x : scales.y), scale);
-                 });
+        const __half2 loaded = this->row_scales(first_row(at));
+        multiply_tile(sums, first_row(at), place);
+        const float2 scales = this->template scaled<Codes>(loaded);
+        this->write(at, token_scales, place, [&](int i, int r, float scale) {
+          return __fmul_rn(__fmul_rn(static_cast<float>(sums[i]), r == 0 ? scales.x : scales.y),
+                           scale);
+        });
       }
     }
   }

@@ -26,12 +26,10 @@ struct GemmMultiplyByGroup : GemmMultiplier<Shape> {
   static constexpr int kTokens = Shape::kTokens;
   static constexpr int kSums = Shape::kSums;
   static constexpr bool kScalesInRing = Shape::kScalesInRing;
-  using Multiplier::first_row;
   using Multiplier::multiply_step;
   using Multiplier::next_place;
   using Multiplier::release;
   using Multiplier::tile_of;
-  using Multiplier::token_scale;
 
   using Multiplier::Multiplier;
 
@@ -40,14 +38,11 @@ struct GemmMultiplyByGroup : GemmMultiplier<Shape> {
     for (int index = first_tile(); index < tiles(); index += clusters()) {
       const OutputTile at = tile(index);
       float results[kSums];
+      const auto token_scales = this->token_scales(at);
       multiply_tile_by_group(results, place);
-      const TileStore<kTokens, GemmArguments> to{a, first_row(at), at.tokens * kTokens};
-      if constexpr (kScalesInRing) {
-        to.store([](int) { return 1.0f; }, [&](int i, int, float) { return results[i]; });
-      } else {
-        to.store([&](int token) { return token_scale(token); },
-                 [&](int i, int, float scale) { return __fmul_rn(results[i], scale); });
-      }
+      this->write(at, token_scales, place, [&](int i, int, float scale) {
+        return kScalesInRing ? results[i] : __fmul_rn(results[i], scale);
+      });
     }
   }
 

@@ -7,6 +7,7 @@
 #include "ops/cuda/device_code/cluster.cuh"
 #include "ops/cuda/gemm/gemm_arguments.h"
 #include "ops/cuda/gemm/scaling.h"
+#include "ops/cuda/gemm/staged_shape.h"
 #include "ops/cuda/gemm/tile_order.cuh"
 
 namespace nibble::ops::cuda {
@@ -24,14 +25,18 @@ struct GemmShape {
   static constexpr bool kByGroup =
       kScaling == Scaling::kByGroup || kScaling == Scaling::kByGroupOfBoth;
   static constexpr bool kScalesInRing = kScaling == Scaling::kByGroupOfBoth;
-  static constexpr int kThreads = 128 * (1 + kWarpgroups);  // warpgroup 0 copies
-  static constexpr int kSums = kTokens / 2;                 // of a lane, for 64 rows
+  static constexpr bool kScaledByToken =
+      kScaling == Scaling::kByRow || kScaling == Scaling::kByGroup;  // at the end
+  static constexpr int kThreads = 128 * (1 + kWarpgroups);           // warpgroup 0 copies
+  static constexpr int kSums = kTokens / 2;                          // of a lane, for 64 rows
   static constexpr int kRows = 64 * kWarpgroups;
   // Of a stage of the ring:
   static constexpr int kInputBytes = kTokens * 128 * Codes::kSteps;
   static constexpr int kScaleBytes = kScalesInRing ? kTokens * 4 : 0;
   static constexpr int kFullArrivals = kScalesInRing ? 2 + 32 : 2;  // that make it full
   static constexpr int kEmptyArrivals = 4 * kWarpgroups * kCluster;
+  // After each tile a stage is lent to the multiplying warps, for results on their way out.
+  static constexpr StagedShape kStaged = staged_shape(kTokens, kInputBytes / kWarpgroups);
 };
 
 /// What the copying and the multiplying warps both know: where stages lie, and which tiles this

@@ -39,7 +39,7 @@ constexpr Shape kShapes[] = {{1, 16, 128},    {65, 100, 200},  {127, 129, 1000},
                              {96, 700, 72},   {300, 272, 200}, {75, 320, 416}};
 
 constexpr float kPoison = -12345.5f;
-constexpr int kMargin = 3;  // columns behind each row of y, which must not change
+constexpr int kMargin = 3;  // columns at least behind each row of y, which must not change
 
 int padded(int columns) {
   return (columns + 127) / 128 * 128;
@@ -83,11 +83,25 @@ class GemmTest : public device::GpuTest {
            std::to_string(shape.rows) + " rows, " + std::to_string(shape.columns) + " columns";
   }
 
-  // y of a run into poisoned memory, or into `before`, without its margin, which is checked.
+  // How far rows of results are apart, `width` each. Every other time it is a multiple of 8, so
+  // that the copy engine can write them.
+  int stride_of(int width) {
+    const int least = width + kMargin + 4;
+    return least / 8 * 8 + (strides_++ % 2 == 0 ? 8 : 10);
+  }
+
+  // y of a run into poisoned memory, or into `before`, without its margin, which is checked. Twice,
+  // with both strides: the bits are the same.
   template <class Run>
-  static std::vector<float> run_poisoned(const Shape& shape, Run&& run,
-                                         const std::vector<float>& before = {}) {
-    const int stride = shape.rows + kMargin;
+  std::vector<float> run_poisoned(const Shape& shape, Run&& run,
+                                  const std::vector<float>& before = {}) {
+    const std::vector<float> y = run_once(shape, run, before);
+    EXPECT_EQ(first_difference(y, run_once(shape, run, before)), -1) << "with another stride";
+    return y;
+  }
+  template <class Run>
+  std::vector<float> run_once(const Shape& shape, Run&& run, const std::vector<float>& before) {
+    const int stride = stride_of(shape.rows);
     std::vector<float> filled(static_cast<std::size_t>((shape.tokens + 1) * stride), kPoison);
     for (std::size_t i = 0; i < before.size(); ++i) {
       const std::size_t rows = static_cast<std::size_t>(shape.rows);
@@ -114,8 +128,8 @@ class GemmTest : public device::GpuTest {
 
   // Runs it where y has values already; `y` is what it gives where it has none.
   template <class Run>
-  static void check_added(const Shape& shape, const std::vector<float>& y, const std::string& what,
-                          Run&& run) {
+  void check_added(const Shape& shape, const std::vector<float>& y, const std::string& what,
+                   Run&& run) {
     const std::vector<float> before = normal_values(std::ssize(y), 12);
     std::vector<float> expected;
     std::transform(before.begin(), before.end(), y.begin(), std::back_inserter(expected),
@@ -137,6 +151,8 @@ class GemmTest : public device::GpuTest {
         EXPECT_LT(worst_error(joined, expected, 0.1), 1.1e-3)
             << what << (tiles ? ", tiles, activation " : ", activation ")
             << static_cast<int>(activation);
+        EXPECT_EQ(first_difference(joined, run_gated_poisoned(shape, activation, tiles, run)), -1)
+            << what << ", with another stride";
       }
     }
   }
@@ -152,10 +168,10 @@ class GemmTest : public device::GpuTest {
   }
 
   template <class Run>
-  static std::vector<float> run_gated_poisoned(const Shape& shape, MlpActivation activation,
-                                               bool tiles, Run&& run) {
+  std::vector<float> run_gated_poisoned(const Shape& shape, MlpActivation activation, bool tiles,
+                                        Run&& run) {
     const int width = shape.rows / 2;
-    const int stride = width + 2 * kMargin;
+    const int stride = stride_of(width);
     const Buffer halves =
         poisoned<core::Fp16>(static_cast<std::int64_t>(shape.tokens + 1) * stride);
     const device::cuda::Stream stream;
@@ -192,6 +208,7 @@ class GemmTest : public device::GpuTest {
 
  private:
   int gated_runs_ = 0;  // which take turns with the activations
+  int strides_ = 0;
 };
 
 void GemmTest::check_int8(const WeightKind& kind, int input_group, int low, int high,

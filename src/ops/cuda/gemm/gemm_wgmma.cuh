@@ -11,17 +11,22 @@
 #include "ops/cuda/gemm/gemm_multiply_by_group.cuh"
 
 /// The kernel for sm_90a. A block of threads computes one tile after the other: warpgroup 0 copies,
-/// each of the others multiplies 64 rows. The blocks of a cluster take neighbouring strips of rows
-/// and the same tokens; each reads its share of the tokens for all of them.
+/// each of the others multiplies 64 rows. Their results leave through a stage of the ring that is
+/// lent for that (stage_tile.cuh), or from registers (store_tile.cuh). The blocks of a cluster take
+/// neighbouring strips of rows and the same tokens; each reads its share of the tokens for all of
+/// them.
 namespace nibble::ops::cuda {
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 template <class Shape>
 __device__ __forceinline__ void init_stages(const GemmStages<Shape>& stages,
-                                            const CUtensorMap& inputs) {
+                                            const CUtensorMap& inputs, const CUtensorMap& outputs) {
   if (threadIdx.x == 0) {
     prefetch_map(inputs);
+    if (stages.a.staged) {
+      prefetch_map(outputs);
+    }
     for (int stage = 0; stage < stages.a.ring.stages; ++stage) {
       init_barrier(stages.full(stage), Shape::kFullArrivals);
       init_barrier(stages.empty(stage), Shape::kEmptyArrivals);
@@ -36,7 +41,8 @@ __device__ __forceinline__ void init_stages(const GemmStages<Shape>& stages,
 }
 
 template <class Shape>
-__device__ __forceinline__ void run_gemm(const GemmArguments& a, const CUtensorMap& inputs) {
+__device__ __forceinline__ void run_gemm(const GemmArguments& a, const CUtensorMap& inputs,
+                                         const CUtensorMap& outputs) {
   using Multiply =
       std::conditional_t<Shape::kByGroup, GemmMultiplyByGroup<Shape>, GemmMultiplyByRow<Shape>>;
   constexpr bool kTwo = Shape::kWarpgroups == 2;  // that share the registers, or three
@@ -44,7 +50,7 @@ __device__ __forceinline__ void run_gemm(const GemmArguments& a, const CUtensorM
   std::uint32_t memory = shared_address(gemm_memory);
   settle(memory);  // or it would be computed again and again
   const GemmStages<Shape> stages{a, memory};
-  init_stages(stages, inputs);
+  init_stages(stages, inputs, outputs);
   launch_dependents();
   wait_for_predecessor();
   if (threadIdx.x < 128) {
@@ -52,7 +58,7 @@ __device__ __forceinline__ void run_gemm(const GemmArguments& a, const CUtensorM
     GemmCopy<Shape>(stages, inputs).run();
   } else {
     set_registers<kTwo ? 232 : 160, true>();
-    Multiply(stages).run();
+    Multiply(stages, outputs).run();
   }
   if constexpr (Shape::kCluster > 1) {
     cluster_barrier();  // nobody leaves while another may still write to it
@@ -64,9 +70,10 @@ __device__ __forceinline__ void run_gemm(const GemmArguments& a, const CUtensorM
 template <class Shape>
 __global__ void __launch_bounds__(Shape::kThreads, 1)
     gemm_wgmma(const __grid_constant__ GemmArguments arguments,
-               const __grid_constant__ CUtensorMap inputs) {
+               const __grid_constant__ CUtensorMap inputs,
+               const __grid_constant__ CUtensorMap outputs) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  run_gemm<Shape>(arguments, inputs);
+  run_gemm<Shape>(arguments, inputs, outputs);
 #endif
 }
 

@@ -13,6 +13,31 @@ namespace nibble::ops::cuda {
 
 inline constexpr int kSharedBytes = 227 * 1024;  // the most of a block on sm_90
 
+/// Whether results go through shared memory: where a stage can be spared for them, and the copy
+/// engine can write them.
+inline bool stages_results(const RingLayout& ring, const GemmOutput& output) {
+  constexpr int kFewestStages = 4;
+  const bool gated = output.y == nullptr;
+  const void* const to = gated ? output.gated.values : output.y;
+  const std::int64_t bytes = gated ? 2 * output.gated.stride : 4 * output.stride;
+  return ring.stages >= kFewestStages && reinterpret_cast<std::uintptr_t>(to) % 16 == 0 &&
+         bytes % 16 == 0;
+}
+
+/// The boxes of results.
+template <class Shape>
+CUtensorMap output_map(const GemmArguments& a) {
+  const bool gated = a.output.y == nullptr;
+  return make_tensor_map(
+      {.data = gated ? a.output.gated.values : a.output.y,
+       .value_bytes = gated ? 2 : 4,
+       .rows = a.tokens,
+       .columns = gated ? a.rows / 2 : a.rows,
+       .row_bytes = gated ? 2 * a.output.gated.stride : 4 * a.output.stride,
+       .box_rows = gated ? Shape::kStaged.gated_tokens : Shape::kStaged.float_tokens,
+       .box_bytes = gated ? 64 : 128});
+}
+
 /// Fills in how the work is cut, and launches.
 template <class Codes, int kTokens, int kWarpgroups, int kCluster, Scaling kScaling>
 void launch_wgmma(const GemmPlan& plan, GemmArguments arguments, cudaStream_t stream) {
@@ -23,6 +48,7 @@ void launch_wgmma(const GemmPlan& plan, GemmArguments arguments, cudaStream_t st
                                Shape::kScaleBytes, kSharedBytes);
   arguments.strips = (arguments.row_groups + kStripRowGroups - 1) / kStripRowGroups;
   arguments.token_tiles = (arguments.tokens + kTokens - 1) / kTokens;
+  arguments.staged = Shape::kStaged.pays && stages_results(arguments.ring, arguments.output);
   const int tiles = arguments.strips * arguments.token_tiles;
   const int clusters = std::max(1, std::min(plan.blocks / kCluster, tiles));
 
@@ -36,9 +62,10 @@ void launch_wgmma(const GemmPlan& plan, GemmArguments arguments, cudaStream_t st
                        .row_bytes = arguments.input_row_bytes,
                        .box_rows = kTokens / kCluster});
 
+  const CUtensorMap outputs = arguments.staged ? output_map<Shape>(arguments) : CUtensorMap{};
   launch_clusters(kernel, dim3(static_cast<unsigned>(clusters * kCluster)), dim3(Shape::kThreads),
                   kCluster, static_cast<std::size_t>(arguments.ring.bytes), stream, arguments,
-                  inputs);
+                  inputs, outputs);
 }
 
 /// For the plan's cluster.

@@ -135,29 +135,8 @@ struct TileStore {
         gates[i] = finished(0);
         ups[i] = finished(1);
       }
-      activate(gates);
+      activate_all(a.output.gated.activation, gates);
       store_products(gates, ups, first_token + held);
-    }
-  }
-
-  // The kind is looked at once, not for each value.
-  __device__ __forceinline__ void activate(float (&gates)[kPairs]) const {
-    switch (a.output.gated.activation) {
-      case MlpActivation::kSilu:
-        return activate<MlpActivation::kSilu>(gates);
-      case MlpActivation::kGelu:
-        return activate<MlpActivation::kGelu>(gates);
-      case MlpActivation::kGeluTanh:
-        return activate<MlpActivation::kGeluTanh>(gates);
-      case MlpActivation::kRelu:
-        return activate<MlpActivation::kRelu>(gates);
-    }
-  }
-  template <MlpActivation kActivation>
-  __device__ static __forceinline__ void activate(float (&gates)[kPairs]) {
-#pragma unroll
-    for (int i = 0; i < kPairs; ++i) {
-      gates[i] = activated(kActivation, gates[i]);
     }
   }
 
