@@ -1,7 +1,7 @@
 // Attention and row operators of the CUDA back end: time of graph replays, bytes that have to move,
 // and the share of the device's read limit, which is measured first.
 //
-//   cuda_rows_bench [decode]
+//   cuda_rows_bench [decode | rows]
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -321,6 +321,12 @@ void rows(const Stream& stream, std::int64_t m, std::int64_t hidden, std::int64_
   row("silu gated to int4 g128", w * 9, [&](int) {
     gated_activation(gate_up.as<float>(), MlpActivation::kSilu, groups, m, width, stream.get());
   });
+  row("norm to int8", h * 5,
+      [&](int) { norm(x.as<float>(), norm_weights, integers, m, hidden, stream.get()); });
+  row("float16 to int8", w * 3,
+      [&](int) { input(gate_up.as<nibble::core::Fp16>(), integers, m, width, stream.get()); });
+  row("input to int8", h * 5,
+      [&](int) { input(x.as<float>(), integers, m, hidden, stream.get()); });
   row("input to float16", h * 6, [&](int) { input(x.as<float>(), half, m, hidden, stream.get()); });
   row("add", h * 12, [&](int) { add(x.as<float>(), delta.as<float>(), m * hidden, stream.get()); });
 }
@@ -329,6 +335,7 @@ void rows(const Stream& stream, std::int64_t m, std::int64_t hidden, std::int64_
 
 int main(int argc, char** argv) {
   const bool only_decode = argc > 1 && std::string_view(argv[1]) == "decode";
+  const bool only_rows = argc > 1 && std::string_view(argv[1]) == "rows";
   const Stream stream;
   {
     const Buffer data = filled(std::int64_t{4} << 30);
@@ -342,6 +349,16 @@ int main(int argc, char** argv) {
     }
   }
   std::printf("read limit %.1f GB/s\n", read_limit / 1e9);
+  const auto all_rows = [&] {
+    rows(stream, 1, 4096, 14336);
+    rows(stream, 16, 4096, 14336);
+    rows(stream, 2048, 4096, 11008);
+    rows(stream, 8192, 4096, 14336);
+  };
+  if (only_rows) {
+    all_rows();
+    return 0;
+  }
   constexpr KvType kF16 = KvType::kF16;
   constexpr KvType kInt8 = KvType::kInt8;
   constexpr KvType kInt4 = KvType::kInt4;
@@ -371,8 +388,6 @@ int main(int argc, char** argv) {
   if (only_decode) {
     return 0;
   }
-  rows(stream, 1, 4096, 14336);
-  rows(stream, 16, 4096, 14336);
-  rows(stream, 8192, 4096, 14336);
+  all_rows();
   return 0;
 }

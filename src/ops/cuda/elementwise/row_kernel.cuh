@@ -23,7 +23,7 @@ inline constexpr int kMaxChunks = static_cast<int>(kMaxColumns) / kChunk;
 
 struct NoNorm {};
 
-/// V float4 of a row in each thread's registers; V = 0: read again each time.
+/// V times four values of a row in each thread's registers; V = 0: read again each time.
 template <int V, typename Source>
 class HeldRow {
  public:
@@ -34,12 +34,9 @@ class HeldRow {
   __device__ void read(int, const Body& body) {
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      x_[v] = source_.load(row_, column(v));
+      x_[v] = HeldValues<Source>::of(source_, row_, column(v));
     }
-#pragma unroll
-    for (int v = 0; v < V; ++v) {
-      body(column(v), x_[v]);
-    }
+    each(0, body);
   }
   /// Replaces each value by body(column, value).
   template <typename Body>
@@ -53,7 +50,7 @@ class HeldRow {
   __device__ void each(int, const Body& body) {
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      body(column(v), x_[v]);
+      body(column(v), held_values(x_[v]));
     }
   }
 
@@ -64,7 +61,7 @@ class HeldRow {
   const Source& source_;
   std::int64_t row_;
   int first_;
-  float4 x_[V];
+  typename HeldValues<Source>::Type x_[V];
 };
 
 template <typename Source>
@@ -161,7 +158,7 @@ __device__ __forceinline__ Spread block_spread(Spread spread, bool symmetric) {
 
 /// Threads of a block that leave each enough registers.
 template <int V, typename Norm>
-inline constexpr int kRowThreads = V == 8 || (V == 4 && std::is_same_v<Norm, NormWeights>)
+inline constexpr int kRowThreads = V >= 8 || (V == 4 && std::is_same_v<Norm, NormWeights>)
                                        ? kMaxThreads / 2
                                        : kMaxThreads;
 
@@ -194,22 +191,16 @@ __global__ void __launch_bounds__(kRowThreads<V, Norm>)
     }
   };
   // Integers need each value twice: once for the scale and once for the code.
-  constexpr bool kKept = V > 0 && Sink::kIntegers;
+  constexpr bool kKept = V > 0 && Sink::kIntegers && std::is_same_v<Norm, NormWeights>;
   if constexpr (kKept) {
     held.change(normal);
   }
   const auto value = [&](int column, float4 x) { return kKept ? x : normal(column, x); };
   if constexpr (Sink::kIntegers) {
-    if (sink.target.group == 0) {
+    if (sink.by_row()) {
       Spread spread;
-      held.each(padded, [&](int column, float4 x) {
-        const float4 y = value(column, x);
-        widen(spread, y.x, sink.target.symmetric);
-        widen(spread, y.y, sink.target.symmetric);
-        widen(spread, y.z, sink.target.symmetric);
-        widen(spread, y.w, sink.target.symmetric);
-      });
-      const Coder coder = sink.coder(block_spread(spread, sink.target.symmetric));
+      held.each(padded, [&](int column, float4 x) { sink.widen_by(spread, value(column, x)); });
+      const Coder coder = sink.coder(block_spread(spread, sink.symmetric()));
       held.each(padded, [&](int column, float4 x) {
         sink.store_codes(row, column, value(column, x), coder);
       });
@@ -219,8 +210,15 @@ __global__ void __launch_bounds__(kRowThreads<V, Norm>)
       return;
     }
   }
-  held.each(padded, [&](int column, float4 x) { sink.store(row, column, value(column, x)); });
+  if constexpr (!Sink::kByRowOnly) {
+    held.each(padded, [&](int column, float4 x) { sink.store(row, column, value(column, x)); });
+  }
 }
+
+/// Whether a thread can hold sixteen times four values.
+template <typename Source, typename Norm>
+inline constexpr bool kHoldsMuch = std::is_same_v<Norm, NoNorm> &&
+                                   sizeof(typename HeldValues<Source>::Type) < sizeof(float4);
 
 /// How rows are cut among blocks and threads.
 struct RowLaunch {
@@ -241,8 +239,9 @@ inline RowLaunch launch_of_parts(std::int64_t m, std::int64_t vectors) {
   return {held, static_cast<int>(threads), static_cast<int>((vectors + part - 1) / part)};
 }
 
-/// For what looks at whole rows: few rows have many threads each.
-template <typename Norm>
+/// For what looks at whole rows: few rows have many threads each, and of many rows as many as can
+/// be are under way at once.
+template <typename Source, typename Norm, typename Sink>
 RowLaunch launch_of_rows(std::int64_t m, std::int64_t vectors) {
   constexpr std::int64_t kFewRows = 264;  // two for each multiprocessor of a large device
   const bool few = m <= kFewRows;
@@ -250,11 +249,17 @@ RowLaunch launch_of_rows(std::int64_t m, std::int64_t vectors) {
     const std::int64_t per_warp = held * std::int64_t{kWarp};
     return RowLaunch{held, static_cast<int>((vectors + per_warp - 1) / per_warp * kWarp), 1};
   };
-  if (vectors <= (few ? kMaxThreads : 256)) {
+  // Of many rows. Norms whose sink is slow have more threads.
+  constexpr bool kSlow = std::is_same_v<Norm, NormWeights> && !Sink::kByRowOnly;
+  if (vectors <= (few ? kMaxThreads : kSlow ? 256 : 128)) {
     return with(1);
   }
-  if (vectors <= (few ? 4 * kRowThreads<4, Norm> : 4 * kMaxThreads / 2)) {
+  if (vectors <= 4 * (few ? kRowThreads<4, Norm> : kSlow ? 512 : 128)) {
     return with(4);
+  }
+  if (kHoldsMuch<Source, Norm> && !few && vectors > 8 * 128 &&
+      vectors <= 16 * kRowThreads<16, Norm>) {
+    return with(16);
   }
   if (vectors <= 8 * kRowThreads<8, Norm>) {
     return with(8);
@@ -270,8 +275,8 @@ void run_rows(const Source& source, const Norm& norm, const Sink& sink, std::int
     return;
   }
   const std::int64_t padded = padded_columns(columns);
-  const RowLaunch shape =
-      whole_rows ? launch_of_rows<Norm>(m, padded / 4) : launch_of_parts(m, padded / 4);
+  const RowLaunch shape = whole_rows ? launch_of_rows<Source, Norm, Sink>(m, padded / 4)
+                                     : launch_of_parts(m, padded / 4);
   const dim3 grid(static_cast<unsigned>(m), static_cast<unsigned>(shape.parts));
   const auto run = [&](auto kernel) {
     launch_dependent(kernel, grid, dim3(static_cast<unsigned>(shape.threads)), 0, stream, source,
@@ -285,6 +290,11 @@ void run_rows(const Source& source, const Norm& norm, const Sink& sink, std::int
     case 8:
       if constexpr (Sink::kIntegers || std::is_same_v<Norm, NormWeights>) {
         return run(row_kernel<8, Source, Norm, Sink>);
+      }
+      break;
+    case 16:
+      if constexpr (Sink::kIntegers && kHoldsMuch<Source, Norm>) {
+        return run(row_kernel<16, Source, Norm, Sink>);
       }
       break;
     default:
@@ -304,6 +314,10 @@ void run_input(const Source& source, const Norm& norm, const InputTarget& target
     return run_rows(source, norm, half_sink(target, padded), m, columns, kNorm, stream);
   }
   check_target(target);
+  if (Int8RowSink::serves(target)) {
+    return run_rows(source, norm, Int8RowSink{target.codes, target.scales, padded}, m, columns,
+                    true, stream);
+  }
   run_rows(source, norm, IntegerSink{target, padded, static_cast<int>(columns)}, m, columns,
            kNorm || target.group == 0, stream);
 }

@@ -16,6 +16,7 @@ struct MatrixSink {
   Rows shape;
   float* data;
   static constexpr bool kIntegers = false;
+  static constexpr bool kByRowOnly = false;
   __device__ void store(std::int64_t row, int column, float4 value) const {
     if (column < shape.columns) {
       store_row(data, shape, row, column, value);
@@ -30,6 +31,7 @@ struct HalfSink {
   float* sums = nullptr;  // where lane 0 has a column that is a multiple of 128
   std::int64_t sum_stride = 0;
   static constexpr bool kIntegers = false;
+  static constexpr bool kByRowOnly = false;
   __device__ void store(std::int64_t row, int column, float4 value) const {
     if (column >= padded) {
       return;
@@ -79,11 +81,22 @@ inline HalfSink half_sink(const InputTarget& target, int padded) {
           target.sum_stride};
 }
 
+/// Integers of any kind.
 struct IntegerSink {
   InputTarget target;
   int padded;
   int columns;
   static constexpr bool kIntegers = true;
+  static constexpr bool kByRowOnly = false;
+
+  __device__ bool by_row() const { return target.group == 0; }
+  __device__ bool symmetric() const { return target.symmetric; }
+  __device__ void widen_by(Spread& spread, float4 value) const {
+    widen(spread, value.x, target.symmetric);
+    widen(spread, value.y, target.symmetric);
+    widen(spread, value.z, target.symmetric);
+    widen(spread, value.w, target.symmetric);
+  }
 
   __device__ void store_codes(std::int64_t row, int column, float4 value,
                               const Coder& coder) const {
@@ -152,11 +165,60 @@ struct IntegerSink {
 
   __device__ Spread spread_of(float4 value) const {
     Spread spread;
-    widen(spread, value.x, target.symmetric);
-    widen(spread, value.y, target.symmetric);
-    widen(spread, value.z, target.symmetric);
-    widen(spread, value.w, target.symmetric);
+    widen_by(spread, value);
     return spread;
+  }
+};
+
+/// What most integers are, in half of the instructions: 8 bits, symmetric and not clipped, in tile
+/// order, with a scale for each row.
+struct Int8RowSink {
+  std::int8_t* codes;
+  float* scales;
+  int padded;
+  static constexpr bool kIntegers = true;
+  static constexpr bool kByRowOnly = true;  // no scales of groups
+
+  static bool serves(const InputTarget& target) {
+    return target.form == InputForm::kInt8 && target.bits == 8 && target.symmetric &&
+           target.group == 0 && target.clip == 1.0f && target.zeros == nullptr;
+  }
+
+  __device__ static constexpr bool by_row() { return true; }
+  __device__ static constexpr bool symmetric() { return true; }
+  __device__ static void widen_by(Spread& spread, float4 value) {
+    float magnitude = __int_as_float(spread.magnitude);
+    magnitude = larger(larger(magnitude, value.x), value.y);
+    magnitude = larger(larger(magnitude, value.z), value.w);
+    spread.magnitude = __float_as_int(magnitude);
+  }
+  __device__ static Coder coder(const Spread& spread) { return coder_of(8, true, 1.0f, spread); }
+
+  /// No magnitude is beyond the largest, so that codes need no bounds: they are the lowest bytes of
+  /// the shifted numbers.
+  __device__ void store_codes(std::int64_t row, int column, float4 value,
+                              const Coder& coder) const {
+    if (column < padded) {
+      const auto shifted = [&](float x) {
+        return __fadd_rn(__fmul_rn(x, coder.inverse), kRoundingShift);
+      };
+      const std::uint32_t word =
+          lowest_bytes(shifted(value.x), shifted(value.y), shifted(value.z), shifted(value.w));
+      std::int8_t* const to =
+          codes + row * padded + column / 32 * 32 + 16 * (column % 8 / 4) + 4 * (column % 32 / 8);
+      *reinterpret_cast<std::uint32_t*>(to) = coder.inverse == 0.0f ? 0 : word;
+    }
+  }
+  __device__ void store_scale(std::int64_t row, const Coder& coder) const {
+    scales[row] = coder.scale;
+  }
+
+ private:
+  // NaN once one of them is.
+  __device__ static float larger(float magnitude, float value) {
+    float result;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(magnitude), "f"(fabsf(value)));
+    return result;
   }
 };
 

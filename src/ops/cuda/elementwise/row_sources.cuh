@@ -8,7 +8,8 @@
 #include "ops/layer_kinds.h"
 
 /// Where the values of a row come from. load(row, column) gives four of them, zeros past the end;
-/// column is a multiple of 4.
+/// column is a multiple of 4. Where they take less room before they are numbers, fetch() gives what
+/// held_values() makes numbers of.
 namespace nibble::ops::cuda {
 
 /// Rows of a matrix whose columns may not be a multiple of 4.
@@ -49,6 +50,15 @@ __device__ __forceinline__ void store_row(float* data, const Rows& shape, std::i
   }
 }
 
+__device__ __forceinline__ float4 held_values(float4 values) {
+  return values;
+}
+__device__ __forceinline__ float4 held_values(uint2 halves) {
+  const float2 low = float2_of(halves.x);
+  const float2 high = float2_of(halves.y);
+  return {low.x, low.y, high.x, high.y};
+}
+
 struct PlainSource {
   Rows x;
   __device__ float4 load(std::int64_t row, int column) const { return x.load(row, column); }
@@ -58,14 +68,12 @@ struct PlainSource {
 struct HalfSource {
   const core::Fp16* data;
   int columns;
+  __device__ uint2 fetch(std::int64_t row, int column) const {
+    return column < columns ? *reinterpret_cast<const uint2*>(data + row * columns + column)
+                            : uint2{};
+  }
   __device__ float4 load(std::int64_t row, int column) const {
-    if (column >= columns) {
-      return {};
-    }
-    const uint2 words = *reinterpret_cast<const uint2*>(data + row * columns + column);
-    const float2 low = float2_of(words.x);
-    const float2 high = float2_of(words.y);
-    return {low.x, low.y, high.x, high.y};
+    return held_values(fetch(row, column));
   }
 };
 
@@ -122,6 +130,22 @@ struct PairedSource {
     const float4 a = activated(activation, *reinterpret_cast<const float4*>(pair));
     const float4 b = *reinterpret_cast<const float4*>(pair + 8);
     return {a.x * b.x, a.y * b.y, a.z * b.z, a.w * b.w};
+  }
+};
+
+/// What a thread holds of four values.
+template <typename Source>
+struct HeldValues {
+  using Type = float4;
+  __device__ static float4 of(const Source& source, std::int64_t row, int column) {
+    return source.load(row, column);
+  }
+};
+template <>
+struct HeldValues<HalfSource> {
+  using Type = uint2;
+  __device__ static uint2 of(const HalfSource& source, std::int64_t row, int column) {
+    return source.fetch(row, column);
   }
 };
 
