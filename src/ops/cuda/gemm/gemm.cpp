@@ -80,12 +80,7 @@ void add_tail(GemmArguments& arguments, const UnitsView& units, const UnitsView&
 
 // Only tiles that gemm_plans() names have kernels.
 void require_plan(const GemmPlan& plan, const GemmWeights& weights, GemmInputs inputs) {
-  const bool by_group = scales_by_group(weights, inputs);
-  const bool tiles =
-      by_group ? (plan.row_tile == 128 || plan.row_tile == 192) &&
-                     (plan.token_tile == 64 || plan.token_tile == 128)
-               : plan.row_tile == 128 && (plan.token_tile == 32 || plan.token_tile == 64 ||
-                                          plan.token_tile == 128 || plan.token_tile == 256);
+  const bool tiles = gemm_has_tile(weights, inputs, plan.row_tile, plan.token_tile);
   core::require(!plan.wgmma || (tiles && (plan.cluster == 1 || plan.cluster == 2)),
                 core::ErrorKind::kFailed, "gemm: there is no kernel for tiles of {} x {} in {}",
                 plan.row_tile, plan.token_tile, plan.cluster);

@@ -60,7 +60,7 @@ struct GemmOutput {
 /// bits whatever the tiles, and so do those of warps.
 struct GemmPlan {
   bool wgmma = false;    // warpgroup products of sm_90a; else mma.sync
-  int row_tile = 128;    // rows of a block of threads: 128; or 192 where scales come by group
+  int row_tile = 128;    // rows of a block of threads: 128; or 192, which gemm_has_tile() knows
   int token_tile = 128;  // its tokens: 64 or 128; also 32 and 256 where scales do not come by group
   int cluster = 1;       // blocks of threads that share the tokens they read: 1 or 2
   int blocks = 0;        // blocks of threads that run at once
@@ -78,6 +78,9 @@ constexpr bool scales_by_group(const GemmWeights& weights, GemmInputs inputs) {
   return inputs == GemmInputs::kInt8ScaledByGroup ||
          (inputs == GemmInputs::kInt8 && !weights.row_scale);
 }
+
+/// Whether there are warpgroup products for tiles of so many rows and tokens.
+bool gemm_has_tile(const GemmWeights& weights, GemmInputs inputs, int row_tile, int token_tile);
 
 /// The plans that the current device has.
 std::vector<GemmPlan> gemm_plans(const GemmWeights& weights, GemmInputs inputs);

@@ -43,16 +43,27 @@ double time_of(const GemmPlan& plan, const GemmWeights& weights, GemmInputs inpu
 
 }  // namespace
 
+bool gemm_has_tile(const GemmWeights& weights, GemmInputs inputs, int row_tile, int token_tile) {
+  if (scales_by_group(weights, inputs)) {
+    return (row_tile == 128 || row_tile == 192) && (token_tile == 64 || token_tile == 128);
+  }
+  const CodeKind codes = weights.units.format.codes;
+  const bool tall = inputs == GemmInputs::kHalf &&
+                    (codes == CodeKind::kInt4 || codes == CodeKind::kInt4WithZeros);
+  return row_tile == 128 ? token_tile == 32 || token_tile == 64 || token_tile == 128 ||
+                               token_tile == 256
+                         : tall && row_tile == 192 && token_tile == 64;
+}
+
 std::vector<GemmPlan> gemm_plans(const GemmWeights& weights, GemmInputs inputs) {
   static const device::CudaDevice device = device::require_cuda_device();
-  const bool by_group = scales_by_group(weights, inputs);
   std::vector<GemmPlan> plans;
   static const bool wgmma = wgmma_runs();
   if (wgmma) {
     for (const int row_tile : {128, 192}) {
       for (const int token_tile : {32, 64, 128, 256}) {
         for (const int cluster : {1, 2}) {
-          if (by_group ? token_tile == 64 || token_tile == 128 : row_tile == 128) {
+          if (gemm_has_tile(weights, inputs, row_tile, token_tile)) {
             plans.push_back({true, row_tile, token_tile, cluster, device.multiprocessors});
           }
         }

@@ -94,6 +94,16 @@ void launch_wide(const GemmPlan& plan, const GemmArguments& arguments, cudaStrea
   }
 }
 
+/// For its tiles of 128 rows, and those of 192 rows and 64 tokens.
+template <class Codes, Scaling kScaling>
+void launch_tall_or_wide(const GemmPlan& plan, const GemmArguments& arguments,
+                         cudaStream_t stream) {
+  if (plan.row_tile == 192) {
+    return launch_with_cluster<Codes, 64, 3, kScaling>(plan, arguments, stream);
+  }
+  launch_wide<Codes, kScaling>(plan, arguments, stream);
+}
+
 /// For the plan's tiles of up to 128 tokens, whose sums and results both take registers.
 template <class Codes, Scaling kScaling>
 void launch_by_group(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
