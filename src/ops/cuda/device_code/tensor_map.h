@@ -7,7 +7,7 @@
 namespace nibble::ops::cuda {
 
 /// A matrix in device memory from which the copy engine takes boxes of rows, or into which it puts
-/// them.
+/// them: 16 bytes at a time, so that rows which it writes must be multiples of that.
 struct TensorBoxes {
   const void* data = nullptr;  // 16-byte aligned
   int value_bytes = 0;         // 1 (INT8), 2 (float16) or 4 (float32)

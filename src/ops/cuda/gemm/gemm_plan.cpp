@@ -48,11 +48,10 @@ bool gemm_has_tile(const GemmWeights& weights, GemmInputs inputs, int row_tile, 
     return (row_tile == 128 || row_tile == 192) && (token_tile == 64 || token_tile == 128);
   }
   const CodeKind codes = weights.units.format.codes;
-  const bool tall = inputs == GemmInputs::kHalf &&
-                    (codes == CodeKind::kInt4 || codes == CodeKind::kInt4WithZeros);
-  return row_tile == 128 ? token_tile == 32 || token_tile == 64 || token_tile == 128 ||
-                               token_tile == 256
-                         : tall && row_tile == 192 && token_tile == 64;
+  const bool tall = codes == CodeKind::kInt4 || codes == CodeKind::kInt4WithZeros;
+  return row_tile == 128
+             ? token_tile == 32 || token_tile == 64 || token_tile == 128 || token_tile == 256
+             : tall && row_tile == 192 && token_tile == 64;
 }
 
 std::vector<GemmPlan> gemm_plans(const GemmWeights& weights, GemmInputs inputs) {

@@ -14,14 +14,15 @@ namespace nibble::ops::cuda {
 inline constexpr int kSharedBytes = 227 * 1024;  // the most of a block on sm_90
 
 /// Whether results go through shared memory: where a stage can be spared for them, and the copy
-/// engine can write them.
-inline bool stages_results(const RingLayout& ring, const GemmOutput& output) {
+/// engine can write them. That writes 16 bytes at a time, also at the end of a row.
+inline bool stages_results(const RingLayout& ring, const GemmOutput& output, int rows) {
   constexpr int kFewestStages = 4;
   const bool gated = output.y == nullptr;
   const void* const to = gated ? output.gated.values : output.y;
-  const std::int64_t bytes = gated ? 2 * output.gated.stride : 4 * output.stride;
+  const std::int64_t pitch = gated ? 2 * output.gated.stride : 4 * output.stride;
+  const int row_bytes = gated ? 2 * (rows / 2) : 4 * rows;
   return ring.stages >= kFewestStages && reinterpret_cast<std::uintptr_t>(to) % 16 == 0 &&
-         bytes % 16 == 0;
+         pitch % 16 == 0 && row_bytes % 16 == 0;
 }
 
 /// The boxes of results.
@@ -48,7 +49,8 @@ void launch_wgmma(const GemmPlan& plan, GemmArguments arguments, cudaStream_t st
                                Shape::kScaleBytes, kSharedBytes);
   arguments.strips = (arguments.row_groups + kStripRowGroups - 1) / kStripRowGroups;
   arguments.token_tiles = (arguments.tokens + kTokens - 1) / kTokens;
-  arguments.staged = Shape::kStaged.pays && stages_results(arguments.ring, arguments.output);
+  arguments.staged =
+      Shape::kStaged.pays && stages_results(arguments.ring, arguments.output, arguments.rows);
   const int tiles = arguments.strips * arguments.token_tiles;
   const int clusters = std::max(1, std::min(plan.blocks / kCluster, tiles));
 
