@@ -32,7 +32,7 @@ set(NIBBLE_CUDA_OPS_TESTS
   cuda/device_code/dependent_launch_test.cu
   cuda/elementwise/elementwise_test.cpp cuda/elementwise/half_input_test.cpp
   cuda/input_transform/input_transform_test.cpp
-  cuda/gemm/gemm_reference.cpp cuda/gemm/gemm_test.cpp cuda/gemm/gemm_test_data.cpp
+  cuda/gemm/gemm_reference.cpp cuda/gemm/gemm_refusal_test.cpp cuda/gemm/gemm_test.cpp cuda/gemm/gemm_test_data.cpp
   cuda/medium_batch/medium_batch_test.cpp
   cuda/packed/unit_packer_test.cpp cuda/packed/unit_writer.cpp
   cuda/sampling/ranking_test.cpp
