@@ -17,7 +17,6 @@
 #include "ops/cpu/attention/attention.h"
 #include "ops/cpu/attention/rope.h"
 #include "ops/cpu/cpu_ops.h"
-#include "ops/cpu/dense/blas.h"
 #include "ops/cpu/limits/machine_limits.h"
 #include "ops/cpu/packed/packed_linear.h"
 #include "ops/cpu/vector/vector_kernels.h"
@@ -453,7 +452,6 @@ void run(Options options) {
                   "prefill, embedding, softmax, sampling",
                   wanted);
   }
-  prepare_blas();
   Bench bench(std::move(options));
   for (const Kernel& kernel : kKernels) {
     if (bench.wants(kernel.name)) {

@@ -116,7 +116,7 @@ double best_rate(core::ThreadPool& pool, Body body) {
   std::vector<std::int64_t> done(static_cast<std::size_t>(pool.size()));
   for (int i = 0; i < kRepeats; ++i) {
     const double start = now();
-    pool.run([&](int worker) { done[static_cast<std::size_t>(worker)] = body(worker); });
+    pool.run_each([&](int worker) { done[static_cast<std::size_t>(worker)] = body(worker); });
     const auto sum = std::accumulate(done.begin(), done.end(), std::int64_t{0});
     best = std::max(best, static_cast<double>(sum) / (now() - start));
   }

@@ -147,8 +147,10 @@ double time_layer(const Variant& variant, const std::vector<PackedLinear>& copie
   return median(seconds);
 }
 
-void run_scheme(const Variant& variant, const Options& options, const std::string& name,
+/// Whether all results were right.
+bool run_scheme(const Variant& variant, const Options& options, const std::string& name,
                 const ops::cpu::MachineLimits& limits, core::ThreadPool& pool) {
+  bool right = true;
   const formats::Scheme scheme = formats::parse_scheme(name);
   std::vector<double> model(options.tokens.size(), 0.0);
   std::vector<double> model_limit(options.tokens.size(), 0.0);
@@ -179,6 +181,7 @@ void run_scheme(const Variant& variant, const Options& options, const std::strin
           layer_bytes / seconds * 1e-9, products / seconds * 1e-9, 100.0 * limit / seconds,
           error <= 1.0 ? "right" : "WRONG");
       std::fflush(stdout);
+      right = right && error <= 1.0;
       model[i] += seconds * layer.times;
       model_limit[i] += limit * layer.times;
     }
@@ -190,6 +193,7 @@ void run_scheme(const Variant& variant, const Options& options, const std::strin
         name.c_str(), static_cast<long long>(options.tokens[i]), model[i] * 1e3,
         static_cast<double>(options.tokens[i]) / model[i], 100.0 * model_limit[i] / model[i]);
   }
+  return right;
 }
 
 Options parse(int argc, char** argv) {
@@ -230,9 +234,11 @@ void run(const Options& options) {
   std::printf("%s, %d threads: reads %.2f GB/s, multiplies %.1f GMAC/s\n", variant.name,
               pool.size(), limits.read_bytes_per_second * 1e-9,
               limits.multiply_adds_per_second * 1e-9);
+  bool right = true;
   for (const std::string& scheme : options.schemes) {
-    run_scheme(variant, options, scheme, limits, pool);
+    right = run_scheme(variant, options, scheme, limits, pool) && right;
   }
+  core::require(right, core::ErrorKind::kFailed, "some results are wrong");
 }
 
 }  // namespace

@@ -1,77 +1,13 @@
 #include <algorithm>
-#include <map>
+#include <cmath>
 
-#include <gtest/gtest.h>
-
-#include "core/json.h"
-#include "process.h"
+#include "cli_for_tests.h"
 
 // The program as a user runs it: words of the call, exit codes, JSON contracts, interruptions.
 namespace nibble {
 namespace {
 
-namespace fs = std::filesystem;
-using core::Json;
-using testing::ProcessResult;
-
-const std::string kSource = NIBBLE_SOURCE_DIR;
-const std::string kDemo = kSource + "/models/demo";
-const std::string kText = kDemo + "/texts/evaluation.txt";
-const std::string kCalibration = kDemo + "/texts/calibration.txt";
-
-class Cli : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::temp_directory_path() /
-              ("nibble_cli_" + std::string(test->name()) + std::to_string(getpid()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  ProcessResult nibble(std::vector<std::string> words, const std::string& input = "") {
-    const std::vector<std::string> program = {NIBBLE_PROGRAM};
-    words.insert(words.begin(), program.begin(), program.end());
-    return testing::run_process(words, folder_, input);
-  }
-
-  // A call that must work; its standard output is one JSON object.
-  Json json(std::vector<std::string> words) {
-    words.emplace_back("--json");
-    const ProcessResult result = nibble(words);
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    return result.exit_code == 0 ? core::parse_json(result.out, "output") : Json::object();
-  }
-
-  // A call that must fail with one line on standard error.
-  void fails(const std::vector<std::string>& words, int code, const std::string& part) {
-    const ProcessResult result = nibble(words);
-    EXPECT_EQ(result.exit_code, code) << result.err;
-    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
-    EXPECT_NE(result.err.find(part), std::string::npos) << result.err;
-    EXPECT_EQ(result.out, "");
-  }
-
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-
-  fs::path folder_;
-};
-
-TEST_F(Cli, HelpAndVersion) {
-  EXPECT_EQ(nibble({"--version"}).out.substr(0, 7), "nibble ");
-  for (const char* command : {"quantize", "pack", "eval", "tasks", "compare", "run", "chat",
-                              "serve", "bench", "tune-kernels", "inspect"}) {
-    const ProcessResult help = nibble({command, "--help"});
-    EXPECT_EQ(help.exit_code, 0);
-    EXPECT_NE(help.out.find("Examples:"), std::string::npos) << command;
-  }
-}
-
 TEST_F(Cli, WrongWordsExitWithTwo) {
-  fails({}, 2, "subcommand is required");
-  fails({"fly"}, 2, "fly");
-  fails({"eval", kDemo}, 2, "--text");
   fails({"quantize", kDemo, "-o", path("x"), "--recipe", "hqq-w4g128"}, 2, "awq-w4g128");
   for (const char* size : {"12x", "-1G", "0", "6 GiB"}) {
     fails({"quantize", kDemo, "-o", path("x"), "--recipe", "rtn-w4g128", "--memory", size}, 2,
@@ -108,7 +44,7 @@ TEST_F(Cli, KernelsAreTunedOnAGpuOnly) {
     EXPECT_NE(result.err.find("no place to write"), std::string::npos) << result.err;
   }
   fails({"tune-kernels", path("nowhere"), "-o", path("x.json")}, 5, "nowhere");
-  // There is no GPU, or nothing in this model to be tuned.
+  // There is no GPU.
   fails({"tune-kernels", kDemo, "--device", "cuda", "-o", path("x.json")}, 2, "error");
   EXPECT_FALSE(fs::exists(path("x.json")));
 }
@@ -276,7 +212,7 @@ TEST_F(Cli, TasksKeepTheirContract) {
 }
 
 TEST_F(Cli, TasksThatCannotBeScored) {
-  fails({"tasks", kDemo, "--task", "piqa,mmlu"}, 2, "'mmlu' is not known; tasks are arc_easy,");
+  fails({"tasks", kDemo, "--task", "piqa,mmlu"}, 2, "'mmlu' is not known (tasks are arc_easy,");
   fails({"tasks", kDemo, "--task", "piqa", "--limit", "0"}, 2, "--limit");
   fails({"tasks", kDemo, "--task", "piqa", "--data", path("nowhere"), "-q"}, 5, "piqa.jsonl");
   std::ofstream(folder_ / "piqa.jsonl") << R"({"query":"a","choices":["b","c"],"gold":1})"
@@ -362,7 +298,7 @@ TEST_F(Cli, CompareKeepsItsContract) {
               1e-6);
   EXPECT_GT(nf4["increase_standard_error"].get<double>(), 0.0);
   const std::string page = testing::read_file(folder_ / "damage.html");
-  for (const char* part : {"<td>nf4g64</td>", "class=\"front\"", "Layers of w8a8",
+  for (const char* part : {">nf4g64<", "class=\"front\"", "Layers of w8a8",
                            "model.layers.0.self_attn.q_proj", "Without a place on the axes"}) {
     EXPECT_NE(page.find(part), std::string::npos) << part;
   }
@@ -448,14 +384,6 @@ TEST_F(Cli, BenchKeepsItsContract) {
   }
 }
 
-std::map<std::string, std::string> contents(const fs::path& folder) {
-  std::map<std::string, std::string> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    files[entry.path().filename()] = testing::read_file(entry.path());
-  }
-  return files;
-}
-
 TEST_F(Cli, KilledAtAnyMomentItResumesToTheSameBytes) {
   const auto call = [&](const std::string& output) {
     return std::vector<std::string>{NIBBLE_PROGRAM, "quantize",  kDemo,         "-o",
@@ -464,13 +392,13 @@ TEST_F(Cli, KilledAtAnyMomentItResumesToTheSameBytes) {
                                     "256",          "-q",        "--resume"};
   };
   ASSERT_EQ(testing::run_process(call(path("whole")), folder_).exit_code, 0);
-  const auto expected = contents(folder_ / "whole");
+  const auto expected = folder_contents("whole");
   const fs::path killed = folder_ / "killed";
   for (const int first : {5, 40, 150}) {
     for (int delay = first; !fs::exists(killed); delay += 120) {  // each try goes a little further
       testing::run_process(call(killed.string()), folder_, "", std::chrono::milliseconds(delay));
     }
-    EXPECT_EQ(contents(killed), expected);
+    EXPECT_EQ(folder_contents("killed"), expected);
     fs::remove_all(killed);
   }
 }

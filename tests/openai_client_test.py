@@ -3,7 +3,7 @@
 
     tests/openai_client_test.py NIBBLE MODEL
 
-Exits with 77 (skipped) where the package openai is missing.
+Skipped where the package openai is missing (tests/required.py).
 """
 import os
 import subprocess
@@ -12,12 +12,13 @@ import tempfile
 import typing
 import unittest
 
+from required import missing
+
 try:
     import openai
     import pydantic
 except ImportError:
-    print("the Python package openai is not installed")
-    sys.exit(77)
+    missing("the Python package openai is not installed")
 
 TEMPLATE = (
     "{% if tools %}<|bos|>system: {{ tools | tojson }} are called as <tool_call>JSON</tool_call>\n{% endif %}"

@@ -65,6 +65,10 @@ def run_served(words, test):
         asyncio.run(test(int(line.rsplit(":", 1)[1]), server.pid))
     finally:
         server.terminate()
-        code = server.wait(60)
+        try:
+            code = server.wait(60)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            code = f"nothing in 60 s, and was killed ({server.wait()})"
         server.stdout.close()
     assert code == 0, f"the server ended with {code}"

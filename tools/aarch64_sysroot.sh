@@ -11,10 +11,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 sysroot=$(realpath -m "${1:-build/aarch64-sysroot}")
 tools=(g++-aarch64-linux-gnu qemu-user)
-packages=(
-  libc6-dev libopenblas-dev libsimdjson-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libspdlog-dev libfmt-dev
-  libicu-dev libpcre2-dev libsentencepiece-dev libgtest-dev
-)
+# The libraries of the build and the tests; the programs run here.
+mapfile -t packages < <(echo libc6-dev && tools/install_dependencies.sh --list | grep -- '-dev$')
 
 install_tools() {
   if command -v aarch64-linux-gnu-g++ >/dev/null && command -v qemu-aarch64 >/dev/null; then

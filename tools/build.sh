@@ -14,9 +14,13 @@ fi
 preset=$1
 shift
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-tools/install_dependencies.sh
-
 read -ra flags <<<"${NIBBLE_CMAKE_FLAGS:-}"
+needs=()
+if [[ " ${flags[*]} " == *" -DNIBBLE_BUILD_TESTS=OFF "* ]]; then
+  needs=(--no-tests)
+fi
+tools/install_dependencies.sh "${needs[@]}"
+
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 echo "Configuring build/$preset"

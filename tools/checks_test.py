@@ -8,6 +8,22 @@ import unittest
 
 TOOLS = pathlib.Path(__file__).resolve().parent
 
+DEPENDENCIES = """## To build
+| what | package |
+| --- | --- |
+| the compiler, {fmt} | `g++`, `libfmt-dev` |
+## To test
+| GoogleTest | `libgtest-dev` |
+## To check
+| Python | `python3` |
+## To check, from PyPI
+| a client | `openai` |
+## To test for 64-bit ARM
+| qemu | `qemu-user` |
+"""
+
+MEASURED = '{"machine": "abacus", "topic": "sums", "case": "adds", "command": "abacus", "unit": "sums/s", "value": 4}'
+
 CLEAN = {
     "src/core/CMakeLists.txt": "nibble_add_module(core FLOOR 0 SOURCES a.cpp)\n",
     "src/core/a.h": "#pragma once\nnamespace nibble::core {\n/// Says a thing.\nint answer();\n}\n",
@@ -17,10 +33,20 @@ CLEAN = {
     "src/models/CMakeLists.txt": "nibble_add_module(models FLOOR 4 SOURCES c.cpp LINKS core ops)\n",
     "src/models/c.cpp": '#include <vector>\n#include "core/a.h"\n// printf("a comment may say it");\nconst char* s = "exit(1)";\n',
     "src/cli/CMakeLists.txt": "nibble_add_module(cli FLOOR 7 SOURCES d.cpp LINKS core models)\n",
-    "src/cli/d.cpp": '#include "models/e.h"\nvoid f() { std::cout << 1; }\n',
+    "src/cli/d.cpp": '#include "models/e.h"\nvoid f() { std::_Exit(1); }\n',
+    "src/cli/output.cpp": "void g() { ::write(STDOUT_FILENO, nullptr, 0); }\n",
     "tests/support.h": "#pragma once\n",
     "src/models/c_test.cpp": '#include "support.h"\nconst char* p = "/../shared/models";\n',
+    "bench/results/speed/abacus.jsonl": MEASURED + "\n",
+    "docs/speed.md": "# Speed\n<!-- table: abacus/sums -->\n| case | sums/s |\n| --- | --- |\n| adds | 4 |\n\n"
+                     "    abacus\n<!-- end of table -->\n",
     "docs/tour.md": "1. `core/a.cpp` `answer` starts; see [the header](../src/core/a.h) and `src/core/a.h`.\n",
+    "cmake/dependencies.cmake": "find_package(fmt REQUIRED)\nif(NIBBLE_BUILD_TESTS)\n  find_package(GTest REQUIRED)\nendif()\n",
+    "cmake/targets.cmake": "target_link_libraries(core fmt::fmt)\nnibble_add_test(core_test LINKS GTest::gtest)\n",
+    "tools/install_dependencies.sh": "build_packages=(\n  g++ libfmt-dev\n)\ntest_packages=(libgtest-dev)\ncheck_packages=(python3)\n",
+    "tools/aarch64_sysroot.sh": "tools=(qemu-user)\n",
+    "tests/requirements.txt": "openai==3.0\n",
+    "docs/dependencies.md": DEPENDENCIES,
 }
 
 # checker -> planted file -> text that must be refused
@@ -37,6 +63,8 @@ FAULTS = {
     ],
     "check_words.py": [
         ("src/core/a.cpp", 'void f() { std::cout << 1; }\n', "std::cout"),
+        ("src/cli/d.cpp", 'void f() { fmt::print(stderr, "x"); }\n', "fmt::print beside cli/output.h"),
+        ("src/cli/d.cpp", "void f() { ::write(STDERR_FILENO, nullptr, 0); }\n", "write(STDERR_FILENO beside"),
         ("src/core/a.cpp", 'void f() { std::fprintf(stderr, "x"); }\n', "fprintf"),
         ("src/core/a.cpp", "void f() { abort(); }\n", "abort"),
         ("src/core/a.cpp", "void f() { std::exit(1); }\n", "exit"),
@@ -53,6 +81,25 @@ FAULTS = {
         ("src/core/b.h", "namespace nibble::core {}\n", "#pragma once"),
         ("src/core/b.h", "#pragma once\nnamespace nibble::models {}\n", "not nibble::core"),
     ],
+    "check_dependencies.py": [
+        ("tests/requirements.txt", "openai==3.0\nselenium==4.0\n", "does not name selenium of tests/requirements.txt"),
+        ("docs/dependencies.md", DEPENDENCIES.replace("`libfmt-dev`", "`libfmt-dev`, `libspdlog-dev`"), "names libspdlog-dev"),
+        ("docs/dependencies.md", DEPENDENCIES + "## To play\n| | `chess` |\n", "'To play' stand in no list"),
+        ("tools/aarch64_sysroot.sh", "", "no list tools"),
+        ("cmake/dependencies.cmake", "find_package(fmt)\nfind_package(spdlog)\n", "nothing uses spdlog"),
+        ("cmake/dependencies.cmake", "find_package(fmt)\nfind_package(GTest)\n", "nothing but tests uses GTest"),
+        ("cmake/dependencies.cmake", "if(NIBBLE_BUILD_TESTS)\n  find_package(benchmark)\nendif()\nfind_package(fmt)\n",
+         "nothing uses benchmark"),
+        ("cmake/dependencies.cmake", "pkg_check_modules(fmt REQUIRED)\n", "nothing uses fmt"),
+    ],
+    "check_tables.py": [
+        ("bench/results/speed/abacus.jsonl", MEASURED.replace("4", "5"), "docs/speed.md: a table differs"),
+        ("bench/results/speed/abacus.jsonl", MEASURED.replace('"command": "abacus", ', ""), "abacus.jsonl:1: no command"),
+        ("bench/results/speed/abacus.jsonl", MEASURED[:-1], "not JSON"),
+        ("docs/speed.md", "<!-- table: abacus/products -->\n<!-- end of table -->\n", "belongs to the table abacus/products"),
+        ("docs/speed.md", "<!-- table: abacus/sums -->\n", "no '<!-- end of table -->'"),
+        ("docs/speed.md", "# Speed\n", "no page shows the table abacus/sums"),
+    ],
     "check_tour.py": [
         ("docs/tour.md", "`core/a.cpp` `question`\n", "holds no 'question'"),
         ("docs/tour.md", "`core/z.cpp` `answer`\n", "does not exist"),
@@ -61,6 +108,22 @@ FAULTS = {
         ("docs/tour.md", "nothing\n", "no stop found"),
     ],
 }
+
+
+# A stand-in for the probe of check_scaling.py: the growth of each case for twice the input, first and when asked again.
+FAKE_PROBE = """#!{python}
+import sys
+CASES = {cases}
+def row(name, growth):
+    print(name, 4096, 0.01, 0.01 * growth, sep="\\t")
+if len(sys.argv) == 3:
+    row(sys.argv[1], CASES[sys.argv[1]][1])
+else:
+    for name in list(CASES)[int(sys.argv[1])::int(sys.argv[2])]:
+        row(name, CASES[name][0])
+"""
+PLANTED = {"planted: quadratic": (4.0, 4.0)}
+LINEAR = {"GBNF: rules": (2.0, 2.0), "JSON file: keys": (2.2, 2.2)}
 
 
 def plant(root: pathlib.Path, path: str, text: str) -> None:
@@ -92,6 +155,39 @@ class Checkers(unittest.TestCase):
                     result = run(checker, pathlib.Path(folder))
                     self.assertEqual(result.returncode, 1, result.stdout)
                     self.assertIn(message, result.stdout)
+
+
+class Scaling(unittest.TestCase):
+    def check(self, cases: dict) -> subprocess.CompletedProcess:
+        with tempfile.TemporaryDirectory() as folder:
+            probe = pathlib.Path(folder) / "probe"
+            probe.write_text(FAKE_PROBE.format(python=sys.executable, cases=cases))
+            probe.chmod(0o755)
+            return subprocess.run([sys.executable, TOOLS / "check_scaling.py", probe], capture_output=True, text=True,
+                                  check=False)
+
+    def test_paths_that_grow_with_their_input_pass(self):
+        result = self.check(LINEAR | PLANTED)
+        self.assertEqual(result.returncode, 0, result.stdout)
+        self.assertIn("2 of 2", result.stdout)
+
+    def test_a_quadratic_path_is_named(self):
+        result = self.check(LINEAR | PLANTED | {"normalizer NFC: marks": (4.0, 3.9)})
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("normalizer NFC: marks: 3.90 times the work", result.stdout)
+        self.assertIn("2 of 3", result.stdout)
+
+    def test_what_looks_slow_once_is_measured_again(self):
+        self.assertEqual(self.check(LINEAR | PLANTED | {"BPE: letters": (3.5, 2.1)}).returncode, 0)
+
+    def test_a_check_that_sees_nothing_fails(self):
+        self.assertEqual(self.check(LINEAR).returncode, 1)
+        self.assertEqual(self.check(LINEAR | {"planted: quadratic": (2.0, 2.0)}).returncode, 1)
+
+    def test_a_probe_that_fails_is_no_success(self):
+        result = subprocess.run([sys.executable, TOOLS / "check_scaling.py", "/bin/false"], capture_output=True,
+                                text=True, check=False)
+        self.assertEqual(result.returncode, 1)
 
 
 if __name__ == "__main__":

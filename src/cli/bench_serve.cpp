@@ -4,8 +4,9 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/output.h"
+#include "cli/page_file.h"
 #include "cli/terminal_progress.h"
-#include "io/atomic_file.h"
 #include "load/load_report.h"
 
 namespace nibble::cli {
@@ -65,6 +66,7 @@ class BenchServe final : public Command {
 
   void run() override {
     const load::Goals goals = load::parse_goals(goals_);
+    PageFile page(html_);
     if (load_.concurrency == 0 && load_.workload.rate == 0) {
       load_.concurrency = 16;
     }
@@ -74,13 +76,13 @@ class BenchServe final : public Command {
         load::run_load(load_, [&](std::int64_t ended) { progress.update(ended, ""); });
     progress.end();
     const load::LoadFigures figures = load::figures_of(result, goals);
-    if (!html_.empty()) {
-      io::write_file_atomically(html_, load::to_html(figures, result, "Load on " + load_.url));
+    if (page) {
+      page.write(load::to_html(figures, result, "Load on " + load_.url));
     }
     if (common_.json) {
-      fmt::print("{}\n", load::to_json(figures).dump());
+      print_result("{}\n", load::to_json(figures).dump());
     } else {
-      fmt::print("{}", load::to_text(figures));
+      write_result(load::to_text(figures));
     }
     for (const load::RequestOutcome& request : result.requests) {
       core::require(request.error.empty() || figures.completed > 0, core::ErrorKind::kFailed,

@@ -1,4 +1,3 @@
-#include <cstdio>
 #include <ctime>
 #include <iostream>
 
@@ -9,7 +8,9 @@
 #include "cli/draft_options.h"
 #include "cli/grammar_options.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/sampling_options.h"
+#include "cli/text_input.h"
 #include "engine/engine.h"
 #include "io/text_file.h"
 #include "text/chat/chat_template.h"
@@ -53,7 +54,7 @@ class Chat final : public Command {
     model_ptr_ = lora_.open(model_);
     std::string source = model_ptr_->tokenizer->chat_template();
     if (!template_file_.empty()) {
-      source = io::read_text_file(template_file_, kMaxTemplateBytes);
+      source = io::read_named_text(template_file_, kMaxTemplateBytes);
     }
     core::require(!source.empty(), core::ErrorKind::kUsage,
                   "{} has no chat template; use nibble run, or give one with --template FILE",
@@ -64,16 +65,17 @@ class Chat final : public Command {
                           draft_.open(*model_ptr_, runner_options, 1));
     const bool terminal = isatty(STDIN_FILENO) != 0 && !common_.quiet;
     if (terminal) {
-      fmt::print(
-          stderr,
+      print_note(
           "Type a message and press Enter; an empty line or Ctrl-D ends the conversation.\n");
     }
+    require_utf8_words(system_, "--system");
     nlohmann::ordered_json messages = nlohmann::ordered_json::array();
     if (!system_.empty()) {
       messages.push_back({{"role", "system"}, {"content", system_}});
     }
     std::string line;
     while (ask(terminal, line)) {
+      require_utf8_words(line, "the message");
       messages.push_back({{"role", "user"}, {"content", line}});
       const std::string answer = reply(engine, chat, messages);
       messages.push_back({{"role", "assistant"}, {"content", answer}});
@@ -83,7 +85,7 @@ class Chat final : public Command {
  private:
   static bool ask(bool terminal, std::string& line) {
     if (terminal) {
-      fmt::print(stderr, "> ");
+      print_note("> ");
     }
     return static_cast<bool>(std::getline(std::cin, line)) && !line.empty();
   }
@@ -100,17 +102,13 @@ class Chat final : public Command {
     request.max_tokens = max_tokens_;
     request.sampling = sampling_;
     request.grammar = grammar_;
-    request.on_piece = [](const engine::Piece& piece) {
-      fmt::print("{}", piece.text);
-      std::fflush(stdout);
-    };
+    request.on_piece = [](const engine::Piece& piece) { write_result(piece.text); };
     engine::Completion answer;
     request.on_finish = [&answer](const engine::Completion& completion) { answer = completion; };
     engine.submit(std::move(request));
     engine.run_all();
     rethrow_failure(answer);
-    fmt::print("\n");
-    std::fflush(stdout);
+    print_result("\n");
     return answer.text;
   }
 

@@ -1,18 +1,21 @@
+#include <cstdio>
+
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/damage_report.h"
 #include "cli/options.h"
+#include "cli/output.h"
+#include "cli/page_file.h"
 #include "cli/terminal_progress.h"
+#include "cli/terminal_width.h"
+#include "cli/text_input.h"
 #include "eval/damage.h"
-#include "io/atomic_file.h"
-#include "io/text_file.h"
 #include "report/text_table.h"
 
 namespace nibble::cli {
 namespace {
-
-constexpr std::int64_t kMaxTextBytes = std::int64_t{1} << 32;
 
 class Compare final : public Command {
  public:
@@ -33,10 +36,11 @@ class Compare final : public Command {
     app.add_option("--recipes", recipes_, "Presets or .json files, separated by commas")
         ->required()
         ->delimiter(',');
-    app.add_option("--text", text_, "Text to measure perplexity on")->required();
+    app.add_option("--text", text_,
+                   "Text to measure perplexity on: a file, a pipe, or - for standard input")
+        ->required();
     compress::CalibrationOptions& calibration = options_.pipeline.calibration;
-    app.add_option("--calib", calibration.texts,
-                   "Calibration texts; without any the model writes its own");
+    app.add_option("--calib", calib_, kCalibrationHelp);
     app.add_option("--samples", calibration.samples, "Calibration windows")->capture_default_str();
     app.add_option("--calib-seq-len", calibration.seq_len, "Tokens of a calibration window")
         ->capture_default_str();
@@ -54,6 +58,9 @@ class Compare final : public Command {
                    "Generated tokens of the speed measurement");
     app.add_option("--layers", layers_, "Also list this many layers with the largest error")
         ->check(CLI::NonNegativeNumber);
+    app.add_flag("--wide", wide_,
+                 "Show all columns of the table, not only those that fit the terminal (or 100 "
+                 "columns where the output is none)");
     app.add_option("--html", html_, "Also write a page with the table and drawings");
     lora_.add(app);
     device_.add(app);
@@ -67,17 +74,21 @@ class Compare final : public Command {
     for (const std::string& name : recipes_) {
       recipes.push_back(compress::find_recipe(name));
     }
+    options_.pipeline.calibration.texts = read_calibration_texts(calib_);
+    const std::string text = read_text(text_);
+    PageFile page(html_);
     TerminalProgress progress(common_.quiet);
     const auto model = models::open_model(model_);
     options_.adapter = lora_.adapter();
     options_.adapter_factor = static_cast<float>(lora_.scale);
-    const auto tokens = model->tokenizer->encode(io::read_text_file(text_, kMaxTextBytes), {});
+    const auto tokens = model->tokenizer->encode(text, {});
     fit_to(model->decoder.config.max_positions);
     const auto rows = eval::measure_damage(model, recipes, tokens, options_, progress);
-    common_.json ? print_json(rows) : print_text(rows);
-    if (!html_.empty()) {
+    common_.json ? print_json(rows) : print_text(rows, progress);
+    say_unsteady(rows, progress);
+    if (page) {
       const std::string title = "What compression costs: " + model_;
-      io::write_file_atomically(html_, damage_page(title, protocol(tokens.size()), rows, layers_));
+      page.write(damage_page(title, protocol(tokens.size()), rows, layers_));
     }
   }
 
@@ -109,10 +120,36 @@ class Compare final : public Command {
             : fmt::format("; adapter {} beside all models, times {}", lora_.folder, lora_.scale));
   }
 
-  void print_text(const std::vector<eval::DamageRow>& rows) const {
-    fmt::print("{}", report::to_text(damage_table(rows)));
+  void print_text(const std::vector<eval::DamageRow>& rows, core::ProgressSink& progress) const {
+    const std::size_t width = terminal_columns(STDOUT_FILENO).value_or(kPageColumns);
+    const report::FittedTable fitted =
+        wide_ ? report::FittedTable{damage_table(rows), {}} : damage_table(rows, width);
+    write_result(report::to_text(fitted.table));
+    if (!fitted.left_out.empty()) {
+      progress.message(fmt::format("nibble: columns that do not fit: {}; --wide shows all",
+                                   fmt::join(fitted.left_out, ", ")));
+    }
     if (layers_ > 0) {
-      fmt::print("\n{}", report::to_text(worst_layers_table(rows, layers_)));
+      print_result("\n{}", report::to_text(worst_layers_table(rows, layers_)));
+    }
+  }
+
+  // Says which speeds are left out, and why.
+  void say_unsteady(const std::vector<eval::DamageRow>& rows, core::ProgressSink& progress) const {
+    std::vector<std::string> names;
+    for (const eval::DamageRow& row : rows) {
+      const bool prefill = row.prefill || options_.throughput.prefill_tokens == 0;
+      const bool decode = row.decode || options_.throughput.decode_tokens == 0;
+      if (!prefill || !decode) {
+        names.push_back(core::printable(row.recipe));
+      }
+    }
+    if (!names.empty()) {
+      progress.message(fmt::format(
+          "nibble: speeds are left out where repeats differ by more than {:.0f} % or waited for a "
+          "processor more than {:.0f} % of the time: the model is too small, or the machine too "
+          "busy ({})",
+          100 * eval::kMostSpread, 100 * eval::kMostWaited, fmt::join(names, ", ")));
     }
   }
 
@@ -122,7 +159,7 @@ class Compare final : public Command {
       list.push_back(damage_json(row, layers_));
     }
     const core::Json json = {{"model", model_}, {"text", text_}, {"rows", std::move(list)}};
-    fmt::print("{}\n", json.dump(-1, ' ', false, core::Json::error_handler_t::replace));
+    print_result("{}\n", json.dump(-1, ' ', false, core::Json::error_handler_t::replace));
   }
 
   CommonOptions common_;
@@ -130,9 +167,11 @@ class Compare final : public Command {
   LoraOptions lora_;
   std::string model_;
   std::vector<std::string> recipes_;
+  std::vector<std::string> calib_;
   std::string text_;
   std::string html_;
   std::string memory_;
+  bool wide_ = false;
   std::size_t layers_ = 0;
   eval::DamageOptions options_;
 };

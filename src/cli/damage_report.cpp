@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <numeric>
 
 #include <fmt/format.h>
 
 #include "report/bar_chart.h"
+#include "report/decimal.h"
 #include "report/html.h"
 #include "report/scatter_plot.h"
 
@@ -15,8 +18,21 @@ namespace {
 using compress::LayerReport;
 using eval::DamageRow;
 
+constexpr std::string_view kNothing = "-";  // a cell
+
 core::Json interval_json(const eval::Interval& interval) {
   return {interval.low, interval.high};
+}
+
+// Half of what lies between the quartiles, behind the sign that stands before errors elsewhere.
+std::string speed_text(const std::optional<eval::Speed>& speed) {
+  return speed ? with_error(speed->median, (speed->high - speed->low) / 2, speed->median < 100)
+               : std::string(kNothing);
+}
+
+void add_speed(core::Json& json, const std::string& name, const std::optional<eval::Speed>& speed) {
+  json[name] = speed ? core::Json(speed->median) : core::Json();
+  json[name + "_quartiles"] = speed ? core::Json{speed->low, speed->high} : core::Json();
 }
 
 double megabytes(std::int64_t bytes) {
@@ -51,6 +67,57 @@ std::string loss_plots(const std::vector<DamageRow>& rows) {
   return report::to_svg(increase) + report::to_svg(kl);
 }
 
+// A column of the damage table; those with small ranks are shown first where room is short.
+struct Column {
+  const char* name;
+  int rank;
+  std::string (*cell)(const DamageRow&);
+};
+
+constexpr Column kColumns[] = {
+    {"recipe", 0, [](const DamageRow& row) { return row.recipe; }},
+    {"perplexity", 2, [](const DamageRow& row) { return fmt::format("{:.4f}", row.perplexity); }},
+    {"increase %", 1,
+     [](const DamageRow& row) {
+       return signed_with_error(100 * row.increase, 100 * row.increase_standard_error, 2);
+     }},
+    {"KL", 5,
+     [](const DamageRow& row) {
+       return with_error(row.divergence.kl.value, row.divergence.kl.window_standard_error, 5);
+     }},
+    {"KL median", 12,
+     [](const DamageRow& row) { return report::decimal(row.divergence.kl_median, 5); }},
+    {"KL 99.9 %", 11,
+     [](const DamageRow& row) { return report::decimal(row.divergence.kl_p999, 4); }},
+    {"top-1 %", 4,
+     [](const DamageRow& row) {
+       return with_error(100 * row.divergence.top1_agreement,
+                         100 * row.divergence.top1_standard_error, 2);
+     }},
+    {"bits/weight", 3,
+     [](const DamageRow& row) { return fmt::format("{:.3f}", row.bits_per_weight); }},
+    {"weights MB", 7,
+     [](const DamageRow& row) { return fmt::format("{:.2f}", megabytes(row.weight_bytes)); }},
+    {"peak MB", 10,
+     [](const DamageRow& row) { return fmt::format("{:.2f}", megabytes(row.peak_bytes)); }},
+    {"prefill tok/s", 8, [](const DamageRow& row) { return speed_text(row.prefill); }},
+    {"decode tok/s", 6, [](const DamageRow& row) { return speed_text(row.decode); }},
+    {"quantize s", 9,
+     [](const DamageRow& row) { return fmt::format("{:.1f}", row.quantize_seconds); }},
+};
+
+// All but those that say nothing of any row.
+std::vector<Column> columns_of(const std::vector<DamageRow>& rows) {
+  std::vector<Column> columns;
+  std::copy_if(std::begin(kColumns), std::end(kColumns), std::back_inserter(columns),
+               [&](const Column& column) {
+                 return std::any_of(rows.begin(), rows.end(), [&](const DamageRow& row) {
+                   return column.cell(row) != kNothing;
+                 });
+               });
+  return columns;
+}
+
 // Bars in the order of the model.
 std::string layer_bars(const DamageRow& row) {
   report::BarChart chart{row.recipe + ": squared error of each layer's weights, relative", {}};
@@ -63,14 +130,14 @@ std::string layer_bars(const DamageRow& row) {
 }  // namespace
 
 std::string signed_with_error(double value, double standard_error, int digits) {
-  return fmt::format("{}{}", std::signbit(value) ? "" : "+",
-                     with_error(value, standard_error, digits));
+  const std::string text = with_error(value, standard_error, digits);
+  return text.front() == '-' ? text : "+" + text;
 }
 
 std::string with_error(double value, double standard_error, int digits) {
   return std::isnan(standard_error)
-             ? fmt::format("{:.{}f}", value, digits)
-             : fmt::format("{:.{}f} ± {:.{}f}", value, digits, standard_error, digits);
+             ? report::decimal(value, digits)
+             : report::decimal(value, digits) + " ± " + report::decimal(standard_error, digits);
 }
 
 core::Json divergence_json(const eval::Divergence& divergence) {
@@ -96,9 +163,9 @@ core::Json damage_json(const DamageRow& row, std::size_t layers) {
                      {"bits_per_weight", row.bits_per_weight},
                      {"weight_bytes", row.weight_bytes},
                      {"peak_bytes", row.peak_bytes},
-                     {"prefill_tokens_per_s", row.prefill_tokens_per_second},
-                     {"decode_tokens_per_s", row.decode_tokens_per_second},
                      {"quantize_seconds", row.quantize_seconds}};
+  add_speed(json, "prefill_tokens_per_s", row.prefill);
+  add_speed(json, "decode_tokens_per_s", row.decode);
   json.update(divergence_json(row.divergence));
   if (layers > 0) {
     core::Json& list = json["layers"] = core::Json::array();
@@ -111,25 +178,25 @@ core::Json damage_json(const DamageRow& row, std::size_t layers) {
 
 report::Table damage_table(const std::vector<DamageRow>& rows) {
   report::Table table;
-  table.columns = {"recipe",        "perplexity",   "increase %",  "KL",         "KL median",
-                   "KL 99.9 %",     "top-1 %",      "bits/weight", "weights MB", "peak MB",
-                   "prefill tok/s", "decode tok/s", "quantize s"};
+  for (const Column& column : columns_of(rows)) {
+    table.columns.emplace_back(column.name);
+  }
   for (const DamageRow& row : rows) {
-    const eval::Divergence& divergence = row.divergence;
-    table.rows.push_back(
-        {row.recipe, fmt::format("{:.4f}", row.perplexity),
-         signed_with_error(100 * row.increase, 100 * row.increase_standard_error, 2),
-         with_error(divergence.kl.value, divergence.kl.window_standard_error, 5),
-         fmt::format("{:.5f}", divergence.kl_median), fmt::format("{:.4f}", divergence.kl_p999),
-         with_error(100 * divergence.top1_agreement, 100 * divergence.top1_standard_error, 2),
-         fmt::format("{:.3f}", row.bits_per_weight),
-         fmt::format("{:.2f}", megabytes(row.weight_bytes)),
-         fmt::format("{:.2f}", megabytes(row.peak_bytes)),
-         fmt::format("{:.0f}", row.prefill_tokens_per_second),
-         fmt::format("{:.1f}", row.decode_tokens_per_second),
-         fmt::format("{:.1f}", row.quantize_seconds)});
+    std::vector<std::string>& cells = table.rows.emplace_back();
+    for (const Column& column : columns_of(rows)) {
+      cells.push_back(column.cell(row));
+    }
   }
   return table;
+}
+
+report::FittedTable damage_table(const std::vector<DamageRow>& rows, std::size_t width) {
+  const std::vector<Column> columns = columns_of(rows);
+  std::vector<std::size_t> importance(columns.size() - 1);
+  std::iota(importance.begin(), importance.end(), 1);
+  std::sort(importance.begin(), importance.end(),
+            [&](std::size_t a, std::size_t b) { return columns[a].rank < columns[b].rank; });
+  return report::fit_columns(damage_table(rows), importance, width);
 }
 
 report::Table worst_layers_table(const std::vector<DamageRow>& rows, std::size_t layers) {
@@ -148,8 +215,10 @@ std::string damage_page(const std::string& title, const std::string& protocol,
       report::paragraph(protocol), report::to_html(damage_table(rows)),
       report::paragraph(
           "What follows ± is one standard error: over windows, of the increase from the "
-          "paired differences on the same predictions; binomial for top-1. The line joins the "
-          "recipes "
+          "paired differences on the same predictions; binomial for top-1. Behind speeds, which "
+          "are "
+          "medians of repeats, it is half of what lies between their quartiles; speeds whose "
+          "repeats differ too much to tell one are left out. The line joins the recipes "
           "that no other beats in both size and loss (the Pareto front)."),
       loss_plots(rows)};
   if (layers > 0) {

@@ -21,9 +21,13 @@ core::Json divergence_json(const eval::Divergence& divergence);
 /// A row under the names of `--json`, with its `layers` worst layers.
 core::Json damage_json(const eval::DamageRow& row, std::size_t layers);
 
-/// The damage table: a line for each row. What follows "±" is one standard error, over windows;
-/// that of the agreement is binomial.
+/// The damage table: a line for each row, columns that say something. What follows "±" is one
+/// standard error, over windows; that of the agreement is binomial; of speeds, half the distance
+/// of the quartiles.
 report::Table damage_table(const std::vector<eval::DamageRow>& rows);
+
+/// As much of it as fits `width` columns of a terminal.
+report::FittedTable damage_table(const std::vector<eval::DamageRow>& rows, std::size_t width);
 
 /// Of each recipe the `layers` layers with the largest relative error, largest first.
 report::Table worst_layers_table(const std::vector<eval::DamageRow>& rows, std::size_t layers);

@@ -5,14 +5,13 @@
 #include "cli/commands.h"
 #include "cli/damage_report.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/terminal_progress.h"
+#include "cli/text_input.h"
 #include "eval/perplexity.h"
-#include "io/text_file.h"
 
 namespace nibble::cli {
 namespace {
-
-constexpr std::int64_t kMaxTextBytes = std::int64_t{1} << 32;
 
 class Eval final : public Command {
  public:
@@ -29,7 +28,8 @@ class Eval final : public Command {
     common_.add(app, true);
     device_.kv_type = "f32";
     app.add_option("model", model_, "Model folder or GGUF file")->required();
-    app.add_option("--text", text_, "Text file (UTF-8)")->required();
+    app.add_option("--text", text_, "Text (UTF-8): a file, a pipe, or - for standard input")
+        ->required();
     app.add_option("--seq-len", options_.seq_len,
                    "Tokens of a window (default: what the model was made for)")
         ->check(CLI::PositiveNumber);
@@ -46,8 +46,8 @@ class Eval final : public Command {
   void run() override {
     const engine::RunnerOptions runner_options = device_.runner(model_);
     TerminalProgress progress(common_.quiet);
+    const std::string text = read_text(text_);
     const auto model = lora_.open(model_);
-    const std::string text = io::read_text_file(text_, kMaxTextBytes);
     const auto tokens = model->tokenizer->encode(text, {});
     if (options_.seq_len == 0) {
       options_.seq_len = model->decoder.config.max_positions;
@@ -90,10 +90,10 @@ class Eval final : public Command {
       if (result.divergence) {
         json.update(divergence_json(*result.divergence));
       }
-      fmt::print("{}\n", json.dump());
+      print_result("{}\n", json.dump());
       return;
     }
-    fmt::print(
+    print_result(
         "perplexity {} over {} predictions of {} ({:.3f} bits per weight, {:.2f} MB, {:.1f} s)\n",
         with_error(result.perplexity, result.perplexity * result.nll.window_standard_error, 4),
         result.predictions, model_, bits, static_cast<double>(bytes) / 1e6, result.seconds);
@@ -105,13 +105,13 @@ class Eval final : public Command {
   void print_divergence(const eval::Divergence& divergence) const {
     const double ratio = std::exp(divergence.nll_increase.value);
     const double error = ratio * divergence.nll_increase.window_standard_error;
-    fmt::print(
+    print_result(
         "against {}: perplexity {} %, same top token {} %\n", reference_,
         signed_with_error(100 * (ratio - 1), 100 * error, 3),
         with_error(100 * divergence.top1_agreement, 100 * divergence.top1_standard_error, 2));
-    fmt::print("KL divergence {} nats, median {:.6f}, 99.9th percentile {:.6f}\n",
-               with_error(divergence.kl.value, divergence.kl.window_standard_error, 6),
-               divergence.kl_median, divergence.kl_p999);
+    print_result("KL divergence {} nats, median {:.6f}, 99.9th percentile {:.6f}\n",
+                 with_error(divergence.kl.value, divergence.kl.window_standard_error, 6),
+                 divergence.kl_median, divergence.kl_p999);
   }
 
   CommonOptions common_;

@@ -1,7 +1,7 @@
 #include "cli/grammar_options.h"
 
 #include "core/error.h"
-#include "core/json.h"
+#include "core/ordered_json.h"
 #include "io/text_file.h"
 #include "text/grammar/gbnf.h"
 #include "text/grammar/json_schema.h"
@@ -15,7 +15,7 @@ constexpr std::int64_t kMaxGrammarBytes = 1 << 20;
 }  // namespace
 
 void GrammarOptions::add(CLI::App& app) {
-  auto* group = app.add_option_group("Constrained text", "What the text must be");
+  auto* group = app.add_option_group("Constrained text", "what the text must be, one of");
   group->add_option("--grammar", grammar_, "A grammar in GBNF");
   group->add_option("--grammar-file", grammar_file_, "The same, from a file");
   group->add_option("-j,--json-schema", schema_, "A JSON schema ({} for any value)");
@@ -27,15 +27,14 @@ void GrammarOptions::add(CLI::App& app) {
 std::shared_ptr<const text::Grammar> GrammarOptions::open() const {
   if (!grammar_.empty() || !grammar_file_.empty()) {
     return text::parse_gbnf(
-        grammar_file_.empty() ? grammar_ : io::read_text_file(grammar_file_, kMaxGrammarBytes));
+        grammar_file_.empty() ? grammar_ : io::read_named_text(grammar_file_, kMaxGrammarBytes));
   }
   if (!schema_.empty() || !schema_file_.empty()) {
     const std::string what = schema_file_.empty() ? "JSON schema" : schema_file_;
     const std::string text =
-        schema_file_.empty() ? schema_ : io::read_text_file(schema_file_, kMaxGrammarBytes);
+        schema_file_.empty() ? schema_ : io::read_named_text(schema_file_, kMaxGrammarBytes);
     try {
-      core::parse_json(text, what);  // says what is wrong
-      return text::json_schema_grammar(nlohmann::ordered_json::parse(text));
+      return text::json_schema_grammar(core::parse_ordered_json(text, what));
     } catch (const core::Error& error) {
       throw core::Error(
           error.kind() == core::ErrorKind::kInvalidModel ? core::ErrorKind::kUsage : error.kind(),

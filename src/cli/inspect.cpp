@@ -5,18 +5,18 @@
 #include "cli/commands.h"
 #include "cli/layer_report.h"
 #include "cli/options.h"
+#include "cli/output.h"
+#include "cli/page_file.h"
 #include "cli/terminal_progress.h"
+#include "cli/text_input.h"
+#include "core/nearest_name.h"
 #include "eval/tensor_summary.h"
-#include "io/atomic_file.h"
-#include "io/text_file.h"
 #include "models/model.h"
 #include "report/html.h"
 #include "report/text_table.h"
 
 namespace nibble::cli {
 namespace {
-
-constexpr std::int64_t kMaxTextBytes = std::int64_t{1} << 32;
 
 class Inspect final : public Command {
  public:
@@ -53,24 +53,23 @@ class Inspect final : public Command {
   }
 
   void run() override {
+    PageFile page(html_);
     const auto model = models::open_model(model_);
     const auto layers = layers_of(model->decoder);
     if (!layer_.empty()) {
-      return inspect_layer(*model, layers);
+      return inspect_layer(*model, layers, page);
     }
     if (!tensor_.empty()) {
       return inspect_tensor(*model, layers);
     }
-    if (!html_.empty()) {
-      io::write_file_atomically(
-          html_, report::page("Model " + model_,
-                              {report::to_html(head(*model)), report::to_html(table(layers))}));
-      return;
+    if (page) {
+      return page.write(report::page(
+          "Model " + model_, {report::to_html(head(*model)), report::to_html(table(layers))}));
     }
     if (common_.json) {
       return print_json(*model, layers);
     }
-    fmt::print("{}\n{}", report::to_text(head(*model)), report::to_text(table(layers)));
+    print_result("{}\n{}", report::to_text(head(*model)), report::to_text(table(layers)));
   }
 
  private:
@@ -96,8 +95,9 @@ class Inspect final : public Command {
     table.columns = {"model", model_};
     table.rows = {
         {"family", config.family},
-        {"recipe",
-         model.compression.recipe.empty() ? "none" : core::printable(model.compression.recipe)},
+        {"recipe", model.compression.recipe.empty()
+                       ? "none"
+                       : core::printable(model.compression.recipe).str()},
         {"layers", number(config.layers)},
         {"hidden", number(config.hidden)},
         {"heads", fmt::format("{} / {} key-value", config.heads, config.kv_heads)},
@@ -152,7 +152,7 @@ class Inspect final : public Command {
         {"bits_per_weight", models::block_bits_per_weight(model.decoder)},
         {"weight_bytes", models::total_weight_bytes(model.decoder)},
         {"linear_layers", std::move(list)}};
-    fmt::print("{}\n", json.dump(-1, ' ', false, core::Json::error_handler_t::replace));
+    print_result("{}\n", json.dump(-1, ' ', false, core::Json::error_handler_t::replace));
   }
 
   using Layers = std::vector<const ops::Linear*>;
@@ -163,22 +163,32 @@ class Inspect final : public Command {
     });
   }
 
-  void inspect_layer(const models::Model& model, const Layers& layers) {
+  static std::vector<std::string> names_of(const Layers& layers) {
+    std::vector<std::string> names;
+    for (const ops::Linear* layer : layers) {
+      names.push_back(layer->name);
+    }
+    return names;
+  }
+
+  void inspect_layer(const models::Model& model, const Layers& layers, PageFile& page) {
     const auto layer = find_layer(layers, layer_);
-    core::require(layer != layers.end(), core::ErrorKind::kUsage,
-                  "{} has no layer '{}'; nibble inspect {} lists the layers", model_,
-                  core::printable(layer_), model_);
+    if (layer == layers.end()) {
+      core::fail(core::ErrorKind::kUsage, "{} has no layer '{}'{} (nibble inspect {} lists them)",
+                 model_, core::printable(layer_), core::suggestion(layer_, names_of(layers)),
+                 model_);
+    }
     LayerView view{*layer, eval::profile_weights((*layer)->weight), std::nullopt};
     if (!text_.empty()) {
       view.activations = read_activations(model, (*layer)->name);
     }
-    if (!html_.empty()) {
-      io::write_file_atomically(html_, layer_page(view, model_));
+    if (page) {
+      page.write(layer_page(view, model_));
     } else if (common_.json) {
-      fmt::print("{}\n",
-                 layer_json(view).dump(-1, ' ', false, core::Json::error_handler_t::replace));
+      print_result("{}\n",
+                   layer_json(view).dump(-1, ' ', false, core::Json::error_handler_t::replace));
     } else {
-      fmt::print("{}", layer_text(view));
+      write_result(layer_text(view));
     }
   }
 
@@ -188,7 +198,7 @@ class Inspect final : public Command {
     core::require(activations_.seq_len <= most, core::ErrorKind::kUsage,
                   "--seq-len {} is longer than the {} tokens that the model was made for",
                   activations_.seq_len, most);
-    const auto tokens = model.tokenizer->encode(io::read_text_file(text_, kMaxTextBytes), {});
+    const auto tokens = model.tokenizer->encode(read_text(text_), {});
     TerminalProgress progress(common_.quiet);
     return eval::profile_activations(model, layer, tokens, activations_, progress);
   }
@@ -202,9 +212,14 @@ class Inspect final : public Command {
       summary = eval::summarize((*layer)->weight);
       scheme = formats::to_string((*layer)->weight.scheme);
     } else {
-      core::require(model.source->contains(tensor_), core::ErrorKind::kUsage,
-                    "{} has no layer or tensor '{}'; nibble inspect {} lists the layers", model_,
-                    core::printable(tensor_), model_);
+      if (!model.source->contains(tensor_)) {
+        std::vector<std::string> names = names_of(layers);
+        const std::vector<std::string> tensors = model.source->names();
+        names.insert(names.end(), tensors.begin(), tensors.end());
+        core::fail(core::ErrorKind::kUsage,
+                   "{} has no layer or tensor '{}'{} (nibble inspect {} lists the layers)", model_,
+                   core::printable(tensor_), core::suggestion(tensor_, names), model_);
+      }
       const core::Tensor tensor = model.source->load(tensor_);
       summary = eval::summarize(tensor);
       scheme = std::string(core::name_of(tensor.dtype()));
@@ -214,12 +229,12 @@ class Inspect final : public Command {
                                {"shape", summary.shape},     {"minimum", summary.minimum},
                                {"maximum", summary.maximum}, {"mean", summary.mean},
                                {"rms", summary.rms},         {"not_finite", summary.not_finite}};
-      fmt::print("{}\n", json.dump());
+      print_result("{}\n", json.dump());
       return;
     }
-    fmt::print("{} {} {}: minimum {:g}, maximum {:g}, mean {:g}, rms {:g}, {} not finite\n",
-               tensor_, scheme, core::to_string(summary.shape), summary.minimum, summary.maximum,
-               summary.mean, summary.rms, summary.not_finite);
+    print_result("{} {} {}: minimum {:g}, maximum {:g}, mean {:g}, rms {:g}, {} not finite\n",
+                 tensor_, scheme, core::to_string(summary.shape), summary.minimum, summary.maximum,
+                 summary.mean, summary.rms, summary.not_finite);
   }
 
   CommonOptions common_;

@@ -1,11 +1,11 @@
 #include "cli/options.h"
 
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 
 #include <CLI/CLI.hpp>
 
+#include "cli/output.h"
 #include "core/byte_size.h"
 #include "core/cpu_topology.h"
 #include "core/error.h"
@@ -154,7 +154,7 @@ engine::RunnerOptions DeviceOptions::runner() const {
     const engine::LoadedSchedules loaded = engine::load_schedules(schedule_source(schedules));
     options.schedules = loaded.schedules;
     if (!loaded.ignored.empty() && (quiet_ == nullptr || quiet_->count() == 0)) {
-      fmt::print(stderr, "nibble: schedules are not used: {}\n", loaded.ignored);
+      print_note("nibble: schedules are not used: {}\n", loaded.ignored);
     }
   }
   options.cpu.threads = threads;

@@ -2,6 +2,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/terminal_progress.h"
 #include "engine/tile_file.h"
 #include "io/file_descriptor.h"
@@ -45,14 +46,14 @@ class Pack final : public Command {
     const engine::TileFileSummary summary = engine::write_tile_file(*model, path, pool, progress);
     if (common_.json) {
       const core::Json json = {{"model", model_},
-                               {"output", io::shown(path)},
+                               {"output", io::shown(path).str()},
                                {"layers", summary.layers},
                                {"bytes", summary.bytes}};
-      fmt::print("{}\n", json.dump());
+      print_result("{}\n", json.dump());
       return;
     }
-    fmt::print("{}: {} layers, {:.2f} MB\n", io::shown(path), summary.layers,
-               static_cast<double>(summary.bytes) / 1e6);
+    print_result("{}: {} layers, {:.2f} MB\n", io::shown(path), summary.layers,
+                 static_cast<double>(summary.bytes) / 1e6);
   }
 
  private:

@@ -4,7 +4,10 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/output.h"
+#include "cli/resume_notice.h"
 #include "cli/terminal_progress.h"
+#include "cli/text_input.h"
 #include "compress/pipeline.h"
 #include "core/byte_size.h"
 #include "engine/runner.h"
@@ -33,8 +36,7 @@ class Quantize final : public Command {
            "Preset or .json file: " + fmt::format("{}", fmt::join(compress::recipe_names(), " ")))
         ->required();
     compress::CalibrationOptions& calibration = pipeline_.calibration;
-    app.add_option("--calib", calibration.texts,
-                   "Calibration texts; without any the model writes its own");
+    app.add_option("--calib", calib_, kCalibrationHelp);
     app.add_option("--samples", calibration.samples, "Calibration windows")->capture_default_str();
     app.add_option("--seq-len", calibration.seq_len, "Tokens of a calibration window")
         ->capture_default_str();
@@ -51,6 +53,8 @@ class Quantize final : public Command {
     app.add_option("--merge-lora", adapter_,
                    "Folder of a PEFT LoRA adapter to merge into the weights first");
     app.add_option("--memory", memory_, kMemoryHelp);
+    app.add_option("--damage", damage_,
+                   "What nibble compare --json wrote of this model, for the model card");
     app.add_option("--device", device_, "Where to run: cpu, or cuda (an NVIDIA GPU)")
         ->capture_default_str();
     app.add_flag("--resume", resume_, "Go on with an interrupted job for the same output");
@@ -74,13 +78,20 @@ class Quantize final : public Command {
     } else if (!fit_.empty()) {
       recipe = compress::with_target(std::move(recipe), {0, core::parse_byte_size(fit_, "--fit")});
     }
+    if (!damage_.empty()) {
+      pipeline_.damage = compress::find_damage(read_text(damage_), damage_, recipe.name);
+    }
+    pipeline_.calibration.texts = read_calibration_texts(calib_);
     TerminalProgress progress(common_.quiet);
     const auto model = models::open_model(model_);
     if (!adapter_.empty()) {
       pipeline_.adapter =
           std::make_shared<models::LoraAdapter>(models::LoraAdapter::open(adapter_));
     }
-    compress::quantize_model(*model, recipe, output_, pipeline_, resume_, progress);
+    {
+      const ResumeNotice notice;
+      compress::quantize_model(*model, recipe, output_, pipeline_, resume_, progress);
+    }
     const auto result = models::open_model(output_);
     print(*model, *result);
   }
@@ -102,20 +113,22 @@ class Quantize final : public Command {
       const core::Json json = {
           {"model", model_},         {"output", output_},     {"recipe", result.compression.recipe},
           {"bits_per_weight", bits}, {"weight_bytes", after}, {"original_weight_bytes", before}};
-      fmt::print("{}\n", json.dump());
+      print_result("{}\n", json.dump());
       return;
     }
-    fmt::print("{}: {:.3f} bits per weight in the blocks, {:.2f} MB (was {:.2f} MB)\n", output_,
-               bits, static_cast<double>(after) / 1e6, static_cast<double>(before) / 1e6);
+    print_result("{}: {:.3f} bits per weight in the blocks, {:.2f} MB (was {:.2f} MB)\n", output_,
+                 bits, static_cast<double>(after) / 1e6, static_cast<double>(before) / 1e6);
   }
 
   CommonOptions common_;
   std::string model_;
   std::string output_;
   std::string recipe_;
+  std::vector<std::string> calib_;
   std::string device_ = "cpu";
   std::string memory_;
   std::string adapter_;
+  std::string damage_;
   std::optional<double> target_bits_;
   std::string fit_;
   std::string output_scheme_;

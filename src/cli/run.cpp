@@ -1,20 +1,20 @@
 #include <chrono>
-#include <cstdio>
 
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/draft_options.h"
 #include "cli/grammar_options.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/sampling_options.h"
+#include "cli/text_input.h"
 #include "engine/engine.h"
 #include "io/text_file.h"
 
 namespace nibble::cli {
 namespace {
-
-constexpr std::int64_t kMaxPromptBytes = 1 << 26;
 
 class Run final : public Command {
  public:
@@ -22,15 +22,18 @@ class Run final : public Command {
   std::string_view summary() const override { return "Continue a prompt"; }
   std::string_view examples() const override {
     return "  nibble run demo-w4 -p \"The memory bus\" -n 64\n"
-           "  nibble run demo-w4 -p \"Once upon a time\" --temp 0 --json\n"
+           "  echo \"Once upon a time\" | nibble run demo-w4 --temp 0 --json\n"
            "  nibble run demo-w4 -p \"The answer: \" --json-schema '{\"enum\": [\"yes\", \"no\"]}'";
   }
 
   void add_options(CLI::App& app) override {
     common_.add(app, true);
     app.add_option("model", model_, "Model folder or GGUF file")->required();
-    auto* prompt = app.add_option("-p,--prompt", prompt_, "Text to continue");
-    app.add_option("-f,--file", file_, "Read the prompt from a file")->excludes(prompt);
+    prompt_option_ = app.add_option("-p,--prompt", prompt_, "Text to continue");
+    app.add_option("-f,--file", file_,
+                   "Read the prompt from a file or a pipe, or from standard input (-), as without "
+                   "any prompt; a line break at its end does not count")
+        ->excludes(prompt_option_);
     app.add_option("-n,--max-tokens", request_.max_tokens, "Tokens to generate at the most")
         ->capture_default_str();
     app.add_option("--stop", request_.stop, "End before this text (may be repeated)");
@@ -52,9 +55,7 @@ class Run final : public Command {
     const engine::RunnerOptions runner_options = device_.runner(model_);
     request_.grammar = grammar_.open();
     request_.sampling = sampling_.options();
-    const std::string prompt = file_.empty() ? prompt_ : io::read_text_file(file_, kMaxPromptBytes);
-    core::require(!prompt.empty(), core::ErrorKind::kUsage,
-                  "the prompt is empty; give one with -p or --file");
+    const std::string prompt = read_prompt_of_call();
     const auto model = lora_.open(model_);
     request_.prompt = model->tokenizer->encode(prompt, {.add_special = true});
     engine_.max_batch = copies_;
@@ -62,10 +63,7 @@ class Run final : public Command {
                           draft_.open(*model, runner_options, copies_));
     const bool stream = !common_.json && copies_ == 1;
     if (stream) {
-      request_.on_piece = [](const engine::Piece& piece) {
-        fmt::print("{}", piece.text);
-        std::fflush(stdout);
-      };
+      request_.on_piece = [](const engine::Piece& piece) { write_result(piece.text); };
     }
     std::vector<engine::Completion> completions(static_cast<std::size_t>(copies_));
     for (std::size_t i = 0; i < completions.size(); ++i) {
@@ -77,7 +75,7 @@ class Run final : public Command {
       engine.submit(std::move(request));
     }
     if (stream) {
-      fmt::print("{}", prompt);
+      write_result(prompt);
     }
     const auto start = std::chrono::steady_clock::now();
     engine.run_all();
@@ -90,12 +88,28 @@ class Run final : public Command {
   }
 
  private:
+  // Nobody is asked for a prompt: at a terminal that would look like a program that hangs.
+  std::string read_prompt_of_call() const {
+    const bool piped = prompt_option_->count() == 0 && file_.empty();
+    core::require(!piped || isatty(STDIN_FILENO) == 0, core::ErrorKind::kUsage,
+                  "there is no prompt; give one with -p TEXT or -f FILE, or through a pipe: echo "
+                  "TEXT | nibble run {}",
+                  core::printable(model_));
+    std::string prompt = prompt_;
+    if (piped || !file_.empty()) {
+      prompt = read_prompt(piped ? io::kStandardInput : file_);
+    } else {
+      require_utf8_words(prompt, "--prompt");
+    }
+    core::require(!prompt.empty(), core::ErrorKind::kUsage,
+                  "the prompt is empty; give one with -p TEXT, -f FILE or through a pipe");
+    return prompt;
+  }
+
   void finish_stream(const engine::Completion& completion, double seconds) const {
-    fmt::print("\n");
-    std::fflush(stdout);
+    print_result("\n");
     if (!common_.quiet) {
-      fmt::print(stderr,
-                 "{} prompt tokens, {} generated in {:.2f} s ({:.1f} tokens/s), ended by {}\n",
+      print_note("{} prompt tokens, {} generated in {:.2f} s ({:.1f} tokens/s), ended by {}\n",
                  request_.prompt.size(), completion.tokens.size(), seconds,
                  static_cast<double>(completion.tokens.size()) / seconds,
                  engine::to_string(completion.reason));
@@ -106,7 +120,7 @@ class Run final : public Command {
              double seconds) const {
     if (!common_.json) {
       for (const engine::Completion& completion : completions) {
-        fmt::print("{}{}\n---\n", prompt, completion.text);
+        print_result("{}{}\n---\n", prompt, completion.text);
       }
       return;
     }
@@ -124,7 +138,7 @@ class Run final : public Command {
     if (completions.size() > 1) {
       json["choices"] = std::move(choices);
     }
-    fmt::print("{}\n", json.dump(-1, ' ', false, core::Json::error_handler_t::replace));
+    print_result("{}\n", json.dump(-1, ' ', false, core::Json::error_handler_t::replace));
   }
 
   CommonOptions common_;
@@ -134,6 +148,7 @@ class Run final : public Command {
   DraftOptions draft_;
   GrammarOptions grammar_;
   std::string model_;
+  CLI::Option* prompt_option_ = nullptr;
   std::string prompt_;
   std::string file_;
   int copies_ = 1;

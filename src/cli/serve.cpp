@@ -1,4 +1,3 @@
-#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <mutex>
@@ -11,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/draft_options.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/settings.h"
 #include "core/byte_size.h"
 #include "engine/engine.h"
@@ -68,7 +68,7 @@ void write_log(const serve::LogRecord& record, bool json) {
       line += fmt::format(" {}={}", name, core::printable(value, 1000));
     }
   }
-  fmt::print(stderr, "{}\n", line);
+  print_note("{}\n", line);
 }
 
 class Serve final : public Command {
@@ -98,7 +98,7 @@ class Serve final : public Command {
   void run() override {
     check_network();
     if (settings_.print()) {
-      fmt::print("{}\n", settings_.text("api-key"));
+      print_result("{}\n", settings_.text("api-key"));
       return;
     }
     const engine::RunnerOptions runner_options = device_.runner(model_);
@@ -118,8 +118,7 @@ class Serve final : public Command {
                            log_sink());
     service.stop_on_signals({SIGINT, SIGTERM});
     const bool v6 = host_.find(':') != std::string::npos;
-    fmt::print("Listening on http://{}:{}\n", v6 ? "[" + host_ + "]" : host_, service.port());
-    std::fflush(stdout);
+    print_result("Listening on http://{}:{}\n", v6 ? "[" + host_ + "]" : host_, service.port());
     end(service.run());
   }
 
@@ -181,7 +180,7 @@ class Serve final : public Command {
     }
     if (!key_file_.empty()) {
       const auto more =
-          serve::parse_keys(io::read_text_file(key_file_, kMaxKeyFileBytes), key_file_);
+          serve::parse_keys(io::read_named_text(key_file_, kMaxKeyFileBytes), key_file_);
       keys_.insert(keys_.end(), more.begin(), more.end());
       struct stat status {};
       if (stat(key_file_.c_str(), &status) == 0 && (status.st_mode & 077) != 0) {
@@ -213,7 +212,7 @@ class Serve final : public Command {
     options.keys = keys_;
     options.chat_template = model.tokenizer->chat_template();
     if (!template_file_.empty()) {
-      options.chat_template = io::read_text_file(template_file_, kMaxTemplateBytes);
+      options.chat_template = io::read_named_text(template_file_, kMaxTemplateBytes);
       const text::ChatTemplate checked(options.chat_template);
     }
     options.tool_format = serve::parse_tool_format(tool_format_);
@@ -233,7 +232,7 @@ class Serve final : public Command {
     facts.device = device_.device;
     if (!damage_file_.empty()) {
       facts.damage =
-          serve::parse_damage(io::read_text_file(damage_file_, kMaxDamageBytes), damage_file_);
+          serve::parse_damage(io::read_named_text(damage_file_, kMaxDamageBytes), damage_file_);
     }
     return facts;
   }
@@ -256,7 +255,7 @@ class Serve final : public Command {
       case serve::Outcome::kHurried:
         std::_Exit(kExitHurried);
       case serve::Outcome::kHung:
-        fmt::print(stderr, "nibble: error: the engine hangs; start the server again\n");
+        print_note("nibble: error: the engine hangs; start the server again\n");
         std::_Exit(static_cast<int>(core::ErrorKind::kFailed));
       case serve::Outcome::kFailed:
         core::fail(core::ErrorKind::kFailed, "the engine failed; the log says why");

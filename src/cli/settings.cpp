@@ -10,6 +10,7 @@
 
 #include "cli/settings_file.h"
 #include "core/error.h"
+#include "core/nearest_name.h"
 #include "io/text_file.h"
 
 namespace nibble::cli {
@@ -38,8 +39,8 @@ void set(CLI::Option& option, const std::vector<std::string>& values, const std:
   try {
     for (const std::string& value : values) {
       core::require(!is_flag(option) || is_truth(value), core::ErrorKind::kUsage,
-                    "{}: --{} is '{}', must be true or false", source, name_of(option),
-                    core::printable(value));
+                    "{}: --{} is '{}', must be true or false", source,
+                    core::lazily([&] { return name_of(option); }), core::printable(value));
       option.add_result(is_flag(option) ? option.get_flag_value(name_of(option), value) : value);
     }
     option.run_callback();
@@ -122,20 +123,33 @@ void Settings::fill_from_file() {
     return;
   }
   std::vector<CLI::Option*> said;
-  for (const Setting& setting : parse_settings(io::read_text_file(file, kMaxFileBytes), file)) {
+  for (const Setting& setting : parse_settings(io::read_named_text(file, kMaxFileBytes), file)) {
     const std::string source = fmt::format("{}, line {}", core::printable(file), setting.line);
     CLI::Option* option = app_->get_option_no_throw("--" + setting.key);
     option = option != nullptr ? option : app_->get_option_no_throw(setting.key);
-    core::require(option != nullptr && is_setting(*option), core::ErrorKind::kUsage,
-                  "{}: '{}' is no option of nibble {}", source, setting.key, app_->get_name());
+    if (option == nullptr || !is_setting(*option)) {
+      core::fail(core::ErrorKind::kUsage, "{}: '{}' is no option of nibble {}{}", source,
+                 setting.key, app_->get_name(), core::suggestion(setting.key, names()));
+    }
     core::require(std::find(said.begin(), said.end(), option) == said.end(),
-                  core::ErrorKind::kUsage, "{}: '{}' is said twice", source, name_of(*option));
+                  core::ErrorKind::kUsage, "{}: '{}' is said twice", source,
+                  core::lazily([&] { return name_of(*option); }));
     said.push_back(option);
     const bool overruled = option->count() > 0;
     if (!overruled) {
       set(*option, setting.values, source);
     }
   }
+}
+
+std::vector<std::string> Settings::names() const {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : std::as_const(*app_).get_options()) {
+    if (is_setting(*option)) {
+      names.push_back(name_of(*option));
+    }
+  }
+  return names;
 }
 
 std::string Settings::text(const std::string& secret) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -26,6 +27,7 @@ class Settings {
   void fill_from_file();
   bool is_setting(const CLI::Option& option) const;
   std::string variable(const CLI::Option& option) const;
+  std::vector<std::string> names() const;
 
   CLI::App* app_ = nullptr;
   std::string prefix_;

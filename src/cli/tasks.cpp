@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/terminal_progress.h"
 #include "eval/tasks/run_task.h"
 #include "report/text_table.h"
@@ -24,8 +25,8 @@ class Tasks final : public Command {
     return "Accuracy on zero-shot tasks, as lm-evaluation-harness computes it";
   }
   std::string_view examples() const override {
-    return "  nibble tasks demo-w4 --task piqa,arc_easy --data tasks\n"
-           "  nibble tasks demo-w4 --task all --data tasks --limit 100 --json";
+    return "  nibble tasks models/demo --task piqa,arc_easy --data tests/data/tasks\n"
+           "  nibble tasks models/demo --task all --data tests/data/tasks --limit 2 --json";
   }
 
   void add_options(CLI::App& app) override {
@@ -53,7 +54,7 @@ class Tasks final : public Command {
     for (const eval::Task* task : tasks) {
       scores.push_back(eval::run_task(*runner, *model, *task, data_, limit_, progress));
     }
-    common_.json ? print_json(*model, scores) : fmt::print("{}", report::to_text(table(scores)));
+    common_.json ? print_json(*model, scores) : write_result(report::to_text(table(scores)));
   }
 
  private:
@@ -118,7 +119,7 @@ class Tasks final : public Command {
         {"recipe", model.compression.recipe.empty() ? "none" : model.compression.recipe},
         {"limit", limit_},
         {"tasks", std::move(list)}};
-    fmt::print("{}\n", json.dump());
+    print_result("{}\n", json.dump());
   }
 
   CommonOptions common_;

@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/output.h"
 #include "cli/terminal_progress.h"
 #include "engine/kernel_schedules.h"
 #include "io/atomic_file.h"
@@ -89,11 +90,11 @@ class TuneKernels final : public Command {
       most = std::max(most, loss(row));
     }
     const double count = static_cast<double>(std::max<std::size_t>(1, tuning.rows.size()));
-    fmt::print("{}\n{}The built-in choice loses {:.1f} % in the mean, {:.1f} % at the most\n",
-               tuning.gpu, report::to_text(table), 100 * std::expm1(logarithms / count),
-               100 * most);
+    print_result("{}\n{}The built-in choice loses {:.1f} % in the mean, {:.1f} % at the most\n",
+                 tuning.gpu, report::to_text(table), 100 * std::expm1(logarithms / count),
+                 100 * most);
     if (!tuning.file.empty()) {
-      fmt::print("Written: {}\n", io::shown(tuning.file));
+      print_result("Written: {}\n", io::shown(tuning.file));
     }
   }
 
@@ -108,10 +109,10 @@ class TuneKernels final : public Command {
                       {"built_in_microseconds", row.built_in_seconds * 1e6},
                       {"built_in_loss", loss(row)}});
     }
-    const core::Json output = check_ ? core::Json() : core::Json(io::shown(tuning.file));
+    const core::Json output = check_ ? core::Json() : core::Json(io::shown(tuning.file).str());
     const core::Json json = {
         {"model", model_}, {"gpu", tuning.gpu}, {"rows", std::move(rows)}, {"output", output}};
-    fmt::print("{}\n", json.dump());
+    print_result("{}\n", json.dump());
   }
 
   CommonOptions common_;

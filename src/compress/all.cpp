@@ -12,6 +12,7 @@
 #include "compress/rtn/rtn_pass.h"
 #include "compress/search/search_pass.h"
 #include "compress/smoothquant/smoothquant_pass.h"
+#include "core/nearest_name.h"
 
 namespace nibble::compress {
 
@@ -23,16 +24,15 @@ std::vector<PassFactory> pass_factories() {
 }
 
 std::unique_ptr<Pass> make_pass(std::string_view name, const core::Json& options) {
-  std::string known;
+  std::vector<std::string> known;
   for (const PassFactory& factory : pass_factories()) {
     if (factory.name == name) {
       return factory.make(options);
     }
-    known += known.empty() ? "" : ", ";
-    known += factory.name;
+    known.emplace_back(factory.name);
   }
-  core::fail(core::ErrorKind::kUsage, "pass '{}' is not known; passes are {}",
-             core::printable(name), known);
+  core::fail(core::ErrorKind::kUsage, "pass '{}' is not known{} (passes are {})",
+             core::printable(name), core::suggestion(name, known), fmt::join(known, ", "));
 }
 
 }  // namespace nibble::compress

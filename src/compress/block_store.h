@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -17,6 +18,8 @@ namespace nibble::compress {
 class BlockStore {
  public:
   virtual ~BlockStore() = default;
+  /// Where the curvature of the job may be kept for a run that goes on with it; nullopt: nowhere.
+  virtual std::optional<std::filesystem::path> curvature_file() const { return std::nullopt; }
   /// Comes first, when the recipe changes the ends of the model.
   virtual void put_ends(const ChangedEnds& ends) = 0;
   virtual std::optional<CompressedBlock> finished(std::int64_t block) = 0;
@@ -48,6 +51,9 @@ class FolderStore final : public BlockStore {
  public:
   FolderStore(CheckpointWriter& writer, const std::map<std::string, formats::Scheme>& schemes)
       : writer_(writer), schemes_(schemes) {}
+  std::optional<std::filesystem::path> curvature_file() const override {
+    return writer_.curvature_file();
+  }
   void put_ends(const ChangedEnds& ends) override { writer_.set_ends(ends); }
   std::optional<CompressedBlock> finished(std::int64_t block) override {
     return writer_.finished_block(block, schemes_);

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "core/random.h"
-#include "io/text_file.h"
 #include "models/forward.h"
 #include "ops/cpu/cpu_ops.h"
 
@@ -15,7 +14,6 @@ using core::ErrorKind;
 using ops::cpu::CpuOps;
 using ops::cpu::KvCache;
 
-constexpr std::int64_t kMaxTextBytes = std::int64_t{1} << 32;
 constexpr std::int64_t kSampledLength = 512;  // tokens of a window that the model writes
 constexpr std::int64_t kBatch = 16;           // windows written together
 
@@ -106,8 +104,8 @@ std::int32_t start_token(const models::Model& model) {
 CalibrationWindows read_calibration(const models::Model& model, const CalibrationOptions& options) {
   const std::int64_t length = window_length(model, options);
   std::vector<std::vector<std::int32_t>> texts;
-  for (const auto& path : options.texts) {
-    texts.push_back(model.tokenizer->encode(io::read_text_file(path, kMaxTextBytes), {}));
+  for (const CalibrationText& text : options.texts) {
+    texts.push_back(model.tokenizer->encode(*text, {}));
   }
   CalibrationWindows windows;
   bool found = true;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,11 +13,14 @@ namespace nibble::compress {
 /// Token windows that the model's activations are measured on.
 using CalibrationWindows = std::vector<std::vector<std::int32_t>>;
 
+/// A whole text, UTF-8. Copies share it.
+using CalibrationText = std::shared_ptr<const std::string>;
+
 struct CalibrationOptions {
-  std::vector<std::filesystem::path> texts;  // empty: the model writes its own text
-  std::int64_t samples = 128;                // windows
-  std::int64_t seq_len = 2048;  // tokens of a window, cut to what the model was made for
-  std::uint64_t seed = 0;       // for text that the model writes
+  std::vector<CalibrationText> texts;  // empty: the model writes its own text
+  std::int64_t samples = 128;          // windows
+  std::int64_t seq_len = 2048;         // tokens of a window, cut to what the model was made for
+  std::uint64_t seed = 0;              // for text that the model writes
   int threads = 0;
 };
 

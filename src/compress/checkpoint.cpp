@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "compress/model_card.h"
+#include "io/file_descriptor.h"
 #include "io/json_file.h"
 #include "io/safetensors.h"
 
@@ -13,6 +15,7 @@ using core::Json;
 using formats::PackedWeight;
 
 constexpr std::string_view kJobFile = "job.json";
+constexpr std::string_view kCurvatureFile = "curvature.safetensors";
 
 core::Tensor find_part(const io::SafetensorsFile& file, const std::string& name) {
   return file.contains(name) ? file.tensor(name) : core::Tensor();
@@ -43,14 +46,14 @@ bool is_vector(const io::SafetensorsFile& file, const std::string& name) {
   return file.tensor(name).shape().size() == 1;
 }
 
-// Files of the source folder that do not travel: weights, which are replaced, their layouts, and
-// config.json.
+// Files of the source folder that do not travel: weights, which are replaced, their layouts,
+// config.json, and the model card.
 bool replaced(const std::filesystem::path& file) {
   const std::string name = file.filename().string();
   const auto ends = [&](std::string_view end) { return name.ends_with(end); };
-  return name == "config.json" || ends(".safetensors") || ends(".safetensors.index.json") ||
-         ends(".bin") || ends(".pt") || ends(".pth") || ends(".gguf") || ends(".nibble") ||
-         name.starts_with(".");
+  return name == "config.json" || is_model_card(name) || ends(".safetensors") ||
+         ends(".safetensors.index.json") || ends(".bin") || ends(".pt") || ends(".pth") ||
+         ends(".gguf") || ends(".nibble") || name.starts_with(".");
 }
 
 }  // namespace
@@ -65,7 +68,7 @@ CheckpointWriter::CheckpointWriter(const models::Model& model, const std::filesy
   core::require(
       !folder_.resumed() || resume, ErrorKind::kUsage,
       "an unfinished job lies in {}: give --resume to go on with it, or remove that folder",
-      folder_.path().string());
+      io::shown(folder_.path()));
   const std::filesystem::path file = folder_.path() / kJobFile;
   if (std::filesystem::exists(file)) {
     const Json stored = io::load_json_file(file);
@@ -73,10 +76,28 @@ CheckpointWriter::CheckpointWriter(const models::Model& model, const std::filesy
                   "{} holds an unfinished job with another model, recipe or calibration; call it "
                   "with the same "
                   "arguments, or remove that folder",
-                  folder_.path().string());
+                  io::shown(folder_.path()));
     return;
   }
-  io::write_file_atomically(file, job.dump(1));
+  try {
+    io::write_file_atomically(file, job.dump(1));
+  } catch (const core::Error&) {
+    folder_.discard();
+    throw;
+  }
+}
+
+CheckpointWriter::~CheckpointWriter() {
+  try {
+    if (!committed_ && folder_.files() == std::vector<std::string>{std::string(kJobFile)}) {
+      folder_.discard();
+    }
+  } catch (const core::Error&) {  // it stays, as after a kill
+  }
+}
+
+std::filesystem::path CheckpointWriter::curvature_file() const {
+  return folder_.path() / kCurvatureFile;
 }
 
 std::string CheckpointWriter::shard_name(std::int64_t shard) const {
@@ -234,12 +255,21 @@ void CheckpointWriter::copy_companions() const {
   }
 }
 
-void CheckpointWriter::commit(const models::CompressionInfo& info) {
+void CheckpointWriter::complete(const models::CompressionInfo& info) {
   write_rest(info.schemes);
   write_index();
   write_config(info);
   copy_companions();
+}
+
+void CheckpointWriter::write_file(std::string_view name, std::string_view text) {
+  io::write_file_atomically(folder_.path() / name, text);
+}
+
+void CheckpointWriter::commit() {
+  std::filesystem::remove(curvature_file());
   std::filesystem::remove(folder_.path() / kJobFile);
+  committed_ = true;
   folder_.commit();
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compress/compressed_block.h"
@@ -18,8 +19,8 @@ namespace nibble::compress {
 /// Writes a compressed model as a Hugging Face folder: one shard for what is not compressed, one
 /// for each block, one for the output layer when it is compressed, an index, config.json with
 /// "quantization_config", and every small file of the source folder (tokenizer, generation config,
-/// licence). Everything lies in a hidden folder beside `target` until commit(); a job that was
-/// killed goes on from there.
+/// licence) but its README.md, which tells of another model. Everything lies in a hidden folder
+/// beside `target` until commit(); a job that was killed goes on from there.
 class CheckpointWriter {
  public:
   /// `job` describes the work in full (source, recipe, calibration); resuming another job in the
@@ -30,8 +31,16 @@ class CheckpointWriter {
                    const core::Json& job, const std::optional<formats::Scheme>& output,
                    bool resume);
 
+  /// Removes the hidden folder again when no block was finished: there is nothing to go on with.
+  ~CheckpointWriter();
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
   /// Where everything lies until commit().
   const std::filesystem::path& folder() const { return folder_.path(); }
+
+  /// Where the curvature lies until then, for a job that is killed (curvature/curvature_file.h).
+  std::filesystem::path curvature_file() const;
 
   /// What commit() writes in place of the model's embedding, positions, final norm and output.
   void set_ends(const ChangedEnds& ends) { ends_ = ends; }
@@ -50,8 +59,15 @@ class CheckpointWriter {
   /// Writes the shard of the output layer, which the model no longer shares with the embedding.
   void write_output(const formats::PackedWeight& weight);
 
-  /// Writes the rest and makes the folder visible under its name. `info` goes into config.json.
-  void commit(const models::CompressionInfo& info);
+  /// Writes what is not compressed, the index, config.json with `info`, and the small files: what
+  /// is in folder() is a whole model then.
+  void complete(const models::CompressionInfo& info);
+
+  /// Writes another file beside them.
+  void write_file(std::string_view name, std::string_view text);
+
+  /// Makes the folder visible under its name.
+  void commit();
 
  private:
   std::string shard_name(std::int64_t shard) const;
@@ -67,6 +83,7 @@ class CheckpointWriter {
   std::optional<formats::Scheme> output_;
   std::int64_t shards_;
   std::optional<ChangedEnds> ends_;
+  bool committed_ = false;
 };
 
 }  // namespace nibble::compress

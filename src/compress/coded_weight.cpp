@@ -23,7 +23,7 @@ std::size_t index(std::int64_t value) {
 RowFormats::RowFormats(const Scheme& scheme, const Parameters& parameters, formats::NvRule rule) {
   if (scheme.kind == formats::FormatKind::kNv) {
     core::require(parameters.global > 0, core::ErrorKind::kFailed,
-                  "{} needs its global scale before codes are chosen", formats::to_string(scheme));
+                  "{} needs its global scale before codes are chosen", scheme);
     formats_.push_back(formats::make_nv_format(scheme, parameters.global, rule));
     return;
   }

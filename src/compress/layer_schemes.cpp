@@ -8,6 +8,7 @@
 #include <fnmatch.h>
 
 #include "core/error.h"
+#include "core/nearest_name.h"
 
 namespace nibble::compress {
 namespace {
@@ -52,6 +53,23 @@ std::set<std::string> without_numbers(const std::map<std::string, std::int64_t>&
   return kinds;
 }
 
+[[noreturn]] void refuse_rule(const Recipe& recipe, const LayerRule& rule,
+                              const std::map<std::string, std::int64_t>& layers) {
+  std::vector<std::string> patterns;  // that would match something
+  for (const auto& [name, inputs] : layers) {
+    patterns.push_back(name);
+    patterns.push_back(fmt::format("*{}", name.substr(std::min(name.rfind('.'), name.size()))));
+  }
+  core::fail(
+      core::ErrorKind::kUsage,
+      "recipe '{}': 'layers' matches nothing with '{}' that an entry before it has not{} (the "
+      "model has {})",
+      core::printable(recipe.name),
+      core::printable(fmt::format("{}", fmt::join(rule.match, "', '"))),
+      core::suggestion(rule.match.front(), patterns),
+      core::printable(fmt::format("{}", fmt::join(without_numbers(layers), ", ")), 2000));
+}
+
 }  // namespace
 
 const LayerRule* rule_for(const Recipe& recipe, const std::string& layer) {
@@ -80,14 +98,9 @@ std::map<std::string, formats::Scheme> layer_schemes(const models::Decoder& deco
     }
     schemes.emplace(name, scheme);
   }
-  for (std::size_t i = 0; i < decides.size(); ++i) {
-    core::require(
-        decides[i], core::ErrorKind::kUsage,
-        "recipe '{}': 'layers' matches nothing with '{}' that an entry before it has "
-        "not; the model has {}",
-        core::printable(recipe.name),
-        core::printable(fmt::format("{}", fmt::join(recipe.layers[i].match, "', '"))),
-        core::printable(fmt::format("{}", fmt::join(without_numbers(layers), ", ")), 2000));
+  if (const auto idle = std::find(decides.begin(), decides.end(), false); idle != decides.end()) {
+    const auto rule = recipe.layers.begin() + (idle - decides.begin());
+    refuse_rule(recipe, *rule, layers);
   }
   if (recipe.output) {
     const formats::PackedWeight& weight = decoder.output.parts.front().weight;

@@ -16,7 +16,7 @@ void require_rule(const formats::Scheme& scheme, NvRule rule, std::string_view p
                     scheme.kind == FormatKind::kDense,
                 core::ErrorKind::kUsage,
                 "recipe: option 'four_over_six' of pass '{}' is for nvfp4, the scheme is {}", pass,
-                formats::to_string(scheme));
+                scheme);
 }
 
 }  // namespace nibble::compress

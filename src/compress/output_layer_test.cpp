@@ -297,7 +297,7 @@ double divergence(const std::vector<float>& p, const std::vector<float>& q, std:
 TEST(OutputLayer, PassesThatKnowItsInputsDoLessDamage) {
   const auto model = models::open_model(kSource / "models/demo");
   CalibrationOptions unseen;
-  unseen.texts = {kSource / "models/demo/texts/evaluation.txt"};
+  unseen.texts = {source_text("models/demo/texts/evaluation.txt")};
   unseen.samples = 1;
   unseen.seq_len = 256;
   const auto window = read_calibration(*model, unseen).front();

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
+
+#include "core/nearest_name.h"
 
 namespace nibble::compress {
 
@@ -27,7 +30,7 @@ double PassOptions::number(std::string_view key, double fallback, double min, do
   const double number = value->is_number() ? value->get<double>() : min - 1;
   core::require(number >= min && number <= max, ErrorKind::kUsage,
                 "recipe: option '{}' of pass '{}' is {}, must be a number from {} to {}", key,
-                pass_, core::printable(value->dump(-1, ' ', true)), min, max);
+                pass_, core::printable_json(*value), min, max);
   return number;
 }
 
@@ -50,7 +53,7 @@ std::string_view PassOptions::choice(std::string_view key,
                          : words.end();
   core::require(word != words.end(), ErrorKind::kUsage,
                 "recipe: option '{}' of pass '{}' is {}, must be one of {}", key, pass_,
-                core::printable(value->dump(-1, ' ', true)), fmt::join(words, ", "));
+                core::printable_json(*value), fmt::join(words, ", "));
   return *word;
 }
 
@@ -66,8 +69,11 @@ bool PassOptions::flag(std::string_view key, bool fallback) {
 
 void PassOptions::require_all_used() const {
   for (const auto& [key, value] : options_.items()) {
-    core::require(used_.contains(key), ErrorKind::kUsage, "recipe: pass '{}' has no option '{}'",
-                  pass_, core::printable(key));
+    if (!used_.contains(key)) {
+      const std::vector<std::string> known(used_.begin(), used_.end());
+      core::fail(ErrorKind::kUsage, "recipe: pass '{}' has no option '{}'{}", pass_,
+                 core::printable(key), core::suggestion(key, known));
+    }
   }
 }
 

@@ -4,14 +4,19 @@
 
 #include "compress/allocation/allocate_formats.h"
 #include "compress/block_runner.h"
+#include "compress/curvature/curvature_file.h"
 #include "compress/curvature/measure_curvature.h"
 #include "compress/decoded_block.h"
 #include "compress/key_centre.h"
 #include "compress/memory_need.h"
+#include "compress/model_card.h"
 #include "compress/phase_times.h"
+#include "compress/quantize_job.h"
 #include "compress/relative_error.h"
+#include "compress/spill.h"
 #include "compress/where_it_runs.h"
 #include "core/byte_size.h"
+#include "ops/cpu/dense/blas.h"
 
 namespace nibble::compress {
 namespace {
@@ -72,6 +77,7 @@ class Pipeline {
     if (needs_ == StatisticsKind::kNone) {
       return;
     }
+    ops::cpu::reserve_blas_memory(ops_.pool().size());
     CalibrationOptions calibration = options.calibration;
     calibration.threads = options.threads;
     windows_ = calibration.texts.empty()
@@ -93,17 +99,19 @@ class Pipeline {
           "the passes that need it",
           core::printable(recipe.name));
       const PhaseTimes::Phase phase(times_, "curvature");
-      curvature_ =
-          measure_curvature(decoder_, windows_, calibration.seed, ops_, progress, rounds_output());
+      curvature_ = curvature(calibration.seed);
     }
     runner_ = arithmetic_->make_runner(
         decoder_, windows_, ops_, keeps_original,
-        arithmetic_->has_gpu() ? std::nullopt : spill_folder(options), schemes_);
+        arithmetic_->has_gpu()
+            ? std::nullopt
+            : spill_folder(decoder_, demand(), options.memory, options.scratch, progress_),
+        schemes_);
   }
 
-  std::vector<LayerReport> run(const std::string& title) {
+  std::vector<LayerReport> run() {
     const auto blocks = static_cast<std::int64_t>(source_.blocks.size());
-    progress_.begin(title, static_cast<std::int64_t>(schemes_.size()));
+    progress_.begin("quantize", static_cast<std::int64_t>(schemes_.size()));
     for (std::int64_t i = 0; i < blocks; ++i) {
       const Block& block = source_.blocks[static_cast<std::size_t>(i)];
       block_ = fmt::format("block {} of {}", i + 1, blocks);
@@ -125,6 +133,9 @@ class Pipeline {
       }
       done_ += layers_of(block);
       fresh_ = 0;
+      if (resumed) {
+        progress_.skip(done_);
+      }
       progress_.update(done_, fmt::format("{} {}", block_, resumed ? "resumed" : "finished"));
     }
     if (rounds_output()) {
@@ -205,11 +216,8 @@ class Pipeline {
     }
   }
 
-  // Where the hidden states lie when they do not fit into the memory that is left beside a block.
-  std::optional<std::filesystem::path> spill_folder(const PipelineOptions& options) {
-    if (options.memory == 0) {
-      return std::nullopt;
-    }
+  // What the work on the blocks needs of the memory.
+  BlockDemand demand() const {
     BlockDemand demand{needs_, true_sequential_, transform_ != nullptr || !pairs_.empty()};
     demand.needs_curvature = !curvature_.empty();
     demand.rounds_output = rounds_output();
@@ -218,26 +226,25 @@ class Pipeline {
       demand.tokens = std::max(demand.tokens, length);
       demand.all_tokens += length;
     }
-    const std::int64_t streams = needs_ >= StatisticsKind::kCross ? 2 : 1;
-    const std::int64_t states = 4 * streams * demand.all_tokens * decoder_.config.hidden;
-    const std::int64_t block = block_memory(decoder_, demand);
-    const std::int64_t measuring = curvature_measuring_memory(decoder_, demand);
-    if (std::max(block, measuring) > options.memory) {
-      progress_.message(
-          fmt::format("{} about {}, more than --memory {}",
-                      measuring > block ? "measuring the curvature needs" : "one block needs",
-                      core::format_byte_size(std::max(block, measuring)),
-                      core::format_byte_size(options.memory)));
+    return demand;
+  }
+
+  // Nothing where an earlier run has left no work for it.
+  std::map<int, SetCurvature> curvature(std::uint64_t seed) {
+    if (all_is_finished()) {
+      return {};
     }
-    if (states <= options.memory - block) {
-      return std::nullopt;
-    }
-    auto folder =
-        options.scratch.empty() ? std::filesystem::temp_directory_path() : options.scratch;
-    progress_.message(
-        fmt::format("hidden states of the calibration windows ({}) lie in a temporary file in {}",
-                    core::format_byte_size(states), core::printable(folder.string())));
-    return folder;
+    const auto file = store_.curvature_file();
+    return file && files_
+               ? kept_or_measured_curvature(*file, *files_, decoder_, windows_, seed, ops_,
+                                            progress_, rounds_output())
+               : measure_curvature(decoder_, windows_, seed, ops_, progress_, rounds_output());
+  }
+
+  // Blocks are finished in their order.
+  bool all_is_finished() {
+    return store_.finished(std::ssize(source_.blocks) - 1) &&
+           (!rounds_output() || store_.finished_output());
   }
 
   std::int64_t layers_of(const Block& block) const {
@@ -399,41 +406,15 @@ class Pipeline {
   PhaseTimes times_;
 };
 
-// Everything that decides the output bytes.
-core::Json job_of(const models::Model& model, const Recipe& recipe,
-                  const PipelineOptions& options) {
-  core::Json texts = core::Json::array();
-  for (const auto& path : options.calibration.texts) {
-    texts.push_back({std::filesystem::absolute(path).string(), std::filesystem::file_size(path)});
-  }
-  core::Json job = {{"format_version", models::kCheckpointVersion},
-                    {"source", std::filesystem::absolute(model.path).string()},
-                    {"source_bytes", models::total_weight_bytes(model.decoder)},
-                    {"recipe", to_json(recipe)},
-                    {"calibration",
-                     {{"texts", std::move(texts)},
-                      {"samples", options.calibration.samples},
-                      {"seq_len", options.calibration.seq_len},
-                      {"seed", options.calibration.seed}}}};
-  if (options.device == Device::kCuda) {
-    job["device"] = "cuda";  // whose sums have another order
-  }
-  if (options.adapter) {
-    job["adapter"] = {std::filesystem::absolute(options.adapter->path()).string(),
-                      options.adapter->bytes(), options.adapter->scale()};
-  }
-  return job;
-}
-
 void require_plain(const models::Model& model, const PipelineOptions& options) {
   const bool compressed = !model.compression.schemes.empty();
   core::require(!compressed || !options.adapter, ErrorKind::kUsage,
                 "{} is already compressed ({}): to merge an adapter its codes would have to be "
                 "chosen again; start from the original model, or run it with --lora",
-                model.path.string(), core::printable(model.compression.recipe));
+                io::shown(model.path), core::printable(model.compression.recipe));
   core::require(!compressed, ErrorKind::kUsage,
-                "{} is already compressed ({}); start from the original model", model.path.string(),
-                core::printable(model.compression.recipe));
+                "{} is already compressed ({}); start from the original model",
+                io::shown(model.path), core::printable(model.compression.recipe));
 }
 
 // The recipe with its target met.
@@ -460,7 +441,7 @@ std::vector<LayerReport> run_recipe(const models::Model& model, const Recipe& re
                                     const PipelineOptions& options, BlockStore& store,
                                     core::ProgressSink& progress) {
   require_plain(model, options);
-  return Pipeline(model, recipe, options, store, progress).run(recipe.name);
+  return Pipeline(model, recipe, options, store, progress).run();
 }
 
 void quantize_model(const models::Model& model, const Recipe& wanted,
@@ -477,7 +458,10 @@ void quantize_model(const models::Model& model, const Recipe& wanted,
   PipelineOptions in_folder = options;
   in_folder.scratch = writer.folder();
   run_recipe(model, recipe, in_folder, store, progress);
-  writer.commit({recipe.name, schemes, keeps_inputs(recipe)});
+  writer.complete({recipe.name, schemes, keeps_inputs(recipe)});
+  writer.write_file(kModelCardFile,
+                    model_card(model, *models::open_model(writer.folder()), recipe, options));
+  writer.commit();
 }
 
 Quantized quantize_in_memory(const models::Model& model, const Recipe& wanted,

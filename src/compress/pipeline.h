@@ -12,6 +12,7 @@
 #include "compress/block_store.h"
 #include "compress/calibration.h"
 #include "compress/layer_schemes.h"
+#include "compress/measured_damage.h"
 #include "compress/recipe.h"
 #include "core/progress.h"
 #include "models/lora/lora_adapter.h"
@@ -28,6 +29,7 @@ struct PipelineOptions {
   std::filesystem::path scratch;  // folder of that file; empty: the system's temporary folder
   std::shared_ptr<const models::LoraAdapter> adapter;  // merged into the weights of each block
                                                        // before it is compressed; may be null
+  std::optional<MeasuredDamage> damage;  // of this model by this recipe, for the model card
 };
 
 /// What became of one layer.

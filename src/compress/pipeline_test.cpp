@@ -375,8 +375,8 @@ TEST(Pipeline, CompressedModelsAreNotCompressedAgain) {
 TEST(Calibration, TakesTheFirstWindowsOfEachTextInTurn) {
   const auto model = models::open_model(kSource / "models/demo");
   CalibrationOptions options;
-  options.texts = {kSource / "models/demo/texts/calibration.txt",
-                   kSource / "models/demo/texts/evaluation.txt"};
+  options.texts = {source_text("models/demo/texts/calibration.txt"),
+                   source_text("models/demo/texts/evaluation.txt")};
   options.samples = 5;
   options.seq_len = 64;
   const CalibrationWindows windows = read_calibration(*model, options);

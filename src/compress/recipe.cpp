@@ -8,6 +8,7 @@
 #include "compress/recipe_presets.h"
 #include "compress/recipe_validate.h"
 #include "core/byte_size.h"
+#include "core/nearest_name.h"
 #include "io/json_file.h"
 
 namespace nibble::compress {
@@ -94,9 +95,11 @@ Recipe from_file(std::string_view path) {
   const Json json = io::load_json_file(std::filesystem::path(path));
   core::require(json.is_object(), ErrorKind::kUsage, "recipe {}: must be a JSON object", path);
   for (const auto& [key, value] : json.items()) {
-    core::require(std::find(kFields.begin(), kFields.end(), key) != kFields.end(),
-                  ErrorKind::kUsage, "recipe {}: unknown field '{}' ({})", path,
-                  core::printable(key), fmt::join(kFields, ", "));
+    if (std::find(kFields.begin(), kFields.end(), key) == kFields.end()) {
+      const std::vector<std::string> known(kFields.begin(), kFields.end());
+      core::fail(ErrorKind::kUsage, "recipe {}: unknown field '{}'{} (fields are {})", path,
+                 core::printable(key), core::suggestion(key, known), fmt::join(known, ", "));
+    }
   }
   Recipe recipe;
   recipe.name =
@@ -140,6 +143,16 @@ SizeTarget parse_target(std::string_view text) {
   return {0, core::parse_byte_size(text, "the size behind '@'")};
 }
 
+[[noreturn]] void refuse_name(std::string_view name) {
+  const std::string nearest = nearest_preset(name);
+  core::require(nearest.empty(), ErrorKind::kUsage,
+                "recipe '{}' is not known; did you mean '{}'? (nibble quantize --help lists them)",
+                core::printable(name), nearest);
+  core::fail(ErrorKind::kUsage,
+             "recipe '{}' is not known; built are {} (any group size, or row), or a .json file",
+             core::printable(name), fmt::join(recipe_names(), ", "));
+}
+
 }  // namespace
 
 Recipe find_recipe(std::string_view name_or_file) {
@@ -153,9 +166,7 @@ Recipe find_recipe(std::string_view name_or_file) {
   } else if (auto found = find_preset(name_or_file)) {
     recipe = *std::move(found);
   } else {
-    core::fail(ErrorKind::kUsage,
-               "recipe '{}' is not known; built are {} (any group size, or row), or a .json file",
-               core::printable(name_or_file), fmt::join(recipe_names(), ", "));
+    refuse_name(name_or_file);
   }
   validate(recipe);
   return recipe;

@@ -1,6 +1,9 @@
 #include "compress/recipe_presets.h"
 
+#include <algorithm>
 #include <charconv>
+
+#include "core/nearest_name.h"
 
 namespace nibble::compress {
 namespace {
@@ -244,6 +247,31 @@ std::optional<Recipe> block_preset(std::string_view name) {
   return recipe;
 }
 
+// "nf4g64" is "nf4" in groups of 64.
+std::string_view group_of(std::string_view word) {
+  if (word.ends_with("row")) {
+    return word.substr(word.size() - 3);
+  }
+  const std::size_t digits = word.find_last_not_of("0123456789");
+  const bool group = digits != std::string_view::npos && digits > 0 && word[digits] == 'g' &&
+                     digits + 1 < word.size();
+  return group ? word.substr(digits) : std::string_view();
+}
+
+// The words between the hyphens of the presets' names, without groups.
+std::vector<std::string> preset_words() {
+  std::vector<std::string> words;
+  for (const std::string& name : recipe_names()) {
+    for (std::size_t begin = 0; begin <= name.size();) {
+      const std::size_t end = std::min(name.find('-', begin), name.size());
+      const std::string_view word = std::string_view(name).substr(begin, end - begin);
+      words.emplace_back(word.substr(0, word.size() - group_of(word).size()));
+      begin = end + 1;
+    }
+  }
+  return words;
+}
+
 }  // namespace
 
 std::optional<Recipe> find_preset(std::string_view name) {
@@ -266,6 +294,25 @@ std::optional<Recipe> find_preset(std::string_view name) {
     }
   }
   return recipe;
+}
+
+std::string nearest_preset(std::string_view name) {
+  const std::vector<std::string> words = preset_words();
+  std::string built;
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const std::size_t end = std::min(name.find_first_of("-_", begin), name.size());
+    const std::string_view word = name.substr(begin, end - begin);
+    const std::string_view group = group_of(word);
+    built += built.empty() ? "" : "-";
+    built += core::nearest_name(word.substr(0, word.size() - group.size()), words);
+    built += group;
+    begin = end + 1;
+  }
+  if (find_preset(built)) {
+    return built;
+  }
+  const std::vector<std::string> names = recipe_names();
+  return std::string(core::nearest_name(name, names, 1));  // a hyphen that is missing
 }
 
 std::vector<std::string> recipe_names() {

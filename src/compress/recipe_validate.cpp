@@ -152,12 +152,12 @@ class Validation {
     core::require(!wanted || turned_, ErrorKind::kUsage,
                   "recipe '{}': {} turns the inputs of layers, nothing turns their weights: add "
                   "the pass 'hadamard'",
-                  name_, formats::to_string(recipe_.scheme));
+                  name_, recipe_.scheme);
     core::require(
         !turned_ || wanted, ErrorKind::kUsage,
         "recipe '{}': the pass 'hadamard' turns weights by the Hadamard of a scheme; {} has "
         "none (int4-sym-g128-a4-h128 has)",
-        name_, formats::to_string(recipe_.scheme));
+        name_, recipe_.scheme);
   }
 
   void check_tails() const {
@@ -165,7 +165,7 @@ class Validation {
     core::require(!wanted || reordered_, ErrorKind::kUsage,
                   "recipe '{}': {} has a tail, nothing says which inputs stand in it: add the pass "
                   "'atom-reorder'",
-                  name_, formats::to_string(recipe_.scheme));
+                  name_, recipe_.scheme);
     core::require(!reordered_ || refuses_tails_.empty(), ErrorKind::kUsage,
                   "recipe '{}': pass '{}' cannot serve weights with a tail, as 'atom-reorder' "
                   "makes them",
@@ -176,7 +176,7 @@ class Validation {
     for (const Scheme& scheme : schemes_) {
       core::require(has_books_ || !formats::has_learned_book(scheme), ErrorKind::kUsage,
                     "recipe '{}': {} has learned code books; begin with the pass any4", name_,
-                    formats::to_string(scheme));
+                    scheme);
     }
   }
 
@@ -189,11 +189,11 @@ class Validation {
     core::require(output.hadamard == 0 && output.tail == 0, ErrorKind::kUsage,
                   "recipe '{}': the inputs of the output layer are neither turned nor reordered; "
                   "take {} without -h and -tail for it",
-                  name_, formats::to_string(output));
+                  name_, output);
     core::require(has_books_ || !formats::has_learned_book(output), ErrorKind::kUsage,
                   "recipe '{}': {} of the output layer has learned code books; begin with the "
                   "pass any4",
-                  name_, formats::to_string(output));
+                  name_, output);
   }
 
   // Formats can be mixed where each layer is on its own and its errors are those of its weights.
@@ -214,11 +214,11 @@ class Validation {
     core::require(!recipe_.choices.empty() || format_choices(recipe_.scheme).size() > 1,
                   ErrorKind::kUsage,
                   "recipe '{}': {} comes in one size only; a recipe file can list 'choices'", name_,
-                  formats::to_string(recipe_.scheme));
+                  recipe_.scheme);
     for (const Scheme& choice : recipe_.choices) {
       core::require(choice.activation == recipe_.scheme.activation, ErrorKind::kUsage,
                     "recipe '{}': {} among the 'choices' has other activations than {}", name_,
-                    formats::to_string(choice), formats::to_string(recipe_.scheme));
+                    choice, recipe_.scheme);
     }
   }
 

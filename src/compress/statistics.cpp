@@ -4,9 +4,8 @@
 #include <cmath>
 #include <utility>
 
-#include <cblas.h>
-
 #include "core/error.h"
+#include "ops/cpu/dense/blas.h"
 
 namespace nibble::compress {
 namespace {
@@ -110,9 +109,9 @@ void InputStatistics::add_products(const float* a, const float* b, std::int64_t 
     for (std::int64_t panel = first; panel < last; ++panel) {
       const std::int64_t begin = panel * kPanel;
       const std::int64_t end = std::min(k_, begin + kPanel);
-      cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, static_cast<int>(end - begin),
-                  static_cast<int>(lower ? end : k_), static_cast<int>(m), 1.0f, a + begin, ld, b,
-                  ld, 1.0f, sum.data() + begin * k_, ld);
+      ops::cpu::blas().sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, static_cast<int>(end - begin),
+                             static_cast<int>(lower ? end : k_), static_cast<int>(m), 1.0f,
+                             a + begin, ld, b, ld, 1.0f, sum.data() + begin * k_, ld);
     }
   });
 }

@@ -1,4 +1,3 @@
-#include <atomic>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -9,9 +8,9 @@
 #include "core/error.h"
 #include "core/float16.h"
 #include "core/json.h"
+#include "core/ordered_json.h"
 #include "core/random.h"
 #include "core/tensor.h"
-#include "core/threads.h"
 
 namespace nibble::core {
 namespace {
@@ -104,6 +103,12 @@ TEST(Json, RefusesWhatIsMalformed) {
             "{\"a\":[1,2.5,\"x\",null,true]}");
 }
 
+TEST(Json, KeepsTheOrderOfMembersWhereItIsAskedTo) {
+  EXPECT_EQ(parse_ordered_json(R"({"z":1,"a":{"y":[true],"b":null}})", "t").dump(),
+            R"({"z":1,"a":{"y":[true],"b":null}})");
+  EXPECT_THROW((void)parse_ordered_json(R"({"z":1,"a":2,"z":3})", "t"), Error);
+}
+
 TEST(Json, FieldReadersCheckTypeAndRange) {
   const Json object =
       parse_json(R"({"n":4096,"f":1e5,"s":"x","big":18446744073709551615,"z":null})", "c");
@@ -119,10 +124,25 @@ TEST(Json, FieldReadersCheckTypeAndRange) {
 }
 
 TEST(Printable, NeverEmitsControlCharactersOrBrokenUtf8) {
-  EXPECT_EQ(printable("caf\xc3\xa9"), "caf\xc3\xa9");
-  EXPECT_EQ(printable("a\nb\x1b[0m"), "a\\x0ab\\x1b[0m");
-  EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
-  EXPECT_EQ(printable("abcdef", 3), "abc...");
+  EXPECT_EQ(printable("caf\xc3\xa9").str(), "caf\xc3\xa9");
+  EXPECT_EQ(printable("a\nb\x1b[0m").str(), "a\\x0ab\\x1b[0m");
+  EXPECT_EQ(printable("\xff\xc3").str(), "\\xff\\xc3");
+  EXPECT_EQ(printable("abcdef", 3).str(), "abc...");
+}
+
+TEST(Require, MakesItsMessageWhenTheCheckFails) {
+  int made = 0;
+  const auto text = lazily([&] { return ++made; });
+  require(true, ErrorKind::kFailed, "made {} times", text);
+  EXPECT_EQ(made, 0);
+  try {
+    require(false, ErrorKind::kUsage, "made {} times, {} {}", text, printable("a\n"),
+            printable(Shape{2, 3}));
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "made 1 times, a\\x0a [2, 3]");
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+  }
 }
 
 TEST(Random, IsTheSameEverywhere) {
@@ -138,52 +158,6 @@ TEST(Random, IsTheSameEverywhere) {
   }
   EXPECT_NEAR(sum / kCount, 0.0, 0.02);
   EXPECT_NEAR(squares / kCount, 1.0, 0.02);
-}
-
-TEST(ThreadPool, CoversEveryElementOnce) {
-  for (const int threads : {1, 2, 5}) {
-    ThreadPool pool(threads);
-    for (const std::int64_t count : {0, 1, 7, 1000}) {
-      std::vector<std::atomic<int>> hits(static_cast<std::size_t>(count));
-      pool.parallel_for(count, 3, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          ++hits[static_cast<std::size_t>(i)];
-        }
-      });
-      for (const auto& hit : hits) {
-        EXPECT_EQ(hit.load(), 1);
-      }
-    }
-  }
-}
-
-TEST(ThreadPool, RunsEachWorkerOnceManyTimes) {
-  ThreadPool pool(3);
-  std::atomic<int> calls{0};
-  for (int i = 0; i < 2000; ++i) {
-    pool.run([&](int worker) { calls += 1 << (8 * worker); });
-    EXPECT_EQ(calls.exchange(0), 0x010101);
-  }
-}
-
-TEST(ThreadPool, RethrowsAndGoesOn) {
-  ThreadPool pool(2);
-  EXPECT_THROW(pool.run([](int worker) {
-    if (worker == 1) {
-      throw Error(ErrorKind::kFailed, "worker 1");
-    }
-  }),
-               Error);
-  std::atomic<int> calls{0};
-  pool.run([&](int) { ++calls; });
-  EXPECT_EQ(calls.load(), 2);
-}
-
-TEST(ThreadPool, NestedLoopsRunOnTheirWorker) {
-  ThreadPool pool(2);
-  std::atomic<int> calls{0};
-  pool.run([&](int) { pool.parallel_for(10, 1, [&](std::int64_t, std::int64_t) { ++calls; }); });
-  EXPECT_EQ(calls.load(), 20);
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ TEST(Placement, WorkersRunWhereTheyAreBound) {
   const Cpus cpus = cores_for(3);
   ThreadPool pool(3, cpus);
   std::vector<int> wrong(3, 0);
-  pool.run([&](int worker) {
+  pool.run_each([&](int worker) {
     const auto at = static_cast<std::size_t>(worker);
     wrong[at] = worker != 0 && allowed_cpus() != Cpus{cpus[at]} ? 1 : 0;
   });

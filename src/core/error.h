@@ -2,10 +2,9 @@
 
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
+#include "core/printable.h"
 
 namespace nibble::core {
 
@@ -37,16 +36,14 @@ template <typename... Args>
 }
 
 /// Checks something that a user or a file controls. Never compiled out; the message is only
-/// formatted when the check fails.
+/// formatted when the check fails. So arguments are what it is made of, not strings made before the
+/// check: printable(), values that can be formatted, or lazily().
 template <typename... Args>
 void require(bool condition, ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {
+  refuse_strings_made_for_the_call<Args...>();
   if (!condition) [[unlikely]] {
     throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
   }
 }
-
-/// `text` made safe for one line of a terminal or a log: control characters and invalid UTF-8 are
-/// escaped, and it is cut at `max_bytes`. For every string that came from a file.
-std::string printable(std::string_view text, std::size_t max_bytes = 120);
 
 }  // namespace nibble::core

@@ -1,35 +1,69 @@
 #include "core/json.h"
 
+#include <algorithm>
 #include <cmath>
+#include <new>
+#include <vector>
 
 #include <simdjson.h>
+
+#include "core/ordered_json.h"
 
 namespace nibble::core {
 namespace {
 
-Json convert(const simdjson::dom::element& element, std::string_view what);
-
-Json convert_object(const simdjson::dom::object& object, std::string_view what) {
-  Json result = Json::object();
-  for (const auto [key, value] : object) {
-    const auto [at, inserted] = result.emplace(std::string(key), nullptr);
-    require(inserted, ErrorKind::kInvalidModel, "{}: the key '{}' stands twice in one object", what,
-            printable(key));
-    *at = convert(value, what);
-  }
-  return result;
+[[noreturn]] void fail_for_key(std::string_view key, std::string_view what) {
+  fail(ErrorKind::kInvalidModel, "{}: the key '{}' stands twice in one object", what,
+       printable(key));
 }
 
-Json convert(const simdjson::dom::element& element, std::string_view what) {
+template <typename Target>
+Target convert(const simdjson::dom::element& element, std::string_view what);
+
+void convert_members(const simdjson::dom::object& object, Json& result, std::string_view what) {
+  for (const auto [key, value] : object) {
+    const auto [at, inserted] = result.emplace(std::string(key), nullptr);
+    if (!inserted) {
+      fail_for_key(key, what);
+    }
+    *at = convert<Json>(value, what);
+  }
+}
+
+// Equal keys are looked for once all are there: the type's own emplace compares with each.
+void convert_members(const simdjson::dom::object& object, OrderedJson& result,
+                     std::string_view what) {
+  auto& members = result.get_ref<OrderedJson::object_t&>();
+  for (const auto [key, value] : object) {
+    members.OrderedJson::object_t::Container::emplace_back(std::string(key),
+                                                           convert<OrderedJson>(value, what));
+  }
+  std::vector<std::string_view> keys;
+  keys.reserve(members.size());
+  for (const auto& member : members) {
+    keys.push_back(member.first);
+  }
+  std::sort(keys.begin(), keys.end());
+  const auto twice = std::adjacent_find(keys.begin(), keys.end());
+  if (twice != keys.end()) {
+    fail_for_key(*twice, what);
+  }
+}
+
+template <typename Target>
+Target convert(const simdjson::dom::element& element, std::string_view what) {
   using simdjson::dom::element_type;
   switch (element.type()) {
-    case element_type::OBJECT:
-      return convert_object(element.get_object().value_unsafe(), what);
+    case element_type::OBJECT: {
+      Target result = Target::object();
+      convert_members(element.get_object().value_unsafe(), result, what);
+      return result;
+    }
     case element_type::ARRAY: {
-      Json result = Json::array();
+      Target result = Target::array();
       const simdjson::dom::array values = element.get_array().value_unsafe();
       for (const auto value : values) {
-        result.push_back(convert(value, what));
+        result.push_back(convert<Target>(value, what));
       }
       return result;
     }
@@ -49,6 +83,22 @@ Json convert(const simdjson::dom::element& element, std::string_view what) {
   return nullptr;
 }
 
+template <typename Target>
+Target parse(std::string_view text, std::string_view what) {
+  simdjson::dom::parser parser;
+  auto error = parser.allocate(text.size() + 1, kMaxJsonDepth);
+  simdjson::dom::element root;
+  if (error == simdjson::SUCCESS) {
+    error = parser.parse(text.data(), text.size(), true).get(root);
+  }
+  if (error == simdjson::MEMALLOC) {  // says nothing about the text
+    throw std::bad_alloc();
+  }
+  require(error == simdjson::SUCCESS, ErrorKind::kInvalidModel, "{}: not valid JSON ({})", what,
+          simdjson::error_message(error));
+  return convert<Target>(root, what);
+}
+
 const Json* find(const Json& object, std::string_view key, std::string_view what) {
   require(object.is_object(), ErrorKind::kInvalidModel, "{}: expected an object with '{}'", what,
           key);
@@ -59,16 +109,11 @@ const Json* find(const Json& object, std::string_view key, std::string_view what
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view what) {
-  simdjson::dom::parser parser;
-  if (const auto error = parser.allocate(text.size() + 1, kMaxJsonDepth);
-      error != simdjson::SUCCESS) {
-    fail(ErrorKind::kInvalidModel, "{}: {}", what, simdjson::error_message(error));
-  }
-  simdjson::dom::element root;
-  const auto error = parser.parse(text.data(), text.size(), true).get(root);
-  require(error == simdjson::SUCCESS, ErrorKind::kInvalidModel, "{}: not valid JSON ({})", what,
-          simdjson::error_message(error));
-  return convert(root, what);
+  return parse<Json>(text, what);
+}
+
+OrderedJson parse_ordered_json(std::string_view text, std::string_view what) {
+  return parse<OrderedJson>(text, what);
 }
 
 std::optional<std::int64_t> find_integer(const Json& object, std::string_view key,
@@ -87,8 +132,7 @@ std::optional<std::int64_t> find_integer(const Json& object, std::string_view ke
   } else {
     const double real = value->is_number_float() ? value->get<double>() : std::nan("");
     require(std::floor(real) == real && std::fabs(real) < 9e15, ErrorKind::kInvalidModel,
-            "{}: '{}' must be an integer, got {}", what, key,
-            printable(value->dump(-1, ' ', true)));
+            "{}: '{}' must be an integer, got {}", what, key, printable_json(*value));
     number = static_cast<std::int64_t>(real);
   }
   require(number >= min && number <= max, ErrorKind::kInvalidModel,
@@ -102,8 +146,7 @@ std::optional<double> find_number(const Json& object, std::string_view key, std:
     return std::nullopt;
   }
   require(value->is_number() && std::isfinite(value->get<double>()), ErrorKind::kInvalidModel,
-          "{}: '{}' must be a finite number, got {}", what, key,
-          printable(value->dump(-1, ' ', true)));
+          "{}: '{}' must be a finite number, got {}", what, key, printable_json(*value));
   return value->get<double>();
 }
 
@@ -113,7 +156,7 @@ std::optional<bool> find_bool(const Json& object, std::string_view key, std::str
     return std::nullopt;
   }
   require(value->is_boolean(), ErrorKind::kInvalidModel, "{}: '{}' must be true or false, got {}",
-          what, key, printable(value->dump(-1, ' ', true)));
+          what, key, printable_json(*value));
   return value->get<bool>();
 }
 
@@ -124,7 +167,7 @@ std::optional<std::string> find_string(const Json& object, std::string_view key,
     return std::nullopt;
   }
   require(value->is_string(), ErrorKind::kInvalidModel, "{}: '{}' must be a string, got {}", what,
-          key, printable(value->dump(-1, ' ', true)));
+          key, printable_json(*value));
   return value->get<std::string>();
 }
 

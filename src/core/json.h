@@ -20,6 +20,11 @@ inline constexpr int kMaxJsonDepth = 64;
 /// levels, a key that stands twice in one object, trailing bytes.
 Json parse_json(std::string_view text, std::string_view what);
 
+/// JSON text of a value, for messages; made when it is formatted.
+inline auto printable_json(const Json& value) {
+  return lazily([&value] { return printable(value.dump(-1, ' ', true)).str(); });
+}
+
 /// Field readers for objects from files: each throws kInvalidModel naming `what` and the key when
 /// the value has another type or lies out of range. The optional forms give nullopt for a missing
 /// key and for null.

@@ -12,8 +12,13 @@ class ProgressSink {
  public:
   virtual ~ProgressSink() = default;
 
+  /// The jobs from here on are those of part `number` (1 ... count) of the work, and the parts take
+  /// about as long as one another: a recipe, of several that are compared ("nf4g64", 2, 8).
+  virtual void begin_part(std::string_view, std::int64_t /*number*/, std::int64_t /*count*/) {}
   /// A job of `total` steps begins ("quantize", 6).
   virtual void begin(std::string_view job, std::int64_t total) = 0;
+  /// So many steps were done by an earlier run: they tell nothing of how long the others take.
+  virtual void skip(std::int64_t /*done*/) {}
   /// `done` steps are finished; `note` says what was just done ("block 3: down_proj error 0.012").
   virtual void update(std::int64_t done, std::string_view note) = 0;
   /// The job is over.

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <limits>
 
+#include "core/memory.h"
+
 namespace nibble::core {
 namespace {
 
@@ -23,9 +25,9 @@ std::int64_t element_count(const Shape& shape) {
   std::int64_t count = 1;
   for (const std::int64_t extent : shape) {
     require(extent >= 0, ErrorKind::kInvalidModel, "shape {} has a negative dimension",
-            to_string(shape));
+            printable(shape));
     require(extent == 0 || count <= std::numeric_limits<std::int64_t>::max() / 16 / extent,
-            ErrorKind::kInvalidModel, "shape {} has too many elements", to_string(shape));
+            ErrorKind::kInvalidModel, "shape {} has too many elements", printable(shape));
     count *= extent;
   }
   return count;
@@ -42,9 +44,11 @@ Tensor Tensor::zeros(DType dtype, Shape shape) {
   tensor.shape_ = std::move(shape);
   const auto bytes = static_cast<std::size_t>(tensor.bytes());
   const std::size_t rounded = (bytes + kAlignment) / kAlignment * kAlignment;  // never 0
-  void* memory = std::aligned_alloc(kAlignment, rounded);
+  void* memory = machine_has(static_cast<std::int64_t>(rounded))
+                     ? std::aligned_alloc(kAlignment, rounded)
+                     : nullptr;
   require(memory != nullptr, ErrorKind::kOutOfMemory,
-          "cannot allocate {} bytes for a tensor of shape {}", bytes, to_string(tensor.shape_));
+          "cannot allocate {} bytes for a tensor of shape {}", bytes, printable(tensor.shape_));
   std::memset(memory, 0, rounded);
   tensor.owner_ = std::shared_ptr<void>(memory, std::free);
   tensor.data_ = memory;
@@ -64,13 +68,13 @@ Tensor Tensor::view(DType dtype, Shape shape, const void* data, std::shared_ptr<
 
 std::byte* Tensor::mutable_raw() {
   require(mutable_data_ != nullptr, ErrorKind::kFailed, "tensor of shape {} is read only",
-          to_string(shape_));
+          printable(shape_));
   return static_cast<std::byte*>(mutable_data_);
 }
 
 Tensor Tensor::rows(std::int64_t begin, std::int64_t end) const {
   require(rank() >= 1 && begin >= 0 && begin <= end && end <= shape_[0], ErrorKind::kFailed,
-          "rows {} to {} of a tensor of shape {}", begin, end, to_string(shape_));
+          "rows {} to {} of a tensor of shape {}", begin, end, printable(shape_));
   const std::int64_t per_row = shape_[0] == 0 ? 0 : elements_ / shape_[0];
   Tensor part = *this;
   part.shape_[0] = end - begin;
@@ -85,7 +89,7 @@ Tensor Tensor::rows(std::int64_t begin, std::int64_t end) const {
 
 Tensor Tensor::reshaped(Shape shape) const {
   require(element_count(shape) == elements_, ErrorKind::kFailed, "cannot reshape {} to {}",
-          to_string(shape_), to_string(shape));
+          printable(shape_), printable(shape));
   Tensor result = *this;
   result.shape_ = std::move(shape);
   return result;
@@ -123,7 +127,7 @@ std::vector<float> to_float32(const Tensor& tensor) {
 Tensor from_float32(std::span<const float> values, Shape shape, DType dtype) {
   Tensor tensor = Tensor::zeros(dtype, std::move(shape));
   require(tensor.elements() == static_cast<std::int64_t>(values.size()), ErrorKind::kFailed,
-          "{} values for a tensor of shape {}", values.size(), to_string(tensor.shape()));
+          "{} values for a tensor of shape {}", values.size(), printable(tensor.shape()));
   switch (dtype) {
     case DType::kF32:
       std::copy(values.begin(), values.end(), tensor.mutable_data<float>().begin());

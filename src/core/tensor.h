@@ -20,6 +20,9 @@ std::int64_t element_count(const Shape& shape);
 
 /// "[4096, 11008]"
 std::string to_string(const Shape& shape);
+inline auto printable(const Shape& shape) {
+  return lazily([&shape] { return to_string(shape); });
+}
 
 /// A dense row-major array of one dtype that shares its bytes with its owner: heap memory, a
 /// memory-mapped file, or another tensor. No arithmetic of its own. Copies share the bytes.
@@ -97,7 +100,7 @@ template <typename T>
 Tensor Tensor::from(std::span<const T> values, const Shape& shape) {
   Tensor tensor = zeros(DTypeOf<T>::kValue, shape);
   require(tensor.elements() == static_cast<std::int64_t>(values.size()), ErrorKind::kFailed,
-          "{} values for a tensor of shape {}", values.size(), to_string(tensor.shape()));
+          "{} values for a tensor of shape {}", values.size(), printable(tensor.shape()));
   std::copy(values.begin(), values.end(), tensor.mutable_data<T>().begin());
   return tensor;
 }

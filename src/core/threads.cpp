@@ -11,7 +11,9 @@
 namespace nibble::core {
 namespace {
 
-constexpr int kSpins = 4000;  // some 10 to 50 microseconds before a thread sleeps
+constexpr int kSpins = 2000;  // some 30 to 100 microseconds before a thread sleeps
+
+constexpr std::uint32_t kOpen = std::uint32_t{1} << 31;
 
 thread_local bool inside_loop = false;
 
@@ -52,7 +54,7 @@ ThreadPool::ThreadPool(int threads, std::span<const int> cpus)
     }
   } catch (const std::system_error& error) {
     stop();  // nobody destroys a pool whose constructor threw
-    fail(ErrorKind::kFailed, "cannot start {} threads: {}; use a smaller --threads", size_,
+    fail(ErrorKind::kOutOfMemory, "cannot start {} threads: {}; use a smaller --threads", size_,
          error.code().message());
   } catch (...) {
     stop();
@@ -61,7 +63,7 @@ ThreadPool::ThreadPool(int threads, std::span<const int> cpus)
 }
 
 void ThreadPool::bind_workers(std::span<const int> cpus) {
-  run([cpus](int worker) {
+  run_each([cpus](int worker) {
     if (worker != 0) {
       bind_to(cpus[static_cast<std::size_t>(worker)]);
     }
@@ -94,6 +96,24 @@ void ThreadPool::run_one(int worker) {
   inside_loop = false;
 }
 
+// A worker inside keeps the loop from ending, so that what it reads of the loop stays valid.
+bool ThreadPool::join() {
+  std::uint32_t door = door_.load(std::memory_order_relaxed);
+  while ((door & kOpen) != 0) {
+    if (door_.compare_exchange_weak(door, door + 1, std::memory_order_acquire,
+                                    std::memory_order_relaxed)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void ThreadPool::leave() {
+  if (door_.fetch_sub(1, std::memory_order_release) == 1) {  // closed, and the last one inside
+    door_.notify_one();
+  }
+}
+
 void ThreadPool::work(int worker) {
   std::uint32_t seen = 0;
   while (true) {
@@ -102,34 +122,50 @@ void ThreadPool::work(int worker) {
     if (stop_.load(std::memory_order_relaxed)) {
       return;
     }
-    run_one(worker);
-    if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      pending_.notify_one();
+    if (!join()) {
+      continue;  // that loop has ended
     }
+    seen = generation_.load(std::memory_order_relaxed);  // it may be a later loop
+    joined_.fetch_add(1, std::memory_order_relaxed);
+    joined_.notify_one();
+    run_one(worker);
+    leave();
   }
 }
 
-void ThreadPool::run(FunctionRef<void(int)> body) {
+void ThreadPool::open(FunctionRef<void(int)> body) {
+  body_ = body;
+  joined_.store(0, std::memory_order_relaxed);
+  door_.store(kOpen, std::memory_order_release);
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
+}
+
+void ThreadPool::close() {
+  door_.fetch_and(~kOpen, std::memory_order_relaxed);
+  for (std::uint32_t inside = door_.load(std::memory_order_acquire); inside != 0;
+       inside = door_.load(std::memory_order_acquire)) {
+    wait_for_change(door_, inside, spins_);
+  }
+  if (error_) {
+    std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+}
+
+void ThreadPool::run_each(FunctionRef<void(int)> body) {
   if (inside_loop) {
     for (int worker = 0; worker < size_; ++worker) {
       body(worker);
     }
     return;
   }
-  body_ = &body;
-  if (size_ > 1) {
-    pending_.store(size_ - 1, std::memory_order_relaxed);
-    generation_.fetch_add(1, std::memory_order_release);
-    generation_.notify_all();
-  }
+  open(body);
   run_one(0);
-  for (int left = pending_.load(std::memory_order_acquire); left != 0;
-       left = pending_.load(std::memory_order_acquire)) {
-    wait_for_change(pending_, left, spins_);
+  for (int joined = joined_.load(std::memory_order_relaxed); joined != size_ - 1;
+       joined = joined_.load(std::memory_order_relaxed)) {
+    wait_for_change(joined_, joined, spins_);
   }
-  if (error_) {
-    std::rethrow_exception(std::exchange(error_, nullptr));
-  }
+  close();
 }
 
 void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain,
@@ -142,11 +178,14 @@ void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain,
     return;
   }
   std::atomic<std::int64_t> next{0};
-  run([&](int) {
+  const auto take_chunks = [&](int) {
     for (std::int64_t begin = next.fetch_add(grain); begin < count; begin = next.fetch_add(grain)) {
       body(begin, std::min(count, begin + grain));
     }
-  });
+  };
+  open(take_chunks);
+  run_one(0);
+  close();
 }
 
 }  // namespace nibble::core

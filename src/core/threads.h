@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <type_traits>
@@ -36,13 +37,16 @@ class FunctionRef<Result(Args...)> {
 /// workers spin for some microseconds and then sleep. One loop at a time: a loop started from
 /// inside a worker runs on that worker alone.
 ///
+/// Other programs may take a processor away at any time. A worker that is not running then misses
+/// a loop, and nobody waits for it; one that loses its processor amid a chunk delays that chunk.
+///
 /// Results must not depend on how the work is split: every element is computed by one worker, in
 /// one order of additions, whatever the number of threads.
 class ThreadPool {
  public:
   /// `threads` workers in all, the caller included; 0 means available_cores(). With `cpus`, one for
   /// each worker, workers run there only; the caller, whose thread is not ours, stays free. Throws
-  /// kFailed when the system refuses.
+  /// kOutOfMemory when the system refuses.
   explicit ThreadPool(int threads = 0, std::span<const int> cpus = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -50,12 +54,12 @@ class ThreadPool {
 
   int size() const { return size_; }
 
-  /// Runs body(worker) once for each worker in [0, size()) and waits for all. Rethrows the first
-  /// exception.
-  void run(FunctionRef<void(int)> body);
+  /// Runs body(worker) once for each worker in [0, size()) and waits for all: to set threads up and
+  /// to measure them, not to share work. Rethrows the first exception.
+  void run_each(FunctionRef<void(int)> body);
 
-  /// Calls body(begin, end) over chunks of at most `grain` that cover [0, count); workers take
-  /// chunks as they become free.
+  /// Calls body(begin, end) over chunks of at most `grain` that cover [0, count). Workers that are
+  /// free take chunks in turn until none is left. Rethrows the first exception.
   void parallel_for(std::int64_t count, std::int64_t grain,
                     FunctionRef<void(std::int64_t, std::int64_t)> body);
 
@@ -63,15 +67,20 @@ class ThreadPool {
   void bind_workers(std::span<const int> cpus);
   void stop();
   void work(int worker);
+  bool join();
+  void leave();
   void run_one(int worker);
+  void open(FunctionRef<void(int)> body);
+  void close();
 
   int size_ = 1;
   int spins_ = 0;  // looks at a counter before a thread sleeps on it
   std::vector<std::thread> threads_;
-  std::atomic<std::uint32_t> generation_{0};  // counts loops; a change starts the workers
-  std::atomic<int> pending_{0};               // workers that have not finished the current loop
+  std::atomic<std::uint32_t> generation_{0};  // counts loops; a change wakes the workers
+  std::atomic<std::uint32_t> door_{0};        // kOpen while a loop can be joined + workers inside
+  std::atomic<int> joined_{0};                // workers that joined the current loop
   std::atomic<bool> stop_{false};
-  const FunctionRef<void(int)>* body_ = nullptr;
+  std::optional<FunctionRef<void(int)>> body_;  // of the current loop
   std::mutex error_mutex_;
   std::exception_ptr error_;
 };

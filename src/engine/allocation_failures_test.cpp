@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include "core/random.h"
 #include "engine/engine.h"
 #include "engine/ngram_drafts.h"
 #include "engine/page_reading_runner_for_tests.h"
+#include "formats/format.h"
+#include "formats/packed_weight.h"
 #include "io/allocation_counter_for_tests.h"
+#include "ops/cpu/packed/packed_linear.h"
 
 // Memory that is refused at any one place fails the requests that needed it: no page is lost, and
 // the next request is served.
@@ -67,6 +71,53 @@ TEST(AllocationFailures, FailARequestAndLoseNothing) {
     ASSERT_EQ(last, expected) << "after allocation " << place;
   }
   EXPECT_GT(place, 300) << "every allocation was tried";
+}
+
+// Checks of the hot loops cost no memory while they hold: their messages are made when they fail.
+TEST(Allocations, ReadingWeightsMakesNone) {
+  constexpr std::int64_t kRows = 64;
+  constexpr std::int64_t kInputs = 256;
+  core::Random random(3);
+  std::vector<float> w(kRows * kInputs);
+  for (float& value : w) {
+    value = random.normal();
+  }
+  std::vector<float> row(kInputs);
+  std::vector<float> scales(kInputs / 32);
+  for (const char* scheme : {"int4-asym-g32", "int8-sym-g32", "lut4-nf4-g32", "mxfp4"}) {
+    const auto weight = formats::round_to_nearest(w, kRows, kInputs, formats::parse_scheme(scheme));
+    formats::decode_row(weight, 0, row);
+    const std::size_t before = io::allocated_bytes();
+    for (std::int64_t i = 0; i < kRows; ++i) {
+      formats::decode_row(weight, i, row);
+      formats::unpack_scales(weight, i, scales);
+      if (weight.scheme.kind != formats::FormatKind::kInt) {
+        static_cast<void>(formats::book_of(weight, i));
+      }
+    }
+    EXPECT_EQ(io::allocated_bytes(), before) << scheme;
+  }
+}
+
+TEST(Allocations, ProductsOfPackedWeightsMakeNoneWhenRepeated) {
+  constexpr std::int64_t kOutputs = 64;
+  constexpr std::int64_t kInputs = 256;
+  core::ThreadPool pool(1);
+  const std::vector<float> w(kOutputs * kInputs, 0.5f);
+  const auto linear = ops::cpu::PackedLinear::pack(
+      formats::round_to_nearest(w, kOutputs, kInputs, formats::parse_scheme("int4-sym-g32")), pool);
+  const ops::cpu::PackedLinear* const part = &linear;
+  const std::vector<float> x(kInputs, 1.0f);
+  std::vector<float> y(kOutputs);
+  ops::cpu::QuantizedInput input;
+  const auto multiply = [&] {
+    ops::cpu::quantize_input(x.data(), 1, kInputs, kInputs, linear.needs(), input, pool);
+    ops::cpu::packed_linear({&part, 1}, input, y.data(), kOutputs, pool);
+  };
+  multiply();
+  const std::size_t before = io::allocated_bytes();
+  multiply();
+  EXPECT_EQ(io::allocated_bytes(), before);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <optional>
 
+#include "core/cpu_caches.h"
 #include "core/memory.h"
 #include "engine/runner.h"
 #include "engine/step_tokens.h"
@@ -121,7 +122,8 @@ class CpuRunner final : public Runner {
   DeviceLimits measure_limits() override {
     const ops::cpu::MachineLimits limits = ops::cpu::measure_machine_limits(ops_.pool());
     return {fmt::format("cpu, {} threads", ops_.pool().size()), limits.read_bytes_per_second,
-            limits.multiply_adds_per_second};
+            limits.multiply_adds_per_second,
+            core::cache_bytes(core::allowed_cpus(), ops_.pool().size())};
   }
 
   std::int64_t peak_bytes() const override {

@@ -40,7 +40,7 @@ bool is_there(const std::filesystem::path& path) {
 }
 
 Schedules read_schedules(const std::filesystem::path& path) {
-  return Schedules::from_json(io::load_json_file(path, kMaxFileBytes), io::shown(path));
+  return Schedules::from_json(io::load_json_file(path, kMaxFileBytes), io::shown(path).str());
 }
 
 std::shared_ptr<const Schedules> schedules_for(const device::CudaDevice& device,

@@ -154,7 +154,7 @@ class CudaRunner final : public Runner {
 
   DeviceLimits measure_limits() override {
     return {ops_.device().name, ops::cuda::measure_read_bandwidth(),
-            ops::cuda::measure_multiply_add_rate()};
+            ops::cuda::measure_multiply_add_rate(), ops_.device().l2_bytes};
   }
 
   std::int64_t peak_bytes() const override {

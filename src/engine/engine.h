@@ -4,6 +4,7 @@
 #include <deque>
 #include <list>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/drafts.h"
@@ -85,9 +86,19 @@ class Engine {
   /// kOutOfMemory when running requests leave too few pages.
   std::vector<float> embed(std::span<const std::int32_t> tokens);
 
+  /// The same in parts, between which there may be steps: advance() computes the next one, and
+  /// gives the result after the last. One that threw must not be advanced further; its failure
+  /// counts as that of a step, and the next step() tells whether the engine is beyond help. None
+  /// may outlive the engine.
+  class Embedding;
+  std::shared_ptr<Embedding> begin_embedding(std::vector<std::int32_t> tokens);
+  std::optional<std::vector<float>> advance(Embedding& embedding);
+
   EngineState state() const;
   /// Tokens of prompt and completion at the most.
   std::int64_t context() const { return options_.context; }
+  /// Requests that run at a time at the most.
+  std::int64_t max_batch() const { return options_.max_batch; }
   Runner& runner() { return *runner_; }
 
  private:

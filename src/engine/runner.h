@@ -57,6 +57,7 @@ struct DeviceLimits {
   std::string name;                     // "cpu, 2 threads", "NVIDIA H200"
   double read_bytes_per_second = 0;     // streaming memory that is in no cache
   double multiply_adds_per_second = 0;  // 8-bit products into 32-bit sums, from registers
+  std::int64_t cache_bytes = 0;         // of the last cache before the memory; 0: not known
 };
 
 /// A model made ready on one device. The forward pass is models/forward.h over that device's

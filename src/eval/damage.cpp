@@ -24,11 +24,12 @@ DamageRow measure_row(const models::Model& model, engine::Runner& runner, engine
   }
   row.bits_per_weight = models::block_bits_per_weight(model.decoder);
   row.weight_bytes = models::total_weight_bytes(model.decoder);
-  const engine::DeviceLimits unmeasured{"", 1, 1};  // only the speeds are of interest here
+  const engine::DeviceLimits unmeasured{"", 1, 1, 0};  // only the speeds are of interest here
   for (const ThroughputRow& speed :
        measure_throughput(runner, model.decoder, options.throughput, unmeasured, progress)) {
-    (speed.phase == Phase::kPrefill ? row.prefill_tokens_per_second
-                                    : row.decode_tokens_per_second) = speed.tokens_per_second;
+    if (is_steady(speed)) {
+      (speed.phase == Phase::kPrefill ? row.prefill : row.decode) = speed.tokens_per_second;
+    }
   }
   row.peak_bytes = runner.peak_bytes();
   return row;
@@ -67,6 +68,7 @@ std::vector<DamageRow> measure_damage(const std::shared_ptr<models::Model>& mode
   rows.push_back(measure_row(*original, *reference, nullptr, tokens, options, progress));
   rows.back().recipe = "original";
   for (const compress::Recipe& recipe : recipes) {
+    progress.begin_part(recipe.name, std::ssize(rows), std::ssize(recipes));
     const auto start = std::chrono::steady_clock::now();
     auto [packed, layers] =
         compress::quantize_in_memory(*model, recipe, options.pipeline, progress);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,8 @@ struct DamageRow {
   double bits_per_weight = 0;          // of the blocks' linear layers
   std::int64_t weight_bytes = 0;       // of the whole model as stored
   std::int64_t peak_bytes = 0;         // held by the runner: weights, KV cache, activations
-  double prefill_tokens_per_second = 0;
-  double decode_tokens_per_second = 0;
+  std::optional<Speed> prefill;        // tokens per second, where the repeats are steady
+  std::optional<Speed> decode;         // (is_steady)
   double quantize_seconds = 0;
   std::vector<compress::LayerReport> layers;  // in the order of the model
 };
@@ -35,7 +36,8 @@ struct DamageOptions {
   std::shared_ptr<const models::LoraAdapter> adapter;
   float adapter_factor = 1.0f;
   PerplexityOptions perplexity;
-  ThroughputOptions throughput;
+  /// At least five repeats and half a second of each speed, so that it is seen how they differ.
+  ThroughputOptions throughput = {.repeats = 5, .least_seconds = 0.5};
 };
 
 /// Measures the original, then every recipe, each compressed in memory. Throws kUsage, before

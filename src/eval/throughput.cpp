@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "engine/fixed_sequences.h"
+#include "eval/metrics/sample_statistics.h"
 
 namespace nibble::eval {
 namespace {
@@ -38,11 +39,6 @@ void prefill(Runner& runner, FixedSequences& sequences, std::int64_t index,
     const Slice slice = sequences.next(index, part, tokens.empty() ? 1 : 0);
     compute(runner, {&slice, 1});
   }
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 double seconds_since(Clock::time_point start) {
@@ -90,7 +86,80 @@ std::int64_t multiplications(const models::Decoder& decoder, bool output) {
   return count;
 }
 
+// Repeats `work`, which returns its seconds, and fills in what they tell.
+template <typename Work>
+void repeat(const ThroughputOptions& options, ThroughputRow& row, Work work) {
+  const core::OtherWorkMeter meter;
+  std::vector<double> seconds;
+  double sum = 0;
+  while (std::ssize(seconds) < options.repeats ||
+         (sum < options.least_seconds && std::ssize(seconds) < kMostRepeats)) {
+    seconds.push_back(work());
+    sum += seconds.back();
+  }
+  row.repeats = std::ssize(seconds);
+  row.tokens_per_second = speed_of(std::move(seconds), row.tokens);
+  row.other_work = meter.read();
+}
+
+ThroughputRow prefill_row(Runner& runner, const models::Decoder& decoder,
+                          const ThroughputOptions& options, const engine::DeviceLimits& limits,
+                          std::span<const std::int32_t> prompt) {
+  prefill_seconds(runner, prompt.first(std::min<std::size_t>(prompt.size(), 32)));  // warm up
+  ThroughputRow row;
+  row.phase = Phase::kPrefill;
+  row.tokens = std::ssize(prompt);
+  repeat(options, row, [&] { return prefill_seconds(runner, prompt); });
+  row.bytes_per_token = runner.bytes_per_token() / row.tokens;
+  row.limit_tokens_per_second =
+      limits.multiply_adds_per_second / static_cast<double>(multiplications(decoder, false));
+  return row;
+}
+
+ThroughputRow decode_row(Runner& runner, const models::Decoder& decoder,
+                         const ThroughputOptions& options, const engine::DeviceLimits& limits,
+                         std::span<const std::int32_t> tokens, std::int64_t batch) {
+  decode_seconds(runner, batch, std::min<std::int64_t>(4, options.decode_tokens), options.depth,
+                 tokens);  // warm up
+  ThroughputRow row;
+  row.batch = batch;
+  row.tokens = batch * options.decode_tokens;
+  repeat(options, row, [&] {
+    return decode_seconds(runner, batch, options.decode_tokens, options.depth, tokens);
+  });
+  const std::int64_t kv = runner.kv_bytes(options.depth + options.decode_tokens / 2);
+  row.bytes_per_token = runner.bytes_per_token() / batch + kv;
+  row.fits_cache = stays_in_cache(row.bytes_per_token * batch, limits.cache_bytes);
+  row.limit_tokens_per_second =
+      limits.multiply_adds_per_second / static_cast<double>(multiplications(decoder, true));
+  const double by_memory = limits.read_bytes_per_second / static_cast<double>(row.bytes_per_token);
+  if (!row.fits_cache && by_memory < row.limit_tokens_per_second) {
+    row.limit_tokens_per_second = by_memory;
+    row.limited_by = Limit::kMemory;
+  }
+  return row;
+}
+
 }  // namespace
+
+Speed speed_of(std::vector<double> seconds, std::int64_t tokens) {
+  std::vector<float> speeds;
+  for (const double time : seconds) {
+    speeds.push_back(static_cast<float>(static_cast<double>(tokens) / time));
+  }
+  std::sort(speeds.begin(), speeds.end());
+  return {quantile(speeds, 0.5), quantile(speeds, 0.25), quantile(speeds, 0.75)};
+}
+
+bool is_steady(const ThroughputRow& row) {
+  const Speed& speed = row.tokens_per_second;
+  return speed.high - speed.low <= kMostSpread * speed.median &&
+         row.other_work.waited_share.value_or(0) <= kMostWaited;
+}
+
+bool stays_in_cache(std::int64_t step_bytes, std::int64_t cache_bytes) {
+  return step_bytes <= 2 * cache_bytes;
+}
 
 std::vector<ThroughputRow> measure_throughput(Runner& runner, const models::Decoder& decoder,
                                               const ThroughputOptions& options,
@@ -102,57 +171,28 @@ std::vector<ThroughputRow> measure_throughput(Runner& runner, const models::Deco
                 "{} tokens were asked for, the model was made for {}", longest,
                 decoder.config.max_positions);
   core::require(options.repeats >= 1, core::ErrorKind::kUsage, "bench needs at least one repeat");
-  const std::vector<std::int32_t> tokens = sample_tokens(longest, decoder.config.vocabulary);
-  std::vector<ThroughputRow> rows;
-  progress.begin("bench", static_cast<std::int64_t>(options.batches.size()) + 1);
-  if (options.prefill_tokens > 0) {
-    const std::span<const std::int32_t> prompt(tokens.data(),
-                                               static_cast<std::size_t>(options.prefill_tokens));
-    prefill_seconds(runner, prompt.first(std::min<std::size_t>(prompt.size(), 32)));  // warm up
-    std::vector<double> seconds;
-    for (std::int64_t i = 0; i < options.repeats; ++i) {
-      seconds.push_back(prefill_seconds(runner, prompt));
-    }
-    ThroughputRow row;
-    row.phase = Phase::kPrefill;
-    row.tokens = options.prefill_tokens;
-    row.tokens_per_second = static_cast<double>(row.tokens) / median(seconds);
-    row.bytes_per_token = runner.bytes_per_token() / row.tokens;
-    row.limit_tokens_per_second =
-        limits.multiply_adds_per_second / static_cast<double>(multiplications(decoder, false));
-    rows.push_back(row);
-  }
-  progress.update(1, "");
   for (const std::int64_t batch : options.batches) {
     core::require(batch >= 1 && batch <= 1024, core::ErrorKind::kUsage,
                   "batch is {}, must be 1 to 1024", batch);
-    if (options.decode_tokens == 0) {
-      break;
+  }
+  const std::vector<std::int32_t> tokens = sample_tokens(longest, decoder.config.vocabulary);
+  std::vector<ThroughputRow> rows;
+  progress.begin("bench", std::ssize(options.batches) + 1);
+  if (options.prefill_tokens > 0) {
+    const auto prompt = std::span(tokens).first(static_cast<std::size_t>(options.prefill_tokens));
+    rows.push_back(prefill_row(runner, decoder, options, limits, prompt));
+  }
+  std::int64_t done = 1;
+  progress.update(done, "");
+  for (const std::int64_t batch : options.batches) {
+    if (options.decode_tokens > 0) {
+      rows.push_back(decode_row(runner, decoder, options, limits, tokens, batch));
     }
-    std::vector<double> seconds;
-    decode_seconds(runner, batch, std::min<std::int64_t>(4, options.decode_tokens), options.depth,
-                   tokens);
-    for (std::int64_t i = 0; i < options.repeats; ++i) {
-      seconds.push_back(
-          decode_seconds(runner, batch, options.decode_tokens, options.depth, tokens));
-    }
-    ThroughputRow row;
-    row.batch = batch;
-    row.tokens = batch * options.decode_tokens;
-    row.tokens_per_second = static_cast<double>(row.tokens) / median(seconds);
-    const std::int64_t kv = runner.kv_bytes(options.depth + options.decode_tokens / 2);
-    row.bytes_per_token = runner.bytes_per_token() / batch + kv;
-    const double by_memory =
-        limits.read_bytes_per_second / static_cast<double>(row.bytes_per_token);
-    const double by_arithmetic =
-        limits.multiply_adds_per_second / static_cast<double>(multiplications(decoder, true));
-    row.limit_tokens_per_second = std::min(by_memory, by_arithmetic);
-    rows.push_back(row);
-    progress.update(static_cast<std::int64_t>(rows.size()), fmt::format("batch {}", batch));
+    progress.update(++done, fmt::format("batch {}", batch));
   }
   progress.end();
   for (ThroughputRow& row : rows) {
-    row.share_of_limit = row.tokens_per_second / row.limit_tokens_per_second;
+    row.share_of_limit = row.tokens_per_second.median / row.limit_tokens_per_second;
   }
   return rows;
 }

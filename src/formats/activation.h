@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/printable.h"
+
 namespace nibble::formats {
 
 /// What the arithmetic sees of the activations that enter a layer: float, or integers whose range
@@ -45,3 +47,6 @@ std::optional<Activation> parse_activation(std::string_view word);
 std::string_view problem_of(const Activation& activation);
 
 }  // namespace nibble::formats
+
+template <>
+struct fmt::formatter<nibble::formats::Activation> : nibble::core::FormattedByToString {};

@@ -17,7 +17,7 @@ std::span<const float> book_for(const Scheme& scheme, std::span<const float> lea
   core::require(!learned.empty(), core::ErrorKind::kUsage,
                 "{} has a learned code book: choose a recipe that learns one (any4), or a fixed "
                 "book such as lut4-nf4-g64",
-                to_string(scheme));
+                scheme);
   return learned;
 }
 
@@ -27,7 +27,7 @@ std::span<const float> book_for(const Scheme& scheme, std::span<const float> lea
 std::unique_ptr<const Format> make_format(const Scheme& scheme, std::span<const float> book) {
   validate(scheme);
   core::require(book.empty() || has_learned_book(scheme), core::ErrorKind::kUsage,
-                "{} takes no learned code book", to_string(scheme));
+                "{} takes no learned code book", scheme);
   switch (scheme.kind) {
     case FormatKind::kInt:
       return make_int_format(scheme);

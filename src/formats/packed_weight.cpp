@@ -36,7 +36,7 @@ std::span<const T> row_of(const core::Tensor& part, std::int64_t row, std::int64
 
 void require_no_tail(const PackedWeight& weight) {
   require(weight.scheme.tail == 0, ErrorKind::kFailed,
-          "{} has a tail: ask for its head or its tail", to_string(weight.scheme));
+          "{} has a tail: ask for its head or its tail", weight.scheme);
 }
 
 void require_row(const PackedWeight& weight, std::int64_t row, std::size_t got,
@@ -225,7 +225,7 @@ std::span<const float> book_of(const PackedWeight& weight, std::int64_t row) {
     return kE2m1;
   }
   require(weight.scheme.kind == FormatKind::kLut4, ErrorKind::kFailed, "{} has no code book",
-          to_string(weight.scheme));
+          weight.scheme);
   if (has_learned_book(weight.scheme)) {
     return row_of<float>(weight.book, weight.scheme.book == Book::kPerRow ? row : 0,
                          book_size(weight.scheme));
@@ -249,7 +249,7 @@ double bits_per_weight(const PackedWeight& weight) {
 PackedWeight dense_weight(core::Tensor tensor) {
   require(tensor.rank() == 2, ErrorKind::kInvalidModel,
           "a dense weight has shape [outputs, inputs], this tensor has {}",
-          core::to_string(tensor.shape()));
+          core::printable(tensor.shape()));
   PackedWeight weight;
   weight.scheme.dense = tensor.dtype();
   weight.n = tensor.dim(0);

@@ -24,8 +24,7 @@ std::size_t index(std::int64_t value) {
 }
 
 void require_learned_book(const Scheme& scheme) {
-  require(has_learned_book(scheme), ErrorKind::kFailed, "{} stores no code book",
-          to_string(scheme));
+  require(has_learned_book(scheme), ErrorKind::kFailed, "{} stores no code book", scheme);
 }
 
 // The byte of a power of two; throws for any other scale.
@@ -113,7 +112,7 @@ void PackedWeightBuilder::set_group(std::int64_t row, std::int64_t group,
   const int middle = 1 << (scheme.bits - 1);
   require(scheme.symmetric ? parameters.zero == middle
                            : parameters.zero >= 0 && parameters.zero < 2 * middle,
-          ErrorKind::kFailed, "zero point {} of {}", parameters.zero, to_string(scheme));
+          ErrorKind::kFailed, "zero point {} of {}", parameters.zero, scheme);
   if (!scheme.symmetric) {
     const std::int64_t bytes = weight_.zeros.dim(1);
     set_code(weight_.zeros.mutable_data<std::uint8_t>().subspan(index(row * bytes), index(bytes)),
@@ -124,13 +123,13 @@ void PackedWeightBuilder::set_group(std::int64_t row, std::int64_t group,
 void PackedWeightBuilder::set_global(float global) {
   require(
       weight_.scheme.kind == FormatKind::kNv && global >= kMinNvGlobal && global <= kMaxNvGlobal,
-      ErrorKind::kFailed, "global scale {} for {}", global, to_string(weight_.scheme));
+      ErrorKind::kFailed, "global scale {} for {}", global, weight_.scheme);
   weight_.global.mutable_data<float>()[0] = global;
 }
 
 void PackedWeightBuilder::set_e4m3(std::int64_t row, std::int64_t group, float scale) {
   const float global = weight_.global.data<float>()[0];
-  require(global != 0, ErrorKind::kFailed, "{} has no global scale yet", to_string(weight_.scheme));
+  require(global != 0, ErrorKind::kFailed, "{} has no global scale yet", weight_.scheme);
   const bool positive = scale >= 0;  // false for NaN
   const std::uint8_t byte =
       positive ? nearest_e4m3(static_cast<double>(scale) / static_cast<double>(global)) : 0;
@@ -143,7 +142,7 @@ void PackedWeightBuilder::set_e4m3(std::int64_t row, std::int64_t group, float s
 void PackedWeightBuilder::set_unit(std::int64_t row, std::uint8_t unit) {
   require(weight_.scheme.scale_bits == kUnitScaleBits && row >= 0 && row < weight_.n && unit >= 1 &&
               unit <= kLargestUnit,
-          ErrorKind::kFailed, "unit {} for row {} of {}", unit, row, to_string(weight_.scheme));
+          ErrorKind::kFailed, "unit {} for row {} of {}", unit, row, weight_.scheme);
   weight_.units.mutable_data<std::uint8_t>()[index(row)] = unit;
 }
 
@@ -169,7 +168,7 @@ void PackedWeightBuilder::set_tail_scale(std::int64_t row, const GroupParameters
 void PackedWeightBuilder::set_permutation(std::span<const std::int32_t> permutation) {
   require(weight_.scheme.tail != 0 && std::cmp_equal(permutation.size(), weight_.k),
           ErrorKind::kFailed, "an order of {} inputs for {} with {} inputs", permutation.size(),
-          to_string(weight_.scheme), weight_.k);
+          weight_.scheme, weight_.k);
   std::copy(permutation.begin(), permutation.end(),
             weight_.permutation.mutable_data<std::int32_t>().begin());
 }
@@ -191,7 +190,7 @@ void PackedWeightBuilder::set_head_codes(std::int64_t row, std::span<const std::
   const int bits = weight_.scheme.bits;
   const auto worst = *std::max_element(codes.begin(), codes.end());
   require(worst >> bits == 0, ErrorKind::kFailed, "code {} in row {} of {}", worst, row,
-          to_string(weight_.scheme));
+          weight_.scheme);
   const std::int64_t bytes = weight_.codes.dim(1);
   pack(codes, bits,
        weight_.codes.mutable_data<std::uint8_t>().subspan(index(row * bytes), index(bytes)));

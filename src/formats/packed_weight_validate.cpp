@@ -36,15 +36,15 @@ void require_part(const Named& named, std::string_view part, const Tensor& tenso
                   const Shape& shape) {
   const std::string_view name = named.name;
   require(!tensor.empty(), ErrorKind::kInvalidModel, "{}.{}: missing, the scheme {} needs it", name,
-          part, to_string(named.weight.scheme));
+          part, named.weight.scheme);
   require(tensor.dtype() == dtype && tensor.shape() == shape, ErrorKind::kInvalidModel,
           "{}.{}: {} {}, expected {} {}", name, part, core::name_of(tensor.dtype()),
-          core::to_string(tensor.shape()), core::name_of(dtype), core::to_string(shape));
+          core::printable(tensor.shape()), core::name_of(dtype), core::printable(shape));
 }
 
 void require_absent(const Named& named, std::string_view part, const Tensor& tensor) {
   require(tensor.empty(), ErrorKind::kInvalidModel, "{}.{}: the scheme {} has no such part",
-          named.name, part, to_string(named.weight.scheme));
+          named.name, part, named.weight.scheme);
 }
 
 // The bits after the last code of each row are zero, so that equal weights are equal bytes.

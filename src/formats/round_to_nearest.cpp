@@ -82,7 +82,7 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
     return to_dense(w, n, k, scheme.dense);
   }
   require(scheme.tail == 0, ErrorKind::kUsage, "{} has a tail, which needs an order of the inputs",
-          to_string(scheme));
+          scheme);
   PackedWeightBuilder builder(scheme, n, k);
   auto plain = make_format(scheme);
   if (scheme.kind == FormatKind::kNv) {

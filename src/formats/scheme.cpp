@@ -207,7 +207,7 @@ std::string weight_words(const Scheme& scheme) {
 }
 
 void require_only(bool condition, const Scheme& scheme, std::string_view problem) {
-  require(condition, ErrorKind::kInvalidModel, "scheme '{}': {}", to_string(scheme), problem);
+  require(condition, ErrorKind::kInvalidModel, "scheme '{}': {}", scheme, problem);
 }
 
 void validate_dense(const Scheme& scheme) {
@@ -342,10 +342,9 @@ void require_shape(const Scheme& scheme, std::int64_t n, std::int64_t k) {
   const bool whole_groups = scheme.kind == FormatKind::kMx || scheme.kind == FormatKind::kNv;
   require(!whole_groups || k % scheme.group == 0, ErrorKind::kInvalidModel,
           "{} needs inputs in multiples of {}, the layer is [{}, {}]; choose another scheme for it",
-          to_string(scheme), scheme.group, n, k);
+          scheme, scheme.group, n, k);
   require(scheme.tail < k, ErrorKind::kInvalidModel,
-          "{}: a tail of {} inputs leaves nothing of a layer [{}, {}]", to_string(scheme),
-          scheme.tail, n, k);
+          "{}: a tail of {} inputs leaves nothing of a layer [{}, {}]", scheme, scheme.tail, n, k);
   if (scheme.hadamard == 0) {
     return;
   }
@@ -355,7 +354,7 @@ void require_shape(const Scheme& scheme, std::int64_t n, std::int64_t k) {
   require(hadamard_exists(size) && (last == 0 || hadamard_exists(last)), ErrorKind::kInvalidModel,
           "{}: there is no Hadamard matrix for {} inputs at the end of a layer [{}, {}] here; take "
           "blocks of another size (h64)",
-          to_string(scheme), last == 0 ? size : last, n, k);
+          scheme, last == 0 ? size : last, n, k);
 }
 
 std::int64_t group_size(const Scheme& scheme, std::int64_t k) {

@@ -101,3 +101,6 @@ void require_shape(const Scheme& scheme, std::int64_t n, std::int64_t k);
 std::int64_t group_size(const Scheme& scheme, std::int64_t k);
 
 }  // namespace nibble::formats
+
+template <>
+struct fmt::formatter<nibble::formats::Scheme> : nibble::core::FormattedByToString {};

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include <sys/types.h>
+
 #include "io/file_descriptor.h"
 
 namespace nibble::io {
@@ -16,6 +18,9 @@ namespace nibble::io {
 /// ".<name>.<number>.partial" beside the target; commit() makes them durable and renames. Without
 /// commit() the target stays as it was and the temporary is removed. Temporaries that a killed
 /// process left behind for the same target are removed by the next AtomicFile.
+///
+/// Links are followed: what they lead to is replaced. A file keeps its mode. What is no file (a
+/// pipe, a terminal, /dev/stdout) stays and is written to directly; block devices are refused.
 ///
 /// All failures throw kIo (disk full included). A process that limits file sizes must ignore
 /// SIGXFSZ to get the error instead of the signal.
@@ -35,8 +40,11 @@ class AtomicFile {
   void commit();
 
  private:
-  std::filesystem::path target_;
-  std::filesystem::path temporary_;
+  void open_temporary(mode_t mode);
+
+  std::filesystem::path target_;     // as it was asked for
+  std::filesystem::path place_;      // the same behind links
+  std::filesystem::path temporary_;  // empty: the target itself is written to
   FileDescriptor descriptor_;
   std::int64_t written_ = 0;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -83,6 +84,100 @@ TEST(AtomicFile, HasThePermissionsOfAnOrdinaryFile) {
   write_file_atomically(folder / "a", "x");
   folder.write("b", "x");
   EXPECT_EQ(fs::status(folder / "a").permissions(), fs::status(folder / "b").permissions());
+}
+
+TEST(AtomicFile, KeepsTheModeOfWhatItReplaces) {
+  const TemporaryFolder folder;
+  for (const unsigned mode : {0600u, 0640u, 0666u}) {
+    const fs::path path = folder.write("private", "before");
+    fs::permissions(path, static_cast<fs::perms>(mode));
+    write_file_atomically(path, "after");
+    EXPECT_EQ(fs::status(path).permissions(), static_cast<fs::perms>(mode));
+    EXPECT_EQ(content(path), "after");
+  }
+}
+
+TEST(AtomicFile, NeverShowsMoreThanWhatItReplaces) {
+  const TemporaryFolder folder;
+  const fs::path path = folder.write("private", "before");
+  fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
+  AtomicFile file(path);
+  file.write("secret");
+  for (const std::string& name : folder.entries()) {
+    EXPECT_EQ(fs::status(folder / name).permissions() & fs::perms::others_all, fs::perms::none)
+        << name;
+  }
+}
+
+TEST(AtomicFile, FollowsLinks) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "elsewhere");
+  folder.write("elsewhere/real", "before");
+  fs::create_symlink("elsewhere/second", folder / "first");
+  fs::create_symlink("real", folder / "elsewhere/second");
+  write_file_atomically(folder / "first", "after");
+  EXPECT_TRUE(fs::is_symlink(folder / "first"));
+  EXPECT_TRUE(fs::is_symlink(folder / "elsewhere/second"));
+  EXPECT_EQ(content(folder / "elsewhere/real"), "after");
+
+  fs::create_symlink(folder / "elsewhere/missing", folder / "to nothing");
+  write_file_atomically(folder / "to nothing", "made");
+  EXPECT_TRUE(fs::is_symlink(folder / "to nothing"));
+  EXPECT_EQ(content(folder / "elsewhere/missing"), "made");
+
+  fs::create_symlink("circle", folder / "circle");
+  expect_error(ErrorKind::kIo, {"circle", "symbolic links"},
+               [&] { AtomicFile(folder / "circle"); });
+  EXPECT_EQ(folder.entries().size(), 4u) << "no temporaries are left";
+}
+
+TEST(AtomicFile, WritesIntoPipesAndDevices) {
+  const TemporaryFolder folder;
+  const fs::path pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const FileDescriptor reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK));
+  write_file_atomically(pipe, "through");
+  char text[16] = {};
+  EXPECT_EQ(::read(reader.get(), text, sizeof(text)), 7);
+  EXPECT_STREQ(text, "through");
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  { AtomicFile(pipe).write("given up"); }  // nothing to remove
+  EXPECT_TRUE(fs::is_fifo(pipe));
+
+  // A terminal of our own: what goes wrong here harms no device of the machine.
+  const FileDescriptor terminal(::posix_openpt(O_RDWR | O_NOCTTY));
+  ASSERT_EQ(::grantpt(terminal.get()), 0);
+  ASSERT_EQ(::unlockpt(terminal.get()), 0);
+  const fs::path device = ::ptsname(terminal.get());
+  fs::create_symlink(device, folder / "link");
+  const FileDescriptor open_end(::open(device.c_str(), O_RDWR | O_NOCTTY));
+  write_file_atomically(folder / "link", "shown");
+  EXPECT_EQ(::read(terminal.get(), text, sizeof(text)), 5);
+  EXPECT_EQ(std::string_view(text, 5), "shown");
+  EXPECT_TRUE(fs::is_character_file(device));
+}
+
+TEST(AtomicFile, WritingIntoAPipeThatNobodyReadsFails) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  FileDescriptor reader(::open((folder / "pipe").c_str(), O_RDONLY | O_NONBLOCK));
+  AtomicFile file(folder / "pipe");
+  reader.reset();
+  const auto handler = ::signal(SIGPIPE, SIG_IGN);
+  expect_error(ErrorKind::kIo, {"cannot write", "Broken pipe"}, [&] { file.write("x"); });
+  ::signal(SIGPIPE, handler);
+}
+
+TEST(AtomicFile, RefusesDevicesThatHoldFiles) {
+  const TemporaryFolder folder;
+  const fs::path disk = folder / "disk";
+  constexpr dev_t kNoSuchDisk = 0;
+  if (::mknod(disk.c_str(), S_IFBLK | 0600, kNoSuchDisk) != 0) {
+    GTEST_SKIP() << "only root may make a block device";
+  }
+  expect_error(ErrorKind::kIo, {"disk", "a device that holds files"},
+               [&] { AtomicFile file(disk); });
+  EXPECT_TRUE(fs::is_block_file(disk));
 }
 
 TEST(AtomicFile, AFullDiskIsAnErrorAndLeavesNothing) {

@@ -72,7 +72,7 @@ void remove_entries(const fs::path& folder, Condition condition) {
     }
   }
   core::require(!error, core::ErrorKind::kIo, "cannot clear '{}': {}", shown(folder),
-                error.message());
+                core::lazily([&] { return error.message(); }));
 }
 
 bool is_unfinished_file(std::string_view name) {
@@ -134,7 +134,7 @@ std::vector<std::string> AtomicFolder::files() const {
     }
   }
   core::require(!error, core::ErrorKind::kIo, "cannot list '{}': {}", shown(partial_),
-                error.message());
+                core::lazily([&] { return error.message(); }));
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -157,7 +157,7 @@ void AtomicFolder::discard() {
   std::error_code error;
   fs::remove_all(partial_, error);
   core::require(!error, core::ErrorKind::kIo, "cannot remove '{}': {}", shown(partial_),
-                error.message());
+                core::lazily([&] { return error.message(); }));
   lock_.reset();
 }
 

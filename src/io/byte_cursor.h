@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,9 +22,15 @@ class ByteCursor {
   ByteCursor(std::span<const std::byte> bytes, std::string_view what)
       : bytes_(bytes), what_(what) {}
 
-  /// What is being read, for messages: "tensor 3", "value of 'general.name'".
-  void set_place(std::string place) { place_ = std::move(place); }
-  const std::string& place() const { return place_; }
+  /// What is being read, for messages: "version", "tensor 3", "value of 'general.name'". Texts are
+  /// viewed until the next call.
+  void set_place(std::string_view what) { place_ = {what, std::nullopt, std::nullopt}; }
+  void set_place(std::string_view what, std::int64_t number) {
+    place_ = {what, number, std::nullopt};
+  }
+  void set_place(std::string_view what, std::string_view name) {
+    place_ = {what, std::nullopt, name};
+  }
 
   std::int64_t position() const { return static_cast<std::int64_t>(position_); }
   std::int64_t remaining() const { return static_cast<std::int64_t>(bytes_.size() - position_); }
@@ -56,13 +63,27 @@ class ByteCursor {
 
   template <typename... Args>
   void require(bool condition, fmt::format_string<Args...> format, Args&&... args) const {
+    core::refuse_strings_made_for_the_call<Args...>();
     if (!condition) [[unlikely]] {
-      core::fail(core::ErrorKind::kInvalidModel, "{}: {}, byte {}: {}", what_, place_, position_,
+      core::fail(core::ErrorKind::kInvalidModel, "{}: {}, byte {}: {}", what_, place(), position_,
                  fmt::format(format, std::forward<Args>(args)...));
     }
   }
 
  private:
+  struct Place {
+    std::string_view what;
+    std::optional<std::int64_t> number;
+    std::optional<std::string_view> name;
+  };
+
+  std::string place() const {
+    std::string text(place_.what);
+    text += place_.number ? fmt::format(" {}", *place_.number) : "";
+    text += place_.name ? fmt::format(" '{}'", core::printable(*place_.name)) : "";
+    return text;
+  }
+
   const std::byte* take(std::size_t count) {
     require(count <= bytes_.size() - position_,
             "the file ends here, {} more bytes are needed (is it cut off?)",
@@ -74,7 +95,7 @@ class ByteCursor {
 
   std::span<const std::byte> bytes_;
   std::string_view what_;
-  std::string place_;
+  Place place_;
   std::size_t position_ = 0;
 };
 

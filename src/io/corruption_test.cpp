@@ -248,5 +248,18 @@ TEST(Corruption, ASmallSafetensorsFileAllocatesLittle) {
   }
 }
 
+// Memory for the values, not for their text once for each value.
+TEST(Corruption, AShapeOfManyDimensionsAllocatesInProportion) {
+  std::string header = R"({"a":{"dtype":"U8","shape":[1)";
+  for (int i = 1; i < 20000; ++i) {
+    header += ",1";
+  }
+  header += R"(],"data_offsets":[0,1]}})";
+  const std::uint64_t length = header.size();
+  const std::string file =
+      std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + header + "x";
+  EXPECT_LT(allocated_by(file, load_safetensors), 200 * file.size());
+}
+
 }  // namespace
 }  // namespace nibble::io

@@ -44,7 +44,7 @@ void sync_tree(const std::filesystem::path& folder) {
     }
   }
   core::require(!error, core::ErrorKind::kIo, "cannot list '{}': {}", shown(folder),
-                error.message());
+                core::lazily([&] { return error.message(); }));
   sync_folder(folder);
 }
 

@@ -12,7 +12,7 @@
 namespace nibble::io {
 namespace {
 
-constexpr std::size_t kShownPathBytes = 400;
+constexpr std::size_t kShownPathBytes = 240;
 
 std::string_view kind_of(mode_t mode) {
   switch (mode & S_IFMT) {
@@ -49,7 +49,7 @@ void FileDescriptor::reset() {
   }
 }
 
-std::string shown(const std::filesystem::path& path) {
+core::Printable shown(const std::filesystem::path& path) {
   return core::printable(path.native(), kShownPathBytes);
 }
 

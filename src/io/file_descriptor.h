@@ -2,9 +2,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <string>
 #include <string_view>
 #include <utility>
+
+#include "core/printable.h"
 
 namespace nibble::io {
 
@@ -25,8 +26,8 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-/// A path as it stands in messages: on one line, without control characters.
-std::string shown(const std::filesystem::path& path);
+/// A path as it stands in messages: on one line, without control characters. A view of it.
+core::Printable shown(const std::filesystem::path& path);
 
 /// Throws kIo (kOutOfMemory for ENOMEM): "cannot <action> '<path>': <reason of errno>".
 [[noreturn]] void fail_with_errno(std::string_view action, const std::filesystem::path& path,

@@ -101,7 +101,8 @@ GgufValue read_metadata_value(ByteCursor& cursor) {
   });
 }
 
-std::string read_name(ByteCursor& cursor, std::size_t max_bytes) {
+// In the file's bytes.
+std::string_view read_name(ByteCursor& cursor, std::size_t max_bytes) {
   const std::string_view name = cursor.read_string();
   cursor.require(!name.empty(), "the name is empty");
   cursor.require(name.size() <= max_bytes, "a name of {} bytes is longer than {}", name.size(),
@@ -110,7 +111,7 @@ std::string read_name(ByteCursor& cursor, std::size_t max_bytes) {
     return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
   });
   cursor.require(plain, "the name '{}' holds control characters", printable(name));
-  return std::string(name);
+  return name;
 }
 
 std::uint32_t read_version(ByteCursor& cursor) {
@@ -135,11 +136,11 @@ std::uint32_t read_version(ByteCursor& cursor) {
 GgufMetadata read_metadata(ByteCursor& cursor, std::int64_t count, std::string_view what) {
   GgufMetadata metadata{std::string(what)};
   for (std::int64_t i = 0; i < count; ++i) {
-    cursor.set_place(fmt::format("key {}", i));
-    std::string key = read_name(cursor, kMaxKeyBytes);
-    cursor.set_place(fmt::format("value of '{}'", printable(key)));
+    cursor.set_place("key", i);
+    const std::string_view key = read_name(cursor, kMaxKeyBytes);
+    cursor.set_place("value of", key);
     GgufValue value = read_metadata_value(cursor);
-    cursor.require(metadata.insert(std::move(key), std::move(value)), "the key stands twice");
+    cursor.require(metadata.insert(std::string(key), std::move(value)), "the key stands twice");
   }
   return metadata;
 }
@@ -151,7 +152,7 @@ std::int64_t read_alignment(const GgufMetadata& metadata, std::string_view what)
   }
   const auto* stored = std::get_if<std::uint32_t>(&value->storage());
   core::require(stored != nullptr, core::ErrorKind::kInvalidModel, "{}: '{}' must be u32, it is {}",
-                what, kAlignmentKey, value->type_name());
+                what, kAlignmentKey, core::lazily([&] { return value->type_name(); }));
   core::require(std::has_single_bit(*stored) && *stored <= kMaxAlignment,
                 core::ErrorKind::kInvalidModel,
                 "{}: '{}' is {}, must be a power of two of at most {}", what, kAlignmentKey,
@@ -178,10 +179,11 @@ core::Shape read_shape(ByteCursor& cursor) {
 }
 
 GgufTensor read_tensor(ByteCursor& cursor, std::int64_t index) {
-  cursor.set_place(fmt::format("tensor {}", index));
+  cursor.set_place("tensor", index);
   GgufTensor tensor = {};
-  tensor.name = read_name(cursor, kMaxTensorNameBytes);
-  cursor.set_place(fmt::format("tensor '{}'", printable(tensor.name)));
+  const std::string_view name = read_name(cursor, kMaxTensorNameBytes);
+  tensor.name = name;
+  cursor.set_place("tensor", name);
   tensor.shape = read_shape(cursor);
   const auto type = cursor.read<std::uint32_t>();
   tensor.type = find_gguf_block_type(type);

@@ -6,7 +6,7 @@
 namespace nibble::io {
 
 core::Json load_json_file(const std::filesystem::path& path, std::int64_t max_bytes) {
-  return core::parse_json(read_text_file(path, max_bytes), shown(path));
+  return core::parse_json(read_text_file(path, max_bytes), shown(path).str());
 }
 
 }  // namespace nibble::io

@@ -20,6 +20,7 @@ using core::require;
 static_assert(std::endian::native == std::endian::little, "files are read without swapping bytes");
 
 constexpr std::int64_t kLengthBytes = 8;
+constexpr std::size_t kMaxRank = 8;
 constexpr std::string_view kMetadataKey = "__metadata__";
 
 struct StoredType {
@@ -61,6 +62,9 @@ std::vector<std::int64_t> integers(const Json& array, const char* key, std::stri
                                    std::string_view name) {
   require(array.is_array(), ErrorKind::kInvalidModel, "{}: '{}' of tensor '{}' must be an array",
           what, key, printable(name));
+  require(array.size() <= kMaxRank, ErrorKind::kInvalidModel,
+          "{}: '{}' of tensor '{}' holds {} numbers, at most {} are allowed", what, key,
+          printable(name), array.size(), kMaxRank);
   std::vector<std::int64_t> values;
   values.reserve(array.size());
   for (const Json& value : array) {
@@ -69,7 +73,7 @@ std::vector<std::int64_t> integers(const Json& array, const char* key, std::stri
                                 static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())
                           : value.is_number_integer() && value.get<std::int64_t>() >= 0;
     require(fits, ErrorKind::kInvalidModel, "{}: '{}' of tensor '{}' holds {}, which is not a size",
-            what, key, printable(name), printable(value.dump(-1, ' ', true)));
+            what, key, printable(name), core::printable_json(value));
     values.push_back(value.get<std::int64_t>());
   }
   return values;
@@ -81,12 +85,12 @@ std::int64_t size_in_bytes(const SafetensorsEntry& entry, std::string_view what)
   std::int64_t total = bits;
   for (const std::int64_t extent : entry.shape) {
     require(!__builtin_mul_overflow(total, extent, &total), ErrorKind::kInvalidModel,
-            "{}: shape {} of tensor '{}' is too large", what, core::to_string(entry.shape),
+            "{}: shape {} of tensor '{}' is too large", what, core::printable(entry.shape),
             printable(entry.name));
   }
   require(total % 8 == 0, ErrorKind::kInvalidModel,
           "{}: tensor '{}' of dtype {} and shape {} does not fill whole bytes", what,
-          printable(entry.name), entry.type, core::to_string(entry.shape));
+          printable(entry.name), entry.type, core::printable(entry.shape));
   return total / 8;
 }
 
@@ -101,13 +105,13 @@ SafetensorsEntry read_entry(const std::string& name, const Json& json, std::stri
   const auto range = integers(field(json, "data_offsets", what, name), "data_offsets", what, name);
   require(range.size() == 2 && range[0] <= range[1], ErrorKind::kInvalidModel,
           "{}: 'data_offsets' of tensor '{}' must be [begin, end], got {}", what, printable(name),
-          core::to_string(range));
+          core::printable(range));
   entry.offset = range[0];
   entry.bytes = range[1] - range[0];
   const std::int64_t expected = size_in_bytes(entry, what);
   require(entry.bytes == expected, ErrorKind::kInvalidModel,
           "{}: tensor '{}' of dtype {} and shape {} takes {} bytes, but its data_offsets hold {}",
-          what, printable(name), entry.type, core::to_string(entry.shape), expected, entry.bytes);
+          what, printable(name), entry.type, core::printable(entry.shape), expected, entry.bytes);
   return entry;
 }
 

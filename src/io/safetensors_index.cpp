@@ -35,7 +35,7 @@ fs::path find_shard(const fs::path& folder, const std::string& name, const std::
   const fs::path path = folder / name;
   const fs::path real = fs::canonical(path, error);  // follows links; fails on a circle of them
   require(!error, ErrorKind::kInvalidModel, "{}: the shard '{}' cannot be opened: {}", what,
-          printable(name), error.message());
+          printable(name), core::lazily([&] { return error.message(); }));
   require(real.parent_path() == folder || is_hub_cache_blob(folder, real), ErrorKind::kInvalidModel,
           "{}: the shard '{}' is a link that leaves the model's folder", what, printable(name));
   return path;
@@ -52,7 +52,8 @@ SafetensorsIndex load_safetensors_index(const fs::path& path) {
           what);
   std::error_code error;
   const fs::path folder = fs::canonical(fs::absolute(path).parent_path(), error);
-  require(!error, ErrorKind::kIo, "cannot open the folder of '{}': {}", what, error.message());
+  require(!error, ErrorKind::kIo, "cannot open the folder of '{}': {}", what,
+          core::lazily([&] { return error.message(); }));
   SafetensorsIndex index;
   for (const auto& [tensor, shard] : json["weight_map"].items()) {
     require(shard.is_string(), ErrorKind::kInvalidModel,

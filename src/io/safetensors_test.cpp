@@ -165,6 +165,18 @@ TEST(SafetensorsBadFiles, Entries) {
   expect_invalid(one(R"({"dtype":"F4","shape":[3],"data_offsets":[0,1]})", 1), {"whole bytes"});
 }
 
+TEST(SafetensorsBadFiles, Ranks) {
+  const auto with_rank = [](int rank) {
+    std::string shape = "1";
+    for (int i = 1; i < rank; ++i) {
+      shape += ",1";
+    }
+    return file_of(R"({"a":{"dtype":"U8","shape":[)" + shape + R"(],"data_offsets":[0,1]}})", 1);
+  };
+  EXPECT_EQ(parse(with_rank(8))->tensor("a").rank(), 8u);
+  expect_invalid(with_rank(9), {"'shape' of tensor 'a' holds 9 numbers, at most 8"});
+}
+
 TEST(SafetensorsBadFiles, Coverage) {
   const auto two = [](int a_begin, int a_end, int b_begin, int b_end, std::size_t data_bytes) {
     return file_of(fmt::format(R"({{"a":{{"dtype":"U8","shape":[{}],"data_offsets":[{},{}]}},)"

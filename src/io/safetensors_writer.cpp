@@ -83,7 +83,7 @@ std::string header_of(std::span<const NamedTensor* const> order,
 
 void write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors,
                        const std::map<std::string, std::string>& metadata) {
-  check_names(tensors, shown(path));
+  check_names(tensors, shown(path).str());
   const std::vector<const NamedTensor*> order = data_order(tensors);
   const std::string header = header_of(order, metadata);
   require(static_cast<std::int64_t>(header.size()) <= kMaxSafetensorsHeaderBytes,

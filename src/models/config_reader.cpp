@@ -83,7 +83,7 @@ std::vector<std::int32_t> ConfigReader::token_ids(std::string_view key,
                       id.get<std::int64_t>() < vocabulary,
                   ErrorKind::kInvalidModel,
                   "{}: '{}' holds {}, must be token ids below vocab_size {}", kWhat, key,
-                  core::printable(id.dump(-1, ' ', true)), vocabulary);
+                  core::printable_json(id), vocabulary);
     if (id.get<std::int64_t>() >= 0) {
       ids.push_back(id.get<std::int32_t>());
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "io/file_descriptor.h"
 #include "io/gguf.h"
 #include "io/json_file.h"
 #include "io/tensor_store.h"
@@ -57,14 +58,20 @@ void apply_rope_factors(const WeightSource& source, DecoderConfig& config) {
   }
 }
 
-void build(Model& model) {
+// What config.json alone decides: read before any other file is opened, so that a model that is not
+// supported is refused for that, whatever else is missing.
+const Family& read_kind(Model& model) {
   const Family& family =
       find_family(core::get_string(model.config_json, "model_type", "config.json"));
+  model.compression = read_compression(model.config_json);
+  return family;
+}
+
+void build(Model& model, const Family& family) {
   DecoderConfig config = family.read_config(model.config_json);
   config.family = family.model_type;
   apply_rope_factors(*model.source, config);
   validate(config);
-  model.compression = read_compression(model.config_json);
   WeightLoader loader(*model.source, model.compression.schemes);
   model.decoder = family.build(config, loader);
   loader.require_schemes_used();
@@ -85,10 +92,11 @@ void collect_end_tokens(Model& model, const Json& generation) {
 void open_folder(Model& model) {
   core::require(std::filesystem::exists(model.path / "config.json"), ErrorKind::kIo,
                 "{} has no config.json; give the folder of a Hugging Face model or a .gguf file",
-                model.path.string());
+                io::shown(model.path));
   model.config_json = io::load_json_file(model.path / "config.json");
+  const Family& family = read_kind(model);
   model.source = std::make_shared<FolderSource>(io::TensorStore::open(model.path));
-  build(model);
+  build(model, family);
   const std::filesystem::path vocabulary = model.path / kVocabularyFile;
   model.tokenizer =
       std::filesystem::exists(vocabulary)
@@ -102,8 +110,9 @@ void open_folder(Model& model) {
 void open_gguf(Model& model) {
   const auto file = io::GgufFile::open(model.path);
   model.config_json = gguf_config(*file);
+  const Family& family = read_kind(model);
   model.source = std::make_shared<GgufSource>(file);
-  build(model);
+  build(model, family);
   const text::Vocabulary vocabulary = gguf_vocabulary(file->metadata());
   model.tokenizer = text::Tokenizer::from_vocabulary(vocabulary);
   model.companions.emplace(kVocabularyFile, vocabulary_to_text(vocabulary));
@@ -116,17 +125,17 @@ std::shared_ptr<Model> open_model(const std::filesystem::path& path) {
   auto model = std::make_shared<Model>();
   model->path = path;
   core::require(std::filesystem::exists(path), ErrorKind::kIo, "there is no model at {}",
-                path.string());
+                io::shown(path));
   core::require(
       !is_tile_file(path), ErrorKind::kUsage,
       "{} is not a model but holds layouts of one (nibble pack); give the model, and this "
       "file with --packed",
-      path.string());
+      io::shown(path));
   std::filesystem::is_directory(path) ? open_folder(*model) : open_gguf(*model);
   core::require(model->tokenizer->vocab_size() <= model->decoder.config.vocabulary,
                 ErrorKind::kInvalidModel,
                 "{}: the tokenizer has {} tokens, more than the model's vocabulary of {}",
-                path.string(), model->tokenizer->vocab_size(), model->decoder.config.vocabulary);
+                io::shown(path), model->tokenizer->vocab_size(), model->decoder.config.vocabulary);
   return model;
 }
 

@@ -12,7 +12,7 @@ using core::Tensor;
 void check_shape(const Tensor& tensor, const std::string& name, const core::Shape& expected) {
   core::require(tensor.shape() == expected, ErrorKind::kInvalidModel,
                 "tensor '{}' has shape {}, expected {}", core::printable(name),
-                core::to_string(tensor.shape()), core::to_string(expected));
+                core::printable(tensor.shape()), core::printable(expected));
   const core::DType type = tensor.dtype();
   core::require(
       type == core::DType::kF32 || type == core::DType::kF16 || type == core::DType::kBF16,

@@ -9,6 +9,8 @@ namespace nibble::report {
 namespace {
 
 constexpr int kMostTicks = 20;
+constexpr int kDigits = 6;        // of a label, more where neighbours need them
+constexpr int kMostDigits = 17;   // which tell all doubles apart
 constexpr double kMargin = 0.06;  // of the range, at both ends
 
 // The smallest of 1, 2, 5, 10 times a power of ten that is not below `step`.
@@ -22,20 +24,30 @@ double round_step(double step) {
   return 10 * power;
 }
 
+// As many digits as tell multiples of `step` up to `largest` apart.
+int digits_of(double step, double largest) {
+  const double digits = std::floor(std::log10(largest)) - std::floor(std::log10(step)) + 1;
+  return static_cast<int>(std::clamp<double>(digits, kDigits, kMostDigits));
+}
+
 std::vector<Tick> linear_ticks(double low, double high) {
   const double step = round_step((high - low) / 6);
   const double first = std::ceil(low / step);
+  const int digits = digits_of(step, std::max(std::abs(low), std::abs(high)));
   std::vector<Tick> ticks;
   for (int n = 0; n < kMostTicks && (first + n) * step <= high; ++n) {
     const double multiple = first + n;
     const double value = multiple == 0 ? 0 : multiple * step;  // never -0
-    ticks.push_back({value, fmt::format("{:.6g}", value)});
+    ticks.push_back({value, fmt::format("{:.{}g}", value, digits)});
   }
   return ticks;
 }
 
 std::vector<Tick> logarithmic_ticks(double low, double high) {
   const double decades = std::log10(high) - std::log10(low);
+  if (decades < 0.5) {
+    return linear_ticks(low, high);
+  }
   const std::vector<double> factors =
       decades <= 1 ? std::vector<double>{1, 2, 3, 4, 6, 8}
                    : (decades <= 2 ? std::vector<double>{1, 2, 5} : std::vector<double>{1});

@@ -25,7 +25,8 @@ class Axis {
   double high() const { return high_; }
 
   /// Linear: multiples of 1, 2 or 5 times a power of ten, about six. Logarithmic: powers of ten,
-  /// with 2 and 5 times them in up to two decades, and 2, 3, 4, 6, 8 times them in one.
+  /// with 2 and 5 times them in up to two decades, 2, 3, 4, 6, 8 times them in one, and as on a
+  /// linear axis in less than half of one. No two labels are equal.
   std::vector<Tick> ticks() const;
 
  private:

@@ -1,5 +1,7 @@
 #include "report/axis.h"
 
+#include <set>
+
 #include <gtest/gtest.h>
 
 #include "core/error.h"
@@ -18,6 +20,8 @@ std::vector<std::string> labels(const Axis& axis) {
 TEST(Axis, LinearTicksAreRoundNumbers) {
   EXPECT_EQ(labels(Axis(Scaling::kLinear, 0, 10, 0, 100)),
             (std::vector<std::string>{"0", "2", "4", "6", "8", "10"}));
+  EXPECT_EQ(labels(Axis(Scaling::kLinear, 0, 60000, 0, 100)),
+            (std::vector<std::string>{"0", "20000", "40000", "60000"}));
   EXPECT_EQ(labels(Axis(Scaling::kLinear, -0.1, 0.1, 0, 100)),
             (std::vector<std::string>{"-0.1", "-0.05", "0", "0.05", "0.1"}));
 }
@@ -32,6 +36,16 @@ TEST(Axis, LogarithmicTicks) {
 TEST(Axis, LogarithmicTicksOfOneDecade) {
   EXPECT_EQ(labels(Axis(Scaling::kLogarithmic, 3, 16, 0, 100)),
             (std::vector<std::string>{"3", "4", "6", "8", "10"}));
+}
+
+TEST(Axis, NearlyEqualValuesGetTicksThatDiffer) {
+  for (const Scaling scaling : {Scaling::kLinear, Scaling::kLogarithmic}) {
+    for (const double spread : {1e-2, 1e-6, 1e-10}) {
+      const auto all = labels(Axis(scaling, 20.5, 20.5 * (1 + spread), 0, 100));
+      EXPECT_GE(all.size(), 4u) << spread;
+      EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), all.size()) << spread;
+    }
+  }
 }
 
 TEST(Axis, MiddlesLieInTheMiddle) {

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -27,6 +28,21 @@ std::string front_of(const std::string& svg) {
   return svg.substr(begin, svg.find('"', begin) - begin);
 }
 
+constexpr std::size_t kLinesOfABar = 3;  // the bar and its ends
+
+// The lowest and the highest y of all lines of error bars.
+std::pair<double, double> bars_of(const std::string& svg) {
+  std::pair<double, double> ends = {1e9, -1e9};
+  for (std::size_t at = svg.find("class=\"error\""); at != std::string::npos;
+       at = svg.find("class=\"error\"", at + 1)) {
+    for (const char* name : {"y1=\"", "y2=\""}) {
+      const double y = std::stod(svg.substr(svg.rfind(name, at) + 4));
+      ends = {std::min(ends.first, y), std::max(ends.second, y)};
+    }
+  }
+  return ends;
+}
+
 ScatterPlot small_plot(Scaling scaling) {
   return {"KL",
           "bits per weight",
@@ -46,10 +62,59 @@ TEST(ScatterPlot, DrawsEveryPointWithItsLabel) {
   for (const char* label : {">original<", ">w8<", ">w4<", ">worse<"}) {
     EXPECT_EQ(count(svg, label), 1u) << label;
   }
-  EXPECT_EQ(count(svg, "class=\"error\""), 2u);
+  EXPECT_EQ(count(svg, "class=\"error\""), 2 * kLinesOfABar);
   EXPECT_EQ(count(svg, "Without a place"), 0u);
   EXPECT_EQ(count(front_of(svg), ","), 3u);  // without "worse"
   EXPECT_EQ(svg.find("nan"), std::string::npos);
+}
+
+TEST(ScatterPlot, ErrorBarsAreWhole) {
+  for (const Scaling scaling : {Scaling::kLinear, Scaling::kLogarithmic}) {
+    // The first bar is longer than the distance of the points.
+    const ScatterPlot plot{
+        "t", "x", "y", Scaling::kLinear, scaling, {{"a", 1, 3, 2}, {"b", 2, 4, 0}}};
+    const std::string svg = to_svg(plot);
+    double bottom = 0;
+    double a = 0;
+    ASSERT_EQ(std::sscanf(svg.c_str() + svg.find("cy=\""), "cy=\"%lf", &a), 1);
+    ASSERT_EQ(std::sscanf(svg.c_str() + svg.find("viewBox"), "viewBox=\"0 0 760 %lf", &bottom), 1);
+    const auto [high, low] = bars_of(svg);
+    EXPECT_GT(high, 40);
+    EXPECT_LT(low, bottom - 55);
+    EXPECT_EQ(count(svg, "class=\"error\""), kLinesOfABar);
+    if (scaling == Scaling::kLinear) {
+      EXPECT_NEAR(low - a, a - high, 0.21);
+    } else {
+      EXPECT_NEAR((low - a) / (a - high), std::log(3) / std::log(5.0 / 3), 0.01);
+    }
+  }
+}
+
+TEST(ScatterPlot, WhatIsNotToldFromZeroHasNoPlaceOnALogarithmicAxis) {
+  const ScatterPlot plot{"t",
+                         "x",
+                         "y",
+                         Scaling::kLinear,
+                         Scaling::kLogarithmic,
+                         {{"a", 1, 3e-10, 5e-10}, {"b", 2, 4, 0}, {"c", 3, 2, 1.7}}};
+  const std::string svg = to_svg(plot);
+  EXPECT_EQ(count(svg, "<circle"), 2u);
+  EXPECT_EQ(count(svg, "Without a place on the axes: a (3e-10 ± 5e-10)."), 1u);
+  EXPECT_EQ(count(svg, "e-"), 2u);  // in that line: no tick down there
+}
+
+TEST(ScatterPlot, NamesPointsWithoutRoomForALabel) {
+  ScatterPlot plot;
+  for (int i = 0; i < 100; ++i) {
+    plot.points.push_back(
+        {"a-recipe-with-a-name-too-long-for-many-of-them-" + std::to_string(i), 4, 1, 0});
+  }
+  const std::string svg = to_svg(plot);
+  EXPECT_EQ(count(svg, "Without room for a label: "), 1u);
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = "of-them-" + std::to_string(i);
+    EXPECT_EQ(count(svg, name + "<") + count(svg, name + " (4, 1)"), 1u) << name;
+  }
 }
 
 TEST(ScatterPlot, LabelsOfACrowdKeepTheirNames) {
@@ -129,6 +194,23 @@ TEST(Histogram, LogarithmicHeightsShowTails) {
   EXPECT_NEAR(heights[0], 3 * heights[1], 0.3);  // log 1000 = 3 log 10
   EXPECT_GT(heights[1], 50);
   EXPECT_EQ(heights[2], 0);
+}
+
+TEST(Histogram, MarksThatLieCloseHaveTheirLabelsOnLinesOfTheirOwn) {
+  const Histogram close{"t", "x", 0, 1, Scaling::kLinear, {1}, {{0.5, "12"}, {0.501, "13"}}};
+  const std::string svg = to_svg(close);
+  const auto y_of = [&](const std::string& label) {
+    const std::size_t begin = svg.rfind(" y=\"", svg.find(">" + label + "<")) + 4;
+    return std::stod(svg.substr(begin));
+  };
+  EXPECT_GE(std::abs(y_of("12") - y_of("13")), 12);
+}
+
+TEST(BarChart, LongNamesKeepTheirEndInsideOfTheDrawing) {
+  const std::string svg = to_svg(BarChart{"t", {{std::string(200, 'x') + ".down_proj", 1}}});
+  EXPECT_EQ(count(svg, ".down_proj</text>"), 1u);
+  EXPECT_EQ(count(svg, std::string(80, 'x') + ".down_proj</text>"), 0u);
+  EXPECT_EQ(count(svg, "<title>xxx"), 1u);
 }
 
 TEST(Histogram, HeightsAreInProportion) {

@@ -8,15 +8,34 @@ namespace {
 constexpr std::string_view kStyle = R"(
 :root { color-scheme: light dark; --line: #8884; --main: #1f6feb; --second: #c2410c; }
 @media (prefers-color-scheme: dark) { :root { --main: #58a6ff; --second: #fb923c; } }
-body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .35rem .75rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-figure { margin: 1.5rem 0; }
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; overflow-wrap: anywhere; }
+h1 { font-size: clamp(1.4rem, 5vw, 2rem); line-height: 1.25; }
+table { margin: 1rem 0; border-collapse: collapse; font-size: .8125rem; font-variant-numeric: tabular-nums; overflow-wrap: normal; }
+th, td { padding: .35rem .45rem; text-align: right; border-bottom: 1px solid var(--line); vertical-align: top; }
+td { white-space: nowrap; }
+td small { display: block; opacity: .75; }
+th:first-child, td:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere; }
+td:first-child { min-width: 8rem; }
+@media (max-width: 66rem) {
+  .many, .many tbody { display: block; }
+  .many thead { display: none; }
+  .many tr { display: grid; grid-template-columns: repeat(auto-fill, minmax(11rem, 1fr)); gap: 0 1.5rem; padding: .6rem 0; border-bottom: 1px solid var(--line); }
+  .many td { display: flex; flex-wrap: wrap; justify-content: flex-end; align-items: baseline; gap: 0 .4rem; padding: .1rem 0; border: 0; white-space: normal; }
+  .many td::before { content: attr(data-label); margin-right: auto; opacity: .75; }
+  .many td small { display: inline; }
+  .many td:first-child { grid-column: 1 / -1; justify-content: flex-start; font-weight: 600; }
+  .many td:first-child::before { content: none; }
+}
+@media (max-width: 40rem) {
+  td { white-space: normal; overflow-wrap: anywhere; }
+  td:first-child { min-width: 4rem; }
+}
+details { margin: .25rem 0; }
+figure { margin: 1.5rem 0; overflow-x: auto; }
 figcaption, summary { font-weight: 600; }
 .note { opacity: .75; }
-svg { max-width: 100%; height: auto; font: 12px system-ui, sans-serif; }
+svg { max-width: 100%; min-width: 36rem; height: auto; font: 12px system-ui, sans-serif; }
+svg .label { font-family: ui-monospace, monospace; }
 svg text { fill: currentColor; paint-order: stroke; stroke: Canvas; stroke-width: 3px; }
 svg .leader { stroke: currentColor; opacity: .4; }
 svg .tick { opacity: .75; }
@@ -34,12 +53,25 @@ bool is_control(char c) {
   return (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7F;
 }
 
-std::string cells(const std::vector<std::string>& row, std::string_view tag) {
+constexpr std::size_t kManyColumns = 5;
+constexpr std::string_view kError = " ± ";
+
+std::string head_of(const Table& table) {
   std::string html = "<tr>";
-  for (const std::string& cell : row) {
-    html += fmt::format("<{}>{}</{}>", tag, escape_html(cell), tag);
+  for (const std::string& column : table.columns) {
+    html += fmt::format("<th>{}</th>", escape_html(column));
   }
-  return html + "</tr>\n";
+  return html + "</tr>";
+}
+
+// What follows "±" stands small: columns of values with errors stay narrow.
+std::string cell(std::string_view column, std::string_view text) {
+  const std::size_t error = text.find(kError);
+  const std::string value = escape_html(text.substr(0, error));
+  return fmt::format("<td data-label=\"{}\">{}{}</td>", escape_html(column), value,
+                     error == std::string_view::npos
+                         ? ""
+                         : fmt::format(" <small>{}</small>", escape_html(text.substr(error + 1))));
 }
 
 }  // namespace
@@ -72,11 +104,16 @@ std::string escape_html(std::string_view text) {
 
 std::string to_html(const Table& table) {
   std::string html =
-      "<div class=\"wide\"><table>\n<thead>" + cells(table.columns, "th") + "</thead>\n<tbody>\n";
+      fmt::format("<table{}>\n<thead>{}</thead>\n<tbody>\n",
+                  table.columns.size() >= kManyColumns ? " class=\"many\"" : "", head_of(table));
   for (const auto& row : table.rows) {
-    html += cells(row, "td");
+    html += "<tr>";
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      html += cell(table.columns[i], row[i]);
+    }
+    html += "</tr>\n";
   }
-  return html + "</tbody>\n</table></div>\n";
+  return html + "</tbody>\n</table>\n";
 }
 
 std::string paragraph(std::string_view text) {
@@ -90,11 +127,11 @@ std::string foldable(std::string_view summary, std::string_view content) {
 
 std::string page(std::string_view title, const std::vector<std::string>& sections) {
   std::string html = fmt::format(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "{0}\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, "
-      "initial-scale=1\">\n<title>{0}</title>\n"
-      "<style>{1}</style>\n</head>\n<body>\n<h1>{0}</h1>\n",
-      escape_html(title), kStyle);
+      "initial-scale=1\">\n<title>{1}</title>\n"
+      "<style>{2}</style>\n</head>\n<body>\n<h1>{1}</h1>\n",
+      kPageBegin, escape_html(title), kStyle);
   for (const std::string& section : sections) {
     html += section;
   }

@@ -33,6 +33,14 @@ TEST(Html, APageWithHostileNamesIsWellFormed) {
   EXPECT_EQ(html.find("<script"), std::string::npos);
 }
 
+TEST(Html, ErrorsStandApartInTheirCells) {
+  const std::string html = to_html(Table{{"recipe", "KL <"}, {{"a", "0.1 ± 0.2"}}});
+  EXPECT_NE(html.find("<td data-label=\"KL &lt;\">0.1 <small>± 0.2</small></td>"),
+            std::string::npos)
+      << html;
+  EXPECT_EQ(TagChecker::fault_of(html), "");
+}
+
 TEST(Html, APageFetchesNothing) {
   const std::string html = page("title", {});
   for (const char* word : {"http", "src=", "url(", "@import", "<link"}) {

@@ -1,12 +1,13 @@
 #include "report/scatter_plot.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <iterator>
 
 #include <fmt/format.h>
 
 #include "report/html.h"
+#include "report/label_layout.h"
 #include "report/pareto.h"
 #include "report/svg.h"
 
@@ -14,163 +15,196 @@ namespace nibble::report {
 namespace {
 
 constexpr double kWidth = 760;
-constexpr double kHeight = 440;
-constexpr double kLeft = 70;
-constexpr double kRight = 740;
 constexpr double kTop = 40;
-constexpr double kBottom = 385;
-constexpr double kRadius = 4.5;
-constexpr double kLetter = 12;  // height of a text
+constexpr double kRight = 740;
+constexpr double kPlotHeight = 345;
+constexpr double kMoreHeight = 10;    // for each point of a crowd
+constexpr std::size_t kNoCrowd = 12;  // points
+constexpr double kBelow = 55;         // ticks and the name of the axis
+constexpr double kRadius = 4.5;       // of a point
+constexpr double kCap = 4;            // half of the line at the end of an error bar
+constexpr double kLongestBar = 10;    // times, downwards on a logarithmic axis
+constexpr double kLetter = 8;         // width of the widest digit
 
-struct Box {
-  double left = 0;
-  double top = 0;
-  double right = 0;
-  double bottom = 0;
-  bool meets(const Box& other) const {
-    return left < other.right && other.left < right && top < other.bottom && other.top < bottom;
-  }
+// The ends of a point's error bar in values of y.
+struct ErrorBar {
+  double low = 0;
+  double high = 0;
 };
 
-Box around(Place place, double reach) {
-  return {place.x - reach, place.y - reach, place.x + reach, place.y + reach};
+ErrorBar bar_of(const ScatterPoint& point) {
+  const bool has_error = point.y_error > 0 && std::isfinite(point.y_error);
+  const double half = has_error ? point.y_error : 0;
+  return {point.y - half, point.y + half};
 }
 
-// Puts labels where they hide no point and no other label: beside their point, or farther away with
-// a line to it.
-class Labels {
+// A logarithmic axis has no zero, and a bar that comes near it would press all else together.
+bool has_place(const ScatterPlot& plot, const ScatterPoint& point) {
+  return std::isfinite(point.x) && std::isfinite(point.y) &&
+         (plot.x_scaling == Scaling::kLinear || point.x > 0) &&
+         (plot.y_scaling == Scaling::kLinear ||
+          (point.y > 0 && bar_of(point).low >= point.y / kLongestBar));
+}
+
+class Drawing {
  public:
-  explicit Labels(const std::vector<Place>& points) {
-    for (const Place& point : points) {
-      taken_.push_back(around(point, kRadius));
+  Drawing(const ScatterPlot& plot, const std::vector<ScatterPoint>& points)
+      : plot_(plot),
+        points_(points),
+        bars_(bars_of(points)),
+        bottom_(kTop + kPlotHeight +
+                kMoreHeight * static_cast<double>(std::max(points.size(), kNoCrowd) - kNoCrowd)),
+        y_(y_axis()),
+        left_(left_margin()),
+        x_(x_axis()),
+        svg_(kWidth, bottom_ + kBelow, plot.title) {}
+
+  // Names the points without room for a label in `unlabelled`.
+  std::string draw(std::vector<std::string>& unlabelled) {
+    draw_axes();
+    std::vector<Place> places;
+    std::vector<Costs> costs;
+    for (const ScatterPoint& point : points_) {
+      places.push_back({x_.at(point.x), y_.at(point.y)});
+      costs.push_back({point.x, point.y});
     }
+    std::vector<Place> front;
+    for (const std::size_t i : pareto_front(costs)) {
+      front.push_back(places[i]);
+    }
+    svg_.path(front, "front");
+    std::vector<Box> drawn_bars;
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      draw_bar(bars_[i], places[i], drawn_bars);
+    }
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      const ScatterPoint& point = points_[i];
+      svg_.circle(places[i], kRadius, "point",
+                  fmt::format("{}: {:.4g}, {:.4g}", point.label, point.x, point.y));
+    }
+    draw_labels(places, drawn_bars, unlabelled);
+    return svg_.finish();
   }
 
-  // Without a free place a label stays with the point's hover text.
-  void draw(Svg& svg, Place point, const std::string& label) {
-    const double width = text_pixels(label);
-    for (const double distance : {0.0, 16.0, 32.0, 48.0, 72.0, 96.0}) {
-      for (const Place& direction : kDirections) {
-        const Box box = beside(point, direction, kRadius + 3 + distance, width);
-        if (!is_free(box)) {
-          continue;
-        }
-        taken_.push_back(box);
-        if (distance > 0) {
-          svg.line(point, nearest(box, point), "leader");
-        }
-        svg.text({box.left, box.bottom - 2}, label, Anchor::kStart);
-        return;
+ private:
+  static std::vector<ErrorBar> bars_of(const std::vector<ScatterPoint>& points) {
+    std::vector<ErrorBar> bars;
+    std::transform(points.begin(), points.end(), std::back_inserter(bars), bar_of);
+    return bars;
+  }
+
+  Axis y_axis() const {
+    double low = bars_.front().low;
+    double high = bars_.front().high;
+    for (const ErrorBar& bar : bars_) {
+      low = std::min(low, bar.low);
+      high = std::max(high, bar.high);
+    }
+    return Axis(plot_.y_scaling, low, high, bottom_, kTop);
+  }
+
+  double left_margin() const {
+    std::size_t longest = 0;
+    for (const Tick& tick : y_.ticks()) {
+      longest = std::max(longest, tick.label.size());
+    }
+    return std::max(40.0, 16 + kLetter * static_cast<double>(longest));
+  }
+
+  Axis x_axis() const {
+    const auto by_x = [](const ScatterPoint& a, const ScatterPoint& b) { return a.x < b.x; };
+    const auto [low, high] = std::minmax_element(points_.begin(), points_.end(), by_x);
+    return Axis(plot_.x_scaling, low->x, high->x, left_, kRight);
+  }
+
+  void draw_axes() {
+    for (const Tick& tick : x_.ticks()) {
+      svg_.line({x_.at(tick.value), kTop}, {x_.at(tick.value), bottom_}, "grid");
+      svg_.text({x_.at(tick.value), bottom_ + 18}, tick.label, Anchor::kMiddle, "tick");
+    }
+    for (const Tick& tick : y_.ticks()) {
+      svg_.line({left_, y_.at(tick.value)}, {kRight, y_.at(tick.value)}, "grid");
+      svg_.text({left_ - 8, y_.at(tick.value) + 4}, tick.label, Anchor::kEnd, "tick");
+    }
+    svg_.line({left_, bottom_}, {kRight, bottom_}, "axis");
+    svg_.line({left_, kTop}, {left_, bottom_}, "axis");
+    svg_.text({kRight, bottom_ + 40}, plot_.x_name, Anchor::kEnd);
+    svg_.text({10, kTop - 16}, plot_.y_name, Anchor::kStart);
+  }
+
+  // The box that it fills goes to `drawn`.
+  void draw_bar(const ErrorBar& bar, Place point, std::vector<Box>& drawn) {
+    if (bar.high <= bar.low) {
+      return;
+    }
+    const double top = y_.at(bar.high);
+    const double bottom = y_.at(bar.low);
+    svg_.line({point.x, top}, {point.x, bottom}, "error");
+    for (const double end : {top, bottom}) {
+      svg_.line({point.x - kCap, end}, {point.x + kCap, end}, "error");
+    }
+    drawn.push_back({point.x - kCap, top, point.x + kCap, bottom});
+  }
+
+  void draw_labels(const std::vector<Place>& places, const std::vector<Box>& drawn_bars,
+                   std::vector<std::string>& unlabelled) {
+    std::vector<std::string> names;
+    for (const ScatterPoint& point : points_) {
+      names.push_back(point.label);
+    }
+    std::vector<bool> labelled(points_.size(), false);
+    for (const PlacedLabel& label :
+         lay_out_labels(places, names, drawn_bars, {left_, kTop, kRight, bottom_}, kRadius)) {
+      labelled[label.point] = true;
+      if (label.leader) {
+        svg_.line(places[label.point], label.leader_end, "leader");
+      }
+      svg_.text({label.box.left, label.box.bottom - 3}, names[label.point], Anchor::kStart,
+                "label");
+    }
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+      if (!labelled[i]) {
+        unlabelled.push_back(
+            fmt::format("{} ({:.4g}, {:.4g})", names[i], points_[i].x, points_[i].y));
       }
     }
   }
 
- private:
-  static constexpr std::array<Place, 12> kDirections = {
-      Place{1, 0},       Place{-1, 0},       Place{0.8, -0.6}, Place{-0.8, -0.6},
-      Place{0.8, 0.6},   Place{-0.8, 0.6},   Place{0, -1},     Place{0, 1},
-      Place{0.45, -0.9}, Place{-0.45, -0.9}, Place{0.45, 0.9}, Place{-0.45, 0.9}};
-
-  // A box of a label that begins (or ends, or is centred) `distance` from the point.
-  static Box beside(Place point, Place direction, double distance, double width) {
-    const double x = point.x + direction.x * distance;
-    const double y = point.y + direction.y * (distance + kLetter / 2);
-    const double left = direction.x > 0 ? x : direction.x < 0 ? x - width : x - width / 2;
-    return {left, y - kLetter / 2, left + width, y + kLetter / 2};
-  }
-
-  static Place nearest(const Box& box, Place point) {
-    return {std::clamp(point.x, box.left, box.right), std::clamp(point.y, box.top, box.bottom)};
-  }
-
-  bool is_free(const Box& box) const {
-    return box.left > kLeft && box.right < kRight && box.top > kTop && box.bottom < kBottom &&
-           std::none_of(taken_.begin(), taken_.end(),
-                        [&](const Box& other) { return other.meets(box); });
-  }
-
-  std::vector<Box> taken_;
+  const ScatterPlot& plot_;
+  const std::vector<ScatterPoint>& points_;
+  std::vector<ErrorBar> bars_;
+  double bottom_;
+  Axis y_;
+  double left_;
+  Axis x_;
+  Svg svg_;
 };
 
-bool has_place(const ScatterPlot& plot, const ScatterPoint& point) {
-  return std::isfinite(point.x) && std::isfinite(point.y) &&
-         (plot.x_scaling == Scaling::kLinear || point.x > 0) &&
-         (plot.y_scaling == Scaling::kLinear || point.y > 0);
-}
-
-void draw_axes(Svg& svg, const ScatterPlot& plot, const Axis& x, const Axis& y) {
-  for (const Tick& tick : x.ticks()) {
-    svg.line({x.at(tick.value), kTop}, {x.at(tick.value), kBottom}, "grid");
-    svg.text({x.at(tick.value), kBottom + 18}, tick.label, Anchor::kMiddle, "tick");
-  }
-  for (const Tick& tick : y.ticks()) {
-    svg.line({kLeft, y.at(tick.value)}, {kRight, y.at(tick.value)}, "grid");
-    svg.text({kLeft - 8, y.at(tick.value) + 4}, tick.label, Anchor::kEnd, "tick");
-  }
-  svg.line({kLeft, kBottom}, {kRight, kBottom}, "axis");
-  svg.line({kLeft, kTop}, {kLeft, kBottom}, "axis");
-  svg.text({kRight, kBottom + 40}, plot.x_name, Anchor::kEnd);
-  svg.text({10, kTop - 16}, plot.y_name, Anchor::kStart);
-}
-
-void draw_error(Svg& svg, const ScatterPoint& point, const Axis& x, const Axis& y) {
-  if (!(point.y_error > 0) || !std::isfinite(point.y_error)) {
-    return;
-  }
-  const double low = std::max(point.y - point.y_error, y.low());
-  const double high = std::min(point.y + point.y_error, y.high());
-  svg.line({x.at(point.x), y.at(low)}, {x.at(point.x), y.at(high)}, "error");
-}
-
-std::string draw(const ScatterPlot& plot, const std::vector<ScatterPoint>& points) {
-  const auto by_x = [](const ScatterPoint& a, const ScatterPoint& b) { return a.x < b.x; };
-  const auto by_y = [](const ScatterPoint& a, const ScatterPoint& b) { return a.y < b.y; };
-  const auto [left, right] = std::minmax_element(points.begin(), points.end(), by_x);
-  const auto [low, high] = std::minmax_element(points.begin(), points.end(), by_y);
-  const Axis x(plot.x_scaling, left->x, right->x, kLeft, kRight);
-  const Axis y(plot.y_scaling, low->y, high->y, kBottom, kTop);
-  Svg svg(kWidth, kHeight, plot.title);
-  draw_axes(svg, plot, x, y);
-  std::vector<Place> places;
-  std::vector<Costs> costs;
-  for (const ScatterPoint& point : points) {
-    places.push_back({x.at(point.x), y.at(point.y)});
-    costs.push_back({point.x, point.y});
-  }
-  std::vector<Place> front;
-  for (const std::size_t i : pareto_front(costs)) {
-    front.push_back(places[i]);
-  }
-  svg.path(front, "front");
-  Labels labels(places);
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    draw_error(svg, points[i], x, y);
-    svg.circle(places[i], kRadius, "point",
-               fmt::format("{}: {:.4g}, {:.4g}", points[i].label, points[i].x, points[i].y));
-    labels.draw(svg, places[i], points[i].label);
-  }
-  return svg.finish();
+std::string note(std::string_view what, const std::vector<std::string>& names) {
+  return names.empty() ? ""
+                       : fmt::format("<p class=\"note\">{}: {}.</p>\n", what,
+                                     escape_html(fmt::format("{}", fmt::join(names, ", "))));
 }
 
 }  // namespace
 
 std::string to_svg(const ScatterPlot& plot) {
   std::vector<ScatterPoint> points;
-  std::string left_out;
+  std::vector<std::string> left_out;
   for (const ScatterPoint& point : plot.points) {
     if (has_place(plot, point)) {
       points.push_back(point);
     } else {
-      left_out += fmt::format("{}{} ({:.3g})", left_out.empty() ? "" : ", ", point.label, point.y);
+      const std::string error = point.y_error > 0 ? fmt::format(" ± {:.3g}", point.y_error) : "";
+      left_out.push_back(fmt::format("{} ({:.3g}{})", point.label, point.y, error));
     }
   }
+  std::vector<std::string> unlabelled;
   std::string html =
       fmt::format("<figure>\n<figcaption>{}</figcaption>\n", escape_html(plot.title));
-  html += points.empty() ? "" : draw(plot, points);
-  if (!left_out.empty()) {
-    html += fmt::format("<p class=\"note\">Without a place on the axes: {}.</p>\n",
-                        escape_html(left_out));
-  }
+  html += points.empty() ? "" : Drawing(plot, points).draw(unlabelled);
+  html += note("Without room for a label", unlabelled);
+  html += note("Without a place on the axes", left_out);
   return html + "</figure>\n";
 }
 

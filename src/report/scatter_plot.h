@@ -14,7 +14,8 @@ struct ScatterPoint {
   double y_error = 0;  // half of the bar drawn through the point; 0 or NaN: none
 };
 
-/// Labelled points with the Pareto front (small x and small y are good) as a line.
+/// Labelled points with the Pareto front (small x and small y are good) as a line. The axes hold
+/// the whole error bars.
 struct ScatterPlot {
   std::string title;
   std::string x_name;
@@ -24,8 +25,8 @@ struct ScatterPlot {
   std::vector<ScatterPoint> points;
 };
 
-/// The drawing, with a line below that names the points without a place: not finite, or not
-/// positive where the axis is logarithmic.
+/// The drawing, with lines below that name the points without room for a label, and those without
+/// a place: not finite, or not positive (or not told from zero) where the axis is logarithmic.
 std::string to_svg(const ScatterPlot& plot);
 
 }  // namespace nibble::report

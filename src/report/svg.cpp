@@ -65,8 +65,8 @@ void Svg::text(Place place, std::string_view text, Anchor anchor, std::string_vi
                   place.x, place.y, name_of(anchor), escape_html(style), escape_html(text));
 }
 
-double text_pixels(std::string_view text) {
-  return 6.8 * static_cast<double>(text_width(text));
+double label_pixels(std::string_view text) {
+  return 7.3 * static_cast<double>(text_width(text));
 }
 
 }  // namespace nibble::report

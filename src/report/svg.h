@@ -35,7 +35,7 @@ class Svg {
   std::string body_;
 };
 
-/// Pixels of a text of the charts' font (12 px), roughly.
-double text_pixels(std::string_view text);
+/// Pixels of a text in the style "label" (12 px, all characters of one width), at most.
+double label_pixels(std::string_view text);
 
 }  // namespace nibble::report

@@ -27,40 +27,21 @@ double mean_log_probability(std::span<const engine::TokenRecord> records) {
 
 }  // namespace
 
-ApiError error_of(std::exception_ptr failure) {
-  try {
-    std::rethrow_exception(std::move(failure));
-  } catch (const core::Error& error) {
-    const std::string message = core::printable(error.what(), 1000);
-    switch (error.kind()) {
-      case core::ErrorKind::kUsage:
-        return plain_error(400, message);
-      case core::ErrorKind::kOutOfMemory:
-        return plain_error(503, message);
-      default:
-        return plain_error(500, message);
-    }
-  } catch (const std::bad_alloc&) {
-    return plain_error(503, "the server is out of memory; try again later");
-  } catch (const std::exception& error) {
-    return plain_error(500, core::printable(error.what(), 1000));
-  }
-}
-
 Answer::Answer(AnswerPlan plan, std::shared_ptr<HttpResponder> responder,
                const text::Tokenizer& tokenizer, EngineThread& engine, Metrics& metrics,
-               std::function<void()> done)
+               Explain explain, Done done)
     : plan_(std::move(plan)),
       responder_(std::move(responder)),
       engine_(engine),
       metrics_(metrics),
+      explain_(std::move(explain)),
       done_(std::move(done)),
       tokenizer_(tokenizer),
       parts_(plan_.prompts.size() * static_cast<std::size_t>(plan_.texts)),
       prompt_records_(plan_.prompts.size()),
       unfinished_(parts_.size()) {
   for (Part& part : parts_) {
-    if (plan_.log_probabilities) {
+    if (plan_.log_probabilities && plan_.stream) {
       part.log_probabilities.emplace(tokenizer, plan_.head.chat, *plan_.log_probabilities);
     }
     if (plan_.tools) {
@@ -71,7 +52,10 @@ Answer::Answer(AnswerPlan plan, std::shared_ptr<HttpResponder> responder,
   }
 }
 
-void Answer::start(std::vector<engine::Request> requests) {
+void Answer::start(engine::Request request, std::size_t at_a_time, Admission::Place place) {
+  request_ = std::move(request);
+  at_a_time_ = at_a_time;
+  place_ = std::move(place);
   responder_->on_disconnect([weak = weak_from_this()] {
     if (const auto self = weak.lock()) {
       self->abandon();
@@ -80,15 +64,30 @@ void Answer::start(std::vector<engine::Request> requests) {
   if (plan_.stream) {
     begin_stream();
   }
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    Job job;
-    job.request = std::move(requests[i]);
-    job.on_piece = [self = shared_from_this(), i](const TextPiece& piece) { self->add(i, piece); };
-    job.on_finish = [self = shared_from_this(), i](engine::Completion completion) {
-      self->finish(i, std::move(completion));
-    };
-    parts_[i].job = engine_.submit(std::move(job));
+  submit_more();
+}
+
+void Answer::submit_more() {
+  while (!ended_ && in_engine_ < at_a_time_ && submitted_ < parts_.size()) {
+    submit(submitted_++);
   }
+}
+
+void Answer::submit(std::size_t at) {
+  const std::size_t text = at % static_cast<std::size_t>(plan_.texts);
+  Job job;
+  job.request = request_;
+  job.request.prompt = plan_.prompts[prompt_of(at)];
+  job.request.sampling.seed += text;
+  if (text > 0) {  // the first has the same prompt
+    job.request.prompt_log_probabilities.reset();
+  }
+  job.on_piece = [self = shared_from_this(), at](const TextPiece& piece) { self->add(at, piece); };
+  job.on_finish = [self = shared_from_this(), at](engine::Completion completion) {
+    self->finish(at, std::move(completion));
+  };
+  ++in_engine_;
+  parts_[at].job = engine_.submit(std::move(job));
 }
 
 void Answer::begin_stream() {
@@ -118,7 +117,7 @@ void Answer::add(std::size_t at, const TextPiece& piece) {
   }
   if (!part.first) {
     part.first = Clock::now();
-    metrics_.first_token(seconds_between(began_, *part.first));
+    metrics_.first_token(seconds_between(began(), *part.first));
   }
   ToolText text = part.tool_reader ? part.tool_reader->add(piece.text) : ToolText{piece.text, {}};
   if (!plan_.stream) {
@@ -166,11 +165,12 @@ std::size_t Answer::prompt_of(std::size_t at) const {
 void Answer::finish(std::size_t at, engine::Completion completion) {
   Part& part = parts_[at];
   part.job = 0;
+  --in_engine_;
   if (ended_ || part.finished) {
     return;
   }
   if (completion.reason == engine::FinishReason::kFailed) {
-    fail(error_of(completion.error));
+    fail(explain_(completion.error));
     return;
   }
   if (completion.reason == engine::FinishReason::kCancelled) {
@@ -199,12 +199,14 @@ void Answer::finish(std::size_t at, engine::Completion completion) {
   }
   if (--unfinished_ == 0) {
     complete();
+  } else {
+    submit_more();
   }
 }
 
 void Answer::count(Part& part, std::string_view reason) {
   const auto now = Clock::now();
-  metrics_.finished(reason, seconds_between(began_, now), part.tokens);
+  metrics_.finished(reason, seconds_between(began(), now), part.tokens);
   if (part.first && part.tokens > 1) {
     metrics_.later_tokens(seconds_between(*part.first, now),
                           static_cast<std::uint64_t>(part.tokens - 1));
@@ -224,30 +226,38 @@ std::vector<std::size_t> Answer::chosen(std::size_t prompt) const {
   return parts;
 }
 
-// An echoed prompt comes before the text, in the log probabilities too.
 Choice Answer::choice_of(std::size_t at) {
   Part& part = parts_[at];
-  const std::size_t prompt = prompt_of(at);
-  const bool echo = !plan_.echoes.empty();
   Choice choice;
-  choice.text = echo ? plan_.echoes[prompt] + part.text : std::move(part.text);
+  choice.prompt = prompt_of(at);
+  choice.text = std::move(part.text);
   choice.finish_reason = part.finish_reason;
   choice.tool_calls = std::move(part.tool_calls);
-  if (part.log_probabilities) {
-    if (echo) {
-      part.log_probabilities->add_first(plan_.prompts[prompt].front());
-      part.log_probabilities->add(prompt_records_[prompt]);
-    }
-    if (!plan_.only_echo) {
-      part.log_probabilities->add(part.records);
-    }
-    choice.log_probabilities = part.log_probabilities->take();
+  if (plan_.log_probabilities && !plan_.only_echo) {
+    choice.records = std::move(part.records);
   }
   return choice;
 }
 
+WholeAnswer Answer::whole() {
+  WholeAnswer answer;
+  answer.head = plan_.head;
+  answer.usage = usage_;
+  answer.echo = !plan_.echoes.empty();
+  answer.log_probabilities = plan_.log_probabilities;
+  answer.prompt_log_probabilities = plan_.prompt_log_probabilities;
+  for (std::size_t prompt = 0; prompt < plan_.prompts.size(); ++prompt) {
+    answer.prompts.push_back({answer.echo ? std::move(plan_.echoes[prompt]) : "",
+                              plan_.prompts[prompt].front(), std::move(prompt_records_[prompt])});
+    for (const std::size_t at : chosen(prompt)) {
+      answer.choices.push_back(choice_of(at));
+    }
+  }
+  return answer;
+}
+
 void Answer::count_phases(const engine::Completion& completion) {
-  metrics_.phases(seconds_between(began_, completion.admitted),
+  metrics_.phases(seconds_between(began(), completion.admitted),
                   seconds_between(completion.admitted, completion.first_token),
                   seconds_between(completion.first_token, completion.last_token));
 }
@@ -260,19 +270,7 @@ void Answer::complete() {
     responder_->send(std::string(kDoneEvent));
     responder_->end();
   } else {
-    std::vector<Choice> choices;
-    for (std::size_t prompt = 0; prompt < plan_.prompts.size(); ++prompt) {
-      std::string of_prompt;
-      if (plan_.prompt_log_probabilities) {
-        of_prompt = prompt_log_probabilities(tokenizer_, prompt_records_[prompt],
-                                             *plan_.prompt_log_probabilities);
-      }
-      for (const std::size_t at : chosen(prompt)) {
-        choices.push_back(choice_of(at));
-        choices.back().prompt_log_probabilities = of_prompt;
-      }
-    }
-    responder_->respond(json_response(200, answer_text(plan_.head, choices, usage_)));
+    responder_->respond(json_response(body_of(whole(), tokenizer_)));
   }
   end();
 }
@@ -310,13 +308,14 @@ void Answer::abandon() {
 
 void Answer::end() {
   ended_ = true;
+  place_ = {};
   for (const Part& part : parts_) {
     if (part.job != 0) {
       engine_.cancel(part.job);
     }
   }
   if (const auto done = std::exchange(done_, nullptr)) {
-    done();
+    done(*this);
   }
 }
 

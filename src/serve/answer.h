@@ -8,11 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "serve/api_error.h"
+#include "serve/admission.h"
 #include "serve/engine_thread.h"
 #include "serve/http_server.h"
+#include "serve/log_probabilities.h"
 #include "serve/metrics.h"
 #include "serve/openai_responses.h"
+#include "serve/pending_answer.h"
+#include "serve/whole_answer.h"
 
 namespace nibble::serve {
 
@@ -33,24 +36,21 @@ struct AnswerPlan {
 
 /// An answer that is being written: gathers what the engine gives for its choices, and sends it, as
 /// it comes or at the end. On the I/O thread.
-class Answer : public std::enable_shared_from_this<Answer> {
+class Answer final : public PendingAnswer, public std::enable_shared_from_this<Answer> {
  public:
-  using Clock = std::chrono::steady_clock;
-
-  /// `engine` and `metrics` must outlive it. `done` is called once, when nothing will come any
-  /// more.
+  /// `engine`, `metrics` and `tokenizer` must outlive it.
   Answer(AnswerPlan plan, std::shared_ptr<HttpResponder> responder,
-         const text::Tokenizer& tokenizer, EngineThread& engine, Metrics& metrics,
-         std::function<void()> done);
+         const text::Tokenizer& tokenizer, EngineThread& engine, Metrics& metrics, Explain explain,
+         Done done);
 
-  /// Gives the engine one request for each choice, in the order of prompts.
-  void start(std::vector<engine::Request> requests);
+  /// Gives the engine one request for each text, in the order of prompts: `request` with the prompt
+  /// and a seed of its own, counted up from the one that it has. At most `at_a_time` of them are in
+  /// the engine, so that others are served between. `place` is held until the end.
+  void start(engine::Request request, std::size_t at_a_time, Admission::Place place);
 
-  /// Gives up: tells the client, unless it has gone, and cancels what runs.
-  void fail(const ApiError& error);
+  void fail(const ApiError& error) override;
   void abandon();
-
-  Clock::time_point began() const { return began_; }
+  std::size_t waiting() const override { return ended_ ? 0 : parts_.size() - submitted_; }
 
  private:
   struct Part {
@@ -67,6 +67,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
   };
 
   void begin_stream();
+  void submit_more();
+  void submit(std::size_t at);
   void add(std::size_t at, const TextPiece& piece);
   void add_calls(std::size_t at, std::vector<ToolCall> calls);
   void finish_calls(std::size_t at);
@@ -77,25 +79,27 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void complete();
   std::vector<std::size_t> chosen(std::size_t prompt) const;
   Choice choice_of(std::size_t at);
+  WholeAnswer whole();
   void end();
   void send(std::size_t at, std::string_view text, std::string_view finish_reason);
-  Usage usage() const { return usage_; }
 
   AnswerPlan plan_;
   std::shared_ptr<HttpResponder> responder_;
   EngineThread& engine_;
   Metrics& metrics_;
-  std::function<void()> done_;
+  Explain explain_;
+  Done done_;
   const text::Tokenizer& tokenizer_;
   std::vector<Part> parts_;                                       // by index: prompt * texts + text
   std::vector<std::vector<engine::TokenRecord>> prompt_records_;  // by prompt
   Usage usage_;
+  engine::Request request_;
+  std::size_t at_a_time_ = 1;
+  std::size_t submitted_ = 0;
+  std::size_t in_engine_ = 0;
+  Admission::Place place_;
   std::size_t unfinished_ = 0;
   bool ended_ = false;
-  Clock::time_point began_ = Clock::now();
 };
-
-/// What the client is told of a failure inside the engine.
-ApiError error_of(std::exception_ptr failure);
 
 }  // namespace nibble::serve

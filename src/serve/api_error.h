@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/error.h"
 #include "serve/http_message.h"
 
 namespace nibble::serve {
@@ -15,13 +16,16 @@ namespace nibble::serve {
 /// a request after a 5xx.
 class ApiError : public std::runtime_error {
  public:
+  /// A long message is cut.
   ApiError(int http_status, std::string kind, std::string_view message, std::string about = "",
            std::string error_code = "")
-      : std::runtime_error(std::string(message)),
+      : std::runtime_error(core::printable(message, kMaxMessageBytes)),
         status(http_status),
         type(std::move(kind)),
         param(std::move(about)),
         code(std::move(error_code)) {}
+
+  static constexpr std::size_t kMaxMessageBytes = 400;
 
   int status;
   std::string type;     // "invalid_request_error"

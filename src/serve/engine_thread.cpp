@@ -6,6 +6,23 @@
 #include "core/error.h"
 
 namespace nibble::serve {
+namespace {
+
+// Whether an error says something about the server, not about a request or the memory that is free
+// just now.
+bool is_fault(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const core::Error& known) {
+    return known.kind() != core::ErrorKind::kUsage && known.kind() != core::ErrorKind::kOutOfMemory;
+  } catch (const std::bad_alloc&) {
+    return false;
+  } catch (...) {
+    return true;
+  }
+}
+
+}  // namespace
 
 EngineThread::EngineThread(std::unique_ptr<engine::Engine> engine, Post post)
     : post_(std::move(post)), engine_(std::move(engine)), state_(engine_->state()) {
@@ -23,50 +40,59 @@ EngineThread::~EngineThread() {
 
 // ---- on the I/O thread
 
-EngineThread::JobId EngineThread::enqueue(std::size_t tokens, std::function<void(JobId)> call) {
+EngineThread::JobId EngineThread::new_job(std::size_t tokens) {
   const JobId id = ++last_id_;
   prompt_tokens_[id] = tokens;
   tokens_ += tokens;
-  {
-    const std::lock_guard lock(mutex_);
-    orders_.push_back({id, [call = std::move(call), id] { call(id); }});
-  }
-  wake_.notify_one();
   return id;
 }
 
+void EngineThread::order(JobId id, std::function<void()> call) {
+  {
+    const std::lock_guard lock(mutex_);
+    orders_.push_back({id, std::move(call)});
+  }
+  wake_.notify_one();
+}
+
 EngineThread::JobId EngineThread::submit(Job job) {
-  const std::size_t tokens = job.request.prompt.size();
-  return enqueue(tokens,
-                 [this, job = std::make_shared<Job>(std::move(job))](JobId id) { start(id, job); });
+  const JobId id = new_job(job.request.prompt.size());
+  order(id, [this, id, job = std::make_shared<Job>(std::move(job))] { start(id, job); });
+  return id;
 }
 
 EngineThread::JobId EngineThread::submit(EmbeddingJob job) {
-  const std::size_t tokens = job.tokens.size();
-  return enqueue(tokens, [this, job = std::move(job)](JobId id) { embed(id, job); });
+  const JobId id = new_job(job.tokens.size());
+  {
+    const std::lock_guard lock(mutex_);
+    embeddings_.push_back({id, std::move(job), nullptr});
+  }
+  wake_.notify_one();
+  return id;
 }
 
 void EngineThread::cancel(JobId id) {
   if (prompt_tokens_.find(id) == prompt_tokens_.end()) {
     return;
   }
-  {
-    const std::lock_guard lock(mutex_);
-    const auto waits = std::find_if(orders_.begin(), orders_.end(),
-                                    [id](const Order& order) { return order.id == id; });
-    if (waits != orders_.end()) {  // the engine has not seen it
-      orders_.erase(waits);
-      finished(id);
-      return;
-    }
-    orders_.push_back({0, [this, id] {
-                         const auto at = running_.find(id);
-                         if (at != running_.end()) {
-                           engine_->cancel(at->second);
-                         }
-                       }});
+  if (withdraw(id)) {
+    finished(id);
+    return;
   }
-  wake_.notify_one();
+  order(0, [this, id] {
+    const auto at = running_.find(id);
+    if (at != running_.end()) {
+      engine_->cancel(at->second);
+    }
+    drop_embedding(id);
+  });
+}
+
+// Takes back what the engine has not seen.
+bool EngineThread::withdraw(JobId id) {
+  const auto is_it = [id](const auto& waits) { return waits.id == id; };
+  const std::lock_guard lock(mutex_);
+  return std::erase_if(orders_, is_it) + std::erase_if(embeddings_, is_it) > 0;
 }
 
 void EngineThread::finished(JobId id) {
@@ -92,13 +118,18 @@ std::exception_ptr EngineThread::failure() const {
   return failure_;
 }
 
+std::exception_ptr EngineThread::fault() const {
+  const std::lock_guard lock(mutex_);
+  return fault_;
+}
+
 // ---- on the engine's thread
 
 void EngineThread::run() {
   try {
     while (take_orders()) {
       step_began_ = Clock::now().time_since_epoch().count();
-      engine_->step();
+      work();
       step_began_ = 0;
       const std::lock_guard lock(mutex_);
       state_ = engine_->state();
@@ -113,7 +144,9 @@ bool EngineThread::take_orders() {
   std::deque<Order> orders;
   {
     std::unique_lock lock(mutex_);
-    wake_.wait(lock, [this] { return stop_ || !orders_.empty() || !running_.empty(); });
+    wake_.wait(lock, [this] {
+      return stop_ || !orders_.empty() || !running_.empty() || embedded_ || !embeddings_.empty();
+    });
     if (stop_) {
       return false;
     }
@@ -124,7 +157,26 @@ bool EngineThread::take_orders() {
     order.call();
     step_began_ = 0;
   }
+  const std::lock_guard lock(mutex_);
+  if (!embedded_ && !embeddings_.empty()) {
+    embedded_ = std::move(embeddings_.front());
+    embeddings_.pop_front();
+  }
   return true;
+}
+
+// A step, or a part of an embedding, which then waits until steps have had as much time.
+void EngineThread::work() {
+  const bool both = embedded_ && !running_.empty();
+  const bool embeds = embedded_ && (!both || lead_ == Clock::duration(0));
+  const auto begin = Clock::now();
+  if (embeds) {
+    embed_part();
+  } else {
+    engine_->step();
+  }
+  const Clock::duration time = Clock::now() - begin;
+  lead_ = both ? std::max(Clock::duration(0), lead_ + (embeds ? time : -time)) : Clock::duration(0);
 }
 
 void EngineThread::start(JobId id, const std::shared_ptr<Job>& job) {
@@ -139,7 +191,7 @@ void EngineThread::start(JobId id, const std::shared_ptr<Job>& job) {
   jobs_[id] = job;
   try {
     running_[id] = engine_->submit(std::move(request));
-  } catch (const core::Error&) {
+  } catch (const std::exception&) {
     engine::Completion refused;
     refused.reason = engine::FinishReason::kFailed;
     refused.error = std::current_exception();
@@ -150,24 +202,53 @@ void EngineThread::start(JobId id, const std::shared_ptr<Job>& job) {
 void EngineThread::report(JobId id, const Job& job, engine::Completion completion) {
   running_.erase(id);
   jobs_.erase(id);
+  if (completion.reason != engine::FinishReason::kCancelled) {
+    note_outcome(completion.error);
+  }
   post_([this, id, call = job.on_finish, completion = std::move(completion)]() mutable {
     finished(id);
     call(std::move(completion));
   });
 }
 
-void EngineThread::embed(JobId id, const EmbeddingJob& job) {
-  std::vector<float> values;
-  std::exception_ptr error;
+void EngineThread::embed_part() {
   try {
-    values = engine_->embed(job.tokens);
+    if (!embedded_->embedding) {
+      embedded_->embedding = engine_->begin_embedding(std::move(embedded_->job.tokens));
+    }
+    if (auto values = engine_->advance(*embedded_->embedding)) {
+      finish_embedding(*std::move(values), nullptr);
+    }
+    return;
   } catch (const std::exception&) {
-    error = std::current_exception();
+    finish_embedding({}, std::current_exception());
   }
-  post_([this, id, call = job.on_finish, values = std::move(values), error]() mutable {
-    finished(id);
-    call(std::move(values), error);
-  });
+  engine_->step();  // throws when the engine is beyond help
+}
+
+void EngineThread::finish_embedding(std::vector<float> values, const std::exception_ptr& error) {
+  note_outcome(error);
+  const Embedded done = *std::exchange(embedded_, std::nullopt);
+  post_(
+      [this, id = done.id, call = done.job.on_finish, values = std::move(values), error]() mutable {
+        finished(id);
+        call(std::move(values), error);
+      });
+}
+
+void EngineThread::drop_embedding(JobId id) {
+  if (embedded_ && embedded_->id == id) {
+    embedded_.reset();
+    post_([this, id] { finished(id); });
+  }
+}
+
+void EngineThread::note_outcome(const std::exception_ptr& error) {
+  if (error && !is_fault(error)) {
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  fault_ = error;
 }
 
 void EngineThread::fail(const std::exception_ptr& error) {

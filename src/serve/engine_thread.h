@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -37,7 +38,8 @@ struct EmbeddingJob {
   std::function<void(std::vector<float>, std::exception_ptr)> on_finish;
 };
 
-/// Runs an engine on a thread of its own. All calls come from one thread, the I/O thread, but where
+/// Runs an engine on a thread of its own. Embeddings take half of its time at the
+/// most while there are texts to write. All calls come from one thread, the I/O thread, but where
 /// said otherwise.
 class EngineThread {
  public:
@@ -66,6 +68,9 @@ class EngineThread {
   std::chrono::duration<double> step_time() const;
   /// Why the engine has ended for good; null while it runs.
   std::exception_ptr failure() const;
+  /// Why the last text or embedding failed, where that was no fault of the request and no lack of
+  /// memory; null when it did not.
+  std::exception_ptr fault() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -73,14 +78,26 @@ class EngineThread {
     JobId id = 0;
     std::function<void()> call;
   };
+  struct Embedded {
+    JobId id = 0;
+    EmbeddingJob job;
+    std::shared_ptr<engine::Engine::Embedding> embedding;  // once it has begun
+  };
 
-  JobId enqueue(std::size_t tokens, std::function<void(JobId)> call);
+  JobId new_job(std::size_t tokens);
+  void order(JobId id, std::function<void()> call);
+  bool withdraw(JobId id);
   void finished(JobId id);
+
   void run();
   bool take_orders();
+  void work();
   void start(JobId id, const std::shared_ptr<Job>& job);
   void report(JobId id, const Job& job, engine::Completion completion);
-  void embed(JobId id, const EmbeddingJob& job);
+  void embed_part();
+  void finish_embedding(std::vector<float> values, const std::exception_ptr& error);
+  void drop_embedding(JobId id);
+  void note_outcome(const std::exception_ptr& error);
   void fail(const std::exception_ptr& error);
 
   Post post_;
@@ -94,14 +111,18 @@ class EngineThread {
   std::unique_ptr<engine::Engine> engine_;
   std::unordered_map<JobId, engine::RequestId> running_;
   std::unordered_map<JobId, std::shared_ptr<Job>> jobs_;
+  std::optional<Embedded> embedded_;  // that is under way
+  Clock::duration lead_{};            // that texts have to make up for an embedding's part
 
   // Of both.
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Order> orders_;
+  std::deque<Embedded> embeddings_;  // that have not begun
   bool stop_ = false;
   engine::EngineState state_;
   std::exception_ptr failure_;
+  std::exception_ptr fault_;
   std::atomic<Clock::rep> step_began_{0};  // 0: none
 
   std::thread thread_;

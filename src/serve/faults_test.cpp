@@ -145,8 +145,6 @@ TEST_F(ServiceTest, AFullQueueSaysSo) {
     }
   }
   EXPECT_EQ(refused, 54);
-  is_error(post("/v1/completions", R"({"prompt":"a","n":7})"), 400, "n",
-           "never: clients must not repeat it");
 }
 
 TEST_F(ServiceTest, TheQueueIsBoundedByTokensToo) {
@@ -246,9 +244,55 @@ TEST_F(ServiceTest, AStreamSaysWhyItFails) {
   ASSERT_GE(events.size(), 3u);
   EXPECT_EQ(events.back(), "[DONE]");
   const Json error = core::parse_json(events[events.size() - 2], "event").at("error");
-  EXPECT_EQ(error.at("message"), "the device fell off");
+  EXPECT_EQ(error.at("message"), "the request failed inside the server; its log says why");
   EXPECT_EQ(error.at("type"), "server_error");
+  EXPECT_EQ(logged("reason", stream.header("x-request-id")), "the device fell off");
   EXPECT_EQ(post("/v1/completions", R"({"prompt":"a","max_tokens":2})").status, 200);
+}
+
+// What names files and devices is for the log; /health says that it happened, until something goes
+// well again.
+TEST_F(ServiceTest, ClientsAreToldNothingOfTheMachine) {
+  std::atomic<core::ErrorKind> kind{core::ErrorKind::kIo};
+  std::atomic<bool> fails{true};
+  *hook_ = [&](auto) {
+    if (fails) {
+      core::fail(kind, "'/srv/secret/model.safetensors' lost bytes");
+    }
+  };
+  start();
+  for (const auto& [path, body] : {std::pair("/v1/completions", R"({"prompt":"a","max_tokens":2})"),
+                                   std::pair("/v1/embeddings", R"({"input":"a"})")}) {
+    const auto answer = post(path, body);
+    is_error(answer, 500, "", path);
+    EXPECT_EQ(answer.body.find("secret"), std::string::npos) << answer.body;
+    EXPECT_NE(logged("reason", answer.header("x-request-id")).find("/srv/secret"),
+              std::string::npos);
+    const auto health = get("/health");
+    EXPECT_EQ(health.status, 503);
+    const Json said = core::parse_json(health.body, "health");
+    EXPECT_EQ(said.at("status"), "failing");
+    EXPECT_EQ(said.at("live"), true);
+    EXPECT_NE(said.at("reason").get<std::string>().find("the model's files"), std::string::npos);
+    EXPECT_EQ(get("/readyz").status, 503);
+  }
+  kind = core::ErrorKind::kOutOfMemory;
+  const auto memory = post("/v1/embeddings", R"({"input":"a"})");
+  is_error(memory, 503, "", "memory");
+  EXPECT_EQ(memory.body.find("secret"), std::string::npos) << memory.body;
+  fails = false;
+  EXPECT_EQ(post("/v1/embeddings", R"({"input":"a"})").status, 200);
+  EXPECT_EQ(get("/health").status, 200);
+}
+
+// Embeddings count as steps do.
+TEST_F(ServiceTest, EmbeddingsThatOnlyFailEndTheServer) {
+  *hook_ = [](auto) { core::fail(core::ErrorKind::kFailed, "the device fell off"); };
+  start();
+  for (int i = 0; i < engine::Engine::kMaxFailedSteps; ++i) {
+    EXPECT_NE(post("/v1/embeddings", R"({"input":"a"})").status, 200);
+  }
+  EXPECT_EQ(wait_for_end(), Outcome::kFailed);
 }
 
 // Row 45.

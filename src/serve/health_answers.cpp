@@ -4,11 +4,14 @@
 
 namespace nibble::serve {
 
-HttpResponse health_answer(const std::string& state) {
+HttpResponse health_answer(const std::string& state, const std::string& reason) {
   OrderedJson json;
   json["status"] = state;
   json["live"] = state != "failed";
   json["ready"] = state == "ok";
+  if (!reason.empty()) {
+    json["reason"] = reason;
+  }
   return json_response(state == "ok" ? 200 : 503, to_text(json));
 }
 

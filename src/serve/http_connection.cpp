@@ -1,9 +1,11 @@
 #include "serve/http_connection.h"
 
+#include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 
 namespace nibble::serve {
 namespace {
@@ -13,11 +15,13 @@ using boost::system::error_code;
 using tcp = net::ip::tcp;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kReadAhead = 64 << 10;      // bytes of later requests that are taken early
+constexpr std::size_t kReadAhead = 64 << 10;  // bytes of later requests that are taken early
+constexpr std::size_t kLargeBody = 1 << 20;
 constexpr std::size_t kMaxUnwritten = 256 << 10;  // answers to pipelined requests
 constexpr std::size_t kLingerBytes = 16 << 20;
 constexpr int kSendBuffer = 256 << 10;  // of the kernel, for each connection
 constexpr int kClientGone = 499;
+constexpr auto kPaceTime = std::chrono::seconds(1);  // that it takes to see how fast a client reads
 
 // Whether the other side has refused what was sent to it.
 bool is_reset(tcp::socket& socket) {
@@ -25,8 +29,14 @@ bool is_reset(tcp::socket& socket) {
   return ::poll(&state, 1, 0) > 0 && (state.revents & (POLLERR | POLLHUP)) != 0;
 }
 
-std::string chunk(std::string_view part) {
-  return fmt::format("{:x}\r\n{}\r\n", part.size(), part);
+// Who an address is to the server: of IPv6 everybody gets a network of 64 bits.
+std::string client_of(const net::ip::address& address) {
+  if (!address.is_v6() || address.to_v6().is_v4_mapped() || address.is_loopback()) {
+    return address.to_string();
+  }
+  auto bytes = address.to_v6().to_bytes();
+  std::fill(bytes.begin() + 8, bytes.end(), 0);
+  return net::ip::address_v6(bytes).to_string();
 }
 
 }  // namespace
@@ -39,6 +49,7 @@ HttpConnection::HttpConnection(Core& core, tcp::socket socket)
   socket_.set_option(net::socket_base::send_buffer_size(kSendBuffer), ignored);
   const auto end = socket_.remote_endpoint(ignored);
   remote_ = ignored ? "" : end.address().to_string();
+  client_ = ignored ? "" : client_of(end.address());
   limit_time(core_.options.limits.idle_time);
   started_ = since_;
 }
@@ -119,7 +130,7 @@ void HttpConnection::process() {
   while (more) {
     switch (phase_) {
       case Phase::kIdle: {
-        more = !unread().empty() && pending_.size() <= kMaxUnwritten && !core_.stopping;
+        more = !unread().empty() && output_.size() <= kMaxUnwritten && !core_.stopping;
         if (more) {
           begin_message();
         } else if (eof_ && unread().empty()) {
@@ -178,6 +189,7 @@ void HttpConnection::admit() {
   HttpRequest& request = parser_->request();
   request.id = record_.id;
   request.remote = remote_;
+  request.client = client_;
   record_.method = request.method;
   record_.path = request.path;
   version_ = request.version;
@@ -203,29 +215,30 @@ void HttpConnection::admit() {
 }
 
 bool HttpConnection::read_body() {
+  using Verdict = ByteBudget::Verdict;
   const std::size_t taken = parser_->read_body(unread());
   take(taken);
-  body_bytes_ += taken;
-  core_.body_bytes += taken;
+  if (!body_share_) {
+    body_share_ = std::make_shared<ByteShare>(core_.bodies, client_);
+  }
+  const Verdict verdict = body_share_->add(taken);
   if (parser_->refusal()) {
     fail(parser_->refusal()->status, parser_->refusal()->message);
-  } else if (core_.body_bytes > limits().bodies_bytes) {
+  } else if (verdict == Verdict::kTooManyInAll) {
     fail(503, "the server is receiving too much at once; try again later");
+  } else if (verdict == Verdict::kClientHasTooMany) {
+    fail(429, "too much that this client has sent waits; try again later");
   } else if (parser_->done()) {
     dispatch();
   }
   return false;
 }
 
-void HttpConnection::release_body() {
-  core_.body_bytes -= body_bytes_;
-  body_bytes_ = 0;
-}
-
 void HttpConnection::dispatch() {
   HttpRequest request = std::move(parser_->request());
+  request.body_share = std::move(body_share_);
+  record_.large = request.body.size() >= kLargeBody;
   parser_.reset();
-  release_body();
   phase_ = Phase::kHandling;
   ++serial_;
   if (eof_) {
@@ -246,162 +259,11 @@ void HttpConnection::fail(int status, const std::string& message) {
     ++serial_;
   }
   phase_ = Phase::kHandling;
-  respond(serial_, core_.handler.error(status, message));
-}
-
-// ---- answering
-
-void HttpConnection::respond(std::uint64_t serial, HttpResponse response) {
-  if (!is_current(serial)) {
-    return;
+  HttpResponse response = core_.handler.error(status, message);
+  if (status == 429 || status == 503) {
+    response.headers.push_back({"Retry-After", "1"});
   }
-  if (phase_ == Phase::kStreaming) {
-    end(serial);
-    return;
-  }
-  record_.status = response.status;
-  const HttpHeader length{"Content-Length", std::to_string(response.body.size())};
-  write(head_of(response.status, std::move(response.headers),
-                response.status == 204 ? HttpHeader{} : length) +
-        (is_head_ || response.status == 204 ? "" : response.body));
-  finish_message();
-}
-
-std::string HttpConnection::head_of(int status, HttpHeaders headers,
-                                    const HttpHeader& framing) const {
-  if (!framing.name.empty()) {
-    headers.push_back(framing);
-  }
-  if (!record_.id.empty()) {
-    headers.push_back({"x-request-id", record_.id});
-  }
-  headers.push_back({"Connection", keep_alive_ && !core_.stopping ? "keep-alive" : "close"});
-  return response_head(status, headers) + "\r\n";
-}
-
-void HttpConnection::begin_stream(std::uint64_t serial, HttpHeaders headers,
-                                  std::string heartbeat) {
-  if (!is_current(serial) || phase_ == Phase::kStreaming) {
-    return;
-  }
-  phase_ = Phase::kStreaming;
-  record_.status = 200;
-  chunked_ = version_ == "1.1";
-  keep_alive_ = keep_alive_ && chunked_;
-  heartbeat_ = std::move(heartbeat);
-  write(head_of(200, std::move(headers),
-                chunked_ ? HttpHeader{"Transfer-Encoding", "chunked"} : HttpHeader{}));
-  if (eof_) {
-    send(serial, heartbeat_);
-  }
-}
-
-void HttpConnection::send(std::uint64_t serial, std::string_view part) {
-  if (!is_current(serial) || phase_ != Phase::kStreaming || part.empty()) {
-    return;
-  }
-  write(chunked_ ? chunk(part) : std::string(part));
-  if (pending_.size() + current_.size() - written_ > limits().stream_bytes) {
-    core_.log({LogLevel::kWarning,
-               "a client does not read its stream; cut off",
-               {{"request", record_.id}, {"remote", remote_}}});
-    disconnect();
-  }
-}
-
-void HttpConnection::end(std::uint64_t serial) {
-  if (!is_current(serial) || phase_ != Phase::kStreaming) {
-    return;
-  }
-  if (chunked_) {
-    write("0\r\n\r\n");
-  }
-  finish_message();
-}
-
-void HttpConnection::on_disconnect(std::uint64_t serial, std::function<void()> call) {
-  if (is_current(serial)) {
-    on_disconnect_ = std::move(call);
-  } else if (phase_ == Phase::kClosed && serial == serial_) {
-    call();
-  }
-}
-
-void HttpConnection::abandoned(std::uint64_t serial) {
-  if (is_current(serial) && phase_ == Phase::kStreaming) {
-    disconnect();  // what was sent is not whole, and the client must see that
-  } else if (is_current(serial)) {
-    respond(serial, core_.handler.error(500, "the request was not answered"));
-  }
-}
-
-void HttpConnection::finish_message() {
-  report();
-  release_body();
-  parser_.reset();
-  on_disconnect_ = nullptr;
-  if (!keep_alive_ || core_.stopping) {
-    close_when_done();
-    return;
-  }
-  phase_ = Phase::kIdle;
-  limit_time(limits().idle_time);
-  net::post(core_.io, [self = shared_from_this()] {
-    if (self->phase_ == Phase::kIdle) {
-      self->process();
-      self->read();
-    }
-  });
-}
-
-void HttpConnection::report() {
-  record_.time = Clock::now() - started_;
-  core_.handler.finished(record_);
-}
-
-void HttpConnection::write(std::string_view bytes) {
-  pending_ += bytes;
-  last_write_ = Clock::now();
-  if (!writing_) {
-    current_.swap(pending_);
-    pending_.clear();
-    written_ = 0;
-    writing_ = true;
-    write_some();
-  }
-}
-
-void HttpConnection::write_some() {
-  socket_.async_write_some(net::buffer(current_.data() + written_, current_.size() - written_),
-                           [self = shared_from_this()](error_code error, std::size_t bytes) {
-                             if (self->phase_ == Phase::kClosed) {
-                               return;
-                             }
-                             if (error) {
-                               self->disconnect();
-                               return;
-                             }
-                             self->written_ += bytes;
-                             self->last_write_ = Clock::now();
-                             self->on_written();
-                           });
-}
-
-void HttpConnection::on_written() {
-  if (written_ < current_.size()) {
-    write_some();
-    return;
-  }
-  current_.clear();
-  written_ = 0;
-  writing_ = false;
-  if (!pending_.empty()) {
-    write({});
-  } else if (phase_ == Phase::kClosing) {
-    linger();
-  } else if (phase_ == Phase::kIdle) {
-    process();
-  }
+  respond(serial_, std::move(response));
 }
 
 // ---- closing
@@ -439,13 +301,14 @@ void HttpConnection::disconnect() {
   }
   const bool answered = answering();
   phase_ = Phase::kClosed;
-  release_body();
+  closed_ = true;
+  body_share_.reset();
   error_code ignored;
   if (answered) {
     socket_.set_option(net::socket_base::linger(true, 0), ignored);
   }
   socket_.close(ignored);
-  pending_.clear();
+  output_.clear();
   if (answered) {
     record_.disconnected = true;
     record_.status = record_.status == 0 ? kClientGone : record_.status;
@@ -457,9 +320,44 @@ void HttpConnection::disconnect() {
   core_.remove(shared_from_this());
 }
 
+void HttpConnection::cut_off(const char* why) {
+  core_.log({LogLevel::kWarning, why, {{"request", record_.id}, {"remote", remote_}}});
+  disconnect();
+}
+
+// What the kernel has taken and the other side has not is not read yet.
+std::uint64_t HttpConnection::taken_by_client() {
+  int on_the_way = 0;
+  ::ioctl(socket_.native_handle(), SIOCOUTQ, &on_the_way);
+  const auto bytes = static_cast<std::uint64_t>(std::max(0, on_the_way));
+  return output_.taken() - std::min(output_.taken(), bytes);
+}
+
+std::uint64_t HttpConnection::taken_since() {
+  return std::max(taken_by_client(), taken_at_) - taken_at_;
+}
+
+std::optional<double> HttpConnection::pace(Clock::time_point now) {
+  const std::chrono::duration<double> time = now - waited_since_;
+  if (!writing_ || time < kPaceTime) {
+    return std::nullopt;
+  }
+  return static_cast<double>(taken_since()) / time.count();
+}
+
+bool HttpConnection::is_too_slow(Clock::time_point now) {
+  if (!writing_ || now - waited_since_ < limits().pace_time) {
+    return false;
+  }
+  const bool too_slow = taken_since() < limits().pace_bytes;
+  waited_since_ = now;
+  taken_at_ = taken_by_client();
+  return too_slow;
+}
+
 void HttpConnection::sweep(Clock::time_point now) {
-  if (writing_ && now - last_write_ > limits().write_time) {
-    disconnect();
+  if (is_too_slow(now)) {
+    cut_off("a client reads too slowly");
     return;
   }
   if (eof_ && answering() && is_reset(socket_)) {
@@ -470,6 +368,10 @@ void HttpConnection::sweep(Clock::time_point now) {
   if (silent && (phase_ == Phase::kStreaming || (eof_ && answering()))) {
     probe();
   }
+  sweep_phase(now);
+}
+
+void HttpConnection::sweep_phase(Clock::time_point now) {
   switch (phase_) {
     case Phase::kIdle:
       if ((now > deadline_ || core_.stopping) && !writing_) {

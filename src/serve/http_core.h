@@ -12,6 +12,7 @@
 
 #include <boost/asio.hpp>
 
+#include "serve/byte_budget.h"
 #include "serve/http_server.h"
 
 namespace nibble::serve {
@@ -39,7 +40,7 @@ class HttpServer::Core {
   boost::asio::signal_set signals{io};
   std::function<void(int)> on_signal;
   std::unordered_set<std::shared_ptr<HttpConnection>> connections;
-  std::size_t body_bytes = 0;                // that are being received
+  std::shared_ptr<ByteBudget> bodies;        // that arrive or wait to be worked on
   std::array<char, 64 << 10> read_buffer{};  // of whoever reads just now
   bool stopping = false;
   bool destroyed = false;
@@ -49,6 +50,7 @@ class HttpServer::Core {
   void take(boost::asio::ip::tcp::socket socket);
   bool make_room();
   void sweep();
+  void cut_off_the_slowest();
 
   boost::asio::steady_timer timer_{io};
   std::mt19937_64 ids_{std::random_device{}()};

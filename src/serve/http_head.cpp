@@ -15,7 +15,21 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
+// Exactly one plain number: equal ones that stand twice, or as a list, are read differently
+// elsewhere.
+std::optional<HttpRefusal> check_length(const HttpRequest& request) {
+  const std::string* length = request.find("content-length");
+  if (length != nullptr && (request.count("content-length") > 1 || length->empty() ||
+                            !std::all_of(length->begin(), length->end(), is_digit))) {
+    return HttpRefusal{400, "Content-Length must be one number, and stand once"};
+  }
+  return std::nullopt;
+}
+
 std::optional<HttpRefusal> check_framing(const HttpRequest& request) {
+  if (auto refusal = check_length(request)) {
+    return refusal;
+  }
   const std::size_t encodings = request.count("transfer-encoding");
   if (encodings == 0) {
     return std::nullopt;

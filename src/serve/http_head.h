@@ -43,9 +43,10 @@ class HeadScanner {
   std::optional<HttpRefusal> refusal_;
 };
 
-/// Checks what the parser does not, of a request without its body: Transfer-Encoding is exactly
-/// "chunked" and stands alone, Host is there once, the target is a path, "*" of OPTIONS, or an
-/// http URL. Sets request.path. Where `hosts` is not empty, the host must be one of them (403).
+/// Checks what the parser does not, of a request without its body: Content-Length is one number and
+/// stands once, Transfer-Encoding is exactly "chunked" and stands alone, Host is there once, the
+/// target is a path, "*" of OPTIONS, or an http URL. Sets request.path. Where `hosts` is not empty,
+/// the host must be one of them (403).
 std::optional<HttpRefusal> check_head(HttpRequest& request, const std::vector<std::string>& hosts);
 
 /// "[::1]:8080" -> "[::1]", "LocalHost" -> "localhost"; nothing for what is no host.

@@ -82,7 +82,8 @@ TEST(HttpParser, LeavesTheNextRequest) {
 TEST(HttpParser, RefusesAmbiguousFraming) {
   for (const char* framing :
        {"Content-Length: -1", "Content-Length: +5", "Content-Length: 18446744073709551621",
-        "Content-Length: 5\r\nContent-Length: 6", "Content-Length: 5\r\nTransfer-Encoding: chunked",
+        "Content-Length: 5\r\nContent-Length: 6", "Content-Length: 5\r\nContent-Length: 5",
+        "Content-Length: 5, 5", "Content-Length: 5\r\nTransfer-Encoding: chunked",
         "Transfer-Encoding: chunked\r\nContent-Length: 5", "Transfer-Encoding: xchunked",
         "Transfer-Encoding: chunked, identity", "Transfer-Encoding: identity",
         "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", "Content-Length: 0x5",

@@ -1,11 +1,15 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace nibble::serve {
+
+class BodySource;
+class ByteShare;
 
 struct HttpHeader {
   std::string name;
@@ -22,6 +26,8 @@ struct HttpRequest {
   std::string body;
   std::string id;      // made by the server; answers carry it as x-request-id
   std::string remote;  // address of the client
+  std::string client;  // who that is to the server: an address, or a network of IPv6
+  std::shared_ptr<ByteShare> body_share;  // what the body takes of the bytes that may wait
 
   /// The first header of a name (any case), or null.
   const std::string* find(std::string_view name) const;
@@ -30,8 +36,9 @@ struct HttpRequest {
 
 struct HttpResponse {
   int status = 200;
-  HttpHeaders headers;  // Content-Length, Date, Connection and x-request-id are added
+  HttpHeaders headers;  // those of the framing, Date, Connection and x-request-id are added
   std::string body;
+  std::shared_ptr<BodySource> source = nullptr;  // of what follows `body`
 };
 
 /// "Not Found" for 404.

@@ -38,6 +38,7 @@ class Responder final : public HttpResponder {
       to.on_disconnect(serial, std::move(call));
     });
   }
+  bool gone() const override { return connection_->closed(); }
 
  private:
   template <typename Call>

@@ -23,7 +23,11 @@ constexpr auto kSweepTime = std::chrono::milliseconds(100);
 
 HttpServer::Core::Core(Listener listener, const HttpOptions& asked, HttpHandler& handles,
                        LogSink log_to)
-    : options(asked), handler(handles), log(std::move(log_to)), port(listener.port()) {
+    : options(asked),
+      handler(handles),
+      log(std::move(log_to)),
+      port(listener.port()),
+      bodies(std::make_shared<ByteBudget>(asked.limits.client_bytes, asked.limits.bodies_bytes)) {
   if (is_loopback(options.host)) {
     hosts = {"localhost", "127.0.0.1", "[::1]"};
   }
@@ -82,12 +86,40 @@ bool HttpServer::Core::make_room() {
   return oldest != nullptr;
 }
 
+// Until what is kept for answers is within its bound.
+void HttpServer::Core::cut_off_the_slowest() {
+  std::size_t bytes = 0;
+  for (const auto& connection : connections) {
+    bytes += connection->unwritten_bytes();
+  }
+  if (bytes <= options.limits.unwritten_bytes) {
+    return;
+  }
+  const auto now = Clock::now();
+  std::vector<std::pair<double, std::shared_ptr<HttpConnection>>> slow;
+  for (const auto& connection : connections) {
+    if (const auto pace = connection->pace(now)) {
+      slow.emplace_back(*pace, connection);
+    }
+  }
+  std::sort(slow.begin(), slow.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [pace, connection] : slow) {
+    if (bytes <= options.limits.unwritten_bytes) {
+      break;
+    }
+    bytes -= connection->unwritten_bytes();
+    connection->cut_off("too much waits to be read, and this client reads the slowest");
+  }
+}
+
 void HttpServer::Core::sweep() {
   const auto now = Clock::now();
   const std::vector<std::shared_ptr<HttpConnection>> all(connections.begin(), connections.end());
   for (const auto& connection : all) {
     connection->sweep(now);
   }
+  cut_off_the_slowest();
   if (stopping && (connections.empty() || now > stop_at_)) {
     io.stop();
     return;

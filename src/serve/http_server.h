@@ -24,7 +24,8 @@ class HttpResponder {
  public:
   virtual ~HttpResponder() = default;
 
-  /// The whole answer.
+  /// The whole answer. A source that it has must not need anything that may be gone before the
+  /// server is.
   virtual void respond(HttpResponse response) = 0;
 
   /// An answer of status 200 in parts. `heartbeat` is sent when nothing else was for
@@ -37,6 +38,9 @@ class HttpResponder {
   /// `call` runs on the I/O thread when the client goes before the answer is complete, also when it
   /// has gone already.
   virtual void on_disconnect(std::function<void()> call) = 0;
+
+  /// Whether the client has gone: whatever is still done for it is in vain.
+  virtual bool gone() const = 0;
 };
 
 /// What became of a request.
@@ -47,6 +51,7 @@ struct HttpRecord {
   std::string remote;
   int status = 0;             // 499: the client went before there was one
   bool disconnected = false;  // the client went before the answer was complete
+  bool large = false;         // the body or the answer took much memory
   std::chrono::duration<double> time{};
 };
 

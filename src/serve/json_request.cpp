@@ -89,11 +89,14 @@ OrderedJson parse_request(std::string_view body) {
     malformed("it is empty");
   }
   dom::parser parser;
-  if (parser.allocate(body.size() + 1, kMaxRequestDepth) != simdjson::SUCCESS) {
+  auto error = parser.allocate(body.size() + 1, kMaxRequestDepth);
+  dom::element root;
+  if (error == simdjson::SUCCESS) {
+    error = parser.parse(body.data(), body.size(), true).get(root);
+  }
+  if (error == simdjson::MEMALLOC) {
     throw plain_error(503, "out of memory for the request; try again later");
   }
-  dom::element root;
-  const auto error = parser.parse(body.data(), body.size(), true).get(root);
   if (error != simdjson::SUCCESS) {
     malformed(simdjson::error_message(error));
   }

@@ -17,8 +17,18 @@ inline std::string to_text(const OrderedJson& json) {
   return json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
+/// A text as it stands between the quotes of a JSON string.
+inline void append_escaped(std::string& out, const std::string& text) {
+  const std::string quoted = to_text(text);
+  out.append(quoted, 1, quoted.size() - 2);
+}
+
 inline HttpResponse json_response(int status, std::string body) {
-  return {status, {{"Content-Type", "application/json"}}, std::move(body)};
+  return {status, {{"Content-Type", "application/json"}}, std::move(body), nullptr};
+}
+
+inline HttpResponse json_response(std::shared_ptr<BodySource> body) {
+  return {200, {{"Content-Type", "application/json"}}, "", std::move(body)};
 }
 
 }  // namespace nibble::serve

@@ -31,6 +31,36 @@ void append(std::vector<std::int32_t>& tokens, const std::vector<std::int32_t>& 
   tokens.insert(tokens.end(), more.begin(), more.end());
 }
 
+// Of a text that so many tokens may stand for.
+std::size_t most_bytes(const text::Tokenizer& tokenizer, std::int64_t tokens) {
+  const auto of_a_token = tokenizer.most_bytes_of_a_token();
+  return of_a_token ? *of_a_token * static_cast<std::size_t>(tokens) : SIZE_MAX;
+}
+
+std::size_t bytes_of(const OrderedJson& messages) {
+  std::size_t bytes = 0;
+  for (const OrderedJson& message : messages) {
+    const auto content = message.find("content");
+    bytes += content != message.end() && content->is_string()
+                 ? content->get_ref<const std::string&>().size()
+                 : 0;
+  }
+  return bytes;
+}
+
+// A tokenizer that gives up on a text names its files.
+std::vector<std::int32_t> encode_text(const text::Tokenizer& tokenizer, std::string_view text,
+                                      text::EncodeOptions options, const std::string& param) {
+  try {
+    return tokenizer.encode(text, options);
+  } catch (const core::Error& error) {
+    if (error.kind() == core::ErrorKind::kOutOfMemory) {
+      throw;
+    }
+    refuse(param, "'{}' cannot be encoded: this model's tokenizer gives up on it", param);
+  }
+}
+
 }  // namespace
 
 // Keeps texts in which the tokenizer would find control tokens out of the rendered prompt: a mark
@@ -75,7 +105,7 @@ class Prompts::Guard {
     std::vector<std::int32_t> tokens;
     for (;;) {
       const std::size_t at = rendered.find(begin);
-      append(tokens, tokenizer_->encode(rendered.substr(0, at), {.add_special = false}));
+      append(tokens, encode_plain(rendered.substr(0, at), true));
       if (at == std::string_view::npos) {
         return tokens;
       }
@@ -83,21 +113,26 @@ class Prompts::Guard {
       const std::size_t end = std::min(rendered.find(kClose), rendered.size());
       const auto number = static_cast<std::size_t>(
           std::strtoull(std::string(rendered.substr(0, end)).c_str(), nullptr, 10));
-      core::require(number < texts_.size(), core::ErrorKind::kUsage,
-                    "the chat template cuts texts of messages in pieces");
-      append(tokens,
-             tokenizer_->encode(texts_[number], {.add_special = false, .parse_special = false}));
+      if (number >= texts_.size()) {
+        refuse("messages", "the chat template cuts texts of messages in pieces");
+      }
+      append(tokens, encode_plain(texts_[number], false));
       rendered.remove_prefix(std::min(rendered.size(), end + kClose.size()));
     }
   }
 
  private:
+  std::vector<std::int32_t> encode_plain(std::string_view text, bool parse_special) const {
+    return encode_text(*tokenizer_, text, {.add_special = false, .parse_special = parse_special},
+                       "messages");
+  }
+
   void guard_text(std::string& text) {
     const bool is_short = text.size() <= kShortBytes;
     if (is_short && plain_.contains(text)) {
       return;
     }
-    const auto tokens = tokenizer_->encode(text, {.add_special = false});
+    const auto tokens = encode_plain(text, true);
     const bool special = std::any_of(tokens.begin(), tokens.end(), [this](std::int32_t token) {
       return tokenizer_->is_special(token);
     });
@@ -117,7 +152,9 @@ class Prompts::Guard {
 
 Prompts::Prompts(std::shared_ptr<const text::Tokenizer> tokenizer,
                  const std::string& template_source, std::int64_t context)
-    : tokenizer_(std::move(tokenizer)), context_(context) {
+    : tokenizer_(std::move(tokenizer)),
+      context_(context),
+      max_bytes_(most_bytes(*tokenizer_, context)) {
   if (template_source.empty()) {
     template_error_ = "this model has no chat template";
     return;
@@ -128,7 +165,7 @@ Prompts::Prompts(std::shared_ptr<const text::Tokenizer> tokenizer,
     tool_format_ = tool_format_of(template_source);
   } catch (const core::Error& error) {
     template_error_ = fmt::format("this model's chat template cannot be read: {}",
-                                  core::printable(error.what(), 1000));
+                                  core::printable(error.what(), 400));
   }
 }
 
@@ -145,11 +182,22 @@ void Prompts::check_length(std::size_t tokens, const std::string& param) const {
   }
 }
 
+void Prompts::check_bytes(std::size_t bytes, const std::string& param) const {
+  if (bytes > max_bytes_) {
+    throw ApiError(400, "invalid_request_error",
+                   fmt::format("this model's context holds {} tokens, which stand for {} bytes at "
+                               "the most; '{}' has {}",
+                               context_, max_bytes_, param, bytes),
+                   param, "context_length_exceeded");
+  }
+}
+
 std::vector<std::int32_t> Prompts::encode(const Prompt& prompt, bool add_special,
                                           const std::string& param) const {
   std::vector<std::int32_t> tokens;
   if (const auto* text = std::get_if<std::string>(&prompt)) {
-    tokens = tokenizer_->encode(*text, {.add_special = add_special});
+    check_bytes(text->size(), param);
+    tokens = encode_text(*tokenizer_, *text, {.add_special = add_special}, param);
   } else {
     tokens = std::get<std::vector<std::int32_t>>(prompt);
   }
@@ -174,7 +222,17 @@ std::string Prompts::render(const ChatRequest& request, const OrderedJson& messa
     }
     options.tools = request.tools.definitions;
   }
-  return template_->render(messages, options);
+  try {
+    return template_->render(messages, options);
+  } catch (const core::Error& error) {
+    refuse("messages", "the messages do not fit the model's chat template: {}", error.what());
+  }
+}
+
+std::vector<std::int32_t> Prompts::tokens_of(const TokenizeRequest& request) const {
+  return encode_text(*tokenizer_, request.text,
+                     {.add_special = request.add_special, .parse_special = request.parse_special},
+                     "prompt");
 }
 
 std::vector<std::int32_t> Prompts::tokens_of(const ChatRequest& request) const {
@@ -185,17 +243,15 @@ std::vector<std::int32_t> Prompts::tokens_of(const ChatRequest& request) const {
   if (!guarded.template_values.is_null()) {
     guard.guard(guarded.template_values);
   }
-  try {
-    return guard.encode(render(guarded, guarded.messages));
-  } catch (const core::Error& error) {
-    throw ApiError(400, "invalid_request_error",
-                   fmt::format("the messages do not fit the model's chat template: {}",
-                               core::printable(error.what(), 1000)),
-                   "messages");
-  }
+  return guard.encode(render(guarded, guarded.messages));
 }
 
+// Where the messages are so long that they may not fit, they are rendered once more, before
+// anything is encoded: templates may leave some out.
 std::vector<std::int32_t> Prompts::encode(const ChatRequest& request) const {
+  if (bytes_of(request.messages) > max_bytes_) {
+    check_bytes(render(request, request.messages).size(), "messages");
+  }
   auto tokens = tokens_of(request);
   check_length(tokens.size(), "messages");
   return tokens;
@@ -229,7 +285,10 @@ std::shared_ptr<const text::Grammar> make_grammar(const Constraint& constraint) 
     }
     return grammar;
   } catch (const core::Error& error) {
-    refuse(constraint.param, "'{}': {}", constraint.param, core::printable(error.what(), 1000));
+    if (error.kind() == core::ErrorKind::kOutOfMemory) {
+      throw;
+    }
+    refuse(constraint.param, "'{}': {}", constraint.param, error.what());
   }
 }
 

@@ -23,7 +23,7 @@ class Prompts {
           std::int64_t context);
 
   /// The tokens of a prompt. Throws ApiError for one that is empty or fills the context
-  /// (context_length_exceeded).
+  /// (context_length_exceeded), also, before it is encoded, where its bytes alone say so.
   std::vector<std::int32_t> encode(const Prompt& prompt, bool add_special,
                                    const std::string& param) const;
 
@@ -34,6 +34,7 @@ class Prompts {
 
   /// The same without regard to the context.
   std::vector<std::int32_t> tokens_of(const ChatRequest& request) const;
+  std::vector<std::int32_t> tokens_of(const TokenizeRequest& request) const;
 
   /// By what the template says.
   ToolFormat tool_format() const { return tool_format_; }
@@ -47,6 +48,7 @@ class Prompts {
 
   std::string render(const ChatRequest& request, const OrderedJson& messages) const;
   void check_length(std::size_t tokens, const std::string& param) const;
+  void check_bytes(std::size_t bytes, const std::string& param) const;
 
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::optional<text::ChatTemplate> template_;
@@ -54,6 +56,7 @@ class Prompts {
   bool shows_tools_ = false;
   ToolFormat tool_format_ = ToolFormat::kNone;
   std::int64_t context_;
+  std::size_t max_bytes_;  // longer texts do not fit the context
 };
 
 /// What the text must be; null for anything. Throws ApiError naming the field.

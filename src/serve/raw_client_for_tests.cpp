@@ -85,6 +85,15 @@ std::string RawClient::read_all() {
   return std::exchange(left_, {});
 }
 
+std::size_t RawClient::read_some(std::size_t bytes) {
+  pollfd waits{socket_, POLLIN, 0};
+  if (poll(&waits, 1, kPatience) <= 0) {
+    return 0;
+  }
+  std::string buffer(bytes, '\0');
+  return static_cast<std::size_t>(std::max<ssize_t>(0, recv(socket_, buffer.data(), bytes, 0)));
+}
+
 std::string RawClient::read_until(std::string_view text) {
   while (left_.find(text) == std::string::npos) {
     if (!receive()) {

@@ -26,6 +26,8 @@ class RawClient {
 
   /// What arrives until the server closes, or until nothing comes for ten seconds ("...TIMEOUT").
   std::string read_all();
+  /// Takes up to so many bytes that arrive within ten seconds; their number.
+  std::size_t read_some(std::size_t bytes);
   /// What arrives until `text` is there, with it; and what was read beyond it stays for later.
   std::string read_until(std::string_view text);
   /// One answer with Content-Length, or in chunks (put together).

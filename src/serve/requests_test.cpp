@@ -4,8 +4,8 @@
 #include "serve/api_keys.h"
 #include "serve/json_request.h"
 #include "serve/openai_requests.h"
-#include "serve/openai_responses.h"
 #include "serve/service_for_tests.h"
+#include "serve/whole_answer.h"
 
 // What a client may say, and what it is told when it may not.
 namespace nibble::serve {

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include <malloc.h>
+
 #include "core/error.h"
+#include "serve/failure.h"
 
 namespace nibble::serve {
 namespace {
 
+constexpr auto kTidyTime = std::chrono::seconds(1);
 constexpr auto kLastWords = std::chrono::milliseconds(500);  // for answers, before all ends
 
 ApiError draining_error() {
@@ -30,6 +34,10 @@ Service::Service(std::shared_ptr<const models::Model> model, std::unique_ptr<eng
       started_(std::chrono::duration_cast<std::chrono::seconds>(
                    std::chrono::system_clock::now().time_since_epoch())
                    .count()),
+      // One place of the batch is left to others.
+      texts_at_a_time_(
+          static_cast<std::size_t>(std::max<std::int64_t>(1, engine->max_batch() - 1))),
+      admission_(options_.max_jobs, options_.max_tokens),
       server_(std::move(listener), options_.http, *this, log_),
       engine_(std::move(engine),
               [this](std::function<void()> call) { server_.post(std::move(call)); }),
@@ -151,6 +159,7 @@ void Service::finished(const HttpRecord& record) {
   const Route* route = find_route(record.path);
   const bool known = record.method == "GET" || record.method == "HEAD" || record.method == "POST" ||
                      record.method == "OPTIONS";
+  untidy_ = untidy_ || record.large;
   metrics_.http_request(route == nullptr ? "other" : route->path, known ? record.method : "other",
                         record.status);
   const bool quiet =
@@ -176,8 +185,7 @@ void Service::tick() {
     return;
   }
   if (engine_.failure()) {
-    const ApiError error = error_of(engine_.failure());
-    log_({LogLevel::kError, "the engine failed", {{"reason", error.what()}}});
+    explain_failure(engine_.failure(), "", log_);
     give_up(Outcome::kFailed, plain_error(503, "the engine failed; the server ends"));
     return;
   }
@@ -189,12 +197,13 @@ void Service::tick() {
     return;
   }
   tick_answers();
+  tidy_memory();
   if (!draining_) {
     return;
   }
   const bool late = std::chrono::steady_clock::now() > drain_until_;
   if (late) {
-    for (const auto& answer : std::vector(answers_.begin(), answers_.end())) {
+    for (const auto& answer : pending()) {
       answer->fail(draining_error());
     }
   }
@@ -203,31 +212,50 @@ void Service::tick() {
   }
 }
 
+std::vector<std::shared_ptr<PendingAnswer>> Service::pending() const {
+  std::vector<std::shared_ptr<PendingAnswer>> all;
+  for (const auto& [key, answer] : answers_) {
+    all.push_back(answer);
+  }
+  return all;
+}
+
 void Service::tick_answers() {
   const auto latest = std::chrono::steady_clock::now() - options_.request_time;
-  std::vector<std::shared_ptr<Answer>> expired;
-  for (const auto& answer : answers_) {
+  for (const auto& answer : pending()) {
     if (answer->began() < latest) {
-      expired.push_back(answer);
+      answer->fail(plain_error(504, fmt::format("the request took more than {} seconds",
+                                                options_.request_time.count())));
     }
   }
-  for (const auto& answer : expired) {
-    answer->fail(plain_error(
-        504, fmt::format("the request took more than {} seconds", options_.request_time.count())));
+}
+
+// What large requests leave free in the allocator's hands goes back to the system.
+void Service::tidy_memory() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - tidied_ < kTidyTime || !untidy_.exchange(false)) {
+    return;
   }
+  tidied_ = now;
+#ifdef __GLIBC__
+  workers_.post({"", Work::Kind::kLong, nullptr, [] { ::malloc_trim(0); }});
+#endif
 }
 
 void Service::give_up(Outcome outcome, const ApiError& error) {
   given_up_ = true;
   outcome_ = outcome;
-  for (const auto& answer : std::vector(answers_.begin(), answers_.end())) {
+  for (const auto& answer : pending()) {
     answer->fail(error);
   }
   server_.stop(kLastWords);
 }
 
 std::string Service::working_state() const {
-  return given_up_ || engine_.failure() ? "failed" : draining_ ? "draining" : "ok";
+  return given_up_ || engine_.failure() ? "failed"
+         : draining_                    ? "draining"
+         : engine_.fault()              ? "failing"
+                                        : "ok";
 }
 
 }  // namespace nibble::serve

@@ -1,21 +1,24 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/engine.h"
 #include "models/model.h"
-#include "serve/answer.h"
+#include "serve/admission.h"
 #include "serve/api_keys.h"
 #include "serve/engine_thread.h"
 #include "serve/http_server.h"
 #include "serve/log.h"
 #include "serve/metrics.h"
 #include "serve/model_facts.h"
+#include "serve/pending_answer.h"
 #include "serve/prompts.h"
 #include "serve/workers.h"
 
@@ -34,7 +37,7 @@ struct ServiceOptions {
   std::chrono::seconds request_time{600};        // then a request fails
   std::chrono::milliseconds step_time{300'000};  // of one step of the engine; longer: it hangs
   std::chrono::milliseconds shutdown_time{30'000};
-  int workers = 1;
+  int workers = 2;  // threads for each kind of work (workers.h)
 };
 
 /// How serving ended.
@@ -77,13 +80,21 @@ class Service final : public HttpHandler {
     bool open;  // to everybody
     void (Service::*serve)(HttpRequest& request, const Responder& responder);
   };
+  /// Who asked, and how to answer.
+  struct Caller {
+    Responder responder;
+    std::string request;    // its id
+    std::string client;     // among whom workers are shared: a key at an address
+    std::size_t owner = 0;  // the number of the key
+    Work::Kind kind = Work::Kind::kShort;
+  };
   struct Prepared;
 
   static const std::vector<Route>& routes();
   static const Route* find_route(const std::string& path);
   std::optional<HttpResponse> refuse_body(const HttpRequest& head) const;
 
-  // Routes (service_routes.cpp).
+  // Routes (service_routes.cpp, and service_texts.cpp for those that the engine works for).
   void completions(HttpRequest& request, const Responder& responder);
   void chat(HttpRequest& request, const Responder& responder);
   void embeddings(HttpRequest& request, const Responder& responder);
@@ -96,20 +107,25 @@ class Service final : public HttpHandler {
   void properties(HttpRequest& request, const Responder& responder);
   void page(HttpRequest& request, const Responder& responder);
 
-  /// Runs `make` on a worker and gives what it makes to `then` on the I/O thread; what `make`
-  /// throws is answered.
-  template <typename Make, typename Then>
-  void work(const Responder& responder, Make make, Then then);
+  Caller caller_of(const HttpRequest& request, const Responder& responder) const;
+  /// Runs `make` on a worker, unless the client has gone, and what it returns on the I/O thread.
+  /// What either throws is answered.
+  using Then = std::function<void()>;
+  void work(const Caller& caller, std::function<Then()> make);
 
-  void start(Prepared prepared, const Responder& responder);
+  void prepare_grammar(const std::shared_ptr<Prepared>& prepared, const Caller& caller);
+  void start(Prepared& prepared, const Caller& caller);
   void check_model(const std::string& name) const;
   ApiError queue_full();
-  /// `field`: the one that asked for the jobs.
-  void check_room(const std::string& field, std::size_t jobs, std::size_t tokens);
-  std::string working_state() const;  // "ok", "draining", "failed"
+  Admission::Place admit(std::size_t texts, std::size_t tokens);
+  Explain explain_to(const Caller& caller) const;
+  void forget(PendingAnswer& answer) { answers_.erase(&answer); }
+  std::vector<std::shared_ptr<PendingAnswer>> pending() const;
+  std::string working_state() const;  // of health_answer()
   void begin_drain(const std::string& why);
   void give_up(Outcome outcome, const ApiError& error);
   void tick_answers();
+  void tidy_memory();
 
   std::shared_ptr<const models::Model> model_;
   ServiceOptions options_;
@@ -118,11 +134,15 @@ class Service final : public HttpHandler {
   RequestLimits limits_;
   Prompts prompts_;
   Metrics metrics_;
-  std::int64_t started_;  // Unix seconds
+  std::int64_t started_;         // Unix seconds
+  std::size_t texts_at_a_time_;  // of one request
+  Admission admission_;
   HttpServer server_;
-  std::unordered_set<std::shared_ptr<Answer>> answers_;
+  std::unordered_map<PendingAnswer*, std::shared_ptr<PendingAnswer>> answers_;
+  std::atomic<bool> untidy_{false};  // much memory was freed
   EngineThread engine_;
   Workers workers_;
+  std::chrono::steady_clock::time_point tidied_{};
   Outcome outcome_ = Outcome::kStopped;
   bool draining_ = false;
   bool given_up_ = false;

@@ -1,6 +1,7 @@
 #include "serve/service_for_tests.h"
 
 #include <filesystem>
+#include <map>
 
 namespace nibble::serve {
 
@@ -101,6 +102,17 @@ bool ServiceTest::becomes_idle() const {
   return metric_becomes("nibble:num_requests_running", 0) &&
          metric_becomes("nibble:num_requests_waiting", 0) &&
          metric_becomes("nibble:kv_cache_usage_perc", 0);
+}
+
+std::string ServiceTest::logged(const std::string& field, const std::string& request) const {
+  const std::lock_guard lock(log_mutex_);
+  for (const LogRecord& record : log_) {
+    std::map<std::string, std::string> fields(record.fields.begin(), record.fields.end());
+    if (record.message == "a request failed" && fields["request"] == request) {
+      return fields[field];
+    }
+  }
+  return "";
 }
 
 std::vector<std::string> events_of(const std::string& body) {

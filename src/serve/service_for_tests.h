@@ -54,6 +54,9 @@ class ControlledRunner final : public engine::Runner {
   std::int64_t room_for_pages() const override { return runner_->room_for_pages(); }
   bool rows_are_independent() const override { return runner_->rows_are_independent(); }
   std::vector<float> hidden_sum(const engine::Slice& slice) override {
+    if (*hook_) {
+      (*hook_)({&slice, 1});
+    }
     return runner_->hidden_sum(slice);
   }
   void score_texts(std::span<const engine::ScoredText> texts,
@@ -126,6 +129,8 @@ class ServiceTest : public ::testing::Test {
   /// Waits until a metric has a value.
   bool metric_becomes(const std::string& name, double value) const;
   bool becomes_idle() const;
+  /// A field of what the log says of a failed request; empty where it says nothing.
+  std::string logged(const std::string& field, const std::string& request) const;
   Outcome wait_for_end();
 
   ServiceOptions options_;

@@ -1,4 +1,5 @@
 #include "serve/service_for_tests.h"
+#include "serve/whole_answer.h"
 #include "text/unicode/utf8.h"
 
 // The service on loopback with the demo model: what clients may ask, and what they get. After each
@@ -61,7 +62,7 @@ TEST_F(ServiceTest, StreamsWhatItCompletes) {
   EXPECT_EQ(stream.header("Content-Type"), "text/event-stream");
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(joined_text(stream.body, i),
-              whole.at("choices")[static_cast<std::size_t>(i)].at("text"));
+              whole.at("choices")[static_cast<std::size_t>(i)].at("text").get<std::string>());
   }
   EXPECT_NE(whole.at("choices")[0].at("text"), whole.at("choices")[1].at("text"))
       << "seeds differ by choice";
@@ -92,7 +93,7 @@ TEST_F(ServiceTest, Chats) {
   const Json first = core::parse_json(events[0], "event");
   EXPECT_EQ(first.at("object"), "chat.completion.chunk");
   EXPECT_EQ(first.at("choices")[0].at("delta").at("role"), "assistant");
-  EXPECT_EQ(joined_text(stream.body), message.at("content"));
+  EXPECT_EQ(joined_text(stream.body), message.at("content").get<std::string>());
   EXPECT_EQ(events.back(), "[DONE]");
   // The prompt is what the template wrote, and the usage counts its tokens.
   const std::string rendered = "<|bos|>user: Hello\n<|bos|>assistant:";
@@ -112,7 +113,7 @@ TEST_F(ServiceTest, GivesLogProbabilities) {
     EXPECT_EQ(logs.at("text_offset")[i], text.size());
     text += logs.at("tokens")[i].get<std::string>();
   }
-  EXPECT_EQ(text, choice.at("text"));
+  EXPECT_EQ(text, choice.at("text").get<std::string>());
   for (std::size_t i = 3; i < 7; ++i) {  // at temperature 0 the most probable token is taken
     const Json& most = logs.at("top_logprobs")[i];
     ASSERT_EQ(most.size(), 2u);
@@ -400,7 +401,7 @@ TEST_F(ServiceTest, StopsAtStringsAndTokens) {
   EXPECT_EQ(stopped.at("choices")[0].at("text"), text.substr(0, text.find(stop)));
   EXPECT_EQ(stopped.at("choices")[0].at("finish_reason"), "stop");
   EXPECT_EQ(joined_text(post("/v1/completions", fields + R"(,"stream":true})").body),
-            stopped.at("choices")[0].at("text"));
+            stopped.at("choices")[0].at("text").get<std::string>());
   const auto tokens = demo()->tokenizer->encode(text);
   const Json by_token =
       complete("{" + rest + fmt::format(R"(,"stop_token_ids":[{}]}})", tokens[0]));

@@ -98,7 +98,7 @@ std::shared_ptr<const text::Grammar> tool_grammar(const ToolOptions& tools, Tool
       calls.push_back(call(builder, tools.definitions[i]["function"], format));
     } catch (const core::Error& error) {
       const std::string param = fmt::format("tools[{}].function.parameters", i);
-      refuse(param, "'{}': {}", param, core::printable(error.what(), 1000));
+      refuse(param, "'{}': {}", param, error.what());
     }
   }
   const GrammarSequence one = builder.any_of(calls);
@@ -113,7 +113,7 @@ std::shared_ptr<const text::Grammar> tool_grammar(const ToolOptions& tools, Tool
   try {
     return std::make_shared<const text::Grammar>(builder.build(root));
   } catch (const core::Error& error) {
-    refuse("tools", "'tools': {}", core::printable(error.what(), 1000));
+    refuse("tools", "'tools': {}", error.what());
   }
 }
 

@@ -2,11 +2,29 @@
 
 #include <utility>
 
+#include <sys/resource.h>
+
 namespace nibble::serve {
+namespace {
+
+constexpr int kNice = 5;
+
+// Of the calling thread, on Linux.
+void yield_to_others() {
+  ::setpriority(PRIO_PROCESS, 0, kNice);
+}
+
+}  // namespace
 
 Workers::Workers(int threads) {
   for (int i = 0; i < threads; ++i) {
-    threads_.emplace_back([this] { run(); });
+    threads_.emplace_back([this] { run(lane(Work::Kind::kShort)); });
+    for (const Work::Kind kind : {Work::Kind::kGrammar, Work::Kind::kLong}) {
+      threads_.emplace_back([this, kind] {
+        yield_to_others();
+        run(lane(kind));
+      });
+    }
   }
 }
 
@@ -15,38 +33,50 @@ Workers::~Workers() {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  wake_.notify_all();
+  for (Lane& lane : lanes_) {
+    lane.wake.notify_all();
+  }
   for (std::thread& thread : threads_) {
     thread.join();
   }
 }
 
-void Workers::post(std::function<void()> work) {
+bool Workers::post(Work work) {
+  Lane& to = lane(work.kind);
   {
     const std::lock_guard lock(mutex_);
-    work_.push_back(std::move(work));
-  }
-  wake_.notify_one();
-}
-
-std::size_t Workers::waiting() const {
-  const std::lock_guard lock(mutex_);
-  return work_.size();
-}
-
-void Workers::run() {
-  for (;;) {
-    std::function<void()> work;
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return stop_ || !work_.empty(); });
-      if (stop_) {
-        return;
-      }
-      work = std::move(work_.front());
-      work_.pop_front();
+    if (to.queue.size_of(work.client) >= kMaxOfClient) {
+      return false;
     }
-    work();
+    const std::string client = work.client;
+    to.queue.push(client, std::move(work));
+  }
+  to.wake.notify_one();
+  return true;
+}
+
+std::uint64_t Workers::skipped() const {
+  const std::lock_guard lock(mutex_);
+  return skipped_;
+}
+
+void Workers::run(Lane& lane) {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    lane.wake.wait(lock, [&] { return stop_ || !lane.queue.empty(); });
+    if (stop_) {
+      return;
+    }
+    auto [client, work] = lane.queue.pop();
+    lock.unlock();
+    const bool in_vain = work.in_vain && work.in_vain();
+    if (!in_vain) {
+      work.run();
+    }
+    work = {};  // what it holds may be large
+    lock.lock();
+    lane.queue.finish(client);
+    skipped_ += in_vain ? 1 : 0;
   }
 }
 

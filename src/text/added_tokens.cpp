@@ -8,8 +8,9 @@
 namespace nibble::text {
 namespace {
 
-std::size_t space_begin(std::string_view text, std::size_t end) {
-  while (end > 0) {
+// Where the white space before `end` begins, but not before `least`.
+std::size_t space_begin(std::string_view text, std::size_t end, std::size_t least) {
+  while (end > least) {
     const CodePoint c = decode_utf8_before(text, end);
     if (!is_white_space(c.value)) {
       break;
@@ -48,8 +49,10 @@ void check(const AddedToken& token, std::string_view what) {
 }
 
 std::string normalized_form(const AddedToken& token, const Normalizer& normalizer,
-                            std::string_view what) {
-  const NormalizeScope scope{.at_origin = true, .max_bytes = ByteTrie::kMaxKeyBytes};
+                            PatternBudget& budget, std::string_view what) {
+  const NormalizeScope scope{
+      .at_origin = true, .max_bytes = ByteTrie::kMaxKeyBytes, .budget = &budget};
+  budget.add_bytes(token.content.size());
   try {
     return normalizer.apply(token.content, scope);
   } catch (const core::Error& error) {
@@ -65,17 +68,19 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* norma
     : tokens_(std::move(tokens)) {
   using core::ErrorKind;
   normalized_.reserve(tokens_.size());
+  PatternBudget budget;
   std::vector<ByteTrie::Entry> raw;
   std::vector<ByteTrie::Entry> normalized;
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
     const AddedToken& token = tokens_[i];
     check(token, what);
+    end_id_ = std::max(end_id_, std::int64_t{token.id} + 1);
     core::require(by_id_.try_emplace(token.id, i).second, ErrorKind::kInvalidModel,
                   "{}: two added tokens have the id {}", what, token.id);
     core::require(by_content_.try_emplace(token.content, i).second, ErrorKind::kInvalidModel,
                   "{}: the added token '{}' stands twice", what, core::printable(token.content));
     normalized_.push_back(token.normalized && normalizer != nullptr
-                              ? normalized_form(token, *normalizer, what)
+                              ? normalized_form(token, *normalizer, budget, what)
                               : token.content);
     if (!normalized_.back().empty()) {
       (token.normalized ? normalized : raw)
@@ -107,6 +112,7 @@ std::vector<AddedTokens::Piece> AddedTokens::split(std::string_view text, const 
                                                    bool parse_special) const {
   std::vector<Piece> pieces;
   std::size_t covered = 0;
+  std::size_t space_until = 0;  // what lies between a token and this is white space
   for (std::size_t at = 0; at < text.size() && !trie.empty();) {
     const auto found = trie.longest_prefix(text.substr(at));
     if (!found) {
@@ -120,10 +126,12 @@ std::vector<AddedTokens::Piece> AddedTokens::split(std::string_view text, const 
       continue;
     }
     if (token.lstrip) {
-      span.begin = std::min(span.end, std::max(covered, space_begin(text, span.begin)));
+      span.begin = std::min(span.end, std::max(covered, space_begin(text, span.begin, covered)));
     }
     if (token.rstrip) {
-      span.end = space_end(text, span.end);
+      space_until = std::max(space_until, span.end);
+      space_until = space_end(text, space_until);
+      span.end = space_until;
     }
     if (covered < span.begin) {
       pieces.push_back({{covered, span.begin}, -1});
@@ -143,7 +151,7 @@ const AddedToken* AddedTokens::find(std::int32_t id) const {
 }
 
 std::optional<std::int32_t> AddedTokens::id_of(std::string_view content) const {
-  const auto found = by_content_.find(std::string(content));
+  const auto found = by_content_.find(content);
   return found == by_content_.end() ? std::nullopt : std::optional(tokens_[found->second].id);
 }
 

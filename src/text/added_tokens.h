@@ -1,12 +1,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "core/text_hash.h"
 #include "text/byte_trie.h"
 #include "text/normalize/normalizer.h"
 #include "text/unicode/utf8.h"
@@ -50,6 +52,8 @@ class AddedTokens {
   /// The string that a decoder gets: the normalized form if there is one.
   std::string_view decoder_input(std::int32_t id) const;
   const std::vector<AddedToken>& all() const { return tokens_; }
+  /// One more than the largest id; 0 without tokens.
+  std::int64_t end_id() const { return end_id_; }
 
  private:
   std::vector<Piece> split(std::string_view text, const ByteTrie& trie, bool parse_special) const;
@@ -59,7 +63,8 @@ class AddedTokens {
   std::vector<std::string>
       normalized_;  // forms of tokens_, equal to the content where not normalized
   std::unordered_map<std::int32_t, std::size_t> by_id_;
-  std::unordered_map<std::string, std::size_t> by_content_;
+  std::unordered_map<std::string, std::size_t, core::TextHash, std::equal_to<>> by_content_;
+  std::int64_t end_id_ = 0;
   ByteTrie raw_trie_;  // values are indices of tokens_
   ByteTrie normalized_trie_;
 };

@@ -38,7 +38,11 @@ PatternField get_pattern(const core::Json& json, std::string_view what) {
   if (auto text = core::find_string(*found, "Regex", what)) {
     return {*std::move(text), true};
   }
-  return {core::get_string(*found, "String", what), false};
+  constexpr std::size_t kMaxBytes = 1024;  // each place of a text is compared with all of them
+  std::string text = core::get_string(*found, "String", what);
+  core::require(text.size() <= kMaxBytes, ErrorKind::kInvalidModel,
+                "{}: a pattern has {} bytes, more than {}", what, text.size(), kMaxBytes);
+  return {std::move(text), false};
 }
 
 std::string get_character(const core::Json& json, std::string_view key, std::string_view what) {

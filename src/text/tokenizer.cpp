@@ -13,8 +13,8 @@ constexpr std::size_t kMaxTextBytes = std::size_t{1} << 30;
 // One call of encode: walks through the text and collects ids.
 class Encoding {
  public:
-  Encoding(const TokenizerParts& parts, bool parse_special)
-      : parts_(parts), parse_special_(parse_special) {}
+  Encoding(const TokenizerParts& parts, std::size_t bytes, bool parse_special)
+      : parts_(parts), parse_special_(parse_special), budget_(bytes) {}
 
   std::vector<std::int32_t> run(std::string_view text, bool add_special) {
     if (add_special) {
@@ -37,7 +37,7 @@ class Encoding {
   void encode_raw(std::string_view raw, bool at_origin) {
     std::string text(raw);
     if (parts_.normalizer) {
-      const NormalizeScope scope{at_origin, max_normalized_bytes(raw.size())};
+      const NormalizeScope scope{at_origin, max_normalized_bytes(raw.size()), &budget_};
       text = parts_.normalizer->apply(std::move(text), scope);
     }
     const auto pieces = parts_.added.split_normalized(text, parse_special_);
@@ -60,6 +60,7 @@ class Encoding {
     words.spans = {{0, text.size()}};
     words.text = std::move(text);
     words.at_origin = at_origin;
+    words.budget = &budget_;
     if (parts_.pre_tokenizer) {
       parts_.pre_tokenizer->apply(words);
     }
@@ -70,6 +71,7 @@ class Encoding {
 
   const TokenizerParts& parts_;
   bool parse_special_;
+  PatternBudget budget_;
   EncodeScratch scratch_;
   std::vector<std::int32_t> ids_;
 };
@@ -85,12 +87,32 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, EncodeOptions
   core::require(text.size() <= kMaxTextBytes, core::ErrorKind::kFailed,
                 "tokenizer: a text of {} bytes, more than {}: split it", text.size(),
                 kMaxTextBytes);
-  Encoding encoding(*parts_, options.parse_special);
+  Encoding encoding(*parts_, text.size(), options.parse_special);
   if (is_valid_utf8(text)) {
     return encoding.run(text, options.add_special);
   }
   const std::string repaired = to_valid_utf8(text);
   return encoding.run(repaired, options.add_special);
+}
+
+std::optional<std::size_t> Tokenizer::most_bytes_of_a_token() const {
+  using Keeps = PreTokenizer::Keeps;
+  const Keeps keeps = parts_->pre_tokenizer ? parts_->pre_tokenizer->keeps() : Keeps::kText;
+  const auto shrink =
+      parts_->normalizer ? parts_->normalizer->max_shrink() : std::optional<std::size_t>(1);
+  if (keeps == Keeps::kNotAll || !shrink ||
+      !parts_->model->keeps_text(keeps == Keeps::kByteAlphabet)) {
+    return std::nullopt;
+  }
+  std::size_t longest = parts_->model->tokens().longest();
+  for (const AddedToken& token : parts_->added.all()) {
+    if (token.lstrip || token.rstrip) {  // it takes any number of spaces along
+      return std::nullopt;
+    }
+    longest =
+        std::max({longest, token.content.size(), parts_->added.decoder_input(token.id).size()});
+  }
+  return longest * *shrink;
 }
 
 std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool skip_special) const {
@@ -106,11 +128,16 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool skip_speci
 }
 
 std::string Tokenizer::piece(std::int32_t id) const {
+  PatternBudget budget;
+  return piece(id, budget);
+}
+
+std::string Tokenizer::piece(std::int32_t id, PatternBudget& budget) const {
   if (const AddedToken* added = parts_->added.find(id)) {
     return added->content;
   }
   const auto token = parts_->decoder_input(id);
-  return token ? parts_->decoder.piece(std::string(*token)) : std::string();
+  return token ? parts_->decoder.piece(std::string(*token), budget) : std::string();
 }
 
 std::int64_t Tokenizer::vocab_size() const {

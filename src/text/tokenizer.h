@@ -13,6 +13,7 @@
 
 namespace nibble::text {
 
+class PatternBudget;
 struct TokenizerParts;
 
 struct EncodeOptions {
@@ -57,6 +58,10 @@ class Tokenizer {
   /// kInvalidModel when a character has no token and the vocabulary names none for that.
   std::vector<std::int32_t> encode(std::string_view text, EncodeOptions options = {}) const;
 
+  /// The most bytes of a text that one id can stand for, so that a text of n bytes has n divided by
+  /// this ids at the least; nothing where an id can stand for any number of them.
+  std::optional<std::size_t> most_bytes_of_a_token() const;
+
   /// The text of ids, as Hugging Face's tokenizers give it, in valid UTF-8. `skip_special` leaves
   /// control tokens out. Ids without a token stand for nothing.
   std::string decode(std::span<const std::int32_t> ids, bool skip_special = true) const;
@@ -64,6 +69,8 @@ class Tokenizer {
   /// The bytes that a token stands for on its own: may be a part of a character; a leading space is
   /// kept. Empty for an id without a token.
   std::string piece(std::int32_t id) const;
+  /// The same for one of many tokens, whose patterns have a budget together.
+  std::string piece(std::int32_t id, PatternBudget& budget) const;
 
   /// One more than the largest id.
   std::int64_t vocab_size() const;

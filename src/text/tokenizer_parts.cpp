@@ -5,11 +5,7 @@
 namespace nibble::text {
 
 std::int64_t TokenizerParts::vocab_size() const {
-  std::int64_t size = model->tokens().size();
-  for (const AddedToken& token : added.all()) {
-    size = std::max(size, std::int64_t{token.id} + 1);
-  }
-  return size;
+  return std::max(model->tokens().size(), added.end_id());
 }
 
 std::optional<std::int32_t> TokenizerParts::id_of(std::string_view token) const {

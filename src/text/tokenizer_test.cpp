@@ -254,6 +254,35 @@ TEST(RoundTrips, RandomTextIsKept) {
   }
 }
 
+// A prompt is refused by its bytes: the bound must hold for what becomes the fewest ids.
+TEST(OddInput, NoIdStandsForMoreBytesThanIsSaid) {
+  std::vector<std::string> units = {
+      " ",          "\n",     "a",     "the ", "\u212a", "\u1100\u1161\u11a8", "\u03b9\u0308\u0301",
+      "\U0001d400", "\u2126", "\u0301"};
+  for (const std::string name :
+       {"added_zoo", "bert", "clip_like", "continuing_prefix", "deepseek", "gpt4o", "llama2",
+        "llama2_metaspace", "llama3", "qwen2", "roberta", "t5", "unigram_bytes", "word_level"}) {
+    const auto tokenizer = golden(name);
+    const auto bound = tokenizer->most_bytes_of_a_token();
+    const bool keeps_all = name == "deepseek" || name == "gpt4o" || name == "llama2" ||
+                           name == "llama3" || name == "qwen2";
+    const bool loses_some = name == "bert" || name == "t5" || name == "word_level";
+    EXPECT_TRUE(!keeps_all || bound) << name;
+    EXPECT_TRUE(!loses_some || !bound) << name;
+    std::vector<std::string> all = units;
+    for (std::int32_t id = 0; bound && id < tokenizer->vocab_size(); ++id) {
+      all.push_back(tokenizer->piece(id));
+    }
+    for (const std::string& unit : bound ? all : std::vector<std::string>()) {
+      std::string text;
+      for (int i = 0; i < 40; ++i) {
+        text += unit;
+      }
+      EXPECT_LE(text.size(), tokenizer->encode(text).size() * *bound) << name << " " << unit;
+    }
+  }
+}
+
 TEST(OddInput, LongRunsAndInvalidBytes) {
   for (const std::string name : {"llama2", "llama3", "bert", "t5", "unigram_bytes", "added_zoo"}) {
     const auto tokenizer = golden(name);

@@ -109,10 +109,10 @@ TEST(FormatChoices, AreOfTheSameFamily) {
 
 const auto kDemo = std::filesystem::path(NIBBLE_SOURCE_DIR) / "models/demo";
 
-CalibrationWindows demo_windows(const models::Model& model, const char* text, std::int64_t samples,
-                                std::int64_t seq_len) {
+CalibrationWindows demo_windows(const models::Model& model, const std::string& text,
+                                std::int64_t samples, std::int64_t seq_len) {
   CalibrationOptions options;
-  options.texts = {kDemo / "texts" / text};
+  options.texts = {source_text("models/demo/texts/" + text)};
   options.samples = samples;
   options.seq_len = seq_len;
   return read_calibration(model, options);

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include <cblas.h>
-
 #include "compress/curvature/sampled_gradients.h"
 #include "formats/book_size.h"
 #include "formats/format.h"
+#include "ops/cpu/dense/blas.h"
 #include "ops/cpu/vector/vector_kernels.h"
 
 namespace nibble::compress {
@@ -29,9 +28,9 @@ void add_squares(const float* values, std::int64_t count, double weight, double*
 std::vector<float> products_of_rows(const float* a, std::int64_t m, std::int64_t n,
                                     std::int64_t ld) {
   std::vector<float> products(static_cast<std::size_t>(m * m));
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(m), static_cast<int>(m),
-              static_cast<int>(n), 1.0f, a, static_cast<int>(ld), a, static_cast<int>(ld), 0.0f,
-              products.data(), static_cast<int>(m));
+  ops::cpu::blas().sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(m),
+                         static_cast<int>(m), static_cast<int>(n), 1.0f, a, static_cast<int>(ld), a,
+                         static_cast<int>(ld), 0.0f, products.data(), static_cast<int>(m));
   return products;
 }
 

@@ -30,7 +30,7 @@ class Any4Pass final : public Pass {
         formats::has_learned_book(scheme), core::ErrorKind::kUsage,
         "recipe: pass 'any4' learns code books, and {} stores none; take lut4-row-g128 or "
         "lut4-matrix-g128",
-        formats::to_string(scheme));
+        scheme);
   }
 
   void apply(SetWork& work, Arithmetic& arithmetic) const override {

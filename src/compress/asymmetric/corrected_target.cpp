@@ -2,10 +2,8 @@
 
 #include <algorithm>
 
-#include <cblas.h>
-
-#include "compress/lapack.h"
 #include "core/error.h"
+#include "ops/cpu/dense/blas.h"
 
 namespace nibble::compress {
 namespace {
@@ -37,12 +35,12 @@ std::vector<float> correction(const std::vector<float>& cross, const std::vector
     // are its right-hand sides and become the rows of M.
     std::vector<double> factor = damped(hessian, k, damp * unit);
     int info = 0;
-    dpotrf_("U", &n, factor.data(), &n, &info);
+    ops::cpu::blas().dpotrf("U", &n, factor.data(), &n, &info);
     if (info != 0) {
       continue;
     }
     std::vector<double> m = damped(cross, k, damp * unit);
-    dpotrs_("U", &n, &n, factor.data(), &n, m.data(), &n, &info);
+    ops::cpu::blas().dpotrs("U", &n, &n, factor.data(), &n, m.data(), &n, &info);
     std::vector<float> result(m.size());
     std::transform(m.begin(), m.end(), result.begin(),
                    [](double value) { return static_cast<float>(value); });
@@ -56,9 +54,9 @@ std::vector<float> correction(const std::vector<float>& cross, const std::vector
 void multiply_rows(std::vector<float>& w, std::int64_t k, const std::vector<float>& m) {
   const auto n = static_cast<int>(static_cast<std::int64_t>(w.size()) / k);
   std::vector<float> product(w.size());
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, static_cast<int>(k),
-              static_cast<int>(k), 1.0f, w.data(), static_cast<int>(k), m.data(),
-              static_cast<int>(k), 0.0f, product.data(), static_cast<int>(k));
+  ops::cpu::blas().sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, static_cast<int>(k),
+                         static_cast<int>(k), 1.0f, w.data(), static_cast<int>(k), m.data(),
+                         static_cast<int>(k), 0.0f, product.data(), static_cast<int>(k));
   w = std::move(product);
 }
 

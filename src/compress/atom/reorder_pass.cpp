@@ -30,8 +30,7 @@ const formats::Scheme* common_scheme(const SetWork& work) {
     first = first == nullptr ? &layer : first;
     core::require(layer.scheme.tail == first->scheme.tail, core::ErrorKind::kUsage,
                   "{} and {} read the same input as layers {} and {}: give them one tail",
-                  formats::to_string(first->scheme), formats::to_string(layer.scheme),
-                  first->layer->name, layer.layer->name);
+                  first->scheme, layer.scheme, first->layer->name, layer.layer->name);
   }
   return first == nullptr ? nullptr : &first->scheme;
 }
@@ -56,7 +55,7 @@ class AtomReorderPass final : public Pass {
         core::ErrorKind::kUsage,
         "pass 'atom-reorder' needs integers whose activations are rounded, all of them "
         "(int4-sym-g128-a4g128c0.9), not {}",
-        formats::to_string(scheme));
+        scheme);
   }
 
   formats::Scheme scheme_for(const formats::Scheme& scheme, std::int64_t k) const override {

@@ -25,7 +25,7 @@ class AwqPass final : public Pass {
     core::require(!(learned && clip_), core::ErrorKind::kUsage,
                   "pass 'awq' cannot clip for {}, whose books are learned after it; give it "
                   "\"clip\": false",
-                  formats::to_string(scheme));
+                  scheme);
   }
 
   // Scales and clipping are judged by rounding the weights as they stand before they are turned.
@@ -33,7 +33,7 @@ class AwqPass final : public Pass {
     core::require(scheme.hadamard == 0, core::ErrorKind::kUsage,
                   "pass 'awq' cannot judge scales for {}, whose weights are turned after it; leave "
                   "one of them out",
-                  formats::to_string(scheme));
+                  scheme);
   }
 
   void apply(SetWork& work, Arithmetic& arithmetic) const override {

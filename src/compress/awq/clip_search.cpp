@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include <cblas.h>
-
 #include "compress/coded_weight.h"
 #include "formats/format.h"
+#include "ops/cpu/dense/blas.h"
 
 namespace nibble::compress {
 namespace {
@@ -64,8 +63,9 @@ class GroupClip {
   int best_step(const std::vector<float>& errors) const {
     std::vector<float> products(errors.size());
     const auto width = static_cast<int>(width_);
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, kSteps, width, width, 1.0f,
-                errors.data(), width, hessian_.data(), width, 0.0f, products.data(), width);
+    ops::cpu::blas().sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, kSteps, width, width, 1.0f,
+                           errors.data(), width, hessian_.data(), width, 0.0f, products.data(),
+                           width);
     int best = 0;
     double least = 0;
     for (int step = 0; step < kSteps; ++step) {

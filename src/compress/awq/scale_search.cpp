@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include <cblas.h>
-
 #include "compress/arithmetic.h"
 #include "compress/round_row.h"
 #include "formats/book_size.h"
+#include "ops/cpu/dense/blas.h"
 
 namespace nibble::compress {
 namespace {
@@ -117,9 +116,10 @@ double output_error(const LayerWork& layer, const std::vector<float>& scale,
     }
   }
   std::vector<float> product(error.size());
-  cblas_ssymm(CblasRowMajor, CblasRight, CblasLower, static_cast<int>(rows), static_cast<int>(k),
-              1.0f, hessian.data(), static_cast<int>(k), error.data(), static_cast<int>(k), 0.0f,
-              product.data(), static_cast<int>(k));
+  ops::cpu::blas().ssymm(CblasRowMajor, CblasRight, CblasLower, static_cast<int>(rows),
+                         static_cast<int>(k), 1.0f, hessian.data(), static_cast<int>(k),
+                         error.data(), static_cast<int>(k), 0.0f, product.data(),
+                         static_cast<int>(k));
   double sum = 0;
   for (std::size_t i = 0; i < error.size(); ++i) {
     sum += static_cast<double>(error[i]) * static_cast<double>(product[i]);

@@ -48,7 +48,7 @@ class CudaArithmetic final : public Arithmetic {
       core::require(scheme.activation.is_float() && scheme.hadamard == 0, ErrorKind::kUsage,
                     "layer {}: calibration behind {}, whose activations are quantized or turned, "
                     "does not run on a GPU yet; use --device cpu",
-                    core::printable(layer), formats::to_string(scheme));
+                    core::printable(layer), scheme);
     }
     return cuda::make_cuda_block_runner(context_, decoder, windows, ops, keeps_original);
   }

@@ -387,7 +387,9 @@ std::unique_ptr<BlockRunner> make_cuda_block_runner(CudaContext& context,
                 "the hidden "
                 "states of {} windows; {}use --device cpu",
                 gigabytes(free), gigabytes(block + states), gigabytes(states), windows.size(),
-                fitting > 0 ? fmt::format("take --samples {}, or ", fitting) : std::string());
+                core::lazily([&] {
+                  return fitting > 0 ? fmt::format("take --samples {}, or ", fitting) : "";
+                }));
   return std::make_unique<CudaBlockRunner>(context, decoder, windows, cpu, keeps_original);
 }
 

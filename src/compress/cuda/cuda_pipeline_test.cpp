@@ -18,7 +18,7 @@ const std::filesystem::path kDemo = std::filesystem::path(NIBBLE_SOURCE_DIR) / "
 // exp of the mean negative log-likelihood of a text that no recipe has seen.
 double perplexity(const models::Model& model, ops::cpu::CpuOps& ops) {
   CalibrationOptions options;
-  options.texts = {kDemo / "texts/evaluation.txt"};
+  options.texts = {source_text("models/demo/texts/evaluation.txt")};
   options.samples = 8;
   options.seq_len = 256;
   double sum = 0;

@@ -32,7 +32,7 @@ ForwardOps::Part ForwardOps::load(const ops::Linear& layer) {
                     weight.permutation.empty() && weight.scheme.hadamard == 0,
                 core::ErrorKind::kUsage,
                 "layer {}: calibration of {} does not run on a GPU yet; use --device cpu",
-                layer.name, formats::to_string(weight.scheme));
+                layer.name, weight.scheme);
   const core::Tensor& dense = weight.dense;
   const std::int64_t count = weight.n * weight.k;
   Part part;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <cblas.h>
+#include "ops/cpu/dense/blas.h"
 
 namespace nibble::compress {
 namespace {
@@ -44,10 +44,10 @@ void OutputCurvature::add(const float* g, std::int64_t m, std::int64_t ld, core:
     pool.parallel_for((size + kPanel - 1) / kPanel, 1, [&](std::int64_t begin, std::int64_t end) {
       const std::int64_t row = begin * kPanel;
       const std::int64_t rows = std::min(size, end * kPanel) - row;
-      cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, static_cast<int>(rows),
-                  static_cast<int>(size), static_cast<int>(m), 1.0f, from + row,
-                  static_cast<int>(ld), from, static_cast<int>(ld), 1.0f, to + row * size,
-                  static_cast<int>(size));
+      ops::cpu::blas().sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, static_cast<int>(rows),
+                             static_cast<int>(size), static_cast<int>(m), 1.0f, from + row,
+                             static_cast<int>(ld), from, static_cast<int>(ld), 1.0f,
+                             to + row * size, static_cast<int>(size));
     });
   }
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <iterator>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/threads.h"
@@ -22,10 +23,15 @@ class OutputCurvature {
  public:
   explicit OutputCurvature(std::int64_t n);
 
+  /// One that was measured before: its values(), bytes_for(n) bytes of them.
+  OutputCurvature(std::int64_t n, std::vector<float> values) : n_(n), values_(std::move(values)) {}
+
   /// Bytes that the curvature of n outputs takes.
   static std::int64_t bytes_for(std::int64_t n);
 
   std::int64_t n() const { return n_; }
+  /// The blocks one after another.
+  std::span<const float> values() const { return values_; }
   std::int64_t bytes() const {
     return static_cast<std::int64_t>(sizeof(float)) * std::ssize(values_);
   }
@@ -47,7 +53,7 @@ class OutputCurvature {
   std::size_t offset(std::int64_t block) const;
 
   std::int64_t n_;
-  std::vector<float> values_;  // the blocks one after another
+  std::vector<float> values_;
 };
 
 /// The layers of one set.

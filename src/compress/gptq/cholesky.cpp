@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "compress/lapack.h"
 #include "core/error.h"
+#include "ops/cpu/dense/blas.h"
 
 namespace nibble::compress {
 namespace {
@@ -37,12 +37,12 @@ std::vector<double> ordered(const OrderedHessian& hessian) {
 bool factor_inverse(std::vector<double>& a, std::int64_t k) {
   const auto n = static_cast<int>(k);
   int info = 0;
-  dpotrf_("U", &n, a.data(), &n, &info);
+  ops::cpu::blas().dpotrf("U", &n, a.data(), &n, &info);
   if (info == 0) {
-    dpotri_("U", &n, a.data(), &n, &info);
+    ops::cpu::blas().dpotri("U", &n, a.data(), &n, &info);
   }
   if (info == 0) {
-    dpotrf_("U", &n, a.data(), &n, &info);
+    ops::cpu::blas().dpotrf("U", &n, a.data(), &n, &info);
   }
   return info == 0 && std::isfinite(a.back());
 }

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include <cblas.h>
+#include "ops/cpu/dense/blas.h"
 
 namespace nibble::compress {
 namespace {
@@ -88,10 +88,11 @@ class RowSweep {
       return;
     }
     const auto ld = static_cast<int>(k_);
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(rows),
-                static_cast<int>(k_ - end), static_cast<int>(end - begin), -1.0f, error_.data(),
-                static_cast<int>(kBlock), factor_.upper.data() + begin * k_ + end, ld, 1.0f,
-                ordered_.data() + end, ld);
+    ops::cpu::blas().sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(rows),
+                           static_cast<int>(k_ - end), static_cast<int>(end - begin), -1.0f,
+                           error_.data(), static_cast<int>(kBlock),
+                           factor_.upper.data() + begin * k_ + end, ld, 1.0f, ordered_.data() + end,
+                           ld);
   }
 
   const RowFormats& row_formats_;

@@ -16,9 +16,8 @@ const LayerWork* first_coded(const SetWork& work) {
     core::require(
         layer.scheme.hadamard == first->scheme.hadamard && layer.scheme.tail == first->scheme.tail,
         core::ErrorKind::kUsage,
-        "{} and {} read the same input as layers {} and {}: give them one Hadamard",
-        formats::to_string(first->scheme), formats::to_string(layer.scheme), first->layer->name,
-        layer.layer->name);
+        "{} and {} read the same input as layers {} and {}: give them one Hadamard", first->scheme,
+        layer.scheme, first->layer->name, layer.layer->name);
   }
   return first;
 }

@@ -40,7 +40,7 @@ double squared_distance(const std::vector<float>& a, const std::vector<float>& b
 TEST(PruningTheDemo, SparseGptHarmsLessThanWandaAndRefiningMakesUpForSome) {
   const auto model = models::open_model(kDemo);
   CalibrationOptions evaluation;
-  evaluation.texts = {kDemo / "texts/evaluation.txt"};
+  evaluation.texts = {source_text("models/demo/texts/evaluation.txt")};
   evaluation.samples = 4;
   evaluation.seq_len = 128;
   const CalibrationWindows windows = read_calibration(*model, evaluation);

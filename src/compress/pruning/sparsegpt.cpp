@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <cblas.h>
+#include "ops/cpu/dense/blas.h"
 
 namespace nibble::compress {
 namespace {
@@ -106,10 +106,11 @@ class Sweep {
       }
     }
     if (end < k_) {  // weights[:, end:] -= errors U[block, end:]
-      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(last - first),
-                  static_cast<int>(k_ - end), static_cast<int>(end - begin), -1.0f, errors.data(),
-                  static_cast<int>(kBlock), upper(begin, end), static_cast<int>(k_), 1.0f,
-                  weight(first, end), static_cast<int>(k_));
+      ops::cpu::blas().sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans,
+                             static_cast<int>(last - first), static_cast<int>(k_ - end),
+                             static_cast<int>(end - begin), -1.0f, errors.data(),
+                             static_cast<int>(kBlock), upper(begin, end), static_cast<int>(k_),
+                             1.0f, weight(first, end), static_cast<int>(k_));
     }
   }
 

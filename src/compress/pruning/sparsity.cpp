@@ -31,7 +31,7 @@ void require_exact_zero(const formats::Scheme& scheme, std::string_view pass) {
                 ErrorKind::kUsage,
                 "recipe: pass '{}' can't serve {}: a learned book may hold no exact 0; take a "
                 "scheme of integers, lut4-nf4, lut4-fp4, lut4-af4, mxfp4, nvfp4 or 16 bits",
-                pass, formats::to_string(scheme));
+                pass, scheme);
 }
 
 void require_prunable(const LayerWork& layer, const Sparsity& sparsity) {

@@ -2,9 +2,8 @@
 
 #include <numeric>
 
-#include <cblas.h>
-
 #include "compress/refine/refined_rows.h"
+#include "ops/cpu/dense/blas.h"
 
 namespace nibble::compress {
 namespace {
@@ -14,13 +13,14 @@ using formats::Scheme;
 // y [m, n] = x [m, inner] a [inner, n]; leading dimensions as given.
 void multiply(std::int64_t m, std::int64_t n, std::int64_t inner, const float* x, std::int64_t ldx,
               const float* a, std::int64_t lda, float* y, std::int64_t ldy) {
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(m), static_cast<int>(n),
-              static_cast<int>(inner), 1.0f, x, static_cast<int>(ldx), a, static_cast<int>(lda),
-              0.0f, y, static_cast<int>(ldy));
+  ops::cpu::blas().sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(m),
+                         static_cast<int>(n), static_cast<int>(inner), 1.0f, x,
+                         static_cast<int>(ldx), a, static_cast<int>(lda), 0.0f, y,
+                         static_cast<int>(ldy));
 }
 
 void add_multiple(float factor, const float* x, float* y, std::int64_t n) {
-  cblas_saxpy(static_cast<int>(n), factor, x, 1, y, 1);
+  ops::cpu::blas().saxpy(static_cast<int>(n), factor, x, 1, y, 1);
 }
 
 // The rows of one block of G, which have the loss tr(G E H E^T) together.
@@ -93,9 +93,9 @@ class BlockRefiner : RefinedRows {
       column[index(row)] = *error_hessian(row, j);
     }
     std::vector<float> slope(index(rows()));
-    cblas_sgemv(CblasRowMajor, CblasNoTrans, static_cast<int>(rows()), static_cast<int>(rows()),
-                1.0f, outputs_.data(), static_cast<int>(rows()), column.data(), 1, 0.0f,
-                slope.data(), 1);
+    ops::cpu::blas().sgemv(CblasRowMajor, CblasNoTrans, static_cast<int>(rows()),
+                           static_cast<int>(rows()), 1.0f, outputs_.data(),
+                           static_cast<int>(rows()), column.data(), 1, 0.0f, slope.data(), 1);
     for (std::int64_t row = 0; row < rows(); ++row) {
       const float curvature = outputs(row)[row] * input_curvature;
       if (!(curvature > 0) || !keeps(row, j)) {

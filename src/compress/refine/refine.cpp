@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include <cblas.h>
-
 #include "compress/refine/refined_rows.h"
+#include "ops/cpu/dense/blas.h"
 
 namespace nibble::compress {
 namespace {
@@ -16,9 +15,10 @@ constexpr std::int64_t kRows = 64;  // output rows of one task; rows do not infl
 // y[rows, columns] += x[rows, inner] a[inner, columns], leading dimensions as given.
 void multiply_add(std::int64_t rows, std::int64_t inner, std::int64_t columns, const float* x,
                   std::int64_t ldx, const float* a, std::int64_t lda, float* y, std::int64_t ldy) {
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(rows),
-              static_cast<int>(columns), static_cast<int>(inner), 1.0f, x, static_cast<int>(ldx), a,
-              static_cast<int>(lda), 1.0f, y, static_cast<int>(ldy));
+  ops::cpu::blas().sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(rows),
+                         static_cast<int>(columns), static_cast<int>(inner), 1.0f, x,
+                         static_cast<int>(ldx), a, static_cast<int>(lda), 1.0f, y,
+                         static_cast<int>(ldy));
 }
 
 // One task: some output rows, each of which has the loss e H e for its error e.

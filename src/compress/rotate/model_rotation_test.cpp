@@ -197,25 +197,13 @@ TEST(ModelRotation, PaysForActivationsIn4Bits) {
   EXPECT_LT(online, 0.8 * offline);
 }
 
-class Interrupted : public core::ProgressSink {
- public:
-  void begin(std::string_view, std::int64_t) override {}
-  void update(std::int64_t done, std::string_view) override {
-    if (done == 1) {
-      throw std::runtime_error("interrupted");
-    }
-  }
-  void end() override {}
-  void message(std::string_view) override {}
-};
-
 TEST(ModelRotation, GoesOnAfterAnInterruptionAndEndsInTheSameBytes) {
   const io::TemporaryFolder folder;
   for (const char* family : {"llama-bias-tied", "mixtral", "gpt2"}) {
     const auto model = models::open_model(kSource / "tests/families" / family);
     const Recipe recipe = find_recipe("quarot-gptq-w4g16");
     PipelineOptions options = small_job_on_text(2, 32, 2);
-    Interrupted stop;
+    Interrupted stop(" finished");
     EXPECT_ANY_THROW(quantize_model(*model, recipe, folder / "resumed", options, false, stop));
     EXPECT_THROW(quantize_model(*model, find_recipe("gptq-w4g16"), folder / "resumed", options,
                                 true, core::silent_progress()),

@@ -23,7 +23,7 @@ class SearchPass final : public Pass {
                   core::ErrorKind::kUsage,
                   "recipe: pass 'search' can't search the scales of {}: pass 'any4' chooses them "
                   "together with its books",
-                  formats::to_string(scheme));
+                  scheme);
   }
 
   void apply(SetWork& work, Arithmetic& arithmetic) const override {

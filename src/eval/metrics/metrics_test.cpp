@@ -71,7 +71,7 @@ TEST(Metrics, RougeAsInRougeScore) {
 
 TEST(Metrics, StemsAsInNltk) {
   for (const Json& pair : golden()["stems"]) {
-    EXPECT_EQ(porter_stem(pair[0].get<std::string>()), pair[1]) << pair[0];
+    EXPECT_EQ(porter_stem(pair[0].get<std::string>()), pair[1].get<std::string>()) << pair[0];
   }
 }
 

@@ -1,6 +1,7 @@
 #include "eval/tasks/task.h"
 
 #include "core/error.h"
+#include "core/nearest_name.h"
 #include "text/chat/unicode.h"
 
 namespace nibble::eval {
@@ -75,8 +76,12 @@ const Task& find_task(std::string_view name) {
       return task;
     }
   }
-  core::fail(core::ErrorKind::kUsage, "task '{}' is not known; tasks are {}", core::printable(name),
-             task_names());
+  std::vector<std::string> names;
+  for (const Task& task : all_tasks()) {
+    names.emplace_back(task.name);
+  }
+  core::fail(core::ErrorKind::kUsage, "task '{}' is not known{} (tasks are {})",
+             core::printable(name), core::suggestion(name, names), task_names());
 }
 
 std::string task_names() {

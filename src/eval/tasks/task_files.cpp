@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "core/json.h"
+#include "io/file_descriptor.h"
 #include "io/text_file.h"
 #include "text/unicode/utf8.h"
 
@@ -42,9 +43,9 @@ class LineReader {
     core::require(next(line), ErrorKind::kInvalidModel,
                   "{}, line {}: the file ends where {} stands", name_, number_ + 1, what);
     core::require(!line.empty(), ErrorKind::kInvalidModel, "{}: an empty line where {} stands",
-                  where(), what);
+                  core::lazily([&] { return where(); }), what);
     core::require(text::is_valid_utf8(line), ErrorKind::kInvalidModel, "{}: not valid UTF-8",
-                  where());
+                  core::lazily([&] { return where(); }));
     return line;
   }
 
@@ -138,10 +139,10 @@ TaskItem read_six_lines(std::string_view first, LineReader& lines, const Task& t
                 "{}: expected the context of an item", item.where);
   const std::string context = task.context(first);
   const std::string_view gold = lines.need("the number of the right ending");
-  core::require(gold.size() == 1 && gold[0] >= '0' && gold[0] < '0' + int{kTextChoices},
-                ErrorKind::kInvalidModel,
-                "{}: expected the number of the right ending, 0 to {}, not '{}'", lines.where(),
-                kTextChoices - 1, core::printable(gold));
+  core::require(
+      gold.size() == 1 && gold[0] >= '0' && gold[0] < '0' + int{kTextChoices},
+      ErrorKind::kInvalidModel, "{}: expected the number of the right ending, 0 to {}, not '{}'",
+      core::lazily([&] { return lines.where(); }), kTextChoices - 1, core::printable(gold));
   item.gold = gold[0] - '0';
   for (std::size_t i = 0; i < kTextChoices; ++i) {
     add_choice(item, context, task.delimiter, std::string(lines.need("an ending")));
@@ -155,7 +156,7 @@ std::vector<TaskPart> find_task_parts(const fs::path& folder, const Task& task) 
   const fs::path path = folder / task.file;
   core::require(fs::exists(path), ErrorKind::kIo,
                 "'{}' does not exist; --data names the folder of the tasks' files",
-                core::printable(path.string(), 500));
+                io::shown(path));
   if (!fs::is_directory(path)) {
     return {{std::string(task.name), path}};
   }
@@ -166,8 +167,7 @@ std::vector<TaskPart> find_task_parts(const fs::path& folder, const Task& task) 
           {fmt::format("{}_{}", task.name, entry.path().stem().string()), entry.path()});
     }
   }
-  core::require(!parts.empty(), ErrorKind::kIo, "'{}' holds no .jsonl file",
-                core::printable(path.string(), 500));
+  core::require(!parts.empty(), ErrorKind::kIo, "'{}' holds no .jsonl file", io::shown(path));
   std::sort(parts.begin(), parts.end(),
             [](const TaskPart& a, const TaskPart& b) { return a.name < b.name; });
   return parts;

@@ -153,7 +153,7 @@ TEST_F(TaskFiles, MissingFilesAndUnknownTasks) {
     FAIL();
   } catch (const core::Error& error) {
     EXPECT_EQ(error.kind(), core::ErrorKind::kUsage);
-    expect_part(error.what(), "'mmlu' is not known; tasks are arc_easy, ");
+    expect_part(error.what(), "'mmlu' is not known (tasks are arc_easy, ");
   }
 }
 

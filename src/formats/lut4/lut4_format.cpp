@@ -129,7 +129,7 @@ class Lut4Format final : public Format {
 
 std::unique_ptr<const Format> make_lut4_format(const Scheme& scheme, std::span<const float> book) {
   core::require(std::cmp_equal(book.size(), book_size(scheme)), core::ErrorKind::kUsage,
-                "{} needs a code book of {} values, got {}", to_string(scheme), book_size(scheme),
+                "{} needs a code book of {} values, got {}", scheme, book_size(scheme),
                 book.size());
   bool has_value = false;
   for (std::size_t i = 0; i < book.size(); ++i) {

@@ -24,7 +24,7 @@ std::vector<std::int64_t> read_windows(const ConfigReader& reader, std::int64_t 
       core::require(
           sliding || (*types)[i] == "full_attention", core::ErrorKind::kInvalidModel,
           "config.json: layer type {} is not supported (full_attention, sliding_attention are)",
-          core::printable((*types)[i].dump(-1, ' ', true)));
+          core::printable_json((*types)[i]));
       core::require(!sliding || window > 0, core::ErrorKind::kInvalidModel,
                     "config.json: layer {} uses a sliding window but 'sliding_window' is missing",
                     i);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "formats/format.h"
+#include "io/file_descriptor.h"
 #include "io/json_file.h"
 #include "io/safetensors.h"
 #include "models/lora/lora_config.h"
@@ -36,7 +37,7 @@ void require_shape(const Tensor& tensor, const std::string& layer, std::string_v
                    const core::Shape& expected) {
   core::require(tensor.shape() == expected, ErrorKind::kInvalidModel,
                 "adapter tensor '{}{}{}' has shape {}, expected {}", kRoot, core::printable(layer),
-                end, core::to_string(tensor.shape()), core::to_string(expected));
+                end, core::printable(tensor.shape()), core::printable(expected));
 }
 
 // Checkpoints and adapters exist with and without the name of the part that holds the layers.
@@ -118,12 +119,12 @@ void require_same_inputs(const Model& model) {
   core::require(info.keeps_inputs.has_value(), ErrorKind::kUsage,
                 "{} does not say whether its layers read what those of the original do; compress "
                 "the original again to run it with an adapter",
-                model.path.string());
+                io::shown(model.path));
   core::require(*info.keeps_inputs, ErrorKind::kUsage,
                 "{} was compressed by recipe '{}', which scales or turns what its layers read, so "
                 "that an adapter of the original does not fit; merge the adapter when the original "
                 "is compressed (quantize --merge-lora)",
-                model.path.string(), core::printable(info.recipe));
+                io::shown(model.path), core::printable(info.recipe));
 }
 
 }  // namespace
@@ -132,7 +133,7 @@ LoraAdapter LoraAdapter::open(const std::filesystem::path& folder) {
   LoraAdapter adapter;
   adapter.path_ = folder;
   core::require(std::filesystem::exists(folder / kLoraConfigFile), ErrorKind::kIo,
-                "{} has no {}; give the folder of a PEFT adapter", folder.string(),
+                "{} has no {}; give the folder of a PEFT adapter", io::shown(folder),
                 kLoraConfigFile);
   const LoraConfig config = read_lora_config(io::load_json_file(folder / kLoraConfigFile));
   adapter.rank_ = config.rank;
@@ -146,7 +147,7 @@ void LoraAdapter::read_tensors() {
   core::require(std::filesystem::exists(path_ / kTensorFile), ErrorKind::kIo,
                 "{} has no {}; adapters stored as pickles (.bin) are not read, because they run "
                 "code: save the adapter again with safe_serialization=True",
-                path_.string(), kTensorFile);
+                io::shown(path_), kTensorFile);
   const auto file = io::SafetensorsFile::open(path_ / kTensorFile);
   for (const std::string& name : file->names()) {
     core::require(name.find("lora_embedding_") == std::string::npos, ErrorKind::kInvalidModel,
@@ -165,8 +166,7 @@ void LoraAdapter::read_tensors() {
     bytes_ += tensor.bytes();
     (is_a ? pairs_[layer].a : pairs_[layer].b) = tensor;
   }
-  core::require(!pairs_.empty(), ErrorKind::kInvalidModel, "{} holds no tensors",
-                (path_ / kTensorFile).string());
+  core::require(!pairs_.empty(), ErrorKind::kInvalidModel, "{} holds no tensors", io::shown(path_));
   for (const auto& [layer, pair] : pairs_) {
     core::require(!pair.a.empty() && !pair.b.empty(), ErrorKind::kInvalidModel,
                   "the adapter has no tensor '{}{}{}'", kRoot, core::printable(layer),

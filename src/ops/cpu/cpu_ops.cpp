@@ -4,7 +4,6 @@
 
 #include "core/cpu_topology.h"
 #include "ops/cpu/attention/attention.h"
-#include "ops/cpu/dense/blas.h"
 #include "ops/cpu/dense/dense_linear.h"
 #include "ops/cpu/elementwise.h"
 #include "ops/cpu/routing.h"
@@ -35,9 +34,7 @@ core::ThreadPool make_pool(const CpuOptions& options) {
 }  // namespace
 
 CpuOps::CpuOps(const CpuOptions& options)
-    : pool_(make_pool(options)), activations_(options.activations) {
-  prepare_blas();
-}
+    : pool_(make_pool(options)), activations_(options.activations) {}
 
 void CpuOps::prepare(const LinearSet& set, const Layout& layout) {
   const auto id = static_cast<std::size_t>(set.id);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/memory.h"
 
 namespace nibble::ops::cpu {
 
@@ -29,12 +30,13 @@ BufferPool::Buffer BufferPool::take(std::int64_t floats) {
     return buffer;
   }
   const std::int64_t capacity = (floats + 16) / 16 * 16;
-  auto* data = static_cast<float*>(
-      std::aligned_alloc(64, static_cast<std::size_t>(capacity) * sizeof(float)));
+  const std::int64_t bytes = capacity * static_cast<std::int64_t>(sizeof(float));
+  auto* data = core::machine_has(bytes)
+                   ? static_cast<float*>(std::aligned_alloc(64, static_cast<std::size_t>(bytes)))
+                   : nullptr;
   core::require(
       data != nullptr, core::ErrorKind::kOutOfMemory,
-      "cannot allocate {} bytes for activations; use a shorter context or a smaller batch",
-      capacity * static_cast<std::int64_t>(sizeof(float)));
+      "cannot allocate {} bytes for activations; use a shorter context or a smaller batch", bytes);
   owned_ += capacity;
   return {data, capacity};
 }

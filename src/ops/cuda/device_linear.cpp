@@ -36,8 +36,7 @@ InputKey few_tokens_key(const formats::Scheme& scheme, const UnitFormat& format,
 void refuse_unknown(const Linear& part) {
   const formats::Scheme& scheme = part.weight.scheme;
   core::require(scheme.kind == FormatKind::kDense || has_units(scheme), core::ErrorKind::kUsage,
-                "layer {}: {} has no kernels on a GPU yet; use --device cpu", part.name,
-                to_string(scheme));
+                "layer {}: {} has no kernels on a GPU yet; use --device cpu", part.name, scheme);
 }
 
 // Does `work` for a layer, which messages of failures name.

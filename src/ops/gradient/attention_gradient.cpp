@@ -5,9 +5,8 @@
 #include <limits>
 #include <vector>
 
-#include <cblas.h>
-
 #include "ops/cpu/attention/rope.h"
+#include "ops/cpu/dense/blas.h"
 #include "ops/cpu/vector/vector_kernels.h"
 #include "ops/gradient/norm_gradient.h"
 
@@ -23,9 +22,9 @@ struct Operand {
 
 void multiply(std::int64_t m, std::int64_t n, std::int64_t k, float alpha, const Operand& a,
               const Operand& b, float beta, float* y, std::int64_t ldy) {
-  cblas_sgemm(CblasRowMajor, a.order, b.order, static_cast<int>(m), static_cast<int>(n),
-              static_cast<int>(k), alpha, a.data, static_cast<int>(a.stride), b.data,
-              static_cast<int>(b.stride), beta, y, static_cast<int>(ldy));
+  cpu::blas().sgemm(CblasRowMajor, a.order, b.order, static_cast<int>(m), static_cast<int>(n),
+                    static_cast<int>(k), alpha, a.data, static_cast<int>(a.stride), b.data,
+                    static_cast<int>(b.stride), beta, y, static_cast<int>(ldy));
 }
 
 // One KV head of one sequence, with the query heads that read it.

@@ -4,9 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include <cblas.h>
-
 #include "core/error.h"
+#include "ops/cpu/dense/blas.h"
 
 namespace nibble::ops::gradient {
 namespace {
@@ -54,10 +53,10 @@ void add_linear_gradient(const LinearSet& set, const cpu::Matrix& dy, cpu::Matri
       });
       const float* from = dy.data() + column + first;
       pool.parallel_for(dy.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(end - begin),
-                    static_cast<int>(k), static_cast<int>(rows), 1.0f, from + begin * dy.columns(),
-                    static_cast<int>(dy.columns()), panel.data(), static_cast<int>(k), 1.0f,
-                    dx.row(begin), static_cast<int>(k));
+        cpu::blas().sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, static_cast<int>(end - begin),
+                          static_cast<int>(k), static_cast<int>(rows), 1.0f,
+                          from + begin * dy.columns(), static_cast<int>(dy.columns()), panel.data(),
+                          static_cast<int>(k), 1.0f, dx.row(begin), static_cast<int>(k));
       });
     }
     column += part.weight.n;

@@ -1,7 +1,13 @@
-// The chat of the page and its panel. Talks to the server's own API only.
+// The chat of the page. Talks to the server's own API only.
+
+import { element, MarkdownView } from './markdown.js';
+import { showDamage, showFacts, showMetrics } from './panel.js';
 
 const $ = (id) => document.getElementById(id);
 const kPanelMs = 1000;
+const kCopiedMs = 1500;
+const kNearEnd = 40;  // pixels: who reads the end of the conversation follows it
+const kEnds = { stop: 'ended by itself', length: 'cut off: no tokens left', stopped: 'stopped' };
 
 let key = sessionStorage.getItem('nibble-key') ?? '';
 let model = '';
@@ -40,17 +46,16 @@ function askForKey() {
   return asking;
 }
 
-function element(name, text, className) {
-  const made = document.createElement(name);
-  made.textContent = text;
-  if (className) made.className = className;
+function show(children, className) {
+  const made = element('div', children, { class: `message ${className}` });
+  $('log').append(made);
+  made.scrollIntoView({ block: 'end' });
   return made;
 }
 
-function show(text, className) {
-  const made = element('div', text, `message ${className}`);
-  $('log').append(made);
-  made.scrollIntoView({ block: 'end' });
+function button(text, className, act) {
+  const made = element('button', text, { type: 'button', class: className });
+  made.addEventListener('click', act);
   return made;
 }
 
@@ -74,6 +79,7 @@ function requestBody() {
   const common = {
     model,
     stream: true,
+    stream_options: { include_usage: true },
     temperature: Number($('temperature').value),
     max_tokens: Number($('max-tokens').value),
   };
@@ -83,30 +89,116 @@ function requestBody() {
   return ['v1/chat/completions', { ...common, messages: all }];
 }
 
+// Copying by the clipboard's own interface needs a page of https or of this machine.
+async function copy(text, from) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = element('textarea', text, { class: 'unseen' });
+    from.after(area);
+    area.select();
+    document.execCommand('copy');
+    area.remove();
+  }
+  from.textContent = 'Copied';
+  setTimeout(() => { from.textContent = 'Copy'; }, kCopiedMs);
+}
+
+// An answer that is being written: its text, when its pieces came, and the element that shows it.
+class Answer {
+  text = '';
+  #asked = performance.now();
+  #first = null;
+  #last = null;
+  #pieces = 0;
+  #tokens = null;
+  #reason = '';
+  #place = element('div', [], { class: chats ? 'text' : 'text plain' });
+  #message = show(this.#place, 'assistant');
+  #view = new MarkdownView(this.#place);
+  #drawing = false;
+
+  take(event) {
+    if (event.error) throw new Error(event.error.message);
+    this.#tokens = event.usage?.completion_tokens ?? this.#tokens;
+    const choice = event.choices[0];
+    const piece = choice?.delta?.content ?? choice?.text ?? '';
+    this.#reason = choice?.finish_reason || this.#reason;
+    if (!piece) return;
+    this.#last = performance.now();
+    this.#first ??= this.#last;
+    this.#pieces += 1;
+    this.text += piece;
+    if (this.#drawing) return;
+    this.#drawing = true;  // once for all pieces that come before the next frame
+    requestAnimationFrame(() => this.#draw());
+  }
+
+  fail(error) {
+    this.#reason = error.name === 'AbortError' ? 'stopped' : error.message;
+  }
+
+  finish() {
+    this.#draw();
+    const failed = !Object.hasOwn(kEnds, this.#reason);
+    const facts = element('span', this.#facts(), { class: failed ? 'facts error' : 'facts' });
+    const copying = button('Copy', 'copy', () => copy(this.text, copying));
+    document.querySelector('.again')?.remove();  // only the last answer can be asked for again
+    const again = button('Regenerate', 'again', () => regenerate(this.#message));
+    this.#message.append(element('div', [facts, copying, again], { class: 'foot' }));
+    this.#follow(true);
+  }
+
+  // Whoever stops an answer is not told how many tokens it has; a piece is a token as a rule.
+  #facts() {
+    const count = this.#tokens ?? this.#pieces;
+    const facts = [`${this.#tokens == null ? 'about ' : ''}${count} token${count === 1 ? '' : 's'}`];
+    if (count > 1 && this.#last > this.#first) {
+      facts.push(`${((count - 1) / (this.#last - this.#first) * 1000).toFixed(1)} tokens/s`);
+    }
+    if (this.#first) facts.push(`first after ${((this.#first - this.#asked) / 1000).toFixed(2)} s`);
+    const known = Object.hasOwn(kEnds, this.#reason);
+    facts.push(known ? kEnds[this.#reason] : this.#reason || 'the connection ended');
+    return facts.join(' · ');
+  }
+
+  #draw() {
+    this.#drawing = false;
+    const follows = this.#isFollowed();
+    if (chats) this.#view.show(this.text);
+    else this.#place.textContent = this.text;
+    this.#follow(follows);
+  }
+
+  #isFollowed() {
+    const log = $('log');
+    return log.scrollHeight - log.scrollTop - log.clientHeight < kNearEnd;
+  }
+
+  #follow(follows) {
+    if (follows) $('log').scrollTop = $('log').scrollHeight;
+  }
+}
+
 async function answer() {
-  running = new AbortController();
+  const mine = running = new AbortController();
   $('send').hidden = true;
   $('stop').hidden = false;
-  const place = show('', 'assistant');
-  let text = '';
+  const written = new Answer();
   try {
-    const response = await request(...requestBody(), running.signal);
+    const response = await request(...requestBody(), mine.signal);
     if (!response.ok) throw new Error((await response.json()).error.message);
     for await (const data of events(response)) {
       if (data === '[DONE]') break;
-      const event = JSON.parse(data);
-      if (event.error) throw new Error(event.error.message);
-      const choice = event.choices[0];
-      text += choice?.delta?.content ?? choice?.text ?? '';
-      place.textContent = text;
-      $('log').scrollTop = $('log').scrollHeight;
+      written.take(JSON.parse(data));
     }
   } catch (error) {
-    if (error.name === 'AbortError') show('Stopped.', 'note');
-    else show(error.message, 'error');
+    written.fail(error);
   }
-  messages.push({ role: 'assistant', content: text });
+  if (running !== mine) return;  // another conversation has begun
   running = null;
+  written.finish();
+  messages.push({ role: 'assistant', content: written.text });
   $('send').hidden = false;
   $('stop').hidden = true;
   $('text').focus();
@@ -121,85 +213,31 @@ function submit() {
   answer();
 }
 
+function regenerate(message) {
+  if (running) return;
+  message.remove();
+  messages.pop();
+  answer();
+}
+
 function startAnew() {
   running?.abort();
+  running = null;
   messages = [];
+  $('send').hidden = false;
+  $('stop').hidden = true;
   $('log').replaceChildren();
   $('text').focus();
 }
 
-// The panel.
-
-// The values of Prometheus' text, labels left out.
-function metricsOf(text) {
-  const values = {};
-  for (const line of text.split('\n')) {
-    const match = /^([a-z_:]+)(?:\{[^}]*\})? (\S+)$/.exec(line);
-    if (match) values[match[1]] = Number(match[2]);
-  }
-  return values;
-}
-
-let last = null;  // tokens and time of the last look
 async function refresh() {
   if (document.hidden) return;
   try {
     const response = await request('metrics');
-    if (!response.ok) return;
-    const values = metricsOf(await response.text());
-    const tokens = values['nibble:generation_tokens_total'];
-    const now = performance.now();
-    if (last) $('speed').textContent = ((tokens - last.tokens) / (now - last.now) * 1000).toFixed(1);
-    last = { tokens, now };
-    $('batch').textContent = values['nibble:num_requests_running'];
-    $('waiting').textContent = values['nibble:num_requests_waiting'];
-    $('kv').value = values['nibble:kv_cache_usage_perc'];
-    $('kv-text').textContent = `${(100 * values['nibble:kv_cache_usage_perc']).toFixed(1)} %`;
+    if (response.ok) showMetrics(await response.text());
   } catch {
     $('speed').textContent = 'no answer';
   }
-}
-
-function bytes(count) {
-  return count >= 1e9 ? `${(count / 1e9).toFixed(2)} GB` : `${(count / 1e6).toFixed(1)} MB`;
-}
-
-function showFacts(facts) {
-  const rows = [
-    ['Recipe', facts.recipe || 'as it was trained'],
-    ['Bits per weight', facts.bits_per_weight?.toFixed(2)],
-    ['Weights', facts.weight_bytes && bytes(facts.weight_bytes)],
-    ['Context', facts.context && `${facts.context} tokens`],
-    ['KV cache', facts.kv_type],
-    ['Runs on', facts.device],
-  ];
-  for (const [name, value] of rows) {
-    if (value) $('facts').append(element('dt', name), element('dd', value));
-  }
-}
-
-// Rows of `nibble compare`.
-function showDamage(rows) {
-  if (!rows?.length) return;
-  const columns = [
-    ['recipe', 'recipe', (value) => value],
-    ['perplexity', 'perplexity', (value) => value.toFixed(3)],
-    ['increase', 'increase', (value) => `${(100 * value).toFixed(2)} %`],
-    ['bits_per_weight', 'bits', (value) => value.toFixed(2)],
-    ['decode_tokens_per_s', 'tokens/s', (value) => value.toFixed(0)],
-  ].filter(([field]) => rows.some((row) => row[field] != null));
-  const table = element('table', '');
-  table.append(element('caption', 'What compressing it cost'));
-  const head = table.insertRow();
-  for (const [, name] of columns) head.append(element('th', name));
-  for (const row of rows) {
-    const line = table.insertRow();
-    for (const [field, , write] of columns) {
-      line.insertCell().textContent = row[field] == null ? '' : write(row[field]);
-    }
-  }
-  $('damage').replaceChildren(table);
-  $('damage').hidden = false;
 }
 
 async function open() {

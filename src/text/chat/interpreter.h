@@ -1,9 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "text/chat/ast.h"
@@ -16,7 +16,8 @@ namespace nibble::text::chat {
 struct Frame {
   const Frame* parent = nullptr;
   std::uint64_t id = 0;
-  std::unordered_map<std::string_view, Value> variables;  // keys point into the parsed template
+  // Keys point into the parsed template. A tree, since a client names some of them.
+  std::map<std::string_view, Value> variables;
 };
 
 /// Renders one template once: walks the tree, spends from the runtime's budget.

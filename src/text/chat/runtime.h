@@ -41,6 +41,7 @@ class Runtime {
 
   template <typename... Args>
   void require(bool condition, fmt::format_string<Args...> format, Args&&... args) const {
+    core::refuse_strings_made_for_the_call<Args...>();
     if (!condition) [[unlikely]] {
       fail_at(position_, format, std::forward<Args>(args)...);
     }

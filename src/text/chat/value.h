@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -181,8 +181,9 @@ class Dict {
 
   std::vector<Entry> entries_;
   // Positions of the string keys; the views point into the keys' own text, which never moves.
-  std::unordered_map<std::string_view, std::int64_t> strings_;
-  std::unordered_map<std::string, std::int64_t> others_;  // the same for the rest, spelled out
+  // Trees: a client chooses keys, and could choose such that all have one hash.
+  std::map<std::string_view, std::int64_t> strings_;
+  std::map<std::string, std::int64_t> others_;  // the same for the rest, spelled out
   int depth_ = 1;
 };
 

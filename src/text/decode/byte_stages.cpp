@@ -39,7 +39,9 @@ class ByteLevelStage : public DecodeStage {
   TokenSinkPtr open(TokenSink& next) const override {
     return std::make_unique<ByteLevelSink>(next);
   }
-  std::string piece(std::string token) const override { return bytes_of(std::move(token)); }
+  std::string piece(std::string token, PatternBudget&) const override {
+    return bytes_of(std::move(token));
+  }
 };
 
 // A run of byte tokens counts as a whole: one byte too many makes all of it U+FFFD. So nothing of a
@@ -79,7 +81,7 @@ class ByteFallbackStage : public DecodeStage {
   TokenSinkPtr open(TokenSink& next) const override {
     return std::make_unique<ByteFallbackSink>(next);
   }
-  std::string piece(std::string token) const override {
+  std::string piece(std::string token, PatternBudget&) const override {
     const int byte = byte_of_token(token, true);
     return byte < 0 ? token : std::string(1, static_cast<char>(byte));
   }

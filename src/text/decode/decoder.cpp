@@ -53,9 +53,9 @@ std::string Decoder::Run::take() {
   return output_->take();
 }
 
-std::string Decoder::piece(std::string token) const {
+std::string Decoder::piece(std::string token, PatternBudget& budget) const {
   for (const DecodeStagePtr& stage : stages_) {
-    token = stage->piece(std::move(token));
+    token = stage->piece(std::move(token), budget);
   }
   return token;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/json.h"
+#include "text/unicode/regex.h"
 
 namespace nibble::text {
 
@@ -32,7 +33,7 @@ class DecodeStage {
   /// A sink for one stream, which writes to `next`.
   virtual TokenSinkPtr open(TokenSink& next) const = 0;
   /// The bytes of a token on its own, wherever it may stand.
-  virtual std::string piece(std::string token) const { return token; }
+  virtual std::string piece(std::string token, PatternBudget&) const { return token; }
 };
 
 using DecodeStagePtr = std::unique_ptr<const DecodeStage>;
@@ -59,7 +60,7 @@ class Decoder {
     std::vector<TokenSinkPtr> sinks_;  // the first stage's last
   };
 
-  std::string piece(std::string token) const;
+  std::string piece(std::string token, PatternBudget& budget) const;
 
  private:
   std::vector<DecodeStagePtr> stages_;

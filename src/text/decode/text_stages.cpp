@@ -96,9 +96,10 @@ class StripStage : public DecodeStage {
 };
 
 // Replacing may make a token longer, but not without bound: files can ask for any growth.
-NormalizeScope replace_scope(std::size_t token_bytes) {
+NormalizeScope replace_scope(std::size_t token_bytes, PatternBudget& budget) {
   constexpr std::size_t kMaxGrownBytes = 1 << 20;
-  return {.at_origin = true, .max_bytes = std::max(token_bytes, kMaxGrownBytes)};
+  budget.add_bytes(token_bytes);
+  return {.at_origin = true, .max_bytes = std::max(token_bytes, kMaxGrownBytes), .budget = &budget};
 }
 
 class ReplaceSink : public WholeTokenSink {
@@ -108,10 +109,11 @@ class ReplaceSink : public WholeTokenSink {
 
  private:
   void on_token(std::string& token) override {
-    emit_token(replace_.apply(token, replace_scope(token.size())));
+    emit_token(replace_.apply(token, replace_scope(token.size(), budget_)));
   }
 
   const Normalizer& replace_;
+  PatternBudget budget_;
 };
 
 class ReplaceStage : public DecodeStage {
@@ -120,8 +122,9 @@ class ReplaceStage : public DecodeStage {
   TokenSinkPtr open(TokenSink& next) const override {
     return std::make_unique<ReplaceSink>(next, *replace_);
   }
-  std::string piece(std::string token) const override {
-    return is_valid_utf8(token) ? replace_->apply(token, replace_scope(token.size())) : token;
+  std::string piece(std::string token, PatternBudget& budget) const override {
+    return is_valid_utf8(token) ? replace_->apply(token, replace_scope(token.size(), budget))
+                                : token;
   }
 
  private:
@@ -161,7 +164,7 @@ class MetaspaceStage : public DecodeStage {
   TokenSinkPtr open(TokenSink& next) const override {
     return std::make_unique<MetaspaceSink>(next, replacement_, drops_first_);
   }
-  std::string piece(std::string token) const override {
+  std::string piece(std::string token, PatternBudget&) const override {
     return is_valid_utf8(token) ? with_spaces(token, replacement_, " ") : token;
   }
 
@@ -238,7 +241,7 @@ class WordPieceStage : public DecodeStage {
   TokenSinkPtr open(TokenSink& next) const override {
     return std::make_unique<WordPieceSink>(next, prefix_, cleanup_);
   }
-  std::string piece(std::string token) const override {
+  std::string piece(std::string token, PatternBudget&) const override {
     return token.starts_with(prefix_) ? token.substr(prefix_.size()) : token;
   }
 

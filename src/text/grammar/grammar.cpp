@@ -105,13 +105,29 @@ GrammarSequence GrammarBuilder::any_of(const std::vector<GrammarSequence>& seque
   return {GrammarElement::of_rule(rule)};
 }
 
+void Grammar::find_byte_classes() {
+  std::array<bool, 257> begins = {};
+  for (const GrammarElement& element : elements_) {
+    if (element.kind == GrammarElement::Kind::kBytes) {
+      begins[element.low] = true;
+      begins[element.high + std::size_t{1}] = true;
+    }
+  }
+  std::uint8_t number = 0;
+  for (std::size_t byte = 1; byte < byte_class_.size(); ++byte) {
+    number = static_cast<std::uint8_t>(number + (begins[byte] ? 1 : 0));
+    byte_class_[byte] = number;
+  }
+  byte_classes_ = number + std::size_t{1};
+}
+
 Grammar GrammarBuilder::build(std::int32_t root) const {
   check_left_recursion();
   Grammar grammar;
   grammar.root_ = root;
   for (std::size_t i = 0; i < rules_.size(); ++i) {
     core::require(!rules_[i].alternatives.empty(), ErrorKind::kUsage, "the rule {} is not defined",
-                  name_of(i));
+                  core::lazily([&] { return name_of(i); }));
     std::vector<std::int32_t>& starts = grammar.rules_.emplace_back();
     for (const GrammarSequence& sequence : rules_[i].alternatives) {
       starts.push_back(static_cast<std::int32_t>(grammar.elements_.size()));
@@ -119,6 +135,7 @@ Grammar GrammarBuilder::build(std::int32_t root) const {
       grammar.elements_.emplace_back();
     }
   }
+  grammar.find_byte_classes();
   return grammar;
 }
 
@@ -209,40 +226,52 @@ void GrammarBuilder::check_left_recursion() const {
     for (const Edge& edge : first[i]) {
       core::require(edge.last || part[edge.rule] != part[i], ErrorKind::kUsage,
                     "the rule {} of the grammar can begin with itself; put something before it",
-                    name_of(i));
+                    core::lazily([&] { return name_of(i); }));
     }
   }
 }
 
+// Each alternative counts what it still waits for; a rule that turns out to be empty counts down
+// those in which it stands (Dowling and Gallier 1984).
 std::vector<bool> GrammarBuilder::rules_that_can_be_empty() const {
-  // A rule is looked at again only when one that it needs has changed.
-  std::vector<bool> empty(rules_.size(), false);
+  struct Alternative {
+    std::size_t rule;
+    std::size_t waits_for;
+  };
+  std::vector<Alternative> alternatives;  // that read no byte of their own
   std::vector<std::vector<std::size_t>> users(rules_.size());
+  std::vector<bool> empty(rules_.size(), false);
   std::vector<std::size_t> open;
+  const auto found_empty = [&](std::size_t rule) {
+    if (!empty[rule]) {
+      empty[rule] = true;
+      open.push_back(rule);
+    }
+  };
   for (std::size_t i = 0; i < rules_.size(); ++i) {
-    open.push_back(i);
     for (const GrammarSequence& sequence : rules_[i].alternatives) {
+      const bool reads = std::any_of(sequence.begin(), sequence.end(), [](const auto& element) {
+        return element.kind != GrammarElement::Kind::kRule;
+      });
+      if (reads) {
+        continue;
+      }
       for (const GrammarElement& element : sequence) {
-        if (element.kind == GrammarElement::Kind::kRule) {
-          users[static_cast<std::size_t>(element.rule)].push_back(i);
-        }
+        users[static_cast<std::size_t>(element.rule)].push_back(alternatives.size());
+      }
+      alternatives.push_back({i, sequence.size()});
+      if (sequence.empty()) {
+        found_empty(i);
       }
     }
   }
   while (!open.empty()) {
     const std::size_t rule = open.back();
     open.pop_back();
-    const auto& all = rules_[rule].alternatives;
-    const bool now =
-        !empty[rule] && std::any_of(all.begin(), all.end(), [&](const GrammarSequence& sequence) {
-          return std::all_of(sequence.begin(), sequence.end(), [&](const GrammarElement& element) {
-            return element.kind == GrammarElement::Kind::kRule &&
-                   empty[static_cast<std::size_t>(element.rule)];
-          });
-        });
-    if (now) {
-      empty[rule] = true;
-      open.insert(open.end(), users[rule].begin(), users[rule].end());
+    for (const std::size_t user : users[rule]) {
+      if (--alternatives[user].waits_for == 0) {
+        found_empty(alternatives[user].rule);
+      }
     }
   }
   return empty;

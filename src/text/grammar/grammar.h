@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -37,11 +38,19 @@ class Grammar {
   }
   std::int32_t root() const { return root_; }
 
+  /// Bytes of one class are alike: every element takes all of them or none.
+  std::uint8_t byte_class(std::uint8_t byte) const { return byte_class_[byte]; }
+  std::size_t byte_classes() const { return byte_classes_; }
+
  private:
   friend class GrammarBuilder;
+  void find_byte_classes();
+
   std::vector<GrammarElement> elements_;
   std::vector<std::vector<std::int32_t>> rules_;
   std::int32_t root_ = 0;
+  std::array<std::uint8_t, 256> byte_class_ = {};
+  std::size_t byte_classes_ = 1;
 };
 
 /// Code points [low, high].

@@ -172,7 +172,7 @@ TEST(Grammar, RepetitionsInRepetitionsStayBounded) {
     GrammarMatcher matcher(parse_gbnf(grammar));
     FAIL() << "was taken";
   } catch (const core::Error& error) {
-    EXPECT_EQ(error.kind(), core::ErrorKind::kFailed);
+    EXPECT_EQ(error.kind(), core::ErrorKind::kUsage);
   }
 }
 

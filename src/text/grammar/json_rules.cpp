@@ -1,7 +1,6 @@
 #include "text/grammar/json_rules.h"
 
 #include <algorithm>
-#include <map>
 
 #include "text/grammar/integer_range.h"
 #include "text/unicode/utf8.h"
@@ -167,43 +166,52 @@ GrammarSequence JsonRules::string() {
   return result;
 }
 
+// Names in order, of which those in [begin, end) agree in the characters before `at`.
+struct JsonRules::NameBranch {
+  const std::vector<std::u32string>& names;
+  std::size_t begin;
+  std::size_t end;
+  std::size_t at;
+};
+
 // Along a tree of the names: where a text leaves it, anything may follow.
+GrammarSequence JsonRules::behind(const NameBranch& branch, const GrammarSequence& rest) {
+  const auto& [names, begin, end, at] = branch;
+  std::size_t first = begin;
+  while (first < end && names[first].size() == at) {
+    ++first;
+  }
+  std::vector<GrammarSequence> all;
+  Ranges taken;
+  for (std::size_t last = first; first < end; first = last) {
+    const char32_t character_of_name = names[first][at];
+    while (last < end && names[last][at] == character_of_name) {
+      ++last;
+    }
+    const CodePointRange one{character_of_name, character_of_name};
+    taken.push_back(one);
+    GrammarSequence along;
+    append_json_class(builder_, along, {one});
+    append(along, behind({names, first, last, at + 1}, rest));
+    all.push_back(std::move(along));
+  }
+  GrammarSequence away;
+  append_json_class(builder_, away, complement(taken));
+  append(away, rest);
+  all.push_back(std::move(away));
+  const bool is_name = begin < end && names[begin].size() == at;
+  if (!is_name) {
+    all.push_back(text("\""));
+  }
+  return builder_.any_of(all);
+}
+
 GrammarSequence JsonRules::name_but(const std::vector<std::string>& names) {
   if (names.empty()) {
     return string();
   }
   GrammarSequence rest = builder_.repeated(character(), 0, -1);
   append(rest, text("\""));
-  const auto behind = [&](const auto& self,
-                          const std::vector<std::u32string>& ends) -> GrammarSequence {
-    std::map<char32_t, std::vector<std::u32string>> next;
-    bool is_name = false;
-    for (const std::u32string& end : ends) {
-      if (end.empty()) {
-        is_name = true;
-      } else {
-        next[end[0]].push_back(end.substr(1));
-      }
-    }
-    std::vector<GrammarSequence> all;
-    Ranges taken;
-    for (const auto& [character_of_name, more] : next) {
-      const CodePointRange one{character_of_name, character_of_name};
-      taken.push_back(one);
-      GrammarSequence along;
-      append_json_class(builder_, along, {one});
-      append(along, self(self, more));
-      all.push_back(std::move(along));
-    }
-    GrammarSequence away;
-    append_json_class(builder_, away, complement(taken));
-    append(away, rest);
-    all.push_back(std::move(away));
-    if (!is_name) {
-      all.push_back(text("\""));
-    }
-    return builder_.any_of(all);
-  };
   std::vector<std::u32string> points;
   for (const std::string& name : names) {
     std::u32string& to = points.emplace_back();
@@ -213,8 +221,9 @@ GrammarSequence JsonRules::name_but(const std::vector<std::string>& names) {
       at += point.bytes;
     }
   }
+  std::sort(points.begin(), points.end());
   GrammarSequence result = text("\"");
-  append(result, behind(behind, points));
+  append(result, behind({points, 0, points.size(), 0}, rest));
   return result;
 }
 
@@ -255,7 +264,7 @@ GrammarSequence JsonRules::list(char open, char close, const std::vector<Grammar
   for (std::int64_t i = fixed - 1; i >= 1; --i) {
     GrammarSequence more = with_comma(front[static_cast<std::size_t>(i)]);
     append(more, rest);
-    rest = i >= least ? builder_.any_of({more, {}}) : more;
+    rest = i >= least ? builder_.any_of({more, {}}) : builder_.any_of({more});
   }
   GrammarSequence items = space();
   if (most != 0) {
@@ -286,13 +295,20 @@ GrammarSequence JsonRules::object(const std::vector<Member>& members,
     append(some, later);
     first = builder_.any_of({some, {}});
   }
+  // Something must stand before whatever follows a required member.
+  const auto required = std::find_if(members.begin(), members.end(),
+                                     [](const Member& member) { return member.required; });
+  const auto may_be_first = static_cast<std::size_t>(required - members.begin());
   for (std::size_t i = members.size(); i-- > 0;) {
-    GrammarSequence begun = members[i].text;
-    append(begun, later);
-    first = members[i].required ? begun : builder_.any_of({begun, first});
-    GrammarSequence more = with_comma(members[i].text);
+    const GrammarSequence member = builder_.any_of({members[i].text});
+    if (i <= may_be_first) {
+      GrammarSequence begun = member;
+      append(begun, later);
+      first = members[i].required ? begun : builder_.any_of({begun, first});
+    }
+    GrammarSequence more = with_comma(member);
     append(more, later);
-    later = members[i].required ? more : builder_.any_of({more, later});
+    later = members[i].required ? builder_.any_of({more}) : builder_.any_of({more, later});
   }
   GrammarSequence result = text("{");
   append(result, space());

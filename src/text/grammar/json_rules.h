@@ -64,6 +64,8 @@ class JsonRules {
   GrammarSequence make_number();
   GrammarSequence make_character();
   GrammarSequence make_space();
+  struct NameBranch;
+  GrammarSequence behind(const NameBranch& branch, const GrammarSequence& rest);
 
   GrammarBuilder& builder_;
   std::optional<std::int32_t> value_;

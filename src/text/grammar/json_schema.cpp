@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "text/grammar/integer_range.h"
 #include "text/grammar/json_rules.h"
 #include "text/grammar/regex_grammar.h"
+#include "text/grammar/schema_place.h"
 
 namespace nibble::text {
 namespace {
@@ -52,13 +54,14 @@ bool contains(const List& list, std::string_view name) {
 class Compiler {
  public:
   Compiler(GrammarBuilder& builder, const Json& document)
-      : document_(document), builder_(builder), json_(builder) {}
+      : document_(document), pointers_(document), builder_(builder), json_(builder) {}
 
-  GrammarSequence compile() { return schema(document_, "#"); }
+  GrammarSequence compile() { return schema(document_, {nullptr, "#"}); }
 
  private:
-  [[noreturn]] static void refuse(const std::string& place, std::string_view what) {
-    core::fail(ErrorKind::kUsage, "JSON schema, at {}: {}", core::printable(place), what);
+  [[noreturn]] static void refuse(const SchemaPlace& place, std::string_view what) {
+    core::fail(ErrorKind::kUsage, "JSON schema, at {}: {}", core::printable(place.to_string()),
+               what);
   }
 
   static const Json* find(const Json& node, const char* key) {
@@ -67,7 +70,7 @@ class Compiler {
   }
 
   static std::optional<std::int64_t> count(const Json& node, const char* key,
-                                           const std::string& place) {
+                                           const SchemaPlace& place) {
     const Json* value = find(node, key);
     if (value == nullptr) {
       return std::nullopt;
@@ -79,7 +82,7 @@ class Compiler {
     return value->get<std::int64_t>();
   }
 
-  GrammarSequence schema(const Json& node, const std::string& place) {
+  GrammarSequence schema(const Json& node, const SchemaPlace& place) {
     if (depth_ == kMaxSchemaDepth) {
       refuse(place,
              fmt::format("more than {} schemas lie or refer in one another", kMaxSchemaDepth));
@@ -90,7 +93,7 @@ class Compiler {
     return result;
   }
 
-  GrammarSequence schema_within(const Json& node, const std::string& place) {
+  GrammarSequence schema_within(const Json& node, const SchemaPlace& place) {
     if (node.is_boolean()) {
       if (!node.get<bool>()) {
         refuse(place, "false allows nothing");
@@ -117,7 +120,7 @@ class Compiler {
     return described(node, place);
   }
 
-  GrammarSequence described(const Json& node, const std::string& place) {
+  GrammarSequence described(const Json& node, const SchemaPlace& place) {
     if (const Json* value = find(node, "const")) {
       return json_.literal(*value);
     }
@@ -146,18 +149,23 @@ class Compiler {
     if (!type->is_array() || type->empty()) {
       refuse(place, "type must be a name or a list of names");
     }
+    std::set<std::string> seen;
     std::vector<GrammarSequence> all;
     for (const Json& each : *type) {
       if (!each.is_string()) {
         refuse(place, "type must be a name or a list of names");
       }
-      all.push_back(typed(node, each.get<std::string>(), place));
+      const std::string name = each.get<std::string>();
+      if (!seen.insert(name).second) {
+        refuse(place, fmt::format("the type '{}' stands twice", core::printable(name)));
+      }
+      all.push_back(typed(node, name, place));
     }
     return builder_.any_of(all);
   }
 
   GrammarSequence combined(const Json& node, const std::string& key, const Json& schemas,
-                           const std::string& place) {
+                           const SchemaPlace& place) {
     for (const auto& [other, value] : node.items()) {
       if (other != key && contains(kKnown, other)) {
         refuse(place, fmt::format("{} beside {} is not supported", core::printable(other), key));
@@ -169,9 +177,10 @@ class Compiler {
     if (key == "allOf" && schemas.size() > 1) {
       refuse(place, "allOf of more than one schema is not supported");
     }
+    const SchemaPlace list = place / key;
     std::vector<GrammarSequence> all;
     for (std::size_t i = 0; i < schemas.size(); ++i) {
-      all.push_back(schema(schemas[i], fmt::format("{}/{}/{}", place, key, i)));
+      all.push_back(schema(schemas[i], list / i));
     }
     return builder_.any_of(all);
   }
@@ -194,7 +203,7 @@ class Compiler {
     return "";
   }
 
-  GrammarSequence typed(const Json& node, const std::string& type, const std::string& place) {
+  GrammarSequence typed(const Json& node, const std::string& type, const SchemaPlace& place) {
     if (type.empty()) {
       return json_.value();
     }
@@ -219,7 +228,7 @@ class Compiler {
     refuse(place, fmt::format("'{}' is no type", core::printable(type)));
   }
 
-  GrammarSequence number(const Json& node, bool integer, const std::string& place) {
+  GrammarSequence number(const Json& node, bool integer, const SchemaPlace& place) {
     const auto bound = [&](const char* key) -> std::optional<std::int64_t> {
       const Json* value = find(node, key);
       if (value == nullptr) {
@@ -253,7 +262,7 @@ class Compiler {
     return integer_range(builder_, least, most);
   }
 
-  GrammarSequence string(const Json& node, const std::string& place) {
+  GrammarSequence string(const Json& node, const SchemaPlace& place) {
     GrammarSequence text;
     GrammarBuilder::append_text(text, "\"");
     if (const Json* pattern = find(node, "pattern")) {
@@ -315,7 +324,7 @@ class Compiler {
     return "";
   }
 
-  GrammarSequence array(const Json& node, const std::string& place) {
+  GrammarSequence array(const Json& node, const SchemaPlace& place) {
     const std::int64_t least = count(node, "minItems", place).value_or(0);
     const std::int64_t most = count(node, "maxItems", place).value_or(-1);
     std::vector<GrammarSequence> front;
@@ -323,8 +332,9 @@ class Compiler {
       if (!schemas->is_array()) {
         refuse(place, "prefixItems must be a list of schemas");
       }
+      const SchemaPlace list = place / "prefixItems";
       for (std::size_t i = 0; i < schemas->size(); ++i) {
-        front.push_back(schema((*schemas)[i], fmt::format("{}/prefixItems/{}", place, i)));
+        front.push_back(schema((*schemas)[i], list / i));
       }
     }
     const auto fixed = static_cast<std::int64_t>(front.size());
@@ -335,12 +345,12 @@ class Compiler {
     }
     const GrammarSequence item = !more              ? GrammarSequence{}
                                  : items == nullptr ? json_.value()
-                                                    : schema(*items, place + "/items");
+                                                    : schema(*items, place / "items");
     return json_.list('[', ']', front, item, least, more ? most : fixed);
   }
 
-  GrammarSequence object(const Json& node, const std::string& place) {
-    std::vector<std::string> required;
+  static std::set<std::string_view> required_names(const Json& node, const SchemaPlace& place) {
+    std::set<std::string_view> required;
     if (const Json* names = find(node, "required")) {
       if (!names->is_array()) {
         refuse(place, "required must be a list of names");
@@ -349,31 +359,36 @@ class Compiler {
         if (!name.is_string()) {
           refuse(place, "required must be a list of names");
         }
-        required.push_back(name.get<std::string>());
+        required.insert(name.get_ref<const std::string&>());
       }
     }
+    return required;
+  }
+
+  GrammarSequence object(const Json& node, const SchemaPlace& place) {
+    std::set<std::string_view> required = required_names(node, place);
     std::vector<JsonRules::Member> members;
     std::vector<std::string> names;
     if (const Json* properties = find(node, "properties")) {
       if (!properties->is_object()) {
         refuse(place, "properties must be an object of schemas");
       }
+      const SchemaPlace list = place / "properties";
       for (const auto& [name, value] : properties->items()) {
-        GrammarSequence member = json_.literal(Json(name));
-        append(member, json_.colon());
-        append(member, schema(value, place + "/properties/" + name));
-        members.push_back({member, contains(required, name)});
-        names.push_back(name);
         if (name.size() > kMaxNameBytes) {
           refuse(place, fmt::format("a property has a name of {} bytes; at most {} are taken",
                                     name.size(), kMaxNameBytes));
         }
+        GrammarSequence member = json_.literal(Json(name));
+        append(member, json_.colon());
+        append(member, schema(value, list / name));
+        members.push_back({member, required.erase(name) > 0});
+        names.push_back(name);
       }
     }
-    for (const std::string& name : required) {
-      if (!contains(names, name)) {
-        refuse(place, fmt::format("'{}' is required but no property", core::printable(name)));
-      }
+    if (!required.empty()) {
+      refuse(place,
+             fmt::format("'{}' is required but no property", core::printable(*required.begin())));
     }
     const Json* rest = find(node, "additionalProperties");
     GrammarSequence other;
@@ -381,13 +396,13 @@ class Compiler {
       other = json_.name_but(names);
       append(other, json_.colon());
       append(other,
-             rest == nullptr ? json_.value() : schema(*rest, place + "/additionalProperties"));
+             rest == nullptr ? json_.value() : schema(*rest, place / "additionalProperties"));
     }
     return json_.object(members, other);
   }
 
   // "#", "#/..." in this document; a rule for each, so that they may be recursive.
-  GrammarSequence reference(const std::string& pointer, const std::string& place) {
+  GrammarSequence reference(const std::string& pointer, const SchemaPlace& place) {
     const auto known = references_.find(pointer);
     if (known != references_.end()) {
       return {GrammarElement::of_rule(known->second)};
@@ -395,19 +410,18 @@ class Compiler {
     if (pointer != "#" && !pointer.starts_with("#/")) {
       refuse(place, "$ref is known only within the document, as #/...");
     }
-    const Json* target = nullptr;
-    try {
-      target = &document_.at(Json::json_pointer(pointer.substr(1)));
-    } catch (const Json::exception&) {
+    const Json* target = pointers_.find(std::string_view(pointer).substr(1));
+    if (target == nullptr) {
       refuse(place, fmt::format("$ref '{}' is not in the document", core::printable(pointer)));
     }
     const std::int32_t rule = builder_.add_rule(pointer);
     references_[pointer] = rule;
-    builder_.add_alternative(rule, schema(*target, pointer));
+    builder_.add_alternative(rule, schema(*target, {nullptr, pointer}));
     return {GrammarElement::of_rule(rule)};
   }
 
   const Json& document_;
+  SchemaPointers pointers_;
   GrammarBuilder& builder_;
   JsonRules json_;
   std::map<std::string, std::int32_t> references_;

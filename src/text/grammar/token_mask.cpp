@@ -4,15 +4,17 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "text/unicode/regex.h"
 
 namespace nibble::text {
 
 TokenTree::TokenTree(const Tokenizer& tokenizer) {
   pieces_.resize(static_cast<std::size_t>(tokenizer.vocab_size()));
+  PatternBudget budget;
   for (std::size_t id = 0; id < pieces_.size(); ++id) {
     const auto token = static_cast<std::int32_t>(id);
     if (!tokenizer.is_special(token)) {
-      pieces_[id] = tokenizer.piece(token);
+      pieces_[id] = tokenizer.piece(token, budget);
     }
   }
   build();
@@ -97,6 +99,7 @@ const TokenMask& GrammarConstraint::mask() {
 }
 
 void GrammarConstraint::accept(std::int32_t id) {
+  matcher_.allow_bytes(tree_->piece(id).size());
   for (const char c : tree_->piece(id)) {
     state_ = matcher_.next(state_, static_cast<std::uint8_t>(c));
   }

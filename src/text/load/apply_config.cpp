@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <array>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/error.h"
+#include "core/text_hash.h"
 #include "text/load/tokenizer_config.h"
 
 namespace nibble::text {
@@ -62,7 +64,7 @@ bool end_is_no_end(const TokenizerParts& parts) {
 
 std::vector<AddedToken> merge_flags(std::vector<AddedToken> tokens, const TokenizerConfig& config,
                                     std::string_view what) {
-  std::unordered_map<std::string_view, std::size_t> known;
+  std::unordered_map<std::string_view, std::size_t, core::TextHash> known;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     known.emplace(tokens[i].content, i);
   }
@@ -91,12 +93,16 @@ void add_named(std::vector<AddedToken>& tokens, const TokenizerConfig& config,
       names.push_back(**name);
     }
   }
+  std::unordered_set<std::string, core::TextHash, std::equal_to<>> contents;
+  std::unordered_set<std::int32_t> ids;
+  for (const AddedToken& token : tokens) {
+    contents.insert(token.content);
+    ids.insert(token.id);
+  }
   for (const std::string& name : names) {
     const auto id = vocabulary.id_of(name);
-    const bool known = std::any_of(tokens.begin(), tokens.end(), [&](const AddedToken& token) {
-      return token.content == name || (id && token.id == *id);
-    });
-    if (id && !known && !name.empty()) {
+    if (id && !name.empty() && !ids.contains(*id) && contents.insert(name).second) {
+      ids.insert(*id);
       AddedToken token;
       token.content = name;
       token.id = *id;

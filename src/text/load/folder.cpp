@@ -24,7 +24,8 @@ std::string read_file(const fs::path& path) {
   std::error_code error;
   core::require(fs::is_regular_file(path, error), ErrorKind::kIo, "{}: not a regular file", name);
   const std::uintmax_t size = fs::file_size(path, error);
-  core::require(!error, ErrorKind::kIo, "{}: {}", name, error.message());
+  core::require(!error, ErrorKind::kIo, "{}: {}", name,
+                core::lazily([&] { return error.message(); }));
   core::require(size <= kMaxFileBytes, ErrorKind::kInvalidModel, "{}: {} bytes, more than {}", name,
                 size, kMaxFileBytes);
   std::ifstream stream(path, std::ios::binary);

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "core/error.h"
+#include "core/text_hash.h"
 #include "text/load/protobuf.h"
 #include "text/model/byte_tokens.h"
 
@@ -123,7 +124,7 @@ void read_normalizer_spec(std::string_view message, SentencePieceRules& rules,
 void check_pieces(SentencePieceVocabulary& vocabulary, std::string_view what) {
   core::require(!vocabulary.pieces.empty(), ErrorKind::kInvalidModel,
                 "{}: no pieces: not a SentencePiece model", what);
-  std::unordered_set<std::string_view> seen;
+  std::unordered_set<std::string_view, core::TextHash> seen;
   std::size_t byte_pieces = 0;
   for (std::size_t i = 0; i < vocabulary.pieces.size(); ++i) {
     const std::string& piece = vocabulary.pieces[i];

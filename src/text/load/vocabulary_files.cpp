@@ -68,10 +68,6 @@ TokenTable read_vocab_json(std::string_view text, std::string_view what) {
   return TokenTable(entries, what);
 }
 
-void require_utf8(std::string_view text, std::string_view what) {
-  core::require(is_valid_utf8(text), ErrorKind::kInvalidModel, "{}: not valid UTF-8", what);
-}
-
 }  // namespace
 
 TokenizerParts load_vocab_and_merges(std::string_view vocab_json, std::string_view merges,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "text/byte_alphabet.h"
 #include "text/model/byte_tokens.h"
 #include "text/model/merge_table.h"
 #include "text/model/space_chunks.h"
@@ -26,9 +27,18 @@ class Bpe : public WordModel {
       const std::int32_t id = add_merge(merges[rank], rank);
       reaches_across = reaches_across || spans_word_start(tokens().token(id));
     }
+    has_byte_alphabet_ = has_all_of_alphabet();
     cuts_at_spaces_ = !reaches_across && !options.ignore_merges && tokens().id_of(kVisibleSpace) &&
                       options.continuing_subword_prefix.empty() &&
                       options.end_of_word_suffix.empty();
+  }
+
+  // An unknown character that is no bytes and no token vanishes.
+  bool keeps_text(bool byte_alphabet) const override {
+    const bool decorated =
+        !options_.continuing_subword_prefix.empty() || !options_.end_of_word_suffix.empty();
+    const bool knows_all = byte_alphabet && has_byte_alphabet_ && !decorated;
+    return knows_all || (options_.byte_fallback && byte_tokens_.complete());
   }
 
   void encode(std::string_view word, EncodeScratch& scratch,
@@ -48,6 +58,18 @@ class Bpe : public WordModel {
   }
 
  private:
+  bool has_all_of_alphabet() const {
+    for (int byte = 0; byte < 256; ++byte) {
+      const char one = static_cast<char>(byte);
+      std::string character;
+      append_byte_alphabet(character, {&one, 1});
+      if (!tokens().id_of(character)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   std::int32_t token_id(std::string_view token, std::size_t rank) const {
     const auto id = tokens().id_of(token);
     core::require(id.has_value(), ErrorKind::kInvalidModel,
@@ -160,6 +182,7 @@ class Bpe : public WordModel {
   MergeTable merges_;
   ByteTokens byte_tokens_;
   std::string what_;
+  bool has_byte_alphabet_ = false;
   bool cuts_at_spaces_ = false;
 };
 

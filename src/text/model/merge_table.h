@@ -6,7 +6,8 @@
 namespace nibble::text {
 
 /// Maps a pair of token ids to the rank and the id of their merge. Open addressing; at most half
-/// full.
+/// full. Hashed with a random multiplier (Dietzfelbinger et al. 1997), so that no file can choose
+/// pairs that collide.
 class MergeTable {
  public:
   struct Merged {
@@ -43,12 +44,13 @@ class MergeTable {
            static_cast<std::uint32_t>(right);
   }
   std::size_t start_of(std::uint64_t key) const {
-    constexpr std::uint64_t kGoldenRatio = 0x9e3779b97f4a7c15;  // Fibonacci hashing
-    return static_cast<std::size_t>(key * kGoldenRatio >> 32) & mask_;
+    return static_cast<std::size_t>(key * multiplier_ >> shift_);
   }
 
   std::vector<Slot> slots_;
   std::size_t mask_ = 0;
+  std::uint64_t multiplier_ = 1;
+  int shift_ = 0;
 };
 
 }  // namespace nibble::text

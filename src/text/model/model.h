@@ -31,6 +31,14 @@ class WordModel {
   virtual void encode(std::string_view word, EncodeScratch& scratch,
                       std::vector<std::int32_t>& ids) const = 0;
 
+  /// Whether every byte of a word is in a token of its own length at the least, so that no token
+  /// stands for more bytes than the longest one has. `byte_alphabet`: words consist of characters
+  /// of the byte alphabet only.
+  virtual bool keeps_text(bool byte_alphabet) const {
+    static_cast<void>(byte_alphabet);
+    return false;
+  }
+
   const TokenTable& tokens() const { return tokens_; }
 
  protected:

@@ -2,6 +2,7 @@
 #include <unordered_map>
 
 #include "core/error.h"
+#include "core/text_hash.h"
 #include "text/byte_trie.h"
 #include "text/model/byte_tokens.h"
 #include "text/model/sentencepiece.h"
@@ -16,7 +17,7 @@ using core::ErrorKind;
 constexpr std::int32_t kFrozen = -2;  // a user-defined symbol: stays as it is
 
 // Where an unused piece can be taken apart again: bytes of its left half.
-using Halves = std::unordered_map<std::string_view, std::uint32_t>;
+using Halves = std::unordered_map<std::string_view, std::uint32_t, core::TextHash>;
 
 class SentencePieceBpe : public WordModel {
  public:
@@ -42,6 +43,8 @@ class SentencePieceBpe : public WordModel {
     }
     cuts_at_spaces_ = !reaches_across && find_piece(kVisibleSpace);
   }
+
+  bool keeps_text(bool) const override { return byte_tokens_.complete(); }
 
   void encode(std::string_view word, EncodeScratch& scratch,
               std::vector<std::int32_t>& ids) const override {

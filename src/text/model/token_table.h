@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/text_hash.h"
+
 namespace nibble::text {
 
 /// Ids that a vocabulary may have at most.
@@ -61,7 +63,7 @@ class TokenTable {
 
   std::vector<char> arena_;  // all tokens; the keys of ids_ point into it
   std::vector<Slot> slots_;
-  std::unordered_map<std::string_view, std::int32_t> ids_;
+  std::unordered_map<std::string_view, std::int32_t, core::TextHash> ids_;
   std::int64_t count_ = 0;
   std::size_t longest_ = 0;
 };

@@ -47,6 +47,8 @@ class Unigram : public WordModel {
     }
   }
 
+  bool keeps_text(bool) const override { return byte_tokens_.complete(); }
+
   void encode(std::string_view word, EncodeScratch& scratch,
               std::vector<std::int32_t>& ids) const override {
     if (const auto known = scratch.cache.find(word)) {

@@ -1,7 +1,8 @@
 #include "text/model/word_cache.h"
 
 #include <cstring>
-#include <functional>
+
+#include "core/text_hash.h"
 
 namespace nibble::text {
 namespace {
@@ -28,7 +29,7 @@ std::optional<std::span<const std::int32_t>> WordCache::find(std::string_view wo
   if (slots_.empty() || word.empty() || word.size() > kMaxWordBytes) {
     return std::nullopt;
   }
-  const Slot& slot = slots_[slot_of(word, std::hash<std::string_view>{}(word))];
+  const Slot& slot = slots_[slot_of(word, core::TextHash{}(word))];
   if (slot.word_bytes == 0) {
     return std::nullopt;
   }
@@ -42,7 +43,7 @@ void WordCache::insert(std::string_view word, std::span<const std::int32_t> ids)
   if (used_ * 2 >= slots_.size()) {
     grow();
   }
-  const std::uint64_t hash = std::hash<std::string_view>{}(word);
+  const std::uint64_t hash = core::TextHash{}(word);
   Slot& slot = slots_[slot_of(word, hash)];
   if (slot.word_bytes != 0) {
     return;

@@ -8,6 +8,7 @@ namespace nibble::text {
 namespace {
 
 constexpr std::size_t kUnitBytes = 4;
+constexpr std::size_t kMaxReplacementBytes = 1024;
 
 std::uint32_t read_u32(std::string_view bytes, std::size_t at) {
   std::uint32_t value = 0;
@@ -47,6 +48,13 @@ Charsmap::Charsmap(std::string_view bytes, std::string_view what) {
     units_[i] = read_u32(bytes, kUnitBytes * (i + 1));
   }
   replacements_ = bytes.substr(kUnitBytes + trie_bytes);
+  for (std::size_t at = 0; at < replacements_.size();) {
+    const std::size_t end = std::min(replacements_.find('\0', at), replacements_.size());
+    core::require(end - at <= kMaxReplacementBytes, core::ErrorKind::kInvalidModel,
+                  "{}: precompiled_charsmap has a replacement of {} bytes, more than {}", what,
+                  end - at, kMaxReplacementBytes);
+    at = end + 1;
+  }
 }
 
 Charsmap::Match Charsmap::match(std::size_t bytes, std::uint32_t value) const {

@@ -2,11 +2,13 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/json.h"
+#include "text/unicode/regex.h"
 
 namespace nibble::text {
 
@@ -14,6 +16,7 @@ namespace nibble::text {
 struct NormalizeScope {
   bool at_origin = true;             // the text starts where the whole input starts
   std::size_t max_bytes = SIZE_MAX;  // a longer result is refused (files can ask for any growth)
+  PatternBudget* budget = nullptr;   // of all patterns; without one each step has its own
 };
 
 /// A step that rewrites text before it is split. Immutable, thread-safe.
@@ -24,6 +27,10 @@ class Normalizer {
   /// `text` is valid UTF-8, and so is the result. Throws kFailed when it would exceed
   /// `scope.max_bytes`.
   virtual std::string apply(std::string text, const NormalizeScope& scope) const = 0;
+
+  /// The most bytes of a text that one byte of the result can stand for; nothing where that has no
+  /// bound.
+  virtual std::optional<std::size_t> max_shrink() const { return std::nullopt; }
 };
 
 using NormalizerPtr = std::unique_ptr<const Normalizer>;

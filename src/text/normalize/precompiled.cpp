@@ -2,6 +2,7 @@
 
 #include "text/normalize/charsmap.h"
 #include "text/normalize/normalizer.h"
+#include "text/unicode/icu_status.h"
 #include "text/unicode/utf8.h"
 
 namespace nibble::text {
@@ -22,8 +23,7 @@ void for_each_grapheme(std::string_view text, Visit visit) {
   if (U_SUCCESS(status)) {
     breaks->setText(source.get(), status);
   }
-  core::require(U_SUCCESS(status), core::ErrorKind::kFailed,
-                "tokenizer: the grapheme data of ICU are missing: {}", u_errorName(status));
+  require_icu(status, "the grapheme data of ICU are missing");
   std::int32_t begin = breaks->first();
   for (std::int32_t end = breaks->next(); end != icu::BreakIterator::DONE;
        begin = end, end = breaks->next()) {

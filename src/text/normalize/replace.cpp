@@ -9,6 +9,12 @@ class ReplaceString : public Normalizer {
   ReplaceString(std::string pattern, std::string content)
       : pattern_(std::move(pattern)), content_(std::move(content)) {}
 
+  std::optional<std::size_t> max_shrink() const override {
+    return content_.empty()
+               ? std::nullopt
+               : std::optional((pattern_.size() + content_.size() - 1) / content_.size());
+  }
+
   std::string apply(std::string text, const NormalizeScope& scope) const override {
     std::size_t found = text.find(pattern_);
     if (found == std::string::npos) {
@@ -41,7 +47,8 @@ class ReplaceRegex : public Normalizer {
     if (text.empty()) {
       return text;
     }
-    RegexSearch search(regex_);
+    PatternBudget own(text.size());
+    RegexSearch search(regex_, scope.budget == nullptr ? own : *scope.budget);
     search.start(text);
     std::string out;
     std::size_t copied = 0;

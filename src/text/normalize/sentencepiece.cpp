@@ -25,6 +25,11 @@ class SentencePieceNormalizer : public Normalizer {
     verbatim_ = ByteTrie(std::move(verbatim));
   }
 
+  std::optional<std::size_t> max_shrink() const override {
+    return charsmap_ || rules_.remove_extra_whitespaces ? std::nullopt
+                                                        : std::optional<std::size_t>(1);
+  }
+
   std::string apply(std::string text, const NormalizeScope& scope) const override {
     std::string out;
     out.reserve(text.size() + text.size() / 2 + kEscapedSpace.size());

@@ -1,8 +1,6 @@
-#include <unicode/bytestream.h>
-#include <unicode/normalizer2.h>
-
 #include "text/byte_alphabet.h"
 #include "text/normalize/normalizer.h"
+#include "text/unicode/icu_status.h"
 #include "text/unicode/properties.h"
 #include "text/unicode/utf8.h"
 
@@ -10,6 +8,8 @@ namespace nibble::text {
 namespace {
 
 using core::ErrorKind;
+
+constexpr std::size_t kMaxKnownShrink = 1 << 16;  // more says nothing
 
 // Rewrites character by character: `write(out, c)` appends what stands for c.
 template <typename Write>
@@ -37,44 +37,6 @@ template <typename Write>
 NormalizerPtr map_characters(Write write) {
   return std::make_unique<CharacterMap<Write>>(write);
 }
-
-class UnicodeNormalizer : public Normalizer {
- public:
-  explicit UnicodeNormalizer(UnicodeForm form) : form_(instance(form)) {}
-
-  std::string apply(std::string text, const NormalizeScope& scope) const override {
-    core::require(text.size() <= static_cast<std::size_t>(INT32_MAX), ErrorKind::kFailed,
-                  "tokenizer: a text of {} bytes is too long to normalize", text.size());
-    UErrorCode status = U_ZERO_ERROR;
-    const icu::StringPiece piece(text.data(), static_cast<std::int32_t>(text.size()));
-    if (form_.isNormalizedUTF8(piece, status) && U_SUCCESS(status)) {
-      return text;
-    }
-    status = U_ZERO_ERROR;
-    std::string out;
-    icu::StringByteSink<std::string> sink(&out, static_cast<std::int32_t>(text.size()));
-    form_.normalizeUTF8(0, piece, sink, nullptr, status);
-    core::require(U_SUCCESS(status), ErrorKind::kFailed,
-                  "tokenizer: Unicode normalization failed: {}", u_errorName(status));
-    check_growth(out.size(), scope);
-    return out;
-  }
-
- private:
-  static const icu::Normalizer2& instance(UnicodeForm form) {
-    UErrorCode status = U_ZERO_ERROR;
-    const bool compatible = form == UnicodeForm::kNfkc || form == UnicodeForm::kNfkd;
-    const bool composed = form == UnicodeForm::kNfc || form == UnicodeForm::kNfkc;
-    const icu::Normalizer2* found = icu::Normalizer2::getInstance(
-        nullptr, compatible ? "nfkc" : "nfc", composed ? UNORM2_COMPOSE : UNORM2_DECOMPOSE, status);
-    core::require(U_SUCCESS(status) && found != nullptr, ErrorKind::kFailed,
-                  "tokenizer: the Unicode normalization data of ICU are missing: {}",
-                  u_errorName(status));
-    return *found;
-  }
-
-  const icu::Normalizer2& form_;  // owned by ICU, lives as long as the program
-};
 
 class Strip : public Normalizer {
  public:
@@ -109,6 +71,8 @@ class Prepend : public Normalizer {
  public:
   explicit Prepend(std::string prefix) : prefix_(std::move(prefix)) {}
 
+  std::optional<std::size_t> max_shrink() const override { return 1; }
+
   std::string apply(std::string text, const NormalizeScope& scope) const override {
     if (!text.empty()) {
       text.insert(0, prefix_);
@@ -124,6 +88,18 @@ class Prepend : public Normalizer {
 class Sequence : public Normalizer {
  public:
   explicit Sequence(std::vector<NormalizerPtr> steps) : steps_(std::move(steps)) {}
+
+  std::optional<std::size_t> max_shrink() const override {
+    std::size_t product = 1;
+    for (const NormalizerPtr& step : steps_) {
+      const auto shrink = step->max_shrink();
+      if (!shrink || *shrink > kMaxKnownShrink / product) {
+        return std::nullopt;
+      }
+      product *= *shrink;
+    }
+    return product;
+  }
 
   std::string apply(std::string text, const NormalizeScope& scope) const override {
     for (const NormalizerPtr& step : steps_) {
@@ -167,10 +143,6 @@ NormalizerPtr make_normalizer_sequence(std::vector<NormalizerPtr> steps) {
   return std::make_unique<Sequence>(std::move(steps));
 }
 
-NormalizerPtr make_unicode_form(UnicodeForm form) {
-  return std::make_unique<UnicodeNormalizer>(form);
-}
-
 NormalizerPtr make_lowercase() {
   return map_characters(append_lower_case);
 }
@@ -199,6 +171,8 @@ namespace {
 
 class ByteLevelNormalizer : public Normalizer {
  public:
+  std::optional<std::size_t> max_shrink() const override { return 1; }
+
   std::string apply(std::string text, const NormalizeScope& scope) const override {
     std::string out;
     out.reserve(text.size() + text.size() / 4);

@@ -41,6 +41,10 @@ class CharacterSplit : public PreTokenizer {
 
   void apply(Words& words) const override { split_at_characters(words, is_delimiter_, behavior_); }
 
+  Keeps keeps() const override {
+    return behavior_ == SplitBehavior::kRemoved ? Keeps::kNotAll : Keeps::kText;
+  }
+
  private:
   CharacterTest is_delimiter_;
   SplitBehavior behavior_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/json.h"
+#include "text/unicode/regex.h"
 #include "text/unicode/utf8.h"
 
 namespace nibble::text {
@@ -15,7 +16,8 @@ namespace nibble::text {
 struct Words {
   std::string text;
   std::vector<Span> spans;
-  bool at_origin = true;  // the text starts where the whole input starts
+  bool at_origin = true;            // the text starts where the whole input starts
+  PatternBudget* budget = nullptr;  // of all patterns; without one each step has its own
 };
 
 /// A step that cuts words into smaller ones, or rewrites them. Immutable, thread-safe.
@@ -23,6 +25,11 @@ class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
   virtual void apply(Words& words) const = 0;
+
+  /// What is still there behind it, in words: all of the text (or more bytes in its place), all of
+  /// it as characters of the byte alphabet, or not all.
+  enum class Keeps { kNotAll, kText, kByteAlphabet };
+  virtual Keeps keeps() const { return Keeps::kNotAll; }
 };
 
 using PreTokenizerPtr = std::unique_ptr<const PreTokenizer>;

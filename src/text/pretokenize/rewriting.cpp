@@ -25,6 +25,8 @@ void rewrite_words(Words& words, Rewrite rewrite) {
 
 class ByteLevel : public PreTokenizer {
  public:
+  Keeps keeps() const override { return Keeps::kByteAlphabet; }
+
   ByteLevel(bool add_prefix_space, bool use_regex) : add_prefix_space_(add_prefix_space) {
     if (use_regex) {
       split_ = make_split_regex(kGpt2Pattern, SplitBehavior::kIsolated, false, "ByteLevel");
@@ -52,6 +54,8 @@ class ByteLevel : public PreTokenizer {
 
 class Metaspace : public PreTokenizer {
  public:
+  Keeps keeps() const override { return Keeps::kText; }
+
   Metaspace(const std::string& replacement, PrependScheme scheme, bool split)
       : replacement_(replacement), scheme_(scheme) {
     if (split) {

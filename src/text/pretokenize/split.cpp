@@ -71,8 +71,13 @@ class SplitRegex : public PreTokenizer {
   SplitRegex(std::string_view pattern, SplitBehavior behavior, bool invert, std::string_view what)
       : regex_(pattern, what), behavior_(behavior), invert_(invert) {}
 
+  Keeps keeps() const override {
+    return behavior_ == SplitBehavior::kRemoved ? Keeps::kNotAll : Keeps::kText;
+  }
+
   void apply(Words& words) const override {
-    RegexSearch search(regex_);
+    PatternBudget own(words.text.size());
+    RegexSearch search(regex_, words.budget == nullptr ? own : *words.budget);
     split_words(words, behavior_, invert_, [&](std::string_view word, auto found) {
       search.start(word);
       while (const auto match = search.next()) {
@@ -92,6 +97,10 @@ class SplitString : public PreTokenizer {
   SplitString(std::string pattern, SplitBehavior behavior, bool invert)
       : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
 
+  Keeps keeps() const override {
+    return behavior_ == SplitBehavior::kRemoved ? Keeps::kNotAll : Keeps::kText;
+  }
+
   void apply(Words& words) const override {
     split_words(words, behavior_, invert_, [&](std::string_view word, auto found) {
       for (std::size_t at = word.find(pattern_); at != std::string_view::npos;
@@ -110,6 +119,18 @@ class SplitString : public PreTokenizer {
 class Sequence : public PreTokenizer {
  public:
   explicit Sequence(std::vector<PreTokenizerPtr> steps) : steps_(std::move(steps)) {}
+
+  Keeps keeps() const override {
+    Keeps all = Keeps::kText;
+    for (const PreTokenizerPtr& step : steps_) {
+      const Keeps one = step->keeps();
+      if (one == Keeps::kNotAll) {
+        return one;
+      }
+      all = one == Keeps::kByteAlphabet ? one : all;
+    }
+    return all;
+  }
 
   void apply(Words& words) const override {
     for (const PreTokenizerPtr& step : steps_) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,14 +28,34 @@ class Regex {
   std::string what_;
 };
 
+/// What the patterns of a tokenizer may cost on one text, all of them together: time of the
+/// processor that grows with the text. Patterns of a hostile file can need quadratic time even
+/// where each match is quick. Belongs to one thread.
+class PatternBudget {
+ public:
+  /// For a text of `bytes`.
+  explicit PatternBudget(std::size_t bytes = 0) : bytes_(bytes) {}
+
+  /// For more text.
+  void add_bytes(std::size_t bytes) { bytes_ += bytes; }
+
+  void spend(double seconds) { spent_ += seconds; }
+  double spent() const { return spent_; }
+  /// In seconds.
+  double limit() const;
+
+ private:
+  std::size_t bytes_;
+  double spent_ = 0;
+};
+
 /// Finds the matches of a pattern in one text after another. Belongs to one thread.
 ///
-/// Time is bounded twice: each match by PCRE2's match and heap limits, and all matches together by
-/// a budget that grows with the text. Exceeding either throws kFailed (a pattern of a hostile model
-/// can need quadratic time even where each match is quick).
+/// Each match is bounded by PCRE2's match and heap limits, all of them by the budget, which must
+/// outlive the search. Exceeding either throws kFailed.
 class RegexSearch {
  public:
-  explicit RegexSearch(const Regex& regex);
+  RegexSearch(const Regex& regex, PatternBudget& budget);
   ~RegexSearch();
   RegexSearch(const RegexSearch&) = delete;
   RegexSearch& operator=(const RegexSearch&) = delete;
@@ -48,17 +68,18 @@ class RegexSearch {
 
  private:
   bool find_from(std::size_t at, Span& found);
-  void check_budget();
+  int match_within(std::size_t at, std::size_t last_start);
+  double charge();
 
   struct State;
   const Regex& regex_;
+  PatternBudget& budget_;
   std::unique_ptr<State> state_;
   std::string_view text_;
   std::size_t at_ = 0;
   std::optional<std::size_t> last_match_end_;
-  std::chrono::steady_clock::time_point started_;
-  std::size_t bytes_ = 0;    // of all texts so far
-  std::size_t matches_ = 0;  // tried so far
+  double charged_until_;    // the clock of the thread, in seconds
+  std::size_t unread_ = 0;  // calls of the matcher since the clock was read
 };
 
 }  // namespace nibble::text

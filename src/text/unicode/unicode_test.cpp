@@ -36,6 +36,22 @@ TEST(Utf8, ValidityAndRepairAgreeOnAllPairsOfBytes) {
   }
 }
 
+TEST(Utf8, ARefusalNamesThePlace) {
+  EXPECT_EQ(valid_utf8_bytes("ab\xc3\xa9"), 4u);
+  EXPECT_EQ(valid_utf8_bytes("ab\xc3\xa9 caf\xe9 x\xff"), 8u);
+  EXPECT_EQ(valid_utf8_bytes("ab\xe2\x82"), 2u) << "cut off";
+  require_utf8("ab\n\xc3\xa9", "t.txt");
+  try {
+    require_utf8("ab\nd\xc3\xa9j\xe0 vu", "'t.txt'");
+    ADD_FAILURE();
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.kind(), core::ErrorKind::kInvalidModel);
+    EXPECT_STREQ(error.what(),
+                 "'t.txt' is not UTF-8: line 2 has the byte 0xe0 at offset 7; convert it, for "
+                 "example with iconv");
+  }
+}
+
 TEST(Utf8, RepairDoesNotDependOnHowBytesAreCut) {
   const std::string bytes = "x\xe2\x82\xac\xe2\x82\xff\xf0\x9f\x99\x82\xf0\x9f\x99 \xc3\xa9\xc3";
   for (std::size_t first = 0; first <= bytes.size(); ++first) {
@@ -66,7 +82,8 @@ TEST(Utf8, CodePointsRoundTrip) {
 
 std::vector<std::string> matches(std::string_view pattern, const std::string& text) {
   const Regex regex(pattern, "test");
-  RegexSearch search(regex);
+  PatternBudget budget(text.size());
+  RegexSearch search(regex, budget);
   search.start(text);
   std::vector<std::string> found;
   while (const auto match = search.next()) {
@@ -118,6 +135,55 @@ TEST(Regex, CatastrophicBacktrackingEnds) {
   EXPECT_LT(seconds_to_give_up("(a+)+$", std::string(40, 'a') + "b"), 10);
   EXPECT_LT(seconds_to_give_up("(a|aa)+$", std::string(60, 'a') + "b"), 10);
   EXPECT_LT(seconds_to_give_up(R"((\p{L}|\p{L}\p{M}*)*\d)", std::string(200, 'a')), 10);
+}
+
+// Each match on its own is quick; all of them together, of all patterns, are not.
+TEST(Regex, AllPatternsShareTheBudgetOfAText) {
+  const std::string text(100'000, 'a');
+  const Regex first("a", "test");
+  const Regex second("b|a", "test");
+  PatternBudget budget(text.size());
+  const auto count = [&](const Regex& regex) {
+    RegexSearch search(regex, budget);
+    search.start(text);
+    std::size_t matches = 0;
+    while (search.next()) {
+      ++matches;
+    }
+    return matches;
+  };
+  EXPECT_EQ(count(first), text.size());
+  EXPECT_GT(budget.spent(), 0);
+  budget.spend(budget.limit());
+  EXPECT_THROW(count(second), core::Error);
+}
+
+// Many places where a match may start are tried in one call, some after the others.
+TEST(Regex, MatchesBehindLongStretchesWithoutAnyAreFound) {
+  for (const std::size_t before : {0, 1, 31, 32, 33, 63, 64, 65, 1000, 100'000}) {
+    std::string text;
+    for (std::size_t i = 0; i < before; ++i) {
+      text += "é";
+    }
+    const std::string end = " \t";
+    PatternBudget budget;
+    const Regex regex(R"((?<=é|^)\s+$)", "test");
+    RegexSearch search(regex, budget);
+    text += end;
+    search.start(text);
+    const auto found = search.next();
+    ASSERT_TRUE(found) << before;
+    EXPECT_EQ(found->begin, text.size() - end.size());
+    EXPECT_EQ(found->end, text.size());
+    EXPECT_FALSE(search.next());
+  }
+}
+
+// A look-ahead to the end of the text from each of its places: minutes in one call of the matcher.
+TEST(Regex, LookingFarAheadFromEachPlaceEnds) {
+  const std::string text = std::string(400'000, ' ') + "a";
+  EXPECT_LT(seconds_to_give_up(R"((?=\s+\d)\s)", text), 10);
+  EXPECT_LT(seconds_to_give_up(R"((?:\s)+\d)", text), 10);
 }
 
 TEST(Regex, DeepGroupRepetitionsDoNotOverflow) {

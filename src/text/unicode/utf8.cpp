@@ -1,5 +1,9 @@
 #include "text/unicode/utf8.h"
 
+#include <algorithm>
+
+#include "core/error.h"
+
 namespace nibble::text {
 namespace {
 
@@ -120,7 +124,7 @@ void append_utf8(std::string& out, char32_t value) {
   }
 }
 
-bool is_valid_utf8(std::string_view text) {
+std::size_t valid_utf8_bytes(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {
     at += ascii_run(text, at);
@@ -129,11 +133,28 @@ bool is_valid_utf8(std::string_view text) {
     }
     const Sequence sequence = read_sequence(text, at);
     if (sequence.kind != Kind::kValid) {
-      return false;
+      break;
     }
     at += sequence.bytes;
   }
-  return true;
+  return at;
+}
+
+bool is_valid_utf8(std::string_view text) {
+  return valid_utf8_bytes(text) == text.size();
+}
+
+void require_utf8(std::string_view text, std::string_view what) {
+  const std::size_t at = valid_utf8_bytes(text);
+  if (at == text.size()) {
+    return;
+  }
+  const auto line =
+      1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+  core::fail(core::ErrorKind::kInvalidModel,
+             "{} is not UTF-8: line {} has the byte 0x{:02x} at offset {}; convert it, for example "
+             "with iconv",
+             what, line, byte_at(text, at), at);
 }
 
 std::string to_valid_utf8(std::string_view text) {

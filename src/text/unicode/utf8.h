@@ -42,7 +42,14 @@ CodePoint decode_utf8_before(std::string_view text, std::size_t end);
 
 void append_utf8(std::string& out, char32_t value);
 
+/// Bytes of the longest beginning that is valid UTF-8: where the first wrong byte stands.
+std::size_t valid_utf8_bytes(std::string_view text);
+
 bool is_valid_utf8(std::string_view text);
+
+/// Throws kInvalidModel naming `what` and the line, the place and the value of the first byte that
+/// is not UTF-8.
+void require_utf8(std::string_view text, std::string_view what);
 
 /// `text` with each maximal invalid part replaced by one U+FFFD (Unicode 15, section 3.9, "U+FFFD
 /// Substitution of Maximal Subparts"; what Rust's from_utf8_lossy and browsers do).

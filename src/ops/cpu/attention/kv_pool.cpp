@@ -9,8 +9,10 @@
 
 #include <sys/mman.h>
 
+#include "core/byte_size.h"
 #include "core/error.h"
 #include "core/float8.h"
+#include "core/memory.h"
 #include "ops/cpu/vector/vector_kernels.h"
 
 namespace nibble::ops::cpu {
@@ -125,11 +127,17 @@ KvPool::KvPool(KvTypes types, std::int64_t layers, std::int64_t kv_heads, std::i
     return;
   }
   mapped_ = static_cast<std::size_t>(pages * page_bytes_);
-  void* memory = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  core::require(memory != MAP_FAILED, ErrorKind::kOutOfMemory,
-                "cannot allocate {} bytes of KV cache for {} tokens; ask for a shorter context, "
-                "fewer sequences or a smaller KV cache type",
-                mapped_, pages * kPageTokens);
+  void* memory =
+      core::machine_has(pages * page_bytes_)
+          ? mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+          : MAP_FAILED;
+  if (memory == MAP_FAILED) {
+    core::fail(ErrorKind::kOutOfMemory,
+               "cannot allocate {} of KV cache for {} tokens on a machine that has {}; ask for a "
+               "shorter context, fewer sequences or a smaller KV cache type",
+               core::format_byte_size(pages * page_bytes_), pages * kPageTokens,
+               core::format_byte_size(core::machine_memory_bytes()));
+  }
   memory_ = static_cast<std::byte*>(memory);
 }
 

@@ -34,7 +34,7 @@ double best_rate(core::ThreadPool& pool, Body body) {
   std::vector<std::int64_t> done(static_cast<std::size_t>(pool.size()));
   for (int i = 0; i < kRepeats; ++i) {
     const auto start = Clock::now();
-    pool.run([&](int worker) { done[static_cast<std::size_t>(worker)] = body(worker); });
+    pool.run_each([&](int worker) { done[static_cast<std::size_t>(worker)] = body(worker); });
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     const auto sum = std::accumulate(done.begin(), done.end(), std::int64_t{0});
     best = std::max(best, static_cast<double>(sum) / seconds);
@@ -61,7 +61,7 @@ double read_rate(core::ThreadPool& pool) {
   auto* const words = reinterpret_cast<std::uint64_t*>(buffer.data());
   const auto part = [&](int worker) { return words + worker * share; };
   const auto bytes = static_cast<std::size_t>(share * kWord);
-  pool.run([&](int worker) { std::memset(part(worker), 1, bytes); });
+  pool.run_each([&](int worker) { std::memset(part(worker), 1, bytes); });
   return best_rate(pool, [&](int worker) {
     read_words(part(worker), share);
     return share * kWord;

@@ -229,7 +229,7 @@ PackedLinear PackedLinear::view_head(const PackedWeight& weight, const PackedByt
                     bytes.zero == linear.tiled_.zero && bytes.largest == linear.tiled_.largest,
                 core::ErrorKind::kIntegrity,
                 "{} bytes of tiles are not the layout of a weight of {} x {} in {}",
-                bytes.tiles.size(), weight.n, weight.k, formats::to_string(weight.scheme));
+                bytes.tiles.size(), weight.n, weight.k, weight.scheme);
   linear.tiled_.tiles = reinterpret_cast<const std::uint8_t*>(bytes.tiles.data());
   linear.sums_ = bytes.sums;
   linear.owner_ = std::move(owner);

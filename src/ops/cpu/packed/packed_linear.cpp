@@ -40,8 +40,8 @@ void check(std::span<const PackedLinear* const> parts, const QuantizedInput& inp
     core::require(part->k() == input.k() && part->needs() == needs, core::ErrorKind::kFailed,
                   "a layer of {} inputs in groups of {} ({}) cannot read an input of {} in groups "
                   "of {} ({})",
-                  part->k(), part->group(), formats::to_string(part->needs().activation), input.k(),
-                  input.group(), formats::to_string(input.needs().activation));
+                  part->k(), part->group(), part->needs().activation, input.k(), input.group(),
+                  input.needs().activation);
     n += part->n();
   }
   core::require(ldy >= n || input.m() <= 1, core::ErrorKind::kFailed,

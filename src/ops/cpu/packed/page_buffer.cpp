@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "core/error.h"
+#include "core/memory.h"
 
 namespace nibble::ops::cpu {
 namespace {
@@ -25,7 +26,9 @@ PageBuffer::PageBuffer(std::int64_t bytes) : bytes_(bytes) {
   const std::size_t size = round_up(static_cast<std::size_t>(bytes), kPage);
   const bool huge = size >= kHugePage;
   const std::size_t mapped = huge ? size + kHugePage : size;
-  void* memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* memory = core::machine_has(bytes) ? mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
+                                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                                          : MAP_FAILED;
   core::require(memory != MAP_FAILED, core::ErrorKind::kOutOfMemory,
                 "cannot allocate {} bytes for packed weights or activations; "
                 "free memory or take a smaller model",

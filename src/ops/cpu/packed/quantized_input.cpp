@@ -76,14 +76,14 @@ void QuantizedInput::reshape(std::int64_t m, std::int64_t k, const InputNeeds& n
   const formats::Activation& activation = needs.activation;
   core::require(!activation.is_float() && formats::problem_of(activation).empty() &&
                     activation.group % group == 0,
-                core::ErrorKind::kFailed, "quantized input '{}' in groups of {}",
-                formats::to_string(activation), group);
+                core::ErrorKind::kFailed, "quantized input '{}' in groups of {}", activation,
+                group);
   core::require(needs.tail >= 0 && needs.tail < k, core::ErrorKind::kFailed,
                 "a tail of {} inputs of {}", needs.tail, k);
   core::require(
       !needs.wide || (activation == formats::Activation{8, true, group} && needs.tail == 0),
       core::ErrorKind::kFailed, "16-bit codes for a layer that rounds its input to '{}'",
-      formats::to_string(activation));
+      activation);
   m_ = m;
   k_ = k - needs.tail;
   needs_ = needs;

@@ -242,7 +242,7 @@ class Rows {
                                 token % 8 * 16) = {};
     }
     fence_before_copies();  // products read as copies write
-    asm volatile("bar.sync %0, 128;" ::"r"(static_cast<int>(threadIdx.x) / 128) : "memory");
+    meet_in_warpgroup();
   }
 
   /// Scores become weights, as left operands of one page each (online softmax).

@@ -27,6 +27,11 @@ __device__ __forceinline__ void set_registers() {
   }
 }
 
+/// The threads of the warpgroup meet, each warpgroup by itself.
+__device__ __forceinline__ void meet_in_warpgroup() {
+  asm volatile("bar.sync %0, 128;" ::"r"(static_cast<int>(threadIdx.x) / 128) : "memory");
+}
+
 /// Has the compiler compute a value here and not later, between products.
 template <typename T>
 __device__ __forceinline__ void settle(T& value) {

@@ -17,6 +17,11 @@ inline constexpr std::int32_t kWideBase = 255;
 inline constexpr std::int32_t kWideTop = 255 * 127 + 127;
 inline constexpr float kTinyWide = 1.9259299e-34f;  // 2^-112
 
+/// The product, rounded to an integer, which its lowest bits are: a number near kRoundingShift.
+__device__ __forceinline__ float shifted_product(float value, float factor) {
+  return __fadd_rn(__fmul_rn(value, factor), kRoundingShift);
+}
+
 struct Coder {
   float scale = 0.0f;
   float inverse = 0.0f;  // 0: all codes are 0
@@ -74,7 +79,7 @@ __device__ __forceinline__ Coder asymmetric_coder(int bits, float clip, const Sp
   const auto last = static_cast<float>(last_code);
   const float scale = __fsub_rn(__fdiv_rn(high, last), __fdiv_rn(low, last));
   const float inverse = __fdiv_rn(1.0f, scale);
-  const float shifted = __fadd_rn(__fmul_rn(-low, inverse), kRoundingShift);
+  const float shifted = shifted_product(-low, inverse);
   const std::int32_t zero = __float_as_int(shifted) - kRoundingShiftBits;
   if (bits != 8) {
     return {scale, inverse, 0, -zero, last_code - zero, 0};
@@ -97,7 +102,7 @@ __device__ __forceinline__ std::int32_t code_of(const Coder& coder, float value)
   if (coder.inverse == 0.0f) {
     return 0;
   }
-  const float shifted = __fadd_rn(__fmul_rn(value, coder.inverse), kRoundingShift);
+  const float shifted = shifted_product(value, coder.inverse);
   const std::int32_t code = __float_as_int(shifted) - (kRoundingShiftBits - coder.offset);
   return min(max(code, coder.low), coder.high);
 }
@@ -151,8 +156,8 @@ struct FourDigits {
     if (inverse == 0.0f) {
       return;
     }
-    const float4 codes = {shifted(value.x, inverse), shifted(value.y, inverse),
-                          shifted(value.z, inverse), shifted(value.w, inverse)};
+    const float4 codes = {shifted_product(value.x, inverse), shifted_product(value.y, inverse),
+                          shifted_product(value.z, inverse), shifted_product(value.w, inverse)};
     const float4 high = {of_code(codes.x), of_code(codes.y), of_code(codes.z), of_code(codes.w)};
     first = lowest_bytes(high.x, high.y, high.z, high.w);
     second = lowest_bytes(rest(codes.x, high.x), rest(codes.y, high.y), rest(codes.z, high.z),
@@ -160,11 +165,8 @@ struct FourDigits {
   }
 
  private:
-  __device__ static float shifted(float value, float factor) {
-    return __fadd_rn(__fmul_rn(value, factor), kRoundingShift);
-  }
   __device__ static float of_code(float code) {
-    return shifted(code - kRoundingShift, 1.0f / kWideBase);
+    return shifted_product(code - kRoundingShift, 1.0f / kWideBase);
   }
   __device__ static float rest(float code, float digit) {
     return __fmaf_rn(-static_cast<float>(kWideBase), digit - kRoundingShift, code);

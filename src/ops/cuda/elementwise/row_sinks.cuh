@@ -81,6 +81,11 @@ inline HalfSink half_sink(const InputTarget& target, int padded) {
           target.sum_stride};
 }
 
+/// Where four columns of INT8 stand in a row in tile order (input_target.h).
+__device__ __forceinline__ int int8_tile_position(int column) {
+  return column / 32 * 32 + 16 * (column % 8 / 4) + 4 * (column % 32 / 8);
+}
+
 /// Integers of any kind.
 struct IntegerSink {
   InputTarget target;
@@ -131,7 +136,7 @@ struct IntegerSink {
     const int e = column % 8 / 4;
     return target.form == InputForm::kInt8Lanes
                ? column / 128 * 128 + 32 * t + 8 * (column % 128 / 32) + 4 * e
-               : column / 32 * 32 + 16 * e + 4 * t;
+               : int8_tile_position(column);
   }
 
   __device__ void store_scale(std::int64_t at, const Coder& coder) const {
@@ -199,13 +204,10 @@ struct Int8RowSink {
   __device__ void store_codes(std::int64_t row, int column, float4 value,
                               const Coder& coder) const {
     if (column < padded) {
-      const auto shifted = [&](float x) {
-        return __fadd_rn(__fmul_rn(x, coder.inverse), kRoundingShift);
-      };
+      const auto shifted = [&](float x) { return shifted_product(x, coder.inverse); };
       const std::uint32_t word =
           lowest_bytes(shifted(value.x), shifted(value.y), shifted(value.z), shifted(value.w));
-      std::int8_t* const to =
-          codes + row * padded + column / 32 * 32 + 16 * (column % 8 / 4) + 4 * (column % 32 / 8);
+      std::int8_t* const to = codes + row * padded + int8_tile_position(column);
       *reinterpret_cast<std::uint32_t*>(to) = coder.inverse == 0.0f ? 0 : word;
     }
   }

@@ -144,7 +144,7 @@ struct GemmMultiplier : GemmStages<Shape> {
         asm volatile("st.shared.f32 [%0], %1;" ::"r"(scales_at + 4 * token), "f"(scales.values[i])
                      : "memory");
       }
-      to.meet();
+      meet_in_warpgroup();
     }
     to.store(value);
     release(place.stage);

@@ -9,12 +9,14 @@
 #include "ops/cuda/device_code/bulk_copy.cuh"
 #include "ops/cuda/device_code/half.cuh"
 #include "ops/cuda/device_code/mma.cuh"
+#include "ops/cuda/device_code/wgmma.cuh"
 #include "ops/cuda/elementwise/activated.cuh"
 #include "ops/cuda/gemm/gemm_arguments.h"
+#include "ops/cuda/gemm/store_tile.cuh"
 
 namespace nibble::ops::cuda {
 
-#if __CUDA_ARCH__ >= 900
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 /// Writes what a warpgroup computed, 64 rows from first_row on and all tokens of a tile from
 /// first_token on, through shared memory: the copy engine takes it from there while the warps go
@@ -36,16 +38,14 @@ struct StagedStore {
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
   __device__ static int warp() { return static_cast<int>(threadIdx.x) / 32 % 4; }
   __device__ static bool leads() { return threadIdx.x % 128 == 0; }
-  __device__ static void meet() {  // of the warpgroup
-    asm volatile("bar.sync %0, 128;" ::"r"(static_cast<int>(threadIdx.x) / 128) : "memory");
-  }
 
   /// `value(i, r, scale)` finishes value i with the scale of its token. Whoever leads waits at the
   /// end until all has left the shared memory.
   template <class Value>
   __device__ __forceinline__ void store(Value&& value) const {
-    const float biases[2] = {number(a.output.bias, 0, 0.0f), number(a.output.bias, 1, 0.0f)};
-    const float factors[2] = {number(a.factors, 0, 1.0f), number(a.factors, 1, 1.0f)};
+    const TileStore<kTokens, GemmArguments> rows{a, first_row + 16 * warp(), first_token};
+    const float biases[2] = {rows.bias(0), rows.bias(1)};
+    const float factors[2] = {rows.factor(0), rows.factor(1)};
     const auto finished = [&](int i, int r, float scale) {
       const float scaled = value(i, r, scale);
       return __fadd_rn(kFactors ? __fmul_rn(scaled, factors[r]) : scaled, biases[r]);
@@ -61,11 +61,6 @@ struct StagedStore {
   }
 
  private:
-  __device__ float number(const float* of_rows, int r, float otherwise) const {
-    const int row = first_row + 16 * warp() + 8 * r + lane() / 4;
-    return of_rows != nullptr && row < a.rows ? of_rows[row] : otherwise;
-  }
-
   // Scales of tokens 8 j + 2 t and 8 j + 2 t + 1 of the tile.
   __device__ float2 scales(int j) const {
     float2 both = {1.0f, 1.0f};
@@ -88,11 +83,11 @@ struct StagedStore {
         if (leads()) {
           wait_until_read<1>();
         }
-        meet();
+        meet_in_warpgroup();
       }
       write(piece, address);
       fence_before_copies();
-      meet();
+      meet_in_warpgroup();
       if (leads()) {
         put(first_token + piece * kPieceTokens, address);
         commit_boxes();

@@ -18,7 +18,7 @@ namespace nibble::ops::cuda {
 /// from the first weight until it ends.
 class UnitPacker {
  public:
-  static constexpr std::int64_t kStagingBytes = 4 << 20;  // docs/performance.md#loading-on-a-gpu
+  static constexpr std::int64_t kStagingBytes = 4 << 20;  // docs/experiments/loading-and-packing.md
 
   /// Threads of `pool` read; what they read comes in pieces of `staging_bytes`.
   explicit UnitPacker(core::ThreadPool& pool, std::int64_t staging_bytes = kStagingBytes)

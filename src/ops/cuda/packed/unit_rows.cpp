@@ -23,7 +23,7 @@ bool has_units(const formats::Scheme& scheme) {
 
 UnitFormat unit_format_of(const formats::Scheme& scheme) {
   core::require(has_units(scheme), core::ErrorKind::kUsage,
-                "{} has no kernels on a GPU yet; use --device cpu", to_string(scheme));
+                "{} has no kernels on a GPU yet; use --device cpu", scheme);
   UnitFormat format;
   if (scheme.group % kSmallGroup != 0 || scheme.activation.group % kUnitInputs != 0) {
     format.groups = kUnitInputs / kSmallestGroup;

@@ -25,7 +25,8 @@ void require_listed(const Schedule& schedule, const std::vector<Schedule>& liste
   core::require(std::any_of(listed.begin(), listed.end(),
                             [&](const Schedule& each) { return same_fields(each, schedule); }),
                 core::ErrorKind::kInvalidModel, "{}: {}, {} tokens: there is no kernel for '{}'",
-                what, to_string(shape), tokens, to_string(schedule));
+                what, core::lazily([&] { return to_string(shape); }), tokens,
+                core::lazily([&] { return to_string(schedule); }));
 }
 
 }  // namespace
@@ -82,8 +83,9 @@ void require_origin(const Schedules& schedules, const ScheduleOrigin& here, std:
                        origin.kernels);
   };
   core::require(there == here, core::ErrorKind::kUsage,
-                "{}: measured on {}; this is {}; run nibble tune-kernels here", what, words(there),
-                words(here));
+                "{}: measured on {}; this is {}; run nibble tune-kernels here", what,
+                core::lazily([&] { return words(there); }),
+                core::lazily([&] { return words(here); }));
 }
 
 GemmWeights weights_of(const LinearShape& shape) {

@@ -1,4 +1,4 @@
-#include "core/error.h"
+#include "core/printable.h"
 
 namespace nibble::core {
 namespace {
@@ -36,21 +36,21 @@ std::size_t utf8_length(std::string_view text, std::size_t at) {
 
 }  // namespace
 
-std::string printable(std::string_view text, std::size_t max_bytes) {
+std::string Printable::str() const {
   std::string out;
   std::size_t at = 0;
-  while (at < text.size() && out.size() < max_bytes) {
-    const auto byte = static_cast<unsigned char>(text[at]);
-    const std::size_t length = utf8_length(text, at);
+  while (at < text_.size() && out.size() < max_bytes_) {
+    const auto byte = static_cast<unsigned char>(text_[at]);
+    const std::size_t length = utf8_length(text_, at);
     if (length == 0 || byte < 0x20 || byte == 0x7f) {
       out += fmt::format("\\x{:02x}", byte);
       ++at;
     } else {
-      out.append(text.substr(at, length));
+      out.append(text_.substr(at, length));
       at += length;
     }
   }
-  if (at < text.size()) {
+  if (at < text_.size()) {
     out += "...";
   }
   return out;

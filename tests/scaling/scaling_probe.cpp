@@ -1,0 +1,141 @@
+// How the work of every path that reads untrusted text or files grows with its input. Used by
+// tools/check_scaling.py.
+//
+//   scaling_probe                    names of all cases, one a line
+//   scaling_probe FIRST STEP RUNS    measures each STEP-th case from FIRST on
+//   scaling_probe NAME RUNS          measures one
+//
+// A measurement is a line: name, size, seconds for the size, seconds for twice the size; tabs lie
+// between. Seconds are of the thread's processor time, the least of RUNS runs.
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <ctime>
+
+#include "core/error.h"
+#include "scaling/scaling_case.h"
+
+namespace nibble::scaling {
+namespace {
+
+constexpr std::size_t kFirstSize = 4096;
+constexpr double kEnoughSeconds = 0.02;  // a size that takes as long is large enough
+constexpr double kLeastSeconds = 0.002;  // of one timing; shorter work is repeated
+
+double thread_seconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+void do_once(const Work& work) {
+  try {
+    work();
+  } catch (const core::Error&) {  // the input is refused
+  }
+}
+
+double seconds_of(const Work& work) {
+  const double begin = thread_seconds();
+  double seconds = 0;
+  int rounds = 0;
+  while (seconds < kLeastSeconds) {
+    do_once(work);
+    ++rounds;
+    seconds = thread_seconds() - begin;
+  }
+  return seconds / rounds;
+}
+
+double least_seconds(const Case& each, std::size_t size, int runs) {
+  const Work work = each.prepare(size);
+  double least = seconds_of(work);
+  for (int run = 1; run < runs; ++run) {
+    least = std::min(least, seconds_of(work));
+  }
+  return least;
+}
+
+void measure(const Case& each, int runs) {
+  std::size_t size = kFirstSize;
+  double seconds = least_seconds(each, size, runs);
+  double twice = least_seconds(each, 2 * size, runs);
+  while (4 * size <= each.most && twice < kEnoughSeconds) {
+    size *= 2;
+    seconds = twice;
+    twice = least_seconds(each, 2 * size, runs);
+  }
+  std::printf("%s\t%zu\t%.9f\t%.9f\n", each.name.c_str(), size, seconds, twice);
+  std::fflush(stdout);
+}
+
+// What the check must let pass, and what it must find.
+void add_planted_cases(Cases& cases) {
+  cases.push_back({"planted: linear", [](std::size_t size) {
+                     return [text = std::string(size, 'a')] {
+                       volatile std::size_t found = std::count(text.begin(), text.end(), 'b');
+                       (void)found;
+                     };
+                   }});
+  cases.push_back({"planted: quadratic", [](std::size_t size) {
+                     return [size] {
+                       std::string text;
+                       for (std::size_t i = 0; i < size; ++i) {
+                         text.insert(text.begin(), 'a');
+                       }
+                     };
+                   }});
+}
+
+Cases all_cases() {
+  Cases cases;
+  add_planted_cases(cases);
+  add_tokenizer_cases(cases);
+  add_chat_cases(cases);
+  add_grammar_cases(cases);
+  add_file_cases(cases);
+  add_request_cases(cases);
+  return cases;
+}
+
+bool is_number(std::string_view text, int& value) {
+  const char* end = text.data() + text.size();
+  return std::from_chars(text.data(), end, value).ptr == end;
+}
+
+int run(const std::vector<std::string_view>& arguments) {
+  const Cases cases = all_cases();
+  int first = 0;
+  int step = 1;
+  int runs = 1;
+  if (arguments.empty()) {
+    for (const Case& each : cases) {
+      std::printf("%s\n", each.name.c_str());
+    }
+    return 0;
+  }
+  if (arguments.size() == 3 && is_number(arguments[0], first) && is_number(arguments[1], step) &&
+      is_number(arguments[2], runs) && first >= 0 && step > 0) {
+    for (auto at = static_cast<std::size_t>(first); at < cases.size();
+         at += static_cast<std::size_t>(step)) {
+      measure(cases[at], runs);
+    }
+    return 0;
+  }
+  const auto named = std::find_if(cases.begin(), cases.end(),
+                                  [&](const Case& each) { return each.name == arguments[0]; });
+  if (arguments.size() != 2 || named == cases.end() || !is_number(arguments[1], runs)) {
+    std::fputs("scaling_probe: say nothing, FIRST STEP RUNS, or NAME RUNS\n", stderr);
+    return 2;
+  }
+  measure(*named, runs);
+  return 0;
+}
+
+}  // namespace
+}  // namespace nibble::scaling
+
+int main(int argc, char** argv) {
+  return nibble::scaling::run({argv + 1, argv + argc});
+}

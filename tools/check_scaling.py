@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Measures that the work of every path that reads untrusted text or files grows with its input, and no faster.
+
+    check_scaling.py [PROBE]        PROBE: build/release/tests/scaling_probe
+
+The probe (tests/scaling) holds the worst inputs that we know for each path. For each of them the work for twice the
+input may be at most 2.5 times as much. Time is that of the thread's processor; what looks too slow is measured again,
+more carefully, before it fails. The probe has a path that is quadratic on purpose: the check fails unless it finds that
+one too.
+"""
+import concurrent.futures
+import os
+import pathlib
+import subprocess
+import sys
+
+MOST = 2.5  # n log n gives 2.2, and caches that overflow a little more
+PLANTED = "planted: quadratic"
+RUNS = 5
+TRIES = 4
+SECONDS = 1200
+
+Measured = tuple[str, int, float, float]
+
+
+def measure(probe: str, *arguments: str) -> list[Measured]:
+    """Name, size, seconds for the size and for twice the size, of each case."""
+    done = subprocess.run([probe, *arguments], capture_output=True, text=True, check=False, timeout=SECONDS)
+    if done.returncode != 0:
+        raise RuntimeError(f"{probe} {' '.join(arguments)} failed ({done.returncode}): {done.stderr.strip()}")
+    rows = []
+    for line in done.stdout.splitlines():
+        name, size, once, twice = line.split("\t")
+        rows.append((name, int(size), float(once), float(twice)))
+    return rows
+
+
+def growth(row: Measured) -> float:
+    return row[3] / max(row[2], 1e-9)
+
+
+def measure_all(probe: str) -> list[Measured]:
+    parts = os.cpu_count() or 1
+    with concurrent.futures.ThreadPoolExecutor(parts) as pool:
+        shards = pool.map(lambda part: measure(probe, str(part), str(parts), "1"), range(parts))
+        return [row for shard in shards for row in shard]
+
+
+def measure_again(probe: str, row: Measured) -> Measured:
+    """The least growth of some tries: other programs make times longer, never shorter."""
+    for _ in range(TRIES):
+        if growth(row) <= MOST:
+            break
+        row = min(row, measure(probe, row[0], str(RUNS))[0], key=growth)
+    return row
+
+
+def main() -> int:
+    root = pathlib.Path(__file__).resolve().parent.parent
+    probe = sys.argv[1] if len(sys.argv) > 1 else str(root / "build/release/tests/scaling_probe")
+    try:
+        rows = [measure_again(probe, row) for row in measure_all(probe)]
+    except (OSError, RuntimeError, ValueError, subprocess.TimeoutExpired) as error:
+        print(f"check_scaling: {error}")
+        return 1
+    slow = [row for row in rows if growth(row) > MOST]
+    found_planted = PLANTED in [row[0] for row in slow]
+    slow = [row for row in slow if row[0] != PLANTED]
+    for name, size, once, twice in sorted(slow, key=growth, reverse=True):
+        print(f"{name}: {twice / once:.2f} times the work for twice the input "
+              f"(size {size}: {once * 1e3:.3f} ms, {2 * size}: {twice * 1e3:.3f} ms), at most {MOST} is allowed")
+    if not found_planted:
+        print(f"check_scaling: the case '{PLANTED}' was not found to be slow: the check sees nothing")
+    print(f"scaling: {len(rows) - 1 - len(slow)} of {len(rows) - 1} paths grow with their input")
+    return 0 if found_planted and not slow else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Runs each bench of a build folder (configured with -DNIBBLE_BUILD_BENCH=ON) for about a second, to see that it
+# still works. Its figures mean nothing then.
+#
+#   tools/run_benches.sh BUILD-FOLDER
+#
+# The last line counts the benches: "N passed, N failed, N skipped".
+set -uo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+folder=${1:?run_benches.sh: name the build folder}
+passed=0
+failed=0
+skipped=0
+
+# Sets the words with which a bench runs for a second.
+words_of() {
+  case $1 in
+    cpu_kernels_bench) words=(--rounds 1 --cold 1) ;;
+    packed_linear_bench) words=(--rounds 1 --cold 1 --tokens "1,16" --shapes out) ;;
+    cuda_linear_bench) words=(int8-row) ;;
+    cuda_gemm_bench) words=(--few w4a16-g128 48x14336x4096) ;;
+    cuda_rows_bench) words=(rows) ;;
+    *) return 1 ;;
+  esac
+}
+
+fail() {
+  echo "FAILED: $*"
+  failed=$((failed + 1))
+}
+
+run() {
+  local name=$1 program=$folder/bench/$1 words=()
+  echo "-- $name"
+  if ! words_of "$name"; then
+    fail "tools/run_benches.sh does not know how $name runs for a second"
+  elif [[ $name == cuda_* ]] && { [[ ! -x $program ]] || ! nvidia-smi -L >/dev/null 2>&1; }; then
+    echo "skipped: it needs a GPU and the CUDA toolkit"
+    skipped=$((skipped + 1))
+  elif timeout 120 "$program" "${words[@]}"; then
+    passed=$((passed + 1))
+  else
+    fail "$program ${words[*]}"
+  fi
+}
+
+for source in bench/*_bench.c*; do
+  run "$(basename "${source%.*}")"
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+((failed == 0 && passed > 0))
