@@ -2,6 +2,9 @@ set(NIBBLE_WARNINGS -Wall -Wextra -Wpedantic -Wshadow)
 if(NIBBLE_WERROR)
   list(APPEND NIBBLE_WARNINGS -Werror)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  list(APPEND NIBBLE_WARNINGS -Wno-restrict)  # GCC bug 105651: warns of `"text" + std::string()`
+endif()
 # No contraction: results must not depend on where the compiler finds a multiply-add (on 64-bit ARM it
 # would find them everywhere).
 set(NIBBLE_ARITHMETIC -ffp-contract=off)

@@ -4,14 +4,10 @@ namespace nibble::scaling {
 
 const std::vector<TextKind>& bad_texts() {
   static const std::vector<TextKind> texts = {
-      {"marks in wrong order",
-       [](std::size_t n) { return std::string("a") + repeated("\u0301\u0323", n); }},
-      {"voiced marks",
-       [](std::size_t n) { return std::string("a") + repeated("\uff9e\u0301", n); }},
-      {"marks that are two",
-       [](std::size_t n) { return std::string("a") + repeated("\u0f73\u0344", n); }},
-      {"vowels of Hangul",
-       [](std::size_t n) { return std::string("\u1100") + repeated("\u1161\u11a8", n); }},
+      {"marks in wrong order", [](std::size_t n) { return "a" + repeated("\u0301\u0323", n); }},
+      {"voiced marks", [](std::size_t n) { return "a" + repeated("\uff9e\u0301", n); }},
+      {"marks that are two", [](std::size_t n) { return "a" + repeated("\u0f73\u0344", n); }},
+      {"vowels of Hangul", [](std::size_t n) { return "\u1100" + repeated("\u1161\u11a8", n); }},
       {"letters with marks", [](std::size_t n) { return repeated("\u1ead\u0323\u0301", n); }},
       {"long compositions", [](std::size_t n) { return repeated("\ufdfa", n); }},
       {"one letter", [](std::size_t n) { return repeated("a", n); }},
