@@ -158,7 +158,7 @@ class ClientTest(unittest.TestCase):
             with self.assertRaises(openai.AuthenticationError):
                 stranger.models.list()
         with self.assertRaises(openai.BadRequestError):
-            self.client.completions.create(model="demo", prompt="x", n=10)
+            self.client.completions.create(model="demo", prompt="x", n=1000)
 
     def test_cancelled_stream(self):
         with self.client.completions.create(

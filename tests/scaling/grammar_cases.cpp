@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "scaling/scaling_case.h"
+#include "serve/api_error.h"
 #include "serve/json_request.h"
 #include "text/grammar/gbnf.h"
 #include "text/grammar/json_schema.h"
@@ -183,7 +184,11 @@ void add_matching(Cases& cases, const char* name, std::shared_ptr<const text::Gr
 
 void add_grammar_cases(Cases& cases) {
   add_sources(cases, "JSON schema", kSchemas, [](const std::string& source) {
-    return text::json_schema_grammar(serve::parse_request(source));
+    try {
+      return text::json_schema_grammar(serve::parse_request(source));
+    } catch (const serve::ApiError& error) {  // too deep
+      core::fail(core::ErrorKind::kUsage, "{}", error.what());
+    }
   });
   add_sources(cases, "regular expression", kExpressions,
               [](const std::string& source) { return text::parse_regex_grammar(source); });

@@ -248,9 +248,10 @@ Json endless_word_piece() {
 
 // Added tokens of white space that take all white space around them.
 Json greedy_added_tokens() {
+  const Json model = merging_bpe()["model"];
   Json added = Json::array();
   const auto add = [&](const char* content, bool left, bool right) {
-    added.push_back({{"id", added.size()},
+    added.push_back({{"id", model["vocab"].size() + added.size()},
                      {"content", content},
                      {"single_word", false},
                      {"lstrip", left},
@@ -262,12 +263,6 @@ Json greedy_added_tokens() {
   add("\n", true, false);
   add("\t", false, true);
   add("<s>", true, true);
-  Json model = merging_bpe()["model"];
-  Json vocabulary;
-  for (const auto& [token, id] : model["vocab"].items()) {
-    vocabulary[token] = id.get<std::size_t>() + added.size();
-  }
-  model["vocab"] = vocabulary;
   return tokenizer_json(model, added);
 }
 
