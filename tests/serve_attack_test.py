@@ -3,7 +3,8 @@
 texts, readers that do not read, hostile patterns, malformed heads. A good client is answered all the while, with the texts
 that it gets alone; nothing is answered with an internal error; and the memory comes back.
 
-    tests/serve_attack_test.py NIBBLE MODEL [--seconds S] [--latency S] [--one-address] [-- OPTION-OF-SERVE ...]
+    tests/serve_attack_test.py NIBBLE MODEL [--seconds S] [--latency S] [--one-address] [--attack NAME ...]
+                               [-- OPTION-OF-SERVE ...]
 
 --latency is the longest that the good client may wait for an answer; the default is meant for a machine with two processors
 and nothing else to do. Attackers have addresses of their own (127.0.0.2 and on), or with --one-address the good client's.
@@ -187,6 +188,7 @@ ATTACKS = [hang_up, spaces, marks, many_embeddings, many_texts, read_slowly, hos
 
 
 def attack(function, port, address, end, statuses):
+    os.nice(19)  # attackers have processors of their own, elsewhere
     attacker = Attacker(function.__name__, port, address, end, statuses)
     try:
         function(attacker)
@@ -224,10 +226,11 @@ def said(answer):
 
 
 def warm_up(port):
-    """Whatever a server of any use has in memory: buffers for long prompts and whole batches, the tables of grammars."""
-    long = {"prompt": text_of(2000), "max_tokens": 4, "temperature": 0}
+    """Whatever a server of any use has in memory: a KV cache that is full, buffers for long prompts and whole batches, the
+    tables of grammars."""
+    for i in range(32):
+        fetch(port, "/v1/completions", {"prompt": f"{i} {text_of(2000)}", "max_tokens": 4, "temperature": 0})
     for _ in range(2):
-        fetch(port, "/v1/completions", long)
         fetch(port, "/v1/completions", {"prompt": ["a", "b c"] * 8, "n": 2, "max_tokens": 32, "ignore_eos": True})
         fetch(port, "/v1/completions", {"prompt": "a", "max_tokens": 8, "guided_regex": "[a-z]{8}"})
         fetch(port, "/v1/embeddings", {"input": [text_of(2000)] * 8})
@@ -251,7 +254,7 @@ async def run(port, pid):
     statuses = multiprocessing.Queue()
     end = time.monotonic() + OPTIONS.seconds
     attackers = []
-    for number, function in enumerate(ATTACKS):
+    for number, function in enumerate(f for f in ATTACKS if f.__name__ in OPTIONS.attack):
         address = "127.0.0.1" if OPTIONS.one_address else f"127.0.0.{number + 2}"
         process = multiprocessing.Process(target=attack, args=(function, port, address, end, statuses),
                                           daemon=True)
@@ -288,6 +291,8 @@ parser.add_argument("model")
 parser.add_argument("--seconds", type=float, default=10)
 parser.add_argument("--latency", type=float, default=0.2)
 parser.add_argument("--one-address", action="store_true")
+parser.add_argument("--attack", nargs="+", choices=[function.__name__ for function in ATTACKS],
+                    default=[function.__name__ for function in ATTACKS])
 parser.add_argument("options", nargs="*")
 OPTIONS = parser.parse_args()
 run_served([OPTIONS.program, "serve", OPTIONS.model, "--port", "0", "-q", "--memory", "8MiB", "--max-batch", "8",

@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/settings.h"
 #include "core/byte_size.h"
+#include "core/freed_memory.h"
 #include "engine/engine.h"
 #include "io/text_file.h"
 #include "serve/json_text.h"
@@ -101,6 +102,7 @@ class Serve final : public Command {
       print_result("{}\n", settings_.text("api-key"));
       return;
     }
+    core::keep_little_freed_memory();
     const engine::RunnerOptions runner_options = device_.runner(model_);
     engine_.kv_bytes = memory_bytes(memory_);
     serve::Listener listener(host_, port_);

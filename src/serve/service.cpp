@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include <malloc.h>
-
 #include "core/error.h"
+#include "core/freed_memory.h"
 #include "serve/failure.h"
 
 namespace nibble::serve {
@@ -237,9 +236,7 @@ void Service::tidy_memory() {
     return;
   }
   tidied_ = now;
-#ifdef __GLIBC__
-  workers_.post({"", Work::Kind::kLong, nullptr, [] { ::malloc_trim(0); }});
-#endif
+  workers_.post({"", Work::Kind::kLong, nullptr, &core::release_freed_memory});
 }
 
 void Service::give_up(Outcome outcome, const ApiError& error) {

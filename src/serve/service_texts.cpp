@@ -14,7 +14,7 @@
 namespace nibble::serve {
 namespace {
 
-constexpr std::size_t kShortBytes = 64 << 10;
+constexpr std::size_t kShortBytes = 16 << 10;  // a few thousand tokens, or texts of an array
 constexpr std::size_t kEmbeddingsAtATime = 4;  // they are computed one after the other
 
 std::int64_t unix_seconds() {
