@@ -75,16 +75,18 @@ std::uint64_t letters_of(std::uint64_t number) {
 }  // namespace
 
 // For each first word the second one is chosen such that the state behind it is always the same.
+// They are found one in some thousands, so what was found is kept.
 std::vector<std::string> texts_of_one_hash(std::size_t count) {
   static_assert(std::endian::native == std::endian::little);
-  const std::uint64_t inverse = inverse_of_mix();
+  static const std::uint64_t inverse = inverse_of_mix();
   constexpr std::uint64_t kSeed = 0xc70f6907;
   constexpr std::uint64_t kState = 0x6e6962626c65;  // any
-  const std::uint64_t begin = kSeed ^ 16 * kMix;
-  std::vector<std::string> texts;
-  for (std::uint64_t number = 0; texts.size() < count; ++number) {
+  constexpr std::uint64_t kBegin = kSeed ^ 16 * kMix;
+  static std::uint64_t number = 0;
+  static std::vector<std::string> texts;
+  for (; texts.size() < count; ++number) {
     const std::uint64_t first = letters_of(number);
-    const std::uint64_t behind_first = (begin ^ mixed(first)) * kMix;
+    const std::uint64_t behind_first = (kBegin ^ mixed(first)) * kMix;
     const std::uint64_t second = unmixed(behind_first ^ kState, inverse);
     if (is_plain(second)) {
       std::string& text = texts.emplace_back(16, '\0');
@@ -92,7 +94,7 @@ std::vector<std::string> texts_of_one_hash(std::size_t count) {
       std::memcpy(text.data() + 8, &second, 8);
     }
   }
-  return texts;
+  return {texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
 }  // namespace nibble::scaling

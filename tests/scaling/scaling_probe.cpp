@@ -1,17 +1,19 @@
 // How the work of every path that reads untrusted text or files grows with its input. Used by
-// tools/check_scaling.py.
+// tools/check_scaling.py, which also sets GLIBC_TUNABLES; without them page faults are measured too.
 //
 //   scaling_probe                    names of all cases, one a line
 //   scaling_probe FIRST STEP RUNS    measures each STEP-th case from FIRST on
 //   scaling_probe NAME RUNS          measures one
 //
 // A measurement is a line: name, size, seconds for the size, seconds for twice the size; tabs lie
-// between. Seconds are of the thread's processor time, the least of RUNS runs.
+// between. Seconds are of the thread's processor time, the least of RUNS runs. A case that throws
+// what is no refusal is named on stderr; the others are measured all the same.
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
+#include <exception>
 
 #include "core/error.h"
 #include "scaling/scaling_case.h"
@@ -29,10 +31,13 @@ double thread_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-void do_once(const Work& work) {
+// False when the input is refused.
+bool do_once(const Work& work) {
   try {
     work();
-  } catch (const core::Error&) {  // the input is refused
+    return true;
+  } catch (const core::Error&) {
+    return false;
   }
 }
 
@@ -41,33 +46,64 @@ double seconds_of(const Work& work) {
   double seconds = 0;
   int rounds = 0;
   while (seconds < kLeastSeconds) {
-    do_once(work);
+    (void)do_once(work);
     ++rounds;
     seconds = thread_seconds() - begin;
   }
   return seconds / rounds;
 }
 
-double least_seconds(const Case& each, std::size_t size, int runs) {
+struct Trial {
+  double seconds;
+  bool accepted;
+};
+
+Trial try_once(const Case& each, std::size_t size) {
   const Work work = each.prepare(size);
-  double least = seconds_of(work);
-  for (int run = 1; run < runs; ++run) {
-    least = std::min(least, seconds_of(work));
-  }
-  return least;
+  const double begin = thread_seconds();
+  const bool accepted = do_once(work);
+  return {thread_seconds() - begin, accepted};
 }
 
-void measure(const Case& each, int runs) {
+// The size from which on one run for twice the size takes long enough to be timed. Where larger
+// inputs are refused, the largest that is not: a refusal ends the work early and hides its growth.
+std::size_t size_to_time(const Case& each) {
   std::size_t size = kFirstSize;
-  double seconds = least_seconds(each, size, runs);
-  double twice = least_seconds(each, 2 * size, runs);
-  while (4 * size <= each.most && twice < kEnoughSeconds) {
+  Trial trial = try_once(each, 2 * size);
+  while (4 * size <= each.most && trial.seconds < kEnoughSeconds) {
+    const Trial next = try_once(each, 4 * size);
+    if (trial.accepted && !next.accepted) {
+      break;
+    }
+    trial = next;
     size *= 2;
-    seconds = twice;
-    twice = least_seconds(each, 2 * size, runs);
+  }
+  return size;
+}
+
+// The two sizes take turns, so that what else the machine does slows down both.
+void measure(const Case& each, int runs) {
+  const std::size_t size = size_to_time(each);
+  const Work work = each.prepare(size);
+  const Work work_for_twice = each.prepare(2 * size);
+  double seconds = seconds_of(work);
+  double twice = seconds_of(work_for_twice);
+  for (int run = 1; run < runs; ++run) {
+    seconds = std::min(seconds, seconds_of(work));
+    twice = std::min(twice, seconds_of(work_for_twice));
   }
   std::printf("%s\t%zu\t%.9f\t%.9f\n", each.name.c_str(), size, seconds, twice);
   std::fflush(stdout);
+}
+
+bool is_measured(const Case& each, int runs) {
+  try {
+    measure(each, runs);
+    return true;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", each.name.c_str(), error.what());
+    return false;
+  }
 }
 
 // What the check must let pass, and what it must find.
@@ -117,11 +153,12 @@ int run(const std::vector<std::string_view>& arguments) {
   }
   if (arguments.size() == 3 && is_number(arguments[0], first) && is_number(arguments[1], step) &&
       is_number(arguments[2], runs) && first >= 0 && step > 0) {
+    bool all_measured = true;
     for (auto at = static_cast<std::size_t>(first); at < cases.size();
          at += static_cast<std::size_t>(step)) {
-      measure(cases[at], runs);
+      all_measured = is_measured(cases[at], runs) && all_measured;
     }
-    return 0;
+    return all_measured ? 0 : 1;
   }
   const auto named = std::find_if(cases.begin(), cases.end(),
                                   [&](const Case& each) { return each.name == arguments[0]; });
@@ -129,8 +166,7 @@ int run(const std::vector<std::string_view>& arguments) {
     std::fputs("scaling_probe: say nothing, FIRST STEP RUNS, or NAME RUNS\n", stderr);
     return 2;
   }
-  measure(*named, runs);
-  return 0;
+  return is_measured(*named, runs) ? 0 : 1;
 }
 
 }  // namespace
