@@ -49,25 +49,32 @@ std::string long_names(std::size_t bytes) {
 
 // Schemas in one another with long names, and many small ones in the innermost.
 std::string long_places(std::size_t bytes) {
-  const std::size_t depth = 200;
-  const std::string name(std::min<std::size_t>(bytes / (2 * depth), 900), 'n');
+  constexpr std::size_t kDepth = 28;  // two levels each; requests have at most 64
+  const std::string name(std::min<std::size_t>(bytes / (2 * kDepth), 900), 'n');
   std::string text;
   std::string close;
-  for (std::size_t i = 0; i < depth; ++i) {
+  for (std::size_t i = 0; i < kDepth; ++i) {
     text += fmt::format(R"({{"properties": {{"{}": )", name);
     close += "}}";
   }
   return text + numbered(bytes / 2, R"({"anyOf": [)", R"({"title": ")", R"("})", "]}") + close;
 }
 
+std::string required_properties(std::size_t bytes) {
+  std::string properties;
+  std::string required;
+  for (std::size_t i = 0; properties.size() + required.size() < bytes; ++i) {
+    const char* comma = i == 0 ? "" : ",";
+    properties += fmt::format("{}\"{}\": true", comma, i);
+    required += fmt::format("{}\"{}\"", comma, i);
+  }
+  return fmt::format(R"({{"properties": {{{}}}, "required": [{}]}})", properties, required);
+}
+
 const Source kSchemas[] = {
     {"many properties",
      [](std::size_t n) { return numbered(n, R"({"properties": {)", "\"", "\": true", "}}"); }},
-    {"properties that are required",
-     [](std::size_t n) {
-       return numbered(n / 2, R"({"properties": {)", "\"", "\": true", "}") +
-              numbered(n / 2, R"(, "required": [)", "\"", "\"", "]}");
-     }},
+    {"properties that are required", required_properties},
     {"required names without properties",
      [](std::size_t n) { return numbered(n, R"({"required": [)", "\"", "\"", "]}"); }},
     {"annotations",
@@ -88,10 +95,16 @@ const Source kSchemas[] = {
      }},
     {"types",
      [](std::size_t n) {
-       return numbered(n / 2, R"({"$defs": {)", "\"", "\": 1", R"(}, "type": [)") +
-              repeated(R"("string",)", n / 2) + R"("null"]})";
+       return R"({"anyOf": [)" + repeated(R"({"type": ["string", "null"]},)", n) + "true]}";
      }},
+    {"a type that stands often",
+     [](std::size_t n) { return R"({"type": [)" + repeated(R"("string",)", n) + R"("null"]})"; }},
     {"schemas in one another",
+     [](std::size_t n) {
+       const std::string deep = nested(500, R"({"items":)", "true", "}");  // 50 levels
+       return R"({"anyOf": [)" + repeated(deep + ",", n) + "true]}";
+     }},
+    {"schemas that are too deep",
      [](std::size_t n) { return nested(n, R"({"items":)", "true", "}"); }},
     {"names that begin alike", long_names},
     {"long places", long_places},
@@ -165,7 +178,7 @@ void add_sources(Cases& cases, const char* path, const Source (&sources)[count],
 
 // Reading a text along a grammar.
 void add_matching(Cases& cases, const char* name, std::shared_ptr<const text::Grammar> grammar,
-                  std::string (*make)(std::size_t bytes)) {
+                  std::string (*make)(std::size_t bytes), std::size_t most = std::size_t{1} << 17) {
   cases.push_back({fmt::format("text along a grammar: {}", name),
                    [grammar, make](std::size_t size) {
                      return [grammar, text = make(size)] {
@@ -177,7 +190,7 @@ void add_matching(Cases& cases, const char* name, std::shared_ptr<const text::Gr
                        }
                      };
                    },
-                   std::size_t{1} << 17});
+                   most});
 }
 
 }  // namespace
@@ -194,15 +207,17 @@ void add_grammar_cases(Cases& cases) {
               [](const std::string& source) { return text::parse_regex_grammar(source); });
   add_sources(cases, "GBNF", kGrammars,
               [](const std::string& source) { return text::parse_gbnf(source); });
-  add_matching(cases, "JSON in JSON", text::json_grammar(false),
-               [](std::size_t n) { return nested(n, "[", "1", "]"); });
+  add_matching(
+      cases, "JSON in JSON", text::json_grammar(false),
+      [](std::size_t n) { return nested(n, "[", "1", "]"); },
+      std::size_t{1} << 13);  // the states of more leave the caches of a core
   add_matching(cases, "escapes in JSON", text::json_grammar(false),
                [](std::size_t n) { return "\"" + repeated("\\u00e9\\n", n) + "\""; });
   add_matching(cases, "many members", text::json_grammar(false),
                [](std::size_t n) { return numbered(n, "{", "\"", "\": null", "}"); });
   add_matching(cases, "any letters", text::parse_regex_grammar(".*"),
                [](std::size_t n) { return repeated("\u6f22", n); });
-  add_matching(cases, "repetitions in repetitions", text::parse_regex_grammar("(.{1,100}){1,20}"),
+  add_matching(cases, "repetitions in repetitions", text::parse_regex_grammar("(.{1,50})*"),
                [](std::size_t n) { return repeated("a", n); });
 }
 
