@@ -1,5 +1,5 @@
 // How the work of every path that reads untrusted text or files grows with its input. Used by
-// tools/check_scaling.py, which also sets GLIBC_TUNABLES; without them page faults are measured too.
+// tools/check_scaling.py, which also sets GLIBC_TUNABLES; without them page faults count too.
 //
 //   scaling_probe                    names of all cases, one a line
 //   scaling_probe FIRST STEP RUNS    measures each STEP-th case from FIRST on
