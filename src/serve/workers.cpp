@@ -7,7 +7,7 @@
 namespace nibble::serve {
 namespace {
 
-constexpr int kNice = 19;
+constexpr int kNice = 10;
 
 // Of the calling thread, on Linux.
 void yield_to_others() {
