@@ -209,8 +209,11 @@ void add_grammar_cases(Cases& cases) {
               [](const std::string& source) { return text::parse_gbnf(source); });
   add_matching(
       cases, "JSON in JSON", text::json_grammar(false),
-      [](std::size_t n) { return nested(n, "[", "1", "]"); },
+      [](std::size_t n) { return nested(n / 8, "[", "1", "]"); },
       std::size_t{1} << 13);  // the states of more leave the caches of a core
+  add_matching(
+      cases, "brackets in brackets", text::parse_gbnf("root ::= \"[\" root \"]\" | \"1\""),
+      [](std::size_t n) { return nested(n, "[", "1", "]"); }, std::size_t{1} << 13);
   add_matching(cases, "escapes in JSON", text::json_grammar(false),
                [](std::size_t n) { return "\"" + repeated("\\u00e9\\n", n) + "\""; });
   add_matching(cases, "many members", text::json_grammar(false),
