@@ -18,7 +18,7 @@ MOST = 2.5  # n log n gives 2.2, and caches that overflow a little more
 PLANTED = "planted: quadratic"
 FIRST_RUNS = 2
 RUNS = 5
-TRIES = 8
+TRIES = 5
 SECONDS = 1200
 # From some sizes on malloc asks the kernel for pages each time. From some sizes on x86 processors copy by `rep movsb`,
 # which is 15 times as slow where addresses lie badly. Neither is work of ours.
@@ -49,23 +49,22 @@ def measure_all(probe: str) -> list[Measured]:
     parts = os.cpu_count() or 1
     with concurrent.futures.ThreadPoolExecutor(parts) as pool:
         shards = pool.map(lambda part: measure(probe, str(part), str(parts), str(FIRST_RUNS)), range(parts))
-        return [row for shard in shards for row in shard]
+        return list(pool.map(lambda row: measure_again(probe, row), [row for shard in shards for row in shard]))
 
 
 def measure_again(probe: str, row: Measured) -> Measured:
-    """The least growth of some tries: other programs make times longer, never shorter."""
-    for _ in range(TRIES):
-        if growth(row) <= MOST:
-            break
-        row = min(row, measure(probe, row[0], str(RUNS))[0], key=growth)
-    return row
+    """The try of median growth, if the first growth is too much: other programs spoil some tries, in both directions."""
+    if growth(row) <= MOST:
+        return row
+    tries = [measure(probe, row[0], str(RUNS))[0] for _ in range(TRIES)]
+    return sorted(tries, key=growth)[TRIES // 2]
 
 
 def main() -> int:
     root = pathlib.Path(__file__).resolve().parent.parent
     probe = sys.argv[1] if len(sys.argv) > 1 else str(root / "build/release/tests/scaling_probe")
     try:
-        rows = [measure_again(probe, row) for row in measure_all(probe)]
+        rows = measure_all(probe)
     except (OSError, RuntimeError, ValueError, subprocess.TimeoutExpired) as error:
         print(f"check_scaling: {error}")
         return 1
