@@ -16,8 +16,7 @@ namespace nibble::scaling {
 namespace {
 
 constexpr std::size_t kMost = std::size_t{1} << 21;
-constexpr std::size_t kMostTokens = std::size_t{1}
-                                    << 17;  // their maps stay in the caches of a core
+constexpr std::size_t kMostTokens = std::size_t{1} << 17;  // maps stay in the caches of a core
 
 std::string safetensors(std::string_view header) {
   std::string file(8, '\0');
