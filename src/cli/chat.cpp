@@ -13,7 +13,7 @@
 #include "cli/text_input.h"
 #include "engine/engine.h"
 #include "io/text_file.h"
-#include "text/chat/chat_template.h"
+#include "text/chat_template.h"
 
 namespace nibble::cli {
 namespace {

@@ -19,7 +19,7 @@
 #include "serve/json_text.h"
 #include "serve/loading_server.h"
 #include "serve/service.h"
-#include "text/chat/chat_template.h"
+#include "text/chat_template.h"
 
 namespace nibble::cli {
 namespace {

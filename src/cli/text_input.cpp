@@ -1,8 +1,8 @@
 #include "cli/text_input.h"
 
+#include "characters/utf8.h"
 #include "core/error.h"
 #include "io/text_file.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::cli {
 namespace {
@@ -12,7 +12,7 @@ constexpr std::int64_t kMaxPromptBytes = 1 << 26;
 
 std::string read_utf8(const std::string& name, std::int64_t max_bytes) {
   std::string text = io::read_named_text(name, max_bytes);
-  text::require_utf8(text, io::shown_text(name));
+  characters::require_utf8(text, io::shown_text(name));
   return text;
 }
 
@@ -39,7 +39,7 @@ std::string read_prompt(const std::string& name) {
 
 void require_utf8_words(const std::string& text, const char* option) {
   try {
-    text::require_utf8(text, option);
+    characters::require_utf8(text, option);
   } catch (const core::Error& error) {
     throw core::Error(core::ErrorKind::kUsage, error.what());
   }

@@ -8,8 +8,8 @@
 
 #include <fmt/ranges.h>
 
+#include "characters/utf8.h"
 #include "compress/pass.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::compress {
 namespace {
@@ -47,7 +47,7 @@ std::string kept_front_matter(std::string_view card) {
     card.remove_prefix(end + 1);
     line = line.substr(0, line.find_last_not_of(" \r\n") + 1);
     if (line == "---" && !first) {
-      return text::is_valid_utf8(kept) ? kept : "";
+      return characters::is_valid_utf8(kept) ? kept : "";
     }
     if (first && line != "---") {
       return "";

@@ -5,9 +5,9 @@
 
 #include <simdjson.h>
 
+#include "characters/utf8.h"
 #include "core/error.h"
 #include "serve/api_error.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::serve {
 namespace {
@@ -20,7 +20,7 @@ namespace dom = simdjson::dom;
 }
 
 std::string checked(std::string_view text) {
-  if (!text::is_valid_utf8(text)) {
+  if (!characters::is_valid_utf8(text)) {
     malformed("a string holds half of a surrogate pair");
   }
   return std::string(text);

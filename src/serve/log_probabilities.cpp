@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "text/unicode/utf8.h"
+#include "characters/utf8.h"
 
 namespace nibble::serve {
 namespace {
@@ -37,7 +37,7 @@ double finite(float log_probability) {
 }
 
 std::string token_name(std::string_view piece) {
-  if (text::is_valid_utf8(piece)) {
+  if (characters::is_valid_utf8(piece)) {
     return std::string(piece);
   }
   std::string name = "bytes:";

@@ -8,7 +8,7 @@
 
 #include "serve/openai_requests.h"
 #include "serve/tool_format.h"
-#include "text/chat/chat_template.h"
+#include "text/chat_template.h"
 #include "text/grammar/grammar.h"
 #include "text/tokenizer.h"
 

@@ -1,6 +1,6 @@
+#include "characters/utf8.h"
 #include "serve/service_for_tests.h"
 #include "serve/whole_answer.h"
-#include "text/unicode/utf8.h"
 
 // The service on loopback with the demo model: what clients may ask, and what they get. After each
 // test nothing may run, wait or hold pages of the KV cache.
@@ -15,7 +15,7 @@ std::string joined_text(const std::string& body, int choice = 0) {
     if (event == "[DONE]") {
       continue;
     }
-    EXPECT_TRUE(text::is_valid_utf8(event)) << event;
+    EXPECT_TRUE(characters::is_valid_utf8(event)) << event;
     const Json parsed = core::parse_json(event, "event");
     for (const Json& one : parsed.at("choices")) {
       if (one.at("index") == choice) {

@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "jinja/golden_files.h"
 #include "serve/api_error.h"
 #include "serve/openai_requests.h"
 #include "serve/tool_format.h"
-#include "text/chat/golden_files.h"
 #include "text/grammar/matcher.h"
 
 // What clients may say of tools, and the grammars that are made of it.
@@ -165,7 +165,7 @@ TEST(ToolFormats, AreToldByTheShapeOfPublishedTemplates) {
                                                    {"qwen-2.5", ToolFormat::kHermes},
                                                    {"qwen-3", ToolFormat::kHermes}};
   std::size_t found = 0;
-  const OrderedJson goldens = text::read_goldens("conversations.json");
+  const OrderedJson goldens = jinja::read_goldens("conversations.json");
   for (const OrderedJson& one : goldens.at("templates")) {
     const auto at = known.find(one["name"].get<std::string>());
     found += at != known.end() ? 1 : 0;

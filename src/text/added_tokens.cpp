@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
+#include "characters/properties.h"
+#include "characters/utf8.h"
 #include "core/error.h"
-#include "text/unicode/properties.h"
 
 namespace nibble::text {
 namespace {
@@ -11,8 +12,8 @@ namespace {
 // Where the white space before `end` begins, but not before `least`.
 std::size_t space_begin(std::string_view text, std::size_t end, std::size_t least) {
   while (end > least) {
-    const CodePoint c = decode_utf8_before(text, end);
-    if (!is_white_space(c.value)) {
+    const characters::CodePoint c = characters::decode_utf8_before(text, end);
+    if (!characters::is_white_space(c.value)) {
       break;
     }
     end -= c.bytes;
@@ -22,8 +23,8 @@ std::size_t space_begin(std::string_view text, std::size_t end, std::size_t leas
 
 std::size_t space_end(std::string_view text, std::size_t begin) {
   while (begin < text.size()) {
-    const CodePoint c = decode_utf8(text, begin);
-    if (!is_white_space(c.value)) {
+    const characters::CodePoint c = characters::decode_utf8(text, begin);
+    if (!characters::is_white_space(c.value)) {
       break;
     }
     begin += c.bytes;
@@ -33,9 +34,11 @@ std::size_t space_end(std::string_view text, std::size_t begin) {
 
 bool is_between_words(std::string_view text, Span span) {
   const bool word_before =
-      span.begin > 0 && is_word_character(decode_utf8_before(text, span.begin).value);
+      span.begin > 0 &&
+      characters::is_word_character(characters::decode_utf8_before(text, span.begin).value);
   const bool word_behind =
-      span.end < text.size() && is_word_character(decode_utf8(text, span.end).value);
+      span.end < text.size() &&
+      characters::is_word_character(characters::decode_utf8(text, span.end).value);
   return !word_before && !word_behind;
 }
 

@@ -11,7 +11,7 @@
 #include "core/text_hash.h"
 #include "text/byte_trie.h"
 #include "text/normalize/normalizer.h"
-#include "text/unicode/utf8.h"
+#include "text/span.h"
 
 namespace nibble::text {
 

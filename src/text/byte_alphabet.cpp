@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "text/unicode/utf8.h"
+#include "characters/utf8.h"
 
 namespace nibble::text {
 namespace {
@@ -38,7 +38,7 @@ constexpr Alphabet kAlphabet = make_alphabet();
 
 void append_byte_alphabet(std::string& out, std::string_view bytes) {
   for (const char byte : bytes) {
-    append_utf8(out, kAlphabet.character[static_cast<unsigned char>(byte)]);
+    characters::append_utf8(out, kAlphabet.character[static_cast<unsigned char>(byte)]);
   }
 }
 
@@ -46,7 +46,7 @@ std::optional<std::string> bytes_from_alphabet(std::string_view characters) {
   std::string bytes;
   bytes.reserve(characters.size());
   for (std::size_t at = 0; at < characters.size();) {
-    const CodePoint c = decode_utf8(characters, at);
+    const characters::CodePoint c = characters::decode_utf8(characters, at);
     if (c.value > kLargest || kAlphabet.byte[c.value] < 0) {
       return std::nullopt;
     }

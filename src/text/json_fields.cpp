@@ -2,8 +2,8 @@
 
 #include <array>
 
+#include "characters/utf8.h"
 #include "core/error.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::text {
 
@@ -47,7 +47,7 @@ PatternField get_pattern(const core::Json& json, std::string_view what) {
 
 std::string get_character(const core::Json& json, std::string_view key, std::string_view what) {
   std::string value = core::get_string(json, key, what);
-  core::require(!value.empty() && utf8_bytes(value.front()) == value.size(),
+  core::require(!value.empty() && characters::utf8_bytes(value.front()) == value.size(),
                 ErrorKind::kInvalidModel, "{}: '{}' must be one character, got '{}'", what, key,
                 core::printable(value));
   return value;

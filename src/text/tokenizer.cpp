@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "characters/utf8.h"
 #include "core/error.h"
 #include "text/tokenizer_parts.h"
 
@@ -88,10 +89,10 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, EncodeOptions
                 "tokenizer: a text of {} bytes, more than {}: split it", text.size(),
                 kMaxTextBytes);
   Encoding encoding(*parts_, text.size(), options.parse_special);
-  if (is_valid_utf8(text)) {
+  if (characters::is_valid_utf8(text)) {
     return encoding.run(text, options.add_special);
   }
-  const std::string repaired = to_valid_utf8(text);
+  const std::string repaired = characters::to_valid_utf8(text);
   return encoding.run(repaired, options.add_special);
 }
 

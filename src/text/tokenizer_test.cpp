@@ -10,10 +10,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "characters/utf8.h"
 #include "core/error.h"
 #include "text/stream_decoder.h"
 #include "text/test_data.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::text {
 namespace {
@@ -190,7 +190,7 @@ std::string stream(const std::shared_ptr<const Tokenizer>& tokenizer, const Ids&
   std::string text;
   for (const std::int32_t id : ids) {
     const std::string part = decoder.push(id);
-    EXPECT_TRUE(is_valid_utf8(part));
+    EXPECT_TRUE(characters::is_valid_utf8(part));
     text += part;
   }
   return text + decoder.flush();
@@ -247,7 +247,7 @@ TEST(RoundTrips, RandomTextIsKept) {
         constexpr std::array<std::pair<char32_t, unsigned>, 4> kPlanes = {
             {{0x20, 0x5f}, {0xa1, 0x500}, {0x4e00, 0x1000}, {0x1f300, 0x300}}};
         const auto& [first, count] = kPlanes[generator() % kPlanes.size()];
-        append_utf8(text, first + static_cast<char32_t>(generator() % count));
+        characters::append_utf8(text, first + static_cast<char32_t>(generator() % count));
       }
       EXPECT_EQ(tokenizer->decode(tokenizer->encode(text, {.parse_special = false})), text) << name;
     }

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "scaling/scaling_case.h"
-#include "text/chat/chat_template.h"
+#include "text/chat_template.h"
 
 namespace nibble::scaling {
 namespace {

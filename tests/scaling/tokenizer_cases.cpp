@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "characters/utf8.h"
 #include "core/json.h"
 #include "scaling/scaling_case.h"
 #include "text/decode/decoder.h"
@@ -12,7 +13,6 @@
 #include "text/stream_decoder.h"
 #include "text/test_data.h"
 #include "text/tokenizer.h"
-#include "text/unicode/utf8.h"
 #include "text/vocabulary.h"
 
 namespace nibble::scaling {
@@ -114,7 +114,7 @@ void add_normalizers(Cases& cases) {
   for (const Json& json : normalizers()) {
     std::shared_ptr<const text::Normalizer> normalizer = text::normalizer_from_json(json, "probe");
     add_for_texts(cases, "normalizer " + short_name(json), [normalizer](const std::string& text) {
-      return [normalizer, text = text::to_valid_utf8(text)] { normalizer->apply(text, {}); };
+      return [normalizer, text = characters::to_valid_utf8(text)] { normalizer->apply(text, {}); };
     });
   }
 }
@@ -122,7 +122,7 @@ void add_normalizers(Cases& cases) {
 void add_pre_tokenizer(Cases& cases, const std::string& name, text::PreTokenizerPtr made) {
   const std::shared_ptr<const text::PreTokenizer> pre_tokenizer = std::move(made);
   add_for_texts(cases, "pre-tokenizer " + name, [pre_tokenizer](const std::string& text) {
-    return [pre_tokenizer, text = text::to_valid_utf8(text)] {
+    return [pre_tokenizer, text = characters::to_valid_utf8(text)] {
       text::Words words;
       words.text = text;
       words.spans = {{0, text.size()}};

@@ -5,10 +5,10 @@
 #include <map>
 #include <span>
 
+#include "characters/case_mapping.h"
+#include "characters/utf8.h"
 #include "core/error.h"
 #include "eval/metrics/porter_stemmer.h"
-#include "text/chat/unicode.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::eval {
 namespace {
@@ -114,7 +114,7 @@ std::size_t total_words(const std::vector<Words>& sentences) {
 }  // namespace
 
 Words rouge_words(std::string_view text, RougeOptions options) {
-  const std::string lower = text::chat::to_lower(text::to_valid_utf8(text));
+  const std::string lower = characters::to_lower(characters::to_valid_utf8(text));
   Words words;
   std::string word;
   const auto end_word = [&] {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "characters/properties.h"
+#include "characters/utf8.h"
 #include "core/error.h"
 #include "eval/log_softmax.h"
-#include "text/unicode/properties.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::eval {
 namespace {
@@ -17,13 +17,13 @@ using Tokens = std::vector<std::int32_t>;
 
 // What Python's str.rstrip removes.
 bool is_python_space(char32_t c) {
-  return text::is_white_space(c) || (c >= 0x1c && c <= 0x1f);
+  return characters::is_white_space(c) || (c >= 0x1c && c <= 0x1f);
 }
 
 std::size_t size_without_trailing_space(std::string_view text) {
   std::size_t end = text.size();
   while (end > 0) {
-    const text::CodePoint last = text::decode_utf8_before(text, end);
+    const characters::CodePoint last = characters::decode_utf8_before(text, end);
     if (!is_python_space(last.value)) {
       break;
     }

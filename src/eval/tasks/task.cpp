@@ -1,8 +1,8 @@
 #include "eval/tasks/task.h"
 
+#include "characters/case_mapping.h"
 #include "core/error.h"
 #include "core/nearest_name.h"
-#include "text/chat/unicode.h"
 
 namespace nibble::eval {
 namespace {
@@ -43,7 +43,7 @@ std::string with_capitalized_end(std::string_view query) {
        at = query.rfind(' ', at - 1)) {
     if (std::string_view(".?!").find(query[at - 1]) != std::string_view::npos) {
       return std::string(query.substr(0, at + 1)) +
-             text::chat::to_capitalized(query.substr(at + 1));
+             characters::to_capitalized(query.substr(at + 1));
     }
   }
   return std::string(query);

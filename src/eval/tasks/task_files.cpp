@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cassert>
 
+#include "characters/utf8.h"
 #include "core/json.h"
 #include "io/file_descriptor.h"
 #include "io/text_file.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::eval {
 namespace {
@@ -44,7 +44,7 @@ class LineReader {
                   "{}, line {}: the file ends where {} stands", name_, number_ + 1, what);
     core::require(!line.empty(), ErrorKind::kInvalidModel, "{}: an empty line where {} stands",
                   core::lazily([&] { return where(); }), what);
-    core::require(text::is_valid_utf8(line), ErrorKind::kInvalidModel, "{}: not valid UTF-8",
+    core::require(characters::is_valid_utf8(line), ErrorKind::kInvalidModel, "{}: not valid UTF-8",
                   core::lazily([&] { return where(); }));
     return line;
   }
@@ -135,7 +135,7 @@ TaskItem item_of_json(const Json& object, const Task& task, std::string where) {
 TaskItem read_six_lines(std::string_view first, LineReader& lines, const Task& task) {
   TaskItem item;
   item.where = lines.where();
-  core::require(text::is_valid_utf8(first) && !first.empty(), ErrorKind::kInvalidModel,
+  core::require(characters::is_valid_utf8(first) && !first.empty(), ErrorKind::kInvalidModel,
                 "{}: expected the context of an item", item.where);
   const std::string context = task.context(first);
   const std::string_view gold = lines.need("the number of the right ending");

@@ -1,9 +1,9 @@
 #include <algorithm>
 
+#include "characters/utf8.h"
 #include "text/byte_alphabet.h"
 #include "text/decode/whole_token_sink.h"
 #include "text/model/byte_tokens.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::text {
 namespace {
@@ -30,7 +30,7 @@ class ByteLevelSink : public WholeTokenSink {
     emit_token(certain_);
   }
 
-  Utf8Repair repair_;
+  characters::Utf8Repair repair_;
   std::string certain_;
 };
 
@@ -63,7 +63,7 @@ class ByteFallbackSink : public WholeTokenSink {
   void on_finish() override { flush(); }
 
   void flush() {
-    if (!run_.empty() && is_valid_utf8(run_)) {
+    if (!run_.empty() && characters::is_valid_utf8(run_)) {
       emit_token(run_);
     } else {
       for (std::size_t i = 0; i < run_.size(); ++i) {

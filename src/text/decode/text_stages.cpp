@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
 
+#include "characters/utf8.h"
 #include "text/decode/whole_token_sink.h"
 #include "text/normalize/normalizer.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::text {
 namespace {
@@ -35,7 +35,7 @@ class StripSink : public TokenSink {
 
   void text(std::string_view part) override {
     for (std::size_t at = 0; at < part.size();) {
-      const std::string_view character = part.substr(at, utf8_bytes(part[at]));
+      const std::string_view character = part.substr(at, characters::utf8_bytes(part[at]));
       at += character.size();
       if (character == content_) {
         take_content();
@@ -123,8 +123,9 @@ class ReplaceStage : public DecodeStage {
     return std::make_unique<ReplaceSink>(next, *replace_);
   }
   std::string piece(std::string token, PatternBudget& budget) const override {
-    return is_valid_utf8(token) ? replace_->apply(token, replace_scope(token.size(), budget))
-                                : token;
+    return characters::is_valid_utf8(token)
+               ? replace_->apply(token, replace_scope(token.size(), budget))
+               : token;
   }
 
  private:
@@ -135,7 +136,7 @@ std::string with_spaces(std::string_view token, std::string_view replacement,
                         std::string_view space) {
   std::string out;
   for (std::size_t at = 0; at < token.size();) {
-    const std::string_view character = token.substr(at, utf8_bytes(token[at]));
+    const std::string_view character = token.substr(at, characters::utf8_bytes(token[at]));
     at += character.size();
     out.append(character == replacement ? space : character);
   }
@@ -165,7 +166,7 @@ class MetaspaceStage : public DecodeStage {
     return std::make_unique<MetaspaceSink>(next, replacement_, drops_first_);
   }
   std::string piece(std::string token, PatternBudget&) const override {
-    return is_valid_utf8(token) ? with_spaces(token, replacement_, " ") : token;
+    return characters::is_valid_utf8(token) ? with_spaces(token, replacement_, " ") : token;
   }
 
  private:

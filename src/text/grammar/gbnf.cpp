@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
+#include "characters/utf8.h"
 #include "core/error.h"
 #include "text/grammar/pattern_reader.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::text {
 namespace {
@@ -24,7 +24,7 @@ class Parser final : PatternReader {
   explicit Parser(std::string_view text) : PatternReader(text) {}
 
   Grammar parse() {
-    core::require(is_valid_utf8(text_), ErrorKind::kUsage, "the grammar is not UTF-8");
+    core::require(characters::is_valid_utf8(text_), ErrorKind::kUsage, "the grammar is not UTF-8");
     skip(true);
     while (at_ < text_.size()) {
       parse_rule();
@@ -208,7 +208,7 @@ class Parser final : PatternReader {
       if (at_ >= text_.size() || peek() == '\n') {
         fail("expected \" at the end of a text");
       }
-      append_utf8(result, static_cast<char32_t>(code_point()));
+      characters::append_utf8(result, static_cast<char32_t>(code_point()));
     }
     ++at_;
     return result;
@@ -275,7 +275,7 @@ class Parser final : PatternReader {
           fail("an escape that is not known");
       }
     }
-    const CodePoint point = decode_utf8(text_, at_);
+    const characters::CodePoint point = characters::decode_utf8(text_, at_);
     at_ += point.bytes;
     return point.value;
   }

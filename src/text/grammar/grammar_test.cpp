@@ -5,13 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include "characters/utf8.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "text/grammar/gbnf.h"
 #include "text/grammar/matcher.h"
 #include "text/grammar/token_mask.h"
 #include "text/grammar/utf8_ranges.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::text {
 namespace {
@@ -64,7 +64,7 @@ TEST(Utf8Ranges, AreTheCodePointsOfARange) {
         continue;
       }
       std::string bytes;
-      append_utf8(bytes, point);
+      characters::append_utf8(bytes, point);
       const auto holds = [&](const Utf8Sequence& sequence) {
         if (sequence.size() != bytes.size()) {
           return false;

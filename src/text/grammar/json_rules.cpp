@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "characters/utf8.h"
 #include "text/grammar/integer_range.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::text {
 namespace {
@@ -216,7 +216,7 @@ GrammarSequence JsonRules::name_but(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     std::u32string& to = points.emplace_back();
     for (std::size_t at = 0; at < name.size();) {
-      const CodePoint point = decode_utf8(name, at);
+      const characters::CodePoint point = characters::decode_utf8(name, at);
       to += point.value;
       at += point.bytes;
     }

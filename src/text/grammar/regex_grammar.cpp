@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "characters/utf8.h"
 #include "core/error.h"
 #include "text/grammar/pattern_reader.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::text {
 namespace {
@@ -24,7 +24,8 @@ class Parser final : PatternReader {
       : PatternReader(text), builder_(builder), append_class_(append_class) {}
 
   GrammarSequence parse() {
-    core::require(is_valid_utf8(text_), ErrorKind::kUsage, "a regular expression is not UTF-8");
+    core::require(characters::is_valid_utf8(text_), ErrorKind::kUsage,
+                  "a regular expression is not UTF-8");
     const GrammarSequence result = alternatives(0);
     if (at_ < text_.size()) {
       fail("a ) without a (");
@@ -151,7 +152,7 @@ class Parser final : PatternReader {
   // A character, or a class of them behind a backslash.
   Ranges character(bool in_class) {
     if (!take("\\")) {
-      const CodePoint point = decode_utf8(text_, at_);
+      const characters::CodePoint point = characters::decode_utf8(text_, at_);
       at_ += point.bytes;
       return {{point.value, point.value}};
     }

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "core/error.h"
-#include "text/unicode/regex.h"
+#include "text/regex/regex.h"
 
 namespace nibble::text {
 

@@ -1,5 +1,6 @@
 #include <array>
 
+#include "characters/utf8.h"
 #include "core/error.h"
 #include "text/load/loaders.h"
 #include "text/model/bpe.h"
@@ -85,7 +86,7 @@ TokenTable token_table(const std::vector<std::string>& tokens,
   std::vector<bool> hidden;
   entries.reserve(tokens.size());
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    core::require(is_valid_utf8(tokens[i]), ErrorKind::kInvalidModel,
+    core::require(characters::is_valid_utf8(tokens[i]), ErrorKind::kInvalidModel,
                   "{}: token {} is not valid UTF-8", kWhat, i);
     entries.emplace_back(tokens[i], static_cast<std::int64_t>(i));
     hidden.push_back(is_control(types[i]));

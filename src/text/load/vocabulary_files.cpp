@@ -1,11 +1,11 @@
 #include <array>
 
+#include "characters/utf8.h"
 #include "core/error.h"
 #include "text/load/loaders.h"
 #include "text/model/bpe.h"
 #include "text/model/word_piece.h"
 #include "text/pretokenize/patterns.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::text {
 namespace {
@@ -73,7 +73,7 @@ TokenTable read_vocab_json(std::string_view text, std::string_view what) {
 TokenizerParts load_vocab_and_merges(std::string_view vocab_json, std::string_view merges,
                                      const TokenizerConfig& config, std::string_view what) {
   const ByteLevelClass& cut = byte_level_class(config.tokenizer_class, what);
-  require_utf8(merges, what);
+  characters::require_utf8(merges, what);
   std::vector<Merge> ranked;
   for_each_line(merges, [&](std::string_view line) {
     if (!line.starts_with("#version") && !line.empty()) {
@@ -114,7 +114,7 @@ TokenizerParts load_vocab_and_merges(std::string_view vocab_json, std::string_vi
 
 TokenizerParts load_vocab_txt(std::string_view text, const TokenizerConfig& config,
                               std::string_view what) {
-  require_utf8(text, what);
+  characters::require_utf8(text, what);
   std::vector<TokenTable::Entry> entries;
   for_each_line(text, [&](std::string_view line) {
     while (line.ends_with(' ') || line.ends_with('\t')) {

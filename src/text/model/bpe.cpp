@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "characters/utf8.h"
 #include "core/error.h"
 #include "text/byte_alphabet.h"
 #include "text/model/byte_tokens.h"
 #include "text/model/merge_table.h"
 #include "text/model/space_chunks.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::text {
 namespace {
@@ -133,7 +133,7 @@ class Bpe : public WordModel {
     std::string decorated;
     std::vector<std::int32_t> bytes;
     for (std::size_t at = 0; at < word.size();) {
-      const std::uint32_t length = utf8_bytes(word[at]);
+      const std::uint32_t length = characters::utf8_bytes(word[at]);
       const auto begin = static_cast<std::uint32_t>(at);
       const std::string_view character = decorate(word, at, length, decorated);
       at += length;

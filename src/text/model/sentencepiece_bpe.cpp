@@ -1,13 +1,13 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "characters/utf8.h"
 #include "core/error.h"
 #include "core/text_hash.h"
 #include "text/byte_trie.h"
 #include "text/model/byte_tokens.h"
 #include "text/model/sentencepiece.h"
 #include "text/model/space_chunks.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::text {
 namespace {
@@ -82,7 +82,7 @@ class SentencePieceBpe : public WordModel {
     scratch.clear();
     for (std::size_t at = 0; at < text.size();) {
       const auto symbol = frozen_.longest_prefix(text.substr(at));
-      const std::size_t bytes = symbol ? symbol->bytes : utf8_bytes(text[at]);
+      const std::size_t bytes = symbol ? symbol->bytes : characters::utf8_bytes(text[at]);
       scratch.append(symbol ? kFrozen : -1, static_cast<std::uint32_t>(at),
                      static_cast<std::uint32_t>(bytes));
       at += bytes;
@@ -185,7 +185,7 @@ TokenTable checked_piece_table(const SentencePieceVocabulary& vocabulary, std::s
     core::require(vocabulary.pieces[i].size() <= ByteTrie::kMaxKeyBytes, ErrorKind::kInvalidModel,
                   "{}: piece {} has {} bytes, more than {}", what, i, vocabulary.pieces[i].size(),
                   ByteTrie::kMaxKeyBytes);
-    core::require(is_valid_utf8(vocabulary.pieces[i]), ErrorKind::kInvalidModel,
+    core::require(characters::is_valid_utf8(vocabulary.pieces[i]), ErrorKind::kInvalidModel,
                   "{}: piece {} is not valid UTF-8", what, i);
     entries.emplace_back(vocabulary.pieces[i], static_cast<std::int64_t>(i));
   }

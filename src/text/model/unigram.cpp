@@ -4,11 +4,11 @@
 #include <cmath>
 #include <limits>
 
+#include "characters/utf8.h"
 #include "core/error.h"
 #include "text/byte_trie.h"
 #include "text/model/byte_tokens.h"
 #include "text/model/sentencepiece.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::text {
 namespace {
@@ -78,7 +78,7 @@ class Unigram : public WordModel {
     nodes.assign(word.size() + 1, {});
     for (std::size_t start = 0; start < word.size();) {
       const double here = nodes[start].score;
-      const std::size_t character = utf8_bytes(word[start]);
+      const std::size_t character = characters::utf8_bytes(word[start]);
       bool has_single = false;
       const auto offer = [&](std::size_t bytes, std::int32_t id, double sum) {
         PathNode& node = nodes[start + bytes];

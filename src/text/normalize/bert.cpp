@@ -1,6 +1,6 @@
+#include "characters/properties.h"
+#include "characters/utf8.h"
 #include "text/normalize/normalizer.h"
-#include "text/unicode/properties.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::text {
 namespace {
@@ -30,20 +30,20 @@ class BertNormalizer : public Normalizer {
     std::string out;
     out.reserve(text.size());
     for (std::size_t at = 0; at < text.size();) {
-      const CodePoint c = decode_utf8(text, at);
+      const characters::CodePoint c = characters::decode_utf8(text, at);
       at += c.bytes;
-      const bool space = stays_a_space(c.value) || is_white_space(c.value);
+      const bool space = stays_a_space(c.value) || characters::is_white_space(c.value);
       const bool dropped = c.value == 0 || c.value == 0xfffd ||
-                           (is_control_like(c.value) && !stays_a_space(c.value));
+                           (characters::is_control_like(c.value) && !stays_a_space(c.value));
       if (options_.clean_text && dropped) {
         continue;
       }
-      if (options_.handle_chinese_chars && is_bert_cjk(c.value)) {
+      if (options_.handle_chinese_chars && characters::is_bert_cjk(c.value)) {
         out.push_back(' ');
-        append_utf8(out, c.value);
+        characters::append_utf8(out, c.value);
         out.push_back(' ');
       } else {
-        append_utf8(out, options_.clean_text && space ? U' ' : c.value);
+        characters::append_utf8(out, options_.clean_text && space ? U' ' : c.value);
       }
     }
     return out;
@@ -53,15 +53,15 @@ class BertNormalizer : public Normalizer {
     std::string out;
     out.reserve(text.size());
     for (std::size_t at = 0; at < text.size();) {
-      const CodePoint c = decode_utf8(text, at);
+      const characters::CodePoint c = characters::decode_utf8(text, at);
       at += c.bytes;
-      if (options_.strip_accents && is_nonspacing_mark(c.value)) {
+      if (options_.strip_accents && characters::is_nonspacing_mark(c.value)) {
         continue;
       }
       if (options_.lowercase) {
-        append_lower_case(out, c.value);
+        characters::append_lower_case(out, c.value);
       } else {
-        append_utf8(out, c.value);
+        characters::append_utf8(out, c.value);
       }
     }
     return out;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/json.h"
-#include "text/unicode/regex.h"
+#include "text/regex/regex.h"
 
 namespace nibble::text {
 

@@ -1,9 +1,9 @@
 #include <unicode/brkiter.h>
 
+#include "characters/utf8.h"
 #include "text/normalize/charsmap.h"
+#include "text/normalize/icu_status.h"
 #include "text/normalize/normalizer.h"
-#include "text/unicode/icu_status.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::text {
 namespace {
@@ -47,7 +47,7 @@ class Precompiled : public Normalizer {
       append(out, grapheme);
       check_growth(out.size(), scope);
     });
-    return is_valid_utf8(out) ? out : to_valid_utf8(out);
+    return characters::is_valid_utf8(out) ? out : characters::to_valid_utf8(out);
   }
 
  private:
@@ -61,7 +61,7 @@ class Precompiled : public Normalizer {
       }
     }
     for (std::size_t at = 0; at < grapheme.size();) {
-      const std::string_view character = grapheme.substr(at, utf8_bytes(grapheme[at]));
+      const std::string_view character = grapheme.substr(at, characters::utf8_bytes(grapheme[at]));
       const auto found = charsmap_.shortest(character);
       out.append(found ? found->replacement : character);
       at += character.size();

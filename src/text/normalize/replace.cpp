@@ -1,5 +1,5 @@
 #include "text/normalize/normalizer.h"
-#include "text/unicode/regex.h"
+#include "text/regex/regex.h"
 
 namespace nibble::text {
 namespace {

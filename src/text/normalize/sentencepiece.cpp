@@ -2,9 +2,9 @@
 
 #include <optional>
 
+#include "characters/utf8.h"
 #include "text/byte_trie.h"
 #include "text/normalize/charsmap.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::text {
 namespace {
@@ -34,7 +34,7 @@ class SentencePieceNormalizer : public Normalizer {
     std::string out;
     out.reserve(text.size() + text.size() / 2 + kEscapedSpace.size());
     append(out, skip_leading_spaces(text), scope);
-    return is_valid_utf8(out) ? out : to_valid_utf8(out);
+    return characters::is_valid_utf8(out) ? out : characters::to_valid_utf8(out);
   }
 
  private:
@@ -99,7 +99,7 @@ class SentencePieceNormalizer : public Normalizer {
         return *found;
       }
     }
-    const std::size_t bytes = utf8_bytes(text.front());
+    const std::size_t bytes = characters::utf8_bytes(text.front());
     return {bytes, text.substr(0, bytes)};
   }
 

@@ -1,8 +1,8 @@
+#include "characters/properties.h"
+#include "characters/utf8.h"
 #include "text/byte_alphabet.h"
+#include "text/normalize/icu_status.h"
 #include "text/normalize/normalizer.h"
-#include "text/unicode/icu_status.h"
-#include "text/unicode/properties.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::text {
 namespace {
@@ -21,7 +21,7 @@ class CharacterMap : public Normalizer {
     std::string out;
     out.reserve(text.size());
     for (std::size_t at = 0; at < text.size();) {
-      const CodePoint c = decode_utf8(text, at);
+      const characters::CodePoint c = characters::decode_utf8(text, at);
       write_(out, c.value);
       at += c.bytes;
     }
@@ -45,16 +45,16 @@ class Strip : public Normalizer {
   std::string apply(std::string text, const NormalizeScope&) const override {
     std::size_t end = text.size();
     while (right_ && end > 0) {
-      const CodePoint c = decode_utf8_before(text, end);
-      if (!is_white_space(c.value)) {
+      const characters::CodePoint c = characters::decode_utf8_before(text, end);
+      if (!characters::is_white_space(c.value)) {
         break;
       }
       end -= c.bytes;
     }
     std::size_t begin = 0;
     while (left_ && begin < end) {
-      const CodePoint c = decode_utf8(text, begin);
-      if (!is_white_space(c.value)) {
+      const characters::CodePoint c = characters::decode_utf8(text, begin);
+      if (!characters::is_white_space(c.value)) {
         break;
       }
       begin += c.bytes;
@@ -120,7 +120,7 @@ void append_nmt(std::string& out, char32_t c) {
                      (c >= 0x200b && c <= 0x200f) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
                      c == 0xfeff || c == 0xfffd;
   if (!dropped) {
-    append_utf8(out, space ? U' ' : c);
+    characters::append_utf8(out, space ? U' ' : c);
   }
 }
 
@@ -144,13 +144,13 @@ NormalizerPtr make_normalizer_sequence(std::vector<NormalizerPtr> steps) {
 }
 
 NormalizerPtr make_lowercase() {
-  return map_characters(append_lower_case);
+  return map_characters(characters::append_lower_case);
 }
 
 NormalizerPtr make_strip_accents() {
   return map_characters([](std::string& out, char32_t c) {
-    if (!is_mark(c)) {
-      append_utf8(out, c);
+    if (!characters::is_mark(c)) {
+      characters::append_utf8(out, c);
     }
   });
 }

@@ -4,9 +4,9 @@
 #include <unicode/normalizer2.h>
 #include <unicode/unistr.h>
 
+#include "characters/utf8.h"
+#include "text/normalize/icu_status.h"
 #include "text/normalize/normalizer.h"
-#include "text/unicode/icu_status.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::text {
 namespace {
@@ -80,7 +80,7 @@ class UnicodeNormalizer : public Normalizer {
     std::size_t characters = 0;
     std::size_t at = from;
     while (at < text.size()) {
-      const CodePoint c = decode_utf8(text, at);
+      const characters::CodePoint c = characters::decode_utf8(text, at);
       if (begins_segment(c.value)) {
         if (characters > kMaxByInsertion) {
           break;
@@ -124,7 +124,7 @@ class UnicodeNormalizer : public Normalizer {
       compose(characters);
     }
     for (const Character& c : characters) {
-      append_utf8(out, c.value);
+      characters::append_utf8(out, c.value);
     }
   }
 
@@ -135,7 +135,7 @@ class UnicodeNormalizer : public Normalizer {
       characters.push_back({static_cast<char32_t>(c), decompose_.getCombiningClass(c)});
     };
     for (std::size_t at = 0; at < text.size();) {
-      const CodePoint c = decode_utf8(text, at);
+      const characters::CodePoint c = characters::decode_utf8(text, at);
       at += c.bytes;
       if (decompose_.getDecomposition(static_cast<UChar32>(c.value), parts) == 0) {
         add(static_cast<UChar32>(c.value));

@@ -2,9 +2,9 @@
 #include <unicode/bytestream.h>
 #include <unicode/normalizer2.h>
 
+#include "characters/utf8.h"
 #include "core/random.h"
 #include "text/normalize/normalizer.h"
-#include "text/unicode/utf8.h"
 
 namespace nibble::text {
 namespace {
@@ -70,8 +70,8 @@ TEST(UnicodeForm, LongRunsOfMarksAreNormalizedAsIcuDoesIt) {
     std::string text;
     for (std::uint64_t left = random.below(120); left > 0; --left) {
       const bool starts = random.below(40) == 0;
-      append_utf8(text, starts ? kOthers[random.below(std::size(kOthers))]
-                               : chosen[random.below(chosen.size())]);
+      characters::append_utf8(text, starts ? kOthers[random.below(std::size(kOthers))]
+                                           : chosen[random.below(chosen.size())]);
     }
     for (const Form& form : kForms) {
       ASSERT_EQ(make_unicode_form(form.form)->apply(text, {}), by_icu(form, text)) << text;

@@ -1,5 +1,6 @@
+#include "characters/properties.h"
+#include "characters/utf8.h"
 #include "text/pretokenize/pre_tokenizer.h"
-#include "text/unicode/properties.h"
 
 namespace nibble::text {
 namespace {
@@ -15,7 +16,7 @@ void split_at_characters(Words& words, CharacterTest is_delimiter, SplitBehavior
     parts.clear();
     std::size_t begin = word.begin;
     for (std::size_t at = word.begin; at < word.end;) {
-      const CodePoint c = decode_utf8(words.text, at);
+      const characters::CodePoint c = characters::decode_utf8(words.text, at);
       const std::size_t end = at + c.bytes;
       if (is_delimiter(c.value)) {
         if (begin < at) {
@@ -53,16 +54,17 @@ class CharacterSplit : public PreTokenizer {
 class BertPreTokenizer : public PreTokenizer {
  public:
   void apply(Words& words) const override {
-    split_at_characters(words, is_white_space, SplitBehavior::kRemoved);
-    split_at_characters(words, is_punctuation, SplitBehavior::kIsolated);
+    split_at_characters(words, characters::is_white_space, SplitBehavior::kRemoved);
+    split_at_characters(words, characters::is_punctuation, SplitBehavior::kIsolated);
   }
 };
 
 enum class WordClass { kSpace, kWord, kOther };
 
 WordClass classify(char32_t c) {
-  return is_word_character(c) ? WordClass::kWord
-                              : (is_white_space(c) ? WordClass::kSpace : WordClass::kOther);
+  return characters::is_word_character(c)
+             ? WordClass::kWord
+             : (characters::is_white_space(c) ? WordClass::kSpace : WordClass::kOther);
 }
 
 // What the pattern \w+|[^\w\s]+ matches.
@@ -73,7 +75,7 @@ class Whitespace : public PreTokenizer {
     for (const Span& word : words.spans) {
       WordClass previous = WordClass::kSpace;
       for (std::size_t at = word.begin; at < word.end;) {
-        const CodePoint c = decode_utf8(words.text, at);
+        const characters::CodePoint c = characters::decode_utf8(words.text, at);
         const std::size_t end = at + c.bytes;
         const WordClass current = classify(c.value);
         if (current != WordClass::kSpace && current == previous) {
@@ -100,16 +102,16 @@ PreTokenizerPtr make_whitespace() {
 }
 
 PreTokenizerPtr make_whitespace_split() {
-  return std::make_unique<CharacterSplit>(is_white_space, SplitBehavior::kRemoved);
+  return std::make_unique<CharacterSplit>(characters::is_white_space, SplitBehavior::kRemoved);
 }
 
 PreTokenizerPtr make_digits(bool individual) {
   return std::make_unique<CharacterSplit>(
-      is_numeric, individual ? SplitBehavior::kIsolated : SplitBehavior::kContiguous);
+      characters::is_numeric, individual ? SplitBehavior::kIsolated : SplitBehavior::kContiguous);
 }
 
 PreTokenizerPtr make_punctuation(SplitBehavior behavior) {
-  return std::make_unique<CharacterSplit>(is_punctuation, behavior);
+  return std::make_unique<CharacterSplit>(characters::is_punctuation, behavior);
 }
 
 }  // namespace nibble::text

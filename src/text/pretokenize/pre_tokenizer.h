@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/json.h"
-#include "text/unicode/regex.h"
-#include "text/unicode/utf8.h"
+#include "text/regex/regex.h"
+#include "text/span.h"
 
 namespace nibble::text {
 

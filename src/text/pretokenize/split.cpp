@@ -1,7 +1,7 @@
 #include <optional>
 
 #include "text/pretokenize/pre_tokenizer.h"
-#include "text/unicode/regex.h"
+#include "text/regex/regex.h"
 
 namespace nibble::text {
 namespace {

@@ -1,0 +1,183 @@
+#include "jinja/compare.h"
+#include "jinja/interpreter.h"
+#include "jinja/print.h"
+#include "jinja/subscript.h"
+
+namespace nibble::jinja {
+
+Value Interpreter::evaluate(const Expr& expr) {
+  const Level level(*this);
+  runtime_.at(expr.at);
+  runtime_.step();
+  return std::visit([&](const auto& node) { return value_of(node, expr.at); }, expr.node);
+}
+
+Value Interpreter::evaluate_or(const ExprPtr& expr, Value fallback) {
+  return expr == nullptr ? std::move(fallback) : evaluate(*expr);
+}
+
+Value Interpreter::value_of(const Literal& node, Position) {
+  return node.value;
+}
+
+Value Interpreter::value_of(const Name& node, Position) {
+  if (const Value* value = find_variable(node.name)) {
+    return *value;
+  }
+  if (const Builtin* global = find_global(node.name)) {
+    return Value(
+        Value::Storage(std::make_shared<const Function>(Function{global, {}, nullptr, 0})));
+  }
+  return Value::undefined(fmt::format("'{}' is undefined", core::printable(node.name)));
+}
+
+Value Interpreter::value_of(const SequenceLiteral& node, Position at) {
+  Items items;
+  for (const ExprPtr& item : node.items) {
+    items.push_back(evaluate(*item));
+  }
+  runtime_.at(at);
+  return node.tuple ? make_tuple(runtime_, std::move(items))
+                    : make_list(runtime_, std::move(items));
+}
+
+Value Interpreter::value_of(const DictLiteral& node, Position at) {
+  Dict dict;
+  for (const auto& [key_expr, value_expr] : node.entries) {
+    Value key = evaluate(*key_expr);
+    runtime_.at(at);
+    runtime_.require(Dict::can_be_key(key), "a {} cannot be a key of a dict here", key.type_name());
+    dict.set(std::move(key), evaluate(*value_expr));
+  }
+  runtime_.at(at);
+  return make_dict(runtime_, std::move(dict));
+}
+
+Value Interpreter::value_of(const Not& node, Position) {
+  return Value::boolean(!is_true(evaluate(*node.operand)));
+}
+
+Value Interpreter::value_of(const Sign& node, Position at) {
+  const Value operand = evaluate(*node.operand);
+  runtime_.at(at);
+  const Value negated = negate(runtime_, operand);
+  return node.negative ? negated : negate(runtime_, negated);
+}
+
+Value Interpreter::value_of(const Arithmetic& node, Position at) {
+  const Value left = evaluate(*node.left);
+  const Value right = evaluate(*node.right);
+  runtime_.at(at);
+  return calculate(runtime_, node.op, left, right);
+}
+
+Value Interpreter::value_of(const Logical& node, Position) {
+  Value left = evaluate(*node.left);
+  return is_true(left) == node.is_and ? evaluate(*node.right) : left;
+}
+
+Value Interpreter::value_of(const Compare& node, Position at) {
+  Value left = evaluate(*node.first);
+  for (const auto& [comparison, expr] : node.rest) {
+    Value right = evaluate(*expr);
+    runtime_.at(at);
+    if (!holds(comparison, left, right)) {
+      return Value::boolean(false);
+    }
+    left = std::move(right);
+  }
+  return Value::boolean(true);
+}
+
+bool Interpreter::holds(Comparison comparison, const Value& left, const Value& right) {
+  switch (comparison) {
+    case Comparison::kEqual:
+      return equals(runtime_, left, right);
+    case Comparison::kNotEqual:
+      return !equals(runtime_, left, right);
+    case Comparison::kLess:
+      return is_less(runtime_, left, right);
+    case Comparison::kLessEqual:
+      return is_less(runtime_, left, right) || equals(runtime_, left, right);
+    case Comparison::kGreater:
+      return is_less(runtime_, right, left);
+    case Comparison::kGreaterEqual:
+      return is_less(runtime_, right, left) || equals(runtime_, left, right);
+    case Comparison::kIn:
+      return contains(runtime_, right, left);
+    case Comparison::kNotIn:
+      return !contains(runtime_, right, left);
+  }
+  return false;
+}
+
+Value Interpreter::value_of(const Concat& node, Position at) {
+  TextBuilder out(runtime_);
+  for (const ExprPtr& part : node.parts) {
+    const Value value = evaluate(*part);
+    runtime_.at(at);
+    print_value(runtime_, out, value);
+  }
+  return out.value();
+}
+
+Value Interpreter::value_of(const Conditional& node, Position) {
+  if (is_true(evaluate(*node.condition))) {
+    return evaluate(*node.then);
+  }
+  return evaluate_or(node.otherwise,
+                     Value::undefined("an inline if is false and has no else part"));
+}
+
+Value Interpreter::value_of(const Attribute& node, Position at) {
+  const Value object = evaluate(*node.object);
+  runtime_.at(at);
+  return attribute_of(runtime_, object, node.name);
+}
+
+Value Interpreter::value_of(const Item& node, Position at) {
+  const Value object = evaluate(*node.object);
+  const Value key = evaluate(*node.key);
+  runtime_.at(at);
+  return item_of(runtime_, object, key);
+}
+
+Value Interpreter::value_of(const Slice& node, Position at) {
+  const Value object = evaluate(*node.object);
+  const Value start = evaluate_or(node.start, {});
+  const Value stop = evaluate_or(node.stop, {});
+  const Value step = evaluate_or(node.step, {});
+  runtime_.at(at);
+  return slice_of(runtime_, object, start, stop, step);
+}
+
+Value Interpreter::value_of(const FunctionCall& node, Position at) {
+  const Value callee = evaluate(*node.callee);
+  const Arguments arguments = evaluate_arguments(node.arguments);
+  runtime_.at(at);
+  return call(callee, arguments);
+}
+
+Value Interpreter::value_of(const Filter& node, Position at) {
+  const Value operand = evaluate(*node.operand);
+  const Arguments arguments = evaluate_arguments(node.arguments);
+  runtime_.at(at);
+  runtime_.require(node.builtin != nullptr, "there is no filter called '{}'",
+                   core::printable(node.name));
+  return invoke(runtime_, *node.builtin, operand, arguments);
+}
+
+Value Interpreter::value_of(const Test& node, Position at) {
+  const Value operand = evaluate(*node.operand);
+  const Arguments arguments = evaluate_arguments(node.arguments);
+  runtime_.at(at);
+  runtime_.require(node.builtin != nullptr, "there is no test called '{}'",
+                   core::printable(node.name));
+  return invoke(runtime_, *node.builtin, operand, arguments);
+}
+
+Value Interpreter::value_of(const CapturedText&, Position) {
+  return captured_;
+}
+
+}  // namespace nibble::jinja

@@ -1,0 +1,104 @@
+#include <array>
+
+#include "jinja/callable.h"
+#include "jinja/iterate.h"
+#include "jinja/limits.h"
+#include "jinja/make.h"
+#include "jinja/print.h"
+#include "jinja/strftime.h"
+
+// The functions that a template can call by name.
+namespace nibble::jinja {
+namespace {
+
+Value raise_exception(Call& call) {
+  constexpr std::size_t kMaxMessageBytes = 500;
+  const Value message = to_text(call.runtime(), call.at(0));
+  core::fail(core::ErrorKind::kUsage, "the chat template refuses this conversation: {}",
+             core::printable(message.bytes(), kMaxMessageBytes));
+}
+
+Value strftime_now(Call& call) {
+  return make_text(call.runtime(), format_time(call.runtime(), call.text(0), call.runtime().now()));
+}
+
+Int range_size(Int start, Int stop, Int step) {
+  const Int distance = step > 0 ? stop - start : start - stop;
+  const Int stride = step > 0 ? step : -step;
+  return distance <= 0 ? 0 : (distance - 1) / stride + 1;
+}
+
+std::int64_t range_bound(const Call& call, std::size_t index, std::int64_t fallback) {
+  const std::int64_t bound = call.integer(index, fallback);
+  if (call.find(index) != nullptr && call.at(index).integral() != bound) {
+    call.fail("needs numbers of 64 bits");
+  }
+  return bound;
+}
+
+Value range(Call& call) {
+  const bool only_stop = call.find(1) == nullptr;
+  const std::int64_t start = only_stop ? 0 : range_bound(call, 0, 0);
+  const std::int64_t stop = range_bound(call, only_stop ? 0 : 1, 0);
+  const std::int64_t step = range_bound(call, 2, 1);
+  if (step == 0) {
+    call.fail("the step cannot be zero");
+  }
+  const Int size = range_size(start, stop, step);
+  if (size > kMaxRange) {
+    call.fail("more than {} numbers", kMaxRange);
+  }
+  return Value(Value::Storage(Range{start, stop, step, static_cast<std::int64_t>(size)}));
+}
+
+// dict(...), dict(other, ...), dict([(key, value), ...], ...).
+Dict build_dict(Call& call) {
+  Runtime& runtime = call.runtime();
+  const Arguments& arguments = call.arguments();
+  if (arguments.positional.size() > 1) {
+    call.fail("takes at most one argument without a name");
+  }
+  Dict dict;
+  if (!arguments.positional.empty() && arguments.positional[0].is(Kind::kDict)) {
+    dict = *arguments.positional[0].dict();
+  } else if (!arguments.positional.empty()) {
+    for (const Value& pair : items_of(runtime, arguments.positional[0])) {
+      const Items entry = items_of(runtime, pair);
+      if (entry.size() != 2 || !Dict::can_be_key(entry[0])) {
+        call.fail("needs pairs of a key and a value");
+      }
+      dict.set(entry[0], entry[1]);
+    }
+  }
+  for (const auto& [name, value] : arguments.named) {
+    dict.set(make_text(runtime, name), value);
+  }
+  return dict;
+}
+
+Value make_dictionary(Call& call) {
+  return make_dict(call.runtime(), build_dict(call));
+}
+
+Value make_namespace(Call& call) {
+  const auto space = std::make_shared<Namespace>(Namespace{build_dict(call)});
+  call.runtime().grow(sizeof(Namespace) + space->attributes.entries().size() * sizeof(Dict::Entry));
+  call.runtime().keep(space);
+  return Value(Value::Storage(space.get()));
+}
+
+constexpr std::array<Builtin, 5> kGlobals = {{
+    {"dict", make_dictionary, kVariadic, {}},
+    {"namespace", make_namespace, kVariadic, {}},
+    {"raise_exception", raise_exception, 1, {"message"}},
+    {"range", range, 1, {"_start", "_stop", "_step"}},
+    {"strftime_now", strftime_now, 1, {"format"}},
+}};
+
+}  // namespace
+
+const Builtin* find_global(std::string_view name) {
+  return find_builtin(kGlobals, name);
+}
+
+}  // namespace nibble::jinja

@@ -1,0 +1,97 @@
+#include "jinja/template.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "jinja/golden_files.h"
+
+namespace nibble::jinja {
+namespace {
+
+using core::Error;
+using core::ErrorKind;
+
+std::string error_of(const std::string& source) {
+  try {
+    const std::string output = render_with(Template(source), {{"messages", OrderedJson::array()}});
+    return "no error, but: " + output;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidModel) << source;
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << source;
+    return error.what();
+  }
+}
+
+// Jinja2's result: the text, what raise_exception was given, or the fact that it fails.
+void expect_result(const OrderedJson& expected, const std::string& source,
+                   const OrderedJson& variables, std::int64_t now) {
+  try {
+    const std::string output = render_with(Template(source), variables, now);
+    EXPECT_TRUE(expected.contains("output")) << "instead of failing, gave: " << output;
+    EXPECT_EQ(output, expected.value("output", ""));
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    EXPECT_FALSE(expected.contains("output")) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    const bool raised = expected.contains("raised");
+    EXPECT_EQ(error.kind(), raised ? ErrorKind::kUsage : ErrorKind::kInvalidModel) << message;
+    EXPECT_NE(message.find(expected.value("raised", "chat template ")), std::string::npos)
+        << message;
+  }
+}
+
+TEST(Template, GivesWhatJinjaGivesForExpressionsAndStatements) {
+  const OrderedJson goldens = read_goldens("expressions.json");
+  ASSERT_GT(goldens["cases"].size(), 800U);
+  for (const OrderedJson& golden : goldens["cases"]) {
+    const auto source = golden["template"].get<std::string>();
+    SCOPED_TRACE(source);
+    expect_result(golden, source, goldens["variables"], goldens["now"].get<std::int64_t>());
+  }
+}
+
+TEST(Template, GivesWhatJinjaGivesForWholeConversations) {
+  const OrderedJson goldens = read_goldens("conversations.json");
+  ASSERT_GT(goldens["templates"].size(), 15U);
+  for (const OrderedJson& golden : goldens["templates"]) {
+    auto result = golden["results"].begin();
+    for (const OrderedJson& messages : goldens["conversations"]) {
+      for (const OrderedJson& variant : goldens["variants"]) {
+        SCOPED_TRACE(golden["name"].get<std::string>() + " with " + messages.dump());
+        OrderedJson variables = variant;
+        variables["messages"] = messages;
+        expect_result(*result++, golden["template"].get<std::string>(), variables,
+                      goldens["now"].get<std::int64_t>());
+      }
+    }
+  }
+}
+
+TEST(Template, SaysWhereAndWhatIsWrong) {
+  EXPECT_EQ(error_of("line\n  {{ 1 + }}"),
+            "chat template 2:10: expected an expression, found '}}'");
+  EXPECT_EQ(error_of("{{ messages.x.y }}"), "chat template 1:15: a list has no attribute 'x'");
+  EXPECT_EQ(error_of("\n{% if true %}x"),
+            "chat template 2:12: the block 'if' is not closed; '{% endif %}' is missing");
+  EXPECT_EQ(error_of("{{ 'a' | shout }}"), "chat template 1:10: there is no filter called 'shout'");
+  EXPECT_EQ(error_of("{{ none + 1 }}"), "chat template 1:9: cannot compute NoneType + int");
+  EXPECT_EQ(error_of("{{ 'a'.split('') }}"), "chat template 1:13: split: the separator is empty");
+  EXPECT_EQ(
+      error_of("{% set x = [] %}{{ x.append(1) }}"),
+      "chat template 1:28: a list has no attribute 'append' (templates cannot change values)");
+}
+
+TEST(Template, ReportsWhatATemplateRaisesAsAWrongCall) {
+  try {
+    render("{{ raise_exception('no\nsystem turn') }}");
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_STREQ(error.what(), "the chat template refuses this conversation: no\\x0asystem turn");
+  }
+}
+
+}  // namespace
+}  // namespace nibble::jinja
