@@ -20,8 +20,11 @@ class TemplateFuzz : public ::testing::Test {
     for (const OrderedJson& golden : expressions_["cases"]) {
       small_.push_back(golden["template"].get<std::string>());
     }
-    for (const OrderedJson& golden : whole_["templates"]) {
-      large_.push_back(golden["template"].get<std::string>());
+    for (const char* file : {"conversations.json", "more_families.json"}) {
+      const OrderedJson goldens = read_goldens(file);
+      for (const OrderedJson& golden : goldens["templates"]) {
+        large_.push_back(golden["template"].get<std::string>());
+      }
     }
     variables_ = expressions_["variables"];
     variables_.update(whole_["variants"][1]);

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Writes the golden files of the chat template tests: what Jinja2 itself renders.
+"""Writes the golden files of the template tests: what Jinja2 itself renders.
 
 Needs the Python package jinja2 (3.1). Run from anywhere: python3 make_goldens.py
   expressions.json    small templates and what each gives for one set of variables
-  conversations.json  whole templates; "results" has one entry for each conversation and variant
+  conversations.json, more_families.json
+                      whole templates; "results" has one entry for each conversation and variant
 A result is {"output": text}, {"raised": what was given to raise_exception}, or {"error": Jinja's
 complaint, for the reader only}.
 """
@@ -18,6 +19,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 import conversations
 import expressions
+import more_families
 
 HERE = pathlib.Path(__file__).parent
 NOW = 1721997296  # 2024-07-26 12:34:56 UTC
@@ -79,10 +81,18 @@ def expression_cases():
         yield {"template": template, **result}
 
 
-def conversation_results(template):
-    for messages in conversations.CONVERSATIONS:
-        for variant in conversations.VARIANTS:
-            yield render(template, {"messages": messages, **variant})
+def template_results(family):
+    """One file of whole templates: the conversations and variants, and what each template makes of each pair."""
+    def results(template):
+        return [render(template, {"messages": messages, **variant})
+                for messages in conversations.CONVERSATIONS for variant in family.VARIANTS]
+
+    return {
+        "conversations": conversations.CONVERSATIONS,
+        "variants": family.VARIANTS,
+        "templates": [{"name": name, "template": template, "results": results(template)}
+                      for name, template in family.TEMPLATES.items()],
+    }
 
 
 def one_per_line(items):
@@ -100,12 +110,8 @@ def write(name, header, lists):
 def main():
     write("expressions.json", {"now": NOW, "variables": expressions.VARIABLES},
           {"cases": expression_cases()})
-    write("conversations.json", {"now": NOW}, {
-        "conversations": conversations.CONVERSATIONS,
-        "variants": conversations.VARIANTS,
-        "templates": [{"name": name, "template": template, "results": list(conversation_results(template))}
-                      for name, template in conversations.TEMPLATES.items()],
-    })
+    write("conversations.json", {"now": NOW}, template_results(conversations))
+    write("more_families.json", {"now": NOW}, template_results(more_families))
 
 
 if __name__ == "__main__":
