@@ -71,6 +71,10 @@ bool is_control_like(char32_t c) {
   return (category_mask(c) & (U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK | U_GC_CS_MASK)) != 0;
 }
 
+bool is_printable(char32_t c) {
+  return c == U' ' || (category_mask(c) & (U_GC_C_MASK | U_GC_Z_MASK)) == 0;
+}
+
 bool is_bert_cjk(char32_t c) {
   for (const Range& range : kBertCjk) {
     if (c >= range.first && c <= range.last) {

@@ -20,6 +20,8 @@ bool is_mark(char32_t c);
 bool is_nonspacing_mark(char32_t c);
 /// General categories Cc, Cf, Co, Cs.
 bool is_control_like(char32_t c);
+/// What Python's repr() shows as it is: a space, and all but the general categories C and Z.
+bool is_printable(char32_t c);
 /// The blocks that BERT treats as Chinese characters (google-research/bert, tokenization.py). The
 /// start of the eighth range, U+2B920, is the one that Hugging Face's tokenizers use.
 bool is_bert_cjk(char32_t c);

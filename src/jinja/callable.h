@@ -23,7 +23,7 @@ class Call;
 
 /// Parameters of a Builtin that takes any arguments and looks at them itself.
 inline constexpr int kVariadic = -1;
-inline constexpr std::size_t kMaxParameters = 5;
+inline constexpr std::size_t kMaxParameters = 4;
 
 struct Builtin {
   std::string_view name;
@@ -71,6 +71,13 @@ class Call {
 /// Binds the arguments and runs the builtin.
 Value invoke(Runtime& runtime, const Builtin& builtin, const Value& self,
              const Arguments& arguments);
+
+// The tables.
+std::span<const Builtin> text_filters();
+std::span<const Builtin> sequence_filters();
+std::span<const Builtin> selection_filters();
+std::span<const Builtin> value_filters();
+std::span<const Builtin> text_methods();
 
 /// The row called `name`, null when there is none.
 const Builtin* find_builtin(std::span<const Builtin> table, std::string_view name);

@@ -2,41 +2,42 @@
 
 #include <algorithm>
 
+#include "jinja/callable.h"
 #include "jinja/iterate.h"
 #include "jinja/subscript.h"
-#include "jinja/white_space.h"
+#include "jinja/texts.h"
 
 namespace nibble::jinja {
 namespace {
 
-bool equal_items(Runtime& runtime, const Items& a, const Items& b) {
+bool equal_sequences(Runtime& runtime, const Sequence& a, const Sequence& b) {
   return &a == &b ||
-         std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [&](const Value& x, const Value& y) { return equals(runtime, x, y); });
+         (a.form == b.form && a.form != Sequence::Form::kGenerator &&
+          std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(),
+                     [&](const Value& x, const Value& y) { return equals(runtime, x, y); }));
 }
 
 bool equal_dicts(Runtime& runtime, const Dict& a, const Dict& b) {
-  if (a.entries().size() != b.entries().size()) {
-    return false;
-  }
-  return std::all_of(a.entries().begin(), a.entries().end(), [&](const Dict::Entry& entry) {
-    const Value* other = b.find(entry.key);
-    return other != nullptr && equals(runtime, entry.value, *other);
-  });
+  return &a == &b ||
+         (a.entries().size() == b.entries().size() &&
+          std::all_of(a.entries().begin(), a.entries().end(), [&](const Dict::Entry& entry) {
+            const Value* other = b.find(entry.key.bytes());
+            return other != nullptr && equals(runtime, entry.value, *other);
+          }));
 }
 
-bool equal_ranges(const Range& a, const Range& b) {
-  return a.size == b.size &&
-         (a.size == 0 || (a.start == b.start && (a.size == 1 || a.step == b.step)));
-}
-
-bool is_less_items(Runtime& runtime, const Items& a, const Items& b) {
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    if (!equals(runtime, a[i], b[i])) {
-      return is_less(runtime, a[i], b[i]);
-    }
+bool contains(Runtime& runtime, const Value& haystack, const Value& needle) {
+  if (haystack.is_string()) {
+    runtime.require(needle.is_string(), "cannot look for a {} in a string", needle.type_name());
+    runtime.scan(haystack.bytes().size() + needle.bytes().size());
+    return find_bytes(haystack.bytes(), needle.bytes()) != std::string_view::npos;
   }
-  return a.size() < b.size();
+  if (haystack.is(Kind::kDict)) {
+    return needle.is_string() && haystack.dict().find(needle.bytes()) != nullptr;
+  }
+  const Items items = items_of(runtime, haystack);
+  return std::any_of(items.begin(), items.end(),
+                     [&](const Value& item) { return equals(runtime, item, needle); });
 }
 
 }  // namespace
@@ -54,16 +55,10 @@ bool is_true(const Value& value) {
       return value.number() != 0.0;
     case Kind::kString:
       return !value.bytes().empty();
-    case Kind::kList:
-    case Kind::kTuple:
-      return !value.items().empty();
+    case Kind::kSequence:
+      return value.is(Sequence::Form::kGenerator) || !value.items().empty();
     case Kind::kDict:
-      return !value.dict()->entries().empty();
-    case Kind::kDictView:
-      return !value.view().dict->entries().empty();
-    case Kind::kRange:
-      return value.range().size > 0;
-    case Kind::kGenerator:
+      return !value.dict().entries().empty();
     case Kind::kNamespace:
     case Kind::kFunction:
     case Kind::kLoop:
@@ -74,28 +69,31 @@ bool is_true(const Value& value) {
 
 bool equals(Runtime& runtime, const Value& a, const Value& b) {
   runtime.step();
+  if (a.is_integral() && b.is_integral()) {
+    return a.integral() == b.integral();
+  }
   if (a.is_number() && b.is_number()) {
-    return equal_numbers(a, b);
+    return a.number() == b.number();
   }
   if (a.kind() != b.kind()) {
     return false;
   }
   switch (a.kind()) {
-    case Kind::kUndefined:
-    case Kind::kNone:
-      return true;
     case Kind::kString:
       runtime.scan(std::min(a.bytes().size(), b.bytes().size()));
       return a.bytes() == b.bytes();
-    case Kind::kList:
-    case Kind::kTuple:
-      return equal_items(runtime, a.items(), b.items());
+    case Kind::kSequence:
+      return equal_sequences(runtime, a.sequence(), b.sequence());
     case Kind::kDict:
-      return a.dict() == b.dict() || equal_dicts(runtime, *a.dict(), *b.dict());
-    case Kind::kRange:
-      return equal_ranges(a.range(), b.range());
+      return equal_dicts(runtime, a.dict(), b.dict());
+    case Kind::kNamespace:
+      return &a.space() == &b.space();
+    case Kind::kFunction:
+      return &a.function() == &b.function();
+    case Kind::kLoop:
+      return &a.loop() == &b.loop();
     default:
-      return a.same_object(b);
+      return true;  // two undefined values, or None
   }
 }
 
@@ -107,36 +105,34 @@ bool is_less(Runtime& runtime, const Value& a, const Value& b) {
   if (a.is_number() && b.is_number()) {
     return a.number() < b.number();
   }
-  if (a.is_string() && b.is_string()) {
-    runtime.scan(std::min(a.bytes().size(), b.bytes().size()));
-    return a.bytes() < b.bytes();  // UTF-8 sorts as code points do
-  }
   require_defined(runtime, a);
   require_defined(runtime, b);
-  const bool sequences = a.is(Kind::kList) || a.is(Kind::kTuple);
-  runtime.require(sequences && a.kind() == b.kind(), "cannot order {} and {}", a.type_name(),
+  runtime.require(a.is_string() && b.is_string(), "cannot order {} and {}", a.type_name(),
                   b.type_name());
-  return is_less_items(runtime, a.items(), b.items());
+  runtime.scan(std::min(a.bytes().size(), b.bytes().size()));
+  return a.bytes() < b.bytes();  // UTF-8 sorts as code points do
 }
 
-bool contains(Runtime& runtime, const Value& haystack, const Value& needle) {
-  if (haystack.is_string()) {
-    runtime.require(needle.is_string(), "cannot look for a {} in a string", needle.type_name());
-    runtime.scan(haystack.bytes().size() + needle.bytes().size());
-    return find_bytes(haystack.bytes(), needle.bytes()) != std::string_view::npos;
+bool holds(Runtime& runtime, Comparison comparison, const Value& left, const Value& right) {
+  switch (comparison) {
+    case Comparison::kEqual:
+      return equals(runtime, left, right);
+    case Comparison::kNotEqual:
+      return !equals(runtime, left, right);
+    case Comparison::kLess:
+      return is_less(runtime, left, right);
+    case Comparison::kLessEqual:
+      return is_less(runtime, left, right) || equals(runtime, left, right);
+    case Comparison::kGreater:
+      return is_less(runtime, right, left);
+    case Comparison::kGreaterEqual:
+      return is_less(runtime, right, left) || equals(runtime, left, right);
+    case Comparison::kIn:
+      return contains(runtime, right, left);
+    case Comparison::kNotIn:
+      return !contains(runtime, right, left);
   }
-  if (haystack.is(Kind::kDict)) {
-    runtime.require(Dict::can_be_key(needle) || needle.is(Kind::kTuple),
-                    "a {} cannot be a key of a dict", needle.type_name());
-    return Dict::can_be_key(needle) && haystack.dict()->find(needle) != nullptr;
-  }
-  if (haystack.is(Kind::kList) || haystack.is(Kind::kTuple)) {
-    return std::any_of(haystack.items().begin(), haystack.items().end(),
-                       [&](const Value& item) { return equals(runtime, item, needle); });
-  }
-  const Items items = items_of(runtime, haystack);
-  return std::any_of(items.begin(), items.end(),
-                     [&](const Value& item) { return equals(runtime, item, needle); });
+  return false;
 }
 
 }  // namespace nibble::jinja

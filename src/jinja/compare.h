@@ -12,10 +12,21 @@ bool is_true(const Value& value);
 /// a == b. Values of unlike types are unequal, never an error.
 bool equals(Runtime& runtime, const Value& a, const Value& b);
 
-/// a < b, for two numbers, texts, lists or tuples; refuses anything else.
+/// a < b, for two numbers or texts; refuses anything else.
 bool is_less(Runtime& runtime, const Value& a, const Value& b);
 
-/// needle in haystack.
-bool contains(Runtime& runtime, const Value& haystack, const Value& needle);
+enum class Comparison {
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kIn,
+  kNotIn
+};
+
+/// left COMPARISON right.
+bool holds(Runtime& runtime, Comparison comparison, const Value& left, const Value& right);
 
 }  // namespace nibble::jinja

@@ -52,14 +52,7 @@ std::string json_number(double value) {
 class Dumper {
  public:
   Dumper(Runtime& runtime, const JsonStyle& style)
-      : runtime_(runtime), style_(style), out_(runtime) {
-    if (style.indent != nullptr && !style.indent->is_none()) {
-      multiline_ = true;
-      indent_ = indent_unit(*style.indent);
-    }
-    item_separator_ = separator(style.item_separator, multiline_ ? "," : ", ");
-    key_separator_ = separator(style.key_separator, ": ");
-  }
+      : runtime_(runtime), style_(style), out_(runtime) {}
 
   Value run(const Value& value) {
     dump(value, 0);
@@ -67,24 +60,6 @@ class Dumper {
   }
 
  private:
-  std::string indent_unit(const Value& indent) {
-    if (indent.is_string()) {
-      return indent.bytes();
-    }
-    runtime_.require(indent.is_integral(), "tojson: indent must be a number or a string");
-    TextBuilder spaces(runtime_);
-    spaces.repeat(" ", indent.integral());
-    return spaces.take();
-  }
-
-  std::string separator(const Value* value, std::string_view fallback) {
-    if (value == nullptr) {
-      return std::string(fallback);
-    }
-    runtime_.require(value->is_string(), "tojson: separators must be two strings");
-    return value->bytes();
-  }
-
   void dump(const Value& value, int level) {
     runtime_.step();
     switch (value.kind()) {
@@ -102,11 +77,12 @@ class Dumper {
         return;
       case Kind::kString:
         return dump_text(value.bytes());
-      case Kind::kList:
-      case Kind::kTuple:
+      case Kind::kSequence:
+        runtime_.require(value.is(Sequence::Form::kList) || value.is(Sequence::Form::kTuple),
+                         "tojson: a {} has no JSON form", value.type_name());
         return dump_items(value.items(), level);
       case Kind::kDict:
-        return dump_dict(*value.dict(), level);
+        return dump_dict(value.dict(), level);
       default:
         runtime_.fail("tojson: a {} has no JSON form", value.type_name());
     }
@@ -130,17 +106,18 @@ class Dumper {
   }
 
   void start_line(int level) {
-    if (multiline_) {
-      out_.add("\n").repeat(indent_, level);
+    if (style_.indent >= 0) {
+      out_.add("\n").repeat(" ", style_.indent * level);
     }
   }
 
   void dump_items(const Items& items, int level) {
     out_.add("[");
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      out_.add(i == 0 ? "" : item_separator_);
+    bool first = true;
+    for (const Value& item : items) {
+      out_.add(std::exchange(first, false) ? "" : style_.item_separator);
       start_line(level + 1);
-      dump(items[i], level + 1);
+      dump(item, level + 1);
     }
     if (!items.empty()) {
       start_line(level);
@@ -152,27 +129,16 @@ class Dumper {
     out_.add("{");
     bool first = true;
     for (const Dict::Entry* entry : ordered(dict)) {
-      out_.add(first ? "" : item_separator_);
-      first = false;
+      out_.add(std::exchange(first, false) ? "" : style_.item_separator);
       start_line(level + 1);
-      dump_key(entry->key);
-      out_.add(key_separator_);
+      dump_text(entry->key.bytes());
+      out_.add(style_.key_separator);
       dump(entry->value, level + 1);
     }
     if (!first) {
       start_line(level);
     }
     out_.add("}");
-  }
-
-  void dump_key(const Value& key) {
-    if (key.is_string()) {
-      dump_text(key.bytes());
-      return;
-    }
-    out_.add("\"");
-    dump(key, 0);
-    out_.add("\"");
   }
 
   std::vector<const Dict::Entry*> ordered(const Dict& dict) {
@@ -190,10 +156,6 @@ class Dumper {
   Runtime& runtime_;
   const JsonStyle& style_;
   TextBuilder out_;
-  bool multiline_ = false;
-  std::string indent_;
-  std::string item_separator_;
-  std::string key_separator_;
 };
 
 }  // namespace

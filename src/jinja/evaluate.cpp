@@ -37,8 +37,8 @@ Value Interpreter::value_of(const SequenceLiteral& node, Position at) {
     items.push_back(evaluate(*item));
   }
   runtime_.at(at);
-  return node.tuple ? make_tuple(runtime_, std::move(items))
-                    : make_list(runtime_, std::move(items));
+  return make_sequence(runtime_, std::move(items),
+                       node.tuple ? Sequence::Form::kTuple : Sequence::Form::kList);
 }
 
 Value Interpreter::value_of(const DictLiteral& node, Position at) {
@@ -46,7 +46,8 @@ Value Interpreter::value_of(const DictLiteral& node, Position at) {
   for (const auto& [key_expr, value_expr] : node.entries) {
     Value key = evaluate(*key_expr);
     runtime_.at(at);
-    runtime_.require(Dict::can_be_key(key), "a {} cannot be a key of a dict here", key.type_name());
+    runtime_.require(key.is_string(), "the keys of a dict must be strings, got a {}",
+                     key.type_name());
     dict.set(std::move(key), evaluate(*value_expr));
   }
   runtime_.at(at);
@@ -57,11 +58,10 @@ Value Interpreter::value_of(const Not& node, Position) {
   return Value::boolean(!is_true(evaluate(*node.operand)));
 }
 
-Value Interpreter::value_of(const Sign& node, Position at) {
+Value Interpreter::value_of(const Negation& node, Position at) {
   const Value operand = evaluate(*node.operand);
   runtime_.at(at);
-  const Value negated = negate(runtime_, operand);
-  return node.negative ? negated : negate(runtime_, negated);
+  return calculate(runtime_, Operator::kSubtract, Value::integer(0), operand);
 }
 
 Value Interpreter::value_of(const Arithmetic& node, Position at) {
@@ -81,34 +81,12 @@ Value Interpreter::value_of(const Compare& node, Position at) {
   for (const auto& [comparison, expr] : node.rest) {
     Value right = evaluate(*expr);
     runtime_.at(at);
-    if (!holds(comparison, left, right)) {
+    if (!holds(runtime_, comparison, left, right)) {
       return Value::boolean(false);
     }
     left = std::move(right);
   }
   return Value::boolean(true);
-}
-
-bool Interpreter::holds(Comparison comparison, const Value& left, const Value& right) {
-  switch (comparison) {
-    case Comparison::kEqual:
-      return equals(runtime_, left, right);
-    case Comparison::kNotEqual:
-      return !equals(runtime_, left, right);
-    case Comparison::kLess:
-      return is_less(runtime_, left, right);
-    case Comparison::kLessEqual:
-      return is_less(runtime_, left, right) || equals(runtime_, left, right);
-    case Comparison::kGreater:
-      return is_less(runtime_, right, left);
-    case Comparison::kGreaterEqual:
-      return is_less(runtime_, right, left) || equals(runtime_, left, right);
-    case Comparison::kIn:
-      return contains(runtime_, right, left);
-    case Comparison::kNotIn:
-      return !contains(runtime_, right, left);
-  }
-  return false;
 }
 
 Value Interpreter::value_of(const Concat& node, Position at) {
@@ -162,7 +140,8 @@ Value Interpreter::value_of(const Filter& node, Position at) {
   const Value operand = evaluate(*node.operand);
   const Arguments arguments = evaluate_arguments(node.arguments);
   runtime_.at(at);
-  runtime_.require(node.builtin != nullptr, "there is no filter called '{}'",
+  runtime_.require(node.builtin != nullptr,
+                   "the filter '{}' is not supported by Nibble's templates",
                    core::printable(node.name));
   return invoke(runtime_, *node.builtin, operand, arguments);
 }
@@ -171,13 +150,9 @@ Value Interpreter::value_of(const Test& node, Position at) {
   const Value operand = evaluate(*node.operand);
   const Arguments arguments = evaluate_arguments(node.arguments);
   runtime_.at(at);
-  runtime_.require(node.builtin != nullptr, "there is no test called '{}'",
+  runtime_.require(node.builtin != nullptr, "the test '{}' is not supported by Nibble's templates",
                    core::printable(node.name));
   return invoke(runtime_, *node.builtin, operand, arguments);
-}
-
-Value Interpreter::value_of(const CapturedText&, Position) {
-  return captured_;
 }
 
 }  // namespace nibble::jinja

@@ -112,53 +112,20 @@ Interpreter::Flow Interpreter::run(const Set& statement, Position at) {
 
 Interpreter::Flow Interpreter::run(const SetBlock& statement, Position at) {
   Value text;
-  if (const Flow flow = capture(statement.body, text); flow != Flow::kNormal) {
-    return flow;
+  const Flow flow = capture(statement.body, text);
+  if (flow == Flow::kNormal) {
+    runtime_.at(at);
+    assign(statement.target, std::move(text));
   }
-  if (statement.filters != nullptr) {
-    text = apply_filters(*statement.filters, std::move(text));
-  }
-  runtime_.at(at);
-  assign(statement.target, std::move(text));
-  return Flow::kNormal;
+  return flow;
 }
 
 Interpreter::Flow Interpreter::run(const MacroStatement& statement, Position) {
-  frame_->variables.insert_or_assign(statement.macro->name, make_macro(*statement.macro));
+  runtime_.grow(sizeof(Function));
+  const auto function =
+      std::make_shared<const Function>(Function{nullptr, {}, statement.macro.get(), frame_->id});
+  frame_->variables.insert_or_assign(statement.macro->name, Value(Value::Storage(function)));
   return Flow::kNormal;
-}
-
-Interpreter::Flow Interpreter::run(const CallBlock& statement, Position at) {
-  const auto& node = std::get<FunctionCall>(statement.call->node);
-  const Value callee = evaluate(*node.callee);
-  Arguments arguments = evaluate_arguments(node.arguments);
-  arguments.named.emplace_back("caller", make_macro(*statement.caller));
-  runtime_.at(at);
-  print_value(runtime_, *out_, call(callee, arguments));
-  return Flow::kNormal;
-}
-
-Interpreter::Flow Interpreter::run(const FilterBlock& statement, Position at) {
-  Value text;
-  if (const Flow flow = capture(statement.body, text); flow != Flow::kNormal) {
-    return flow;
-  }
-  const Value filtered = apply_filters(*statement.filters, std::move(text));
-  runtime_.at(at);
-  print_value(runtime_, *out_, filtered);
-  return Flow::kNormal;
-}
-
-Interpreter::Flow Interpreter::run(const With& statement, Position) {
-  std::vector<Value> values;
-  for (const auto& [target, expr] : statement.variables) {
-    values.push_back(evaluate(*expr));
-  }
-  Scope scope(*this, frame_);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    assign(statement.variables[i].first, std::move(values[i]));
-  }
-  return execute(statement.body);
 }
 
 Interpreter::Flow Interpreter::run(const Generation& statement, Position) {
@@ -184,44 +151,32 @@ Interpreter::Flow Interpreter::capture(const Block& block, Value& text) {
   return flow;
 }
 
-Value Interpreter::apply_filters(const Expr& filters, Value text) {
-  Value outer = std::exchange(captured_, std::move(text));
-  Value result = evaluate(filters);
-  captured_ = std::move(outer);
-  return result;
-}
-
-Value Interpreter::make_macro(const Macro& macro) {
-  runtime_.grow(sizeof(Function));
-  return Value(
-      Value::Storage(std::make_shared<const Function>(Function{nullptr, {}, &macro, frame_->id})));
-}
-
 void Interpreter::assign(const Target& target, Value value) {
-  if (target.is_tuple) {
-    runtime_.at(target.at);
-    require_defined(runtime_, value);
-    const Items items = items_of(runtime_, value);
-    runtime_.require(items.size() == target.items.size(), "cannot unpack {} values into {} names",
-                     items.size(), target.items.size());
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      assign(target.items[i], items[i]);
-    }
-  } else if (!target.attribute.empty()) {
-    assign_attribute(target, std::move(value));
-  } else {
-    frame_->variables.insert_or_assign(target.name, std::move(value));
+  if (!target.unpacks) {
+    return assign(target.places.front(), std::move(value));
+  }
+  runtime_.at(target.places.front().at);
+  require_defined(runtime_, value);
+  const Items items = items_of(runtime_, value);
+  runtime_.require(items.size() == target.places.size(), "cannot unpack {} values into {} names",
+                   items.size(), target.places.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    assign(target.places[i], items[i]);
   }
 }
 
-void Interpreter::assign_attribute(const Target& target, Value value) {
-  runtime_.at(target.at);
-  const Value* space = find_variable(target.name);
+void Interpreter::assign(const Target::Place& place, Value value) {
+  if (place.attribute.empty()) {
+    frame_->variables.insert_or_assign(place.name, std::move(value));
+    return;
+  }
+  runtime_.at(place.at);
+  const Value* space = find_variable(place.name);
   runtime_.require(space != nullptr && space->is(Kind::kNamespace),
                    "'{}' is no namespace, so its attributes cannot be set",
-                   core::printable(target.name));
+                   core::printable(place.name));
   runtime_.grow(sizeof(Dict::Entry));
-  space->space().attributes.set(make_text(runtime_, target.attribute), std::move(value));
+  space->space().attributes.set(make_text(runtime_, place.attribute), std::move(value));
 }
 
 }  // namespace nibble::jinja

@@ -28,7 +28,7 @@ class Builder {
     for (const auto& [name, argument] : arguments.named) {
       over(argument);
     }
-    return over(arguments.more_positional).over(arguments.more_named);
+    return *this;
   }
 
   template <typename Node>

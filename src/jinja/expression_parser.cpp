@@ -157,7 +157,7 @@ ExprPtr ExpressionParser::parse_product() {
       {"//", Operator::kFloorDivide},
       {"%", Operator::kModulo},
   }};
-  ExprPtr left = parse_power();
+  ExprPtr left = parse_unary();
   while (true) {
     const auto symbol = std::find_if(kSymbols.begin(), kSymbols.end(), [&](const auto& row) {
       return stream_.current().is_operator(row.first);
@@ -166,32 +166,23 @@ ExprPtr ExpressionParser::parse_product() {
       return left;
     }
     const Position at = stream_.take().at;
-    left = make_arithmetic(at, symbol->second, std::move(left), parse_power());
+    left = make_arithmetic(at, symbol->second, std::move(left), parse_unary());
   }
 }
 
-ExprPtr ExpressionParser::parse_power() {
-  ExprPtr left = parse_unary(true);
-  while (stream_.current().is_operator("**")) {
-    const Position at = stream_.take().at;
-    left = make_arithmetic(at, Operator::kPower, std::move(left), parse_unary(true));
-  }
-  return left;
+// Filters and tests bind tighter than * and looser than a sign: -1|string is (-1)|string.
+ExprPtr ExpressionParser::parse_unary() {
+  return parse_filters_and_tests(parse_operand());
 }
 
-ExprPtr ExpressionParser::parse_unary(bool with_filters) {
+ExprPtr ExpressionParser::parse_operand() {
   const Position at = stream_.current().at;
-  ExprPtr result;
-  if (stream_.current().is_operator("-") || stream_.current().is_operator("+")) {
-    const NestingGuard guard(nesting_, at);
-    const bool negative = stream_.take().text == "-";
-    ExprPtr operand = parse_unary(false);
-    result = Builder(at).over(operand).make(Sign{negative, std::move(operand)});
-  } else {
-    result = parse_primary();
+  if (!stream_.skip_operator("-")) {
+    return parse_postfix(parse_primary());
   }
-  result = parse_postfix(std::move(result));
-  return with_filters ? parse_filters_and_tests(std::move(result)) : std::move(result);
+  const NestingGuard guard(nesting_, at);
+  ExprPtr operand = parse_operand();
+  return Builder(at).over(operand).make(Negation{std::move(operand)});
 }
 
 ExprPtr ExpressionParser::parse_primary() {
@@ -202,8 +193,7 @@ ExprPtr ExpressionParser::parse_primary() {
       return parse_name();
     case TokenKind::kString:
       return parse_string();
-    case TokenKind::kInteger:
-    case TokenKind::kFloat:
+    case TokenKind::kNumber:
       return Builder(at).make(Literal{stream_.take().number});
     default:
       break;
@@ -228,9 +218,6 @@ ExprPtr ExpressionParser::parse_name() {
   Token token = stream_.take();
   if (const auto constant = constant_of(token.text)) {
     return Builder(token.at).make(Literal{*constant});
-  }
-  if (names_ != nullptr) {
-    names_->insert(token.text);
   }
   return Builder(token.at).make(Name{std::move(token.text)});
 }
@@ -276,17 +263,17 @@ ExprPtr ExpressionParser::parse_dict() {
   return builder.make(std::move(dict));
 }
 
-bool ExpressionParser::at_tuple_end(std::string_view stop) const {
+bool ExpressionParser::at_tuple_end() const {
   const Token& token = stream_.current();
   return token.is(TokenKind::kOutputEnd) || token.is(TokenKind::kBlockEnd) ||
-         token.is_operator(")") || (!stop.empty() && token.is_name(stop));
+         token.is_operator(")");
 }
 
-ExprPtr ExpressionParser::parse_tuple(bool with_conditional, std::string_view stop) {
+ExprPtr ExpressionParser::parse_tuple(bool with_conditional) {
   Builder builder(stream_.current().at);
   SequenceLiteral tuple{true, {}};
   bool has_comma = false;
-  while (!at_tuple_end(stop)) {
+  while (!at_tuple_end()) {
     tuple.items.push_back(with_conditional ? parse_expression() : parse_unconditional());
     builder.over(tuple.items.back());
     if (!stream_.skip_operator(",")) {

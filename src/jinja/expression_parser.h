@@ -1,7 +1,5 @@
 #pragma once
 
-#include <set>
-
 #include "jinja/ast.h"
 #include "jinja/token_stream.h"
 
@@ -20,7 +18,7 @@ class NestingGuard {
 };
 
 /// Recursive descent over Jinja's expressions. From loosest to tightest:
-///   a if b else c · or · and · not · comparisons and in · + - · ~ · * / // % · ** · unary + -
+///   a if b else c · or · and · not · comparisons and in · + - · ~ · * / // % · unary -
 ///   · call, subscript, filter, test
 class ExpressionParser {
  public:
@@ -31,18 +29,11 @@ class ExpressionParser {
   /// Without a conditional, where `if` means something else: heads of for and if.
   ExprPtr parse_unconditional();
 
-  /// Expressions with commas between them make a tuple. `stop` is a name that ends it too.
-  ExprPtr parse_tuple(bool with_conditional, std::string_view stop = {});
+  /// Expressions with commas between them make a tuple.
+  ExprPtr parse_tuple(bool with_conditional);
 
-  /// name|filter|filter(...) without the operand, which is the captured text.
-  ExprPtr parse_filters_of_block();
-
-  /// name, name.attribute (where `attributes` allows it) or a tuple of such.
+  /// name, name.attribute (where `attributes` allows it), or several with commas between them.
   Target parse_target(bool attributes);
-
-  /// Names that the expressions read, gathered while it is set: macros ask for some of them.
-  void gather_names(std::set<std::string>* names) { names_ = names; }
-  std::set<std::string>* gathered_names() const { return names_; }
 
   int& nesting() { return nesting_; }
 
@@ -54,8 +45,8 @@ class ExpressionParser {
   ExprPtr parse_sum();
   ExprPtr parse_concat();
   ExprPtr parse_product();
-  ExprPtr parse_power();
-  ExprPtr parse_unary(bool with_filters);
+  ExprPtr parse_unary();
+  ExprPtr parse_operand();
   ExprPtr parse_primary();
   ExprPtr parse_name();
   ExprPtr parse_string();
@@ -69,12 +60,10 @@ class ExpressionParser {
   ExprPtr parse_test(ExprPtr operand);
   CallArguments parse_arguments();
   void parse_argument(CallArguments& arguments);
-  bool at_tuple_end(std::string_view stop) const;
-  std::string parse_dotted_name();
-  Target parse_single_target(bool attributes);
+  bool at_tuple_end() const;
+  Target::Place parse_place(bool attributes);
 
   TokenStream& stream_;
-  std::set<std::string>* names_ = nullptr;
   int nesting_ = 0;
 };
 

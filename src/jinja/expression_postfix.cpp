@@ -48,7 +48,7 @@ ExprPtr ExpressionParser::parse_attribute(ExprPtr object) {
   if (token.is(TokenKind::kName)) {
     return Builder(token.at).over(object).make(Attribute{std::move(object), std::move(token.text)});
   }
-  if (!token.is(TokenKind::kInteger)) {
+  if (!token.is(TokenKind::kNumber)) {
     fail_at(token.at, "expected a name or a number after '.'");
   }
   ExprPtr key = Builder(token.at).make(Literal{token.number});
@@ -73,17 +73,9 @@ ExprPtr ExpressionParser::parse_subscript(ExprPtr object) {
       Slice{std::move(object), std::move(start), std::move(stop), std::move(step)});
 }
 
-std::string ExpressionParser::parse_dotted_name() {
-  std::string name = stream_.expect_any_name();
-  while (stream_.skip_operator(".")) {
-    name.append(".").append(stream_.expect_any_name());
-  }
-  return name;
-}
-
 ExprPtr ExpressionParser::parse_filter(ExprPtr operand) {
   const Position at = stream_.current().at;
-  std::string name = parse_dotted_name();
+  std::string name = stream_.expect_any_name();
   const Builtin* builtin = find_filter(name);
   CallArguments arguments;
   if (stream_.current().is_operator("(")) {
@@ -94,18 +86,10 @@ ExprPtr ExpressionParser::parse_filter(ExprPtr operand) {
   return filter.make(Filter{std::move(operand), std::move(name), builtin, std::move(arguments)});
 }
 
-ExprPtr ExpressionParser::parse_filters_of_block() {
-  ExprPtr filters = parse_filter(Builder(stream_.current().at).make(CapturedText{}));
-  while (stream_.skip_operator("|")) {
-    filters = parse_filter(std::move(filters));
-  }
-  return filters;
-}
-
 ExprPtr ExpressionParser::parse_test(ExprPtr operand) {
   const Position at = stream_.current().at;
   const bool negated = stream_.skip_name("not");
-  std::string name = parse_dotted_name();
+  std::string name = stream_.expect_any_name();
   const Builtin* builtin = find_test(name);
   CallArguments arguments;
   const Token& next = stream_.current();
@@ -116,8 +100,7 @@ ExprPtr ExpressionParser::parse_test(ExprPtr operand) {
   if (next.is_operator("(")) {
     arguments = parse_arguments();
   } else if ((next.is(TokenKind::kName) && !ends) || next.is(TokenKind::kString) ||
-             next.is(TokenKind::kInteger) || next.is(TokenKind::kFloat) || next.is_operator("[") ||
-             next.is_operator("{")) {
+             next.is(TokenKind::kNumber) || next.is_operator("[") || next.is_operator("{")) {
     arguments.positional.push_back(parse_postfix(parse_primary()));
   }
   Builder builder(at);
@@ -142,67 +125,46 @@ CallArguments ExpressionParser::parse_arguments() {
 
 void ExpressionParser::parse_argument(CallArguments& arguments) {
   const Position at = stream_.current().at;
-  const auto refuse_after = [&](bool too_late) {
-    if (too_late) {
-      fail_at(at, "the arguments of this call stand in a wrong order");
-    }
-  };
-  const bool has_named = !arguments.named.empty();
-  const bool has_star = arguments.more_positional != nullptr;
-  const bool has_stars = arguments.more_named != nullptr;
-  if (stream_.skip_operator("*")) {
-    refuse_after(has_star || has_stars);
-    arguments.more_positional = parse_expression();
-  } else if (stream_.skip_operator("**")) {
-    refuse_after(has_stars);
-    arguments.more_named = parse_expression();
-  } else if (stream_.current().is(TokenKind::kName) && stream_.ahead().is_operator("=")) {
-    refuse_after(has_stars);
+  if (stream_.current().is(TokenKind::kName) && stream_.ahead().is_operator("=")) {
     std::string name = stream_.take().text;
     stream_.take();
     arguments.named.emplace_back(std::move(name), parse_expression());
-  } else {
-    refuse_after(has_named || has_star || has_stars);
-    arguments.positional.push_back(parse_expression());
+    return;
   }
+  if (!arguments.named.empty()) {
+    fail_at(at, "an argument without a name follows one with a name");
+  }
+  arguments.positional.push_back(parse_expression());
 }
 
-Target ExpressionParser::parse_single_target(bool attributes) {
-  const NestingGuard guard(nesting_, stream_.current().at);
-  Target target;
-  target.at = stream_.current().at;
-  if (stream_.skip_operator("(")) {
-    target = parse_target(attributes);
-    stream_.expect_operator(")");
-    return target;
-  }
+Target::Place ExpressionParser::parse_place(bool attributes) {
+  Target::Place place;
+  place.at = stream_.current().at;
   if (!stream_.current().is(TokenKind::kName)) {
     stream_.fail_unexpected("a name to assign to");
   }
-  target.name = stream_.take().text;
-  if (constant_of(target.name).has_value()) {
-    fail_at(target.at, "cannot assign to '{}'", target.name);
+  place.name = stream_.take().text;
+  if (constant_of(place.name).has_value()) {
+    fail_at(place.at, "cannot assign to '{}'", place.name);
   }
   if (attributes && stream_.skip_operator(".")) {
-    target.attribute = stream_.expect_any_name();
+    place.attribute = stream_.expect_any_name();
   }
-  return target;
+  return place;
 }
 
 Target ExpressionParser::parse_target(bool attributes) {
-  Target tuple;
-  tuple.at = stream_.current().at;
-  while (true) {
-    tuple.items.push_back(parse_single_target(attributes));
-    if (!stream_.skip_operator(",")) {
-      break;
-    }
-    tuple.is_tuple = true;
-    if (at_tuple_end("in") || stream_.current().is_operator("=")) {
-      break;
-    }
+  Target target;
+  const bool bracketed = stream_.skip_operator("(");
+  target.places.push_back(parse_place(attributes));
+  while (stream_.skip_operator(",")) {
+    target.unpacks = true;
+    target.places.push_back(parse_place(attributes));
   }
-  return tuple.is_tuple ? std::move(tuple) : Target(std::move(tuple.items.front()));
+  if (bracketed) {
+    stream_.expect_operator(")");
+  }
+  return target;
 }
 
 }  // namespace nibble::jinja

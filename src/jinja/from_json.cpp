@@ -54,20 +54,20 @@ class Converter {
   }
 
   Value convert_array(const Json& json, int depth) {
-    auto sequence = std::make_shared<Sequence>();
+    Sequence sequence;
     for (const Json& element : json) {
-      sequence->items.push_back(convert(element, depth + 1));
-      sequence->depth = std::max(sequence->depth, 1 + sequence->items.back().depth());
+      sequence.items.push_back(convert(element, depth + 1));
+      sequence.depth = std::max(sequence.depth, 1 + sequence.items.back().depth());
     }
-    return Value(Value::Storage(List{std::move(sequence)}));
+    return Value(Value::Storage(std::make_shared<const Sequence>(std::move(sequence))));
   }
 
   Value convert_object(const Json& json, int depth) {
-    auto dict = std::make_shared<Dict>();
+    Dict dict;
     for (auto entry = json.begin(); entry != json.end(); ++entry) {
-      dict->set(convert_text(entry.key()), convert(entry.value(), depth + 1));
+      dict.set(convert_text(entry.key()), convert(entry.value(), depth + 1));
     }
-    return Value(Value::Storage(std::shared_ptr<const Dict>(std::move(dict))));
+    return Value(Value::Storage(std::make_shared<const Dict>(std::move(dict))));
   }
 
   std::int64_t bytes_ = 0;

@@ -48,30 +48,22 @@ Value range(Call& call) {
   if (size > kMaxRange) {
     call.fail("more than {} numbers", kMaxRange);
   }
-  return Value(Value::Storage(Range{start, stop, step, static_cast<std::int64_t>(size)}));
+  call.runtime().step(static_cast<std::int64_t>(size));
+  Items numbers;
+  for (Int i = 0; i < size; ++i) {
+    numbers.push_back(Value::integer(start + i * step));
+  }
+  return make_sequence(call.runtime(), std::move(numbers), Sequence::Form::kRange);
 }
 
-// dict(...), dict(other, ...), dict([(key, value), ...], ...).
+// The arguments of dict(...) and namespace(...), all by name.
 Dict build_dict(Call& call) {
-  Runtime& runtime = call.runtime();
-  const Arguments& arguments = call.arguments();
-  if (arguments.positional.size() > 1) {
-    call.fail("takes at most one argument without a name");
+  if (!call.arguments().positional.empty()) {
+    call.fail("takes only arguments by name in Nibble's templates");
   }
   Dict dict;
-  if (!arguments.positional.empty() && arguments.positional[0].is(Kind::kDict)) {
-    dict = *arguments.positional[0].dict();
-  } else if (!arguments.positional.empty()) {
-    for (const Value& pair : items_of(runtime, arguments.positional[0])) {
-      const Items entry = items_of(runtime, pair);
-      if (entry.size() != 2 || !Dict::can_be_key(entry[0])) {
-        call.fail("needs pairs of a key and a value");
-      }
-      dict.set(entry[0], entry[1]);
-    }
-  }
-  for (const auto& [name, value] : arguments.named) {
-    dict.set(make_text(runtime, name), value);
+  for (const auto& [name, value] : call.arguments().named) {
+    dict.set(make_text(call.runtime(), name), value);
   }
   return dict;
 }

@@ -69,18 +69,13 @@ class Interpreter {
   Flow run(const Set& statement, Position at);
   Flow run(const SetBlock& statement, Position at);
   Flow run(const MacroStatement& statement, Position at);
-  Flow run(const CallBlock& statement, Position at);
-  Flow run(const FilterBlock& statement, Position at);
-  Flow run(const With& statement, Position at);
   Flow run(const Generation& statement, Position at);
   Flow run(const Break& statement, Position at);
   Flow run(const Continue& statement, Position at);
   Flow run_rounds(const For& statement, Loop& loop, const Value& loop_value, bool& any_finished);
   Flow capture(const Block& block, Value& text);
-  Value apply_filters(const Expr& filters, Value text);
   void assign(const Target& target, Value value);
-  void assign_attribute(const Target& target, Value value);
-  Value make_macro(const Macro& macro);
+  void assign(const Target::Place& place, Value value);
 
   // Expressions (evaluate.cpp).
   Value evaluate(const Expr& expr);
@@ -90,7 +85,7 @@ class Interpreter {
   Value value_of(const SequenceLiteral& node, Position at);
   Value value_of(const DictLiteral& node, Position at);
   Value value_of(const Not& node, Position at);
-  Value value_of(const Sign& node, Position at);
+  Value value_of(const Negation& node, Position at);
   Value value_of(const Arithmetic& node, Position at);
   Value value_of(const Logical& node, Position at);
   Value value_of(const Compare& node, Position at);
@@ -102,15 +97,12 @@ class Interpreter {
   Value value_of(const FunctionCall& node, Position at);
   Value value_of(const Filter& node, Position at);
   Value value_of(const Test& node, Position at);
-  Value value_of(const CapturedText& node, Position at);
-  bool holds(Comparison comparison, const Value& left, const Value& right);
 
   // Calls (call.cpp).
   Arguments evaluate_arguments(const CallArguments& arguments);
   Value call(const Value& callee, const Arguments& arguments);
   Value call_macro(const Function& function, const Arguments& arguments);
   void bind_parameters(const Macro& macro, const Arguments& arguments, Frame& frame);
-  void bind_rest(const Macro& macro, const Arguments& arguments, Frame& frame);
 
   const Value* find_variable(std::string_view name) const;
   const Frame* find_frame(std::uint64_t id) const;
@@ -121,7 +113,6 @@ class Interpreter {
   std::vector<const Frame*> live_frames_;
   std::uint64_t last_frame_id_ = 0;
   TextBuilder* out_ = nullptr;
-  Value captured_;  // what CapturedText stands for
   int depth_ = 0;
 };
 

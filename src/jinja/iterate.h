@@ -18,8 +18,4 @@ Items items_of(Runtime& runtime, const Value& value);
 /// len(value); nullopt for values without a length.
 std::optional<std::int64_t> length_of(Runtime& runtime, const Value& value);
 
-/// Number `index` of a list, tuple, range or text; negative ones count from the end. nullopt when
-/// out of range.
-std::optional<Value> item_at(Runtime& runtime, const Value& sequence, Int index);
-
 }  // namespace nibble::jinja

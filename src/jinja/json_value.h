@@ -13,9 +13,9 @@ Value from_json(const nlohmann::ordered_json& json, std::int64_t& bytes);
 
 /// How Python's json.dumps lays out its text.
 struct JsonStyle {
-  const Value* indent = nullptr;  // none: one line; a number of spaces; or the text to indent with
-  const Value* item_separator = nullptr;  // default ", ", with an indent ","
-  const Value* key_separator = nullptr;   // default ": "
+  Int indent = -1;  // spaces of each level; negative: all in one line
+  std::string item_separator;
+  std::string key_separator;
   bool ensure_ascii = false;
   bool sort_keys = false;
 };

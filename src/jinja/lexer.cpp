@@ -5,7 +5,7 @@
 
 #include "characters/utf8.h"
 #include "jinja/tag_text.h"
-#include "jinja/white_space.h"
+#include "jinja/texts.h"
 
 namespace nibble::jinja {
 namespace {
@@ -37,7 +37,6 @@ class Lexer {
 
   void lex_until_tag();
   void lex_comment();
-  bool lex_raw();
   void lex_tag(bool is_output);
   bool lex_tag_end(bool is_output);
   void close_tag(std::size_t end_bytes, bool strip_after, bool trim_newline);
@@ -103,7 +102,7 @@ void Lexer::lex_until_tag() {
   advance_to(tag);
   if (type == '#') {
     lex_comment();
-  } else if (type == '{' || !lex_raw()) {
+  } else {
     lex_tag(type == '{');
   }
 }
@@ -120,32 +119,6 @@ void Lexer::lex_comment() {
   const char sign = end > from ? source_[end - 1] : '\0';
   advance_to(end);
   close_tag(2, sign == '-', sign != '-' && sign != '+');
-}
-
-// {% raw %}...{% endraw %}; false when the block tag is another.
-bool Lexer::lex_raw() {
-  const Position start = here();
-  char sign = '\0';
-  const std::size_t begin_end = find_end_of_tag(source_, at_, "raw", "-", sign);
-  if (begin_end == std::string_view::npos) {
-    return false;
-  }
-  advance_to(begin_end);
-  close_tag(2, sign == '-', false);
-  for (std::size_t tag = source_.find("{%", at_); tag != std::string::npos;
-       tag = source_.find("{%", tag + 1)) {
-    const std::size_t end = find_end_of_tag(source_, tag, "endraw", "-+", sign);
-    if (end == std::string_view::npos) {
-      continue;
-    }
-    const std::string_view text = std::string_view(source_).substr(at_, tag - at_);
-    add(TokenKind::kText, here(),
-        std::string(text_before_tag(text, source_[tag + 2], false, at_line_start_)));
-    advance_to(end);
-    close_tag(2, sign == '-', sign == '\0');
-    return true;
-  }
-  fail_at(start, "a raw block is not closed; '{{% endraw %}}' is missing");
 }
 
 // Steps over the end of a tag and what white space control drops after it.
@@ -214,18 +187,15 @@ void Lexer::lex_tag_token() {
 
 bool Lexer::lex_number() {
   const Position start = here();
-  const bool after_dot = at_ > 0 && source_[at_ - 1] == '.';  // "a.0.1" holds no float
-  if (const std::size_t length = after_dot ? 0 : float_literal_length(rest())) {
-    add(TokenKind::kFloat, start, {}, parse_float_literal(rest().substr(0, length)));
-    advance_to(at_ + length);
-    return true;
+  const bool after_dot = at_ > 0 && source_[at_ - 1] == '.';  // "a.0.1" holds no fraction
+  const std::size_t digits = std::min(rest().find_first_not_of("0123456789"), rest().size());
+  const std::size_t length = after_dot ? digits : number_length(rest());
+  if (length == 0) {
+    return false;
   }
-  if (const std::size_t length = integer_literal_length(rest())) {
-    add(TokenKind::kInteger, start, {}, parse_integer_literal(rest().substr(0, length), start));
-    advance_to(at_ + length);
-    return true;
-  }
-  return false;
+  add(TokenKind::kNumber, start, {}, parse_number(rest().substr(0, length), start));
+  advance_to(at_ + length);
+  return true;
 }
 
 void Lexer::lex_string() {
@@ -258,26 +228,15 @@ void Lexer::lex_operator() {
 }
 
 void Lexer::balance(char bracket) {
-  switch (bracket) {
-    case '(':
-      brackets_.push_back(')');
-      return;
-    case '[':
-      brackets_.push_back(']');
-      return;
-    case '{':
-      brackets_.push_back('}');
-      return;
-    case ')':
-    case ']':
-    case '}':
-      if (brackets_.empty() || brackets_.back() != bracket) {
-        fail_at(here(), "unexpected '{}'", bracket);
-      }
-      brackets_.pop_back();
-      return;
-    default:
-      return;
+  constexpr std::string_view kOpen = "([{";
+  constexpr std::string_view kClosed = ")]}";
+  if (const std::size_t open = kOpen.find(bracket); open != std::string_view::npos) {
+    brackets_.push_back(kClosed[open]);
+  } else if (kClosed.find(bracket) != std::string_view::npos) {
+    if (brackets_.empty() || brackets_.back() != bracket) {
+      fail_at(here(), "unexpected '{}'", bracket);
+    }
+    brackets_.pop_back();
   }
 }
 

@@ -17,8 +17,7 @@ enum class TokenKind {
   kBlockEnd,
   kName,
   kString,  // unescaped
-  kInteger,
-  kFloat,
+  kNumber,
   kOperator,
   kEnd,
 };
@@ -27,7 +26,7 @@ struct Token {
   TokenKind kind = TokenKind::kEnd;
   Position at;
   std::string text;  // of a text, name, string or operator
-  Value number;      // of an integer or float
+  Value number;      // of a number
 
   bool is(TokenKind wanted) const { return kind == wanted; }
   bool is(TokenKind wanted, std::string_view content) const {
@@ -46,12 +45,11 @@ std::vector<Token> tokenize(std::string_view source);
 /// Unescapes the inside of a string literal as Python's unicode-escape does.
 std::string unescape_literal(std::string_view literal, Position at);
 
-/// Lengths of the number literals at the start of `text`, 0 where there is none.
-std::size_t integer_literal_length(std::string_view text);
-std::size_t float_literal_length(std::string_view text);
+/// Length of the number at the start of `text`: digits, perhaps with a fraction; 0 where there is
+/// none.
+std::size_t number_length(std::string_view text);
 
-/// Values of such literals; underscores separate digits.
-Value parse_integer_literal(std::string_view literal, Position at);
-Value parse_float_literal(std::string_view literal);
+/// The value of such a number.
+Value parse_number(std::string_view literal, Position at);
 
 }  // namespace nibble::jinja

@@ -7,61 +7,38 @@
 namespace nibble::jinja {
 namespace {
 
-void pay_for_items(Runtime& runtime, std::size_t count) {
-  runtime.grow(count * sizeof(Value) + sizeof(Sequence));
-}
-
 void check_depth(const Runtime& runtime, int depth) {
   runtime.require(depth <= kMaxValueDepth, "lists or dictionaries nest deeper than {} levels",
                   kMaxValueDepth);
 }
 
-int depth_of(const Items& items) {
+}  // namespace
+
+Value make_text(Runtime& runtime, std::string_view bytes) {
+  runtime.grow(sizeof(std::string) + bytes.size());
+  return Value::text(std::string(bytes));
+}
+
+Value make_sequence(Runtime& runtime, Items items, Sequence::Form form) {
+  runtime.grow(items.size() * sizeof(Value) + sizeof(Sequence));
   int depth = 1;
   for (const Value& item : items) {
     depth = std::max(depth, 1 + item.depth());
   }
-  return depth;
-}
-
-std::shared_ptr<const Sequence> make_sequence(Runtime& runtime, Items items) {
-  pay_for_items(runtime, items.size());
-  const int depth = depth_of(items);
   check_depth(runtime, depth);
-  return std::make_shared<const Sequence>(Sequence{std::move(items), depth});
-}
-
-}  // namespace
-
-Value make_text(Runtime& runtime, std::string_view bytes, bool markup) {
-  runtime.grow(sizeof(Text) + bytes.size());
-  return Value::text(std::string(bytes), markup);
-}
-
-Value make_list(Runtime& runtime, Items items) {
-  return Value(Value::Storage(List{make_sequence(runtime, std::move(items))}));
-}
-
-Value make_tuple(Runtime& runtime, Items items) {
-  return Value(Value::Storage(Tuple{make_sequence(runtime, std::move(items))}));
+  return Value(
+      Value::Storage(std::make_shared<const Sequence>(Sequence{std::move(items), form, depth})));
 }
 
 Value make_dict(Runtime& runtime, Dict dict) {
-  pay_for_items(runtime, 4 * dict.entries().size());
+  runtime.grow(4 * dict.entries().size() * sizeof(Value) + sizeof(Dict));
   check_depth(runtime, dict.depth());
   return Value(Value::Storage(std::make_shared<const Dict>(std::move(dict))));
 }
 
-Value make_generator(Runtime& runtime, Items items) {
-  pay_for_items(runtime, items.size());
-  const int depth = depth_of(items);
-  check_depth(runtime, depth);
-  return Value(Value::Storage(std::make_shared<Generator>(Generator{std::move(items), 0, depth})));
-}
-
-Value TextBuilder::value(bool markup) {
-  runtime_.grow(sizeof(Text));
-  return Value::text(std::move(bytes_), markup);
+Value TextBuilder::value() {
+  runtime_.grow(sizeof(std::string));
+  return Value::text(std::move(bytes_));
 }
 
 TextBuilder& TextBuilder::add(std::string_view piece) {

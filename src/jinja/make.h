@@ -10,11 +10,9 @@
 // Every value that a template makes is made here, and paid for.
 namespace nibble::jinja {
 
-Value make_text(Runtime& runtime, std::string_view bytes, bool markup = false);
-Value make_list(Runtime& runtime, Items items);
-Value make_tuple(Runtime& runtime, Items items);
+Value make_text(Runtime& runtime, std::string_view bytes);
+Value make_sequence(Runtime& runtime, Items items, Sequence::Form form = Sequence::Form::kList);
 Value make_dict(Runtime& runtime, Dict dict);
-Value make_generator(Runtime& runtime, Items items);
 
 /// Text that grows piece by piece; each piece is paid for before it is copied.
 class TextBuilder {
@@ -24,9 +22,8 @@ class TextBuilder {
   TextBuilder& add(std::string_view piece);
   TextBuilder& repeat(std::string_view piece, Int count);
 
-  const std::string& bytes() const { return bytes_; }
   std::string take() { return std::move(bytes_); }
-  Value value(bool markup = false);
+  Value value();
 
  private:
   Runtime& runtime_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <span>
 
 #include "jinja/expression_parser.h"
@@ -29,13 +28,9 @@ class StatementParser {
   For parse_for();
   Statement::Node parse_set();
   MacroStatement parse_macro();
-  CallBlock parse_call();
-  FilterBlock parse_filter_block();
-  With parse_with();
   Generation parse_generation();
   void check_inside_loop(std::string_view tag, Position at) const;
   std::vector<Macro::Parameter> parse_parameters();
-  void parse_macro_body(Macro& macro, std::string_view end, std::string_view opener);
 
   TokenStream stream_;
   ExpressionParser expressions_;
@@ -108,15 +103,6 @@ Statement::Node StatementParser::parse_statement(const std::string& tag, Positio
   if (tag == "macro") {
     return parse_macro();
   }
-  if (tag == "call") {
-    return parse_call();
-  }
-  if (tag == "filter") {
-    return parse_filter_block();
-  }
-  if (tag == "with") {
-    return parse_with();
-  }
   if (tag == "generation") {
     return parse_generation();
   }
@@ -128,7 +114,7 @@ Statement::Node StatementParser::parse_statement(const std::string& tag, Positio
     check_inside_loop(tag, at);
     return Continue{};
   }
-  fail_at(at, "the tag '{}' is unknown or not supported in chat templates", core::printable(tag));
+  fail_at(at, "the tag '{}' is not supported by Nibble's templates", core::printable(tag));
 }
 
 void StatementParser::check_inside_loop(std::string_view tag, Position at) const {
@@ -158,12 +144,9 @@ For StatementParser::parse_for() {
   For statement;
   statement.target = expressions_.parse_target(false);
   stream_.expect_name("in");
-  statement.iterable = expressions_.parse_tuple(false, "recursive");
+  statement.iterable = expressions_.parse_tuple(false);
   if (stream_.skip_name("if")) {
     statement.condition = expressions_.parse_expression();
-  }
-  if (stream_.current().is_name("recursive")) {
-    fail_at(stream_.current().at, "recursive loops are not supported");
   }
   ++loops_;
   statement.body = parse_body(kEnds, "for");
@@ -180,11 +163,7 @@ Statement::Node StatementParser::parse_set() {
   if (stream_.skip_operator("=")) {
     return Set{std::move(target), expressions_.parse_tuple(true)};
   }
-  ExprPtr filters;
-  if (stream_.skip_operator("|")) {
-    filters = expressions_.parse_filters_of_block();
-  }
-  return SetBlock{std::move(target), std::move(filters), parse_body("endset", "set")};
+  return SetBlock{std::move(target), parse_body("endset", "set")};
 }
 
 std::vector<Macro::Parameter> StatementParser::parse_parameters() {
@@ -210,67 +189,14 @@ std::vector<Macro::Parameter> StatementParser::parse_parameters() {
   return parameters;
 }
 
-// Also finds out which of the special names the body asks for: only then may a call give them.
-void StatementParser::parse_macro_body(Macro& macro, std::string_view end,
-                                       std::string_view opener) {
-  std::set<std::string>* outer_names = expressions_.gathered_names();
-  std::set<std::string> names;
-  const int outer_loops = std::exchange(loops_, 0);
-  expressions_.gather_names(&names);
-  macro.body = parse_body(end, opener);
-  expressions_.gather_names(outer_names);
-  loops_ = outer_loops;
-  for (const Macro::Parameter& parameter : macro.parameters) {
-    names.erase(parameter.name);
-  }
-  macro.uses_caller = names.contains("caller");
-  macro.uses_varargs = names.contains("varargs");
-  macro.uses_kwargs = names.contains("kwargs");
-  if (outer_names != nullptr) {
-    outer_names->insert(names.begin(), names.end());
-  }
-}
-
 MacroStatement StatementParser::parse_macro() {
   auto macro = std::make_unique<Macro>();
   macro->name = stream_.expect_any_name();
   macro->parameters = parse_parameters();
-  parse_macro_body(*macro, "endmacro", "macro");
+  const int outer_loops = std::exchange(loops_, 0);
+  macro->body = parse_body("endmacro", "macro");
+  loops_ = outer_loops;
   return {std::move(macro)};
-}
-
-CallBlock StatementParser::parse_call() {
-  auto caller = std::make_unique<Macro>();
-  caller->name = "caller";
-  if (stream_.current().is_operator("(")) {
-    caller->parameters = parse_parameters();
-  }
-  const Position at = stream_.current().at;
-  ExprPtr call = expressions_.parse_expression();
-  if (!std::holds_alternative<FunctionCall>(call->node)) {
-    fail_at(at, "a call block needs a call, as in '{{% call name() %}}'");
-  }
-  parse_macro_body(*caller, "endcall", "call");
-  return {std::move(caller), std::move(call)};
-}
-
-FilterBlock StatementParser::parse_filter_block() {
-  ExprPtr filters = expressions_.parse_filters_of_block();
-  return {std::move(filters), parse_body("endfilter", "filter")};
-}
-
-With StatementParser::parse_with() {
-  With statement;
-  while (!stream_.current().is(TokenKind::kBlockEnd)) {
-    Target target = expressions_.parse_target(false);
-    stream_.expect_operator("=");
-    statement.variables.emplace_back(std::move(target), expressions_.parse_expression());
-    if (!stream_.skip_operator(",")) {
-      break;
-    }
-  }
-  statement.body = parse_body("endwith", "with");
-  return statement;
 }
 
 Generation StatementParser::parse_generation() {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "jinja/make.h"
 
@@ -12,13 +11,7 @@ namespace nibble::jinja {
 Value to_text(Runtime& runtime, const Value& value);
 void print_value(Runtime& runtime, TextBuilder& out, const Value& value);
 
-/// repr(value): how a value looks inside a list.
-void print_repr(Runtime& runtime, TextBuilder& out, const Value& value);
-
 /// Shortest digits that read back as the same double: 1.0, 0.1, 1e+16, inf, nan.
 std::string spell_float(double value);
-
-/// `text` with & < > ' " as HTML entities; markup stays as it is.
-Value escape_markup(Runtime& runtime, const Value& value);
 
 }  // namespace nibble::jinja

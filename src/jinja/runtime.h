@@ -20,8 +20,8 @@ struct Position {
 /// Throws kInvalidModel with the place in front of the message.
 template <typename... Args>
 [[noreturn]] void fail_at(Position at, fmt::format_string<Args...> format, Args&&... args) {
-  core::fail(core::ErrorKind::kInvalidModel, "chat template {}:{}: {}", at.line, at.column,
-             fmt::format(format, std::forward<Args>(args)...));
+  core::fail(core::ErrorKind::kInvalidModel, "chat template line {}, column {}: {}", at.line,
+             at.column, fmt::format(format, std::forward<Args>(args)...));
 }
 
 /// What one rendering has left to spend, and where in the template it stands. Everything that works

@@ -1,7 +1,7 @@
 #include <array>
 
+#include "jinja/callable.h"
 #include "jinja/compare.h"
-#include "jinja/filters.h"
 #include "jinja/iterate.h"
 #include "jinja/make.h"
 #include "jinja/subscript.h"
@@ -40,6 +40,9 @@ const std::string& name_at(const Call& call, std::size_t index) {
 }
 
 Value map_attribute(const Call& call, const Value& path) {
+  if (!path.is_string()) {
+    call.fail("needs the name of an attribute, got a {}", path.type_name());
+  }
   const Value* fallback = named_argument(call, "default");
   const std::size_t known = fallback != nullptr ? 2 : 1;
   if (call.arguments().named.size() != known) {
@@ -47,11 +50,11 @@ Value map_attribute(const Call& call, const Value& path) {
   }
   Items mapped;
   for (const Value& item : items_or_none(call)) {
-    Value found = follow_path(call.runtime(), item, path);
+    Value found = follow_path(call.runtime(), item, path.bytes());
     const bool missing = found.is_undefined() && fallback != nullptr && !fallback->is_none();
     mapped.push_back(missing ? *fallback : std::move(found));
   }
-  return make_generator(call.runtime(), std::move(mapped));
+  return make_sequence(call.runtime(), std::move(mapped), Sequence::Form::kGenerator);
 }
 
 Value map(Call& call) {
@@ -65,14 +68,14 @@ Value map(Call& call) {
   const std::string& name = name_at(call, 0);
   const Builtin* filter = find_filter(name);
   if (filter == nullptr) {
-    call.fail("there is no filter called '{}'", core::printable(name));
+    call.fail("the filter '{}' is not supported by Nibble's templates", core::printable(name));
   }
   const Arguments arguments = arguments_after(call, 1);
   Items mapped;
   for (const Value& item : items_or_none(call)) {
     mapped.push_back(invoke(call.runtime(), *filter, item, arguments));
   }
-  return make_generator(call.runtime(), std::move(mapped));
+  return make_sequence(call.runtime(), std::move(mapped), Sequence::Form::kGenerator);
 }
 
 // Items that pass (or, rejecting, fail) the test: argument number `test_at` names it, without one
@@ -89,21 +92,20 @@ Value choose(const Call& call, bool by_attribute, bool rejecting) {
     const std::string& name = name_at(call, test_at);
     test = find_test(name);
     if (test == nullptr) {
-      call.fail("there is no test called '{}'", core::printable(name));
+      call.fail("the test '{}' is not supported by Nibble's templates", core::printable(name));
     }
     arguments = arguments_after(call, test_at + 1);
   }
   Items chosen;
   for (const Value& item : items_or_none(call)) {
-    const Value tested =
-        by_attribute ? follow_path(call.runtime(), item, call.arguments().positional[0]) : item;
+    const Value tested = by_attribute ? follow_path(call.runtime(), item, name_at(call, 0)) : item;
     const bool passes =
         is_true(test != nullptr ? invoke(call.runtime(), *test, tested, arguments) : tested);
     if (passes != rejecting) {
       chosen.push_back(item);
     }
   }
-  return make_generator(call.runtime(), std::move(chosen));
+  return make_sequence(call.runtime(), std::move(chosen), Sequence::Form::kGenerator);
 }
 
 Value select(Call& call) {

@@ -9,7 +9,7 @@
 #include "jinja/iterate.h"
 #include "jinja/loop.h"
 #include "jinja/make.h"
-#include "jinja/white_space.h"
+#include "jinja/texts.h"
 
 namespace nibble::jinja {
 namespace {
@@ -21,9 +21,12 @@ constexpr std::array<std::string_view, 12> kChangingMethods = {
 Value missing_attribute(const Value& object, std::string_view name) {
   const bool changes =
       std::find(kChangingMethods.begin(), kChangingMethods.end(), name) != kChangingMethods.end();
+  const bool lacks_method = object.is_string() || object.is(Kind::kLoop);
   return Value::undefined(fmt::format("a {} has no attribute '{}'{}", object.type_name(),
                                       core::printable(name),
-                                      changes ? " (templates cannot change values)" : ""));
+                                      changes        ? " (templates cannot change values)"
+                                      : lacks_method ? " that Nibble's templates support"
+                                                     : ""));
 }
 
 Value neighbour(const Value* item, std::string_view which) {
@@ -31,12 +34,11 @@ Value neighbour(const Value* item, std::string_view which) {
 }
 
 std::optional<Value> loop_attribute(Loop& loop, std::string_view name) {
-  const auto number = [](std::int64_t value) { return Value::integer(value); };
   if (name == "index") {
-    return number(loop.index0() + 1);
+    return Value::integer(loop.index0() + 1);
   }
   if (name == "index0") {
-    return number(loop.index0());
+    return Value::integer(loop.index0());
   }
   if (name == "first") {
     return Value::boolean(loop.index0() == 0);
@@ -45,13 +47,13 @@ std::optional<Value> loop_attribute(Loop& loop, std::string_view name) {
     return Value::boolean(loop.is_last());
   }
   if (name == "length") {
-    return number(loop.length());
+    return Value::integer(loop.length());
   }
-  if (name == "revindex") {
-    return number(loop.length() - loop.index0());
+  if (name == "revindex" || name == "revindex0") {
+    return Value::integer(loop.length() - loop.index0() - (name == "revindex0" ? 1 : 0));
   }
-  if (name == "revindex0") {
-    return number(loop.length() - loop.index0() - 1);
+  if (name == "depth" || name == "depth0") {  // loops of macros start anew, and none recurses
+    return Value::integer(name == "depth" ? 1 : 0);
   }
   if (name == "previtem") {
     return neighbour(loop.previous(), "previous");
@@ -59,18 +61,13 @@ std::optional<Value> loop_attribute(Loop& loop, std::string_view name) {
   if (name == "nextitem") {
     return neighbour(loop.next(), "next");
   }
-  if (name == "depth" || name == "depth0") {
-    return number(name == "depth" ? 1 : 0);
-  }
   return std::nullopt;
 }
 
 // What Python's getattr finds.
 std::optional<Value> own_attribute(const Value& object, std::string_view name) {
   if (object.is(Kind::kLoop)) {
-    if (auto value = loop_attribute(object.loop(), name)) {
-      return value;
-    }
+    return loop_attribute(object.loop(), name);
   }
   if (object.is(Kind::kNamespace)) {
     const Value* value = object.space().attributes.find(name);
@@ -83,13 +80,29 @@ std::optional<Value> own_attribute(const Value& object, std::string_view name) {
   return std::nullopt;
 }
 
+std::optional<Value> item_at(Runtime& runtime, const Value& object, Int index) {
+  const std::optional<std::int64_t> length = length_of(runtime, object);
+  const Int position = index < 0 ? index + length.value_or(0) : index;
+  if (position < 0 || position >= length.value_or(0)) {
+    return std::nullopt;
+  }
+  const auto at = static_cast<std::int64_t>(position);
+  if (object.is_string()) {
+    const std::string_view rest =
+        std::string_view(object.bytes()).substr(characters::byte_of_code_point(object.bytes(), at));
+    return make_text(runtime, rest.substr(0, characters::utf8_bytes(rest[0])));
+  }
+  const bool indexed = object.is(Kind::kSequence) && !object.is(Sequence::Form::kView);
+  return indexed ? std::optional(object.items()[static_cast<std::size_t>(at)]) : std::nullopt;
+}
+
 struct Bounds {
   Int start = 0;
   Int stop = 0;
   Int step = 1;
 };
 
-Int slice_number(Runtime& runtime, const Value& value, Int fallback) {
+Int slice_number(const Runtime& runtime, const Value& value, Int fallback) {
   if (value.is_none()) {
     return fallback;
   }
@@ -99,8 +112,8 @@ Int slice_number(Runtime& runtime, const Value& value, Int fallback) {
 }
 
 // Python's slice.indices(length).
-Bounds slice_bounds(Runtime& runtime, std::int64_t length, const Value& start, const Value& stop,
-                    const Value& step) {
+Bounds slice_bounds(const Runtime& runtime, std::int64_t length, const Value& start,
+                    const Value& stop, const Value& step) {
   const Int stride = slice_number(runtime, step, 1);
   runtime.require(stride != 0, "the step of a slice cannot be zero");
   const bool backward = stride < 0;
@@ -116,39 +129,27 @@ Bounds slice_bounds(Runtime& runtime, std::int64_t length, const Value& start, c
   return {place(start, backward ? high : low), place(stop, backward ? low : high), stride};
 }
 
-std::int64_t slice_size(const Bounds& b) {
-  if (b.step > 0) {
-    return b.start < b.stop ? static_cast<std::int64_t>((b.stop - b.start - 1) / b.step + 1) : 0;
+// `take` is called with each index of the slice.
+template <typename Take>
+void walk(const Bounds& bounds, Take take) {
+  for (Int i = bounds.start; bounds.step > 0 ? i < bounds.stop : i > bounds.stop;
+       i += bounds.step) {
+    take(static_cast<std::size_t>(i));
   }
-  return b.stop < b.start ? static_cast<std::int64_t>((b.start - b.stop - 1) / -b.step + 1) : 0;
 }
 
-Value slice_text(Runtime& runtime, const Value& text, const Bounds& bounds, std::int64_t size) {
-  const std::string_view bytes = text.bytes();
-  if (bounds.step == 1 && size > 0) {
-    const std::size_t from =
-        characters::byte_of_code_point(bytes, static_cast<std::int64_t>(bounds.start));
-    const std::size_t length = characters::byte_of_code_point(bytes.substr(from), size);
-    return make_text(runtime, bytes.substr(from, length), text.is_markup());
+Value slice_text(Runtime& runtime, std::string_view text, const Bounds& bounds) {
+  if (bounds.step == 1) {
+    const auto from = static_cast<std::int64_t>(bounds.start);
+    const auto count = static_cast<std::int64_t>(std::max(bounds.stop - bounds.start, Int{0}));
+    text.remove_prefix(characters::byte_of_code_point(text, from));
+    return make_text(runtime, text.substr(0, characters::byte_of_code_point(text, count)));
   }
-  runtime.step(static_cast<std::int64_t>(bytes.size()));
-  const auto characters = split_code_points(bytes);
+  runtime.step(static_cast<std::int64_t>(text.size()));
+  const auto characters = split_code_points(text);
   TextBuilder out(runtime);
-  for (std::int64_t i = 0; i < size; ++i) {
-    out.add(characters[static_cast<std::size_t>(bounds.start + bounds.step * i)]);
-  }
-  return out.value(text.is_markup());
-}
-
-Value slice_range(const Range& range, const Bounds& bounds, std::int64_t size) {
-  // Beyond the ends of a range its numbers still exist, which is where `stop` may point.
-  const auto at = [&](Int index) {
-    return static_cast<std::int64_t>(
-        std::clamp<Int>(Int{range.start} + Int{range.step} * index, INT64_MIN, INT64_MAX));
-  };
-  const auto step =
-      static_cast<std::int64_t>(std::clamp<Int>(range.step * bounds.step, INT64_MIN, INT64_MAX));
-  return Value(Value::Storage(Range{at(bounds.start), at(bounds.stop), step, size}));
+  walk(bounds, [&](std::size_t i) { out.add(characters[i]); });
+  return out.value();
 }
 
 }  // namespace
@@ -164,72 +165,52 @@ Value attribute_of(Runtime& runtime, const Value& object, std::string_view name)
   if (auto value = own_attribute(object, name)) {
     return *std::move(value);
   }
-  if (object.is(Kind::kDict)) {
-    if (const Value* value = object.dict()->find(name)) {
-      return *value;
-    }
-  }
-  return missing_attribute(object, name);
+  const Value* item = object.is(Kind::kDict) ? object.dict().find(name) : nullptr;
+  return item != nullptr ? *item : missing_attribute(object, name);
 }
 
 Value item_of(Runtime& runtime, const Value& object, const Value& key) {
   require_defined(runtime, object);
-  if (object.is(Kind::kDict) && Dict::can_be_key(key)) {
-    if (const Value* value = object.dict()->find(key)) {
-      return *value;
-    }
-  }
   if (key.is_integral()) {
-    if (auto value = item_at(runtime, object, key.integral())) {
-      return *std::move(value);
-    }
-    return Value::undefined(
-        fmt::format("a {} has no element {}", object.type_name(), key.integral()));
+    auto value = item_at(runtime, object, key.integral());
+    return value.has_value() ? *std::move(value)
+                             : Value::undefined(fmt::format("a {} has no element {}",
+                                                            object.type_name(), key.integral()));
   }
   if (!key.is_string()) {
     return Value::undefined(
         fmt::format("a {} has no element of type {}", object.type_name(), key.type_name()));
   }
-  if (auto value = own_attribute(object, key.bytes())) {
-    return *std::move(value);
+  const Value* item = object.is(Kind::kDict) ? object.dict().find(key.bytes()) : nullptr;
+  if (item != nullptr) {
+    return *item;
   }
-  return missing_attribute(object, key.bytes());
+  auto value = own_attribute(object, key.bytes());
+  return value.has_value() ? *std::move(value) : missing_attribute(object, key.bytes());
 }
 
 Value slice_of(Runtime& runtime, const Value& object, const Value& start, const Value& stop,
                const Value& step) {
   require_defined(runtime, object);
-  const bool sliceable = object.is_string() || object.is(Kind::kList) || object.is(Kind::kTuple) ||
-                         object.is(Kind::kRange);
-  runtime.require(sliceable, "a {} cannot be sliced", object.type_name());
-  const std::int64_t length = *length_of(runtime, object);
-  const Bounds bounds = slice_bounds(runtime, length, start, stop, step);
-  const std::int64_t size = slice_size(bounds);
+  const bool listed = object.is(Sequence::Form::kList) || object.is(Sequence::Form::kTuple);
+  runtime.require(object.is_string() || listed, "a {} cannot be sliced", object.type_name());
+  const Bounds bounds = slice_bounds(runtime, *length_of(runtime, object), start, stop, step);
   if (object.is_string()) {
-    return slice_text(runtime, object, bounds, size);
+    return slice_text(runtime, object.bytes(), bounds);
   }
-  if (object.is(Kind::kRange)) {
-    return slice_range(object.range(), bounds, size);
-  }
-  runtime.grow(static_cast<std::size_t>(size) * sizeof(Value));
   Items items;
-  items.reserve(static_cast<std::size_t>(size));
-  for (std::int64_t i = 0; i < size; ++i) {
-    items.push_back(object.items()[static_cast<std::size_t>(bounds.start + bounds.step * i)]);
-  }
-  return object.is(Kind::kList) ? make_list(runtime, std::move(items))
-                                : make_tuple(runtime, std::move(items));
+  walk(bounds, [&](std::size_t i) {
+    runtime.step();
+    items.push_back(object.items()[i]);
+  });
+  return make_sequence(runtime, std::move(items), object.sequence().form);
 }
 
-Value follow_path(Runtime& runtime, const Value& object, const Value& path) {
-  if (!path.is_string()) {
-    return path.is_none() ? object : item_of(runtime, object, path);
-  }
+Value follow_path(Runtime& runtime, const Value& object, std::string_view path) {
   Value value = object;
-  std::string_view rest = path.bytes();
   while (true) {
-    const std::size_t dot = rest.find('.');
-    const std::string_view part = rest.substr(0, dot);
+    const std::size_t dot = path.find('.');
+    const std::string_view part = path.substr(0, dot);
     const bool number = !part.empty() && part.size() < 19 &&
                         part.find_first_not_of("0123456789") == std::string_view::npos;
     value =
@@ -238,7 +219,7 @@ Value follow_path(Runtime& runtime, const Value& object, const Value& path) {
     if (dot == std::string_view::npos) {
       return value;
     }
-    rest.remove_prefix(dot + 1);
+    path.remove_prefix(dot + 1);
   }
 }
 

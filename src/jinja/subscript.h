@@ -18,11 +18,11 @@ Value attribute_of(Runtime& runtime, const Value& object, std::string_view name)
 /// object[key]: the item, else for a text key the attribute of that name, else undefined.
 Value item_of(Runtime& runtime, const Value& object, const Value& key);
 
-/// object[start:stop:step] of a text, list, tuple or range; none stands for a bound left out.
+/// object[start:stop:step] of a text, list or tuple; none stands for a bound left out.
 Value slice_of(Runtime& runtime, const Value& object, const Value& start, const Value& stop,
                const Value& step);
 
 /// What the filters' attribute="a.b.0" means: one item_of per part.
-Value follow_path(Runtime& runtime, const Value& object, const Value& path);
+Value follow_path(Runtime& runtime, const Value& object, std::string_view path);
 
 }  // namespace nibble::jinja

@@ -14,9 +14,4 @@ std::string normalize_newlines(std::string_view source);
 std::string_view text_before_tag(std::string_view text, char sign, bool is_output,
                                  bool at_line_start);
 
-/// Where the "%}" of a "{% word %}" at `tag` stands; npos when the tag is another one. `end_sign`
-/// becomes the sign before it, one of `end_signs` or 0.
-std::size_t find_end_of_tag(std::string_view text, std::size_t tag, std::string_view word,
-                            std::string_view end_signs, char& end_sign);
-
 }  // namespace nibble::jinja

@@ -1,10 +1,10 @@
 #include "jinja/texts.h"
 
 #include <algorithm>
+#include <cstring>
 #include <unordered_set>
 
 #include "characters/utf8.h"
-#include "jinja/white_space.h"
 
 namespace nibble::jinja {
 namespace {
@@ -17,24 +17,7 @@ bool is_line_end(char32_t c) {
 }
 
 std::string_view last_code_point(std::string_view text) {
-  std::size_t at = text.size() - 1;
-  while (at > 0 && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) {
-    --at;
-  }
-  return text.substr(at);
-}
-
-// Where the word starts that ends at the end of `text`.
-std::size_t start_of_last_word(std::string_view text) {
-  while (!text.empty()) {
-    const std::string_view last = last_code_point(text);
-    std::size_t at = 0;
-    if (is_space(characters::next_code_point(last, at))) {
-      break;
-    }
-    text.remove_suffix(last.size());
-  }
-  return text.size();
+  return text.substr(text.size() - characters::decode_utf8_before(text, text.size()).bytes);
 }
 
 std::size_t end_of_first_word(std::string_view text) {
@@ -50,6 +33,57 @@ std::size_t end_of_first_word(std::string_view text) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> split_code_points(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = characters::utf8_bytes(text[at]);
+    parts.push_back(text.substr(at, length));
+    at += length;
+  }
+  return parts;
+}
+
+bool is_space(char32_t c) {
+  return (c >= 0x09 && c <= 0x0d) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 ||
+         c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
+         c == 0x205f || c == 0x3000;
+}
+
+std::size_t skip_space(std::string_view text, std::size_t at) {
+  while (at < text.size()) {
+    std::size_t next = at;
+    if (!is_space(characters::next_code_point(text, next))) {
+      break;
+    }
+    at = next;
+  }
+  return at;
+}
+
+std::string_view strip_space(std::string_view text, bool left, bool right) {
+  if (left) {
+    text.remove_prefix(skip_space(text, 0));
+  }
+  while (right && !text.empty() &&
+         is_space(characters::decode_utf8_before(text, text.size()).value)) {
+    text.remove_suffix(last_code_point(text).size());
+  }
+  return text;
+}
+
+std::size_t find_bytes(std::string_view text, std::string_view needle, std::size_t from) {
+  if (from > text.size() || needle.size() > text.size() - from) {
+    return std::string_view::npos;
+  }
+  if (needle.empty()) {
+    return from;
+  }
+  // memmem is linear (two-way matching); std::string_view::find is quadratic at worst.
+  const void* found = memmem(text.data() + from, text.size() - from, needle.data(), needle.size());
+  return found == nullptr ? std::string_view::npos
+                          : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+}
 
 std::string_view strip_text(Runtime& runtime, std::string_view text, const Value* characters,
                             bool left, bool right) {
@@ -88,22 +122,6 @@ std::vector<std::string_view> split_text(Runtime& runtime, std::string_view text
   return parts;
 }
 
-std::vector<std::string_view> split_text_from_right(Runtime& runtime, std::string_view text,
-                                                    std::string_view separator,
-                                                    std::int64_t limit) {
-  // Splits the text read backwards, then turns each part and their order around.
-  const std::string backward(text.rbegin(), text.rend());
-  const std::string backward_separator(separator.rbegin(), separator.rend());
-  std::vector<std::string_view> parts;
-  for (const std::string_view part : split_text(runtime, backward, backward_separator, limit)) {
-    const auto from_end = static_cast<std::size_t>(part.data() - backward.data()) + part.size();
-    runtime.grow(kPartBytes);
-    parts.push_back(text.substr(text.size() - from_end, part.size()));
-  }
-  std::reverse(parts.begin(), parts.end());
-  return parts;
-}
-
 std::vector<std::string_view> split_words(Runtime& runtime, std::string_view text,
                                           std::int64_t limit) {
   std::vector<std::string_view> words;
@@ -118,22 +136,7 @@ std::vector<std::string_view> split_words(Runtime& runtime, std::string_view tex
   return words;
 }
 
-std::vector<std::string_view> split_words_from_right(Runtime& runtime, std::string_view text,
-                                                     std::int64_t limit) {
-  std::vector<std::string_view> words;
-  text = strip_space(text, false, true);
-  while (!text.empty()) {
-    const bool rest = limit >= 0 && static_cast<std::int64_t>(words.size()) >= limit;
-    const std::size_t start = rest ? 0 : start_of_last_word(text);
-    runtime.grow(kPartBytes);
-    words.push_back(text.substr(start));
-    text = strip_space(text.substr(0, start), false, true);
-  }
-  std::reverse(words.begin(), words.end());
-  return words;
-}
-
-std::vector<std::string_view> split_lines(Runtime& runtime, std::string_view text, bool keep_ends) {
+std::vector<std::string_view> split_lines(Runtime& runtime, std::string_view text) {
   std::vector<std::string_view> lines;
   std::size_t start = 0;
   for (std::size_t at = 0; at < text.size();) {
@@ -144,7 +147,7 @@ std::vector<std::string_view> split_lines(Runtime& runtime, std::string_view tex
     }
     at += c == U'\r' && at < text.size() && text[at] == '\n' ? 1 : 0;
     runtime.grow(kPartBytes);
-    lines.push_back(text.substr(start, (keep_ends ? at : end) - start));
+    lines.push_back(text.substr(start, end - start));
     start = at;
   }
   if (start < text.size()) {
@@ -155,7 +158,7 @@ std::vector<std::string_view> split_lines(Runtime& runtime, std::string_view tex
 }
 
 Value replace_text(Runtime& runtime, std::string_view text, std::string_view from,
-                   std::string_view to, std::int64_t limit, bool markup) {
+                   std::string_view to, std::int64_t limit) {
   TextBuilder out(runtime);
   if (from.empty()) {
     // Between all characters and at both ends.
@@ -167,23 +170,14 @@ Value replace_text(Runtime& runtime, std::string_view text, std::string_view fro
       at += length;
     }
     out.add(at < text.size() ? text.substr(at) : std::string_view());
-    return out.value(markup);
+    return out.value();
   }
   bool first = true;
   for (const std::string_view part : split_text(runtime, text, from, limit)) {
     out.add(first ? std::string_view() : to).add(part);
     first = false;
   }
-  return out.value(markup);
-}
-
-Value make_texts(Runtime& runtime, const std::vector<std::string_view>& parts, bool markup) {
-  Items items;
-  items.reserve(parts.size());
-  for (const std::string_view part : parts) {
-    items.push_back(make_text(runtime, part, markup));
-  }
-  return make_list(runtime, std::move(items));
+  return out.value();
 }
 
 }  // namespace nibble::jinja

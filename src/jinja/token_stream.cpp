@@ -17,8 +17,7 @@ std::string describe(const Token& token) {
       return "'%}'";
     case TokenKind::kString:
       return "a string";
-    case TokenKind::kInteger:
-    case TokenKind::kFloat:
+    case TokenKind::kNumber:
       return "a number";
     case TokenKind::kName:
     case TokenKind::kOperator:

@@ -1,11 +1,15 @@
 #include <array>
+#include <charconv>
+#include <cmath>
+#include <optional>
 
+#include "jinja/callable.h"
 #include "jinja/compare.h"
-#include "jinja/filters.h"
 #include "jinja/iterate.h"
 #include "jinja/json_value.h"
 #include "jinja/print.h"
 #include "jinja/subscript.h"
+#include "jinja/texts.h"
 
 namespace nibble::jinja {
 namespace {
@@ -21,22 +25,25 @@ Value fallback(Call& call) {
 Value to_json(Call& call) {
   JsonStyle style;
   style.ensure_ascii = call.flag(0, false);
-  style.indent = call.find(1);
   style.sort_keys = call.flag(3, false);
-  Items separators;
+  const bool indents = call.find(1) != nullptr && !call.at(1).is_none();
+  style.indent = indents ? std::max<Int>(call.integer(1, 0), 0) : -1;
+  style.item_separator = indents ? "," : ", ";
+  style.key_separator = ": ";
   if (call.find(2) != nullptr && !call.at(2).is_none()) {
-    separators = items_of(call.runtime(), call.at(2));
-    if (separators.size() != 2) {
+    const Items separators = items_of(call.runtime(), call.at(2));
+    if (separators.size() != 2 || !separators[0].is_string() || !separators[1].is_string()) {
       call.fail("separators must be two strings");
     }
-    style.item_separator = &separators[0];
-    style.key_separator = &separators[1];
+    style.item_separator = separators[0].bytes();
+    style.key_separator = separators[1].bytes();
   }
   return dump_json(call.runtime(), call.self(), style);
 }
 
+// `safe` too: nothing is escaped here, so the mark would change nothing.
 Value to_string(Call& call) {
-  return call.self().is_string() ? call.self() : to_text(call.runtime(), call.self());
+  return to_text(call.runtime(), call.self());
 }
 
 Value length(Call& call) {
@@ -47,19 +54,42 @@ Value length(Call& call) {
   return Value::integer(*count);
 }
 
-Value attribute(Call& call) {
-  require_defined(call.runtime(), call.self());
-  const Value found = attribute_of(call.runtime(), call.self(), call.text(0));
-  const bool is_item = call.self().is(Kind::kDict) && !found.is(Kind::kFunction);
-  return is_item ? Value::undefined("a dict has items, no attributes of that name") : found;
+// The number at the ends of which is nothing but white space.
+template <typename Number>
+std::optional<Number> read_number(std::string_view text) {
+  text = strip_space(text);
+  Number number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole ? std::optional(number) : std::nullopt;
 }
 
-constexpr std::array<Builtin, 7> kValueFilters = {{
-    {"attr", attribute, 1, {"name"}},
+// Numbers without their fraction, also those that a text spells; the default for all else.
+Value to_integer(Call& call) {
+  constexpr double kLimit = 9e18;
+  const Value& self = call.self();
+  require_defined(call.runtime(), self);
+  if (self.is_integral()) {
+    return Value::integer(self.integral());
+  }
+  if (self.is_string()) {
+    if (const auto integer = read_number<std::int64_t>(self.bytes())) {
+      return Value::integer(*integer);
+    }
+  }
+  const double real = self.is_string()        ? read_number<double>(self.bytes()).value_or(NAN)
+                      : self.is(Kind::kFloat) ? self.number()
+                                              : NAN;
+  return Value::integer(std::fabs(real) < kLimit ? static_cast<Int>(real) : call.integer(0, 0));
+}
+
+constexpr std::array<Builtin, 8> kValueFilters = {{
     {"count", length, 0, {}},
     {"d", fallback, 0, {"default_value", "boolean"}},
     {"default", fallback, 0, {"default_value", "boolean"}},
+    {"int", to_integer, 0, {"default"}},
     {"length", length, 0, {}},
+    {"safe", to_string, 0, {}},
     {"string", to_string, 0, {}},
     {"tojson", to_json, 0, {"ensure_ascii", "indent", "separators", "sort_keys"}},
 }};
