@@ -5,7 +5,26 @@
 
 namespace nibble::jinja {
 
-enum class Operator { kAdd, kSubtract, kMultiply, kDivide, kFloorDivide, kModulo };
+/// What stands between two operands. The first six calculate; those from kEqual compare.
+enum class Operator {
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kFloorDivide,
+  kModulo,
+  kConcat,
+  kAnd,
+  kOr,
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kIn,
+  kNotIn,
+};
 
 /// a OP b by Python's rules: numbers (// and % of integers), "a" + "b", "a" * 3 and [1] + [2].
 /// Refuses everything else, division by zero and integers beyond 128 bits.

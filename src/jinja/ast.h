@@ -40,24 +40,10 @@ struct Not {
 struct Negation {
   ExprPtr operand;
 };
-struct Arithmetic {
+struct Binary {
   Operator op = Operator::kAdd;
   ExprPtr left;
   ExprPtr right;
-};
-/// `and`, `or`: gives the operand that decides.
-struct Logical {
-  bool is_and = false;
-  ExprPtr left;
-  ExprPtr right;
-};
-/// a < b <= c: all must hold, each operand is evaluated once.
-struct Compare {
-  ExprPtr first;
-  std::vector<std::pair<Comparison, ExprPtr>> rest;
-};
-struct Concat {
-  std::vector<ExprPtr> parts;
 };
 struct Conditional {
   ExprPtr condition;
@@ -95,9 +81,8 @@ struct Test {
   CallArguments arguments;
 };
 struct Expr {
-  using Node = std::variant<Literal, Name, SequenceLiteral, DictLiteral, Not, Negation, Arithmetic,
-                            Logical, Compare, Concat, Conditional, Attribute, Item, Slice,
-                            FunctionCall, Filter, Test>;
+  using Node = std::variant<Literal, Name, SequenceLiteral, DictLiteral, Not, Negation, Binary,
+                            Conditional, Attribute, Item, Slice, FunctionCall, Filter, Test>;
   Position at;
   int depth = 1;  // levels of the tree below, itself included
   Node node;

@@ -113,26 +113,27 @@ bool is_less(Runtime& runtime, const Value& a, const Value& b) {
   return a.bytes() < b.bytes();  // UTF-8 sorts as code points do
 }
 
-bool holds(Runtime& runtime, Comparison comparison, const Value& left, const Value& right) {
-  switch (comparison) {
-    case Comparison::kEqual:
+bool holds(Runtime& runtime, Operator op, const Value& left, const Value& right) {
+  switch (op) {
+    case Operator::kEqual:
       return equals(runtime, left, right);
-    case Comparison::kNotEqual:
+    case Operator::kNotEqual:
       return !equals(runtime, left, right);
-    case Comparison::kLess:
+    case Operator::kLess:
       return is_less(runtime, left, right);
-    case Comparison::kLessEqual:
+    case Operator::kLessEqual:
       return is_less(runtime, left, right) || equals(runtime, left, right);
-    case Comparison::kGreater:
+    case Operator::kGreater:
       return is_less(runtime, right, left);
-    case Comparison::kGreaterEqual:
+    case Operator::kGreaterEqual:
       return is_less(runtime, right, left) || equals(runtime, left, right);
-    case Comparison::kIn:
+    case Operator::kIn:
       return contains(runtime, right, left);
-    case Comparison::kNotIn:
+    case Operator::kNotIn:
       return !contains(runtime, right, left);
+    default:
+      return false;
   }
-  return false;
 }
 
 }  // namespace nibble::jinja

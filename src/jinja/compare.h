@@ -1,7 +1,6 @@
 #pragma once
 
-#include "jinja/runtime.h"
-#include "jinja/value.h"
+#include "jinja/arithmetic.h"
 
 // Truth, equality and order, as Python defines them.
 namespace nibble::jinja {
@@ -15,18 +14,7 @@ bool equals(Runtime& runtime, const Value& a, const Value& b);
 /// a < b, for two numbers or texts; refuses anything else.
 bool is_less(Runtime& runtime, const Value& a, const Value& b);
 
-enum class Comparison {
-  kEqual,
-  kNotEqual,
-  kLess,
-  kLessEqual,
-  kGreater,
-  kGreaterEqual,
-  kIn,
-  kNotIn
-};
-
-/// left COMPARISON right.
-bool holds(Runtime& runtime, Comparison comparison, const Value& left, const Value& right);
+/// left OP right, for an operator that compares.
+bool holds(Runtime& runtime, Operator op, const Value& left, const Value& right);
 
 }  // namespace nibble::jinja

@@ -1,6 +1,6 @@
 #include "jinja/compare.h"
 #include "jinja/interpreter.h"
-#include "jinja/print.h"
+#include "jinja/spell.h"
 #include "jinja/subscript.h"
 
 namespace nibble::jinja {
@@ -64,39 +64,21 @@ Value Interpreter::value_of(const Negation& node, Position at) {
   return calculate(runtime_, Operator::kSubtract, Value::integer(0), operand);
 }
 
-Value Interpreter::value_of(const Arithmetic& node, Position at) {
-  const Value left = evaluate(*node.left);
+Value Interpreter::value_of(const Binary& node, Position at) {
+  Value left = evaluate(*node.left);
+  if (node.op == Operator::kAnd || node.op == Operator::kOr) {
+    return is_true(left) == (node.op == Operator::kAnd) ? evaluate(*node.right) : left;
+  }
   const Value right = evaluate(*node.right);
   runtime_.at(at);
-  return calculate(runtime_, node.op, left, right);
-}
-
-Value Interpreter::value_of(const Logical& node, Position) {
-  Value left = evaluate(*node.left);
-  return is_true(left) == node.is_and ? evaluate(*node.right) : left;
-}
-
-Value Interpreter::value_of(const Compare& node, Position at) {
-  Value left = evaluate(*node.first);
-  for (const auto& [comparison, expr] : node.rest) {
-    Value right = evaluate(*expr);
-    runtime_.at(at);
-    if (!holds(runtime_, comparison, left, right)) {
-      return Value::boolean(false);
-    }
-    left = std::move(right);
+  if (node.op == Operator::kConcat) {
+    TextBuilder out(runtime_);
+    print_value(runtime_, out, left);
+    print_value(runtime_, out, right);
+    return out.value();
   }
-  return Value::boolean(true);
-}
-
-Value Interpreter::value_of(const Concat& node, Position at) {
-  TextBuilder out(runtime_);
-  for (const ExprPtr& part : node.parts) {
-    const Value value = evaluate(*part);
-    runtime_.at(at);
-    print_value(runtime_, out, value);
-  }
-  return out.value();
+  return node.op < Operator::kConcat ? calculate(runtime_, node.op, left, right)
+                                     : Value::boolean(holds(runtime_, node.op, left, right));
 }
 
 Value Interpreter::value_of(const Conditional& node, Position) {

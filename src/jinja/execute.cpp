@@ -1,7 +1,7 @@
 #include "jinja/compare.h"
 #include "jinja/interpreter.h"
 #include "jinja/iterate.h"
-#include "jinja/print.h"
+#include "jinja/spell.h"
 #include "jinja/subscript.h"
 
 namespace nibble::jinja {

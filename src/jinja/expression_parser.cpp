@@ -9,26 +9,34 @@
 namespace nibble::jinja {
 namespace {
 
-ExprPtr make_arithmetic(Position at, Operator op, ExprPtr left, ExprPtr right) {
-  return Builder(at).over(left).over(right).make(Arithmetic{op, std::move(left), std::move(right)});
-}
+// From loosest to tightest; `not` stands between the second and the third.
+constexpr int kComparisons = 2;
+constexpr int kLevels = 6;
 
-std::optional<Comparison> comparison_of(const Token& token) {
-  constexpr std::array<std::pair<std::string_view, Comparison>, 6> kSymbols = {{
-      {"==", Comparison::kEqual},
-      {"!=", Comparison::kNotEqual},
-      {"<", Comparison::kLess},
-      {"<=", Comparison::kLessEqual},
-      {">", Comparison::kGreater},
-      {">=", Comparison::kGreaterEqual},
-  }};
-  for (const auto& [symbol, comparison] : kSymbols) {
-    if (token.is_operator(symbol)) {
-      return comparison;
-    }
-  }
-  return std::nullopt;
-}
+struct BinaryOperator {
+  std::string_view symbol;
+  Operator op;
+  int level;
+};
+
+constexpr std::array<BinaryOperator, 16> kOperators = {{
+    {"or", Operator::kOr, 0},
+    {"and", Operator::kAnd, 1},
+    {"==", Operator::kEqual, kComparisons},
+    {"!=", Operator::kNotEqual, kComparisons},
+    {"<", Operator::kLess, kComparisons},
+    {"<=", Operator::kLessEqual, kComparisons},
+    {">", Operator::kGreater, kComparisons},
+    {">=", Operator::kGreaterEqual, kComparisons},
+    {"in", Operator::kIn, kComparisons},
+    {"+", Operator::kAdd, 3},
+    {"-", Operator::kSubtract, 3},
+    {"~", Operator::kConcat, 4},
+    {"*", Operator::kMultiply, 5},
+    {"/", Operator::kDivide, 5},
+    {"//", Operator::kFloorDivide, 5},
+    {"%", Operator::kModulo, 5},
+}};
 
 }  // namespace
 
@@ -52,9 +60,9 @@ NestingGuard::NestingGuard(int& depth, Position at) : depth_(depth) {
 ExprPtr ExpressionParser::parse_expression() {
   const Position at = stream_.current().at;
   const NestingGuard guard(nesting_, at);
-  ExprPtr result = parse_or();
+  ExprPtr result = parse_binary(0);
   while (stream_.skip_name("if")) {
-    ExprPtr condition = parse_or();
+    ExprPtr condition = parse_binary(0);
     ExprPtr otherwise = stream_.skip_name("else") ? parse_expression() : nullptr;
     result = Builder(at).over(result).over(condition).over(otherwise).make(
         Conditional{std::move(condition), std::move(result), std::move(otherwise)});
@@ -64,109 +72,47 @@ ExprPtr ExpressionParser::parse_expression() {
 
 ExprPtr ExpressionParser::parse_unconditional() {
   const NestingGuard guard(nesting_, stream_.current().at);
-  return parse_or();
+  return parse_binary(0);
 }
 
-ExprPtr ExpressionParser::parse_or() {
-  const Position at = stream_.current().at;
-  ExprPtr left = parse_and();
-  while (stream_.skip_name("or")) {
-    ExprPtr right = parse_and();
-    left =
-        Builder(at).over(left).over(right).make(Logical{false, std::move(left), std::move(right)});
-  }
-  return left;
-}
-
-ExprPtr ExpressionParser::parse_and() {
-  const Position at = stream_.current().at;
-  ExprPtr left = parse_not();
-  while (stream_.skip_name("and")) {
-    ExprPtr right = parse_not();
-    left =
-        Builder(at).over(left).over(right).make(Logical{true, std::move(left), std::move(right)});
-  }
-  return left;
-}
-
-ExprPtr ExpressionParser::parse_not() {
-  const Position at = stream_.current().at;
-  if (!stream_.skip_name("not")) {
-    return parse_comparison();
-  }
-  const NestingGuard guard(nesting_, at);
-  ExprPtr operand = parse_not();
-  return Builder(at).over(operand).make(Not{std::move(operand)});
-}
-
-ExprPtr ExpressionParser::parse_comparison() {
-  Compare compare;
-  compare.first = parse_sum();
-  const Position at = stream_.current().at;
-  Builder builder(at);
-  builder.over(compare.first);
-  while (true) {
-    std::optional<Comparison> comparison = comparison_of(stream_.current());
-    if (stream_.current().is_name("in")) {
-      comparison = Comparison::kIn;
-    } else if (stream_.current().is_name("not") && stream_.ahead().is_name("in")) {
-      stream_.take();
-      comparison = Comparison::kNotIn;
-    }
-    if (!comparison.has_value()) {
-      break;
-    }
+std::optional<Operator> ExpressionParser::take_operator(int level) {
+  const Token& token = stream_.current();
+  if (level == kComparisons && token.is_name("not") && stream_.ahead().is_name("in")) {
     stream_.take();
-    compare.rest.emplace_back(*comparison, parse_sum());
-    builder.over(compare.rest.back().second);
+    stream_.take();
+    return Operator::kNotIn;
   }
-  return compare.rest.empty() ? std::move(compare.first) : builder.make(std::move(compare));
+  for (const auto& [symbol, op, its_level] : kOperators) {
+    if (its_level == level && (token.is_operator(symbol) || token.is_name(symbol))) {
+      stream_.take();
+      return op;
+    }
+  }
+  return std::nullopt;
 }
 
-ExprPtr ExpressionParser::parse_sum() {
-  ExprPtr left = parse_concat();
-  while (stream_.current().is_operator("+") || stream_.current().is_operator("-")) {
-    const Token token = stream_.take();
-    const Operator op = token.text == "+" ? Operator::kAdd : Operator::kSubtract;
-    left = make_arithmetic(token.at, op, std::move(left), parse_concat());
+ExprPtr ExpressionParser::parse_binary(int level) {
+  if (level == kLevels) {
+    return parse_unary();
   }
-  return left;
-}
-
-ExprPtr ExpressionParser::parse_concat() {
-  const Position at = stream_.current().at;
-  ExprPtr first = parse_product();
-  if (!stream_.current().is_operator("~")) {
-    return first;
+  const Position start = stream_.current().at;
+  if (level == kComparisons && stream_.skip_name("not")) {
+    const NestingGuard guard(nesting_, start);
+    ExprPtr operand = parse_binary(level);
+    return Builder(start).over(operand).make(Not{std::move(operand)});
   }
-  Builder builder(at);
-  builder.over(first);
-  Concat concat;
-  concat.parts.push_back(std::move(first));
-  while (stream_.skip_operator("~")) {
-    concat.parts.push_back(parse_product());
-    builder.over(concat.parts.back());
-  }
-  return builder.make(std::move(concat));
-}
-
-ExprPtr ExpressionParser::parse_product() {
-  constexpr std::array<std::pair<std::string_view, Operator>, 4> kSymbols = {{
-      {"*", Operator::kMultiply},
-      {"/", Operator::kDivide},
-      {"//", Operator::kFloorDivide},
-      {"%", Operator::kModulo},
-  }};
-  ExprPtr left = parse_unary();
-  while (true) {
-    const auto symbol = std::find_if(kSymbols.begin(), kSymbols.end(), [&](const auto& row) {
-      return stream_.current().is_operator(row.first);
-    });
-    if (symbol == kSymbols.end()) {
+  ExprPtr left = parse_binary(level + 1);
+  for (int count = 0;; ++count) {
+    const Position at = stream_.current().at;
+    const std::optional<Operator> op = take_operator(level);
+    if (!op.has_value()) {
       return left;
     }
-    const Position at = stream_.take().at;
-    left = make_arithmetic(at, symbol->second, std::move(left), parse_unary());
+    if (level == kComparisons && count > 0) {
+      fail_at(at, "a chain of comparisons is not supported by Nibble's templates");
+    }
+    ExprPtr right = parse_binary(level + 1);
+    left = Builder(at).over(left).over(right).make(Binary{*op, std::move(left), std::move(right)});
   }
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "jinja/ast.h"
 #include "jinja/token_stream.h"
 
@@ -38,13 +40,8 @@ class ExpressionParser {
   int& nesting() { return nesting_; }
 
  private:
-  ExprPtr parse_or();
-  ExprPtr parse_and();
-  ExprPtr parse_not();
-  ExprPtr parse_comparison();
-  ExprPtr parse_sum();
-  ExprPtr parse_concat();
-  ExprPtr parse_product();
+  ExprPtr parse_binary(int level);
+  std::optional<Operator> take_operator(int level);
   ExprPtr parse_unary();
   ExprPtr parse_operand();
   ExprPtr parse_primary();

@@ -1,7 +1,10 @@
+#include "jinja/from_json.h"
+
+
 #include <algorithm>
 
 #include "characters/utf8.h"
-#include "jinja/json_value.h"
+#include "core/error.h"
 #include "jinja/limits.h"
 
 namespace nibble::jinja {

@@ -4,7 +4,7 @@
 #include "jinja/iterate.h"
 #include "jinja/limits.h"
 #include "jinja/make.h"
-#include "jinja/print.h"
+#include "jinja/spell.h"
 #include "jinja/strftime.h"
 
 // The functions that a template can call by name.

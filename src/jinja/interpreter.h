@@ -86,10 +86,7 @@ class Interpreter {
   Value value_of(const DictLiteral& node, Position at);
   Value value_of(const Not& node, Position at);
   Value value_of(const Negation& node, Position at);
-  Value value_of(const Arithmetic& node, Position at);
-  Value value_of(const Logical& node, Position at);
-  Value value_of(const Compare& node, Position at);
-  Value value_of(const Concat& node, Position at);
+  Value value_of(const Binary& node, Position at);
   Value value_of(const Conditional& node, Position at);
   Value value_of(const Attribute& node, Position at);
   Value value_of(const Item& node, Position at);

@@ -1,8 +1,8 @@
 #include "jinja/template.h"
 
 #include "characters/utf8.h"
+#include "jinja/from_json.h"
 #include "jinja/interpreter.h"
-#include "jinja/json_value.h"
 #include "jinja/limits.h"
 #include "jinja/parser.h"
 

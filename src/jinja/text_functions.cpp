@@ -4,7 +4,7 @@
 #include "characters/utf8.h"
 #include "jinja/callable.h"
 #include "jinja/iterate.h"
-#include "jinja/print.h"
+#include "jinja/spell.h"
 #include "jinja/subscript.h"
 #include "jinja/texts.h"
 

@@ -6,8 +6,7 @@
 #include "jinja/callable.h"
 #include "jinja/compare.h"
 #include "jinja/iterate.h"
-#include "jinja/json_value.h"
-#include "jinja/print.h"
+#include "jinja/spell.h"
 #include "jinja/subscript.h"
 #include "jinja/texts.h"
 
@@ -23,13 +22,13 @@ Value fallback(Call& call) {
 }
 
 Value to_json(Call& call) {
-  JsonStyle style;
+  Spelling style;
+  style.json = true;
   style.ensure_ascii = call.flag(0, false);
   style.sort_keys = call.flag(3, false);
   const bool indents = call.find(1) != nullptr && !call.at(1).is_none();
   style.indent = indents ? std::max<Int>(call.integer(1, 0), 0) : -1;
   style.item_separator = indents ? "," : ", ";
-  style.key_separator = ": ";
   if (call.find(2) != nullptr && !call.at(2).is_none()) {
     const Items separators = items_of(call.runtime(), call.at(2));
     if (separators.size() != 2 || !separators[0].is_string() || !separators[1].is_string()) {
@@ -38,7 +37,7 @@ Value to_json(Call& call) {
     style.item_separator = separators[0].bytes();
     style.key_separator = separators[1].bytes();
   }
-  return dump_json(call.runtime(), call.self(), style);
+  return spell(call.runtime(), call.self(), style);
 }
 
 // `safe` too: nothing is escaped here, so the mark would change nothing.

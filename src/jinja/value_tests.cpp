@@ -51,36 +51,36 @@ Value is_divisible(Call& call) {
   return Value::boolean(leaves(call, call.at(0), 0));
 }
 
-template <Comparison kComparison>
+template <Operator kOperator>
 Value compares(Call& call) {
-  return Value::boolean(holds(call.runtime(), kComparison, call.self(), call.at(0)));
+  return Value::boolean(holds(call.runtime(), kOperator, call.self(), call.at(0)));
 }
 
 constexpr std::array<Builtin, 31> kTests = {{
-    {"!=", compares<Comparison::kNotEqual>, 1, {"_other"}},
-    {"<", compares<Comparison::kLess>, 1, {"_other"}},
-    {"<=", compares<Comparison::kLessEqual>, 1, {"_other"}},
-    {"==", compares<Comparison::kEqual>, 1, {"_other"}},
-    {">", compares<Comparison::kGreater>, 1, {"_other"}},
-    {">=", compares<Comparison::kGreaterEqual>, 1, {"_other"}},
+    {"!=", compares<Operator::kNotEqual>, 1, {"_other"}},
+    {"<", compares<Operator::kLess>, 1, {"_other"}},
+    {"<=", compares<Operator::kLessEqual>, 1, {"_other"}},
+    {"==", compares<Operator::kEqual>, 1, {"_other"}},
+    {">", compares<Operator::kGreater>, 1, {"_other"}},
+    {">=", compares<Operator::kGreaterEqual>, 1, {"_other"}},
     {"boolean", test_value<is_of_kind<Kind::kBool>>, 0, {}},
     {"callable", test_value<is_of_kind<Kind::kFunction>>, 0, {}},
     {"defined", test_value<is_defined>, 0, {}},
     {"divisibleby", is_divisible, 1, {"num"}},
-    {"eq", compares<Comparison::kEqual>, 1, {"_other"}},
-    {"equalto", compares<Comparison::kEqual>, 1, {"_other"}},
+    {"eq", compares<Operator::kEqual>, 1, {"_other"}},
+    {"equalto", compares<Operator::kEqual>, 1, {"_other"}},
     {"even", leaves_of_two<0>, 0, {}},
     {"false", test_value<is_itself<false>>, 0, {}},
     {"float", test_value<is_of_kind<Kind::kFloat>>, 0, {}},
-    {"ge", compares<Comparison::kGreaterEqual>, 1, {"_other"}},
-    {"gt", compares<Comparison::kGreater>, 1, {"_other"}},
-    {"in", compares<Comparison::kIn>, 1, {"seq"}},
+    {"ge", compares<Operator::kGreaterEqual>, 1, {"_other"}},
+    {"gt", compares<Operator::kGreater>, 1, {"_other"}},
+    {"in", compares<Operator::kIn>, 1, {"seq"}},
     {"integer", test_value<is_of_kind<Kind::kInt>>, 0, {}},
     {"iterable", test_value<is_iterable>, 0, {}},
-    {"le", compares<Comparison::kLessEqual>, 1, {"_other"}},
-    {"lt", compares<Comparison::kLess>, 1, {"_other"}},
+    {"le", compares<Operator::kLessEqual>, 1, {"_other"}},
+    {"lt", compares<Operator::kLess>, 1, {"_other"}},
     {"mapping", test_value<is_of_kind<Kind::kDict>>, 0, {}},
-    {"ne", compares<Comparison::kNotEqual>, 1, {"_other"}},
+    {"ne", compares<Operator::kNotEqual>, 1, {"_other"}},
     {"none", test_value<is_of_kind<Kind::kNone>>, 0, {}},
     {"number", test_value<is_number>, 0, {}},
     {"odd", leaves_of_two<1>, 0, {}},
