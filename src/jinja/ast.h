@@ -146,12 +146,14 @@ struct MacroStatement {
 struct Generation {
   Block body;
 };
-struct Break {};
-struct Continue {};
+/// break, or continue.
+struct Jump {
+  bool ends_loop = false;
+};
 
 struct Statement {
-  using Node = std::variant<TextPiece, Output, If, For, Set, SetBlock, MacroStatement, Generation,
-                            Break, Continue>;
+  using Node =
+      std::variant<TextPiece, Output, If, For, Set, SetBlock, MacroStatement, Generation, Jump>;
   Position at;
   Node node;
 };

@@ -26,7 +26,7 @@ Value Interpreter::call(const Value& callee, const Arguments& arguments) {
 }
 
 Value Interpreter::call_macro(const Function& function, const Arguments& arguments) {
-  const Level level(*this);
+  const DepthGuard level = go_deeper();
   const Macro& macro = *function.macro;
   const Frame* defined_in = find_frame(function.frame);
   runtime_.require(defined_in != nullptr, "the macro '{}' is called outside of its block",

@@ -6,7 +6,7 @@
 namespace nibble::jinja {
 
 Value Interpreter::evaluate(const Expr& expr) {
-  const Level level(*this);
+  const DepthGuard level = go_deeper();
   runtime_.at(expr.at);
   runtime_.step();
   return std::visit([&](const auto& node) { return value_of(node, expr.at); }, expr.node);

@@ -5,24 +5,8 @@
 #include "jinja/subscript.h"
 
 namespace nibble::jinja {
-namespace {
-
-/// A loop variable may outlive its statement, but its rounds end there.
-class LoopCloser {
- public:
-  explicit LoopCloser(Loop& loop) : loop_(loop) {}
-  ~LoopCloser() { loop_.close(); }
-  LoopCloser(const LoopCloser&) = delete;
-  LoopCloser& operator=(const LoopCloser&) = delete;
-
- private:
-  Loop& loop_;
-};
-
-}  // namespace
-
 Interpreter::Flow Interpreter::execute(const Block& block) {
-  const Level level(*this);
+  const DepthGuard level = go_deeper();
   for (const Statement& statement : block) {
     runtime_.at(statement.at);
     runtime_.step();
@@ -74,33 +58,32 @@ Interpreter::Flow Interpreter::run(const For& statement, Position at) {
     };
   }
   const auto loop = std::make_shared<Loop>(items_of(runtime_, iterable), std::move(test));
-  const LoopCloser closer(*loop);
-  bool any_finished = false;
-  const Flow flow = run_rounds(statement, *loop, Value(Value::Storage(loop)), any_finished);
-  if (flow != Flow::kNormal || any_finished || !statement.has_otherwise) {
-    return flow;
+  const bool any_finished = run_rounds(statement, loop);
+  loop->close();  // the variable may outlive the statement, but its rounds end here
+  if (any_finished || !statement.has_otherwise) {
+    return Flow::kNormal;
   }
   Scope scope(*this, frame_);
   return execute(statement.otherwise);
 }
 
-// `any_finished`: Jinja's else part runs unless a round came to its end, so it also runs after a
+// Whether a round came to its end. Jinja's else part runs unless one did, so it also runs after a
 // break or continue in every round.
-Interpreter::Flow Interpreter::run_rounds(const For& statement, Loop& loop, const Value& loop_value,
-                                          bool& any_finished) {
+bool Interpreter::run_rounds(const For& statement, const std::shared_ptr<Loop>& loop) {
   Scope scope(*this, frame_);
-  while (loop.advance()) {
+  bool any_finished = false;
+  while (loop->advance()) {
     runtime_.step();
     scope.frame().variables.clear();
-    assign(statement.target, loop.current());
-    scope.frame().variables.insert_or_assign("loop", loop_value);
+    assign(statement.target, loop->current());
+    scope.frame().variables.insert_or_assign("loop", Value(Value::Storage(loop)));
     const Flow flow = execute(statement.body);
     if (flow == Flow::kBreak) {
       break;
     }
     any_finished = any_finished || flow == Flow::kNormal;
   }
-  return Flow::kNormal;
+  return any_finished;
 }
 
 Interpreter::Flow Interpreter::run(const Set& statement, Position at) {
@@ -133,12 +116,8 @@ Interpreter::Flow Interpreter::run(const Generation& statement, Position) {
   return execute(statement.body);
 }
 
-Interpreter::Flow Interpreter::run(const Break&, Position) {
-  return Flow::kBreak;
-}
-
-Interpreter::Flow Interpreter::run(const Continue&, Position) {
-  return Flow::kContinue;
+Interpreter::Flow Interpreter::run(const Jump& statement, Position) {
+  return statement.ends_loop ? Flow::kBreak : Flow::kContinue;
 }
 
 Interpreter::Flow Interpreter::capture(const Block& block, Value& text) {

@@ -50,16 +50,13 @@ std::optional<Value> constant_of(std::string_view name) {
   return std::nullopt;
 }
 
-NestingGuard::NestingGuard(int& depth, Position at) : depth_(depth) {
-  if (depth_ >= kMaxNesting) {
-    fail_at(at, "the template nests deeper than {} levels", kMaxNesting);
-  }
-  ++depth_;
+DepthGuard ExpressionParser::go_deeper() {
+  return {nesting_, kMaxNesting, stream_.current().at, "the template nests"};
 }
 
 ExprPtr ExpressionParser::parse_expression() {
   const Position at = stream_.current().at;
-  const NestingGuard guard(nesting_, at);
+  const DepthGuard guard = go_deeper();
   ExprPtr result = parse_binary(0);
   while (stream_.skip_name("if")) {
     ExprPtr condition = parse_binary(0);
@@ -71,7 +68,7 @@ ExprPtr ExpressionParser::parse_expression() {
 }
 
 ExprPtr ExpressionParser::parse_unconditional() {
-  const NestingGuard guard(nesting_, stream_.current().at);
+  const DepthGuard guard = go_deeper();
   return parse_binary(0);
 }
 
@@ -97,7 +94,7 @@ ExprPtr ExpressionParser::parse_binary(int level) {
   }
   const Position start = stream_.current().at;
   if (level == kComparisons && stream_.skip_name("not")) {
-    const NestingGuard guard(nesting_, start);
+    const DepthGuard guard = go_deeper();
     ExprPtr operand = parse_binary(level);
     return Builder(start).over(operand).make(Not{std::move(operand)});
   }
@@ -126,7 +123,7 @@ ExprPtr ExpressionParser::parse_operand() {
   if (!stream_.skip_operator("-")) {
     return parse_postfix(parse_primary());
   }
-  const NestingGuard guard(nesting_, at);
+  const DepthGuard guard = go_deeper();
   ExprPtr operand = parse_operand();
   return Builder(at).over(operand).make(Negation{std::move(operand)});
 }

@@ -7,18 +7,6 @@
 
 namespace nibble::jinja {
 
-/// Refuses nesting beyond kMaxNesting: one of these lives on each level of the parser's recursion.
-class NestingGuard {
- public:
-  NestingGuard(int& depth, Position at);
-  ~NestingGuard() { --depth_; }
-  NestingGuard(const NestingGuard&) = delete;
-  NestingGuard& operator=(const NestingGuard&) = delete;
-
- private:
-  int& depth_;
-};
-
 /// Recursive descent over Jinja's expressions. From loosest to tightest:
 ///   a if b else c · or · and · not · comparisons and in · + - · ~ · * / // % · unary -
 ///   · call, subscript, filter, test
@@ -37,7 +25,8 @@ class ExpressionParser {
   /// name, name.attribute (where `attributes` allows it), or several with commas between them.
   Target parse_target(bool attributes);
 
-  int& nesting() { return nesting_; }
+  /// To be kept on each level of the parser's recursion: refuses nesting beyond kMaxNesting.
+  DepthGuard go_deeper();
 
  private:
   ExprPtr parse_binary(int level);

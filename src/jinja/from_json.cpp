@@ -1,6 +1,5 @@
 #include "jinja/from_json.h"
 
-
 #include <algorithm>
 
 #include "characters/utf8.h"

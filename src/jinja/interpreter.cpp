@@ -23,10 +23,8 @@ Interpreter::Scope::~Scope() {
   interpreter_.frame_ = outer_;
 }
 
-Interpreter::Level::Level(Interpreter& interpreter) : interpreter_(interpreter) {
-  interpreter.runtime_.require(interpreter.depth_ < kMaxEvaluationDepth,
-                               "the template recurses deeper than {} levels", kMaxEvaluationDepth);
-  ++interpreter.depth_;
+DepthGuard Interpreter::go_deeper() {
+  return {depth_, kMaxEvaluationDepth, runtime_.position(), "the template recurses"};
 }
 
 void Interpreter::define(std::string_view name, Value value) {

@@ -48,18 +48,6 @@ class Interpreter {
     Frame frame_;
   };
 
-  // Counts a level of recursion while the object lives.
-  class Level {
-   public:
-    explicit Level(Interpreter& interpreter);
-    ~Level() { --interpreter_.depth_; }
-    Level(const Level&) = delete;
-    Level& operator=(const Level&) = delete;
-
-   private:
-    Interpreter& interpreter_;
-  };
-
   // Statements (execute.cpp).
   Flow execute(const Block& block);
   Flow run(const TextPiece& statement, Position at);
@@ -70,9 +58,8 @@ class Interpreter {
   Flow run(const SetBlock& statement, Position at);
   Flow run(const MacroStatement& statement, Position at);
   Flow run(const Generation& statement, Position at);
-  Flow run(const Break& statement, Position at);
-  Flow run(const Continue& statement, Position at);
-  Flow run_rounds(const For& statement, Loop& loop, const Value& loop_value, bool& any_finished);
+  Flow run(const Jump& statement, Position at);
+  bool run_rounds(const For& statement, const std::shared_ptr<Loop>& loop);
   Flow capture(const Block& block, Value& text);
   void assign(const Target& target, Value value);
   void assign(const Target::Place& place, Value value);
@@ -103,6 +90,7 @@ class Interpreter {
 
   const Value* find_variable(std::string_view name) const;
   const Frame* find_frame(std::uint64_t id) const;
+  DepthGuard go_deeper();
 
   Runtime& runtime_;
   Frame root_;

@@ -85,17 +85,16 @@ std::size_t number_length(std::string_view text) {
 }
 
 Value parse_number(std::string_view literal, Position at) {
+  const char* const end = literal.data() + literal.size();
+  const bool fraction = literal.find('.') != std::string_view::npos;
   double real = 0;
   std::int64_t integer = 0;
-  const char* const end = literal.data() + literal.size();
-  if (literal.find('.') != std::string_view::npos) {
-    std::from_chars(literal.data(), end, real);
-    return Value::real(real);
+  const auto result = fraction ? std::from_chars(literal.data(), end, real)
+                               : std::from_chars(literal.data(), end, integer);
+  if (result.ec != std::errc()) {
+    fail_at(at, "the number {} is too large", core::printable(literal, 40));
   }
-  if (std::from_chars(literal.data(), end, integer).ec != std::errc()) {
-    fail_at(at, "the integer {} is too large", core::printable(literal, 40));
-  }
-  return Value::integer(integer);
+  return fraction ? Value::real(real) : Value::integer(integer);
 }
 
 }  // namespace nibble::jinja

@@ -29,7 +29,6 @@ class StatementParser {
   Statement::Node parse_set();
   MacroStatement parse_macro();
   Generation parse_generation();
-  void check_inside_loop(std::string_view tag, Position at) const;
   std::vector<Macro::Parameter> parse_parameters();
 
   TokenStream stream_;
@@ -84,7 +83,7 @@ Block StatementParser::parse_body(std::string_view end, std::string_view opener)
 
 void StatementParser::parse_tag(Block& block) {
   const Position at = stream_.current().at;
-  const NestingGuard guard(expressions_.nesting(), at);
+  const DepthGuard guard = expressions_.go_deeper();
   const std::string tag = stream_.expect_any_name();
   block.push_back({at, parse_statement(tag, at)});
   stream_.expect(TokenKind::kBlockEnd);
@@ -106,21 +105,13 @@ Statement::Node StatementParser::parse_statement(const std::string& tag, Positio
   if (tag == "generation") {
     return parse_generation();
   }
-  if (tag == "break") {
-    check_inside_loop(tag, at);
-    return Break{};
-  }
-  if (tag == "continue") {
-    check_inside_loop(tag, at);
-    return Continue{};
+  if (tag == "break" || tag == "continue") {
+    if (loops_ == 0) {
+      fail_at(at, "'{}' stands outside a loop", tag);
+    }
+    return Jump{tag == "break"};
   }
   fail_at(at, "the tag '{}' is not supported by Nibble's templates", core::printable(tag));
-}
-
-void StatementParser::check_inside_loop(std::string_view tag, Position at) const {
-  if (loops_ == 0) {
-    fail_at(at, "'{}' stands outside a loop", tag);
-  }
 }
 
 If StatementParser::parse_if() {

@@ -12,6 +12,13 @@ constexpr std::int64_t kMaxCountedInput = std::int64_t{16} << 20;
 
 }  // namespace
 
+DepthGuard::DepthGuard(int& depth, int most, Position at, std::string_view what) : depth_(depth) {
+  if (depth_ >= most) {
+    fail_at(at, "{} deeper than {} levels", what, most);
+  }
+  ++depth_;
+}
+
 Runtime::Runtime(std::int64_t input_bytes, std::int64_t now_unix_seconds)
     : now_unix_seconds_(now_unix_seconds) {
   const std::int64_t counted = std::clamp<std::int64_t>(input_bytes, 0, kMaxCountedInput);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,18 @@ template <typename... Args>
   core::fail(core::ErrorKind::kInvalidModel, "chat template line {}, column {}: {}", at.line,
              at.column, fmt::format(format, std::forward<Args>(args)...));
 }
+
+/// Counts a level of recursion while the object lives; refuses more than `most`.
+class DepthGuard {
+ public:
+  DepthGuard(int& depth, int most, Position at, std::string_view what);
+  ~DepthGuard() { --depth_; }
+  DepthGuard(const DepthGuard&) = delete;
+  DepthGuard& operator=(const DepthGuard&) = delete;
+
+ private:
+  int& depth_;
+};
 
 /// What one rendering has left to spend, and where in the template it stands. Everything that works
 /// or allocates in proportion to its input pays here first.

@@ -115,6 +115,8 @@ TEST(Template, RefusesTheRestOfJinja) {
   EXPECT_EQ(error_of("{{ 'a'.rsplit() }}"),
             "chat template line 1, column 14: a str has no attribute 'rsplit' that Nibble's "
             "templates support");
+  EXPECT_EQ(error_of("{{ 1 < 2 < 3 }}"),
+            "chat template line 1, column 10: a chain of comparisons" + end);
   EXPECT_EQ(error_of("{{ {1: 2} }}"),
             "chat template line 1, column 5: the keys of a dict must be strings, got a int");
 }

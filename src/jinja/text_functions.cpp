@@ -127,16 +127,14 @@ Value touches(Call& call) {
   return Value::boolean(false);
 }
 
-Value removeprefix(Call& call) {
-  const std::string_view text = call.self().bytes();
-  const bool has = text.starts_with(call.text(0));
-  return make_text(call.runtime(), text.substr(has ? call.text(0).size() : 0));
-}
-
-Value removesuffix(Call& call) {
-  const std::string_view text = call.self().bytes();
-  const bool has = text.ends_with(call.text(0));
-  return make_text(call.runtime(), text.substr(0, text.size() - (has ? call.text(0).size() : 0)));
+template <bool kAtEnd>
+Value remove(Call& call) {
+  std::string_view text = call.self().bytes();
+  const std::string_view part = call.text(0);
+  if (kAtEnd ? text.ends_with(part) : text.starts_with(part)) {
+    text = text.substr(kAtEnd ? 0 : part.size(), text.size() - part.size());
+  }
+  return make_text(call.runtime(), text);
 }
 
 Value find(Call& call) {
@@ -192,8 +190,8 @@ constexpr std::array<Builtin, 17> kTextMethods = {{
     {"join", join_by_method, 1, {"_texts"}},
     {"lower", mapped<characters::to_lower>, 0, {}},
     {"lstrip", strip<true, false>, 0, {"_characters"}},
-    {"removeprefix", removeprefix, 1, {"_prefix"}},
-    {"removesuffix", removesuffix, 1, {"_suffix"}},
+    {"removeprefix", remove<false>, 1, {"_prefix"}},
+    {"removesuffix", remove<true>, 1, {"_suffix"}},
     {"replace", replace, 2, {"_from", "_to", "_count"}},
     {"rstrip", strip<false, true>, 0, {"_characters"}},
     {"split", split, 0, {"sep", "maxsplit"}},
