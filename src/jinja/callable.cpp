@@ -58,7 +58,11 @@ std::int64_t Call::integer(std::size_t index, std::int64_t fallback) const {
   if (!value.is_integral()) {
     fail("needs an integer as '{}', got a {}", parameter(index), value.type_name());
   }
-  return static_cast<std::int64_t>(std::clamp<Int>(value.integral(), INT64_MIN, INT64_MAX));
+  const auto number = static_cast<std::int64_t>(value.integral());
+  if (number != value.integral()) {
+    fail("needs a number of 64 bits as '{}'", parameter(index));
+  }
+  return number;
 }
 
 const std::string& Call::text(std::size_t index) const {

@@ -115,13 +115,13 @@ ExprPtr ExpressionParser::parse_binary(int level) {
 
 // Filters and tests bind tighter than * and looser than a sign: -1|string is (-1)|string.
 ExprPtr ExpressionParser::parse_unary() {
-  return parse_filters_and_tests(parse_operand());
+  return parse_postfix(parse_operand(), Postfixes::kFiltersAndTests);
 }
 
 ExprPtr ExpressionParser::parse_operand() {
   const Position at = stream_.current().at;
   if (!stream_.skip_operator("-")) {
-    return parse_postfix(parse_primary());
+    return parse_postfix(parse_primary(), Postfixes::kParts);
   }
   const DepthGuard guard = go_deeper();
   ExprPtr operand = parse_operand();

@@ -29,6 +29,9 @@ class ExpressionParser {
   DepthGuard go_deeper();
 
  private:
+  // What may follow an operand, beside calls.
+  enum class Postfixes { kParts, kFiltersAndTests };
+
   ExprPtr parse_binary(int level);
   std::optional<Operator> take_operator(int level);
   ExprPtr parse_unary();
@@ -38,8 +41,7 @@ class ExpressionParser {
   ExprPtr parse_string();
   ExprPtr parse_list();
   ExprPtr parse_dict();
-  ExprPtr parse_postfix(ExprPtr operand);
-  ExprPtr parse_filters_and_tests(ExprPtr operand);
+  ExprPtr parse_postfix(ExprPtr operand, Postfixes which);
   ExprPtr parse_attribute(ExprPtr object);
   ExprPtr parse_subscript(ExprPtr object);
   ExprPtr parse_filter(ExprPtr operand);

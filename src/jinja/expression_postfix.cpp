@@ -7,30 +7,17 @@
 
 namespace nibble::jinja {
 
-ExprPtr ExpressionParser::parse_postfix(ExprPtr operand) {
+ExprPtr ExpressionParser::parse_postfix(ExprPtr operand, Postfixes which) {
+  const bool parts = which == Postfixes::kParts;
   while (true) {
     const Position at = stream_.current().at;
-    if (stream_.skip_operator(".")) {
+    if (parts && stream_.skip_operator(".")) {
       operand = parse_attribute(std::move(operand));
-    } else if (stream_.skip_operator("[")) {
+    } else if (parts && stream_.skip_operator("[")) {
       operand = parse_subscript(std::move(operand));
-    } else if (stream_.current().is_operator("(")) {
-      CallArguments arguments = parse_arguments();
-      Builder call(at);
-      call.over(operand).over(arguments);
-      operand = call.make(FunctionCall{std::move(operand), std::move(arguments)});
-    } else {
-      return operand;
-    }
-  }
-}
-
-ExprPtr ExpressionParser::parse_filters_and_tests(ExprPtr operand) {
-  while (true) {
-    const Position at = stream_.current().at;
-    if (stream_.skip_operator("|")) {
+    } else if (!parts && stream_.skip_operator("|")) {
       operand = parse_filter(std::move(operand));
-    } else if (stream_.skip_name("is")) {
+    } else if (!parts && stream_.skip_name("is")) {
       operand = parse_test(std::move(operand));
     } else if (stream_.current().is_operator("(")) {
       CallArguments arguments = parse_arguments();
@@ -101,7 +88,7 @@ ExprPtr ExpressionParser::parse_test(ExprPtr operand) {
     arguments = parse_arguments();
   } else if ((next.is(TokenKind::kName) && !ends) || next.is(TokenKind::kString) ||
              next.is(TokenKind::kNumber) || next.is_operator("[") || next.is_operator("{")) {
-    arguments.positional.push_back(parse_postfix(parse_primary()));
+    arguments.positional.push_back(parse_postfix(parse_primary(), Postfixes::kParts));
   }
   Builder builder(at);
   builder.over(operand).over(arguments);

@@ -28,19 +28,11 @@ Int range_size(Int start, Int stop, Int step) {
   return distance <= 0 ? 0 : (distance - 1) / stride + 1;
 }
 
-std::int64_t range_bound(const Call& call, std::size_t index, std::int64_t fallback) {
-  const std::int64_t bound = call.integer(index, fallback);
-  if (call.find(index) != nullptr && call.at(index).integral() != bound) {
-    call.fail("needs numbers of 64 bits");
-  }
-  return bound;
-}
-
 Value range(Call& call) {
   const bool only_stop = call.find(1) == nullptr;
-  const std::int64_t start = only_stop ? 0 : range_bound(call, 0, 0);
-  const std::int64_t stop = range_bound(call, only_stop ? 0 : 1, 0);
-  const std::int64_t step = range_bound(call, 2, 1);
+  const Int start = only_stop ? 0 : call.integer(0, 0);
+  const Int stop = call.integer(only_stop ? 0 : 1, 0);
+  const Int step = call.integer(2, 1);
   if (step == 0) {
     call.fail("the step cannot be zero");
   }
