@@ -24,10 +24,10 @@ Items characters_of(Runtime& runtime, std::string_view text) {
   return items;
 }
 
-Items items_of_sequence(Runtime& runtime, const Sequence& sequence) {
-  const bool generator = sequence.form == Sequence::Form::kGenerator;
-  runtime.step(generator ? static_cast<std::int64_t>(sequence.items.size()) : 0);
-  return generator && std::exchange(sequence.used_up, true) ? Items() : sequence.items;
+Items rest_of_generator(Runtime& runtime, const Sequence& generator) {
+  const std::size_t next = std::exchange(generator.next, generator.items.size());
+  runtime.step(static_cast<std::int64_t>(generator.items.size() - next));
+  return {generator.items.begin() + static_cast<std::ptrdiff_t>(next), generator.items.end()};
 }
 
 }  // namespace
@@ -45,7 +45,8 @@ Items items_of(Runtime& runtime, const Value& value) {
     case Kind::kString:
       return characters_of(runtime, value.bytes());
     case Kind::kSequence:
-      return items_of_sequence(runtime, value.sequence());
+      return value.is(Sequence::Form::kGenerator) ? rest_of_generator(runtime, value.sequence())
+                                                  : value.items();
     case Kind::kDict:
       return keys_of(value.dict());
     default:

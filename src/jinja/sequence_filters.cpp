@@ -83,6 +83,11 @@ Value unique(Call& call) {
 }
 
 Value first(Call& call) {
+  if (call.self().is(Sequence::Form::kGenerator)) {
+    const Sequence& generator = call.self().sequence();
+    return generator.next < generator.items.size() ? generator.items[generator.next++]
+                                                   : Value::undefined("there is no first item");
+  }
   const Items items = items_of(call.runtime(), call.self());
   return items.empty() ? Value::undefined("there is no first item") : items.front();
 }

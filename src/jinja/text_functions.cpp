@@ -38,8 +38,9 @@ Value title_words(Call& call) {
     const std::size_t start = at;
     const bool separates = starts_words(characters::next_code_point(bytes, at));
     if (!inside || separates) {
-      out.add(characters::to_lower(bytes.substr(rest, start - rest)));
-      out.add(characters::to_upper(bytes.substr(start, at - start)));
+      const std::string_view letter = bytes.substr(start, at - start);
+      out.add(rest < start ? characters::to_lower(bytes.substr(rest, start - rest)) : "");
+      out.add(separates ? std::string(letter) : characters::to_upper(letter));
       rest = at;
     }
     inside = !separates;

@@ -55,7 +55,7 @@ struct Sequence {
   Items items;
   Form form = Form::kList;
   int depth = 1;
-  mutable bool used_up = false;  // a generator that was walked through
+  mutable std::size_t next = 0;  // of a generator: what was not taken yet starts here
 };
 
 class Value {

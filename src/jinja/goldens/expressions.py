@@ -286,6 +286,7 @@ missing | trim
 n | upper
 none | lower
 "hello world-wide (web) it's o'clock" | title
+"  a - (b) cD" | title
 "hELLO" | capitalize
 "a\nb\n\nc" | indent
 "a\nb\n\nc" | indent(2, true)
@@ -625,6 +626,7 @@ TEMPLATES = [
     "{% for w in words | reverse %}{{ w }} {% endfor %}",
     "{% for w in words | map('upper') %}{{ loop.index }}/{{ loop.length }}{{ w }} {% endfor %}",
     "{% set g = words | map('upper') %}{% for w in g %}{{ w }}{% endfor %}|{% for w in g %}{{ w }}{% endfor %}",
+    "{% set g = words | map('upper') %}{{ g | first }}{{ g | first }}|{% for w in g %}{{ w }}{% endfor %}",
     "{% set ns = namespace(stop=false) %}{% for x in [1, 2, 3] if not ns.stop %}{{ x }}{% if x == 2 %}{% set ns.stop = true %}{% endif %}{% endfor %}",
     "{% for x in [1] %}{% for y in [loop.index] %}{{ y }}{% endfor %}{% endfor %}",
     "{% for i in range(2) %}{% for j in range(3) %}{% if j == 1 %}{% break %}{% endif %}{{ i }}{{ j }} {% endfor %}{% endfor %}",
