@@ -38,7 +38,7 @@ std::string format_directive(std::string directive, const tm& calendar) {
   if (directive == "Y") {
     return fmt::format("{:04}", calendar.tm_year + 1900);  // glibc does not pad the year 1
   }
-  std::array<char, 64> text;
+  std::array<char, 64> text = {};
   directive.insert(0, 1, '%');
   return {text.data(),
           strftime_l(text.data(), text.size(), directive.c_str(), &calendar, names.get())};
