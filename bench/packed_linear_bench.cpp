@@ -75,11 +75,12 @@ formats::PackedWeight random_weight(const formats::Scheme& scheme, std::int64_t 
   formats::PackedWeightBuilder builder(scheme, n, k);
   for (std::int64_t row = 0; row < n; ++row) {
     for (std::int64_t group = 0; group < formats::groups_per_row(scheme, k); ++group) {
-      builder.set_group(row, group,
-                        {std::ldexp(1.0f, -10), scheme.symmetric ? 1 << (scheme.bits - 1) : 3});
+      builder.set_group(
+          row, group,
+          {std::ldexp(1.0f, -10), !formats::has_zeros(scheme) ? 1 << (scheme.code.bits - 1) : 3});
     }
-    if (scheme.book == formats::Book::kPerRow ||
-        (scheme.book == formats::Book::kPerMatrix && row == 0)) {
+    if (scheme.code.book == formats::Book::kPerRow ||
+        (scheme.code.book == formats::Book::kPerMatrix && row == 0)) {
       std::vector<float> book(16);
       std::generate(book.begin(), book.end(), [&] { return random.normal(); });
       builder.set_book(row, book);

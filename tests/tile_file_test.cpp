@@ -143,7 +143,7 @@ TEST_F(TileFileTest, HoldsWhatPackingGives) {
     for (const models::Block& block : model->decoder.blocks) {
       for (const ops::LinearSet* set : models::linear_sets(block)) {
         for (const ops::Linear& layer : set->parts) {
-          if (layer.weight.scheme.kind != formats::FormatKind::kDense) {
+          if (!formats::is_dense(layer.weight.scheme)) {
             expect_equal_bytes(PackedLinear::pack(layer.weight, pool_), tiles->layout(layer),
                                layer.name);
             ++layers;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "formats/book_size.h"
 #include "formats/row_unit.h"
 #include "formats/unit_format.h"
 
@@ -21,7 +20,7 @@ std::size_t index(std::int64_t value) {
 }  // namespace
 
 RowFormats::RowFormats(const Scheme& scheme, const Parameters& parameters, formats::NvRule rule) {
-  if (scheme.kind == formats::FormatKind::kNv) {
+  if (scheme.scale.type == formats::ScaleType::kE4m3) {
     core::require(parameters.global > 0, core::ErrorKind::kFailed,
                   "{} needs its global scale before codes are chosen", scheme);
     formats_.push_back(formats::make_nv_format(scheme, parameters.global, rule));
@@ -37,20 +36,20 @@ RowFormats::RowFormats(const Scheme& scheme, const Parameters& parameters, forma
                            ? std::move(format)
                            : formats::make_unit_format(std::move(format), parameters.units[i]));
   }
-  if (scheme.tail != 0) {
+  if (scheme.inputs.tail != 0) {
     tail_ = formats::make_format(formats::tail_scheme());
   }
 }
 
 std::int64_t parameter_groups(const Scheme& scheme, std::int64_t k) {
-  return formats::groups_per_row(scheme, k) + (scheme.tail != 0 ? 1 : 0);
+  return formats::groups_per_row(scheme, k) + (scheme.inputs.tail != 0 ? 1 : 0);
 }
 
 GroupRange group_range(const Scheme& scheme, std::int64_t k, std::int64_t group) {
   const std::int64_t size = formats::group_size(scheme, k);
   const std::int64_t head = formats::head_inputs(scheme, k);
   if (group == formats::groups_per_row(scheme, k)) {
-    return {head, scheme.tail, true};
+    return {head, scheme.inputs.tail, true};
   }
   return {group * size, std::min(size, head - group * size), false};
 }
@@ -58,7 +57,7 @@ GroupRange group_range(const Scheme& scheme, std::int64_t k, std::int64_t group)
 Parameters empty_parameters(std::span<const float> weights, const Scheme& scheme,
                             formats::NvRule rule) {
   Parameters parameters;
-  if (scheme.kind == formats::FormatKind::kNv) {
+  if (scheme.scale.type == formats::ScaleType::kE4m3) {
     parameters.global = formats::nv_global(weights, rule);
   }
   return parameters;
@@ -83,7 +82,7 @@ Parameters fit_parameters(std::span<const float> weights, std::int64_t n, std::i
 }
 
 void round_scales(Parameters& parameters, const Scheme& scheme, std::int64_t k) {
-  if (scheme.scale_bits != formats::kUnitScaleBits) {
+  if (scheme.scale.type != formats::ScaleType::kUnits) {
     return;
   }
   const auto groups = index(formats::groups_per_row(scheme, k));
@@ -124,7 +123,7 @@ formats::PackedWeight pack(const CodedWeight& coded, std::int64_t n, std::int64_
                            std::span<const std::int32_t> permutation) {
   const std::int64_t groups = parameter_groups(scheme, k);
   formats::PackedWeightBuilder builder(scheme, n, k);
-  if (scheme.tail != 0) {
+  if (scheme.inputs.tail != 0) {
     builder.set_permutation(permutation);
   }
   const std::span books(coded.parameters.books);
@@ -132,7 +131,7 @@ formats::PackedWeight pack(const CodedWeight& coded, std::int64_t n, std::int64_
   for (std::size_t i = 0; i < books.size() / book_size; ++i) {
     builder.set_book(static_cast<std::int64_t>(i), books.subspan(i * book_size, book_size));
   }
-  if (scheme.kind == formats::FormatKind::kNv) {
+  if (scheme.scale.type == formats::ScaleType::kE4m3) {
     builder.set_global(coded.parameters.global);
   }
   pool.parallel_for(n, kRows, [&](std::int64_t begin, std::int64_t end) {

@@ -31,8 +31,8 @@ Block decoded(Block block, core::ThreadPool& pool) {
   for (ops::LinearSet* set : models::linear_sets(block)) {
     for (ops::Linear& part : set->parts) {
       const formats::Scheme& scheme = part.weight.scheme;
-      if (scheme.kind != formats::FormatKind::kDense && scheme.activation.is_float() &&
-          scheme.hadamard == 0) {
+      if (!formats::is_dense(scheme) && scheme.activation.is_float() &&
+          scheme.inputs.hadamard == 0) {
         part.weight = formats::dense_weight(float_weights(part.weight, pool));
       }
     }

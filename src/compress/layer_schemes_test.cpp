@@ -142,7 +142,7 @@ TEST(LayerSchemes, DenseLayersStayBesideOthers) {
               core::to_float32(original.mlp->down.parts[0].weight.dense));
     EXPECT_EQ(core::to_float32(block.attention.qkv.parts[2].weight.dense),
               core::to_float32(original.attention.qkv.parts[2].weight.dense));
-    EXPECT_EQ(block.attention.qkv.parts[0].weight.scheme.bits, 3);
+    EXPECT_EQ(block.attention.qkv.parts[0].weight.scheme.code.bits, 3);
     fs::remove_all(folder);
   }
   const Recipe all = from_json(

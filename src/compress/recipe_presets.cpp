@@ -9,7 +9,6 @@ namespace nibble::compress {
 namespace {
 
 using core::Json;
-using formats::FormatKind;
 using formats::Scheme;
 
 constexpr std::int64_t kDefaultGroup = 128;
@@ -37,15 +36,15 @@ std::optional<std::int64_t> take_number(std::string_view& text) {
 
 // "g64" or "row" or nothing; false when it is malformed.
 bool take_group(std::string_view& text, std::int64_t fallback, Scheme& scheme) {
-  scheme.group = fallback;
+  scheme.scale.group = fallback;
   if (take(text, "row")) {
-    scheme.group = 0;
+    scheme.scale.group = 0;
   } else if (take(text, "g")) {
     const auto group = take_number(text);
     if (!group) {
       return false;
     }
-    scheme.group = *group;
+    scheme.scale.group = *group;
   }
   return true;
 }
@@ -61,8 +60,7 @@ std::optional<Scheme> with_words(const Scheme& scheme, std::string_view words) {
 
 // "w4g128-sym-a4" after the method's name.
 std::optional<Scheme> integer_scheme(std::string_view text) {
-  Scheme scheme;
-  scheme.kind = FormatKind::kInt;
+  Scheme scheme{.scale = {.type = formats::ScaleType::kF16}};
   if (!take(text, "w")) {
     return std::nullopt;
   }
@@ -71,17 +69,15 @@ std::optional<Scheme> integer_scheme(std::string_view text) {
       !take_group(text, kDefaultGroup, scheme)) {
     return std::nullopt;
   }
-  scheme.bits = static_cast<int>(*bits);
-  scheme.symmetric = take(text, "-sym");
+  scheme.code = {.type = formats::CodeType::kInteger, .bits = static_cast<int>(*bits)};
+  scheme.zero = take(text, "-sym") ? formats::Zero::kNone : formats::Zero::kInteger;
   return with_words(scheme, text);
 }
 
 std::optional<Scheme> book_scheme(std::string_view text, formats::Book book,
                                   std::int64_t fallback_group, int bits = 4) {
-  Scheme scheme;
-  scheme.kind = FormatKind::kLut4;
-  scheme.bits = bits;
-  scheme.book = book;
+  Scheme scheme{.code = {.type = formats::CodeType::kBook, .bits = bits, .book = book},
+                .scale = {.type = formats::ScaleType::kF16}};
   const bool good = take_group(text, fallback_group, scheme);
   return good && text.empty() ? std::optional(scheme) : std::nullopt;
 }
@@ -110,7 +106,7 @@ std::optional<Scheme> base_scheme(std::string_view text) {
     return book_scheme(text, formats::Book::kNf4, kDefaultBookGroup);
   }
   if (take(text, "fp4")) {
-    return book_scheme(text, formats::Book::kFp4, kDefaultBookGroup);
+    return book_scheme(text, formats::Book::kE2m1, kDefaultBookGroup);
   }
   if (take(text, "af4")) {
     return book_scheme(text, formats::Book::kAf4, kDefaultBookGroup);
@@ -183,7 +179,7 @@ std::optional<Recipe> best4(std::string_view name) {
   std::string_view rest = name;
   Scheme scheme = formats::parse_scheme("lut4-matrix-g32-s7");
   if (!take(rest, "best4") || !take_group(rest, kGroup, scheme) || !rest.empty() ||
-      scheme.group == 0) {
+      scheme.scale.group == 0) {
     return std::nullopt;
   }
   Recipe recipe{std::string(name), scheme, {}, {}, true};
@@ -228,13 +224,13 @@ std::optional<Recipe> block_preset(std::string_view name) {
   if (awq) {
     recipe.steps.push_back({"awq", {{"clip", !gptq && !search}}});
   }
-  if (scheme->hadamard != 0) {
+  if (scheme->inputs.hadamard != 0) {
     add("hadamard");
   }
   if (!pruning.empty()) {
     recipe.steps.push_back({std::string(pruning), {{"pattern", "2:4"}}});
   }
-  if (scheme->book == formats::Book::kPerRow) {
+  if (scheme->code.book == formats::Book::kPerRow) {
     add("any4");
   }
   if (search) {

@@ -7,7 +7,6 @@
 #include "compress/allocation/format_choices.h"
 #include "compress/pass.h"
 #include "core/error.h"
-#include "formats/book_size.h"
 
 namespace nibble::compress {
 namespace {
@@ -15,11 +14,8 @@ namespace {
 constexpr int kMostBits = 16;
 
 using core::ErrorKind;
+using formats::is_dense;
 using formats::Scheme;
-
-bool is_dense(const Scheme& scheme) {
-  return scheme.kind == formats::FormatKind::kDense;
-}
 
 // All schemes of a recipe for the blocks: the one for most layers first.
 std::vector<Scheme> schemes_of(const Recipe& recipe) {
@@ -148,7 +144,8 @@ class Validation {
 
   // The scheme says that inputs are turned, the pass turns the weights: one needs the other.
   void check_hadamard() const {
-    const bool wanted = any_scheme([](const Scheme& scheme) { return scheme.hadamard != 0; });
+    const bool wanted =
+        any_scheme([](const Scheme& scheme) { return scheme.inputs.hadamard != 0; });
     core::require(!wanted || turned_, ErrorKind::kUsage,
                   "recipe '{}': {} turns the inputs of layers, nothing turns their weights: add "
                   "the pass 'hadamard'",
@@ -161,7 +158,7 @@ class Validation {
   }
 
   void check_tails() const {
-    const bool wanted = any_scheme([](const Scheme& scheme) { return scheme.tail != 0; });
+    const bool wanted = any_scheme([](const Scheme& scheme) { return scheme.inputs.tail != 0; });
     core::require(!wanted || reordered_, ErrorKind::kUsage,
                   "recipe '{}': {} has a tail, nothing says which inputs stand in it: add the pass "
                   "'atom-reorder'",
@@ -186,7 +183,7 @@ class Validation {
       return;
     }
     const Scheme& output = *recipe_.output;
-    core::require(output.hadamard == 0 && output.tail == 0, ErrorKind::kUsage,
+    core::require(output.inputs == formats::Inputs(), ErrorKind::kUsage,
                   "recipe '{}': the inputs of the output layer are neither turned nor reordered; "
                   "take {} without -h and -tail for it",
                   name_, output);

@@ -11,7 +11,7 @@ void WhereItRuns::add(const std::string& name, const Pass& pass, const Arithmeti
   std::set<std::string> there;
   std::set<std::string> here;
   for (const auto& [layer, scheme] : schemes) {
-    if (scheme.kind != formats::FormatKind::kDense) {
+    if (!formats::is_dense(scheme)) {
       const bool gpu = pass.task() && arithmetic.on_gpu(*pass.task(), scheme);
       (gpu ? there : here).insert(formats::to_string(scheme));
     }

@@ -91,7 +91,7 @@ TEST(Allocations, ReadingWeightsMakesNone) {
     for (std::int64_t i = 0; i < kRows; ++i) {
       formats::decode_row(weight, i, row);
       formats::unpack_scales(weight, i, scales);
-      if (weight.scheme.kind != formats::FormatKind::kInt) {
+      if (!formats::is_integer(weight.scheme)) {
         static_cast<void>(formats::book_of(weight, i));
       }
     }

@@ -66,7 +66,7 @@ std::vector<LinearShape> shapes_of(const models::Decoder& decoder) {
     for (std::size_t part = 0; part < set->parts.size();) {
       const std::size_t count = ops::cuda::joint_parts(*set, part);
       const formats::PackedWeight& front = set->parts[part].weight;
-      if (front.scheme.kind != formats::FormatKind::kDense) {
+      if (!formats::is_dense(front.scheme)) {
         std::int64_t n = 0;
         for (std::size_t i = part; i < part + count; ++i) {
           n += set->parts[i].weight.n;

@@ -30,8 +30,8 @@ formats::PackedWeight rounded(std::vector<float> w, std::int64_t n, std::int64_t
   const std::int64_t head = head_inputs(scheme, k);
   std::vector<std::int32_t> order(static_cast<std::size_t>(k));
   std::iota(order.begin(), order.end(), 0);
-  if (scheme.tail > 0) {
-    std::rotate(order.begin() + k / 4, order.begin() + k / 4 + scheme.tail, order.end());
+  if (scheme.inputs.tail > 0) {
+    std::rotate(order.begin() + k / 4, order.begin() + k / 4 + scheme.inputs.tail, order.end());
   }
   const ops::cpu::InputTransform turn(scheme, k);
   std::vector<float> of_head;
@@ -45,10 +45,11 @@ formats::PackedWeight rounded(std::vector<float> w, std::int64_t n, std::int64_t
     of_tail.insert(of_tail.end(), row.begin() + head, row.end());
   }
   formats::Scheme without_tail = scheme;
-  without_tail.tail = 0;
+  without_tail.inputs.tail = 0;
   formats::PackedWeight weight = formats::round_to_nearest(of_head, n, head, without_tail);
-  if (scheme.tail > 0) {
-    const auto tail = formats::round_to_nearest(of_tail, n, scheme.tail, formats::tail_scheme());
+  if (scheme.inputs.tail > 0) {
+    const auto tail =
+        formats::round_to_nearest(of_tail, n, scheme.inputs.tail, formats::tail_scheme());
     weight.scheme = scheme;
     weight.k = k;
     weight.tail_codes = tail.codes;

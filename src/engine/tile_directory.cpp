@@ -14,11 +14,11 @@ constexpr std::int64_t kAnyInteger = std::numeric_limits<std::int64_t>::max();
 
 void add_set(const ops::LinearSet& set, TileDirectory& directory) {
   for (const ops::Linear& layer : set.parts) {
-    if (layer.weight.scheme.kind == formats::FormatKind::kDense) {
+    if (formats::is_dense(layer.weight.scheme)) {
       continue;
     }
     TiledLayer tiled{&layer, {}};
-    const std::size_t slots = layer.weight.scheme.tail == 0 ? 1 : 2;
+    const std::size_t slots = layer.weight.scheme.inputs.tail == 0 ? 1 : 2;
     for (std::size_t i = 0; i < slots; ++i) {
       const ops::cpu::PackedPlan plan = ops::cpu::packed_plan(matrix_of(layer, i));
       TileSlot slot;

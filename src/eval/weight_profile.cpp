@@ -13,7 +13,7 @@ class RowValues {
  public:
   RowValues(const PackedWeight& weight, std::int64_t row)
       : group_(formats::group_size(weight.scheme, weight.k)) {
-    if (weight.scheme.kind == formats::FormatKind::kInt) {
+    if (formats::is_integer(weight.scheme)) {
       zeros_.resize(static_cast<std::size_t>(formats::groups_per_row(weight.scheme, weight.k)));
       formats::unpack_zeros(weight, row, zeros_);
     } else {
@@ -59,11 +59,11 @@ WeightProfile profile_dense(const PackedWeight& weight) {
 
 WeightProfile profile_weights(const PackedWeight& whole) {
   const PackedWeight weight = formats::head_of(whole);
-  if (weight.scheme.kind == formats::FormatKind::kDense) {
+  if (formats::is_dense(weight.scheme)) {
     return profile_dense(weight);
   }
   WeightProfile profile;
-  profile.codes.resize(std::size_t{1} << weight.scheme.bits);
+  profile.codes.resize(std::size_t{1} << weight.scheme.code.bits);
   std::vector<std::uint8_t> row(static_cast<std::size_t>(weight.k));
   for (std::int64_t i = 0; i < weight.n; ++i) {
     formats::unpack_codes(weight, i, row);

@@ -1,5 +1,4 @@
 #include "core/error.h"
-#include "formats/book_size.h"
 #include "formats/codebooks.h"
 #include "formats/format.h"
 #include "formats/int/int_format.h"
@@ -12,7 +11,7 @@ namespace {
 
 std::span<const float> book_for(const Scheme& scheme, std::span<const float> learned) {
   if (!has_learned_book(scheme)) {
-    return fixed_book(scheme.book, scheme.group);
+    return fixed_book(scheme.code.book, scheme.scale.group);
   }
   core::require(!learned.empty(), core::ErrorKind::kUsage,
                 "{} has a learned code book: choose a recipe that learns one (any4), or a fixed "
@@ -28,16 +27,16 @@ std::unique_ptr<const Format> make_format(const Scheme& scheme, std::span<const 
   validate(scheme);
   core::require(book.empty() || has_learned_book(scheme), core::ErrorKind::kUsage,
                 "{} takes no learned code book", scheme);
-  switch (scheme.kind) {
-    case FormatKind::kInt:
-      return make_int_format(scheme);
-    case FormatKind::kLut4:
-      return make_lut4_format(scheme, book_for(scheme, book));
-    case FormatKind::kMx:
+  switch (scheme.scale.type) {
+    case ScaleType::kE8m0:
       return make_mx_format(scheme);
-    case FormatKind::kNv:
+    case ScaleType::kE4m3:
       return make_nv_format(scheme, 1.0f);
-    case FormatKind::kDense:
+    case ScaleType::kF16:
+    case ScaleType::kUnits:
+      return is_integer(scheme) ? make_int_format(scheme)
+                                : make_lut4_format(scheme, book_for(scheme, book));
+    case ScaleType::kNone:
       break;
   }
   core::fail(core::ErrorKind::kUsage, "{} stores values, not codes: it has no encoder",

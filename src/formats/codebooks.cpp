@@ -30,7 +30,7 @@ std::span<const float> fixed_book(Book book, std::int64_t group) {
   switch (book) {
     case Book::kNf4:
       return kNf4;
-    case Book::kFp4:
+    case Book::kE2m1:
       return kE2m1;
     case Book::kAf4:
       return af4_book(group);

@@ -15,7 +15,7 @@ namespace nibble::formats {
 /// stored scale type, so codes chosen with it decode without a further error.
 struct GroupParameters {
   float scale = 1.0f;
-  int zero = 0;  // kInt only
+  int zero = 0;  // integers only
 };
 
 /// Encoding of one weight format: how parameters are fitted to a group by round to nearest, and how
@@ -60,7 +60,7 @@ class Format {
   Scheme scheme_;
 };
 
-/// The format of a scheme (not kDense; learned books are given by `book`, book_size() values).
+/// The format of a scheme (not dense; learned books are given by `book`, book_size() values).
 /// NVFP4 gets a global scale of 1; make_nv_format() takes another. Throws kUsage when the scheme
 /// has no round-to-nearest encoder.
 std::unique_ptr<const Format> make_format(const Scheme& scheme, std::span<const float> book = {});
@@ -87,6 +87,8 @@ class PackedWeightBuilder {
   PackedWeight finish();
 
  private:
+  void set_scale(std::int64_t row, std::int64_t group, float scale);
+  void set_zero(std::int64_t row, std::int64_t group, int zero);
   void set_tail_scale(std::int64_t row, const GroupParameters& parameters);
   void set_head_codes(std::int64_t row, std::span<const std::uint8_t> codes);
 

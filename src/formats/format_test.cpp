@@ -14,9 +14,9 @@ constexpr const char* kSchemes[] = {"int2-sym-g32", "int3-asym-g32", "int8-sym-r
 TEST(Format, GroupsDecodeAsTheirCodesDo) {
   for (const char* text : kSchemes) {
     const auto format = make_format(parse_scheme(text));
-    std::vector<std::uint8_t> codes(std::size_t{1} << format->scheme().bits);
+    std::vector<std::uint8_t> codes(std::size_t{1} << format->scheme().code.bits);
     std::iota(codes.begin(), codes.end(), std::uint8_t{0});
-    const GroupParameters parameters{0.125f, 1 << (format->scheme().bits - 1)};
+    const GroupParameters parameters{0.125f, 1 << (format->scheme().code.bits - 1)};
     std::vector<float> values(codes.size());
     format->decode_group(codes, parameters, values);
     for (std::size_t i = 0; i < codes.size(); ++i) {

@@ -42,7 +42,7 @@ void check_case(const core::Json& golden, const PackedWeight& packed) {
     std::vector<float> scales(groups);
     unpack_scales(packed, row, scales);
     EXPECT_EQ(scales, golden.at("scales").at(at).get<std::vector<float>>());
-    if (packed.scheme.kind == FormatKind::kInt) {
+    if (is_integer(packed.scheme)) {
       Bytes zeros(groups);
       unpack_zeros(packed, row, zeros);
       EXPECT_EQ(zeros, golden.at("zeros").at(at).get<Bytes>());

@@ -7,7 +7,6 @@
 
 #include "core/error.h"
 #include "formats/bit_packing.h"
-#include "formats/book_size.h"
 #include "formats/codebooks.h"
 #include "formats/mx/e8m0.h"
 #include "formats/nv/e4m3.h"
@@ -35,7 +34,7 @@ std::span<const T> row_of(const core::Tensor& part, std::int64_t row, std::int64
 }
 
 void require_no_tail(const PackedWeight& weight) {
-  require(weight.scheme.tail == 0, ErrorKind::kFailed,
+  require(weight.scheme.inputs.tail == 0, ErrorKind::kFailed,
           "{} has a tail: ask for its head or its tail", weight.scheme);
 }
 
@@ -48,26 +47,29 @@ void require_row(const PackedWeight& weight, std::int64_t row, std::size_t got,
 }
 
 std::span<const std::uint8_t> code_row(const PackedWeight& weight, std::int64_t row) {
-  return row_of<std::uint8_t>(weight.codes, row, packed_bytes(weight.k, weight.scheme.bits));
+  return row_of<std::uint8_t>(weight.codes, row, packed_bytes(weight.k, weight.scheme.code.bits));
 }
 
 float scale_at(const PackedWeight& weight, std::int64_t row, std::int64_t group) {
   const std::int64_t groups = groups_per_row(weight.scheme, weight.k);
-  if (weight.scheme.scale_bits == kUnitScaleBits) {
-    const auto units =
-        get_code(row_of<std::uint8_t>(weight.scales, row, packed_bytes(groups, kUnitScaleBits)),
-                 kUnitScaleBits, group);
-    return scale_of_units(units, unit_value(weight.units.data<std::uint8_t>()[index(row)]));
+  const std::size_t at = index(row * groups + group);
+  switch (weight.scheme.scale.type) {
+    case ScaleType::kF16:
+      return to_float(weight.scales.data<Fp16>()[at]);
+    case ScaleType::kUnits: {
+      const auto scales =
+          row_of<std::uint8_t>(weight.scales, row, packed_bytes(groups, kUnitScaleBits));
+      return scale_of_units(get_code(scales, kUnitScaleBits, group),
+                            unit_value(weight.units.data<std::uint8_t>()[index(row)]));
+    }
+    case ScaleType::kE8m0:
+      return e8m0_to_float(weight.scales.data<std::uint8_t>()[at]);
+    case ScaleType::kE4m3:
+      return e4m3_to_float(weight.scales.data<std::uint8_t>()[at]) * weight.global.data<float>()[0];
+    case ScaleType::kNone:
+      break;
   }
-  const std::int64_t at = row * groups + group;
-  if (weight.scheme.kind == FormatKind::kMx) {
-    return e8m0_to_float(weight.scales.data<std::uint8_t>()[index(at)]);
-  }
-  if (weight.scheme.kind == FormatKind::kNv) {
-    return e4m3_to_float(weight.scales.data<std::uint8_t>()[index(at)]) *
-           weight.global.data<float>()[0];
-  }
-  return to_float(weight.scales.data<Fp16>()[index(at)]);
+  core::fail(ErrorKind::kFailed, "{} has no scales", weight.scheme);
 }
 
 void decode_int(std::span<const std::uint8_t> codes, float scale, int zero, float* out) {
@@ -88,8 +90,8 @@ void decode_book(std::span<const std::uint8_t> codes, float scale, std::span<con
 }
 
 int zero_at(const PackedWeight& weight, std::int64_t row, std::int64_t group) {
-  const int bits = weight.scheme.bits;
-  if (weight.scheme.symmetric) {
+  const int bits = weight.scheme.code.bits;
+  if (!has_zeros(weight.scheme)) {
     return 1 << (bits - 1);
   }
   const std::int64_t groups = groups_per_row(weight.scheme, weight.k);
@@ -100,7 +102,7 @@ int zero_at(const PackedWeight& weight, std::int64_t row, std::int64_t group) {
 void decode_segment(const PackedWeight& weight, std::int64_t row, std::int64_t group,
                     std::span<const std::uint8_t> codes, float* out) {
   const float scale = scale_at(weight, row, group);
-  if (weight.scheme.kind == FormatKind::kInt) {
+  if (is_integer(weight.scheme)) {
     decode_int(codes, scale, zero_at(weight, row, group), out);
   } else {
     decode_book(codes, scale, book_of(weight, row), out);
@@ -137,7 +139,7 @@ std::vector<Part> parts(const PackedWeight& weight) {
 PackedWeight head_of(const PackedWeight& weight) {
   PackedWeight head = weight;
   head.k = head_inputs(weight.scheme, weight.k);
-  head.scheme.tail = 0;
+  head.scheme.inputs.tail = 0;
   head.permutation = head.tail_codes = head.tail_scales = core::Tensor();
   return head;
 }
@@ -146,7 +148,7 @@ PackedWeight tail_of(const PackedWeight& weight) {
   PackedWeight tail;
   tail.scheme = tail_scheme();
   tail.n = weight.n;
-  tail.k = weight.scheme.tail;
+  tail.k = weight.scheme.inputs.tail;
   tail.codes = weight.tail_codes;
   tail.scales = weight.tail_scales;
   return tail;
@@ -154,19 +156,19 @@ PackedWeight tail_of(const PackedWeight& weight) {
 
 void decode_row(const PackedWeight& weight, std::int64_t row, std::span<float> out) {
   require_row(weight, row, out.size(), weight.k);
-  if (weight.scheme.tail != 0) {
+  if (weight.scheme.inputs.tail != 0) {
     const auto head = index(head_inputs(weight.scheme, weight.k));
     decode_row(head_of(weight), row, out.first(head));
     decode_row(tail_of(weight), row, out.subspan(head));
     return;
   }
-  if (weight.scheme.kind == FormatKind::kDense) {
+  if (is_dense(weight.scheme)) {
     const std::int64_t bytes = weight.k * core::size_of(weight.dense.dtype());
     core::convert_to_float32(weight.dense.dtype(), weight.dense.raw() + row * bytes, weight.k,
                              out.data());
     return;
   }
-  const int bits = weight.scheme.bits;
+  const int bits = weight.scheme.code.bits;
   const std::int64_t group_inputs = group_size(weight.scheme, weight.k);
   const auto packed = code_row(weight, row);
   std::array<std::uint8_t, index(kChunk)> codes{};
@@ -188,19 +190,17 @@ void decode_row(const PackedWeight& weight, std::int64_t row, std::span<float> o
 void unpack_codes(const PackedWeight& weight, std::int64_t row, std::span<std::uint8_t> out) {
   require_no_tail(weight);
   require_row(weight, row, out.size(), weight.k);
-  require(weight.scheme.kind != FormatKind::kDense, ErrorKind::kFailed,
-          "a dense weight has no codes");
-  unpack(code_row(weight, row), weight.scheme.bits, out);
+  require(!is_dense(weight.scheme), ErrorKind::kFailed, "a dense weight has no codes");
+  unpack(code_row(weight, row), weight.scheme.code.bits, out);
 }
 
 void unpack_zeros(const PackedWeight& weight, std::int64_t row, std::span<std::uint8_t> out) {
   require_no_tail(weight);
   const std::int64_t groups = groups_per_row(weight.scheme, weight.k);
   require_row(weight, row, out.size(), groups);
-  require(weight.scheme.kind != FormatKind::kDense, ErrorKind::kFailed,
-          "a dense weight has no zero points");
-  const int bits = weight.scheme.bits;
-  if (weight.scheme.symmetric) {
+  require(!is_dense(weight.scheme), ErrorKind::kFailed, "a dense weight has no zero points");
+  const int bits = weight.scheme.code.bits;
+  if (!has_zeros(weight.scheme)) {
     std::fill(out.begin(), out.end(), static_cast<std::uint8_t>(1 << (bits - 1)));
     return;
   }
@@ -211,8 +211,7 @@ void unpack_scales(const PackedWeight& weight, std::int64_t row, std::span<float
   require_no_tail(weight);
   const std::int64_t groups = groups_per_row(weight.scheme, weight.k);
   require_row(weight, row, out.size(), groups);
-  require(weight.scheme.kind != FormatKind::kDense, ErrorKind::kFailed,
-          "a dense weight has no scales");
+  require(!is_dense(weight.scheme), ErrorKind::kFailed, "a dense weight has no scales");
   for (std::int64_t group = 0; group < groups; ++group) {
     out[index(group)] = scale_at(weight, row, group);
   }
@@ -221,16 +220,12 @@ void unpack_scales(const PackedWeight& weight, std::int64_t row, std::span<float
 std::span<const float> book_of(const PackedWeight& weight, std::int64_t row) {
   require(row >= 0 && row < weight.n, ErrorKind::kFailed, "row {} of a weight with {} rows", row,
           weight.n);
-  if (weight.scheme.kind == FormatKind::kMx || weight.scheme.kind == FormatKind::kNv) {
-    return kE2m1;
-  }
-  require(weight.scheme.kind == FormatKind::kLut4, ErrorKind::kFailed, "{} has no code book",
-          weight.scheme);
+  require(has_book(weight.scheme), ErrorKind::kFailed, "{} has no code book", weight.scheme);
   if (has_learned_book(weight.scheme)) {
-    return row_of<float>(weight.book, weight.scheme.book == Book::kPerRow ? row : 0,
+    return row_of<float>(weight.book, weight.scheme.code.book == Book::kPerRow ? row : 0,
                          book_size(weight.scheme));
   }
-  return fixed_book(weight.scheme.book, weight.scheme.group);
+  return fixed_book(weight.scheme.code.book, weight.scheme.scale.group);
 }
 
 std::int64_t stored_bytes(const PackedWeight& weight) {
@@ -251,7 +246,7 @@ PackedWeight dense_weight(core::Tensor tensor) {
           "a dense weight has shape [outputs, inputs], this tensor has {}",
           core::printable(tensor.shape()));
   PackedWeight weight;
-  weight.scheme.dense = tensor.dtype();
+  weight.scheme.code.dense = tensor.dtype();
   weight.n = tensor.dim(0);
   weight.k = tensor.dim(1);
   weight.dense = std::move(tensor);

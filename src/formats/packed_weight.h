@@ -15,24 +15,24 @@ namespace nibble::formats {
 /// it is stored on disk. Kernels make their own layouts from it; decode_row is the only definition
 /// of what the bits mean. Where the scheme has a Hadamard, x is the input after it, and w is W H.
 ///
-///   part     dtype, shape                        which schemes
-///   dense    F32/F16/BF16 [n, k]                 kDense only, and then the only part
-///   codes    U8 [n, ceil(k * bits / 8)]          all others: LSB first along k, so with 4 bits
-///   byte b
-///                                                of a row holds k = 2b (low nibble) and k = 2b + 1
-///   scales   F16 [n, groups]; U8 E8M0 for kMx; U8 E4M3 for kNv; with scale_bits = 7 U8 [n,
-///   ceil(groups * 7 / 8)]:
-///            multiples of the row's unit (row_unit.h), LSB first
-///   units    U8 [n, 1]                           scale_bits = 7
-///   global   F32 [1, 1]                          kNv: scales are E4M3 times it
-///   zeros    U8 [n, ceil(groups * bits / 8)]     kInt asymmetric: integer zero points, LSB first
-///   book     F32 [n, 2^bits] or [1, 2^bits]      kLut4 with kPerRow or kPerMatrix
+///   part         dtype, shape                        which schemes
+///   dense        F32/F16/BF16 [n, k]                 dense ones, and then the only part
+///   codes        U8 [n, ceil(k * bits / 8)]          all others: LSB first along k, so with 4 bits
+///                                                    byte b of a row holds inputs 2b (low nibble)
+///                                                    and 2b + 1
+///   scales       F16 [n, groups]                     ScaleType::kF16
+///                U8 [n, groups]                      kE8m0, kE4m3
+///                U8 [n, ceil(groups * 7 / 8)]        kUnits: LSB first, in units of the row
+///   units        U8 [n, 1]                           kUnits (row_unit.h)
+///   global       F32 [1, 1]                          kE4m3: a scale is E4M3 times it
+///   zeros        U8 [n, ceil(groups * bits / 8)]     Zero::kInteger: LSB first
+///   book         F32 [n, 2^bits] or [1, 2^bits]      Book::kPerRow or kPerMatrix
 ///
-/// A weight with a tail is two weights beside each other, head_of() and tail_of(). Then codes,
-/// scales and zeros are those of the head, and there are
+/// stored_parts.h is this table as data. A weight with a tail is two weights beside each other,
+/// head_of() and tail_of(). Then codes, scales and zeros are those of the head, and there are
 ///
-///   permutation  I32 [1, k]     stored input i is input permutation[i] of the layer
-///   tail_codes   U8 [n, tail]   int8-sym: w = scale * (code - 128)
+///   permutation  I32 [1, k]      stored input i is input permutation[i] of the layer
+///   tail_codes   U8 [n, tail]    int8-sym: w = scale * (code - 128)
 ///   tail_scales  F16 [n, 1]
 struct PackedWeight {
   Scheme scheme;
@@ -77,8 +77,8 @@ void validate(const PackedWeight& weight, std::string_view name);
 /// Values of output row `row`: out[k], in the stored order of inputs.
 void decode_row(const PackedWeight& weight, std::int64_t row, std::span<float> out);
 
-/// All codes of a row, one byte each: out[k]. Not for kDense. This and all below: not for weights
-/// with a tail, but for their head_of() and tail_of().
+/// All codes of a row, one byte each: out[k]. Not for dense weights. This and all below: not for
+/// weights with a tail, but for their head_of() and tail_of().
 void unpack_codes(const PackedWeight& weight, std::int64_t row, std::span<std::uint8_t> out);
 
 /// Zero points of a row, one byte each: out[groups]. 2^(bits-1) where the scheme is symmetric.
@@ -88,9 +88,7 @@ void unpack_zeros(const PackedWeight& weight, std::int64_t row, std::span<std::u
 /// global scale).
 void unpack_scales(const PackedWeight& weight, std::int64_t row, std::span<float> out);
 
-/// The 2^bits values that codes of `row` select, before the scale. For kMx and kNv: the E2M1
-/// values.
-/// Not for kDense and kInt.
+/// The 2^bits values that codes of `row` select, before the scale. Only where codes are of a book.
 std::span<const float> book_of(const PackedWeight& weight, std::int64_t row);
 
 /// All stored bytes, and 8 * bytes / (n * k).

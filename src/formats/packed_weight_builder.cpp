@@ -4,12 +4,12 @@
 
 #include "core/error.h"
 #include "formats/bit_packing.h"
-#include "formats/book_size.h"
 #include "formats/format.h"
 #include "formats/mx/e8m0.h"
 #include "formats/nv/e4m3.h"
 #include "formats/nv/nv_format.h"
 #include "formats/row_unit.h"
+#include "formats/stored_parts.h"
 
 namespace nibble::formats {
 namespace {
@@ -49,36 +49,15 @@ core::Fp16 to_stored_fp16(float scale) {
 
 PackedWeightBuilder::PackedWeightBuilder(const Scheme& scheme, std::int64_t n, std::int64_t k) {
   validate(scheme);
-  require(scheme.kind != FormatKind::kDense, ErrorKind::kFailed,
+  require(!is_dense(scheme), ErrorKind::kFailed,
           "a dense weight is made by dense_weight(), not from codes");
   require(n >= 1 && k >= 1, ErrorKind::kFailed, "a weight of shape [{}, {}]", n, k);
   require_shape(scheme, n, k);
   weight_.scheme = scheme;
   weight_.n = n;
   weight_.k = k;
-  const std::int64_t groups = groups_per_row(scheme, k);
-  weight_.codes = Tensor::zeros(DType::kU8, {n, packed_bytes(head_inputs(scheme, k), scheme.bits)});
-  if (scheme.tail != 0) {
-    weight_.permutation = Tensor::zeros(DType::kI32, {1, k});
-    weight_.tail_codes = Tensor::zeros(DType::kU8, {n, scheme.tail});
-    weight_.tail_scales = Tensor::zeros(DType::kF16, {n, 1});
-  }
-  if (scheme.scale_bits == kUnitScaleBits) {
-    weight_.scales = Tensor::zeros(DType::kU8, {n, packed_bytes(groups, kUnitScaleBits)});
-    weight_.units = Tensor::zeros(DType::kU8, {n, 1});
-  } else {
-    const bool bytes = scheme.kind == FormatKind::kMx || scheme.kind == FormatKind::kNv;
-    weight_.scales = Tensor::zeros(bytes ? DType::kU8 : DType::kF16, {n, groups});
-  }
-  if (scheme.kind == FormatKind::kNv) {
-    weight_.global = Tensor::zeros(DType::kF32, {1, 1});
-  }
-  if (!scheme.symmetric) {
-    weight_.zeros = Tensor::zeros(DType::kU8, {n, packed_bytes(groups, scheme.bits)});
-  }
-  if (has_learned_book(scheme)) {
-    weight_.book =
-        Tensor::zeros(DType::kF32, {scheme.book == Book::kPerRow ? n : 1, book_size(scheme)});
+  for (const StoredPart& part : stored_parts(scheme, n, k)) {
+    weight_.*part.tensor = Tensor::zeros(part.dtype, {part.rows, part.columns});
   }
 }
 
@@ -86,44 +65,54 @@ void PackedWeightBuilder::set_group(std::int64_t row, std::int64_t group,
                                     const GroupParameters& parameters) {
   const Scheme& scheme = weight_.scheme;
   const std::int64_t groups = groups_per_row(scheme, weight_.k);
-  if (scheme.tail != 0 && group == groups) {
+  if (scheme.inputs.tail != 0 && group == groups) {
     set_tail_scale(row, parameters);
     return;
   }
   require(row >= 0 && row < weight_.n && group >= 0 && group < groups, ErrorKind::kFailed,
           "group {} of row {} in a weight of {} rows and {} groups", group, row, weight_.n, groups);
-  const std::size_t at = index(row * groups + group);
-  if (scheme.kind == FormatKind::kMx) {
-    weight_.scales.mutable_data<std::uint8_t>()[at] = to_e8m0(parameters.scale);
-    return;
+  set_scale(row, group, parameters.scale);
+  if (is_integer(scheme)) {
+    set_zero(row, group, parameters.zero);
   }
-  if (scheme.kind == FormatKind::kNv) {
-    set_e4m3(row, group, parameters.scale);
-    return;
+}
+
+void PackedWeightBuilder::set_scale(std::int64_t row, std::int64_t group, float scale) {
+  const std::size_t at = index(row * groups_per_row(weight_.scheme, weight_.k) + group);
+  switch (weight_.scheme.scale.type) {
+    case ScaleType::kF16:
+      weight_.scales.mutable_data<core::Fp16>()[at] = to_stored_fp16(scale);
+      return;
+    case ScaleType::kUnits:
+      set_units(row, group, scale);
+      return;
+    case ScaleType::kE8m0:
+      weight_.scales.mutable_data<std::uint8_t>()[at] = to_e8m0(scale);
+      return;
+    case ScaleType::kE4m3:
+      set_e4m3(row, group, scale);
+      return;
+    case ScaleType::kNone:
+      return;
   }
-  if (scheme.scale_bits == kUnitScaleBits) {
-    set_units(row, group, parameters.scale);
-  } else {
-    weight_.scales.mutable_data<core::Fp16>()[at] = to_stored_fp16(parameters.scale);
-  }
-  if (scheme.kind != FormatKind::kInt) {
-    return;
-  }
-  const int middle = 1 << (scheme.bits - 1);
-  require(scheme.symmetric ? parameters.zero == middle
-                           : parameters.zero >= 0 && parameters.zero < 2 * middle,
-          ErrorKind::kFailed, "zero point {} of {}", parameters.zero, scheme);
-  if (!scheme.symmetric) {
+}
+
+void PackedWeightBuilder::set_zero(std::int64_t row, std::int64_t group, int zero) {
+  const Scheme& scheme = weight_.scheme;
+  const int middle = 1 << (scheme.code.bits - 1);
+  require(!has_zeros(scheme) ? zero == middle : zero >= 0 && zero < 2 * middle, ErrorKind::kFailed,
+          "zero point {} of {}", zero, scheme);
+  if (has_zeros(scheme)) {
     const std::int64_t bytes = weight_.zeros.dim(1);
     set_code(weight_.zeros.mutable_data<std::uint8_t>().subspan(index(row * bytes), index(bytes)),
-             scheme.bits, group, static_cast<std::uint8_t>(parameters.zero));
+             scheme.code.bits, group, static_cast<std::uint8_t>(zero));
   }
 }
 
 void PackedWeightBuilder::set_global(float global) {
-  require(
-      weight_.scheme.kind == FormatKind::kNv && global >= kMinNvGlobal && global <= kMaxNvGlobal,
-      ErrorKind::kFailed, "global scale {} for {}", global, weight_.scheme);
+  require(weight_.scheme.scale.type == ScaleType::kE4m3 && global >= kMinNvGlobal &&
+              global <= kMaxNvGlobal,
+          ErrorKind::kFailed, "global scale {} for {}", global, weight_.scheme);
   weight_.global.mutable_data<float>()[0] = global;
 }
 
@@ -140,8 +129,8 @@ void PackedWeightBuilder::set_e4m3(std::int64_t row, std::int64_t group, float s
 }
 
 void PackedWeightBuilder::set_unit(std::int64_t row, std::uint8_t unit) {
-  require(weight_.scheme.scale_bits == kUnitScaleBits && row >= 0 && row < weight_.n && unit >= 1 &&
-              unit <= kLargestUnit,
+  require(weight_.scheme.scale.type == ScaleType::kUnits && row >= 0 && row < weight_.n &&
+              unit >= 1 && unit <= kLargestUnit,
           ErrorKind::kFailed, "unit {} for row {} of {}", unit, row, weight_.scheme);
   weight_.units.mutable_data<std::uint8_t>()[index(row)] = unit;
 }
@@ -166,7 +155,7 @@ void PackedWeightBuilder::set_tail_scale(std::int64_t row, const GroupParameters
 }
 
 void PackedWeightBuilder::set_permutation(std::span<const std::int32_t> permutation) {
-  require(weight_.scheme.tail != 0 && std::cmp_equal(permutation.size(), weight_.k),
+  require(weight_.scheme.inputs.tail != 0 && std::cmp_equal(permutation.size(), weight_.k),
           ErrorKind::kFailed, "an order of {} inputs for {} with {} inputs", permutation.size(),
           weight_.scheme, weight_.k);
   std::copy(permutation.begin(), permutation.end(),
@@ -179,15 +168,15 @@ void PackedWeightBuilder::set_codes(std::int64_t row, std::span<const std::uint8
           row, weight_.n, weight_.k);
   const auto head = index(head_inputs(weight_.scheme, weight_.k));
   set_head_codes(row, codes.first(head));
-  if (weight_.scheme.tail != 0) {
+  if (weight_.scheme.inputs.tail != 0) {
     std::copy(codes.begin() + static_cast<std::ptrdiff_t>(head), codes.end(),
               weight_.tail_codes.mutable_data<std::uint8_t>().begin() +
-                  static_cast<std::ptrdiff_t>(row * weight_.scheme.tail));
+                  static_cast<std::ptrdiff_t>(row * weight_.scheme.inputs.tail));
   }
 }
 
 void PackedWeightBuilder::set_head_codes(std::int64_t row, std::span<const std::uint8_t> codes) {
-  const int bits = weight_.scheme.bits;
+  const int bits = weight_.scheme.code.bits;
   const auto worst = *std::max_element(codes.begin(), codes.end());
   require(worst >> bits == 0, ErrorKind::kFailed, "code {} in row {} of {}", worst, row,
           weight_.scheme);

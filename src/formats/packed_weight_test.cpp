@@ -10,7 +10,6 @@
 
 #include "core/error.h"
 #include "core/random.h"
-#include "formats/book_size.h"
 #include "formats/format.h"
 #include "formats/nv/e4m3.h"
 #include "formats/row_unit.h"
@@ -48,7 +47,9 @@ PackedWeight random_weight(const std::string& text, std::int64_t n, std::int64_t
   const Scheme scheme = parse_scheme(text);
   core::Random random(7);
   PackedWeightBuilder builder(scheme, n, k);
-  const std::int64_t books = scheme.book == Book::kPerRow ? n : has_learned_book(scheme) ? 1 : 0;
+  const std::int64_t books = scheme.code.book == Book::kPerRow ? n
+                             : has_learned_book(scheme)        ? 1
+                                                               : 0;
   for (std::int64_t row = 0; row < books; ++row) {
     std::vector<float> book(static_cast<std::size_t>(book_size(scheme)));
     for (float& value : book) {
@@ -56,32 +57,32 @@ PackedWeight random_weight(const std::string& text, std::int64_t n, std::int64_t
     }
     builder.set_book(row, book);
   }
-  if (scheme.kind == FormatKind::kNv) {
+  if (scheme.scale.type == ScaleType::kE4m3) {
     builder.set_global(0.003f);
   }
   for (std::int64_t row = 0; row < n; ++row) {
     const float unit = unit_value(static_cast<std::uint8_t>(1 + row % kLargestUnit));
-    if (scheme.scale_bits == kUnitScaleBits) {
+    if (scheme.scale.type == ScaleType::kUnits) {
       builder.set_unit(row, static_cast<std::uint8_t>(1 + row % kLargestUnit));
     }
     for (std::int64_t group = 0; group < groups_per_row(scheme, k); ++group) {
-      const int middle = 1 << (scheme.bits - 1);
-      const float scale = scheme.kind == FormatKind::kNv
+      const int middle = 1 << (scheme.code.bits - 1);
+      const float scale = scheme.scale.type == ScaleType::kE4m3
                               ? e4m3_to_float(static_cast<std::uint8_t>(random.below(127))) * 0.003f
-                          : scheme.scale_bits == kUnitScaleBits
+                          : scheme.scale.type == ScaleType::kUnits
                               ? scale_of_units(units_of(static_cast<double>(random.normal()) * 20 *
                                                             static_cast<double>(unit),
                                                         unit),
                                                unit)
-                          : scheme.kind == FormatKind::kMx
+                          : scheme.scale.type == ScaleType::kE8m0
                               ? std::ldexp(1.0f, static_cast<int>(random.below(20)) - 10)
                               : static_cast<float>(random.below(2047) - 1023) / 64;
-      const int zero = scheme.symmetric ? middle : static_cast<int>(random.below(2 * middle));
+      const int zero = !has_zeros(scheme) ? middle : static_cast<int>(random.below(2 * middle));
       builder.set_group(row, group, {scale, zero});
     }
     std::vector<std::uint8_t> codes(static_cast<std::size_t>(k));
     for (auto& code : codes) {
-      code = static_cast<std::uint8_t>(random.below(1 << scheme.bits));
+      code = static_cast<std::uint8_t>(random.below(1 << scheme.code.bits));
     }
     builder.set_codes(row, codes);
   }
@@ -99,7 +100,7 @@ float value_at(const PackedWeight& weight, std::int64_t row, std::int64_t input)
   unpack_zeros(weight, row, zeros);
   unpack_scales(weight, row, scales);
   const std::uint8_t code = codes[static_cast<std::size_t>(input)];
-  if (weight.scheme.kind == FormatKind::kInt) {
+  if (is_integer(weight.scheme)) {
     return scales[group] * static_cast<float>(code - zeros[group]);
   }
   return scales[group] * book_of(weight, row)[code];

@@ -9,7 +9,6 @@
 
 #include "core/error.h"
 #include "core/random.h"
-#include "formats/book_size.h"
 #include "formats/format.h"
 
 namespace nibble::formats {
@@ -26,11 +25,11 @@ PackedWeight valid_weight(const std::string& text, std::int64_t k = 67) {
   for (float& value : w) {
     value = random.normal();
   }
-  if (scheme.book != Book::kPerRow && scheme.book != Book::kPerMatrix) {
+  if (scheme.code.book != Book::kPerRow && scheme.code.book != Book::kPerMatrix) {
     return round_to_nearest(w, 3, k, scheme);
   }
   PackedWeightBuilder builder(scheme, 3, k);
-  for (std::int64_t row = 0; row < (scheme.book == Book::kPerRow ? 3 : 1); ++row) {
+  for (std::int64_t row = 0; row < (scheme.code.book == Book::kPerRow ? 3 : 1); ++row) {
     const auto size = static_cast<std::size_t>(book_size(scheme));
     builder.set_book(row, std::span(w).subspan(static_cast<std::size_t>(row) * size, size));
   }
@@ -152,9 +151,9 @@ TEST(Validate, RefusesWrongDtypes) {
                               w.book = Tensor::zeros(DType::kF16, {3, 16});
                             }),
                     ".book"));
-  EXPECT_TRUE(
-      names(refusal(valid_weight("f16"), [](PackedWeight& w) { w.scheme.dense = DType::kBF16; }),
-            ".weight"));
+  EXPECT_TRUE(names(
+      refusal(valid_weight("f16"), [](PackedWeight& w) { w.scheme.code.dense = DType::kBF16; }),
+      ".weight"));
 }
 
 TEST(Validate, RefusesWrongExtents) {
@@ -236,12 +235,16 @@ TEST(Validate, RefusesBitsAfterTheLastCode) {
 }
 
 TEST(Validate, RefusesContradictorySchemes) {
-  EXPECT_NE(refusal(valid_weight("int4-sym-g32"), [](PackedWeight& w) { w.scheme.bits = 7; }), "");
-  EXPECT_NE(refusal(valid_weight("int4-sym-g32"), [](PackedWeight& w) { w.scheme.group = -1; }),
+  EXPECT_NE(refusal(valid_weight("int4-sym-g32"), [](PackedWeight& w) { w.scheme.code.bits = 7; }),
             "");
-  EXPECT_NE(refusal(valid_weight("int4-sym-g32"), [](PackedWeight& w) { w.scheme.bits = 3; }), "");
-  EXPECT_NE(refusal(valid_weight("int4-sym-g32"), [](PackedWeight& w) { w.scheme.group = 64; }),
+  EXPECT_NE(
+      refusal(valid_weight("int4-sym-g32"), [](PackedWeight& w) { w.scheme.scale.group = -1; }),
+      "");
+  EXPECT_NE(refusal(valid_weight("int4-sym-g32"), [](PackedWeight& w) { w.scheme.code.bits = 3; }),
             "");
+  EXPECT_NE(
+      refusal(valid_weight("int4-sym-g32"), [](PackedWeight& w) { w.scheme.scale.group = 64; }),
+      "");
 }
 
 }  // namespace

@@ -77,15 +77,15 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
   for (std::int64_t row = 0; row < n; ++row) {
     require_finite_row(w.subspan(index(row * k), index(k)), row);
   }
-  if (scheme.kind == FormatKind::kDense) {
+  if (is_dense(scheme)) {
     validate(scheme);
-    return to_dense(w, n, k, scheme.dense);
+    return to_dense(w, n, k, scheme.code.dense);
   }
-  require(scheme.tail == 0, ErrorKind::kUsage, "{} has a tail, which needs an order of the inputs",
-          scheme);
+  require(scheme.inputs.tail == 0, ErrorKind::kUsage,
+          "{} has a tail, which needs an order of the inputs", scheme);
   PackedWeightBuilder builder(scheme, n, k);
   auto plain = make_format(scheme);
-  if (scheme.kind == FormatKind::kNv) {
+  if (scheme.scale.type == ScaleType::kE4m3) {
     const float global = nv_global(w);
     plain = make_nv_format(scheme, global);
     builder.set_global(global);
@@ -96,7 +96,7 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
     for (std::int64_t row = first; row < last; ++row) {
       const auto weights = w.subspan(index(row * k), index(k));
       std::unique_ptr<const Format> with_unit;
-      if (scheme.scale_bits == kUnitScaleBits) {
+      if (scheme.scale.type == ScaleType::kUnits) {
         const std::uint8_t unit = fitted_unit(*plain, weights, index(inputs));
         with_unit = make_unit_format(make_format(scheme), unit);
         builder.set_unit(row, unit);

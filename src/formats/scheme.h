@@ -9,30 +9,67 @@
 
 namespace nibble::formats {
 
-/// The families of weight codes. Every method of compress/ writes one of these.
-enum class FormatKind {
-  kDense,  // F32, F16 or BF16 values, no codes
-  kInt,    // integers of 2, 3, 4 or 8 bits: w = scale * (code - zero)
-  kLut4,   // code book of 16 values, learned ones also of 8 or 4: w = scale * book[code]
-  kMx,     // OCP microscaling: E2M1 codes, one power-of-two scale for 32 weights
-  kNv,     // NVFP4: E2M1 codes, E4M3 scales for 16 weights, one float32 scale for the matrix
+/// What a code of a weight stands for, before its scale.
+enum class CodeType {
+  kDense,    // no code: the weight itself, a float
+  kInteger,  // code - zero
+  kBook,     // an entry of a table of 2^bits values
 };
 
-/// Which code book a kLut4 weight uses.
+/// Where the values of a code book come from.
 enum class Book {
   kNone,
   kNf4,        // NormalFloat4 (QLoRA, arXiv 2305.14314, appendix E)
-  kFp4,        // E2M1: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives
+  kE2m1,       // 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives
   kAf4,        // AbnormalFloat4 with zero as a code, by group size (arXiv 2306.06965, own solution)
-  kPerRow,     // 2^bits learned values for each output row (any4, arXiv 2507.04610)
-  kPerMatrix,  // 2^bits learned values for the whole matrix
+  kPerRow,     // learned for each output row (any4, arXiv 2507.04610)
+  kPerMatrix,  // learned for the whole matrix
 };
 
-/// As Scheme::hadamard: one matrix over all inputs.
+struct Code {
+  CodeType type = CodeType::kDense;
+  int bits = 0;                           // kInteger: 2, 3, 4 or 8; kBook: 2, 3 or 4
+  Book book = Book::kNone;                // kBook only
+  core::DType dense = core::DType::kF32;  // kDense only: F32, F16 or BF16
+
+  friend bool operator==(const Code&, const Code&) = default;
+};
+
+/// How the scale of a group of weights is stored.
+enum class ScaleType {
+  kNone,   // dense weights
+  kF16,    // a float16
+  kUnits,  // 7 bits: a sign and a multiple of a unit of the row (row_unit.h)
+  kE8m0,   // a power of two (OCP microscaling)
+  kE4m3,   // E4M3 times one float32 of the whole matrix (NVFP4)
+};
+
+struct Scale {
+  ScaleType type = ScaleType::kNone;
+  std::int64_t group = 0;  // inputs that share a scale; 0: a whole row
+
+  friend bool operator==(const Scale&, const Scale&) = default;
+};
+
+/// The code that stands for 0 of an integer weight.
+enum class Zero {
+  kNone,     // always 2^(bits-1): the weights are symmetric
+  kInteger,  // stored for each group
+};
+
+/// As Inputs::hadamard: one matrix over all inputs.
 inline constexpr std::int64_t kWholeRow = -1;
 
-/// How the numbers of one linear layer are stored and computed. A plain value that prints to and
-/// parses from a short string:
+/// What happens to the inputs of a layer before its product.
+struct Inputs {
+  std::int64_t hadamard = 0;  // inputs that an online Hadamard mixes; 0: none; kWholeRow
+  std::int64_t tail = 0;      // outlying inputs that stand last and are computed in INT8
+
+  friend bool operator==(const Inputs&, const Inputs&) = default;
+};
+
+/// How the numbers of one linear layer are stored and computed, one member for each axis on which
+/// formats differ. A plain value that prints to and parses from a short string:
 ///
 ///   f32  f16  bf16                       dense
 ///   int4-asym-g128  int3-sym-g32  int8-sym-row      integers; g<N> inputs share a scale, or a row
@@ -46,8 +83,8 @@ inline constexpr std::int64_t kWholeRow = -1;
 ///   lut4-nf4-g64  lut4-fp4-g64  lut4-af4-g64  lut4-row-g128  lut4-matrix-g128
 ///   lut3-row-g128  lut2-matrix-g64       learned books of 8 and of 4 values
 ///   lut4-matrix-g32-s7  int4-asym-g32-s7  scales of 7 bits, multiples of a unit of the row
-///   mxfp4                                always groups of 32
-///   nvfp4                                always groups of 16
+///   mxfp4                                E2M1 codes, E8M0 scales, groups of 32
+///   nvfp4                                E2M1 codes, E4M3 scales, groups of 16
 ///
 /// With a tail (Atom, arXiv 2310.19102) inputs are put in a stored order in which the outlying ones
 /// come last. Those meet INT8 weights (int8-sym-row) in INT8, a scale for each token; the others
@@ -57,19 +94,35 @@ inline constexpr std::int64_t kWholeRow = -1;
 /// block-diagonal (hadamard.h; the last matrix of a row is smaller where the size does not divide
 /// it), x H is what is quantized, and W H is what is stored (QuaRot, arXiv 2404.00456).
 struct Scheme {
-  FormatKind kind = FormatKind::kDense;
-  core::DType dense = core::DType::kF32;  // kDense only
-  int bits = 0;                           // bits per code; 0 for kDense
-  bool symmetric = true;                  // kInt: zero is 2^(bits-1) for every group
-  std::int64_t group = 0;                 // inputs that share a scale; 0: the whole row
-  Book book = Book::kNone;                // kLut4 only
-  int scale_bits = 16;                    // kInt and kLut4: 16 (F16), or 7 (row_unit.h)
-  Activation activation;
-  std::int64_t hadamard = 0;  // inputs that an online Hadamard mixes; 0: none; kWholeRow
-  std::int64_t tail = 0;      // outlying inputs that stand last and are computed in INT8
+  Code code = {};
+  Scale scale = {};
+  Zero zero = Zero::kNone;
+  Inputs inputs = {};
+  Activation activation = {};
 
   friend bool operator==(const Scheme&, const Scheme&) = default;
 };
+
+inline bool is_dense(const Scheme& scheme) {
+  return scheme.code.type == CodeType::kDense;
+}
+inline bool is_integer(const Scheme& scheme) {
+  return scheme.code.type == CodeType::kInteger;
+}
+inline bool has_book(const Scheme& scheme) {
+  return scheme.code.type == CodeType::kBook;
+}
+/// Whether the code book is learned: a part of the weight.
+inline bool has_learned_book(const Scheme& scheme) {
+  return scheme.code.book == Book::kPerRow || scheme.code.book == Book::kPerMatrix;
+}
+/// Values of a code book.
+inline std::int64_t book_size(const Scheme& scheme) {
+  return std::int64_t{1} << scheme.code.bits;
+}
+inline bool has_zeros(const Scheme& scheme) {
+  return scheme.zero == Zero::kInteger;
+}
 
 std::string to_string(const Scheme& scheme);
 
@@ -92,12 +145,12 @@ std::int64_t groups_per_row(const Scheme& scheme, std::int64_t k);
 /// Inputs that each Hadamard matrix mixes in rows of k inputs, the last one aside; 0: none.
 std::int64_t hadamard_size(const Scheme& scheme, std::int64_t k);
 
-/// Throws kInvalidModel when rows of k inputs cannot be stored so: mxfp4 and
-/// nvfp4 must divide them, a tail
-/// must leave something, and Hadamards must exist, of a smaller size at the end of a row too.
+/// Throws kInvalidModel when rows of k inputs cannot be stored so: the groups of mxfp4 and nvfp4
+/// must divide them, a tail must leave something, and Hadamards must exist, of a smaller size at
+/// the end of a row too.
 void require_shape(const Scheme& scheme, std::int64_t n, std::int64_t k);
 
-/// Inputs in a full group: scheme.group, or the whole head.
+/// Inputs in a full group: scheme.scale.group, or the whole head.
 std::int64_t group_size(const Scheme& scheme, std::int64_t k);
 
 }  // namespace nibble::formats

@@ -48,28 +48,28 @@ TEST(Scheme, EveryCombinationSurvivesTheRoundTrip) {
 
 TEST(Scheme, ReadsEachField) {
   const Scheme integers = parse_scheme("int3-asym-g32");
-  EXPECT_EQ(integers.kind, FormatKind::kInt);
-  EXPECT_EQ(integers.bits, 3);
-  EXPECT_FALSE(integers.symmetric);
-  EXPECT_EQ(integers.group, 32);
+  EXPECT_EQ(integers.code.type, CodeType::kInteger);
+  EXPECT_EQ(integers.code.bits, 3);
+  EXPECT_TRUE(has_zeros(integers));
+  EXPECT_EQ(integers.scale.group, 32);
   EXPECT_TRUE(integers.activation.is_float());
 
   const Scheme w8a8 = parse_scheme("int8-sym-row-a8");
-  EXPECT_TRUE(w8a8.symmetric);
-  EXPECT_EQ(w8a8.group, 0);
+  EXPECT_FALSE(has_zeros(w8a8));
+  EXPECT_EQ(w8a8.scale.group, 0);
   EXPECT_EQ(w8a8.activation, (Activation{8, true, 0, 1.0f, false}));
   EXPECT_EQ(parse_scheme("int8-sym-row-a8o").activation, (Activation{8, true, 0, 1.0f, true}));
   EXPECT_EQ(parse_scheme("int4-sym-g128-a4g64c0.9-asym").activation,
             (Activation{4, false, 64, 0.9f, false}));
 
   const Scheme learned = parse_scheme("lut4-row-row");  // a book for each row, a scale for each row
-  EXPECT_EQ(learned.book, Book::kPerRow);
-  EXPECT_EQ(learned.bits, 4);
-  EXPECT_EQ(learned.group, 0);
+  EXPECT_EQ(learned.code.book, Book::kPerRow);
+  EXPECT_EQ(learned.code.bits, 4);
+  EXPECT_EQ(learned.scale.group, 0);
 
-  EXPECT_EQ(parse_scheme("bf16").dense, core::DType::kBF16);
-  EXPECT_EQ(parse_scheme("mxfp4").group, 32);
-  EXPECT_EQ(parse_scheme("nvfp4").group, 16);
+  EXPECT_EQ(parse_scheme("bf16").code.dense, core::DType::kBF16);
+  EXPECT_EQ(parse_scheme("mxfp4").scale.group, 32);
+  EXPECT_EQ(parse_scheme("nvfp4").scale.group, 16);
 }
 
 TEST(Scheme, RefusesMalformedStrings) {
@@ -188,27 +188,27 @@ TEST(Scheme, RefusesContradictions) {
     return kind_of_failure([&] { validate(scheme); }, &message) == core::ErrorKind::kInvalidModel;
   };
   EXPECT_FALSE(refused(integers, [](Scheme&) {}));
-  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.bits = 5; }));
-  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.bits = 0; }));
-  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.group = -1; }));
-  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.group = std::int64_t{1} << 40; }));
-  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.book = Book::kNf4; }));
-  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.dense = core::DType::kF16; }));
-  EXPECT_TRUE(refused(book, [](Scheme& s) { s.book = Book::kNone; }));
-  EXPECT_TRUE(refused(book, [](Scheme& s) { s.bits = 3; }));
-  EXPECT_TRUE(refused(book, [](Scheme& s) { s.symmetric = false; }));
-  EXPECT_TRUE(refused(mx, [](Scheme& s) { s.group = 16; }));
-  EXPECT_TRUE(refused(mx, [](Scheme& s) { s.bits = 8; }));
-  EXPECT_TRUE(refused(mx, [](Scheme& s) { s.symmetric = false; }));
-  EXPECT_TRUE(refused(mx, [](Scheme& s) { s.book = Book::kFp4; }));
-  EXPECT_TRUE(refused(nv, [](Scheme& s) { s.group = 32; }));
-  EXPECT_TRUE(refused(nv, [](Scheme& s) { s.bits = 3; }));
-  EXPECT_TRUE(refused(nv, [](Scheme& s) { s.scale_bits = 7; }));
-  EXPECT_TRUE(refused(dense, [](Scheme& s) { s.dense = core::DType::kF64; }));
-  EXPECT_TRUE(refused(dense, [](Scheme& s) { s.dense = core::DType::kI8; }));
-  EXPECT_TRUE(refused(dense, [](Scheme& s) { s.bits = 4; }));
-  EXPECT_TRUE(refused(dense, [](Scheme& s) { s.group = 32; }));
-  EXPECT_TRUE(refused(dense, [](Scheme& s) { s.symmetric = false; }));
+  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.code.bits = 5; }));
+  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.code.bits = 0; }));
+  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.scale.group = -1; }));
+  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.scale.group = std::int64_t{1} << 40; }));
+  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.code.book = Book::kNf4; }));
+  EXPECT_TRUE(refused(integers, [](Scheme& s) { s.code.dense = core::DType::kF16; }));
+  EXPECT_TRUE(refused(book, [](Scheme& s) { s.code.book = Book::kNone; }));
+  EXPECT_TRUE(refused(book, [](Scheme& s) { s.code.bits = 3; }));
+  EXPECT_TRUE(refused(book, [](Scheme& s) { s.zero = Zero::kInteger; }));
+  EXPECT_TRUE(refused(mx, [](Scheme& s) { s.scale.group = 16; }));
+  EXPECT_TRUE(refused(mx, [](Scheme& s) { s.code.bits = 8; }));
+  EXPECT_TRUE(refused(mx, [](Scheme& s) { s.zero = Zero::kInteger; }));
+  EXPECT_TRUE(refused(mx, [](Scheme& s) { s.code.book = Book::kE2m1; }));
+  EXPECT_TRUE(refused(nv, [](Scheme& s) { s.scale.group = 32; }));
+  EXPECT_TRUE(refused(nv, [](Scheme& s) { s.code.bits = 3; }));
+  EXPECT_TRUE(refused(nv, [](Scheme& s) { s.scale.type = ScaleType::kUnits; }));
+  EXPECT_TRUE(refused(dense, [](Scheme& s) { s.code.dense = core::DType::kF64; }));
+  EXPECT_TRUE(refused(dense, [](Scheme& s) { s.code.dense = core::DType::kI8; }));
+  EXPECT_TRUE(refused(dense, [](Scheme& s) { s.code.bits = 4; }));
+  EXPECT_TRUE(refused(dense, [](Scheme& s) { s.scale.group = 32; }));
+  EXPECT_TRUE(refused(dense, [](Scheme& s) { s.zero = Zero::kInteger; }));
   EXPECT_TRUE(refused(dense, [](Scheme& s) { s.activation.bits = 8; }));
   EXPECT_TRUE(refused(integers, [](Scheme& s) { s.activation.bits = 5; }));
   EXPECT_TRUE(refused(integers, [](Scheme& s) { s.activation.group = 128; }));

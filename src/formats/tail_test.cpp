@@ -111,9 +111,9 @@ TEST(Tail, MalformedPartsAreRefused) {
                       w.permutation = core::Tensor::zeros(core::DType::kI64, {1, kInputs});
                     }),
                     ".permutation"));
-  EXPECT_NE(refusal([](PackedWeight& w) { w.scheme.tail = 0; }), "");
-  EXPECT_NE(refusal([](PackedWeight& w) { w.scheme.tail = 22; }), "");
-  EXPECT_NE(refusal([](PackedWeight& w) { w.scheme.tail = 7; }), "");
+  EXPECT_NE(refusal([](PackedWeight& w) { w.scheme.inputs.tail = 0; }), "");
+  EXPECT_NE(refusal([](PackedWeight& w) { w.scheme.inputs.tail = 22; }), "");
+  EXPECT_NE(refusal([](PackedWeight& w) { w.scheme.inputs.tail = 7; }), "");
 }
 
 }  // namespace

@@ -140,7 +140,7 @@ std::shared_ptr<Model> open_model(const std::filesystem::path& path) {
 }
 
 void release_pages(const Model& model, const ops::Linear& layer) {
-  if (model.source == nullptr || layer.weight.scheme.kind == formats::FormatKind::kDense) {
+  if (model.source == nullptr || formats::is_dense(layer.weight.scheme)) {
     return;
   }
   for (const formats::Part& part : formats::parts(layer.weight)) {

@@ -8,7 +8,7 @@
 #include "compress/pass.h"
 #include "core/byte_size.h"
 #include "core/error.h"
-#include "formats/format.h"
+#include "formats/stored_parts.h"
 #include "ops/cpu/dense/blas.h"
 
 namespace nibble::compress {
@@ -22,13 +22,6 @@ struct Candidate {
   std::vector<Scheme> schemes;
   std::vector<Offer> offers;
 };
-
-std::int64_t bytes_as(const Scheme& scheme, const formats::PackedWeight& weight) {
-  return scheme.kind == formats::FormatKind::kDense
-             ? weight.n * weight.k * core::size_of(scheme.dense)
-             : formats::stored_bytes(
-                   formats::PackedWeightBuilder(scheme, weight.n, weight.k).finish());
-}
 
 bool fits_shape(const Scheme& scheme, const formats::PackedWeight& weight) {
   try {
@@ -55,7 +48,8 @@ std::vector<Candidate> candidates(const models::Decoder& decoder, const Recipe& 
         for (const Scheme& scheme : free ? wanted : std::vector{fixed.at(part.name)}) {
           if (fits_shape(scheme, part.weight)) {
             layer.schemes.push_back(scheme);
-            layer.offers.push_back({bytes_as(scheme, part.weight), 0.0});
+            layer.offers.push_back(
+                {formats::stored_bytes(scheme, part.weight.n, part.weight.k), 0.0});
           }
         }
         core::require(!layer.offers.empty(), core::ErrorKind::kUsage,
@@ -85,7 +79,7 @@ std::int64_t bytes_outside(const models::Decoder& decoder, const Recipe& recipe)
   }
   const formats::PackedWeight& output = decoder.output.parts.front().weight;
   const std::int64_t of_output = decoder.config.tied_output ? 0 : formats::stored_bytes(output);
-  return now - of_output + bytes_as(*recipe.output, output);
+  return now - of_output + formats::stored_bytes(*recipe.output, output.n, output.k);
 }
 
 // Bytes that the layers of the blocks may take.

@@ -2,37 +2,35 @@
 
 #include <algorithm>
 
-#include "formats/book_size.h"
-
 namespace nibble::compress {
 namespace {
 
-using formats::FormatKind;
 using formats::Scheme;
 
 std::vector<int> widths_of(const Scheme& scheme) {
-  if (scheme.kind == FormatKind::kInt) {
+  if (formats::is_integer(scheme)) {
     return {2, 3, 4, 8};
   }
-  return formats::has_learned_book(scheme) ? std::vector{2, 3, 4} : std::vector{scheme.bits};
+  return formats::has_learned_book(scheme) ? std::vector{2, 3, 4} : std::vector{scheme.code.bits};
 }
 
 }  // namespace
 
 std::vector<Scheme> format_choices(const Scheme& scheme) {
-  if (scheme.kind != FormatKind::kInt && scheme.kind != FormatKind::kLut4) {
-    return {scheme};
+  const formats::ScaleType scale = scheme.scale.type;
+  if (scale != formats::ScaleType::kF16 && scale != formats::ScaleType::kUnits) {
+    return {scheme};  // formats of one size, and dense ones
   }
   std::vector<std::int64_t> groups = {32, 64, 128};
-  if (std::find(groups.begin(), groups.end(), scheme.group) == groups.end()) {
-    groups.push_back(scheme.group);
+  if (std::find(groups.begin(), groups.end(), scheme.scale.group) == groups.end()) {
+    groups.push_back(scheme.scale.group);
   }
   std::vector<Scheme> choices;
   for (const int bits : widths_of(scheme)) {
     for (const std::int64_t group : groups) {
       Scheme choice = scheme;
-      choice.bits = bits;
-      choice.group = group;
+      choice.code.bits = bits;
+      choice.scale.group = group;
       choices.push_back(choice);
     }
   }

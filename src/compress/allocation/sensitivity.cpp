@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "compress/curvature/sampled_gradients.h"
-#include "formats/book_size.h"
 #include "formats/format.h"
 #include "ops/cpu/dense/blas.h"
 #include "ops/cpu/vector/vector_kernels.h"
@@ -111,9 +110,8 @@ Scheme rounded_as(const Scheme& scheme) {
     return scheme;
   }
   Scheme integers = scheme;
-  integers.kind = formats::FormatKind::kInt;
-  integers.book = formats::Book::kNone;
-  integers.symmetric = false;
+  integers.code = {.type = formats::CodeType::kInteger, .bits = scheme.code.bits};
+  integers.zero = formats::Zero::kInteger;
   return integers;
 }
 

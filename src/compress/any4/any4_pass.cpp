@@ -2,7 +2,6 @@
 
 #include "compress/any4/learned_books.h"
 #include "compress/pass_options.h"
-#include "formats/book_size.h"
 
 namespace nibble::compress {
 namespace {

@@ -7,7 +7,6 @@
 #include "compress/any4/kmeans.h"
 #include "compress/coded_weight.h"
 #include "compress/search/group_search.h"
-#include "formats/book_size.h"
 #include "formats/fp16_scale.h"
 
 namespace nibble::compress {

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "compress/any4/book_values.h"
-#include "formats/book_size.h"
 
 namespace nibble::compress {
 namespace {
@@ -113,7 +112,7 @@ Parameters learn_books(std::span<const float> weights, std::int64_t n, std::int6
   const std::unique_ptr<BookSteps> steps = arithmetic.book_steps(problem);
   steps->fit_largest();
   Parameters parameters;
-  parameters.books = scheme.book == formats::Book::kPerRow
+  parameters.books = scheme.code.book == formats::Book::kPerRow
                          ? learn_rows(*steps, n, formats::book_size(scheme), options)
                          : learn_matrix(*steps, problem, options);
   parameters.groups = steps->groups();

@@ -11,12 +11,8 @@ namespace {
 
 constexpr std::int64_t kMultiple = 16;
 
-bool is_integer(const formats::Scheme& scheme) {
-  return scheme.kind == formats::FormatKind::kInt;
-}
-
 bool can_have_tail(const formats::Scheme& scheme) {
-  return is_integer(scheme) && scheme.bits < 8;
+  return formats::is_integer(scheme) && scheme.code.bits < 8;
 }
 
 // The scheme of the layers that have codes; null when there are none. Layers that share an input
@@ -28,7 +24,7 @@ const formats::Scheme* common_scheme(const SetWork& work) {
       continue;
     }
     first = first == nullptr ? &layer : first;
-    core::require(layer.scheme.tail == first->scheme.tail, core::ErrorKind::kUsage,
+    core::require(layer.scheme.inputs.tail == first->scheme.inputs.tail, core::ErrorKind::kUsage,
                   "{} and {} read the same input as layers {} and {}: give them one tail",
                   first->scheme, layer.scheme, first->layer->name, layer.layer->name);
   }
@@ -50,19 +46,19 @@ class AtomReorderPass final : public Pass {
   bool serves_output(const formats::Scheme&) const override { return false; }
 
   void check(const formats::Scheme& scheme) const override {
-    core::require(
-        is_integer(scheme) && !scheme.activation.is_float() && !scheme.activation.keeps_outliers,
-        core::ErrorKind::kUsage,
-        "pass 'atom-reorder' needs integers whose activations are rounded, all of them "
-        "(int4-sym-g128-a4g128c0.9), not {}",
-        scheme);
+    core::require(formats::is_integer(scheme) && !scheme.activation.is_float() &&
+                      !scheme.activation.keeps_outliers,
+                  core::ErrorKind::kUsage,
+                  "pass 'atom-reorder' needs integers whose activations are rounded, all of them "
+                  "(int4-sym-g128-a4g128c0.9), not {}",
+                  scheme);
   }
 
   formats::Scheme scheme_for(const formats::Scheme& scheme, std::int64_t k) const override {
     formats::Scheme result = scheme;
-    if (can_have_tail(scheme) && scheme.tail == 0) {
+    if (can_have_tail(scheme) && scheme.inputs.tail == 0) {
       const auto multiples = std::llround(static_cast<double>(k) * share_ / kMultiple);
-      result.tail = std::clamp<std::int64_t>(multiples * kMultiple, kMultiple, most_);
+      result.inputs.tail = std::clamp<std::int64_t>(multiples * kMultiple, kMultiple, most_);
     }
     return result;
   }
@@ -70,7 +66,7 @@ class AtomReorderPass final : public Pass {
   void apply(SetWork& work, Arithmetic& arithmetic) const override {
     core::ThreadPool& pool = arithmetic.pool();
     const formats::Scheme* scheme = common_scheme(work);
-    if (scheme == nullptr || scheme->tail == 0) {
+    if (scheme == nullptr || scheme->inputs.tail == 0) {
       return;
     }
     const std::vector<float> squares = work.statistics->mean_squares();

@@ -2,7 +2,6 @@
 
 #include "compress/awq/scale_search.h"
 #include "compress/pass_options.h"
-#include "formats/book_size.h"
 
 namespace nibble::compress {
 namespace {
@@ -30,7 +29,7 @@ class AwqPass final : public Pass {
 
   // Scales and clipping are judged by rounding the weights as they stand before they are turned.
   void require_unturned(const formats::Scheme& scheme) const {
-    core::require(scheme.hadamard == 0, core::ErrorKind::kUsage,
+    core::require(scheme.inputs.hadamard == 0, core::ErrorKind::kUsage,
                   "pass 'awq' cannot judge scales for {}, whose weights are turned after it; leave "
                   "one of them out",
                   scheme);

@@ -5,7 +5,6 @@
 
 #include "compress/arithmetic.h"
 #include "compress/round_row.h"
-#include "formats/book_size.h"
 #include "ops/cpu/dense/blas.h"
 
 namespace nibble::compress {
@@ -133,13 +132,14 @@ double output_error(const LayerWork& layer, const std::vector<float>& scale,
 // and the scales of NVFP4, whose global scale depends on what is found here, for fp16.
 formats::Scheme trial_scheme(formats::Scheme scheme) {
   if (formats::has_learned_book(scheme)) {
-    const bool short_book = scheme.bits < 4;
-    scheme.kind = short_book ? formats::FormatKind::kInt : formats::FormatKind::kLut4;
-    scheme.book = short_book ? formats::Book::kNone : formats::Book::kNf4;
+    if (scheme.code.bits < 4) {
+      scheme.code = {.type = formats::CodeType::kInteger, .bits = scheme.code.bits};
+    } else {
+      scheme.code.book = formats::Book::kNf4;
+    }
   }
-  if (scheme.kind == formats::FormatKind::kNv) {
-    scheme.kind = formats::FormatKind::kLut4;
-    scheme.book = formats::Book::kFp4;
+  if (scheme.scale.type == formats::ScaleType::kE4m3) {
+    scheme.scale.type = formats::ScaleType::kF16;
   }
   return scheme;
 }

@@ -10,7 +10,6 @@
 #include "compress/cuda/gptq_kernels.h"
 #include "compress/cuda/kmeans_kernels.h"
 #include "core/error.h"
-#include "formats/book_size.h"
 
 namespace nibble::compress {
 namespace {
@@ -34,7 +33,7 @@ class CudaArithmetic final : public Arithmetic {
       case Task::kAwq:
         return cuda::has_device_coder(trial_scheme(scheme)) && cuda::has_device_coder(scheme);
       case Task::kBooks:
-        return scheme.book == formats::Book::kPerRow && cuda::has_device_coder(scheme);
+        return scheme.code.book == formats::Book::kPerRow && cuda::has_device_coder(scheme);
     }
     return false;
   }
@@ -45,7 +44,7 @@ class CudaArithmetic final : public Arithmetic {
                                            const std::optional<std::filesystem::path>&,
                                            const std::map<std::string, Scheme>& schemes) override {
     for (const auto& [layer, scheme] : schemes) {
-      core::require(scheme.activation.is_float() && scheme.hadamard == 0, ErrorKind::kUsage,
+      core::require(scheme.activation.is_float() && scheme.inputs.hadamard == 0, ErrorKind::kUsage,
                     "layer {}: calibration behind {}, whose activations are quantized or turned, "
                     "does not run on a GPU yet; use --device cpu",
                     core::printable(layer), scheme);

@@ -92,7 +92,7 @@ TEST_F(CudaArithmetic, SaysWhichHessianHasNoFactor) {
 // A book for each row, or integers: whatever the scheme stores.
 Parameters parameters_for(const std::vector<float>& w, std::int64_t n, std::int64_t k,
                           const Scheme& scheme, CpuArithmetic& cpu) {
-  if (scheme.book != formats::Book::kPerRow && scheme.book != formats::Book::kPerMatrix) {
+  if (scheme.code.book != formats::Book::kPerRow && scheme.code.book != formats::Book::kPerMatrix) {
     return fit_parameters(w, n, k, scheme, cpu.pool());
   }
   const std::vector<float> ones(index(k), 1.0f);

@@ -6,7 +6,6 @@
 #include "compress/cuda/book_kernels.h"
 #include "compress/cuda/kmeans_kernels.h"
 #include "core/error.h"
-#include "formats/book_size.h"
 
 namespace nibble::compress::cuda {
 namespace {

@@ -1,28 +1,25 @@
 #include "compress/cuda/device_coder.h"
 
 #include "compress/cuda/book_kernels.h"
-#include "formats/book_size.h"
 #include "formats/codebooks.h"
 
 namespace nibble::compress::cuda {
 
-using formats::FormatKind;
-
 bool has_device_coder(const formats::Scheme& scheme) {
-  return (scheme.kind == FormatKind::kInt || scheme.kind == FormatKind::kLut4) &&
-         scheme.scale_bits == formats::Scheme{}.scale_bits && scheme.tail == 0;
+  return scheme.scale.type == formats::ScaleType::kF16 && scheme.inputs.tail == 0;
 }
 
 DeviceCoder::DeviceCoder(const CudaContext& context, const formats::Scheme& scheme,
                          const Parameters& parameters) {
-  view_.bits = scheme.bits;
-  view_.symmetric = scheme.symmetric;
-  if (scheme.kind != FormatKind::kLut4) {
+  view_.bits = scheme.code.bits;
+  view_.symmetric = !formats::has_zeros(scheme);
+  if (!formats::has_book(scheme)) {
     return;
   }
   const bool learned = formats::has_learned_book(scheme);
-  const std::span<const float> values = learned ? std::span<const float>(parameters.books)
-                                                : formats::fixed_book(scheme.book, scheme.group);
+  const std::span<const float> values =
+      learned ? std::span<const float>(parameters.books)
+              : formats::fixed_book(scheme.code.book, scheme.scale.group);
   const std::int64_t size = formats::book_size(scheme);
   const std::int64_t count = std::ssize(values) / size;
   books_ = context.copy_of(values);
@@ -30,7 +27,7 @@ DeviceCoder::DeviceCoder(const CudaContext& context, const formats::Scheme& sche
   make_tables(books_.as<float>(), count, static_cast<int>(size), tables_.as<BookTable>(),
               context.stream());
   view_.books = tables_.as<BookTable>();
-  view_.book_of_row = scheme.book == formats::Book::kPerRow;
+  view_.book_of_row = scheme.code.book == formats::Book::kPerRow;
 }
 
 device::cuda::Buffer device_groups(const CudaContext& context, const Parameters& parameters) {

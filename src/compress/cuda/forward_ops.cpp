@@ -28,8 +28,8 @@ void ForwardOps::load(const models::Block& block) {
 
 ForwardOps::Part ForwardOps::load(const ops::Linear& layer) {
   const formats::PackedWeight& weight = layer.weight;
-  core::require(weight.scheme.kind == formats::FormatKind::kDense && !layer.low_rank &&
-                    weight.permutation.empty() && weight.scheme.hadamard == 0,
+  core::require(formats::is_dense(weight.scheme) && !layer.low_rank && weight.permutation.empty() &&
+                    weight.scheme.inputs.hadamard == 0,
                 core::ErrorKind::kUsage,
                 "layer {}: calibration of {} does not run on a GPU yet; use --device cpu",
                 layer.name, weight.scheme);

@@ -40,8 +40,8 @@ std::vector<std::uint8_t> plain_gptq(const std::vector<float>& w, std::int64_t n
     std::vector<double> rest(w.begin() + row * k, w.begin() + (row + 1) * k);
     for (std::int64_t i = 0; i < k; ++i) {
       const std::int64_t input = factor.order[static_cast<std::size_t>(i)];
-      const std::int64_t begin = input / scheme.group * scheme.group;
-      const auto width = static_cast<std::size_t>(std::min(scheme.group, k - begin));
+      const std::int64_t begin = input / scheme.scale.group * scheme.scale.group;
+      const auto width = static_cast<std::size_t>(std::min(scheme.scale.group, k - begin));
       const GroupParameters group = format->fit({w.data() + row * k + begin, width});
       const auto code =
           format->encode(static_cast<float>(rest[static_cast<std::size_t>(input)]), group);

@@ -13,11 +13,11 @@ const LayerWork* first_coded(const SetWork& work) {
       continue;
     }
     first = first == nullptr ? &layer : first;
-    core::require(
-        layer.scheme.hadamard == first->scheme.hadamard && layer.scheme.tail == first->scheme.tail,
-        core::ErrorKind::kUsage,
-        "{} and {} read the same input as layers {} and {}: give them one Hadamard", first->scheme,
-        layer.scheme, first->layer->name, layer.layer->name);
+    core::require(layer.scheme.inputs.hadamard == first->scheme.inputs.hadamard &&
+                      layer.scheme.inputs.tail == first->scheme.inputs.tail,
+                  core::ErrorKind::kUsage,
+                  "{} and {} read the same input as layers {} and {}: give them one Hadamard",
+                  first->scheme, layer.scheme, first->layer->name, layer.layer->name);
   }
   return first;
 }

@@ -27,11 +27,12 @@ Sparsity read_sparsity(PassOptions& options) {
 }
 
 void require_exact_zero(const formats::Scheme& scheme, std::string_view pass) {
-  core::require(scheme.book != formats::Book::kPerRow && scheme.book != formats::Book::kPerMatrix,
-                ErrorKind::kUsage,
-                "recipe: pass '{}' can't serve {}: a learned book may hold no exact 0; take a "
-                "scheme of integers, lut4-nf4, lut4-fp4, lut4-af4, mxfp4, nvfp4 or 16 bits",
-                pass, scheme);
+  core::require(
+      scheme.code.book != formats::Book::kPerRow && scheme.code.book != formats::Book::kPerMatrix,
+      ErrorKind::kUsage,
+      "recipe: pass '{}' can't serve {}: a learned book may hold no exact 0; take a "
+      "scheme of integers, lut4-nf4, lut4-fp4, lut4-af4, mxfp4, nvfp4 or 16 bits",
+      pass, scheme);
 }
 
 void require_prunable(const LayerWork& layer, const Sparsity& sparsity) {

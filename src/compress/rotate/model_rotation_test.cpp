@@ -128,7 +128,7 @@ TEST_P(ModelRotations, ComeWithOnlineHadamardsIn4Bits) {
       mlps.push_back(&expert);
     }
     for (const models::Mlp* mlp : mlps) {
-      EXPECT_EQ(mlp->up.parts[0].weight.scheme.hadamard, 0);
+      EXPECT_EQ(mlp->up.parts[0].weight.scheme.inputs.hadamard, 0);
       EXPECT_EQ(formats::to_string(mlp->down.parts[0].weight.scheme), "int4-sym-g128-a4c0.9-hrow");
     }
     EXPECT_EQ(formats::to_string(block.attention.out.parts[0].weight.scheme),

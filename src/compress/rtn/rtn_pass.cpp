@@ -29,7 +29,7 @@ class RtnPass final : public Pass {
   formats::PackedWeight round(LayerWork& layer, core::ThreadPool& pool) const {
     const bool chosen = layer.parameters.has_value();
     const bool plain = rule_ == formats::NvRule::kPlain;
-    if (layer.is_dense() || (!chosen && !plain && layer.scheme.tail == 0)) {
+    if (layer.is_dense() || (!chosen && !plain && layer.scheme.inputs.tail == 0)) {
       return formats::round_to_nearest(layer.weights, layer.n(), layer.k(), layer.scheme, pool);
     }
     Parameters parameters =

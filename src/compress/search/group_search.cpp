@@ -5,8 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "formats/book_size.h"
-
 namespace nibble::compress {
 namespace {
 
@@ -20,13 +18,13 @@ constexpr double kNarrowest = 0.4;
 constexpr int kRefits = 8;  // at the most from one start
 
 bool stores_zeros(const Scheme& scheme) {
-  return !scheme.symmetric;
+  return formats::has_zeros(scheme);
 }
 
 // A scale of the other sign makes other values: one end of the codes reaches further, or the book
 // is not its own mirror image. Fixed books and INT8 keep their scales positive.
 bool has_signed_scales(const Scheme& scheme) {
-  return (scheme.kind == formats::FormatKind::kInt && scheme.symmetric && scheme.bits < 8) ||
+  return (formats::is_integer(scheme) && !formats::has_zeros(scheme) && scheme.code.bits < 8) ||
          formats::has_learned_book(scheme);
 }
 
@@ -93,7 +91,7 @@ GroupParameters GroupSearch::refit(const Format& format, std::span<const float> 
     if (!(variance > 0) || !(covariance > 0)) {
       return parameters;
     }
-    const double largest = (1 << format.scheme().bits) - 1;
+    const double largest = (1 << format.scheme().code.bits) - 1;
     const double zero = code - mean * variance / covariance;
     result.zero = static_cast<int>(std::clamp(std::nearbyint(zero), 0.0, largest));
   }
@@ -137,7 +135,7 @@ GroupFit GroupSearch::search_from(const Format& format, std::span<const float> w
   descend(format, weights, importance, known, best);
   descend(format, weights, importance, format.fit(weights), best);
   const auto [low, high] = std::minmax_element(weights.begin(), weights.end());
-  const bool is_nv = format.scheme().kind == formats::FormatKind::kNv;
+  const bool is_nv = format.scheme().scale.type == formats::ScaleType::kE4m3;
   const double widest = is_nv ? kWidestNv : kWidest;
   for (int step = 0; step < steps_ && best.loss > 0; ++step) {
     const double factor = widest - (widest - kNarrowest) * step / std::max(1, steps_ - 1);

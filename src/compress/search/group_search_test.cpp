@@ -53,11 +53,11 @@ TEST(GroupSearch, ParametersAreWhatTheTypeStores) {
   for (const char* text : kSchemes) {
     const formats::Scheme scheme = formats::parse_scheme(text);
     const auto format = formats::make_format(scheme);
-    const std::int64_t count = scheme.group;
+    const std::int64_t count = scheme.scale.group;
     const Group group = random_group(static_cast<std::size_t>(count), 7);
     const GroupFit fit = GroupSearch(24).search(*format, group.weights, group.importance);
     formats::PackedWeightBuilder builder(scheme, 1, count);
-    if (scheme.kind == formats::FormatKind::kNv) {
+    if (scheme.scale.type == formats::ScaleType::kE4m3) {
       builder.set_global(1.0f);  // as make_format() takes it
     }
     EXPECT_NO_THROW(builder.set_group(0, 0, fit.parameters)) << text;
@@ -69,14 +69,15 @@ TEST(GroupSearch, ParametersAreWhatTheTypeStores) {
 double best_by_enumeration(const formats::Format& format, const Group& group, double center) {
   double best = std::numeric_limits<double>::infinity();
   GroupSearch search(1);
-  const int zeros = format.scheme().symmetric ? 1 : 1 << format.scheme().bits;
+  const int zeros = !formats::has_zeros(format.scheme()) ? 1 : 1 << format.scheme().code.bits;
   for (int i = -1200; i <= 1200; ++i) {
     const float scale = format.stored_scale(center * std::exp2(i / 800.0));
     for (int zero = 0; zero < zeros; ++zero) {
-      const formats::GroupParameters parameters{
-          scale, format.scheme().symmetric ? 1 << (format.scheme().bits - 1) : zero};
+      const formats::GroupParameters parameters{scale, !formats::has_zeros(format.scheme())
+                                                           ? 1 << (format.scheme().code.bits - 1)
+                                                           : zero};
       best = std::min(best, search.loss(format, group.weights, group.importance, parameters));
-      if (format.scheme().symmetric && format.scheme().bits < 8) {
+      if (!formats::has_zeros(format.scheme()) && format.scheme().code.bits < 8) {
         best = std::min(
             best, search.loss(format, group.weights, group.importance, {-scale, parameters.zero}));
       }

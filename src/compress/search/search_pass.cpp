@@ -19,11 +19,12 @@ class SearchPass final : public Pass {
   StatisticsKind needs() const override { return StatisticsKind::kChannels; }
 
   void check(const formats::Scheme& scheme) const override {
-    core::require(scheme.book != formats::Book::kPerRow && scheme.book != formats::Book::kPerMatrix,
-                  core::ErrorKind::kUsage,
-                  "recipe: pass 'search' can't search the scales of {}: pass 'any4' chooses them "
-                  "together with its books",
-                  scheme);
+    core::require(
+        scheme.code.book != formats::Book::kPerRow && scheme.code.book != formats::Book::kPerMatrix,
+        core::ErrorKind::kUsage,
+        "recipe: pass 'search' can't search the scales of {}: pass 'any4' chooses them "
+        "together with its books",
+        scheme);
   }
 
   void apply(SetWork& work, Arithmetic& arithmetic) const override {

@@ -15,17 +15,17 @@ class IntFormat final : public Format {
  public:
   explicit IntFormat(const Scheme& scheme)
       : Format(scheme),
-        middle_(1 << (scheme.bits - 1)),
-        first_code_(scheme.symmetric && scheme.bits == 8 ? 1 : 0),
-        last_code_((1 << scheme.bits) - 1) {}
+        middle_(1 << (scheme.code.bits - 1)),
+        first_code_(!has_zeros(scheme) && scheme.code.bits == 8 ? 1 : 0),
+        last_code_((1 << scheme.code.bits) - 1) {}
 
   GroupParameters fit(std::span<const float> group) const override {
     require_finite(group);
-    if (!scheme().symmetric) {
+    if (has_zeros(scheme())) {
       return fit_asymmetric(group);
     }
     const double extreme = signed_extreme(group);
-    const bool is_int8 = scheme().bits == 8;
+    const bool is_int8 = scheme().code.bits == 8;
     return {round_scale(is_int8 ? std::abs(extreme) / kInt8Limit : -extreme / middle_), middle_};
   }
 

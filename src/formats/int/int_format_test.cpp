@@ -168,7 +168,7 @@ TEST(Int, EncodingAnythingGivesACodeInRange) {
   const float infinity = std::numeric_limits<float>::infinity();
   for (const std::string scheme : {"int2-sym-row", "int3-asym-row", "int8-sym-row"}) {
     const auto format = format_of(scheme);
-    const int middle = 1 << (format->scheme().bits - 1);
+    const int middle = 1 << (format->scheme().code.bits - 1);
     for (const float weight : {std::nanf(""), infinity, -infinity, 3e38f, -3e38f, 1e-45f}) {
       for (const float scale : {0x1p-24f, 1.0f, -1.0f, 65504.0f}) {
         EXPECT_LT(format->encode(weight, {scale, middle}), 2 * middle);

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "core/error.h"
-#include "formats/book_size.h"
 #include "formats/finite.h"
 #include "formats/fp16_scale.h"
 

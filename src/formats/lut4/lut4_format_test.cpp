@@ -57,7 +57,7 @@ TEST(Lut4, EachMidpointIsDecidedToTheLastBit) {
     const auto format = format_of(scheme);
     const Scheme parsed = parse_scheme(scheme);
     const GroupParameters one{1.0f, 0};
-    for (const Neighbours& pair : neighbours_in(fixed_book(parsed.book, parsed.group))) {
+    for (const Neighbours& pair : neighbours_in(fixed_book(parsed.code.book, parsed.scale.group))) {
       const double midpoint = pair.midpoint();
       const auto at = static_cast<float>(midpoint);
       for (const float weight : {std::nextafter(at, -9.0f), at, std::nextafter(at, 9.0f)}) {

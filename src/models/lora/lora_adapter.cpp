@@ -80,7 +80,7 @@ formats::PackedWeight sixteen_bits(const Tensor& tensor, const std::string& laye
     return formats::dense_weight(tensor);
   }
   formats::Scheme scheme;
-  scheme.dense = core::DType::kF16;
+  scheme.code.dense = core::DType::kF16;
   try {
     return formats::round_to_nearest(tensor.data<float>(), tensor.dim(0), tensor.dim(1), scheme);
   } catch (const core::Error& error) {

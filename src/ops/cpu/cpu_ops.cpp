@@ -16,7 +16,7 @@ constexpr std::int64_t kRowsPerTask = 8;
 constexpr std::int64_t kLowRankRows = 256;  // rows of a low-rank part that exist at a time
 
 bool runs_packed(const formats::PackedWeight& weight, ActivationPrecision activations) {
-  if (weight.scheme.kind == formats::FormatKind::kDense) {
+  if (formats::is_dense(weight.scheme)) {
     return false;
   }
   return activations != ActivationPrecision::kFloat || !weight.scheme.activation.is_float();

@@ -44,7 +44,7 @@ void CudaOps::prepare(const LinearSet& set, UnitPacker& packer) {
   for (std::size_t part = 0; part < set.parts.size();) {
     const std::size_t count = joint_parts(set, part);
     const Linear& front = set.parts[part];
-    layers.parts.push_back(front.weight.scheme.kind == formats::FormatKind::kDense
+    layers.parts.push_back(formats::is_dense(front.weight.scheme)
                                ? DeviceLinear::dense(front, table_of(front.weight.dense))
                                : DeviceLinear::packed(set, part, part + count, transforms.of(front),
                                                       *schedules_, packer));

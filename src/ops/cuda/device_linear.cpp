@@ -12,7 +12,6 @@ namespace nibble::ops::cuda {
 namespace {
 
 using device::cuda::Buffer;
-using formats::FormatKind;
 
 // How few tokens are wanted by a layer whose weights lie in units of this format.
 InputKey few_tokens_key(const formats::Scheme& scheme, const UnitFormat& format,
@@ -28,14 +27,14 @@ InputKey few_tokens_key(const formats::Scheme& scheme, const UnitFormat& format,
   key.clip = activation.clip;
   key.symmetric = activation.symmetric;
   key.keeps_outliers = activation.keeps_outliers;
-  key.tail = scheme.tail;
+  key.tail = scheme.inputs.tail;
   key.scale_step = scale_step_of(scheme, format);
   return key;
 }
 
 void refuse_unknown(const Linear& part) {
   const formats::Scheme& scheme = part.weight.scheme;
-  core::require(scheme.kind == FormatKind::kDense || has_units(scheme), core::ErrorKind::kUsage,
+  core::require(formats::is_dense(scheme) || has_units(scheme), core::ErrorKind::kUsage,
                 "layer {}: {} has no kernels on a GPU yet; use --device cpu", part.name, scheme);
 }
 
@@ -60,7 +59,7 @@ bool in_pairs(const LinearSet& set) {
 std::size_t joint_parts(const LinearSet& set, std::size_t first) {
   const formats::Scheme& scheme = set.parts[first].weight.scheme;
   std::size_t last = first + 1;
-  if (scheme.kind == FormatKind::kDense) {
+  if (formats::is_dense(scheme)) {
     return 1;
   }
   const cpu::InputTransform transform(set.parts[first].weight);
@@ -193,7 +192,7 @@ DeviceLinear DeviceLinear::dense(const Linear& part, std::shared_ptr<device::cud
 
 void DeviceLinear::add_tail(const LinearSet& set, std::size_t first, std::size_t last,
                             const Schedules& schedules, UnitPacker& packer) {
-  if (scheme_.tail == 0) {
+  if (scheme_.inputs.tail == 0) {
     return;
   }
   LinearSet tails;
@@ -340,7 +339,7 @@ void DeviceLinear::run_medium(const LinearInput& x, const GemmOutput& output,
 
 void DeviceLinear::run_many(const LinearInput& x, const GemmOutput& output,
                             cudaStream_t stream) const {
-  const GemmWeights weights{view_, scheme_.group == 0};
+  const GemmWeights weights{view_, scheme_.scale.group == 0};
   const auto tokens = static_cast<int>(x.m);
   const std::int64_t padded = padded_columns(k_);
   if (x.target.form == InputForm::kFloat16Tiles) {

@@ -18,10 +18,10 @@ std::string_view obstacle(const Linear& layer) {
   if (layer.low_rank) {
     return "an adapter";
   }
-  if (layer.weight.scheme.hadamard != 0) {
+  if (layer.weight.scheme.inputs.hadamard != 0) {
     return "an online Hadamard";
   }
-  return layer.weight.scheme.tail != 0 ? "a tail in INT8" : "";
+  return layer.weight.scheme.inputs.tail != 0 ? "a tail in INT8" : "";
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ const float* float_rows(const formats::PackedWeight& weight, std::int64_t begin,
     scratch.resize(static_cast<std::size_t>((end - begin) * k));
     return scratch.data();
   };
-  if (weight.scheme.kind != formats::FormatKind::kDense) {
+  if (!formats::is_dense(weight.scheme)) {
     float* rows = copy();
     for (std::int64_t j = begin; j < end; ++j) {
       formats::decode_row(weight, j, {rows + (j - begin) * k, static_cast<std::size_t>(k)});
@@ -67,7 +67,7 @@ void few_rows(const float* x, std::int64_t m, std::int64_t ldx, const formats::P
               std::int64_t begin, std::int64_t end, float* y, std::int64_t ldy) {
   const VectorKernels& kernels = vector_kernels();
   const std::int64_t k = weight.k;
-  const bool dense = weight.scheme.kind == formats::FormatKind::kDense;
+  const bool dense = formats::is_dense(weight.scheme);
   if (dense && weight.dense.dtype() == DType::kF16) {
     const auto* w = weight.dense.data<core::Fp16>().data() + begin * k;
     return dot_panel(x, m, ldx, w, k, kernels.dot_f16, end - begin, y + begin, ldy);

@@ -26,7 +26,7 @@ void gather(const core::Tensor& permutation, std::span<T> row) {
 }  // namespace
 
 InputTransform::InputTransform(const formats::Scheme& scheme, std::int64_t k) {
-  if (scheme.hadamard == 0) {
+  if (scheme.inputs.hadamard == 0) {
     return;
   }
   const std::int64_t size = formats::hadamard_size(scheme, k);

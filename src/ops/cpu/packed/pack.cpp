@@ -12,7 +12,6 @@
 namespace nibble::ops::cpu {
 namespace {
 
-using formats::FormatKind;
 using formats::PackedWeight;
 
 constexpr std::int64_t kLine = 64;
@@ -23,11 +22,11 @@ std::int64_t round_up(std::int64_t value, std::int64_t unit) {
 }
 
 CodeKind kind_of(const PackedWeight& weight) {
-  if (weight.scheme.kind == FormatKind::kInt) {
-    return weight.scheme.bits == 8 ? CodeKind::kByte : CodeKind::kNibble;
+  if (formats::is_integer(weight.scheme)) {
+    return weight.scheme.code.bits == 8 ? CodeKind::kByte : CodeKind::kNibble;
   }
-  return weight.scheme.book == formats::Book::kPerRow ? CodeKind::kRowTables
-                                                      : CodeKind::kSharedTable;
+  return weight.scheme.code.book == formats::Book::kPerRow ? CodeKind::kRowTables
+                                                           : CodeKind::kSharedTable;
 }
 
 TiledWeight plan_layout(const PackedWeight& weight, const WeightTables& tables,
@@ -38,10 +37,10 @@ TiledWeight plan_layout(const PackedWeight& weight, const WeightTables& tables,
   tiled.groups = (weight.k + needs.group - 1) / needs.group;
   tiled.units_per_group = round_up(needs.group, kUnit) / kUnit;
   tiled.kind = kind_of(weight);
-  const bool asymmetric = weight.scheme.kind == FormatKind::kInt && !weight.scheme.symmetric;
-  if (weight.scheme.kind == FormatKind::kInt) {
-    tiled.zero = asymmetric ? 0 : 1 << (weight.scheme.bits - 1);
-    tiled.largest = (1 << weight.scheme.bits) - 1;
+  const bool asymmetric = formats::is_integer(weight.scheme) && formats::has_zeros(weight.scheme);
+  if (formats::is_integer(weight.scheme)) {
+    tiled.zero = asymmetric ? 0 : 1 << (weight.scheme.code.bits - 1);
+    tiled.largest = (1 << weight.scheme.code.bits) - 1;
   } else {
     tiled.zero = tables.zero;
     tiled.largest = tables.largest;
@@ -70,7 +69,7 @@ TiledWeight plan_layout(const PackedWeight& weight, const WeightTables& tables,
 /// plan_layout() for sizes that nobody has checked.
 TiledWeight checked_layout(const PackedWeight& weight, const WeightTables& tables,
                            const InputNeeds& needs) {
-  core::require(weight.scheme.kind != FormatKind::kDense, core::ErrorKind::kFailed,
+  core::require(!formats::is_dense(weight.scheme), core::ErrorKind::kFailed,
                 "a dense weight of {} x {} has no packed layout; run it as floats", weight.n,
                 weight.k);
   core::require(weight.n >= 1 && weight.k >= 1 && weight.n < kSizeLimit && weight.k < kSizeLimit,
@@ -90,8 +89,8 @@ bool has_row_tables(const PackedWeight& weight) {
 
 /// weight_tables() but for books of rows, which take long.
 WeightTables shared_tables(const PackedWeight& weight) {
-  return weight.scheme.kind == FormatKind::kDense || has_row_tables(weight) ? WeightTables()
-                                                                            : weight_tables(weight);
+  return formats::is_dense(weight.scheme) || has_row_tables(weight) ? WeightTables()
+                                                                    : weight_tables(weight);
 }
 
 std::int64_t sums_of(const TiledWeight& tiled, const InputNeeds& needs) {
@@ -105,7 +104,7 @@ std::int64_t layout_group(const formats::Scheme& scheme, std::int64_t k) {
   const std::int64_t activations = scheme.activation.group;
   const bool finer = activations != 0 && activations < weights;
   const std::int64_t group = finer ? activations : weights;
-  const bool whole_row = !finer && scheme.group == 0;
+  const bool whole_row = !finer && scheme.scale.group == 0;
   if (group <= kMaxGroup && (!whole_row || group <= kUnit)) {
     return group;
   }
@@ -124,7 +123,7 @@ std::int64_t layout_group(const formats::Scheme& scheme, std::int64_t k) {
 InputNeeds input_needs(const formats::Scheme& scheme, std::int64_t k) {
   InputNeeds needs;
   needs.transform = InputTransform(scheme, k);
-  needs.tail = scheme.tail;
+  needs.tail = scheme.inputs.tail;
   needs.group = layout_group(scheme, k);
   if (scheme.activation.is_float()) {
     needs.activation.group = needs.group;
@@ -145,7 +144,7 @@ PackedLinear PackedLinear::pack(const PackedWeight& weight, core::ThreadPool& po
   PackedLinear linear = pack_head(formats::head_of(weight), pool);
   linear.needs_ = input_needs(weight.scheme, weight.k);
   linear.needs_.transform = InputTransform(weight);
-  if (weight.scheme.tail != 0) {
+  if (weight.scheme.inputs.tail != 0) {
     linear.tail_ = std::make_unique<PackedLinear>(pack_head(formats::tail_of(weight), pool));
   }
   return linear;
@@ -204,7 +203,7 @@ PackedLinear PackedLinear::view(const PackedWeight& weight, const PackedBytes& h
   PackedLinear linear = view_head(formats::head_of(weight), head, owner);
   linear.needs_ = input_needs(weight.scheme, weight.k);
   linear.needs_.transform = InputTransform(weight);
-  if (weight.scheme.tail != 0) {
+  if (weight.scheme.inputs.tail != 0) {
     linear.tail_ =
         std::make_unique<PackedLinear>(view_head(formats::tail_of(weight), tail, std::move(owner)));
   }

@@ -194,14 +194,13 @@ TEST(Reference, AgreesWithDecodeRow) {
     QuantizedInput input;
     quantize_input(x.data(), 2, 192, 192, needs, input, pool);
     const PackedReference reference = packed_linear_reference(weight, input);
-    const bool rounded = weight.scheme.kind == formats::FormatKind::kLut4 &&
-                         weight.scheme.book != formats::Book::kFp4;
+    const bool rounded =
+        formats::has_book(weight.scheme) && weight.scheme.code.book != formats::Book::kE2m1;
     std::vector<float> w(192);
     for (std::int64_t row = 0; row < 5; ++row) {
       formats::decode_row(weight, row, w);
-      const auto book = weight.scheme.kind == formats::FormatKind::kInt
-                            ? std::span<const float>()
-                            : formats::book_of(weight, row);
+      const auto book = formats::is_integer(weight.scheme) ? std::span<const float>()
+                                                           : formats::book_of(weight, row);
       const float largest = std::accumulate(book.begin(), book.end(), 0.0f, [](float a, float b) {
         return std::max(a, std::fabs(b));
       });

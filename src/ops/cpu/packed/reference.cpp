@@ -20,7 +20,7 @@ std::vector<double> row_values(const formats::PackedWeight& weight, std::int64_t
   std::vector<double> values(size);
   formats::unpack_codes(weight, row, codes);
   formats::unpack_scales(weight, row, scales);
-  if (weight.scheme.kind == formats::FormatKind::kInt) {
+  if (formats::is_integer(weight.scheme)) {
     formats::unpack_zeros(weight, row, zeros);
     for (std::size_t k = 0; k < size; ++k) {
       values[k] = static_cast<double>(scales[k / group]) * (codes[k] - zeros[k / group]);

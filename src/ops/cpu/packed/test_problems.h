@@ -26,33 +26,34 @@ inline formats::PackedWeight random_weight(const std::string& scheme_text, std::
                                            std::int64_t k, std::uint64_t seed) {
   core::Random random(seed);
   const formats::Scheme scheme = formats::parse_scheme(scheme_text);
-  const int codes = 1 << scheme.bits;
+  const int codes = 1 << scheme.code.bits;
   formats::PackedWeightBuilder builder(scheme, n, k);
   std::vector<std::uint8_t> row(static_cast<std::size_t>(k));
   std::vector<float> book(static_cast<std::size_t>(codes));
-  if (scheme.kind == formats::FormatKind::kNv) {
+  if (scheme.scale.type == formats::ScaleType::kE4m3) {
     builder.set_global(kNvGlobal);
   }
   for (std::int64_t r = 0; r < n; ++r) {
     for (std::uint8_t& code : row) {
       code = static_cast<std::uint8_t>(random.below(codes));
     }
-    for (std::size_t i = 0; i < static_cast<std::size_t>(scheme.tail); ++i) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(scheme.inputs.tail); ++i) {
       row[row.size() - 1 - i] = static_cast<std::uint8_t>(1 + random.below(255));
     }
     builder.set_codes(r, row);
-    if (scheme.tail != 0) {
+    if (scheme.inputs.tail != 0) {
       builder.set_group(r, formats::groups_per_row(scheme, k), {0.00048828125f, 128});
     }
     for (std::int64_t g = 0; g < formats::groups_per_row(scheme, k); ++g) {
       formats::GroupParameters parameters;
-      parameters.zero = scheme.symmetric ? codes / 2 : static_cast<int>(random.below(codes));
-      if (scheme.kind == formats::FormatKind::kMx) {
+      parameters.zero =
+          !formats::has_zeros(scheme) ? codes / 2 : static_cast<int>(random.below(codes));
+      if (scheme.scale.type == formats::ScaleType::kE8m0) {
         parameters.scale = std::ldexp(1.0f, static_cast<int>(random.below(9)) - 12);
-      } else if (scheme.kind == formats::FormatKind::kNv) {
+      } else if (scheme.scale.type == formats::ScaleType::kE4m3) {
         parameters.scale =
             formats::e4m3_to_float(static_cast<std::uint8_t>(1 + random.below(126))) * kNvGlobal;
-      } else if (scheme.scale_bits == formats::kUnitScaleBits) {
+      } else if (scheme.scale.type == formats::ScaleType::kUnits) {
         constexpr std::uint8_t kUnit = 45;
         const float unit = formats::unit_value(kUnit);
         builder.set_unit(r, kUnit);
@@ -64,15 +65,15 @@ inline formats::PackedWeight random_weight(const std::string& scheme_text, std::
       }
       builder.set_group(r, g, parameters);
     }
-    if (scheme.book == formats::Book::kPerRow ||
-        (scheme.book == formats::Book::kPerMatrix && r == 0)) {
+    if (scheme.code.book == formats::Book::kPerRow ||
+        (scheme.code.book == formats::Book::kPerMatrix && r == 0)) {
       for (float& value : book) {
         value = 8.0f * random.normal();
       }
       builder.set_book(r, book);
     }
   }
-  if (scheme.tail != 0) {
+  if (scheme.inputs.tail != 0) {
     std::vector<std::int32_t> order(static_cast<std::size_t>(k));
     for (std::size_t i = 0; i < order.size(); ++i) {
       order[i] = static_cast<std::int32_t>(i);

@@ -12,7 +12,6 @@
 namespace nibble::ops::cpu {
 namespace {
 
-using formats::FormatKind;
 using formats::PackedWeight;
 
 constexpr int kByteZero = 128;
@@ -22,10 +21,10 @@ constexpr int kTopExponent = 15;  // the largest scale of an MX row becomes 2^15
 
 WeightTables weight_tables(const PackedWeight& weight) {
   WeightTables tables;
-  if (weight.scheme.kind == FormatKind::kInt) {
+  if (formats::is_integer(weight.scheme)) {
     return tables;
   }
-  const bool per_row = weight.scheme.book == formats::Book::kPerRow;
+  const bool per_row = weight.scheme.code.book == formats::Book::kPerRow;
   int low = 0;
   int high = 0;
   for (std::int64_t row = 0; row < (per_row ? weight.n : 1); ++row) {
@@ -49,7 +48,7 @@ TileWriter::TileWriter(const PackedWeight& weight, const WeightTables& tables,
       group_(group),
       weight_group_(formats::group_size(weight.scheme, weight.k)),
       stride_(tiled.units_per_group * kUnit),
-      stored_(stride_ == group && weight.scheme.bits >= 4),
+      stored_(stride_ == group && weight.scheme.code.bits >= 4),
       memory_(reinterpret_cast<std::uint8_t*>(tiles)),
       codes_(static_cast<std::size_t>(weight.k)),
       padded_(stored_ ? 0 : static_cast<std::size_t>(kTileRows * tiled.groups * stride_)),
@@ -69,14 +68,14 @@ void TileWriter::write(std::int64_t index) {
     const std::int64_t inputs = tiled_.groups * stride_;
     return (bytes ? bytes_to_lines : nibbles_to_lines)(padded_.data(), inputs, rows, inputs, lines);
   }
-  const std::int64_t row_bytes = formats::packed_bytes(weight_.k, weight_.scheme.bits);
+  const std::int64_t row_bytes = formats::packed_bytes(weight_.k, weight_.scheme.code.bits);
   const std::uint8_t* codes = weight_.codes.data<std::uint8_t>().data() + first * row_bytes;
   (bytes ? bytes_to_lines : stored_nibbles_to_lines)(codes, row_bytes, rows, weight_.k, lines);
 }
 
 // All of a row but its codes; those are made ready where the stored ones do not serve.
 void TileWriter::write_row(std::int64_t row, std::uint8_t* tile, std::int64_t lane) {
-  if (!stored_ || weight_.scheme.kind == FormatKind::kMx) {
+  if (!stored_ || weight_.scheme.scale.type == formats::ScaleType::kE8m0) {
     formats::unpack_codes(weight_, row, codes_);
   }
   if (!stored_) {
@@ -107,7 +106,7 @@ void TileWriter::pad_codes(std::int64_t lane) {
 
 void TileWriter::write_unit(std::int64_t row, std::uint8_t* tile, std::int64_t lane) {
   float unit = 1.0f;
-  if (weight_.scheme.kind != FormatKind::kInt) {
+  if (!formats::is_integer(weight_.scheme)) {
     const Int8Table& table = tables_.of(row);
     unit = table.unit;
     if (tiled_.kind == CodeKind::kRowTables) {
@@ -117,9 +116,9 @@ void TileWriter::write_unit(std::int64_t row, std::uint8_t* tile, std::int64_t l
       }
     }
   }
-  if (weight_.scheme.kind == FormatKind::kMx) {
+  if (weight_.scheme.scale.type == formats::ScaleType::kE8m0) {
     unit *= take_out_exponent();
-  } else if (weight_.scheme.kind == FormatKind::kNv) {
+  } else if (weight_.scheme.scale.type == formats::ScaleType::kE4m3) {
     unit *= take_out_global(row);
   }
   std::memcpy(tile + lane * static_cast<std::int64_t>(sizeof(float)), &unit, sizeof(float));

@@ -11,8 +11,6 @@
 namespace nibble::ops::cpu {
 namespace {
 
-using formats::FormatKind;
-
 // Files of nibble pack hold these bytes: whoever changes them raises kTileLayoutVersion, and then
 // these numbers.
 TEST(TileWriter, TheBytesOfThisLayoutVersion) {
@@ -60,8 +58,8 @@ std::vector<std::uint8_t> expected_tiles(const formats::PackedWeight& weight,
   const TiledWeight& w = linear.tiled();
   const std::int64_t group = linear.group();
   const std::int64_t weight_group = formats::group_size(weight.scheme, weight.k);
-  const bool own_scales =
-      weight.scheme.kind == FormatKind::kMx || weight.scheme.kind == FormatKind::kNv;
+  const bool own_scales = weight.scheme.scale.type == formats::ScaleType::kE8m0 ||
+                          weight.scheme.scale.type == formats::ScaleType::kE4m3;
   std::vector<std::uint8_t> tiles(static_cast<std::size_t>(w.tile_count * w.tile_bytes));
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(weight.k));
   std::vector<float> scales(

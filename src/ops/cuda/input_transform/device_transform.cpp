@@ -22,7 +22,7 @@ std::unique_ptr<HadamardSigns> make_block(std::int64_t size, HadamardBlock& bloc
 std::shared_ptr<const DeviceTransform> DeviceTransform::of(const formats::PackedWeight& weight,
                                                            std::string_view layer) {
   const formats::Scheme& scheme = weight.scheme;
-  if (scheme.hadamard == 0 && weight.permutation.empty()) {
+  if (scheme.inputs.hadamard == 0 && weight.permutation.empty()) {
     return nullptr;
   }
   auto made = std::make_shared<DeviceTransform>();
@@ -33,7 +33,7 @@ std::shared_ptr<const DeviceTransform> DeviceTransform::of(const formats::Packed
     made->order_ = device::cuda::Buffer::of(weight.permutation.data<std::int32_t>());
     view.order = made->order_.as<std::int32_t>();
   }
-  if (scheme.hadamard == 0) {
+  if (scheme.inputs.hadamard == 0) {
     return made;
   }
   const std::int64_t size = hadamard_size(scheme, weight.k);

@@ -9,7 +9,6 @@
 namespace nibble::ops::cuda {
 namespace {
 
-using formats::FormatKind;
 using formats::PackedWeight;
 
 // Those of which each row has its own, but books.
@@ -22,13 +21,13 @@ std::int64_t row_bytes(const core::Tensor& part) {
 }
 
 StoredScale stored_scale(const formats::Scheme& scheme) {
-  if (scheme.kind == FormatKind::kMx) {
+  if (scheme.scale.type == formats::ScaleType::kE8m0) {
     return StoredScale::kE8m0;
   }
-  if (scheme.kind == FormatKind::kNv) {
+  if (scheme.scale.type == formats::ScaleType::kE4m3) {
     return StoredScale::kE4m3;
   }
-  return scheme.scale_bits == formats::kUnitScaleBits ? StoredScale::kUnits : StoredScale::kF16;
+  return scheme.scale.type == formats::ScaleType::kUnits ? StoredScale::kUnits : StoredScale::kF16;
 }
 
 }  // namespace
@@ -38,9 +37,9 @@ RawRows raw_layout(const UnitRows& rows) {
   RawRows layout;
   layout.k = front.k;
   layout.group = group_size(front.scheme, front.k);
-  layout.bits = front.scheme.bits;
+  layout.bits = front.scheme.code.bits;
   if (unit_format_of(front.scheme).codes == CodeKind::kInt4) {
-    layout.shift = 8 - (1 << (front.scheme.bits - 1));
+    layout.shift = 8 - (1 << (front.scheme.code.bits - 1));
   }
   layout.scale_kind = stored_scale(front.scheme);
   layout.scales = row_bytes(front.codes);

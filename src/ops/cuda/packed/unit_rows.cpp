@@ -8,7 +8,6 @@
 namespace nibble::ops::cuda {
 namespace {
 
-using formats::FormatKind;
 using formats::PackedWeight;
 
 constexpr std::int64_t kSmallestGroup = 16;
@@ -17,7 +16,7 @@ constexpr std::int64_t kSmallGroup = 32;
 }  // namespace
 
 bool has_units(const formats::Scheme& scheme) {
-  return scheme.kind != FormatKind::kDense && scheme.group % kSmallestGroup == 0 &&
+  return !formats::is_dense(scheme) && scheme.scale.group % kSmallestGroup == 0 &&
          scheme.activation.group % kSmallestGroup == 0;
 }
 
@@ -25,21 +24,22 @@ UnitFormat unit_format_of(const formats::Scheme& scheme) {
   core::require(has_units(scheme), core::ErrorKind::kUsage,
                 "{} has no kernels on a GPU yet; use --device cpu", scheme);
   UnitFormat format;
-  if (scheme.group % kSmallGroup != 0 || scheme.activation.group % kUnitInputs != 0) {
+  if (scheme.scale.group % kSmallGroup != 0 || scheme.activation.group % kUnitInputs != 0) {
     format.groups = kUnitInputs / kSmallestGroup;
   } else {
-    format.groups = scheme.group % kUnitInputs == 0 ? 1 : kUnitInputs / kSmallGroup;
+    format.groups = scheme.scale.group % kUnitInputs == 0 ? 1 : kUnitInputs / kSmallGroup;
   }
-  if (scheme.kind == FormatKind::kInt) {
-    if (scheme.bits == 8) {
-      format.codes = scheme.symmetric ? CodeKind::kInt8 : CodeKind::kInt8WithZeros;
+  if (formats::is_integer(scheme)) {
+    if (scheme.code.bits == 8) {
+      format.codes = !formats::has_zeros(scheme) ? CodeKind::kInt8 : CodeKind::kInt8WithZeros;
     } else {
-      format.codes = scheme.symmetric ? CodeKind::kInt4 : CodeKind::kInt4WithZeros;
+      format.codes = !formats::has_zeros(scheme) ? CodeKind::kInt4 : CodeKind::kInt4WithZeros;
     }
     return format;
   }
   format.codes = CodeKind::kBook;
-  format.scales = scheme.kind == FormatKind::kMx ? ScaleKind::kBf16 : ScaleKind::kF16;
+  format.scales =
+      scheme.scale.type == formats::ScaleType::kE8m0 ? ScaleKind::kBf16 : ScaleKind::kF16;
   return format;
 }
 
@@ -64,7 +64,8 @@ UnitRows::Place UnitRows::place(std::int64_t row) const {
 }
 
 float matrix_scale(const PackedWeight& weight) {
-  return weight.scheme.kind == FormatKind::kNv ? weight.global.data<float>()[0] : 1.0f;
+  return weight.scheme.scale.type == formats::ScaleType::kE4m3 ? weight.global.data<float>()[0]
+                                                               : 1.0f;
 }
 
 void write_tables(const UnitRows& rows, std::int64_t first, std::span<std::int8_t> tables,

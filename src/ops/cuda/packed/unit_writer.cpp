@@ -72,7 +72,7 @@ void read_row(const PackedWeight& weight, std::int64_t row, const UnitFormat& fo
     out.zeros.resize(groups);
     unpack_zeros(weight, row, out.zeros);
   } else if (format.codes == CodeKind::kInt4) {
-    const int shift = 8 - (1 << (weight.scheme.bits - 1));
+    const int shift = 8 - (1 << (weight.scheme.code.bits - 1));
     for (std::uint8_t& code : out.codes) {
       code = static_cast<std::uint8_t>(code + shift);
     }

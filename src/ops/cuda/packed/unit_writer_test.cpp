@@ -92,7 +92,7 @@ TEST(UnitWriter, EveryWeightComesBack) {
       const auto weight = cpu::testing::random_weight(scheme, n, k, 17);
       const UnitReader units(weight);
       std::vector<float> row(static_cast<std::size_t>(k));
-      const bool book = weight.scheme.kind != formats::FormatKind::kInt;
+      const bool book = !formats::is_integer(weight.scheme);
       for (std::int64_t r = 0; r < n; ++r) {
         decode_row(weight, r, row);
         // Books run as INT8 tables: half a step of the table is the most that may be missing.

@@ -52,7 +52,7 @@ std::int64_t scale_step_of(const formats::Scheme& scheme, const UnitFormat& form
     return kUnitInputs / kFineGroups;
   }
   // A tail is a segment of its own only where scales come by segment.
-  return scheme.activation.group == 0 && scheme.tail == 0 ? 0 : kUnitInputs;
+  return scheme.activation.group == 0 && scheme.inputs.tail == 0 ? 0 : kUnitInputs;
 }
 
 bool LinearShape::has_gemm() const {
@@ -77,12 +77,12 @@ bool LinearShape::is_medium(std::int64_t m) const {
 LinearShape linear_shape(const formats::Scheme& scheme, std::int64_t n, std::int64_t k) {
   LinearShape shape;
   shape.format = unit_format_of(scheme);
-  shape.row_scale = scheme.group == 0;
+  shape.row_scale = scheme.scale.group == 0;
   if (!scheme.activation.is_float()) {
     shape.inputs = scale_step_of(scheme, shape.format) == 0 ? GemmInputs::kInt8
                                                             : GemmInputs::kInt8ScaledByGroup;
   }
-  shape.tail = scheme.tail;
+  shape.tail = scheme.inputs.tail;
   shape.n = n;
   shape.k = head_inputs(scheme, k);
   return shape;

@@ -19,7 +19,7 @@ std::vector<double> integer_values(const formats::PackedWeight& weight, std::int
   unpack_codes(weight, row, codes);
   std::vector<double> values(k);
   unit = 1.0;
-  if (weight.scheme.kind == formats::FormatKind::kInt) {
+  if (formats::is_integer(weight.scheme)) {
     std::vector<std::uint8_t> zeros(
         static_cast<std::size_t>(groups_per_row(weight.scheme, weight.k)));
     unpack_zeros(weight, row, zeros);

@@ -1,0 +1,73 @@
+#include "formats/stored_parts.h"
+
+#include "formats/bit_packing.h"
+#include "formats/row_unit.h"
+
+namespace nibble::formats {
+namespace {
+
+using core::DType;
+
+// n rows of `codes` numbers of `bits` bits.
+StoredPart packed_part(std::string_view name, core::Tensor PackedWeight::*tensor, std::int64_t n,
+                       std::int64_t codes, int bits) {
+  return {name, tensor, DType::kU8, n, packed_bytes(codes, bits), bits, codes};
+}
+
+void add_scales(std::vector<StoredPart>& parts, const Scheme& scheme, std::int64_t n,
+                std::int64_t groups) {
+  switch (scheme.scale.type) {
+    case ScaleType::kNone:
+      return;
+    case ScaleType::kF16:
+      parts.push_back({"scales", &PackedWeight::scales, DType::kF16, n, groups});
+      return;
+    case ScaleType::kUnits:
+      parts.push_back(packed_part("scales", &PackedWeight::scales, n, groups, kUnitScaleBits));
+      parts.push_back({"units", &PackedWeight::units, DType::kU8, n, 1});
+      return;
+    case ScaleType::kE8m0:
+      parts.push_back({"scales", &PackedWeight::scales, DType::kU8, n, groups});
+      return;
+    case ScaleType::kE4m3:
+      parts.push_back({"scales", &PackedWeight::scales, DType::kU8, n, groups});
+      parts.push_back({"global", &PackedWeight::global, DType::kF32, 1, 1});
+      return;
+  }
+}
+
+}  // namespace
+
+std::vector<StoredPart> stored_parts(const Scheme& scheme, std::int64_t n, std::int64_t k) {
+  if (is_dense(scheme)) {
+    return {{"weight", &PackedWeight::dense, scheme.code.dense, n, k}};
+  }
+  std::vector<StoredPart> parts;
+  const int bits = scheme.code.bits;
+  const std::int64_t groups = groups_per_row(scheme, k);
+  parts.push_back(packed_part("codes", &PackedWeight::codes, n, head_inputs(scheme, k), bits));
+  add_scales(parts, scheme, n, groups);
+  if (has_zeros(scheme)) {
+    parts.push_back(packed_part("zeros", &PackedWeight::zeros, n, groups, bits));
+  }
+  if (has_learned_book(scheme)) {
+    const std::int64_t books = scheme.code.book == Book::kPerRow ? n : 1;
+    parts.push_back({"book", &PackedWeight::book, DType::kF32, books, book_size(scheme)});
+  }
+  if (const std::int64_t tail = scheme.inputs.tail; tail != 0) {
+    parts.push_back({"permutation", &PackedWeight::permutation, DType::kI32, 1, k});
+    parts.push_back({"tail_codes", &PackedWeight::tail_codes, DType::kU8, n, tail});
+    parts.push_back({"tail_scales", &PackedWeight::tail_scales, DType::kF16, n, 1});
+  }
+  return parts;
+}
+
+std::int64_t stored_bytes(const Scheme& scheme, std::int64_t n, std::int64_t k) {
+  std::int64_t bytes = 0;
+  for (const StoredPart& part : stored_parts(scheme, n, k)) {
+    bytes += part.rows * part.columns * core::size_of(part.dtype);
+  }
+  return bytes;
+}
+
+}  // namespace nibble::formats

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/tensor.h"
+#include "formats/packed_weight.h"
+
+namespace nibble::formats {
+
+/// One tensor of a compressed weight, as it is stored.
+struct StoredPart {
+  std::string_view name;  // "codes"; in a checkpoint "<layer>.codes"
+  core::Tensor PackedWeight::*tensor = nullptr;
+  core::DType dtype = core::DType::kU8;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  int bits = 0;  // columns are bytes that hold `codes` numbers of so many bits, LSB first; 0: not
+  std::int64_t codes = 0;
+};
+
+/// The one table of what a scheme stores for a weight of n outputs and k inputs, in the order of
+/// packed_weight.h. The scheme must be valid and fit the shape.
+std::vector<StoredPart> stored_parts(const Scheme& scheme, std::int64_t n, std::int64_t k);
+
+/// The bytes of all of them.
+std::int64_t stored_bytes(const Scheme& scheme, std::int64_t n, std::int64_t k);
+
+}  // namespace nibble::formats
