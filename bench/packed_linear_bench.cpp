@@ -82,7 +82,8 @@ formats::PackedWeight random_weight(const formats::Scheme& scheme, std::int64_t 
     if (scheme.code.book == formats::Book::kPerRow ||
         (scheme.code.book == formats::Book::kPerMatrix && row == 0)) {
       std::vector<float> book(16);
-      std::generate(book.begin(), book.end(), [&] { return random.normal(); });
+      std::generate(book.begin(), book.end(),
+                    [&] { return core::to_float(core::to_fp16(random.normal())); });
       builder.set_book(row, book);
     }
   }

@@ -172,8 +172,10 @@ CodedWeight unpack(const formats::PackedWeight& weight) {
     }
   }
   if (formats::has_learned_book(weight.scheme)) {
-    const auto values = weight.book.data<float>();
-    coded.parameters.books.assign(values.begin(), values.end());
+    for (std::int64_t row = 0; row < weight.book.dim(0); ++row) {
+      const formats::BookValues book = formats::book_of(weight, row);
+      coded.parameters.books.insert(coded.parameters.books.end(), book.begin(), book.end());
+    }
   }
   if (!weight.units.empty()) {
     const auto units = weight.units.data<std::uint8_t>();

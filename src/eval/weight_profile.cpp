@@ -22,16 +22,17 @@ class RowValues {
   }
 
   float at(std::int64_t input, std::uint8_t code) const {
-    return book_.empty() ? static_cast<float>(
-                               static_cast<int>(code) -
-                               static_cast<int>(zeros_[static_cast<std::size_t>(input / group_)]))
-                         : book_[code];
+    return book_.size() == 0
+               ? static_cast<float>(
+                     static_cast<int>(code) -
+                     static_cast<int>(zeros_[static_cast<std::size_t>(input / group_)]))
+               : book_[code];
   }
 
  private:
   std::int64_t group_;
   std::vector<std::uint8_t> zeros_;
-  std::span<const float> book_;
+  formats::BookValues book_;
 };
 
 double entropy_of(const std::vector<CodeUse>& codes, double total) {

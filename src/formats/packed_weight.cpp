@@ -20,7 +20,6 @@ using core::Fp16;
 using core::require;
 using core::to_float;
 
-constexpr std::size_t kLargestBook = 16;
 constexpr std::int64_t kChunk = 1024;  // codes decoded at a time; a multiple of 8 begins at a byte
 
 constexpr std::size_t index(std::int64_t value) {
@@ -78,9 +77,9 @@ void decode_int(std::span<const std::uint8_t> codes, float scale, int zero, floa
   }
 }
 
-void decode_book(std::span<const std::uint8_t> codes, float scale, std::span<const float> book,
+void decode_book(std::span<const std::uint8_t> codes, float scale, const BookValues& book,
                  float* out) {
-  std::array<float, kLargestBook> values{};
+  std::array<float, 16> values{};
   for (std::size_t i = 0; i < book.size(); ++i) {
     values[i] = scale * book[i];
   }
@@ -98,14 +97,14 @@ int zero_at(const PackedWeight& weight, std::int64_t row, std::int64_t group) {
   return get_code(row_of<std::uint8_t>(weight.zeros, row, packed_bytes(groups, bits)), bits, group);
 }
 
-// Decodes inputs [begin, end) of a row, all in one group, from their unpacked codes.
+// Decodes inputs of one group of a row from their unpacked codes. `book` is the row's, if any.
 void decode_segment(const PackedWeight& weight, std::int64_t row, std::int64_t group,
-                    std::span<const std::uint8_t> codes, float* out) {
+                    const BookValues& book, std::span<const std::uint8_t> codes, float* out) {
   const float scale = scale_at(weight, row, group);
   if (is_integer(weight.scheme)) {
     decode_int(codes, scale, zero_at(weight, row, group), out);
   } else {
-    decode_book(codes, scale, book_of(weight, row), out);
+    decode_book(codes, scale, book, out);
   }
 }
 
@@ -171,6 +170,7 @@ void decode_row(const PackedWeight& weight, std::int64_t row, std::span<float> o
   const int bits = weight.scheme.code.bits;
   const std::int64_t group_inputs = group_size(weight.scheme, weight.k);
   const auto packed = code_row(weight, row);
+  const BookValues book = has_book(weight.scheme) ? book_of(weight, row) : BookValues();
   std::array<std::uint8_t, index(kChunk)> codes{};
   for (std::int64_t begin = 0; begin < weight.k; begin += kChunk) {
     const std::int64_t end = std::min(weight.k, begin + kChunk);
@@ -179,7 +179,7 @@ void decode_row(const PackedWeight& weight, std::int64_t row, std::span<float> o
     for (std::int64_t at = begin; at < end;) {
       const std::int64_t group = at / group_inputs;
       const std::int64_t stop = std::min(end, (group + 1) * group_inputs);
-      decode_segment(weight, row, group,
+      decode_segment(weight, row, group, book,
                      std::span(codes).subspan(index(at - begin), index(stop - at)),
                      out.data() + at);
       at = stop;
@@ -217,15 +217,29 @@ void unpack_scales(const PackedWeight& weight, std::int64_t row, std::span<float
   }
 }
 
-std::span<const float> book_of(const PackedWeight& weight, std::int64_t row) {
+BookValues::BookValues(std::span<const float> values) : size_(values.size()) {
+  assert(size_ <= values_.size());
+  std::copy(values.begin(), values.end(), values_.begin());
+}
+
+BookValues::BookValues(std::span<const Fp16> values) : size_(values.size()) {
+  assert(size_ <= values_.size());
+  std::transform(values.begin(), values.end(), values_.begin(),
+                 [](Fp16 value) { return to_float(value); });
+}
+
+BookValues book_of(const PackedWeight& weight, std::int64_t row) {
   require(row >= 0 && row < weight.n, ErrorKind::kFailed, "row {} of a weight with {} rows", row,
           weight.n);
   require(has_book(weight.scheme), ErrorKind::kFailed, "{} has no code book", weight.scheme);
-  if (has_learned_book(weight.scheme)) {
-    return row_of<float>(weight.book, weight.scheme.code.book == Book::kPerRow ? row : 0,
-                         book_size(weight.scheme));
+  if (!has_learned_book(weight.scheme)) {
+    return BookValues(fixed_book(weight.scheme.code.book, weight.scheme.scale.group));
   }
-  return fixed_book(weight.scheme.code.book, weight.scheme.scale.group);
+  const std::int64_t at = weight.scheme.code.book == Book::kPerRow ? row : 0;
+  const std::int64_t size = book_size(weight.scheme);
+  return weight.book.dtype() == core::DType::kF16
+             ? BookValues(row_of<Fp16>(weight.book, at, size))
+             : BookValues(row_of<float>(weight.book, at, size));
 }
 
 std::int64_t stored_bytes(const PackedWeight& weight) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -26,7 +28,8 @@ namespace nibble::formats {
 ///   units        U8 [n, 1]                           kUnits (row_unit.h)
 ///   global       F32 [1, 1]                          kE4m3: a scale is E4M3 times it
 ///   zeros        U8 [n, ceil(groups * bits / 8)]     Zero::kInteger: LSB first
-///   book         F32 [n, 2^bits] or [1, 2^bits]      Book::kPerRow or kPerMatrix
+///   book         F16 [n, 2^bits] or [1, 2^bits]      Book::kPerRow or kPerMatrix (F32 in files of
+///                                                    earlier versions)
 ///
 /// stored_parts.h is this table as data. A weight with a tail is two weights beside each other,
 /// head_of() and tail_of(). Then codes, scales and zeros are those of the head, and there are
@@ -88,8 +91,27 @@ void unpack_zeros(const PackedWeight& weight, std::int64_t row, std::span<std::u
 /// global scale).
 void unpack_scales(const PackedWeight& weight, std::int64_t row, std::span<float> out);
 
+/// The values of a code book, at most 16.
+class BookValues {
+ public:
+  BookValues() = default;
+  explicit BookValues(std::span<const float> values);
+  explicit BookValues(std::span<const core::Fp16> values);
+
+  std::size_t size() const { return size_; }
+  float operator[](std::size_t code) const { return values_[code]; }
+  const float* begin() const { return values_.data(); }
+  const float* end() const { return values_.data() + size_; }
+
+  friend bool operator==(const BookValues&, const BookValues&) = default;
+
+ private:
+  std::array<float, 16> values_{};
+  std::size_t size_ = 0;
+};
+
 /// The 2^bits values that codes of `row` select, before the scale. Only where codes are of a book.
-std::span<const float> book_of(const PackedWeight& weight, std::int64_t row);
+BookValues book_of(const PackedWeight& weight, std::int64_t row);
 
 /// All stored bytes, and 8 * bytes / (n * k).
 std::int64_t stored_bytes(const PackedWeight& weight);

@@ -38,10 +38,11 @@ std::uint8_t to_e8m0(float scale) {
   return static_cast<std::uint8_t>(exponent + kE8m0Bias);
 }
 
-core::Fp16 to_stored_fp16(float scale) {
-  const core::Fp16 half = core::to_fp16(scale);
-  require(core::to_float(half) == scale && std::isfinite(scale), ErrorKind::kFailed,
-          "scale {} is not an fp16 value; round it before codes are chosen with it", scale);
+// `what`: "scale".
+core::Fp16 to_stored_fp16(float value, std::string_view what) {
+  const core::Fp16 half = core::to_fp16(value);
+  require(core::to_float(half) == value && std::isfinite(value), ErrorKind::kFailed,
+          "{} {} is not an fp16 value; round it before codes are chosen with it", what, value);
   return half;
 }
 
@@ -81,7 +82,7 @@ void PackedWeightBuilder::set_scale(std::int64_t row, std::int64_t group, float 
   const std::size_t at = index(row * groups_per_row(weight_.scheme, weight_.k) + group);
   switch (weight_.scheme.scale.type) {
     case ScaleType::kF16:
-      weight_.scales.mutable_data<core::Fp16>()[at] = to_stored_fp16(scale);
+      weight_.scales.mutable_data<core::Fp16>()[at] = to_stored_fp16(scale, "scale");
       return;
     case ScaleType::kUnits:
       set_units(row, group, scale);
@@ -151,7 +152,8 @@ void PackedWeightBuilder::set_tail_scale(std::int64_t row, const GroupParameters
   constexpr int kMiddle = 128;
   require(row >= 0 && row < weight_.n && parameters.zero == kMiddle, ErrorKind::kFailed,
           "zero point {} of the tail of row {}", parameters.zero, row);
-  weight_.tail_scales.mutable_data<core::Fp16>()[index(row)] = to_stored_fp16(parameters.scale);
+  weight_.tail_scales.mutable_data<core::Fp16>()[index(row)] =
+      to_stored_fp16(parameters.scale, "scale");
 }
 
 void PackedWeightBuilder::set_permutation(std::span<const std::int32_t> permutation) {
@@ -191,7 +193,9 @@ void PackedWeightBuilder::set_book(std::int64_t row, std::span<const float> valu
   require(row >= 0 && row < weight_.book.dim(0) && std::cmp_equal(values.size(), size),
           ErrorKind::kFailed, "{} values for code book {} of {}", values.size(), row,
           weight_.book.dim(0));
-  std::copy(values.begin(), values.end(), weight_.book.mutable_data<float>().begin() + row * size);
+  std::transform(values.begin(), values.end(),
+                 weight_.book.mutable_data<core::Fp16>().begin() + row * size,
+                 [](float value) { return to_stored_fp16(value, "entry of a code book"); });
 }
 
 PackedWeight PackedWeightBuilder::finish() {

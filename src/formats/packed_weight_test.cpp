@@ -53,7 +53,7 @@ PackedWeight random_weight(const std::string& text, std::int64_t n, std::int64_t
   for (std::int64_t row = 0; row < books; ++row) {
     std::vector<float> book(static_cast<std::size_t>(book_size(scheme)));
     for (float& value : book) {
-      value = random.normal();
+      value = core::to_float(core::to_fp16(random.normal()));
     }
     builder.set_book(row, book);
   }
@@ -193,6 +193,8 @@ TEST(PackedWeight, BuilderRefusesWhatItCannotStore) {
     b.set_book(0, infinite);
     (void)b.finish();
   }));
+  const std::vector<float> not_fp16(16, 0.1f);
+  EXPECT_TRUE(refused("lut4-row-g32", 64, [&](Builder& b) { b.set_book(0, not_fp16); }));
 }
 
 TEST(PackedWeight, SizesAreWhatTheSchemesPromise) {

@@ -17,7 +17,6 @@
 namespace nibble::formats {
 namespace {
 
-using core::DType;
 using core::ErrorKind;
 using core::require;
 using core::Shape;
@@ -35,8 +34,9 @@ struct Named {
 void require_part(const Named& named, const StoredPart& part, const Tensor& tensor) {
   require(!tensor.empty(), ErrorKind::kInvalidModel, "{}.{}: missing, the scheme {} needs it",
           named.name, part.name, named.weight.scheme);
-  require(tensor.dtype() == part.dtype && tensor.shape() == Shape{part.rows, part.columns},
-          ErrorKind::kInvalidModel, "{}.{}: {} {}, expected {} [{}, {}]", named.name, part.name,
+  const bool right = tensor.dtype() == part.dtype || tensor.dtype() == part.older;
+  require(right && tensor.shape() == Shape{part.rows, part.columns}, ErrorKind::kInvalidModel,
+          "{}.{}: {} {}, expected {} [{}, {}]", named.name, part.name,
           core::name_of(tensor.dtype()), core::printable(tensor.shape()), core::name_of(part.dtype),
           part.rows, part.columns);
 }
@@ -101,12 +101,14 @@ void validate_e4m3(const Named& named) {
 }
 
 void validate_book(const Named& named) {
-  const auto size = static_cast<std::size_t>(book_size(named.weight.scheme));
-  const auto values = named.weight.book.data<float>();
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    require(std::abs(values[i]) <= kMaxBookValue, ErrorKind::kInvalidModel,
-            "{}.book: row {}, entry {} is {}, not a finite value below 2^100", named.name, i / size,
-            i % size, values[i]);
+  const PackedWeight& weight = named.weight;
+  for (std::int64_t row = 0; row < weight.book.dim(0); ++row) {
+    const BookValues book = book_of(weight, row);
+    for (std::size_t entry = 0; entry < book.size(); ++entry) {
+      require(std::abs(book[entry]) <= kMaxBookValue, ErrorKind::kInvalidModel,
+              "{}.book: row {}, entry {} is {}, not a finite value below 2^100", named.name, row,
+              entry, book[entry]);
+    }
   }
 }
 

@@ -23,9 +23,9 @@ PackedWeight valid_weight(const std::string& text, std::int64_t k = 67) {
   core::Random random(9);
   std::vector<float> w(static_cast<std::size_t>(3 * k));
   for (float& value : w) {
-    value = random.normal();
+    value = core::to_float(core::to_fp16(random.normal()));
   }
-  if (scheme.code.book != Book::kPerRow && scheme.code.book != Book::kPerMatrix) {
+  if (!has_learned_book(scheme)) {
     return round_to_nearest(w, 3, k, scheme);
   }
   PackedWeightBuilder builder(scheme, 3, k);
@@ -210,12 +210,31 @@ TEST(Validate, RefusesE4m3ScalesThatAreNanOrNegativeAndBadGlobalScales) {
 
 TEST(Validate, RefusesBooksThatAreNotFinite) {
   const float infinity = std::numeric_limits<float>::infinity();
-  for (const float value : {infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), 1e38f}) {
+  for (const float value : {infinity, -infinity, std::numeric_limits<float>::quiet_NaN()}) {
     const std::string message = refusal(valid_weight("lut4-row-g32"), [value](PackedWeight& w) {
-      w.book.mutable_data<float>()[2 * 16 + 5] = value;
+      w.book.mutable_data<core::Fp16>()[2 * 16 + 5] = core::to_fp16(value);
     });
     EXPECT_TRUE(names(message, ".book: row 2, entry 5")) << message;
   }
+}
+
+// Earlier versions stored books in float32.
+TEST(Validate, TakesBooksInFloat32) {
+  PackedWeight weight = valid_weight("lut4-row-g32");
+  std::vector<float> before(static_cast<std::size_t>(weight.k));
+  decode_row(weight, 2, before);
+  Tensor book = Tensor::zeros(DType::kF32, {3, 16});
+  const auto halves = weight.book.data<core::Fp16>();
+  std::transform(halves.begin(), halves.end(), book.mutable_data<float>().begin(),
+                 [](core::Fp16 value) { return core::to_float(value); });
+  weight.book = book;
+  EXPECT_EQ(refusal(weight, [](PackedWeight&) {}), "");
+  std::vector<float> after(before.size());
+  decode_row(weight, 2, after);
+  EXPECT_EQ(after, before);
+  const std::string message =
+      refusal(weight, [](PackedWeight& w) { w.book.mutable_data<float>()[2 * 16 + 5] = 1e38f; });
+  EXPECT_TRUE(names(message, ".book: row 2, entry 5")) << message;
 }
 
 TEST(Validate, RefusesBitsAfterTheLastCode) {

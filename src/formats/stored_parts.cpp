@@ -11,7 +11,7 @@ using core::DType;
 // n rows of `codes` numbers of `bits` bits.
 StoredPart packed_part(std::string_view name, core::Tensor PackedWeight::*tensor, std::int64_t n,
                        std::int64_t codes, int bits) {
-  return {name, tensor, DType::kU8, n, packed_bytes(codes, bits), bits, codes};
+  return {name, tensor, DType::kU8, n, packed_bytes(codes, bits), std::nullopt, bits, codes};
 }
 
 void add_scales(std::vector<StoredPart>& parts, const Scheme& scheme, std::int64_t n,
@@ -52,7 +52,8 @@ std::vector<StoredPart> stored_parts(const Scheme& scheme, std::int64_t n, std::
   }
   if (has_learned_book(scheme)) {
     const std::int64_t books = scheme.code.book == Book::kPerRow ? n : 1;
-    parts.push_back({"book", &PackedWeight::book, DType::kF32, books, book_size(scheme)});
+    parts.push_back(
+        {"book", &PackedWeight::book, DType::kF16, books, book_size(scheme), DType::kF32});
   }
   if (const std::int64_t tail = scheme.inputs.tail; tail != 0) {
     parts.push_back({"permutation", &PackedWeight::permutation, DType::kI32, 1, k});

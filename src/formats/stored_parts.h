@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct StoredPart {
   core::DType dtype = core::DType::kU8;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
+  std::optional<core::DType> older = {};  // that of files of earlier versions
   int bits = 0;  // columns are bytes that hold `codes` numbers of so many bits, LSB first; 0: not
   std::int64_t codes = 0;
 };

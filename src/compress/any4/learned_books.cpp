@@ -115,6 +115,9 @@ Parameters learn_books(std::span<const float> weights, std::int64_t n, std::int6
   parameters.books = scheme.code.book == formats::Book::kPerRow
                          ? learn_rows(*steps, n, formats::book_size(scheme), options)
                          : learn_matrix(*steps, problem, options);
+  for (float& value : parameters.books) {
+    value = core::to_float(core::to_fp16(value));  // as it is stored; codes are chosen with it
+  }
   parameters.groups = steps->groups();
   return parameters;
 }

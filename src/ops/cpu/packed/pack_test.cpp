@@ -199,7 +199,7 @@ TEST(Reference, AgreesWithDecodeRow) {
     std::vector<float> w(192);
     for (std::int64_t row = 0; row < 5; ++row) {
       formats::decode_row(weight, row, w);
-      const auto book = formats::is_integer(weight.scheme) ? std::span<const float>()
+      const auto book = formats::is_integer(weight.scheme) ? formats::BookValues()
                                                            : formats::book_of(weight, row);
       const float largest = std::accumulate(book.begin(), book.end(), 0.0f, [](float a, float b) {
         return std::max(a, std::fabs(b));

@@ -68,7 +68,7 @@ inline formats::PackedWeight random_weight(const std::string& scheme_text, std::
     if (scheme.code.book == formats::Book::kPerRow ||
         (scheme.code.book == formats::Book::kPerMatrix && r == 0)) {
       for (float& value : book) {
-        value = 8.0f * random.normal();
+        value = core::to_float(core::to_fp16(8.0f * random.normal()));
       }
       builder.set_book(r, book);
     }

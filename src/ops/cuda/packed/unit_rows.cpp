@@ -71,13 +71,13 @@ float matrix_scale(const PackedWeight& weight) {
 void write_tables(const UnitRows& rows, std::int64_t first, std::span<std::int8_t> tables,
                   std::span<float> factors) {
   const std::int64_t count = std::min(std::ssize(factors), rows.count() - first);
-  std::span<const float> known;  // most schemes have one book for all rows
+  formats::BookValues known;  // most schemes have one book for all rows
   cpu::Int8Table entries;
   for (std::int64_t r = 0; r < count; ++r) {
     const UnitRows::Place place = rows.place(first + r);
     const PackedWeight& weight = *rows.weights[place.weight];
-    const std::span<const float> book = book_of(weight, place.row);
-    if (book.data() != known.data()) {
+    const formats::BookValues book = book_of(weight, place.row);
+    if (book != known) {
       entries = book_entries(book);
       known = book;
     }
