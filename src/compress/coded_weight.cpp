@@ -68,6 +68,10 @@ Parameters fit_parameters(std::span<const float> weights, std::int64_t n, std::i
   Parameters parameters = empty_parameters(weights, scheme, rule);
   const RowFormats row_formats(scheme, parameters, rule);
   const std::int64_t groups = parameter_groups(scheme, k);
+  if (scheme.scale.per_tensor) {
+    parameters.groups.assign(index(n), row_formats.of(0).fit(weights));
+    return parameters;
+  }
   parameters.groups.resize(index(n * groups));
   pool.parallel_for(n, kRows, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t at = begin * groups; at < end * groups; ++at) {

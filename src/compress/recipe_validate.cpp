@@ -37,7 +37,7 @@ class Validation {
   void add(const RecipeStep& step) {
     const auto pass = make_pass(step.pass, step.options);
     check_serves_schemes(*pass, step.pass);
-    check_serves_output(*pass);
+    check_serves_output(*pass, step.pass);
     check_order(*pass, step.pass);
     check_channels_in_place(*pass, step.pass);
     turned_ = turned_ || pass->turns_inputs();
@@ -69,15 +69,24 @@ class Validation {
                   pass_name);
     for (const Scheme& scheme : schemes_) {
       if (pass.takes_dense() || !is_dense(scheme)) {
-        pass.check(scheme);
+        check_serves(pass, pass_name, scheme);
       }
     }
   }
 
-  void check_serves_output(const Pass& pass) const {
+  void check_serves(const Pass& pass, const std::string& pass_name, const Scheme& scheme) const {
+    const bool fits_groups =
+        pass.stage() == Stage::kChoosesParameters || pass.stage() == Stage::kRefines;
+    core::require(!fits_groups || !scheme.scale.per_tensor, ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' fits scales one by one, and {} has one for the matrix",
+                  name_, pass_name, scheme);
+    pass.check(scheme);
+  }
+
+  void check_serves_output(const Pass& pass, const std::string& pass_name) const {
     const auto& output = recipe_.output;
     if (output && !is_dense(*output) && pass.serves_output(*output)) {
-      pass.check(*output);
+      check_serves(pass, pass_name, *output);
     }
   }
 

@@ -54,7 +54,7 @@ float scale_at(const PackedWeight& weight, std::int64_t row, std::int64_t group)
   const std::size_t at = index(row * groups + group);
   switch (weight.scheme.scale.type) {
     case ScaleType::kF16:
-      return to_float(weight.scales.data<Fp16>()[at]);
+      return to_float(weight.scales.data<Fp16>()[weight.scheme.scale.per_tensor ? 0 : at]);
     case ScaleType::kUnits: {
       const auto scales =
           row_of<std::uint8_t>(weight.scales, row, packed_bytes(groups, kUnitScaleBits));

@@ -22,7 +22,7 @@ namespace nibble::formats {
 ///   codes        U8 [n, ceil(k * bits / 8)]          all others: LSB first along k, so with 4 bits
 ///                                                    byte b of a row holds inputs 2b (low nibble)
 ///                                                    and 2b + 1
-///   scales       F16 [n, groups]                     ScaleType::kF16
+///   scales       F16 [n, groups] or [1, 1]           ScaleType::kF16; per_tensor
 ///                U8 [n, groups]                      kE8m0, kE4m3
 ///                U8 [n, ceil(groups * 7 / 8)]        kUnits: LSB first, in units of the row
 ///   units        U8 [n, 1]                           kUnits (row_unit.h)

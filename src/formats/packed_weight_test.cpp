@@ -13,6 +13,7 @@
 #include "formats/format.h"
 #include "formats/nv/e4m3.h"
 #include "formats/row_unit.h"
+#include "formats/stored_parts.h"
 
 namespace nibble::formats {
 namespace {
@@ -302,6 +303,23 @@ TEST(RoundToNearest, RefusesValuesThatTheDenseTypeCannotHold) {
   EXPECT_NO_THROW((void)round_to_nearest(largest, 1, 1, parse_scheme("f32")));
   EXPECT_THROW((void)round_to_nearest(large, 1, 3, parse_scheme("f32")), core::Error);
   EXPECT_THROW((void)round_to_nearest(large, 1, 2, parse_scheme("lut4-row-g2")), core::Error);
+}
+
+// Rows of different sizes, and one scale: that of the largest weight, 0.5 / 127 in float16.
+TEST(PackedWeight, OneScaleServesAllRows) {
+  const std::vector<float> w = {0.5f, -0.25f, 0.1f, 0.0f, 0.01f, -0.02f, 0.005f, 0.002f};
+  const PackedWeight weight = round_to_nearest(w, 2, 4, parse_scheme("int8-sym-tensor"));
+  EXPECT_EQ(weight.scales.shape(), (core::Shape{1, 1}));
+  EXPECT_EQ(weight.scales.data<core::Fp16>()[0].bits, 0x1c08);
+  const auto codes = weight.codes.data<std::uint8_t>();
+  EXPECT_EQ(std::vector<int>(codes.begin(), codes.end()),
+            (std::vector<int>{255, 64, 153, 128, 131, 123, 129, 129}));
+  std::vector<float> row(4);
+  decode_row(weight, 1, row);
+  const float scale = core::to_float(core::Fp16{0x1c08});
+  EXPECT_EQ(row, (std::vector<float>{3 * scale, -5 * scale, scale, scale}));
+  EXPECT_EQ(stored_bytes(weight), 8 + 2);
+  EXPECT_EQ(stored_bytes(weight.scheme, 2, 4), 8 + 2);
 }
 
 }  // namespace

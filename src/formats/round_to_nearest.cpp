@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "core/error.h"
 #include "formats/format.h"
@@ -91,6 +92,7 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
     builder.set_global(global);
   }
   const std::int64_t inputs = group_size(scheme, k);
+  const auto of_matrix = scheme.scale.per_tensor ? std::optional(plain->fit(w)) : std::nullopt;
   pool.parallel_for(n, kRows, [&](std::int64_t first, std::int64_t last) {
     std::vector<std::uint8_t> codes(index(k));
     for (std::int64_t row = first; row < last; ++row) {
@@ -105,7 +107,7 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
       for (std::int64_t begin = 0; begin < k; begin += inputs) {
         const std::int64_t count = std::min(inputs, k - begin);
         const auto group = weights.subspan(index(begin), index(count));
-        const GroupParameters parameters = format->fit(group);
+        const GroupParameters parameters = of_matrix ? *of_matrix : format->fit(group);
         format->encode_group(group, parameters,
                              std::span(codes).subspan(index(begin), index(count)));
         builder.set_group(row, begin / inputs, parameters);

@@ -47,8 +47,13 @@ void validate_code(const Scheme& scheme) {
 }
 
 void validate_scale(const Scheme& scheme) {
-  const auto [type, group] = scheme.scale;
+  const auto [type, group, per_tensor] = scheme.scale;
   require_only(group >= 0 && group <= kMaxGroup, scheme, "the group is not in [0, 2^30]");
+  require_only(!per_tensor || (group == 0 && type == ScaleType::kF16 && is_integer(scheme) &&
+                               !has_zeros(scheme) && scheme.inputs.tail == 0),
+               scheme,
+               "one scale for the whole matrix is for symmetric integers without a tail "
+               "(int8-sym-tensor)");
   switch (type) {
     case ScaleType::kNone:
       require_only(false, scheme, "a weight with codes has scales");

@@ -46,7 +46,8 @@ enum class ScaleType {
 
 struct Scale {
   ScaleType type = ScaleType::kNone;
-  std::int64_t group = 0;  // inputs that share a scale; 0: a whole row
+  std::int64_t group = 0;   // inputs that share a scale; 0: a whole row
+  bool per_tensor = false;  // all rows share one; then the group is 0
 
   friend bool operator==(const Scale&, const Scale&) = default;
 };
@@ -73,7 +74,8 @@ struct Inputs {
 ///
 ///   f32  f16  bf16                       dense
 ///   int4-asym-g128  int3-sym-g32  int8-sym-row      integers; g<N> inputs share a scale, or a row
-///   int8-sym-row-a8                      the same with per-token INT8 activations
+///   int8-sym-tensor                      one scale for the whole matrix
+///   int8-sym-row-a8                      with per-token INT8 activations
 ///   int8-sym-row-a8o                     and outlying activations in float
 ///   int4-sym-g128-a4-asym                INT4 activations with a zero point for each token
 ///   int4-sym-g128-a4g128c0.9             INT4, 128 inputs share a scale, ranges clipped to 0.9
@@ -139,7 +141,8 @@ std::int64_t head_inputs(const Scheme& scheme, std::int64_t k);
 /// How a tail is stored and computed: int8-sym-row-a8.
 Scheme tail_scheme();
 
-/// Groups in the head of a row of k inputs; the last one may be short.
+/// Groups in the head of a row of k inputs; the last one may be short. With one scale for the
+/// matrix each row has one group, and all have the same scale.
 std::int64_t groups_per_row(const Scheme& scheme, std::int64_t k);
 
 /// Inputs that each Hadamard matrix mixes in rows of k inputs, the last one aside; 0: none.

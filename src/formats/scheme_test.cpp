@@ -35,9 +35,9 @@ TEST(Scheme, EveryCombinationSurvivesTheRoundTrip) {
   }
   for (const std::string text :
        {"int4-sym-g128-a4g128", "int4-sym-g128-a4g32c0.85", "int4-asym-g64-a8g128o-asym",
-        "int4-sym-g128-a4g128c0.9-tail128", "int3-asym-g64-a3-asym-h128-tail16",
-        "int4-asym-g64-h64", "lut4-nf4-g64-hrow", "lut3-row-g128", "lut2-matrix-row",
-        "lut3-matrix-g32-s7", "mxfp4-a4-h128", "int4-sym-g128-a4-asym-h96",
+        "int4-sym-g128-a4g128c0.9-tail128", "int3-asym-g64-a3-asym-h128-tail16", "int8-sym-tensor",
+        "int4-sym-tensor-a8-h64", "int4-asym-g64-h64", "lut4-nf4-g64-hrow", "lut3-row-g128",
+        "lut2-matrix-row", "lut3-matrix-g32-s7", "mxfp4-a4-h128", "int4-sym-g128-a4-asym-h96",
         "int4-sym-row-a4g100c0.5", "int4-sym-g32-a8g1024c0.975-asym"}) {
     texts.push_back(text);
   }
@@ -149,6 +149,11 @@ TEST(Scheme, RefusesMalformedStrings) {
                                  "lut1-row-g64",
                                  "lut8-row-g64",
                                  "lut4-nf4-g64-g32",
+                                 "int8-asym-tensor",
+                                 "lut4-nf4-tensor",
+                                 "int4-sym-tensor-s7",
+                                 "int4-sym-tensor-a4-tail16",
+                                 "f16-tensor",
                                  "mxfp4-g32",
                                  "mxfp4-",
                                  "mxfp8",
@@ -222,6 +227,7 @@ TEST(Scheme, CountsGroups) {
   EXPECT_EQ(groups_per_row(scheme, 65), 3);
   EXPECT_EQ(groups_per_row(scheme, 1), 1);
   EXPECT_EQ(group_size(scheme, 64), 32);
+  EXPECT_EQ(groups_per_row(parse_scheme("int4-sym-tensor"), 77), 1);
   const Scheme row = parse_scheme("int4-sym-row");
   EXPECT_EQ(groups_per_row(row, 77), 1);
   EXPECT_EQ(group_size(row, 77), 77);

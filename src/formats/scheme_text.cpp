@@ -39,8 +39,8 @@ struct NamedFormat {
   Scale scale;
 };
 constexpr std::array<NamedFormat, 2> kNamedFormats = {
-    {{"mxfp4", {CodeType::kBook, 4, Book::kE2m1}, {ScaleType::kE8m0, 32}},
-     {"nvfp4", {CodeType::kBook, 4, Book::kE2m1}, {ScaleType::kE4m3, 16}}}};
+    {{"mxfp4", {CodeType::kBook, 4, Book::kE2m1}, {ScaleType::kE8m0, 32, false}},
+     {"nvfp4", {CodeType::kBook, 4, Book::kE2m1}, {ScaleType::kE4m3, 16, false}}}};
 
 template <typename T, std::size_t kSize>
 std::optional<T> value_named(const std::array<std::pair<std::string_view, T>, kSize>& table,
@@ -97,12 +97,19 @@ std::optional<std::int64_t> parse_number(std::string_view word) {
   return number;
 }
 
-// "row" is 0, "g128" is 128.
-std::optional<std::int64_t> parse_group(std::string_view word) {
-  if (word == "row") {
-    return 0;
+// float16 scales for "tensor", "row" or "g128".
+std::optional<Scale> parse_scale(std::string_view word) {
+  Scale scale{.type = ScaleType::kF16};
+  if (word == "tensor") {
+    scale.per_tensor = true;
+    return scale;
   }
-  return word.starts_with('g') ? parse_number(word.substr(1)) : std::nullopt;
+  if (word == "row") {
+    return scale;
+  }
+  const auto group = word.starts_with('g') ? parse_number(word.substr(1)) : std::nullopt;
+  scale.group = group.value_or(0);
+  return group ? std::optional(scale) : std::nullopt;
 }
 
 // The part before the activation; nullopt when the words make no scheme.
@@ -124,11 +131,11 @@ std::optional<Scheme> parse_weight(Words& words) {
   const std::string_view second = words.next();
   const auto zero = value_named(kZeroNames, second);
   const auto book = value_named(kBookNames, second);
-  const auto group = parse_group(words.next());
-  if (!group || (integer_bits ? !zero : !book)) {
+  const auto scale = parse_scale(words.next());
+  if (!scale || (integer_bits ? !zero : !book)) {
     return std::nullopt;
   }
-  Scheme scheme{.scale = {ScaleType::kF16, *group}};
+  Scheme scheme{.scale = *scale};
   if (integer_bits) {
     scheme.code = {.type = CodeType::kInteger, .bits = *integer_bits};
     scheme.zero = *zero;
@@ -169,8 +176,11 @@ bool add_word(std::string_view word, Scheme& scheme) {
   return activation.has_value();
 }
 
-std::string group_word(std::int64_t group) {
-  return group == 0 ? "row" : fmt::format("g{}", group);
+std::string scale_word(const Scale& scale) {
+  if (scale.per_tensor) {
+    return "tensor";
+  }
+  return scale.group == 0 ? "row" : fmt::format("g{}", scale.group);
 }
 
 std::string hadamard_word(std::int64_t size) {
@@ -191,10 +201,10 @@ std::string weight_words(const Scheme& scheme) {
       return std::string(name_for(kDenseNames, scheme.code.dense));
     case CodeType::kInteger:
       return fmt::format("int{}-{}-{}", scheme.code.bits, name_for(kZeroNames, scheme.zero),
-                         group_word(scheme.scale.group));
+                         scale_word(scheme.scale));
     case CodeType::kBook:
       return fmt::format("lut{}-{}-{}", scheme.code.bits, name_for(kBookNames, scheme.code.book),
-                         group_word(scheme.scale.group));
+                         scale_word(scheme.scale));
   }
   return "?";
 }

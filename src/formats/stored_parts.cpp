@@ -20,7 +20,8 @@ void add_scales(std::vector<StoredPart>& parts, const Scheme& scheme, std::int64
     case ScaleType::kNone:
       return;
     case ScaleType::kF16:
-      parts.push_back({"scales", &PackedWeight::scales, DType::kF16, n, groups});
+      parts.push_back(
+          {"scales", &PackedWeight::scales, DType::kF16, scheme.scale.per_tensor ? 1 : n, groups});
       return;
     case ScaleType::kUnits:
       parts.push_back(packed_part("scales", &PackedWeight::scales, n, groups, kUnitScaleBits));

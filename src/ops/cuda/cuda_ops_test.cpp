@@ -106,6 +106,7 @@ TEST_F(CudaLayers, RoundedActivationsGiveTheIntegersOfTheCpu) {
   std::uint64_t seed = 1;
   for (const std::string scheme : {"int4-sym-g128-a8",
                                    "int8-sym-row-a8",
+                                   "int8-sym-tensor-a8",
                                    "int4-sym-g128-a4g128",
                                    "int4-sym-g128-a4g128-tail128",
                                    "int4-sym-g128-a4g128c0.9-h128-tail128",

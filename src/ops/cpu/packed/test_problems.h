@@ -63,7 +63,7 @@ inline formats::PackedWeight random_weight(const std::string& scheme_text, std::
         parameters.scale =
             core::to_float(core::to_fp16(0.001f + 0.01f * static_cast<float>(random.uniform())));
       }
-      builder.set_group(r, g, parameters);
+      builder.set_group(r, g, parameters);  // of row 0 where it is one for the matrix
     }
     if (scheme.code.book == formats::Book::kPerRow ||
         (scheme.code.book == formats::Book::kPerMatrix && r == 0)) {

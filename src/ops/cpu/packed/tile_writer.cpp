@@ -93,7 +93,7 @@ void TileWriter::write_row(std::int64_t row, std::uint8_t* tile, std::int64_t la
 
 /// Whether scales are stored as the tiles hold them.
 bool TileWriter::has_plain_scales() const {
-  return weight_.scales.dtype() == core::DType::kF16;
+  return weight_.scales.dtype() == core::DType::kF16 && !weight_.scheme.scale.per_tensor;
 }
 
 void TileWriter::pad_codes(std::int64_t lane) {

@@ -56,7 +56,8 @@ void read_raw_rows(const UnitRows& rows, const RawRows& layout, std::int64_t fir
     std::byte* to = target + r * layout.stride;
     for (const core::Tensor* part : row_parts(*rows.weights[place.weight])) {
       if (const std::int64_t bytes = row_bytes(*part); bytes > 0) {
-        std::memcpy(to, part->raw() + place.row * bytes, static_cast<std::size_t>(bytes));
+        const std::int64_t row = part->dim(0) == 1 ? 0 : place.row;  // a scale for all rows
+        std::memcpy(to, part->raw() + row * bytes, static_cast<std::size_t>(bytes));
         to += bytes;
       }
     }

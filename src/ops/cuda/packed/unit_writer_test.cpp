@@ -84,9 +84,9 @@ class UnitReader {
 TEST(UnitWriter, EveryWeightComesBack) {
   for (const std::string scheme :
        {"int4-sym-g128", "int4-asym-g32", "int4-sym-row", "int4-asym-g256", "int3-asym-g64",
-        "int2-sym-g32", "int8-sym-row", "int8-asym-g128", "lut4-nf4-g64", "lut4-row-g128",
-        "lut3-matrix-g32", "mxfp4", "int4-sym-g128-s7", "nvfp4", "int4-sym-g48", "int8-asym-g16",
-        "int4-asym-g128-a4g32"}) {
+        "int2-sym-g32", "int8-sym-row", "int4-sym-tensor", "int8-asym-g128", "lut4-nf4-g64",
+        "lut4-row-g128", "lut3-matrix-g32", "mxfp4", "int4-sym-g128-s7", "nvfp4", "int4-sym-g48",
+        "int8-asym-g16", "int4-asym-g128-a4g32"}) {
     for (const auto& [n, k] :
          {std::pair<std::int64_t, std::int64_t>{64, 128}, {77, 416}, {3, 1056}}) {
       const auto weight = cpu::testing::random_weight(scheme, n, k, 17);
