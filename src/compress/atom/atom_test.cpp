@@ -74,7 +74,7 @@ TEST_F(Atom, TheOperatorsComputeTheLayer) {
     statistics_ = InputStatistics(StatisticsKind::kHessian, kInputs);
     SetUp();
     std::vector<RecipeStep> steps = {{"atom-reorder"}, {"gptq"}};
-    if (formats::parse_scheme(scheme).hadamard != 0) {
+    if (formats::parse_scheme(scheme).inputs.hadamard != 0) {
       steps.insert(steps.begin() + 1, {"hadamard"});
     }
     const LayerWork layer = run_steps(scheme, steps);
@@ -113,7 +113,7 @@ TEST(AtomRecipes, TailsAreFittedToLayers) {
   }
   const auto pass = make_pass("atom-reorder", core::Json::object());
   const auto tail = [&](std::int64_t k) {
-    return pass->scheme_for(formats::parse_scheme("int4-sym-g128-a4"), k).tail;
+    return pass->scheme_for(formats::parse_scheme("int4-sym-g128-a4"), k).inputs.tail;
   };
   EXPECT_EQ(tail(4096), 128);
   EXPECT_EQ(tail(14336), 128);
@@ -121,8 +121,8 @@ TEST(AtomRecipes, TailsAreFittedToLayers) {
   EXPECT_EQ(tail(1408), 48);
   EXPECT_EQ(tail(512), 16);
   EXPECT_EQ(tail(64), 16);
-  EXPECT_EQ(pass->scheme_for(formats::parse_scheme("int8-sym-row-a8"), 512).tail, 0);
-  EXPECT_EQ(pass->scheme_for(formats::parse_scheme("int4-sym-g128-a4-tail32"), 512).tail, 32);
+  EXPECT_EQ(pass->scheme_for(formats::parse_scheme("int8-sym-row-a8"), 512).inputs.tail, 0);
+  EXPECT_EQ(pass->scheme_for(formats::parse_scheme("int4-sym-g128-a4-tail32"), 512).inputs.tail, 32);
 }
 
 // Every family, through the folder: what is read computes what was written.

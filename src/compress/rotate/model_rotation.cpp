@@ -36,7 +36,7 @@ Tensor turn_table(const Tensor& table, DType dtype, std::span<const float> fold,
   Tensor turned = Tensor::zeros(dtype, {rows, columns});
   std::byte* target = turned.mutable_raw();
   formats::Scheme dense;
-  dense.dense = dtype;
+  dense.code.dense = dtype;
   for (std::int64_t begin = 0; begin < rows; begin += kRows * pool.size()) {
     const std::int64_t end = std::min(rows, begin + kRows * pool.size());
     std::vector<float> values = core::to_float32(table.rows(begin, end));
