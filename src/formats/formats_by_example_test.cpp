@@ -12,6 +12,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include "core/float16.h"
 #include "core/random.h"
 #include "formats/format.h"
 
@@ -50,8 +51,11 @@ std::map<std::string, std::string> fields_of(const std::string& block) {
   return fields;
 }
 
-PackedWeight pack_learned(const std::vector<float>& w, const std::vector<float>& book,
+PackedWeight pack_learned(const std::vector<float>& w, std::vector<float> book,
                           const Scheme& scheme) {
+  for (float& value : book) {
+    value = core::to_float(core::to_fp16(value));
+  }
   const auto format = make_format(scheme, book);
   PackedWeightBuilder builder(scheme, 1, static_cast<std::int64_t>(w.size()));
   const GroupParameters parameters = format->fit(w);

@@ -207,8 +207,8 @@ TEST(PackedWeight, SizesAreWhatTheSchemesPromise) {
   EXPECT_DOUBLE_EQ(bits("int3-sym-g32"), 3.5);
   EXPECT_DOUBLE_EQ(bits("int8-sym-row"), 8 + 16.0 / 4096);
   EXPECT_DOUBLE_EQ(bits("lut4-nf4-g64"), 4.25);
-  EXPECT_DOUBLE_EQ(bits("lut4-row-g128"), 4.125 + 512.0 / 4096);
-  EXPECT_DOUBLE_EQ(bits("lut4-matrix-g128"), 4.125 + 512.0 / (4 * 4096));
+  EXPECT_DOUBLE_EQ(bits("lut4-row-g128"), 4.125 + 256.0 / 4096);
+  EXPECT_DOUBLE_EQ(bits("lut4-matrix-g128"), 4.125 + 256.0 / (4 * 4096));
   EXPECT_DOUBLE_EQ(bits("mxfp4"), 4.25);
   const std::vector<float> w(64, 0.25f);
   EXPECT_EQ(stored_bytes(round_to_nearest(w, 2, 32, parse_scheme("bf16"))), 128);

@@ -148,7 +148,7 @@ TEST(Validate, RefusesWrongDtypes) {
                     ".scales"));
   EXPECT_TRUE(names(refusal(valid_weight("lut4-row-g32"),
                             [](PackedWeight& w) {
-                              w.book = Tensor::zeros(DType::kF16, {3, 16});
+                              w.book = Tensor::zeros(DType::kBF16, {3, 16});
                             }),
                     ".book"));
   EXPECT_TRUE(names(

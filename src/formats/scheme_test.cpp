@@ -205,10 +205,10 @@ TEST(Scheme, RefusesContradictions) {
   EXPECT_TRUE(refused(mx, [](Scheme& s) { s.scale.group = 16; }));
   EXPECT_TRUE(refused(mx, [](Scheme& s) { s.code.bits = 8; }));
   EXPECT_TRUE(refused(mx, [](Scheme& s) { s.zero = Zero::kInteger; }));
-  EXPECT_TRUE(refused(mx, [](Scheme& s) { s.code.book = Book::kE2m1; }));
+  EXPECT_TRUE(refused(mx, [](Scheme& s) { s.code.book = Book::kNone; }));
   EXPECT_TRUE(refused(nv, [](Scheme& s) { s.scale.group = 32; }));
   EXPECT_TRUE(refused(nv, [](Scheme& s) { s.code.bits = 3; }));
-  EXPECT_TRUE(refused(nv, [](Scheme& s) { s.scale.type = ScaleType::kUnits; }));
+  EXPECT_TRUE(refused(nv, [](Scheme& s) { s.scale.type = ScaleType::kNone; }));
   EXPECT_TRUE(refused(dense, [](Scheme& s) { s.code.dense = core::DType::kF64; }));
   EXPECT_TRUE(refused(dense, [](Scheme& s) { s.code.dense = core::DType::kI8; }));
   EXPECT_TRUE(refused(dense, [](Scheme& s) { s.code.bits = 4; }));

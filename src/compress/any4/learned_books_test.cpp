@@ -52,7 +52,7 @@ formats::PackedWeight any4(const std::vector<float>& w, const char* scheme_text,
 TEST(LearnedBooks, AreExactForWeightsOfFewValues) {
   std::vector<float> w(kOutputs * kInputs);
   for (std::size_t i = 0; i < w.size(); ++i) {
-    w[i] = static_cast<float>(static_cast<int>(i * 7 % 15) - 7) / 8.0f;
+    w[i] = static_cast<float>(static_cast<int>(i * 7 % 15) - 8) / 8.0f;
   }
   const std::vector<float> ones(kInputs, 1.0f);
   for (const char* scheme : {"lut4-row-g64", "lut4-matrix-row"}) {
@@ -66,7 +66,7 @@ TEST(LearnedBooks, OfEightAndFourValuesAreExactForThatManyValues) {
     const int most = (1 << bits) - 1;
     std::vector<float> w(kOutputs * kInputs);
     for (std::size_t i = 0; i < w.size(); ++i) {
-      const int value = static_cast<int>(i * 5 % static_cast<std::size_t>(most)) - most / 2;
+      const int value = static_cast<int>(i * 5 % static_cast<std::size_t>(most)) - (most + 1) / 2;
       w[i] = static_cast<float>(value) / 8.0f;
     }
     for (const char* rest : {"row-g64", "matrix-row"}) {
