@@ -68,8 +68,9 @@ class Pipeline {
       const PackedWeight weight = decoder_.output.parts.front().weight;
       decoder_ = with_output(std::move(decoder_), weight);
     }
-    const bool mixes = std::any_of(schemes_.begin(), schemes_.end(),
-                                   [](const auto& entry) { return entry.second.inputs.hadamard != 0; });
+    const bool mixes = std::any_of(schemes_.begin(), schemes_.end(), [](const auto& entry) {
+      return entry.second.inputs.hadamard != 0;
+    });
     if (mixes && needs_ == StatisticsKind::kChannels) {
       needs_ = StatisticsKind::kHessian;  // channels alone do not tell what a mixture of them is
     }

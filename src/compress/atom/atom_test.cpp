@@ -122,7 +122,8 @@ TEST(AtomRecipes, TailsAreFittedToLayers) {
   EXPECT_EQ(tail(512), 16);
   EXPECT_EQ(tail(64), 16);
   EXPECT_EQ(pass->scheme_for(formats::parse_scheme("int8-sym-row-a8"), 512).inputs.tail, 0);
-  EXPECT_EQ(pass->scheme_for(formats::parse_scheme("int4-sym-g128-a4-tail32"), 512).inputs.tail, 32);
+  EXPECT_EQ(pass->scheme_for(formats::parse_scheme("int4-sym-g128-a4-tail32"), 512).inputs.tail,
+            32);
 }
 
 // Every family, through the folder: what is read computes what was written.
