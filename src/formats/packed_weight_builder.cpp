@@ -14,7 +14,6 @@
 namespace nibble::formats {
 namespace {
 
-using core::DType;
 using core::ErrorKind;
 using core::require;
 using core::Tensor;
