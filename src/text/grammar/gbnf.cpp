@@ -36,7 +36,8 @@ class Parser final : PatternReader {
     for (const auto& [name, rule] : names_) {
       core::require(rule.defined, ErrorKind::kUsage,
                     "the grammar uses the rule '{}' (line {}) but does not define it",
-                    core::printable(name), core::lazily([this, at = rule.at] { return line_of(at); }));
+                    core::printable(name),
+                    core::lazily([this, at = rule.at] { return line_of(at); }));
     }
     return builder_.build(root->second.number);
   }
