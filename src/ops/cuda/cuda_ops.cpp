@@ -26,8 +26,8 @@ bool of_single_rows(const Batch<KvSequence>& batch) {
 
 }  // namespace
 
-CudaOps::CudaOps(const StepLimits& limits, std::shared_ptr<const Schedules> schedules)
-    : device_(device::require_cuda_device()),
+CudaOps::CudaOps(const StepLimits& limits, std::shared_ptr<const Schedules> schedules, int gpu)
+    : device_(device::require_cuda_device(gpu)),
       limits_(limits),
       schedules_(schedules ? std::move(schedules)
                            : std::make_shared<const Schedules>(origin_of(device_))),

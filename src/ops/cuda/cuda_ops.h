@@ -64,9 +64,14 @@ class CudaOps {
     std::vector<DeviceInput> forms_;
   };
 
-  /// With schedules that were measured on this device, or null: what is built in. Throws kUsage
-  /// where there is no GPU.
-  explicit CudaOps(const StepLimits& limits, std::shared_ptr<const Schedules> schedules = nullptr);
+  /// On the GPU of that number, with schedules that were measured on it, or null: what is built in.
+  /// Throws kUsage where there is no such GPU.
+  explicit CudaOps(const StepLimits& limits, std::shared_ptr<const Schedules> schedules = nullptr,
+                   int gpu = 0);
+
+  /// Makes its GPU that of the calling thread: to be called before all else, and once by each other
+  /// thread before it calls anything.
+  void make_current() const noexcept { cudaSetDevice(device_.index); }
 
   const device::CudaDevice& device() const { return device_; }
   cudaStream_t stream() const { return stream_.get(); }
