@@ -85,12 +85,12 @@ class CudaRunner final : public Runner {
   void make_pages(std::int64_t count) override {
     ops_.make_current();
     seen_.clear();  // recorded steps know where the pages were
-    ops_.set_pool(nullptr);
-    ops_.set_pool(std::make_unique<KvPool>(kv_layout(), config().layers, count));
+    ops_.set_kv_pool(nullptr);
+    ops_.set_kv_pool(std::make_unique<KvPool>(kv_layout(), config().layers, count));
     kv_bytes_ = count * page_bytes();
   }
 
-  std::int64_t pages() const override { return ops_.has_pool() ? ops_.pool().pages() : 0; }
+  std::int64_t pages() const override { return ops_.has_kv_pool() ? ops_.kv_pool().pages() : 0; }
 
   std::int64_t page_bytes() const override { return config().layers * kv_layout().page_bytes(); }
 
@@ -147,7 +147,7 @@ class CudaRunner final : public Runner {
   }
 
   std::vector<float> hidden_sum(const Slice& slice) override {
-    core::require(ops_.has_pool(), ErrorKind::kFailed, "the KV cache was not made");
+    core::require(ops_.has_kv_pool(), ErrorKind::kFailed, "the KV cache was not made");
     begin();
     append(slice);
     const auto [batch, rows] = begin_step({});
@@ -231,7 +231,7 @@ class CudaRunner final : public Runner {
   // Continues sequences; of the wanted rows, until the next step. Recorded steps rank `ranks`
   // tokens of each.
   const StepResults& compute(std::span<const Slice> slices, std::int64_t ranks) {
-    core::require(ops_.has_pool(), ErrorKind::kFailed, "the KV cache was not made");
+    core::require(ops_.has_kv_pool(), ErrorKind::kFailed, "the KV cache was not made");
     begin();
     for (const Slice& slice : slices) {
       append(slice);

@@ -33,7 +33,7 @@ CudaOps::CudaOps(const StepLimits& limits, std::shared_ptr<const Schedules> sche
                            : std::make_shared<const Schedules>(origin_of(device_))),
       step_(kNumbersOfRow * limits.rows) {}
 
-void CudaOps::set_pool(std::unique_ptr<KvPool> pool) {
+void CudaOps::set_kv_pool(std::unique_ptr<KvPool> pool) {
   kv_ = std::move(pool);
   if (kv_ && !turn_) {  // layers know where it lies
     turn_.emplace(kv_->layout().head_dim);

@@ -84,9 +84,9 @@ class CudaOps {
   std::int64_t peak_activation_bytes() const { return pool_->bytes(); }
 
   /// Where the pages of sequences lie; attention() needs it. May be null.
-  void set_pool(std::unique_ptr<KvPool> pool);
-  bool has_pool() const { return kv_ != nullptr; }
-  const KvPool& pool() const { return *kv_; }
+  void set_kv_pool(std::unique_ptr<KvPool> pool);
+  bool has_kv_pool() const { return kv_ != nullptr; }
+  const KvPool& kv_pool() const { return *kv_; }
 
   /// Copies of the numbers of a step, for the operators to take; valid until the next step. Plans
   /// attention for sliding windows of the given lengths (0: none).
