@@ -9,6 +9,7 @@
 #include "engine/step_tokens.h"
 #include "engine/tile_file.h"
 #include "models/forward.h"
+#include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/limits/machine_limits.h"
 
 namespace nibble::engine {
