@@ -18,9 +18,8 @@ TEST(Place, IsReadAsItIsWritten) {
 }
 
 TEST(Place, WhatIsNoDeviceIsRefused) {
-  for (const char* text :
-       {"", "gpu", "CUDA", "cuda:", "cuda:-1", "cuda:x", "cuda:1x", "cuda: 1", "cuda:99999", "cpu:0",
-        "cuda1"}) {
+  for (const char* text : {"", "gpu", "CUDA", "cuda:", "cuda:-1", "cuda:x", "cuda:1x", "cuda: 1",
+                           "cuda:99999", "cpu:0", "cuda1"}) {
     EXPECT_THROW(parse_place(text), core::Error) << text;
   }
 }
