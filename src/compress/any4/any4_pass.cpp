@@ -1,7 +1,7 @@
 #include "compress/any4/any4_pass.h"
 
 #include "compress/any4/learned_books.h"
-#include "compress/pass_options.h"
+#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {

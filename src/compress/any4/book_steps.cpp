@@ -5,7 +5,7 @@
 
 #include "compress/any4/book_values.h"
 #include "compress/any4/kmeans.h"
-#include "compress/coded_weight.h"
+#include "compress/coding/coded_weight.h"
 #include "compress/search/group_search.h"
 #include "formats/fp16_scale.h"
 

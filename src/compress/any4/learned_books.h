@@ -2,8 +2,8 @@
 
 #include <span>
 
-#include "compress/arithmetic.h"
-#include "compress/coded_weight.h"
+#include "compress/backend/arithmetic.h"
+#include "compress/coding/coded_weight.h"
 #include "formats/scheme.h"
 
 namespace nibble::compress {

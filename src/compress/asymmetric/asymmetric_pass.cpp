@@ -1,7 +1,7 @@
 #include "compress/asymmetric/asymmetric_pass.h"
 
 #include "compress/asymmetric/corrected_target.h"
-#include "compress/pass_options.h"
+#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {

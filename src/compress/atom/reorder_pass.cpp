@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "compress/pass_options.h"
+#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {

@@ -1,7 +1,7 @@
 #include "compress/awq/awq_pass.h"
 
 #include "compress/awq/scale_search.h"
-#include "compress/pass_options.h"
+#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {

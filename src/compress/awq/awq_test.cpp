@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "compress/arithmetic.h"
 #include "compress/awq/clip_search.h"
 #include "compress/awq/scale_search.h"
-#include "compress/round_row.h"
+#include "compress/backend/arithmetic.h"
+#include "compress/coding/round_row.h"
 #include "core/random.h"
 #include "ops/cpu/cpu_ops.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compress/coded_weight.h"
+#include "compress/coding/coded_weight.h"
 #include "formats/format.h"
 #include "ops/cpu/dense/blas.h"
 

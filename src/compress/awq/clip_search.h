@@ -1,6 +1,6 @@
 #pragma once
 
-#include "compress/block_work.h"
+#include "compress/block/block_work.h"
 #include "core/threads.h"
 
 namespace nibble::compress {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compress/arithmetic.h"
-#include "compress/round_row.h"
+#include "compress/backend/arithmetic.h"
+#include "compress/coding/round_row.h"
 #include "ops/cpu/dense/blas.h"
 
 namespace nibble::compress {

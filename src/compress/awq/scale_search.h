@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "compress/block_work.h"
+#include "compress/block/block_work.h"
 #include "core/threads.h"
 #include "formats/scheme.h"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "compress/coded_weight.h"
+#include "compress/coding/coded_weight.h"
 #include "compress/gptq/cholesky.h"
 #include "core/threads.h"
 

@@ -1,8 +1,8 @@
 #include "compress/gptq/gptq_pass.h"
 
 #include "compress/gptq/gptq.h"
-#include "compress/nv_rule.h"
-#include "compress/pass_options.h"
+#include "compress/recipe/nv_rule.h"
+#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {

@@ -1,6 +1,6 @@
 #include "compress/hadamard/hadamard_pass.h"
 
-#include "compress/pass_options.h"
+#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {

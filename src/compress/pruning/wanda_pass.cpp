@@ -1,8 +1,8 @@
 #include "compress/pruning/wanda_pass.h"
 
-#include "compress/pass_options.h"
 #include "compress/pruning/sparsity.h"
 #include "compress/pruning/wanda.h"
+#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {

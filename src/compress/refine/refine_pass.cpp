@@ -1,6 +1,6 @@
 #include "compress/refine/refine_pass.h"
 
-#include "compress/pass_options.h"
+#include "compress/recipe/pass_options.h"
 #include "compress/refine/model_refine.h"
 #include "compress/refine/refine.h"
 

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "compress/pass_options.h"
+#include "compress/recipe/pass_options.h"
 #include "compress/rotate/model_rotation.h"
 
 namespace nibble::compress {

@@ -1,7 +1,7 @@
 #include "compress/rtn/rtn_pass.h"
 
-#include "compress/nv_rule.h"
-#include "compress/pass_options.h"
+#include "compress/recipe/nv_rule.h"
+#include "compress/recipe/pass_options.h"
 #include "formats/format.h"
 
 namespace nibble::compress {

@@ -1,6 +1,6 @@
 #include "compress/search/search_pass.h"
 
-#include "compress/pass_options.h"
+#include "compress/recipe/pass_options.h"
 #include "compress/search/group_search.h"
 
 namespace nibble::compress {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compress/pass_options.h"
+#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {

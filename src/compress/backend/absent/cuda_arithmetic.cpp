@@ -1,0 +1,12 @@
+#include "compress/backend/arithmetic.h"
+#include "core/error.h"
+#include "device/cuda_devices.h"
+
+namespace nibble::compress {
+
+std::unique_ptr<Arithmetic> make_cuda_arithmetic(core::ThreadPool&) {
+  (void)device::require_cuda_device();  // says that there is none
+  core::fail(core::ErrorKind::kFailed, "this build cannot compress on a GPU");
+}
+
+}  // namespace nibble::compress
