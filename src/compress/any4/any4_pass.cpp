@@ -16,10 +16,12 @@ class Any4Pass final : public Pass {
     options.require_all_used();
   }
 
-  Stage stage() const override { return Stage::kChoosesParameters; }
-  StatisticsKind needs() const override { return StatisticsKind::kChannels; }
+  PassTraits traits() const override {
+    return {.stage = Stage::kChoosesParameters,
+            .statistics = StatisticsKind::kChannels,
+            .learns_books = true};
+  }
   std::optional<Task> task() const override { return Task::kBooks; }
-  bool learns_books() const override { return true; }
   bool serves_output(const formats::Scheme& scheme) const override {
     return formats::has_learned_book(scheme);
   }

@@ -12,8 +12,9 @@ class AsymmetricPass final : public Pass {
     options.require_all_used();
   }
 
-  Stage stage() const override { return Stage::kCorrects; }
-  StatisticsKind needs() const override { return StatisticsKind::kCross; }
+  PassTraits traits() const override {
+    return {.stage = Stage::kCorrects, .statistics = StatisticsKind::kCross};
+  }
 
   void apply(SetWork& work, Arithmetic&) const override {
     const std::int64_t k = work.layers.front().k();

@@ -39,10 +39,12 @@ class AtomReorderPass final : public Pass {
     options.require_all_used();
   }
 
-  Stage stage() const override { return Stage::kTransforms; }
-  bool reorders_inputs() const override { return true; }
-  bool takes_tails() const override { return true; }
-  StatisticsKind needs() const override { return StatisticsKind::kChannels; }
+  PassTraits traits() const override {
+    return {.stage = Stage::kTransforms,
+            .statistics = StatisticsKind::kChannels,
+            .reorders_inputs = true,
+            .takes_tails = true};
+  }
   bool serves_output(const formats::Scheme&) const override { return false; }
 
   void check(const formats::Scheme& scheme) const override {

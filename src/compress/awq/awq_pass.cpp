@@ -13,8 +13,9 @@ class AwqPass final : public Pass {
     options.require_all_used();
   }
 
-  Stage stage() const override { return Stage::kTransforms; }
-  StatisticsKind needs() const override { return StatisticsKind::kHessian; }
+  PassTraits traits() const override {
+    return {.stage = Stage::kTransforms, .statistics = StatisticsKind::kHessian};
+  }
   std::optional<Task> task() const override { return Task::kAwq; }
   bool serves_output(const formats::Scheme&) const override { return clip_; }
 

@@ -16,9 +16,9 @@ class GptqPass final : public Pass {
     options.require_all_used();
   }
 
-  Stage stage() const override { return Stage::kRounds; }
-  bool takes_tails() const override { return true; }
-  StatisticsKind needs() const override { return StatisticsKind::kHessian; }
+  PassTraits traits() const override {
+    return {.stage = Stage::kRounds, .statistics = StatisticsKind::kHessian, .takes_tails = true};
+  }
   std::optional<Task> task() const override { return Task::kGptq; }
 
   void check(const formats::Scheme& scheme) const override { require_rule(scheme, rule_, "gptq"); }

@@ -24,9 +24,9 @@ const LayerWork* first_coded(const SetWork& work) {
 
 class HadamardPass final : public Pass {
  public:
-  Stage stage() const override { return Stage::kTransforms; }
-  bool turns_inputs() const override { return true; }
-  bool takes_tails() const override { return true; }
+  PassTraits traits() const override {
+    return {.stage = Stage::kTransforms, .turns_inputs = true, .takes_tails = true};
+  }
 
   void apply(SetWork& work, Arithmetic& arithmetic) const override {
     core::ThreadPool& pool = arithmetic.pool();

@@ -131,7 +131,7 @@ std::string passes_of(const Recipe& recipe) {
 std::string calibration_of(const Recipe& recipe, const CalibrationOptions& calibration) {
   const bool needed =
       std::any_of(recipe.steps.begin(), recipe.steps.end(), [](const RecipeStep& step) {
-        return make_pass(step.pass, step.options)->needs() != StatisticsKind::kNone;
+        return make_pass(step.pass, step.options)->traits().statistics != StatisticsKind::kNone;
       });
   if (!needed) {
     return "none";

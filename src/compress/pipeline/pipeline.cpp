@@ -46,10 +46,10 @@ class Pipeline {
     for (const RecipeStep& step : recipe.steps) {
       passes_.push_back(make_pass(step.pass, step.options));
       pass_names_.push_back(step.pass);
-      const Pass& pass = *passes_.back();
-      needs_ = std::max(needs_, pass.needs());
-      if (pass.stage() <= Stage::kTransforms) {
-        transforms_need_ = std::max(transforms_need_, pass.needs());
+      const PassTraits pass = passes_.back()->traits();
+      needs_ = std::max(needs_, pass.statistics);
+      if (pass.stage <= Stage::kTransforms) {
+        transforms_need_ = std::max(transforms_need_, pass.statistics);
       }
       if (auto transform = passes_.back()->transform(source_.config)) {
         transform_ = std::move(transform);
@@ -173,7 +173,7 @@ class Pipeline {
 
   bool needs_curvature() const {
     return std::any_of(passes_.begin(), passes_.end(),
-                       [](const auto& pass) { return pass->needs_curvature(); });
+                       [](const auto& pass) { return pass->traits().needs_curvature; });
   }
   bool rounds_output() const { return schemes_.contains(models::kOutputName); }
 
@@ -282,7 +282,7 @@ class Pipeline {
       auto statistics = observe(index, block, {needs_, std::nullopt, &block, &curvature_});
       work.use(statistics);
       for (SetWork& set : work.sets()) {
-        apply_if(set, [](const Pass& pass) { return pass.stage() <= Stage::kTransforms; });
+        apply_if(set, [](const Pass& pass) { return pass.traits().stage <= Stage::kTransforms; });
       }
       for (SetWork& set : work.sets()) {
         finish(set);
@@ -310,7 +310,7 @@ class Pipeline {
     auto statistics = observe(index, block, {transforms_need_, std::nullopt, &block, &curvature_});
     work.use(statistics);
     for (SetWork& set : work.sets()) {
-      apply_if(set, [](const Pass& pass) { return pass.stage() <= Stage::kTransforms; });
+      apply_if(set, [](const Pass& pass) { return pass.traits().stage <= Stage::kTransforms; });
     }
     const bool compares = needs_ >= StatisticsKind::kCross;
     const Block reference = compares ? current_block(work, block, ops_.pool()) : Block();
@@ -325,7 +325,7 @@ class Pipeline {
   // What comes after the transformations, and the end of the float copies.
   void finish(SetWork& set) {
     progress_.update(done_ + fresh_, fmt::format("{}: {}", block_, set.layers.front().layer->name));
-    apply_if(set, [](const Pass& pass) { return pass.stage() > Stage::kTransforms; });
+    apply_if(set, [](const Pass& pass) { return pass.traits().stage > Stage::kTransforms; });
     set.statistics = nullptr;
     for (LayerWork& layer : set.layers) {
       report(layer);

@@ -14,11 +14,13 @@ class SparseGptPass final : public Pass {
     options.require_all_used();
   }
 
-  Stage stage() const override { return Stage::kPrunes; }
-  StatisticsKind needs() const override { return StatisticsKind::kHessian; }
-  bool prunes() const override { return true; }
+  PassTraits traits() const override {
+    return {.stage = Stage::kPrunes,
+            .statistics = StatisticsKind::kHessian,
+            .prunes = true,
+            .takes_dense = true};
+  }
   bool serves_output(const formats::Scheme&) const override { return false; }
-  bool takes_dense() const override { return true; }
   void check(const formats::Scheme& scheme) const override {
     require_exact_zero(scheme, "sparsegpt");
   }

@@ -14,11 +14,13 @@ class WandaPass final : public Pass {
     options.require_all_used();
   }
 
-  Stage stage() const override { return after_rounding_ ? Stage::kRefines : Stage::kPrunes; }
-  StatisticsKind needs() const override { return StatisticsKind::kChannels; }
-  bool prunes() const override { return true; }
+  PassTraits traits() const override {
+    return {.stage = after_rounding_ ? Stage::kRefines : Stage::kPrunes,
+            .statistics = StatisticsKind::kChannels,
+            .prunes = true,
+            .takes_dense = !after_rounding_};
+  }
   bool serves_output(const formats::Scheme&) const override { return false; }
-  bool takes_dense() const override { return !after_rounding_; }
   void check(const formats::Scheme& scheme) const override { require_exact_zero(scheme, "wanda"); }
 
   void apply(SetWork& work, Arithmetic& arithmetic) const override {

@@ -27,32 +27,32 @@ enum class Stage {
   kRefines,            // changes LayerWork::packed (and sets LayerWork::kept, when it prunes)
 };
 
+/// What a pass is: the rules of recipes and the pipeline go by it.
+struct PassTraits {
+  Stage stage = Stage::kTransforms;
+  StatisticsKind statistics = StatisticsKind::kNone;  // of the layers' inputs, which it reads
+  bool needs_curvature = false;  // reads LayerWork::curvature; when any pass of a recipe does,
+                                 // Hessians are weighted by SetCurvature::token_weights too
+  bool learns_books = false;
+  bool prunes = false;
+  bool reorders_inputs = false;  // puts the inputs into the order of LayerWork::permutation
+  bool turns_inputs = false;     // brings the weights to where the scheme's Hadamard has turned the
+                                 // inputs; it is the last that transforms
+  bool takes_tails = false;      // can serve weights with a tail, or comes before they have one
+  bool takes_dense = false;      // can serve weights that stay dense: F32, F16, BF16
+};
+
 /// One step of a compression method. A recipe is an ordered list of passes; each of them goes over
 /// all layers of a block before the next one starts.
 class Pass {
  public:
   virtual ~Pass() = default;
-  virtual Stage stage() const = 0;
-  virtual bool learns_books() const { return false; }
-  virtual bool prunes() const { return false; }
-
-  /// Whether the pass puts the inputs into the order of LayerWork::permutation.
-  virtual bool reorders_inputs() const { return false; }
-
-  /// Whether the pass can serve weights with a tail, or comes before they have one.
-  virtual bool takes_tails() const { return false; }
+  virtual PassTraits traits() const = 0;
 
   /// What a layer with k inputs has in place of the recipe's scheme.
   virtual formats::Scheme scheme_for(const formats::Scheme& scheme, std::int64_t) const {
     return scheme;
   }
-
-  /// Whether the pass brings the weights to where the scheme's Hadamard has turned the inputs. It
-  /// is the last that transforms.
-  virtual bool turns_inputs() const { return false; }
-
-  /// Whether the pass can serve weights that stay dense: F32, F16, BF16.
-  virtual bool takes_dense() const { return false; }
 
   /// Whether the pass has a part in an output layer with this scheme; where it has none it is left
   /// out there.
@@ -66,12 +66,6 @@ class Pass {
   virtual std::unique_ptr<ModelTransform> transform(const models::DecoderConfig&) const {
     return nullptr;
   }
-
-  virtual StatisticsKind needs() const { return StatisticsKind::kNone; }
-
-  /// Whether the pass reads LayerWork::curvature. When any pass of a recipe does, Hessians are
-  /// weighted by SetCurvature::token_weights too.
-  virtual bool needs_curvature() const { return false; }
 
   /// What the pass's time goes into, where that may run on a GPU.
   virtual std::optional<Task> task() const { return std::nullopt; }

@@ -223,8 +223,8 @@ Json to_json(const Recipe& recipe) {
 
 bool keeps_inputs(const Recipe& recipe) {
   return std::all_of(recipe.steps.begin(), recipe.steps.end(), [](const RecipeStep& step) {
-    const auto pass = make_pass(step.pass, step.options);
-    return pass->stage() > Stage::kTransforms || pass->turns_inputs() || pass->reorders_inputs();
+    const PassTraits pass = make_pass(step.pass, step.options)->traits();
+    return pass.stage > Stage::kTransforms || pass.turns_inputs || pass.reorders_inputs;
   });
 }
 

@@ -27,6 +27,27 @@ std::vector<Scheme> schemes_of(const Recipe& recipe) {
   return schemes;
 }
 
+// The passes of a stage, as messages list them.
+std::string listed(Stage stage, std::string_view separator) {
+  std::vector<std::string_view> names;
+  for (const PassFactory& factory : pass_factories()) {
+    if (factory.make(core::Json::object())->traits().stage == stage) {
+      names.push_back(factory.name);
+    }
+  }
+  return fmt::format("{}", fmt::join(names, separator));
+}
+auto named(Stage stage, std::string_view separator = ", ") {
+  return core::lazily([=] { return listed(stage, separator); });
+}
+
+// A pass with its name in the recipe.
+struct Step {
+  const Pass& pass;
+  PassTraits traits;
+  const std::string& name;
+};
+
 // The passes of a recipe one after another: each against those before it, then all against the
 // schemes.
 class Validation {
@@ -34,24 +55,26 @@ class Validation {
   explicit Validation(const Recipe& recipe)
       : recipe_(recipe), name_(core::printable(recipe.name)), schemes_(schemes_of(recipe)) {}
 
-  void add(const RecipeStep& step) {
-    const auto pass = make_pass(step.pass, step.options);
-    check_serves_schemes(*pass, step.pass);
-    check_serves_output(*pass, step.pass);
-    check_order(*pass, step.pass);
-    check_channels_in_place(*pass, step.pass);
-    turned_ = turned_ || pass->turns_inputs();
-    reordered_ = reordered_ || pass->reorders_inputs();
-    check_measured_at_once(*pass);
-    check_not_done_before(*pass, step.pass);
-    rounding_ += pass->stage() == Stage::kRounds ? 1 : 0;
-    check_rounding(*pass, step.pass);
-    remember(*pass, step.pass);
+  void add(const RecipeStep& wanted) {
+    const auto made = make_pass(wanted.pass, wanted.options);
+    const Step step{*made, made->traits(), wanted.pass};
+    check_serves_schemes(step);
+    check_serves_output(step);
+    check_order(step);
+    check_channels_in_place(step);
+    turned_ = turned_ || step.traits.turns_inputs;
+    reordered_ = reordered_ || step.traits.reorders_inputs;
+    check_measured_at_once(step);
+    check_not_done_before(step);
+    rounding_ += step.traits.stage == Stage::kRounds ? 1 : 0;
+    check_rounding(step);
+    remember(step);
   }
 
   void finish() const {
     core::require(rounding_ == 1, ErrorKind::kUsage,
-                  "recipe '{}' has no pass that rounds: end it with rtn or gptq", name_);
+                  "recipe '{}' has no pass that rounds: end it with {}", name_,
+                  named(Stage::kRounds, " or "));
     check_hadamard();
     check_tails();
     check_books();
@@ -61,93 +84,93 @@ class Validation {
 
  private:
   // Dense layers beside others are left out.
-  void check_serves_schemes(const Pass& pass, const std::string& pass_name) const {
+  void check_serves_schemes(const Step& step) const {
     const bool any_codes = !std::all_of(schemes_.begin(), schemes_.end(), is_dense) ||
                            (recipe_.output && !is_dense(*recipe_.output));
-    core::require(pass.takes_dense() || any_codes, ErrorKind::kUsage,
+    core::require(step.traits.takes_dense || any_codes, ErrorKind::kUsage,
                   "recipe '{}': pass '{}' needs a scheme with fewer than 16 bits", name_,
-                  pass_name);
+                  step.name);
     for (const Scheme& scheme : schemes_) {
-      if (pass.takes_dense() || !is_dense(scheme)) {
-        check_serves(pass, pass_name, scheme);
+      if (step.traits.takes_dense || !is_dense(scheme)) {
+        check_serves(step, scheme);
       }
     }
   }
 
-  void check_serves(const Pass& pass, const std::string& pass_name, const Scheme& scheme) const {
+  void check_serves(const Step& step, const Scheme& scheme) const {
     const bool fits_groups =
-        pass.stage() == Stage::kChoosesParameters || pass.stage() == Stage::kRefines;
+        step.traits.stage == Stage::kChoosesParameters || step.traits.stage == Stage::kRefines;
     core::require(!fits_groups || !scheme.scale.per_tensor, ErrorKind::kUsage,
                   "recipe '{}': pass '{}' fits scales one by one, and {} has one for the matrix",
-                  name_, pass_name, scheme);
-    pass.check(scheme);
+                  name_, step.name, scheme);
+    step.pass.check(scheme);
   }
 
-  void check_serves_output(const Pass& pass, const std::string& pass_name) const {
+  void check_serves_output(const Step& step) const {
     const auto& output = recipe_.output;
-    if (output && !is_dense(*output) && pass.serves_output(*output)) {
-      check_serves(pass, pass_name, *output);
+    if (output && !is_dense(*output) && step.pass.serves_output(*output)) {
+      check_serves(step, *output);
     }
   }
 
-  void check_order(const Pass& pass, const std::string& pass_name) const {
-    core::require(
-        pass.stage() >= reached_, ErrorKind::kUsage,
-        "recipe '{}': pass '{}' comes too late; the order is: one that transforms the model "
-        "(rotate), passes that transform (smoothquant, awq, atom-reorder, hadamard), one that "
-        "corrects "
-        "(asymmetric), one that prunes (wanda, sparsegpt), that choose parameters "
-        "(search, any4), one that rounds (rtn, gptq), passes that refine",
-        name_, pass_name);
+  void check_order(const Step& step) const {
+    core::require(step.traits.stage >= reached_, ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' comes too late; the order is: one that transforms the "
+                  "model ({}), passes that transform ({}), one that corrects ({}), one that prunes "
+                  "({}), that choose parameters ({}), one that rounds ({}), passes that refine",
+                  name_, step.name, named(Stage::kTransformsModel), named(Stage::kTransforms),
+                  named(Stage::kCorrects), named(Stage::kPrunes), named(Stage::kChoosesParameters),
+                  named(Stage::kRounds));
   }
 
   // What scales channels must come before what mixes or moves them.
-  void check_channels_in_place(const Pass& pass, const std::string& pass_name) const {
+  void check_channels_in_place(const Step& step) const {
     core::require(
-        !turned_ || pass.stage() > Stage::kTransforms, ErrorKind::kUsage,
+        !turned_ || step.traits.stage > Stage::kTransforms, ErrorKind::kUsage,
         "recipe '{}': pass '{}' must come before 'hadamard', which leaves no channel as it "
         "was",
-        name_, pass_name);
-    core::require(!reordered_ || pass.stage() > Stage::kTransforms || pass.turns_inputs(),
+        name_, step.name);
+    core::require(!reordered_ || step.traits.stage > Stage::kTransforms || step.traits.turns_inputs,
                   ErrorKind::kUsage,
                   "recipe '{}': pass '{}' must come before 'atom-reorder', which leaves no channel "
                   "where it was",
-                  name_, pass_name);
+                  name_, step.name);
   }
 
-  void check_measured_at_once(const Pass& pass) const {
+  void check_measured_at_once(const Step& step) const {
     core::require(!(turned_ || reordered_) ||
-                      (!recipe_.true_sequential && pass.needs() < StatisticsKind::kCross),
+                      (!recipe_.true_sequential && step.traits.statistics < StatisticsKind::kCross),
                   ErrorKind::kUsage,
                   "recipe '{}': inputs that 'hadamard' or 'atom-reorder' changes are measured once "
                   "for the whole block; neither true_sequential nor 'asymmetric' is built for them",
                   name_);
   }
 
-  void check_not_done_before(const Pass& pass, const std::string& pass_name) const {
-    core::require(!(pass.stage() == Stage::kTransformsModel && transformed_), ErrorKind::kUsage,
-                  "recipe '{}': pass '{}' would turn what is already turned", name_, pass_name);
-    core::require(!(pass.stage() == Stage::kChoosesParameters && chosen_), ErrorKind::kUsage,
+  void check_not_done_before(const Step& step) const {
+    core::require(!(step.traits.stage == Stage::kTransformsModel && transformed_),
+                  ErrorKind::kUsage, "recipe '{}': pass '{}' would turn what is already turned",
+                  name_, step.name);
+    core::require(!(step.traits.stage == Stage::kChoosesParameters && chosen_), ErrorKind::kUsage,
                   "recipe '{}': pass '{}' would throw away what the pass before it has chosen",
-                  name_, pass_name);
-    core::require(!(pass.prunes() && pruned_), ErrorKind::kUsage,
-                  "recipe '{}': pass '{}' would prune what is already pruned", name_, pass_name);
+                  name_, step.name);
+    core::require(!(step.traits.prunes && pruned_), ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' would prune what is already pruned", name_, step.name);
   }
 
-  void check_rounding(const Pass& pass, const std::string& pass_name) const {
-    core::require(rounding_ == 1 || pass.stage() < Stage::kRounds, ErrorKind::kUsage,
-                  "recipe '{}': pass '{}' needs exactly one pass that rounds (rtn, gptq) {}", name_,
-                  pass_name, rounding_ == 0 ? "before it" : "in the recipe");
+  void check_rounding(const Step& step) const {
+    core::require(rounding_ == 1 || step.traits.stage < Stage::kRounds, ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' needs exactly one pass that rounds ({}) {}", name_,
+                  step.name, named(Stage::kRounds), rounding_ == 0 ? "before it" : "in the recipe");
   }
 
-  void remember(const Pass& pass, const std::string& pass_name) {
-    reached_ = pass.stage();
+  void remember(const Step& step) {
+    reached_ = step.traits.stage;
     transformed_ = transformed_ || reached_ == Stage::kTransformsModel;
     chosen_ = chosen_ || reached_ == Stage::kChoosesParameters;
-    pruned_ = pruned_ || pass.prunes();
-    has_books_ = has_books_ || pass.learns_books();
-    if (refuses_tails_.empty() && !pass.takes_tails()) {
-      refuses_tails_ = pass_name;
+    pruned_ = pruned_ || step.traits.prunes;
+    has_books_ = has_books_ || step.traits.learns_books;
+    if (refuses_tails_.empty() && !step.traits.takes_tails) {
+      refuses_tails_ = step.name;
     }
   }
 

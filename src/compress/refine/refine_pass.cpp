@@ -18,9 +18,11 @@ class RefinePass final : public Pass {
     options.require_all_used();
   }
 
-  Stage stage() const override { return Stage::kRefines; }
-  StatisticsKind needs() const override { return StatisticsKind::kHessian; }
-  bool needs_curvature() const override { return for_model_; }
+  PassTraits traits() const override {
+    return {.stage = Stage::kRefines,
+            .statistics = StatisticsKind::kHessian,
+            .needs_curvature = for_model_};
+  }
 
   void apply(SetWork& work, Arithmetic& arithmetic) const override {
     core::ThreadPool& pool = arithmetic.pool();

@@ -11,9 +11,9 @@ class RtnPass final : public Pass {
  public:
   explicit RtnPass(formats::NvRule rule) : rule_(rule) {}
 
-  Stage stage() const override { return Stage::kRounds; }
-  bool takes_tails() const override { return true; }
-  bool takes_dense() const override { return true; }
+  PassTraits traits() const override {
+    return {.stage = Stage::kRounds, .takes_tails = true, .takes_dense = true};
+  }
 
   void check(const formats::Scheme& scheme) const override { require_rule(scheme, rule_, "rtn"); }
 

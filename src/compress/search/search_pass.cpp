@@ -14,9 +14,11 @@ class SearchPass final : public Pass {
     options.require_all_used();
   }
 
-  Stage stage() const override { return Stage::kChoosesParameters; }
-  bool takes_tails() const override { return true; }
-  StatisticsKind needs() const override { return StatisticsKind::kChannels; }
+  PassTraits traits() const override {
+    return {.stage = Stage::kChoosesParameters,
+            .statistics = StatisticsKind::kChannels,
+            .takes_tails = true};
+  }
 
   void check(const formats::Scheme& scheme) const override {
     core::require(

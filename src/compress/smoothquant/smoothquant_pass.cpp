@@ -30,9 +30,10 @@ class SmoothQuantPass final : public Pass {
     options.require_all_used();
   }
 
-  Stage stage() const override { return Stage::kTransforms; }
-  bool takes_tails() const override { return true; }
-  StatisticsKind needs() const override { return StatisticsKind::kChannels; }
+  PassTraits traits() const override {
+    return {
+        .stage = Stage::kTransforms, .statistics = StatisticsKind::kChannels, .takes_tails = true};
+  }
   bool serves_output(const formats::Scheme&) const override { return false; }
 
   // Section 4, equation 4: s = max|x|^alpha / max|w|^(1 - alpha). A channel that is always zero on
