@@ -21,7 +21,9 @@ class Any4Pass final : public Pass {
             .statistics = StatisticsKind::kChannels,
             .learns_books = true};
   }
-  std::optional<Task> task() const override { return Task::kBooks; }
+  bool runs_on_gpu(const formats::Scheme& scheme) const override {
+    return books_run_on_gpu(scheme);
+  }
   bool serves_output(const formats::Scheme& scheme) const override {
     return formats::has_learned_book(scheme);
   }
@@ -34,14 +36,14 @@ class Any4Pass final : public Pass {
         scheme);
   }
 
-  void apply(SetWork& work, Arithmetic& arithmetic) const override {
+  void apply(SetWork& work, const Backend& backend) const override {
     const std::vector<float> mean_squares = work.statistics->mean_squares();
     for (LayerWork& layer : work.layers) {
       if (layer.is_dense()) {
         continue;
       }
       layer.parameters = learn_books(layer.weights, layer.n(), layer.k(), layer.scheme,
-                                     mean_squares, options_, arithmetic);
+                                     mean_squares, options_, backend);
       round_scales(*layer.parameters, layer.scheme, layer.k());
     }
   }

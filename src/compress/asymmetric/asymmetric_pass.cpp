@@ -16,7 +16,7 @@ class AsymmetricPass final : public Pass {
     return {.stage = Stage::kCorrects, .statistics = StatisticsKind::kCross};
   }
 
-  void apply(SetWork& work, Arithmetic&) const override {
+  void apply(SetWork& work, const Backend&) const override {
     const std::int64_t k = work.layers.front().k();
     const auto m = correction(work.statistics->cross(), work.statistics->hessian(), k, damp_);
     for (LayerWork& layer : work.layers) {

@@ -65,8 +65,8 @@ class AtomReorderPass final : public Pass {
     return result;
   }
 
-  void apply(SetWork& work, Arithmetic& arithmetic) const override {
-    core::ThreadPool& pool = arithmetic.pool();
+  void apply(SetWork& work, const Backend& backend) const override {
+    core::ThreadPool& pool = backend.pool();
     const formats::Scheme* scheme = common_scheme(work);
     if (scheme == nullptr || scheme->inputs.tail == 0) {
       return;

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <optional>
 
+#include "compress/calibration/cuda_block_runner.h"
 #include "models/forward.h"
 
 namespace nibble::compress {
@@ -34,7 +35,28 @@ class Prepared {
   std::vector<const ops::LinearSet*> sets_;
 };
 
+void require_float_activations(const std::map<std::string, formats::Scheme>& schemes) {
+  for (const auto& [layer, scheme] : schemes) {
+    core::require(scheme.activation.is_float() && scheme.inputs.hadamard == 0,
+                  core::ErrorKind::kUsage,
+                  "layer {}: calibration behind {}, whose activations are quantized or turned, "
+                  "does not run on a GPU yet; use --device cpu",
+                  core::printable(layer), scheme);
+  }
+}
+
 }  // namespace
+
+std::unique_ptr<BlockRunner> make_block_runner(
+    const Backend& backend, const models::Decoder& decoder, const CalibrationWindows& windows,
+    CpuOps& ops, bool keeps_original, const std::optional<std::filesystem::path>& spill,
+    const std::map<std::string, formats::Scheme>& schemes) {
+  if (!backend.has_gpu()) {
+    return std::make_unique<CpuBlockRunner>(decoder, windows, ops, keeps_original, spill);
+  }
+  require_float_activations(schemes);
+  return cuda::make_cuda_block_runner(backend.gpu(), decoder, windows, ops, keeps_original);
+}
 
 std::vector<float> mean_row(std::span<const float> x, std::int64_t m, std::int64_t k) {
   std::vector<double> sums(static_cast<std::size_t>(k));

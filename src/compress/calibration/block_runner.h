@@ -3,11 +3,13 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "compress/backend/backend.h"
 #include "compress/calibration/calibration.h"
 #include "compress/calibration/output_curvature.h"
 #include "compress/calibration/statistics.h"
@@ -65,6 +67,16 @@ class BlockRunner {
  protected:
   OnWindow on_window_ = [](std::size_t) {};
 };
+
+/// On the backend's GPU, where it has one, else on the CPU; hidden states lie in the memory of what
+/// they run on. `keeps_original`: the windows also go through the original model beside the
+/// compressed one. `spill`: on a CPU they lie in a file in that folder. Throws kUsage for layers of
+/// `schemes`, by layer prefix, that a GPU cannot calibrate, kOutOfMemory where the windows do not
+/// fit.
+std::unique_ptr<BlockRunner> make_block_runner(
+    const Backend& backend, const models::Decoder& decoder, const CalibrationWindows& windows,
+    ops::cpu::CpuOps& ops, bool keeps_original, const std::optional<std::filesystem::path>& spill,
+    const std::map<std::string, formats::Scheme>& schemes);
 
 /// On the CPU's threads.
 class CpuBlockRunner final : public BlockRunner {

@@ -28,8 +28,8 @@ class HadamardPass final : public Pass {
     return {.stage = Stage::kTransforms, .turns_inputs = true, .takes_tails = true};
   }
 
-  void apply(SetWork& work, Arithmetic& arithmetic) const override {
-    core::ThreadPool& pool = arithmetic.pool();
+  void apply(SetWork& work, const Backend& backend) const override {
+    core::ThreadPool& pool = backend.pool();
     const LayerWork* first = first_coded(work);
     if (first == nullptr) {
       return;

@@ -42,7 +42,7 @@ class Pipeline {
         store_(store),
         progress_(progress),
         ops_({options.threads, ops::cpu::ActivationPrecision::kFloat}),
-        arithmetic_(make_arithmetic(options.device, ops_.pool())) {
+        backend_(make_backend(options.device, ops_.pool())) {
     for (const RecipeStep& step : recipe.steps) {
       passes_.push_back(make_pass(step.pass, step.options));
       pass_names_.push_back(step.pass);
@@ -102,9 +102,9 @@ class Pipeline {
       const PhaseTimes::Phase phase(times_, "curvature");
       curvature_ = curvature(calibration.seed);
     }
-    runner_ = arithmetic_->make_runner(
-        decoder_, windows_, ops_, keeps_original,
-        arithmetic_->has_gpu()
+    runner_ = make_block_runner(
+        backend_, decoder_, windows_, ops_, keeps_original,
+        backend_.has_gpu()
             ? std::nullopt
             : spill_folder(decoder_, demand(), options.memory, options.scratch, progress_),
         schemes_);
@@ -143,7 +143,7 @@ class Pipeline {
       run_output();
     }
     progress_.end();
-    if (arithmetic_->has_gpu()) {
+    if (backend_.has_gpu()) {
       progress_.message(times_.line());
     }
     return std::move(reports_);
@@ -152,7 +152,7 @@ class Pipeline {
  private:
   // With a GPU: one line that says what runs there and what does not.
   void say_where(const PipelineOptions& options) {
-    if (!arithmetic_->has_gpu()) {
+    if (!backend_.has_gpu()) {
       return;
     }
     WhereItRuns where;
@@ -166,7 +166,7 @@ class Pipeline {
       where.add_to_cpu("curvature");
     }
     for (std::size_t i = 0; i < passes_.size(); ++i) {
-      where.add(pass_names_[i], *passes_[i], *arithmetic_, schemes_);
+      where.add(pass_names_[i], *passes_[i], schemes_);
     }
     progress_.message(where.line());
   }
@@ -359,9 +359,9 @@ class Pipeline {
 
   void apply(const Pass& pass, SetWork& set) {
     try {
-      pass.apply(set, *arithmetic_);
+      pass.apply(set, backend_);
     } catch (const core::Error& error) {
-      const bool full = error.kind() == ErrorKind::kOutOfMemory && arithmetic_->has_gpu();
+      const bool full = error.kind() == ErrorKind::kOutOfMemory && backend_.has_gpu();
       core::fail(error.kind(), "layer {}: {}{}", set.layers.front().layer->name, error.what(),
                  full ? "; take fewer --samples, or use --device cpu" : "");
     }
@@ -390,7 +390,7 @@ class Pipeline {
   BlockStore& store_;
   core::ProgressSink& progress_;
   ops::cpu::CpuOps ops_;
-  std::unique_ptr<Arithmetic> arithmetic_;
+  Backend backend_;
   std::vector<std::unique_ptr<Pass>> passes_;
   std::vector<std::string> pass_names_;
   std::map<std::string, models::LoraPair> pairs_;  // of the adapter, by layer prefix

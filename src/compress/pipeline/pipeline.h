@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/backend/arithmetic.h"
+#include "compress/backend/backend.h"
 #include "compress/calibration/calibration.h"
 #include "compress/pipeline/block_store.h"
 #include "compress/pipeline/measured_damage.h"

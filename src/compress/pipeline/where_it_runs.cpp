@@ -6,14 +6,13 @@
 
 namespace nibble::compress {
 
-void WhereItRuns::add(const std::string& name, const Pass& pass, const Arithmetic& arithmetic,
+void WhereItRuns::add(const std::string& name, const Pass& pass,
                       const std::map<std::string, formats::Scheme>& schemes) {
   std::set<std::string> there;
   std::set<std::string> here;
   for (const auto& [layer, scheme] : schemes) {
     if (!formats::is_dense(scheme)) {
-      const bool gpu = pass.task() && arithmetic.on_gpu(*pass.task(), scheme);
-      (gpu ? there : here).insert(formats::to_string(scheme));
+      (pass.runs_on_gpu(scheme) ? there : here).insert(formats::to_string(scheme));
     }
   }
   const bool both = !there.empty() && !here.empty();

@@ -5,18 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "compress/backend/arithmetic.h"
 #include "compress/recipe/pass.h"
 
 namespace nibble::compress {
 
-/// What of a job runs on a GPU and what does not, for its user. Passes are named apart for schemes
-/// that differ in this.
+/// What of a job with a GPU runs there and what does not, for its user. Passes are named apart for
+/// schemes that differ in this.
 class WhereItRuns {
  public:
   void add_to_gpu(const std::string& work) { on_gpu_.push_back(work); }
   void add_to_cpu(const std::string& work) { on_cpu_.push_back(work); }
-  void add(const std::string& name, const Pass& pass, const Arithmetic& arithmetic,
+  void add(const std::string& name, const Pass& pass,
            const std::map<std::string, formats::Scheme>& schemes);
 
   /// "on the GPU: forward passes and statistics, gptq; on the CPU: search".

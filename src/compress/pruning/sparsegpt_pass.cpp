@@ -25,12 +25,11 @@ class SparseGptPass final : public Pass {
     require_exact_zero(scheme, "sparsegpt");
   }
 
-  void apply(SetWork& work, Arithmetic& arithmetic) const override {
-    core::ThreadPool& pool = arithmetic.pool();
+  void apply(SetWork& work, const Backend& backend) const override {
+    core::ThreadPool& pool = backend.pool();
     const std::int64_t k = work.layers.front().k();
     const InverseFactor factor =
-        inverse_factor(work.statistics->hessian(), k, damp_, false,
-                       [&](const OrderedHessian& hessian) { return arithmetic.factor(hessian); });
+        inverse_factor(work.statistics->hessian(), k, damp_, false, factor_on(backend));
     for (LayerWork& layer : work.layers) {
       require_prunable(layer, sparsity_);
       layer.kept = sparsegpt(layer.weights, layer.n(), k, sparsity_, factor, pool);

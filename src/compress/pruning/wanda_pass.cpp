@@ -23,8 +23,8 @@ class WandaPass final : public Pass {
   bool serves_output(const formats::Scheme&) const override { return false; }
   void check(const formats::Scheme& scheme) const override { require_exact_zero(scheme, "wanda"); }
 
-  void apply(SetWork& work, Arithmetic& arithmetic) const override {
-    core::ThreadPool& pool = arithmetic.pool();
+  void apply(SetWork& work, const Backend& backend) const override {
+    core::ThreadPool& pool = backend.pool();
     const std::vector<float> mean_squares = work.statistics->mean_squares();
     for (LayerWork& layer : work.layers) {
       if (after_rounding_ && layer.is_dense()) {

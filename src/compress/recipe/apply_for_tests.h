@@ -5,8 +5,7 @@
 namespace nibble::compress {
 
 inline void apply_on_cpu(const Pass& pass, SetWork& work, core::ThreadPool& pool) {
-  CpuArithmetic arithmetic(pool);
-  pass.apply(work, arithmetic);
+  pass.apply(work, Backend(pool));
 }
 
 }  // namespace nibble::compress

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compress/backend/arithmetic.h"
+#include "compress/backend/backend.h"
 #include "compress/block/block_work.h"
 #include "compress/recipe/model_transform.h"
 #include "core/json.h"
@@ -67,11 +67,11 @@ class Pass {
     return nullptr;
   }
 
-  /// What the pass's time goes into, where that may run on a GPU.
-  virtual std::optional<Task> task() const { return std::nullopt; }
+  /// Whether a GPU does what the pass's time goes into for layers of the scheme.
+  virtual bool runs_on_gpu(const formats::Scheme&) const { return false; }
 
   /// `work` is one set of layers that share an input; sets come in the order in which they run.
-  virtual void apply(SetWork& work, Arithmetic& arithmetic) const = 0;
+  virtual void apply(SetWork& work, const Backend& backend) const = 0;
 };
 
 /// How a pass is made from the options that a recipe gives it.

@@ -24,8 +24,8 @@ class RefinePass final : public Pass {
             .needs_curvature = for_model_};
   }
 
-  void apply(SetWork& work, Arithmetic& arithmetic) const override {
-    core::ThreadPool& pool = arithmetic.pool();
+  void apply(SetWork& work, const Backend& backend) const override {
+    core::ThreadPool& pool = backend.pool();
     const std::int64_t k = work.layers.front().k();
     const auto hessian = symmetric_hessian(work.statistics->hessian(), k, damp_);
     for (LayerWork& layer : work.layers) {

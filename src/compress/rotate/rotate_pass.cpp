@@ -25,7 +25,7 @@ class RotatePass final : public Pass {
     return std::make_unique<ModelRotation>(config, static_cast<std::uint64_t>(seed_));
   }
 
-  void apply(SetWork&, Arithmetic&) const override {}  // all is done when blocks come
+  void apply(SetWork&, const Backend&) const override {}  // all is done when blocks come
 
  private:
   int seed_;

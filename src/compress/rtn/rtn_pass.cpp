@@ -18,8 +18,8 @@ class RtnPass final : public Pass {
   void check(const formats::Scheme& scheme) const override { require_rule(scheme, rule_, "rtn"); }
 
   // Pruned weights are 0, and the nearest code of 0 means 0 in every scheme that can be pruned.
-  void apply(SetWork& work, Arithmetic& arithmetic) const override {
-    core::ThreadPool& pool = arithmetic.pool();
+  void apply(SetWork& work, const Backend& backend) const override {
+    core::ThreadPool& pool = backend.pool();
     for (LayerWork& layer : work.layers) {
       layer.packed = round(layer, pool);
     }

@@ -29,8 +29,8 @@ class SearchPass final : public Pass {
         scheme);
   }
 
-  void apply(SetWork& work, Arithmetic& arithmetic) const override {
-    core::ThreadPool& pool = arithmetic.pool();
+  void apply(SetWork& work, const Backend& backend) const override {
+    core::ThreadPool& pool = backend.pool();
     const std::vector<float> importance = work.statistics->mean_squares();
     for (LayerWork& layer : work.layers) {
       if (layer.is_dense()) {

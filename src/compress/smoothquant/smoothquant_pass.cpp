@@ -38,7 +38,7 @@ class SmoothQuantPass final : public Pass {
 
   // Section 4, equation 4: s = max|x|^alpha / max|w|^(1 - alpha). A channel that is always zero on
   // one side keeps its scale.
-  void apply(SetWork& work, Arithmetic&) const override {
+  void apply(SetWork& work, const Backend&) const override {
     const InputSource& source = work.source;
     if (source.scales == 0) {
       return;

@@ -218,33 +218,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Books are ascending but where a shorter one is filled up.
-__global__ void make_tables_kernel(const float* books, std::int64_t count, int book_size,
-                                   BookTable* tables) {
-  const std::int64_t at = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (at >= count) {
-    return;
-  }
-  const float* book = books + at * book_size;
-  BookTable table;
-  for (int i = 0; i < kBookSize; ++i) {  // insertion keeps the order of equal values
-    const float value = book[min(i, book_size - 1)];
-    int to = i;
-    for (; to > 0 && table.values[to - 1] > value; --to) {
-      table.values[to] = table.values[to - 1];
-      table.codes[to] = table.codes[to - 1];
-    }
-    table.values[to] = value;
-    table.codes[to] = static_cast<std::uint8_t>(i);
-  }
-  for (int i = 1; i < kBookSize; ++i) {
-    if (table.values[i] == table.values[i - 1]) {
-      table.codes[i] = table.codes[i - 1];
-    }
-  }
-  tables[at] = table;
-}
-
 }  // namespace
 
 void fit_largest(const BookLayer& layer, std::int64_t n, int* not_finite, cudaStream_t stream) {
@@ -265,13 +238,6 @@ void search_scales(const BookLayer& layer, const CoderView& coder, const std::in
   search_scales_kernel<<<blocks_for(count * layer.groups, kWarps), kThreads, 0, stream>>>(
       layer, coder, rows, count, steps, losses);
   device::cuda::check_launch("search_scales_kernel");
-}
-
-void make_tables(const float* books, std::int64_t count, int book_size, BookTable* tables,
-                 cudaStream_t stream) {
-  make_tables_kernel<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(books, count, book_size,
-                                                                           tables);
-  device::cuda::check_launch("make_tables_kernel");
 }
 
 }  // namespace nibble::compress::cuda

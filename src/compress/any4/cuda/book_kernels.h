@@ -32,8 +32,4 @@ void group_losses(const BookLayer& layer, const CoderView& coder, const std::int
 void search_scales(const BookLayer& layer, const CoderView& coder, const std::int64_t* rows,
                    std::int64_t count, int steps, double* losses, cudaStream_t stream);
 
-/// Books [count, book size] ready for coding: tables [count].
-void make_tables(const float* books, std::int64_t count, int book_size, BookTable* tables,
-                 cudaStream_t stream);
-
 }  // namespace nibble::compress::cuda

@@ -1,10 +1,12 @@
-#include "compress/any4/cuda/cuda_book_steps.h"
+#include "compress/any4/cuda_book_steps.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "compress/any4/cuda/book_kernels.h"
 #include "compress/any4/cuda/kmeans_kernels.h"
+#include "compress/backend/cuda/cuda_context.h"
+#include "compress/coding/cuda/book_tables.h"
 #include "core/error.h"
 
 namespace nibble::compress::cuda {

@@ -8,10 +8,9 @@
 #include "compress/any4/cuda/book_kernels.h"
 
 /// Exact weighted k-means on a line (any4/kmeans.h) for many rows at once. All pointers are of the
-/// device. A row has at most kMostPoints points.
+/// device. A row has at most kMostPoints points (cuda_book_steps.h).
 namespace nibble::compress::cuda {
 
-inline constexpr std::int64_t kMostPoints = 65535;
 inline constexpr int kMostClusters = 16;
 
 /// The points of `count` rows, [count, k] each: scaled weights and what they count. `root`: see

@@ -1,8 +1,9 @@
-#include "compress/calibration/cuda/cuda_block_runner.h"
+#include "compress/calibration/cuda_block_runner.h"
 
 #include <algorithm>
 #include <numeric>
 
+#include "compress/backend/cuda/cuda_context.h"
 #include "compress/calibration/cuda/forward_ops.h"
 #include "compress/calibration/cuda/statistics_kernels.h"
 #include "models/forward.h"
@@ -343,8 +344,8 @@ std::int64_t most_tokens(const CalibrationWindows& windows) {
   return most;
 }
 
-}  // namespace
-
+// Bytes that a block takes on the GPU at the most, without hidden states: its weights in float32,
+// activations of the windows that run together, Hessians and one of them being factored.
 std::int64_t block_gpu_memory(const models::Decoder& decoder, const CalibrationWindows& windows,
                               bool keeps_original) {
   const std::int64_t tokens = most_tokens(windows);
@@ -367,6 +368,8 @@ std::int64_t block_gpu_memory(const models::Decoder& decoder, const CalibrationW
   }
   return most;
 }
+
+}  // namespace
 
 std::unique_ptr<BlockRunner> make_cuda_block_runner(CudaContext& context,
                                                     const models::Decoder& decoder,

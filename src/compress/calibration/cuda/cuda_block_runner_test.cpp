@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "compress/backend/arithmetic.h"
+#include "compress/backend/backend.h"
 #include "compress/block/layer_for_tests.h"
 #include "compress/calibration/block_runner.h"
 #include "core/error.h"
@@ -72,10 +72,10 @@ TEST_P(CudaBlockRunner, MeasuresAndMovesLikeTheCpu) {
   const bool experts = decoder.config.routing.experts > 0;
   const StatisticsKind kind = experts ? StatisticsKind::kHessian : StatisticsKind::kCross;
   ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
-  CpuArithmetic cpu(ops.pool());
-  const auto gpu = make_cuda_arithmetic(ops.pool());
-  const auto on_cpu = cpu.make_runner(decoder, windows, ops, !experts, std::nullopt, {});
-  const auto on_gpu = gpu->make_runner(decoder, windows, ops, !experts, std::nullopt, {});
+  const Backend cpu(ops.pool());
+  const auto gpu = make_cuda_backend(ops.pool());
+  const auto on_cpu = make_block_runner(cpu, decoder, windows, ops, !experts, std::nullopt, {});
+  const auto on_gpu = make_block_runner(gpu, decoder, windows, ops, !experts, std::nullopt, {});
   EXPECT_EQ(on_gpu->keeps_original(), !experts);
   std::map<int, SetCurvature> curvature;  // of every second set
   for (std::size_t i = 0; i < decoder.blocks.size(); ++i) {
@@ -129,9 +129,9 @@ using CudaBlockRunnerRefusals = device::GpuTest;
 TEST_F(CudaBlockRunnerRefusals, ActivationsThatAreNotFinite) {
   const auto model = models::open_model(kFamilies / "llama");
   ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
-  const auto gpu = make_cuda_arithmetic(ops.pool());
+  const auto gpu = make_cuda_backend(ops.pool());
   const CalibrationWindows windows = some_windows(model->decoder);
-  const auto runner = gpu->make_runner(model->decoder, windows, ops, false, std::nullopt, {});
+  const auto runner = make_block_runner(gpu, model->decoder, windows, ops, false, std::nullopt, {});
   models::Block block = model->decoder.blocks.front();
   block.attention_norm.weight.back() = INFINITY;
   EXPECT_THROW(
@@ -142,11 +142,11 @@ TEST_F(CudaBlockRunnerRefusals, ActivationsThatAreNotFinite) {
 TEST_F(CudaBlockRunnerRefusals, ActivationsThatAreQuantized) {
   const auto model = models::open_model(kFamilies / "llama");
   ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
-  const auto gpu = make_cuda_arithmetic(ops.pool());
+  const auto gpu = make_cuda_backend(ops.pool());
   const CalibrationWindows windows = some_windows(model->decoder);
   try {
-    (void)gpu->make_runner(model->decoder, windows, ops, false, std::nullopt,
-                           {{"layer", formats::parse_scheme("int4-sym-g128-a4")}});
+    (void)make_block_runner(gpu, model->decoder, windows, ops, false, std::nullopt,
+                            {{"layer", formats::parse_scheme("int4-sym-g128-a4")}});
     FAIL() << "nothing was thrown";
   } catch (const core::Error& error) {
     EXPECT_EQ(error.kind(), core::ErrorKind::kUsage);
@@ -158,13 +158,13 @@ TEST_F(CudaBlockRunnerRefusals, ActivationsThatAreQuantized) {
 TEST_F(CudaBlockRunnerRefusals, WindowsThatDoNotFit) {
   const auto model = models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "models/demo");
   ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
-  const auto gpu = make_cuda_arithmetic(ops.pool());
+  const auto gpu = make_cuda_backend(ops.pool());
   constexpr std::int64_t kLeft = std::int64_t{1} << 30;
   const std::int64_t free = device::require_cuda_device().free_bytes;
   const device::cuda::Buffer held(std::max<std::int64_t>(0, free - kLeft));
   const CalibrationWindows windows(3000, std::vector<std::int32_t>(1024));  // 3 GB of states
   try {
-    (void)gpu->make_runner(model->decoder, windows, ops, false, std::nullopt, {});
+    (void)make_block_runner(gpu, model->decoder, windows, ops, false, std::nullopt, {});
     FAIL() << "nothing was thrown";
   } catch (const core::Error& error) {
     EXPECT_EQ(error.kind(), core::ErrorKind::kOutOfMemory);

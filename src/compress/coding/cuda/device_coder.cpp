@@ -1,13 +1,9 @@
 #include "compress/coding/cuda/device_coder.h"
 
-#include "compress/any4/cuda/book_kernels.h"
+#include "compress/coding/cuda/book_tables.h"
 #include "formats/codebooks.h"
 
 namespace nibble::compress::cuda {
-
-bool has_device_coder(const formats::Scheme& scheme) {
-  return scheme.scale.type == formats::ScaleType::kF16 && scheme.inputs.tail == 0;
-}
 
 DeviceCoder::DeviceCoder(const CudaContext& context, const formats::Scheme& scheme,
                          const Parameters& parameters) {

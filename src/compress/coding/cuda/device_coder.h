@@ -6,11 +6,8 @@
 
 namespace nibble::compress::cuda {
 
-/// Whether kernels code weights by the scheme: integers and books whose scales are fp16, without a
-/// tail.
-bool has_device_coder(const formats::Scheme& scheme);
-
-/// The coder of a scheme on the device, with learned books as `parameters` have them.
+/// The coder of a scheme that has_gpu_coder() accepts on the device, with learned books as
+/// `parameters` have them.
 class DeviceCoder {
  public:
   DeviceCoder(const CudaContext& context, const formats::Scheme& scheme,

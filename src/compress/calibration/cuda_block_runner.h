@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "compress/backend/cuda/cuda_context.h"
+#include "compress/backend/backend.h"
 #include "compress/calibration/block_runner.h"
 
 namespace nibble::compress::cuda {
@@ -13,10 +13,5 @@ std::unique_ptr<BlockRunner> make_cuda_block_runner(CudaContext& context,
                                                     const models::Decoder& decoder,
                                                     const CalibrationWindows& windows,
                                                     ops::cpu::CpuOps& cpu, bool keeps_original);
-
-/// Bytes that a block takes on the GPU at the most, without hidden states: its weights in float32,
-/// activations of the windows that run together, Hessians and one of them being factored.
-std::int64_t block_gpu_memory(const models::Decoder& decoder, const CalibrationWindows& windows,
-                              bool keeps_original);
 
 }  // namespace nibble::compress::cuda

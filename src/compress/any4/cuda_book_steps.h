@@ -3,9 +3,11 @@
 #include <memory>
 
 #include "compress/any4/book_steps.h"
-#include "compress/backend/cuda/cuda_context.h"
+#include "compress/backend/backend.h"
 
 namespace nibble::compress::cuda {
+
+inline constexpr std::int64_t kMostPoints = 65535;
 
 /// BookSteps on a GPU, for rows of at most kMostPoints weights. Points are clustered by their
 /// float32 values; sums are in double precision.
