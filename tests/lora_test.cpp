@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "compress/pipeline.h"
+#include "compress/pipeline/pipeline.h"
 #include "engine/fixed_sequences.h"
 #include "engine/runner.h"
 #include "io/safetensors.h"

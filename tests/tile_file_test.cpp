@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "compress/pipeline_for_tests.h"
+#include "compress/pipeline/pipeline_for_tests.h"
 #include "core/hash.h"
 #include "engine/fixed_sequences.h"
 #include "engine/runner.h"

@@ -4,7 +4,7 @@
 The floors are read from the nibble_add_module(<name> FLOOR <n> ...) lines of CMakeLists.txt under src/.
 A module is a folder: ops_cpu is src/ops/cpu. Folders of one floor do not see each other. Tests keep to
 the floors of their folder, but may also include from tests/, and those of one device's operators
-compare with another's.
+compare with another's. The folders of compress/ have an order of their own.
 
     tools/check_floors.py [ROOT]
 """
@@ -15,6 +15,10 @@ from typing import NamedTuple
 
 MODULE = re.compile(r"nibble_add_module\(\s*(\w+)\s+FLOOR\s+(\d+)([^)]*)\)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
+# A folder of compress/ includes those before it. METHOD stands for all others, which may build on one another; LIST names them.
+METHOD = "a method"
+COMPRESS = ["backend", "coding", "calibration", "block", "recipe", METHOD, "pipeline"]
+LIST = "src/compress/recipe/all.cpp"
 KEYWORDS = {"SOURCES", "LINKS", "PUBLIC", "PRIVATE"}
 SOURCES = {".h", ".cpp", ".inc", ".cu", ".cuh"}
 
@@ -82,6 +86,23 @@ def include_faults(root: pathlib.Path, file: pathlib.Path, modules: dict[str, Mo
     return faults
 
 
+def place_in_compress(path: str) -> int:
+    folder = path.split("/")[1]
+    return COMPRESS.index(folder if folder in COMPRESS else METHOD)
+
+
+def compress_faults(root: pathlib.Path, file: pathlib.Path) -> list[str]:
+    where = str(file.relative_to(root))
+    here = where.removeprefix("src/")
+    if file.stem.endswith(("_test", "_for_tests")) or where == LIST or here.count("/") < 2:
+        return []
+    return [
+        f"{where}: includes {include}, which stands above it in compress ({', '.join(COMPRESS)})"
+        for include in INCLUDE.findall(file.read_text())
+        if include.startswith("compress/") and place_in_compress(include) > place_in_compress(here)
+    ]
+
+
 def check(root: pathlib.Path) -> list[str]:
     modules = read_modules(root)
     if not modules:
@@ -94,6 +115,7 @@ def check(root: pathlib.Path) -> list[str]:
         here = module_of("/".join(file.relative_to(root).parts[1:]), modules)
         if here in modules:
             faults += include_faults(root, file, modules)
+            faults += compress_faults(root, file) if here == "compress" else []
         else:
             homeless.add(here)
     return faults + [f"src/{name}: no nibble_add_module line gives its floor" for name in sorted(homeless)]

@@ -37,6 +37,9 @@ CLEAN = {
     "src/ops/cpu/b.h": '#pragma once\n#include "core/a.h"\nnamespace nibble::ops::cpu {\nint twice();\n}\n',
     "src/models/CMakeLists.txt": "nibble_add_module(models FLOOR 4 SOURCES c.cpp LINKS core ops)\n",
     "src/models/c.cpp": '#include <vector>\n#include "core/a.h"\n// printf("a comment may say it");\nconst char* s = "exit(1)";\n',
+    "src/compress/CMakeLists.txt": "nibble_add_module(compress FLOOR 5 LINKS core models)\n",
+    "src/compress/recipe/all.cpp": '#include "compress/gptq/gptq_pass.h"\n',
+    "src/compress/gptq/gptq_pass.cpp": '#include "compress/awq/awq.h"\n#include "compress/recipe/pass.h"\n',
     "src/cli/CMakeLists.txt": "nibble_add_module(cli FLOOR 7 SOURCES d.cpp LINKS core models)\n",
     "src/cli/d.cpp": '#include "models/e.h"\nvoid f() { std::_Exit(1); }\n',
     "src/cli/output.cpp": "void g() { ::write(STDOUT_FILENO, nullptr, 0); }\n",
@@ -67,6 +70,8 @@ FAULTS = {
         ("src/ops/CMakeLists.txt", "nibble_add_module(ops FLOOR 3 SOURCES b.cpp LINKS core models)\n", "links models"),
         ("src/ops/CMakeLists.txt", "nibble_add_module(ops FLOOR 4 LINKS core)\n", "links ops (floor 4)"),
         ("src/ops/CMakeLists.txt", "nibble_add_module(ops FLOOR 3 LINKS kore)\n", "no folder of src/"),
+        ("src/compress/recipe/pass.h", '#pragma once\n#include "compress/gptq/gptq.h"\n', "includes compress/gptq/gptq.h, which stands above"),
+        ("src/compress/gptq/a.cpp", '#include "compress/pipeline/a.h"\n', "includes compress/pipeline/a.h, which stands above"),
         ("src/extra/x.cpp", "int x;\n", "src/extra: no nibble_add_module"),
     ],
     "check_words.py": [

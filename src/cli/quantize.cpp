@@ -8,7 +8,7 @@
 #include "cli/resume_notice.h"
 #include "cli/terminal_progress.h"
 #include "cli/text_input.h"
-#include "compress/pipeline.h"
+#include "compress/pipeline/pipeline.h"
 #include "core/byte_size.h"
 #include "engine/runner.h"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "compress/calibration.h"
+#include "compress/calibration/calibration.h"
 
 namespace nibble::cli {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/pipeline.h"
+#include "compress/pipeline/pipeline.h"
 #include "eval/perplexity.h"
 #include "eval/throughput.h"
 #include "models/lora/lora_adapter.h"

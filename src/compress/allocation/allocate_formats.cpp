@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "compress/allocation/format_choices.h"
 #include "compress/allocation/knapsack.h"
-#include "compress/layer_schemes.h"
-#include "compress/pass.h"
+#include "compress/recipe/format_choices.h"
+#include "compress/recipe/layer_schemes.h"
+#include "compress/recipe/pass.h"
 #include "core/byte_size.h"
 #include "core/error.h"
 #include "formats/stored_parts.h"

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "compress/allocation/sensitivity.h"
-#include "compress/calibration.h"
-#include "compress/recipe.h"
+#include "compress/calibration/calibration.h"
+#include "compress/recipe/recipe.h"
 #include "core/progress.h"
 #include "core/threads.h"
 #include "models/model.h"

@@ -8,14 +8,14 @@
 #include <gtest/gtest.h>
 
 #include "compress/allocation/allocate_formats.h"
-#include "compress/allocation/format_choices.h"
 #include "compress/allocation/knapsack.h"
 #include "compress/allocation/sensitivity.h"
-#include "compress/layer_for_tests.h"
-#include "compress/layer_schemes.h"
-#include "compress/logits_for_tests.h"
-#include "compress/pipeline.h"
-#include "compress/pipeline_for_tests.h"
+#include "compress/block/layer_for_tests.h"
+#include "compress/pipeline/logits_for_tests.h"
+#include "compress/pipeline/pipeline.h"
+#include "compress/pipeline/pipeline_for_tests.h"
+#include "compress/recipe/format_choices.h"
+#include "compress/recipe/layer_schemes.h"
 #include "core/error.h"
 #include "core/random.h"
 

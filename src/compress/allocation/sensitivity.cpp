@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "compress/curvature/sampled_gradients.h"
+#include "compress/calibration/sampled_gradients.h"
 #include "formats/format.h"
 #include "ops/cpu/dense/blas.h"
 #include "ops/cpu/vector/vector_kernels.h"

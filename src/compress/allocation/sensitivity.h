@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/calibration.h"
+#include "compress/calibration/calibration.h"
 #include "core/progress.h"
 #include "core/threads.h"
 #include "formats/packed_weight.h"

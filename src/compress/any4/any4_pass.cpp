@@ -1,7 +1,7 @@
 #include "compress/any4/any4_pass.h"
 
 #include "compress/any4/learned_books.h"
-#include "compress/pass_options.h"
+#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {
@@ -16,10 +16,14 @@ class Any4Pass final : public Pass {
     options.require_all_used();
   }
 
-  Stage stage() const override { return Stage::kChoosesParameters; }
-  StatisticsKind needs() const override { return StatisticsKind::kChannels; }
-  std::optional<Task> task() const override { return Task::kBooks; }
-  bool learns_books() const override { return true; }
+  PassTraits traits() const override {
+    return {.stage = Stage::kChoosesParameters,
+            .statistics = StatisticsKind::kChannels,
+            .learns_books = true};
+  }
+  bool runs_on_gpu(const formats::Scheme& scheme) const override {
+    return books_run_on_gpu(scheme);
+  }
   bool serves_output(const formats::Scheme& scheme) const override {
     return formats::has_learned_book(scheme);
   }
@@ -32,14 +36,14 @@ class Any4Pass final : public Pass {
         scheme);
   }
 
-  void apply(SetWork& work, Arithmetic& arithmetic) const override {
+  void apply(SetWork& work, const Backend& backend) const override {
     const std::vector<float> mean_squares = work.statistics->mean_squares();
     for (LayerWork& layer : work.layers) {
       if (layer.is_dense()) {
         continue;
       }
       layer.parameters = learn_books(layer.weights, layer.n(), layer.k(), layer.scheme,
-                                     mean_squares, options_, arithmetic);
+                                     mean_squares, options_, backend);
       round_scales(*layer.parameters, layer.scheme, layer.k());
     }
   }

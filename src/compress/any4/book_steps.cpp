@@ -4,8 +4,10 @@
 #include <cmath>
 
 #include "compress/any4/book_values.h"
+#include "compress/any4/cuda_book_steps.h"
 #include "compress/any4/kmeans.h"
-#include "compress/coded_weight.h"
+#include "compress/coding/coded_weight.h"
+#include "compress/coding/gpu_coder.h"
 #include "compress/search/group_search.h"
 #include "formats/fp16_scale.h"
 
@@ -129,6 +131,17 @@ class CpuBookSteps final : public BookSteps {
 
 std::unique_ptr<BookSteps> make_cpu_book_steps(const BookProblem& problem, core::ThreadPool& pool) {
   return std::make_unique<CpuBookSteps>(problem, pool);
+}
+
+std::unique_ptr<BookSteps> make_book_steps(const BookProblem& problem, const Backend& backend) {
+  const bool on_gpu =
+      backend.has_gpu() && books_run_on_gpu(problem.scheme) && problem.k <= cuda::kMostPoints;
+  return on_gpu ? cuda::make_cuda_book_steps(backend.gpu(), problem, backend.pool())
+                : make_cpu_book_steps(problem, backend.pool());
+}
+
+bool books_run_on_gpu(const formats::Scheme& scheme) {
+  return scheme.code.book == formats::Book::kPerRow && has_gpu_coder(scheme);
 }
 
 }  // namespace nibble::compress

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "compress/backend/backend.h"
 #include "core/threads.h"
 #include "formats/format.h"
 
@@ -55,6 +56,14 @@ class BookSteps {
   virtual std::vector<formats::GroupParameters> groups() = 0;
 };
 
+/// What the problem points to must outlive the result.
 std::unique_ptr<BookSteps> make_cpu_book_steps(const BookProblem& problem, core::ThreadPool& pool);
+
+/// On the backend's GPU where books_run_on_gpu() and rows are not too long for it, else on its
+/// threads.
+std::unique_ptr<BookSteps> make_book_steps(const BookProblem& problem, const Backend& backend);
+
+/// Whether GPUs learn the books of the scheme.
+bool books_run_on_gpu(const formats::Scheme& scheme);
 
 }  // namespace nibble::compress

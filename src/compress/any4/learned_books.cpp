@@ -107,9 +107,9 @@ std::vector<float> learn_matrix(BookSteps& steps, const BookProblem& problem,
 
 Parameters learn_books(std::span<const float> weights, std::int64_t n, std::int64_t k,
                        const formats::Scheme& scheme, std::span<const float> mean_squares,
-                       const BookOptions& options, Arithmetic& arithmetic) {
+                       const BookOptions& options, const Backend& backend) {
   const BookProblem problem{weights, n, k, scheme, mean_squares, options.weights};
-  const std::unique_ptr<BookSteps> steps = arithmetic.book_steps(problem);
+  const std::unique_ptr<BookSteps> steps = make_book_steps(problem, backend);
   steps->fit_largest();
   Parameters parameters;
   parameters.books = scheme.code.book == formats::Book::kPerRow

@@ -2,8 +2,9 @@
 
 #include <span>
 
-#include "compress/arithmetic.h"
-#include "compress/coded_weight.h"
+#include "compress/any4/book_steps.h"
+#include "compress/backend/backend.h"
+#include "compress/coding/coded_weight.h"
 #include "formats/scheme.h"
 
 namespace nibble::compress {
@@ -21,6 +22,6 @@ struct BookOptions {
 /// loses less. weights [n, k]; mean_squares [k].
 Parameters learn_books(std::span<const float> weights, std::int64_t n, std::int64_t k,
                        const formats::Scheme& scheme, std::span<const float> mean_squares,
-                       const BookOptions& options, Arithmetic& arithmetic);
+                       const BookOptions& options, const Backend& backend);
 
 }  // namespace nibble::compress

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "compress/block/layer_for_tests.h"
 #include "compress/gptq/gptq.h"
-#include "compress/layer_for_tests.h"
 #include "compress/refine/refine.h"
 #include "compress/search/group_search.h"
 
@@ -40,13 +40,12 @@ formats::PackedWeight any4(const std::vector<float>& w, const char* scheme_text,
                            const std::vector<float>& mean_squares, const BookOptions& options,
                            int threads = 2) {
   core::ThreadPool pool(threads);
-  CpuArithmetic arithmetic(pool);
+  const Backend backend(pool);
   const formats::Scheme scheme = formats::parse_scheme(scheme_text);
   const auto n = static_cast<std::int64_t>(w.size()) / kInputs;
-  return pack(
-      round_with(w, n, kInputs, scheme,
-                 learn_books(w, n, kInputs, scheme, mean_squares, options, arithmetic), pool),
-      n, kInputs, scheme);
+  return pack(round_with(w, n, kInputs, scheme,
+                         learn_books(w, n, kInputs, scheme, mean_squares, options, backend), pool),
+              n, kInputs, scheme);
 }
 
 TEST(LearnedBooks, AreExactForWeightsOfFewValues) {
@@ -146,12 +145,12 @@ TEST(LearnedBooks, DecodeFromTheStoredFormToWhatTheMethodsSaw) {
   const auto w = normal(kOutputs * kInputs, 10);
   const auto hessian = correlated_hessian(kInputs, 400, 11);
   core::ThreadPool pool(2);
-  CpuArithmetic arithmetic(pool);
+  const Backend backend(pool);
   for (const char* text : {"lut4-row-g64", "lut4-matrix-g64", "lut3-row-g64", "lut2-matrix-g64"}) {
     const formats::Scheme scheme = formats::parse_scheme(text);
     CodedWeight coded =
         gptq(w, kOutputs, kInputs, scheme,
-             learn_books(w, kOutputs, kInputs, scheme, uneven_energies(), {}, arithmetic),
+             learn_books(w, kOutputs, kInputs, scheme, uneven_energies(), {}, backend),
              inverse_factor(hessian, kInputs, 0.01, true), pool);
     refine(coded, w, kOutputs, kInputs, scheme, symmetric_hessian(hessian, kInputs, 0.01), {},
            pool);

@@ -1,7 +1,7 @@
 #include "compress/asymmetric/asymmetric_pass.h"
 
 #include "compress/asymmetric/corrected_target.h"
-#include "compress/pass_options.h"
+#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {
@@ -12,10 +12,11 @@ class AsymmetricPass final : public Pass {
     options.require_all_used();
   }
 
-  Stage stage() const override { return Stage::kCorrects; }
-  StatisticsKind needs() const override { return StatisticsKind::kCross; }
+  PassTraits traits() const override {
+    return {.stage = Stage::kCorrects, .statistics = StatisticsKind::kCross};
+  }
 
-  void apply(SetWork& work, Arithmetic&) const override {
+  void apply(SetWork& work, const Backend&) const override {
     const std::int64_t k = work.layers.front().k();
     const auto m = correction(work.statistics->cross(), work.statistics->hessian(), k, damp_);
     for (LayerWork& layer : work.layers) {

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <numeric>
 
-#include "compress/layer_schemes.h"
-#include "compress/pipeline_for_tests.h"
-#include "compress/reference_layer_for_tests.h"
+#include "compress/pipeline/pipeline_for_tests.h"
+#include "compress/pipeline/reference_layer_for_tests.h"
+#include "compress/recipe/layer_schemes.h"
 #include "io/temporary_folder_for_tests.h"
 
 namespace nibble::compress {

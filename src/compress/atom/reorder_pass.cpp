@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "compress/pass_options.h"
+#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {
@@ -39,10 +39,12 @@ class AtomReorderPass final : public Pass {
     options.require_all_used();
   }
 
-  Stage stage() const override { return Stage::kTransforms; }
-  bool reorders_inputs() const override { return true; }
-  bool takes_tails() const override { return true; }
-  StatisticsKind needs() const override { return StatisticsKind::kChannels; }
+  PassTraits traits() const override {
+    return {.stage = Stage::kTransforms,
+            .statistics = StatisticsKind::kChannels,
+            .reorders_inputs = true,
+            .takes_tails = true};
+  }
   bool serves_output(const formats::Scheme&) const override { return false; }
 
   void check(const formats::Scheme& scheme) const override {
@@ -63,8 +65,8 @@ class AtomReorderPass final : public Pass {
     return result;
   }
 
-  void apply(SetWork& work, Arithmetic& arithmetic) const override {
-    core::ThreadPool& pool = arithmetic.pool();
+  void apply(SetWork& work, const Backend& backend) const override {
+    core::ThreadPool& pool = backend.pool();
     const formats::Scheme* scheme = common_scheme(work);
     if (scheme == nullptr || scheme->inputs.tail == 0) {
       return;

@@ -1,7 +1,8 @@
 #include "compress/awq/awq_pass.h"
 
+#include "compress/awq/clip_search.h"
 #include "compress/awq/scale_search.h"
-#include "compress/pass_options.h"
+#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {
@@ -13,9 +14,10 @@ class AwqPass final : public Pass {
     options.require_all_used();
   }
 
-  Stage stage() const override { return Stage::kTransforms; }
-  StatisticsKind needs() const override { return StatisticsKind::kHessian; }
-  std::optional<Task> task() const override { return Task::kAwq; }
+  PassTraits traits() const override {
+    return {.stage = Stage::kTransforms, .statistics = StatisticsKind::kHessian};
+  }
+  bool runs_on_gpu(const formats::Scheme& scheme) const override { return awq_runs_on_gpu(scheme); }
   bool serves_output(const formats::Scheme&) const override { return clip_; }
 
   void check(const formats::Scheme& scheme) const override {
@@ -35,7 +37,7 @@ class AwqPass final : public Pass {
                   scheme);
   }
 
-  void apply(SetWork& work, Arithmetic& arithmetic) const override {
+  void apply(SetWork& work, const Backend& backend) const override {
     if (work.statistics->rows() == 0) {
       for (LayerWork& layer : work.layers) {
         layer.note = "no calibration token came here; rounded without scales or clipping";
@@ -43,10 +45,10 @@ class AwqPass final : public Pass {
       return;
     }
     if (scale_ && work.source.scales > 0) {
-      scale_inputs(work, search_scales(work, arithmetic));
+      scale_inputs(work, search_scales(work, backend));
     }
     if (clip_) {
-      arithmetic.clip(work);
+      clip_set(work, backend);
     }
   }
 

@@ -2,10 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "compress/arithmetic.h"
 #include "compress/awq/clip_search.h"
 #include "compress/awq/scale_search.h"
-#include "compress/round_row.h"
+#include "compress/coding/round_row.h"
 #include "core/random.h"
 #include "ops/cpu/cpu_ops.h"
 
@@ -75,7 +74,7 @@ class Awq : public testing::Test {
   }
 
   core::ThreadPool pool_{2};
-  CpuArithmetic arithmetic_{pool_};
+  Backend backend_{pool_};
   ops::Linear linear_;
   ops::Norm norm_;
   SetWork set_;
@@ -84,7 +83,7 @@ class Awq : public testing::Test {
 
 TEST_F(Awq, ScalesLessenTheErrorOfLargeChannels) {
   const double before = rounded_error();
-  const std::vector<float> s = search_scales(set_, arithmetic_);
+  const std::vector<float> s = search_scales(set_, backend_);
   scale_inputs(set_, s);
   EXPECT_LT(rounded_error(), 0.6 * before);
   EXPECT_GT(s[3], 1.5f * s[4]);  // a large channel is rounded more finely
@@ -97,7 +96,7 @@ TEST_F(Awq, OnesWhenNoScaleHelps) {
   for (float& w : set_.layers.front().weights) {
     w = w > 0 ? 15.0f : 0.0f;  // every group is exact as it is
   }
-  for (const float s : search_scales(set_, arithmetic_)) {
+  for (const float s : search_scales(set_, backend_)) {
     EXPECT_FLOAT_EQ(s, 1.0f);
   }
 }
@@ -117,8 +116,8 @@ TEST_F(Awq, ClippingNeverCostsAndHelpsHeavyTails) {
 
 TEST_F(Awq, ThreadsDoNotChangeTheResult) {
   core::ThreadPool alone(1);
-  CpuArithmetic arithmetic_alone(alone);
-  EXPECT_EQ(search_scales(set_, arithmetic_), search_scales(set_, arithmetic_alone));
+  const Backend backend_alone(alone);
+  EXPECT_EQ(search_scales(set_, backend_), search_scales(set_, backend_alone));
   LayerWork copy = set_.layers.front();
   clip_groups(copy, statistics_.hessian(), alone);
   clip_groups(set_.layers.front(), statistics_.hessian(), pool_);

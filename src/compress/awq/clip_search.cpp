@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compress/coded_weight.h"
+#include "compress/awq/cuda_awq.h"
+#include "compress/awq/scale_search.h"
+#include "compress/coding/coded_weight.h"
 #include "formats/format.h"
 #include "ops/cpu/dense/blas.h"
 
@@ -101,6 +103,18 @@ void clip_groups(LayerWork& layer, const std::vector<float>& hessian, core::Thre
         clip.clip({layer.weights.data() + row * k + begin, static_cast<std::size_t>(width)});
       }
     });
+  }
+}
+
+void clip_set(SetWork& set, const Backend& backend) {
+  if (awq_runs_on_gpu(set, backend)) {
+    cuda::clip_set(backend.gpu(), set);
+    return;
+  }
+  for (LayerWork& layer : set.layers) {
+    if (!layer.is_dense()) {
+      clip_groups(layer, set.statistics->hessian(), backend.pool());
+    }
   }
 }
 

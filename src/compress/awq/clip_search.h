@@ -1,6 +1,7 @@
 #pragma once
 
-#include "compress/block_work.h"
+#include "compress/backend/backend.h"
+#include "compress/block/block_work.h"
 #include "core/threads.h"
 
 namespace nibble::compress {
@@ -10,5 +11,9 @@ namespace nibble::compress {
 /// e^T H e with the group's own block of the Hessian, the mean squared error on the calibration
 /// text.
 void clip_groups(LayerWork& layer, const std::vector<float>& hessian, core::ThreadPool& pool);
+
+/// All layers of the set that are not dense: on the backend's GPU where that runs the searches for
+/// the set, else on its threads.
+void clip_set(SetWork& set, const Backend& backend);
 
 }  // namespace nibble::compress

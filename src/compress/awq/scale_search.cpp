@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compress/arithmetic.h"
-#include "compress/round_row.h"
+#include "compress/awq/cuda_awq.h"
+#include "compress/coding/gpu_coder.h"
+#include "compress/coding/round_row.h"
 #include "ops/cpu/dense/blas.h"
 
 namespace nibble::compress {
@@ -159,8 +160,25 @@ std::vector<double> scale_errors(const SetWork& set, std::span<const std::vector
   return errors;
 }
 
-std::vector<float> search_scales(const SetWork& set, Arithmetic& arithmetic) {
-  std::vector<std::vector<float>> all = candidates(set, arithmetic.pool());
+std::vector<double> scale_errors(const SetWork& set, std::span<const std::vector<float>> scales,
+                                 const Backend& backend) {
+  return awq_runs_on_gpu(set, backend) ? cuda::scale_errors(backend.gpu(), set, scales)
+                                       : scale_errors(set, scales, backend.pool());
+}
+
+bool awq_runs_on_gpu(const formats::Scheme& scheme) {
+  return has_gpu_coder(trial_scheme(scheme)) && has_gpu_coder(scheme);
+}
+
+bool awq_runs_on_gpu(const SetWork& set, const Backend& backend) {
+  return backend.has_gpu() &&
+         std::all_of(set.layers.begin(), set.layers.end(), [](const LayerWork& layer) {
+           return layer.is_dense() || awq_runs_on_gpu(layer.scheme);
+         });
+}
+
+std::vector<float> search_scales(const SetWork& set, const Backend& backend) {
+  std::vector<std::vector<float>> all = candidates(set, backend.pool());
   std::vector<std::vector<float>> by_channel;
   for (const std::vector<float>& scales : all) {
     std::vector<float>& channels = by_channel.emplace_back();
@@ -168,7 +186,7 @@ std::vector<float> search_scales(const SetWork& set, Arithmetic& arithmetic) {
       channels.push_back(scales[static_cast<std::size_t>(scale)]);
     }
   }
-  const std::vector<double> errors = arithmetic.errors_of_scales(set, by_channel);
+  const std::vector<double> errors = scale_errors(set, by_channel, backend);
   const auto best = std::min_element(errors.begin(), errors.end()) - errors.begin();
   return std::move(all[static_cast<std::size_t>(best)]);
 }

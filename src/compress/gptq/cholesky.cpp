@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "compress/gptq/cuda_gptq.h"
 #include "core/error.h"
 #include "ops/cpu/dense/blas.h"
 
@@ -63,6 +64,15 @@ std::optional<std::vector<float>> upper_factor(const OrderedHessian& hessian) {
     }
   }
   return upper;
+}
+
+FactorFunction factor_on(const Backend& backend) {
+  if (!backend.has_gpu()) {
+    return [](const OrderedHessian& hessian) { return upper_factor(hessian); };
+  }
+  return [&backend](const OrderedHessian& hessian) {
+    return cuda::upper_factor(backend.gpu(), hessian);
+  };
 }
 
 InverseFactor inverse_factor(const std::vector<float>& hessian, std::int64_t k, double damp,

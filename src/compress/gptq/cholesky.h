@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "compress/backend/backend.h"
+
 namespace nibble::compress {
 
 /// U with H^-1 = U^T U, from the damped Hessian of a layer's inputs.
@@ -30,6 +32,9 @@ struct OrderedHessian {
 /// double precision.
 std::optional<std::vector<float>> upper_factor(const OrderedHessian& hessian);
 using FactorFunction = std::function<std::optional<std::vector<float>>(const OrderedHessian&)>;
+
+/// upper_factor() on the backend's GPU, where it has one.
+FactorFunction factor_on(const Backend& backend);
 
 /// `hessian` [k, k]: lower triangle of X^T X. Inputs are processed in descending order of their
 /// diagonal when `descending` ("act-order"). The damp is raised tenfold until the factorisation

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "compress/coding/gpu_coder.h"
+#include "compress/gptq/cuda_gptq.h"
 #include "ops/cpu/dense/blas.h"
 
 namespace nibble::compress {
@@ -121,6 +123,15 @@ CodedWeight gptq(std::span<const float> weights, std::int64_t n, std::int64_t k,
              coded.codes.data() + begin * k);
   });
   return coded;
+}
+
+CodedWeight gptq(std::span<const float> weights, std::int64_t n, std::int64_t k,
+                 const formats::Scheme& scheme, Parameters parameters, const InverseFactor& factor,
+                 const Backend& backend, std::span<const std::uint8_t> kept) {
+  if (backend.has_gpu() && has_gpu_coder(scheme)) {
+    return cuda::gptq(backend.gpu(), weights, n, k, scheme, std::move(parameters), factor, kept);
+  }
+  return gptq(weights, n, k, scheme, std::move(parameters), factor, backend.pool(), kept);
 }
 
 }  // namespace nibble::compress

@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <span>
 
-#include "compress/coded_weight.h"
+#include "compress/backend/backend.h"
+#include "compress/coding/coded_weight.h"
 #include "compress/gptq/cholesky.h"
 #include "core/threads.h"
 
@@ -17,5 +18,10 @@ namespace nibble::compress {
 CodedWeight gptq(std::span<const float> weights, std::int64_t n, std::int64_t k,
                  const formats::Scheme& scheme, Parameters parameters, const InverseFactor& factor,
                  core::ThreadPool& pool, std::span<const std::uint8_t> kept = {});
+
+/// On the backend's GPU for schemes that has_gpu_coder() accepts, else on its threads.
+CodedWeight gptq(std::span<const float> weights, std::int64_t n, std::int64_t k,
+                 const formats::Scheme& scheme, Parameters parameters, const InverseFactor& factor,
+                 const Backend& backend, std::span<const std::uint8_t> kept);
 
 }  // namespace nibble::compress

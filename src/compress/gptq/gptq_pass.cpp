@@ -1,8 +1,9 @@
 #include "compress/gptq/gptq_pass.h"
 
+#include "compress/coding/gpu_coder.h"
 #include "compress/gptq/gptq.h"
-#include "compress/nv_rule.h"
-#include "compress/pass_options.h"
+#include "compress/recipe/nv_rule.h"
+#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {
@@ -16,19 +17,18 @@ class GptqPass final : public Pass {
     options.require_all_used();
   }
 
-  Stage stage() const override { return Stage::kRounds; }
-  bool takes_tails() const override { return true; }
-  StatisticsKind needs() const override { return StatisticsKind::kHessian; }
-  std::optional<Task> task() const override { return Task::kGptq; }
+  PassTraits traits() const override {
+    return {.stage = Stage::kRounds, .statistics = StatisticsKind::kHessian, .takes_tails = true};
+  }
+  bool runs_on_gpu(const formats::Scheme& scheme) const override { return has_gpu_coder(scheme); }
 
   void check(const formats::Scheme& scheme) const override { require_rule(scheme, rule_, "gptq"); }
 
-  void apply(SetWork& work, Arithmetic& arithmetic) const override {
-    core::ThreadPool& pool = arithmetic.pool();
+  void apply(SetWork& work, const Backend& backend) const override {
+    core::ThreadPool& pool = backend.pool();
     const std::int64_t k = work.layers.front().k();
     const InverseFactor factor =
-        inverse_factor(work.statistics->hessian(), k, damp_, act_order_,
-                       [&](const OrderedHessian& hessian) { return arithmetic.factor(hessian); });
+        inverse_factor(work.statistics->hessian(), k, damp_, act_order_, factor_on(backend));
     for (LayerWork& layer : work.layers) {
       if (layer.is_dense()) {
         layer.packed = round_dense(layer);
@@ -37,8 +37,8 @@ class GptqPass final : public Pass {
       Parameters parameters =
           layer.parameters ? *std::move(layer.parameters)
                            : fit_parameters(layer.weights, layer.n(), k, layer.scheme, pool, rule_);
-      layer.packed = pack(arithmetic.gptq(layer.weights, layer.n(), k, layer.scheme,
-                                          std::move(parameters), factor, layer.kept),
+      layer.packed = pack(gptq(layer.weights, layer.n(), k, layer.scheme, std::move(parameters),
+                               factor, backend, layer.kept),
                           layer.n(), k, layer.scheme, pool, layer.permutation);
       if (work.statistics->rows() == 0) {
         layer.note = "no calibration token came here; rounded to nearest";

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "compress/layer_for_tests.h"
+#include "compress/block/layer_for_tests.h"
 
 namespace nibble::compress {
 namespace {

@@ -1,6 +1,6 @@
 #include "compress/hadamard/hadamard_pass.h"
 
-#include "compress/pass_options.h"
+#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {
@@ -24,12 +24,12 @@ const LayerWork* first_coded(const SetWork& work) {
 
 class HadamardPass final : public Pass {
  public:
-  Stage stage() const override { return Stage::kTransforms; }
-  bool turns_inputs() const override { return true; }
-  bool takes_tails() const override { return true; }
+  PassTraits traits() const override {
+    return {.stage = Stage::kTransforms, .turns_inputs = true, .takes_tails = true};
+  }
 
-  void apply(SetWork& work, Arithmetic& arithmetic) const override {
-    core::ThreadPool& pool = arithmetic.pool();
+  void apply(SetWork& work, const Backend& backend) const override {
+    core::ThreadPool& pool = backend.pool();
     const LayerWork* first = first_coded(work);
     if (first == nullptr) {
       return;

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "compress/apply_for_tests.h"
-#include "compress/layer_for_tests.h"
-#include "compress/pass.h"
-#include "compress/recipe.h"
+#include "compress/block/layer_for_tests.h"
+#include "compress/recipe/apply_for_tests.h"
+#include "compress/recipe/pass.h"
+#include "compress/recipe/recipe.h"
 #include "ops/cpu/cpu_ops.h"
 
 namespace nibble::compress {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "compress/pipeline_for_tests.h"
+#include "compress/pipeline/pipeline_for_tests.h"
 #include "models/forward.h"
 #include "ops/cpu/cpu_ops.h"
 

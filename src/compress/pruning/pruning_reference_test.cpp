@@ -1,7 +1,7 @@
 // Pruning as recipes run it, against NumPy transcriptions of the papers
 // (tests/reference/make_pruning.py).
 
-#include "compress/reference_layer_for_tests.h"
+#include "compress/pipeline/reference_layer_for_tests.h"
 
 namespace nibble::compress {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "compress/layer_for_tests.h"
+#include "compress/block/layer_for_tests.h"
 #include "compress/pruning/sparsegpt.h"
 #include "compress/pruning/wanda.h"
 #include "core/error.h"

@@ -1,8 +1,8 @@
 #include "compress/pruning/sparsegpt_pass.h"
 
-#include "compress/pass_options.h"
 #include "compress/pruning/sparsegpt.h"
 #include "compress/pruning/sparsity.h"
+#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {
@@ -14,21 +14,22 @@ class SparseGptPass final : public Pass {
     options.require_all_used();
   }
 
-  Stage stage() const override { return Stage::kPrunes; }
-  StatisticsKind needs() const override { return StatisticsKind::kHessian; }
-  bool prunes() const override { return true; }
+  PassTraits traits() const override {
+    return {.stage = Stage::kPrunes,
+            .statistics = StatisticsKind::kHessian,
+            .prunes = true,
+            .takes_dense = true};
+  }
   bool serves_output(const formats::Scheme&) const override { return false; }
-  bool takes_dense() const override { return true; }
   void check(const formats::Scheme& scheme) const override {
     require_exact_zero(scheme, "sparsegpt");
   }
 
-  void apply(SetWork& work, Arithmetic& arithmetic) const override {
-    core::ThreadPool& pool = arithmetic.pool();
+  void apply(SetWork& work, const Backend& backend) const override {
+    core::ThreadPool& pool = backend.pool();
     const std::int64_t k = work.layers.front().k();
     const InverseFactor factor =
-        inverse_factor(work.statistics->hessian(), k, damp_, false,
-                       [&](const OrderedHessian& hessian) { return arithmetic.factor(hessian); });
+        inverse_factor(work.statistics->hessian(), k, damp_, false, factor_on(backend));
     for (LayerWork& layer : work.layers) {
       require_prunable(layer, sparsity_);
       layer.kept = sparsegpt(layer.weights, layer.n(), k, sparsity_, factor, pool);

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "compress/block_work.h"
-#include "compress/pass_options.h"
+#include "compress/block/block_work.h"
+#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 

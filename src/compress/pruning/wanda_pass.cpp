@@ -1,8 +1,8 @@
 #include "compress/pruning/wanda_pass.h"
 
-#include "compress/pass_options.h"
 #include "compress/pruning/sparsity.h"
 #include "compress/pruning/wanda.h"
+#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {
@@ -14,15 +14,17 @@ class WandaPass final : public Pass {
     options.require_all_used();
   }
 
-  Stage stage() const override { return after_rounding_ ? Stage::kRefines : Stage::kPrunes; }
-  StatisticsKind needs() const override { return StatisticsKind::kChannels; }
-  bool prunes() const override { return true; }
+  PassTraits traits() const override {
+    return {.stage = after_rounding_ ? Stage::kRefines : Stage::kPrunes,
+            .statistics = StatisticsKind::kChannels,
+            .prunes = true,
+            .takes_dense = !after_rounding_};
+  }
   bool serves_output(const formats::Scheme&) const override { return false; }
-  bool takes_dense() const override { return !after_rounding_; }
   void check(const formats::Scheme& scheme) const override { require_exact_zero(scheme, "wanda"); }
 
-  void apply(SetWork& work, Arithmetic& arithmetic) const override {
-    core::ThreadPool& pool = arithmetic.pool();
+  void apply(SetWork& work, const Backend& backend) const override {
+    core::ThreadPool& pool = backend.pool();
     const std::vector<float> mean_squares = work.statistics->mean_squares();
     for (LayerWork& layer : work.layers) {
       if (after_rounding_ && layer.is_dense()) {

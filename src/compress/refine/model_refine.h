@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-#include "compress/coded_weight.h"
-#include "compress/curvature/output_curvature.h"
+#include "compress/calibration/output_curvature.h"
+#include "compress/coding/coded_weight.h"
 #include "compress/refine/refine.h"
 
 namespace nibble::compress {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "compress/coded_weight.h"
+#include "compress/coding/coded_weight.h"
 #include "core/threads.h"
 
 namespace nibble::compress {

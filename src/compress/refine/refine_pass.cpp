@@ -1,6 +1,6 @@
 #include "compress/refine/refine_pass.h"
 
-#include "compress/pass_options.h"
+#include "compress/recipe/pass_options.h"
 #include "compress/refine/model_refine.h"
 #include "compress/refine/refine.h"
 
@@ -18,12 +18,14 @@ class RefinePass final : public Pass {
     options.require_all_used();
   }
 
-  Stage stage() const override { return Stage::kRefines; }
-  StatisticsKind needs() const override { return StatisticsKind::kHessian; }
-  bool needs_curvature() const override { return for_model_; }
+  PassTraits traits() const override {
+    return {.stage = Stage::kRefines,
+            .statistics = StatisticsKind::kHessian,
+            .needs_curvature = for_model_};
+  }
 
-  void apply(SetWork& work, Arithmetic& arithmetic) const override {
-    core::ThreadPool& pool = arithmetic.pool();
+  void apply(SetWork& work, const Backend& backend) const override {
+    core::ThreadPool& pool = backend.pool();
     const std::int64_t k = work.layers.front().k();
     const auto hessian = symmetric_hessian(work.statistics->hessian(), k, damp_);
     for (LayerWork& layer : work.layers) {

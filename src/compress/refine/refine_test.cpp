@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "compress/block/layer_for_tests.h"
 #include "compress/gptq/gptq.h"
-#include "compress/layer_for_tests.h"
 
 namespace nibble::compress {
 namespace {

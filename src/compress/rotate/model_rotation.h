@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "compress/model_transform.h"
+#include "compress/recipe/model_transform.h"
 #include "compress/rotate/rotation.h"
 
 namespace nibble::compress {

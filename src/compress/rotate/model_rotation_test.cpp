@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "compress/logits_for_tests.h"
-#include "compress/pipeline_for_tests.h"
+#include "compress/pipeline/logits_for_tests.h"
+#include "compress/pipeline/pipeline_for_tests.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "io/temporary_folder_for_tests.h"

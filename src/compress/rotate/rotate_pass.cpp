@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "compress/pass_options.h"
+#include "compress/recipe/pass_options.h"
 #include "compress/rotate/model_rotation.h"
 
 namespace nibble::compress {
@@ -15,15 +15,17 @@ class RotatePass final : public Pass {
     options.require_all_used();
   }
 
-  Stage stage() const override { return Stage::kTransformsModel; }
-  bool takes_dense() const override { return true; }
-  bool takes_tails() const override { return true; }  // weights have none yet
+  PassTraits traits() const override {
+    return {.stage = Stage::kTransformsModel,
+            .takes_tails = true,  // weights have none yet
+            .takes_dense = true};
+  }
 
   std::unique_ptr<ModelTransform> transform(const models::DecoderConfig& config) const override {
     return std::make_unique<ModelRotation>(config, static_cast<std::uint64_t>(seed_));
   }
 
-  void apply(SetWork&, Arithmetic&) const override {}  // all is done when blocks come
+  void apply(SetWork&, const Backend&) const override {}  // all is done when blocks come
 
  private:
   int seed_;

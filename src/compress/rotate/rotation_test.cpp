@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "compress/layer_for_tests.h"
+#include "compress/block/layer_for_tests.h"
 #include "core/error.h"
 
 namespace nibble::compress {

@@ -1,7 +1,7 @@
 #include "compress/rtn/rtn_pass.h"
 
-#include "compress/nv_rule.h"
-#include "compress/pass_options.h"
+#include "compress/recipe/nv_rule.h"
+#include "compress/recipe/pass_options.h"
 #include "formats/format.h"
 
 namespace nibble::compress {
@@ -11,15 +11,15 @@ class RtnPass final : public Pass {
  public:
   explicit RtnPass(formats::NvRule rule) : rule_(rule) {}
 
-  Stage stage() const override { return Stage::kRounds; }
-  bool takes_tails() const override { return true; }
-  bool takes_dense() const override { return true; }
+  PassTraits traits() const override {
+    return {.stage = Stage::kRounds, .takes_tails = true, .takes_dense = true};
+  }
 
   void check(const formats::Scheme& scheme) const override { require_rule(scheme, rule_, "rtn"); }
 
   // Pruned weights are 0, and the nearest code of 0 means 0 in every scheme that can be pruned.
-  void apply(SetWork& work, Arithmetic& arithmetic) const override {
-    core::ThreadPool& pool = arithmetic.pool();
+  void apply(SetWork& work, const Backend& backend) const override {
+    core::ThreadPool& pool = backend.pool();
     for (LayerWork& layer : work.layers) {
       layer.packed = round(layer, pool);
     }

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "compress/pass.h"
+#include "compress/recipe/pass.h"
 
 namespace nibble::compress {
 

@@ -1,6 +1,6 @@
 #include "compress/search/search_pass.h"
 
-#include "compress/pass_options.h"
+#include "compress/recipe/pass_options.h"
 #include "compress/search/group_search.h"
 
 namespace nibble::compress {
@@ -14,9 +14,11 @@ class SearchPass final : public Pass {
     options.require_all_used();
   }
 
-  Stage stage() const override { return Stage::kChoosesParameters; }
-  bool takes_tails() const override { return true; }
-  StatisticsKind needs() const override { return StatisticsKind::kChannels; }
+  PassTraits traits() const override {
+    return {.stage = Stage::kChoosesParameters,
+            .statistics = StatisticsKind::kChannels,
+            .takes_tails = true};
+  }
 
   void check(const formats::Scheme& scheme) const override {
     core::require(
@@ -27,8 +29,8 @@ class SearchPass final : public Pass {
         scheme);
   }
 
-  void apply(SetWork& work, Arithmetic& arithmetic) const override {
-    core::ThreadPool& pool = arithmetic.pool();
+  void apply(SetWork& work, const Backend& backend) const override {
+    core::ThreadPool& pool = backend.pool();
     const std::vector<float> importance = work.statistics->mean_squares();
     for (LayerWork& layer : work.layers) {
       if (layer.is_dense()) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compress/pass_options.h"
+#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {
@@ -30,14 +30,15 @@ class SmoothQuantPass final : public Pass {
     options.require_all_used();
   }
 
-  Stage stage() const override { return Stage::kTransforms; }
-  bool takes_tails() const override { return true; }
-  StatisticsKind needs() const override { return StatisticsKind::kChannels; }
+  PassTraits traits() const override {
+    return {
+        .stage = Stage::kTransforms, .statistics = StatisticsKind::kChannels, .takes_tails = true};
+  }
   bool serves_output(const formats::Scheme&) const override { return false; }
 
   // Section 4, equation 4: s = max|x|^alpha / max|w|^(1 - alpha). A channel that is always zero on
   // one side keeps its scale.
-  void apply(SetWork& work, Arithmetic&) const override {
+  void apply(SetWork& work, const Backend&) const override {
     const InputSource& source = work.source;
     if (source.scales == 0) {
       return;

@@ -3,8 +3,8 @@
 
 #include <numeric>
 
-#include "compress/apply_for_tests.h"
-#include "compress/reference_layer_for_tests.h"
+#include "compress/pipeline/reference_layer_for_tests.h"
+#include "compress/recipe/apply_for_tests.h"
 
 namespace nibble::compress {
 namespace {

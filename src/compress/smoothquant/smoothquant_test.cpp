@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "compress/apply_for_tests.h"
+#include "compress/recipe/apply_for_tests.h"
 #include "compress/smoothquant/smoothquant_pass.h"
 #include "ops/cpu/cpu_ops.h"
 

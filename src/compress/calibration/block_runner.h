@@ -1,0 +1,114 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compress/backend/backend.h"
+#include "compress/calibration/calibration.h"
+#include "compress/calibration/output_curvature.h"
+#include "compress/calibration/statistics.h"
+#include "compress/calibration/window_store.h"
+#include "models/decoder.h"
+#include "ops/cpu/cpu_ops.h"
+
+namespace nibble::compress {
+
+/// What to measure at a block.
+struct Observation {
+  StatisticsKind kind = StatisticsKind::kNone;
+  std::optional<int> set;                   // only the inputs of this set; else of all
+  const models::Block* original = nullptr;  // kCross: the block before anything was rounded
+  const std::map<int, SetCurvature>* curvature = nullptr;  // its token weights, where there are any
+};
+
+/// Tokens that a mean needs; and those of the windows that run together on a GPU.
+inline constexpr std::int64_t kMeanTokens = 4096;
+
+/// The mean row of x [m, k], added up in double precision.
+std::vector<float> mean_row(std::span<const float> x, std::int64_t m, std::int64_t k);
+
+/// The calibration windows on their way through the model, one block at a time. Activations are
+/// float32 but where a scheme quantizes them: those of a compressed block are then quantized as
+/// they will be when the model runs.
+class BlockRunner {
+ public:
+  /// Called before a window runs through a block, with its number.
+  using OnWindow = std::function<void(std::size_t window)>;
+
+  virtual ~BlockRunner() = default;
+  void set_on_window(OnWindow on_window) { on_window_ = std::move(on_window); }
+
+  /// Whether the windows go through the original model too, beside the compressed one.
+  virtual bool keeps_original() const = 0;
+
+  /// Statistics of the inputs of the sets of `block`, by set id. The windows stay where they are.
+  virtual std::map<int, InputStatistics> observe(std::int64_t layer, const models::Block& block,
+                                                 const Observation& observation) = 0;
+
+  /// Statistics of the inputs of the output layer, behind the final norm, when the windows have
+  /// gone through all blocks. Of `observation` neither set nor original are read.
+  virtual InputStatistics observe_output(const Observation& observation) = 0;
+
+  /// The mean of what `norm` makes of the windows as they are: [hidden]. Of the first windows that
+  /// have kMeanTokens tokens together, but at least one.
+  virtual std::vector<float> mean_input(const ops::Norm& norm) = 0;
+
+  /// Moves the windows through `block`, and those of the original model, where they are kept,
+  /// through `original`.
+  virtual void advance(std::int64_t layer, const models::Block& block,
+                       const models::Block& original) = 0;
+
+ protected:
+  OnWindow on_window_ = [](std::size_t) {};
+};
+
+/// On the backend's GPU, where it has one, else on the CPU; hidden states lie in the memory of what
+/// they run on. `keeps_original`: the windows also go through the original model beside the
+/// compressed one. `spill`: on a CPU they lie in a file in that folder. Throws kUsage for layers of
+/// `schemes`, by layer prefix, that a GPU cannot calibrate, kOutOfMemory where the windows do not
+/// fit.
+std::unique_ptr<BlockRunner> make_block_runner(
+    const Backend& backend, const models::Decoder& decoder, const CalibrationWindows& windows,
+    ops::cpu::CpuOps& ops, bool keeps_original, const std::optional<std::filesystem::path>& spill,
+    const std::map<std::string, formats::Scheme>& schemes);
+
+/// On the CPU's threads.
+class CpuBlockRunner final : public BlockRunner {
+ public:
+  /// Embeds the windows. `keeps_original`: they also go through the original model beside it.
+  /// `spill`: hidden states lie in a file in that folder, else in memory.
+  CpuBlockRunner(const models::Decoder& decoder, const CalibrationWindows& windows,
+                 ops::cpu::CpuOps& ops, bool keeps_original,
+                 const std::optional<std::filesystem::path>& spill);
+
+  bool keeps_original() const override { return original_.has_value(); }
+  std::map<int, InputStatistics> observe(std::int64_t layer, const models::Block& block,
+                                         const Observation& observation) override;
+  InputStatistics observe_output(const Observation& observation) override;
+  std::vector<float> mean_input(const ops::Norm& norm) override;
+  void advance(std::int64_t layer, const models::Block& block,
+               const models::Block& original) override;
+
+ private:
+  ops::cpu::Matrix run(std::int64_t layer, const models::Block& block, std::size_t window,
+                       ops::cpu::Matrix& x);
+  void move(std::int64_t layer, const models::Block& block, std::size_t window, WindowStore& store);
+  // The inputs of the block's sets, by set id, in the original model.
+  std::map<int, ops::cpu::Matrix> original_inputs(std::int64_t layer, std::size_t window,
+                                                  const Observation& observation);
+
+  const models::Decoder& decoder_;
+  const CalibrationWindows& windows_;
+  ops::cpu::CpuOps& ops_;
+  std::vector<std::vector<std::int32_t>> positions_;
+  WindowStore hidden_;                   // one [tokens, hidden] for each window
+  std::optional<WindowStore> original_;  // the same in the original model, when it is kept
+};
+
+}  // namespace nibble::compress

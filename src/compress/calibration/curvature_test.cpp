@@ -1,0 +1,143 @@
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+
+#include <gtest/gtest.h>
+
+#include "compress/block/layer_for_tests.h"
+#include "compress/calibration/measure_curvature.h"
+#include "models/forward.h"
+#include "models/model.h"
+#include "ops/gradient/gradient_ops.h"
+
+namespace nibble::compress {
+namespace {
+
+using ops::cpu::CpuOps;
+using ops::cpu::Matrix;
+
+TEST(OutputCurvature, SumsProductsInBlocks) {
+  constexpr std::int64_t kOutputs = 700;  // a full block and a rest of 188
+  constexpr std::int64_t kRows = 9;
+  constexpr std::int64_t kStride = 720;
+  const auto g = normal(kRows * kStride, 1);
+  core::ThreadPool pool(2);
+  OutputCurvature curvature(kOutputs);
+  curvature.add(g.data(), 4, kStride, pool);
+  curvature.add(g.data() + 4 * kStride, kRows - 4, kStride, pool);
+  std::vector<float> divisors(40);
+  std::iota(divisors.begin(), divisors.end(), 1.0f);
+  curvature.divide_outputs(500, divisors);  // across the border of the blocks
+  ASSERT_EQ(curvature.blocks(), 2);
+  ASSERT_EQ(curvature.width(1), kOutputs - kCurvatureBlock);
+  const auto factor = [&](std::int64_t i) {
+    return i >= 500 && i < 540 ? static_cast<double>(i - 499) : 1.0;
+  };
+  for (std::int64_t b = 0; b < 2; ++b) {
+    const auto block = curvature.block(b);
+    for (std::int64_t i = 0; i < curvature.width(b); ++i) {
+      for (std::int64_t j = 0; j < curvature.width(b); j += 7) {
+        const std::int64_t row = curvature.first(b) + i;
+        const std::int64_t column = curvature.first(b) + j;
+        double sum = 0;
+        for (std::int64_t m = 0; m < kRows; ++m) {
+          sum += static_cast<double>(g[static_cast<std::size_t>(m * kStride + row)]) *
+                 g[static_cast<std::size_t>(m * kStride + column)];
+        }
+        const double expected = sum * factor(row) * factor(column);
+        ASSERT_NEAR(block[static_cast<std::size_t>(i * curvature.width(b) + j)], expected,
+                    1e-4 * (1 + std::abs(expected)))
+            << row << " " << column;
+      }
+    }
+  }
+}
+
+const auto kFamilies = std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families";
+
+// Block by block, from the last to the first, must come to what one pass back through the whole
+// model does.
+TEST(MeasureCurvature, AgreesWithOnePassThroughTheModel) {
+  const auto model = models::open_model(kFamilies / "llama");
+  const models::Decoder& decoder = model->decoder;
+  CpuOps ops({2, ops::ActivationPrecision::kFloat});
+  std::vector<std::int32_t> window(20);
+  core::Random tokens(1);
+  for (auto& token : window) {
+    token = static_cast<std::int32_t>(tokens.below(decoder.config.vocabulary));
+  }
+  const auto curvature =
+      measure_curvature(decoder, {window}, 5, ops, core::silent_progress(), true);
+
+  ops::gradient::GradientOps tape(ops);
+  std::map<int, OutputCurvature> expected;
+  std::map<int, std::vector<double>> squares;
+  tape.set_observer([&](const ops::LinearSet& set, const Matrix&, const Matrix& gradient) {
+    OutputCurvature& sum = expected.try_emplace(set.id, set.parts.front().weight.n).first->second;
+    sum.add(gradient.data(), gradient.rows(), gradient.columns(), ops.pool());
+    for (std::int64_t i = 0; i < gradient.rows(); ++i) {
+      squares[set.id].push_back(std::inner_product(
+          gradient.row(i), gradient.row(i) + set.parts.front().weight.n, gradient.row(i), 0.0));
+    }
+  });
+  std::vector<std::int32_t> positions(window.size());
+  std::iota(positions.begin(), positions.end(), 0);
+  const ops::SequenceSlice<ops::cpu::KvCache> alone{nullptr, 0, 0, 20};
+  const models::Batch<ops::gradient::GradientOps> batch{window, positions, {&alone, 1}};
+  const auto logits = models::logits(tape, decoder, models::hidden_states(tape, decoder, batch));
+  Matrix gradient = ops.matrix(logits.rows(), logits.columns());
+  core::Random draw(5);
+  for (std::int64_t i = 0; i < logits.rows(); ++i) {
+    const float* row = logits.value().row(i);
+    const double largest = *std::max_element(row, row + logits.columns());
+    double sum = 0;
+    for (std::int64_t j = 0; j < logits.columns(); ++j) {
+      sum += std::exp(row[j] - largest);
+    }
+    double left = draw.uniform();
+    bool drawn = false;
+    for (std::int64_t j = 0; j < logits.columns(); ++j) {
+      const double share = std::exp(row[j] - largest) / sum;
+      const bool here = !drawn && left < share;
+      left -= share;
+      drawn = drawn || here;
+      gradient.row(i)[j] = static_cast<float>(share - (here ? 1.0 : 0.0));
+    }
+  }
+  tape.backward(logits, std::move(gradient));
+
+  ASSERT_TRUE(curvature.contains(decoder.output.id));
+  for (const auto& [id, set] : curvature) {
+    const auto block = set.layers.front().block(0);
+    const auto wanted = expected.at(id).block(0);
+    ASSERT_EQ(block.size(), wanted.size());
+    const float largest = *std::max_element(wanted.begin(), wanted.end());
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      ASSERT_NEAR(block[i], wanted[i], 1e-4f * largest) << "set " << id << " at " << i;
+    }
+    ASSERT_EQ(set.token_weights.size(), window.size());
+    const double mean =
+        std::accumulate(set.token_weights.begin(), set.token_weights.end(), 0.0) / 20;
+    EXPECT_NEAR(mean, 1.0, 1e-4);
+    if (set.layers.size() == 1) {
+      const auto& own = squares.at(id);
+      const double total = std::accumulate(own.begin(), own.end(), 0.0);
+      for (std::size_t i = 0; i < own.size(); ++i) {
+        EXPECT_NEAR(set.token_weights[i], 20 * own[i] / total, 1e-3);
+      }
+    }
+  }
+}
+
+TEST(MeasureCurvature, RefusesExperts) {
+  const auto model = models::open_model(kFamilies / "mixtral");
+  CpuOps ops({1, ops::ActivationPrecision::kFloat});
+  EXPECT_THROW(
+      (void)measure_curvature(model->decoder, {{1, 2, 3}}, 0, ops, core::silent_progress()),
+      core::Error);
+}
+
+}  // namespace
+}  // namespace nibble::compress

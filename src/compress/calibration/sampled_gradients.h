@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "compress/calibration/calibration.h"
+#include "core/progress.h"
+#include "models/decoder.h"
+#include "ops/cpu/cpu_ops.h"
+#include "ops/gradient/gradient_ops.h"
+
+namespace nibble::compress {
+
+/// Rows of logits that are held at a time: vocabularies are large.
+inline constexpr std::int64_t kLogitRows = 128;
+
+/// Runs every window forward and backward through the model; `observer` sees the input of every set
+/// of linear layers and the gradient of its output, blocks from the last to the first (and the
+/// output layer). The loss is the negative log-likelihood, summed over positions, of tokens that
+/// the model itself draws at each position (from `seed`), so that expectations of products of
+/// gradients are those of the Fisher matrix and do not depend on how well the model knows the text.
+/// One block's activations are in memory at a time, and the inputs of all blocks for one window.
+///
+/// Throws kUsage for a mixture of experts, kFailed for gradients that are not finite.
+void sample_gradients(const models::Decoder& decoder, const CalibrationWindows& windows,
+                      std::uint64_t seed, ops::cpu::CpuOps& ops,
+                      const ops::gradient::GradientOps::Observer& observer,
+                      const std::string& title, core::ProgressSink& progress);
+
+}  // namespace nibble::compress

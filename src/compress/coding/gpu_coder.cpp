@@ -1,0 +1,9 @@
+#include "compress/coding/gpu_coder.h"
+
+namespace nibble::compress {
+
+bool has_gpu_coder(const formats::Scheme& scheme) {
+  return scheme.scale.type == formats::ScaleType::kF16 && scheme.inputs.tail == 0;
+}
+
+}  // namespace nibble::compress

@@ -1,0 +1,88 @@
+#include "compress/pipeline/pipeline.h"
+
+#include "compress/allocation/allocate_formats.h"
+#include "compress/pipeline/checkpoint.h"
+#include "compress/pipeline/model_card.h"
+#include "compress/pipeline/quantize_job.h"
+#include "compress/pipeline/recipe_run.h"
+#include "core/error.h"
+
+namespace nibble::compress {
+namespace {
+
+using core::ErrorKind;
+
+void require_plain(const models::Model& model, const PipelineOptions& options) {
+  const bool compressed = !model.compression.schemes.empty();
+  core::require(!compressed || !options.adapter, ErrorKind::kUsage,
+                "{} is already compressed ({}): to merge an adapter its codes would have to be "
+                "chosen again; start from the original model, or run it with --lora",
+                io::shown(model.path), core::printable(model.compression.recipe));
+  core::require(!compressed, ErrorKind::kUsage,
+                "{} is already compressed ({}); start from the original model",
+                io::shown(model.path), core::printable(model.compression.recipe));
+}
+
+// The recipe with its target met.
+Recipe allocated(const models::Model& model, const Recipe& recipe, const PipelineOptions& options,
+                 core::ProgressSink& progress) {
+  if (!recipe.target) {
+    return recipe;
+  }
+  core::require(!options.adapter, ErrorKind::kUsage,
+                "recipe '{}': the formats for a target are measured on the model without an "
+                "adapter; merge it first (--merge-lora with the recipe f16)",
+                core::printable(recipe.name));
+  if (options.place.on_gpu()) {
+    progress.message("the formats for the target are chosen on the CPU");
+  }
+  CalibrationOptions calibration = options.calibration;
+  calibration.threads = options.threads;
+  return allocate_formats(model, recipe, calibration, progress);
+}
+
+}  // namespace
+
+std::vector<LayerReport> run_recipe(const models::Model& model, const Recipe& recipe,
+                                    const PipelineOptions& options, BlockStore& store,
+                                    core::ProgressSink& progress) {
+  require_plain(model, options);
+  return RecipeRun(model, recipe, options, store, progress).run();
+}
+
+void quantize_model(const models::Model& model, const Recipe& wanted,
+                    const std::filesystem::path& target, const PipelineOptions& options,
+                    bool resume, core::ProgressSink& progress) {
+  require_plain(model, options);
+  const Recipe recipe = allocated(model, wanted, options, progress);
+  const auto schemes = layer_schemes(model.decoder, recipe);
+  if (options.adapter) {
+    (void)options.adapter->pairs_for(model.decoder);  // throws before a folder is made
+  }
+  CheckpointWriter writer(model, target, job_of(model, recipe, options), recipe.output, resume);
+  FolderStore store(writer, schemes);
+  PipelineOptions in_folder = options;
+  in_folder.scratch = writer.folder();
+  run_recipe(model, recipe, in_folder, store, progress);
+  writer.complete({recipe.name, schemes, keeps_inputs(recipe)});
+  writer.write_file(kModelCardFile,
+                    model_card(model, *models::open_model(writer.folder()), recipe, options));
+  writer.commit();
+}
+
+Quantized quantize_in_memory(const models::Model& model, const Recipe& wanted,
+                             const PipelineOptions& options, core::ProgressSink& progress) {
+  require_plain(model, options);
+  const Recipe recipe = allocated(model, wanted, options, progress);
+  MemoryStore store;
+  std::vector<LayerReport> layers = run_recipe(model, recipe, options, store, progress);
+  auto result = std::make_shared<models::Model>(model);
+  result->compression = {recipe.name, layer_schemes(model.decoder, recipe), keeps_inputs(recipe)};
+  result->decoder = store.decoder(model.decoder);
+  if (model.decoder.config.tied_output && !result->decoder.config.tied_output) {
+    result->config_json["tie_word_embeddings"] = false;
+  }
+  return {std::move(result), std::move(layers)};
+}
+
+}  // namespace nibble::compress

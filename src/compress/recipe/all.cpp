@@ -1,0 +1,38 @@
+#include "compress/any4/any4_pass.h"
+#include "compress/asymmetric/asymmetric_pass.h"
+#include "compress/atom/reorder_pass.h"
+#include "compress/awq/awq_pass.h"
+#include "compress/gptq/gptq_pass.h"
+#include "compress/hadamard/hadamard_pass.h"
+#include "compress/pruning/sparsegpt_pass.h"
+#include "compress/pruning/wanda_pass.h"
+#include "compress/recipe/pass.h"
+#include "compress/refine/refine_pass.h"
+#include "compress/rotate/rotate_pass.h"
+#include "compress/rtn/rtn_pass.h"
+#include "compress/search/search_pass.h"
+#include "compress/smoothquant/smoothquant_pass.h"
+#include "core/nearest_name.h"
+
+namespace nibble::compress {
+
+std::vector<PassFactory> pass_factories() {
+  return {rotate_pass(),   smoothquant_pass(), awq_pass(),   atom_reorder_pass(),
+          hadamard_pass(), asymmetric_pass(),  wanda_pass(), sparsegpt_pass(),
+          search_pass(),   any4_pass(),        rtn_pass(),   gptq_pass(),
+          refine_pass()};
+}
+
+std::unique_ptr<Pass> make_pass(std::string_view name, const core::Json& options) {
+  std::vector<std::string> known;
+  for (const PassFactory& factory : pass_factories()) {
+    if (factory.name == name) {
+      return factory.make(options);
+    }
+    known.emplace_back(factory.name);
+  }
+  core::fail(core::ErrorKind::kUsage, "pass '{}' is not known{} (passes are {})",
+             core::printable(name), core::suggestion(name, known), fmt::join(known, ", "));
+}
+
+}  // namespace nibble::compress

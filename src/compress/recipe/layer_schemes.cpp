@@ -1,0 +1,118 @@
+#include "compress/recipe/layer_schemes.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include "core/error.h"
+#include "core/nearest_name.h"
+
+namespace nibble::compress {
+namespace {
+
+bool matches(const LayerRule& rule, const std::string& name) {
+  return std::any_of(rule.match.begin(), rule.match.end(), [&](const std::string& pattern) {
+    return fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
+  });
+}
+
+// Names of the layers that recipes compress, and how many inputs they have.
+std::map<std::string, std::int64_t> layer_inputs(const models::Decoder& decoder) {
+  std::map<std::string, std::int64_t> inputs;
+  for (const models::Block& block : decoder.blocks) {
+    for (const ops::LinearSet* set : models::linear_sets(block)) {
+      for (const ops::Linear& part : set->parts) {
+        if (!block.router || set != &*block.router) {
+          inputs.emplace(part.name, part.weight.k);
+        }
+      }
+    }
+  }
+  return inputs;
+}
+
+// "model.layers.*.mlp.down_proj": names that differ in numbers only become one.
+std::set<std::string> without_numbers(const std::map<std::string, std::int64_t>& layers) {
+  std::set<std::string> kinds;
+  for (const auto& [name, inputs] : layers) {
+    std::string kind;
+    for (std::size_t i = 0; i < name.size(); ++i) {
+      const bool number = std::isdigit(static_cast<unsigned char>(name[i])) != 0;
+      const bool begins = kind.empty() || kind.back() == '.' || kind.back() == '*';
+      if (number && begins) {
+        kind += kind.ends_with('*') ? "" : "*";
+      } else {
+        kind += name[i];
+      }
+    }
+    kinds.insert(kind);
+  }
+  return kinds;
+}
+
+[[noreturn]] void refuse_rule(const Recipe& recipe, const LayerRule& rule,
+                              const std::map<std::string, std::int64_t>& layers) {
+  std::vector<std::string> patterns;  // that would match something
+  for (const auto& [name, inputs] : layers) {
+    patterns.push_back(name);
+    patterns.push_back(fmt::format("*{}", name.substr(std::min(name.rfind('.'), name.size()))));
+  }
+  core::fail(
+      core::ErrorKind::kUsage,
+      "recipe '{}': 'layers' matches nothing with '{}' that an entry before it has not{} (the "
+      "model has {})",
+      core::printable(recipe.name),
+      core::printable(fmt::format("{}", fmt::join(rule.match, "', '"))),
+      core::suggestion(rule.match.front(), patterns),
+      core::printable(fmt::format("{}", fmt::join(without_numbers(layers), ", ")), 2000));
+}
+
+}  // namespace
+
+const LayerRule* rule_for(const Recipe& recipe, const std::string& layer) {
+  const auto rule = std::find_if(recipe.layers.begin(), recipe.layers.end(),
+                                 [&](const LayerRule& entry) { return matches(entry, layer); });
+  return rule != recipe.layers.end() ? &*rule : nullptr;
+}
+
+std::map<std::string, formats::Scheme> layer_schemes(const models::Decoder& decoder,
+                                                     const Recipe& recipe) {
+  const std::map<std::string, std::int64_t> layers = layer_inputs(decoder);
+  std::vector<std::unique_ptr<Pass>> passes;
+  for (const RecipeStep& step : recipe.steps) {
+    passes.push_back(make_pass(step.pass, step.options));
+  }
+  std::map<std::string, formats::Scheme> schemes;
+  std::vector<bool> decides(recipe.layers.size());
+  for (const auto& [name, inputs] : layers) {
+    const LayerRule* rule = rule_for(recipe, name);
+    if (rule != nullptr) {
+      decides[static_cast<std::size_t>(rule - recipe.layers.data())] = true;
+    }
+    formats::Scheme scheme = rule != nullptr ? rule->scheme : recipe.scheme;
+    for (const auto& pass : passes) {
+      scheme = pass->scheme_for(scheme, inputs);
+    }
+    schemes.emplace(name, scheme);
+  }
+  if (const auto idle = std::find(decides.begin(), decides.end(), false); idle != decides.end()) {
+    const auto rule = recipe.layers.begin() + (idle - decides.begin());
+    refuse_rule(recipe, *rule, layers);
+  }
+  if (recipe.output) {
+    const formats::PackedWeight& weight = decoder.output.parts.front().weight;
+    try {
+      formats::require_shape(*recipe.output, weight.n, weight.k);
+    } catch (const core::Error& error) {
+      core::fail(core::ErrorKind::kUsage, "recipe '{}', output layer: {}",
+                 core::printable(recipe.name), error.what());
+    }
+    schemes.emplace(models::kOutputName, *recipe.output);
+  }
+  return schemes;
+}
+
+}  // namespace nibble::compress

@@ -1,0 +1,355 @@
+#include "compress/recipe/presets.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/nearest_name.h"
+
+namespace nibble::compress {
+namespace {
+
+using core::Json;
+using formats::Scheme;
+
+constexpr std::int64_t kDefaultGroup = 128;
+constexpr std::int64_t kDefaultBookGroup = 64;
+constexpr std::int64_t kMaxGroup = 1 << 20;
+
+// Takes `prefix` off the front of `text`.
+bool take(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) {
+    return false;
+  }
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+std::optional<std::int64_t> take_number(std::string_view& text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number < 1 || number > kMaxGroup) {
+    return std::nullopt;
+  }
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return number;
+}
+
+// "g64" or "row" or nothing; false when it is malformed.
+bool take_group(std::string_view& text, std::int64_t fallback, Scheme& scheme) {
+  scheme.scale.group = fallback;
+  if (take(text, "row")) {
+    scheme.scale.group = 0;
+  } else if (take(text, "g")) {
+    const auto group = take_number(text);
+    if (!group) {
+      return false;
+    }
+    scheme.scale.group = *group;
+  }
+  return true;
+}
+
+// `scheme` with the words of "-a4g128-h128" behind it; nullopt when they make no scheme.
+std::optional<Scheme> with_words(const Scheme& scheme, std::string_view words) {
+  try {
+    return formats::parse_scheme(formats::to_string(scheme) + std::string(words));
+  } catch (const core::Error&) {
+    return std::nullopt;
+  }
+}
+
+// "w4g128-sym-a4" after the method's name.
+std::optional<Scheme> integer_scheme(std::string_view text) {
+  Scheme scheme{.scale = {.type = formats::ScaleType::kF16}};
+  if (!take(text, "w")) {
+    return std::nullopt;
+  }
+  const auto bits = take_number(text);
+  if (!bits || (*bits != 2 && *bits != 3 && *bits != 4 && *bits != 8) ||
+      !take_group(text, kDefaultGroup, scheme)) {
+    return std::nullopt;
+  }
+  scheme.code = {.type = formats::CodeType::kInteger, .bits = static_cast<int>(*bits)};
+  scheme.zero = take(text, "-sym") ? formats::Zero::kNone : formats::Zero::kInteger;
+  return with_words(scheme, text);
+}
+
+std::optional<Scheme> book_scheme(std::string_view text, formats::Book book,
+                                  std::int64_t fallback_group, int bits = 4) {
+  Scheme scheme{.code = {.type = formats::CodeType::kBook, .bits = bits, .book = book},
+                .scale = {.type = formats::ScaleType::kF16}};
+  const bool good = take_group(text, fallback_group, scheme);
+  return good && text.empty() ? std::optional(scheme) : std::nullopt;
+}
+
+// Takes `suffix` off the end of `text`.
+bool take_suffix(std::string_view& text, std::string_view suffix) {
+  if (!text.ends_with(suffix)) {
+    return false;
+  }
+  text.remove_suffix(suffix.size());
+  return true;
+}
+
+// The scheme of a preset's name without "rtn-" or "gptq-" and without suffixes.
+std::optional<Scheme> base_scheme(std::string_view text) {
+  if (text == "f16" || text == "bf16" || text == "mxfp4" || text == "nvfp4") {
+    return formats::parse_scheme(text);
+  }
+  if (text == "w8a8") {
+    return formats::parse_scheme("int8-sym-row-a8");
+  }
+  if (text == "llm-int8") {
+    return formats::parse_scheme("int8-sym-row-a8o");
+  }
+  if (take(text, "nf4")) {
+    return book_scheme(text, formats::Book::kNf4, kDefaultBookGroup);
+  }
+  if (take(text, "fp4")) {
+    return book_scheme(text, formats::Book::kE2m1, kDefaultBookGroup);
+  }
+  if (take(text, "af4")) {
+    return book_scheme(text, formats::Book::kAf4, kDefaultBookGroup);
+  }
+  if (take(text, "any4")) {
+    return book_scheme(text, formats::Book::kPerRow, kDefaultGroup);
+  }
+  if (take(text, "any3")) {
+    return book_scheme(text, formats::Book::kPerRow, kDefaultGroup, 3);
+  }
+  if (take(text, "any2")) {
+    return book_scheme(text, formats::Book::kPerRow, kDefaultGroup, 2);
+  }
+  return std::nullopt;
+}
+
+// "wanda24" or "sparsegpt24" at the front of a preset's name, with the "-" behind it. Without
+// anything behind it the weights stay in 16 bits.
+std::string_view take_pruning(std::string_view& rest) {
+  for (const std::string_view pass : {"wanda", "sparsegpt"}) {
+    std::string_view behind = rest;
+    if (take(behind, pass) && take(behind, "24") && (behind.empty() || take(behind, "-"))) {
+      rest = behind.empty() && !rest.ends_with('-') ? "f16" : behind;
+      return pass;
+    }
+  }
+  return {};
+}
+
+// QuaRot in 4 bits (arXiv 2404.00456, section 5): weights by GPTQ in searched ranges, activations
+// of each token in ranges clipped to 0.9. What enters an MLP's last layer cannot be turned
+// beforehand, so it is turned while the model runs.
+Recipe quarot_w4a4(std::string_view name) {
+  Recipe recipe{std::string(name), formats::parse_scheme("int4-sym-g128-a4c0.9"), {}, {}};
+  recipe.layers.push_back({{"*.down_proj", "*.w2", "*.mlp.c_proj", "*.fc2"},
+                           formats::parse_scheme("int4-sym-g128-a4c0.9-hrow")});
+  for (const char* pass : {"rotate", "hadamard", "search", "gptq"}) {
+    recipe.steps.push_back({pass, Json::object()});
+  }
+  return recipe;
+}
+
+// "atom-w4a4", "atom-w3a3", "atom-rot-w4a4": integers for weights and activations, and a tail whose
+// width is fitted to each layer.
+std::optional<Recipe> atom_preset(std::string_view name) {
+  std::string_view rest = name;
+  if (!take(rest, "atom-")) {
+    return std::nullopt;
+  }
+  const bool rotates = take(rest, "rot-");
+  if (rest != "w4a4" && rest != "w3a3") {
+    return std::nullopt;
+  }
+  const char bits = rest[1];
+  const Scheme scheme = formats::parse_scheme(
+      fmt::format("int{}-sym-g128-a{}g128c0.9{}", bits, bits, rotates ? "-h128" : ""));
+  Recipe recipe{std::string(name), scheme, {}, {}};
+  recipe.steps.push_back({"atom-reorder", Json::object()});
+  if (rotates) {
+    recipe.steps.push_back({"hadamard", Json::object()});
+  }
+  recipe.steps.push_back({"search", Json::object()});
+  recipe.steps.push_back({"gptq", Json::object()});
+  return recipe;
+}
+
+// "best4": the best that is known here at 4.25 bits (docs/methods/best4.md).
+std::optional<Recipe> best4(std::string_view name) {
+  constexpr std::int64_t kGroup = 32;
+  std::string_view rest = name;
+  Scheme scheme = formats::parse_scheme("lut4-matrix-g32-s7");
+  if (!take(rest, "best4") || !take_group(rest, kGroup, scheme) || !rest.empty() ||
+      scheme.scale.group == 0) {
+    return std::nullopt;
+  }
+  Recipe recipe{std::string(name), scheme, {}, {}, true};
+  recipe.steps = {{"awq", {{"clip", false}}},
+                  {"asymmetric", Json::object()},
+                  {"any4", Json::object()},
+                  {"gptq", Json::object()},
+                  {"refine", {{"loss", "model"}, {"sweeps", 4}}}};
+  return recipe;
+}
+
+std::optional<Recipe> block_preset(std::string_view name) {
+  std::string_view rest = name;
+  const std::string_view pruning = take_pruning(rest);
+  const bool refine = take_suffix(rest, "-refine");
+  const bool search = take_suffix(rest, "-search");
+  bool gptq = take_suffix(rest, "-gptq");
+  const bool smoothquant = take(rest, "smoothquant-");
+  const bool awq = !smoothquant && take(rest, "awq-");
+  std::optional<Scheme> scheme;
+  if (smoothquant) {
+    scheme = base_scheme(rest);
+    if (scheme && scheme->activation.is_float()) {
+      return std::nullopt;
+    }
+  } else if (!gptq && (take(rest, "rtn-") || (awq && rest.starts_with("w")))) {
+    scheme = integer_scheme(rest);
+  } else if (!gptq && take(rest, "gptq-")) {
+    scheme = integer_scheme(rest);
+    gptq = true;
+  } else {
+    scheme = base_scheme(rest);
+  }
+  if (!scheme) {
+    return std::nullopt;
+  }
+  Recipe recipe{std::string(name), *scheme, {}, {}};
+  const auto add = [&](const char* pass) { recipe.steps.push_back({pass, Json::object()}); };
+  if (smoothquant) {
+    add("smoothquant");
+  }
+  if (awq) {
+    recipe.steps.push_back({"awq", {{"clip", !gptq && !search}}});
+  }
+  if (scheme->inputs.hadamard != 0) {
+    add("hadamard");
+  }
+  if (!pruning.empty()) {
+    recipe.steps.push_back({std::string(pruning), {{"pattern", "2:4"}}});
+  }
+  if (scheme->code.book == formats::Book::kPerRow) {
+    add("any4");
+  }
+  if (search) {
+    add("search");
+  }
+  add(gptq ? "gptq" : "rtn");
+  if (refine) {
+    add("refine");
+  }
+  return recipe;
+}
+
+// "nf4g64" is "nf4" in groups of 64.
+std::string_view group_of(std::string_view word) {
+  if (word.ends_with("row")) {
+    return word.substr(word.size() - 3);
+  }
+  const std::size_t digits = word.find_last_not_of("0123456789");
+  const bool group = digits != std::string_view::npos && digits > 0 && word[digits] == 'g' &&
+                     digits + 1 < word.size();
+  return group ? word.substr(digits) : std::string_view();
+}
+
+// The words between the hyphens of the presets' names, without groups.
+std::vector<std::string> preset_words() {
+  std::vector<std::string> words;
+  for (const std::string& name : recipe_names()) {
+    for (std::size_t begin = 0; begin <= name.size();) {
+      const std::size_t end = std::min(name.find('-', begin), name.size());
+      const std::string_view word = std::string_view(name).substr(begin, end - begin);
+      words.emplace_back(word.substr(0, word.size() - group_of(word).size()));
+      begin = end + 1;
+    }
+  }
+  return words;
+}
+
+}  // namespace
+
+std::optional<Recipe> find_preset(std::string_view name) {
+  if (name == "quarot-w4a4") {
+    return quarot_w4a4(name);
+  }
+  if (auto recipe = best4(name)) {
+    return recipe;
+  }
+  std::string_view rest = name;
+  const bool rotate = take(rest, "quarot-");
+  std::optional<Recipe> recipe = atom_preset(rest);
+  if (!recipe) {
+    recipe = block_preset(rest);
+  }
+  if (recipe) {
+    recipe->name = name;
+    if (rotate) {
+      recipe->steps.insert(recipe->steps.begin(), {"rotate", Json::object()});
+    }
+  }
+  return recipe;
+}
+
+std::string nearest_preset(std::string_view name) {
+  const std::vector<std::string> words = preset_words();
+  std::string built;
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const std::size_t end = std::min(name.find_first_of("-_", begin), name.size());
+    const std::string_view word = name.substr(begin, end - begin);
+    const std::string_view group = group_of(word);
+    built += built.empty() ? "" : "-";
+    built += core::nearest_name(word.substr(0, word.size() - group.size()), words);
+    built += group;
+    begin = end + 1;
+  }
+  if (find_preset(built)) {
+    return built;
+  }
+  const std::vector<std::string> names = recipe_names();
+  return std::string(core::nearest_name(name, names, 1));  // a hyphen that is missing
+}
+
+std::vector<std::string> recipe_names() {
+  return {"f16",
+          "bf16",
+          "w8a8",
+          "llm-int8",
+          "mxfp4",
+          "nvfp4",
+          "nf4g64",
+          "fp4g64",
+          "af4g64",
+          "any4g128",
+          "any4g128-gptq",
+          "any4g128-gptq-refine",
+          "any3g128",
+          "any3g128-gptq-refine",
+          "any2g128",
+          "rtn-w4g128",
+          "rtn-w4g128-sym",
+          "rtn-w3g128",
+          "rtn-w8g128",
+          "rtn-w4g128-search",
+          "gptq-w4g128",
+          "gptq-w3g128",
+          "gptq-w4g128-search",
+          "gptq-w4g128-search-refine",
+          "awq-w4g128",
+          "awq-gptq-w4g128",
+          "best4",
+          "smoothquant-w8a8",
+          "quarot-rtn-w4g128",
+          "quarot-gptq-w4g128",
+          "quarot-w4a4",
+          "atom-w4a4",
+          "atom-rot-w4a4",
+          "atom-w3a3",
+          "wanda24",
+          "wanda24-rtn-w4g128",
+          "sparsegpt24",
+          "sparsegpt24-gptq-w4g128"};
+}
+
+}  // namespace nibble::compress

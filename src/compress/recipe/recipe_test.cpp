@@ -1,0 +1,222 @@
+#include "compress/recipe/recipe.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "core/error.h"
+
+namespace nibble::compress {
+namespace {
+
+std::string steps_of(const std::string& name) {
+  std::string text;
+  for (const RecipeStep& step : find_recipe(name).steps) {
+    text += text.empty() ? step.pass : " " + step.pass;
+  }
+  return text;
+}
+
+// The message of the refusal, or "" when the recipe is taken.
+std::string refusal(const std::string& json) {
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("nibble_recipe_" + std::to_string(getpid()) + ".json");
+  std::ofstream(path) << json;
+  std::string message;
+  try {
+    (void)find_recipe(path.string());
+  } catch (const core::Error& error) {
+    message = error.what();
+  }
+  std::filesystem::remove(path);
+  return message;
+}
+
+std::string refusal(const std::string& scheme, const std::string& passes) {
+  return refusal(R"({"scheme": ")" + scheme + R"(", "passes": [)" + passes + "]}");
+}
+
+TEST(Recipes, PresetsReadAsTheirNamesSay) {
+  const auto scheme = [](const char* name) { return formats::to_string(find_recipe(name).scheme); };
+  EXPECT_EQ(scheme("rtn-w4g128"), "int4-asym-g128");
+  EXPECT_EQ(scheme("rtn-w4"), "int4-asym-g128");
+  EXPECT_EQ(scheme("gptq-w3g32-sym"), "int3-sym-g32");
+  EXPECT_EQ(scheme("rtn-w8row"), "int8-asym-row");
+  EXPECT_EQ(scheme("w8a8"), "int8-sym-row-a8");
+  EXPECT_EQ(scheme("nf4g64"), "lut4-nf4-g64");
+  EXPECT_EQ(scheme("fp4g128"), "lut4-fp4-g128");
+  EXPECT_EQ(scheme("mxfp4"), "mxfp4");
+  EXPECT_EQ(scheme("nvfp4"), "nvfp4");
+  EXPECT_EQ(scheme("f16"), "f16");
+  EXPECT_EQ(scheme("awq-w4g64-sym"), "int4-sym-g64");
+  EXPECT_EQ(find_recipe("awq-gptq-w4").steps.back().pass, "gptq");
+  EXPECT_EQ(scheme("best4"), "lut4-matrix-g32-s7");
+  EXPECT_EQ(scheme("best4g64"), "lut4-matrix-g64-s7");
+  EXPECT_EQ(steps_of("best4"), "awq asymmetric any4 gptq refine");
+  EXPECT_TRUE(find_recipe("best4").true_sequential);
+  EXPECT_EQ(scheme("smoothquant-w8a8"), "int8-sym-row-a8");
+  EXPECT_EQ(scheme("rtn-w4g128-sym-a4"), "int4-sym-g128-a4");
+  EXPECT_EQ(scheme("gptq-w4g64-a4g32c0.9-asym-search"), "int4-asym-g64-a4g32c0.9-asym");
+  for (const std::string& name : recipe_names()) {
+    EXPECT_EQ(find_recipe(name).name, name);
+  }
+  for (const char* wrong :
+       {"", "best4x", "best4row", "quarot-best4", "awq-w5", "rtn-w5g128", "rtn-w4g0", "rtn-w4g128x",
+        "nf4x", "gptq-w4g-1", "rtn-w4g128-a5", "rtn-"}) {
+    EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
+  }
+}
+
+TEST(Recipes, AHadamardNeedsItsPassAndThePassAHadamard) {
+  EXPECT_EQ(steps_of("gptq-w4g128-sym-a4-h128-search"), "hadamard search gptq");
+  EXPECT_EQ(formats::to_string(find_recipe("rtn-w4g64-hrow").scheme), "int4-asym-g64-hrow");
+  EXPECT_NE(refusal("int4-sym-g32-h32", R"("rtn")").find("add the pass 'hadamard'"),
+            std::string::npos);
+  EXPECT_NE(refusal("int4-sym-g32", R"("hadamard", "rtn")").find("has none"), std::string::npos);
+  EXPECT_NE(refusal("int4-sym-g32-a4-h32", R"("hadamard", "smoothquant", "rtn")")
+                .find("must come before 'hadamard'"),
+            std::string::npos);
+  EXPECT_EQ(refusal("int4-sym-g32-a4-h32", R"("smoothquant", "hadamard", "rtn")"), "");
+  EXPECT_NE(refusal("int4-sym-g32-h32", R"("awq", "hadamard", "rtn")"), "");
+}
+
+TEST(Recipes, ATailNeedsAnOrderAndPassesThatServeIt) {
+  EXPECT_EQ(steps_of("atom-w4a4"), "atom-reorder search gptq");
+  EXPECT_EQ(steps_of("atom-rot-w4a4"), "atom-reorder hadamard search gptq");
+  EXPECT_EQ(formats::to_string(find_recipe("atom-w3a3").scheme), "int3-sym-g128-a3g128c0.9");
+  EXPECT_NE(refusal("int4-sym-g32-a4-tail16", R"("gptq")").find("add the pass 'atom-reorder'"),
+            std::string::npos);
+  EXPECT_NE(refusal("int4-sym-g32", R"("atom-reorder", "gptq")").find("rounded, all of them"),
+            std::string::npos);
+  EXPECT_NE(refusal("lut4-nf4-g64-a4", R"("atom-reorder", "gptq")"), "");
+  EXPECT_NE(refusal("int4-sym-g32-a4", R"("atom-reorder", "gptq", "refine")")
+                .find("'refine' cannot serve"),
+            std::string::npos);
+  EXPECT_NE(refusal("int4-sym-g32-a4", R"("atom-reorder", "smoothquant", "rtn")")
+                .find("must come before 'atom-reorder'"),
+            std::string::npos);
+  EXPECT_NE(refusal("int4-sym-g32-a4-h32", R"("hadamard", "atom-reorder", "rtn")"), "");
+  EXPECT_EQ(refusal("int4-sym-g32-a4", R"("smoothquant", "atom-reorder", "rtn")"), "");
+}
+
+TEST(Recipes, SuffixesAddPasses) {
+  EXPECT_EQ(steps_of("rtn-w4g128"), "rtn");
+  EXPECT_EQ(steps_of("rtn-w4g128-search"), "search rtn");
+  EXPECT_EQ(steps_of("rtn-w4g128-sym-search-refine"), "search rtn refine");
+  EXPECT_EQ(steps_of("gptq-w3-search-refine"), "search gptq refine");
+  EXPECT_EQ(steps_of("nf4g64-search"), "search rtn");
+  EXPECT_EQ(steps_of("mxfp4-gptq-search-refine"), "search gptq refine");
+  EXPECT_EQ(steps_of("nvfp4-gptq"), "gptq");
+  EXPECT_EQ(steps_of("any4"), "any4 rtn");
+  EXPECT_EQ(steps_of("any4g64-gptq-refine"), "any4 gptq refine");
+  EXPECT_EQ(formats::to_string(find_recipe("any4").scheme), "lut4-row-g128");
+  EXPECT_EQ(formats::to_string(find_recipe("any4row-gptq").scheme), "lut4-row-row");
+  EXPECT_EQ(formats::to_string(find_recipe("any3").scheme), "lut3-row-g128");
+  EXPECT_EQ(formats::to_string(find_recipe("any2g64").scheme), "lut2-row-g64");
+  EXPECT_EQ(steps_of("any3g64-gptq-refine"), "any4 gptq refine");
+  EXPECT_EQ(steps_of("wanda24"), "wanda rtn");
+  EXPECT_EQ(formats::to_string(find_recipe("wanda24").scheme), "f16");
+  EXPECT_EQ(steps_of("wanda24-bf16"), "wanda rtn");
+  EXPECT_EQ(steps_of("sparsegpt24-gptq-w4g64-sym-search-refine"), "sparsegpt search gptq refine");
+  EXPECT_EQ(steps_of("sparsegpt24-nf4g64-gptq"), "sparsegpt gptq");
+  EXPECT_EQ(steps_of("wanda24-awq-w4g128"), "awq wanda rtn");
+  EXPECT_EQ(formats::to_string(find_recipe("sparsegpt24-gptq-w4g64-sym").scheme), "int4-sym-g64");
+  EXPECT_EQ(find_recipe("sparsegpt24").steps.front().options.at("pattern"), "2:4");
+  EXPECT_EQ(steps_of("quarot-rtn-w4g128"), "rotate rtn");
+  EXPECT_EQ(steps_of("quarot-awq-gptq-w3g64-sym-search"), "rotate awq search gptq");
+  EXPECT_EQ(steps_of("quarot-wanda24-nf4g64"), "rotate wanda rtn");
+  EXPECT_EQ(formats::to_string(find_recipe("quarot-gptq-w4g64-sym").scheme), "int4-sym-g64");
+  EXPECT_EQ(steps_of("quarot-rtn-w4g128-sym-a4-h128"), "rotate hadamard rtn");
+  EXPECT_EQ(steps_of("quarot-atom-w4a4"), "rotate atom-reorder search gptq");
+  EXPECT_EQ(steps_of("quarot-w4a4"), "rotate hadamard search gptq");
+  for (const char* wrong : {"quarot", "quarot-", "quarot-quarot-f16", "wanda24-quarot-f16"}) {
+    EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
+  }
+  for (const char* wrong : {"wanda", "wanda24-", "wanda24x", "wanda24-wanda24", "wanda24-any4",
+                            "sparsegpt24-refine", "wanda24-f16-search"}) {
+    EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
+  }
+  for (const char* wrong :
+       {"any4-search", "f16-search", "bf16-refine", "gptq-w4-gptq", "rtn-w4-refine-search", "any4x",
+        "any5", "any3-search", "search", "-search", "-gptq"}) {
+    EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
+  }
+}
+
+TEST(Recipes, CombinationsWithoutSenseAreRefusedWithTheReason) {
+  const auto expect = [](const std::string& message, const char* part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  };
+  expect(refusal("int4-asym-g128", R"("search")"), "no pass that rounds");
+  expect(refusal("int4-asym-g128", R"("refine")"), "exactly one pass that rounds");
+  expect(refusal("int4-asym-g128", R"("rtn", "gptq")"), "exactly one pass that rounds");
+  expect(refusal("int4-asym-g128", R"("gptq", "search")"), "comes too late");
+  expect(refusal("int4-asym-g128", R"("gptq", "refine", "rtn")"), "comes too late");
+  expect(refusal("int4-asym-g128", R"("search", "search", "rtn")"), "throw away");
+  expect(refusal("int4-asym-g128", R"("any4", "rtn")"), "stores none");
+  expect(refusal("lut4-row-g128", R"("rtn")"), "begin with the pass any4");
+  expect(refusal("lut4-row-g128", R"("search", "rtn")"), "any4");
+  expect(refusal("int4-asym-g128", R"("rotate", "rotate", "rtn")"), "already turned");
+  expect(refusal("int4-asym-g128", R"("awq", "rotate", "rtn")"), "comes too late");
+  expect(refusal("f16", R"("rtn", "refine")"), "fewer than 16 bits");
+  expect(refusal("int4-asym-g128", R"({"pass": "search", "steps": 1.5}, "rtn")"), "whole number");
+  expect(refusal("lut4-row-g128", R"({"pass": "any4", "weights": "other"}, "rtn")"),
+         "must be one of exact, root");
+  expect(refusal("lut4-row-g128", R"("wanda", "any4", "rtn")"), "no exact 0");
+  expect(refusal("int4-asym-g128", R"("wanda", "sparsegpt", "rtn")"), "already pruned");
+  expect(refusal("int4-asym-g128", R"("rtn", "wanda")"), "comes too late");
+  expect(refusal("int4-asym-g128", R"("wanda", "awq", "rtn")"), "comes too late");
+  expect(refusal("int4-asym-g128", R"({"pass": "wanda", "after_rounding": true}, "rtn")"),
+         "exactly one pass that rounds");
+  expect(refusal("f16", R"("rtn", {"pass": "wanda", "after_rounding": true})"),
+         "fewer than 16 bits");
+  expect(refusal("f16", R"("wanda", "gptq")"), "fewer than 16 bits");
+  expect(refusal("f16", R"("wanda")"), "no pass that rounds");
+  expect(refusal("f16", R"({"pass": "wanda", "pattern": "1:4"}, "rtn")"), "must be one of");
+  expect(refusal("f16", R"({"pass": "wanda", "pattern": "2:4", "sparsity": 0.5}, "rtn")"),
+         "leave out the option 'sparsity'");
+  EXPECT_EQ(refusal("f32", R"({"pass": "sparsegpt", "sparsity": 0.6}, "rtn")"), "");
+  EXPECT_EQ(
+      refusal("int4-asym-g64", R"("gptq", {"pass": "wanda", "after_rounding": true}, "refine")"),
+      "");
+  EXPECT_EQ(refusal("lut4-matrix-g128",
+                    R"({"pass": "any4", "weights": "root", "rounds": 1}, "gptq", "refine")"),
+            "");
+  EXPECT_EQ(refusal("int3-sym-g64", R"("search", "gptq", {"pass": "refine", "scales": false})"),
+            "");
+}
+
+TEST(Recipes, AwqScalesForBooksToComeButCannotClip) {
+  EXPECT_EQ(refusal("lut4-row-g64", R"({"pass": "awq", "clip": false}, "any4", "rtn")"), "");
+  EXPECT_EQ(refusal("lut3-row-g64", R"({"pass": "awq", "clip": false}, "any4", "rtn")"), "");
+  EXPECT_NE(refusal("lut4-row-g64", R"("awq", "any4", "rtn")").find("\"clip\": false"),
+            std::string::npos);
+}
+
+TEST(Recipes, TrueSequentialIsRead) {
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("nibble_sequential_" + std::to_string(getpid()) + ".json");
+  std::ofstream(path) << R"({"scheme": "int4-asym-g64", "true_sequential": true,
+                             "passes": ["asymmetric", "gptq"]})";
+  const Recipe recipe = find_recipe(path.string());
+  std::filesystem::remove(path);
+  EXPECT_TRUE(recipe.true_sequential);
+  EXPECT_EQ(to_json(recipe)["true_sequential"], true);
+  EXPECT_FALSE(to_json(find_recipe("gptq-w4")).contains("true_sequential"));
+  EXPECT_NE(refusal(R"({"scheme": "int4-asym-g64", "true_sequential": 1, "passes": ["rtn"]})")
+                .find("true or false"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"scheme": "int4-sym-g64-a4-h64", "true_sequential": true,
+                        "passes": ["hadamard", "gptq"]})")
+                .find("measured once"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal("int4-sym-g64-a4-h64", R"("hadamard", "asymmetric", "gptq")").find("measured once"),
+      std::string::npos);
+}
+
+}  // namespace
+}  // namespace nibble::compress
