@@ -49,7 +49,7 @@ class TuneKernels final : public Command {
                   "only kernels of GPUs have schedules; use --device cuda");
     const engine::ScheduleSource target = check_ ? engine::ScheduleSource() : this->target();
     const auto model = models::open_model(model_);
-    const auto tuning = engine::tune_kernels(model->decoder, tokens_, target, progress);
+    const auto tuning = engine::tune_kernels(model->network, tokens_, target, progress);
     if (!check_) {
       write(tuning);
     }

@@ -51,7 +51,7 @@ class Arithmetic {
   /// What runs the calibration windows through the blocks; see BlockRunner. Throws kUsage for
   /// layers of `schemes` that cannot run there, kOutOfMemory where the windows do not fit.
   virtual std::unique_ptr<BlockRunner> make_runner(
-      const models::Decoder& decoder, const CalibrationWindows& windows, ops::cpu::CpuOps& ops,
+      const models::Network& network, const CalibrationWindows& windows, ops::cpu::CpuOps& ops,
       bool keeps_original, const std::optional<std::filesystem::path>& spill,
       const std::map<std::string, formats::Scheme>& schemes) = 0;
 
@@ -84,7 +84,7 @@ class CpuArithmetic final : public Arithmetic {
   bool has_gpu() const override { return false; }
   bool on_gpu(Task, const formats::Scheme&) const override { return false; }
   std::unique_ptr<BlockRunner> make_runner(
-      const models::Decoder& decoder, const CalibrationWindows& windows, ops::cpu::CpuOps& ops,
+      const models::Network& network, const CalibrationWindows& windows, ops::cpu::CpuOps& ops,
       bool keeps_original, const std::optional<std::filesystem::path>& spill,
       const std::map<std::string, formats::Scheme>& schemes) override;
   std::optional<std::vector<float>> factor(const OrderedHessian& hessian) override;

@@ -48,10 +48,10 @@ std::vector<float> mean_row(std::span<const float> x, std::int64_t m, std::int64
   return mean;
 }
 
-CpuBlockRunner::CpuBlockRunner(const models::Decoder& decoder, const CalibrationWindows& windows,
+CpuBlockRunner::CpuBlockRunner(const models::Network& network, const CalibrationWindows& windows,
                                CpuOps& ops, bool keeps_original,
                                const std::optional<std::filesystem::path>& spill)
-    : decoder_(decoder), windows_(windows), ops_(ops), hidden_(spill) {
+    : network_(network), windows_(windows), ops_(ops), hidden_(spill) {
   if (keeps_original) {
     original_.emplace(spill);
   }
@@ -59,7 +59,7 @@ CpuBlockRunner::CpuBlockRunner(const models::Decoder& decoder, const Calibration
     auto& positions = positions_.emplace_back(window.size());
     std::iota(positions.begin(), positions.end(), 0);
     const models::Batch<CpuOps> batch{window, positions, {}};
-    Matrix x = models::embed(ops_, decoder_, batch);
+    Matrix x = models::embed(ops_, network_, batch);
     if (original_) {
       original_->add(ops_.copy(x));
     }
@@ -71,7 +71,7 @@ Matrix CpuBlockRunner::run(std::int64_t layer, const models::Block& block, std::
                            Matrix& x) {
   const ops::SequenceSlice<KvCache> alone{nullptr, 0, 0, x.rows()};
   const models::Batch<CpuOps> batch{windows_[window], positions_[window], {&alone, 1}};
-  return *models::run_block(ops_, decoder_.config, block, layer, batch, x, {});
+  return *models::run_block(ops_, network_.config, block, layer, batch, x, {});
 }
 
 void CpuBlockRunner::move(std::int64_t layer, const models::Block& block, std::size_t window,
@@ -136,8 +136,8 @@ std::map<int, InputStatistics> CpuBlockRunner::observe(std::int64_t layer,
 }
 
 InputStatistics CpuBlockRunner::observe_output(const Observation& observation) {
-  const int id = decoder_.output.id;
-  InputStatistics statistics(observation.kind, decoder_.output.k());
+  const int id = network_.output.id;
+  InputStatistics statistics(observation.kind, network_.output.k());
   std::size_t token = 0;  // of all windows, where this window begins
   for (std::size_t window = 0; window < windows_.size(); ++window) {
     on_window_(window);
@@ -146,10 +146,11 @@ InputStatistics CpuBlockRunner::observe_output(const Observation& observation) {
       weights = std::span(observation.curvature->at(id).token_weights)
                     .subspan(token, windows_[window].size());
     }
-    const Matrix x = ops_.norm_matrix(hidden_.read(window, ops_), decoder_.final_norm);
+    const Matrix x = ops_.norm_matrix(hidden_.read(window, ops_), network_.decoder.final_norm);
     statistics.add(x, ops_.pool(), weights);
     if (observation.kind >= StatisticsKind::kCross) {
-      const Matrix original = ops_.norm_matrix(original_->read(window, ops_), decoder_.final_norm);
+      const Matrix original =
+          ops_.norm_matrix(original_->read(window, ops_), network_.decoder.final_norm);
       statistics.add_cross(original, x, ops_.pool(), weights);
     }
     token += windows_[window].size();
@@ -160,7 +161,7 @@ InputStatistics CpuBlockRunner::observe_output(const Observation& observation) {
 std::vector<float> CpuBlockRunner::mean_input(const ops::Norm& norm) {
   std::vector<float> rows;
   for (std::size_t window = 0; window < windows_.size(); ++window) {
-    const auto tokens = std::ssize(rows) / decoder_.config.hidden + std::ssize(windows_[window]);
+    const auto tokens = std::ssize(rows) / network_.config.hidden + std::ssize(windows_[window]);
     if (window > 0 && tokens > kMeanTokens) {
       break;
     }
@@ -169,7 +170,7 @@ std::vector<float> CpuBlockRunner::mean_input(const ops::Norm& norm) {
       rows.insert(rows.end(), x.row(row), x.row(row) + x.columns());
     }
   }
-  return mean_row(rows, std::ssize(rows) / decoder_.config.hidden, decoder_.config.hidden);
+  return mean_row(rows, std::ssize(rows) / network_.config.hidden, network_.config.hidden);
 }
 
 void CpuBlockRunner::advance(std::int64_t layer, const models::Block& block,

@@ -12,7 +12,7 @@
 #include "compress/curvature/output_curvature.h"
 #include "compress/statistics.h"
 #include "compress/window_store.h"
-#include "models/decoder.h"
+#include "models/network.h"
 #include "ops/cpu/cpu_ops.h"
 
 namespace nibble::compress {
@@ -71,7 +71,7 @@ class CpuBlockRunner final : public BlockRunner {
  public:
   /// Embeds the windows. `keeps_original`: they also go through the original model beside it.
   /// `spill`: hidden states lie in a file in that folder, else in memory.
-  CpuBlockRunner(const models::Decoder& decoder, const CalibrationWindows& windows,
+  CpuBlockRunner(const models::Network& network, const CalibrationWindows& windows,
                  ops::cpu::CpuOps& ops, bool keeps_original,
                  const std::optional<std::filesystem::path>& spill);
 
@@ -91,7 +91,7 @@ class CpuBlockRunner final : public BlockRunner {
   std::map<int, ops::cpu::Matrix> original_inputs(std::int64_t layer, std::size_t window,
                                                   const Observation& observation);
 
-  const models::Decoder& decoder_;
+  const models::Network& network_;
   const CalibrationWindows& windows_;
   ops::cpu::CpuOps& ops_;
   std::vector<std::vector<std::int32_t>> positions_;

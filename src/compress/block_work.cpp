@@ -57,7 +57,7 @@ void divide_rows(LayerWork& layer, std::int64_t first, std::span<const float> s)
 }
 
 // Whether a positive factor passes through the MLP's activation.
-bool commutes(const models::DecoderConfig& config) {
+bool commutes(const models::NetworkConfig& config) {
   return config.gated || config.activation == ops::MlpActivation::kRelu;
 }
 
@@ -93,7 +93,7 @@ std::optional<SetWork> make_set_work(const ops::LinearSet& set,
   return work;
 }
 
-BlockWork::BlockWork(const models::DecoderConfig& config, const models::Block& block,
+BlockWork::BlockWork(const models::NetworkConfig& config, const models::Block& block,
                      const std::map<std::string, formats::Scheme>& schemes,
                      std::map<int, SetCurvature>& curvature)
     : attention_norm_(block.attention_norm), mlp_norm_(block.mlp_norm) {
@@ -122,7 +122,7 @@ SetWork* BlockWork::find(const ops::LinearSet& set) {
   return nullptr;
 }
 
-void BlockWork::link(const models::DecoderConfig& config, const models::Block& block) {
+void BlockWork::link(const models::NetworkConfig& config, const models::Block& block) {
   const models::Attention& attention = block.attention;
   SetWork* const qkv = find(attention.qkv);
   SetWork* const out = find(attention.out);

@@ -11,7 +11,7 @@
 #include "compress/curvature/output_curvature.h"
 #include "compress/statistics.h"
 #include "formats/packed_weight.h"
-#include "models/decoder.h"
+#include "models/network.h"
 
 namespace nibble::compress {
 
@@ -71,7 +71,7 @@ std::optional<SetWork> make_set_work(const ops::LinearSet& set,
 class BlockWork {
  public:
   /// `schemes` by layer prefix; `curvature` by set id, may be empty.
-  BlockWork(const models::DecoderConfig& config, const models::Block& block,
+  BlockWork(const models::NetworkConfig& config, const models::Block& block,
             const std::map<std::string, formats::Scheme>& schemes,
             std::map<int, SetCurvature>& curvature);
   BlockWork(const BlockWork&) = delete;
@@ -87,7 +87,7 @@ class BlockWork {
 
  private:
   SetWork* find(const ops::LinearSet& set);
-  void link(const models::DecoderConfig& config, const models::Block& block);
+  void link(const models::NetworkConfig& config, const models::Block& block);
 
   ops::Norm attention_norm_;
   ops::Norm mlp_norm_;

@@ -7,10 +7,10 @@
 namespace nibble::compress {
 
 std::unique_ptr<BlockRunner> CpuArithmetic::make_runner(
-    const models::Decoder& decoder, const CalibrationWindows& windows, ops::cpu::CpuOps& ops,
+    const models::Network& network, const CalibrationWindows& windows, ops::cpu::CpuOps& ops,
     bool keeps_original, const std::optional<std::filesystem::path>& spill,
     const std::map<std::string, formats::Scheme>&) {
-  return std::make_unique<CpuBlockRunner>(decoder, windows, ops, keeps_original, spill);
+  return std::make_unique<CpuBlockRunner>(network, windows, ops, keeps_original, spill);
 }
 
 std::optional<std::vector<float>> CpuArithmetic::factor(const OrderedHessian& hessian) {

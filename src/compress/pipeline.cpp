@@ -34,11 +34,11 @@ class Pipeline {
  public:
   Pipeline(const models::Model& model, const Recipe& recipe, const PipelineOptions& options,
            BlockStore& store, core::ProgressSink& progress)
-      : source_(model.decoder),
+      : source_(model.network),
         files_(model.source),
-        decoder_(model.decoder),
+        network_(model.network),
         true_sequential_(recipe.true_sequential),
-        schemes_(layer_schemes(model.decoder, recipe)),
+        schemes_(layer_schemes(model.network, recipe)),
         store_(store),
         progress_(progress),
         ops_({options.threads, ops::cpu::ActivationPrecision::kFloat}),
@@ -62,11 +62,11 @@ class Pipeline {
     if (transform_) {
       const ChangedEnds ends = transform_->ends(source_, ops_.pool());
       store_.put_ends(ends);
-      decoder_ = with_ends(source_, ends);
+      network_ = with_ends(source_, ends);
     }
     if (rounds_output()) {
-      const PackedWeight weight = decoder_.output.parts.front().weight;
-      decoder_ = with_output(std::move(decoder_), weight);
+      const PackedWeight weight = network_.output.parts.front().weight;
+      network_ = with_output(std::move(network_), weight);
     }
     const bool mixes = std::any_of(schemes_.begin(), schemes_.end(), [](const auto& entry) {
       return entry.second.inputs.hadamard != 0;
@@ -85,7 +85,7 @@ class Pipeline {
                    ? sample_calibration(with_adapter_of(options, model), calibration, progress)
                    : read_calibration(model, calibration);
     const bool keeps_original = needs_ >= StatisticsKind::kCross;
-    core::require(!keeps_original || decoder_.config.routing.experts == 0, ErrorKind::kUsage,
+    core::require(!keeps_original || network_.config.routing.experts == 0, ErrorKind::kUsage,
                   "recipe {}: the tokens of an expert change with the weights before it, so that "
                   "asymmetric calibration is not built for mixtures of experts",
                   core::printable(recipe.name));
@@ -103,18 +103,18 @@ class Pipeline {
       curvature_ = curvature(calibration.seed);
     }
     runner_ = arithmetic_->make_runner(
-        decoder_, windows_, ops_, keeps_original,
+        network_, windows_, ops_, keeps_original,
         arithmetic_->has_gpu()
             ? std::nullopt
-            : spill_folder(decoder_, demand(), options.memory, options.scratch, progress_),
+            : spill_folder(network_, demand(), options.memory, options.scratch, progress_),
         schemes_);
   }
 
   std::vector<LayerReport> run() {
-    const auto blocks = static_cast<std::int64_t>(source_.blocks.size());
+    const auto blocks = static_cast<std::int64_t>(source_.decoder.blocks.size());
     progress_.begin("quantize", static_cast<std::int64_t>(schemes_.size()));
     for (std::int64_t i = 0; i < blocks; ++i) {
-      const Block& block = source_.blocks[static_cast<std::size_t>(i)];
+      const Block& block = source_.decoder.blocks[static_cast<std::size_t>(i)];
       block_ = fmt::format("block {} of {}", i + 1, blocks);
       auto compressed = store_.finished(i);
       const bool resumed = compressed.has_value();
@@ -182,7 +182,7 @@ class Pipeline {
     block_ = "output layer";
     const bool resumed = store_.finished_output();
     if (!resumed) {
-      SetWork set = *make_set_work(decoder_.output, schemes_, curvature_);
+      SetWork set = *make_set_work(network_.output, schemes_, curvature_);
       std::optional<InputStatistics> statistics = observe_output();
       set.statistics = statistics ? &*statistics : nullptr;
       LayerWork& layer = set.layers.front();
@@ -237,14 +237,14 @@ class Pipeline {
     }
     const auto file = store_.curvature_file();
     return file && files_
-               ? kept_or_measured_curvature(*file, *files_, decoder_, windows_, seed, ops_,
+               ? kept_or_measured_curvature(*file, *files_, network_, windows_, seed, ops_,
                                             progress_, rounds_output())
-               : measure_curvature(decoder_, windows_, seed, ops_, progress_, rounds_output());
+               : measure_curvature(network_, windows_, seed, ops_, progress_, rounds_output());
   }
 
   // Blocks are finished in their order.
   bool all_is_finished() {
-    return store_.finished(std::ssize(source_.blocks) - 1) &&
+    return store_.finished(std::ssize(source_.decoder.blocks) - 1) &&
            (!rounds_output() || store_.finished_output());
   }
 
@@ -275,7 +275,7 @@ class Pipeline {
 
   CompressedBlock compress(std::int64_t index, const Block& original) {
     const Block block = transformed(original);
-    BlockWork work(decoder_.config, block, schemes_, curvature_);
+    BlockWork work(network_.config, block, schemes_, curvature_);
     if (true_sequential_) {
       compress_in_turn(index, block, work);
     } else {
@@ -298,7 +298,7 @@ class Pipeline {
 
   void add_key_centre(const Block& block, CompressedBlock& compressed) {
     std::vector<float> centre =
-        key_centre(decoder_.config, block, runner_->mean_input(block.attention_norm));
+        key_centre(network_.config, block, runner_->mean_input(block.attention_norm));
     if (!centre.empty()) {
       compressed.vectors.emplace(models::key_centre_name(block.attention.qkv), std::move(centre));
     }
@@ -381,9 +381,9 @@ class Pipeline {
     }
   }
 
-  const models::Decoder& source_;
+  const models::Network& source_;
   std::shared_ptr<const models::WeightSource> files_;  // null for a model made in memory
-  models::Decoder decoder_;  // with the ends that the blocks stand between
+  models::Network network_;  // with the ends that the blocks stand between
   bool true_sequential_;
   std::unique_ptr<ModelTransform> transform_;
   std::map<std::string, formats::Scheme> schemes_;
@@ -450,9 +450,9 @@ void quantize_model(const models::Model& model, const Recipe& wanted,
                     bool resume, core::ProgressSink& progress) {
   require_plain(model, options);
   const Recipe recipe = allocated(model, wanted, options, progress);
-  const auto schemes = layer_schemes(model.decoder, recipe);
+  const auto schemes = layer_schemes(model.network, recipe);
   if (options.adapter) {
-    (void)options.adapter->pairs_for(model.decoder);  // throws before a folder is made
+    (void)options.adapter->pairs_for(model.network);  // throws before a folder is made
   }
   CheckpointWriter writer(model, target, job_of(model, recipe, options), recipe.output, resume);
   FolderStore store(writer, schemes);
@@ -472,9 +472,9 @@ Quantized quantize_in_memory(const models::Model& model, const Recipe& wanted,
   MemoryStore store;
   std::vector<LayerReport> layers = run_recipe(model, recipe, options, store, progress);
   auto result = std::make_shared<models::Model>(model);
-  result->compression = {recipe.name, layer_schemes(model.decoder, recipe), keeps_inputs(recipe)};
-  result->decoder = store.decoder(model.decoder);
-  if (model.decoder.config.tied_output && !result->decoder.config.tied_output) {
+  result->compression = {recipe.name, layer_schemes(model.network, recipe), keeps_inputs(recipe)};
+  result->network = store.network(model.network);
+  if (model.network.config.tied_output && !result->network.config.tied_output) {
     result->config_json["tie_word_embeddings"] = false;
   }
   return {std::move(result), std::move(layers)};

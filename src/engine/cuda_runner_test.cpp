@@ -65,7 +65,7 @@ formats::PackedWeight rounded(std::vector<float> w, std::int64_t n, std::int64_t
 std::shared_ptr<models::Model> rounded(const models::Model& dense, const std::string& scheme_text) {
   auto model = std::make_shared<models::Model>(dense);
   const formats::Scheme scheme = formats::parse_scheme(scheme_text);
-  for (models::Block& block : model->decoder.blocks) {
+  for (models::Block& block : model->network.decoder.blocks) {
     for (ops::LinearSet* set : models::linear_sets(block)) {
       for (ops::Linear& part : set->parts) {
         if (!block.router || set != &*block.router) {
@@ -93,7 +93,7 @@ void add_adapters(models::Model& model) {
     return formats::dense_weight(core::from_float32(values, {rows, columns}, core::DType::kBF16));
   };
   constexpr std::int64_t kRank = 4;
-  for (models::Block& block : model.decoder.blocks) {
+  for (models::Block& block : model.network.decoder.blocks) {
     for (ops::LinearSet* set : models::linear_sets(block)) {
       ops::Linear& part = set->parts.back();
       part.low_rank =

@@ -61,10 +61,10 @@ Device parse_device(std::string_view text) {
   return text == "cpu" ? Device::kCpu : Device::kCuda;
 }
 
-std::int64_t weight_bytes_per_token(const models::Decoder& decoder) {
-  std::int64_t bytes = formats::stored_bytes(decoder.output.parts.front().weight);
-  for (const models::Block& block : decoder.blocks) {
-    bytes += active_bytes(block, decoder.config.routing);
+std::int64_t weight_bytes_per_token(const models::Network& network) {
+  std::int64_t bytes = formats::stored_bytes(network.output.parts.front().weight);
+  for (const models::Block& block : network.decoder.blocks) {
+    bytes += active_bytes(block, network.config.routing);
   }
   return bytes;
 }

@@ -91,7 +91,7 @@ std::vector<std::int32_t> ConfigReader::token_ids(std::string_view key,
   return ids;
 }
 
-void validate(const DecoderConfig& config) {
+void validate(const NetworkConfig& config) {
   const auto check = [](bool good, std::string_view message, std::int64_t a, std::int64_t b) {
     core::require(good, ErrorKind::kInvalidModel, "{}: {} ({} and {})", kWhat, message, a, b);
   };

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "core/json.h"
-#include "models/decoder.h"
+#include "models/network.h"
 #include "models/weight_source.h"
 
 namespace nibble::models {
@@ -13,8 +13,8 @@ namespace nibble::models {
 /// compute is the same for all families (forward.h).
 struct Family {
   std::string_view model_type;  // as in config.json
-  DecoderConfig (*read_config)(const core::Json& json);
-  Decoder (*build)(const DecoderConfig& config, WeightLoader& loader);
+  NetworkConfig (*read_config)(const core::Json& json);
+  Network (*build)(const NetworkConfig& config, WeightLoader& loader);
 };
 
 /// Every family of this build; the one registration place is all.cpp.

@@ -4,7 +4,7 @@
 #include <optional>
 #include <span>
 
-#include "models/decoder.h"
+#include "models/network.h"
 #include "ops/ops.h"
 
 /// The forward pass of every decoder family, written once over the operators of a device.
@@ -15,17 +15,17 @@ using Batch = ops::Batch<typename O::Cache>;
 
 /// Embeddings of the batch's tokens, with learned positions where the family has them: [m, hidden].
 template <ops::Ops O>
-typename O::Matrix embed(O& ops, const Decoder& model, const Batch<O>& batch) {
-  auto x = ops.embed(model.embedding, batch.tokens);
-  if (!model.positions.empty()) {
-    ops.add_rows(x, model.positions, batch.positions, model.config.position_offset);
+typename O::Matrix embed(O& ops, const Network& model, const Batch<O>& batch) {
+  auto x = ops.embed(model.embeddings.tokens, batch.tokens);
+  if (!model.embeddings.positions.empty()) {
+    ops.add_rows(x, model.embeddings.positions, batch.positions, model.config.position_offset);
   }
   return x;
 }
 
 /// What stands between the two layers of an MLP, ready for mlp.down.
 template <ops::Ops O>
-typename O::Input run_mlp_up(O& ops, const DecoderConfig& config, const Mlp& mlp,
+typename O::Input run_mlp_up(O& ops, const NetworkConfig& config, const Mlp& mlp,
                              typename O::Input& input) {
   if constexpr (ops::JoinsGates<O>) {
     if (config.gated) {
@@ -62,7 +62,7 @@ typename O::Input norm_of_sum(O& ops, typename O::Matrix& x, const Delta<O>& del
 
 /// Feed-forward part of an expert, for an input that is ready for mlp.up.
 template <ops::Ops O>
-typename O::Matrix run_mlp(O& ops, const DecoderConfig& config, const Mlp& mlp,
+typename O::Matrix run_mlp(O& ops, const NetworkConfig& config, const Mlp& mlp,
                            typename O::Input& input) {
   auto middle = run_mlp_up(ops, config, mlp, input);
   return ops.linear(middle, mlp.down);
@@ -70,7 +70,7 @@ typename O::Matrix run_mlp(O& ops, const DecoderConfig& config, const Mlp& mlp,
 
 /// Mixture of experts: each token's rows go to its `top` experts and return weighted.
 template <ops::Ops O>
-typename O::Matrix run_experts(O& ops, const DecoderConfig& config, const Block& block,
+typename O::Matrix run_experts(O& ops, const NetworkConfig& config, const Block& block,
                                const typename O::Matrix& x) {
   auto router_input = ops.input(x, *block.router);
   const auto routes = ops.route(ops.linear(router_input, *block.router), config.routing);
@@ -89,7 +89,7 @@ typename O::Matrix run_experts(O& ops, const DecoderConfig& config, const Block&
 /// to x; returns what this block has yet to add, so that the addition can be fused with the next
 /// norm.
 template <ops::Ops O>
-Delta<O> run_block(O& ops, const DecoderConfig& config, const Block& block, std::int64_t layer,
+Delta<O> run_block(O& ops, const NetworkConfig& config, const Block& block, std::int64_t layer,
                    const Batch<O>& batch, typename O::Matrix& x, const Delta<O>& delta) {
   const Attention& attention = block.attention;
   auto input = norm_of_sum(ops, x, delta, block.attention_norm, attention.qkv);
@@ -109,12 +109,12 @@ Delta<O> run_block(O& ops, const DecoderConfig& config, const Block& block, std:
 
 /// The residual stream after all blocks, [m, hidden], before the final norm.
 template <ops::Ops O>
-typename O::Matrix hidden_states(O& ops, const Decoder& model, const Batch<O>& batch) {
+typename O::Matrix hidden_states(O& ops, const Network& model, const Batch<O>& batch) {
   auto x = embed(ops, model, batch);
   Delta<O> delta;
-  for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
-    delta = run_block(ops, model.config, model.blocks[layer], static_cast<std::int64_t>(layer),
-                      batch, x, delta);
+  for (std::size_t layer = 0; layer < model.decoder.blocks.size(); ++layer) {
+    delta = run_block(ops, model.config, model.decoder.blocks[layer],
+                      static_cast<std::int64_t>(layer), batch, x, delta);
   }
   if (delta) {
     ops.add(x, *delta);
@@ -124,14 +124,14 @@ typename O::Matrix hidden_states(O& ops, const Decoder& model, const Batch<O>& b
 
 /// Logits [m, vocabulary] of hidden states [m, hidden].
 template <ops::Ops O>
-typename O::Matrix logits(O& ops, const Decoder& model, const typename O::Matrix& hidden) {
-  auto input = ops.norm(hidden, model.final_norm, model.output);
+typename O::Matrix logits(O& ops, const Network& model, const typename O::Matrix& hidden) {
+  auto input = ops.norm(hidden, model.decoder.final_norm, model.output);
   return ops.linear(input, model.output);
 }
 
 /// Logits of the given rows of the batch.
 template <ops::Ops O>
-typename O::Matrix forward(O& ops, const Decoder& model, const Batch<O>& batch,
+typename O::Matrix forward(O& ops, const Network& model, const Batch<O>& batch,
                            std::span<const std::int32_t> rows) {
   return logits(ops, model, ops.gather(hidden_states(ops, model, batch), rows));
 }

@@ -33,7 +33,7 @@ class Gradient : public testing::TestWithParam<const char*> {
     positions_.resize(kRows);
     std::iota(positions_.begin(), positions_.end(), 0);
     for (auto& token : tokens_) {
-      token = static_cast<std::int32_t>(random_.below(model_->decoder.config.vocabulary));
+      token = static_cast<std::int32_t>(random_.below(model_->network.config.vocabulary));
     }
   }
 
@@ -44,12 +44,12 @@ class Gradient : public testing::TestWithParam<const char*> {
                                                                        {nullptr, 0, 15, 9}};
     const Batch<O> batch{tokens_, positions_, slices};
     std::optional<typename O::Matrix> delta;
-    for (std::size_t layer = 0; layer < model_->decoder.blocks.size(); ++layer) {
-      delta = run_block(ops, model_->decoder.config, model_->decoder.blocks[layer],
+    for (std::size_t layer = 0; layer < model_->network.decoder.blocks.size(); ++layer) {
+      delta = run_block(ops, model_->network.config, model_->network.decoder.blocks[layer],
                         static_cast<std::int64_t>(layer), batch, x, delta);
     }
     ops.add(x, *delta);
-    return logits(ops, model_->decoder, x);
+    return logits(ops, model_->network, x);
   }
 
   Matrix random_matrix(std::int64_t rows, std::int64_t columns) {
@@ -78,9 +78,9 @@ class Gradient : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(Gradient, AgreesWithDifferencesOfTheForwardPass) {
-  const std::int64_t hidden = model_->decoder.config.hidden;
+  const std::int64_t hidden = model_->network.config.hidden;
   const Matrix start = random_matrix(kRows, hidden);
-  const Matrix weights = random_matrix(kRows, model_->decoder.config.vocabulary);
+  const Matrix weights = random_matrix(kRows, model_->network.config.vocabulary);
 
   GradientOps tape(ops_);
   std::map<int, std::int64_t> calls;
@@ -94,7 +94,7 @@ TEST_P(Gradient, AgreesWithDifferencesOfTheForwardPass) {
   const Variable y = logits_of(tape, x);
   tape.backward(y, ops_.copy(weights));
   ASSERT_EQ(x.gradient().rows(), kRows);
-  for (const Block& block : model_->decoder.blocks) {
+  for (const Block& block : model_->network.decoder.blocks) {
     for (const ops::LinearSet* set : linear_sets(block)) {
       EXPECT_EQ(calls[set->id], 1) << set->parts.front().name;
     }

@@ -38,7 +38,7 @@ class CudaArithmetic final : public Arithmetic {
     return false;
   }
 
-  std::unique_ptr<BlockRunner> make_runner(const models::Decoder& decoder,
+  std::unique_ptr<BlockRunner> make_runner(const models::Network& network,
                                            const CalibrationWindows& windows, ops::cpu::CpuOps& ops,
                                            bool keeps_original,
                                            const std::optional<std::filesystem::path>&,
@@ -49,7 +49,7 @@ class CudaArithmetic final : public Arithmetic {
                     "does not run on a GPU yet; use --device cpu",
                     core::printable(layer), scheme);
     }
-    return cuda::make_cuda_block_runner(context_, decoder, windows, ops, keeps_original);
+    return cuda::make_cuda_block_runner(context_, network, windows, ops, keeps_original);
   }
 
   std::optional<std::vector<float>> factor(const OrderedHessian& hessian) override {

@@ -15,13 +15,13 @@ const std::filesystem::path kFamilies =
     std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families";
 
 // Windows of several lengths, some of which run together.
-CalibrationWindows some_windows(const models::Decoder& decoder) {
+CalibrationWindows some_windows(const models::Network& network) {
   CalibrationWindows windows;
   for (const std::size_t length : {23, 1, 40, 17}) {
     auto& window = windows.emplace_back(length);
     for (std::size_t i = 0; i < length; ++i) {
       window[i] = static_cast<std::int32_t>((i * 13 + 7 * windows.size()) %
-                                            static_cast<std::size_t>(decoder.config.vocabulary));
+                                            static_cast<std::size_t>(network.config.vocabulary));
     }
   }
   return windows;
@@ -67,19 +67,19 @@ class CudaBlockRunner : public device::GpuTest, public testing::WithParamInterfa
 // Every block, its inputs measured, then passed, with the original model beside it.
 TEST_P(CudaBlockRunner, MeasuresAndMovesLikeTheCpu) {
   const auto model = models::open_model(kFamilies / GetParam());
-  const models::Decoder& decoder = model->decoder;
-  const CalibrationWindows windows = some_windows(decoder);
-  const bool experts = decoder.config.routing.experts > 0;
+  const models::Network& network = model->network;
+  const CalibrationWindows windows = some_windows(network);
+  const bool experts = network.config.routing.experts > 0;
   const StatisticsKind kind = experts ? StatisticsKind::kHessian : StatisticsKind::kCross;
   ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
   CpuArithmetic cpu(ops.pool());
   const auto gpu = make_cuda_arithmetic(ops.pool());
-  const auto on_cpu = cpu.make_runner(decoder, windows, ops, !experts, std::nullopt, {});
-  const auto on_gpu = gpu->make_runner(decoder, windows, ops, !experts, std::nullopt, {});
+  const auto on_cpu = cpu.make_runner(network, windows, ops, !experts, std::nullopt, {});
+  const auto on_gpu = gpu->make_runner(network, windows, ops, !experts, std::nullopt, {});
   EXPECT_EQ(on_gpu->keeps_original(), !experts);
   std::map<int, SetCurvature> curvature;  // of every second set
-  for (std::size_t i = 0; i < decoder.blocks.size(); ++i) {
-    const models::Block& block = decoder.blocks[i];
+  for (std::size_t i = 0; i < network.decoder.blocks.size(); ++i) {
+    const models::Block& block = network.decoder.blocks[i];
     const auto sets = models::linear_sets(block);
     for (std::size_t at = 0; !experts && at < sets.size(); at += 2) {
       std::vector<float> weights = normal(81, 3);
@@ -130,9 +130,9 @@ TEST_F(CudaBlockRunnerRefusals, ActivationsThatAreNotFinite) {
   const auto model = models::open_model(kFamilies / "llama");
   ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
   const auto gpu = make_cuda_arithmetic(ops.pool());
-  const CalibrationWindows windows = some_windows(model->decoder);
-  const auto runner = gpu->make_runner(model->decoder, windows, ops, false, std::nullopt, {});
-  models::Block block = model->decoder.blocks.front();
+  const CalibrationWindows windows = some_windows(model->network);
+  const auto runner = gpu->make_runner(model->network, windows, ops, false, std::nullopt, {});
+  models::Block block = model->network.decoder.blocks.front();
   block.attention_norm.weight.back() = INFINITY;
   EXPECT_THROW(
       runner->observe(0, block, {StatisticsKind::kChannels, std::nullopt, nullptr, nullptr}),
@@ -143,9 +143,9 @@ TEST_F(CudaBlockRunnerRefusals, ActivationsThatAreQuantized) {
   const auto model = models::open_model(kFamilies / "llama");
   ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
   const auto gpu = make_cuda_arithmetic(ops.pool());
-  const CalibrationWindows windows = some_windows(model->decoder);
+  const CalibrationWindows windows = some_windows(model->network);
   try {
-    (void)gpu->make_runner(model->decoder, windows, ops, false, std::nullopt,
+    (void)gpu->make_runner(model->network, windows, ops, false, std::nullopt,
                            {{"layer", formats::parse_scheme("int4-sym-g128-a4")}});
     FAIL() << "nothing was thrown";
   } catch (const core::Error& error) {
@@ -164,7 +164,7 @@ TEST_F(CudaBlockRunnerRefusals, WindowsThatDoNotFit) {
   const device::cuda::Buffer held(std::max<std::int64_t>(0, free - kLeft));
   const CalibrationWindows windows(3000, std::vector<std::int32_t>(1024));  // 3 GB of states
   try {
-    (void)gpu->make_runner(model->decoder, windows, ops, false, std::nullopt, {});
+    (void)gpu->make_runner(model->network, windows, ops, false, std::nullopt, {});
     FAIL() << "nothing was thrown";
   } catch (const core::Error& error) {
     EXPECT_EQ(error.kind(), core::ErrorKind::kOutOfMemory);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compress/cuda/cuda_context.h"
-#include "models/decoder.h"
+#include "models/network.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cuda/device_matrix.h"
 #include "ops/cuda/elementwise/elementwise.h"

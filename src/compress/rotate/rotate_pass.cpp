@@ -19,7 +19,7 @@ class RotatePass final : public Pass {
   bool takes_dense() const override { return true; }
   bool takes_tails() const override { return true; }  // weights have none yet
 
-  std::unique_ptr<ModelTransform> transform(const models::DecoderConfig& config) const override {
+  std::unique_ptr<ModelTransform> transform(const models::NetworkConfig& config) const override {
     return std::make_unique<ModelRotation>(config, static_cast<std::uint64_t>(seed_));
   }
 

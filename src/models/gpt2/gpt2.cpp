@@ -7,9 +7,9 @@
 namespace nibble::models::gpt2 {
 namespace {
 
-DecoderConfig read_config(const core::Json& json) {
+NetworkConfig read_config(const core::Json& json) {
   const ConfigReader reader(json);
-  DecoderConfig config;
+  NetworkConfig config;
   config.hidden = reader.size("n_embd", kMaxWidth);
   config.layers = reader.size("n_layer", kMaxLayers);
   config.heads = reader.size("n_head", kMaxHeads);
@@ -35,7 +35,7 @@ DecoderConfig read_config(const core::Json& json) {
   return config;
 }
 
-Block build_block(const DecoderConfig& config, const std::string& prefix, WeightLoader& loader) {
+Block build_block(const NetworkConfig& config, const std::string& prefix, WeightLoader& loader) {
   Block block;
   block.attention_norm = loader.norm(prefix + ".ln_1", config.norm, config.hidden, config.norm_eps);
   block.mlp_norm = loader.norm(prefix + ".ln_2", config.norm, config.hidden, config.norm_eps);
@@ -55,23 +55,26 @@ Block build_block(const DecoderConfig& config, const std::string& prefix, Weight
 }
 
 // Checkpoints exist with and without the leading "transformer.".
-Decoder build(const DecoderConfig& config, WeightLoader& loader) {
+Network build(const NetworkConfig& config, WeightLoader& loader) {
   const std::string root = loader.contains("transformer.wte.weight") ? "transformer." : "";
-  Decoder model;
+  Network model;
   model.config = config;
-  model.embedding_name = root + "wte.weight";
-  model.positions_name = root + "wpe.weight";
-  model.embedding = loader.matrix(model.embedding_name, config.vocabulary, config.hidden);
-  model.positions = loader.matrix(model.positions_name, config.max_positions, config.hidden);
+  model.embeddings.tokens_name = root + "wte.weight";
+  model.embeddings.positions_name = root + "wpe.weight";
+  model.embeddings.tokens =
+      loader.matrix(model.embeddings.tokens_name, config.vocabulary, config.hidden);
+  model.embeddings.positions =
+      loader.matrix(model.embeddings.positions_name, config.max_positions, config.hidden);
   for (std::int64_t i = 0; i < config.layers; ++i) {
-    model.blocks.push_back(build_block(config, fmt::format("{}h.{}", root, i), loader));
+    model.decoder.blocks.push_back(build_block(config, fmt::format("{}h.{}", root, i), loader));
   }
-  model.final_norm = loader.norm(root + "ln_f", config.norm, config.hidden, config.norm_eps);
+  model.decoder.final_norm =
+      loader.norm(root + "ln_f", config.norm, config.hidden, config.norm_eps);
   std::vector<std::string_view> harmless = {".attn.bias", ".attn.masked_bias"};
   if (config.tied_output) {
     ops::Linear tied;
     tied.name = root + "wte";
-    tied.weight = formats::dense_weight(model.embedding);
+    tied.weight = formats::dense_weight(model.embeddings.tokens);
     model.output = loader.set({std::move(tied)});
     harmless.push_back("lm_head.weight");
   } else {

@@ -38,25 +38,25 @@ std::vector<std::int64_t> read_windows(const ConfigReader& reader, std::int64_t 
   return windows;
 }
 
-DecoderConfig read_dense_config(const core::Json& json) {
-  DecoderConfig config = read_attention_config(json);
+NetworkConfig read_dense_config(const core::Json& json) {
+  NetworkConfig config = read_attention_config(json);
   config.ffn = ConfigReader(json).size("intermediate_size", kMaxWidth);
   return config;
 }
 
-DecoderConfig read_llama(const core::Json& json) {
+NetworkConfig read_llama(const core::Json& json) {
   ConfigReader(json).only("sliding_window", nullptr);
   return read_dense_config(json);
 }
 
-DecoderConfig read_mistral(const core::Json& json) {
-  DecoderConfig config = read_dense_config(json);
+NetworkConfig read_mistral(const core::Json& json) {
+  NetworkConfig config = read_dense_config(json);
   config.windows = read_windows(ConfigReader(json), config.layers, 0);
   return config;
 }
 
-DecoderConfig read_qwen(const core::Json& json) {
-  DecoderConfig config = read_dense_config(json);
+NetworkConfig read_qwen(const core::Json& json) {
+  NetworkConfig config = read_dense_config(json);
   const ConfigReader reader(json);
   if (reader.flag("use_sliding_window", false)) {
     const std::int64_t first =
@@ -67,7 +67,7 @@ DecoderConfig read_qwen(const core::Json& json) {
   return config;
 }
 
-Mlp build_mlp(const DecoderConfig& config, const std::string& prefix, bool bias,
+Mlp build_mlp(const NetworkConfig& config, const std::string& prefix, bool bias,
               WeightLoader& loader) {
   Mlp mlp;
   mlp.up = loader.set({loader.linear(prefix + ".gate_proj", config.ffn, config.hidden, bias),
@@ -79,15 +79,15 @@ Mlp build_mlp(const DecoderConfig& config, const std::string& prefix, bool bias,
 
 // Biases are recognised by the tensors themselves: Llama's attention_bias and mlp_bias, Qwen2's
 // query/key/value biases.
-Decoder build(const DecoderConfig& config, WeightLoader& loader) {
-  Decoder model = build_ends(config, loader);
+Network build(const NetworkConfig& config, WeightLoader& loader) {
+  Network model = build_ends(config, loader);
   for (std::int64_t i = 0; i < config.layers; ++i) {
     const std::string prefix = fmt::format("model.layers.{}", i);
     Block block = build_attention(config, i, loader.contains(prefix + ".self_attn.q_proj.bias"),
                                   loader.contains(prefix + ".self_attn.o_proj.bias"), loader);
     block.mlp =
         build_mlp(config, prefix + ".mlp", loader.contains(prefix + ".mlp.down_proj.bias"), loader);
-    model.blocks.push_back(std::move(block));
+    model.decoder.blocks.push_back(std::move(block));
   }
   finish(model, loader);
   return model;
@@ -95,9 +95,9 @@ Decoder build(const DecoderConfig& config, WeightLoader& loader) {
 
 }  // namespace
 
-DecoderConfig read_attention_config(const core::Json& json) {
+NetworkConfig read_attention_config(const core::Json& json) {
   const ConfigReader reader(json);
-  DecoderConfig config;
+  NetworkConfig config;
   config.hidden = reader.size("hidden_size", kMaxWidth);
   config.layers = reader.size("num_hidden_layers", kMaxLayers);
   config.heads = reader.size("num_attention_heads", kMaxHeads);
@@ -119,7 +119,7 @@ DecoderConfig read_attention_config(const core::Json& json) {
   return config;
 }
 
-Block build_attention(const DecoderConfig& config, std::int64_t layer, bool qkv_bias, bool out_bias,
+Block build_attention(const NetworkConfig& config, std::int64_t layer, bool qkv_bias, bool out_bias,
                       WeightLoader& loader) {
   const std::string prefix = fmt::format("model.layers.{}", layer);
   const std::string attention = prefix + ".self_attn";
@@ -152,20 +152,21 @@ Block build_attention(const DecoderConfig& config, std::int64_t layer, bool qkv_
   return block;
 }
 
-Decoder build_ends(const DecoderConfig& config, WeightLoader& loader) {
-  Decoder model;
+Network build_ends(const NetworkConfig& config, WeightLoader& loader) {
+  Network model;
   model.config = config;
-  model.embedding_name = "model.embed_tokens.weight";
-  model.embedding = loader.matrix(model.embedding_name, config.vocabulary, config.hidden);
-  model.final_norm = loader.norm("model.norm", config.norm, config.hidden, config.norm_eps);
+  model.embeddings.tokens_name = "model.embed_tokens.weight";
+  model.embeddings.tokens =
+      loader.matrix(model.embeddings.tokens_name, config.vocabulary, config.hidden);
+  model.decoder.final_norm = loader.norm("model.norm", config.norm, config.hidden, config.norm_eps);
   return model;
 }
 
-void finish(Decoder& model, WeightLoader& loader) {
+void finish(Network& model, WeightLoader& loader) {
   if (model.config.tied_output) {
     ops::Linear tied;
     tied.name = "model.embed_tokens";
-    tied.weight = formats::dense_weight(model.embedding);
+    tied.weight = formats::dense_weight(model.embeddings.tokens);
     model.output = loader.set({std::move(tied)});
   } else {
     model.output = loader.set(

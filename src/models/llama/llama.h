@@ -13,10 +13,10 @@ Family qwen2();
 Family qwen3();
 
 /// Parts that mixtures of experts share with Llama.
-DecoderConfig read_attention_config(const core::Json& json);
-Block build_attention(const DecoderConfig& config, std::int64_t layer, bool qkv_bias, bool out_bias,
+NetworkConfig read_attention_config(const core::Json& json);
+Block build_attention(const NetworkConfig& config, std::int64_t layer, bool qkv_bias, bool out_bias,
                       WeightLoader& loader);
-Decoder build_ends(const DecoderConfig& config, WeightLoader& loader);
-void finish(Decoder& model, WeightLoader& loader);
+Network build_ends(const NetworkConfig& config, WeightLoader& loader);
+void finish(Network& model, WeightLoader& loader);
 
 }  // namespace nibble::models::llama

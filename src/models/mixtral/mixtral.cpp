@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::int64_t kMaxExperts = 1024;
 
-DecoderConfig read_config(const core::Json& json) {
-  DecoderConfig config = llama::read_attention_config(json);
+NetworkConfig read_config(const core::Json& json) {
+  NetworkConfig config = llama::read_attention_config(json);
   const ConfigReader reader(json);
   config.ffn = reader.size("intermediate_size", kMaxWidth);
   config.routing.experts = reader.size("num_local_experts", kMaxExperts);
@@ -22,7 +22,7 @@ DecoderConfig read_config(const core::Json& json) {
 }
 
 // w1 is the gate, w3 the up projection, w2 the down projection.
-Mlp build_expert(const DecoderConfig& config, const std::string& prefix, WeightLoader& loader) {
+Mlp build_expert(const NetworkConfig& config, const std::string& prefix, WeightLoader& loader) {
   Mlp mlp;
   mlp.up = loader.set({loader.linear(prefix + ".w1", config.ffn, config.hidden, false),
                        loader.linear(prefix + ".w3", config.ffn, config.hidden, false)});
@@ -31,8 +31,8 @@ Mlp build_expert(const DecoderConfig& config, const std::string& prefix, WeightL
   return mlp;
 }
 
-Decoder build(const DecoderConfig& config, WeightLoader& loader) {
-  Decoder model = llama::build_ends(config, loader);
+Network build(const NetworkConfig& config, WeightLoader& loader) {
+  Network model = llama::build_ends(config, loader);
   for (std::int64_t i = 0; i < config.layers; ++i) {
     Block block = llama::build_attention(config, i, false, false, loader);
     const std::string prefix = fmt::format("model.layers.{}.block_sparse_moe", i);
@@ -42,7 +42,7 @@ Decoder build(const DecoderConfig& config, WeightLoader& loader) {
       block.experts.push_back(
           build_expert(config, fmt::format("{}.experts.{}", prefix, e), loader));
     }
-    model.blocks.push_back(std::move(block));
+    model.decoder.blocks.push_back(std::move(block));
   }
   llama::finish(model, loader);
   return model;

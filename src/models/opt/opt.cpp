@@ -7,9 +7,9 @@
 namespace nibble::models::opt {
 namespace {
 
-DecoderConfig read_config(const core::Json& json) {
+NetworkConfig read_config(const core::Json& json) {
   const ConfigReader reader(json);
-  DecoderConfig config;
+  NetworkConfig config;
   config.hidden = reader.size("hidden_size", kMaxWidth);
   config.layers = reader.size("num_hidden_layers", kMaxLayers);
   config.heads = reader.size("num_attention_heads", kMaxHeads);
@@ -38,7 +38,7 @@ DecoderConfig read_config(const core::Json& json) {
   return config;
 }
 
-Block build_block(const DecoderConfig& config, const std::string& prefix, WeightLoader& loader) {
+Block build_block(const NetworkConfig& config, const std::string& prefix, WeightLoader& loader) {
   const std::string attention = prefix + ".self_attn";
   const std::int64_t hidden = config.hidden;
   Block block;
@@ -61,25 +61,28 @@ Block build_block(const DecoderConfig& config, const std::string& prefix, Weight
 }
 
 // Checkpoints exist with and without the leading "model.".
-Decoder build(const DecoderConfig& config, WeightLoader& loader) {
+Network build(const NetworkConfig& config, WeightLoader& loader) {
   const std::string root =
       loader.contains("model.decoder.embed_tokens.weight") ? "model.decoder." : "decoder.";
-  Decoder model;
+  Network model;
   model.config = config;
-  model.embedding_name = root + "embed_tokens.weight";
-  model.positions_name = root + "embed_positions.weight";
-  model.embedding = loader.matrix(model.embedding_name, config.vocabulary, config.hidden);
-  model.positions = loader.matrix(model.positions_name,
-                                  config.max_positions + config.position_offset, config.hidden);
+  model.embeddings.tokens_name = root + "embed_tokens.weight";
+  model.embeddings.positions_name = root + "embed_positions.weight";
+  model.embeddings.tokens =
+      loader.matrix(model.embeddings.tokens_name, config.vocabulary, config.hidden);
+  model.embeddings.positions =
+      loader.matrix(model.embeddings.positions_name, config.max_positions + config.position_offset,
+                    config.hidden);
   for (std::int64_t i = 0; i < config.layers; ++i) {
-    model.blocks.push_back(build_block(config, fmt::format("{}layers.{}", root, i), loader));
+    model.decoder.blocks.push_back(
+        build_block(config, fmt::format("{}layers.{}", root, i), loader));
   }
-  model.final_norm =
+  model.decoder.final_norm =
       loader.norm(root + "final_layer_norm", config.norm, config.hidden, config.norm_eps);
   if (config.tied_output) {
     ops::Linear tied;
     tied.name = root + "embed_tokens";
-    tied.weight = formats::dense_weight(model.embedding);
+    tied.weight = formats::dense_weight(model.embeddings.tokens);
     model.output = loader.set({std::move(tied)});
     loader.require_all_used(config.family, {"lm_head.weight"});
   } else {

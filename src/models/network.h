@@ -11,7 +11,7 @@
 namespace nibble::models {
 
 /// Sizes and constants of a decoder-only transformer. Families differ in this data, not in code.
-struct DecoderConfig {
+struct NetworkConfig {
   std::string family;  // "llama", "mistral", "qwen2", ... as model_type says
   std::int64_t hidden = 0;
   std::int64_t layers = 0;
@@ -58,15 +58,25 @@ struct Block {
 /// Prefix of an output layer that is not shared with the embedding, in checkpoints of all families.
 inline constexpr const char* kOutputName = "lm_head";
 
-/// A decoder with its weights (views of the mapped files wherever the layout allows).
-struct Decoder {
-  DecoderConfig config;
-  std::string embedding_name;  // of the tensors in the checkpoint
+/// Tables whose rows, added up, are the first values of the residual stream.
+struct Embeddings {
+  std::string tokens_name;  // of the tensors in the checkpoint
   std::string positions_name;
-  core::Tensor embedding;  // [vocabulary, hidden]
+  core::Tensor tokens;     // [vocabulary, hidden]
   core::Tensor positions;  // learned positions, [rows, hidden] or empty
+};
+
+/// Blocks that one residual stream runs through, and the norm behind them.
+struct Stack {
   std::vector<Block> blocks;
   ops::Norm final_norm;
+};
+
+/// A model with its weights (views of the mapped files wherever the layout allows).
+struct Network {
+  NetworkConfig config;
+  Embeddings embeddings;
+  Stack decoder;
   ops::LinearSet output;  // [vocabulary, hidden]; shares the embedding when tied
 };
 
