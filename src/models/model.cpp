@@ -6,6 +6,7 @@
 #include "io/gguf.h"
 #include "io/json_file.h"
 #include "io/tensor_store.h"
+#include "models/build_network.h"
 #include "models/config_reader.h"
 #include "models/family.h"
 #include "models/folder_source.h"
@@ -73,7 +74,7 @@ void build(Model& model, const Family& family) {
   apply_rope_factors(*model.source, config);
   validate(config);
   WeightLoader loader(*model.source, model.compression.schemes);
-  model.network = family.build(config, loader);
+  model.network = build_network(config, family.names, loader);
   loader.require_schemes_used();
 }
 

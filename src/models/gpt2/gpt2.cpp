@@ -1,7 +1,5 @@
 #include "models/gpt2/gpt2.h"
 
-#include <fmt/format.h>
-
 #include "models/config_reader.h"
 
 namespace nibble::models::gpt2 {
@@ -35,60 +33,27 @@ NetworkConfig read_config(const core::Json& json) {
   return config;
 }
 
-Block build_block(const NetworkConfig& config, const std::string& prefix, WeightLoader& loader) {
-  Block block;
-  block.attention_norm = loader.norm(prefix + ".ln_1", config.norm, config.hidden, config.norm_eps);
-  block.mlp_norm = loader.norm(prefix + ".ln_2", config.norm, config.hidden, config.norm_eps);
-  block.attention.qkv =
-      loader.set({loader.conv1d(prefix + ".attn.c_attn", 3 * config.hidden, config.hidden)});
-  block.attention.out =
-      loader.set({loader.conv1d(prefix + ".attn.c_proj", config.hidden, config.hidden)});
-  block.attention.spec.heads = config.heads;
-  block.attention.spec.kv_heads = config.heads;
-  block.attention.spec.head_dim = config.head_dim;
-  block.attention.spec.key_centre = loader.key_centre(block.attention.qkv, config.hidden);
-  Mlp mlp;
-  mlp.up = loader.set({loader.conv1d(prefix + ".mlp.c_fc", config.ffn, config.hidden)});
-  mlp.down = loader.set({loader.conv1d(prefix + ".mlp.c_proj", config.hidden, config.ffn)});
-  block.mlp = std::move(mlp);
-  return block;
-}
-
 // Checkpoints exist with and without the leading "transformer.".
-Network build(const NetworkConfig& config, WeightLoader& loader) {
-  const std::string root = loader.contains("transformer.wte.weight") ? "transformer." : "";
-  Network model;
-  model.config = config;
-  model.embeddings.tokens_name = root + "wte.weight";
-  model.embeddings.positions_name = root + "wpe.weight";
-  model.embeddings.tokens =
-      loader.matrix(model.embeddings.tokens_name, config.vocabulary, config.hidden);
-  model.embeddings.positions =
-      loader.matrix(model.embeddings.positions_name, config.max_positions, config.hidden);
-  for (std::int64_t i = 0; i < config.layers; ++i) {
-    model.decoder.blocks.push_back(build_block(config, fmt::format("{}h.{}", root, i), loader));
-  }
-  model.decoder.final_norm =
-      loader.norm(root + "ln_f", config.norm, config.hidden, config.norm_eps);
-  std::vector<std::string_view> harmless = {".attn.bias", ".attn.masked_bias"};
-  if (config.tied_output) {
-    ops::Linear tied;
-    tied.name = root + "wte";
-    tied.weight = formats::dense_weight(model.embeddings.tokens);
-    model.output = loader.set({std::move(tied)});
-    harmless.push_back("lm_head.weight");
-  } else {
-    model.output =
-        loader.set({loader.linear(kOutputName, config.vocabulary, config.hidden, false)});
-  }
-  loader.require_all_used(config.family, harmless);
-  return model;
+TensorNames names() {
+  return {.roots = {"transformer.", ""},
+          .embedding = "wte",
+          .positions = "wpe",
+          .final_norm = "ln_f",
+          .block = "h.{}",
+          .attention_norm = "ln_1",
+          .mlp_norm = "ln_2",
+          .qkv = {"attn.c_attn"},
+          .attention_out = "attn.c_proj",
+          .mlp = {.up = "mlp.c_fc", .down = "mlp.c_proj"},
+          .biases = Biases::kAll,
+          .conv1d = true,
+          .harmless = {".attn.bias", ".attn.masked_bias"}};
 }
 
 }  // namespace
 
 Family gpt2() {
-  return {"gpt2", read_config, build};
+  return {"gpt2", read_config, names()};
 }
 
 }  // namespace nibble::models::gpt2
