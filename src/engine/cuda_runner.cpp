@@ -70,7 +70,7 @@ class CudaRunner final : public Runner {
       for (const ops::LinearSet* set : models::linear_sets(block)) {
         prepare(*set, packer);
       }
-      const std::int64_t window = block.attention.spec.window;
+      const std::int64_t window = block.attention.spec.mask.window;
       if (std::find(windows_.begin(), windows_.end(), window) == windows_.end()) {
         windows_.push_back(window);
       }

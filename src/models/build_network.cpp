@@ -87,7 +87,7 @@ class Builder {
     spec.heads = config_.heads;
     spec.kv_heads = config_.kv_heads;
     spec.head_dim = config_.head_dim;
-    spec.window = config_.windows[static_cast<std::size_t>(layer)];
+    spec.mask.window = config_.windows[static_cast<std::size_t>(layer)];
     spec.inverse_frequency = config_.inverse_frequency;
     spec.rope_factor = config_.rope_factor;
     spec.norm_eps = config_.norm_eps;

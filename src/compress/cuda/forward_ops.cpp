@@ -137,6 +137,8 @@ ForwardOps::Input ForwardOps::attention(Matrix& qkv, const ops::AttentionSpec& s
   heads.rotary = 2 * static_cast<std::int64_t>(spec.inverse_frequency.size());
   heads.rope_factor = spec.rope_factor;
   heads.norm_eps = spec.norm_eps;
+  core::require(!spec.mask.bidirectional, core::ErrorKind::kUsage,
+                "attention in both directions does not run on a GPU yet; use --device cpu");
   std::vector<PooledBuffer> parameters;
   const auto pointer = [&](const std::vector<float>& values) -> const float* {
     if (values.empty()) {
@@ -180,7 +182,7 @@ void ForwardOps::attend(const Matrix& qkv, const ops::AttentionSpec& spec, std::
     blas.multiply(rows, keys, dim, 1.0f, {query, qkv.columns(), false, group * dim},
                   {key, qkv.columns(), true, dim}, 0.0f, {scores, keys, rows * keys},
                   spec.kv_heads);
-    masked_softmax(scores, spec.kv_heads, rows, keys, first, spec.window,
+    masked_softmax(scores, spec.kv_heads, rows, keys, first, spec.mask.window,
                    1.0f / std::sqrt(static_cast<float>(dim)), context_.stream());
     float* const target = out.data() + (row + first) * out.columns() + member * dim;
     blas.multiply(rows, dim, keys, 1.0f, {scores, keys, false, rows * keys},

@@ -264,6 +264,8 @@ CpuOps::Input CpuOps::mlp_activation(const Matrix& x, MlpActivation activation, 
   });
   return Input(std::move(y));
 }
+    core::require(!spec.mask.bidirectional || slice.position == 0, core::ErrorKind::kFailed,
+                  "attention in both directions takes sequences as a whole");
 
 CpuOps::Input CpuOps::gated_activation(const Matrix& gate_up, MlpActivation activation,
                                        const LinearSet&) {

@@ -242,7 +242,7 @@ CudaOps::Input CudaOps::attention(Matrix& qkv, const AttentionSpec& spec, std::i
 void CudaOps::attend(const Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
                      const Batch<KvSequence>& batch, const AttentionOutput& output) {
   const AttentionLayer& view = layer_of(spec);
-  DevicePlan plan = plans_.at(spec.window).plan();
+  DevicePlan plan = plans_.at(spec.mask.window).plan();
   const std::int64_t m = qkv.rows();
   if (!splits_) {
     plan.max_partials = 0;
