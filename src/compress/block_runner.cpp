@@ -67,17 +67,17 @@ CpuBlockRunner::CpuBlockRunner(const models::Network& network, const Calibration
   }
 }
 
-Matrix CpuBlockRunner::run(std::int64_t layer, const models::Block& block, std::size_t window,
-                           Matrix& x) {
+void CpuBlockRunner::run(std::int64_t layer, const models::Block& block, std::size_t window,
+                         Matrix& x) {
   const ops::SequenceSlice<KvCache> alone{nullptr, 0, 0, x.rows()};
   const models::Batch<CpuOps> batch{windows_[window], positions_[window], {&alone, 1}};
-  return *models::run_block(ops_, network_.config, block, layer, batch, x, {});
+  models::settle(ops_, x, models::run_block(ops_, network_.config, block, layer, batch, x, {}));
 }
 
 void CpuBlockRunner::move(std::int64_t layer, const models::Block& block, std::size_t window,
                           WindowStore& store) {
   Matrix x = store.read(window, ops_);
-  ops_.add(x, run(layer, block, window, x));
+  run(layer, block, window, x);
   store.write(window, std::move(x));
 }
 
@@ -146,11 +146,10 @@ InputStatistics CpuBlockRunner::observe_output(const Observation& observation) {
       weights = std::span(observation.curvature->at(id).token_weights)
                     .subspan(token, windows_[window].size());
     }
-    const Matrix x = ops_.norm_matrix(hidden_.read(window, ops_), network_.decoder.final_norm);
+    const Matrix x = models::final_states(ops_, network_, hidden_.read(window, ops_));
     statistics.add(x, ops_.pool(), weights);
     if (observation.kind >= StatisticsKind::kCross) {
-      const Matrix original =
-          ops_.norm_matrix(original_->read(window, ops_), network_.decoder.final_norm);
+      const Matrix original = models::final_states(ops_, network_, original_->read(window, ops_));
       statistics.add_cross(original, x, ops_.pool(), weights);
     }
     token += windows_[window].size();
@@ -158,14 +157,17 @@ InputStatistics CpuBlockRunner::observe_output(const Observation& observation) {
   return statistics;
 }
 
-std::vector<float> CpuBlockRunner::mean_input(const ops::Norm& norm) {
+std::vector<float> CpuBlockRunner::mean_input(const ops::Norm* norm) {
   std::vector<float> rows;
   for (std::size_t window = 0; window < windows_.size(); ++window) {
     const auto tokens = std::ssize(rows) / network_.config.hidden + std::ssize(windows_[window]);
     if (window > 0 && tokens > kMeanTokens) {
       break;
     }
-    const Matrix x = ops_.norm_matrix(hidden_.read(window, ops_), norm);
+    Matrix x = hidden_.read(window, ops_);
+    if (norm != nullptr) {
+      x = ops_.norm_matrix(x, *norm);
+    }
     for (std::int64_t row = 0; row < x.rows(); ++row) {
       rows.insert(rows.end(), x.row(row), x.row(row) + x.columns());
     }

@@ -53,9 +53,9 @@ class BlockRunner {
   /// gone through all blocks. Of `observation` neither set nor original are read.
   virtual InputStatistics observe_output(const Observation& observation) = 0;
 
-  /// The mean of what `norm` makes of the windows as they are: [hidden]. Of the first windows that
-  /// have kMeanTokens tokens together, but at least one.
-  virtual std::vector<float> mean_input(const ops::Norm& norm) = 0;
+  /// The mean of what `norm`, or null: nothing, makes of the windows as they are: [hidden]. Of the
+  /// first windows that have kMeanTokens tokens together, but at least one.
+  virtual std::vector<float> mean_input(const ops::Norm* norm) = 0;
 
   /// Moves the windows through `block`, and those of the original model, where they are kept,
   /// through `original`.
@@ -79,13 +79,13 @@ class CpuBlockRunner final : public BlockRunner {
   std::map<int, InputStatistics> observe(std::int64_t layer, const models::Block& block,
                                          const Observation& observation) override;
   InputStatistics observe_output(const Observation& observation) override;
-  std::vector<float> mean_input(const ops::Norm& norm) override;
+  std::vector<float> mean_input(const ops::Norm* norm) override;
   void advance(std::int64_t layer, const models::Block& block,
                const models::Block& original) override;
 
  private:
-  ops::cpu::Matrix run(std::int64_t layer, const models::Block& block, std::size_t window,
-                       ops::cpu::Matrix& x);
+  // Moves x through the block.
+  void run(std::int64_t layer, const models::Block& block, std::size_t window, ops::cpu::Matrix& x);
   void move(std::int64_t layer, const models::Block& block, std::size_t window, WindowStore& store);
   // The inputs of the block's sets, by set id, in the original model.
   std::map<int, ops::cpu::Matrix> original_inputs(std::int64_t layer, std::size_t window,

@@ -85,7 +85,7 @@ TEST(KeyCentre, InputsAreThoseOfTheFirstWindows) {
     return std::vector<float>(x.row(0), x.row(0) + x.columns());
   };
   const auto mean_of = [&](const CalibrationWindows& windows) {
-    return CpuBlockRunner(network, windows, ops, false, std::nullopt).mean_input(norm);
+    return CpuBlockRunner(network, windows, ops, false, std::nullopt).mean_input(&norm);
   };
   const std::vector<float> a = row_of(3);
   const std::vector<float> b = row_of(5);

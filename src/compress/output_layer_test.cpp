@@ -106,7 +106,7 @@ TEST_P(OutputLayers, ChangeNothingElse) {
           .model;
   EXPECT_EQ(core::to_float32(rounded->network.embeddings.tokens),
             core::to_float32(plain->network.embeddings.tokens));
-  EXPECT_EQ(rounded->network.decoder.final_norm.weight, plain->network.decoder.final_norm.weight);
+  EXPECT_EQ(rounded->network.decoder.final_norm->weight, plain->network.decoder.final_norm->weight);
   EXPECT_EQ(models::block_bits_per_weight(rounded->network),
             models::block_bits_per_weight(plain->network));
   for (std::size_t b = 0; b < plain->network.decoder.blocks.size(); ++b) {
@@ -174,7 +174,7 @@ InputStatistics output_inputs(const models::Model& model, const models::Network&
     std::iota(positions.begin(), positions.end(), 0);
     const ops::SequenceSlice<ops::cpu::KvCache> alone{nullptr, 0, 0, std::ssize(window)};
     const auto x = models::hidden_states(ops, network, {window, positions, {&alone, 1}});
-    statistics.add(ops.norm_matrix(x, network.decoder.final_norm), ops.pool());
+    statistics.add(ops.norm_matrix(x, *network.decoder.final_norm), ops.pool());
   }
   return statistics;
 }

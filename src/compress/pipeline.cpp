@@ -297,8 +297,9 @@ class Pipeline {
   }
 
   void add_key_centre(const Block& block, CompressedBlock& compressed) {
-    std::vector<float> centre =
-        key_centre(network_.config, block, runner_->mean_input(block.attention_norm));
+    const bool pre = network_.config.norm_placement == models::NormPlacement::kPre;
+    std::vector<float> centre = key_centre(
+        network_.config, block, runner_->mean_input(pre ? &block.attention_norm : nullptr));
     if (!centre.empty()) {
       compressed.vectors.emplace(models::key_centre_name(block.attention.qkv), std::move(centre));
     }

@@ -79,8 +79,8 @@ class CpuRunner final : public Runner {
     begin();
     append(slice);
     const models::Batch<CpuOps> batch{step_.tokens(), step_.positions(), parts_};
-    const Matrix hidden = ops_.norm_matrix(models::hidden_states(ops_, network(), batch),
-                                           network().decoder.final_norm);
+    const Matrix hidden =
+        models::final_states(ops_, network(), models::hidden_states(ops_, network(), batch));
     check_intact();
     return sum_of_rows(view(hidden));
   }

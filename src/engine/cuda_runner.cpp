@@ -145,8 +145,8 @@ class CudaRunner final : public Runner {
     begin();
     append(slice);
     const auto [batch, rows] = begin_step({});
-    const DeviceMatrix hidden = ops_.norm_matrix(models::hidden_states(ops_, network(), batch),
-                                                 network().decoder.final_norm);
+    const DeviceMatrix hidden =
+        models::final_states(ops_, network(), models::hidden_states(ops_, network(), batch));
     return sum_of_rows(download(hidden));
   }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include "core/error.h"
@@ -58,10 +57,10 @@ void run_blocks(CpuOps& ops, const models::Network& network, std::size_t blocks,
   const ops::SequenceSlice<KvCache> alone{nullptr, 0, 0, static_cast<std::int64_t>(window.size())};
   const models::Batch<CpuOps> batch{window, positions, {&alone, 1}};
   Matrix x = models::embed(ops, network, batch);
-  std::optional<Matrix> delta;
+  models::Pending<CpuOps> pending;
   for (std::size_t b = 0; b < blocks; ++b) {
-    delta = models::run_block(ops, network.config, network.decoder.blocks[b],
-                              static_cast<std::int64_t>(b), batch, x, delta);
+    pending = models::run_block(ops, network.config, network.decoder.blocks[b],
+                                static_cast<std::int64_t>(b), batch, x, pending);
   }
 }
 

@@ -20,7 +20,9 @@ class Builder {
     Network network;
     network.config = config_;
     network.embeddings = embeddings();
-    network.decoder.final_norm = norm(root_ + std::string(names_.final_norm));
+    if (config_.final_norm) {
+      network.decoder.final_norm = norm(root_ + std::string(names_.final_norm));
+    }
     for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
       network.decoder.blocks.push_back(block(layer));
     }

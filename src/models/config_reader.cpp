@@ -104,6 +104,10 @@ void validate(const NetworkConfig& config) {
   check(config.routing.experts == 0 || config.routing.top <= config.routing.experts,
         "experts per token must not exceed the number of experts", config.routing.top,
         config.routing.experts);
+  core::require(
+      config.routing.experts == 0 || config.norm_placement == NormPlacement::kPre,
+      ErrorKind::kInvalidModel,
+      "{}: a mixture of experts with norms behind its layers (post-norm) is not supported", kWhat);
   for (const float frequency : config.inverse_frequency) {
     core::require(std::isfinite(frequency), ErrorKind::kInvalidModel,
                   "{}: the rotary frequencies are not finite", kWhat);

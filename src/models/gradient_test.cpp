@@ -43,12 +43,12 @@ class Gradient : public testing::TestWithParam<const char*> {
     const std::vector<ops::SequenceSlice<ops::cpu::KvCache>> slices = {{nullptr, 0, 0, 15},
                                                                        {nullptr, 0, 15, 9}};
     const Batch<O> batch{tokens_, positions_, slices};
-    std::optional<typename O::Matrix> delta;
+    Pending<O> pending;
     for (std::size_t layer = 0; layer < model_->network.decoder.blocks.size(); ++layer) {
-      delta = run_block(ops, model_->network.config, model_->network.decoder.blocks[layer],
-                        static_cast<std::int64_t>(layer), batch, x, delta);
+      pending = run_block(ops, model_->network.config, model_->network.decoder.blocks[layer],
+                          static_cast<std::int64_t>(layer), batch, x, pending);
     }
-    ops.add(x, *delta);
+    settle(ops, x, pending);
     return logits(ops, model_->network, x);
   }
 

@@ -181,8 +181,10 @@ std::int64_t total_weight_bytes(const Network& network) {
   const auto add = [&](const std::vector<float>& values) {
     bytes += kNormBytes * static_cast<std::int64_t>(values.size());
   };
-  add(network.decoder.final_norm.weight);
-  add(network.decoder.final_norm.bias);
+  if (network.decoder.final_norm) {
+    add(network.decoder.final_norm->weight);
+    add(network.decoder.final_norm->bias);
+  }
   for (const Block& block : network.decoder.blocks) {
     for (const ops::Norm* norm : {&block.attention_norm, &block.mlp_norm}) {
       add(norm->weight);

@@ -44,6 +44,8 @@ class AwqPass final : public Pass {
     }
     if (scale_ && work.source.scales > 0) {
       scale_inputs(work, search_scales(work, arithmetic));
+    } else if (scale_) {
+      note_unscaled(work);
     }
     if (clip_) {
       arithmetic.clip(work);

@@ -173,12 +173,11 @@ class CudaBlockRunner final : public BlockRunner {
       for (std::size_t i = 0; i < groups_.size(); ++i) {
         on_window_(groups_[i].first);
         const Buffer weights = token_weights(observation, id, token, groups_[i]);
-        const Matrix x = ops_.norm_matrix(loaded(hidden_[i]), network_.decoder.final_norm);
+        const Matrix x = models::final_states(ops_, network_, loaded(hidden_[i]));
         statistics.add(ops_, x, weights.as<float>());
         if (observation.kind >= StatisticsKind::kCross) {
-          statistics.add_cross(ops_,
-                               ops_.norm_matrix(loaded(original_[i]), network_.decoder.final_norm),
-                               x, weights.as<float>());
+          statistics.add_cross(ops_, models::final_states(ops_, network_, loaded(original_[i])), x,
+                               weights.as<float>());
         }
         token += groups_[i].tokens.size();
       }
@@ -186,9 +185,12 @@ class CudaBlockRunner final : public BlockRunner {
     });
   }
 
-  std::vector<float> mean_input(const ops::Norm& norm) override {
+  std::vector<float> mean_input(const ops::Norm* norm) override {
     return with_advice([&] {
-      const Matrix x = ops_.norm_matrix(loaded(hidden_.front()), norm);
+      Matrix x = loaded(hidden_.front());
+      if (norm != nullptr) {
+        x = ops_.norm_matrix(x, *norm);
+      }
       std::vector<float> rows(static_cast<std::size_t>(x.rows() * x.columns()));
       context_.download(x.data(), std::span(rows));
       return mean_row(rows, x.rows(), x.columns());
@@ -245,8 +247,10 @@ class CudaBlockRunner final : public BlockRunner {
     return context_.copy_of(std::span<const float>(all.subspan(first, group.tokens.size())));
   }
 
-  Matrix run(std::int64_t layer, const models::Block& block, const Group& group, Matrix& x) {
-    return *models::run_block(ops_, network_.config, block, layer, batch_of(group), x, {});
+  // Moves x through the block.
+  void run(std::int64_t layer, const models::Block& block, const Group& group, Matrix& x) {
+    const auto batch = batch_of(group);
+    models::settle(ops_, x, models::run_block(ops_, network_.config, block, layer, batch, x, {}));
   }
 
   void move(std::int64_t layer, const models::Block& block, std::vector<Kept>& states) {
@@ -254,7 +258,7 @@ class CudaBlockRunner final : public BlockRunner {
     for (std::size_t i = 0; i < groups_.size(); ++i) {
       on_window_(groups_[i].first);
       Matrix x = loaded(states[i]);
-      ops_.add(x, run(layer, block, groups_[i], x));
+      run(layer, block, groups_[i], x);
       copy(x.data(), states[i].values.as<float>(), x.rows() * x.columns());
     }
     context_.wait();

@@ -102,8 +102,8 @@ TEST_P(CudaBlockRunner, MeasuresAndMovesLikeTheCpu) {
       SCOPED_TRACE(fmt::format("block {}, set {}", i, id));
       expect_same(got.at(id), statistics);
     }
-    EXPECT_LT(difference(on_gpu->mean_input(block.attention_norm),
-                         on_cpu->mean_input(block.attention_norm)),
+    EXPECT_LT(difference(on_gpu->mean_input(&block.attention_norm),
+                         on_cpu->mean_input(&block.attention_norm)),
               2e-5);
     const Observation one{StatisticsKind::kChannels, sets.front()->id, nullptr, nullptr};
     got = on_gpu->observe(layer, changed, one);

@@ -78,6 +78,13 @@ void ForwardOps::add_rows(Matrix& x, const core::Tensor& table, std::span<const 
   ops::cuda::add(x.data(), device.as<float>(), x.rows() * x.columns(), context_.stream());
 }
 
+ForwardOps::Input ForwardOps::post_norm(Matrix& x, const Matrix& delta, const ops::Norm& norm,
+                                        const ops::LinearSet& set) {
+  add(x, delta);
+  x = norm_matrix(x, norm);
+  return input(x, set);
+}
+
 ForwardOps::Matrix ForwardOps::norm_matrix(const Matrix& x, const ops::Norm& norm) {
   const PooledBuffer weight = pooled(std::span<const float>(norm.weight));
   PooledBuffer bias;
@@ -130,6 +137,8 @@ ForwardOps::Matrix ForwardOps::linear(Input& input, const ops::LinearSet& set) {
 
 ForwardOps::Input ForwardOps::attention(Matrix& qkv, const ops::AttentionSpec& spec, std::int64_t,
                                         const ops::Batch<Cache>& batch, const ops::LinearSet&) {
+  core::require(!spec.mask.bidirectional, core::ErrorKind::kUsage,
+                "attention in both directions does not run on a GPU yet; use --device cpu");
   Heads heads;
   heads.heads = spec.heads;
   heads.kv_heads = spec.kv_heads;
@@ -137,8 +146,6 @@ ForwardOps::Input ForwardOps::attention(Matrix& qkv, const ops::AttentionSpec& s
   heads.rotary = 2 * static_cast<std::int64_t>(spec.inverse_frequency.size());
   heads.rope_factor = spec.rope_factor;
   heads.norm_eps = spec.norm_eps;
-  core::require(!spec.mask.bidirectional, core::ErrorKind::kUsage,
-                "attention in both directions does not run on a GPU yet; use --device cpu");
   std::vector<PooledBuffer> parameters;
   const auto pointer = [&](const std::vector<float>& values) -> const float* {
     if (values.empty()) {

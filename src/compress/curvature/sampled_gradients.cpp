@@ -51,9 +51,9 @@ class Sampler {
     std::vector<Matrix> inputs;
     for (std::size_t i = 0; i < network_.decoder.blocks.size(); ++i) {
       inputs.push_back(ops_.copy(x));
-      const auto delta = models::run_block(ops_, network_.config, network_.decoder.blocks[i],
-                                           static_cast<std::int64_t>(i), forward, x, {});
-      ops_.add(x, *delta);
+      models::settle(ops_, x,
+                     models::run_block(ops_, network_.config, network_.decoder.blocks[i],
+                                       static_cast<std::int64_t>(i), forward, x, {}));
     }
 
     Matrix gradient = gradient_of_loss(x);
@@ -61,9 +61,9 @@ class Sampler {
     for (std::size_t i = network_.decoder.blocks.size(); i-- > 0;) {
       const Variable start = tape_.variable(std::move(inputs[i]));
       Variable y = start;
-      const auto delta = models::run_block(tape_, network_.config, network_.decoder.blocks[i],
-                                           static_cast<std::int64_t>(i), batch, y, {});
-      tape_.add(y, *delta);
+      models::settle(tape_, y,
+                     models::run_block(tape_, network_.config, network_.decoder.blocks[i],
+                                       static_cast<std::int64_t>(i), batch, y, {}));
       tape_.backward(y, std::move(gradient));
       gradient = ops_.copy(start.gradient());
     }

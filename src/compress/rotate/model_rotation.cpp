@@ -16,6 +16,10 @@ using core::Tensor;
 constexpr std::int64_t kRows = 64;  // rows of one task
 
 Rotation stream_rotation(const models::NetworkConfig& config, std::uint64_t seed) {
+  core::require(config.norm_placement == models::NormPlacement::kPre && config.final_norm,
+                ErrorKind::kUsage,
+                "pass 'rotate': the model has norms in its residual stream (post-norm) or none "
+                "behind its last block; such a stream cannot be turned");
   core::require(formats::hadamard_exists(config.hidden), ErrorKind::kUsage,
                 "pass 'rotate': there is no Hadamard matrix of the hidden size {}", config.hidden);
   return config.norm == ops::NormKind::kLayer ? Rotation::random_keeping_ones(config.hidden, seed)
@@ -136,8 +140,8 @@ ChangedEnds ModelRotation::ends(const models::Network& network, core::ThreadPool
     ends.positions = turn_table(network.embeddings.positions, dtype, {}, stream_, pool);
   }
   ends.output = turn_table(network.output.parts.front().weight.dense, dtype,
-                           network.decoder.final_norm.weight, stream_, pool);
-  ends.final_norm = plain_final_norm(network.decoder.final_norm, stream_);
+                           network.decoder.final_norm->weight, stream_, pool);
+  ends.final_norm = plain_final_norm(*network.decoder.final_norm, stream_);
   return ends;
 }
 

@@ -58,7 +58,7 @@ void shake_norms(models::Network& network) {
     shake(block.attention_norm);
     shake(block.mlp_norm);
   }
-  shake(network.decoder.final_norm);
+  shake(*network.decoder.final_norm);
 }
 
 class ModelRotations : public testing::TestWithParam<const char*> {};

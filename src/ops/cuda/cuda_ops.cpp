@@ -168,6 +168,13 @@ CudaOps::Input CudaOps::add_norm(Matrix& x, const Matrix& delta, const Norm& nor
       });
 }
 
+CudaOps::Input CudaOps::post_norm(Matrix& x, const Matrix& delta, const Norm& norm,
+                                  const LinearSet& set) {
+  add(x, delta);
+  x = norm_matrix(x, norm);
+  return input(x, set);
+}
+
 CudaOps::Matrix CudaOps::norm_matrix(const Matrix& x, const Norm& norm) {
   Matrix y = matrix(x.rows(), x.columns());
   cuda::norm_matrix(x.data(), weights_of(norm), y.data(), x.rows(), x.columns(), stream());
