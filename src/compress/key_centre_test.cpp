@@ -97,6 +97,20 @@ TEST(KeyCentre, InputsAreThoseOfTheFirstWindows) {
   EXPECT_EQ(mean_of({std::vector<std::int32_t>(kMeanTokens + 1, 5), {3}}), b);
 }
 
+// Where no norm stands before the layers, the residual stream.
+TEST(KeyCentre, InputsMayBeTheStreamItself) {
+  const auto model = models::open_model(kFamilies / "opt");
+  ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
+  const CalibrationWindows windows = {{3, 5}};
+  const std::vector<std::int32_t> positions = {0, 1};
+  const ops::cpu::Matrix x = models::embed(ops, model->network, {windows[0], positions, {}});
+  const std::vector<float> mean =
+      CpuBlockRunner(model->network, windows, ops, false, std::nullopt).mean_input(nullptr);
+  for (std::int64_t i = 0; i < x.columns(); ++i) {
+    EXPECT_NEAR(mean[static_cast<std::size_t>(i)], (x.row(0)[i] + x.row(1)[i]) / 2, 1e-6);
+  }
+}
+
 TEST(KeyCentre, NormalisedKeysHaveNone) {
   const auto model = models::open_model(kFamilies / "qwen3");
   const std::vector<float> mean(static_cast<std::size_t>(model->network.config.hidden), 1.0f);

@@ -69,6 +69,14 @@ class Gradient : public testing::TestWithParam<const char*> {
     return std::inner_product(y.values().begin(), y.values().end(), weights.values().begin(), 0.0);
   }
 
+  void expect_agreement();
+
+  // Differences across the kink of ReLU are no slope; the more of them, the deeper the model.
+  void smoothe() {
+    ops::MlpActivation& activation = model_->network.config.activation;
+    activation = activation == ops::MlpActivation::kRelu ? ops::MlpActivation::kGelu : activation;
+  }
+
   static constexpr auto kFloat = ops::cpu::ActivationPrecision::kFloat;
   core::Random random_{7};
   std::shared_ptr<Model> model_;
@@ -77,7 +85,7 @@ class Gradient : public testing::TestWithParam<const char*> {
   std::vector<std::int32_t> positions_;
 };
 
-TEST_P(Gradient, AgreesWithDifferencesOfTheForwardPass) {
+void Gradient::expect_agreement() {
   const std::int64_t hidden = model_->network.config.hidden;
   const Matrix start = random_matrix(kRows, hidden);
   const Matrix weights = random_matrix(kRows, model_->network.config.vocabulary);
@@ -118,10 +126,40 @@ TEST_P(Gradient, AgreesWithDifferencesOfTheForwardPass) {
   }
 }
 
+TEST_P(Gradient, AgreesWithDifferencesOfTheForwardPass) {
+  if (model_->network.config.norm_placement == NormPlacement::kPost) {
+    smoothe();
+  }
+  expect_agreement();
+}
+
+// The same where tokens also see those behind them.
+TEST_P(Gradient, AgreesInBothDirections) {
+  smoothe();
+  for (Block& block : model_->network.decoder.blocks) {
+    block.attention.spec.mask = {.bidirectional = true};
+  }
+  expect_agreement();
+}
+
+// What comes later was not there when the first part was computed.
+TEST_P(Gradient, BothDirectionsTakeWholeSequences) {
+  const Block& block = model_->network.decoder.blocks.front();
+  ops::AttentionSpec spec = block.attention.spec;
+  spec.mask = {.bidirectional = true};
+  Matrix qkv = random_matrix(1, block.attention.qkv.n());
+  const std::int32_t position = 3;
+  const ops::SequenceSlice<ops::cpu::KvCache> slice{nullptr, position, 0, 1};
+  EXPECT_THROW(
+      (void)ops_.attention(qkv, spec, 0, {{}, {&position, 1}, {&slice, 1}}, block.attention.out),
+      core::Error);
+}
+
 // Without mixtral: a router's shares are constants for the gradient (gradient_ops.h).
 INSTANTIATE_TEST_SUITE_P(All, Gradient,
                          testing::Values("gpt2", "llama", "llama-bias-tied", "llama-yarn-rope",
-                                         "mistral", "opt", "qwen2", "qwen2-window", "qwen3"),
+                                         "mistral", "opt", "qwen2", "qwen2-window",
+                                         "qwen3"),
                          [](const testing::TestParamInfo<const char*>& parameter) {
                            std::string name = parameter.param;
                            std::replace(name.begin(), name.end(), '-', '_');

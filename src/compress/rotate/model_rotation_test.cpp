@@ -228,6 +228,11 @@ TEST(ModelRotation, RefusesWhatItCannotTurn) {
   EXPECT_THROW(ModelRotation(config, 0), core::Error);
   config.head_dim = 4;
   EXPECT_NO_THROW(ModelRotation(config, 0));
+  models::NetworkConfig post_norm = config;
+  post_norm.norm_placement = models::NormPlacement::kPost;
+  EXPECT_THROW(ModelRotation(post_norm, 0), core::Error);
+  config.final_norm = false;
+  EXPECT_THROW(ModelRotation(config, 0), core::Error);
   for (const char* passes :
        {R"("rtn", "rotate")", R"("smoothquant", "rotate", "rtn")", R"("rotate", "rotate", "rtn")",
         R"("rotate")", R"({"pass": "rotate", "seed": -1}, "rtn")"}) {

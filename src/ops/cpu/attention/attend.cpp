@@ -422,13 +422,21 @@ void attend_reference(const AttentionProblem& p) {
     }
     return 0;
   };
+  const std::int64_t keys = p.first_position + p.rows;
   for (std::int64_t i = 0; i < p.rows; ++i) {
     const std::int64_t position = p.first_position + i;
+    std::vector<std::int64_t> seen;
+    for (std::int64_t j = 0; j < keys; ++j) {
+      if (p.mask.bidirectional ||
+          (j <= position && (p.mask.window == 0 || j > position - p.mask.window))) {
+        seen.push_back(j);
+      }
+    }
     for (std::int64_t h = 0; h < p.heads; ++h) {
       const float* q = p.q + i * p.ldq + h * p.head_dim;
       std::vector<double> weights;
       double largest = -std::numeric_limits<double>::infinity();
-      for (std::int64_t j = first_key(p, position); j < end_of_keys(p, position); ++j) {
+      for (const std::int64_t j : seen) {
         double sum = 0;
         for (std::int64_t d = 0; d < p.head_dim; ++d) {
           sum += static_cast<double>(q[d]) * element(p.keys, j, d);
@@ -444,8 +452,7 @@ void attend_reference(const AttentionProblem& p) {
       for (std::int64_t d = 0; d < p.head_dim; ++d) {
         double sum = 0;
         for (std::size_t j = 0; j < weights.size(); ++j) {
-          sum += weights[j] / total *
-                 element(p.values, first_key(p, position) + static_cast<std::int64_t>(j), d);
+          sum += weights[j] / total * element(p.values, seen[j], d);
         }
         p.out[i * p.ldo + h * p.head_dim + d] = static_cast<float>(sum);
       }
