@@ -162,7 +162,8 @@ TEST(Pipeline, EndsInTheSameBytesWhenHiddenStatesAreSpilled) {
 TEST(Pipeline, CompressesEveryFamily) {
   const io::TemporaryFolder folder;
   const PipelineOptions options = small_job(2, 32, 1);
-  for (const char* family : {"llama-bias-tied", "mistral", "qwen3", "mixtral", "gpt2", "opt"}) {
+  for (const char* family :
+       {"llama-bias-tied", "mistral", "qwen3", "mixtral", "gpt2", "opt", "opt-post-norm"}) {
     const auto model = models::open_model(kSource / "tests/families" / family);
     for (const char* recipe : {"gptq-w4g16", "gptq-w4g16-search-refine"}) {
       const fs::path target = folder / fmt::format("{}-{}", family, recipe);
@@ -173,12 +174,29 @@ TEST(Pipeline, CompressesEveryFamily) {
   }
 }
 
+// Scales would change the residual stream that attention and MLP of post-norm blocks read.
+TEST(Pipeline, SaysWhichInputsOfPostNormBlocksAreNotScaled) {
+  const auto model = models::open_model(kSource / "tests/families/opt-post-norm");
+  for (const char* recipe : {"smoothquant-w8a8", "awq-w4g16"}) {
+    const auto layers = quantize_in_memory(*model, find_recipe(recipe), small_job(2, 32, 1),
+                                           core::silent_progress())
+                            .layers;
+    for (const LayerReport& layer : layers) {
+      const bool reads_stream = layer.name.find("out_proj") == std::string::npos &&
+                                layer.name.find("fc2") == std::string::npos;
+      EXPECT_EQ(layer.note.find("not scaled") != std::string::npos, reads_stream) << layer.name;
+    }
+    EXPECT_EQ(std::ssize(layers), 18);
+  }
+}
+
 // The centre of the keys goes through the file; recipes that see no text have none, and models that
 // normalise keys neither.
 TEST(Pipeline, StoresTheCentreOfTheKeys) {
   const io::TemporaryFolder folder;
   const PipelineOptions options = small_job(2, 32, 1);
-  for (const char* family : {"llama-bias-tied", "qwen3", "mixtral", "gpt2", "opt"}) {
+  for (const char* family :
+       {"llama-bias-tied", "qwen3", "mixtral", "gpt2", "opt", "opt-post-norm"}) {
     const auto model = models::open_model(kSource / "tests/families" / family);
     const bool centred = std::string_view(family) != "qwen3";
     for (const char* recipe : {"gptq-w4g16", "rtn-w4g16"}) {

@@ -102,10 +102,17 @@ void add_adapters(models::Model& model) {
   }
 }
 
-std::shared_ptr<const models::Model> experts() {
-  static const std::shared_ptr<const models::Model> model = models::open_model(
-      std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families" / "mixtral");
-  return model;
+std::shared_ptr<const models::Model> family(const char* name) {
+  return models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families" / name);
+}
+
+/// 60 tokens of the families' vocabulary.
+std::vector<std::int32_t> family_ids() {
+  std::vector<std::int32_t> tokens;
+  for (std::int32_t i = 0; i < 60; ++i) {
+    tokens.push_back(i * 37 % 64);
+  }
+  return tokens;
 }
 
 std::unique_ptr<Runner> open(const std::shared_ptr<const models::Model>& model, Device device,
@@ -195,12 +202,27 @@ TEST_F(CudaRunner, AdaptersGiveTheLossOfTheCpu) {
 
 // More tokens than few, then one by one, in steps that wait for the router.
 TEST_F(CudaRunner, ExpertsGiveTheLossOfTheCpu) {
-  std::vector<std::int32_t> tokens;
-  for (std::int32_t i = 0; i < 60; ++i) {
-    tokens.push_back(i * 37 % 64);
-  }
+  const std::vector<std::int32_t> tokens = family_ids();
+  const auto experts = family("mixtral");
   for (const char* scheme : {"int8-sym-g16", "int4-asym-g32", "int8-sym-row-a8"}) {
-    const auto model = rounded(*experts(), scheme);
+    const auto model = rounded(*experts, scheme);
+    EXPECT_NEAR(nll(*open(model, Device::kCuda), tokens), nll(*open(model, Device::kCpu), tokens),
+                2e-3)
+        << scheme;
+    EXPECT_EQ(greedy(*open(model, Device::kCuda), tokens, 20),
+              greedy(*open(model, Device::kCpu), tokens, 20))
+        << scheme;
+  }
+}
+
+// Many tokens at once, then one by one, at first in steps that are not recorded.
+TEST_F(CudaRunner, PostNormGivesTheLossOfTheCpu) {
+  const std::vector<std::int32_t> tokens = family_ids();
+  const auto dense = family("opt-post-norm");
+  EXPECT_NEAR(nll(*open(dense, Device::kCuda), tokens), nll(*open(dense, Device::kCpu), tokens),
+              2e-3);
+  for (const char* scheme : {"int8-sym-g16", "int4-asym-g32", "int8-sym-row-a8"}) {
+    const auto model = rounded(*dense, scheme);
     EXPECT_NEAR(nll(*open(model, Device::kCuda), tokens), nll(*open(model, Device::kCpu), tokens),
                 2e-3)
         << scheme;

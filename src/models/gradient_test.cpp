@@ -158,7 +158,7 @@ TEST_P(Gradient, BothDirectionsTakeWholeSequences) {
 // Without mixtral: a router's shares are constants for the gradient (gradient_ops.h).
 INSTANTIATE_TEST_SUITE_P(All, Gradient,
                          testing::Values("gpt2", "llama", "llama-bias-tied", "llama-yarn-rope",
-                                         "mistral", "opt", "qwen2", "qwen2-window",
+                                         "mistral", "opt", "opt-post-norm", "qwen2", "qwen2-window",
                                          "qwen3"),
                          [](const testing::TestParamInfo<const char*>& parameter) {
                            std::string name = parameter.param;

@@ -105,6 +105,7 @@ TEST_P(CudaBlockRunner, MeasuresAndMovesLikeTheCpu) {
     EXPECT_LT(difference(on_gpu->mean_input(&block.attention_norm),
                          on_cpu->mean_input(&block.attention_norm)),
               2e-5);
+    EXPECT_LT(difference(on_gpu->mean_input(nullptr), on_cpu->mean_input(nullptr)), 2e-5);
     const Observation one{StatisticsKind::kChannels, sets.front()->id, nullptr, nullptr};
     got = on_gpu->observe(layer, changed, one);
     EXPECT_EQ(got.size(), 1u);
@@ -117,7 +118,8 @@ TEST_P(CudaBlockRunner, MeasuresAndMovesLikeTheCpu) {
 
 INSTANTIATE_TEST_SUITE_P(All, CudaBlockRunner,
                          testing::Values("llama", "llama-bias-tied", "llama-yarn-rope", "mistral",
-                                         "qwen2-window", "qwen3", "gpt2", "opt", "mixtral"),
+                                         "qwen2-window", "qwen3", "gpt2", "opt", "opt-post-norm",
+                                         "mixtral"),
                          [](const auto& parameter) {
                            std::string name = parameter.param;
                            std::replace(name.begin(), name.end(), '-', '_');

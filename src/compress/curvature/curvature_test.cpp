@@ -57,10 +57,12 @@ TEST(OutputCurvature, SumsProductsInBlocks) {
 
 const auto kFamilies = std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families";
 
+class MeasureCurvature : public testing::TestWithParam<const char*> {};
+
 // Block by block, from the last to the first, must come to what one pass back through the whole
 // model does.
-TEST(MeasureCurvature, AgreesWithOnePassThroughTheModel) {
-  const auto model = models::open_model(kFamilies / "llama");
+TEST_P(MeasureCurvature, AgreesWithOnePassThroughTheModel) {
+  const auto model = models::open_model(kFamilies / GetParam());
   const models::Network& network = model->network;
   CpuOps ops({2, ops::cpu::ActivationPrecision::kFloat});
   std::vector<std::int32_t> window(20);
@@ -131,7 +133,14 @@ TEST(MeasureCurvature, AgreesWithOnePassThroughTheModel) {
   }
 }
 
-TEST(MeasureCurvature, RefusesExperts) {
+INSTANTIATE_TEST_SUITE_P(Families, MeasureCurvature, testing::Values("llama", "opt-post-norm"),
+                         [](const auto& parameter) {
+                           std::string name = parameter.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST(Curvature, OfExpertsIsRefused) {
   const auto model = models::open_model(kFamilies / "mixtral");
   CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
   EXPECT_THROW(

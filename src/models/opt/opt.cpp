@@ -21,6 +21,9 @@ NetworkConfig read_config(const core::Json& json) {
   config.max_positions = reader.size("max_position_embeddings", kMaxPositions);
   config.norm = ops::NormKind::kLayer;
   config.norm_eps = 1e-5f;
+  const bool pre = reader.flag("do_layer_norm_before", true);
+  config.norm_placement = pre ? NormPlacement::kPre : NormPlacement::kPost;
+  config.final_norm = pre && !reader.flag("_remove_final_layer_norm", false);
   config.activation = reader.activation("activation_function", "relu");
   config.gated = false;
   config.position_offset = 2;
@@ -28,10 +31,8 @@ NetworkConfig read_config(const core::Json& json) {
   config.windows.assign(static_cast<std::size_t>(config.layers), 0);
   config.bos = reader.token_ids("bos_token_id", config.vocabulary);
   config.eos = reader.token_ids("eos_token_id", config.vocabulary);
-  reader.only("do_layer_norm_before", true);
   reader.only("enable_bias", true);
   reader.only("layer_norm_elementwise_affine", true);
-  reader.only("_remove_final_layer_norm", false);
   reader.only("word_embed_proj_dim", config.hidden);
   return config;
 }
