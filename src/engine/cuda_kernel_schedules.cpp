@@ -54,13 +54,13 @@ std::shared_ptr<const Schedules> schedules_for(const device::CudaDevice& device,
 }
 
 // Each kind of compressed layer once, in the order of the model.
-std::vector<LinearShape> shapes_of(const models::Decoder& decoder) {
+std::vector<LinearShape> shapes_of(const models::Network& network) {
   std::vector<const ops::LinearSet*> sets;
-  for (const models::Block& block : decoder.blocks) {
+  for (const models::Block& block : network.decoder.blocks) {
     const auto of_block = models::linear_sets(block);
     sets.insert(sets.end(), of_block.begin(), of_block.end());
   }
-  sets.push_back(&decoder.output);
+  sets.push_back(&network.output);
   std::vector<LinearShape> shapes;
   for (const ops::LinearSet* set : sets) {
     for (std::size_t part = 0; part < set->parts.size();) {
@@ -134,11 +134,11 @@ LoadedSchedules load_schedules(const ScheduleSource& source, int gpu) {
   return load_schedules(source, device, ops::cuda::kernel_lists(device.multiprocessors));
 }
 
-KernelTuning tune_kernels(const models::Decoder& decoder, std::span<const std::int64_t> tokens,
+KernelTuning tune_kernels(const models::Network& network, std::span<const std::int64_t> tokens,
                           const ScheduleSource& target, int gpu, core::ProgressSink& progress) {
   const device::CudaDevice device = device::require_cuda_device(gpu);
   const std::vector<std::int64_t> wanted = checked(tokens);
-  const std::vector<LinearShape> shapes = shapes_of(decoder);
+  const std::vector<LinearShape> shapes = shapes_of(network);
   KernelTuning tuning;
   tuning.gpu = device.name;
   tuning.file = file_of(target, device);

@@ -53,6 +53,9 @@ concept Ops = requires(O ops, typename O::Matrix matrix, typename O::Input input
   // norm(x) for the layers of `set`; with a delta, x += delta first.
   { ops.norm(x, norm, set) } -> std::same_as<typename O::Input>;
   { ops.add_norm(matrix, x, norm, set) } -> std::same_as<typename O::Input>;
+  // x = norm(x + delta), which is also what the layers of `set` read: for norms that stand in the
+  // residual stream, behind the layers (post-norm).
+  { ops.post_norm(matrix, x, norm, set) } -> std::same_as<typename O::Input>;
   ops.add(matrix, x);
   // y = x W^T + bias for all layers of the set, side by side.
   { ops.linear(input, set) } -> std::same_as<typename O::Matrix>;

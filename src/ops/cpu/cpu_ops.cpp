@@ -126,6 +126,19 @@ CpuOps::Input CpuOps::add_norm(Matrix& x, const Matrix& delta, const Norm& norm,
   return Input(std::move(y));
 }
 
+CpuOps::Input CpuOps::post_norm(Matrix& x, const Matrix& delta, const Norm& norm,
+                                const LinearSet&) {
+  Matrix y = matrix(x.rows(), x.columns());
+  pool_.parallel_for(x.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      vector_kernels().add(x.row(i), delta.row(i), x.columns());
+      norm_row(norm, x.row(i), y.row(i));
+      std::copy_n(y.row(i), x.columns(), x.row(i));
+    }
+  });
+  return Input(std::move(y));
+}
+
 void CpuOps::add(Matrix& x, const Matrix& delta) {
   pool_.parallel_for(x.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     vector_kernels().add(x.row(begin), delta.row(begin), (end - begin) * x.columns());
@@ -251,6 +264,8 @@ CpuOps::Input CpuOps::attention(Matrix& qkv, const AttentionSpec& spec, std::int
                   core::ErrorKind::kFailed, "position {} does not fit a KV cache of {} tokens",
                   slice.position + slice.rows - 1,
                   slice.cache == nullptr ? 0 : slice.cache->capacity());
+    core::require(!spec.mask.bidirectional || slice.position == 0, core::ErrorKind::kFailed,
+                  "attention in both directions takes sequences as a whole");
   }
   Matrix out = matrix(qkv.rows(), spec.heads * spec.head_dim);
   cpu::attention(qkv, spec, layer, batch, out, pool_);

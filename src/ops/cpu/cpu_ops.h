@@ -65,6 +65,7 @@ class CpuOps {
                 std::int64_t offset);
   Input norm(const Matrix& x, const Norm& norm, const LinearSet& set);
   Input add_norm(Matrix& x, const Matrix& delta, const Norm& norm, const LinearSet& set);
+  Input post_norm(Matrix& x, const Matrix& delta, const Norm& norm, const LinearSet& set);
   Matrix norm_matrix(const Matrix& x, const Norm& norm);
   void add(Matrix& x, const Matrix& delta);
   Matrix linear(Input& input, const LinearSet& set);

@@ -168,6 +168,13 @@ CudaOps::Input CudaOps::add_norm(Matrix& x, const Matrix& delta, const Norm& nor
       });
 }
 
+CudaOps::Input CudaOps::post_norm(Matrix& x, const Matrix& delta, const Norm& norm,
+                                  const LinearSet& set) {
+  add(x, delta);
+  x = norm_matrix(x, norm);
+  return input(x, set);
+}
+
 CudaOps::Matrix CudaOps::norm_matrix(const Matrix& x, const Norm& norm) {
   Matrix y = matrix(x.rows(), x.columns());
   cuda::norm_matrix(x.data(), weights_of(norm), y.data(), x.rows(), x.columns(), stream());
@@ -242,7 +249,7 @@ CudaOps::Input CudaOps::attention(Matrix& qkv, const AttentionSpec& spec, std::i
 void CudaOps::attend(const Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
                      const Batch<KvSequence>& batch, const AttentionOutput& output) {
   const AttentionLayer& view = layer_of(spec);
-  DevicePlan plan = plans_.at(spec.window).plan();
+  DevicePlan plan = plans_.at(spec.mask.window).plan();
   const std::int64_t m = qkv.rows();
   if (!splits_) {
     plan.max_partials = 0;

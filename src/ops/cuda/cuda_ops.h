@@ -113,6 +113,7 @@ class CudaOps {
   /// until linear() of the result was called.
   Input norm(const Matrix& x, const Norm& norm, const LinearSet& set);
   Input add_norm(Matrix& x, const Matrix& delta, const Norm& norm, const LinearSet& set);
+  Input post_norm(Matrix& x, const Matrix& delta, const Norm& norm, const LinearSet& set);
   Matrix norm_matrix(const Matrix& x, const Norm& norm);
   void add(Matrix& x, const Matrix& delta);
   Matrix linear(Input& input, const LinearSet& set);

@@ -100,6 +100,8 @@ const AttentionLayer& CudaOps::layer_of(const AttentionSpec& spec) {
   if (at != attentions_.end()) {
     return at->second.view;
   }
+  core::require(!spec.mask.bidirectional, ErrorKind::kUsage,
+                "attention in both directions does not run on a GPU yet; use --device cpu");
   DeviceAttention& made = attentions_[&spec];
   AttentionLayer& view = made.view;
   view.layout = kv_->layout();

@@ -67,6 +67,7 @@ class GradientOps {
                 std::int64_t offset);
   Variable norm(const Variable& x, const Norm& norm, const LinearSet& set);
   Variable add_norm(Variable& x, const Variable& delta, const Norm& norm, const LinearSet& set);
+  Variable post_norm(Variable& x, const Variable& delta, const Norm& norm, const LinearSet& set);
   Variable norm_matrix(const Variable& x, const Norm& norm);
   void add(Variable& x, const Variable& delta);
   /// Refuses sets with anything but plain weights (linear_gradient.h).

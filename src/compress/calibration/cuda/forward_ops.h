@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "compress/backend/cuda/cuda_context.h"
-#include "models/decoder.h"
+#include "models/network.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cuda/device_matrix.h"
 #include "ops/cuda/elementwise/elementwise.h"
@@ -57,6 +57,7 @@ class ForwardOps {
                 std::int64_t offset);
   Input norm(const Matrix& x, const ops::Norm& norm, const ops::LinearSet& set);
   Input add_norm(Matrix& x, const Matrix& delta, const ops::Norm& norm, const ops::LinearSet& set);
+  Input post_norm(Matrix& x, const Matrix& delta, const ops::Norm& norm, const ops::LinearSet& set);
   Matrix norm_matrix(const Matrix& x, const ops::Norm& norm);
   void add(Matrix& x, const Matrix& delta);
   Matrix linear(Input& input, const ops::LinearSet& set);
