@@ -27,14 +27,10 @@ typename O::Matrix embed(O& ops, const Decoder& model, const Batch<O>& batch) {
 template <ops::Ops O>
 typename O::Input run_mlp_up(O& ops, const DecoderConfig& config, const Mlp& mlp,
                              typename O::Input& input) {
-  if constexpr (ops::JoinsGates<O>) {
-    if (config.gated) {
-      return ops.gated_linear(input, mlp.up, config.activation, mlp.down);
-    }
+  if (config.gated) {
+    return ops.linear(input, mlp.up, ops::GateInto{config.activation, mlp.down});
   }
-  const auto up = ops.linear(input, mlp.up);
-  return config.gated ? ops.gated_activation(up, config.activation, mlp.down)
-                      : ops.mlp_activation(up, config.activation, mlp.down);
+  return ops.mlp_activation(ops.linear(input, mlp.up), config.activation, mlp.down);
 }
 
 /// What has yet to be added to the residual stream: nothing, where it was added on the way.
@@ -45,12 +41,7 @@ using Delta = std::optional<typename O::Matrix>;
 template <ops::Ops O>
 Delta<O> linear_onto(O& ops, typename O::Matrix& x, typename O::Input& input,
                      const ops::LinearSet& set) {
-  if constexpr (ops::AddsProducts<O>) {
-    if (ops.add_linear(x, input, set)) {
-      return std::nullopt;
-    }
-  }
-  return ops.linear(input, set);
+  return ops.linear(input, set, ops::Residual<typename O::Matrix>{x});
 }
 
 /// norm(x) for the layers of `set`, after x += delta.

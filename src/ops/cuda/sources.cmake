@@ -5,7 +5,7 @@ set(NIBBLE_CUDA_OPS
   cuda/attention/attention_plan.cpp
   cuda/attention/checks.cpp cuda/attention/decode.cu cuda/attention/hadamard_signs.cpp
   cuda/attention/kv_pool.cpp cuda/attention/plain.cu cuda/attention/prefill.cu
-  cuda/cuda_ops.cpp cuda/cuda_ops_parameters.cpp cuda/cuda_ops_results.cpp cuda/dense/dense.cu cuda/device_input.cpp cuda/device_linear.cpp cuda/device_matrix.cpp
+  cuda/cuda_ops.cpp cuda/cuda_ops_parameters.cpp cuda/cuda_ops_results.cpp cuda/dense/dense.cu cuda/device_input.cpp cuda/device_matrix.cpp
   cuda/elementwise/activation.cu cuda/elementwise/checks.cpp cuda/elementwise/norm.cu cuda/elementwise/rows.cu
   cuda/device_code/tensor_map.cpp cuda/expert_lists.cpp
   cuda/gemm/gemm.cpp cuda/gemm/gemm_plan.cpp
@@ -14,6 +14,9 @@ set(NIBBLE_CUDA_OPS
   cuda/gemm/wgmma_int4.cu cuda/gemm/wgmma_int4_by_group.cu cuda/gemm/wgmma_int4_by_group_of_both.cu
   cuda/gemm/wgmma_int8.cu cuda/gemm/wgmma_int8_by_group.cu
   cuda/input_transform/device_transform.cpp cuda/input_transform/input_transform.cu
+  cuda/linear/dense_kernel.cpp cuda/linear/gemm_kernel.cpp cuda/linear/layer_parts.cpp cuda/linear/layer_plan.cpp
+  cuda/linear/linear_kernels.cpp cuda/linear/linear_layer.cpp cuda/linear/medium_batch_kernel.cpp cuda/linear/small_batch_kernel.cpp
+  cuda/linear/unit_segment.cpp
   cuda/limits/multiply_add_rate.cu cuda/limits/read_bandwidth.cu
   cuda/medium_batch/book.cu cuda/medium_batch/int4.cu cuda/medium_batch/int4_with_zeros.cu
   cuda/medium_batch/int8.cu cuda/medium_batch/medium_batch.cpp
