@@ -6,6 +6,7 @@
 
 #include <fmt/ranges.h>
 
+#include "engine/kernel_times.h"
 #include "io/file_descriptor.h"
 #include "io/json_file.h"
 #include "ops/cuda/linear/layer_parts.h"
@@ -100,7 +101,9 @@ ops::cuda::ChosenSchedules measure(const LinearShape& shape, std::span<const std
       [&](std::int64_t m, const auto& schedule) { return trial.few_tokens(m, schedule); },
       [&](std::int64_t m, const auto& schedule) { return trial.medium(m, schedule); },
       [&](std::int64_t m, const auto& plan) { return trial.gemm(m, plan); }};
-  return choose_schedules(shape, tokens, linear_candidates(shape, multiprocessors), timer);
+  auto chosen = choose_schedules(shape, tokens, linear_candidates(shape, multiprocessors), timer);
+  chosen.schedules.date = today();
+  return chosen;
 }
 
 }  // namespace

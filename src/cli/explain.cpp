@@ -1,0 +1,105 @@
+#include "engine/explain.h"
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/terminal_progress.h"
+#include "models/model.h"
+
+namespace nibble::cli {
+namespace {
+
+class Explain final : public Command {
+ public:
+  std::string_view name() const override { return "explain"; }
+  std::string_view summary() const override {
+    return "Which kernel computes each linear layer, and why no other does";
+  }
+  std::string_view examples() const override {
+    return "  nibble explain demo-w4\n"
+           "  nibble explain demo-w4 --layer model.layers.0.mlp.down_proj --tokens 1,16,512\n"
+           "  nibble explain demo-w4 --measure --json";
+  }
+
+  void add_options(CLI::App& app) override {
+    common_.add(app, true);
+    app.add_option("model", model_, "Model folder or GGUF file")->required();
+    app.add_option("--layer", options_.layer, "Only the layer of this name");
+    app.add_option("--tokens", options_.tokens, "Numbers of tokens in a step")
+        ->delimiter(',')
+        ->capture_default_str();
+    app.add_flag("--measure", options_.measure,
+                 "On a CPU: time the kernels that are taken, and keep that in ~/.cache/nibble");
+    device_.add_kernels(app);
+  }
+
+  void run() override {
+    TerminalProgress progress(common_.quiet);
+    const engine::RunnerOptions runner = device_.runner();
+    options_.folder = cache_folder();
+    const auto model = models::open_model(model_);
+    const auto explanation = engine::explain_kernels(model->decoder, runner, options_, progress);
+    if (!explanation.ignored.empty() && !common_.quiet) {
+      print_note("nibble: measured times are not used: {}\n", explanation.ignored);
+    }
+    common_.json ? print_json(explanation) : print(explanation);
+  }
+
+ private:
+  static std::string words_of(const engine::ExplainedEpilogue& epilogue) {
+    const std::string_view work =
+        epilogue.work == "gate" ? "joins gate and up" : "adds to the residual stream";
+    return epilogue.apart.empty()
+               ? fmt::format("The kernel {}", work)
+               : fmt::format("An operator behind it {}: {}", work, epilogue.apart);
+  }
+
+  static std::string words_of(const std::optional<engine::KernelTime>& time) {
+    if (!time) {
+      return "not measured";
+    }
+    return fmt::format("{:.2f} us, {:.1f} % of the limit ({}){}{}", time->microseconds,
+                       100 * time->share_of_limit(),
+                       time->limited_by_memory ? "memory" : "arithmetic",
+                       time->date.empty() ? "" : ", ", core::printable(time->date));
+  }
+
+  static void print(const engine::Explanation& explanation) {
+    print_result("{}\n", core::printable(explanation.device));
+    for (const engine::ExplainedLayer& layer : explanation.layers) {
+      print_result("\n{}: {}, {} x {}\n", core::printable(layer.name), layer.scheme, layer.n,
+                   layer.k);
+      for (const engine::ExplainedRun& run : layer.runs) {
+        print_result("  {} {}: {} ({}), {}\n", run.tokens, run.tokens == 1 ? "token" : "tokens",
+                     run.kernel, run.schedule, words_of(run.time));
+        if (!run.epilogue.work.empty()) {
+          print_result("    {}\n", words_of(run.epilogue));
+        }
+        for (const engine::PassedKernel& each : run.passed) {
+          print_result("    not {}: {}\n", each.kernel, each.reason);
+        }
+      }
+    }
+  }
+
+  void print_json(const engine::Explanation& explanation) const {
+    core::Json json = engine::to_json(explanation);
+    json["model"] = model_;
+    print_result("{}\n", json.dump());
+  }
+
+  CommonOptions common_;
+  DeviceOptions device_;
+  std::string model_;
+  engine::ExplainOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> explain_command() {
+  return std::make_unique<Explain>();
+}
+
+}  // namespace nibble::cli

@@ -1,0 +1,153 @@
+#include "engine/layer_groups.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+#include "core/nearest_name.h"
+
+namespace nibble::engine {
+namespace {
+
+using ops::Epilogue;
+using ops::LinearSet;
+
+// A set, and what the forward pass does with its product (models/forward.h).
+struct SetUse {
+  const LinearSet* set;
+  std::int64_t block;
+  Epilogue epilogue;
+};
+
+std::vector<SetUse> uses_of(const models::Decoder& decoder) {
+  const Epilogue residual{true, std::nullopt};
+  const Epilogue gate =
+      decoder.config.gated ? Epilogue{false, decoder.config.activation} : Epilogue();
+  std::vector<SetUse> uses;
+  for (std::size_t i = 0; i < decoder.blocks.size(); ++i) {
+    const models::Block& block = decoder.blocks[i];
+    const auto number = static_cast<std::int64_t>(i);
+    uses.push_back({&block.attention.qkv, number, {}});
+    uses.push_back({&block.attention.out, number, residual});
+    if (block.mlp) {
+      uses.push_back({&block.mlp->up, number, gate});
+      uses.push_back({&block.mlp->down, number, residual});
+    }
+    if (block.router) {
+      uses.push_back({&*block.router, number, {}});
+    }
+    for (const models::Mlp& expert : block.experts) {
+      uses.push_back({&expert.up, number, gate});
+      uses.push_back({&expert.down, number, {}});
+    }
+  }
+  uses.push_back({&decoder.output, -1, {}});
+  return uses;
+}
+
+std::string last_word(const std::string& name) {
+  return name.substr(name.rfind('.') + 1);  // npos + 1: all of it
+}
+
+// "q_proj|k_proj|v_proj"
+std::string role_of(const LayerPlace& place) {
+  std::vector<std::string> words;
+  for (std::size_t i = place.first; i < place.first + place.count; ++i) {
+    words.push_back(last_word(place.set->parts[i].name));
+  }
+  return fmt::format("{}", fmt::join(words, "|"));
+}
+
+// "layers 0-3, 7" of ascending numbers.
+std::string blocks_of(const std::vector<LayerPlace>& places) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> runs;
+  for (const LayerPlace& place : places) {
+    if (runs.empty() || place.block > runs.back().second + 1) {
+      runs.emplace_back(place.block, place.block);
+    }
+    runs.back().second = place.block;
+  }
+  std::vector<std::string> words;
+  for (const auto& [first, last] : runs) {
+    words.push_back(first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last));
+  }
+  const bool one = runs.size() == 1 && runs[0].first == runs[0].second;
+  return fmt::format("{} {}", one ? "layer" : "layers", fmt::join(words, ", "));
+}
+
+std::string name_of(const LayerGroup& group) {
+  const LayerPlace& front = group.places.front();
+  return front.block < 0 ? role_of(front)
+                         : fmt::format("{} {}", blocks_of(group.places), role_of(front));
+}
+
+bool holds(const LayerPlace& place, std::string_view name) {
+  const auto first = place.set->parts.begin() + static_cast<std::ptrdiff_t>(place.first);
+  return std::any_of(first, first + static_cast<std::ptrdiff_t>(place.count),
+                     [&](const ops::Linear& part) { return part.name == name; });
+}
+
+auto key_of(const LayerGroup& group) {
+  const ops::LinearProblem& problem = group.problem;
+  const LayerPlace& front = group.places.front();
+  return std::tuple(role_of(front), front.block < 0, front.alone, problem.n, problem.k,
+                    problem.pairs, to_string(problem.scheme));
+}
+
+// Adds a layer to the group of its equals.
+void fold(LayerGroup layer, std::vector<LayerGroup>& groups) {
+  const auto key = key_of(layer);
+  const auto at = std::find_if(groups.begin(), groups.end(),
+                               [&](const LayerGroup& group) { return key_of(group) == key; });
+  if (at == groups.end()) {
+    groups.push_back(std::move(layer));
+  } else {
+    at->places.push_back(layer.places.front());
+  }
+}
+
+void require_name(const models::Decoder& decoder, std::string_view name) {
+  std::vector<std::string> names;
+  for (const SetUse& use : uses_of(decoder)) {
+    for (const ops::Linear& part : use.set->parts) {
+      names.push_back(part.name);
+    }
+  }
+  core::require(std::find(names.begin(), names.end(), name) != names.end(), core::ErrorKind::kUsage,
+                "the model has no linear layer '{}'{}", core::printable(name),
+                core::lazily([&] { return core::suggestion(name, names); }));
+}
+
+}  // namespace
+
+std::vector<LayerGroup> layer_groups(const models::Decoder& decoder, const LayerCuts& cuts,
+                                     std::string_view only) {
+  if (!only.empty()) {
+    require_name(decoder, only);
+  }
+  std::vector<LayerGroup> groups;
+  for (const SetUse& use : uses_of(decoder)) {
+    const LinearSet& set = *use.set;
+    const bool adapted = std::any_of(set.parts.begin(), set.parts.end(),
+                                     [](const ops::Linear& part) { return part.low_rank; });
+    for (std::size_t first = 0; first < set.parts.size();) {
+      const std::size_t count = cuts.joint_parts(set, first);
+      LayerGroup layer;
+      layer.problem = cuts.problem(set, first, first + count);
+      layer.problem.epilogue = use.epilogue;
+      layer.places = {{&set, first, count, use.block, count == set.parts.size() && !adapted}};
+      if (only.empty() || holds(layer.places.front(), only)) {
+        fold(std::move(layer), groups);
+      }
+      first += count;
+    }
+  }
+  for (LayerGroup& group : groups) {
+    group.name = name_of(group);
+  }
+  return groups;
+}
+
+}  // namespace nibble::engine
