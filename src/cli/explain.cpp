@@ -1,5 +1,7 @@
 #include "engine/explain.h"
 
+#include <algorithm>
+
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
@@ -66,21 +68,41 @@ class Explain final : public Command {
                        time->date.empty() ? "" : ", ", core::printable(time->date));
   }
 
+  // Kernels that were not taken, those of one reason together, and what becomes of the product.
+  static std::string reasons_of(const engine::ExplainedRun& run) {
+    std::vector<std::pair<std::string, std::string>> names_by_reason;
+    for (const engine::PassedKernel& each : run.passed) {
+      const auto at = std::find_if(names_by_reason.begin(), names_by_reason.end(),
+                                   [&](const auto& known) { return known.first == each.reason; });
+      if (at == names_by_reason.end()) {
+        names_by_reason.emplace_back(each.reason, each.kernel);
+      } else {
+        at->second += ", " + each.kernel;
+      }
+    }
+    std::string text =
+        run.epilogue.work.empty() ? "" : fmt::format("    {}\n", words_of(run.epilogue));
+    for (const auto& [reason, names] : names_by_reason) {
+      text += fmt::format("    not {}: {}\n", names, reason);
+    }
+    return text;
+  }
+
   static void print(const engine::Explanation& explanation) {
     print_result("{}\n", core::printable(explanation.device));
     for (const engine::ExplainedLayer& layer : explanation.layers) {
-      print_result("\n{}: {}, {} x {}\n", core::printable(layer.name), layer.scheme, layer.n,
-                   layer.k);
+      std::string text;
+      std::string reasons;  // of the lines above
       for (const engine::ExplainedRun& run : layer.runs) {
-        print_result("  {} {}: {} ({}), {}\n", run.tokens, run.tokens == 1 ? "token" : "tokens",
-                     run.kernel, run.schedule, words_of(run.time));
-        if (!run.epilogue.work.empty()) {
-          print_result("    {}\n", words_of(run.epilogue));
-        }
-        for (const engine::PassedKernel& each : run.passed) {
-          print_result("    not {}: {}\n", each.kernel, each.reason);
-        }
+        const std::string of_run = reasons_of(run);
+        text += of_run == reasons ? "" : reasons;
+        reasons = of_run;
+        text +=
+            fmt::format("  {} {}: {} ({}), {}\n", run.tokens, run.tokens == 1 ? "token" : "tokens",
+                        run.kernel, run.schedule, words_of(run.time));
       }
+      print_result("\n{}: {}, {} x {}\n{}{}", core::printable(layer.name), layer.scheme, layer.n,
+                   layer.k, text, reasons);
     }
   }
 

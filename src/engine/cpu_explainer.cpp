@@ -39,7 +39,7 @@ class CpuExplainer final : public KernelExplainer {
 
   std::string device() const override { return fmt::format("cpu, {}, {} threads", isa_, threads_); }
 
-  // Layers of one scheme run in one call, and each is as fast as if it were alone.
+  // Layers of one scheme and one input stand together, whether or not they run in one call.
   LayerCuts cuts() const override {
     const auto problem = [](const LinearSet& set, std::size_t first, std::size_t last) {
       ops::LinearProblem joint;

@@ -55,9 +55,9 @@ struct Explanation {
 
 struct ExplainOptions {
   std::vector<std::int64_t> tokens = {1, 16, 512};
-  std::string layer;             // in the checkpoint; empty: all
-  bool measure = false;          // on a CPU: time the kernels that are taken
-  std::filesystem::path folder;  // of measured times of CPUs; empty: they are not kept
+  std::string layer = {};             // in the checkpoint; empty: all
+  bool measure = false;               // on a CPU: time the kernels that are taken
+  std::filesystem::path folder = {};  // of measured times of CPUs; empty: they are not kept
 };
 
 /// Explains the kernels of options.device. Throws kUsage where that device cannot be used, for a

@@ -79,8 +79,7 @@ std::string blocks_of(const std::vector<LayerPlace>& places) {
 
 std::string name_of(const LayerGroup& group) {
   const LayerPlace& front = group.places.front();
-  return front.block < 0 ? role_of(front)
-                         : fmt::format("{} {}", blocks_of(group.places), role_of(front));
+  return fmt::format("{} {}", front.block < 0 ? "output" : blocks_of(group.places), role_of(front));
 }
 
 bool holds(const LayerPlace& place, std::string_view name) {

@@ -21,7 +21,7 @@ std::span<const LinearKernel> linear_kernels() {
 
 Refusal epilogue_refusal(const Epilogue& epilogue) {
   if (epilogue.adds || epilogue.gate) {
-    return Reason("an operator of its own does that");
+    return Reason("the kernels of a CPU do nothing else with their results");
   }
   return std::nullopt;
 }
