@@ -15,13 +15,11 @@
 #include "compress/coded_weight.h"
 #include "compress/gptq/cholesky.h"
 #include "core/threads.h"
+#include "device/place.h"
 #include "formats/scheme.h"
 #include "ops/cpu/cpu_ops.h"
 
 namespace nibble::compress {
-
-/// Where a recipe runs.
-enum class Device { kCpu, kCuda };
 
 /// The heavy parts of passes, as a user hears of them.
 enum class Task {
@@ -97,10 +95,10 @@ class CpuArithmetic final : public Arithmetic {
   std::unique_ptr<BookSteps> book_steps(const BookProblem& problem) override;
 };
 
-/// On the first NVIDIA GPU, and on the CPU what on_gpu() denies. Throws kUsage where this build has
-/// no CUDA back end, there is no GPU, or CUDA's cuBLAS and cuSOLVER are not installed.
-std::unique_ptr<Arithmetic> make_cuda_arithmetic(core::ThreadPool& pool);
+/// On the GPU of that number, and on the CPU what on_gpu() denies. Throws kUsage where this build
+/// has no CUDA back end, there is no such GPU, or CUDA's cuBLAS and cuSOLVER are not installed.
+std::unique_ptr<Arithmetic> make_cuda_arithmetic(int gpu, core::ThreadPool& pool);
 
-std::unique_ptr<Arithmetic> make_arithmetic(Device device, core::ThreadPool& pool);
+std::unique_ptr<Arithmetic> make_arithmetic(const device::Place& place, core::ThreadPool& pool);
 
 }  // namespace nibble::compress

@@ -40,9 +40,9 @@ std::unique_ptr<BookSteps> CpuArithmetic::book_steps(const BookProblem& problem)
   return make_cpu_book_steps(problem, pool());
 }
 
-std::unique_ptr<Arithmetic> make_arithmetic(Device device, core::ThreadPool& pool) {
-  return device == Device::kCuda ? make_cuda_arithmetic(pool)
-                                 : std::make_unique<CpuArithmetic>(pool);
+std::unique_ptr<Arithmetic> make_arithmetic(const device::Place& place, core::ThreadPool& pool) {
+  return place.on_gpu() ? make_cuda_arithmetic(place.index, pool)
+                        : std::make_unique<CpuArithmetic>(pool);
 }
 
 }  // namespace nibble::compress

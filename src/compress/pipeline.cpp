@@ -41,8 +41,8 @@ class Pipeline {
         schemes_(layer_schemes(model.decoder, recipe)),
         store_(store),
         progress_(progress),
-        ops_({options.threads, ops::cpu::ActivationPrecision::kFloat}),
-        arithmetic_(make_arithmetic(options.device, ops_.pool())) {
+        ops_({options.threads, ops::ActivationPrecision::kFloat}),
+        arithmetic_(make_arithmetic(options.place, ops_.pool())) {
     for (const RecipeStep& step : recipe.steps) {
       passes_.push_back(make_pass(step.pass, step.options));
       pass_names_.push_back(step.pass);
@@ -428,7 +428,7 @@ Recipe allocated(const models::Model& model, const Recipe& recipe, const Pipelin
                 "recipe '{}': the formats for a target are measured on the model without an "
                 "adapter; merge it first (--merge-lora with the recipe f16)",
                 core::printable(recipe.name));
-  if (options.device == Device::kCuda) {
+  if (options.place.on_gpu()) {
     progress.message("the formats for the target are chosen on the CPU");
   }
   CalibrationOptions calibration = options.calibration;

@@ -8,8 +8,8 @@
 namespace nibble::engine {
 namespace {
 
+using ops::ActivationPrecision;
 using ops::LinearSet;
-using ops::cpu::ActivationPrecision;
 using ops::cpu::LayerProblem;
 
 std::string_view name_of(ActivationPrecision activations) {

@@ -46,7 +46,7 @@ double median_seconds(const Work& work) {
 
 }  // namespace
 
-CpuLayerTimer::CpuLayerTimer(const ops::cpu::CpuOptions& options)
+CpuLayerTimer::CpuLayerTimer(const ops::CpuOptions& options)
     : activations_(options.activations),
       ops_(options),
       limits_(ops::cpu::measure_machine_limits(ops_.pool())),
@@ -83,7 +83,7 @@ KernelTime CpuLayerTimer::time(const LayerGroup& group, std::int64_t tokens) {
   time.microseconds =
       1e6 * median_seconds([&](std::size_t i) { ops_.linear(input, sets[i % sets.size()]); });
   time.date = today();
-  const bool wide = activations_ == ops::cpu::ActivationPrecision::kInt16 &&
+  const bool wide = activations_ == ops::ActivationPrecision::kInt16 &&
                     problem.scheme.activation.is_float() && !formats::is_dense(problem.scheme);
   const double products = static_cast<double>(problem.n) * static_cast<double>(problem.k) *
                           static_cast<double>(tokens * (wide ? 2 : 1));

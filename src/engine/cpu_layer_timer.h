@@ -13,7 +13,7 @@ namespace nibble::engine {
 /// Times linear layers of a model on a CPU.
 class CpuLayerTimer {
  public:
-  explicit CpuLayerTimer(const ops::cpu::CpuOptions& options);
+  explicit CpuLayerTimer(const ops::CpuOptions& options);
 
   /// The median time of a layer of the group with so many tokens, whose inputs are rounded. Calls
   /// go through the group's layers in turn, as many as do not fit the caches, if there are so many.
@@ -23,7 +23,7 @@ class CpuLayerTimer {
  private:
   std::vector<ops::LinearSet> prepare(const LayerGroup& group, std::int64_t& bytes);
 
-  ops::cpu::ActivationPrecision activations_;
+  ops::ActivationPrecision activations_;
   ops::cpu::CpuOps ops_;
   ops::cpu::MachineLimits limits_;
   std::int64_t cache_bytes_;

@@ -24,7 +24,7 @@ struct GpuLimits {
 class CudaExplainer final : public KernelExplainer {
  public:
   explicit CudaExplainer(const RunnerOptions& runner)
-      : device_(device::require_cuda_device()),
+      : device_(device::require_cuda_device(runner.place.index)),
         schedules_(runner.schedules
                        ? runner.schedules
                        : std::make_shared<const Schedules>(ops::cuda::origin_of(device_))) {}

@@ -59,7 +59,7 @@ void require_tokens(const std::vector<std::int64_t>& tokens) {
 Explanation explain_kernels(const models::Decoder& decoder, const RunnerOptions& runner,
                             const ExplainOptions& options, core::ProgressSink& progress) {
   require_tokens(options.tokens);
-  const bool on_gpu = runner.device == Device::kCuda;
+  const bool on_gpu = runner.place.on_gpu();
   core::require(!on_gpu || !options.measure, core::ErrorKind::kUsage,
                 "times of a GPU's kernels are those of nibble tune-kernels; leave --measure out");
   const auto explainer = on_gpu ? make_cuda_explainer(runner) : make_cpu_explainer(runner, options);

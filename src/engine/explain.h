@@ -60,7 +60,7 @@ struct ExplainOptions {
   std::filesystem::path folder = {};  // of measured times of CPUs; empty: they are not kept
 };
 
-/// Explains the kernels of options.device. Throws kUsage where that device cannot be used, for a
+/// Explains the kernels of options.place. Throws kUsage where that device cannot be used, for a
 /// layer that is not there, and for `measure` on a GPU, whose times tune_kernels() stores.
 Explanation explain_kernels(const models::Decoder& decoder, const RunnerOptions& runner,
                             const ExplainOptions& options, core::ProgressSink& progress);

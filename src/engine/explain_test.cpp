@@ -15,7 +15,7 @@ namespace nibble::engine {
 namespace {
 
 using core::ErrorKind;
-using ops::cpu::ActivationPrecision;
+using ops::ActivationPrecision;
 
 const std::string kDemo = NIBBLE_SOURCE_DIR "/models/demo";
 
@@ -39,7 +39,7 @@ class ExplainKernels : public ::testing::Test {
   }
 
   std::shared_ptr<models::Model> model_ = models::open_model(kDemo);
-  ops::cpu::CpuOptions cpu_{1};
+  ops::CpuOptions cpu_{1};
   io::TemporaryFolder folder_;
 };
 

@@ -42,8 +42,8 @@ ExplainedRun explain_run(std::span<const Kernel> table, const Problem& problem, 
   for (const Kernel& kernel : table) {
     if (&kernel != &taken) {
       const ops::Refusal refusal = kernel.refusal(plain);
-      run.passed.push_back({std::string(kernel.name),
-                            refusal ? refusal->text() : run.kernel + " comes first"});
+      run.passed.push_back(
+          {std::string(kernel.name), refusal ? refusal->text() : run.kernel + " comes first"});
     }
   }
   const ops::Epilogue& epilogue = problem.linear.epilogue;

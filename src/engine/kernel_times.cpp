@@ -59,17 +59,12 @@ KernelTime time_of(const Json& json, std::string_view what) {
           *by_memory, core::get_string(json, "date", what)};
 }
 
-bool is_there(const std::filesystem::path& path) {
-  std::error_code error;  // a link that leads nowhere is there, and opening it says so
-  return std::filesystem::symlink_status(path, error).type() !=
-         std::filesystem::file_type::not_found;
-}
-
 }  // namespace
 
 KernelTimes KernelTimes::read(const std::filesystem::path& path) {
   KernelTimes times;
-  if (!is_there(path)) {
+  std::error_code error;  // a link that leads nowhere is there, and opening it says so
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path, error))) {
     return times;
   }
   const std::string what = io::shown(path);

@@ -1,6 +1,7 @@
 #include "engine/layer_groups.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 #include <fmt/ranges.h>
@@ -95,17 +96,29 @@ auto key_of(const LayerGroup& group) {
                     problem.pairs, to_string(problem.scheme));
 }
 
-// Adds a layer to the group of its equals.
-void fold(LayerGroup layer, std::vector<LayerGroup>& groups) {
-  const auto key = key_of(layer);
-  const auto at = std::find_if(groups.begin(), groups.end(),
-                               [&](const LayerGroup& group) { return key_of(group) == key; });
-  if (at == groups.end()) {
-    groups.push_back(std::move(layer));
-  } else {
-    at->places.push_back(layer.places.front());
+// Puts equal layers into one group each.
+class Folding {
+ public:
+  void add(LayerGroup layer) {
+    const auto [at, is_new] = known_.try_emplace(key_of(layer), groups_.size());
+    if (is_new) {
+      groups_.push_back(std::move(layer));
+    } else {
+      groups_[at->second].places.push_back(layer.places.front());
+    }
   }
-}
+
+  std::vector<LayerGroup> take() {
+    for (LayerGroup& group : groups_) {
+      group.name = name_of(group);
+    }
+    return std::move(groups_);
+  }
+
+ private:
+  std::map<decltype(key_of({})), std::size_t> known_;
+  std::vector<LayerGroup> groups_;
+};
 
 void require_name(const models::Decoder& decoder, std::string_view name) {
   std::vector<std::string> names;
@@ -126,7 +139,7 @@ std::vector<LayerGroup> layer_groups(const models::Decoder& decoder, const Layer
   if (!only.empty()) {
     require_name(decoder, only);
   }
-  std::vector<LayerGroup> groups;
+  Folding groups;
   for (const SetUse& use : uses_of(decoder)) {
     const LinearSet& set = *use.set;
     const bool adapted = std::any_of(set.parts.begin(), set.parts.end(),
@@ -138,15 +151,12 @@ std::vector<LayerGroup> layer_groups(const models::Decoder& decoder, const Layer
       layer.problem.epilogue = use.epilogue;
       layer.places = {{&set, first, count, use.block, count == set.parts.size() && !adapted}};
       if (only.empty() || holds(layer.places.front(), only)) {
-        fold(std::move(layer), groups);
+        groups.add(std::move(layer));
       }
       first += count;
     }
   }
-  for (LayerGroup& group : groups) {
-    group.name = name_of(group);
-  }
-  return groups;
+  return groups.take();
 }
 
 }  // namespace nibble::engine

@@ -4,8 +4,8 @@
 
 namespace nibble::compress {
 
-std::unique_ptr<Arithmetic> make_cuda_arithmetic(core::ThreadPool&) {
-  (void)device::require_cuda_device();  // says that there is none
+std::unique_ptr<Arithmetic> make_cuda_arithmetic(int gpu, core::ThreadPool&) {
+  (void)device::require_cuda_device(gpu);  // says that there is none
   core::fail(core::ErrorKind::kFailed, "this build cannot compress on a GPU");
 }
 

@@ -22,7 +22,7 @@ constexpr std::int64_t kClipValues = std::int64_t{1} << 26;  // errors of clips 
 
 class CudaArithmetic final : public Arithmetic {
  public:
-  explicit CudaArithmetic(core::ThreadPool& pool) : Arithmetic(pool), cpu_(pool) {}
+  CudaArithmetic(int gpu, core::ThreadPool& pool) : Arithmetic(pool), cpu_(pool), context_(gpu) {}
 
   bool has_gpu() const override { return true; }
 
@@ -246,8 +246,8 @@ class CudaArithmetic final : public Arithmetic {
 
 }  // namespace
 
-std::unique_ptr<Arithmetic> make_cuda_arithmetic(core::ThreadPool& pool) {
-  return std::make_unique<CudaArithmetic>(pool);
+std::unique_ptr<Arithmetic> make_cuda_arithmetic(int gpu, core::ThreadPool& pool) {
+  return std::make_unique<CudaArithmetic>(gpu, pool);
 }
 
 }  // namespace nibble::compress

@@ -28,7 +28,7 @@ class CudaArithmetic : public device::GpuTest {
     device::GpuTest::SetUp();
     if (!IsSkipped()) {
       poison();
-      gpu_ = make_cuda_arithmetic(pool_);
+      gpu_ = make_cuda_arithmetic(0, pool_);
     }
   }
 
@@ -169,7 +169,7 @@ struct AwqCase {
       layer.weights = layer.target;
       set.layers.push_back(std::move(layer));
     }
-    ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
+    ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
     auto x = ops.matrix(2 * k, k);
     const auto noise = normal(2 * k * k, 5);
     for (std::int64_t i = 0; i < x.rows(); ++i) {

@@ -8,23 +8,16 @@
 #include <utility>
 #include <vector>
 
-#include "core/placement.h"
 #include "core/tensor.h"
 #include "core/threads.h"
 #include "ops/cpu/attention/kv_cache.h"
 #include "ops/cpu/linear/linear_kernel.h"
 #include "ops/cpu/matrix.h"
+#include "ops/cpu_options.h"
 #include "ops/layers.h"
 #include "ops/ops.h"
 
 namespace nibble::ops::cpu {
-
-struct CpuOptions {
-  int threads = 0;  // 0: one for each core
-  ActivationPrecision activations = ActivationPrecision::kInt8;
-  bool pin = false;  // each thread but the caller's on a core of its own
-  core::Numa numa = core::Numa::kNone;
-};
 
 /// The operators of ops.h on a CPU. Float operators are exact within float32 rounding; packed
 /// linear layers quantize their input once and share it. One caller at a time.

@@ -8,20 +8,12 @@
 
 #include "ops/cpu/linear/linear_input.h"
 #include "ops/cpu/packed/packed_linear.h"
+#include "ops/cpu_options.h"
 #include "ops/layers.h"
 #include "ops/linear_kernel.h"
 #include "ops/linear_problem.h"
 
 namespace nibble::ops::cpu {
-
-/// What packed layers see of their activations.
-enum class ActivationPrecision {
-  kInt8,   // dynamic INT8 for each group: the fast path
-  kInt16,  // dynamic integers of 16 bits for each group, by the same kernels: as exact as float but
-           // for books, whose INT8 tables it shares. Only where a scheme leaves activations alone.
-  kFloat,  // float32 activations times decoded weights: exact and slow. Schemes that quantize
-           // activations do so here too.
-};
 
 /// A layer on a CPU.
 struct LayerProblem {
