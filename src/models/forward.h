@@ -28,14 +28,10 @@ typename O::Matrix embed(O& ops, const Network& network, const Batch<O>& batch) 
 template <ops::Ops O>
 typename O::Input run_mlp_up(O& ops, const NetworkConfig& config, const Mlp& mlp,
                              typename O::Input& input) {
-  if constexpr (ops::JoinsGates<O>) {
-    if (config.gated) {
-      return ops.gated_linear(input, mlp.up, config.activation, mlp.down);
-    }
+  if (config.gated) {
+    return ops.linear(input, mlp.up, ops::GateInto{config.activation, mlp.down});
   }
-  const auto up = ops.linear(input, mlp.up);
-  return config.gated ? ops.gated_activation(up, config.activation, mlp.down)
-                      : ops.mlp_activation(up, config.activation, mlp.down);
+  return ops.mlp_activation(ops.linear(input, mlp.up), config.activation, mlp.down);
 }
 
 /// What is yet to be done to the residual stream x: x += delta and, in post-norm blocks,
@@ -78,12 +74,7 @@ Pending<O> write_stream(O& ops, const NetworkConfig& config, typename O::Matrix&
   if (config.norm_placement == NormPlacement::kPost) {
     return {ops.linear(input, set), &norm};
   }
-  if constexpr (ops::AddsProducts<O>) {
-    if (ops.add_linear(x, input, set)) {
-      return {};
-    }
-  }
-  return {ops.linear(input, set)};
+  return {ops.linear(input, set, ops::Residual<typename O::Matrix>{x})};
 }
 
 /// Feed-forward part of an expert, for an input that is ready for mlp.up.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -72,6 +73,14 @@ class GradientOps {
   void add(Variable& x, const Variable& delta);
   /// Refuses sets with anything but plain weights (linear_gradient.h).
   Variable linear(const Variable& input, const LinearSet& set);
+  /// Nothing is fused.
+  std::optional<Variable> linear(const Variable& input, const LinearSet& set,
+                                 const Residual<Variable>&) {
+    return linear(input, set);
+  }
+  Variable linear(const Variable& input, const LinearSet& set, const GateInto& gate) {
+    return gated_activation(linear(input, set), gate.activation, gate.next);
+  }
   Variable attention(const Variable& qkv, const AttentionSpec& spec, std::int64_t layer,
                      const Batch<cpu::KvCache>& batch, const LinearSet& set);
   Variable mlp_activation(const Variable& x, MlpActivation activation, const LinearSet& set);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -61,6 +62,14 @@ class ForwardOps {
   Matrix norm_matrix(const Matrix& x, const ops::Norm& norm);
   void add(Matrix& x, const Matrix& delta);
   Matrix linear(Input& input, const ops::LinearSet& set);
+  /// Nothing is fused.
+  std::optional<Matrix> linear(Input& input, const ops::LinearSet& set,
+                               const ops::Residual<Matrix>&) {
+    return linear(input, set);
+  }
+  Input linear(Input& input, const ops::LinearSet& set, const ops::GateInto& gate) {
+    return gated_activation(linear(input, set), gate.activation, gate.next);
+  }
   Input attention(Matrix& qkv, const ops::AttentionSpec& spec, std::int64_t layer,
                   const ops::Batch<Cache>& batch, const ops::LinearSet& set);
   Input mlp_activation(const Matrix& x, ops::MlpActivation activation, const ops::LinearSet& set);
