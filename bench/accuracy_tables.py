@@ -1,4 +1,4 @@
-"""Tables of accuracy, from the files accuracy.jsonl, compare.jsonl, agreement.jsonl and tasks.jsonl of bench/results."""
+"""Tables of accuracy, from the files accuracy.jsonl, compare.jsonl, granularity.jsonl, agreement.jsonl and tasks.jsonl of bench/results."""
 import math
 
 from measurements import markdown, read
@@ -22,6 +22,9 @@ def tables(results):
     if compared:
         found["compare"] = comparison(compared)
         found["damage"] = damage(compared)
+    granularities = read(results / "granularity.jsonl")
+    if granularities:
+        found["granularity"] = granularity(granularities)
     agreements = read(results / "agreement.jsonl")
     if agreements:
         found["agreement"] = agreement(agreements)
@@ -98,6 +101,13 @@ def damage(rows):
             body.append([f"`{row['recipe']}`", f"{short['bits']:.2f}", f"{short['perplexity']:.2f}",
                          f"{short['increase']:+.1f} ± {short['increase_error']:.1f} %", f"{short['top1']:.1f} %"])
     return markdown(["recipe", "bits/weight", "perplexity", "increase", "same top token"], body)
+
+
+def granularity(rows):
+    """What shares a scale: the whole matrix, a row, or a group of a row."""
+    body = [[f"`{row['scheme']}`", row["shares"], f"{row['bits']:.2f}", f"{row['squared_error']:.2e}", f"{row['perplexity']:.2f}",
+             f"{row['increase']:+.2f} %", f"{row['kl']:.4f}"] for row in rows]
+    return markdown(["scheme", "a scale for", "bits/weight", "squared error", "perplexity", "increase", "KL"], body)
 
 
 # ---------------------------------------------------------------- nibble tasks

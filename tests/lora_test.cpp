@@ -41,7 +41,7 @@ std::vector<std::int32_t> ids_of(const std::string& family) {
 std::unique_ptr<engine::Runner> runner_of(std::shared_ptr<const Model> model, int threads = 2) {
   engine::RunnerOptions options;
   options.cpu.threads = threads;
-  options.kv_types = ops::cpu::KvType::kF32;
+  options.kv_types = ops::KvType::kF32;
   return engine::make_cpu_runner(std::move(model), options);
 }
 

@@ -95,10 +95,10 @@ class Terminal : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  Words quantize(const std::string& output) const {
-    return {NIBBLE_PROGRAM, "quantize", kDemo,        "-o",        path(output), "--recipe",
-            "gptq-w4g128",  "--calib",  kCalibration, "--samples", "6",          "--seq-len",
-            "256"};
+  Words quantize(const std::string& output, const std::string& samples = "6") const {
+    return {NIBBLE_PROGRAM, "quantize",    kDemo,     "-o",         path(output),
+            "--recipe",     "gptq-w4g128", "--calib", kCalibration, "--samples",
+            samples,        "--seq-len",   "256"};
   }
   static Words compare(const std::string& recipes) {
     return {NIBBLE_PROGRAM, "compare",      kDemo,        "--recipes", recipes, "--text",
@@ -174,8 +174,9 @@ TEST_F(Terminal, TablesFitAPageWhereThereIsNone) {
 }
 
 TEST_F(Terminal, AnInterruptedJobSaysHowToGoOn) {
-  ASSERT_EQ(testing::run_process(quantize("whole"), folder_).exit_code, 0);
-  PseudoTerminal terminal(quantize("it's interrupted"), 150);
+  const std::string samples = "24";  // long enough for a key to be pressed before its end
+  ASSERT_EQ(testing::run_process(quantize("whole", samples), folder_).exit_code, 0);
+  PseudoTerminal terminal(quantize("it's interrupted", samples), 150);
   ASSERT_TRUE(terminal.wait_for("block 2 of 6")) << terminal.shown();
   terminal.type("\x03");
   EXPECT_EQ(terminal.wait_for_end(), -SIGINT);

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Fails when a folder of src/ includes or links something that does not stand below it.
 
-The floors are read from the nibble_add_module(<name> FLOOR <n> ...) lines of src/*/CMakeLists.txt.
-Folders of one floor do not see each other. models/ is written over the operators and does not see
-the devices under ops/. The folders of compress/ have an order of their own. Tests keep to the floors of their folder, but may also include from tests/.
+The floors are read from the nibble_add_module(<name> FLOOR <n> ...) lines of CMakeLists.txt under src/.
+A module is a folder: ops_cpu is src/ops/cpu. Folders of one floor do not see each other. Tests keep to
+the floors of their folder, but may also include from tests/, and those of one device's operators
+compare with another's. The folders of compress/ have an order of their own.
 
     tools/check_floors.py [ROOT]
 """
 import pathlib
 import re
 import sys
+from typing import NamedTuple
 
 MODULE = re.compile(r"nibble_add_module\(\s*(\w+)\s+FLOOR\s+(\d+)([^)]*)\)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
@@ -19,6 +21,12 @@ COMPRESS = ["backend", "coding", "calibration", "block", "recipe", METHOD, "pipe
 LIST = "src/compress/recipe/all.cpp"
 KEYWORDS = {"SOURCES", "LINKS", "PUBLIC", "PRIVATE"}
 SOURCES = {".h", ".cpp", ".inc", ".cu", ".cuh"}
+
+
+class Module(NamedTuple):
+    floor: int
+    links: list[str]
+    file: str  # the CMakeLists.txt that has it, from the root
 
 
 def links_of(arguments: str) -> list[str]:
@@ -32,41 +40,49 @@ def links_of(arguments: str) -> list[str]:
     return names
 
 
-def read_modules(root: pathlib.Path) -> dict[str, tuple[int, list[str]]]:
+def read_modules(root: pathlib.Path) -> dict[str, Module]:
     modules = {}
-    for file in sorted(root.glob("src/*/CMakeLists.txt")):
+    for file in sorted(root.glob("src/**/CMakeLists.txt")):
         for name, floor, arguments in MODULE.findall(file.read_text()):
-            modules[name] = (int(floor), links_of(arguments))
+            modules[name] = Module(int(floor), links_of(arguments), str(file.relative_to(root)))
     return modules
 
 
-def link_faults(modules: dict[str, tuple[int, list[str]]]) -> list[str]:
+def module_of(path: str, modules: dict[str, Module]) -> str:
+    """The module of a path from src/: of its longest folder that is one; else its first folder."""
+    folders = path.split("/")[:-1]
+    for count in range(len(folders), 1, -1):
+        name = "_".join(folders[:count])
+        if name in modules:
+            return name
+    return path.split("/")[0]
+
+
+def link_faults(modules: dict[str, Module]) -> list[str]:
     faults = []
-    for name, (floor, links) in modules.items():
+    for name, (floor, links, where) in modules.items():
         for link in links:
             if link not in modules:
-                faults.append(f"src/{name}/CMakeLists.txt: links {link}, which is no folder of src/")
-            elif modules[link][0] >= floor:
-                faults.append(f"src/{name}/CMakeLists.txt: {name} (floor {floor}) links {link} (floor {modules[link][0]})")
+                faults.append(f"{where}: links {link}, which is no folder of src/")
+            elif modules[link].floor >= floor:
+                faults.append(f"{where}: {name} (floor {floor}) links {link} (floor {modules[link].floor})")
     return faults
 
 
-def include_faults(root: pathlib.Path, file: pathlib.Path, modules: dict[str, tuple[int, list[str]]]) -> list[str]:
+def include_faults(root: pathlib.Path, file: pathlib.Path, modules: dict[str, Module]) -> list[str]:
     where = file.relative_to(root)
-    here = where.parts[1]
-    is_test = file.stem.endswith("_test")
+    here = module_of("/".join(where.parts[1:]), modules)
+    is_test = file.stem.endswith(("_test", "_for_tests"))
     faults = []
     for include in INCLUDE.findall(file.read_text()):
-        there = include.split("/")[0]
-        if there == here:
+        there = module_of(include, modules)
+        if there == here or (is_test and here.startswith("ops_") and there.startswith("ops_")):
             continue
         if there not in modules:
             if not (is_test and (root / "tests" / include).is_file()):
                 faults.append(f'{where}: "{include}" is not a path from src/')
-        elif modules[there][0] >= modules[here][0]:
-            faults.append(f"{where}: {here} (floor {modules[here][0]}) includes {include} (floor {modules[there][0]})")
-        elif here == "models" and include.startswith("ops/") and include.count("/") > 1 and not is_test:
-            faults.append(f"{where}: models includes {include}, which belongs to one device")
+        elif modules[there].floor >= modules[here].floor:
+            faults.append(f"{where}: {here} (floor {modules[here].floor}) includes {include} (floor {modules[there].floor})")
     return faults
 
 
@@ -96,7 +112,7 @@ def check(root: pathlib.Path) -> list[str]:
     for file in sorted(root.glob("src/*/**/*")):
         if file.suffix not in SOURCES:
             continue
-        here = file.relative_to(root).parts[1]
+        here = module_of("/".join(file.relative_to(root).parts[1:]), modules)
         if here in modules:
             faults += include_faults(root, file, modules)
             faults += compress_faults(root, file) if here == "compress" else []

@@ -7,7 +7,7 @@
 #include "cli/output.h"
 #include "cli/page_file.h"
 #include "cli/terminal_progress.h"
-#include "load/load_report.h"
+#include "load_test/load_report.h"
 
 namespace nibble::cli {
 namespace {
@@ -26,7 +26,7 @@ class BenchServe final : public Command {
 
   void add_options(CLI::App& app) override {
     common_.add(app, true);
-    load::Workload& workload = load_.workload;
+    load_test::Workload& workload = load_.workload;
     app.add_option("url", load_.url, "A server that speaks OpenAI's completions API")->required();
     app.add_option("--api-key", load_.api_key, "Key of the server")->envname("NIBBLE_API_KEY");
     app.add_option("--model", load_.model, "Model to ask for (default: the first one)");
@@ -42,8 +42,9 @@ class BenchServe final : public Command {
         ->check(CLI::PositiveNumber);
     app.add_option("--lengths", workload.lengths,
                    "fixed: --input-len and --output-len; atom: those of Atom's evaluation")
-        ->transform(CLI::CheckedTransformer(std::map<std::string, load::Workload::Lengths>{
-            {"fixed", load::Workload::Lengths::kFixed}, {"atom", load::Workload::Lengths::kAtom}}))
+        ->transform(CLI::CheckedTransformer(std::map<std::string, load_test::Workload::Lengths>{
+            {"fixed", load_test::Workload::Lengths::kFixed},
+            {"atom", load_test::Workload::Lengths::kAtom}}))
         ->default_str("fixed");
     app.add_option("--input-len", workload.prompt_tokens, "Tokens of a prompt")
         ->check(CLI::PositiveNumber)
@@ -65,33 +66,33 @@ class BenchServe final : public Command {
   }
 
   void run() override {
-    const load::Goals goals = load::parse_goals(goals_);
+    const load_test::Goals goals = load_test::parse_goals(goals_);
     PageFile page(html_);
     if (load_.concurrency == 0 && load_.workload.rate == 0) {
       load_.concurrency = 16;
     }
     TerminalProgress progress(common_.quiet);
     progress.begin("bench-serve", load_.workload.requests);
-    const load::LoadResult result =
-        load::run_load(load_, [&](std::int64_t ended) { progress.update(ended, ""); });
+    const load_test::LoadResult result =
+        load_test::run_load(load_, [&](std::int64_t ended) { progress.update(ended, ""); });
     progress.end();
-    const load::LoadFigures figures = load::figures_of(result, goals);
+    const load_test::LoadFigures figures = load_test::figures_of(result, goals);
     if (page) {
-      page.write(load::to_html(figures, result, "Load on " + load_.url));
+      page.write(load_test::to_html(figures, result, "Load on " + load_.url));
     }
     if (common_.json) {
-      print_result("{}\n", load::to_json(figures).dump());
+      print_result("{}\n", load_test::to_json(figures).dump());
     } else {
-      write_result(load::to_text(figures));
+      write_result(load_test::to_text(figures));
     }
-    for (const load::RequestOutcome& request : result.requests) {
+    for (const load_test::RequestOutcome& request : result.requests) {
       core::require(request.error.empty() || figures.completed > 0, core::ErrorKind::kFailed,
                     "no request was served; the first failed with: {}", request.error);
     }
   }
 
   CommonOptions common_;
-  load::LoadOptions load_;
+  load_test::LoadOptions load_;
   std::vector<std::string> goals_;
   std::string html_;
 };

@@ -15,8 +15,8 @@ namespace nibble::cli {
 
 namespace {
 
-ops::cpu::ActivationPrecision parse_activations(const std::string& text) {
-  using ops::cpu::ActivationPrecision;
+ops::ActivationPrecision parse_activations(const std::string& text) {
+  using ops::ActivationPrecision;
   if (text == "int8") {
     return ActivationPrecision::kInt8;
   }
@@ -74,8 +74,9 @@ void DeviceOptions::add(CLI::App& app) {
   app.add_option("--numa", numa, "Memory nodes: none, interleave or isolate")
       ->check(parsed_by(core::parse_numa))
       ->capture_default_str();
-  app.add_option("--device", device, "Where to run: cpu, or cuda (an NVIDIA GPU)")
-      ->check(parsed_by(engine::parse_device))
+  app.add_option("--device", device,
+                 "Where to run: cpu, cuda (an NVIDIA GPU), or cuda:1 (the second one)")
+      ->check(parsed_by(device::parse_place))
       ->capture_default_str();
   app.add_option(
          "--activations", activations,
@@ -84,7 +85,7 @@ void DeviceOptions::add(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--kv-type", kv_type,
                  "Keys and values in the cache: f16, f32, fp8, int8, int4, or apart: int8-int4")
-      ->check(parsed_by(ops::cpu::parse_kv_types))
+      ->check(parsed_by(ops::parse_kv_types))
       ->capture_default_str();
   app.add_option(
       "--schedules", schedules,
@@ -143,15 +144,16 @@ std::int64_t memory_bytes(const std::string& text) {
 
 engine::RunnerOptions DeviceOptions::runner() const {
   engine::RunnerOptions options;
-  options.device = engine::parse_device(device);
-  core::require(options.device == engine::Device::kCpu ||
+  options.place = device::parse_place(device);
+  core::require(!options.place.on_gpu() ||
                     (activations == "int8" && !pin && numa == "none" && packed.empty()),
                 core::ErrorKind::kUsage,
                 "--activations, --pin, --numa and --packed are for --device cpu; leave them out");
-  core::require(options.device == engine::Device::kCuda || schedules.empty(),
-                core::ErrorKind::kUsage, "--schedules is for --device cuda; leave it out");
-  if (options.device == engine::Device::kCuda) {
-    const engine::LoadedSchedules loaded = engine::load_schedules(schedule_source(schedules));
+  core::require(options.place.on_gpu() || schedules.empty(), core::ErrorKind::kUsage,
+                "--schedules is for --device cuda; leave it out");
+  if (options.place.on_gpu()) {
+    const engine::LoadedSchedules loaded =
+        engine::load_schedules(schedule_source(schedules), options.place.index);
     options.schedules = loaded.schedules;
     if (!loaded.ignored.empty() && (quiet_ == nullptr || quiet_->count() == 0)) {
       print_note("nibble: schedules are not used: {}\n", loaded.ignored);
@@ -161,7 +163,7 @@ engine::RunnerOptions DeviceOptions::runner() const {
   options.cpu.pin = pin;
   options.cpu.numa = core::parse_numa(numa);
   options.cpu.activations = parse_activations(activations);
-  options.kv_types = ops::cpu::parse_kv_types(kv_type);
+  options.kv_types = ops::parse_kv_types(kv_type);
   return options;
 }
 

@@ -55,17 +55,16 @@ class Quantize final : public Command {
     app.add_option("--memory", memory_, kMemoryHelp);
     app.add_option("--damage", damage_,
                    "What nibble compare --json wrote of this model, for the model card");
-    app.add_option("--device", device_, "Where to run: cpu, or cuda (an NVIDIA GPU)")
+    app.add_option("--device", device_,
+                   "Where to run: cpu, cuda (an NVIDIA GPU), or cuda:1 (the second one)")
+        ->check(parsed_by(device::parse_place))
         ->capture_default_str();
     app.add_flag("--resume", resume_, "Go on with an interrupted job for the same output");
   }
 
   void run() override {
-    pipeline_.device = engine::parse_device(device_) == engine::Device::kCuda
-                           ? compress::Device::kCuda
-                           : compress::Device::kCpu;
-    core::require(pipeline_.device == compress::Device::kCpu || memory_.empty(),
-                  core::ErrorKind::kUsage,
+    pipeline_.place = device::parse_place(device_);
+    core::require(!pipeline_.place.on_gpu() || memory_.empty(), core::ErrorKind::kUsage,
                   "--memory is for --device cpu; on a GPU hidden states stay in its memory: take "
                   "fewer --samples or a shorter --seq-len");
     pipeline_.memory = memory_bytes(memory_);

@@ -28,8 +28,9 @@ class TuneKernels final : public Command {
   void add_options(CLI::App& app) override {
     common_.add(app, true);
     app.add_option("model", model_, "Model folder")->required();
-    app.add_option("--device", device_, "Whose kernels: cuda (an NVIDIA GPU)")
-        ->check(parsed_by(engine::parse_device))
+    app.add_option("--device", device_,
+                   "Whose kernels: cuda (an NVIDIA GPU), or cuda:1 (the second one)")
+        ->check(parsed_by(device::parse_place))
         ->capture_default_str();
     auto* output =
         app.add_option("-o,--output", output_,
@@ -45,11 +46,13 @@ class TuneKernels final : public Command {
 
   void run() override {
     TerminalProgress progress(common_.quiet);
-    core::require(engine::parse_device(device_) == engine::Device::kCuda, core::ErrorKind::kUsage,
+    const device::Place place = device::parse_place(device_);
+    core::require(place.on_gpu(), core::ErrorKind::kUsage,
                   "only kernels of GPUs have schedules; use --device cuda");
     const engine::ScheduleSource target = check_ ? engine::ScheduleSource() : this->target();
     const auto model = models::open_model(model_);
-    const auto tuning = engine::tune_kernels(model->decoder, tokens_, target, progress);
+    const auto tuning =
+        engine::tune_kernels(model->decoder, tokens_, target, place.index, progress);
     if (!check_) {
       write(tuning);
     }

@@ -9,6 +9,7 @@ namespace nibble::device {
 
 /// One NVIDIA GPU.
 struct CudaDevice {
+  int index = 0;     // as the driver counts
   std::string name;  // "NVIDIA H200"
   int major = 0;     // compute capability
   int minor = 0;
@@ -26,8 +27,12 @@ bool cuda_is_built();
 /// The GPUs that the driver shows; none when there is no driver, or no back end.
 std::vector<CudaDevice> cuda_devices();
 
-/// The GPU that CUDA code will run on, the first one. Throws kUsage, with the reason, when nothing
-/// can run there: no back end in this build, no driver, no GPU, or one older than sm_80.
-CudaDevice require_cuda_device();
+/// The GPU of that number, on which CUDA code of the calling thread runs from now on. Throws
+/// kUsage, with the reason, when nothing can run there: no back end in this build, no driver, no
+/// such GPU, or one older than sm_80.
+CudaDevice require_cuda_device(int index = 0);
+
+/// The GPU on which CUDA code of the calling thread runs. Throws as require_cuda_device().
+CudaDevice current_cuda_device();
 
 }  // namespace nibble::device

@@ -5,8 +5,8 @@ namespace nibble::engine {
 
 // In the place of cuda_runner.cpp where the back end is not built.
 std::unique_ptr<Runner> make_cuda_runner(std::shared_ptr<const models::Model>,
-                                         const RunnerOptions&) {
-  device::require_cuda_device();  // says why there is none
+                                         const RunnerOptions& options) {
+  device::require_cuda_device(options.place.index);  // says why there is none
   return nullptr;
 }
 

@@ -4,13 +4,13 @@
 namespace nibble::engine {
 
 // In the place of cuda_kernel_schedules.cpp where the back end is not built.
-LoadedSchedules load_schedules(const ScheduleSource&) {
+LoadedSchedules load_schedules(const ScheduleSource&, int) {
   return {};
 }
 
 KernelTuning tune_kernels(const models::Decoder&, std::span<const std::int64_t>,
-                          const ScheduleSource&, core::ProgressSink&) {
-  device::require_cuda_device();  // says why there is none
+                          const ScheduleSource&, int gpu, core::ProgressSink&) {
+  device::require_cuda_device(gpu);  // says why there is none
   return {};
 }
 

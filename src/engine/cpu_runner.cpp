@@ -9,6 +9,7 @@
 #include "engine/step_tokens.h"
 #include "engine/tile_file.h"
 #include "models/forward.h"
+#include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/limits/machine_limits.h"
 
 namespace nibble::engine {
@@ -94,7 +95,7 @@ class CpuRunner final : public Runner {
     for (const ScoredText& text : texts) {
       const auto first = step_.size();
       const auto rows = static_cast<std::int64_t>(text.tokens.size());
-      if (kv_types_ != ops::cpu::KvType::kF32) {
+      if (kv_types_ != ops::KvType::kF32) {
         caches.push_back(make_cache(rows));
         cache_bytes += kv_bytes(rows);
       }
@@ -203,7 +204,7 @@ class CpuRunner final : public Runner {
   }
 
   std::shared_ptr<const models::Model> model_;
-  ops::cpu::KvTypes kv_types_;
+  ops::KvTypes kv_types_;
   CpuOps ops_;
   std::shared_ptr<const TileFile> tile_file_;  // null: layouts are made
   std::unique_ptr<KvPool> kv_;

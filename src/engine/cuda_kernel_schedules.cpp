@@ -125,16 +125,18 @@ LoadedSchedules load_schedules(const ScheduleSource& source, const device::CudaD
   }
 }
 
-LoadedSchedules load_schedules(const ScheduleSource& source) {
+LoadedSchedules load_schedules(const ScheduleSource& source, int gpu) {
   const auto devices = device::cuda_devices();
-  return devices.empty() ? LoadedSchedules()
-                         : load_schedules(source, devices.front(),
-                                          ops::cuda::kernel_lists(devices.front().multiprocessors));
+  if (gpu >= std::ssize(devices)) {
+    return {};
+  }
+  const device::CudaDevice& device = devices[static_cast<std::size_t>(gpu)];
+  return load_schedules(source, device, ops::cuda::kernel_lists(device.multiprocessors));
 }
 
 KernelTuning tune_kernels(const models::Decoder& decoder, std::span<const std::int64_t> tokens,
-                          const ScheduleSource& target, core::ProgressSink& progress) {
-  const device::CudaDevice device = device::require_cuda_device();
+                          const ScheduleSource& target, int gpu, core::ProgressSink& progress) {
+  const device::CudaDevice device = device::require_cuda_device(gpu);
   const std::vector<std::int64_t> wanted = checked(tokens);
   const std::vector<LinearShape> shapes = shapes_of(decoder);
   KernelTuning tuning;

@@ -62,7 +62,7 @@ class CudaRunner final : public Runner {
       : model_(std::move(model)),
         kv_types_(options.kv_types),
         host_pool_(options.cpu.threads > 0 ? options.cpu.threads : core::available_cores()),
-        ops_({}, options.schedules),
+        ops_({}, options.schedules, options.place.index),
         step_(config().vocabulary) {
     require_room();
     UnitPacker packer(host_pool_);
@@ -78,18 +78,24 @@ class CudaRunner final : public Runner {
     prepare(decoder().output, packer);
   }
 
+  ~CudaRunner() override { ops_.make_current(); }
+  CudaRunner(const CudaRunner&) = delete;
+  CudaRunner& operator=(const CudaRunner&) = delete;
+
   void make_pages(std::int64_t count) override {
+    ops_.make_current();
     seen_.clear();  // recorded steps know where the pages were
-    ops_.set_pool(nullptr);
-    ops_.set_pool(std::make_unique<KvPool>(kv_layout(), config().layers, count));
+    ops_.set_kv_pool(nullptr);
+    ops_.set_kv_pool(std::make_unique<KvPool>(kv_layout(), config().layers, count));
     kv_bytes_ = count * page_bytes();
   }
 
-  std::int64_t pages() const override { return ops_.has_pool() ? ops_.pool().pages() : 0; }
+  std::int64_t pages() const override { return ops_.has_kv_pool() ? ops_.kv_pool().pages() : 0; }
 
   std::int64_t page_bytes() const override { return config().layers * kv_layout().page_bytes(); }
 
   std::int64_t room_for_pages() const override {
+    ops_.make_current();
     std::size_t free = 0;
     std::size_t total = 0;
     device::cuda::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
@@ -141,7 +147,7 @@ class CudaRunner final : public Runner {
   }
 
   std::vector<float> hidden_sum(const Slice& slice) override {
-    core::require(ops_.has_pool(), ErrorKind::kFailed, "the KV cache was not made");
+    core::require(ops_.has_kv_pool(), ErrorKind::kFailed, "the KV cache was not made");
     begin();
     append(slice);
     const auto [batch, rows] = begin_step({});
@@ -153,6 +159,7 @@ class CudaRunner final : public Runner {
   core::ThreadPool& pool() override { return host_pool_; }
 
   DeviceLimits measure_limits() override {
+    ops_.make_current();
     return {ops_.device().name, ops::cuda::measure_read_bandwidth(),
             ops::cuda::measure_multiply_add_rate(), ops_.device().l2_bytes};
   }
@@ -199,6 +206,7 @@ class CudaRunner final : public Runner {
   }
 
   void begin() {
+    ops_.make_current();
     step_.clear();
     parts_.clear();
     caches_.clear();
@@ -223,7 +231,7 @@ class CudaRunner final : public Runner {
   // Continues sequences; of the wanted rows, until the next step. Recorded steps rank `ranks`
   // tokens of each.
   const StepResults& compute(std::span<const Slice> slices, std::int64_t ranks) {
-    core::require(ops_.has_pool(), ErrorKind::kFailed, "the KV cache was not made");
+    core::require(ops_.has_kv_pool(), ErrorKind::kFailed, "the KV cache was not made");
     begin();
     for (const Slice& slice : slices) {
       append(slice);
@@ -309,7 +317,7 @@ class CudaRunner final : public Runner {
   }
 
   std::shared_ptr<const models::Model> model_;
-  ops::cpu::KvTypes kv_types_;
+  ops::KvTypes kv_types_;
   core::ThreadPool host_pool_;
   CudaOps ops_;
   std::vector<std::int64_t> windows_;  // each length of a sliding window once

@@ -9,7 +9,7 @@
 #include "engine/engine.h"
 #include "engine/fixed_sequences.h"
 #include "formats/format.h"
-#include "ops/cpu/packed/input_transform.h"
+#include "ops/input_transform.h"
 
 // Whole models on a GPU beside the same models on the CPU.
 namespace nibble::engine {
@@ -33,7 +33,7 @@ formats::PackedWeight rounded(std::vector<float> w, std::int64_t n, std::int64_t
   if (scheme.inputs.tail > 0) {
     std::rotate(order.begin() + k / 4, order.begin() + k / 4 + scheme.inputs.tail, order.end());
   }
-  const ops::cpu::InputTransform turn(scheme, k);
+  const ops::InputTransform turn(scheme, k);
   std::vector<float> of_head;
   std::vector<float> of_tail;
   std::vector<float> row(order.size());
@@ -108,12 +108,15 @@ std::shared_ptr<const models::Model> experts() {
   return model;
 }
 
-std::unique_ptr<Runner> open(const std::shared_ptr<const models::Model>& model, Device device,
-                             ops::cpu::KvTypes kv = ops::cpu::KvType::kF16) {
+constexpr device::Place kCpu{device::Kind::kCpu, 0};
+constexpr device::Place kCuda{device::Kind::kCuda, 0};
+
+std::unique_ptr<Runner> open(const std::shared_ptr<const models::Model>& model, device::Place place,
+                             ops::KvTypes kv = ops::KvType::kF16) {
   RunnerOptions options;
-  options.device = device;
+  options.place = place;
   options.cpu.threads = 2;
-  options.cpu.activations = ops::cpu::ActivationPrecision::kInt16;
+  options.cpu.activations = ops::ActivationPrecision::kInt16;
   options.kv_types = kv;
   return make_runner(model, options);
 }
@@ -159,8 +162,8 @@ TEST_F(CudaRunner, EverySchemeGivesTheLossOfTheCpu) {
   for (const char* scheme : {"int4-asym-g128", "int4-sym-g32", "int8-sym-row", "int3-asym-g64",
                              "lut4-nf4-g64", "mxfp4"}) {
     const auto model = rounded(scheme);
-    const double expected = nll(*open(model, Device::kCpu), ids());
-    EXPECT_NEAR(nll(*open(model, Device::kCuda), ids()), expected, 2e-3) << scheme;
+    const double expected = nll(*open(model, kCpu), ids());
+    EXPECT_NEAR(nll(*open(model, kCuda), ids()), expected, 2e-3) << scheme;
   }
 }
 
@@ -174,23 +177,21 @@ TEST_F(CudaRunner, EveryRoundingOfActivationsGivesTheLossOfTheCpu) {
         "int4-sym-g128-a8g128-tail128", "int4-sym-g128-a8g128-h128-tail128", "int4-asym-g128-h128",
         "int4-sym-g128-a8-hrow", "nvfp4", "nvfp4-a8", "int4-sym-g128-a4-asym"}) {
     const auto model = rounded(scheme);
-    constexpr auto kExact = ops::cpu::KvType::kF32;
-    const double expected = nll(*open(model, Device::kCpu, kExact), ids());
+    constexpr auto kExact = ops::KvType::kF32;
+    const double expected = nll(*open(model, kCpu, kExact), ids());
     const bool rounds = !formats::parse_scheme(scheme).activation.is_float();
-    EXPECT_NEAR(nll(*open(model, Device::kCuda, kExact), ids()), expected, rounds ? 5e-2 : 2e-3)
-        << scheme;
+    EXPECT_NEAR(nll(*open(model, kCuda, kExact), ids()), expected, rounds ? 5e-2 : 2e-3) << scheme;
   }
 }
 
 TEST_F(CudaRunner, AdaptersGiveTheLossOfTheCpu) {
   const auto with = rounded("int4-asym-g128");
-  const double bare = nll(*open(with, Device::kCpu), ids());
+  const double bare = nll(*open(with, kCpu), ids());
   add_adapters(*with);
-  const double expected = nll(*open(with, Device::kCpu), ids());
+  const double expected = nll(*open(with, kCpu), ids());
   EXPECT_GT(std::fabs(expected - bare), 0.05);  // they change something
-  EXPECT_NEAR(nll(*open(with, Device::kCuda), ids()), expected, 2e-3);
-  EXPECT_EQ(greedy(*open(with, Device::kCuda), ids(), 20),
-            greedy(*open(with, Device::kCpu), ids(), 20));
+  EXPECT_NEAR(nll(*open(with, kCuda), ids()), expected, 2e-3);
+  EXPECT_EQ(greedy(*open(with, kCuda), ids(), 20), greedy(*open(with, kCpu), ids(), 20));
 }
 
 // More tokens than few, then one by one, in steps that wait for the router.
@@ -201,11 +202,8 @@ TEST_F(CudaRunner, ExpertsGiveTheLossOfTheCpu) {
   }
   for (const char* scheme : {"int8-sym-g16", "int4-asym-g32", "int8-sym-row-a8"}) {
     const auto model = rounded(*experts(), scheme);
-    EXPECT_NEAR(nll(*open(model, Device::kCuda), tokens), nll(*open(model, Device::kCpu), tokens),
-                2e-3)
-        << scheme;
-    EXPECT_EQ(greedy(*open(model, Device::kCuda), tokens, 20),
-              greedy(*open(model, Device::kCpu), tokens, 20))
+    EXPECT_NEAR(nll(*open(model, kCuda), tokens), nll(*open(model, kCpu), tokens), 2e-3) << scheme;
+    EXPECT_EQ(greedy(*open(model, kCuda), tokens, 20), greedy(*open(model, kCpu), tokens, 20))
         << scheme;
   }
 }
@@ -213,25 +211,24 @@ TEST_F(CudaRunner, ExpertsGiveTheLossOfTheCpu) {
 TEST_F(CudaRunner, WritesTheTokensOfTheCpu) {
   for (const char* scheme : {"int4-asym-g128", "lut4-nf4-g64"}) {
     const auto model = rounded(scheme);
-    EXPECT_EQ(greedy(*open(model, Device::kCuda), ids(), 40),
-              greedy(*open(model, Device::kCpu), ids(), 40))
+    EXPECT_EQ(greedy(*open(model, kCuda), ids(), 40), greedy(*open(model, kCpu), ids(), 40))
         << scheme;
   }
 }
 
 TEST_F(CudaRunner, EachTypeOfCacheGivesTheLossOfTheCpu) {
-  using ops::cpu::KvType;
-  using ops::cpu::KvTypes;
+  using ops::KvType;
+  using ops::KvTypes;
   for (const KvTypes& kv : {KvTypes(KvType::kF32), KvTypes(KvType::kF16), KvTypes(KvType::kInt8),
                             KvTypes(KvType::kInt8, KvType::kInt4), KvTypes(KvType::kFp8)}) {
-    const double expected = nll(*open(demo(), Device::kCpu, kv), ids());
-    EXPECT_NEAR(nll(*open(demo(), Device::kCuda, kv), ids()), expected, 1e-2);
+    const double expected = nll(*open(demo(), kCpu, kv), ids());
+    EXPECT_NEAR(nll(*open(demo(), kCuda, kv), ids()), expected, 1e-2);
   }
 }
 
 // Steps that are recorded and steps that are not, alone and beside others.
 TEST_F(CudaRunner, ASequenceHasTheSameBitsInEveryBatch) {
-  const auto runner = open(rounded("int4-sym-g128"), Device::kCuda);
+  const auto runner = open(rounded("int4-sym-g128"), kCuda);
   const std::vector<std::int32_t> prompt = ids();
   constexpr std::int64_t kCount = 5;
   FixedSequences sequences(*runner, kCount, 64);
@@ -258,7 +255,7 @@ TEST_F(CudaRunner, ASequenceHasTheSameBitsInEveryBatch) {
 
 // On the device where few are wanted: alone, in a batch, in recorded steps.
 TEST_F(CudaRunner, RanksTokensAsTheHostDoes) {
-  const auto runner = open(rounded("int4-sym-g128"), Device::kCuda);
+  const auto runner = open(rounded("int4-sym-g128"), kCuda);
   const std::vector<std::int32_t> prompt = ids();
   std::vector<ops::RankedToken> ranked;
   std::vector<ops::RankedToken> expected;
@@ -284,7 +281,7 @@ TEST_F(CudaRunner, RanksTokensAsTheHostDoes) {
 }
 
 TEST_F(CudaRunner, AFullContextIsSaid) {
-  const auto runner = open(demo(), Device::kCuda);
+  const auto runner = open(demo(), kCuda);
   const std::vector<std::int32_t> prompt = ids();
   FixedSequences sequences(*runner, 1, 16);
   const Slice all = sequences.next(0, std::span(prompt).first(16));
@@ -296,7 +293,7 @@ TEST_F(CudaRunner, AFullContextIsSaid) {
 TEST_F(CudaRunner, WhatItDoesNotRunIsRefused) {
   for (const char* scheme : {"int4-sym-g24", "int8-sym-row-a8g40"}) {
     try {
-      open(rounded(scheme), Device::kCuda);
+      open(rounded(scheme), kCuda);
       FAIL() << scheme << " was taken";
     } catch (const core::Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kUsage) << scheme;
@@ -310,7 +307,7 @@ TEST(CudaRunnerAbsent, WithoutAGpuTheReasonIsGiven) {
   if (!device::cuda_devices().empty()) {
     GTEST_SKIP() << "there is a GPU";
   }
-  EXPECT_THROW(open(demo(), Device::kCuda), core::Error);
+  EXPECT_THROW(open(demo(), kCuda), core::Error);
 }
 
 }  // namespace

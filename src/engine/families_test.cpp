@@ -27,19 +27,19 @@ Json read(const std::filesystem::path& path) {
 }
 
 // The same tests run on each device: CMake says which.
-Device device() {
-  return parse_device(NIBBLE_TEST_DEVICE);
+device::Place place() {
+  return device::parse_place(NIBBLE_TEST_DEVICE);
 }
 
-bool is_there(Device which) {
-  return which == Device::kCpu || !device::cuda_devices().empty();
+bool is_there(const device::Place& which) {
+  return !which.on_gpu() || !device::cuda_devices().empty();
 }
 
 std::unique_ptr<Runner> open_runner(const std::filesystem::path& path) {
   RunnerOptions options;
-  options.device = device();
+  options.place = place();
   options.cpu.threads = 2;
-  options.kv_types = ops::cpu::KvType::kF32;
+  options.kv_types = ops::KvType::kF32;
   return make_runner(models::open_model(path), options);
 }
 
@@ -53,7 +53,7 @@ std::string test_name(const testing::TestParamInfo<const char*>& parameter) {
 class Families : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    if (!is_there(device())) {
+    if (!is_there(place())) {
       GTEST_SKIP() << "there is no NVIDIA GPU";
     }
   }
@@ -135,7 +135,7 @@ class TrainedModels : public testing::TestWithParam<const char*> {};
 
 TEST_P(TrainedModels, FirstLogitsAndGreedyTokens) {
   const std::filesystem::path folder = kShared / GetParam();
-  if (!std::filesystem::exists(folder) || !is_there(device())) {
+  if (!std::filesystem::exists(folder) || !is_there(place())) {
     GTEST_SKIP() << "there is no GPU, or the test models are not here: " << folder;
   }
   const Json prompt = read(folder / "golden.json")["prompt"];
@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(All, TrainedModels, testing::Values("demo-7m", "lm-26m"
 class Gguf : public testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(file_) || !is_there(device())) {
+    if (!std::filesystem::exists(file_) || !is_there(place())) {
       GTEST_SKIP() << "there is no GPU, or the test model is not here: " << file_;
     }
     golden_ = read(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests/gguf/stories260K.json");

@@ -29,10 +29,10 @@ struct LoadedSchedules {
   std::string ignored;  // why the file in the folder is not used, where there is one
 };
 
-/// Reads the schedules for the GPU that commands use. What is wrong with a file that was named is
+/// Reads the schedules for the GPU of that number. What is wrong with a file that was named is
 /// thrown: kIo, kInvalidModel, kUsage when it was measured elsewhere or by other kernels. Nothing
-/// is loaded where there is no GPU.
-LoadedSchedules load_schedules(const ScheduleSource& source);
+/// is loaded where there is no such GPU.
+LoadedSchedules load_schedules(const ScheduleSource& source, int gpu);
 
 /// Times of a layer's kernels with a number of tokens.
 struct TunedLinear {
@@ -51,12 +51,12 @@ struct KernelTuning {
   std::filesystem::path file;  // to write them to; empty when the target was nowhere
 };
 
-/// Measures the kernels of each kind of compressed linear layer of a model on the GPU, with each
-/// number of tokens (none: 1, 2, 4 and so on up to 2048), and chooses. What the target's file says
-/// of other layers and numbers is kept, if it was measured here. Throws kUsage where there is no
-/// GPU, for other numbers of tokens, and for models without compressed layers; as load_schedules()
-/// for a file that is no such file.
+/// Measures the kernels of each kind of compressed linear layer of a model on the GPU of that
+/// number, with each number of tokens (none: 1, 2, 4 and so on up to 2048), and chooses. What the
+/// target's file says of other layers and numbers is kept, if it was measured here. Throws kUsage
+/// where there is no GPU, for other numbers of tokens, and for models without compressed layers; as
+/// load_schedules() for a file that is no such file.
 KernelTuning tune_kernels(const models::Decoder& decoder, std::span<const std::int64_t> tokens,
-                          const ScheduleSource& target, core::ProgressSink& progress);
+                          const ScheduleSource& target, int gpu, core::ProgressSink& progress);
 
 }  // namespace nibble::engine

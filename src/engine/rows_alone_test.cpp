@@ -13,9 +13,9 @@
 namespace nibble::engine {
 namespace {
 
-using ops::cpu::ActivationPrecision;
-using ops::cpu::KvType;
-using ops::cpu::KvTypes;
+using ops::ActivationPrecision;
+using ops::KvType;
+using ops::KvTypes;
 using Logits = std::vector<float>;
 using Tokens = std::vector<std::int32_t>;
 

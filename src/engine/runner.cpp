@@ -55,12 +55,6 @@ std::vector<float> sum_of_rows(const LogitsView& rows) {
   return sum;
 }
 
-Device parse_device(std::string_view text) {
-  core::require(text == "cpu" || text == "cuda", core::ErrorKind::kUsage,
-                "device '{}' is not known; use cpu or cuda", core::printable(text));
-  return text == "cpu" ? Device::kCpu : Device::kCuda;
-}
-
 std::int64_t weight_bytes_per_token(const models::Decoder& decoder) {
   std::int64_t bytes = formats::stored_bytes(decoder.output.parts.front().weight);
   for (const models::Block& block : decoder.blocks) {
@@ -71,8 +65,8 @@ std::int64_t weight_bytes_per_token(const models::Decoder& decoder) {
 
 std::unique_ptr<Runner> make_runner(std::shared_ptr<const models::Model> model,
                                     const RunnerOptions& options) {
-  return options.device == Device::kCuda ? make_cuda_runner(std::move(model), options)
-                                         : make_cpu_runner(std::move(model), options);
+  return options.place.on_gpu() ? make_cuda_runner(std::move(model), options)
+                                : make_cpu_runner(std::move(model), options);
 }
 
 }  // namespace nibble::engine

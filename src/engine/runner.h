@@ -9,9 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "core/threads.h"
+#include "device/place.h"
 #include "models/model.h"
-#include "ops/cpu/cpu_ops.h"
+#include "ops/cpu_options.h"
 #include "ops/kv_pages.h"
+#include "ops/kv_types.h"
 #include "ops/ranked_token.h"
 
 namespace nibble::ops::cuda {
@@ -124,21 +127,16 @@ class Runner {
   virtual std::int64_t peak_bytes() const = 0;
 };
 
-enum class Device { kCpu, kCuda };
-
-/// "cpu" or "cuda"; throws kUsage for anything else.
-Device parse_device(std::string_view text);
-
 struct RunnerOptions {
-  Device device = Device::kCpu;
-  ops::cpu::CpuOptions cpu;  // on a GPU: of the work that stays on the host
-  ops::cpu::KvTypes kv_types;
+  device::Place place;
+  ops::CpuOptions cpu;  // on a GPU: of the work that stays on the host
+  ops::KvTypes kv_types;
   // On a GPU: how its linear layers are divided (kernel_schedules.h); null: as is built in.
   std::shared_ptr<const ops::cuda::Schedules> schedules;
   std::filesystem::path tile_file;  // layouts to map (tile_file.h); empty: they are made
 };
 
-/// The runner of options.device. Throws kUsage where that device cannot be used, or does not run
+/// The runner of options.place. Throws kUsage where that device cannot be used, or does not run
 /// the model; kOutOfMemory; and as TileFile::open().
 std::unique_ptr<Runner> make_runner(std::shared_ptr<const models::Model> model,
                                     const RunnerOptions& options);

@@ -81,7 +81,7 @@ ActivationProfile profile_activations(const models::Model& model, const std::str
                 "the text has {} tokens, fewer than one window of {}; give more text or a smaller "
                 "--seq-len",
                 used, options.seq_len);
-  CpuOps ops({options.threads, ops::cpu::ActivationPrecision::kFloat});
+  CpuOps ops({options.threads, ops::ActivationPrecision::kFloat});
   for (std::size_t b = 0; b <= place.block; ++b) {
     for (const ops::LinearSet* set : models::linear_sets(decoder.blocks[b])) {
       ops.prepare(*set);

@@ -63,7 +63,7 @@ std::vector<DamageRow> measure_damage(const std::shared_ptr<models::Model>& mode
   std::vector<DamageRow> rows;
   const auto original = adapted(model, options);
   engine::RunnerOptions exact = options.runner;
-  exact.kv_types = ops::cpu::KvType::kF32;
+  exact.kv_types = ops::KvType::kF32;
   const auto reference = engine::make_runner(original, exact);
   rows.push_back(measure_row(*original, *reference, nullptr, tokens, options, progress));
   rows.back().recipe = "original";

@@ -8,7 +8,7 @@
 #include "formats/format.h"
 #include "formats/nv/nv_format.h"
 #include "formats/row_unit.h"
-#include "formats/unit_format.h"
+#include "formats/row_unit_format.h"
 
 namespace nibble::formats {
 namespace {
@@ -100,7 +100,7 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
       std::unique_ptr<const Format> with_unit;
       if (scheme.scale.type == ScaleType::kUnits) {
         const std::uint8_t unit = fitted_unit(*plain, weights, index(inputs));
-        with_unit = make_unit_format(make_format(scheme), unit);
+        with_unit = make_row_unit_format(make_format(scheme), unit);
         builder.set_unit(row, unit);
       }
       const Format* const format = with_unit ? with_unit.get() : plain.get();

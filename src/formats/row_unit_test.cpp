@@ -7,7 +7,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "formats/format.h"
-#include "formats/unit_format.h"
+#include "formats/row_unit_format.h"
 
 namespace nibble::formats {
 namespace {
@@ -45,7 +45,7 @@ TEST(RowUnit, TheLargestScaleIsReached) {
 
 TEST(RowUnit, FormatsRoundScalesToMultiples) {
   const Scheme scheme = parse_scheme("lut4-nf4-g32-s7");
-  const auto format = make_unit_format(make_format(scheme), 100);
+  const auto format = make_row_unit_format(make_format(scheme), 100);
   const float unit = unit_value(100);
   EXPECT_EQ(format->stored_scale(10.4 * static_cast<double>(unit)), 10 * unit);
   EXPECT_EQ(format->stored_scale(-10.4 * static_cast<double>(unit)), -10 * unit);

@@ -161,61 +161,73 @@ void Metrics::finished(std::string_view reason, double seconds, std::int64_t tok
   generation_lengths_.observe(static_cast<double>(tokens));
 }
 
+void Metrics::append_values(std::string& out, const Gauges& gauges) const {
+  struct Row {
+    std::string_view name;
+    std::string_view type;
+    std::string_view help;
+    double value;
+  };
+  const auto number = [](auto count) { return static_cast<double>(count); };
+  const Row rows[] = {
+      {"num_requests_running", "gauge", "Sequences that are computed.", number(gauges.running)},
+      {"num_requests_waiting", "gauge", "Sequences that wait for room.", number(gauges.waiting)},
+      {"kv_cache_usage_perc", "gauge", "Used share of the KV cache, 0 to 1.", gauges.kv_usage},
+      {"prompt_tokens_total", "counter", "Tokens of prompts.", number(prompt_tokens_)},
+      {"generation_tokens_total", "counter", "Tokens that were written.",
+       number(gauges.generated_tokens)},
+      {"num_preemptions_total", "counter",
+       "Sequences that gave their room up and were computed again.", number(gauges.preemptions)},
+      {"prefix_cache_queries_total", "counter",
+       "Prompt tokens that were looked for in the prefix cache.", number(gauges.prefix_queries)},
+      {"prefix_cache_hits_total", "counter", "Prompt tokens that were found in the prefix cache.",
+       number(gauges.prefix_hits)},
+      {"spec_decode_num_draft_tokens_total", "counter",
+       "Tokens that were guessed, to be checked together.", number(gauges.drafted_tokens)},
+      {"spec_decode_num_accepted_tokens_total", "counter", "Guessed tokens that were right.",
+       number(gauges.accepted_drafts)},
+      {"admission_rejections_total", "counter", "Requests refused because the queue was full.",
+       number(rejections_)},
+  };
+  for (const Row& row : rows) {
+    append_value(out, fmt::format("nibble:{}", row.name), row.type, row.help, model_label_,
+                 row.value);
+  }
+}
+
+void Metrics::append_histograms(std::string& out) const {
+  struct Row {
+    std::string_view name;
+    std::string_view help;
+    const Histogram& histogram;
+  };
+  const Row rows[] = {
+      {"time_to_first_token_seconds", "From the request to its first text.", first_token_},
+      {"inter_token_latency_seconds", "From one token to the next.", between_tokens_},
+      {"e2e_request_latency_seconds", "From the request to its end.", whole_},
+      {"request_queue_time_seconds", "From the request until it was admitted.", queue_},
+      {"request_prefill_time_seconds", "From the admission to the first token.", prefill_},
+      {"request_decode_time_seconds", "From the first token to the last.", decode_},
+      {"request_prompt_tokens", "Tokens of a prompt.", prompt_lengths_},
+      {"request_generation_tokens", "Tokens of an answer.", generation_lengths_},
+      {"request_params_max_tokens", "Tokens that were asked for.", max_tokens_},
+      {"request_params_n", "Choices that were asked for.", choices_},
+  };
+  for (const Row& row : rows) {
+    append_histogram(out, fmt::format("nibble:{}", row.name), row.help, model_label_,
+                     row.histogram);
+  }
+}
+
 std::string Metrics::text(const Gauges& gauges) const {
-  const std::string& label = model_label_;
   std::string out;
-  append_value(out, "nibble:num_requests_running", "gauge", "Sequences that are computed.", label,
-               static_cast<double>(gauges.running));
-  append_value(out, "nibble:num_requests_waiting", "gauge", "Sequences that wait for room.", label,
-               static_cast<double>(gauges.waiting));
-  append_value(out, "nibble:kv_cache_usage_perc", "gauge", "Used share of the KV cache, 0 to 1.",
-               label, gauges.kv_usage);
-  append_value(out, "nibble:prompt_tokens_total", "counter", "Tokens of prompts.", label,
-               static_cast<double>(prompt_tokens_));
-  append_value(out, "nibble:generation_tokens_total", "counter", "Tokens that were written.", label,
-               static_cast<double>(gauges.generated_tokens));
-  append_value(out, "nibble:num_preemptions_total", "counter",
-               "Sequences that gave their room up and were computed again.", label,
-               static_cast<double>(gauges.preemptions));
-  append_value(out, "nibble:prefix_cache_queries_total", "counter",
-               "Prompt tokens that were looked for in the prefix cache.", label,
-               static_cast<double>(gauges.prefix_queries));
-  append_value(out, "nibble:prefix_cache_hits_total", "counter",
-               "Prompt tokens that were found in the prefix cache.", label,
-               static_cast<double>(gauges.prefix_hits));
-  append_value(out, "nibble:spec_decode_num_draft_tokens_total", "counter",
-               "Tokens that were guessed, to be checked together.", label,
-               static_cast<double>(gauges.drafted_tokens));
-  append_value(out, "nibble:spec_decode_num_accepted_tokens_total", "counter",
-               "Guessed tokens that were right.", label,
-               static_cast<double>(gauges.accepted_drafts));
-  append_value(out, "nibble:admission_rejections_total", "counter",
-               "Requests refused because the queue was full.", label,
-               static_cast<double>(rejections_));
+  append_values(out, gauges);
   append_head(out, "nibble:request_success_total", "counter", "Sequences by why they ended.");
   for (const auto& [reason, count] : finished_) {
-    out += fmt::format("nibble:request_success_total{{{},finished_reason=\"{}\"}} {}\n", label,
-                       reason, count);
+    out += fmt::format("nibble:request_success_total{{{},finished_reason=\"{}\"}} {}\n",
+                       model_label_, reason, count);
   }
-  append_histogram(out, "nibble:time_to_first_token_seconds", "From the request to its first text.",
-                   label, first_token_);
-  append_histogram(out, "nibble:inter_token_latency_seconds", "From one token to the next.", label,
-                   between_tokens_);
-  append_histogram(out, "nibble:e2e_request_latency_seconds", "From the request to its end.", label,
-                   whole_);
-  append_histogram(out, "nibble:request_queue_time_seconds",
-                   "From the request until it was admitted.", label, queue_);
-  append_histogram(out, "nibble:request_prefill_time_seconds",
-                   "From the admission to the first token.", label, prefill_);
-  append_histogram(out, "nibble:request_decode_time_seconds", "From the first token to the last.",
-                   label, decode_);
-  append_histogram(out, "nibble:request_prompt_tokens", "Tokens of a prompt.", label,
-                   prompt_lengths_);
-  append_histogram(out, "nibble:request_generation_tokens", "Tokens of an answer.", label,
-                   generation_lengths_);
-  append_histogram(out, "nibble:request_params_max_tokens", "Tokens that were asked for.", label,
-                   max_tokens_);
-  append_histogram(out, "nibble:request_params_n", "Choices that were asked for.", label, choices_);
+  append_histograms(out);
   append_head(out, "http_requests_total", "counter", "HTTP requests.");
   for (const auto& [key, count] : http_requests_) {
     const auto& [handler, method, status] = key;

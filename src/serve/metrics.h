@@ -59,6 +59,9 @@ class Metrics {
   std::string text(const Gauges& gauges) const;
 
  private:
+  void append_values(std::string& out, const Gauges& gauges) const;
+  void append_histograms(std::string& out) const;
+
   std::string model_label_;
   std::map<std::tuple<std::string, std::string, int>, std::uint64_t> http_requests_;
   std::map<std::string, std::uint64_t, std::less<>> finished_;

@@ -178,7 +178,7 @@ Recipe allocate_formats(const models::Model& model, const Recipe& recipe,
   few.samples = std::min(few.samples, kSensitivityWindows);
   const CalibrationWindows windows =
       few.texts.empty() ? sample_calibration(model, few, progress) : read_calibration(model, few);
-  ops::cpu::CpuOps ops({calibration.threads, ops::cpu::ActivationPrecision::kFloat});
+  ops::cpu::CpuOps ops({calibration.threads, ops::ActivationPrecision::kFloat});
   ops::cpu::reserve_blas_memory(ops.pool().size());
   const auto sensitivity = measure_sensitivity(model.decoder, windows, few.seed, ops, progress);
   return allocate_formats(model.decoder, recipe, sensitivity, ops.pool(), progress);

@@ -160,7 +160,7 @@ std::vector<float> values_of(const formats::PackedWeight& weight) {
 // that the gradients have not seen.
 TEST(Sensitivity, PredictsTheDivergenceOfTheRoundedModel) {
   const auto model = models::open_model(kDemo);
-  CpuOps ops({2, ops::cpu::ActivationPrecision::kFloat});
+  CpuOps ops({2, ops::ActivationPrecision::kFloat});
   const auto sensitivity =
       measure_sensitivity(model->decoder, demo_windows(*model, "calibration.txt", 6, 256), 1, ops,
                           core::silent_progress());
@@ -214,7 +214,7 @@ double bits_of(const models::Decoder& decoder, const Recipe& recipe) {
 TEST(AllocateFormats, KeepsToTheTargetAndLosesLessThanOneFormat) {
   const auto model = models::open_model(kDemo);
   const models::Decoder& decoder = model->decoder;
-  CpuOps ops({2, ops::cpu::ActivationPrecision::kFloat});
+  CpuOps ops({2, ops::ActivationPrecision::kFloat});
   const auto sensitivity = measure_sensitivity(
       decoder, demo_windows(*model, "calibration.txt", 2, 128), 1, ops, core::silent_progress());
   const auto loss_of = [&](const Recipe& recipe) {

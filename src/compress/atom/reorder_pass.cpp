@@ -77,7 +77,7 @@ class AtomReorderPass final : public Pass {
     std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
       return squares[static_cast<std::size_t>(a)] < squares[static_cast<std::size_t>(b)];
     });
-    const ops::cpu::InputTransform transform(
+    const ops::InputTransform transform(
         core::Tensor::from<std::int32_t>(order, {1, std::ssize(order)}));
     for (LayerWork& layer : work.layers) {
       if (!layer.is_dense()) {

@@ -36,7 +36,7 @@ class Awq : public testing::Test {
     for (std::int32_t j = 0; j < kInputs; ++j) {
       set_.source.scale_of.push_back(j);
     }
-    ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
+    ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
     auto x = ops.matrix(300, kInputs);
     for (std::int64_t i = 0; i < x.rows(); ++i) {
       const float shared = random.normal();

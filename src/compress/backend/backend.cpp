@@ -2,8 +2,8 @@
 
 namespace nibble::compress {
 
-Backend make_backend(Device device, core::ThreadPool& pool) {
-  return device == Device::kCuda ? make_cuda_backend(pool) : Backend(pool);
+Backend make_backend(const device::Place& place, core::ThreadPool& pool) {
+  return place.on_gpu() ? make_cuda_backend(place.index, pool) : Backend(pool);
 }
 
 }  // namespace nibble::compress

@@ -3,15 +3,13 @@
 #include <memory>
 
 #include "core/threads.h"
+#include "device/place.h"
 
 namespace nibble::compress {
 
 namespace cuda {
 class CudaContext;
 }
-
-/// Where a recipe runs.
-enum class Device { kCpu, kCuda };
 
 /// What the heavy work of a recipe runs on: the CPU's threads, and a GPU where one was asked for.
 /// It knows no method. A method that has a form for GPUs takes gpu() where its form serves the
@@ -35,10 +33,10 @@ class Backend {
   std::shared_ptr<cuda::CudaContext> gpu_;
 };
 
-/// With the first NVIDIA GPU. Throws kUsage where this build has no CUDA back end, there is no GPU,
-/// or CUDA's cuBLAS and cuSOLVER are not installed.
-Backend make_cuda_backend(core::ThreadPool& pool);
+/// With the GPU of that number. Throws kUsage where this build has no CUDA back end, there is no
+/// such GPU, or CUDA's cuBLAS and cuSOLVER are not installed.
+Backend make_cuda_backend(int gpu, core::ThreadPool& pool);
 
-Backend make_backend(Device device, core::ThreadPool& pool);
+Backend make_backend(const device::Place& place, core::ThreadPool& pool);
 
 }  // namespace nibble::compress

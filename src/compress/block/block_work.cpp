@@ -156,7 +156,7 @@ void BlockWork::link(const models::DecoderConfig& config, const models::Block& b
   }
 }
 
-void transform_inputs(LayerWork& layer, const ops::cpu::InputTransform& transform,
+void transform_inputs(LayerWork& layer, const ops::InputTransform& transform,
                       core::ThreadPool& pool) {
   constexpr std::int64_t kRows = 16;  // rows of one task
   const auto k = static_cast<std::size_t>(layer.k());

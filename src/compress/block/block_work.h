@@ -96,7 +96,7 @@ class BlockWork {
 
 /// Target and weights behind a transform of the layer's inputs: each row is transformed like an
 /// input, so that products stay what they were.
-void transform_inputs(LayerWork& layer, const ops::cpu::InputTransform& transform,
+void transform_inputs(LayerWork& layer, const ops::InputTransform& transform,
                       core::ThreadPool& pool);
 
 /// Multiplies input column j of every layer of the set by s[scale_of[j]], divides the source's

@@ -60,7 +60,7 @@ class Scaling : public testing::TestWithParam<Case> {};
 TEST_P(Scaling, KeepsWhatTheModelComputes) {
   const auto model = models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) /
                                         "tests/families" / GetParam().family);
-  CpuOps ops({2, ops::cpu::ActivationPrecision::kFloat});
+  CpuOps ops({2, ops::ActivationPrecision::kFloat});
   const std::vector<float> before = logits(model->decoder, ops);
   models::Decoder decoder = model->decoder;
   core::Random random(3);
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Families, Scaling,
 TEST(InputStatistics, DivideAsIfTheInputsHadBeenDivided) {
   constexpr std::int64_t kInputs = 24;
   core::ThreadPool pool(2);
-  ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
+  ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
   core::Random random(5);
   auto x = ops.matrix(40, kInputs);
   auto divided = ops.matrix(40, kInputs);

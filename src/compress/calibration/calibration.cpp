@@ -51,8 +51,8 @@ class Writer {
       : model_(model), ops_(ops), length_(length) {
     const models::DecoderConfig& config = model.decoder.config;
     for (std::int64_t i = 0; i < windows; ++i) {
-      caches_.push_back(std::make_unique<KvCache>(ops::cpu::KvType::kF32, config.layers,
-                                                  config.kv_heads, config.head_dim, length));
+      caches_.push_back(std::make_unique<KvCache>(ops::KvType::kF32, config.layers, config.kv_heads,
+                                                  config.head_dim, length));
       windows_.push_back({start});
     }
   }
@@ -133,7 +133,7 @@ CalibrationWindows sample_calibration(const models::Model& model, const Calibrat
   const std::int64_t length = std::min(window_length(model, options), kSampledLength);
   const std::int64_t samples =
       std::clamp<std::int64_t>(kSampledTokens / length, 1, options.samples);
-  CpuOps ops({options.threads, ops::cpu::ActivationPrecision::kFloat});
+  CpuOps ops({options.threads, ops::ActivationPrecision::kFloat});
   core::Random random(options.seed);
   CalibrationWindows windows;
   for (std::int64_t begin = 0; begin < samples; begin += kBatch) {

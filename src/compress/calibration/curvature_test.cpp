@@ -62,7 +62,7 @@ const auto kFamilies = std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "fam
 TEST(MeasureCurvature, AgreesWithOnePassThroughTheModel) {
   const auto model = models::open_model(kFamilies / "llama");
   const models::Decoder& decoder = model->decoder;
-  CpuOps ops({2, ops::cpu::ActivationPrecision::kFloat});
+  CpuOps ops({2, ops::ActivationPrecision::kFloat});
   std::vector<std::int32_t> window(20);
   core::Random tokens(1);
   for (auto& token : window) {
@@ -133,7 +133,7 @@ TEST(MeasureCurvature, AgreesWithOnePassThroughTheModel) {
 
 TEST(MeasureCurvature, RefusesExperts) {
   const auto model = models::open_model(kFamilies / "mixtral");
-  CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
+  CpuOps ops({1, ops::ActivationPrecision::kFloat});
   EXPECT_THROW(
       (void)measure_curvature(model->decoder, {{1, 2, 3}}, 0, ops, core::silent_progress()),
       core::Error);

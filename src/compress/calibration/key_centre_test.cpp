@@ -76,7 +76,7 @@ TEST(KeyCentre, InputsAreThoseOfTheFirstWindows) {
   const auto model = models::open_model(kFamilies / "llama");
   const models::Decoder& decoder = model->decoder;
   const ops::Norm& norm = decoder.blocks.front().attention_norm;
-  ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
+  ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
   const auto row_of = [&](std::int32_t token) {
     const std::int32_t position = 0;
     const std::vector<std::int32_t> tokens = {token};

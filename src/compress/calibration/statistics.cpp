@@ -139,7 +139,7 @@ void InputStatistics::divide_inputs(std::span<const float> divisors) {
 }
 
 // T^T H T: the rows of H, then its columns. Both triangles of the result are right.
-void InputStatistics::transform_hessian(const ops::cpu::InputTransform& transform,
+void InputStatistics::transform_hessian(const ops::InputTransform& transform,
                                         core::ThreadPool& pool) {
   constexpr std::int64_t kRows = 8;
   const auto at = [this](std::int64_t i, std::int64_t j) -> float& {
@@ -166,7 +166,7 @@ void InputStatistics::transform_hessian(const ops::cpu::InputTransform& transfor
   transform_rows();
 }
 
-void InputStatistics::transform_inputs(const ops::cpu::InputTransform& transform,
+void InputStatistics::transform_inputs(const ops::InputTransform& transform,
                                        core::ThreadPool& pool) {
   if (kind_ == StatisticsKind::kNone || transform.is_identity()) {
     return;

@@ -6,7 +6,7 @@
 
 #include "core/threads.h"
 #include "ops/cpu/matrix.h"
-#include "ops/cpu/packed/input_transform.h"
+#include "ops/input_transform.h"
 
 namespace nibble::compress {
 
@@ -53,7 +53,7 @@ class InputStatistics {
 
   /// What the statistics would be behind a transform of the inputs. After one that mixes inputs
   /// largest() and mean_magnitude() are empty, and the Hessian must be known (or nothing at all).
-  void transform_inputs(const ops::cpu::InputTransform& transform, core::ThreadPool& pool);
+  void transform_inputs(const ops::InputTransform& transform, core::ThreadPool& pool);
 
   StatisticsKind kind() const { return kind_; }
   std::int64_t rows() const { return rows_; }
@@ -78,7 +78,7 @@ class InputStatistics {
   // sum += a^T b, all of it or the lower triangle by panels; a [m, k] may be b.
   void add_products(const float* a, const float* b, std::int64_t m, bool lower,
                     std::vector<float>& sum, core::ThreadPool& pool) const;
-  void transform_hessian(const ops::cpu::InputTransform& transform, core::ThreadPool& pool);
+  void transform_hessian(const ops::InputTransform& transform, core::ThreadPool& pool);
 
   StatisticsKind kind_;
   std::int64_t k_;

@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kInputs = 300;
 
 InputStatistics observed(StatisticsKind kind, int threads) {
-  ops::cpu::CpuOps ops({threads, ops::cpu::ActivationPrecision::kFloat});
+  ops::cpu::CpuOps ops({threads, ops::ActivationPrecision::kFloat});
   InputStatistics statistics(kind, kInputs);
   core::Random random(1);
   for (const std::int64_t rows : {5, 17}) {

@@ -32,7 +32,7 @@ bool same_bits(const Matrix& a, const Matrix& b) {
 
 TEST(WindowStore, GivesBackWhatWasWritten) {
   const io::TemporaryFolder folder;
-  CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
+  CpuOps ops({1, ops::ActivationPrecision::kFloat});
   for (const bool in_file : {false, true}) {
     WindowStore store(in_file ? std::optional(folder.path()) : std::nullopt);
     EXPECT_EQ(store.is_file(), in_file);
@@ -55,7 +55,7 @@ TEST(WindowStore, GivesBackWhatWasWritten) {
 
 TEST(WindowStore, SaysWhereItCannotWrite) {
   const io::TemporaryFolder folder;
-  CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
+  CpuOps ops({1, ops::ActivationPrecision::kFloat});
   io::expect_error(core::ErrorKind::kIo, {folder.path().string()},
                    [&] { WindowStore store(folder / "nowhere"); });
   struct rlimit before = {};

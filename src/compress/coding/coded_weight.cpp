@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "formats/row_unit.h"
-#include "formats/unit_format.h"
+#include "formats/row_unit_format.h"
 
 namespace nibble::compress {
 namespace {
@@ -34,7 +34,7 @@ RowFormats::RowFormats(const Scheme& scheme, const Parameters& parameters, forma
         scheme, books.empty() ? books : books.subspan(count == 1 ? 0 : i * size, size));
     formats_.push_back(parameters.units.empty()
                            ? std::move(format)
-                           : formats::make_unit_format(std::move(format), parameters.units[i]));
+                           : formats::make_row_unit_format(std::move(format), parameters.units[i]));
   }
   if (scheme.inputs.tail != 0) {
     tail_ = formats::make_format(formats::tail_scheme());

@@ -35,7 +35,7 @@ class HadamardPass final : public Pass {
       return;
     }
     formats::require_shape(first->scheme, first->n(), first->k());
-    const ops::cpu::InputTransform transform(first->scheme, first->k());
+    const ops::InputTransform transform(first->scheme, first->k());
     if (transform.is_identity()) {
       return;
     }

@@ -27,7 +27,7 @@ constexpr Case kCases[] = {{"int8-sym-g32-h32", 96},
                            {"int8-sym-g32-a8g32-h16", 64}};
 
 struct Turned {
-  ops::cpu::CpuOps ops{{1, ops::cpu::ActivationPrecision::kFloat}};
+  ops::cpu::CpuOps ops{{1, ops::ActivationPrecision::kFloat}};
   ops::Linear linear;
   std::vector<float> weights;
   ops::cpu::Matrix x;
@@ -68,7 +68,7 @@ TEST(HadamardPass, TurnedWeightsOnTurnedInputsGiveTheSameProducts) {
   for (const Case& test : kCases) {
     const Turned turned(test);
     const LayerWork& layer = turned.work.layers.front();
-    const ops::cpu::InputTransform transform(layer.scheme, test.k);
+    const ops::InputTransform transform(layer.scheme, test.k);
     EXPECT_EQ(layer.target, layer.weights);
     EXPECT_NE(layer.target, turned.weights);
     std::vector<float> row(static_cast<std::size_t>(test.k));
@@ -87,8 +87,8 @@ TEST(HadamardPass, TurnedWeightsOnTurnedInputsGiveTheSameProducts) {
 TEST(HadamardPass, StatisticsAreThoseOfTheTurnedInputs) {
   for (const Case& test : kCases) {
     const Turned turned(test);
-    const ops::cpu::InputTransform transform(turned.work.layers.front().scheme, test.k);
-    ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
+    const ops::InputTransform transform(turned.work.layers.front().scheme, test.k);
+    ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
     ops::cpu::Matrix x = ops.matrix(kTokens, test.k);
     for (std::int64_t t = 0; t < kTokens; ++t) {
       std::copy_n(turned.x.row(t), test.k, x.row(t));
@@ -120,7 +120,7 @@ TEST(HadamardPass, TheOperatorsTurnTheInput) {
     turned.linear.weight = *turned.work.layers.front().packed;
     set.parts.push_back(turned.linear);
     for (const auto precision :
-         {ops::cpu::ActivationPrecision::kInt8, ops::cpu::ActivationPrecision::kFloat}) {
+         {ops::ActivationPrecision::kInt8, ops::ActivationPrecision::kFloat}) {
       ops::cpu::CpuOps ops({2, precision});
       ops.prepare(set);
       auto input = ops.input(turned.x, set);

@@ -111,7 +111,7 @@ TEST(MemoryNeed, CountsTheOutputLayerWhenItIsRounded) {
 TEST(MemoryNeed, CoversTheCurvatureThatIsMeasured) {
   const auto folder = std::filesystem::path(NIBBLE_SOURCE_DIR) / "models" / "demo";
   const auto model = models::open_model(folder);
-  ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
+  ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
   std::vector<std::int32_t> window(160);
   std::iota(window.begin(), window.end(), 300);
   BlockDemand demand;

@@ -91,7 +91,7 @@ TEST_P(OutputLayers, AreStoredAndRunAsInMemory) {
   EXPECT_EQ(values_of(output_of(stored->decoder)), values_of(output_of(memory->decoder)));
   EXPECT_EQ(models::total_weight_bytes(stored->decoder),
             models::total_weight_bytes(memory->decoder));
-  ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
+  ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
   EXPECT_EQ(logits(stored->decoder, ops), logits(memory->decoder, ops));
 }
 
@@ -165,7 +165,7 @@ TEST(OutputLayer, RoundToNearestIsThatOfTheMatrix) {
 // What enters the output layer of `decoder` on the calibration windows.
 InputStatistics output_inputs(const models::Model& model, const models::Decoder& decoder,
                               const PipelineOptions& options) {
-  ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
+  ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
   InputStatistics statistics(StatisticsKind::kHessian, decoder.config.hidden);
   CalibrationOptions calibration = options.calibration;
   calibration.threads = 1;
@@ -301,7 +301,7 @@ TEST(OutputLayer, PassesThatKnowItsInputsDoLessDamage) {
   unseen.samples = 1;
   unseen.seq_len = 256;
   const auto window = read_calibration(*model, unseen).front();
-  ops::cpu::CpuOps ops({2, ops::cpu::ActivationPrecision::kFloat});
+  ops::cpu::CpuOps ops({2, ops::ActivationPrecision::kFloat});
   const std::vector<float> before = logits_of(model->decoder, window, ops);
   const auto damage = [&](const std::string& passes) {
     const Recipe recipe =

@@ -33,7 +33,7 @@ Recipe allocated(const models::Model& model, const Recipe& recipe, const Pipelin
                 "recipe '{}': the formats for a target are measured on the model without an "
                 "adapter; merge it first (--merge-lora with the recipe f16)",
                 core::printable(recipe.name));
-  if (options.device == Device::kCuda) {
+  if (options.place.on_gpu()) {
     progress.message("the formats for the target are chosen on the CPU");
   }
   CalibrationOptions calibration = options.calibration;

@@ -15,6 +15,7 @@
 #include "compress/recipe/layer_schemes.h"
 #include "compress/recipe/recipe.h"
 #include "core/progress.h"
+#include "device/place.h"
 #include "models/lora/lora_adapter.h"
 #include "models/model.h"
 
@@ -22,7 +23,7 @@ namespace nibble::compress {
 
 struct PipelineOptions {
   CalibrationOptions calibration;
-  Device device = Device::kCpu;  // where a GPU has a form of the work; what runs where is said
+  device::Place place;  // where a GPU has a form of the work; what runs where is said
   int threads = 0;
   std::int64_t memory = 0;        // bytes; when the hidden states of the calibration windows do not
                                   // fit beside the work on a block they go to a file; 0: never

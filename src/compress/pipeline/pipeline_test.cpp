@@ -303,7 +303,7 @@ TEST(Pipeline, CalibratesBehindTurnedInputs) {
 // Mean squared difference of the hidden states of two models behind their last block.
 double difference(const models::Decoder& a, const models::Decoder& b,
                   const std::vector<std::int32_t>& tokens) {
-  ops::cpu::CpuOps ops({2, ops::cpu::ActivationPrecision::kFloat});
+  ops::cpu::CpuOps ops({2, ops::ActivationPrecision::kFloat});
   std::vector<std::int32_t> positions(tokens.size());
   std::iota(positions.begin(), positions.end(), 0);
   const ops::SequenceSlice<ops::cpu::KvCache> alone{nullptr, 0, 0, std::ssize(tokens)};

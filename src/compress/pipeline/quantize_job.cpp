@@ -23,7 +23,7 @@ core::Json job_of(const models::Model& model, const Recipe& recipe,
                       {"samples", options.calibration.samples},
                       {"seq_len", options.calibration.seq_len},
                       {"seed", options.calibration.seed}}}};
-  if (options.device == Device::kCuda) {
+  if (options.place.on_gpu()) {
     job["device"] = "cuda";  // whose sums have another order
   }
   if (options.adapter) {

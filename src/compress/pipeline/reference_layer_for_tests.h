@@ -128,7 +128,7 @@ class ReferenceLayer : public testing::Test {
 
   ops::Linear linear_;
   ops::Norm norm_;
-  ops::cpu::CpuOps ops_{{2, ops::cpu::ActivationPrecision::kFloat}};
+  ops::cpu::CpuOps ops_{{2, ops::ActivationPrecision::kFloat}};
   std::vector<float> weights_;
   InputStatistics statistics_{StatisticsKind::kHessian, kInputs};
   std::vector<float> output_;    // X^T X

@@ -18,7 +18,7 @@ const std::filesystem::path kDemo = std::filesystem::path(NIBBLE_SOURCE_DIR) / "
 
 // Final hidden states of all windows.
 std::vector<float> outputs(const models::Model& model, const CalibrationWindows& windows) {
-  CpuOps ops({2, ops::cpu::ActivationPrecision::kFloat});
+  CpuOps ops({2, ops::ActivationPrecision::kFloat});
   std::vector<float> result;
   for (const auto& window : windows) {
     std::vector<std::int32_t> positions(window.size());

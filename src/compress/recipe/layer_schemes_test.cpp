@@ -88,7 +88,7 @@ TEST(LayerSchemes, PassesCheckEveryScheme) {
 
 // Layers that share an input may differ in bits, groups, and in what they want of the input.
 TEST(LayerSchemes, LayersOfOneSetRunAsIfAlone) {
-  ops::cpu::CpuOps ops({2, ops::cpu::ActivationPrecision::kInt8});
+  ops::cpu::CpuOps ops({2, ops::ActivationPrecision::kInt8});
   core::Random random(9);
   ops::LinearSet set{0, {}};
   for (const char* scheme :
@@ -149,7 +149,7 @@ TEST(LayerSchemes, DenseLayersStayBesideOthers) {
       R"({"scheme": "int8-sym-row", "layers": [{"match": "*", "scheme": "f32"}],
           "passes": [{"pass": "awq", "clip": true}, "gptq"]})");
   const auto scaled = quantize_in_memory(*model, all, options, core::silent_progress()).model;
-  ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
+  ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
   const std::vector<float> before = logits(model->decoder, ops);
   const std::vector<float> after = logits(scaled->decoder, ops);
   for (std::size_t i = 0; i < before.size(); ++i) {

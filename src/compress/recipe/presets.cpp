@@ -58,19 +58,21 @@ std::optional<Scheme> with_words(const Scheme& scheme, std::string_view words) {
   }
 }
 
-// "w4g128-sym-a4" after the method's name.
+// "w4g128-sym-a4" after the method's name, or "w8tensor": one scale for a matrix is symmetric.
 std::optional<Scheme> integer_scheme(std::string_view text) {
   Scheme scheme{.scale = {.type = formats::ScaleType::kF16}};
   if (!take(text, "w")) {
     return std::nullopt;
   }
   const auto bits = take_number(text);
+  scheme.scale.per_tensor = bits && take(text, "tensor");
   if (!bits || (*bits != 2 && *bits != 3 && *bits != 4 && *bits != 8) ||
-      !take_group(text, kDefaultGroup, scheme)) {
+      !take_group(text, scheme.scale.per_tensor ? 0 : kDefaultGroup, scheme)) {
     return std::nullopt;
   }
   scheme.code = {.type = formats::CodeType::kInteger, .bits = static_cast<int>(*bits)};
-  scheme.zero = take(text, "-sym") ? formats::Zero::kNone : formats::Zero::kInteger;
+  const bool symmetric = take(text, "-sym") || scheme.scale.per_tensor;
+  scheme.zero = symmetric ? formats::Zero::kNone : formats::Zero::kInteger;
   return with_words(scheme, text);
 }
 
@@ -341,6 +343,7 @@ std::vector<std::string> recipe_names() {
           "rtn-w4g128-sym",
           "rtn-w3g128",
           "rtn-w8g128",
+          "rtn-w8tensor",
           "rtn-w4g128-search",
           "gptq-w4g128",
           "gptq-w3g128",

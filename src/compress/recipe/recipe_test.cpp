@@ -43,6 +43,8 @@ TEST(Recipes, PresetsReadAsTheirNamesSay) {
   EXPECT_EQ(scheme("rtn-w4g128"), "int4-asym-g128");
   EXPECT_EQ(scheme("rtn-w4"), "int4-asym-g128");
   EXPECT_EQ(scheme("gptq-w3g32-sym"), "int3-sym-g32");
+  EXPECT_EQ(scheme("rtn-w8tensor"), "int8-sym-tensor");
+  EXPECT_EQ(scheme("rtn-w4tensor-sym-a8"), "int4-sym-tensor-a8");
   EXPECT_EQ(scheme("rtn-w8row"), "int8-asym-row");
   EXPECT_EQ(scheme("w8a8"), "int8-sym-row-a8");
   EXPECT_EQ(scheme("nf4g64"), "lut4-nf4-g64");

@@ -68,7 +68,7 @@ class ModelRotations : public testing::TestWithParam<const char*> {};
 TEST_P(ModelRotations, KeepWhatTheModelComputes) {
   const auto model = models::open_model(kSource / "tests/families" / GetParam());
   shake_norms(model->decoder);
-  ops::cpu::CpuOps ops({2, ops::cpu::ActivationPrecision::kFloat});
+  ops::cpu::CpuOps ops({2, ops::ActivationPrecision::kFloat});
   const std::vector<float> before = logits(model->decoder, ops);
   const auto rotated =
       quantize_in_memory(*model, only_rotate(), small_options(), core::silent_progress()).model;
@@ -90,7 +90,7 @@ TEST_P(ModelRotations, StoreWhatOpensAgain) {
                  core::silent_progress());
   const auto stored = models::open_model(folder / "out");
   EXPECT_FALSE(stored->decoder.config.tied_output);
-  ops::cpu::CpuOps ops({2, ops::cpu::ActivationPrecision::kFloat});
+  ops::cpu::CpuOps ops({2, ops::ActivationPrecision::kFloat});
   EXPECT_LT(relative_difference(logits(stored->decoder, ops), logits(model->decoder, ops)), 1e-5);
   EXPECT_GT(relative_difference(core::to_float32(stored->decoder.embedding),
                                 core::to_float32(model->decoder.embedding)),
@@ -107,7 +107,7 @@ TEST_P(ModelRotations, GoBeforeOtherPasses) {
   options.threads = 1;
   const auto in_memory = quantize_in_memory(*model, recipe, options, core::silent_progress()).model;
   const auto stored = models::open_model(folder / "out");
-  ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
+  ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
   const std::vector<float> of_file = logits(stored->decoder, ops);
   EXPECT_EQ(of_file, logits(in_memory->decoder, ops));
   EXPECT_LT(relative_difference(of_file, logits(model->decoder, ops)), 0.05);
@@ -134,7 +134,7 @@ TEST_P(ModelRotations, ComeWithOnlineHadamardsIn4Bits) {
     EXPECT_EQ(formats::to_string(block.attention.out.parts[0].weight.scheme),
               "int4-sym-g128-a4c0.9");
   }
-  ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
+  ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
   // Random weights are as hard as it gets; unrelated logits differ by 1.4.
   EXPECT_LT(relative_difference(logits(quantized->decoder, ops), logits(model->decoder, ops)), 0.8);
 }
@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(Families, ModelRotations,
 TEST(ModelRotation, CostsTheLogitsOfA16BitModelLittle) {
   const auto model = models::open_model(kSource / "models/demo");
   ASSERT_EQ(model->decoder.embedding.dtype(), core::DType::kBF16);
-  ops::cpu::CpuOps ops({2, ops::cpu::ActivationPrecision::kFloat});
+  ops::cpu::CpuOps ops({2, ops::ActivationPrecision::kFloat});
   const std::vector<float> before = logits(model->decoder, ops);
   const auto f32 =
       quantize_in_memory(*model, only_rotate(), small_options(), core::silent_progress()).model;
@@ -168,7 +168,7 @@ TEST(ModelRotation, CostsTheLogitsOfA16BitModelLittle) {
 
 // Logits as the model runs: layers with quantized activations quantize them.
 std::vector<float> quantized_logits(const models::Decoder& decoder) {
-  ops::cpu::CpuOps ops({2, ops::cpu::ActivationPrecision::kFloat});
+  ops::cpu::CpuOps ops({2, ops::ActivationPrecision::kFloat});
   for (const models::Block& block : decoder.blocks) {
     for (const ops::LinearSet* set : models::linear_sets(block)) {
       ops.prepare(*set);

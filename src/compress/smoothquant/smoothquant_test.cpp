@@ -12,7 +12,7 @@ namespace {
 // One layer of two outputs and three inputs behind a norm; the third input is always zero.
 TEST(SmoothQuant, ScalesAreThoseOfTheFormula) {
   core::ThreadPool pool(1);
-  ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
+  ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
   auto x = ops.matrix(2, 3);
   const float inputs[] = {8, -1, 0, -16, 0.5f, 0};
   std::copy(std::begin(inputs), std::end(inputs), x.data());

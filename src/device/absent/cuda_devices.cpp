@@ -12,10 +12,14 @@ std::vector<CudaDevice> cuda_devices() {
   return {};
 }
 
-CudaDevice require_cuda_device() {
+CudaDevice require_cuda_device(int) {
   core::fail(core::ErrorKind::kUsage,
              "this build has no CUDA back end; build it where a CUDA toolkit is installed, or use "
              "--device cpu");
+}
+
+CudaDevice current_cuda_device() {
+  return require_cuda_device(0);
 }
 
 }  // namespace nibble::device

@@ -12,6 +12,7 @@ CudaDevice describe(int index) {
   cudaDeviceProp properties{};
   cuda::check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
   CudaDevice device;
+  device.index = index;
   device.name = core::printable(properties.name);
   device.major = properties.major;
   device.minor = properties.minor;
@@ -56,18 +57,26 @@ std::vector<CudaDevice> cuda_devices() {
   return devices;
 }
 
-CudaDevice require_cuda_device() {
+CudaDevice require_cuda_device(int index) {
   int count = 0;
   const cudaError_t status = count_devices(count);
   core::require(status == cudaSuccess && count > 0, core::ErrorKind::kUsage,
                 "no NVIDIA GPU can be used ({}); use --device cpu",
                 status == cudaSuccess ? "none was found" : cudaGetErrorString(status));
-  CudaDevice device = describe(0);
+  core::require(index < count, core::ErrorKind::kUsage,
+                "there is no GPU {}: this machine has {}, counted from 0", index, count);
+  CudaDevice device = describe(index);
   core::require(device.major >= kOldestMajor, core::ErrorKind::kUsage,
                 "{} has compute capability {}.{}, and {}.0 is the oldest that is supported; use "
                 "--device cpu",
                 device.name, device.major, device.minor, kOldestMajor);
   return device;
+}
+
+CudaDevice current_cuda_device() {
+  int index = 0;
+  cuda::check(cudaGetDevice(&index), "cudaGetDevice");
+  return require_cuda_device(index);
 }
 
 }  // namespace nibble::device

@@ -35,7 +35,7 @@ class Demo : public ::testing::Test {
   static void SetUpTestSuite() {
     demo = models::open_model(kRoot / "models/demo");
     engine::RunnerOptions options;
-    options.kv_types = ops::cpu::KvType::kF32;  // as the command has it
+    options.kv_types = ops::KvType::kF32;  // as the command has it
     options.cpu.threads = 2;
     runner = engine::make_cpu_runner(demo, options);
   }

@@ -6,8 +6,8 @@
 #include "ops/cpu/attention/attention.h"
 #include "ops/cpu/dense/dense_linear.h"
 #include "ops/cpu/elementwise.h"
-#include "ops/cpu/routing.h"
 #include "ops/cpu/vector/vector_kernels.h"
+#include "ops/routing.h"
 
 namespace nibble::ops::cpu {
 namespace {
@@ -309,7 +309,8 @@ Matrix CpuOps::zeros(std::int64_t rows, std::int64_t columns) {
 }
 
 std::vector<ExpertRows> CpuOps::route(const Matrix& logits, const RoutingSpec& spec) {
-  return cpu::route(logits.data(), logits.rows(), logits.columns(), spec);
+  return ops::route(logits.data(), logits.rows(), logits.columns(), spec,
+                    vector_kernels().softmax_numerators);
 }
 
 }  // namespace nibble::ops::cpu

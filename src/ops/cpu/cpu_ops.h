@@ -7,32 +7,16 @@
 #include <utility>
 #include <vector>
 
-#include "core/placement.h"
 #include "core/tensor.h"
 #include "core/threads.h"
 #include "ops/cpu/attention/kv_cache.h"
 #include "ops/cpu/matrix.h"
 #include "ops/cpu/packed/packed_linear.h"
+#include "ops/cpu_options.h"
 #include "ops/layers.h"
 #include "ops/ops.h"
 
 namespace nibble::ops::cpu {
-
-/// What packed layers see of their activations.
-enum class ActivationPrecision {
-  kInt8,   // dynamic INT8 for each group: the fast path
-  kInt16,  // dynamic integers of 16 bits for each group, by the same kernels: as exact as float but
-           // for books, whose INT8 tables it shares. Only where a scheme leaves activations alone.
-  kFloat,  // float32 activations times decoded weights: exact and slow. Schemes that quantize
-           // activations do so here too.
-};
-
-struct CpuOptions {
-  int threads = 0;  // 0: one for each core
-  ActivationPrecision activations = ActivationPrecision::kInt8;
-  bool pin = false;  // each thread but the caller's on a core of its own
-  core::Numa numa = core::Numa::kNone;
-};
 
 /// The operators of ops.h on a CPU. Float operators are exact within float32 rounding; packed
 /// linear layers quantize their input once and share it. One caller at a time.

@@ -26,14 +26,14 @@ bool of_single_rows(const Batch<KvSequence>& batch) {
 
 }  // namespace
 
-CudaOps::CudaOps(const StepLimits& limits, std::shared_ptr<const Schedules> schedules)
-    : device_(device::require_cuda_device()),
+CudaOps::CudaOps(const StepLimits& limits, std::shared_ptr<const Schedules> schedules, int gpu)
+    : device_(device::require_cuda_device(gpu)),
       limits_(limits),
       schedules_(schedules ? std::move(schedules)
                            : std::make_shared<const Schedules>(origin_of(device_))),
       step_(kNumbersOfRow * limits.rows) {}
 
-void CudaOps::set_pool(std::unique_ptr<KvPool> pool) {
+void CudaOps::set_kv_pool(std::unique_ptr<KvPool> pool) {
   kv_ = std::move(pool);
   if (kv_ && !turn_) {  // layers know where it lies
     turn_.emplace(kv_->layout().head_dim);

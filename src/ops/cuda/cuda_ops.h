@@ -64,9 +64,14 @@ class CudaOps {
     std::vector<DeviceInput> forms_;
   };
 
-  /// With schedules that were measured on this device, or null: what is built in. Throws kUsage
-  /// where there is no GPU.
-  explicit CudaOps(const StepLimits& limits, std::shared_ptr<const Schedules> schedules = nullptr);
+  /// On the GPU of that number, with schedules that were measured on it, or null: what is built in.
+  /// Throws kUsage where there is no such GPU.
+  explicit CudaOps(const StepLimits& limits, std::shared_ptr<const Schedules> schedules = nullptr,
+                   int gpu = 0);
+
+  /// Makes its GPU that of the calling thread: to be called before all else, and once by each other
+  /// thread before it calls anything.
+  void make_current() const noexcept { cudaSetDevice(device_.index); }
 
   const device::CudaDevice& device() const { return device_; }
   cudaStream_t stream() const { return stream_.get(); }
@@ -79,9 +84,9 @@ class CudaOps {
   std::int64_t peak_activation_bytes() const { return pool_->bytes(); }
 
   /// Where the pages of sequences lie; attention() needs it. May be null.
-  void set_pool(std::unique_ptr<KvPool> pool);
-  bool has_pool() const { return kv_ != nullptr; }
-  const KvPool& pool() const { return *kv_; }
+  void set_kv_pool(std::unique_ptr<KvPool> pool);
+  bool has_kv_pool() const { return kv_ != nullptr; }
+  const KvPool& kv_pool() const { return *kv_; }
 
   /// Copies of the numbers of a step, for the operators to take; valid until the next step. Plans
   /// attention for sliding windows of the given lengths (0: none).

@@ -1,6 +1,6 @@
 #include "core/error.h"
-#include "ops/cpu/packed/input_transform.h"
 #include "ops/cuda/cuda_ops.h"
+#include "ops/input_transform.h"
 
 /// What the operators keep on the device.
 namespace nibble::ops::cuda {
@@ -13,7 +13,7 @@ using device::cuda::Buffer;
 class Transforms {
  public:
   std::shared_ptr<const DeviceTransform> of(const Linear& part) {
-    const cpu::InputTransform wanted(part.weight);
+    const InputTransform wanted(part.weight);
     for (const auto& [known, made] : made_) {
       if (known == wanted) {
         return made;
@@ -23,7 +23,7 @@ class Transforms {
   }
 
  private:
-  std::vector<std::pair<cpu::InputTransform, std::shared_ptr<const DeviceTransform>>> made_;
+  std::vector<std::pair<InputTransform, std::shared_ptr<const DeviceTransform>>> made_;
 };
 
 Buffer upload(std::span<const float> values) {

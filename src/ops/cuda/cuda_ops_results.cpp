@@ -1,7 +1,7 @@
 #include "device/cuda/check.h"
-#include "ops/cpu/routing.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/sampling/ranking.h"
+#include "ops/routing.h"
 
 /// The operators whose results the host reads.
 namespace nibble::ops::cuda {
@@ -14,7 +14,8 @@ std::vector<ExpertRows> CudaOps::route(const Matrix& logits, const RoutingSpec& 
       "cudaMemcpyAsync");
   synchronize();
   waited_ = true;
-  std::vector<ExpertRows> routes = cpu::route(on_host, logits.rows(), logits.columns(), spec);
+  std::vector<ExpertRows> routes =
+      ops::route(on_host, logits.rows(), logits.columns(), spec, softmax_numerators);
   experts_.send(routes, stream());
   return routes;
 }

@@ -52,7 +52,7 @@ class CudaLayers : public device::GpuTest {
   cpu::PackedReference reference(const formats::PackedWeight& weight, const std::vector<float>& x,
                                  std::int64_t m) {
     cpu::InputNeeds needs = cpu::input_needs(weight.scheme, weight.k);
-    needs.transform = cpu::InputTransform(weight);
+    needs.transform = InputTransform(weight);
     needs.wide = weight.scheme.activation.is_float();
     cpu::QuantizedInput input;
     cpu::quantize_input(x.data(), m, weight.k, weight.k, needs, input, pool_);

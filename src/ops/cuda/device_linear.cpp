@@ -4,9 +4,9 @@
 
 #include "core/error.h"
 #include "device/cuda/check.h"
-#include "ops/cpu/packed/input_transform.h"
 #include "ops/cuda/gemm/gemm.h"
 #include "ops/cuda/packed/unit_kernels.h"
+#include "ops/input_transform.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -62,9 +62,9 @@ std::size_t joint_parts(const LinearSet& set, std::size_t first) {
   if (formats::is_dense(scheme)) {
     return 1;
   }
-  const cpu::InputTransform transform(set.parts[first].weight);
+  const InputTransform transform(set.parts[first].weight);
   while (last < set.parts.size() && set.parts[last].weight.scheme == scheme &&
-         cpu::InputTransform(set.parts[last].weight) == transform) {
+         InputTransform(set.parts[last].weight) == transform) {
     ++last;
   }
   return last - first;

@@ -63,7 +63,7 @@ LinearSet with_adapter() {
 
 // Both the gradient alone and the forward call that would need it.
 void expect_refused(const LinearSet& set, const std::string& what) {
-  cpu::CpuOps ops({1, cpu::ActivationPrecision::kFloat});
+  cpu::CpuOps ops({1, ActivationPrecision::kFloat});
   const auto expect_message = [&](auto call) {
     try {
       call();
@@ -91,7 +91,7 @@ TEST(LinearGradient, IsTheProductWithTheWeights) {
   for (const char* scheme : {"f32", "int4-sym-row"}) {
     LinearSet set = set_of(rounded(scheme));
     set.parts.push_back(set.parts[0]);
-    cpu::CpuOps ops({1, cpu::ActivationPrecision::kFloat});
+    cpu::CpuOps ops({1, ActivationPrecision::kFloat});
     cpu::Matrix dy = ops.zeros(2, 2 * kOutputs);
     dy.row(0)[1] = 2.0f;             // output 1 of the first part
     dy.row(1)[kOutputs + 2] = 3.0f;  // output 2 of the second

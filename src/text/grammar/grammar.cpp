@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include <boost/graph/adjacency_list.hpp>
+#include <boost/graph/strong_components.hpp>
+
 #include "core/error.h"
 #include "text/grammar/utf8_ranges.h"
 
@@ -153,13 +156,9 @@ std::string GrammarBuilder::name_of(std::size_t rule) const {
 // A rule that can begin with itself, behind rules that can be empty, while something is left to
 // come behind it: reading would go deeper and deeper without a byte. Groups of rules that begin
 // with one another are the strongly connected parts of a graph (Tarjan 1972).
-void GrammarBuilder::check_left_recursion() const {
+std::vector<std::vector<GrammarBuilder::FirstRule>> GrammarBuilder::first_rules() const {
   const std::vector<bool> empty = rules_that_can_be_empty();
-  struct Edge {
-    std::size_t rule;
-    bool last;  // of its alternative
-  };
-  std::vector<std::vector<Edge>> first(rules_.size());
+  std::vector<std::vector<FirstRule>> first(rules_.size());
   for (std::size_t i = 0; i < rules_.size(); ++i) {
     for (const GrammarSequence& sequence : rules_[i].alternatives) {
       for (std::size_t at = 0; at < sequence.size(); ++at) {
@@ -174,57 +173,24 @@ void GrammarBuilder::check_left_recursion() const {
       }
     }
   }
-  constexpr std::size_t kNone = static_cast<std::size_t>(-1);
-  std::vector<std::size_t> order(rules_.size(), kNone);
-  std::vector<std::size_t> lowest(rules_.size(), 0);
-  std::vector<std::size_t> part(rules_.size(), kNone);
-  std::vector<std::size_t> open;
-  struct Visit {
-    std::size_t rule;
-    std::size_t next;
-  };
-  std::vector<Visit> path;
-  std::size_t count = 0;
-  std::size_t parts = 0;
-  const auto enter = [&](std::size_t rule) {
-    order[rule] = lowest[rule] = count++;
-    open.push_back(rule);
-    path.push_back({rule, 0});
-  };
-  for (std::size_t start = 0; start < rules_.size(); ++start) {
-    if (order[start] == kNone) {
-      enter(start);
-    }
-    while (!path.empty()) {
-      const std::size_t rule = path.back().rule;
-      if (path.back().next < first[rule].size()) {
-        const std::size_t to = first[rule][path.back().next++].rule;
-        if (order[to] == kNone) {
-          enter(to);
-        } else if (part[to] == kNone) {
-          lowest[rule] = std::min(lowest[rule], order[to]);
-        }
-        continue;
-      }
-      path.pop_back();
-      if (!path.empty()) {
-        std::size_t& above = lowest[path.back().rule];
-        above = std::min(above, lowest[rule]);
-      }
-      if (lowest[rule] == order[rule]) {
-        std::size_t member = kNone;
-        do {
-          member = open.back();
-          open.pop_back();
-          part[member] = parts;
-        } while (member != rule);
-        ++parts;
-      }
+  return first;
+}
+
+void GrammarBuilder::check_left_recursion() const {
+  const std::vector<std::vector<FirstRule>> first = first_rules();
+  boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS> graph(first.size());
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    for (const FirstRule& edge : first[i]) {
+      boost::add_edge(i, edge.rule, graph);
     }
   }
-  for (std::size_t i = 0; i < rules_.size(); ++i) {
-    for (const Edge& edge : first[i]) {
-      core::require(edge.last || part[edge.rule] != part[i], ErrorKind::kUsage,
+  // Rules of one component can begin with one another.
+  std::vector<std::size_t> component(first.size());
+  boost::strong_components(graph, boost::make_iterator_property_map(
+                                      component.begin(), boost::get(boost::vertex_index, graph)));
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    for (const FirstRule& edge : first[i]) {
+      core::require(edge.last || component[edge.rule] != component[i], ErrorKind::kUsage,
                     "the rule {} of the grammar can begin with itself; put something before it",
                     core::lazily([&] { return name_of(i); }));
     }

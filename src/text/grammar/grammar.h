@@ -91,8 +91,15 @@ class GrammarBuilder {
   Grammar build(std::int32_t root) const;
 
  private:
+  /// A rule that another can begin with.
+  struct FirstRule {
+    std::size_t rule;
+    bool last;  // of its alternative
+  };
+
   void add_elements(std::size_t count);
   void check_left_recursion() const;
+  std::vector<std::vector<FirstRule>> first_rules() const;
   std::vector<bool> rules_that_can_be_empty() const;
   std::string name_of(std::size_t rule) const;
 

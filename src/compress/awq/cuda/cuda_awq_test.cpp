@@ -33,7 +33,7 @@ struct AwqCase {
       layer.weights = layer.target;
       set.layers.push_back(std::move(layer));
     }
-    ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
+    ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
     auto x = ops.matrix(2 * k, k);
     const auto noise = normal(2 * k * k, 5);
     for (std::int64_t i = 0; i < x.rows(); ++i) {

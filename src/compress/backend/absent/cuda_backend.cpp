@@ -4,8 +4,8 @@
 
 namespace nibble::compress {
 
-Backend make_cuda_backend(core::ThreadPool&) {
-  (void)device::require_cuda_device();  // says that there is none
+Backend make_cuda_backend(int gpu, core::ThreadPool&) {
+  (void)device::require_cuda_device(gpu);  // says that there is none
   cuda::no_gpu();
 }
 

@@ -16,7 +16,7 @@ class GpuBackendTest : public device::GpuTest {
     device::GpuTest::SetUp();
     if (!IsSkipped()) {
       poison();
-      gpu_.emplace(make_cuda_backend(pool_));
+      gpu_.emplace(make_cuda_backend(0, pool_));
     }
   }
 

@@ -3,8 +3,8 @@
 
 namespace nibble::compress {
 
-Backend make_cuda_backend(core::ThreadPool& pool) {
-  return {pool, std::make_shared<cuda::CudaContext>()};
+Backend make_cuda_backend(int gpu, core::ThreadPool& pool) {
+  return {pool, std::make_shared<cuda::CudaContext>(gpu)};
 }
 
 }  // namespace nibble::compress

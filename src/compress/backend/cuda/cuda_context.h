@@ -16,9 +16,9 @@ namespace nibble::compress::cuda {
 /// What the parts of the back end share: one GPU, one stream on which all of them work in order.
 class CudaContext {
  public:
-  /// Throws kUsage where there is no GPU, or no cuBLAS or cuSOLVER.
-  CudaContext()
-      : device_(device::require_cuda_device()), blas_(stream_.get()), solver_(stream_.get()) {}
+  /// Throws kUsage where there is no such GPU, or no cuBLAS or cuSOLVER.
+  explicit CudaContext(int gpu)
+      : device_(device::require_cuda_device(gpu)), blas_(stream_.get()), solver_(stream_.get()) {}
 
   const device::CudaDevice& device() const { return device_; }
   cudaStream_t stream() const { return stream_.get(); }

@@ -71,9 +71,9 @@ TEST_P(CudaBlockRunner, MeasuresAndMovesLikeTheCpu) {
   const CalibrationWindows windows = some_windows(decoder);
   const bool experts = decoder.config.routing.experts > 0;
   const StatisticsKind kind = experts ? StatisticsKind::kHessian : StatisticsKind::kCross;
-  ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
+  ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
   const Backend cpu(ops.pool());
-  const auto gpu = make_cuda_backend(ops.pool());
+  const auto gpu = make_cuda_backend(0, ops.pool());
   const auto on_cpu = make_block_runner(cpu, decoder, windows, ops, !experts, std::nullopt, {});
   const auto on_gpu = make_block_runner(gpu, decoder, windows, ops, !experts, std::nullopt, {});
   EXPECT_EQ(on_gpu->keeps_original(), !experts);
@@ -128,8 +128,8 @@ using CudaBlockRunnerRefusals = device::GpuTest;
 
 TEST_F(CudaBlockRunnerRefusals, ActivationsThatAreNotFinite) {
   const auto model = models::open_model(kFamilies / "llama");
-  ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
-  const auto gpu = make_cuda_backend(ops.pool());
+  ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
+  const auto gpu = make_cuda_backend(0, ops.pool());
   const CalibrationWindows windows = some_windows(model->decoder);
   const auto runner = make_block_runner(gpu, model->decoder, windows, ops, false, std::nullopt, {});
   models::Block block = model->decoder.blocks.front();
@@ -141,8 +141,8 @@ TEST_F(CudaBlockRunnerRefusals, ActivationsThatAreNotFinite) {
 
 TEST_F(CudaBlockRunnerRefusals, ActivationsThatAreQuantized) {
   const auto model = models::open_model(kFamilies / "llama");
-  ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
-  const auto gpu = make_cuda_backend(ops.pool());
+  ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
+  const auto gpu = make_cuda_backend(0, ops.pool());
   const CalibrationWindows windows = some_windows(model->decoder);
   try {
     (void)make_block_runner(gpu, model->decoder, windows, ops, false, std::nullopt,
@@ -157,8 +157,8 @@ TEST_F(CudaBlockRunnerRefusals, ActivationsThatAreQuantized) {
 // Memory that the GPU does not have, with what would fit.
 TEST_F(CudaBlockRunnerRefusals, WindowsThatDoNotFit) {
   const auto model = models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "models/demo");
-  ops::cpu::CpuOps ops({1, ops::cpu::ActivationPrecision::kFloat});
-  const auto gpu = make_cuda_backend(ops.pool());
+  ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
+  const auto gpu = make_cuda_backend(0, ops.pool());
   constexpr std::int64_t kLeft = std::int64_t{1} << 30;
   const std::int64_t free = device::require_cuda_device().free_bytes;
   const device::cuda::Buffer held(std::max<std::int64_t>(0, free - kLeft));

@@ -75,9 +75,9 @@ TEST_P(CudaPipeline, GivesTheModelThatTheCpuGives) {
   const auto model = models::open_model(kDemo);
   const Recipe recipe = find_recipe(GetParam().recipe);
   PipelineOptions options = small_job_on_text(16, 256, 2);
-  ops::cpu::CpuOps ops({2, ops::cpu::ActivationPrecision::kFloat});
+  ops::cpu::CpuOps ops({2, ops::ActivationPrecision::kFloat});
   const Quantized on_cpu = quantize_in_memory(*model, recipe, options, core::silent_progress());
-  options.device = Device::kCuda;
+  options.place = {device::Kind::kCuda, 0};
   Interrupted progress("");
   const Quantized on_gpu = quantize_in_memory(*model, recipe, options, progress);
   EXPECT_NE(progress.messages().find("on the GPU: forward passes and statistics"),
@@ -124,7 +124,7 @@ using CudaPipelineLog = device::GpuTest;
 TEST_F(CudaPipelineLog, GivesTheSameCodesEachTime) {
   const auto model = models::open_model(kDemo);
   PipelineOptions options = small_job_on_text(4, 200, 2);
-  options.device = Device::kCuda;
+  options.place = {device::Kind::kCuda, 0};
   for (const char* recipe : {"awq-gptq-w4g128", "any4g128"}) {
     const Quantized first =
         quantize_in_memory(*model, find_recipe(recipe), options, core::silent_progress());
@@ -142,7 +142,7 @@ TEST_F(CudaPipelineLog, GivesTheSameCodesEachTime) {
 TEST_F(CudaPipelineLog, SaysWhatRunsOnTheCpu) {
   const auto model = models::open_model(kDemo);
   PipelineOptions options = small_job_on_text(2, 64, 2);
-  options.device = Device::kCuda;
+  options.place = {device::Kind::kCuda, 0};
   Interrupted progress("");
   const Recipe recipe =
       with_output(find_recipe("rtn-w4g128-search"), formats::parse_scheme("int8-sym-g32"));

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "core/float16.h"
-#include "ops/cpu/attention/kv_types.h"
 #include "ops/kv_pages.h"
+#include "ops/kv_types.h"
 
 namespace nibble::ops::cpu {
 

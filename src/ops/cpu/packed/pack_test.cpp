@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
-#include "ops/cpu/packed/int8_table.h"
 #include "ops/cpu/packed/packed_linear.h"
 #include "ops/cpu/packed/test_problems.h"
+#include "ops/int8_table.h"
 
 namespace nibble::ops::cpu {
 namespace {

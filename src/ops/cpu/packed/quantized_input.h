@@ -7,10 +7,10 @@
 
 #include "core/threads.h"
 #include "formats/activation.h"
-#include "ops/cpu/packed/input_transform.h"
 #include "ops/cpu/packed/page_buffer.h"
 #include "ops/cpu/packed/tile_layout.h"
 #include "ops/cpu/packed/variants.h"
+#include "ops/input_transform.h"
 
 namespace nibble::ops::cpu {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "formats/scheme.h"
-#include "ops/cpu/packed/int8_table.h"
+#include "ops/int8_table.h"
 
 namespace nibble::ops::cpu {
 namespace {

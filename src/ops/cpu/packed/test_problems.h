@@ -21,66 +21,91 @@ namespace nibble::ops::cpu::testing {
 
 inline constexpr float kNvGlobal = 0.0000371f;  // no power of two
 
+/// Scale and zero of a group; kUnits also sets the unit of the row.
+inline formats::GroupParameters random_parameters(const formats::Scheme& scheme, std::int64_t row,
+                                                  core::Random& random,
+                                                  formats::PackedWeightBuilder& builder) {
+  const int codes = 1 << scheme.code.bits;
+  formats::GroupParameters parameters;
+  parameters.zero = !formats::has_zeros(scheme) ? codes / 2 : static_cast<int>(random.below(codes));
+  switch (scheme.scale.type) {
+    case formats::ScaleType::kE8m0:
+      parameters.scale = std::ldexp(1.0f, static_cast<int>(random.below(9)) - 12);
+      break;
+    case formats::ScaleType::kE4m3:
+      parameters.scale =
+          formats::e4m3_to_float(static_cast<std::uint8_t>(1 + random.below(126))) * kNvGlobal;
+      break;
+    case formats::ScaleType::kUnits: {
+      constexpr std::uint8_t kUnit = 45;
+      builder.set_unit(row, kUnit);
+      parameters.scale = formats::scale_of_units(static_cast<std::uint8_t>(1 + random.below(63)),
+                                                 formats::unit_value(kUnit));
+      break;
+    }
+    default:
+      parameters.scale =
+          core::to_float(core::to_fp16(0.001f + 0.01f * static_cast<float>(random.uniform())));
+  }
+  return parameters;
+}
+
+inline std::vector<std::int32_t> random_order(std::int64_t k, core::Random& random) {
+  std::vector<std::int32_t> order(static_cast<std::size_t>(k));
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    order[i] = static_cast<std::int32_t>(i);
+    std::swap(order[i],
+              order[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(i) + 1))]);
+  }
+  return order;
+}
+
+inline std::vector<std::uint8_t> random_codes(const formats::Scheme& scheme, std::int64_t k,
+                                              core::Random& random) {
+  std::vector<std::uint8_t> row(static_cast<std::size_t>(k));
+  for (std::uint8_t& code : row) {
+    code = static_cast<std::uint8_t>(random.below(1 << scheme.code.bits));
+  }
+  for (std::size_t i = 0; i < static_cast<std::size_t>(scheme.inputs.tail); ++i) {
+    row[row.size() - 1 - i] = static_cast<std::uint8_t>(1 + random.below(255));
+  }
+  return row;
+}
+
+inline std::vector<float> random_book(const formats::Scheme& scheme, core::Random& random) {
+  std::vector<float> book(static_cast<std::size_t>(formats::book_size(scheme)));
+  for (float& value : book) {
+    value = core::to_float(core::to_fp16(8.0f * random.normal()));
+  }
+  return book;
+}
+
 /// A weight with random codes, scales, zeros and books: every code occurs, neighbours differ.
 inline formats::PackedWeight random_weight(const std::string& scheme_text, std::int64_t n,
                                            std::int64_t k, std::uint64_t seed) {
   core::Random random(seed);
   const formats::Scheme scheme = formats::parse_scheme(scheme_text);
-  const int codes = 1 << scheme.code.bits;
+  const std::int64_t groups = formats::groups_per_row(scheme, k);
+  const bool has_tail = scheme.inputs.tail != 0;
   formats::PackedWeightBuilder builder(scheme, n, k);
-  std::vector<std::uint8_t> row(static_cast<std::size_t>(k));
-  std::vector<float> book(static_cast<std::size_t>(codes));
   if (scheme.scale.type == formats::ScaleType::kE4m3) {
     builder.set_global(kNvGlobal);
   }
   for (std::int64_t r = 0; r < n; ++r) {
-    for (std::uint8_t& code : row) {
-      code = static_cast<std::uint8_t>(random.below(codes));
+    builder.set_codes(r, random_codes(scheme, k, random));
+    if (has_tail) {
+      builder.set_group(r, groups, {0.00048828125f, 128});
     }
-    for (std::size_t i = 0; i < static_cast<std::size_t>(scheme.inputs.tail); ++i) {
-      row[row.size() - 1 - i] = static_cast<std::uint8_t>(1 + random.below(255));
-    }
-    builder.set_codes(r, row);
-    if (scheme.inputs.tail != 0) {
-      builder.set_group(r, formats::groups_per_row(scheme, k), {0.00048828125f, 128});
-    }
-    for (std::int64_t g = 0; g < formats::groups_per_row(scheme, k); ++g) {
-      formats::GroupParameters parameters;
-      parameters.zero =
-          !formats::has_zeros(scheme) ? codes / 2 : static_cast<int>(random.below(codes));
-      if (scheme.scale.type == formats::ScaleType::kE8m0) {
-        parameters.scale = std::ldexp(1.0f, static_cast<int>(random.below(9)) - 12);
-      } else if (scheme.scale.type == formats::ScaleType::kE4m3) {
-        parameters.scale =
-            formats::e4m3_to_float(static_cast<std::uint8_t>(1 + random.below(126))) * kNvGlobal;
-      } else if (scheme.scale.type == formats::ScaleType::kUnits) {
-        constexpr std::uint8_t kUnit = 45;
-        const float unit = formats::unit_value(kUnit);
-        builder.set_unit(r, kUnit);
-        parameters.scale =
-            formats::scale_of_units(static_cast<std::uint8_t>(1 + random.below(63)), unit);
-      } else {
-        parameters.scale =
-            core::to_float(core::to_fp16(0.001f + 0.01f * static_cast<float>(random.uniform())));
-      }
-      builder.set_group(r, g, parameters);  // of row 0 where it is one for the matrix
+    for (std::int64_t g = 0; g < groups; ++g) {  // of row 0 where a scale is one for the matrix
+      builder.set_group(r, g, random_parameters(scheme, r, random, builder));
     }
     if (scheme.code.book == formats::Book::kPerRow ||
         (scheme.code.book == formats::Book::kPerMatrix && r == 0)) {
-      for (float& value : book) {
-        value = core::to_float(core::to_fp16(8.0f * random.normal()));
-      }
-      builder.set_book(r, book);
+      builder.set_book(r, random_book(scheme, random));
     }
   }
-  if (scheme.inputs.tail != 0) {
-    std::vector<std::int32_t> order(static_cast<std::size_t>(k));
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      order[i] = static_cast<std::int32_t>(i);
-      std::swap(order[i],
-                order[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(i) + 1))]);
-    }
-    builder.set_permutation(order);
+  if (has_tail) {
+    builder.set_permutation(random_order(k, random));
   }
   return builder.finish();
 }

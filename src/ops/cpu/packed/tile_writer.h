@@ -6,8 +6,8 @@
 
 #include "core/float16.h"
 #include "formats/packed_weight.h"
-#include "ops/cpu/packed/int8_table.h"
 #include "ops/cpu/packed/tile_layout.h"
+#include "ops/int8_table.h"
 
 namespace nibble::ops::cpu {
 

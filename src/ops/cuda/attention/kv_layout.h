@@ -2,14 +2,11 @@
 
 #include <cstdint>
 
-#include "ops/cpu/attention/kv_types.h"
 #include "ops/kv_pages.h"
+#include "ops/kv_types.h"
 
 /// How keys and values lie in pages on the device.
 namespace nibble::ops::cuda {
-
-using cpu::KvType;
-using cpu::KvTypes;
 
 /// Tokens of a page are the rows of a matrix instruction's left operand.
 using ops::kPageTokens;

@@ -55,7 +55,7 @@ bool gemm_has_tile(const GemmWeights& weights, GemmInputs inputs, int row_tile, 
 }
 
 std::vector<GemmPlan> gemm_plans(const GemmWeights& weights, GemmInputs inputs) {
-  static const device::CudaDevice device = device::require_cuda_device();
+  static const device::CudaDevice device = device::current_cuda_device();
   std::vector<GemmPlan> plans;
   static const bool wgmma = wgmma_runs();
   if (wgmma) {

@@ -5,7 +5,7 @@
 #include <cuda_runtime_api.h>
 
 /// What happens to rows of inputs before they meet a stored weight
-/// (ops/cpu/packed/input_transform.h does the same): a change of order, then Hadamards of the
+/// (ops/input_transform.h does the same): a change of order, then Hadamards of the
 /// inputs before the tail.
 namespace nibble::ops::cuda {
 

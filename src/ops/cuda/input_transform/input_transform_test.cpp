@@ -5,10 +5,10 @@
 #include "core/error.h"
 #include "device/cuda/gpu_for_tests.h"
 #include "device/cuda/stream.h"
-#include "ops/cpu/packed/input_transform.h"
 #include "ops/cpu/packed/test_problems.h"
 #include "ops/cuda/device_arrays_for_tests.h"
 #include "ops/cuda/input_transform/device_transform.h"
+#include "ops/input_transform.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -30,7 +30,7 @@ TEST_F(CudaInputTransform, GivesTheBitsOfTheCpu) {
       const auto y = poisoned<float>(m * k);
       transform_inputs(transform->view(), device_x.as<float>(), y.as<float>(), m, stream.get());
       stream.synchronize();
-      const cpu::InputTransform expected(weight);
+      const InputTransform expected(weight);
       for (std::int64_t i = 0; i < m; ++i) {
         expected.apply(
             std::span(x).subspan(static_cast<std::size_t>(i * k), static_cast<std::size_t>(k)));

@@ -22,12 +22,12 @@ bool write_parts(std::span<const std::int8_t, 16> entries, std::span<std::int8_t
 
 namespace {
 
-bool has_table(const cpu::Int8Table& entries) {
+bool has_table(const Int8Table& entries) {
   std::array<std::int8_t, 16> table = {};
   return write_parts(entries.entries, table);
 }
 
-cpu::Int8Table negated(cpu::Int8Table entries) {
+Int8Table negated(Int8Table entries) {
   for (std::int8_t& entry : entries.entries) {
     entry = static_cast<std::int8_t>(-entry);
   }
@@ -37,8 +37,8 @@ cpu::Int8Table negated(cpu::Int8Table entries) {
 
 }  // namespace
 
-cpu::Int8Table book_entries(std::span<const float> book) {
-  const cpu::Int8Table entries = cpu::int8_table(book);
+Int8Table book_entries(std::span<const float> book) {
+  const Int8Table entries = int8_table(book);
   return has_table(entries) ? entries : negated(entries);
 }
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "ops/cpu/packed/int8_table.h"
+#include "ops/int8_table.h"
 
 /// Code books in the memory of a GPU. A byte permutation looks up four codes among eight bytes; a
 /// selector whose highest bit is set gives the sign of the byte that the others select, 0 or -1.
@@ -26,8 +26,8 @@ constexpr int book_entry(const std::int8_t* table, unsigned code) {
 /// False when it has none, since 127 and a negative entry are eight codes apart.
 bool write_parts(std::span<const std::int8_t, 16> entries, std::span<std::int8_t, 16> table);
 
-/// A book whose entries have a table: that of cpu::int8_table(), or its negative with a negative
+/// A book whose entries have a table: that of int8_table(), or its negative with a negative
 /// unit, which gives the same integers but for the sign. `book`: 1 to 16 finite values.
-cpu::Int8Table book_entries(std::span<const float> book);
+Int8Table book_entries(std::span<const float> book);
 
 }  // namespace nibble::ops::cuda

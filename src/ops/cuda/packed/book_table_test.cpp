@@ -95,14 +95,14 @@ TEST(BookTable, BooksAreNegatedWhereTheirEntriesHaveNoTable) {
   EXPECT_EQ(book_entries(book).entries[15], 127);
   book[7] = -0.07f;
   book[0] = -0.9f;
-  const cpu::Int8Table whole = cpu::int8_table(book);
-  const cpu::Int8Table mirrored = book_entries(book);
+  const Int8Table whole = int8_table(book);
+  const Int8Table mirrored = book_entries(book);
   EXPECT_EQ(mirrored.unit, -whole.unit);
   for (std::size_t i = 0; i < book.size(); ++i) {
     EXPECT_EQ(mirrored.entries[i], -whole.entries[i]);
   }
   book[0] = -1.0f;  // neither has a table with 127
-  const cpu::Int8Table entries = book_entries(book);
+  const Int8Table entries = book_entries(book);
   EXPECT_EQ(entries.entries[15], 126);
   EXPECT_EQ(entries.entries[0], -126);
   Entries table = {};

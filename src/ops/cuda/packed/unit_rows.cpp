@@ -72,7 +72,7 @@ void write_tables(const UnitRows& rows, std::int64_t first, std::span<std::int8_
                   std::span<float> factors) {
   const std::int64_t count = std::min(std::ssize(factors), rows.count() - first);
   formats::BookValues known;  // most schemes have one book for all rows
-  cpu::Int8Table entries;
+  Int8Table entries;
   for (std::int64_t r = 0; r < count; ++r) {
     const UnitRows::Place place = rows.place(first + r);
     const PackedWeight& weight = *rows.weights[place.weight];

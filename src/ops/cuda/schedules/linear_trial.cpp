@@ -96,7 +96,7 @@ LinearTrial::LinearTrial(const LinearShape& shape, std::int64_t most_tokens)
     : shape_(shape),
       bytes_(unit_grid(shape.n, shape.k).count() * shape.format.bytes()),
       row_inputs_(padded(shape.k) + padded(shape.tail)) {
-  const std::int64_t cache = kL2Caches * device::require_cuda_device().l2_bytes;
+  const std::int64_t cache = kL2Caches * device::current_cuda_device().l2_bytes;
   units_ = repeated_units(shape.format, std::max<std::int64_t>(1, cache / bytes_) * bytes_);
   if (shape.tail > 0) {
     const UnitFormat tail{CodeKind::kInt8};

@@ -28,7 +28,7 @@ std::vector<double> integer_values(const formats::PackedWeight& weight, std::int
     }
     return values;
   }
-  const cpu::Int8Table table = book_entries(book_of(weight, row));
+  const Int8Table table = book_entries(book_of(weight, row));
   unit = table.unit;
   for (std::size_t i = 0; i < k; ++i) {
     values[i] = table.entries[codes[i]];

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "core/json.h"
-#include "load/load_run.h"
+#include "load_test/load_run.h"
 
-namespace nibble::load {
+namespace nibble::load_test {
 
 /// Of one quantity over all served requests, in milliseconds.
 struct Latency {
@@ -56,4 +56,4 @@ std::string to_text(const LoadFigures& figures);
 /// A page with the figures and charts of when requests got their first token and their last.
 std::string to_html(const LoadFigures& figures, const LoadResult& result, const std::string& title);
 
-}  // namespace nibble::load
+}  // namespace nibble::load_test

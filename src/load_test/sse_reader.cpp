@@ -1,8 +1,8 @@
-#include "load/sse_reader.h"
+#include "load_test/sse_reader.h"
 
 #include <utility>
 
-namespace nibble::load {
+namespace nibble::load_test {
 
 void SseReader::push(std::string_view bytes) {
   for (const char c : bytes) {
@@ -43,4 +43,4 @@ void SseReader::end_line() {
   has_data_ = true;
 }
 
-}  // namespace nibble::load
+}  // namespace nibble::load_test

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "load/workload.h"
+#include "load_test/workload.h"
 
-namespace nibble::load {
+namespace nibble::load_test {
 
 /// What is asked of a server that speaks OpenAI's completions API.
 struct LoadOptions {
@@ -40,4 +40,4 @@ struct LoadResult {
 /// that have ended. Throws kFailed when the server cannot be reached at all.
 LoadResult run_load(const LoadOptions& options, const std::function<void(std::int64_t)>& progress);
 
-}  // namespace nibble::load
+}  // namespace nibble::load_test

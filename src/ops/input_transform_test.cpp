@@ -1,4 +1,4 @@
-#include "ops/cpu/packed/input_transform.h"
+#include "ops/input_transform.h"
 
 #include <cmath>
 #include <numeric>
@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace nibble::ops::cpu {
+namespace nibble::ops {
 namespace {
 
 std::vector<float> unit(std::size_t size, std::size_t at) {
@@ -73,4 +73,4 @@ TEST(InputTransform, EqualOrdersAreEqual) {
 }
 
 }  // namespace
-}  // namespace nibble::ops::cpu
+}  // namespace nibble::ops

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-namespace nibble::load {
+namespace nibble::load_test {
 
 /// One request of a load: when it comes (seconds after the start; 0 in a closed loop) and how many
 /// tokens it has.
@@ -34,4 +34,4 @@ struct Workload {
 /// The same for the same workload on every machine.
 std::vector<PlannedRequest> plan(const Workload& workload);
 
-}  // namespace nibble::load
+}  // namespace nibble::load_test

@@ -1,11 +1,11 @@
-#include "load/workload.h"
+#include "load_test/workload.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "core/random.h"
 
-namespace nibble::load {
+namespace nibble::load_test {
 namespace {
 
 PlannedRequest atom_request(core::Random& random, std::int64_t longest) {
@@ -39,4 +39,4 @@ std::vector<PlannedRequest> plan(const Workload& workload) {
   return requests;
 }
 
-}  // namespace nibble::load
+}  // namespace nibble::load_test

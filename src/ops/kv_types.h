@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-namespace nibble::ops::cpu {
+namespace nibble::ops {
 
 /// How keys and values are stored. Integers are asymmetric, with a range for each vector (one head
 /// of one token): x = smallest + step * code, as in KIVI (arXiv 2402.02750) by tokens and in Atom
@@ -31,4 +31,4 @@ struct KvTypes {
 /// kUsage for anything else.
 KvTypes parse_kv_types(std::string_view text);
 
-}  // namespace nibble::ops::cpu
+}  // namespace nibble::ops

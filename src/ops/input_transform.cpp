@@ -1,10 +1,10 @@
-#include "ops/cpu/packed/input_transform.h"
+#include "ops/input_transform.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-namespace nibble::ops::cpu {
+namespace nibble::ops {
 namespace {
 
 std::int64_t size_of(const std::shared_ptr<const formats::Hadamard>& hadamard) {
@@ -76,4 +76,4 @@ bool operator==(const InputTransform& a, const InputTransform& b) {
   return std::equal(left.begin(), left.end(), right.begin(), right.end());
 }
 
-}  // namespace nibble::ops::cpu
+}  // namespace nibble::ops

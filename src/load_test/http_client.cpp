@@ -1,4 +1,4 @@
-#include "load/http_client.h"
+#include "load_test/http_client.h"
 
 #include <map>
 
@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 
-namespace nibble::load {
+namespace nibble::load_test {
 namespace {
 
 constexpr long kConnectSeconds = 10;
@@ -135,4 +135,4 @@ std::string HttpClient::fetch(const std::string& url, const std::string& body) {
   return answer;
 }
 
-}  // namespace nibble::load
+}  // namespace nibble::load_test

@@ -1,10 +1,10 @@
-#include "ops/cpu/packed/int8_table.h"
+#include "ops/int8_table.h"
 
 #include <algorithm>
 #include <cassert>
 #include <cmath>
 
-namespace nibble::ops::cpu {
+namespace nibble::ops {
 namespace {
 
 constexpr int kLargest = 127;
@@ -65,4 +65,4 @@ Int8Table int8_table(std::span<const float> book) {
                                                                    : table;
 }
 
-}  // namespace nibble::ops::cpu
+}  // namespace nibble::ops

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace nibble::load {
+namespace nibble::load_test {
 
 /// Finds the events of a stream of server-sent events (WHATWG HTML, section 9.2), as its bytes
 /// come: lines end with LF, CRLF or CR, comments are left out, `data` lines of one event are joined
@@ -26,4 +26,4 @@ class SseReader {
   bool after_cr_ = false;
 };
 
-}  // namespace nibble::load
+}  // namespace nibble::load_test

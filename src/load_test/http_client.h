@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace nibble::load {
+namespace nibble::load_test {
 
 /// What became of a transfer: an HTTP status, or a reason why there is none.
 struct TransferResult {
@@ -45,4 +45,4 @@ class HttpClient {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace nibble::load
+}  // namespace nibble::load_test

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
-#include "load/load_report.h"
-#include "load/sse_reader.h"
-#include "load/workload.h"
+#include "load_test/load_report.h"
+#include "load_test/sse_reader.h"
+#include "load_test/workload.h"
 
-namespace nibble::load {
+namespace nibble::load_test {
 namespace {
 
 std::vector<std::string> events_of(const std::string& bytes, std::size_t step) {
@@ -96,4 +96,4 @@ TEST(LoadReport, GoalsAreChecked) {
 }
 
 }  // namespace
-}  // namespace nibble::load
+}  // namespace nibble::load_test

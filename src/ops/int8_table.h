@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-namespace nibble::ops::cpu {
+namespace nibble::ops {
 
 /// A code book as kernels run it: value(code) = unit * entries[code]. Entries behind a shorter book
 /// repeat its last one.
@@ -21,4 +21,4 @@ struct Int8Table {
 /// finite values.
 Int8Table int8_table(std::span<const float> book);
 
-}  // namespace nibble::ops::cpu
+}  // namespace nibble::ops

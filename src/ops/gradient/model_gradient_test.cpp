@@ -69,7 +69,7 @@ class Gradient : public testing::TestWithParam<const char*> {
     return std::inner_product(y.values().begin(), y.values().end(), weights.values().begin(), 0.0);
   }
 
-  static constexpr auto kFloat = ops::cpu::ActivationPrecision::kFloat;
+  static constexpr auto kFloat = ops::ActivationPrecision::kFloat;
   core::Random random_{7};
   std::shared_ptr<Model> model_;
   CpuOps ops_;

@@ -1,4 +1,4 @@
-#include "load/load_report.h"
+#include "load_test/load_report.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +9,7 @@
 #include "report/html.h"
 #include "report/text_table.h"
 
-namespace nibble::load {
+namespace nibble::load_test {
 namespace {
 
 constexpr double kMilli = 1000;
@@ -219,4 +219,4 @@ std::string to_html(const LoadFigures& figures, const LoadResult& result,
   return report::page(title, sections);
 }
 
-}  // namespace nibble::load
+}  // namespace nibble::load_test

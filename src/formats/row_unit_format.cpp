@@ -1,4 +1,4 @@
-#include "formats/unit_format.h"
+#include "formats/row_unit_format.h"
 
 #include <utility>
 
@@ -7,9 +7,9 @@
 namespace nibble::formats {
 namespace {
 
-class UnitFormat final : public Format {
+class RowUnitFormat final : public Format {
  public:
-  UnitFormat(std::unique_ptr<const Format> inner, std::uint8_t unit)
+  RowUnitFormat(std::unique_ptr<const Format> inner, std::uint8_t unit)
       : Format(inner->scheme()), inner_(std::move(inner)), unit_(unit_value(unit)) {}
 
   GroupParameters fit(std::span<const float> group) const override {
@@ -42,9 +42,9 @@ class UnitFormat final : public Format {
 
 }  // namespace
 
-std::unique_ptr<const Format> make_unit_format(std::unique_ptr<const Format> format,
-                                               std::uint8_t unit) {
-  return std::make_unique<UnitFormat>(std::move(format), unit);
+std::unique_ptr<const Format> make_row_unit_format(std::unique_ptr<const Format> format,
+                                                   std::uint8_t unit) {
+  return std::make_unique<RowUnitFormat>(std::move(format), unit);
 }
 
 }  // namespace nibble::formats

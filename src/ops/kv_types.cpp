@@ -1,11 +1,11 @@
-#include "ops/cpu/attention/kv_types.h"
+#include "ops/kv_types.h"
 
 #include <optional>
 #include <utility>
 
 #include "core/error.h"
 
-namespace nibble::ops::cpu {
+namespace nibble::ops {
 namespace {
 
 std::optional<KvType> type_of(std::string_view name) {
@@ -42,4 +42,4 @@ KvTypes parse_kv_types(std::string_view text) {
   return types;
 }
 
-}  // namespace nibble::ops::cpu
+}  // namespace nibble::ops

@@ -1,4 +1,4 @@
-#include "load/load_run.h"
+#include "load_test/load_run.h"
 
 #include <algorithm>
 #include <chrono>
@@ -8,10 +8,10 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "core/random.h"
-#include "load/http_client.h"
-#include "load/sse_reader.h"
+#include "load_test/http_client.h"
+#include "load_test/sse_reader.h"
 
-namespace nibble::load {
+namespace nibble::load_test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -214,4 +214,4 @@ LoadResult run_load(const LoadOptions& options, const std::function<void(std::in
   return LoadRun(options, progress).run();
 }
 
-}  // namespace nibble::load
+}  // namespace nibble::load_test

@@ -7,7 +7,7 @@
 #include "formats/hadamard.h"
 #include "formats/packed_weight.h"
 
-namespace nibble::ops::cpu {
+namespace nibble::ops {
 
 /// What happens to a row of inputs before it meets the stored weight: a change of order (Atom,
 /// arXiv 2310.19102, section 4.1), then an online Hadamard of the inputs before the tail (QuaRot,
@@ -41,4 +41,4 @@ class InputTransform {
   std::shared_ptr<const formats::Hadamard> last_;      // of a shorter one at the end
 };
 
-}  // namespace nibble::ops::cpu
+}  // namespace nibble::ops

@@ -1,20 +1,29 @@
-#include "ops/cpu/routing.h"
+#include "ops/routing.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
-#include "ops/cpu/vector/vector_kernels.h"
+namespace nibble::ops {
 
-namespace nibble::ops::cpu {
+float softmax_numerators(float* x, std::int64_t n) {
+  const float largest = *std::max_element(x, x + n);
+  float sum = 0.0f;
+  for (std::int64_t i = 0; i < n; ++i) {
+    x[i] = std::exp(x[i] - largest);
+    sum += x[i];
+  }
+  return sum;
+}
 
 std::vector<ExpertRows> route(const float* logits, std::int64_t m, std::int64_t stride,
-                              const RoutingSpec& spec) {
+                              const RoutingSpec& spec, SoftmaxNumerators numerators) {
   std::vector<ExpertRows> routes(static_cast<std::size_t>(spec.experts));
   std::vector<float> shares(static_cast<std::size_t>(spec.experts));
   std::vector<std::int64_t> order(static_cast<std::size_t>(spec.experts));
   for (std::int64_t i = 0; i < m; ++i) {
     std::copy_n(logits + i * stride, spec.experts, shares.begin());
-    const float total = vector_kernels().softmax_numerators(shares.data(), spec.experts);
+    const float total = numerators(shares.data(), spec.experts);
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
       return shares[static_cast<std::size_t>(a)] > shares[static_cast<std::size_t>(b)];
@@ -32,4 +41,4 @@ std::vector<ExpertRows> route(const float* logits, std::int64_t m, std::int64_t 
   return routes;
 }
 
-}  // namespace nibble::ops::cpu
+}  // namespace nibble::ops
