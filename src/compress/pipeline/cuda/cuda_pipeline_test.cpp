@@ -8,6 +8,7 @@
 #include "compress/recipe/recipe.h"
 #include "device/cuda/gpu_for_tests.h"
 #include "models/forward.h"
+#include "ops/cpu/cpu_ops.h"
 
 // Whole recipes on the GPU beside the CPU.
 namespace nibble::compress {
