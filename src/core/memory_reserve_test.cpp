@@ -1,8 +1,12 @@
 #include "core/memory_reserve.h"
 
+#include <array>
+#include <cstddef>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <new>
+#include <utility>
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -23,20 +27,46 @@ void limit_memory(rlim_t more_bytes) {
   setrlimit(RLIMIT_AS, &limit);
 }
 
-// Its members take the last byte, and its destructor more.
-void fill_an_object() {
+// All of the memory that malloc() gives, in blocks that know the one before.
+class AllMemory {
+ public:
+  AllMemory() {
+    for (std::size_t bytes = 1 << 20; bytes >= sizeof(void*); bytes /= 2) {
+      while (void* const block = std::malloc(bytes)) {
+        *static_cast<void**>(block) = last_;
+        last_ = block;
+      }
+    }
+  }
+  ~AllMemory() {
+    while (last_ != nullptr) {
+      std::free(std::exchange(last_, *static_cast<void**>(last_)));
+    }
+  }
+  AllMemory(const AllMemory&) = delete;
+  AllMemory& operator=(const AllMemory&) = delete;
+
+ private:
+  void* last_ = nullptr;
+};
+
+// Throws where the object is destroyed before there is memory again; its destructor takes some.
+void fail_beside_an_object() {
   Json object = Json::object();
-  for (int i = 0;; ++i) {
+  for (int i = 0; i < 50'000; ++i) {
     object[std::to_string(i)] = i;
   }
+  const auto all = std::make_unique<AllMemory>();
+  const Json moved = std::move(object);
+  const auto one_more = std::make_unique<std::array<char, 1 << 20>>();
 }
 
 [[noreturn]] void run_out_of_memory(int times) {
-  limit_memory(rlim_t{48} << 20);
+  limit_memory(rlim_t{64} << 20);
   for (int i = 0; i < times; ++i) {
     keep_memory_reserve();
     try {
-      fill_an_object();
+      fail_beside_an_object();
     } catch (const std::bad_alloc&) {
     }
   }
