@@ -62,6 +62,9 @@ TEST_F(Input, APromptComesFromPipesAndStandardInput) {
 TEST_F(Input, WithoutAPromptItSaysSo) {
   fails({"run", kDemo}, 2, "the prompt is empty");  // an empty standard input
   fails({"run", kDemo, "-f", path("nowhere")}, 5, "nowhere");
+  const ProcessResult closed = shell("nibble run " + kDemo + " <&-");
+  EXPECT_EQ(closed.exit_code, 5);
+  EXPECT_NE(closed.err.find("cannot read 'standard input': "), std::string::npos) << closed.err;
   fails({"run", kDemo, "-f", folder_.string()}, 5, "neither a file nor a pipe");
   const ProcessResult terminal =
       testing::run_process({"script", "-qec", program() + "run " + kDemo, "/dev/null"}, folder_);

@@ -8,6 +8,7 @@ Skipped where the package playwright or a Chromium is missing (tests/required.py
 """
 import json
 import os
+import re
 import tempfile
 
 from browser import BrowserTest, main, wait_until
@@ -29,11 +30,11 @@ KEY = "the-key"
 LONG_TEXT = "# A list\n\n* one **bold** <b>word</b>\n* two\n\n```py\nprint('x')\n```\n"
 
 
-def events_of(text, tokens):
-    """What the server sends for an answer of one piece."""
+def events_of(text, tokens, pieces=1):
+    """What the server sends for an answer, here all at once."""
     pieces = [
         {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]},
-        {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]},
+        *[{"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]}] * pieces,
         {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
         {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": tokens, "total_tokens": 3 + tokens}},
     ]
@@ -59,6 +60,11 @@ class PageTest(BrowserTest):
         page.locator("#max-tokens").fill(str(tokens))
         page.locator("#text").focus()
         return page
+
+    def slow_down(self, page):
+        """From here on an answer of hundreds of tokens takes many seconds to arrive."""
+        page.context.new_cdp_session(page).send("Network.emulateNetworkConditions", {
+            "offline": False, "latency": 0, "downloadThroughput": 10_000, "uploadThroughput": 1_000_000})
 
     def finish_answer(self, page, answers):
         page.locator(".assistant .foot").nth(answers - 1).wait_for()
@@ -105,9 +111,15 @@ class PageTest(BrowserTest):
         self.say(page, "And then?", 2)
         self.assertRegex(page.locator(".facts").nth(1).inner_text(), r"^3 tokens · .* · ended by itself$")
         page.unroute("**/v1/chat/completions")
+        page.route("**/v1/chat/completions", lambda route: route.fulfill(
+            content_type="text/event-stream", body=events_of("All at once. ", 2000, pieces=2000)))
+        self.say(page, "Quick", 3)
+        facts = re.search(r"^2000 tokens · (.*) tokens/s · first after (.*) s ", page.locator(".facts").nth(2).inner_text())
+        self.assertLess(float(facts[1]), 2000 / (float(facts[2]) - 0.01), "faster than the answer came")
+        page.unroute("**/v1/chat/completions")
         page.locator("#temperature").fill("-1")
         page.locator("#text").focus()
-        self.say(page, "Again", 3)
+        self.say(page, "Again", 4)
         self.assertIn("temperature", page.locator(".facts.error").inner_text())
 
     def test_stop_by_keyboard_and_by_button(self):
@@ -115,6 +127,7 @@ class PageTest(BrowserTest):
         for stop in ("keyboard", "button"):
             with self.subTest(stop):
                 page = self.open_chat(server, 900)
+                self.slow_down(page)
                 page.keyboard.type("Tell me a long story")
                 page.keyboard.press("Enter")
                 wait_until(lambda: page.locator(".assistant .text").all_inner_texts() not in ([], [""]), "text comes")

@@ -5,7 +5,7 @@
     function (or type) stands;
   * every path in backticks in the pages (`src/...`, `tools/...`, `docs/...`) exists, unless it holds a
     placeholder such as <name>;
-  * every relative link leads to a file.
+  * every relative link leads to a file, and its #part to a heading there.
 
     tools/check_tour.py [ROOT]
 """
@@ -15,7 +15,8 @@ import sys
 
 STOP = re.compile(r"`([\w/]+\.(?:h|cpp|inc|cu|cuh))`\s*`([\w:~]+)`")
 PATH = re.compile(r"`((?:src|tools|docs|models/demo|cmake|tests|bench|\.ci)/[\w./-]+)`")
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+HEADING = re.compile(r"^#{1,6} +(.*?) *#*$", re.M)
 
 
 def pages(root: pathlib.Path) -> list[pathlib.Path]:
@@ -39,15 +40,37 @@ def check_stops(root: pathlib.Path) -> tuple[list[str], int]:
     return faults, count
 
 
+def anchors(page: pathlib.Path) -> set[str]:
+    """What leads to the headings of a page: small letters, hyphens for blanks, no other signs."""
+    found: set[str] = set()
+    for heading in HEADING.findall(page.read_text()):
+        anchor = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        number = 0
+        while (numbered := f"{anchor}-{number}" if number else anchor) in found:
+            number += 1
+        found.add(numbered)
+    return found
+
+
+def check_link(page: pathlib.Path, link: str, anchor: str) -> str:
+    """What is wrong with a relative link, or nothing."""
+    target = page.parent / link if link else page
+    if not target.exists():
+        return f"the link to {link} leads nowhere"
+    if anchor and target.suffix == ".md" and anchor not in anchors(target):
+        return f"{target.name} has no heading for the link to {link}#{anchor}"
+    return ""
+
+
 def check_page(root: pathlib.Path, page: pathlib.Path) -> list[str]:
     text, where = page.read_text(), page.relative_to(root)
     faults = []
     for path in PATH.findall(text):
         if not (root / path).exists():
             faults.append(f"{where}: `{path}` does not exist")
-    for link in LINK.findall(text):
-        if "://" not in link and not link.startswith("mailto:") and not (page.parent / link).exists():
-            faults.append(f"{where}: the link to {link} leads nowhere")
+    for link, anchor in LINK.findall(text):
+        if "://" not in link and not link.startswith("mailto:") and (fault := check_link(page, link, anchor)):
+            faults.append(f"{where}: {fault}")
     return faults
 
 

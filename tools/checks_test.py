@@ -48,7 +48,8 @@ CLEAN = {
     "bench/results/speed/abacus.jsonl": MEASURED + "\n",
     "docs/speed.md": "# Speed\n<!-- table: abacus/sums -->\n| case | sums/s |\n| --- | --- |\n| adds | 4 |\n\n"
                      "    abacus\n<!-- end of table -->\n",
-    "docs/tour.md": "1. `core/a.cpp` `answer` starts; see [the header](../src/core/a.h) and `src/core/a.h`.\n",
+    "docs/tour.md": "1. `core/a.cpp` `answer` starts; see [the header](../src/core/a.h) and `src/core/a.h`.\n"
+                    "## Its end: (`a.h`)\n[Speed](speed.md#speed), [end](#its-end-ah)\n",
     "cmake/dependencies.cmake": "find_package(fmt REQUIRED)\nif(NIBBLE_BUILD_TESTS)\n  find_package(GTest REQUIRED)\nendif()\n",
     "cmake/targets.cmake": "target_link_libraries(core fmt::fmt)\nnibble_add_test(core_test LINKS GTest::gtest)\n",
     "tools/install_dependencies.sh": "build_packages=(\n  g++ libfmt-dev\n)\ntest_packages=(libgtest-dev)\ncheck_packages=(python3)\n",
@@ -118,6 +119,8 @@ FAULTS = {
         ("docs/tour.md", "`core/z.cpp` `answer`\n", "does not exist"),
         ("docs/tour.md", "`core/a.cpp` `answer` and `src/core/gone.h`\n", "does not exist"),
         ("docs/tour.md", "`core/a.cpp` `answer` [x](gone.md)\n", "leads nowhere"),
+        ("docs/tour.md", "`core/a.cpp` `answer` [x](speed.md#slow)\n", "has no heading for the link to speed.md#slow"),
+        ("docs/tour.md", "# A tour\n`core/a.cpp` `answer` [x](#the-tour)\n", "has no heading for the link to #the-tour"),
         ("docs/tour.md", "nothing\n", "no stop found"),
     ],
 }

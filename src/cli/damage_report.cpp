@@ -48,6 +48,16 @@ std::vector<LayerReport> worst_layers(const DamageRow& row, std::size_t count) {
   return layers;
 }
 
+// A divergence that the table shows as 0.00000 is none: on a logarithmic axis it would take the
+// room of all others.
+report::ScatterPoint kl_point(const DamageRow& row) {
+  constexpr double kLeast = 0.5e-5;
+  const eval::Mean& kl = row.divergence.kl;
+  return kl.value < kLeast ? report::ScatterPoint{row.recipe, row.bits_per_weight, 0, 0}
+                           : report::ScatterPoint{row.recipe, row.bits_per_weight, kl.value,
+                                                  kl.window_standard_error};
+}
+
 std::string loss_plots(const std::vector<DamageRow>& rows) {
   report::ScatterPlot increase{"Size against perplexity",   "bits per weight in the blocks",
                                "increase of perplexity, %", report::Scaling::kLogarithmic,
@@ -61,8 +71,7 @@ std::string loss_plots(const std::vector<DamageRow>& rows) {
   for (const DamageRow& row : rows) {
     increase.points.push_back(
         {row.recipe, row.bits_per_weight, 100 * row.increase, 100 * row.increase_standard_error});
-    kl.points.push_back({row.recipe, row.bits_per_weight, row.divergence.kl.value,
-                         row.divergence.kl.window_standard_error});
+    kl.points.push_back(kl_point(row));
   }
   return report::to_svg(increase) + report::to_svg(kl);
 }

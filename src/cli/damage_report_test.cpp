@@ -73,5 +73,14 @@ TEST(DamageJson, SpeedsThatAreNotToldAreNull) {
   EXPECT_TRUE(json["decode_tokens_per_s_quartiles"].is_null());
 }
 
+TEST(DamagePage, LossesThatRoundToNothingDoNotStretchTheAxis) {
+  std::vector<eval::DamageRow> rows = {row("original"), row("f16"), row("nf4g64")};
+  rows[0].divergence.kl = {0, 0, 0};
+  rows[1].divergence.kl = {2e-9, 1e-9, 1e-9};
+  const std::string page = damage_page("demo", "a text", rows, 0);
+  EXPECT_NE(page.find("Without a place on the axes: original (0), f16 (0)"), std::string::npos);
+  EXPECT_EQ(page.find(">1e-"), std::string::npos) << "no mark of the axis is so small";
+}
+
 }  // namespace
 }  // namespace nibble::cli

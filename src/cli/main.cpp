@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "core/error.h"
+#include "core/memory_reserve.h"
 #include "io/mapped_file.h"
 
 namespace nibble::cli {
@@ -53,6 +54,7 @@ int guarded(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   nibble::cli::prepare_standard_streams();
+  nibble::core::keep_memory_reserve();
   std::signal(SIGXFSZ, SIG_IGN);
   nibble::io::install_truncation_guard();
   return nibble::cli::guarded(argc, argv);

@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/draft_options.h"
+#include "cli/log_line.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/settings.h"
@@ -16,7 +17,6 @@
 #include "core/freed_memory.h"
 #include "engine/engine.h"
 #include "io/text_file.h"
-#include "serve/json_text.h"
 #include "serve/loading_server.h"
 #include "serve/service.h"
 #include "text/chat_template.h"
@@ -36,40 +36,6 @@ std::string utc_time() {
   char text[32];
   std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
   return text;
-}
-
-const char* level_name(serve::LogLevel level) {
-  switch (level) {
-    case serve::LogLevel::kInfo:
-      return "info";
-    case serve::LogLevel::kWarning:
-      return "warning";
-    case serve::LogLevel::kError:
-      return "error";
-  }
-  return "";
-}
-
-// One line on stderr, of text or of JSON, whatever stands in the record.
-void write_log(const serve::LogRecord& record, bool json) {
-  std::string line;
-  if (json) {
-    serve::OrderedJson object;
-    object["time"] = utc_time();
-    object["level"] = level_name(record.level);
-    object["message"] = record.message;
-    for (const auto& [name, value] : record.fields) {
-      object[name] = value;
-    }
-    line = serve::to_text(object);
-  } else {
-    line = fmt::format("{} {} {}", utc_time(), level_name(record.level),
-                       core::printable(record.message, 1000));
-    for (const auto& [name, value] : record.fields) {
-      line += fmt::format(" {}={}", name, core::printable(value, 1000));
-    }
-  }
-  print_note("{}\n", line);
 }
 
 class Serve final : public Command {
@@ -244,7 +210,7 @@ class Serve final : public Command {
     return [mutex, json = log_json_, quiet = common_.quiet](const serve::LogRecord& record) {
       if (!quiet || record.level == serve::LogLevel::kError) {
         const std::lock_guard lock(*mutex);
-        write_log(record, json);
+        write_note(log_line(record, utc_time(), json));
       }
     };
   }

@@ -128,6 +128,9 @@ TEST(Printable, NeverEmitsControlCharactersOrBrokenUtf8) {
   EXPECT_EQ(printable("a\nb\x1b[0m").str(), "a\\x0ab\\x1b[0m");
   EXPECT_EQ(printable("\xff\xc3").str(), "\\xff\\xc3");
   EXPECT_EQ(printable("abcdef", 3).str(), "abc...");
+  EXPECT_EQ(printable("ab\n", 6).str(), "ab\\x0a");
+  EXPECT_EQ(printable("ab\n", 5).str(), "ab...") << "never more bytes than were asked for";
+  EXPECT_EQ(printable("ab\xc3\xa9", 3).str(), "ab...");
 }
 
 TEST(Require, MakesItsMessageWhenTheCheckFails) {

@@ -3,6 +3,8 @@
 namespace nibble::core {
 namespace {
 
+constexpr std::size_t kEscapeBytes = 4;  // "\\x0a"
+
 // Length of the UTF-8 sequence that starts at text[at], 0 when it is not valid.
 std::size_t utf8_length(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
@@ -39,16 +41,19 @@ std::size_t utf8_length(std::string_view text, std::size_t at) {
 std::string Printable::str() const {
   std::string out;
   std::size_t at = 0;
-  while (at < text_.size() && out.size() < max_bytes_) {
+  while (at < text_.size()) {
     const auto byte = static_cast<unsigned char>(text_[at]);
     const std::size_t length = utf8_length(text_, at);
-    if (length == 0 || byte < 0x20 || byte == 0x7f) {
-      out += fmt::format("\\x{:02x}", byte);
-      ++at;
-    } else {
-      out.append(text_.substr(at, length));
-      at += length;
+    const bool plain = length > 0 && byte >= 0x20 && byte != 0x7f;
+    if (out.size() + (plain ? length : kEscapeBytes) > max_bytes_) {
+      break;
     }
+    if (plain) {
+      out.append(text_.substr(at, length));
+    } else {
+      out += fmt::format("\\x{:02x}", byte);
+    }
+    at += plain ? length : 1;
   }
   if (at < text_.size()) {
     out += "...";

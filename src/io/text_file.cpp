@@ -16,6 +16,11 @@ namespace {
 constexpr std::int64_t kSmallestChunk = 4096;
 constexpr std::int64_t kLargestChunk = 1 << 20;
 
+// As messages have it.
+std::filesystem::path name_of(const std::filesystem::path& path) {
+  return path == kStandardInput ? "standard input" : path;
+}
+
 void require_size(std::int64_t size, std::int64_t max_bytes, const std::filesystem::path& path) {
   core::require(size <= max_bytes, core::ErrorKind::kIo,
                 "cannot read {}: it holds {} bytes or more, at most {} are allowed",
@@ -37,7 +42,7 @@ std::string read_to_end(const OpenFile& file, const std::filesystem::path& path,
         ::read(file.descriptor.get(), text.data() + at, static_cast<std::size_t>(chunk));
     text.resize(static_cast<std::size_t>(at + std::max<ssize_t>(count, 0)));
     if (count < 0 && errno != EINTR) {
-      fail_with_errno("read", path, errno);
+      fail_with_errno("read", name_of(path), errno);
     }
     if (count == 0) {
       return text;
@@ -60,7 +65,7 @@ OpenFile open_named(const std::filesystem::path& path) {
                                     : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
   struct stat status = {};
   if (!file.descriptor.is_open() || ::fstat(file.descriptor.get(), &status) != 0) {
-    fail_with_errno("open", standard_input ? "standard input" : path, errno);
+    fail_with_errno("open", name_of(path), errno);
   }
   core::require(can_be_read_to_end(status, file.descriptor.get(), standard_input),
                 core::ErrorKind::kIo, "cannot read {}: it is neither a file nor a pipe",

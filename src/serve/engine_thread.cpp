@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/start_thread.h"
 
 namespace nibble::serve {
 namespace {
@@ -26,7 +27,7 @@ bool is_fault(const std::exception_ptr& error) {
 
 EngineThread::EngineThread(std::unique_ptr<engine::Engine> engine, Post post)
     : post_(std::move(post)), engine_(std::move(engine)), state_(engine_->state()) {
-  thread_ = std::thread([this] { run(); });
+  thread_ = core::start_thread([this] { run(); });
 }
 
 EngineThread::~EngineThread() {

@@ -49,6 +49,7 @@ class HttpServer::Core {
   void accept();
   void take(boost::asio::ip::tcp::socket socket);
   bool make_room();
+  void sweep_later();
   void sweep();
   void cut_off_the_slowest();
 

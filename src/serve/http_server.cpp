@@ -113,7 +113,17 @@ void HttpServer::Core::cut_off_the_slowest() {
   }
 }
 
+void HttpServer::Core::sweep_later() {
+  timer_.expires_after(kSweepTime);
+  timer_.async_wait([this](error_code error) {
+    if (!error) {
+      sweep();
+    }
+  });
+}
+
 void HttpServer::Core::sweep() {
+  sweep_later();  // before anything can fail
   const auto now = Clock::now();
   const std::vector<std::shared_ptr<HttpConnection>> all(connections.begin(), connections.end());
   for (const auto& connection : all) {
@@ -129,17 +139,11 @@ void HttpServer::Core::sweep() {
     accept();
   }
   handler.tick();
-  timer_.expires_after(kSweepTime);
-  timer_.async_wait([this](error_code error) {
-    if (!error) {
-      sweep();
-    }
-  });
 }
 
 void HttpServer::Core::run() {
   accept();
-  sweep();
+  sweep_later();
   for (;;) {
     try {
       io.run();

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -55,7 +56,12 @@ class Application : public HttpHandler {
     const std::lock_guard lock(mutex);
     records.push_back(record);
   }
-  void tick() override {}
+  void tick() override {
+    if (failing_ticks > 0) {
+      --failing_ticks;
+      throw std::bad_alloc();
+    }
+  }
 
   std::shared_ptr<HttpResponder> next() {
     for (int i = 0; i < 1000; ++i) {
@@ -84,6 +90,7 @@ class Application : public HttpHandler {
   std::vector<HttpRequest> kept;
   std::vector<HttpRecord> records;
   std::atomic<int> disconnects{0};
+  std::atomic<int> failing_ticks{0};
 };
 
 /// The server on loopback, with an application of a few lines.

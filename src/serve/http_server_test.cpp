@@ -152,6 +152,18 @@ TEST_F(HttpServerTest, SlowClientsDoNotStandInTheWay) {
 }
 
 // Row 22: too many connections.
+// A look at all connections that lacks memory is not the last one.
+TEST_F(HttpServerTest, TimesEndAfterALookThatFailed) {
+  application_.failing_ticks = 2;
+  HttpLimits limits;
+  limits.head_time = 700ms;
+  start(limits);
+  RawClient slow = connect();
+  slow.send("GET /ec");
+  EXPECT_EQ(slow.read_all().substr(0, 12), "HTTP/1.1 408");
+  EXPECT_EQ(application_.failing_ticks, 0);
+}
+
 TEST_F(HttpServerTest, MakesRoomByClosingIdleConnections) {
   HttpLimits limits;
   limits.connections = 10;

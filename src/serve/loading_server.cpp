@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/start_thread.h"
 #include "serve/api_error.h"
 #include "serve/health_answers.h"
 
@@ -13,7 +14,13 @@ constexpr auto kLastWords = std::chrono::milliseconds(100);
 }  // namespace
 
 LoadingServer::LoadingServer(Listener listener, const HttpOptions& options, const LogSink& log)
-    : server_(std::move(listener), options, *this, log), thread_([this] { server_.run(); }) {}
+    : server_(std::move(listener), options, *this, log), thread_(core::start_thread([this, log] {
+        try {
+          server_.run();
+        } catch (const std::exception& error) {
+          log({LogLevel::kError, "nobody is answered yet", {{"reason", error.what()}}});
+        }
+      })) {}
 
 LoadingServer::~LoadingServer() {
   server_.stop(kLastWords);

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/freed_memory.h"
+#include "core/memory_reserve.h"
 #include "serve/failure.h"
 
 namespace nibble::serve {
@@ -183,6 +184,7 @@ void Service::tick() {
   if (given_up_) {
     return;
   }
+  core::keep_memory_reserve();  // a request may have used it up
   if (engine_.failure()) {
     explain_failure(engine_.failure(), "", log_);
     give_up(Outcome::kFailed, plain_error(503, "the engine failed; the server ends"));

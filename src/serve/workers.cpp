@@ -4,6 +4,8 @@
 
 #include <sys/resource.h>
 
+#include "core/start_thread.h"
+
 namespace nibble::serve {
 namespace {
 
@@ -17,18 +19,34 @@ void yield_to_others() {
 }  // namespace
 
 Workers::Workers(int threads) {
-  for (int i = 0; i < threads; ++i) {
-    threads_.emplace_back([this] { run(lane(Work::Kind::kShort)); });
-    for (const Work::Kind kind : {Work::Kind::kGrammar, Work::Kind::kLong}) {
-      threads_.emplace_back([this, kind] {
-        yield_to_others();
-        run(lane(kind));
-      });
+  threads_.reserve(lanes_.size() *
+                   static_cast<std::size_t>(threads));  // else it may fail with a thread in hand
+  try {
+    for (int i = 0; i < threads; ++i) {
+      start_threads();
     }
+  } catch (...) {
+    stop();  // nobody destroys an object whose constructor threw
+    throw;
+  }
+}
+
+// One for each kind of work.
+void Workers::start_threads() {
+  threads_.push_back(core::start_thread([this] { run(lane(Work::Kind::kShort)); }));
+  for (const Work::Kind kind : {Work::Kind::kGrammar, Work::Kind::kLong}) {
+    threads_.push_back(core::start_thread([this, kind] {
+      yield_to_others();
+      run(lane(kind));
+    }));
   }
 }
 
 Workers::~Workers() {
+  stop();
+}
+
+void Workers::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

@@ -29,7 +29,7 @@ struct Work {
 /// short work yield the processor to others.
 class Workers {
  public:
-  /// So many threads for each kind.
+  /// So many threads for each kind. Throws kOutOfMemory when the system refuses one.
   explicit Workers(int threads);
   /// Finishes what has begun; the rest is not done.
   ~Workers();
@@ -50,6 +50,8 @@ class Workers {
   };
 
   Lane& lane(Work::Kind kind) { return lanes_[static_cast<std::size_t>(kind)]; }
+  void start_threads();
+  void stop();
   void run(Lane& lane);
 
   mutable std::mutex mutex_;

@@ -1,9 +1,15 @@
 #include "serve/workers.h"
 
 #include <atomic>
+#include <cstdlib>
+#include <fstream>
 #include <future>
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "core/error.h"
 
 namespace nibble::serve {
 namespace {
@@ -110,6 +116,29 @@ TEST_F(WorkersTest, OneClientCannotFillTheQueue) {
   EXPECT_FALSE(post(Work::Kind::kLong, "a", [] {}));
   EXPECT_TRUE(post(Work::Kind::kLong, "b", [] {}));
   release("a");
+}
+
+// Room for some threads with their stacks, but not for all.
+[[noreturn]] void start_many_in_little_memory() {
+  long pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlim_t most = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (256u << 20);
+  const rlimit limit = {most, most};
+  setrlimit(RLIMIT_AS, &limit);
+  try {
+    const Workers workers(256);
+  } catch (const core::Error& error) {
+    std::_Exit(static_cast<int>(error.kind()));
+  }
+  std::_Exit(0);
+}
+
+TEST(Workers, ThreadsThatCannotStartAreLackOfMemory) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer takes all addresses";
+#endif
+  EXPECT_EXIT(start_many_in_little_memory(),
+              ::testing::ExitedWithCode(static_cast<int>(core::ErrorKind::kOutOfMemory)), "");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@ import { showDamage, showFacts, showMetrics } from './panel.js';
 const $ = (id) => document.getElementById(id);
 const kPanelMs = 1000;
 const kCopiedMs = 1500;
+const kLeastMs = 20;  // less between the first and the last piece of an answer says nothing of its speed
 const kNearEnd = 40;  // pixels: who reads the end of the conversation follows it
 const kEnds = { stop: 'ended by itself', length: 'cut off: no tokens left', stopped: 'stopped' };
 
@@ -153,13 +154,17 @@ class Answer {
   #facts() {
     const count = this.#tokens ?? this.#pieces;
     const facts = [`${this.#tokens == null ? 'about ' : ''}${count} token${count === 1 ? '' : 's'}`];
-    if (count > 1 && this.#last > this.#first) {
-      facts.push(`${((count - 1) / (this.#last - this.#first) * 1000).toFixed(1)} tokens/s`);
-    }
+    if (this.#first) facts.push(`${this.#speed(count).toFixed(1)} tokens/s`);
     if (this.#first) facts.push(`first after ${((this.#first - this.#asked) / 1000).toFixed(2)} s`);
     const known = Object.hasOwn(kEnds, this.#reason);
     facts.push(known ? kEnds[this.#reason] : this.#reason || 'the connection ended');
     return facts.join(' · ');
+  }
+
+  // From the first token on. Tokens that came together, as behind a proxy, count from the question on.
+  #speed(count) {
+    const time = this.#last - this.#first;
+    return 1000 * (time < kLeastMs ? count / (this.#last - this.#asked) : (count - 1) / time);
   }
 
   #draw() {
