@@ -62,8 +62,11 @@ class CpuExplainer final : public KernelExplainer {
   }
 
   ExplainedRun explain(const LayerGroup& group, std::int64_t tokens) override {
-    LayerProblem problem{group.problem, runner_.cpu.activations, ops::cpu::named_variant()};
+    LayerProblem problem;
+    problem.linear = group.problem;
     problem.linear.m = tokens;
+    problem.activations = runner_.cpu.activations;
+    problem.named = ops::cpu::named_variant();
     ExplainedRun run = explain_run(ops::cpu::linear_kernels(), problem, group.places.front().alone);
     const KernelTimeKey key{core::cpu_name(), isa_, threads_, run.kernel, layer_key(group), tokens};
     if (measures_) {

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "core/json.h"
 
@@ -31,7 +31,11 @@ struct KernelTimeKey {
   std::string kernel;
   std::string layer;  // "int4-sym-g128, 4096 x 11008, int8 activations"
   std::int64_t tokens = 0;
-  friend auto operator<=>(const KernelTimeKey&, const KernelTimeKey&) = default;
+
+  auto values() const { return std::tie(machine, isa, threads, kernel, layer, tokens); }
+  friend bool operator<(const KernelTimeKey& a, const KernelTimeKey& b) {
+    return a.values() < b.values();
+  }
 };
 
 class KernelTimes {

@@ -30,17 +30,20 @@ core::ThreadPool make_pool(const CpuOptions& options) {
 CpuOps::CpuOps(const CpuOptions& options)
     : pool_(make_pool(options)), activations_(options.activations) {}
 
-CpuOps::Prepared CpuOps::choose(const LinearSet& set) const {
-  Prepared layers;
-  for (const Linear& part : set.parts) {
-    const formats::PackedWeight& weight = part.weight;
-    LayerProblem problem{{weight.scheme, weight.n, weight.k}, activations_, nullptr};
-    if (!formats::is_dense(weight.scheme)) {
-      problem.named = named_variant();
-    }
-    layers.emplace_back().kernel = &choose_kernel(linear_kernels(), problem);
+const LinearKernel& CpuOps::kernel_of(const Linear& layer, bool prepared) const {
+  const formats::PackedWeight& weight = layer.weight;
+  LayerProblem problem;
+  problem.linear.scheme = weight.scheme;
+  problem.linear.n = weight.n;
+  problem.linear.k = weight.k;
+  problem.activations = activations_;
+  problem.prepared = prepared;
+  problem.named = formats::is_dense(weight.scheme) ? nullptr : named_variant();
+  try {
+    return choose_kernel(linear_kernels(), problem);
+  } catch (const core::Error& error) {
+    core::fail(error.kind(), "layer {}: {}", layer.name, error.what());
   }
-  return layers;
 }
 
 void CpuOps::prepare(const LinearSet& set, const Layout& layout) {
@@ -49,10 +52,10 @@ void CpuOps::prepare(const LinearSet& set, const Layout& layout) {
     prepared_.resize(id + 1);
   }
   prepared_[id].clear();
-  Prepared layers = choose(set);
-  for (std::size_t i = 0; i < layers.size(); ++i) {
-    const Linear& part = set.parts[i];
-    PreparedLayer& layer = layers[i];
+  Prepared layers;
+  for (const Linear& part : set.parts) {
+    PreparedLayer& layer = layers.emplace_back();
+    layer.kernel = &kernel_of(part, true);
     if (layer.kernel->prepare != nullptr) {
       layer.layout = layout ? layout(part) : layer.kernel->prepare(part.weight, pool_);
       layer.needs = layer.layout->needs();
@@ -166,13 +169,14 @@ Matrix CpuOps::linear(Input& input, const LinearSet& set) {
   const Matrix& x = input.values();
   Matrix y = matrix(x.rows(), set.n());
   const Prepared* const known = prepared(set);
-  const Prepared as_stored = known == nullptr ? choose(set) : Prepared();
+  Prepared as_stored;
+  for (std::size_t i = 0; known == nullptr && i < set.parts.size(); ++i) {
+    as_stored.emplace_back().kernel = &kernel_of(set.parts[i], false);
+  }
   const std::span<const PreparedLayer> layers = known == nullptr ? as_stored : *known;
   std::int64_t column = 0;
   for (std::size_t first = 0; first < layers.size();) {
     const PreparedLayer& front = layers[first];
-    core::require(front.layout || front.kernel->prepare == nullptr, core::ErrorKind::kFailed,
-                  "layer {} was not made ready for the CPU", set.parts[first].name);
     std::size_t count = 1;
     std::int64_t width = set.parts[first].weight.n;
     while (front.layout && first + count < layers.size() &&

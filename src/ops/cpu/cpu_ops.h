@@ -39,8 +39,9 @@ class CpuOps {
   using Layout = std::function<PackedLinear(const Linear&)>;
 
   /// Chooses the kernel of each layer of a set, and makes the layout that it reads, or takes it
-  /// from `layout`. release() frees it. linear() also takes sets whose kernels read weights as they
-  /// are stored without that.
+  /// from `layout`. release() frees it. Without
+  /// that, linear() takes sets whose kernels read weights as they are stored: dense ones, and in
+  /// float compressed ones, whose activations stay in float then.
   void prepare(const LinearSet& set, const Layout& layout = {});
   void release(const LinearSet& set);
   /// Bytes held by prepared layouts.
@@ -83,7 +84,7 @@ class CpuOps {
  private:
   using Prepared = std::vector<PreparedLayer>;  // one for each part of a set
 
-  Prepared choose(const LinearSet& set) const;
+  const LinearKernel& kernel_of(const Linear& layer, bool prepared) const;
   const Prepared* prepared(const LinearSet& set) const;
   void add_low_rank(const Matrix& x, const LinearSet& set, Matrix& y);
 

@@ -16,11 +16,11 @@ Refusal decoded_refusal(const LayerProblem& problem) {
   if (formats::is_dense(scheme)) {
     return Reason("weights are dense");
   }
-  if (!scheme.activation.is_float()) {
-    return Reason("the scheme rounds activations");
-  }
   if (problem.activations != ActivationPrecision::kFloat) {
     return Reason("activations are to be integers");
+  }
+  if (!scheme.activation.is_float() && problem.prepared) {
+    return Reason("the scheme rounds activations");
   }
   return epilogue_refusal(problem.linear.epilogue);
 }

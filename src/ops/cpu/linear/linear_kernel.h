@@ -19,6 +19,7 @@ namespace nibble::ops::cpu {
 struct LayerProblem {
   LinearProblem linear;
   ActivationPrecision activations = ActivationPrecision::kInt8;
+  bool prepared = true;            // layouts are made of compressed weights
   const Variant* named = nullptr;  // by NIBBLE_ISA; null: the fastest that runs here
 };
 

@@ -16,7 +16,12 @@ constexpr auto kInt16 = ActivationPrecision::kInt16;
 constexpr auto kFloat = ActivationPrecision::kFloat;
 
 LayerProblem problem(const std::string& scheme, ActivationPrecision activations) {
-  return {{formats::parse_scheme(scheme), 64, 128}, activations, nullptr};
+  LayerProblem problem;
+  problem.linear.scheme = formats::parse_scheme(scheme);
+  problem.linear.n = 64;
+  problem.linear.k = 128;
+  problem.activations = activations;
+  return problem;
 }
 
 std::string kernel_of(const LayerProblem& problem) {
@@ -103,6 +108,15 @@ TEST_F(CpuLinearLayers, WithoutTheirLayoutAreRefused) {
   run(ops, set);
   ops.release(set);
   EXPECT_THROW(run(ops, set), core::Error);
+}
+
+// Calibration and gradients look at compressed layers in float.
+TEST(CpuLinearKernels, InFloatNeedNoLayout) {
+  LayerProblem wanted = problem("int8-sym-row-a8", kFloat);
+  wanted.prepared = false;
+  EXPECT_EQ(kernel_of(wanted), "decoded");
+  wanted.activations = kInt8;
+  EXPECT_THROW(kernel_of(wanted), core::Error);
 }
 
 TEST_F(CpuLinearLayers, ThatAreReadAsTheyLieNeedNone) {

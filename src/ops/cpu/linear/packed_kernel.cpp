@@ -15,6 +15,9 @@ Refusal refusal(const Variant& variant, const LayerProblem& problem) {
   if (problem.activations == ActivationPrecision::kFloat && scheme.activation.is_float()) {
     return Reason("activations are to stay in float");
   }
+  if (!problem.prepared) {
+    return Reason("no layout was made of the weights");
+  }
   if (!variant.runs_here()) {
     return Reason("this machine lacks {}", std::string_view(variant.needs));
   }
