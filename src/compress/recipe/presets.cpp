@@ -101,6 +101,15 @@ std::optional<Scheme> base_scheme(std::string_view text) {
   if (text == "w8a8") {
     return formats::parse_scheme("int8-sym-row-a8");
   }
+  if (text == "fp8-w8a8") {
+    return formats::parse_scheme("fp8-row-afp8");
+  }
+  if (text == "fp8" || text == "fp8-tensor") {
+    return formats::parse_scheme(text == "fp8" ? "fp8-row" : text);
+  }
+  if (text == "fp8-tensor-w8a8") {
+    return formats::parse_scheme("fp8-tensor-afp8");
+  }
   if (text == "llm-int8") {
     return formats::parse_scheme("int8-sym-row-a8o");
   }
@@ -318,6 +327,9 @@ std::vector<std::string> recipe_names() {
           "bf16",
           "w8a8",
           "llm-int8",
+          "fp8",
+          "fp8-w8a8",
+          "fp8-tensor",
           "mxfp4",
           "nvfp4",
           "nf4g64",
