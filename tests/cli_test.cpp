@@ -49,6 +49,22 @@ TEST_F(Cli, KernelsAreTunedOnAGpuOnly) {
   EXPECT_FALSE(fs::exists(path("x.json")));
 }
 
+TEST_F(Cli, KernelsAreExplained) {
+  const Json result = json({"explain", kDemo, "--tokens", "1,512"});
+  EXPECT_EQ(result["model"], kDemo);
+  EXPECT_EQ(result["layers"][0]["name"], "layers 0-5 q_proj|k_proj|v_proj");
+  EXPECT_EQ(result["layers"][0]["runs"][1]["tokens"], 512);
+  EXPECT_EQ(result["layers"][0]["runs"][1]["kernel"], "dense");
+  const ProcessResult text = nibble({"explain", kDemo, "--layer", "model.layers.0.mlp.down_proj"});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_NE(text.out.find("not decoded: weights are dense"), std::string::npos) << text.out;
+  fails({"explain", kDemo, "--layer", "model.layers.0.mlp.down"}, 2, "did you mean");
+  fails({"explain", kDemo, "--tokens", "0"}, 2, "0 tokens");
+  fails({"explain", kDemo, "--device", "cuda", "--measure"}, 2, "tune-kernels");
+  fails({"explain", kDemo, "--device", "cuda"}, 2, "GPU");  // there is none
+  fails({"explain", kDemo, "--schedules", "none"}, 2, "--device cuda");
+}
+
 TEST_F(Cli, AdaptersRunBesideAndMerged) {
   const std::string model = kSource + "/tests/families/gpt2";
   const std::string adapter = model + "/lora";

@@ -6,9 +6,9 @@
 namespace nibble {
 namespace {
 
-const std::vector<std::string> kCommands = {"quantize", "pack",        "eval",         "tasks",
-                                            "compare",  "run",         "chat",         "serve",
-                                            "bench",    "bench-serve", "tune-kernels", "inspect"};
+const std::vector<std::string> kCommands = {
+    "quantize", "pack",  "eval",        "tasks",        "compare", "run",    "chat",
+    "serve",    "bench", "bench-serve", "tune-kernels", "explain", "inspect"};
 
 TEST_F(Cli, MistypedCommandsAndOptionsSuggestTheNearest) {
   fails({"quantise", kDemo}, 2, "did you mean 'quantize'?");

@@ -144,8 +144,8 @@ TEST_F(Lora, PackedModelsRunWithAdapters) {
         compress::quantize_in_memory(*model, eight, merging(family), core::silent_progress());
     EXPECT_LT(beside, 0.1 * effect) << family;
     EXPECT_LT(largest_difference(logits_of(merged.model, ids), expected), 0.1 * effect) << family;
-    EXPECT_GT(models::total_weight_bytes(models::with_adapter(*packed, adapter, 1.0f)->decoder),
-              models::total_weight_bytes(packed->decoder));
+    EXPECT_GT(models::total_weight_bytes(models::with_adapter(*packed, adapter, 1.0f)->network),
+              models::total_weight_bytes(packed->network));
   }
 }
 

@@ -140,7 +140,7 @@ TEST_F(TileFileTest, HoldsWhatPackingGives) {
     const fs::path path = pack(*model);
     const auto tiles = TileFile::open(path, *model, pool_);
     std::int64_t layers = 0;
-    for (const models::Block& block : model->decoder.blocks) {
+    for (const models::Block& block : model->network.decoder.blocks) {
       for (const ops::LinearSet* set : models::linear_sets(block)) {
         for (const ops::Linear& layer : set->parts) {
           if (!formats::is_dense(layer.weight.scheme)) {

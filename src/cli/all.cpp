@@ -15,6 +15,7 @@ std::vector<std::unique_ptr<Command>> commands() {
   all.push_back(bench_command());
   all.push_back(bench_serve_command());
   all.push_back(tune_kernels_command());
+  all.push_back(explain_command());
   all.push_back(inspect_command());
   return all;
 }

@@ -47,12 +47,12 @@ class Bench final : public Command {
     TerminalProgress progress(common_.quiet);
     const engine::RunnerOptions runner_options = device_.runner(model_);
     const auto model = lora_.open(model_);
-    const std::int64_t most = model->decoder.config.max_positions;
+    const std::int64_t most = model->network.config.max_positions;
     options_.prefill_tokens = std::min(options_.prefill_tokens, most);
     options_.decode_tokens = std::min(options_.decode_tokens, most - options_.depth - 1);
     const auto runner = engine::make_runner(model, runner_options);
     const engine::DeviceLimits limits = runner->measure_limits();
-    const auto rows = eval::measure_throughput(*runner, model->decoder, options_, limits, progress);
+    const auto rows = eval::measure_throughput(*runner, model->network, options_, limits, progress);
     common_.json ? print_json(rows, limits, runner->pool().size()) : print(rows, limits);
     say_other_work(rows, progress);
   }

@@ -82,7 +82,7 @@ class Compare final : public Command {
     options_.adapter = lora_.adapter();
     options_.adapter_factor = static_cast<float>(lora_.scale);
     const auto tokens = model->tokenizer->encode(text, {});
-    fit_to(model->decoder.config.max_positions);
+    fit_to(model->network.config.max_positions);
     const auto rows = eval::measure_damage(model, recipes, tokens, options_, progress);
     common_.json ? print_json(rows) : print_text(rows, progress);
     say_unsteady(rows, progress);

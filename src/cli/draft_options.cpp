@@ -26,7 +26,7 @@ std::unique_ptr<engine::DraftSource> DraftOptions::open(const models::Model& mod
   }
   const auto drafts = models::open_model(source_);
   engine::require_same_vocabulary(model, *drafts);
-  const std::int64_t context = drafts->decoder.config.max_positions;
+  const std::int64_t context = drafts->network.config.max_positions;
   options.tile_file.clear();
   return std::make_unique<engine::ModelDrafts>(
       engine::make_runner(drafts, with_own_tiles(options, source_)), most_, sequences, context);

@@ -50,11 +50,11 @@ class Eval final : public Command {
     const auto model = lora_.open(model_);
     const auto tokens = model->tokenizer->encode(text, {});
     if (options_.seq_len == 0) {
-      options_.seq_len = model->decoder.config.max_positions;
+      options_.seq_len = model->network.config.max_positions;
     }
-    core::require(options_.seq_len <= model->decoder.config.max_positions, core::ErrorKind::kUsage,
+    core::require(options_.seq_len <= model->network.config.max_positions, core::ErrorKind::kUsage,
                   "--seq-len {} is longer than the {} tokens that the model was made for",
-                  options_.seq_len, model->decoder.config.max_positions);
+                  options_.seq_len, model->network.config.max_positions);
     const auto runner = engine::make_runner(model, runner_options);
     std::unique_ptr<engine::Runner> reference;
     if (!reference_.empty()) {
@@ -73,8 +73,8 @@ class Eval final : public Command {
  private:
   void print(const models::Model& model, const eval::PerplexityResult& result) const {
     const std::string recipe = model.compression.recipe.empty() ? "none" : model.compression.recipe;
-    const double bits = models::block_bits_per_weight(model.decoder);
-    const std::int64_t bytes = models::total_weight_bytes(model.decoder);
+    const double bits = models::block_bits_per_weight(model.network);
+    const std::int64_t bytes = models::total_weight_bytes(model.network);
     if (common_.json) {
       core::Json json = {{"model", model_},
                          {"recipe", recipe},

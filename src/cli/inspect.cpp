@@ -55,7 +55,7 @@ class Inspect final : public Command {
   void run() override {
     PageFile page(html_);
     const auto model = models::open_model(model_);
-    const auto layers = layers_of(model->decoder);
+    const auto layers = layers_of(model->network);
     if (!layer_.empty()) {
       return inspect_layer(*model, layers, page);
     }
@@ -73,23 +73,23 @@ class Inspect final : public Command {
   }
 
  private:
-  static std::vector<const ops::Linear*> layers_of(const models::Decoder& decoder) {
+  static std::vector<const ops::Linear*> layers_of(const models::Network& network) {
     std::vector<const ops::Linear*> layers;
-    for (const models::Block& block : decoder.blocks) {
+    for (const models::Block& block : network.decoder.blocks) {
       for (const ops::LinearSet* set : models::linear_sets(block)) {
         for (const ops::Linear& part : set->parts) {
           layers.push_back(&part);
         }
       }
     }
-    if (!decoder.config.tied_output) {
-      layers.push_back(&decoder.output.parts.front());
+    if (!network.config.tied_output) {
+      layers.push_back(&network.output.parts.front());
     }
     return layers;
   }
 
   report::Table head(const models::Model& model) const {
-    const models::DecoderConfig& config = model.decoder.config;
+    const models::NetworkConfig& config = model.network.config;
     const auto number = [](std::int64_t value) { return fmt::format("{}", value); };
     report::Table table;
     table.columns = {"model", model_};
@@ -106,10 +106,10 @@ class Inspect final : public Command {
         {"vocabulary", number(config.vocabulary)},
         {"context", number(config.max_positions)},
         {"bits per weight in blocks",
-         fmt::format("{:.3f}", models::block_bits_per_weight(model.decoder))},
+         fmt::format("{:.3f}", models::block_bits_per_weight(model.network))},
         {"weights",
          fmt::format("{:.2f} MB",
-                     static_cast<double>(models::total_weight_bytes(model.decoder)) / 1e6)}};
+                     static_cast<double>(models::total_weight_bytes(model.network)) / 1e6)}};
     if (config.routing.experts > 0) {
       table.rows.push_back(
           {"experts", fmt::format("{} of {}", config.routing.top, config.routing.experts)});
@@ -138,7 +138,7 @@ class Inspect final : public Command {
                       {"bits_per_weight", formats::bits_per_weight(layer->weight)},
                       {"bytes", formats::stored_bytes(layer->weight)}});
     }
-    const models::DecoderConfig& config = model.decoder.config;
+    const models::NetworkConfig& config = model.network.config;
     const core::Json json = {
         {"model", model_},
         {"family", config.family},
@@ -149,8 +149,8 @@ class Inspect final : public Command {
         {"kv_heads", config.kv_heads},
         {"vocabulary", config.vocabulary},
         {"context", config.max_positions},
-        {"bits_per_weight", models::block_bits_per_weight(model.decoder)},
-        {"weight_bytes", models::total_weight_bytes(model.decoder)},
+        {"bits_per_weight", models::block_bits_per_weight(model.network)},
+        {"weight_bytes", models::total_weight_bytes(model.network)},
         {"linear_layers", std::move(list)}};
     print_result("{}\n", json.dump(-1, ' ', false, core::Json::error_handler_t::replace));
   }
@@ -193,7 +193,7 @@ class Inspect final : public Command {
   }
 
   eval::ActivationProfile read_activations(const models::Model& model, const std::string& layer) {
-    const std::int64_t most = model.decoder.config.max_positions;
+    const std::int64_t most = model.network.config.max_positions;
     activations_.seq_len = activations_.seq_len == 0 ? most : activations_.seq_len;
     core::require(activations_.seq_len <= most, core::ErrorKind::kUsage,
                   "--seq-len {} is longer than the {} tokens that the model was made for",

@@ -33,6 +33,8 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+}  // namespace
+
 std::filesystem::path cache_folder() {
   const std::filesystem::path cache = environment("XDG_CACHE_HOME");
   if (cache.is_absolute()) {  // relative ones are ignored: XDG Base Directory Specification 0.8
@@ -41,8 +43,6 @@ std::filesystem::path cache_folder() {
   const std::filesystem::path home = environment("HOME");
   return home.empty() ? home : home / ".cache" / "nibble";
 }
-
-}  // namespace
 
 engine::ScheduleSource schedule_source(const std::string& said) {
   const std::string file = said.empty() ? environment("NIBBLE_SCHEDULES") : said;
@@ -69,11 +69,19 @@ void add_threads(CLI::App& app, int& threads) {
 }
 
 void DeviceOptions::add(CLI::App& app) {
-  add_threads(app, threads);
+  add_kernels(app);
   app.add_flag("--pin", pin, "Keep each thread on a core of its own");
   app.add_option("--numa", numa, "Memory nodes: none, interleave or isolate")
       ->check(parsed_by(core::parse_numa))
       ->capture_default_str();
+  app.add_option("--kv-type", kv_type,
+                 "Keys and values in the cache: f16, f32, fp8, int8, int4, or apart: int8-int4")
+      ->check(parsed_by(ops::parse_kv_types))
+      ->capture_default_str();
+}
+
+void DeviceOptions::add_kernels(CLI::App& app) {
+  add_threads(app, threads);
   app.add_option("--device", device,
                  "Where to run: cpu, cuda (an NVIDIA GPU), or cuda:1 (the second one)")
       ->check(parsed_by(device::parse_place))
@@ -82,10 +90,6 @@ void DeviceOptions::add(CLI::App& app) {
          "--activations", activations,
          "Activations of compressed layers: int8, int16 (nearly exact), or float (exact, slow)")
       ->check(parsed_by(parse_activations))
-      ->capture_default_str();
-  app.add_option("--kv-type", kv_type,
-                 "Keys and values in the cache: f16, f32, fp8, int8, int4, or apart: int8-int4")
-      ->check(parsed_by(ops::parse_kv_types))
       ->capture_default_str();
   app.add_option(
       "--schedules", schedules,

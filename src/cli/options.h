@@ -51,6 +51,8 @@ struct DeviceOptions {
   std::string packed;
   std::string schedules;  // empty: of the environment, or those that lie in the cache
   void add(CLI::App& app);
+  /// Those of them that the kernels of linear layers depend on.
+  void add_kernels(CLI::App& app);
   /// --packed, for commands that run one stored model.
   void add_packed(CLI::App& app);
   /// Reads schedules too; says on stderr why those of the cache are not used. Throws kUsage, and as
@@ -67,6 +69,9 @@ struct DeviceOptions {
 /// Where the schedules of `said` lie: "none", a file, or, where nothing was said, what
 /// NIBBLE_SCHEDULES says, or else the cache: $XDG_CACHE_HOME/nibble or ~/.cache/nibble.
 engine::ScheduleSource schedule_source(const std::string& said);
+
+/// $XDG_CACHE_HOME/nibble or ~/.cache/nibble; empty where there is no such place.
+std::filesystem::path cache_folder();
 
 /// `options` with the layouts that lie in the folder of `model`, or with none.
 engine::RunnerOptions with_own_tiles(engine::RunnerOptions options, const std::string& model);

@@ -105,9 +105,9 @@ class Quantize final : public Command {
   }
 
   void print(const models::Model& original, const models::Model& result) const {
-    const std::int64_t before = models::total_weight_bytes(original.decoder);
-    const std::int64_t after = models::total_weight_bytes(result.decoder);
-    const double bits = models::block_bits_per_weight(result.decoder);
+    const std::int64_t before = models::total_weight_bytes(original.network);
+    const std::int64_t after = models::total_weight_bytes(result.network);
+    const double bits = models::block_bits_per_weight(result.network);
     if (common_.json) {
       const core::Json json = {
           {"model", model_},         {"output", output_},     {"recipe", result.compression.recipe},

@@ -228,8 +228,8 @@ class Serve final : public Command {
   serve::ModelFacts facts(const models::Model& model) const {
     serve::ModelFacts facts;
     facts.recipe = model.compression.recipe;
-    facts.bits_per_weight = models::block_bits_per_weight(model.decoder);
-    facts.weight_bytes = models::total_weight_bytes(model.decoder);
+    facts.bits_per_weight = models::block_bits_per_weight(model.network);
+    facts.weight_bytes = models::total_weight_bytes(model.network);
     facts.kv_type = device_.kv_type;
     facts.device = device_.device;
     if (!damage_file_.empty()) {

@@ -52,7 +52,7 @@ class TuneKernels final : public Command {
     const engine::ScheduleSource target = check_ ? engine::ScheduleSource() : this->target();
     const auto model = models::open_model(model_);
     const auto tuning =
-        engine::tune_kernels(model->decoder, tokens_, target, place.index, progress);
+        engine::tune_kernels(model->network, tokens_, target, place.index, progress);
     if (!check_) {
       write(tuning);
     }

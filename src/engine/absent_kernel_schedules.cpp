@@ -8,7 +8,7 @@ LoadedSchedules load_schedules(const ScheduleSource&, int) {
   return {};
 }
 
-KernelTuning tune_kernels(const models::Decoder&, std::span<const std::int64_t>,
+KernelTuning tune_kernels(const models::Network&, std::span<const std::int64_t>,
                           const ScheduleSource&, int gpu, core::ProgressSink&) {
   device::require_cuda_device(gpu);  // says why there is none
   return {};

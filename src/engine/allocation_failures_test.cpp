@@ -21,8 +21,8 @@ constexpr std::int64_t kVocabulary = 40;
 TEST(AllocationFailures, FailARequestAndLoseNothing) {
   auto model = std::make_shared<models::Model>(
       *models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "models" / "demo"));
-  model->decoder.config.vocabulary = kVocabulary;
-  model->decoder.config.max_positions = 160;
+  model->network.config.vocabulary = kVocabulary;
+  model->network.config.max_positions = 160;
   auto runner = std::make_unique<testing::PageReadingRunner>(kVocabulary);
   EngineOptions options;
   options.kv_bytes = 7 * runner->page_bytes();

@@ -29,20 +29,20 @@ class CpuRunner final : public Runner {
       : model_(std::move(model)),
         kv_types_(options.kv_types),
         ops_(options.cpu),
-        step_(decoder().config.vocabulary) {
+        step_(network().config.vocabulary) {
     if (!options.tile_file.empty()) {
       tile_file_ = TileFile::open(options.tile_file, *model_, ops_.pool());
     }
-    for (const models::Block& block : decoder().blocks) {
+    for (const models::Block& block : network().decoder.blocks) {
       for (const ops::LinearSet* set : models::linear_sets(block)) {
         prepare(*set);
       }
     }
-    prepare(decoder().output);
+    prepare(network().output);
   }
 
   void make_pages(std::int64_t count) override {
-    const models::DecoderConfig& config = decoder().config;
+    const models::NetworkConfig& config = network().config;
     kv_.reset();
     kv_ =
         std::make_unique<KvPool>(kv_types_, config.layers, config.kv_heads, config.head_dim, count);
@@ -52,7 +52,7 @@ class CpuRunner final : public Runner {
   std::int64_t pages() const override { return kv_ ? kv_->pages() : 0; }
 
   std::int64_t page_bytes() const override {
-    const models::DecoderConfig& config = decoder().config;
+    const models::NetworkConfig& config = network().config;
     return KvPool::page_bytes(kv_types_, config.layers, config.kv_heads, config.head_dim);
   }
 
@@ -70,8 +70,8 @@ class CpuRunner final : public Runner {
     }
     const std::span<const std::int32_t> rows = step_.logit_rows();
     const models::Batch<CpuOps> batch{step_.tokens(), step_.positions(), parts_};
-    const Matrix hidden = models::hidden_states(ops_, decoder(), batch);
-    logits_ = rows.empty() ? Matrix() : models::logits(ops_, decoder(), ops_.gather(hidden, rows));
+    const Matrix hidden = models::hidden_states(ops_, network(), batch);
+    logits_ = rows.empty() ? Matrix() : models::logits(ops_, network(), ops_.gather(hidden, rows));
     check_intact();
     return view(logits_);
   }
@@ -81,7 +81,7 @@ class CpuRunner final : public Runner {
     append(slice);
     const models::Batch<CpuOps> batch{step_.tokens(), step_.positions(), parts_};
     const Matrix hidden =
-        ops_.norm_matrix(models::hidden_states(ops_, decoder(), batch), decoder().final_norm);
+        models::final_states(ops_, network(), models::hidden_states(ops_, network(), batch));
     check_intact();
     return sum_of_rows(view(hidden));
   }
@@ -107,12 +107,12 @@ class CpuRunner final : public Runner {
     }
     peak_cache_bytes_ = std::max(peak_cache_bytes_, used_pages_ * page_bytes() + cache_bytes);
     const models::Batch<CpuOps> batch{step_.tokens(), step_.positions(), parts};
-    const Matrix hidden = models::hidden_states(ops_, decoder(), batch);
+    const Matrix hidden = models::hidden_states(ops_, network(), batch);
     for (std::size_t begin = 0; begin < wanted.size(); begin += kScoreRows) {
       const auto chunk =
           std::span(wanted).subspan(begin, std::min(kScoreRows, wanted.size() - begin));
       const Matrix part = ops_.gather(hidden, chunk);
-      const Matrix logits = models::logits(ops_, decoder(), part);
+      const Matrix logits = models::logits(ops_, network(), part);
       check_intact();
       consume(static_cast<std::int64_t>(begin), view(logits));
     }
@@ -131,10 +131,10 @@ class CpuRunner final : public Runner {
     return ops_.prepared_bytes() + dense_bytes() + peak_cache_bytes_ + ops_.peak_activation_bytes();
   }
 
-  std::int64_t bytes_per_token() const override { return weight_bytes_per_token(decoder()); }
+  std::int64_t bytes_per_token() const override { return weight_bytes_per_token(network()); }
 
  private:
-  const models::Decoder& decoder() const { return model_->decoder; }
+  const models::Network& network() const { return model_->network; }
 
   // What was read to make a layout is given back at once: the file and its layouts are never in
   // memory both.
@@ -179,19 +179,19 @@ class CpuRunner final : public Runner {
   }
 
   std::unique_ptr<KvCache> make_cache(std::int64_t capacity) const {
-    const models::DecoderConfig& config = decoder().config;
+    const models::NetworkConfig& config = network().config;
     return std::make_unique<KvCache>(kv_types_, config.layers, config.kv_heads, config.head_dim,
                                      capacity);
   }
 
   // Embeddings, and the layers that run from the file's own bytes.
   std::int64_t dense_bytes() const {
-    const models::Decoder& model = decoder();
-    std::int64_t bytes = model.embedding.bytes() + model.positions.bytes();
+    const models::Network& model = network();
+    std::int64_t bytes = model.embeddings.tokens.bytes() + model.embeddings.positions.bytes();
     if (!model.config.tied_output) {
       bytes += ops_.unprepared_bytes(model.output);
     }
-    for (const models::Block& block : model.blocks) {
+    for (const models::Block& block : model.decoder.blocks) {
       for (const ops::LinearSet* set : models::linear_sets(block)) {
         bytes += ops_.unprepared_bytes(*set);
       }

@@ -6,9 +6,10 @@
 
 #include <fmt/ranges.h>
 
+#include "engine/kernel_times.h"
 #include "io/file_descriptor.h"
 #include "io/json_file.h"
-#include "ops/cuda/device_linear.h"
+#include "ops/cuda/linear/layer_parts.h"
 #include "ops/cuda/schedules/choose_schedules.h"
 #include "ops/cuda/schedules/linear_trial.h"
 
@@ -54,24 +55,20 @@ std::shared_ptr<const Schedules> schedules_for(const device::CudaDevice& device,
 }
 
 // Each kind of compressed layer once, in the order of the model.
-std::vector<LinearShape> shapes_of(const models::Decoder& decoder) {
+std::vector<LinearShape> shapes_of(const models::Network& network) {
   std::vector<const ops::LinearSet*> sets;
-  for (const models::Block& block : decoder.blocks) {
+  for (const models::Block& block : network.decoder.blocks) {
     const auto of_block = models::linear_sets(block);
     sets.insert(sets.end(), of_block.begin(), of_block.end());
   }
-  sets.push_back(&decoder.output);
+  sets.push_back(&network.output);
   std::vector<LinearShape> shapes;
   for (const ops::LinearSet* set : sets) {
     for (std::size_t part = 0; part < set->parts.size();) {
       const std::size_t count = ops::cuda::joint_parts(*set, part);
-      const formats::PackedWeight& front = set->parts[part].weight;
-      if (!formats::is_dense(front.scheme)) {
-        std::int64_t n = 0;
-        for (std::size_t i = part; i < part + count; ++i) {
-          n += set->parts[i].weight.n;
-        }
-        const LinearShape shape = ops::cuda::linear_shape(front.scheme, n, front.k);
+      const ops::LinearProblem layer = ops::cuda::joint_problem(*set, part, part + count);
+      if (!formats::is_dense(layer.scheme)) {
+        const LinearShape shape = ops::cuda::linear_shape(layer.scheme, layer.n, layer.k);
         if (std::find(shapes.begin(), shapes.end(), shape) == shapes.end()) {
           shapes.push_back(shape);
         }
@@ -104,7 +101,9 @@ ops::cuda::ChosenSchedules measure(const LinearShape& shape, std::span<const std
       [&](std::int64_t m, const auto& schedule) { return trial.few_tokens(m, schedule); },
       [&](std::int64_t m, const auto& schedule) { return trial.medium(m, schedule); },
       [&](std::int64_t m, const auto& plan) { return trial.gemm(m, plan); }};
-  return choose_schedules(shape, tokens, linear_candidates(shape, multiprocessors), timer);
+  auto chosen = choose_schedules(shape, tokens, linear_candidates(shape, multiprocessors), timer);
+  chosen.schedules.date = today();
+  return chosen;
 }
 
 }  // namespace
@@ -134,11 +133,11 @@ LoadedSchedules load_schedules(const ScheduleSource& source, int gpu) {
   return load_schedules(source, device, ops::cuda::kernel_lists(device.multiprocessors));
 }
 
-KernelTuning tune_kernels(const models::Decoder& decoder, std::span<const std::int64_t> tokens,
+KernelTuning tune_kernels(const models::Network& network, std::span<const std::int64_t> tokens,
                           const ScheduleSource& target, int gpu, core::ProgressSink& progress) {
   const device::CudaDevice device = device::require_cuda_device(gpu);
   const std::vector<std::int64_t> wanted = checked(tokens);
-  const std::vector<LinearShape> shapes = shapes_of(decoder);
+  const std::vector<LinearShape> shapes = shapes_of(network);
   KernelTuning tuning;
   tuning.gpu = device.name;
   tuning.file = file_of(target, device);

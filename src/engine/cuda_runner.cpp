@@ -66,16 +66,16 @@ class CudaRunner final : public Runner {
         step_(config().vocabulary) {
     require_room();
     UnitPacker packer(host_pool_);
-    for (const models::Block& block : decoder().blocks) {
+    for (const models::Block& block : network().decoder.blocks) {
       for (const ops::LinearSet* set : models::linear_sets(block)) {
         prepare(*set, packer);
       }
-      const std::int64_t window = block.attention.spec.window;
+      const std::int64_t window = block.attention.spec.mask.window;
       if (std::find(windows_.begin(), windows_.end(), window) == windows_.end()) {
         windows_.push_back(window);
       }
     }
-    prepare(decoder().output, packer);
+    prepare(network().output, packer);
   }
 
   ~CudaRunner() override { ops_.make_current(); }
@@ -152,7 +152,7 @@ class CudaRunner final : public Runner {
     append(slice);
     const auto [batch, rows] = begin_step({});
     const DeviceMatrix hidden =
-        ops_.norm_matrix(models::hidden_states(ops_, decoder(), batch), decoder().final_norm);
+        models::final_states(ops_, network(), models::hidden_states(ops_, network(), batch));
     return sum_of_rows(download(hidden));
   }
 
@@ -168,18 +168,18 @@ class CudaRunner final : public Runner {
     return ops_.prepared_bytes() + ops_.peak_activation_bytes() + kv_bytes_;
   }
 
-  std::int64_t bytes_per_token() const override { return weight_bytes_per_token(decoder()); }
+  std::int64_t bytes_per_token() const override { return weight_bytes_per_token(network()); }
 
  private:
-  const models::Decoder& decoder() const { return model_->decoder; }
-  const models::DecoderConfig& config() const { return decoder().config; }
+  const models::Network& network() const { return model_->network; }
+  const models::NetworkConfig& config() const { return network().config; }
 
   // Says what would fit before anything is uploaded.
   void require_room() const {
-    const auto need = static_cast<double>(models::total_weight_bytes(decoder()));
+    const auto need = static_cast<double>(models::total_weight_bytes(network()));
     const auto free = static_cast<double>(ops_.device().free_bytes);
-    auto weights = static_cast<double>(decoder().embedding.elements());
-    for (const models::Block& block : decoder().blocks) {
+    auto weights = static_cast<double>(network().embeddings.tokens.elements());
+    for (const models::Block& block : network().decoder.blocks) {
       for (const ops::LinearSet* set : models::linear_sets(block)) {
         weights += static_cast<double>(set->n() * set->k());
       }
@@ -248,11 +248,11 @@ class CudaRunner final : public Runner {
     const bool decode = m == std::ssize(parts_) && m == std::ssize(rows);
     const StepKind kind{m, ops_.kernels(), ranks};
     if (rows.empty()) {
-      models::hidden_states(ops_, decoder(), batch);
+      models::hidden_states(ops_, network(), batch);
       return unrecorded_;
     }
     if (!decode || !seen_.contains(kind)) {
-      unrecorded_.logits = models::forward(ops_, decoder(), batch, step_rows);
+      unrecorded_.logits = models::forward(ops_, network(), batch, step_rows);
       if (decode && !ops_.waited()) {
         seen_.insert({kind, DecodeStep{}});
       }
@@ -272,7 +272,7 @@ class CudaRunner final : public Runner {
     results.ranks = ranks;
     auto* const tokens = results.tokens.room_for<ops::RankedToken>(std::ssize(rows) * ranks);
     step.graph = device::cuda::Graph::record(ops_.stream(), [&] {
-      results.logits = models::forward(ops_, decoder(), batch, rows);
+      results.logits = models::forward(ops_, network(), batch, rows);
       if (ranks > 0) {
         ops_.rank(results.logits, ranks, tokens);
       }
@@ -292,12 +292,12 @@ class CudaRunner final : public Runner {
     std::vector<std::int32_t> wanted(static_cast<std::size_t>(count - text.first_row));
     std::iota(wanted.begin(), wanted.end(), static_cast<std::int32_t>(text.first_row));
     const auto [batch, rows] = begin_step(wanted);
-    const DeviceMatrix hidden = models::hidden_states(ops_, decoder(), batch);
+    const DeviceMatrix hidden = models::hidden_states(ops_, network(), batch);
     for (std::size_t at = 0; at < rows.size(); at += kScoreRows) {
       const auto chunk = rows.subspan(at, std::min<std::size_t>(kScoreRows, rows.size() - at));
       const DeviceMatrix part = ops_.gather(hidden, chunk);
       consume(first + static_cast<std::int64_t>(at),
-              download(models::logits(ops_, decoder(), part)));
+              download(models::logits(ops_, network(), part)));
     }
     return static_cast<std::int64_t>(rows.size());
   }

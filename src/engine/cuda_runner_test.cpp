@@ -65,7 +65,7 @@ formats::PackedWeight rounded(std::vector<float> w, std::int64_t n, std::int64_t
 std::shared_ptr<models::Model> rounded(const models::Model& dense, const std::string& scheme_text) {
   auto model = std::make_shared<models::Model>(dense);
   const formats::Scheme scheme = formats::parse_scheme(scheme_text);
-  for (models::Block& block : model->decoder.blocks) {
+  for (models::Block& block : model->network.decoder.blocks) {
     for (ops::LinearSet* set : models::linear_sets(block)) {
       for (ops::Linear& part : set->parts) {
         if (!block.router || set != &*block.router) {
@@ -93,7 +93,7 @@ void add_adapters(models::Model& model) {
     return formats::dense_weight(core::from_float32(values, {rows, columns}, core::DType::kBF16));
   };
   constexpr std::int64_t kRank = 4;
-  for (models::Block& block : model.decoder.blocks) {
+  for (models::Block& block : model.network.decoder.blocks) {
     for (ops::LinearSet* set : models::linear_sets(block)) {
       ops::Linear& part = set->parts.back();
       part.low_rank =
@@ -102,10 +102,17 @@ void add_adapters(models::Model& model) {
   }
 }
 
-std::shared_ptr<const models::Model> experts() {
-  static const std::shared_ptr<const models::Model> model = models::open_model(
-      std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families" / "mixtral");
-  return model;
+std::shared_ptr<const models::Model> family(const char* name) {
+  return models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families" / name);
+}
+
+/// 60 tokens of the families' vocabulary.
+std::vector<std::int32_t> family_ids() {
+  std::vector<std::int32_t> tokens;
+  for (std::int32_t i = 0; i < 60; ++i) {
+    tokens.push_back(i * 37 % 64);
+  }
+  return tokens;
 }
 
 constexpr device::Place kCpu{device::Kind::kCpu, 0};
@@ -196,12 +203,23 @@ TEST_F(CudaRunner, AdaptersGiveTheLossOfTheCpu) {
 
 // More tokens than few, then one by one, in steps that wait for the router.
 TEST_F(CudaRunner, ExpertsGiveTheLossOfTheCpu) {
-  std::vector<std::int32_t> tokens;
-  for (std::int32_t i = 0; i < 60; ++i) {
-    tokens.push_back(i * 37 % 64);
-  }
+  const std::vector<std::int32_t> tokens = family_ids();
+  const auto experts = family("mixtral");
   for (const char* scheme : {"int8-sym-g16", "int4-asym-g32", "int8-sym-row-a8"}) {
-    const auto model = rounded(*experts(), scheme);
+    const auto model = rounded(*experts, scheme);
+    EXPECT_NEAR(nll(*open(model, kCuda), tokens), nll(*open(model, kCpu), tokens), 2e-3) << scheme;
+    EXPECT_EQ(greedy(*open(model, kCuda), tokens, 20), greedy(*open(model, kCpu), tokens, 20))
+        << scheme;
+  }
+}
+
+// Many tokens at once, then one by one, at first in steps that are not recorded.
+TEST_F(CudaRunner, PostNormGivesTheLossOfTheCpu) {
+  const std::vector<std::int32_t> tokens = family_ids();
+  const auto dense = family("opt-post-norm");
+  EXPECT_NEAR(nll(*open(dense, kCuda), tokens), nll(*open(dense, kCpu), tokens), 2e-3);
+  for (const char* scheme : {"int8-sym-g16", "int4-asym-g32", "int8-sym-row-a8"}) {
+    const auto model = rounded(*dense, scheme);
     EXPECT_NEAR(nll(*open(model, kCuda), tokens), nll(*open(model, kCpu), tokens), 2e-3) << scheme;
     EXPECT_EQ(greedy(*open(model, kCuda), tokens, 20), greedy(*open(model, kCpu), tokens, 20))
         << scheme;

@@ -21,7 +21,7 @@ constexpr std::int64_t kScoredRows = 64;  // of a prompt whose tokens get record
 
 // Throws kUsage for a context that the model was not made for.
 std::int64_t context_of(const EngineOptions& options, const models::Model& model) {
-  const std::int64_t most = model.decoder.config.max_positions;
+  const std::int64_t most = model.network.config.max_positions;
   core::require(options.context >= 0 && options.context <= most, ErrorKind::kUsage,
                 "a context of {} tokens was asked for, the model was made for {}", options.context,
                 most);
@@ -90,7 +90,7 @@ void Engine::check_prompt(std::span<const std::int32_t> prompt) const {
   core::require(ssize(prompt) < options_.context, ErrorKind::kUsage,
                 "the prompt has {} tokens, the context holds {} with room for at least one more",
                 prompt.size(), options_.context);
-  const std::int64_t vocabulary = model_->decoder.config.vocabulary;
+  const std::int64_t vocabulary = model_->network.config.vocabulary;
   for (const std::int32_t token : prompt) {
     core::require(token >= 0 && token < vocabulary, ErrorKind::kUsage,
                   "token id {} lies outside the vocabulary of {}", token, vocabulary);
@@ -101,7 +101,7 @@ RequestId Engine::submit(Request request) {
   check_prompt(request.prompt);
   core::require(request.max_tokens > 0, ErrorKind::kUsage, "max tokens is {}, must be at least 1",
                 request.max_tokens);
-  validate(request.sampling, model_->decoder.config.vocabulary);
+  validate(request.sampling, model_->network.config.vocabulary);
   for (const auto& count : {request.log_probabilities, request.prompt_log_probabilities}) {
     core::require(!count || (*count >= 0 && *count <= kMaxLogProbabilities), ErrorKind::kUsage,
                   "log probabilities of {} tokens were asked for, must be 0 to {}",

@@ -157,15 +157,15 @@ formats::PackedWeight packed(const core::Tensor& table) {
 // The demo model with packed blocks and an output layer of its own.
 std::shared_ptr<models::Model> with_output(formats::PackedWeight weight) {
   auto model = std::make_shared<models::Model>(*demo());
-  for (models::Block& block : model->decoder.blocks) {
+  for (models::Block& block : model->network.decoder.blocks) {
     for (ops::LinearSet* set : models::linear_sets(block)) {
       for (ops::Linear& part : set->parts) {
         part.weight = packed(part.weight.dense);
       }
     }
   }
-  model->decoder.output.parts.front().weight = std::move(weight);
-  model->decoder.config.tied_output = false;
+  model->network.output.parts.front().weight = std::move(weight);
+  model->network.config.tied_output = false;
   return model;
 }
 
@@ -187,7 +187,7 @@ std::vector<float> logits_of(Runner& runner, const std::vector<std::string>& pro
 // It runs by the packed kernels: the same bits in every batch, its stored bytes for each token, and
 // no second copy in memory.
 TEST(Engine, RunsAPackedOutputLayer) {
-  const core::Tensor& table = demo()->decoder.embedding;
+  const core::Tensor& table = demo()->network.embeddings.tokens;
   const auto coded = with_output(packed(table));
   const auto dense = with_output(formats::dense_weight(table));
   RunnerOptions options;
@@ -212,7 +212,7 @@ TEST(Engine, RunsAPackedOutputLayer) {
   EXPECT_GT(error, 0.0);
   EXPECT_LT(error, 1e-4 * total);
   const std::int64_t saved =
-      table.bytes() - formats::stored_bytes(coded->decoder.output.parts.front().weight);
+      table.bytes() - formats::stored_bytes(coded->network.output.parts.front().weight);
   EXPECT_EQ(reference->bytes_per_token() - runner->bytes_per_token(), saved);
   EXPECT_LT(make_cpu_runner(coded, options)->peak_bytes(),
             make_cpu_runner(dense, options)->peak_bytes() - saved * 3 / 4);

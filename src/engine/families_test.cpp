@@ -10,7 +10,7 @@
 #include "engine/runner.h"
 
 // The forward pass of every family against transformers, which computed the golden values
-// (tests/families/make_goldens.py).
+// (tests/families/make_goldens.py), or NumPy for opt-post-norm (make_post_norm.py).
 namespace nibble::engine {
 namespace {
 
@@ -128,7 +128,8 @@ TEST_P(Families, LogitsTokenByToken) {
 INSTANTIATE_TEST_SUITE_P(All, Families,
                          testing::Values("llama", "llama-bias-tied", "llama3-rope",
                                          "llama-linear-rope", "llama-yarn-rope", "mistral", "qwen2",
-                                         "qwen2-window", "qwen3", "mixtral", "gpt2", "opt"),
+                                         "qwen2-window", "qwen3", "mixtral", "gpt2", "opt",
+                                         "opt-post-norm"),
                          test_name);
 
 class TrainedModels : public testing::TestWithParam<const char*> {};
@@ -160,7 +161,9 @@ TEST_P(TrainedModels, FirstLogitsAndGreedyTokens) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, TrainedModels, testing::Values("demo-7m", "lm-26m", "lm-gpt2-17m"),
+INSTANTIATE_TEST_SUITE_P(All, TrainedModels,
+                         testing::Values("demo-7m", "lm-26m", "lm-gpt2-17m", "opt-preln-12m",
+                                         "opt-postln-12m"),
                          test_name);
 
 // A GGUF file against an implementation in NumPy, in float64 (tests/gguf/make_golden.py).

@@ -44,7 +44,7 @@ Generation::Generation(Request request, std::int64_t limit, const models::Model&
       tokens_(request_.prompt),
       sampler_(request_.sampling),
       penalties_(request_.sampling, request_.prompt),
-      decoder_(model.tokenizer),
+      network_(model.tokenizer),
       stop_(request_.stop) {
   if (request_.grammar) {
     vocabulary_ = tree->vocabulary();
@@ -137,7 +137,7 @@ void Generation::accept_token(std::optional<std::int32_t> token, std::span<const
   if (request_.log_probabilities) {
     completion_.records.push_back(record_of(logits, *token, *request_.log_probabilities));
   }
-  emit(stop_.push(decoder_.push(*token)));
+  emit(stop_.push(network_.push(*token)));
   if (stop_.found()) {
     finish(FinishReason::kStop);
   } else if (room() <= 0) {
@@ -182,7 +182,7 @@ void Generation::finish(FinishReason reason) {
   completion_.reason = reason;
   if (!stop_.found() && reason != FinishReason::kFailed) {
     try {
-      emit(stop_.push(decoder_.flush()));
+      emit(stop_.push(network_.flush()));
       emit(stop_.flush());
     } catch (...) {
       completion_.reason = FinishReason::kFailed;

@@ -70,7 +70,7 @@ class Generation {
   std::vector<std::int32_t> tokens_;
   Sampler sampler_;
   Penalties penalties_;
-  text::StreamDecoder decoder_;
+  text::StreamDecoder network_;
   StopStrings stop_;
   std::int64_t vocabulary_ = 0;  // of the tree
   std::unique_ptr<text::GrammarConstraint> constraint_;

@@ -9,7 +9,7 @@
 
 #include "core/json.h"
 #include "core/progress.h"
-#include "models/decoder.h"
+#include "models/network.h"
 
 namespace nibble::ops::cuda {
 class Schedules;
@@ -56,7 +56,7 @@ struct KernelTuning {
 /// target's file says of other layers and numbers is kept, if it was measured here. Throws kUsage
 /// where there is no GPU, for other numbers of tokens, and for models without compressed layers; as
 /// load_schedules() for a file that is no such file.
-KernelTuning tune_kernels(const models::Decoder& decoder, std::span<const std::int64_t> tokens,
+KernelTuning tune_kernels(const models::Network& network, std::span<const std::int64_t> tokens,
                           const ScheduleSource& target, int gpu, core::ProgressSink& progress);
 
 }  // namespace nibble::engine

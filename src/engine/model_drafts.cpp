@@ -92,10 +92,10 @@ void ModelDrafts::forget(std::uint64_t id) {
 }
 
 void require_same_vocabulary(const models::Model& model, const models::Model& drafts) {
-  const std::int64_t vocabulary = model.decoder.config.vocabulary;
-  core::require(drafts.decoder.config.vocabulary == vocabulary, core::ErrorKind::kUsage,
+  const std::int64_t vocabulary = model.network.config.vocabulary;
+  core::require(drafts.network.config.vocabulary == vocabulary, core::ErrorKind::kUsage,
                 "the draft model has a vocabulary of {} tokens, the model one of {}",
-                drafts.decoder.config.vocabulary, vocabulary);
+                drafts.network.config.vocabulary, vocabulary);
   for (std::int64_t id = 0; id < vocabulary; ++id) {
     const auto token = static_cast<std::int32_t>(id);
     core::require(model.tokenizer->piece(token) == drafts.tokenizer->piece(token),

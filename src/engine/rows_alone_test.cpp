@@ -28,7 +28,7 @@ std::shared_ptr<models::Model> family(const std::string& name) {
 // A model with every layer of its blocks, but for routers, rounded to nearest.
 std::shared_ptr<models::Model> rounded(std::shared_ptr<models::Model> model,
                                        const std::string& scheme) {
-  for (models::Block& block : model->decoder.blocks) {
+  for (models::Block& block : model->network.decoder.blocks) {
     for (ops::LinearSet* set : models::linear_sets(block)) {
       for (ops::Linear& part : set->parts) {
         if (!block.router || set != &*block.router) {
@@ -43,7 +43,7 @@ std::shared_ptr<models::Model> rounded(std::shared_ptr<models::Model> model,
 }
 
 std::shared_ptr<models::Model> in_half(std::shared_ptr<models::Model> model) {
-  for (models::Block& block : model->decoder.blocks) {
+  for (models::Block& block : model->network.decoder.blocks) {
     for (ops::LinearSet* set : models::linear_sets(block)) {
       for (ops::Linear& part : set->parts) {
         const core::Tensor& dense = part.weight.dense;
@@ -59,7 +59,7 @@ std::shared_ptr<models::Model> in_half(std::shared_ptr<models::Model> model) {
 class Texts {
  public:
   Texts(const std::shared_ptr<models::Model>& model, KvTypes types, ActivationPrecision activations)
-      : vocabulary_(model->decoder.config.vocabulary) {
+      : vocabulary_(model->network.config.vocabulary) {
     RunnerOptions options;
     options.cpu.threads = 2;
     options.cpu.activations = activations;

@@ -55,10 +55,10 @@ std::vector<float> sum_of_rows(const LogitsView& rows) {
   return sum;
 }
 
-std::int64_t weight_bytes_per_token(const models::Decoder& decoder) {
-  std::int64_t bytes = formats::stored_bytes(decoder.output.parts.front().weight);
-  for (const models::Block& block : decoder.blocks) {
-    bytes += active_bytes(block, decoder.config.routing);
+std::int64_t weight_bytes_per_token(const models::Network& network) {
+  std::int64_t bytes = formats::stored_bytes(network.output.parts.front().weight);
+  for (const models::Block& block : network.decoder.blocks) {
+    bytes += active_bytes(block, network.config.routing);
   }
   return bytes;
 }

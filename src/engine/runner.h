@@ -147,6 +147,6 @@ std::unique_ptr<Runner> make_cuda_runner(std::shared_ptr<const models::Model> mo
                                          const RunnerOptions& options);
 
 /// Bytes that one decode step reads at batch 1: all weights once, except embedding rows.
-std::int64_t weight_bytes_per_token(const models::Decoder& decoder);
+std::int64_t weight_bytes_per_token(const models::Network& network);
 
 }  // namespace nibble::engine

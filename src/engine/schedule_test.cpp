@@ -24,8 +24,8 @@ std::shared_ptr<const models::Model> small_model() {
   static const std::shared_ptr<const models::Model> model = [] {
     auto made = std::make_shared<models::Model>(
         *models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "models" / "demo"));
-    made->decoder.config.vocabulary = kVocabulary;
-    made->decoder.config.max_positions = 160;
+    made->network.config.vocabulary = kVocabulary;
+    made->network.config.max_positions = 160;
     made->end_tokens = {7};
     return made;
   }();

@@ -54,14 +54,14 @@ const Json& get_array(const Json& json, std::string_view key, std::string_view w
 
 }  // namespace
 
-TileDirectory plan_directory(const models::Decoder& decoder) {
+TileDirectory plan_directory(const models::Network& network) {
   TileDirectory directory;
-  for (const models::Block& block : decoder.blocks) {
+  for (const models::Block& block : network.decoder.blocks) {
     for (const ops::LinearSet* set : models::linear_sets(block)) {
       add_set(*set, directory);
     }
   }
-  add_set(decoder.output, directory);
+  add_set(network.output, directory);
   return directory;
 }
 

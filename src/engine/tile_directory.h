@@ -8,7 +8,7 @@
 
 #include "core/json.h"
 #include "io/fingerprint.h"
-#include "models/decoder.h"
+#include "models/network.h"
 #include "ops/cpu/packed/packed_linear.h"
 
 /// The directory of a tile file (tile_file.h) as the model prescribes it.
@@ -39,7 +39,7 @@ struct TileDirectory {
 };
 
 /// All compressed layers with their places.
-TileDirectory plan_directory(const models::Decoder& decoder);
+TileDirectory plan_directory(const models::Network& network);
 
 /// The matrix of a slot: the head of a layer's weight, or its tail.
 formats::PackedWeight matrix_of(const ops::Linear& layer, std::size_t slot);

@@ -141,7 +141,7 @@ std::filesystem::path tile_file_in(const std::filesystem::path& model) {
 
 TileFileSummary write_tile_file(const models::Model& model, const std::filesystem::path& path,
                                 core::ThreadPool& pool, core::ProgressSink& progress) {
-  TileDirectory directory = plan_directory(model.decoder);
+  TileDirectory directory = plan_directory(model.network);
   core::require(!directory.layers.empty(), ErrorKind::kUsage,
                 "{} has no compressed layers, so there is nothing to pack; compress it first "
                 "(nibble quantize)",
@@ -180,7 +180,7 @@ std::shared_ptr<const TileFile> TileFile::open(const std::filesystem::path& path
   core::require(models::is_tile_file(path), ErrorKind::kIntegrity,
                 "{} is no file of nibble pack; give one that 'nibble pack {} -o FILE' made", what,
                 io::shown(model.path));
-  TileDirectory directory = plan_directory(model.decoder);
+  TileDirectory directory = plan_directory(model.network);
   core::require(!directory.layers.empty(), ErrorKind::kUsage,
                 "{} has no compressed layers, so it has no use for {}", io::shown(model.path),
                 what);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include "core/error.h"
@@ -25,9 +24,9 @@ struct LayerPlace {
   std::int64_t k = 0;
 };
 
-LayerPlace place_of(const models::Decoder& decoder, const std::string& layer) {
-  for (std::size_t b = 0; b < decoder.blocks.size(); ++b) {
-    for (const ops::LinearSet* set : models::linear_sets(decoder.blocks[b])) {
+LayerPlace place_of(const models::Network& network, const std::string& layer) {
+  for (std::size_t b = 0; b < network.decoder.blocks.size(); ++b) {
+    for (const ops::LinearSet* set : models::linear_sets(network.decoder.blocks[b])) {
       if (std::any_of(set->parts.begin(), set->parts.end(),
                       [&](const ops::Linear& part) { return part.name == layer; })) {
         return {b, set->id, set->k()};
@@ -51,17 +50,17 @@ void add(ActivationProfile& profile, const Matrix& x) {
 }
 
 // The first `blocks` blocks on one window.
-void run_blocks(CpuOps& ops, const models::Decoder& decoder, std::size_t blocks,
+void run_blocks(CpuOps& ops, const models::Network& network, std::size_t blocks,
                 std::span<const std::int32_t> window) {
   std::vector<std::int32_t> positions(window.size());
   std::iota(positions.begin(), positions.end(), 0);
   const ops::SequenceSlice<KvCache> alone{nullptr, 0, 0, static_cast<std::int64_t>(window.size())};
   const models::Batch<CpuOps> batch{window, positions, {&alone, 1}};
-  Matrix x = models::embed(ops, decoder, batch);
-  std::optional<Matrix> delta;
+  Matrix x = models::embed(ops, network, batch);
+  models::Pending<CpuOps> pending;
   for (std::size_t b = 0; b < blocks; ++b) {
-    delta = models::run_block(ops, decoder.config, decoder.blocks[b], static_cast<std::int64_t>(b),
-                              batch, x, delta);
+    pending = models::run_block(ops, network.config, network.decoder.blocks[b],
+                                static_cast<std::int64_t>(b), batch, x, pending);
   }
 }
 
@@ -71,8 +70,8 @@ ActivationProfile profile_activations(const models::Model& model, const std::str
                                       std::span<const std::int32_t> tokens,
                                       const ActivationOptions& options,
                                       core::ProgressSink& progress) {
-  const models::Decoder& decoder = model.decoder;
-  const LayerPlace place = place_of(decoder, layer);
+  const models::Network& network = model.network;
+  const LayerPlace place = place_of(network, layer);
   const auto seq_len = static_cast<std::size_t>(options.seq_len);
   const std::size_t used =
       options.max_tokens > 0 ? std::min(tokens.size(), static_cast<std::size_t>(options.max_tokens))
@@ -83,7 +82,7 @@ ActivationProfile profile_activations(const models::Model& model, const std::str
                 used, options.seq_len);
   CpuOps ops({options.threads, ops::ActivationPrecision::kFloat});
   for (std::size_t b = 0; b <= place.block; ++b) {
-    for (const ops::LinearSet* set : models::linear_sets(decoder.blocks[b])) {
+    for (const ops::LinearSet* set : models::linear_sets(network.decoder.blocks[b])) {
       ops.prepare(*set);
     }
   }
@@ -97,7 +96,7 @@ ActivationProfile profile_activations(const models::Model& model, const std::str
   const std::size_t windows = used / seq_len;
   progress.begin("activations", static_cast<std::int64_t>(windows));
   for (std::size_t i = 0; i < windows; ++i) {
-    run_blocks(ops, decoder, place.block + 1, tokens.subspan(i * seq_len, seq_len));
+    run_blocks(ops, network, place.block + 1, tokens.subspan(i * seq_len, seq_len));
     progress.update(static_cast<std::int64_t>(i) + 1, "");
   }
   progress.end();

@@ -22,11 +22,11 @@ DamageRow measure_row(const models::Model& model, engine::Runner& runner, engine
     row.increase = std::expm1(difference.value);
     row.increase_standard_error = std::exp(difference.value) * difference.window_standard_error;
   }
-  row.bits_per_weight = models::block_bits_per_weight(model.decoder);
-  row.weight_bytes = models::total_weight_bytes(model.decoder);
+  row.bits_per_weight = models::block_bits_per_weight(model.network);
+  row.weight_bytes = models::total_weight_bytes(model.network);
   const engine::DeviceLimits unmeasured{"", 1, 1, 0};  // only the speeds are of interest here
   for (const ThroughputRow& speed :
-       measure_throughput(runner, model.decoder, options.throughput, unmeasured, progress)) {
+       measure_throughput(runner, model.network, options.throughput, unmeasured, progress)) {
     if (is_steady(speed)) {
       (speed.phase == Phase::kPrefill ? row.prefill : row.decode) = speed.tokens_per_second;
     }

@@ -70,10 +70,10 @@ double decode_seconds(Runner& runner, std::int64_t batch, std::int64_t steps, st
 }
 
 // Multiplications of one token in all linear layers that it passes.
-std::int64_t multiplications(const models::Decoder& decoder, bool output) {
-  const ops::RoutingSpec& routing = decoder.config.routing;
-  std::int64_t count = output ? decoder.output.n() * decoder.output.k() : 0;
-  for (const models::Block& block : decoder.blocks) {
+std::int64_t multiplications(const models::Network& network, bool output) {
+  const ops::RoutingSpec& routing = network.config.routing;
+  std::int64_t count = output ? network.output.n() * network.output.k() : 0;
+  for (const models::Block& block : network.decoder.blocks) {
     std::int64_t experts = 0;
     for (const models::Mlp& mlp : block.experts) {
       experts += mlp.up.n() * mlp.up.k() + mlp.down.n() * mlp.down.k();
@@ -102,7 +102,7 @@ void repeat(const ThroughputOptions& options, ThroughputRow& row, Work work) {
   row.other_work = meter.read();
 }
 
-ThroughputRow prefill_row(Runner& runner, const models::Decoder& decoder,
+ThroughputRow prefill_row(Runner& runner, const models::Network& network,
                           const ThroughputOptions& options, const engine::DeviceLimits& limits,
                           std::span<const std::int32_t> prompt) {
   prefill_seconds(runner, prompt.first(std::min<std::size_t>(prompt.size(), 32)));  // warm up
@@ -112,11 +112,11 @@ ThroughputRow prefill_row(Runner& runner, const models::Decoder& decoder,
   repeat(options, row, [&] { return prefill_seconds(runner, prompt); });
   row.bytes_per_token = runner.bytes_per_token() / row.tokens;
   row.limit_tokens_per_second =
-      limits.multiply_adds_per_second / static_cast<double>(multiplications(decoder, false));
+      limits.multiply_adds_per_second / static_cast<double>(multiplications(network, false));
   return row;
 }
 
-ThroughputRow decode_row(Runner& runner, const models::Decoder& decoder,
+ThroughputRow decode_row(Runner& runner, const models::Network& network,
                          const ThroughputOptions& options, const engine::DeviceLimits& limits,
                          std::span<const std::int32_t> tokens, std::int64_t batch) {
   decode_seconds(runner, batch, std::min<std::int64_t>(4, options.decode_tokens), options.depth,
@@ -131,7 +131,7 @@ ThroughputRow decode_row(Runner& runner, const models::Decoder& decoder,
   row.bytes_per_token = runner.bytes_per_token() / batch + kv;
   row.fits_cache = stays_in_cache(row.bytes_per_token * batch, limits.cache_bytes);
   row.limit_tokens_per_second =
-      limits.multiply_adds_per_second / static_cast<double>(multiplications(decoder, true));
+      limits.multiply_adds_per_second / static_cast<double>(multiplications(network, true));
   const double by_memory = limits.read_bytes_per_second / static_cast<double>(row.bytes_per_token);
   if (!row.fits_cache && by_memory < row.limit_tokens_per_second) {
     row.limit_tokens_per_second = by_memory;
@@ -161,32 +161,32 @@ bool stays_in_cache(std::int64_t step_bytes, std::int64_t cache_bytes) {
   return step_bytes <= 2 * cache_bytes;
 }
 
-std::vector<ThroughputRow> measure_throughput(Runner& runner, const models::Decoder& decoder,
+std::vector<ThroughputRow> measure_throughput(Runner& runner, const models::Network& network,
                                               const ThroughputOptions& options,
                                               const engine::DeviceLimits& limits,
                                               core::ProgressSink& progress) {
   const std::int64_t longest =
       std::max(options.prefill_tokens, options.depth + options.decode_tokens + 1);
-  core::require(longest <= decoder.config.max_positions, core::ErrorKind::kUsage,
+  core::require(longest <= network.config.max_positions, core::ErrorKind::kUsage,
                 "{} tokens were asked for, the model was made for {}", longest,
-                decoder.config.max_positions);
+                network.config.max_positions);
   core::require(options.repeats >= 1, core::ErrorKind::kUsage, "bench needs at least one repeat");
   for (const std::int64_t batch : options.batches) {
     core::require(batch >= 1 && batch <= 1024, core::ErrorKind::kUsage,
                   "batch is {}, must be 1 to 1024", batch);
   }
-  const std::vector<std::int32_t> tokens = sample_tokens(longest, decoder.config.vocabulary);
+  const std::vector<std::int32_t> tokens = sample_tokens(longest, network.config.vocabulary);
   std::vector<ThroughputRow> rows;
   progress.begin("bench", std::ssize(options.batches) + 1);
   if (options.prefill_tokens > 0) {
     const auto prompt = std::span(tokens).first(static_cast<std::size_t>(options.prefill_tokens));
-    rows.push_back(prefill_row(runner, decoder, options, limits, prompt));
+    rows.push_back(prefill_row(runner, network, options, limits, prompt));
   }
   std::int64_t done = 1;
   progress.update(done, "");
   for (const std::int64_t batch : options.batches) {
     if (options.decode_tokens > 0) {
-      rows.push_back(decode_row(runner, decoder, options, limits, tokens, batch));
+      rows.push_back(decode_row(runner, network, options, limits, tokens, batch));
     }
     progress.update(++done, fmt::format("batch {}", batch));
   }

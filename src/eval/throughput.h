@@ -68,7 +68,7 @@ bool stays_in_cache(std::int64_t step_bytes, std::int64_t cache_bytes);
 /// multiply-adds over the multiplications of a token, whichever is lower; that of prefill is the
 /// latter.
 std::vector<ThroughputRow> measure_throughput(engine::Runner& runner,
-                                              const models::Decoder& decoder,
+                                              const models::Network& network,
                                               const ThroughputOptions& options,
                                               const engine::DeviceLimits& limits,
                                               core::ProgressSink& progress);

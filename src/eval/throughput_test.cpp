@@ -42,7 +42,7 @@ class Throughput : public ::testing::Test {
  protected:
   std::vector<ThroughputRow> measure(const ThroughputOptions& options,
                                      const engine::DeviceLimits& limits) {
-    return measure_throughput(*runner_, model_->decoder, options, limits, core::silent_progress());
+    return measure_throughput(*runner_, model_->network, options, limits, core::silent_progress());
   }
 
   std::shared_ptr<const models::Model> model_ =

@@ -91,7 +91,7 @@ std::vector<std::int32_t> ConfigReader::token_ids(std::string_view key,
   return ids;
 }
 
-void validate(const DecoderConfig& config) {
+void validate(const NetworkConfig& config) {
   const auto check = [](bool good, std::string_view message, std::int64_t a, std::int64_t b) {
     core::require(good, ErrorKind::kInvalidModel, "{}: {} ({} and {})", kWhat, message, a, b);
   };
@@ -104,6 +104,10 @@ void validate(const DecoderConfig& config) {
   check(config.routing.experts == 0 || config.routing.top <= config.routing.experts,
         "experts per token must not exceed the number of experts", config.routing.top,
         config.routing.experts);
+  core::require(
+      config.routing.experts == 0 || config.norm_placement == NormPlacement::kPre,
+      ErrorKind::kInvalidModel,
+      "{}: a mixture of experts with norms behind its layers (post-norm) is not supported", kWhat);
   for (const float frequency : config.inverse_frequency) {
     core::require(std::isfinite(frequency), ErrorKind::kInvalidModel,
                   "{}: the rotary frequencies are not finite", kWhat);

@@ -4,17 +4,17 @@
 #include <string_view>
 
 #include "core/json.h"
-#include "models/decoder.h"
-#include "models/weight_source.h"
+#include "models/network.h"
+#include "models/tensor_names.h"
 
 namespace nibble::models {
 
-/// One model family: how its config.json reads, and which tensor is which layer. What the layers
-/// compute is the same for all families (forward.h).
+/// One model family: how its config.json reads, and what its tensors are called. How they become a
+/// network (build_network.h) and what that computes (forward.h) is the same for all families.
 struct Family {
   std::string_view model_type;  // as in config.json
-  DecoderConfig (*read_config)(const core::Json& json);
-  Decoder (*build)(const DecoderConfig& config, WeightLoader& loader);
+  NetworkConfig (*read_config)(const core::Json& json);
+  TensorNames names;
 };
 
 /// Every family of this build; the one registration place is all.cpp.

@@ -3,11 +3,12 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 
-#include "models/decoder.h"
+#include "models/network.h"
 #include "ops/ops.h"
 
-/// The forward pass of every decoder family, written once over the operators of a device.
+/// The forward pass of every family, written once over the operators of a device.
 namespace nibble::models {
 
 template <ops::Ops O>
@@ -15,54 +16,70 @@ using Batch = ops::Batch<typename O::Cache>;
 
 /// Embeddings of the batch's tokens, with learned positions where the family has them: [m, hidden].
 template <ops::Ops O>
-typename O::Matrix embed(O& ops, const Decoder& model, const Batch<O>& batch) {
-  auto x = ops.embed(model.embedding, batch.tokens);
-  if (!model.positions.empty()) {
-    ops.add_rows(x, model.positions, batch.positions, model.config.position_offset);
+typename O::Matrix embed(O& ops, const Network& network, const Batch<O>& batch) {
+  auto x = ops.embed(network.embeddings.tokens, batch.tokens);
+  if (!network.embeddings.positions.empty()) {
+    ops.add_rows(x, network.embeddings.positions, batch.positions, network.config.position_offset);
   }
   return x;
 }
 
 /// What stands between the two layers of an MLP, ready for mlp.down.
 template <ops::Ops O>
-typename O::Input run_mlp_up(O& ops, const DecoderConfig& config, const Mlp& mlp,
+typename O::Input run_mlp_up(O& ops, const NetworkConfig& config, const Mlp& mlp,
                              typename O::Input& input) {
-  if constexpr (ops::JoinsGates<O>) {
-    if (config.gated) {
-      return ops.gated_linear(input, mlp.up, config.activation, mlp.down);
-    }
+  if (config.gated) {
+    return ops.linear(input, mlp.up, ops::GateInto{config.activation, mlp.down});
   }
-  const auto up = ops.linear(input, mlp.up);
-  return config.gated ? ops.gated_activation(up, config.activation, mlp.down)
-                      : ops.mlp_activation(up, config.activation, mlp.down);
+  return ops.mlp_activation(ops.linear(input, mlp.up), config.activation, mlp.down);
 }
 
-/// What has yet to be added to the residual stream: nothing, where it was added on the way.
+/// What is yet to be done to the residual stream x: x += delta and, in post-norm blocks,
+/// x = norm(x) then. It is left to the operator that reads x next, which may do both in one.
 template <ops::Ops O>
-using Delta = std::optional<typename O::Matrix>;
+struct Pending {
+  std::optional<typename O::Matrix> delta;  // nothing where it was added on the way
+  const ops::Norm* norm = nullptr;          // with a delta
+};
 
-/// linear() for the residual stream x.
+/// Does what is pending for x.
 template <ops::Ops O>
-Delta<O> linear_onto(O& ops, typename O::Matrix& x, typename O::Input& input,
-                     const ops::LinearSet& set) {
-  if constexpr (ops::AddsProducts<O>) {
-    if (ops.add_linear(x, input, set)) {
-      return std::nullopt;
-    }
+void settle(O& ops, typename O::Matrix& x, const Pending<O>& pending) {
+  if (pending.delta) {
+    ops.add(x, *pending.delta);
   }
-  return ops.linear(input, set);
+  if (pending.norm != nullptr) {
+    x = ops.norm_matrix(x, *pending.norm);
+  }
 }
 
-/// norm(x) for the layers of `set`, after x += delta.
+/// The residual stream x, when what is pending is done, as the layers of `set` read it: behind
+/// `norm` in pre-norm blocks.
 template <ops::Ops O>
-typename O::Input norm_of_sum(O& ops, typename O::Matrix& x, const Delta<O>& delta,
-                              const ops::Norm& norm, const ops::LinearSet& set) {
-  return delta ? ops.add_norm(x, *delta, norm, set) : ops.norm(x, norm, set);
+typename O::Input read_stream(O& ops, const NetworkConfig& config, typename O::Matrix& x,
+                              const Pending<O>& pending, const ops::Norm& norm,
+                              const ops::LinearSet& set) {
+  if (config.norm_placement == NormPlacement::kPre) {
+    return pending.delta ? ops.add_norm(x, *pending.delta, norm, set) : ops.norm(x, norm, set);
+  }
+  return pending.norm != nullptr ? ops.post_norm(x, *pending.delta, *pending.norm, set)
+                                 : ops.input(x, set);
+}
+
+/// linear() for the residual stream x, that post-norm blocks put `norm` behind.
+template <ops::Ops O>
+Pending<O> write_stream(O& ops, const NetworkConfig& config, typename O::Matrix& x,
+                        typename O::Input& input, const ops::LinearSet& set,
+                        const ops::Norm& norm) {
+  if (config.norm_placement == NormPlacement::kPost) {
+    return {ops.linear(input, set), &norm};
+  }
+  return {ops.linear(input, set, ops::Residual<typename O::Matrix>{x})};
 }
 
 /// Feed-forward part of an expert, for an input that is ready for mlp.up.
 template <ops::Ops O>
-typename O::Matrix run_mlp(O& ops, const DecoderConfig& config, const Mlp& mlp,
+typename O::Matrix run_mlp(O& ops, const NetworkConfig& config, const Mlp& mlp,
                            typename O::Input& input) {
   auto middle = run_mlp_up(ops, config, mlp, input);
   return ops.linear(middle, mlp.down);
@@ -70,7 +87,7 @@ typename O::Matrix run_mlp(O& ops, const DecoderConfig& config, const Mlp& mlp,
 
 /// Mixture of experts: each token's rows go to its `top` experts and return weighted.
 template <ops::Ops O>
-typename O::Matrix run_experts(O& ops, const DecoderConfig& config, const Block& block,
+typename O::Matrix run_experts(O& ops, const NetworkConfig& config, const Block& block,
                                const typename O::Matrix& x) {
   auto router_input = ops.input(x, *block.router);
   const auto routes = ops.route(ops.linear(router_input, *block.router), config.routing);
@@ -85,55 +102,66 @@ typename O::Matrix run_experts(O& ops, const DecoderConfig& config, const Block&
   return sum;
 }
 
-/// One block on the residual stream x [m, hidden]. `delta` is what the block before has yet to add
-/// to x; returns what this block has yet to add, so that the addition can be fused with the next
-/// norm.
+/// One block on the residual stream x [m, hidden]. `pending` is what the block before left to be
+/// done; returns what this one leaves. Experts stand in pre-norm blocks only.
 template <ops::Ops O>
-Delta<O> run_block(O& ops, const DecoderConfig& config, const Block& block, std::int64_t layer,
-                   const Batch<O>& batch, typename O::Matrix& x, const Delta<O>& delta) {
+Pending<O> run_block(O& ops, const NetworkConfig& config, const Block& block, std::int64_t layer,
+                     const Batch<O>& batch, typename O::Matrix& x, const Pending<O>& pending) {
   const Attention& attention = block.attention;
-  auto input = norm_of_sum(ops, x, delta, block.attention_norm, attention.qkv);
+  auto input = read_stream(ops, config, x, pending, block.attention_norm, attention.qkv);
   auto qkv = ops.linear(input, attention.qkv);
   auto heads = ops.attention(qkv, attention.spec, layer, batch, attention.out);
-  const auto attended = linear_onto(ops, x, heads, attention.out);
+  const auto attended = write_stream(ops, config, x, heads, attention.out, block.attention_norm);
   if (block.mlp) {
-    auto mlp_input = norm_of_sum(ops, x, attended, block.mlp_norm, block.mlp->up);
+    auto mlp_input = read_stream(ops, config, x, attended, block.mlp_norm, block.mlp->up);
     auto middle = run_mlp_up(ops, config, *block.mlp, mlp_input);
-    return linear_onto(ops, x, middle, block.mlp->down);
+    return write_stream(ops, config, x, middle, block.mlp->down, block.mlp_norm);
   }
-  if (attended) {
-    ops.add(x, *attended);
+  settle(ops, x, attended);
+  return {run_experts(ops, config, block, ops.norm_matrix(x, block.mlp_norm))};
+}
+
+/// Moves the residual stream x [m, hidden] through all blocks of a stack.
+template <ops::Ops O>
+void run_stack(O& ops, const NetworkConfig& config, const Stack& stack, const Batch<O>& batch,
+               typename O::Matrix& x) {
+  Pending<O> pending;
+  for (std::size_t layer = 0; layer < stack.blocks.size(); ++layer) {
+    pending = run_block(ops, config, stack.blocks[layer], static_cast<std::int64_t>(layer), batch,
+                        x, pending);
   }
-  return run_experts(ops, config, block, ops.norm_matrix(x, block.mlp_norm));
+  settle(ops, x, pending);
 }
 
 /// The residual stream after all blocks, [m, hidden], before the final norm.
 template <ops::Ops O>
-typename O::Matrix hidden_states(O& ops, const Decoder& model, const Batch<O>& batch) {
-  auto x = embed(ops, model, batch);
-  Delta<O> delta;
-  for (std::size_t layer = 0; layer < model.blocks.size(); ++layer) {
-    delta = run_block(ops, model.config, model.blocks[layer], static_cast<std::int64_t>(layer),
-                      batch, x, delta);
-  }
-  if (delta) {
-    ops.add(x, *delta);
-  }
+typename O::Matrix hidden_states(O& ops, const Network& network, const Batch<O>& batch) {
+  auto x = embed(ops, network, batch);
+  run_stack(ops, network.config, network.decoder, batch, x);
   return x;
+}
+
+/// Hidden states [m, hidden] as the output layer reads them: behind the final norm, where there is
+/// one.
+template <ops::Ops O>
+typename O::Matrix final_states(O& ops, const Network& network, typename O::Matrix hidden) {
+  const auto& norm = network.decoder.final_norm;
+  return norm ? ops.norm_matrix(hidden, *norm) : std::move(hidden);
 }
 
 /// Logits [m, vocabulary] of hidden states [m, hidden].
 template <ops::Ops O>
-typename O::Matrix logits(O& ops, const Decoder& model, const typename O::Matrix& hidden) {
-  auto input = ops.norm(hidden, model.final_norm, model.output);
-  return ops.linear(input, model.output);
+typename O::Matrix logits(O& ops, const Network& network, const typename O::Matrix& hidden) {
+  const auto& norm = network.decoder.final_norm;
+  auto input = norm ? ops.norm(hidden, *norm, network.output) : ops.input(hidden, network.output);
+  return ops.linear(input, network.output);
 }
 
 /// Logits of the given rows of the batch.
 template <ops::Ops O>
-typename O::Matrix forward(O& ops, const Decoder& model, const Batch<O>& batch,
+typename O::Matrix forward(O& ops, const Network& network, const Batch<O>& batch,
                            std::span<const std::int32_t> rows) {
-  return logits(ops, model, ops.gather(hidden_states(ops, model, batch), rows));
+  return logits(ops, network, ops.gather(hidden_states(ops, network, batch), rows));
 }
 
 }  // namespace nibble::models

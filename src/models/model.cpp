@@ -6,6 +6,7 @@
 #include "io/gguf.h"
 #include "io/json_file.h"
 #include "io/tensor_store.h"
+#include "models/build_network.h"
 #include "models/config_reader.h"
 #include "models/family.h"
 #include "models/folder_source.h"
@@ -45,7 +46,7 @@ CompressionInfo read_compression(const Json& config) {
 }
 
 // GGUF files of Llama 3.1 and later carry their frequency scaling as a tensor of divisors.
-void apply_rope_factors(const WeightSource& source, DecoderConfig& config) {
+void apply_rope_factors(const WeightSource& source, NetworkConfig& config) {
   if (!source.contains("rope_freqs.weight")) {
     return;
   }
@@ -68,17 +69,17 @@ const Family& read_kind(Model& model) {
 }
 
 void build(Model& model, const Family& family) {
-  DecoderConfig config = family.read_config(model.config_json);
+  NetworkConfig config = family.read_config(model.config_json);
   config.family = family.model_type;
   apply_rope_factors(*model.source, config);
   validate(config);
   WeightLoader loader(*model.source, model.compression.schemes);
-  model.decoder = family.build(config, loader);
+  model.network = build_network(config, family.names, loader);
   loader.require_schemes_used();
 }
 
 void collect_end_tokens(Model& model, const Json& generation) {
-  const DecoderConfig& config = model.decoder.config;
+  const NetworkConfig& config = model.network.config;
   std::vector<std::int32_t>& ends = model.end_tokens;
   ends = config.eos;
   const auto more = ConfigReader(generation).token_ids("eos_token_id", config.vocabulary);
@@ -132,10 +133,10 @@ std::shared_ptr<Model> open_model(const std::filesystem::path& path) {
       "file with --packed",
       io::shown(path));
   std::filesystem::is_directory(path) ? open_folder(*model) : open_gguf(*model);
-  core::require(model->tokenizer->vocab_size() <= model->decoder.config.vocabulary,
+  core::require(model->tokenizer->vocab_size() <= model->network.config.vocabulary,
                 ErrorKind::kInvalidModel,
                 "{}: the tokenizer has {} tokens, more than the model's vocabulary of {}",
-                io::shown(path), model->tokenizer->vocab_size(), model->decoder.config.vocabulary);
+                io::shown(path), model->tokenizer->vocab_size(), model->network.config.vocabulary);
   return model;
 }
 
@@ -148,9 +149,9 @@ void release_pages(const Model& model, const ops::Linear& layer) {
   }
 }
 
-std::int64_t block_weight_bytes(const Decoder& decoder) {
+std::int64_t block_weight_bytes(const Network& network) {
   std::int64_t bytes = 0;
-  for (const Block& block : decoder.blocks) {
+  for (const Block& block : network.decoder.blocks) {
     for (const ops::LinearSet* set : linear_sets(block)) {
       for (const ops::Linear& part : set->parts) {
         bytes += formats::stored_bytes(part.weight);
@@ -160,29 +161,31 @@ std::int64_t block_weight_bytes(const Decoder& decoder) {
   return bytes;
 }
 
-double block_bits_per_weight(const Decoder& decoder) {
+double block_bits_per_weight(const Network& network) {
   std::int64_t weights = 0;
-  for (const Block& block : decoder.blocks) {
+  for (const Block& block : network.decoder.blocks) {
     for (const ops::LinearSet* set : linear_sets(block)) {
       weights += set->n() * set->k();
     }
   }
-  return 8.0 * static_cast<double>(block_weight_bytes(decoder)) / static_cast<double>(weights);
+  return 8.0 * static_cast<double>(block_weight_bytes(network)) / static_cast<double>(weights);
 }
 
-std::int64_t total_weight_bytes(const Decoder& decoder) {
+std::int64_t total_weight_bytes(const Network& network) {
   constexpr std::int64_t kNormBytes = 4;  // norms and biases are held as float32
-  std::int64_t bytes =
-      block_weight_bytes(decoder) + decoder.embedding.bytes() + decoder.positions.bytes();
-  if (!decoder.config.tied_output) {
-    bytes += formats::stored_bytes(decoder.output.parts.front().weight);
+  std::int64_t bytes = block_weight_bytes(network) + network.embeddings.tokens.bytes() +
+                       network.embeddings.positions.bytes();
+  if (!network.config.tied_output) {
+    bytes += formats::stored_bytes(network.output.parts.front().weight);
   }
   const auto add = [&](const std::vector<float>& values) {
     bytes += kNormBytes * static_cast<std::int64_t>(values.size());
   };
-  add(decoder.final_norm.weight);
-  add(decoder.final_norm.bias);
-  for (const Block& block : decoder.blocks) {
+  if (network.decoder.final_norm) {
+    add(network.decoder.final_norm->weight);
+    add(network.decoder.final_norm->bias);
+  }
+  for (const Block& block : network.decoder.blocks) {
     for (const ops::Norm* norm : {&block.attention_norm, &block.mlp_norm}) {
       add(norm->weight);
       add(norm->bias);

@@ -8,7 +8,7 @@
 
 #include "core/json.h"
 #include "formats/scheme.h"
-#include "models/decoder.h"
+#include "models/network.h"
 #include "models/weight_source.h"
 #include "text/tokenizer.h"
 
@@ -32,7 +32,7 @@ struct Model {
   CompressionInfo compression;
   std::shared_ptr<const WeightSource> source;
   std::shared_ptr<const text::Tokenizer> tokenizer;
-  Decoder decoder;
+  Network network;
 
   /// Small files that belong to the model but do not lie beside it (a GGUF file's tokenizer), by
   /// name.
@@ -51,10 +51,10 @@ std::shared_ptr<Model> open_model(const std::filesystem::path& path);
 void release_pages(const Model& model, const ops::Linear& layer);
 
 /// Bytes of the linear layers of all blocks as stored, and 8 * bytes / weights.
-std::int64_t block_weight_bytes(const Decoder& decoder);
-double block_bits_per_weight(const Decoder& decoder);
+std::int64_t block_weight_bytes(const Network& network);
+double block_bits_per_weight(const Network& network);
 
 /// All weight bytes of the model as stored: blocks, norms, embeddings, output (once when tied).
-std::int64_t total_weight_bytes(const Decoder& decoder);
+std::int64_t total_weight_bytes(const Network& network);
 
 }  // namespace nibble::models

@@ -68,7 +68,7 @@ float scale_yarn(const Json& scaling, double theta, std::int64_t dim, double pos
 
 }  // namespace
 
-void read_rope(const Json& json, DecoderConfig& config) {
+void read_rope(const Json& json, NetworkConfig& config) {
   const ConfigReader reader(json);
   Json scaling = Json::object();
   for (const char* key : {"rope_scaling", "rope_parameters"}) {

@@ -1,13 +1,13 @@
 #pragma once
 
 #include "core/json.h"
-#include "models/decoder.h"
+#include "models/network.h"
 
 namespace nibble::models {
 
 /// Fills config.inverse_frequency and config.rope_factor from rope_theta with rope_scaling or
 /// rope_parameters: default, linear (position interpolation, arXiv 2306.15595), llama3, yarn
 /// (arXiv 2309.00071). Needs head_dim and max_positions. Other kinds are refused by name.
-void read_rope(const core::Json& json, DecoderConfig& config);
+void read_rope(const core::Json& json, NetworkConfig& config);
 
 }  // namespace nibble::models

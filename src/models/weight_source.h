@@ -10,7 +10,7 @@
 
 #include "core/tensor.h"
 #include "formats/scheme.h"
-#include "models/decoder.h"
+#include "models/network.h"
 
 namespace nibble::models {
 

@@ -65,13 +65,20 @@ struct Norm {
   float eps = 1e-5f;
 };
 
+/// Which keys a query sees, by its position in its sequence.
+struct Mask {
+  bool bidirectional = false;  // all keys of the sequence; else those up to the query's position
+  std::int64_t window = 0;     // of those before a position only the last `window`, its own among
+                               // them; 0: all (Mistral, arXiv 2310.06825). Causal masks only.
+};
+
 /// Attention of one layer. Heads are grouped: query head h reads key/value head h / (heads /
 /// kv_heads) (GQA, arXiv 2305.13245).
 struct AttentionSpec {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
-  std::int64_t window = 0;  // sliding window in tokens, 0: all (Mistral, arXiv 2310.06825)
+  Mask mask;
   std::vector<float>
       inverse_frequency;      // RoPE, [head_dim / 2] radians per position; empty: no RoPE
   float rope_factor = 1.0f;   // scales cos and sin (YaRN's attention factor)

@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,6 +34,21 @@ struct ExpertRows {
   std::vector<float> weights;      // its share in the row's sum
 };
 
+/// What becomes of the product of a linear layer, in the place of a matrix of its own. A device
+/// does it on the way where the layer's kernel takes such an epilogue (linear_problem.h), and else
+/// by operators of its own.
+///
+/// x += y.
+template <typename Matrix>
+struct Residual {
+  Matrix& x;
+};
+/// activation(gate) * up of gate|up, made ready for the layers of `next`.
+struct GateInto {
+  MlpActivation activation;
+  const LinearSet& next;
+};
+
 /// The operators that a forward pass is written over; one implementation for each device.
 ///
 /// `Matrix` is a float matrix [rows, columns] on the device. `Input` is an activation made ready
@@ -53,9 +69,17 @@ concept Ops = requires(O ops, typename O::Matrix matrix, typename O::Input input
   // norm(x) for the layers of `set`; with a delta, x += delta first.
   { ops.norm(x, norm, set) } -> std::same_as<typename O::Input>;
   { ops.add_norm(matrix, x, norm, set) } -> std::same_as<typename O::Input>;
+  // x = norm(x + delta), which is also what the layers of `set` read: for norms that stand in the
+  // residual stream, behind the layers (post-norm).
+  { ops.post_norm(matrix, x, norm, set) } -> std::same_as<typename O::Input>;
   ops.add(matrix, x);
   // y = x W^T + bias for all layers of the set, side by side.
   { ops.linear(input, set) } -> std::same_as<typename O::Matrix>;
+  // x += y, or what has yet to be added.
+  {
+    ops.linear(input, set, Residual<typename O::Matrix>{matrix})
+    } -> std::same_as<std::optional<typename O::Matrix>>;
+  { ops.linear(input, set, GateInto{activation, set}) } -> std::same_as<typename O::Input>;
   // qkv [m, (heads + 2 kv_heads) head_dim]: QK norm, RoPE, append to the caches, attend.
   { ops.attention(matrix, attention, layer, batch, set) } -> std::same_as<typename O::Input>;
   // activation(x), or activation(gate) * up when x is gate|up.
@@ -72,22 +96,6 @@ concept Ops = requires(O ops, typename O::Matrix matrix, typename O::Input input
   { ops.norm_matrix(x, norm) } -> std::same_as<typename O::Matrix>;
   // A matrix [rows, columns] of zeros.
   { ops.zeros(layer, layer) } -> std::same_as<typename O::Matrix>;
-};
-
-/// Operators of which one stands for linear() of gate|up and gated_activation() of the result, so
-/// that the device may join them.
-template <typename O>
-concept JoinsGates = Ops<O> &&
-    requires(O ops, typename O::Input input, const LinearSet& set, MlpActivation activation) {
-  { ops.gated_linear(input, set, activation, set) } -> std::same_as<typename O::Input>;
-};
-
-/// Operators whose linear() can be added to a matrix on the way: x += linear(input, set), or false,
-/// and nothing was done.
-template <typename O>
-concept AddsProducts = Ops<O> &&
-    requires(O ops, typename O::Matrix& x, typename O::Input input, const LinearSet& set) {
-  { ops.add_linear(x, input, set) } -> std::same_as<bool>;
 };
 
 }  // namespace nibble::ops

@@ -27,7 +27,7 @@ Service::Service(std::shared_ptr<const models::Model> model, std::unique_ptr<eng
       options_(std::move(options)),
       log_(std::move(log)),
       keys_(options_.keys),
-      limits_{static_cast<std::int32_t>(model_->decoder.config.vocabulary), engine->context()},
+      limits_{static_cast<std::int32_t>(model_->network.config.vocabulary), engine->context()},
       prompts_(model_->tokenizer, options_.chat_template, engine->context()),
       metrics_(options_.names.front(), engine->context()),
       started_(std::chrono::duration_cast<std::chrono::seconds>(

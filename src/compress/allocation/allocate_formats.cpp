@@ -33,11 +33,11 @@ bool fits_shape(const Scheme& scheme, const formats::PackedWeight& weight) {
 }
 
 // All layers with the bytes of what they can become; losses are not known yet.
-std::vector<Candidate> candidates(const models::Decoder& decoder, const Recipe& recipe) {
-  const auto fixed = layer_schemes(decoder, recipe);
+std::vector<Candidate> candidates(const models::Network& network, const Recipe& recipe) {
+  const auto fixed = layer_schemes(network, recipe);
   const auto wanted = recipe.choices.empty() ? format_choices(recipe.scheme) : recipe.choices;
   std::vector<Candidate> result;
-  for (const models::Block& block : decoder.blocks) {
+  for (const models::Block& block : network.decoder.blocks) {
     for (const ops::LinearSet* set : models::linear_sets(block)) {
       for (const ops::Linear& part : set->parts) {
         if (!fixed.contains(part.name)) {
@@ -71,29 +71,29 @@ std::int64_t weights_of(const std::vector<Candidate>& layers) {
 }
 
 // Bytes of all weights outside the blocks' layers, with the output layer as it will be.
-std::int64_t bytes_outside(const models::Decoder& decoder, const Recipe& recipe) {
+std::int64_t bytes_outside(const models::Network& network, const Recipe& recipe) {
   const std::int64_t now =
-      models::total_weight_bytes(decoder) - models::block_weight_bytes(decoder);
+      models::total_weight_bytes(network) - models::block_weight_bytes(network);
   if (!recipe.output) {
     return now;
   }
-  const formats::PackedWeight& output = decoder.output.parts.front().weight;
-  const std::int64_t of_output = decoder.config.tied_output ? 0 : formats::stored_bytes(output);
+  const formats::PackedWeight& output = network.output.parts.front().weight;
+  const std::int64_t of_output = network.config.tied_output ? 0 : formats::stored_bytes(output);
   return now - of_output + formats::stored_bytes(*recipe.output, output.n, output.k);
 }
 
 // Bytes that the layers of the blocks may take.
-std::int64_t budget_of(const models::Decoder& decoder, const Recipe& recipe,
+std::int64_t budget_of(const models::Network& network, const Recipe& recipe,
                        const std::vector<Candidate>& layers) {
   if (recipe.target->bits > 0) {
     return static_cast<std::int64_t>(recipe.target->bits * static_cast<double>(weights_of(layers)) /
                                      8);
   }
-  return recipe.target->bytes - bytes_outside(decoder, recipe);
+  return recipe.target->bytes - bytes_outside(network, recipe);
 }
 
 // Throws kUsage when not even the smallest offers keep to the budget.
-void require_possible(const models::Decoder& decoder, const Recipe& recipe,
+void require_possible(const models::Network& network, const Recipe& recipe,
                       const std::vector<Candidate>& layers, std::int64_t budget) {
   std::int64_t least = 0;
   for (const Candidate& layer : layers) {
@@ -117,19 +117,19 @@ void require_possible(const models::Decoder& decoder, const Recipe& recipe,
              "recipe '{}': {} are too little; the smallest that its formats can do are {} "
              "({})",
              name, core::format_byte_size(recipe.target->bytes),
-             core::format_byte_size(least + bytes_outside(decoder, recipe)),
+             core::format_byte_size(least + bytes_outside(network, recipe)),
              recipe.output ? "the embedding is not rounded"
                            : "embedding and output layer are not rounded");
 }
 
 }  // namespace
 
-Recipe allocate_formats(const models::Decoder& decoder, const Recipe& recipe,
+Recipe allocate_formats(const models::Network& network, const Recipe& recipe,
                         const std::map<std::string, LayerSensitivity>& sensitivity,
                         core::ThreadPool& pool, core::ProgressSink& progress) {
-  const std::vector<Candidate> layers = candidates(decoder, recipe);
-  const std::int64_t budget = budget_of(decoder, recipe, layers);
-  require_possible(decoder, recipe, layers, budget);
+  const std::vector<Candidate> layers = candidates(network, recipe);
+  const std::int64_t budget = budget_of(network, recipe, layers);
+  require_possible(network, recipe, layers, budget);
   std::vector<std::vector<Offer>> offers;
   progress.begin("formats", static_cast<std::int64_t>(layers.size()));
   for (const Candidate& layer : layers) {
@@ -172,16 +172,16 @@ Recipe allocate_formats(const models::Decoder& decoder, const Recipe& recipe,
 
 Recipe allocate_formats(const models::Model& model, const Recipe& recipe,
                         const CalibrationOptions& calibration, core::ProgressSink& progress) {
-  const auto layers = candidates(model.decoder, recipe);
-  require_possible(model.decoder, recipe, layers, budget_of(model.decoder, recipe, layers));
+  const auto layers = candidates(model.network, recipe);
+  require_possible(model.network, recipe, layers, budget_of(model.network, recipe, layers));
   CalibrationOptions few = calibration;
   few.samples = std::min(few.samples, kSensitivityWindows);
   const CalibrationWindows windows =
       few.texts.empty() ? sample_calibration(model, few, progress) : read_calibration(model, few);
   ops::cpu::CpuOps ops({calibration.threads, ops::ActivationPrecision::kFloat});
   ops::cpu::reserve_blas_memory(ops.pool().size());
-  const auto sensitivity = measure_sensitivity(model.decoder, windows, few.seed, ops, progress);
-  return allocate_formats(model.decoder, recipe, sensitivity, ops.pool(), progress);
+  const auto sensitivity = measure_sensitivity(model.network, windows, few.seed, ops, progress);
+  return allocate_formats(model.network, recipe, sensitivity, ops.pool(), progress);
 }
 
 }  // namespace nibble::compress

@@ -20,7 +20,7 @@ inline constexpr std::int64_t kSensitivityWindows = 32;
 /// Recipe::layers names keep their scheme. Says through `progress` what came out.
 ///
 /// Throws kUsage for a target that is too small, with the smallest that is possible.
-Recipe allocate_formats(const models::Decoder& decoder, const Recipe& recipe,
+Recipe allocate_formats(const models::Network& network, const Recipe& recipe,
                         const std::map<std::string, LayerSensitivity>& sensitivity,
                         core::ThreadPool& pool, core::ProgressSink& progress);
 

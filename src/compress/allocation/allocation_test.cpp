@@ -119,13 +119,13 @@ CalibrationWindows demo_windows(const models::Model& model, const std::string& t
 }
 
 // Logits of every position of a window.
-ops::cpu::Matrix logits_of(const models::Decoder& decoder, const std::vector<std::int32_t>& window,
+ops::cpu::Matrix logits_of(const models::Network& network, const std::vector<std::int32_t>& window,
                            CpuOps& ops) {
   std::vector<std::int32_t> positions(window.size());
   std::iota(positions.begin(), positions.end(), 0);
   const ops::SequenceSlice<ops::cpu::KvCache> alone{nullptr, 0, 0,
                                                     static_cast<std::int64_t>(window.size())};
-  return models::forward(ops, decoder, {window, positions, {&alone, 1}}, positions);
+  return models::forward(ops, network, {window, positions, {&alone, 1}}, positions);
 }
 
 // Mean over rows of KL(p || q) of the softmax of logits.
@@ -162,9 +162,9 @@ TEST(Sensitivity, PredictsTheDivergenceOfTheRoundedModel) {
   const auto model = models::open_model(kDemo);
   CpuOps ops({2, ops::ActivationPrecision::kFloat});
   const auto sensitivity =
-      measure_sensitivity(model->decoder, demo_windows(*model, "calibration.txt", 6, 256), 1, ops,
+      measure_sensitivity(model->network, demo_windows(*model, "calibration.txt", 6, 256), 1, ops,
                           core::silent_progress());
-  const models::Decoder& original = model->decoder;
+  const models::Network& original = model->network;
   const auto windows = demo_windows(*model, "evaluation.txt", 3, 256);
   std::vector<ops::cpu::Matrix> before;
   for (const auto& window : windows) {
@@ -172,14 +172,14 @@ TEST(Sensitivity, PredictsTheDivergenceOfTheRoundedModel) {
   }
   const Scheme scheme = formats::parse_scheme("int4-asym-g128");
   for (const std::size_t index : {0, 4}) {
-    for (const ops::LinearSet* set : models::linear_sets(original.blocks[index])) {
+    for (const ops::LinearSet* set : models::linear_sets(original.decoder.blocks[index])) {
       const ops::Linear& part = set->parts.back();  // v_proj, o_proj, up_proj, down_proj
       CompressedBlock change;
       change.layers.emplace(
           part.name,
           formats::round_to_nearest(values_of(part.weight), part.weight.n, part.weight.k, scheme));
-      models::Decoder changed = original;
-      changed.blocks[index] = apply_compressed(changed.blocks[index], change);
+      models::Network changed = original;
+      changed.decoder.blocks[index] = apply_compressed(changed.decoder.blocks[index], change);
       double measured = 0;
       for (std::size_t i = 0; i < windows.size(); ++i) {
         measured += divergence(before[i], logits_of(changed, windows[i], ops)) /
@@ -193,11 +193,11 @@ TEST(Sensitivity, PredictsTheDivergenceOfTheRoundedModel) {
   }
 }
 
-double bits_of(const models::Decoder& decoder, const Recipe& recipe) {
-  const auto quantized = layer_schemes(decoder, recipe);
+double bits_of(const models::Network& network, const Recipe& recipe) {
+  const auto quantized = layer_schemes(network, recipe);
   double bits = 0;
   double weights = 0;
-  for (const models::Block& block : decoder.blocks) {
+  for (const models::Block& block : network.decoder.blocks) {
     for (const ops::LinearSet* set : models::linear_sets(block)) {
       for (const ops::Linear& part : set->parts) {
         const auto packed =
@@ -213,14 +213,14 @@ double bits_of(const models::Decoder& decoder, const Recipe& recipe) {
 
 TEST(AllocateFormats, KeepsToTheTargetAndLosesLessThanOneFormat) {
   const auto model = models::open_model(kDemo);
-  const models::Decoder& decoder = model->decoder;
+  const models::Network& network = model->network;
   CpuOps ops({2, ops::ActivationPrecision::kFloat});
   const auto sensitivity = measure_sensitivity(
-      decoder, demo_windows(*model, "calibration.txt", 2, 128), 1, ops, core::silent_progress());
+      network, demo_windows(*model, "calibration.txt", 2, 128), 1, ops, core::silent_progress());
   const auto loss_of = [&](const Recipe& recipe) {
-    const auto schemes = layer_schemes(decoder, recipe);
+    const auto schemes = layer_schemes(network, recipe);
     double loss = 0;
-    for (const models::Block& block : decoder.blocks) {
+    for (const models::Block& block : network.decoder.blocks) {
       for (const ops::LinearSet* set : models::linear_sets(block)) {
         for (const ops::Linear& part : set->parts) {
           loss += predicted_loss(sensitivity.at(part.name), part.weight, schemes.at(part.name),
@@ -232,11 +232,11 @@ TEST(AllocateFormats, KeepsToTheTargetAndLosesLessThanOneFormat) {
   };
   for (const char* name : {"rtn-w3g64", "rtn-w4g128"}) {
     const Recipe uniform = find_recipe(name);
-    const double bits = bits_of(decoder, uniform);
-    const Recipe mixed = allocate_formats(decoder, with_target(uniform, {bits, 0}), sensitivity,
+    const double bits = bits_of(network, uniform);
+    const Recipe mixed = allocate_formats(network, with_target(uniform, {bits, 0}), sensitivity,
                                           ops.pool(), core::silent_progress());
-    EXPECT_LE(bits_of(decoder, mixed), bits);
-    EXPECT_GT(bits_of(decoder, mixed), bits - 0.05);
+    EXPECT_LE(bits_of(network, mixed), bits);
+    EXPECT_GT(bits_of(network, mixed), bits - 0.05);
     EXPECT_LT(loss_of(mixed), 0.95 * loss_of(uniform)) << name;
     EXPECT_FALSE(mixed.target.has_value());
   }
@@ -247,8 +247,8 @@ TEST(AllocateFormats, ASizeIsThatOfAllWeights) {
   const Recipe recipe = find_recipe("rtn-w4g128-sym@6MB");
   const Quantized small =
       quantize_in_memory(*model, recipe, small_job_on_text(1, 128, 2), core::silent_progress());
-  EXPECT_LE(models::total_weight_bytes(small.model->decoder), 6000000);
-  EXPECT_GT(models::total_weight_bytes(small.model->decoder), 5950000);
+  EXPECT_LE(models::total_weight_bytes(small.model->network), 6000000);
+  EXPECT_GT(models::total_weight_bytes(small.model->network), 5950000);
   EXPECT_EQ(small.model->compression.recipe, "rtn-w4g128-sym@5.7 MiB");
 }
 
@@ -263,7 +263,7 @@ TEST(AllocateFormats, LayersThatTheRecipeNamesKeepTheirScheme) {
       EXPECT_EQ(formats::to_string(scheme), "int8-sym-row") << name;
     }
   }
-  EXPECT_LE(models::block_bits_per_weight(result.model->decoder), 4.0);
+  EXPECT_LE(models::block_bits_per_weight(result.model->network), 4.0);
 }
 
 std::string refusal(const std::function<void()>& action) {

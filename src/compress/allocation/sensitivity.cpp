@@ -35,8 +35,8 @@ std::vector<float> products_of_rows(const float* a, std::int64_t m, std::int64_t
 
 class Measurement {
  public:
-  explicit Measurement(const models::Decoder& decoder) {
-    for (const models::Block& block : decoder.blocks) {
+  explicit Measurement(const models::Network& network) {
+    for (const models::Block& block : network.decoder.blocks) {
       for (const ops::LinearSet* set : models::linear_sets(block)) {
         for (const ops::Linear& part : set->parts) {
           LayerSensitivity& layer = layers_[part.name];
@@ -141,14 +141,14 @@ double rows_loss(const LayerSensitivity& sensitivity, const formats::PackedWeigh
 
 }  // namespace
 
-std::map<std::string, LayerSensitivity> measure_sensitivity(const models::Decoder& decoder,
+std::map<std::string, LayerSensitivity> measure_sensitivity(const models::Network& network,
                                                             const CalibrationWindows& windows,
                                                             std::uint64_t seed,
                                                             ops::cpu::CpuOps& ops,
                                                             core::ProgressSink& progress) {
-  Measurement measurement(decoder);
+  Measurement measurement(network);
   sample_gradients(
-      decoder, windows, seed, ops,
+      network, windows, seed, ops,
       [&](const ops::LinearSet& set, const Matrix& x, const Matrix& gradient) {
         measurement.observe(set, x, gradient);
       },

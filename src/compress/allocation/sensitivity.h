@@ -10,7 +10,7 @@
 #include "core/progress.h"
 #include "core/threads.h"
 #include "formats/packed_weight.h"
-#include "models/decoder.h"
+#include "models/network.h"
 #include "ops/cpu/cpu_ops.h"
 
 namespace nibble::compress {
@@ -27,7 +27,7 @@ struct LayerSensitivity {
 
 /// Of every linear layer of the blocks, by prefix, from gradients that the model itself draws
 /// (sample_gradients, which says what is thrown).
-std::map<std::string, LayerSensitivity> measure_sensitivity(const models::Decoder& decoder,
+std::map<std::string, LayerSensitivity> measure_sensitivity(const models::Network& network,
                                                             const CalibrationWindows& windows,
                                                             std::uint64_t seed,
                                                             ops::cpu::CpuOps& ops,

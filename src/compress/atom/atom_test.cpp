@@ -107,7 +107,7 @@ TEST_F(Atom, TheOperatorsComputeTheLayer) {
 
 TEST(AtomRecipes, TailsAreFittedToLayers) {
   const auto model = models::open_model(fs::path(NIBBLE_SOURCE_DIR) / "tests/families/llama");
-  const auto schemes = layer_schemes(model->decoder, find_recipe("atom-rot-w4a4"));
+  const auto schemes = layer_schemes(model->network, find_recipe("atom-rot-w4a4"));
   for (const auto& [name, scheme] : schemes) {
     EXPECT_EQ(formats::to_string(scheme), "int4-sym-g128-a4g128c0.9-h128-tail16") << name;
   }
@@ -136,8 +136,8 @@ TEST(AtomRecipes, ReadBackWhatTheyWrote) {
     quantize_model(*model, recipe, folder / family, options, false, core::silent_progress());
     const auto stored = models::open_model(folder / family);
     const auto memory = quantize_in_memory(*model, recipe, options, core::silent_progress()).model;
-    const auto read = models::linear_sets(std::as_const(stored->decoder.blocks[1]));
-    const auto made = models::linear_sets(std::as_const(memory->decoder.blocks[1]));
+    const auto read = models::linear_sets(std::as_const(stored->network.decoder.blocks[1]));
+    const auto made = models::linear_sets(std::as_const(memory->network.decoder.blocks[1]));
     for (std::size_t s = 0; s < read.size(); ++s) {
       const formats::PackedWeight& weight = read[s]->parts[0].weight;
       const auto expected = formats::parts(made[s]->parts[0].weight);

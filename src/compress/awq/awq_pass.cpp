@@ -46,6 +46,8 @@ class AwqPass final : public Pass {
     }
     if (scale_ && work.source.scales > 0) {
       scale_inputs(work, search_scales(work, backend));
+    } else if (scale_) {
+      note_unscaled(work);
     }
     if (clip_) {
       clip_set(work, backend);

@@ -56,8 +56,17 @@ void divide_rows(LayerWork& layer, std::int64_t first, std::span<const float> s)
   }
 }
 
+// The first layers of attention and MLP, k inputs each.
+void link_norm(const models::NetworkConfig& config, ops::Norm& norm, std::int64_t k, SetWork& set) {
+  set.source.is_stream = config.norm_placement == models::NormPlacement::kPost;
+  if (!set.source.is_stream) {
+    set.source.norm = &norm;
+    scale_each(set.source, k);
+  }
+}
+
 // Whether a positive factor passes through the MLP's activation.
-bool commutes(const models::DecoderConfig& config) {
+bool commutes(const models::NetworkConfig& config) {
   return config.gated || config.activation == ops::MlpActivation::kRelu;
 }
 
@@ -93,7 +102,7 @@ std::optional<SetWork> make_set_work(const ops::LinearSet& set,
   return work;
 }
 
-BlockWork::BlockWork(const models::DecoderConfig& config, const models::Block& block,
+BlockWork::BlockWork(const models::NetworkConfig& config, const models::Block& block,
                      const std::map<std::string, formats::Scheme>& schemes,
                      std::map<int, SetCurvature>& curvature)
     : attention_norm_(block.attention_norm), mlp_norm_(block.mlp_norm) {
@@ -122,13 +131,12 @@ SetWork* BlockWork::find(const ops::LinearSet& set) {
   return nullptr;
 }
 
-void BlockWork::link(const models::DecoderConfig& config, const models::Block& block) {
+void BlockWork::link(const models::NetworkConfig& config, const models::Block& block) {
   const models::Attention& attention = block.attention;
   SetWork* const qkv = find(attention.qkv);
   SetWork* const out = find(attention.out);
   if (qkv != nullptr) {
-    qkv->source.norm = &attention_norm_;
-    scale_each(qkv->source, attention.qkv.k());
+    link_norm(config, attention_norm_, attention.qkv.k(), *qkv);
   }
   if (qkv != nullptr && out != nullptr) {
     const std::int64_t value_width = attention.spec.kv_heads * attention.spec.head_dim;
@@ -147,8 +155,7 @@ void BlockWork::link(const models::DecoderConfig& config, const models::Block& b
   };
   if (block.mlp) {
     if (SetWork* const up = link_mlp(*block.mlp)) {
-      up->source.norm = &mlp_norm_;
-      scale_each(up->source, block.mlp->up.k());
+      link_norm(config, mlp_norm_, block.mlp->up.k(), *up);
     }
   }
   for (const models::Mlp& expert : block.experts) {
@@ -166,6 +173,14 @@ void transform_inputs(LayerWork& layer, const ops::InputTransform& transform,
         transform.apply(std::span(*w).subspan(row * k, k));
       }
     });
+  }
+}
+
+void note_unscaled(SetWork& set) {
+  for (LayerWork& layer : set.layers) {
+    if (set.source.is_stream) {
+      layer.note = "not scaled: it reads the residual stream itself (post-norm)";
+    }
   }
 }
 

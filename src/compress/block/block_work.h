@@ -11,7 +11,7 @@
 #include "compress/calibration/statistics.h"
 #include "compress/coding/coded_weight.h"
 #include "formats/packed_weight.h"
-#include "models/decoder.h"
+#include "models/network.h"
 
 namespace nibble::compress {
 
@@ -43,13 +43,15 @@ formats::PackedWeight round_dense(const LayerWork& layer);
 /// What makes the input of a set, when that can be scaled channel by channel without changing what
 /// the model computes: the norm before it, or rows of a linear layer that reach it unmixed (values
 /// through attention, `up` through the gate, anything through ReLU). One scale may serve several
-/// channels: query heads that share a value head.
+/// channels: query heads that share a value head. In post-norm blocks attention and MLP read the
+/// residual stream itself, whose scales reach all that comes behind it: it cannot be scaled.
 struct InputSource {
   ops::Norm* norm = nullptr;
   LayerWork* layer = nullptr;
   std::int64_t first_row = 0;          // of `layer`
   std::vector<std::int32_t> scale_of;  // [k]: which scale an input channel has
   std::int64_t scales = 0;             // 0: the input cannot be scaled
+  bool is_stream = false;              // because it is the residual stream
 };
 
 /// The layers that share one input.
@@ -71,7 +73,7 @@ std::optional<SetWork> make_set_work(const ops::LinearSet& set,
 class BlockWork {
  public:
   /// `schemes` by layer prefix; `curvature` by set id, may be empty.
-  BlockWork(const models::DecoderConfig& config, const models::Block& block,
+  BlockWork(const models::NetworkConfig& config, const models::Block& block,
             const std::map<std::string, formats::Scheme>& schemes,
             std::map<int, SetCurvature>& curvature);
   BlockWork(const BlockWork&) = delete;
@@ -87,7 +89,7 @@ class BlockWork {
 
  private:
   SetWork* find(const ops::LinearSet& set);
-  void link(const models::DecoderConfig& config, const models::Block& block);
+  void link(const models::NetworkConfig& config, const models::Block& block);
 
   ops::Norm attention_norm_;
   ops::Norm mlp_norm_;
@@ -98,6 +100,9 @@ class BlockWork {
 /// input, so that products stay what they were.
 void transform_inputs(LayerWork& layer, const ops::InputTransform& transform,
                       core::ThreadPool& pool);
+
+/// Says so at layers that keep their inputs because they read the residual stream.
+void note_unscaled(SetWork& set);
 
 /// Multiplies input column j of every layer of the set by s[scale_of[j]], divides the source's
 /// channel by it, and brings the statistics along: y = (x / s) (W diag(s))^T, the same in real

@@ -16,7 +16,7 @@ namespace {
 using ops::cpu::CpuOps;
 
 // The block with every input that can be scaled divided by random factors.
-models::Block scaled(const models::DecoderConfig& config, const models::Block& block,
+models::Block scaled(const models::NetworkConfig& config, const models::Block& block,
                      core::Random& random, int& scaled_sets) {
   std::map<std::string, formats::Scheme> schemes;
   for (const ops::LinearSet* set : models::linear_sets(block)) {
@@ -61,15 +61,15 @@ TEST_P(Scaling, KeepsWhatTheModelComputes) {
   const auto model = models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) /
                                         "tests/families" / GetParam().family);
   CpuOps ops({2, ops::ActivationPrecision::kFloat});
-  const std::vector<float> before = logits(model->decoder, ops);
-  models::Decoder decoder = model->decoder;
+  const std::vector<float> before = logits(model->network, ops);
+  models::Network network = model->network;
   core::Random random(3);
   int sets = 0;
-  for (models::Block& block : decoder.blocks) {
-    block = scaled(decoder.config, block, random, sets);
+  for (models::Block& block : network.decoder.blocks) {
+    block = scaled(network.config, block, random, sets);
   }
-  EXPECT_EQ(sets, GetParam().sets_of_a_block * static_cast<int>(decoder.blocks.size()));
-  const std::vector<float> after = logits(decoder, ops);
+  EXPECT_EQ(sets, GetParam().sets_of_a_block * static_cast<int>(network.decoder.blocks.size()));
+  const std::vector<float> after = logits(network, ops);
   for (std::size_t i = 0; i < before.size(); ++i) {
     ASSERT_NEAR(after[i], before[i], 1e-4) << i;
   }
@@ -78,7 +78,8 @@ TEST_P(Scaling, KeepsWhatTheModelComputes) {
 INSTANTIATE_TEST_SUITE_P(Families, Scaling,
                          testing::Values(Case{"llama", 4}, Case{"llama-bias-tied", 4},
                                          Case{"qwen2", 4}, Case{"qwen3", 4}, Case{"opt", 4},
-                                         Case{"gpt2", 3}, Case{"mixtral", 6}),
+                                         Case{"opt-post-norm", 2}, Case{"gpt2", 3},
+                                         Case{"mixtral", 6}),
                          [](const auto& parameter) {
                            std::string name = parameter.param.family;
                            std::replace(name.begin(), name.end(), '-', '_');

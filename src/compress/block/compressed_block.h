@@ -6,7 +6,7 @@
 
 #include "compress/block/block_work.h"
 #include "formats/packed_weight.h"
-#include "models/decoder.h"
+#include "models/network.h"
 
 namespace nibble::compress {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "compress/block/block_work.h"
-#include "models/decoder.h"
+#include "models/network.h"
 
 namespace nibble::compress {
 

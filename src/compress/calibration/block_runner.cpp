@@ -48,14 +48,14 @@ void require_float_activations(const std::map<std::string, formats::Scheme>& sch
 }  // namespace
 
 std::unique_ptr<BlockRunner> make_block_runner(
-    const Backend& backend, const models::Decoder& decoder, const CalibrationWindows& windows,
+    const Backend& backend, const models::Network& network, const CalibrationWindows& windows,
     CpuOps& ops, bool keeps_original, const std::optional<std::filesystem::path>& spill,
     const std::map<std::string, formats::Scheme>& schemes) {
   if (!backend.has_gpu()) {
-    return std::make_unique<CpuBlockRunner>(decoder, windows, ops, keeps_original, spill);
+    return std::make_unique<CpuBlockRunner>(network, windows, ops, keeps_original, spill);
   }
   require_float_activations(schemes);
-  return cuda::make_cuda_block_runner(backend.gpu(), decoder, windows, ops, keeps_original);
+  return cuda::make_cuda_block_runner(backend.gpu(), network, windows, ops, keeps_original);
 }
 
 std::vector<float> mean_row(std::span<const float> x, std::int64_t m, std::int64_t k) {
@@ -70,10 +70,10 @@ std::vector<float> mean_row(std::span<const float> x, std::int64_t m, std::int64
   return mean;
 }
 
-CpuBlockRunner::CpuBlockRunner(const models::Decoder& decoder, const CalibrationWindows& windows,
+CpuBlockRunner::CpuBlockRunner(const models::Network& network, const CalibrationWindows& windows,
                                CpuOps& ops, bool keeps_original,
                                const std::optional<std::filesystem::path>& spill)
-    : decoder_(decoder), windows_(windows), ops_(ops), hidden_(spill) {
+    : network_(network), windows_(windows), ops_(ops), hidden_(spill) {
   if (keeps_original) {
     original_.emplace(spill);
   }
@@ -81,7 +81,7 @@ CpuBlockRunner::CpuBlockRunner(const models::Decoder& decoder, const Calibration
     auto& positions = positions_.emplace_back(window.size());
     std::iota(positions.begin(), positions.end(), 0);
     const models::Batch<CpuOps> batch{window, positions, {}};
-    Matrix x = models::embed(ops_, decoder_, batch);
+    Matrix x = models::embed(ops_, network_, batch);
     if (original_) {
       original_->add(ops_.copy(x));
     }
@@ -89,17 +89,17 @@ CpuBlockRunner::CpuBlockRunner(const models::Decoder& decoder, const Calibration
   }
 }
 
-Matrix CpuBlockRunner::run(std::int64_t layer, const models::Block& block, std::size_t window,
-                           Matrix& x) {
+void CpuBlockRunner::run(std::int64_t layer, const models::Block& block, std::size_t window,
+                         Matrix& x) {
   const ops::SequenceSlice<KvCache> alone{nullptr, 0, 0, x.rows()};
   const models::Batch<CpuOps> batch{windows_[window], positions_[window], {&alone, 1}};
-  return *models::run_block(ops_, decoder_.config, block, layer, batch, x, {});
+  models::settle(ops_, x, models::run_block(ops_, network_.config, block, layer, batch, x, {}));
 }
 
 void CpuBlockRunner::move(std::int64_t layer, const models::Block& block, std::size_t window,
                           WindowStore& store) {
   Matrix x = store.read(window, ops_);
-  ops_.add(x, run(layer, block, window, x));
+  run(layer, block, window, x);
   store.write(window, std::move(x));
 }
 
@@ -158,8 +158,8 @@ std::map<int, InputStatistics> CpuBlockRunner::observe(std::int64_t layer,
 }
 
 InputStatistics CpuBlockRunner::observe_output(const Observation& observation) {
-  const int id = decoder_.output.id;
-  InputStatistics statistics(observation.kind, decoder_.output.k());
+  const int id = network_.output.id;
+  InputStatistics statistics(observation.kind, network_.output.k());
   std::size_t token = 0;  // of all windows, where this window begins
   for (std::size_t window = 0; window < windows_.size(); ++window) {
     on_window_(window);
@@ -168,10 +168,10 @@ InputStatistics CpuBlockRunner::observe_output(const Observation& observation) {
       weights = std::span(observation.curvature->at(id).token_weights)
                     .subspan(token, windows_[window].size());
     }
-    const Matrix x = ops_.norm_matrix(hidden_.read(window, ops_), decoder_.final_norm);
+    const Matrix x = models::final_states(ops_, network_, hidden_.read(window, ops_));
     statistics.add(x, ops_.pool(), weights);
     if (observation.kind >= StatisticsKind::kCross) {
-      const Matrix original = ops_.norm_matrix(original_->read(window, ops_), decoder_.final_norm);
+      const Matrix original = models::final_states(ops_, network_, original_->read(window, ops_));
       statistics.add_cross(original, x, ops_.pool(), weights);
     }
     token += windows_[window].size();
@@ -179,19 +179,22 @@ InputStatistics CpuBlockRunner::observe_output(const Observation& observation) {
   return statistics;
 }
 
-std::vector<float> CpuBlockRunner::mean_input(const ops::Norm& norm) {
+std::vector<float> CpuBlockRunner::mean_input(const ops::Norm* norm) {
   std::vector<float> rows;
   for (std::size_t window = 0; window < windows_.size(); ++window) {
-    const auto tokens = std::ssize(rows) / decoder_.config.hidden + std::ssize(windows_[window]);
+    const auto tokens = std::ssize(rows) / network_.config.hidden + std::ssize(windows_[window]);
     if (window > 0 && tokens > kMeanTokens) {
       break;
     }
-    const Matrix x = ops_.norm_matrix(hidden_.read(window, ops_), norm);
+    Matrix x = hidden_.read(window, ops_);
+    if (norm != nullptr) {
+      x = ops_.norm_matrix(x, *norm);
+    }
     for (std::int64_t row = 0; row < x.rows(); ++row) {
       rows.insert(rows.end(), x.row(row), x.row(row) + x.columns());
     }
   }
-  return mean_row(rows, std::ssize(rows) / decoder_.config.hidden, decoder_.config.hidden);
+  return mean_row(rows, std::ssize(rows) / network_.config.hidden, network_.config.hidden);
 }
 
 void CpuBlockRunner::advance(std::int64_t layer, const models::Block& block,

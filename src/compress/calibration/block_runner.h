@@ -14,7 +14,7 @@
 #include "compress/calibration/output_curvature.h"
 #include "compress/calibration/statistics.h"
 #include "compress/calibration/window_store.h"
-#include "models/decoder.h"
+#include "models/network.h"
 #include "ops/cpu/cpu_ops.h"
 
 namespace nibble::compress {
@@ -55,9 +55,9 @@ class BlockRunner {
   /// gone through all blocks. Of `observation` neither set nor original are read.
   virtual InputStatistics observe_output(const Observation& observation) = 0;
 
-  /// The mean of what `norm` makes of the windows as they are: [hidden]. Of the first windows that
-  /// have kMeanTokens tokens together, but at least one.
-  virtual std::vector<float> mean_input(const ops::Norm& norm) = 0;
+  /// The mean of what `norm`, or null: nothing, makes of the windows as they are: [hidden]. Of the
+  /// first windows that have kMeanTokens tokens together, but at least one.
+  virtual std::vector<float> mean_input(const ops::Norm* norm) = 0;
 
   /// Moves the windows through `block`, and those of the original model, where they are kept,
   /// through `original`.
@@ -74,7 +74,7 @@ class BlockRunner {
 /// `schemes`, by layer prefix, that a GPU cannot calibrate, kOutOfMemory where the windows do not
 /// fit.
 std::unique_ptr<BlockRunner> make_block_runner(
-    const Backend& backend, const models::Decoder& decoder, const CalibrationWindows& windows,
+    const Backend& backend, const models::Network& network, const CalibrationWindows& windows,
     ops::cpu::CpuOps& ops, bool keeps_original, const std::optional<std::filesystem::path>& spill,
     const std::map<std::string, formats::Scheme>& schemes);
 
@@ -83,7 +83,7 @@ class CpuBlockRunner final : public BlockRunner {
  public:
   /// Embeds the windows. `keeps_original`: they also go through the original model beside it.
   /// `spill`: hidden states lie in a file in that folder, else in memory.
-  CpuBlockRunner(const models::Decoder& decoder, const CalibrationWindows& windows,
+  CpuBlockRunner(const models::Network& network, const CalibrationWindows& windows,
                  ops::cpu::CpuOps& ops, bool keeps_original,
                  const std::optional<std::filesystem::path>& spill);
 
@@ -91,19 +91,19 @@ class CpuBlockRunner final : public BlockRunner {
   std::map<int, InputStatistics> observe(std::int64_t layer, const models::Block& block,
                                          const Observation& observation) override;
   InputStatistics observe_output(const Observation& observation) override;
-  std::vector<float> mean_input(const ops::Norm& norm) override;
+  std::vector<float> mean_input(const ops::Norm* norm) override;
   void advance(std::int64_t layer, const models::Block& block,
                const models::Block& original) override;
 
  private:
-  ops::cpu::Matrix run(std::int64_t layer, const models::Block& block, std::size_t window,
-                       ops::cpu::Matrix& x);
+  // Moves x through the block.
+  void run(std::int64_t layer, const models::Block& block, std::size_t window, ops::cpu::Matrix& x);
   void move(std::int64_t layer, const models::Block& block, std::size_t window, WindowStore& store);
   // The inputs of the block's sets, by set id, in the original model.
   std::map<int, ops::cpu::Matrix> original_inputs(std::int64_t layer, std::size_t window,
                                                   const Observation& observation);
 
-  const models::Decoder& decoder_;
+  const models::Network& network_;
   const CalibrationWindows& windows_;
   ops::cpu::CpuOps& ops_;
   std::vector<std::vector<std::int32_t>> positions_;

@@ -21,7 +21,7 @@ std::int64_t window_length(const models::Model& model, const CalibrationOptions&
   core::require(options.seq_len >= 1 && options.samples >= 1, ErrorKind::kUsage,
                 "calibration needs at least one sample of one token, got {} of {}", options.samples,
                 options.seq_len);
-  return std::min(options.seq_len, model.decoder.config.max_positions);
+  return std::min(options.seq_len, model.network.config.max_positions);
 }
 
 // One draw from softmax(logits).
@@ -49,7 +49,7 @@ class Writer {
   Writer(const models::Model& model, CpuOps& ops, std::int64_t windows, std::int64_t length,
          std::int32_t start)
       : model_(model), ops_(ops), length_(length) {
-    const models::DecoderConfig& config = model.decoder.config;
+    const models::NetworkConfig& config = model.network.config;
     for (std::int64_t i = 0; i < windows; ++i) {
       caches_.push_back(std::make_unique<KvCache>(ops::KvType::kF32, config.layers, config.kv_heads,
                                                   config.head_dim, length));
@@ -70,7 +70,7 @@ class Writer {
         slices.push_back({caches_[i].get(), position, static_cast<std::int64_t>(i), 1});
       }
       const models::Batch<CpuOps> batch{tokens, positions, slices};
-      const auto logits = models::forward(ops_, model_.decoder, batch, rows);
+      const auto logits = models::forward(ops_, model_.network, batch, rows);
       for (std::size_t i = 0; i < windows_.size(); ++i) {
         windows_[i].push_back(
             draw(logits.row(static_cast<std::int64_t>(i)), logits.columns(), random));
@@ -89,7 +89,7 @@ class Writer {
 };
 
 std::int32_t start_token(const models::Model& model) {
-  const models::DecoderConfig& config = model.decoder.config;
+  const models::NetworkConfig& config = model.network.config;
   if (const auto bos = model.tokenizer->bos()) {
     return *bos;
   }

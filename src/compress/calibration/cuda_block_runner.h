@@ -10,7 +10,7 @@ namespace nibble::compress::cuda {
 /// The calibration windows on a GPU, some at a time; their hidden states stay there. Float32
 /// products (cuBLAS), no TF32. Throws kOutOfMemory, with how many windows would fit.
 std::unique_ptr<BlockRunner> make_cuda_block_runner(CudaContext& context,
-                                                    const models::Decoder& decoder,
+                                                    const models::Network& network,
                                                     const CalibrationWindows& windows,
                                                     ops::cpu::CpuOps& cpu, bool keeps_original);
 

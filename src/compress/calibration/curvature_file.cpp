@@ -118,16 +118,16 @@ SetCurvature read_set(const io::SafetensorsFile& file, const ops::LinearSet& lin
   return set;
 }
 
-Curvature read(const io::SafetensorsFile& file, const models::Decoder& decoder, bool of_output,
+Curvature read(const io::SafetensorsFile& file, const models::Network& network, bool of_output,
                std::int64_t tokens) {
   Curvature curvature;
-  for (const models::Block& block : decoder.blocks) {
+  for (const models::Block& block : network.decoder.blocks) {
     for (const ops::LinearSet* set : models::linear_sets(block)) {
       curvature.emplace(set->id, read_set(file, *set, tokens));
     }
   }
   if (of_output) {
-    curvature.emplace(decoder.output.id, read_set(file, decoder.output, tokens));
+    curvature.emplace(network.output.id, read_set(file, network.output, tokens));
   }
   return curvature;
 }
@@ -136,7 +136,7 @@ Curvature read(const io::SafetensorsFile& file, const models::Decoder& decoder, 
 
 std::map<int, SetCurvature> kept_or_measured_curvature(
     const std::filesystem::path& file, const models::WeightSource& source,
-    const models::Decoder& decoder, const CalibrationWindows& windows, std::uint64_t seed,
+    const models::Network& network, const CalibrationWindows& windows, std::uint64_t seed,
     ops::cpu::CpuOps& ops, core::ProgressSink& progress, bool of_output) {
   const std::string fingerprint = fingerprint_of(source, windows, seed, of_output, ops.pool());
   if (std::filesystem::exists(file)) {
@@ -146,9 +146,9 @@ std::map<int, SetCurvature> kept_or_measured_curvature(
     const std::int64_t tokens = std::accumulate(
         windows.begin(), windows.end(), std::int64_t{0},
         [](std::int64_t sum, const auto& window) { return sum + std::ssize(window); });
-    return read(*kept, decoder, of_output, tokens);
+    return read(*kept, network, of_output, tokens);
   }
-  Curvature measured = measure_curvature(decoder, windows, seed, ops, progress, of_output);
+  Curvature measured = measure_curvature(network, windows, seed, ops, progress, of_output);
   write(file, measured, fingerprint);
   return measured;
 }

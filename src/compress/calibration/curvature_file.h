@@ -7,7 +7,7 @@
 #include "compress/calibration/calibration.h"
 #include "compress/calibration/output_curvature.h"
 #include "core/progress.h"
-#include "models/decoder.h"
+#include "models/network.h"
 #include "models/weight_source.h"
 #include "ops/cpu/cpu_ops.h"
 
@@ -15,7 +15,7 @@ namespace nibble::compress {
 
 /// measure_curvature() for a job that may be interrupted: what an earlier run has left in `file`,
 /// bit for bit, or else what is measured here and then kept there. `source` holds the weights of
-/// `decoder`, the model as it was read.
+/// `network`, the model as it was read.
 ///
 /// The file appears when it is complete. It is a safetensors file:
 ///   "<set id>.<layer>"        F32 [values]: OutputCurvature::values() of the layers of a set
@@ -27,7 +27,7 @@ namespace nibble::compress {
 /// that is damaged.
 std::map<int, SetCurvature> kept_or_measured_curvature(
     const std::filesystem::path& file, const models::WeightSource& source,
-    const models::Decoder& decoder, const CalibrationWindows& windows, std::uint64_t seed,
+    const models::Network& network, const CalibrationWindows& windows, std::uint64_t seed,
     ops::cpu::CpuOps& ops, core::ProgressSink& progress, bool of_output);
 
 }  // namespace nibble::compress

@@ -57,19 +57,21 @@ TEST(OutputCurvature, SumsProductsInBlocks) {
 
 const auto kFamilies = std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families";
 
+class MeasureCurvature : public testing::TestWithParam<const char*> {};
+
 // Block by block, from the last to the first, must come to what one pass back through the whole
 // model does.
-TEST(MeasureCurvature, AgreesWithOnePassThroughTheModel) {
-  const auto model = models::open_model(kFamilies / "llama");
-  const models::Decoder& decoder = model->decoder;
+TEST_P(MeasureCurvature, AgreesWithOnePassThroughTheModel) {
+  const auto model = models::open_model(kFamilies / GetParam());
+  const models::Network& network = model->network;
   CpuOps ops({2, ops::ActivationPrecision::kFloat});
   std::vector<std::int32_t> window(20);
   core::Random tokens(1);
   for (auto& token : window) {
-    token = static_cast<std::int32_t>(tokens.below(decoder.config.vocabulary));
+    token = static_cast<std::int32_t>(tokens.below(network.config.vocabulary));
   }
   const auto curvature =
-      measure_curvature(decoder, {window}, 5, ops, core::silent_progress(), true);
+      measure_curvature(network, {window}, 5, ops, core::silent_progress(), true);
 
   ops::gradient::GradientOps tape(ops);
   std::map<int, OutputCurvature> expected;
@@ -86,7 +88,7 @@ TEST(MeasureCurvature, AgreesWithOnePassThroughTheModel) {
   std::iota(positions.begin(), positions.end(), 0);
   const ops::SequenceSlice<ops::cpu::KvCache> alone{nullptr, 0, 0, 20};
   const models::Batch<ops::gradient::GradientOps> batch{window, positions, {&alone, 1}};
-  const auto logits = models::logits(tape, decoder, models::hidden_states(tape, decoder, batch));
+  const auto logits = models::logits(tape, network, models::hidden_states(tape, network, batch));
   Matrix gradient = ops.matrix(logits.rows(), logits.columns());
   core::Random draw(5);
   for (std::int64_t i = 0; i < logits.rows(); ++i) {
@@ -108,7 +110,7 @@ TEST(MeasureCurvature, AgreesWithOnePassThroughTheModel) {
   }
   tape.backward(logits, std::move(gradient));
 
-  ASSERT_TRUE(curvature.contains(decoder.output.id));
+  ASSERT_TRUE(curvature.contains(network.output.id));
   for (const auto& [id, set] : curvature) {
     const auto block = set.layers.front().block(0);
     const auto wanted = expected.at(id).block(0);
@@ -131,11 +133,18 @@ TEST(MeasureCurvature, AgreesWithOnePassThroughTheModel) {
   }
 }
 
-TEST(MeasureCurvature, RefusesExperts) {
+INSTANTIATE_TEST_SUITE_P(Families, MeasureCurvature, testing::Values("llama", "opt-post-norm"),
+                         [](const auto& parameter) {
+                           std::string name = parameter.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST(Curvature, OfExpertsIsRefused) {
   const auto model = models::open_model(kFamilies / "mixtral");
   CpuOps ops({1, ops::ActivationPrecision::kFloat});
   EXPECT_THROW(
-      (void)measure_curvature(model->decoder, {{1, 2, 3}}, 0, ops, core::silent_progress()),
+      (void)measure_curvature(model->network, {{1, 2, 3}}, 0, ops, core::silent_progress()),
       core::Error);
 }
 

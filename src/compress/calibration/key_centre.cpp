@@ -65,7 +65,7 @@ class MeanTurn {
 
 }  // namespace
 
-std::vector<float> key_centre(const models::DecoderConfig& config, const models::Block& block,
+std::vector<float> key_centre(const models::NetworkConfig& config, const models::Block& block,
                               std::span<const float> mean_input) {
   const ops::AttentionSpec& spec = block.attention.spec;
   if (!spec.k_norm.empty()) {

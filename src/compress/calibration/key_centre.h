@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "models/decoder.h"
+#include "models/network.h"
 
 namespace nibble::compress {
 
@@ -11,7 +11,7 @@ namespace nibble::compress {
 /// layers the mean input `mean_input` [hidden], averaged over the turns that RoPE gives it at
 /// positions [0, min(max_positions, 4096)). Empty for models that normalise their keys (Qwen3),
 /// whose mean does not follow from that of the inputs.
-std::vector<float> key_centre(const models::DecoderConfig& config, const models::Block& block,
+std::vector<float> key_centre(const models::NetworkConfig& config, const models::Block& block,
                               std::span<const float> mean_input);
 
 }  // namespace nibble::compress

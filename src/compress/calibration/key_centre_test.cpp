@@ -43,10 +43,10 @@ std::vector<float> key_of(const models::Block& block, std::span<const float> x,
 TEST(KeyCentre, IsTheMeanKeyOverTokensAndPositions) {
   for (const char* family : {"llama", "llama-bias-tied", "llama-yarn-rope", "gpt2", "opt"}) {
     const auto model = models::open_model(kFamilies / family);
-    models::DecoderConfig config = model->decoder.config;
+    models::NetworkConfig config = model->network.config;
     config.max_positions = 50;
     const auto k = static_cast<std::size_t>(config.hidden);
-    for (const models::Block& block : model->decoder.blocks) {
+    for (const models::Block& block : model->network.decoder.blocks) {
       std::vector<float> x(3 * k);
       for (std::size_t i = 0; i < x.size(); ++i) {
         x[i] = static_cast<float>(i * 37 % 23) / 10.0f - 0.9f;
@@ -74,18 +74,18 @@ TEST(KeyCentre, IsTheMeanKeyOverTokensAndPositions) {
 // Of the normed inputs of all windows, as long as they have few tokens.
 TEST(KeyCentre, InputsAreThoseOfTheFirstWindows) {
   const auto model = models::open_model(kFamilies / "llama");
-  const models::Decoder& decoder = model->decoder;
-  const ops::Norm& norm = decoder.blocks.front().attention_norm;
+  const models::Network& network = model->network;
+  const ops::Norm& norm = network.decoder.blocks.front().attention_norm;
   ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
   const auto row_of = [&](std::int32_t token) {
     const std::int32_t position = 0;
     const std::vector<std::int32_t> tokens = {token};
     const ops::cpu::Matrix x =
-        ops.norm_matrix(models::embed(ops, decoder, {tokens, {&position, 1}, {}}), norm);
+        ops.norm_matrix(models::embed(ops, network, {tokens, {&position, 1}, {}}), norm);
     return std::vector<float>(x.row(0), x.row(0) + x.columns());
   };
   const auto mean_of = [&](const CalibrationWindows& windows) {
-    return CpuBlockRunner(decoder, windows, ops, false, std::nullopt).mean_input(norm);
+    return CpuBlockRunner(network, windows, ops, false, std::nullopt).mean_input(&norm);
   };
   const std::vector<float> a = row_of(3);
   const std::vector<float> b = row_of(5);
@@ -97,10 +97,25 @@ TEST(KeyCentre, InputsAreThoseOfTheFirstWindows) {
   EXPECT_EQ(mean_of({std::vector<std::int32_t>(kMeanTokens + 1, 5), {3}}), b);
 }
 
+// Where no norm stands before the layers, the residual stream.
+TEST(KeyCentre, InputsMayBeTheStreamItself) {
+  const auto model = models::open_model(kFamilies / "opt");
+  ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
+  const CalibrationWindows windows = {{3, 5}};
+  const std::vector<std::int32_t> positions = {0, 1};
+  const ops::cpu::Matrix x = models::embed(ops, model->network, {windows[0], positions, {}});
+  const std::vector<float> mean =
+      CpuBlockRunner(model->network, windows, ops, false, std::nullopt).mean_input(nullptr);
+  for (std::int64_t i = 0; i < x.columns(); ++i) {
+    EXPECT_NEAR(mean[static_cast<std::size_t>(i)], (x.row(0)[i] + x.row(1)[i]) / 2, 1e-6);
+  }
+}
+
 TEST(KeyCentre, NormalisedKeysHaveNone) {
   const auto model = models::open_model(kFamilies / "qwen3");
-  const std::vector<float> mean(static_cast<std::size_t>(model->decoder.config.hidden), 1.0f);
-  EXPECT_TRUE(key_centre(model->decoder.config, model->decoder.blocks.front(), mean).empty());
+  const std::vector<float> mean(static_cast<std::size_t>(model->network.config.hidden), 1.0f);
+  EXPECT_TRUE(
+      key_centre(model->network.config, model->network.decoder.blocks.front(), mean).empty());
 }
 
 }  // namespace

@@ -14,15 +14,15 @@ using ops::cpu::Matrix;
 
 class Measurement {
  public:
-  Measurement(const models::Decoder& decoder, core::ThreadPool& pool, bool of_output)
+  Measurement(const models::Network& network, core::ThreadPool& pool, bool of_output)
       : pool_(pool) {
-    for (const models::Block& block : decoder.blocks) {
+    for (const models::Block& block : network.decoder.blocks) {
       for (const ops::LinearSet* set : models::linear_sets(block)) {
         add(*set);
       }
     }
     if (of_output) {
-      add(decoder.output);
+      add(network.output);
     }
   }
 
@@ -87,13 +87,13 @@ class Measurement {
 
 }  // namespace
 
-std::map<int, SetCurvature> measure_curvature(const models::Decoder& decoder,
+std::map<int, SetCurvature> measure_curvature(const models::Network& network,
                                               const CalibrationWindows& windows, std::uint64_t seed,
                                               CpuOps& ops, core::ProgressSink& progress,
                                               bool of_output) {
-  Measurement measurement(decoder, ops.pool(), of_output);
+  Measurement measurement(network, ops.pool(), of_output);
   sample_gradients(
-      decoder, windows, seed, ops,
+      network, windows, seed, ops,
       [&](const ops::LinearSet& set, const Matrix&, const Matrix& gradient) {
         measurement.observe(set, gradient);
       },

@@ -35,8 +35,8 @@ void draw_gradient(float* logits, std::int64_t vocabulary, core::Random& random)
 
 class Sampler {
  public:
-  Sampler(const models::Decoder& decoder, std::uint64_t seed, CpuOps& ops)
-      : decoder_(decoder), ops_(ops), tape_(ops), random_(seed) {}
+  Sampler(const models::Network& network, std::uint64_t seed, CpuOps& ops)
+      : network_(network), ops_(ops), tape_(ops), random_(seed) {}
 
   GradientOps& tape() { return tape_; }
 
@@ -47,23 +47,23 @@ class Sampler {
     const ops::SequenceSlice<KvCache> alone{nullptr, 0, 0, rows};
 
     const models::Batch<CpuOps> forward{window, positions, {&alone, 1}};
-    Matrix x = models::embed(ops_, decoder_, forward);
+    Matrix x = models::embed(ops_, network_, forward);
     std::vector<Matrix> inputs;
-    for (std::size_t i = 0; i < decoder_.blocks.size(); ++i) {
+    for (std::size_t i = 0; i < network_.decoder.blocks.size(); ++i) {
       inputs.push_back(ops_.copy(x));
-      const auto delta = models::run_block(ops_, decoder_.config, decoder_.blocks[i],
-                                           static_cast<std::int64_t>(i), forward, x, {});
-      ops_.add(x, *delta);
+      models::settle(ops_, x,
+                     models::run_block(ops_, network_.config, network_.decoder.blocks[i],
+                                       static_cast<std::int64_t>(i), forward, x, {}));
     }
 
     Matrix gradient = gradient_of_loss(x);
     const models::Batch<GradientOps> batch{window, positions, {&alone, 1}};
-    for (std::size_t i = decoder_.blocks.size(); i-- > 0;) {
+    for (std::size_t i = network_.decoder.blocks.size(); i-- > 0;) {
       const Variable start = tape_.variable(std::move(inputs[i]));
       Variable y = start;
-      const auto delta = models::run_block(tape_, decoder_.config, decoder_.blocks[i],
-                                           static_cast<std::int64_t>(i), batch, y, {});
-      tape_.add(y, *delta);
+      models::settle(tape_, y,
+                     models::run_block(tape_, network_.config, network_.decoder.blocks[i],
+                                       static_cast<std::int64_t>(i), batch, y, {}));
       tape_.backward(y, std::move(gradient));
       gradient = ops_.copy(start.gradient());
     }
@@ -82,7 +82,7 @@ class Sampler {
     for (std::int64_t first = 0; first < x.rows(); first += kLogitRows) {
       const std::int64_t rows = std::min(kLogitRows, x.rows() - first);
       const Variable hidden = tape_.variable(ops_.copy(x, first, rows));
-      const Variable logits = models::logits(tape_, decoder_, hidden);
+      const Variable logits = models::logits(tape_, network_, hidden);
       Matrix gradient = ops_.copy(logits.value());
       for (std::int64_t i = 0; i < rows; ++i) {
         draw_gradient(gradient.row(i), gradient.columns(), random_);
@@ -93,7 +93,7 @@ class Sampler {
     return result;
   }
 
-  const models::Decoder& decoder_;
+  const models::Network& network_;
   CpuOps& ops_;
   GradientOps tape_;
   core::Random random_;
@@ -101,13 +101,13 @@ class Sampler {
 
 }  // namespace
 
-void sample_gradients(const models::Decoder& decoder, const CalibrationWindows& windows,
+void sample_gradients(const models::Network& network, const CalibrationWindows& windows,
                       std::uint64_t seed, CpuOps& ops, const GradientOps::Observer& observer,
                       const std::string& title, core::ProgressSink& progress) {
-  core::require(decoder.config.routing.experts == 0, core::ErrorKind::kUsage,
+  core::require(network.config.routing.experts == 0, core::ErrorKind::kUsage,
                 "gradients of the loss are not measured for a mixture of experts; leave out what "
                 "needs them (refinement on the model's loss, a target size)");
-  Sampler sampler(decoder, seed, ops);
+  Sampler sampler(network, seed, ops);
   sampler.tape().set_observer(observer);
   const auto count = static_cast<std::int64_t>(windows.size());
   progress.begin(title, count);

@@ -5,7 +5,7 @@
 
 #include "compress/calibration/calibration.h"
 #include "core/progress.h"
-#include "models/decoder.h"
+#include "models/network.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/gradient/gradient_ops.h"
 
@@ -22,7 +22,7 @@ inline constexpr std::int64_t kLogitRows = 128;
 /// One block's activations are in memory at a time, and the inputs of all blocks for one window.
 ///
 /// Throws kUsage for a mixture of experts, kFailed for gradients that are not finite.
-void sample_gradients(const models::Decoder& decoder, const CalibrationWindows& windows,
+void sample_gradients(const models::Network& network, const CalibrationWindows& windows,
                       std::uint64_t seed, ops::cpu::CpuOps& ops,
                       const ops::gradient::GradientOps::Observer& observer,
                       const std::string& title, core::ProgressSink& progress);

@@ -2,13 +2,13 @@
 
 namespace nibble::compress {
 
-models::Decoder MemoryStore::decoder(const models::Decoder& original) const {
-  models::Decoder decoder = ends_ ? with_ends(original, *ends_) : original;
+models::Network MemoryStore::network(const models::Network& original) const {
+  models::Network network = ends_ ? with_ends(original, *ends_) : original;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    models::Block& block = decoder.blocks[i];
+    models::Block& block = network.decoder.blocks[i];
     block = apply_compressed(block, blocks_[i]);
   }
-  return output_ ? with_output(std::move(decoder), *output_) : decoder;
+  return output_ ? with_output(std::move(network), *output_) : network;
 }
 
 }  // namespace nibble::compress

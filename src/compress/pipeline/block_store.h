@@ -38,7 +38,7 @@ class MemoryStore final : public BlockStore {
   void put_output(const formats::PackedWeight& weight) override { output_ = weight; }
 
   /// `original` as the recipe has made it.
-  models::Decoder decoder(const models::Decoder& original) const;
+  models::Network network(const models::Network& original) const;
 
  private:
   std::optional<ChangedEnds> ends_;

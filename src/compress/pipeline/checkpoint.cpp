@@ -64,7 +64,7 @@ CheckpointWriter::CheckpointWriter(const models::Model& model, const std::filesy
     : model_(model),
       folder_(io::AtomicFolder::open_or_create(target)),
       output_(output),
-      shards_(static_cast<std::int64_t>(model.decoder.blocks.size()) + (output ? 2 : 1)) {
+      shards_(static_cast<std::int64_t>(model.network.decoder.blocks.size()) + (output ? 2 : 1)) {
   core::require(
       !folder_.resumed() || resume, ErrorKind::kUsage,
       "an unfinished job lies in {}: give --resume to go on with it, or remove that folder",
@@ -113,7 +113,7 @@ std::optional<CompressedBlock> CheckpointWriter::finished_block(
   const auto file = io::SafetensorsFile::open(path);
   CompressedBlock compressed;
   for (const ops::LinearSet* set :
-       models::linear_sets(model_.decoder.blocks[static_cast<std::size_t>(block)])) {
+       models::linear_sets(model_.network.decoder.blocks[static_cast<std::size_t>(block)])) {
     for (const ops::Linear& layer : set->parts) {
       if (const auto scheme = schemes.find(layer.name); scheme != schemes.end()) {
         compressed.layers.emplace(layer.name, read_layer(*file, layer, scheme->second));
@@ -148,7 +148,7 @@ bool CheckpointWriter::finished_output() const {
   if (!std::filesystem::exists(path)) {
     return false;
   }
-  ops::Linear layer = model_.decoder.output.parts.front();
+  ops::Linear layer = model_.network.output.parts.front();
   layer.name = models::kOutputName;
   (void)read_layer(*io::SafetensorsFile::open(path), layer, output_.value());
   return true;
@@ -165,10 +165,10 @@ std::vector<io::NamedTensor> CheckpointWriter::end_tensors() const {
   if (!ends_) {
     return tensors;
   }
-  const models::Decoder& decoder = model_.decoder;
-  tensors.push_back({decoder.embedding_name, ends_->embedding});
+  const models::Network& network = model_.network;
+  tensors.push_back({network.embeddings.tokens_name, ends_->embedding});
   if (!ends_->positions.empty()) {
-    tensors.push_back({decoder.positions_name, ends_->positions});
+    tensors.push_back({network.embeddings.positions_name, ends_->positions});
   }
   if (!output_) {
     tensors.push_back({fmt::format("{}.weight", models::kOutputName), ends_->output});

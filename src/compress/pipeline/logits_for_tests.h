@@ -11,7 +11,7 @@
 namespace nibble::compress {
 
 /// Logits [30, vocabulary] of 30 fixed tokens. Compressed layers run as `ops` was told to.
-inline std::vector<float> logits(const models::Decoder& decoder, ops::cpu::CpuOps& ops) {
+inline std::vector<float> logits(const models::Network& network, ops::cpu::CpuOps& ops) {
   std::vector<std::int32_t> tokens(30);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     tokens[i] = static_cast<std::int32_t>(i * 13 % 64);
@@ -21,7 +21,7 @@ inline std::vector<float> logits(const models::Decoder& decoder, ops::cpu::CpuOp
   const ops::SequenceSlice<ops::cpu::KvCache> alone{nullptr, 0, 0,
                                                     static_cast<std::int64_t>(tokens.size())};
   const models::Batch<ops::cpu::CpuOps> batch{tokens, positions, {&alone, 1}};
-  const auto result = models::forward(ops, decoder, batch, positions);
+  const auto result = models::forward(ops, network, batch, positions);
   return {result.values().begin(), result.values().end()};
 }
 

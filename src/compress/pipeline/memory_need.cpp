@@ -89,50 +89,50 @@ std::int64_t set_curvature(const ops::LinearSet& set, const BlockDemand& demand)
 
 }  // namespace
 
-std::int64_t block_memory(const models::Decoder& decoder, const BlockDemand& demand) {
+std::int64_t block_memory(const models::Network& network, const BlockDemand& demand) {
   std::int64_t most = 0;
-  for (const models::Block& block : decoder.blocks) {
+  for (const models::Block& block : network.decoder.blocks) {
     most = std::max(most, need_of(block, demand));
   }
   if (demand.rounds_output) {
-    most = std::max(most, output_need(decoder.output, demand));
+    most = std::max(most, output_need(network.output, demand));
   }
-  return most + curvature_memory(decoder, demand);
+  return most + curvature_memory(network, demand);
 }
 
-std::int64_t curvature_memory(const models::Decoder& decoder, const BlockDemand& demand) {
+std::int64_t curvature_memory(const models::Network& network, const BlockDemand& demand) {
   if (!demand.needs_curvature) {
     return 0;
   }
   std::int64_t bytes = 0;
-  for (const models::Block& block : decoder.blocks) {
+  for (const models::Block& block : network.decoder.blocks) {
     for (const ops::LinearSet* set : models::linear_sets(block)) {
       bytes += set_curvature(*set, demand);
     }
   }
   if (demand.rounds_output) {
-    bytes += set_curvature(decoder.output, demand);
+    bytes += set_curvature(network.output, demand);
   }
   return bytes;
 }
 
-std::int64_t curvature_measuring_memory(const models::Decoder& decoder, const BlockDemand& demand) {
+std::int64_t curvature_measuring_memory(const models::Network& network, const BlockDemand& demand) {
   if (!demand.needs_curvature) {
     return 0;
   }
   const std::int64_t tokens = demand.tokens;
   std::int64_t squares = demand.rounds_output ? 4 * demand.all_tokens : 0;
   std::int64_t largest = 0;
-  for (const models::Block& block : decoder.blocks) {
+  for (const models::Block& block : network.decoder.blocks) {
     for (const ops::LinearSet* set : models::linear_sets(block)) {
       squares += 4 * demand.all_tokens * std::ssize(set->parts);
     }
     largest = std::max(largest, values_of(block));
   }
-  const std::int64_t hidden = tokens * decoder.config.hidden;
-  const std::int64_t states = (4 * std::ssize(decoder.blocks) + 24) * hidden;
-  const std::int64_t logits = 8 * std::min(tokens, kLogitRows) * decoder.config.vocabulary;
-  return curvature_memory(decoder, demand) + squares + states + 8 * tokens * largest +
+  const std::int64_t hidden = tokens * network.config.hidden;
+  const std::int64_t states = (4 * std::ssize(network.decoder.blocks) + 24) * hidden;
+  const std::int64_t logits = 8 * std::min(tokens, kLogitRows) * network.config.vocabulary;
+  return curvature_memory(network, demand) + squares + states + 8 * tokens * largest +
          8 * tokens * tokens + logits;
 }
 

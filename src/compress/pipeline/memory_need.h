@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "compress/calibration/statistics.h"
-#include "models/decoder.h"
+#include "models/network.h"
 
 namespace nibble::compress {
 
@@ -31,13 +31,13 @@ struct BlockDemand {
 ///   1 w          what is compressed already, at most 8 bits each
 ///   4 w          each float32 copy of the block that the windows run through
 ///   4 t (k + n)  inputs and outputs of all layers for one window
-std::int64_t block_memory(const models::Decoder& decoder, const BlockDemand& demand);
+std::int64_t block_memory(const models::Network& network, const BlockDemand& demand);
 
 /// Bytes of the curvature, which is measured before the first block and stays until the last: 0
 /// unless it is needed. For a layer of n outputs and T tokens of all windows
 ///   4 * 512 n    blocks of kCurvatureBlock outputs; 4 r^2 for the r outputs of a last, narrower
 ///   one 4 T          weights of the tokens, for each set of layers
-std::int64_t curvature_memory(const models::Decoder& decoder, const BlockDemand& demand);
+std::int64_t curvature_memory(const models::Network& network, const BlockDemand& demand);
 
 /// Bytes while the curvature is measured, before there are hidden states of calibration windows; 0
 /// unless it is needed. For t tokens, beside curvature_memory():
@@ -48,6 +48,6 @@ std::int64_t curvature_memory(const models::Decoder& decoder, const BlockDemand&
 ///   8 t^2        probabilities of one attention head, with their gradient
 ///   8 l v        logits of l = min(t, kLogitRows) tokens over v words, with their gradient; their
 ///                buffers are kept
-std::int64_t curvature_measuring_memory(const models::Decoder& decoder, const BlockDemand& demand);
+std::int64_t curvature_measuring_memory(const models::Network& network, const BlockDemand& demand);
 
 }  // namespace nibble::compress

@@ -148,7 +148,7 @@ std::string name_of(const models::Model& model) {
 
 std::string megabytes(const models::Model& model) {
   return fmt::format("{:.2f} MB",
-                     static_cast<double>(models::total_weight_bytes(model.decoder)) / 1e6);
+                     static_cast<double>(models::total_weight_bytes(model.network)) / 1e6);
 }
 
 std::string facts(const models::Model& original, const models::Model& result, const Recipe& recipe,
@@ -165,7 +165,7 @@ std::string facts(const models::Model& original, const models::Model& result, co
     row("adapter, merged before", inline_text(options.adapter->path().filename().string()));
   }
   row("bits per weight in the blocks",
-      fmt::format("{:.3f}", models::block_bits_per_weight(result.decoder)));
+      fmt::format("{:.3f}", models::block_bits_per_weight(result.network)));
   row("size of the weights", fmt::format("{} (was {})", megabytes(result), megabytes(original)));
   return text;
 }

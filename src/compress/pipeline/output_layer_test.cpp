@@ -29,8 +29,8 @@ Recipe from_json(const std::string& json) {
   return find_recipe(folder.write("nibble_output.json", json).string());
 }
 
-const formats::PackedWeight& output_of(const models::Decoder& decoder) {
-  return decoder.output.parts.front().weight;
+const formats::PackedWeight& output_of(const models::Network& network) {
+  return network.output.parts.front().weight;
 }
 
 std::vector<float> values_of(const formats::PackedWeight& weight) {
@@ -83,16 +83,16 @@ TEST_P(OutputLayers, AreStoredAndRunAsInMemory) {
   const auto memory = quantize_in_memory(*model_, recipe, options_, core::silent_progress()).model;
   for (const auto& model : {stored, memory}) {
     EXPECT_EQ(formats::to_string(model->compression.schemes.at("lm_head")), GetParam().output);
-    EXPECT_EQ(formats::to_string(output_of(model->decoder).scheme), GetParam().output);
-    EXPECT_EQ(model->decoder.output.parts.front().name, "lm_head");
-    EXPECT_FALSE(model->decoder.config.tied_output);
+    EXPECT_EQ(formats::to_string(output_of(model->network).scheme), GetParam().output);
+    EXPECT_EQ(model->network.output.parts.front().name, "lm_head");
+    EXPECT_FALSE(model->network.config.tied_output);
     EXPECT_EQ(model->config_json["tie_word_embeddings"], false);
   }
-  EXPECT_EQ(values_of(output_of(stored->decoder)), values_of(output_of(memory->decoder)));
-  EXPECT_EQ(models::total_weight_bytes(stored->decoder),
-            models::total_weight_bytes(memory->decoder));
+  EXPECT_EQ(values_of(output_of(stored->network)), values_of(output_of(memory->network)));
+  EXPECT_EQ(models::total_weight_bytes(stored->network),
+            models::total_weight_bytes(memory->network));
   ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
-  EXPECT_EQ(logits(stored->decoder, ops), logits(memory->decoder, ops));
+  EXPECT_EQ(logits(stored->network, ops), logits(memory->network, ops));
 }
 
 // The rest of the model has the bytes that it has without.
@@ -104,28 +104,28 @@ TEST_P(OutputLayers, ChangeNothingElse) {
   const auto plain =
       quantize_in_memory(*model_, find_recipe(GetParam().recipe), options_, core::silent_progress())
           .model;
-  EXPECT_EQ(core::to_float32(rounded->decoder.embedding),
-            core::to_float32(plain->decoder.embedding));
-  EXPECT_EQ(rounded->decoder.final_norm.weight, plain->decoder.final_norm.weight);
-  EXPECT_EQ(models::block_bits_per_weight(rounded->decoder),
-            models::block_bits_per_weight(plain->decoder));
-  for (std::size_t b = 0; b < plain->decoder.blocks.size(); ++b) {
-    const auto sets = models::linear_sets(std::as_const(rounded->decoder.blocks[b]));
-    const auto expected = models::linear_sets(std::as_const(plain->decoder.blocks[b]));
+  EXPECT_EQ(core::to_float32(rounded->network.embeddings.tokens),
+            core::to_float32(plain->network.embeddings.tokens));
+  EXPECT_EQ(rounded->network.decoder.final_norm->weight, plain->network.decoder.final_norm->weight);
+  EXPECT_EQ(models::block_bits_per_weight(rounded->network),
+            models::block_bits_per_weight(plain->network));
+  for (std::size_t b = 0; b < plain->network.decoder.blocks.size(); ++b) {
+    const auto sets = models::linear_sets(std::as_const(rounded->network.decoder.blocks[b]));
+    const auto expected = models::linear_sets(std::as_const(plain->network.decoder.blocks[b]));
     for (std::size_t s = 0; s < sets.size(); ++s) {
       EXPECT_EQ(values_of(sets[s]->parts[0].weight), values_of(expected[s]->parts[0].weight));
     }
   }
   EXPECT_FALSE(plain->compression.schemes.contains("lm_head"));
-  const formats::PackedWeight& before = output_of(plain->decoder);
+  const formats::PackedWeight& before = output_of(plain->network);
   const double difference =
-      relative_difference(values_of(output_of(rounded->decoder)), values_of(before));
+      relative_difference(values_of(output_of(rounded->network)), values_of(before));
   EXPECT_GT(difference, 1e-4);
   EXPECT_LT(difference, 0.25);
-  const std::int64_t own = plain->decoder.config.tied_output ? 0 : formats::stored_bytes(before);
+  const std::int64_t own = plain->network.config.tied_output ? 0 : formats::stored_bytes(before);
   EXPECT_EQ(
-      models::total_weight_bytes(rounded->decoder) - models::total_weight_bytes(plain->decoder),
-      formats::stored_bytes(output_of(rounded->decoder)) - own);
+      models::total_weight_bytes(rounded->network) - models::total_weight_bytes(plain->network),
+      formats::stored_bytes(output_of(rounded->network)) - own);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -152,8 +152,8 @@ TEST(OutputLayer, RoundToNearestIsThatOfTheMatrix) {
   const auto model = models::open_model(kSource / "models/demo");
   const auto rounded = quantize_in_memory(*model, with_output("rtn-w4g128", "int8-sym-g32"),
                                           small_job(1, 16, 2), core::silent_progress());
-  const std::vector<float> table = core::to_float32(model->decoder.embedding);
-  EXPECT_EQ(values_of(output_of(rounded.model->decoder)),
+  const std::vector<float> table = core::to_float32(model->network.embeddings.tokens);
+  EXPECT_EQ(values_of(output_of(rounded.model->network)),
             values_of(formats::round_to_nearest(table, 8192, 256,
                                                 formats::parse_scheme("int8-sym-g32"))));
   EXPECT_EQ(rounded.layers.back().name, "lm_head");
@@ -162,19 +162,19 @@ TEST(OutputLayer, RoundToNearestIsThatOfTheMatrix) {
   EXPECT_LT(rounded.layers.back().relative_error, 1e-3);
 }
 
-// What enters the output layer of `decoder` on the calibration windows.
-InputStatistics output_inputs(const models::Model& model, const models::Decoder& decoder,
+// What enters the output layer of `network` on the calibration windows.
+InputStatistics output_inputs(const models::Model& model, const models::Network& network,
                               const PipelineOptions& options) {
   ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
-  InputStatistics statistics(StatisticsKind::kHessian, decoder.config.hidden);
+  InputStatistics statistics(StatisticsKind::kHessian, network.config.hidden);
   CalibrationOptions calibration = options.calibration;
   calibration.threads = 1;
   for (const auto& window : read_calibration(model, calibration)) {
     std::vector<std::int32_t> positions(window.size());
     std::iota(positions.begin(), positions.end(), 0);
     const ops::SequenceSlice<ops::cpu::KvCache> alone{nullptr, 0, 0, std::ssize(window)};
-    const auto x = models::hidden_states(ops, decoder, {window, positions, {&alone, 1}});
-    statistics.add(ops.norm_matrix(x, decoder.final_norm), ops.pool());
+    const auto x = models::hidden_states(ops, network, {window, positions, {&alone, 1}});
+    statistics.add(ops.norm_matrix(x, *network.decoder.final_norm), ops.pool());
   }
   return statistics;
 }
@@ -186,9 +186,9 @@ TEST(OutputLayer, IsMeasuredBehindTheCompressedBlocks) {
   const PipelineOptions options = small_job_on_text(8, 64, 1);
   const auto rounded = quantize_in_memory(*model, with_output("gptq-w2g16", "int3-asym-g16"),
                                           options, core::silent_progress());
-  const auto by_hand = [&](const models::Decoder& measured) {
+  const auto by_hand = [&](const models::Network& measured) {
     InputStatistics statistics = output_inputs(*model, measured, options);
-    ops::LinearSet output = model->decoder.output;
+    ops::LinearSet output = model->network.output;
     output.parts.front().name = "lm_head";
     std::map<int, SetCurvature> none;
     SetWork work =
@@ -198,9 +198,9 @@ TEST(OutputLayer, IsMeasuredBehindTheCompressedBlocks) {
     apply_on_cpu(*make_pass("gptq", core::Json::object()), work, pool);
     return values_of(*work.layers.front().packed);
   };
-  const std::vector<float> stored = values_of(output_of(rounded.model->decoder));
-  EXPECT_GT(agreement(by_hand(rounded.model->decoder), stored), 0.99);
-  EXPECT_LT(agreement(by_hand(model->decoder), stored), 0.95);
+  const std::vector<float> stored = values_of(output_of(rounded.model->network));
+  EXPECT_GT(agreement(by_hand(rounded.model->network), stored), 0.99);
+  EXPECT_LT(agreement(by_hand(model->network), stored), 0.95);
 }
 
 TEST(OutputLayer, GoesOnAfterAnInterruptionAndEndsInTheSameBytes) {
@@ -266,12 +266,12 @@ TEST(OutputLayer, SaysWhichPassesHaveNoPartInIt) {
 }
 
 // Logits of every token of a window.
-std::vector<float> logits_of(const models::Decoder& decoder,
+std::vector<float> logits_of(const models::Network& network,
                              const std::vector<std::int32_t>& window, ops::cpu::CpuOps& ops) {
   std::vector<std::int32_t> positions(window.size());
   std::iota(positions.begin(), positions.end(), 0);
   const ops::SequenceSlice<ops::cpu::KvCache> alone{nullptr, 0, 0, std::ssize(window)};
-  const auto result = models::forward(ops, decoder, {window, positions, {&alone, 1}}, positions);
+  const auto result = models::forward(ops, network, {window, positions, {&alone, 1}}, positions);
   return {result.values().begin(), result.values().end()};
 }
 
@@ -302,13 +302,13 @@ TEST(OutputLayer, PassesThatKnowItsInputsDoLessDamage) {
   unseen.seq_len = 256;
   const auto window = read_calibration(*model, unseen).front();
   ops::cpu::CpuOps ops({2, ops::ActivationPrecision::kFloat});
-  const std::vector<float> before = logits_of(model->decoder, window, ops);
+  const std::vector<float> before = logits_of(model->network, window, ops);
   const auto damage = [&](const std::string& passes) {
     const Recipe recipe =
         from_json(R"({"scheme": "bf16", "output": "int3-asym-g64", "passes": [)" + passes + "]}");
     const auto result =
         quantize_in_memory(*model, recipe, small_job_on_text(8, 256, 2), core::silent_progress());
-    return divergence(before, logits_of(result.model->decoder, window, ops), 8192);
+    return divergence(before, logits_of(result.model->network, window, ops), 8192);
   };
   const double rounded = damage("\"rtn\"");
   EXPECT_GT(rounded, 0.001);
@@ -325,18 +325,18 @@ TEST(OutputLayer, ASizeCountsItAsItWillBeStored) {
   const auto small =
       quantize_in_memory(*model, recipe, small_job_on_text(1, 128, 2), core::silent_progress())
           .model;
-  EXPECT_LE(models::total_weight_bytes(small->decoder), 8200000);
-  EXPECT_GT(models::total_weight_bytes(small->decoder), 8150000);
+  EXPECT_LE(models::total_weight_bytes(small->network), 8200000);
+  EXPECT_GT(models::total_weight_bytes(small->network), 8150000);
   // A size that is just enough: the matrix in 16 bits is not counted, nor is it counted twice.
   const auto untied = models::open_model(kSource / "tests/families/llama");
   const PipelineOptions options = small_job_on_text(1, 32, 1);
   Recipe exact = with_output("rtn-w4g16", "int8-sym-g32");
   const auto uniform = quantize_in_memory(*untied, exact, options, core::silent_progress()).model;
-  const std::int64_t bytes = models::total_weight_bytes(uniform->decoder);
+  const std::int64_t bytes = models::total_weight_bytes(uniform->network);
   exact.choices = {exact.scheme};
   exact = with_target(std::move(exact), {0, bytes});
   const auto fitted = quantize_in_memory(*untied, exact, options, core::silent_progress()).model;
-  EXPECT_EQ(models::total_weight_bytes(fitted->decoder), bytes);
+  EXPECT_EQ(models::total_weight_bytes(fitted->network), bytes);
   Recipe short_by_one = with_output("rtn-w4g16", "int8-sym-g32");
   short_by_one.choices = {short_by_one.scheme};
   short_by_one = with_target(std::move(short_by_one), {0, bytes - 1});
@@ -355,9 +355,9 @@ TEST(OutputLayer, BitsOfATargetAreThoseOfTheBlocks) {
   const PipelineOptions options = small_job_on_text(1, 128, 2);
   Recipe recipe = with_target(with_output("rtn-w4g128", "int8-sym-g32"), {4.0, 0});
   const auto mixed = quantize_in_memory(*model, recipe, options, core::silent_progress()).model;
-  EXPECT_LE(models::block_bits_per_weight(mixed->decoder), 4.0);
-  EXPECT_GT(models::block_bits_per_weight(mixed->decoder), 3.95);
-  EXPECT_EQ(formats::to_string(output_of(mixed->decoder).scheme), "int8-sym-g32");
+  EXPECT_LE(models::block_bits_per_weight(mixed->network), 4.0);
+  EXPECT_GT(models::block_bits_per_weight(mixed->network), 3.95);
+  EXPECT_EQ(formats::to_string(output_of(mixed->network).scheme), "int8-sym-g32");
 }
 
 TEST(OutputLayer, WhatItCannotBeIsRefused) {
@@ -375,9 +375,9 @@ TEST(OutputLayer, WhatItCannotBeIsRefused) {
     (void)from_json(R"({"scheme": "int4-asym-g64", "passes": ["rtn"], "output": 8})");
   });
   auto model = models::open_model(kSource / "tests/families/llama");
-  model->decoder.output.parts.front().weight.k = 20;
+  model->network.output.parts.front().weight.k = 20;
   io::expect_error(core::ErrorKind::kUsage, {"output layer", "multiples of 32"},
-                   [&] { (void)layer_schemes(model->decoder, with_output("rtn-w4g16", "mxfp4")); });
+                   [&] { (void)layer_schemes(model->network, with_output("rtn-w4g16", "mxfp4")); });
 }
 
 TEST(OutputLayer, IsPartOfTheJobAndOfTheName) {

@@ -55,9 +55,9 @@ void quantize_model(const models::Model& model, const Recipe& wanted,
                     bool resume, core::ProgressSink& progress) {
   require_plain(model, options);
   const Recipe recipe = allocated(model, wanted, options, progress);
-  const auto schemes = layer_schemes(model.decoder, recipe);
+  const auto schemes = layer_schemes(model.network, recipe);
   if (options.adapter) {
-    (void)options.adapter->pairs_for(model.decoder);  // throws before a folder is made
+    (void)options.adapter->pairs_for(model.network);  // throws before a folder is made
   }
   CheckpointWriter writer(model, target, job_of(model, recipe, options), recipe.output, resume);
   FolderStore store(writer, schemes);
@@ -77,9 +77,9 @@ Quantized quantize_in_memory(const models::Model& model, const Recipe& wanted,
   MemoryStore store;
   std::vector<LayerReport> layers = run_recipe(model, recipe, options, store, progress);
   auto result = std::make_shared<models::Model>(model);
-  result->compression = {recipe.name, layer_schemes(model.decoder, recipe), keeps_inputs(recipe)};
-  result->decoder = store.decoder(model.decoder);
-  if (model.decoder.config.tied_output && !result->decoder.config.tied_output) {
+  result->compression = {recipe.name, layer_schemes(model.network, recipe), keeps_inputs(recipe)};
+  result->network = store.network(model.network);
+  if (model.network.config.tied_output && !result->network.config.tied_output) {
     result->config_json["tie_word_embeddings"] = false;
   }
   return {std::move(result), std::move(layers)};

@@ -24,8 +24,8 @@ PipelineOptions small_options() {
   return small_job_on_text(4, 128, 2);
 }
 
-void expect_two_zeros_of_four(const models::Decoder& decoder, const std::string& name) {
-  for (const models::Block& block : decoder.blocks) {
+void expect_two_zeros_of_four(const models::Network& network, const std::string& name) {
+  for (const models::Block& block : network.decoder.blocks) {
     for (const ops::LinearSet* set : models::linear_sets(block)) {
       for (const ops::Linear& part : set->parts) {
         std::vector<float> row(static_cast<std::size_t>(part.weight.k));
@@ -58,9 +58,10 @@ TEST(Pipeline, WritesAFolderThatDecodesLikeTheModelInMemory) {
     EXPECT_EQ(stored->compression.recipe, name);
     EXPECT_TRUE(fs::exists(folder / name / "tokenizer.json"));
     EXPECT_FALSE(fs::exists(folder / name / "job.json"));
-    for (std::size_t b = 0; b < stored->decoder.blocks.size(); ++b) {
-      const auto sets = models::linear_sets(std::as_const(stored->decoder.blocks[b]));
-      const auto expected = models::linear_sets(std::as_const(in_memory->decoder.blocks[b]));
+    for (std::size_t b = 0; b < stored->network.decoder.blocks.size(); ++b) {
+      const auto sets = models::linear_sets(std::as_const(stored->network.decoder.blocks[b]));
+      const auto expected =
+          models::linear_sets(std::as_const(in_memory->network.decoder.blocks[b]));
       for (std::size_t s = 0; s < sets.size(); ++s) {
         const formats::PackedWeight& weight = sets[s]->parts[0].weight;
         std::vector<float> row(static_cast<std::size_t>(weight.k));
@@ -161,14 +162,31 @@ TEST(Pipeline, EndsInTheSameBytesWhenHiddenStatesAreSpilled) {
 TEST(Pipeline, CompressesEveryFamily) {
   const io::TemporaryFolder folder;
   const PipelineOptions options = small_job(2, 32, 1);
-  for (const char* family : {"llama-bias-tied", "mistral", "qwen3", "mixtral", "gpt2", "opt"}) {
+  for (const char* family :
+       {"llama-bias-tied", "mistral", "qwen3", "mixtral", "gpt2", "opt", "opt-post-norm"}) {
     const auto model = models::open_model(kSource / "tests/families" / family);
     for (const char* recipe : {"gptq-w4g16", "gptq-w4g16-search-refine"}) {
       const fs::path target = folder / fmt::format("{}-{}", family, recipe);
       quantize_model(*model, find_recipe(recipe), target, options, false, core::silent_progress());
       const auto stored = models::open_model(target);
-      EXPECT_LT(models::block_bits_per_weight(stored->decoder), 6.0) << family;
+      EXPECT_LT(models::block_bits_per_weight(stored->network), 6.0) << family;
     }
+  }
+}
+
+// Scales would change the residual stream that attention and MLP of post-norm blocks read.
+TEST(Pipeline, SaysWhichInputsOfPostNormBlocksAreNotScaled) {
+  const auto model = models::open_model(kSource / "tests/families/opt-post-norm");
+  for (const char* recipe : {"smoothquant-w8a8", "awq-w4g16"}) {
+    const auto layers = quantize_in_memory(*model, find_recipe(recipe), small_job(2, 32, 1),
+                                           core::silent_progress())
+                            .layers;
+    for (const LayerReport& layer : layers) {
+      const bool reads_stream = layer.name.find("out_proj") == std::string::npos &&
+                                layer.name.find("fc2") == std::string::npos;
+      EXPECT_EQ(layer.note.find("not scaled") != std::string::npos, reads_stream) << layer.name;
+    }
+    EXPECT_EQ(std::ssize(layers), 18);
   }
 }
 
@@ -177,7 +195,8 @@ TEST(Pipeline, CompressesEveryFamily) {
 TEST(Pipeline, StoresTheCentreOfTheKeys) {
   const io::TemporaryFolder folder;
   const PipelineOptions options = small_job(2, 32, 1);
-  for (const char* family : {"llama-bias-tied", "qwen3", "mixtral", "gpt2", "opt"}) {
+  for (const char* family :
+       {"llama-bias-tied", "qwen3", "mixtral", "gpt2", "opt", "opt-post-norm"}) {
     const auto model = models::open_model(kSource / "tests/families" / family);
     const bool centred = std::string_view(family) != "qwen3";
     for (const char* recipe : {"gptq-w4g16", "rtn-w4g16"}) {
@@ -187,11 +206,11 @@ TEST(Pipeline, StoresTheCentreOfTheKeys) {
       const auto stored = models::open_model(target);
       const auto in_memory =
           quantize_in_memory(*model, find_recipe(recipe), options, core::silent_progress()).model;
-      for (std::size_t b = 0; b < stored->decoder.blocks.size(); ++b) {
-        const ops::AttentionSpec& spec = stored->decoder.blocks[b].attention.spec;
+      for (std::size_t b = 0; b < stored->network.decoder.blocks.size(); ++b) {
+        const ops::AttentionSpec& spec = stored->network.decoder.blocks[b].attention.spec;
         const std::int64_t expected = centred && calibrated ? spec.kv_heads * spec.head_dim : 0;
         EXPECT_EQ(std::ssize(spec.key_centre), expected) << target;
-        EXPECT_EQ(spec.key_centre, in_memory->decoder.blocks[b].attention.spec.key_centre);
+        EXPECT_EQ(spec.key_centre, in_memory->network.decoder.blocks[b].attention.spec.key_centre);
       }
     }
   }
@@ -213,8 +232,8 @@ TEST(Pipeline, StoresLearnedBooks) {
     const auto in_memory =
         quantize_in_memory(*model, recipe, options, core::silent_progress()).model;
     const auto stored = models::open_model(target);
-    const auto sets = models::linear_sets(std::as_const(stored->decoder.blocks[1]));
-    const auto expected = models::linear_sets(std::as_const(in_memory->decoder.blocks[1]));
+    const auto sets = models::linear_sets(std::as_const(stored->network.decoder.blocks[1]));
+    const auto expected = models::linear_sets(std::as_const(in_memory->network.decoder.blocks[1]));
     for (std::size_t s = 0; s < sets.size(); ++s) {
       const formats::PackedWeight& weight = sets[s]->parts[0].weight;
       std::vector<float> row(static_cast<std::size_t>(weight.k));
@@ -250,19 +269,19 @@ TEST(Pipeline, StoresPrunedWeights) {
           << recipe.name;
       fs::remove_all(folder / "threads");
       const auto stored = models::open_model(target);
-      for (const auto& [layer, scheme] : layer_schemes(stored->decoder, recipe)) {
-        expect_two_zeros_of_four(stored->decoder, layer);
+      for (const auto& [layer, scheme] : layer_schemes(stored->network, recipe)) {
+        expect_two_zeros_of_four(stored->network, layer);
       }
     }
   }
 }
 
 // The share of weights of the second block that decode to the same values.
-double agreement(const models::Decoder& a, const models::Decoder& b) {
+double agreement(const models::Network& a, const models::Network& b) {
   double same = 0;
   double all = 0;
-  const auto sets = models::linear_sets(a.blocks[1]);
-  const auto others = models::linear_sets(b.blocks[1]);
+  const auto sets = models::linear_sets(a.decoder.blocks[1]);
+  const auto others = models::linear_sets(b.decoder.blocks[1]);
   for (std::size_t s = 0; s < sets.size(); ++s) {
     const formats::PackedWeight& weight = sets[s]->parts[0].weight;
     std::vector<float> row(static_cast<std::size_t>(weight.k));
@@ -296,12 +315,12 @@ TEST(Pipeline, CalibratesBehindTurnedInputs) {
   const auto plain = second_block_behind("int8-sym-g16", "\"gptq\"");
   for (const char* scheme : {"int8-sym-g16-h16", "int8-sym-g16-a8-h16"}) {
     const auto turned = second_block_behind(scheme, R"("hadamard", "gptq")");
-    EXPECT_GT(agreement(turned->decoder, plain->decoder), 0.9) << scheme;
+    EXPECT_GT(agreement(turned->network, plain->network), 0.9) << scheme;
   }
 }
 
 // Mean squared difference of the hidden states of two models behind their last block.
-double difference(const models::Decoder& a, const models::Decoder& b,
+double difference(const models::Network& a, const models::Network& b,
                   const std::vector<std::int32_t>& tokens) {
   ops::cpu::CpuOps ops({2, ops::ActivationPrecision::kFloat});
   std::vector<std::int32_t> positions(tokens.size());
@@ -330,7 +349,7 @@ TEST(Pipeline, AsymmetricCalibrationMakesUpForTheLayersBefore) {
         quantize_in_memory(*model, find_recipe(file.string()), options, core::silent_progress());
     double sum = 0;
     for (const auto& window : read_calibration(*model, options.calibration)) {
-      sum += difference(model->decoder, result.model->decoder, window);
+      sum += difference(model->network, result.model->network, window);
     }
     return sum;
   };

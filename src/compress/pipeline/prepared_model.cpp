@@ -2,10 +2,10 @@
 
 namespace nibble::compress {
 
-PreparedModel::PreparedModel(const models::Decoder& original, const models::LoraAdapter* adapter,
+PreparedModel::PreparedModel(const models::Network& original, const models::LoraAdapter* adapter,
                              std::unique_ptr<ModelTransform> transform, BlockStore& store,
                              core::ThreadPool& pool)
-    : original_(original), decoder_(original), transform_(std::move(transform)), pool_(pool) {
+    : original_(original), network_(original), transform_(std::move(transform)), pool_(pool) {
   if (adapter != nullptr) {
     pairs_ = adapter->pairs_for(original);
     adapter_scale_ = adapter->scale();
@@ -13,13 +13,13 @@ PreparedModel::PreparedModel(const models::Decoder& original, const models::Lora
   if (transform_) {
     const ChangedEnds ends = transform_->ends(original, pool);
     store.put_ends(ends);
-    decoder_ = with_ends(original, ends);
+    network_ = with_ends(original, ends);
   }
 }
 
 void PreparedModel::separate_output() {
-  const formats::PackedWeight weight = decoder_.output.parts.front().weight;
-  decoder_ = with_output(std::move(decoder_), weight);
+  const formats::PackedWeight weight = network_.output.parts.front().weight;
+  network_ = with_output(std::move(network_), weight);
 }
 
 models::Block PreparedModel::block(const models::Block& original) const {

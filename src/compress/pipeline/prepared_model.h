@@ -17,16 +17,16 @@ class PreparedModel {
  public:
   /// `adapter` and `transform` may be null. `store` gets the ends where the transform changes them.
   /// Throws as LoraAdapter::pairs_for().
-  PreparedModel(const models::Decoder& original, const models::LoraAdapter* adapter,
+  PreparedModel(const models::Network& original, const models::LoraAdapter* adapter,
                 std::unique_ptr<ModelTransform> transform, BlockStore& store,
                 core::ThreadPool& pool);
 
   /// Gives the output layer a matrix of its own.
   void separate_output();
 
-  const models::Decoder& original() const { return original_; }
+  const models::Network& original() const { return original_; }
   /// The original's blocks between the ends that the prepared ones stand between.
-  const models::Decoder& decoder() const { return decoder_; }
+  const models::Network& network() const { return network_; }
 
   models::Block block(const models::Block& original) const;
 
@@ -34,8 +34,8 @@ class PreparedModel {
   bool has_adapter() const { return !pairs_.empty(); }
 
  private:
-  const models::Decoder& original_;
-  models::Decoder decoder_;
+  const models::Network& original_;
+  models::Network network_;
   std::map<std::string, models::LoraPair> pairs_;  // of the adapter, by layer prefix
   float adapter_scale_ = 1.0f;
   std::unique_ptr<ModelTransform> transform_;

@@ -16,7 +16,7 @@ core::Json job_of(const models::Model& model, const Recipe& recipe,
   }
   core::Json job = {{"format_version", models::kCheckpointVersion},
                     {"source", std::filesystem::absolute(model.path).string()},
-                    {"source_bytes", models::total_weight_bytes(model.decoder)},
+                    {"source_bytes", models::total_weight_bytes(model.network)},
                     {"recipe", to_json(recipe)},
                     {"calibration",
                      {{"texts", std::move(texts)},

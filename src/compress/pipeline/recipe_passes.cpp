@@ -35,7 +35,7 @@ bool RecipePasses::needs_curvature() const {
                      [](const Entry& entry) { return entry.traits.needs_curvature; });
 }
 
-std::unique_ptr<ModelTransform> RecipePasses::transform(const models::DecoderConfig& config) const {
+std::unique_ptr<ModelTransform> RecipePasses::transform(const models::NetworkConfig& config) const {
   std::unique_ptr<ModelTransform> found;
   for (const Entry& entry : entries_) {
     if (auto transform = entry.pass->transform(config)) {

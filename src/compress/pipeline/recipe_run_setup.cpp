@@ -24,13 +24,13 @@ RecipeRun::RecipeRun(const models::Model& model, const Recipe& recipe,
                      core::ProgressSink& progress)
     : files_(model.source),
       true_sequential_(recipe.true_sequential),
-      schemes_(layer_schemes(model.decoder, recipe)),
+      schemes_(layer_schemes(model.network, recipe)),
       store_(store),
       progress_(progress),
       ops_({options.threads, ops::ActivationPrecision::kFloat}),
       backend_(make_backend(options.place, ops_.pool())),
       passes_(recipe),
-      model_(model.decoder, options.adapter.get(), passes_.transform(model.decoder.config), store,
+      model_(model.network, options.adapter.get(), passes_.transform(model.network.config), store,
              ops_.pool()),
       needs_(statistics_needed()),
       report_(progress) {
@@ -82,7 +82,7 @@ void RecipeRun::calibrate(const models::Model& model, const Recipe& recipe,
                  ? sample_calibration(with_adapter_of(options, model), calibration, progress_)
                  : read_calibration(model, calibration);
   const bool keeps_original = needs_ >= StatisticsKind::kCross;
-  core::require(!keeps_original || model.decoder.config.routing.experts == 0, ErrorKind::kUsage,
+  core::require(!keeps_original || model.network.config.routing.experts == 0, ErrorKind::kUsage,
                 "recipe {}: the tokens of an expert change with the weights before it, so that "
                 "asymmetric calibration is not built for mixtures of experts",
                 core::printable(recipe.name));
@@ -92,10 +92,10 @@ void RecipeRun::calibrate(const models::Model& model, const Recipe& recipe,
     curvature_ = curvature(calibration.seed);
   }
   runner_ = make_block_runner(
-      backend_, model_.decoder(), windows_, ops_, keeps_original,
+      backend_, model_.network(), windows_, ops_, keeps_original,
       backend_.has_gpu()
           ? std::nullopt
-          : spill_folder(model_.decoder(), demand(), options.memory, options.scratch, progress_),
+          : spill_folder(model_.network(), demand(), options.memory, options.scratch, progress_),
       schemes_);
 }
 
@@ -116,9 +116,9 @@ std::map<int, SetCurvature> RecipeRun::curvature(std::uint64_t seed) {
     return {};
   }
   const auto file = store_.curvature_file();
-  return file && files_ ? kept_or_measured_curvature(*file, *files_, model_.decoder(), windows_,
+  return file && files_ ? kept_or_measured_curvature(*file, *files_, model_.network(), windows_,
                                                      seed, ops_, progress_, rounds_output())
-                        : measure_curvature(model_.decoder(), windows_, seed, ops_, progress_,
+                        : measure_curvature(model_.network(), windows_, seed, ops_, progress_,
                                             rounds_output());
 }
 

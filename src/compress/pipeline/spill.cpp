@@ -7,7 +7,7 @@
 
 namespace nibble::compress {
 
-std::optional<std::filesystem::path> spill_folder(const models::Decoder& decoder,
+std::optional<std::filesystem::path> spill_folder(const models::Network& network,
                                                   const BlockDemand& demand, std::int64_t memory,
                                                   const std::filesystem::path& scratch,
                                                   core::ProgressSink& progress) {
@@ -15,9 +15,9 @@ std::optional<std::filesystem::path> spill_folder(const models::Decoder& decoder
     return std::nullopt;
   }
   const std::int64_t streams = demand.statistics >= StatisticsKind::kCross ? 2 : 1;
-  const std::int64_t states = 4 * streams * demand.all_tokens * decoder.config.hidden;
-  const std::int64_t block = block_memory(decoder, demand);
-  const std::int64_t measuring = curvature_measuring_memory(decoder, demand);
+  const std::int64_t states = 4 * streams * demand.all_tokens * network.config.hidden;
+  const std::int64_t block = block_memory(network, demand);
+  const std::int64_t measuring = curvature_measuring_memory(network, demand);
   if (std::max(block, measuring) > memory) {
     progress.message(fmt::format(
         "{} about {}, more than --memory {}",

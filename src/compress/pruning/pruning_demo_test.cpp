@@ -26,7 +26,7 @@ std::vector<float> outputs(const models::Model& model, const CalibrationWindows&
     const ops::SequenceSlice<KvCache> alone{nullptr, 0, 0,
                                             static_cast<std::int64_t>(window.size())};
     const models::Batch<CpuOps> batch{window, positions, {&alone, 1}};
-    const auto hidden = models::hidden_states(ops, model.decoder, batch);
+    const auto hidden = models::hidden_states(ops, model.network, batch);
     result.insert(result.end(), hidden.values().begin(), hidden.values().end());
   }
   return result;

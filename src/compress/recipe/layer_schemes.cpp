@@ -20,9 +20,9 @@ bool matches(const LayerRule& rule, const std::string& name) {
 }
 
 // Names of the layers that recipes compress, and how many inputs they have.
-std::map<std::string, std::int64_t> layer_inputs(const models::Decoder& decoder) {
+std::map<std::string, std::int64_t> layer_inputs(const models::Network& network) {
   std::map<std::string, std::int64_t> inputs;
-  for (const models::Block& block : decoder.blocks) {
+  for (const models::Block& block : network.decoder.blocks) {
     for (const ops::LinearSet* set : models::linear_sets(block)) {
       for (const ops::Linear& part : set->parts) {
         if (!block.router || set != &*block.router) {
@@ -78,9 +78,9 @@ const LayerRule* rule_for(const Recipe& recipe, const std::string& layer) {
   return rule != recipe.layers.end() ? &*rule : nullptr;
 }
 
-std::map<std::string, formats::Scheme> layer_schemes(const models::Decoder& decoder,
+std::map<std::string, formats::Scheme> layer_schemes(const models::Network& network,
                                                      const Recipe& recipe) {
-  const std::map<std::string, std::int64_t> layers = layer_inputs(decoder);
+  const std::map<std::string, std::int64_t> layers = layer_inputs(network);
   std::vector<std::unique_ptr<Pass>> passes;
   for (const RecipeStep& step : recipe.steps) {
     passes.push_back(make_pass(step.pass, step.options));
@@ -103,7 +103,7 @@ std::map<std::string, formats::Scheme> layer_schemes(const models::Decoder& deco
     refuse_rule(recipe, *rule, layers);
   }
   if (recipe.output) {
-    const formats::PackedWeight& weight = decoder.output.parts.front().weight;
+    const formats::PackedWeight& weight = network.output.parts.front().weight;
     try {
       formats::require_shape(*recipe.output, weight.n, weight.k);
     } catch (const core::Error& error) {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "compress/recipe/recipe.h"
-#include "models/decoder.h"
+#include "models/network.h"
 
 namespace nibble::compress {
 
@@ -16,7 +16,7 @@ const LayerRule* rule_for(const Recipe& recipe, const std::string& layer);
 /// (Pass::scheme_for); and models::kOutputName when the recipe rounds the output layer. Throws
 /// kUsage for an entry of Recipe::layers that decides no layer, with the names that there are, and
 /// for a scheme that cannot hold the output layer.
-std::map<std::string, formats::Scheme> layer_schemes(const models::Decoder& decoder,
+std::map<std::string, formats::Scheme> layer_schemes(const models::Network& network,
                                                      const Recipe& recipe);
 
 }  // namespace nibble::compress

@@ -32,7 +32,7 @@ Recipe with_layers(const std::string& layers, const std::string& passes = "\"rtn
 std::string refusal(const std::string& layers, const std::string& passes = "\"rtn\"") {
   try {
     const auto model = family("llama");
-    (void)layer_schemes(model->decoder, with_layers(layers, passes));
+    (void)layer_schemes(model->network, with_layers(layers, passes));
   } catch (const core::Error& error) {
     return error.what();
   }
@@ -42,7 +42,7 @@ std::string refusal(const std::string& layers, const std::string& passes = "\"rt
 TEST(LayerSchemes, TheFirstPatternThatMatchesWins) {
   const auto model = family("llama");
   const auto schemes = layer_schemes(
-      model->decoder, with_layers(R"([{"match": "model.layers.0.*.down_proj", "scheme": "f16"},
+      model->network, with_layers(R"([{"match": "model.layers.0.*.down_proj", "scheme": "f16"},
                       {"match": ["*.down_proj", "*.[qk]_proj"], "scheme": "int8-sym-row-a8"}])"));
   const auto scheme = [&](const char* layer) { return formats::to_string(schemes.at(layer)); };
   EXPECT_EQ(scheme("model.layers.0.mlp.down_proj"), "f16");
@@ -135,9 +135,9 @@ TEST(LayerSchemes, DenseLayersStayBesideOthers) {
     const Recipe recipe = with_layers(layers, passes);
     quantize_model(*model, recipe, folder, options, false, core::silent_progress());
     const auto stored = models::open_model(folder);
-    EXPECT_EQ(stored->compression.schemes, layer_schemes(model->decoder, recipe));
-    const models::Block& block = stored->decoder.blocks[1];
-    const models::Block& original = model->decoder.blocks[1];
+    EXPECT_EQ(stored->compression.schemes, layer_schemes(model->network, recipe));
+    const models::Block& block = stored->network.decoder.blocks[1];
+    const models::Block& original = model->network.decoder.blocks[1];
     EXPECT_EQ(core::to_float32(block.mlp->down.parts[0].weight.dense),
               core::to_float32(original.mlp->down.parts[0].weight.dense));
     EXPECT_EQ(core::to_float32(block.attention.qkv.parts[2].weight.dense),
@@ -150,8 +150,8 @@ TEST(LayerSchemes, DenseLayersStayBesideOthers) {
           "passes": [{"pass": "awq", "clip": true}, "gptq"]})");
   const auto scaled = quantize_in_memory(*model, all, options, core::silent_progress()).model;
   ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
-  const std::vector<float> before = logits(model->decoder, ops);
-  const std::vector<float> after = logits(scaled->decoder, ops);
+  const std::vector<float> before = logits(model->network, ops);
+  const std::vector<float> after = logits(scaled->network, ops);
   for (std::size_t i = 0; i < before.size(); ++i) {
     ASSERT_NEAR(after[i], before[i], 1e-4) << i;
   }

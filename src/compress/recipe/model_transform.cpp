@@ -2,19 +2,19 @@
 
 namespace nibble::compress {
 
-models::Decoder with_ends(models::Decoder decoder, const ChangedEnds& ends) {
-  decoder.embedding = ends.embedding;
-  decoder.positions = ends.positions;
-  decoder.final_norm = ends.final_norm;
-  return with_output(std::move(decoder), formats::dense_weight(ends.output));
+models::Network with_ends(models::Network network, const ChangedEnds& ends) {
+  network.embeddings.tokens = ends.embedding;
+  network.embeddings.positions = ends.positions;
+  network.decoder.final_norm = ends.final_norm;
+  return with_output(std::move(network), formats::dense_weight(ends.output));
 }
 
-models::Decoder with_output(models::Decoder decoder, formats::PackedWeight weight) {
-  ops::Linear& output = decoder.output.parts.front();
+models::Network with_output(models::Network network, formats::PackedWeight weight) {
+  ops::Linear& output = network.output.parts.front();
   output.name = models::kOutputName;
   output.weight = std::move(weight);
-  decoder.config.tied_output = false;
-  return decoder;
+  network.config.tied_output = false;
+  return network;
 }
 
 }  // namespace nibble::compress

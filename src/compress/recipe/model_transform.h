@@ -2,7 +2,7 @@
 
 #include "core/tensor.h"
 #include "core/threads.h"
-#include "models/decoder.h"
+#include "models/network.h"
 
 namespace nibble::compress {
 
@@ -19,16 +19,16 @@ struct ChangedEnds {
 class ModelTransform {
  public:
   virtual ~ModelTransform() = default;
-  virtual ChangedEnds ends(const models::Decoder& decoder, core::ThreadPool& pool) const = 0;
+  virtual ChangedEnds ends(const models::Network& network, core::ThreadPool& pool) const = 0;
 
   /// The block with float32 weights.
   virtual models::Block block(const models::Block& original, core::ThreadPool& pool) const = 0;
 };
 
-/// `decoder` with other ends; its blocks stay.
-models::Decoder with_ends(models::Decoder decoder, const ChangedEnds& ends);
+/// `network` with other ends; its blocks stay.
+models::Network with_ends(models::Network network, const ChangedEnds& ends);
 
-/// `decoder` with an output layer of its own.
-models::Decoder with_output(models::Decoder decoder, formats::PackedWeight weight);
+/// `network` with an output layer of its own.
+models::Network with_output(models::Network network, formats::PackedWeight weight);
 
 }  // namespace nibble::compress

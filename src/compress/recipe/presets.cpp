@@ -202,55 +202,65 @@ std::optional<Recipe> best4(std::string_view name) {
   return recipe;
 }
 
+// What the words around a scheme in a preset's name ask for.
+struct PresetWords {
+  std::string_view pruning;  // the pass; empty: none
+  bool refine = false;
+  bool search = false;
+  bool gptq = false;
+  bool smoothquant = false;
+  bool awq = false;
+};
+
+// Takes them off the name but for "rtn-" and "gptq-" before integers.
+PresetWords take_words(std::string_view& rest) {
+  PresetWords words;
+  words.pruning = take_pruning(rest);
+  words.refine = take_suffix(rest, "-refine");
+  words.search = take_suffix(rest, "-search");
+  words.gptq = take_suffix(rest, "-gptq");
+  words.smoothquant = take(rest, "smoothquant-");
+  words.awq = !words.smoothquant && take(rest, "awq-");
+  return words;
+}
+
+// What is left of the name.
+std::optional<Scheme> take_scheme(std::string_view rest, PresetWords& words) {
+  if (words.smoothquant) {
+    const auto scheme = base_scheme(rest);
+    return scheme && scheme->activation.is_float() ? std::nullopt : scheme;
+  }
+  if (!words.gptq && (take(rest, "rtn-") || (words.awq && rest.starts_with("w")))) {
+    return integer_scheme(rest);
+  }
+  if (!words.gptq && take(rest, "gptq-")) {
+    words.gptq = true;
+    return integer_scheme(rest);
+  }
+  return base_scheme(rest);
+}
+
 std::optional<Recipe> block_preset(std::string_view name) {
   std::string_view rest = name;
-  const std::string_view pruning = take_pruning(rest);
-  const bool refine = take_suffix(rest, "-refine");
-  const bool search = take_suffix(rest, "-search");
-  bool gptq = take_suffix(rest, "-gptq");
-  const bool smoothquant = take(rest, "smoothquant-");
-  const bool awq = !smoothquant && take(rest, "awq-");
-  std::optional<Scheme> scheme;
-  if (smoothquant) {
-    scheme = base_scheme(rest);
-    if (scheme && scheme->activation.is_float()) {
-      return std::nullopt;
-    }
-  } else if (!gptq && (take(rest, "rtn-") || (awq && rest.starts_with("w")))) {
-    scheme = integer_scheme(rest);
-  } else if (!gptq && take(rest, "gptq-")) {
-    scheme = integer_scheme(rest);
-    gptq = true;
-  } else {
-    scheme = base_scheme(rest);
-  }
+  PresetWords words = take_words(rest);
+  const std::optional<Scheme> scheme = take_scheme(rest, words);
   if (!scheme) {
     return std::nullopt;
   }
   Recipe recipe{std::string(name), *scheme, {}, {}};
-  const auto add = [&](const char* pass) { recipe.steps.push_back({pass, Json::object()}); };
-  if (smoothquant) {
-    add("smoothquant");
-  }
-  if (awq) {
-    recipe.steps.push_back({"awq", {{"clip", !gptq && !search}}});
-  }
-  if (scheme->inputs.hadamard != 0) {
-    add("hadamard");
-  }
-  if (!pruning.empty()) {
-    recipe.steps.push_back({std::string(pruning), {{"pattern", "2:4"}}});
-  }
-  if (scheme->code.book == formats::Book::kPerRow) {
-    add("any4");
-  }
-  if (search) {
-    add("search");
-  }
-  add(gptq ? "gptq" : "rtn");
-  if (refine) {
-    add("refine");
-  }
+  const auto add_if = [&](bool wanted, std::string_view pass, Json options = Json::object()) {
+    if (wanted) {
+      recipe.steps.push_back({std::string(pass), std::move(options)});
+    }
+  };
+  add_if(words.smoothquant, "smoothquant");
+  add_if(words.awq, "awq", {{"clip", !words.gptq && !words.search}});
+  add_if(scheme->inputs.hadamard != 0, "hadamard");
+  add_if(!words.pruning.empty(), words.pruning, {{"pattern", "2:4"}});
+  add_if(scheme->code.book == formats::Book::kPerRow, "any4");
+  add_if(words.search, "search");
+  add_if(true, words.gptq ? "gptq" : "rtn");
+  add_if(words.refine, "refine");
   return recipe;
 }
 

@@ -15,14 +15,18 @@ using core::Tensor;
 
 constexpr std::int64_t kRows = 64;  // rows of one task
 
-Rotation stream_rotation(const models::DecoderConfig& config, std::uint64_t seed) {
+Rotation stream_rotation(const models::NetworkConfig& config, std::uint64_t seed) {
+  core::require(config.norm_placement == models::NormPlacement::kPre && config.final_norm,
+                ErrorKind::kUsage,
+                "pass 'rotate': the model has norms in its residual stream (post-norm) or none "
+                "behind its last block; such a stream cannot be turned");
   core::require(formats::hadamard_exists(config.hidden), ErrorKind::kUsage,
                 "pass 'rotate': there is no Hadamard matrix of the hidden size {}", config.hidden);
   return config.norm == ops::NormKind::kLayer ? Rotation::random_keeping_ones(config.hidden, seed)
                                               : Rotation::random_hadamard(config.hidden, seed);
 }
 
-Rotation head_rotation(const models::DecoderConfig& config) {
+Rotation head_rotation(const models::NetworkConfig& config) {
   core::require(formats::hadamard_exists(config.head_dim), ErrorKind::kUsage,
                 "pass 'rotate': there is no Hadamard matrix of the head size {}", config.head_dim);
   return Rotation::hadamard(config.head_dim);
@@ -125,19 +129,19 @@ ops::Norm plain_final_norm(ops::Norm norm, const Rotation& rotation) {
 
 }  // namespace
 
-ModelRotation::ModelRotation(const models::DecoderConfig& config, std::uint64_t seed)
+ModelRotation::ModelRotation(const models::NetworkConfig& config, std::uint64_t seed)
     : stream_(stream_rotation(config, seed)), heads_(head_rotation(config)) {}
 
-ChangedEnds ModelRotation::ends(const models::Decoder& decoder, core::ThreadPool& pool) const {
-  const DType dtype = decoder.embedding.dtype() == DType::kF32 ? DType::kF32 : DType::kF16;
+ChangedEnds ModelRotation::ends(const models::Network& network, core::ThreadPool& pool) const {
+  const DType dtype = network.embeddings.tokens.dtype() == DType::kF32 ? DType::kF32 : DType::kF16;
   ChangedEnds ends;
-  ends.embedding = turn_table(decoder.embedding, dtype, {}, stream_, pool);
-  if (!decoder.positions.empty()) {
-    ends.positions = turn_table(decoder.positions, dtype, {}, stream_, pool);
+  ends.embedding = turn_table(network.embeddings.tokens, dtype, {}, stream_, pool);
+  if (!network.embeddings.positions.empty()) {
+    ends.positions = turn_table(network.embeddings.positions, dtype, {}, stream_, pool);
   }
-  ends.output = turn_table(decoder.output.parts.front().weight.dense, dtype,
-                           decoder.final_norm.weight, stream_, pool);
-  ends.final_norm = plain_final_norm(decoder.final_norm, stream_);
+  ends.output = turn_table(network.output.parts.front().weight.dense, dtype,
+                           network.decoder.final_norm->weight, stream_, pool);
+  ends.final_norm = plain_final_norm(*network.decoder.final_norm, stream_);
   return ends;
 }
 

@@ -26,11 +26,11 @@ namespace nibble::compress {
 class ModelRotation final : public ModelTransform {
  public:
   /// Throws kUsage for sizes without a Hadamard matrix.
-  ModelRotation(const models::DecoderConfig& config, std::uint64_t seed);
+  ModelRotation(const models::NetworkConfig& config, std::uint64_t seed);
 
   /// Throws kUsage when a LayerNorm before the output has a bias where its weight is 0: the output
   /// matrix has no bias that could take it.
-  ChangedEnds ends(const models::Decoder& decoder, core::ThreadPool& pool) const override;
+  ChangedEnds ends(const models::Network& network, core::ThreadPool& pool) const override;
 
   /// Throws kUsage when a layer behind a LayerNorm with a bias has no bias of its own.
   models::Block block(const models::Block& original, core::ThreadPool& pool) const override;

@@ -44,7 +44,7 @@ double relative_difference(const std::vector<float>& a, const std::vector<float>
 }
 
 // Norm weights and biases far from 1 and 0, so that folding them matters.
-void shake_norms(models::Decoder& decoder) {
+void shake_norms(models::Network& network) {
   core::Random random(11);
   const auto shake = [&](ops::Norm& norm) {
     for (float& value : norm.weight) {
@@ -54,11 +54,11 @@ void shake_norms(models::Decoder& decoder) {
       value += 0.3f * random.normal();
     }
   };
-  for (models::Block& block : decoder.blocks) {
+  for (models::Block& block : network.decoder.blocks) {
     shake(block.attention_norm);
     shake(block.mlp_norm);
   }
-  shake(decoder.final_norm);
+  shake(*network.decoder.final_norm);
 }
 
 class ModelRotations : public testing::TestWithParam<const char*> {};
@@ -67,17 +67,17 @@ class ModelRotations : public testing::TestWithParam<const char*> {};
 // sizes of which the Hadamard matrix is not symmetric (12), learned positions, experts and router.
 TEST_P(ModelRotations, KeepWhatTheModelComputes) {
   const auto model = models::open_model(kSource / "tests/families" / GetParam());
-  shake_norms(model->decoder);
+  shake_norms(model->network);
   ops::cpu::CpuOps ops({2, ops::ActivationPrecision::kFloat});
-  const std::vector<float> before = logits(model->decoder, ops);
+  const std::vector<float> before = logits(model->network, ops);
   const auto rotated =
       quantize_in_memory(*model, only_rotate(), small_options(), core::silent_progress()).model;
-  const std::vector<float> after = logits(rotated->decoder, ops);
+  const std::vector<float> after = logits(rotated->network, ops);
   for (std::size_t i = 0; i < before.size(); ++i) {
     ASSERT_NEAR(after[i], before[i], 1e-4) << i;
   }
   EXPECT_LT(relative_difference(after, before), 1e-5);
-  for (const models::Block& block : rotated->decoder.blocks) {
+  for (const models::Block& block : rotated->network.decoder.blocks) {
     EXPECT_EQ(block.attention_norm.weight, std::vector<float>(block.mlp_norm.weight.size(), 1.0f));
     EXPECT_EQ(block.mlp_norm.weight, block.attention_norm.weight);
   }
@@ -89,11 +89,11 @@ TEST_P(ModelRotations, StoreWhatOpensAgain) {
   quantize_model(*model, only_rotate(), folder / "out", small_options(), false,
                  core::silent_progress());
   const auto stored = models::open_model(folder / "out");
-  EXPECT_FALSE(stored->decoder.config.tied_output);
+  EXPECT_FALSE(stored->network.config.tied_output);
   ops::cpu::CpuOps ops({2, ops::ActivationPrecision::kFloat});
-  EXPECT_LT(relative_difference(logits(stored->decoder, ops), logits(model->decoder, ops)), 1e-5);
-  EXPECT_GT(relative_difference(core::to_float32(stored->decoder.embedding),
-                                core::to_float32(model->decoder.embedding)),
+  EXPECT_LT(relative_difference(logits(stored->network, ops), logits(model->network, ops)), 1e-5);
+  EXPECT_GT(relative_difference(core::to_float32(stored->network.embeddings.tokens),
+                                core::to_float32(model->network.embeddings.tokens)),
             0.5);
 }
 
@@ -108,9 +108,9 @@ TEST_P(ModelRotations, GoBeforeOtherPasses) {
   const auto in_memory = quantize_in_memory(*model, recipe, options, core::silent_progress()).model;
   const auto stored = models::open_model(folder / "out");
   ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
-  const std::vector<float> of_file = logits(stored->decoder, ops);
-  EXPECT_EQ(of_file, logits(in_memory->decoder, ops));
-  EXPECT_LT(relative_difference(of_file, logits(model->decoder, ops)), 0.05);
+  const std::vector<float> of_file = logits(stored->network, ops);
+  EXPECT_EQ(of_file, logits(in_memory->network, ops));
+  EXPECT_LT(relative_difference(of_file, logits(model->network, ops)), 0.05);
 }
 
 // The input of every MLP's last layer is turned online, whatever the family calls that layer.
@@ -119,7 +119,7 @@ TEST_P(ModelRotations, ComeWithOnlineHadamardsIn4Bits) {
   const auto quantized = quantize_in_memory(*model, find_recipe("quarot-w4a4"), small_options(),
                                             core::silent_progress())
                              .model;
-  for (const models::Block& block : quantized->decoder.blocks) {
+  for (const models::Block& block : quantized->network.decoder.blocks) {
     std::vector<const models::Mlp*> mlps;
     if (block.mlp) {
       mlps.push_back(&*block.mlp);
@@ -136,7 +136,7 @@ TEST_P(ModelRotations, ComeWithOnlineHadamardsIn4Bits) {
   }
   ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
   // Random weights are as hard as it gets; unrelated logits differ by 1.4.
-  EXPECT_LT(relative_difference(logits(quantized->decoder, ops), logits(model->decoder, ops)), 0.8);
+  EXPECT_LT(relative_difference(logits(quantized->network, ops), logits(model->network, ops)), 0.8);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ModelRotations,
@@ -152,42 +152,42 @@ INSTANTIATE_TEST_SUITE_P(Families, ModelRotations,
 // The turned embedding and output of a bfloat16 model are float16.
 TEST(ModelRotation, CostsTheLogitsOfA16BitModelLittle) {
   const auto model = models::open_model(kSource / "models/demo");
-  ASSERT_EQ(model->decoder.embedding.dtype(), core::DType::kBF16);
+  ASSERT_EQ(model->network.embeddings.tokens.dtype(), core::DType::kBF16);
   ops::cpu::CpuOps ops({2, ops::ActivationPrecision::kFloat});
-  const std::vector<float> before = logits(model->decoder, ops);
+  const std::vector<float> before = logits(model->network, ops);
   const auto f32 =
       quantize_in_memory(*model, only_rotate(), small_options(), core::silent_progress()).model;
-  EXPECT_EQ(f32->decoder.embedding.dtype(), core::DType::kF16);
-  EXPECT_EQ(f32->decoder.output.parts[0].weight.dense.dtype(), core::DType::kF16);
-  EXPECT_LT(relative_difference(logits(f32->decoder, ops), before), 1e-3);
+  EXPECT_EQ(f32->network.embeddings.tokens.dtype(), core::DType::kF16);
+  EXPECT_EQ(f32->network.output.parts[0].weight.dense.dtype(), core::DType::kF16);
+  EXPECT_LT(relative_difference(logits(f32->network, ops), before), 1e-3);
   const auto f16 = quantize_in_memory(*model, find_recipe("quarot-f16"), small_options(),
                                       core::silent_progress())
                        .model;
-  EXPECT_LT(relative_difference(logits(f16->decoder, ops), before), 1e-3);
+  EXPECT_LT(relative_difference(logits(f16->network, ops), before), 1e-3);
 }
 
 // Logits as the model runs: layers with quantized activations quantize them.
-std::vector<float> quantized_logits(const models::Decoder& decoder) {
+std::vector<float> quantized_logits(const models::Network& network) {
   ops::cpu::CpuOps ops({2, ops::ActivationPrecision::kFloat});
-  for (const models::Block& block : decoder.blocks) {
+  for (const models::Block& block : network.decoder.blocks) {
     for (const ops::LinearSet* set : models::linear_sets(block)) {
       ops.prepare(*set);
     }
   }
-  return logits(decoder, ops);
+  return logits(network, ops);
 }
 
 // What rotations are for: activations of 4 bits lose much less, with the one before down_proj
 // turned online least.
 TEST(ModelRotation, PaysForActivationsIn4Bits) {
   const auto model = models::open_model(kSource / "models/demo");
-  const std::vector<float> expected = quantized_logits(model->decoder);
+  const std::vector<float> expected = quantized_logits(model->network);
   const auto error = [&](const std::string& layers, const std::string& passes) {
     const Recipe recipe = from_json(R"({"scheme": "int8-sym-g128-a4", "layers": [)" + layers +
                                     R"(], "passes": [)" + passes + "]}");
     const auto result =
         quantize_in_memory(*model, recipe, small_options(), core::silent_progress()).model;
-    return relative_difference(quantized_logits(result->decoder), expected);
+    return relative_difference(quantized_logits(result->network), expected);
   };
   const double plain = error("", R"("rtn")");
   const double offline = error("", R"("rotate", "rtn")");
@@ -219,7 +219,7 @@ TEST(ModelRotation, GoesOnAfterAnInterruptionAndEndsInTheSameBytes) {
 }
 
 TEST(ModelRotation, RefusesWhatItCannotTurn) {
-  models::DecoderConfig config;
+  models::NetworkConfig config;
   config.hidden = 172;
   config.head_dim = 4;
   EXPECT_THROW(ModelRotation(config, 0), core::Error);
@@ -228,6 +228,11 @@ TEST(ModelRotation, RefusesWhatItCannotTurn) {
   EXPECT_THROW(ModelRotation(config, 0), core::Error);
   config.head_dim = 4;
   EXPECT_NO_THROW(ModelRotation(config, 0));
+  models::NetworkConfig post_norm = config;
+  post_norm.norm_placement = models::NormPlacement::kPost;
+  EXPECT_THROW(ModelRotation(post_norm, 0), core::Error);
+  config.final_norm = false;
+  EXPECT_THROW(ModelRotation(config, 0), core::Error);
   for (const char* passes :
        {R"("rtn", "rotate")", R"("smoothquant", "rotate", "rtn")", R"("rotate", "rotate", "rtn")",
         R"("rotate")", R"({"pass": "rotate", "seed": -1}, "rtn")"}) {

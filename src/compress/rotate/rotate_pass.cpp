@@ -21,7 +21,7 @@ class RotatePass final : public Pass {
             .takes_dense = true};
   }
 
-  std::unique_ptr<ModelTransform> transform(const models::DecoderConfig& config) const override {
+  std::unique_ptr<ModelTransform> transform(const models::NetworkConfig& config) const override {
     return std::make_unique<ModelRotation>(config, static_cast<std::uint64_t>(seed_));
   }
 

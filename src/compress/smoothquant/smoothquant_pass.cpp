@@ -41,7 +41,7 @@ class SmoothQuantPass final : public Pass {
   void apply(SetWork& work, const Backend&) const override {
     const InputSource& source = work.source;
     if (source.scales == 0) {
-      return;
+      return note_unscaled(work);
     }
     const std::vector<float> weights = largest_weights(work);
     std::vector<float> inputs(weights.size());

@@ -99,7 +99,7 @@ TaskScore score_part(engine::Runner& runner, const models::Model& model, const T
 std::vector<std::vector<Likelihood>> score_items(engine::Runner& runner, const models::Model& model,
                                                  std::span<const TaskItem> items,
                                                  const std::function<void(std::int64_t)>& done) {
-  const std::int64_t max_positions = model.decoder.config.max_positions;
+  const std::int64_t max_positions = model.network.config.max_positions;
   std::vector<std::vector<Likelihood>> results;
   Batch batch;
   for (const TaskItem& item : items) {

@@ -1,15 +1,13 @@
 #include "models/gpt2/gpt2.h"
 
-#include <fmt/format.h>
-
 #include "models/config_reader.h"
 
 namespace nibble::models::gpt2 {
 namespace {
 
-DecoderConfig read_config(const core::Json& json) {
+NetworkConfig read_config(const core::Json& json) {
   const ConfigReader reader(json);
-  DecoderConfig config;
+  NetworkConfig config;
   config.hidden = reader.size("n_embd", kMaxWidth);
   config.layers = reader.size("n_layer", kMaxLayers);
   config.heads = reader.size("n_head", kMaxHeads);
@@ -35,57 +33,27 @@ DecoderConfig read_config(const core::Json& json) {
   return config;
 }
 
-Block build_block(const DecoderConfig& config, const std::string& prefix, WeightLoader& loader) {
-  Block block;
-  block.attention_norm = loader.norm(prefix + ".ln_1", config.norm, config.hidden, config.norm_eps);
-  block.mlp_norm = loader.norm(prefix + ".ln_2", config.norm, config.hidden, config.norm_eps);
-  block.attention.qkv =
-      loader.set({loader.conv1d(prefix + ".attn.c_attn", 3 * config.hidden, config.hidden)});
-  block.attention.out =
-      loader.set({loader.conv1d(prefix + ".attn.c_proj", config.hidden, config.hidden)});
-  block.attention.spec.heads = config.heads;
-  block.attention.spec.kv_heads = config.heads;
-  block.attention.spec.head_dim = config.head_dim;
-  block.attention.spec.key_centre = loader.key_centre(block.attention.qkv, config.hidden);
-  Mlp mlp;
-  mlp.up = loader.set({loader.conv1d(prefix + ".mlp.c_fc", config.ffn, config.hidden)});
-  mlp.down = loader.set({loader.conv1d(prefix + ".mlp.c_proj", config.hidden, config.ffn)});
-  block.mlp = std::move(mlp);
-  return block;
-}
-
 // Checkpoints exist with and without the leading "transformer.".
-Decoder build(const DecoderConfig& config, WeightLoader& loader) {
-  const std::string root = loader.contains("transformer.wte.weight") ? "transformer." : "";
-  Decoder model;
-  model.config = config;
-  model.embedding_name = root + "wte.weight";
-  model.positions_name = root + "wpe.weight";
-  model.embedding = loader.matrix(model.embedding_name, config.vocabulary, config.hidden);
-  model.positions = loader.matrix(model.positions_name, config.max_positions, config.hidden);
-  for (std::int64_t i = 0; i < config.layers; ++i) {
-    model.blocks.push_back(build_block(config, fmt::format("{}h.{}", root, i), loader));
-  }
-  model.final_norm = loader.norm(root + "ln_f", config.norm, config.hidden, config.norm_eps);
-  std::vector<std::string_view> harmless = {".attn.bias", ".attn.masked_bias"};
-  if (config.tied_output) {
-    ops::Linear tied;
-    tied.name = root + "wte";
-    tied.weight = formats::dense_weight(model.embedding);
-    model.output = loader.set({std::move(tied)});
-    harmless.push_back("lm_head.weight");
-  } else {
-    model.output =
-        loader.set({loader.linear(kOutputName, config.vocabulary, config.hidden, false)});
-  }
-  loader.require_all_used(config.family, harmless);
-  return model;
+TensorNames names() {
+  return {.roots = {"transformer.", ""},
+          .embedding = "wte",
+          .positions = "wpe",
+          .final_norm = "ln_f",
+          .block = "h.{}",
+          .attention_norm = "ln_1",
+          .mlp_norm = "ln_2",
+          .qkv = {"attn.c_attn"},
+          .attention_out = "attn.c_proj",
+          .mlp = {.up = "mlp.c_fc", .down = "mlp.c_proj"},
+          .biases = Biases::kAll,
+          .conv1d = true,
+          .harmless = {".attn.bias", ".attn.masked_bias"}};
 }
 
 }  // namespace
 
 Family gpt2() {
-  return {"gpt2", read_config, build};
+  return {"gpt2", read_config, names()};
 }
 
 }  // namespace nibble::models::gpt2

@@ -1,7 +1,5 @@
 #include "models/llama/llama.h"
 
-#include <fmt/format.h>
-
 #include "models/config_reader.h"
 #include "models/rope_config.h"
 
@@ -38,25 +36,25 @@ std::vector<std::int64_t> read_windows(const ConfigReader& reader, std::int64_t 
   return windows;
 }
 
-DecoderConfig read_dense_config(const core::Json& json) {
-  DecoderConfig config = read_attention_config(json);
+NetworkConfig read_dense_config(const core::Json& json) {
+  NetworkConfig config = read_attention_config(json);
   config.ffn = ConfigReader(json).size("intermediate_size", kMaxWidth);
   return config;
 }
 
-DecoderConfig read_llama(const core::Json& json) {
+NetworkConfig read_llama(const core::Json& json) {
   ConfigReader(json).only("sliding_window", nullptr);
   return read_dense_config(json);
 }
 
-DecoderConfig read_mistral(const core::Json& json) {
-  DecoderConfig config = read_dense_config(json);
+NetworkConfig read_mistral(const core::Json& json) {
+  NetworkConfig config = read_dense_config(json);
   config.windows = read_windows(ConfigReader(json), config.layers, 0);
   return config;
 }
 
-DecoderConfig read_qwen(const core::Json& json) {
-  DecoderConfig config = read_dense_config(json);
+NetworkConfig read_qwen(const core::Json& json) {
+  NetworkConfig config = read_dense_config(json);
   const ConfigReader reader(json);
   if (reader.flag("use_sliding_window", false)) {
     const std::int64_t first =
@@ -67,37 +65,19 @@ DecoderConfig read_qwen(const core::Json& json) {
   return config;
 }
 
-Mlp build_mlp(const DecoderConfig& config, const std::string& prefix, bool bias,
-              WeightLoader& loader) {
-  Mlp mlp;
-  mlp.up = loader.set({loader.linear(prefix + ".gate_proj", config.ffn, config.hidden, bias),
-                       loader.linear(prefix + ".up_proj", config.ffn, config.hidden, bias)});
-  mlp.up.pairs = true;
-  mlp.down = loader.set({loader.linear(prefix + ".down_proj", config.hidden, config.ffn, bias)});
-  return mlp;
-}
-
-// Biases are recognised by the tensors themselves: Llama's attention_bias and mlp_bias, Qwen2's
-// query/key/value biases.
-Decoder build(const DecoderConfig& config, WeightLoader& loader) {
-  Decoder model = build_ends(config, loader);
-  for (std::int64_t i = 0; i < config.layers; ++i) {
-    const std::string prefix = fmt::format("model.layers.{}", i);
-    Block block = build_attention(config, i, loader.contains(prefix + ".self_attn.q_proj.bias"),
-                                  loader.contains(prefix + ".self_attn.o_proj.bias"), loader);
-    block.mlp =
-        build_mlp(config, prefix + ".mlp", loader.contains(prefix + ".mlp.down_proj.bias"), loader);
-    model.blocks.push_back(std::move(block));
-  }
-  finish(model, loader);
-  return model;
+// Biases: attention_bias and mlp_bias of Llama, those of queries, keys and values of Qwen2.
+TensorNames names() {
+  TensorNames names = attention_names();
+  names.mlp = {.gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj"};
+  names.biases = Biases::kAsStored;
+  return names;
 }
 
 }  // namespace
 
-DecoderConfig read_attention_config(const core::Json& json) {
+NetworkConfig read_attention_config(const core::Json& json) {
   const ConfigReader reader(json);
-  DecoderConfig config;
+  NetworkConfig config;
   config.hidden = reader.size("hidden_size", kMaxWidth);
   config.layers = reader.size("num_hidden_layers", kMaxLayers);
   config.heads = reader.size("num_attention_heads", kMaxHeads);
@@ -119,76 +99,32 @@ DecoderConfig read_attention_config(const core::Json& json) {
   return config;
 }
 
-Block build_attention(const DecoderConfig& config, std::int64_t layer, bool qkv_bias, bool out_bias,
-                      WeightLoader& loader) {
-  const std::string prefix = fmt::format("model.layers.{}", layer);
-  const std::string attention = prefix + ".self_attn";
-  const std::int64_t width = config.heads * config.head_dim;
-  const std::int64_t kv_width = config.kv_heads * config.head_dim;
-  Block block;
-  block.attention_norm =
-      loader.norm(prefix + ".input_layernorm", config.norm, config.hidden, config.norm_eps);
-  block.mlp_norm = loader.norm(prefix + ".post_attention_layernorm", config.norm, config.hidden,
-                               config.norm_eps);
-  block.attention.qkv =
-      loader.set({loader.linear(attention + ".q_proj", width, config.hidden, qkv_bias),
-                  loader.linear(attention + ".k_proj", kv_width, config.hidden, qkv_bias),
-                  loader.linear(attention + ".v_proj", kv_width, config.hidden, qkv_bias)});
-  block.attention.out =
-      loader.set({loader.linear(attention + ".o_proj", config.hidden, width, out_bias)});
-  ops::AttentionSpec& spec = block.attention.spec;
-  spec.heads = config.heads;
-  spec.kv_heads = config.kv_heads;
-  spec.head_dim = config.head_dim;
-  spec.window = config.windows[static_cast<std::size_t>(layer)];
-  spec.inverse_frequency = config.inverse_frequency;
-  spec.rope_factor = config.rope_factor;
-  spec.norm_eps = config.norm_eps;
-  if (loader.contains(attention + ".q_norm.weight")) {
-    spec.q_norm = loader.vector(attention + ".q_norm.weight", config.head_dim);
-    spec.k_norm = loader.vector(attention + ".k_norm.weight", config.head_dim);
-  }
-  spec.key_centre = loader.key_centre(block.attention.qkv, kv_width);
-  return block;
-}
-
-Decoder build_ends(const DecoderConfig& config, WeightLoader& loader) {
-  Decoder model;
-  model.config = config;
-  model.embedding_name = "model.embed_tokens.weight";
-  model.embedding = loader.matrix(model.embedding_name, config.vocabulary, config.hidden);
-  model.final_norm = loader.norm("model.norm", config.norm, config.hidden, config.norm_eps);
-  return model;
-}
-
-void finish(Decoder& model, WeightLoader& loader) {
-  if (model.config.tied_output) {
-    ops::Linear tied;
-    tied.name = "model.embed_tokens";
-    tied.weight = formats::dense_weight(model.embedding);
-    model.output = loader.set({std::move(tied)});
-  } else {
-    model.output = loader.set(
-        {loader.linear(kOutputName, model.config.vocabulary, model.config.hidden, false)});
-  }
-  std::vector<std::string_view> harmless = {"rotary_emb.inv_freq"};
-  if (model.config.tied_output) {
-    harmless.push_back("lm_head.weight");
-  }
-  loader.require_all_used(model.config.family, harmless);
+TensorNames attention_names() {
+  return {.roots = {"model."},
+          .embedding = "embed_tokens",
+          .final_norm = "norm",
+          .block = "layers.{}",
+          .attention_norm = "input_layernorm",
+          .mlp_norm = "post_attention_layernorm",
+          .qkv = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"},
+          .attention_out = "self_attn.o_proj",
+          .q_norm = "self_attn.q_norm",
+          .k_norm = "self_attn.k_norm",
+          .mlp = {},
+          .harmless = {"rotary_emb.inv_freq"}};
 }
 
 Family llama() {
-  return {"llama", read_llama, build};
+  return {"llama", read_llama, names()};
 }
 Family mistral() {
-  return {"mistral", read_mistral, build};
+  return {"mistral", read_mistral, names()};
 }
 Family qwen2() {
-  return {"qwen2", read_qwen, build};
+  return {"qwen2", read_qwen, names()};
 }
 Family qwen3() {
-  return {"qwen3", read_qwen, build};
+  return {"qwen3", read_qwen, names()};
 }
 
 }  // namespace nibble::models::llama

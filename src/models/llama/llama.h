@@ -12,11 +12,8 @@ Family mistral();
 Family qwen2();
 Family qwen3();
 
-/// Parts that mixtures of experts share with Llama.
-DecoderConfig read_attention_config(const core::Json& json);
-Block build_attention(const DecoderConfig& config, std::int64_t layer, bool qkv_bias, bool out_bias,
-                      WeightLoader& loader);
-Decoder build_ends(const DecoderConfig& config, WeightLoader& loader);
-void finish(Decoder& model, WeightLoader& loader);
+/// What mixtures of experts share with Llama: all but the MLP.
+NetworkConfig read_attention_config(const core::Json& json);
+TensorNames attention_names();
 
 }  // namespace nibble::models::llama

@@ -55,9 +55,9 @@ const ops::Linear* find_layer(const std::map<std::string, const ops::Linear*>& l
   return nullptr;
 }
 
-std::map<std::string, const ops::Linear*> layers_of(const Decoder& decoder) {
+std::map<std::string, const ops::Linear*> layers_of(const Network& network) {
   std::map<std::string, const ops::Linear*> layers;
-  for (const Block& block : decoder.blocks) {
+  for (const Block& block : network.decoder.blocks) {
     for (const ops::LinearSet* set : linear_sets(block)) {
       for (const ops::Linear& part : set->parts) {
         layers.emplace(part.name, &part);
@@ -174,8 +174,8 @@ void LoraAdapter::read_tensors() {
   }
 }
 
-std::map<std::string, LoraPair> LoraAdapter::pairs_for(const Decoder& decoder) const {
-  const auto layers = layers_of(decoder);
+std::map<std::string, LoraPair> LoraAdapter::pairs_for(const Network& network) const {
+  const auto layers = layers_of(network);
   std::map<std::string, LoraPair> found;
   for (const auto& [name, pair] : pairs_) {
     const ops::Linear* layer = find_layer(layers, name);
@@ -201,9 +201,9 @@ std::map<std::string, LoraPair> LoraAdapter::pairs_for(const Decoder& decoder) c
 
 std::shared_ptr<Model> with_adapter(const Model& model, const LoraAdapter& adapter, float factor) {
   require_same_inputs(model);
-  const auto pairs = adapter.pairs_for(model.decoder);
+  const auto pairs = adapter.pairs_for(model.network);
   auto result = std::make_shared<Model>(model);
-  for (Block& block : result->decoder.blocks) {
+  for (Block& block : result->network.decoder.blocks) {
     for (ops::LinearSet* set : linear_sets(block)) {
       for (ops::Linear& part : set->parts) {
         if (const auto found = pairs.find(part.name); found != pairs.end()) {

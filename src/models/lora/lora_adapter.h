@@ -30,9 +30,9 @@ class LoraAdapter {
   const std::filesystem::path& path() const { return path_; }
   float scale() const { return scale_; }  // lora_alpha / r, or lora_alpha / sqrt(r)
 
-  /// By the name of the layer in `decoder`. Throws kInvalidModel when a tensor belongs to no layer
+  /// By the name of the layer in `network`. Throws kInvalidModel when a tensor belongs to no layer
   /// of its blocks, when a shape does not fit, or when a layer that target_modules lists has none.
-  std::map<std::string, LoraPair> pairs_for(const Decoder& decoder) const;
+  std::map<std::string, LoraPair> pairs_for(const Network& network) const;
 
   /// Bytes of the tensors.
   std::int64_t bytes() const { return bytes_; }

@@ -1,7 +1,5 @@
 #include "models/mixtral/mixtral.h"
 
-#include <fmt/format.h>
-
 #include "models/config_reader.h"
 #include "models/llama/llama.h"
 
@@ -10,8 +8,8 @@ namespace {
 
 constexpr std::int64_t kMaxExperts = 1024;
 
-DecoderConfig read_config(const core::Json& json) {
-  DecoderConfig config = llama::read_attention_config(json);
+NetworkConfig read_config(const core::Json& json) {
+  NetworkConfig config = llama::read_attention_config(json);
   const ConfigReader reader(json);
   config.ffn = reader.size("intermediate_size", kMaxWidth);
   config.routing.experts = reader.size("num_local_experts", kMaxExperts);
@@ -21,37 +19,18 @@ DecoderConfig read_config(const core::Json& json) {
   return config;
 }
 
-// w1 is the gate, w3 the up projection, w2 the down projection.
-Mlp build_expert(const DecoderConfig& config, const std::string& prefix, WeightLoader& loader) {
-  Mlp mlp;
-  mlp.up = loader.set({loader.linear(prefix + ".w1", config.ffn, config.hidden, false),
-                       loader.linear(prefix + ".w3", config.ffn, config.hidden, false)});
-  mlp.up.pairs = true;
-  mlp.down = loader.set({loader.linear(prefix + ".w2", config.hidden, config.ffn, false)});
-  return mlp;
-}
-
-Decoder build(const DecoderConfig& config, WeightLoader& loader) {
-  Decoder model = llama::build_ends(config, loader);
-  for (std::int64_t i = 0; i < config.layers; ++i) {
-    Block block = llama::build_attention(config, i, false, false, loader);
-    const std::string prefix = fmt::format("model.layers.{}.block_sparse_moe", i);
-    block.router =
-        loader.set({loader.linear(prefix + ".gate", config.routing.experts, config.hidden, false)});
-    for (std::int64_t e = 0; e < config.routing.experts; ++e) {
-      block.experts.push_back(
-          build_expert(config, fmt::format("{}.experts.{}", prefix, e), loader));
-    }
-    model.blocks.push_back(std::move(block));
-  }
-  llama::finish(model, loader);
-  return model;
+TensorNames names() {
+  TensorNames names = llama::attention_names();
+  names.router = "block_sparse_moe.gate";
+  names.expert = "block_sparse_moe.experts.{}";
+  names.mlp = {.gate = "w1", .up = "w3", .down = "w2"};
+  return names;
 }
 
 }  // namespace
 
 Family mixtral() {
-  return {"mixtral", read_config, build};
+  return {"mixtral", read_config, names()};
 }
 
 }  // namespace nibble::models::mixtral

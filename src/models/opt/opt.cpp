@@ -1,15 +1,13 @@
 #include "models/opt/opt.h"
 
-#include <fmt/format.h>
-
 #include "models/config_reader.h"
 
 namespace nibble::models::opt {
 namespace {
 
-DecoderConfig read_config(const core::Json& json) {
+NetworkConfig read_config(const core::Json& json) {
   const ConfigReader reader(json);
-  DecoderConfig config;
+  NetworkConfig config;
   config.hidden = reader.size("hidden_size", kMaxWidth);
   config.layers = reader.size("num_hidden_layers", kMaxLayers);
   config.heads = reader.size("num_attention_heads", kMaxHeads);
@@ -23,6 +21,9 @@ DecoderConfig read_config(const core::Json& json) {
   config.max_positions = reader.size("max_position_embeddings", kMaxPositions);
   config.norm = ops::NormKind::kLayer;
   config.norm_eps = 1e-5f;
+  const bool pre = reader.flag("do_layer_norm_before", true);
+  config.norm_placement = pre ? NormPlacement::kPre : NormPlacement::kPost;
+  config.final_norm = pre && !reader.flag("_remove_final_layer_norm", false);
   config.activation = reader.activation("activation_function", "relu");
   config.gated = false;
   config.position_offset = 2;
@@ -30,70 +31,31 @@ DecoderConfig read_config(const core::Json& json) {
   config.windows.assign(static_cast<std::size_t>(config.layers), 0);
   config.bos = reader.token_ids("bos_token_id", config.vocabulary);
   config.eos = reader.token_ids("eos_token_id", config.vocabulary);
-  reader.only("do_layer_norm_before", true);
   reader.only("enable_bias", true);
   reader.only("layer_norm_elementwise_affine", true);
-  reader.only("_remove_final_layer_norm", false);
   reader.only("word_embed_proj_dim", config.hidden);
   return config;
 }
 
-Block build_block(const DecoderConfig& config, const std::string& prefix, WeightLoader& loader) {
-  const std::string attention = prefix + ".self_attn";
-  const std::int64_t hidden = config.hidden;
-  Block block;
-  block.attention_norm =
-      loader.norm(prefix + ".self_attn_layer_norm", config.norm, hidden, config.norm_eps);
-  block.mlp_norm = loader.norm(prefix + ".final_layer_norm", config.norm, hidden, config.norm_eps);
-  block.attention.qkv = loader.set({loader.linear(attention + ".q_proj", hidden, hidden, true),
-                                    loader.linear(attention + ".k_proj", hidden, hidden, true),
-                                    loader.linear(attention + ".v_proj", hidden, hidden, true)});
-  block.attention.out = loader.set({loader.linear(attention + ".out_proj", hidden, hidden, true)});
-  block.attention.spec.heads = config.heads;
-  block.attention.spec.kv_heads = config.heads;
-  block.attention.spec.head_dim = config.head_dim;
-  block.attention.spec.key_centre = loader.key_centre(block.attention.qkv, config.hidden);
-  Mlp mlp;
-  mlp.up = loader.set({loader.linear(prefix + ".fc1", config.ffn, hidden, true)});
-  mlp.down = loader.set({loader.linear(prefix + ".fc2", hidden, config.ffn, true)});
-  block.mlp = std::move(mlp);
-  return block;
-}
-
 // Checkpoints exist with and without the leading "model.".
-Decoder build(const DecoderConfig& config, WeightLoader& loader) {
-  const std::string root =
-      loader.contains("model.decoder.embed_tokens.weight") ? "model.decoder." : "decoder.";
-  Decoder model;
-  model.config = config;
-  model.embedding_name = root + "embed_tokens.weight";
-  model.positions_name = root + "embed_positions.weight";
-  model.embedding = loader.matrix(model.embedding_name, config.vocabulary, config.hidden);
-  model.positions = loader.matrix(model.positions_name,
-                                  config.max_positions + config.position_offset, config.hidden);
-  for (std::int64_t i = 0; i < config.layers; ++i) {
-    model.blocks.push_back(build_block(config, fmt::format("{}layers.{}", root, i), loader));
-  }
-  model.final_norm =
-      loader.norm(root + "final_layer_norm", config.norm, config.hidden, config.norm_eps);
-  if (config.tied_output) {
-    ops::Linear tied;
-    tied.name = root + "embed_tokens";
-    tied.weight = formats::dense_weight(model.embedding);
-    model.output = loader.set({std::move(tied)});
-    loader.require_all_used(config.family, {"lm_head.weight"});
-  } else {
-    model.output =
-        loader.set({loader.linear(kOutputName, config.vocabulary, config.hidden, false)});
-    loader.require_all_used(config.family, {});
-  }
-  return model;
+TensorNames names() {
+  return {.roots = {"model.decoder.", "decoder."},
+          .embedding = "embed_tokens",
+          .positions = "embed_positions",
+          .final_norm = "final_layer_norm",
+          .block = "layers.{}",
+          .attention_norm = "self_attn_layer_norm",
+          .mlp_norm = "final_layer_norm",
+          .qkv = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"},
+          .attention_out = "self_attn.out_proj",
+          .mlp = {.up = "fc1", .down = "fc2"},
+          .biases = Biases::kAll};
 }
 
 }  // namespace
 
 Family opt() {
-  return {"opt", read_config, build};
+  return {"opt", read_config, names()};
 }
 
 }  // namespace nibble::models::opt

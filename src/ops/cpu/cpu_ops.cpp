@@ -6,6 +6,7 @@
 #include "ops/cpu/attention/attention.h"
 #include "ops/cpu/dense/dense_linear.h"
 #include "ops/cpu/elementwise.h"
+#include "ops/cpu/linear/linear_kernels.h"
 #include "ops/cpu/vector/vector_kernels.h"
 #include "ops/routing.h"
 
@@ -14,13 +15,6 @@ namespace {
 
 constexpr std::int64_t kRowsPerTask = 8;
 constexpr std::int64_t kLowRankRows = 256;  // rows of a low-rank part that exist at a time
-
-bool runs_packed(const formats::PackedWeight& weight, ActivationPrecision activations) {
-  if (formats::is_dense(weight.scheme)) {
-    return false;
-  }
-  return activations != ActivationPrecision::kFloat || !weight.scheme.activation.is_float();
-}
 
 core::ThreadPool make_pool(const CpuOptions& options) {
   core::apply(options.numa);
@@ -36,21 +30,37 @@ core::ThreadPool make_pool(const CpuOptions& options) {
 CpuOps::CpuOps(const CpuOptions& options)
     : pool_(make_pool(options)), activations_(options.activations) {}
 
+CpuOps::Prepared CpuOps::choose(const LinearSet& set) const {
+  Prepared layers;
+  for (const Linear& part : set.parts) {
+    const formats::PackedWeight& weight = part.weight;
+    LayerProblem problem{{weight.scheme, weight.n, weight.k}, activations_, nullptr};
+    if (!formats::is_dense(weight.scheme)) {
+      problem.named = named_variant();
+    }
+    layers.emplace_back().kernel = &choose_kernel(linear_kernels(), problem);
+  }
+  return layers;
+}
+
 void CpuOps::prepare(const LinearSet& set, const Layout& layout) {
   const auto id = static_cast<std::size_t>(set.id);
   if (prepared_.size() <= id) {
     prepared_.resize(id + 1);
   }
-  Packed& packed = prepared_[id];
-  packed.clear();
-  for (const Linear& part : set.parts) {
-    if (runs_packed(part.weight, activations_)) {
-      packed.push_back(std::make_unique<PackedLinear>(
-          layout ? layout(part) : PackedLinear::pack(part.weight, pool_)));
-    } else {
-      packed.push_back(nullptr);
+  prepared_[id].clear();
+  Prepared layers = choose(set);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const Linear& part = set.parts[i];
+    PreparedLayer& layer = layers[i];
+    if (layer.kernel->prepare != nullptr) {
+      layer.layout = layout ? layout(part) : layer.kernel->prepare(part.weight, pool_);
+      layer.needs = layer.layout->needs();
+      layer.needs.wide =
+          activations_ == ActivationPrecision::kInt16 && part.weight.scheme.activation.is_float();
     }
   }
+  prepared_[id] = std::move(layers);
 }
 
 void CpuOps::release(const LinearSet& set) {
@@ -59,22 +69,26 @@ void CpuOps::release(const LinearSet& set) {
   }
 }
 
+const CpuOps::Prepared* CpuOps::prepared(const LinearSet& set) const {
+  const auto id = static_cast<std::size_t>(set.id);
+  return id < prepared_.size() && !prepared_[id].empty() ? &prepared_[id] : nullptr;
+}
+
 std::int64_t CpuOps::prepared_bytes() const {
   std::int64_t sum = 0;
-  for (const Packed& packed : prepared_) {
-    for (const auto& layer : packed) {
-      sum += layer ? layer->bytes() : 0;
+  for (const Prepared& layers : prepared_) {
+    for (const PreparedLayer& layer : layers) {
+      sum += layer.layout ? layer.layout->bytes() : 0;
     }
   }
   return sum;
 }
 
 std::int64_t CpuOps::unprepared_bytes(const LinearSet& set) const {
-  const auto id = static_cast<std::size_t>(set.id);
+  const Prepared* const layers = prepared(set);
   std::int64_t sum = 0;
   for (std::size_t part = 0; part < set.parts.size(); ++part) {
-    const bool packed =
-        id < prepared_.size() && part < prepared_[id].size() && prepared_[id][part] != nullptr;
+    const bool packed = layers != nullptr && (*layers)[part].layout;
     sum += packed ? 0 : formats::stored_bytes(set.parts[part].weight);
     sum += low_rank_bytes(set.parts[part]);
   }
@@ -126,99 +140,52 @@ CpuOps::Input CpuOps::add_norm(Matrix& x, const Matrix& delta, const Norm& norm,
   return Input(std::move(y));
 }
 
+CpuOps::Input CpuOps::post_norm(Matrix& x, const Matrix& delta, const Norm& norm,
+                                const LinearSet&) {
+  Matrix y = matrix(x.rows(), x.columns());
+  pool_.parallel_for(x.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      vector_kernels().add(x.row(i), delta.row(i), x.columns());
+      norm_row(norm, x.row(i), y.row(i));
+      std::copy_n(y.row(i), x.columns(), x.row(i));
+    }
+  });
+  return Input(std::move(y));
+}
+
 void CpuOps::add(Matrix& x, const Matrix& delta) {
   pool_.parallel_for(x.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
     vector_kernels().add(x.row(begin), delta.row(begin), (end - begin) * x.columns());
   });
 }
 
-InputNeeds CpuOps::needs_of(const Linear& part, const PackedLinear& layer) const {
-  InputNeeds needs = layer.needs();
-  needs.wide =
-      activations_ == ActivationPrecision::kInt16 && part.weight.scheme.activation.is_float();
-  return needs;
-}
-
-const QuantizedInput& CpuOps::quantized(Input& input, const InputNeeds& needs) {
-  for (const auto& form : input.quantized_) {
-    if (form->needs() == needs) {
-      return *form;
-    }
-  }
-  auto spare = std::find_if(spare_.begin(), spare_.end(),
-                            [](const auto& form) { return form.use_count() == 1; });
-  if (spare == spare_.end()) {
-    spare = spare_.insert(spare_.end(), std::make_shared<QuantizedInput>());
-  }
-  const Matrix& values = input.values_;
-  quantize_input(values.data(), values.rows(), values.columns(), values.columns(), needs, **spare,
-                 pool_);
-  input.quantized_.push_back(*spare);
-  return **spare;
-}
-
-const Matrix& CpuOps::transformed(Input& input, const formats::PackedWeight& weight) {
-  const InputTransform transform(weight);
-  if (transform.is_identity()) {
-    return input.values_;
-  }
-  for (const auto& [known, matrix] : input.transformed_) {
-    if (known == transform) {
-      return matrix;
-    }
-  }
-  Matrix y = matrix(input.values_.rows(), input.values_.columns());
-  pool_.parallel_for(y.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      std::copy_n(input.values_.row(i), y.columns(), y.row(i));
-      transform.apply({y.row(i), static_cast<std::size_t>(y.columns())});
-    }
-  });
-  return input.transformed_.emplace_back(transform, std::move(y)).second;
-}
-
-void CpuOps::packed_run(Input& input, const LinearSet& set, const Packed& packed, std::size_t first,
-                        std::size_t last, float* y, std::int64_t ldy) {
-  std::vector<const PackedLinear*> layers;
-  for (std::size_t part = first; part < last; ++part) {
-    layers.push_back(packed[part].get());
-  }
-  core::require(layers.front()->k() == input.values_.columns(), core::ErrorKind::kFailed,
-                "layer {} reads {} inputs, got {}", set.parts[first].name, layers.front()->k(),
-                input.values_.columns());
-  const InputNeeds needs = needs_of(set.parts[first], *layers.front());
-  packed_linear(layers, quantized(input, needs), y, ldy, pool_);
-}
-
 Matrix CpuOps::linear(Input& input, const LinearSet& set) {
   if (observer_) {
-    observer_(set, input.values_);
+    observer_(set, input.values());
   }
-  const Matrix& x = input.values_;
+  const Matrix& x = input.values();
   Matrix y = matrix(x.rows(), set.n());
-  const auto id = static_cast<std::size_t>(set.id);
-  const Packed* packed = id < prepared_.size() && !prepared_[id].empty() ? &prepared_[id] : nullptr;
+  const Prepared* const known = prepared(set);
+  const Prepared as_stored = known == nullptr ? choose(set) : Prepared();
+  const std::span<const PreparedLayer> layers = known == nullptr ? as_stored : *known;
   std::int64_t column = 0;
-  for (std::size_t part = 0; part < set.parts.size();) {
-    const formats::PackedWeight& weight = set.parts[part].weight;
-    if (packed == nullptr || (*packed)[part] == nullptr) {
-      dense_linear(transformed(input, weight).data(), x.rows(), x.columns(), weight,
-                   y.data() + column, y.columns(), pool_);
-      column += weight.n;
-      ++part;
-      continue;
+  for (std::size_t first = 0; first < layers.size();) {
+    const PreparedLayer& front = layers[first];
+    core::require(front.layout || front.kernel->prepare == nullptr, core::ErrorKind::kFailed,
+                  "layer {} was not made ready for the CPU", set.parts[first].name);
+    std::size_t count = 1;
+    std::int64_t width = set.parts[first].weight.n;
+    while (front.layout && first + count < layers.size() &&
+           layers[first + count].kernel == front.kernel &&
+           layers[first + count].needs == front.needs) {
+      width += set.parts[first + count].weight.n;
+      ++count;
     }
-    std::size_t last = part;
-    std::int64_t width = 0;
-    const InputNeeds needs = needs_of(set.parts[part], *(*packed)[part]);
-    while (last < set.parts.size() && (*packed)[last] != nullptr &&
-           needs_of(set.parts[last], *(*packed)[last]) == needs) {
-      width += set.parts[last].weight.n;
-      ++last;
-    }
-    packed_run(input, set, *packed, part, last, y.data() + column, y.columns());
+    front.kernel->run({input, std::span(set.parts).subspan(first, count),
+                       layers.subspan(first, count), y.data() + column, y.columns()},
+                      workspace_);
     column += width;
-    part = last;
+    first += count;
   }
   add_bias(set, y, pool_);
   add_low_rank(x, set, y);
@@ -251,6 +218,8 @@ CpuOps::Input CpuOps::attention(Matrix& qkv, const AttentionSpec& spec, std::int
                   core::ErrorKind::kFailed, "position {} does not fit a KV cache of {} tokens",
                   slice.position + slice.rows - 1,
                   slice.cache == nullptr ? 0 : slice.cache->capacity());
+    core::require(!spec.mask.bidirectional || slice.position == 0, core::ErrorKind::kFailed,
+                  "attention in both directions takes sequences as a whole");
   }
   Matrix out = matrix(qkv.rows(), spec.heads * spec.head_dim);
   cpu::attention(qkv, spec, layer, batch, out, pool_);

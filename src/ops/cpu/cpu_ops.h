@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -10,8 +11,8 @@
 #include "core/tensor.h"
 #include "core/threads.h"
 #include "ops/cpu/attention/kv_cache.h"
+#include "ops/cpu/linear/linear_kernel.h"
 #include "ops/cpu/matrix.h"
-#include "ops/cpu/packed/packed_linear.h"
 #include "ops/cpu_options.h"
 #include "ops/layers.h"
 #include "ops/ops.h"
@@ -24,19 +25,7 @@ class CpuOps {
  public:
   using Matrix = cpu::Matrix;
   using Cache = KvCache;
-
-  /// An activation that linear layers read, with the quantized forms that were asked for so far.
-  class Input {
-   public:
-    explicit Input(Matrix values) : values_(std::move(values)) {}
-    const Matrix& values() const { return values_; }
-
-   private:
-    friend class CpuOps;
-    Matrix values_;
-    std::vector<std::shared_ptr<QuantizedInput>> quantized_;
-    std::vector<std::pair<InputTransform, Matrix>> transformed_;  // in float
-  };
+  using Input = LinearInput;
 
   /// Sees the float input [m, k] of every linear call, for calibration.
   using Observer = std::function<void(const LinearSet&, const Matrix&)>;
@@ -49,8 +38,9 @@ class CpuOps {
   /// Gives the layout of a compressed layer.
   using Layout = std::function<PackedLinear(const Linear&)>;
 
-  /// Makes the CPU's own layout of the packed weights of a set, or takes it from `layout`; linear()
-  /// needs it. release() frees it.
+  /// Chooses the kernel of each layer of a set, and makes the layout that it reads, or takes it
+  /// from `layout`. release() frees it. linear() also takes sets whose kernels read weights as they
+  /// are stored without that.
   void prepare(const LinearSet& set, const Layout& layout = {});
   void release(const LinearSet& set);
   /// Bytes held by prepared layouts.
@@ -65,9 +55,17 @@ class CpuOps {
                 std::int64_t offset);
   Input norm(const Matrix& x, const Norm& norm, const LinearSet& set);
   Input add_norm(Matrix& x, const Matrix& delta, const Norm& norm, const LinearSet& set);
+  Input post_norm(Matrix& x, const Matrix& delta, const Norm& norm, const LinearSet& set);
   Matrix norm_matrix(const Matrix& x, const Norm& norm);
   void add(Matrix& x, const Matrix& delta);
   Matrix linear(Input& input, const LinearSet& set);
+  /// Nothing is fused.
+  std::optional<Matrix> linear(Input& input, const LinearSet& set, const Residual<Matrix>&) {
+    return linear(input, set);
+  }
+  Input linear(Input& input, const LinearSet& set, const GateInto& gate) {
+    return gated_activation(linear(input, set), gate.activation, gate.next);
+  }
   Input attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
                   const Batch<KvCache>& batch, const LinearSet& set);
   Input mlp_activation(const Matrix& x, MlpActivation activation, const LinearSet& set);
@@ -83,20 +81,17 @@ class CpuOps {
   Matrix copy(const Matrix& x, std::int64_t first, std::int64_t rows);
 
  private:
-  using Packed = std::vector<std::unique_ptr<PackedLinear>>;  // null where a part runs dense
+  using Prepared = std::vector<PreparedLayer>;  // one for each part of a set
 
-  const Matrix& transformed(Input& input, const formats::PackedWeight& weight);
-  InputNeeds needs_of(const Linear& part, const PackedLinear& layer) const;
-  const QuantizedInput& quantized(Input& input, const InputNeeds& needs);
-  void packed_run(Input& input, const LinearSet& set, const Packed& packed, std::size_t first,
-                  std::size_t last, float* y, std::int64_t ldy);
+  Prepared choose(const LinearSet& set) const;
+  const Prepared* prepared(const LinearSet& set) const;
   void add_low_rank(const Matrix& x, const LinearSet& set, Matrix& y);
 
   core::ThreadPool pool_;
   ActivationPrecision activations_;
   std::shared_ptr<BufferPool> buffers_ = std::make_shared<BufferPool>();
-  std::vector<Packed> prepared_;  // by set id
-  std::vector<std::shared_ptr<QuantizedInput>> spare_;
+  LinearWorkspace workspace_{pool_, buffers_, {}};
+  std::vector<Prepared> prepared_;  // by set id
   Observer observer_;
 };
 

@@ -96,7 +96,7 @@ CudaOps::Input CudaOps::make_input(const LinearSet& set, std::int64_t m, const T
                                    const ToMatrix& to_matrix, const Writes& writes) {
   const Layers& layers = layers_of(set);
   std::vector<InputKey> keys;
-  for (const DeviceLinear& part : layers.parts) {
+  for (const LinearLayer& part : layers.parts) {
     const InputKey key = part.key(m);
     if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
       keys.push_back(key);
@@ -135,7 +135,7 @@ bool CudaOps::make_norms(const LinearSet& set, std::int64_t m, NormKind kind) co
   const Layers& layers = layers_of(set);
   return layers.adapters.empty() &&
          std::all_of(layers.parts.begin(), layers.parts.end(),
-                     [&](const DeviceLinear& part) { return part.makes_norms(m, kind); });
+                     [&](const LinearLayer& part) { return part.makes_norms(m, kind); });
 }
 
 CudaOps::Input CudaOps::norm(const Matrix& x, const Norm& norm, const LinearSet& set) {
@@ -168,6 +168,13 @@ CudaOps::Input CudaOps::add_norm(Matrix& x, const Matrix& delta, const Norm& nor
       });
 }
 
+CudaOps::Input CudaOps::post_norm(Matrix& x, const Matrix& delta, const Norm& norm,
+                                  const LinearSet& set) {
+  add(x, delta);
+  x = norm_matrix(x, norm);
+  return input(x, set);
+}
+
 CudaOps::Matrix CudaOps::norm_matrix(const Matrix& x, const Norm& norm) {
   Matrix y = matrix(x.rows(), x.columns());
   cuda::norm_matrix(x.data(), weights_of(norm), y.data(), x.rows(), x.columns(), stream());
@@ -178,7 +185,7 @@ void CudaOps::add(Matrix& x, const Matrix& delta) {
   cuda::add(x.data(), delta.data(), x.rows() * x.columns(), stream());
 }
 
-LinearInput CudaOps::Input::of(const DeviceLinear& layer) const {
+LinearInput CudaOps::Input::of(const LinearLayer& layer) const {
   const InputKey key = layer.key(m_);
   if (rows_.x != nullptr || key.matrix) {
     LinearInput x;
@@ -197,8 +204,8 @@ CudaOps::Matrix CudaOps::linear(Input& input, const LinearSet& set) {
   Matrix y = matrix(input.m_, layers.n);
   y.set_paired(layers.parts.front().paired());
   std::int64_t column = 0;
-  for (const DeviceLinear& part : layers.parts) {
-    part.run(input.of(part), y.data() + column, layers.n, stream());
+  for (const LinearLayer& part : layers.parts) {
+    part.run(input.of(part), {.y = y.data() + column, .stride = layers.n}, stream());
     column += part.n();
   }
   for (const Adapter& adapter : layers.adapters) {
@@ -211,14 +218,22 @@ CudaOps::Matrix CudaOps::linear(Input& input, const LinearSet& set) {
   return y;
 }
 
-bool CudaOps::add_linear(Matrix& x, Input& input, const LinearSet& set) {
+// What a set has beside one layer is added to a matrix, and so is what reads the result.
+bool CudaOps::fuses(const Layers& layers, std::int64_t m, const Epilogue& epilogue) {
+  return layers.parts.size() == 1 && layers.adapters.empty() &&
+         !layers.parts.front().refusal(m, epilogue);
+}
+
+std::optional<CudaOps::Matrix> CudaOps::linear(Input& input, const LinearSet& set,
+                                               const Residual<Matrix>& onto) {
   const Layers& layers = layers_of(set);
-  const DeviceLinear& layer = layers.parts.front();
-  if (layers.parts.size() > 1 || !layers.adapters.empty() || !layer.adds()) {
-    return false;
+  if (!fuses(layers, input.m_, {.adds = true})) {
+    return linear(input, set);
   }
-  layer.add(input.of(layer), x.data(), x.columns(), stream());
-  return true;
+  const LinearLayer& layer = layers.parts.front();
+  layer.run(input.of(layer), {.y = onto.x.data(), .stride = onto.x.columns(), .adds = true},
+            stream());
+  return std::nullopt;
 }
 
 CudaOps::Input CudaOps::attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
@@ -242,7 +257,7 @@ CudaOps::Input CudaOps::attention(Matrix& qkv, const AttentionSpec& spec, std::i
 void CudaOps::attend(const Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
                      const Batch<KvSequence>& batch, const AttentionOutput& output) {
   const AttentionLayer& view = layer_of(spec);
-  DevicePlan plan = plans_.at(spec.window).plan();
+  DevicePlan plan = plans_.at(spec.mask.window).plan();
   const std::int64_t m = qkv.rows();
   if (!splits_) {
     plan.max_partials = 0;
@@ -305,30 +320,31 @@ CudaOps::Matrix CudaOps::gated_matrix(const Matrix& gate_up, MlpActivation activ
   return y;
 }
 
-CudaOps::Input CudaOps::gated_linear(Input& input, const LinearSet& set, MlpActivation activation,
-                                     const LinearSet& next) {
-  const DeviceLinear& layer = layers_of(set).parts.front();
+CudaOps::Input CudaOps::linear(Input& input, const LinearSet& set, const GateInto& gate) {
+  const Layers& layers = layers_of(set);
   const std::int64_t m = input.m_;
-  const std::int64_t width = layer.n() / 2;
-  if (!layer.gates(m)) {
-    return gated_activation(linear(input, set), activation, next);
+  if (!fuses(layers, m, {.gate = gate.activation})) {
+    return gated_activation(linear(input, set), gate.activation, gate.next);
   }
+  const LinearLayer& layer = layers.parts.front();
+  const std::int64_t width = layer.n() / 2;
   bool has_sums = true;
+  const auto run = [&](core::Fp16* values, bool tiles) {
+    layer.run(input.of(layer), {.gated = {values, width, gate.activation, tiles}}, stream());
+  };
   Input result = make_input(
-      next, m,
+      gate.next, m,
       [&](const InputTarget& target) {
         if (target.form != InputForm::kFloat16 && is_half(target.form) &&
             width % kInputPadding == 0) {
           has_sums = false;
-          return layer.run_gated(input.of(layer), {target.values, width, activation, true},
-                                 stream());
+          return run(target.values, true);
         }
         const PooledBuffer halves(pool_, m * width * 2);
-        auto* const values = halves.as<core::Fp16>();
-        layer.run_gated(input.of(layer), {values, width, activation, false}, stream());
-        cuda::input(values, target, m, width, stream());
+        run(halves.as<core::Fp16>(), false);
+        cuda::input(halves.as<core::Fp16>(), target, m, width, stream());
       },
-      [&] { return gated_matrix(linear(input, set), activation); },
+      [&] { return gated_matrix(linear(input, set), gate.activation); },
       [](const InputKey& key) {  // float16 has not enough digits for 16 bits
         return is_half(key.form) || key.bits < 16;
       });

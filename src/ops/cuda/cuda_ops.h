@@ -16,10 +16,10 @@
 #include "ops/cuda/attention/hadamard_signs.h"
 #include "ops/cuda/attention/kv_pool.h"
 #include "ops/cuda/device_input.h"
-#include "ops/cuda/device_linear.h"
 #include "ops/cuda/device_matrix.h"
 #include "ops/cuda/elementwise/elementwise.h"
 #include "ops/cuda/expert_lists.h"
+#include "ops/cuda/linear/linear_layer.h"
 #include "ops/cuda/packed/unit_packer.h"
 #include "ops/cuda/schedules/schedules.h"
 #include "ops/cuda/step_inputs.h"
@@ -55,7 +55,7 @@ class CudaOps {
    private:
     friend class CudaOps;
     /// In the form of a layer.
-    LinearInput of(const DeviceLinear& layer) const;
+    LinearInput of(const LinearLayer& layer) const;
 
     std::int64_t m_ = 0;
     UnnormedRows rows_;  // all there is, where the layers make norms
@@ -113,20 +113,18 @@ class CudaOps {
   /// until linear() of the result was called.
   Input norm(const Matrix& x, const Norm& norm, const LinearSet& set);
   Input add_norm(Matrix& x, const Matrix& delta, const Norm& norm, const LinearSet& set);
+  Input post_norm(Matrix& x, const Matrix& delta, const Norm& norm, const LinearSet& set);
   Matrix norm_matrix(const Matrix& x, const Norm& norm);
   void add(Matrix& x, const Matrix& delta);
   Matrix linear(Input& input, const LinearSet& set);
+  /// By the product itself; left to do after sets of several layers, dense ones, and adapters.
+  std::optional<Matrix> linear(Input& input, const LinearSet& set, const Residual<Matrix>& onto);
+  /// By the product itself where its kernel joins gates: of more than a few tokens.
+  Input linear(Input& input, const LinearSet& set, const GateInto& gate);
   Input attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
                   const Batch<KvSequence>& batch, const LinearSet& set);
   Input mlp_activation(const Matrix& x, MlpActivation activation, const LinearSet& set);
   Input gated_activation(const Matrix& gate_up, MlpActivation activation, const LinearSet& set);
-  /// x += linear(), by the product itself; false where it does not: of several or dense layers and
-  /// with adapters, and nothing was done.
-  bool add_linear(Matrix& x, Input& input, const LinearSet& set);
-  /// gated_activation() of linear(). Where layers take float16, of more than a few tokens, the
-  /// product itself gives activation(gate) * up.
-  Input gated_linear(Input& input, const LinearSet& set, MlpActivation activation,
-                     const LinearSet& next);
   Input input(const Matrix& x, const LinearSet& set);
   /// Rows of the step, or of an expert as the last route() gave them.
   Matrix gather(const Matrix& x, std::span<const std::int32_t> rows);
@@ -147,7 +145,7 @@ class CudaOps {
     float scale = 1.0f;
   };
   struct Layers {
-    std::vector<DeviceLinear> parts;
+    std::vector<LinearLayer> parts;
     std::vector<Adapter> adapters;
     std::int64_t n = 0;
     std::int64_t k = 0;
@@ -167,6 +165,7 @@ class CudaOps {
 
   const Layers& layers_of(const LinearSet& set) const;
   bool make_norms(const LinearSet& set, std::int64_t m, NormKind kind) const;
+  static bool fuses(const Layers& layers, std::int64_t m, const Epilogue& epilogue);
   const NormWeights& weights_of(const Norm& norm);
   const AttentionLayer& layer_of(const AttentionSpec& spec);
   std::shared_ptr<device::cuda::Buffer> table_of(const core::Tensor& tensor);

@@ -1,5 +1,6 @@
 #include "core/error.h"
 #include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/linear/layer_parts.h"
 #include "ops/input_transform.h"
 
 /// What the operators keep on the device.
@@ -45,9 +46,9 @@ void CudaOps::prepare(const LinearSet& set, UnitPacker& packer) {
     const std::size_t count = joint_parts(set, part);
     const Linear& front = set.parts[part];
     layers.parts.push_back(formats::is_dense(front.weight.scheme)
-                               ? DeviceLinear::dense(front, table_of(front.weight.dense))
-                               : DeviceLinear::packed(set, part, part + count, transforms.of(front),
-                                                      *schedules_, packer));
+                               ? LinearLayer::dense(front, table_of(front.weight.dense))
+                               : LinearLayer::packed(set, part, part + count, transforms.of(front),
+                                                     *schedules_, packer));
     part += count;
   }
   std::int64_t column = 0;
@@ -63,7 +64,7 @@ void CudaOps::prepare(const LinearSet& set, UnitPacker& packer) {
 std::int64_t CudaOps::prepared_bytes() const {
   std::int64_t sum = 0;
   for (const Layers& layers : prepared_) {
-    for (const DeviceLinear& part : layers.parts) {
+    for (const LinearLayer& part : layers.parts) {
       sum += part.bytes();
     }
   }
@@ -100,6 +101,8 @@ const AttentionLayer& CudaOps::layer_of(const AttentionSpec& spec) {
   if (at != attentions_.end()) {
     return at->second.view;
   }
+  core::require(!spec.mask.bidirectional, ErrorKind::kUsage,
+                "attention in both directions does not run on a GPU yet; use --device cpu");
   DeviceAttention& made = attentions_[&spec];
   AttentionLayer& view = made.view;
   view.layout = kv_->layout();

@@ -275,7 +275,7 @@ class GatedCudaLayers : public CudaLayers {
     CudaOps::Input input = ops.input(upload(ops, x, m), layers.up);
     CudaOps::Input middle =
         by_one_operator
-            ? ops.gated_linear(input, layers.up, kActivation, layers.down)
+            ? ops.linear(input, layers.up, GateInto{kActivation, layers.down})
             : ops.gated_activation(ops.linear(input, layers.up), kActivation, layers.down);
     return download(ops, ops.linear(middle, layers.down));
   }
@@ -359,7 +359,7 @@ class MeasuredCudaLayers : public CudaLayers {
   formats::PackedWeight weight_ =
       cpu::testing::random_weight("int4-sym-g128", kRows, kInputs, 3);  // a launch takes 16 tokens
   std::vector<float> x_ = cpu::testing::random_input(128, kInputs, 4);
-  LinearSchedules layer_{linear_shape(weight_.scheme, kRows, kInputs), {}, {}, {}, {}};
+  LinearSchedules layer_{linear_shape(weight_.scheme, kRows, kInputs), {}, {}, {}, {}, ""};
 };
 
 TEST_F(MeasuredCudaLayers, FewTokens) {

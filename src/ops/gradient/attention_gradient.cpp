@@ -72,7 +72,11 @@ class GroupGradient {
     return {record_.turned.row(first_) + h * spec_.head_dim, record_.turned.columns()};
   }
   std::int64_t first_key(std::int64_t row) const {
-    return spec_.window == 0 ? 0 : std::max<std::int64_t>(0, row - spec_.window + 1);
+    const std::int64_t window = spec_.mask.window;
+    return window == 0 ? 0 : std::max<std::int64_t>(0, row - window + 1);
+  }
+  std::int64_t end_of_keys(std::int64_t row) const {
+    return spec_.mask.bidirectional ? rows_ : row + 1;
   }
 
   void compute_probabilities(std::int64_t h) {
@@ -83,9 +87,10 @@ class GroupGradient {
     for (std::int64_t i = 0; i < rows_; ++i) {
       float* row = probabilities_.data() + i * rows_;
       const std::int64_t begin = first_key(i);
+      const std::int64_t end = end_of_keys(i);
       std::fill(row, row + begin, 0.0f);
-      std::fill(row + i + 1, row + rows_, 0.0f);
-      const std::int64_t count = i + 1 - begin;
+      std::fill(row + end, row + rows_, 0.0f);
+      const std::int64_t count = end - begin;
       const float sum = cpu::vector_kernels().softmax_numerators(row + begin, count);
       cpu::vector_kernels().scale(1.0f / sum, row + begin, count);
     }

@@ -94,6 +94,13 @@ Variable GradientOps::add_norm(Variable& x, const Variable& delta, const Norm& n
   return norm_matrix(x, norm);
 }
 
+Variable GradientOps::post_norm(Variable& x, const Variable& delta, const Norm& norm,
+                                const LinearSet&) {
+  add(x, delta);
+  x = norm_matrix(x, norm);
+  return x;
+}
+
 Variable GradientOps::linear(const Variable& input, const LinearSet& set) {
   require_plain_weights(set);
   cpu::CpuOps::Input values(ops_.copy(input.value()));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -67,10 +68,19 @@ class GradientOps {
                 std::int64_t offset);
   Variable norm(const Variable& x, const Norm& norm, const LinearSet& set);
   Variable add_norm(Variable& x, const Variable& delta, const Norm& norm, const LinearSet& set);
+  Variable post_norm(Variable& x, const Variable& delta, const Norm& norm, const LinearSet& set);
   Variable norm_matrix(const Variable& x, const Norm& norm);
   void add(Variable& x, const Variable& delta);
   /// Refuses sets with anything but plain weights (linear_gradient.h).
   Variable linear(const Variable& input, const LinearSet& set);
+  /// Nothing is fused.
+  std::optional<Variable> linear(const Variable& input, const LinearSet& set,
+                                 const Residual<Variable>&) {
+    return linear(input, set);
+  }
+  Variable linear(const Variable& input, const LinearSet& set, const GateInto& gate) {
+    return gated_activation(linear(input, set), gate.activation, gate.next);
+  }
   Variable attention(const Variable& qkv, const AttentionSpec& spec, std::int64_t layer,
                      const Batch<cpu::KvCache>& batch, const LinearSet& set);
   Variable mlp_activation(const Variable& x, MlpActivation activation, const LinearSet& set);

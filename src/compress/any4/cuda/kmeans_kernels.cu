@@ -133,6 +133,34 @@ class RowClusters {
     return cuts_ + static_cast<std::int64_t>(layer) * (count_ + 1);
   }
 
+  // One warp replaces what each thread has by the sum of what the threads before it have.
+  __device__ static void sum_threads_before(double* weight_of, double* moment_of) {
+    constexpr int kEach = kThreads / kWarp;
+    const int first = static_cast<int>(threadIdx.x) * kEach;
+    double weight_sum = 0;
+    double moment_sum = 0;
+    for (int i = first; i < first + kEach; ++i) {
+      weight_sum += weight_of[i];
+      moment_sum += moment_of[i];
+    }
+    double weight_before = 0;
+    double moment_before = 0;
+    for (int lane = 0; lane < kWarp; ++lane) {
+      const double w = __shfl_sync(kAllLanes, weight_sum, lane);
+      const double m = __shfl_sync(kAllLanes, moment_sum, lane);
+      weight_before += lane < static_cast<int>(threadIdx.x) ? w : 0.0;
+      moment_before += lane < static_cast<int>(threadIdx.x) ? m : 0.0;
+    }
+    for (int i = first; i < first + kEach; ++i) {
+      const double w = weight_of[i];
+      const double m = moment_of[i];
+      weight_of[i] = weight_before;
+      moment_of[i] = moment_before;
+      weight_before += w;
+      moment_before += m;
+    }
+  }
+
   // Prefix sums of weight and weight * (value - middle): each thread adds a run of points.
   __device__ void sum_points(const float* values, const float* weights) {
     __shared__ double weight_of[kThreads];
@@ -150,31 +178,8 @@ class RowClusters {
     weight_of[threadIdx.x] = weight;
     moment_of[threadIdx.x] = moment;
     __syncthreads();
-    if (threadIdx.x < kWarp) {  // one warp adds up what the threads before have
-      constexpr int kEach = kThreads / kWarp;
-      const int first = static_cast<int>(threadIdx.x) * kEach;
-      double weight_sum = 0;
-      double moment_sum = 0;
-      for (int i = first; i < first + kEach; ++i) {
-        weight_sum += weight_of[i];
-        moment_sum += moment_of[i];
-      }
-      double weight_before = 0;
-      double moment_before = 0;
-      for (int lane = 0; lane < kWarp; ++lane) {
-        const double w = __shfl_sync(kAllLanes, weight_sum, lane);
-        const double m = __shfl_sync(kAllLanes, moment_sum, lane);
-        weight_before += lane < static_cast<int>(threadIdx.x) ? w : 0.0;
-        moment_before += lane < static_cast<int>(threadIdx.x) ? m : 0.0;
-      }
-      for (int i = first; i < first + kEach; ++i) {
-        const double w = weight_of[i];
-        const double m = moment_of[i];
-        weight_of[i] = weight_before;
-        moment_of[i] = moment_before;
-        weight_before += w;
-        moment_before += m;
-      }
+    if (threadIdx.x < kWarp) {
+      sum_threads_before(weight_of, moment_of);
     }
     __syncthreads();
     weight = weight_of[threadIdx.x];

@@ -4,6 +4,7 @@
 #include "compress/awq/scale_search.h"
 #include "compress/backend/cuda/backend_for_tests.h"
 #include "compress/block/layer_for_tests.h"
+#include "ops/cpu/cpu_ops.h"
 
 // AWQ's searches on the GPU beside those of the CPU.
 namespace nibble::compress {

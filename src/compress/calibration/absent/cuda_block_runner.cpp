@@ -4,7 +4,7 @@
 
 namespace nibble::compress::cuda {
 
-std::unique_ptr<BlockRunner> make_cuda_block_runner(CudaContext&, const models::Decoder&,
+std::unique_ptr<BlockRunner> make_cuda_block_runner(CudaContext&, const models::Network&,
                                                     const CalibrationWindows&, ops::cpu::CpuOps&,
                                                     bool) {
   no_gpu();

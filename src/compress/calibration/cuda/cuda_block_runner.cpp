@@ -143,15 +143,15 @@ auto with_advice(const Work& work) {
 
 class CudaBlockRunner final : public BlockRunner {
  public:
-  CudaBlockRunner(CudaContext& context, const models::Decoder& decoder,
+  CudaBlockRunner(CudaContext& context, const models::Network& network,
                   const CalibrationWindows& windows, ops::cpu::CpuOps& cpu, bool keeps_original)
       : context_(context),
-        decoder_(decoder),
+        network_(network),
         groups_(group_windows(windows)),
         ops_(context, cpu),
         keeps_original_(keeps_original) {
     for (const Group& group : groups_) {
-      Matrix x = models::embed(ops_, decoder_, batch_of(group));
+      Matrix x = models::embed(ops_, network_, batch_of(group));
       hidden_.push_back(kept(x));
       if (keeps_original_) {
         original_.push_back(kept(x));
@@ -168,16 +168,16 @@ class CudaBlockRunner final : public BlockRunner {
 
   InputStatistics observe_output(const Observation& observation) override {
     return with_advice([&] {
-      const int id = decoder_.output.id;
-      DeviceStatistics statistics(context_, observation.kind, decoder_.output.k());
+      const int id = network_.output.id;
+      DeviceStatistics statistics(context_, observation.kind, network_.output.k());
       std::size_t token = 0;
       for (std::size_t i = 0; i < groups_.size(); ++i) {
         on_window_(groups_[i].first);
         const Buffer weights = token_weights(observation, id, token, groups_[i]);
-        const Matrix x = ops_.norm_matrix(loaded(hidden_[i]), decoder_.final_norm);
+        const Matrix x = models::final_states(ops_, network_, loaded(hidden_[i]));
         statistics.add(ops_, x, weights.as<float>());
         if (observation.kind >= StatisticsKind::kCross) {
-          statistics.add_cross(ops_, ops_.norm_matrix(loaded(original_[i]), decoder_.final_norm), x,
+          statistics.add_cross(ops_, models::final_states(ops_, network_, loaded(original_[i])), x,
                                weights.as<float>());
         }
         token += groups_[i].tokens.size();
@@ -186,9 +186,12 @@ class CudaBlockRunner final : public BlockRunner {
     });
   }
 
-  std::vector<float> mean_input(const ops::Norm& norm) override {
+  std::vector<float> mean_input(const ops::Norm* norm) override {
     return with_advice([&] {
-      const Matrix x = ops_.norm_matrix(loaded(hidden_.front()), norm);
+      Matrix x = loaded(hidden_.front());
+      if (norm != nullptr) {
+        x = ops_.norm_matrix(x, *norm);
+      }
       std::vector<float> rows(static_cast<std::size_t>(x.rows() * x.columns()));
       context_.download(x.data(), std::span(rows));
       return mean_row(rows, x.rows(), x.columns());
@@ -245,8 +248,10 @@ class CudaBlockRunner final : public BlockRunner {
     return context_.copy_of(std::span<const float>(all.subspan(first, group.tokens.size())));
   }
 
-  Matrix run(std::int64_t layer, const models::Block& block, const Group& group, Matrix& x) {
-    return *models::run_block(ops_, decoder_.config, block, layer, batch_of(group), x, {});
+  // Moves x through the block.
+  void run(std::int64_t layer, const models::Block& block, const Group& group, Matrix& x) {
+    const auto batch = batch_of(group);
+    models::settle(ops_, x, models::run_block(ops_, network_.config, block, layer, batch, x, {}));
   }
 
   void move(std::int64_t layer, const models::Block& block, std::vector<Kept>& states) {
@@ -254,7 +259,7 @@ class CudaBlockRunner final : public BlockRunner {
     for (std::size_t i = 0; i < groups_.size(); ++i) {
       on_window_(groups_[i].first);
       Matrix x = loaded(states[i]);
-      ops_.add(x, run(layer, block, groups_[i], x));
+      run(layer, block, groups_[i], x);
       copy(x.data(), states[i].values.as<float>(), x.rows() * x.columns());
     }
     context_.wait();
@@ -321,14 +326,14 @@ class CudaBlockRunner final : public BlockRunner {
       }
     });
     Matrix x = loaded(original_[group]);
-    models::run_block(ops, decoder_.config, *observation.original, layer, batch_of(groups_[group]),
+    models::run_block(ops, network_.config, *observation.original, layer, batch_of(groups_[group]),
                       x, {});
     ops.set_observer(nullptr);
     return inputs;
   }
 
   CudaContext& context_;
-  const models::Decoder& decoder_;
+  const models::Network& network_;
   std::vector<Group> groups_;
   ForwardOps ops_;
   bool keeps_original_;
@@ -346,15 +351,15 @@ std::int64_t most_tokens(const CalibrationWindows& windows) {
 
 // Bytes that a block takes on the GPU at the most, without hidden states: its weights in float32,
 // activations of the windows that run together, Hessians and one of them being factored.
-std::int64_t block_gpu_memory(const models::Decoder& decoder, const CalibrationWindows& windows,
+std::int64_t block_gpu_memory(const models::Network& network, const CalibrationWindows& windows,
                               bool keeps_original) {
   const std::int64_t tokens = most_tokens(windows);
   const std::int64_t streams = keeps_original ? 2 : 1;
   constexpr std::int64_t kFactor = 28;  // two float32 and two float64 copies, and one to spare
   std::int64_t most = 0;
-  for (const models::Block& block : decoder.blocks) {
+  for (const models::Block& block : network.decoder.blocks) {
     std::int64_t weights = 0;
-    std::int64_t values = 2 * decoder.config.hidden;
+    std::int64_t values = 2 * network.config.hidden;
     std::int64_t hessians = 0;
     std::int64_t widest = 0;
     for (const ops::LinearSet* set : models::linear_sets(block)) {
@@ -372,16 +377,16 @@ std::int64_t block_gpu_memory(const models::Decoder& decoder, const CalibrationW
 }  // namespace
 
 std::unique_ptr<BlockRunner> make_cuda_block_runner(CudaContext& context,
-                                                    const models::Decoder& decoder,
+                                                    const models::Network& network,
                                                     const CalibrationWindows& windows,
                                                     ops::cpu::CpuOps& cpu, bool keeps_original) {
-  const std::int64_t block = block_gpu_memory(decoder, windows, keeps_original);
+  const std::int64_t block = block_gpu_memory(network, windows, keeps_original);
   const std::int64_t streams = keeps_original ? 2 : 1;
   std::int64_t tokens = 0;
   for (const auto& window : windows) {
     tokens += std::ssize(window);
   }
-  const std::int64_t states = kFloat * streams * tokens * decoder.config.hidden;
+  const std::int64_t states = kFloat * streams * tokens * network.config.hidden;
   const std::int64_t free = context.free_bytes();
   const std::int64_t fitting = states == 0 ? 0 : (free - block) / (states / std::ssize(windows));
   const auto gigabytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1e9; };
@@ -393,7 +398,7 @@ std::unique_ptr<BlockRunner> make_cuda_block_runner(CudaContext& context,
                 core::lazily([&] {
                   return fitting > 0 ? fmt::format("take --samples {}, or ", fitting) : "";
                 }));
-  return std::make_unique<CudaBlockRunner>(context, decoder, windows, cpu, keeps_original);
+  return std::make_unique<CudaBlockRunner>(context, network, windows, cpu, keeps_original);
 }
 
 }  // namespace nibble::compress::cuda

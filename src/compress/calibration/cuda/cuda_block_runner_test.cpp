@@ -15,13 +15,13 @@ const std::filesystem::path kFamilies =
     std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families";
 
 // Windows of several lengths, some of which run together.
-CalibrationWindows some_windows(const models::Decoder& decoder) {
+CalibrationWindows some_windows(const models::Network& network) {
   CalibrationWindows windows;
   for (const std::size_t length : {23, 1, 40, 17}) {
     auto& window = windows.emplace_back(length);
     for (std::size_t i = 0; i < length; ++i) {
       window[i] = static_cast<std::int32_t>((i * 13 + 7 * windows.size()) %
-                                            static_cast<std::size_t>(decoder.config.vocabulary));
+                                            static_cast<std::size_t>(network.config.vocabulary));
     }
   }
   return windows;
@@ -67,19 +67,19 @@ class CudaBlockRunner : public device::GpuTest, public testing::WithParamInterfa
 // Every block, its inputs measured, then passed, with the original model beside it.
 TEST_P(CudaBlockRunner, MeasuresAndMovesLikeTheCpu) {
   const auto model = models::open_model(kFamilies / GetParam());
-  const models::Decoder& decoder = model->decoder;
-  const CalibrationWindows windows = some_windows(decoder);
-  const bool experts = decoder.config.routing.experts > 0;
+  const models::Network& network = model->network;
+  const CalibrationWindows windows = some_windows(network);
+  const bool experts = network.config.routing.experts > 0;
   const StatisticsKind kind = experts ? StatisticsKind::kHessian : StatisticsKind::kCross;
   ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
   const Backend cpu(ops.pool());
   const auto gpu = make_cuda_backend(0, ops.pool());
-  const auto on_cpu = make_block_runner(cpu, decoder, windows, ops, !experts, std::nullopt, {});
-  const auto on_gpu = make_block_runner(gpu, decoder, windows, ops, !experts, std::nullopt, {});
+  const auto on_cpu = make_block_runner(cpu, network, windows, ops, !experts, std::nullopt, {});
+  const auto on_gpu = make_block_runner(gpu, network, windows, ops, !experts, std::nullopt, {});
   EXPECT_EQ(on_gpu->keeps_original(), !experts);
   std::map<int, SetCurvature> curvature;  // of every second set
-  for (std::size_t i = 0; i < decoder.blocks.size(); ++i) {
-    const models::Block& block = decoder.blocks[i];
+  for (std::size_t i = 0; i < network.decoder.blocks.size(); ++i) {
+    const models::Block& block = network.decoder.blocks[i];
     const auto sets = models::linear_sets(block);
     for (std::size_t at = 0; !experts && at < sets.size(); at += 2) {
       std::vector<float> weights = normal(81, 3);
@@ -102,9 +102,10 @@ TEST_P(CudaBlockRunner, MeasuresAndMovesLikeTheCpu) {
       SCOPED_TRACE(fmt::format("block {}, set {}", i, id));
       expect_same(got.at(id), statistics);
     }
-    EXPECT_LT(difference(on_gpu->mean_input(block.attention_norm),
-                         on_cpu->mean_input(block.attention_norm)),
+    EXPECT_LT(difference(on_gpu->mean_input(&block.attention_norm),
+                         on_cpu->mean_input(&block.attention_norm)),
               2e-5);
+    EXPECT_LT(difference(on_gpu->mean_input(nullptr), on_cpu->mean_input(nullptr)), 2e-5);
     const Observation one{StatisticsKind::kChannels, sets.front()->id, nullptr, nullptr};
     got = on_gpu->observe(layer, changed, one);
     EXPECT_EQ(got.size(), 1u);
@@ -117,7 +118,8 @@ TEST_P(CudaBlockRunner, MeasuresAndMovesLikeTheCpu) {
 
 INSTANTIATE_TEST_SUITE_P(All, CudaBlockRunner,
                          testing::Values("llama", "llama-bias-tied", "llama-yarn-rope", "mistral",
-                                         "qwen2-window", "qwen3", "gpt2", "opt", "mixtral"),
+                                         "qwen2-window", "qwen3", "gpt2", "opt", "opt-post-norm",
+                                         "mixtral"),
                          [](const auto& parameter) {
                            std::string name = parameter.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -130,9 +132,9 @@ TEST_F(CudaBlockRunnerRefusals, ActivationsThatAreNotFinite) {
   const auto model = models::open_model(kFamilies / "llama");
   ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
   const auto gpu = make_cuda_backend(0, ops.pool());
-  const CalibrationWindows windows = some_windows(model->decoder);
-  const auto runner = make_block_runner(gpu, model->decoder, windows, ops, false, std::nullopt, {});
-  models::Block block = model->decoder.blocks.front();
+  const CalibrationWindows windows = some_windows(model->network);
+  const auto runner = make_block_runner(gpu, model->network, windows, ops, false, std::nullopt, {});
+  models::Block block = model->network.decoder.blocks.front();
   block.attention_norm.weight.back() = INFINITY;
   EXPECT_THROW(
       runner->observe(0, block, {StatisticsKind::kChannels, std::nullopt, nullptr, nullptr}),
@@ -143,9 +145,9 @@ TEST_F(CudaBlockRunnerRefusals, ActivationsThatAreQuantized) {
   const auto model = models::open_model(kFamilies / "llama");
   ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
   const auto gpu = make_cuda_backend(0, ops.pool());
-  const CalibrationWindows windows = some_windows(model->decoder);
+  const CalibrationWindows windows = some_windows(model->network);
   try {
-    (void)make_block_runner(gpu, model->decoder, windows, ops, false, std::nullopt,
+    (void)make_block_runner(gpu, model->network, windows, ops, false, std::nullopt,
                             {{"layer", formats::parse_scheme("int4-sym-g128-a4")}});
     FAIL() << "nothing was thrown";
   } catch (const core::Error& error) {
@@ -164,7 +166,7 @@ TEST_F(CudaBlockRunnerRefusals, WindowsThatDoNotFit) {
   const device::cuda::Buffer held(std::max<std::int64_t>(0, free - kLeft));
   const CalibrationWindows windows(3000, std::vector<std::int32_t>(1024));  // 3 GB of states
   try {
-    (void)make_block_runner(gpu, model->decoder, windows, ops, false, std::nullopt, {});
+    (void)make_block_runner(gpu, model->network, windows, ops, false, std::nullopt, {});
     FAIL() << "nothing was thrown";
   } catch (const core::Error& error) {
     EXPECT_EQ(error.kind(), core::ErrorKind::kOutOfMemory);

@@ -78,6 +78,13 @@ void ForwardOps::add_rows(Matrix& x, const core::Tensor& table, std::span<const 
   ops::cuda::add(x.data(), device.as<float>(), x.rows() * x.columns(), context_.stream());
 }
 
+ForwardOps::Input ForwardOps::post_norm(Matrix& x, const Matrix& delta, const ops::Norm& norm,
+                                        const ops::LinearSet& set) {
+  add(x, delta);
+  x = norm_matrix(x, norm);
+  return input(x, set);
+}
+
 ForwardOps::Matrix ForwardOps::norm_matrix(const Matrix& x, const ops::Norm& norm) {
   const PooledBuffer weight = pooled(std::span<const float>(norm.weight));
   PooledBuffer bias;
@@ -130,6 +137,8 @@ ForwardOps::Matrix ForwardOps::linear(Input& input, const ops::LinearSet& set) {
 
 ForwardOps::Input ForwardOps::attention(Matrix& qkv, const ops::AttentionSpec& spec, std::int64_t,
                                         const ops::Batch<Cache>& batch, const ops::LinearSet&) {
+  core::require(!spec.mask.bidirectional, core::ErrorKind::kUsage,
+                "attention in both directions does not run on a GPU yet; use --device cpu");
   Heads heads;
   heads.heads = spec.heads;
   heads.kv_heads = spec.kv_heads;
@@ -180,7 +189,7 @@ void ForwardOps::attend(const Matrix& qkv, const ops::AttentionSpec& spec, std::
     blas.multiply(rows, keys, dim, 1.0f, {query, qkv.columns(), false, group * dim},
                   {key, qkv.columns(), true, dim}, 0.0f, {scores, keys, rows * keys},
                   spec.kv_heads);
-    masked_softmax(scores, spec.kv_heads, rows, keys, first, spec.window,
+    masked_softmax(scores, spec.kv_heads, rows, keys, first, spec.mask.window,
                    1.0f / std::sqrt(static_cast<float>(dim)), context_.stream());
     float* const target = out.data() + (row + first) * out.columns() + member * dim;
     blas.multiply(rows, dim, keys, 1.0f, {scores, keys, false, rows * keys},

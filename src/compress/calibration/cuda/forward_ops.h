@@ -4,11 +4,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "compress/backend/cuda/cuda_context.h"
-#include "models/decoder.h"
+#include "models/network.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cuda/device_matrix.h"
 #include "ops/cuda/elementwise/elementwise.h"
@@ -57,9 +58,18 @@ class ForwardOps {
                 std::int64_t offset);
   Input norm(const Matrix& x, const ops::Norm& norm, const ops::LinearSet& set);
   Input add_norm(Matrix& x, const Matrix& delta, const ops::Norm& norm, const ops::LinearSet& set);
+  Input post_norm(Matrix& x, const Matrix& delta, const ops::Norm& norm, const ops::LinearSet& set);
   Matrix norm_matrix(const Matrix& x, const ops::Norm& norm);
   void add(Matrix& x, const Matrix& delta);
   Matrix linear(Input& input, const ops::LinearSet& set);
+  /// Nothing is fused.
+  std::optional<Matrix> linear(Input& input, const ops::LinearSet& set,
+                               const ops::Residual<Matrix>&) {
+    return linear(input, set);
+  }
+  Input linear(Input& input, const ops::LinearSet& set, const ops::GateInto& gate) {
+    return gated_activation(linear(input, set), gate.activation, gate.next);
+  }
   Input attention(Matrix& qkv, const ops::AttentionSpec& spec, std::int64_t layer,
                   const ops::Batch<Cache>& batch, const ops::LinearSet& set);
   Input mlp_activation(const Matrix& x, ops::MlpActivation activation, const ops::LinearSet& set);

@@ -51,15 +51,20 @@ __global__ void order_weights_kernel(const float* weights, const std::int32_t* o
   }
 }
 
-// One warp for each row; lane l holds inputs l, l + 32, ... of the block.
-__global__ void __launch_bounds__(kThreads)
-    gptq_block_kernel(GptqSweep s, std::int64_t begin, int count) {
-  extern __shared__ float upper[];  // [kGptqBlock, kGptqBlock]
+// The block's part of the factor, 0 beyond `count`.
+__device__ void load_upper(const GptqSweep& s, std::int64_t begin, int count, float* upper) {
   for (int at = static_cast<int>(threadIdx.x); at < kGptqBlock * kGptqBlock; at += kThreads) {
     const int i = at / kGptqBlock;
     const int j = at % kGptqBlock;
     upper[at] = i < count && j < count ? s.upper[(begin + i) * s.k + begin + j] : 0.0f;
   }
+}
+
+// One warp for each row; lane l holds inputs l, l + 32, ... of the block.
+__global__ void __launch_bounds__(kThreads)
+    gptq_block_kernel(GptqSweep s, std::int64_t begin, int count) {
+  extern __shared__ float upper[];  // [kGptqBlock, kGptqBlock]
+  load_upper(s, begin, count, upper);
   __syncthreads();
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp;

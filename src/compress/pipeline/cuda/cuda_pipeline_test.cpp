@@ -8,6 +8,7 @@
 #include "compress/recipe/recipe.h"
 #include "device/cuda/gpu_for_tests.h"
 #include "models/forward.h"
+#include "ops/cpu/cpu_ops.h"
 
 // Whole recipes on the GPU beside the CPU.
 namespace nibble::compress {
@@ -29,7 +30,7 @@ double perplexity(const models::Model& model, ops::cpu::CpuOps& ops) {
     const ops::SequenceSlice<ops::cpu::KvCache> alone{nullptr, 0, 0,
                                                       static_cast<std::int64_t>(window.size())};
     const models::Batch<ops::cpu::CpuOps> batch{window, positions, {&alone, 1}};
-    const auto logits = models::forward(ops, model.decoder, batch, positions);
+    const auto logits = models::forward(ops, model.network, batch, positions);
     for (std::size_t i = 0; i + 1 < window.size(); ++i) {
       const float* row = logits.row(static_cast<std::int64_t>(i));
       const float largest = *std::max_element(row, row + logits.columns());
@@ -86,9 +87,10 @@ TEST_P(CudaPipeline, GivesTheModelThatTheCpuGives) {
   EXPECT_EQ(on_gpu.model->compression.schemes, on_cpu.model->compression.schemes);
   ASSERT_EQ(on_gpu.layers.size(), on_cpu.layers.size());
   // The first block sees the same inputs on both.
-  const auto sets = models::linear_sets(std::as_const(on_gpu.model->decoder.blocks.front()));
+  const auto sets =
+      models::linear_sets(std::as_const(on_gpu.model->network.decoder.blocks.front()));
   const auto expected_sets =
-      models::linear_sets(std::as_const(on_cpu.model->decoder.blocks.front()));
+      models::linear_sets(std::as_const(on_cpu.model->network.decoder.blocks.front()));
   for (std::size_t i = 0; i < sets.size(); ++i) {
     for (std::size_t part = 0; part < sets[i]->parts.size(); ++part) {
       const double share =
@@ -129,8 +131,8 @@ TEST_F(CudaPipelineLog, GivesTheSameCodesEachTime) {
         quantize_in_memory(*model, find_recipe(recipe), options, core::silent_progress());
     const Quantized second =
         quantize_in_memory(*model, find_recipe(recipe), options, core::silent_progress());
-    const auto a = models::linear_sets(std::as_const(first.model->decoder.blocks.back()));
-    const auto b = models::linear_sets(std::as_const(second.model->decoder.blocks.back()));
+    const auto a = models::linear_sets(std::as_const(first.model->network.decoder.blocks.back()));
+    const auto b = models::linear_sets(std::as_const(second.model->network.decoder.blocks.back()));
     for (std::size_t i = 0; i < a.size(); ++i) {
       EXPECT_EQ(share_of_equal_codes(a[i]->parts[0].weight, b[i]->parts[0].weight), 1.0) << recipe;
     }

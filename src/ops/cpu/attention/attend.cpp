@@ -16,7 +16,11 @@ constexpr std::int64_t kQueryRows = 64;   // heads times positions whose scores 
 constexpr std::int64_t kL1Floats = 8192;  // of values that stay in the L1 cache while rows pass
 
 std::int64_t first_key(const AttentionProblem& p, std::int64_t position) {
-  return p.window > 0 ? std::max<std::int64_t>(0, position - p.window + 1) : 0;
+  return p.mask.window > 0 ? std::max<std::int64_t>(0, position - p.mask.window + 1) : 0;
+}
+
+std::int64_t end_of_keys(const AttentionProblem& p, std::int64_t position) {
+  return p.mask.bidirectional ? p.first_position + p.rows : position + 1;
 }
 
 const float* f32_row(const KvView& view, std::int64_t j) {
@@ -257,7 +261,9 @@ class QueryBlock {
   std::int64_t from(std::int64_t row) const {
     return first_key(p_, position_ + row / p_.heads) - begin_;
   }
-  std::int64_t to(std::int64_t row) const { return position_ + row / p_.heads + 1 - begin_; }
+  std::int64_t to(std::int64_t row) const {
+    return end_of_keys(p_, position_ + row / p_.heads) - begin_;
+  }
 
   void take(const AttentionProblem& p, const FloatVectors& vectors, std::int64_t position,
             std::int64_t positions) {
@@ -268,7 +274,7 @@ class QueryBlock {
     begin_ = first_key(p, position);
     // Blocks of keys are scored as a whole: columns begin with the block of the first.
     begin_ -= (begin_ - vectors.begin) % vector_kernels().block;
-    columns_ = position + positions - begin_;
+    columns_ = end_of_keys(p, position + positions - 1) - begin_;
     padded_ = padded_dim(p.head_dim);
     q_.assign(static_cast<std::size_t>(rows_ * padded_), 0.0f);
     out_.assign(static_cast<std::size_t>(rows_ * p.head_dim), 0.0f);
@@ -369,8 +375,8 @@ void attend_rows(const AttentionProblem& p) {
   const float scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim));
   thread_local std::vector<float> scores;
   for (std::int64_t i = 0; i < p.rows; ++i) {
-    const std::int64_t end = p.first_position + i + 1;
-    const std::int64_t begin = first_key(p, end - 1);
+    const std::int64_t begin = first_key(p, p.first_position + i);
+    const std::int64_t end = end_of_keys(p, p.first_position + i);
     const std::int64_t count = end - begin;
     scores.resize(static_cast<std::size_t>(p.heads * count));
     score_row(p, p.q + i * p.ldq, begin, end, scores.data());
@@ -416,13 +422,21 @@ void attend_reference(const AttentionProblem& p) {
     }
     return 0;
   };
+  const std::int64_t keys = p.first_position + p.rows;
   for (std::int64_t i = 0; i < p.rows; ++i) {
     const std::int64_t position = p.first_position + i;
+    std::vector<std::int64_t> seen;
+    for (std::int64_t j = 0; j < keys; ++j) {
+      if (p.mask.bidirectional ||
+          (j <= position && (p.mask.window == 0 || j > position - p.mask.window))) {
+        seen.push_back(j);
+      }
+    }
     for (std::int64_t h = 0; h < p.heads; ++h) {
       const float* q = p.q + i * p.ldq + h * p.head_dim;
       std::vector<double> weights;
       double largest = -std::numeric_limits<double>::infinity();
-      for (std::int64_t j = first_key(p, position); j <= position; ++j) {
+      for (const std::int64_t j : seen) {
         double sum = 0;
         for (std::int64_t d = 0; d < p.head_dim; ++d) {
           sum += static_cast<double>(q[d]) * element(p.keys, j, d);
@@ -438,8 +452,7 @@ void attend_reference(const AttentionProblem& p) {
       for (std::int64_t d = 0; d < p.head_dim; ++d) {
         double sum = 0;
         for (std::size_t j = 0; j < weights.size(); ++j) {
-          sum += weights[j] / total *
-                 element(p.values, first_key(p, position) + static_cast<std::int64_t>(j), d);
+          sum += weights[j] / total * element(p.values, seen[j], d);
         }
         p.out[i * p.ldo + h * p.head_dim + d] = static_cast<float>(sum);
       }

@@ -53,7 +53,7 @@ AttentionProblem problem_of(const Matrix& qkv, const AttentionSpec& spec, std::i
   p.rows = slice.rows;
   p.heads = group;
   p.head_dim = dim;
-  p.window = spec.window;
+  p.mask = spec.mask;
   if (slice.cache != nullptr) {
     p.first_position = slice.position;
     p.keys = slice.cache->keys(layer, kv_head);

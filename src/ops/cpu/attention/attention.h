@@ -10,8 +10,9 @@
 
 namespace nibble::ops::cpu {
 
-/// Causal attention of all query heads that share one KV head.
-///   scores(i, j) = q_i . k_j / sqrt(head_dim)   for positions j in (p_i - window, p_i]
+/// Attention of all query heads that share one KV head.
+///   scores(i, j) = q_i . k_j / sqrt(head_dim)   for positions j that the mask lets p_i see:
+///                  (p_i - window, p_i], or all in both directions
 ///   out_i = softmax(scores(i, .)) V
 struct AttentionProblem {
   const float* q = nullptr;  // query row i, head h at q + i * ldq + h * head_dim
@@ -22,7 +23,7 @@ struct AttentionProblem {
   std::int64_t heads = 0;  // query heads of the group
   std::int64_t head_dim = 0;
   std::int64_t first_position = 0;  // position of query row 0; keys [0, first_position + rows)
-  std::int64_t window = 0;          // 0: all positions
+  Mask mask;
   KvPages keys;
   KvPages values;
 };

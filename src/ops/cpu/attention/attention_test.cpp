@@ -26,11 +26,13 @@ std::vector<float> normal(std::int64_t count, std::uint64_t seed) {
 
 struct Case {
   std::int64_t rows, first, heads, dim, window;
+  bool bidirectional = false;
 };
 
-constexpr Case kCases[] = {{1, 0, 1, 8, 0},      {1, 37, 2, 64, 0},  {5, 10, 4, 24, 0},
-                           {130, 0, 2, 32, 0},   {70, 33, 3, 16, 0}, {70, 33, 3, 16, 20},
-                           {3, 100, 5, 128, 16}, {65, 0, 1, 20, 1}};
+constexpr Case kCases[] = {{1, 0, 1, 8, 0},         {1, 37, 2, 64, 0},  {5, 10, 4, 24, 0},
+                           {130, 0, 2, 32, 0},      {70, 33, 3, 16, 0}, {70, 33, 3, 16, 20},
+                           {3, 100, 5, 128, 16},    {65, 0, 1, 20, 1},  {5, 0, 2, 24, 0, true},
+                           {130, 0, 3, 32, 0, true}};
 
 constexpr KvType kTypes[] = {KvType::kF32, KvType::kF16, KvType::kInt8, KvType::kInt4,
                              KvType::kFp8};
@@ -53,7 +55,7 @@ struct Filled {
     p.heads = c.heads;
     p.head_dim = c.dim;
     p.first_position = c.first;
-    p.window = c.window;
+    p.mask = {c.bidirectional, c.window};
     p.keys = cache.keys(0, 0);
     p.values = cache.values(0, 0);
   }
@@ -379,7 +381,7 @@ TEST(Attention, RowsDoNotDependOnSlicesOrNeighbours) {
           spec.heads = heads;
           spec.kv_heads = kv_heads;
           spec.head_dim = dim;
-          spec.window = window;
+          spec.mask.window = window;
           spec.inverse_frequency = {1.0f, 0.5f, 0.25f, 0.125f};
           spec.q_norm = normal(dim, 8);
           spec.k_norm = normal(dim, 9);

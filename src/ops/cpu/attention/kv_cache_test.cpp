@@ -142,7 +142,7 @@ std::vector<float> attended(const KvCache& cache, std::int64_t first, std::int64
   p.heads = kHeads;
   p.head_dim = cache.head_dim();
   p.first_position = first;
-  p.window = window;
+  p.mask.window = window;
   p.keys = cache.keys(2, 1);
   p.values = cache.values(2, 1);
   attend_rows(p);

@@ -12,7 +12,6 @@ namespace {
 using core::DType;
 
 constexpr std::int64_t kPanelRows = 96;      // output rows of a task
-constexpr std::int64_t kFewRows = 12;        // so many x rows read the weights as they are stored
 constexpr std::int64_t kBlockRows = 64;      // x rows that pass a panel
 constexpr std::int64_t kRowsTogether = 512;  // x rows that exist in the order of tiles at a time
 
@@ -135,7 +134,7 @@ void dense_linear(const float* x, std::int64_t m, std::int64_t ldx,
       }
     });
   };
-  if (m <= kFewRows) {
+  if (m <= kFewDenseRows) {
     return for_each_panel([&](std::int64_t begin, std::int64_t end) {
       few_rows(x, m, ldx, weight, begin, end, y, ldy);
     });

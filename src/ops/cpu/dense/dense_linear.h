@@ -8,6 +8,9 @@
 
 namespace nibble::ops::cpu {
 
+/// Rows of x up to which the weights are read as they are stored.
+inline constexpr std::int64_t kFewDenseRows = 12;
+
 /// y[m, n] = x[m, k] W^T in float32, for dense weights (F32, F16, BF16 [n, k]) and, decoded panel
 /// by panel, for packed ones (the exact path with 16-bit activations).
 ///

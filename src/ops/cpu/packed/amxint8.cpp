@@ -81,6 +81,7 @@ Variant amxint8_variant() {
   variant.runs_here = [] { return cpu_features().amxint8 && may_use_tiles(); };
   variant.run = run;
   variant.multiply_registers = multiply_registers;
+  variant.direct_rows = kFewTokens;
   variant.only_when_named = true;
   return variant;
 }

@@ -213,8 +213,13 @@ std::int64_t multiply_registers(std::int64_t rounds) {
 }  // namespace
 
 Variant avx2_variant() {
-  return {"avx2",       "AVX2 with FMA and F16C", [] { return cpu_features().avx2; }, run,
-          quantize_row, multiply_registers};
+  return {"avx2",
+          "AVX2 with FMA and F16C",
+          [] { return cpu_features().avx2; },
+          run,
+          quantize_row,
+          multiply_registers,
+          Avx2::kDirectLimit};
 }
 
 }  // namespace nibble::ops::cpu

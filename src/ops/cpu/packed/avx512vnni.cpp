@@ -123,7 +123,8 @@ Variant avx512vnni_variant() {
           [] { return cpu_features().avx512vnni; },
           run,
           quantize_row,
-          multiply_registers};
+          multiply_registers,
+          Avx512Vnni::kDirectLimit};
 }
 
 }  // namespace nibble::ops::cpu

@@ -91,8 +91,13 @@ std::int64_t multiply_registers(std::int64_t rounds) {
 }  // namespace
 
 Variant avxvnni_variant() {
-  return {"avxvnni", "AVX-VNNI",   [] { return cpu_features().avxvnni; },
-          run,       quantize_row, multiply_registers};
+  return {"avxvnni",
+          "AVX-VNNI",
+          [] { return cpu_features().avxvnni; },
+          run,
+          quantize_row,
+          multiply_registers,
+          AvxVnni::kDirectLimit};
 }
 
 }  // namespace nibble::ops::cpu

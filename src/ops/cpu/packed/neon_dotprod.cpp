@@ -152,7 +152,8 @@ Variant neon_dotprod_variant() {
           [] { return cpu_features().dotprod; },
           run,
           quantize_row,
-          multiply_registers};
+          multiply_registers,
+          NeonDotprod::kDirectLimit};
 }
 
 }  // namespace nibble::ops::cpu

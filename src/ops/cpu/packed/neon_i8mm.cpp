@@ -205,7 +205,8 @@ Variant neon_i8mm_variant() {
           [] { return cpu_features().i8mm; },
           run,
           quantize_row,
-          multiply_registers};
+          multiply_registers,
+          NeonI8mm::kDirectLimit};
 }
 
 }  // namespace nibble::ops::cpu

@@ -50,4 +50,9 @@ const Variant& active_variant() {
   return active;
 }
 
+const Variant* named_variant() {
+  const char* name = std::getenv("NIBBLE_ISA");
+  return name == nullptr || *name == '\0' ? nullptr : &active_variant();
+}
+
 }  // namespace nibble::ops::cpu

@@ -41,6 +41,9 @@ struct Variant {
   /// Products on registers alone, as many rounds as told: what a benchmark takes for the limit of
   /// arithmetic. Returns the number of multiply-adds.
   std::int64_t (*multiply_registers)(std::int64_t rounds) = nullptr;
+  /// Rows of codes up to which weights are decoded on their way from memory, one by one; for more
+  /// rows they are decoded in panels. 0: never in panels.
+  std::int64_t direct_rows = 0;
   bool only_when_named = false;  // never chosen but by its name: it has not run on its hardware
 };
 
@@ -63,6 +66,9 @@ std::span<const Variant> variants();
 /// The fastest variant that runs here and may be chosen, or the one that NIBBLE_ISA names. Throws
 /// kUsage when NIBBLE_ISA is not a name, or names one that this machine cannot run.
 const Variant& active_variant();
+
+/// The variant that NIBBLE_ISA names; null where it names none. Throws as active_variant().
+const Variant* named_variant();
 
 /// The same for an explicit name; an empty name means the fastest.
 const Variant& choose_variant(const char* name);

@@ -14,7 +14,7 @@ void medium_batch_int4(const MediumBatchArguments& arguments, const MediumBatchS
   launch_integer_batch<SignedInt4, 2 * kMostTokensOfDigits>(arguments, schedule, inputs, stream);
 }
 
-bool medium_batch_runs() {
+bool has_medium_batch_code() {
   return runs_for_sm90a(medium_batch_kernel<MediumBatchShape<SignedInt4, 32, 1, false, 1, 1>>);
 }
 

@@ -62,7 +62,7 @@ void medium_batch_int8(const MediumBatchArguments& arguments, const MediumBatchS
 void medium_batch_book(const MediumBatchArguments& arguments, const MediumBatchSchedule& schedule,
                        MediumBatchInputs inputs, cudaStream_t stream);
 
-/// Whether this device runs them: they are for sm_90a only.
-bool medium_batch_runs();
+/// Whether the current device has code of them.
+bool has_medium_batch_code();
 
 }  // namespace nibble::ops::cuda

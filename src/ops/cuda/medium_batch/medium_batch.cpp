@@ -45,15 +45,19 @@ bool takes_half(const UnitFormat& format) {
   return takes_sums(format) || format.codes == CodeKind::kInt4WithZeros;
 }
 
-bool has_kernels(const UnitFormat& format) {
+}  // namespace
+
+bool medium_batch_runs() {
+  static const bool runs = has_medium_batch_code();
+  return runs;
+}
+
+bool medium_batch_knows(const UnitFormat& format) {
   return format.groups == 1 && format.scales == ScaleKind::kF16 && launcher_of(format.codes);
 }
 
-}  // namespace
-
 bool has_medium_batch(const UnitFormat& format) {
-  static const bool runs = medium_batch_runs();
-  return runs && has_kernels(format);
+  return medium_batch_runs() && medium_batch_knows(format);
 }
 
 InputForm medium_batch_input(const UnitFormat& format, std::int64_t m) {
@@ -95,7 +99,7 @@ MediumBatchSchedule medium_batch_schedule(const UnitsView& weight, int multiproc
 void medium_batch(const MediumBatchProblem& problem, const MediumBatchSchedule& schedule,
                   cudaStream_t stream) {
   const UnitsView& weight = problem.weight;
-  core::require(has_kernels(weight.format), core::ErrorKind::kFailed,
+  core::require(medium_batch_knows(weight.format), core::ErrorKind::kFailed,
                 "medium_batch: no kernel for weights of this format");
   const bool half = problem.x.values != nullptr;
   const int digits = half ? 2 : problem.x.digits;

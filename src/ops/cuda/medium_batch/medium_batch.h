@@ -58,6 +58,12 @@ struct MediumBatchSchedule {
   int blocks = 1;      // thread blocks, a multiple of `cluster`
 };
 
+/// Whether the current device runs them: they are for sm_90a only.
+bool medium_batch_runs();
+
+/// Whether there are kernels for weights of this format.
+bool medium_batch_knows(const UnitFormat& format);
+
 /// Whether the current device has kernels for weights of this format.
 bool has_medium_batch(const UnitFormat& format);
 

@@ -55,23 +55,49 @@ std::int64_t scale_step_of(const formats::Scheme& scheme, const UnitFormat& form
   return scheme.activation.group == 0 && scheme.inputs.tail == 0 ? 0 : kUnitInputs;
 }
 
-bool LinearShape::has_gemm() const {
-  if (format.scales != ScaleKind::kF16 || format.groups == kFineGroups || tail > kUnitInputs) {
-    return false;
+Refusal LinearShape::gemm_refusal() const {
+  if (format.scales != ScaleKind::kF16) {
+    return Reason("scales are beyond the range of float16");
+  }
+  if (format.groups == kFineGroups) {
+    return Reason("{} inputs share a scale; it takes 32 and multiples", kUnitInputs / kFineGroups);
+  }
+  if (tail > kUnitInputs) {
+    return Reason("a tail of {} inputs; at most {} fit its last segment", tail, kUnitInputs);
   }
   if (inputs == GemmInputs::kHalf) {
-    return true;
+    return std::nullopt;
   }
-  const bool integers = format.codes != CodeKind::kBook &&
-                        format.codes != CodeKind::kInt8WithZeros && format.groups == 1;
-  return integers && (inputs == GemmInputs::kInt8 || format.bits() == 4);
+  if (format.codes == CodeKind::kBook || format.codes == CodeKind::kInt8WithZeros) {
+    return Reason("books and 8-bit codes with zeros meet no rounded activations in it");
+  }
+  if (format.groups != 1) {
+    return Reason("{} inputs share a scale; with rounded activations it takes multiples of {}",
+                  kUnitInputs / format.groups, kUnitInputs);
+  }
+  if (inputs == GemmInputs::kInt8ScaledByGroup && format.bits() != 4) {
+    return Reason("8-bit weights, and activations with a scale for each {} inputs", kUnitInputs);
+  }
+  return std::nullopt;
 }
 
-bool LinearShape::is_medium(std::int64_t m) const {
+Refusal LinearShape::medium_refusal(std::int64_t m) const {
   const std::int64_t columns = m * digits();
   const std::int64_t most = max_medium_batch_columns(digits());
-  return tail == 0 && columns > kFewColumns && columns <= most &&
-         (columns <= kColumnsOfManyRows || n <= kManyRows);
+  if (tail != 0) {
+    return Reason("it has no segment for a tail");
+  }
+  if (columns <= kFewColumns) {
+    return Reason("{} columns of tokens; up to {} are faster by small-batch", columns, kFewColumns);
+  }
+  if (columns > most) {
+    return Reason("{} columns of tokens; it has registers for {}", columns, most);
+  }
+  if (columns > kColumnsOfManyRows && n > kManyRows) {
+    return Reason("{} columns of tokens and {} rows; with more than {} gemm is faster", columns, n,
+                  kManyRows);
+  }
+  return std::nullopt;
 }
 
 LinearShape linear_shape(const formats::Scheme& scheme, std::int64_t n, std::int64_t k) {

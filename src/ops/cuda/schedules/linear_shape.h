@@ -6,6 +6,7 @@
 #include "formats/scheme.h"
 #include "ops/cuda/gemm/gemm.h"
 #include "ops/cuda/packed/unit_format.h"
+#include "ops/linear_kernel.h"
 
 namespace nibble::ops::cuda {
 
@@ -23,10 +24,13 @@ struct LinearShape {
   std::int64_t k = 0;
 
   int digits() const { return inputs == GemmInputs::kHalf ? 2 : 1; }
-  /// Whether gemm.h computes it; if not, the kernel for few tokens serves any number of them.
-  bool has_gemm() const;
-  /// Whether medium_batch.h computes m tokens of it, where the device has kernels for the format.
-  bool is_medium(std::int64_t m) const;
+  /// Why gemm.h does not compute it. Then the kernel for few tokens serves any number of them.
+  Refusal gemm_refusal() const;
+  bool has_gemm() const { return !gemm_refusal(); }
+  /// Why medium_batch.h does not compute m tokens of it, where the device has kernels for the
+  /// format.
+  Refusal medium_refusal(std::int64_t m) const;
+  bool is_medium(std::int64_t m) const { return !medium_refusal(m); }
   friend bool operator==(const LinearShape&, const LinearShape&) = default;
 };
 

@@ -49,6 +49,25 @@ bool ManyTokens::serves(std::int64_t m, std::int64_t few) const {
   return m > tokens || pieces(m, each) == pieces(tokens, each);
 }
 
+std::optional<double> LinearSchedules::microseconds(std::int64_t tokens) const {
+  for (const auto& [measured, time] : few_microseconds) {
+    if (measured == tokens) {
+      return time;
+    }
+  }
+  for (const MediumTokens& each : medium) {
+    if (each.columns == tokens * shape.digits()) {
+      return each.microseconds;
+    }
+  }
+  for (const ManyTokens& each : many) {
+    if (each.tokens == tokens) {
+      return each.microseconds;
+    }
+  }
+  return std::nullopt;
+}
+
 const LinearSchedules* Schedules::find(const LinearShape& shape) const {
   const auto at = std::find_if(layers_.begin(), layers_.end(),
                                [&](const LinearSchedules& each) { return each.shape == shape; });
@@ -73,6 +92,7 @@ void Schedules::add(const LinearSchedules& measured) {
   for (const ManyTokens& each : measured.many) {
     replace(at->many, each, &ManyTokens::tokens);
   }
+  at->date = measured.date;
 }
 
 void require_origin(const Schedules& schedules, const ScheduleOrigin& here, std::string_view what) {

@@ -76,6 +76,10 @@ struct LinearSchedules {
   std::vector<std::pair<std::int64_t, double>> few_microseconds;  // by tokens
   std::vector<MediumTokens> medium;
   std::vector<ManyTokens> many;
+  std::string date;  // of the last measurement, "2026-01-31"; empty: not told
+
+  /// What this number of tokens took when it was measured.
+  std::optional<double> microseconds(std::int64_t tokens) const;
 };
 
 class Schedules {

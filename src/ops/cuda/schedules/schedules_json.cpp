@@ -228,6 +228,9 @@ Json json_of(const LinearSchedules& layer) {
     many.push_back(std::move(item));
   }
   json["many_tokens"] = std::move(many);
+  if (!layer.date.empty()) {
+    json["date"] = layer.date;
+  }
   return json;
 }
 
@@ -253,6 +256,7 @@ Schedules Schedules::from_json(const Json& json, std::string_view what) {
     read_few(item, layer, where);
     read_medium(item, layer, where);
     read_many(item, layer, where);
+    layer.date = core::find_string(item, "date", where).value_or("");
     schedules.layers_.push_back(std::move(layer));
   });
   return schedules;

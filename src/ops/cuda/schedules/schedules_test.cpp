@@ -26,6 +26,7 @@ Schedules example() {
   layer.medium = {{32, {2, 1, 132}, 7.5}, {64, {1, 2, 130}, 9.25}};
   layer.many = {{32, std::nullopt, 12.0}, {64, GemmPlan{true, 128, 64, 2}, 21.125}};
   layer.many[1].plan->blocks = 132;
+  layer.date = "2026-01-31";
   schedules.add(layer);
   LinearSchedules other;
   other.shape = {
@@ -66,6 +67,8 @@ TEST(Schedules, AFileSaysWhatWasWritten) {
   EXPECT_EQ(layer->many[1].microseconds, 21.125);
   EXPECT_EQ(to_string(*layer->many[1].plan),
             "wgmma, row_tile 128, token_tile 64, cluster 2, blocks 132");
+  EXPECT_EQ(layer->date, "2026-01-31");
+  EXPECT_EQ(read.layers()[1].date, "");
   EXPECT_EQ(read.layers()[1].shape, example().layers()[1].shape);
   EXPECT_EQ(read.find(shape(4096, 4096)), nullptr);
 }

@@ -1,4 +1,4 @@
-#include "models/decoder.h"
+#include "models/network.h"
 
 namespace nibble::models {
 namespace {

@@ -10,8 +10,14 @@
 
 namespace nibble::models {
 
-/// Sizes and constants of a decoder-only transformer. Families differ in this data, not in code.
-struct DecoderConfig {
+/// Where the norms of a block stand (arXiv 2002.04745).
+enum class NormPlacement {
+  kPre,   // before the layers: x += f(norm(x)); no norm touches the residual stream (GPT-2)
+  kPost,  // in the residual stream: x = norm(x + f(x)) (the first Transformer, arXiv 1706.03762)
+};
+
+/// Sizes and constants of a transformer. Families differ in this data, not in code.
+struct NetworkConfig {
   std::string family;  // "llama", "mistral", "qwen2", ... as model_type says
   std::int64_t hidden = 0;
   std::int64_t layers = 0;
@@ -23,6 +29,8 @@ struct DecoderConfig {
   std::int64_t max_positions = 0;
   ops::NormKind norm = ops::NormKind::kRms;
   float norm_eps = 1e-5f;
+  NormPlacement norm_placement = NormPlacement::kPre;
+  bool final_norm = true;  // there is a norm behind the last block
   ops::MlpActivation activation = ops::MlpActivation::kSilu;
   bool gated = true;                     // MLP is activation(gate) * up
   std::vector<float> inverse_frequency;  // RoPE after scaling; empty: learned positions
@@ -47,9 +55,9 @@ struct Mlp {
 };
 
 struct Block {
-  ops::Norm attention_norm;
+  ops::Norm attention_norm;  // before attention, or behind it (NormPlacement)
   Attention attention;
-  ops::Norm mlp_norm;
+  ops::Norm mlp_norm;                    // the same of the MLP
   std::optional<Mlp> mlp;                // dense
   std::optional<ops::LinearSet> router;  // mixture of experts
   std::vector<Mlp> experts;
@@ -58,15 +66,25 @@ struct Block {
 /// Prefix of an output layer that is not shared with the embedding, in checkpoints of all families.
 inline constexpr const char* kOutputName = "lm_head";
 
-/// A decoder with its weights (views of the mapped files wherever the layout allows).
-struct Decoder {
-  DecoderConfig config;
-  std::string embedding_name;  // of the tensors in the checkpoint
+/// Tables whose rows, added up, are the first values of the residual stream.
+struct Embeddings {
+  std::string tokens_name;  // of the tensors in the checkpoint
   std::string positions_name;
-  core::Tensor embedding;  // [vocabulary, hidden]
+  core::Tensor tokens;     // [vocabulary, hidden]
   core::Tensor positions;  // learned positions, [rows, hidden] or empty
+};
+
+/// Blocks that one residual stream runs through, and the norm behind them where there is one.
+struct Stack {
   std::vector<Block> blocks;
-  ops::Norm final_norm;
+  std::optional<ops::Norm> final_norm;
+};
+
+/// A model with its weights (views of the mapped files wherever the layout allows).
+struct Network {
+  NetworkConfig config;
+  Embeddings embeddings;
+  Stack decoder;
   ops::LinearSet output;  // [vocabulary, hidden]; shares the embedding when tied
 };
 

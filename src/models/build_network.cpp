@@ -1,0 +1,165 @@
+#include "models/build_network.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace nibble::models {
+namespace {
+
+std::string numbered(std::string_view pattern, std::int64_t number) {
+  return fmt::format(fmt::runtime(pattern), number);
+}
+
+class Builder {
+ public:
+  Builder(const NetworkConfig& config, const TensorNames& names, WeightLoader& loader)
+      : config_(config), names_(names), loader_(loader), root_(root()) {}
+
+  Network build() {
+    Network network;
+    network.config = config_;
+    network.embeddings = embeddings();
+    if (config_.final_norm) {
+      network.decoder.final_norm = norm(root_ + std::string(names_.final_norm));
+    }
+    for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
+      network.decoder.blocks.push_back(block(layer));
+    }
+    network.output = output(network.embeddings);
+    require_all_used();
+    return network;
+  }
+
+ private:
+  std::string root() const {
+    for (const std::string_view root : names_.roots) {
+      if (loader_.contains(fmt::format("{}{}.weight", root, names_.embedding))) {
+        return std::string(root);
+      }
+    }
+    return std::string(names_.roots.back());
+  }
+
+  Embeddings embeddings() {
+    Embeddings tables;
+    tables.tokens_name = fmt::format("{}{}.weight", root_, names_.embedding);
+    tables.tokens = loader_.matrix(tables.tokens_name, config_.vocabulary, config_.hidden);
+    if (!names_.positions.empty()) {
+      tables.positions_name = fmt::format("{}{}.weight", root_, names_.positions);
+      tables.positions = loader_.matrix(
+          tables.positions_name, config_.max_positions + config_.position_offset, config_.hidden);
+    }
+    return tables;
+  }
+
+  Block block(std::int64_t layer) {
+    const std::string prefix = root_ + numbered(names_.block, layer) + ".";
+    Block block;
+    block.attention_norm = norm(prefix + std::string(names_.attention_norm));
+    block.mlp_norm = norm(prefix + std::string(names_.mlp_norm));
+    block.attention = attention(prefix, layer);
+    if (config_.routing.experts == 0) {
+      block.mlp = mlp(prefix);
+      return block;
+    }
+    block.router = set(prefix, {names_.router}, {config_.routing.experts}, config_.hidden);
+    for (std::int64_t expert = 0; expert < config_.routing.experts; ++expert) {
+      block.experts.push_back(mlp(prefix + numbered(names_.expert, expert) + "."));
+    }
+    return block;
+  }
+
+  Attention attention(const std::string& prefix, std::int64_t layer) {
+    const std::int64_t width = config_.heads * config_.head_dim;
+    const std::int64_t kv_width = config_.kv_heads * config_.head_dim;
+    const bool fused = names_.qkv.size() == 1;
+    const std::vector<std::int64_t> apart = {width, kv_width, kv_width};
+    Attention attention;
+    attention.qkv =
+        set(prefix, names_.qkv, fused ? std::vector{width + 2 * kv_width} : apart, config_.hidden);
+    attention.out = set(prefix, {names_.attention_out}, {config_.hidden}, width);
+    attention.spec = spec(prefix, layer);
+    attention.spec.key_centre = loader_.key_centre(attention.qkv, kv_width);
+    return attention;
+  }
+
+  ops::AttentionSpec spec(const std::string& prefix, std::int64_t layer) {
+    ops::AttentionSpec spec;
+    spec.heads = config_.heads;
+    spec.kv_heads = config_.kv_heads;
+    spec.head_dim = config_.head_dim;
+    spec.mask.window = config_.windows[static_cast<std::size_t>(layer)];
+    spec.inverse_frequency = config_.inverse_frequency;
+    spec.rope_factor = config_.rope_factor;
+    spec.norm_eps = config_.norm_eps;
+    const std::string q_norm = fmt::format("{}{}.weight", prefix, names_.q_norm);
+    if (!names_.q_norm.empty() && loader_.contains(q_norm)) {
+      spec.q_norm = loader_.vector(q_norm, config_.head_dim);
+      spec.k_norm =
+          loader_.vector(fmt::format("{}{}.weight", prefix, names_.k_norm), config_.head_dim);
+    }
+    return spec;
+  }
+
+  Mlp mlp(const std::string& prefix) {
+    const MlpNames& names = names_.mlp;
+    Mlp mlp;
+    mlp.up = config_.gated
+                 ? set(prefix, {names.gate, names.up}, {config_.ffn, config_.ffn}, config_.hidden)
+                 : set(prefix, {names.up}, {config_.ffn}, config_.hidden);
+    mlp.up.pairs = config_.gated;
+    mlp.down = set(prefix, {names.down}, {config_.hidden}, config_.ffn);
+    return mlp;
+  }
+
+  // Layers of the rows `n` that read the same k inputs.
+  ops::LinearSet set(const std::string& prefix, const std::vector<std::string_view>& names,
+                     const std::vector<std::int64_t>& n, std::int64_t k) {
+    const bool bias = names_.biases == Biases::kAll ||
+                      (names_.biases == Biases::kAsStored &&
+                       loader_.contains(fmt::format("{}{}.bias", prefix, names.front())));
+    std::vector<ops::Linear> parts;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const std::string name = prefix + std::string(names[i]);
+      parts.push_back(names_.conv1d ? loader_.conv1d(name, n[i], k)
+                                    : loader_.linear(name, n[i], k, bias));
+    }
+    return loader_.set(std::move(parts));
+  }
+
+  ops::Norm norm(const std::string& name) {
+    return loader_.norm(name, config_.norm, config_.hidden, config_.norm_eps);
+  }
+
+  ops::LinearSet output(const Embeddings& tables) {
+    if (!config_.tied_output) {
+      return loader_.set({loader_.linear(kOutputName, config_.vocabulary, config_.hidden, false)});
+    }
+    ops::Linear tied;
+    tied.name = root_ + std::string(names_.embedding);
+    tied.weight = formats::dense_weight(tables.tokens);
+    return loader_.set({std::move(tied)});
+  }
+
+  void require_all_used() const {
+    std::vector<std::string_view> harmless = names_.harmless;
+    if (config_.tied_output) {
+      harmless.push_back("lm_head.weight");
+    }
+    loader_.require_all_used(config_.family, harmless);
+  }
+
+  const NetworkConfig& config_;
+  const TensorNames& names_;
+  WeightLoader& loader_;
+  std::string root_;
+};
+
+}  // namespace
+
+Network build_network(const NetworkConfig& config, const TensorNames& names, WeightLoader& loader) {
+  return Builder(config, names, loader).build();
+}
+
+}  // namespace nibble::models

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace nibble::models {
+
+/// Which linear layers of a family's blocks have biases.
+enum class Biases {
+  kNone,
+  kAll,
+  kAsStored,  // the sets of layers of which the checkpoint has one
+};
+
+/// The layers of an MLP.
+struct MlpNames {
+  std::string_view gate = {};  // empty: the MLP is not gated
+  std::string_view up;
+  std::string_view down;
+};
+
+/// What a family calls its tensors. Each name is a prefix that ".weight" and, where there is one,
+/// ".bias" follow. Ends of the model stand below the root; layers and norms of a block below the
+/// root and `block`; those of an expert below `expert` too.
+struct TensorNames {
+  std::vector<std::string_view> roots;  // the first below which the checkpoint has the embedding
+  std::string_view embedding;
+  std::string_view positions = {};  // learned; empty: the family has none
+  std::string_view final_norm;
+
+  std::string_view block;  // "layers.{}": {} is the number of the block
+  std::string_view attention_norm;
+  std::string_view mlp_norm;
+  std::vector<std::string_view> qkv;  // query, key, value, or one layer that makes all three
+  std::string_view attention_out;
+  std::string_view q_norm = {};  // RMSNorm of each head, where the checkpoint has it
+  std::string_view k_norm = {};
+  MlpNames mlp;                  // of each expert, where there are experts
+  std::string_view router = {};  // with experts
+  std::string_view expert = {};  // "experts.{}": {} is the number of the expert
+
+  Biases biases = Biases::kNone;
+  bool conv1d = false;                          // matrices of blocks may be stored [in, out]
+  std::vector<std::string_view> harmless = {};  // parts of names of tensors that nothing reads
+};
+
+}  // namespace nibble::models

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "ops/cpu/linear/linear_input.h"
+#include "ops/cpu/packed/packed_linear.h"
+#include "ops/cpu_options.h"
+#include "ops/layers.h"
+#include "ops/linear_kernel.h"
+#include "ops/linear_problem.h"
+
+namespace nibble::ops::cpu {
+
+/// A layer on a CPU.
+struct LayerProblem {
+  LinearProblem linear;
+  ActivationPrecision activations = ActivationPrecision::kInt8;
+  const Variant* named = nullptr;  // by NIBBLE_ISA; null: the fastest that runs here
+};
+
+struct LinearKernel;
+
+/// A layer in the form that its kernel reads.
+struct PreparedLayer {
+  const LinearKernel* kernel = nullptr;
+  std::optional<PackedLinear> layout;  // none: the kernel reads the weight as it is stored
+  InputNeeds needs;                    // with a layout: how it wants its input
+};
+
+/// Layers that stand side by side, of one kernel and with equal needs: one of them, or several that
+/// have layouts. They write y [m, n_0 + n_1 + ...], rows ldy apart.
+struct LinearCall {
+  LinearInput& x;
+  std::span<const Linear> parts;
+  std::span<const PreparedLayer> layers;
+  float* y = nullptr;
+  std::int64_t ldy = 0;
+};
+
+/// A kernel of linear layers. None of them takes an epilogue: bias, residual and gates are
+/// operators of their own, which read the result from the caches.
+struct LinearKernel {
+  std::string name;
+  std::function<Refusal(const LayerProblem&)> refusal;
+  /// Makes the layout that it reads; null: it reads weights as they are stored. All kernels that
+  /// have one share it.
+  PackedLinear (*prepare)(const formats::PackedWeight& weight, core::ThreadPool& pool) = nullptr;
+  /// How it takes the problem's tokens, in words.
+  std::function<std::string(const LayerProblem&)> schedule;
+  std::function<void(const LinearCall&, LinearWorkspace&)> run;
+};
+
+}  // namespace nibble::ops::cpu

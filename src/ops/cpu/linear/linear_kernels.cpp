@@ -1,0 +1,29 @@
+#include "ops/cpu/linear/linear_kernels.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace nibble::ops::cpu {
+
+std::span<const LinearKernel> linear_kernels() {
+  static const std::vector<LinearKernel> kernels = [] {
+    std::vector<LinearKernel> all;
+    for (const Variant& variant : variants()) {
+      all.push_back(packed_kernel(variant));
+    }
+    std::reverse(all.begin(), all.end());  // the fastest first
+    all.push_back(dense_kernel());
+    all.push_back(decoded_kernel());
+    return all;
+  }();
+  return kernels;
+}
+
+Refusal epilogue_refusal(const Epilogue& epilogue) {
+  if (epilogue.adds || epilogue.gate) {
+    return Reason("the kernels of a CPU do nothing else with their results");
+  }
+  return std::nullopt;
+}
+
+}  // namespace nibble::ops::cpu

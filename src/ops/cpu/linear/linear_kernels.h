@@ -1,0 +1,22 @@
+#pragma once
+
+#include <span>
+
+#include "ops/cpu/linear/linear_kernel.h"
+
+namespace nibble::ops::cpu {
+
+/// Raised with every change of the kernels after which their times must be measured again.
+inline constexpr int kKernelsVersion = 1;
+
+LinearKernel packed_kernel(const Variant& variant);  // packed/, "packed-avx2"
+LinearKernel dense_kernel();                         // dense/, of weights that are floats
+LinearKernel decoded_kernel();                       // dense/, of compressed weights, for float
+
+/// All kernels of linear layers of this build. The first that does not refuse computes a layer.
+std::span<const LinearKernel> linear_kernels();
+
+/// Why a kernel takes no epilogue. Bias aside, none does.
+Refusal epilogue_refusal(const Epilogue& epilogue);
+
+}  // namespace nibble::ops::cpu

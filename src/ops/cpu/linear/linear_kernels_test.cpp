@@ -1,0 +1,119 @@
+#include "ops/cpu/linear/linear_kernels.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/packed/test_problems.h"
+
+namespace nibble::ops::cpu {
+namespace {
+
+constexpr auto kInt8 = ActivationPrecision::kInt8;
+constexpr auto kInt16 = ActivationPrecision::kInt16;
+constexpr auto kFloat = ActivationPrecision::kFloat;
+
+LayerProblem problem(const std::string& scheme, ActivationPrecision activations) {
+  return {{formats::parse_scheme(scheme), 64, 128}, activations, nullptr};
+}
+
+std::string kernel_of(const LayerProblem& problem) {
+  return choose_kernel(linear_kernels(), problem).name;
+}
+
+TEST(CpuLinearKernels, AreChosenByFormatAndActivations) {
+  const std::string fastest = std::string("packed-") + choose_variant(nullptr).name;
+  struct Rule {
+    const char* scheme;
+    ActivationPrecision activations;
+    std::string kernel;
+  };
+  for (const Rule& rule : {Rule{"f16", kInt8, "dense"},
+                           {"bf16", kFloat, "dense"},
+                           {"int4-sym-g128", kInt8, fastest},
+                           {"int4-sym-g128", kInt16, fastest},
+                           {"int4-sym-g128", kFloat, "decoded"},
+                           {"lut4-row-g128", kFloat, "decoded"},
+                           {"int8-sym-row-a8", kInt8, fastest},
+                           {"int8-sym-row-a8", kInt16, fastest},
+                           {"int8-sym-row-a8", kFloat, fastest},
+                           {"mxfp4", kInt8, fastest}}) {
+    for (const std::int64_t m : {1, 13, 512}) {
+      LayerProblem wanted = problem(rule.scheme, rule.activations);
+      wanted.linear.m = m;
+      EXPECT_EQ(kernel_of(wanted), rule.kernel) << rule.scheme;
+    }
+  }
+}
+
+TEST(CpuLinearKernels, OfAVariantAreTakenWhereItIsNamed) {
+  LayerProblem wanted = problem("int4-sym-g128", kInt8);
+  for (const Variant& variant : variants()) {
+    wanted.named = &variant;
+    if (variant.runs_here()) {
+      EXPECT_EQ(kernel_of(wanted), std::string("packed-") + variant.name);
+    } else {
+      EXPECT_THROW(kernel_of(wanted), core::Error) << variant.name;
+    }
+  }
+}
+
+TEST(CpuLinearKernels, SayWhyTheyRefuse) {
+  LayerProblem wanted = problem("f16", kInt8);
+  for (const KernelAnswer& answer : answers_of(linear_kernels(), wanted)) {
+    EXPECT_EQ(answer.refusal ? answer.refusal->text() : "", answer.kernel == "dense" ? ""
+                                                            : answer.kernel == "decoded"
+                                                                ? "weights are dense"
+                                                                : "weights are dense");
+  }
+  wanted = problem("int4-sym-g128", kInt8);
+  wanted.named = &variants().front();
+  for (const KernelAnswer& answer : answers_of(linear_kernels(), wanted)) {
+    EXPECT_EQ(!answer.refusal, answer.kernel == "packed-scalar") << answer.kernel;
+    EXPECT_TRUE(!answer.refusal || answer.refusal->text().size() > 10) << answer.kernel;
+  }
+  wanted.named = nullptr;
+  wanted.linear.epilogue.adds = true;
+  EXPECT_TRUE(choose_kernel(linear_kernels(), problem("f16", kInt8)).refusal(wanted));
+}
+
+class CpuLinearLayers : public ::testing::Test {
+ protected:
+  static LinearSet set_of(const std::string& scheme) {
+    LinearSet set;
+    set.id = 0;
+    set.parts.push_back({"layer", testing::random_weight(scheme, 4, 128, 1), {}});
+    return set;
+  }
+  static void run(CpuOps& ops, const LinearSet& set) {
+    CpuOps::Input input(ops.zeros(1, 128));
+    ops.linear(input, set);
+  }
+};
+
+TEST_F(CpuLinearLayers, WithoutTheirLayoutAreRefused) {
+  CpuOps ops({1, kInt8});
+  const LinearSet set = set_of("int4-sym-g128");
+  EXPECT_THROW(run(ops, set), core::Error);
+  ops.prepare(set);
+  EXPECT_GT(ops.prepared_bytes(), 0);
+  EXPECT_EQ(ops.unprepared_bytes(set), 0);
+  run(ops, set);
+  ops.release(set);
+  EXPECT_THROW(run(ops, set), core::Error);
+}
+
+TEST_F(CpuLinearLayers, ThatAreReadAsTheyLieNeedNone) {
+  CpuOps ops({1, kFloat});
+  const LinearSet set = set_of("int4-sym-g128");
+  run(ops, set);
+  ops.prepare(set);
+  EXPECT_EQ(ops.prepared_bytes(), 0);
+  EXPECT_EQ(ops.unprepared_bytes(set), formats::stored_bytes(set.parts[0].weight));
+  run(ops, set);
+}
+
+}  // namespace
+}  // namespace nibble::ops::cpu

@@ -1,0 +1,68 @@
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "ops/cpu/linear/linear_kernels.h"
+
+namespace nibble::ops::cpu {
+namespace {
+
+Refusal refusal(const Variant& variant, const LayerProblem& problem) {
+  const formats::Scheme& scheme = problem.linear.scheme;
+  if (formats::is_dense(scheme)) {
+    return Reason("weights are dense");
+  }
+  if (problem.activations == ActivationPrecision::kFloat && scheme.activation.is_float()) {
+    return Reason("activations are to stay in float");
+  }
+  if (!variant.runs_here()) {
+    return Reason("this machine lacks {}", std::string_view(variant.needs));
+  }
+  if (problem.named != nullptr && std::string_view(problem.named->name) != variant.name) {
+    return Reason("NIBBLE_ISA asks for {}", std::string_view(problem.named->name));
+  }
+  if (problem.named == nullptr && variant.only_when_named) {
+    return Reason("it is taken only where NIBBLE_ISA asks for it: it has not run on its hardware");
+  }
+  return epilogue_refusal(problem.linear.epilogue);
+}
+
+bool is_wide(const LayerProblem& problem) {
+  return problem.activations == ActivationPrecision::kInt16 &&
+         problem.linear.scheme.activation.is_float();
+}
+
+std::string schedule(const Variant& variant, const LayerProblem& problem) {
+  const std::int64_t rows = problem.linear.m * (is_wide(problem) ? 2 : 1);
+  return rows <= variant.direct_rows || variant.direct_rows == 0
+             ? "decodes weights on their way from memory"
+             : "decodes panels of weights once for all tokens";
+}
+
+void run(const Variant& variant, const LinearCall& call, LinearWorkspace& workspace) {
+  std::vector<const PackedLinear*> layouts;
+  for (const PreparedLayer& layer : call.layers) {
+    layouts.push_back(&*layer.layout);
+  }
+  core::require(layouts.front()->k() == call.x.values().columns(), core::ErrorKind::kFailed,
+                "layer {} reads {} inputs, got {}", call.parts.front().name, layouts.front()->k(),
+                call.x.values().columns());
+  packed_linear(variant, layouts, call.x.quantized(call.layers.front().needs, workspace), call.y,
+                call.ldy, workspace.pool);
+}
+
+}  // namespace
+
+LinearKernel packed_kernel(const Variant& variant) {
+  LinearKernel kernel;
+  kernel.name = std::string("packed-") + variant.name;
+  kernel.refusal = [&variant](const LayerProblem& problem) { return refusal(variant, problem); };
+  kernel.prepare = PackedLinear::pack;
+  kernel.schedule = [&variant](const LayerProblem& problem) { return schedule(variant, problem); };
+  kernel.run = [&variant](const LinearCall& call, LinearWorkspace& workspace) {
+    run(variant, call, workspace);
+  };
+  return kernel;
+}
+
+}  // namespace nibble::ops::cpu

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstddef>
+
+#include "ops/layers.h"
+#include "ops/linear_problem.h"
+
+namespace nibble::ops::cuda {
+
+/// How many parts from `first` on can run as one: those of one scheme and with one transform of the
+/// input.
+std::size_t joint_parts(const LinearSet& set, std::size_t first);
+
+/// Parts [first, last) of a set as one layer. Gate and up stand in pairs where both are in it,
+/// neither has an adapter, and their rows are as many and a multiple of kPairRows.
+LinearProblem joint_problem(const LinearSet& set, std::size_t first, std::size_t last);
+
+}  // namespace nibble::ops::cuda

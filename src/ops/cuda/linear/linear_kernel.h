@@ -1,0 +1,42 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <cuda_runtime_api.h>
+
+#include "ops/cuda/dense/dense.h"
+#include "ops/cuda/device_input.h"
+#include "ops/cuda/gemm/gemm.h"
+#include "ops/cuda/linear/layer_plan.h"
+#include "ops/cuda/linear/unit_segment.h"
+#include "ops/linear_kernel.h"
+
+namespace nibble::ops::cuda {
+
+/// What a kernel multiplies: a dense weight, or segments of inputs whose weights lie in units (all
+/// of them, or the head and its INT8 tail).
+struct LayerWeights {
+  DenseView dense;
+  std::span<const UnitSegment> segments;
+};
+
+/// A kernel of linear layers. Layouts belong to several of them: units to all but `dense`.
+struct LinearKernel {
+  std::string_view name;
+  /// Depends on the problem alone: no device is asked.
+  Refusal (*refusal)(const LayerProblem& problem);
+  /// How it reads compressed weights' inputs; none: the float matrix itself.
+  std::optional<InputForm> (*input_form)(const LayerProblem& problem);
+  /// Whether it normalizes its input itself (LinearInput::rows); null: never.
+  bool (*makes_norms)(const LayerProblem& problem, NormKind kind);
+  /// How it divides the layer, in words. May ask the current device.
+  std::string (*schedule)(const LayerProblem& problem);
+  /// All segments of the layer, on `stream`.
+  void (*run)(const LayerProblem& problem, const LayerWeights& weights, const LinearInput& x,
+              const GemmOutput& output, cudaStream_t stream);
+};
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <span>
+
+#include "ops/cuda/linear/linear_kernel.h"
+
+namespace nibble::ops::cuda {
+
+LinearKernel dense_kernel();         // dense/
+LinearKernel medium_batch_kernel();  // medium_batch/
+LinearKernel small_batch_kernel();   // small_batch/
+LinearKernel gemm_kernel();          // gemm/
+
+/// All kernels of linear layers on a GPU. The first that does not refuse computes a layer.
+std::span<const LinearKernel> linear_kernels();
+
+/// Why gate and up can't be joined by any kernel: they don't stand in pairs, or something is added
+/// to the product afterwards.
+Refusal gate_refusal(const LinearProblem& linear);
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,227 @@
+#include "ops/cuda/linear/linear_kernels.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+
+namespace nibble::ops::cuda {
+namespace {
+
+constexpr std::int64_t kInputs = 4096;
+constexpr std::int64_t kFewRows = 8192;
+constexpr std::int64_t kManyRows = 8193;
+constexpr std::int64_t kTokens[] = {1, 8, 9, 16, 17, 32, 33, 64, 65, 512};
+
+/// A layer of a scheme, as a device with schedules sees it.
+struct Layer {
+  LinearProblem linear;
+  LayerPlan plan;
+
+  Layer(const std::string& scheme, std::int64_t rows, bool medium, const Schedules& schedules) {
+    linear.scheme = formats::parse_scheme(scheme);
+    linear.n = rows;
+    linear.k = kInputs;
+    if (!formats::is_dense(linear.scheme)) {
+      plan = plan_layer(linear_shape(linear.scheme, rows, kInputs), schedules, {132, medium});
+    }
+  }
+  Layer(const std::string& scheme, std::int64_t rows, bool medium)
+      : Layer(scheme, rows, medium, Schedules({"NVIDIA Test", 132, 13})) {}
+
+  LayerProblem of(std::int64_t m, const Epilogue& epilogue = {}) const {
+    LayerProblem problem{linear, plan};
+    problem.linear.m = m;
+    problem.linear.epilogue = epilogue;
+    return problem;
+  }
+  const LinearKernel& kernel(std::int64_t m) const {
+    return choose_kernel(linear_kernels(), of(m));
+  }
+  /// First letters of the kernels of kTokens.
+  std::string kernels() const {
+    std::string letters;
+    for (const std::int64_t m : kTokens) {
+      letters += kernel(m).name.front();
+    }
+    return letters;
+  }
+};
+
+struct Rule {
+  const char* scheme;
+  const char* sm90a;      // kernels of kTokens: dense, small-batch, medium-batch, gemm
+  const char* many_rows;  // the same, with more than 8192 rows
+  const char* others;     // devices without medium batches
+};
+
+// What docs/architecture.md says, written down by hand.
+const Rule kRules[] = {
+    {"f16", "dddddddddd", "dddddddddd", "dddddddddd"},
+    {"int4-sym-g128", "ssmmmmmmgg", "ssmmmmgggg", "ssssgggggg"},
+    {"int4-sym-row", "ssmmmmmmgg", "ssmmmmgggg", "ssssgggggg"},
+    {"int3-sym-g256", "ssmmmmmmgg", "ssmmmmgggg", "ssssgggggg"},
+    {"int4-asym-g128", "ssmmmmmmgg", "ssmmmmgggg", "ssgggggggg"},
+    {"int8-sym-row", "ssmmmmmmgg", "ssmmmmgggg", "ssgggggggg"},
+    {"lut4-nf4-g128", "ssmmmmmmgg", "ssmmmmgggg", "ssgggggggg"},
+    {"lut4-row-g128", "ssmmmmmmgg", "ssmmmmgggg", "ssgggggggg"},
+    {"int8-asym-g128", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
+    {"int4-sym-g32", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
+    {"lut4-nf4-g64", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
+    {"int4-sym-g48", "ssssssssss", "ssssssssss", "ssssssssss"},
+    {"nvfp4", "ssssssssss", "ssssssssss", "ssssssssss"},
+    {"mxfp4", "ssssssssss", "ssssssssss", "ssssssssss"},
+    {"int4-sym-g128-a8", "ssssmmgggg", "ssssmmgggg", "ssssgggggg"},
+    {"int8-sym-row-a8", "ssssmmgggg", "ssssmmgggg", "ssssgggggg"},
+    {"int8-sym-row-a8o", "ssssmmgggg", "ssssmmgggg", "ssssgggggg"},
+    {"int4-sym-g128-a4g128", "ssssmmgggg", "ssssmmgggg", "ssssgggggg"},
+    {"int4-sym-g128-a4g128-tail128", "ssssgggggg", "ssssgggggg", "ssssgggggg"},
+    {"int4-sym-g128-a4g128-tail200", "ssssssssss", "ssssssssss", "ssssssssss"},
+    {"int8-sym-row-a8g128", "ssssmmssss", "ssssmmssss", "ssssssssss"},
+    {"lut4-nf4-g128-a8", "ssssmmssss", "ssssmmssss", "ssssssssss"},
+    {"int8-asym-g128-a8", "ssssssssss", "ssssssssss", "ssssssssss"},
+    {"int4-sym-g32-a8", "ssssssssss", "ssssssssss", "ssssssssss"},
+    {"int4-sym-g128-a8g64", "ssssssssss", "ssssssssss", "ssssssssss"},
+};
+
+TEST(LinearKernels, AreChosenByFormatAndTokens) {
+  for (const Rule& rule : kRules) {
+    EXPECT_EQ(Layer(rule.scheme, kFewRows, true).kernels(), rule.sm90a) << rule.scheme;
+    EXPECT_EQ(Layer(rule.scheme, kManyRows, true).kernels(), rule.many_rows) << rule.scheme;
+    EXPECT_EQ(Layer(rule.scheme, kFewRows, false).kernels(), rule.others) << rule.scheme;
+  }
+}
+
+// The rules once more, in one place and for every number of tokens.
+std::string_view plain_rule(const Layer& layer, std::int64_t m, bool medium) {
+  if (formats::is_dense(layer.linear.scheme)) {
+    return "dense";
+  }
+  const LinearShape& shape = layer.plan.shape;
+  const UnitFormat& format = shape.format;
+  const bool rounded = shape.inputs != GemmInputs::kHalf;
+  const std::int64_t columns = rounded ? m : 2 * m;
+  const bool whole_units = format.groups == 1 && format.scales == ScaleKind::kF16;
+  if (medium && whole_units && format.codes != CodeKind::kInt8WithZeros && shape.tail == 0 &&
+      columns > 16 && columns <= (rounded ? 32 : 128) && (columns <= 64 || shape.n <= 8192)) {
+    return "medium-batch";
+  }
+  bool gemm = format.scales == ScaleKind::kF16 && format.groups != 8 && shape.tail <= 128;
+  if (rounded) {
+    gemm = gemm && format.groups == 1 && format.codes != CodeKind::kBook &&
+           format.codes != CodeKind::kInt8WithZeros &&
+           (shape.inputs == GemmInputs::kInt8 || format.bits() == 4);
+  }
+  return m <= max_small_batch(format, rounded ? 1 : 2) || !gemm ? "small-batch" : "gemm";
+}
+
+TEST(LinearKernels, FollowThePlainRule) {
+  for (const Rule& rule : kRules) {
+    for (const std::int64_t rows : {kFewRows, kManyRows}) {
+      for (const bool medium : {false, true}) {
+        const Layer layer(rule.scheme, rows, medium);
+        for (std::int64_t m = 0; m <= 300; ++m) {
+          ASSERT_EQ(layer.kernel(m).name, plain_rule(layer, m, medium))
+              << rule.scheme << ", " << rows << " rows, " << m << " tokens";
+        }
+      }
+    }
+  }
+}
+
+TEST(LinearKernels, SayWhyTheyRefuse) {
+  for (const Rule& rule : kRules) {
+    for (const std::int64_t rows : {kFewRows, kManyRows}) {
+      for (const bool medium : {false, true}) {
+        const Layer layer(rule.scheme, rows, medium);
+        for (const std::int64_t m : kTokens) {
+          for (const Epilogue& epilogue :
+               {Epilogue(), Epilogue{true, {}}, Epilogue{false, MlpActivation::kSilu}}) {
+            for (const KernelAnswer& answer : answers_of(linear_kernels(), layer.of(m, epilogue))) {
+              EXPECT_TRUE(!answer.refusal || answer.refusal->text().size() > 10) << answer.kernel;
+            }
+          }
+        }
+      }
+    }
+  }
+  const Layer layer("int4-sym-g128", kManyRows, true);
+  EXPECT_EQ(
+      to_string(answers_of(linear_kernels(), layer.of(64))),
+      "dense: weights are compressed; medium-batch: 128 columns of tokens and 8193 rows; with "
+      "more than 8192 gemm is faster; small-batch: 64 tokens; a launch takes 16, and gemm "
+      "takes all; gemm: takes it");
+}
+
+TEST(LinearKernels, NoneLeftIsAnErrorThatNamesAllReasons) {
+  const Layer layer("int4-sym-g128", kFewRows, false);
+  try {
+    choose_kernel(linear_kernels().first(2), layer.of(1));
+    ADD_FAILURE() << "was taken";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.kind(), core::ErrorKind::kUsage);
+    EXPECT_STREQ(error.what(),
+                 "no kernel takes the layer (dense: weights are compressed; medium-batch: the "
+                 "device lacks the warpgroup products of sm_90a)");
+  }
+}
+
+// Launches of the kernel for few tokens, in the place of gemm, where as many of them were measured.
+TEST(LinearKernels, MeasuredLaunchesOfFewTokensComeBeforeGemm) {
+  Schedules schedules({"NVIDIA Test", 132, 13});
+  LinearSchedules measured;
+  measured.shape = linear_shape(formats::parse_scheme("int4-sym-g128"), kFewRows, kInputs);
+  measured.many = {{64, std::nullopt, 1.0}, {512, GemmPlan{.token_tile = 64}, 1.0}};
+  schedules.add(measured);
+  const Layer layer("int4-sym-g128", kFewRows, false, schedules);
+  EXPECT_EQ(layer.kernels(), "ssssgggsgg");  // 33 tokens are fewer launches than 64
+  EXPECT_EQ(layer.kernel(49).name, "small-batch");
+}
+
+std::optional<InputForm> form_of(const Layer& layer, std::int64_t m) {
+  return layer.kernel(m).input_form(layer.of(m));
+}
+
+TEST(LinearKernels, ReadTheirInputsInTheirForms) {
+  const Layer int4("int4-sym-g128", kFewRows, true);
+  EXPECT_EQ(form_of(int4, 8), InputForm::kInt8Lanes);
+  EXPECT_EQ(form_of(int4, 16), InputForm::kInt8);
+  EXPECT_EQ(form_of(int4, 17), InputForm::kFloat16Summed);
+  EXPECT_EQ(form_of(int4, 65), InputForm::kFloat16Tiles);
+  EXPECT_EQ(form_of(Layer("int4-asym-g128", kFewRows, true), 17), InputForm::kFloat16Tiles);
+  EXPECT_EQ(form_of(Layer("lut4-nf4-g128", kFewRows, true), 17), InputForm::kInt8);
+  EXPECT_EQ(form_of(Layer("int8-sym-row-a8", kFewRows, true), 65), InputForm::kInt8);
+  EXPECT_EQ(form_of(Layer("bf16", kFewRows, true), 65), std::nullopt);
+}
+
+TEST(LinearKernels, JoinGatesOfPairsToWhichNothingIsAdded) {
+  const Epilogue gate{false, MlpActivation::kSilu};
+  const auto joins = [&](const char* scheme, std::int64_t m, bool pairs = true) {
+    Layer layer(scheme, kFewRows, true);
+    layer.linear.pairs = pairs;
+    return !layer.kernel(m).refusal(layer.of(m, gate));
+  };
+  EXPECT_FALSE(joins("int4-sym-g128", 1)) << "small-batch";
+  EXPECT_FALSE(joins("int4-sym-g128", 16)) << "digits";
+  EXPECT_TRUE(joins("int4-sym-g128", 17));
+  EXPECT_TRUE(joins("int4-sym-g128", 65));
+  EXPECT_FALSE(joins("int4-sym-g128", 65, false));
+  EXPECT_FALSE(joins("lut4-nf4-g128", 17)) << "digits";
+  EXPECT_TRUE(joins("lut4-nf4-g128", 65));
+  EXPECT_TRUE(joins("int8-sym-row-a8", 65));
+  EXPECT_FALSE(joins("int8-sym-row-a8-asym", 65)) << "zeros";
+  EXPECT_FALSE(joins("int8-sym-row-a8o", 65)) << "outliers";
+  EXPECT_FALSE(joins("f16", 65));
+}
+
+TEST(LinearKernels, AddToTheResidualStreamButForDenseOnes) {
+  for (const Rule& rule : kRules) {
+    const Layer layer(rule.scheme, kFewRows, true);
+    for (const std::int64_t m : kTokens) {
+      const Refusal refusal = layer.kernel(m).refusal(layer.of(m, {true, std::nullopt}));
+      EXPECT_EQ(refusal.has_value(), layer.kernel(m).name == "dense") << rule.scheme;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,197 @@
+#include "ops/cuda/linear/linear_layer.h"
+
+#include "core/error.h"
+#include "device/cuda/check.h"
+#include "ops/cuda/linear/layer_parts.h"
+#include "ops/cuda/linear/linear_kernels.h"
+#include "ops/cuda/packed/unit_kernels.h"
+
+namespace nibble::ops::cuda {
+namespace {
+
+using device::cuda::Buffer;
+
+// How the inputs of a layer are rounded whose weights lie in units of this format.
+InputKey rounding_of(const formats::Scheme& scheme, const UnitFormat& format,
+                     const DeviceTransform* transform) {
+  InputKey key;
+  key.transform = transform;
+  const formats::Activation& activation = scheme.activation;
+  if (activation.is_float()) {
+    return key;
+  }
+  key.bits = activation.bits;
+  key.group = activation.group;
+  key.clip = activation.clip;
+  key.symmetric = activation.symmetric;
+  key.keeps_outliers = activation.keeps_outliers;
+  key.tail = scheme.inputs.tail;
+  key.scale_step = scale_step_of(scheme, format);
+  return key;
+}
+
+void refuse_unknown(const Linear& part) {
+  const formats::Scheme& scheme = part.weight.scheme;
+  core::require(formats::is_dense(scheme) || has_units(scheme), core::ErrorKind::kUsage,
+                "layer {}: {} has no kernels on a GPU yet; use --device cpu", part.name, scheme);
+}
+
+// Does `work` for a layer, which messages of failures name.
+template <typename Work>
+void named(const Linear& layer, const Work& work) {
+  try {
+    work();
+  } catch (const core::Error& error) {
+    core::fail(error.kind(), "layer {}: {}", layer.name, error.what());
+  }
+}
+
+// Rows of weights, which must stay where they are.
+UnitRows rows_of(const std::vector<formats::PackedWeight>& weights, bool pairs) {
+  UnitRows rows{{}, pairs};
+  for (const formats::PackedWeight& weight : weights) {
+    rows.weights.push_back(&weight);
+  }
+  return rows;
+}
+
+// Biases of parts [first, last) in the order of their rows; empty where there are none.
+std::vector<float> bias_of(const LinearSet& set, std::size_t first, std::size_t last,
+                           const UnitRows& rows) {
+  bool has_bias = false;
+  for (std::size_t part = first; part < last; ++part) {
+    has_bias = has_bias || !set.parts[part].bias.empty();
+  }
+  std::vector<float> bias(has_bias ? static_cast<std::size_t>(rows.count()) : 0);
+  for (std::size_t n = 0; n < bias.size(); ++n) {
+    const UnitRows::Place place = rows.place(static_cast<std::int64_t>(n));
+    const std::vector<float>& of_part = set.parts[first + place.weight].bias;
+    bias[n] = of_part.empty() ? 0.0f : of_part[static_cast<std::size_t>(place.row)];
+  }
+  return bias;
+}
+
+}  // namespace
+
+LinearLayer LinearLayer::packed(const LinearSet& set, std::size_t first, std::size_t last,
+                                std::shared_ptr<const DeviceTransform> transform,
+                                const Schedules& schedules, UnitPacker& packer) {
+  const Linear& front = set.parts[first];
+  refuse_unknown(front);
+  LinearLayer layer;
+  layer.layer_ = joint_problem(set, first, last);
+  const formats::Scheme& scheme = layer.layer_.scheme;
+  layer.plan_ = plan_layer(linear_shape(scheme, layer.layer_.n, layer.layer_.k), schedules,
+                           device_kernels(schedules));
+  layer.key_ = rounding_of(scheme, layer.plan_.shape.format, transform.get());
+  layer.transform_ = std::move(transform);
+  std::vector<formats::PackedWeight> heads;
+  for (std::size_t part = first; part < last; ++part) {
+    heads.push_back(head_of(set.parts[part].weight));
+  }
+  const UnitRows rows = rows_of(heads, layer.paired());
+  named(front, [&] {
+    layer.segments_.emplace_back(rows, layer.plan_, packer);
+    layer.add_row_sums();
+    layer.set_bias(bias_of(set, first, last, rows));
+    layer.add_tail(set, first, last, schedules, packer);
+  });
+  return layer;
+}
+
+LinearLayer LinearLayer::dense(const Linear& part, std::shared_ptr<Buffer> table) {
+  LinearLayer layer;
+  layer.layer_.scheme = part.weight.scheme;
+  layer.layer_.n = part.weight.n;
+  layer.layer_.k = part.weight.k;
+  layer.table_ = std::move(table);
+  layer.dense_ = {layer.table_->data(), part.weight.dense.dtype(), part.weight.n, part.weight.k};
+  layer.set_bias(part.bias);
+  return layer;
+}
+
+void LinearLayer::add_tail(const LinearSet& set, std::size_t first, std::size_t last,
+                           const Schedules& schedules, UnitPacker& packer) {
+  if (layer_.scheme.inputs.tail == 0) {
+    return;
+  }
+  std::vector<formats::PackedWeight> tails;
+  for (std::size_t part = first; part < last; ++part) {
+    tails.push_back(tail_of(set.parts[part].weight));
+  }
+  const LinearShape shape = linear_shape(tails.front().scheme, layer_.n, tails.front().k);
+  segments_.emplace_back(rows_of(tails, paired()),
+                         plan_layer(shape, schedules, device_kernels(schedules)), packer);
+}
+
+void LinearLayer::add_row_sums() {
+  if (!key_.carries_zeros()) {
+    return;
+  }
+  const UnitsView& head = segments_.front().view();
+  const std::int64_t step = key_.scale_step;
+  steps_ = step == 0 ? 1 : (head.k + step - 1) / step;
+  row_sums_ = Buffer(layer_.n * steps_ * static_cast<std::int64_t>(sizeof(float)));
+  sum_rows(head, step, row_sums_.as<float>(), nullptr);
+  device::cuda::check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+}
+
+void LinearLayer::set_bias(std::span<const float> bias) {
+  if (!bias.empty()) {
+    bias_ = Buffer::of<float>(bias);
+  }
+}
+
+std::int64_t LinearLayer::bytes() const {
+  std::int64_t bytes = bias_.bytes() + row_sums_.bytes();
+  for (const UnitSegment& segment : segments_) {
+    bytes += segment.bytes();
+  }
+  return bytes;
+}
+
+LayerProblem LinearLayer::problem(std::int64_t m, const Epilogue& epilogue) const {
+  LayerProblem problem{layer_, plan_};
+  problem.linear.m = m;
+  problem.linear.epilogue = epilogue;
+  return problem;
+}
+
+InputKey LinearLayer::key(std::int64_t m) const {
+  const LayerProblem wanted = problem(m);
+  const auto form = choose_kernel(linear_kernels(), wanted).input_form(wanted);
+  InputKey key = key_;
+  key.matrix = !form;
+  key.form = form.value_or(key.form);
+  return key;
+}
+
+Refusal LinearLayer::refusal(std::int64_t m, const Epilogue& epilogue) const {
+  return choose_kernel(linear_kernels(), problem(m)).refusal(problem(m, epilogue));
+}
+
+bool LinearLayer::makes_norms(std::int64_t m, NormKind kind) const {
+  const LayerProblem wanted = problem(m);
+  const LinearKernel& kernel = choose_kernel(linear_kernels(), wanted);
+  return kernel.makes_norms != nullptr && key_.is_direct() && kernel.makes_norms(wanted, kind);
+}
+
+void LinearLayer::run(const LinearInput& x, GemmOutput output, cudaStream_t stream) const {
+  const LayerProblem wanted = problem(x.m);
+  output.bias = bias_.empty() ? nullptr : bias_.as<float>();
+  choose_kernel(linear_kernels(), wanted).run(wanted, {dense_, segments_}, x, output, stream);
+  add_corrections(x, output.y, output.stride, stream);
+}
+
+void LinearLayer::add_corrections(const LinearInput& x, float* y, std::int64_t ldy,
+                                  cudaStream_t stream) const {
+  if (key_.carries_zeros()) {
+    const DenseView sums{row_sums_.data(), core::DType::kF32, layer_.n, steps_};
+    cuda::dense(sums, x.shifts, x.m, y, ldy, nullptr, stream, {-1.0f, true});
+  }
+  if (key_.keeps_outliers) {
+    add_outliers(segments_.front().view(), x.outliers, x.m, y, ldy, stream);
+  }
+}
+
+}  // namespace nibble::ops::cuda

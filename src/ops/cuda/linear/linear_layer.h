@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "device/cuda/memory.h"
+#include "ops/cuda/linear/linear_kernel.h"
+#include "ops/layers.h"
+
+namespace nibble::ops::cuda {
+
+/// One or more parts of a set that stand side by side, as a GPU runs them: compressed ones of one
+/// scheme in segments of their inputs, or one dense one. Adapters are not in it.
+///
+/// Which kernel computes m tokens the table says (linear_kernels.h). Behind it comes what products
+/// of codes leave out: zeros of activations times sums of the weights' rows, and the columns of
+/// outlying activations.
+class LinearLayer {
+ public:
+  /// Packs and uploads parts [first, last) of the set, of one scheme and with one transform of the
+  /// input (or none); with `table`, a dense part uses what is there. Schedules are looked up here,
+  /// once. Throws kUsage for what no kernel computes, kOutOfMemory; messages name the layer.
+  static LinearLayer packed(const LinearSet& set, std::size_t first, std::size_t last,
+                            std::shared_ptr<const DeviceTransform> transform,
+                            const Schedules& schedules, UnitPacker& packer);
+  static LinearLayer dense(const Linear& part, std::shared_ptr<device::cuda::Buffer> table);
+
+  /// How m tokens are wanted.
+  InputKey key(std::int64_t m) const;
+  /// Whether results come in pairs: eight of the first part, eight of the second, and so on.
+  bool paired() const { return layer_.pairs; }
+  std::int64_t n() const { return layer_.n; }
+  /// Bytes on the device, without a shared table.
+  std::int64_t bytes() const;
+
+  /// Why the kernel of m tokens does not do this with its product. Nothing else is asked: x is
+  /// there in that kernel's form.
+  Refusal refusal(std::int64_t m, const Epilogue& epilogue) const;
+  /// Whether run() makes norms of this kind itself (LinearInput::rows): of very few tokens.
+  bool makes_norms(std::int64_t m, NormKind kind) const;
+  /// x W^T + bias, to output.y, or as pairs to output.gated; output.adds and output.gated only
+  /// where refusal() allows it.
+  void run(const LinearInput& x, GemmOutput output, cudaStream_t stream) const;
+
+ private:
+  LayerProblem problem(std::int64_t m, const Epilogue& epilogue = {}) const;
+  void add_tail(const LinearSet& set, std::size_t first, std::size_t last,
+                const Schedules& schedules, UnitPacker& packer);
+  void add_row_sums();
+  void set_bias(std::span<const float> bias);
+  void add_corrections(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
+
+  LinearProblem layer_;
+  LayerPlan plan_;                     // of the first segment
+  InputKey key_;                       // but for its form
+  std::vector<UnitSegment> segments_;  // the head, and its INT8 tail
+  std::shared_ptr<device::cuda::Buffer> table_;
+  DenseView dense_;
+  device::cuda::Buffer bias_;
+  std::shared_ptr<const DeviceTransform> transform_;
+  device::cuda::Buffer row_sums_;  // [n, steps]: what zeros of activations are multiplied with
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace nibble::ops::cuda

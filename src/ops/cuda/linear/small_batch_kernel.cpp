@@ -1,0 +1,81 @@
+#include <algorithm>
+
+#include "ops/cuda/linear/linear_kernels.h"
+#include "ops/cuda/schedules/schedule_fields.h"
+
+namespace nibble::ops::cuda {
+namespace {
+
+// More tokens than a launch takes are served in several, where that was measured to be faster.
+bool takes_launches(const LayerPlan& plan, std::int64_t m) {
+  const ManyTokens* choice = plan.measured_choice(m);
+  return choice != nullptr && !choice->plan;
+}
+
+Refusal refusal(const LayerProblem& problem) {
+  const LinearProblem& linear = problem.linear;
+  const LayerPlan& plan = problem.plan;
+  if (formats::is_dense(linear.scheme)) {
+    return Reason("weights are dense");
+  }
+  if (linear.m > plan.most_few && plan.shape.has_gemm() && !takes_launches(plan, linear.m)) {
+    return Reason("{} tokens; a launch takes {}, and gemm takes all", linear.m, plan.most_few);
+  }
+  if (linear.epilogue.gate) {
+    return Reason("it joins no gates");
+  }
+  return std::nullopt;
+}
+
+std::optional<InputForm> input_form(const LayerProblem&) {
+  return InputForm::kInt8Lanes;
+}
+
+bool makes_norms(const LayerProblem& problem, NormKind kind) {
+  return problem.linear.scheme.activation.is_float() &&
+         problem.linear.m <= max_normed_rows(weights_of(problem.plan.shape).units, kind);
+}
+
+std::string schedule(const LayerProblem& problem) {
+  const std::int64_t most = problem.plan.most_few;
+  const std::int64_t launches = (problem.linear.m + most - 1) / most;
+  return with_fields(launches > 1 ? std::to_string(launches) + " launches" : "", problem.plan.few);
+}
+
+void run_segment(const UnitSegment& segment, const UnnormedRows& rows, const InputTarget& x,
+                 std::int64_t m, const GemmOutput& output, cudaStream_t stream) {
+  const UnitsView& view = segment.view();
+  const std::int64_t most = segment.plan().most_few;
+  const int digits = rows.x != nullptr ? 2 : x.digits();
+  const std::int64_t padded = padded_columns(view.k);
+  const std::int64_t scales = x.group == 0 ? 1 : padded / x.group;
+  for (std::int64_t row = 0; row < m; row += most) {
+    SmallBatchProblem batch;
+    batch.weight = view;
+    batch.rows = rows;
+    batch.x = {digits, x.codes + row * digits * padded, x.scales + row * scales, x.group == 0};
+    batch.m = std::min(most, m - row);
+    batch.y = output.y + row * output.stride;
+    batch.ldy = output.stride;
+    batch.bias = output.bias;
+    batch.add = output.adds;
+    small_batch(batch, segment.plan().few, stream);
+  }
+}
+
+void run(const LayerProblem&, const LayerWeights& weights, const LinearInput& x,
+         const GemmOutput& output, cudaStream_t stream) {
+  run_segment(weights.segments.front(), x.rows, x.target, x.m, output, stream);
+  for (const UnitSegment& tail : weights.segments.subspan(1)) {
+    run_segment(tail, {}, x.tail, x.m, {.y = output.y, .stride = output.stride, .adds = true},
+                stream);
+  }
+}
+
+}  // namespace
+
+LinearKernel small_batch_kernel() {
+  return {"small-batch", refusal, input_form, makes_norms, schedule, run};
+}
+
+}  // namespace nibble::ops::cuda

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "formats/scheme.h"
+#include "ops/layer_kinds.h"
+
+namespace nibble::ops {
+
+/// What happens to a product on its way to memory.
+struct Epilogue {
+  bool adds = false;  // y is added to what is there: the residual stream
+  std::optional<MlpActivation> gate =
+      std::nullopt;  // activation(gate) * up, of rows of gate and up in pairs
+};
+
+/// A linear layer, y[m, n] = x[m, k] W^T + bias, as the choice of its kernel sees it.
+struct LinearProblem {
+  formats::Scheme scheme;
+  std::int64_t n = 0;
+  std::int64_t k = 0;  // with the inputs of a tail
+  std::int64_t m = 1;  // tokens
+  bool pairs = false;  // rows of gate and up stand in pairs
+  Epilogue epilogue = {};
+};
+
+}  // namespace nibble::ops
