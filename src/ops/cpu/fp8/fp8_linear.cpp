@@ -13,9 +13,9 @@ namespace nibble::ops::cpu {
 namespace {
 
 constexpr float kLargestE4m3 = 448.0f;
-constexpr float kTiny = 0x1p-119f;        // 448 / kTiny is still finite
-constexpr std::int64_t kPanelRows = 32;   // weight rows of a task
-constexpr std::int64_t kRowsPerTask = 8;  // of x
+constexpr float kTiny = 0x1p-119f;           // 448 / kTiny is still finite
+constexpr std::int64_t kPanelRows = 32;      // weight rows of a task
+constexpr std::int64_t kRowsPerTask = 8;     // of x
 constexpr std::int64_t kRowsTogether = 256;  // x rows that pass a panel whose weights are floats
 
 const core::E4m3* codes_of(const formats::PackedWeight& weight, std::int64_t row) {
@@ -63,9 +63,8 @@ struct Panel {
       float* const to = y + (first + i) * ldy + begin;
       for (std::int64_t j = 0; j < count; ++j) {
         const float scaled = sums[i * kPanelRows + j] * scales[j];
-        to[j] = token_scales.empty()
-                    ? scaled
-                    : scaled * token_scales[static_cast<std::size_t>(first + i)];
+        to[j] = token_scales.empty() ? scaled
+                                     : scaled * token_scales[static_cast<std::size_t>(first + i)];
       }
     }
   }

@@ -6,8 +6,8 @@
 #include "core/threads.h"
 #include "formats/packed_weight.h"
 
-/// Linear layers with E4M3 weights (formats/fp8/fp8_format.h), read as they are stored. Codes become
-/// float32 by shifts (vector_kernels.h), which is exact, and products are added in float32.
+/// Linear layers with E4M3 weights (formats/fp8/fp8_format.h), read as they are stored. Codes
+/// become float32 by shifts (vector_kernels.h), which is exact, and products are added in float32.
 namespace nibble::ops::cpu {
 
 /// Tokens up to which weights become floats on their way from memory, once for each four of them.
