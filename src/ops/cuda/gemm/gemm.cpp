@@ -92,8 +92,8 @@ GemmLauncher int8_launcher(bool wgmma, const GemmWeights& weights, GemmInputs in
       format.codes != CodeKind::kBook && format.codes != CodeKind::kInt8WithZeros &&
           format.codes != CodeKind::kE4m3 && format.groups == 1,
       core::ErrorKind::kFailed,
-      "gemm: books, 8-bit codes with zeros, E4M3 codes and groups smaller than 128 meet no INT8 "
-      "inputs");
+      "gemm: E4M3 codes meet no INT8 inputs; books, 8-bit codes with zeros and groups smaller than "
+      "128 need float16 inputs");
   const bool four_bits = format.bits() == 4;
   if (inputs == GemmInputs::kInt8ScaledByGroup) {
     core::require(four_bits, core::ErrorKind::kFailed,
