@@ -44,6 +44,8 @@ constexpr Format kFormats[] = {
     {"w4a16-g32z", CodeKind::kInt4WithZeros, 4, false, GemmInputs::kHalf, 0},
     {"w8a16", CodeKind::kInt8, 1, true, GemmInputs::kHalf, 0},
     {"book-g64", CodeKind::kBook, 4, false, GemmInputs::kHalf, 0},
+    {"fp8", CodeKind::kE4m3, 1, true, GemmInputs::kHalf, 0},
+    {"fp8-w8a8", CodeKind::kE4m3, 1, true, GemmInputs::kE4m3, 0},
 };
 
 struct Shape {

@@ -142,10 +142,11 @@ std::filesystem::path tile_file_in(const std::filesystem::path& model) {
 TileFileSummary write_tile_file(const models::Model& model, const std::filesystem::path& path,
                                 core::ThreadPool& pool, core::ProgressSink& progress) {
   TileDirectory directory = plan_directory(model.network);
-  core::require(!directory.layers.empty(), ErrorKind::kUsage,
-                "{} has no compressed layers, so there is nothing to pack; compress it first "
-                "(nibble quantize)",
-                io::shown(model.path));
+  core::require(
+      !directory.layers.empty(), ErrorKind::kUsage,
+      "{} has no layers that are packed, so there is nothing to pack: 16-bit and FP8 weights are "
+      "read as they are stored; compress it to integers or books first (nibble quantize)",
+      io::shown(model.path));
   complete_ranges(directory);
   const auto total = std::ssize(directory.layers);
   progress.begin("pack", total);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/float8.h"
+
 namespace nibble::eval {
 namespace {
 
@@ -16,17 +18,19 @@ class RowValues {
     if (formats::is_integer(weight.scheme)) {
       zeros_.resize(static_cast<std::size_t>(formats::groups_per_row(weight.scheme, weight.k)));
       formats::unpack_zeros(weight, row, zeros_);
-    } else {
+    } else if (formats::has_book(weight.scheme)) {
       book_ = formats::book_of(weight, row);
     }
   }
 
   float at(std::int64_t input, std::uint8_t code) const {
-    return book_.size() == 0
-               ? static_cast<float>(
-                     static_cast<int>(code) -
-                     static_cast<int>(zeros_[static_cast<std::size_t>(input / group_)]))
-               : book_[code];
+    if (book_.size() > 0) {
+      return book_[code];
+    }
+    return zeros_.empty() ? core::to_float(core::E4m3{code})
+                          : static_cast<float>(
+                                static_cast<int>(code) -
+                                static_cast<int>(zeros_[static_cast<std::size_t>(input / group_)]));
   }
 
  private:

@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::int64_t kMaxGroup = std::int64_t{1} << 30;
 constexpr float kSmallestClip = 0.1f;
+constexpr std::string_view kFloat8Name = "afp8";
+constexpr Activation kFloat8 = {.bits = 8, .type = ActivationType::kE4m3};
 
 bool take(std::string_view& text, char letter) {
   if (text.empty() || text.front() != letter) {
@@ -31,6 +33,9 @@ std::string to_string(const Activation& activation) {
   if (activation.is_float()) {
     return "";
   }
+  if (activation == kFloat8) {
+    return std::string(kFloat8Name);
+  }
   std::string text = fmt::format("a{}", activation.bits);
   if (activation.group != 0) {
     text += fmt::format("g{}", activation.group);
@@ -45,6 +50,9 @@ std::string to_string(const Activation& activation) {
 }
 
 std::optional<Activation> parse_activation(std::string_view word) {
+  if (word == kFloat8Name) {
+    return kFloat8;
+  }
   Activation activation;
   if (!take(word, 'a') || !take_number(word, activation.bits)) {
     return std::nullopt;
@@ -66,6 +74,10 @@ std::string_view problem_of(const Activation& activation) {
   }
   if (activation.is_float() && activation != Activation{}) {
     return "float activations have no groups, zero points, clipping or outliers";
+  }
+  if (activation.type == ActivationType::kE4m3 && activation != kFloat8) {
+    return "E4M3 activations have 8 bits, one scale for each token, no zero points, clipping or "
+           "outliers";
   }
   if (activation.group < 0 || activation.group > kMaxGroup) {
     return "the group of activations is not in [0, 2^30]";

@@ -1,6 +1,7 @@
 #include "core/error.h"
 #include "formats/codebooks.h"
 #include "formats/format.h"
+#include "formats/fp8/fp8_format.h"
 #include "formats/int/int_format.h"
 #include "formats/lut4/lut4_format.h"
 #include "formats/mx/mx_format.h"
@@ -34,6 +35,9 @@ std::unique_ptr<const Format> make_format(const Scheme& scheme, std::span<const 
       return make_nv_format(scheme, 1.0f);
     case ScaleType::kF16:
     case ScaleType::kUnits:
+      if (has_float_codes(scheme)) {
+        return make_fp8_format(scheme);
+      }
       return is_integer(scheme) ? make_int_format(scheme)
                                 : make_lut4_format(scheme, book_for(scheme, book));
     case ScaleType::kNone:

@@ -133,9 +133,9 @@ TEST(FormatsByExample, TheTableHoldsSizesAndErrors) {
   }
   const std::string page = read_page();
   for (const std::string scheme :
-       {"int8-sym-row", "int4-asym-g32", "int4-sym-g32", "nvfp4", "mxfp4", "lut4-nf4-g64",
-        "lut4-af4-g64", "lut4-fp4-g64", "int4-asym-g128", "int4-sym-g128", "int3-sym-g128",
-        "int2-asym-g32"}) {
+       {"int8-sym-row", "fp8-row", "int4-asym-g32", "int4-sym-g32", "nvfp4", "mxfp4",
+        "lut4-nf4-g64", "lut4-af4-g64", "lut4-fp4-g64", "int4-asym-g128", "int4-sym-g128",
+        "int3-sym-g128", "int2-asym-g32"}) {
     const PackedWeight packed = round_to_nearest(w, 64, 4096, parse_scheme(scheme));
     const std::string line = fmt::format("| `{}` | {:g} | {:.2g} % |", scheme,
                                          bits_per_weight(packed), 100 * relative_error(w, packed));

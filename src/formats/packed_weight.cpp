@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/float8.h"
 #include "formats/bit_packing.h"
 #include "formats/codebooks.h"
 #include "formats/mx/e8m0.h"
@@ -77,6 +78,12 @@ void decode_int(std::span<const std::uint8_t> codes, float scale, int zero, floa
   }
 }
 
+void decode_float(std::span<const std::uint8_t> codes, float scale, float* out) {
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    out[i] = scale * to_float(core::E4m3{codes[i]});
+  }
+}
+
 void decode_book(std::span<const std::uint8_t> codes, float scale, const BookValues& book,
                  float* out) {
   std::array<float, 16> values{};
@@ -103,6 +110,8 @@ void decode_segment(const PackedWeight& weight, std::int64_t row, std::int64_t g
   const float scale = scale_at(weight, row, group);
   if (is_integer(weight.scheme)) {
     decode_int(codes, scale, zero_at(weight, row, group), out);
+  } else if (has_float_codes(weight.scheme)) {
+    decode_float(codes, scale, out);
   } else {
     decode_book(codes, scale, book, out);
   }

@@ -100,6 +100,18 @@ void validate_e4m3(const Named& named) {
           "{}.global: {} is not in [2^-100, 2^100]", named.name, global);
 }
 
+// E4M3 codes: no NaN.
+void require_numbers(const Named& named) {
+  const auto codes = named.weight.codes.data<std::uint8_t>();
+  const auto bad = std::find_if(codes.begin(), codes.end(),
+                                [](std::uint8_t code) { return (code & kE4m3Nan) == kE4m3Nan; });
+  if (bad != codes.end()) {
+    const std::int64_t at = bad - codes.begin();
+    core::fail(ErrorKind::kInvalidModel, "{}.codes: row {}, input {} holds {:#04x}, which is NaN",
+               named.name, at / named.weight.k, at % named.weight.k, *bad);
+  }
+}
+
 void validate_book(const Named& named) {
   const PackedWeight& weight = named.weight;
   for (std::int64_t row = 0; row < weight.book.dim(0); ++row) {
@@ -207,6 +219,9 @@ void validate(const PackedWeight& weight, std::string_view name) {
   require_fitting_shape(named);
   validate_parts(named);
   validate_scales(named);
+  if (has_float_codes(weight.scheme)) {
+    require_numbers(named);
+  }
   if (has_learned_book(weight.scheme)) {
     validate_book(named);
   }

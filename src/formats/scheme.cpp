@@ -40,6 +40,11 @@ void validate_code(const Scheme& scheme) {
     require_only(book == Book::kNone, scheme, "integers have no code book");
     return;
   }
+  if (type == CodeType::kFloat) {
+    require_only(bits == 8 && book == Book::kNone && scheme.zero == Zero::kNone, scheme,
+                 "E4M3 codes have 8 bits, no zero points and no code book");
+    return;
+  }
   require_only(book != Book::kNone, scheme, "lut4 needs a code book");
   require_only(bits == 4 || ((bits == 2 || bits == 3) && has_learned_book(scheme)), scheme,
                "codes of books have 4 bits, those of learned books (row, matrix) 2, 3 or 4");
@@ -49,11 +54,13 @@ void validate_code(const Scheme& scheme) {
 void validate_scale(const Scheme& scheme) {
   const auto [type, group, per_tensor] = scheme.scale;
   require_only(group >= 0 && group <= kMaxGroup, scheme, "the group is not in [0, 2^30]");
-  require_only(!per_tensor || (group == 0 && type == ScaleType::kF16 && is_integer(scheme) &&
+  require_only(!per_tensor || (group == 0 && type == ScaleType::kF16 && !has_book(scheme) &&
                                !has_zeros(scheme) && scheme.inputs.tail == 0),
                scheme,
-               "one scale for the whole matrix is for symmetric integers without a tail "
-               "(int8-sym-tensor)");
+               "one scale for the whole matrix is for symmetric integers and E4M3 codes, without "
+               "a tail (int8-sym-tensor, fp8-tensor)");
+  require_only(!has_float_codes(scheme) || (group == 0 && type == ScaleType::kF16), scheme,
+               "E4M3 codes have a float16 scale for each row, or one for the matrix");
   switch (type) {
     case ScaleType::kNone:
       require_only(false, scheme, "a weight with codes has scales");
@@ -91,6 +98,11 @@ void validate_inputs(const Scheme& scheme) {
 void validate_activation(const Scheme& scheme) {
   const std::string_view problem = problem_of(scheme.activation);
   require_only(problem.empty(), scheme, problem);
+  require_only(scheme.activation.is_float() ||
+                   has_float_codes(scheme) == (scheme.activation.type == ActivationType::kE4m3),
+               scheme,
+               "E4M3 weights meet float or E4M3 activations (fp8-row-afp8), and only they meet "
+               "E4M3 activations");
   const std::int64_t weights = scheme.scale.group;
   const std::int64_t inputs = scheme.activation.group;
   require_only(inputs == 0 || weights == 0 || inputs % weights == 0 || weights % inputs == 0,

@@ -14,6 +14,7 @@ enum class CodeType {
   kDense,    // no code: the weight itself, a float
   kInteger,  // code - zero
   kBook,     // an entry of a table of 2^bits values
+  kFloat,    // a number in E4M3 (core/float8.h)
 };
 
 /// Where the values of a code book come from.
@@ -28,7 +29,7 @@ enum class Book {
 
 struct Code {
   CodeType type = CodeType::kDense;
-  int bits = 0;                           // kInteger: 2, 3, 4 or 8; kBook: 2, 3 or 4
+  int bits = 0;                           // kInteger: 2, 3, 4 or 8; kBook: 2, 3 or 4; kFloat: 8
   Book book = Book::kNone;                // kBook only
   core::DType dense = core::DType::kF32;  // kDense only: F32, F16 or BF16
 
@@ -85,6 +86,8 @@ struct Inputs {
 ///   lut4-nf4-g64  lut4-fp4-g64  lut4-af4-g64  lut4-row-g128  lut4-matrix-g128
 ///   lut3-row-g128  lut2-matrix-g64       learned books of 8 and of 4 values
 ///   lut4-matrix-g32-s7  int4-asym-g32-s7  scales of 7 bits, multiples of a unit of the row
+///   fp8-row  fp8-tensor                  E4M3 codes, one scale for a row or for the whole matrix
+///   fp8-row-afp8                         with E4M3 activations, one scale for each token
 ///   mxfp4                                E2M1 codes, E8M0 scales, groups of 32
 ///   nvfp4                                E2M1 codes, E4M3 scales, groups of 16
 ///
@@ -113,6 +116,10 @@ inline bool is_integer(const Scheme& scheme) {
 }
 inline bool has_book(const Scheme& scheme) {
   return scheme.code.type == CodeType::kBook;
+}
+/// Whether codes are E4M3 numbers.
+inline bool has_float_codes(const Scheme& scheme) {
+  return scheme.code.type == CodeType::kFloat;
 }
 /// Whether the code book is learned: a part of the weight.
 inline bool has_learned_book(const Scheme& scheme) {

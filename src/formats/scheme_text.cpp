@@ -31,6 +31,7 @@ constexpr std::array<std::pair<std::string_view, Book>, 5> kBookNames = {
      {"matrix", Book::kPerMatrix}}};
 constexpr std::array<std::pair<std::string_view, Zero>, 2> kZeroNames = {
     {{"sym", Zero::kNone}, {"asym", Zero::kInteger}}};
+constexpr std::string_view kFloat8Name = "fp8";
 
 // Formats with names of their own.
 struct NamedFormat {
@@ -123,6 +124,12 @@ std::optional<Scheme> parse_weight(Words& words) {
       return Scheme{.code = format.code, .scale = format.scale};
     }
   }
+  if (first == kFloat8Name) {
+    const auto scale = parse_scale(words.next());
+    return scale ? std::optional(
+                       Scheme{.code = {.type = CodeType::kFloat, .bits = 8}, .scale = *scale})
+                 : std::nullopt;
+  }
   const auto integer_bits = value_named(kIntNames, first);
   const auto book_bits = value_named(kBookKindNames, first);
   if (!integer_bits && !book_bits) {
@@ -205,6 +212,8 @@ std::string weight_words(const Scheme& scheme) {
     case CodeType::kBook:
       return fmt::format("lut{}-{}-{}", scheme.code.bits, name_for(kBookNames, scheme.code.book),
                          scale_word(scheme.scale));
+    case CodeType::kFloat:
+      return fmt::format("{}-{}", kFloat8Name, scale_word(scheme.scale));
   }
   return "?";
 }
@@ -232,7 +241,7 @@ Scheme parse_scheme(std::string_view text) {
   if (!scheme || to_string(*scheme) != text) {
     fail(ErrorKind::kInvalidModel,
          "'{}' is not a scheme; examples: f16, int4-asym-g128, int8-sym-row-a8, lut4-nf4-g64, "
-         "mxfp4, nvfp4",
+         "fp8-row, mxfp4, nvfp4",
          printable(text));
   }
   validate(*scheme);

@@ -3,7 +3,8 @@
 namespace nibble::compress {
 
 bool has_gpu_coder(const formats::Scheme& scheme) {
-  return scheme.scale.type == formats::ScaleType::kF16 && scheme.inputs.tail == 0;
+  return scheme.scale.type == formats::ScaleType::kF16 && scheme.inputs.tail == 0 &&
+         !formats::has_float_codes(scheme);
 }
 
 }  // namespace nibble::compress

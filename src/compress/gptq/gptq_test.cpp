@@ -132,6 +132,23 @@ TEST(Gptq, EqualsRoundToNearestWhenInputsAreIndependent) {
   }
 }
 
+TEST(Gptq, RoundsToE4m3CodesToo) {
+  constexpr std::int64_t kRows = 6;
+  constexpr std::int64_t kInputs = 96;
+  const auto w = normal(kRows * kInputs, 2);
+  std::vector<float> diagonal(kInputs * kInputs, 0.0f);
+  for (std::size_t i = 0; i < kInputs; ++i) {
+    diagonal[i * kInputs + i] = 1.0f + static_cast<float>(i % 5);
+  }
+  const auto correlated = correlated_hessian(kInputs, 200, 4);
+  for (const char* text : {"fp8-row", "fp8-tensor"}) {
+    const formats::Scheme scheme = formats::parse_scheme(text);
+    const auto nearest = codes_of(formats::round_to_nearest(w, kRows, kInputs, scheme));
+    EXPECT_EQ(codes_of(run(w, kRows, kInputs, scheme, diagonal, 0.01, true)), nearest) << text;
+    EXPECT_NE(codes_of(run(w, kRows, kInputs, scheme, correlated, 0.01, true)), nearest) << text;
+  }
+}
+
 TEST(Gptq, MatchesThePlainAlgorithm) {
   constexpr std::int64_t kRows = 70;     // two tasks
   constexpr std::int64_t kInputs = 288;  // three blocks

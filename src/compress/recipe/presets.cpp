@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "core/nearest_name.h"
 
@@ -14,6 +15,19 @@ using formats::Scheme;
 constexpr std::int64_t kDefaultGroup = 128;
 constexpr std::int64_t kDefaultBookGroup = 64;
 constexpr std::int64_t kMaxGroup = 1 << 20;
+
+// Names that stand for one scheme.
+constexpr std::pair<std::string_view, std::string_view> kNamedSchemes[] = {
+    {"f16", "f16"},
+    {"bf16", "bf16"},
+    {"mxfp4", "mxfp4"},
+    {"nvfp4", "nvfp4"},
+    {"w8a8", "int8-sym-row-a8"},
+    {"llm-int8", "int8-sym-row-a8o"},
+    {"fp8", "fp8-row"},
+    {"fp8-w8a8", "fp8-row-afp8"},
+    {"fp8-tensor", "fp8-tensor"},
+    {"fp8-tensor-w8a8", "fp8-tensor-afp8"}};
 
 // Takes `prefix` off the front of `text`.
 bool take(std::string_view& text, std::string_view prefix) {
@@ -95,14 +109,10 @@ bool take_suffix(std::string_view& text, std::string_view suffix) {
 
 // The scheme of a preset's name without "rtn-" or "gptq-" and without suffixes.
 std::optional<Scheme> base_scheme(std::string_view text) {
-  if (text == "f16" || text == "bf16" || text == "mxfp4" || text == "nvfp4") {
-    return formats::parse_scheme(text);
-  }
-  if (text == "w8a8") {
-    return formats::parse_scheme("int8-sym-row-a8");
-  }
-  if (text == "llm-int8") {
-    return formats::parse_scheme("int8-sym-row-a8o");
+  for (const auto& [name, scheme] : kNamedSchemes) {
+    if (text == name) {
+      return formats::parse_scheme(scheme);
+    }
   }
   if (take(text, "nf4")) {
     return book_scheme(text, formats::Book::kNf4, kDefaultBookGroup);
@@ -328,6 +338,9 @@ std::vector<std::string> recipe_names() {
           "bf16",
           "w8a8",
           "llm-int8",
+          "fp8",
+          "fp8-w8a8",
+          "fp8-tensor",
           "mxfp4",
           "nvfp4",
           "nf4g64",

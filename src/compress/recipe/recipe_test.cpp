@@ -59,6 +59,12 @@ TEST(Recipes, PresetsReadAsTheirNamesSay) {
   EXPECT_EQ(steps_of("best4"), "awq asymmetric any4 gptq refine");
   EXPECT_TRUE(find_recipe("best4").true_sequential);
   EXPECT_EQ(scheme("smoothquant-w8a8"), "int8-sym-row-a8");
+  EXPECT_EQ(scheme("fp8"), "fp8-row");
+  EXPECT_EQ(scheme("fp8-w8a8"), "fp8-row-afp8");
+  EXPECT_EQ(scheme("fp8-tensor-w8a8-gptq"), "fp8-tensor-afp8");
+  EXPECT_EQ(steps_of("fp8"), "rtn");
+  EXPECT_EQ(steps_of("fp8-gptq"), "gptq");
+  EXPECT_EQ(steps_of("smoothquant-fp8-w8a8"), "smoothquant rtn");
   EXPECT_EQ(scheme("rtn-w4g128-sym-a4"), "int4-sym-g128-a4");
   EXPECT_EQ(scheme("gptq-w4g64-a4g32c0.9-asym-search"), "int4-asym-g64-a4g32c0.9-asym");
   for (const std::string& name : recipe_names()) {
@@ -82,6 +88,14 @@ TEST(Recipes, AHadamardNeedsItsPassAndThePassAHadamard) {
             std::string::npos);
   EXPECT_EQ(refusal("int4-sym-g32-a4-h32", R"("smoothquant", "hadamard", "rtn")"), "");
   EXPECT_NE(refusal("int4-sym-g32-h32", R"("awq", "hadamard", "rtn")"), "");
+}
+
+TEST(Recipes, PassesThatFitScalesOfStepsKnowNoE4m3Codes) {
+  EXPECT_EQ(refusal("fp8-row", R"("rtn")"), "");
+  EXPECT_EQ(refusal("fp8-tensor-afp8", R"("gptq")"), "");
+  for (const char* passes : {R"("search", "rtn")", R"("rtn", "refine")"}) {
+    EXPECT_NE(refusal("fp8-row", passes).find("knows no E4M3 codes"), std::string::npos) << passes;
+  }
 }
 
 TEST(Recipes, ATailNeedsAnOrderAndPassesThatServeIt) {

@@ -103,6 +103,11 @@ class Validation {
     core::require(!fits_groups || !scheme.scale.per_tensor, ErrorKind::kUsage,
                   "recipe '{}': pass '{}' fits scales one by one, and {} has one for the matrix",
                   name_, step.name, scheme);
+    core::require(
+        !fits_groups || !formats::has_float_codes(scheme), ErrorKind::kUsage,
+        "recipe '{}': pass '{}' knows no E4M3 codes, which {} has; 'rtn' and 'gptq' round "
+        "to them",
+        name_, step.name, scheme);
     step.pass.check(scheme);
   }
 

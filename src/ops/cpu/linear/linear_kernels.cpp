@@ -12,6 +12,7 @@ std::span<const LinearKernel> linear_kernels() {
       all.push_back(packed_kernel(variant));
     }
     std::reverse(all.begin(), all.end());  // the fastest first
+    all.push_back(fp8_kernel());
     all.push_back(dense_kernel());
     all.push_back(decoded_kernel());
     return all;

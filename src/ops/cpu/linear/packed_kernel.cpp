@@ -12,6 +12,9 @@ Refusal refusal(const Variant& variant, const LayerProblem& problem) {
   if (formats::is_dense(scheme)) {
     return Reason("weights are dense");
   }
+  if (formats::has_float_codes(scheme)) {
+    return Reason("weights are E4M3 numbers, not integers or entries of a book");
+  }
   if (problem.activations == ActivationPrecision::kFloat && scheme.activation.is_float()) {
     return Reason("activations are to stay in float");
   }

@@ -14,6 +14,7 @@ enum class InputForm {
                    // 16e + 2t + (i & 1) + 8 (i >> 1)
   kFloat16Summed,  // the same, with sums of 128 columns (InputTarget::sums)
   kInt8,       // integer codes in tile order: k = 8t + 4e + {0, 2, 1, 3}[n] lies at 16e + 4t + n
+  kE4m3,       // E4M3 codes in the same order, one scale for each row: max|x| / 448
   kInt8Lanes,  // in lane order (small_batch.h): within each 128, k = 32h + 8t + 4e + {0, 2, 1,
                // 3}[n] lies at 32t + 8h + 4e + n
 };
@@ -37,7 +38,7 @@ constexpr std::int64_t sum_stride_of(std::int64_t m) {
 }
 
 /// Where the input of linear layers goes, on the device. Codes and scales are those of
-/// cpu::quantize_input (formats/activation.h), bit for bit.
+/// cpu::quantize_input (formats/activation.h), E4M3 those of cpu::round_to_e4m3, bit for bit.
 struct InputTarget {
   InputForm form = InputForm::kFloat16;
   core::Fp16* values = nullptr;   // [m, padded]

@@ -7,6 +7,7 @@
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
 #include "ops/cuda/elementwise/checks.h"
+#include "ops/cuda/elementwise/e4m3_sink.cuh"
 #include "ops/cuda/elementwise/elementwise.h"
 #include "ops/cuda/elementwise/row_norm.cuh"
 #include "ops/cuda/elementwise/row_sinks.cuh"
@@ -312,6 +313,10 @@ void run_input(const Source& source, const Norm& norm, const InputTarget& target
   const auto padded = static_cast<int>(padded_columns(columns));
   if (is_half(target.form)) {
     return run_rows(source, norm, half_sink(target, padded), m, columns, kNorm, stream);
+  }
+  if (target.form == InputForm::kE4m3) {
+    return run_rows(source, norm, E4m3RowSink{target.codes, target.scales, padded}, m, columns,
+                    true, stream);
   }
   check_target(target);
   if (Int8RowSink::serves(target)) {

@@ -90,9 +90,10 @@ GemmLauncher int8_launcher(bool wgmma, const GemmWeights& weights, GemmInputs in
   const UnitFormat& format = weights.units.format;
   core::require(
       format.codes != CodeKind::kBook && format.codes != CodeKind::kInt8WithZeros &&
-          format.groups == 1,
+          format.codes != CodeKind::kE4m3 && format.groups == 1,
       core::ErrorKind::kFailed,
-      "gemm: books, 8-bit codes with zeros and groups smaller than 128 need float16 inputs");
+      "gemm: E4M3 codes meet no INT8 inputs; books, 8-bit codes with zeros and groups smaller than "
+      "128 need float16 inputs");
   const bool four_bits = format.bits() == 4;
   if (inputs == GemmInputs::kInt8ScaledByGroup) {
     core::require(four_bits, core::ErrorKind::kFailed,
@@ -111,6 +112,8 @@ GemmLauncher half_launcher(bool wgmma, CodeKind codes) {
   switch (codes) {
     case CodeKind::kBook:
       return wgmma ? wgmma_half_from_book : mma_half_from_book;
+    case CodeKind::kE4m3:
+      return wgmma ? wgmma_half_from_e4m3 : mma_half_from_e4m3;
     case CodeKind::kInt8:
     case CodeKind::kInt8WithZeros:
       return wgmma ? wgmma_half_from_int8 : mma_half_from_int8;
@@ -150,6 +153,26 @@ void gemm_int8(const GemmPlan& plan, const GemmWeights& weights, const GemmWeigh
   arguments.token_stride = inputs.token_stride;
   arguments.group_stride = inputs.group_stride;
   launcher(plan, arguments, stream);
+}
+
+void gemm_e4m3(const GemmPlan& plan, const GemmWeights& weights, const Int8Inputs& inputs,
+               const GemmOutput& output, cudaStream_t stream) {
+  GemmArguments arguments = arguments_of(weights, output, inputs.tokens);
+  core::require(
+      weights.units.format.codes == CodeKind::kE4m3 && weights.row_scale && plan.wgmma &&
+          inputs.group_stride == 0,
+      core::ErrorKind::kFailed,
+      "gemm: E4M3 inputs meet E4M3 weights with a scale for each row, in warpgroup products");
+  require_plan(plan, weights, GemmInputs::kE4m3);
+  if (inputs.tokens == 0) {
+    return;
+  }
+  require_rows(inputs.codes, inputs.row_bytes, arguments.units_along_k * kUnitInputs);
+  arguments.inputs = inputs.codes;
+  arguments.input_row_bytes = inputs.row_bytes;
+  arguments.input_scales = inputs.scales;
+  arguments.token_stride = inputs.token_stride;
+  wgmma_e4m3_by_row(plan, arguments, stream);
 }
 
 void gemm_half(const GemmPlan& plan, const GemmWeights& weights, const HalfInputs& inputs,

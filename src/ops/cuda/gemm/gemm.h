@@ -71,6 +71,7 @@ enum class GemmInputs {
   kInt8,               // a scale for each token
   kInt8ScaledByGroup,  // a scale for each token and 128 inputs
   kHalf,
+  kE4m3,  // a scale for each token
 };
 
 /// Whether the integer sums of groups are scaled one by one.
@@ -98,6 +99,13 @@ GemmPlan plan_gemm(const GemmWeights& weights, GemmInputs inputs, int tokens);
 /// kFailed for what it can't compute: groups smaller than 128, books, 8-bit codes with zeros.
 void gemm_int8(const GemmPlan& plan, const GemmWeights& weights, const GemmWeights* tail,
                const Int8Inputs& inputs, const GemmOutput& output, cudaStream_t stream);
+
+/// y = x W^T with E4M3 codes for inputs, in the order of INT8 ones, a scale for each token, and
+/// E4M3 weights, a scale for each row: y = (sum * row scale) * token scale. Warpgroup products of
+/// sm_90a alone; they keep about 14 bits of a sum (DeepSeek-V3, arXiv 2412.19437, section 3.3.2).
+/// Throws kFailed for other weights and plans.
+void gemm_e4m3(const GemmPlan& plan, const GemmWeights& weights, const Int8Inputs& inputs,
+               const GemmOutput& output, cudaStream_t stream);
 
 /// y = x W^T with float16 inputs and float32 sums. A weight is rounded to float16 once: (q - zero)
 /// * scale, or entry * scale for books, whose rows are multiplied by their factors at the end.

@@ -24,6 +24,9 @@ void wgmma_half_from_int8(const GemmPlan& plan, const GemmArguments& arguments,
                           cudaStream_t stream);
 void wgmma_half_from_book(const GemmPlan& plan, const GemmArguments& arguments,
                           cudaStream_t stream);
+void wgmma_half_from_e4m3(const GemmPlan& plan, const GemmArguments& arguments,
+                          cudaStream_t stream);
+void wgmma_e4m3_by_row(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
 
 // Products of warps, for every device from sm_80 on. Of the plan they need nothing.
 void mma_int8_by_row(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
@@ -35,5 +38,6 @@ void mma_int4_by_group_of_both(const GemmPlan& plan, const GemmArguments& argume
 void mma_half_from_int4(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
 void mma_half_from_int8(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
 void mma_half_from_book(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
+void mma_half_from_e4m3(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
 
 }  // namespace nibble::ops::cuda

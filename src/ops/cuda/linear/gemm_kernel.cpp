@@ -12,11 +12,24 @@ Refusal refusal(const LayerProblem& problem) {
   if (const Refusal refused = problem.plan.shape.gemm_refusal()) {
     return refused;
   }
+  if (problem.plan.shape.inputs == GemmInputs::kE4m3 && !problem.plan.device.medium_batch) {
+    return Reason(
+        "E4M3 activations need the warpgroup products of sm_90a; with activations in float16 "
+        "(recipe "
+        "fp8) every device computes E4M3 weights");
+  }
   return linear.epilogue.gate ? gate_refusal(linear) : std::nullopt;
 }
 
 std::optional<InputForm> input_form(const LayerProblem& problem) {
-  return problem.linear.scheme.activation.is_float() ? InputForm::kFloat16Tiles : InputForm::kInt8;
+  switch (problem.plan.shape.inputs) {
+    case GemmInputs::kHalf:
+      return InputForm::kFloat16Tiles;
+    case GemmInputs::kE4m3:
+      return InputForm::kE4m3;
+    default:
+      return InputForm::kInt8;
+  }
 }
 
 GemmPlan plan_of(const LayerPlan& plan, const GemmWeights& weights, GemmInputs inputs,
@@ -40,6 +53,11 @@ void run(const LayerProblem& problem, const LayerWeights& layer, const LinearInp
   if (x.target.form == InputForm::kFloat16Tiles) {
     const HalfInputs inputs{x.target.values, tokens, 2 * padded};
     return gemm_half(plan_of(problem.plan, weights, GemmInputs::kHalf, tokens), weights, inputs,
+                     output, stream);
+  }
+  if (x.target.form == InputForm::kE4m3) {
+    const Int8Inputs inputs{x.target.codes, tokens, padded, x.target.scales};
+    return gemm_e4m3(plan_of(problem.plan, weights, GemmInputs::kE4m3, tokens), weights, inputs,
                      output, stream);
   }
   const bool by_group = x.target.group != 0;

@@ -51,8 +51,8 @@ TEST_F(CudaUnitPacker, MakesTheUnitsOfTheReference) {
 TEST_F(CudaUnitPacker, TheSameInPieces) {
   for (const std::int64_t staging : {std::int64_t{256}, std::int64_t{20000}, std::int64_t{50000}}) {
     UnitPacker packer(pool_, staging);
-    for (const std::string scheme :
-         {"int4-asym-g32", "lut3-row-g64", "int8-sym-row", "int8-sym-tensor", "nvfp4"}) {
+    for (const std::string scheme : {"int4-asym-g32", "lut3-row-g64", "int8-sym-row",
+                                     "int8-sym-tensor", "nvfp4", "fp8-row", "fp8-tensor"}) {
       expect_packed(packer, UnitCase(scheme, {300, 400, 377}, 416), scheme);
       expect_packed(packer, UnitCase(scheme, {584, 584}, 416, true), scheme + " in pairs");
     }

@@ -88,7 +88,8 @@ TEST(UnitParts, MakeTheUnitsOfTheReference) {
 }
 
 TEST(UnitParts, OfSeveralWeightsInPieces) {
-  for (const std::string scheme : {"int4-asym-g32", "lut3-row-g64", "int8-sym-row", "nvfp4"}) {
+  for (const std::string scheme :
+       {"int4-asym-g32", "lut3-row-g64", "int8-sym-row", "nvfp4", "fp8-row"}) {
     const UnitCase side_by_side(scheme, {40, 100, 77}, 416);
     for (const std::int64_t step : {64, 128, 256}) {
       expect_packed(side_by_side, step, scheme);

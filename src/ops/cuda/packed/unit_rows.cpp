@@ -37,6 +37,10 @@ UnitFormat unit_format_of(const formats::Scheme& scheme) {
     }
     return format;
   }
+  if (formats::has_float_codes(scheme)) {
+    format.codes = CodeKind::kE4m3;
+    return format;
+  }
   format.codes = CodeKind::kBook;
   format.scales =
       scheme.scale.type == formats::ScaleType::kE8m0 ? ScaleKind::kBf16 : ScaleKind::kF16;

@@ -22,6 +22,8 @@ std::string_view name_of(GemmInputs inputs) {
       return "8-bit inputs by group";
     case GemmInputs::kHalf:
       return "16-bit inputs";
+    case GemmInputs::kE4m3:
+      return "E4M3 inputs";
   }
   return "";
 }
@@ -38,6 +40,8 @@ std::string_view name_of(CodeKind codes) {
       return "int8 with zeros";
     case CodeKind::kBook:
       return "book";
+    case CodeKind::kE4m3:
+      return "e4m3";
   }
   return "";
 }
@@ -105,8 +109,9 @@ LinearShape linear_shape(const formats::Scheme& scheme, std::int64_t n, std::int
   shape.format = unit_format_of(scheme);
   shape.row_scale = scheme.scale.group == 0;
   if (!scheme.activation.is_float()) {
-    shape.inputs = scale_step_of(scheme, shape.format) == 0 ? GemmInputs::kInt8
-                                                            : GemmInputs::kInt8ScaledByGroup;
+    shape.inputs = formats::has_float_codes(scheme)           ? GemmInputs::kE4m3
+                   : scale_step_of(scheme, shape.format) == 0 ? GemmInputs::kInt8
+                                                              : GemmInputs::kInt8ScaledByGroup;
   }
   shape.tail = scheme.inputs.tail;
   shape.n = n;

@@ -27,12 +27,13 @@ constexpr double kSecondsOfLarge = 0.1;
 constexpr double kSecondsOfSmall = 0.02;
 constexpr std::size_t kLeastReadings = 4;
 
-// Random codes, scales of 2^-7, zeros of 7.
+// Random codes (of E4M3 below 2), scales of 2^-7, zeros of 7.
 std::vector<std::byte> random_units(const UnitFormat& format, std::int64_t count) {
   std::vector<std::byte> units(static_cast<std::size_t>(count * format.bytes()));
   core::Random random(1);
+  const std::byte mask{format.codes == CodeKind::kE4m3 ? std::uint8_t{0xbf} : std::uint8_t{0xff}};
   for (std::byte& byte : units) {
-    byte = static_cast<std::byte>(random.below(256));
+    byte = static_cast<std::byte>(random.below(256)) & mask;
   }
   const auto tile_bytes = static_cast<std::size_t>(format.tile_bytes());
   const auto zeros = static_cast<std::size_t>(format.zero_offset());
@@ -60,7 +61,7 @@ Buffer repeated_units(const UnitFormat& format, std::int64_t bytes) {
 }
 
 // Bytes for any kind of inputs: as float16, magnitudes from 2^-3 to 2; as INT8, any but -128; for
-// scales by group, which come with 4 bits, from -8 to 7.
+// scales by group, which come with 4 bits, from -8 to 7; as E4M3, magnitudes below 2.
 std::vector<std::uint8_t> random_inputs(std::int64_t bytes, GemmInputs inputs) {
   std::vector<std::uint8_t> values(static_cast<std::size_t>(bytes));
   core::Random random(2);
@@ -75,6 +76,8 @@ std::vector<std::uint8_t> random_inputs(std::int64_t bytes, GemmInputs inputs) {
           i % 2 == 0 ? byte : static_cast<std::uint8_t>((byte & 0x83) | 0x30 | (byte & 0x0c));
     } else if (inputs == GemmInputs::kInt8ScaledByGroup) {
       values[i] = static_cast<std::uint8_t>((byte & 15) - 8);
+    } else if (inputs == GemmInputs::kE4m3) {
+      values[i] = byte & 0xbf;  // below 2
     } else {
       values[i] = byte == 0x80 ? 0 : byte;
     }
@@ -181,7 +184,9 @@ double LinearTrial::gemm(std::int64_t m, const GemmPlan& plan) const {
   return time(m, [&](int turn, cudaStream_t stream) {
     GemmWeights weights = weights_of(shape_);
     weights.units = view(turn);
-    if (shape_.inputs == GemmInputs::kHalf) {
+    if (shape_.inputs == GemmInputs::kE4m3) {
+      gemm_e4m3(plan, weights, codes, output, stream);
+    } else if (shape_.inputs == GemmInputs::kHalf) {
       gemm_half(plan, weights, {inputs_.data(), tokens, 2 * padded(shape_.k)}, output, stream);
     } else {
       gemm_int8(plan, weights, shape_.tail > 0 ? &tail : nullptr, codes, output, stream);

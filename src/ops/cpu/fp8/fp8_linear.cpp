@@ -1,0 +1,148 @@
+#include "ops/cpu/fp8/fp8_linear.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "core/float8.h"
+#include "ops/cpu/vector/scratch.h"
+#include "ops/cpu/vector/vector_kernels.h"
+
+namespace nibble::ops::cpu {
+namespace {
+
+constexpr float kLargestE4m3 = 448.0f;
+constexpr float kTiny = 0x1p-119f;           // 448 / kTiny is still finite
+constexpr std::int64_t kPanelRows = 32;      // weight rows of a task
+constexpr std::int64_t kRowsPerTask = 8;     // of x
+constexpr std::int64_t kRowsTogether = 256;  // x rows that pass a panel whose weights are floats
+
+const core::E4m3* codes_of(const formats::PackedWeight& weight, std::int64_t row) {
+  return reinterpret_cast<const core::E4m3*>(weight.codes.data<std::uint8_t>().data()) +
+         row * weight.k;
+}
+
+float round_row(const float* x, std::int64_t k, float* out) {
+  float largest = 0;
+  bool finite = true;
+  for (std::int64_t i = 0; i < k; ++i) {
+    largest = std::max(largest, std::abs(x[i]));
+    finite = finite && std::isfinite(x[i]);
+  }
+  if (!finite || largest < kTiny) {
+    std::fill_n(out, k, 0.0f);
+    return finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
+  }
+  const float inverse = kLargestE4m3 / largest;
+  for (std::int64_t i = 0; i < k; ++i) {
+    out[i] = core::to_float(core::to_e4m3(x[i] * inverse));
+  }
+  return largest / kLargestE4m3;
+}
+
+/// Sums of one panel of weight rows on their way to y.
+struct Panel {
+  const formats::PackedWeight& weight;
+  std::int64_t begin;
+  std::int64_t count;
+  std::span<const float> token_scales;
+  float* y;
+  std::int64_t ldy;
+  float scales[kPanelRows];
+
+  void load_scales() {
+    for (std::int64_t j = 0; j < count; ++j) {
+      formats::unpack_scales(weight, begin + j, {scales + j, 1});
+    }
+  }
+
+  // sums [rows, kPanelRows], of x rows from `first` on.
+  void put(const float* sums, std::int64_t first, std::int64_t rows) const {
+    for (std::int64_t i = 0; i < rows; ++i) {
+      float* const to = y + (first + i) * ldy + begin;
+      for (std::int64_t j = 0; j < count; ++j) {
+        const float scaled = sums[i * kPanelRows + j] * scales[j];
+        to[j] = token_scales.empty() ? scaled
+                                     : scaled * token_scales[static_cast<std::size_t>(first + i)];
+      }
+    }
+  }
+};
+
+void few_rows(const Panel& panel, const float* x, std::int64_t m) {
+  const std::int64_t k = panel.weight.k;
+  float sums[kDotRows * kPanelRows];
+  for (std::int64_t i = 0; i < m; i += kDotRows) {
+    const std::int64_t rows = std::min(kDotRows, m - i);
+    vector_kernels().score_e4m3(x + i * k, k, rows, codes_of(panel.weight, panel.begin), k,
+                                panel.count, k, sums, kPanelRows);
+    panel.put(sums, i, rows);
+  }
+}
+
+// Weights become floats once, side by side. x is padded with zeros.
+void many_rows(const Panel& panel, const float* x, std::int64_t m, std::int64_t padded) {
+  thread_local Scratch wide_scratch;
+  thread_local Scratch side_scratch;
+  thread_local Scratch sums_scratch;
+  const VectorKernels& kernels = vector_kernels();
+  const std::int64_t k = panel.weight.k;
+  float* const wide = wide_scratch.floats(kPanelRows * k);
+  float* const side = side_scratch.floats((kPanelRows + kernels.block) * padded);
+  float* const sums = sums_scratch.floats(kRowsTogether * kPanelRows);
+  kernels.widen_e4m3(codes_of(panel.weight, panel.begin), wide, panel.count * k);
+  kernels.transpose(wide, k, panel.count, k, side);
+  for (std::int64_t i = 0; i < m; i += kRowsTogether) {
+    const std::int64_t rows = std::min(kRowsTogether, m - i);
+    kernels.score_transposed(x + i * padded, padded, rows, side, panel.count, padded, sums,
+                             kPanelRows);
+    panel.put(sums, i, rows);
+  }
+}
+
+// x [m, k] with zeros behind each row.
+void pad_rows(const float* x, std::int64_t m, std::int64_t k, std::int64_t padded, float* out,
+              core::ThreadPool& pool) {
+  pool.parallel_for(m, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      std::copy_n(x + i * k, k, out + i * padded);
+      std::fill_n(out + i * padded + k, padded - k, 0.0f);
+    }
+  });
+}
+
+}  // namespace
+
+void round_to_e4m3(const float* x, std::int64_t m, std::int64_t k, float* out,
+                   std::span<float> scales, core::ThreadPool& pool) {
+  pool.parallel_for(m, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      scales[static_cast<std::size_t>(i)] = round_row(x + i * k, k, out + i * k);
+    }
+  });
+}
+
+void fp8_linear(const float* x, std::int64_t m, const formats::PackedWeight& weight,
+                std::span<const float> token_scales, float* y, std::int64_t ldy,
+                core::ThreadPool& pool) {
+  thread_local Scratch scratch;  // of the calling thread; the workers read it
+  const std::int64_t block = vector_kernels().block;
+  const std::int64_t padded = (weight.k + block - 1) / block * block;
+  const bool few = m <= kFewFp8Rows;
+  float* const padded_x = few ? nullptr : scratch.floats(m * padded);
+  if (!few) {
+    pad_rows(x, m, weight.k, padded, padded_x, pool);
+  }
+  const std::int64_t panels = (weight.n + kPanelRows - 1) / kPanelRows;
+  pool.parallel_for(panels, 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t at = first; at < last; ++at) {
+      const std::int64_t begin = at * kPanelRows;
+      Panel panel{weight, begin, std::min(kPanelRows, weight.n - begin), token_scales, y, ldy, {}};
+      panel.load_scales();
+      few ? few_rows(panel, x, m) : many_rows(panel, padded_x, m, padded);
+    }
+  });
+}
+
+}  // namespace nibble::ops::cpu
