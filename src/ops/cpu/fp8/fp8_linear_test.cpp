@@ -136,7 +136,7 @@ TEST(Fp8Kernel, TakesE4m3WeightsWhateverActivationsAreAskedFor) {
   for (const auto activations :
        {ActivationPrecision::kInt8, ActivationPrecision::kInt16, ActivationPrecision::kFloat}) {
     for (const char* scheme : {"fp8-row", "fp8-tensor-afp8", "int8-sym-row-a8"}) {
-      LayerProblem problem{{formats::parse_scheme(scheme), 64, 128}, activations, nullptr};
+      LayerProblem problem{{formats::parse_scheme(scheme), 64, 128}, activations};
       const bool fp8 = std::string(scheme).starts_with("fp8");
       EXPECT_EQ(choose_kernel(linear_kernels(), problem).name == "fp8", fp8) << scheme;
       for (const KernelAnswer& answer : answers_of(linear_kernels(), problem)) {
