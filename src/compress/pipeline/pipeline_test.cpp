@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "compress/calibration/block_runner.h"
+#include "compress/calibration/key_centre.h"
 #include "compress/pipeline/checkpoint.h"
 #include "compress/pipeline/pipeline_for_tests.h"
 #include "io/temporary_folder_for_tests.h"
@@ -188,6 +190,24 @@ TEST(Pipeline, SaysWhichInputsOfPostNormBlocksAreNotScaled) {
     }
     EXPECT_EQ(std::ssize(layers), 18);
   }
+}
+
+// Keys of post-norm blocks are made of the stream as it is.
+TEST(Pipeline, CentresKeysOfPostNormBlocksByTheStream) {
+  const auto model = models::open_model(kSource / "tests/families/opt-post-norm");
+  const models::Block& block = model->network.decoder.blocks.front();
+  const PipelineOptions options = small_job(2, 32, 1);
+  const auto result =
+      quantize_in_memory(*model, find_recipe("gptq-w4g16"), options, core::silent_progress()).model;
+  CalibrationOptions calibration = options.calibration;
+  calibration.threads = 1;
+  ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
+  const CalibrationWindows windows =
+      sample_calibration(*model, calibration, core::silent_progress());
+  const std::vector<float> mean =
+      CpuBlockRunner(model->network, windows, ops, false, std::nullopt).mean_input(nullptr);
+  EXPECT_EQ(result->network.decoder.blocks.front().attention.spec.key_centre,
+            key_centre(model->network.config, block, mean));
 }
 
 // The centre of the keys goes through the file; recipes that see no text have none, and models that
