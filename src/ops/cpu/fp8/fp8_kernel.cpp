@@ -7,6 +7,9 @@ namespace nibble::ops::cpu {
 namespace {
 
 Refusal refusal(const LayerProblem& problem) {
+  if (formats::is_dense(problem.linear.scheme)) {
+    return Reason("weights are dense");
+  }
   if (!formats::has_float_codes(problem.linear.scheme)) {
     return Reason("weights are no E4M3 numbers");
   }

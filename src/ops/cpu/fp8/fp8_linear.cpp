@@ -140,7 +140,11 @@ void fp8_linear(const float* x, std::int64_t m, const formats::PackedWeight& wei
       const std::int64_t begin = at * kPanelRows;
       Panel panel{weight, begin, std::min(kPanelRows, weight.n - begin), token_scales, y, ldy, {}};
       panel.load_scales();
-      few ? few_rows(panel, x, m) : many_rows(panel, padded_x, m, padded);
+      if (few) {
+        few_rows(panel, x, m);
+      } else {
+        many_rows(panel, padded_x, m, padded);
+      }
     }
   });
 }

@@ -86,6 +86,26 @@ TEST(Fp8Linear, IsTheReferenceForEveryShapeAndGranularity) {
   }
 }
 
+// More tokens than pass a panel of weights at a time.
+TEST(Fp8Linear, ManyRowsAreThoseOfFew) {
+  core::ThreadPool pool(2);
+  constexpr std::int64_t kRows = 600;
+  constexpr std::int64_t kOutputs = 35;
+  constexpr std::int64_t kInputs = 50;
+  const formats::PackedWeight weight = weight_of("fp8-tensor", kOutputs, kInputs);
+  const std::vector<float> x = normal(kRows * kInputs, 4);
+  const std::vector<float> scales = normal(kRows, 6);
+  std::vector<float> y(static_cast<std::size_t>(kRows * kOutputs));
+  fp8_linear(x.data(), kRows, weight, scales, y.data(), kOutputs, pool);
+  for (std::int64_t i = 0; i < kRows; ++i) {
+    std::vector<float> alone(kOutputs);
+    fp8_linear(x.data() + i * kInputs, 1, weight,
+               std::span(scales).subspan(static_cast<std::size_t>(i), 1), alone.data(), kOutputs,
+               pool);
+    ASSERT_TRUE(std::equal(alone.begin(), alone.end(), y.begin() + i * kOutputs)) << i;
+  }
+}
+
 // Every row of any number of rows, by any number of threads, has the bits that it has alone.
 TEST(Fp8Linear, RowsDoNotDependOnOneAnotherOrOnThreads) {
   core::ThreadPool one(1);
