@@ -98,7 +98,7 @@ void repeat(const ThroughputOptions& options, ThroughputRow& row, Work work) {
     sum += seconds.back();
   }
   row.repeats = std::ssize(seconds);
-  row.tokens_per_second = speed_of(std::move(seconds), row.tokens);
+  row.tokens_per_second = speed_of(seconds, row.tokens);
   row.other_work = meter.read();
 }
 
@@ -142,7 +142,7 @@ ThroughputRow decode_row(Runner& runner, const models::Network& network,
 
 }  // namespace
 
-Speed speed_of(std::vector<double> seconds, std::int64_t tokens) {
+Speed speed_of(const std::vector<double>& seconds, std::int64_t tokens) {
   std::vector<float> speeds;
   for (const double time : seconds) {
     speeds.push_back(static_cast<float>(static_cast<double>(tokens) / time));

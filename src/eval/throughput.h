@@ -30,7 +30,7 @@ struct Speed {
 };
 
 /// Of the repeats' seconds, each for `tokens` tokens. quantile() says how quartiles are taken.
-Speed speed_of(std::vector<double> seconds, std::int64_t tokens);
+Speed speed_of(const std::vector<double>& seconds, std::int64_t tokens);
 
 /// What bounds a speed.
 enum class Limit { kMemory, kArithmetic };
