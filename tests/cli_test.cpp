@@ -107,6 +107,22 @@ TEST_F(Cli, AdaptersRunBesideAndMerged) {
   fails(with_recipes("rtn-w8g16,awq-w4g16"), 2, "does not fit");
 }
 
+// FP8 weights are read as they are stored, by any number of threads with the same tokens.
+TEST_F(Cli, Fp8ModelsRun) {
+  for (const std::string recipe : {"fp8", "fp8-tensor", "fp8-w8a8"}) {
+    const std::string model = path(recipe);
+    json({"quantize", kDemo, "-o", model, "--recipe", recipe});
+    const auto tokens = [&](const std::string& threads) {
+      return json({"run", model, "-p", "A library is", "-n", "12", "--temp", "0", "--threads",
+                   threads})["token_ids"];
+    };
+    const Json alone = tokens("1");
+    EXPECT_EQ(alone.size(), 12u) << recipe;
+    EXPECT_EQ(tokens("2"), alone) << recipe;
+    fails({"pack", model}, 2, "nothing to pack");
+  }
+}
+
 TEST_F(Cli, PackStoresTheLayoutsThatModelsStartFrom) {
   const std::string model = path("w4");
   json({"quantize", kDemo, "-o", model, "--recipe", "rtn-w4g32"});
