@@ -65,6 +65,8 @@ inline std::vector<std::uint8_t> random_codes(const formats::Scheme& scheme, std
   std::vector<std::uint8_t> row(static_cast<std::size_t>(k));
   for (std::uint8_t& code : row) {
     code = static_cast<std::uint8_t>(random.below(1 << scheme.code.bits));
+    const bool is_nan = formats::has_float_codes(scheme) && (code & 0x7f) == 0x7f;
+    code = is_nan ? std::uint8_t{0} : code;
   }
   for (std::size_t i = 0; i < static_cast<std::size_t>(scheme.inputs.tail); ++i) {
     row[row.size() - 1 - i] = static_cast<std::uint8_t>(1 + random.below(255));
