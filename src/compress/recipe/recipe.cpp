@@ -149,8 +149,9 @@ SizeTarget parse_target(std::string_view text) {
                 "recipe '{}' is not known; did you mean '{}'? (nibble quantize --help lists them)",
                 core::printable(name), nearest);
   core::fail(ErrorKind::kUsage,
-             "recipe '{}' is not known; built are {} (any group size, or row), or a .json file",
-             core::printable(name), fmt::join(recipe_names(), ", "));
+             "recipe '{}' is not known; take one of those that nibble quantize --help lists, or a "
+             ".json file",
+             core::printable(name));
 }
 
 }  // namespace
