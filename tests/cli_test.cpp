@@ -8,7 +8,8 @@ namespace nibble {
 namespace {
 
 TEST_F(Cli, WrongWordsExitWithTwo) {
-  fails({"quantize", kDemo, "-o", path("x"), "--recipe", "hqq-w4g128"}, 2, "'hqq-w4g128' is not known");
+  fails({"quantize", kDemo, "-o", path("x"), "--recipe", "hqq-w4g128"}, 2,
+        "'hqq-w4g128' is not known");
   for (const char* size : {"12x", "-1G", "0", "6 GiB"}) {
     fails({"quantize", kDemo, "-o", path("x"), "--recipe", "rtn-w4g128", "--memory", size}, 2,
           "--memory");

@@ -33,7 +33,7 @@ double height_of(double count, double most, Scaling scaling) {
 void draw_marks(Svg& svg, std::vector<Mark> marks, const Axis& x) {
   std::sort(marks.begin(), marks.end(),
             [](const Mark& a, const Mark& b) { return a.value < b.value; });
-  std::array<double, kMarkLines> ends;  // of the last label of each line
+  std::array<double, kMarkLines> ends{};  // of the last label of each line
   ends.fill(-1);
   for (const Mark& mark : marks) {
     const double half = label_pixels(mark.label) / 2;
