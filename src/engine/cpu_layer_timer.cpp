@@ -5,6 +5,7 @@
 
 #include "core/cpu_caches.h"
 #include "core/random.h"
+#include "ops/cpu/linear/linear_kernel.h"
 
 namespace nibble::engine {
 namespace {
@@ -83,8 +84,7 @@ KernelTime CpuLayerTimer::time(const LayerGroup& group, std::int64_t tokens) {
   time.microseconds =
       1e6 * median_seconds([&](std::size_t i) { ops_.linear(input, sets[i % sets.size()]); });
   time.date = today();
-  const bool wide = activations_ == ops::ActivationPrecision::kInt16 &&
-                    problem.scheme.activation.is_float() && !formats::is_dense(problem.scheme);
+  const bool wide = ops::cpu::takes_wide_codes(activations_, problem.scheme);
   const double products = static_cast<double>(problem.n) * static_cast<double>(problem.k) *
                           static_cast<double>(tokens * (wide ? 2 : 1));
   time.limit_microseconds = 1e6 * products / limits_.multiply_adds_per_second;

@@ -59,8 +59,7 @@ void CpuOps::prepare(const LinearSet& set, const Layout& layout) {
     if (layer.kernel->prepare != nullptr) {
       layer.layout = layout ? layout(part) : layer.kernel->prepare(part.weight, pool_);
       layer.needs = layer.layout->needs();
-      layer.needs.wide =
-          activations_ == ActivationPrecision::kInt16 && part.weight.scheme.activation.is_float();
+      layer.needs.wide = takes_wide_codes(activations_, part.weight.scheme);
     }
   }
   prepared_[id] = std::move(layers);

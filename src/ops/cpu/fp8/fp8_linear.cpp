@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "core/float8.h"
+#include "formats/nv/e4m3.h"
 #include "ops/cpu/vector/scratch.h"
 #include "ops/cpu/vector/vector_kernels.h"
 
 namespace nibble::ops::cpu {
 namespace {
 
-constexpr float kLargestE4m3 = 448.0f;
 constexpr float kTiny = 0x1p-119f;           // 448 / kTiny is still finite
 constexpr std::int64_t kPanelRows = 32;      // weight rows of a task
 constexpr std::int64_t kRowsPerTask = 8;     // of x
@@ -34,11 +34,11 @@ float round_row(const float* x, std::int64_t k, float* out) {
     std::fill_n(out, k, 0.0f);
     return finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
   }
-  const float inverse = kLargestE4m3 / largest;
+  const float inverse = formats::kE4m3Max / largest;
   for (std::int64_t i = 0; i < k; ++i) {
     out[i] = core::to_float(core::to_e4m3(x[i] * inverse));
   }
-  return largest / kLargestE4m3;
+  return largest / formats::kE4m3Max;
 }
 
 /// Sums of one panel of weight rows on their way to y.

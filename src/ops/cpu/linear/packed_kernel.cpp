@@ -33,13 +33,9 @@ Refusal refusal(const Variant& variant, const LayerProblem& problem) {
   return epilogue_refusal(problem.linear.epilogue);
 }
 
-bool is_wide(const LayerProblem& problem) {
-  return problem.activations == ActivationPrecision::kInt16 &&
-         problem.linear.scheme.activation.is_float();
-}
-
 std::string schedule(const Variant& variant, const LayerProblem& problem) {
-  const std::int64_t rows = problem.linear.m * (is_wide(problem) ? 2 : 1);
+  const std::int64_t rows =
+      problem.linear.m * (takes_wide_codes(problem.activations, problem.linear.scheme) ? 2 : 1);
   return rows <= variant.direct_rows || variant.direct_rows == 0
              ? "decodes weights on their way from memory"
              : "decodes panels of weights once for all tokens";
