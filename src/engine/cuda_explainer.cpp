@@ -27,7 +27,8 @@ class CudaExplainer final : public KernelExplainer {
       : device_(device::require_cuda_device(runner.place.index)),
         schedules_(runner.schedules
                        ? runner.schedules
-                       : std::make_shared<const Schedules>(ops::cuda::origin_of(device_))) {}
+                       : std::make_shared<const Schedules>(ops::cuda::origin_of(device_))),
+        exact_(runner.cpu.activations == ops::ActivationPrecision::kFloat) {}
 
   std::string device() const override { return device_.name; }
 
@@ -36,12 +37,14 @@ class CudaExplainer final : public KernelExplainer {
   ExplainedRun explain(const LayerGroup& group, std::int64_t tokens) override {
     const formats::Scheme& scheme = group.problem.scheme;
     LayerPlan plan;
+    plan.device = ops::cuda::device_kernels(*schedules_);
     if (!formats::is_dense(scheme)) {
       plan = plan_layer(ops::cuda::linear_shape(scheme, group.problem.n, group.problem.k),
-                        *schedules_, ops::cuda::device_kernels(*schedules_));
+                        *schedules_, plan.device);
     }
     ops::cuda::LayerProblem problem{group.problem, plan};
     problem.linear.m = tokens;
+    problem.linear.exact = exact_;
     ExplainedRun run =
         explain_run(ops::cuda::linear_kernels(), problem, group.places.front().alone);
     if (!formats::is_dense(scheme)) {
@@ -77,6 +80,7 @@ class CudaExplainer final : public KernelExplainer {
 
   device::CudaDevice device_;
   std::shared_ptr<const Schedules> schedules_;
+  bool exact_;
   std::optional<GpuLimits> limits_;
 };
 

@@ -62,7 +62,8 @@ class CudaRunner final : public Runner {
       : model_(std::move(model)),
         kv_types_(options.kv_types),
         host_pool_(options.cpu.threads > 0 ? options.cpu.threads : core::available_cores()),
-        ops_({}, options.schedules, options.place.index),
+        ops_({}, options.schedules, options.place.index,
+             options.cpu.activations == ops::ActivationPrecision::kFloat),
         step_(config().vocabulary) {
     require_room();
     UnitPacker packer(host_pool_);

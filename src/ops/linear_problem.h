@@ -22,6 +22,7 @@ struct LinearProblem {
   std::int64_t k = 0;  // with the inputs of a tail
   std::int64_t m = 1;  // tokens
   bool pairs = false;  // rows of gate and up stand in pairs
+  bool exact = false;  // activations of dense weights stay in float32, whatever the weights are
   Epilogue epilogue = {};
 };
 

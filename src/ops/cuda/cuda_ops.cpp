@@ -26,11 +26,13 @@ bool of_single_rows(const Batch<KvSequence>& batch) {
 
 }  // namespace
 
-CudaOps::CudaOps(const StepLimits& limits, std::shared_ptr<const Schedules> schedules, int gpu)
+CudaOps::CudaOps(const StepLimits& limits, std::shared_ptr<const Schedules> schedules, int gpu,
+                 bool exact)
     : device_(device::require_cuda_device(gpu)),
       limits_(limits),
       schedules_(schedules ? std::move(schedules)
                            : std::make_shared<const Schedules>(origin_of(device_))),
+      exact_(exact),
       step_(kNumbersOfRow * limits.rows) {}
 
 void CudaOps::set_kv_pool(std::unique_ptr<KvPool> pool) {
@@ -345,8 +347,8 @@ CudaOps::Input CudaOps::linear(Input& input, const LinearSet& set, const GateInt
         cuda::input(halves.as<core::Fp16>(), target, m, width, stream());
       },
       [&] { return gated_matrix(linear(input, set), gate.activation); },
-      [](const InputKey& key) {  // float16 has not enough digits for 16 bits
-        return is_half(key.form) || key.bits < 16;
+      [](const InputKey& key) {  // float16 has not enough digits for 16 bits, or range for bfloat16
+        return is_half(key.form) || (!has_values(key.form) && key.bits < 16);
       });
   if (!has_sums) {
     result.forms_.front().drop_sums();

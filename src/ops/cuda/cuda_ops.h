@@ -65,9 +65,10 @@ class CudaOps {
   };
 
   /// On the GPU of that number, with schedules that were measured on it, or null: what is built in.
-  /// Throws kUsage where there is no such GPU.
+  /// `exact`: activations of dense layers stay in float32 (LinearProblem::exact). Throws kUsage
+  /// where there is no such GPU.
   explicit CudaOps(const StepLimits& limits, std::shared_ptr<const Schedules> schedules = nullptr,
-                   int gpu = 0);
+                   int gpu = 0, bool exact = false);
 
   /// Makes its GPU that of the calling thread: to be called before all else, and once by each other
   /// thread before it calls anything.
@@ -117,7 +118,7 @@ class CudaOps {
   Matrix norm_matrix(const Matrix& x, const Norm& norm);
   void add(Matrix& x, const Matrix& delta);
   Matrix linear(Input& input, const LinearSet& set);
-  /// By the product itself; left to do after sets of several layers, dense ones, and adapters.
+  /// By the product itself; left to do after sets of several layers, and adapters.
   std::optional<Matrix> linear(Input& input, const LinearSet& set, const Residual<Matrix>& onto);
   /// By the product itself where its kernel joins gates: of more than a few tokens.
   Input linear(Input& input, const LinearSet& set, const GateInto& gate);
@@ -168,6 +169,7 @@ class CudaOps {
   static bool fuses(const Layers& layers, std::int64_t m, const Epilogue& epilogue);
   const NormWeights& weights_of(const Norm& norm);
   const AttentionLayer& layer_of(const AttentionSpec& spec);
+  LinearLayer dense_layer(const LinearSet& set, std::size_t first, std::size_t last);
   std::shared_ptr<device::cuda::Buffer> table_of(const core::Tensor& tensor);
   EmbeddingTable embedding(const core::Tensor& table);
   Adapter adapter_of(const LowRank& low_rank, std::int64_t column);
@@ -184,12 +186,14 @@ class CudaOps {
   device::CudaDevice device_;
   StepLimits limits_;
   std::shared_ptr<const Schedules> schedules_;
+  bool exact_;
   device::cuda::Stream stream_;
   std::shared_ptr<DevicePool> pool_ = std::make_shared<DevicePool>();
   StepUpload upload_;
   StepInputs step_;
   std::vector<Layers> prepared_;  // by set id
   std::map<const void*, std::shared_ptr<device::cuda::Buffer>> tables_;
+  std::shared_ptr<LtProducts> products_ = std::make_shared<LtProducts>();
   std::map<const Norm*, DeviceNorm> norms_;
   std::map<const AttentionSpec*, DeviceAttention> attentions_;
   std::unique_ptr<KvPool> kv_;

@@ -46,7 +46,7 @@ void CudaOps::prepare(const LinearSet& set, UnitPacker& packer) {
     const std::size_t count = joint_parts(set, part);
     const Linear& front = set.parts[part];
     layers.parts.push_back(formats::is_dense(front.weight.scheme)
-                               ? LinearLayer::dense(front, table_of(front.weight.dense))
+                               ? dense_layer(set, part, part + count)
                                : LinearLayer::packed(set, part, part + count, transforms.of(front),
                                                      *schedules_, packer));
     part += count;
@@ -59,6 +59,14 @@ void CudaOps::prepare(const LinearSet& set, UnitPacker& packer) {
     column += part.weight.n;
   }
   prepared_[id] = std::move(layers);
+}
+
+// A weight that stands alone may be a table too: the output layer's may be that of the embeddings.
+LinearLayer CudaOps::dense_layer(const LinearSet& set, std::size_t first, std::size_t last) {
+  const bool alone = last - first == 1;
+  return LinearLayer::dense(set, first, last,
+                            alone ? table_of(set.parts[first].weight.dense) : nullptr,
+                            {device_kernels(*schedules_), products_, exact_});
 }
 
 std::int64_t CudaOps::prepared_bytes() const {

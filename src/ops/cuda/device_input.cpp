@@ -14,7 +14,7 @@ constexpr int kTailBits = 8;
 DeviceInput::DeviceInput(const std::shared_ptr<DevicePool>& pool, const InputKey& key,
                          std::int64_t m, std::int64_t k)
     : key_(key), m_(m), k_(k) {
-  if (is_half(key.form)) {
+  if (has_values(key.form)) {
     values_ = PooledBuffer(pool, m * padded_columns(k) * 2);
     if (key.form == InputForm::kFloat16Summed) {
       sums_ = PooledBuffer(pool, padded_columns(k) / kInputPadding * sum_stride_of(m) * kFloat);
@@ -49,7 +49,7 @@ std::int64_t DeviceInput::scales_each() const {
 InputTarget DeviceInput::target() const {
   InputTarget target;
   target.form = key_.form;
-  if (is_half(target.form)) {
+  if (has_values(target.form)) {
     target.values = values_.as<core::Fp16>();
     if (target.form == InputForm::kFloat16Summed) {
       target.sums = sums_.empty() ? nullptr : sums_.as<float>();
@@ -66,7 +66,7 @@ InputTarget DeviceInput::target() const {
 }
 
 void DeviceInput::round(const float* x, cudaStream_t stream) {
-  if (is_half(key_.form) || key_.is_plain()) {
+  if (has_values(key_.form) || key_.is_plain()) {
     return input(x, target(), m_, k_, stream);
   }
   ActivationCodes codes;

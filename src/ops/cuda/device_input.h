@@ -76,7 +76,7 @@ class DeviceInput {
   InputKey key_;
   std::int64_t m_;
   std::int64_t k_;
-  PooledBuffer values_;  // float16, or codes
+  PooledBuffer values_;  // of 16 bits, or codes
   PooledBuffer sums_;
   PooledBuffer scales_;
   PooledBuffer shifts_;

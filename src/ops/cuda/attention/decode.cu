@@ -73,7 +73,7 @@ void run(const AttentionLayer& layer, const decode::Arguments& arguments, cudaSt
 
 bool attention_writes(const AttentionLayer& layer, InputForm form, std::int64_t group,
                       bool decode) {
-  if (form == InputForm::kFloat16 || form == InputForm::kFloat16Tiles) {
+  if (has_values(form) && form != InputForm::kFloat16Summed) {
     return true;
   }
   const KvLayout& layout = layer.layout;  // whole groups in a warp

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 namespace nibble::ops::cuda {
@@ -15,6 +16,12 @@ __device__ __forceinline__ float saturated(float value) {
 /// Two floats as float16, the first in the low half.
 __device__ __forceinline__ std::uint32_t saturated_half2(float low, float high) {
   const __half2 pair = __floats2half2_rn(saturated(low), saturated(high));
+  return *reinterpret_cast<const std::uint32_t*>(&pair);
+}
+
+/// Two floats as bfloat16, the first in the low half.
+__device__ __forceinline__ std::uint32_t bfloat162(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
   return *reinterpret_cast<const std::uint32_t*>(&pair);
 }
 

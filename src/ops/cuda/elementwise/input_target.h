@@ -10,6 +10,7 @@ namespace nibble::ops::cuda {
 /// kInputPadding.
 enum class InputForm {
   kFloat16,        // in natural order, saturated to +-65504
+  kBFloat16,       // in natural order
   kFloat16Tiles,   // in tile order: within each 32 columns k = 8t + 4e + i lies at
                    // 16e + 2t + (i & 1) + 8 (i >> 1)
   kFloat16Summed,  // the same, with sums of 128 columns (InputTarget::sums)
@@ -31,6 +32,11 @@ constexpr bool is_half(InputForm form) {
          form == InputForm::kFloat16Summed;
 }
 
+/// Whether there are values in the place of codes.
+constexpr bool has_values(InputForm form) {
+  return is_half(form) || form == InputForm::kBFloat16;
+}
+
 /// Floats of InputTarget::sums from one 128 columns to the next, for up to 64 tokens: two for each
 /// that a kernel of medium_batch.h takes.
 constexpr std::int64_t sum_stride_of(std::int64_t m) {
@@ -41,7 +47,7 @@ constexpr std::int64_t sum_stride_of(std::int64_t m) {
 /// cpu::quantize_input (formats/activation.h), E4M3 those of cpu::round_to_e4m3, bit for bit.
 struct InputTarget {
   InputForm form = InputForm::kFloat16;
-  core::Fp16* values = nullptr;   // [m, padded]
+  core::Fp16* values = nullptr;   // [m, padded]; bfloat16 in their place for kBFloat16
   float* sums = nullptr;          // [padded / 128, sum_stride / 4, 2, 2], kFloat16Summed only: of
                                   // token 2p + c and 128 values -2^-21 and -2^-17 times their sum,
                                   // at [.., p, 0, c] and [.., p, 1, c]

@@ -311,7 +311,7 @@ void run_input(const Source& source, const Norm& norm, const InputTarget& target
                std::int64_t columns, cudaStream_t stream) {
   constexpr bool kNorm = std::is_same_v<Norm, NormWeights>;
   const auto padded = static_cast<int>(padded_columns(columns));
-  if (is_half(target.form)) {
+  if (has_values(target.form)) {
     return run_rows(source, norm, half_sink(target, padded), m, columns, kNorm, stream);
   }
   if (target.form == InputForm::kE4m3) {

@@ -30,14 +30,15 @@ struct HalfSink {
   bool tiles;
   float* sums = nullptr;  // where lane 0 has a column that is a multiple of 128
   std::int64_t sum_stride = 0;
+  bool bfloat16 = false;
   static constexpr bool kIntegers = false;
   static constexpr bool kByRowOnly = false;
   __device__ void store(std::int64_t row, int column, float4 value) const {
     if (column >= padded) {
       return;
     }
-    const std::uint32_t first = saturated_half2(value.x, value.y);
-    const std::uint32_t second = saturated_half2(value.z, value.w);
+    const std::uint32_t first = pair(value.x, value.y);
+    const std::uint32_t second = pair(value.z, value.w);
     if (sums != nullptr) {
       store_sum(row, column, first, second);
     }
@@ -54,11 +55,14 @@ struct HalfSink {
   /// Two values, column even; or one.
   __device__ void store(std::int64_t row, int column, float2 value) const {
     *reinterpret_cast<std::uint32_t*>(values + row * padded + position(column)) =
-        saturated_half2(value.x, value.y);
+        pair(value.x, value.y);
   }
   __device__ void store(std::int64_t row, int column, float value) const {
     values[row * padded + position(column)].bits =
-        static_cast<std::uint16_t>(saturated_half2(value, 0.0f));
+        static_cast<std::uint16_t>(pair(value, 0.0f));
+  }
+  __device__ std::uint32_t pair(float low, float high) const {
+    return bfloat16 ? bfloat162(low, high) : saturated_half2(low, high);
   }
   __device__ int position(int column) const { return tiles ? half_tile_position(column) : column; }
 
@@ -77,8 +81,10 @@ struct HalfSink {
 };
 
 inline HalfSink half_sink(const InputTarget& target, int padded) {
-  return {target.values, padded, target.form != InputForm::kFloat16, target.sums,
-          target.sum_stride};
+  const bool tiles = target.form == InputForm::kFloat16Tiles ||
+                     target.form == InputForm::kFloat16Summed;
+  return {target.values, padded,           tiles,
+          target.sums,   target.sum_stride, target.form == InputForm::kBFloat16};
 }
 
 /// Where four columns of INT8 stand in a row in tile order (input_target.h).

@@ -1,14 +1,30 @@
+#include "ops/cuda/dense/few_dense.h"
 #include "ops/cuda/linear/linear_kernels.h"
 
+// The kernels of dense weights. Those of 16 bits have activations rounded to their own type, as
+// PyTorch has, unless LinearProblem::exact is set; sums and results are float32.
 namespace nibble::ops::cuda {
 namespace {
 
-Refusal refusal(const LayerProblem& problem) {
+constexpr std::int64_t kMostOfOneReading = 8;  // tokens of dense()
+
+core::DType type_of(const LayerProblem& problem) {
+  return problem.linear.scheme.code.dense;
+}
+
+bool has_16_bits(const LayerProblem& problem) {
+  return type_of(problem) != core::DType::kF32;
+}
+
+std::string_view absence(const LayerProblem& problem) {
+  const auto ask = problem.plan.device.blas_lt_absence;
+  return ask == nullptr ? std::string_view() : ask();
+}
+
+/// What all dense kernels refuse.
+Refusal common_refusal(const LayerProblem& problem) {
   if (!formats::is_dense(problem.linear.scheme)) {
     return Reason("weights are compressed");
-  }
-  if (problem.linear.epilogue.adds) {
-    return Reason("the operator behind a dense layer adds its result");
   }
   if (problem.linear.epilogue.gate) {
     return Reason("it joins no gates");
@@ -16,23 +32,140 @@ Refusal refusal(const LayerProblem& problem) {
   return std::nullopt;
 }
 
-std::optional<InputForm> input_form(const LayerProblem&) {
+/// What those refuse that read activations in the weights' 16 bits.
+Refusal half_refusal(const LayerProblem& problem) {
+  if (problem.linear.exact) {
+    return Reason("activations are to stay in float32");
+  }
+  if (problem.linear.k % kFewDenseInputs != 0) {
+    return Reason("rows of {} inputs do not all begin at multiples of 16 bytes", problem.linear.k);
+  }
   return std::nullopt;
 }
 
-std::string schedule(const LayerProblem&) {
+std::optional<InputForm> half_form(const LayerProblem& problem) {
+  return type_of(problem) == core::DType::kBF16 ? InputForm::kBFloat16 : InputForm::kFloat16;
+}
+
+FewDensePlan few_plan(const LayerProblem& problem) {
+  const DeviceKernels& device = problem.plan.device;
+  return plan_few_dense(problem.linear.n, device.multiprocessors, device.medium_batch);
+}
+
+Refusal few_refusal(const LayerProblem& problem) {
+  if (const Refusal refused = common_refusal(problem)) {
+    return refused;
+  }
+  if (!has_16_bits(problem)) {
+    return Reason("weights have 32 bits");
+  }
+  if (const Refusal refused = half_refusal(problem)) {
+    return refused;
+  }
+  if (problem.linear.m > kMostFewDense && absence(problem).empty()) {
+    return Reason("{} tokens; a launch takes {}, and dense-many takes all", problem.linear.m,
+                  kMostFewDense);
+  }
+  return std::nullopt;
+}
+
+std::string few_schedule(const LayerProblem& problem) {
+  const std::int64_t launches = (problem.linear.m + kMostFewDense - 1) / kMostFewDense;
+  const int slices = few_plan(problem).k_slices();
+  return launches > 1 ? fmt::format("{} launches, inputs in {} slices", launches, slices)
+                      : fmt::format("inputs in {} slices", slices);
+}
+
+void run_few(const LayerProblem& problem, const LayerWeights& weights, const LinearInput& x,
+             const GemmOutput& output, cudaStream_t stream) {
+  const std::int64_t ldx = padded_columns(weights.dense.k);
+  const FewDensePlan plan = few_plan(problem);
+  for (std::int64_t row = 0; row < x.m; row += kMostFewDense) {
+    FewDenseProblem few;
+    few.weight = weights.dense;
+    few.x = x.target.values + row * ldx;
+    few.ldx = ldx;
+    few.m = std::min(kMostFewDense, x.m - row);
+    few.y = output.y + row * output.stride;
+    few.ldy = output.stride;
+    few.bias = output.bias;
+    few.adds = output.adds;
+    few_dense(few, plan, stream);
+  }
+}
+
+Refusal many_refusal(const LayerProblem& problem) {
+  if (const Refusal refused = common_refusal(problem)) {
+    return refused;
+  }
+  if (has_16_bits(problem)) {
+    if (const Refusal refused = half_refusal(problem)) {
+      return refused;
+    }
+  }
+  const std::int64_t few = has_16_bits(problem) ? kMostFewDense : kMostOfOneReading;
+  if (problem.linear.m <= few) {
+    return Reason("{} tokens; up to {} share a reading of the weights elsewhere", problem.linear.m,
+                  few);
+  }
+  if (const std::string_view reason = absence(problem); !reason.empty()) {
+    return Reason("cublaslt not found: {}", reason);
+  }
+  return std::nullopt;
+}
+
+std::optional<InputForm> many_form(const LayerProblem& problem) {
+  return has_16_bits(problem) ? half_form(problem) : std::nullopt;
+}
+
+std::string many_schedule(const LayerProblem&) {
+  return "cuBLASLt's";
+}
+
+void run_many(const LayerProblem& problem, const LayerWeights& weights, const LinearInput& x,
+              const GemmOutput& output, cudaStream_t stream) {
+  const DenseView& w = weights.dense;
+  device::cuda::LtProduct product;
+  product.type = w.type;
+  product.n = w.n;
+  product.k = w.k;
+  product.m = x.m;
+  product.w = w.data;
+  product.x = has_16_bits(problem) ? static_cast<const void*>(x.target.values) : x.matrix;
+  product.ldx = has_16_bits(problem) ? padded_columns(w.k) : w.k;
+  product.y = output.y;
+  product.ldy = output.stride;
+  product.bias = output.bias;
+  product.adds = output.adds;
+  weights.products->multiply(product, stream);
+}
+
+std::optional<InputForm> float_form(const LayerProblem&) {
+  return std::nullopt;
+}
+
+std::string float_schedule(const LayerProblem&) {
   return "eight tokens share a reading of the weights";
 }
 
-void run(const LayerProblem&, const LayerWeights& weights, const LinearInput& x,
-         const GemmOutput& output, cudaStream_t stream) {
-  dense(weights.dense, x.matrix, x.m, output.y, output.stride, output.bias, stream);
+void run_float(const LayerProblem&, const LayerWeights& weights, const LinearInput& x,
+               const GemmOutput& output, cudaStream_t stream) {
+  dense(weights.dense, x.matrix, x.m, output.y, output.stride, output.bias, stream,
+        {1.0f, output.adds});
 }
 
 }  // namespace
 
+LinearKernel few_dense_kernel() {
+  return {"dense-few", few_refusal, half_form, nullptr, few_schedule, run_few};
+}
+
+LinearKernel many_dense_kernel() {
+  return {"dense-many", many_refusal, many_form, nullptr, many_schedule, run_many};
+}
+
 LinearKernel dense_kernel() {
-  return {"dense", refusal, input_form, nullptr, schedule, run};
+  return {"dense", common_refusal, float_form, nullptr, float_schedule, run_float};
 }
 
 }  // namespace nibble::ops::cuda

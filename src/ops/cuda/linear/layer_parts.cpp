@@ -1,5 +1,6 @@
 #include "ops/cuda/linear/layer_parts.h"
 
+#include "device/cuda/check.h"
 #include "ops/cuda/packed/unit_rows.h"
 #include "ops/input_transform.h"
 
@@ -17,9 +18,6 @@ bool in_pairs(const LinearSet& set) {
 std::size_t joint_parts(const LinearSet& set, std::size_t first) {
   const formats::Scheme& scheme = set.parts[first].weight.scheme;
   std::size_t last = first + 1;
-  if (formats::is_dense(scheme)) {
-    return 1;
-  }
   const InputTransform transform(set.parts[first].weight);
   while (last < set.parts.size() && set.parts[last].weight.scheme == scheme &&
          InputTransform(set.parts[last].weight) == transform) {
@@ -32,11 +30,42 @@ LinearProblem joint_problem(const LinearSet& set, std::size_t first, std::size_t
   LinearProblem problem;
   problem.scheme = set.parts[first].weight.scheme;
   problem.k = set.parts[first].weight.k;
-  problem.pairs = last - first == 2 && in_pairs(set);
+  problem.pairs = last - first == 2 && !formats::is_dense(problem.scheme) && in_pairs(set);
   for (std::size_t part = first; part < last; ++part) {
     problem.n += set.parts[part].weight.n;
   }
   return problem;
+}
+
+device::cuda::Buffer joined_table(const LinearSet& set, std::size_t first, std::size_t last) {
+  std::int64_t bytes = 0;
+  for (std::size_t part = first; part < last; ++part) {
+    bytes += set.parts[part].weight.dense.bytes();
+  }
+  device::cuda::Buffer table(bytes);
+  std::byte* to = table.data();
+  for (std::size_t part = first; part < last; ++part) {
+    const core::Tensor& rows = set.parts[part].weight.dense;
+    const auto count = static_cast<std::size_t>(rows.bytes());
+    device::cuda::check(cudaMemcpy(to, rows.raw(), count, cudaMemcpyHostToDevice), "cudaMemcpy");
+    to += count;
+  }
+  return table;
+}
+
+std::vector<float> joined_bias(const LinearSet& set, std::size_t first, std::size_t last) {
+  bool has_bias = false;
+  for (std::size_t part = first; part < last; ++part) {
+    has_bias = has_bias || !set.parts[part].bias.empty();
+  }
+  std::vector<float> all;
+  for (std::size_t part = first; has_bias && part < last; ++part) {
+    const Linear& layer = set.parts[part];
+    std::vector<float> bias = layer.bias;
+    bias.resize(static_cast<std::size_t>(layer.weight.n));
+    all.insert(all.end(), bias.begin(), bias.end());
+  }
+  return all;
 }
 
 }  // namespace nibble::ops::cuda

@@ -1,9 +1,11 @@
 #include "ops/cuda/linear/layer_plan.h"
 
+#include "device/cuda/blas_lt.h"
+
 namespace nibble::ops::cuda {
 
 DeviceKernels device_kernels(const Schedules& schedules) {
-  return {schedules.origin().multiprocessors, medium_batch_runs()};
+  return {schedules.origin().multiprocessors, medium_batch_runs(), device::cuda::BlasLt::absence};
 }
 
 const ManyTokens* LayerPlan::measured_choice(std::int64_t m) const {

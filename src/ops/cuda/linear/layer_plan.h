@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "ops/cuda/schedules/schedules.h"
 #include "ops/linear_problem.h"
@@ -13,6 +14,8 @@ namespace nibble::ops::cuda {
 struct DeviceKernels {
   int multiprocessors = 0;
   bool medium_batch = false;  // warpgroup products (medium_batch_runs())
+  // Why there is no cuBLASLt, or empty; asked for when it is wanted. Null: it is there.
+  std::string_view (*blas_lt_absence)() = nullptr;
 };
 
 /// Of the current device.
@@ -38,8 +41,8 @@ struct LayerPlan {
 LayerPlan plan_layer(const LinearShape& shape, const Schedules& schedules,
                      const DeviceKernels& device);
 
-/// A layer on a device, with m tokens and one epilogue. `plan` is of its compressed weights and
-/// means nothing for dense ones.
+/// A layer on a device, with m tokens and one epilogue. `plan` is of its compressed weights; of
+/// dense ones it has the device alone.
 struct LayerProblem {
   LinearProblem linear;
   const LayerPlan& plan;

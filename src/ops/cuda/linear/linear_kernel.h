@@ -8,6 +8,7 @@
 #include <cuda_runtime_api.h>
 
 #include "ops/cuda/dense/dense.h"
+#include "ops/cuda/dense/lt_products.h"
 #include "ops/cuda/device_input.h"
 #include "ops/cuda/gemm/gemm.h"
 #include "ops/cuda/linear/layer_plan.h"
@@ -21,6 +22,7 @@ namespace nibble::ops::cuda {
 struct LayerWeights {
   DenseView dense;
   std::span<const UnitSegment> segments;
+  LtProducts* products = nullptr;  // for dense ones
 };
 
 /// A kernel of linear layers. Layouts belong to several of them: units to all but `dense`.

@@ -5,8 +5,8 @@
 namespace nibble::ops::cuda {
 
 std::span<const LinearKernel> linear_kernels() {
-  static const std::array kernels = {dense_kernel(), medium_batch_kernel(), small_batch_kernel(),
-                                     gemm_kernel()};
+  static const std::array kernels = {few_dense_kernel(),    many_dense_kernel(),  dense_kernel(),
+                                     medium_batch_kernel(), small_batch_kernel(), gemm_kernel()};
   return kernels;
 }
 

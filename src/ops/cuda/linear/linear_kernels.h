@@ -6,7 +6,9 @@
 
 namespace nibble::ops::cuda {
 
-LinearKernel dense_kernel();         // dense/
+LinearKernel few_dense_kernel();     // dense/few_dense.h
+LinearKernel many_dense_kernel();    // dense/lt_products.h
+LinearKernel dense_kernel();         // dense/dense.h
 LinearKernel medium_batch_kernel();  // medium_batch/
 LinearKernel small_batch_kernel();   // small_batch/
 LinearKernel gemm_kernel();          // gemm/

@@ -99,14 +99,23 @@ LinearLayer LinearLayer::packed(const LinearSet& set, std::size_t first, std::si
   return layer;
 }
 
-LinearLayer LinearLayer::dense(const Linear& part, std::shared_ptr<Buffer> table) {
+LinearLayer LinearLayer::dense(const LinearSet& set, std::size_t first, std::size_t last,
+                               std::shared_ptr<Buffer> table, const DenseNeeds& needs) {
+  const Linear& front = set.parts[first];
   LinearLayer layer;
-  layer.layer_.scheme = part.weight.scheme;
-  layer.layer_.n = part.weight.n;
-  layer.layer_.k = part.weight.k;
+  layer.layer_ = joint_problem(set, first, last);
+  layer.layer_.exact = needs.exact;
+  layer.plan_.device = needs.device;
+  layer.products_ = needs.products;
   layer.table_ = std::move(table);
-  layer.dense_ = {layer.table_->data(), part.weight.dense.dtype(), part.weight.n, part.weight.k};
-  layer.set_bias(part.bias);
+  named(front, [&] {
+    if (layer.table_ == nullptr) {
+      layer.joined_ = joined_table(set, first, last);
+    }
+    layer.set_bias(joined_bias(set, first, last));
+  });
+  const Buffer& rows = layer.table_ != nullptr ? *layer.table_ : layer.joined_;
+  layer.dense_ = {rows.data(), front.weight.dense.dtype(), layer.layer_.n, layer.layer_.k};
   return layer;
 }
 
@@ -143,7 +152,7 @@ void LinearLayer::set_bias(std::span<const float> bias) {
 }
 
 std::int64_t LinearLayer::bytes() const {
-  std::int64_t bytes = bias_.bytes() + row_sums_.bytes();
+  std::int64_t bytes = bias_.bytes() + row_sums_.bytes() + joined_.bytes();
   for (const UnitSegment& segment : segments_) {
     bytes += segment.bytes();
   }
@@ -179,7 +188,8 @@ bool LinearLayer::makes_norms(std::int64_t m, NormKind kind) const {
 void LinearLayer::run(const LinearInput& x, GemmOutput output, cudaStream_t stream) const {
   const LayerProblem wanted = problem(x.m);
   output.bias = bias_.empty() ? nullptr : bias_.as<float>();
-  choose_kernel(linear_kernels(), wanted).run(wanted, {dense_, segments_}, x, output, stream);
+  choose_kernel(linear_kernels(), wanted)
+      .run(wanted, {dense_, segments_, products_.get()}, x, output, stream);
   add_corrections(x, output.y, output.stride, stream);
 }
 

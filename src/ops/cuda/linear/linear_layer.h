@@ -11,8 +11,15 @@
 
 namespace nibble::ops::cuda {
 
+/// What dense layers need beside their weights.
+struct DenseNeeds {
+  DeviceKernels device;
+  std::shared_ptr<LtProducts> products;
+  bool exact = false;  // LinearProblem::exact
+};
+
 /// One or more parts of a set that stand side by side, as a GPU runs them: compressed ones of one
-/// scheme in segments of their inputs, or one dense one. Adapters are not in it.
+/// scheme in segments of their inputs, or dense ones of one type. Adapters are not in it.
 ///
 /// Which kernel computes m tokens the table says (linear_kernels.h). Behind it comes what products
 /// of codes leave out: zeros of activations times sums of the weights' rows, and the columns of
@@ -20,12 +27,14 @@ namespace nibble::ops::cuda {
 class LinearLayer {
  public:
   /// Packs and uploads parts [first, last) of the set, of one scheme and with one transform of the
-  /// input (or none); with `table`, a dense part uses what is there. Schedules are looked up here,
-  /// once. Throws kUsage for what no kernel computes, kOutOfMemory; messages name the layer.
+  /// input (or none). Schedules are looked up here, once. Throws kUsage for what no kernel computes,
+  /// kOutOfMemory; messages name the layer.
   static LinearLayer packed(const LinearSet& set, std::size_t first, std::size_t last,
                             std::shared_ptr<const DeviceTransform> transform,
                             const Schedules& schedules, UnitPacker& packer);
-  static LinearLayer dense(const Linear& part, std::shared_ptr<device::cuda::Buffer> table);
+  /// The same of dense parts. With `table` a single one uses what is there.
+  static LinearLayer dense(const LinearSet& set, std::size_t first, std::size_t last,
+                           std::shared_ptr<device::cuda::Buffer> table, const DenseNeeds& needs);
 
   /// How m tokens are wanted.
   InputKey key(std::int64_t m) const;
@@ -56,8 +65,10 @@ class LinearLayer {
   LayerPlan plan_;                     // of the first segment
   InputKey key_;                       // but for its form
   std::vector<UnitSegment> segments_;  // the head, and its INT8 tail
-  std::shared_ptr<device::cuda::Buffer> table_;
+  std::shared_ptr<device::cuda::Buffer> table_;  // of one dense part
+  device::cuda::Buffer joined_;                  // of several
   DenseView dense_;
+  std::shared_ptr<LtProducts> products_;
   device::cuda::Buffer bias_;
   std::shared_ptr<const DeviceTransform> transform_;
   device::cuda::Buffer row_sums_;  // [n, steps]: what zeros of activations are multiplied with
