@@ -4,7 +4,8 @@
     bench/cuda_peers.py [NAME...]     names: bf16 int4pack int_mm scaled_mm sdpa prompt; default: all
 
 Replays CUDA graphs of calls that take the next of as many copies of the weights as would fill the L2 cache eight
-times; the median after the clocks have settled. Products: bfloat16 (cuBLAS), int4pack (_weight_int4pack_mm, INT4 in
+times; the median after the clocks have settled. Products: bf16 (cuBLAS; also
+the layers of a Llama-2-7B), int4pack (_weight_int4pack_mm, INT4 in
 groups of 128), int_mm (_int_mm, INT8) and scaled_mm (_scaled_mm, FP8 with a scale for each token and row). sdpa: one
 step of 64 sequences with 4096 tokens in the cache, 32 query heads over 8 KV heads of 128, by each back end. prompt: the
 linear layers of a Llama-2-7B for 2048 tokens in bfloat16, alone and with attention. What this PyTorch or GPU does not
@@ -19,6 +20,8 @@ import torch.nn.functional as functional
 GROUP = 128
 FEW = [(m, n, k) for n, k in [(4096, 4096), (14336, 4096), (4096, 11008), (28672, 8192)]
        for m in [1, 4, 8, 16, 32, 64]]
+DENSE = [(m, n, k) for n, k in [(4096, 4096), (11008, 4096), (4096, 11008), (12288, 4096), (22016, 4096), (32000, 4096)]
+         for m in [1, 16, 32, 64, 512, 2048]]
 MANY = [(65, 4096, 4096), (128, 4096, 4096), (256, 4096, 4096), (512, 4096, 4096), (1024, 4096, 4096),
         (128, 28672, 8192), (512, 28672, 8192), (4096, 8192, 8192), (8192, 8192, 8192)]
 MOST_TOKENS_OF_INT4PACK = 128  # it is made for few
@@ -181,7 +184,7 @@ def main() -> int:
         elif name == "prompt":
             report_prompt()
         else:
-            for m, n, k in FEW + MANY:
+            for m, n, k in FEW + MANY + [case for case in DENSE if name == "bf16" and case not in FEW + MANY]:
                 report_product(name, products[name], m, n, k, limit)
     return 0
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes a Llama-shaped model of random compressed weights, to measure speed with: no float model is
+"""Writes a Llama-shaped model of random weights, to measure speed with: no float model is
 made on the way, so 7B shapes take seconds.
 
     bench/random_model.py FOLDER --tokenizer MODEL [--scheme int4-sym-g128] [--output int8-sym-row]
                           [--hidden 4096 --ffn 11008 --heads 32 --kv-heads 32 --layers 32 --vocabulary 32000]
 
-Schemes are integers, "int<bits>-sym-g<N>" or "-row", with "-a8" behind. The tokenizer is that of MODEL;
-its ids must lie below the vocabulary.
+Schemes are integers, "int<bits>-sym-g<N>" or "-row", with "-a8" behind, or "bf16". The tokenizer is that of
+MODEL; its ids must lie below the vocabulary.
 """
 import argparse
 import json
@@ -59,9 +59,12 @@ def main():
         return (noise * (size // len(noise) + 1))[:size]
 
     def linear(name, n, k, scheme):
+        if scheme == "bf16":
+            writer.add(name + ".weight", "BF16", [n, k], small_values)
+            return
         match = SCHEME.match(scheme)
         if not match:
-            parser.error(f"scheme {scheme} is not one of these integers")
+            parser.error(f"scheme {scheme} is not one of these")
         bits, group = int(match[1]), int(match[3]) if match[3] else k
         layers[name] = scheme
         scale = np.float16(1.0 / (np.sqrt(k) * 2**bits * 0.29))  # outputs of variance 1
@@ -95,9 +98,10 @@ def main():
     config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "hidden_size": width,
               "intermediate_size": args.ffn, "num_attention_heads": args.heads, "num_key_value_heads": args.kv_heads,
               "num_hidden_layers": args.layers, "vocab_size": args.vocabulary, "max_position_embeddings": 4096,
-              "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
-              "quantization_config": {"quant_method": "nibble", "format_version": 1, "keeps_inputs": True,
-                                      "recipe": f"random {args.scheme}", "layers": layers}}
+              "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False, "torch_dtype": "bfloat16"}
+    if layers:
+        config["quantization_config"] = {"quant_method": "nibble", "format_version": 1, "keeps_inputs": True,
+                                         "recipe": f"random {args.scheme}", "layers": layers}
     (args.folder / "config.json").write_text(json.dumps(config, indent=1))
     writer.write(args.folder / "model.safetensors")
 

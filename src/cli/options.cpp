@@ -86,9 +86,10 @@ void DeviceOptions::add_kernels(CLI::App& app) {
                  "Where to run: cpu, cuda (an NVIDIA GPU), or cuda:1 (the second one)")
       ->check(parsed_by(device::parse_place))
       ->capture_default_str();
-  app.add_option(
-         "--activations", activations,
-         "Activations of compressed layers: int8, int16 (nearly exact), or float (exact, slow)")
+  app.add_option("--activations", activations,
+                 "Activations of compressed layers: int8, int16 (nearly exact), or float (exact, "
+                 "slow; on a "
+                 "GPU of 16-bit layers)")
       ->check(parsed_by(parse_activations))
       ->capture_default_str();
   app.add_option(
@@ -150,9 +151,10 @@ engine::RunnerOptions DeviceOptions::runner() const {
   engine::RunnerOptions options;
   options.place = device::parse_place(device);
   core::require(!options.place.on_gpu() ||
-                    (activations == "int8" && !pin && numa == "none" && packed.empty()),
+                    (activations != "int16" && !pin && numa == "none" && packed.empty()),
                 core::ErrorKind::kUsage,
-                "--activations, --pin, --numa and --packed are for --device cpu; leave them out");
+                "--activations int16, --pin, --numa and --packed are for --device cpu; leave them "
+                "out");
   core::require(options.place.on_gpu() || schedules.empty(), core::ErrorKind::kUsage,
                 "--schedules is for --device cuda; leave it out");
   if (options.place.on_gpu()) {

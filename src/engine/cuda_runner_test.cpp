@@ -118,12 +118,15 @@ std::vector<std::int32_t> family_ids() {
 constexpr device::Place kCpu{device::Kind::kCpu, 0};
 constexpr device::Place kCuda{device::Kind::kCuda, 0};
 
+/// On the GPU with exact dense layers, such as the output layer: what differs from the CPU is what
+/// a test is about.
 std::unique_ptr<Runner> open(const std::shared_ptr<const models::Model>& model, device::Place place,
                              ops::KvTypes kv = ops::KvType::kF16) {
   RunnerOptions options;
   options.place = place;
   options.cpu.threads = 2;
-  options.cpu.activations = ops::ActivationPrecision::kInt16;
+  options.cpu.activations = place.kind == device::Kind::kCpu ? ops::ActivationPrecision::kInt16
+                                                             : ops::ActivationPrecision::kFloat;
   options.kv_types = kv;
   return make_runner(model, options);
 }
@@ -244,29 +247,76 @@ TEST_F(CudaRunner, EachTypeOfCacheGivesTheLossOfTheCpu) {
   }
 }
 
+/// On the GPU, dense layers as they are unless exactness is asked for.
+std::unique_ptr<Runner> open_rounding(const std::shared_ptr<const models::Model>& model) {
+  RunnerOptions options;
+  options.place = kCuda;
+  options.kv_types = ops::KvType::kF16;
+  return make_runner(model, options);
+}
+
+std::shared_ptr<const models::Model> in_type(core::DType type) {
+  auto model = std::make_shared<models::Model>(*demo());
+  for (models::Block& block : model->network.decoder.blocks) {
+    for (ops::LinearSet* set : models::linear_sets(block)) {
+      for (ops::Linear& part : set->parts) {
+        part.weight = formats::dense_weight(core::from_float32(
+            core::to_float32(part.weight.dense), {part.weight.n, part.weight.k}, type));
+      }
+    }
+  }
+  return model;
+}
+
+// What rounding activations to the weights' type changes: 2^-9 of each in bfloat16, 2^-12 in
+// float16.
+TEST_F(CudaRunner, DenseModelsGiveTheLossOfTheCpu) {
+  std::vector<std::int32_t> text = ids();
+  const std::vector<std::int32_t> more = greedy(*open(demo(), kCpu), text, 100);
+  text.insert(text.end(), more.begin(), more.end());
+  for (const auto& [type, bound] : {std::pair{core::DType::kBF16, 1e-2},
+                                    {core::DType::kF16, 4e-3},
+                                    {core::DType::kF32, 4e-3}}) {
+    const auto model = in_type(type);
+    const double expected = nll(*open(model, kCpu), text);
+    EXPECT_NEAR(nll(*open_rounding(model), text), expected, bound) << core::name_of(type);
+    EXPECT_NEAR(nll(*open(model, kCuda), text), expected, 2e-3) << core::name_of(type);
+  }
+}
+
 // Steps that are recorded and steps that are not, alone and beside others.
-TEST_F(CudaRunner, ASequenceHasTheSameBitsInEveryBatch) {
-  const auto runner = open(rounded("int4-sym-g128"), kCuda);
+void expect_same_bits_in_every_batch(Runner& runner, std::int64_t count) {
   const std::vector<std::int32_t> prompt = ids();
-  constexpr std::int64_t kCount = 5;
-  FixedSequences sequences(*runner, kCount, 64);
-  for (std::int64_t i = 0; i < kCount; ++i) {
+  FixedSequences sequences(runner, count, 64);
+  for (std::int64_t i = 0; i < count; ++i) {
     const Slice slice = sequences.next(i, std::span(prompt).first(prompt.size() - 4));
-    runner->forward({&slice, 1});
+    runner.forward({&slice, 1});
   }
   for (std::size_t step = prompt.size() - 4; step < prompt.size(); ++step) {
     const std::span<const std::int32_t> token = std::span(prompt).subspan(step, 1);
     const Slice single = sequences.next(0, token);
-    const LogitsView alone = runner->forward({&single, 1});
+    const LogitsView alone = runner.forward({&single, 1});
     const std::vector<float> expected(alone.values.begin(), alone.values.end());
     std::vector<Slice> others;
-    for (std::int64_t i = 1; i < kCount; ++i) {
+    for (std::int64_t i = 1; i < count; ++i) {
       others.push_back(sequences.next(i, token));
     }
-    const LogitsView together = runner->forward(others);
+    const LogitsView together = runner.forward(others);
     for (std::int64_t i = 0; i < together.rows; ++i) {
       EXPECT_EQ(0, std::memcmp(together.row(i).data(), expected.data(), expected.size() * 4))
           << "step " << step << ", sequence " << i;
+    }
+  }
+}
+
+TEST_F(CudaRunner, ASequenceHasTheSameBitsInEveryBatch) {
+  expect_same_bits_in_every_batch(*open_rounding(rounded("int4-sym-g128")), 5);
+}
+
+TEST_F(CudaRunner, ASequenceOfADenseModelHasTheSameBitsInBatchesOfUpTo32) {
+  for (const core::DType type : {core::DType::kBF16, core::DType::kF16}) {
+    for (const std::int64_t count : {5, 18, 33}) {  // one of them alone
+      expect_same_bits_in_every_batch(*open_rounding(in_type(type)), count);
     }
   }
 }

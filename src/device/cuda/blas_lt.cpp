@@ -90,8 +90,7 @@ class Layout {
  public:
   Layout(core::DType type, std::int64_t rows, std::int64_t columns, std::int64_t ld)
       : value_(functions().destroy_layout) {
-    check(functions().create_layout(value_.place(), type_of(type),
-                                    static_cast<std::uint64_t>(rows),
+    check(functions().create_layout(value_.place(), type_of(type), static_cast<std::uint64_t>(rows),
                                     static_cast<std::uint64_t>(columns), ld),
           "cublasLtMatrixLayoutCreate");
   }
@@ -272,12 +271,11 @@ void BlasLt::multiply(const LtProduct& product, cudaStream_t stream) {
   const Problem problem(kind, product.bias);
   const float alpha = 1.0f;
   const float beta = product.adds ? 1.0f : 0.0f;
-  check(functions().multiply(state_->handle.get(), problem.operation.get(), &alpha, product.w,
-                             problem.w.get(), product.x, problem.x.get(), &beta, product.y,
-                             problem.y.get(), product.y, problem.y.get(),
-                             &state_->algorithm(kind, problem, product.bias),
-                             state_->workspace.data(), static_cast<std::size_t>(kWorkspaceBytes),
-                             stream),
+  check(functions().multiply(
+            state_->handle.get(), problem.operation.get(), &alpha, product.w, problem.w.get(),
+            product.x, problem.x.get(), &beta, product.y, problem.y.get(), product.y,
+            problem.y.get(), &state_->algorithm(kind, problem, product.bias),
+            state_->workspace.data(), static_cast<std::size_t>(kWorkspaceBytes), stream),
         "cublasLtMatmul");
 }
 

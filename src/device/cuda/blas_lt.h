@@ -30,8 +30,8 @@ struct LtProduct {
 /// products share one workspace.
 ///
 /// cuBLASLt's heuristic chooses an algorithm for each shape and power of two of tokens, once: the
-/// same for all numbers of tokens that round up to it, so that an element does not depend on m among
-/// them. Algorithms whose partial sums meet in no fixed order are left out.
+/// same for all numbers of tokens that round up to it, so that an element does not depend on m
+/// among them. Algorithms whose partial sums meet in no fixed order are left out.
 class BlasLt {
  public:
   /// Why the library can't be opened; empty where it can. It is opened once.

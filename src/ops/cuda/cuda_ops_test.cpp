@@ -13,6 +13,7 @@
 #include "ops/cpu/elementwise.h"
 #include "ops/cpu/packed/packed_linear.h"
 #include "ops/cpu/packed/test_problems.h"
+#include "ops/cuda/dense/dense_reference.h"
 #include "ops/cuda/schedules/choose_schedules.h"
 #include "ops/cuda/schedules/schedule_fields.h"
 
@@ -220,7 +221,7 @@ TEST_F(CudaLayers, PartsStandSideBySide) {
       if (dense) {
         expected.y.resize(static_cast<std::size_t>(m * n));
         expected.magnitude.resize(expected.y.size(), 100.0);
-        add_products(part.weight, x, m, 1.0, expected.y);
+        add_products(part.weight, rounded_to(core::DType::kF16, x), m, 1.0, expected.y);
       } else {
         expected = reference(part.weight, x, m);
       }
@@ -237,6 +238,50 @@ TEST_F(CudaLayers, PartsStandSideBySide) {
       expect_near(y, set.n(), column, expected, n, 4e-6,
                   scheme + ", from " + std::to_string(column));
       column += n;
+    }
+  }
+}
+
+// Dense parts of one type run as one layer, whose input is rounded to that type unless it is to be
+// exact; the product adds to the residual stream.
+TEST_F(CudaLayers, DenseLayersReadTheirOwnType) {
+  const std::int64_t k = 200;
+  const std::vector<std::int64_t> rows = {48, 21};
+  for (const core::DType type : {core::DType::kF32, core::DType::kF16, core::DType::kBF16}) {
+    LinearSet set;
+    set.id = 0;
+    DenseReferenceProblem problem;
+    problem.k = k;
+    for (const std::int64_t n : rows) {
+      const core::Tensor weight = core::from_float32(
+          cpu::testing::random_input(n, k, static_cast<std::uint64_t>(n)), {n, k}, type);
+      const std::vector<float> w = core::to_float32(weight);
+      problem.weight.insert(problem.weight.end(), w.begin(), w.end());
+      set.parts.push_back({"layer", formats::dense_weight(weight), {}});
+      problem.n += n;
+    }
+    set.parts[1].bias = cpu::testing::random_input(1, rows[1], 5);
+    problem.bias.assign(static_cast<std::size_t>(rows[0]), 0.0f);
+    problem.bias.insert(problem.bias.end(), set.parts[1].bias.begin(), set.parts[1].bias.end());
+    for (const bool exact : {false, true}) {
+      CudaOps ops({}, nullptr, 0, exact);
+      UnitPacker packer(pool_, kStaging);
+      ops.prepare(set, packer);
+      for (const std::int64_t m : {1, 5, 33, 70}) {
+        const std::vector<float> x = cpu::testing::random_input(m, k, 9);
+        problem.m = m;
+        problem.x = exact ? x : rounded_to(type, x);
+        problem.before = cpu::testing::random_input(m, problem.n, 10);
+        const DenseReference expected = reference_dense(problem);
+        CudaOps::Input input = ops.input(upload(ops, x, m), set);
+        CudaOps::Matrix sum = upload(ops, problem.before, m);
+        EXPECT_FALSE(ops.linear(input, set, Residual<CudaOps::Matrix>{sum}));
+        const std::vector<float> y = download(ops, sum);
+        for (std::size_t i = 0; i < y.size(); ++i) {
+          ASSERT_NEAR(y[i], expected.y[i], expected.bounds[i])
+              << core::name_of(type) << ", " << m << " tokens, " << i << (exact ? ", exact" : "");
+        }
+      }
     }
   }
 }

@@ -253,14 +253,14 @@ TEST_F(CudaAppendAttend, WritesWhatLinearLayersRead) {
     for (const Case form : {Case{InputForm::kInt8Lanes, 16}, Case{InputForm::kInt8Lanes, 8},
                             Case{InputForm::kInt8Lanes, 4}, Case{InputForm::kInt8, 8},
                             Case{InputForm::kFloat16Tiles, 16}, Case{InputForm::kFloat16, 16},
-                            Case{InputForm::kFloat16Summed, 16}}) {
+                            Case{InputForm::kFloat16Summed, 16}, Case{InputForm::kBFloat16, 16}}) {
       Trial trial(problem);
       trial.append_rows(trial.values(trial.rows(true), 5), true);
       const std::int64_t m = trial.rows(false);
       const std::int64_t width = problem.heads * problem.head_dim;
       const std::vector<float> step = trial.values(m, 6);
       const bool summed = form.form == InputForm::kFloat16Summed;
-      const bool half = is_half(form.form) && !summed;
+      const bool half = has_values(form.form) && !summed;
       const bool writes = attention_writes(trial.layer(), form.form, kInputPadding, true);
       EXPECT_EQ(writes, half || problem.head_dim == 128);
       EXPECT_EQ(attention_writes(trial.layer(), form.form, kInputPadding, false), half);

@@ -16,9 +16,9 @@ namespace {
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * kWarp;
 constexpr int kTileRows = 16;
-constexpr int kSteps = 2;             // of 32 inputs in a chunk
-constexpr int kChunk = 32 * kSteps;   // inputs that a warp loads at a time: 128 bytes of a row
-constexpr int kSumPadding = 4;        // keeps lanes apart in the banks
+constexpr int kSteps = 2;            // of 32 inputs in a chunk
+constexpr int kChunk = 32 * kSteps;  // inputs that a warp loads at a time: 128 bytes of a row
+constexpr int kSumPadding = 4;       // keeps lanes apart in the banks
 constexpr int kSumsOfToken = kWarps * (kTileRows + kSumPadding);
 
 struct Arguments {
@@ -163,8 +163,8 @@ __device__ __forceinline__ void meet(int cluster) {
 /// sums[slice of the block][token][row].
 template <int kColumns>
 __device__ __forceinline__ void put_sums(float* sums, const Arguments& a,
-                                         const float (&mine)[kColumns][4], int row_warp,
-                                         int k_warp, int lane) {
+                                         const float (&mine)[kColumns][4], int row_warp, int k_warp,
+                                         int lane) {
   const int row = row_warp * kTileRows + lane / 4;
 #pragma unroll
   for (int column = 0; column < kColumns; ++column) {
@@ -179,8 +179,7 @@ __device__ __forceinline__ void put_sums(float* sums, const Arguments& a,
 
 /// This block's share of the results of the cluster's rows.
 template <int kColumns>
-__device__ __forceinline__ void finish(const float* sums, const Arguments& a, int group,
-                                       int rank) {
+__device__ __forceinline__ void finish(const float* sums, const Arguments& a, int group, int rank) {
   const int rows = a.rows();
   for (int i = rank * kThreads + static_cast<int>(threadIdx.x); i < rows * a.m;
        i += a.cluster * kThreads) {

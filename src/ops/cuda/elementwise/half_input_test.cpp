@@ -45,7 +45,8 @@ class Made {
 
 std::vector<InputTarget> forms() {
   std::vector<InputTarget> all;
-  for (const InputForm form : {InputForm::kFloat16, InputForm::kFloat16Tiles}) {
+  for (const InputForm form :
+       {InputForm::kFloat16, InputForm::kFloat16Tiles, InputForm::kBFloat16}) {
     all.push_back({.form = form});
   }
   for (const InputForm form : {InputForm::kInt8, InputForm::kInt8Lanes}) {
@@ -80,6 +81,29 @@ TEST_F(HalfInput, GivesWhatTheSameFloatsGive) {
             << m << " rows of " << columns << ", form " << static_cast<int>(form.form) << ", "
             << form.bits << " bits, groups of " << form.group;
       }
+    }
+  }
+}
+
+// To nearest, zeros behind the columns.
+TEST_F(HalfInput, BFloat16IsThatOfTheHost) {
+  const device::cuda::Stream stream;
+  constexpr std::int64_t kRows = 3;
+  for (const std::int64_t columns : {1, 100, 128, 1000}) {
+    std::vector<float> x = normal_values(kRows * columns, 5);
+    x.front() = 1e30f;
+    const std::int64_t padded = padded_columns(columns);
+    const Buffer on = on_device(x);
+    const Buffer values = poisoned<core::Fp16>(kRows * padded);
+    input(on.as<float>(), {.form = InputForm::kBFloat16, .values = values.as<core::Fp16>()}, kRows,
+          columns, stream.get());
+    stream.synchronize();
+    const auto found = values.values<core::Bf16>();
+    for (std::int64_t i = 0; i < kRows * padded; ++i) {
+      const std::int64_t column = i % padded;
+      const float value =
+          column < columns ? x[static_cast<std::size_t>(i / padded * columns + column)] : 0.0f;
+      ASSERT_EQ(found[static_cast<std::size_t>(i)], core::to_bf16(value)) << i;
     }
   }
 }

@@ -58,8 +58,7 @@ struct HalfSink {
         pair(value.x, value.y);
   }
   __device__ void store(std::int64_t row, int column, float value) const {
-    values[row * padded + position(column)].bits =
-        static_cast<std::uint16_t>(pair(value, 0.0f));
+    values[row * padded + position(column)].bits = static_cast<std::uint16_t>(pair(value, 0.0f));
   }
   __device__ std::uint32_t pair(float low, float high) const {
     return bfloat16 ? bfloat162(low, high) : saturated_half2(low, high);
@@ -81,10 +80,14 @@ struct HalfSink {
 };
 
 inline HalfSink half_sink(const InputTarget& target, int padded) {
-  const bool tiles = target.form == InputForm::kFloat16Tiles ||
-                     target.form == InputForm::kFloat16Summed;
-  return {target.values, padded,           tiles,
-          target.sums,   target.sum_stride, target.form == InputForm::kBFloat16};
+  const bool tiles =
+      target.form == InputForm::kFloat16Tiles || target.form == InputForm::kFloat16Summed;
+  return {target.values,
+          padded,
+          tiles,
+          target.sums,
+          target.sum_stride,
+          target.form == InputForm::kBFloat16};
 }
 
 /// Where four columns of INT8 stand in a row in tile order (input_target.h).

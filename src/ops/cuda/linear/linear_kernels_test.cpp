@@ -21,6 +21,7 @@ struct Layer {
     linear.scheme = formats::parse_scheme(scheme);
     linear.n = rows;
     linear.k = kInputs;
+    plan.device = {132, medium};
     if (!formats::is_dense(linear.scheme)) {
       plan = plan_layer(linear_shape(linear.scheme, rows, kInputs), schedules, {132, medium});
     }
@@ -94,7 +95,7 @@ TEST(LinearKernels, AreChosenByFormatAndTokens) {
 // The rules once more, in one place and for every number of tokens.
 std::string_view plain_rule(const Layer& layer, std::int64_t m, bool medium) {
   if (formats::is_dense(layer.linear.scheme)) {
-    return "dense";
+    return m <= 32 ? "dense-few" : "dense-many";
   }
   const LinearShape& shape = layer.plan.shape;
   const UnitFormat& format = shape.format;
@@ -147,7 +148,8 @@ TEST(LinearKernels, SayWhyTheyRefuse) {
   const Layer layer("int4-sym-g128", kManyRows, true);
   EXPECT_EQ(
       to_string(answers_of(linear_kernels(), layer.of(64))),
-      "dense: weights are compressed; medium-batch: 128 columns of tokens and 8193 rows; with "
+      "dense-few: weights are compressed; dense-many: weights are compressed; dense: weights are "
+      "compressed; medium-batch: 128 columns of tokens and 8193 rows; with "
       "more than 8192 gemm is faster; small-batch: 64 tokens; a launch takes 16, and gemm "
       "takes all; gemm: takes it");
 }
@@ -155,7 +157,7 @@ TEST(LinearKernels, SayWhyTheyRefuse) {
 TEST(LinearKernels, NoneLeftIsAnErrorThatNamesAllReasons) {
   const Layer layer("int4-sym-g128", kFewRows, false);
   try {
-    choose_kernel(linear_kernels().first(2), layer.of(1));
+    choose_kernel(linear_kernels().subspan(2, 2), layer.of(1));
     ADD_FAILURE() << "was taken";
   } catch (const core::Error& error) {
     EXPECT_EQ(error.kind(), core::ErrorKind::kUsage);
@@ -190,7 +192,43 @@ TEST(LinearKernels, ReadTheirInputsInTheirForms) {
   EXPECT_EQ(form_of(Layer("int4-asym-g128", kFewRows, true), 17), InputForm::kFloat16Tiles);
   EXPECT_EQ(form_of(Layer("lut4-nf4-g128", kFewRows, true), 17), InputForm::kInt8);
   EXPECT_EQ(form_of(Layer("int8-sym-row-a8", kFewRows, true), 65), InputForm::kInt8);
-  EXPECT_EQ(form_of(Layer("bf16", kFewRows, true), 65), std::nullopt);
+  for (const std::int64_t m : kTokens) {
+    EXPECT_EQ(form_of(Layer("bf16", kFewRows, true), m), InputForm::kBFloat16);
+    EXPECT_EQ(form_of(Layer("f16", kFewRows, true), m), InputForm::kFloat16);
+    EXPECT_EQ(form_of(Layer("f32", kFewRows, true), m), std::nullopt);
+  }
+}
+
+TEST(LinearKernels, OfDenseWeightsDependOnTheirTypeAndRows) {
+  const auto kernel = [](const Layer& layer, std::int64_t m) { return layer.kernel(m).name; };
+  const Layer floats("f32", kFewRows, true);
+  EXPECT_EQ(kernel(floats, 8), "dense");
+  EXPECT_EQ(kernel(floats, 9), "dense-many");
+  Layer exact("bf16", kFewRows, true);
+  exact.linear.exact = true;
+  EXPECT_EQ(kernel(exact, 1), "dense");
+  EXPECT_EQ(kernel(exact, 512), "dense");
+  Layer odd("f16", kFewRows, true);
+  odd.linear.k = 4100;
+  EXPECT_EQ(kernel(odd, 1), "dense");
+  EXPECT_EQ(kernel(odd, 512), "dense");
+  odd.linear.k = 4104;
+  EXPECT_EQ(kernel(odd, 1), "dense-few");
+}
+
+// Then the kernel of few tokens takes them in several launches, and float32 ones take turns.
+TEST(LinearKernels, WithoutCublasLtOursTakeAllTokens) {
+  Layer halves("bf16", kFewRows, true);
+  Layer floats("f32", kFewRows, true);
+  for (Layer* layer : {&halves, &floats}) {
+    layer->plan.device.blas_lt_absence = [] { return std::string_view("no such file"); };
+  }
+  EXPECT_EQ(halves.kernel(512).name, "dense-few");
+  EXPECT_EQ(halves.kernel(512).schedule(halves.of(512)), "16 launches, inputs in 2 slices");
+  EXPECT_EQ(floats.kernel(512).name, "dense");
+  const auto answers = answers_of(linear_kernels(), floats.of(512));
+  EXPECT_EQ(to_string(std::span(answers).first(2)),
+            "dense-few: weights have 32 bits; dense-many: cublaslt not found: no such file");
 }
 
 TEST(LinearKernels, JoinGatesOfPairsToWhichNothingIsAdded) {
@@ -213,12 +251,11 @@ TEST(LinearKernels, JoinGatesOfPairsToWhichNothingIsAdded) {
   EXPECT_FALSE(joins("f16", 65));
 }
 
-TEST(LinearKernels, AddToTheResidualStreamButForDenseOnes) {
+TEST(LinearKernels, AddToTheResidualStream) {
   for (const Rule& rule : kRules) {
     const Layer layer(rule.scheme, kFewRows, true);
     for (const std::int64_t m : kTokens) {
-      const Refusal refusal = layer.kernel(m).refusal(layer.of(m, {true, std::nullopt}));
-      EXPECT_EQ(refusal.has_value(), layer.kernel(m).name == "dense") << rule.scheme;
+      EXPECT_FALSE(layer.kernel(m).refusal(layer.of(m, {true, std::nullopt}))) << rule.scheme;
     }
   }
 }

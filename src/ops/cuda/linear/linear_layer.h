@@ -27,8 +27,8 @@ struct DenseNeeds {
 class LinearLayer {
  public:
   /// Packs and uploads parts [first, last) of the set, of one scheme and with one transform of the
-  /// input (or none). Schedules are looked up here, once. Throws kUsage for what no kernel computes,
-  /// kOutOfMemory; messages name the layer.
+  /// input (or none). Schedules are looked up here, once. Throws kUsage for what no kernel
+  /// computes, kOutOfMemory; messages name the layer.
   static LinearLayer packed(const LinearSet& set, std::size_t first, std::size_t last,
                             std::shared_ptr<const DeviceTransform> transform,
                             const Schedules& schedules, UnitPacker& packer);
@@ -62,9 +62,9 @@ class LinearLayer {
   void add_corrections(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
 
   LinearProblem layer_;
-  LayerPlan plan_;                     // of the first segment
-  InputKey key_;                       // but for its form
-  std::vector<UnitSegment> segments_;  // the head, and its INT8 tail
+  LayerPlan plan_;                               // of the first segment
+  InputKey key_;                                 // but for its form
+  std::vector<UnitSegment> segments_;            // the head, and its INT8 tail
   std::shared_ptr<device::cuda::Buffer> table_;  // of one dense part
   device::cuda::Buffer joined_;                  // of several
   DenseView dense_;

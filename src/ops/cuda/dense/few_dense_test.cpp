@@ -1,0 +1,112 @@
+#include "ops/cuda/dense/few_dense.h"
+
+#include "device/cuda/check.h"
+#include "device/cuda/gpu_for_tests.h"
+#include "ops/cuda/dense/dense_trial_for_tests.h"
+#include "ops/cuda/medium_batch/medium_batch.h"
+
+namespace nibble::ops::cuda {
+namespace {
+
+using FewDense = device::GpuTest;
+using core::DType;
+using device::cuda::Buffer;
+
+struct Shape {
+  std::int64_t n;
+  std::int64_t k;
+};
+// Rows and inputs that fill no tile, no block and no chunk, and some that do.
+constexpr Shape kShapes[] = {{1, 8},     {7, 40},     {16, 64},   {33, 72},
+                             {64, 128},  {130, 264},  {200, 96},  {257, 1000},
+                             {96, 4096}, {300, 1112}, {515, 2048}};
+
+FewDenseProblem problem_of(const DenseTrial& trial, std::int64_t m, float* y, bool has_bias,
+                           bool adds) {
+  FewDenseProblem problem;
+  problem.weight = trial.weight();
+  problem.x = trial.values();
+  problem.ldx = padded_columns(problem.weight.k);
+  problem.m = m;
+  problem.y = y;
+  problem.ldy = trial.ldy();
+  problem.bias = has_bias ? trial.bias() : nullptr;
+  problem.adds = adds;
+  return problem;
+}
+
+// All that a device runs.
+std::vector<FewDensePlan> plans() {
+  std::vector<FewDensePlan> all;
+  for (const int row_warps : {1, 2, 4}) {
+    all.push_back({row_warps, 1, false});
+  }
+  if (medium_batch_runs()) {
+    for (const int cluster : {1, 2, 4}) {
+      all.push_back({4, cluster, true});
+    }
+  }
+  return all;
+}
+
+std::string name_of(const Shape& shape, const FewDensePlan& plan, std::int64_t m) {
+  return std::to_string(shape.n) + " x " + std::to_string(shape.k) + ", " +
+         std::to_string(plan.row_warps) + " warps of rows, clusters of " +
+         std::to_string(plan.cluster) + ", " + std::to_string(m) + " tokens";
+}
+
+TEST_F(FewDense, EveryPlanOverRaggedShapes) {
+  for (const DType type : {DType::kF16, DType::kBF16}) {
+    for (const Shape& shape : kShapes) {
+      DenseTrial trial(type, shape.n, shape.k, kMostFewDense);
+      for (const FewDensePlan& plan : plans()) {
+        for (const std::int64_t m : {1, 2, 7, 8, 9, 16, 17, 25, 32}) {
+          const bool has_bias = m % 3 != 1;
+          const bool adds = m % 2 == 1;
+          const Buffer y = trial.target(m, adds);
+          few_dense(problem_of(trial, m, y.as<float>(), has_bias, adds), plan, trial.stream());
+          trial.expect(y, m, has_bias, adds, name_of(shape, plan, m));
+          if (HasFatalFailure()) {
+            return;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Whatever shares the launch, and whichever kernel that takes.
+TEST_F(FewDense, ATokenHasTheSameBitsAmongAnyOthers) {
+  for (const DType type : {DType::kF16, DType::kBF16}) {
+    for (const Shape& shape : {Shape{257, 1000}, {515, 2048}, {96, 4096}}) {
+      const DenseTrial trial(type, shape.n, shape.k, kMostFewDense);
+      for (const FewDensePlan& plan : plans()) {
+        std::vector<float> all;
+        for (std::int64_t m = kMostFewDense; m >= 1; --m) {
+          const Buffer y = trial.target(m, false);
+          few_dense(problem_of(trial, m, y.as<float>(), true, false), plan, trial.stream());
+          device::cuda::check(cudaStreamSynchronize(trial.stream()), "cudaStreamSynchronize");
+          const std::vector<float> mine = y.values<float>();
+          all = all.empty() ? mine : all;
+          ASSERT_EQ(0, std::memcmp(mine.data(), all.data(), mine.size() * sizeof(float)))
+              << name_of(shape, plan, m);
+        }
+      }
+    }
+  }
+}
+
+TEST(FewDensePlans, GiveEveryMultiprocessorABlock) {
+  const FewDensePlan square = plan_few_dense(4096, 132, true);
+  EXPECT_EQ(square.cluster, 4);
+  EXPECT_EQ(square.k_slices(), 8);
+  EXPECT_EQ(plan_few_dense(11008, 132, true).cluster, 1);
+  EXPECT_EQ(plan_few_dense(8, 132, true).cluster, 4);  // no more than that
+  const FewDensePlan without = plan_few_dense(4096, 108, false);
+  EXPECT_EQ(without.cluster, 1);
+  EXPECT_EQ(without.row_warps, 1);
+  EXPECT_EQ(without.k_slices(), 8);
+}
+
+}  // namespace
+}  // namespace nibble::ops::cuda
