@@ -3,13 +3,16 @@
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "core/random.h"
+#include "core/tensor.h"
 #include "device/cuda/check.h"
 #include "device/cuda/event.h"
 #include "device/cuda/graph.h"
+#include "device/cuda/memory.h"
 #include "device/cuda/stream.h"
 #include "device/cuda_devices.h"
 #include "measure.h"

@@ -224,7 +224,7 @@ TEST(LinearKernels, WithoutCublasLtOursTakeAllTokens) {
     layer->plan.device.blas_lt_absence = [] { return std::string_view("no such file"); };
   }
   EXPECT_EQ(halves.kernel(512).name, "dense-few");
-  EXPECT_EQ(halves.kernel(512).schedule(halves.of(512)), "16 launches, inputs in 2 slices");
+  EXPECT_EQ(halves.kernel(512).schedule(halves.of(512)), "16 launches, inputs in 4 slices");
   EXPECT_EQ(floats.kernel(512).name, "dense");
   const auto answers = answers_of(linear_kernels(), floats.of(512));
   EXPECT_EQ(to_string(std::span(answers).first(2)),
