@@ -216,7 +216,7 @@ struct Target {
   Target(InputForm form, int bits, std::int64_t m, std::int64_t k) {
     const std::int64_t padded = padded_columns(k);
     target.form = form;
-    if (is_half(form)) {
+    if (has_values(form)) {
       values = poisoned<core::Fp16>(m * padded);
       scales = poisoned<float>(padded / kInputPadding * sum_stride_of(m));
       target.values = values.as<core::Fp16>();
