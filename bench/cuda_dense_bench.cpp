@@ -20,7 +20,6 @@
 #include "ops/cuda/dense/lt_products.h"
 #include "ops/cuda/elementwise/input_target.h"
 #include "ops/cuda/limits/read_bandwidth.h"
-#include "ops/cuda/medium_batch/medium_batch.h"
 
 // Times linear layers of dense weights, few tokens by our kernel and all by cuBLASLt, beside what
 // reading the weights takes.
@@ -98,7 +97,7 @@ class Layer {
       ops::cuda::few_dense(problem, plan, stream);
     });
     char name[64];
-    std::snprintf(name, sizeof(name), "few %d/%d%s", plan.row_warps, plan.cluster, mark);
+    std::snprintf(name, sizeof(name), "few %d/%d%s", plan.blocks, plan.chunks_ahead, mark);
     report(name, m, seconds);
   }
 
@@ -155,7 +154,7 @@ class Layer {
   void report(const char* name, std::int64_t m, double seconds) const {
     const double work = 2.0 * static_cast<double>(m) * static_cast<double>(shape_.n) *
                         static_cast<double>(shape_.k);
-    std::printf("%-5s %-12s m %5lld n %5lld k %5lld  %9.2f us  %7.1f TFLOP/s  %5.1f %% of reads\n",
+    std::printf("%-5s %-14s m %5lld n %5lld k %5lld  %9.2f us  %7.1f TFLOP/s  %5.1f %% of reads\n",
                 std::string(core::name_of(type_)).c_str(), name, static_cast<long long>(m),
                 static_cast<long long>(shape_.n), static_cast<long long>(shape_.k), seconds * 1e6,
                 work / seconds / 1e12, 100 * static_cast<double>(bytes_) / seconds / limit_);
@@ -196,21 +195,22 @@ Options parse(int count, char** words) {
 void run(const Options& options) {
   const device::CudaDevice device = device::require_cuda_device();
   const double limit = ops::cuda::measure_read_bandwidth();
-  const bool clusters = ops::cuda::medium_batch_runs();
   std::printf("%s: reads %.0f GB/s\n", device.name.c_str(), limit / 1e9);
   ops::cuda::LtProducts products;
   for (const DType type : options.types) {
     for (const Shape& shape : kShapes) {
       const Layer layer(type, shape, device.l2_bytes, limit);
-      const auto built_in = ops::cuda::plan_few_dense(shape.n, device.multiprocessors, clusters);
+      const ops::cuda::FewDensePlan built_in{.blocks = device.multiprocessors};
       for (const std::int64_t m : kFew) {
         if (type == DType::kF32) {
           break;
         }
         layer.few(m, built_in, "");
-        for (const int cluster : {1, 2, 4}) {
-          if (options.plans && clusters && cluster != built_in.cluster) {
-            layer.few(m, {4, cluster, true}, " plan");
+        for (const int each : {1, 2}) {
+          for (const int ahead : {0, 4, 8, 16}) {
+            if (options.plans && (each != 1 || ahead != built_in.chunks_ahead)) {
+              layer.few(m, {each * device.multiprocessors, ahead}, " plan");
+            }
           }
         }
       }

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "ops/cuda/dense/few_dense.h"
-#include "ops/cuda/device_code/cluster.cuh"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/mma.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
@@ -10,16 +9,19 @@
 /// stands at which place along k is free as long as both operands agree: lane 4g + t takes the
 /// inputs 8t .. 8t + 7 of 32 of rows g and g + 8 and of token g, by loads of 16 bytes, for two
 /// products.
+///
+/// A block takes one tile of 16 rows after another, and its warps take chunks of the inputs in
+/// turns. The loads of a tile begin while the one before it is multiplied, and those of a launch
+/// while the kernel before it ends.
 namespace nibble::ops::cuda {
 namespace {
 
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * kWarp;
 constexpr int kTileRows = 16;
-constexpr int kSteps = 2;            // of 32 inputs in a chunk
-constexpr int kChunk = 32 * kSteps;  // inputs that a warp loads at a time: 128 bytes of a row
-constexpr int kSumPadding = 4;       // keeps lanes apart in the banks
-constexpr int kSumsOfToken = kWarps * (kTileRows + kSumPadding);
+constexpr int kSteps = 2;                  // of 32 inputs in a chunk
+constexpr int kChunk = 32 * kSteps;        // inputs that a warp loads at a time: 128 bytes of a row
+constexpr int kSumStride = kTileRows + 4;  // keeps lanes apart in the banks
 
 struct Arguments {
   const std::uint16_t* weight;
@@ -31,14 +33,16 @@ struct Arguments {
   int m;
   int ldx;
   int ldy;
-  int row_warps;
-  int k_warps;
-  int cluster;
+  int chunks_ahead;
   bool adds;
 
-  __device__ int rows() const { return row_warps * kTileRows; }
-  __device__ int sum_stride() const { return rows() + kSumPadding; }
+  __device__ int tiles() const { return (n + kTileRows - 1) / kTileRows; }
+  __device__ int chunks() const { return (k + kChunk - 1) / kChunk; }
 };
+
+__device__ __forceinline__ void prefetch_to_l2(const std::uint16_t* source) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(source));
+}
 
 /// Of what is read once.
 __device__ __forceinline__ uint4 load_stream(const std::uint16_t* source) {
@@ -64,31 +68,56 @@ struct Chunk {
   uint4 rows[2][kSteps];
 };
 
-/// The rows of a warp.
-class WeightRows {
+/// What a warp reads of the weight, chunk by chunk and tile by tile. Each tile has `steps` of them;
+/// where the inputs end before, and after the last tile, they are zeros.
+class WeightStream {
  public:
-  __device__ WeightRows(const Arguments& a, int first, int lane) : k_(a.k), at_(8 * (lane % 4)) {
+  __device__ WeightStream(const Arguments& a, int steps, int warp, int lane)
+      : a_(a), steps_(steps), warp_(warp), lane_(lane), tile_(static_cast<int>(blockIdx.x)) {}
+
+  __device__ void load(Chunk& chunk) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int row = min(first + lane / 4 + 8 * half, a.n - 1);
-      rows_[half] = a.weight + static_cast<std::size_t>(row) * a.k;
-    }
-  }
-  __device__ void load(Chunk& chunk, int number) const {
+      const std::uint16_t* row = row_of(lane_ / 4 + 8 * half);
 #pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-      const int k = number * kChunk + 32 * step + at_;
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        chunk.rows[half][step] = k < k_ ? load_stream(rows_[half] + k) : uint4{};
+      for (int step = 0; step < kSteps; ++step) {
+        const int k = first_input() + 32 * step + 8 * (lane_ % 4);
+        chunk.rows[half][step] = tile_ < a_.tiles() && k < a_.k ? load_stream(row + k) : uint4{};
       }
+    }
+    advance();
+  }
+  /// The next chunks, without a move.
+  __device__ void prefetch(int chunks) const {
+    WeightStream next = *this;
+    for (int i = 0; i < chunks && next.tile_ < a_.tiles(); ++i) {
+      if (lane_ < kTileRows && next.first_input() < a_.k) {
+        prefetch_to_l2(next.row_of(lane_) + next.first_input());
+      }
+      next.advance();
     }
   }
 
  private:
-  const std::uint16_t* rows_[2];
-  int k_;
-  int at_;
+  __device__ int first_input() const {
+    return (step_ * kWarps + warp_) * kChunk;
+  }
+  __device__ const std::uint16_t* row_of(int row) const {
+    return a_.weight + static_cast<std::size_t>(min(tile_ * kTileRows + row, a_.n - 1)) * a_.k;
+  }
+  __device__ void advance() {
+    if (++step_ == steps_) {
+      step_ = 0;
+      tile_ += static_cast<int>(gridDim.x);
+    }
+  }
+
+  const Arguments& a_;
+  int steps_;
+  int warp_;
+  int lane_;
+  int tile_;
+  int step_ = 0;
 };
 
 /// The inputs of 8 kColumns tokens. Lanes of odd tokens load the steps in the other order, so that
@@ -135,127 +164,89 @@ __device__ __forceinline__ void multiply(float (&sums)[kColumns][4], const Chunk
   }
 }
 
-/// A float of the shared memory of block `rank` of the cluster; `place` is that of the same float
-/// in this block.
-__device__ __forceinline__ float read_in_cluster(const float* place, int rank, int cluster) {
-#if __CUDA_ARCH__ >= 900
-  if (cluster > 1) {
-    const auto local = static_cast<std::uint32_t>(__cvta_generic_to_shared(place));
-    float value;
-    asm volatile("ld.shared::cluster.f32 %0, [%1];"
-                 : "=f"(value)
-                 : "r"(address_in(local, rank))
-                 : "memory");
-    return value;
-  }
-#endif
-  return *place;
-}
-
-__device__ __forceinline__ void meet(int cluster) {
-  if (cluster > 1) {
-    cluster_barrier();
-  } else {
-    __syncthreads();
-  }
-}
-
-/// sums[slice of the block][token][row].
+/// Of a tile, by warp, token and row.
 template <int kColumns>
-__device__ __forceinline__ void put_sums(float* sums, const Arguments& a,
-                                         const float (&mine)[kColumns][4], int row_warp, int k_warp,
-                                         int lane) {
-  const int row = row_warp * kTileRows + lane / 4;
+struct TileSums {
+  float of[kWarps][8 * kColumns][kSumStride];
+
+  __device__ void put(const float (&mine)[kColumns][4], int warp, int lane) {
+    const int row = lane / 4;
 #pragma unroll
-  for (int column = 0; column < kColumns; ++column) {
-    const int token = k_warp * 8 * kColumns + 8 * column + 2 * (lane % 4);
-    float* to = sums + token * a.sum_stride() + row;
-    to[0] = mine[column][0];
-    to[a.sum_stride()] = mine[column][1];
-    to[8] = mine[column][2];
-    to[a.sum_stride() + 8] = mine[column][3];
-  }
-}
-
-/// This block's share of the results of the cluster's rows.
-template <int kColumns>
-__device__ __forceinline__ void finish(const float* sums, const Arguments& a, int group, int rank) {
-  const int rows = a.rows();
-  for (int i = rank * kThreads + static_cast<int>(threadIdx.x); i < rows * a.m;
-       i += a.cluster * kThreads) {
-    const int row = i % rows;
-    const int token = i / rows;
-    const int n = group * rows + row;
-    if (n >= a.n) {
-      continue;
+    for (int column = 0; column < kColumns; ++column) {
+      const int token = 8 * column + 2 * (lane % 4);
+      of[warp][token][row] = mine[column][0];
+      of[warp][token + 1][row] = mine[column][1];
+      of[warp][token][row + 8] = mine[column][2];
+      of[warp][token + 1][row + 8] = mine[column][3];
     }
-    float& y = a.y[static_cast<std::size_t>(token) * a.ldy + n];
-    const float before = a.adds ? y : 0.0f;
-    const float bias = a.bias != nullptr ? a.bias[n] : 0.0f;
-    float sum = 0.0f;
-    for (int block = 0; block < a.cluster; ++block) {
-      for (int slice = 0; slice < a.k_warps; ++slice) {
-        const int line = slice * 8 * kColumns + token;
-        sum += read_in_cluster(sums + line * a.sum_stride() + row, block, a.cluster);
+  }
+  /// Adds them up to the results of the tile.
+  __device__ void finish(const Arguments& a, int tile) const {
+    for (int i = static_cast<int>(threadIdx.x); i < kTileRows * a.m; i += kThreads) {
+      const int row = i % kTileRows;
+      const int token = i / kTileRows;
+      const int n = tile * kTileRows + row;
+      if (n >= a.n) {
+        continue;
       }
+      float& y = a.y[static_cast<std::size_t>(token) * a.ldy + n];
+      const float before = a.adds ? y : 0.0f;
+      const float bias = a.bias != nullptr ? a.bias[n] : 0.0f;
+      float sum = 0.0f;
+#pragma unroll
+      for (int warp = 0; warp < kWarps; ++warp) {
+        sum += of[warp][token][row];
+      }
+      y = before + (sum + bias);
     }
-    y = before + (sum + bias);
   }
-}
+};
 
 template <bool kBf16, int kColumns>
-__global__ void __launch_bounds__(kThreads, 2) few_dense_kernel(Arguments a) {
+__global__ void __launch_bounds__(kThreads, 2) few_dense_kernel(const Arguments a) {
   constexpr int kStages = kColumns > 2 ? 3 : 4;  // chunks on their way, as far as registers suffice
-  __shared__ float sums[8 * kColumns * kSumsOfToken];
+  __shared__ TileSums<kColumns> sums[2];         // in turns, so that warps meet once in a tile
   launch_dependents();
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  const int rank = static_cast<int>(blockIdx.x) % a.cluster;
-  const int group = static_cast<int>(blockIdx.x) / a.cluster;
-  const int row_warp = warp % a.row_warps;
-  const int k_warp = warp / a.row_warps;
-  const int slices = a.k_warps * a.cluster;
-  const int slice = rank * a.k_warps + k_warp;
-  const int chunks = (a.k + kChunk - 1) / kChunk;
-  const int begin = slice * chunks / slices;
-  const int end = (slice + 1) * chunks / slices;
+  const int chunks = a.chunks();
+  const int steps = (chunks + kWarps * kStages - 1) / (kWarps * kStages) * kStages;
 
-  const WeightRows rows(a, group * a.rows() + row_warp * kTileRows, lane);
+  WeightStream weights(a, steps, warp, lane);
   Chunk ring[kStages];
 #pragma unroll
   for (int stage = 0; stage < kStages; ++stage) {
-    if (begin + stage < end) {
-      rows.load(ring[stage], begin + stage);
-    }
+    weights.load(ring[stage]);
   }
+  weights.prefetch(a.chunks_ahead);
   wait_for_predecessor();
-  float mine[kColumns][4] = {};
-  for (int number = begin; number < end; number += kStages) {
+  int turn = 0;
+  for (int tile = static_cast<int>(blockIdx.x); tile < a.tiles();
+       tile += static_cast<int>(gridDim.x)) {
+    float mine[kColumns][4] = {};
+    for (int step = 0; step < steps; step += kStages) {
 #pragma unroll
-    for (int stage = 0; stage < kStages; ++stage) {
-      const int here = number + stage;
-      if (here < end) {
-        multiply<kBf16>(mine, ring[stage], Inputs<kColumns>(a, here, lane));
-        if (here + kStages < end) {
-          rows.load(ring[stage], here + kStages);
+      for (int stage = 0; stage < kStages; ++stage) {
+        const int chunk = (step + stage) * kWarps + warp;
+        if (chunk < chunks) {
+          multiply<kBf16>(mine, ring[stage], Inputs<kColumns>(a, chunk, lane));
         }
+        weights.load(ring[stage]);
       }
     }
-  }
-  put_sums<kColumns>(sums, a, mine, row_warp, k_warp, lane);
-  meet(a.cluster);
-  finish<kColumns>(sums, a, group, rank);
-  if (a.cluster > 1) {
-    cluster_barrier();  // others may still read this block's sums
+    sums[turn].put(mine, warp, lane);
+    __syncthreads();
+    sums[turn].finish(a, tile);
+    turn = 1 - turn;
   }
 }
 
 template <bool kBf16>
-void run(const Arguments& a, cudaStream_t stream) {
-  const int rows = a.row_warps * kTileRows;
-  const dim3 grid(static_cast<unsigned>((a.n + rows - 1) / rows * a.cluster));
+void run(const Arguments& a, int blocks, cudaStream_t stream) {
+  const int tiles = (a.n + kTileRows - 1) / kTileRows;
+  const dim3 grid(static_cast<unsigned>(std::min(tiles, blocks)));
   const auto launch = [&](auto kernel) {
-    launch_clusters(kernel, grid, dim3(kThreads), static_cast<unsigned>(a.cluster), 0, stream, a);
+    launch_dependent(kernel, grid, dim3(kThreads), 0, stream, a);
   };
   if (a.m <= 8) {
     return launch(few_dense_kernel<kBf16, 1>);
@@ -265,42 +256,20 @@ void run(const Arguments& a, cudaStream_t stream) {
 
 }  // namespace
 
-FewDensePlan plan_few_dense(std::int64_t n, int multiprocessors, bool clusters) {
-  const auto blocks = [&](const FewDensePlan& plan) {
-    const std::int64_t rows = std::int64_t{plan.row_warps} * kTileRows;
-    return (n + rows - 1) / rows * plan.cluster;
-  };
-  const std::int64_t wanted = std::int64_t{multiprocessors} * 5 / 4;
-  FewDensePlan plan;
-  plan.clusters = clusters;
-  while (blocks(plan) < wanted && (clusters ? plan.cluster < 4 : plan.row_warps > 1)) {
-    clusters ? plan.cluster *= 2 : plan.row_warps /= 2;
-  }
-  return plan;
-}
-
 void few_dense(const FewDenseProblem& problem, const FewDensePlan& plan, cudaStream_t stream) {
-  Arguments a{static_cast<const std::uint16_t*>(problem.weight.data),
-              static_cast<const std::uint16_t*>(problem.x),
-              problem.bias,
-              problem.y,
-              static_cast<int>(problem.weight.n),
-              static_cast<int>(problem.weight.k),
-              static_cast<int>(problem.m),
-              static_cast<int>(problem.ldx),
-              static_cast<int>(problem.ldy),
-              plan.row_warps,
-              kWarps / plan.row_warps,
-              plan.cluster,
-              problem.adds};
-  // With more tokens all warps share inputs, which each block reads, and twice as many blocks
-  // divide the slices.
-  if (problem.m > 16 && plan.clusters && a.k_warps == 2) {
-    a.row_warps *= 2;
-    a.k_warps = 1;
-    a.cluster *= 2;
-  }
-  problem.weight.type == core::DType::kBF16 ? run<true>(a, stream) : run<false>(a, stream);
+  const Arguments a{static_cast<const std::uint16_t*>(problem.weight.data),
+                    static_cast<const std::uint16_t*>(problem.x),
+                    problem.bias,
+                    problem.y,
+                    static_cast<int>(problem.weight.n),
+                    static_cast<int>(problem.weight.k),
+                    static_cast<int>(problem.m),
+                    static_cast<int>(problem.ldx),
+                    static_cast<int>(problem.ldy),
+                    plan.chunks_ahead,
+                    problem.adds};
+  problem.weight.type == core::DType::kBF16 ? run<true>(a, plan.blocks, stream)
+                                            : run<false>(a, plan.blocks, stream);
 }
 
 }  // namespace nibble::ops::cuda

@@ -14,18 +14,13 @@ inline constexpr std::int64_t kMostFewDense = 32;
 /// Elements by which the rows of a weight must be a multiple: loads take 16 bytes.
 inline constexpr std::int64_t kFewDenseInputs = 8;
 
-/// How a weight is divided among the warps of the device. Inputs are cut into k_slices() runs,
-/// whose sums are added in their order: results depend on how many there are, in their last bits.
+/// How a launch runs. Results do not depend on it.
 struct FewDensePlan {
-  int row_warps = 4;      // of a block's 8, each with 16 rows; the others have other inputs
-  int cluster = 1;        // blocks that share rows and divide the inputs: 1, 2 or 4
-  bool clusters = false;  // whether there may be some
-  int k_slices() const { return 8 / row_warps * cluster; }
+  int blocks = 1;        // at most so many, which deal out tiles of 16 rows: one for each
+                         // multiprocessor leaves room for those of the next launch
+  int chunks_ahead = 8;  // of 2 KB, which each of a block's 8 warps brings to the L2 cache before
+                         // it waits for the kernel before this one
 };
-
-/// The plan for a weight [n, k] on a device of so many multiprocessors; `clusters`: whether blocks
-/// can read each other's shared memory (sm_90 and later).
-FewDensePlan plan_few_dense(std::int64_t n, int multiprocessors, bool clusters);
 
 struct FewDenseProblem {
   DenseView weight;  // F16 or BF16, k a multiple of kFewDenseInputs
@@ -40,7 +35,8 @@ struct FewDenseProblem {
 };
 
 /// y = x W^T + bias with float32 sums, bound by the reading of W, which happens once. A token's
-/// result is the same with every number of tokens. Reads the weight at once and all else after the
+/// result is the same with every number of tokens: the order of a sum depends on k alone.
+/// Reads the weight at once and all else after the
 /// kernels before it in the stream have ended (dependent_launch.cuh).
 void few_dense(const FewDenseProblem& problem, const FewDensePlan& plan, cudaStream_t stream);
 

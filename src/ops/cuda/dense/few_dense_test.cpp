@@ -3,7 +3,6 @@
 #include "device/cuda/check.h"
 #include "device/cuda/gpu_for_tests.h"
 #include "ops/cuda/dense/dense_trial_for_tests.h"
-#include "ops/cuda/medium_batch/medium_batch.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -35,31 +34,19 @@ FewDenseProblem problem_of(const DenseTrial& trial, std::int64_t m, float* y, bo
   return problem;
 }
 
-// All that a device runs.
-std::vector<FewDensePlan> plans() {
-  std::vector<FewDensePlan> all;
-  for (const int row_warps : {1, 2, 4}) {
-    all.push_back({row_warps, 1, false});
-  }
-  if (medium_batch_runs()) {
-    for (const int cluster : {1, 2, 4}) {
-      all.push_back({4, cluster, true});
-    }
-  }
-  return all;
-}
+// Blocks with many tiles, with some, and with one at most.
+constexpr FewDensePlan kPlans[] = {{1, 0}, {3, 8}, {132, 100}};
 
 std::string name_of(const Shape& shape, const FewDensePlan& plan, std::int64_t m) {
   return std::to_string(shape.n) + " x " + std::to_string(shape.k) + ", " +
-         std::to_string(plan.row_warps) + " warps of rows, clusters of " +
-         std::to_string(plan.cluster) + ", " + std::to_string(m) + " tokens";
+         std::to_string(plan.blocks) + " blocks, " + std::to_string(m) + " tokens";
 }
 
 TEST_F(FewDense, EveryPlanOverRaggedShapes) {
   for (const DType type : {DType::kF16, DType::kBF16}) {
     for (const Shape& shape : kShapes) {
       DenseTrial trial(type, shape.n, shape.k, kMostFewDense);
-      for (const FewDensePlan& plan : plans()) {
+      for (const FewDensePlan& plan : kPlans) {
         for (const std::int64_t m : {1, 2, 7, 8, 9, 16, 17, 25, 32}) {
           const bool has_bias = m % 3 != 1;
           const bool adds = m % 2 == 1;
@@ -75,37 +62,25 @@ TEST_F(FewDense, EveryPlanOverRaggedShapes) {
   }
 }
 
-// Whatever shares the launch, and whichever kernel that takes.
+// Whatever shares the launch, whichever kernel that takes, and however it is divided.
 TEST_F(FewDense, ATokenHasTheSameBitsAmongAnyOthers) {
   for (const DType type : {DType::kF16, DType::kBF16}) {
     for (const Shape& shape : {Shape{257, 1000}, {515, 2048}, {96, 4096}}) {
       const DenseTrial trial(type, shape.n, shape.k, kMostFewDense);
-      for (const FewDensePlan& plan : plans()) {
-        std::vector<float> all;
+      std::vector<float> all;
+      for (const FewDensePlan& plan : kPlans) {
         for (std::int64_t m = kMostFewDense; m >= 1; --m) {
           const Buffer y = trial.target(m, false);
           few_dense(problem_of(trial, m, y.as<float>(), true, false), plan, trial.stream());
           device::cuda::check(cudaStreamSynchronize(trial.stream()), "cudaStreamSynchronize");
           const std::vector<float> mine = y.values<float>();
-          all = all.empty() ? mine : all;
+          all = all.empty() ? mine : all;  // of the most tokens
           ASSERT_EQ(0, std::memcmp(mine.data(), all.data(), mine.size() * sizeof(float)))
               << name_of(shape, plan, m);
         }
       }
     }
   }
-}
-
-TEST(FewDensePlans, GiveEveryMultiprocessorABlock) {
-  const FewDensePlan square = plan_few_dense(4096, 132, true);
-  EXPECT_EQ(square.cluster, 4);
-  EXPECT_EQ(square.k_slices(), 8);
-  EXPECT_EQ(plan_few_dense(11008, 132, true).cluster, 1);
-  EXPECT_EQ(plan_few_dense(8, 132, true).cluster, 4);  // no more than that
-  const FewDensePlan without = plan_few_dense(4096, 108, false);
-  EXPECT_EQ(without.cluster, 1);
-  EXPECT_EQ(without.row_warps, 1);
-  EXPECT_EQ(without.k_slices(), 8);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace nibble::ops::cuda {
 namespace {
 
-constexpr std::int64_t kMostOfOneReading = 8;  // tokens of dense()
+constexpr std::int64_t kFewTokens = 8;  // with more, cuBLASLt is faster than our kernels
 
 core::DType type_of(const LayerProblem& problem) {
   return problem.linear.scheme.code.dense;
@@ -47,11 +47,6 @@ std::optional<InputForm> half_form(const LayerProblem& problem) {
   return type_of(problem) == core::DType::kBF16 ? InputForm::kBFloat16 : InputForm::kFloat16;
 }
 
-FewDensePlan few_plan(const LayerProblem& problem) {
-  const DeviceKernels& device = problem.plan.device;
-  return plan_few_dense(problem.linear.n, device.multiprocessors, device.medium_batch);
-}
-
 Refusal few_refusal(const LayerProblem& problem) {
   if (const Refusal refused = common_refusal(problem)) {
     return refused;
@@ -62,24 +57,23 @@ Refusal few_refusal(const LayerProblem& problem) {
   if (const Refusal refused = half_refusal(problem)) {
     return refused;
   }
-  if (problem.linear.m > kMostFewDense && absence(problem).empty()) {
-    return Reason("{} tokens; a launch takes {}, and dense-many takes all", problem.linear.m,
-                  kMostFewDense);
+  if (problem.linear.m > kFewTokens && absence(problem).empty()) {
+    return Reason("{} tokens; with more than {} dense-many is faster", problem.linear.m,
+                  kFewTokens);
   }
   return std::nullopt;
 }
 
 std::string few_schedule(const LayerProblem& problem) {
   const std::int64_t launches = (problem.linear.m + kMostFewDense - 1) / kMostFewDense;
-  const int slices = few_plan(problem).k_slices();
-  return launches > 1 ? fmt::format("{} launches, inputs in {} slices", launches, slices)
-                      : fmt::format("inputs in {} slices", slices);
+  return launches > 1 ? fmt::format("{} launches, rows in tiles of 16", launches)
+                      : "rows in tiles of 16";
 }
 
 void run_few(const LayerProblem& problem, const LayerWeights& weights, const LinearInput& x,
              const GemmOutput& output, cudaStream_t stream) {
   const std::int64_t ldx = padded_columns(weights.dense.k);
-  const FewDensePlan plan = few_plan(problem);
+  const FewDensePlan plan{.blocks = problem.plan.device.multiprocessors};
   for (std::int64_t row = 0; row < x.m; row += kMostFewDense) {
     FewDenseProblem few;
     few.weight = weights.dense;
@@ -103,10 +97,9 @@ Refusal many_refusal(const LayerProblem& problem) {
       return refused;
     }
   }
-  const std::int64_t few = has_16_bits(problem) ? kMostFewDense : kMostOfOneReading;
-  if (problem.linear.m <= few) {
+  if (problem.linear.m <= kFewTokens) {
     return Reason("{} tokens; up to {} share a reading of the weights elsewhere", problem.linear.m,
-                  few);
+                  kFewTokens);
   }
   if (const std::string_view reason = absence(problem); !reason.empty()) {
     return Reason("cublaslt not found: {}", reason);

@@ -95,7 +95,7 @@ TEST(LinearKernels, AreChosenByFormatAndTokens) {
 // The rules once more, in one place and for every number of tokens.
 std::string_view plain_rule(const Layer& layer, std::int64_t m, bool medium) {
   if (formats::is_dense(layer.linear.scheme)) {
-    return m <= 32 ? "dense-few" : "dense-many";
+    return m <= 8 ? "dense-few" : "dense-many";
   }
   const LinearShape& shape = layer.plan.shape;
   const UnitFormat& format = shape.format;
@@ -224,7 +224,7 @@ TEST(LinearKernels, WithoutCublasLtOursTakeAllTokens) {
     layer->plan.device.blas_lt_absence = [] { return std::string_view("no such file"); };
   }
   EXPECT_EQ(halves.kernel(512).name, "dense-few");
-  EXPECT_EQ(halves.kernel(512).schedule(halves.of(512)), "16 launches, inputs in 4 slices");
+  EXPECT_EQ(halves.kernel(512).schedule(halves.of(512)), "16 launches, rows in tiles of 16");
   EXPECT_EQ(floats.kernel(512).name, "dense");
   const auto answers = answers_of(linear_kernels(), floats.of(512));
   EXPECT_EQ(to_string(std::span(answers).first(2)),
