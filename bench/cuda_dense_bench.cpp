@@ -101,7 +101,7 @@ class Layer {
     report(name, m, seconds);
   }
 
-  void many(std::int64_t m, ops::cuda::LtProducts& products) const {
+  void many(std::int64_t m, ops::cuda::LtProducts& products, DType result = DType::kF32) const {
     const double seconds = time(m, [&](int turn, cudaStream_t stream) {
       device::cuda::LtProduct product;
       product.type = type_;
@@ -111,11 +111,12 @@ class Layer {
       product.w = weight(turn);
       product.x = x_.data();
       product.ldx = shape_.k;
-      product.y = y_.as<float>();
+      product.y = y_.data();
+      product.type_of_y = result;
       product.ldy = shape_.n;
       products.multiply(product, stream);
     });
-    report("cublaslt", m, seconds);
+    report(result == DType::kF32 ? "cublaslt" : "cublaslt to 16", m, seconds);
   }
 
  private:
@@ -216,6 +217,9 @@ void run(const Options& options) {
       }
       for (const std::int64_t m : kMany) {
         layer.many(m, products);
+        if (type == DType::kBF16) {
+          layer.many(m, products, DType::kBF16);
+        }
       }
     }
   }

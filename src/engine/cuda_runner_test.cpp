@@ -313,9 +313,9 @@ TEST_F(CudaRunner, ASequenceHasTheSameBitsInEveryBatch) {
   expect_same_bits_in_every_batch(*open_rounding(rounded("int4-sym-g128")), 5);
 }
 
-TEST_F(CudaRunner, ASequenceOfADenseModelHasTheSameBitsInBatchesOfUpTo32) {
+TEST_F(CudaRunner, ASequenceOfADenseModelHasTheSameBitsInBatchesOfUpTo8) {
   for (const core::DType type : {core::DType::kBF16, core::DType::kF16}) {
-    for (const std::int64_t count : {5, 18, 33}) {  // one of them alone
+    for (const std::int64_t count : {5, 9}) {  // one of them alone
       expect_same_bits_in_every_batch(*open_rounding(in_type(type)), count);
     }
   }

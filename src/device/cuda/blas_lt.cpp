@@ -134,6 +134,7 @@ std::uint32_t alignment_of(const void* address) {
 /// All that the choice of an algorithm depends on.
 struct Kind {
   core::DType type;
+  core::DType type_of_y;
   std::int64_t n;
   std::int64_t k;
   std::int64_t m;
@@ -147,6 +148,7 @@ struct Kind {
 
   explicit Kind(const LtProduct& product)
       : type(product.type),
+        type_of_y(product.type_of_y),
         n(product.n),
         k(product.k),
         m(product.m),
@@ -170,7 +172,7 @@ struct Problem {
       : operation(bias),
         w(kind.type, kind.k, kind.n, kind.k),
         x(kind.type, kind.k, kind.m, kind.ldx),
-        y(core::DType::kF32, kind.n, kind.m, kind.ldy) {}
+        y(kind.type_of_y, kind.n, kind.m, kind.ldy) {}
 };
 
 class Preference {

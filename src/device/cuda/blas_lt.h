@@ -11,7 +11,7 @@
 namespace nibble::device::cuda {
 
 /// y [m, n] = x [m, k] w^T (+ bias) (+ y), all row-major on the device. w and x have one type: F32,
-/// F16 or BF16. Sums and y are float32.
+/// F16 or BF16. Sums are float32, and so is y, or BF16 where w is and there is nothing to be added.
 struct LtProduct {
   core::DType type = core::DType::kF32;
   std::int64_t n = 0;
@@ -20,7 +20,8 @@ struct LtProduct {
   const void* w = nullptr;  // rows k elements apart
   const void* x = nullptr;
   std::int64_t ldx = 0;  // elements from row to row
-  float* y = nullptr;
+  void* y = nullptr;
+  core::DType type_of_y = core::DType::kF32;
   std::int64_t ldy = 0;
   const float* bias = nullptr;  // [n] or null
   bool adds = false;            // to what y holds

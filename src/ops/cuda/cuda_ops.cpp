@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "device/cuda/check.h"
+#include "ops/cuda/elementwise/gated_bfloat16.h"
 #include "ops/cuda/elementwise/input_target.h"
 
 namespace nibble::ops::cuda {
@@ -326,6 +327,10 @@ CudaOps::Input CudaOps::linear(Input& input, const LinearSet& set, const GateInt
   const Layers& layers = layers_of(set);
   const std::int64_t m = input.m_;
   if (!fuses(layers, m, {.gate = gate.activation})) {
+    if (layers.parts.size() == 1 && layers.adapters.empty() && layers.n % 8 == 0 &&
+        layers.parts.front().writes_bfloat16(m)) {
+      return gated_through_bfloat16(input, layers.parts.front(), gate);
+    }
     return gated_activation(linear(input, set), gate.activation, gate.next);
   }
   const LinearLayer& layer = layers.parts.front();
@@ -354,6 +359,26 @@ CudaOps::Input CudaOps::linear(Input& input, const LinearSet& set, const GateInt
     result.forms_.front().drop_sums();
   }
   return result;
+}
+
+CudaOps::Input CudaOps::gated_through_bfloat16(Input& input, const LinearLayer& layer,
+                                               const GateInto& gate) {
+  const std::int64_t m = input.m_;
+  const std::int64_t width = layer.n() / 2;
+  const PooledBuffer gate_up(pool_, m * layer.n() * 2);
+  auto* const values = gate_up.as<std::uint16_t>();
+  layer.run_bfloat16(input.of(layer), {values, layer.n()}, stream());
+  return make_input(
+      gate.next, m,
+      [&](const InputTarget& target) {
+        gated_bfloat16(values, gate.activation, target, m, width, stream());
+      },
+      [&] {
+        Matrix y = matrix(m, width);
+        gated_bfloat16_matrix(values, gate.activation, y.data(), m, width, stream());
+        return y;
+      },
+      [](const InputKey& key) { return has_values(key.form); });
 }
 
 CudaOps::Input CudaOps::input(const Matrix& x, const LinearSet& set) {

@@ -120,7 +120,8 @@ class CudaOps {
   Matrix linear(Input& input, const LinearSet& set);
   /// By the product itself; left to do after sets of several layers, and adapters.
   std::optional<Matrix> linear(Input& input, const LinearSet& set, const Residual<Matrix>& onto);
-  /// By the product itself where its kernel joins gates: of more than a few tokens.
+  /// By the product itself where its kernel joins gates: of more than a few tokens. Dense ones of
+  /// bfloat16 are rounded to it before they are joined.
   Input linear(Input& input, const LinearSet& set, const GateInto& gate);
   Input attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
                   const Batch<KvSequence>& batch, const LinearSet& set);
@@ -180,6 +181,7 @@ class CudaOps {
   Input make_input(const LinearSet& set, std::int64_t m, const ToTarget& to_target,
                    const ToMatrix& to_matrix, const Writes& writes = any_form);
   Matrix gated_matrix(const Matrix& gate_up, MlpActivation activation);
+  Input gated_through_bfloat16(Input& input, const LinearLayer& layer, const GateInto& gate);
   void attend(const Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
               const Batch<KvSequence>& batch, const AttentionOutput& output);
 

@@ -1,5 +1,8 @@
 #include "ops/cuda/dense/lt_products.h"
 
+#include <bit>
+#include <cmath>
+
 #include "device/cuda/check.h"
 #include "device/cuda/gpu_for_tests.h"
 #include "device/cuda/graph.h"
@@ -64,6 +67,32 @@ TEST_F(LtProductsTest, EveryTypeOverRaggedShapes) {
         }
       }
     }
+  }
+}
+
+// Sums in float32, rounded once.
+TEST_F(LtProductsTest, WritesBFloat16) {
+  LtProducts products;
+  const DenseTrial trial(DType::kBF16, 264, 1000, 70);
+  const Buffer floats = trial.target(70, false);
+  products.multiply(product_of(trial, 70, floats.as<float>(), false, false), trial.stream());
+  const Buffer halves = on_device(std::vector<std::uint16_t>(
+      static_cast<std::size_t>(70 * trial.ldy()), std::uint16_t{0x7fc0}));
+  LtProduct product = product_of(trial, 70, nullptr, false, false);
+  product.y = halves.data();
+  product.type_of_y = DType::kBF16;
+  products.multiply(product, trial.stream());
+  device::cuda::check(cudaStreamSynchronize(trial.stream()), "cudaStreamSynchronize");
+  const std::vector<float> expected = floats.values<float>();
+  const std::vector<std::uint16_t> y = halves.values<std::uint16_t>();
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const float value = std::bit_cast<float>(std::uint32_t{y[i]} << 16);
+    if (std::isnan(expected[i])) {  // between the rows
+      ASSERT_TRUE(std::isnan(value)) << i;
+      continue;
+    }
+    // Half a unit in the last place, and what another order of additions changes.
+    ASSERT_NEAR(value, expected[i], std::abs(expected[i]) / 256 + 1e-3f) << i;
   }
 }
 

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "core/tensor.h"
 #include "device/cuda/gpu_for_tests.h"
 #include "device/cuda/stream.h"
 #include "ops/cuda/device_arrays_for_tests.h"
 #include "ops/cuda/elementwise/elementwise.h"
+#include "ops/cuda/elementwise/gated_bfloat16.h"
 
 // float16 rows made ready for linear layers, beside the same numbers in float32.
 namespace nibble::ops::cuda {
@@ -81,6 +83,40 @@ TEST_F(HalfInput, GivesWhatTheSameFloatsGive) {
             << m << " rows of " << columns << ", form " << static_cast<int>(form.form) << ", "
             << form.bits << " bits, groups of " << form.group;
       }
+    }
+  }
+}
+
+TEST_F(HalfInput, GatesOfBFloat16GiveWhatTheSameFloatsGive) {
+  const device::cuda::Stream stream;
+  for (const std::int64_t m : {1, 3, 300}) {
+    for (const std::int64_t columns : {4, 100, 128, 1000, 11008}) {
+      const core::Tensor rounded = core::from_float32(normal_values(m * 2 * columns, 5),
+                                                      {m, 2 * columns}, core::DType::kBF16);
+      const Buffer halves =
+          on_device(std::vector<std::byte>(rounded.raw(), rounded.raw() + rounded.bytes()));
+      const Buffer floats = on_device(core::to_float32(rounded));
+      for (const InputForm form :
+           {InputForm::kFloat16, InputForm::kFloat16Tiles, InputForm::kBFloat16}) {
+        const Made made({.form = form}, m, columns);
+        const Made expected({.form = form}, m, columns);
+        gated_bfloat16(halves.as<std::uint16_t>(), MlpActivation::kSilu, made.target(), m, columns,
+                       stream.get());
+        gated_activation(floats.as<float>(), MlpActivation::kSilu, expected.target(), m, columns,
+                         stream.get());
+        stream.synchronize();
+        EXPECT_TRUE(made.bytes() == expected.bytes())
+            << m << " rows of " << columns << ", form " << static_cast<int>(form);
+      }
+      const Buffer made = poisoned<float>(m * columns);
+      const Buffer expected = poisoned<float>(m * columns);
+      gated_bfloat16_matrix(halves.as<std::uint16_t>(), MlpActivation::kSilu, made.as<float>(), m,
+                            columns, stream.get());
+      gated_activation_matrix(floats.as<float>(), MlpActivation::kSilu, expected.as<float>(), m,
+                              columns, stream.get());
+      stream.synchronize();
+      EXPECT_TRUE(made.values<std::uint32_t>() == expected.values<std::uint32_t>())
+          << m << " rows of " << columns;
     }
   }
 }

@@ -115,9 +115,8 @@ std::string many_schedule(const LayerProblem&) {
   return "cuBLASLt's";
 }
 
-void run_many(const LayerProblem& problem, const LayerWeights& weights, const LinearInput& x,
-              const GemmOutput& output, cudaStream_t stream) {
-  const DenseView& w = weights.dense;
+device::cuda::LtProduct product_of(const LayerProblem& problem, const DenseView& w,
+                                   const LinearInput& x) {
   device::cuda::LtProduct product;
   product.type = w.type;
   product.n = w.n;
@@ -126,10 +125,25 @@ void run_many(const LayerProblem& problem, const LayerWeights& weights, const Li
   product.w = w.data;
   product.x = has_16_bits(problem) ? static_cast<const void*>(x.target.values) : x.matrix;
   product.ldx = has_16_bits(problem) ? padded_columns(w.k) : w.k;
+  return product;
+}
+
+void run_many(const LayerProblem& problem, const LayerWeights& weights, const LinearInput& x,
+              const GemmOutput& output, cudaStream_t stream) {
+  device::cuda::LtProduct product = product_of(problem, weights.dense, x);
   product.y = output.y;
   product.ldy = output.stride;
   product.bias = output.bias;
   product.adds = output.adds;
+  weights.products->multiply(product, stream);
+}
+
+void run_many_to_bfloat16(const LayerProblem& problem, const LayerWeights& weights,
+                          const LinearInput& x, const Bfloat16Output& output, cudaStream_t stream) {
+  device::cuda::LtProduct product = product_of(problem, weights.dense, x);
+  product.y = output.y;
+  product.type_of_y = core::DType::kBF16;
+  product.ldy = output.stride;
   weights.products->multiply(product, stream);
 }
 
@@ -154,7 +168,8 @@ LinearKernel few_dense_kernel() {
 }
 
 LinearKernel many_dense_kernel() {
-  return {"dense-many", many_refusal, many_form, nullptr, many_schedule, run_many};
+  return {"dense-many",  many_refusal, many_form,           nullptr,
+          many_schedule, run_many,     run_many_to_bfloat16};
 }
 
 LinearKernel dense_kernel() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,6 +26,12 @@ struct LayerWeights {
   LtProducts* products = nullptr;  // for dense ones
 };
 
+/// Where y goes in bfloat16: y[token * stride + row].
+struct Bfloat16Output {
+  std::uint16_t* y = nullptr;
+  std::int64_t stride = 0;
+};
+
 /// A kernel of linear layers. Layouts belong to several of them: units to all but `dense`.
 struct LinearKernel {
   std::string_view name;
@@ -39,6 +46,10 @@ struct LinearKernel {
   /// All segments of the layer, on `stream`.
   void (*run)(const LayerProblem& problem, const LayerWeights& weights, const LinearInput& x,
               const GemmOutput& output, cudaStream_t stream);
+  /// The same of a bfloat16 layer without a bias, rounded to that type; null: it can't.
+  void (*run_bfloat16)(const LayerProblem& problem, const LayerWeights& weights,
+                       const LinearInput& x, const Bfloat16Output& output,
+                       cudaStream_t stream) = nullptr;
 };
 
 }  // namespace nibble::ops::cuda

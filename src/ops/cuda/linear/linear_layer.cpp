@@ -193,6 +193,18 @@ void LinearLayer::run(const LinearInput& x, GemmOutput output, cudaStream_t stre
   add_corrections(x, output.y, output.stride, stream);
 }
 
+bool LinearLayer::writes_bfloat16(std::int64_t m) const {
+  return dense_.type == core::DType::kBF16 && bias_.empty() &&
+         choose_kernel(linear_kernels(), problem(m)).run_bfloat16 != nullptr;
+}
+
+void LinearLayer::run_bfloat16(const LinearInput& x, const Bfloat16Output& output,
+                               cudaStream_t stream) const {
+  const LayerProblem wanted = problem(x.m);
+  choose_kernel(linear_kernels(), wanted)
+      .run_bfloat16(wanted, {dense_, segments_, products_.get()}, x, output, stream);
+}
+
 void LinearLayer::add_corrections(const LinearInput& x, float* y, std::int64_t ldy,
                                   cudaStream_t stream) const {
   if (key_.carries_zeros()) {

@@ -53,6 +53,12 @@ class LinearLayer {
   /// where refusal() allows it.
   void run(const LinearInput& x, GemmOutput output, cudaStream_t stream) const;
 
+  /// Whether run_bfloat16() serves m tokens: of bfloat16 weights and no bias, where many tokens
+  /// make results large.
+  bool writes_bfloat16(std::int64_t m) const;
+  /// x W^T, rounded to bfloat16.
+  void run_bfloat16(const LinearInput& x, const Bfloat16Output& output, cudaStream_t stream) const;
+
  private:
   LayerProblem problem(std::int64_t m, const Epilogue& epilogue = {}) const;
   void add_tail(const LinearSet& set, std::size_t first, std::size_t last,
