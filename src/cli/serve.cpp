@@ -38,22 +38,10 @@ std::string utc_time() {
   return text;
 }
 
-class Serve final : public Command {
+class Serve final : public ModelCommand {
  public:
-  std::string_view name() const override { return "serve"; }
-  std::string_view summary() const override { return "Serve a model over HTTP, with OpenAI's API"; }
-  std::string_view examples() const override {
-    return "  nibble serve SmolLM2-w4\n"
-           "  nibble serve llama-w4 --port 8000 --max-batch 32 --served-model-name llama\n"
-           "  NIBBLE_API_KEY=... nibble serve llama-w4 --host 0.0.0.0\n"
-           "  curl localhost:8080/v1/completions -H 'Content-Type: application/json' \\\n"
-           "    -d '{\"prompt\": \"A nibble is\", \"max_tokens\": 32}'";
-  }
-
-  void add_options(CLI::App& app) override {
+  void add_model_options(CLI::App& app) override {
     settings_.add(app, "NIBBLE_SERVE_");
-    common_.add(app, false);
-    app.add_option("model", model_, "Model folder or GGUF file")->required();
     add_network_options(app);
     add_engine_options(app);
     drafts_.add(app);
@@ -231,12 +219,10 @@ class Serve final : public Command {
   }
 
   Settings settings_;
-  CommonOptions common_;
   DeviceOptions device_;
   LoraOptions lora_;
   DraftOptions drafts_;
   engine::EngineOptions engine_;
-  std::string model_;
   std::string host_ = "127.0.0.1";
   std::uint16_t port_ = 8080;
   std::vector<std::string> keys_;

@@ -18,21 +18,9 @@ std::string show(const std::optional<eval::Estimate>& estimate, int digits) {
                   : "";
 }
 
-class Tasks final : public Command {
+class Tasks final : public ModelCommand {
  public:
-  std::string_view name() const override { return "tasks"; }
-  std::string_view summary() const override {
-    return "Accuracy on zero-shot tasks, as lm-evaluation-harness computes it";
-  }
-  std::string_view examples() const override {
-    return "  nibble tasks models/demo --task piqa,arc_easy --data tests/data/tasks\n"
-           "  nibble tasks models/demo --task all --data tests/data/tasks --limit 2 --json";
-  }
-
-  void add_options(CLI::App& app) override {
-    common_.add(app, true);
-    device_.kv_type = "f32";
-    app.add_option("model", model_, "Model folder or GGUF file")->required();
+  void add_model_options(CLI::App& app) override {
     app.add_option("--task", names_, "Tasks, separated by commas, or all: " + eval::task_names())
         ->required()
         ->delimiter(',');
@@ -122,10 +110,8 @@ class Tasks final : public Command {
     print_result("{}\n", json.dump());
   }
 
-  CommonOptions common_;
-  DeviceOptions device_;
+  DeviceOptions device_ = DeviceOptions::exact();
   LoraOptions lora_;
-  std::string model_;
   std::vector<std::string> names_;
   std::string data_ = "tasks";
   std::int64_t limit_ = 0;

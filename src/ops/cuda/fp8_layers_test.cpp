@@ -10,6 +10,7 @@
 
 #include "core/float8.h"
 #include "core/random.h"
+#include "core/random_values_for_tests.h"
 #include "device/cuda/check.h"
 #include "device/cuda/gpu_for_tests.h"
 #include "device/cuda/memory.h"
@@ -27,15 +28,6 @@ namespace {
 using device::cuda::Buffer;
 
 constexpr std::int64_t kStaging = 1 << 20;
-
-std::vector<float> normal(std::int64_t count, std::uint64_t seed) {
-  core::Random random(seed);
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& value : values) {
-    value = random.normal();
-  }
-  return values;
-}
 
 LinearSet set_of(std::vector<formats::PackedWeight> weights) {
   LinearSet set;
@@ -70,9 +62,9 @@ class Fp8Layers : public device::GpuTest {
   // Every product, in double precision: its error is within `error` of the sum of magnitudes.
   void check(const std::string& scheme, std::int64_t n, std::int64_t k, std::int64_t m,
              double error) {
-    const auto weight =
-        formats::round_to_nearest(normal(n * k, 1), n, k, formats::parse_scheme(scheme));
-    std::vector<float> x = normal(m * k, 2);
+    const auto weight = formats::round_to_nearest(core::normal_values(n * k, 1), n, k,
+                                                  formats::parse_scheme(scheme));
+    std::vector<float> x = core::normal_values(m * k, 2);
     const std::vector<float> y = run(set_of({weight}), x, m);
     ASSERT_EQ(std::ssize(y), m * n);
     std::vector<float> scales(static_cast<std::size_t>(m), 1.0f);
@@ -184,10 +176,10 @@ TEST_F(Fp8Layers, PartsStandSideBySide) {
   constexpr std::int64_t kTokens = 20;
   std::vector<formats::PackedWeight> weights;
   for (const std::int64_t n : {64, 128, 21}) {
-    weights.push_back(formats::round_to_nearest(normal(n * kInputs, 7), n, kInputs,
+    weights.push_back(formats::round_to_nearest(core::normal_values(n * kInputs, 7), n, kInputs,
                                                 formats::parse_scheme("fp8-tensor")));
   }
-  const std::vector<float> x = normal(kTokens * kInputs, 8);
+  const std::vector<float> x = core::normal_values(kTokens * kInputs, 8);
   const std::vector<float> all = run(set_of(weights), x, kTokens);
   std::int64_t column = 0;
   for (const formats::PackedWeight& weight : weights) {
@@ -205,7 +197,7 @@ TEST_F(Fp8Layers, PartsStandSideBySide) {
 TEST_F(Fp8Layers, RowsBecomeTheCodesOfTheCpu) {
   for (const std::int64_t k : {4, 100, 416, 5000}) {
     constexpr std::int64_t kTokens = 9;
-    std::vector<float> x = normal(kTokens * k, 3);
+    std::vector<float> x = core::normal_values(kTokens * k, 3);
     std::fill_n(x.begin() + k, k, 0.0f);
     std::fill_n(x.begin() + 2 * k, k, 1e-38f);
     x[static_cast<std::size_t>(3 * k)] = INFINITY;

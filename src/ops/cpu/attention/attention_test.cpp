@@ -10,19 +10,11 @@
 
 #include "core/float8.h"
 #include "core/random.h"
+#include "core/random_values_for_tests.h"
 #include "ops/cpu/attention/rope.h"
 
 namespace nibble::ops::cpu {
 namespace {
-
-std::vector<float> normal(std::int64_t count, std::uint64_t seed) {
-  core::Random random(seed);
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& value : values) {
-    value = random.normal();
-  }
-  return values;
-}
 
 struct Case {
   std::int64_t rows, first, heads, dim, window;
@@ -42,10 +34,11 @@ using Attend = void (*)(const AttentionProblem&);
 // Keys and values of all positions, and the problem of the last rows.
 struct Filled {
   Filled(const Case& c, KvType type)
-      : q(normal(c.rows * c.heads * c.dim, 1)), cache(type, 1, 1, c.dim, c.first + c.rows) {
+      : q(core::normal_values(c.rows * c.heads * c.dim, 1)),
+        cache(type, 1, 1, c.dim, c.first + c.rows) {
     const std::int64_t keys = c.first + c.rows;
-    const std::vector<float> k = normal(keys * c.dim, 2);
-    const std::vector<float> v = normal(keys * c.dim, 3);
+    const std::vector<float> k = core::normal_values(keys * c.dim, 2);
+    const std::vector<float> v = core::normal_values(keys * c.dim, 3);
     for (std::int64_t j = 0; j < keys; ++j) {
       cache.store(0, 0, j, k.data() + j * c.dim, v.data() + j * c.dim);
     }
@@ -117,8 +110,8 @@ TEST(Attention, ValuesInFp8AreTheirCodes) {
   for (int code = 0; code < 256; ++code) {
     codes.push_back(core::to_float(core::E4m3{static_cast<std::uint8_t>(code)}));
   }
-  const std::vector<float> key = normal(256, 1);
-  const std::vector<float> q = normal(2 * 256, 2);
+  const std::vector<float> key = core::normal_values(256, 1);
+  const std::vector<float> q = core::normal_values(2 * 256, 2);
   KvCache cache(KvType::kFp8, 1, 1, 256, 1);
   cache.store(0, 0, 0, key.data(), codes.data());
   AttentionProblem p;
@@ -172,11 +165,11 @@ TEST(Attention, ContinuesSequencesFromTheirCaches) {
   spec.kv_heads = 2;
   spec.head_dim = 16;
   spec.inverse_frequency = {1.0f, 0.5f, 0.25f, 0.125f, 0.1f, 0.05f, 0.02f, 0.01f};
-  spec.q_norm = normal(16, 8);
-  spec.k_norm = normal(16, 9);
+  spec.q_norm = core::normal_values(16, 8);
+  spec.k_norm = core::normal_values(16, 9);
   constexpr std::int64_t kTokens = 40;
   const std::int64_t width = (4 + 2 * 2) * 16;
-  const std::vector<float> values = normal(kTokens * width, 4);
+  const std::vector<float> values = core::normal_values(kTokens * width, 4);
   const auto run = [&](const std::vector<std::int64_t>& pieces, KvCache* cache) {
     std::vector<float> result;
     std::int64_t position = 0;
@@ -229,8 +222,8 @@ TEST(Attention, KeysAreStoredLessTheirCentre) {
   spec.heads = 2;
   spec.kv_heads = 1;
   spec.head_dim = kDim;
-  std::vector<float> centre = normal(kDim, 3);
-  const std::vector<float> values = normal(kTokens * width, 4);
+  std::vector<float> centre = core::normal_values(kDim, 3);
+  const std::vector<float> values = core::normal_values(kTokens * width, 4);
   std::vector<std::int32_t> positions(kTokens);
   std::iota(positions.begin(), positions.end(), 0);
   const auto run = [&](KvTypes types, bool shifted) {
@@ -284,7 +277,8 @@ class Mixed {
     }
     for (std::int64_t s = 0; s < kSequences; ++s) {
       lists_.emplace_back(pages.begin() + s * kPages, pages.begin() + (s + 1) * kPages);
-      inputs_.push_back(normal(kTokens * width_, seed + static_cast<std::uint64_t>(s)));
+      inputs_.push_back(
+          core::normal_values(kTokens * width_, seed + static_cast<std::uint64_t>(s)));
     }
     results_.resize(inputs_.size());
   }
@@ -383,8 +377,8 @@ TEST(Attention, RowsDoNotDependOnSlicesOrNeighbours) {
           spec.head_dim = dim;
           spec.mask.window = window;
           spec.inverse_frequency = {1.0f, 0.5f, 0.25f, 0.125f};
-          spec.q_norm = normal(dim, 8);
-          spec.k_norm = normal(dim, 9);
+          spec.q_norm = core::normal_values(dim, 8);
+          spec.k_norm = core::normal_values(dim, 9);
           Mixed mixed(spec, types, seed++);
           mixed.run_together();
           for (std::size_t s = 0; s < mixed.sequences(); ++s) {

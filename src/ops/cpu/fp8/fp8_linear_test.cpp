@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "core/float8.h"
-#include "core/random.h"
+#include "core/random_values_for_tests.h"
 #include "formats/format.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/linear/linear_kernels.h"
@@ -18,17 +18,9 @@
 namespace nibble::ops::cpu {
 namespace {
 
-std::vector<float> normal(std::int64_t count, std::uint64_t seed) {
-  core::Random random(seed);
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& value : values) {
-    value = random.normal();
-  }
-  return values;
-}
-
 formats::PackedWeight weight_of(const std::string& scheme, std::int64_t n, std::int64_t k) {
-  return formats::round_to_nearest(normal(n * k, 5), n, k, formats::parse_scheme(scheme));
+  return formats::round_to_nearest(core::normal_values(n * k, 5), n, k,
+                                   formats::parse_scheme(scheme));
 }
 
 // In double precision and plain loops; and the sums of magnitudes.
@@ -65,8 +57,9 @@ TEST(Fp8Linear, IsTheReferenceForEveryShapeAndGranularity) {
       const formats::PackedWeight weight = weight_of(scheme, n, k);
       for (const std::int64_t m : {1, 3, 12, 13, 40}) {
         for (const bool scaled : {false, true}) {
-          const std::vector<float> x = normal(m * k, 11);
-          const std::vector<float> scales = scaled ? normal(m, 12) : std::vector<float>();
+          const std::vector<float> x = core::normal_values(m * k, 11);
+          const std::vector<float> scales =
+              scaled ? core::normal_values(m, 12) : std::vector<float>();
           const std::int64_t ldy = n + 2;
           std::vector<float> y(static_cast<std::size_t>(m * ldy), std::nanf(""));
           fp8_linear(x.data(), m, weight, scales, y.data(), ldy, pool);
@@ -93,8 +86,8 @@ TEST(Fp8Linear, ManyRowsAreThoseOfFew) {
   constexpr std::int64_t kOutputs = 35;
   constexpr std::int64_t kInputs = 50;
   const formats::PackedWeight weight = weight_of("fp8-tensor", kOutputs, kInputs);
-  const std::vector<float> x = normal(kRows * kInputs, 4);
-  const std::vector<float> scales = normal(kRows, 6);
+  const std::vector<float> x = core::normal_values(kRows * kInputs, 4);
+  const std::vector<float> scales = core::normal_values(kRows, 6);
   std::vector<float> y(static_cast<std::size_t>(kRows * kOutputs));
   fp8_linear(x.data(), kRows, weight, scales, y.data(), kOutputs, pool);
   for (std::int64_t i = 0; i < kRows; ++i) {
@@ -113,7 +106,7 @@ TEST(Fp8Linear, RowsDoNotDependOnOneAnotherOrOnThreads) {
   constexpr std::int64_t kRows = 30;
   for (const auto& [n, k] : {std::pair{111, 96}, {20, 1089}}) {
     const formats::PackedWeight weight = weight_of("fp8-row", n, k);
-    const std::vector<float> x = normal(kRows * k, 4);
+    const std::vector<float> x = core::normal_values(kRows * k, 4);
     std::vector<float> alone(static_cast<std::size_t>(kRows * n));
     for (std::int64_t i = 0; i < kRows; ++i) {
       fp8_linear(x.data() + i * k, 1, weight, {}, alone.data() + i * n, n, one);
@@ -129,7 +122,7 @@ TEST(Fp8Linear, RowsDoNotDependOnOneAnotherOrOnThreads) {
 TEST(Fp8Linear, ActivationsBecomeTheNearestE4m3) {
   core::ThreadPool pool(2);
   constexpr std::int64_t kInputs = 300;
-  std::vector<float> x = normal(4 * kInputs, 8);
+  std::vector<float> x = core::normal_values(4 * kInputs, 8);
   std::fill_n(x.begin() + kInputs, kInputs, 0.0f);
   x[2 * kInputs + 7] = std::numeric_limits<float>::infinity();
   x[3 * kInputs + 7] = 1e30f;
@@ -178,7 +171,7 @@ TEST(Fp8Kernel, RoundsTheActivationsThatTheSchemeRounds) {
     set.parts.push_back({"layer", weight_of(scheme, kOutputs, kInputs), {}});
     ops.prepare(set);
     EXPECT_EQ(ops.prepared_bytes(), 0);
-    const std::vector<float> values = normal(kTokens * kInputs, 3);
+    const std::vector<float> values = core::normal_values(kTokens * kInputs, 3);
     Matrix x = ops.zeros(kTokens, kInputs);
     std::copy(values.begin(), values.end(), x.data());
     CpuOps::Input input(std::move(x));
@@ -194,7 +187,7 @@ TEST(Fp8Kernel, RoundsTheActivationsThatTheSchemeRounds) {
       scales.resize(kTokens);
       std::vector<float> rounded(inputs.size());
       round_to_e4m3(inputs.data(), kTokens, kInputs, rounded.data(), scales, pool);
-      inputs = rounded;
+      inputs = std::move(rounded);
     }
     const Reference expected(inputs, kTokens, set.parts.front().weight, scales);
     for (std::size_t at = 0; at < expected.y.size(); ++at) {
