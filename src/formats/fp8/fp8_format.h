@@ -18,4 +18,12 @@ namespace nibble::formats {
 /// +-448. NaN is never a code.
 std::unique_ptr<const Format> make_fp8_format(const Scheme& scheme);
 
+/// E4M3 numbers as codes of weights and of activations. NaN is no code.
+extern const CodeType kFp8Codes;
+
+/// Whether codes are E4M3 numbers.
+inline bool has_float_codes(const Scheme& scheme) {
+  return scheme.code.type == &kFp8Codes;
+}
+
 }  // namespace nibble::formats
