@@ -21,8 +21,8 @@ namespace nibble::formats {
 ///                over the range widened to contain 0; q and z in [0, 2^bits - 1], z =
 ///                round(-clip * min / s): 0 is exact.
 ///
-/// These are integers. Activations of another type of codes (CodeType::as_activations) are x = s *
-/// value: fp8 has s = max|x| / 448, of all inputs of a token.
+/// These are integers. What other codes activations can be is for their types to say
+/// (CodeType::as_activations).
 ///
 /// Codes are rounded to nearest, ties to even, and cut at the ends of their range.
 struct Activation {
@@ -42,7 +42,7 @@ struct Activation {
 };
 
 /// The words of an activation in a scheme: "" for float, "a8", "a8o", "a4", "a4-asym", "a4g128",
-/// "a4g128c0.9"; "afp8": behind the a stands the type's word where codes are no integers.
+/// "a4g128c0.9". Behind the a stands the word of the type where codes are no integers.
 std::string to_string(const Activation& activation);
 
 /// The first of these words, without "asym"; nullopt when it is no such word.

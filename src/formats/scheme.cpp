@@ -45,7 +45,7 @@ bool has_e2m1_scales(const Scheme& scheme, std::int64_t group) {
   return scheme.code.book == Book::kE2m1 && scheme.scale.group == group;
 }
 
-std::string_view problem_of_scale_type(const Scheme& scheme) {
+std::string problem_of_scale_type(const Scheme& scheme) {
   switch (scheme.scale.type) {
     case ScaleType::kNone:
       return "a weight with codes has scales";
@@ -61,26 +61,6 @@ std::string_view problem_of_scale_type(const Scheme& scheme) {
       return has_e2m1_scales(scheme, kNvGroup) ? "" : "E4M3 scales stand for 16 E2M1 codes (nvfp4)";
   }
   return "";
-}
-
-std::string problem_of_scale(const Scheme& scheme) {
-  const auto [type, group, rows] = scheme.scale;
-  if (group < 0 || group > kMaxGroup) {
-    return "the group is not in [0, 2^30]";
-  }
-  if (rows != 1 && rows != kAllRows) {
-    return "a scale is that of one row, or of all";
-  }
-  if (rows == kAllRows && (group != 0 || type != ScaleType::kF16 || has_book(scheme) ||
-                           has_zeros(scheme) || scheme.inputs.tail != 0)) {
-    return "one scale for the whole matrix is a float16, for codes without zero points and books, "
-           "and without a tail (int8-sym-tensor)";
-  }
-  if (!scheme.code.type->takes_groups && (group != 0 || type != ScaleType::kF16)) {
-    return fmt::format("{} have a float16 scale for each row, or one for the matrix",
-                       scheme.code.type->name);
-  }
-  return std::string(problem_of_scale_type(scheme));
 }
 
 std::string problem_of_inputs(const Scheme& scheme) {
@@ -127,7 +107,8 @@ std::string problem_of(const Scheme& scheme) {
   if (is_dense(scheme)) {
     return problem_of_dense(scheme);
   }
-  for (const auto rule : {problem_of_scale, problem_of_activation, problem_of_inputs}) {
+  for (const auto rule :
+       {problem_of_granularity, problem_of_scale_type, problem_of_activation, problem_of_inputs}) {
     if (std::string problem = rule(scheme); !problem.empty()) {
       return problem;
     }

@@ -57,7 +57,7 @@ struct Inputs {
 ///
 ///   f32  f16  bf16                       dense
 ///   int4-asym-g128  int3-sym-g32  int8-sym-row      integers; g<N> inputs share a scale, or a row
-///   int8-sym-tensor                      one scale for the whole matrix
+///                                        (others: granularity.cpp)
 ///   int8-sym-row-a8                      with per-token INT8 activations
 ///   int8-sym-row-a8o                     and outlying activations in float
 ///   int4-sym-g128-a4-asym                INT4 activations with a zero point for each token
@@ -68,10 +68,10 @@ struct Inputs {
 ///   lut4-nf4-g64  lut4-fp4-g64  lut4-af4-g64  lut4-row-g128  lut4-matrix-g128
 ///   lut3-row-g128  lut2-matrix-g64       learned books of 8 and of 4 values
 ///   lut4-matrix-g32-s7  int4-asym-g32-s7  scales of 7 bits, multiples of a unit of the row
-///   fp8-row  fp8-tensor                  E4M3 codes, one scale for a row or for the whole matrix
-///   fp8-row-afp8                         with E4M3 activations, one scale for each token
 ///   mxfp4                                E2M1 codes, E8M0 scales, groups of 32
 ///   nvfp4                                E2M1 codes, E4M3 scales, groups of 16
+///
+/// The types of codes in folders of their own say what their schemes are called.
 ///
 /// With a tail (Atom, arXiv 2310.19102) inputs are put in a stored order in which the outlying ones
 /// come last. Those meet INT8 weights (int8-sym-row) in INT8, a scale for each token; the others
@@ -120,6 +120,9 @@ Scheme parse_scheme(std::string_view text);
 /// are fp16; nullopt for other words.
 std::string granularity_word(const Scale& scale);
 std::optional<Scale> parse_granularity(std::string_view word);
+
+/// What does not go with what shares a scale, as problem_of().
+std::string problem_of_granularity(const Scheme& scheme);
 
 /// What is contradictory about a scheme (bits = 5, group < 0, lut4 without a book), as the end of a
 /// message; empty when nothing is.

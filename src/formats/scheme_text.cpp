@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "core/error.h"
 #include "formats/row_unit.h"
 #include "formats/scheme.h"
+#include "formats/scheme_number.h"
 
 namespace nibble::formats {
 namespace {
@@ -28,13 +28,6 @@ struct NamedFormat {
 constexpr std::array<NamedFormat, 2> kNamedFormats = {
     {{"mxfp4", {&kBookCodes, 4, Book::kE2m1}, {ScaleType::kE8m0, 32}},
      {"nvfp4", {&kBookCodes, 4, Book::kE2m1}, {ScaleType::kE4m3, 16}}}};
-
-// What can share a scale, beside a group of any size.
-struct Granularity {
-  std::string_view word;
-  std::int64_t rows;
-};
-constexpr std::array<Granularity, 2> kGranularities = {{{"row", 1}, {"tensor", kAllRows}}};
 
 // The words of a scheme, taken one after another: "int4-asym-g128" is int4, asym, g128.
 class Words {
@@ -55,20 +48,6 @@ class Words {
   std::string_view rest_;
   bool more_;  // a word is left, though it may be empty ("int4-")
 };
-
-// Only the form that to_string() writes: no sign, no leading zero.
-std::optional<std::int64_t> parse_number(std::string_view word) {
-  if (word.empty() || word[0] < '1' || word[0] > '9') {
-    return std::nullopt;
-  }
-  std::int64_t number = 0;
-  const char* end = word.data() + word.size();
-  const auto [stop, error] = std::from_chars(word.data(), end, number);
-  if (error != std::errc() || stop != end) {
-    return std::nullopt;
-  }
-  return number;
-}
 
 // The words behind `first`, which is one of the type's.
 std::optional<Scheme> parse_codes(const CodeType& type, const CodeWord& first, Words& words) {
@@ -193,28 +172,6 @@ std::string examples() {
 }
 
 }  // namespace
-
-std::string granularity_word(const Scale& scale) {
-  if (scale.group != 0) {
-    return fmt::format("g{}", scale.group);
-  }
-  for (const auto& [word, rows] : kGranularities) {
-    if (scale.rows == rows) {
-      return std::string(word);
-    }
-  }
-  return "?";
-}
-
-std::optional<Scale> parse_granularity(std::string_view word) {
-  for (const auto& [name, rows] : kGranularities) {
-    if (name == word) {
-      return Scale{.type = ScaleType::kF16, .rows = rows};
-    }
-  }
-  const auto group = word.starts_with('g') ? parse_number(word.substr(1)) : std::nullopt;
-  return group ? std::optional(Scale{.type = ScaleType::kF16, .group = *group}) : std::nullopt;
-}
 
 std::string to_string(const Scheme& scheme) {
   std::string text = weight_words(scheme);
