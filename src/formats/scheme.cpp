@@ -27,18 +27,20 @@ std::string problem_of_dense(const Scheme& scheme) {
 }
 
 std::string_view problem_of_code(const Scheme& scheme) {
-  const auto [type, bits, book, dense] = scheme.code;
+  const Code& code = scheme.code;
+  const std::span words = code.type->words;
+  const std::span variants = code.type->variants;
   const auto is_word = [&](const CodeWord& word) {
-    return word.bits == bits && word.dense == dense;
+    return word.bits == code.bits && word.dense == code.dense;
   };
   const auto is_variant = [&](const CodeVariant& variant) {
-    return variant.book == book && variant.zero == scheme.zero && bits >= variant.least_bits;
+    return variant.book == code.book && variant.zero == scheme.zero &&
+           code.bits >= variant.least_bits;
   };
-  const bool known_word = std::any_of(type->words.begin(), type->words.end(), is_word);
-  const bool known_variant = type->variants.empty() ? is_variant({})
-                                                    : std::any_of(type->variants.begin(),
-                                                                  type->variants.end(), is_variant);
-  return known_word && known_variant ? "" : type->rule;
+  const bool has_word = std::any_of(words.begin(), words.end(), is_word);
+  const bool has_variant =
+      variants.empty() ? is_variant({}) : std::any_of(variants.begin(), variants.end(), is_variant);
+  return has_word && has_variant ? "" : code.type->rule;
 }
 
 bool has_e2m1_scales(const Scheme& scheme, std::int64_t group) {
