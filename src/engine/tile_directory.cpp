@@ -14,7 +14,7 @@ constexpr std::int64_t kAnyInteger = std::numeric_limits<std::int64_t>::max();
 
 void add_set(const ops::LinearSet& set, TileDirectory& directory) {
   for (const ops::Linear& layer : set.parts) {
-    if (formats::is_dense(layer.weight.scheme) || formats::has_float_codes(layer.weight.scheme)) {
+    if (!ops::cpu::has_layout(layer.weight.scheme)) {
       continue;
     }
     TiledLayer tiled{&layer, {}};

@@ -1,6 +1,7 @@
 #include "ops/cpu/fp8/fp8_linear.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/float16.h"
 #include "core/float8.h"
 #include "core/random_values_for_tests.h"
 #include "formats/format.h"
@@ -142,6 +144,37 @@ TEST(Fp8Linear, ActivationsBecomeTheNearestE4m3) {
                 std::max(std::abs(x[i]) / 16, scales[0] * 0x1p-10f) * 1.0001f);
     EXPECT_EQ(rounded[kInputs + i], 0.0f);
     EXPECT_EQ(rounded[2 * kInputs + i], 0.0f);
+  }
+}
+
+// The largest is 448, so that values are rounded as they are.
+TEST(Fp8Linear, RoundsEveryValueAsCoreDoes) {
+  std::vector<float> x;
+  for (std::uint32_t code = 0; code < 0x7e; ++code) {
+    const float value = core::to_float(core::E4m3{static_cast<std::uint8_t>(code)});
+    const float next = core::to_float(core::E4m3{static_cast<std::uint8_t>(code + 1)});
+    const float middle = (value + next) / 2;
+    for (const float near : {value, middle}) {
+      x.insert(x.end(), {near, std::nextafter(near, 0.0f), std::nextafter(near, 448.0f)});
+    }
+  }
+  for (std::uint32_t bits = 0; bits < 0x5f00; ++bits) {  // float16 values to 448
+    x.push_back(core::to_float(core::Fp16{static_cast<std::uint16_t>(bits)}));
+  }
+  x.insert(x.end(), {448.0f, 1e-40f, std::numeric_limits<float>::min()});
+  const std::size_t count = x.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    x.push_back(-x[i]);
+  }
+  std::vector<float> rounded(x.size());
+  std::vector<float> scales(1);
+  core::ThreadPool pool(1);
+  round_to_e4m3(x.data(), 1, std::ssize(x), rounded.data(), scales, pool);
+  EXPECT_EQ(scales[0], 1.0f);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const float expected = core::to_float(core::to_e4m3(x[i]));
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(rounded[i]), std::bit_cast<std::uint32_t>(expected))
+        << x[i];
   }
 }
 
