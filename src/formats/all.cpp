@@ -2,7 +2,7 @@
 
 #include "core/error.h"
 #include "formats/format.h"
-#include "formats/fp8/fp8_format.h"
+#include "formats/fp8/fp8_codes.h"
 
 namespace nibble::formats {
 

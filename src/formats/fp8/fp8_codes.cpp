@@ -1,7 +1,8 @@
+#include "formats/fp8/fp8_codes.h"
+
 #include <array>
 
 #include "core/float8.h"
-#include "formats/code_type.h"
 #include "formats/fp8/fp8_format.h"
 #include "formats/nv/e4m3.h"
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "formats/format.h"
+#include "formats/fp8/fp8_codes.h"
 
 namespace nibble::formats {
 
@@ -17,10 +18,6 @@ namespace nibble::formats {
 /// Codes are rounded to nearest, ties to even; subnormals are kept, and what is too large becomes
 /// +-448. NaN is never a code.
 std::unique_ptr<const Format> make_fp8_format(const Scheme& scheme);
-
-/// E4M3 numbers as codes of weights, and of activations in schemes with -afp8: x = s * code, s =
-/// max|x| / 448 of all inputs of a token. NaN is no code.
-extern const CodeType kFp8Codes;
 
 /// Whether codes are E4M3 numbers.
 inline bool has_float_codes(const Scheme& scheme) {
