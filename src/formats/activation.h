@@ -6,11 +6,9 @@
 #include <string_view>
 
 #include "core/printable.h"
+#include "formats/activation_type.h"
 
 namespace nibble::formats {
-
-/// What rounded activations become.
-enum class ActivationType { kInteger, kE4m3 };
 
 /// What the arithmetic sees of the activations that enter a layer: float, or numbers of few bits
 /// whose range is taken anew from each token (or from each group of its inputs).

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "device/cuda_devices.h"
+#include "ops/cuda/device_code/per_device.h"
 #include "ops/cuda/medium_batch/launch.h"
 
 namespace nibble::ops::cuda {
@@ -48,8 +48,7 @@ bool takes_half(const UnitFormat& format) {
 }  // namespace
 
 bool medium_batch_runs() {
-  static const bool runs = has_medium_batch_code();
-  return runs;
+  return of_current_device([] { return has_medium_batch_code(); });
 }
 
 bool medium_batch_knows(const UnitFormat& format) {
@@ -62,7 +61,7 @@ bool has_medium_batch(const UnitFormat& format) {
 
 InputForm medium_batch_input(const UnitFormat& format, std::int64_t m) {
   if (m <= kMostTokensOfDigits || !takes_half(format)) {
-    return InputForm::kInt8;
+    return InputForm::kByteTiles;
   }
   return takes_sums(format) ? InputForm::kFloat16Summed : InputForm::kFloat16Tiles;
 }

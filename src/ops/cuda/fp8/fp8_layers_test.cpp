@@ -227,7 +227,8 @@ TEST_F(Fp8Layers, RowsBecomeTheCodesOfTheCpu) {
     const Buffer codes(kTokens * padded);
     const Buffer out_scales(kTokens * 4);
     InputTarget target;
-    target.form = InputForm::kE4m3;
+    target.form = InputForm::kByteTiles;
+    target.type = formats::ActivationType::kE4m3;
     target.codes = codes.as<std::int8_t>();
     target.scales = out_scales.as<float>();
     device::cuda::Stream stream;
