@@ -1,5 +1,6 @@
 #include "ops/cuda/fp8/fp8_kernel.h"
 
+#include "ops/cuda/fp8/fp8_few_tokens.h"
 #include "ops/cuda/fp8/fp8_gemm.h"
 #include "ops/cuda/linear/linear_kernels.h"
 #include "ops/cuda/linear/planned_kernel.h"
@@ -9,12 +10,16 @@ namespace {
 
 constexpr const char* kCode = "fp8";  // LinearShape::code
 
-Refusal shape_refusal(const LinearShape& shape) {
+}  // namespace
+
+Refusal fp8_refusal(const LinearShape& shape) {
   if (shape.format.codes != CodeKind::kBytes || shape.code != kCode || !shape.row_scale) {
     return Reason("it multiplies E4M3 numbers with a scale for each row");
   }
   return std::nullopt;
 }
+
+namespace {
 
 // Before sm_89 warps have no products of E4M3, and none are used there.
 std::vector<GemmPlan> plans(const LinearShape& shape) {
@@ -23,6 +28,11 @@ std::vector<GemmPlan> plans(const LinearShape& shape) {
     std::erase_if(all, [](const GemmPlan& plan) { return !plan.wgmma; });
   }
   return all;
+}
+
+// Fewer are those of fp8_few_kernel().
+std::int64_t fewest(const LinearShape& shape) {
+  return shape.inputs == GemmInputs::kHalf && medium_batch_runs() ? kFp8FewTokens + 1 : 1;
 }
 
 InputForm form_of(const LinearShape& shape) {
@@ -41,11 +51,11 @@ void run_plan(const LinearShape& shape, const GemmPlan& plan, const UnitWeights&
   fp8_gemm_half(plan, weights, {x.values, tokens, 2 * padded}, output, stream);
 }
 
-constexpr PlannedProduct kProduct = {shape_refusal, plans, form_of, run_plan};
+constexpr PlannedProduct kProduct = {fp8_refusal, plans, fewest, form_of, run_plan};
 
 Refusal refusal(const LayerProblem& problem) {
   const LinearProblem& linear = problem.linear;
-  if (const Refusal refused = shape_refusal(problem.plan.shape)) {
+  if (const Refusal refused = fp8_refusal(problem.plan.shape)) {
     return refused;
   }
   if (!linear.scheme.activation.is_float() && !problem.plan.device.medium_batch) {

@@ -40,6 +40,10 @@ std::vector<GemmPlan> plans(const LinearShape& shape) {
   return gemm_plans(weights_of(shape), shape.inputs);
 }
 
+std::int64_t fewest_tokens(const LinearShape&) {
+  return 1;
+}
+
 InputForm form_of(const LinearShape& shape) {
   return shape.inputs == GemmInputs::kHalf ? InputForm::kFloat16Tiles : InputForm::kByteTiles;
 }
@@ -62,7 +66,7 @@ void run_plan(const LinearShape& shape, const GemmPlan& plan, const UnitWeights&
   gemm_int8(plan, weights, has_tail ? &tail : nullptr, inputs, output, stream);
 }
 
-constexpr PlannedProduct kProduct = {shape_refusal, plans, form_of, run_plan};
+constexpr PlannedProduct kProduct = {shape_refusal, plans, fewest_tokens, form_of, run_plan};
 
 Refusal refusal(const LayerProblem& problem) {
   const LinearProblem& linear = problem.linear;

@@ -12,7 +12,8 @@ std::span<const LinearKernel> linear_kernels() {
       medium_batch_kernel(),  // of units, for tens of tokens
       small_batch_kernel(),   // of units, for a few
       gemm_kernel(),          // of units, for many
-      fp8_gemm_kernel(),      // of E4M3 numbers
+      fp8_few_kernel(),       // of E4M3 numbers
+      fp8_gemm_kernel(),
   };
   return kernels;
 }

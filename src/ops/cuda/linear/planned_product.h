@@ -24,6 +24,9 @@ struct PlannedProduct {
   Refusal (*refusal)(const LinearShape& shape);
   /// Those that the current device has; none: it lacks the instructions.
   std::vector<GemmPlan> (*plans)(const LinearShape& shape);
+  /// The fewest tokens that can come to it on the current device: fewer have a kernel of its
+  /// format before it in the table, which has nothing to choose.
+  std::int64_t (*fewest_tokens)(const LinearShape& shape);
   /// In which form it reads the input.
   InputForm (*input_form)(const LinearShape& shape);
   /// y = x W^T of m tokens in that form.

@@ -62,7 +62,7 @@ class Chooser {
     for (const std::int64_t m : tokens) {
       if (is_medium(m)) {
         choose_medium(m);
-      } else if (m > few_ && !candidates_.plans.empty()) {
+      } else if (m > few_ && m >= candidates_.fewest_planned && !candidates_.plans.empty()) {
         choose_many(m);
       }
     }
@@ -188,7 +188,10 @@ LinearCandidates linear_candidates(const LinearShape& shape, int multiprocessors
   candidates.built_in_plan = [weights, inputs = shape.inputs](std::int64_t m) {
     return plan_gemm(weights, inputs, static_cast<int>(m));
   };
-  candidates.plans = plans_of(shape);
+  if (const PlannedProduct* product = planned_product(shape)) {
+    candidates.plans = product->plans(shape);
+    candidates.fewest_planned = product->fewest_tokens(shape);
+  }
   return candidates;
 }
 
