@@ -19,12 +19,13 @@ import sys
 EXPECTED = [
     (re.compile(r"small_batch/small_batch\.cu"), re.compile(r"small_batch_kernel"), "IMMA", False),
     (re.compile(r"gemm/wgmma_int"), re.compile(r"sm_90a"), "IGMMA", False),
-    (re.compile(r"gemm/wgmma_half"), re.compile(r"sm_90a"), "HGMMA", False),
+    (re.compile(r"/wgmma_half"), re.compile(r"sm_90a"), "HGMMA", False),
+    (re.compile(r"/wgmma_e4m3"), re.compile(r"sm_90a"), "QGMMA", False),
     (re.compile(r"medium_batch/"), re.compile(r"MediumBatchShape.*Signed"), "IGMMA", False),
     (re.compile(r"medium_batch/"), re.compile(r"MediumBatchShape.*Half"), "HGMMA", False),
     (re.compile(r"attention/prefill\.cu"), re.compile(r"attend_warpgroups_kernel"), "HGMMA", True),
     (re.compile(r"gemm/mma_int"), re.compile(r"kernel"), "IMMA", False),
-    (re.compile(r"gemm/mma_half"), re.compile(r"kernel"), "HMMA", False),
+    (re.compile(r"/mma_half"), re.compile(r"kernel"), "HMMA", False),
     (re.compile(r"attention/(decode|prefill)\.cu"), re.compile(r"attend_kernel"), "HMMA", True),
 ]
 INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,5}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)")

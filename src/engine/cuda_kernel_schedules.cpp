@@ -67,7 +67,7 @@ std::vector<LinearShape> shapes_of(const models::Network& network) {
     for (std::size_t part = 0; part < set->parts.size();) {
       const std::size_t count = ops::cuda::joint_parts(*set, part);
       const ops::LinearProblem layer = ops::cuda::joint_problem(*set, part, part + count);
-      if (formats::is_integer(layer.scheme) || formats::has_book(layer.scheme)) {
+      if (!formats::is_dense(layer.scheme)) {
         const LinearShape shape = ops::cuda::linear_shape(layer.scheme, layer.n, layer.k);
         if (std::find(shapes.begin(), shapes.end(), shape) == shapes.end()) {
           shapes.push_back(shape);
@@ -76,9 +76,8 @@ std::vector<LinearShape> shapes_of(const models::Network& network) {
       part += count;
     }
   }
-  core::require(
-      !shapes.empty(), ErrorKind::kUsage,
-      "the model has no layers of integers or books; others have no schedules to measure");
+  core::require(!shapes.empty(), ErrorKind::kUsage,
+                "the model has no compressed layers; others have no schedules to measure");
   return shapes;
 }
 

@@ -11,6 +11,7 @@
 #include "ops/cuda/device_input.h"
 #include "ops/cuda/gemm/gemm.h"
 #include "ops/cuda/linear/layer_plan.h"
+#include "ops/cuda/linear/planned_product.h"
 #include "ops/cuda/linear/unit_segment.h"
 #include "ops/linear_kernel.h"
 
@@ -37,6 +38,8 @@ struct LinearKernel {
   /// All segments of the layer, on `stream`.
   void (*run)(const LayerProblem& problem, const LayerWeights& weights, const LinearInput& x,
               const GemmOutput& output, cudaStream_t stream);
+  /// The product behind run(), where a GemmPlan divides it.
+  const PlannedProduct* product = nullptr;
 };
 
 }  // namespace nibble::ops::cuda

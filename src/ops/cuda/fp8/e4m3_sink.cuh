@@ -5,11 +5,13 @@
 #include <cuda_runtime.h>
 
 #include "core/float8.h"
+#include "formats/fp8/fp8_codes.h"
 #include "ops/cuda/elementwise/row_sinks.cuh"
 
 namespace nibble::ops::cuda {
 
-/// Where rows become E4M3, in the order of InputForm::kE4m3, as cpu::round_to_e4m3 makes them.
+/// Where rows become E4M3 in tile order, one scale for each row, max|x| / 448: bit for bit as
+/// cpu::round_to_e4m3 makes them.
 struct E4m3RowSink {
   std::int8_t* codes;
   float* scales;
@@ -17,7 +19,14 @@ struct E4m3RowSink {
   static constexpr bool kIntegers = true;  // each value is needed twice, as by those
   static constexpr bool kByRowOnly = true;
 
-  __device__ static constexpr bool by_row() { return true; }
+  static bool serves(const InputTarget& target) {
+    return target.form == InputForm::kByteTiles && target.type == &formats::kFp8Codes;
+  }
+  static E4m3RowSink of(const InputTarget& target, int columns) {
+    return {target.codes, target.scales, static_cast<int>(padded_columns(columns))};
+  }
+
+  __host__ __device__ static constexpr bool by_row() { return true; }
   __device__ static constexpr bool symmetric() { return true; }
   __device__ static void widen_by(Spread& spread, float4 value) {
     widen(spread, value.x, true);

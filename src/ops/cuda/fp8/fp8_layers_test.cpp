@@ -16,6 +16,7 @@
 #include "device/cuda/memory.h"
 #include "device/cuda/stream.h"
 #include "formats/format.h"
+#include "formats/fp8/fp8_codes.h"
 #include "ops/cpu/fp8/fp8_linear.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/elementwise/elementwise.h"
@@ -37,6 +38,8 @@ LinearSet set_of(std::vector<formats::PackedWeight> weights) {
   }
   return set;
 }
+
+constexpr float kSmallIntegers[] = {0, 1, -1, 2, -2};
 
 class Fp8Layers : public device::GpuTest {
  protected:
@@ -107,7 +110,7 @@ constexpr std::pair<std::int64_t, std::int64_t> kShapes[] = {
 TEST_F(Fp8Layers, FloatActivationsMeetWeightsInFloat16) {
   for (const char* scheme : {"fp8-row", "fp8-tensor", "fp8-row-h8"}) {
     for (const auto& [n, k] : kShapes) {
-      for (const std::int64_t m : {1, 5, 33, 70, 257}) {
+      for (const std::int64_t m : {1, 5, 8, 9, 16, 17, 33, 70, 257}) {
         check(scheme, n, k, m, 1.2e-3);  // both are rounded to float16
       }
     }
@@ -127,44 +130,61 @@ TEST_F(Fp8Layers, RoundedActivationsMeetThemInE4m3) {
   }
 }
 
-// Sums of small integers are exact in any order, and so is every bit.
-TEST_F(Fp8Layers, SmallIntegersAreExact) {
-  if (!medium_batch_runs()) {
-    GTEST_SKIP() << "needs the warpgroup products of sm_90a";
-  }
-  constexpr std::int64_t kRows = 150;
-  constexpr std::int64_t kInputs = 416;
-  constexpr std::uint8_t kCodes[] = {0x00, 0x38, 0xb8, 0x40, 0xc0};  // 0, 1, -1, 2, -2
-  constexpr float kValues[] = {0, 1, -1, 2, -2};
+// Weights of -2 to 2 whose codes are these numbers, the first input's 0; `values` are theirs.
+formats::PackedWeight small_integers(const std::string& scheme, std::int64_t rows,
+                                     std::int64_t inputs, std::vector<float>& values) {
+  constexpr std::uint8_t kCodes[] = {0x00, 0x38, 0xb8, 0x40, 0xc0};
   core::Random random(4);
-  formats::PackedWeightBuilder builder(formats::parse_scheme("fp8-row-afp8"), kRows, kInputs);
-  std::vector<float> w(kRows * kInputs);
-  std::vector<std::uint8_t> codes(kInputs);
-  for (std::int64_t j = 0; j < kRows; ++j) {
+  formats::PackedWeightBuilder builder(formats::parse_scheme(scheme), rows, inputs);
+  std::vector<std::uint8_t> codes(static_cast<std::size_t>(inputs));
+  for (std::int64_t j = 0; j < rows; ++j) {
     for (std::size_t c = 0; c < codes.size(); ++c) {
       const std::size_t value = c == 0 ? 0 : static_cast<std::size_t>(random.below(5));
       codes[c] = kCodes[value];
-      w[static_cast<std::size_t>(j * kInputs) + c] = kValues[value];
+      values.push_back(kSmallIntegers[value]);
     }
     builder.set_group(j, 0, {1.0f, 0});
     builder.set_codes(j, codes);
   }
-  const formats::PackedWeight weight = builder.finish();
-  for (const std::int64_t m : {1, 40, 130, 300}) {
-    std::vector<float> x(static_cast<std::size_t>(m * kInputs));
-    for (std::size_t at = 0; at < x.size(); ++at) {
-      // The first input is 448, so that the scale of a token is 1; its weights are 0.
-      x[at] = at % kInputs == 0 ? 448.0f : kValues[random.below(5)];
+  return builder.finish();
+}
+
+// Tokens of such numbers; the first of each is `first`.
+std::vector<float> small_tokens(std::int64_t m, std::int64_t inputs, float first) {
+  core::Random random(5);
+  std::vector<float> x(static_cast<std::size_t>(m * inputs));
+  for (std::size_t at = 0; at < x.size(); ++at) {
+    x[at] = at % static_cast<std::size_t>(inputs) == 0 ? first : kSmallIntegers[random.below(5)];
+  }
+  return x;
+}
+
+// Sums of small integers are exact in any order, and so is every bit.
+TEST_F(Fp8Layers, SmallIntegersAreExact) {
+  constexpr std::int64_t kInputs = 416;
+  for (const char* scheme : {"fp8-row", "fp8-row-afp8"}) {
+    const bool rounds = std::string(scheme) == "fp8-row-afp8";
+    if (rounds && !medium_batch_runs()) {
+      continue;  // needs the warpgroup products of sm_90a
     }
-    const std::vector<float> y = run(set_of({weight}), x, m);
-    for (std::int64_t i = 0; i < m; ++i) {
-      for (std::int64_t j = 0; j < kRows; ++j) {
-        float sum = 0;
-        for (std::int64_t c = 0; c < kInputs; ++c) {
-          sum += x[static_cast<std::size_t>(i * kInputs + c)] *
-                 w[static_cast<std::size_t>(j * kInputs + c)];
+    for (const std::int64_t rows : {16, 150, 4500}) {  // tiles for some blocks, or several for all
+      std::vector<float> w;
+      const formats::PackedWeight weight = small_integers(scheme, rows, kInputs, w);
+      for (const std::int64_t m : {1, 3, 16, 17, 40, 130, 300}) {
+        // The largest is 448, so that the scale of a token is 1; its weights are 0.
+        const std::vector<float> x = small_tokens(m, kInputs, 448.0f);
+        const std::vector<float> y = run(set_of({weight}), x, m);
+        for (std::int64_t i = 0; i < m; ++i) {
+          for (std::int64_t j = 0; j < rows; ++j) {
+            float sum = 0;
+            for (std::int64_t c = 0; c < kInputs; ++c) {
+              sum += x[static_cast<std::size_t>(i * kInputs + c)] *
+                     w[static_cast<std::size_t>(j * kInputs + c)];
+            }
+            ASSERT_EQ(y[static_cast<std::size_t>(i * rows + j)], sum)
+                << scheme << " " << rows << " rows, " << m << ": " << i << " " << j;
+          }
         }
-        ASSERT_EQ(y[static_cast<std::size_t>(i * kRows + j)], sum) << m << ": " << i << " " << j;
       }
     }
   }
@@ -219,7 +239,8 @@ TEST_F(Fp8Layers, RowsBecomeTheCodesOfTheCpu) {
     const Buffer codes(kTokens * padded);
     const Buffer out_scales(kTokens * 4);
     InputTarget target;
-    target.form = InputForm::kE4m3;
+    target.form = InputForm::kByteTiles;
+    target.type = &formats::kFp8Codes;
     target.codes = codes.as<std::int8_t>();
     target.scales = out_scales.as<float>();
     device::cuda::Stream stream;

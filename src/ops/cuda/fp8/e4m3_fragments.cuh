@@ -5,7 +5,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-#include "ops/cuda/device_code/wgmma_e4m3.cuh"
+#include "ops/cuda/fp8/wgmma_e4m3.cuh"
 #include "ops/cuda/gemm/weight_fragments.cuh"
 
 /// E4M3 codes as fragments (weight_fragments.cuh).
@@ -25,12 +25,7 @@ __device__ __forceinline__ std::uint32_t half2_from_e4m3(std::uint32_t codes, __
 }
 
 /// As float16 times the scale of the row, which is rounded once.
-struct HalfFromE4m3 {
-  using Sum = float;
-  struct Rows {};
-  __device__ static void load_rows(Rows&, const GemmArguments&, int, int) {}
-  static constexpr int kSteps = 2;
-  static constexpr bool kExpands = true;
+struct HalfFromE4m3 : CodesAlone, HalfFragments {
   static constexpr int kCodeBytes = 2048;
   struct Words {
     uint4 words[2];
@@ -44,17 +39,10 @@ struct HalfFromE4m3 {
   }
   __device__ static void expand(Fragments& left, const Words& from, const Rows&,
                                 const GemmArguments&) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const std::uint32_t words[4] = {from.words[i].x, from.words[i].y, from.words[i].z,
-                                      from.words[i].w};
-#pragma unroll
-      for (int r = 0; r < 4; ++r) {
-        const __half2 scale = r % 2 == 1 ? __high2half2(from.scales) : __low2half2(from.scales);
-        left[2 * i + r / 2][r % 2] = half2_from_e4m3(words[r] << 8, scale);
-        left[2 * i + r / 2][r % 2 + 2] = half2_from_e4m3(words[r], scale);
-      }
-    }
+    expand_bytes(left, from.words, [&](std::uint32_t word, int, bool upper) -> HalfPairs {
+      const __half2 scale = upper ? __high2half2(from.scales) : __low2half2(from.scales);
+      return {half2_from_e4m3(word << 8, scale), half2_from_e4m3(word, scale)};
+    });
   }
 };
 

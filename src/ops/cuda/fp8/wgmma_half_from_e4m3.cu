@@ -1,5 +1,5 @@
-#include "ops/cuda/gemm/e4m3_fragments.cuh"
-#include "ops/cuda/gemm/gemm_launchers.h"
+#include "ops/cuda/fp8/e4m3_fragments.cuh"
+#include "ops/cuda/fp8/fp8_gemm.h"
 #include "ops/cuda/gemm/launch_wgmma.cuh"
 
 namespace nibble::ops::cuda {
