@@ -23,13 +23,14 @@ struct SetUse {
 };
 
 std::vector<SetUse> uses_of(const models::Network& network) {
-  const bool pre = network.config.norm_placement == models::NormPlacement::kPre;
-  const Epilogue residual{pre, std::nullopt};  // post-norm blocks normalize the sum
   const Epilogue gate =
       network.config.gated ? Epilogue{false, network.config.activation} : Epilogue();
   std::vector<SetUse> uses;
-  for (std::size_t i = 0; i < network.decoder.blocks.size(); ++i) {
-    const models::Block& block = network.decoder.blocks[i];
+  const models::Stack& stack = network.has_decoder() ? network.decoder : network.encoder;
+  const bool pre = stack.norms == models::NormPlacement::kPre;
+  const Epilogue residual{pre, std::nullopt};  // post-norm blocks normalize the sum
+  for (std::size_t i = 0; i < stack.blocks.size(); ++i) {
+    const models::Block& block = stack.blocks[i];
     const auto number = static_cast<std::int64_t>(i);
     uses.push_back({&block.attention.qkv, number, {}});
     uses.push_back({&block.attention.out, number, residual});
@@ -45,7 +46,9 @@ std::vector<SetUse> uses_of(const models::Network& network) {
       uses.push_back({&expert.down, number, {}});
     }
   }
-  uses.push_back({&network.output, -1, {}});
+  for (const LinearSet* set : models::end_sets(network)) {
+    uses.push_back({set, -1, {}});
+  }
   return uses;
 }
 

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "models/build_heads.h"
+
 namespace nibble::models {
 namespace {
 
@@ -13,20 +15,25 @@ std::string numbered(std::string_view pattern, std::int64_t number) {
 
 class Builder {
  public:
-  Builder(const NetworkConfig& config, const TensorNames& names, WeightLoader& loader)
-      : config_(config), names_(names), loader_(loader), root_(root()) {}
+  Builder(const Architecture& architecture, const TensorNames& names, WeightLoader& loader)
+      : architecture_(architecture),
+        config_(architecture.config),
+        names_(names),
+        loader_(loader),
+        root_(root()) {}
 
   Network build() {
     Network network;
     network.config = config_;
     network.embeddings = embeddings();
-    if (config_.final_norm) {
-      network.decoder.final_norm = norm(root_ + std::string(names_.final_norm));
+    if (architecture_.is_encoder) {
+      network.encoder = stack();
+      build_heads(architecture_, names_, root_, loader_, network);
+    } else {
+      network.decoder = stack();
+      network.project_out = projection(names_.project_out, embedding_width(), config_.hidden);
+      network.output = output(network.embeddings);
     }
-    for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
-      network.decoder.blocks.push_back(block(layer));
-    }
-    network.output = output(network.embeddings);
     require_all_used();
     return network;
   }
@@ -44,13 +51,45 @@ class Builder {
   Embeddings embeddings() {
     Embeddings tables;
     tables.tokens_name = fmt::format("{}{}.weight", root_, names_.embedding);
-    tables.tokens = loader_.matrix(tables.tokens_name, config_.vocabulary, config_.hidden);
+    tables.tokens = loader_.matrix(tables.tokens_name, config_.vocabulary, embedding_width());
+    tables.project_in = projection(names_.project_in, config_.hidden, embedding_width());
     if (!names_.positions.empty()) {
       tables.positions_name = fmt::format("{}{}.weight", root_, names_.positions);
       tables.positions = loader_.matrix(
           tables.positions_name, config_.max_positions + config_.position_offset, config_.hidden);
     }
+    if (architecture_.token_types > 0) {
+      tables.types = loader_.matrix(fmt::format("{}{}.weight", root_, names_.token_types),
+                                    architecture_.token_types, config_.hidden);
+    }
+    if (!names_.embedding_norm.empty()) {
+      tables.norm = norm(root_ + std::string(names_.embedding_norm));
+    }
     return tables;
+  }
+
+  std::int64_t embedding_width() const {
+    return architecture_.embedding_width > 0 ? architecture_.embedding_width : config_.hidden;
+  }
+
+  // Between the hidden width and that of the embedding, where they differ.
+  std::optional<ops::LinearSet> projection(std::string_view name, std::int64_t n, std::int64_t k) {
+    if (embedding_width() == config_.hidden) {
+      return std::nullopt;
+    }
+    return loader_.set({loader_.linear(root_ + std::string(name), n, k, false)});
+  }
+
+  Stack stack() {
+    Stack stack;
+    stack.norms = architecture_.norms;
+    if (architecture_.final_norm) {
+      stack.final_norm = norm(root_ + std::string(names_.final_norm));
+    }
+    for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
+      stack.blocks.push_back(block(layer));
+    }
+    return stack;
   }
 
   Block block(std::int64_t layer) {
@@ -89,6 +128,7 @@ class Builder {
     spec.heads = config_.heads;
     spec.kv_heads = config_.kv_heads;
     spec.head_dim = config_.head_dim;
+    spec.mask.bidirectional = architecture_.is_encoder;
     spec.mask.window = config_.windows[static_cast<std::size_t>(layer)];
     spec.inverse_frequency = config_.inverse_frequency;
     spec.rope_factor = config_.rope_factor;
@@ -134,7 +174,8 @@ class Builder {
 
   ops::LinearSet output(const Embeddings& tables) {
     if (!config_.tied_output) {
-      return loader_.set({loader_.linear(kOutputName, config_.vocabulary, config_.hidden, false)});
+      return loader_.set(
+          {loader_.linear(kOutputName, config_.vocabulary, embedding_width(), false)});
     }
     ops::Linear tied;
     tied.name = root_ + std::string(names_.embedding);
@@ -150,6 +191,7 @@ class Builder {
     loader_.require_all_used(config_.family, harmless);
   }
 
+  const Architecture& architecture_;
   const NetworkConfig& config_;
   const TensorNames& names_;
   WeightLoader& loader_;
@@ -158,8 +200,9 @@ class Builder {
 
 }  // namespace
 
-Network build_network(const NetworkConfig& config, const TensorNames& names, WeightLoader& loader) {
-  return Builder(config, names, loader).build();
+Network build_network(const Architecture& architecture, const TensorNames& names,
+                      WeightLoader& loader) {
+  return Builder(architecture, names, loader).build();
 }
 
 }  // namespace nibble::models

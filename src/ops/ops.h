@@ -26,6 +26,7 @@ struct Batch {
   std::span<const std::int32_t> tokens;     // [m]
   std::span<const std::int32_t> positions;  // [m], of each token in its sequence
   std::span<const SequenceSlice<Cache>> slices;
+  std::span<const std::int32_t> types = {};  // [m], token types of models that know them
 };
 
 /// Token rows that one expert computes.
@@ -96,6 +97,14 @@ concept Ops = requires(O ops, typename O::Matrix matrix, typename O::Input input
   { ops.norm_matrix(x, norm) } -> std::same_as<typename O::Matrix>;
   // A matrix [rows, columns] of zeros.
   { ops.zeros(layer, layer) } -> std::same_as<typename O::Matrix>;
+};
+
+/// What the heads of encoders need beside it, on devices that run encoders.
+template <typename O>
+concept EncoderOps = Ops<O> &&
+    requires(O ops, typename O::Matrix matrix, MlpActivation activation) {
+  // matrix = activation(matrix).
+  ops.activate(matrix, activation);
 };
 
 }  // namespace nibble::ops

@@ -232,9 +232,15 @@ CpuOps::Input CpuOps::attention(Matrix& qkv, const AttentionSpec& spec, std::int
 CpuOps::Input CpuOps::mlp_activation(const Matrix& x, MlpActivation activation, const LinearSet&) {
   Matrix y = matrix(x.rows(), x.columns());
   pool_.parallel_for(x.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
-    activate(activation, x.row(begin), y.row(begin), (end - begin) * x.columns());
+    cpu::activate(activation, x.row(begin), y.row(begin), (end - begin) * x.columns());
   });
   return Input(std::move(y));
+}
+
+void CpuOps::activate(Matrix& x, MlpActivation activation) {
+  pool_.parallel_for(x.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    cpu::activate(activation, x.row(begin), x.row(begin), (end - begin) * x.columns());
+  });
 }
 
 CpuOps::Input CpuOps::gated_activation(const Matrix& gate_up, MlpActivation activation,
