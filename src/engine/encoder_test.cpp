@@ -272,9 +272,11 @@ TEST_F(Embedding, RefusesModulesThatAreNotBuilt) {
                 R"([{"path": "", "type": "sentence_transformers.models.Transformer"},
                             {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}])");
   EXPECT_THROW(open_encoder(folder_.path()), core::Error);
-  folder_.write("modules.json",
-                R"([{"path": "../..", "type": "sentence_transformers.models.Pooling"}])");
-  EXPECT_THROW(open_encoder(folder_.path()), core::Error);
+  for (const char* path : {"", "../.."}) {
+    folder_.write("modules.json", R"([{"path": ")" + std::string(path) +
+                                      R"(", "type": "sentence_transformers.models.Pooling"}])");
+    EXPECT_THROW(open_encoder(folder_.path()), core::Error) << path;
+  }
 }
 
 }  // namespace

@@ -26,14 +26,20 @@ std::vector<SetUse> uses_of(const models::Network& network) {
   const Epilogue gate =
       network.config.gated ? Epilogue{false, network.config.activation} : Epilogue();
   std::vector<SetUse> uses;
-  const models::Stack& stack = network.has_decoder() ? network.decoder : network.encoder;
-  const bool pre = stack.norms == models::NormPlacement::kPre;
-  const Epilogue residual{pre, std::nullopt};  // post-norm blocks normalize the sum
-  for (std::size_t i = 0; i < stack.blocks.size(); ++i) {
-    const models::Block& block = stack.blocks[i];
-    const auto number = static_cast<std::int64_t>(i);
+  std::int64_t number = -1;  // of the block, the encoder's first
+  for (const models::Block* each : models::all_blocks(network)) {
+    const models::Block& block = *each;
+    const bool encodes = ++number < std::ssize(network.encoder.blocks);
+    const models::Stack& stack = encodes ? network.encoder : network.decoder;
+    const bool pre = stack.norms == models::NormPlacement::kPre;
+    const Epilogue residual{pre, std::nullopt};  // post-norm blocks normalize the sum
     uses.push_back({&block.attention.qkv, number, {}});
     uses.push_back({&block.attention.out, number, residual});
+    if (block.cross) {
+      uses.push_back({&block.cross->q, number, {}});
+      uses.push_back({&block.cross->kv, number, {}});
+      uses.push_back({&block.cross->out, number, residual});
+    }
     if (block.mlp) {
       uses.push_back({&block.mlp->up, number, gate});
       uses.push_back({&block.mlp->down, number, residual});

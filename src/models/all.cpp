@@ -1,5 +1,6 @@
 #include <string>
 
+#include "models/bart/bart.h"
 #include "models/bert/bert.h"
 #include "models/family.h"
 #include "models/gpt2/gpt2.h"
@@ -11,9 +12,9 @@ namespace nibble::models {
 
 std::span<const Family> families() {
   static const Family all[] = {
-      llama::llama(),     llama::mistral(),    llama::qwen2(),     llama::qwen3(),
-      mixtral::mixtral(), gpt2::gpt2(),        opt::opt(),         bert::bert(),
-      bert::roberta(),    bert::xlm_roberta(), bert::distilbert(),
+      llama::llama(),     llama::mistral(), llama::qwen2(), llama::qwen3(),  mixtral::mixtral(),
+      gpt2::gpt2(),       opt::opt(),       bert::bert(),   bert::roberta(), bert::xlm_roberta(),
+      bert::distilbert(), bart::bart(),     bart::mbart(),
   };
   return all;
 }

@@ -9,10 +9,23 @@ namespace nibble::models {
 /// What the encoder makes of the batch's tokens, [m, hidden].
 template <ops::EncoderOps O>
 typename O::Matrix encode(O& ops, const Network& network, const Batch<O>& batch) {
-  auto x = embed(ops, network, batch);
+  auto x = embed(ops, network.embeddings_of_encoder(), network.config.position_offset, batch);
   run_stack(ops, network.config, network.encoder, batch, x);
   const auto& norm = network.encoder.final_norm;
   return norm ? ops.norm_matrix(x, *norm) : std::move(x);
+}
+
+/// Keeps keys and values of the encoder's states for all blocks of the decoder, in the memory of
+/// the batch's slices.
+template <ops::EncoderOps O>
+void remember(O& ops, const Network& network, const Batch<O>& batch,
+              const typename O::Matrix& states) {
+  const auto& blocks = network.decoder.blocks;
+  for (std::size_t layer = 0; layer < blocks.size(); ++layer) {
+    const CrossAttention& cross = *blocks[layer].cross;
+    auto input = ops.input(states, cross.kv);
+    ops.remember(ops.linear(input, cross.kv), cross.spec, static_cast<std::int64_t>(layer), batch);
+  }
 }
 
 /// What a head makes of rows of states [m, hidden]: [m, outputs].

@@ -25,19 +25,30 @@ typename O::Matrix project(O& ops, const std::optional<ops::LinearSet>& layer,
   return ops.linear(input, *layer);
 }
 
-/// Embeddings of the batch's tokens, with learned positions and token types where the family has
-/// them, behind their norm where there is one: [m, hidden].
+/// The batch's tokens in `tables`, with learned positions, of which the first is row `offset`, and
+/// token types where the family has them, behind their norm where there is one: [m, hidden].
 template <ops::Ops O>
-typename O::Matrix embed(O& ops, const Network& network, const Batch<O>& batch) {
-  const Embeddings& tables = network.embeddings;
+typename O::Matrix embed(O& ops, const Embeddings& tables, std::int64_t offset,
+                         const Batch<O>& batch) {
   auto x = project(ops, tables.project_in, ops.embed(tables.tokens, batch.tokens));
+  if constexpr (ops::EncoderOps<O>) {
+    if (tables.scale != 1.0f) {
+      ops.scale(x, tables.scale);
+    }
+  }
   if (!tables.positions.empty()) {
-    ops.add_rows(x, tables.positions, batch.positions, network.config.position_offset);
+    ops.add_rows(x, tables.positions, batch.positions, offset);
   }
   if (!tables.types.empty()) {
     ops.add_rows(x, tables.types, batch.types, 0);
   }
   return tables.norm ? ops.norm_matrix(x, *tables.norm) : std::move(x);
+}
+
+/// Embeddings of the decoder, or of the only stack.
+template <ops::Ops O>
+typename O::Matrix embed(O& ops, const Network& network, const Batch<O>& batch) {
+  return embed(ops, network.embeddings, network.config.position_offset, batch);
 }
 
 /// What stands between the two layers of an MLP, ready for mlp.down.
@@ -118,6 +129,16 @@ typename O::Matrix run_experts(O& ops, const NetworkConfig& config, const Block&
   return sum;
 }
 
+/// Attention of a block to the encoder's states, whose keys and values remember() has kept.
+template <ops::EncoderOps O>
+Pending<O> attend_to_encoder(O& ops, NormPlacement norms, const CrossAttention& cross,
+                             std::int64_t layer, const Batch<O>& batch, typename O::Matrix& x,
+                             const Pending<O>& pending) {
+  auto input = read_stream(ops, norms, x, pending, cross.norm, cross.q);
+  auto heads = ops.attend(ops.linear(input, cross.q), cross.spec, layer, batch, cross.out);
+  return write_stream(ops, norms, x, heads, cross.out, cross.norm);
+}
+
 /// One block on the residual stream x [m, hidden], whose norms stand where `norms` says. `pending`
 /// is what the block before left to be done; returns what this one leaves. Experts stand in
 /// pre-norm blocks only.
@@ -129,7 +150,12 @@ Pending<O> run_block(O& ops, const NetworkConfig& config, NormPlacement norms, c
   auto input = read_stream(ops, norms, x, pending, block.attention_norm, attention.qkv);
   auto qkv = ops.linear(input, attention.qkv);
   auto heads = ops.attention(qkv, attention.spec, layer, batch, attention.out);
-  const auto attended = write_stream(ops, norms, x, heads, attention.out, block.attention_norm);
+  auto attended = write_stream(ops, norms, x, heads, attention.out, block.attention_norm);
+  if constexpr (ops::EncoderOps<O>) {
+    if (block.cross) {
+      attended = attend_to_encoder(ops, norms, *block.cross, layer, batch, x, attended);
+    }
+  }
   if (block.mlp) {
     auto mlp_input = read_stream(ops, norms, x, attended, block.mlp_norm, block.mlp->up);
     auto middle = run_mlp_up(ops, config, *block.mlp, mlp_input);

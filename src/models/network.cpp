@@ -6,6 +6,9 @@ namespace {
 template <typename BlockType, typename Set>
 std::vector<Set*> collect(BlockType& block) {
   std::vector<Set*> sets = {&block.attention.qkv, &block.attention.out};
+  if (block.cross) {
+    sets.insert(sets.end(), {&block.cross->q, &block.cross->kv, &block.cross->out});
+  }
   if (block.mlp) {
     sets.push_back(&block.mlp->up);
     sets.push_back(&block.mlp->down);

@@ -37,12 +37,23 @@ struct NetworkConfig {
   std::vector<std::int64_t> windows;  // sliding window of each layer, 0: none
   ops::RoutingSpec routing;           // experts = 0: dense MLP
   bool tied_output = false;
-  std::vector<std::int32_t> bos;  // at most one
+  std::optional<std::int32_t> decoder_start;  // the first token of the decoder behind an encoder
+  std::vector<std::int32_t> bos;              // at most one
   std::vector<std::int32_t> eos;
 };
 
 struct Attention {
   ops::LinearSet qkv;  // q|k|v, or one fused layer
+  ops::LinearSet out;
+  ops::AttentionSpec spec;
+};
+
+/// Attention to what an encoder has made of another text. The encoder's states do not change while
+/// the decoder writes: their keys and values are computed once.
+struct CrossAttention {
+  ops::Norm norm;  // as Block::attention_norm
+  ops::LinearSet q;
+  ops::LinearSet kv;  // k|v, of the encoder's states
   ops::LinearSet out;
   ops::AttentionSpec spec;
 };
@@ -55,6 +66,7 @@ struct Mlp {
 struct Block {
   ops::Norm attention_norm;  // before attention, or behind it (NormPlacement)
   Attention attention;
+  std::optional<CrossAttention> cross;   // of a decoder that has an encoder
   ops::Norm mlp_norm;                    // the same of the MLP
   std::optional<Mlp> mlp;                // dense
   std::optional<ops::LinearSet> router;  // mixture of experts
@@ -71,6 +83,7 @@ struct Embeddings {
   core::Tensor tokens;     // [vocabulary, hidden], or narrower where `project_in` widens its rows
   core::Tensor positions;  // learned positions, [rows, hidden] or empty
   core::Tensor types;      // of token types, [types, hidden] or empty
+  float scale = 1.0f;      // of the tokens' rows (mBART: the root of the width)
   std::optional<ops::LinearSet> project_in;  // of the tokens' rows, to the hidden width (OPT-350M)
   std::optional<ops::Norm> norm;             // of the sum
 };
@@ -116,8 +129,9 @@ struct Pooling {
 struct Network {
   NetworkConfig config;
   Embeddings embeddings;
-  Stack encoder;                              // sees texts in both directions
-  Stack decoder;                              // continues texts
+  std::optional<Embeddings> encoder_embeddings;  // where a decoder has those above
+  Stack encoder;                                 // sees texts in both directions
+  Stack decoder;                                 // continues texts
   std::optional<ops::LinearSet> project_out;  // of the decoder's states, to what the output reads
   ops::LinearSet output;  // of the decoder, [vocabulary, hidden]; shares the embedding when tied.
                           // No parts where there is no decoder
@@ -125,6 +139,9 @@ struct Network {
   std::optional<Classifier> classifier;
   std::optional<Pooling> pooling;
 
+  const Embeddings& embeddings_of_encoder() const {
+    return encoder_embeddings ? *encoder_embeddings : embeddings;
+  }
   bool has_encoder() const { return !encoder.blocks.empty(); }
   bool has_decoder() const { return !decoder.blocks.empty(); }
 };

@@ -53,9 +53,10 @@ std::optional<Pooling> read_pooling(const std::filesystem::path& folder) {
     const std::string type = core::get_string(module, "type", "modules.json");
     if (type.ends_with(".Pooling") && !pooling) {
       const std::filesystem::path path = core::get_string(module, "path", "modules.json");
-      core::require(path.is_relative() && path.lexically_normal().begin()->string() != "..",
-                    ErrorKind::kInvalidModel, "modules.json: the path '{}' leads out of the folder",
-                    core::printable(path.string()));
+      core::require(
+          !path.empty() && path.is_relative() && path.lexically_normal().begin()->string() != "..",
+          ErrorKind::kInvalidModel, "modules.json: the path '{}' leads out of the folder",
+          core::printable(path.string()));
       pooling = {
           read_mode(io::load_json_file(folder / path / "config.json"), "config of the pooling"),
           false};

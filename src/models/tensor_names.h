@@ -38,11 +38,22 @@ struct EncoderHeads {
   HeadNames masked_lm;
 };
 
+/// Attention of a decoder to its encoder.
+struct CrossNames {
+  std::string_view norm;
+  std::string_view q;
+  std::string_view k;
+  std::string_view v;
+  std::string_view out;
+};
+
 /// What a family calls its tensors. Each name is a prefix that ".weight" and, where there is one,
 /// ".bias" follow. Ends of the model stand below the root; layers and norms of a block below the
 /// root and `block`; those of an expert below `expert` too.
 struct TensorNames {
   std::vector<std::string_view> roots;  // the first below which the checkpoint has the embedding
+  std::string_view encoder = {};  // what stands between the root and all names but that of the
+  std::string_view decoder = {};  // embedding, in models that have both stacks
   std::string_view embedding;
   std::string_view positions = {};       // learned; empty: the family has none
   std::string_view token_types = {};     // the same
@@ -56,6 +67,7 @@ struct TensorNames {
   std::string_view mlp_norm;
   std::vector<std::string_view> qkv;  // query, key, value, or one layer that makes all three
   std::string_view attention_out;
+  CrossNames cross = {};         // of the decoder behind an encoder
   std::string_view q_norm = {};  // RMSNorm of each head, where the checkpoint has it
   std::string_view k_norm = {};
   MlpNames mlp;                  // of each expert, where there are experts
@@ -63,6 +75,7 @@ struct TensorNames {
   std::string_view expert = {};  // "experts.{}": {} is the number of the expert
   EncoderHeads heads = {};       // of an encoder
 
+  std::string_view output_bias = {};  // [1, vocabulary], below no root; empty: there is none
   Biases biases = Biases::kNone;
   bool conv1d = false;                          // matrices of blocks may be stored [in, out]
   std::vector<std::string_view> harmless = {};  // parts of names of tensors that nothing reads

@@ -17,10 +17,14 @@ std::int64_t norm_bytes(const Network& network) {
   std::int64_t bytes = 0;
   for (const Block* block : all_blocks(network)) {
     bytes += bytes_of(block->attention_norm) + bytes_of(block->mlp_norm);
+    bytes += block->cross ? bytes_of(block->cross->norm) : 0;
   }
   for (const auto* norm :
        {&network.embeddings.norm, &network.encoder.final_norm, &network.decoder.final_norm}) {
     bytes += *norm ? bytes_of(**norm) : 0;
+  }
+  if (network.encoder_embeddings && network.encoder_embeddings->norm) {
+    bytes += bytes_of(*network.encoder_embeddings->norm);
   }
   if (network.masked_lm && network.masked_lm->norm) {
     bytes += bytes_of(*network.masked_lm->norm);
@@ -56,6 +60,9 @@ std::int64_t total_weight_bytes(const Network& network) {
   const Embeddings& tables = network.embeddings;
   std::int64_t bytes =
       tables.tokens.bytes() + tables.positions.bytes() + tables.types.bytes() + norm_bytes(network);
+  if (network.encoder_embeddings) {
+    bytes += network.encoder_embeddings->positions.bytes();
+  }
   for (const ops::LinearSet* set : linear_sets(network)) {
     for (const ops::Linear& part : set->parts) {
       bytes += shares_embedding(network, part) ? 0 : formats::stored_bytes(part.weight);

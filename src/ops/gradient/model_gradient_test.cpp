@@ -159,8 +159,8 @@ TEST_P(Gradient, BothDirectionsTakeWholeSequences) {
 // Without mixtral: a router's shares are constants for the gradient (gradient_ops.h).
 INSTANTIATE_TEST_SUITE_P(All, Gradient,
                          testing::Values("gpt2", "llama", "llama-bias-tied", "llama-yarn-rope",
-                                         "mistral", "opt", "opt-post-norm", "qwen2", "qwen2-window",
-                                         "qwen3"),
+                                         "mistral", "opt", "opt-post-norm", "opt-projected",
+                                         "qwen2", "qwen2-window", "qwen3"),
                          [](const testing::TestParamInfo<const char*>& parameter) {
                            std::string name = parameter.param;
                            std::replace(name.begin(), name.end(), '-', '_');
