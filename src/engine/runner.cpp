@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "core/error.h"
+#include "engine/continues_texts.h"
 #include "engine/sampler.h"
-#include "io/file_descriptor.h"
 
 namespace nibble::engine {
 namespace {
@@ -66,14 +66,7 @@ std::int64_t weight_bytes_per_token(const models::Network& network) {
 
 std::unique_ptr<Runner> make_runner(std::shared_ptr<const models::Model> model,
                                     const RunnerOptions& options) {
-  core::require(!model->network.has_encoder() || model->network.has_decoder(),
-                core::ErrorKind::kUsage,
-                "{} is an encoder (family '{}'), which does not continue texts; nibble embed and "
-                "nibble classify take it",
-                io::shown(model->path), model->network.config.family);
-  core::require(!model->network.has_encoder(), core::ErrorKind::kUsage,
-                "{} is an encoder-decoder (family '{}'); no command runs such models yet",
-                io::shown(model->path), model->network.config.family);
+  require_continues_texts(*model);
   return options.place.on_gpu() ? make_cuda_runner(std::move(model), options)
                                 : make_cpu_runner(std::move(model), options);
 }
