@@ -23,8 +23,9 @@ constexpr ModeFlag kModes[] = {{"pooling_mode_cls_token", PoolingMode::kFirst},
 
 PoolingMode read_mode(const Json& config, std::string_view what) {
   std::optional<PoolingMode> mode;
-  for (const auto& [key, value] : config.items()) {
-    if (!key.starts_with("pooling_mode_") || value != true) {
+  for (const auto& entry : config.items()) {
+    const std::string& key = entry.key();
+    if (!key.starts_with("pooling_mode_") || entry.value() != true) {
       continue;
     }
     const auto* known = std::find_if(std::begin(kModes), std::end(kModes),
