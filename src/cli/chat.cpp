@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "cli/sampling_options.h"
 #include "cli/text_input.h"
+#include "engine/continues_texts.h"
 #include "engine/engine.h"
 #include "io/text_file.h"
 #include "text/chat_template.h"
@@ -42,6 +43,7 @@ class Chat final : public ModelCommand {
     grammar_ = grammar_options_.open();
     sampling_ = sampling_arguments_.options();
     model_ptr_ = lora_.open(model_);
+    engine::require_continues_texts(*model_ptr_);
     std::string source = model_ptr_->tokenizer->chat_template();
     if (!template_file_.empty()) {
       source = io::read_named_text(template_file_, kMaxTemplateBytes);

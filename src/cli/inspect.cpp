@@ -61,15 +61,12 @@ class Inspect final : public ModelCommand {
  private:
   static std::vector<const ops::Linear*> layers_of(const models::Network& network) {
     std::vector<const ops::Linear*> layers;
-    for (const models::Block& block : network.decoder.blocks) {
-      for (const ops::LinearSet* set : models::linear_sets(block)) {
-        for (const ops::Linear& part : set->parts) {
+    for (const ops::LinearSet* set : models::linear_sets(network)) {
+      for (const ops::Linear& part : set->parts) {
+        if (!models::shares_embedding(network, part)) {
           layers.push_back(&part);
         }
       }
-    }
-    if (!network.config.tied_output) {
-      layers.push_back(&network.output.parts.front());
     }
     return layers;
   }

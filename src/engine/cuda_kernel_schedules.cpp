@@ -56,14 +56,8 @@ std::shared_ptr<const Schedules> schedules_for(const device::CudaDevice& device,
 
 // Each kind of compressed layer once, in the order of the model.
 std::vector<LinearShape> shapes_of(const models::Network& network) {
-  std::vector<const ops::LinearSet*> sets;
-  for (const models::Block& block : network.decoder.blocks) {
-    const auto of_block = models::linear_sets(block);
-    sets.insert(sets.end(), of_block.begin(), of_block.end());
-  }
-  sets.push_back(&network.output);
   std::vector<LinearShape> shapes;
-  for (const ops::LinearSet* set : sets) {
+  for (const ops::LinearSet* set : models::linear_sets(network)) {
     for (std::size_t part = 0; part < set->parts.size();) {
       const std::size_t count = ops::cuda::joint_parts(*set, part);
       const ops::LinearProblem layer = ops::cuda::joint_problem(*set, part, part + count);

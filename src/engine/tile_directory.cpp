@@ -56,12 +56,9 @@ const Json& get_array(const Json& json, std::string_view key, std::string_view w
 
 TileDirectory plan_directory(const models::Network& network) {
   TileDirectory directory;
-  for (const models::Block& block : network.decoder.blocks) {
-    for (const ops::LinearSet* set : models::linear_sets(block)) {
-      add_set(*set, directory);
-    }
+  for (const ops::LinearSet* set : models::linear_sets(network)) {
+    add_set(*set, directory);
   }
-  add_set(network.output, directory);
   return directory;
 }
 

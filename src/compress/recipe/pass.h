@@ -64,7 +64,7 @@ class Pass {
 
   /// What the pass makes of the whole model before its blocks are compressed, or null. Throws
   /// kUsage for models that it can't serve.
-  virtual std::unique_ptr<ModelTransform> transform(const models::NetworkConfig&) const {
+  virtual std::unique_ptr<ModelTransform> transform(const models::Network&) const {
     return nullptr;
   }
 

@@ -18,8 +18,8 @@ class RotatePass final : public Pass {
             .takes_dense = true};
   }
 
-  std::unique_ptr<ModelTransform> transform(const models::NetworkConfig& config) const override {
-    return std::make_unique<ModelRotation>(config, static_cast<std::uint64_t>(seed_));
+  std::unique_ptr<ModelTransform> transform(const models::Network& network) const override {
+    return std::make_unique<ModelRotation>(network, static_cast<std::uint64_t>(seed_));
   }
 
   void apply(SetWork&, const Backend&) const override {}  // all is done when blocks come

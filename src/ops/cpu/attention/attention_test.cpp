@@ -19,12 +19,16 @@ namespace {
 struct Case {
   std::int64_t rows, first, heads, dim, window;
   bool bidirectional = false;
+  std::int64_t memory = 0;  // keys of another text
+  std::int64_t keys() const { return memory > 0 ? memory : first + rows; }
 };
 
-constexpr Case kCases[] = {{1, 0, 1, 8, 0},         {1, 37, 2, 64, 0},  {5, 10, 4, 24, 0},
-                           {130, 0, 2, 32, 0},      {70, 33, 3, 16, 0}, {70, 33, 3, 16, 20},
-                           {3, 100, 5, 128, 16},    {65, 0, 1, 20, 1},  {5, 0, 2, 24, 0, true},
-                           {130, 0, 3, 32, 0, true}};
+constexpr Case kCases[] = {
+    {1, 0, 1, 8, 0},           {1, 37, 2, 64, 0},          {5, 10, 4, 24, 0},
+    {130, 0, 2, 32, 0},        {70, 33, 3, 16, 0},         {70, 33, 3, 16, 20},
+    {3, 100, 5, 128, 16},      {65, 0, 1, 20, 1},          {5, 0, 2, 24, 0, true},
+    {130, 0, 3, 32, 0, true},  {1, 0, 2, 24, 0, true, 37}, {70, 0, 3, 32, 0, true, 9},
+    {9, 0, 2, 16, 0, true, 70}};
 
 constexpr KvType kTypes[] = {KvType::kF32, KvType::kF16, KvType::kInt8, KvType::kInt4,
                              KvType::kFp8};
@@ -34,9 +38,8 @@ using Attend = void (*)(const AttentionProblem&);
 // Keys and values of all positions, and the problem of the last rows.
 struct Filled {
   Filled(const Case& c, KvType type)
-      : q(core::normal_values(c.rows * c.heads * c.dim, 1)),
-        cache(type, 1, 1, c.dim, c.first + c.rows) {
-    const std::int64_t keys = c.first + c.rows;
+      : q(core::normal_values(c.rows * c.heads * c.dim, 1)), cache(type, 1, 1, c.dim, c.keys()) {
+    const std::int64_t keys = c.keys();
     const std::vector<float> k = core::normal_values(keys * c.dim, 2);
     const std::vector<float> v = core::normal_values(keys * c.dim, 3);
     for (std::int64_t j = 0; j < keys; ++j) {
@@ -48,6 +51,7 @@ struct Filled {
     p.heads = c.heads;
     p.head_dim = c.dim;
     p.first_position = c.first;
+    p.memory_rows = c.memory;
     p.mask = {c.bidirectional, c.window};
     p.keys = cache.keys(0, 0);
     p.values = cache.values(0, 0);
