@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "formats/fp8/fp8_format.h"
 #include "ops/cuda/linear/linear_kernels.h"
 #include "ops/cuda/schedules/schedule_fields.h"
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "formats/fp8/fp8_format.h"
 #include "ops/cuda/packed/book_table.h"
 
 namespace nibble::ops::cuda {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "formats/fp8/fp8_format.h"
 #include "ops/cuda/medium_batch/medium_batch.h"
 #include "ops/cuda/packed/unit_rows.h"
 
