@@ -18,9 +18,10 @@ constexpr CommandEntry kCommands[] = {
      "  nibble eval models/demo --text wiki.test.raw --seq-len 1024 --max-tokens 40960\n"
      "  nibble eval demo-w4 --text book.txt --reference models/demo --json",
      JsonOutput::kYes, eval_command},
-    {"tasks", "Accuracy on zero-shot tasks, as lm-evaluation-harness computes it",
+    {"tasks", "Accuracy on zero-shot tasks, as lm-evaluation-harness computes it, and on GLUE",
      "  nibble tasks models/demo --task piqa,arc_easy --data tests/data/tasks\n"
-     "  nibble tasks models/demo --task all --data tests/data/tasks --limit 2 --json",
+     "  nibble tasks models/demo --task all --data tests/data/tasks --limit 2 --json\n"
+     "  nibble tasks bert-sst2 --task sst2 --data SST-2/dev.tsv",
      JsonOutput::kYes, tasks_command},
     {"compare", "The damage table: what each recipe costs and gives",
      "  nibble compare models/demo --recipes f16,w8a8,rtn-w4g128,gptq-w4g128 --calib c.txt "
@@ -37,6 +38,16 @@ constexpr CommandEntry kCommands[] = {
      "  nibble chat SmolLM2-w4 --system \"Answer in one sentence.\"\n"
      "  echo \"What is a nibble?\" | nibble chat SmolLM2-w4 -q",
      JsonOutput::kNo, chat_command},
+    {"classify", "Label texts, or their tokens, with an encoder (BERT)",
+     "  nibble classify bert-sst2 --texts reviews.txt\n"
+     "  nibble classify bert-stsb --texts pairs.tsv --json\n"
+     "  echo 'A fine film.' | nibble classify bert-sst2 --texts -",
+     JsonOutput::kYes, classify_command},
+    {"embed", "Embeddings of texts, as JSON or a NumPy file",
+     "  nibble embed all-MiniLM-L6-v2 --texts sentences.txt > embeddings.jsonl\n"
+     "  nibble embed all-MiniLM-L6-v2 --texts sentences.txt -o embeddings.npy\n"
+     "  echo 'A library' | nibble embed models/demo --texts - --json",
+     JsonOutput::kYes, embed_command},
     {"serve", "Serve a model over HTTP, with OpenAI's API",
      "  nibble serve SmolLM2-w4\n"
      "  nibble serve llama-w4 --port 8000 --max-batch 32 --served-model-name llama\n"

@@ -17,6 +17,7 @@
 #include "core/freed_memory.h"
 #include "engine/engine.h"
 #include "io/text_file.h"
+#include "serve/encoder_service.h"
 #include "serve/loading_server.h"
 #include "serve/service.h"
 #include "text/chat_template.h"
@@ -64,6 +65,21 @@ class Serve final : public ModelCommand {
     http.host = host_;
     auto loading = std::make_unique<serve::LoadingServer>(listener.twin(), http, log_sink());
     const auto model = lora_.open(model_);
+    if (engine::is_encoder(*model)) {
+      refuse_text_options();
+      if (engine::complete_pooling(model->network)) {
+        log_sink()({serve::LogLevel::kInfo,
+                    "the model does not say how it pools; embeddings are the mean of its tokens",
+                    {}});
+      }
+      auto encoder = engine::make_encoder(model, runner_options);
+      serve::ServiceOptions options = service_options(*model);
+      loading.reset();
+      serve::EncoderService service(model, std::move(encoder), std::move(listener),
+                                    std::move(options), log_sink());
+      serve_until_told(service);
+      return;
+    }
     auto engine =
         std::make_unique<engine::Engine>(model, engine::make_runner(model, runner_options), engine_,
                                          drafts_.open(*model, runner_options, engine_.max_batch));
@@ -72,13 +88,28 @@ class Serve final : public ModelCommand {
     loading.reset();
     serve::Service service(model, std::move(engine), std::move(listener), std::move(options),
                            log_sink());
+    serve_until_told(service);
+  }
+
+ private:
+  template <typename AnyService>
+  void serve_until_told(AnyService& service) const {
     service.stop_on_signals({SIGINT, SIGTERM});
     const bool v6 = host_.find(':') != std::string::npos;
     print_result("Listening on http://{}:{}\n", v6 ? "[" + host_ + "]" : host_, service.port());
     end(service.run());
   }
 
- private:
+  // What an encoder, which writes no text, has no use for.
+  void refuse_text_options() const {
+    const bool given = !template_file_.empty() || !tool_format_.empty() || !memory_.empty() ||
+                       !damage_file_.empty() || engine_.context != 0 || drafts_.given();
+    core::require(!given, core::ErrorKind::kUsage,
+                  "{} is an encoder, which writes no text: --template, --tool-format, --memory, "
+                  "--damage, --context and --draft are for other models; leave them out",
+                  core::printable(model_));
+  }
+
   void add_network_options(CLI::App& app) {
     app.add_option("--host", host_, "Address to listen on")->capture_default_str();
     app.add_option("--port", port_, "Port to listen on (0: any that is free)")
