@@ -201,7 +201,7 @@ void run(const Options& options) {
   for (const DType type : options.types) {
     for (const Shape& shape : kShapes) {
       const Layer layer(type, shape, device.l2_bytes, limit);
-      const ops::cuda::FewDensePlan built_in{.blocks = device.multiprocessors};
+      const ops::cuda::FewDensePlan built_in = ops::cuda::few_dense_plan(device.multiprocessors);
       for (const std::int64_t m : kFew) {
         if (type == DType::kF32) {
           break;
@@ -209,7 +209,8 @@ void run(const Options& options) {
         layer.few(m, built_in, "");
         for (const int each : {1, 2}) {
           for (const int ahead : {0, 4, 8, 16}) {
-            if (options.plans && (each != 1 || ahead != built_in.chunks_ahead)) {
+            if (options.plans && (each * device.multiprocessors != built_in.blocks ||
+                                  ahead != built_in.chunks_ahead)) {
               layer.few(m, {each * device.multiprocessors, ahead}, " plan");
             }
           }

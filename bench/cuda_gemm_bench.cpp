@@ -13,6 +13,7 @@
 #include "device/cuda_devices.h"
 #include "ops/cuda/gemm/gemm.h"
 #include "ops/cuda/limits/read_bandwidth.h"
+#include "ops/cuda/linear/linear_kernels.h"
 #include "ops/cuda/schedules/linear_trial.h"
 #include "ops/cuda/schedules/schedule_fields.h"
 #include "ops/cuda/schedules/schedules.h"
@@ -33,6 +34,7 @@ struct Format {
   bool row_scale;
   GemmInputs inputs;
   int tail;
+  const char* code = "";  // LinearShape::code
 };
 constexpr Format kFormats[] = {
     {"w8a8", CodeKind::kInt8, 1, true, GemmInputs::kInt8, 0},
@@ -44,8 +46,8 @@ constexpr Format kFormats[] = {
     {"w4a16-g32z", CodeKind::kInt4WithZeros, 4, false, GemmInputs::kHalf, 0},
     {"w8a16", CodeKind::kInt8, 1, true, GemmInputs::kHalf, 0},
     {"book-g64", CodeKind::kBook, 4, false, GemmInputs::kHalf, 0},
-    {"fp8", CodeKind::kE4m3, 1, true, GemmInputs::kHalf, 0},
-    {"fp8-w8a8", CodeKind::kE4m3, 1, true, GemmInputs::kE4m3, 0},
+    {"fp8", CodeKind::kBytes, 1, true, GemmInputs::kHalf, 0, "fp8"},
+    {"fp8-w8a8", CodeKind::kBytes, 1, true, GemmInputs::kBytes, 0, "fp8"},
 };
 
 struct Shape {
@@ -103,7 +105,8 @@ void bench(const Format& format, const Shape& shape, bool all, double limit) {
                           format.inputs,
                           format.tail,
                           shape.n,
-                          shape.k - format.tail};
+                          shape.k - format.tail,
+                          format.code};
   const auto weights = weights_of(layer);
   const GemmPlan chosen = ops::cuda::plan_gemm(weights, layer.inputs, shape.m);
   const LinearTrial trial(layer, shape.m);
@@ -119,7 +122,7 @@ void bench(const Format& format, const Shape& shape, bool all, double limit) {
   if (!all) {
     return row(chosen, "");
   }
-  for (const GemmPlan& plan : ops::cuda::gemm_plans(weights, layer.inputs)) {
+  for (const GemmPlan& plan : ops::cuda::planned_product(layer)->plans(layer)) {
     if (plan.token_tile < std::max(2 * shape.m, kMostFew)) {
       row(plan, same_fields(plan, chosen) ? ", chosen" : "");
     }

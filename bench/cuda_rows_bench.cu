@@ -286,7 +286,7 @@ void rows(const Stream& stream, std::int64_t m, std::int64_t hidden, std::int64_
   InputTarget half;
   half.values = halves.as<nibble::core::Fp16>();
   InputTarget integers;
-  integers.form = InputForm::kInt8;
+  integers.form = InputForm::kByteTiles;
   integers.codes = halves.as<std::int8_t>();
   integers.scales = scales.as<float>();
   InputTarget groups = integers;

@@ -16,15 +16,18 @@ function(nibble_compile_options target)
     "$<$<COMPILE_LANGUAGE:CUDA>:${NIBBLE_CUDA_FLAGS}>")
 endfunction()
 
-# nibble_add_module(<name> FLOOR <n> SOURCES ... [LINKS <module>...] [PUBLIC <target>...] [PRIVATE <target>...])
+# nibble_add_module(<name> FLOOR <n> SOURCES ... [LINKS <module>...] [PUBLIC <target>...] [PRIVATE <target>...] [QUICK])
 # One folder of src/, one static library. LINKS names modules of lower floors; PUBLIC and PRIVATE name
-# outside libraries.
+# outside libraries. QUICK: nothing in it takes long, so it is optimised less and compiles faster.
 function(nibble_add_module name)
-  cmake_parse_arguments(ARG "" "FLOOR" "SOURCES;LINKS;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "QUICK" "FLOOR" "SOURCES;LINKS;PUBLIC;PRIVATE" ${ARGN})
   set(access PUBLIC)
   if(ARG_SOURCES)
     add_library(nibble_${name} STATIC ${ARG_SOURCES})
     nibble_compile_options(nibble_${name})
+    if(ARG_QUICK)
+      target_compile_options(nibble_${name} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
+    endif()
     target_link_libraries(nibble_${name} PRIVATE ${ARG_PRIVATE})
   else()
     set(access INTERFACE)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/json.h"
+#include "core/temporary_folder_for_tests.h"
 #include "process.h"
 
 namespace nibble {
@@ -28,14 +29,8 @@ inline const std::string kCalibration = kDemo + "/texts/calibration.txt";
 class Cli : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::temp_directory_path() /
-              ("nibble_cli_" + std::string(test->name()) + std::to_string(getpid()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
     setenv("CUDA_VISIBLE_DEVICES", "", 1);  // what is refused without a GPU is refused everywhere
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   ProcessResult nibble(std::vector<std::string> words, const std::string& input = "") {
     const std::vector<std::string> program = {NIBBLE_PROGRAM};
@@ -71,7 +66,8 @@ class Cli : public ::testing::Test {
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
-  fs::path folder_;
+  const core::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 }  // namespace nibble

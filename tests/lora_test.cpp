@@ -4,9 +4,9 @@
 #include <functional>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "compress/pipeline/pipeline.h"
+#include "core/temporary_folder_for_tests.h"
 #include "engine/fixed_sequences.h"
 #include "engine/runner.h"
 #include "io/safetensors.h"
@@ -70,14 +70,6 @@ double largest_difference(const Rows& a, const Rows& b) {
 
 class Lora : public testing::Test {
  protected:
-  void SetUp() override {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::temp_directory_path() / fmt::format("nibble_lora_{}_{}", test->name(), getpid());
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   compress::Recipe recipe(const std::string& json) {
     std::ofstream(folder_ / "recipe.json") << json;
     return compress::find_recipe((folder_ / "recipe.json").string());
@@ -92,7 +84,8 @@ class Lora : public testing::Test {
     return options;
   }
 
-  fs::path folder_;
+  const core::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 TEST_F(Lora, BesideTheWeightsComputesWhatPeftDoes) {
@@ -280,7 +273,6 @@ TEST_F(Lora, TheAdapterBelongsToTheJob) {
 class DamagedLora : public Lora {
  protected:
   void SetUp() override {
-    Lora::SetUp();
     model_ = models::open_model(kFamilies / "llama");
     std::ifstream config(kFamilies / "llama" / "lora" / "adapter_config.json");
     config_ = Json::parse(config);

@@ -7,6 +7,7 @@
 #include "core/cpu_topology.h"
 #include "core/json.h"
 #include "core/other_work.h"
+#include "core/temporary_folder_for_tests.h"
 #include "process.h"
 
 // What measurements of speed say of themselves.
@@ -48,13 +49,6 @@ class BusyProcesses {
 
 class Measuring : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "nibble_measuring_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   ProcessResult nibble(std::vector<std::string> words) const {
     const std::vector<std::string> program = {NIBBLE_PROGRAM};
     words.insert(words.begin(), program.begin(), program.end());
@@ -63,7 +57,8 @@ class Measuring : public ::testing::Test {
     return result;
   }
 
-  fs::path folder_;
+  const core::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 TEST_F(Measuring, WhatStaysInTheCacheIsNotLimitedByTheMemory) {

@@ -4,9 +4,9 @@
 #include <sstream>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "core/random.h"
+#include "core/temporary_folder_for_tests.h"
 #include "models/model.h"
 
 // Whole models whose files are cut short or damaged: always an Error of the right kind or a model,
@@ -28,14 +28,7 @@ std::string read(const fs::path& path) {
 // A copy of a small model that a test may damage.
 class DamagedModel : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::temp_directory_path() /
-              ("nibble_files_" + std::string(test->name()) + std::to_string(getpid()));
-    fs::remove_all(folder_);
-    fs::copy(kFamilies / "llama", folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
+  void SetUp() override { fs::copy(kFamilies / "llama", folder_); }
 
   // Opens the model with other contents of one file.
   void try_open(const std::string& name, const std::string& bytes) {
@@ -79,7 +72,8 @@ class DamagedModel : public ::testing::Test {
     EXPECT_GT(refused_, 0);
   }
 
-  fs::path folder_;
+  const core::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
   int opened_ = 0;
   int refused_ = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/temporary_folder_for_tests.h"
 #include "process.h"
 
 // The program between full disks, closed descriptors, readers that leave and memory that is short.
@@ -15,16 +16,7 @@ const std::string kDemo = std::string(NIBBLE_SOURCE_DIR) + "/models/demo";
 
 class Output : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::temp_directory_path() /
-              ("nibble_output_" + std::string(test->name()) + std::to_string(getpid()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-    link_ = folder_ / "model";
-    fs::create_directory_symlink(kDemo, link_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
+  void SetUp() override { fs::create_directory_symlink(kDemo, link_); }
 
   // A line for the shell, run in the folder of the test. NIBBLE is the program, model the demo
   // model.
@@ -41,8 +33,9 @@ class Output : public ::testing::Test {
 
   std::string content(const std::string& name) const { return testing::read_file(folder_ / name); }
 
-  fs::path folder_;
-  fs::path link_;
+  const core::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
+  const fs::path link_ = folder_ / "model";
 };
 
 const char* const kSay =

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "core/json.h"
+#include "core/temporary_folder_for_tests.h"
 #include "process.h"
 #include "serve/raw_client_for_tests.h"
 
@@ -23,20 +24,11 @@ const std::string kDemo = std::string(NIBBLE_SOURCE_DIR) + "/models/demo";
 
 class ServeProgram : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::temp_directory_path() /
-              ("nibble_serve_" + std::string(test->name()) + std::to_string(getpid()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-    log_ = folder_ / "log";
-  }
   void TearDown() override {
     if (pid_ > 0) {
       kill(pid_, SIGKILL);
       waitpid(pid_, nullptr, 0);
     }
-    fs::remove_all(folder_);
   }
 
   std::vector<std::string> words_of(const std::vector<std::string>& options) const {
@@ -91,8 +83,9 @@ class ServeProgram : public ::testing::Test {
   std::string read_log() const { return testing::read_file(log_); }
 
   std::string model_ = kDemo;
-  fs::path folder_;
-  fs::path log_;
+  const core::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
+  fs::path log_ = folder_ / "log";
   pid_t pid_ = 0;
   int port_ = 0;
 };

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/json.h"
+#include "core/temporary_folder_for_tests.h"
 #include "process.h"
 
 // Where the options of `nibble serve` come from. Rows of docs/server.md: call, environment, file,
@@ -18,17 +19,10 @@ using testing::ProcessResult;
 
 class ServeSettings : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::temp_directory_path() /
-              ("nibble_settings_" + std::string(test->name()) + std::to_string(getpid()));
-    fs::create_directories(folder_);
-  }
   void TearDown() override {
     for (const std::string& name : variables_) {
       unsetenv(name.c_str());
     }
-    fs::remove_all(folder_);
   }
 
   void set_variable(const std::string& name, const std::string& value) {
@@ -64,7 +58,8 @@ class ServeSettings : public ::testing::Test {
     }
   }
 
-  fs::path folder_;
+  const core::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
   std::vector<std::string> variables_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/temporary_folder_for_tests.h"
 #include "process.h"
 #include "pseudo_terminal.h"
 
@@ -86,15 +87,6 @@ std::map<std::string, std::string> contents(const fs::path& folder) {
 
 class Terminal : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::temp_directory_path() /
-              ("nibble_terminal_" + std::string(test->name()) + std::to_string(getpid()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   Words quantize(const std::string& output, const std::string& samples = "6") const {
     return {NIBBLE_PROGRAM, "quantize",    kDemo,     "-o",         path(output),
             "--recipe",     "gptq-w4g128", "--calib", kCalibration, "--samples",
@@ -108,7 +100,8 @@ class Terminal : public ::testing::Test {
   }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
-  fs::path folder_;
+  const core::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 TEST_F(Terminal, BarsAreNarrowerThanIt) {

@@ -5,12 +5,12 @@ newer devices only emulate), or registers spilled between them.
 
     tools/check_machine_code.py BUILD
 
-Needs cuobjdump: that of a CUDA toolkit, or of Triton's Python package. Without it nothing is checked, and
-the last line says so.
+Needs cuobjdump: that of a CUDA toolkit, or those that tests/requirements.txt names. Without it, or without
+CUDA code in the build, nothing is checked: the last line says why, and the exit status is 77.
 """
+import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 
@@ -19,27 +19,35 @@ import sys
 EXPECTED = [
     (re.compile(r"small_batch/small_batch\.cu"), re.compile(r"small_batch_kernel"), "IMMA", False),
     (re.compile(r"gemm/wgmma_int"), re.compile(r"sm_90a"), "IGMMA", False),
-    (re.compile(r"gemm/wgmma_half"), re.compile(r"sm_90a"), "HGMMA", False),
+    (re.compile(r"/wgmma_half"), re.compile(r"sm_90a"), "HGMMA", False),
+    (re.compile(r"/wgmma_e4m3"), re.compile(r"sm_90a"), "QGMMA", False),
     (re.compile(r"medium_batch/"), re.compile(r"MediumBatchShape.*Signed"), "IGMMA", False),
     (re.compile(r"medium_batch/"), re.compile(r"MediumBatchShape.*Half"), "HGMMA", False),
     (re.compile(r"attention/prefill\.cu"), re.compile(r"attend_warpgroups_kernel"), "HGMMA", True),
     (re.compile(r"gemm/mma_int"), re.compile(r"kernel"), "IMMA", False),
-    (re.compile(r"gemm/mma_half"), re.compile(r"kernel"), "HMMA", False),
+    (re.compile(r"/mma_half"), re.compile(r"kernel"), "HMMA", False),
     (re.compile(r"attention/(decode|prefill)\.cu"), re.compile(r"attend_kernel"), "HMMA", True),
 ]
 INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,5}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)")
 MOST_SPILLS = 8  # loads and stores of local memory between the first and the last product
 
 
+NOT_CHECKED = 77
+PYTHON = pathlib.Path(__file__).parent.parent / "build" / "python"  # of tools/install_dependencies.sh --checks
+
+
 def find_cuobjdump():
-    candidates = [shutil.which("cuobjdump"), "/usr/local/cuda/bin/cuobjdump"]
-    candidates += [str(p) for p in pathlib.Path(sys.prefix).glob("lib/python*/site-packages/triton/backends/nvidia/bin/cuobjdump")]
-    return next((c for c in candidates if c and pathlib.Path(c).is_file()), None)
+    """The path of cuobjdump, beside which nvdisasm lies; None where there is none."""
+    folders = [*os.environ["PATH"].split(":"), "/usr/local/cuda/bin"]
+    folders += PYTHON.glob("lib/python*/site-packages/nvidia/*/bin")
+    candidates = [pathlib.Path(folder) / "cuobjdump" for folder in folders]
+    return next((c for c in candidates if c.is_file() and (c.parent / "nvdisasm").is_file()), None)
 
 
 def kernels(cuobjdump, path):
     """(architecture, name, instructions) of every kernel in an object file."""
-    text = subprocess.run([cuobjdump, "-sass", path], capture_output=True, text=True).stdout
+    path_with_nvdisasm = {**os.environ, "PATH": f"{cuobjdump.parent}:{os.environ['PATH']}"}
+    text = subprocess.run([cuobjdump, "-sass", path], capture_output=True, text=True, check=True, env=path_with_nvdisasm).stdout
     for part in re.split(r"\n\s*code for ", text)[1:]:
         architecture = part.split("\n", 1)[0].strip()
         for function in re.split(r"Function : ", part)[1:]:
@@ -69,10 +77,10 @@ def faults_of(path, architecture, name, instructions):
 def main():
     build = pathlib.Path(sys.argv[1])
     cuobjdump = find_cuobjdump()
-    objects = sorted(build.glob("src/**/*.cu.o"))
+    objects = [path for path in sorted(build.glob("src/**/*.cu.o")) if any(file.search(str(path)) for file, *_ in EXPECTED)]
     if not cuobjdump or not objects:
         print(f"machine code: not checked ({'there is no cuobjdump' if objects else 'nothing was built for CUDA'})")
-        return 0
+        return NOT_CHECKED
     count, faults = 0, []
     for path in objects:
         for architecture, name, instructions in kernels(cuobjdump, path):

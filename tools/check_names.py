@@ -11,6 +11,8 @@ import pathlib
 import re
 import sys
 
+import checker
+
 SNAKE = re.compile(r"^[a-z][a-z0-9]*(?:_[a-z0-9]+)*$")
 HOMELESS = {"common", "util", "utils", "helper", "helpers", "misc"}
 NAMESPACE = re.compile(r"^(?:inline )?namespace\s+([\w:]+)", re.M)
@@ -43,13 +45,5 @@ def check(root: pathlib.Path) -> tuple[list[str], int]:
     return faults, count
 
 
-def main() -> int:
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
-    root = root if root.is_dir() else root.parent.parent
-    faults, count = check(root)
-    print("\n".join(faults) or f"names: {count} files follow the rules")
-    return 1 if faults else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(checker.run(check, "names: {} files follow the rules"))

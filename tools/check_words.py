@@ -15,6 +15,8 @@ import pathlib
 import re
 import sys
 
+import checker
+
 MAX_LINES = 500
 CODE = {".h", ".cpp", ".inc", ".cu", ".cuh"}
 TEXT = CODE | {".md", ".py", ".sh", ".cmake", ".txt", ".yml", ".yaml", ""}
@@ -112,13 +114,5 @@ def check(root: pathlib.Path) -> tuple[list[str], int]:
     return faults, count
 
 
-def main() -> int:
-    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
-    root = root if root.is_dir() else root.parent.parent
-    faults, count = check(root)
-    print("\n".join(faults) or f"words: {count} files, nothing to object to")
-    return 1 if faults else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(checker.run(check, "words: {} files, nothing to object to"))

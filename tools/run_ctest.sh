@@ -11,7 +11,8 @@ shift
 report=$(mktemp)
 trap 'rm -f "$report"' EXIT
 
-arguments=(--test-dir "$folder" --parallel "${NIBBLE_JOBS:-$(nproc)}" --output-on-failure
+# Many tests wait (for servers, for files): more of them than processors keep these busy.
+arguments=(--test-dir "$folder" --parallel "${NIBBLE_JOBS:-$((2 * $(nproc)))}" --output-on-failure
   --no-tests=error --output-junit "$report")
 if [[ -t 1 ]]; then
   arguments+=(--progress)

@@ -1,23 +1,92 @@
 #include "cli/commands.h"
 
 namespace nibble::cli {
+namespace {
 
-std::vector<std::unique_ptr<Command>> commands() {
-  std::vector<std::unique_ptr<Command>> all;
-  all.push_back(quantize_command());
-  all.push_back(pack_command());
-  all.push_back(eval_command());
-  all.push_back(tasks_command());
-  all.push_back(compare_command());
-  all.push_back(run_command());
-  all.push_back(chat_command());
-  all.push_back(serve_command());
-  all.push_back(bench_command());
-  all.push_back(bench_serve_command());
-  all.push_back(tune_kernels_command());
-  all.push_back(explain_command());
-  all.push_back(inspect_command());
-  return all;
+constexpr CommandEntry kCommands[] = {
+    {"quantize", "Make a model smaller: 8, 4 or 3 bits by a recipe",
+     "  nibble quantize models/demo -o demo-w4 --recipe rtn-w4g128\n"
+     "  nibble quantize Llama-3.2-1B -o llama-w4 --recipe gptq-w4g128 --calib text.txt "
+     "--samples 128",
+     JsonOutput::kYes, quantize_command},
+    {"pack", "Store the CPU's layout of a compressed model, so that it starts at once",
+     "  nibble pack demo-w4\n"
+     "  nibble pack demo-w4 -o demo-w4.nibble; nibble run demo-w4 --packed demo-w4.nibble -p "
+     "\"A library is\"",
+     JsonOutput::kYes, pack_command},
+    {"eval", "Perplexity on a text; with a reference also KL divergence",
+     "  nibble eval models/demo --text wiki.test.raw --seq-len 1024 --max-tokens 40960\n"
+     "  nibble eval demo-w4 --text book.txt --reference models/demo --json",
+     JsonOutput::kYes, eval_command},
+    {"tasks", "Accuracy on zero-shot tasks, as lm-evaluation-harness computes it, and on GLUE",
+     "  nibble tasks models/demo --task piqa,arc_easy --data tests/data/tasks\n"
+     "  nibble tasks models/demo --task all --data tests/data/tasks --limit 2 --json\n"
+     "  nibble tasks bert-sst2 --task sst2 --data SST-2/dev.tsv",
+     JsonOutput::kYes, tasks_command},
+    {"compare", "The damage table: what each recipe costs and gives",
+     "  nibble compare models/demo --recipes f16,w8a8,rtn-w4g128,gptq-w4g128 --calib c.txt "
+     "--text t.txt\n"
+     "  nibble compare models/demo --recipes nf4g64,mxfp4 --text t.txt --html damage.html",
+     JsonOutput::kYes, compare_command},
+    {"run", "Continue a prompt",
+     "  nibble run demo-w4 -p \"The memory bus\" -n 64\n"
+     "  echo \"Once upon a time\" | nibble run demo-w4 --temp 0 --json\n"
+     "  nibble run demo-w4 -p \"The answer: \" --json-schema '{\"enum\": [\"yes\", \"no\"]}'",
+     JsonOutput::kYes, run_command},
+    {"chat", "Talk to a model that has a chat template",
+     "  nibble chat SmolLM2-w4\n"
+     "  nibble chat SmolLM2-w4 --system \"Answer in one sentence.\"\n"
+     "  echo \"What is a nibble?\" | nibble chat SmolLM2-w4 -q",
+     JsonOutput::kNo, chat_command},
+    {"classify", "Label texts, or their tokens, with an encoder (BERT)",
+     "  nibble classify bert-sst2 --texts reviews.txt\n"
+     "  nibble classify bert-stsb --texts pairs.tsv --json\n"
+     "  echo 'A fine film.' | nibble classify bert-sst2 --texts -",
+     JsonOutput::kYes, classify_command},
+    {"embed", "Embeddings of texts, as JSON or a NumPy file",
+     "  nibble embed all-MiniLM-L6-v2 --texts sentences.txt > embeddings.jsonl\n"
+     "  nibble embed all-MiniLM-L6-v2 --texts sentences.txt -o embeddings.npy\n"
+     "  echo 'A library' | nibble embed models/demo --texts - --json",
+     JsonOutput::kYes, embed_command},
+    {"serve", "Serve a model over HTTP, with OpenAI's API",
+     "  nibble serve SmolLM2-w4\n"
+     "  nibble serve llama-w4 --port 8000 --max-batch 32 --served-model-name llama\n"
+     "  NIBBLE_API_KEY=... nibble serve llama-w4 --host 0.0.0.0\n"
+     "  curl localhost:8080/v1/completions -H 'Content-Type: application/json' \\\n"
+     "    -d '{\"prompt\": \"A nibble is\", \"max_tokens\": 32}'",
+     JsonOutput::kNo, serve_command},
+    {"bench", "Tokens per second, with the share of the machine's limit",
+     "  nibble bench demo-w4\n"
+     "  nibble bench demo-w4 --pp 512 --tg 128 --batch 1,4,16 --threads 2 --json",
+     JsonOutput::kYes, bench_command},
+    {"bench-serve", "Put a server under load and measure how fast its answers come",
+     "  nibble bench-serve http://127.0.0.1:8080 --requests 200 --concurrency 16\n"
+     "  nibble bench-serve http://127.0.0.1:8080 --rate 4 --lengths atom --longest 1024\n"
+     "  nibble bench-serve http://127.0.0.1:8080 --goodput ttft:500 --goodput tpot:50 --json",
+     JsonOutput::kYes, bench_serve_command},
+    {"tune-kernels",
+     "Measure how a GPU best divides a model's linear layers, and keep that for later runs",
+     "  nibble tune-kernels demo-w4 --device cuda\n"
+     "  nibble tune-kernels demo-w4 --device cuda --batch 1,8,64 --check",
+     JsonOutput::kYes, tune_kernels_command},
+    {"explain", "Which kernel computes each linear layer, and why no other does",
+     "  nibble explain demo-w4\n"
+     "  nibble explain demo-w4 --layer model.layers.0.mlp.down_proj --tokens 1,16,512\n"
+     "  nibble explain demo-w4 --measure --json",
+     JsonOutput::kYes, explain_command},
+    {"inspect", "What is inside a model: sizes, layers, schemes, statistics",
+     "  nibble inspect models/demo\n"
+     "  nibble inspect demo-w4 model.layers.0.mlp.down_proj\n"
+     "  nibble inspect demo-w4 --html demo.html\n"
+     "  nibble inspect demo-w4 --layer model.layers.0.mlp.down_proj --text t.txt --html "
+     "l.html",
+     JsonOutput::kYes, inspect_command},
+};
+
+}  // namespace
+
+std::span<const CommandEntry> commands() {
+  return kCommands;
 }
 
 }  // namespace nibble::cli

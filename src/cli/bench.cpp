@@ -10,20 +10,9 @@
 namespace nibble::cli {
 namespace {
 
-class Bench final : public Command {
+class Bench final : public ModelCommand {
  public:
-  std::string_view name() const override { return "bench"; }
-  std::string_view summary() const override {
-    return "Tokens per second, with the share of the machine's limit";
-  }
-  std::string_view examples() const override {
-    return "  nibble bench demo-w4\n"
-           "  nibble bench demo-w4 --pp 512 --tg 128 --batch 1,4,16 --threads 2 --json";
-  }
-
-  void add_options(CLI::App& app) override {
-    common_.add(app, true);
-    app.add_option("model", model_, "Model folder or GGUF file")->required();
+  void add_model_options(CLI::App& app) override {
     app.add_option("--pp", options_.prefill_tokens, "Prompt tokens (0: no prefill row)")
         ->check(CLI::NonNegativeNumber)
         ->capture_default_str();
@@ -138,10 +127,8 @@ class Bench final : public Command {
     print_result("{}\n", json.dump());
   }
 
-  CommonOptions common_;
   DeviceOptions device_;
   LoraOptions lora_;
-  std::string model_;
   eval::ThroughputOptions options_;
 };
 

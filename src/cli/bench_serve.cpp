@@ -14,18 +14,7 @@ namespace {
 
 class BenchServe final : public Command {
  public:
-  std::string_view name() const override { return "bench-serve"; }
-  std::string_view summary() const override {
-    return "Put a server under load and measure how fast its answers come";
-  }
-  std::string_view examples() const override {
-    return "  nibble bench-serve http://127.0.0.1:8080 --requests 200 --concurrency 16\n"
-           "  nibble bench-serve http://127.0.0.1:8080 --rate 4 --lengths atom --longest 1024\n"
-           "  nibble bench-serve http://127.0.0.1:8080 --goodput ttft:500 --goodput tpot:50 --json";
-  }
-
   void add_options(CLI::App& app) override {
-    common_.add(app, true);
     load_test::Workload& workload = load_.workload;
     app.add_option("url", load_.url, "A server that speaks OpenAI's completions API")->required();
     app.add_option("--api-key", load_.api_key, "Key of the server")->envname("NIBBLE_API_KEY");
@@ -91,7 +80,6 @@ class BenchServe final : public Command {
     }
   }
 
-  CommonOptions common_;
   load_test::LoadOptions load_;
   std::vector<std::string> goals_;
   std::string html_;

@@ -52,8 +52,8 @@ std::vector<std::string> option_names(const CLI::App& app) {
 
 }  // namespace
 
-Call::Call(const std::vector<std::unique_ptr<Command>>& commands)
-    : commands_(commands),
+Call::Call(std::span<const CommandEntry> commands)
+    : entries_(commands),
       app_(
           "Nibble makes a trained transformer 4 bits (or 8, or 3), shows what that cost, and runs "
           "it at the speed of the memory bus.",
@@ -67,23 +67,23 @@ Call::Call(const std::vector<std::unique_ptr<Command>>& commands)
       "nibble COMMAND --help shows options and examples.\n"
       "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 invalid model, 4 out of memory,\n"
       "5 input/output, 6 integrity, 7 below the asked threshold.");
-  for (const auto& command : commands) {
-    CLI::App* sub =
-        app_.add_subcommand(std::string(command->name()), std::string(command->summary()));
+  for (const CommandEntry& entry : entries_) {
+    Command* command = commands_.emplace_back(entry.make()).get();
+    CLI::App* sub = app_.add_subcommand(std::string(entry.name), std::string(entry.summary));
     sub->group("Commands");
-    sub->footer("Examples:\n" + std::string(command->examples()));
-    command->add_options(*sub);
-    sub->final_callback([this, &command] { chosen_ = command.get(); });
+    sub->footer("Examples:\n" + std::string(entry.examples));
+    command->add_to(*sub, entry.json);
+    sub->final_callback([this, command] { chosen_ = command; });
   }
 }
 
 void Call::require_command(std::string_view word) const {
   std::vector<std::string> names;
-  for (const auto& command : commands_) {
-    if (command->name() == word) {
+  for (const CommandEntry& entry : entries_) {
+    if (entry.name == word) {
       return;
     }
-    names.emplace_back(command->name());
+    names.emplace_back(entry.name);
   }
   core::fail(core::ErrorKind::kUsage, "'{}' is not a command{} (commands are {})",
              core::printable(word), core::suggestion(word, names), fmt::join(names, ", "));

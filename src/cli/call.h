@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,7 @@ namespace nibble::cli {
 class Call {
  public:
   /// `commands` must outlive this, and this the running of a command.
-  explicit Call(const std::vector<std::unique_ptr<Command>>& commands);
+  explicit Call(std::span<const CommandEntry> commands);
 
   /// The command that was called, with its options set; or null when help or the version was asked
   /// for, which is printed on stdout. Throws kUsage for words that are wrong, with the nearest that
@@ -27,7 +28,8 @@ class Call {
   void print_help(int argc, const char* const* argv) const;
   [[noreturn]] void refuse(const CLI::ParseError& error) const;
 
-  const std::vector<std::unique_ptr<Command>>& commands_;
+  std::span<const CommandEntry> entries_;
+  std::vector<std::unique_ptr<Command>> commands_;  // one for each entry
   CLI::App app_;
   Command* chosen_ = nullptr;
 };

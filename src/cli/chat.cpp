@@ -11,6 +11,7 @@
 #include "cli/output.h"
 #include "cli/sampling_options.h"
 #include "cli/text_input.h"
+#include "engine/continues_texts.h"
 #include "engine/engine.h"
 #include "io/text_file.h"
 #include "text/chat_template.h"
@@ -20,19 +21,9 @@ namespace {
 
 constexpr std::int64_t kMaxTemplateBytes = 1 << 22;
 
-class Chat final : public Command {
+class Chat final : public ModelCommand {
  public:
-  std::string_view name() const override { return "chat"; }
-  std::string_view summary() const override { return "Talk to a model that has a chat template"; }
-  std::string_view examples() const override {
-    return "  nibble chat SmolLM2-w4\n"
-           "  nibble chat SmolLM2-w4 --system \"Answer in one sentence.\"\n"
-           "  echo \"What is a nibble?\" | nibble chat SmolLM2-w4 -q";
-  }
-
-  void add_options(CLI::App& app) override {
-    common_.add(app, false);
-    app.add_option("model", model_, "Model folder or GGUF file")->required();
+  void add_model_options(CLI::App& app) override {
     app.add_option("--system", system_, "System message");
     app.add_option("--template", template_file_,
                    "Jinja file to use instead of the model's own template");
@@ -52,6 +43,7 @@ class Chat final : public Command {
     grammar_ = grammar_options_.open();
     sampling_ = sampling_arguments_.options();
     model_ptr_ = lora_.open(model_);
+    engine::require_continues_texts(*model_ptr_);
     std::string source = model_ptr_->tokenizer->chat_template();
     if (!template_file_.empty()) {
       source = io::read_named_text(template_file_, kMaxTemplateBytes);
@@ -112,14 +104,12 @@ class Chat final : public Command {
     return answer.text;
   }
 
-  CommonOptions common_;
   DeviceOptions device_;
   LoraOptions lora_;
   SamplingArguments sampling_arguments_;
   DraftOptions draft_;
   GrammarOptions grammar_options_;
   std::shared_ptr<const text::Grammar> grammar_;  // of every answer
-  std::string model_;
   std::string system_;
   std::string template_file_;
   std::int64_t max_tokens_ = 512;

@@ -1,27 +1,56 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
-namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
-class App;
-}
+#include "cli/options.h"
 
 namespace nibble::cli {
 
-/// One subcommand of the program.
+/// What a subcommand of the program takes and does.
 class Command {
  public:
   virtual ~Command() = default;
-  virtual std::string_view name() const = 0;
-  virtual std::string_view summary() const = 0;
-  virtual std::string_view examples() const = 0;  // shown under --help
-  virtual void add_options(CLI::App& app) = 0;
+  /// Adds the options of every command, then its own.
+  void add_to(CLI::App& app, JsonOutput json);
   virtual void run() = 0;  // throws core::Error
+
+ protected:
+  virtual void add_options(CLI::App& app) = 0;
+
+  CommonOptions common_;
+};
+
+/// A command whose first argument is a model.
+class ModelCommand : public Command {
+ public:
+  explicit ModelCommand(std::string models = "Model folder or GGUF file")
+      : models_(std::move(models)) {}
+
+ protected:
+  void add_options(CLI::App& app) final;
+  /// Those behind the model.
+  virtual void add_model_options(CLI::App& app) = 0;
+
+  std::string model_;
+
+ private:
+  std::string models_;  // which it takes, for help
+};
+
+/// A subcommand by its name, with what help says of it.
+struct CommandEntry {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view examples;  // shown under --help
+  JsonOutput json;
+  std::unique_ptr<Command> (*make)();
 };
 
 /// Every command of this build; the one registration place is all.cpp.
-std::vector<std::unique_ptr<Command>> commands();
+std::span<const CommandEntry> commands();
 
 }  // namespace nibble::cli

@@ -13,6 +13,8 @@ std::unique_ptr<Command> tasks_command();
 std::unique_ptr<Command> compare_command();
 std::unique_ptr<Command> run_command();
 std::unique_ptr<Command> chat_command();
+std::unique_ptr<Command> classify_command();
+std::unique_ptr<Command> embed_command();
 std::unique_ptr<Command> serve_command();
 std::unique_ptr<Command> bench_command();
 std::unique_ptr<Command> bench_serve_command();

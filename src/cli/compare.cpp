@@ -17,22 +17,9 @@
 namespace nibble::cli {
 namespace {
 
-class Compare final : public Command {
+class Compare final : public ModelCommand {
  public:
-  std::string_view name() const override { return "compare"; }
-  std::string_view summary() const override {
-    return "The damage table: what each recipe costs and gives";
-  }
-  std::string_view examples() const override {
-    return "  nibble compare models/demo --recipes f16,w8a8,rtn-w4g128,gptq-w4g128 --calib c.txt "
-           "--text t.txt\n"
-           "  nibble compare models/demo --recipes nf4g64,mxfp4 --text t.txt --html damage.html";
-  }
-
-  void add_options(CLI::App& app) override {
-    common_.add(app, true);
-    device_.kv_type = "f32";
-    app.add_option("model", model_, "Model folder or GGUF file")->required();
+  void add_model_options(CLI::App& app) override {
     app.add_option("--recipes", recipes_, "Presets or .json files, separated by commas")
         ->required()
         ->delimiter(',');
@@ -162,10 +149,8 @@ class Compare final : public Command {
     print_result("{}\n", json.dump(-1, ' ', false, core::Json::error_handler_t::replace));
   }
 
-  CommonOptions common_;
-  DeviceOptions device_;
+  DeviceOptions device_ = DeviceOptions::exact();
   LoraOptions lora_;
-  std::string model_;
   std::vector<std::string> recipes_;
   std::vector<std::string> calib_;
   std::string text_;

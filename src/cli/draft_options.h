@@ -16,6 +16,9 @@ class DraftOptions {
  public:
   void add(CLI::App& app);
 
+  /// Whether there was one in the call.
+  bool given() const { return !source_.empty(); }
+
   /// The source that was asked for, or null, for so many sequences of `model` at a time. Throws
   /// kUsage for a draft model with another vocabulary, and as models::open_model and
   /// engine::make_runner.

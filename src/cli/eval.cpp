@@ -13,21 +13,9 @@
 namespace nibble::cli {
 namespace {
 
-class Eval final : public Command {
+class Eval final : public ModelCommand {
  public:
-  std::string_view name() const override { return "eval"; }
-  std::string_view summary() const override {
-    return "Perplexity on a text; with a reference also KL divergence";
-  }
-  std::string_view examples() const override {
-    return "  nibble eval models/demo --text wiki.test.raw --seq-len 1024 --max-tokens 40960\n"
-           "  nibble eval demo-w4 --text book.txt --reference models/demo --json";
-  }
-
-  void add_options(CLI::App& app) override {
-    common_.add(app, true);
-    device_.kv_type = "f32";
-    app.add_option("model", model_, "Model folder or GGUF file")->required();
+  void add_model_options(CLI::App& app) override {
     app.add_option("--text", text_, "Text (UTF-8): a file, a pipe, or - for standard input")
         ->required();
     app.add_option("--seq-len", options_.seq_len,
@@ -114,10 +102,8 @@ class Eval final : public Command {
                  divergence.kl_median, divergence.kl_p999);
   }
 
-  CommonOptions common_;
-  DeviceOptions device_;
+  DeviceOptions device_ = DeviceOptions::exact();
   LoraOptions lora_;
-  std::string model_;
   std::string text_;
   std::string reference_;
   double max_perplexity_ = 0;

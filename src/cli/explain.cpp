@@ -13,21 +13,9 @@
 namespace nibble::cli {
 namespace {
 
-class Explain final : public Command {
+class Explain final : public ModelCommand {
  public:
-  std::string_view name() const override { return "explain"; }
-  std::string_view summary() const override {
-    return "Which kernel computes each linear layer, and why no other does";
-  }
-  std::string_view examples() const override {
-    return "  nibble explain demo-w4\n"
-           "  nibble explain demo-w4 --layer model.layers.0.mlp.down_proj --tokens 1,16,512\n"
-           "  nibble explain demo-w4 --measure --json";
-  }
-
-  void add_options(CLI::App& app) override {
-    common_.add(app, true);
-    app.add_option("model", model_, "Model folder or GGUF file")->required();
+  void add_model_options(CLI::App& app) override {
     app.add_option("--layer", options_.layer, "Only the layer of this name");
     app.add_option("--tokens", options_.tokens, "Numbers of tokens in a step")
         ->delimiter(',')
@@ -112,9 +100,7 @@ class Explain final : public Command {
     print_result("{}\n", json.dump());
   }
 
-  CommonOptions common_;
   DeviceOptions device_;
-  std::string model_;
   engine::ExplainOptions options_;
 };
 

@@ -18,23 +18,9 @@
 namespace nibble::cli {
 namespace {
 
-class Inspect final : public Command {
+class Inspect final : public ModelCommand {
  public:
-  std::string_view name() const override { return "inspect"; }
-  std::string_view summary() const override {
-    return "What is inside a model: sizes, layers, schemes, statistics";
-  }
-  std::string_view examples() const override {
-    return "  nibble inspect models/demo\n"
-           "  nibble inspect demo-w4 model.layers.0.mlp.down_proj\n"
-           "  nibble inspect demo-w4 --html demo.html\n"
-           "  nibble inspect demo-w4 --layer model.layers.0.mlp.down_proj --text t.txt --html "
-           "l.html";
-  }
-
-  void add_options(CLI::App& app) override {
-    common_.add(app, true);
-    app.add_option("model", model_, "Model folder or GGUF file")->required();
+  void add_model_options(CLI::App& app) override {
     app.add_option("tensor", tensor_, "A layer or tensor, to see its statistics");
     auto* layer = app.add_option("--layer", layer_, "A layer, to see its weights and codes");
     layer->excludes("tensor");
@@ -75,15 +61,12 @@ class Inspect final : public Command {
  private:
   static std::vector<const ops::Linear*> layers_of(const models::Network& network) {
     std::vector<const ops::Linear*> layers;
-    for (const models::Block& block : network.decoder.blocks) {
-      for (const ops::LinearSet* set : models::linear_sets(block)) {
-        for (const ops::Linear& part : set->parts) {
+    for (const ops::LinearSet* set : models::linear_sets(network)) {
+      for (const ops::Linear& part : set->parts) {
+        if (!models::shares_embedding(network, part)) {
           layers.push_back(&part);
         }
       }
-    }
-    if (!network.config.tied_output) {
-      layers.push_back(&network.output.parts.front());
     }
     return layers;
   }
@@ -237,8 +220,6 @@ class Inspect final : public Command {
                  summary.mean, summary.rms, summary.not_finite);
   }
 
-  CommonOptions common_;
-  std::string model_;
   std::string tensor_;
   std::string layer_;
   std::string text_;

@@ -53,10 +53,10 @@ engine::ScheduleSource schedule_source(const std::string& said) {
                       : engine::ScheduleSource{file, {}};
 }
 
-void CommonOptions::add(CLI::App& app, bool with_json) {
+void CommonOptions::add(CLI::App& app, JsonOutput with_json) {
   app.add_flag("-q,--quiet", quiet, "No progress, errors only");
   app.add_flag("-v,--verbose", verbose, "Say more about what is done");
-  if (with_json) {
+  if (with_json == JsonOutput::kYes) {
     app.add_flag("--json", json, "Print one JSON object on stdout and nothing else");
   }
 }
@@ -66,6 +66,12 @@ void add_threads(CLI::App& app, int& threads) {
          "--threads", [&threads](int asked) { threads = core::usable_threads(asked); },
          "CPU threads, no more than there are CPUs (0: one for each core)")
       ->check(CLI::Range(0, 4096));
+}
+
+DeviceOptions DeviceOptions::exact() {
+  DeviceOptions options;
+  options.kv_type = "f32";
+  return options;
 }
 
 void DeviceOptions::add(CLI::App& app) {

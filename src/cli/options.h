@@ -16,12 +16,15 @@ class Option;
 
 namespace nibble::cli {
 
+/// Whether a command can print one JSON object and nothing else on stdout.
+enum class JsonOutput { kNo, kYes };
+
 /// What every command takes: -v, -q, --json where it makes sense.
 struct CommonOptions {
   bool quiet = false;
   bool verbose = false;
   bool json = false;
-  void add(CLI::App& app, bool with_json);
+  void add(CLI::App& app, JsonOutput with_json);
 };
 
 /// --threads. `threads` must outlive the parsing.
@@ -42,6 +45,9 @@ auto parsed_by(Parse parse) {
 
 /// How a model is run.
 struct DeviceOptions {
+  /// Those of commands that measure what a model predicts: its keys and values are kept exactly.
+  static DeviceOptions exact();
+
   int threads = 0;
   std::string device = "cpu";
   std::string activations = "int8";

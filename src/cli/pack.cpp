@@ -11,21 +11,11 @@
 namespace nibble::cli {
 namespace {
 
-class Pack final : public Command {
+class Pack final : public ModelCommand {
  public:
-  std::string_view name() const override { return "pack"; }
-  std::string_view summary() const override {
-    return "Store the CPU's layout of a compressed model, so that it starts at once";
-  }
-  std::string_view examples() const override {
-    return "  nibble pack demo-w4\n"
-           "  nibble pack demo-w4 -o demo-w4.nibble; nibble run demo-w4 --packed demo-w4.nibble -p "
-           "\"A library is\"";
-  }
+  Pack() : ModelCommand("Model folder") {}
 
-  void add_options(CLI::App& app) override {
-    common_.add(app, true);
-    app.add_option("model", model_, "Model folder")->required();
+  void add_model_options(CLI::App& app) override {
     app.add_option("-o,--output", output_,
                    "File to write (default: cpu-tiles.nibble in the model's folder, where commands "
                    "find it)");
@@ -57,8 +47,6 @@ class Pack final : public Command {
   }
 
  private:
-  CommonOptions common_;
-  std::string model_;
   std::string output_;
   int threads_ = 0;
 };

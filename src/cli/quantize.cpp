@@ -15,21 +15,9 @@
 namespace nibble::cli {
 namespace {
 
-class Quantize final : public Command {
+class Quantize final : public ModelCommand {
  public:
-  std::string_view name() const override { return "quantize"; }
-  std::string_view summary() const override {
-    return "Make a model smaller: 8, 4 or 3 bits by a recipe";
-  }
-  std::string_view examples() const override {
-    return "  nibble quantize models/demo -o demo-w4 --recipe rtn-w4g128\n"
-           "  nibble quantize Llama-3.2-1B -o llama-w4 --recipe gptq-w4g128 --calib text.txt "
-           "--samples 128";
-  }
-
-  void add_options(CLI::App& app) override {
-    common_.add(app, true);
-    app.add_option("model", model_, "Model folder or GGUF file")->required();
+  void add_model_options(CLI::App& app) override {
     app.add_option("-o,--output", output_, "Folder to write; must not exist")->required();
     app.add_option(
            "--recipe", recipe_,
@@ -119,8 +107,6 @@ class Quantize final : public Command {
                  bits, static_cast<double>(after) / 1e6, static_cast<double>(before) / 1e6);
   }
 
-  CommonOptions common_;
-  std::string model_;
   std::string output_;
   std::string recipe_;
   std::vector<std::string> calib_;

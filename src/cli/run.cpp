@@ -16,19 +16,9 @@
 namespace nibble::cli {
 namespace {
 
-class Run final : public Command {
+class Run final : public ModelCommand {
  public:
-  std::string_view name() const override { return "run"; }
-  std::string_view summary() const override { return "Continue a prompt"; }
-  std::string_view examples() const override {
-    return "  nibble run demo-w4 -p \"The memory bus\" -n 64\n"
-           "  echo \"Once upon a time\" | nibble run demo-w4 --temp 0 --json\n"
-           "  nibble run demo-w4 -p \"The answer: \" --json-schema '{\"enum\": [\"yes\", \"no\"]}'";
-  }
-
-  void add_options(CLI::App& app) override {
-    common_.add(app, true);
-    app.add_option("model", model_, "Model folder or GGUF file")->required();
+  void add_model_options(CLI::App& app) override {
     prompt_option_ = app.add_option("-p,--prompt", prompt_, "Text to continue");
     app.add_option("-f,--file", file_,
                    "Read the prompt from a file or a pipe, or from standard input (-), as without "
@@ -141,13 +131,11 @@ class Run final : public Command {
     print_result("{}\n", json.dump(-1, ' ', false, core::Json::error_handler_t::replace));
   }
 
-  CommonOptions common_;
   DeviceOptions device_;
   LoraOptions lora_;
   SamplingArguments sampling_;
   DraftOptions draft_;
   GrammarOptions grammar_;
-  std::string model_;
   CLI::Option* prompt_option_ = nullptr;
   std::string prompt_;
   std::string file_;

@@ -17,6 +17,7 @@
 #include "core/freed_memory.h"
 #include "engine/engine.h"
 #include "io/text_file.h"
+#include "serve/encoder_service.h"
 #include "serve/loading_server.h"
 #include "serve/service.h"
 #include "text/chat_template.h"
@@ -38,22 +39,10 @@ std::string utc_time() {
   return text;
 }
 
-class Serve final : public Command {
+class Serve final : public ModelCommand {
  public:
-  std::string_view name() const override { return "serve"; }
-  std::string_view summary() const override { return "Serve a model over HTTP, with OpenAI's API"; }
-  std::string_view examples() const override {
-    return "  nibble serve SmolLM2-w4\n"
-           "  nibble serve llama-w4 --port 8000 --max-batch 32 --served-model-name llama\n"
-           "  NIBBLE_API_KEY=... nibble serve llama-w4 --host 0.0.0.0\n"
-           "  curl localhost:8080/v1/completions -H 'Content-Type: application/json' \\\n"
-           "    -d '{\"prompt\": \"A nibble is\", \"max_tokens\": 32}'";
-  }
-
-  void add_options(CLI::App& app) override {
+  void add_model_options(CLI::App& app) override {
     settings_.add(app, "NIBBLE_SERVE_");
-    common_.add(app, false);
-    app.add_option("model", model_, "Model folder or GGUF file")->required();
     add_network_options(app);
     add_engine_options(app);
     drafts_.add(app);
@@ -76,6 +65,21 @@ class Serve final : public Command {
     http.host = host_;
     auto loading = std::make_unique<serve::LoadingServer>(listener.twin(), http, log_sink());
     const auto model = lora_.open(model_);
+    if (engine::is_encoder(*model)) {
+      refuse_text_options();
+      if (engine::complete_pooling(model->network)) {
+        log_sink()({serve::LogLevel::kInfo,
+                    "the model does not say how it pools; embeddings are the mean of its tokens",
+                    {}});
+      }
+      auto encoder = engine::make_encoder(model, runner_options);
+      serve::ServiceOptions options = service_options(*model);
+      loading.reset();
+      serve::EncoderService service(model, std::move(encoder), std::move(listener),
+                                    std::move(options), log_sink());
+      serve_until_told(service);
+      return;
+    }
     auto engine =
         std::make_unique<engine::Engine>(model, engine::make_runner(model, runner_options), engine_,
                                          drafts_.open(*model, runner_options, engine_.max_batch));
@@ -84,13 +88,28 @@ class Serve final : public Command {
     loading.reset();
     serve::Service service(model, std::move(engine), std::move(listener), std::move(options),
                            log_sink());
+    serve_until_told(service);
+  }
+
+ private:
+  template <typename AnyService>
+  void serve_until_told(AnyService& service) const {
     service.stop_on_signals({SIGINT, SIGTERM});
     const bool v6 = host_.find(':') != std::string::npos;
     print_result("Listening on http://{}:{}\n", v6 ? "[" + host_ + "]" : host_, service.port());
     end(service.run());
   }
 
- private:
+  // What an encoder, which writes no text, has no use for.
+  void refuse_text_options() const {
+    const bool given = !template_file_.empty() || !tool_format_.empty() || !memory_.empty() ||
+                       !damage_file_.empty() || engine_.context != 0 || drafts_.given();
+    core::require(!given, core::ErrorKind::kUsage,
+                  "{} is an encoder, which writes no text: --template, --tool-format, --memory, "
+                  "--damage, --context and --draft are for other models; leave them out",
+                  core::printable(model_));
+  }
+
   void add_network_options(CLI::App& app) {
     app.add_option("--host", host_, "Address to listen on")->capture_default_str();
     app.add_option("--port", port_, "Port to listen on (0: any that is free)")
@@ -231,12 +250,10 @@ class Serve final : public Command {
   }
 
   Settings settings_;
-  CommonOptions common_;
   DeviceOptions device_;
   LoraOptions lora_;
   DraftOptions drafts_;
   engine::EngineOptions engine_;
-  std::string model_;
   std::string host_ = "127.0.0.1";
   std::uint16_t port_ = 8080;
   std::vector<std::string> keys_;

@@ -3,9 +3,11 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
+#include "cli/glue_tasks.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
+#include "cli/text_lines.h"
 #include "eval/tasks/run_task.h"
 #include "report/text_table.h"
 
@@ -18,35 +20,36 @@ std::string show(const std::optional<eval::Estimate>& estimate, int digits) {
                   : "";
 }
 
-class Tasks final : public Command {
+class Tasks final : public ModelCommand {
  public:
-  std::string_view name() const override { return "tasks"; }
-  std::string_view summary() const override {
-    return "Accuracy on zero-shot tasks, as lm-evaluation-harness computes it";
-  }
-  std::string_view examples() const override {
-    return "  nibble tasks models/demo --task piqa,arc_easy --data tests/data/tasks\n"
-           "  nibble tasks models/demo --task all --data tests/data/tasks --limit 2 --json";
-  }
-
-  void add_options(CLI::App& app) override {
-    common_.add(app, true);
-    device_.kv_type = "f32";
-    app.add_option("model", model_, "Model folder or GGUF file")->required();
-    app.add_option("--task", names_, "Tasks, separated by commas, or all: " + eval::task_names())
+  void add_model_options(CLI::App& app) override {
+    app.add_option("--task", names_,
+                   "Tasks, separated by commas, or all: " + eval::task_names() +
+                       "; or, for encoders, of GLUE: " + eval::glue_task_names())
         ->required()
         ->delimiter(',');
-    app.add_option("--data", data_, "Folder of the tasks' files")->capture_default_str();
+    app.add_option("--data", data_, "Folder of the tasks' files; of GLUE also one .tsv file")
+        ->capture_default_str();
     app.add_option("--limit", limit_, "Score only the first items of each file")
         ->check(CLI::PositiveNumber);
+    add_max_length(app, max_length_);
     lora_.add(app);
     device_.add(app);
     device_.add_packed(app);
   }
 
   void run() override {
-    const std::vector<const eval::Task*> tasks = chosen();
+    const auto glue = chosen_glue_tasks(names_);
+    const std::vector<const eval::Task*> tasks =
+        glue.empty() ? chosen() : std::vector<const eval::Task*>();
+    core::require(max_length_ == 0 || !glue.empty(), core::ErrorKind::kUsage,
+                  "--max-length is for tasks of GLUE; leave it out");
     const engine::RunnerOptions runner_options = device_.runner(model_);
+    if (!glue.empty()) {
+      run_glue_tasks({model_, glue, data_, limit_, max_length_, common_.json, common_.quiet},
+                     lora_.open(model_), runner_options);
+      return;
+    }
     TerminalProgress progress(common_.quiet);
     const auto model = lora_.open(model_);
     const auto runner = engine::make_runner(model, runner_options);
@@ -122,13 +125,12 @@ class Tasks final : public Command {
     print_result("{}\n", json.dump());
   }
 
-  CommonOptions common_;
-  DeviceOptions device_;
+  DeviceOptions device_ = DeviceOptions::exact();
   LoraOptions lora_;
-  std::string model_;
   std::vector<std::string> names_;
   std::string data_ = "tasks";
   std::int64_t limit_ = 0;
+  std::int64_t max_length_ = 0;
 };
 
 }  // namespace

@@ -14,20 +14,11 @@
 namespace nibble::cli {
 namespace {
 
-class TuneKernels final : public Command {
+class TuneKernels final : public ModelCommand {
  public:
-  std::string_view name() const override { return "tune-kernels"; }
-  std::string_view summary() const override {
-    return "Measure how a GPU best divides a model's linear layers, and keep that for later runs";
-  }
-  std::string_view examples() const override {
-    return "  nibble tune-kernels demo-w4 --device cuda\n"
-           "  nibble tune-kernels demo-w4 --device cuda --batch 1,8,64 --check";
-  }
+  TuneKernels() : ModelCommand("Model folder") {}
 
-  void add_options(CLI::App& app) override {
-    common_.add(app, true);
-    app.add_option("model", model_, "Model folder")->required();
+  void add_model_options(CLI::App& app) override {
     app.add_option("--device", device_,
                    "Whose kernels: cuda (an NVIDIA GPU), or cuda:1 (the second one)")
         ->check(parsed_by(device::parse_place))
@@ -118,8 +109,6 @@ class TuneKernels final : public Command {
     print_result("{}\n", json.dump());
   }
 
-  CommonOptions common_;
-  std::string model_;
   std::string device_ = "cuda";
   std::string output_;
   std::vector<std::int64_t> tokens_;

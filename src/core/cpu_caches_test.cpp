@@ -1,10 +1,11 @@
 #include "core/cpu_caches.h"
 
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "core/temporary_folder_for_tests.h"
 
 namespace nibble::core {
 namespace {
@@ -15,9 +16,6 @@ namespace fs = std::filesystem;
 class CacheTree : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "cpu_caches_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    tree_ = pattern;
     for (int cpu = 0; cpu < 4; ++cpu) {
       const std::string own = std::to_string(cpu);
       write(cpu, 0, "1", "32K", "Data", own);
@@ -26,24 +24,22 @@ class CacheTree : public ::testing::Test {
       write(cpu, 3, "3", cpu < 2 ? "32768K" : "16384K", "Unified", cpu < 2 ? "0-1" : "2-3");
     }
   }
-  void TearDown() override { fs::remove_all(tree_); }
 
   void write(int cpu, int index, const char* level, const char* size, const char* type,
              const std::string& cpus) {
-    const fs::path cache =
-        tree_ / "cpu" / ("cpu" + std::to_string(cpu)) / "cache" / ("index" + std::to_string(index));
-    fs::create_directories(cache);
-    std::ofstream(cache / "level") << level << "\n";
-    std::ofstream(cache / "size") << size << "\n";
-    std::ofstream(cache / "type") << type << "\n";
-    std::ofstream(cache / "shared_cpu_list") << cpus << "\n";
+    const std::string cache =
+        "cpu/cpu" + std::to_string(cpu) + "/cache/index" + std::to_string(index) + "/";
+    tree_.write(cache + "level", std::string(level) + "\n");
+    tree_.write(cache + "size", std::string(size) + "\n");
+    tree_.write(cache + "type", std::string(type) + "\n");
+    tree_.write(cache + "shared_cpu_list", cpus + "\n");
   }
 
   std::int64_t mebibytes(const std::vector<int>& cpus, int threads) const {
-    return cache_bytes(cpus, threads, tree_) >> 20;
+    return cache_bytes(cpus, threads, tree_.path()) >> 20;
   }
 
-  fs::path tree_;
+  const TemporaryFolder tree_;
 };
 
 TEST_F(CacheTree, CountsTheLastCachesOnce) {
@@ -59,7 +55,8 @@ TEST_F(CacheTree, NoMoreCachesThanThreads) {
 TEST_F(CacheTree, IsZeroWhereNothingIsSaid) {
   EXPECT_EQ(cache_bytes(std::vector<int>{0}, 1, tree_ / "nothing"), 0);
   write(0, 3, "3", "huge", "Unified", "0-1");
-  EXPECT_EQ(cache_bytes(std::vector<int>{0}, 1, tree_), 512 << 10) << "the level before counts";
+  EXPECT_EQ(cache_bytes(std::vector<int>{0}, 1, tree_.path()), 512 << 10)
+      << "the level before counts";
 }
 
 TEST(CacheBytes, ThisMachineHasSome) {

@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/placement.h"
+#include "core/temporary_folder_for_tests.h"
 #include "core/threads.h"
 
 namespace nibble::core {
@@ -22,9 +23,6 @@ namespace fs = std::filesystem;
 class SystemTree : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "cpu_topology_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    tree_ = pattern;
     for (int cpu = 0; cpu < 8; ++cpu) {
       const std::string first = std::to_string(cpu % 4);
       const std::string second = std::to_string(cpu % 4 + 4);
@@ -35,28 +33,25 @@ class SystemTree : public ::testing::Test {
     write("node/node0/cpulist", "0-1,4-5");
     write("node/node1/cpulist", "2-3,6-7");
   }
-  void TearDown() override { fs::remove_all(tree_); }
 
-  void write(const fs::path& name, const std::string& text) {
-    fs::create_directories((tree_ / name).parent_path());
-    std::ofstream(tree_ / name) << text << "\n";
-  }
+  void write(const std::string& name, const std::string& text) { tree_.write(name, text + "\n"); }
 
-  fs::path tree_;
+  const TemporaryFolder tree_;
 };
 
 using Cpus = std::vector<int>;
 
 TEST_F(SystemTree, OneCpuOfEachCore) {
-  EXPECT_EQ(one_cpu_per_core(Cpus{0, 1, 2, 3, 4, 5, 6, 7}, tree_), (Cpus{0, 1, 2, 3}));
-  EXPECT_EQ(one_cpu_per_core(Cpus{1, 5, 6}, tree_), (Cpus{1, 6}));
-  EXPECT_EQ(one_cpu_per_core(Cpus{3, 9, 11}, tree_), (Cpus{3, 9, 11}));  // nothing known of 9, 11
+  EXPECT_EQ(one_cpu_per_core(Cpus{0, 1, 2, 3, 4, 5, 6, 7}, tree_.path()), (Cpus{0, 1, 2, 3}));
+  EXPECT_EQ(one_cpu_per_core(Cpus{1, 5, 6}, tree_.path()), (Cpus{1, 6}));
+  EXPECT_EQ(one_cpu_per_core(Cpus{3, 9, 11}, tree_.path()),
+            (Cpus{3, 9, 11}));  // nothing known of 9, 11
 }
 
 TEST_F(SystemTree, NodesAndTheirCpus) {
-  EXPECT_EQ(memory_nodes(tree_), (Cpus{0, 1}));
-  EXPECT_EQ(cpus_of_node(1, tree_), (Cpus{2, 3, 6, 7}));
-  EXPECT_EQ(cpus_of_node(2, tree_), Cpus{});
+  EXPECT_EQ(memory_nodes(tree_.path()), (Cpus{0, 1}));
+  EXPECT_EQ(cpus_of_node(1, tree_.path()), (Cpus{2, 3, 6, 7}));
+  EXPECT_EQ(cpus_of_node(2, tree_.path()), Cpus{});
   EXPECT_EQ(memory_nodes(tree_ / "nothing"), Cpus{0});
 }
 

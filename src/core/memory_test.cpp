@@ -1,11 +1,11 @@
 #include "core/memory.h"
 
-#include <fstream>
 #include <limits>
 #include <string>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
+
+#include "core/temporary_folder_for_tests.h"
 
 namespace nibble::core {
 namespace {
@@ -18,21 +18,16 @@ constexpr std::int64_t kMiB = 1 << 20;
 class Memory : public ::testing::Test {
  protected:
   Memory() {
-    root_ = fs::temp_directory_path() / ("nibble_memory_" + std::to_string(getpid()));
-    fs::remove_all(root_);
     put("proc/meminfo",
         "MemTotal:       1024000 kB\nMemFree:          1024 kB\nMemAvailable:    614400 kB\n"
         "HugePages_Total:       0\nSwapTotal:         51200 kB\n");
   }
-  ~Memory() override { fs::remove_all(root_); }
 
-  void put(const std::string& path, const std::string& text) {
-    fs::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
-  }
+  void put(const std::string& path, const std::string& text) { folder_.write(path, text); }
   std::string bytes(std::int64_t mib) const { return std::to_string(mib * kMiB) + "\n"; }
 
-  fs::path root_;
+  const TemporaryFolder folder_;
+  const fs::path root_ = folder_.path();
 };
 
 TEST_F(Memory, IsThatOfTheSystemWithoutGroups) {

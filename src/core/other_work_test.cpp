@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/cpu_topology.h"
+#include "core/temporary_folder_for_tests.h"
 
 namespace nibble::core {
 namespace {
@@ -17,19 +18,9 @@ namespace fs = std::filesystem;
 
 class ProcTree : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "other_work_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    tree_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(tree_); }
+  void write(const std::string& name, const std::string& text) { tree_.write(name, text + "\n"); }
 
-  void write(const fs::path& name, const std::string& text) {
-    fs::create_directories((tree_ / name).parent_path());
-    std::ofstream(tree_ / name) << text << "\n";
-  }
-
-  fs::path tree_;
+  const TemporaryFolder tree_;
 };
 
 // Ticks of 10 ms; user, nice, system, idle, iowait, irq, softirq, steal, guest, guest_nice.
@@ -38,22 +29,22 @@ TEST_F(ProcTree, BusyIsAllButIdleOfTheNamedCpus) {
   write("stat",
         "cpu  1000 0 0 9 9 0 0 0 0 0\ncpu0 100 20 30 5000 600 7 8 35 50 0\n"
         "cpu1 50 0 50 9 9 0 0 0 0 0\ncpu2 700 0 0 9 9 0 0 0 0 0\nintr 5 cpu0 cpu1\n");
-  EXPECT_DOUBLE_EQ(read_cpu_counters({0, 1}, tree_).busy.value_or(-1), 2.0 + 1.0);
-  EXPECT_DOUBLE_EQ(read_cpu_counters({2}, tree_).busy.value_or(-1), 7.0);
-  EXPECT_FALSE(read_cpu_counters({0, 3}, tree_).busy) << "CPU 3 is not told of";
+  EXPECT_DOUBLE_EQ(read_cpu_counters({0, 1}, tree_.path()).busy.value_or(-1), 2.0 + 1.0);
+  EXPECT_DOUBLE_EQ(read_cpu_counters({2}, tree_.path()).busy.value_or(-1), 7.0);
+  EXPECT_FALSE(read_cpu_counters({0, 3}, tree_.path()).busy) << "CPU 3 is not told of";
 }
 
 TEST_F(ProcTree, ThreadsAreAddedUp) {
   write("self/task/10/schedstat", "3000000000 1000000000 77");
   write("self/task/11/schedstat", "500000000 250000000 3");
   write("self/task/12/comm", "ended");
-  const CpuCounters counters = read_cpu_counters({0}, tree_);
+  const CpuCounters counters = read_cpu_counters({0}, tree_.path());
   EXPECT_DOUBLE_EQ(counters.ran.value_or(-1), 3.5);
   EXPECT_DOUBLE_EQ(counters.waited.value_or(-1), 1.25);
 }
 
 TEST_F(ProcTree, NothingIsToldWithoutFiles) {
-  const CpuCounters counters = read_cpu_counters({0}, tree_);
+  const CpuCounters counters = read_cpu_counters({0}, tree_.path());
   EXPECT_FALSE(counters.busy || counters.ran || counters.waited);
   const OtherWork work = other_work_between(counters, counters);
   EXPECT_FALSE(work.busy_cpus || work.waited_share);

@@ -5,9 +5,9 @@
 
 #include "core/cpu_caches.h"
 #include "core/memory.h"
+#include "engine/cpu_layers.h"
 #include "engine/runner.h"
 #include "engine/step_tokens.h"
-#include "engine/tile_file.h"
 #include "models/forward.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/limits/machine_limits.h"
@@ -29,17 +29,8 @@ class CpuRunner final : public Runner {
       : model_(std::move(model)),
         kv_types_(options.kv_types),
         ops_(options.cpu),
-        step_(network().config.vocabulary) {
-    if (!options.tile_file.empty()) {
-      tile_file_ = TileFile::open(options.tile_file, *model_, ops_.pool());
-    }
-    for (const models::Block& block : network().decoder.blocks) {
-      for (const ops::LinearSet* set : models::linear_sets(block)) {
-        prepare(*set);
-      }
-    }
-    prepare(network().output);
-  }
+        layers_(*model_, options, ops_),
+        step_(network().config.vocabulary) {}
 
   void make_pages(std::int64_t count) override {
     const models::NetworkConfig& config = network().config;
@@ -72,7 +63,7 @@ class CpuRunner final : public Runner {
     const models::Batch<CpuOps> batch{step_.tokens(), step_.positions(), parts_};
     const Matrix hidden = models::hidden_states(ops_, network(), batch);
     logits_ = rows.empty() ? Matrix() : models::logits(ops_, network(), ops_.gather(hidden, rows));
-    check_intact();
+    layers_.check_intact();
     return view(logits_);
   }
 
@@ -82,7 +73,7 @@ class CpuRunner final : public Runner {
     const models::Batch<CpuOps> batch{step_.tokens(), step_.positions(), parts_};
     const Matrix hidden =
         models::final_states(ops_, network(), models::hidden_states(ops_, network(), batch));
-    check_intact();
+    layers_.check_intact();
     return sum_of_rows(view(hidden));
   }
 
@@ -113,7 +104,7 @@ class CpuRunner final : public Runner {
           std::span(wanted).subspan(begin, std::min(kScoreRows, wanted.size() - begin));
       const Matrix part = ops_.gather(hidden, chunk);
       const Matrix logits = models::logits(ops_, network(), part);
-      check_intact();
+      layers_.check_intact();
       consume(static_cast<std::int64_t>(begin), view(logits));
     }
   }
@@ -135,29 +126,6 @@ class CpuRunner final : public Runner {
 
  private:
   const models::Network& network() const { return model_->network; }
-
-  // What was read to make a layout is given back at once: the file and its layouts are never in
-  // memory both.
-  void prepare(const ops::LinearSet& set) {
-    if (tile_file_) {
-      ops_.prepare(set, [this](const ops::Linear& layer) { return tile_file_->layout(layer); });
-    } else {
-      ops_.prepare(set);
-    }
-    for (const ops::Linear& part : set.parts) {
-      models::release_pages(*model_, part);
-    }
-  }
-
-  // Bytes that are gone read as zeros (io/mapped_file.h), and so would the results be wrong.
-  void check_intact() const {
-    if (tile_file_) {
-      tile_file_->check_intact();
-    }
-    if (model_->source) {
-      model_->source->check_intact();
-    }
-  }
 
   void begin() {
     step_.clear();
@@ -188,13 +156,8 @@ class CpuRunner final : public Runner {
   std::int64_t dense_bytes() const {
     const models::Network& model = network();
     std::int64_t bytes = model.embeddings.tokens.bytes() + model.embeddings.positions.bytes();
-    if (!model.config.tied_output) {
-      bytes += ops_.unprepared_bytes(model.output);
-    }
-    for (const models::Block& block : model.decoder.blocks) {
-      for (const ops::LinearSet* set : models::linear_sets(block)) {
-        bytes += ops_.unprepared_bytes(*set);
-      }
+    for (const ops::LinearSet* set : models::linear_sets(model)) {
+      bytes += set == &model.output && model.config.tied_output ? 0 : ops_.unprepared_bytes(*set);
     }
     return bytes;
   }
@@ -206,7 +169,7 @@ class CpuRunner final : public Runner {
   std::shared_ptr<const models::Model> model_;
   ops::KvTypes kv_types_;
   CpuOps ops_;
-  std::shared_ptr<const TileFile> tile_file_;  // null: layouts are made
+  CpuLayers layers_;
   std::unique_ptr<KvPool> kv_;
   std::int64_t used_pages_ = 0;  // those up to the last one that was written to
   std::int64_t peak_cache_bytes_ = 0;

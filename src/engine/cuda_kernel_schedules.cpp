@@ -56,18 +56,12 @@ std::shared_ptr<const Schedules> schedules_for(const device::CudaDevice& device,
 
 // Each kind of compressed layer once, in the order of the model.
 std::vector<LinearShape> shapes_of(const models::Network& network) {
-  std::vector<const ops::LinearSet*> sets;
-  for (const models::Block& block : network.decoder.blocks) {
-    const auto of_block = models::linear_sets(block);
-    sets.insert(sets.end(), of_block.begin(), of_block.end());
-  }
-  sets.push_back(&network.output);
   std::vector<LinearShape> shapes;
-  for (const ops::LinearSet* set : sets) {
+  for (const ops::LinearSet* set : models::linear_sets(network)) {
     for (std::size_t part = 0; part < set->parts.size();) {
       const std::size_t count = ops::cuda::joint_parts(*set, part);
       const ops::LinearProblem layer = ops::cuda::joint_problem(*set, part, part + count);
-      if (!formats::is_dense(layer.scheme) && !formats::has_float_codes(layer.scheme)) {
+      if (!formats::is_dense(layer.scheme)) {
         const LinearShape shape = ops::cuda::linear_shape(layer.scheme, layer.n, layer.k);
         if (std::find(shapes.begin(), shapes.end(), shape) == shapes.end()) {
           shapes.push_back(shape);
@@ -76,9 +70,8 @@ std::vector<LinearShape> shapes_of(const models::Network& network) {
       part += count;
     }
   }
-  core::require(
-      !shapes.empty(), ErrorKind::kUsage,
-      "the model has no layers of integers or books; others have no schedules to measure");
+  core::require(!shapes.empty(), ErrorKind::kUsage,
+                "the model has no compressed layers; others have no schedules to measure");
   return shapes;
 }
 

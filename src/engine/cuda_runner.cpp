@@ -67,16 +67,15 @@ class CudaRunner final : public Runner {
         step_(config().vocabulary) {
     require_room();
     UnitPacker packer(host_pool_);
+    for (const ops::LinearSet* set : models::linear_sets(network())) {
+      prepare(*set, packer);
+    }
     for (const models::Block& block : network().decoder.blocks) {
-      for (const ops::LinearSet* set : models::linear_sets(block)) {
-        prepare(*set, packer);
-      }
       const std::int64_t window = block.attention.spec.mask.window;
       if (std::find(windows_.begin(), windows_.end(), window) == windows_.end()) {
         windows_.push_back(window);
       }
     }
-    prepare(network().output, packer);
   }
 
   ~CudaRunner() override { ops_.make_current(); }

@@ -10,7 +10,8 @@
 #include "engine/runner.h"
 
 // The forward pass of every family against transformers, which computed the golden values
-// (tests/families/make_goldens.py), or NumPy for opt-post-norm (make_post_norm.py).
+// (tests/families/make_goldens.py), or NumPy for OPT with norms behind its layers
+// (make_post_norm.py).
 namespace nibble::engine {
 namespace {
 
@@ -129,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(All, Families,
                          testing::Values("llama", "llama-bias-tied", "llama3-rope",
                                          "llama-linear-rope", "llama-yarn-rope", "mistral", "qwen2",
                                          "qwen2-window", "qwen3", "mixtral", "gpt2", "opt",
-                                         "opt-post-norm"),
+                                         "opt-post-norm", "opt-projected"),
                          test_name);
 
 class TrainedModels : public testing::TestWithParam<const char*> {};

@@ -9,9 +9,7 @@ namespace nibble::engine {
 namespace {
 
 using core::ErrorKind;
-using ops::cuda::GemmInputs;
 using ops::cuda::GemmPlan;
-using ops::cuda::GemmWeights;
 using ops::cuda::LinearShape;
 using ops::cuda::MediumBatchSchedule;
 using ops::cuda::Schedules;
@@ -25,11 +23,10 @@ class KernelSchedules : public ::testing::Test {
   }
 
   LoadedSchedules load(const ScheduleSource& source) const {
-    return load_schedules(source, device_,
-                          {[](const GemmWeights&, GemmInputs) {
-                             return std::vector<GemmPlan>{{.token_tile = 32, .blocks = 4}};
-                           },
-                           [](const LinearShape&) { return std::vector<MediumBatchSchedule>(); }});
+    return load_schedules(
+        source, device_,
+        {[](const LinearShape&) { return std::vector<GemmPlan>{{.token_tile = 32, .blocks = 4}}; },
+         [](const LinearShape&) { return std::vector<MediumBatchSchedule>(); }});
   }
 
   void write(std::string_view text) const { io::write_file_atomically(file(), text); }

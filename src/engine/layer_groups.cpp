@@ -23,16 +23,23 @@ struct SetUse {
 };
 
 std::vector<SetUse> uses_of(const models::Network& network) {
-  const bool pre = network.config.norm_placement == models::NormPlacement::kPre;
-  const Epilogue residual{pre, std::nullopt};  // post-norm blocks normalize the sum
   const Epilogue gate =
       network.config.gated ? Epilogue{false, network.config.activation} : Epilogue();
   std::vector<SetUse> uses;
-  for (std::size_t i = 0; i < network.decoder.blocks.size(); ++i) {
-    const models::Block& block = network.decoder.blocks[i];
-    const auto number = static_cast<std::int64_t>(i);
+  std::int64_t number = -1;  // of the block, the encoder's first
+  for (const models::Block* each : models::all_blocks(network)) {
+    const models::Block& block = *each;
+    const bool encodes = ++number < std::ssize(network.encoder.blocks);
+    const models::Stack& stack = encodes ? network.encoder : network.decoder;
+    const bool pre = stack.norms == models::NormPlacement::kPre;
+    const Epilogue residual{pre, std::nullopt};  // post-norm blocks normalize the sum
     uses.push_back({&block.attention.qkv, number, {}});
     uses.push_back({&block.attention.out, number, residual});
+    if (block.cross) {
+      uses.push_back({&block.cross->q, number, {}});
+      uses.push_back({&block.cross->kv, number, {}});
+      uses.push_back({&block.cross->out, number, residual});
+    }
     if (block.mlp) {
       uses.push_back({&block.mlp->up, number, gate});
       uses.push_back({&block.mlp->down, number, residual});
@@ -45,7 +52,9 @@ std::vector<SetUse> uses_of(const models::Network& network) {
       uses.push_back({&expert.down, number, {}});
     }
   }
-  uses.push_back({&network.output, -1, {}});
+  for (const LinearSet* set : models::end_sets(network)) {
+    uses.push_back({set, -1, {}});
+  }
   return uses;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "engine/continues_texts.h"
 #include "engine/sampler.h"
 
 namespace nibble::engine {
@@ -65,6 +66,7 @@ std::int64_t weight_bytes_per_token(const models::Network& network) {
 
 std::unique_ptr<Runner> make_runner(std::shared_ptr<const models::Model> model,
                                     const RunnerOptions& options) {
+  require_continues_texts(*model);
   return options.place.on_gpu() ? make_cuda_runner(std::move(model), options)
                                 : make_cpu_runner(std::move(model), options);
 }

@@ -14,7 +14,7 @@ constexpr std::int64_t kAnyInteger = std::numeric_limits<std::int64_t>::max();
 
 void add_set(const ops::LinearSet& set, TileDirectory& directory) {
   for (const ops::Linear& layer : set.parts) {
-    if (formats::is_dense(layer.weight.scheme) || formats::has_float_codes(layer.weight.scheme)) {
+    if (!ops::cpu::has_layout(layer.weight.scheme)) {
       continue;
     }
     TiledLayer tiled{&layer, {}};
@@ -56,12 +56,9 @@ const Json& get_array(const Json& json, std::string_view key, std::string_view w
 
 TileDirectory plan_directory(const models::Network& network) {
   TileDirectory directory;
-  for (const models::Block& block : network.decoder.blocks) {
-    for (const ops::LinearSet* set : models::linear_sets(block)) {
-      add_set(*set, directory);
-    }
+  for (const ops::LinearSet* set : models::linear_sets(network)) {
+    add_set(*set, directory);
   }
-  add_set(network.output, directory);
   return directory;
 }
 

@@ -38,7 +38,7 @@ struct TileDirectory {
   std::int64_t end = 0;  // of the last matrix, from the first tiles
 };
 
-/// All compressed layers with their places.
+/// All layers that have a layout (ops::cpu::has_layout) with their places.
 TileDirectory plan_directory(const models::Network& network);
 
 /// The matrix of a slot: the head of a layer's weight, or its tail.

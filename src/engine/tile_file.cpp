@@ -144,8 +144,8 @@ TileFileSummary write_tile_file(const models::Model& model, const std::filesyste
   TileDirectory directory = plan_directory(model.network);
   core::require(
       !directory.layers.empty(), ErrorKind::kUsage,
-      "{} has no layers that are packed, so there is nothing to pack: 16-bit and FP8 weights are "
-      "read as they are stored; compress it to integers or books first (nibble quantize)",
+      "{} has no layers that are packed, so there is nothing to pack: weights other than integers "
+      "and books are read as they are stored; compress it to these first (nibble quantize)",
       io::shown(model.path));
   complete_ranges(directory);
   const auto total = std::ssize(directory.layers);

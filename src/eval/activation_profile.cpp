@@ -59,8 +59,9 @@ void run_blocks(CpuOps& ops, const models::Network& network, std::size_t blocks,
   Matrix x = models::embed(ops, network, batch);
   models::Pending<CpuOps> pending;
   for (std::size_t b = 0; b < blocks; ++b) {
-    pending = models::run_block(ops, network.config, network.decoder.blocks[b],
-                                static_cast<std::int64_t>(b), batch, x, pending);
+    pending =
+        models::run_block(ops, network.config, network.decoder.norms, network.decoder.blocks[b],
+                          static_cast<std::int64_t>(b), batch, x, pending);
   }
 }
 

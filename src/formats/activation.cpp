@@ -1,5 +1,6 @@
 #include "formats/activation.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "core/error.h"
@@ -9,8 +10,6 @@ namespace {
 
 constexpr std::int64_t kMaxGroup = std::int64_t{1} << 30;
 constexpr float kSmallestClip = 0.1f;
-constexpr std::string_view kFloat8Name = "afp8";
-constexpr Activation kFloat8 = {.bits = 8, .type = ActivationType::kE4m3};
 
 bool take(std::string_view& text, char letter) {
   if (text.empty() || text.front() != letter) {
@@ -27,16 +26,37 @@ bool take_number(std::string_view& text, T& number) {
   return error == std::errc();
 }
 
+// Integers go by their bits, all others by the word of their type.
+std::string code_word(const Activation& activation) {
+  for (const CodeWord& word : activation.type->words) {
+    if (activation.type != &kIntegerCodes && word.bits == activation.bits) {
+      return std::string(word.word);
+    }
+  }
+  return std::to_string(activation.bits);
+}
+
+bool take_type(std::string_view& text, Activation& activation) {
+  for (const CodeType* const type : code_types()) {
+    for (const CodeWord& word : type->words) {
+      if (!type->as_activations.bits.empty() && text.starts_with(word.word)) {
+        activation.bits = word.bits;
+        activation.type = type;
+        text.remove_prefix(word.word.size());
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string to_string(const Activation& activation) {
   if (activation.is_float()) {
     return "";
   }
-  if (activation == kFloat8) {
-    return std::string(kFloat8Name);
-  }
-  std::string text = fmt::format("a{}", activation.bits);
+  std::string text = "a" + code_word(activation);
   if (activation.group != 0) {
     text += fmt::format("g{}", activation.group);
   }
@@ -50,11 +70,8 @@ std::string to_string(const Activation& activation) {
 }
 
 std::optional<Activation> parse_activation(std::string_view word) {
-  if (word == kFloat8Name) {
-    return kFloat8;
-  }
   Activation activation;
-  if (!take(word, 'a') || !take_number(word, activation.bits)) {
+  if (!take(word, 'a') || !(take_number(word, activation.bits) || take_type(word, activation))) {
     return std::nullopt;
   }
   if (take(word, 'g') && !take_number(word, activation.group)) {
@@ -68,16 +85,17 @@ std::optional<Activation> parse_activation(std::string_view word) {
 }
 
 std::string_view problem_of(const Activation& activation) {
-  if (activation.bits != 0 && activation.bits != 3 && activation.bits != 4 &&
-      activation.bits != 8) {
-    return "activations have 3, 4 or 8 bits, or stay in float";
+  if (activation.is_float()) {
+    return activation == Activation{}
+               ? ""
+               : "float activations have no groups, zero points, clipping or outliers";
   }
-  if (activation.is_float() && activation != Activation{}) {
-    return "float activations have no groups, zero points, clipping or outliers";
-  }
-  if (activation.type == ActivationType::kE4m3 && activation != kFloat8) {
-    return "E4M3 activations have 8 bits, one scale for each token, no zero points, clipping or "
-           "outliers";
+  const ActivationCodes& codes = activation.type->as_activations;
+  const bool known =
+      std::find(codes.bits.begin(), codes.bits.end(), activation.bits) != codes.bits.end();
+  const Activation plain = {.bits = activation.bits, .type = activation.type};
+  if (!known || (codes.whole_tokens && activation != plain)) {
+    return codes.rule;
   }
   if (activation.group < 0 || activation.group > kMaxGroup) {
     return "the group of activations is not in [0, 2^30]";

@@ -6,11 +6,9 @@
 #include <string_view>
 
 #include "core/printable.h"
+#include "formats/code_type.h"
 
 namespace nibble::formats {
-
-/// What rounded activations become.
-enum class ActivationType { kInteger, kE4m3 };
 
 /// What the arithmetic sees of the activations that enter a layer: float, or numbers of few bits
 /// whose range is taken anew from each token (or from each group of its inputs).
@@ -23,16 +21,17 @@ enum class ActivationType { kInteger, kE4m3 };
 ///                over the range widened to contain 0; q and z in [0, 2^bits - 1], z =
 ///                round(-clip * min / s): 0 is exact.
 ///
-///   E4M3         s = max|x| / 448                          x = s * e4m3, of all inputs of a token
+/// These are integers. What other codes activations can be is for their types to say
+/// (CodeType::as_activations).
 ///
 /// Codes are rounded to nearest, ties to even, and cut at the ends of their range.
 struct Activation {
-  int bits = 0;                 // 0: float; 3, 4 or 8
+  int bits = 0;                 // 0: float
   bool symmetric = true;        // asymmetric: an integer zero point for each scale
   std::int64_t group = 0;       // inputs that share a scale; 0: all inputs of a token
   float clip = 1.0f;            // the range is multiplied by it, in [0.1, 1]
   bool keeps_outliers = false;  // values of at least 6 stay in float (LLM.int8(), arXiv 2208.07339)
-  ActivationType type = ActivationType::kInteger;  // kE4m3: 8 bits, symmetric, all of a token
+  const CodeType* type = &kIntegerCodes;
 
   bool is_float() const { return bits == 0; }
   /// Asymmetric codes of 3 and 4 bits fit INT8 after their zero is subtracted; those of 8 bits do
@@ -43,7 +42,7 @@ struct Activation {
 };
 
 /// The words of an activation in a scheme: "" for float, "a8", "a8o", "a4", "a4-asym", "a4g128",
-/// "a4g128c0.9", "afp8".
+/// "a4g128c0.9". Behind the a stands the word of the type where codes are no integers.
 std::string to_string(const Activation& activation);
 
 /// The first of these words, without "asym"; nullopt when it is no such word.

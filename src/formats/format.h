@@ -77,7 +77,7 @@ class PackedWeightBuilder {
   void set_unit(std::int64_t row, std::uint8_t unit);
   /// Before all groups; only for NVFP4 (nv_format.h).
   void set_global(float global);
-  /// With one scale for the matrix that of row 0 is stored; the others must be the same.
+  /// Of rows that share their scales those of the first are stored; the others must be the same.
   void set_group(std::int64_t row, std::int64_t group, const GroupParameters& parameters);
   void set_codes(std::int64_t row, std::span<const std::uint8_t> codes);  // k codes
   /// Where the scheme has a tail: its group is the one behind the head's, its codes are the last,

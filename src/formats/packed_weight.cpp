@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/float8.h"
 #include "formats/bit_packing.h"
 #include "formats/codebooks.h"
+#include "formats/format.h"
 #include "formats/mx/e8m0.h"
 #include "formats/nv/e4m3.h"
 #include "formats/row_unit.h"
@@ -52,10 +52,10 @@ std::span<const std::uint8_t> code_row(const PackedWeight& weight, std::int64_t 
 
 float scale_at(const PackedWeight& weight, std::int64_t row, std::int64_t group) {
   const std::int64_t groups = groups_per_row(weight.scheme, weight.k);
-  const std::size_t at = index(row * groups + group);
+  const std::size_t at = index(row / rows_per_scale(weight.scheme, weight.n) * groups + group);
   switch (weight.scheme.scale.type) {
     case ScaleType::kF16:
-      return to_float(weight.scales.data<Fp16>()[weight.scheme.scale.per_tensor ? 0 : at]);
+      return to_float(weight.scales.data<Fp16>()[at]);
     case ScaleType::kUnits: {
       const auto scales =
           row_of<std::uint8_t>(weight.scales, row, packed_bytes(groups, kUnitScaleBits));
@@ -72,29 +72,6 @@ float scale_at(const PackedWeight& weight, std::int64_t row, std::int64_t group)
   core::fail(ErrorKind::kFailed, "{} has no scales", weight.scheme);
 }
 
-void decode_int(std::span<const std::uint8_t> codes, float scale, int zero, float* out) {
-  for (std::size_t i = 0; i < codes.size(); ++i) {
-    out[i] = scale * static_cast<float>(static_cast<int>(codes[i]) - zero);
-  }
-}
-
-void decode_float(std::span<const std::uint8_t> codes, float scale, float* out) {
-  for (std::size_t i = 0; i < codes.size(); ++i) {
-    out[i] = scale * to_float(core::E4m3{codes[i]});
-  }
-}
-
-void decode_book(std::span<const std::uint8_t> codes, float scale, const BookValues& book,
-                 float* out) {
-  std::array<float, 16> values{};
-  for (std::size_t i = 0; i < book.size(); ++i) {
-    values[i] = scale * book[i];
-  }
-  for (std::size_t i = 0; i < codes.size(); ++i) {
-    out[i] = values[codes[i]];
-  }
-}
-
 int zero_at(const PackedWeight& weight, std::int64_t row, std::int64_t group) {
   const int bits = weight.scheme.code.bits;
   if (!has_zeros(weight.scheme)) {
@@ -104,16 +81,29 @@ int zero_at(const PackedWeight& weight, std::int64_t row, std::int64_t group) {
   return get_code(row_of<std::uint8_t>(weight.zeros, row, packed_bytes(groups, bits)), bits, group);
 }
 
-// Decodes inputs of one group of a row from their unpacked codes. `book` is the row's, if any.
-void decode_segment(const PackedWeight& weight, std::int64_t row, std::int64_t group,
-                    const BookValues& book, std::span<const std::uint8_t> codes, float* out) {
-  const float scale = scale_at(weight, row, group);
-  if (is_integer(weight.scheme)) {
-    decode_int(codes, scale, zero_at(weight, row, group), out);
-  } else if (has_float_codes(weight.scheme)) {
-    decode_float(codes, scale, out);
-  } else {
-    decode_book(codes, scale, book, out);
+// What decode() of a row gives: weights, or what stands for them before the scale.
+enum class Values { kScaled, kUnscaled };
+
+// Decodes a row of a weight with codes and without a tail.
+void decode_codes(const PackedWeight& weight, std::int64_t row, Values values,
+                  std::span<float> out) {
+  const int bits = weight.scheme.code.bits;
+  const std::int64_t group_inputs = group_size(weight.scheme, weight.k);
+  const auto packed = code_row(weight, row);
+  const BookValues book = has_book(weight.scheme) ? book_of(weight, row) : BookValues();
+  std::array<std::uint8_t, index(kChunk)> codes{};
+  for (std::int64_t begin = 0; begin < weight.k; begin += kChunk) {
+    const std::int64_t end = std::min(weight.k, begin + kChunk);
+    unpack(packed.subspan(index(packed_bytes(begin, bits))), bits,
+           std::span(codes).first(index(end - begin)));
+    for (std::int64_t at = begin; at < end;) {
+      const std::int64_t group = at / group_inputs;
+      const std::int64_t stop = std::min(end, (group + 1) * group_inputs);
+      const float scale = values == Values::kScaled ? scale_at(weight, row, group) : 1.0f;
+      weight.scheme.code.type->decode(std::span(codes).subspan(index(at - begin), index(stop - at)),
+                                      {scale, zero_at(weight, row, group)}, book, out.data() + at);
+      at = stop;
+    }
   }
 }
 
@@ -176,24 +166,14 @@ void decode_row(const PackedWeight& weight, std::int64_t row, std::span<float> o
                              out.data());
     return;
   }
-  const int bits = weight.scheme.code.bits;
-  const std::int64_t group_inputs = group_size(weight.scheme, weight.k);
-  const auto packed = code_row(weight, row);
-  const BookValues book = has_book(weight.scheme) ? book_of(weight, row) : BookValues();
-  std::array<std::uint8_t, index(kChunk)> codes{};
-  for (std::int64_t begin = 0; begin < weight.k; begin += kChunk) {
-    const std::int64_t end = std::min(weight.k, begin + kChunk);
-    unpack(packed.subspan(index(packed_bytes(begin, bits))), bits,
-           std::span(codes).first(index(end - begin)));
-    for (std::int64_t at = begin; at < end;) {
-      const std::int64_t group = at / group_inputs;
-      const std::int64_t stop = std::min(end, (group + 1) * group_inputs);
-      decode_segment(weight, row, group, book,
-                     std::span(codes).subspan(index(at - begin), index(stop - at)),
-                     out.data() + at);
-      at = stop;
-    }
-  }
+  decode_codes(weight, row, Values::kScaled, out);
+}
+
+void decode_unscaled(const PackedWeight& weight, std::int64_t row, std::span<float> out) {
+  require_no_tail(weight);
+  require_row(weight, row, out.size(), weight.k);
+  require(!is_dense(weight.scheme), ErrorKind::kFailed, "a dense weight has no codes");
+  decode_codes(weight, row, Values::kUnscaled, out);
 }
 
 void unpack_codes(const PackedWeight& weight, std::int64_t row, std::span<std::uint8_t> out) {

@@ -22,7 +22,8 @@ namespace nibble::formats {
 ///   codes        U8 [n, ceil(k * bits / 8)]          all others: LSB first along k, so with 4 bits
 ///                                                    byte b of a row holds inputs 2b (low nibble)
 ///                                                    and 2b + 1
-///   scales       F16 [n, groups] or [1, 1]           ScaleType::kF16; per_tensor
+///   scales       F16 scale_shape()                   ScaleType::kF16: [n, groups], or [1, 1]
+///                                                    where all rows share one
 ///                U8 [n, groups]                      kE8m0, kE4m3
 ///                U8 [n, ceil(groups * 7 / 8)]        kUnits: LSB first, in units of the row
 ///   units        U8 [n, 1]                           kUnits (row_unit.h)
@@ -83,6 +84,9 @@ void decode_row(const PackedWeight& weight, std::int64_t row, std::span<float> o
 /// All codes of a row, one byte each: out[k]. Not for dense weights. This and all below: not for
 /// weights with a tail, but for their head_of() and tail_of().
 void unpack_codes(const PackedWeight& weight, std::int64_t row, std::span<std::uint8_t> out);
+
+/// The values of a row's codes before their scales, in units of them: out[k].
+void decode_unscaled(const PackedWeight& weight, std::int64_t row, std::span<float> out);
 
 /// Zero points of a row, one byte each: out[groups]. 2^(bits-1) where the scheme is symmetric.
 void unpack_zeros(const PackedWeight& weight, std::int64_t row, std::span<std::uint8_t> out);

@@ -78,14 +78,14 @@ void PackedWeightBuilder::set_group(std::int64_t row, std::int64_t group,
 }
 
 void PackedWeightBuilder::set_scale(std::int64_t row, std::int64_t group, float scale) {
-  const std::size_t at = index(row * groups_per_row(weight_.scheme, weight_.k) + group);
+  const std::int64_t rows = rows_per_scale(weight_.scheme, weight_.n);
+  if (row % rows != 0) {
+    return;  // it is that of the first of these rows
+  }
+  const std::size_t at = index(row / rows * groups_per_row(weight_.scheme, weight_.k) + group);
   switch (weight_.scheme.scale.type) {
     case ScaleType::kF16:
-      if (!weight_.scheme.scale.per_tensor) {
-        weight_.scales.mutable_data<core::Fp16>()[at] = to_stored_fp16(scale, "scale");
-      } else if (row == 0) {
-        weight_.scales.mutable_data<core::Fp16>()[0] = to_stored_fp16(scale, "scale");
-      }
+      weight_.scales.mutable_data<core::Fp16>()[at] = to_stored_fp16(scale, "scale");
       return;
     case ScaleType::kUnits:
       set_units(row, group, scale);

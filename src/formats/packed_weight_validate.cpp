@@ -100,15 +100,18 @@ void validate_e4m3(const Named& named) {
           "{}.global: {} is not in [2^-100, 2^100]", named.name, global);
 }
 
-// E4M3 codes: no NaN.
+// Not all codes of some types stand for numbers.
 void require_numbers(const Named& named) {
-  const auto codes = named.weight.codes.data<std::uint8_t>();
-  const auto bad = std::find_if(codes.begin(), codes.end(),
-                                [](std::uint8_t code) { return (code & kE4m3Nan) == kE4m3Nan; });
-  if (bad != codes.end()) {
-    const std::int64_t at = bad - codes.begin();
-    core::fail(ErrorKind::kInvalidModel, "{}.codes: row {}, input {} holds {:#04x}, which is NaN",
-               named.name, at / named.weight.k, at % named.weight.k, *bad);
+  const PackedWeight weight = head_of(named.weight);
+  const auto is_number = weight.scheme.code.type->is_number;
+  std::vector<std::uint8_t> codes(static_cast<std::size_t>(is_number != nullptr ? weight.k : 0));
+  for (std::int64_t row = 0; is_number != nullptr && row < weight.n; ++row) {
+    unpack_codes(weight, row, codes);
+    const auto bad = std::find_if_not(codes.begin(), codes.end(), is_number);
+    if (bad != codes.end()) {
+      core::fail(ErrorKind::kInvalidModel, "{}.codes: row {}, input {} holds {:#04x}, which is NaN",
+                 named.name, row, bad - codes.begin(), *bad);
+    }
   }
 }
 
@@ -219,9 +222,7 @@ void validate(const PackedWeight& weight, std::string_view name) {
   require_fitting_shape(named);
   validate_parts(named);
   validate_scales(named);
-  if (has_float_codes(weight.scheme)) {
-    require_numbers(named);
-  }
+  require_numbers(named);
   if (has_learned_book(weight.scheme)) {
     validate_book(named);
   }

@@ -2,7 +2,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <optional>
+#include <vector>
 
 #include "core/error.h"
 #include "formats/format.h"
@@ -63,6 +63,17 @@ std::uint8_t fitted_unit(const Format& format, std::span<const float> row, std::
   return unit_for(largest);
 }
 
+// The parameters of each block of whole rows that share a scale; none where no rows do.
+std::vector<GroupParameters> fit_together(const Format& format, std::span<const float> w,
+                                          std::int64_t rows, std::int64_t k) {
+  std::vector<GroupParameters> shared;
+  const std::size_t size = index(rows * k);
+  for (std::size_t begin = 0; rows > 1 && begin < w.size(); begin += size) {
+    shared.push_back(format.fit(w.subspan(begin, size)));
+  }
+  return shared;
+}
+
 }  // namespace
 
 PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int64_t k,
@@ -92,7 +103,8 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
     builder.set_global(global);
   }
   const std::int64_t inputs = group_size(scheme, k);
-  const auto of_matrix = scheme.scale.per_tensor ? std::optional(plain->fit(w)) : std::nullopt;
+  const std::int64_t rows_together = rows_per_scale(scheme, n);
+  const std::vector<GroupParameters> shared = fit_together(*plain, w, rows_together, k);
   pool.parallel_for(n, kRows, [&](std::int64_t first, std::int64_t last) {
     std::vector<std::uint8_t> codes(index(k));
     for (std::int64_t row = first; row < last; ++row) {
@@ -107,7 +119,8 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
       for (std::int64_t begin = 0; begin < k; begin += inputs) {
         const std::int64_t count = std::min(inputs, k - begin);
         const auto group = weights.subspan(index(begin), index(count));
-        const GroupParameters parameters = of_matrix ? *of_matrix : format->fit(group);
+        const GroupParameters parameters =
+            shared.empty() ? format->fit(group) : shared[index(row / rows_together)];
         format->encode_group(group, parameters,
                              std::span(codes).subspan(index(begin), index(count)));
         builder.set_group(row, begin / inputs, parameters);

@@ -1,12 +1,13 @@
 #include "formats/scheme.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "formats/hadamard.h"
 
 namespace nibble::formats {
 namespace {
 
-using core::DType;
 using core::ErrorKind;
 using core::require;
 
@@ -15,111 +16,111 @@ constexpr std::int64_t kMaxHadamard = std::int64_t{1} << 30;
 constexpr std::int64_t kMxGroup = 32;
 constexpr std::int64_t kNvGroup = 16;
 
-void require_only(bool condition, const Scheme& scheme, std::string_view problem) {
-  require(condition, ErrorKind::kInvalidModel, "scheme '{}': {}", scheme, problem);
-}
-
-void validate_dense(const Scheme& scheme) {
-  const DType type = scheme.code.dense;
-  require_only(type == DType::kF32 || type == DType::kF16 || type == DType::kBF16, scheme,
-               "dense weights are f32, f16 or bf16");
-  require_only(scheme.code.bits == 0 && scheme.code.book == Book::kNone &&
-                   scheme.scale == Scale() && scheme.zero == Zero::kNone,
-               scheme, "a dense weight has no bits, scales, zero points or code book");
-  require_only(scheme.activation.is_float(), scheme,
-               "quantized activations need weights with codes (int8-sym-row-a8)");
-  require_only(scheme.inputs == Inputs(), scheme, "a dense weight has no Hadamard and no tail");
-}
-
-void validate_code(const Scheme& scheme) {
-  const auto [type, bits, book, dense] = scheme.code;
-  require_only(dense == DType::kF32, scheme, "a weight with codes has no dense type");
-  if (type == CodeType::kInteger) {
-    require_only(bits == 2 || bits == 3 || bits == 4 || bits == 8, scheme,
-                 "integers have 2, 3, 4 or 8 bits");
-    require_only(book == Book::kNone, scheme, "integers have no code book");
-    return;
+std::string problem_of_dense(const Scheme& scheme) {
+  if (scheme.scale != Scale()) {
+    return "a dense weight has no scales";
   }
-  if (type == CodeType::kFloat) {
-    require_only(bits == 8 && book == Book::kNone && scheme.zero == Zero::kNone, scheme,
-                 "E4M3 codes have 8 bits, no zero points and no code book");
-    return;
+  if (!scheme.activation.is_float()) {
+    return "quantized activations need weights with codes (int8-sym-row-a8)";
   }
-  require_only(book != Book::kNone, scheme, "lut4 needs a code book");
-  require_only(bits == 4 || ((bits == 2 || bits == 3) && has_learned_book(scheme)), scheme,
-               "codes of books have 4 bits, those of learned books (row, matrix) 2, 3 or 4");
-  require_only(scheme.zero == Zero::kNone, scheme, "only integers have zero points");
+  return scheme.inputs != Inputs() ? "a dense weight has no Hadamard and no tail" : "";
 }
 
-void validate_scale(const Scheme& scheme) {
-  const auto [type, group, per_tensor] = scheme.scale;
-  require_only(group >= 0 && group <= kMaxGroup, scheme, "the group is not in [0, 2^30]");
-  require_only(!per_tensor || (group == 0 && type == ScaleType::kF16 && !has_book(scheme) &&
-                               !has_zeros(scheme) && scheme.inputs.tail == 0),
-               scheme,
-               "one scale for the whole matrix is for symmetric integers and E4M3 codes, without "
-               "a tail (int8-sym-tensor, fp8-tensor)");
-  require_only(!has_float_codes(scheme) || (group == 0 && type == ScaleType::kF16), scheme,
-               "E4M3 codes have a float16 scale for each row, or one for the matrix");
-  switch (type) {
+std::string_view problem_of_code(const Scheme& scheme) {
+  const Code& code = scheme.code;
+  const std::span words = code.type->words;
+  const std::span variants = code.type->variants;
+  const auto is_word = [&](const CodeWord& word) {
+    return word.bits == code.bits && word.dense == code.dense;
+  };
+  const auto is_variant = [&](const CodeVariant& variant) {
+    return variant.book == code.book && variant.zero == scheme.zero &&
+           code.bits >= variant.least_bits;
+  };
+  const bool has_word = std::any_of(words.begin(), words.end(), is_word);
+  const bool has_variant =
+      variants.empty() ? is_variant({}) : std::any_of(variants.begin(), variants.end(), is_variant);
+  return has_word && has_variant ? "" : code.type->rule;
+}
+
+bool has_e2m1_scales(const Scheme& scheme, std::int64_t group) {
+  return scheme.code.book == Book::kE2m1 && scheme.scale.group == group;
+}
+
+std::string problem_of_scale_type(const Scheme& scheme) {
+  switch (scheme.scale.type) {
     case ScaleType::kNone:
-      require_only(false, scheme, "a weight with codes has scales");
-      return;
+      return "a weight with codes has scales";
     case ScaleType::kF16:
-      return;
+      return "";
     case ScaleType::kUnits:
-      require_only(group > 0 && scheme.inputs.tail == 0, scheme,
-                   "scales of 7 bits are those of groups, without a tail");
-      return;
+      return scheme.scale.group > 0 && scheme.inputs.tail == 0
+                 ? ""
+                 : "scales of 7 bits are those of groups, without a tail";
     case ScaleType::kE8m0:
-      require_only(scheme.code.book == Book::kE2m1 && group == kMxGroup, scheme,
-                   "E8M0 scales stand for 32 E2M1 codes (mxfp4)");
-      return;
+      return has_e2m1_scales(scheme, kMxGroup) ? "" : "E8M0 scales stand for 32 E2M1 codes (mxfp4)";
     case ScaleType::kE4m3:
-      require_only(scheme.code.book == Book::kE2m1 && group == kNvGroup, scheme,
-                   "E4M3 scales stand for 16 E2M1 codes (nvfp4)");
-      return;
+      return has_e2m1_scales(scheme, kNvGroup) ? "" : "E4M3 scales stand for 16 E2M1 codes (nvfp4)";
   }
+  return "";
 }
 
-void validate_inputs(const Scheme& scheme) {
+std::string problem_of_inputs(const Scheme& scheme) {
   const auto [hadamard, tail] = scheme.inputs;
-  require_only(hadamard == 0 || hadamard == kWholeRow ||
-                   (hadamard >= 2 && hadamard <= kMaxHadamard && hadamard_exists(hadamard)),
-               scheme, "there is no Hadamard matrix of that size here");
-  require_only(tail >= 0 && tail <= kMaxGroup, scheme, "the tail is not in [0, 2^30]");
-  require_only(tail == 0 || (is_integer(scheme) && scheme.code.bits < 8 &&
-                             !scheme.activation.is_float() && !scheme.activation.keeps_outliers),
-               scheme,
-               "a tail stands behind integers of fewer than 8 bits whose activations are rounded, "
-               "all of them (int4-sym-g128-a4-tail128)");
+  if (hadamard != 0 && hadamard != kWholeRow &&
+      (hadamard < 2 || hadamard > kMaxHadamard || !hadamard_exists(hadamard))) {
+    return "there is no Hadamard matrix of that size here";
+  }
+  if (tail < 0 || tail > kMaxGroup) {
+    return "the tail is not in [0, 2^30]";
+  }
+  if (tail != 0 && (!is_integer(scheme) || scheme.code.bits == 8 || scheme.activation.is_float() ||
+                    scheme.activation.keeps_outliers)) {
+    return "a tail stands behind integers of fewer than 8 bits whose activations are rounded, all "
+           "of them (int4-sym-g128-a4-tail128)";
+  }
+  return "";
 }
 
-void validate_activation(const Scheme& scheme) {
-  const std::string_view problem = problem_of(scheme.activation);
-  require_only(problem.empty(), scheme, problem);
-  require_only(scheme.activation.is_float() ||
-                   has_float_codes(scheme) == (scheme.activation.type == ActivationType::kE4m3),
-               scheme,
-               "E4M3 weights meet float or E4M3 activations (fp8-row-afp8), and only they meet "
-               "E4M3 activations");
+std::string problem_of_activation(const Scheme& scheme) {
+  const Activation& activation = scheme.activation;
+  const std::string_view problem = problem_of(activation);
+  if (!problem.empty()) {
+    return std::string(problem);
+  }
+  const CodeType* const type = scheme.code.type;
+  if (!activation.is_float() && activation.type != type->activations) {
+    return fmt::format("weights that are {} meet activations that are floats or {}, not {}",
+                       type->name, type->activations->name, activation.type->name);
+  }
   const std::int64_t weights = scheme.scale.group;
-  const std::int64_t inputs = scheme.activation.group;
-  require_only(inputs == 0 || weights == 0 || inputs % weights == 0 || weights % inputs == 0,
-               scheme, "the groups of weights and of activations must be multiples of each other");
+  const std::int64_t inputs = activation.group;
+  return inputs == 0 || weights == 0 || inputs % weights == 0 || weights % inputs == 0
+             ? ""
+             : "the groups of weights and of activations must be multiples of each other";
 }
 
 }  // namespace
 
-void validate(const Scheme& scheme) {
-  if (is_dense(scheme)) {
-    validate_dense(scheme);
-    return;
+std::string problem_of(const Scheme& scheme) {
+  if (const std::string_view problem = problem_of_code(scheme); !problem.empty()) {
+    return std::string(problem);
   }
-  validate_code(scheme);
-  validate_scale(scheme);
-  validate_activation(scheme);
-  validate_inputs(scheme);
+  if (is_dense(scheme)) {
+    return problem_of_dense(scheme);
+  }
+  for (const auto rule :
+       {problem_of_granularity, problem_of_scale_type, problem_of_activation, problem_of_inputs}) {
+    if (std::string problem = rule(scheme); !problem.empty()) {
+      return problem;
+    }
+  }
+  return "";
+}
+
+void validate(const Scheme& scheme) {
+  const std::string problem = problem_of(scheme);
+  require(problem.empty(), ErrorKind::kInvalidModel, "scheme '{}': {}", scheme, problem);
 }
 
 std::int64_t head_inputs(const Scheme& scheme, std::int64_t k) {
@@ -128,7 +129,7 @@ std::int64_t head_inputs(const Scheme& scheme, std::int64_t k) {
 
 Scheme tail_scheme() {
   Scheme scheme;
-  scheme.code = {.type = CodeType::kInteger, .bits = 8};
+  scheme.code = {.type = &kIntegerCodes, .bits = 8};
   scheme.scale.type = ScaleType::kF16;
   scheme.activation.bits = 8;
   return scheme;
@@ -143,6 +144,14 @@ std::int64_t groups_per_row(const Scheme& scheme, std::int64_t k) {
     return 1;
   }
   return head / scheme.scale.group + (head % scheme.scale.group != 0 ? 1 : 0);
+}
+
+std::int64_t rows_per_scale(const Scheme& scheme, std::int64_t n) {
+  return scheme.scale.rows == kAllRows ? n : scheme.scale.rows;
+}
+
+ScaleShape scale_shape(const Scheme& scheme, std::int64_t n, std::int64_t k) {
+  return {n / rows_per_scale(scheme, n), groups_per_row(scheme, k)};
 }
 
 std::int64_t hadamard_size(const Scheme& scheme, std::int64_t k) {

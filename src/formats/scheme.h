@@ -1,37 +1,21 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "core/dtype.h"
 #include "formats/activation.h"
+#include "formats/code_type.h"
 
 namespace nibble::formats {
 
-/// What a code of a weight stands for, before its scale.
-enum class CodeType {
-  kDense,    // no code: the weight itself, a float
-  kInteger,  // code - zero
-  kBook,     // an entry of a table of 2^bits values
-  kFloat,    // a number in E4M3 (core/float8.h)
-};
-
-/// Where the values of a code book come from.
-enum class Book {
-  kNone,
-  kNf4,        // NormalFloat4 (QLoRA, arXiv 2305.14314, appendix E)
-  kE2m1,       // 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives
-  kAf4,        // AbnormalFloat4 with zero as a code, by group size (arXiv 2306.06965, own solution)
-  kPerRow,     // learned for each output row (any4, arXiv 2507.04610)
-  kPerMatrix,  // learned for the whole matrix
-};
-
 struct Code {
-  CodeType type = CodeType::kDense;
-  int bits = 0;                           // kInteger: 2, 3, 4 or 8; kBook: 2, 3 or 4; kFloat: 8
-  Book book = Book::kNone;                // kBook only
-  core::DType dense = core::DType::kF32;  // kDense only: F32, F16 or BF16
+  const CodeType* type = &kDenseCodes;    // one of code_types()
+  int bits = 0;                           // 0: dense
+  Book book = Book::kNone;                // kBookCodes only
+  core::DType dense = core::DType::kF32;  // kDenseCodes only: F32, F16 or BF16
 
   friend bool operator==(const Code&, const Code&) = default;
 };
@@ -45,18 +29,16 @@ enum class ScaleType {
   kE4m3,   // E4M3 times one float32 of the whole matrix (NVFP4)
 };
 
+/// As Scale::rows: the whole matrix.
+inline constexpr std::int64_t kAllRows = 0;
+
+/// Group and rows together are the granularity: the block of the matrix that shares a scale.
 struct Scale {
   ScaleType type = ScaleType::kNone;
-  std::int64_t group = 0;   // inputs that share a scale; 0: a whole row
-  bool per_tensor = false;  // all rows share one; then the group is 0
+  std::int64_t group = 0;  // inputs that share a scale; 0: a whole row
+  std::int64_t rows = 1;   // rows that share one; kAllRows, and then the group is 0
 
   friend bool operator==(const Scale&, const Scale&) = default;
-};
-
-/// The code that stands for 0 of an integer weight.
-enum class Zero {
-  kNone,     // always 2^(bits-1): the weights are symmetric
-  kInteger,  // stored for each group
 };
 
 /// As Inputs::hadamard: one matrix over all inputs.
@@ -75,7 +57,7 @@ struct Inputs {
 ///
 ///   f32  f16  bf16                       dense
 ///   int4-asym-g128  int3-sym-g32  int8-sym-row      integers; g<N> inputs share a scale, or a row
-///   int8-sym-tensor                      one scale for the whole matrix
+///                                        (others: granularity.cpp)
 ///   int8-sym-row-a8                      with per-token INT8 activations
 ///   int8-sym-row-a8o                     and outlying activations in float
 ///   int4-sym-g128-a4-asym                INT4 activations with a zero point for each token
@@ -86,10 +68,10 @@ struct Inputs {
 ///   lut4-nf4-g64  lut4-fp4-g64  lut4-af4-g64  lut4-row-g128  lut4-matrix-g128
 ///   lut3-row-g128  lut2-matrix-g64       learned books of 8 and of 4 values
 ///   lut4-matrix-g32-s7  int4-asym-g32-s7  scales of 7 bits, multiples of a unit of the row
-///   fp8-row  fp8-tensor                  E4M3 codes, one scale for a row or for the whole matrix
-///   fp8-row-afp8                         with E4M3 activations, one scale for each token
 ///   mxfp4                                E2M1 codes, E8M0 scales, groups of 32
 ///   nvfp4                                E2M1 codes, E4M3 scales, groups of 16
+///
+/// The types of codes in folders of their own say what their schemes are called.
 ///
 /// With a tail (Atom, arXiv 2310.19102) inputs are put in a stored order in which the outlying ones
 /// come last. Those meet INT8 weights (int8-sym-row) in INT8, a scale for each token; the others
@@ -109,17 +91,13 @@ struct Scheme {
 };
 
 inline bool is_dense(const Scheme& scheme) {
-  return scheme.code.type == CodeType::kDense;
+  return scheme.code.type == &kDenseCodes;
 }
 inline bool is_integer(const Scheme& scheme) {
-  return scheme.code.type == CodeType::kInteger;
+  return scheme.code.type == &kIntegerCodes;
 }
 inline bool has_book(const Scheme& scheme) {
-  return scheme.code.type == CodeType::kBook;
-}
-/// Whether codes are E4M3 numbers.
-inline bool has_float_codes(const Scheme& scheme) {
-  return scheme.code.type == CodeType::kFloat;
+  return scheme.code.type == &kBookCodes;
 }
 /// Whether the code book is learned: a part of the weight.
 inline bool has_learned_book(const Scheme& scheme) {
@@ -138,8 +116,19 @@ std::string to_string(const Scheme& scheme);
 /// Throws kInvalidModel for a string that is not a scheme, or a combination that does not exist.
 Scheme parse_scheme(std::string_view text);
 
-/// Throws kInvalidModel when the scheme is contradictory (bits = 5, group < 0, lut4 without a
-/// book).
+/// The part of scales that says what shares one, as a word: "tensor", "row", "g128". Parsed they
+/// are fp16; nullopt for other words.
+std::string granularity_word(const Scale& scale);
+std::optional<Scale> parse_granularity(std::string_view word);
+
+/// What does not go with what shares a scale, as problem_of().
+std::string problem_of_granularity(const Scheme& scheme);
+
+/// What is contradictory about a scheme (bits = 5, group < 0, lut4 without a book), as the end of a
+/// message; empty when nothing is.
+std::string problem_of(const Scheme& scheme);
+
+/// Throws kInvalidModel when there is such a problem.
 void validate(const Scheme& scheme);
 
 /// Inputs before the tail.
@@ -148,9 +137,19 @@ std::int64_t head_inputs(const Scheme& scheme, std::int64_t k);
 /// How a tail is stored and computed: int8-sym-row-a8.
 Scheme tail_scheme();
 
-/// Groups in the head of a row of k inputs; the last one may be short. With one scale for the
-/// matrix each row has one group, and all have the same scale.
+/// Groups in the head of a row of k inputs; the last one may be short. Each has a scale, which rows
+/// may share.
 std::int64_t groups_per_row(const Scheme& scheme, std::int64_t k);
+
+/// How many of n rows share their scales: rows [i * rows, (i + 1) * rows) for each i.
+std::int64_t rows_per_scale(const Scheme& scheme, std::int64_t n);
+
+/// The scales of a weight of n rows: [rows, groups].
+struct ScaleShape {
+  std::int64_t rows = 0;
+  std::int64_t groups = 0;
+};
+ScaleShape scale_shape(const Scheme& scheme, std::int64_t n, std::int64_t k);
 
 /// Inputs that each Hadamard matrix mixes in rows of k inputs, the last one aside; 0: none.
 std::int64_t hadamard_size(const Scheme& scheme, std::int64_t k);

@@ -48,7 +48,7 @@ TEST(Scheme, EveryCombinationSurvivesTheRoundTrip) {
 
 TEST(Scheme, ReadsEachField) {
   const Scheme integers = parse_scheme("int3-asym-g32");
-  EXPECT_EQ(integers.code.type, CodeType::kInteger);
+  EXPECT_EQ(integers.code.type, &kIntegerCodes);
   EXPECT_EQ(integers.code.bits, 3);
   EXPECT_TRUE(has_zeros(integers));
   EXPECT_EQ(integers.scale.group, 32);

@@ -1,37 +1,23 @@
 // to_string() and parse_scheme(): a scheme as words.
 
+#include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
-#include <utility>
+#include <vector>
+
+#include <fmt/ranges.h>
 
 #include "core/error.h"
 #include "formats/row_unit.h"
 #include "formats/scheme.h"
+#include "formats/scheme_number.h"
 
 namespace nibble::formats {
 namespace {
 
-using core::DType;
 using core::ErrorKind;
 using core::fail;
 using core::printable;
-
-constexpr std::array<std::pair<std::string_view, DType>, 3> kDenseNames = {
-    {{"f32", DType::kF32}, {"f16", DType::kF16}, {"bf16", DType::kBF16}}};
-constexpr std::array<std::pair<std::string_view, int>, 4> kIntNames = {
-    {{"int2", 2}, {"int3", 3}, {"int4", 4}, {"int8", 8}}};
-constexpr std::array<std::pair<std::string_view, int>, 3> kBookKindNames = {
-    {{"lut2", 2}, {"lut3", 3}, {"lut4", 4}}};
-constexpr std::array<std::pair<std::string_view, Book>, 5> kBookNames = {
-    {{"nf4", Book::kNf4},
-     {"fp4", Book::kE2m1},
-     {"af4", Book::kAf4},
-     {"row", Book::kPerRow},
-     {"matrix", Book::kPerMatrix}}};
-constexpr std::array<std::pair<std::string_view, Zero>, 2> kZeroNames = {
-    {{"sym", Zero::kNone}, {"asym", Zero::kInteger}}};
-constexpr std::string_view kFloat8Name = "fp8";
 
 // Formats with names of their own.
 struct NamedFormat {
@@ -40,29 +26,8 @@ struct NamedFormat {
   Scale scale;
 };
 constexpr std::array<NamedFormat, 2> kNamedFormats = {
-    {{"mxfp4", {CodeType::kBook, 4, Book::kE2m1}, {ScaleType::kE8m0, 32, false}},
-     {"nvfp4", {CodeType::kBook, 4, Book::kE2m1}, {ScaleType::kE4m3, 16, false}}}};
-
-template <typename T, std::size_t kSize>
-std::optional<T> value_named(const std::array<std::pair<std::string_view, T>, kSize>& table,
-                             std::string_view name) {
-  for (const auto& [entry, value] : table) {
-    if (entry == name) {
-      return value;
-    }
-  }
-  return std::nullopt;
-}
-
-template <typename T, std::size_t kSize>
-std::string_view name_for(const std::array<std::pair<std::string_view, T>, kSize>& table, T value) {
-  for (const auto& [name, entry] : table) {
-    if (entry == value) {
-      return name;
-    }
-  }
-  return "?";
-}
+    {{"mxfp4", {&kBookCodes, 4, Book::kE2m1}, {ScaleType::kE8m0, 32}},
+     {"nvfp4", {&kBookCodes, 4, Book::kE2m1}, {ScaleType::kE4m3, 16}}}};
 
 // The words of a scheme, taken one after another: "int4-asym-g128" is int4, asym, g128.
 class Words {
@@ -84,72 +49,44 @@ class Words {
   bool more_;  // a word is left, though it may be empty ("int4-")
 };
 
-// Only the form that to_string() writes: no sign, no leading zero.
-std::optional<std::int64_t> parse_number(std::string_view word) {
-  if (word.empty() || word[0] < '1' || word[0] > '9') {
-    return std::nullopt;
+// The words behind `first`, which is one of the type's.
+std::optional<Scheme> parse_codes(const CodeType& type, const CodeWord& first, Words& words) {
+  Scheme scheme{.code = {.type = &type, .bits = first.bits, .dense = first.dense}};
+  if (!type.variants.empty()) {
+    const std::string_view second = words.next();
+    const auto variant =
+        std::find_if(type.variants.begin(), type.variants.end(),
+                     [&](const CodeVariant& entry) { return entry.word == second; });
+    if (variant == type.variants.end()) {
+      return std::nullopt;
+    }
+    scheme.code.book = variant->book;
+    scheme.zero = variant->zero;
   }
-  std::int64_t number = 0;
-  const char* end = word.data() + word.size();
-  const auto [stop, error] = std::from_chars(word.data(), end, number);
-  if (error != std::errc() || stop != end) {
-    return std::nullopt;
+  if (is_dense(scheme)) {
+    return scheme;
   }
-  return number;
-}
-
-// float16 scales for "tensor", "row" or "g128".
-std::optional<Scale> parse_scale(std::string_view word) {
-  Scale scale{.type = ScaleType::kF16};
-  if (word == "tensor") {
-    scale.per_tensor = true;
-    return scale;
-  }
-  if (word == "row") {
-    return scale;
-  }
-  const auto group = word.starts_with('g') ? parse_number(word.substr(1)) : std::nullopt;
-  scale.group = group.value_or(0);
-  return group ? std::optional(scale) : std::nullopt;
+  const auto scale = parse_granularity(words.next());
+  scheme.scale = scale.value_or(Scale());
+  return scale ? std::optional(scheme) : std::nullopt;
 }
 
 // The part before the activation; nullopt when the words make no scheme.
 std::optional<Scheme> parse_weight(Words& words) {
   const std::string_view first = words.next();
-  if (const auto dense = value_named(kDenseNames, first)) {
-    return Scheme{.code = {.dense = *dense}};
-  }
   for (const NamedFormat& format : kNamedFormats) {
     if (format.name == first) {
       return Scheme{.code = format.code, .scale = format.scale};
     }
   }
-  if (first == kFloat8Name) {
-    const auto scale = parse_scale(words.next());
-    return scale ? std::optional(
-                       Scheme{.code = {.type = CodeType::kFloat, .bits = 8}, .scale = *scale})
-                 : std::nullopt;
+  for (const CodeType* const type : code_types()) {
+    for (const CodeWord& word : type->words) {
+      if (word.word == first) {
+        return parse_codes(*type, word, words);
+      }
+    }
   }
-  const auto integer_bits = value_named(kIntNames, first);
-  const auto book_bits = value_named(kBookKindNames, first);
-  if (!integer_bits && !book_bits) {
-    return std::nullopt;
-  }
-  const std::string_view second = words.next();
-  const auto zero = value_named(kZeroNames, second);
-  const auto book = value_named(kBookNames, second);
-  const auto scale = parse_scale(words.next());
-  if (!scale || (integer_bits ? !zero : !book)) {
-    return std::nullopt;
-  }
-  Scheme scheme{.scale = *scale};
-  if (integer_bits) {
-    scheme.code = {.type = CodeType::kInteger, .bits = *integer_bits};
-    scheme.zero = *zero;
-  } else {
-    scheme.code = {.type = CodeType::kBook, .bits = *book_bits, .book = *book};
-  }
-  return scheme;
+  return std::nullopt;
 }
 
 // One word behind the weight's. Order and repetition are judged by the round trip of the string.
@@ -183,18 +120,30 @@ bool add_word(std::string_view word, Scheme& scheme) {
   return activation.has_value();
 }
 
-std::string scale_word(const Scale& scale) {
-  if (scale.per_tensor) {
-    return "tensor";
-  }
-  return scale.group == 0 ? "row" : fmt::format("g{}", scale.group);
-}
-
 std::string hadamard_word(std::int64_t size) {
   if (size == kWholeRow) {
     return "hrow";
   }
   return size == 0 ? "" : fmt::format("h{}", size);
+}
+
+// "?" stands for what no word says.
+std::string_view code_word(const Code& code) {
+  for (const CodeWord& word : code.type->words) {
+    if (word.bits == code.bits && word.dense == code.dense) {
+      return word.word;
+    }
+  }
+  return "?";
+}
+
+std::string_view variant_word(const Scheme& scheme) {
+  for (const CodeVariant& variant : scheme.code.type->variants) {
+    if (variant.book == scheme.code.book && variant.zero == scheme.zero) {
+      return variant.word;
+    }
+  }
+  return "?";
 }
 
 std::string weight_words(const Scheme& scheme) {
@@ -203,19 +152,23 @@ std::string weight_words(const Scheme& scheme) {
       return std::string(format.name);
     }
   }
-  switch (scheme.code.type) {
-    case CodeType::kDense:
-      return std::string(name_for(kDenseNames, scheme.code.dense));
-    case CodeType::kInteger:
-      return fmt::format("int{}-{}-{}", scheme.code.bits, name_for(kZeroNames, scheme.zero),
-                         scale_word(scheme.scale));
-    case CodeType::kBook:
-      return fmt::format("lut{}-{}-{}", scheme.code.bits, name_for(kBookNames, scheme.code.book),
-                         scale_word(scheme.scale));
-    case CodeType::kFloat:
-      return fmt::format("{}-{}", kFloat8Name, scale_word(scheme.scale));
+  std::string text(code_word(scheme.code));
+  if (!scheme.code.type->variants.empty()) {
+    text += fmt::format("-{}", variant_word(scheme));
   }
-  return "?";
+  return is_dense(scheme) ? text : fmt::format("{}-{}", text, granularity_word(scheme.scale));
+}
+
+// Schemes that show how they are written.
+std::string examples() {
+  std::vector<std::string_view> all;
+  for (const CodeType* const type : code_types()) {
+    all.push_back(type->example);
+  }
+  for (const NamedFormat& format : kNamedFormats) {
+    all.push_back(format.name);
+  }
+  return fmt::format("{}", fmt::join(all, ", "));
 }
 
 }  // namespace
@@ -239,10 +192,8 @@ Scheme parse_scheme(std::string_view text) {
     }
   }
   if (!scheme || to_string(*scheme) != text) {
-    fail(ErrorKind::kInvalidModel,
-         "'{}' is not a scheme; examples: f16, int4-asym-g128, int8-sym-row-a8, lut4-nf4-g64, "
-         "fp8-row, mxfp4, nvfp4",
-         printable(text));
+    fail(ErrorKind::kInvalidModel, "'{}' is not a scheme; examples: {}", printable(text),
+         examples());
   }
   validate(*scheme);
   return *scheme;

@@ -15,23 +15,23 @@ StoredPart packed_part(std::string_view name, core::Tensor PackedWeight::*tensor
 }
 
 void add_scales(std::vector<StoredPart>& parts, const Scheme& scheme, std::int64_t n,
-                std::int64_t groups) {
+                std::int64_t k) {
+  const auto [rows, groups] = scale_shape(scheme, n, k);
   switch (scheme.scale.type) {
     case ScaleType::kNone:
       return;
     case ScaleType::kF16:
-      parts.push_back(
-          {"scales", &PackedWeight::scales, DType::kF16, scheme.scale.per_tensor ? 1 : n, groups});
+      parts.push_back({"scales", &PackedWeight::scales, DType::kF16, rows, groups});
       return;
     case ScaleType::kUnits:
-      parts.push_back(packed_part("scales", &PackedWeight::scales, n, groups, kUnitScaleBits));
+      parts.push_back(packed_part("scales", &PackedWeight::scales, rows, groups, kUnitScaleBits));
       parts.push_back({"units", &PackedWeight::units, DType::kU8, n, 1});
       return;
     case ScaleType::kE8m0:
-      parts.push_back({"scales", &PackedWeight::scales, DType::kU8, n, groups});
+      parts.push_back({"scales", &PackedWeight::scales, DType::kU8, rows, groups});
       return;
     case ScaleType::kE4m3:
-      parts.push_back({"scales", &PackedWeight::scales, DType::kU8, n, groups});
+      parts.push_back({"scales", &PackedWeight::scales, DType::kU8, rows, groups});
       parts.push_back({"global", &PackedWeight::global, DType::kF32, 1, 1});
       return;
   }
@@ -45,11 +45,10 @@ std::vector<StoredPart> stored_parts(const Scheme& scheme, std::int64_t n, std::
   }
   std::vector<StoredPart> parts;
   const int bits = scheme.code.bits;
-  const std::int64_t groups = groups_per_row(scheme, k);
   parts.push_back(packed_part("codes", &PackedWeight::codes, n, head_inputs(scheme, k), bits));
-  add_scales(parts, scheme, n, groups);
+  add_scales(parts, scheme, n, k);
   if (has_zeros(scheme)) {
-    parts.push_back(packed_part("zeros", &PackedWeight::zeros, n, groups, bits));
+    parts.push_back(packed_part("zeros", &PackedWeight::zeros, n, groups_per_row(scheme, k), bits));
   }
   if (has_learned_book(scheme)) {
     const std::int64_t books = scheme.code.book == Book::kPerRow ? n : 1;

@@ -7,18 +7,17 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "core/tensor.h"
 #include "io/gguf_parser.h"
-#include "io/mapped_file.h"
+#include "io/tensor_file.h"
 
 namespace nibble::io {
 
 /// A GGUF file, mapped into memory; what stands before its data has been checked (parse_gguf says
 /// how).
-class GgufFile {
+class GgufFile : public TensorFile<GgufTensor> {
  public:
   /// Throws kIo when the file cannot be read, kInvalidModel when it is not a valid GGUF file.
   static std::shared_ptr<const GgufFile> open(const std::filesystem::path& path);
@@ -27,21 +26,12 @@ class GgufFile {
   static std::shared_ptr<const GgufFile> parse(std::string what, std::span<const std::byte> bytes,
                                                std::shared_ptr<const void> owner);
 
-  GgufFile(const GgufFile&) = delete;
-  GgufFile& operator=(const GgufFile&) = delete;
-
-  /// Empty for bytes in memory.
-  std::filesystem::path path() const;
   std::uint32_t version() const { return contents_.version; }
   std::int64_t alignment() const { return contents_.alignment; }
   const GgufMetadata& metadata() const { return contents_.metadata; }
 
   /// In the order of the file.
   const std::vector<GgufTensor>& tensors() const { return contents_.tensors; }
-  bool contains(std::string_view name) const { return by_name_.contains(name); }
-
-  /// Throws kInvalidModel naming file and tensor when there is no such tensor.
-  const GgufTensor& entry(std::string_view name) const;
 
   /// Plain numbers (F32, F16, BF16, F64, I8...I64) view the mapping, or are copied where the file
   /// does not align them; blocks are decoded to F32 in memory of its own. Throws kInvalidModel for
@@ -49,28 +39,11 @@ class GgufFile {
   /// truncated.
   core::Tensor tensor(std::string_view name) const;
 
-  /// Gives the pages of a tensor back to the system; they are read again when they are used again.
-  void release(std::string_view name) const;
-
-  /// Throws kIo when the file has been truncated since it was opened (MappedFile::check_intact).
-  void check_intact() const;
-
-  /// Throws kIntegrity when the file has changed (MappedFile::check_unchanged).
-  void check_unchanged() const;
-
-  /// Bytes of all tensors as they are stored.
-  std::int64_t data_bytes() const;
-
  private:
   GgufFile(std::string what, std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
            std::shared_ptr<const MappedFile> mapping);
 
-  std::string what_;
-  std::span<const std::byte> bytes_;
-  std::shared_ptr<const void> owner_;
-  std::shared_ptr<const MappedFile> mapping_;  // null for bytes in memory
   GgufContents contents_;
-  std::unordered_map<std::string_view, std::size_t> by_name_;  // views contents_.tensors
 };
 
 }  // namespace nibble::io

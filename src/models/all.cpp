@@ -1,5 +1,7 @@
 #include <string>
 
+#include "models/bart/bart.h"
+#include "models/bert/bert.h"
 #include "models/family.h"
 #include "models/gpt2/gpt2.h"
 #include "models/llama/llama.h"
@@ -10,8 +12,9 @@ namespace nibble::models {
 
 std::span<const Family> families() {
   static const Family all[] = {
-      llama::llama(),     llama::mistral(), llama::qwen2(), llama::qwen3(),
-      mixtral::mixtral(), gpt2::gpt2(),     opt::opt(),
+      llama::llama(),     llama::mistral(), llama::qwen2(), llama::qwen3(),  mixtral::mixtral(),
+      gpt2::gpt2(),       opt::opt(),       bert::bert(),   bert::roberta(), bert::xlm_roberta(),
+      bert::distilbert(), bart::bart(),     bart::mbart(),
   };
   return all;
 }

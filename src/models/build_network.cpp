@@ -1,8 +1,11 @@
 #include "models/build_network.h"
 
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "models/build_heads.h"
 
 namespace nibble::models {
 namespace {
@@ -13,25 +16,50 @@ std::string numbered(std::string_view pattern, std::int64_t number) {
 
 class Builder {
  public:
-  Builder(const NetworkConfig& config, const TensorNames& names, WeightLoader& loader)
-      : config_(config), names_(names), loader_(loader), root_(root()) {}
+  Builder(const Architecture& architecture, const TensorNames& names, WeightLoader& loader)
+      : architecture_(architecture),
+        config_(architecture.config),
+        names_(names),
+        loader_(loader),
+        root_(root()),
+        stack_root_(root_ + std::string(architecture.is_encoder ? names.encoder : names.decoder)) {}
 
   Network build() {
     Network network;
     network.config = config_;
+    if (architecture_.encoder) {
+      const Architecture architecture = encoder_of(architecture_);
+      Builder encoder(architecture, names_, loader_);
+      network.encoder_embeddings = encoder.embeddings();
+      network.encoder = encoder.stack();
+    }
     network.embeddings = embeddings();
-    if (config_.final_norm) {
-      network.decoder.final_norm = norm(root_ + std::string(names_.final_norm));
+    if (architecture_.is_encoder) {
+      network.encoder = stack();
+      build_heads(architecture_, names_, root_, loader_, network);
+    } else {
+      network.decoder = stack();
+      network.project_out = projection(names_.project_out, embedding_width(), config_.hidden);
+      network.output = output(network.embeddings);
     }
-    for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
-      network.decoder.blocks.push_back(block(layer));
-    }
-    network.output = output(network.embeddings);
     require_all_used();
     return network;
   }
 
  private:
+  // The encoder of an encoder-decoder, as if it stood alone.
+  static Architecture encoder_of(const Architecture& both) {
+    Architecture encoder = both;
+    encoder.is_encoder = true;
+    encoder.encoder.reset();
+    encoder.config.layers = both.encoder->layers;
+    encoder.config.heads = encoder.config.kv_heads = both.encoder->heads;
+    encoder.config.head_dim = both.config.hidden / both.encoder->heads;
+    encoder.config.ffn = both.encoder->ffn;
+    encoder.config.windows.assign(static_cast<std::size_t>(both.encoder->layers), 0);
+    return encoder;
+  }
+
   std::string root() const {
     for (const std::string_view root : names_.roots) {
       if (loader_.contains(fmt::format("{}{}.weight", root, names_.embedding))) {
@@ -44,21 +72,59 @@ class Builder {
   Embeddings embeddings() {
     Embeddings tables;
     tables.tokens_name = fmt::format("{}{}.weight", root_, names_.embedding);
-    tables.tokens = loader_.matrix(tables.tokens_name, config_.vocabulary, config_.hidden);
+    tables.tokens = loader_.matrix(tables.tokens_name, config_.vocabulary, embedding_width());
+    if (architecture_.scales_embedding) {
+      tables.scale = std::sqrt(static_cast<float>(config_.hidden));
+    }
+    tables.project_in = projection(names_.project_in, config_.hidden, embedding_width());
     if (!names_.positions.empty()) {
-      tables.positions_name = fmt::format("{}{}.weight", root_, names_.positions);
+      tables.positions_name = fmt::format("{}{}.weight", stack_root_, names_.positions);
       tables.positions = loader_.matrix(
           tables.positions_name, config_.max_positions + config_.position_offset, config_.hidden);
+    }
+    if (architecture_.token_types > 0) {
+      tables.types = loader_.matrix(fmt::format("{}{}.weight", stack_root_, names_.token_types),
+                                    architecture_.token_types, config_.hidden);
+    }
+    if (!names_.embedding_norm.empty()) {
+      tables.norm = norm(stack_root_ + std::string(names_.embedding_norm));
     }
     return tables;
   }
 
+  std::int64_t embedding_width() const {
+    return architecture_.embedding_width > 0 ? architecture_.embedding_width : config_.hidden;
+  }
+
+  // Between the hidden width and that of the embedding, where they differ.
+  std::optional<ops::LinearSet> projection(std::string_view name, std::int64_t n, std::int64_t k) {
+    if (embedding_width() == config_.hidden) {
+      return std::nullopt;
+    }
+    return loader_.set({loader_.linear(root_ + std::string(name), n, k, false)});
+  }
+
+  Stack stack() {
+    Stack stack;
+    stack.norms = architecture_.norms;
+    if (architecture_.final_norm) {
+      stack.final_norm = norm(stack_root_ + std::string(names_.final_norm));
+    }
+    for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
+      stack.blocks.push_back(block(layer));
+    }
+    return stack;
+  }
+
   Block block(std::int64_t layer) {
-    const std::string prefix = root_ + numbered(names_.block, layer) + ".";
+    const std::string prefix = stack_root_ + numbered(names_.block, layer) + ".";
     Block block;
     block.attention_norm = norm(prefix + std::string(names_.attention_norm));
     block.mlp_norm = norm(prefix + std::string(names_.mlp_norm));
     block.attention = attention(prefix, layer);
+    if (architecture_.encoder) {
+      block.cross = cross_attention(prefix);
+    }
     if (config_.routing.experts == 0) {
       block.mlp = mlp(prefix);
       return block;
@@ -84,11 +150,26 @@ class Builder {
     return attention;
   }
 
+  CrossAttention cross_attention(const std::string& prefix) {
+    const CrossNames& names = names_.cross;
+    const std::int64_t width = config_.heads * config_.head_dim;
+    CrossAttention cross;
+    cross.norm = norm(prefix + std::string(names.norm));
+    cross.q = set(prefix, {names.q}, {width}, config_.hidden);
+    cross.kv = set(prefix, {names.k, names.v}, {width, width}, config_.hidden);
+    cross.out = set(prefix, {names.out}, {config_.hidden}, width);
+    cross.spec.heads = cross.spec.kv_heads = config_.heads;
+    cross.spec.head_dim = config_.head_dim;
+    cross.spec.mask.bidirectional = true;
+    return cross;
+  }
+
   ops::AttentionSpec spec(const std::string& prefix, std::int64_t layer) {
     ops::AttentionSpec spec;
     spec.heads = config_.heads;
     spec.kv_heads = config_.kv_heads;
     spec.head_dim = config_.head_dim;
+    spec.mask.bidirectional = architecture_.is_encoder;
     spec.mask.window = config_.windows[static_cast<std::size_t>(layer)];
     spec.inverse_frequency = config_.inverse_frequency;
     spec.rope_factor = config_.rope_factor;
@@ -134,11 +215,16 @@ class Builder {
 
   ops::LinearSet output(const Embeddings& tables) {
     if (!config_.tied_output) {
-      return loader_.set({loader_.linear(kOutputName, config_.vocabulary, config_.hidden, false)});
+      return loader_.set(
+          {loader_.linear(kOutputName, config_.vocabulary, embedding_width(), false)});
     }
     ops::Linear tied;
     tied.name = root_ + std::string(names_.embedding);
     tied.weight = formats::dense_weight(tables.tokens);
+    if (!names_.output_bias.empty()) {
+      tied.bias =
+          core::to_float32(loader_.matrix(std::string(names_.output_bias), 1, config_.vocabulary));
+    }
     return loader_.set({std::move(tied)});
   }
 
@@ -150,16 +236,19 @@ class Builder {
     loader_.require_all_used(config_.family, harmless);
   }
 
+  const Architecture& architecture_;
   const NetworkConfig& config_;
   const TensorNames& names_;
   WeightLoader& loader_;
   std::string root_;
+  std::string stack_root_;
 };
 
 }  // namespace
 
-Network build_network(const NetworkConfig& config, const TensorNames& names, WeightLoader& loader) {
-  return Builder(config, names, loader).build();
+Network build_network(const Architecture& architecture, const TensorNames& names,
+                      WeightLoader& loader) {
+  return Builder(architecture, names, loader).build();
 }
 
 }  // namespace nibble::models

@@ -91,7 +91,8 @@ std::vector<std::int32_t> ConfigReader::token_ids(std::string_view key,
   return ids;
 }
 
-void validate(const NetworkConfig& config) {
+void validate(const Architecture& architecture) {
+  const NetworkConfig& config = architecture.config;
   const auto check = [](bool good, std::string_view message, std::int64_t a, std::int64_t b) {
     core::require(good, ErrorKind::kInvalidModel, "{}: {} ({} and {})", kWhat, message, a, b);
   };
@@ -105,7 +106,7 @@ void validate(const NetworkConfig& config) {
         "experts per token must not exceed the number of experts", config.routing.top,
         config.routing.experts);
   core::require(
-      config.routing.experts == 0 || config.norm_placement == NormPlacement::kPre,
+      config.routing.experts == 0 || architecture.norms == NormPlacement::kPre,
       ErrorKind::kInvalidModel,
       "{}: a mixture of experts with norms behind its layers (post-norm) is not supported", kWhat);
   for (const float frequency : config.inverse_frequency) {

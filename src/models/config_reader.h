@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/json.h"
-#include "models/network.h"
+#include "models/architecture.h"
 
 namespace nibble::models {
 
@@ -46,6 +46,6 @@ inline constexpr std::int64_t kMaxVocabulary = 1 << 23;
 inline constexpr std::int64_t kMaxPositions = 1 << 26;
 
 /// Checks sizes against one another (heads divide, head_dim even, ...).
-void validate(const NetworkConfig& config);
+void validate(const Architecture& architecture);
 
 }  // namespace nibble::models

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "core/json.h"
-#include "models/network.h"
+#include "models/architecture.h"
 #include "models/tensor_names.h"
 
 namespace nibble::models {
@@ -13,7 +13,7 @@ namespace nibble::models {
 /// network (build_network.h) and what that computes (forward.h) is the same for all families.
 struct Family {
   std::string_view model_type;  // as in config.json
-  NetworkConfig (*read_config)(const core::Json& json);
+  Architecture (*read_config)(const core::Json& json);
   TensorNames names;
 };
 

@@ -14,14 +14,41 @@ namespace nibble::models {
 template <ops::Ops O>
 using Batch = ops::Batch<typename O::Cache>;
 
-/// Embeddings of the batch's tokens, with learned positions where the family has them: [m, hidden].
+/// A linear layer from one width to another where there is one, x itself where there is none.
+template <ops::Ops O>
+typename O::Matrix project(O& ops, const std::optional<ops::LinearSet>& layer,
+                           typename O::Matrix x) {
+  if (!layer) {
+    return x;
+  }
+  auto input = ops.input(x, *layer);
+  return ops.linear(input, *layer);
+}
+
+/// The batch's tokens in `tables`, with learned positions, of which the first is row `offset`, and
+/// token types where the family has them, behind their norm where there is one: [m, hidden].
+template <ops::Ops O>
+typename O::Matrix embed(O& ops, const Embeddings& tables, std::int64_t offset,
+                         const Batch<O>& batch) {
+  auto x = project(ops, tables.project_in, ops.embed(tables.tokens, batch.tokens));
+  if constexpr (ops::EncoderOps<O>) {
+    if (tables.scale != 1.0f) {
+      ops.scale(x, tables.scale);
+    }
+  }
+  if (!tables.positions.empty()) {
+    ops.add_rows(x, tables.positions, batch.positions, offset);
+  }
+  if (!tables.types.empty()) {
+    ops.add_rows(x, tables.types, batch.types, 0);
+  }
+  return tables.norm ? ops.norm_matrix(x, *tables.norm) : std::move(x);
+}
+
+/// Embeddings of the decoder, or of the only stack.
 template <ops::Ops O>
 typename O::Matrix embed(O& ops, const Network& network, const Batch<O>& batch) {
-  auto x = ops.embed(network.embeddings.tokens, batch.tokens);
-  if (!network.embeddings.positions.empty()) {
-    ops.add_rows(x, network.embeddings.positions, batch.positions, network.config.position_offset);
-  }
-  return x;
+  return embed(ops, network.embeddings, network.config.position_offset, batch);
 }
 
 /// What stands between the two layers of an MLP, ready for mlp.down.
@@ -56,10 +83,10 @@ void settle(O& ops, typename O::Matrix& x, const Pending<O>& pending) {
 /// The residual stream x, when what is pending is done, as the layers of `set` read it: behind
 /// `norm` in pre-norm blocks.
 template <ops::Ops O>
-typename O::Input read_stream(O& ops, const NetworkConfig& config, typename O::Matrix& x,
+typename O::Input read_stream(O& ops, NormPlacement norms, typename O::Matrix& x,
                               const Pending<O>& pending, const ops::Norm& norm,
                               const ops::LinearSet& set) {
-  if (config.norm_placement == NormPlacement::kPre) {
+  if (norms == NormPlacement::kPre) {
     return pending.delta ? ops.add_norm(x, *pending.delta, norm, set) : ops.norm(x, norm, set);
   }
   return pending.norm != nullptr ? ops.post_norm(x, *pending.delta, *pending.norm, set)
@@ -68,10 +95,10 @@ typename O::Input read_stream(O& ops, const NetworkConfig& config, typename O::M
 
 /// linear() for the residual stream x, that post-norm blocks put `norm` behind.
 template <ops::Ops O>
-Pending<O> write_stream(O& ops, const NetworkConfig& config, typename O::Matrix& x,
+Pending<O> write_stream(O& ops, NormPlacement norms, typename O::Matrix& x,
                         typename O::Input& input, const ops::LinearSet& set,
                         const ops::Norm& norm) {
-  if (config.norm_placement == NormPlacement::kPost) {
+  if (norms == NormPlacement::kPost) {
     return {ops.linear(input, set), &norm};
   }
   return {ops.linear(input, set, ops::Residual<typename O::Matrix>{x})};
@@ -102,20 +129,37 @@ typename O::Matrix run_experts(O& ops, const NetworkConfig& config, const Block&
   return sum;
 }
 
-/// One block on the residual stream x [m, hidden]. `pending` is what the block before left to be
-/// done; returns what this one leaves. Experts stand in pre-norm blocks only.
+/// Attention of a block to the encoder's states, whose keys and values remember() has kept.
+template <ops::EncoderOps O>
+Pending<O> attend_to_encoder(O& ops, NormPlacement norms, const CrossAttention& cross,
+                             std::int64_t layer, const Batch<O>& batch, typename O::Matrix& x,
+                             const Pending<O>& pending) {
+  auto input = read_stream(ops, norms, x, pending, cross.norm, cross.q);
+  auto heads = ops.attend(ops.linear(input, cross.q), cross.spec, layer, batch, cross.out);
+  return write_stream(ops, norms, x, heads, cross.out, cross.norm);
+}
+
+/// One block on the residual stream x [m, hidden], whose norms stand where `norms` says. `pending`
+/// is what the block before left to be done; returns what this one leaves. Experts stand in
+/// pre-norm blocks only.
 template <ops::Ops O>
-Pending<O> run_block(O& ops, const NetworkConfig& config, const Block& block, std::int64_t layer,
-                     const Batch<O>& batch, typename O::Matrix& x, const Pending<O>& pending) {
+Pending<O> run_block(O& ops, const NetworkConfig& config, NormPlacement norms, const Block& block,
+                     std::int64_t layer, const Batch<O>& batch, typename O::Matrix& x,
+                     const Pending<O>& pending) {
   const Attention& attention = block.attention;
-  auto input = read_stream(ops, config, x, pending, block.attention_norm, attention.qkv);
+  auto input = read_stream(ops, norms, x, pending, block.attention_norm, attention.qkv);
   auto qkv = ops.linear(input, attention.qkv);
   auto heads = ops.attention(qkv, attention.spec, layer, batch, attention.out);
-  const auto attended = write_stream(ops, config, x, heads, attention.out, block.attention_norm);
+  auto attended = write_stream(ops, norms, x, heads, attention.out, block.attention_norm);
+  if constexpr (ops::EncoderOps<O>) {
+    if (block.cross) {
+      attended = attend_to_encoder(ops, norms, *block.cross, layer, batch, x, attended);
+    }
+  }
   if (block.mlp) {
-    auto mlp_input = read_stream(ops, config, x, attended, block.mlp_norm, block.mlp->up);
+    auto mlp_input = read_stream(ops, norms, x, attended, block.mlp_norm, block.mlp->up);
     auto middle = run_mlp_up(ops, config, *block.mlp, mlp_input);
-    return write_stream(ops, config, x, middle, block.mlp->down, block.mlp_norm);
+    return write_stream(ops, norms, x, middle, block.mlp->down, block.mlp_norm);
   }
   settle(ops, x, attended);
   return {run_experts(ops, config, block, ops.norm_matrix(x, block.mlp_norm))};
@@ -127,8 +171,8 @@ void run_stack(O& ops, const NetworkConfig& config, const Stack& stack, const Ba
                typename O::Matrix& x) {
   Pending<O> pending;
   for (std::size_t layer = 0; layer < stack.blocks.size(); ++layer) {
-    pending = run_block(ops, config, stack.blocks[layer], static_cast<std::int64_t>(layer), batch,
-                        x, pending);
+    pending = run_block(ops, config, stack.norms, stack.blocks[layer],
+                        static_cast<std::int64_t>(layer), batch, x, pending);
   }
   settle(ops, x, pending);
 }
@@ -142,19 +186,25 @@ typename O::Matrix hidden_states(O& ops, const Network& network, const Batch<O>&
 }
 
 /// Hidden states [m, hidden] as the output layer reads them: behind the final norm, where there is
-/// one.
+/// one, and the projection to the width of the output, where that is another.
 template <ops::Ops O>
 typename O::Matrix final_states(O& ops, const Network& network, typename O::Matrix hidden) {
   const auto& norm = network.decoder.final_norm;
-  return norm ? ops.norm_matrix(hidden, *norm) : std::move(hidden);
+  return project(ops, network.project_out,
+                 norm ? ops.norm_matrix(hidden, *norm) : std::move(hidden));
 }
 
 /// Logits [m, vocabulary] of hidden states [m, hidden].
 template <ops::Ops O>
 typename O::Matrix logits(O& ops, const Network& network, const typename O::Matrix& hidden) {
   const auto& norm = network.decoder.final_norm;
-  auto input = norm ? ops.norm(hidden, *norm, network.output) : ops.input(hidden, network.output);
-  return ops.linear(input, network.output);
+  const ops::LinearSet& first = network.project_out ? *network.project_out : network.output;
+  auto input = norm ? ops.norm(hidden, *norm, first) : ops.input(hidden, first);
+  if (!network.project_out) {
+    return ops.linear(input, network.output);
+  }
+  auto narrow = ops.input(ops.linear(input, first), network.output);
+  return ops.linear(narrow, network.output);
 }
 
 /// Logits of the given rows of the batch.

@@ -12,6 +12,7 @@
 #include "models/folder_source.h"
 #include "models/gguf/gguf_source.h"
 #include "models/gguf/vocabulary_json.h"
+#include "models/pooling_config.h"
 #include "models/tile_file_mark.h"
 
 namespace nibble::models {
@@ -69,12 +70,12 @@ const Family& read_kind(Model& model) {
 }
 
 void build(Model& model, const Family& family) {
-  NetworkConfig config = family.read_config(model.config_json);
-  config.family = family.model_type;
-  apply_rope_factors(*model.source, config);
-  validate(config);
+  Architecture architecture = family.read_config(model.config_json);
+  architecture.config.family = family.model_type;
+  apply_rope_factors(*model.source, architecture.config);
+  validate(architecture);
   WeightLoader loader(*model.source, model.compression.schemes);
-  model.network = build_network(config, family.names, loader);
+  model.network = build_network(architecture, family.names, loader);
   loader.require_schemes_used();
 }
 
@@ -98,6 +99,9 @@ void open_folder(Model& model) {
   const Family& family = read_kind(model);
   model.source = std::make_shared<FolderSource>(io::TensorStore::open(model.path));
   build(model, family);
+  if (model.network.has_encoder()) {
+    model.network.pooling = read_pooling(model.path);
+  }
   const std::filesystem::path vocabulary = model.path / kVocabularyFile;
   model.tokenizer =
       std::filesystem::exists(vocabulary)
@@ -147,57 +151,6 @@ void release_pages(const Model& model, const ops::Linear& layer) {
   for (const formats::Part& part : formats::parts(layer.weight)) {
     model.source->release_pages(fmt::format("{}.{}", layer.name, part.name));
   }
-}
-
-std::int64_t block_weight_bytes(const Network& network) {
-  std::int64_t bytes = 0;
-  for (const Block& block : network.decoder.blocks) {
-    for (const ops::LinearSet* set : linear_sets(block)) {
-      for (const ops::Linear& part : set->parts) {
-        bytes += formats::stored_bytes(part.weight);
-      }
-    }
-  }
-  return bytes;
-}
-
-double block_bits_per_weight(const Network& network) {
-  std::int64_t weights = 0;
-  for (const Block& block : network.decoder.blocks) {
-    for (const ops::LinearSet* set : linear_sets(block)) {
-      weights += set->n() * set->k();
-    }
-  }
-  return 8.0 * static_cast<double>(block_weight_bytes(network)) / static_cast<double>(weights);
-}
-
-std::int64_t total_weight_bytes(const Network& network) {
-  constexpr std::int64_t kNormBytes = 4;  // norms and biases are held as float32
-  std::int64_t bytes = block_weight_bytes(network) + network.embeddings.tokens.bytes() +
-                       network.embeddings.positions.bytes();
-  if (!network.config.tied_output) {
-    bytes += formats::stored_bytes(network.output.parts.front().weight);
-  }
-  const auto add = [&](const std::vector<float>& values) {
-    bytes += kNormBytes * static_cast<std::int64_t>(values.size());
-  };
-  if (network.decoder.final_norm) {
-    add(network.decoder.final_norm->weight);
-    add(network.decoder.final_norm->bias);
-  }
-  for (const Block& block : network.decoder.blocks) {
-    for (const ops::Norm* norm : {&block.attention_norm, &block.mlp_norm}) {
-      add(norm->weight);
-      add(norm->bias);
-    }
-    for (const ops::LinearSet* set : linear_sets(block)) {
-      for (const ops::Linear& part : set->parts) {
-        add(part.bias);
-        bytes += ops::low_rank_bytes(part);
-      }
-    }
-  }
-  return bytes;
 }
 
 }  // namespace nibble::models

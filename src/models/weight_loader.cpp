@@ -103,9 +103,10 @@ ops::Norm WeightLoader::norm(const std::string& prefix, ops::NormKind kind, std:
   ops::Norm norm;
   norm.name = prefix;
   norm.kind = kind;
-  norm.weight = vector(prefix + ".weight", width);
+  const bool old = contains(prefix + ".gamma");  // as TensorFlow names them: BERT of 2018
+  norm.weight = vector(prefix + (old ? ".gamma" : ".weight"), width);
   if (kind == ops::NormKind::kLayer) {
-    norm.bias = vector(prefix + ".bias", width);
+    norm.bias = vector(prefix + (old ? ".beta" : ".bias"), width);
   }
   norm.eps = eps;
   return norm;

@@ -18,6 +18,8 @@ struct SequenceSlice {
   std::int64_t position = 0;
   std::int64_t row = 0;
   std::int64_t rows = 0;
+  Cache* memory = nullptr;       // keys and values of another text, which an encoder has read, and
+  std::int64_t memory_rows = 0;  // its tokens; null where no layer attends to one
 };
 
 /// Tokens of one forward pass, all sequences one after another.
@@ -26,6 +28,7 @@ struct Batch {
   std::span<const std::int32_t> tokens;     // [m]
   std::span<const std::int32_t> positions;  // [m], of each token in its sequence
   std::span<const SequenceSlice<Cache>> slices;
+  std::span<const std::int32_t> types = {};  // [m], token types of models that know them
 };
 
 /// Token rows that one expert computes.
@@ -96,6 +99,22 @@ concept Ops = requires(O ops, typename O::Matrix matrix, typename O::Input input
   { ops.norm_matrix(x, norm) } -> std::same_as<typename O::Matrix>;
   // A matrix [rows, columns] of zeros.
   { ops.zeros(layer, layer) } -> std::same_as<typename O::Matrix>;
+};
+
+/// What encoders, their heads, and decoders behind them need beside it, on devices that run
+/// encoders.
+template <typename O>
+concept EncoderOps = Ops<O> &&
+    requires(O ops, typename O::Matrix matrix, const typename O::Matrix& x,
+             MlpActivation activation, float factor, const AttentionSpec& attention,
+             std::int64_t layer, const Batch<typename O::Cache>& batch, const LinearSet& set) {
+  // matrix = activation(matrix), matrix *= factor.
+  ops.activate(matrix, activation);
+  ops.scale(matrix, factor);
+  // k|v [m, 2 kv_heads head_dim] of the batch's rows to the memories of its slices.
+  ops.remember(x, attention, layer, batch);
+  // q [m, heads head_dim] attends to all that the memories of its slices hold.
+  { ops.attend(x, attention, layer, batch, set) } -> std::same_as<typename O::Input>;
 };
 
 }  // namespace nibble::ops

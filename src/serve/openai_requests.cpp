@@ -168,8 +168,12 @@ ChatRequest read_chat(const OrderedJson& json, const RequestLimits& limits) {
 }
 
 EmbeddingsRequest read_embeddings(const OrderedJson& json, const RequestLimits& limits) {
+  refuse_fields(Fields(json), {"truncate_prompt_tokens"});
+  return read_embedding_fields(json, limits);
+}
+
+EmbeddingsRequest read_embedding_fields(const OrderedJson& json, const RequestLimits& limits) {
   const Fields fields(json);
-  refuse_fields(fields, {"truncate_prompt_tokens"});
   EmbeddingsRequest request;
   request.model = read_model(fields);
   const std::string format = fields.string("encoding_format").value_or("float");

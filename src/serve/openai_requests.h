@@ -110,6 +110,8 @@ std::string field_of_texts(int texts, int choices);
 CompletionRequest read_completion(const OrderedJson& json, const RequestLimits& limits);
 ChatRequest read_chat(const OrderedJson& json, const RequestLimits& limits);
 EmbeddingsRequest read_embeddings(const OrderedJson& json, const RequestLimits& limits);
+/// The same without regard to fields about inputs that are too long.
+EmbeddingsRequest read_embedding_fields(const OrderedJson& json, const RequestLimits& limits);
 TokenizeRequest read_tokenize(const OrderedJson& json, const RequestLimits& limits);
 DetokenizeRequest read_detokenize(const OrderedJson& json, const RequestLimits& limits);
 

@@ -14,12 +14,6 @@ namespace {
 constexpr auto kTidyTime = std::chrono::seconds(1);
 constexpr auto kLastWords = std::chrono::milliseconds(500);  // for answers, before all ends
 
-ApiError draining_error() {
-  ApiError error = plain_error(503, "the server is shutting down");
-  error.retry_after = 5;
-  return error;
-}
-
 }  // namespace
 
 Service::Service(std::shared_ptr<const models::Model> model, std::unique_ptr<engine::Engine> engine,
@@ -31,9 +25,11 @@ Service::Service(std::shared_ptr<const models::Model> model, std::unique_ptr<eng
       limits_{static_cast<std::int32_t>(model_->network.config.vocabulary), engine->context()},
       prompts_(model_->tokenizer, options_.chat_template, engine->context()),
       metrics_(options_.names.front(), engine->context()),
-      started_(std::chrono::duration_cast<std::chrono::seconds>(
-                   std::chrono::system_clock::now().time_since_epoch())
-                   .count()),
+      served_{options_.names,
+              std::chrono::duration_cast<std::chrono::seconds>(
+                  std::chrono::system_clock::now().time_since_epoch())
+                  .count(),
+              engine->context()},
       // One place of the batch is left to others.
       texts_at_a_time_(
           static_cast<std::size_t>(std::max<std::int64_t>(1, engine->max_batch() - 1))),
@@ -83,10 +79,8 @@ void Service::begin_drain(const std::string& why) {
 // ---- what comes in
 
 const Service::Route* Service::find_route(const std::string& path) {
-  constexpr std::string_view kModels = "/v1/models/";
   for (const Route& route : routes()) {
-    if (path == route.path ||
-        (route.path == kModels && path.size() > kModels.size() && path.rfind(kModels, 0) == 0)) {
+    if (is_path_of(route, path)) {
       return &route;
     }
   }
@@ -94,52 +88,7 @@ const Service::Route* Service::find_route(const std::string& path) {
 }
 
 std::optional<HttpResponse> Service::refuse(const HttpRequest& head) {
-  const Route* route = find_route(head.path);
-  if (head.method == "OPTIONS" && (head.path == "*" || route != nullptr)) {
-    const std::string methods = route == nullptr                      ? "GET, HEAD, POST, OPTIONS"
-                                : std::string(route->method) == "GET" ? "GET, HEAD, OPTIONS"
-                                                                      : "POST, OPTIONS";
-    return HttpResponse{204, {{"Allow", methods}}, ""};
-  }
-  if ((route == nullptr || !route->open) && !keys_.allow(head)) {
-    HttpResponse response =
-        ApiError(401, "authentication_error",
-                 "the API key is missing or wrong; send it as 'Authorization: Bearer KEY'", "",
-                 "invalid_api_key")
-            .response();
-    response.headers.push_back({"WWW-Authenticate", "Bearer"});
-    return response;
-  }
-  if (route == nullptr) {
-    return plain_error(404, fmt::format("there is nothing at {}", core::printable(head.path)))
-        .response();
-  }
-  const bool gets = std::string_view(route->method) == "GET";
-  if (head.method != route->method && !(gets && head.method == "HEAD")) {
-    HttpResponse response =
-        plain_error(405, fmt::format("{} takes {}", route->path, route->method)).response();
-    response.headers.push_back({"Allow", gets ? "GET, HEAD, OPTIONS" : "POST, OPTIONS"});
-    return response;
-  }
-  if (gets) {
-    return std::nullopt;
-  }
-  return draining_ || given_up_ ? draining_error().response() : refuse_body(head);
-}
-
-// Pages of other sites can make a browser send some types of bodies unasked, but not JSON.
-std::optional<HttpResponse> Service::refuse_body(const HttpRequest& head) const {
-  const std::string* type = head.find("content-type");
-  const std::string given = type == nullptr ? "" : type->substr(0, type->find(';'));
-  const std::string trimmed = given.substr(0, given.find_last_not_of(" \t") + 1);
-  if (!same_name(trimmed, "application/json")) {
-    return plain_error(415, "the Content-Type must be application/json").response();
-  }
-  const std::string* encoding = head.find("content-encoding");
-  if (encoding != nullptr && !same_name(*encoding, "identity")) {
-    return plain_error(415, "compressed bodies are not supported").response();
-  }
-  return std::nullopt;
+  return refuse_head(head, find_route(head.path), keys_, draining_ || given_up_);
 }
 
 void Service::handle(HttpRequest request, std::shared_ptr<HttpResponder> responder) {
@@ -157,25 +106,15 @@ HttpResponse Service::error(int status, const std::string& message) {
 
 void Service::finished(const HttpRecord& record) {
   const Route* route = find_route(record.path);
-  const bool known = record.method == "GET" || record.method == "HEAD" || record.method == "POST" ||
-                     record.method == "OPTIONS";
   untidy_ = untidy_ || record.large;
-  metrics_.http_request(route == nullptr ? "other" : route->path, known ? record.method : "other",
+  metrics_.http_request(route == nullptr ? "other" : route->path, known_method(record),
                         record.status);
   const bool quiet =
       record.status < 400 && route != nullptr && std::string_view(route->method) == "GET";
   if (quiet) {
     return;
   }
-  log_({record.status >= 500 ? LogLevel::kWarning : LogLevel::kInfo,
-        "request",
-        {{"request", record.id},
-         {"remote", record.remote},
-         {"method", record.method},
-         {"path", record.path},
-         {"status", std::to_string(record.status)},
-         {"seconds", fmt::format("{:.3f}", record.time.count())},
-         {"disconnected", record.disconnected ? "true" : "false"}}});
+  log_(log_record(record));
 }
 
 // ---- about ten times a second

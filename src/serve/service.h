@@ -18,8 +18,10 @@
 #include "serve/log.h"
 #include "serve/metrics.h"
 #include "serve/model_facts.h"
+#include "serve/model_list.h"
 #include "serve/pending_answer.h"
 #include "serve/prompts.h"
+#include "serve/request_gate.h"
 #include "serve/workers.h"
 
 namespace nibble::serve {
@@ -74,10 +76,7 @@ class Service final : public HttpHandler {
 
  private:
   using Responder = std::shared_ptr<HttpResponder>;
-  struct Route {
-    const char* path;
-    const char* method;
-    bool open;  // to everybody
+  struct Route : RouteHead {
     void (Service::*serve)(HttpRequest& request, const Responder& responder);
   };
   /// Who asked, and how to answer.
@@ -92,7 +91,6 @@ class Service final : public HttpHandler {
 
   static const std::vector<Route>& routes();
   static const Route* find_route(const std::string& path);
-  std::optional<HttpResponse> refuse_body(const HttpRequest& head) const;
 
   // Routes (service_routes.cpp, and service_texts.cpp for those that the engine works for).
   void completions(HttpRequest& request, const Responder& responder);
@@ -115,7 +113,7 @@ class Service final : public HttpHandler {
 
   void prepare_grammar(const std::shared_ptr<Prepared>& prepared, const Caller& caller);
   void start(Prepared& prepared, const Caller& caller);
-  void check_model(const std::string& name) const;
+  void check_model(const std::string& name) const { check_model_name(served_, name); }
   ApiError queue_full();
   Admission::Place admit(std::size_t texts, std::size_t tokens);
   Explain explain_to(const Caller& caller) const;
@@ -134,7 +132,7 @@ class Service final : public HttpHandler {
   RequestLimits limits_;
   Prompts prompts_;
   Metrics metrics_;
-  std::int64_t started_;         // Unix seconds
+  ServedModel served_;
   std::size_t texts_at_a_time_;  // of one request
   Admission admission_;
   HttpServer server_;

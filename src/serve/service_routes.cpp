@@ -12,60 +12,28 @@
 #include "text/stream_decoder.h"
 
 namespace nibble::serve {
-namespace {
-
-// "%2F" -> "/"; malformed escapes stay.
-std::string percent_decoded(std::string_view text) {
-  const auto digit = [](char c) {
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-  };
-  std::string decoded;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool escape = text[i] == '%' && i + 2 < text.size() + 0 && digit(text[i + 1]) >= 0 &&
-                        digit(text[i + 2]) >= 0;
-    decoded += escape ? static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2])) : text[i];
-    i += escape ? 2 : 0;
-  }
-  return decoded;
-}
-
-}  // namespace
-
 const std::vector<Service::Route>& Service::routes() {
   static const std::vector<Route> all = {
-      {"/v1/completions", "POST", false, &Service::completions},
-      {"/v1/chat/completions", "POST", false, &Service::chat},
-      {"/v1/embeddings", "POST", false, &Service::embeddings},
-      {"/v1/models", "GET", false, &Service::models},
-      {"/v1/models/", "GET", false, &Service::models},
-      {"/tokenize", "POST", false, &Service::tokenize},
-      {"/detokenize", "POST", false, &Service::detokenize},
-      {"/props", "GET", false, &Service::properties},
-      {"/metrics", "GET", false, &Service::metrics},
-      {"/health", "GET", true, &Service::health},
-      {"/readyz", "GET", true, &Service::health},
-      {"/livez", "GET", true, &Service::live},
-      {"/", "GET", true, &Service::page},
-      {"/page.css", "GET", true, &Service::page},
-      {"/page.js", "GET", true, &Service::page},
-      {"/markdown.js", "GET", true, &Service::page},
-      {"/markdown-inline.js", "GET", true, &Service::page},
-      {"/panel.js", "GET", true, &Service::page},
+      {{"/v1/completions", "POST", false}, &Service::completions},
+      {{"/v1/chat/completions", "POST", false}, &Service::chat},
+      {{"/v1/embeddings", "POST", false}, &Service::embeddings},
+      {{"/v1/models", "GET", false}, &Service::models},
+      {{"/v1/models/", "GET", false}, &Service::models},
+      {{"/tokenize", "POST", false}, &Service::tokenize},
+      {{"/detokenize", "POST", false}, &Service::detokenize},
+      {{"/props", "GET", false}, &Service::properties},
+      {{"/metrics", "GET", false}, &Service::metrics},
+      {{"/health", "GET", true}, &Service::health},
+      {{"/readyz", "GET", true}, &Service::health},
+      {{"/livez", "GET", true}, &Service::live},
+      {{"/", "GET", true}, &Service::page},
+      {{"/page.css", "GET", true}, &Service::page},
+      {{"/page.js", "GET", true}, &Service::page},
+      {{"/markdown.js", "GET", true}, &Service::page},
+      {{"/markdown-inline.js", "GET", true}, &Service::page},
+      {{"/panel.js", "GET", true}, &Service::page},
   };
   return all;
-}
-
-void Service::check_model(const std::string& name) const {
-  if (!name.empty() &&
-      std::find(options_.names.begin(), options_.names.end(), name) == options_.names.end()) {
-    throw ApiError(404, "invalid_request_error",
-                   fmt::format("the model '{}' does not exist; this server has '{}'",
-                               core::printable(name), options_.names.front()),
-                   "model", "model_not_found");
-  }
 }
 
 namespace {
@@ -133,30 +101,7 @@ void Service::detokenize(HttpRequest& request, const Responder& responder) {
 }
 
 void Service::models(HttpRequest& request, const Responder& responder) {
-  const auto describe = [this](const std::string& name) {
-    OrderedJson json;
-    json["id"] = name;
-    json["object"] = "model";
-    json["created"] = started_;
-    json["owned_by"] = "nibble";
-    json["max_model_len"] = limits_.context;
-    return json;
-  };
-  constexpr std::string_view kPrefix = "/v1/models/";
-  if (request.path.size() > kPrefix.size()) {
-    const std::string name = percent_decoded(std::string_view(request.path).substr(kPrefix.size()));
-    check_model(name);
-    responder->respond(json_response(200, to_text(describe(name))));
-    return;
-  }
-  OrderedJson list = OrderedJson::array();
-  for (const std::string& name : options_.names) {
-    list.push_back(describe(name));
-  }
-  OrderedJson json;
-  json["object"] = "list";
-  json["data"] = std::move(list);
-  responder->respond(json_response(200, to_text(json)));
+  responder->respond(models_answer(served_, request.path));
 }
 
 void Service::health(HttpRequest&, const Responder& responder) {

@@ -242,7 +242,7 @@ void Service::embeddings(HttpRequest& request, const Responder& responder) {
   work(caller, [this, caller, request = std::move(request)]() -> Then {
     const EmbeddingsRequest asked = read_embeddings(parse_request(request.body), limits_);
     check_model(asked.model);
-    const std::int64_t width = model_->network.config.hidden;
+    const std::int64_t width = model_->network.output.k();
     if (asked.dimensions && *asked.dimensions != width) {
       serve::refuse("dimensions",
                     "this model's embeddings have {} dimensions; others are not supported", width);

@@ -19,7 +19,7 @@ class Encoding {
 
   std::vector<std::int32_t> run(std::string_view text, bool add_special) {
     if (add_special) {
-      ids_ = parts_.prefix;
+      add(parts_.frames.single.before);
     }
     for (const AddedTokens::Piece& piece : parts_.added.split_raw(text, parse_special_)) {
       if (piece.id >= 0) {
@@ -29,12 +29,18 @@ class Encoding {
       }
     }
     if (add_special) {
-      ids_.insert(ids_.end(), parts_.suffix.begin(), parts_.suffix.end());
+      add(parts_.frames.single.behind);
     }
     return std::move(ids_);
   }
 
  private:
+  void add(const std::vector<FrameToken>& tokens) {
+    for (const FrameToken& token : tokens) {
+      ids_.push_back(token.id);
+    }
+  }
+
   void encode_raw(std::string_view raw, bool at_origin) {
     std::string text(raw);
     if (parts_.normalizer) {
@@ -180,8 +186,8 @@ const std::vector<std::int32_t>& Tokenizer::end_tokens() const {
 }
 
 bool Tokenizer::adds_bos() const {
-  return parts_->special.bos && !parts_->prefix.empty() &&
-         parts_->prefix.front() == *parts_->special.bos;
+  const std::vector<FrameToken>& before = parts_->frames.single.before;
+  return parts_->special.bos && !before.empty() && before.front().id == *parts_->special.bos;
 }
 
 const std::string& Tokenizer::chat_template() const {

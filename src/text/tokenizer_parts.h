@@ -7,6 +7,7 @@
 
 #include "text/added_tokens.h"
 #include "text/decode/decoder.h"
+#include "text/frame.h"
 #include "text/model/model.h"
 #include "text/normalize/normalizer.h"
 #include "text/pretokenize/pre_tokenizer.h"
@@ -32,8 +33,9 @@ struct TokenizerParts {
   NormalizerPtr normalizer;       // may be null
   PreTokenizerPtr pre_tokenizer;  // may be null: the text is one word
   WordModelPtr model;
-  std::vector<std::int32_t> prefix;  // ids around a text that is encoded with add_special
-  std::vector<std::int32_t> suffix;
+  Frames frames;                              // around texts that are encoded with add_special
+  std::optional<std::int64_t> longest_input;  // tokens, with those of the frame
+  bool truncates_left = false;                // what is longer loses its beginning
   Decoder decoder{std::vector<DecodeStagePtr>{}};
   SpecialIds special;
   std::string chat_template;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes a tiny random OPT model with norms behind its layers, and what NumPy computes with it in float64.
+"""Writes tiny random OPT models with norms behind their layers, and what NumPy computes with them in float64: one
+as wide as its embedding, and one whose embedding is narrower (as that of OPT-350M).
 
     python3 make_post_norm.py                      (needs numpy)
     python3 make_post_norm.py --check FOLDER       compares with the golden.json of a trained model
@@ -16,6 +17,7 @@ import numpy as np
 HERE = pathlib.Path(__file__).resolve().parent
 HIDDEN, FFN, LAYERS, HEADS, VOCABULARY, POSITIONS, TOKENS = 32, 48, 3, 4, 64, 128, 40
 OFFSET = 2  # of positions
+WIDTHS = {"opt-post-norm": HIDDEN, "opt-projected": 20}  # of the embedding
 CONFIG = {
     "architectures": ["OPTForCausalLM"], "model_type": "opt", "activation_function": "relu", "bos_token_id": 1,
     "eos_token_id": 2, "do_layer_norm_before": False, "_remove_final_layer_norm": False, "enable_bias": True,
@@ -31,10 +33,10 @@ def linear_shapes(layer):
     return shapes | {root + "fc1": (FFN, HIDDEN), root + "fc2": (HIDDEN, FFN)}
 
 
-def random_weights():
+def random_weights(width):
     random = np.random.default_rng(11)
     weights = {
-        "model.decoder.embed_tokens.weight": random.standard_normal((VOCABULARY, HIDDEN)),
+        "model.decoder.embed_tokens.weight": random.standard_normal((VOCABULARY, width)),
         "model.decoder.embed_positions.weight": random.standard_normal((POSITIONS + OFFSET, HIDDEN)),
     }
     for layer in range(LAYERS):
@@ -44,6 +46,9 @@ def random_weights():
         for norm in ("self_attn_layer_norm", "final_layer_norm"):
             weights[f"model.decoder.layers.{layer}.{norm}.weight"] = 1 + 0.2 * random.standard_normal(HIDDEN)
             weights[f"model.decoder.layers.{layer}.{norm}.bias"] = 0.2 * random.standard_normal(HIDDEN)
+    if width != HIDDEN:
+        weights["model.decoder.project_in.weight"] = random.standard_normal((HIDDEN, width)) / width ** 0.5
+        weights["model.decoder.project_out.weight"] = random.standard_normal((width, HIDDEN)) / HIDDEN ** 0.5
     return {name: value.astype(np.float32) for name, value in weights.items()}
 
 
@@ -71,13 +76,18 @@ def attention(x, weights, root, heads):
 def logits(ids, weights, config):
     """[tokens, vocabulary]; norms stand behind attention and MLP, and there is none behind the last block."""
     embedding = weights["model.decoder.embed_tokens.weight"]
-    x = embedding[ids] + weights["model.decoder.embed_positions.weight"][np.arange(len(ids)) + OFFSET]
+    x = embedding[ids]
+    if "model.decoder.project_in.weight" in weights:
+        x = x @ weights["model.decoder.project_in.weight"].T
+    x = x + weights["model.decoder.embed_positions.weight"][np.arange(len(ids)) + OFFSET]
     for layer in range(config["num_hidden_layers"]):
         root = f"model.decoder.layers.{layer}."
         x = layer_norm(x + attention(x, weights, root, config["num_attention_heads"]), weights,
                        root + "self_attn_layer_norm")
         middle = np.maximum(linear(x, weights, root + "fc1"), 0)
         x = layer_norm(x + linear(middle, weights, root + "fc2"), weights, root + "final_layer_norm")
+    if "model.decoder.project_out.weight" in weights:
+        x = x @ weights["model.decoder.project_out.weight"].T
     return x @ embedding.T
 
 
@@ -116,19 +126,23 @@ def check(folder):
     print("largest difference", np.abs(last[:len(expected)] - expected).max(), "of logits up to", np.abs(expected).max())
 
 
-def main():
-    if sys.argv[1:2] == ["--check"]:
-        return check(pathlib.Path(sys.argv[2]))
-    folder = HERE / "opt-post-norm"
+def write(folder, width):
     folder.mkdir(exist_ok=True)
-    weights = random_weights()
+    weights = random_weights(width)
     ids = np.random.default_rng(13).integers(0, VOCABULARY, TOKENS)
     result = logits(ids, {name: value.astype(np.float64) for name, value in weights.items()}, CONFIG)
-    (folder / "config.json").write_text(json.dumps(CONFIG, indent=2) + "\n")
+    (folder / "config.json").write_text(json.dumps(CONFIG | {"word_embed_proj_dim": width}, indent=2) + "\n")
     (folder / "tokenizer.json").write_text((HERE / "opt" / "tokenizer.json").read_text())
     write_safetensors(folder / "model.safetensors", weights)
     golden = {"ids": ids.tolist(), "logits": [[float(f"{x:.7g}") for x in row] for row in result.tolist()]}
     (folder / "golden.json").write_text(json.dumps(golden) + "\n")
+
+
+def main():
+    if sys.argv[1:2] == ["--check"]:
+        return check(pathlib.Path(sys.argv[2]))
+    for name, width in WIDTHS.items():
+        write(HERE / name, width)
 
 
 if __name__ == "__main__":

@@ -104,7 +104,25 @@ TEST(FormatChoices, AreOfTheSameFamily) {
   EXPECT_EQ(names("lut4-nf4-g64"),
             (std::vector<std::string>{"lut4-nf4-g32", "lut4-nf4-g64", "lut4-nf4-g128"}));
   EXPECT_EQ(names("lut4-matrix-g32-s7").size(), 9U);
+  EXPECT_EQ(names("lut3-row-g128").size(), 9U);
   EXPECT_EQ(names("mxfp4"), std::vector<std::string>{"mxfp4"});
+  EXPECT_EQ(names("f16"), std::vector<std::string>{"f16"});
+}
+
+TEST(FormatChoices, AreSchemesThatExist) {
+  const auto names = [](const char* scheme) {
+    std::string result;
+    for (const Scheme& choice : format_choices(formats::parse_scheme(scheme))) {
+      result += formats::to_string(choice) + " ";
+    }
+    return result;
+  };
+  EXPECT_EQ(names("fp8-row-afp8"), "fp8-row-afp8 ");
+  EXPECT_EQ(names("int8-sym-tensor"),
+            "int2-sym-tensor int3-sym-tensor int4-sym-tensor int8-sym-tensor ");
+  EXPECT_EQ(names("int4-sym-g96-a4g96"),
+            "int2-sym-g32-a4g96 int2-sym-g96-a4g96 int3-sym-g32-a4g96 int3-sym-g96-a4g96 "
+            "int4-sym-g32-a4g96 int4-sym-g96-a4g96 int8-sym-g32-a4g96 int8-sym-g96-a4g96 ");
 }
 
 const auto kDemo = std::filesystem::path(NIBBLE_SOURCE_DIR) / "models/demo";

@@ -110,7 +110,7 @@ Scheme rounded_as(const Scheme& scheme) {
     return scheme;
   }
   Scheme integers = scheme;
-  integers.code = {.type = formats::CodeType::kInteger, .bits = scheme.code.bits};
+  integers.code = {.type = &formats::kIntegerCodes, .bits = scheme.code.bits};
   integers.zero = formats::Zero::kInteger;
   return integers;
 }

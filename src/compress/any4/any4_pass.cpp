@@ -1,19 +1,17 @@
 #include "compress/any4/any4_pass.h"
 
 #include "compress/any4/learned_books.h"
-#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {
 
 class Any4Pass final : public Pass {
  public:
-  explicit Any4Pass(PassOptions options) {
+  explicit Any4Pass(PassOptions& options) {
     options_.weights = options.choice("weights", {"exact", "root"}) == "exact" ? BookWeights::kExact
                                                                                : BookWeights::kRoot;
     options_.rounds = options.integer("rounds", options_.rounds, 0, 100);
     options_.steps = options.integer("steps", options_.steps, 1, 1000);
-    options.require_all_used();
   }
 
   PassTraits traits() const override {
@@ -54,10 +52,6 @@ class Any4Pass final : public Pass {
 
 }  // namespace
 
-PassFactory any4_pass() {
-  return {"any4", [](const core::Json& options) -> std::unique_ptr<Pass> {
-            return std::make_unique<Any4Pass>(PassOptions(options, "any4"));
-          }};
-}
+constinit const PassFactory kAny4Pass = {"any4", read_pass<Any4Pass>};
 
 }  // namespace nibble::compress

@@ -7,6 +7,6 @@ namespace nibble::compress {
 /// "any4": learned code books (learn_books) for schemes lut4-row-* and lut4-matrix-*,
 /// lut3-* and lut2-*; the pass that
 /// rounds uses them. Options weights ("exact", "root"), rounds (3), steps (8).
-PassFactory any4_pass();
+extern const PassFactory kAny4Pass;
 
 }  // namespace nibble::compress

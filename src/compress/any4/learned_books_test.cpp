@@ -29,7 +29,7 @@ double diagonal_loss(const std::vector<float>& w, const formats::PackedWeight& p
 }
 
 std::vector<float> uneven_energies() {
-  std::vector<float> energies = normal(kInputs, 9);
+  std::vector<float> energies = core::normal_values(kInputs, 9);
   for (float& energy : energies) {
     energy = energy * energy + 0.01f;
   }
@@ -79,7 +79,7 @@ TEST(LearnedBooks, OfEightAndFourValuesAreExactForThatManyValues) {
 
 // In the same number of bits they lose less than integers whose scales were searched.
 TEST(LearnedBooks, OfEightAndFourValuesLoseLessThanIntegers) {
-  const auto w = normal(kOutputs * kInputs, 4);
+  const auto w = core::normal_values(kOutputs * kInputs, 4);
   const auto energies = uneven_energies();
   double last = diagonal_loss(w, any4(w, "lut4-row-g64", energies, {}), energies);
   for (const int bits : {3, 2}) {
@@ -102,7 +102,7 @@ TEST(LearnedBooks, OfEightAndFourValuesLoseLessThanIntegers) {
 }
 
 TEST(LearnedBooks, LoseLessThanFixedOnesAndLessWithEveryRound) {
-  const auto w = normal(kOutputs * kInputs, 4);
+  const auto w = core::normal_values(kOutputs * kInputs, 4);
   const auto energies = uneven_energies();
   const formats::Scheme nf4 = formats::parse_scheme("lut4-nf4-g64");
   const double fixed =
@@ -120,7 +120,7 @@ TEST(LearnedBooks, LoseLessThanFixedOnesAndLessWithEveryRound) {
 }
 
 TEST(LearnedBooks, ExactWeightsBeatFirstPowers) {
-  const auto w = normal(kOutputs * kInputs, 5);
+  const auto w = core::normal_values(kOutputs * kInputs, 5);
   const auto energies = uneven_energies();
   const BookOptions root{BookWeights::kRoot, 0, 1};
   const BookOptions exact{BookWeights::kExact, 0, 1};
@@ -129,7 +129,7 @@ TEST(LearnedBooks, ExactWeightsBeatFirstPowers) {
 }
 
 TEST(LearnedBooks, TakeRowsOfZerosAndInputsWithoutEnergy) {
-  auto w = normal(2 * kInputs, 6);
+  auto w = core::normal_values(2 * kInputs, 6);
   std::fill(w.begin(), w.begin() + kInputs, 0.0f);
   std::vector<float> energies(kInputs, 0.0f);
   energies[3] = 2.0f;
@@ -142,7 +142,7 @@ TEST(LearnedBooks, TakeRowsOfZerosAndInputsWithoutEnergy) {
 
 // What is stored decodes to the values that GPTQ and refine reckoned with.
 TEST(LearnedBooks, DecodeFromTheStoredFormToWhatTheMethodsSaw) {
-  const auto w = normal(kOutputs * kInputs, 10);
+  const auto w = core::normal_values(kOutputs * kInputs, 10);
   const auto hessian = correlated_hessian(kInputs, 400, 11);
   core::ThreadPool pool(2);
   const Backend backend(pool);
@@ -172,7 +172,7 @@ TEST(LearnedBooks, DecodeFromTheStoredFormToWhatTheMethodsSaw) {
 }
 
 TEST(LearnedBooks, ThreadsDoNotChangeTheResult) {
-  const auto w = normal(kOutputs * kInputs, 7);
+  const auto w = core::normal_values(kOutputs * kInputs, 7);
   for (const char* scheme : {"lut4-row-g64", "lut4-matrix-g64"}) {
     const auto one = unpack(any4(w, scheme, uneven_energies(), {}, 1));
     const auto two = unpack(any4(w, scheme, uneven_energies(), {}, 2));
@@ -182,7 +182,7 @@ TEST(LearnedBooks, ThreadsDoNotChangeTheResult) {
 }
 
 TEST(LearnedBooks, RefuseWeightsThatAreNotFinite) {
-  auto w = normal(kInputs, 8);
+  auto w = core::normal_values(kInputs, 8);
   w[17] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_THROW((void)any4(w, "lut4-row-g64", uneven_energies(), {}), core::Error);
 }

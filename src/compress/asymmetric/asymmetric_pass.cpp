@@ -1,16 +1,13 @@
 #include "compress/asymmetric/asymmetric_pass.h"
 
 #include "compress/asymmetric/corrected_target.h"
-#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {
 
 class AsymmetricPass final : public Pass {
  public:
-  explicit AsymmetricPass(PassOptions options) : damp_(options.number("damp", 0.01, 0.0, 1.0)) {
-    options.require_all_used();
-  }
+  explicit AsymmetricPass(PassOptions& options) : damp_(options.number("damp", 0.01, 0.0, 1.0)) {}
 
   PassTraits traits() const override {
     return {.stage = Stage::kCorrects, .statistics = StatisticsKind::kCross};
@@ -31,10 +28,6 @@ class AsymmetricPass final : public Pass {
 
 }  // namespace
 
-PassFactory asymmetric_pass() {
-  return {"asymmetric", [](const core::Json& options) -> std::unique_ptr<Pass> {
-            return std::make_unique<AsymmetricPass>(PassOptions(options, "asymmetric"));
-          }};
-}
+constinit const PassFactory kAsymmetricPass = {"asymmetric", read_pass<AsymmetricPass>};
 
 }  // namespace nibble::compress

@@ -8,6 +8,6 @@ namespace nibble::compress {
 /// the compressed layers before it, the outputs that W gives for the original inputs (asymmetric
 /// calibration: GPTAQ, arXiv 2504.02692, section 3; here in closed form, before rounding).
 /// Options: damp (0.01).
-PassFactory asymmetric_pass();
+extern const PassFactory kAsymmetricPass;
 
 }  // namespace nibble::compress

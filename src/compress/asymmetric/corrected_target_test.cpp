@@ -14,12 +14,12 @@ constexpr std::int64_t kRows = 400;
 
 // What the inputs were, what they have become, and their products.
 struct Inputs {
-  std::vector<float> before = normal(kRows * kInputs, 1);
+  std::vector<float> before = core::normal_values(kRows * kInputs, 1);
   std::vector<float> after;
   std::vector<float> cross = std::vector<float>(kInputs * kInputs);
   std::vector<float> hessian = std::vector<float>(kInputs * kInputs);
 
-  explicit Inputs(float noise) : after(normal(kRows * kInputs, 2)) {
+  explicit Inputs(float noise) : after(core::normal_values(kRows * kInputs, 2)) {
     for (std::size_t i = 0; i < after.size(); ++i) {
       const float neighbour = i % kInputs == 0 ? 0.0f : before[i - 1];
       after[i] = 0.8f * before[i] + 0.3f * neighbour + noise * after[i];
@@ -54,7 +54,7 @@ struct Inputs {
 
 TEST(Correction, UndoesALinearChangeOfTheInputs) {
   const Inputs inputs(0.0f);
-  const auto w = normal(5 * kInputs, 3);
+  const auto w = core::normal_values(5 * kInputs, 3);
   auto v = w;
   multiply_rows(v, kInputs, correction(inputs.cross, inputs.hessian, kInputs, 0.0));
   EXPECT_GT(inputs.loss(w, w), 100.0);
@@ -63,7 +63,7 @@ TEST(Correction, UndoesALinearChangeOfTheInputs) {
 
 TEST(Correction, IsTheLeastSquaresSolution) {
   const Inputs inputs(0.5f);
-  const auto w = normal(5 * kInputs, 3);
+  const auto w = core::normal_values(5 * kInputs, 3);
   auto v = w;
   multiply_rows(v, kInputs, correction(inputs.cross, inputs.hessian, kInputs, 0.0));
   const double least = inputs.loss(w, v);

@@ -81,7 +81,7 @@ TEST_F(Atom, TheOperatorsComputeTheLayer) {
     ops::LinearSet set;
     set.id = 0;
     set.parts.push_back({"layer", *layer.packed, {}});
-    const auto noise = normal(20 * kInputs, 5);
+    const auto noise = core::normal_values(20 * kInputs, 5);
     ops::cpu::Matrix x = ops_.matrix(20, kInputs);
     std::copy(noise.begin(), noise.end(), x.data());
     ops_.prepare(set);

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "compress/recipe/pass_options.h"
-
 namespace nibble::compress {
 namespace {
 
@@ -33,11 +31,9 @@ const formats::Scheme* common_scheme(const SetWork& work) {
 
 class AtomReorderPass final : public Pass {
  public:
-  explicit AtomReorderPass(PassOptions options)
+  explicit AtomReorderPass(PassOptions& options)
       : share_(options.number("share", 0.03125, 0.0, 0.5)),
-        most_(options.integer("most", 128, kMultiple, 1 << 20)) {
-    options.require_all_used();
-  }
+        most_(options.integer("most", 128, kMultiple, 1 << 20)) {}
 
   PassTraits traits() const override {
     return {.stage = Stage::kTransforms,
@@ -95,10 +91,6 @@ class AtomReorderPass final : public Pass {
 
 }  // namespace
 
-PassFactory atom_reorder_pass() {
-  return {"atom-reorder", [](const core::Json& options) -> std::unique_ptr<Pass> {
-            return std::make_unique<AtomReorderPass>(PassOptions(options, "atom-reorder"));
-          }};
-}
+constinit const PassFactory kAtomReorderPass = {"atom-reorder", read_pass<AtomReorderPass>};
 
 }  // namespace nibble::compress

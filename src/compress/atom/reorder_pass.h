@@ -10,6 +10,6 @@ namespace nibble::compress {
 ///
 /// Gives every layer of an integer scheme without a tail one that fits its width: `share` of the
 /// inputs (1/32: 128 of 4096), rounded to a multiple of 16, at least 16 and at most `most` (128).
-PassFactory atom_reorder_pass();
+extern const PassFactory kAtomReorderPass;
 
 }  // namespace nibble::compress

@@ -2,17 +2,14 @@
 
 #include "compress/awq/clip_search.h"
 #include "compress/awq/scale_search.h"
-#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {
 
 class AwqPass final : public Pass {
  public:
-  explicit AwqPass(PassOptions options)
-      : scale_(options.flag("scale", true)), clip_(options.flag("clip", true)) {
-    options.require_all_used();
-  }
+  explicit AwqPass(PassOptions& options)
+      : scale_(options.flag("scale", true)), clip_(options.flag("clip", true)) {}
 
   PassTraits traits() const override {
     return {.stage = Stage::kTransforms, .statistics = StatisticsKind::kHessian};
@@ -61,10 +58,6 @@ class AwqPass final : public Pass {
 
 }  // namespace
 
-PassFactory awq_pass() {
-  return {"awq", [](const core::Json& options) -> std::unique_ptr<Pass> {
-            return std::make_unique<AwqPass>(PassOptions(options, "awq"));
-          }};
-}
+constinit const PassFactory kAwqPass = {"awq", read_pass<AwqPass>};
 
 }  // namespace nibble::compress

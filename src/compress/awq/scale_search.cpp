@@ -134,7 +134,7 @@ double output_error(const LayerWork& layer, const std::vector<float>& scale,
 formats::Scheme trial_scheme(formats::Scheme scheme) {
   if (formats::has_learned_book(scheme)) {
     if (scheme.code.bits < 4) {
-      scheme.code = {.type = formats::CodeType::kInteger, .bits = scheme.code.bits};
+      scheme.code = {.type = &formats::kIntegerCodes, .bits = scheme.code.bits};
     } else {
       scheme.code.book = formats::Book::kNf4;
     }

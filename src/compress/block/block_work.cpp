@@ -57,8 +57,8 @@ void divide_rows(LayerWork& layer, std::int64_t first, std::span<const float> s)
 }
 
 // The first layers of attention and MLP, k inputs each.
-void link_norm(const models::NetworkConfig& config, ops::Norm& norm, std::int64_t k, SetWork& set) {
-  set.source.is_stream = config.norm_placement == models::NormPlacement::kPost;
+void link_norm(models::NormPlacement norms, ops::Norm& norm, std::int64_t k, SetWork& set) {
+  set.source.is_stream = norms == models::NormPlacement::kPost;
   if (!set.source.is_stream) {
     set.source.norm = &norm;
     scale_each(set.source, k);
@@ -102,7 +102,8 @@ std::optional<SetWork> make_set_work(const ops::LinearSet& set,
   return work;
 }
 
-BlockWork::BlockWork(const models::NetworkConfig& config, const models::Block& block,
+BlockWork::BlockWork(const models::NetworkConfig& config, models::NormPlacement norms,
+                     const models::Block& block,
                      const std::map<std::string, formats::Scheme>& schemes,
                      std::map<int, SetCurvature>& curvature)
     : attention_norm_(block.attention_norm), mlp_norm_(block.mlp_norm) {
@@ -111,7 +112,7 @@ BlockWork::BlockWork(const models::NetworkConfig& config, const models::Block& b
       sets_.push_back(*std::move(work));
     }
   }
-  link(config, block);
+  link(config, norms, block);
 }
 
 void BlockWork::use(std::map<int, InputStatistics>& statistics) {
@@ -131,12 +132,13 @@ SetWork* BlockWork::find(const ops::LinearSet& set) {
   return nullptr;
 }
 
-void BlockWork::link(const models::NetworkConfig& config, const models::Block& block) {
+void BlockWork::link(const models::NetworkConfig& config, models::NormPlacement norms,
+                     const models::Block& block) {
   const models::Attention& attention = block.attention;
   SetWork* const qkv = find(attention.qkv);
   SetWork* const out = find(attention.out);
   if (qkv != nullptr) {
-    link_norm(config, attention_norm_, attention.qkv.k(), *qkv);
+    link_norm(norms, attention_norm_, attention.qkv.k(), *qkv);
   }
   if (qkv != nullptr && out != nullptr) {
     const std::int64_t value_width = attention.spec.kv_heads * attention.spec.head_dim;
@@ -155,7 +157,7 @@ void BlockWork::link(const models::NetworkConfig& config, const models::Block& b
   };
   if (block.mlp) {
     if (SetWork* const up = link_mlp(*block.mlp)) {
-      link_norm(config, mlp_norm_, block.mlp->up.k(), *up);
+      link_norm(norms, mlp_norm_, block.mlp->up.k(), *up);
     }
   }
   for (const models::Mlp& expert : block.experts) {

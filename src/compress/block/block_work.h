@@ -68,13 +68,13 @@ std::optional<SetWork> make_set_work(const ops::LinearSet& set,
                                      const std::map<std::string, formats::Scheme>& schemes,
                                      std::map<int, SetCurvature>& curvature);
 
-/// A decoder block on its way through the passes: float32 copies of everything that they may
+/// A block on its way through the passes: float32 copies of everything that they may
 /// change. Sets whose scheme leaves them alone (routers) are absent.
 class BlockWork {
  public:
-  /// `schemes` by layer prefix; `curvature` by set id, may be empty.
-  BlockWork(const models::NetworkConfig& config, const models::Block& block,
-            const std::map<std::string, formats::Scheme>& schemes,
+  /// `norms` as in its stack; `schemes` by layer prefix; `curvature` by set id, may be empty.
+  BlockWork(const models::NetworkConfig& config, models::NormPlacement norms,
+            const models::Block& block, const std::map<std::string, formats::Scheme>& schemes,
             std::map<int, SetCurvature>& curvature);
   BlockWork(const BlockWork&) = delete;
   BlockWork& operator=(const BlockWork&) = delete;
@@ -89,7 +89,8 @@ class BlockWork {
 
  private:
   SetWork* find(const ops::LinearSet& set);
-  void link(const models::NetworkConfig& config, const models::Block& block);
+  void link(const models::NetworkConfig& config, models::NormPlacement norms,
+            const models::Block& block);
 
   ops::Norm attention_norm_;
   ops::Norm mlp_norm_;

@@ -16,7 +16,7 @@ namespace {
 using ops::cpu::CpuOps;
 
 // The block with every input that can be scaled divided by random factors.
-models::Block scaled(const models::NetworkConfig& config, const models::Block& block,
+models::Block scaled(const models::Network& network, const models::Block& block,
                      core::Random& random, int& scaled_sets) {
   std::map<std::string, formats::Scheme> schemes;
   for (const ops::LinearSet* set : models::linear_sets(block)) {
@@ -27,7 +27,7 @@ models::Block scaled(const models::NetworkConfig& config, const models::Block& b
     }
   }
   std::map<int, SetCurvature> none;
-  BlockWork work(config, block, schemes, none);
+  BlockWork work(network.config, network.decoder.norms, block, schemes, none);
   for (SetWork& set : work.sets()) {
     if (set.source.scales == 0) {
       continue;
@@ -66,7 +66,7 @@ TEST_P(Scaling, KeepsWhatTheModelComputes) {
   core::Random random(3);
   int sets = 0;
   for (models::Block& block : network.decoder.blocks) {
-    block = scaled(network.config, block, random, sets);
+    block = scaled(network, block, random, sets);
   }
   EXPECT_EQ(sets, GetParam().sets_of_a_block * static_cast<int>(network.decoder.blocks.size()));
   const std::vector<float> after = logits(network, ops);

@@ -3,25 +3,16 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/random.h"
+#include "core/random_values_for_tests.h"
 #include "formats/packed_weight.h"
 
 /// Layers and losses that the tests of the methods share.
 namespace nibble::compress {
 
-inline std::vector<float> normal(std::int64_t count, std::uint64_t seed) {
-  core::Random random(seed);
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& value : values) {
-    value = random.normal();
-  }
-  return values;
-}
-
 /// X^T X of correlated inputs, both triangles.
 inline std::vector<float> correlated_hessian(std::int64_t k, std::int64_t rows,
                                              std::uint64_t seed) {
-  const std::vector<float> noise = normal(rows * k, seed);
+  const std::vector<float> noise = core::normal_values(rows * k, seed);
   std::vector<float> hessian(static_cast<std::size_t>(k * k));
   std::vector<float> x(static_cast<std::size_t>(k));
   for (std::int64_t r = 0; r < rows; ++r) {

@@ -55,6 +55,9 @@ std::unique_ptr<BlockRunner> make_block_runner(
     return std::make_unique<CpuBlockRunner>(network, windows, ops, keeps_original, spill);
   }
   require_float_activations(schemes);
+  core::require(!network.embeddings.project_in, core::ErrorKind::kUsage,
+                "calibration of a model whose embedding is narrower than its residual stream does "
+                "not run on a GPU yet; use --device cpu");
   return cuda::make_cuda_block_runner(backend.gpu(), network, windows, ops, keeps_original);
 }
 
@@ -93,7 +96,9 @@ void CpuBlockRunner::run(std::int64_t layer, const models::Block& block, std::si
                          Matrix& x) {
   const ops::SequenceSlice<KvCache> alone{nullptr, 0, 0, x.rows()};
   const models::Batch<CpuOps> batch{windows_[window], positions_[window], {&alone, 1}};
-  models::settle(ops_, x, models::run_block(ops_, network_.config, block, layer, batch, x, {}));
+  models::settle(
+      ops_, x,
+      models::run_block(ops_, network_.config, network_.decoder.norms, block, layer, batch, x, {}));
 }
 
 void CpuBlockRunner::move(std::int64_t layer, const models::Block& block, std::size_t window,

@@ -22,7 +22,7 @@ TEST(OutputCurvature, SumsProductsInBlocks) {
   constexpr std::int64_t kOutputs = 700;  // a full block and a rest of 188
   constexpr std::int64_t kRows = 9;
   constexpr std::int64_t kStride = 720;
-  const auto g = normal(kRows * kStride, 1);
+  const auto g = core::normal_values(kRows * kStride, 1);
   core::ThreadPool pool(2);
   OutputCurvature curvature(kOutputs);
   curvature.add(g.data(), 4, kStride, pool);

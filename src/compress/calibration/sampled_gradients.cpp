@@ -52,8 +52,9 @@ class Sampler {
     for (std::size_t i = 0; i < network_.decoder.blocks.size(); ++i) {
       inputs.push_back(ops_.copy(x));
       models::settle(ops_, x,
-                     models::run_block(ops_, network_.config, network_.decoder.blocks[i],
-                                       static_cast<std::int64_t>(i), forward, x, {}));
+                     models::run_block(ops_, network_.config, network_.decoder.norms,
+                                       network_.decoder.blocks[i], static_cast<std::int64_t>(i),
+                                       forward, x, {}));
     }
 
     Matrix gradient = gradient_of_loss(x);
@@ -62,8 +63,9 @@ class Sampler {
       const Variable start = tape_.variable(std::move(inputs[i]));
       Variable y = start;
       models::settle(tape_, y,
-                     models::run_block(tape_, network_.config, network_.decoder.blocks[i],
-                                       static_cast<std::int64_t>(i), batch, y, {}));
+                     models::run_block(tape_, network_.config, network_.decoder.norms,
+                                       network_.decoder.blocks[i], static_cast<std::int64_t>(i),
+                                       batch, y, {}));
       tape_.backward(y, std::move(gradient));
       gradient = ops_.copy(start.gradient());
     }

@@ -68,17 +68,20 @@ Parameters fit_parameters(std::span<const float> weights, std::int64_t n, std::i
   Parameters parameters = empty_parameters(weights, scheme, rule);
   const RowFormats row_formats(scheme, parameters, rule);
   const std::int64_t groups = parameter_groups(scheme, k);
-  if (scheme.scale.per_tensor) {
-    parameters.groups.assign(index(n), row_formats.of(0).fit(weights));
-    return parameters;
-  }
+  // Rows that share their scales share those of their whole length, which lie side by side.
+  const std::int64_t rows = formats::rows_per_scale(scheme, n);
   parameters.groups.resize(index(n * groups));
-  pool.parallel_for(n, kRows, [&](std::int64_t begin, std::int64_t end) {
+  pool.parallel_for(n / rows, kRows, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t at = begin * groups; at < end * groups; ++at) {
+      const std::int64_t row = at / groups * rows;
       const GroupRange range = group_range(scheme, k, at % groups);
-      parameters.groups[index(at)] =
+      const formats::GroupParameters fitted =
           (range.tail ? row_formats.tail() : row_formats.of(0))
-              .fit(weights.subspan(index(at / groups * k + range.begin), index(range.width)));
+              .fit(weights.subspan(index(row * k + range.begin),
+                                   index((rows - 1) * k + range.width)));
+      for (std::int64_t i = row; i < row + rows; ++i) {
+        parameters.groups[index(i * groups + at % groups)] = fitted;
+      }
     }
   });
   round_scales(parameters, scheme, k);

@@ -3,19 +3,16 @@
 #include "compress/coding/gpu_coder.h"
 #include "compress/gptq/gptq.h"
 #include "compress/recipe/nv_rule.h"
-#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {
 
 class GptqPass final : public Pass {
  public:
-  explicit GptqPass(PassOptions options)
+  explicit GptqPass(PassOptions& options)
       : damp_(options.number("damp", 0.01, 0.0, 1.0)),
         act_order_(options.flag("act_order", true)),
-        rule_(read_nv_rule(options)) {
-    options.require_all_used();
-  }
+        rule_(read_nv_rule(options)) {}
 
   PassTraits traits() const override {
     return {.stage = Stage::kRounds, .statistics = StatisticsKind::kHessian, .takes_tails = true};
@@ -56,10 +53,6 @@ class GptqPass final : public Pass {
 
 }  // namespace
 
-PassFactory gptq_pass() {
-  return {"gptq", [](const core::Json& options) -> std::unique_ptr<Pass> {
-            return std::make_unique<GptqPass>(PassOptions(options, "gptq"));
-          }};
-}
+constinit const PassFactory kGptqPass = {"gptq", read_pass<GptqPass>};
 
 }  // namespace nibble::compress

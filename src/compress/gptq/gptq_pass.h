@@ -6,6 +6,6 @@ namespace nibble::compress {
 
 /// "gptq": GPTQ with the parameters that a pass before has chosen, or else those of round to
 /// nearest. Options damp (0.01), act_order (true: descending diagonal of the Hessian).
-PassFactory gptq_pass();
+extern const PassFactory kGptqPass;
 
 }  // namespace nibble::compress

@@ -110,7 +110,7 @@ TEST(InverseFactor, KnowsInputsThatWereNeverActive) {
 
 // An expert that no calibration token reached.
 TEST(Gptq, RoundsToNearestWithoutAnyInput) {
-  const auto w = normal(4 * 64, 9);
+  const auto w = core::normal_values(4 * 64, 9);
   const formats::Scheme scheme = formats::parse_scheme("int4-asym-g32");
   const auto expected = codes_of(formats::round_to_nearest(w, 4, 64, scheme));
   EXPECT_EQ(codes_of(run(w, 4, 64, scheme, std::vector<float>(64 * 64, 0.0f), 0.01, true)),
@@ -120,7 +120,7 @@ TEST(Gptq, RoundsToNearestWithoutAnyInput) {
 TEST(Gptq, EqualsRoundToNearestWhenInputsAreIndependent) {
   constexpr std::int64_t kRows = 6;
   constexpr std::int64_t kInputs = 192;
-  const auto w = normal(kRows * kInputs, 2);
+  const auto w = core::normal_values(kRows * kInputs, 2);
   std::vector<float> diagonal(kInputs * kInputs, 0.0f);
   for (std::size_t i = 0; i < kInputs; ++i) {
     diagonal[i * kInputs + i] = 1.0f + static_cast<float>(i % 5);
@@ -135,7 +135,7 @@ TEST(Gptq, EqualsRoundToNearestWhenInputsAreIndependent) {
 TEST(Gptq, RoundsToE4m3CodesToo) {
   constexpr std::int64_t kRows = 6;
   constexpr std::int64_t kInputs = 96;
-  const auto w = normal(kRows * kInputs, 2);
+  const auto w = core::normal_values(kRows * kInputs, 2);
   std::vector<float> diagonal(kInputs * kInputs, 0.0f);
   for (std::size_t i = 0; i < kInputs; ++i) {
     diagonal[i * kInputs + i] = 1.0f + static_cast<float>(i % 5);
@@ -152,7 +152,7 @@ TEST(Gptq, RoundsToE4m3CodesToo) {
 TEST(Gptq, MatchesThePlainAlgorithm) {
   constexpr std::int64_t kRows = 70;     // two tasks
   constexpr std::int64_t kInputs = 288;  // three blocks
-  const auto w = normal(kRows * kInputs, 3);
+  const auto w = core::normal_values(kRows * kInputs, 3);
   const auto hessian = correlated_hessian(kInputs, 600, 4);
   for (const char* text : kSchemes) {
     for (const bool descending : {false, true}) {
@@ -174,7 +174,7 @@ TEST(Gptq, LosesLessThanRoundToNearest) {
   constexpr std::int64_t kRows = 16;
   constexpr std::int64_t kInputs = 128;
   for (std::uint64_t seed = 10; seed < 16; ++seed) {
-    const auto w = normal(kRows * kInputs, seed);
+    const auto w = core::normal_values(kRows * kInputs, seed);
     const auto hessian = correlated_hessian(kInputs, 400, seed + 100);
     for (const char* text : kSchemes) {
       const formats::Scheme scheme = formats::parse_scheme(text);
@@ -186,7 +186,7 @@ TEST(Gptq, LosesLessThanRoundToNearest) {
 }
 
 TEST(Gptq, ParametersAreThoseOfTheOriginalWeights) {
-  const auto w = normal(4 * 96, 5);
+  const auto w = core::normal_values(4 * 96, 5);
   const formats::Scheme scheme = formats::parse_scheme("int4-asym-g32");
   const auto packed = run(w, 4, 96, scheme, correlated_hessian(96, 300, 6), 0.01, true);
   const auto rtn = formats::round_to_nearest(w, 4, 96, scheme);
@@ -200,7 +200,7 @@ TEST(Gptq, ParametersAreThoseOfTheOriginalWeights) {
 }
 
 TEST(Gptq, ThreadsDoNotChangeTheResult) {
-  const auto w = normal(200 * 160, 7);
+  const auto w = core::normal_values(200 * 160, 7);
   const auto hessian = correlated_hessian(160, 400, 8);
   const formats::Scheme scheme = formats::parse_scheme("int4-asym-g32");
   const InverseFactor factor = inverse_factor(hessian, 160, 0.01, true);

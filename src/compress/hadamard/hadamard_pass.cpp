@@ -1,7 +1,5 @@
 #include "compress/hadamard/hadamard_pass.h"
 
-#include "compress/recipe/pass_options.h"
-
 namespace nibble::compress {
 namespace {
 
@@ -24,6 +22,8 @@ const LayerWork* first_coded(const SetWork& work) {
 
 class HadamardPass final : public Pass {
  public:
+  explicit HadamardPass(PassOptions&) {}  // it has none
+
   PassTraits traits() const override {
     return {.stage = Stage::kTransforms, .turns_inputs = true, .takes_tails = true};
   }
@@ -52,11 +52,6 @@ class HadamardPass final : public Pass {
 
 }  // namespace
 
-PassFactory hadamard_pass() {
-  return {"hadamard", [](const core::Json& options) -> std::unique_ptr<Pass> {
-            PassOptions(options, "hadamard").require_all_used();
-            return std::make_unique<HadamardPass>();
-          }};
-}
+constinit const PassFactory kHadamardPass = {"hadamard", read_pass<HadamardPass>};
 
 }  // namespace nibble::compress

@@ -35,12 +35,12 @@ struct Turned {
   InputStatistics statistics;
 
   explicit Turned(const Case& test)
-      : weights(normal(kOutputs * test.k, 1)),
+      : weights(core::normal_values(kOutputs * test.k, 1)),
         x(ops.matrix(kTokens, test.k)),
         statistics(StatisticsKind::kHessian, test.k) {
     linear.weight.n = kOutputs;
     linear.weight.k = test.k;
-    const std::vector<float> noise = normal(kTokens * test.k, 2);
+    const std::vector<float> noise = core::normal_values(kTokens * test.k, 2);
     for (std::int64_t i = 0; i < std::ssize(noise); ++i) {
       x.data()[i] = noise[static_cast<std::size_t>(i)] * (i % test.k == 7 ? 30.0f : 1.0f);
     }

@@ -56,6 +56,12 @@ bool replaced(const std::filesystem::path& file) {
          ends(".gguf") || ends(".nibble") || name.starts_with(".");
 }
 
+// A folder of sentence-transformers' modules.json: "1_Pooling".
+bool is_module(const std::filesystem::directory_entry& entry) {
+  return entry.is_directory() && std::filesystem::exists(entry.path() / "config.json") &&
+         std::filesystem::exists(entry.path().parent_path() / "modules.json");
+}
+
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(const models::Model& model, const std::filesystem::path& target,
@@ -64,7 +70,7 @@ CheckpointWriter::CheckpointWriter(const models::Model& model, const std::filesy
     : model_(model),
       folder_(io::AtomicFolder::open_or_create(target)),
       output_(output),
-      shards_(static_cast<std::int64_t>(model.network.decoder.blocks.size()) + (output ? 2 : 1)) {
+      shards_(std::ssize(models::all_blocks(model.network)) + (output ? 2 : 1)) {
   core::require(
       !folder_.resumed() || resume, ErrorKind::kUsage,
       "an unfinished job lies in {}: give --resume to go on with it, or remove that folder",
@@ -113,7 +119,7 @@ std::optional<CompressedBlock> CheckpointWriter::finished_block(
   const auto file = io::SafetensorsFile::open(path);
   CompressedBlock compressed;
   for (const ops::LinearSet* set :
-       models::linear_sets(model_.network.decoder.blocks[static_cast<std::size_t>(block)])) {
+       models::linear_sets(*models::all_blocks(model_.network)[static_cast<std::size_t>(block)])) {
     for (const ops::Linear& layer : set->parts) {
       if (const auto scheme = schemes.find(layer.name); scheme != schemes.end()) {
         compressed.layers.emplace(layer.name, read_layer(*file, layer, scheme->second));
@@ -250,6 +256,11 @@ void CheckpointWriter::copy_companions() const {
   for (const auto& entry : std::filesystem::directory_iterator(model_.path)) {
     if (entry.is_regular_file() && !replaced(entry.path())) {
       std::filesystem::copy_file(entry.path(), folder_.path() / entry.path().filename(),
+                                 std::filesystem::copy_options::overwrite_existing);
+    } else if (is_module(entry)) {
+      const std::filesystem::path target = folder_.path() / entry.path().filename();
+      std::filesystem::create_directory(target);
+      std::filesystem::copy_file(entry.path() / "config.json", target / "config.json",
                                  std::filesystem::copy_options::overwrite_existing);
     }
   }

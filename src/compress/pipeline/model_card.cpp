@@ -170,7 +170,11 @@ std::string facts(const models::Model& original, const models::Model& result, co
   return text;
 }
 
-std::string damage_section(const std::optional<MeasuredDamage>& damage) {
+std::string damage_section(const models::Network& network,
+                           const std::optional<MeasuredDamage>& damage) {
+  if (network.has_encoder()) {
+    return "Not measured: it is the task that tells.\n";
+  }
   if (!damage) {
     return "Not measured yet. This tells, on a text of yours:\n\n"
            "    nibble eval FOLDER --text TEXT --reference ORIGINAL\n";
@@ -212,11 +216,20 @@ std::string model_card(const models::Model& original, const models::Model& resul
               : fmt::format("[{}](https://huggingface.co/{})", repository, repository);
   text += fmt::format(", compressed by Nibble with the recipe `{}`.\n\n", recipe_name);
   text += facts(original, result, recipe, options);
-  text += "\n## What it cost\n" + damage_section(options.damage);
+  text += "\n## What it cost\n" + damage_section(result.network, options.damage);
   text +=
       "\n## How to run it\nFOLDER is where this file lies. The weights are in a format of "
-      "Nibble's own; other programs do not read it.\n\n"
-      "    nibble run FOLDER -p \"Once upon a time\"\n";
+      "Nibble's own; other programs do not read it.\n\n";
+  if (result.network.pooling) {
+    text += "    nibble embed FOLDER --texts FILE\n";
+  }
+  if (result.network.classifier) {
+    text += "    nibble classify FOLDER --texts FILE\n";
+  }
+  if (result.network.has_encoder()) {
+    return text;
+  }
+  text += "    nibble run FOLDER -p \"Once upon a time\"\n";
   if (!result.tokenizer->chat_template().empty()) {
     text += "    nibble chat FOLDER\n";
   }

@@ -4,6 +4,7 @@
 #include "compress/pipeline/checkpoint.h"
 #include "compress/pipeline/model_card.h"
 #include "compress/pipeline/quantize_job.h"
+#include "compress/pipeline/recipe_passes.h"
 #include "compress/pipeline/recipe_run.h"
 #include "core/error.h"
 
@@ -21,6 +22,21 @@ void require_plain(const models::Model& model, const PipelineOptions& options) {
   core::require(!compressed, ErrorKind::kUsage,
                 "{} is already compressed ({}); start from the original model",
                 io::shown(model.path), core::printable(model.compression.recipe));
+}
+
+// Blocks of encoders are rounded as they stand: nothing is measured on texts, and the ends stay.
+void require_serves_encoder(const models::Model& model, const Recipe& recipe,
+                            const PipelineOptions& options) {
+  const RecipePasses passes(recipe);
+  const bool plain = passes.needs() == StatisticsKind::kNone && !passes.needs_curvature() &&
+                     !passes.transforms_model();
+  core::require(!model.network.has_encoder() ||
+                    (plain && !recipe.target && !recipe.output && !options.adapter),
+                ErrorKind::kUsage,
+                "{} is an encoder, whose blocks are only rounded to nearest as yet; take a recipe "
+                "without calibration, rotation, target or output layer, such as w8a8 or "
+                "rtn-w4g128, and no adapter",
+                io::shown(model.path));
 }
 
 // The recipe with its target met.
@@ -47,6 +63,7 @@ std::vector<LayerReport> run_recipe(const models::Model& model, const Recipe& re
                                     const PipelineOptions& options, BlockStore& store,
                                     core::ProgressSink& progress) {
   require_plain(model, options);
+  require_serves_encoder(model, recipe, options);
   return RecipeRun(model, recipe, options, store, progress).run();
 }
 
@@ -54,6 +71,7 @@ void quantize_model(const models::Model& model, const Recipe& wanted,
                     const std::filesystem::path& target, const PipelineOptions& options,
                     bool resume, core::ProgressSink& progress) {
   require_plain(model, options);
+  require_serves_encoder(model, wanted, options);
   const Recipe recipe = allocated(model, wanted, options, progress);
   const auto schemes = layer_schemes(model.network, recipe);
   if (options.adapter) {
@@ -73,6 +91,7 @@ void quantize_model(const models::Model& model, const Recipe& wanted,
 Quantized quantize_in_memory(const models::Model& model, const Recipe& wanted,
                              const PipelineOptions& options, core::ProgressSink& progress) {
   require_plain(model, options);
+  require_serves_encoder(model, wanted, options);
   const Recipe recipe = allocated(model, wanted, options, progress);
   MemoryStore store;
   std::vector<LayerReport> layers = run_recipe(model, recipe, options, store, progress);

@@ -35,10 +35,16 @@ bool RecipePasses::needs_curvature() const {
                      [](const Entry& entry) { return entry.traits.needs_curvature; });
 }
 
-std::unique_ptr<ModelTransform> RecipePasses::transform(const models::NetworkConfig& config) const {
+bool RecipePasses::transforms_model() const {
+  return std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
+    return entry.traits.stage == Stage::kTransformsModel;
+  });
+}
+
+std::unique_ptr<ModelTransform> RecipePasses::transform(const models::Network& network) const {
   std::unique_ptr<ModelTransform> found;
   for (const Entry& entry : entries_) {
-    if (auto transform = entry.pass->transform(config)) {
+    if (auto transform = entry.pass->transform(network)) {
       found = std::move(transform);
     }
   }

@@ -26,10 +26,11 @@ class RecipePasses {
   StatisticsKind needs() const;
   StatisticsKind transforms_need() const;
   bool needs_curvature() const;
+  bool transforms_model() const;
 
   /// What one of them makes of the whole model; null where none does. Throws kUsage for models that
   /// it can't serve.
-  std::unique_ptr<ModelTransform> transform(const models::NetworkConfig& config) const;
+  std::unique_ptr<ModelTransform> transform(const models::Network& network) const;
 
   /// The names of those that have no part in an output layer with this scheme: "atom-reorder, awq".
   std::string left_out_of_output(const formats::Scheme& scheme) const;

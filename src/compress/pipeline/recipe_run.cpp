@@ -11,7 +11,7 @@ using models::Block;
 
 std::vector<LayerReport> RecipeRun::run() {
   report_.begin(static_cast<std::int64_t>(schemes_.size()));
-  for (std::int64_t i = 0; i < std::ssize(model_.original().decoder.blocks); ++i) {
+  for (std::int64_t i = 0; i < std::ssize(blocks_); ++i) {
     run_block(i);
   }
   if (rounds_output()) {
@@ -25,8 +25,8 @@ std::vector<LayerReport> RecipeRun::run() {
 }
 
 void RecipeRun::run_block(std::int64_t index) {
-  const auto blocks = std::ssize(model_.original().decoder.blocks);
-  const Block& block = model_.original().decoder.blocks[static_cast<std::size_t>(index)];
+  const auto blocks = std::ssize(blocks_);
+  const Block& block = *blocks_[static_cast<std::size_t>(index)];
   report_.enter(fmt::format("block {} of {}", index + 1, blocks));
   auto compressed = store_.finished(index);
   const bool resumed = compressed.has_value();
@@ -50,7 +50,7 @@ void RecipeRun::run_block(std::int64_t index) {
 
 // Moves the calibration windows through the compressed block.
 void RecipeRun::advance(std::int64_t index, const CompressedBlock& compressed) {
-  const Block& block = model_.original().decoder.blocks[static_cast<std::size_t>(index)];
+  const Block& block = *blocks_[static_cast<std::size_t>(index)];
   show_windows("running");
   const PhaseTimes::Phase phase(times_, "forward");
   runner_->advance(index, decoded(apply_compressed(block, compressed), ops_.pool()),
@@ -59,7 +59,7 @@ void RecipeRun::advance(std::int64_t index, const CompressedBlock& compressed) {
 
 CompressedBlock RecipeRun::compress(std::int64_t index, const Block& original) {
   const Block block = model_.block(original);
-  BlockWork work(model_.network().config, block, schemes_, curvature_);
+  BlockWork work(model_.network().config, norms_, block, schemes_, curvature_);
   if (true_sequential_) {
     compress_in_turn(index, block, work);
   } else {
@@ -151,10 +151,9 @@ void RecipeRun::compress_output() {
 }
 
 void RecipeRun::add_key_centre(const Block& block, CompressedBlock& compressed) {
-  const models::NetworkConfig& config = model_.network().config;
-  const bool pre = config.norm_placement == models::NormPlacement::kPre;
-  std::vector<float> centre =
-      key_centre(config, block, runner_->mean_input(pre ? &block.attention_norm : nullptr));
+  const bool pre = norms_ == models::NormPlacement::kPre;
+  std::vector<float> centre = key_centre(
+      model_.network().config, block, runner_->mean_input(pre ? &block.attention_norm : nullptr));
   if (!centre.empty()) {
     compressed.vectors.emplace(models::key_centre_name(block.attention.qkv), std::move(centre));
   }
@@ -207,8 +206,7 @@ void RecipeRun::report(const LayerWork& layer) {
 
 // Blocks are finished in their order.
 bool RecipeRun::all_is_finished() {
-  return store_.finished(std::ssize(model_.original().decoder.blocks) - 1) &&
-         (!rounds_output() || store_.finished_output());
+  return store_.finished(std::ssize(blocks_) - 1) && (!rounds_output() || store_.finished_output());
 }
 
 std::int64_t RecipeRun::layers_of(const Block& block) const {

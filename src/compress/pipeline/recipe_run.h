@@ -73,6 +73,8 @@ class RecipeRun {
   Backend backend_;
   RecipePasses passes_;
   PreparedModel model_;
+  std::vector<const models::Block*> blocks_;  // of the original
+  models::NormPlacement norms_;
   StatisticsKind needs_ = StatisticsKind::kNone;
   CalibrationWindows windows_;
   std::map<int, SetCurvature> curvature_;  // by set id

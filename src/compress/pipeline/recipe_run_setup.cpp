@@ -30,8 +30,11 @@ RecipeRun::RecipeRun(const models::Model& model, const Recipe& recipe,
       ops_({options.threads, ops::ActivationPrecision::kFloat}),
       backend_(make_backend(options.place, ops_.pool())),
       passes_(recipe),
-      model_(model.network, options.adapter.get(), passes_.transform(model.network.config), store,
+      model_(model.network, options.adapter.get(), passes_.transform(model.network), store,
              ops_.pool()),
+      blocks_(models::all_blocks(model.network)),
+      norms_(model.network.has_decoder() ? model.network.decoder.norms
+                                         : model.network.encoder.norms),
       needs_(statistics_needed()),
       report_(progress) {
   if (rounds_output()) {

@@ -71,7 +71,7 @@ TEST(Wanda, PrunesWhatCarriesLeast) {
 }
 
 TEST(Wanda, ComparesWeightsOfARowOrOfAGroupOnly) {
-  std::vector<float> w = normal(kOutputs * kInputs, 1);
+  std::vector<float> w = core::normal_values(kOutputs * kInputs, 1);
   for (std::int64_t i = 0; i < kInputs; ++i) {
     w[static_cast<std::size_t>(i)] *= 1000;  // the first row is not spared
   }
@@ -87,7 +87,7 @@ TEST(Wanda, ComparesWeightsOfARowOrOfAGroupOnly) {
 }
 
 TEST(SparseGpt, PrunesTheSharesAskedFor) {
-  const auto w = normal(kOutputs * kInputs, 2);
+  const auto w = core::normal_values(kOutputs * kInputs, 2);
   const auto hessian = correlated_hessian(kInputs, 600, 3);
   for (const Sparsity& sparsity : kPatterns) {
     Mask kept;
@@ -114,7 +114,7 @@ TEST(SparseGpt, PrunesTheSharesAskedFor) {
 TEST(SparseGpt, LosesLessThanWandaAndWandaLessThanMagnitude) {
   const std::vector<float> ones(kInputs, 1.0f);
   for (std::uint64_t seed = 10; seed < 13; ++seed) {
-    const auto w = normal(kOutputs * kInputs, seed);
+    const auto w = core::normal_values(kOutputs * kInputs, seed);
     const auto hessian = correlated_hessian(kInputs, 600, seed + 100);
     for (const Sparsity& sparsity : kPatterns) {
       const double magnitude = loss_of(w, masked(w, run_wanda(w, ones, sparsity)), hessian);
@@ -128,7 +128,7 @@ TEST(SparseGpt, LosesLessThanWandaAndWandaLessThanMagnitude) {
 
 // Then nothing can be made up for, and both scores are w^2 E[x^2].
 TEST(SparseGpt, IsWandaWhenInputsAreIndependent) {
-  const auto w = normal(kOutputs * kInputs, 4);
+  const auto w = core::normal_values(kOutputs * kInputs, 4);
   std::vector<float> diagonal(kInputs * kInputs, 0.0f);
   for (std::size_t i = 0; i < kInputs; ++i) {
     diagonal[i * kInputs + i] = 1.0f + static_cast<float>(i % 5);
@@ -140,7 +140,7 @@ TEST(SparseGpt, IsWandaWhenInputsAreIndependent) {
 }
 
 TEST(SparseGpt, PrunesInputsThatWereNeverActiveFirst) {
-  const auto w = normal(kOutputs * kInputs, 5);
+  const auto w = core::normal_values(kOutputs * kInputs, 5);
   auto hessian = correlated_hessian(kInputs, 600, 6);
   for (std::int64_t i = 0; i < kInputs; ++i) {
     for (std::int64_t j = 0; j < kInputs; ++j) {
@@ -163,7 +163,7 @@ TEST(SparseGpt, PrunesInputsThatWereNeverActiveFirst) {
 }
 
 TEST(Pruning, ThreadsDoNotChangeTheResult) {
-  const auto w = normal(200 * kInputs, 7);
+  const auto w = core::normal_values(200 * kInputs, 7);
   const auto hessian = correlated_hessian(kInputs, 600, 8);
   const auto diagonal = diagonal_of(hessian, kInputs);
   for (const Sparsity& sparsity : kPatterns) {

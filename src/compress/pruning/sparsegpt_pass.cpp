@@ -2,17 +2,14 @@
 
 #include "compress/pruning/sparsegpt.h"
 #include "compress/pruning/sparsity.h"
-#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {
 
 class SparseGptPass final : public Pass {
  public:
-  explicit SparseGptPass(PassOptions options)
-      : sparsity_(read_sparsity(options)), damp_(options.number("damp", 0.01, 0.0, 1.0)) {
-    options.require_all_used();
-  }
+  explicit SparseGptPass(PassOptions& options)
+      : sparsity_(read_sparsity(options)), damp_(options.number("damp", 0.01, 0.0, 1.0)) {}
 
   PassTraits traits() const override {
     return {.stage = Stage::kPrunes,
@@ -46,10 +43,6 @@ class SparseGptPass final : public Pass {
 
 }  // namespace
 
-PassFactory sparsegpt_pass() {
-  return {"sparsegpt", [](const core::Json& options) -> std::unique_ptr<Pass> {
-            return std::make_unique<SparseGptPass>(PassOptions(options, "sparsegpt"));
-          }};
-}
+constinit const PassFactory kSparseGptPass = {"sparsegpt", read_pass<SparseGptPass>};
 
 }  // namespace nibble::compress

@@ -6,6 +6,6 @@ namespace nibble::compress {
 
 /// "sparsegpt": prunes one input after another and makes up for it (sparsegpt()). Options sparsity
 /// (0.5), pattern ("unstructured", "2:4", "4:8"), damp (0.01 of the Hessian's mean diagonal).
-PassFactory sparsegpt_pass();
+extern const PassFactory kSparseGptPass;
 
 }  // namespace nibble::compress

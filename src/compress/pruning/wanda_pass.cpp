@@ -2,17 +2,14 @@
 
 #include "compress/pruning/sparsity.h"
 #include "compress/pruning/wanda.h"
-#include "compress/recipe/pass_options.h"
 
 namespace nibble::compress {
 namespace {
 
 class WandaPass final : public Pass {
  public:
-  explicit WandaPass(PassOptions options)
-      : sparsity_(read_sparsity(options)), after_rounding_(options.flag("after_rounding", false)) {
-    options.require_all_used();
-  }
+  explicit WandaPass(PassOptions& options)
+      : sparsity_(read_sparsity(options)), after_rounding_(options.flag("after_rounding", false)) {}
 
   PassTraits traits() const override {
     return {.stage = after_rounding_ ? Stage::kRefines : Stage::kPrunes,
@@ -72,10 +69,6 @@ class WandaPass final : public Pass {
 
 }  // namespace
 
-PassFactory wanda_pass() {
-  return {"wanda", [](const core::Json& options) -> std::unique_ptr<Pass> {
-            return std::make_unique<WandaPass>(PassOptions(options, "wanda"));
-          }};
-}
+constinit const PassFactory kWandaPass = {"wanda", read_pass<WandaPass>};
 
 }  // namespace nibble::compress

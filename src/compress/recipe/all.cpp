@@ -17,10 +17,16 @@
 namespace nibble::compress {
 
 std::vector<PassFactory> pass_factories() {
-  return {rotate_pass(),   smoothquant_pass(), awq_pass(),   atom_reorder_pass(),
-          hadamard_pass(), asymmetric_pass(),  wanda_pass(), sparsegpt_pass(),
-          search_pass(),   any4_pass(),        rtn_pass(),   gptq_pass(),
-          refine_pass()};
+  return {kRotatePass,     kSmoothQuantPass, kAwqPass,       kAtomReorderPass, kHadamardPass,
+          kAsymmetricPass, kWandaPass,       kSparseGptPass, kSearchPass,      kAny4Pass,
+          kRtnPass,        kGptqPass,        kRefinePass};
+}
+
+std::unique_ptr<Pass> PassFactory::make(const core::Json& options) const {
+  PassOptions reader(options, name);
+  std::unique_ptr<Pass> pass = read(reader);
+  reader.require_all_used();
+  return pass;
 }
 
 std::unique_ptr<Pass> make_pass(std::string_view name, const core::Json& options) {

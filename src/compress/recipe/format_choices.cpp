@@ -3,18 +3,8 @@
 #include <algorithm>
 
 namespace nibble::compress {
-namespace {
 
 using formats::Scheme;
-
-std::vector<int> widths_of(const Scheme& scheme) {
-  if (formats::is_integer(scheme)) {
-    return {2, 3, 4, 8};
-  }
-  return formats::has_learned_book(scheme) ? std::vector{2, 3, 4} : std::vector{scheme.code.bits};
-}
-
-}  // namespace
 
 std::vector<Scheme> format_choices(const Scheme& scheme) {
   const formats::ScaleType scale = scheme.scale.type;
@@ -26,12 +16,14 @@ std::vector<Scheme> format_choices(const Scheme& scheme) {
     groups.push_back(scheme.scale.group);
   }
   std::vector<Scheme> choices;
-  for (const int bits : widths_of(scheme)) {
+  for (const formats::CodeWord& word : scheme.code.type->words) {
     for (const std::int64_t group : groups) {
       Scheme choice = scheme;
-      choice.code.bits = bits;
+      choice.code.bits = word.bits;
       choice.scale.group = group;
-      choices.push_back(choice);
+      if (formats::problem_of(choice).empty()) {
+        choices.push_back(choice);
+      }
     }
   }
   return choices;

@@ -22,10 +22,10 @@ bool matches(const LayerRule& rule, const std::string& name) {
 // Names of the layers that recipes compress, and how many inputs they have.
 std::map<std::string, std::int64_t> layer_inputs(const models::Network& network) {
   std::map<std::string, std::int64_t> inputs;
-  for (const models::Block& block : network.decoder.blocks) {
-    for (const ops::LinearSet* set : models::linear_sets(block)) {
+  for (const models::Block* block : models::all_blocks(network)) {
+    for (const ops::LinearSet* set : models::linear_sets(*block)) {
       for (const ops::Linear& part : set->parts) {
-        if (!block.router || set != &*block.router) {
+        if (!block->router || set != &*block->router) {
           inputs.emplace(part.name, part.weight.k);
         }
       }

@@ -9,6 +9,7 @@
 #include "compress/backend/backend.h"
 #include "compress/block/block_work.h"
 #include "compress/recipe/model_transform.h"
+#include "compress/recipe/pass_options.h"
 #include "core/json.h"
 #include "formats/packed_weight.h"
 #include "ops/layers.h"
@@ -63,7 +64,7 @@ class Pass {
 
   /// What the pass makes of the whole model before its blocks are compressed, or null. Throws
   /// kUsage for models that it can't serve.
-  virtual std::unique_ptr<ModelTransform> transform(const models::NetworkConfig&) const {
+  virtual std::unique_ptr<ModelTransform> transform(const models::Network&) const {
     return nullptr;
   }
 
@@ -77,8 +78,17 @@ class Pass {
 /// How a pass is made from the options that a recipe gives it.
 struct PassFactory {
   std::string_view name;  // as in recipes
-  std::unique_ptr<Pass> (*make)(const core::Json& options);
+  std::unique_ptr<Pass> (*read)(PassOptions& options);
+
+  /// Throws kUsage for options that are wrong or that the pass does not know.
+  std::unique_ptr<Pass> make(const core::Json& options) const;
 };
+
+/// A pass of a class that reads its options when it is made.
+template <class Made>
+std::unique_ptr<Pass> read_pass(PassOptions& options) {
+  return std::make_unique<Made>(options);
+}
 
 /// Every pass of this build; the one registration place is all.cpp.
 std::vector<PassFactory> pass_factories();

@@ -14,7 +14,6 @@ using formats::Scheme;
 
 constexpr std::int64_t kDefaultGroup = 128;
 constexpr std::int64_t kDefaultBookGroup = 64;
-constexpr std::int64_t kMaxGroup = 1 << 20;
 
 // Names that stand for one scheme.
 constexpr std::pair<std::string_view, std::string_view> kNamedSchemes[] = {
@@ -38,29 +37,27 @@ bool take(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-std::optional<std::int64_t> take_number(std::string_view& text) {
-  std::int64_t number = 0;
+std::optional<int> take_number(std::string_view& text) {
+  int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || number < 1 || number > kMaxGroup) {
-    return std::nullopt;
-  }
   text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return number;
+  return error == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-// "g64" or "row" or nothing; false when it is malformed.
-bool take_group(std::string_view& text, std::int64_t fallback, Scheme& scheme) {
-  scheme.scale.group = fallback;
-  if (take(text, "row")) {
-    scheme.scale.group = 0;
-  } else if (take(text, "g")) {
-    const auto group = take_number(text);
-    if (!group) {
-      return false;
-    }
-    scheme.scale.group = *group;
+// "g64", "row" or "tensor" up to the next hyphen, or nothing; false when it is malformed.
+bool take_granularity(std::string_view& text, std::int64_t fallback, Scheme& scheme) {
+  const std::string_view word = text.substr(0, text.find('-'));
+  text.remove_prefix(word.size());
+  if (word.empty()) {
+    scheme.scale.group = fallback;
+    return true;
   }
-  return true;
+  const auto scale = formats::parse_granularity(word);
+  if (scale) {
+    scheme.scale.group = scale->group;
+    scheme.scale.rows = scale->rows;
+  }
+  return scale.has_value();
 }
 
 // `scheme` with the words of "-a4g128-h128" behind it; nullopt when they make no scheme.
@@ -72,30 +69,28 @@ std::optional<Scheme> with_words(const Scheme& scheme, std::string_view words) {
   }
 }
 
-// "w4g128-sym-a4" after the method's name, or "w8tensor": one scale for a matrix is symmetric.
+// "w4g128-sym-a4" after the method's name, or "w8tensor": rows that share a scale are symmetric.
 std::optional<Scheme> integer_scheme(std::string_view text) {
   Scheme scheme{.scale = {.type = formats::ScaleType::kF16}};
   if (!take(text, "w")) {
     return std::nullopt;
   }
   const auto bits = take_number(text);
-  scheme.scale.per_tensor = bits && take(text, "tensor");
-  if (!bits || (*bits != 2 && *bits != 3 && *bits != 4 && *bits != 8) ||
-      !take_group(text, scheme.scale.per_tensor ? 0 : kDefaultGroup, scheme)) {
+  if (!bits || !take_granularity(text, kDefaultGroup, scheme)) {
     return std::nullopt;
   }
-  scheme.code = {.type = formats::CodeType::kInteger, .bits = static_cast<int>(*bits)};
-  const bool symmetric = take(text, "-sym") || scheme.scale.per_tensor;
+  scheme.code = {.type = &formats::kIntegerCodes, .bits = *bits};
+  const bool symmetric = take(text, "-sym") || scheme.scale.rows != 1;
   scheme.zero = symmetric ? formats::Zero::kNone : formats::Zero::kInteger;
   return with_words(scheme, text);
 }
 
 std::optional<Scheme> book_scheme(std::string_view text, formats::Book book,
                                   std::int64_t fallback_group, int bits = 4) {
-  Scheme scheme{.code = {.type = formats::CodeType::kBook, .bits = bits, .book = book},
+  Scheme scheme{.code = {.type = &formats::kBookCodes, .bits = bits, .book = book},
                 .scale = {.type = formats::ScaleType::kF16}};
-  const bool good = take_group(text, fallback_group, scheme);
-  return good && text.empty() ? std::optional(scheme) : std::nullopt;
+  const bool good = take_granularity(text, fallback_group, scheme) && text.empty();
+  return good && formats::problem_of(scheme).empty() ? std::optional(scheme) : std::nullopt;
 }
 
 // Takes `suffix` off the end of `text`.
@@ -190,8 +185,8 @@ std::optional<Recipe> best4(std::string_view name) {
   constexpr std::int64_t kGroup = 32;
   std::string_view rest = name;
   Scheme scheme = formats::parse_scheme("lut4-matrix-g32-s7");
-  if (!take(rest, "best4") || !take_group(rest, kGroup, scheme) || !rest.empty() ||
-      scheme.scale.group == 0) {
+  if (!take(rest, "best4") || !take_granularity(rest, kGroup, scheme) || !rest.empty() ||
+      !formats::problem_of(scheme).empty()) {
     return std::nullopt;
   }
   Recipe recipe{std::string(name), scheme, {}, {}, true};

@@ -27,18 +27,35 @@ std::vector<Scheme> schemes_of(const Recipe& recipe) {
   return schemes;
 }
 
-// The passes of a stage, as messages list them.
-std::string listed(Stage stage, std::string_view separator) {
+// The passes of which a condition holds, as messages list them.
+std::string listed(bool (*holds)(const PassTraits&), std::string_view separator) {
   std::vector<std::string_view> names;
   for (const PassFactory& factory : pass_factories()) {
-    if (factory.make(core::Json::object())->traits().stage == stage) {
+    if (holds(factory.make(core::Json::object())->traits())) {
       names.push_back(factory.name);
     }
   }
   return fmt::format("{}", fmt::join(names, separator));
 }
-auto named(Stage stage, std::string_view separator = ", ") {
-  return core::lazily([=] { return listed(stage, separator); });
+auto those_that(bool (*hold)(const PassTraits&), std::string_view separator = "' or '") {
+  return core::lazily([=] { return listed(hold, separator); });
+}
+template <Stage kStage>
+auto named(std::string_view separator = ", ") {
+  return those_that([](const PassTraits& pass) { return pass.stage == kStage; }, separator);
+}
+
+bool turns(const PassTraits& pass) {
+  return pass.turns_inputs;
+}
+bool reorders(const PassTraits& pass) {
+  return pass.reorders_inputs;
+}
+bool learns_books(const PassTraits& pass) {
+  return pass.learns_books;
+}
+bool compares_inputs(const PassTraits& pass) {
+  return pass.statistics >= StatisticsKind::kCross;
 }
 
 // A pass with its name in the recipe.
@@ -62,8 +79,8 @@ class Validation {
     check_serves_output(step);
     check_order(step);
     check_channels_in_place(step);
-    turned_ = turned_ || step.traits.turns_inputs;
-    reordered_ = reordered_ || step.traits.reorders_inputs;
+    turned_by_ = step.traits.turns_inputs ? step.name : turned_by_;
+    reordered_by_ = step.traits.reorders_inputs ? step.name : reordered_by_;
     check_measured_at_once(step);
     check_not_done_before(step);
     rounding_ += step.traits.stage == Stage::kRounds ? 1 : 0;
@@ -74,7 +91,7 @@ class Validation {
   void finish() const {
     core::require(rounding_ == 1, ErrorKind::kUsage,
                   "recipe '{}' has no pass that rounds: end it with {}", name_,
-                  named(Stage::kRounds, " or "));
+                  named<Stage::kRounds>(" or "));
     check_hadamard();
     check_tails();
     check_books();
@@ -100,14 +117,14 @@ class Validation {
   void check_serves(const Step& step, const Scheme& scheme) const {
     const bool fits_groups =
         step.traits.stage == Stage::kChoosesParameters || step.traits.stage == Stage::kRefines;
-    core::require(!fits_groups || !scheme.scale.per_tensor, ErrorKind::kUsage,
+    core::require(!fits_groups || scheme.scale.rows == 1, ErrorKind::kUsage,
                   "recipe '{}': pass '{}' fits scales one by one, and {} has one for the matrix",
                   name_, step.name, scheme);
-    core::require(
-        !fits_groups || !formats::has_float_codes(scheme), ErrorKind::kUsage,
-        "recipe '{}': pass '{}' knows no E4M3 codes, which {} has; 'rtn' and 'gptq' round "
-        "to them",
-        name_, step.name, scheme);
+    core::require(!fits_groups || scheme.code.type->fits_scales, ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' fits scales, which gains nothing for the {} of {}; '{}' "
+                  "round to them",
+                  name_, step.name, scheme.code.type->name, scheme,
+                  named<Stage::kRounds>("' and '"));
     step.pass.check(scheme);
   }
 
@@ -123,32 +140,30 @@ class Validation {
                   "recipe '{}': pass '{}' comes too late; the order is: one that transforms the "
                   "model ({}), passes that transform ({}), one that corrects ({}), one that prunes "
                   "({}), that choose parameters ({}), one that rounds ({}), passes that refine",
-                  name_, step.name, named(Stage::kTransformsModel), named(Stage::kTransforms),
-                  named(Stage::kCorrects), named(Stage::kPrunes), named(Stage::kChoosesParameters),
-                  named(Stage::kRounds));
+                  name_, step.name, named<Stage::kTransformsModel>(), named<Stage::kTransforms>(),
+                  named<Stage::kCorrects>(), named<Stage::kPrunes>(),
+                  named<Stage::kChoosesParameters>(), named<Stage::kRounds>());
   }
 
   // What scales channels must come before what mixes or moves them.
   void check_channels_in_place(const Step& step) const {
+    const bool moves_none = step.traits.stage > Stage::kTransforms;
+    core::require(turned_by_.empty() || moves_none, ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' must come before '{}', which leaves no channel as it was",
+                  name_, step.name, turned_by_);
     core::require(
-        !turned_ || step.traits.stage > Stage::kTransforms, ErrorKind::kUsage,
-        "recipe '{}': pass '{}' must come before 'hadamard', which leaves no channel as it "
-        "was",
-        name_, step.name);
-    core::require(!reordered_ || step.traits.stage > Stage::kTransforms || step.traits.turns_inputs,
-                  ErrorKind::kUsage,
-                  "recipe '{}': pass '{}' must come before 'atom-reorder', which leaves no channel "
-                  "where it was",
-                  name_, step.name);
+        reordered_by_.empty() || moves_none || step.traits.turns_inputs, ErrorKind::kUsage,
+        "recipe '{}': pass '{}' must come before '{}', which leaves no channel where it was", name_,
+        step.name, reordered_by_);
   }
 
   void check_measured_at_once(const Step& step) const {
-    core::require(!(turned_ || reordered_) ||
-                      (!recipe_.true_sequential && step.traits.statistics < StatisticsKind::kCross),
-                  ErrorKind::kUsage,
-                  "recipe '{}': inputs that 'hadamard' or 'atom-reorder' changes are measured once "
-                  "for the whole block; neither true_sequential nor 'asymmetric' is built for them",
-                  name_);
+    const bool at_once = !recipe_.true_sequential && !compares_inputs(step.traits);
+    core::require(!changes_inputs() || at_once, ErrorKind::kUsage,
+                  "recipe '{}': inputs that '{}' changes are measured once for the whole block; "
+                  "neither true_sequential nor '{}' is built for them",
+                  name_, turned_by_.empty() ? reordered_by_ : turned_by_,
+                  those_that(compares_inputs));
   }
 
   void check_not_done_before(const Step& step) const {
@@ -165,7 +180,8 @@ class Validation {
   void check_rounding(const Step& step) const {
     core::require(rounding_ == 1 || step.traits.stage < Stage::kRounds, ErrorKind::kUsage,
                   "recipe '{}': pass '{}' needs exactly one pass that rounds ({}) {}", name_,
-                  step.name, named(Stage::kRounds), rounding_ == 0 ? "before it" : "in the recipe");
+                  step.name, named<Stage::kRounds>(),
+                  rounding_ == 0 ? "before it" : "in the recipe");
   }
 
   void remember(const Step& step) {
@@ -183,34 +199,32 @@ class Validation {
   void check_hadamard() const {
     const bool wanted =
         any_scheme([](const Scheme& scheme) { return scheme.inputs.hadamard != 0; });
-    core::require(!wanted || turned_, ErrorKind::kUsage,
+    core::require(!wanted || !turned_by_.empty(), ErrorKind::kUsage,
                   "recipe '{}': {} turns the inputs of layers, nothing turns their weights: add "
-                  "the pass 'hadamard'",
-                  name_, recipe_.scheme);
-    core::require(
-        !turned_ || wanted, ErrorKind::kUsage,
-        "recipe '{}': the pass 'hadamard' turns weights by the Hadamard of a scheme; {} has "
-        "none (int4-sym-g128-a4-h128 has)",
-        name_, recipe_.scheme);
+                  "the pass '{}'",
+                  name_, recipe_.scheme, those_that(turns));
+    core::require(turned_by_.empty() || wanted, ErrorKind::kUsage,
+                  "recipe '{}': the pass '{}' turns weights by the Hadamard of a scheme; {} has "
+                  "none (int4-sym-g128-a4-h128 has)",
+                  name_, turned_by_, recipe_.scheme);
   }
 
   void check_tails() const {
     const bool wanted = any_scheme([](const Scheme& scheme) { return scheme.inputs.tail != 0; });
-    core::require(!wanted || reordered_, ErrorKind::kUsage,
+    core::require(!wanted || !reordered_by_.empty(), ErrorKind::kUsage,
                   "recipe '{}': {} has a tail, nothing says which inputs stand in it: add the pass "
-                  "'atom-reorder'",
-                  name_, recipe_.scheme);
-    core::require(!reordered_ || refuses_tails_.empty(), ErrorKind::kUsage,
-                  "recipe '{}': pass '{}' cannot serve weights with a tail, as 'atom-reorder' "
-                  "makes them",
-                  name_, refuses_tails_);
+                  "'{}'",
+                  name_, recipe_.scheme, those_that(reorders));
+    core::require(reordered_by_.empty() || refuses_tails_.empty(), ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' cannot serve weights with a tail, as '{}' makes them",
+                  name_, refuses_tails_, reordered_by_);
   }
 
   void check_books() const {
     for (const Scheme& scheme : schemes_) {
       core::require(has_books_ || !formats::has_learned_book(scheme), ErrorKind::kUsage,
-                    "recipe '{}': {} has learned code books; begin with the pass any4", name_,
-                    scheme);
+                    "recipe '{}': {} has learned code books; begin with the pass {}", name_, scheme,
+                    those_that(learns_books));
     }
   }
 
@@ -226,8 +240,8 @@ class Validation {
                   name_, output);
     core::require(has_books_ || !formats::has_learned_book(output), ErrorKind::kUsage,
                   "recipe '{}': {} of the output layer has learned code books; begin with the "
-                  "pass any4",
-                  name_, output);
+                  "pass {}",
+                  name_, output, those_that(learns_books));
   }
 
   // Formats can be mixed where each layer is on its own and its errors are those of its weights.
@@ -242,7 +256,7 @@ class Validation {
                   "recipe '{}': a target must be more than 0 and at most {} bits per weight, or a "
                   "size such as 2GiB",
                   name_, kMostBits);
-    core::require(!transformed_ && !turned_ && !reordered_, ErrorKind::kUsage,
+    core::require(!transformed_ && !changes_inputs(), ErrorKind::kUsage,
                   "recipe '{}': targets are not built for recipes that turn or reorder inputs",
                   name_);
     core::require(!recipe_.choices.empty() || format_choices(recipe_.scheme).size() > 1,
@@ -255,6 +269,8 @@ class Validation {
                     choice, recipe_.scheme);
     }
   }
+
+  bool changes_inputs() const { return !turned_by_.empty() || !reordered_by_.empty(); }
 
   template <typename Predicate>
   bool any_scheme(Predicate predicate) const {
@@ -271,8 +287,8 @@ class Validation {
   bool chosen_ = false;
   bool pruned_ = false;
   bool has_books_ = false;
-  bool turned_ = false;
-  bool reordered_ = false;
+  std::string turned_by_;      // the pass; empty: nothing is turned
+  std::string reordered_by_;   // the pass; empty: all is where it was
   std::string refuses_tails_;  // the first pass that cannot serve tails; empty: all can
 };
 

@@ -15,7 +15,7 @@ constexpr double kDamp = 0.1;
 OutputCurvature correlated_outputs(std::uint64_t seed) {
   core::ThreadPool pool(1);
   constexpr std::int64_t kRows = 900;
-  const auto noise = normal(kRows * kOutputs, seed);
+  const auto noise = core::normal_values(kRows * kOutputs, seed);
   std::vector<float> g(noise.size());
   for (std::int64_t row = 0; row < kRows; ++row) {
     float shared = 0;
@@ -90,7 +90,7 @@ class ModelRefine : public testing::TestWithParam<const char*> {
   }
 
   formats::Scheme scheme_ = formats::parse_scheme(GetParam());
-  std::vector<float> w_ = normal(kOutputs * kInputs, 1);
+  std::vector<float> w_ = core::normal_values(kOutputs * kInputs, 1);
   std::vector<float> hessian_ =
       symmetric_hessian(correlated_hessian(kInputs, 400, 2), kInputs, 0.01);
 };

@@ -1,6 +1,5 @@
 #include "compress/refine/refine_pass.h"
 
-#include "compress/recipe/pass_options.h"
 #include "compress/refine/model_refine.h"
 #include "compress/refine/refine.h"
 
@@ -9,13 +8,12 @@ namespace {
 
 class RefinePass final : public Pass {
  public:
-  explicit RefinePass(PassOptions options)
+  explicit RefinePass(PassOptions& options)
       : for_model_(options.choice("loss", {"layer", "model"}) == "model"),
         damp_(options.number("damp", 0.01, 0.0, 1.0)),
         output_damp_(options.number("output_damp", 0.1, 0.0, 100.0)) {
     options_.sweeps = options.integer("sweeps", options_.sweeps, 1, 100);
     options_.scales = options.flag("scales", options_.scales);
-    options.require_all_used();
   }
 
   PassTraits traits() const override {
@@ -63,10 +61,6 @@ class RefinePass final : public Pass {
 
 }  // namespace
 
-PassFactory refine_pass() {
-  return {"refine", [](const core::Json& options) -> std::unique_ptr<Pass> {
-            return std::make_unique<RefinePass>(PassOptions(options, "refine"));
-          }};
-}
+constinit const PassFactory kRefinePass = {"refine", read_pass<RefinePass>};
 
 }  // namespace nibble::compress

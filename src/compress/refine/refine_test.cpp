@@ -35,7 +35,7 @@ double damped_loss(const std::vector<float>& w, const CodedWeight& coded,
 }
 
 TEST(Refine, EverySweepLosesLess) {
-  const auto w = normal(kOutputs * kInputs, 1);
+  const auto w = core::normal_values(kOutputs * kInputs, 1);
   const auto hessian = correlated_hessian(kInputs, 500, 2);
   for (const char* text : kSchemes) {
     const formats::Scheme scheme = formats::parse_scheme(text);
@@ -53,7 +53,7 @@ TEST(Refine, EverySweepLosesLess) {
 }
 
 TEST(Refine, FittingScalesTooLosesLess) {
-  const auto w = normal(kOutputs * kInputs, 3);
+  const auto w = core::normal_values(kOutputs * kInputs, 3);
   const auto hessian = correlated_hessian(kInputs, 500, 4);
   const formats::Scheme scheme = formats::parse_scheme("int3-sym-g32");
   const CodedWeight start = rounded(w, scheme);
@@ -62,7 +62,7 @@ TEST(Refine, FittingScalesTooLosesLess) {
 }
 
 TEST(Refine, ImprovesOnGptq) {
-  const auto w = normal(kOutputs * kInputs, 5);
+  const auto w = core::normal_values(kOutputs * kInputs, 5);
   const auto hessian = correlated_hessian(kInputs, 500, 6);
   core::ThreadPool pool(2);
   for (const char* text : kSchemes) {
@@ -77,7 +77,7 @@ TEST(Refine, ImprovesOnGptq) {
 
 // Without correlation each code is best alone: rounding to nearest is already the minimum.
 TEST(Refine, LeavesCodesAloneWhenInputsAreIndependent) {
-  const auto w = normal(kOutputs * kInputs, 7);
+  const auto w = core::normal_values(kOutputs * kInputs, 7);
   std::vector<float> diagonal(kInputs * kInputs, 0.0f);
   for (std::size_t i = 0; i < kInputs; ++i) {
     diagonal[i * kInputs + i] = 1.0f + static_cast<float>(i % 5);
@@ -92,7 +92,7 @@ TEST(Refine, LeavesCodesAloneWhenInputsAreIndependent) {
 // Codes that no change of a single code improves, checked one by one in double.
 TEST(Refine, EndsWhereNoSingleCodeCanImprove) {
   constexpr int kMany = 60;
-  const auto w = normal(kOutputs * kInputs, 8);
+  const auto w = core::normal_values(kOutputs * kInputs, 8);
   const auto hessian = correlated_hessian(kInputs, 500, 9);
   const formats::Scheme scheme = formats::parse_scheme("int3-asym-g32");
   const CodedWeight end = refined(rounded(w, scheme), w, scheme, hessian, {kMany, false});
@@ -122,7 +122,7 @@ TEST(Refine, EndsWhereNoSingleCodeCanImprove) {
 }
 
 TEST(Refine, ThreadsDoNotChangeTheResult) {
-  const auto w = normal(kOutputs * kInputs, 10);
+  const auto w = core::normal_values(kOutputs * kInputs, 10);
   const auto hessian = correlated_hessian(kInputs, 500, 11);
   const formats::Scheme scheme = formats::parse_scheme("int4-asym-g32");
   const CodedWeight one = refined(rounded(w, scheme), w, scheme, hessian, {}, 1);
@@ -134,7 +134,7 @@ TEST(Refine, ThreadsDoNotChangeTheResult) {
 }
 
 TEST(Refine, TakesInputsThatWereNeverActive) {
-  const auto w = normal(kOutputs * kInputs, 12);
+  const auto w = core::normal_values(kOutputs * kInputs, 12);
   const formats::Scheme scheme = formats::parse_scheme("int4-asym-g32");
   const CodedWeight start = rounded(w, scheme);
   const std::vector<float> silent(kInputs * kInputs, 0.0f);

@@ -15,11 +15,14 @@ using core::Tensor;
 
 constexpr std::int64_t kRows = 64;  // rows of one task
 
-Rotation stream_rotation(const models::NetworkConfig& config, std::uint64_t seed) {
-  core::require(config.norm_placement == models::NormPlacement::kPre && config.final_norm,
+Rotation stream_rotation(const models::Network& network, std::uint64_t seed) {
+  const models::NetworkConfig& config = network.config;
+  core::require(network.decoder.norms == models::NormPlacement::kPre && network.decoder.final_norm,
                 ErrorKind::kUsage,
                 "pass 'rotate': the model has norms in its residual stream (post-norm) or none "
                 "behind its last block; such a stream cannot be turned");
+  core::require(!network.project_out, ErrorKind::kUsage,
+                "pass 'rotate': the model's embedding is narrower than its residual stream");
   core::require(formats::hadamard_exists(config.hidden), ErrorKind::kUsage,
                 "pass 'rotate': there is no Hadamard matrix of the hidden size {}", config.hidden);
   return config.norm == ops::NormKind::kLayer ? Rotation::random_keeping_ones(config.hidden, seed)
@@ -129,8 +132,8 @@ ops::Norm plain_final_norm(ops::Norm norm, const Rotation& rotation) {
 
 }  // namespace
 
-ModelRotation::ModelRotation(const models::NetworkConfig& config, std::uint64_t seed)
-    : stream_(stream_rotation(config, seed)), heads_(head_rotation(config)) {}
+ModelRotation::ModelRotation(const models::Network& network, std::uint64_t seed)
+    : stream_(stream_rotation(network, seed)), heads_(head_rotation(network.config)) {}
 
 ChangedEnds ModelRotation::ends(const models::Network& network, core::ThreadPool& pool) const {
   const DType dtype = network.embeddings.tokens.dtype() == DType::kF32 ? DType::kF32 : DType::kF16;

@@ -25,8 +25,9 @@ namespace nibble::compress {
 /// the turned values costs the logits less than 1e-3 of their size.
 class ModelRotation final : public ModelTransform {
  public:
-  /// Throws kUsage for sizes without a Hadamard matrix.
-  ModelRotation(const models::NetworkConfig& config, std::uint64_t seed);
+  /// Throws kUsage for sizes without a Hadamard matrix, and for models whose stream cannot be
+  /// turned.
+  ModelRotation(const models::Network& network, std::uint64_t seed);
 
   /// Throws kUsage when a LayerNorm before the output has a bias where its weight is 0: the output
   /// matrix has no bias that could take it.

@@ -219,20 +219,25 @@ TEST(ModelRotation, GoesOnAfterAnInterruptionAndEndsInTheSameBytes) {
 }
 
 TEST(ModelRotation, RefusesWhatItCannotTurn) {
-  models::NetworkConfig config;
+  models::Network network;
+  models::NetworkConfig& config = network.config;
+  network.decoder.final_norm = ops::Norm();
   config.hidden = 172;
   config.head_dim = 4;
-  EXPECT_THROW(ModelRotation(config, 0), core::Error);
+  EXPECT_THROW(ModelRotation(network, 0), core::Error);
   config.hidden = 8;
   config.head_dim = 6;
-  EXPECT_THROW(ModelRotation(config, 0), core::Error);
+  EXPECT_THROW(ModelRotation(network, 0), core::Error);
   config.head_dim = 4;
-  EXPECT_NO_THROW(ModelRotation(config, 0));
-  models::NetworkConfig post_norm = config;
-  post_norm.norm_placement = models::NormPlacement::kPost;
+  EXPECT_NO_THROW(ModelRotation(network, 0));
+  models::Network projected = network;
+  projected.project_out = ops::LinearSet();
+  EXPECT_THROW(ModelRotation(projected, 0), core::Error);
+  models::Network post_norm = network;
+  post_norm.decoder.norms = models::NormPlacement::kPost;
   EXPECT_THROW(ModelRotation(post_norm, 0), core::Error);
-  config.final_norm = false;
-  EXPECT_THROW(ModelRotation(config, 0), core::Error);
+  network.decoder.final_norm.reset();
+  EXPECT_THROW(ModelRotation(network, 0), core::Error);
   for (const char* passes :
        {R"("rtn", "rotate")", R"("smoothquant", "rotate", "rtn")", R"("rotate", "rotate", "rtn")",
         R"("rotate")", R"({"pass": "rotate", "seed": -1}, "rtn")"}) {

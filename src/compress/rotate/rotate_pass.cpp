@@ -2,7 +2,6 @@
 
 #include <limits>
 
-#include "compress/recipe/pass_options.h"
 #include "compress/rotate/model_rotation.h"
 
 namespace nibble::compress {
@@ -10,10 +9,8 @@ namespace {
 
 class RotatePass final : public Pass {
  public:
-  explicit RotatePass(PassOptions options)
-      : seed_(options.integer("seed", 0, 0, std::numeric_limits<int>::max())) {
-    options.require_all_used();
-  }
+  explicit RotatePass(PassOptions& options)
+      : seed_(options.integer("seed", 0, 0, std::numeric_limits<int>::max())) {}
 
   PassTraits traits() const override {
     return {.stage = Stage::kTransformsModel,
@@ -21,8 +18,8 @@ class RotatePass final : public Pass {
             .takes_dense = true};
   }
 
-  std::unique_ptr<ModelTransform> transform(const models::NetworkConfig& config) const override {
-    return std::make_unique<ModelRotation>(config, static_cast<std::uint64_t>(seed_));
+  std::unique_ptr<ModelTransform> transform(const models::Network& network) const override {
+    return std::make_unique<ModelRotation>(network, static_cast<std::uint64_t>(seed_));
   }
 
   void apply(SetWork&, const Backend&) const override {}  // all is done when blocks come
@@ -33,10 +30,6 @@ class RotatePass final : public Pass {
 
 }  // namespace
 
-PassFactory rotate_pass() {
-  return {"rotate", [](const core::Json& options) -> std::unique_ptr<Pass> {
-            return std::make_unique<RotatePass>(PassOptions(options, "rotate"));
-          }};
-}
+constinit const PassFactory kRotatePass = {"rotate", read_pass<RotatePass>};
 
 }  // namespace nibble::compress

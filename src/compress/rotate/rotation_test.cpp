@@ -80,10 +80,10 @@ TEST(Rotation, TurnedWeightsComputeTheSame) {
   core::ThreadPool pool(2);
   const Rotation in = Rotation::random_hadamard(kK, 4);
   const Rotation out = Rotation::hadamard(12);
-  const std::vector<float> original = normal(kN * kK, 1);
-  const std::vector<float> x = normal(kK, 2);
-  const std::vector<float> fold = normal(kK, 3);
-  const std::vector<float> bias = normal(kN, 4);
+  const std::vector<float> original = core::normal_values(kN * kK, 1);
+  const std::vector<float> x = core::normal_values(kK, 2);
+  const std::vector<float> fold = core::normal_values(kK, 3);
+  const std::vector<float> bias = core::normal_values(kN, 4);
   std::vector<float> w = original;
   std::vector<float> turned_bias = bias;
   turn_inputs(w, kK, fold, in, pool);

@@ -1,7 +1,6 @@
 #include "compress/rtn/rtn_pass.h"
 
 #include "compress/recipe/nv_rule.h"
-#include "compress/recipe/pass_options.h"
 #include "formats/format.h"
 
 namespace nibble::compress {
@@ -9,7 +8,7 @@ namespace {
 
 class RtnPass final : public Pass {
  public:
-  explicit RtnPass(formats::NvRule rule) : rule_(rule) {}
+  explicit RtnPass(PassOptions& options) : rule_(read_nv_rule(options)) {}
 
   PassTraits traits() const override {
     return {.stage = Stage::kRounds, .takes_tails = true, .takes_dense = true};
@@ -45,13 +44,6 @@ class RtnPass final : public Pass {
 
 }  // namespace
 
-PassFactory rtn_pass() {
-  return {"rtn", [](const core::Json& json) -> std::unique_ptr<Pass> {
-            PassOptions options(json, "rtn");
-            const formats::NvRule rule = read_nv_rule(options);
-            options.require_all_used();
-            return std::make_unique<RtnPass>(rule);
-          }};
-}
+constinit const PassFactory kRtnPass = {"rtn", read_pass<RtnPass>};
 
 }  // namespace nibble::compress

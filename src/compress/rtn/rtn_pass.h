@@ -6,6 +6,6 @@ namespace nibble::compress {
 
 /// "rtn": round to nearest, with the parameters that a pass before has chosen or else the format's
 /// own. Needs no calibration text itself.
-PassFactory rtn_pass();
+extern const PassFactory kRtnPass;
 
 }  // namespace nibble::compress

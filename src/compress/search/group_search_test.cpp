@@ -21,8 +21,8 @@ struct Group {
 };
 
 Group random_group(std::size_t count, std::uint64_t seed) {
-  Group group{normal(static_cast<std::int64_t>(count), seed),
-              normal(static_cast<std::int64_t>(count), seed + 1000)};
+  Group group{core::normal_values(static_cast<std::int64_t>(count), seed),
+              core::normal_values(static_cast<std::int64_t>(count), seed + 1000)};
   for (float& h : group.importance) {
     h = std::exp(2 * h);
   }

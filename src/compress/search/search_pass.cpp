@@ -1,6 +1,5 @@
 #include "compress/search/search_pass.h"
 
-#include "compress/recipe/pass_options.h"
 #include "compress/search/group_search.h"
 
 namespace nibble::compress {
@@ -10,9 +9,7 @@ constexpr std::int64_t kRows = 4;  // rows of one task
 
 class SearchPass final : public Pass {
  public:
-  explicit SearchPass(PassOptions options) : steps_(options.integer("steps", 32, 1, 1000)) {
-    options.require_all_used();
-  }
+  explicit SearchPass(PassOptions& options) : steps_(options.integer("steps", 32, 1, 1000)) {}
 
   PassTraits traits() const override {
     return {.stage = Stage::kChoosesParameters,
@@ -72,10 +69,6 @@ class SearchPass final : public Pass {
 
 }  // namespace
 
-PassFactory search_pass() {
-  return {"search", [](const core::Json& options) -> std::unique_ptr<Pass> {
-            return std::make_unique<SearchPass>(PassOptions(options, "search"));
-          }};
-}
+constinit const PassFactory kSearchPass = {"search", read_pass<SearchPass>};
 
 }  // namespace nibble::compress

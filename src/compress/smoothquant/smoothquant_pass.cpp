@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compress/recipe/pass_options.h"
-
 namespace nibble::compress {
 namespace {
 
@@ -26,9 +24,7 @@ std::vector<float> largest_weights(const SetWork& set) {
 
 class SmoothQuantPass final : public Pass {
  public:
-  explicit SmoothQuantPass(PassOptions options) : alpha_(options.number("alpha", 0.5, 0.0, 1.0)) {
-    options.require_all_used();
-  }
+  explicit SmoothQuantPass(PassOptions& options) : alpha_(options.number("alpha", 0.5, 0.0, 1.0)) {}
 
   PassTraits traits() const override {
     return {
@@ -68,10 +64,6 @@ class SmoothQuantPass final : public Pass {
 
 }  // namespace
 
-PassFactory smoothquant_pass() {
-  return {"smoothquant", [](const core::Json& options) -> std::unique_ptr<Pass> {
-            return std::make_unique<SmoothQuantPass>(PassOptions(options, "smoothquant"));
-          }};
-}
+constinit const PassFactory kSmoothQuantPass = {"smoothquant", read_pass<SmoothQuantPass>};
 
 }  // namespace nibble::compress

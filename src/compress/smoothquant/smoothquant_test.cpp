@@ -34,7 +34,7 @@ TEST(SmoothQuant, ScalesAreThoseOfTheFormula) {
   set.source = {&norm, nullptr, 0, {0, 1, 2}, 3};
   set.statistics = &statistics;
 
-  apply_on_cpu(*smoothquant_pass().make({{"alpha", 0.75}}), set, pool);
+  apply_on_cpu(*kSmoothQuantPass.make({{"alpha", 0.75}}), set, pool);
   const double s0 = std::pow(16.0, 0.75) / std::pow(0.25, 0.25);
   const double s1 = std::pow(1.0, 0.75) / std::pow(4.0, 0.25);
   const std::vector<double> s = {s0, s1, 1.0};
@@ -47,7 +47,7 @@ TEST(SmoothQuant, ScalesAreThoseOfTheFormula) {
     }
   }
   EXPECT_NEAR(statistics.largest()[0], 16 / s0, 1e-5);
-  EXPECT_THROW((void)smoothquant_pass().make({{"alpha", 1.5}}), core::Error);
+  EXPECT_THROW((void)kSmoothQuantPass.make({{"alpha", 1.5}}), core::Error);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "characters/case_mapping.h"
 #include "core/error.h"
 #include "core/nearest_name.h"
+#include "eval/glue/glue_task.h"
 
 namespace nibble::eval {
 namespace {
@@ -80,8 +81,11 @@ const Task& find_task(std::string_view name) {
   for (const Task& task : all_tasks()) {
     names.emplace_back(task.name);
   }
-  core::fail(core::ErrorKind::kUsage, "task '{}' is not known{} (tasks are {})",
-             core::printable(name), core::suggestion(name, names), task_names());
+  for (const GlueTask& task : all_glue_tasks()) {
+    names.emplace_back(task.name);
+  }
+  core::fail(core::ErrorKind::kUsage, "task '{}' is not known{} (tasks are {}; of GLUE {})",
+             core::printable(name), core::suggestion(name, names), task_names(), glue_task_names());
 }
 
 std::string task_names() {

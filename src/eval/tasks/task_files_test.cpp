@@ -3,9 +3,9 @@
 #include <fstream>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "core/error.h"
+#include "core/temporary_folder_for_tests.h"
 
 namespace nibble::eval {
 namespace {
@@ -20,15 +20,6 @@ void expect_part(const std::string& message, const std::string& part) {
 
 class TaskFiles : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::temp_directory_path() /
-              ("nibble_task_files_" + std::string(test->name()) + std::to_string(getpid()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   // The message with which a file of these bytes is refused.
   std::string refusal(std::string_view task_name, const std::string& bytes) {
     const Task& task = find_task(task_name);
@@ -43,7 +34,8 @@ class TaskFiles : public ::testing::Test {
     return "taken";
   }
 
-  fs::path folder_;
+  const core::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 std::vector<TaskItem> own_items(std::string_view name) {

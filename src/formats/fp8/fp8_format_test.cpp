@@ -154,8 +154,8 @@ TEST(Fp8, SchemesReadAndPrint) {
   }
   const Scheme scheme = parse_scheme("fp8-tensor-afp8");
   EXPECT_TRUE(has_float_codes(scheme));
-  EXPECT_TRUE(scheme.scale.per_tensor);
-  EXPECT_EQ(scheme.activation.type, ActivationType::kE4m3);
+  EXPECT_EQ(scheme.scale.rows, kAllRows);
+  EXPECT_EQ(scheme.activation.type, &kFp8Codes);
   EXPECT_FALSE(scheme.activation.is_float());
   for (const std::string text :
        {"fp8", "fp8-g128", "fp8-row-a8", "fp8-row-afp8-asym", "fp8-row-afp8o", "fp8-row-s7",

@@ -5,7 +5,7 @@
 namespace nibble::models::gpt2 {
 namespace {
 
-NetworkConfig read_config(const core::Json& json) {
+Architecture read_config(const core::Json& json) {
   const ConfigReader reader(json);
   NetworkConfig config;
   config.hidden = reader.size("n_embd", kMaxWidth);

@@ -42,18 +42,18 @@ NetworkConfig read_dense_config(const core::Json& json) {
   return config;
 }
 
-NetworkConfig read_llama(const core::Json& json) {
+Architecture read_llama(const core::Json& json) {
   ConfigReader(json).only("sliding_window", nullptr);
   return read_dense_config(json);
 }
 
-NetworkConfig read_mistral(const core::Json& json) {
+Architecture read_mistral(const core::Json& json) {
   NetworkConfig config = read_dense_config(json);
   config.windows = read_windows(ConfigReader(json), config.layers, 0);
   return config;
 }
 
-NetworkConfig read_qwen(const core::Json& json) {
+Architecture read_qwen(const core::Json& json) {
   NetworkConfig config = read_dense_config(json);
   const ConfigReader reader(json);
   if (reader.flag("use_sliding_window", false)) {

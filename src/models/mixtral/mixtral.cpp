@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t kMaxExperts = 1024;
 
-NetworkConfig read_config(const core::Json& json) {
+Architecture read_config(const core::Json& json) {
   NetworkConfig config = llama::read_attention_config(json);
   const ConfigReader reader(json);
   config.ffn = reader.size("intermediate_size", kMaxWidth);

@@ -5,7 +5,7 @@
 namespace nibble::models::opt {
 namespace {
 
-NetworkConfig read_config(const core::Json& json) {
+Architecture read_config(const core::Json& json) {
   const ConfigReader reader(json);
   NetworkConfig config;
   config.hidden = reader.size("hidden_size", kMaxWidth);
@@ -21,9 +21,6 @@ NetworkConfig read_config(const core::Json& json) {
   config.max_positions = reader.size("max_position_embeddings", kMaxPositions);
   config.norm = ops::NormKind::kLayer;
   config.norm_eps = 1e-5f;
-  const bool pre = reader.flag("do_layer_norm_before", true);
-  config.norm_placement = pre ? NormPlacement::kPre : NormPlacement::kPost;
-  config.final_norm = pre && !reader.flag("_remove_final_layer_norm", false);
   config.activation = reader.activation("activation_function", "relu");
   config.gated = false;
   config.position_offset = 2;
@@ -33,8 +30,12 @@ NetworkConfig read_config(const core::Json& json) {
   config.eos = reader.token_ids("eos_token_id", config.vocabulary);
   reader.only("enable_bias", true);
   reader.only("layer_norm_elementwise_affine", true);
-  reader.only("word_embed_proj_dim", config.hidden);
-  return config;
+  Architecture architecture(config);
+  const bool pre = reader.flag("do_layer_norm_before", true);
+  architecture.norms = pre ? NormPlacement::kPre : NormPlacement::kPost;
+  architecture.final_norm = pre && !reader.flag("_remove_final_layer_norm", false);
+  architecture.embedding_width = reader.size_or("word_embed_proj_dim", config.hidden, kMaxWidth);
+  return architecture;
 }
 
 // Checkpoints exist with and without the leading "model.".
@@ -42,6 +43,8 @@ TensorNames names() {
   return {.roots = {"model.decoder.", "decoder."},
           .embedding = "embed_tokens",
           .positions = "embed_positions",
+          .project_in = "project_in",
+          .project_out = "project_out",
           .final_norm = "final_layer_norm",
           .block = "layers.{}",
           .attention_norm = "self_attn_layer_norm",

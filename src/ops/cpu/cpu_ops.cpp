@@ -229,12 +229,34 @@ CpuOps::Input CpuOps::attention(Matrix& qkv, const AttentionSpec& spec, std::int
   return Input(std::move(out));
 }
 
+void CpuOps::remember(const Matrix& kv, const AttentionSpec& spec, std::int64_t layer,
+                      const Batch<KvCache>& batch) {
+  cpu::remember(kv, spec, layer, batch, pool_);
+}
+
+CpuOps::Input CpuOps::attend(const Matrix& q, const AttentionSpec& spec, std::int64_t layer,
+                             const Batch<KvCache>& batch, const LinearSet&) {
+  Matrix out = matrix(q.rows(), spec.heads * spec.head_dim);
+  cpu::attend_to_memory(q, spec, layer, batch, out, pool_);
+  return Input(std::move(out));
+}
+
+void CpuOps::scale(Matrix& x, float factor) {
+  vector_kernels().scale(factor, x.data(), x.rows() * x.columns());
+}
+
 CpuOps::Input CpuOps::mlp_activation(const Matrix& x, MlpActivation activation, const LinearSet&) {
   Matrix y = matrix(x.rows(), x.columns());
   pool_.parallel_for(x.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
-    activate(activation, x.row(begin), y.row(begin), (end - begin) * x.columns());
+    cpu::activate(activation, x.row(begin), y.row(begin), (end - begin) * x.columns());
   });
   return Input(std::move(y));
+}
+
+void CpuOps::activate(Matrix& x, MlpActivation activation) {
+  pool_.parallel_for(x.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    cpu::activate(activation, x.row(begin), x.row(begin), (end - begin) * x.columns());
+  });
 }
 
 CpuOps::Input CpuOps::gated_activation(const Matrix& gate_up, MlpActivation activation,

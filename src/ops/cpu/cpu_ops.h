@@ -70,6 +70,12 @@ class CpuOps {
   Input attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
                   const Batch<KvCache>& batch, const LinearSet& set);
   Input mlp_activation(const Matrix& x, MlpActivation activation, const LinearSet& set);
+  void activate(Matrix& x, MlpActivation activation);
+  void scale(Matrix& x, float factor);
+  void remember(const Matrix& kv, const AttentionSpec& spec, std::int64_t layer,
+                const Batch<KvCache>& batch);
+  Input attend(const Matrix& q, const AttentionSpec& spec, std::int64_t layer,
+               const Batch<KvCache>& batch, const LinearSet& set);
   Input gated_activation(const Matrix& gate_up, MlpActivation activation, const LinearSet& set);
   Input input(const Matrix& x, const LinearSet& set);
   std::vector<ExpertRows> route(const Matrix& logits, const RoutingSpec& spec);

@@ -53,6 +53,9 @@ void activate(MlpActivation activation, const float* x, float* y, std::int64_t n
     case MlpActivation::kRelu:
       std::transform(x, x + n, y, [](float v) { return v < 0.0f ? 0.0f : v; });
       return;
+    case MlpActivation::kTanh:
+      std::transform(x, x + n, y, [](float v) { return std::tanh(v); });
+      return;
   }
 }
 

@@ -11,7 +11,7 @@ namespace nibble::ops::cpu {
 /// y = norm(x) of one row; y may be x. Sums of LayerNorm are in double.
 void norm_row(const Norm& norm, const float* x, float* y);
 
-/// y[i] = activation(x[i]).
+/// y[i] = activation(x[i]); y may be x.
 void activate(MlpActivation activation, const float* x, float* y, std::int64_t n);
 
 /// y[i] = activation(gate[i]) * up[i].

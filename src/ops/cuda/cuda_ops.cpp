@@ -253,7 +253,8 @@ CudaOps::Input CudaOps::attention(Matrix& qkv, const AttentionSpec& spec, std::i
         return heads;
       },
       [&](const InputKey& key) {
-        return attention_writes(layer_of(spec), key.form, key.group, decode);
+        return (has_values(key.form) || key.type == &formats::kIntegerCodes) &&
+               attention_writes(layer_of(spec), key.form, key.group, decode);
       });
 }
 

@@ -8,19 +8,12 @@
 #include <gtest/gtest.h>
 
 #include "core/float16.h"
-#include "core/random.h"
+#include "core/random_values_for_tests.h"
 #include "device/cuda/memory.h"
 
 namespace nibble::ops::cuda {
 
-inline std::vector<float> normal_values(std::int64_t count, std::uint64_t seed) {
-  core::Random random(seed);
-  std::vector<float> x(static_cast<std::size_t>(count));
-  for (float& value : x) {
-    value = random.normal();
-  }
-  return x;
-}
+using core::normal_values;
 
 template <typename T>
 device::cuda::Buffer on_device(const std::vector<T>& values) {

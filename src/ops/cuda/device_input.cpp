@@ -59,6 +59,7 @@ InputTarget DeviceInput::target() const {
   }
   target.codes = values_.as<std::int8_t>();
   target.scales = scales_.as<float>();
+  target.type = key_.type;
   target.bits = key_.bits;
   target.group = key_.scale_step;
   target.clip = key_.clip;

@@ -18,6 +18,7 @@ namespace nibble::ops::cuda {
 struct InputKey {
   bool matrix = false;
   InputForm form = InputForm::kInt8Lanes;
+  const formats::CodeType* type = &formats::kIntegerCodes;
   int bits = 16;             // of integers; 16: two digits, a scale for each 128 inputs
   std::int64_t group = 128;  // inputs that share a scale; 0: all of a token
   float clip = 1.0f;
@@ -38,7 +39,7 @@ struct InputKey {
   /// Whether an operator can write them on its way.
   bool is_direct() const { return !matrix && transform == nullptr && is_plain(); }
   /// Whether the codes of a tail stand behind the others', with a scale for each 128 inputs in all.
-  bool joins_tail() const { return tail > 0 && form == InputForm::kInt8; }
+  bool joins_tail() const { return tail > 0 && form == InputForm::kByteTiles; }
 };
 
 /// The input of a layer in the form that it asked for, on the device.

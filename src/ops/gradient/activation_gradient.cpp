@@ -35,6 +35,10 @@ Point at(MlpActivation activation, float x) {
       return gelu_tanh(x);
     case MlpActivation::kRelu:
       return x < 0.0f ? Point{0.0f, 0.0f} : Point{x, 1.0f};
+    case MlpActivation::kTanh: {
+      const float t = std::tanh(x);
+      return {t, 1.0f - t * t};
+    }
   }
   return {};
 }

@@ -44,8 +44,9 @@ class Gradient : public testing::TestWithParam<const char*> {
                                                                        {nullptr, 0, 15, 9}};
     const Batch<O> batch{tokens_, positions_, slices};
     Pending<O> pending;
-    for (std::size_t layer = 0; layer < model_->network.decoder.blocks.size(); ++layer) {
-      pending = run_block(ops, model_->network.config, model_->network.decoder.blocks[layer],
+    const Stack& stack = model_->network.decoder;
+    for (std::size_t layer = 0; layer < stack.blocks.size(); ++layer) {
+      pending = run_block(ops, model_->network.config, stack.norms, stack.blocks[layer],
                           static_cast<std::int64_t>(layer), batch, x, pending);
     }
     settle(ops, x, pending);
@@ -127,7 +128,7 @@ void Gradient::expect_agreement() {
 }
 
 TEST_P(Gradient, AgreesWithDifferencesOfTheForwardPass) {
-  if (model_->network.config.norm_placement == NormPlacement::kPost) {
+  if (model_->network.decoder.norms == NormPlacement::kPost) {
     smoothe();
   }
   expect_agreement();
@@ -158,8 +159,8 @@ TEST_P(Gradient, BothDirectionsTakeWholeSequences) {
 // Without mixtral: a router's shares are constants for the gradient (gradient_ops.h).
 INSTANTIATE_TEST_SUITE_P(All, Gradient,
                          testing::Values("gpt2", "llama", "llama-bias-tied", "llama-yarn-rope",
-                                         "mistral", "opt", "opt-post-norm", "qwen2", "qwen2-window",
-                                         "qwen3"),
+                                         "mistral", "opt", "opt-post-norm", "opt-projected",
+                                         "qwen2", "qwen2-window", "qwen3"),
                          [](const testing::TestParamInfo<const char*>& parameter) {
                            std::string name = parameter.param;
                            std::replace(name.begin(), name.end(), '-', '_');

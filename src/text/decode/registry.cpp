@@ -1,8 +1,8 @@
-#include <array>
 #include <iterator>
 
 #include "text/decode/decoder.h"
 #include "text/json_fields.h"
+#include "text/part_table.h"
 
 namespace nibble::text {
 namespace {
@@ -54,25 +54,21 @@ Stages read_strip(const Json& json, std::string_view what) {
   return one(make_strip_stage(get_character(json, "content", what), count("start"), count("stop")));
 }
 
-struct Entry {
-  std::string_view type;
-  Stages (*read)(const Json& json, std::string_view what);
-};
+using Entry = PartReader<Stages>;
 
-constexpr std::array kStages = {
-    Entry{"Sequence", read_sequence},
-    Entry{"ByteLevel", [](const Json&, std::string_view) { return one(make_byte_level_stage()); }},
-    Entry{"Metaspace", read_metaspace},
-    Entry{"WordPiece",
-          [](const Json& json, std::string_view what) {
-            return one(make_word_piece_stage(core::get_string(json, "prefix", what),
-                                             get_bool(json, "cleanup", what)));
-          }},
-    Entry{"Replace", read_replace},
-    Entry{"ByteFallback",
-          [](const Json&, std::string_view) { return one(make_byte_fallback_stage()); }},
-    Entry{"Fuse", [](const Json&, std::string_view) { return one(make_fuse_stage()); }},
-    Entry{"Strip", read_strip},
+constexpr Entry kStages[] = {
+    {"Sequence", read_sequence},
+    {"ByteLevel", [](const Json&, std::string_view) { return one(make_byte_level_stage()); }},
+    {"Metaspace", read_metaspace},
+    {"WordPiece",
+     [](const Json& json, std::string_view what) {
+       return one(make_word_piece_stage(core::get_string(json, "prefix", what),
+                                        get_bool(json, "cleanup", what)));
+     }},
+    {"Replace", read_replace},
+    {"ByteFallback", [](const Json&, std::string_view) { return one(make_byte_fallback_stage()); }},
+    {"Fuse", [](const Json&, std::string_view) { return one(make_fuse_stage()); }},
+    {"Strip", read_strip},
 };
 
 }  // namespace
@@ -81,14 +77,7 @@ Stages decode_stages_from_json(const Json& json, std::string_view what) {
   if (json.is_null()) {
     return {};
   }
-  const std::string type = part_type(json, what);
-  for (const Entry& entry : kStages) {
-    if (entry.type == type) {
-      return entry.read(json, what);
-    }
-  }
-  core::fail(ErrorKind::kInvalidModel, "{}: the decoder '{}' is not supported", what,
-             core::printable(type));
+  return read_part<Stages>(kStages, "decoder", part_type(json, what), json, what);
 }
 
 }  // namespace nibble::text

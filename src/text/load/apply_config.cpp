@@ -139,43 +139,64 @@ std::vector<AddedToken> collect_added_tokens(std::vector<AddedToken> from_file,
 
 void set_bos(TokenizerParts& parts, std::optional<bool> adds, std::string_view what) {
   const auto bos = parts.special.bos;
-  const bool there = bos && !parts.prefix.empty() && parts.prefix.front() == *bos;
+  Frame& single = parts.frames.single;
+  const bool there = bos && !single.before.empty() && single.before.front().id == *bos;
   if (!adds || *adds == there) {
     return;
   }
-  if (!*adds) {
-    parts.prefix.erase(parts.prefix.begin());
-    return;
+  if (*adds) {
+    core::require(bos.has_value(), ErrorKind::kInvalidModel,
+                  "{}: add_bos_token is true, but there is no such token: name it as bos_token",
+                  what);
+    single.before.insert(single.before.begin(), {*bos});
+  } else {
+    single.before.erase(single.before.begin());
   }
-  core::require(bos.has_value(), ErrorKind::kInvalidModel,
-                "{}: add_bos_token is true, but there is no such token: name it as bos_token",
-                what);
-  parts.prefix.insert(parts.prefix.begin(), *bos);
+  parts.frames.pair = frame_twice(single);
 }
 
 void set_eos(TokenizerParts& parts, std::optional<bool> adds, std::string_view what) {
   const auto eos = parts.special.eos;
-  const bool there = eos && !parts.suffix.empty() && parts.suffix.back() == *eos;
+  Frame& single = parts.frames.single;
+  const bool there = eos && !single.behind.empty() && single.behind.back().id == *eos;
   if (!adds || *adds == there) {
     return;
   }
-  if (!*adds) {
-    parts.suffix.pop_back();
-    return;
+  if (*adds) {
+    core::require(eos.has_value(), ErrorKind::kInvalidModel,
+                  "{}: add_eos_token is true, but there is no such token: name it as eos_token",
+                  what);
+    single.behind.push_back({*eos});
+  } else {
+    single.behind.pop_back();
   }
-  core::require(eos.has_value(), ErrorKind::kInvalidModel,
-                "{}: add_eos_token is true, but there is no such token: name it as eos_token",
-                what);
-  parts.suffix.push_back(*eos);
+  parts.frames.pair = frame_twice(single);
 }
 
-void set_cls_sep_frame(TokenizerParts& parts, const TokenizerConfig& config) {
-  if (const auto cls = resolve(parts, config.cls)) {
-    parts.prefix = {*cls};
+Frames cls_sep_frames(std::optional<std::int32_t> cls, std::optional<std::int32_t> sep,
+                      PairForm form) {
+  Frame single;
+  if (cls) {
+    single.before = {{*cls}};
   }
-  if (const auto sep = resolve(parts, config.sep)) {
-    parts.suffix = {*sep};
+  if (sep) {
+    single.behind = {{*sep}};
   }
+  Frame pair = single;
+  pair.between = single.behind;
+  if (form == PairForm::kRoberta) {
+    pair.between.insert(pair.between.end(), single.behind.begin(), single.behind.end());
+    pair.second_type = 0;
+  } else {
+    for (FrameToken& token : pair.behind) {
+      token.type = 1;
+    }
+  }
+  return {single, pair};
+}
+
+void set_cls_sep_frames(TokenizerParts& parts, const TokenizerConfig& config, PairForm form) {
+  parts.frames = cls_sep_frames(resolve(parts, config.cls), resolve(parts, config.sep), form);
 }
 
 void complete_end_tokens(TokenizerParts& parts) {
@@ -220,6 +241,8 @@ void apply_config(TokenizerParts& parts, const TokenizerConfig& config, std::str
           what);
   set_eos(parts, config.add_eos, what);
   complete_end_tokens(parts);
+  parts.longest_input = config.longest_input;
+  parts.truncates_left = config.truncates_left;
   if (!config.chat_template.empty()) {
     parts.chat_template = config.chat_template;
   }

@@ -215,12 +215,9 @@ void load_bert(const Vocabulary& vocabulary, const std::vector<PieceType>& types
   std::vector<DecodeStagePtr> stages;
   stages.push_back(make_word_piece_stage(options.continuing_subword_prefix, true));
   parts.decoder = Decoder(std::move(stages));
-  if (special.cls && vocabulary.add_bos.value_or(true)) {
-    parts.prefix = {*special.cls};
-  }
-  if (special.sep && vocabulary.add_eos.value_or(true)) {
-    parts.suffix = {*special.sep};
-  }
+  parts.frames = cls_sep_frames(vocabulary.add_bos.value_or(true) ? special.cls : std::nullopt,
+                                vocabulary.add_eos.value_or(true) ? special.sep : std::nullopt,
+                                PairForm::kBert);
 }
 
 struct Loader {

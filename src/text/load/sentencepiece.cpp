@@ -9,35 +9,35 @@ namespace {
 
 using core::ErrorKind;
 
-enum class Frame { kBos, kEos, kByModel };
+enum class Ends { kBos, kEos, kByModel };
 
 struct KnownClass {
   std::string_view name;
-  Frame frame;
+  Ends ends;
 };
 
 // Classes of transformers whose ids are those of the model file. Others shift them (XLM-R, mBART,
 // Pegasus) or rewrite the text first (ALBERT, XLNet): those folders need their tokenizer.json.
 constexpr std::array kClasses = {
-    KnownClass{"", Frame::kByModel},
-    KnownClass{"PreTrainedTokenizer", Frame::kByModel},
-    KnownClass{"PreTrainedTokenizerFast", Frame::kByModel},
-    KnownClass{"LlamaTokenizer", Frame::kBos},
-    KnownClass{"LlamaTokenizerFast", Frame::kBos},
-    KnownClass{"CodeLlamaTokenizer", Frame::kBos},
-    KnownClass{"CodeLlamaTokenizerFast", Frame::kBos},
-    KnownClass{"GemmaTokenizer", Frame::kBos},
-    KnownClass{"GemmaTokenizerFast", Frame::kBos},
-    KnownClass{"T5Tokenizer", Frame::kEos},
-    KnownClass{"T5TokenizerFast", Frame::kEos},
-    KnownClass{"MT5Tokenizer", Frame::kEos},
-    KnownClass{"MT5TokenizerFast", Frame::kEos},
+    KnownClass{"", Ends::kByModel},
+    KnownClass{"PreTrainedTokenizer", Ends::kByModel},
+    KnownClass{"PreTrainedTokenizerFast", Ends::kByModel},
+    KnownClass{"LlamaTokenizer", Ends::kBos},
+    KnownClass{"LlamaTokenizerFast", Ends::kBos},
+    KnownClass{"CodeLlamaTokenizer", Ends::kBos},
+    KnownClass{"CodeLlamaTokenizerFast", Ends::kBos},
+    KnownClass{"GemmaTokenizer", Ends::kBos},
+    KnownClass{"GemmaTokenizerFast", Ends::kBos},
+    KnownClass{"T5Tokenizer", Ends::kEos},
+    KnownClass{"T5TokenizerFast", Ends::kEos},
+    KnownClass{"MT5Tokenizer", Ends::kEos},
+    KnownClass{"MT5TokenizerFast", Ends::kEos},
 };
 
-Frame frame_of_class(std::string_view name, std::string_view what) {
+Ends ends_of_class(std::string_view name, std::string_view what) {
   for (const KnownClass& known : kClasses) {
     if (known.name == name) {
-      return known.frame;
+      return known.ends;
     }
   }
   core::fail(
@@ -81,9 +81,9 @@ TokenizerParts load_sentencepiece(std::string_view bytes, const TokenizerConfig&
                 ErrorKind::kInvalidModel, "{}: SentencePiece models of type {} are not supported",
                 what, file.kind == SentencePieceKind::kWord ? "word" : "char");
   const bool is_bpe = file.kind == SentencePieceKind::kBpe;
-  Frame frame = frame_of_class(config.tokenizer_class, what);
-  if (frame == Frame::kByModel && is_bpe) {
-    frame = Frame::kBos;  // what Llama's tokenizer does, the only wide-spread user of this kind
+  Ends ends = ends_of_class(config.tokenizer_class, what);
+  if (ends == Ends::kByModel && is_bpe) {
+    ends = Ends::kBos;  // what Llama's tokenizer does, the only wide-spread user of this kind
   }
 
   TokenizerParts parts;
@@ -99,11 +99,8 @@ TokenizerParts load_sentencepiece(std::string_view bytes, const TokenizerConfig&
   parts.special.eos = parts.added.id_of(file.eos_piece);
   parts.special.pad = parts.added.id_of(file.pad_piece);
   parts.special.unk = file.vocabulary.unk;
-  if (frame == Frame::kBos && parts.special.bos) {
-    parts.prefix = {*parts.special.bos};
-  } else if (frame == Frame::kEos && parts.special.eos) {
-    parts.suffix = {*parts.special.eos};
-  }
+  set_bos(parts, ends == Ends::kBos && parts.special.bos, what);
+  set_eos(parts, ends == Ends::kEos && parts.special.eos, what);
   apply_config(parts, config, what);
   return parts;
 }

@@ -1,5 +1,6 @@
 #include "text/load/tokenizer_config.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "core/json.h"
@@ -104,6 +105,55 @@ std::string read_chat_template(const Json& json, std::string_view what) {
   return chosen;
 }
 
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+// The same JSON with integers that may not fit into 64 bits as real numbers: where a text may have
+// any length, transformers writes 10^30, with all its digits.
+std::string with_real_numbers(std::string_view json) {
+  constexpr std::size_t kSafeDigits = 18;
+  std::string out;
+  bool in_string = false;
+  for (std::size_t at = 0; at < json.size();) {
+    std::size_t end = at + 1;
+    if (in_string && json[at] == '\\' && end < json.size()) {
+      ++end;
+    } else if (json[at] == '"') {
+      in_string = !in_string;
+    } else if (!in_string && is_digit(json[at])) {
+      end = std::min(json.find_first_not_of("0123456789.eE+-", at), json.size());
+    }
+    const std::string_view part = json.substr(at, end - at);
+    out += part;
+    if (part.size() > kSafeDigits && std::all_of(part.begin(), part.end(), is_digit)) {
+      out += ".0";
+    }
+    at = end;
+  }
+  return out;
+}
+
+std::optional<std::int64_t> read_longest_input(const Json& json, std::string_view what) {
+  constexpr double kNoLimit = 1e9;
+  const auto found = json.find("model_max_length");
+  if (found == json.end() || found->is_null()) {
+    return std::nullopt;
+  }
+  core::require(found->is_number() && found->get<double>() >= 1, ErrorKind::kInvalidModel,
+                "{}: 'model_max_length' must be a positive number", what);
+  const auto length = found->get<double>();
+  return length < kNoLimit ? std::optional(static_cast<std::int64_t>(length)) : std::nullopt;
+}
+
+bool read_truncates_left(const Json& json, std::string_view what) {
+  const std::string side = core::find_string(json, "truncation_side", what).value_or("right");
+  core::require(side == "left" || side == "right", ErrorKind::kInvalidModel,
+                "{}: 'truncation_side' must be left or right, not '{}'", what,
+                core::printable(side));
+  return side == "left";
+}
+
 }  // namespace
 
 TokenizerConfig read_tokenizer_config(std::string_view text, std::string_view what) {
@@ -111,7 +161,7 @@ TokenizerConfig read_tokenizer_config(std::string_view text, std::string_view wh
   if (text.empty()) {
     return config;
   }
-  const Json json = core::parse_json(text, what);
+  const Json json = core::parse_json(with_real_numbers(text), what);
   core::require(json.is_object(), ErrorKind::kInvalidModel, "{}: must be an object", what);
   fill_names(config, json, what);
   config.added = read_added_tokens_decoder(json, what);
@@ -122,6 +172,8 @@ TokenizerConfig read_tokenizer_config(std::string_view text, std::string_view wh
   config.do_lower_case = core::find_bool(json, "do_lower_case", what);
   config.tokenize_chinese_chars = core::find_bool(json, "tokenize_chinese_chars", what);
   config.strip_accents = core::find_bool(json, "strip_accents", what);
+  config.longest_input = read_longest_input(json, what);
+  config.truncates_left = read_truncates_left(json, what);
   config.tokenizer_class = core::find_string(json, "tokenizer_class", what).value_or("");
   config.chat_template = read_chat_template(json, what);
   return config;

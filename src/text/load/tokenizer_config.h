@@ -32,6 +32,8 @@ struct TokenizerConfig {
   std::optional<bool> tokenize_chinese_chars;
   std::optional<bool> strip_accents;
 
+  std::optional<std::int64_t> longest_input;  // model_max_length, where it is a number of tokens
+  bool truncates_left = false;                // truncation_side
   std::string tokenizer_class;
   std::string chat_template;
   std::vector<std::int64_t> end_ids;   // eos_token_id of generation_config.json or config.json
@@ -58,15 +60,26 @@ std::vector<AddedToken> collect_added_tokens(std::vector<AddedToken> from_file,
                                              const TokenTable& vocabulary, std::string_view what);
 
 /// The last steps of every loader: resolves roles to ids, lets add_bos and add_eos decide about
-/// prefix and suffix, finds the end tokens, and takes the chat template.
+/// frames, finds the end tokens, and takes the chat template.
 void apply_config(TokenizerParts& parts, const TokenizerConfig& config, std::string_view what);
 
-/// Puts `id` at the front of `prefix` or takes it from there; nullopt leaves it as it is.
+/// Puts BOS before every text or takes it from there; nullopt leaves the frames as they are. Frames
+/// that change give pairs the frame of a single text twice, as transformers' LlamaTokenizer does.
 void set_bos(TokenizerParts& parts, std::optional<bool> adds, std::string_view what);
 void set_eos(TokenizerParts& parts, std::optional<bool> adds, std::string_view what);
 
-/// [CLS] text [SEP], by the names in `config`; nothing on a side whose token is not there.
-void set_cls_sep_frame(TokenizerParts& parts, const TokenizerConfig& config);
+/// How the two texts of a pair stand between [CLS] and [SEP].
+enum class PairForm {
+  kBert,     // [CLS] A [SEP] B [SEP], of token type 0 up to the first [SEP], then 1
+  kRoberta,  // <s> A </s></s> B </s>, of token type 0
+};
+
+/// [CLS] text [SEP], and pairs; nothing in place of a token that is not there.
+Frames cls_sep_frames(std::optional<std::int32_t> cls, std::optional<std::int32_t> sep,
+                      PairForm form);
+
+/// The same by the names in `config`.
+void set_cls_sep_frames(TokenizerParts& parts, const TokenizerConfig& config, PairForm form);
 
 /// Adds eos and the control tokens whose names are known to end a turn to the end tokens, in order
 /// and once each.

@@ -9,11 +9,6 @@ namespace {
 using core::ErrorKind;
 using core::Json;
 
-struct Frame {
-  std::vector<std::int32_t> prefix;
-  std::vector<std::int32_t> suffix;
-};
-
 const Json& member(const Json& json, std::string_view key) {
   static const Json null = nullptr;
   const auto found = json.find(key);
@@ -63,73 +58,102 @@ std::vector<std::int32_t> template_ids(const Json& json, const std::string& name
   return ids;
 }
 
-Frame read_template(const Json& json, const TokenizerParts& parts, std::string_view what) {
-  Frame frame;
-  bool seen_text = false;
-  for (const Json& step : part_list(json, "single", what)) {
-    core::require(step.is_object() && step.size() == 1, ErrorKind::kInvalidModel,
-                  "{}: a step of 'single' must be a Sequence or a SpecialToken", what);
-    if (step.contains("Sequence")) {
-      const std::string id = core::get_string(member(step, "Sequence"), "id", what);
-      core::require(id == "A" && !seen_text, ErrorKind::kInvalidModel,
-                    "{}: a template 'single' without exactly one text A is not supported", what);
-      seen_text = true;
-      continue;
-    }
-    const std::string name = core::get_string(member(step, "SpecialToken"), "id", what);
-    const auto ids = template_ids(json, name, parts, what);
-    auto& side = seen_text ? frame.suffix : frame.prefix;
-    side.insert(side.end(), ids.begin(), ids.end());
-  }
-  core::require(seen_text, ErrorKind::kInvalidModel,
-                "{}: a template 'single' without exactly one text A is not supported", what);
-  return frame;
+std::int32_t read_type(const Json& step, std::string_view what) {
+  constexpr std::int64_t kMostTypes = 256;
+  return static_cast<std::int32_t>(
+      core::find_integer(step, "type_id", what, 0, kMostTypes - 1).value_or(0));
 }
 
-// "BertProcessing" and "RobertaProcessing": [cls] text [sep].
-Frame read_cls_sep(const Json& json, const TokenizerParts& parts, std::string_view what) {
+// The steps of a template: special tokens around texts, or nothing where the texts are not A, and B
+// behind it in a pair.
+std::optional<Frame> read_template(const Json& json, std::string_view key,
+                                   const TokenizerParts& parts, std::string_view what) {
+  Frame frame;
+  const std::size_t texts = key == "pair" ? 2 : 1;
+  std::string seen;
+  for (const Json& step : part_list(json, key, what)) {
+    core::require(step.is_object() && step.size() == 1, ErrorKind::kInvalidModel,
+                  "{}: a step of '{}' must be a Sequence or a SpecialToken", what, key);
+    if (step.contains("Sequence")) {
+      const Json& sequence = member(step, "Sequence");
+      seen += core::get_string(sequence, "id", what);
+      (seen.size() > 1 ? frame.second_type : frame.first_type) = read_type(sequence, what);
+      continue;
+    }
+    const Json& special = member(step, "SpecialToken");
+    const std::string name = core::get_string(special, "id", what);
+    auto& place = seen.empty() ? frame.before : seen.size() < texts ? frame.between : frame.behind;
+    for (const std::int32_t id : template_ids(json, name, parts, what)) {
+      place.push_back({id, read_type(special, what)});
+    }
+  }
+  return seen == std::string_view("AB").substr(0, texts) ? std::optional(frame) : std::nullopt;
+}
+
+std::optional<Frames> read_templates(const Json& json, const TokenizerParts& parts,
+                                     std::string_view what) {
+  Frames frames;
+  const std::optional<Frame> single = read_template(json, "single", parts, what);
+  core::require(single.has_value(), ErrorKind::kInvalidModel,
+                "{}: a template 'single' without exactly one text A is not supported", what);
+  frames.single = *single;
+  frames.pair = json.contains("pair") ? read_template(json, "pair", parts, what) : std::nullopt;
+  return frames;
+}
+
+// "BertProcessing" and "RobertaProcessing".
+template <PairForm kForm>
+std::optional<Frames> read_cls_sep(const Json& json, const TokenizerParts& parts,
+                                   std::string_view what) {
   const auto id = [&](std::string_view key) {
     const Json& pair = member(json, key);
     core::require(pair.is_array() && pair.size() == 2, ErrorKind::kInvalidModel,
                   "{}: '{}' must be [token, id]", what, key);
-    return std::vector{read_id(pair[1], parts, what)};
+    return read_id(pair[1], parts, what);
   };
-  return {id("cls"), id("sep")};
+  return cls_sep_frames(id("cls"), id("sep"), kForm);
 }
 
-Frame read_post_processor(const Json& json, const TokenizerParts& parts, std::string_view what);
+bool adds_tokens(const Frames& frames) {
+  return frames.single.tokens() > 0 || (frames.pair && frames.pair->tokens() > 0);
+}
+
+std::optional<Frames> read_post_processor(const Json& json, const TokenizerParts& parts,
+                                          std::string_view what);
 
 // Of the steps, only one may add tokens.
-Frame read_processor_sequence(const Json& json, const TokenizerParts& parts,
-                              std::string_view what) {
-  Frame frame;
+std::optional<Frames> read_processor_sequence(const Json& json, const TokenizerParts& parts,
+                                              std::string_view what) {
+  std::optional<Frames> frames;
   for (const Json& step : part_list(json, "processors", what)) {
-    Frame more = read_post_processor(step, parts, what);
-    const bool adds = !more.prefix.empty() || !more.suffix.empty();
-    core::require(!adds || (frame.prefix.empty() && frame.suffix.empty()), ErrorKind::kInvalidModel,
+    std::optional<Frames> more = read_post_processor(step, parts, what);
+    const bool added = frames && adds_tokens(*frames);
+    core::require(!added || !more || !adds_tokens(*more), ErrorKind::kInvalidModel,
                   "{}: a sequence of two post-processors that add tokens is not supported", what);
-    if (adds) {
-      frame = std::move(more);
+    if (more && !added) {
+      frames = std::move(more);
     }
   }
-  return frame;
+  return frames;
 }
 
-Frame read_post_processor(const Json& json, const TokenizerParts& parts, std::string_view what) {
+// Nothing where the post-processor leaves the ids of texts alone.
+std::optional<Frames> read_post_processor(const Json& json, const TokenizerParts& parts,
+                                          std::string_view what) {
   struct Entry {
     std::string_view type;
-    Frame (*read)(const Json&, const TokenizerParts&, std::string_view);
+    std::optional<Frames> (*read)(const Json&, const TokenizerParts&, std::string_view);
   };
   constexpr std::array kPostProcessors = {
-      Entry{"TemplateProcessing", read_template},
-      Entry{"BertProcessing", read_cls_sep},
-      Entry{"RobertaProcessing", read_cls_sep},
-      Entry{"ByteLevel",
-            [](const Json&, const TokenizerParts&, std::string_view) { return Frame{}; }},
+      Entry{"TemplateProcessing", read_templates},
+      Entry{"BertProcessing", read_cls_sep<PairForm::kBert>},
+      Entry{"RobertaProcessing", read_cls_sep<PairForm::kRoberta>},
+      Entry{"ByteLevel", [](const Json&, const TokenizerParts&,
+                            std::string_view) { return std::optional<Frames>(); }},
       Entry{"Sequence", read_processor_sequence},
   };
   if (json.is_null()) {
-    return {};
+    return std::nullopt;
   }
   const std::string type = part_type(json, what);
   for (const Entry& entry : kPostProcessors) {
@@ -169,9 +193,8 @@ TokenizerParts load_tokenizer_json(std::string_view text, const TokenizerConfig&
   auto added =
       collect_added_tokens(read_added_tokens(json, what), config, parts.model->tokens(), what);
   parts.added = AddedTokens(std::move(added), parts.normalizer.get(), what);
-  Frame frame = read_post_processor(member(json, "post_processor"), parts, what);
-  parts.prefix = std::move(frame.prefix);
-  parts.suffix = std::move(frame.suffix);
+  parts.frames =
+      read_post_processor(member(json, "post_processor"), parts, what).value_or(Frames());
   apply_config(parts, config, what);
   return parts;
 }

@@ -106,7 +106,7 @@ TokenizerParts load_vocab_and_merges(std::string_view vocab_json, std::string_vi
   parts.added = AddedTokens(std::move(added), parts.normalizer.get(), what);
   const std::string_view name = config.tokenizer_class;
   if (name.starts_with("Roberta") || name.starts_with("Bart")) {
-    set_cls_sep_frame(parts, completed);
+    set_cls_sep_frames(parts, completed, PairForm::kRoberta);
   }
   apply_config(parts, completed, what);
   return parts;
@@ -148,7 +148,7 @@ TokenizerParts load_vocab_txt(std::string_view text, const TokenizerConfig& conf
   fill(completed.mask, "[MASK]");
   auto added = collect_added_tokens({}, completed, parts.model->tokens(), what);
   parts.added = AddedTokens(std::move(added), parts.normalizer.get(), what);
-  set_cls_sep_frame(parts, completed);
+  set_cls_sep_frames(parts, completed, PairForm::kBert);
   apply_config(parts, completed, what);
   return parts;
 }

@@ -1,9 +1,9 @@
-#include <array>
 
 #include "text/json_fields.h"
 #include "text/model/bpe.h"
 #include "text/model/unigram.h"
 #include "text/model/word_piece.h"
+#include "text/part_table.h"
 
 namespace nibble::text {
 namespace {
@@ -99,16 +99,13 @@ WordModelPtr read_word_level(const Json& json, std::string_view what) {
   return make_word_level(read_vocab(json, what), core::get_string(json, "unk_token", what), what);
 }
 
-struct Entry {
-  std::string_view type;
-  WordModelPtr (*read)(const Json& json, std::string_view what);
-};
+using Entry = PartReader<WordModelPtr>;
 
-constexpr std::array kModels = {
-    Entry{"BPE", read_bpe},
-    Entry{"Unigram", read_unigram},
-    Entry{"WordPiece", read_word_piece},
-    Entry{"WordLevel", read_word_level},
+constexpr Entry kModels[] = {
+    {"BPE", read_bpe},
+    {"Unigram", read_unigram},
+    {"WordPiece", read_word_piece},
+    {"WordLevel", read_word_level},
 };
 
 // Files written before there was a "type" are told apart by their fields.
@@ -129,14 +126,7 @@ std::string model_type(const Json& json, std::string_view what) {
 }  // namespace
 
 WordModelPtr word_model_from_json(const Json& json, std::string_view what) {
-  const std::string type = model_type(json, what);
-  for (const Entry& entry : kModels) {
-    if (entry.type == type) {
-      return entry.read(json, what);
-    }
-  }
-  core::fail(ErrorKind::kInvalidModel, "{}: the model '{}' is not supported", what,
-             core::printable(type));
+  return read_part<WordModelPtr>(kModels, "model", model_type(json, what), json, what);
 }
 
 }  // namespace nibble::text

@@ -1,7 +1,7 @@
-#include <array>
 
 #include "text/json_fields.h"
 #include "text/normalize/normalizer.h"
+#include "text/part_table.h"
 
 namespace nibble::text {
 namespace {
@@ -51,34 +51,26 @@ NormalizerPtr read_precompiled(const Json& json, std::string_view what) {
   return make_precompiled(decode_base64(encoded, what), what);
 }
 
-struct Entry {
-  std::string_view type;
-  NormalizerPtr (*read)(const Json& json, std::string_view what);
-};
+using Entry = PartReader<NormalizerPtr>;
 
-constexpr std::array kNormalizers = {
-    Entry{"Sequence", read_sequence},
-    Entry{"NFC",
-          [](const Json&, std::string_view) { return make_unicode_form(UnicodeForm::kNfc); }},
-    Entry{"NFD",
-          [](const Json&, std::string_view) { return make_unicode_form(UnicodeForm::kNfd); }},
-    Entry{"NFKC",
-          [](const Json&, std::string_view) { return make_unicode_form(UnicodeForm::kNfkc); }},
-    Entry{"NFKD",
-          [](const Json&, std::string_view) { return make_unicode_form(UnicodeForm::kNfkd); }},
-    Entry{"Lowercase", [](const Json&, std::string_view) { return make_lowercase(); }},
-    Entry{"StripAccents", [](const Json&, std::string_view) { return make_strip_accents(); }},
-    Entry{"Strip",
-          [](const Json& json, std::string_view what) {
-            return make_strip(get_bool(json, "strip_left", what),
-                              get_bool(json, "strip_right", what));
-          }},
-    Entry{"Replace", read_replace},
-    Entry{"Prepend", read_prepend},
-    Entry{"BertNormalizer", read_bert},
-    Entry{"Nmt", [](const Json&, std::string_view) { return make_nmt(); }},
-    Entry{"ByteLevel", [](const Json&, std::string_view) { return make_byte_level_normalizer(); }},
-    Entry{"Precompiled", read_precompiled},
+constexpr Entry kNormalizers[] = {
+    {"Sequence", read_sequence},
+    {"NFC", [](const Json&, std::string_view) { return make_unicode_form(UnicodeForm::kNfc); }},
+    {"NFD", [](const Json&, std::string_view) { return make_unicode_form(UnicodeForm::kNfd); }},
+    {"NFKC", [](const Json&, std::string_view) { return make_unicode_form(UnicodeForm::kNfkc); }},
+    {"NFKD", [](const Json&, std::string_view) { return make_unicode_form(UnicodeForm::kNfkd); }},
+    {"Lowercase", [](const Json&, std::string_view) { return make_lowercase(); }},
+    {"StripAccents", [](const Json&, std::string_view) { return make_strip_accents(); }},
+    {"Strip",
+     [](const Json& json, std::string_view what) {
+       return make_strip(get_bool(json, "strip_left", what), get_bool(json, "strip_right", what));
+     }},
+    {"Replace", read_replace},
+    {"Prepend", read_prepend},
+    {"BertNormalizer", read_bert},
+    {"Nmt", [](const Json&, std::string_view) { return make_nmt(); }},
+    {"ByteLevel", [](const Json&, std::string_view) { return make_byte_level_normalizer(); }},
+    {"Precompiled", read_precompiled},
 };
 
 }  // namespace
@@ -87,14 +79,7 @@ NormalizerPtr normalizer_from_json(const Json& json, std::string_view what) {
   if (json.is_null()) {
     return nullptr;
   }
-  const std::string type = part_type(json, what);
-  for (const Entry& entry : kNormalizers) {
-    if (entry.type == type) {
-      return entry.read(json, what);
-    }
-  }
-  core::fail(ErrorKind::kInvalidModel, "{}: the normalizer '{}' is not supported", what,
-             core::printable(type));
+  return read_part<NormalizerPtr>(kNormalizers, "normalizer", part_type(json, what), json, what);
 }
 
 }  // namespace nibble::text

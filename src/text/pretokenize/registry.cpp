@@ -1,6 +1,7 @@
 #include <array>
 
 #include "text/json_fields.h"
+#include "text/part_table.h"
 #include "text/pretokenize/pre_tokenizer.h"
 
 namespace nibble::text {
@@ -77,25 +78,21 @@ PreTokenizerPtr read_punctuation(const Json& json, std::string_view what) {
   return make_punctuation(name ? behavior_from_name(*name, what) : SplitBehavior::kIsolated);
 }
 
-struct Entry {
-  std::string_view type;
-  PreTokenizerPtr (*read)(const Json& json, std::string_view what);
-};
+using Entry = PartReader<PreTokenizerPtr>;
 
-constexpr std::array kPreTokenizers = {
-    Entry{"Sequence", read_sequence},
-    Entry{"Split", read_split},
-    Entry{"ByteLevel", read_byte_level},
-    Entry{"Metaspace", read_metaspace},
-    Entry{"BertPreTokenizer",
-          [](const Json&, std::string_view) { return make_bert_pre_tokenizer(); }},
-    Entry{"Whitespace", [](const Json&, std::string_view) { return make_whitespace(); }},
-    Entry{"WhitespaceSplit", [](const Json&, std::string_view) { return make_whitespace_split(); }},
-    Entry{"Digits",
-          [](const Json& json, std::string_view what) {
-            return make_digits(get_bool(json, "individual_digits", what));
-          }},
-    Entry{"Punctuation", read_punctuation},
+constexpr Entry kPreTokenizers[] = {
+    {"Sequence", read_sequence},
+    {"Split", read_split},
+    {"ByteLevel", read_byte_level},
+    {"Metaspace", read_metaspace},
+    {"BertPreTokenizer", [](const Json&, std::string_view) { return make_bert_pre_tokenizer(); }},
+    {"Whitespace", [](const Json&, std::string_view) { return make_whitespace(); }},
+    {"WhitespaceSplit", [](const Json&, std::string_view) { return make_whitespace_split(); }},
+    {"Digits",
+     [](const Json& json, std::string_view what) {
+       return make_digits(get_bool(json, "individual_digits", what));
+     }},
+    {"Punctuation", read_punctuation},
 };
 
 }  // namespace
@@ -104,14 +101,8 @@ PreTokenizerPtr pre_tokenizer_from_json(const Json& json, std::string_view what)
   if (json.is_null()) {
     return nullptr;
   }
-  const std::string type = part_type(json, what);
-  for (const Entry& entry : kPreTokenizers) {
-    if (entry.type == type) {
-      return entry.read(json, what);
-    }
-  }
-  core::fail(ErrorKind::kInvalidModel, "{}: the pre-tokenizer '{}' is not supported", what,
-             core::printable(type));
+  return read_part<PreTokenizerPtr>(kPreTokenizers, "pre-tokenizer", part_type(json, what), json,
+                                    what);
 }
 
 }  // namespace nibble::text

@@ -19,7 +19,7 @@ using CudaBooks = GpuBackendTest;
 
 // Rows of several kinds: normal, all zero, of few values, of one value.
 std::vector<float> rows_for_books(std::int64_t n, std::int64_t k) {
-  std::vector<float> w = normal(n * k, 31);
+  std::vector<float> w = core::normal_values(n * k, 31);
   for (std::int64_t j = 0; j < k; ++j) {
     if (n > 3) {
       w[index(k + j)] = 0;
@@ -41,7 +41,7 @@ TEST_F(CudaBooks, TakesTheStepsOfLearningBooks) {
         const auto [n, k] = shape;
         const std::string what = fmt::format("{} [{}, {}]", text, n, k);
         const std::vector<float> w = rows_for_books(n, k);
-        std::vector<float> energies = normal(k, 9);
+        std::vector<float> energies = core::normal_values(k, 9);
         for (float& energy : energies) {
           energy = energy * energy;
         }
@@ -102,7 +102,7 @@ TEST_F(CudaBooks, LearnsBooks) {
   constexpr std::int64_t kOutputs = 20;
   constexpr std::int64_t kInputs = 700;
   const auto w = rows_for_books(kOutputs, kInputs);
-  std::vector<float> energies = normal(kInputs, 9);
+  std::vector<float> energies = core::normal_values(kInputs, 9);
   for (float& energy : energies) {
     energy = energy * energy + 0.01f;
   }
@@ -128,7 +128,7 @@ TEST_F(CudaBooks, LearnsBooks) {
 }
 
 TEST_F(CudaBooks, NamesAWeightThatIsNotFinite) {
-  auto w = normal(3 * 64, 1);
+  auto w = core::normal_values(3 * 64, 1);
   w[70] = std::nanf("");
   const std::vector<float> ones(64, 1.0f);
   try {

@@ -29,13 +29,13 @@ struct AwqCase {
       LayerWork layer;
       layer.layer = linear;
       layer.scheme = parse_scheme(text);
-      layer.target = normal(linear->weight.n * k, ++seed);
+      layer.target = core::normal_values(linear->weight.n * k, ++seed);
       layer.weights = layer.target;
       set.layers.push_back(std::move(layer));
     }
     ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
     auto x = ops.matrix(2 * k, k);
-    const auto noise = normal(2 * k * k, 5);
+    const auto noise = core::normal_values(2 * k * k, 5);
     for (std::int64_t i = 0; i < x.rows(); ++i) {
       for (std::int64_t j = 0; j < k; ++j) {
         x.row(i)[j] =
@@ -64,7 +64,7 @@ TEST_F(CudaAwq, JudgesScalesForAwq) {
         ASSERT_TRUE(awq_runs_on_gpu(example.set, *gpu_));
         std::vector<std::vector<float>> scales;
         for (int i = 0; i < 3; ++i) {
-          scales.push_back(normal(k, 20 + static_cast<std::uint64_t>(i)));
+          scales.push_back(core::normal_values(k, 20 + static_cast<std::uint64_t>(i)));
           for (float& s : scales.back()) {
             s = std::exp(0.3f * s);
           }

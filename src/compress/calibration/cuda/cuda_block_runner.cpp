@@ -251,7 +251,9 @@ class CudaBlockRunner final : public BlockRunner {
   // Moves x through the block.
   void run(std::int64_t layer, const models::Block& block, const Group& group, Matrix& x) {
     const auto batch = batch_of(group);
-    models::settle(ops_, x, models::run_block(ops_, network_.config, block, layer, batch, x, {}));
+    models::settle(ops_, x,
+                   models::run_block(ops_, network_.config, network_.decoder.norms, block, layer,
+                                     batch, x, {}));
   }
 
   void move(std::int64_t layer, const models::Block& block, std::vector<Kept>& states) {
@@ -326,8 +328,8 @@ class CudaBlockRunner final : public BlockRunner {
       }
     });
     Matrix x = loaded(original_[group]);
-    models::run_block(ops, network_.config, *observation.original, layer, batch_of(groups_[group]),
-                      x, {});
+    models::run_block(ops, network_.config, network_.decoder.norms, *observation.original, layer,
+                      batch_of(groups_[group]), x, {});
     ops.set_observer(nullptr);
     return inputs;
   }

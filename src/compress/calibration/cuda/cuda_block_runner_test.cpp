@@ -82,7 +82,7 @@ TEST_P(CudaBlockRunner, MeasuresAndMovesLikeTheCpu) {
     const models::Block& block = network.decoder.blocks[i];
     const auto sets = models::linear_sets(block);
     for (std::size_t at = 0; !experts && at < sets.size(); at += 2) {
-      std::vector<float> weights = normal(81, 3);
+      std::vector<float> weights = core::normal_values(81, 3);
       for (float& weight : weights) {
         weight *= weight;
       }

@@ -85,7 +85,7 @@ TEST_F(CudaGptq, RoundsByGptq) {
     ASSERT_TRUE(has_gpu_coder(scheme));
     for (const Shape& shape : {Shape{1, 40}, {7, 128}, {70, 200}, {33, 331}, {130, 512}}) {
       const auto [n, k] = shape;
-      const auto w = normal(n * k, 7);
+      const auto w = core::normal_values(n * k, 7);
       auto hessian = correlated_hessian(k, 3 * k, 8);
       for (std::int64_t j = 0; k > 100 && j < k; ++j) {  // an input that never was active
         hessian[index(17 * k + j)] = hessian[index(j * k + 17)] = 0;
@@ -118,7 +118,7 @@ TEST_F(CudaGptq, LeavesToTheCpuWhatItHasNoKernelsFor) {
   EXPECT_FALSE(has_gpu_coder(scheme));
   constexpr std::int64_t kOutputs = 4;
   constexpr std::int64_t kInputs = 64;
-  const auto w = normal(kOutputs * kInputs, 7);
+  const auto w = core::normal_values(kOutputs * kInputs, 7);
   const InverseFactor factor =
       inverse_factor(correlated_hessian(kInputs, 100, 8), kInputs, 0.01, true);
   const auto on = [&](const Backend& backend) {

@@ -19,8 +19,12 @@ std::int64_t first_key(const AttentionProblem& p, std::int64_t position) {
   return p.mask.window > 0 ? std::max<std::int64_t>(0, position - p.mask.window + 1) : 0;
 }
 
+std::int64_t key_count(const AttentionProblem& p) {
+  return p.memory_rows > 0 ? p.memory_rows : p.first_position + p.rows;
+}
+
 std::int64_t end_of_keys(const AttentionProblem& p, std::int64_t position) {
-  return p.mask.bidirectional ? p.first_position + p.rows : position + 1;
+  return p.mask.bidirectional ? key_count(p) : position + 1;
 }
 
 const float* f32_row(const KvView& view, std::int64_t j) {
@@ -223,7 +227,7 @@ FloatVectors widen_vectors(const AttentionProblem& p) {
   thread_local Scratch values;
   const VectorKernels& kernels = vector_kernels();
   const std::int64_t begin = first_key(p, p.first_position);
-  const std::int64_t end = p.first_position + p.rows;
+  const std::int64_t end = key_count(p);
   const FloatRows rows = widen(p.keys, begin, end, p.head_dim, keys);
   const std::int64_t blocks = (end - begin + kernels.block - 1) / kernels.block;
   float* transposed = transposed_keys.floats(blocks * kernels.block * padded_dim(p.head_dim));
@@ -422,7 +426,7 @@ void attend_reference(const AttentionProblem& p) {
     }
     return 0;
   };
-  const std::int64_t keys = p.first_position + p.rows;
+  const std::int64_t keys = key_count(p);
   for (std::int64_t i = 0; i < p.rows; ++i) {
     const std::int64_t position = p.first_position + i;
     std::vector<std::int64_t> seen;

@@ -23,6 +23,8 @@ struct AttentionProblem {
   std::int64_t heads = 0;  // query heads of the group
   std::int64_t head_dim = 0;
   std::int64_t first_position = 0;  // position of query row 0; keys [0, first_position + rows)
+  std::int64_t memory_rows = 0;     // keys of another text, [0, memory_rows), of which each query
+                                    // sees all; 0: those above
   Mask mask;
   KvPages keys;
   KvPages values;
@@ -43,5 +45,15 @@ void attend_reference(const AttentionProblem& problem);
 /// caches, attend. out [m, heads * head_dim].
 void attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
                const Batch<KvCache>& batch, Matrix& out, core::ThreadPool& pool);
+
+/// Keeps kv [m, 2 kv_heads head_dim] of the batch's rows in the memories of its slices, from
+/// position 0 on.
+void remember(const Matrix& kv, const AttentionSpec& spec, std::int64_t layer,
+              const Batch<KvCache>& batch, core::ThreadPool& pool);
+
+/// Queries q [m, heads head_dim] attend to all that the memories of their slices hold; out like q.
+/// A memory is of types that turn nothing (kv_cache.h).
+void attend_to_memory(const Matrix& q, const AttentionSpec& spec, std::int64_t layer,
+                      const Batch<KvCache>& batch, Matrix& out, core::ThreadPool& pool);
 
 }  // namespace nibble::ops::cpu

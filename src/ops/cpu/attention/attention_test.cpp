@@ -10,29 +10,25 @@
 
 #include "core/float8.h"
 #include "core/random.h"
+#include "core/random_values_for_tests.h"
 #include "ops/cpu/attention/rope.h"
 
 namespace nibble::ops::cpu {
 namespace {
 
-std::vector<float> normal(std::int64_t count, std::uint64_t seed) {
-  core::Random random(seed);
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& value : values) {
-    value = random.normal();
-  }
-  return values;
-}
-
 struct Case {
   std::int64_t rows, first, heads, dim, window;
   bool bidirectional = false;
+  std::int64_t memory = 0;  // keys of another text
+  std::int64_t keys() const { return memory > 0 ? memory : first + rows; }
 };
 
-constexpr Case kCases[] = {{1, 0, 1, 8, 0},         {1, 37, 2, 64, 0},  {5, 10, 4, 24, 0},
-                           {130, 0, 2, 32, 0},      {70, 33, 3, 16, 0}, {70, 33, 3, 16, 20},
-                           {3, 100, 5, 128, 16},    {65, 0, 1, 20, 1},  {5, 0, 2, 24, 0, true},
-                           {130, 0, 3, 32, 0, true}};
+constexpr Case kCases[] = {
+    {1, 0, 1, 8, 0},           {1, 37, 2, 64, 0},          {5, 10, 4, 24, 0},
+    {130, 0, 2, 32, 0},        {70, 33, 3, 16, 0},         {70, 33, 3, 16, 20},
+    {3, 100, 5, 128, 16},      {65, 0, 1, 20, 1},          {5, 0, 2, 24, 0, true},
+    {130, 0, 3, 32, 0, true},  {1, 0, 2, 24, 0, true, 37}, {70, 0, 3, 32, 0, true, 9},
+    {9, 0, 2, 16, 0, true, 70}};
 
 constexpr KvType kTypes[] = {KvType::kF32, KvType::kF16, KvType::kInt8, KvType::kInt4,
                              KvType::kFp8};
@@ -42,10 +38,10 @@ using Attend = void (*)(const AttentionProblem&);
 // Keys and values of all positions, and the problem of the last rows.
 struct Filled {
   Filled(const Case& c, KvType type)
-      : q(normal(c.rows * c.heads * c.dim, 1)), cache(type, 1, 1, c.dim, c.first + c.rows) {
-    const std::int64_t keys = c.first + c.rows;
-    const std::vector<float> k = normal(keys * c.dim, 2);
-    const std::vector<float> v = normal(keys * c.dim, 3);
+      : q(core::normal_values(c.rows * c.heads * c.dim, 1)), cache(type, 1, 1, c.dim, c.keys()) {
+    const std::int64_t keys = c.keys();
+    const std::vector<float> k = core::normal_values(keys * c.dim, 2);
+    const std::vector<float> v = core::normal_values(keys * c.dim, 3);
     for (std::int64_t j = 0; j < keys; ++j) {
       cache.store(0, 0, j, k.data() + j * c.dim, v.data() + j * c.dim);
     }
@@ -55,6 +51,7 @@ struct Filled {
     p.heads = c.heads;
     p.head_dim = c.dim;
     p.first_position = c.first;
+    p.memory_rows = c.memory;
     p.mask = {c.bidirectional, c.window};
     p.keys = cache.keys(0, 0);
     p.values = cache.values(0, 0);
@@ -117,8 +114,8 @@ TEST(Attention, ValuesInFp8AreTheirCodes) {
   for (int code = 0; code < 256; ++code) {
     codes.push_back(core::to_float(core::E4m3{static_cast<std::uint8_t>(code)}));
   }
-  const std::vector<float> key = normal(256, 1);
-  const std::vector<float> q = normal(2 * 256, 2);
+  const std::vector<float> key = core::normal_values(256, 1);
+  const std::vector<float> q = core::normal_values(2 * 256, 2);
   KvCache cache(KvType::kFp8, 1, 1, 256, 1);
   cache.store(0, 0, 0, key.data(), codes.data());
   AttentionProblem p;
@@ -172,11 +169,11 @@ TEST(Attention, ContinuesSequencesFromTheirCaches) {
   spec.kv_heads = 2;
   spec.head_dim = 16;
   spec.inverse_frequency = {1.0f, 0.5f, 0.25f, 0.125f, 0.1f, 0.05f, 0.02f, 0.01f};
-  spec.q_norm = normal(16, 8);
-  spec.k_norm = normal(16, 9);
+  spec.q_norm = core::normal_values(16, 8);
+  spec.k_norm = core::normal_values(16, 9);
   constexpr std::int64_t kTokens = 40;
   const std::int64_t width = (4 + 2 * 2) * 16;
-  const std::vector<float> values = normal(kTokens * width, 4);
+  const std::vector<float> values = core::normal_values(kTokens * width, 4);
   const auto run = [&](const std::vector<std::int64_t>& pieces, KvCache* cache) {
     std::vector<float> result;
     std::int64_t position = 0;
@@ -229,8 +226,8 @@ TEST(Attention, KeysAreStoredLessTheirCentre) {
   spec.heads = 2;
   spec.kv_heads = 1;
   spec.head_dim = kDim;
-  std::vector<float> centre = normal(kDim, 3);
-  const std::vector<float> values = normal(kTokens * width, 4);
+  std::vector<float> centre = core::normal_values(kDim, 3);
+  const std::vector<float> values = core::normal_values(kTokens * width, 4);
   std::vector<std::int32_t> positions(kTokens);
   std::iota(positions.begin(), positions.end(), 0);
   const auto run = [&](KvTypes types, bool shifted) {
@@ -284,7 +281,8 @@ class Mixed {
     }
     for (std::int64_t s = 0; s < kSequences; ++s) {
       lists_.emplace_back(pages.begin() + s * kPages, pages.begin() + (s + 1) * kPages);
-      inputs_.push_back(normal(kTokens * width_, seed + static_cast<std::uint64_t>(s)));
+      inputs_.push_back(
+          core::normal_values(kTokens * width_, seed + static_cast<std::uint64_t>(s)));
     }
     results_.resize(inputs_.size());
   }
@@ -383,8 +381,8 @@ TEST(Attention, RowsDoNotDependOnSlicesOrNeighbours) {
           spec.head_dim = dim;
           spec.mask.window = window;
           spec.inverse_frequency = {1.0f, 0.5f, 0.25f, 0.125f};
-          spec.q_norm = normal(dim, 8);
-          spec.k_norm = normal(dim, 9);
+          spec.q_norm = core::normal_values(dim, 8);
+          spec.k_norm = core::normal_values(dim, 9);
           Mixed mixed(spec, types, seed++);
           mixed.run_together();
           for (std::size_t s = 0; s < mixed.sequences(); ++s) {

@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 #include "core/float8.h"
-#include "core/random.h"
+#include "core/random_values_for_tests.h"
 #include "ops/cpu/attention/attention.h"
 
 namespace nibble::ops::cpu {
@@ -18,15 +18,6 @@ namespace {
 
 constexpr KvType kTypes[] = {KvType::kF32, KvType::kF16, KvType::kInt8, KvType::kInt4,
                              KvType::kFp8};
-
-std::vector<float> normal(std::int64_t count, std::uint64_t seed) {
-  core::Random random(seed);
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& value : values) {
-    value = random.normal();
-  }
-  return values;
-}
 
 template <typename Work>
 core::ErrorKind kind_of_error(Work work) {
@@ -43,7 +34,7 @@ core::ErrorKind kind_of_error(Work work) {
 // can; constant vectors, and vectors that are not finite.
 TEST(KvCache, IntegersAreWithinHalfAStep) {
   constexpr std::int64_t kDim = 26;
-  const std::vector<float> x = normal(kDim, 8);
+  const std::vector<float> x = core::normal_values(kDim, 8);
   const std::vector<float> constant(kDim, 0.7f);
   for (const auto& [type, levels] : {std::pair{KvType::kInt8, 255}, std::pair{KvType::kInt4, 15}}) {
     KvCache cache(type, 2, 3, kDim, 5);
@@ -81,11 +72,11 @@ TEST(KvCache, IntegersAreWithinHalfAStep) {
 // them.
 TEST(KvCache, Fp8StoresEachElementAsItsNearest) {
   constexpr std::int64_t kDim = 27;
-  std::vector<float> x = normal(kDim, 8);
+  std::vector<float> x = core::normal_values(kDim, 8);
   x[3] = 1000.0f;
   x[4] = -std::numeric_limits<float>::infinity();
   x[5] = std::nanf("");
-  const std::vector<float> y = normal(kDim, 9);
+  const std::vector<float> y = core::normal_values(kDim, 9);
   KvCache cache(KvType::kFp8, 2, 3, kDim, 5);
   cache.store(1, 2, 4, x.data(), y.data());
   const auto check = [&](const KvView& view, const std::vector<float>& expected) {
@@ -122,8 +113,8 @@ TEST(KvCache, TypesByName) {
 // Keys and values of `tokens` positions of head 1 of layer 2.
 void fill(KvCache& cache, std::int64_t tokens, std::uint64_t seed) {
   const std::int64_t dim = cache.head_dim();
-  const std::vector<float> k = normal(tokens * dim, seed);
-  const std::vector<float> v = normal(tokens * dim, seed + 100);
+  const std::vector<float> k = core::normal_values(tokens * dim, seed);
+  const std::vector<float> v = core::normal_values(tokens * dim, seed + 100);
   for (std::int64_t j = 0; j < tokens; ++j) {
     cache.store(2, 1, j, k.data() + j * dim, v.data() + j * dim);
   }
@@ -132,7 +123,7 @@ void fill(KvCache& cache, std::int64_t tokens, std::uint64_t seed) {
 std::vector<float> attended(const KvCache& cache, std::int64_t first, std::int64_t rows,
                             std::int64_t window) {
   constexpr std::int64_t kHeads = 3;
-  const std::vector<float> q = normal(rows * kHeads * cache.head_dim(), 1);
+  const std::vector<float> q = core::normal_values(rows * kHeads * cache.head_dim(), 1);
   std::vector<float> out(q.size(), std::nanf(""));
   AttentionProblem p;
   p.q = q.data();
@@ -182,9 +173,9 @@ TEST(KvPool, PagesLieAnywhere) {
 TEST(KvPool, PagesAreLikeOnePage) {
   constexpr std::int64_t kDim = 24;
   constexpr std::int64_t kTokens = 50;
-  const std::vector<float> q = normal(kTokens * kDim, 1);
-  const std::vector<float> k = normal(kTokens * kDim, 2);
-  const std::vector<float> v = normal(kTokens * kDim, 3);
+  const std::vector<float> q = core::normal_values(kTokens * kDim, 1);
+  const std::vector<float> k = core::normal_values(kTokens * kDim, 2);
+  const std::vector<float> v = core::normal_values(kTokens * kDim, 3);
   KvCache cache(KvType::kF32, 1, 1, kDim, kTokens);
   for (std::int64_t j = 0; j < kTokens; ++j) {
     cache.store(0, 0, j, k.data() + j * kDim, v.data() + j * kDim);

@@ -7,25 +7,16 @@
 
 #include <gtest/gtest.h>
 
-#include "core/random.h"
+#include "core/random_values_for_tests.h"
 #include "formats/format.h"
 
 namespace nibble::ops::cpu {
 namespace {
 
-std::vector<float> normal(std::int64_t count, std::uint64_t seed) {
-  core::Random random(seed);
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& value : values) {
-    value = random.normal();
-  }
-  return values;
-}
-
 void check(const formats::PackedWeight& weight, std::int64_t m, core::ThreadPool& pool) {
   const std::int64_t ldx = weight.k + 3;
   const std::int64_t ldy = weight.n + 2;
-  const std::vector<float> x = normal(m * ldx, 11);
+  const std::vector<float> x = core::normal_values(m * ldx, 11);
   std::vector<float> y(static_cast<std::size_t>(m * ldy), std::nanf(""));
   std::vector<double> expected(y.size());
   dense_linear(x.data(), m, ldx, weight, y.data(), ldy, pool);
@@ -45,7 +36,8 @@ TEST(DenseLinear, MatchesTheReferenceForEveryTypeAndShape) {
   core::ThreadPool pool(2);
   for (const auto& [n, k] : {std::pair{1, 1}, {5, 7}, {97, 64}, {200, 33}}) {
     for (const core::DType type : {core::DType::kF32, core::DType::kF16, core::DType::kBF16}) {
-      const auto weight = formats::dense_weight(core::from_float32(normal(n * k, 5), {n, k}, type));
+      const auto weight =
+          formats::dense_weight(core::from_float32(core::normal_values(n * k, 5), {n, k}, type));
       for (const std::int64_t m : {1, 2, 5, 16, 17, 40}) {
         check(weight, m, pool);
       }
@@ -55,7 +47,7 @@ TEST(DenseLinear, MatchesTheReferenceForEveryTypeAndShape) {
 
 TEST(DenseLinear, DecodesPackedWeights) {
   core::ThreadPool pool(2);
-  const std::vector<float> w = normal(100 * 128, 9);
+  const std::vector<float> w = core::normal_values(100 * 128, 9);
   for (const char* scheme :
        {"int4-asym-g32", "int3-sym-g64", "int8-sym-row", "lut4-nf4-g64", "mxfp4", "nvfp4"}) {
     const auto weight = formats::round_to_nearest(w, 100, 128, formats::parse_scheme(scheme));
@@ -70,7 +62,7 @@ TEST(DenseLinear, RowsDoNotDependOnOneAnother) {
   core::ThreadPool three(3);
   constexpr std::int64_t kRows = 70;
   for (const auto& [n, k] : {std::pair{111, 96}, {20, 1089}}) {
-    const std::vector<float> w = normal(n * k, 5);
+    const std::vector<float> w = core::normal_values(n * k, 5);
     std::vector<formats::PackedWeight> weights;
     for (const core::DType type : {core::DType::kF32, core::DType::kF16, core::DType::kBF16}) {
       weights.push_back(formats::dense_weight(core::from_float32(w, {n, k}, type)));
@@ -79,7 +71,7 @@ TEST(DenseLinear, RowsDoNotDependOnOneAnother) {
       weights.push_back(formats::round_to_nearest(w, n, k, formats::parse_scheme("int4-asym-g32")));
     }
     const std::int64_t ldx = k + 5;
-    const std::vector<float> x = normal(kRows * ldx, 4);
+    const std::vector<float> x = core::normal_values(kRows * ldx, 4);
     for (const formats::PackedWeight& weight : weights) {
       std::vector<float> alone(static_cast<std::size_t>(kRows * n));
       for (std::int64_t i = 0; i < kRows; ++i) {

@@ -1,5 +1,6 @@
 #include <vector>
 
+#include "formats/fp8/fp8_format.h"
 #include "ops/cpu/fp8/fp8_linear.h"
 #include "ops/cpu/linear/linear_kernels.h"
 

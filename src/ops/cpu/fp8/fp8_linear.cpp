@@ -1,6 +1,7 @@
 #include "ops/cpu/fp8/fp8_linear.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -13,7 +14,11 @@
 namespace nibble::ops::cpu {
 namespace {
 
-constexpr float kTiny = 0x1p-119f;           // 448 / kTiny is still finite
+constexpr float kTiny = 0x1p-119f;  // 448 / kTiny is still finite
+// Float32 values as their bits, which are in the order of the values.
+constexpr std::int32_t kMagnitude = 0x7fffffff;       // all but the sign
+constexpr std::int32_t kSmallestNormal = 0x3c800000;  // 2^-6
+constexpr auto kLargest = std::bit_cast<std::int32_t>(formats::kE4m3Max);
 constexpr std::int64_t kPanelRows = 32;      // weight rows of a task
 constexpr std::int64_t kRowsPerTask = 8;     // of x
 constexpr std::int64_t kRowsTogether = 256;  // x rows that pass a panel whose weights are floats
@@ -23,20 +28,35 @@ const core::E4m3* codes_of(const formats::PackedWeight& weight, std::int64_t row
          row * weight.k;
 }
 
+/// core::to_float(core::to_e4m3(value)) of any number, without branches, so that compilers use
+/// vectors.
+float rounded_to_e4m3(float value) {
+  constexpr std::int32_t kDropped = 0xfffff;  // bits of a float32 mantissa behind those of E4M3
+  constexpr float kAligns = 0x1p14f;          // the last bit of a sum with it is 2^-9
+  const auto bits = std::bit_cast<std::int32_t>(value);
+  const std::int32_t magnitude = bits & kMagnitude;
+  const std::int32_t normal = (magnitude + kDropped / 2 + (magnitude >> 20 & 1)) & ~kDropped;
+  const auto subnormal =
+      std::bit_cast<std::int32_t>((std::bit_cast<float>(magnitude) + kAligns) - kAligns);
+  const std::int32_t is_subnormal = -static_cast<std::int32_t>(magnitude < kSmallestNormal);
+  const std::int32_t rounded = (subnormal & is_subnormal) | (normal & ~is_subnormal);
+  return std::bit_cast<float>(std::min(rounded, kLargest) | (bits & ~kMagnitude));
+}
+
 float round_row(const float* x, std::int64_t k, float* out) {
-  float largest = 0;
-  bool finite = true;
+  std::int32_t most = 0;
   for (std::int64_t i = 0; i < k; ++i) {
-    largest = std::max(largest, std::abs(x[i]));
-    finite = finite && std::isfinite(x[i]);
+    most = std::max(most, std::bit_cast<std::int32_t>(x[i]) & kMagnitude);
   }
+  const auto largest = std::bit_cast<float>(most);
+  const bool finite = std::isfinite(largest);
   if (!finite || largest < kTiny) {
     std::fill_n(out, k, 0.0f);
     return finite ? 0.0f : std::numeric_limits<float>::quiet_NaN();
   }
   const float inverse = formats::kE4m3Max / largest;
   for (std::int64_t i = 0; i < k; ++i) {
-    out[i] = core::to_float(core::to_e4m3(x[i] * inverse));
+    out[i] = rounded_to_e4m3(x[i] * inverse);
   }
   return largest / formats::kE4m3Max;
 }

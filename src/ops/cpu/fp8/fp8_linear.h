@@ -5,6 +5,7 @@
 
 #include "core/threads.h"
 #include "formats/packed_weight.h"
+#include "ops/cpu/linear/linear_kernel.h"
 
 /// Linear layers with E4M3 weights (formats/fp8/fp8_format.h), read as they are stored. Codes
 /// become float32 by shifts (vector_kernels.h), which is exact, and products are added in float32.
@@ -25,5 +26,8 @@ void round_to_e4m3(const float* x, std::int64_t m, std::int64_t k, float* out,
 void fp8_linear(const float* x, std::int64_t m, const formats::PackedWeight& weight,
                 std::span<const float> token_scales, float* y, std::int64_t ldy,
                 core::ThreadPool& pool);
+
+/// The entry of the table of kernels.
+LinearKernel fp8_kernel();
 
 }  // namespace nibble::ops::cpu

@@ -1,6 +1,7 @@
 #include "ops/cpu/fp8/fp8_linear.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -9,8 +10,9 @@
 
 #include <gtest/gtest.h>
 
+#include "core/float16.h"
 #include "core/float8.h"
-#include "core/random.h"
+#include "core/random_values_for_tests.h"
 #include "formats/format.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/linear/linear_kernels.h"
@@ -18,17 +20,9 @@
 namespace nibble::ops::cpu {
 namespace {
 
-std::vector<float> normal(std::int64_t count, std::uint64_t seed) {
-  core::Random random(seed);
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& value : values) {
-    value = random.normal();
-  }
-  return values;
-}
-
 formats::PackedWeight weight_of(const std::string& scheme, std::int64_t n, std::int64_t k) {
-  return formats::round_to_nearest(normal(n * k, 5), n, k, formats::parse_scheme(scheme));
+  return formats::round_to_nearest(core::normal_values(n * k, 5), n, k,
+                                   formats::parse_scheme(scheme));
 }
 
 // In double precision and plain loops; and the sums of magnitudes.
@@ -65,8 +59,9 @@ TEST(Fp8Linear, IsTheReferenceForEveryShapeAndGranularity) {
       const formats::PackedWeight weight = weight_of(scheme, n, k);
       for (const std::int64_t m : {1, 3, 12, 13, 40}) {
         for (const bool scaled : {false, true}) {
-          const std::vector<float> x = normal(m * k, 11);
-          const std::vector<float> scales = scaled ? normal(m, 12) : std::vector<float>();
+          const std::vector<float> x = core::normal_values(m * k, 11);
+          const std::vector<float> scales =
+              scaled ? core::normal_values(m, 12) : std::vector<float>();
           const std::int64_t ldy = n + 2;
           std::vector<float> y(static_cast<std::size_t>(m * ldy), std::nanf(""));
           fp8_linear(x.data(), m, weight, scales, y.data(), ldy, pool);
@@ -93,8 +88,8 @@ TEST(Fp8Linear, ManyRowsAreThoseOfFew) {
   constexpr std::int64_t kOutputs = 35;
   constexpr std::int64_t kInputs = 50;
   const formats::PackedWeight weight = weight_of("fp8-tensor", kOutputs, kInputs);
-  const std::vector<float> x = normal(kRows * kInputs, 4);
-  const std::vector<float> scales = normal(kRows, 6);
+  const std::vector<float> x = core::normal_values(kRows * kInputs, 4);
+  const std::vector<float> scales = core::normal_values(kRows, 6);
   std::vector<float> y(static_cast<std::size_t>(kRows * kOutputs));
   fp8_linear(x.data(), kRows, weight, scales, y.data(), kOutputs, pool);
   for (std::int64_t i = 0; i < kRows; ++i) {
@@ -113,7 +108,7 @@ TEST(Fp8Linear, RowsDoNotDependOnOneAnotherOrOnThreads) {
   constexpr std::int64_t kRows = 30;
   for (const auto& [n, k] : {std::pair{111, 96}, {20, 1089}}) {
     const formats::PackedWeight weight = weight_of("fp8-row", n, k);
-    const std::vector<float> x = normal(kRows * k, 4);
+    const std::vector<float> x = core::normal_values(kRows * k, 4);
     std::vector<float> alone(static_cast<std::size_t>(kRows * n));
     for (std::int64_t i = 0; i < kRows; ++i) {
       fp8_linear(x.data() + i * k, 1, weight, {}, alone.data() + i * n, n, one);
@@ -129,7 +124,7 @@ TEST(Fp8Linear, RowsDoNotDependOnOneAnotherOrOnThreads) {
 TEST(Fp8Linear, ActivationsBecomeTheNearestE4m3) {
   core::ThreadPool pool(2);
   constexpr std::int64_t kInputs = 300;
-  std::vector<float> x = normal(4 * kInputs, 8);
+  std::vector<float> x = core::normal_values(4 * kInputs, 8);
   std::fill_n(x.begin() + kInputs, kInputs, 0.0f);
   x[2 * kInputs + 7] = std::numeric_limits<float>::infinity();
   x[3 * kInputs + 7] = 1e30f;
@@ -149,6 +144,37 @@ TEST(Fp8Linear, ActivationsBecomeTheNearestE4m3) {
                 std::max(std::abs(x[i]) / 16, scales[0] * 0x1p-10f) * 1.0001f);
     EXPECT_EQ(rounded[kInputs + i], 0.0f);
     EXPECT_EQ(rounded[2 * kInputs + i], 0.0f);
+  }
+}
+
+// The largest is 448, so that values are rounded as they are.
+TEST(Fp8Linear, RoundsEveryValueAsCoreDoes) {
+  std::vector<float> x;
+  for (std::uint32_t code = 0; code < 0x7e; ++code) {
+    const float value = core::to_float(core::E4m3{static_cast<std::uint8_t>(code)});
+    const float next = core::to_float(core::E4m3{static_cast<std::uint8_t>(code + 1)});
+    const float middle = (value + next) / 2;
+    for (const float near : {value, middle}) {
+      x.insert(x.end(), {near, std::nextafter(near, 0.0f), std::nextafter(near, 448.0f)});
+    }
+  }
+  for (std::uint32_t bits = 0; bits < 0x5f00; ++bits) {  // float16 values to 448
+    x.push_back(core::to_float(core::Fp16{static_cast<std::uint16_t>(bits)}));
+  }
+  x.insert(x.end(), {448.0f, 1e-40f, std::numeric_limits<float>::min()});
+  const std::size_t count = x.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    x.push_back(-x[i]);
+  }
+  std::vector<float> rounded(x.size());
+  std::vector<float> scales(1);
+  core::ThreadPool pool(1);
+  round_to_e4m3(x.data(), 1, std::ssize(x), rounded.data(), scales, pool);
+  EXPECT_EQ(scales[0], 1.0f);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const float expected = core::to_float(core::to_e4m3(x[i]));
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(rounded[i]), std::bit_cast<std::uint32_t>(expected))
+        << x[i];
   }
 }
 
@@ -178,7 +204,7 @@ TEST(Fp8Kernel, RoundsTheActivationsThatTheSchemeRounds) {
     set.parts.push_back({"layer", weight_of(scheme, kOutputs, kInputs), {}});
     ops.prepare(set);
     EXPECT_EQ(ops.prepared_bytes(), 0);
-    const std::vector<float> values = normal(kTokens * kInputs, 3);
+    const std::vector<float> values = core::normal_values(kTokens * kInputs, 3);
     Matrix x = ops.zeros(kTokens, kInputs);
     std::copy(values.begin(), values.end(), x.data());
     CpuOps::Input input(std::move(x));
@@ -194,7 +220,7 @@ TEST(Fp8Kernel, RoundsTheActivationsThatTheSchemeRounds) {
       scales.resize(kTokens);
       std::vector<float> rounded(inputs.size());
       round_to_e4m3(inputs.data(), kTokens, kInputs, rounded.data(), scales, pool);
-      inputs = rounded;
+      inputs = std::move(rounded);
     }
     const Reference expected(inputs, kTokens, set.parts.front().weight, scales);
     for (std::size_t at = 0; at < expected.y.size(); ++at) {

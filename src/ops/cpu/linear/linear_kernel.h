@@ -26,7 +26,7 @@ struct LayerProblem {
 /// Whether the layer's inputs become codes of 16 bits, two rows of digits each: packed layers only.
 inline bool takes_wide_codes(ActivationPrecision activations, const formats::Scheme& scheme) {
   return activations == ActivationPrecision::kInt16 && scheme.activation.is_float() &&
-         !formats::is_dense(scheme) && !formats::has_float_codes(scheme);
+         has_layout(scheme);
 }
 
 struct LinearKernel;

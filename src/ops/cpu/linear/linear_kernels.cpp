@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "ops/cpu/fp8/fp8_linear.h"
+
 namespace nibble::ops::cpu {
 
 std::span<const LinearKernel> linear_kernels() {

@@ -10,7 +10,6 @@ namespace nibble::ops::cpu {
 inline constexpr int kKernelsVersion = 1;
 
 LinearKernel packed_kernel(const Variant& variant);  // packed/, "packed-avx2"
-LinearKernel fp8_kernel();                           // fp8/, of E4M3 weights
 LinearKernel dense_kernel();                         // dense/, of weights that are floats
 LinearKernel decoded_kernel();                       // dense/, of compressed weights, for float
 

@@ -12,8 +12,8 @@ Refusal refusal(const Variant& variant, const LayerProblem& problem) {
   if (formats::is_dense(scheme)) {
     return Reason("weights are dense");
   }
-  if (formats::has_float_codes(scheme)) {
-    return Reason("weights are E4M3 numbers, not integers or entries of a book");
+  if (!has_layout(scheme)) {
+    return Reason("weights are {}, not integers or entries of a book", scheme.code.type->name);
   }
   if (problem.activations == ActivationPrecision::kFloat && scheme.activation.is_float()) {
     return Reason("activations are to stay in float");

@@ -1,10 +1,7 @@
 #include "ops/cpu/cpu_features.h"
 #include "ops/cpu/packed/lanes256.h"
-#include "ops/cpu/packed/quantize_row.h"
-#include "ops/cpu/packed/tile_kernel.h"
-#include "ops/cpu/packed/tile_layout.h"
 #include "ops/cpu/packed/tile_sources.h"
-#include "ops/cpu/packed/variants.h"
+#include "ops/cpu/packed/variant_of.h"
 
 // AVX2 has no exact product of 8-bit codes: vpmaddubsw adds two u8 x s8 products in 16 bits and
 // saturates. It is exact for weights of at most 128, and for weights of at most 15 the results of 8
@@ -29,6 +26,8 @@ struct Avx2 : Lanes256 {
   static constexpr int kDirectLimit = 8;  // tokens from which unpacking pays
   static constexpr int kPanelTokens = 4;
   static constexpr std::int64_t kTokenBlock = 64;
+  static constexpr int kChains = 8;  // of products: what hides their latency
+  static constexpr int kProducts = 8 * 32;
 
   /// sum += products of a quad, in pairs. The empty assembly pins the order: GCC would otherwise
   /// form all products of a unit first and add them as a tree, which needs four times the registers
@@ -37,6 +36,18 @@ struct Avx2 : Lanes256 {
     const Int product = _mm256_maddubs_epi16(weights, a);
     sum = first ? product : _mm256_add_epi16(sum, product);
     asm("" : "+x"(sum));
+  }
+
+  /// 32-bit sum += products of 8 quads, as many as fit 16 bits.
+  static NIBBLE_INLINE void add_product(Int& sum, Int weights, Int a) {
+    Int narrow = _mm256_setzero_si256();
+#pragma GCC unroll 8
+    for (int quad = 0; quad < 8; ++quad) {
+      // A fresh value for the compiler, another in each chain, so that it keeps each product.
+      asm("" : "+x"(weights) : "x"(sum));
+      add_product(narrow, weights, a, quad == 0);
+    }
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(narrow, _mm256_set1_epi16(1)));
   }
 
   /// 16-bit sums of `Quads` quads from pair `pair` on: sums[column][token].
@@ -165,61 +176,23 @@ using RowTablePlanes = Planes<RowTableSource<Avx2, 2>>;
 using BytePlanes = Planes<ByteSource<Avx2, 2>>;
 
 template <class Source>
-void run_tiles(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
-               float* y, std::int64_t ldy) {
-  for (std::int64_t tile = begin; tile < end; ++tile) {
-    run_block<Avx2, Source, 2>(w, x, tile, y, ldy);
-  }
-}
+using Tiles = EachTile<Avx2, Source, 2>;
 
-void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end, float* y,
-         std::int64_t ldy) {
-  switch (w.kind) {
-    case CodeKind::kNibble:
-      return run_tiles<Nibbles>(w, x, begin, end, y, ldy);
-    case CodeKind::kSharedTable:
-      return w.largest <= kSmallWeight ? run_tiles<SmallTable>(w, x, begin, end, y, ldy)
-                                       : run_tiles<TablePlanes>(w, x, begin, end, y, ldy);
-    case CodeKind::kRowTables:
-      return run_tiles<RowTablePlanes>(w, x, begin, end, y, ldy);
-    case CodeKind::kByte:
-      return run_tiles<BytePlanes>(w, x, begin, end, y, ldy);
+/// A shared table of any weights.
+struct TableTiles {
+  static void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
+                  float* y, std::int64_t ldy) {
+    return w.largest <= kSmallWeight ? Tiles<SmallTable>::run(w, x, begin, end, y, ldy)
+                                     : Tiles<TablePlanes>::run(w, x, begin, end, y, ldy);
   }
-}
-
-std::int64_t multiply_registers(std::int64_t rounds) {
-  constexpr int kChains = 8;
-  constexpr int kQuads = 8;
-  const __m256i ones = _mm256_set1_epi16(1);
-  __m256i weights = _mm256_set1_epi8(15);
-  const __m256i a = _mm256_set1_epi8(3);
-  __m256i sums[kChains] = {};
-  for (std::int64_t round = 0; round < rounds; ++round) {
-#pragma GCC unroll 8
-    for (int c = 0; c < kChains; ++c) {
-      __m256i narrow = _mm256_setzero_si256();
-#pragma GCC unroll 8
-      for (int quad = 0; quad < kQuads; ++quad) {
-        asm("" : "+x"(weights));  // a fresh value for the compiler, so that it keeps each product
-        Avx2::add_product(narrow, weights, a, quad == 0);
-      }
-      sums[c] = _mm256_add_epi32(sums[c], _mm256_madd_epi16(narrow, ones));
-    }
-  }
-  asm volatile("" : : "m"(sums));
-  return rounds * kChains * kQuads * 32;
-}
+};
 
 }  // namespace
 
 Variant avx2_variant() {
-  return {"avx2",
-          "AVX2 with FMA and F16C",
-          [] { return cpu_features().avx2; },
-          run,
-          quantize_row,
-          multiply_registers,
-          Avx2::kDirectLimit};
+  return variant_of<Avx2>(
+      "avx2", "AVX2 with FMA and F16C", [] { return cpu_features().avx2; },
+      run_by_kind<Tiles<Nibbles>, TableTiles, Tiles<RowTablePlanes>, Tiles<BytePlanes>>);
 }
 
 }  // namespace nibble::ops::cpu

@@ -1,10 +1,7 @@
 #include "ops/cpu/cpu_features.h"
 #include "ops/cpu/packed/lanes512.h"
-#include "ops/cpu/packed/quantize_row.h"
-#include "ops/cpu/packed/tile_kernel.h"
-#include "ops/cpu/packed/tile_layout.h"
 #include "ops/cpu/packed/tile_sources.h"
-#include "ops/cpu/packed/variants.h"
+#include "ops/cpu/packed/variant_of.h"
 
 // vpdpbusd on 16 rows: a vector is a tile.
 //
@@ -20,6 +17,8 @@ struct Avx512Vnni : Lanes512 {
   static constexpr int kDirectLimit = 16;  // tokens from which unpacking pays
   static constexpr int kPanelTokens = 6;
   static constexpr std::int64_t kTokenBlock = 72;
+  static constexpr int kChains = 12;  // of products: latency 4 or 5, at most two each cycle
+  static constexpr int kProducts = 64;
 
   /// sum += products of a quad. In assembly because GCC 12 copies the accumulator of the intrinsic.
   static NIBBLE_INLINE void add_product(Int& sum, Int weights, Int a) {
@@ -32,12 +31,6 @@ struct Avx512Vnni : Lanes512 {
         : "+v"(sum)
         : "v"(weights), "m"(*reinterpret_cast<const Quad*>(a)));
   }
-  static NIBBLE_INLINE Int broadcast_quad(const std::int8_t* p) {
-    std::int32_t quad = 0;
-    __builtin_memcpy(&quad, p, sizeof(quad));
-    return _mm512_set1_epi32(quad);
-  }
-
   /// sums[tile][token] += products of a unit.
   template <int V, int M, class Source>
   static NIBBLE_INLINE void multiply_unit(const Source& source, std::int64_t unit,
@@ -66,65 +59,29 @@ struct Avx512Vnni : Lanes512 {
   }
 };
 
-template <template <class, int> class Bytes, int V>
-void run_tiles(const TiledWeight& w, const TiledInput& x, std::int64_t tile, float* y,
-               std::int64_t ldy) {
-  run_block<Avx512Vnni, Whole<Bytes<Avx512Vnni, V>, V>, V>(w, x, tile, y, ldy);
-}
-
+/// Two tiles at a time where there are many tokens.
 template <template <class, int> class Bytes>
-void run_all(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
-             float* y, std::int64_t ldy) {
-  std::int64_t tile = begin;
-  if (x.m > Avx512Vnni::kDirectLimit) {
-    for (; tile + 2 <= end; tile += 2) {
-      run_tiles<Bytes, 2>(w, x, tile, y, ldy);
+struct Tiles {
+  static void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
+                  float* y, std::int64_t ldy) {
+    std::int64_t tile = begin;
+    if (x.m > Avx512Vnni::kDirectLimit) {
+      for (; tile + 2 <= end; tile += 2) {
+        run_block<Avx512Vnni, Whole<Bytes<Avx512Vnni, 2>, 2>, 2>(w, x, tile, y, ldy);
+      }
     }
+    EachTile<Avx512Vnni, Whole<Bytes<Avx512Vnni, 1>, 1>, 1>::run(w, x, tile, end, y, ldy);
   }
-  for (; tile < end; ++tile) {
-    run_tiles<Bytes, 1>(w, x, tile, y, ldy);
-  }
-}
-
-void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end, float* y,
-         std::int64_t ldy) {
-  switch (w.kind) {
-    case CodeKind::kNibble:
-      return run_all<NibbleSource>(w, x, begin, end, y, ldy);
-    case CodeKind::kSharedTable:
-      return run_all<SharedTableSource>(w, x, begin, end, y, ldy);
-    case CodeKind::kRowTables:
-      return run_all<RowTableSource>(w, x, begin, end, y, ldy);
-    case CodeKind::kByte:
-      return run_all<ByteSource>(w, x, begin, end, y, ldy);
-  }
-}
-
-std::int64_t multiply_registers(std::int64_t rounds) {
-  constexpr int kChains = 12;  // latency 4 or 5, at most two each cycle
-  const __m512i weights = _mm512_set1_epi8(15);
-  const __m512i a = _mm512_set1_epi8(3);
-  __m512i sums[kChains] = {};
-  for (std::int64_t round = 0; round < rounds; ++round) {
-#pragma GCC unroll 12
-    for (int c = 0; c < kChains; ++c) {
-      Avx512Vnni::add_product(sums[c], weights, a);
-    }
-  }
-  asm volatile("" : : "m"(sums));
-  return rounds * kChains * 64;
-}
+};
 
 }  // namespace
 
 Variant avx512vnni_variant() {
-  return {"avx512vnni",
-          "AVX512-VNNI (with AVX512 F, BW, DQ, VL)",
-          [] { return cpu_features().avx512vnni; },
-          run,
-          quantize_row,
-          multiply_registers,
-          Avx512Vnni::kDirectLimit};
+  return variant_of<Avx512Vnni>(
+      "avx512vnni", "AVX512-VNNI (with AVX512 F, BW, DQ, VL)",
+      [] { return cpu_features().avx512vnni; },
+      run_by_kind<Tiles<NibbleSource>, Tiles<SharedTableSource>, Tiles<RowTableSource>,
+                  Tiles<ByteSource>>);
 }
 
 }  // namespace nibble::ops::cpu

@@ -1,10 +1,7 @@
 #include "ops/cpu/cpu_features.h"
 #include "ops/cpu/packed/lanes256.h"
-#include "ops/cpu/packed/quantize_row.h"
-#include "ops/cpu/packed/tile_kernel.h"
-#include "ops/cpu/packed/tile_layout.h"
 #include "ops/cpu/packed/tile_sources.h"
-#include "ops/cpu/packed/variants.h"
+#include "ops/cpu/packed/variant_of.h"
 
 // vpdpbusd multiplies u8 weights with s8 activations and adds the four products of a quad in 32
 // bits, exactly. A block is one tile, its vectors are rows 0..7 and rows 8..15:
@@ -20,6 +17,8 @@ struct AvxVnni : Lanes256 {
   static constexpr int kDirectLimit = 8;  // tokens from which unpacking pays
   static constexpr int kPanelTokens = 6;
   static constexpr std::int64_t kTokenBlock = 72;
+  static constexpr int kChains = 12;  // of products: latency 4 or 5, at most two each cycle
+  static constexpr int kProducts = 32;
 
   /// sum += products of a quad. In assembly because GCC 12 copies the accumulator of the intrinsic.
   static NIBBLE_INLINE void add_product(Int& sum, Int weights, Int a) {
@@ -52,52 +51,15 @@ struct AvxVnni : Lanes256 {
 };
 
 template <template <class, int> class Bytes>
-void run_tiles(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
-               float* y, std::int64_t ldy) {
-  for (std::int64_t tile = begin; tile < end; ++tile) {
-    run_block<AvxVnni, Whole<Bytes<AvxVnni, 2>, 2>, 2>(w, x, tile, y, ldy);
-  }
-}
-
-void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end, float* y,
-         std::int64_t ldy) {
-  switch (w.kind) {
-    case CodeKind::kNibble:
-      return run_tiles<NibbleSource>(w, x, begin, end, y, ldy);
-    case CodeKind::kSharedTable:
-      return run_tiles<SharedTableSource>(w, x, begin, end, y, ldy);
-    case CodeKind::kRowTables:
-      return run_tiles<RowTableSource>(w, x, begin, end, y, ldy);
-    case CodeKind::kByte:
-      return run_tiles<ByteSource>(w, x, begin, end, y, ldy);
-  }
-}
-
-std::int64_t multiply_registers(std::int64_t rounds) {
-  constexpr int kChains = 12;  // latency 4 or 5, at most two each cycle
-  const __m256i weights = _mm256_set1_epi8(15);
-  const __m256i a = _mm256_set1_epi8(3);
-  __m256i sums[kChains] = {};
-  for (std::int64_t round = 0; round < rounds; ++round) {
-#pragma GCC unroll 12
-    for (int c = 0; c < kChains; ++c) {
-      AvxVnni::add_product(sums[c], weights, a);
-    }
-  }
-  asm volatile("" : : "m"(sums));
-  return rounds * kChains * 32;
-}
+using Tiles = EachTile<AvxVnni, Whole<Bytes<AvxVnni, 2>, 2>, 2>;
 
 }  // namespace
 
 Variant avxvnni_variant() {
-  return {"avxvnni",
-          "AVX-VNNI",
-          [] { return cpu_features().avxvnni; },
-          run,
-          quantize_row,
-          multiply_registers,
-          AvxVnni::kDirectLimit};
+  return variant_of<AvxVnni>(
+      "avxvnni", "AVX-VNNI", [] { return cpu_features().avxvnni; },
+      run_by_kind<Tiles<NibbleSource>, Tiles<SharedTableSource>, Tiles<RowTableSource>,
+                  Tiles<ByteSource>>);
 }
 
 }  // namespace nibble::ops::cpu

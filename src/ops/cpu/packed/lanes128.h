@@ -4,18 +4,26 @@
 
 #include <arm_neon.h>
 
-#include "ops/cpu/packed/tile_layout.h"
-#include "ops/cpu/packed/tile_sources.h"
+#include "ops/cpu/packed/vector_lanes.h"
 
 /// 128-bit vectors for the kernels of tile_kernel.h: 4 rows x 4 inputs, a quarter of a line. Needs
 /// NEON, which every 64-bit ARM has.
 namespace nibble::ops::cpu {
 namespace {
 
-struct Lanes128 {
+struct Registers128 {
   using Int = int32x4_t;
   using Float = float32x4_t;
-  static constexpr int kLanes = 4;
+};
+
+struct Lanes128 : VectorLanes<Registers128> {
+  static constexpr int kVectors = 4;  // of a block, which is one tile
+  static constexpr int kDirectTokens = 4;
+  static constexpr int kDirectLimit =
+      8;  // tokens from which unpacking should pay: as AVX2, not timed
+  static constexpr int kPanelTokens = 4;
+  static constexpr std::int64_t kTokenBlock = 64;
+  static constexpr int kChains = 16;  // of products: latency 3 or 4, at most four each cycle
 
   static NIBBLE_INLINE uint8x16_t bytes(Int v) { return vreinterpretq_u8_s32(v); }
   static NIBBLE_INLINE int8x16_t signed_bytes(Int v) { return vreinterpretq_s8_s32(v); }
@@ -25,7 +33,6 @@ struct Lanes128 {
     return from_bytes(vld1q_u8(static_cast<const std::uint8_t*>(p)));
   }
   static NIBBLE_INLINE void store(std::uint8_t* p, Int v) { vst1q_u8(p, bytes(v)); }
-  static NIBBLE_INLINE Int broadcast(std::int32_t v) { return vdupq_n_s32(v); }
   static NIBBLE_INLINE Int low_nibbles(Int v) {
     return from_bytes(vandq_u8(bytes(v), vdupq_n_u8(15)));
   }
@@ -55,17 +62,11 @@ struct Lanes128 {
   /// -zero * a_sum.
   static NIBBLE_INLINE Int multiply_zero(Int zero, Int a_sum) { return vmulq_s32(zero, a_sum); }
 
-  static NIBBLE_INLINE Int add(Int a, Int b) { return vaddq_s32(a, b); }
-
-  static NIBBLE_INLINE Float zero() { return vdupq_n_f32(0.0f); }
-  static NIBBLE_INLINE Float broadcast(float v) { return vdupq_n_f32(v); }
   static NIBBLE_INLINE Float load_scales(const std::uint16_t* p) {
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
   }
   static NIBBLE_INLINE Float load_floats(const float* p) { return vld1q_f32(p); }
   static NIBBLE_INLINE void store(float* p, Float v) { vst1q_f32(p, v); }
-  static NIBBLE_INLINE Float to_float(Int v) { return vcvtq_f32_s32(v); }
-  static NIBBLE_INLINE Float mul(Float a, Float b) { return vmulq_f32(a, b); }
   static NIBBLE_INLINE Float fma(Float a, Float b, Float c) { return vfmaq_f32(c, a, b); }
 };
 

@@ -4,17 +4,18 @@
 
 #include <immintrin.h>
 
-#include "ops/cpu/packed/tile_layout.h"
-#include "ops/cpu/packed/tile_sources.h"
+#include "ops/cpu/packed/vector_lanes.h"
 
 /// 256-bit vectors for the kernels of tile_kernel.h: 8 rows x 4 inputs. Needs AVX2, FMA and F16C.
 namespace nibble::ops::cpu {
 namespace {
 
-struct Lanes256 {
+struct Registers256 {
   using Int = __m256i;
   using Float = __m256;
-  static constexpr int kLanes = 8;
+};
+
+struct Lanes256 : VectorLanes<Registers256> {
   static constexpr bool kPairsTokens = false;
 
   static NIBBLE_INLINE Int load(const void* p) {
@@ -22,13 +23,6 @@ struct Lanes256 {
   }
   static NIBBLE_INLINE void store(std::uint8_t* p, Int v) {
     _mm256_store_si256(reinterpret_cast<Int*>(p), v);
-  }
-  static NIBBLE_INLINE Int broadcast(std::int32_t v) { return _mm256_set1_epi32(v); }
-  /// Four activation codes for all rows.
-  static NIBBLE_INLINE Int broadcast_quad(const std::int8_t* p) {
-    std::int32_t quad = 0;
-    __builtin_memcpy(&quad, p, sizeof(quad));
-    return _mm256_set1_epi32(quad);
   }
   static NIBBLE_INLINE Int low_nibbles(Int v) { return _mm256_and_si256(v, _mm256_set1_epi8(15)); }
   static NIBBLE_INLINE Int high_nibbles(Int v) { return low_nibbles(_mm256_srli_epi16(v, 4)); }
@@ -72,17 +66,11 @@ struct Lanes256 {
     return _mm256_madd_epi16(zero, a_sum);
   }
 
-  static NIBBLE_INLINE Int add(Int a, Int b) { return _mm256_add_epi32(a, b); }
-
-  static NIBBLE_INLINE Float zero() { return _mm256_setzero_ps(); }
-  static NIBBLE_INLINE Float broadcast(float v) { return _mm256_set1_ps(v); }
   static NIBBLE_INLINE Float load_scales(const std::uint16_t* p) {
     return _mm256_cvtph_ps(_mm_load_si128(reinterpret_cast<const __m128i*>(p)));
   }
   static NIBBLE_INLINE Float load_floats(const float* p) { return _mm256_load_ps(p); }
   static NIBBLE_INLINE void store(float* p, Float v) { _mm256_storeu_ps(p, v); }
-  static NIBBLE_INLINE Float to_float(Int v) { return _mm256_cvtepi32_ps(v); }
-  static NIBBLE_INLINE Float mul(Float a, Float b) { return _mm256_mul_ps(a, b); }
   static NIBBLE_INLINE Float fma(Float a, Float b, Float c) { return _mm256_fmadd_ps(a, b, c); }
 };
 

@@ -4,23 +4,23 @@
 
 #include <immintrin.h>
 
-#include "ops/cpu/packed/tile_layout.h"
-#include "ops/cpu/packed/tile_sources.h"
+#include "ops/cpu/packed/vector_lanes.h"
 
 /// 512-bit vectors for the kernels of tile_kernel.h: 16 rows x 4 inputs, one line. Needs AVX512 F,
 /// BW.
 namespace nibble::ops::cpu {
 namespace {
 
-struct Lanes512 {
+struct Registers512 {
   using Int = __m512i;
   using Float = __m512;
-  static constexpr int kLanes = 16;
+};
+
+struct Lanes512 : VectorLanes<Registers512> {
   static constexpr bool kPairsTokens = false;
 
   static NIBBLE_INLINE Int load(const void* p) { return _mm512_load_si512(p); }
   static NIBBLE_INLINE void store(std::uint8_t* p, Int v) { _mm512_store_si512(p, v); }
-  static NIBBLE_INLINE Int broadcast(std::int32_t v) { return _mm512_set1_epi32(v); }
   static NIBBLE_INLINE Int low_nibbles(Int v) { return _mm512_and_si512(v, _mm512_set1_epi8(15)); }
   static NIBBLE_INLINE Int high_nibbles(Int v) { return low_nibbles(_mm512_srli_epi16(v, 4)); }
 
@@ -67,17 +67,11 @@ struct Lanes512 {
     return _mm512_madd_epi16(zero, a_sum);
   }
 
-  static NIBBLE_INLINE Int add(Int a, Int b) { return _mm512_add_epi32(a, b); }
-
-  static NIBBLE_INLINE Float zero() { return _mm512_setzero_ps(); }
-  static NIBBLE_INLINE Float broadcast(float v) { return _mm512_set1_ps(v); }
   static NIBBLE_INLINE Float load_scales(const std::uint16_t* p) {
     return _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(p)));
   }
   static NIBBLE_INLINE Float load_floats(const float* p) { return _mm512_load_ps(p); }
   static NIBBLE_INLINE void store(float* p, Float v) { _mm512_storeu_ps(p, v); }
-  static NIBBLE_INLINE Float to_float(Int v) { return _mm512_cvtepi32_ps(v); }
-  static NIBBLE_INLINE Float mul(Float a, Float b) { return _mm512_mul_ps(a, b); }
   static NIBBLE_INLINE Float fma(Float a, Float b, Float c) { return _mm512_fmadd_ps(a, b, c); }
 };
 

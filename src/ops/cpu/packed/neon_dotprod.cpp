@@ -1,10 +1,7 @@
 #include "ops/cpu/cpu_features.h"
 #include "ops/cpu/packed/lanes128.h"
-#include "ops/cpu/packed/quantize_row.h"
-#include "ops/cpu/packed/tile_kernel.h"
-#include "ops/cpu/packed/tile_layout.h"
 #include "ops/cpu/packed/tile_sources.h"
-#include "ops/cpu/packed/variants.h"
+#include "ops/cpu/packed/variant_of.h"
 
 // SDOT multiplies s8 with s8 and adds the four products of a quad in 32 bits, exactly. Nibbles are
 // no different when they are signed. Weights up to 255 are taken 128 lower, u ^ 0x80 as a signed
@@ -19,7 +16,6 @@
 namespace nibble::ops::cpu {
 namespace {
 
-constexpr int kVectors = 4;
 constexpr int kSignOffset = 128;
 constexpr int kQuadsPerVector = 4;
 
@@ -28,11 +24,7 @@ template <int Offset>
 struct NeonDotprod : Lanes128 {
   static constexpr bool kPairsTokens = false;
   static constexpr bool kZerosFirst = true;
-  static constexpr int kDirectTokens = 4;
-  static constexpr int kDirectLimit =
-      8;  // tokens from which unpacking should pay: as AVX2, not timed
-  static constexpr int kPanelTokens = 4;
-  static constexpr std::int64_t kTokenBlock = 64;
+  static constexpr int kProducts = 16;
 
   static NIBBLE_INLINE uint8x16_t lowered(uint8x16_t v) { return veorq_u8(v, vdupq_n_u8(Offset)); }
 
@@ -49,6 +41,12 @@ struct NeonDotprod : Lanes128 {
   static NIBBLE_INLINE Int negative_zero(int zero) { return vdupq_n_s32(Offset - zero); }
   static NIBBLE_INLINE Int negative_zeros(const std::uint8_t* p) {
     return add(Lanes128::negative_zeros(p), broadcast(std::int32_t{Offset}));
+  }
+
+  /// sum += products of a quad. The empty assembly keeps each of them.
+  static NIBBLE_INLINE void add_product(Int& sum, Int weights, Int a) {
+    sum = vdotq_laneq_s32(sum, signed_bytes(weights), signed_bytes(a), 0);
+    asm("" : "+w"(sum));
   }
 
   /// sums[vector][token] += products of quad `Quad` of the 16 codes that each token has in `a`.
@@ -107,53 +105,17 @@ struct LoweredByteSource {
 };
 
 template <class Isa, template <class, int> class Bytes>
-void run_tiles(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
-               float* y, std::int64_t ldy) {
-  for (std::int64_t tile = begin; tile < end; ++tile) {
-    run_block<Isa, Whole<Bytes<Isa, kVectors>, kVectors>, kVectors>(w, x, tile, y, ldy);
-  }
-}
-
-void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end, float* y,
-         std::int64_t ldy) {
-  switch (w.kind) {
-    case CodeKind::kNibble:
-      return run_tiles<Nibbles, NibbleSource>(w, x, begin, end, y, ldy);
-    case CodeKind::kSharedTable:
-      return run_tiles<Lowered, SharedTableSource>(w, x, begin, end, y, ldy);
-    case CodeKind::kRowTables:
-      return run_tiles<Lowered, RowTableSource>(w, x, begin, end, y, ldy);
-    case CodeKind::kByte:
-      return run_tiles<Lowered, LoweredByteSource>(w, x, begin, end, y, ldy);
-  }
-}
-
-std::int64_t multiply_registers(std::int64_t rounds) {
-  constexpr int kChains = 16;  // latency 3 or 4, at most four each cycle
-  int8x16_t weights = vdupq_n_s8(15);
-  const int8x16_t a = vdupq_n_s8(3);
-  int32x4_t sums[kChains] = {};
-  for (std::int64_t round = 0; round < rounds; ++round) {
-    asm("" : "+w"(weights));  // a fresh value for the compiler, so that it keeps each product
-#pragma GCC unroll 16
-    for (int c = 0; c < kChains; ++c) {
-      sums[c] = vdotq_laneq_s32(sums[c], weights, a, 0);
-    }
-  }
-  asm volatile("" : : "m"(sums));
-  return rounds * kChains * 16;
-}
+using Tiles =
+    EachTile<Isa, Whole<Bytes<Isa, Lanes128::kVectors>, Lanes128::kVectors>, Lanes128::kVectors>;
 
 }  // namespace
 
 Variant neon_dotprod_variant() {
-  return {"neon-dotprod",
-          "the dot product instructions of ARMv8.2 (asimddp)",
-          [] { return cpu_features().dotprod; },
-          run,
-          quantize_row,
-          multiply_registers,
-          NeonDotprod::kDirectLimit};
+  return variant_of<Nibbles>(
+      "neon-dotprod", "the dot product instructions of ARMv8.2 (asimddp)",
+      [] { return cpu_features().dotprod; },
+      run_by_kind<Tiles<Nibbles, NibbleSource>, Tiles<Lowered, SharedTableSource>,
+                  Tiles<Lowered, RowTableSource>, Tiles<Lowered, LoweredByteSource>>);
 }
 
 }  // namespace nibble::ops::cpu

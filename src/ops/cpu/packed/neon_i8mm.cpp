@@ -1,10 +1,7 @@
 #include "ops/cpu/cpu_features.h"
 #include "ops/cpu/packed/lanes128.h"
-#include "ops/cpu/packed/quantize_row.h"
-#include "ops/cpu/packed/tile_kernel.h"
-#include "ops/cpu/packed/tile_layout.h"
 #include "ops/cpu/packed/tile_sources.h"
-#include "ops/cpu/packed/variants.h"
+#include "ops/cpu/packed/variant_of.h"
 
 // USMMLA multiplies 2 rows x 8 inputs of u8 weights with 2 tokens x 8 inputs of s8 activations and
 // adds to 2 x 2 sums in 32 bits, exactly. Rows are brought side by side by zipping the two quads
@@ -23,16 +20,10 @@
 namespace nibble::ops::cpu {
 namespace {
 
-constexpr int kVectors = 4;
-
 struct NeonI8mm : Lanes128 {
   static constexpr bool kPairsTokens = true;
   static constexpr bool kZerosFirst = false;
-  static constexpr int kDirectTokens = 4;
-  static constexpr int kDirectLimit =
-      8;  // tokens from which unpacking should pay: as AVX2, not timed
-  static constexpr int kPanelTokens = 4;
-  static constexpr std::int64_t kTokenBlock = 64;
+  static constexpr int kProducts = 32;
 
   static NIBBLE_INLINE void zip(Int& a, Int& b) {
     const Int low = vzip1q_s32(a, b);
@@ -55,6 +46,12 @@ struct NeonI8mm : Lanes128 {
         unzip(sums[v][i], sums[v][i + 1]);
       }
     }
+  }
+
+  /// sum += products of two rows and two tokens. The empty assembly keeps each of them.
+  static NIBBLE_INLINE void add_product(Int& sum, Int weights, Int a) {
+    sum = vusmmlaq_s32(sum, bytes(weights), signed_bytes(a));
+    asm("" : "+w"(sum));
   }
 
   /// Products of four rows, two by two, with `a`, the codes of two tokens.
@@ -159,54 +156,17 @@ struct RowPairs {
 };
 
 template <template <class, int> class Bytes>
-void run_tiles(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
-               float* y, std::int64_t ldy) {
-  for (std::int64_t tile = begin; tile < end; ++tile) {
-    run_block<NeonI8mm, RowPairs<Bytes<NeonI8mm, kVectors>, kVectors>, kVectors>(w, x, tile, y,
-                                                                                 ldy);
-  }
-}
-
-void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end, float* y,
-         std::int64_t ldy) {
-  switch (w.kind) {
-    case CodeKind::kNibble:
-      return run_tiles<NibbleSource>(w, x, begin, end, y, ldy);
-    case CodeKind::kSharedTable:
-      return run_tiles<SharedTableSource>(w, x, begin, end, y, ldy);
-    case CodeKind::kRowTables:
-      return run_tiles<RowTableSource>(w, x, begin, end, y, ldy);
-    case CodeKind::kByte:
-      return run_tiles<ByteSource>(w, x, begin, end, y, ldy);
-  }
-}
-
-std::int64_t multiply_registers(std::int64_t rounds) {
-  constexpr int kChains = 16;  // latency 3 or 4, at most four each cycle
-  uint8x16_t weights = vdupq_n_u8(15);
-  const int8x16_t a = vdupq_n_s8(3);
-  int32x4_t sums[kChains] = {};
-  for (std::int64_t round = 0; round < rounds; ++round) {
-    asm("" : "+w"(weights));  // a fresh value for the compiler, so that it keeps each product
-#pragma GCC unroll 16
-    for (int c = 0; c < kChains; ++c) {
-      sums[c] = vusmmlaq_s32(sums[c], weights, a);
-    }
-  }
-  asm volatile("" : : "m"(sums));
-  return rounds * kChains * 32;
-}
+using Tiles = EachTile<NeonI8mm, RowPairs<Bytes<NeonI8mm, Lanes128::kVectors>, Lanes128::kVectors>,
+                       Lanes128::kVectors>;
 
 }  // namespace
 
 Variant neon_i8mm_variant() {
-  return {"neon-i8mm",
-          "the 8-bit matrix instructions of ARMv8.6 (i8mm)",
-          [] { return cpu_features().i8mm; },
-          run,
-          quantize_row,
-          multiply_registers,
-          NeonI8mm::kDirectLimit};
+  return variant_of<NeonI8mm>(
+      "neon-i8mm", "the 8-bit matrix instructions of ARMv8.6 (i8mm)",
+      [] { return cpu_features().i8mm; },
+      run_by_kind<Tiles<NibbleSource>, Tiles<SharedTableSource>, Tiles<RowTableSource>,
+                  Tiles<ByteSource>>);
 }
 
 }  // namespace nibble::ops::cpu

@@ -69,9 +69,9 @@ TiledWeight plan_layout(const PackedWeight& weight, const WeightTables& tables,
 /// plan_layout() for sizes that nobody has checked.
 TiledWeight checked_layout(const PackedWeight& weight, const WeightTables& tables,
                            const InputNeeds& needs) {
-  core::require(!formats::is_dense(weight.scheme), core::ErrorKind::kFailed,
-                "a dense weight of {} x {} has no packed layout; run it as floats", weight.n,
-                weight.k);
+  core::require(has_layout(weight.scheme), core::ErrorKind::kFailed,
+                "a weight of {} x {} in {} has no packed layout", weight.n, weight.k,
+                weight.scheme);
   core::require(weight.n >= 1 && weight.k >= 1 && weight.n < kSizeLimit && weight.k < kSizeLimit,
                 core::ErrorKind::kInvalidModel,
                 "a weight of {} x {} cannot be packed: sizes must be in [1, 2^31)", weight.n,
@@ -89,8 +89,7 @@ bool has_row_tables(const PackedWeight& weight) {
 
 /// weight_tables() but for books of rows, which take long.
 WeightTables shared_tables(const PackedWeight& weight) {
-  return formats::is_dense(weight.scheme) || has_row_tables(weight) ? WeightTables()
-                                                                    : weight_tables(weight);
+  return has_row_tables(weight) ? WeightTables() : weight_tables(weight);
 }
 
 std::int64_t sums_of(const TiledWeight& tiled, const InputNeeds& needs) {
@@ -119,6 +118,10 @@ std::int64_t layout_group(const formats::Scheme& scheme, std::int64_t k) {
 }
 
 }  // namespace
+
+bool has_layout(const formats::Scheme& scheme) {
+  return formats::is_integer(scheme) || formats::has_book(scheme);
+}
 
 InputNeeds input_needs(const formats::Scheme& scheme, std::int64_t k) {
   InputNeeds needs;

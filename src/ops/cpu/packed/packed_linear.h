@@ -15,6 +15,9 @@
 
 namespace nibble::ops::cpu {
 
+/// Whether weights of the scheme come into the layout of PackedLinear: integers and books.
+bool has_layout(const formats::Scheme& scheme);
+
 /// How a layer wants its input. Groups of the layout are the smaller of the weight's and the
 /// activation's group where that is at most 256; rows (and longer groups) are cut into groups of
 /// 128, or of 64 or 32 where only those divide them. A scheme that leaves activations in float
@@ -56,7 +59,7 @@ PackedRange packed_range(const formats::PackedWeight& weight);
 /// stay below 2^31 rows and inputs.
 class PackedLinear {
  public:
-  /// Throws kFailed for a dense weight.
+  /// Throws kFailed for a weight without a layout (has_layout).
   static PackedLinear pack(const formats::PackedWeight& weight, core::ThreadPool& pool);
 
   /// The same over bytes() that pack() of an equal weight made, which `owner` keeps alive. `tail`

@@ -65,8 +65,8 @@ inline std::vector<std::uint8_t> random_codes(const formats::Scheme& scheme, std
   std::vector<std::uint8_t> row(static_cast<std::size_t>(k));
   for (std::uint8_t& code : row) {
     code = static_cast<std::uint8_t>(random.below(1 << scheme.code.bits));
-    const bool is_nan = formats::has_float_codes(scheme) && (code & 0x7f) == 0x7f;
-    code = is_nan ? std::uint8_t{0} : code;
+    const auto is_number = scheme.code.type->is_number;
+    code = is_number == nullptr || is_number(code) ? code : std::uint8_t{0};
   }
   for (std::size_t i = 0; i < static_cast<std::size_t>(scheme.inputs.tail); ++i) {
     row[row.size() - 1 - i] = static_cast<std::uint8_t>(1 + random.below(255));
@@ -98,7 +98,7 @@ inline formats::PackedWeight random_weight(const std::string& scheme_text, std::
     if (has_tail) {
       builder.set_group(r, groups, {0.00048828125f, 128});
     }
-    for (std::int64_t g = 0; g < groups; ++g) {  // of row 0 where a scale is one for the matrix
+    for (std::int64_t g = 0; g < groups; ++g) {  // of the first of rows that share their scales
       builder.set_group(r, g, random_parameters(scheme, r, random, builder));
     }
     if (scheme.code.book == formats::Book::kPerRow ||

@@ -21,7 +21,7 @@ constexpr int kTopExponent = 15;  // the largest scale of an MX row becomes 2^15
 
 WeightTables weight_tables(const PackedWeight& weight) {
   WeightTables tables;
-  if (formats::is_integer(weight.scheme)) {
+  if (!formats::has_book(weight.scheme)) {
     return tables;
   }
   const bool per_row = weight.scheme.code.book == formats::Book::kPerRow;
@@ -93,7 +93,7 @@ void TileWriter::write_row(std::int64_t row, std::uint8_t* tile, std::int64_t la
 
 /// Whether scales are stored as the tiles hold them.
 bool TileWriter::has_plain_scales() const {
-  return weight_.scales.dtype() == core::DType::kF16 && !weight_.scheme.scale.per_tensor;
+  return weight_.scales.dtype() == core::DType::kF16 && weight_.scales.dim(0) == weight_.n;
 }
 
 void TileWriter::pad_codes(std::int64_t lane) {
@@ -106,7 +106,7 @@ void TileWriter::pad_codes(std::int64_t lane) {
 
 void TileWriter::write_unit(std::int64_t row, std::uint8_t* tile, std::int64_t lane) {
   float unit = 1.0f;
-  if (!formats::is_integer(weight_.scheme)) {
+  if (formats::has_book(weight_.scheme)) {
     const Int8Table& table = tables_.of(row);
     unit = table.unit;
     if (tiled_.kind == CodeKind::kRowTables) {

@@ -5,17 +5,26 @@
 namespace nibble::ops::cpu {
 namespace avx2 {
 
-constexpr std::int64_t kWidth = 8;
-constexpr std::int64_t kMixed = 2;       // registers of each of kDotRows mixtures at a time
-constexpr std::int64_t kDotColumns = 3;  // vectors of a tile of dot_products()
-constexpr std::int64_t kScoreRows = 2;   // rows of a tile of score_transposed()
-// The lanes in an order in which reduce_add() adds neighbours, then pairs of them, and so on.
-constexpr std::int64_t kLaneOrder[kWidth] = {0, 4, 2, 6, 1, 5, 3, 7};
-constexpr const char* kIsaName = "avx2";
+constexpr VectorShape kShape = {
+    .isa = "avx2", .width = 8, .mixed = 2, .dot_columns = 3, .score_rows = 2};
+constexpr std::int64_t kLaneOrder[] = {0, 4, 2, 6, 1, 5, 3, 7};
 
-struct Nibbles {
-  const std::uint8_t* bytes;
-  std::int64_t at;
+// What takes an instruction of its own.
+struct Register {
+  static __m256 fma(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
+  static __m256 min(__m256 a, __m256 b) { return _mm256_min_ps(a, b); }
+  static __m256 max(__m256 a, __m256 b) { return _mm256_max_ps(a, b); }
+  static __m256 round(__m256 a) {
+    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
+  static __m256 zero_where_less(__m256 a, __m256 b, __m256 c) {
+    return _mm256_andnot_ps(_mm256_cmp_ps(a, b, _CMP_LT_OQ), c);
+  }
+  static __m256 scale_by_power_of_two(__m256 a, __m256 i) {
+    const __m256i exponent =
+        _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(i), _mm256_set1_epi32(127)), 23);
+    return _mm256_mul_ps(a, _mm256_castsi256_ps(exponent));
+  }
 };
 
 struct Floats {
@@ -55,60 +64,19 @@ struct Floats {
     return of_bytes(_mm_unpacklo_epi8(_mm_and_si128(pairs, mask),
                                       _mm_and_si128(_mm_srli_epi16(pairs, 4), mask)));
   }
-  static Floats load_partial(Nibbles codes, std::int64_t count) {
-    std::uint8_t copy[kWidth / 2] = {};
-    for (std::int64_t i = 0; i < count / 2; ++i) {
-      copy[i] = codes.bytes[codes.at / 2 + i];
-    }
-    return load(Nibbles{copy, 0});
-  }
-  template <typename T>
-  static Floats load_partial(const T* p, std::int64_t count) {
-    T copy[kWidth] = {};
-    for (std::int64_t i = 0; i < count; ++i) {
-      copy[i] = p[i];
-    }
-    return load(copy);
-  }
   void store(float* p) const { _mm256_storeu_ps(p, value); }
   void store(core::Fp16* p) const {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
                      _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
   }
-  template <typename T>
-  void store_partial(T* p, std::int64_t count) const {
-    T copy[kWidth];
-    store(copy);
-    for (std::int64_t i = 0; i < count; ++i) {
-      p[i] = copy[i];
-    }
+
+  /// `f` of the registers of some vectors.
+  template <typename F, typename... V>
+  static Floats each(F f, V... v) {
+    return {f(v.value...)};
   }
 };
 
-inline Floats operator+(Floats a, Floats b) {
-  return {_mm256_add_ps(a.value, b.value)};
-}
-inline Floats operator-(Floats a, Floats b) {
-  return {_mm256_sub_ps(a.value, b.value)};
-}
-inline Floats operator*(Floats a, Floats b) {
-  return {_mm256_mul_ps(a.value, b.value)};
-}
-inline Floats operator/(Floats a, Floats b) {
-  return {_mm256_div_ps(a.value, b.value)};
-}
-inline Floats fma(Floats a, Floats b, Floats c) {
-  return {_mm256_fmadd_ps(a.value, b.value, c.value)};
-}
-inline Floats min(Floats a, Floats b) {
-  return {_mm256_min_ps(a.value, b.value)};
-}
-inline Floats max(Floats a, Floats b) {
-  return {_mm256_max_ps(a.value, b.value)};
-}
-inline Floats round(Floats a) {
-  return {_mm256_round_ps(a.value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
-}
 inline float reduce_add(Floats a) {
   const __m128 half =
       _mm_add_ps(_mm256_castps256_ps128(a.value), _mm256_extractf128_ps(a.value, 1));
@@ -134,14 +102,6 @@ inline Floats reduce_add_each(const Floats* sums) {
     column[i] = add_halves(sums[i].value, sums[i + 4].value);
   }
   return {add_neighbours(add_pairs(column[0], column[1]), add_pairs(column[2], column[3]))};
-}
-inline Floats zero_where_less(Floats a, Floats b, Floats c) {
-  return {_mm256_andnot_ps(_mm256_cmp_ps(a.value, b.value, _CMP_LT_OQ), c.value)};
-}
-inline Floats scale_by_power_of_two(Floats a, Floats i) {
-  const __m256i exponent =
-      _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(i.value), _mm256_set1_epi32(127)), 23);
-  return {_mm256_mul_ps(a.value, _mm256_castsi256_ps(exponent))};
 }
 
 #include "ops/cpu/vector/vector_kernels.inc"

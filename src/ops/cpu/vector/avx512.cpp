@@ -5,21 +5,22 @@
 namespace nibble::ops::cpu {
 namespace avx512 {
 
-constexpr std::int64_t kWidth = 16;
-constexpr std::int64_t kMixed = 4;       // registers of each of kDotRows mixtures at a time
-constexpr std::int64_t kDotColumns = 6;  // vectors of a tile of dot_products()
-constexpr std::int64_t kScoreRows = 4;   // rows of a tile of score_transposed()
-// The lanes in an order in which reduce_add() adds neighbours, then pairs of them, and so on.
-constexpr std::int64_t kLaneOrder[kWidth] = {0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15};
-constexpr const char* kIsaName = "avx512";
+constexpr VectorShape kShape = {
+    .isa = "avx512", .width = 16, .mixed = 4, .dot_columns = 6, .score_rows = 4};
+constexpr std::int64_t kLaneOrder[] = {0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15};
 
-inline __mmask16 first(std::int64_t count) {
-  return static_cast<__mmask16>((1u << count) - 1u);
-}
-
-struct Nibbles {
-  const std::uint8_t* bytes;
-  std::int64_t at;
+// What takes an instruction of its own.
+struct Register {
+  static __m512 fma(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
+  static __m512 min(__m512 a, __m512 b) { return _mm512_min_ps(a, b); }
+  static __m512 max(__m512 a, __m512 b) { return _mm512_max_ps(a, b); }
+  static __m512 round(__m512 a) {
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
+  static __m512 zero_where_less(__m512 a, __m512 b, __m512 c) {
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ), c);
+  }
+  static __m512 scale_by_power_of_two(__m512 a, __m512 i) { return _mm512_scalef_ps(a, i); }
 };
 
 struct Floats {
@@ -58,65 +59,27 @@ struct Floats {
     return of_bytes(_mm_unpacklo_epi8(_mm_and_si128(pairs, mask),
                                       _mm_and_si128(_mm_srli_epi16(pairs, 4), mask)));
   }
-  static Floats load_partial(Nibbles codes, std::int64_t count) {
-    std::uint8_t copy[kWidth / 2] = {};
-    for (std::int64_t i = 0; i < count / 2; ++i) {
-      copy[i] = codes.bytes[codes.at / 2 + i];
-    }
-    return load(Nibbles{copy, 0});
-  }
-  static Floats load_partial(const float* p, std::int64_t count) {
-    return {_mm512_maskz_loadu_ps(first(count), p)};
-  }
-  template <typename T>
-  static Floats load_partial(const T* p, std::int64_t count) {
-    T copy[kWidth] = {};
-    for (std::int64_t i = 0; i < count; ++i) {
-      copy[i] = p[i];
-    }
-    return load(copy);
-  }
   void store(float* p) const { _mm512_storeu_ps(p, value); }
   void store(core::Fp16* p) const {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                         _mm512_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT));
   }
-  void store_partial(float* p, std::int64_t count) const {
-    _mm512_mask_storeu_ps(p, first(count), value);
-  }
-  template <typename T>
-  void store_partial(T* p, std::int64_t count) const {
-    T copy[kWidth];
-    store(copy);
-    for (std::int64_t i = 0; i < count; ++i) {
-      p[i] = copy[i];
-    }
+
+  /// `f` of the registers of some vectors.
+  template <typename F, typename... V>
+  static Floats each(F f, V... v) {
+    return {f(v.value...)};
   }
 };
 
-inline Floats operator+(Floats a, Floats b) {
-  return {_mm512_add_ps(a.value, b.value)};
+inline __mmask16 first(std::int64_t count) {
+  return static_cast<__mmask16>((1u << count) - 1u);
 }
-inline Floats operator-(Floats a, Floats b) {
-  return {_mm512_sub_ps(a.value, b.value)};
+inline Floats load_partial(const float* p, std::int64_t count) {
+  return {_mm512_maskz_loadu_ps(first(count), p)};
 }
-inline Floats operator*(Floats a, Floats b) {
-  return {_mm512_mul_ps(a.value, b.value)};
-}
-inline Floats operator/(Floats a, Floats b) {
-  return {_mm512_div_ps(a.value, b.value)};
-}
-inline Floats fma(Floats a, Floats b, Floats c) {
-  return {_mm512_fmadd_ps(a.value, b.value, c.value)};
-}
-inline Floats min(Floats a, Floats b) {
-  return {_mm512_min_ps(a.value, b.value)};
-}
-inline Floats max(Floats a, Floats b) {
-  return {_mm512_max_ps(a.value, b.value)};
-}
-inline Floats round(Floats a) {
-  return {_mm512_roundscale_ps(a.value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+inline void store_partial(Floats a, float* p, std::int64_t count) {
+  _mm512_mask_storeu_ps(p, first(count), a.value);
 }
 // Halves, quarters, pairs: lanes i and i + 8, then i and i + 4, i and i + 2, 0 and 1.
 inline float reduce_add(Floats a) {
@@ -149,12 +112,6 @@ inline Floats reduce_add_each(const Floats* sums) {
                              add_halves(sums[i + 8].value, sums[i + 12].value));
   }
   return {add_neighbours(add_pairs(column[0], column[1]), add_pairs(column[2], column[3]))};
-}
-inline Floats zero_where_less(Floats a, Floats b, Floats c) {
-  return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a.value, b.value, _CMP_NLT_UQ), c.value)};
-}
-inline Floats scale_by_power_of_two(Floats a, Floats i) {
-  return {_mm512_scalef_ps(a.value, i.value)};
 }
 
 #include "ops/cpu/vector/vector_kernels.inc"

@@ -6,17 +6,20 @@
 namespace nibble::ops::cpu {
 namespace baseline {
 
-constexpr std::int64_t kWidth = 1;
-constexpr std::int64_t kMixed = 1;       // registers of each of kDotRows mixtures at a time
-constexpr std::int64_t kDotColumns = 2;  // vectors of a tile of dot_products()
-constexpr std::int64_t kScoreRows = 4;   // rows of a tile of score_transposed()
-// The lanes in an order in which reduce_add() adds neighbours, then pairs of them, and so on.
-constexpr std::int64_t kLaneOrder[kWidth] = {0};
-constexpr const char* kIsaName = "baseline";
+constexpr VectorShape kShape = {
+    .isa = "baseline", .width = 1, .mixed = 1, .dot_columns = 2, .score_rows = 4};
+constexpr std::int64_t kLaneOrder[] = {0};
 
-struct Nibbles {
-  const std::uint8_t* bytes;
-  std::int64_t at;
+// What takes an instruction of its own.
+struct Register {
+  static float fma(float a, float b, float c) { return a * b + c; }
+  static float min(float a, float b) { return a < b ? a : b; }
+  static float max(float a, float b) { return a > b ? a : b; }
+  static float round(float a) { return std::nearbyint(a); }
+  static float zero_where_less(float a, float b, float c) { return a < b ? 0.0f : c; }
+  static float scale_by_power_of_two(float a, float i) {
+    return std::ldexp(a, static_cast<int>(i));
+  }
 };
 
 struct Floats {
@@ -33,53 +36,21 @@ struct Floats {
     const int byte = codes.bytes[codes.at / 2];
     return {static_cast<float>(codes.at % 2 == 0 ? byte & 15 : byte >> 4)};
   }
-  template <typename W>
-  static Floats load_partial(W p, std::int64_t) {
-    return load(p);
-  }
   void store(float* p) const { *p = value; }
   void store(core::Fp16* p) const { *p = core::to_fp16(value); }
-  template <typename T>
-  void store_partial(T* p, std::int64_t) const {
-    store(p);
+
+  /// `f` of the registers of some vectors.
+  template <typename F, typename... V>
+  static Floats each(F f, V... v) {
+    return {f(v.value...)};
   }
 };
 
-inline Floats operator+(Floats a, Floats b) {
-  return {a.value + b.value};
-}
-inline Floats operator-(Floats a, Floats b) {
-  return {a.value - b.value};
-}
-inline Floats operator*(Floats a, Floats b) {
-  return {a.value * b.value};
-}
-inline Floats operator/(Floats a, Floats b) {
-  return {a.value / b.value};
-}
-inline Floats fma(Floats a, Floats b, Floats c) {
-  return {a.value * b.value + c.value};
-}
-inline Floats min(Floats a, Floats b) {
-  return a.value < b.value ? a : b;
-}
-inline Floats max(Floats a, Floats b) {
-  return a.value > b.value ? a : b;
-}
-inline Floats round(Floats a) {
-  return {std::nearbyint(a.value)};
-}
 inline float reduce_add(Floats a) {
   return a.value;
 }
 inline Floats reduce_add_each(const Floats* sums) {
   return sums[0];
-}
-inline Floats zero_where_less(Floats a, Floats b, Floats c) {
-  return a.value < b.value ? Floats::zero() : c;
-}
-inline Floats scale_by_power_of_two(Floats a, Floats i) {
-  return {std::ldexp(a.value, static_cast<int>(i.value))};
 }
 
 #include "ops/cpu/vector/vector_kernels.inc"

@@ -7,17 +7,23 @@
 namespace nibble::ops::cpu {
 namespace neon {
 
-constexpr std::int64_t kWidth = 8;
-constexpr std::int64_t kMixed = 1;       // registers of each of kDotRows mixtures at a time
-constexpr std::int64_t kDotColumns = 2;  // vectors of a tile of dot_products()
-constexpr std::int64_t kScoreRows = 2;   // rows of a tile of score_transposed()
-// The lanes in an order in which reduce_add() adds neighbours, then pairs of them, and so on.
-constexpr std::int64_t kLaneOrder[kWidth] = {0, 4, 1, 5, 2, 6, 3, 7};
-constexpr const char* kIsaName = "neon";
+constexpr VectorShape kShape = {
+    .isa = "neon", .width = 8, .mixed = 1, .dot_columns = 2, .score_rows = 2};
+constexpr std::int64_t kLaneOrder[] = {0, 4, 1, 5, 2, 6, 3, 7};
 
-struct Nibbles {
-  const std::uint8_t* bytes;
-  std::int64_t at;
+// What takes an instruction of its own.
+struct Register {
+  static float32x4_t fma(float32x4_t a, float32x4_t b, float32x4_t c) { return vfmaq_f32(c, a, b); }
+  static float32x4_t min(float32x4_t a, float32x4_t b) { return vminq_f32(a, b); }
+  static float32x4_t max(float32x4_t a, float32x4_t b) { return vmaxq_f32(a, b); }
+  static float32x4_t round(float32x4_t a) { return vrndnq_f32(a); }
+  static float32x4_t zero_where_less(float32x4_t a, float32x4_t b, float32x4_t c) {
+    return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(c), vcltq_f32(a, b)));
+  }
+  static float32x4_t scale_by_power_of_two(float32x4_t a, float32x4_t i) {
+    const int32x4_t exponent = vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(i), vdupq_n_s32(127)), 23);
+    return vmulq_f32(a, vreinterpretq_f32_s32(exponent));
+  }
 };
 
 struct Floats {
@@ -59,21 +65,6 @@ struct Floats {
     const uint8x8_t pairs = vcreate_u8(bytes);
     return of_bytes(vzip1_u8(vand_u8(pairs, vdup_n_u8(15)), vshr_n_u8(pairs, 4)));
   }
-  static Floats load_partial(Nibbles codes, std::int64_t count) {
-    std::uint8_t copy[kWidth / 2] = {};
-    for (std::int64_t i = 0; i < count / 2; ++i) {
-      copy[i] = codes.bytes[codes.at / 2 + i];
-    }
-    return load(Nibbles{copy, 0});
-  }
-  template <typename T>
-  static Floats load_partial(const T* p, std::int64_t count) {
-    T copy[kWidth] = {};
-    for (std::int64_t i = 0; i < count; ++i) {
-      copy[i] = p[i];
-    }
-    return load(copy);
-  }
   void store(float* p) const {
     vst1q_f32(p, low);
     vst1q_f32(p + 4, high);
@@ -82,40 +73,14 @@ struct Floats {
     const float16x8_t halves = vcvt_high_f16_f32(vcvt_f16_f32(low), high);
     vst1q_u16(reinterpret_cast<std::uint16_t*>(p), vreinterpretq_u16_f16(halves));
   }
-  template <typename T>
-  void store_partial(T* p, std::int64_t count) const {
-    T copy[kWidth];
-    store(copy);
-    for (std::int64_t i = 0; i < count; ++i) {
-      p[i] = copy[i];
-    }
+
+  /// `f` of the registers of some vectors.
+  template <typename F, typename... V>
+  static Floats each(F f, V... v) {
+    return {f(v.low...), f(v.high...)};
   }
 };
 
-inline Floats operator+(Floats a, Floats b) {
-  return {vaddq_f32(a.low, b.low), vaddq_f32(a.high, b.high)};
-}
-inline Floats operator-(Floats a, Floats b) {
-  return {vsubq_f32(a.low, b.low), vsubq_f32(a.high, b.high)};
-}
-inline Floats operator*(Floats a, Floats b) {
-  return {vmulq_f32(a.low, b.low), vmulq_f32(a.high, b.high)};
-}
-inline Floats operator/(Floats a, Floats b) {
-  return {vdivq_f32(a.low, b.low), vdivq_f32(a.high, b.high)};
-}
-inline Floats fma(Floats a, Floats b, Floats c) {
-  return {vfmaq_f32(c.low, a.low, b.low), vfmaq_f32(c.high, a.high, b.high)};
-}
-inline Floats min(Floats a, Floats b) {
-  return {vminq_f32(a.low, b.low), vminq_f32(a.high, b.high)};
-}
-inline Floats max(Floats a, Floats b) {
-  return {vmaxq_f32(a.low, b.low), vmaxq_f32(a.high, b.high)};
-}
-inline Floats round(Floats a) {
-  return {vrndnq_f32(a.low), vrndnq_f32(a.high)};
-}
 // Lanes i and i + 4, then neighbours, then the two sums that are left.
 inline float reduce_add(Floats a) {
   const float32x4_t half = vaddq_f32(a.low, a.high);
@@ -132,19 +97,6 @@ inline float32x4_t reduce_add_four(const Floats* sums) {
 // Lane i is reduce_add(sums[i]).
 inline Floats reduce_add_each(const Floats* sums) {
   return {reduce_add_four(sums), reduce_add_four(sums + 4)};
-}
-inline float32x4_t zero_where_less(float32x4_t a, float32x4_t b, float32x4_t c) {
-  return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(c), vcltq_f32(a, b)));
-}
-inline Floats zero_where_less(Floats a, Floats b, Floats c) {
-  return {zero_where_less(a.low, b.low, c.low), zero_where_less(a.high, b.high, c.high)};
-}
-inline float32x4_t scale_by_power_of_two(float32x4_t a, float32x4_t i) {
-  const int32x4_t exponent = vshlq_n_s32(vaddq_s32(vcvtq_s32_f32(i), vdupq_n_s32(127)), 23);
-  return vmulq_f32(a, vreinterpretq_f32_s32(exponent));
-}
-inline Floats scale_by_power_of_two(Floats a, Floats i) {
-  return {scale_by_power_of_two(a.low, i.low), scale_by_power_of_two(a.high, i.high)};
 }
 
 #include "ops/cpu/vector/vector_kernels.inc"

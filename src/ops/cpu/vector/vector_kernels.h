@@ -14,6 +14,21 @@ namespace nibble::ops::cpu {
 inline constexpr std::int64_t kDotRows =
     4;  // activation rows that share one pass over a weight row
 
+/// A pointer to 4-bit codes, two in a byte.
+struct Nibbles {
+  const std::uint8_t* bytes;
+  std::int64_t at;
+};
+
+/// The registers of an instruction set, and how many of them its loops take.
+struct VectorShape {
+  const char* isa;
+  std::int64_t width;        // floats in a register
+  std::int64_t mixed;        // registers of each of kDotRows mixtures at a time
+  std::int64_t dot_columns;  // vectors of a tile of dot_products()
+  std::int64_t score_rows;   // rows of a tile of score_transposed()
+};
+
 struct VectorKernels {
   const char* isa;
 

@@ -9,18 +9,10 @@
 #include <gtest/gtest.h>
 
 #include "core/random.h"
+#include "core/random_values_for_tests.h"
 
 namespace nibble::ops::cpu {
 namespace {
-
-std::vector<float> normal(std::int64_t count, std::uint64_t seed) {
-  core::Random random(seed);
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& value : values) {
-    value = random.normal();
-  }
-  return values;
-}
 
 constexpr std::int64_t kLengths[] = {1, 3, 7, 8, 15, 16, 17, 31, 64, 100, 513};
 
@@ -39,7 +31,7 @@ std::vector<T> narrowed(const std::vector<float>& values) {
 
 template <typename T, typename Dot>
 void check_dot(Dot dot, const std::vector<T>& w, std::int64_t k) {
-  const std::vector<float> x = normal(kDotRows * (k + 5), 7);
+  const std::vector<float> x = core::normal_values(kDotRows * (k + 5), 7);
   for (std::int64_t rows = 1; rows <= kDotRows; ++rows) {
     float out[kDotRows] = {NAN, NAN, NAN, NAN};
     dot(x.data(), k + 5, rows, w.data(), k, out);
@@ -64,7 +56,7 @@ TEST(VectorKernels, DotProducts) {
   for (const VectorKernels* kernels : runnable_vector_kernels()) {
     SCOPED_TRACE(kernels->isa);
     for (const std::int64_t k : kLengths) {
-      const std::vector<float> w = normal(k, 3);
+      const std::vector<float> w = core::normal_values(k, 3);
       check_dot(kernels->dot_f32, w, k);
       check_dot(kernels->dot_f16, narrowed<core::Fp16>(w), k);
       check_dot(kernels->dot_bf16, narrowed<core::Bf16>(w), k);
@@ -79,8 +71,8 @@ void check_products(const VectorKernels& kernels, Dot dot, Widen widen, std::int
                     std::int64_t count, std::int64_t k) {
   const std::int64_t ldx = k + 3;
   const std::int64_t ldo = count + 2;
-  const std::vector<float> x = normal(rows * ldx, 7);
-  const auto w = narrowed<T>(normal(count * k, 3));
+  const std::vector<float> x = core::normal_values(rows * ldx, 7);
+  const auto w = narrowed<T>(core::normal_values(count * k, 3));
   std::vector<float> wide(w.size());
   widen(w.data(), wide.data(), count * k);
   std::vector<float> dots(static_cast<std::size_t>(rows * ldo), -7.0f);
@@ -166,8 +158,8 @@ void check_vectors(VectorKernels::Score<T> score, VectorKernels::Mix<T> mix, con
                    int bits, const std::vector<float>& values, std::int64_t stride,
                    std::int64_t n) {
   constexpr std::int64_t kCount = 7;
-  const std::vector<float> x = normal(kDotRows * (n + 3), 4);
-  const std::vector<float> weights = normal(kDotRows * kCount, 5);
+  const std::vector<float> x = core::normal_values(kDotRows * (n + 3), 4);
+  const std::vector<float> weights = core::normal_values(kDotRows * kCount, 5);
   for (std::int64_t rows = 1; rows <= kDotRows; ++rows) {
     std::vector<float> scores(static_cast<std::size_t>(rows * kCount), NAN);
     score(x.data(), n + 3, rows, vectors, stride, kCount, n, scores.data(), kCount);
@@ -213,7 +205,7 @@ TEST(VectorKernels, ScoresAndMixturesOfVectors) {
     SCOPED_TRACE(kernels->isa);
     for (const std::int64_t n : {2, 8, 14, 16, 18, 64, 100, 128, 130}) {
       const std::int64_t stride = n + 6;
-      const std::vector<float> values = normal(7 * stride, 3);
+      const std::vector<float> values = core::normal_values(7 * stride, 3);
       check_vectors(kernels->score_f32, kernels->mix_f32, values.data(), 32, values, stride, n);
       const auto half = narrowed<core::Fp16>(values);
       std::vector<float> rounded;
@@ -272,8 +264,8 @@ TEST(VectorKernels, ElementwiseAgreesWithPlainLoops) {
   for (const VectorKernels* kernels : runnable_vector_kernels()) {
     SCOPED_TRACE(kernels->isa);
     for (const std::int64_t n : kLengths) {
-      const std::vector<float> x = normal(n, 1);
-      const std::vector<float> y0 = normal(n, 2);
+      const std::vector<float> x = core::normal_values(n, 1);
+      const std::vector<float> y0 = core::normal_values(n, 2);
       const auto half = narrowed<core::Fp16>(x);
       std::vector<float> y = y0;
       kernels->axpy_f32(0.5f, x.data(), y.data(), n);
@@ -303,7 +295,7 @@ TEST(VectorKernels, SoftmaxAndActivations) {
   for (const VectorKernels* kernels : runnable_vector_kernels()) {
     SCOPED_TRACE(kernels->isa);
     for (const std::int64_t n : kLengths) {
-      std::vector<float> x = normal(n, 5);
+      std::vector<float> x = core::normal_values(n, 5);
       for (float& value : x) {
         value *= 20.0f;
       }

@@ -113,7 +113,7 @@ void check(const Case& each, InputForm form, std::int64_t m, std::int64_t column
 
 TEST_F(CudaActivationCodes, AreThoseOfTheCpu) {
   for (const Case& each : kCases) {
-    for (const InputForm form : {InputForm::kInt8Lanes, InputForm::kInt8}) {
+    for (const InputForm form : {InputForm::kInt8Lanes, InputForm::kByteTiles}) {
       for (const auto& [m, columns] : {std::pair<std::int64_t, std::int64_t>{1, 1},
                                        {3, 40},
                                        {4, 128},

@@ -251,7 +251,7 @@ TEST_F(CudaAppendAttend, WritesWhatLinearLayersRead) {
         Problem{KvTypes(kF16), 3, 1, 64, 0, {{40, 1}, {530, 1}}, 1e4f},
         Problem{KvTypes(kFp8), 8, 2, 128, 0, {{0, 1}, {17, 1}, {700, 1}}}}) {
     for (const Case form : {Case{InputForm::kInt8Lanes, 16}, Case{InputForm::kInt8Lanes, 8},
-                            Case{InputForm::kInt8Lanes, 4}, Case{InputForm::kInt8, 8},
+                            Case{InputForm::kInt8Lanes, 4}, Case{InputForm::kByteTiles, 8},
                             Case{InputForm::kFloat16Tiles, 16}, Case{InputForm::kFloat16, 16},
                             Case{InputForm::kFloat16Summed, 16}, Case{InputForm::kBFloat16, 16}}) {
       Trial trial(problem);

@@ -68,8 +68,10 @@ struct HeadSink {
 inline HeadSink head_sink(const AttentionOutput& output, std::int64_t columns) {
   const InputTarget& target = output.target;
   const auto padded = static_cast<int>(padded_columns(columns));
-  return {
-      output.rows, half_sink(target, padded), {target, padded, static_cast<int>(columns)}, columns};
+  return {output.rows,
+          HalfSink::of(target, static_cast<int>(columns)),
+          {target, padded, static_cast<int>(columns)},
+          columns};
 }
 
 /// x <- x H for a head of D elements, a power of two: lane l has elements 4l .. 4l + 3, lanes from

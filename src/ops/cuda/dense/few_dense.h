@@ -16,11 +16,15 @@ inline constexpr std::int64_t kFewDenseInputs = 8;
 
 /// How a launch runs. Results do not depend on it.
 struct FewDensePlan {
-  int blocks = 1;        // at most so many, which deal out tiles of 16 rows: one for each
-                         // multiprocessor leaves room for those of the next launch
-  int chunks_ahead = 8;  // of 2 KB, which each of a block's 8 warps brings to the L2 cache before
+  int blocks = 1;        // at most so many, which deal out tiles of 16 rows
+  int chunks_ahead = 0;  // of 2 KB, which each of a block's 8 warps brings to the L2 cache before
                          // it waits for the kernel before this one
 };
+
+/// The fastest on an H100 (docs/experiments/gpu-few-tokens.md): as many blocks as fit at a time.
+constexpr FewDensePlan few_dense_plan(int multiprocessors) {
+  return {.blocks = 2 * multiprocessors};
+}
 
 struct FewDenseProblem {
   DenseView weight;  // F16 or BF16, k a multiple of kFewDenseInputs
@@ -36,8 +40,8 @@ struct FewDenseProblem {
 
 /// y = x W^T + bias with float32 sums, bound by the reading of W, which happens once. A token's
 /// result is the same with every number of tokens: the order of a sum depends on k alone.
-/// Reads the weight at once and all else after the
-/// kernels before it in the stream have ended (dependent_launch.cuh).
+/// Reads the weight at once, and all else after the kernels before it in the stream have ended
+/// (dependent_launch.cuh).
 void few_dense(const FewDenseProblem& problem, const FewDensePlan& plan, cudaStream_t stream);
 
 }  // namespace nibble::ops::cuda

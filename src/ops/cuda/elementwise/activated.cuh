@@ -26,6 +26,8 @@ __device__ __forceinline__ float activated(MlpActivation activation, float x) {
       return x * sigmoid(1.5957691216057308f * fmaf(x * x * x, 0.044715f, x));
     case MlpActivation::kRelu:
       return x < 0.0f ? 0.0f : x;
+    case MlpActivation::kTanh:
+      return tanhf(x);
   }
   return x;
 }
@@ -50,6 +52,8 @@ __device__ __forceinline__ void activate_all(MlpActivation activation, float (&v
       return activate_as<MlpActivation::kGeluTanh>(values);
     case MlpActivation::kRelu:
       return activate_as<MlpActivation::kRelu>(values);
+    case MlpActivation::kTanh:
+      return activate_as<MlpActivation::kTanh>(values);
   }
 }
 

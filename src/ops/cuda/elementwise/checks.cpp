@@ -31,6 +31,10 @@ void check_weights(const NormWeights& norm) {
                 "the weights of a norm must lie at a multiple of {} bytes on the GPU", kAlignment);
 }
 
+void refuse_form() {
+  core::fail(ErrorKind::kFailed, "no operator of the GPU writes inputs in this form");
+}
+
 void refuse_table(core::DType type) {
   core::fail(ErrorKind::kUsage, "embedding tables of type {} can't be read on the GPU",
              core::name_of(type));

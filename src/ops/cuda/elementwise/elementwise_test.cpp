@@ -89,7 +89,7 @@ struct IntegerTarget {
     const std::int64_t groups = activation.group == 0 ? 1 : padded / activation.group;
     codes = poisoned<std::int8_t>(shape.m * padded);
     scales = poisoned<float>(shape.m * groups);
-    target.form = InputForm::kInt8;
+    target.form = InputForm::kByteTiles;
     target.codes = codes.as<std::int8_t>();
     target.scales = scales.as<float>();
     if (activation.carries_zeros()) {
@@ -484,7 +484,7 @@ TEST_F(CudaElementwise, RefusesWhatItCannotDo) {
   const device::cuda::Stream stream;
   const Buffer memory(1 << 20);
   InputTarget target;
-  target.form = InputForm::kInt8;
+  target.form = InputForm::kByteTiles;
   target.codes = memory.as<std::int8_t>();
   target.scales = memory.as<float>();
   for (const auto& [bits, group] : {std::pair{3, 0}, {8, 48}, {8, 256}}) {

@@ -51,7 +51,7 @@ std::vector<InputTarget> forms() {
        {InputForm::kFloat16, InputForm::kFloat16Tiles, InputForm::kBFloat16}) {
     all.push_back({.form = form});
   }
-  for (const InputForm form : {InputForm::kInt8, InputForm::kInt8Lanes}) {
+  for (const InputForm form : {InputForm::kByteTiles, InputForm::kInt8Lanes}) {
     for (const std::int64_t group : {0, 32, 128}) {
       all.push_back({.form = form, .bits = 8, .group = group});
       all.push_back({.form = form, .bits = 4, .group = group, .clip = 0.9f});

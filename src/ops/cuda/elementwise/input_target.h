@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "core/float16.h"
+#include "formats/code_type.h"
 
 namespace nibble::ops::cuda {
 
@@ -14,10 +15,9 @@ enum class InputForm {
   kFloat16Tiles,   // in tile order: within each 32 columns k = 8t + 4e + i lies at
                    // 16e + 2t + (i & 1) + 8 (i >> 1)
   kFloat16Summed,  // the same, with sums of 128 columns (InputTarget::sums)
-  kInt8,       // integer codes in tile order: k = 8t + 4e + {0, 2, 1, 3}[n] lies at 16e + 4t + n
-  kE4m3,       // E4M3 codes in the same order, one scale for each row: max|x| / 448
-  kInt8Lanes,  // in lane order (small_batch.h): within each 128, k = 32h + 8t + 4e + {0, 2, 1,
-               // 3}[n] lies at 32t + 8h + 4e + n
+  kByteTiles,      // codes in tile order: k = 8t + 4e + {0, 2, 1, 3}[n] lies at 16e + 4t + n
+  kInt8Lanes,      // in lane order (small_batch.h): within each 128, k = 32h + 8t + 4e + {0, 2, 1,
+                   // 3}[n] lies at 32t + 8h + 4e + n
 };
 
 inline constexpr std::int64_t kInputPadding = 128;
@@ -44,7 +44,7 @@ constexpr std::int64_t sum_stride_of(std::int64_t m) {
 }
 
 /// Where the input of linear layers goes, on the device. Codes and scales are those of
-/// cpu::quantize_input (formats/activation.h), E4M3 those of cpu::round_to_e4m3, bit for bit.
+/// the CPU (formats/activation.h), bit for bit: integers of cpu::quantize_input.
 struct InputTarget {
   InputForm form = InputForm::kFloat16;
   core::Fp16* values = nullptr;   // [m, padded]; bfloat16 in their place for kBFloat16
@@ -60,6 +60,7 @@ struct InputTarget {
   bool symmetric = true;
   std::int64_t group = 0;  // 0: the row shares one scale; else 32, 64 or 128
   float clip = 1.0f;
+  const formats::CodeType* type = &formats::kIntegerCodes;  // what codes are
 
   constexpr int digits() const { return bits == 16 ? 2 : 1; }
 };

@@ -7,8 +7,8 @@
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
 #include "ops/cuda/elementwise/checks.h"
-#include "ops/cuda/elementwise/e4m3_sink.cuh"
 #include "ops/cuda/elementwise/elementwise.h"
+#include "ops/cuda/elementwise/input_sinks.cuh"
 #include "ops/cuda/elementwise/row_norm.cuh"
 #include "ops/cuda/elementwise/row_sinks.cuh"
 #include "ops/cuda/elementwise/row_sources.cuh"
@@ -305,26 +305,31 @@ void run_rows(const Source& source, const Norm& norm, const Sink& sink, std::int
   }
 }
 
-/// Into the form that the target asks for.
+/// Into the form that the target asks for, by the first sink that serves it.
+template <typename Source, typename Norm, typename... Sinks>
+void run_input_into(SinkList<Sinks...>, const Source& source, const Norm& norm,
+                    const InputTarget& target, std::int64_t m, std::int64_t columns,
+                    cudaStream_t stream) {
+  constexpr bool kNorm = std::is_same_v<Norm, NormWeights>;
+  const auto run_into = [&]<typename Sink>(const Sink& sink) {
+    bool whole_rows = kNorm;
+    if constexpr (Sink::kIntegers) {
+      whole_rows = whole_rows || sink.by_row();
+    }
+    run_rows(source, norm, sink, m, columns, whole_rows, stream);
+    return true;
+  };
+  const bool taken =
+      ((Sinks::serves(target) && run_into(Sinks::of(target, static_cast<int>(columns)))) || ...);
+  if (!taken) {
+    refuse_form();
+  }
+}
+
 template <typename Source, typename Norm>
 void run_input(const Source& source, const Norm& norm, const InputTarget& target, std::int64_t m,
                std::int64_t columns, cudaStream_t stream) {
-  constexpr bool kNorm = std::is_same_v<Norm, NormWeights>;
-  const auto padded = static_cast<int>(padded_columns(columns));
-  if (has_values(target.form)) {
-    return run_rows(source, norm, half_sink(target, padded), m, columns, kNorm, stream);
-  }
-  if (target.form == InputForm::kE4m3) {
-    return run_rows(source, norm, E4m3RowSink{target.codes, target.scales, padded}, m, columns,
-                    true, stream);
-  }
-  check_target(target);
-  if (Int8RowSink::serves(target)) {
-    return run_rows(source, norm, Int8RowSink{target.codes, target.scales, padded}, m, columns,
-                    true, stream);
-  }
-  run_rows(source, norm, IntegerSink{target, padded, static_cast<int>(columns)}, m, columns,
-           kNorm || target.group == 0, stream);
+  run_input_into(InputSinks(), source, norm, target, m, columns, stream);
 }
 
 }  // namespace nibble::ops::cuda

@@ -4,6 +4,7 @@
 
 #include "ops/cuda/device_code/half.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
+#include "ops/cuda/elementwise/checks.h"
 #include "ops/cuda/elementwise/coder.cuh"
 #include "ops/cuda/elementwise/input_target.h"
 #include "ops/cuda/elementwise/row_sources.cuh"
@@ -33,6 +34,14 @@ struct HalfSink {
   bool bfloat16 = false;
   static constexpr bool kIntegers = false;
   static constexpr bool kByRowOnly = false;
+
+  static bool serves(const InputTarget& target) { return has_values(target.form); }
+  static HalfSink of(const InputTarget& target, int columns) {
+    const bool tiles =
+        target.form == InputForm::kFloat16Tiles || target.form == InputForm::kFloat16Summed;
+    return {target.values,     static_cast<int>(padded_columns(columns)), tiles, target.sums,
+            target.sum_stride, target.form == InputForm::kBFloat16};
+  }
   __device__ void store(std::int64_t row, int column, float4 value) const {
     if (column >= padded) {
       return;
@@ -79,17 +88,6 @@ struct HalfSink {
   }
 };
 
-inline HalfSink half_sink(const InputTarget& target, int padded) {
-  const bool tiles =
-      target.form == InputForm::kFloat16Tiles || target.form == InputForm::kFloat16Summed;
-  return {target.values,
-          padded,
-          tiles,
-          target.sums,
-          target.sum_stride,
-          target.form == InputForm::kBFloat16};
-}
-
 /// Where four columns of INT8 stand in a row in tile order (input_target.h).
 __device__ __forceinline__ int int8_tile_position(int column) {
   return column / 32 * 32 + 16 * (column % 8 / 4) + 4 * (column % 32 / 8);
@@ -103,7 +101,15 @@ struct IntegerSink {
   static constexpr bool kIntegers = true;
   static constexpr bool kByRowOnly = false;
 
-  __device__ bool by_row() const { return target.group == 0; }
+  static bool serves(const InputTarget& target) {
+    return !has_values(target.form) && target.type == &formats::kIntegerCodes;
+  }
+  static IntegerSink of(const InputTarget& target, int columns) {
+    check_target(target);
+    return {target, static_cast<int>(padded_columns(columns)), columns};
+  }
+
+  __host__ __device__ bool by_row() const { return target.group == 0; }
   __device__ bool symmetric() const { return target.symmetric; }
   __device__ void widen_by(Spread& spread, float4 value) const {
     widen(spread, value.x, target.symmetric);
@@ -194,11 +200,16 @@ struct Int8RowSink {
   static constexpr bool kByRowOnly = true;  // no scales of groups
 
   static bool serves(const InputTarget& target) {
-    return target.form == InputForm::kInt8 && target.bits == 8 && target.symmetric &&
-           target.group == 0 && target.clip == 1.0f && target.zeros == nullptr;
+    return IntegerSink::serves(target) && target.form == InputForm::kByteTiles &&
+           target.bits == 8 && target.symmetric && target.group == 0 && target.clip == 1.0f &&
+           target.zeros == nullptr;
+  }
+  static Int8RowSink of(const InputTarget& target, int columns) {
+    check_target(target);
+    return {target.codes, target.scales, static_cast<int>(padded_columns(columns))};
   }
 
-  __device__ static constexpr bool by_row() { return true; }
+  __host__ __device__ static constexpr bool by_row() { return true; }
   __device__ static constexpr bool symmetric() { return true; }
   __device__ static void widen_by(Spread& spread, float4 value) {
     float magnitude = __int_as_float(spread.magnitude);

@@ -88,13 +88,12 @@ void require_plan(const GemmPlan& plan, const GemmWeights& weights, GemmInputs i
 
 GemmLauncher int8_launcher(bool wgmma, const GemmWeights& weights, GemmInputs inputs) {
   const UnitFormat& format = weights.units.format;
-  core::require(
-      format.codes != CodeKind::kBook && format.codes != CodeKind::kInt8WithZeros &&
-          format.codes != CodeKind::kE4m3 && format.groups == 1,
-      core::ErrorKind::kFailed,
-      "gemm: E4M3 codes meet no INT8 inputs; books, 8-bit codes with zeros and groups smaller than "
-      "128 need float16 inputs");
-  const bool four_bits = format.bits() == 4;
+  const bool four_bits =
+      format.codes == CodeKind::kInt4 || format.codes == CodeKind::kInt4WithZeros;
+  core::require((four_bits || format.codes == CodeKind::kInt8) && format.groups == 1,
+                core::ErrorKind::kFailed,
+                "gemm: INT8 inputs meet integers; books, 8-bit codes with zeros and groups smaller "
+                "than 128 need float16 inputs");
   if (inputs == GemmInputs::kInt8ScaledByGroup) {
     core::require(four_bits, core::ErrorKind::kFailed,
                   "gemm: inputs scaled by group need weights of 4 bits");
@@ -108,84 +107,89 @@ GemmLauncher int8_launcher(bool wgmma, const GemmWeights& weights, GemmInputs in
                            : (wgmma ? wgmma_int8_by_group : mma_int8_by_group);
 }
 
+// null: there is none for such codes.
 GemmLauncher half_launcher(bool wgmma, CodeKind codes) {
   switch (codes) {
     case CodeKind::kBook:
       return wgmma ? wgmma_half_from_book : mma_half_from_book;
-    case CodeKind::kE4m3:
-      return wgmma ? wgmma_half_from_e4m3 : mma_half_from_e4m3;
     case CodeKind::kInt8:
     case CodeKind::kInt8WithZeros:
       return wgmma ? wgmma_half_from_int8 : mma_half_from_int8;
-    default:
+    case CodeKind::kInt4:
+    case CodeKind::kInt4WithZeros:
       return wgmma ? wgmma_half_from_int4 : mma_half_from_int4;
+    default:
+      return nullptr;
   }
 }
 
-}  // namespace
+void set_inputs(GemmArguments& arguments, const void* inputs, std::int64_t row_bytes,
+                std::int64_t value_bytes) {
+  require_rows(inputs, row_bytes, arguments.units_along_k * kUnitInputs * value_bytes);
+  arguments.inputs = inputs;
+  arguments.input_row_bytes = row_bytes;
+}
 
-void gemm_int8(const GemmPlan& plan, const GemmWeights& weights, const GemmWeights* tail,
-               const Int8Inputs& inputs, const GemmOutput& output, cudaStream_t stream) {
-  GemmArguments arguments = arguments_of(weights, output, inputs.tokens);
-  const auto kind = inputs.group_stride == 0 ? GemmInputs::kInt8 : GemmInputs::kInt8ScaledByGroup;
-  const GemmLauncher launcher = int8_launcher(plan.wgmma, weights, kind);
-  require_plan(plan, weights, kind);
-  core::require(weights.units.k <= kMostIntegerInputs, core::ErrorKind::kFailed,
-                "gemm: {} inputs; sums of INT8 products are exact up to {}", weights.units.k,
-                kMostIntegerInputs);
-  if (tail != nullptr) {
-    core::require(kind == GemmInputs::kInt8ScaledByGroup, core::ErrorKind::kFailed,
-                  "gemm: a tail needs inputs scaled by group");
-    add_tail(arguments, weights.units, tail->units);
-  }
-  if (inputs.tokens == 0) {
-    return;
-  }
+void set_scales(GemmArguments& arguments, const Int8Inputs& inputs) {
   core::require(static_cast<std::int64_t>(inputs.tokens) * inputs.token_stride +
                         static_cast<std::int64_t>(arguments.units_along_k) * inputs.group_stride <=
                     std::numeric_limits<int>::max(),
                 core::ErrorKind::kFailed, "gemm: scales of {} tokens, {} apart, are too many",
                 inputs.tokens, inputs.token_stride);
-  require_rows(inputs.codes, inputs.row_bytes, arguments.units_along_k * kUnitInputs);
-  arguments.inputs = inputs.codes;
-  arguments.input_row_bytes = inputs.row_bytes;
   arguments.input_scales = inputs.scales;
   arguments.token_stride = inputs.token_stride;
   arguments.group_stride = inputs.group_stride;
-  launcher(plan, arguments, stream);
 }
 
-void gemm_e4m3(const GemmPlan& plan, const GemmWeights& weights, const Int8Inputs& inputs,
-               const GemmOutput& output, cudaStream_t stream) {
+}  // namespace
+
+bool gemm_knows(CodeKind codes) {
+  return half_launcher(false, codes) != nullptr;
+}
+
+void launch_gemm(GemmLauncher launcher, const GemmPlan& plan, const GemmWeights& weights,
+                 const GemmWeights* tail, GemmInputs kind, const Int8Inputs& inputs,
+                 const GemmOutput& output, cudaStream_t stream) {
   GemmArguments arguments = arguments_of(weights, output, inputs.tokens);
-  core::require(
-      weights.units.format.codes == CodeKind::kE4m3 && weights.row_scale && plan.wgmma &&
-          inputs.group_stride == 0,
-      core::ErrorKind::kFailed,
-      "gemm: E4M3 inputs meet E4M3 weights with a scale for each row, in warpgroup products");
-  require_plan(plan, weights, GemmInputs::kE4m3);
-  if (inputs.tokens == 0) {
-    return;
+  require_plan(plan, weights, kind);
+  if (tail != nullptr) {
+    add_tail(arguments, weights.units, tail->units);
   }
-  require_rows(inputs.codes, inputs.row_bytes, arguments.units_along_k * kUnitInputs);
-  arguments.inputs = inputs.codes;
-  arguments.input_row_bytes = inputs.row_bytes;
-  arguments.input_scales = inputs.scales;
-  arguments.token_stride = inputs.token_stride;
-  wgmma_e4m3_by_row(plan, arguments, stream);
+  if (inputs.tokens > 0) {
+    set_scales(arguments, inputs);
+    set_inputs(arguments, inputs.codes, inputs.row_bytes, 1);
+    launcher(plan, arguments, stream);
+  }
+}
+
+void launch_gemm(GemmLauncher launcher, const GemmPlan& plan, const GemmWeights& weights,
+                 const HalfInputs& inputs, const GemmOutput& output, cudaStream_t stream) {
+  GemmArguments arguments = arguments_of(weights, output, inputs.tokens);
+  require_plan(plan, weights, GemmInputs::kHalf);
+  if (inputs.tokens > 0) {
+    set_inputs(arguments, inputs.values, inputs.row_bytes, 2);
+    launcher(plan, arguments, stream);
+  }
+}
+
+void gemm_int8(const GemmPlan& plan, const GemmWeights& weights, const GemmWeights* tail,
+               const Int8Inputs& inputs, const GemmOutput& output, cudaStream_t stream) {
+  const auto kind = inputs.group_stride == 0 ? GemmInputs::kInt8 : GemmInputs::kInt8ScaledByGroup;
+  const GemmLauncher launcher = int8_launcher(plan.wgmma, weights, kind);
+  core::require(weights.units.k <= kMostIntegerInputs, core::ErrorKind::kFailed,
+                "gemm: {} inputs; sums of INT8 products are exact up to {}", weights.units.k,
+                kMostIntegerInputs);
+  core::require(tail == nullptr || kind == GemmInputs::kInt8ScaledByGroup, core::ErrorKind::kFailed,
+                "gemm: a tail needs inputs scaled by group");
+  launch_gemm(launcher, plan, weights, tail, kind, inputs, output, stream);
 }
 
 void gemm_half(const GemmPlan& plan, const GemmWeights& weights, const HalfInputs& inputs,
                const GemmOutput& output, cudaStream_t stream) {
-  GemmArguments arguments = arguments_of(weights, output, inputs.tokens);
-  if (inputs.tokens == 0) {
-    return;
-  }
-  require_rows(inputs.values, inputs.row_bytes, arguments.units_along_k * kUnitInputs * 2);
-  arguments.inputs = inputs.values;
-  arguments.input_row_bytes = inputs.row_bytes;
-  require_plan(plan, weights, GemmInputs::kHalf);
-  half_launcher(plan.wgmma, weights.units.format.codes)(plan, arguments, stream);
+  const GemmLauncher launcher = half_launcher(plan.wgmma, weights.units.format.codes);
+  core::require(launcher != nullptr, core::ErrorKind::kFailed,
+                "gemm: it multiplies integers and books");
+  launch_gemm(launcher, plan, weights, inputs, output, stream);
 }
 
 }  // namespace nibble::ops::cuda

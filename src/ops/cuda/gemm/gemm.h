@@ -20,8 +20,8 @@ struct GemmWeights {
   bool row_scale = false;  // all groups of a row have the same scale (and zero)
 };
 
-/// INT8 inputs [tokens, k_padded] in tile order, padding zero. Integers accumulate exactly:
-/// k_padded must be below 131072.
+/// INT8 (or kBytes) inputs [tokens, k_padded] in tile order, padding zero. Integers accumulate
+/// exactly: k_padded must be below 131072.
 struct Int8Inputs {
   const std::int8_t* codes = nullptr;  // device, 16-byte aligned
   int tokens = 0;
@@ -71,7 +71,7 @@ enum class GemmInputs {
   kInt8,               // a scale for each token
   kInt8ScaledByGroup,  // a scale for each token and 128 inputs
   kHalf,
-  kE4m3,  // a scale for each token
+  kBytes,  // codes of 8 bits that are no integers, as kBytes weights; a scale for each token
 };
 
 /// Whether the integer sums of groups are scaled one by one.
@@ -79,6 +79,9 @@ constexpr bool scales_by_group(const GemmWeights& weights, GemmInputs inputs) {
   return inputs == GemmInputs::kInt8ScaledByGroup ||
          (inputs == GemmInputs::kInt8 && !weights.row_scale);
 }
+
+/// Whether gemm_int8() or gemm_half() take such codes: integers and books.
+bool gemm_knows(CodeKind codes);
 
 /// Whether there are warpgroup products for tiles of so many rows and tokens.
 bool gemm_has_tile(const GemmWeights& weights, GemmInputs inputs, int row_tile, int token_tile);
@@ -100,16 +103,9 @@ GemmPlan plan_gemm(const GemmWeights& weights, GemmInputs inputs, int tokens);
 void gemm_int8(const GemmPlan& plan, const GemmWeights& weights, const GemmWeights* tail,
                const Int8Inputs& inputs, const GemmOutput& output, cudaStream_t stream);
 
-/// y = x W^T with E4M3 codes for inputs, in the order of INT8 ones, a scale for each token, and
-/// E4M3 weights, a scale for each row: y = (sum * row scale) * token scale. Warpgroup products of
-/// sm_90a alone; they keep about 14 bits of a sum (DeepSeek-V3, arXiv 2412.19437, section 3.3.2).
-/// Throws kFailed for other weights and plans.
-void gemm_e4m3(const GemmPlan& plan, const GemmWeights& weights, const Int8Inputs& inputs,
-               const GemmOutput& output, cudaStream_t stream);
-
 /// y = x W^T with float16 inputs and float32 sums. A weight is rounded to float16 once: (q - zero)
 /// * scale, or entry * scale for books, whose rows are multiplied by their factors at the end.
-/// Throws kFailed for scales that are no float16, and for groups of 16.
+/// Throws kFailed for scales that are no float16, for groups of 16, and for kBytes.
 void gemm_half(const GemmPlan& plan, const GemmWeights& weights, const HalfInputs& inputs,
                const GemmOutput& output, cudaStream_t stream);
 

@@ -18,16 +18,8 @@ template <class Shape>
 struct GemmCopy : GemmStages<Shape> {
   using Codes = typename Shape::Codes;
   using Stages = GemmStages<Shape>;
-  using Stages::a;
-  using Stages::advance;
-  using Stages::clusters;
-  using Stages::empty;
-  using Stages::first_tile;
-  using Stages::full;
-  using Stages::lane;
-  using Stages::rank;
-  using Stages::tile;
-  using Stages::tiles;
+  using Stages::a, Stages::advance, Stages::clusters, Stages::empty, Stages::first_tile,
+      Stages::full, Stages::lane, Stages::rank, Stages::tile, Stages::tiles;
   using typename Stages::Place;
   static constexpr int kTokens = Shape::kTokens;
   static constexpr int kCluster = Shape::kCluster;

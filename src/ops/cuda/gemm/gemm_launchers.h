@@ -9,6 +9,15 @@ namespace nibble::ops::cuda {
 
 using GemmLauncher = void (*)(const GemmPlan&, const GemmArguments&, cudaStream_t);
 
+/// y = x W^T by a kernel of this or another folder: checks what all of them need, fills in the
+/// arguments, and launches where there are tokens. Throws kFailed.
+void launch_gemm(GemmLauncher launcher, const GemmPlan& plan, const GemmWeights& weights,
+                 const HalfInputs& inputs, const GemmOutput& output, cudaStream_t stream);
+/// `kind` is kInt8, kInt8ScaledByGroup or kBytes; `tail` null or as gemm_int8() has it.
+void launch_gemm(GemmLauncher launcher, const GemmPlan& plan, const GemmWeights& weights,
+                 const GemmWeights* tail, GemmInputs kind, const Int8Inputs& inputs,
+                 const GemmOutput& output, cudaStream_t stream);
+
 // Products of warpgroups, for sm_90a. Elsewhere, and in builds without that architecture, these
 // kernels are empty.
 bool wgmma_runs();
@@ -24,9 +33,6 @@ void wgmma_half_from_int8(const GemmPlan& plan, const GemmArguments& arguments,
                           cudaStream_t stream);
 void wgmma_half_from_book(const GemmPlan& plan, const GemmArguments& arguments,
                           cudaStream_t stream);
-void wgmma_half_from_e4m3(const GemmPlan& plan, const GemmArguments& arguments,
-                          cudaStream_t stream);
-void wgmma_e4m3_by_row(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
 
 // Products of warps, for every device from sm_80 on. Of the plan they need nothing.
 void mma_int8_by_row(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
@@ -38,6 +44,5 @@ void mma_int4_by_group_of_both(const GemmPlan& plan, const GemmArguments& argume
 void mma_half_from_int4(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
 void mma_half_from_int8(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
 void mma_half_from_book(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
-void mma_half_from_e4m3(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
 
 }  // namespace nibble::ops::cuda

@@ -13,23 +13,13 @@ struct GemmMultiplyByGroup : GemmMultiplier<Shape> {
   using Multiplier = GemmMultiplier<Shape>;
   using Codes = typename Shape::Codes;
   using Stages = GemmStages<Shape>;
-  using Stages::a;
-  using Stages::advance;
-  using Stages::clusters;
-  using Stages::first_tile;
-  using Stages::full;
-  using Stages::inputs_of;
-  using Stages::lane;
-  using Stages::tile;
-  using Stages::tiles;
+  using Stages::a, Stages::advance, Stages::clusters, Stages::first_tile, Stages::full,
+      Stages::inputs_of, Stages::lane, Stages::tile, Stages::tiles;
   using typename Stages::Place;
   static constexpr int kTokens = Shape::kTokens;
   static constexpr int kSums = Shape::kSums;
   static constexpr bool kScalesInRing = Shape::kScalesInRing;
-  using Multiplier::multiply_step;
-  using Multiplier::next_place;
-  using Multiplier::release;
-  using Multiplier::tile_of;
+  using Multiplier::multiply_step, Multiplier::next_place, Multiplier::release, Multiplier::tile_of;
 
   using Multiplier::Multiplier;
 

@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "device/cuda_devices.h"
+#include "ops/cuda/device_code/per_device.h"
 #include "ops/cuda/gemm/gemm.h"
 #include "ops/cuda/gemm/gemm_launchers.h"
 
@@ -41,6 +42,17 @@ double time_of(const GemmPlan& plan, const GemmWeights& weights, GemmInputs inpu
   return time;
 }
 
+struct GemmDevice {
+  int multiprocessors = 0;
+  bool wgmma = false;
+};
+
+GemmDevice current_device() {
+  return of_current_device([] {
+    return GemmDevice{device::current_cuda_device().multiprocessors, wgmma_runs()};
+  });
+}
+
 }  // namespace
 
 bool gemm_has_tile(const GemmWeights& weights, GemmInputs inputs, int row_tile, int token_tile) {
@@ -55,10 +67,9 @@ bool gemm_has_tile(const GemmWeights& weights, GemmInputs inputs, int row_tile, 
 }
 
 std::vector<GemmPlan> gemm_plans(const GemmWeights& weights, GemmInputs inputs) {
-  static const device::CudaDevice device = device::current_cuda_device();
+  const GemmDevice device = current_device();
   std::vector<GemmPlan> plans;
-  static const bool wgmma = wgmma_runs();
-  if (wgmma) {
+  if (device.wgmma) {
     for (const int row_tile : {128, 192}) {
       for (const int token_tile : {32, 64, 128, 256}) {
         for (const int cluster : {1, 2}) {
@@ -69,9 +80,7 @@ std::vector<GemmPlan> gemm_plans(const GemmWeights& weights, GemmInputs inputs) 
       }
     }
   }
-  if (inputs != GemmInputs::kE4m3) {  // for which warps have no products before sm_89
-    plans.push_back({.blocks = device.multiprocessors});
-  }
+  plans.push_back({.blocks = device.multiprocessors});
   return plans;
 }
 

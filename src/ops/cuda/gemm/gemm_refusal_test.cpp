@@ -27,6 +27,11 @@ TEST(Gemm, RefusesWhatItCannotCompute) {
   GemmWeights changed = weights;
   changed.units.format.codes = CodeKind::kBook;
   expect_refusal(changed, {.tokens = 1, .row_bytes = 256}, "need float16 inputs");
+  changed.units.format.codes = CodeKind::kBytes;
+  expect_refusal(changed, {.tokens = 1, .row_bytes = 256}, "meet integers");
+  float y = 0.0f;
+  const HalfInputs halves{.tokens = 1, .row_bytes = 512};
+  EXPECT_THROW(gemm_half({}, changed, halves, {.y = &y, .stride = 16}, nullptr), core::Error);
   changed = weights;
   changed.units.format.groups = 4;
   expect_refusal(changed, {.tokens = 1, .row_bytes = 256}, "groups smaller than 128");

@@ -1,4 +1,3 @@
-#include "ops/cuda/gemm/e4m3_fragments.cuh"
 #include "ops/cuda/gemm/gemm_launchers.h"
 #include "ops/cuda/gemm/gemm_mma.cuh"
 
@@ -20,10 +19,6 @@ void mma_half_from_int8(const GemmPlan&, const GemmArguments& arguments, cudaStr
 
 void mma_half_from_book(const GemmPlan&, const GemmArguments& arguments, cudaStream_t stream) {
   launch_mma<HalfFromBook, Scaling::kNone>(arguments, stream);
-}
-
-void mma_half_from_e4m3(const GemmPlan&, const GemmArguments& arguments, cudaStream_t stream) {
-  launch_mma<HalfFromE4m3, Scaling::kNone>(arguments, stream);
 }
 
 }  // namespace nibble::ops::cuda

@@ -72,11 +72,45 @@ __device__ __forceinline__ std::uint32_t masked(std::uint32_t bits, std::uint32_
   return result;
 }
 
-/// INT8 codes as they are.
-struct Int8Codes {
-  using Sum = int;
+/// Policies that keep nothing of their rows.
+struct CodesAlone {
   struct Rows {};
   __device__ static void load_rows(Rows&, const GemmArguments&, int, int) {}
+};
+
+/// Policies whose fragments are float16.
+struct HalfFragments {
+  using Sum = float;
+  static constexpr int kSteps = 2;
+  static constexpr bool kExpands = true;
+};
+
+/// Four values of a row as float16: i = 0, 1 and i = 2, 3 (unit_format.h).
+struct HalfPairs {
+  std::uint32_t first;
+  std::uint32_t second;
+};
+
+/// The fragments of a step of 8-bit codes: `convert(word, i, upper)` has those of one of the two
+/// rows, of the 32 k number i.
+template <class Convert>
+__device__ __forceinline__ void expand_bytes(Fragments& left, const uint4 (&from)[2],
+                                             Convert&& convert) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const std::uint32_t words[4] = {from[i].x, from[i].y, from[i].z, from[i].w};
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      const HalfPairs pairs = convert(words[r], i, r % 2 == 1);
+      left[2 * i + r / 2][r % 2] = pairs.first;
+      left[2 * i + r / 2][r % 2 + 2] = pairs.second;
+    }
+  }
+}
+
+/// INT8 codes as they are.
+struct Int8Codes : CodesAlone {
+  using Sum = int;
   static constexpr int kSteps = 1;
   static constexpr bool kExpands = false;
   static constexpr int kCodeBytes = 2048;
@@ -103,10 +137,8 @@ struct Int8Codes {
 };
 
 /// 4-bit codes as INT8: 16 (q - 8), or q - zero where asymmetric.
-struct Int4Codes {
+struct Int4Codes : CodesAlone {
   using Sum = int;
-  struct Rows {};
-  __device__ static void load_rows(Rows&, const GemmArguments&, int, int) {}
   static constexpr int kSteps = 1;
   static constexpr bool kExpands = true;
   static constexpr int kCodeBytes = 1024;
@@ -154,12 +186,7 @@ struct Int4Codes {
 
 /// 4-bit codes as float16: (q - zero) exactly, then times the scale. Symmetric: the zero is 8.
 template <bool kZeros>
-struct HalfFromInt4 {
-  using Sum = float;
-  struct Rows {};
-  __device__ static void load_rows(Rows&, const GemmArguments&, int, int) {}
-  static constexpr int kSteps = 2;
-  static constexpr bool kExpands = true;
+struct HalfFromInt4 : CodesAlone, HalfFragments {
   static constexpr int kCodeBytes = 1024;
   struct Words {
     uint4 words;
@@ -211,10 +238,6 @@ struct HalfFromInt4 {
 
 /// Signed bytes as float16 less `shift`, times the scale: of the four bytes of a word, i = 0, 1 and
 /// i = 2, 3.
-struct HalfPairs {
-  std::uint32_t first;
-  std::uint32_t second;
-};
 __device__ __forceinline__ HalfPairs half_from_bytes(std::uint32_t bytes, __half2 shift,
                                                      __half2 scale) {
   // As float16, 0x6480 ^ byte is 1024 + 128 + the signed byte.
@@ -227,12 +250,7 @@ __device__ __forceinline__ HalfPairs half_from_bytes(std::uint32_t bytes, __half
 
 /// 8-bit codes as float16: (q - zero) exactly, then times the scale. Symmetric: the zero is 128.
 template <bool kZeros>
-struct HalfFromInt8 {
-  using Sum = float;
-  struct Rows {};
-  __device__ static void load_rows(Rows&, const GemmArguments&, int, int) {}
-  static constexpr int kSteps = 2;
-  static constexpr bool kExpands = true;
+struct HalfFromInt8 : CodesAlone, HalfFragments {
   static constexpr int kCodeBytes = 2048;
   struct Words {
     uint4 words[2];
@@ -254,32 +272,19 @@ struct HalfFromInt8 {
   }
   __device__ static void expand(Fragments& left, const Words& from, const Rows&,
                                 const GemmArguments&) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const std::uint32_t words[4] = {from.words[i].x, from.words[i].y, from.words[i].z,
-                                      from.words[i].w};
-#pragma unroll
-      for (int r = 0; r < 4; ++r) {
-        const bool upper = r % 2 == 1;
-        const std::uint32_t zero = upper ? from.zeros[i] >> 8 : from.zeros[i] & 0xff;
-        const HalfPairs pairs =
-            half_from_bytes(words[r], bits_half2(zero * 0x00010001u + 0x64006400u),
-                            upper ? __high2half2(from.scales[i]) : __low2half2(from.scales[i]));
-        left[2 * i + r / 2][r % 2] = pairs.first;
-        left[2 * i + r / 2][r % 2 + 2] = pairs.second;
-      }
-    }
+    expand_bytes(left, from.words, [&](std::uint32_t word, int i, bool upper) {
+      const std::uint32_t zero = upper ? from.zeros[i] >> 8 : from.zeros[i] & 0xff;
+      return half_from_bytes(word, bits_half2(zero * 0x00010001u + 0x64006400u),
+                             upper ? __high2half2(from.scales[i]) : __low2half2(from.scales[i]));
+    });
   }
 };
 
 /// Entries of a row's book, as float16 times the scale.
-struct HalfFromBook {
-  using Sum = float;
+struct HalfFromBook : HalfFragments {
   struct Rows {
     uint4 entries[2];  // of rows g and g + 8: 16 signed bytes
   };
-  static constexpr int kSteps = 2;
-  static constexpr bool kExpands = true;
   static constexpr int kCodeBytes = 1024;
   struct Words {
     uint4 words;

@@ -73,7 +73,7 @@ std::string few_schedule(const LayerProblem& problem) {
 void run_few(const LayerProblem& problem, const LayerWeights& weights, const LinearInput& x,
              const GemmOutput& output, cudaStream_t stream) {
   const std::int64_t ldx = padded_columns(weights.dense.k);
-  const FewDensePlan plan{.blocks = problem.plan.device.multiprocessors};
+  const FewDensePlan plan = few_dense_plan(problem.plan.device.multiprocessors);
   for (std::int64_t row = 0; row < x.m; row += kMostFewDense) {
     FewDenseProblem few;
     few.weight = weights.dense;
@@ -168,8 +168,8 @@ LinearKernel few_dense_kernel() {
 }
 
 LinearKernel many_dense_kernel() {
-  return {"dense-many",  many_refusal, many_form,           nullptr,
-          many_schedule, run_many,     run_many_to_bfloat16};
+  return {"dense-many",  many_refusal, many_form, nullptr,
+          many_schedule, run_many,     nullptr,   run_many_to_bfloat16};
 }
 
 LinearKernel dense_kernel() {

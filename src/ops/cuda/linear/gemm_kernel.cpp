@@ -1,80 +1,97 @@
 #include "ops/cuda/linear/linear_kernels.h"
-#include "ops/cuda/schedules/schedule_fields.h"
+#include "ops/cuda/linear/planned_kernel.h"
 
 namespace nibble::ops::cuda {
 namespace {
+
+constexpr std::int64_t kFineGroups = 8;  // of a unit
+
+Refusal shape_refusal(const LinearShape& shape) {
+  const UnitFormat& format = shape.format;
+  if (!gemm_knows(format.codes)) {
+    return Reason("it multiplies integers and books");
+  }
+  if (format.scales != ScaleKind::kF16) {
+    return Reason("scales are beyond the range of float16");
+  }
+  if (format.groups == kFineGroups) {
+    return Reason("{} inputs share a scale; it takes 32 and multiples", kUnitInputs / kFineGroups);
+  }
+  if (shape.tail > kUnitInputs) {
+    return Reason("a tail of {} inputs; at most {} fit its last segment", shape.tail, kUnitInputs);
+  }
+  if (shape.inputs == GemmInputs::kHalf) {
+    return std::nullopt;
+  }
+  if (format.codes == CodeKind::kBook || format.codes == CodeKind::kInt8WithZeros) {
+    return Reason("books and 8-bit codes with zeros meet no rounded activations in it");
+  }
+  if (format.groups != 1) {
+    return Reason("{} inputs share a scale; with rounded activations it takes multiples of {}",
+                  kUnitInputs / format.groups, kUnitInputs);
+  }
+  if (shape.inputs == GemmInputs::kInt8ScaledByGroup && format.bits() != 4) {
+    return Reason("8-bit weights, and activations with a scale for each {} inputs", kUnitInputs);
+  }
+  return std::nullopt;
+}
+
+std::vector<GemmPlan> plans(const LinearShape& shape) {
+  return gemm_plans(weights_of(shape), shape.inputs);
+}
+
+std::int64_t fewest_tokens(const LinearShape&) {
+  return 1;
+}
+
+InputForm form_of(const LinearShape& shape) {
+  return shape.inputs == GemmInputs::kHalf ? InputForm::kFloat16Tiles : InputForm::kByteTiles;
+}
+
+void run_plan(const LinearShape& shape, const GemmPlan& plan, const UnitWeights& units,
+              const InputTarget& x, std::int64_t m, const GemmOutput& output, cudaStream_t stream) {
+  const GemmWeights weights{units.head, shape.row_scale};
+  const auto tokens = static_cast<int>(m);
+  const std::int64_t padded = padded_columns(units.head.k);
+  if (shape.inputs == GemmInputs::kHalf) {
+    return gemm_half(plan, weights, {x.values, tokens, 2 * padded}, output, stream);
+  }
+  const bool has_tail = units.tail != nullptr;
+  const bool by_group = shape.inputs == GemmInputs::kInt8ScaledByGroup;
+  const std::int64_t row_bytes = padded + (has_tail ? kUnitInputs : 0);
+  const auto groups = static_cast<int>(row_bytes / kUnitInputs);
+  const Int8Inputs inputs{x.codes,         tokens, row_bytes, x.scales, by_group ? groups : 1,
+                          by_group ? 1 : 0};
+  const GemmWeights tail{has_tail ? *units.tail : UnitsView(), true};
+  gemm_int8(plan, weights, has_tail ? &tail : nullptr, inputs, output, stream);
+}
+
+constexpr PlannedProduct kProduct = {shape_refusal, plans, fewest_tokens, form_of, run_plan};
 
 Refusal refusal(const LayerProblem& problem) {
   const LinearProblem& linear = problem.linear;
   if (formats::is_dense(linear.scheme)) {
     return Reason("weights are dense");
   }
-  if (const Refusal refused = problem.plan.shape.gemm_refusal()) {
+  if (const Refusal refused = shape_refusal(problem.plan.shape)) {
     return refused;
-  }
-  if (problem.plan.shape.inputs == GemmInputs::kE4m3 && !problem.plan.device.medium_batch) {
-    return Reason(
-        "E4M3 activations need the warpgroup products of sm_90a; with activations in float16 "
-        "(recipe "
-        "fp8) every device computes E4M3 weights");
   }
   return linear.epilogue.gate ? gate_refusal(linear) : std::nullopt;
 }
 
 std::optional<InputForm> input_form(const LayerProblem& problem) {
-  switch (problem.plan.shape.inputs) {
-    case GemmInputs::kHalf:
-      return InputForm::kFloat16Tiles;
-    case GemmInputs::kE4m3:
-      return InputForm::kE4m3;
-    default:
-      return InputForm::kInt8;
-  }
+  return form_of(problem.plan.shape);
 }
 
-GemmPlan plan_of(const LayerPlan& plan, const GemmWeights& weights, GemmInputs inputs,
-                 std::int64_t m) {
-  const ManyTokens* choice = plan.measured_choice(m);
-  return choice != nullptr ? *choice->plan : plan_gemm(weights, inputs, static_cast<int>(m));
-}
-
-std::string schedule(const LayerProblem& problem) {
-  const LinearShape& shape = problem.plan.shape;
-  return to_string(plan_of(problem.plan, weights_of(shape), shape.inputs, problem.linear.m));
-}
-
-void run(const LayerProblem& problem, const LayerWeights& layer, const LinearInput& x,
+void run(const LayerProblem& problem, const LayerWeights& weights, const LinearInput& x,
          const GemmOutput& output, cudaStream_t stream) {
-  const bool has_tail = layer.segments.size() > 1;
-  const UnitsView& view = layer.segments.front().view();
-  const GemmWeights weights{view, problem.plan.shape.row_scale};
-  const auto tokens = static_cast<int>(x.m);
-  const std::int64_t padded = padded_columns(view.k);
-  if (x.target.form == InputForm::kFloat16Tiles) {
-    const HalfInputs inputs{x.target.values, tokens, 2 * padded};
-    return gemm_half(plan_of(problem.plan, weights, GemmInputs::kHalf, tokens), weights, inputs,
-                     output, stream);
-  }
-  if (x.target.form == InputForm::kE4m3) {
-    const Int8Inputs inputs{x.target.codes, tokens, padded, x.target.scales};
-    return gemm_e4m3(plan_of(problem.plan, weights, GemmInputs::kE4m3, tokens), weights, inputs,
-                     output, stream);
-  }
-  const bool by_group = x.target.group != 0;
-  const std::int64_t row_bytes = padded + (has_tail ? kUnitInputs : 0);
-  const auto groups = static_cast<int>(row_bytes / kUnitInputs);
-  const Int8Inputs inputs{x.target.codes,        tokens,          row_bytes, x.target.scales,
-                          by_group ? groups : 1, by_group ? 1 : 0};
-  const GemmWeights tail{has_tail ? layer.segments.back().view() : UnitsView(), true};
-  const GemmInputs kind = by_group ? GemmInputs::kInt8ScaledByGroup : GemmInputs::kInt8;
-  gemm_int8(plan_of(problem.plan, weights, kind, tokens), weights, has_tail ? &tail : nullptr,
-            inputs, output, stream);
+  run_planned(kProduct, problem, weights, x, output, stream);
 }
 
 }  // namespace
 
 LinearKernel gemm_kernel() {
-  return {"gemm", refusal, input_form, nullptr, schedule, run};
+  return {"gemm", refusal, input_form, nullptr, plan_words, run, &kProduct};
 }
 
 }  // namespace nibble::ops::cuda

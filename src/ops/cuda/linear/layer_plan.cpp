@@ -1,6 +1,7 @@
 #include "ops/cuda/linear/layer_plan.h"
 
 #include "device/cuda/blas_lt.h"
+#include "ops/cuda/linear/linear_kernels.h"
 
 namespace nibble::ops::cuda {
 
@@ -19,6 +20,7 @@ LayerPlan plan_layer(const LinearShape& shape, const Schedules& schedules,
   LayerPlan plan;
   plan.shape = shape;
   plan.device = device;
+  plan.is_planned = planned_product(shape) != nullptr;
   plan.most_few = max_small_batch(shape.format, shape.digits());
   plan.few = small_batch_schedule(units, device.multiprocessors);
   plan.medium.fill(medium_batch_schedule(units, device.multiprocessors));

@@ -26,6 +26,7 @@ DeviceKernels device_kernels(const Schedules& schedules);
 struct LayerPlan {
   LinearShape shape;
   DeviceKernels device;
+  bool is_planned = false;    // a kernel takes any number of tokens by plans of gemm.h
   std::int64_t most_few = 0;  // tokens of a launch of small_batch.h
   SmallBatchSchedule few;
   std::array<MediumBatchSchedule, kMediumColumns.size()> medium;

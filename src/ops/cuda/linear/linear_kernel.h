@@ -13,6 +13,7 @@
 #include "ops/cuda/device_input.h"
 #include "ops/cuda/gemm/gemm.h"
 #include "ops/cuda/linear/layer_plan.h"
+#include "ops/cuda/linear/planned_product.h"
 #include "ops/cuda/linear/unit_segment.h"
 #include "ops/linear_kernel.h"
 
@@ -46,6 +47,8 @@ struct LinearKernel {
   /// All segments of the layer, on `stream`.
   void (*run)(const LayerProblem& problem, const LayerWeights& weights, const LinearInput& x,
               const GemmOutput& output, cudaStream_t stream);
+  /// The product behind run(), where a GemmPlan divides it.
+  const PlannedProduct* product = nullptr;
   /// The same of a bfloat16 layer without a bias, rounded to that type; null: it can't.
   void (*run_bfloat16)(const LayerProblem& problem, const LayerWeights& weights,
                        const LinearInput& x, const Bfloat16Output& output,

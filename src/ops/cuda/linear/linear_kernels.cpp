@@ -2,12 +2,31 @@
 
 #include <array>
 
+#include "ops/cuda/fp8/fp8_kernel.h"
+
 namespace nibble::ops::cuda {
 
 std::span<const LinearKernel> linear_kernels() {
-  static const std::array kernels = {few_dense_kernel(),    many_dense_kernel(),  dense_kernel(),
-                                     medium_batch_kernel(), small_batch_kernel(), gemm_kernel()};
+  static const std::array kernels = {
+      few_dense_kernel(),     // of floats of 16 bits
+      many_dense_kernel(),    // of floats, by cuBLASLt
+      dense_kernel(),         // of floats, in float32
+      medium_batch_kernel(),  // of units, for tens of tokens
+      small_batch_kernel(),   // of units, for a few
+      gemm_kernel(),          // of units, for many
+      fp8_few_kernel(),       // of E4M3 numbers
+      fp8_gemm_kernel(),
+  };
   return kernels;
+}
+
+const PlannedProduct* planned_product(const LinearShape& shape) {
+  for (const LinearKernel& kernel : linear_kernels()) {
+    if (kernel.product != nullptr && !kernel.product->refusal(shape)) {
+      return kernel.product;
+    }
+  }
+  return nullptr;
 }
 
 Refusal gate_refusal(const LinearProblem& linear) {

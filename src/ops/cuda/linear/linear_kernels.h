@@ -11,10 +11,14 @@ LinearKernel many_dense_kernel();    // dense/lt_products.h
 LinearKernel dense_kernel();         // dense/dense.h
 LinearKernel medium_batch_kernel();  // medium_batch/
 LinearKernel small_batch_kernel();   // small_batch/
-LinearKernel gemm_kernel();          // gemm/
+LinearKernel gemm_kernel();          // gemm/, of integers and books
 
 /// All kernels of linear layers on a GPU. The first that does not refuse computes a layer.
 std::span<const LinearKernel> linear_kernels();
+
+/// The product of the table that plans of gemm.h divide and that does not refuse such layers; or
+/// null: the kernel for few tokens serves any number of them.
+const PlannedProduct* planned_product(const LinearShape& shape);
 
 /// Why gate and up can't be joined by any kernel: they don't stand in pairs, or something is added
 /// to the product afterwards.

@@ -20,6 +20,7 @@ InputKey rounding_of(const formats::Scheme& scheme, const UnitFormat& format,
   if (activation.is_float()) {
     return key;
   }
+  key.type = activation.type;
   key.bits = activation.bits;
   key.group = activation.group;
   key.clip = activation.clip;

@@ -7,7 +7,7 @@ namespace {
 std::optional<InputForm> input_form(const LayerProblem& problem) {
   return problem.linear.scheme.activation.is_float()
              ? medium_batch_input(problem.plan.shape.format, problem.linear.m)
-             : InputForm::kInt8;
+             : InputForm::kByteTiles;
 }
 
 Refusal refusal(const LayerProblem& problem) {

@@ -18,10 +18,10 @@ Refusal refusal(const LayerProblem& problem) {
   if (formats::is_dense(linear.scheme)) {
     return Reason("weights are dense");
   }
-  if (formats::has_float_codes(linear.scheme)) {
-    return Reason("its products are of integers, and weights are E4M3 numbers");
+  if (plan.most_few == 0) {
+    return Reason("it multiplies integers and books");
   }
-  if (linear.m > plan.most_few && plan.shape.has_gemm() && !takes_launches(plan, linear.m)) {
+  if (linear.m > plan.most_few && plan.is_planned && !takes_launches(plan, linear.m)) {
     return Reason("{} tokens; a launch takes {}, and gemm takes all", linear.m, plan.most_few);
   }
   if (linear.epilogue.gate) {

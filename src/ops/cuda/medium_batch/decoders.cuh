@@ -25,18 +25,26 @@ __device__ __forceinline__ std::uint32_t masked_and_flipped(std::uint32_t bits,
   return result;
 }
 
-/// INT4: 16 (q - 8).
-struct SignedInt4 {
+/// What most decoders to signed bytes have: bytes that are the codes' values, no zeros, and nothing
+/// kept of a row.
+template <int kCodeBytes_>
+struct SignedDecoder {
   static constexpr bool kHalf = false;
   static constexpr bool kHasSums = false;
-  static constexpr int kCodeBytes = 1024;
+  static constexpr int kCodeBytes = kCodeBytes_;
   static constexpr int kTileBytes = kCodeBytes + 32;
-  static constexpr float kUnit = 1.0f / 16;
-  static constexpr float kUpperUnit = kUnit;
+  static constexpr float kUnit = 1.0f;
+  static constexpr float kUpperUnit = 1.0f;
   static constexpr bool kHasTable = false;
   static constexpr bool kZeros = false;
   struct Rows {};
-  using Words = TileWords<2>;
+  using Words = TileWords<kCodeBytes / 512>;
+};
+
+/// INT4: 16 (q - 8).
+struct SignedInt4 : SignedDecoder<1024> {
+  static constexpr float kUnit = 1.0f / 16;
+  static constexpr float kUpperUnit = kUnit;
   __device__ static void decode(const Words& words, int step, const Rows&, std::uint32_t,
                                 std::uint32_t (&a)[4]) {
 #pragma unroll
@@ -49,17 +57,9 @@ struct SignedInt4 {
 };
 
 /// INT4 with zeros, those of rows g and g + 8 in bits 0 to 7 and 8 to 15: q - zero.
-struct SignedInt4WithZeros {
-  static constexpr bool kHalf = false;
-  static constexpr bool kHasSums = false;
-  static constexpr int kCodeBytes = 1024;
+struct SignedInt4WithZeros : SignedDecoder<1024> {
   static constexpr int kTileBytes = kCodeBytes + 32 + 16;
-  static constexpr float kUnit = 1.0f;
-  static constexpr float kUpperUnit = kUnit;
-  static constexpr bool kHasTable = false;
   static constexpr bool kZeros = true;
-  struct Rows {};
-  using Words = TileWords<2>;
   __device__ static void decode(const Words& words, int step, const Rows&, std::uint32_t zeros,
                                 std::uint32_t (&a)[4]) {
     const std::uint32_t lower = (zeros & 0xff) * 0x01010101u;
@@ -114,17 +114,7 @@ struct HalfInt4 {
   }
 };
 
-struct SignedInt8 {
-  static constexpr bool kHalf = false;
-  static constexpr bool kHasSums = false;
-  static constexpr int kCodeBytes = Int8Decoder::kCodeBytes;
-  static constexpr int kTileBytes = kCodeBytes + 32;
-  static constexpr float kUnit = 1.0f;
-  static constexpr float kUpperUnit = kUnit;
-  static constexpr bool kHasTable = false;
-  static constexpr bool kZeros = false;
-  using Rows = Int8Decoder::Rows;
-  using Words = Int8Decoder::Words;
+struct SignedInt8 : SignedDecoder<Int8Decoder::kCodeBytes> {
   __device__ static void decode(const Words& words, int step, const Rows&, std::uint32_t,
                                 std::uint32_t (&a)[4]) {
 #pragma unroll
@@ -134,17 +124,9 @@ struct SignedInt8 {
   }
 };
 
-struct SignedBook {
-  static constexpr bool kHalf = false;
-  static constexpr bool kHasSums = false;
-  static constexpr int kCodeBytes = BookDecoder::kCodeBytes;
-  static constexpr int kTileBytes = kCodeBytes + 32;
-  static constexpr float kUnit = 1.0f;
-  static constexpr float kUpperUnit = kUnit;
+struct SignedBook : SignedDecoder<BookDecoder::kCodeBytes> {
   static constexpr bool kHasTable = true;
-  static constexpr bool kZeros = false;
   using Rows = BookDecoder::Rows;
-  using Words = BookDecoder::Words;
   __device__ static Rows rows_of(const uint4& lower, const uint4& upper) {
     return {entries_of_table(lower), entries_of_table(upper)};
   }

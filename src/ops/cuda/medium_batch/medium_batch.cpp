@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "device/cuda_devices.h"
-#include "ops/cuda/medium_batch/launch.h"
+#include "ops/cuda/device_code/per_device.h"
+#include "ops/cuda/medium_batch/launch_batch.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -48,8 +48,7 @@ bool takes_half(const UnitFormat& format) {
 }  // namespace
 
 bool medium_batch_runs() {
-  static const bool runs = has_medium_batch_code();
-  return runs;
+  return of_current_device([] { return has_medium_batch_code(); });
 }
 
 bool medium_batch_knows(const UnitFormat& format) {
@@ -62,17 +61,20 @@ bool has_medium_batch(const UnitFormat& format) {
 
 InputForm medium_batch_input(const UnitFormat& format, std::int64_t m) {
   if (m <= kMostTokensOfDigits || !takes_half(format)) {
-    return InputForm::kInt8;
+    return InputForm::kByteTiles;
   }
   return takes_sums(format) ? InputForm::kFloat16Summed : InputForm::kFloat16Tiles;
 }
 
 bool medium_batch_gates(const UnitFormat& format, const MediumBatchSchedule& schedule,
                         std::int64_t m) {
-  const int columns = half_columns_of(m);
+  return takes_half(format) && half_batch_gates(schedule, half_columns_of(m));
+}
+
+bool half_batch_gates(const MediumBatchSchedule& schedule, int columns) {
   const int warpgroups = warpgroups_of(columns);
   const int partners = warpgroups / std::min(schedule.row_groups, warpgroups) * schedule.cluster;
-  return takes_half(format) && columns / 2 / partners % 4 == 0;
+  return columns / 2 / partners % 4 == 0;
 }
 
 std::vector<MediumBatchSchedule> medium_batch_schedules(int multiprocessors) {
@@ -111,6 +113,17 @@ void medium_batch(const MediumBatchProblem& problem, const MediumBatchSchedule& 
       half || digits == 1 || problem.m <= kMostTokensOfDigits || !takes_half(weight.format),
       core::ErrorKind::kFailed, "medium_batch: {} tokens of two digits; such weights take up to {}",
       problem.m, kMostTokensOfDigits);
+  core::require(problem.output.y != nullptr ||
+                    (half && medium_batch_gates(weight.format, schedule, problem.m)),
+                core::ErrorKind::kFailed, "medium_batch: no kernel joins pairs here");
+  launch_medium_batch(launcher_of(weight.format.codes), problem, schedule, stream);
+}
+
+void launch_medium_batch(MediumBatchLauncher launcher, const MediumBatchProblem& problem,
+                         const MediumBatchSchedule& schedule, cudaStream_t stream) {
+  const UnitsView& weight = problem.weight;
+  const bool half = problem.x.values != nullptr;
+  const int digits = half ? 2 : problem.x.digits;
   const int most = max_medium_batch_columns(digits);
   core::require(problem.m >= 1 && problem.m * digits <= most, core::ErrorKind::kFailed,
                 "medium_batch: {} tokens of {} digits; {} columns fit", problem.m, digits, most);
@@ -121,9 +134,6 @@ void medium_batch(const MediumBatchProblem& problem, const MediumBatchSchedule& 
       core::ErrorKind::kFailed,
       "medium_batch: no kernel has {} blocks in clusters of {} for {} row groups", schedule.blocks,
       schedule.cluster, schedule.row_groups);
-  core::require(problem.output.y != nullptr ||
-                    (half && medium_batch_gates(weight.format, schedule, problem.m)),
-                core::ErrorKind::kFailed, "medium_batch: no kernel joins pairs here");
   const int clusters = schedule.blocks / schedule.cluster;
   const int tiles = tiles_of(weight);
   MediumBatchArguments a;
@@ -145,7 +155,7 @@ void medium_batch(const MediumBatchProblem& problem, const MediumBatchSchedule& 
   a.scale_stride = problem.x.scale_of_token ? 1 : a.blocks;
   a.tokens = static_cast<int>(problem.m);
   a.output = problem.output;
-  launcher_of(weight.format.codes)(a, schedule, inputs_of(problem.x), stream);
+  launcher(a, schedule, inputs_of(problem.x), stream);
 }
 
 }  // namespace nibble::ops::cuda

@@ -22,7 +22,7 @@
 namespace nibble::ops::cuda {
 
 /// Activations in tile order: float16 (InputForm::kFloat16Tiles, or kFloat16Summed), or integers
-/// (InputForm::kInt8).
+/// (InputForm::kByteTiles).
 struct TileActivations {
   const core::Fp16* values = nullptr;  // [m][blocks * 128], 16-byte aligned; or null
   const float* sums = nullptr;         // with values: InputTarget::sums, or null

@@ -303,11 +303,11 @@ TEST(MediumBatchChecks, WhatHasNoKernelIsRefused) {
 
 TEST(MediumBatchChecks, MoreThan16TokensOfInt4ComeAsFloat16) {
   const UnitFormat int4;
-  EXPECT_EQ(medium_batch_input(int4, 16), InputForm::kInt8);
+  EXPECT_EQ(medium_batch_input(int4, 16), InputForm::kByteTiles);
   EXPECT_EQ(medium_batch_input(int4, 17), InputForm::kFloat16Summed);
   EXPECT_EQ(medium_batch_input({CodeKind::kInt4WithZeros}, 64), InputForm::kFloat16Tiles);
-  EXPECT_EQ(medium_batch_input({CodeKind::kInt8}, 64), InputForm::kInt8);
-  EXPECT_EQ(medium_batch_input({CodeKind::kBook}, 17), InputForm::kInt8);
+  EXPECT_EQ(medium_batch_input({CodeKind::kInt8}, 64), InputForm::kByteTiles);
+  EXPECT_EQ(medium_batch_input({CodeKind::kBook}, 17), InputForm::kByteTiles);
 }
 
 // Four results of a lane are two pairs; partners share what a lane has: 16 of 32 tokens.

@@ -21,13 +21,8 @@ template <class Shape>
 struct MediumBatchMultiply : MediumBatchStages<Shape> {
   using Decoder = typename Shape::Decoder;
   using Stages = MediumBatchStages<Shape>;
-  using Stages::a;
-  using Stages::advance;
-  using Stages::begin;
-  using Stages::end;
-  using Stages::lane;
-  using Stages::rank;
-  using Stages::row_group;
+  using Stages::a, Stages::advance, Stages::begin, Stages::end, Stages::lane, Stages::rank,
+      Stages::row_group;
   using typename Stages::Place;
   static constexpr int kDigits = Shape::kDigits;
   static constexpr int kSums = Shape::kSums;

@@ -24,7 +24,7 @@
 ///   in nibble 0, 2, 1, 3.
 ///
 ///   8 bits: per tile 128 words. Word r = 2 e + (row >= 8) of lane l is at h * 512 + l * 16 + r *
-///   4; i stands in byte 0, 2, 1, 3; signed: code - 128. E4M3 as it is.
+///   4; i stands in byte 0, 2, 1, 3; signed: code - 128. kBytes as they are.
 namespace nibble::ops::cuda {
 
 inline constexpr std::int64_t kUnitRows = 64;
@@ -39,11 +39,11 @@ enum class CodeKind {
   kInt8,           // q - 128
   kInt8WithZeros,  // (q - 128) - (zero - 128)
   kBook,           // entry q of a row's table (book_table.h)
-  kE4m3,           // the E4M3 number q (core/float8.h)
+  kBytes,          // 8 bits as they are: their kernel knows what they mean
 };
 
 constexpr bool has_byte_codes(CodeKind kind) {
-  return kind == CodeKind::kInt8 || kind == CodeKind::kInt8WithZeros || kind == CodeKind::kE4m3;
+  return kind == CodeKind::kInt8 || kind == CodeKind::kInt8WithZeros || kind == CodeKind::kBytes;
 }
 
 /// kBf16 for powers of two beyond the range of float16 (MX).
@@ -95,7 +95,7 @@ constexpr CodePlace code_place(CodeKind kind, unsigned row, unsigned k) {
 
 /// What stands there for a code of this row, and for what stands there the code.
 constexpr std::uint8_t turned_code(CodeKind kind, unsigned row, std::uint8_t code) {
-  if (kind == CodeKind::kE4m3) {
+  if (kind == CodeKind::kBytes) {
     return code;
   }
   const unsigned highest = has_byte_codes(kind) ? 0x80 : kind == CodeKind::kBook || row < 8 ? 0 : 8;

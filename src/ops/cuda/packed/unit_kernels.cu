@@ -78,8 +78,8 @@ void pack_units(const RawRows& raw, const UnitFormat& format, std::byte* units,
     case CodeKind::kBook:
       pack_kernel<CodeKind::kBook><<<grid, kThreads, 0, stream>>>(raw, format, units);
       break;
-    case CodeKind::kE4m3:
-      pack_kernel<CodeKind::kE4m3><<<grid, kThreads, 0, stream>>>(raw, format, units);
+    case CodeKind::kBytes:
+      pack_kernel<CodeKind::kBytes><<<grid, kThreads, 0, stream>>>(raw, format, units);
       break;
   }
   device::cuda::check_launch("pack_kernel");

@@ -47,8 +47,8 @@ void pack_unit(const RawRows& raw, const UnitFormat& format, std::int64_t row, s
       return pack_unit<CodeKind::kInt8WithZeros>(raw, format, row, input, unit);
     case CodeKind::kBook:
       return pack_unit<CodeKind::kBook>(raw, format, row, input, unit);
-    case CodeKind::kE4m3:
-      return pack_unit<CodeKind::kE4m3>(raw, format, row, input, unit);
+    case CodeKind::kBytes:
+      return pack_unit<CodeKind::kBytes>(raw, format, row, input, unit);
   }
 }
 

@@ -12,11 +12,14 @@ using formats::PackedWeight;
 
 constexpr std::int64_t kSmallestGroup = 16;
 constexpr std::int64_t kSmallGroup = 32;
+constexpr int kByteBits = 8;
 
 }  // namespace
 
 bool has_units(const formats::Scheme& scheme) {
-  return !formats::is_dense(scheme) && scheme.scale.group % kSmallestGroup == 0 &&
+  const bool is_known =
+      formats::is_integer(scheme) || formats::has_book(scheme) || scheme.code.bits == kByteBits;
+  return is_known && scheme.scale.group % kSmallestGroup == 0 &&
          scheme.activation.group % kSmallestGroup == 0;
 }
 
@@ -37,11 +40,7 @@ UnitFormat unit_format_of(const formats::Scheme& scheme) {
     }
     return format;
   }
-  if (formats::has_float_codes(scheme)) {
-    format.codes = CodeKind::kE4m3;
-    return format;
-  }
-  format.codes = CodeKind::kBook;
+  format.codes = formats::has_book(scheme) ? CodeKind::kBook : CodeKind::kBytes;
   format.scales =
       scheme.scale.type == formats::ScaleType::kE8m0 ? ScaleKind::kBf16 : ScaleKind::kF16;
   return format;

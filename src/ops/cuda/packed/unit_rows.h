@@ -11,8 +11,9 @@
 namespace nibble::ops::cuda {
 
 /// The format that holds weights of this scheme. Integers of 2 and 3 bits, and books of 4 and 8
-/// entries, take 4 bits here. Units of eight groups also hold those whose activations have scales
-/// for less than 128 inputs. Throws kUsage, naming the scheme, for one that no kernel computes.
+/// entries, take 4 bits here; codes of 8 bits that are neither are kBytes. Units of eight groups
+/// also hold those whose activations have scales for less than 128 inputs. Throws kUsage, naming
+/// the scheme, for one that no kernel computes.
 UnitFormat unit_format_of(const formats::Scheme& scheme);
 
 /// Whether unit_format_of() knows the scheme.

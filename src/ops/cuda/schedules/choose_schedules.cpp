@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ops/cuda/linear/linear_kernels.h"
 #include "ops/cuda/schedules/schedule_fields.h"
 
 namespace nibble::ops::cuda {
@@ -36,6 +37,11 @@ std::size_t choice_of(const std::vector<double>& costs, std::size_t built_in) {
                                               : static_cast<std::size_t>(best - costs.begin());
 }
 
+std::vector<GemmPlan> plans_of(const LinearShape& shape) {
+  const PlannedProduct* product = planned_product(shape);
+  return product != nullptr ? product->plans(shape) : std::vector<GemmPlan>();
+}
+
 class Chooser {
  public:
   Chooser(const LinearShape& shape, const LinearCandidates& candidates, const LinearTimer& timer)
@@ -56,7 +62,7 @@ class Chooser {
     for (const std::int64_t m : tokens) {
       if (is_medium(m)) {
         choose_medium(m);
-      } else if (m > few_ && shape_.has_gemm()) {
+      } else if (m > few_ && m >= candidates_.fewest_planned && !candidates_.plans.empty()) {
         choose_many(m);
       }
     }
@@ -168,7 +174,7 @@ std::vector<MediumBatchSchedule> medium_candidates(const LinearShape& shape, int
 }
 
 KernelLists kernel_lists(int multiprocessors) {
-  return {gemm_plans, [multiprocessors](const LinearShape& shape) {
+  return {plans_of, [multiprocessors](const LinearShape& shape) {
             return medium_candidates(shape, multiprocessors);
           }};
 }
@@ -182,8 +188,9 @@ LinearCandidates linear_candidates(const LinearShape& shape, int multiprocessors
   candidates.built_in_plan = [weights, inputs = shape.inputs](std::int64_t m) {
     return plan_gemm(weights, inputs, static_cast<int>(m));
   };
-  if (shape.has_gemm()) {
-    candidates.plans = gemm_plans(weights, shape.inputs);
+  if (const PlannedProduct* product = planned_product(shape)) {
+    candidates.plans = product->plans(shape);
+    candidates.fewest_planned = product->fewest_tokens(shape);
   }
   return candidates;
 }

@@ -22,7 +22,8 @@ struct LinearCandidates {
   std::vector<SmallBatchSchedule> few;
   std::vector<MediumBatchSchedule> medium;  // the first is built in; none where it has no kernel
   std::function<GemmPlan(std::int64_t m)> built_in_plan;
-  std::vector<GemmPlan> plans;
+  std::vector<GemmPlan> plans;      // none: there is nothing to choose for more tokens
+  std::int64_t fewest_planned = 1;  // tokens that have one
 };
 
 /// Of a layer on the current device.

@@ -139,7 +139,9 @@ TEST(ChooseSchedules, LayersWithoutGemmHaveNoChoiceForMany) {
                             return 1e-6;
                           }};
   const std::int64_t tokens[] = {1, 64};
-  const ChosenSchedules chosen = choose_schedules(fine, tokens, candidates(), timer);
+  LinearCandidates without_plans = candidates();
+  without_plans.plans.clear();
+  const ChosenSchedules chosen = choose_schedules(fine, tokens, without_plans, timer);
   EXPECT_TRUE(chosen.schedules.few.has_value());
   EXPECT_TRUE(chosen.schedules.many.empty());
   EXPECT_EQ(chosen.choices.size(), 1u);

@@ -14,22 +14,22 @@ constexpr std::int64_t kFewColumns = 16;  // of tokens times digits: small_batch
 constexpr std::int64_t kColumnsOfManyRows = 64;
 constexpr std::int64_t kManyRows = 8192;
 
-std::string_view name_of(GemmInputs inputs) {
-  switch (inputs) {
+std::string inputs_name(const LinearShape& shape) {
+  switch (shape.inputs) {
     case GemmInputs::kInt8:
       return "8-bit inputs";
     case GemmInputs::kInt8ScaledByGroup:
       return "8-bit inputs by group";
     case GemmInputs::kHalf:
       return "16-bit inputs";
-    case GemmInputs::kE4m3:
-      return "E4M3 inputs";
+    case GemmInputs::kBytes:
+      return shape.code + " inputs";
   }
   return "";
 }
 
-std::string_view name_of(CodeKind codes) {
-  switch (codes) {
+std::string codes_name(const LinearShape& shape) {
+  switch (shape.format.codes) {
     case CodeKind::kInt4:
       return "int4";
     case CodeKind::kInt4WithZeros:
@@ -40,10 +40,20 @@ std::string_view name_of(CodeKind codes) {
       return "int8 with zeros";
     case CodeKind::kBook:
       return "book";
-    case CodeKind::kE4m3:
-      return "e4m3";
+    case CodeKind::kBytes:
+      return shape.code;
   }
   return "";
+}
+
+GemmInputs inputs_of(const formats::Scheme& scheme, const UnitFormat& format) {
+  if (scheme.activation.is_float()) {
+    return GemmInputs::kHalf;
+  }
+  if (scheme.activation.type != &formats::kIntegerCodes) {
+    return GemmInputs::kBytes;
+  }
+  return scale_step_of(scheme, format) == 0 ? GemmInputs::kInt8 : GemmInputs::kInt8ScaledByGroup;
 }
 
 }  // namespace
@@ -57,32 +67,6 @@ std::int64_t scale_step_of(const formats::Scheme& scheme, const UnitFormat& form
   }
   // A tail is a segment of its own only where scales come by segment.
   return scheme.activation.group == 0 && scheme.inputs.tail == 0 ? 0 : kUnitInputs;
-}
-
-Refusal LinearShape::gemm_refusal() const {
-  if (format.scales != ScaleKind::kF16) {
-    return Reason("scales are beyond the range of float16");
-  }
-  if (format.groups == kFineGroups) {
-    return Reason("{} inputs share a scale; it takes 32 and multiples", kUnitInputs / kFineGroups);
-  }
-  if (tail > kUnitInputs) {
-    return Reason("a tail of {} inputs; at most {} fit its last segment", tail, kUnitInputs);
-  }
-  if (inputs == GemmInputs::kHalf) {
-    return std::nullopt;
-  }
-  if (format.codes == CodeKind::kBook || format.codes == CodeKind::kInt8WithZeros) {
-    return Reason("books and 8-bit codes with zeros meet no rounded activations in it");
-  }
-  if (format.groups != 1) {
-    return Reason("{} inputs share a scale; with rounded activations it takes multiples of {}",
-                  kUnitInputs / format.groups, kUnitInputs);
-  }
-  if (inputs == GemmInputs::kInt8ScaledByGroup && format.bits() != 4) {
-    return Reason("8-bit weights, and activations with a scale for each {} inputs", kUnitInputs);
-  }
-  return std::nullopt;
 }
 
 Refusal LinearShape::medium_refusal(std::int64_t m) const {
@@ -108,10 +92,10 @@ LinearShape linear_shape(const formats::Scheme& scheme, std::int64_t n, std::int
   LinearShape shape;
   shape.format = unit_format_of(scheme);
   shape.row_scale = scheme.scale.group == 0;
-  if (!scheme.activation.is_float()) {
-    shape.inputs = formats::has_float_codes(scheme)           ? GemmInputs::kE4m3
-                   : scale_step_of(scheme, shape.format) == 0 ? GemmInputs::kInt8
-                                                              : GemmInputs::kInt8ScaledByGroup;
+  shape.inputs = inputs_of(scheme, shape.format);
+  if (shape.format.codes == CodeKind::kBytes) {
+    const std::string words = formats::to_string(scheme);
+    shape.code = words.substr(0, words.find('-'));
   }
   shape.tail = scheme.inputs.tail;
   shape.n = n;
@@ -122,8 +106,8 @@ LinearShape linear_shape(const formats::Scheme& scheme, std::int64_t n, std::int
 std::string to_string(const LinearShape& shape) {
   const std::string scales =
       shape.row_scale ? "row" : fmt::format("g{}", kUnitInputs / shape.format.groups);
-  const std::string text = fmt::format("{} {}, {}, {} x {}", name_of(shape.format.codes), scales,
-                                       name_of(shape.inputs), shape.n, shape.k);
+  const std::string text = fmt::format("{} {}, {}, {} x {}", codes_name(shape), scales,
+                                       inputs_name(shape), shape.n, shape.k);
   return shape.tail > 0 ? fmt::format("{} + {}", text, shape.tail) : text;
 }
 

@@ -23,10 +23,9 @@ struct LinearShape {
   std::int64_t n = 0;
   std::int64_t k = 0;
 
+  std::string code = {};  // of kBytes: the first word of the scheme, "fp8"
+
   int digits() const { return inputs == GemmInputs::kHalf ? 2 : 1; }
-  /// Why gemm.h does not compute it. Then the kernel for few tokens serves any number of them.
-  Refusal gemm_refusal() const;
-  bool has_gemm() const { return !gemm_refusal(); }
   /// Why medium_batch.h does not compute m tokens of it, where the device has kernels for the
   /// format.
   Refusal medium_refusal(std::int64_t m) const;

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/error.h"
 #include "core/random.h"
 #include "device/cuda/check.h"
 #include "device/cuda/event.h"
 #include "device/cuda/graph.h"
 #include "device/cuda_devices.h"
+#include "ops/cuda/linear/linear_kernels.h"
 #include "ops/cuda/schedules/schedules.h"
 
 namespace nibble::ops::cuda {
@@ -27,11 +29,14 @@ constexpr double kSecondsOfLarge = 0.1;
 constexpr double kSecondsOfSmall = 0.02;
 constexpr std::size_t kLeastReadings = 4;
 
-// Random codes (of E4M3 below 2), scales of 2^-7, zeros of 7.
+// Clears the highest bit of the exponent of a number of 8 bits, which is below 2 then.
+constexpr std::uint8_t kBelowTwo = 0xbf;
+
+// Random codes, scales of 2^-7, zeros of 7.
 std::vector<std::byte> random_units(const UnitFormat& format, std::int64_t count) {
   std::vector<std::byte> units(static_cast<std::size_t>(count * format.bytes()));
   core::Random random(1);
-  const std::byte mask{format.codes == CodeKind::kE4m3 ? std::uint8_t{0xbf} : std::uint8_t{0xff}};
+  const std::byte mask{format.codes == CodeKind::kBytes ? kBelowTwo : std::uint8_t{0xff}};
   for (std::byte& byte : units) {
     byte = static_cast<std::byte>(random.below(256)) & mask;
   }
@@ -61,7 +66,7 @@ Buffer repeated_units(const UnitFormat& format, std::int64_t bytes) {
 }
 
 // Bytes for any kind of inputs: as float16, magnitudes from 2^-3 to 2; as INT8, any but -128; for
-// scales by group, which come with 4 bits, from -8 to 7; as E4M3, magnitudes below 2.
+// scales by group, which come with 4 bits, from -8 to 7; as other numbers of 8 bits, below 2.
 std::vector<std::uint8_t> random_inputs(std::int64_t bytes, GemmInputs inputs) {
   std::vector<std::uint8_t> values(static_cast<std::size_t>(bytes));
   core::Random random(2);
@@ -76,8 +81,8 @@ std::vector<std::uint8_t> random_inputs(std::int64_t bytes, GemmInputs inputs) {
           i % 2 == 0 ? byte : static_cast<std::uint8_t>((byte & 0x83) | 0x30 | (byte & 0x0c));
     } else if (inputs == GemmInputs::kInt8ScaledByGroup) {
       values[i] = static_cast<std::uint8_t>((byte & 15) - 8);
-    } else if (inputs == GemmInputs::kE4m3) {
-      values[i] = byte & 0xbf;  // below 2
+    } else if (inputs == GemmInputs::kBytes) {
+      values[i] = byte & kBelowTwo;
     } else {
       values[i] = byte == 0x80 ? 0 : byte;
     }
@@ -166,31 +171,23 @@ double LinearTrial::medium(std::int64_t m, const MediumBatchSchedule& schedule) 
 }
 
 double LinearTrial::gemm(std::int64_t m, const GemmPlan& plan) const {
-  const auto tokens = static_cast<int>(m);
+  const PlannedProduct* const product = planned_product(shape_);
+  core::require(product != nullptr, core::ErrorKind::kFailed, "{}: no product takes plans",
+                core::lazily([&] { return to_string(shape_); }));
   const GemmOutput output{.y = y_.as<float>(), .stride = shape_.n};
-  GemmWeights tail;
-  tail.row_scale = true;
-  tail.units.format.codes = CodeKind::kInt8;
-  tail.units.n = shape_.n;
-  tail.units.k = shape_.tail;
-  tail.units.units = tail_units_.empty() ? nullptr : tail_units_.data();
-  const bool by_group = shape_.inputs == GemmInputs::kInt8ScaledByGroup;
-  const Int8Inputs codes{inputs_.as<std::int8_t>(),
-                         tokens,
-                         row_inputs_,
-                         scales_.as<float>(),
-                         by_group ? static_cast<int>(row_inputs_ / kUnitInputs) : 1,
-                         by_group ? 1 : 0};
+  UnitsView tail;
+  tail.format.codes = CodeKind::kInt8;
+  tail.n = shape_.n;
+  tail.k = shape_.tail;
+  tail.units = tail_units_.empty() ? nullptr : tail_units_.data();
+  InputTarget x;
+  x.form = product->input_form(shape_);
+  x.values = inputs_.as<core::Fp16>();
+  x.codes = inputs_.as<std::int8_t>();
+  x.scales = scales_.as<float>();
   return time(m, [&](int turn, cudaStream_t stream) {
-    GemmWeights weights = weights_of(shape_);
-    weights.units = view(turn);
-    if (shape_.inputs == GemmInputs::kE4m3) {
-      gemm_e4m3(plan, weights, codes, output, stream);
-    } else if (shape_.inputs == GemmInputs::kHalf) {
-      gemm_half(plan, weights, {inputs_.data(), tokens, 2 * padded(shape_.k)}, output, stream);
-    } else {
-      gemm_int8(plan, weights, shape_.tail > 0 ? &tail : nullptr, codes, output, stream);
-    }
+    const UnitWeights weights{view(turn), shape_.tail > 0 ? &tail : nullptr};
+    product->run(shape_, plan, weights, x, m, output, stream);
   });
 }
 

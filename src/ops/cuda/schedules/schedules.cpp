@@ -126,7 +126,7 @@ void require_kernels(const Schedules& schedules, const KernelLists& lists, std::
         require_listed(each.schedule, listed, what, shape, each.columns / shape.digits());
       }
     }
-    const auto listed = lists.plans(weights_of(shape), shape.inputs);
+    const auto listed = lists.plans(shape);
     for (const ManyTokens& each : layer.many) {
       if (each.plan) {
         require_listed(*each.plan, listed, what, shape, each.tokens);

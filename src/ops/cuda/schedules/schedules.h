@@ -110,8 +110,8 @@ void require_origin(const Schedules& schedules, const ScheduleOrigin& here, std:
 
 /// What there is on a device.
 struct KernelLists {
-  /// Plans of a kind of weights and inputs, as gemm_plans() lists them.
-  std::function<std::vector<GemmPlan>(const GemmWeights&, GemmInputs)> plans;
+  /// Plans of the product that takes such layers; none where there is no such product.
+  std::function<std::vector<GemmPlan>(const LinearShape&)> plans;
   /// Schedules of medium_batch.h.
   std::function<std::vector<MediumBatchSchedule>(const LinearShape&)> medium;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "ops/cuda/linear/linear_kernels.h"
 #include "ops/cuda/schedules/schedule_fields.h"
 #include "ops/cuda/schedules/schedules.h"
 #include "ops/cuda/small_batch/launch.h"
@@ -22,16 +23,16 @@ constexpr std::int64_t kMost = std::numeric_limits<int>::max();
 template <typename Value>
 using Names = std::initializer_list<std::pair<const char*, Value>>;
 
-constexpr Names<CodeKind> kCodes = {{"int4", CodeKind::kInt4},
-                                    {"int4_with_zeros", CodeKind::kInt4WithZeros},
-                                    {"int8", CodeKind::kInt8},
-                                    {"int8_with_zeros", CodeKind::kInt8WithZeros},
-                                    {"book", CodeKind::kBook}};
+constexpr Names<CodeKind> kCodes = {
+    {"int4", CodeKind::kInt4}, {"int4_with_zeros", CodeKind::kInt4WithZeros},
+    {"int8", CodeKind::kInt8}, {"int8_with_zeros", CodeKind::kInt8WithZeros},
+    {"book", CodeKind::kBook}, {"bytes", CodeKind::kBytes}};
 constexpr Names<ScaleKind> kScales = {{"f16", ScaleKind::kF16}, {"bf16", ScaleKind::kBf16}};
 constexpr Names<std::int64_t> kGroups = {{"1", 1}, {"4", 4}, {"8", 8}};
 constexpr Names<GemmInputs> kInputs = {{"16_bits", GemmInputs::kHalf},
                                        {"8_bits", GemmInputs::kInt8},
-                                       {"8_bits_by_group", GemmInputs::kInt8ScaledByGroup}};
+                                       {"8_bits_by_group", GemmInputs::kInt8ScaledByGroup},
+                                       {"bytes", GemmInputs::kBytes}};
 
 template <typename Value>
 const char* name_of(const Names<Value>& names, const Value& value) {
@@ -119,6 +120,9 @@ LinearShape shape_of(const Json& json, std::string_view what) {
   shape.tail = core::get_integer(json, "tail", what, 0, kMost);
   shape.n = core::get_integer(json, "n", what, 1, kMost);
   shape.k = core::get_integer(json, "k", what, 1, kMost);
+  if (shape.format.codes == CodeKind::kBytes) {
+    shape.code = core::get_string(json, "code", what);
+  }
   return shape;
 }
 
@@ -170,8 +174,9 @@ void read_many(const Json& json, LinearSchedules& layer, std::string_view what) 
   each_item(json, "many_tokens", what, [&](const Json& item, std::string_view where) {
     ManyTokens many;
     many.tokens = bucket_tokens(item, where);
-    core::require(many.tokens > few && layer.shape.has_gemm(), ErrorKind::kInvalidModel,
-                  "{}: there is no choice for {} tokens", where, many.tokens);
+    core::require(many.tokens > few && planned_product(layer.shape) != nullptr,
+                  ErrorKind::kInvalidModel, "{}: there is no choice for {} tokens", where,
+                  many.tokens);
     core::require(
         std::none_of(layer.many.begin(), layer.many.end(),
                      [&](const ManyTokens& other) { return other.tokens == many.tokens; }),
@@ -202,6 +207,9 @@ Json json_of(const LinearSchedules& layer) {
                {"tail", shape.tail},
                {"n", shape.n},
                {"k", shape.k}};
+  if (!shape.code.empty()) {
+    json["code"] = shape.code;
+  }
   if (layer.few) {
     Json measured = Json::array();
     for (const auto& [tokens, microseconds] : layer.few_microseconds) {

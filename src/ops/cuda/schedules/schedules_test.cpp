@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "ops/cuda/linear/linear_kernels.h"
 #include "ops/cuda/schedules/schedule_fields.h"
 
 namespace nibble::ops::cuda {
@@ -186,9 +187,8 @@ TEST(Schedules, LayersOfOtherKernelsAreNotRead) {
 TEST(Schedules, MustBeThoseOfAKernel) {
   std::vector<GemmPlan> plans = {{.token_tile = 32}, *example().layers()[0].many[1].plan};
   std::vector<MediumBatchSchedule> medium = {{1, 2, 130}, {2, 1, 132}};
-  const KernelLists lists{[&](const GemmWeights& weights, GemmInputs inputs) {
-                            EXPECT_EQ(weights.units.format.groups,
-                                      inputs == GemmInputs::kHalf ? 1 : 8);
+  const KernelLists lists{[&](const LinearShape& of) {
+                            EXPECT_EQ(of.format.groups, of.inputs == GemmInputs::kHalf ? 1 : 8);
                             return plans;
                           },
                           [&](const LinearShape& of) {
@@ -294,12 +294,12 @@ TEST(LinearShape, KnowsWhatAreMediumBatches) {
   EXPECT_FALSE(is_medium("int4-sym-g128-a4g128-tail64", 24));
 }
 
-TEST(LinearShape, KnowsWhatHasAGemm) {
+TEST(PlannedProduct, IsThatOfTheShape) {
   const auto has = [](const char* scheme) {
-    return linear_shape(formats::parse_scheme(scheme), 256, 1024).has_gemm();
+    return planned_product(linear_shape(formats::parse_scheme(scheme), 256, 1024)) != nullptr;
   };
   for (const char* scheme : {"int4-sym-g128", "int4-asym-g32", "int8-sym-row-a8", "lut4-nf4-g64",
-                             "int4-sym-g128-a4g128-tail64"}) {
+                             "int4-sym-g128-a4g128-tail64", "fp8-row", "fp8-tensor-afp8"}) {
     EXPECT_TRUE(has(scheme)) << scheme;
   }
   for (const char* scheme : {"int4-sym-g16", "int4-sym-g32-a8", "int8-asym-row-a8",

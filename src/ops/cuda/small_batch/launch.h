@@ -6,8 +6,17 @@
 /// Between the checks of small_batch.cpp and the kernels of small_batch.cu.
 namespace nibble::ops::cuda {
 
-/// Columns of a launch, in eights: as many as leave its warps enough registers.
+/// Whether there is a decoder (decoders.cuh) for such codes.
+constexpr bool has_decoder(CodeKind codes) {
+  return codes == CodeKind::kInt4 || codes == CodeKind::kInt4WithZeros ||
+         codes == CodeKind::kInt8 || codes == CodeKind::kInt8WithZeros || codes == CodeKind::kBook;
+}
+
+/// Columns of a launch, in eights: as many as leave its warps enough registers. 0: no decoder.
 constexpr int max_small_batch_columns(CodeKind codes, std::int64_t groups, int digits) {
+  if (!has_decoder(codes)) {
+    return 0;
+  }
   if (codes == CodeKind::kInt4 && groups == 1 && digits == 2) {
     return 4;
   }

@@ -75,7 +75,11 @@ class NormedInputs {
     const auto columns = static_cast<float>(rows_.columns);
     const int padded = blocks_ * kChunk;
     const IntegerSink sink{
-        {.form = InputForm::kInt8Lanes, .codes = codes_, .scales = scales_, .bits = 16},
+        {.form = InputForm::kInt8Lanes,
+         .codes = codes_,
+         .scales = scales_,
+         .bits = 16,
+         .type = nullptr},  // only those who choose a sink ask for it, on the host
         padded,
         rows_.columns};
     each_chunks([&](int row, const int(&blocks)[kAtOnce]) {

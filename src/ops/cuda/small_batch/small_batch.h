@@ -58,7 +58,7 @@ struct SmallBatchSchedule {
 /// The schedule for a weight of this size on a device of so many multiprocessors.
 SmallBatchSchedule small_batch_schedule(const UnitsView& weight, int multiprocessors);
 
-/// The most tokens of one launch.
+/// The most tokens of one launch; 0: it does not know such codes.
 std::int64_t max_small_batch(const UnitFormat& format, int digits);
 
 /// The most rows whose norm the layer itself can make, which saves a kernel.

@@ -1,0 +1,101 @@
+#include "engine/text_to_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "core/json.h"
+
+// A trained encoder-decoder, which spells words as phonemes, and a random one with norms before its
+// layers (tests/families/make_encoders.py), against what transformers computed with them.
+namespace nibble::engine {
+namespace {
+
+using core::Json;
+namespace fs = std::filesystem;
+
+const fs::path kFamilies = fs::path(NIBBLE_SOURCE_DIR) / "tests" / "families";
+const fs::path kTrained = fs::path(NIBBLE_SOURCE_DIR) / ".." / "shared" / "models" / "bart-6x6-g2p";
+
+Json read(const fs::path& path) {
+  std::ifstream file(path);
+  return Json::parse(file);
+}
+
+RunnerOptions on_cpu() {
+  RunnerOptions options;
+  options.cpu.threads = 2;
+  return options;
+}
+
+void expect_near(std::span<const float> values, const std::vector<float>& expected,
+                 float tolerance) {
+  ASSERT_GE(values.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_NEAR(values[i], expected[i], tolerance) << i;
+  }
+}
+
+TEST(TextToText, SpellsWords) {
+  if (!fs::exists(kTrained)) {
+    GTEST_SKIP() << "the test model is not here: " << kTrained;
+  }
+  const Json golden = read(kTrained / "golden.json");
+  const auto model = models::open_model(kTrained);
+  const auto writer = make_text_to_text(model, on_cpu());
+  for (const Json& word : golden.at("words")) {
+    const auto ids = word.at("input_ids").get<std::vector<std::int32_t>>();
+    const EncoderRows states = writer->read(ids);
+    const Json& first = word.at("encoder_first8_of_each_position");
+    ASSERT_EQ(static_cast<std::size_t>(states.rows), first.size());
+    for (std::int64_t i = 0; i < states.rows; ++i) {
+      expect_near(states.row(i), first[static_cast<std::size_t>(i)].get<std::vector<float>>(),
+                  1e-3f);
+    }
+    expect_near(writer->next(model->network.config.decoder_start.value()),
+                word.at("first_logits").get<std::vector<float>>(), 1e-3f);
+  }
+  EXPECT_EQ(golden.at("greedy").size(), 32u);
+  for (const Json& word : golden.at("greedy")) {
+    auto ids = model->network.config.bos;
+    const auto letters =
+        model->tokenizer->encode(word.at("word").get<std::string>(), {.add_special = false});
+    ids.insert(ids.end(), letters.begin(), letters.end());
+    ids.push_back(model->network.config.eos.front());
+    EXPECT_EQ(writer->write_greedily(ids, 63), word.at("ids").get<std::vector<std::int32_t>>())
+        << word.at("word");
+  }
+}
+
+class RandomTextToText : public testing::TestWithParam<const char*> {};
+
+TEST_P(RandomTextToText, LogitsOfEachToken) {
+  const fs::path folder = kFamilies / GetParam();
+  const Json golden = read(folder / "golden.json");
+  const auto writer = make_text_to_text(models::open_model(folder), on_cpu());
+  ASSERT_EQ(golden.at("texts").size(), 3u);
+  for (const Json& text : golden.at("texts")) {
+    writer->read(text.at("ids").get<std::vector<std::int32_t>>());
+    const auto written = text.at("written").get<std::vector<std::int32_t>>();
+    for (std::size_t i = 0; i < written.size(); ++i) {
+      expect_near(writer->next(written[i]), text.at("numbers")[i].get<std::vector<float>>(), 1e-4f);
+    }
+  }
+}
+
+// Other commands do not take it, and it takes no others.
+TEST_P(RandomTextToText, IsNoRunner) {
+  const auto model = models::open_model(kFamilies / GetParam());
+  EXPECT_THROW(make_runner(model, on_cpu()), core::Error);
+  EXPECT_THROW(make_text_to_text(models::open_model(kFamilies / "opt"), on_cpu()), core::Error);
+  const auto writer = make_text_to_text(model, on_cpu());
+  EXPECT_THROW(writer->next(1), core::Error);  // nothing was read
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RandomTextToText, testing::Values("bart", "mbart"));
+
+}  // namespace
+}  // namespace nibble::engine

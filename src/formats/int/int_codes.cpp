@@ -1,0 +1,40 @@
+#include <array>
+
+#include "formats/code_type.h"
+#include "formats/int/int_format.h"
+
+namespace nibble::formats {
+namespace {
+
+constexpr std::array<CodeWord, 4> kWords = {{{"int2", 2}, {"int3", 3}, {"int4", 4}, {"int8", 8}}};
+constexpr std::array<CodeVariant, 2> kVariants = {
+    {{"sym", Book::kNone, Zero::kNone}, {"asym", Book::kNone, Zero::kInteger}}};
+constexpr std::array<int, 3> kActivationBits = {3, 4, 8};
+
+std::unique_ptr<const Format> make(const Scheme& scheme, std::span<const float> /*book*/) {
+  return make_int_format(scheme);
+}
+
+void decode(std::span<const std::uint8_t> codes, const GroupParameters& parameters,
+            const BookValues& /*book*/, float* out) {
+  const auto [scale, zero] = parameters;
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    out[i] = scale * static_cast<float>(static_cast<int>(codes[i]) - zero);
+  }
+}
+
+}  // namespace
+
+constinit const CodeType kIntegerCodes = {
+    .name = "integers",
+    .example = "int4-asym-g128, int8-sym-row-a8",
+    .rule = "integers have 2, 3, 4 or 8 bits and no code book",
+    .words = kWords,
+    .variants = kVariants,
+    .as_activations = {.bits = kActivationBits,
+                       .rule = "activations have 3, 4 or 8 bits, or stay in float"},
+    .activations = &kIntegerCodes,
+    .make_format = make,
+    .decode = decode};
+
+}  // namespace nibble::formats

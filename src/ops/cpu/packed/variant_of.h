@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "ops/cpu/packed/quantize_row.h"
+#include "ops/cpu/packed/tile_kernel.h"
+#include "ops/cpu/packed/tile_layout.h"
+#include "ops/cpu/packed/variants.h"
+
+/// How an instruction set becomes a variant; included by the files of one instruction set each.
+namespace nibble::ops::cpu {
+namespace {
+
+/// Tiles one after another, V vectors for each, with weights from `Source`.
+template <class Isa, class Source, int V>
+struct EachTile {
+  static void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
+                  float* y, std::int64_t ldy) {
+    for (std::int64_t tile = begin; tile < end; ++tile) {
+      run_block<Isa, Source, V>(w, x, tile, y, ldy);
+    }
+  }
+};
+
+/// Tiles by the loops for the kind of their codes.
+template <class Nibbles, class SharedTable, class RowTables, class Bytes>
+void run_by_kind(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
+                 float* y, std::int64_t ldy) {
+  switch (w.kind) {
+    case CodeKind::kNibble:
+      return Nibbles::run(w, x, begin, end, y, ldy);
+    case CodeKind::kSharedTable:
+      return SharedTable::run(w, x, begin, end, y, ldy);
+    case CodeKind::kRowTables:
+      return RowTables::run(w, x, begin, end, y, ldy);
+    case CodeKind::kByte:
+      return Bytes::run(w, x, begin, end, y, ldy);
+  }
+}
+
+/// One product into each of the sums; written out, so that no loop stands between them.
+template <class Isa, int... Chains>
+NIBBLE_INLINE void add_products(typename Isa::Int (&sums)[sizeof...(Chains)],
+                                typename Isa::Int weights, typename Isa::Int a,
+                                std::integer_sequence<int, Chains...>) {
+  (Isa::add_product(sums[Chains], weights, a), ...);
+}
+
+/// Isa::add_product() on registers alone, in Isa::kChains chains that hide its latency.
+template <class Isa>
+std::int64_t multiply_registers(std::int64_t rounds) {
+  using Int = typename Isa::Int;
+  const Int weights = Isa::broadcast(0x0f0f0f0f);
+  const Int a = Isa::broadcast(0x03030303);
+  Int sums[Isa::kChains] = {};
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    add_products<Isa>(sums, weights, a, std::make_integer_sequence<int, Isa::kChains>());
+  }
+  asm volatile("" : : "m"(sums));
+  return rounds * Isa::kChains * Isa::kProducts;
+}
+
+using RunTiles = decltype(Variant::run);
+
+/// The variant that `run` makes of an instruction set.
+template <class Isa>
+Variant variant_of(const char* name, const char* needs, bool (*runs_here)(), RunTiles run) {
+  return {name, needs, runs_here, run, quantize_row, multiply_registers<Isa>, Isa::kDirectLimit};
+}
+
+}  // namespace
+}  // namespace nibble::ops::cpu

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cpu/packed/tile_layout.h"
+#include "ops/cpu/packed/tile_sources.h"
+
+/// What the vectors of every instruction set do alike, written with the compiler's own operators:
+/// lanes256.h, lanes512.h and lanes128.h add what takes an instruction of its own.
+namespace nibble::ops::cpu {
+namespace {
+
+/// `Registers` names the types: Int, integers of any width, and Float, as many bytes of floats.
+template <class Registers>
+struct VectorLanes {
+  using Int = typename Registers::Int;
+  using Float = typename Registers::Float;
+  static constexpr int kLanes = sizeof(Int) / kQuad;
+
+  static NIBBLE_INLINE Int broadcast(std::int32_t v) {
+    return reinterpret_cast<Int>(Words{} + static_cast<std::uint32_t>(v));
+  }
+  /// Four activation codes for all rows.
+  static NIBBLE_INLINE Int broadcast_quad(const std::int8_t* p) {
+    std::int32_t quad = 0;
+    __builtin_memcpy(&quad, p, sizeof(quad));
+    return broadcast(quad);
+  }
+  static NIBBLE_INLINE Int add(Int a, Int b) {
+    return reinterpret_cast<Int>(reinterpret_cast<Words>(a) + reinterpret_cast<Words>(b));
+  }
+
+  static NIBBLE_INLINE Float zero() { return Float{}; }
+  static NIBBLE_INLINE Float broadcast(float v) { return v - Float{}; }
+  static NIBBLE_INLINE Float to_float(Int v) {
+    return __builtin_convertvector(reinterpret_cast<SignedWords>(v), Float);
+  }
+  static NIBBLE_INLINE Float mul(Float a, Float b) { return a * b; }
+
+ private:
+  using Words [[gnu::vector_size(sizeof(Int))]] = std::uint32_t;
+  using SignedWords [[gnu::vector_size(sizeof(Int))]] = std::int32_t;
+};
+
+}  // namespace
+}  // namespace nibble::ops::cpu
