@@ -30,9 +30,9 @@ struct GatedBfloat16Source {
 void gated_bfloat16(const std::uint16_t* gate_up, MlpActivation activation,
                     const InputTarget& target, std::int64_t m, std::int64_t columns,
                     cudaStream_t stream) {
-  const auto padded = static_cast<int>(padded_columns(columns));
-  run_rows(GatedBfloat16Source{gate_up, static_cast<int>(columns), activation}, NoNorm{},
-           half_sink(target, padded), m, static_cast<int>(columns), false, stream);
+  const auto width = static_cast<int>(columns);
+  run_rows(GatedBfloat16Source{gate_up, width, activation}, NoNorm{}, HalfSink::of(target, width),
+           m, width, false, stream);
 }
 
 void gated_bfloat16_matrix(const std::uint16_t* gate_up, MlpActivation activation, float* y,
