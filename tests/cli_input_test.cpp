@@ -133,7 +133,7 @@ TEST_F(Input, RefusedJobsLeaveNothingBehind) {
 }
 
 TEST_F(Input, AnUnsupportedFamilyIsRefusedBeforeWhatElseIsWrong) {
-  for (const char* family : {"bert", "t5", "mamba"}) {
+  for (const char* family : {"deberta", "t5", "mamba"}) {
     fs::remove_all(folder_ / "model");
     fs::create_directories(folder_ / "model");
     std::ofstream(folder_ / "model" / "config.json") << R"({"model_type": ")" << family << "\"}";
