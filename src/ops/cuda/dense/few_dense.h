@@ -21,7 +21,7 @@ struct FewDensePlan {
                          // it waits for the kernel before this one
 };
 
-/// The fastest on an H100 (docs/experiments/gpu-few-tokens.md): as many blocks as fit at a time.
+/// The fastest on an H100 (docs/experiments/gpu-dense.md): as many blocks as fit at a time.
 constexpr FewDensePlan few_dense_plan(int multiprocessors) {
   return {.blocks = 2 * multiprocessors};
 }
