@@ -19,6 +19,7 @@ words_of() {
     cpu_kernels_bench) words=(--rounds 1 --cold 1) ;;
     packed_linear_bench) words=(--rounds 1 --cold 1 --tokens "1,16" --shapes out) ;;
     cuda_linear_bench) words=(int8-row) ;;
+    cuda_dense_bench) words=(f16) ;;
     cuda_gemm_bench) words=(--few w4a16-g128 48x14336x4096) ;;
     cuda_rows_bench) words=(rows) ;;
     *) return 1 ;;
