@@ -23,8 +23,10 @@ constexpr std::int64_t kLeastTokens = 16;           // below, an algorithm of it
 
 struct Functions {
   SharedLibrary library{"cuBLASLt", kNames};
+// NOLINTBEGIN(bugprone-macro-parentheses): what is declared can't stand in parentheses
 #define NIBBLE_FUNCTION(name, symbol) \
   decltype(&(symbol)) name = library.function<std::remove_pointer_t<decltype(&(symbol))>>(#symbol)
+  // NOLINTEND(bugprone-macro-parentheses)
   NIBBLE_FUNCTION(create, cublasLtCreate);
   NIBBLE_FUNCTION(destroy, cublasLtDestroy);
   NIBBLE_FUNCTION(multiply, cublasLtMatmul);
@@ -159,6 +161,7 @@ struct Kind {
         alignment_of_w(alignment_of(product.w)),
         alignment_of_x(alignment_of(product.x)),
         alignment_of_y(alignment_of(product.y)) {}
+  // NOLINTNEXTLINE(modernize-use-nullptr): of the comparison with 0 that the compiler writes
   friend auto operator<=>(const Kind&, const Kind&) = default;
 };
 
