@@ -4,7 +4,7 @@
 
 #include <cublas_v2.h>
 
-#include "core/error.h"
+#include "device/cuda/cublas_status.h"
 #include "device/cuda/shared_library.h"
 
 namespace nibble::device::cuda {
@@ -33,10 +33,7 @@ const Functions& functions() {
 }
 
 void check(cublasStatus_t status, const char* call) {
-  core::require(status == CUBLAS_STATUS_SUCCESS,
-                status == CUBLAS_STATUS_ALLOC_FAILED ? core::ErrorKind::kOutOfMemory
-                                                     : core::ErrorKind::kFailed,
-                "cuBLAS: {} gives status {}", call, static_cast<int>(status));
+  check_cublas(status, "cuBLAS", call);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <cublasLt.h>
 
 #include "core/error.h"
+#include "device/cuda/cublas_status.h"
 #include "device/cuda/memory.h"
 #include "device/cuda/shared_library.h"
 
@@ -23,24 +24,32 @@ constexpr std::int64_t kLeastTokens = 16;           // below, an algorithm of it
 
 struct Functions {
   SharedLibrary library{"cuBLASLt", kNames};
-// NOLINTBEGIN(bugprone-macro-parentheses): what is declared can't stand in parentheses
-#define NIBBLE_FUNCTION(name, symbol) \
-  decltype(&(symbol)) name = library.function<std::remove_pointer_t<decltype(&(symbol))>>(#symbol)
-  // NOLINTEND(bugprone-macro-parentheses)
-  NIBBLE_FUNCTION(create, cublasLtCreate);
-  NIBBLE_FUNCTION(destroy, cublasLtDestroy);
-  NIBBLE_FUNCTION(multiply, cublasLtMatmul);
-  NIBBLE_FUNCTION(heuristic, cublasLtMatmulAlgoGetHeuristic);
-  NIBBLE_FUNCTION(check, cublasLtMatmulAlgoCheck);
-  NIBBLE_FUNCTION(create_operation, cublasLtMatmulDescCreate);
-  NIBBLE_FUNCTION(destroy_operation, cublasLtMatmulDescDestroy);
-  NIBBLE_FUNCTION(set_operation, cublasLtMatmulDescSetAttribute);
-  NIBBLE_FUNCTION(create_layout, cublasLtMatrixLayoutCreate);
-  NIBBLE_FUNCTION(destroy_layout, cublasLtMatrixLayoutDestroy);
-  NIBBLE_FUNCTION(create_preference, cublasLtMatmulPreferenceCreate);
-  NIBBLE_FUNCTION(destroy_preference, cublasLtMatmulPreferenceDestroy);
-  NIBBLE_FUNCTION(set_preference, cublasLtMatmulPreferenceSetAttribute);
-#undef NIBBLE_FUNCTION
+  decltype(&cublasLtCreate) create = library.function<decltype(cublasLtCreate)>("cublasLtCreate");
+  decltype(&cublasLtDestroy) destroy =
+      library.function<decltype(cublasLtDestroy)>("cublasLtDestroy");
+  decltype(&cublasLtMatmul) multiply = library.function<decltype(cublasLtMatmul)>("cublasLtMatmul");
+  decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic =
+      library.function<decltype(cublasLtMatmulAlgoGetHeuristic)>("cublasLtMatmulAlgoGetHeuristic");
+  decltype(&cublasLtMatmulAlgoCheck) check =
+      library.function<decltype(cublasLtMatmulAlgoCheck)>("cublasLtMatmulAlgoCheck");
+  decltype(&cublasLtMatmulDescCreate) create_operation =
+      library.function<decltype(cublasLtMatmulDescCreate)>("cublasLtMatmulDescCreate");
+  decltype(&cublasLtMatmulDescDestroy) destroy_operation =
+      library.function<decltype(cublasLtMatmulDescDestroy)>("cublasLtMatmulDescDestroy");
+  decltype(&cublasLtMatmulDescSetAttribute) set_operation =
+      library.function<decltype(cublasLtMatmulDescSetAttribute)>("cublasLtMatmulDescSetAttribute");
+  decltype(&cublasLtMatrixLayoutCreate) create_layout =
+      library.function<decltype(cublasLtMatrixLayoutCreate)>("cublasLtMatrixLayoutCreate");
+  decltype(&cublasLtMatrixLayoutDestroy) destroy_layout =
+      library.function<decltype(cublasLtMatrixLayoutDestroy)>("cublasLtMatrixLayoutDestroy");
+  decltype(&cublasLtMatmulPreferenceCreate) create_preference =
+      library.function<decltype(cublasLtMatmulPreferenceCreate)>("cublasLtMatmulPreferenceCreate");
+  decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference =
+      library.function<decltype(cublasLtMatmulPreferenceDestroy)>(
+          "cublasLtMatmulPreferenceDestroy");
+  decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference =
+      library.function<decltype(cublasLtMatmulPreferenceSetAttribute)>(
+          "cublasLtMatmulPreferenceSetAttribute");
 };
 
 const Functions& functions() {
@@ -49,10 +58,7 @@ const Functions& functions() {
 }
 
 void check(cublasStatus_t status, const char* call) {
-  core::require(status == CUBLAS_STATUS_SUCCESS,
-                status == CUBLAS_STATUS_ALLOC_FAILED ? core::ErrorKind::kOutOfMemory
-                                                     : core::ErrorKind::kFailed,
-                "cuBLASLt: {} gives status {}", call, static_cast<int>(status));
+  check_cublas(status, "cuBLASLt", call);
 }
 
 cudaDataType_t type_of(core::DType type) {

@@ -66,19 +66,10 @@ Refusal refusal(const LayerProblem& problem) {
   return linear.epilogue.gate ? gate_refusal(linear) : std::nullopt;
 }
 
-std::optional<InputForm> input_form(const LayerProblem& problem) {
-  return form_of(problem.plan.shape);
-}
-
-void run(const LayerProblem& problem, const LayerWeights& weights, const LinearInput& x,
-         const GemmOutput& output, cudaStream_t stream) {
-  run_planned(kProduct, problem, weights, x, output, stream);
-}
-
 }  // namespace
 
 LinearKernel fp8_gemm_kernel() {
-  return {"fp8-gemm", refusal, input_form, nullptr, plan_words, run, &kProduct};
+  return planned_kernel<kProduct>("fp8-gemm", refusal);
 }
 
 }  // namespace nibble::ops::cuda

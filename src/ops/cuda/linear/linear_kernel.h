@@ -38,7 +38,7 @@ struct LinearKernel {
   std::string_view name;
   /// Depends on the problem alone: no device is asked.
   Refusal (*refusal)(const LayerProblem& problem);
-  /// How it reads compressed weights' inputs; none: the float matrix itself.
+  /// How it reads its inputs; none: the float matrix itself.
   std::optional<InputForm> (*input_form)(const LayerProblem& problem);
   /// Whether it normalizes its input itself (LinearInput::rows); null: never.
   bool (*makes_norms)(const LayerProblem& problem, NormKind kind);

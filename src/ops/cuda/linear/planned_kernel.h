@@ -1,6 +1,8 @@
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "ops/cuda/linear/linear_kernel.h"
 #include "ops/cuda/linear/planned_product.h"
@@ -17,5 +19,21 @@ std::string plan_words(const LayerProblem& problem);
 void run_planned(const PlannedProduct& product, const LayerProblem& problem,
                  const LayerWeights& weights, const LinearInput& x, const GemmOutput& output,
                  cudaStream_t stream);
+
+/// The entry of the table for a product.
+template <const PlannedProduct& kProduct>
+LinearKernel planned_kernel(std::string_view name, Refusal (*refusal)(const LayerProblem&)) {
+  return {name,
+          refusal,
+          [](const LayerProblem& problem) -> std::optional<InputForm> {
+            return kProduct.input_form(problem.plan.shape);
+          },
+          nullptr,
+          plan_words,
+          [](const LayerProblem& problem, const LayerWeights& weights, const LinearInput& x,
+             const GemmOutput& output,
+             cudaStream_t stream) { run_planned(kProduct, problem, weights, x, output, stream); },
+          &kProduct};
+}
 
 }  // namespace nibble::ops::cuda
