@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "engine/cpu_layers.h"
 #include "engine/encoder_batch.h"
+#include "engine/step_tokens.h"
 #include "io/file_descriptor.h"
 #include "models/encoder_forward.h"
 #include "ops/cpu/cpu_ops.h"
@@ -56,6 +57,28 @@ class CpuTextToText final : public TextToText {
     layers_.check_intact();
     ++length_;
     return logits_.values();
+  }
+
+  EncoderRows score(std::span<const std::int32_t> source,
+                    std::span<const std::int32_t> target) override {
+    const models::NetworkConfig& config = network().config;
+    const std::int64_t count = std::ssize(target);
+    core::require(count > 0, ErrorKind::kUsage, "a target without tokens has no scores");
+    core::require(count <= config.max_positions, ErrorKind::kUsage,
+                  "a target of {} tokens is longer than the {} that the model has positions for",
+                  count, config.max_positions);
+    read(source);
+    StepTokens step(config.vocabulary);
+    step.append({&config.decoder_start.value(), 1}, 0);
+    step.append(target, 1);
+    const auto rows = static_cast<std::size_t>(count);
+    const ops::SequenceSlice<KvCache> slice{nullptr, 0, 0, count, memory_.get(), batch_.rows()};
+    const models::Batch<CpuOps> batch{
+        step.tokens().first(rows), step.positions().first(rows), {&slice, 1}};
+    const Matrix logits =
+        models::logits(ops_, network(), models::hidden_states(ops_, network(), batch));
+    layers_.check_intact();
+    return {{logits.values().begin(), logits.values().end()}, logits.rows(), logits.columns()};
   }
 
  private:

@@ -26,6 +26,14 @@ class TextToText {
   /// when nothing was read, the context is full, or the id lies outside the vocabulary.
   virtual std::span<const float> next(std::int32_t token) = 0;
 
+  /// Reads `source` and computes what the decoder says of every token of `target`, which stands
+  /// behind config.decoder_start (not given here), in one pass: logits [target tokens, vocabulary],
+  /// row i those of target[i] behind the tokens before it. What is written next continues nothing:
+  /// `source` counts as read. Throws as read(); kUsage for a target that is empty or longer than
+  /// the model has positions for, kFailed for ids outside the vocabulary.
+  virtual EncoderRows score(std::span<const std::int32_t> source,
+                            std::span<const std::int32_t> target) = 0;
+
   /// Reads a text and writes the likeliest token each time, up to and with one of the model's end
   /// tokens, at most `most`. The start token stands before them.
   std::vector<std::int32_t> write_greedily(std::span<const std::int32_t> tokens, std::int64_t most);

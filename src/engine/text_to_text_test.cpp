@@ -86,6 +86,29 @@ TEST_P(RandomTextToText, LogitsOfEachToken) {
   }
 }
 
+// All tokens in one pass, each seeing those before it alone.
+TEST_P(RandomTextToText, ScoresOfATarget) {
+  const fs::path folder = kFamilies / GetParam();
+  const Json golden = read(folder / "golden.json");
+  const auto writer = make_text_to_text(models::open_model(folder), on_cpu());
+  for (const Json& text : golden.at("texts")) {
+    const auto source = text.at("ids").get<std::vector<std::int32_t>>();
+    auto target = text.at("written").get<std::vector<std::int32_t>>();
+    target.erase(target.begin());  // the start token
+    target.push_back(5);           // which nothing reads
+    const EncoderRows logits = writer->score(source, target);
+    ASSERT_EQ(logits.rows, std::ssize(target));
+    for (std::int64_t i = 0; i < logits.rows; ++i) {
+      const Json& numbers = text.at("numbers")[static_cast<std::size_t>(i)];
+      expect_near(logits.row(i), numbers.get<std::vector<float>>(), 1e-4f);
+    }
+  }
+  const std::vector<std::int32_t> ids = {5};
+  EXPECT_THROW(writer->score(ids, {}), core::Error);
+  EXPECT_THROW(writer->score(ids, std::vector<std::int32_t>(41, 5)), core::Error);
+  EXPECT_THROW(writer->score(ids, std::vector<std::int32_t>{5, 64}), core::Error);
+}
+
 // Other commands do not take it, and it takes no others.
 TEST_P(RandomTextToText, IsNoRunner) {
   const auto model = models::open_model(kFamilies / GetParam());
