@@ -1,8 +1,9 @@
 #include "engine/text_to_text.h"
 
-#include <algorithm>
+#include <deque>
 
 #include "core/error.h"
+#include "engine/branches.h"
 #include "engine/cpu_layers.h"
 #include "engine/encoder_batch.h"
 #include "engine/step_tokens.h"
@@ -16,6 +17,7 @@ namespace {
 using core::ErrorKind;
 using ops::cpu::CpuOps;
 using ops::cpu::KvCache;
+using ops::cpu::KvPool;
 using ops::cpu::Matrix;
 
 class CpuTextToText final : public TextToText {
@@ -24,39 +26,48 @@ class CpuTextToText final : public TextToText {
       : TextToText(std::move(model)),
         ops_(options.cpu),
         layers_(this->model(), options, ops_),
-        batch_(network()) {}
+        batch_(network()),
+        branches_(0) {}
 
-  EncoderRows read(std::span<const std::int32_t> tokens) override {
+  using TextToText::read;
+
+  EncoderRows read(std::span<const std::span<const std::int32_t>> texts,
+                   const WritingRoom& room) override {
     batch_.clear();
-    batch_.append({tokens, {}});
-    memory_ = make_cache(batch_.rows());
-    written_ = make_cache(network().config.max_positions);
-    length_ = 0;
-    const ops::SequenceSlice<KvCache> slice{nullptr,      0, 0, batch_.rows(), memory_.get(),
-                                            batch_.rows()};
-    const models::Batch<CpuOps> batch{
-        batch_.tokens(), batch_.positions(), {&slice, 1}, batch_.types()};
+    for (const auto& text : texts) {
+      batch_.append({text, {}});
+    }
+    make_caches(room);
+    std::vector<ops::SequenceSlice<KvCache>> slices;
+    for (std::size_t i = 0; i < memories_.size(); ++i) {
+      slices.push_back(
+          {nullptr, 0, batch_.firsts()[i], memory_rows(i), memories_[i].get(), memory_rows(i)});
+    }
+    const models::Batch<CpuOps> batch{batch_.tokens(), batch_.positions(), slices, batch_.types()};
     const Matrix states = models::encode(ops_, network(), batch);
     models::remember(ops_, network(), batch, states);
     layers_.check_intact();
-    return {{states.values().begin(), states.values().end()}, states.rows(), states.columns()};
+    return rows_of(states);
   }
 
-  std::span<const float> next(std::int32_t token) override {
-    const models::NetworkConfig& config = network().config;
-    core::require(memory_ != nullptr, ErrorKind::kFailed, "no text was read");
-    core::require(length_ < config.max_positions, ErrorKind::kFailed,
-                  "the context of {} tokens is full", config.max_positions);
-    core::require(token >= 0 && token < config.vocabulary, ErrorKind::kFailed,
-                  "token id {} lies outside the vocabulary of {}", token, config.vocabulary);
-    const auto position = static_cast<std::int32_t>(length_);
-    const ops::SequenceSlice<KvCache> slice{written_.get(), length_,      0, 1,
-                                            memory_.get(),  batch_.rows()};
-    const models::Batch<CpuOps> batch{{&token, 1}, {&position, 1}, {&slice, 1}};
+  LogitsView step(std::span<const DecoderRow> rows) override {
+    core::require(!memories_.empty(), ErrorKind::kFailed, "no text was read");
+    advance(rows);
+    StepTokens step(network().config.vocabulary);
+    std::deque<KvCache> caches;
+    std::vector<ops::SequenceSlice<KvCache>> slices;
+    for (std::int64_t i = 0; i < std::ssize(rows); ++i) {
+      const DecoderRow& row = rows[static_cast<std::size_t>(i)];
+      const auto text = static_cast<std::size_t>(row.text);
+      const std::int64_t position = branches_.position(i);
+      step.append({&row.token, 1}, position);
+      caches.emplace_back(*written_, branches_.pages(i));
+      slices.push_back({&caches.back(), position, i, 1, memories_[text].get(), memory_rows(text)});
+    }
+    const models::Batch<CpuOps> batch{step.tokens(), step.positions(), slices};
     logits_ = models::logits(ops_, network(), models::hidden_states(ops_, network(), batch));
     layers_.check_intact();
-    ++length_;
-    return logits_.values();
+    return {logits_.values(), logits_.rows(), logits_.columns()};
   }
 
   EncoderRows score(std::span<const std::int32_t> source,
@@ -72,49 +83,79 @@ class CpuTextToText final : public TextToText {
     step.append({&config.decoder_start.value(), 1}, 0);
     step.append(target, 1);
     const auto rows = static_cast<std::size_t>(count);
-    const ops::SequenceSlice<KvCache> slice{nullptr, 0, 0, count, memory_.get(), batch_.rows()};
+    const ops::SequenceSlice<KvCache> slice{nullptr,       0, 0, count, memories_.front().get(),
+                                            memory_rows(0)};
     const models::Batch<CpuOps> batch{
         step.tokens().first(rows), step.positions().first(rows), {&slice, 1}};
     const Matrix logits =
         models::logits(ops_, network(), models::hidden_states(ops_, network(), batch));
     layers_.check_intact();
-    return {{logits.values().begin(), logits.values().end()}, logits.rows(), logits.columns()};
+    return rows_of(logits);
   }
 
  private:
   const models::Network& network() const { return model().network; }
 
-  std::unique_ptr<KvCache> make_cache(std::int64_t capacity) const {
+  static EncoderRows rows_of(const Matrix& matrix) {
+    return {{matrix.values().begin(), matrix.values().end()}, matrix.rows(), matrix.columns()};
+  }
+
+  std::int64_t memory_rows(std::size_t text) const {
+    return batch_.rows_of(static_cast<std::int64_t>(text));
+  }
+
+  // For the texts of the batch.
+  void make_caches(const WritingRoom& room) {
     const models::NetworkConfig& config = network().config;
-    return std::make_unique<KvCache>(ops::KvType::kF32, config.layers, config.kv_heads,
-                                     config.head_dim, capacity);
+    memories_.clear();
+    for (std::size_t i = 0; i < batch_.firsts().size(); ++i) {
+      memories_.push_back(std::make_unique<KvCache>(
+          ops::KvType::kF32, config.layers, config.kv_heads, config.head_dim, memory_rows(i)));
+    }
+    const std::int64_t tokens = room.tokens > 0 ? room.tokens : config.max_positions;
+    const std::int64_t pages = room.rows * ops::pages_for(tokens);
+    written_.reset();
+    written_ = std::make_unique<KvPool>(ops::KvType::kF32, config.layers, config.kv_heads,
+                                        config.head_dim, pages);
+    branches_ = Branches(pages);
+  }
+
+  void advance(std::span<const DecoderRow> rows) {
+    std::vector<std::int64_t> parents;
+    for (const DecoderRow& row : rows) {
+      core::require(row.text >= 0 && row.text < std::ssize(memories_), ErrorKind::kFailed,
+                    "text {} is none of the {} that were read", row.text, memories_.size());
+      parents.push_back(row.parent);
+    }
+    for (const Branches::Copy& copy : branches_.advance(parents)) {
+      written_->copy(copy.from, copy.to);
+    }
+    for (std::int64_t i = 0; i < std::ssize(rows); ++i) {
+      StepTokens::require_room(branches_.position(i), 1, network().config.max_positions);
+    }
   }
 
   CpuOps ops_;
   CpuLayers layers_;
-  EncoderBatch batch_;                // the text that was read
-  std::unique_ptr<KvCache> memory_;   // its keys and values
-  std::unique_ptr<KvCache> written_;  // those of what was written
-  std::int64_t length_ = 0;           // of what was written
+  EncoderBatch batch_;                              // the texts that were read
+  std::vector<std::unique_ptr<KvCache>> memories_;  // their keys and values
+  std::unique_ptr<KvPool> written_;                 // those of what was written
+  Branches branches_;                               // whose pages these are
   Matrix logits_;
 };
 
 }  // namespace
 
-std::vector<std::int32_t> TextToText::write_greedily(std::span<const std::int32_t> tokens,
-                                                     std::int64_t most) {
-  read(tokens);
-  std::vector<std::int32_t> written = {model_->network.config.decoder_start.value()};
-  const std::vector<std::int32_t>& ends = model_->end_tokens;
-  while (std::ssize(written) <= most) {
-    const std::span<const float> logits = next(written.back());
-    const auto likeliest = std::max_element(logits.begin(), logits.end()) - logits.begin();
-    written.push_back(static_cast<std::int32_t>(likeliest));
-    if (std::find(ends.begin(), ends.end(), written.back()) != ends.end()) {
-      break;
-    }
-  }
-  return written;
+EncoderRows TextToText::read(std::span<const std::int32_t> tokens) {
+  begun_ = false;
+  return read({&tokens, 1}, {});
+}
+
+std::span<const float> TextToText::next(std::int32_t token) {
+  const DecoderRow row{0, begun_ ? 0 : -1, token};
+  const LogitsView logits = step({&row, 1});
+  begun_ = true;
+  return logits.row(0);
 }
 
 std::unique_ptr<TextToText> make_text_to_text(std::shared_ptr<const models::Model> model,

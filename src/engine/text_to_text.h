@@ -11,20 +11,38 @@
 
 namespace nibble::engine {
 
-/// An encoder-decoder made ready on one device: reads a text and writes another. One caller at a
-/// time.
+/// A token that continues what was written of a text.
+struct DecoderRow {
+  std::int64_t text = 0;     // of those that were read
+  std::int64_t parent = -1;  // row of the step before that it continues; -1: it stands first
+  std::int32_t token = 0;
+};
+
+/// What is to be written of texts.
+struct WritingRoom {
+  std::int64_t rows = 1;  // of a step, at the most
+  std::int64_t tokens =
+      0;  // behind one another in a row; 0: as many as the model has positions for
+};
+
+/// An encoder-decoder made ready on one device: reads texts and writes others. Numbers of a row are
+/// the same bits whatever else is in the step. One caller at a time.
 class TextToText {
  public:
   virtual ~TextToText() = default;
 
-  /// Reads a text, with the special tokens that the model wants, and forgets the one before. The
-  /// encoder's states [tokens, hidden]. Throws as Encoder.
-  virtual EncoderRows read(std::span<const std::int32_t> tokens) = 0;
+  /// Reads texts, with the special tokens that the model wants, and forgets those before. The
+  /// encoder's states [tokens of all texts, hidden]. Throws as Encoder; kOutOfMemory where there is
+  /// no memory for the room.
+  virtual EncoderRows read(std::span<const std::span<const std::int32_t>> texts,
+                           const WritingRoom& room) = 0;
 
-  /// Logits [vocabulary] of the token behind `token`, which continues what is written of the text
-  /// that was read; valid until the next call. The first is config.decoder_start. Throws kFailed
-  /// when nothing was read, the context is full, or the id lies outside the vocabulary.
-  virtual std::span<const float> next(std::int32_t token) = 0;
+  /// Logits [rows, vocabulary] of the token behind each row; valid until the next call. The first
+  /// row of a text is its start token. A text's keys and values are kept once for all its rows, and
+  /// rows that continue the same row share what it has written. Throws kFailed when no such text
+  /// was read, there is no such parent, the room or the context is full, or an id lies outside the
+  /// vocabulary.
+  virtual LogitsView step(std::span<const DecoderRow> rows) = 0;
 
   /// Reads `source` and computes what the decoder says of every token of `target`, which stands
   /// behind config.decoder_start (not given here), in one pass: logits [target tokens, vocabulary],
@@ -34,9 +52,12 @@ class TextToText {
   virtual EncoderRows score(std::span<const std::int32_t> source,
                             std::span<const std::int32_t> target) = 0;
 
-  /// Reads a text and writes the likeliest token each time, up to and with one of the model's end
-  /// tokens, at most `most`. The start token stands before them.
-  std::vector<std::int32_t> write_greedily(std::span<const std::int32_t> tokens, std::int64_t most);
+  /// One text, to write one.
+  EncoderRows read(std::span<const std::int32_t> tokens);
+
+  /// Logits [vocabulary] of the token behind `token`, which continues what is written of the one
+  /// text that read() has read. The first is config.decoder_start. As step().
+  std::span<const float> next(std::int32_t token);
 
  protected:
   explicit TextToText(std::shared_ptr<const models::Model> model) : model_(std::move(model)) {}
@@ -44,6 +65,7 @@ class TextToText {
 
  private:
   std::shared_ptr<const models::Model> model_;
+  bool begun_ = false;  // next() was called
 };
 
 /// Throws kUsage for a model that has not both stacks and for a device that such models do not run

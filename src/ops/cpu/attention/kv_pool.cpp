@@ -147,6 +147,15 @@ KvPool::~KvPool() {
   }
 }
 
+void KvPool::copy(PageId from, PageId to) {
+  for (const PageId page : {from, to}) {
+    core::require(page >= 0 && page < pages_, ErrorKind::kFailed,
+                  "page {} of a KV cache that has {}", page, pages_);
+  }
+  std::memmove(memory_ + to * page_bytes_, memory_ + from * page_bytes_,
+               static_cast<std::size_t>(page_bytes_));
+}
+
 KvPages KvPool::view(const Half& half, std::int64_t block, const PageId* list) const {
   KvPages pages;
   pages.type = half.type;

@@ -50,6 +50,9 @@ class KvPool {
   void store(PageId page, std::int64_t slot, std::int64_t layer, std::int64_t kv_head,
              const float* key, const float* value);
 
+  /// Gives page `to` the contents of page `from`. Throws kFailed where there is no such page.
+  void copy(PageId from, PageId to);
+
   /// By what keys, or values, are multiplied before they are rounded; null: by nothing.
   const formats::Hadamard* key_turn() const { return turn_of(types_.keys); }
   const formats::Hadamard* value_turn() const { return turn_of(types_.values); }

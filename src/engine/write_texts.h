@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/text_search.h"
+#include "engine/text_to_text.h"
+
+namespace nibble::engine {
+
+/// Reads `sources`, with the special tokens that the model wants, and writes a text for each, all
+/// together: a step computes the beams of all texts that are not finished. What is written of one
+/// does not depend on the others. Throws as TextToText.
+std::vector<WrittenText> write_texts(TextToText& model,
+                                     std::span<const std::span<const std::int32_t>> sources,
+                                     const WritingOptions& options);
+
+}  // namespace nibble::engine
