@@ -18,17 +18,20 @@ constexpr CommandEntry kCommands[] = {
      "  nibble eval models/demo --text wiki.test.raw --seq-len 1024 --max-tokens 40960\n"
      "  nibble eval demo-w4 --text book.txt --reference models/demo --json",
      JsonOutput::kYes, eval_command},
-    {"tasks", "Accuracy on zero-shot tasks, as lm-evaluation-harness computes it, and on GLUE",
+    {"tasks",
+     "Accuracy on zero-shot tasks, as lm-evaluation-harness computes it, on GLUE, and of texts "
+     "that encoder-decoders write",
      "  nibble tasks models/demo --task piqa,arc_easy --data tests/data/tasks\n"
      "  nibble tasks models/demo --task all --data tests/data/tasks --limit 2 --json\n"
-     "  nibble tasks bert-sst2 --task sst2 --data SST-2/dev.tsv",
+     "  nibble tasks bert-sst2 --task sst2 --data SST-2/dev.tsv\n"
+     "  nibble tasks bart-g2p --seq2seq words.tsv --beams 4",
      JsonOutput::kYes, tasks_command},
     {"compare", "The damage table: what each recipe costs and gives",
      "  nibble compare models/demo --recipes f16,w8a8,rtn-w4g128,gptq-w4g128 --calib c.txt "
      "--text t.txt\n"
      "  nibble compare models/demo --recipes nf4g64,mxfp4 --text t.txt --html damage.html",
      JsonOutput::kYes, compare_command},
-    {"run", "Continue a prompt",
+    {"run", "Continue a prompt, or write a text for another",
      "  nibble run demo-w4 -p \"The memory bus\" -n 64\n"
      "  echo \"Once upon a time\" | nibble run demo-w4 --temp 0 --json\n"
      "  nibble run demo-w4 -p \"The answer: \" --json-schema '{\"enum\": [\"yes\", \"no\"]}'",

@@ -8,8 +8,10 @@
 #include "cli/grammar_options.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/run_text_to_text.h"
 #include "cli/sampling_options.h"
 #include "cli/text_input.h"
+#include "cli/writing_arguments.h"
 #include "engine/engine.h"
 #include "io/text_file.h"
 
@@ -19,13 +21,16 @@ namespace {
 class Run final : public ModelCommand {
  public:
   void add_model_options(CLI::App& app) override {
-    prompt_option_ = app.add_option("-p,--prompt", prompt_, "Text to continue");
+    app_ = &app;
+    prompt_option_ =
+        app.add_option("-p,--prompt", prompt_, "Text to continue; of an encoder-decoder: to read");
     app.add_option("-f,--file", file_,
                    "Read the prompt from a file or a pipe, or from standard input (-), as without "
                    "any prompt; a line break at its end does not count")
         ->excludes(prompt_option_);
-    app.add_option("-n,--max-tokens", request_.max_tokens, "Tokens to generate at the most")
-        ->capture_default_str();
+    most_option_ =
+        app.add_option("-n,--max-tokens", request_.max_tokens, "Tokens to generate at the most")
+            ->capture_default_str();
     app.add_option("--stop", request_.stop, "End before this text (may be repeated)");
     app.add_flag("--ignore-eos", request_.ignore_end_tokens, "Go on past the model's end of text");
     app.add_option("--context", engine_.context,
@@ -36,6 +41,7 @@ class Run final : public ModelCommand {
     sampling_.add(app);
     draft_.add(app);
     grammar_.add(app);
+    writing_.add(app);
     lora_.add(app);
     device_.add(app);
     device_.add_packed(app);
@@ -47,6 +53,14 @@ class Run final : public ModelCommand {
     request_.sampling = sampling_.options();
     const std::string prompt = read_prompt_of_call();
     const auto model = lora_.open(model_);
+    if (model->network.has_encoder() && model->network.has_decoder()) {
+      refuse_decoder_options(*app_);
+      run_text_to_text({prompt, most_option_->count() == 0 ? 0 : request_.max_tokens, common_.json,
+                        common_.quiet},
+                       model, runner_options, writing_);
+      return;
+    }
+    writing_.refuse("for encoder-decoders; leave it out");
     request_.prompt = model->tokenizer->encode(prompt, {.add_special = true});
     engine_.max_batch = copies_;
     engine::Engine engine(model, engine::make_runner(model, runner_options), engine_,
@@ -136,6 +150,9 @@ class Run final : public ModelCommand {
   SamplingArguments sampling_;
   DraftOptions draft_;
   GrammarOptions grammar_;
+  WritingArguments writing_;
+  const CLI::App* app_ = nullptr;
+  CLI::Option* most_option_ = nullptr;
   CLI::Option* prompt_option_ = nullptr;
   std::string prompt_;
   std::string file_;

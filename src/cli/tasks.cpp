@@ -6,8 +6,10 @@
 #include "cli/glue_tasks.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/seq2seq_tasks.h"
 #include "cli/terminal_progress.h"
 #include "cli/text_lines.h"
+#include "cli/writing_arguments.h"
 #include "eval/tasks/run_task.h"
 #include "report/text_table.h"
 
@@ -23,11 +25,19 @@ std::string show(const std::optional<eval::Estimate>& estimate, int digits) {
 class Tasks final : public ModelCommand {
  public:
   void add_model_options(CLI::App& app) override {
-    app.add_option("--task", names_,
-                   "Tasks, separated by commas, or all: " + eval::task_names() +
-                       "; or, for encoders, of GLUE: " + eval::glue_task_names())
-        ->required()
-        ->delimiter(',');
+    auto* names = app.add_option("--task", names_,
+                                 "Tasks, separated by commas, or all: " + eval::task_names() +
+                                     "; or, for encoders, of GLUE: " + eval::glue_task_names())
+                      ->delimiter(',');
+    app.add_option("--seq2seq", pairs_,
+                   "For encoder-decoders: a file of texts and what may be written for them "
+                   "(.tsv, .jsonl, .json)")
+        ->excludes(names);
+    app.add_option("-n,--max-tokens", max_tokens_,
+                   "With --seq2seq: tokens to write at the most (default: what the model says)")
+        ->check(CLI::PositiveNumber);
+    app.add_option("-o,--output", output_, "With --seq2seq: also write the texts to a file");
+    writing_.add(app);
     app.add_option("--data", data_, "Folder of the tasks' files; of GLUE also one .tsv file")
         ->capture_default_str();
     app.add_option("--limit", limit_, "Score only the first items of each file")
@@ -39,11 +49,20 @@ class Tasks final : public ModelCommand {
   }
 
   void run() override {
+    core::require(names_.empty() != pairs_.empty(), core::ErrorKind::kUsage,
+                  "say what to measure: --task A,B or --seq2seq FILE");
+    if (!pairs_.empty()) {
+      run_seq2seq();
+      return;
+    }
+    writing_.refuse("for --seq2seq; leave it out");
+    core::require(max_tokens_ == 0 && output_.empty(), core::ErrorKind::kUsage,
+                  "--max-tokens and --output are for --seq2seq; leave them out");
     const auto glue = chosen_glue_tasks(names_);
     const std::vector<const eval::Task*> tasks =
         glue.empty() ? chosen() : std::vector<const eval::Task*>();
     core::require(max_length_ == 0 || !glue.empty(), core::ErrorKind::kUsage,
-                  "--max-length is for tasks of GLUE; leave it out");
+                  "--max-length is for tasks of GLUE and --seq2seq; leave it out");
     const engine::RunnerOptions runner_options = device_.runner(model_);
     if (!glue.empty()) {
       run_glue_tasks({model_, glue, data_, limit_, max_length_, common_.json, common_.quiet},
@@ -61,6 +80,15 @@ class Tasks final : public ModelCommand {
   }
 
  private:
+  void run_seq2seq() const {
+    const engine::RunnerOptions runner_options = device_.runner(model_);
+    const auto model = lora_.open(model_);
+    const auto writer = engine::make_text_to_text(model, runner_options);
+    run_seq2seq_tasks({model_, pairs_, limit_, max_length_, output_, common_.json, common_.quiet},
+                      *model, *writer,
+                      {writing_.applied_to(*model, max_tokens_), writing_.source_language(), 0});
+  }
+
   // In the order of the call, each once.
   std::vector<const eval::Task*> chosen() const {
     std::vector<const eval::Task*> tasks;
@@ -127,7 +155,11 @@ class Tasks final : public ModelCommand {
 
   DeviceOptions device_ = DeviceOptions::exact();
   LoraOptions lora_;
+  WritingArguments writing_;
   std::vector<std::string> names_;
+  std::string pairs_;
+  std::string output_;
+  std::int64_t max_tokens_ = 0;
   std::string data_ = "tasks";
   std::int64_t limit_ = 0;
   std::int64_t max_length_ = 0;

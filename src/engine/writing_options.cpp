@@ -49,8 +49,6 @@ class Settings {
   Settings(Json json, std::string_view file, std::int64_t vocabulary)
       : json_(std::move(json)), file_(file), vocabulary_(vocabulary) {}
 
-  bool has(std::string_view key) const { return json_.contains(key); }
-
   std::optional<std::int64_t> count(std::string_view key) const {
     return core::find_integer(json_, key, file_, 0, std::numeric_limits<std::int32_t>::max());
   }
@@ -100,13 +98,10 @@ Settings settings_of(const models::Model& model) {
              : Settings(model.config_json, "config.json", vocabulary);
 }
 
-// transformers gives configurations of BART and mBART that do not speak of it this token.
-constexpr std::int32_t kForcedLastOfBart = 2;
-
-std::vector<std::int32_t> forced_last(const Settings& settings, const models::Model& model) {
-  constexpr std::string_view kKey = "forced_eos_token_id";
-  const bool of_config = !std::filesystem::exists(model.path / kGenerationFile);
-  return of_config && !settings.has(kKey) ? std::vector{kForcedLastOfBart} : settings.tokens(kKey);
+// The oldest models of BART say it by a flag.
+std::optional<std::int32_t> forced_first(const Settings& settings) {
+  return settings.flag("force_bos_token_to_be_generated") ? settings.token("bos_token_id")
+                                                          : settings.token("forced_bos_token_id");
 }
 
 }  // namespace
@@ -130,8 +125,8 @@ WritingOptions writing_options(const models::Model& model) {
     options.max_length = *written + 1;
   }
   options.max_length = std::min(options.max_length, config.max_positions + 1);
-  options.forced_first = settings.token("forced_bos_token_id");
-  options.forced_last = forced_last(settings, model);
+  options.forced_first = forced_first(settings);
+  options.forced_last = settings.tokens("forced_eos_token_id");
   options.no_repeat_ngram = settings.count("no_repeat_ngram_size").value_or(0);
   options.beams = settings.count("num_beams").value_or(1);
   options.length_penalty = settings.number("length_penalty").value_or(1.0);

@@ -1,0 +1,74 @@
+#include "cli/writing_arguments.h"
+
+#include <CLI/CLI.hpp>
+
+#include "core/error.h"
+#include "engine/language_codes.h"
+
+namespace nibble::cli {
+
+void WritingArguments::add(CLI::App& app) {
+  auto* group = app.add_option_group("Encoder-decoders",
+                                     "in place of what generation_config.json of the model says");
+  beams_ =
+      group->add_option("--beams", said_.beams,
+                        "Texts that are followed at a time (1: the likeliest token each time)");
+  length_penalty_ = group->add_option(
+      "--length-penalty", said_.length_penalty,
+      "Power of the length that a beam's log-probability is divided by; larger: longer texts");
+  early_ = group
+               ->add_option("--early-stopping", early_stopping_,
+                            "End when as many texts are finished as there are beams: yes; no, "
+                            "while the best beam at its length is better; never, while it may "
+                            "become better")
+               ->check(CLI::IsMember({"yes", "no", "never"}));
+  no_repeat_ = group->add_option("--no-repeat-ngram", said_.no_repeat_ngram,
+                                 "Write no run of so many tokens twice (0: any)");
+  least_ = group->add_option("--min-tokens", min_tokens_, "Tokens to write at the least")
+               ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 30));
+  auto* source = group->add_option("--source-language", source_language_,
+                                   "Language of the text, as the tokenizer writes it: en_XX");
+  auto* target = group->add_option("--target-language", target_language_,
+                                   "Language to write, as the tokenizer writes it: ro_RO");
+  all_ = {beams_, length_penalty_, early_, no_repeat_, least_, source, target};
+}
+
+void WritingArguments::refuse(std::string_view what) const {
+  for (const CLI::Option* option : all_) {
+    core::require(option->count() == 0, core::ErrorKind::kUsage, "{} is {}",
+                  core::lazily([&] { return option->get_name(); }), what);
+  }
+}
+
+engine::WritingOptions WritingArguments::applied_to(const models::Model& model,
+                                                    std::int64_t max_tokens) const {
+  engine::WritingOptions options = engine::writing_options(model);
+  if (beams_->count() > 0) {
+    options.beams = said_.beams;
+    options.samples = false;
+  }
+  if (length_penalty_->count() > 0) {
+    options.length_penalty = said_.length_penalty;
+  }
+  if (early_->count() > 0) {
+    options.early_stopping = early_stopping_ == "yes"  ? engine::EarlyStopping::kYes
+                             : early_stopping_ == "no" ? engine::EarlyStopping::kNo
+                                                       : engine::EarlyStopping::kNever;
+  }
+  if (no_repeat_->count() > 0) {
+    options.no_repeat_ngram = said_.no_repeat_ngram;
+  }
+  if (least_->count() > 0) {
+    options.min_length = min_tokens_ + 1;
+  }
+  if (max_tokens > 0) {
+    options.max_length = max_tokens + 1;
+  }
+  if (!target_language_.empty()) {
+    engine::set_target_language(options, *model.tokenizer, target_language_);
+  }
+  engine::validate(options, model.network.config);
+  return options;
+}
+
+}  // namespace nibble::cli

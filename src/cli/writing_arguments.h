@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/writing_options.h"
+
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
+class App;
+class Option;
+}  // namespace CLI
+
+namespace nibble::cli {
+
+/// How an encoder-decoder writes, where a call says something else than the model.
+class WritingArguments {
+ public:
+  void add(CLI::App& app);
+
+  /// Throws kUsage where the call has one of them, naming it: "--beams is `what`".
+  void refuse(std::string_view what) const;
+
+  /// What the model says with what the call says in its place; `max_tokens` may be written, or as
+  /// many as the model says where it is 0. Throws as engine::writing_options, engine::validate and
+  /// engine::set_target_language.
+  engine::WritingOptions applied_to(const models::Model& model, std::int64_t max_tokens) const;
+
+  /// Empty: as the tokenizer frames texts.
+  const std::string& source_language() const { return source_language_; }
+
+ private:
+  engine::WritingOptions said_;
+  std::int64_t min_tokens_ = 0;
+  std::string early_stopping_;
+  std::string source_language_;
+  std::string target_language_;
+  CLI::Option* beams_ = nullptr;
+  CLI::Option* length_penalty_ = nullptr;
+  CLI::Option* early_ = nullptr;
+  CLI::Option* no_repeat_ = nullptr;
+  CLI::Option* least_ = nullptr;
+  std::vector<CLI::Option*> all_;
+};
+
+}  // namespace nibble::cli
