@@ -1,6 +1,5 @@
 #include "cli/run_text_to_text.h"
 
-#include <algorithm>
 #include <chrono>
 
 #include <CLI/CLI.hpp>
@@ -47,13 +46,6 @@ text::ModelInput encode(const text::Tokenizer& tokenizer, const WritingCall& cal
   return input;
 }
 
-engine::FinishReason reason_of(const engine::WrittenText& text,
-                               const engine::WritingOptions& options) {
-  const bool ended =
-      std::find(options.ends.begin(), options.ends.end(), text.tokens.back()) != options.ends.end();
-  return ended ? engine::FinishReason::kStop : engine::FinishReason::kLength;
-}
-
 }  // namespace
 
 void refuse_decoder_options(const CLI::App& app) {
@@ -74,9 +66,11 @@ void run_text_to_text(const WritingCall& call, const std::shared_ptr<const model
   const engine::WrittenText written = engine::write_texts(*writer, {&source, 1}, writing).front();
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const std::string text = model->tokenizer->decode(written.tokens);
+  const std::string text = engine::text_of(written, writing, *model->tokenizer);
   const std::vector<std::int32_t> tokens(written.tokens.begin() + 1, written.tokens.end());
-  const auto reason = engine::to_string(reason_of(written, writing));
+  const auto reason =
+      engine::to_string(engine::is_ended(written, writing) ? engine::FinishReason::kStop
+                                                           : engine::FinishReason::kLength);
   if (!call.json) {
     print_result("{}\n", text);
     if (!call.quiet) {

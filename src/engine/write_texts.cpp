@@ -1,5 +1,6 @@
 #include "engine/write_texts.h"
 
+#include <algorithm>
 #include <memory>
 
 namespace nibble::engine {
@@ -61,6 +62,17 @@ std::vector<WrittenText> write_texts(TextToText& model,
     texts.push_back(writer.search->result());
   }
   return texts;
+}
+
+bool is_ended(const WrittenText& text, const WritingOptions& options) {
+  const auto& ends = options.ends;
+  return std::find(ends.begin(), ends.end(), text.tokens.back()) != ends.end();
+}
+
+std::string text_of(const WrittenText& text, const WritingOptions& options,
+                    const text::Tokenizer& tokenizer) {
+  const std::size_t behind = is_ended(text, options) ? 1 : 0;
+  return tokenizer.decode(std::span(text.tokens).subspan(1, text.tokens.size() - 1 - behind));
 }
 
 }  // namespace nibble::engine

@@ -125,7 +125,7 @@ Seq2SeqRun run_seq2seq(engine::TextToText& writer, const models::Model& model,
       sources.emplace_back(input.ids);
     }
     for (const engine::WrittenText& text : engine::write_texts(writer, sources, options.writing)) {
-      run.written.push_back(model.tokenizer->decode(text.tokens));
+      run.written.push_back(engine::text_of(text, options.writing, *model.tokenizer));
     }
     progress.update(std::ssize(run.written), "");
   }

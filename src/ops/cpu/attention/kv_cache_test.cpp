@@ -199,6 +199,29 @@ TEST(KvPool, PagesAreLikeOnePage) {
   EXPECT_EQ(paged, whole);
 }
 
+// What a sequence goes on to write on a copied page does not reach the other.
+TEST(KvPool, CopiedPagesPart) {
+  constexpr std::int64_t kDim = 20;
+  for (const KvTypes types : {KvTypes(KvType::kF32), KvTypes(KvType::kInt8)}) {
+    KvPool pool(types, 3, 2, kDim, 4);
+    const std::vector<PageId> one = {2, 0};
+    const std::vector<PageId> two = {2, 3};
+    KvCache first(pool, one);
+    KvCache second(pool, two);
+    fill(first, 25, 10);
+    const std::vector<float> before = attended(first, 20, 5, 0);
+    pool.copy(0, 3);
+    EXPECT_EQ(attended(second, 20, 5, 0), before);
+    fill(second, 25, 11);
+    pool.copy(0, 0);
+    fill(first, 16, 10);  // the page that they share
+    EXPECT_EQ(attended(first, 20, 5, 0), before);
+    EXPECT_NE(attended(second, 20, 5, 0), before);
+    EXPECT_EQ(kind_of_error([&] { pool.copy(0, 4); }), core::ErrorKind::kFailed);
+    EXPECT_EQ(kind_of_error([&] { pool.copy(-1, 0); }), core::ErrorKind::kFailed);
+  }
+}
+
 TEST(KvPool, BytesAreThoseOfTheFormat) {
   EXPECT_EQ(KvPool::page_bytes(KvType::kF32, 2, 3, 64), 2 * 3 * 16 * 2 * 64 * 4);
   EXPECT_EQ(KvPool::page_bytes({KvType::kF16, KvType::kInt4}, 2, 3, 80),
