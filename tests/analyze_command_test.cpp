@@ -67,7 +67,7 @@ TEST_F(AnalyzeCommand, WritesTextAndAPage) {
   const ProcessResult text = nibble(call);
   EXPECT_EQ(text.exit_code, 0) << text.err;
   for (const char* part : {"33-64", "each doubling of the position", "6 residual stream",
-                           "signal-to-noise, dB", "block 6", "norms before (pre-LN)"}) {
+                           "signal-to-noise, dB", "block 6", "6 blocks, pre-norm"}) {
     EXPECT_NE(text.out.find(part), std::string::npos) << part;
   }
   std::vector<std::string> with_page = call;

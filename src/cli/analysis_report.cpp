@@ -166,9 +166,8 @@ std::string loss_summary(const AnalysisView& view) {
 }
 
 std::string stack_title(const eval::StackAnalysis& stack) {
-  return fmt::format(
-      "{}: {} blocks, norms {} their layers", stack.name, stack.blocks.size(),
-      stack.norms == models::NormPlacement::kPre ? "before (pre-LN)" : "behind (post-LN)");
+  return fmt::format("{}: {} blocks, {}", stack.name, stack.blocks.size(),
+                     stack.norms == models::NormPlacement::kPre ? "pre-norm" : "post-norm");
 }
 
 std::string analysis_text(const AnalysisView& view, std::size_t width) {

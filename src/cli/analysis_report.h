@@ -40,7 +40,7 @@ report::Table noise_table(const eval::StackAnalysis& stack, bool with_layers);
 /// What is said below the table of perplexities: the whole, and how its increase grows.
 std::string loss_summary(const AnalysisView& view);
 
-/// The page's and the terminal's words on where the layers' norms stand.
+/// "decoder: 6 blocks, pre-norm".
 std::string stack_title(const eval::StackAnalysis& stack);
 
 /// All of it as text of `width` columns at most, where that is more than 0.
