@@ -147,6 +147,23 @@ def range_table(bench, recipe, place, prefix=""):
                    [f"{position[prefix + 'magnitude']:.3g}" for position in entry["positions"]] for entry in curves])
 
 
+def steadiness_table(bench, recipe):
+    """How ranges of the float model depend on the position: geometric means, over blocks, of the first and the last octave over that of
+    positions 9 to 16."""
+    rows = []
+    for name in bench.models:
+        for stack in bench.analysis(name, recipe)["stacks"]:
+            row = [f"{name}, {stack['name']} ({stack['norms']}-norm)"]
+            for is_stream in (True, False):
+                curves = [[position["magnitude"] for position in entry["positions"]] for entry in stack["ranges"]
+                          if entry["block"] and (entry["place"] == "residual stream") == is_stream]
+                logs = [[math.log(curve[i] / curve[4]) for curve in curves] for i in (0, -1)]
+                row += [f"{math.exp(sum(ratios) / len(ratios)):.2f}" for ratios in logs]
+                row.append(f"{max(map(max, curves)):.3g}")
+            rows.append(row)
+    table(["model", "stream: first", "last", "largest", "layer inputs: first", "last", "largest"], rows)
+
+
 def noise_table(bench, recipe):
     """Decibels of the residual stream behind each block: all quantized / the block alone."""
     stacks = {}
@@ -173,6 +190,7 @@ def main():
     growth_table(bench)
     position_table(bench, "rtn-w4row-a4")
     noise_table(bench, "rtn-w4row-a4")
+    steadiness_table(bench, "rtn-w4row-a4")
     range_table(bench, "rtn-w4row-a4", "residual stream")
     range_table(bench, "rtn-w4row-a4", "qkv input")
 
