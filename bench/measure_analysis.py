@@ -187,8 +187,9 @@ def main():
     bench.folder.mkdir(parents=True, exist_ok=True)
     bench.measure()
     cost_table(bench)
-    growth_table(bench)
-    position_table(bench, "rtn-w4row-a4")
+    if any("loss" in bench.analysis(name, bench.recipes[0]) for name in bench.models):
+        growth_table(bench)
+        position_table(bench, "rtn-w4row-a4")
     noise_table(bench, "rtn-w4row-a4")
     steadiness_table(bench, "rtn-w4row-a4")
     range_table(bench, "rtn-w4row-a4", "residual stream")
