@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The pages that `nibble compare --html` and `nibble inspect --html` write, as a reader sees them in Chromium: nothing is
-wider than the page, no texts of a drawing collide, and error bars are whole.
+"""The pages that `nibble compare`, `nibble inspect` and `nibble analyze` write with `--html`, as a reader sees them in Chromium:
+nothing is wider than the page, no texts of a drawing collide, and error bars are whole.
 
     tests/report_page_test.py NIBBLE MODEL [FOLDER-FOR-SCREENSHOTS]
 
@@ -33,7 +33,7 @@ COLLISIONS = """() => {
         if (wide > 0.5 && high > 3) faults.push(`${text.textContent} meets ${other.text.textContent}`);
       }
     });
-    for (const line of svg.querySelectorAll('.error')) {
+    for (const line of svg.querySelectorAll('.error, .spread')) {
       const box = line.getBoundingClientRect();
       if (box.top < frame.top || box.bottom > frame.bottom) faults.push('an error bar leaves its drawing');
     }
@@ -82,6 +82,14 @@ class ReportPageTest(BrowserTest):
         layer = "model.layers.0.mlp.down_proj"
         text = os.path.join(MODEL, "texts", "evaluation.txt")
         self.check(self.write("inspect", packed, "--layer", layer, "--text", text, "--seq-len", "256"), "layer")
+
+    def test_analyze(self):
+        packed = self.folder / "rounded"
+        subprocess.run([PROGRAM, "quantize", MODEL, "-o", packed, "--recipe", "rtn-w4g128-a4", "-q"], check=True,
+                       stdout=subprocess.DEVNULL)
+        text = os.path.join(MODEL, "texts", "evaluation.txt")
+        page = self.check(self.write("analyze", MODEL, packed, "--text", text, "--seq-len", "256", "-q"), "analyze")
+        self.assertGreaterEqual(page.locator("svg").filter(has_text="all quantized").count(), 1)
 
 
 if __name__ == "__main__":

@@ -84,6 +84,11 @@ constexpr CommandEntry kCommands[] = {
      "  nibble inspect demo-w4 --layer model.layers.0.mlp.down_proj --text t.txt --html "
      "l.html",
      JsonOutput::kYes, inspect_command},
+    {"analyze", "Loss and activations by position, and noise by layer, float beside quantized",
+     "  nibble analyze models/demo demo-w4 --text book.txt --seq-len 256\n"
+     "  nibble analyze models/demo demo-w4 --text book.txt --html analysis.html\n"
+     "  nibble analyze bert-sst2 --text reviews.txt --json",
+     JsonOutput::kYes, analyze_command},
 };
 
 }  // namespace

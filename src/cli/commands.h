@@ -21,5 +21,6 @@ std::unique_ptr<Command> bench_serve_command();
 std::unique_ptr<Command> tune_kernels_command();
 std::unique_ptr<Command> explain_command();
 std::unique_ptr<Command> inspect_command();
+std::unique_ptr<Command> analyze_command();
 
 }  // namespace nibble::cli

@@ -45,6 +45,15 @@ svg .point, svg .bar { fill: var(--main); }
 svg .error { stroke: var(--main); stroke-width: 1.5; }
 svg .front { fill: none; stroke: var(--second); stroke-width: 1.5; }
 svg .mark { stroke: var(--second); }
+svg .curve { fill: none; stroke-width: 1.5; }
+svg .first { stroke: var(--main); fill: var(--main); }
+svg .second { stroke: var(--second); fill: var(--second); }
+svg .curve.first, svg .curve.second { fill: none; }
+svg .curve.second { stroke-dasharray: 5 3; }
+svg .strength0 { opacity: .3; }
+svg .strength1 { opacity: .45; }
+svg .strength2 { opacity: .6; }
+svg .strength3 { opacity: .8; }
 )";
 
 // Characters that stand in no HTML or XML document.
@@ -118,6 +127,10 @@ std::string to_html(const Table& table) {
 
 std::string paragraph(std::string_view text) {
   return "<p>" + escape_html(text) + "</p>\n";
+}
+
+std::string heading(std::string_view text) {
+  return "<h2>" + escape_html(text) + "</h2>\n";
 }
 
 std::string foldable(std::string_view summary, std::string_view content) {

@@ -18,6 +18,9 @@ std::string to_html(const Table& table);
 
 std::string paragraph(std::string_view text);
 
+/// Begins a part of a page.
+std::string heading(std::string_view text);
+
 /// `content` (HTML) behind a line that opens it.
 std::string foldable(std::string_view summary, std::string_view content);
 
