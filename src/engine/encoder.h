@@ -47,6 +47,11 @@ class Encoder {
 
   /// Tokens of the longest text that the model has positions for.
   virtual std::int64_t max_tokens() const = 0;
+
+  /// Threads of the host.
+  virtual core::ThreadPool& pool() = 0;
+  /// As Runner::measure_limits().
+  virtual DeviceLimits measure_limits() = 0;
 };
 
 /// The encoder of a model on options.place. Throws kUsage for a model without an encoder and for a
