@@ -33,7 +33,7 @@ class CpuEncoder final : public SteppedEncoder {
  private:
   std::int64_t step_rows(EncoderOutput /*output*/) const override { return kStepRows; }
 
-  void compute(const EncoderBatch& step, EncoderOutput output, EncoderRows& rows) override {
+  void compute(EncoderBatch& step, EncoderOutput output, EncoderRows& rows) override {
     slices_.clear();
     const auto firsts = step.firsts();
     for (std::int64_t text = 0; text < std::ssize(firsts); ++text) {

@@ -33,8 +33,8 @@ class SteppedEncoder : public Encoder {
  private:
   /// Tokens of a step, of whole texts; one text may have more.
   virtual std::int64_t step_rows(EncoderOutput output) const = 0;
-  /// Appends to `rows` what is wanted of the texts of a step.
-  virtual void compute(const EncoderBatch& step, EncoderOutput output, EncoderRows& rows) = 0;
+  /// Appends to `rows` what is wanted of the texts of a step, which it may fill up.
+  virtual void compute(EncoderBatch& step, EncoderOutput output, EncoderRows& rows) = 0;
 
   void require_part(bool there, std::string_view what) const;
   EncoderRows run(std::span<const EncoderText> texts, EncoderOutput output);
