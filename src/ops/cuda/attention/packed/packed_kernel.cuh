@@ -43,8 +43,15 @@ struct Block {
   }
 };
 
+/// Threads of a multiprocessor, for which registers must suffice.
+template <int D>
+inline constexpr int kResidentThreads = D <= 64   ? 512
+                                        : D <= 96 ? 384
+                                                  : 256;
+
 template <int D, int kWarps>
-__global__ void __launch_bounds__(kWarps* kWarp) attend_kernel(Arguments a) {
+__global__ void __launch_bounds__(kWarps* kWarp, kResidentThreads<D> / (kWarps * kWarp))
+    attend_kernel(Arguments a) {
   extern __shared__ __align__(128) std::byte shared[];
   using ThisBlock = Block<D, kWarps>;
   launch_dependents();

@@ -35,17 +35,22 @@ template <int D, int kRows, int kThreads>
 __device__ __forceinline__ void copy_rows(std::uint32_t to, const __half* from, std::int64_t stride,
                                           int have, int thread) {
   constexpr int kChunks = D / 8;
+  constexpr int kAtOnce = kThreads / kChunks;
   const int needed = min(kRows, (have + 15) / 16 * 16);
+  const int chunk = thread % kChunks;
+  int row = thread / kChunks;
+  if (kThreads % kChunks != 0 && row >= kAtOnce) {
+    return;
+  }
+  from += row * stride + 8 * chunk;
+  to += row * kRowBytes<D> + 16 * chunk;
 #pragma unroll
-  for (int first = 0; first < kRows * kChunks; first += kThreads) {
-    const int chunk = first + thread;
-    const int row = chunk / kChunks;
-    const int at = chunk % kChunks;
+  for (int first = 0; first < kRows; first += kAtOnce) {
     if (row < needed) {
-      const bool there = row < have;
-      copy_or_zero(to + row * kRowBytes<D> + 16 * at, from + (there ? row : 0) * stride + 8 * at,
-                   there);
+      copy_or_zero(to + first * kRowBytes<D>, from, row < have);
     }
+    row += kAtOnce;
+    from += kAtOnce * stride;
   }
 }
 
