@@ -198,8 +198,10 @@ CudaOps::Input CudaOps::add_norm(Matrix& x, const Matrix& delta, const Norm& nor
 
 CudaOps::Input CudaOps::post_norm(Matrix& x, const Matrix& delta, const Norm& norm,
                                   const LinearSet& set) {
-  add(x, delta);
-  x = norm_matrix(x, norm);
+  Matrix y = matrix(x.rows(), x.columns());
+  add_norm_matrix(x.data(), delta.data(), weights_of(norm), y.data(), x.rows(), x.columns(),
+                  stream());
+  x = std::move(y);
   return input(x, set);
 }
 
