@@ -5,6 +5,7 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/random.h"
@@ -24,8 +25,9 @@
 // Times linear layers of dense weights, few tokens by our kernel and all by cuBLASLt, beside what
 // reading the weights takes.
 //
-//     cuda_dense_bench [plans] [f32|f16|bf16]...     types; default: bf16. plans: every plan for
-//     few tokens
+//     cuda_dense_bench [plans] [f32|f16|bf16]... [TOKENSxROWSxINPUTS...]     types; default: bf16.
+//     plans: every plan for few tokens. Tokens, rows and inputs in the place of those that are
+//     built in
 namespace nibble::bench {
 namespace {
 
@@ -41,6 +43,7 @@ struct Shape {
 constexpr Shape kShapes[] = {{4096, 4096},  {11008, 4096}, {4096, 11008}, {12288, 4096},
                              {22016, 4096}, {32000, 4096}, {14336, 4096}, {28672, 8192}};
 constexpr std::int64_t kFew[] = {1, 2, 4, 8, 16, 24, 32};
+constexpr std::int64_t kMostFew = 32;
 constexpr std::int64_t kMany[] = {1, 16, 32, 33, 64, 128, 512, 2048};
 constexpr std::int64_t kMostTokens = 2048;
 constexpr std::int64_t kL2Caches = 8;  // that all copies of the weights would fill
@@ -49,6 +52,7 @@ constexpr std::size_t kLeastReadings = 4;
 struct Options {
   bool plans = false;
   std::vector<DType> types;
+  std::vector<std::pair<std::int64_t, Shape>> products;  // tokens, and the layer
 };
 
 // `bytes` of numbers of magnitude 2^-2 to 2, in any of the types.
@@ -74,7 +78,8 @@ Buffer random_numbers(DType type, std::int64_t bytes) {
 
 class Layer {
  public:
-  Layer(DType type, const Shape& shape, std::int64_t cache_bytes, double limit)
+  Layer(DType type, const Shape& shape, std::int64_t most_tokens, std::int64_t cache_bytes,
+        double limit)
       : type_(type),
         shape_(shape),
         limit_(limit),
@@ -82,8 +87,8 @@ class Layer {
         copies_(std::max<std::int64_t>(1, kL2Caches * cache_bytes / bytes_)),
         weights_(random_numbers(type, copies_ * bytes_)),
         x_(random_numbers(type,
-                          kMostTokens * ops::cuda::padded_columns(shape.k) * core::size_of(type))),
-        y_(kMostTokens * shape.n * static_cast<std::int64_t>(sizeof(float))) {}
+                          most_tokens * ops::cuda::padded_columns(shape.k) * core::size_of(type))),
+        y_(most_tokens * shape.n * static_cast<std::int64_t>(sizeof(float))) {}
 
   void few(std::int64_t m, const ops::cuda::FewDensePlan& plan, const char* mark) const {
     const double seconds = time(m, [&](int turn, cudaStream_t stream) {
@@ -177,7 +182,12 @@ Options parse(int count, char** words) {
   Options options;
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
-    if (word == "plans") {
+    long long m = 0;
+    long long n = 0;
+    long long k = 0;
+    if (std::sscanf(words[i], "%lldx%lldx%lld", &m, &n, &k) == 3) {
+      options.products.push_back({m, {n, k}});
+    } else if (word == "plans") {
       options.plans = true;
     } else if (word == "f32" || word == "f16" || word == "bf16") {
       options.types.push_back(word == "f32"   ? DType::kF32
@@ -193,34 +203,52 @@ Options parse(int count, char** words) {
   return options;
 }
 
+// Few tokens by our kernel; all by cuBLASLt, with results in float32 and, where it has them, 16
+// bits.
+void bench_few(const Layer& layer, std::int64_t m, int multiprocessors, bool plans) {
+  const ops::cuda::FewDensePlan built_in = ops::cuda::few_dense_plan(multiprocessors);
+  layer.few(m, built_in, "");
+  for (const int each : {1, 2}) {
+    for (const int ahead : {0, 4, 8, 16}) {
+      if (plans && (each * multiprocessors != built_in.blocks || ahead != built_in.chunks_ahead)) {
+        layer.few(m, {each * multiprocessors, ahead}, " plan");
+      }
+    }
+  }
+}
+
+void bench_many(const Layer& layer, std::int64_t m, DType type, ops::cuda::LtProducts& products) {
+  layer.many(m, products);
+  if (type == DType::kBF16) {
+    layer.many(m, products, DType::kBF16);
+  }
+}
+
 void run(const Options& options) {
   const device::CudaDevice device = device::require_cuda_device();
   const double limit = ops::cuda::measure_read_bandwidth();
   std::printf("%s: reads %.0f GB/s\n", device.name.c_str(), limit / 1e9);
   ops::cuda::LtProducts products;
   for (const DType type : options.types) {
+    for (const auto& [m, shape] : options.products) {
+      const Layer layer(type, shape, m, device.l2_bytes, limit);
+      if (m <= kMostFew && type != DType::kF32) {
+        bench_few(layer, m, device.multiprocessors, options.plans);
+      }
+      bench_many(layer, m, type, products);
+    }
     for (const Shape& shape : kShapes) {
-      const Layer layer(type, shape, device.l2_bytes, limit);
-      const ops::cuda::FewDensePlan built_in = ops::cuda::few_dense_plan(device.multiprocessors);
+      if (!options.products.empty()) {
+        break;
+      }
+      const Layer layer(type, shape, kMostTokens, device.l2_bytes, limit);
       for (const std::int64_t m : kFew) {
-        if (type == DType::kF32) {
-          break;
-        }
-        layer.few(m, built_in, "");
-        for (const int each : {1, 2}) {
-          for (const int ahead : {0, 4, 8, 16}) {
-            if (options.plans && (each * device.multiprocessors != built_in.blocks ||
-                                  ahead != built_in.chunks_ahead)) {
-              layer.few(m, {each * device.multiprocessors, ahead}, " plan");
-            }
-          }
+        if (type != DType::kF32) {
+          bench_few(layer, m, device.multiprocessors, options.plans);
         }
       }
       for (const std::int64_t m : kMany) {
-        layer.many(m, products);
-        if (type == DType::kBF16) {
-          layer.many(m, products, DType::kBF16);
-        }
+        bench_many(layer, m, type, products);
       }
     }
   }

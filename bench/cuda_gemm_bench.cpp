@@ -1,8 +1,9 @@
 // Times the GEMM kernels for many tokens at once: TOP/s for every format and plan, and the share of
 // the read bandwidth that the weights take.
-//   cuda_gemm_bench [--all] [--large] [--few] [FORMAT...] [TOKENSxROWSxINPUTS...]
-//     --all times every plan, not only the chosen one; --large takes the largest shapes only, --few
-//     those of up to 64 tokens
+//   cuda_gemm_bench [--all | --layers] [--large] [--few] [FORMAT...] [TOKENSxROWSxINPUTS...]
+//     --all times every plan, not only the chosen one; --layers the kernel that a layer takes for
+//     so many tokens, as built in; --large takes the largest shapes only, --few those of up to 64
+//     tokens
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include "ops/cuda/gemm/gemm.h"
 #include "ops/cuda/limits/read_bandwidth.h"
 #include "ops/cuda/linear/linear_kernels.h"
+#include "ops/cuda/schedules/choose_schedules.h"
 #include "ops/cuda/schedules/linear_trial.h"
 #include "ops/cuda/schedules/schedule_fields.h"
 #include "ops/cuda/schedules/schedules.h"
@@ -66,6 +68,7 @@ const std::vector<Shape> kShapes = {
 
 struct Options {
   bool all = false;
+  bool layers = false;
   bool large = false;
   bool few = false;
   std::vector<std::string> formats;
@@ -86,6 +89,8 @@ Options parse(int count, char** words) {
     Shape shape{};
     if (std::strcmp(words[i], "--all") == 0) {
       options.all = true;
+    } else if (std::strcmp(words[i], "--layers") == 0) {
+      options.layers = true;
     } else if (std::strcmp(words[i], "--large") == 0) {
       options.large = true;
     } else if (std::strcmp(words[i], "--few") == 0) {
@@ -99,25 +104,32 @@ Options parse(int count, char** words) {
   return options;
 }
 
+LinearShape shape_of(const Format& format, const Shape& shape) {
+  return {{format.codes, ops::cuda::ScaleKind::kF16, format.groups},
+          format.row_scale,
+          format.inputs,
+          format.tail,
+          shape.n,
+          shape.k - format.tail,
+          format.code};
+}
+
+void report(const Format& format, const Shape& shape, double seconds, const LinearTrial& trial,
+            double limit, const std::string& remark) {
+  std::printf("%-11s m %5d n %5d k %5d  %9.2f us  %7.1f TOP/s  %5.1f %% of reads  %s\n",
+              format.name, shape.m, shape.n, shape.k, seconds * 1e6,
+              2e-12 * shape.m * shape.n * shape.k / seconds,
+              100 * static_cast<double>(trial.weight_bytes()) / seconds / limit, remark.c_str());
+  std::fflush(stdout);
+}
+
 void bench(const Format& format, const Shape& shape, bool all, double limit) {
-  const LinearShape layer{{format.codes, ops::cuda::ScaleKind::kF16, format.groups},
-                          format.row_scale,
-                          format.inputs,
-                          format.tail,
-                          shape.n,
-                          shape.k - format.tail,
-                          format.code};
+  const LinearShape layer = shape_of(format, shape);
   const auto weights = weights_of(layer);
   const GemmPlan chosen = ops::cuda::plan_gemm(weights, layer.inputs, shape.m);
   const LinearTrial trial(layer, shape.m);
   const auto row = [&](const GemmPlan& plan, const char* remark) {
-    const double seconds = trial.gemm(shape.m, plan);
-    std::printf("%-11s m %5d n %5d k %5d  %9.2f us  %7.1f TOP/s  %5.1f %% of reads  %s%s\n",
-                format.name, shape.m, shape.n, shape.k, seconds * 1e6,
-                2e-12 * shape.m * shape.n * shape.k / seconds,
-                100 * static_cast<double>(trial.weight_bytes()) / seconds / limit,
-                to_string(plan).c_str(), remark);
-    std::fflush(stdout);
+    report(format, shape, trial.gemm(shape.m, plan), trial, limit, to_string(plan) + remark);
   };
   if (!all) {
     return row(chosen, "");
@@ -127,6 +139,25 @@ void bench(const Format& format, const Shape& shape, bool all, double limit) {
       row(plan, same_fields(plan, chosen) ? ", chosen" : "");
     }
   }
+}
+
+// In the order of ops/cuda/linear/linear_kernels.h.
+void bench_layer(const Format& format, const Shape& shape, int multiprocessors, double limit) {
+  const LinearShape layer = shape_of(format, shape);
+  const ops::cuda::LinearCandidates candidates = linear_candidates(layer, multiprocessors);
+  const LinearTrial trial(layer, shape.m);
+  if (!candidates.medium.empty() && layer.is_medium(shape.m)) {
+    const auto& schedule = candidates.medium.front();
+    return report(format, shape, trial.medium(shape.m, schedule), trial, limit,
+                  "medium-batch, " + to_string(schedule));
+  }
+  if (shape.m <= ops::cuda::max_small_batch(layer.format, layer.digits())) {
+    const auto& schedule = candidates.built_in_few;
+    return report(format, shape, trial.few_tokens(shape.m, schedule), trial, limit,
+                  "small-batch, " + to_string(schedule));
+  }
+  const GemmPlan plan = candidates.built_in_plan(shape.m);
+  report(format, shape, trial.gemm(shape.m, plan), trial, limit, "gemm, " + to_string(plan));
 }
 
 void run(const Options& options) {
@@ -140,7 +171,8 @@ void run(const Options& options) {
     }
     for (const Shape& shape : options.shapes.empty() ? kShapes : options.shapes) {
       if (options.takes(shape)) {
-        bench(format, shape, options.all, limit);
+        options.layers ? bench_layer(format, shape, device.multiprocessors, limit)
+                       : bench(format, shape, options.all, limit);
       }
     }
   }

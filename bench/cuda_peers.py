@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Times what PyTorch has beside our kernels on a GPU, in lines like those of cuda_linear_bench and cuda_gemm_bench.
 
-    bench/cuda_peers.py [NAME...]     names: bf16 int4pack int_mm scaled_mm sdpa prompt; default: all
+    bench/cuda_peers.py [NAME...] [TOKENSxROWSxINPUTS...]     names: bf16 fp16 int4pack int_mm scaled_mm sdpa prompt;
+                                                              default: all, and shapes that are built in
 
 Replays CUDA graphs of calls that take the next of as many copies of the weights as would fill the L2 cache eight
-times; the median after the clocks have settled. Products: bf16 (cuBLAS; also
-the layers of a Llama-2-7B), int4pack (_weight_int4pack_mm, INT4 in
-groups of 128), int_mm (_int_mm, INT8) and scaled_mm (_scaled_mm, FP8 with a scale for each token and row). sdpa: one
+times; the median after the clocks have settled. Products: bf16 and fp16 (cuBLAS; bf16 also the layers of a
+Llama-2-7B), int4pack (_weight_int4pack_mm, INT4 in groups of 128), int_mm (_int_mm, INT8) and scaled_mm (_scaled_mm, FP8 with a scale for each token and row). sdpa: one
 step of 64 sequences with 4096 tokens in the cache, 32 query heads over 8 KV heads of 128, by each back end. prompt: the
 linear layers of a Llama-2-7B for 2048 tokens in bfloat16, alone and with attention. What this PyTorch or GPU does not
 have is said in its line.
 """
+import re
 import statistics
 import sys
 
@@ -18,6 +19,7 @@ import torch
 import torch.nn.functional as functional
 
 GROUP = 128
+SHAPE = re.compile(r"\d+x\d+x\d+")
 FEW = [(m, n, k) for n, k in [(4096, 4096), (14336, 4096), (4096, 11008), (28672, 8192)]
        for m in [1, 4, 8, 16, 32, 64]]
 DENSE = [(m, n, k) for n, k in [(4096, 4096), (11008, 4096), (4096, 11008), (12288, 4096), (22016, 4096), (32000, 4096)]
@@ -69,10 +71,17 @@ def copies(make, size):
 
 
 # Each gives the bytes of the weights, what makes them, and a call with them.
+def float16(m, n, k, dtype):
+    x = torch.randn(m, k, dtype=dtype, device=DEVICE)
+    return 2 * n * k, lambda: (torch.randn(n, k, dtype=dtype, device=DEVICE),), lambda w: torch.mm(x, w.t())
+
+
 def bf16(m, n, k):
-    x = torch.randn(m, k, dtype=torch.bfloat16, device=DEVICE)
-    return 2 * n * k, lambda: (torch.randn(n, k, dtype=torch.bfloat16, device=DEVICE),), \
-        lambda w: torch.mm(x, w.t())
+    return float16(m, n, k, torch.bfloat16)
+
+
+def fp16(m, n, k):
+    return float16(m, n, k, torch.float16)
 
 
 def int4pack(m, n, k):
@@ -169,8 +178,9 @@ def report_prompt():
 
 
 def main() -> int:
-    products = {"bf16": bf16, "int4pack": int4pack, "int_mm": int_mm, "scaled_mm": scaled_mm}
-    names = sys.argv[1:] or [*products, "sdpa", "prompt"]
+    products = {"bf16": bf16, "fp16": fp16, "int4pack": int4pack, "int_mm": int_mm, "scaled_mm": scaled_mm}
+    shapes = [tuple(int(part) for part in word.split("x")) for word in sys.argv[1:] if SHAPE.fullmatch(word)]
+    names = [word for word in sys.argv[1:] if not SHAPE.fullmatch(word)] or [*products, "sdpa", "prompt"]
     unknown = [name for name in names if name not in [*products, "sdpa", "prompt"]]
     if unknown or not torch.cuda.is_available():
         print(f"cuda_peers: {unknown[0]} is not known" if unknown else "cuda_peers: PyTorch finds no GPU",
@@ -184,7 +194,8 @@ def main() -> int:
         elif name == "prompt":
             report_prompt()
         else:
-            for m, n, k in FEW + MANY + [case for case in DENSE if name == "bf16" and case not in FEW + MANY]:
+            built_in = FEW + MANY + [case for case in DENSE if name == "bf16" and case not in FEW + MANY]
+            for m, n, k in shapes or built_in:
                 report_product(name, products[name], m, n, k, limit)
     return 0
 

@@ -242,5 +242,27 @@ TEST_F(EncoderCommands, DecodersEmbedToo) {
   fails({"embed", kDemo, "--texts", path("nowhere")}, 5, "nowhere");
 }
 
+TEST_F(EncoderCommands, BenchTimesBatchesOfTexts) {
+  const std::string bert = kFamilies + "bert";
+  const Json pairs = json({"bench", bert, "--shapes", "1x4,3x8", "--quiet"})["rows"];
+  ASSERT_EQ(pairs.size(), 2u);
+  EXPECT_EQ(pairs[1]["batch"], 3);
+  EXPECT_EQ(pairs[1]["seq"], 8);
+  for (const Json& row : pairs) {
+    EXPECT_EQ(row["phase"], "encode");
+    const auto tokens = row["tokens"].get<double>();
+    EXPECT_NEAR(row["tokens_per_s"].get<double>() * row["ms"].get<double>(), 1e3 * tokens,
+                1e-2 * tokens);
+    EXPECT_LE(row["ms"], row["p99_ms"]);
+  }
+  const Json all =
+      json({"bench", bert, "--batch", "1,2", "--seq", "4,8", "--repeats", "1", "--quiet"})["rows"];
+  EXPECT_EQ(all.size(), 4u);
+  fails({"bench", bert, "--shapes", "8"}, 2, "TEXTSxTOKENS");
+  fails({"bench", bert, "--shapes", "1x100000"}, 2, "100000");
+  fails({"bench", bert, "--pp", "8"}, 2, "--pp");
+  fails({"bench", kDemo, "--seq", "8"}, 2, "--seq");
+}
+
 }  // namespace
 }  // namespace nibble

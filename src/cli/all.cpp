@@ -60,7 +60,8 @@ constexpr CommandEntry kCommands[] = {
      JsonOutput::kNo, serve_command},
     {"bench", "Tokens per second, with the share of the machine's limit",
      "  nibble bench demo-w4\n"
-     "  nibble bench demo-w4 --pp 512 --tg 128 --batch 1,4,16 --threads 2 --json",
+     "  nibble bench demo-w4 --pp 512 --tg 128 --batch 1,4,16 --threads 2 --json\n"
+     "  nibble bench bert-base --shapes 1x32,8x128,64x128",
      JsonOutput::kYes, bench_command},
     {"bench-serve", "Put a server under load and measure how fast its answers come",
      "  nibble bench-serve http://127.0.0.1:8080 --requests 200 --concurrency 16\n"

@@ -1,10 +1,11 @@
 #include <CLI/CLI.hpp>
 
+#include "cli/bench_report.h"
 #include "cli/commands.h"
+#include "cli/encoder_bench.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
-#include "core/byte_size.h"
 #include "eval/throughput.h"
 
 namespace nibble::cli {
@@ -13,19 +14,25 @@ namespace {
 class Bench final : public ModelCommand {
  public:
   void add_model_options(CLI::App& app) override {
-    app.add_option("--pp", options_.prefill_tokens, "Prompt tokens (0: no prefill row)")
-        ->check(CLI::NonNegativeNumber)
-        ->capture_default_str();
-    app.add_option("--tg", options_.decode_tokens, "Tokens to generate (0: no decode rows)")
-        ->check(CLI::NonNegativeNumber)
-        ->capture_default_str();
-    app.add_option("--batch", options_.batches, "Sequences that decode together")
+    decoding_ = {
+        app.add_option("--pp", options_.prefill_tokens, "Prompt tokens (0: no prefill row)")
+            ->check(CLI::NonNegativeNumber)
+            ->capture_default_str(),
+        app.add_option("--tg", options_.decode_tokens, "Tokens to generate (0: no decode rows)")
+            ->check(CLI::NonNegativeNumber)
+            ->capture_default_str(),
+        app.add_option("--depth", options_.depth,
+                       "Tokens already in the context when decoding starts")
+            ->check(CLI::NonNegativeNumber)
+            ->capture_default_str()};
+    app.add_option("--batch", options_.batches,
+                   "Sequences that decode together, or texts that an encoder reads together")
         ->delimiter(',')
         ->capture_default_str();
-    app.add_option("--depth", options_.depth, "Tokens already in the context when decoding starts")
-        ->check(CLI::NonNegativeNumber)
-        ->capture_default_str();
-    app.add_option("--repeats", options_.repeats, "Repeats of each row; the median counts")
+    encoding_.add(app);
+    app.add_option("--repeats", options_.repeats,
+                   "Repeats of each row; the median counts (an encoder's are more, for half a "
+                   "second)")
         ->capture_default_str();
     lora_.add(app);
     device_.add(app);
@@ -33,77 +40,89 @@ class Bench final : public ModelCommand {
   }
 
   void run() override {
-    TerminalProgress progress(common_.quiet);
     const engine::RunnerOptions runner_options = device_.runner(model_);
     const auto model = lora_.open(model_);
+    model->network.has_encoder() ? run_encoder(*model, runner_options)
+                                 : run_decoder(model, runner_options);
+  }
+
+ private:
+  void run_encoder(const models::Model& opened, const engine::RunnerOptions& runner_options) {
+    for (const CLI::Option* option : decoding_) {
+      core::require(option->count() == 0, core::ErrorKind::kUsage,
+                    "{} is for models that continue texts; an encoder takes --batch and --seq",
+                    core::printable(option->get_name()));
+    }
+    const std::vector<eval::EncoderShape> shapes = encoding_.all(options_.batches);
+    TerminalProgress progress(common_.quiet);
+    const auto model = std::make_shared<models::Model>(opened);
+    model->network.pooling = {models::PoolingMode::kFirst, false};  // the least beside the encoder
+    const auto encoder = engine::make_encoder(model, runner_options);
+    const engine::DeviceLimits limits = encoder->measure_limits();
+    const auto rows = eval::measure_encoder_throughput(
+        *encoder, model->network, {.shapes = shapes, .repeats = options_.repeats}, limits,
+        progress);
+    if (common_.json) {
+      print_result("{}\n", bench_json(encoder_rows_json(rows), device_.device, limits,
+                                      encoder->pool().size())
+                               .dump());
+    } else {
+      print_limits(limits);
+      print_encoder_rows(rows);
+    }
+    finish(rows, limits, progress);
+  }
+
+  void run_decoder(const std::shared_ptr<const models::Model>& model,
+                   const engine::RunnerOptions& runner_options) {
+    core::require(!encoding_.given(), core::ErrorKind::kUsage,
+                  "--seq and --shapes are for encoders; this model takes --pp, --tg and --batch");
+    TerminalProgress progress(common_.quiet);
     const std::int64_t most = model->network.config.max_positions;
     options_.prefill_tokens = std::min(options_.prefill_tokens, most);
     options_.decode_tokens = std::min(options_.decode_tokens, most - options_.depth - 1);
     const auto runner = engine::make_runner(model, runner_options);
     const engine::DeviceLimits limits = runner->measure_limits();
     const auto rows = eval::measure_throughput(*runner, model->network, options_, limits, progress);
-    common_.json ? print_json(rows, limits, runner->pool().size()) : print(rows, limits);
-    say_other_work(rows, progress);
+    if (common_.json) {
+      print_result("{}\n",
+                   bench_json(json_of(rows), device_.device, limits, runner->pool().size()).dump());
+    } else {
+      print_limits(limits);
+      print_rows(rows);
+    }
+    finish(rows, limits, progress);
   }
 
- private:
-  static std::string_view name_of(eval::Phase phase) {
+  template <typename Rows>
+  void finish(const Rows& rows, const engine::DeviceLimits& limits,
+              core::ProgressSink& progress) const {
+    if (!common_.json && any_fits_cache(rows)) {
+      print_cache_note(limits);
+    }
+    say_other_work(most_other_work(rows), progress);
+  }
+
+  static std::string_view name_of_phase(eval::Phase phase) {
     return phase == eval::Phase::kPrefill ? "prefill" : "decode";
   }
 
-  static std::string_view name_of(eval::Limit limit) {
-    return limit == eval::Limit::kMemory ? "memory" : "arithmetic";
-  }
-
-  static void print(const std::vector<eval::ThroughputRow>& rows,
-                    const engine::DeviceLimits& limits) {
-    print_result("{}: reads {:.1f} GB/s, {:.0f} G 8-bit multiply-adds/s\n", limits.name,
-                 limits.read_bytes_per_second / 1e9, limits.multiply_adds_per_second / 1e9);
+  static void print_rows(const std::vector<eval::ThroughputRow>& rows) {
     print_result("{:<8} {:>5} {:>7} {:>12} {:>12} {:>14} {:>7}  {}\n", "phase", "batch", "tokens",
                  "tokens/s", "bytes/token", "limit tokens/s", "share", "limited by");
-    bool cached = false;
     for (const eval::ThroughputRow& row : rows) {
       print_result("{:<8} {:>5} {:>7} {:>12.2f} {:>12} {:>14.1f} {:>6.1f}%  {}{}\n",
-                   name_of(row.phase), row.batch, row.tokens, row.tokens_per_second.median,
+                   name_of_phase(row.phase), row.batch, row.tokens, row.tokens_per_second.median,
                    row.bytes_per_token, row.limit_tokens_per_second, 100 * row.share_of_limit,
                    name_of(row.limited_by), row.fits_cache ? " *" : "");
-      cached = cached || row.fits_cache;
-    }
-    if (cached) {
-      print_result(
-          "* what a step reads fits the cache ({}), or half of it does: the memory's limit "
-          "does not apply\n",
-          core::format_byte_size(limits.cache_bytes));
     }
   }
 
-  // Where other work ran beside a row, the speeds are those of a part of the machine.
-  static void say_other_work(const std::vector<eval::ThroughputRow>& rows,
-                             core::ProgressSink& progress) {
-    core::OtherWork most;
-    for (const eval::ThroughputRow& row : rows) {
-      most = core::larger(most, row.other_work);
-    }
-    if (core::disturbs(most)) {
-      progress.message(fmt::format(
-          "nibble: other work ran beside this: it kept {} processors busy, and threads waited {} "
-          "of their time for one; speeds are those of a busy machine",
-          most.busy_cpus ? fmt::format("{:.1f}", *most.busy_cpus) : "an unknown number of",
-          most.waited_share ? fmt::format("{:.0f} %", 100 * *most.waited_share)
-                            : "an unknown share"));
-    }
-  }
-
-  static core::Json json_of(const std::optional<double>& value) {
-    return value ? core::Json(*value) : core::Json();
-  }
-
-  void print_json(const std::vector<eval::ThroughputRow>& rows, const engine::DeviceLimits& limits,
-                  int threads) const {
+  static core::Json json_of(const std::vector<eval::ThroughputRow>& rows) {
     core::Json list = core::Json::array();
     for (const eval::ThroughputRow& row : rows) {
       const eval::Speed& speed = row.tokens_per_second;
-      list.push_back({{"phase", name_of(row.phase)},
+      list.push_back({{"phase", name_of_phase(row.phase)},
                       {"batch", row.batch},
                       {"tokens", row.tokens},
                       {"tokens_per_s", speed.median},
@@ -114,22 +133,17 @@ class Bench final : public ModelCommand {
                       {"limited_by", name_of(row.limited_by)},
                       {"fits_cache", row.fits_cache},
                       {"share_of_limit", row.share_of_limit},
-                      {"other_busy_cpus", json_of(row.other_work.busy_cpus)},
-                      {"waited_share", json_of(row.other_work.waited_share)}});
+                      {"other_busy_cpus", json_or_null(row.other_work.busy_cpus)},
+                      {"waited_share", json_or_null(row.other_work.waited_share)}});
     }
-    const core::Json json = {{"rows", std::move(list)},
-                             {"device", device_.device},
-                             {"device_name", limits.name},
-                             {"threads", threads},
-                             {"read_bytes_per_s", limits.read_bytes_per_second},
-                             {"multiply_adds_per_s", limits.multiply_adds_per_second},
-                             {"cache_bytes", limits.cache_bytes}};
-    print_result("{}\n", json.dump());
+    return list;
   }
 
   DeviceOptions device_;
   LoraOptions lora_;
+  EncoderBenchOptions encoding_;
   eval::ThroughputOptions options_;
+  std::vector<const CLI::Option*> decoding_;
 };
 
 }  // namespace

@@ -3,14 +3,13 @@
 #include <numeric>
 #include <optional>
 
-#include "core/cpu_caches.h"
 #include "core/memory.h"
 #include "engine/cpu_layers.h"
+#include "engine/cpu_limits.h"
 #include "engine/runner.h"
 #include "engine/step_tokens.h"
 #include "models/forward.h"
 #include "ops/cpu/cpu_ops.h"
-#include "ops/cpu/limits/machine_limits.h"
 
 namespace nibble::engine {
 namespace {
@@ -111,12 +110,7 @@ class CpuRunner final : public Runner {
 
   core::ThreadPool& pool() override { return ops_.pool(); }
 
-  DeviceLimits measure_limits() override {
-    const ops::cpu::MachineLimits limits = ops::cpu::measure_machine_limits(ops_.pool());
-    return {fmt::format("cpu, {} threads", ops_.pool().size()), limits.read_bytes_per_second,
-            limits.multiply_adds_per_second,
-            core::cache_bytes(core::allowed_cpus(), ops_.pool().size())};
-  }
+  DeviceLimits measure_limits() override { return measure_cpu_limits(ops_.pool()); }
 
   std::int64_t peak_bytes() const override {
     return ops_.prepared_bytes() + dense_bytes() + peak_cache_bytes_ + ops_.peak_activation_bytes();

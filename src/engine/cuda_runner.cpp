@@ -8,13 +8,13 @@
 #include "device/cuda/check.h"
 #include "device/cuda/graph.h"
 #include "device/cuda/memory.h"
+#include "engine/cuda_layers.h"
+#include "engine/cuda_limits.h"
 #include "engine/runner.h"
 #include "engine/sampler.h"
 #include "engine/step_tokens.h"
 #include "models/forward.h"
 #include "ops/cuda/cuda_ops.h"
-#include "ops/cuda/limits/multiply_add_rate.h"
-#include "ops/cuda/limits/read_bandwidth.h"
 #include "ops/cuda/sampling/ranking.h"
 
 namespace nibble::engine {
@@ -25,10 +25,8 @@ using ops::cuda::CudaOps;
 using ops::cuda::DeviceMatrix;
 using ops::cuda::KvPool;
 using ops::cuda::KvSequence;
-using ops::cuda::UnitPacker;
 
 constexpr std::int64_t kScoreRows = 256;  // rows of logits that exist at a time when scoring
-constexpr double kRoomForWeights = 0.9;   // of the memory, the rest for the KV cache
 constexpr double kPoolShare = 0.8;        // of the memory that is free when weights are loaded
 
 /// How many tokens of each row a recorded step ranks when `kept` are wanted: the first takes a
@@ -65,11 +63,7 @@ class CudaRunner final : public Runner {
         ops_({}, options.schedules, options.place.index,
              options.cpu.activations == ops::ActivationPrecision::kFloat),
         step_(config().vocabulary) {
-    require_room();
-    UnitPacker packer(host_pool_);
-    for (const ops::LinearSet* set : models::linear_sets(network())) {
-      prepare(*set, packer);
-    }
+    prepare_layers(*model_, ops_, host_pool_);
     for (const models::Block& block : network().decoder.blocks) {
       const std::int64_t window = block.attention.spec.mask.window;
       if (std::find(windows_.begin(), windows_.end(), window) == windows_.end()) {
@@ -160,8 +154,7 @@ class CudaRunner final : public Runner {
 
   DeviceLimits measure_limits() override {
     ops_.make_current();
-    return {ops_.device().name, ops::cuda::measure_read_bandwidth(),
-            ops::cuda::measure_multiply_add_rate(), ops_.device().l2_bytes};
+    return measure_cuda_limits(ops_.device());
   }
 
   std::int64_t peak_bytes() const override {
@@ -173,33 +166,6 @@ class CudaRunner final : public Runner {
  private:
   const models::Network& network() const { return model_->network; }
   const models::NetworkConfig& config() const { return network().config; }
-
-  // Says what would fit before anything is uploaded.
-  void require_room() const {
-    const auto need = static_cast<double>(models::total_weight_bytes(network()));
-    const auto free = static_cast<double>(ops_.device().free_bytes);
-    auto weights = static_cast<double>(network().embeddings.tokens.elements());
-    for (const models::Block& block : network().decoder.blocks) {
-      for (const ops::LinearSet* set : models::linear_sets(block)) {
-        weights += static_cast<double>(set->n() * set->k());
-      }
-    }
-    core::require(
-        need < free, ErrorKind::kOutOfMemory,
-        "the weights need {:.2f} GB and the {} has {:.2f} GB free, enough for {:.1f} bits "
-        "per weight; quantize the model to fewer bits, or use --device cpu",
-        need / 1e9, ops_.device().name, free / 1e9, kRoomForWeights * 8 * free / weights);
-  }
-
-  void prepare(const ops::LinearSet& set, UnitPacker& packer) {
-    ops_.prepare(set, packer);
-    for (const ops::Linear& part : set.parts) {
-      models::release_pages(*model_, part);
-    }
-    if (model_->source) {
-      model_->source->check_intact();
-    }
-  }
 
   ops::cuda::KvLayout kv_layout() const {
     return {kv_types_, config().kv_heads, config().head_dim};

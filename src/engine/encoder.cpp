@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "engine/cpu_encoder.h"
+#include "engine/cuda_encoder.h"
 #include "io/file_descriptor.h"
 
 namespace nibble::engine {
@@ -16,9 +17,8 @@ std::unique_ptr<Encoder> make_encoder(std::shared_ptr<const models::Model> model
                 "{} continues texts (family '{}') and is no encoder; nibble run, chat, serve, eval "
                 "and bench take it",
                 io::shown(model->path), model->network.config.family);
-  core::require(!options.place.on_gpu(), ErrorKind::kUsage,
-                "encoders run on a CPU only as yet; use --device cpu");
-  return make_cpu_encoder(std::move(model), options);
+  return options.place.on_gpu() ? make_cuda_encoder(std::move(model), options)
+                                : make_cpu_encoder(std::move(model), options);
 }
 
 }  // namespace nibble::engine

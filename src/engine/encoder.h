@@ -28,10 +28,11 @@ struct EncoderRows {
 };
 
 /// An encoder made ready on one device. Texts are computed together, their tokens one after another
-/// without padding; a text's numbers are the same bits whatever else is in the call. One caller at
-/// a time. Calls throw kUsage where the model has no such head, for a text that is empty or longer
-/// than max_tokens(), and for token types that the model does not have; kFailed for token ids
-/// outside the vocabulary.
+/// without padding. On a CPU a text's numbers are the same bits whatever else is in the call; on a
+/// GPU the sums of layers may have another order where there are more tokens. One caller at a time.
+/// Calls throw kUsage where the model has no such head, for a text that is empty or longer than
+/// max_tokens(), and for token types that the model does not have; kFailed for token ids outside
+/// the vocabulary.
 class Encoder {
  public:
   virtual ~Encoder() = default;
@@ -47,10 +48,15 @@ class Encoder {
 
   /// Tokens of the longest text that the model has positions for.
   virtual std::int64_t max_tokens() const = 0;
+
+  /// Threads of the host.
+  virtual core::ThreadPool& pool() = 0;
+  /// As Runner::measure_limits().
+  virtual DeviceLimits measure_limits() = 0;
 };
 
-/// The encoder of a model on options.place. Throws kUsage for a model without an encoder and for a
-/// device that encoders do not run on; else as make_runner().
+/// The encoder of a model on options.place. Throws kUsage for a model without an encoder; else as
+/// make_runner().
 std::unique_ptr<Encoder> make_encoder(std::shared_ptr<const models::Model> model,
                                       const RunnerOptions& options);
 

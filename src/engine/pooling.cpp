@@ -41,7 +41,9 @@ std::vector<float> combined(models::PoolingMode mode, const EncoderRows& states)
   return {};
 }
 
-void normalize(std::vector<float>& values) {
+}  // namespace
+
+void normalize(std::span<float> values) {
   double squares = 0;
   for (const float value : values) {
     squares += static_cast<double>(value) * static_cast<double>(value);
@@ -51,8 +53,6 @@ void normalize(std::vector<float>& values) {
     value = static_cast<float>(static_cast<double>(value) / length);
   }
 }
-
-}  // namespace
 
 std::vector<float> pooled(const models::Pooling& pooling, const EncoderRows& states) {
   std::vector<float> embedding = combined(pooling.mode, states);

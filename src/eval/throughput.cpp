@@ -15,15 +15,6 @@ using engine::FixedSequences;
 using engine::Runner;
 using engine::Slice;
 
-// Fixed ids that visit the whole vocabulary.
-std::vector<std::int32_t> sample_tokens(std::int64_t count, std::int64_t vocabulary) {
-  std::vector<std::int32_t> tokens;
-  for (std::int64_t i = 0; i < count; ++i) {
-    tokens.push_back(static_cast<std::int32_t>((i * 7919 + 13) % vocabulary));
-  }
-  return tokens;
-}
-
 // What the engine asks for where the most probable tokens are taken.
 void compute(Runner& runner, std::span<const Slice> slices) {
   std::vector<ops::RankedToken> ranked;
@@ -141,6 +132,14 @@ ThroughputRow decode_row(Runner& runner, const models::Network& network,
 }
 
 }  // namespace
+
+std::vector<std::int32_t> sample_tokens(std::int64_t count, std::int64_t vocabulary) {
+  std::vector<std::int32_t> tokens;
+  for (std::int64_t i = 0; i < count; ++i) {
+    tokens.push_back(static_cast<std::int32_t>((i * 7919 + 13) % vocabulary));
+  }
+  return tokens;
+}
 
 Speed speed_of(const std::vector<double>& seconds, std::int64_t tokens) {
   std::vector<float> speeds;

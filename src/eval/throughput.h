@@ -63,6 +63,9 @@ bool is_steady(const ThroughputRow& row);
 /// (engine::DeviceLimits): then it may be faster than the memory.
 bool stays_in_cache(std::int64_t step_bytes, std::int64_t cache_bytes);
 
+/// Fixed ids that visit the whole vocabulary.
+std::vector<std::int32_t> sample_tokens(std::int64_t count, std::int64_t vocabulary);
+
 /// Measures prefill and decode with fixed token ids. The limit of decoding is the measured read
 /// bandwidth over the bytes of a step, unless they stay in a cache, or the measured rate of 8-bit
 /// multiply-adds over the multiplications of a token, whichever is lower; that of prefill is the

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "core/error.h"
 
@@ -10,33 +11,52 @@ namespace nibble::serve {
 std::int64_t EncoderJob::tokens() const {
   std::int64_t count = 0;
   for (const text::ModelInput& input : inputs) {
-    count += static_cast<std::int64_t>(input.ids.size());
+    count += std::ssize(input.ids);
   }
   return count;
 }
 
-void EncoderJob::advance(engine::Encoder& encoder, std::int64_t most_tokens) {
-  std::vector<engine::EncoderText> texts;
-  std::int64_t together = 0;
-  for (std::size_t i = rows.size(); i < inputs.size(); ++i) {
-    const text::ModelInput& input = inputs[i];
-    together += static_cast<std::int64_t>(input.ids.size());
-    if (!texts.empty() && together > most_tokens) {
+std::size_t EncoderJob::inputs_in(std::int64_t tokens, bool least_one) const {
+  std::size_t count = 0;
+  for (std::int64_t left = tokens; count < inputs_left(); ++count) {
+    left -= std::ssize(inputs[rows.size() + count].ids);
+    if (left < 0 && !(least_one && count == 0)) {
       break;
     }
+  }
+  return count;
+}
+
+std::int64_t EncoderJob::tokens_of_next(std::size_t count) const {
+  std::int64_t tokens = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    tokens += std::ssize(inputs[rows.size() + i].ids);
+  }
+  return tokens;
+}
+
+void EncoderJob::append_texts(std::size_t count, std::vector<engine::EncoderText>& texts) const {
+  for (std::size_t i = 0; i < count; ++i) {
+    const text::ModelInput& input = inputs[rows.size() + i];
     texts.push_back({input.ids, {}});
     if (token_types) {
       texts.back().types = input.types;
     }
   }
-  const engine::EncoderRows computed =
-      output == Output::kLogits ? encoder.classify(texts) : encoder.embed(texts);
-  core::require(std::all_of(computed.values.begin(), computed.values.end(),
-                            [](float value) { return std::isfinite(value); }),
-                core::ErrorKind::kFailed, "the model computed NaN; its weights may be damaged");
-  for (std::int64_t i = 0; i < computed.rows; ++i) {
-    const std::span<const float> row = computed.row(i);
-    rows.emplace_back(row.begin(), row.end());
+}
+
+void EncoderJob::add_rows(const engine::EncoderRows& computed, std::int64_t first,
+                          std::size_t count) {
+  const auto end = first + static_cast<std::int64_t>(count);
+  core::require(end <= computed.rows, core::ErrorKind::kFailed, "the encoder made {} rows of {}",
+                computed.rows, end);
+  for (std::int64_t i = first; i < end; ++i) {
+    core::require(std::all_of(computed.row(i).begin(), computed.row(i).end(),
+                              [](float value) { return std::isfinite(value); }),
+                  core::ErrorKind::kFailed, "the model computed NaN; its weights may be damaged");
+  }
+  for (std::int64_t i = first; i < end; ++i) {
+    rows.emplace_back(computed.row(i).begin(), computed.row(i).end());
   }
 }
 

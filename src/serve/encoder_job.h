@@ -34,10 +34,16 @@ struct EncoderJob {
 
   std::int64_t tokens() const;
   bool done() const { return rows.size() == inputs.size(); }
+  std::size_t inputs_left() const { return inputs.size() - rows.size(); }
 
-  /// Computes the next inputs, of `most_tokens` together if one has no more. Throws as the encoder;
-  /// kFailed for NaN and infinity.
-  void advance(engine::Encoder& encoder, std::int64_t most_tokens);
+  /// How many of the next inputs have no more than so many tokens; with `least_one` one even if it
+  /// has more. And the tokens of the next `count` inputs.
+  std::size_t inputs_in(std::int64_t tokens, bool least_one) const;
+  std::int64_t tokens_of_next(std::size_t count) const;
+  /// The next `count` inputs as the encoder reads them.
+  void append_texts(std::size_t count, std::vector<engine::EncoderText>& texts) const;
+  /// Rows [first, first + count) are those of the next inputs. Throws kFailed for NaN and infinity.
+  void add_rows(const engine::EncoderRows& computed, std::int64_t first, std::size_t count);
 
   Rows rows;  // of the first inputs
 };

@@ -93,8 +93,8 @@ void EncoderService::live(HttpRequest&, const Responder& responder) {
 
 void EncoderService::metrics(HttpRequest&, const Responder& responder) {
   Gauges gauges;
-  gauges.running = jobs_.empty() ? 0 : 1;
-  gauges.waiting = static_cast<std::int64_t>(jobs_.size()) - gauges.running;
+  gauges.running = std::min(loop_.running(), std::ssize(jobs_));
+  gauges.waiting = std::ssize(jobs_) - gauges.running;
   responder->respond({200,
                       {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}},
                       metrics_.text(gauges),

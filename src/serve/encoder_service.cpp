@@ -50,7 +50,11 @@ EncoderService::EncoderService(std::shared_ptr<const models::Model> model,
       served_{options_.names, unix_seconds(), inputs_.most_tokens},
       admission_(options_.max_jobs, options_.max_tokens),
       server_(std::move(listener), options_.http, *this, log_),
-      workers_(options_.workers) {
+      workers_(options_.workers),
+      loop_(*encoder_, inputs_.batch_tokens,
+            [this](const JobPointer& job, const std::exception_ptr& error) {
+              computed(job, error);
+            }) {
   const auto& head = model_->network.classifier;
   scores_pairs_ =
       head && head->labels.size() == 1 && head->problem != models::Problem::kTokenLabels;
@@ -135,8 +139,7 @@ void EncoderService::tick() {
     return;
   }
   core::keep_memory_reserve();  // a request may have used it up
-  const Clock::rep began = step_began_;
-  if (began != 0 && Clock::now() - Clock::time_point(Clock::duration(began)) > options_.step_time) {
+  if (loop_.step_time() > options_.step_time) {
     log_({LogLevel::kError, "a step of the encoder does not end; the server does", {}});
     given_up_ = true;
     outcome_ = Outcome::kHung;
@@ -218,41 +221,39 @@ void EncoderService::start(const JobPointer& job) {
       jobs_.erase(gone);
     }
   });
-  compute_later(job);
+  if (!loop_.post(job)) {
+    end(job, ApiError(429, "rate_limit_error", "the server's queue is full; try again later", "",
+                      "queue_full")
+                 .response());
+  }
 }
 
-void EncoderService::compute_later(const JobPointer& job) {
+// On the encoder's thread, which has other work than to write answers.
+void EncoderService::computed(const JobPointer& job, const std::exception_ptr& error) {
+  if (error) {
+    const HttpResponse response = explain(error, job->request);
+    failing_ = response.status >= 500;
+    server_.post([this, job, response] { end(job, response); });
+    return;
+  }
+  failing_ = false;
   Work work;
   work.client = job->client;
   work.in_vain = [job] { return job->ended.load(); };
-  work.run = [this, job] { compute(job); };
-  if (!computing_.post(std::move(work))) {
-    const ApiError error(429, "rate_limit_error", "the server's queue is full; try again later", "",
-                         "queue_full");
-    server_.post([this, job, error] { end(job, error.response()); });
+  work.run = [this, job] { answer(job); };
+  if (!workers_.post(std::move(work))) {
+    answer(job);
   }
 }
 
-// On the encoder's thread: one part, so that others get theirs between.
-void EncoderService::compute(const JobPointer& job) {
-  step_began_ = Clock::now().time_since_epoch().count();
+void EncoderService::answer(const JobPointer& job) {
+  std::shared_ptr<HttpResponse> response;
   try {
-    job->advance(*encoder_, inputs_.batch_tokens);
-    step_began_ = 0;
-    failing_ = false;
-    if (!job->done()) {
-      compute_later(job);
-      return;
-    }
-    auto response = std::make_shared<HttpResponse>(job->answer(std::move(job->rows)));
-    server_.post([this, job, response] { end(job, std::move(*response)); });
+    response = std::make_shared<HttpResponse>(job->answer(std::move(job->rows)));
   } catch (const std::exception&) {
-    step_began_ = 0;
-    failing_ = true;
-    const HttpResponse response = explain(std::current_exception(), job->request);
-    failing_ = response.status >= 500;
-    server_.post([this, job, response] { end(job, response); });
+    response = std::make_shared<HttpResponse>(explain(std::current_exception(), job->request));
   }
+  server_.post([this, job, response] { end(job, std::move(*response)); });
 }
 
 void EncoderService::end(const JobPointer& job, HttpResponse response) {

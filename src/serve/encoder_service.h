@@ -12,6 +12,7 @@
 
 #include "engine/text_batches.h"
 #include "serve/encoder_job.h"
+#include "serve/encoder_loop.h"
 #include "serve/encoder_requests.h"
 #include "serve/metrics.h"
 #include "serve/model_list.h"
@@ -22,8 +23,8 @@
 namespace nibble::serve {
 
 /// An encoder behind HTTP: embeddings as OpenAI's API has them, reranking and scores as vLLM and
-/// text-embeddings-inference have them. Requests are computed in turns among clients, in parts of
-/// so many tokens, one part at a time.
+/// text-embeddings-inference have them. Requests are computed in turns among clients: those that
+/// come while a step runs together in the next one (encoder_loop.h).
 class EncoderService final : public HttpHandler {
  public:
   /// Of `options` those that concern an engine's texts mean nothing.
@@ -77,8 +78,8 @@ class EncoderService final : public HttpHandler {
   std::vector<double> scores_of(const EncoderJob::Rows& rows, std::size_t pairs, bool raw) const;
 
   void start(const JobPointer& job);
-  void compute_later(const JobPointer& job);
-  void compute(const JobPointer& job);
+  void computed(const JobPointer& job, const std::exception_ptr& error);
+  void answer(const JobPointer& job);
   void end(const JobPointer& job, HttpResponse response);
   HttpResponse explain(const std::exception_ptr& error, const std::string& request) const;
   void begin_drain(const std::string& why);
@@ -98,14 +99,13 @@ class EncoderService final : public HttpHandler {
   Admission admission_;
   HttpServer server_;
   std::unordered_set<JobPointer> jobs_;
-  std::atomic<bool> failing_{false};                           // what was computed last
-  std::atomic<std::chrono::steady_clock::rep> step_began_{0};  // 0: none
+  std::atomic<bool> failing_{false};  // what was computed last
   Outcome outcome_ = Outcome::kStopped;
   bool draining_ = false;
   bool given_up_ = false;
   std::chrono::steady_clock::time_point drain_until_{};
-  Workers computing_{1};  // only its short work is used: one thread for the encoder
   Workers workers_;
+  EncoderLoop loop_;
 };
 
 }  // namespace nibble::serve

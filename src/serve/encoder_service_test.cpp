@@ -62,6 +62,8 @@ class CountingEncoder final : public engine::Encoder {
     return rows;
   }
   std::int64_t max_tokens() const override { return kMostTokens; }
+  core::ThreadPool& pool() override { return pool_; }
+  engine::DeviceLimits measure_limits() override { return {}; }
 
   std::atomic<int> calls{0};
   std::atomic<bool> broken{false};
@@ -71,6 +73,8 @@ class CountingEncoder final : public engine::Encoder {
     rows.values.insert(rows.values.end(), row.begin(), row.end());
     ++rows.rows;
   }
+
+  core::ThreadPool pool_{1};
 };
 
 std::shared_ptr<models::Model> bert() {

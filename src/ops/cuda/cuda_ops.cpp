@@ -1,12 +1,14 @@
 #include "ops/cuda/cuda_ops.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/error.h"
 #include "device/cuda/check.h"
 #include "ops/cuda/elementwise/gated_bfloat16.h"
 #include "ops/cuda/elementwise/input_target.h"
+#include "ops/cuda/elementwise/vectors.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -14,7 +16,8 @@ namespace {
 using core::ErrorKind;
 using device::cuda::Buffer;
 
-constexpr std::int64_t kNumbersOfRow = 4;       // that a step puts: token, position, row, and room
+constexpr std::int64_t kNumbersOfRow =
+    6;  // that a step puts: token, position, type, rows, and room
 constexpr std::int64_t kListedPages = 1 << 18;  // of all sequences of a step; they may share some
 
 bool is_single(const SequenceSlice<KvSequence>& slice) {
@@ -23,6 +26,18 @@ bool is_single(const SequenceSlice<KvSequence>& slice) {
 
 bool of_single_rows(const Batch<KvSequence>& batch) {
   return std::all_of(batch.slices.begin(), batch.slices.end(), is_single);
+}
+
+PackedAttention packed_shape(const AttentionSpec& spec) {
+  core::require(spec.mask.bidirectional && spec.inverse_frequency.empty() && spec.q_norm.empty() &&
+                    spec.k_norm.empty() && spec.key_centre.empty(),
+                ErrorKind::kUsage,
+                "on a GPU texts without a cache see all of themselves, without rotation, norms or "
+                "centres of queries and keys; use --device cpu");
+  return {.heads = spec.heads,
+          .kv_heads = spec.kv_heads,
+          .head_dim = spec.head_dim,
+          .scale = 1.0f / std::sqrt(static_cast<float>(spec.head_dim))};
 }
 
 }  // namespace
@@ -51,12 +66,24 @@ CudaOps::Step CudaOps::begin_step(const Batch<KvSequence>& batch,
                 m, limits_.rows);
   upload_.begin();
   step_.clear();
-  const Step step{step_.put(batch.tokens), step_.put(batch.positions), step_.put(rows)};
+  const Step step{step_.put(batch.tokens), step_.put(batch.positions), step_.put(rows),
+                  step_.put(batch.types)};
   step_.add_to(upload_);
   splits_ = false;
   kernels_ = 0;
   waited_ = false;
   experts_.clear();
+  if (texts_.plan(batch, limits_.rows, upload_)) {
+    kernels_ = static_cast<int>(texts_.count());
+  } else {
+    plan_sequences(batch, windows, group);
+  }
+  upload_.start(stream());
+  return step;
+}
+
+void CudaOps::plan_sequences(const Batch<KvSequence>& batch, std::span<const std::int64_t> windows,
+                             std::int64_t group) {
   std::vector<PlannedSequence> sequences;
   sequences.reserve(batch.slices.size());
   for (const auto& slice : batch.slices) {
@@ -75,8 +102,6 @@ CudaOps::Step CudaOps::begin_step(const Batch<KvSequence>& batch,
     kernels_ = 4 * kernels_ + (plan.partials > 0 ? 2 : 0) + (plan.brief() ? 1 : 0);
     at->second.put(plan, upload_);
   }
-  upload_.start(stream());
-  return step;
 }
 
 const CudaOps::Matrix& CudaOps::transformed(Input& input, const DeviceTransform* transform) {
@@ -173,8 +198,10 @@ CudaOps::Input CudaOps::add_norm(Matrix& x, const Matrix& delta, const Norm& nor
 
 CudaOps::Input CudaOps::post_norm(Matrix& x, const Matrix& delta, const Norm& norm,
                                   const LinearSet& set) {
-  add(x, delta);
-  x = norm_matrix(x, norm);
+  Matrix y = matrix(x.rows(), x.columns());
+  add_norm_matrix(x.data(), delta.data(), weights_of(norm), y.data(), x.rows(), x.columns(),
+                  stream());
+  x = std::move(y);
   return input(x, set);
 }
 
@@ -241,6 +268,9 @@ std::optional<CudaOps::Matrix> CudaOps::linear(Input& input, const LinearSet& se
 
 CudaOps::Input CudaOps::attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
                                   const Batch<KvSequence>& batch, const LinearSet& set) {
+  if (texts_.count() > 0) {
+    return attend_in_texts(qkv, spec, set);
+  }
   const bool decode = of_single_rows(batch);
   return make_input(
       set, qkv.rows(),
@@ -255,6 +285,41 @@ CudaOps::Input CudaOps::attention(Matrix& qkv, const AttentionSpec& spec, std::i
       [&](const InputKey& key) {
         return (has_values(key.form) || key.type == &formats::kIntegerCodes) &&
                attention_writes(layer_of(spec), key.form, key.group, decode);
+      });
+}
+
+// In 16 bits. Results come in the form of the layers where that is what attention writes.
+CudaOps::Input CudaOps::attend_in_texts(const Matrix& qkv, const AttentionSpec& spec,
+                                        const LinearSet& set) {
+  const PackedAttention shape = packed_shape(spec);
+  const std::int64_t m = qkv.rows();
+  const std::int64_t width = spec.heads * spec.head_dim;
+  const DeviceInput halves(pool_, {.form = InputForm::kFloat16}, m, qkv.columns());
+  cuda::input(qkv.data(), halves.target(), m, qkv.columns(), stream());
+  const auto attend = [&](core::Fp16* heads) {
+    packed_attention(shape, reinterpret_cast<const __half*>(halves.target().values),
+                     padded_columns(qkv.columns()), texts_.on_device(), texts_.count(),
+                     reinterpret_cast<__half*>(heads), stream());
+  };
+  return make_input(
+      set, m,
+      [&](const InputTarget& target) {
+        if (target.form == InputForm::kFloat16 && width % kInputPadding == 0) {
+          return attend(target.values);
+        }
+        const PooledBuffer heads(pool_, m * width * 2);
+        attend(heads.as<core::Fp16>());
+        cuda::input(heads.as<core::Fp16>(), target, m, width, stream());
+      },
+      [&] {
+        const PooledBuffer heads(pool_, m * width * 2);
+        attend(heads.as<core::Fp16>());
+        Matrix y = matrix(m, width);
+        widen(heads.as<core::Fp16>(), y.data(), m * width, stream());
+        return y;
+      },
+      [&](const InputKey& key) {  // float16 has not enough digits for 16 bits
+        return width % 4 == 0 && (has_values(key.form) || key.bits < 16);
       });
 }
 

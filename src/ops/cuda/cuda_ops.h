@@ -15,9 +15,11 @@
 #include "ops/cuda/attention/attention_plan.h"
 #include "ops/cuda/attention/hadamard_signs.h"
 #include "ops/cuda/attention/kv_pool.h"
+#include "ops/cuda/attention/packed/text_tiles.h"
 #include "ops/cuda/device_input.h"
 #include "ops/cuda/device_matrix.h"
 #include "ops/cuda/elementwise/elementwise.h"
+#include "ops/cuda/elementwise/text_pooling.h"
 #include "ops/cuda/expert_lists.h"
 #include "ops/cuda/linear/linear_layer.h"
 #include "ops/cuda/packed/unit_packer.h"
@@ -95,12 +97,15 @@ class CudaOps {
     std::span<const std::int32_t> tokens;
     std::span<const std::int32_t> positions;
     std::span<const std::int32_t> rows;
+    std::span<const std::int32_t> types;
   };
-  /// Throws kFailed when the step is larger than its limits.
+  /// Slices have caches, all or none: those without are texts, which follow one another. Throws
+  /// kFailed when the step is larger than its limits.
   Step begin_step(const Batch<KvSequence>& batch, std::span<const std::int32_t> rows,
                   std::span<const std::int64_t> windows, std::int64_t group);
 
-  /// Which kernels attention takes in this step, as a number: it depends on how long sequences are.
+  /// Which kernels attention takes in this step, as a number: it depends on how long sequences are,
+  /// or how many tiles texts have.
   /// Recorded steps serve only steps that are alike in this.
   int kernels() const { return kernels_; }
 
@@ -133,6 +138,16 @@ class CudaOps {
   std::vector<ExpertRows> route(const Matrix& logits, const RoutingSpec& spec);
   void scatter_add(Matrix& sum, const Matrix& x, const ExpertRows& expert);
   Matrix zeros(std::int64_t rows, std::int64_t columns);
+  void activate(Matrix& x, MlpActivation activation);
+  void scale(Matrix& x, float factor);
+  /// Both are refused with kUsage: encoder-decoders do not run on a GPU.
+  void remember(const Matrix& kv, const AttentionSpec& spec, std::int64_t layer,
+                const Batch<KvSequence>& batch);
+  Input attend(const Matrix& q, const AttentionSpec& spec, std::int64_t layer,
+               const Batch<KvSequence>& batch, const LinearSet& set);
+  /// Rows [begins[i], ends[i]) of x as one (elementwise/text_pooling.h). Both are of the step.
+  Matrix pool(const Matrix& x, TextPooling pooling, std::span<const std::int32_t> begins,
+              std::span<const std::int32_t> ends);
   /// The `count` first of each row by their logits (sampling/ranking.h), to pinned host memory or
   /// the device's: `ranked` [rows, count].
   void rank(const Matrix& logits, std::int64_t count, RankedToken* ranked);
@@ -184,6 +199,9 @@ class CudaOps {
   Input gated_through_bfloat16(Input& input, const LinearLayer& layer, const GateInto& gate);
   void attend(const Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
               const Batch<KvSequence>& batch, const AttentionOutput& output);
+  Input attend_in_texts(const Matrix& qkv, const AttentionSpec& spec, const LinearSet& set);
+  void plan_sequences(const Batch<KvSequence>& batch, std::span<const std::int64_t> windows,
+                      std::int64_t group);
 
   device::CudaDevice device_;
   StepLimits limits_;
@@ -200,6 +218,7 @@ class CudaOps {
   std::map<const AttentionSpec*, DeviceAttention> attentions_;
   std::unique_ptr<KvPool> kv_;
   std::map<std::int64_t, PlanBuffer> plans_;  // by window
+  TextTiles texts_;
   device::cuda::Buffer partials_;
   std::optional<HadamardSigns> turn_;
   ExpertLists experts_;

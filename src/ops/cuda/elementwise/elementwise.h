@@ -57,6 +57,9 @@ void scatter_add(float* sum, std::int64_t sum_rows, std::int64_t columns, const 
 /// norm(x) as a matrix.
 void norm_matrix(const float* x, const NormWeights& norm, float* y, std::int64_t m,
                  std::int64_t columns, cudaStream_t stream);
+/// x += delta, then y = norm(x).
+void add_norm_matrix(float* x, const float* delta, const NormWeights& norm, float* y,
+                     std::int64_t m, std::int64_t columns, cudaStream_t stream);
 /// norm(x), made ready for linear layers.
 void norm(const float* x, const NormWeights& norm, const InputTarget& target, std::int64_t m,
           std::int64_t columns, cudaStream_t stream);

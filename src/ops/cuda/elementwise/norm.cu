@@ -17,6 +17,13 @@ void norm_matrix(const float* x, const NormWeights& norm, float* y, std::int64_t
            MatrixSink{rows_of(y, columns, columns), y}, m, columns, true, stream);
 }
 
+void add_norm_matrix(float* x, const float* delta, const NormWeights& norm, float* y,
+                     std::int64_t m, std::int64_t columns, cudaStream_t stream) {
+  check_weights(norm);
+  run_rows(sum_of(x, delta, columns), norm, MatrixSink{rows_of(y, columns, columns), y}, m, columns,
+           true, stream);
+}
+
 void norm(const float* x, const NormWeights& norm, const InputTarget& target, std::int64_t m,
           std::int64_t columns, cudaStream_t stream) {
   check_weights(norm);

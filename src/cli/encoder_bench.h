@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "core/json.h"
+#include "eval/encoder_throughput.h"
+
+namespace nibble::cli {
+
+/// --seq and --shapes of `nibble bench`: what encoders compute.
+struct EncoderBenchOptions {
+  std::vector<std::int64_t> lengths = {128};
+  std::vector<std::string> shapes;
+  void add(CLI::App& app);
+  bool given() const { return lengths_->count() > 0 || shapes_->count() > 0; }
+
+  /// Those of --shapes; else each batch with each length. Throws kUsage.
+  std::vector<eval::EncoderShape> all(const std::vector<std::int64_t>& batches) const;
+
+ private:
+  const CLI::Option* lengths_ = nullptr;
+  const CLI::Option* shapes_ = nullptr;
+};
+
+/// The rows as a table, and as what is in "rows" of the JSON object.
+void print_encoder_rows(const std::vector<eval::EncoderThroughputRow>& rows);
+core::Json encoder_rows_json(const std::vector<eval::EncoderThroughputRow>& rows);
+
+}  // namespace nibble::cli

@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "core/random.h"
+#include "device/cuda/gpu_for_tests.h"
+#include "engine/encoder.h"
+#include "formats/format.h"
+
+// Encoders on a GPU: what they record, and rounded models beside the same ones on the CPU. Golden
+// values of float models are in encoder_test.cpp and trained_encoders_test.cpp, which run on a GPU
+// too.
+namespace nibble::engine {
+namespace {
+
+std::shared_ptr<models::Model> family(const char* name) {
+  auto model = std::make_shared<models::Model>(
+      *models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families" / name));
+  model->network.pooling = {models::PoolingMode::kMean, false};
+  return model;
+}
+
+/// Every layer of the blocks rounded to nearest.
+std::shared_ptr<models::Model> rounded(const char* name, const std::string& scheme_text) {
+  auto model = family(name);
+  const formats::Scheme scheme = formats::parse_scheme(scheme_text);
+  for (models::Block& block : model->network.encoder.blocks) {
+    for (ops::LinearSet* set : models::linear_sets(block)) {
+      for (ops::Linear& part : set->parts) {
+        part.weight = formats::round_to_nearest(core::to_float32(part.weight.dense), part.weight.n,
+                                                part.weight.k, scheme);
+      }
+    }
+  }
+  return model;
+}
+
+std::unique_ptr<Encoder> open(const std::shared_ptr<const models::Model>& model,
+                              const char* place) {
+  RunnerOptions options;
+  options.place = device::parse_place(place);
+  options.cpu.threads = 2;
+  options.cpu.activations =
+      options.place.on_gpu() ? ops::ActivationPrecision::kFloat : ops::ActivationPrecision::kInt16;
+  return make_encoder(model, options);
+}
+
+/// Texts of those lengths, of random tokens.
+class Texts {
+ public:
+  Texts(std::vector<std::size_t> lengths, std::uint64_t seed) {
+    core::Random random(seed);
+    for (const std::size_t length : lengths) {
+      std::vector<std::int32_t>& tokens = tokens_.emplace_back();
+      for (std::size_t i = 0; i < length; ++i) {
+        tokens.push_back(static_cast<std::int32_t>(random.below(kVocabulary)));
+      }
+    }
+    for (const std::vector<std::int32_t>& tokens : tokens_) {
+      views_.push_back({tokens, {}});
+    }
+  }
+  std::span<const EncoderText> views() const { return views_; }
+
+ private:
+  static constexpr std::uint64_t kVocabulary = 60;
+  std::vector<std::vector<std::int32_t>> tokens_;
+  std::vector<EncoderText> views_;
+};
+
+double cosine(std::span<const float> a, std::span<const float> b) {
+  double products = 0;
+  double squares_a = 0;
+  double squares_b = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    products += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+    squares_a += static_cast<double>(a[i]) * static_cast<double>(a[i]);
+    squares_b += static_cast<double>(b[i]) * static_cast<double>(b[i]);
+  }
+  return products / std::sqrt(squares_a * squares_b);
+}
+
+class CudaEncoder : public device::GpuTest {};
+
+// A value beside the middle of two codes may take the other one.
+TEST_F(CudaEncoder, RoundedModelsGiveTheStatesOfTheCpu) {
+  const Texts texts({1, 7, 20, 3, 16}, 1);
+  for (const char* scheme :
+       {"int8-sym-row-a8", "int8-sym-g16", "int4-asym-g32", "int4-sym-row-a8", "int4-sym-row-a4"}) {
+    const auto model = rounded("bert", scheme);
+    const EncoderRows expected = open(model, "cpu")->hidden_states(texts.views());
+    const EncoderRows made = open(model, "cuda")->hidden_states(texts.views());
+    ASSERT_EQ(made.rows, expected.rows);
+    for (std::int64_t i = 0; i < made.rows; ++i) {
+      EXPECT_GT(cosine(made.row(i), expected.row(i)), 0.999) << scheme << ", row " << i;
+    }
+  }
+}
+
+// What is computed at first, recorded then and launched again, with texts of other lengths whose
+// sizes are alike.
+TEST_F(CudaEncoder, ARecordedStepServesOtherTexts) {
+  const auto model = rounded("bert", "int8-sym-row-a8");
+  const Texts some({20, 12}, 2);
+  const Texts others({3, 26}, 3);  // filled up to as many tokens
+  const auto fresh = open(model, "cuda");
+  const EncoderRows of_some = fresh->hidden_states(some.views());
+  const EncoderRows of_others = open(model, "cuda")->hidden_states(others.views());
+  ASSERT_NE(of_some.row(0)[0], of_others.row(0)[0]);
+  for (int call = 0; call < 3; ++call) {
+    EXPECT_EQ(fresh->hidden_states(others.views()).values, of_others.values) << "call " << call;
+    EXPECT_EQ(fresh->hidden_states(some.views()).values, of_some.values) << "call " << call;
+  }
+}
+
+TEST_F(CudaEncoder, EachKindOfResultIsRecorded) {
+  const auto model = family("bert-texts");
+  const auto encoder = open(model, "cuda");
+  const Texts texts({5, 9, 2}, 4);
+  const EncoderRows labels = encoder->classify(texts.views());
+  const EncoderRows embeddings = encoder->embed(texts.views());
+  const EncoderRows states = encoder->hidden_states(texts.views());
+  for (int call = 0; call < 3; ++call) {
+    EXPECT_EQ(encoder->classify(texts.views()).values, labels.values);
+    EXPECT_EQ(encoder->embed(texts.views()).values, embeddings.values);
+    EXPECT_EQ(encoder->hidden_states(texts.views()).values, states.values);
+  }
+  EXPECT_EQ(labels.rows, 3);
+  EXPECT_EQ(embeddings.rows, 3);
+  EXPECT_EQ(states.rows, 16);
+}
+
+// More kinds of steps than are kept recorded.
+TEST_F(CudaEncoder, ManySizesGiveTheStatesOfTheCpu) {
+  const auto model = family("bert");
+  const auto encoder = open(model, "cuda");
+  const auto reference = open(model, "cpu");
+  for (int round = 0; round < 2; ++round) {
+    for (std::size_t count = 1; count <= 400; count += 1 + count / 16) {
+      const Texts texts(std::vector<std::size_t>(count, 1 + count % 20), count);
+      const EncoderRows made = encoder->embed(texts.views());
+      const EncoderRows expected = reference->embed(texts.views());
+      ASSERT_EQ(made.values.size(), expected.values.size());
+      for (std::size_t i = 0; i < made.values.size(); ++i) {
+        ASSERT_NEAR(made.values[i], expected.values[i], 4e-3) << count << " texts, " << i;
+      }
+    }
+  }
+}
+
+// With codes for weights and activations, sums are whole numbers: they have no order.
+TEST_F(CudaEncoder, RoundedTextsHaveTheSameBitsInEveryBatch) {
+  const auto encoder = open(rounded("bert", "int8-sym-row-a8"), "cuda");
+  const Texts texts({20, 5, 9, 1, 18, 20, 13}, 5);
+  const EncoderRows together = encoder->hidden_states(texts.views());
+  std::vector<float> alone;
+  for (const EncoderText& text : texts.views()) {
+    const EncoderRows rows = encoder->hidden_states({&text, 1});
+    alone.insert(alone.end(), rows.values.begin(), rows.values.end());
+  }
+  EXPECT_EQ(together.values, alone);
+}
+
+}  // namespace
+}  // namespace nibble::engine

@@ -1,0 +1,56 @@
+#include "core/error.h"
+#include "ops/cuda/attention/attention.h"
+#include "ops/cuda/attention/packed/packed_arguments.h"
+
+namespace nibble::ops::cuda {
+namespace {
+
+void check_shape(const PackedAttention& shape) {
+  core::require(shape.head_dim > 0 && shape.head_dim <= kMaxHeadDim, core::ErrorKind::kUsage,
+                "heads of {} elements can't be handled on the GPU: 1 to {} are", shape.head_dim,
+                kMaxHeadDim);
+  core::require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0, core::ErrorKind::kUsage,
+                "{} query heads can't share {} KV heads", shape.heads, shape.kv_heads);
+  core::require(shape.scale > 0.0f, core::ErrorKind::kUsage,
+                "the scale of scores is {}: it must be positive", shape.scale);
+  core::require(shape.tile_rows == 32 || shape.tile_rows == 64 || shape.tile_rows == 128,
+                core::ErrorKind::kUsage, "tiles of {} rows: they have 32, 64 or 128",
+                shape.tile_rows);
+}
+
+void check_alignment(const __half* qkv, std::int64_t stride, const __half* y) {
+  const auto aligned = [](const void* pointer) {
+    return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
+  };
+  core::require(aligned(qkv) && aligned(y) && stride % 8 == 0, core::ErrorKind::kUsage,
+                "rows of packed attention must lie at multiples of 16 bytes");
+}
+
+}  // namespace
+
+bool packed_attention_runs(const PackedAttention& shape) {
+  switch (shape.head_dim) {
+    case 16:
+    case 32:
+    case 64:
+    case 80:
+    case 96:
+    case 128:
+      return true;
+    default:
+      return false;
+  }
+}
+
+namespace packed {
+
+void check(const PackedAttention& shape, const __half* qkv, std::int64_t stride, const __half* y) {
+  check_shape(shape);
+  if (packed_attention_runs(shape)) {
+    check_alignment(qkv, stride, y);
+  }
+}
+
+}  // namespace packed
+
+}  // namespace nibble::ops::cuda

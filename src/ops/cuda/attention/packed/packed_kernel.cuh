@@ -1,0 +1,111 @@
+#pragma once
+
+#include "ops/cuda/attention/packed/packed_arguments.h"
+#include "ops/cuda/attention/packed/packed_warp.cuh"
+#include "ops/cuda/device_code/barrier.cuh"
+#include "ops/cuda/device_code/dependent_launch.cuh"
+
+/// Packed attention by products of warps: a block has a tile's queries and one head, a warp 16 of
+/// its rows. Keys and values come through shared memory in steps of 64, those of the next step
+/// while one is computed.
+namespace nibble::ops::cuda::packed {
+
+template <int D, int kWarps>
+struct Block {
+  static constexpr int kThreads = kWarps * kWarp;
+  static constexpr int kQueryBytes = kWarps * kWarpRows * kRowBytes<D>;
+  static constexpr int kStepBytes = kStepKeys * kRowBytes<D>;  // of keys, or of values
+  static constexpr int kSharedBytes = kQueryBytes + 4 * kStepBytes;
+
+  const __half* keys;  // of the text's first row
+  const __half* values;
+  std::int64_t stride;
+  int length;
+  std::uint32_t stages;  // [2][keys, values]
+
+  __device__ std::uint32_t keys_of(int step) const { return stages + step % 2 * 2 * kStepBytes; }
+  __device__ std::uint32_t values_of(int step) const { return keys_of(step) + kStepBytes; }
+  __device__ int count_of(int step) const { return min(kStepKeys, length - step * kStepKeys); }
+
+  /// Two groups of copies, which are empty behind the last step.
+  __device__ __forceinline__ void copy_step(int step) const {
+    const int thread = static_cast<int>(threadIdx.x);
+    const int have = count_of(step);
+    const std::int64_t at = static_cast<std::int64_t>(step) * kStepKeys * stride;
+    if (have > 0) {
+      copy_rows<D, kStepKeys, kThreads>(keys_of(step), keys + at, stride, have, thread);
+    }
+    end_copies();
+    if (have > 0) {
+      copy_rows<D, kStepKeys, kThreads>(values_of(step), values + at, stride, have, thread);
+    }
+    end_copies();
+  }
+};
+
+/// Threads of a multiprocessor, for which registers must suffice.
+template <int D>
+inline constexpr int kResidentThreads = D <= 64   ? 512
+                                        : D <= 96 ? 384
+                                                  : 256;
+
+template <int D, int kWarps>
+__global__ void __launch_bounds__(kWarps* kWarp, kResidentThreads<D> / (kWarps * kWarp))
+    attend_kernel(Arguments a) {
+  extern __shared__ __align__(128) std::byte shared[];
+  using ThisBlock = Block<D, kWarps>;
+  launch_dependents();
+  const int number = static_cast<int>(blockIdx.x);
+  const PackedTile tile = a.tiles[number / a.heads];
+  const int head = number % a.heads;
+  wait_for_predecessor();
+  if (tile.rows == 0) {
+    return;
+  }
+  const int kv_column = head / a.group * D;
+  const __half* const text = a.qkv + tile.first * a.stride;
+  const ThisBlock block{text + a.keys_at + kv_column, text + a.values_at + kv_column, a.stride,
+                        tile.length, shared_address(shared) + ThisBlock::kQueryBytes};
+  const int warp_row = static_cast<int>(threadIdx.x) / kWarp * kWarpRows;
+  const int rows = min(kWarpRows, tile.rows - warp_row);  // of this warp; it may have none
+  std::byte* const queries = shared + warp_row * kRowBytes<D>;
+  const std::int64_t row = tile.row + warp_row;
+  if (rows > 0) {
+    copy_rows<D, kWarpRows, kWarp>(shared_address(queries), a.qkv + row * a.stride + head * D,
+                                   a.stride, rows, static_cast<int>(threadIdx.x) % kWarp);
+  }
+  block.copy_step(0);
+  block.copy_step(1);
+  Warp<D> warp;
+  const int steps = (tile.length + kStepKeys - 1) / kStepKeys;
+#pragma unroll 1
+  for (int step = 0; step < steps; ++step) {
+    Scores scores;
+    if (step == 0) {
+      wait_for_copies<3>();  // all but values, and both of step 1
+    } else {
+      wait_for_copies<1>();  // all but values
+    }
+    __syncthreads();  // and every warp has done with the last step
+    if (step > 0) {
+      block.copy_step(step + 1);
+    } else if (rows > 0) {
+      warp.load_queries(shared_address(queries));
+    }
+    if (rows > 0) {
+      warp.score(block.keys_of(step), block.count_of(step), scores);
+      warp.weigh(scores, a.scale);
+    }
+    wait_for_copies<2>();  // all but those of the next step
+    __syncthreads();
+    if (rows > 0) {
+      warp.accumulate(block.values_of(step), block.count_of(step), scores);
+    }
+  }
+  if (rows > 0) {
+    warp.finish(queries, rows, a.y + (row * a.heads + head) * D,
+                static_cast<std::int64_t>(a.heads) * D);
+  }
+}
+
+}  // namespace nibble::ops::cuda::packed

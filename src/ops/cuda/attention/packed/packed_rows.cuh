@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_fp16.h>
+
+/// Rows of heads in shared memory, for products of warps.
+namespace nibble::ops::cuda::packed {
+
+/// Bytes from one row of a head to the next: an odd number of 16 bytes, so that eight rows lie in
+/// different banks.
+template <int D>
+inline constexpr int kRowBytes = 2 * D + 16;
+
+/// Copies 16 bytes in the background, or writes zeros where `there` is false.
+__device__ __forceinline__ void copy_or_zero(std::uint32_t to, const __half* from, bool there) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+               "r"(there ? 16 : 0)
+               : "memory");
+}
+
+__device__ __forceinline__ void end_copies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/// Until at most kPending groups of this thread's copies are under way.
+template <int kPending>
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+/// The first `have` rows at `from`, `stride` elements apart, then zeros up to a multiple of 16
+/// rows. kThreads call, each with its number.
+template <int D, int kRows, int kThreads>
+__device__ __forceinline__ void copy_rows(std::uint32_t to, const __half* from, std::int64_t stride,
+                                          int have, int thread) {
+  constexpr int kChunks = D / 8;
+  constexpr int kAtOnce = kThreads / kChunks;
+  const int needed = min(kRows, (have + 15) / 16 * 16);
+  const int chunk = thread % kChunks;
+  int row = thread / kChunks;
+  if (kThreads % kChunks != 0 && row >= kAtOnce) {
+    return;
+  }
+  from += row * stride + 8 * chunk;
+  to += row * kRowBytes<D> + 16 * chunk;
+#pragma unroll
+  for (int first = 0; first < kRows; first += kAtOnce) {
+    if (row < needed) {
+      copy_or_zero(to + first * kRowBytes<D>, from, row < have);
+    }
+    row += kAtOnce;
+    from += kAtOnce * stride;
+  }
+}
+
+/// Four 8 x 8 matrices; lane l has the address of row l % 8 of matrix l / 8, and gets of each the
+/// columns 2t and 2t + 1 of row g (lane 4g + t).
+__device__ __forceinline__ void load_matrices(std::uint32_t (&words)[4], std::uint32_t at) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(at)
+               : "memory");
+}
+
+/// The same, each matrix transposed.
+__device__ __forceinline__ void load_transposed(std::uint32_t (&words)[4], std::uint32_t at) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(at)
+               : "memory");
+}
+
+}  // namespace nibble::ops::cuda::packed
