@@ -71,7 +71,7 @@ TEST_P(MeasureCurvature, AgreesWithOnePassThroughTheModel) {
     token = static_cast<std::int32_t>(tokens.below(network.config.vocabulary));
   }
   const auto curvature =
-      measure_curvature(network, {window}, 5, ops, core::silent_progress(), true);
+      measure_curvature(network, decoder_inputs({window}), 5, ops, core::silent_progress(), true);
 
   ops::gradient::GradientOps tape(ops);
   std::map<int, OutputCurvature> expected;
@@ -143,9 +143,9 @@ INSTANTIATE_TEST_SUITE_P(Families, MeasureCurvature, testing::Values("llama", "o
 TEST(Curvature, OfExpertsIsRefused) {
   const auto model = models::open_model(kFamilies / "mixtral");
   CpuOps ops({1, ops::ActivationPrecision::kFloat});
-  EXPECT_THROW(
-      (void)measure_curvature(model->network, {{1, 2, 3}}, 0, ops, core::silent_progress()),
-      core::Error);
+  EXPECT_THROW((void)measure_curvature(model->network, decoder_inputs({{1, 2, 3}}), 0, ops,
+                                       core::silent_progress()),
+               core::Error);
 }
 
 }  // namespace
