@@ -179,13 +179,17 @@ std::map<int, InputStatistics> CpuBlockRunner::observe(std::int64_t, const model
       statistics.emplace(set->id, InputStatistics(observation.kind, set->k()));
     }
   }
-  const Prepared prepared(ops_, block);
+  std::optional<Prepared> prepared;
   TokenWeights token_weights(observation);
   for (std::size_t pack = 0; pack < packs().size(); ++pack) {
     on_window_(pack);
     std::map<int, Matrix> originals;
     if (observation.kind >= StatisticsKind::kCross) {
+      prepared.reset();  // else the original's layers, which have the same ids, ran as the block's
       originals = original_inputs(pack, observation);
+    }
+    if (!prepared) {
+      prepared.emplace(ops_, block);
     }
     ops_.set_observer([&](const ops::LinearSet& set, const Matrix& input) {
       const auto found = statistics.find(set.id);
@@ -278,13 +282,13 @@ std::optional<StateDamage> CpuBlockRunner::damage() {
 
 void CpuBlockRunner::advance(std::int64_t layer, const models::Block& block,
                              const models::Block& original) {
-  const Prepared prepared(ops_, block);
+  for (std::size_t pack = 0; original_ && pack < packs().size(); ++pack) {
+    move(original, pack, *original_);
+  }
+  const Prepared prepared(ops_, block);  // only now: the original's layers have the same ids
   for (std::size_t pack = 0; pack < packs().size(); ++pack) {
     on_window_(pack);
     move(block, pack, stream_);
-    if (original_) {
-      move(original, pack, *original_);
-    }
   }
   if (in_encoder() && network_.has_decoder() && layer + 1 == std::ssize(network_.encoder.blocks)) {
     enter_decoder();
