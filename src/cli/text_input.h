@@ -22,7 +22,8 @@ void require_utf8_words(const std::string& text, const char* option);
 /// Help of --calib, and its texts.
 inline constexpr const char* kCalibrationHelp =
     "Calibration texts (UTF-8): files, pipes, or - for standard input; without any the model "
-    "writes its own";
+    "writes its own. A model with an encoder needs some: each line a text (of a file of GLUE its "
+    "sentences), or for an encoder-decoder what it reads, a tab, and what it should write";
 std::vector<compress::CalibrationText> read_calibration_texts(
     const std::vector<std::string>& names);
 

@@ -37,8 +37,8 @@ std::vector<Candidate> candidates(const models::Network& network, const Recipe& 
   const auto fixed = layer_schemes(network, recipe);
   const auto wanted = recipe.choices.empty() ? format_choices(recipe.scheme) : recipe.choices;
   std::vector<Candidate> result;
-  for (const models::Block& block : network.decoder.blocks) {
-    for (const ops::LinearSet* set : models::linear_sets(block)) {
+  for (const models::Block* block : models::all_blocks(network)) {
+    for (const ops::LinearSet* set : models::linear_sets(*block)) {
       for (const ops::Linear& part : set->parts) {
         if (!fixed.contains(part.name)) {
           continue;  // routers
@@ -176,11 +176,10 @@ Recipe allocate_formats(const models::Model& model, const Recipe& recipe,
   require_possible(model.network, recipe, layers, budget_of(model.network, recipe, layers));
   CalibrationOptions few = calibration;
   few.samples = std::min(few.samples, kSensitivityWindows);
-  const CalibrationWindows windows =
-      few.texts.empty() ? sample_calibration(model, few, progress) : read_calibration(model, few);
+  const CalibrationInputs inputs = calibration_inputs(model, few, progress);
   ops::cpu::CpuOps ops({calibration.threads, ops::ActivationPrecision::kFloat});
   ops::cpu::reserve_blas_memory(ops.pool().size());
-  const auto sensitivity = measure_sensitivity(model.network, windows, few.seed, ops, progress);
+  const auto sensitivity = measure_sensitivity(model.network, inputs, few.seed, ops, progress);
   return allocate_formats(model.network, recipe, sensitivity, ops.pool(), progress);
 }
 

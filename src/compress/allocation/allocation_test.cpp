@@ -179,9 +179,9 @@ std::vector<float> values_of(const formats::PackedWeight& weight) {
 TEST(Sensitivity, PredictsTheDivergenceOfTheRoundedModel) {
   const auto model = models::open_model(kDemo);
   CpuOps ops({2, ops::ActivationPrecision::kFloat});
-  const auto sensitivity =
-      measure_sensitivity(model->network, demo_windows(*model, "calibration.txt", 6, 256), 1, ops,
-                          core::silent_progress());
+  const auto sensitivity = measure_sensitivity(
+      model->network, decoder_inputs(demo_windows(*model, "calibration.txt", 6, 256)), 1, ops,
+      core::silent_progress());
   const models::Network& original = model->network;
   const auto windows = demo_windows(*model, "evaluation.txt", 3, 256);
   std::vector<ops::cpu::Matrix> before;
@@ -233,8 +233,9 @@ TEST(AllocateFormats, KeepsToTheTargetAndLosesLessThanOneFormat) {
   const auto model = models::open_model(kDemo);
   const models::Network& network = model->network;
   CpuOps ops({2, ops::ActivationPrecision::kFloat});
-  const auto sensitivity = measure_sensitivity(
-      network, demo_windows(*model, "calibration.txt", 2, 128), 1, ops, core::silent_progress());
+  const auto sensitivity =
+      measure_sensitivity(network, decoder_inputs(demo_windows(*model, "calibration.txt", 2, 128)),
+                          1, ops, core::silent_progress());
   const auto loss_of = [&](const Recipe& recipe) {
     const auto schemes = layer_schemes(network, recipe);
     double loss = 0;

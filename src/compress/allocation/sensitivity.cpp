@@ -36,8 +36,8 @@ std::vector<float> products_of_rows(const float* a, std::int64_t m, std::int64_t
 class Measurement {
  public:
   explicit Measurement(const models::Network& network) {
-    for (const models::Block& block : network.decoder.blocks) {
-      for (const ops::LinearSet* set : models::linear_sets(block)) {
+    for (const models::Block* block : models::all_blocks(network)) {
+      for (const ops::LinearSet* set : models::linear_sets(*block)) {
         for (const ops::Linear& part : set->parts) {
           LayerSensitivity& layer = layers_[part.name];
           layer.outputs.resize(static_cast<std::size_t>(part.weight.n));
@@ -142,13 +142,13 @@ double rows_loss(const LayerSensitivity& sensitivity, const formats::PackedWeigh
 }  // namespace
 
 std::map<std::string, LayerSensitivity> measure_sensitivity(const models::Network& network,
-                                                            const CalibrationWindows& windows,
+                                                            const CalibrationInputs& inputs,
                                                             std::uint64_t seed,
                                                             ops::cpu::CpuOps& ops,
                                                             core::ProgressSink& progress) {
   Measurement measurement(network);
   sample_gradients(
-      network, windows, seed, ops,
+      network, inputs, seed, ops,
       [&](const ops::LinearSet& set, const Matrix& x, const Matrix& gradient) {
         measurement.observe(set, x, gradient);
       },

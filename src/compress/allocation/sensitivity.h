@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compress/calibration/calibration.h"
+#include "compress/calibration/calibration_inputs.h"
 #include "core/progress.h"
 #include "core/threads.h"
 #include "formats/packed_weight.h"
@@ -28,7 +28,7 @@ struct LayerSensitivity {
 /// Of every linear layer of the blocks, by prefix, from gradients that the model itself draws
 /// (sample_gradients, which says what is thrown).
 std::map<std::string, LayerSensitivity> measure_sensitivity(const models::Network& network,
-                                                            const CalibrationWindows& windows,
+                                                            const CalibrationInputs& inputs,
                                                             std::uint64_t seed,
                                                             ops::cpu::CpuOps& ops,
                                                             core::ProgressSink& progress);

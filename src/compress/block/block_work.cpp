@@ -58,11 +58,12 @@ void divide_rows(LayerWork& layer, std::int64_t first, std::span<const float> s)
 
 // The first layers of attention and MLP, k inputs each.
 void link_norm(models::NormPlacement norms, ops::Norm& norm, std::int64_t k, SetWork& set) {
-  set.source.is_stream = norms == models::NormPlacement::kPost;
-  if (!set.source.is_stream) {
-    set.source.norm = &norm;
-    scale_each(set.source, k);
+  if (norms == models::NormPlacement::kPost) {
+    set.source.why_not = "the residual stream itself (post-norm)";
+    return;
   }
+  set.source.norm = &norm;
+  scale_each(set.source, k);
 }
 
 // Whether a positive factor passes through the MLP's activation.
@@ -107,6 +108,9 @@ BlockWork::BlockWork(const models::NetworkConfig& config, models::NormPlacement 
                      const std::map<std::string, formats::Scheme>& schemes,
                      std::map<int, SetCurvature>& curvature)
     : attention_norm_(block.attention_norm), mlp_norm_(block.mlp_norm) {
+  if (block.cross) {
+    cross_norm_ = block.cross->norm;
+  }
   for (const ops::LinearSet* set : models::linear_sets(block)) {
     if (auto work = make_set_work(*set, schemes, curvature)) {
       sets_.push_back(*std::move(work));
@@ -135,16 +139,12 @@ SetWork* BlockWork::find(const ops::LinearSet& set) {
 void BlockWork::link(const models::NetworkConfig& config, models::NormPlacement norms,
                      const models::Block& block) {
   const models::Attention& attention = block.attention;
-  SetWork* const qkv = find(attention.qkv);
-  SetWork* const out = find(attention.out);
-  if (qkv != nullptr) {
+  if (SetWork* const qkv = find(attention.qkv)) {
     link_norm(norms, attention_norm_, attention.qkv.k(), *qkv);
   }
-  if (qkv != nullptr && out != nullptr) {
-    const std::int64_t value_width = attention.spec.kv_heads * attention.spec.head_dim;
-    out->source.layer = &qkv->layers.back();
-    out->source.first_row = qkv->layers.back().n() - value_width;
-    scale_heads(out->source, attention.spec);
+  link_values(attention.qkv, attention.spec, attention.out);
+  if (block.cross) {
+    link_cross(norms, *block.cross);
   }
   const auto link_mlp = [&](const models::Mlp& mlp) {
     SetWork* const up = find(mlp.up);
@@ -165,6 +165,28 @@ void BlockWork::link(const models::NetworkConfig& config, models::NormPlacement 
   }
 }
 
+void BlockWork::link_cross(models::NormPlacement norms, const models::CrossAttention& cross) {
+  if (SetWork* const q = find(cross.q)) {
+    link_norm(norms, *cross_norm_, cross.q.k(), *q);
+  }
+  if (SetWork* const kv = find(cross.kv)) {
+    kv->source.why_not = "the states of the encoder, which other blocks read too";
+  }
+  link_values(cross.kv, cross.spec, cross.out);
+}
+
+// What `out` reads are the values, the last rows of `from`.
+void BlockWork::link_values(const ops::LinearSet& from, const ops::AttentionSpec& spec,
+                            const ops::LinearSet& out) {
+  SetWork* const values = find(from);
+  SetWork* const heads = find(out);
+  if (values != nullptr && heads != nullptr) {
+    heads->source.layer = &values->layers.back();
+    heads->source.first_row = values->layers.back().n() - spec.kv_heads * spec.head_dim;
+    scale_heads(heads->source, spec);
+  }
+}
+
 void transform_inputs(LayerWork& layer, const ops::InputTransform& transform,
                       core::ThreadPool& pool) {
   constexpr std::int64_t kRows = 16;  // rows of one task
@@ -180,8 +202,8 @@ void transform_inputs(LayerWork& layer, const ops::InputTransform& transform,
 
 void note_unscaled(SetWork& set) {
   for (LayerWork& layer : set.layers) {
-    if (set.source.is_stream) {
-      layer.note = "not scaled: it reads the residual stream itself (post-norm)";
+    if (!set.source.why_not.empty()) {
+      layer.note = fmt::format("not scaled: it reads {}", set.source.why_not);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compress/calibration/output_curvature.h"
@@ -44,14 +45,15 @@ formats::PackedWeight round_dense(const LayerWork& layer);
 /// the model computes: the norm before it, or rows of a linear layer that reach it unmixed (values
 /// through attention, `up` through the gate, anything through ReLU). One scale may serve several
 /// channels: query heads that share a value head. In post-norm blocks attention and MLP read the
-/// residual stream itself, whose scales reach all that comes behind it: it cannot be scaled.
+/// residual stream itself, whose scales reach all that comes behind it: it cannot be scaled. Nor
+/// can the states of an encoder, which all blocks of its decoder read.
 struct InputSource {
   ops::Norm* norm = nullptr;
   LayerWork* layer = nullptr;
   std::int64_t first_row = 0;          // of `layer`
   std::vector<std::int32_t> scale_of;  // [k]: which scale an input channel has
   std::int64_t scales = 0;             // 0: the input cannot be scaled
-  bool is_stream = false;              // because it is the residual stream
+  std::string_view why_not = {};       // what is read, where that is the reason
 };
 
 /// The layers that share one input.
@@ -86,14 +88,20 @@ class BlockWork {
   void use(std::map<int, InputStatistics>& statistics);
   const ops::Norm& attention_norm() const { return attention_norm_; }
   const ops::Norm& mlp_norm() const { return mlp_norm_; }
+  /// Of attention to an encoder, where there is any.
+  const std::optional<ops::Norm>& cross_norm() const { return cross_norm_; }
 
  private:
   SetWork* find(const ops::LinearSet& set);
   void link(const models::NetworkConfig& config, models::NormPlacement norms,
             const models::Block& block);
+  void link_cross(models::NormPlacement norms, const models::CrossAttention& cross);
+  void link_values(const ops::LinearSet& from, const ops::AttentionSpec& spec,
+                   const ops::LinearSet& out);
 
   ops::Norm attention_norm_;
   ops::Norm mlp_norm_;
+  std::optional<ops::Norm> cross_norm_;
   std::vector<SetWork> sets_;
 };
 
@@ -102,7 +110,7 @@ class BlockWork {
 void transform_inputs(LayerWork& layer, const ops::InputTransform& transform,
                       core::ThreadPool& pool);
 
-/// Says so at layers that keep their inputs because they read the residual stream.
+/// Says so at layers that keep their inputs because of what they read (InputSource::why_not).
 void note_unscaled(SetWork& set);
 
 /// Multiplies input column j of every layer of the set by s[scale_of[j]], divides the source's

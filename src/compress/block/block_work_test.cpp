@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "compress/block/compressed_block.h"
+#include "compress/calibration/pack_forward.h"
 #include "compress/pipeline/logits_for_tests.h"
 #include "core/random.h"
 #include "models/model.h"
@@ -16,8 +17,8 @@ namespace {
 using ops::cpu::CpuOps;
 
 // The block with every input that can be scaled divided by random factors.
-models::Block scaled(const models::Network& network, const models::Block& block,
-                     core::Random& random, int& scaled_sets) {
+models::Block scaled(const models::Network& network, models::NormPlacement norms,
+                     const models::Block& block, core::Random& random, int& scaled_sets) {
   std::map<std::string, formats::Scheme> schemes;
   for (const ops::LinearSet* set : models::linear_sets(block)) {
     for (const ops::Linear& part : set->parts) {
@@ -27,7 +28,7 @@ models::Block scaled(const models::Network& network, const models::Block& block,
     }
   }
   std::map<int, SetCurvature> none;
-  BlockWork work(network.config, network.decoder.norms, block, schemes, none);
+  BlockWork work(network.config, norms, block, schemes, none);
   for (SetWork& set : work.sets()) {
     if (set.source.scales == 0) {
       continue;
@@ -66,7 +67,7 @@ TEST_P(Scaling, KeepsWhatTheModelComputes) {
   core::Random random(3);
   int sets = 0;
   for (models::Block& block : network.decoder.blocks) {
-    block = scaled(network, block, random, sets);
+    block = scaled(network, network.decoder.norms, block, random, sets);
   }
   EXPECT_EQ(sets, GetParam().sets_of_a_block * static_cast<int>(network.decoder.blocks.size()));
   const std::vector<float> after = logits(network, ops);
@@ -85,6 +86,50 @@ INSTANTIATE_TEST_SUITE_P(Families, Scaling,
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+// Logits of a decoder that has read a text and written another.
+std::vector<float> pair_logits(const models::Network& network, CpuOps& ops) {
+  const CalibrationPack read{{5, 9, 13, 17, 21, 25, 29}, std::vector<std::int32_t>(7), {7}};
+  const CalibrationPack written{{2, 7, 11, 19}, std::vector<std::int32_t>(4), {4}};
+  const PackBatch source(read);
+  const auto states = models::encode(ops, network, source.batch());
+  const PackBatch target(written);
+  auto x = models::embed(ops, network, target.batch());
+  for (const models::Block& block : network.decoder.blocks) {
+    run_pack(ops, network.config, network.decoder.norms, block, written,
+             PackSource<CpuOps>{&read, &states}, x);
+  }
+  const auto result = models::logits(ops, network, x);
+  return {result.values().begin(), result.values().end()};
+}
+
+class PairScaling : public testing::TestWithParam<Case> {};
+
+TEST_P(PairScaling, KeepsWhatTheModelComputes) {
+  const auto model = models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) /
+                                        "tests/families" / GetParam().family);
+  CpuOps ops({2, ops::ActivationPrecision::kFloat});
+  const std::vector<float> before = pair_logits(model->network, ops);
+  models::Network network = model->network;
+  core::Random random(3);
+  int sets = 0;
+  for (models::Stack* stack : {&network.encoder, &network.decoder}) {
+    for (models::Block& block : stack->blocks) {
+      block = scaled(network, stack->norms, block, random, sets);
+    }
+  }
+  EXPECT_EQ(sets, GetParam().sets_of_a_block);
+  const std::vector<float> after = pair_logits(network, ops);
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    ASSERT_NEAR(after[i], before[i], 2e-4) << i;
+  }
+}
+
+// In all: two blocks of the encoder and three of the decoder, GELU in both. Without norms before
+// the layers only attention's outputs are scaled.
+INSTANTIATE_TEST_SUITE_P(Families, PairScaling,
+                         testing::Values(Case{"bart", 2 * 1 + 3 * 2}, Case{"mbart", 2 * 3 + 3 * 5}),
+                         [](const auto& parameter) { return parameter.param.family; });
 
 TEST(InputStatistics, DivideAsIfTheInputsHadBeenDivided) {
   constexpr std::int64_t kInputs = 24;

@@ -25,6 +25,11 @@ void replace(std::vector<float>& values, const std::string& name, const Vectors&
   }
 }
 
+void replace(ops::Norm& norm, const Vectors& vectors) {
+  replace(norm.weight, norm.name + ".weight", vectors);
+  replace(norm.bias, norm.name + ".bias", vectors);
+}
+
 }  // namespace
 
 CompressedBlock take_compressed(BlockWork& work, const models::Block& transformed,
@@ -32,6 +37,9 @@ CompressedBlock take_compressed(BlockWork& work, const models::Block& transforme
   CompressedBlock result;
   keep_if_changed(work.attention_norm(), original.attention_norm, result.vectors);
   keep_if_changed(work.mlp_norm(), original.mlp_norm, result.vectors);
+  if (original.cross) {
+    keep_if_changed(*work.cross_norm(), original.cross->norm, result.vectors);
+  }
   Vectors biases;
   for (const ops::LinearSet* set : models::linear_sets(original)) {
     for (const ops::Linear& part : set->parts) {
@@ -58,9 +66,10 @@ CompressedBlock take_compressed(BlockWork& work, const models::Block& transforme
 
 models::Block apply_compressed(const models::Block& original, const CompressedBlock& compressed) {
   models::Block block = original;
-  for (ops::Norm* norm : {&block.attention_norm, &block.mlp_norm}) {
-    replace(norm->weight, norm->name + ".weight", compressed.vectors);
-    replace(norm->bias, norm->name + ".bias", compressed.vectors);
+  replace(block.attention_norm, compressed.vectors);
+  replace(block.mlp_norm, compressed.vectors);
+  if (block.cross) {
+    replace(block.cross->norm, compressed.vectors);
   }
   ops::LinearSet& qkv = block.attention.qkv;
   replace(block.attention.spec.key_centre, models::key_centre_name(qkv), compressed.vectors);

@@ -10,7 +10,7 @@
 
 namespace nibble::compress {
 
-/// What a recipe made of one decoder block: all that differs from the original.
+/// What a recipe made of one block: all that differs from the original.
 struct CompressedBlock {
   std::map<std::string, formats::PackedWeight> layers;  // by prefix; dense ones may be routers
   std::map<std::string, std::vector<float>>

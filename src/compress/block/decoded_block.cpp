@@ -42,9 +42,14 @@ Block decoded(Block block, core::ThreadPool& pool) {
 
 Block current_block(const BlockWork& work, const Block& block, core::ThreadPool& pool) {
   CompressedBlock changes;
-  for (const ops::Norm* norm : {&work.attention_norm(), &work.mlp_norm()}) {
-    changes.vectors.emplace(norm->name + ".weight", norm->weight);
-    changes.vectors.emplace(norm->name + ".bias", norm->bias);
+  const auto add = [&](const ops::Norm& norm) {
+    changes.vectors.emplace(norm.name + ".weight", norm.weight);
+    changes.vectors.emplace(norm.name + ".bias", norm.bias);
+  };
+  add(work.attention_norm());
+  add(work.mlp_norm());
+  if (work.cross_norm()) {
+    add(*work.cross_norm());
   }
   for (const SetWork& set : work.sets()) {
     for (const LayerWork& layer : set.layers) {

@@ -1,15 +1,14 @@
 #include "compress/calibration/block_runner.h"
 
-#include <numeric>
+#include <cmath>
 #include <optional>
 
 #include "compress/calibration/cuda_block_runner.h"
-#include "models/forward.h"
+#include "compress/calibration/pack_forward.h"
 
 namespace nibble::compress {
 
 using ops::cpu::CpuOps;
-using ops::cpu::KvCache;
 using ops::cpu::Matrix;
 
 namespace {
@@ -45,20 +44,53 @@ void require_float_activations(const std::map<std::string, formats::Scheme>& sch
   }
 }
 
+// Of a decoder without an encoder.
+CalibrationWindows windows_of(const CalibrationInputs& inputs) {
+  CalibrationWindows windows;
+  for (const CalibrationPack& pack : inputs.decoder) {
+    windows.push_back(pack.tokens);
+  }
+  return windows;
+}
+
+// The weights of the next tokens of a set, where `observation` has any.
+class TokenWeights {
+ public:
+  explicit TokenWeights(const Observation& observation) : curvature_(observation.curvature) {}
+
+  std::span<const float> take(int set, std::int64_t rows) {
+    if (curvature_ == nullptr || !curvature_->contains(set)) {
+      return {};
+    }
+    std::size_t& next = next_[set];
+    const auto count = static_cast<std::size_t>(rows);
+    next += count;
+    return std::span(curvature_->at(set).token_weights).subspan(next - count, count);
+  }
+
+ private:
+  const std::map<int, SetCurvature>* curvature_;
+  std::map<int, std::size_t> next_;  // token, by set
+};
+
 }  // namespace
 
 std::unique_ptr<BlockRunner> make_block_runner(
-    const Backend& backend, const models::Network& network, const CalibrationWindows& windows,
-    CpuOps& ops, bool keeps_original, const std::optional<std::filesystem::path>& spill,
+    const Backend& backend, const models::Network& network, CalibrationInputs inputs, CpuOps& ops,
+    bool keeps_original, const std::optional<std::filesystem::path>& spill,
     const std::map<std::string, formats::Scheme>& schemes) {
   if (!backend.has_gpu()) {
-    return std::make_unique<CpuBlockRunner>(network, windows, ops, keeps_original, spill);
+    return std::make_unique<CpuBlockRunner>(network, std::move(inputs), ops, keeps_original, spill);
   }
+  core::require(!network.has_encoder(), core::ErrorKind::kUsage,
+                "calibration of a model with an encoder does not run on a GPU yet; use --device "
+                "cpu");
   require_float_activations(schemes);
   core::require(!network.embeddings.project_in, core::ErrorKind::kUsage,
                 "calibration of a model whose embedding is narrower than its residual stream does "
                 "not run on a GPU yet; use --device cpu");
-  return cuda::make_cuda_block_runner(backend.gpu(), network, windows, ops, keeps_original);
+  return cuda::make_cuda_block_runner(backend.gpu(), network, windows_of(inputs), ops,
+                                      keeps_original);
 }
 
 std::vector<float> mean_row(std::span<const float> x, std::int64_t m, std::int64_t k) {
@@ -73,42 +105,59 @@ std::vector<float> mean_row(std::span<const float> x, std::int64_t m, std::int64
   return mean;
 }
 
-CpuBlockRunner::CpuBlockRunner(const models::Network& network, const CalibrationWindows& windows,
+CpuBlockRunner::CpuBlockRunner(const models::Network& network, CalibrationInputs inputs,
                                CpuOps& ops, bool keeps_original,
                                const std::optional<std::filesystem::path>& spill)
-    : network_(network), windows_(windows), ops_(ops), hidden_(spill) {
+    : network_(network), inputs_(std::move(inputs)), ops_(ops), spill_(spill), stream_(embed()) {
   if (keeps_original) {
-    original_.emplace(spill);
+    original_.emplace(embed());
   }
-  for (const auto& window : windows_) {
-    auto& positions = positions_.emplace_back(window.size());
-    std::iota(positions.begin(), positions.end(), 0);
-    const models::Batch<CpuOps> batch{window, positions, {}};
-    Matrix x = models::embed(ops_, network_, batch);
-    if (original_) {
-      original_->add(ops_.copy(x));
+}
+
+CpuBlockRunner::Stream CpuBlockRunner::embed() const {
+  Stream stream{WindowStore(spill_), std::nullopt};
+  for (const CalibrationPack& pack : packs()) {
+    const PackBatch batch(pack);
+    stream.hidden.add(in_encoder() ? models::embed_for_encoder(ops_, network_, batch.batch())
+                                   : models::embed(ops_, network_, batch.batch()));
+  }
+  return stream;
+}
+
+void CpuBlockRunner::enter_decoder() {
+  behind_encoder_ = true;
+  const auto enter = [&](Stream& stream) {
+    WindowStore states(spill_);
+    for (std::size_t pack = 0; pack < packs().size(); ++pack) {
+      states.add(models::encoder_states(ops_, network_, stream.hidden.read(pack, ops_)));
     }
-    hidden_.add(std::move(x));
+    stream = embed();
+    stream.states.emplace(std::move(states));
+  };
+  enter(stream_);
+  if (original_) {
+    enter(*original_);
   }
 }
 
-void CpuBlockRunner::run(std::int64_t layer, const models::Block& block, std::size_t window,
+void CpuBlockRunner::run(const models::Block& block, std::size_t pack, const Stream& stream,
                          Matrix& x) {
-  const ops::SequenceSlice<KvCache> alone{nullptr, 0, 0, x.rows()};
-  const models::Batch<CpuOps> batch{windows_[window], positions_[window], {&alone, 1}};
-  models::settle(
-      ops_, x,
-      models::run_block(ops_, network_.config, network_.decoder.norms, block, layer, batch, x, {}));
+  Matrix states;
+  PackSource<CpuOps> source;
+  if (stream.states) {
+    states = stream.states->read(pack, ops_);
+    source = {&inputs_.encoder[pack], &states};
+  }
+  run_pack(ops_, network_.config, stack().norms, block, packs()[pack], source, x);
 }
 
-void CpuBlockRunner::move(std::int64_t layer, const models::Block& block, std::size_t window,
-                          WindowStore& store) {
-  Matrix x = store.read(window, ops_);
-  run(layer, block, window, x);
-  store.write(window, std::move(x));
+void CpuBlockRunner::move(const models::Block& block, std::size_t pack, Stream& stream) {
+  Matrix x = stream.hidden.read(pack, ops_);
+  run(block, pack, stream, x);
+  stream.hidden.write(pack, std::move(x));
 }
 
-std::map<int, Matrix> CpuBlockRunner::original_inputs(std::int64_t layer, std::size_t window,
+std::map<int, Matrix> CpuBlockRunner::original_inputs(std::size_t pack,
                                                       const Observation& observation) {
   std::map<int, Matrix> inputs;
   ops_.set_observer([&](const ops::LinearSet& set, const Matrix& input) {
@@ -116,14 +165,13 @@ std::map<int, Matrix> CpuBlockRunner::original_inputs(std::int64_t layer, std::s
       inputs.insert_or_assign(set.id, ops_.copy(input));
     }
   });
-  Matrix x = original_->read(window, ops_);
-  run(layer, *observation.original, window, x);
+  Matrix x = original_->hidden.read(pack, ops_);
+  run(*observation.original, pack, *original_, x);
   ops_.set_observer(nullptr);
   return inputs;
 }
 
-std::map<int, InputStatistics> CpuBlockRunner::observe(std::int64_t layer,
-                                                       const models::Block& block,
+std::map<int, InputStatistics> CpuBlockRunner::observe(std::int64_t, const models::Block& block,
                                                        const Observation& observation) {
   std::map<int, InputStatistics> statistics;
   for (const ops::LinearSet* set : models::linear_sets(block)) {
@@ -131,67 +179,66 @@ std::map<int, InputStatistics> CpuBlockRunner::observe(std::int64_t layer,
       statistics.emplace(set->id, InputStatistics(observation.kind, set->k()));
     }
   }
-  const Prepared prepared(ops_, block);
-  std::size_t token = 0;  // of all windows, where this window begins
-  for (std::size_t window = 0; window < windows_.size(); ++window) {
-    on_window_(window);
+  std::optional<Prepared> prepared;
+  TokenWeights token_weights(observation);
+  for (std::size_t pack = 0; pack < packs().size(); ++pack) {
+    on_window_(pack);
     std::map<int, Matrix> originals;
     if (observation.kind >= StatisticsKind::kCross) {
-      originals = original_inputs(layer, window, observation);
+      prepared.reset();  // else the original's layers, which have the same ids, ran as the block's
+      originals = original_inputs(pack, observation);
+    }
+    if (!prepared) {
+      prepared.emplace(ops_, block);
     }
     ops_.set_observer([&](const ops::LinearSet& set, const Matrix& input) {
       const auto found = statistics.find(set.id);
       if (found == statistics.end()) {
         return;
       }
-      std::span<const float> weights;
-      if (observation.curvature != nullptr && observation.curvature->contains(set.id)) {
-        weights = std::span(observation.curvature->at(set.id).token_weights)
-                      .subspan(token, windows_[window].size());
-      }
+      const std::span<const float> weights = token_weights.take(set.id, input.rows());
       found->second.add(input, ops_.pool(), weights);
       if (observation.kind >= StatisticsKind::kCross) {
         found->second.add_cross(originals.at(set.id), input, ops_.pool(), weights);
       }
     });
-    Matrix x = hidden_.read(window, ops_);
-    run(layer, block, window, x);
+    Matrix x = stream_.hidden.read(pack, ops_);
+    run(block, pack, stream_, x);
     ops_.set_observer(nullptr);
-    token += windows_[window].size();
   }
   return statistics;
 }
 
+Matrix CpuBlockRunner::last_states(const Stream& stream, std::size_t pack) {
+  Matrix x = stream.hidden.read(pack, ops_);
+  return in_encoder() ? models::encoder_states(ops_, network_, std::move(x))
+                      : models::final_states(ops_, network_, std::move(x));
+}
+
 InputStatistics CpuBlockRunner::observe_output(const Observation& observation) {
-  const int id = network_.output.id;
   InputStatistics statistics(observation.kind, network_.output.k());
-  std::size_t token = 0;  // of all windows, where this window begins
-  for (std::size_t window = 0; window < windows_.size(); ++window) {
-    on_window_(window);
-    std::span<const float> weights;
-    if (observation.curvature != nullptr && observation.curvature->contains(id)) {
-      weights = std::span(observation.curvature->at(id).token_weights)
-                    .subspan(token, windows_[window].size());
-    }
-    const Matrix x = models::final_states(ops_, network_, hidden_.read(window, ops_));
+  TokenWeights token_weights(observation);
+  for (std::size_t pack = 0; pack < packs().size(); ++pack) {
+    on_window_(pack);
+    const Matrix x = last_states(stream_, pack);
+    const std::span<const float> weights = token_weights.take(network_.output.id, x.rows());
     statistics.add(x, ops_.pool(), weights);
     if (observation.kind >= StatisticsKind::kCross) {
-      const Matrix original = models::final_states(ops_, network_, original_->read(window, ops_));
-      statistics.add_cross(original, x, ops_.pool(), weights);
+      statistics.add_cross(last_states(*original_, pack), x, ops_.pool(), weights);
     }
-    token += windows_[window].size();
   }
   return statistics;
 }
 
 std::vector<float> CpuBlockRunner::mean_input(const ops::Norm* norm) {
   std::vector<float> rows;
-  for (std::size_t window = 0; window < windows_.size(); ++window) {
-    const auto tokens = std::ssize(rows) / network_.config.hidden + std::ssize(windows_[window]);
-    if (window > 0 && tokens > kMeanTokens) {
+  for (std::size_t pack = 0; pack < packs().size(); ++pack) {
+    const auto tokens =
+        std::ssize(rows) / network_.config.hidden + static_cast<std::int64_t>(tokens_of(pack));
+    if (pack > 0 && tokens > kMeanTokens) {
       break;
     }
-    Matrix x = hidden_.read(window, ops_);
+    Matrix x = stream_.hidden.read(pack, ops_);
     if (norm != nullptr) {
       x = ops_.norm_matrix(x, *norm);
     }
@@ -202,15 +249,49 @@ std::vector<float> CpuBlockRunner::mean_input(const ops::Norm* norm) {
   return mean_row(rows, std::ssize(rows) / network_.config.hidden, network_.config.hidden);
 }
 
+std::optional<StateDamage> CpuBlockRunner::damage() {
+  if (!original_) {
+    return std::nullopt;
+  }
+  double cosines = 0;
+  double signal = 0;
+  double noise = 0;
+  std::int64_t tokens = 0;
+  for (std::size_t pack = 0; pack < packs().size(); ++pack) {
+    const Matrix before = last_states(*original_, pack);
+    const Matrix after = last_states(stream_, pack);
+    for (std::int64_t row = 0; row < before.rows(); ++row) {
+      double product = 0;
+      double own = 0;
+      double other = 0;
+      for (std::int64_t i = 0; i < before.columns(); ++i) {
+        const auto a = static_cast<double>(before.row(row)[i]);
+        const auto b = static_cast<double>(after.row(row)[i]);
+        product += a * b;
+        own += a * a;
+        other += b * b;
+        noise += (a - b) * (a - b);
+      }
+      cosines += own > 0 && other > 0 ? product / std::sqrt(own * other) : 0.0;
+      signal += own;
+    }
+    tokens += before.rows();
+  }
+  return StateDamage{cosines / static_cast<double>(tokens), 10 * std::log10(signal / noise)};
+}
+
 void CpuBlockRunner::advance(std::int64_t layer, const models::Block& block,
                              const models::Block& original) {
-  const Prepared prepared(ops_, block);
-  for (std::size_t window = 0; window < windows_.size(); ++window) {
-    on_window_(window);
-    move(layer, block, window, hidden_);
-    if (original_) {
-      move(layer, original, window, *original_);
-    }
+  for (std::size_t pack = 0; original_ && pack < packs().size(); ++pack) {
+    move(original, pack, *original_);
+  }
+  const Prepared prepared(ops_, block);  // only now: the original's layers have the same ids
+  for (std::size_t pack = 0; pack < packs().size(); ++pack) {
+    on_window_(pack);
+    move(block, pack, stream_);
+  }
+  if (in_encoder() && network_.has_decoder() && layer + 1 == std::ssize(network_.encoder.blocks)) {
+    enter_decoder();
   }
 }
 

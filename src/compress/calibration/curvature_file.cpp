@@ -1,6 +1,5 @@
 #include "compress/calibration/curvature_file.h"
 
-#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,12 +36,15 @@ std::uint64_t hash_of(const core::Tensor& tensor) {
   return core::hash64({tensor.raw(), static_cast<std::size_t>(tensor.bytes())});
 }
 
-std::string fingerprint_of(const models::WeightSource& source, const CalibrationWindows& windows,
+std::string fingerprint_of(const models::WeightSource& source, const CalibrationInputs& inputs,
                            std::uint64_t seed, bool of_output, core::ThreadPool& pool) {
   std::vector<std::uint64_t> hashes = {seed, of_output ? 1u : 0u};
-  for (const auto& window : windows) {
-    hashes.push_back(window.size());
-    hashes.push_back(core::hash64(std::as_bytes(std::span(window))));
+  for (const auto* packs : {&inputs.encoder, &inputs.decoder}) {
+    for (const CalibrationPack& pack : *packs) {
+      hashes.push_back(pack.tokens.size());
+      hashes.push_back(core::hash64(std::as_bytes(std::span(pack.tokens))));
+      hashes.push_back(core::hash64(std::as_bytes(std::span(pack.lengths))));
+    }
   }
   for (const auto& path : source.files()) {
     hashes.push_back(io::fingerprint(path, pool).content);
@@ -119,15 +121,22 @@ SetCurvature read_set(const io::SafetensorsFile& file, const ops::LinearSet& lin
 }
 
 Curvature read(const io::SafetensorsFile& file, const models::Network& network, bool of_output,
-               std::int64_t tokens) {
+               const CalibrationInputs& inputs) {
   Curvature curvature;
-  for (const models::Block& block : network.decoder.blocks) {
-    for (const ops::LinearSet* set : models::linear_sets(block)) {
-      curvature.emplace(set->id, read_set(file, *set, tokens));
+  const std::int64_t encoder = tokens_of(inputs.encoder);
+  const std::int64_t decoder = tokens_of(inputs.decoder);
+  const auto add = [&](const models::Stack& stack, std::int64_t tokens) {
+    for (const models::Block& block : stack.blocks) {
+      for (const ops::LinearSet* set : models::linear_sets(block)) {
+        const bool reads_states = block.cross && set == &block.cross->kv;
+        curvature.emplace(set->id, read_set(file, *set, reads_states ? encoder : tokens));
+      }
     }
-  }
+  };
+  add(network.encoder, encoder);
+  add(network.decoder, decoder);
   if (of_output) {
-    curvature.emplace(network.output.id, read_set(file, network.output, tokens));
+    curvature.emplace(network.output.id, read_set(file, network.output, decoder));
   }
   return curvature;
 }
@@ -136,19 +145,16 @@ Curvature read(const io::SafetensorsFile& file, const models::Network& network, 
 
 std::map<int, SetCurvature> kept_or_measured_curvature(
     const std::filesystem::path& file, const models::WeightSource& source,
-    const models::Network& network, const CalibrationWindows& windows, std::uint64_t seed,
+    const models::Network& network, const CalibrationInputs& inputs, std::uint64_t seed,
     ops::cpu::CpuOps& ops, core::ProgressSink& progress, bool of_output) {
-  const std::string fingerprint = fingerprint_of(source, windows, seed, of_output, ops.pool());
+  const std::string fingerprint = fingerprint_of(source, inputs, seed, of_output, ops.pool());
   if (std::filesystem::exists(file)) {
     const auto kept = io::SafetensorsFile::open(file);
     require_own(*kept, fingerprint);
     progress.message("the curvature is what the interrupted job has measured");
-    const std::int64_t tokens = std::accumulate(
-        windows.begin(), windows.end(), std::int64_t{0},
-        [](std::int64_t sum, const auto& window) { return sum + std::ssize(window); });
-    return read(*kept, network, of_output, tokens);
+    return read(*kept, network, of_output, inputs);
   }
-  Curvature measured = measure_curvature(network, windows, seed, ops, progress, of_output);
+  Curvature measured = measure_curvature(network, inputs, seed, ops, progress, of_output);
   write(file, measured, fingerprint);
   return measured;
 }

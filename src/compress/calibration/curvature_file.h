@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <map>
 
-#include "compress/calibration/calibration.h"
+#include "compress/calibration/calibration_inputs.h"
 #include "compress/calibration/output_curvature.h"
 #include "core/progress.h"
 #include "models/network.h"
@@ -27,7 +27,7 @@ namespace nibble::compress {
 /// that is damaged.
 std::map<int, SetCurvature> kept_or_measured_curvature(
     const std::filesystem::path& file, const models::WeightSource& source,
-    const models::Network& network, const CalibrationWindows& windows, std::uint64_t seed,
+    const models::Network& network, const CalibrationInputs& inputs, std::uint64_t seed,
     ops::cpu::CpuOps& ops, core::ProgressSink& progress, bool of_output);
 
 }  // namespace nibble::compress

@@ -8,6 +8,7 @@
 
 #include "compress/block/layer_for_tests.h"
 #include "compress/calibration/measure_curvature.h"
+#include "compress/calibration/pack_forward.h"
 #include "models/forward.h"
 #include "models/model.h"
 #include "ops/gradient/gradient_ops.h"
@@ -57,6 +58,30 @@ TEST(OutputCurvature, SumsProductsInBlocks) {
 
 const auto kFamilies = std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families";
 
+// The gradient at logits of -log softmax of tokens that are drawn from it.
+Matrix drawn_gradient(const Matrix& logits, CpuOps& ops, std::uint64_t seed) {
+  Matrix gradient = ops.matrix(logits.rows(), logits.columns());
+  core::Random draw(seed);
+  for (std::int64_t i = 0; i < logits.rows(); ++i) {
+    const float* row = logits.row(i);
+    const double largest = *std::max_element(row, row + logits.columns());
+    double sum = 0;
+    for (std::int64_t j = 0; j < logits.columns(); ++j) {
+      sum += std::exp(row[j] - largest);
+    }
+    double left = draw.uniform();
+    bool drawn = false;
+    for (std::int64_t j = 0; j < logits.columns(); ++j) {
+      const double share = std::exp(row[j] - largest) / sum;
+      const bool here = !drawn && left < share;
+      left -= share;
+      drawn = drawn || here;
+      gradient.row(i)[j] = static_cast<float>(share - (here ? 1.0 : 0.0));
+    }
+  }
+  return gradient;
+}
+
 class MeasureCurvature : public testing::TestWithParam<const char*> {};
 
 // Block by block, from the last to the first, must come to what one pass back through the whole
@@ -71,7 +96,7 @@ TEST_P(MeasureCurvature, AgreesWithOnePassThroughTheModel) {
     token = static_cast<std::int32_t>(tokens.below(network.config.vocabulary));
   }
   const auto curvature =
-      measure_curvature(network, {window}, 5, ops, core::silent_progress(), true);
+      measure_curvature(network, decoder_inputs({window}), 5, ops, core::silent_progress(), true);
 
   ops::gradient::GradientOps tape(ops);
   std::map<int, OutputCurvature> expected;
@@ -89,26 +114,7 @@ TEST_P(MeasureCurvature, AgreesWithOnePassThroughTheModel) {
   const ops::SequenceSlice<ops::cpu::KvCache> alone{nullptr, 0, 0, 20};
   const models::Batch<ops::gradient::GradientOps> batch{window, positions, {&alone, 1}};
   const auto logits = models::logits(tape, network, models::hidden_states(tape, network, batch));
-  Matrix gradient = ops.matrix(logits.rows(), logits.columns());
-  core::Random draw(5);
-  for (std::int64_t i = 0; i < logits.rows(); ++i) {
-    const float* row = logits.value().row(i);
-    const double largest = *std::max_element(row, row + logits.columns());
-    double sum = 0;
-    for (std::int64_t j = 0; j < logits.columns(); ++j) {
-      sum += std::exp(row[j] - largest);
-    }
-    double left = draw.uniform();
-    bool drawn = false;
-    for (std::int64_t j = 0; j < logits.columns(); ++j) {
-      const double share = std::exp(row[j] - largest) / sum;
-      const bool here = !drawn && left < share;
-      left -= share;
-      drawn = drawn || here;
-      gradient.row(i)[j] = static_cast<float>(share - (here ? 1.0 : 0.0));
-    }
-  }
-  tape.backward(logits, std::move(gradient));
+  tape.backward(logits, drawn_gradient(logits.value(), ops, 5));
 
   ASSERT_TRUE(curvature.contains(network.output.id));
   for (const auto& [id, set] : curvature) {
@@ -140,12 +146,59 @@ INSTANTIATE_TEST_SUITE_P(Families, MeasureCurvature, testing::Values("llama", "o
                            return name;
                          });
 
+// The same through both stacks of an encoder-decoder: two texts in a pack.
+TEST(Curvature, OfPairsAgreesWithOnePassThroughTheModel) {
+  for (const char* family : {"bart", "mbart"}) {
+    const auto model = models::open_model(kFamilies / family);
+    const models::Network& network = model->network;
+    CpuOps ops({2, ops::ActivationPrecision::kFloat});
+    CalibrationInputs inputs;
+    inputs.encoder = {{{5, 9, 13, 17, 21, 25, 29, 33, 8}, std::vector<std::int32_t>(9), {6, 3}}};
+    inputs.decoder = {{{2, 7, 11, 2, 15, 19, 23}, std::vector<std::int32_t>(7), {3, 4}}};
+    const auto curvature =
+        measure_curvature(network, inputs, 5, ops, core::silent_progress(), true);
+
+    ops::gradient::GradientOps tape(ops);
+    std::map<int, OutputCurvature> expected;
+    tape.set_observer([&](const ops::LinearSet& set, const Matrix&, const Matrix& gradient) {
+      OutputCurvature& sum = expected.try_emplace(set.id, set.parts.front().weight.n).first->second;
+      sum.add(gradient.data(), gradient.rows(), gradient.columns(), ops.pool());
+    });
+    const PackBatch source(inputs.encoder.front());
+    const auto states = models::encode(tape, network, source.batch());
+    auto x = models::embed(tape, network, PackBatch(inputs.decoder.front()).batch());
+    for (const models::Block& block : network.decoder.blocks) {
+      run_pack(tape, network.config, network.decoder.norms, block, inputs.decoder.front(),
+               PackSource<ops::gradient::GradientOps>{&inputs.encoder.front(), &states}, x);
+    }
+    const auto logits = models::logits(tape, network, x);
+    tape.backward(logits, drawn_gradient(logits.value(), ops, 5));
+
+    std::size_t sets = 1;
+    for (const models::Block* block : models::all_blocks(network)) {
+      sets += models::linear_sets(*block).size();
+    }
+    EXPECT_EQ(curvature.size(), sets);
+    for (const auto& [id, set] : curvature) {
+      const auto block = set.layers.front().block(0);
+      const auto wanted = expected.at(id).block(0);
+      const float largest = *std::max_element(wanted.begin(), wanted.end());
+      for (std::size_t i = 0; i < block.size(); ++i) {
+        ASSERT_NEAR(block[i], wanted[i], 1e-4f * largest) << family << " set " << id << " " << i;
+      }
+    }
+    const models::Block& first = network.decoder.blocks.front();
+    EXPECT_EQ(curvature.at(first.cross->q.id).token_weights.size(), 7u);
+    EXPECT_EQ(curvature.at(first.cross->kv.id).token_weights.size(), 9u);
+  }
+}
+
 TEST(Curvature, OfExpertsIsRefused) {
   const auto model = models::open_model(kFamilies / "mixtral");
   CpuOps ops({1, ops::ActivationPrecision::kFloat});
-  EXPECT_THROW(
-      (void)measure_curvature(model->network, {{1, 2, 3}}, 0, ops, core::silent_progress()),
-      core::Error);
+  EXPECT_THROW((void)measure_curvature(model->network, decoder_inputs({{1, 2, 3}}), 0, ops,
+                                       core::silent_progress()),
+               core::Error);
 }
 
 }  // namespace

@@ -85,7 +85,8 @@ TEST(KeyCentre, InputsAreThoseOfTheFirstWindows) {
     return std::vector<float>(x.row(0), x.row(0) + x.columns());
   };
   const auto mean_of = [&](const CalibrationWindows& windows) {
-    return CpuBlockRunner(network, windows, ops, false, std::nullopt).mean_input(&norm);
+    return CpuBlockRunner(network, decoder_inputs(windows), ops, false, std::nullopt)
+        .mean_input(&norm);
   };
   const std::vector<float> a = row_of(3);
   const std::vector<float> b = row_of(5);
@@ -105,7 +106,8 @@ TEST(KeyCentre, InputsMayBeTheStreamItself) {
   const std::vector<std::int32_t> positions = {0, 1};
   const ops::cpu::Matrix x = models::embed(ops, model->network, {windows[0], positions, {}});
   const std::vector<float> mean =
-      CpuBlockRunner(model->network, windows, ops, false, std::nullopt).mean_input(nullptr);
+      CpuBlockRunner(model->network, decoder_inputs(windows), ops, false, std::nullopt)
+          .mean_input(nullptr);
   for (std::int64_t i = 0; i < x.columns(); ++i) {
     EXPECT_NEAR(mean[static_cast<std::size_t>(i)], (x.row(0)[i] + x.row(1)[i]) / 2, 1e-6);
   }

@@ -16,8 +16,8 @@ class Measurement {
  public:
   Measurement(const models::Network& network, core::ThreadPool& pool, bool of_output)
       : pool_(pool) {
-    for (const models::Block& block : network.decoder.blocks) {
-      for (const ops::LinearSet* set : models::linear_sets(block)) {
+    for (const models::Block* block : models::all_blocks(network)) {
+      for (const ops::LinearSet* set : models::linear_sets(*block)) {
         add(*set);
       }
     }
@@ -88,12 +88,12 @@ class Measurement {
 }  // namespace
 
 std::map<int, SetCurvature> measure_curvature(const models::Network& network,
-                                              const CalibrationWindows& windows, std::uint64_t seed,
+                                              const CalibrationInputs& inputs, std::uint64_t seed,
                                               CpuOps& ops, core::ProgressSink& progress,
                                               bool of_output) {
   Measurement measurement(network, ops.pool(), of_output);
   sample_gradients(
-      network, windows, seed, ops,
+      network, inputs, seed, ops,
       [&](const ops::LinearSet& set, const Matrix&, const Matrix& gradient) {
         measurement.observe(set, gradient);
       },

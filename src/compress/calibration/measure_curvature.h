@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <map>
 
-#include "compress/calibration/calibration.h"
+#include "compress/calibration/calibration_inputs.h"
 #include "compress/calibration/output_curvature.h"
 #include "core/progress.h"
 #include "models/network.h"
@@ -15,7 +15,7 @@ namespace nibble::compress {
 /// the output layer, from the gradients of tokens that the model draws (sample_gradients, which
 /// says what is in memory and what is thrown).
 std::map<int, SetCurvature> measure_curvature(const models::Network& network,
-                                              const CalibrationWindows& windows, std::uint64_t seed,
+                                              const CalibrationInputs& inputs, std::uint64_t seed,
                                               ops::cpu::CpuOps& ops, core::ProgressSink& progress,
                                               bool of_output = false);
 

@@ -91,8 +91,8 @@ std::int64_t set_curvature(const ops::LinearSet& set, const BlockDemand& demand)
 
 std::int64_t block_memory(const models::Network& network, const BlockDemand& demand) {
   std::int64_t most = 0;
-  for (const models::Block& block : network.decoder.blocks) {
-    most = std::max(most, need_of(block, demand));
+  for (const models::Block* block : models::all_blocks(network)) {
+    most = std::max(most, need_of(*block, demand));
   }
   if (demand.rounds_output) {
     most = std::max(most, output_need(network.output, demand));
@@ -105,8 +105,8 @@ std::int64_t curvature_memory(const models::Network& network, const BlockDemand&
     return 0;
   }
   std::int64_t bytes = 0;
-  for (const models::Block& block : network.decoder.blocks) {
-    for (const ops::LinearSet* set : models::linear_sets(block)) {
+  for (const models::Block* block : models::all_blocks(network)) {
+    for (const ops::LinearSet* set : models::linear_sets(*block)) {
       bytes += set_curvature(*set, demand);
     }
   }
@@ -123,14 +123,14 @@ std::int64_t curvature_measuring_memory(const models::Network& network, const Bl
   const std::int64_t tokens = demand.tokens;
   std::int64_t squares = demand.rounds_output ? 4 * demand.all_tokens : 0;
   std::int64_t largest = 0;
-  for (const models::Block& block : network.decoder.blocks) {
-    for (const ops::LinearSet* set : models::linear_sets(block)) {
+  for (const models::Block* block : models::all_blocks(network)) {
+    for (const ops::LinearSet* set : models::linear_sets(*block)) {
       squares += 4 * demand.all_tokens * std::ssize(set->parts);
     }
-    largest = std::max(largest, values_of(block));
+    largest = std::max(largest, values_of(*block));
   }
   const std::int64_t hidden = tokens * network.config.hidden;
-  const std::int64_t states = (4 * std::ssize(network.decoder.blocks) + 24) * hidden;
+  const std::int64_t states = (4 * std::ssize(models::all_blocks(network)) + 24) * hidden;
   const std::int64_t logits = 8 * std::min(tokens, kLogitRows) * network.config.vocabulary;
   return curvature_memory(network, demand) + squares + states + 8 * tokens * largest +
          8 * tokens * tokens + logits;

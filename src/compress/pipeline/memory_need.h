@@ -16,6 +16,7 @@ struct BlockDemand {
   bool needs_curvature = false;   // a pass reads the curvature of the loss
   std::int64_t all_tokens = 0;    // of all calibration windows
   bool rounds_output = false;     // the output layer is compressed too
+  bool keeps_original = false;    // the windows go through the original model too
 };
 
 /// Bytes that compressing the largest block (or the output layer) needs at most, by the sizes of

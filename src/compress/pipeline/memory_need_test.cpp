@@ -118,8 +118,8 @@ TEST(MemoryNeed, CoversTheCurvatureThatIsMeasured) {
   demand.needs_curvature = true;
   demand.tokens = 160;
   demand.all_tokens = 320;
-  const auto curvature =
-      measure_curvature(model->network, {window, window}, 1, ops, core::silent_progress());
+  const auto curvature = measure_curvature(model->network, decoder_inputs({window, window}), 1, ops,
+                                           core::silent_progress());
   std::int64_t bytes = 0;
   for (const auto& [id, set] : curvature) {
     bytes += 4 * std::ssize(set.token_weights);

@@ -4,7 +4,6 @@
 #include "compress/pipeline/checkpoint.h"
 #include "compress/pipeline/model_card.h"
 #include "compress/pipeline/quantize_job.h"
-#include "compress/pipeline/recipe_passes.h"
 #include "compress/pipeline/recipe_run.h"
 #include "core/error.h"
 
@@ -24,19 +23,18 @@ void require_plain(const models::Model& model, const PipelineOptions& options) {
                 io::shown(model.path), core::printable(model.compression.recipe));
 }
 
-// Blocks of encoders are rounded as they stand: nothing is measured on texts, and the ends stay.
+// Of models with an encoder the blocks are compressed.
 void require_serves_encoder(const models::Model& model, const Recipe& recipe,
                             const PipelineOptions& options) {
-  const RecipePasses passes(recipe);
-  const bool plain = passes.needs() == StatisticsKind::kNone && !passes.needs_curvature() &&
-                     !passes.transforms_model();
-  core::require(!model.network.has_encoder() ||
-                    (plain && !recipe.target && !recipe.output && !options.adapter),
-                ErrorKind::kUsage,
-                "{} is an encoder, whose blocks are only rounded to nearest as yet; take a recipe "
-                "without calibration, rotation, target or output layer, such as w8a8 or "
-                "rtn-w4g128, and no adapter",
-                io::shown(model.path));
+  if (!model.network.has_encoder()) {
+    return;
+  }
+  core::require(!recipe.output, ErrorKind::kUsage,
+                "recipe '{}': {} has an encoder; the ends of such a model stay as they are, the "
+                "output layer too",
+                core::printable(recipe.name), io::shown(model.path));
+  core::require(!options.adapter, ErrorKind::kUsage,
+                "{} has an encoder; adapters are merged into decoders only", io::shown(model.path));
 }
 
 // The recipe with its target met.

@@ -205,7 +205,8 @@ TEST(Pipeline, CentresKeysOfPostNormBlocksByTheStream) {
   const CalibrationWindows windows =
       sample_calibration(*model, calibration, core::silent_progress());
   const std::vector<float> mean =
-      CpuBlockRunner(model->network, windows, ops, false, std::nullopt).mean_input(nullptr);
+      CpuBlockRunner(model->network, decoder_inputs(windows), ops, false, std::nullopt)
+          .mean_input(nullptr);
   EXPECT_EQ(result->network.decoder.blocks.front().attention.spec.key_centre,
             key_centre(model->network.config, block, mean));
 }

@@ -18,6 +18,7 @@ std::vector<LayerReport> RecipeRun::run() {
     run_output();
   }
   report_.end();
+  report_damage();
   if (backend_.has_gpu()) {
     progress_.message(times_.line());
   }
@@ -35,7 +36,8 @@ void RecipeRun::run_block(std::int64_t index) {
     store_.put(index, *compressed);
   }
   const bool last = index + 1 == blocks;
-  if (runner_ && !(last && (!rounds_output() || store_.finished_output()))) {
+  const bool outputs_matter = measures_damage() || (rounds_output() && !store_.finished_output());
+  if (runner_ && (!last || outputs_matter)) {
     advance(index, *compressed);
   }
   if (files_ != nullptr) {
@@ -59,15 +61,15 @@ void RecipeRun::advance(std::int64_t index, const CompressedBlock& compressed) {
 
 CompressedBlock RecipeRun::compress(std::int64_t index, const Block& original) {
   const Block block = model_.block(original);
-  BlockWork work(model_.network().config, norms_, block, schemes_, curvature_);
+  BlockWork work(model_.network().config, norms_of(index), block, schemes_, curvature_);
   if (true_sequential_) {
     compress_in_turn(index, block, work);
   } else {
     compress_at_once(index, block, work);
   }
   CompressedBlock compressed = take_compressed(work, block, original);
-  if (runner_) {
-    add_key_centre(block, compressed);
+  if (runner_ && !in_encoder(index)) {
+    add_key_centre(index, block, compressed);
   }
   return compressed;
 }
@@ -150,12 +152,24 @@ void RecipeRun::compress_output() {
   store_.put_output(*layer.packed);
 }
 
-void RecipeRun::add_key_centre(const Block& block, CompressedBlock& compressed) {
-  const bool pre = norms_ == models::NormPlacement::kPre;
+// Keys of a decoder are kept in a cache.
+void RecipeRun::add_key_centre(std::int64_t index, const Block& block,
+                               CompressedBlock& compressed) {
+  const bool pre = norms_of(index) == models::NormPlacement::kPre;
   std::vector<float> centre = key_centre(
       model_.network().config, block, runner_->mean_input(pre ? &block.attention_norm : nullptr));
   if (!centre.empty()) {
     compressed.vectors.emplace(models::key_centre_name(block.attention.qkv), std::move(centre));
+  }
+}
+
+void RecipeRun::report_damage() {
+  const auto damage = measures_damage() ? runner_->damage() : std::nullopt;
+  if (damage) {
+    progress_.message(fmt::format(
+        "last states on the calibration text: cosine to the original's {:.5f}, signal to noise "
+        "{:.1f} dB",
+        damage->cosine, damage->signal_to_noise));
   }
 }
 
@@ -222,7 +236,7 @@ std::int64_t RecipeRun::layers_of(const Block& block) const {
 // Says window by window what happens to the windows from here on.
 void RecipeRun::show_windows(const std::string& doing) {
   runner_->set_on_window([this, doing](std::size_t window) {
-    report_.show(fmt::format("{} window {} of {}", doing, window + 1, windows_.size()));
+    report_.show(fmt::format("{} window {} of {}", doing, window + 1, inputs_.size()));
   });
 }
 

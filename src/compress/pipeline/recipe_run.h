@@ -50,7 +50,8 @@ class RecipeRun {
   void finish(SetWork& set);
   void run_output();
   void compress_output();
-  void add_key_centre(const models::Block& block, CompressedBlock& compressed);
+  void add_key_centre(std::int64_t index, const models::Block& block, CompressedBlock& compressed);
+  void report_damage();
   std::map<int, InputStatistics> observe(std::int64_t index, const models::Block& block,
                                          const Observation& observation);
   std::optional<InputStatistics> observe_output();
@@ -59,6 +60,15 @@ class RecipeRun {
   void apply(const Pass& pass, SetWork& set);
   void report(const LayerWork& layer);
 
+  // Where a block stands: index counts those of all stacks.
+  bool in_encoder(std::int64_t index) const {
+    return index < std::ssize(model_.original().encoder.blocks);
+  }
+  models::NormPlacement norms_of(std::int64_t index) const {
+    const models::Network& network = model_.original();
+    return in_encoder(index) ? network.encoder.norms : network.decoder.norms;
+  }
+  bool measures_damage() const { return runner_ && model_.original().has_encoder(); }
   bool rounds_output() const { return schemes_.contains(models::kOutputName); }
   bool all_is_finished();
   std::int64_t layers_of(const models::Block& block) const;
@@ -73,10 +83,9 @@ class RecipeRun {
   Backend backend_;
   RecipePasses passes_;
   PreparedModel model_;
-  std::vector<const models::Block*> blocks_;  // of the original
-  models::NormPlacement norms_;
+  std::vector<const models::Block*> blocks_;  // of the original, all stacks
   StatisticsKind needs_ = StatisticsKind::kNone;
-  CalibrationWindows windows_;
+  CalibrationInputs inputs_;
   std::map<int, SetCurvature> curvature_;  // by set id
   std::unique_ptr<BlockRunner> runner_;    // null where no pass needs statistics
   JobReport report_;

@@ -33,8 +33,6 @@ RecipeRun::RecipeRun(const models::Model& model, const Recipe& recipe,
       model_(model.network, options.adapter.get(), passes_.transform(model.network), store,
              ops_.pool()),
       blocks_(models::all_blocks(model.network)),
-      norms_(model.network.has_decoder() ? model.network.decoder.norms
-                                         : model.network.encoder.norms),
       needs_(statistics_needed()),
       report_(progress) {
   if (rounds_output()) {
@@ -81,11 +79,9 @@ void RecipeRun::calibrate(const models::Model& model, const Recipe& recipe,
   ops::cpu::reserve_blas_memory(ops_.pool().size());
   CalibrationOptions calibration = options.calibration;
   calibration.threads = options.threads;
-  windows_ = calibration.texts.empty()
-                 ? sample_calibration(with_adapter_of(options, model), calibration, progress_)
-                 : read_calibration(model, calibration);
-  const bool keeps_original = needs_ >= StatisticsKind::kCross;
-  core::require(!keeps_original || model.network.config.routing.experts == 0, ErrorKind::kUsage,
+  inputs_ = calibration_inputs(with_adapter_of(options, model), calibration, progress_);
+  const bool compares = needs_ >= StatisticsKind::kCross;
+  core::require(!compares || model.network.config.routing.experts == 0, ErrorKind::kUsage,
                 "recipe {}: the tokens of an expert change with the weights before it, so that "
                 "asymmetric calibration is not built for mixtures of experts",
                 core::printable(recipe.name));
@@ -95,7 +91,7 @@ void RecipeRun::calibrate(const models::Model& model, const Recipe& recipe,
     curvature_ = curvature(calibration.seed);
   }
   runner_ = make_block_runner(
-      backend_, model_.network(), windows_, ops_, keeps_original,
+      backend_, model_.network(), inputs_, ops_, compares || model.network.has_encoder(),
       backend_.has_gpu()
           ? std::nullopt
           : spill_folder(model_.network(), demand(), options.memory, options.scratch, progress_),
@@ -119,10 +115,10 @@ std::map<int, SetCurvature> RecipeRun::curvature(std::uint64_t seed) {
     return {};
   }
   const auto file = store_.curvature_file();
-  return file && files_ ? kept_or_measured_curvature(*file, *files_, model_.network(), windows_,
-                                                     seed, ops_, progress_, rounds_output())
-                        : measure_curvature(model_.network(), windows_, seed, ops_, progress_,
-                                            rounds_output());
+  return file && files_
+             ? kept_or_measured_curvature(*file, *files_, model_.network(), inputs_, seed, ops_,
+                                          progress_, rounds_output())
+             : measure_curvature(model_.network(), inputs_, seed, ops_, progress_, rounds_output());
 }
 
 // What the work on the blocks needs of the memory.
@@ -130,11 +126,9 @@ BlockDemand RecipeRun::demand() const {
   BlockDemand demand{needs_, true_sequential_, model_.is_transformed() || model_.has_adapter()};
   demand.needs_curvature = !curvature_.empty();
   demand.rounds_output = rounds_output();
-  for (const auto& window : windows_) {
-    const auto length = static_cast<std::int64_t>(window.size());
-    demand.tokens = std::max(demand.tokens, length);
-    demand.all_tokens += length;
-  }
+  demand.keeps_original = needs_ >= StatisticsKind::kCross || model_.original().has_encoder();
+  demand.tokens = inputs_.longest();
+  demand.all_tokens = inputs_.all_tokens();
   return demand;
 }
 

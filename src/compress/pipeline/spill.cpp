@@ -14,7 +14,7 @@ std::optional<std::filesystem::path> spill_folder(const models::Network& network
   if (memory == 0) {
     return std::nullopt;
   }
-  const std::int64_t streams = demand.statistics >= StatisticsKind::kCross ? 2 : 1;
+  const std::int64_t streams = demand.keeps_original ? 2 : 1;
   const std::int64_t states = 4 * streams * demand.all_tokens * network.config.hidden;
   const std::int64_t block = block_memory(network, demand);
   const std::int64_t measuring = curvature_measuring_memory(network, demand);

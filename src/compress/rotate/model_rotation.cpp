@@ -17,6 +17,14 @@ constexpr std::int64_t kRows = 64;  // rows of one task
 
 Rotation stream_rotation(const models::Network& network, std::uint64_t seed) {
   const models::NetworkConfig& config = network.config;
+  core::require(!network.has_encoder() || network.encoder.norms != models::NormPlacement::kPost,
+                ErrorKind::kUsage,
+                "pass 'rotate': the encoder's norms stand in its residual stream (post-norm): "
+                "LayerNorm scales its channels one by one, so that a turned stream would not come "
+                "through; leave the rotation out");
+  core::require(!network.has_encoder(), ErrorKind::kUsage,
+                "pass 'rotate': the streams of an encoder and of a decoder behind it are not "
+                "turned; leave the rotation out");
   core::require(network.decoder.norms == models::NormPlacement::kPre && network.decoder.final_norm,
                 ErrorKind::kUsage,
                 "pass 'rotate': the model has norms in its residual stream (post-norm) or none "

@@ -1,31 +1,14 @@
 #include "ops/gradient/attention_gradient.h"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
 #include <vector>
 
 #include "ops/cpu/attention/rope.h"
-#include "ops/cpu/dense/blas.h"
 #include "ops/cpu/vector/vector_kernels.h"
+#include "ops/gradient/head_gradient.h"
 #include "ops/gradient/norm_gradient.h"
 
 namespace nibble::ops::gradient {
 namespace {
-
-// y [m, n] = alpha op(a) op(b) + beta y.
-struct Operand {
-  const float* data = nullptr;
-  std::int64_t stride = 0;
-  CBLAS_TRANSPOSE order = CblasNoTrans;
-};
-
-void multiply(std::int64_t m, std::int64_t n, std::int64_t k, float alpha, const Operand& a,
-              const Operand& b, float beta, float* y, std::int64_t ldy) {
-  cpu::blas().sgemm(CblasRowMajor, a.order, b.order, static_cast<int>(m), static_cast<int>(n),
-                    static_cast<int>(k), alpha, a.data, static_cast<int>(a.stride), b.data,
-                    static_cast<int>(b.stride), beta, y, static_cast<int>(ldy));
-}
 
 // One KV head of one sequence, with the query heads that read it.
 class GroupGradient {
@@ -38,29 +21,27 @@ class GroupGradient {
         dqkv_(dqkv),
         first_(rows.row),
         rows_(rows.rows),
-        kv_head_(kv_head),
-        scale_(1.0f / std::sqrt(static_cast<float>(spec_.head_dim))),
-        probabilities_(static_cast<std::size_t>(rows_ * rows_)),
-        slopes_(static_cast<std::size_t>(rows_ * rows_)),
-        turned_(static_cast<std::size_t>(rows_ * spec_.head_dim)) {}
+        kv_head_(kv_head) {}
 
   void run() {
     const std::int64_t group = spec_.heads / spec_.kv_heads;
-    const std::int64_t dim = spec_.head_dim;
-    const std::int64_t width = dqkv_.columns();
-    std::vector<float> dkey(static_cast<std::size_t>(rows_ * dim));
+    const auto size = static_cast<std::size_t>(rows_ * spec_.head_dim);
+    HeadGradient gradient(rows_, rows_);
+    std::vector<float> dquery(size);
+    std::vector<float> dkey(size);
+    float* const dvalue = dqkv_.row(first_) + value_head() * spec_.head_dim;
     for (std::int64_t h = kv_head_ * group; h < (kv_head_ + 1) * group; ++h) {
-      compute_probabilities(h);
-      const Operand p{probabilities_.data(), rows_, CblasTrans};
-      const Operand dout{dout_.row(first_) + h * dim, dout_.columns()};
-      multiply(rows_, dim, rows_, 1.0f, p, dout, 1.0f, dqkv_.row(first_) + value_head() * dim,
-               width);
-      compute_slopes(h);
-      multiply(rows_, dim, rows_, scale_, {slopes_.data(), rows_}, head(key_head()), 0.0f,
-               turned_.data(), dim);
-      turn_back(h, spec_.q_norm, turned_);
-      multiply(rows_, dim, rows_, scale_, {slopes_.data(), rows_, CblasTrans}, head(h), 1.0f,
-               dkey.data(), dim);
+      const HeadRecord head{rows_,
+                            rows_,
+                            spec_.head_dim,
+                            spec_.mask,
+                            part_of(record_.turned, h),
+                            part_of(record_.turned, key_head()),
+                            part_of(record_.turned, value_head()),
+                            part_of(record_.out, h),
+                            part_of(dout_, h)};
+      gradient.run(head, dquery.data(), dkey.data(), dvalue, dqkv_.columns());
+      turn_back(h, spec_.q_norm, dquery);
     }
     turn_back(key_head(), spec_.k_norm, dkey);
   }
@@ -68,54 +49,8 @@ class GroupGradient {
  private:
   std::int64_t key_head() const { return spec_.heads + kv_head_; }
   std::int64_t value_head() const { return spec_.heads + spec_.kv_heads + kv_head_; }
-  Operand head(std::int64_t h) const {
-    return {record_.turned.row(first_) + h * spec_.head_dim, record_.turned.columns()};
-  }
-  std::int64_t first_key(std::int64_t row) const {
-    const std::int64_t window = spec_.mask.window;
-    return window == 0 ? 0 : std::max<std::int64_t>(0, row - window + 1);
-  }
-  std::int64_t end_of_keys(std::int64_t row) const {
-    return spec_.mask.bidirectional ? rows_ : row + 1;
-  }
-
-  void compute_probabilities(std::int64_t h) {
-    Operand keys = head(key_head());
-    keys.order = CblasTrans;
-    multiply(rows_, rows_, spec_.head_dim, scale_, head(h), keys, 0.0f, probabilities_.data(),
-             rows_);
-    for (std::int64_t i = 0; i < rows_; ++i) {
-      float* row = probabilities_.data() + i * rows_;
-      const std::int64_t begin = first_key(i);
-      const std::int64_t end = end_of_keys(i);
-      std::fill(row, row + begin, 0.0f);
-      std::fill(row + end, row + rows_, 0.0f);
-      const std::int64_t count = end - begin;
-      const float sum = cpu::vector_kernels().softmax_numerators(row + begin, count);
-      cpu::vector_kernels().scale(1.0f / sum, row + begin, count);
-    }
-  }
-
-  // Gradient of the scores: P (dP - rowsum(P dP)), and the row's sum is dout . out.
-  void compute_slopes(std::int64_t h) {
-    const std::int64_t dim = spec_.head_dim;
-    const std::int64_t values = value_head() * dim;
-    multiply(rows_, rows_, dim, 1.0f, {dout_.row(first_) + h * dim, dout_.columns()},
-             {record_.turned.row(first_) + values, record_.turned.columns(), CblasTrans}, 0.0f,
-             slopes_.data(), rows_);
-    for (std::int64_t i = 0; i < rows_; ++i) {
-      const float* dout = dout_.row(first_ + i) + h * dim;
-      const float* out = record_.out.row(first_ + i) + h * dim;
-      float sum = 0;
-      for (std::int64_t d = 0; d < dim; ++d) {
-        sum += dout[d] * out[d];
-      }
-      float* slope = slopes_.data() + i * rows_;
-      const float* probability = probabilities_.data() + i * rows_;
-      for (std::int64_t j = 0; j < rows_; ++j) {
-        slope[j] = probability[j] * (slope[j] - sum);
-      }
-    }
+  HeadView part_of(const cpu::Matrix& x, std::int64_t head) const {
+    return {x.row(first_) + head * spec_.head_dim, x.columns()};
   }
 
   // Adds to dqkv the gradient of a head before RoPE and QK norm.
@@ -149,11 +84,47 @@ class GroupGradient {
   std::int64_t first_;
   std::int64_t rows_;
   std::int64_t kv_head_;
-  float scale_;
-  std::vector<float> probabilities_;  // [rows, rows]
-  std::vector<float> slopes_;         // [rows, rows]
-  std::vector<float> turned_;         // [rows, head_dim]
 };
+
+// y [rows, columns] += x, which has no gaps; `stride` floats from row to row of y.
+void add_rows(const std::vector<float>& x, std::int64_t rows, std::int64_t columns, float* y,
+              std::int64_t stride) {
+  for (std::int64_t i = 0; i < rows; ++i) {
+    cpu::vector_kernels().add(y + i * stride, x.data() + i * columns, columns);
+  }
+}
+
+// One KV head of a text that was read, with the query heads that read it.
+void add_group_gradient(const MemoryRecord& record, const TextRows& rows, std::int64_t kv_head,
+                        const cpu::Matrix& dout, cpu::Matrix& dq, cpu::Matrix& dkv) {
+  const AttentionSpec& spec = record.spec;
+  const std::int64_t dim = spec.head_dim;
+  const std::int64_t group = spec.heads / spec.kv_heads;
+  const std::int64_t key = kv_head * dim;
+  const std::int64_t value = (spec.kv_heads + kv_head) * dim;
+  const auto part = [](const cpu::Matrix& x, const RowRange& range, std::int64_t column) {
+    return HeadView{x.row(range.row) + column, x.columns()};
+  };
+  const RowRange& own = rows.own;
+  const RowRange& read = rows.read;
+  HeadGradient gradient(own.rows, read.rows);
+  std::vector<float> dquery(static_cast<std::size_t>(own.rows * dim));
+  std::vector<float> dkey(static_cast<std::size_t>(read.rows * dim));
+  for (std::int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
+    const HeadRecord head{own.rows,
+                          read.rows,
+                          dim,
+                          {.bidirectional = true},
+                          part(record.q, own, h * dim),
+                          part(record.kv, read, key),
+                          part(record.kv, read, value),
+                          part(record.out, own, h * dim),
+                          part(dout, own, h * dim)};
+    gradient.run(head, dquery.data(), dkey.data(), dkv.row(read.row) + value, dkv.columns());
+    add_rows(dquery, own.rows, dim, dq.row(own.row) + h * dim, dq.columns());
+  }
+  add_rows(dkey, read.rows, dim, dkv.row(read.row) + key, dkv.columns());
+}
 
 }  // namespace
 
@@ -165,6 +136,17 @@ void add_attention_gradient(const AttentionRecord& record, const cpu::Matrix& do
     for (std::int64_t task = begin; task < end; ++task) {
       const RowRange& rows = record.sequences[static_cast<std::size_t>(task / heads)];
       GroupGradient(record, dout, dqkv, rows, task % heads).run();
+    }
+  });
+}
+
+void add_memory_gradient(const MemoryRecord& record, const cpu::Matrix& dout, cpu::Matrix& dq,
+                         cpu::Matrix& dkv, core::ThreadPool& pool) {
+  const std::int64_t heads = record.spec.kv_heads;
+  pool.parallel_for(std::ssize(record.texts) * heads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t task = begin; task < end; ++task) {
+      const TextRows& rows = record.texts[static_cast<std::size_t>(task / heads)];
+      add_group_gradient(record, rows, task % heads, dout, dq, dkv);
     }
   });
 }

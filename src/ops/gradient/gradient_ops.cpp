@@ -47,6 +47,7 @@ void GradientOps::backward(const Variable& from, Values gradient) {
       step.back(step.output->gradient);
     }
   }
+  remembered_.clear();
 }
 
 Variable GradientOps::embed(const core::Tensor& table, std::span<const std::int32_t> ids) {
@@ -135,9 +136,67 @@ Variable GradientOps::attention(const Variable& qkv, const AttentionSpec& spec, 
   return y;
 }
 
+void GradientOps::remember(const Variable& kv, const AttentionSpec& spec, std::int64_t layer,
+                           const Batch<cpu::KvCache>& batch) {
+  ops_.remember(kv.value(), spec, layer, batch);
+  for (const auto& slice : batch.slices) {
+    remembered_[{slice.memory, layer}] = {kv.node_, {slice.row, slice.rows}};
+  }
+}
+
+const GradientOps::Remembered& GradientOps::remembered(const cpu::KvCache* memory,
+                                                       std::int64_t layer) const {
+  const auto found = remembered_.find({memory, layer});
+  core::require(found != remembered_.end(), core::ErrorKind::kFailed,
+                "gradients do not pass to a text that was not remembered beside this one");
+  return found->second;
+}
+
+Variable GradientOps::attend(const Variable& q, const AttentionSpec& spec, std::int64_t layer,
+                             const Batch<cpu::KvCache>& batch, const LinearSet& set) {
+  Variable y = result(ops_.copy(ops_.attend(q.value(), spec, layer, batch, set).values()));
+  std::vector<TextRows> texts;
+  Node kv;
+  for (const auto& slice : batch.slices) {
+    const Remembered& read = remembered(slice.memory, layer);
+    core::require(kv == nullptr || kv == read.kv, core::ErrorKind::kFailed,
+                  "the texts of a batch were remembered one by one");
+    kv = read.kv;
+    texts.push_back({{slice.row, slice.rows}, read.rows});
+  }
+  record(y, [this, &spec, texts, kv, from = q.node_, to = y.node_.get()](const Values& g) {
+    add_memory_gradient({spec, texts, from->value, kv->value, to->value}, g, gradient_of(*from),
+                        gradient_of(*kv), ops_.pool());
+  });
+  return y;
+}
+
+void GradientOps::scale(Variable& x, float factor) {
+  Variable y = result(ops_.copy(x.value()));
+  ops_.scale(y.node_->value, factor);
+  record(y, [this, factor, from = x.node_](const Values& g) {
+    cpu::vector_kernels().axpy_f32(factor, g.data(), gradient_of(*from).data(),
+                                   g.rows() * g.columns());
+  });
+  x = y;
+}
+
+void GradientOps::activate(Variable& x, MlpActivation activation) {
+  Variable y = result(ops_.copy(x.value()));
+  ops_.activate(y.node_->value, activation);
+  record_activation(x, y, activation);
+  x = y;
+}
+
 Variable GradientOps::mlp_activation(const Variable& x, MlpActivation activation,
                                      const LinearSet& set) {
   Variable y = result(ops_.copy(ops_.mlp_activation(x.value(), activation, set).values()));
+  record_activation(x, y, activation);
+  return y;
+}
+
+void GradientOps::record_activation(const Variable& x, const Variable& y,
+                                    MlpActivation activation) {
   record(y, [this, activation, from = x.node_](const Values& g) {
     Values& dx = gradient_of(*from);
     ops_.pool().parallel_for(g.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
@@ -146,7 +205,6 @@ Variable GradientOps::mlp_activation(const Variable& x, MlpActivation activation
       }
     });
   });
-  return y;
 }
 
 Variable GradientOps::gated_activation(const Variable& gate_up, MlpActivation activation,
@@ -199,6 +257,6 @@ Variable GradientOps::zeros(std::int64_t rows, std::int64_t columns) {
   return result(ops_.zeros(rows, columns));
 }
 
-static_assert(Ops<GradientOps>);
+static_assert(EncoderOps<GradientOps>);
 
 }  // namespace nibble::ops::gradient

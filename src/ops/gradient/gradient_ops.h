@@ -2,13 +2,16 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/tensor.h"
 #include "ops/cpu/cpu_ops.h"
+#include "ops/gradient/attention_gradient.h"
 #include "ops/layers.h"
 #include "ops/ops.h"
 
@@ -39,7 +42,8 @@ class Variable {
 /// result and notes how to pass a gradient back, so that a forward pass written over Ops has its
 /// backward pass too. Weights are constants; so are the shares that a router gives its experts (a
 /// gradient does not pass through the choice of experts). Sequences attend among themselves only
-/// (no KV cache). One caller at a time.
+/// (no KV cache), and to texts that were remembered since the last backward(). One caller at a
+/// time.
 class GradientOps {
  public:
   using Matrix = Variable;
@@ -83,6 +87,12 @@ class GradientOps {
   }
   Variable attention(const Variable& qkv, const AttentionSpec& spec, std::int64_t layer,
                      const Batch<cpu::KvCache>& batch, const LinearSet& set);
+  void activate(Variable& x, MlpActivation activation);
+  void scale(Variable& x, float factor);
+  void remember(const Variable& kv, const AttentionSpec& spec, std::int64_t layer,
+                const Batch<cpu::KvCache>& batch);
+  Variable attend(const Variable& q, const AttentionSpec& spec, std::int64_t layer,
+                  const Batch<cpu::KvCache>& batch, const LinearSet& set);
   Variable mlp_activation(const Variable& x, MlpActivation activation, const LinearSet& set);
   Variable gated_activation(const Variable& gate_up, MlpActivation activation,
                             const LinearSet& set);
@@ -102,8 +112,18 @@ class GradientOps {
   // it.
   void record(const Variable& output, std::function<void(const cpu::Matrix& gradient)> back);
 
+  // y = activation(x), computed already.
+  void record_activation(const Variable& x, const Variable& y, MlpActivation activation);
+  // A text of a batch whose keys and values were remembered.
+  struct Remembered {
+    Node kv;
+    RowRange rows;
+  };
+  const Remembered& remembered(const cpu::KvCache* memory, std::int64_t layer) const;
+
   cpu::CpuOps& ops_;
   Observer observer_;
+  std::map<std::pair<const cpu::KvCache*, std::int64_t>, Remembered> remembered_;  // and the layer
   struct Step {
     Node output;
     std::function<void(const cpu::Matrix&)> back;

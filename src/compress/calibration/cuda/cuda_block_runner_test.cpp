@@ -74,8 +74,10 @@ TEST_P(CudaBlockRunner, MeasuresAndMovesLikeTheCpu) {
   ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
   const Backend cpu(ops.pool());
   const auto gpu = make_cuda_backend(0, ops.pool());
-  const auto on_cpu = make_block_runner(cpu, network, windows, ops, !experts, std::nullopt, {});
-  const auto on_gpu = make_block_runner(gpu, network, windows, ops, !experts, std::nullopt, {});
+  const auto on_cpu =
+      make_block_runner(cpu, network, decoder_inputs(windows), ops, !experts, std::nullopt, {});
+  const auto on_gpu =
+      make_block_runner(gpu, network, decoder_inputs(windows), ops, !experts, std::nullopt, {});
   EXPECT_EQ(on_gpu->keeps_original(), !experts);
   std::map<int, SetCurvature> curvature;  // of every second set
   for (std::size_t i = 0; i < network.decoder.blocks.size(); ++i) {
@@ -133,7 +135,8 @@ TEST_F(CudaBlockRunnerRefusals, ActivationsThatAreNotFinite) {
   ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
   const auto gpu = make_cuda_backend(0, ops.pool());
   const CalibrationWindows windows = some_windows(model->network);
-  const auto runner = make_block_runner(gpu, model->network, windows, ops, false, std::nullopt, {});
+  const auto runner =
+      make_block_runner(gpu, model->network, decoder_inputs(windows), ops, false, std::nullopt, {});
   models::Block block = model->network.decoder.blocks.front();
   block.attention_norm.weight.back() = INFINITY;
   EXPECT_THROW(
@@ -147,7 +150,7 @@ TEST_F(CudaBlockRunnerRefusals, ActivationsThatAreQuantized) {
   const auto gpu = make_cuda_backend(0, ops.pool());
   const CalibrationWindows windows = some_windows(model->network);
   try {
-    (void)make_block_runner(gpu, model->network, windows, ops, false, std::nullopt,
+    (void)make_block_runner(gpu, model->network, decoder_inputs(windows), ops, false, std::nullopt,
                             {{"layer", formats::parse_scheme("int4-sym-g128-a4")}});
     FAIL() << "nothing was thrown";
   } catch (const core::Error& error) {
@@ -166,7 +169,8 @@ TEST_F(CudaBlockRunnerRefusals, WindowsThatDoNotFit) {
   const device::cuda::Buffer held(std::max<std::int64_t>(0, free - kLeft));
   const CalibrationWindows windows(3000, std::vector<std::int32_t>(1024));  // 3 GB of states
   try {
-    (void)make_block_runner(gpu, model->network, windows, ops, false, std::nullopt, {});
+    (void)make_block_runner(gpu, model->network, decoder_inputs(windows), ops, false, std::nullopt,
+                            {});
     FAIL() << "nothing was thrown";
   } catch (const core::Error& error) {
     EXPECT_EQ(error.kind(), core::ErrorKind::kOutOfMemory);
