@@ -9,6 +9,7 @@
 #include "cli/terminal_progress.h"
 #include "cli/text_input.h"
 #include "compress/pipeline/pipeline.h"
+#include "compress/recipe/part_words.h"
 #include "core/byte_size.h"
 #include "engine/runner.h"
 
@@ -20,9 +21,12 @@ class Quantize final : public ModelCommand {
   void add_model_options(CLI::App& app) override {
     app.add_option("-o,--output", output_, "Folder to write; must not exist")->required();
     app.add_option(
-           "--recipe", recipe_,
-           "Preset or .json file: " + fmt::format("{}", fmt::join(compress::recipe_names(), " ")))
-        ->required();
+        "--recipe", recipe_,
+        "Preset or .json file: " + fmt::format("{}", fmt::join(compress::recipe_names(), " ")));
+    app.add_option("--quantize-parts", parts_,
+                   "Only these parts of each layer, the others stay float: qkv, out, mlp-in, "
+                   "mlp-out, by the recipe or each by its own type "
+                   "(qkv=w8a8,out=float,mlp-in=w4a8,mlp-out=w4a4)");
     compress::CalibrationOptions& calibration = pipeline_.calibration;
     app.add_option("--calib", calib_, kCalibrationHelp);
     app.add_option("--samples", calibration.samples, "Calibration windows")->capture_default_str();
@@ -56,7 +60,7 @@ class Quantize final : public ModelCommand {
                   "--memory is for --device cpu; on a GPU hidden states stay in its memory: take "
                   "fewer --samples or a shorter --seq-len");
     pipeline_.memory = memory_bytes(memory_);
-    compress::Recipe recipe = compress::find_recipe(recipe_);
+    compress::Recipe recipe = this->recipe();
     if (!output_scheme_.empty()) {
       recipe = compress::with_output(std::move(recipe), output_scheme());
     }
@@ -84,6 +88,26 @@ class Quantize final : public ModelCommand {
   }
 
  private:
+  // Without --recipe parts are rounded to nearest.
+  compress::Recipe recipe() const {
+    core::require(!recipe_.empty() || !parts_.empty(), core::ErrorKind::kUsage,
+                  "give a --recipe, or types for parts with --quantize-parts");
+    if (recipe_.empty()) {
+      core::require(compress::every_part_has_type(parts_), core::ErrorKind::kUsage,
+                    "--quantize-parts {}: without a --recipe each part needs a type (qkv=w8a8)",
+                    core::printable(parts_));
+    }
+    compress::Recipe recipe = compress::find_recipe(recipe_.empty() ? "i8-qall" : recipe_);
+    if (recipe_.empty()) {
+      recipe.name = "rtn";
+    }
+    if (parts_.empty()) {
+      return recipe;
+    }
+    const models::PartSchemes parts = compress::parse_part_schemes(parts_, recipe);
+    return compress::with_parts(std::move(recipe), parts);
+  }
+
   formats::Scheme output_scheme() const {
     try {
       return formats::parse_scheme(output_scheme_);
@@ -109,6 +133,7 @@ class Quantize final : public ModelCommand {
 
   std::string output_;
   std::string recipe_;
+  std::string parts_;
   std::vector<std::string> calib_;
   std::string device_ = "cpu";
   std::string memory_;

@@ -23,6 +23,9 @@ std::vector<Scheme> schemes_of(const Recipe& recipe) {
   for (const LayerRule& rule : recipe.layers) {
     schemes.push_back(rule.scheme);
   }
+  for (const auto& [part, scheme] : recipe.parts.value_or(models::PartSchemes())) {
+    schemes.push_back(scheme);
+  }
   schemes.insert(schemes.end(), recipe.choices.begin(), recipe.choices.end());
   return schemes;
 }
@@ -97,6 +100,7 @@ class Validation {
     check_books();
     check_output();
     check_target();
+    check_parts();
   }
 
  private:
@@ -268,6 +272,22 @@ class Validation {
                     "recipe '{}': {} among the 'choices' has other activations than {}", name_,
                     choice, recipe_.scheme);
     }
+  }
+
+  // Parts that stay as they are have no passes.
+  void check_parts() const {
+    if (!recipe_.parts) {
+      return;
+    }
+    core::require(!recipe_.target, ErrorKind::kUsage,
+                  "recipe '{}': a target chooses the schemes of all layers; leave it or the parts "
+                  "out",
+                  name_);
+    core::require(!transformed_ || recipe_.parts->size() == models::kLayerParts.size(),
+                  ErrorKind::kUsage,
+                  "recipe '{}': the pass that turns the model changes parts that are to stay float "
+                  "too; quantize all four, or take a recipe without '{}'",
+                  name_, named<Stage::kTransformsModel>());
   }
 
   bool changes_inputs() const { return !turned_by_.empty() || !reordered_by_.empty(); }
