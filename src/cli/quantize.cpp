@@ -11,7 +11,7 @@
 #include "compress/pipeline/pipeline.h"
 #include "compress/recipe/part_words.h"
 #include "core/byte_size.h"
-#include "engine/runner.h"
+#include "engine/strategy_file.h"
 
 namespace nibble::cli {
 namespace {
@@ -27,6 +27,11 @@ class Quantize final : public ModelCommand {
                    "Only these parts of each layer, the others stay float: qkv, out, mlp-in, "
                    "mlp-out, by the recipe or each by its own type "
                    "(qkv=w8a8,out=float,mlp-in=w4a8,mlp-out=w4a4)");
+    app.add_option("--batch", batch_, "With --recipe qbest: texts of a step");
+    app.add_option("--seq", seq_, "With --recipe qbest: tokens of each text");
+    app.add_option("--strategies", strategies_,
+                   "With --recipe qbest: file of nibble tune-strategy (default: strategies.json in "
+                   "~/.cache/nibble)");
     compress::CalibrationOptions& calibration = pipeline_.calibration;
     app.add_option("--calib", calib_, kCalibrationHelp);
     app.add_option("--samples", calibration.samples, "Calibration windows")->capture_default_str();
@@ -60,7 +65,8 @@ class Quantize final : public ModelCommand {
                   "--memory is for --device cpu; on a GPU hidden states stay in its memory: take "
                   "fewer --samples or a shorter --seq-len");
     pipeline_.memory = memory_bytes(memory_);
-    compress::Recipe recipe = this->recipe();
+    const auto model = models::open_model(model_);
+    compress::Recipe recipe = recipe_ == compress::kBestRecipe ? best(*model) : this->recipe();
     if (!output_scheme_.empty()) {
       recipe = compress::with_output(std::move(recipe), output_scheme());
     }
@@ -74,7 +80,6 @@ class Quantize final : public ModelCommand {
     }
     pipeline_.calibration.texts = read_calibration_texts(calib_);
     TerminalProgress progress(common_.quiet);
-    const auto model = models::open_model(model_);
     if (!adapter_.empty()) {
       pipeline_.adapter =
           std::make_shared<models::LoraAdapter>(models::LoraAdapter::open(adapter_));
@@ -88,10 +93,32 @@ class Quantize final : public ModelCommand {
   }
 
  private:
+  // What nibble tune-strategy has stored for the model.
+  compress::Recipe best(const models::Model& model) const {
+    core::require(batch_ > 0 && seq_ > 0 && parts_.empty(), core::ErrorKind::kUsage,
+                  "--recipe qbest needs the --batch and --seq that nibble tune-strategy measured, "
+                  "and chooses the parts itself");
+    engine::RunnerOptions runner;
+    runner.place = pipeline_.place;
+    runner.cpu.threads = pipeline_.threads;
+    const std::filesystem::path folder = cache_folder();
+    core::require(!strategies_.empty() || !folder.empty(), core::ErrorKind::kUsage,
+                  "there is no folder that strategies could be kept in; name a file with "
+                  "--strategies");
+    const engine::StoredStrategy stored = engine::require_strategy(
+        strategies_.empty() ? engine::strategies_in(folder) : std::filesystem::path(strategies_),
+        engine::strategy_key(model.network, runner, batch_, seq_));
+    compress::Recipe recipe = compress::find_recipe("i8-qall");
+    recipe.name = compress::kBestRecipe;
+    return compress::with_parts(std::move(recipe), stored.schemes);
+  }
+
   // Without --recipe parts are rounded to nearest.
   compress::Recipe recipe() const {
     core::require(!recipe_.empty() || !parts_.empty(), core::ErrorKind::kUsage,
                   "give a --recipe, or types for parts with --quantize-parts");
+    core::require(batch_ == 0 && seq_ == 0 && strategies_.empty(), core::ErrorKind::kUsage,
+                  "--batch, --seq and --strategies are for --recipe qbest; leave them out");
     if (recipe_.empty()) {
       core::require(compress::every_part_has_type(parts_), core::ErrorKind::kUsage,
                     "--quantize-parts {}: without a --recipe each part needs a type (qkv=w8a8)",
@@ -134,6 +161,9 @@ class Quantize final : public ModelCommand {
   std::string output_;
   std::string recipe_;
   std::string parts_;
+  std::int64_t batch_ = 0;  // of qbest; 0: not given
+  std::int64_t seq_ = 0;
+  std::string strategies_;
   std::vector<std::string> calib_;
   std::string device_ = "cpu";
   std::string memory_;

@@ -31,8 +31,9 @@ std::string_view take_up_to(char separator, std::string_view& text) {
   return word;
 }
 
-// nullopt: float.
-std::optional<Scheme> parse_type(std::string_view type, std::string_view part) {
+}  // namespace
+
+std::optional<Scheme> parse_type(std::string_view type, std::string_view what) {
   if (type == "float") {
     return std::nullopt;
   }
@@ -50,11 +51,9 @@ std::optional<Scheme> parse_type(std::string_view type, std::string_view part) {
     problem = error.what();
   }
   core::fail(ErrorKind::kUsage,
-             "part '{}': take float, w8a8, w4a8, w4a4 (g128, -asym behind them) or a scheme: {}",
-             part, problem);
+             "{}: take float, w8a8, w4a8, w4a4 (g128, -asym behind them) or a scheme: {}", what,
+             problem);
 }
-
-}  // namespace
 
 std::optional<Scheme> parse_weights_and_activations(std::string_view text) {
   const auto weights = take_number_behind('w', text);
@@ -86,9 +85,9 @@ models::PartSchemes parse_part_schemes(std::string_view text, const Recipe& reci
                   "type where wanted (qkv=w8a8,out=float)",
                   core::printable(word));
     core::require(named.insert(*part).second, ErrorKind::kUsage, "part '{}' stands twice", word);
-    const auto scheme = word.size() == entry.size()
-                            ? std::optional(recipe.scheme)
-                            : parse_type(entry.substr(word.size() + 1), word);
+    const auto scheme = word.size() == entry.size() ? std::optional(recipe.scheme)
+                                                    : parse_type(entry.substr(word.size() + 1),
+                                                                 fmt::format("part '{}'", word));
     if (scheme) {
       schemes.emplace(*part, *scheme);
     }

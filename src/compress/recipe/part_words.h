@@ -14,6 +14,10 @@ namespace nibble::compress {
 /// symmetric rows. Activations have a range for each token. nullopt for other words.
 std::optional<formats::Scheme> parse_weights_and_activations(std::string_view text);
 
+/// The scheme of a part's type: such a word, or a scheme with codes; nullopt for "float". `what`
+/// names it in messages ("part 'qkv'"). Throws kUsage for anything else.
+std::optional<formats::Scheme> parse_type(std::string_view type, std::string_view what);
+
 /// What --quantize-parts says: parts separated by commas, each with its type behind a '=': "float",
 /// such a word or a scheme. A part without a type has the recipe's scheme; one that is not named
 /// stays float. Throws kUsage for what is none of this, and for a part that is named twice.
