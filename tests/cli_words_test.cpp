@@ -7,8 +7,8 @@ namespace nibble {
 namespace {
 
 const std::vector<std::string> kCommands = {
-    "quantize", "pack",  "eval",        "tasks",        "compare", "run",    "chat",
-    "serve",    "bench", "bench-serve", "tune-kernels", "explain", "inspect"};
+    "quantize", "pack",  "eval",        "tasks",        "compare",       "run",     "chat",
+    "serve",    "bench", "bench-serve", "tune-kernels", "tune-strategy", "explain", "inspect"};
 
 TEST_F(Cli, MistypedCommandsAndOptionsSuggestTheNearest) {
   fails({"quantise", kDemo}, 2, "did you mean 'quantize'?");

@@ -107,7 +107,7 @@ class Quantize final : public ModelCommand {
                   "--strategies");
     const engine::StoredStrategy stored = engine::require_strategy(
         strategies_.empty() ? engine::strategies_in(folder) : std::filesystem::path(strategies_),
-        engine::strategy_key(model.network, runner, batch_, seq_));
+        engine::strategy_key(model, runner, batch_, seq_));
     compress::Recipe recipe = compress::find_recipe("i8-qall");
     recipe.name = compress::kBestRecipe;
     return compress::with_parts(std::move(recipe), stored.schemes);

@@ -32,12 +32,14 @@ std::int64_t bucket_of(std::int64_t value, std::string_view what) {
 }
 
 // Models of one shape lose differently, so a matrix of the first block belongs to the key.
-std::string model_key(const models::Network& network) {
+std::string model_key(const models::Model& model) {
+  core::require(model.compression.schemes.empty(), ErrorKind::kUsage,
+                "{} is compressed already; strategies are chosen for the original model",
+                io::shown(model.path));
+  const models::Network& network = model.network;
   const models::NetworkConfig& config = network.config;
   const core::Tensor& weight =
       models::all_blocks(network).front()->attention.out.parts.front().weight.dense;
-  core::require(!weight.empty(), ErrorKind::kUsage,
-                "the model is compressed already; strategies are chosen for the original");
   const std::span bytes(reinterpret_cast<const std::byte*>(weight.raw()),
                         static_cast<std::size_t>(weight.bytes()));
   return fmt::format("{}, {} x {}, {} heads, {} kv heads, ffn {}, vocabulary {}, weights {:016x}",
@@ -111,9 +113,9 @@ StoredStrategy strategy_of(const Json& json, std::string_view what) {
 
 }  // namespace
 
-StrategyKey strategy_key(const models::Network& network, const RunnerOptions& runner,
+StrategyKey strategy_key(const models::Model& model, const RunnerOptions& runner,
                          std::int64_t batch, std::int64_t seq) {
-  return {model_key(network), device_key(runner), bucket_of(batch, "--batch"),
+  return {model_key(model), device_key(runner), bucket_of(batch, "--batch"),
           bucket_of(seq, "--seq")};
 }
 

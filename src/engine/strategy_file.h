@@ -29,9 +29,10 @@ struct StrategyKey {
   }
 };
 
-/// The key of a float model with `batch` texts of `seq` tokens on the device of `runner`. Throws
-/// kUsage where that device can't be used, and for a batch or a length that is not in [1, 2^20].
-StrategyKey strategy_key(const models::Network& network, const RunnerOptions& runner,
+/// The key of a model with `batch` texts of `seq` tokens on the device of `runner`. Throws
+/// kUsage for a model that is compressed, where that device can't be used, and for a batch or a
+/// length that is not in [1, 2^20].
+StrategyKey strategy_key(const models::Model& model, const RunnerOptions& runner,
                          std::int64_t batch, std::int64_t seq);
 
 struct StoredStrategy {

@@ -102,7 +102,7 @@ class StrategyFiles : public ::testing::Test {
   StrategyKey key(std::int64_t batch, std::int64_t seq, int threads = 1) const {
     RunnerOptions runner;
     runner.cpu.threads = threads;
-    return strategy_key(model_->network, runner, batch, seq);
+    return strategy_key(*model_, runner, batch, seq);
   }
   void write(const StrategyFile& file) const {
     io::write_file_atomically(path_, file.to_json().dump(1));
