@@ -63,7 +63,8 @@ TEST_F(Cli, TunedStrategiesAreStoredAndTaken) {
   fails({"quantize", kBert, "-o", path("x"), "--recipe", "qbest", "--batch", "4", "--seq", "16",
          "--threads", "1", "--strategies", file},
         2, "tune-strategy");
-  fails({"tune-strategy", path("best"), "-o", file}, 2, "compressed already");
+  json({"quantize", kBert, "-o", path("made"), "--recipe", "w8a8"});
+  fails({"tune-strategy", path("made"), "-o", file}, 2, "compressed already");
   std::ofstream(folder_ / "bad.json") << "{}";
   fails({"tune-strategy", kBert, "-o", path("bad.json")}, 3, "bad.json");
 }

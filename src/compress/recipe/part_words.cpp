@@ -61,13 +61,15 @@ std::optional<Scheme> parse_weights_and_activations(std::string_view text) {
   if (!activations) {
     return std::nullopt;
   }
+  const bool stored = text.starts_with('s');
+  text.remove_prefix(stored ? 1 : 0);
   constexpr std::string_view kAsymmetric = "-asym";
   const bool asymmetric = text.ends_with(kAsymmetric);
   text.remove_suffix(asymmetric ? kAsymmetric.size() : 0);
   try {
-    return formats::parse_scheme(
-        fmt::format("int{}-{}-{}-a{}{}", *weights, asymmetric ? "asym" : "sym",
-                    text.empty() ? "row" : text, *activations, asymmetric ? "-asym" : ""));
+    return formats::parse_scheme(fmt::format(
+        "int{}-{}-{}-a{}{}{}", *weights, asymmetric ? "asym" : "sym", text.empty() ? "row" : text,
+        *activations, stored ? "s" : "", asymmetric ? "-asym" : ""));
   } catch (const core::Error&) {
     return std::nullopt;
   }

@@ -11,7 +11,8 @@ namespace nibble::compress {
 
 /// The scheme of "w8a8", "w4a8", "w4a4" and the like, with what shares a scale of the weights and
 /// "-asym" behind them where wanted: "w4a4g128-asym" is int4-asym-g128-a4-asym. Without these,
-/// symmetric rows. Activations have a range for each token. nullopt for other words.
+/// symmetric rows. Activations have a range for each token, or one stored scale with an s behind
+/// their bits ("w8a8s"). nullopt for other words.
 std::optional<formats::Scheme> parse_weights_and_activations(std::string_view text);
 
 /// The scheme of a part's type: such a word, or a scheme with codes; nullopt for "float". `what`

@@ -274,6 +274,7 @@ std::optional<Recipe> block_preset(std::string_view name) {
   add_if(words.search, "search");
   add_if(true, words.gptq ? "gptq" : "rtn");
   add_if(words.refine, "refine");
+  add_if(scheme->activation.stored_scale, kInputScalesPass);
   return recipe;
 }
 
@@ -349,6 +350,7 @@ std::vector<std::string> recipe_names() {
   return {"f16",
           "bf16",
           "w8a8",
+          "w8a8s",
           "w4a8",
           "i4-qall",
           "i8-qall",

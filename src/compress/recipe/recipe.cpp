@@ -161,6 +161,20 @@ SizeTarget parse_target(std::string_view text) {
   return {0, core::parse_byte_size(text, "the size behind '@'")};
 }
 
+// The pass that stored scales of activations need, where the parts brought them.
+void add_input_scales(Recipe& recipe) {
+  const bool wanted = std::any_of(recipe.parts->begin(), recipe.parts->end(), [](const auto& part) {
+    return part.second.activation.stored_scale;
+  });
+  const bool there =
+      std::any_of(recipe.steps.begin(), recipe.steps.end(), [](const RecipeStep& step) {
+        return make_pass(step.pass, step.options)->traits().fits_input_scales;
+      });
+  if (wanted && !there) {
+    recipe.steps.push_back({kInputScalesPass, Json::object()});
+  }
+}
+
 [[noreturn]] void refuse_name(std::string_view name) {
   const std::string nearest = nearest_preset(name);
   core::require(nearest.empty(), ErrorKind::kUsage,
@@ -219,6 +233,7 @@ Recipe with_parts(Recipe recipe, const models::PartSchemes& parts) {
   core::require(!recipe.parts, ErrorKind::kUsage, "recipe '{}' has schemes for parts already",
                 core::printable(recipe.name));
   recipe.parts = parts;
+  add_input_scales(recipe);
   recipe.name = fmt::format("{} ({})", recipe.name, models::to_string(parts));
   validate(recipe);
   return recipe;
