@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "compress/pipeline/pipeline.h"
+#include "compress/recipe/part_words.h"
 #include "engine/encoder.h"
 #include "io/temporary_folder_for_tests.h"
 
@@ -44,6 +45,15 @@ class QuantizedEncoder : public testing::TestWithParam<const char*> {
     return logits_of(models::open_model(target));
   }
 
+  std::vector<float> logits_with_parts(const std::string& parts) {
+    const compress::Recipe base = compress::find_recipe("i4-qall");
+    const compress::Recipe recipe =
+        compress::with_parts(base, compress::parse_part_schemes(parts, base));
+    const fs::path target = folder_ / parts;
+    compress::quantize_model(*model_, recipe, target, {}, false, silent_);
+    return logits_of(models::open_model(target));
+  }
+
   core::ProgressSink& silent_ = core::silent_progress();
   const io::TemporaryFolder folder_;
   std::shared_ptr<const models::Model> model_ = models::open_model(kFamilies / GetParam());
@@ -60,6 +70,18 @@ TEST_P(QuantizedEncoder, StoredAsInMemory) {
     const double difference = relative_difference(logits, plain);
     EXPECT_GT(difference, 1e-5) << recipe;
     EXPECT_LT(difference, most) << recipe;
+  }
+}
+
+TEST_P(QuantizedEncoder, PartsThatAreOffComputeAsTheFloatModel) {
+  const std::vector<float> plain = logits_of(model_);
+  EXPECT_EQ(logits_with_parts("qkv=float,out=float,mlp-in=float,mlp-out=float"), plain);
+  for (const char* part : {"qkv", "out", "mlp-in", "mlp-out"}) {
+    const double four = relative_difference(logits_with_parts(part), plain);
+    const double eight = relative_difference(logits_with_parts(std::string(part) + "=w8a8"), plain);
+    EXPECT_GT(eight, 1e-6) << part;
+    EXPECT_LT(eight, four) << part;
+    EXPECT_LT(four, 1.0) << part;
   }
 }
 

@@ -73,6 +73,12 @@ constexpr CommandEntry kCommands[] = {
      "  nibble tune-kernels demo-w4 --device cuda\n"
      "  nibble tune-kernels demo-w4 --device cuda --batch 1,8,64 --check",
      JsonOutput::kYes, tune_kernels_command},
+    {"tune-strategy",
+     "Measure which type of numbers each part of a layer should have, and keep that for quantize",
+     "  nibble tune-strategy bert-sst2 --batch 8 --seq 128 --task sst2 --data SST-2/dev.tsv\n"
+     "  nibble tune-strategy models/demo --batch 1 --seq 1 --text wiki.valid.raw --max-loss 0.02\n"
+     "  nibble quantize bert-sst2 -o bert-best --recipe qbest --batch 8 --seq 128",
+     JsonOutput::kYes, tune_strategy_command},
     {"explain", "Which kernel computes each linear layer, and why no other does",
      "  nibble explain demo-w4\n"
      "  nibble explain demo-w4 --layer model.layers.0.mlp.down_proj --tokens 1,16,512\n"

@@ -9,8 +9,9 @@
 #include "cli/terminal_progress.h"
 #include "cli/text_input.h"
 #include "compress/pipeline/pipeline.h"
+#include "compress/recipe/part_words.h"
 #include "core/byte_size.h"
-#include "engine/runner.h"
+#include "engine/strategy_file.h"
 
 namespace nibble::cli {
 namespace {
@@ -20,9 +21,17 @@ class Quantize final : public ModelCommand {
   void add_model_options(CLI::App& app) override {
     app.add_option("-o,--output", output_, "Folder to write; must not exist")->required();
     app.add_option(
-           "--recipe", recipe_,
-           "Preset or .json file: " + fmt::format("{}", fmt::join(compress::recipe_names(), " ")))
-        ->required();
+        "--recipe", recipe_,
+        "Preset or .json file: " + fmt::format("{}", fmt::join(compress::recipe_names(), " ")));
+    app.add_option("--quantize-parts", parts_,
+                   "Only these parts of each layer, the others stay float: qkv, out, mlp-in, "
+                   "mlp-out, by the recipe or each by its own type "
+                   "(qkv=w8a8,out=float,mlp-in=w4a8,mlp-out=w4a4)");
+    app.add_option("--batch", batch_, "With --recipe qbest: texts of a step");
+    app.add_option("--seq", seq_, "With --recipe qbest: tokens of each text");
+    app.add_option("--strategies", strategies_,
+                   "With --recipe qbest: file of nibble tune-strategy (default: strategies.json in "
+                   "~/.cache/nibble)");
     compress::CalibrationOptions& calibration = pipeline_.calibration;
     app.add_option("--calib", calib_, kCalibrationHelp);
     app.add_option("--samples", calibration.samples, "Calibration windows")->capture_default_str();
@@ -56,7 +65,8 @@ class Quantize final : public ModelCommand {
                   "--memory is for --device cpu; on a GPU hidden states stay in its memory: take "
                   "fewer --samples or a shorter --seq-len");
     pipeline_.memory = memory_bytes(memory_);
-    compress::Recipe recipe = compress::find_recipe(recipe_);
+    const auto model = models::open_model(model_);
+    compress::Recipe recipe = recipe_ == compress::kBestRecipe ? best(*model) : this->recipe();
     if (!output_scheme_.empty()) {
       recipe = compress::with_output(std::move(recipe), output_scheme());
     }
@@ -70,7 +80,6 @@ class Quantize final : public ModelCommand {
     }
     pipeline_.calibration.texts = read_calibration_texts(calib_);
     TerminalProgress progress(common_.quiet);
-    const auto model = models::open_model(model_);
     if (!adapter_.empty()) {
       pipeline_.adapter =
           std::make_shared<models::LoraAdapter>(models::LoraAdapter::open(adapter_));
@@ -84,6 +93,48 @@ class Quantize final : public ModelCommand {
   }
 
  private:
+  // What nibble tune-strategy has stored for the model.
+  compress::Recipe best(const models::Model& model) const {
+    core::require(batch_ > 0 && seq_ > 0 && parts_.empty(), core::ErrorKind::kUsage,
+                  "--recipe qbest needs the --batch and --seq that nibble tune-strategy measured, "
+                  "and chooses the parts itself");
+    engine::RunnerOptions runner;
+    runner.place = pipeline_.place;
+    runner.cpu.threads = pipeline_.threads;
+    const std::filesystem::path folder = cache_folder();
+    core::require(!strategies_.empty() || !folder.empty(), core::ErrorKind::kUsage,
+                  "there is no folder that strategies could be kept in; name a file with "
+                  "--strategies");
+    const engine::StoredStrategy stored = engine::require_strategy(
+        strategies_.empty() ? engine::strategies_in(folder) : std::filesystem::path(strategies_),
+        engine::strategy_key(model, runner, batch_, seq_));
+    compress::Recipe recipe = compress::find_recipe("i8-qall");
+    recipe.name = compress::kBestRecipe;
+    return compress::with_parts(std::move(recipe), stored.schemes);
+  }
+
+  // Without --recipe parts are rounded to nearest.
+  compress::Recipe recipe() const {
+    core::require(!recipe_.empty() || !parts_.empty(), core::ErrorKind::kUsage,
+                  "give a --recipe, or types for parts with --quantize-parts");
+    core::require(batch_ == 0 && seq_ == 0 && strategies_.empty(), core::ErrorKind::kUsage,
+                  "--batch, --seq and --strategies are for --recipe qbest; leave them out");
+    if (recipe_.empty()) {
+      core::require(compress::every_part_has_type(parts_), core::ErrorKind::kUsage,
+                    "--quantize-parts {}: without a --recipe each part needs a type (qkv=w8a8)",
+                    core::printable(parts_));
+    }
+    compress::Recipe recipe = compress::find_recipe(recipe_.empty() ? "i8-qall" : recipe_);
+    if (recipe_.empty()) {
+      recipe.name = "rtn";
+    }
+    if (parts_.empty()) {
+      return recipe;
+    }
+    const models::PartSchemes parts = compress::parse_part_schemes(parts_, recipe);
+    return compress::with_parts(std::move(recipe), parts);
+  }
+
   formats::Scheme output_scheme() const {
     try {
       return formats::parse_scheme(output_scheme_);
@@ -109,6 +160,10 @@ class Quantize final : public ModelCommand {
 
   std::string output_;
   std::string recipe_;
+  std::string parts_;
+  std::int64_t batch_ = 0;  // of qbest; 0: not given
+  std::int64_t seq_ = 0;
+  std::string strategies_;
   std::vector<std::string> calib_;
   std::string device_ = "cpu";
   std::string memory_;

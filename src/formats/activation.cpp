@@ -66,6 +66,9 @@ std::string to_string(const Activation& activation) {
   if (activation.keeps_outliers) {
     text += "o";
   }
+  if (activation.stored_scale) {
+    text += "s";
+  }
   return activation.symmetric ? text : text + "-asym";
 }
 
@@ -81,6 +84,7 @@ std::optional<Activation> parse_activation(std::string_view word) {
     return std::nullopt;
   }
   activation.keeps_outliers = take(word, 'o');
+  activation.stored_scale = take(word, 's');
   return word.empty() ? std::optional(activation) : std::nullopt;
 }
 
@@ -88,7 +92,7 @@ std::string_view problem_of(const Activation& activation) {
   if (activation.is_float()) {
     return activation == Activation{}
                ? ""
-               : "float activations have no groups, zero points, clipping or outliers";
+               : "float activations have no groups, zero points, clipping, outliers or scales";
   }
   const ActivationCodes& codes = activation.type->as_activations;
   const bool known =
@@ -102,6 +106,12 @@ std::string_view problem_of(const Activation& activation) {
   }
   if (!(activation.clip >= kSmallestClip && activation.clip <= 1.0f)) {
     return "the clipping factor of activations is not in [0.1, 1]";
+  }
+  const bool plain_codes = activation.symmetric && activation.group == 0 &&
+                           activation.clip == 1.0f && !activation.keeps_outliers;
+  if (activation.stored_scale && !plain_codes) {
+    return "a stored scale of activations is one for all inputs, without zero points, clipping and "
+           "outliers (a8s)";
   }
   return "";
 }

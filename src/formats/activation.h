@@ -11,7 +11,8 @@
 namespace nibble::formats {
 
 /// What the arithmetic sees of the activations that enter a layer: float, or numbers of few bits
-/// whose range is taken anew from each token (or from each group of its inputs).
+/// whose range is taken anew from each token (or from each group of its inputs), or stands with the
+/// layer (stored_scale).
 ///
 ///   symmetric    s = clip * max|x| / (2^(bits-1) - 1)      x = s * q
 ///                q in [-8, 7] with 4 bits, [-4, 3] with 3, [-127, 127] with 8. -8 and -4 are used
@@ -32,6 +33,7 @@ struct Activation {
   float clip = 1.0f;            // the range is multiplied by it, in [0.1, 1]
   bool keeps_outliers = false;  // values of at least 6 stay in float (LLM.int8(), arXiv 2208.07339)
   const CodeType* type = &kIntegerCodes;
+  bool stored_scale = false;  // symmetric, and one s for all tokens, which is stored with the layer
 
   bool is_float() const { return bits == 0; }
   /// Asymmetric codes of 3 and 4 bits fit INT8 after their zero is subtracted; those of 8 bits do
@@ -41,8 +43,8 @@ struct Activation {
   friend bool operator==(const Activation&, const Activation&) = default;
 };
 
-/// The words of an activation in a scheme: "" for float, "a8", "a8o", "a4", "a4-asym", "a4g128",
-/// "a4g128c0.9". Behind the a stands the word of the type where codes are no integers.
+/// The words of an activation in a scheme: "" for float, "a8", "a8o", "a8s", "a4", "a4-asym",
+/// "a4g128", "a4g128c0.9". Behind the a stands the word of the type where codes are no integers.
 std::string to_string(const Activation& activation);
 
 /// The first of these words, without "asym"; nullopt when it is no such word.

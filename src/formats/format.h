@@ -65,7 +65,8 @@ class Format {
 /// has no round-to-nearest encoder.
 std::unique_ptr<const Format> make_format(const Scheme& scheme, std::span<const float> book = {});
 
-/// Collects codes and parameters of a matrix and packs them. Different rows may be set by different
+/// Collects codes and parameters of a matrix and packs them. A stored scale of inputs is 1 until
+/// someone gives another (with_input_scale). Different rows may be set by different
 /// threads at the same time. Throws kFailed for an index out of range, a code or zero point with
 /// too many bits, and a scale that the stored type cannot hold exactly; kInvalidModel when mxfp4
 /// or nvfp4 does not divide k.

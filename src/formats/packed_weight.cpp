@@ -110,7 +110,7 @@ void decode_codes(const PackedWeight& weight, std::int64_t row, Values values,
 }  // namespace
 
 std::span<const PartSlot> part_slots() {
-  static constexpr std::array<PartSlot, 10> kSlots = {
+  static constexpr std::array<PartSlot, 11> kSlots = {
       {{"weight", &PackedWeight::dense},
        {"codes", &PackedWeight::codes},
        {"scales", &PackedWeight::scales},
@@ -118,6 +118,7 @@ std::span<const PartSlot> part_slots() {
        {"global", &PackedWeight::global},
        {"zeros", &PackedWeight::zeros},
        {"book", &PackedWeight::book},
+       {"input_scale", &PackedWeight::input_scale},
        {"permutation", &PackedWeight::permutation},
        {"tail_codes", &PackedWeight::tail_codes},
        {"tail_scales", &PackedWeight::tail_scales}}};
@@ -229,6 +230,20 @@ BookValues book_of(const PackedWeight& weight, std::int64_t row) {
   return weight.book.dtype() == core::DType::kF16
              ? BookValues(row_of<Fp16>(weight.book, at, size))
              : BookValues(row_of<float>(weight.book, at, size));
+}
+
+float input_scale_of(const PackedWeight& weight) {
+  require(weight.scheme.activation.stored_scale, ErrorKind::kFailed,
+          "{} stores no scale of its inputs", weight.scheme);
+  return weight.input_scale.data<float>()[0];
+}
+
+PackedWeight with_input_scale(PackedWeight weight, float scale) {
+  require(
+      weight.scheme.activation.stored_scale && scale >= kMinInputScale && scale <= kMaxInputScale,
+      ErrorKind::kFailed, "scale {} for the inputs of {}", scale, weight.scheme);
+  weight.input_scale = core::Tensor::from<float>(std::array{scale}, {1, 1});
+  return weight;
 }
 
 std::int64_t stored_bytes(const PackedWeight& weight) {

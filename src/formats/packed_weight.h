@@ -32,6 +32,8 @@ namespace nibble::formats {
 ///   book         F16 [n, 2^bits] or [1, 2^bits]      Book::kPerRow or kPerMatrix (F32 in files of
 ///                                                    earlier versions)
 ///
+///   input_scale  F32 [1, 1]                          Activation::stored_scale
+///
 /// stored_parts.h is this table as data. A weight with a tail is two weights beside each other,
 /// head_of() and tail_of(). Then codes, scales and zeros are those of the head, and there are
 ///
@@ -49,6 +51,7 @@ struct PackedWeight {
   core::Tensor global;
   core::Tensor zeros;
   core::Tensor book;
+  core::Tensor input_scale;
   core::Tensor permutation;
   core::Tensor tail_codes;
   core::Tensor tail_scales;
@@ -116,6 +119,17 @@ class BookValues {
 
 /// The 2^bits values that codes of `row` select, before the scale. Only where codes are of a book.
 BookValues book_of(const PackedWeight& weight, std::int64_t row);
+
+/// The scale of the layer's inputs, x = scale * code. Only where it is stored.
+float input_scale_of(const PackedWeight& weight);
+
+/// The scales of inputs that can be stored.
+inline constexpr float kMinInputScale = 0x1p-100f;
+inline constexpr float kMaxInputScale = 0x1p100f;
+
+/// `weight` with another scale of its inputs. Throws kFailed where none is stored, and for one that
+/// is not in [kMinInputScale, kMaxInputScale].
+PackedWeight with_input_scale(PackedWeight weight, float scale);
 
 /// All stored bytes, and 8 * bytes / (n * k).
 std::int64_t stored_bytes(const PackedWeight& weight);

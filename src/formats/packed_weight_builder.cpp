@@ -59,6 +59,9 @@ PackedWeightBuilder::PackedWeightBuilder(const Scheme& scheme, std::int64_t n, s
   for (const StoredPart& part : stored_parts(scheme, n, k)) {
     weight_.*part.tensor = Tensor::zeros(part.dtype, {part.rows, part.columns});
   }
+  if (scheme.activation.stored_scale) {
+    weight_ = with_input_scale(std::move(weight_), 1.0f);
+  }
 }
 
 void PackedWeightBuilder::set_group(std::int64_t row, std::int64_t group,

@@ -164,6 +164,12 @@ void validate_scales(const Named& named) {
   }
 }
 
+void validate_input_scale(const Named& named) {
+  const float scale = input_scale_of(named.weight);
+  require(scale >= kMinInputScale && scale <= kMaxInputScale, ErrorKind::kInvalidModel,
+          "{}.input_scale: {} is not in [2^-100, 2^100]", named.name, scale);
+}
+
 void validate_permutation(const Named& named) {
   const PackedWeight& weight = named.weight;
   std::vector<bool> seen(static_cast<std::size_t>(weight.k));
@@ -225,6 +231,9 @@ void validate(const PackedWeight& weight, std::string_view name) {
   require_numbers(named);
   if (has_learned_book(weight.scheme)) {
     validate_book(named);
+  }
+  if (weight.scheme.activation.stored_scale) {
+    validate_input_scale(named);
   }
   if (weight.scheme.inputs.tail != 0) {
     validate_tail(named);

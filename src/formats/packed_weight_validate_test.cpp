@@ -56,8 +56,8 @@ bool names(const std::string& message, const std::string& word) {
 TEST(Validate, AcceptsEveryFormat) {
   for (const std::string scheme :
        {"f32", "f16", "bf16", "int2-asym-g32", "int3-sym-g32", "int3-asym-g32", "int4-sym-row",
-        "int8-asym-g32", "int8-sym-row-a8", "int8-sym-row-a8o", "lut4-nf4-g32", "lut4-row-g32",
-        "lut4-matrix-row", "lut3-row-g32", "lut2-matrix-g32"}) {
+        "int8-asym-g32", "int8-sym-row-a8", "int8-sym-row-a8o", "int8-sym-row-a8s", "lut4-nf4-g32",
+        "lut4-row-g32", "lut4-matrix-row", "lut3-row-g32", "lut2-matrix-g32"}) {
     EXPECT_EQ(refusal(valid_weight(scheme), [](PackedWeight&) {}), "") << scheme;
   }
   EXPECT_EQ(refusal(valid_weight("mxfp4", 64), [](PackedWeight&) {}), "");
@@ -179,6 +179,29 @@ TEST(Validate, RefusesScalesThatAreNotFinite) {
     });
     EXPECT_TRUE(names(message, ".scales: row 2, group 1")) << message;
   }
+}
+
+TEST(Validate, RefusesScalesOfInputsThatAreNoneOrNotThere) {
+  for (const float scale :
+       {0.0f, -0.0f, -1.0f, std::nanf(""), INFINITY, -INFINITY, 1e-40f, 1e37f}) {
+    const std::string message = refusal(valid_weight("int8-sym-row-a8s"), [scale](PackedWeight& w) {
+      w.input_scale = Tensor::from<float>(std::array{scale}, {1, 1});
+    });
+    EXPECT_TRUE(names(message, ".input_scale: ")) << scale << " " << message;
+  }
+  const auto change = [](core::Tensor scale) {
+    return [scale](PackedWeight& w) { w.input_scale = scale; };
+  };
+  const PackedWeight weight = valid_weight("int8-sym-row-a8s");
+  EXPECT_EQ(refusal(weight, change(weight.input_scale)), "");
+  EXPECT_TRUE(names(refusal(weight, change({})), ".input_scale: missing"));
+  EXPECT_TRUE(names(refusal(weight, change(Tensor::zeros(DType::kF16, {1, 1}))), ".input_scale: "));
+  EXPECT_TRUE(names(refusal(weight, change(Tensor::zeros(DType::kF32, {1, 2}))), ".input_scale: "));
+  EXPECT_TRUE(names(refusal(valid_weight("int8-sym-row-a8"), change(weight.input_scale)),
+                    ".input_scale: the scheme"));
+  EXPECT_EQ(input_scale_of(with_input_scale(weight, 0.25f)), 0.25f);
+  EXPECT_THROW((void)with_input_scale(weight, 0.0f), core::Error);
+  EXPECT_THROW((void)with_input_scale(valid_weight("int8-sym-row-a8"), 1.0f), core::Error);
 }
 
 TEST(Validate, RefusesE4m3ScalesThatAreNanOrNegativeAndBadGlobalScales) {

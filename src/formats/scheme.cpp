@@ -93,6 +93,9 @@ std::string problem_of_activation(const Scheme& scheme) {
     return fmt::format("weights that are {} meet activations that are floats or {}, not {}",
                        type->name, type->activations->name, activation.type->name);
   }
+  if (activation.stored_scale && scheme.inputs != Inputs()) {
+    return "a stored scale of activations is that of inputs which are neither turned nor reordered";
+  }
   const std::int64_t weights = scheme.scale.group;
   const std::int64_t inputs = activation.group;
   return inputs == 0 || weights == 0 || inputs % weights == 0 || weights % inputs == 0

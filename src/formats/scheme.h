@@ -60,6 +60,7 @@ struct Inputs {
 ///                                        (others: granularity.cpp)
 ///   int8-sym-row-a8                      with per-token INT8 activations
 ///   int8-sym-row-a8o                     and outlying activations in float
+///   int8-sym-row-a8s                     and INT8 activations by one scale that is stored
 ///   int4-sym-g128-a4-asym                INT4 activations with a zero point for each token
 ///   int4-sym-g128-a4g128c0.9             INT4, 128 inputs share a scale, ranges clipped to 0.9
 ///   int4-asym-g128-h128                  a Hadamard matrix mixes each 128 inputs first

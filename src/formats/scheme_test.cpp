@@ -38,7 +38,8 @@ TEST(Scheme, EveryCombinationSurvivesTheRoundTrip) {
         "int4-sym-g128-a4g128c0.9-tail128", "int3-asym-g64-a3-asym-h128-tail16", "int8-sym-tensor",
         "int4-sym-tensor-a8-h64", "int4-asym-g64-h64", "lut4-nf4-g64-hrow", "lut3-row-g128",
         "lut2-matrix-row", "lut3-matrix-g32-s7", "mxfp4-a4-h128", "int4-sym-g128-a4-asym-h96",
-        "int4-sym-row-a4g100c0.5", "int4-sym-g32-a8g1024c0.975-asym"}) {
+        "int4-sym-row-a4g100c0.5", "int8-sym-row-a8s", "lut4-nf4-g64-a4s",
+        "int4-sym-g32-a8g1024c0.975-asym"}) {
     texts.push_back(text);
   }
   for (const std::string& text : texts) {
@@ -58,6 +59,8 @@ TEST(Scheme, ReadsEachField) {
   EXPECT_FALSE(has_zeros(w8a8));
   EXPECT_EQ(w8a8.scale.group, 0);
   EXPECT_EQ(w8a8.activation, (Activation{8, true, 0, 1.0f, false}));
+  EXPECT_TRUE(parse_scheme("int8-sym-row-a8s").activation.stored_scale);
+  EXPECT_FALSE(w8a8.activation.stored_scale);
   EXPECT_EQ(parse_scheme("int8-sym-row-a8o").activation, (Activation{8, true, 0, 1.0f, true}));
   EXPECT_EQ(parse_scheme("int4-sym-g128-a4g64c0.9-asym").activation,
             (Activation{4, false, 64, 0.9f, false}));

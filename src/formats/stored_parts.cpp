@@ -55,6 +55,9 @@ std::vector<StoredPart> stored_parts(const Scheme& scheme, std::int64_t n, std::
     parts.push_back(
         {"book", &PackedWeight::book, DType::kF16, books, book_size(scheme), DType::kF32});
   }
+  if (scheme.activation.stored_scale) {
+    parts.push_back({"input_scale", &PackedWeight::input_scale, DType::kF32, 1, 1});
+  }
   if (const std::int64_t tail = scheme.inputs.tail; tail != 0) {
     parts.push_back({"permutation", &PackedWeight::permutation, DType::kI32, 1, k});
     parts.push_back({"tail_codes", &PackedWeight::tail_codes, DType::kU8, n, tail});

@@ -12,14 +12,15 @@
 #include "compress/rtn/rtn_pass.h"
 #include "compress/search/search_pass.h"
 #include "compress/smoothquant/smoothquant_pass.h"
+#include "compress/static_activations/static_activations_pass.h"
 #include "core/nearest_name.h"
 
 namespace nibble::compress {
 
 std::vector<PassFactory> pass_factories() {
-  return {kRotatePass,     kSmoothQuantPass, kAwqPass,       kAtomReorderPass, kHadamardPass,
-          kAsymmetricPass, kWandaPass,       kSparseGptPass, kSearchPass,      kAny4Pass,
-          kRtnPass,        kGptqPass,        kRefinePass};
+  return {kRotatePass,     kSmoothQuantPass, kAwqPass,       kAtomReorderPass,      kHadamardPass,
+          kAsymmetricPass, kWandaPass,       kSparseGptPass, kSearchPass,           kAny4Pass,
+          kRtnPass,        kGptqPass,        kRefinePass,    kStaticActivationsPass};
 }
 
 std::unique_ptr<Pass> PassFactory::make(const core::Json& options) const {

@@ -19,25 +19,31 @@ bool matches(const LayerRule& rule, const std::string& name) {
   });
 }
 
-// Names of the layers that recipes compress, and how many inputs they have.
-std::map<std::string, std::int64_t> layer_inputs(const models::Network& network) {
-  std::map<std::string, std::int64_t> inputs;
+struct Layer {
+  std::int64_t inputs = 0;
+  models::LayerPart part = models::LayerPart::kQkv;
+};
+
+// The layers that recipes compress, by name.
+std::map<std::string, Layer> layers_of(const models::Network& network) {
+  std::map<std::string, Layer> layers;
   for (const models::Block* block : models::all_blocks(network)) {
     for (const ops::LinearSet* set : models::linear_sets(*block)) {
-      for (const ops::Linear& part : set->parts) {
-        if (!block->router || set != &*block->router) {
-          inputs.emplace(part.name, part.weight.k);
+      const auto part = models::part_of(*block, *set);
+      for (const ops::Linear& layer : set->parts) {
+        if (part) {
+          layers.emplace(layer.name, Layer{layer.weight.k, *part});
         }
       }
     }
   }
-  return inputs;
+  return layers;
 }
 
 // "model.layers.*.mlp.down_proj": names that differ in numbers only become one.
-std::set<std::string> without_numbers(const std::map<std::string, std::int64_t>& layers) {
+std::set<std::string> without_numbers(const std::map<std::string, Layer>& layers) {
   std::set<std::string> kinds;
-  for (const auto& [name, inputs] : layers) {
+  for (const auto& [name, layer] : layers) {
     std::string kind;
     for (std::size_t i = 0; i < name.size(); ++i) {
       const bool number = std::isdigit(static_cast<unsigned char>(name[i])) != 0;
@@ -54,9 +60,9 @@ std::set<std::string> without_numbers(const std::map<std::string, std::int64_t>&
 }
 
 [[noreturn]] void refuse_rule(const Recipe& recipe, const LayerRule& rule,
-                              const std::map<std::string, std::int64_t>& layers) {
+                              const std::map<std::string, Layer>& layers) {
   std::vector<std::string> patterns;  // that would match something
-  for (const auto& [name, inputs] : layers) {
+  for (const auto& [name, layer] : layers) {
     patterns.push_back(name);
     patterns.push_back(fmt::format("*{}", name.substr(std::min(name.rfind('.'), name.size()))));
   }
@@ -70,6 +76,15 @@ std::set<std::string> without_numbers(const std::map<std::string, std::int64_t>&
       core::printable(fmt::format("{}", fmt::join(without_numbers(layers), ", ")), 2000));
 }
 
+// That of a layer that no rule decides; nullopt: it stays as it is.
+std::optional<formats::Scheme> scheme_of(const Recipe& recipe, models::LayerPart part) {
+  if (!recipe.parts) {
+    return recipe.scheme;
+  }
+  const auto at = recipe.parts->find(part);
+  return at == recipe.parts->end() ? std::nullopt : std::optional(at->second);
+}
+
 }  // namespace
 
 const LayerRule* rule_for(const Recipe& recipe, const std::string& layer) {
@@ -80,21 +95,25 @@ const LayerRule* rule_for(const Recipe& recipe, const std::string& layer) {
 
 std::map<std::string, formats::Scheme> layer_schemes(const models::Network& network,
                                                      const Recipe& recipe) {
-  const std::map<std::string, std::int64_t> layers = layer_inputs(network);
+  const std::map<std::string, Layer> layers = layers_of(network);
   std::vector<std::unique_ptr<Pass>> passes;
   for (const RecipeStep& step : recipe.steps) {
     passes.push_back(make_pass(step.pass, step.options));
   }
   std::map<std::string, formats::Scheme> schemes;
   std::vector<bool> decides(recipe.layers.size());
-  for (const auto& [name, inputs] : layers) {
+  for (const auto& [name, layer] : layers) {
     const LayerRule* rule = rule_for(recipe, name);
     if (rule != nullptr) {
       decides[static_cast<std::size_t>(rule - recipe.layers.data())] = true;
     }
-    formats::Scheme scheme = rule != nullptr ? rule->scheme : recipe.scheme;
+    const std::optional<formats::Scheme> of_part = scheme_of(recipe, layer.part);
+    if (!of_part) {
+      continue;
+    }
+    formats::Scheme scheme = rule != nullptr ? rule->scheme : *of_part;
     for (const auto& pass : passes) {
-      scheme = pass->scheme_for(scheme, inputs);
+      scheme = pass->scheme_for(scheme, layer.inputs);
     }
     schemes.emplace(name, scheme);
   }

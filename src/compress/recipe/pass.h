@@ -36,11 +36,13 @@ struct PassTraits {
                                  // Hessians are weighted by SetCurvature::token_weights too
   bool learns_books = false;
   bool prunes = false;
-  bool reorders_inputs = false;  // puts the inputs into the order of LayerWork::permutation
-  bool turns_inputs = false;     // brings the weights to where the scheme's Hadamard has turned the
-                                 // inputs; it is the last that transforms
-  bool takes_tails = false;      // can serve weights with a tail, or comes before they have one
-  bool takes_dense = false;      // can serve weights that stay dense: F32, F16, BF16
+  bool reorders_inputs = false;    // puts the inputs into the order of LayerWork::permutation
+  bool fits_input_scales = false;  // gives rounded weights the stored scale of their inputs;
+                                   // nothing may change them behind it
+  bool turns_inputs = false;  // brings the weights to where the scheme's Hadamard has turned the
+                              // inputs; it is the last that transforms
+  bool takes_tails = false;   // can serve weights with a tail, or comes before they have one
+  bool takes_dense = false;   // can serve weights that stay dense: F32, F16, BF16
 };
 
 /// One step of a compression method. A recipe is an ordered list of passes; each of them goes over

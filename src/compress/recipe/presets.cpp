@@ -4,6 +4,7 @@
 #include <charconv>
 #include <utility>
 
+#include "compress/recipe/part_words.h"
 #include "core/nearest_name.h"
 
 namespace nibble::compress {
@@ -21,7 +22,6 @@ constexpr std::pair<std::string_view, std::string_view> kNamedSchemes[] = {
     {"bf16", "bf16"},
     {"mxfp4", "mxfp4"},
     {"nvfp4", "nvfp4"},
-    {"w8a8", "int8-sym-row-a8"},
     {"llm-int8", "int8-sym-row-a8o"},
     {"fp8", "fp8-row"},
     {"fp8-w8a8", "fp8-row-afp8"},
@@ -102,12 +102,29 @@ bool take_suffix(std::string_view& text, std::string_view suffix) {
   return true;
 }
 
+// "i4-qall" and "i8-qall" (arXiv 2301.12017) are w4a4 and w8a8 under the names of the paper.
+std::optional<std::string> qall_words(std::string_view text) {
+  for (const auto& [name, words] : {std::pair("i4-qall", "w4a4"), std::pair("i8-qall", "w8a8")}) {
+    std::string_view rest = text;
+    if (take(rest, name)) {
+      return std::string(words) + std::string(rest);
+    }
+  }
+  return std::nullopt;
+}
+
 // The scheme of a preset's name without "rtn-" or "gptq-" and without suffixes.
 std::optional<Scheme> base_scheme(std::string_view text) {
   for (const auto& [name, scheme] : kNamedSchemes) {
     if (text == name) {
       return formats::parse_scheme(scheme);
     }
+  }
+  if (const auto words = qall_words(text)) {
+    return parse_weights_and_activations(*words);
+  }
+  if (text.starts_with("w")) {
+    return parse_weights_and_activations(text);
   }
   if (take(text, "nf4")) {
     return book_scheme(text, formats::Book::kNf4, kDefaultBookGroup);
@@ -257,6 +274,7 @@ std::optional<Recipe> block_preset(std::string_view name) {
   add_if(words.search, "search");
   add_if(true, words.gptq ? "gptq" : "rtn");
   add_if(words.refine, "refine");
+  add_if(scheme->activation.stored_scale, kInputScalesPass);
   return recipe;
 }
 
@@ -332,6 +350,10 @@ std::vector<std::string> recipe_names() {
   return {"f16",
           "bf16",
           "w8a8",
+          "w8a8s",
+          "w4a8",
+          "i4-qall",
+          "i8-qall",
           "llm-int8",
           "fp8",
           "fp8-w8a8",

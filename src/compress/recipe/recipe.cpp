@@ -5,6 +5,7 @@
 #include <charconv>
 #include <optional>
 
+#include "compress/recipe/part_words.h"
 #include "compress/recipe/presets.h"
 #include "compress/recipe/validate.h"
 #include "core/byte_size.h"
@@ -18,9 +19,9 @@ using core::ErrorKind;
 using core::Json;
 
 constexpr std::size_t kMaxRules = 64;
-constexpr std::array<std::string_view, 9> kFields = {"name",   "scheme",          "layers",
-                                                     "passes", "true_sequential", "target_bits",
-                                                     "fit",    "choices",         "output"};
+constexpr std::array<std::string_view, 10> kFields = {
+    "name",        "scheme", "layers",  "passes", "true_sequential",
+    "target_bits", "fit",    "choices", "output", "parts"};
 
 // "*.down_proj", or a list of such patterns.
 std::vector<std::string> read_patterns(const Json& entry, std::string_view path) {
@@ -91,6 +92,22 @@ void read_target(const Json& json, std::string_view path, Recipe& recipe) {
   }
 }
 
+// {"qkv": "w8a8"}: as --quantize-parts says it.
+void read_parts(const Json& json, std::string_view path, Recipe& recipe) {
+  const auto parts = json.find("parts");
+  if (parts == json.end()) {
+    return;
+  }
+  core::require(parts->is_object() && !parts->empty(), ErrorKind::kUsage,
+                "recipe {}: 'parts' must be an object such as {{\"qkv\": \"w8a8\"}}", path);
+  std::string text;
+  for (const auto& [part, type] : parts->items()) {
+    text +=
+        fmt::format("{}{}={}", text.empty() ? "" : ",", part, core::get_string(*parts, part, path));
+  }
+  recipe.parts = parse_part_schemes(text, recipe);
+}
+
 Recipe from_file(std::string_view path) {
   const Json json = io::load_json_file(std::filesystem::path(path));
   core::require(json.is_object(), ErrorKind::kUsage, "recipe {}: must be a JSON object", path);
@@ -110,6 +127,7 @@ Recipe from_file(std::string_view path) {
   if (const auto output = core::find_string(json, "output", path)) {
     recipe.output = formats::parse_scheme(*output);
   }
+  read_parts(json, path, recipe);
   if (const auto sequential = json.find("true_sequential"); sequential != json.end()) {
     core::require(sequential->is_boolean(), ErrorKind::kUsage,
                   "recipe {}: 'true_sequential' must be true or false", path);
@@ -143,6 +161,20 @@ SizeTarget parse_target(std::string_view text) {
   return {0, core::parse_byte_size(text, "the size behind '@'")};
 }
 
+// The pass that stored scales of activations need, where the parts brought them.
+void add_input_scales(Recipe& recipe) {
+  const bool wanted = std::any_of(recipe.parts->begin(), recipe.parts->end(), [](const auto& part) {
+    return part.second.activation.stored_scale;
+  });
+  const bool there =
+      std::any_of(recipe.steps.begin(), recipe.steps.end(), [](const RecipeStep& step) {
+        return make_pass(step.pass, step.options)->traits().fits_input_scales;
+      });
+  if (wanted && !there) {
+    recipe.steps.push_back({kInputScalesPass, Json::object()});
+  }
+}
+
 [[noreturn]] void refuse_name(std::string_view name) {
   const std::string nearest = nearest_preset(name);
   core::require(nearest.empty(), ErrorKind::kUsage,
@@ -159,6 +191,9 @@ SizeTarget parse_target(std::string_view text) {
 Recipe find_recipe(std::string_view name_or_file) {
   Recipe recipe;
   const std::size_t at = name_or_file.rfind('@');
+  core::require(name_or_file != kBestRecipe, ErrorKind::kUsage,
+                "recipe 'qbest' is what nibble tune-strategy stored for a model; only nibble "
+                "quantize takes it");
   if (name_or_file.ends_with(".json")) {
     recipe = from_file(name_or_file);
   } else if (at != std::string_view::npos) {
@@ -194,6 +229,16 @@ Recipe with_output(Recipe recipe, const formats::Scheme& scheme) {
   return recipe;
 }
 
+Recipe with_parts(Recipe recipe, const models::PartSchemes& parts) {
+  core::require(!recipe.parts, ErrorKind::kUsage, "recipe '{}' has schemes for parts already",
+                core::printable(recipe.name));
+  recipe.parts = parts;
+  add_input_scales(recipe);
+  recipe.name = fmt::format("{} ({})", recipe.name, models::to_string(parts));
+  validate(recipe);
+  return recipe;
+}
+
 Json to_json(const Recipe& recipe) {
   Json passes = Json::array();
   for (const RecipeStep& step : recipe.steps) {
@@ -212,6 +257,9 @@ Json to_json(const Recipe& recipe) {
   }
   for (const formats::Scheme& choice : recipe.choices) {
     json["choices"].push_back(formats::to_string(choice));
+  }
+  if (recipe.parts) {
+    json["parts"] = models::to_string(*recipe.parts);
   }
   if (recipe.output) {
     json["output"] = formats::to_string(*recipe.output);

@@ -9,6 +9,7 @@
 #include "compress/recipe/pass.h"
 #include "core/json.h"
 #include "formats/scheme.h"
+#include "models/layer_part.h"
 
 namespace nibble::compress {
 
@@ -49,6 +50,9 @@ struct Recipe {
   /// embedding; without it stays as it is. The passes that can serve it (Pass::serves_output) work
   /// on it after the last block.
   std::optional<formats::Scheme> output = std::nullopt;
+  /// Of the parts of each layer, in place of `scheme`. What a part that is not there holds stays as
+  /// it is, whatever `layers` says, and computes as in the original.
+  std::optional<models::PartSchemes> parts = std::nullopt;
 };
 
 /// A preset's name, or the path of a JSON file (it ends in ".json"):
@@ -56,6 +60,8 @@ struct Recipe {
 ///   f16 bf16 w8a8 mxfp4 nvfp4
 ///   rtn-w<2|3|4|8>[g<size>|row][-sym][-<activations>]   gptq-w<...>
 ///   nf4[g<size>|row]  fp4[...]  af4[...]  any4[...]  any3[...]  any2[...]
+///
+///   w<bits>a<bits>[g<size>|row][-asym]  i4-qall[...]  i8-qall[...]   (part_words.h; w4a4 and w8a8)
 ///
 ///   awq-w<...>  awq-gptq-w<...>  smoothquant-w8a8
 ///
@@ -82,6 +88,9 @@ struct Recipe {
 ///
 ///   {"scheme": "int4-asym-g64", "passes": ["gptq"], "output": "int8-sym-g32"}
 ///
+///   {"scheme": "int4-sym-row-a4", "passes": ["rtn"],
+///    "parts": {"qkv": "w8a8", "mlp-in": "int4-sym-g128-a8"}}      the other parts stay float
+///
 /// A layer with a dense scheme stays as it is under passes that can't serve dense weights.
 ///
 /// Throws kUsage for a name that is not built, with the names that are.
@@ -94,6 +103,15 @@ Recipe with_target(Recipe recipe, const SizeTarget& target);
 /// The recipe with a scheme for the output layer, which its name then shows. Throws kUsage for a
 /// recipe that has one already, and for schemes that turn or reorder inputs.
 Recipe with_output(Recipe recipe, const formats::Scheme& scheme);
+
+/// The recipe with schemes for the parts of each layer, which its name then shows. Throws kUsage
+/// for a recipe that has them already or that has a target, and for parts that stay float in a
+/// model that a pass turns.
+Recipe with_parts(Recipe recipe, const models::PartSchemes& parts);
+
+/// The name of the recipe that `nibble tune-strategy` stores for a model, which no one can find
+/// without that model.
+inline constexpr std::string_view kBestRecipe = "qbest";
 
 /// One line for each preset, for help texts.
 std::vector<std::string> recipe_names();

@@ -23,6 +23,9 @@ std::vector<Scheme> schemes_of(const Recipe& recipe) {
   for (const LayerRule& rule : recipe.layers) {
     schemes.push_back(rule.scheme);
   }
+  for (const auto& [part, scheme] : recipe.parts.value_or(models::PartSchemes())) {
+    schemes.push_back(scheme);
+  }
   schemes.insert(schemes.end(), recipe.choices.begin(), recipe.choices.end());
   return schemes;
 }
@@ -51,6 +54,9 @@ bool turns(const PassTraits& pass) {
 bool reorders(const PassTraits& pass) {
   return pass.reorders_inputs;
 }
+bool fits_input_scales(const PassTraits& pass) {
+  return pass.fits_input_scales;
+}
 bool learns_books(const PassTraits& pass) {
   return pass.learns_books;
 }
@@ -78,6 +84,7 @@ class Validation {
     check_serves_schemes(step);
     check_serves_output(step);
     check_order(step);
+    check_input_scales_are_last(step);
     check_channels_in_place(step);
     turned_by_ = step.traits.turns_inputs ? step.name : turned_by_;
     reordered_by_ = step.traits.reorders_inputs ? step.name : reordered_by_;
@@ -96,7 +103,9 @@ class Validation {
     check_tails();
     check_books();
     check_output();
+    check_input_scales();
     check_target();
+    check_parts();
   }
 
  private:
@@ -189,6 +198,7 @@ class Validation {
     transformed_ = transformed_ || reached_ == Stage::kTransformsModel;
     chosen_ = chosen_ || reached_ == Stage::kChoosesParameters;
     pruned_ = pruned_ || step.traits.prunes;
+    scaled_by_ = step.traits.fits_input_scales ? step.name : scaled_by_;
     has_books_ = has_books_ || step.traits.learns_books;
     if (refuses_tails_.empty() && !step.traits.takes_tails) {
       refuses_tails_ = step.name;
@@ -226,6 +236,26 @@ class Validation {
                     "recipe '{}': {} has learned code books; begin with the pass {}", name_, scheme,
                     those_that(learns_books));
     }
+  }
+
+  // Weights are made anew by passes that refine, and their inputs' scales with them.
+  void check_input_scales_are_last(const Step& step) const {
+    core::require(scaled_by_.empty(), ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' must come before '{}', which is the last", name_,
+                  step.name, scaled_by_);
+  }
+
+  void check_input_scales() const {
+    const auto stores = [](const Scheme& scheme) { return scheme.activation.stored_scale; };
+    const bool wanted = any_scheme(stores) || (recipe_.output && stores(*recipe_.output));
+    core::require(!wanted || !scaled_by_.empty(), ErrorKind::kUsage,
+                  "recipe '{}': a scheme stores the scale of activations, which nothing measures: "
+                  "add the pass '{}'",
+                  name_, those_that(fits_input_scales));
+    core::require(scaled_by_.empty() || wanted, ErrorKind::kUsage,
+                  "recipe '{}': the pass '{}' measures scales of activations that a scheme stores; "
+                  "{} has none (int8-sym-row-a8s has)",
+                  name_, scaled_by_, recipe_.scheme);
   }
 
   // It reads what the final norm gives, and comes after all that turns or reorders inputs.
@@ -270,6 +300,22 @@ class Validation {
     }
   }
 
+  // Parts that stay as they are have no passes.
+  void check_parts() const {
+    if (!recipe_.parts) {
+      return;
+    }
+    core::require(!recipe_.target, ErrorKind::kUsage,
+                  "recipe '{}': a target chooses the schemes of all layers; leave it or the parts "
+                  "out",
+                  name_);
+    core::require(!transformed_ || recipe_.parts->size() == models::kLayerParts.size(),
+                  ErrorKind::kUsage,
+                  "recipe '{}': the pass that turns the model changes parts that are to stay float "
+                  "too; quantize all four, or take a recipe without '{}'",
+                  name_, named<Stage::kTransformsModel>());
+  }
+
   bool changes_inputs() const { return !turned_by_.empty() || !reordered_by_.empty(); }
 
   template <typename Predicate>
@@ -289,6 +335,7 @@ class Validation {
   bool has_books_ = false;
   std::string turned_by_;      // the pass; empty: nothing is turned
   std::string reordered_by_;   // the pass; empty: all is where it was
+  std::string scaled_by_;      // the pass; empty: no scales of inputs were measured
   std::string refuses_tails_;  // the first pass that cannot serve tails; empty: all can
 };
 

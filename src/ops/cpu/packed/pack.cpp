@@ -143,10 +143,17 @@ InputNeeds tail_needs(std::int64_t tail) {
   return input_needs(formats::tail_scheme(), tail);
 }
 
+void PackedLinear::read_needs(const PackedWeight& weight) {
+  needs_ = input_needs(weight.scheme, weight.k);
+  needs_.transform = InputTransform(weight);
+  if (weight.scheme.activation.stored_scale) {
+    needs_.scale = formats::input_scale_of(weight);
+  }
+}
+
 PackedLinear PackedLinear::pack(const PackedWeight& weight, core::ThreadPool& pool) {
   PackedLinear linear = pack_head(formats::head_of(weight), pool);
-  linear.needs_ = input_needs(weight.scheme, weight.k);
-  linear.needs_.transform = InputTransform(weight);
+  linear.read_needs(weight);
   if (weight.scheme.inputs.tail != 0) {
     linear.tail_ = std::make_unique<PackedLinear>(pack_head(formats::tail_of(weight), pool));
   }
@@ -204,8 +211,7 @@ PackedRange packed_range(const PackedWeight& weight) {
 PackedLinear PackedLinear::view(const PackedWeight& weight, const PackedBytes& head,
                                 const PackedBytes& tail, std::shared_ptr<const void> owner) {
   PackedLinear linear = view_head(formats::head_of(weight), head, owner);
-  linear.needs_ = input_needs(weight.scheme, weight.k);
-  linear.needs_.transform = InputTransform(weight);
+  linear.read_needs(weight);
   if (weight.scheme.inputs.tail != 0) {
     linear.tail_ =
         std::make_unique<PackedLinear>(view_head(formats::tail_of(weight), tail, std::move(owner)));

@@ -86,6 +86,7 @@ class PackedLinear {
 
  private:
   PackedLinear() = default;
+  void read_needs(const formats::PackedWeight& weight);
   static PackedLinear pack_head(const formats::PackedWeight& weight, core::ThreadPool& pool);
   static PackedLinear view_head(const formats::PackedWeight& weight, const PackedBytes& bytes,
                                 std::shared_ptr<const void> owner);

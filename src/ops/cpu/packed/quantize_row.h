@@ -124,22 +124,50 @@ inline Coder asymmetric_coder(const RowToQuantize& row, Range range) {
   return {scale, inverse, zero - 128, -128, 127, zero - 128};
 }
 
+/// Of a scale that is given. What it does not reach is cut (encode_cut).
+inline Coder given_coder(const RowToQuantize& row) {
+  const std::int32_t top = (1 << (row.bits - 1)) - 1;
+  return {row.scale, 1.0f / row.scale, 0, row.bits == 8 ? -127 : -top - 1, top, 0};
+}
+
+/// As encode(), of products that may be far beyond the codes, where adding kRoundingShift would not
+/// round: they are cut before it. Floats are compared as integers (order_of).
+inline std::int32_t encode_cut(const float* x, std::int64_t count, const Coder& coder,
+                               std::int8_t* codes) {
+  const std::int32_t low = order_of(static_cast<float>(coder.low));
+  const std::int32_t high = order_of(static_cast<float>(coder.high));
+  std::int32_t sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int32_t order = order_of(x[i] * coder.inverse);
+    order = order < low ? low : order;
+    order = order > high ? high : order;
+    const float shifted = value_of(order) + kRoundingShift;
+    const std::int32_t code = bits_of(shifted) - kRoundingShiftBits;
+    codes[i] = static_cast<std::int8_t>(code);
+    sum += code;
+  }
+  return sum;
+}
+
 /// For `count` inputs that share a scale.
 inline Coder coder_of(const RowToQuantize& row, const float* x, std::int64_t count) {
   const std::int32_t largest = absmax_bits(x, count);
   if (largest >= kInfinityBits) {
     return {float_of(kNanBits), 0.0f, 0, 0, 0, 0};
   }
+  if (row.scale != 0.0f) {
+    return given_coder(row);
+  }
   return row.symmetric ? symmetric_coder(row, float_of(largest))
                        : asymmetric_coder(row, range_of(x, count));
 }
 
 inline void quantize_group(const float* x, std::int64_t count, std::int64_t stride,
-                           const Coder& coder, std::int8_t* codes, std::int32_t* sum) {
+                           const Coder& coder, bool cuts, std::int8_t* codes, std::int32_t* sum) {
   std::int64_t written = 0;
   *sum = 0;
   if (coder.inverse != 0.0f) {
-    *sum = encode(x, count, coder, codes);
+    *sum = cuts ? encode_cut(x, count, coder, codes) : encode(x, count, coder, codes);
     written = count;
   }
   for (; written < stride; ++written) {
@@ -227,7 +255,7 @@ void quantize_row(const RowToQuantize& row) {
       row.zeros[g] = coder.zero;
     }
     quantize_group(row.x + begin, left < row.group ? left : row.group, row.group_stride, coder,
-                   row.codes + g * row.group_stride, row.sums + g);
+                   row.scale != 0.0f, row.codes + g * row.group_stride, row.sums + g);
   }
 }
 

@@ -84,6 +84,8 @@ void QuantizedInput::reshape(std::int64_t m, std::int64_t k, const InputNeeds& n
       !needs.wide || (activation == formats::Activation{8, true, group} && needs.tail == 0),
       core::ErrorKind::kFailed, "16-bit codes for a layer that rounds its input to '{}'",
       activation);
+  core::require(activation.stored_scale == (needs.scale > 0), core::ErrorKind::kFailed,
+                "scale {} for inputs rounded to '{}'", needs.scale, activation);
   m_ = m;
   k_ = k - needs.tail;
   needs_ = needs;
@@ -121,6 +123,7 @@ RowToQuantize QuantizedInput::target(std::int64_t token, const float* x) {
   target.bits = activation.bits;
   target.symmetric = activation.symmetric;
   target.clip = activation.clip;
+  target.scale = needs_.scale;
   target.codes = reinterpret_cast<std::int8_t*>(codes_.data()) + row * row_stride_;
   target.scales = reinterpret_cast<float*>(scales_.data()) + row * groups_;
   target.sums = reinterpret_cast<std::int32_t*>(sums_.data()) + row * groups_;

@@ -21,6 +21,7 @@ struct InputNeeds {
   InputTransform transform = {};      // before the inputs are rounded
   std::int64_t tail = 0;              // the last inputs, rounded apart (QuantizedInput::tail)
   bool wide = false;                  // codes of 16 bits with a scale for each group
+  float scale = 0.0f;  // of all inputs, where it is stored (Activation::stored_scale)
   friend bool operator==(const InputNeeds&, const InputNeeds&) = default;
 };
 
@@ -94,6 +95,7 @@ InputNeeds tail_needs(std::int64_t tail);
 /// the whole row; a scale is repeated for each group of the layout that it covers. Outliers are
 /// left out of range and codes. LLM.int8() keeps whole columns that hold an outlier in any token of
 /// the batch; here each token is alone, so that its result does not depend on the others. All
+/// A scale of the needs is taken as it is: codes are round(x * (1 / scale)), cut at their ends. All
 /// arithmetic is in float32: codes are round(x * inverse), inverse = levels / (clip * max|x|), or 1
 /// / scale where asymmetric. What shares a scale with NaN or infinity gets scale NaN and codes 0,
 /// so every output that reads it is NaN. Values that are all below 2^-121 (a range below 2^-117)

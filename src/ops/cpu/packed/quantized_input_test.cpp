@@ -229,6 +229,51 @@ TEST(QuantizeInput, ExtremesOfTheRange) {
   }
 }
 
+// Every variant against a plain loop, with values far beyond the codes on both sides.
+TEST(QuantizeInput, AStoredScaleIsTakenAsItIs) {
+  core::ThreadPool pool(1);
+  constexpr std::int64_t kInputs = 150;
+  std::vector<float> x = random_rows(2 * kInputs);
+  const std::vector<float> far = {1e30f, -1e30f, 3e38f, -3e38f, 5e6f, -5e6f, 1e4f, -1e4f, -0.0f};
+  std::copy(far.begin(), far.end(), x.begin() + 40);
+  for (const int bits : {3, 4, 8}) {
+    const double top = (1 << (bits - 1)) - 1;
+    for (const float scale : {0.0123f, 0x1p-100f, 0x1p100f}) {
+      InputNeeds needs{64, {.bits = bits, .stored_scale = true}};
+      needs.scale = scale;
+      for (const Variant& variant : variants()) {
+        if (!variant.runs_here()) {
+          continue;
+        }
+        QuantizedInput q;
+        quantize_input(variant, x.data(), 2, kInputs, kInputs, needs, q, pool);
+        for (std::int64_t i = 0; i < 2 * kInputs; ++i) {
+          const std::int64_t row = i / kInputs;
+          const std::int64_t at = i % kInputs;
+          const double product = x[static_cast<std::size_t>(i)] * (1.0f / scale);
+          const double code = std::clamp(std::nearbyint(product), bits == 8 ? -top : -top - 1, top);
+          ASSERT_EQ(q.codes(row)[at / 64 * q.group_stride() + at % 64], code)
+              << variant.name << " " << bits << " " << x[static_cast<std::size_t>(i)];
+        }
+        for (std::int64_t g = 0; g < q.groups(); ++g) {
+          EXPECT_EQ(q.scales(0)[g], scale);
+          const std::int8_t* codes = q.codes(0) + g * q.group_stride();
+          EXPECT_EQ(q.sums(0)[g], std::accumulate(codes, codes + q.group_stride(), 0));
+        }
+      }
+    }
+  }
+  x[3] = std::nanf("");
+  InputNeeds needs{64, {.bits = 8, .stored_scale = true}};
+  needs.scale = 1.0f;
+  QuantizedInput q;
+  quantize_input(x.data(), 2, kInputs, kInputs, needs, q, pool);
+  EXPECT_TRUE(std::isnan(q.scales(0)[0]));
+  EXPECT_EQ(q.scales(1)[0], 1.0f);
+  needs.scale = 0.0f;
+  EXPECT_THROW(quantize_input(x.data(), 2, kInputs, kInputs, needs, q, pool), core::Error);
+}
+
 TEST(QuantizeInput, FourBitCodesByHand) {
   core::ThreadPool pool(1);
   QuantizedInput q;

@@ -20,6 +20,7 @@ struct RowToQuantize {
   int bits = 8;
   bool symmetric = true;
   float clip = 1.0f;
+  float scale = 0.0f;             // of all inputs, symmetric; 0: that of their range
   std::int8_t* codes = nullptr;   // [groups * group_stride]
   float* scales = nullptr;        // [groups]
   std::int32_t* sums = nullptr;   // [groups]
