@@ -27,6 +27,7 @@ EXPECTED = [
     (re.compile(r"gemm/mma_int"), re.compile(r"kernel"), "IMMA", False),
     (re.compile(r"/mma_half"), re.compile(r"kernel"), "HMMA", False),
     (re.compile(r"attention/(decode|prefill|packed/packed_attention)\.cu"), re.compile(r"attend_kernel"), "HMMA", True),
+    (re.compile(r"attention/packed/packed_int8\.cu"), re.compile(r"attend_kernel"), "IMMA", True),
 ]
 INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,5}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)")
 MOST_SPILLS = 8  # loads and stores of local memory between the first and the last product

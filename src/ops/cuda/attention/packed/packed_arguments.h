@@ -21,9 +21,13 @@ struct Arguments {
 
 /// Throws kUsage for what packed_attention() refuses. Apart from the kernels, whose compiler
 /// doesn't take checked formats of messages.
-void check(const PackedAttention& shape, const __half* qkv, std::int64_t stride, const __half* y);
+Arguments arguments_of(const PackedAttention& shape, const __half* qkv, std::int64_t stride,
+                       const PackedTile* tiles, __half* y);
+
+/// Throws kUsage where packed_attention_int8() does not run.
+void check_int8(const PackedAttention& shape);
 
 /// For every head size up to kMaxHeadDim: lanes have the elements, one key comes after another.
-void attend_plain(const Arguments& arguments, std::int64_t blocks, cudaStream_t stream);
+void attend_plain(const Arguments& arguments, std::int64_t tiles, cudaStream_t stream);
 
 }  // namespace nibble::ops::cuda::packed

@@ -48,6 +48,16 @@ void packed_attention(const PackedAttention& shape, const __half* qkv, std::int6
 /// the others.
 bool packed_attention_runs(const PackedAttention& shape);
 
+/// The same with scores that are products of 8-bit integers: each query and key of a head is
+/// rounded to integers of [-127, 127] and a scale of its own, by the kernel. Values and weights
+/// stay float16. Throws kUsage also where packed_attention_int8_runs() says no.
+void packed_attention_int8(const PackedAttention& shape, const __half* qkv, std::int64_t stride,
+                           const PackedTile* tiles, std::int64_t count, __half* y,
+                           cudaStream_t stream);
+
+/// For heads of 32, 64, 96 or 128 elements.
+bool packed_attention_int8_runs(const PackedAttention& shape);
+
 /// The tiles of texts that begin at `firsts`, in order; the last ends at `rows`. Empty texts have
 /// none. Padded with empty tiles up to `count`. Throws kUsage where the texts are not in order.
 std::vector<PackedTile> packed_tiles(std::span<const std::int32_t> firsts, std::int64_t rows,

@@ -42,8 +42,11 @@ PackedProblem problem_of(const PackedAttention& shape, const Lengths& lengths,
   return problem;
 }
 
+using Kernel = decltype(packed_attention);
+
 // y, of bytes 0xff before, with `spare` rows and empty tiles behind the texts.
-Halves attend(const PackedProblem& problem, std::int64_t spare = 0) {
+Halves attend(const PackedProblem& problem, std::int64_t spare = 0,
+              Kernel* kernel = packed_attention) {
   const std::vector<PackedTile> texts =
       packed_tiles(problem.firsts, problem.rows, 0, problem.shape.tile_rows);
   const auto count = static_cast<std::int64_t>(texts.size()) + spare;
@@ -53,8 +56,8 @@ Halves attend(const PackedProblem& problem, std::int64_t spare = 0) {
   const auto y = poisoned<std::uint16_t>((problem.rows + spare) * problem.shape.heads *
                                          problem.shape.head_dim);
   const device::cuda::Stream stream;
-  packed_attention(problem.shape, qkv.as<__half>(), problem.stride, tiles.as<PackedTile>(), count,
-                   y.as<__half>(), stream.get());
+  kernel(problem.shape, qkv.as<__half>(), problem.stride, tiles.as<PackedTile>(), count,
+         y.as<__half>(), stream.get());
   stream.synchronize();
   return y.values<std::uint16_t>();
 }
@@ -109,27 +112,66 @@ TEST_F(CudaPackedAttention, HoldsScoresInFloat32) {
   expect_near(attend(problem), reference_packed_attention(problem));
 }
 
-TEST_F(CudaPackedAttention, GivesATextTheSameBitsInAnyBatch) {
-  for (const std::int64_t head_dim : {32, 64, 128}) {
-    const PackedProblem batch = problem_of(shape_of(3, 3, head_dim), kAll);
-    const Halves together = attend(batch);
-    const auto width = static_cast<std::size_t>(3 * head_dim);
-    for (std::size_t text = 0; text < kAll.size(); ++text) {
-      for (const std::int64_t tile_rows : {32, 64, 128}) {
-        SCOPED_TRACE(testing::Message() << kAll[text] << " rows in tiles of " << tile_rows);
-        PackedProblem alone = batch;
-        alone.shape.tile_rows = tile_rows;
-        alone.rows = kAll[text];
-        alone.firsts = {0};
-        const auto from = batch.qkv.begin() + batch.firsts[text] * batch.stride;
-        alone.qkv.assign(from, from + alone.rows * batch.stride);
-        const auto begin =
-            together.begin() + batch.firsts[text] * static_cast<std::ptrdiff_t>(width);
-        EXPECT_EQ(attend(alone),
-                  Halves(begin, begin + alone.rows * static_cast<std::ptrdiff_t>(width)));
-      }
+// One text of a batch, in tiles of another height.
+PackedProblem alone(const PackedProblem& batch, std::size_t text, std::int64_t length,
+                    std::int64_t tile_rows) {
+  PackedProblem one = batch;
+  one.shape.tile_rows = tile_rows;
+  one.rows = length;
+  one.firsts = {0};
+  const auto from = batch.qkv.begin() + batch.firsts[text] * batch.stride;
+  one.qkv.assign(from, from + length * batch.stride);
+  return one;
+}
+
+void expect_same_bits_alone(const PackedProblem& batch, Kernel* kernel) {
+  const Halves together = attend(batch, 0, kernel);
+  const std::int64_t width = batch.shape.heads * batch.shape.head_dim;
+  for (std::size_t text = 0; text < kAll.size(); ++text) {
+    const auto begin = together.begin() + batch.firsts[text] * width;
+    const Halves expected(begin, begin + kAll[text] * width);
+    for (const std::int64_t tile_rows : {32, 64, 128}) {
+      SCOPED_TRACE(testing::Message() << kAll[text] << " rows in tiles of " << tile_rows);
+      EXPECT_EQ(attend(alone(batch, text, kAll[text], tile_rows), 0, kernel), expected);
     }
   }
+}
+
+TEST_F(CudaPackedAttention, GivesATextTheSameBitsInAnyBatch) {
+  for (const std::int64_t head_dim : {32, 64, 128}) {
+    SCOPED_TRACE(head_dim);
+    expect_same_bits_alone(problem_of(shape_of(3, 3, head_dim), kAll), packed_attention);
+    expect_same_bits_alone(problem_of(shape_of(3, 3, head_dim), kAll), packed_attention_int8);
+  }
+}
+
+// The reference rounds queries and keys by itself.
+TEST_F(CudaPackedAttention, RoundsScoresToInt8AsTheReferenceDoes) {
+  for (const std::int64_t head_dim : {32, 64, 96, 128}) {
+    for (const std::int64_t tile_rows : {32, 64, 128}) {
+      SCOPED_TRACE(testing::Message() << head_dim << " in tiles of " << tile_rows);
+      const PackedProblem problem = problem_of(shape_of(4, 2, head_dim, tile_rows), kShort, 8);
+      expect_near(attend(problem, 0, packed_attention_int8),
+                  reference_packed_attention_int8(problem));
+    }
+  }
+}
+
+// Rows of zeros have no scale; of a query of zeros all keys weigh the same.
+TEST_F(CudaPackedAttention, RoundsRowsOfZeros) {
+  PackedProblem problem = problem_of(shape_of(1, 1, 64), {37});
+  std::fill(problem.qkv.begin(), problem.qkv.begin() + 128, core::Fp16{0});  // q and k of row 0
+  expect_near(attend(problem, 0, packed_attention_int8), reference_packed_attention_int8(problem));
+}
+
+// NaN in a key reaches every row of its text.
+TEST_F(CudaPackedAttention, KeepsNaNWhenItRounds) {
+  PackedProblem problem = problem_of(shape_of(1, 1, 64), {37, 20});
+  problem.qkv[static_cast<std::size_t>(5 * problem.stride + 64)] = core::Fp16{0x7e00};
+  const Halves y = attend(problem, 0, packed_attention_int8);
+  EXPECT_TRUE(std::isnan(number(y[0])));
+  EXPECT_TRUE(std::isnan(number(y[36 * 64])));
+  EXPECT_FALSE(std::isnan(number(y[37 * 64])));
 }
 
 // Texts of NaN on both sides, and rows of NaN behind the last one.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/cuda/attention/packed/int8_rows.cuh"
 #include "ops/cuda/attention/packed/packed_arguments.h"
 #include "ops/cuda/attention/packed/packed_warp.cuh"
 #include "ops/cuda/device_code/barrier.cuh"
@@ -41,6 +42,12 @@ struct Block {
     }
     end_copies();
   }
+
+  /// Rounds the keys of a step in their place; `shared` is all of the block's memory.
+  __device__ __forceinline__ void round_keys(int step, std::byte* shared) const {
+    round_rows<D, kStepKeys, kThreads>(shared + (keys_of(step) - shared_address(shared)),
+                                       count_of(step), static_cast<int>(threadIdx.x));
+  }
 };
 
 /// Threads of a multiprocessor, for which registers must suffice.
@@ -49,10 +56,11 @@ inline constexpr int kResidentThreads = D <= 64   ? 512
                                         : D <= 96 ? 384
                                                   : 256;
 
-template <int D, int kWarps>
-__global__ void __launch_bounds__(kWarps* kWarp, kResidentThreads<D> / (kWarps * kWarp))
+template <class Product, int kWarps>
+__global__ void __launch_bounds__(kWarps* kWarp, kResidentThreads<Product::kDim> / (kWarps * kWarp))
     attend_kernel(Arguments a) {
   extern __shared__ __align__(128) std::byte shared[];
+  constexpr int D = Product::kDim;
   using ThisBlock = Block<D, kWarps>;
   launch_dependents();
   const int number = static_cast<int>(blockIdx.x);
@@ -76,7 +84,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, kResidentThreads<D> / (kWarps *
   }
   block.copy_step(0);
   block.copy_step(1);
-  Warp<D> warp;
+  Warp<Product> warp;
   const int steps = (tile.length + kStepKeys - 1) / kStepKeys;
 #pragma unroll 1
   for (int step = 0; step < steps; ++step) {
@@ -90,7 +98,11 @@ __global__ void __launch_bounds__(kWarps* kWarp, kResidentThreads<D> / (kWarps *
     if (step > 0) {
       block.copy_step(step + 1);
     } else if (rows > 0) {
-      warp.load_queries(shared_address(queries));
+      warp.load_queries(queries);
+    }
+    if constexpr (Product::kRounds) {
+      block.round_keys(step, shared);
+      __syncthreads();
     }
     if (rows > 0) {
       warp.score(block.keys_of(step), block.count_of(step), scores);
@@ -105,6 +117,30 @@ __global__ void __launch_bounds__(kWarps* kWarp, kResidentThreads<D> / (kWarps *
   if (rows > 0) {
     warp.finish(queries, rows, a.y + (row * a.heads + head) * D,
                 static_cast<std::int64_t>(a.heads) * D);
+  }
+}
+
+template <class Product, int kWarps>
+void run(const Arguments& arguments, std::int64_t blocks, cudaStream_t stream) {
+  using ThisBlock = Block<Product::kDim, kWarps>;
+  const auto kernel = attend_kernel<Product, kWarps>;
+  allow_shared_bytes(kernel, ThisBlock::kSharedBytes);
+  launch_dependent(kernel, dim3(static_cast<unsigned>(blocks)), dim3(ThisBlock::kThreads),
+                   ThisBlock::kSharedBytes, stream, arguments);
+}
+
+/// `tiles` of them, of at most `tile_rows` rows.
+template <class Product>
+void run(const Arguments& arguments, std::int64_t tile_rows, std::int64_t tiles,
+         cudaStream_t stream) {
+  const std::int64_t blocks = tiles * arguments.heads;
+  switch (tile_rows) {
+    case 32:
+      return run<Product, 2>(arguments, blocks, stream);
+    case 64:
+      return run<Product, 4>(arguments, blocks, stream);
+    default:
+      return run<Product, 8>(arguments, blocks, stream);
   }
 }
 

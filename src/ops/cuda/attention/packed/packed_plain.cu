@@ -63,9 +63,9 @@ __global__ void __launch_bounds__(kWarps* kWarp) plain_kernel(Arguments a) {
 
 }  // namespace
 
-void attend_plain(const Arguments& arguments, std::int64_t blocks, cudaStream_t stream) {
-  launch_dependent(plain_kernel, dim3(static_cast<unsigned>(blocks)), dim3(kWarps * kWarp), 0,
-                   stream, arguments);
+void attend_plain(const Arguments& arguments, std::int64_t tiles, cudaStream_t stream) {
+  const auto blocks = static_cast<unsigned>(tiles * arguments.heads);
+  launch_dependent(plain_kernel, dim3(blocks), dim3(kWarps * kWarp), 0, stream, arguments);
 }
 
 }  // namespace nibble::ops::cuda::packed

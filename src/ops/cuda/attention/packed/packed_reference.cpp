@@ -32,6 +32,19 @@ std::vector<Numbers> heads_of(const PackedProblem& problem, std::int64_t first, 
   return rows;
 }
 
+// To integers of [-127, 127] times a scale, in float32 as the kernel does it.
+void round(Numbers& values) {
+  float largest = 0.0f;
+  for (const double value : values) {
+    largest = std::fmax(largest, std::fabs(static_cast<float>(value)));
+  }
+  const float inverse = largest == 0.0f ? 0.0f : 127.0f / largest;
+  for (double& value : values) {
+    const float code = std::nearbyint(static_cast<float>(value) * inverse);
+    value = static_cast<double>(code) * static_cast<double>(largest / 127.0f);
+  }
+}
+
 // Weights that sum to 1, and how far they may be off, relative.
 struct Weights {
   Numbers share;
@@ -81,9 +94,7 @@ void attend(const Weights& weights, const std::vector<Numbers>& values, std::spa
   }
 }
 
-}  // namespace
-
-PackedReference reference_packed_attention(const PackedProblem& problem) {
+PackedReference reference(const PackedProblem& problem, bool rounds) {
   const PackedAttention& shape = problem.shape;
   const auto dim = static_cast<std::size_t>(shape.head_dim);
   PackedReference result;
@@ -96,12 +107,18 @@ PackedReference reference_packed_attention(const PackedProblem& problem) {
     for (std::int64_t head = 0; head < shape.heads; ++head) {
       const std::int64_t kv_head = head / (shape.heads / shape.kv_heads);
       const std::int64_t key_column = (shape.heads + kv_head) * shape.head_dim;
-      const auto keys = heads_of(problem, first, end, key_column);
+      auto keys = heads_of(problem, first, end, key_column);
+      if (rounds) {
+        std::for_each(keys.begin(), keys.end(), round);
+      }
       const auto values =
           heads_of(problem, first, end, key_column + shape.kv_heads * shape.head_dim);
       for (std::int64_t row = first; row < end; ++row) {
-        const Weights weights =
-            weights_of(head_of(problem, row, head * shape.head_dim), keys, shape.scale);
+        Numbers q = head_of(problem, row, head * shape.head_dim);
+        if (rounds) {
+          round(q);
+        }
+        const Weights weights = weights_of(q, keys, shape.scale);
         const auto at = static_cast<std::size_t>(row * shape.heads + head) * dim;
         attend(weights, values, std::span(result.y).subspan(at, dim),
                std::span(result.bounds).subspan(at, dim));
@@ -109,6 +126,16 @@ PackedReference reference_packed_attention(const PackedProblem& problem) {
     }
   }
   return result;
+}
+
+}  // namespace
+
+PackedReference reference_packed_attention(const PackedProblem& problem) {
+  return reference(problem, false);
+}
+
+PackedReference reference_packed_attention_int8(const PackedProblem& problem) {
+  return reference(problem, true);
 }
 
 }  // namespace nibble::ops::cuda

@@ -26,4 +26,7 @@ struct PackedReference {
 };
 PackedReference reference_packed_attention(const PackedProblem& problem);
 
+/// The same of queries and keys that are rounded as packed_attention_int8() does.
+PackedReference reference_packed_attention_int8(const PackedProblem& problem);
+
 }  // namespace nibble::ops::cuda

@@ -7,6 +7,19 @@
 /// Rows of heads in shared memory, for products of warps.
 namespace nibble::ops::cuda::packed {
 
+inline constexpr int kWarpRows = 16;
+inline constexpr int kStepKeys = 64;
+
+/// Scores of a warp's 16 rows with the keys of a step: of 8 keys each a product's registers.
+using Scores = float[kStepKeys / 8][4];
+
+__device__ __forceinline__ void clear(Scores& scores) {
+#pragma unroll
+  for (int e = 0; e < kStepKeys / 2; ++e) {
+    scores[e / 4][e % 4] = 0.0f;
+  }
+}
+
 /// Bytes from one row of a head to the next: an odd number of 16 bytes, so that eight rows lie in
 /// different banks.
 template <int D>
@@ -63,12 +76,35 @@ __device__ __forceinline__ void load_matrices(std::uint32_t (&words)[4], std::ui
                : "memory");
 }
 
+/// Where this lane's row begins when load_matrices() takes two matrices beside each other of eight
+/// rows, then two of the eight behind.
+template <int D>
+__device__ __forceinline__ int matrix_row() {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  return (lane / 16 * 8 + lane % 8) * kRowBytes<D> + lane / 8 % 2 * 16;
+}
+
 /// The same, each matrix transposed.
 __device__ __forceinline__ void load_transposed(std::uint32_t (&words)[4], std::uint32_t at) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                : "r"(at)
                : "memory");
+}
+
+__device__ __forceinline__ float load_float(std::uint32_t at) {
+  float value;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(at) : "memory");
+  return value;
+}
+
+/// c [16, 8] += a [16, 32] b [32, 8], exact; the operands' bytes lie as load_matrices() has them.
+__device__ __forceinline__ void multiply_codes(std::int32_t (&c)[4], const std::uint32_t (&a)[4],
+                                               std::uint32_t b0, std::uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},"
+      "{%0,%1,%2,%3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 }  // namespace nibble::ops::cuda::packed

@@ -59,12 +59,16 @@ TEST(PackedAttention, RefusesWhatItCannotCompute) {
   expect_refusal({1, 1, 64, 0.0f}, "must be positive");
   expect_refusal({1, 1, 64, 1.0f, 48}, "tiles of 48 rows");
   expect_refusal({1, 1, 64}, "multiples of 16 bytes", 196);
+  EXPECT_THROW(packed_attention_int8({1, 1, 80}, nullptr, 240, nullptr, 1, nullptr, nullptr),
+               core::Error);
 }
 
 TEST(PackedAttention, RunsOnTensorCoresForCommonHeads) {
   EXPECT_TRUE(packed_attention_runs({1, 1, 64}));
   EXPECT_TRUE(packed_attention_runs({1, 1, 80}));
   EXPECT_FALSE(packed_attention_runs({1, 1, 48}));
+  EXPECT_TRUE(packed_attention_int8_runs({1, 1, 96}));
+  EXPECT_FALSE(packed_attention_int8_runs({1, 1, 80}));
 }
 
 }  // namespace

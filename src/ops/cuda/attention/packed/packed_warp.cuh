@@ -10,34 +10,22 @@
 
 namespace nibble::ops::cuda::packed {
 
-inline constexpr int kWarpRows = 16;
-inline constexpr int kStepKeys = 64;
-
-/// Scores of a warp's rows with the keys of a step: of 8 keys each a product's registers.
-using Scores = float[kStepKeys / 8][4];
-
 /// Attention of 16 query rows with one head (FlashAttention-2, arXiv 2307.08691): lane 4g + t has
 /// rows g and g + 8, and columns 2t and 2t + 1 of every 8. Keys and values lie in shared memory;
 /// from `count` on they are zeros up to a multiple of 16, and then anything.
-template <int D>
+template <class Product>
 class Warp {
  public:
-  /// Queries from the warp's 16 rows at `rows` in shared memory.
-  __device__ __forceinline__ void load_queries(std::uint32_t rows) {
-    const int lane = lane_index();
-    const std::uint32_t at = rows + lane % 16 * kRowBytes<D> + lane / 16 * 16;
-#pragma unroll
-    for (int part = 0; part < D / 16; ++part) {
-      load_matrices(queries_[part].r, at + 32 * part);
-    }
-  }
+  static constexpr int D = Product::kDim;
+
+  __device__ __forceinline__ void load_queries(std::byte* rows) { product_.load_queries(rows); }
 
   /// q k^T with the `count` keys of a step; the others score -infinity.
   __device__ __forceinline__ void score(std::uint32_t keys, int count, Scores& scores) const {
     if (count == kStepKeys) {
-      multiply_keys<true>(keys, count, scores);
+      product_.template multiply<true>(keys, count, scores);
     } else {
-      multiply_keys<false>(keys, count, scores);
+      product_.template multiply<false>(keys, count, scores);
       hide(count, scores);
     }
   }
@@ -46,6 +34,7 @@ class Warp {
   __device__ __forceinline__ void weigh(Scores& scores, float scale) {
     float change[2];
     float offset[2];
+    float units[2];
     bool changed = false;
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
@@ -55,10 +44,11 @@ class Warp {
         largest = fmaxf(largest, fmaxf(scores[tile][2 * row], scores[tile][2 * row + 1]));
       }
       largest = prefill::columns_max(largest);
-      change[row] = power_of_two((largest_[row] - largest) * scale);
+      units[row] = scale * product_.unit(row);
+      change[row] = power_of_two((largest_[row] - largest) * units[row]);
       changed = changed || largest != largest_[row];
       largest_[row] = largest;
-      offset[row] = -largest * scale;
+      offset[row] = -largest * units[row];
     }
     if (__any_sync(kAllLanes, changed)) {
       rescale(change);
@@ -67,7 +57,7 @@ class Warp {
     for (int tile = 0; tile < kStepKeys / 8; ++tile) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        scores[tile][e] = power_of_two(fmaf(scores[tile][e], scale, offset[e / 2]));
+        scores[tile][e] = power_of_two(fmaf(scores[tile][e], units[e / 2], offset[e / 2]));
         sum_[e / 2] += scores[tile][e];
       }
     }
@@ -114,32 +104,6 @@ class Warp {
  private:
   static __device__ __forceinline__ int lane_index() {
     return static_cast<int>(threadIdx.x) % kWarp;
-  }
-
-  template <bool kWhole>
-  __device__ __forceinline__ void multiply_keys(std::uint32_t keys, int count,
-                                                Scores& scores) const {
-    const int lane = lane_index();
-    const std::uint32_t at = keys + (lane / 16 * 8 + lane % 8) * kRowBytes<D> + lane / 8 % 2 * 16;
-#pragma unroll
-    for (int tile = 0; tile < kStepKeys / 8; ++tile) {
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        scores[tile][e] = 0.0f;
-      }
-    }
-#pragma unroll
-    for (int part = 0; part < D / 16; ++part) {
-#pragma unroll
-      for (int block = 0; block < kStepKeys / 16; ++block) {
-        if (kWhole || block * 16 < count) {
-          std::uint32_t words[4];
-          load_matrices(words, at + block * 16 * kRowBytes<D> + 32 * part);
-          multiply_add(scores[2 * block], queries_[part], words[0], words[1]);
-          multiply_add(scores[2 * block + 1], queries_[part], words[2], words[3]);
-        }
-      }
-    }
   }
 
   __device__ __forceinline__ void hide(int count, Scores& scores) const {
@@ -193,7 +157,7 @@ class Warp {
     }
   }
 
-  Tile queries_[D / 16];
+  Product product_;
   float out_[D / 8][4] = {};
   float largest_[2] = {-INFINITY, -INFINITY};
   float sum_[2] = {};

@@ -1,9 +1,12 @@
+#include "ops/cuda/attention/packed/packed_arguments.h"
+
 #include "core/error.h"
 #include "ops/cuda/attention/attention.h"
-#include "ops/cuda/attention/packed/packed_arguments.h"
 
 namespace nibble::ops::cuda {
 namespace {
+
+constexpr float kLog2E = 1.44269504088896341f;
 
 void check_shape(const PackedAttention& shape) {
   core::require(shape.head_dim > 0 && shape.head_dim <= kMaxHeadDim, core::ErrorKind::kUsage,
@@ -42,13 +45,36 @@ bool packed_attention_runs(const PackedAttention& shape) {
   }
 }
 
+bool packed_attention_int8_runs(const PackedAttention& shape) {
+  return packed_attention_runs(shape) && shape.head_dim % 32 == 0;
+}
+
 namespace packed {
 
-void check(const PackedAttention& shape, const __half* qkv, std::int64_t stride, const __half* y) {
+Arguments arguments_of(const PackedAttention& shape, const __half* qkv, std::int64_t stride,
+                       const PackedTile* tiles, __half* y) {
   check_shape(shape);
   if (packed_attention_runs(shape)) {
     check_alignment(qkv, stride, y);
   }
+  const std::int64_t keys_at = shape.heads * shape.head_dim;
+  return {qkv,
+          stride,
+          tiles,
+          y,
+          static_cast<int>(shape.heads),
+          static_cast<int>(shape.heads / shape.kv_heads),
+          static_cast<int>(keys_at),
+          static_cast<int>(keys_at + shape.kv_heads * shape.head_dim),
+          static_cast<int>(shape.head_dim),
+          shape.scale * kLog2E};
+}
+
+void check_int8(const PackedAttention& shape) {
+  core::require(packed_attention_int8_runs(shape), core::ErrorKind::kUsage,
+                "scores of heads of {} elements can't be products of INT8: those of 32, 64, 96 "
+                "and 128 can",
+                shape.head_dim);
 }
 
 }  // namespace packed
