@@ -85,7 +85,7 @@ TEST_P(QuantizedEncoder, PartsThatAreOffComputeAsTheFloatModel) {
   }
 }
 
-TEST_P(QuantizedEncoder, RefusesWhatMeasuresOnTexts) {
+TEST_P(QuantizedEncoder, RefusesRotationsAndWhatMeasuresWithoutTexts) {
   for (const char* recipe : {"gptq-w4g32", "smoothquant-w8a8", "quarot-rtn-w4g32"}) {
     EXPECT_THROW(stored_logits(recipe), core::Error) << recipe;
     EXPECT_FALSE(fs::exists(folder_ / recipe)) << recipe;
