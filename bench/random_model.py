@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Writes a Llama-shaped model of random weights, to measure speed with: no float model is
-made on the way, so 7B shapes take seconds.
+made on the way, so 7B shapes take seconds. Or an encoder in float32, as BERT-base and -large are.
 
     bench/random_model.py FOLDER --tokenizer MODEL [--scheme int4-sym-g128] [--output int8-sym-row]
                           [--hidden 4096 --ffn 11008 --heads 32 --kv-heads 32 --layers 32 --vocabulary 32000]
+    bench/random_model.py FOLDER --tokenizer MODEL --bert base|large [--seed 0]
 
 Schemes are integers, "int<bits>-sym-g<N>" or "-row", with "-a8" behind, or "bf16". The tokenizer is that of
 MODEL; its ids must lie below the vocabulary.
@@ -27,7 +28,7 @@ class Writer:
         self.tensors = []
 
     def add(self, name, dtype, shape, values):
-        size = int(np.prod(shape)) * {"U8": 1, "F16": 2, "BF16": 2}[dtype]
+        size = int(np.prod(shape)) * {"U8": 1, "F16": 2, "BF16": 2, "F32": 4}[dtype]
         self.tensors.append((name, dtype, shape, size, values))
 
     def write(self, path):
@@ -43,6 +44,56 @@ class Writer:
                 file.write(values(size))
 
 
+BERT_SHAPES = {"base": {"hidden": 768, "ffn": 3072, "heads": 12, "layers": 12},
+               "large": {"hidden": 1024, "ffn": 4096, "heads": 16, "layers": 24}}
+
+
+def write_bert(folder, tokenizer, shape, seed):
+    """An encoder without a head. Weights are normal of deviation 0.02, as BERT begins; so are biases, and norms
+    about 1, that no part of them is idle."""
+    random, writer = np.random.default_rng(seed), Writer()
+    hidden, vocabulary, positions = shape["hidden"], 30522, 512
+
+    def add(name, *size, mean=0.0):
+        values = random.normal(mean, 0.02, size).astype(np.float32)
+        writer.add(name, "F32", list(size), lambda _: values.tobytes())
+
+    def add_layer(name, n, k):
+        add(name + ".weight", n, k)
+        add(name + ".bias", n)
+
+    def add_norm(name):
+        add(name + ".weight", hidden, mean=1.0)
+        add(name + ".bias", hidden)
+
+    for name, rows in (("word", vocabulary), ("position", positions), ("token_type", 2)):
+        add(f"embeddings.{name}_embeddings.weight", rows, hidden)
+    add_norm("embeddings.LayerNorm")
+    for i in range(shape["layers"]):
+        block = f"encoder.layer.{i}."
+        for name in ("query", "key", "value"):
+            add_layer(block + "attention.self." + name, hidden, hidden)
+        add_layer(block + "attention.output.dense", hidden, hidden)
+        add_norm(block + "attention.output.LayerNorm")
+        add_layer(block + "intermediate.dense", shape["ffn"], hidden)
+        add_layer(block + "output.dense", hidden, shape["ffn"])
+        add_norm(block + "output.LayerNorm")
+    folder.mkdir(parents=True)
+    copy_tokenizer(tokenizer, folder)
+    config = {"architectures": ["BertModel"], "model_type": "bert", "hidden_act": "gelu", "hidden_size": hidden,
+              "intermediate_size": shape["ffn"], "num_attention_heads": shape["heads"],
+              "num_hidden_layers": shape["layers"], "vocab_size": vocabulary, "max_position_embeddings": positions,
+              "type_vocab_size": 2, "layer_norm_eps": 1e-12, "pad_token_id": 0, "torch_dtype": "float32"}
+    (folder / "config.json").write_text(json.dumps(config, indent=1))
+    writer.write(folder / "model.safetensors")
+
+
+def copy_tokenizer(tokenizer, folder):
+    for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
+        if (tokenizer / name).exists():
+            shutil.copyfile(tokenizer / name, folder / name)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
@@ -51,7 +102,12 @@ def main():
     parser.add_argument("--output", default="int8-sym-row")
     for name, value in (("hidden", 4096), ("ffn", 11008), ("heads", 32), ("kv-heads", 32), ("layers", 32), ("vocabulary", 32000)):
         parser.add_argument("--" + name, type=int, default=value)
+    parser.add_argument("--bert", choices=BERT_SHAPES)
+    parser.add_argument("--seed", type=int, default=0, help="of --bert")
     args = parser.parse_args()
+    if args.bert:
+        write_bert(args.folder, args.tokenizer, BERT_SHAPES[args.bert], args.seed)
+        return
     noise = np.random.default_rng(0).integers(0, 256, 1 << 24, dtype=np.uint8).tobytes()
     writer, layers = Writer(), {}
 
@@ -93,8 +149,7 @@ def main():
     linear("lm_head", args.vocabulary, width, args.output)
 
     args.folder.mkdir(parents=True)
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(args.tokenizer / name, args.folder)
+    copy_tokenizer(args.tokenizer, args.folder)
     config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "hidden_size": width,
               "intermediate_size": args.ffn, "num_attention_heads": args.heads, "num_key_value_heads": args.kv_heads,
               "num_hidden_layers": args.layers, "vocab_size": args.vocabulary, "max_position_embeddings": 4096,
