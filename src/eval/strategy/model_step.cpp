@@ -83,7 +83,7 @@ class DecoderStep final : public ModelStep {
 
 }  // namespace
 
-std::unique_ptr<ModelStep> make_model_step(std::shared_ptr<const models::Model> model,
+std::unique_ptr<ModelStep> make_model_step(const std::shared_ptr<const models::Model>& model,
                                            std::int64_t batch, std::int64_t seq,
                                            const engine::RunnerOptions& runner) {
   const models::Network& network = model->network;

@@ -22,7 +22,7 @@ class ModelStep {
 /// `batch` texts of `seq` tokens, the same for models of one shape. Throws kUsage for an
 /// encoder-decoder, and for texts that are longer than the model was made for; as
 /// engine::make_runner.
-std::unique_ptr<ModelStep> make_model_step(std::shared_ptr<const models::Model> model,
+std::unique_ptr<ModelStep> make_model_step(const std::shared_ptr<const models::Model>& model,
                                            std::int64_t batch, std::int64_t seq,
                                            const engine::RunnerOptions& runner);
 
