@@ -79,7 +79,7 @@ TEST_F(TextToTextCommands, RunWritesAsTheCallSays) {
     expected.erase(expected.begin());  // the start token
     EXPECT_EQ(written["token_ids"], expected) << one["name"];
     EXPECT_EQ(written["beams"], options["num_beams"]);
-    EXPECT_EQ(written["score"].is_number(), options["num_beams"] > 1);
+    EXPECT_EQ(written.contains("score"), options["num_beams"] > 1);
     EXPECT_EQ(written["prompt_tokens"], golden["sources"][2].size());
     ++calls;
   }
