@@ -24,7 +24,7 @@ LINE = re.compile(r"(\S.*?)\s+m\s+(\d+) n\s+(\d+) k\s+(\d+)\s+([\d.]+) us")
 READS = re.compile(r"reads (\d+) GB/s")
 INT8_TOPS = {"NVIDIA H100 80GB HBM3": 1979, "NVIDIA H200": 1979, "NVIDIA A100-SXM4-80GB": 624}  # dense, data sheets
 # Column: the name in a program's lines, bits of a weight, and of 8 bits or 16 the arithmetic.
-OURS = {"INT4": ("w4a8-row", 4, 8), "INT8": ("w8a8", 8, 8), "FP16": ("f16   cublaslt", 16, 16)}
+OURS = {"INT4": ("w4a8-row", 4, 8), "INT8": ("w8a8", 8, 8), "FP16": ("F16   cublaslt", 16, 16)}
 PEERS = {"cuBLAS FP16": ("fp16", 16, 16), "cuBLASLt INT8": ("int_mm", 8, 8)}
 
 
