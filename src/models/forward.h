@@ -55,10 +55,7 @@ typename O::Matrix embed(O& ops, const Network& network, const Batch<O>& batch) 
 template <ops::Ops O>
 typename O::Input run_mlp_up(O& ops, const NetworkConfig& config, const Mlp& mlp,
                              typename O::Input& input) {
-  if (config.gated) {
-    return ops.linear(input, mlp.up, ops::GateInto{config.activation, mlp.down});
-  }
-  return ops.mlp_activation(ops.linear(input, mlp.up), config.activation, mlp.down);
+  return ops.linear(input, mlp.up, ops::ActivateInto{config.activation, mlp.down, config.gated});
 }
 
 /// What is yet to be done to the residual stream x: x += delta and, in post-norm blocks,

@@ -46,10 +46,11 @@ template <typename Matrix>
 struct Residual {
   Matrix& x;
 };
-/// activation(gate) * up of gate|up, made ready for the layers of `next`.
-struct GateInto {
+/// activation(y), or activation(gate) * up where y is gate|up, made ready for the layers of `next`.
+struct ActivateInto {
   MlpActivation activation;
   const LinearSet& next;
+  bool gated = false;
 };
 
 /// The operators that a forward pass is written over; one implementation for each device.
@@ -82,12 +83,9 @@ concept Ops = requires(O ops, typename O::Matrix matrix, typename O::Input input
   {
     ops.linear(input, set, Residual<typename O::Matrix>{matrix})
     } -> std::same_as<std::optional<typename O::Matrix>>;
-  { ops.linear(input, set, GateInto{activation, set}) } -> std::same_as<typename O::Input>;
+  { ops.linear(input, set, ActivateInto{activation, set}) } -> std::same_as<typename O::Input>;
   // qkv [m, (heads + 2 kv_heads) head_dim]: QK norm, RoPE, append to the caches, attend.
   { ops.attention(matrix, attention, layer, batch, set) } -> std::same_as<typename O::Input>;
-  // activation(x), or activation(gate) * up when x is gate|up.
-  { ops.mlp_activation(x, activation, set) } -> std::same_as<typename O::Input>;
-  { ops.gated_activation(x, activation, set) } -> std::same_as<typename O::Input>;
   // Router logits [m, experts] to the rows of each expert.
   { ops.route(x, routing) } -> std::same_as<std::vector<ExpertRows>>;
   // Rows of x, and their weighted return: matrix[row] += weight * x[i].

@@ -31,8 +31,9 @@ class RecordingOps : public ops::cpu::CpuOps {
                                const ops::Residual<Matrix>&) {
     return linear(input, set);
   }
-  Input linear(Input& input, const ops::LinearSet& set, const ops::GateInto& gate) {
-    return gated_activation(linear(input, set), gate.activation, gate.next);
+  Input linear(Input& input, const ops::LinearSet& set, const ops::ActivateInto& into) {
+    return into.gated ? gated_activation(linear(input, set), into.activation, into.next)
+                      : mlp_activation(linear(input, set), into.activation, into.next);
   }
 
  private:

@@ -64,8 +64,9 @@ class CpuOps {
   std::optional<Matrix> linear(Input& input, const LinearSet& set, const Residual<Matrix>&) {
     return linear(input, set);
   }
-  Input linear(Input& input, const LinearSet& set, const GateInto& gate) {
-    return gated_activation(linear(input, set), gate.activation, gate.next);
+  Input linear(Input& input, const LinearSet& set, const ActivateInto& into) {
+    return into.gated ? gated_activation(linear(input, set), into.activation, into.next)
+                      : mlp_activation(linear(input, set), into.activation, into.next);
   }
   Input attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
                   const Batch<KvCache>& batch, const LinearSet& set);

@@ -389,24 +389,29 @@ CudaOps::Matrix CudaOps::gated_matrix(const Matrix& gate_up, MlpActivation activ
   return y;
 }
 
-CudaOps::Input CudaOps::linear(Input& input, const LinearSet& set, const GateInto& gate) {
+CudaOps::Input CudaOps::linear(Input& input, const LinearSet& set, const ActivateInto& into) {
+  return into.gated ? linear_gated(input, set, into)
+                    : mlp_activation(linear(input, set), into.activation, into.next);
+}
+
+CudaOps::Input CudaOps::linear_gated(Input& input, const LinearSet& set, const ActivateInto& into) {
   const Layers& layers = layers_of(set);
   const std::int64_t m = input.m_;
-  if (!fuses(layers, m, {.gate = gate.activation})) {
+  if (!fuses(layers, m, {.gate = into.activation})) {
     if (layers.parts.size() == 1 && layers.adapters.empty() && layers.n % 8 == 0 &&
         layers.parts.front().writes_bfloat16(m)) {
-      return gated_through_bfloat16(input, layers.parts.front(), gate);
+      return gated_through_bfloat16(input, layers.parts.front(), into);
     }
-    return gated_activation(linear(input, set), gate.activation, gate.next);
+    return gated_activation(linear(input, set), into.activation, into.next);
   }
   const LinearLayer& layer = layers.parts.front();
   const std::int64_t width = layer.n() / 2;
   bool has_sums = true;
   const auto run = [&](core::Fp16* values, bool tiles) {
-    layer.run(input.of(layer), {.gated = {values, width, gate.activation, tiles}}, stream());
+    layer.run(input.of(layer), {.gated = {values, width, into.activation, tiles}}, stream());
   };
   Input result = make_input(
-      gate.next, m,
+      into.next, m,
       [&](const InputTarget& target) {
         if (target.form != InputForm::kFloat16 && is_half(target.form) &&
             width % kInputPadding == 0) {
@@ -417,7 +422,7 @@ CudaOps::Input CudaOps::linear(Input& input, const LinearSet& set, const GateInt
         run(halves.as<core::Fp16>(), false);
         cuda::input(halves.as<core::Fp16>(), target, m, width, stream());
       },
-      [&] { return gated_matrix(linear(input, set), gate.activation); },
+      [&] { return gated_matrix(linear(input, set), into.activation); },
       [](const InputKey& key) {  // float16 has not enough digits for 16 bits, or range for bfloat16
         return is_half(key.form) || (!has_values(key.form) && key.bits < 16);
       });
@@ -428,20 +433,20 @@ CudaOps::Input CudaOps::linear(Input& input, const LinearSet& set, const GateInt
 }
 
 CudaOps::Input CudaOps::gated_through_bfloat16(Input& input, const LinearLayer& layer,
-                                               const GateInto& gate) {
+                                               const ActivateInto& into) {
   const std::int64_t m = input.m_;
   const std::int64_t width = layer.n() / 2;
   const PooledBuffer gate_up(pool_, m * layer.n() * 2);
   auto* const values = gate_up.as<std::uint16_t>();
   layer.run_bfloat16(input.of(layer), {values, layer.n()}, stream());
   return make_input(
-      gate.next, m,
+      into.next, m,
       [&](const InputTarget& target) {
-        gated_bfloat16(values, gate.activation, target, m, width, stream());
+        gated_bfloat16(values, into.activation, target, m, width, stream());
       },
       [&] {
         Matrix y = matrix(m, width);
-        gated_bfloat16_matrix(values, gate.activation, y.data(), m, width, stream());
+        gated_bfloat16_matrix(values, into.activation, y.data(), m, width, stream());
         return y;
       },
       [](const InputKey& key) { return has_values(key.form); });

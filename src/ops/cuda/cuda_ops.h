@@ -127,7 +127,7 @@ class CudaOps {
   std::optional<Matrix> linear(Input& input, const LinearSet& set, const Residual<Matrix>& onto);
   /// By the product itself where its kernel joins gates: of more than a few tokens. Dense ones of
   /// bfloat16 are rounded to it before they are joined.
-  Input linear(Input& input, const LinearSet& set, const GateInto& gate);
+  Input linear(Input& input, const LinearSet& set, const ActivateInto& into);
   Input attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
                   const Batch<KvSequence>& batch, const LinearSet& set);
   Input mlp_activation(const Matrix& x, MlpActivation activation, const LinearSet& set);
@@ -196,7 +196,8 @@ class CudaOps {
   Input make_input(const LinearSet& set, std::int64_t m, const ToTarget& to_target,
                    const ToMatrix& to_matrix, const Writes& writes = any_form);
   Matrix gated_matrix(const Matrix& gate_up, MlpActivation activation);
-  Input gated_through_bfloat16(Input& input, const LinearLayer& layer, const GateInto& gate);
+  Input linear_gated(Input& input, const LinearSet& set, const ActivateInto& into);
+  Input gated_through_bfloat16(Input& input, const LinearLayer& layer, const ActivateInto& into);
   void attend(const Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
               const Batch<KvSequence>& batch, const AttentionOutput& output);
   Input attend_in_texts(const Matrix& qkv, const AttentionSpec& spec, const LinearSet& set);

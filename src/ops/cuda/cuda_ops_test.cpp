@@ -320,7 +320,7 @@ class GatedCudaLayers : public CudaLayers {
     CudaOps::Input input = ops.input(upload(ops, x, m), layers.up);
     CudaOps::Input middle =
         by_one_operator
-            ? ops.linear(input, layers.up, GateInto{kActivation, layers.down})
+            ? ops.linear(input, layers.up, ActivateInto{kActivation, layers.down, true})
             : ops.gated_activation(ops.linear(input, layers.up), kActivation, layers.down);
     return download(ops, ops.linear(middle, layers.down));
   }

@@ -82,8 +82,9 @@ class GradientOps {
                                  const Residual<Variable>&) {
     return linear(input, set);
   }
-  Variable linear(const Variable& input, const LinearSet& set, const GateInto& gate) {
-    return gated_activation(linear(input, set), gate.activation, gate.next);
+  Variable linear(const Variable& input, const LinearSet& set, const ActivateInto& into) {
+    return into.gated ? gated_activation(linear(input, set), into.activation, into.next)
+                      : mlp_activation(linear(input, set), into.activation, into.next);
   }
   Variable attention(const Variable& qkv, const AttentionSpec& spec, std::int64_t layer,
                      const Batch<cpu::KvCache>& batch, const LinearSet& set);

@@ -67,8 +67,9 @@ class ForwardOps {
                                const ops::Residual<Matrix>&) {
     return linear(input, set);
   }
-  Input linear(Input& input, const ops::LinearSet& set, const ops::GateInto& gate) {
-    return gated_activation(linear(input, set), gate.activation, gate.next);
+  Input linear(Input& input, const ops::LinearSet& set, const ops::ActivateInto& into) {
+    return into.gated ? gated_activation(linear(input, set), into.activation, into.next)
+                      : mlp_activation(linear(input, set), into.activation, into.next);
   }
   Input attention(Matrix& qkv, const ops::AttentionSpec& spec, std::int64_t layer,
                   const ops::Batch<Cache>& batch, const ops::LinearSet& set);
