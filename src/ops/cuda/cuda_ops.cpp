@@ -403,7 +403,7 @@ CudaOps::Input CudaOps::linear(Input& input, const LinearSet& set, const GateInt
   const std::int64_t width = layer.n() / 2;
   bool has_sums = true;
   const auto run = [&](core::Fp16* values, bool tiles) {
-    layer.run(input.of(layer), {.gated = {values, width, gate.activation, tiles}}, stream());
+    layer.run(input.of(layer), {.half = {values, width, gate.activation, true, tiles}}, stream());
   };
   Input result = make_input(
       gate.next, m,
