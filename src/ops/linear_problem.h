@@ -12,7 +12,9 @@ namespace nibble::ops {
 struct Epilogue {
   bool adds = false;  // y is added to what is there: the residual stream
   std::optional<MlpActivation> gate =
-      std::nullopt;  // activation(gate) * up, of rows of gate and up in pairs
+      std::nullopt;   // activation(gate) * up, of rows of gate and up in pairs; as float16
+  bool half = false;  // rounded to float16
+  std::optional<MlpActivation> activation = std::nullopt;  // of y, before it is rounded: with half
 };
 
 /// A linear layer, y[m, n] = x[m, k] W^T + bias, as the choice of its kernel sees it.

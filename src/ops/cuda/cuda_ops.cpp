@@ -408,7 +408,7 @@ CudaOps::Input CudaOps::linear_gated(Input& input, const LinearSet& set, const A
   const std::int64_t width = layer.n() / 2;
   bool has_sums = true;
   const auto run = [&](core::Fp16* values, bool tiles) {
-    layer.run(input.of(layer), {.gated = {values, width, into.activation, tiles}}, stream());
+    layer.run(input.of(layer), {.half = {values, width, into.activation, true, tiles}}, stream());
   };
   Input result = make_input(
       into.next, m,

@@ -23,7 +23,7 @@ std::span<const LinearKernel> linear_kernels() {
 }
 
 Refusal epilogue_refusal(const Epilogue& epilogue) {
-  if (epilogue.adds || epilogue.gate) {
+  if (epilogue.adds || epilogue.gate || epilogue.half || epilogue.activation) {
     return Reason("the kernels of a CPU do nothing else with their results");
   }
   return std::nullopt;

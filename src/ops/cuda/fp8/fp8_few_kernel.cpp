@@ -7,12 +7,16 @@
 namespace nibble::ops::cuda {
 namespace {
 
-Refusal gates_refusal(const LayerProblem& problem) {
+Refusal half_refusal(const LayerProblem& problem) {
   const LinearProblem& linear = problem.linear;
-  if (const Refusal refused = gate_refusal(linear)) {
+  if (linear.epilogue.half) {
+    return Reason("its results are float32, but for gates");
+  }
+  if (const Refusal refused = epilogue_refusal(linear)) {
     return refused;
   }
-  if (!half_batch_gates(problem.plan.medium_schedule(linear.m), kFp8FewTokens)) {
+  if (linear.epilogue.gate &&
+      !half_batch_gates(problem.plan.medium_schedule(linear.m), kFp8FewTokens)) {
     return Reason("with this schedule no thread has both rows of a pair");
   }
   return std::nullopt;
@@ -32,7 +36,7 @@ Refusal refusal(const LayerProblem& problem) {
   if (linear.m < 1 || linear.m > kFp8FewTokens) {
     return Reason("{} tokens; it takes 1 to {}", linear.m, kFp8FewTokens);
   }
-  return linear.epilogue.gate ? gates_refusal(problem) : std::nullopt;
+  return half_refusal(problem);
 }
 
 std::optional<InputForm> input_form(const LayerProblem&) {

@@ -27,16 +27,15 @@ void require_rows(const void* data, std::int64_t row_bytes, std::int64_t needed)
 }
 
 void require_output(const GemmOutput& output, std::int64_t rows) {
-  const GatedOutput& gated = output.gated;
+  const HalfOutput& half = output.half;
   core::require(
-      (output.y != nullptr) != (gated.values != nullptr) && !(output.adds && output.y == nullptr),
+      (output.y != nullptr) != (half.values != nullptr) && !(output.adds && output.y == nullptr),
       core::ErrorKind::kFailed, "gemm: there must be one place to write to");
-  const std::int64_t step = gated.tiles ? kUnitRows : kTileRows;
-  core::require(output.y != nullptr || (rows % step == 0 && gated.stride % 2 == 0),
-                core::ErrorKind::kFailed,
-                "gemm: {} rows in pairs, {} values from token to token; multiples of {} and of 2 "
-                "can be joined",
-                rows, gated.stride, step);
+  core::require(
+      output.y != nullptr || (rows % half.row_step() == 0 && half.stride % 2 == 0),
+      core::ErrorKind::kFailed,
+      "gemm: {} rows{}, {} values from token to token; multiples of {} and of 2 can be float16",
+      rows, half.pairs ? " in pairs" : "", half.stride, half.row_step());
 }
 
 GemmArguments arguments_of(const GemmWeights& weights, const GemmOutput& output, int tokens) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <cuda_runtime_api.h>
@@ -38,20 +39,26 @@ struct HalfInputs {
   std::int64_t row_bytes = 0;  // from token to token: a multiple of 16
 };
 
-/// Rows in pairs (UnitRows::pairs) as one: activation(gate) * up, float16 [tokens, rows / 2],
-/// saturated to +-65504.
-struct GatedOutput {
+/// Results rounded to float16, saturated to +-65504: activation(y), [tokens, rows], where y is what
+/// would be written as float32; or of rows in pairs (UnitRows::pairs) activation(gate) * up,
+/// [tokens, rows / 2].
+struct HalfOutput {
   void* values = nullptr;   // device, 4-byte aligned
   std::int64_t stride = 0;  // from token to token, even
-  MlpActivation activation = MlpActivation::kSilu;
-  bool tiles = false;  // in tile order (input_target.h); rows are a multiple of 64 then, else of 16
+  std::optional<MlpActivation> activation = std::nullopt;
+  bool pairs = false;
+  bool tiles = false;  // in tile order (input_target.h)
+
+  constexpr std::int64_t columns(std::int64_t rows) const { return pairs ? rows / 2 : rows; }
+  /// Rows must be a multiple of this.
+  constexpr int row_step() const { return pairs ? (tiles ? 64 : 16) : tiles ? 32 : 1; }
 };
 
-/// Where y goes: y[token * stride + row], or what becomes of its pairs.
+/// Where y goes: y[token * stride + row], or as float16.
 struct GemmOutput {
   float* y = nullptr;
   std::int64_t stride = 0;
-  GatedOutput gated = {};       // where y is null
+  HalfOutput half = {};         // where y is null
   const float* bias = nullptr;  // [rows], or none
   bool adds = false;            // to what y holds
 };

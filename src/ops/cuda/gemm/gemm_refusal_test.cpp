@@ -10,10 +10,9 @@ namespace {
 
 // What the kernels can't compute is refused before anything is launched.
 void expect_refusal(const GemmWeights& weights, const Int8Inputs& inputs, const char* words,
-                    const GemmPlan& plan = {}, const GatedOutput& gated = {}) {
+                    const GemmPlan& plan = {}, const HalfOutput& half = {}) {
   float y = 0.0f;
-  const GemmOutput output{
-      .y = gated.values == nullptr ? &y : nullptr, .stride = 16, .gated = gated};
+  const GemmOutput output{.y = half.values == nullptr ? &y : nullptr, .stride = 16, .half = half};
   try {
     gemm_int8(plan, weights, nullptr, inputs, output, nullptr);
     FAIL() << "not refused: " << words;
@@ -51,14 +50,16 @@ TEST(Gemm, RefusesRowsThatStandInNoPairs) {
   GemmWeights weights{.units = {.format = {}, .n = 48, .k = 256}};
   const Int8Inputs inputs{.tokens = 1, .row_bytes = 256};
   float memory = 0.0f;
-  expect_refusal(weights, inputs, "25 values from token to token", {}, {&memory, 25});
+  expect_refusal(weights, inputs, "25 values from token to token", {},
+                 {.values = &memory, .stride = 25, .pairs = true});
   expect_refusal(weights, inputs, "multiples of 64", {},
-                 {.values = &memory, .stride = 24, .tiles = true});
+                 {.values = &memory, .stride = 24, .pairs = true, .tiles = true});
   weights.units.n = 40;
-  expect_refusal(weights, inputs, "multiples of 16", {}, {&memory, 20});
+  expect_refusal(weights, inputs, "multiples of 16", {},
+                 {.values = &memory, .stride = 20, .pairs = true});
   EXPECT_THROW(gemm_int8({}, weights, nullptr, inputs, {}, nullptr), core::Error);
   EXPECT_THROW(
-      gemm_int8({}, weights, nullptr, inputs, {.y = &memory, .gated = {&memory, 20}}, nullptr),
+      gemm_int8({}, weights, nullptr, inputs, {.y = &memory, .half = {&memory, 20}}, nullptr),
       core::Error);
 }
 

@@ -174,7 +174,7 @@ class GemmTest : public device::GpuTest {
     const Buffer halves =
         poisoned<core::Fp16>(static_cast<std::int64_t>(shape.tokens + 1) * stride);
     const device::cuda::Stream stream;
-    run(GatedOutput{halves.data(), stride, activation, tiles}, stream.get());
+    run(HalfOutput{halves.data(), stride, activation, true, tiles}, stream.get());
     stream.synchronize();
     auto all = halves.values<core::Fp16>();
     std::vector<float> inside;
@@ -262,9 +262,9 @@ void GemmTest::check_int8(const WeightKind& kind, int input_group, int low, int 
                       stream);
           });
       check_gated(shape, expected, name(plan, shape),
-                  [&](const GatedOutput& to, cudaStream_t stream) {
+                  [&](const HalfOutput& to, cudaStream_t stream) {
                     gemm_int8(plan, on_device.view, with_tail ? &tail_on_device.view : nullptr,
-                              view, {.gated = to, .bias = biases.as<float>()}, stream);
+                              view, {.half = to, .bias = biases.as<float>()}, stream);
                   });
     }
   }
@@ -302,8 +302,8 @@ void GemmTest::check_half(const WeightKind& kind) {
         gemm_half(plan, on_device.view, view,
                   {.y = to, .stride = stride, .bias = biases.as<float>(), .adds = true}, stream);
       });
-      check_gated(shape, y, name(plan, shape), [&](const GatedOutput& to, cudaStream_t stream) {
-        gemm_half(plan, on_device.view, view, {.gated = to, .bias = biases.as<float>()}, stream);
+      check_gated(shape, y, name(plan, shape), [&](const HalfOutput& to, cudaStream_t stream) {
+        gemm_half(plan, on_device.view, view, {.half = to, .bias = biases.as<float>()}, stream);
       });
     }
   }
@@ -451,9 +451,9 @@ TEST_F(GemmTest, PairsSaturateInFloat16) {
   const HalfInputs view{
       .values = values.data(), .tokens = shape.tokens, .row_bytes = 2 * shape.columns};
   const auto y = run_gated_poisoned(
-      shape, MlpActivation::kSilu, false, [&](const GatedOutput& to, cudaStream_t stream) {
+      shape, MlpActivation::kSilu, false, [&](const HalfOutput& to, cudaStream_t stream) {
         gemm_half(plan_gemm(on_device.view, GemmInputs::kHalf, shape.tokens), on_device.view, view,
-                  {.gated = to, .bias = biases.as<float>()}, stream);
+                  {.half = to, .bias = biases.as<float>()}, stream);
       });
   for (std::size_t i = 0; i < y.size(); ++i) {
     const std::size_t column = i % 72;

@@ -18,8 +18,8 @@ inline constexpr int kSharedBytes = 227 * 1024;  // the most of a block on sm_90
 inline bool stages_results(const RingLayout& ring, const GemmOutput& output, int rows) {
   constexpr int kFewestStages = 4;
   const bool gated = output.y == nullptr;
-  const void* const to = gated ? output.gated.values : output.y;
-  const std::int64_t pitch = gated ? 2 * output.gated.stride : 4 * output.stride;
+  const void* const to = gated ? output.half.values : output.y;
+  const std::int64_t pitch = gated ? 2 * output.half.stride : 4 * output.stride;
   const int row_bytes = gated ? 2 * (rows / 2) : 4 * rows;
   return ring.stages >= kFewestStages && reinterpret_cast<std::uintptr_t>(to) % 16 == 0 &&
          pitch % 16 == 0 && row_bytes % 16 == 0;
@@ -30,11 +30,11 @@ template <class Shape>
 CUtensorMap output_map(const GemmArguments& a) {
   const bool gated = a.output.y == nullptr;
   return make_tensor_map(
-      {.data = gated ? a.output.gated.values : a.output.y,
+      {.data = gated ? a.output.half.values : a.output.y,
        .value_bytes = gated ? 2 : 4,
        .rows = a.tokens,
        .columns = gated ? a.rows / 2 : a.rows,
-       .row_bytes = gated ? 2 * a.output.gated.stride : 4 * a.output.stride,
+       .row_bytes = gated ? 2 * a.output.half.stride : 4 * a.output.stride,
        .box_rows = gated ? Shape::kStaged.gated_tokens : Shape::kStaged.float_tokens,
        .box_bytes = gated ? 64 : 128});
 }

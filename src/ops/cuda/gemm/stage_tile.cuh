@@ -143,7 +143,7 @@ struct StagedStore {
     constexpr int kPieceTokens = kStaged.gated_tokens;
     constexpr int kPairs = kPieceTokens / 4;
     const int column = 8 * warp() + lane() % 4 * 2;
-    const int at = 2 * (a.output.gated.tiles ? half_tile_position(column) : column);
+    const int at = 2 * (a.output.half.tiles ? half_tile_position(column) : column);
     const int token = lane() / 4;
     const std::uint32_t place = token * 64 + ((at / 16 ^ token / 2) * 16) + at % 16;
     each_piece<kPieceTokens>(
@@ -159,7 +159,7 @@ struct StagedStore {
             ups[2 * k] = finished(4 * j + 2, 1, both.x);
             ups[2 * k + 1] = finished(4 * j + 3, 1, both.y);
           }
-          activate_all(a.output.gated.activation, gates);
+          activate_all(*a.output.half.activation, gates);
 #pragma unroll
           for (int k = 0; k < kPairs / 2; ++k) {
             const std::uint32_t pair = transposed(

@@ -135,7 +135,7 @@ struct TileStore {
         gates[i] = finished(0);
         ups[i] = finished(1);
       }
-      activate_all(a.output.gated.activation, gates);
+      activate_all(*a.output.half.activation, gates);
       store_products(gates, ups, first_token + held);
     }
   }
@@ -146,7 +146,7 @@ struct TileStore {
   // transposition would cost the loop over k its uniform registers.
   __device__ __forceinline__ void store_products(const float (&gates)[kPairs],
                                                  const float (&ups)[kPairs], int first_held) const {
-    const GatedOutput& output = a.output.gated;
+    const HalfOutput& output = a.output.half;
     const int column = first_row / 2 + lane() % 4 * 2;
     const int first = first_held + lane() / 4;
     const int tokens = first_row < a.rows ? a.tokens - first : 0;

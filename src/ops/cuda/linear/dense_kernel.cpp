@@ -29,7 +29,10 @@ Refusal common_refusal(const LayerProblem& problem) {
   if (problem.linear.epilogue.gate) {
     return Reason("it joins no gates");
   }
-  return std::nullopt;
+  if (problem.linear.epilogue.half) {
+    return Reason("its results are float32");
+  }
+  return epilogue_refusal(problem.linear);
 }
 
 /// What those refuse that read activations in the weights' 16 bits.

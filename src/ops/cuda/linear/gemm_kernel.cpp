@@ -76,7 +76,10 @@ Refusal refusal(const LayerProblem& problem) {
   if (const Refusal refused = shape_refusal(problem.plan.shape)) {
     return refused;
   }
-  return linear.epilogue.gate ? gate_refusal(linear) : std::nullopt;
+  if (linear.epilogue.half) {
+    return Reason("its results are float32, but for gates");
+  }
+  return epilogue_refusal(linear);
 }
 
 }  // namespace

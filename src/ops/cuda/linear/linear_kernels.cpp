@@ -29,9 +29,19 @@ const PlannedProduct* planned_product(const LinearShape& shape) {
   return nullptr;
 }
 
-Refusal gate_refusal(const LinearProblem& linear) {
-  if (!linear.pairs) {
+Refusal epilogue_refusal(const LinearProblem& linear) {
+  const Epilogue& epilogue = linear.epilogue;
+  if (epilogue.activation && !epilogue.half) {
+    return Reason("only results in float16 are activated");
+  }
+  if (!epilogue.half && !epilogue.gate) {
+    return std::nullopt;
+  }
+  if (epilogue.gate && (!linear.pairs || epilogue.activation)) {
     return Reason("rows of gate and up don't stand in pairs");
+  }
+  if (epilogue.adds) {
+    return Reason("nothing is added to results in float16");
   }
   if (linear.scheme.activation.carries_zeros()) {
     return Reason("what activations owe to their zeros is added to the product");

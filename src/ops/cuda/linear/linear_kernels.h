@@ -20,8 +20,8 @@ std::span<const LinearKernel> linear_kernels();
 /// null: the kernel for few tokens serves any number of them.
 const PlannedProduct* planned_product(const LinearShape& shape);
 
-/// Why gate and up can't be joined by any kernel: they don't stand in pairs, or something is added
-/// to the product afterwards.
-Refusal gate_refusal(const LinearProblem& linear);
+/// Why no kernel does this with its product: rows of gate and up don't stand in pairs, or float16
+/// results would have something added to them.
+Refusal epilogue_refusal(const LinearProblem& linear);
 
 }  // namespace nibble::ops::cuda

@@ -49,8 +49,8 @@ class LinearLayer {
   Refusal refusal(std::int64_t m, const Epilogue& epilogue) const;
   /// Whether run() makes norms of this kind itself (LinearInput::rows): of very few tokens.
   bool makes_norms(std::int64_t m, NormKind kind) const;
-  /// x W^T + bias, to output.y, or as pairs to output.gated; output.adds and output.gated only
-  /// where refusal() allows it.
+  /// x W^T + bias, to output.y, or to output.half; output.adds and output.half only where refusal()
+  /// allows it.
   void run(const LinearInput& x, GemmOutput output, cudaStream_t stream) const;
 
   /// Whether run_bfloat16() serves m tokens: of bfloat16 weights and no bias, where many tokens

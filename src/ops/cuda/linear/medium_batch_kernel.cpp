@@ -25,11 +25,14 @@ Refusal refusal(const LayerProblem& problem) {
   if (const Refusal refused = plan.shape.medium_refusal(linear.m)) {
     return refused;
   }
+  if (const Refusal refused = epilogue_refusal(linear)) {
+    return refused;
+  }
+  if (linear.epilogue.half) {
+    return Reason("its results are float32, but for gates");
+  }
   if (!linear.epilogue.gate) {
     return std::nullopt;
-  }
-  if (const Refusal refused = gate_refusal(linear)) {
-    return refused;
   }
   if (!is_half(*input_form(problem))) {
     return Reason("only with float16 inputs it joins gates");

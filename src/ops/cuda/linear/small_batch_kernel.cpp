@@ -27,7 +27,10 @@ Refusal refusal(const LayerProblem& problem) {
   if (linear.epilogue.gate) {
     return Reason("it joins no gates");
   }
-  return std::nullopt;
+  if (linear.epilogue.half) {
+    return Reason("its results are float32");
+  }
+  return epilogue_refusal(linear);
 }
 
 std::optional<InputForm> input_form(const LayerProblem&) {

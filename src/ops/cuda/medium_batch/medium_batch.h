@@ -36,7 +36,7 @@ struct MediumBatchProblem {
   UnitsView weight;
   TileActivations x;
   std::int64_t m = 0;  // 1 to max_medium_batch_columns() / digits
-  GemmOutput output;   // gated: where medium_batch_gates()
+  GemmOutput output;   // half: of pairs, where medium_batch_gates()
 };
 
 /// How weights of this format take 16-bit activations of m tokens fastest: as float16, with sums
@@ -67,7 +67,7 @@ bool medium_batch_knows(const UnitFormat& format);
 /// Whether the current device has kernels for weights of this format.
 bool has_medium_batch(const UnitFormat& format);
 
-/// Whether results in pairs can become GatedOutput: of m tokens in float16, where a thread of this
+/// Whether results in pairs can become HalfOutput: of m tokens in float16, where a thread of this
 /// schedule has both rows of a pair.
 bool medium_batch_gates(const UnitFormat& format, const MediumBatchSchedule& schedule,
                         std::int64_t m);

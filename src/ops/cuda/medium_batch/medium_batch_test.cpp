@@ -241,8 +241,9 @@ TEST_F(MediumBatch, JoinsPairs) {
             const std::int64_t stride = n / 2 + 16;
             const Buffer halves = poisoned<core::Fp16>(m * stride);
             const device::cuda::Stream stream;
-            trial.run({.gated = {halves.data(), stride, activation, tiles}, .bias = trial.biases()},
-                      stream.get());
+            trial.run(
+                {.half = {halves.data(), stride, activation, true, tiles}, .bias = trial.biases()},
+                stream.get());
             stream.synchronize();
             const auto found = halves.values<core::Fp16>();
             for (std::int64_t token = 0; token < m; ++token) {
