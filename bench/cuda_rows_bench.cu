@@ -323,6 +323,20 @@ void rows(const Stream& stream, std::int64_t m, std::int64_t hidden, std::int64_
   });
   row("norm to int8", h * 5,
       [&](int) { norm(x.as<float>(), norm_weights, integers, m, hidden, stream.get()); });
+  const auto* const x_halves = x.as<nibble::core::Fp16>();
+  const auto* const delta_halves = delta.as<nibble::core::Fp16>();
+  row("post_norm of float32, and to int8", h * 13, [&](int) {
+    post_norm(x.as<float>(), delta.as<float>(), norm_weights, gate_up.as<float>(), integers, m,
+              hidden, stream.get());
+  });
+  row("post_norm of float16, and to int8", h * 7, [&](int) {
+    post_norm(x_halves, delta_halves, norm_weights, gate_up.as<nibble::core::Fp16>(), integers, m,
+              hidden, stream.get());
+  });
+  row("gelu of float16 to int8", w * 3, [&](int) {
+    mlp_activation(gate_up.as<nibble::core::Fp16>(), MlpActivation::kGelu, integers, m, width,
+                   stream.get());
+  });
   row("float16 to int8", w * 3,
       [&](int) { input(gate_up.as<nibble::core::Fp16>(), integers, m, width, stream.get()); });
   row("input to int8", h * 5,

@@ -61,7 +61,7 @@ class CudaRunner final : public Runner {
         kv_types_(options.kv_types),
         host_pool_(options.cpu.threads > 0 ? options.cpu.threads : core::available_cores()),
         ops_({}, options.schedules, options.place.index,
-             options.cpu.activations == ops::ActivationPrecision::kFloat),
+             {.exact = options.cpu.activations == ops::ActivationPrecision::kFloat}),
         step_(config().vocabulary) {
     prepare_layers(*model_, ops_, host_pool_);
     for (const models::Block& block : network().decoder.blocks) {

@@ -54,14 +54,14 @@ typename O::Matrix compute_output(O& ops, const models::Network& network, Encode
                                   std::span<const std::int32_t> firsts, const Pool& pool) {
   auto states = models::encode(ops, network, batch);
   if (output == EncoderOutput::kLabels) {
-    return models::run_head(
-        ops, network.classifier->head,
-        is_of_tokens(network, output) ? std::move(states) : ops.gather(states, firsts));
+    return models::run_head(ops, network.classifier->head,
+                            is_of_tokens(network, output) ? ops.widened(std::move(states))
+                                                          : ops.gather(states, firsts));
   }
   if (output == EncoderOutput::kMaskedLm) {
-    return models::run_head(ops, *network.masked_lm, states);
+    return models::run_head(ops, *network.masked_lm, ops.widened(std::move(states)));
   }
-  return output == EncoderOutput::kEmbeddings ? pool(states) : std::move(states);
+  return output == EncoderOutput::kEmbeddings ? pool(states) : ops.widened(std::move(states));
 }
 
 }  // namespace nibble::engine

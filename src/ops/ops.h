@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ops/layers.h"
@@ -55,10 +56,11 @@ struct ActivateInto {
 
 /// The operators that a forward pass is written over; one implementation for each device.
 ///
-/// `Matrix` is a float matrix [rows, columns] on the device. `Input` is an activation made ready
-/// for the linear layers that read it: every operator that feeds a linear layer takes the set of
-/// layers and returns an Input that is already quantized (and scaled) the way their weights want
-/// it. That is the only way to write it, so the fusion is free to happen on each device.
+/// `Matrix` is a matrix [rows, columns] on the device, of float32 or what the device takes for it.
+/// `Input` is an activation made ready for the linear layers that read it: every operator that
+/// feeds a linear layer takes the set of layers and returns an Input that is already quantized (and
+/// scaled) the way their weights want it. That is the only way to write it, so the fusion is free
+/// to happen on each device.
 template <typename O>
 concept Ops = requires(O ops, typename O::Matrix matrix, typename O::Input input,
                        const typename O::Matrix& x, const LinearSet& set, const Norm& norm,
@@ -88,7 +90,7 @@ concept Ops = requires(O ops, typename O::Matrix matrix, typename O::Input input
   { ops.attention(matrix, attention, layer, batch, set) } -> std::same_as<typename O::Input>;
   // Router logits [m, experts] to the rows of each expert.
   { ops.route(x, routing) } -> std::same_as<std::vector<ExpertRows>>;
-  // Rows of x, and their weighted return: matrix[row] += weight * x[i].
+  // Rows of x in float32, and their weighted return: matrix[row] += weight * x[i].
   { ops.gather(x, ids) } -> std::same_as<typename O::Matrix>;
   ops.scatter_add(matrix, x, expert);
   // x as it is, made ready for `set`.
@@ -109,6 +111,8 @@ concept EncoderOps = Ops<O> &&
   // matrix = activation(matrix), matrix *= factor.
   ops.activate(matrix, activation);
   ops.scale(matrix, factor);
+  // The matrix as float32, where a device computes in less: for what leaves it, and for heads.
+  { ops.widened(std::move(matrix)) } -> std::same_as<typename O::Matrix>;
   // k|v [m, 2 kv_heads head_dim] of the batch's rows to the memories of its slices.
   ops.remember(x, attention, layer, batch);
   // q [m, heads head_dim] attends to all that the memories of its slices hold.

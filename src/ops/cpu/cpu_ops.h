@@ -73,6 +73,7 @@ class CpuOps {
   Input mlp_activation(const Matrix& x, MlpActivation activation, const LinearSet& set);
   void activate(Matrix& x, MlpActivation activation);
   void scale(Matrix& x, float factor);
+  Matrix widened(Matrix x) { return x; }
   void remember(const Matrix& kv, const AttentionSpec& spec, std::int64_t layer,
                 const Batch<KvCache>& batch);
   Input attend(const Matrix& q, const AttentionSpec& spec, std::int64_t layer,

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "device/cuda/check.h"
-#include "ops/cuda/elementwise/gated_bfloat16.h"
+#include "ops/cuda/cuda_ops_input.h"
 #include "ops/cuda/elementwise/input_target.h"
 #include "ops/cuda/elementwise/vectors.h"
 
@@ -43,12 +43,12 @@ PackedAttention packed_shape(const AttentionSpec& spec) {
 }  // namespace
 
 CudaOps::CudaOps(const StepLimits& limits, std::shared_ptr<const Schedules> schedules, int gpu,
-                 bool exact)
+                 const Precision& precision)
     : device_(device::require_cuda_device(gpu)),
       limits_(limits),
       schedules_(schedules ? std::move(schedules)
                            : std::make_shared<const Schedules>(origin_of(device_))),
-      exact_(exact),
+      precision_(precision),
       step_(kNumbersOfRow * limits.rows) {}
 
 void CudaOps::set_kv_pool(std::unique_ptr<KvPool> pool) {
@@ -118,45 +118,20 @@ const CudaOps::Matrix& CudaOps::transformed(Input& input, const DeviceTransform*
   return input.transformed_.emplace_back(transform, std::move(y)).second;
 }
 
-// One simple form comes straight from the operator; all else by way of a matrix.
-template <typename ToTarget, typename ToMatrix, typename Writes>
-CudaOps::Input CudaOps::make_input(const LinearSet& set, std::int64_t m, const ToTarget& to_target,
-                                   const ToMatrix& to_matrix, const Writes& writes) {
-  const Layers& layers = layers_of(set);
-  std::vector<InputKey> keys;
-  for (const LinearLayer& part : layers.parts) {
-    const InputKey key = part.key(m);
-    if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
-      keys.push_back(key);
-    }
-  }
-  Input input;
-  input.m_ = m;
-  if (keys.size() == 1 && keys.front().is_direct() && layers.adapters.empty() &&
-      writes(keys.front())) {
-    input.forms_.emplace_back(pool_, keys.front(), m, layers.k);
-    to_target(input.forms_.front().target());
-    return input;
-  }
-  input.matrix_ = to_matrix();
-  for (const InputKey& key : keys) {
-    if (!key.matrix) {
-      input.forms_.emplace_back(pool_, key, m, layers.k);
-      input.forms_.back().round(transformed(input, key.transform).data(), stream());
-    }
-  }
-  return input;
+MutableMatrixView CudaOps::view(const Matrix& x) const {
+  return x.is_half() ? MutableMatrixView(x.halves(), range_.on_device())
+                     : MutableMatrixView(x.data());
 }
 
 CudaOps::Matrix CudaOps::embed(const core::Tensor& table, std::span<const std::int32_t> ids) {
-  Matrix x = matrix(static_cast<std::int64_t>(ids.size()), table.dim(1));
-  cuda::embed(embedding(table), step_.on_device(ids), 0, x.data(), x.rows(), stream());
+  Matrix x = matrix(static_cast<std::int64_t>(ids.size()), table.dim(1), precision_.matrices);
+  cuda::embed(embedding(table), step_.on_device(ids), 0, view(x), x.rows(), stream());
   return x;
 }
 
 void CudaOps::add_rows(Matrix& x, const core::Tensor& table, std::span<const std::int32_t> ids,
                        std::int64_t offset) {
-  cuda::add_rows(embedding(table), step_.on_device(ids), offset, x.data(), x.rows(), stream());
+  cuda::add_rows(embedding(table), step_.on_device(ids), offset, view(x), x.rows(), stream());
 }
 
 bool CudaOps::make_norms(const LinearSet& set, std::int64_t m, NormKind kind) const {
@@ -166,104 +141,84 @@ bool CudaOps::make_norms(const LinearSet& set, std::int64_t m, NormKind kind) co
                      [&](const LinearLayer& part) { return part.makes_norms(m, kind); });
 }
 
+bool CudaOps::read_stream(const LinearSet& set, const Matrix& x) const {
+  const Layers& layers = layers_of(set);
+  return x.is_half() && x.columns() % kInputPadding == 0 && layers.adapters.empty() &&
+         std::all_of(layers.parts.begin(), layers.parts.end(), [&](const LinearLayer& part) {
+           const InputKey key = part.key(x.rows());
+           return key.form == InputForm::kFloat16 && key.is_direct();
+         });
+}
+
 CudaOps::Input CudaOps::norm(const Matrix& x, const Norm& norm, const LinearSet& set) {
   const NormWeights& weights = weights_of(norm);
-  if (make_norms(set, x.rows(), weights.kind)) {
+  if (!x.is_half() && make_norms(set, x.rows(), weights.kind)) {
     Input input;
     input.m_ = x.rows();
     input.rows_ = {x.data(), &weights};
     return input;
   }
   return make_input(
-      set, x.rows(),
+      {set, x.rows(), x.type()},
       [&](const InputTarget& target) {
-        cuda::norm(x.data(), weights, target, x.rows(), x.columns(), stream());
+        cuda::norm(view(x), weights, target, x.rows(), x.columns(), stream());
       },
-      [&] { return norm_matrix(x, norm); });
+      [&] { return norm_into(x, norm, MatrixType::kFloat32); });
 }
 
 CudaOps::Input CudaOps::add_norm(Matrix& x, const Matrix& delta, const Norm& norm,
                                  const LinearSet& set) {
   const NormWeights& weights = weights_of(norm);
   return make_input(
-      set, x.rows(),
+      {set, x.rows(), x.type()},
       [&](const InputTarget& target) {
-        cuda::add_norm(x.data(), delta.data(), weights, target, x.rows(), x.columns(), stream());
+        cuda::add_norm(view(x), view(delta), weights, target, x.rows(), x.columns(), stream());
       },
       [&] {
         add(x, delta);
-        return norm_matrix(x, norm);
+        return norm_into(x, norm, MatrixType::kFloat32);
       });
 }
 
 CudaOps::Input CudaOps::post_norm(Matrix& x, const Matrix& delta, const Norm& norm,
                                   const LinearSet& set) {
-  Matrix y = matrix(x.rows(), x.columns());
-  add_norm_matrix(x.data(), delta.data(), weights_of(norm), y.data(), x.rows(), x.columns(),
-                  stream());
+  const NormWeights& weights = weights_of(norm);
+  Matrix y = matrix(x.rows(), x.columns(), x.type());
+  if (read_stream(set, x)) {
+    post_norm_matrix(view(x), view(delta), weights, view(y), x.rows(), x.columns(), stream());
+    x = std::move(y);
+    Input result;
+    result.m_ = x.rows();
+    result.type_ = x.type();
+    result.stream_ = x.halves();
+    return result;
+  }
+  Input result = make_input(
+      {set, x.rows(), x.type()},
+      [&](const InputTarget& target) {
+        cuda::post_norm(view(x), view(delta), weights, view(y), target, x.rows(), x.columns(),
+                        stream());
+      },
+      [&] {
+        post_norm_matrix(view(x), view(delta), weights, view(y), x.rows(), x.columns(), stream());
+        return copied(y);
+      });
   x = std::move(y);
-  return input(x, set);
+  return result;
+}
+
+CudaOps::Matrix CudaOps::norm_into(const Matrix& x, const Norm& norm, MatrixType type) {
+  Matrix y = matrix(x.rows(), x.columns(), type);
+  cuda::norm_matrix(view(x), weights_of(norm), view(y), x.rows(), x.columns(), stream());
+  return y;
 }
 
 CudaOps::Matrix CudaOps::norm_matrix(const Matrix& x, const Norm& norm) {
-  Matrix y = matrix(x.rows(), x.columns());
-  cuda::norm_matrix(x.data(), weights_of(norm), y.data(), x.rows(), x.columns(), stream());
-  return y;
+  return norm_into(x, norm, x.type());
 }
 
 void CudaOps::add(Matrix& x, const Matrix& delta) {
-  cuda::add(x.data(), delta.data(), x.rows() * x.columns(), stream());
-}
-
-LinearInput CudaOps::Input::of(const LinearLayer& layer) const {
-  const InputKey key = layer.key(m_);
-  if (rows_.x != nullptr || key.matrix) {
-    LinearInput x;
-    x.m = m_;
-    x.rows = rows_;
-    x.matrix = matrix_ ? matrix_->data() : nullptr;
-    return x;
-  }
-  return std::find_if(forms_.begin(), forms_.end(),
-                      [&](const DeviceInput& each) { return each.key() == key; })
-      ->view();
-}
-
-CudaOps::Matrix CudaOps::linear(Input& input, const LinearSet& set) {
-  const Layers& layers = layers_of(set);
-  Matrix y = matrix(input.m_, layers.n);
-  y.set_paired(layers.parts.front().paired());
-  std::int64_t column = 0;
-  for (const LinearLayer& part : layers.parts) {
-    part.run(input.of(part), {.y = y.data() + column, .stride = layers.n}, stream());
-    column += part.n();
-  }
-  for (const Adapter& adapter : layers.adapters) {
-    const Matrix down = matrix(input.m_, adapter.a.n);
-    dense(adapter.a, input.matrix_->data(), input.m_, down.data(), down.columns(), nullptr,
-          stream());
-    dense(adapter.b, down.data(), input.m_, y.data() + adapter.column, layers.n, nullptr, stream(),
-          {adapter.scale, true});
-  }
-  return y;
-}
-
-// What a set has beside one layer is added to a matrix, and so is what reads the result.
-bool CudaOps::fuses(const Layers& layers, std::int64_t m, const Epilogue& epilogue) {
-  return layers.parts.size() == 1 && layers.adapters.empty() &&
-         !layers.parts.front().refusal(m, epilogue);
-}
-
-std::optional<CudaOps::Matrix> CudaOps::linear(Input& input, const LinearSet& set,
-                                               const Residual<Matrix>& onto) {
-  const Layers& layers = layers_of(set);
-  if (!fuses(layers, input.m_, {.adds = true})) {
-    return linear(input, set);
-  }
-  const LinearLayer& layer = layers.parts.front();
-  layer.run(input.of(layer), {.y = onto.x.data(), .stride = onto.x.columns(), .adds = true},
-            stream());
-  return std::nullopt;
+  cuda::add(view(x), view(delta), x.count(), stream());
 }
 
 CudaOps::Input CudaOps::attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
@@ -273,7 +228,7 @@ CudaOps::Input CudaOps::attention(Matrix& qkv, const AttentionSpec& spec, std::i
   }
   const bool decode = of_single_rows(batch);
   return make_input(
-      set, qkv.rows(),
+      {set, qkv.rows()},
       [&](const InputTarget& target) {
         attend(qkv, spec, layer, batch, {nullptr, target});
       },
@@ -291,18 +246,25 @@ CudaOps::Input CudaOps::attention(Matrix& qkv, const AttentionSpec& spec, std::i
 // In 16 bits. Results come in the form of the layers where that is what attention writes.
 CudaOps::Input CudaOps::attend_in_texts(const Matrix& qkv, const AttentionSpec& spec,
                                         const LinearSet& set) {
-  const PackedAttention shape = packed_shape(spec);
+  PackedAttention shape = packed_shape(spec);
+  if (qkv.is_half()) {
+    shape.saturated = range_.on_device();
+  }
   const std::int64_t m = qkv.rows();
   const std::int64_t width = spec.heads * spec.head_dim;
-  const DeviceInput halves(pool_, {.form = InputForm::kFloat16}, m, qkv.columns());
-  cuda::input(qkv.data(), halves.target(), m, qkv.columns(), stream());
+  Matrix copy;
+  if (!qkv.is_half()) {
+    copy = matrix(m, qkv.columns(), MatrixType::kFloat16);
+    convert(view(qkv), copy.halves(), m, copy.columns(), stream());
+  }
+  const Matrix& halves = qkv.is_half() ? qkv : copy;
   const auto attend = [&](core::Fp16* heads) {
-    packed_attention(shape, reinterpret_cast<const __half*>(halves.target().values),
-                     padded_columns(qkv.columns()), texts_.on_device(), texts_.count(),
-                     reinterpret_cast<__half*>(heads), stream());
+    packed_attention(shape, reinterpret_cast<const __half*>(halves.halves()), halves.columns(),
+                     texts_.on_device(), texts_.count(), reinterpret_cast<__half*>(heads),
+                     stream());
   };
   return make_input(
-      set, m,
+      {set, m, qkv.type()},
       [&](const InputTarget& target) {
         if (target.form == InputForm::kFloat16 && width % kInputPadding == 0) {
           return attend(target.values);
@@ -315,11 +277,11 @@ CudaOps::Input CudaOps::attend_in_texts(const Matrix& qkv, const AttentionSpec& 
         const PooledBuffer heads(pool_, m * width * 2);
         attend(heads.as<core::Fp16>());
         Matrix y = matrix(m, width);
-        widen(heads.as<core::Fp16>(), y.data(), m * width, stream());
+        convert(heads.as<core::Fp16>(), y.data(), m, width, stream());
         return y;
       },
       [&](const InputKey& key) {  // float16 has not enough digits for 16 bits
-        return width % 4 == 0 && (has_values(key.form) || key.bits < 16);
+        return has_values(key.form) || key.bits < 16;
       });
 }
 
@@ -355,120 +317,30 @@ void CudaOps::attend(const Matrix& qkv, const AttentionSpec& spec, std::int64_t 
   }
 }
 
-CudaOps::Input CudaOps::mlp_activation(const Matrix& x, MlpActivation activation,
-                                       const LinearSet& set) {
-  return make_input(
-      set, x.rows(),
-      [&](const InputTarget& target) {
-        cuda::mlp_activation(x.data(), activation, target, x.rows(), x.columns(), stream());
-      },
-      [&] {
-        Matrix y = matrix(x.rows(), x.columns());
-        mlp_activation_matrix(x.data(), activation, y.data(), x.rows(), x.columns(), stream());
-        return y;
-      });
-}
-
-CudaOps::Input CudaOps::gated_activation(const Matrix& gate_up, MlpActivation activation,
-                                         const LinearSet& set) {
-  const std::int64_t m = gate_up.rows();
-  const std::int64_t width = gate_up.columns() / 2;
-  const GateUp both(gate_up.data(), gate_up.paired());
-  return make_input(
-      set, m,
-      [&](const InputTarget& target) {
-        cuda::gated_activation(both, activation, target, m, width, stream());
-      },
-      [&] { return gated_matrix(gate_up, activation); });
-}
-
-CudaOps::Matrix CudaOps::gated_matrix(const Matrix& gate_up, MlpActivation activation) {
-  Matrix y = matrix(gate_up.rows(), gate_up.columns() / 2);
-  gated_activation_matrix({gate_up.data(), gate_up.paired()}, activation, y.data(), y.rows(),
-                          y.columns(), stream());
-  return y;
-}
-
-CudaOps::Input CudaOps::linear(Input& input, const LinearSet& set, const ActivateInto& into) {
-  return into.gated ? linear_gated(input, set, into)
-                    : mlp_activation(linear(input, set), into.activation, into.next);
-}
-
-CudaOps::Input CudaOps::linear_gated(Input& input, const LinearSet& set, const ActivateInto& into) {
-  const Layers& layers = layers_of(set);
-  const std::int64_t m = input.m_;
-  if (!fuses(layers, m, {.gate = into.activation})) {
-    if (layers.parts.size() == 1 && layers.adapters.empty() && layers.n % 8 == 0 &&
-        layers.parts.front().writes_bfloat16(m)) {
-      return gated_through_bfloat16(input, layers.parts.front(), into);
-    }
-    return gated_activation(linear(input, set), into.activation, into.next);
-  }
-  const LinearLayer& layer = layers.parts.front();
-  const std::int64_t width = layer.n() / 2;
-  bool has_sums = true;
-  const auto run = [&](core::Fp16* values, bool tiles) {
-    layer.run(input.of(layer), {.half = {values, width, into.activation, true, tiles}}, stream());
-  };
-  Input result = make_input(
-      into.next, m,
-      [&](const InputTarget& target) {
-        if (target.form != InputForm::kFloat16 && is_half(target.form) &&
-            width % kInputPadding == 0) {
-          has_sums = false;
-          return run(target.values, true);
-        }
-        const PooledBuffer halves(pool_, m * width * 2);
-        run(halves.as<core::Fp16>(), false);
-        cuda::input(halves.as<core::Fp16>(), target, m, width, stream());
-      },
-      [&] { return gated_matrix(linear(input, set), into.activation); },
-      [](const InputKey& key) {  // float16 has not enough digits for 16 bits, or range for bfloat16
-        return is_half(key.form) || (!has_values(key.form) && key.bits < 16);
-      });
-  if (!has_sums) {
-    result.forms_.front().drop_sums();
-  }
-  return result;
-}
-
-CudaOps::Input CudaOps::gated_through_bfloat16(Input& input, const LinearLayer& layer,
-                                               const ActivateInto& into) {
-  const std::int64_t m = input.m_;
-  const std::int64_t width = layer.n() / 2;
-  const PooledBuffer gate_up(pool_, m * layer.n() * 2);
-  auto* const values = gate_up.as<std::uint16_t>();
-  layer.run_bfloat16(input.of(layer), {values, layer.n()}, stream());
-  return make_input(
-      into.next, m,
-      [&](const InputTarget& target) {
-        gated_bfloat16(values, into.activation, target, m, width, stream());
-      },
-      [&] {
-        Matrix y = matrix(m, width);
-        gated_bfloat16_matrix(values, into.activation, y.data(), m, width, stream());
-        return y;
-      },
-      [](const InputKey& key) { return has_values(key.form); });
-}
-
 CudaOps::Input CudaOps::input(const Matrix& x, const LinearSet& set) {
   return make_input(
-      set, x.rows(),
+      {set, x.rows(), x.type()},
       [&](const InputTarget& target) {
-        cuda::input(x.data(), target, x.rows(), x.columns(), stream());
+        cuda::input(view(x), target, x.rows(), x.columns(), stream());
       },
-      [&] {
-        Matrix y = zeros(x.rows(), x.columns());
-        add(y, x);
-        return y;
-      });
+      [&] { return copied(x); });
+}
+
+CudaOps::Matrix CudaOps::copied(const Matrix& x) {
+  if (x.is_half()) {
+    Matrix y = matrix(x.rows(), x.columns());
+    convert(view(x), view(y), x.rows(), x.columns(), stream());
+    return y;
+  }
+  Matrix y = zeros(x.rows(), x.columns());
+  add(y, x);
+  return y;
 }
 
 CudaOps::Matrix CudaOps::gather(const Matrix& x, std::span<const std::int32_t> rows) {
   Matrix y = matrix(static_cast<std::int64_t>(rows.size()), x.columns());
   const std::int32_t* of_expert = experts_.rows(rows);
-  cuda::gather(x.data(), x.rows(), x.columns(),
+  cuda::gather(view(x), x.rows(), x.columns(),
                of_expert == nullptr ? step_.on_device(rows) : of_expert, y.data(), y.rows(),
                stream());
   return y;

@@ -23,6 +23,7 @@
 #include "ops/cuda/expert_lists.h"
 #include "ops/cuda/linear/linear_layer.h"
 #include "ops/cuda/packed/unit_packer.h"
+#include "ops/cuda/range_flag.h"
 #include "ops/cuda/schedules/schedules.h"
 #include "ops/cuda/step_inputs.h"
 #include "ops/cuda/step_upload.h"
@@ -38,8 +39,19 @@ struct StepLimits {
   std::int64_t items = 4096;  // pieces of attention
 };
 
+/// In what numbers the operators compute.
+struct Precision {
+  bool exact = false;  // activations of dense layers stay in float32 (LinearProblem::exact)
+  MatrixType matrices = MatrixType::kFloat32;  // that embed() makes
+};
+
 /// The operators of ops.h on an NVIDIA GPU: they put work on one stream and do not wait for it, but
 /// for route(), whose lists the host makes.
+///
+/// Matrices are float32, or float16 where embed() makes such ones: each operator gives the type of
+/// what it is given, but for gather(), pool() and widened(), whose float32 leaves the device or
+/// goes to a head. Sums, norms and activations are float32 in any case. Attention with caches,
+/// experts, remember() and rank() take float32 only (kFailed).
 ///
 /// Between begin_step() and the last operator of the step, the numbers of the batch are those that
 /// begin_step() gave. Parameters are uploaded when they are first used, by prepare() or by the
@@ -60,17 +72,18 @@ class CudaOps {
     LinearInput of(const LinearLayer& layer) const;
 
     std::int64_t m_ = 0;
-    UnnormedRows rows_;  // all there is, where the layers make norms
-    std::optional<Matrix> matrix_;
+    MatrixType type_ = MatrixType::kFloat32;  // of the layers' results
+    UnnormedRows rows_;                       // all there is, where the layers make norms
+    core::Fp16* stream_ = nullptr;  // all there is, where the layers read the stream as it is
+    std::optional<Matrix> matrix_;  // float32
     std::vector<std::pair<const DeviceTransform*, Matrix>> transformed_;
     std::vector<DeviceInput> forms_;
   };
 
   /// On the GPU of that number, with schedules that were measured on it, or null: what is built in.
-  /// `exact`: activations of dense layers stay in float32 (LinearProblem::exact). Throws kUsage
-  /// where there is no such GPU.
+  /// Throws kUsage where there is no such GPU.
   explicit CudaOps(const StepLimits& limits, std::shared_ptr<const Schedules> schedules = nullptr,
-                   int gpu = 0, bool exact = false);
+                   int gpu = 0, const Precision& precision = {});
 
   /// Makes its GPU that of the calling thread: to be called before all else, and once by each other
   /// thread before it calls anything.
@@ -112,6 +125,11 @@ class CudaOps {
   /// Whether an operator of this step waited for the device: such a step can't be recorded.
   bool waited() const { return waited_; }
 
+  /// Throws kFailed where a matrix of float16 had values at the end of its range since the last
+  /// call: results are wrong then. The device must have done all steps (synchronize()).
+  void check_range();
+
+  /// In the type of Precision::matrices.
   Matrix embed(const core::Tensor& table, std::span<const std::int32_t> ids);
   void add_rows(Matrix& x, const core::Tensor& table, std::span<const std::int32_t> ids,
                 std::int64_t offset);
@@ -119,27 +137,30 @@ class CudaOps {
   /// until linear() of the result was called.
   Input norm(const Matrix& x, const Norm& norm, const LinearSet& set);
   Input add_norm(Matrix& x, const Matrix& delta, const Norm& norm, const LinearSet& set);
+  /// Layers may read the new x itself, which must stay as it is until then.
   Input post_norm(Matrix& x, const Matrix& delta, const Norm& norm, const LinearSet& set);
   Matrix norm_matrix(const Matrix& x, const Norm& norm);
   void add(Matrix& x, const Matrix& delta);
   Matrix linear(Input& input, const LinearSet& set);
   /// By the product itself; left to do after sets of several layers, and adapters.
   std::optional<Matrix> linear(Input& input, const LinearSet& set, const Residual<Matrix>& onto);
-  /// By the product itself where its kernel joins gates: of more than a few tokens. Dense ones of
-  /// bfloat16 are rounded to it before they are joined.
+  /// By the product itself where its kernel joins gates, or activates float16: of more than a few
+  /// tokens. Gates of dense layers in bfloat16 are rounded to it before they are joined.
   Input linear(Input& input, const LinearSet& set, const ActivateInto& into);
   Input attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
                   const Batch<KvSequence>& batch, const LinearSet& set);
   Input mlp_activation(const Matrix& x, MlpActivation activation, const LinearSet& set);
   Input gated_activation(const Matrix& gate_up, MlpActivation activation, const LinearSet& set);
   Input input(const Matrix& x, const LinearSet& set);
-  /// Rows of the step, or of an expert as the last route() gave them.
+  /// Rows of the step, or of an expert as the last route() gave them, as float32.
   Matrix gather(const Matrix& x, std::span<const std::int32_t> rows);
   std::vector<ExpertRows> route(const Matrix& logits, const RoutingSpec& spec);
   void scatter_add(Matrix& sum, const Matrix& x, const ExpertRows& expert);
   Matrix zeros(std::int64_t rows, std::int64_t columns);
   void activate(Matrix& x, MlpActivation activation);
   void scale(Matrix& x, float factor);
+  /// x as float32.
+  Matrix widened(Matrix x);
   /// Both are refused with kUsage: encoder-decoders do not run on a GPU.
   void remember(const Matrix& kv, const AttentionSpec& spec, std::int64_t layer,
                 const Batch<KvSequence>& batch);
@@ -151,7 +172,9 @@ class CudaOps {
   /// The `count` first of each row by their logits (sampling/ranking.h), to pinned host memory or
   /// the device's: `ranked` [rows, count].
   void rank(const Matrix& logits, std::int64_t count, RankedToken* ranked);
-  Matrix matrix(std::int64_t rows, std::int64_t columns) { return {pool_, rows, columns}; }
+  Matrix matrix(std::int64_t rows, std::int64_t columns, MatrixType type = MatrixType::kFloat32) {
+    return {pool_, rows, columns, type};
+  }
 
  private:
   /// What LowRank adds to n columns of a set's results.
@@ -182,6 +205,7 @@ class CudaOps {
 
   const Layers& layers_of(const LinearSet& set) const;
   bool make_norms(const LinearSet& set, std::int64_t m, NormKind kind) const;
+  bool read_stream(const LinearSet& set, const Matrix& x) const;
   static bool fuses(const Layers& layers, std::int64_t m, const Epilogue& epilogue);
   const NormWeights& weights_of(const Norm& norm);
   const AttentionLayer& layer_of(const AttentionSpec& spec);
@@ -192,11 +216,28 @@ class CudaOps {
   const Matrix& transformed(Input& input, const DeviceTransform* transform);
   /// What an operator can write that writes each form.
   static bool any_form(const InputKey&) { return true; }
+  /// What an operator makes: the input of m rows for layers whose results have that type.
+  struct Wanted {
+    const LinearSet& set;
+    std::int64_t m = 0;
+    MatrixType type = MatrixType::kFloat32;
+  };
+  /// The matrix is float32.
   template <typename ToTarget, typename ToMatrix, typename Writes = decltype(any_form)>
-  Input make_input(const LinearSet& set, std::int64_t m, const ToTarget& to_target,
-                   const ToMatrix& to_matrix, const Writes& writes = any_form);
+  Input make_input(const Wanted& wanted, const ToTarget& to_target, const ToMatrix& to_matrix,
+                   const Writes& writes = any_form);
+  MutableMatrixView view(const Matrix& x) const;
+  /// As float32.
+  Matrix copied(const Matrix& x);
+  Matrix norm_into(const Matrix& x, const Norm& norm, MatrixType type);
+  Matrix activated(const Matrix& x, MlpActivation activation, MatrixType type);
   Matrix gated_matrix(const Matrix& gate_up, MlpActivation activation);
-  Input linear_gated(Input& input, const LinearSet& set, const ActivateInto& into);
+  Input make_activation(const Matrix& x, MlpActivation activation, const Wanted& wanted);
+  Input make_gated(const Matrix& gate_up, MlpActivation activation, const Wanted& wanted);
+  static bool writes_halves(const Layers& layers, std::int64_t m);
+  Matrix linear_halves(Input& input, const LinearSet& set);
+  Matrix linear_floats(Input& input, const LinearSet& set);
+  Input linear_activated(Input& input, const LinearSet& set, const ActivateInto& into);
   Input gated_through_bfloat16(Input& input, const LinearLayer& layer, const ActivateInto& into);
   void attend(const Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
               const Batch<KvSequence>& batch, const AttentionOutput& output);
@@ -207,7 +248,7 @@ class CudaOps {
   device::CudaDevice device_;
   StepLimits limits_;
   std::shared_ptr<const Schedules> schedules_;
-  bool exact_;
+  Precision precision_;
   device::cuda::Stream stream_;
   std::shared_ptr<DevicePool> pool_ = std::make_shared<DevicePool>();
   StepUpload upload_;
@@ -227,6 +268,7 @@ class CudaOps {
   bool splits_ = false;  // keys of some row
   int kernels_ = 0;
   bool waited_ = false;
+  RangeFlag range_;
 };
 
 }  // namespace nibble::ops::cuda

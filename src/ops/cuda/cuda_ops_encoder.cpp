@@ -10,13 +10,22 @@ namespace nibble::ops::cuda {
 using core::ErrorKind;
 
 void CudaOps::activate(Matrix& x, MlpActivation activation) {
-  Matrix y = matrix(x.rows(), x.columns());
-  mlp_activation_matrix(x.data(), activation, y.data(), x.rows(), x.columns(), stream());
-  x = std::move(y);
+  x = activated(x, activation, x.type());
 }
 
 void CudaOps::scale(Matrix& x, float factor) {
-  cuda::scale(x.data(), factor, x.rows() * x.columns(), stream());
+  cuda::scale(view(x), factor, x.count(), stream());
+}
+
+CudaOps::Matrix CudaOps::widened(Matrix x) {
+  return x.is_half() ? copied(x) : std::move(x);
+}
+
+void CudaOps::check_range() {
+  core::require(!range_.take(), ErrorKind::kFailed,
+                "numbers between two layers reached {}, where float16 ends; compute in float32 "
+                "with --activations float",
+                core::kFp16Max);
 }
 
 void CudaOps::remember(const Matrix& /*kv*/, const AttentionSpec& /*spec*/, std::int64_t /*layer*/,
@@ -34,7 +43,7 @@ CudaOps::Matrix CudaOps::pool(const Matrix& x, TextPooling pooling,
                               std::span<const std::int32_t> begins,
                               std::span<const std::int32_t> ends) {
   Matrix y = matrix(std::ssize(begins), x.columns());
-  pool_texts(pooling, x.data(), x.columns(), step_.on_device(begins), step_.on_device(ends),
+  pool_texts(pooling, view(x), x.columns(), step_.on_device(begins), step_.on_device(ends),
              y.data(), y.rows(), stream());
   return y;
 }

@@ -66,7 +66,7 @@ LinearLayer CudaOps::dense_layer(const LinearSet& set, std::size_t first, std::s
   const bool alone = last - first == 1;
   return LinearLayer::dense(set, first, last,
                             alone ? table_of(set.parts[first].weight.dense) : nullptr,
-                            {device_kernels(*schedules_), products_, exact_});
+                            {device_kernels(*schedules_), products_, precision_.exact});
 }
 
 std::int64_t CudaOps::prepared_bytes() const {

@@ -264,7 +264,7 @@ TEST_F(CudaLayers, DenseLayersReadTheirOwnType) {
     problem.bias.assign(static_cast<std::size_t>(rows[0]), 0.0f);
     problem.bias.insert(problem.bias.end(), set.parts[1].bias.begin(), set.parts[1].bias.end());
     for (const bool exact : {false, true}) {
-      CudaOps ops({}, nullptr, 0, exact);
+      CudaOps ops({}, nullptr, 0, {.exact = exact});
       UnitPacker packer(pool_, kStaging);
       ops.prepare(set, packer);
       for (const std::int64_t m : {1, 5, 33, 70}) {

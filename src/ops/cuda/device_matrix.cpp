@@ -6,6 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "core/error.h"
 #include "device/cuda/check.h"
 
 namespace nibble::ops::cuda {
@@ -55,6 +56,20 @@ device::cuda::Buffer DevicePool::take(std::int64_t bytes) {
 void DevicePool::give_back(device::cuda::Buffer buffer) {
   const std::int64_t size = buffer.bytes();
   free_[size].push_back(std::move(buffer));
+}
+
+float* DeviceMatrix::data() const {
+  core::require(!is_half(), core::ErrorKind::kFailed,
+                "a matrix of float16 was to be read as float32: this operator of the GPU does not "
+                "take it");
+  return buffer_.as<float>();
+}
+
+core::Fp16* DeviceMatrix::halves() const {
+  core::require(is_half(), core::ErrorKind::kFailed,
+                "a matrix of float32 was to be read as float16: this operator of the GPU does not "
+                "take it");
+  return buffer_.as<core::Fp16>();
 }
 
 }  // namespace nibble::ops::cuda

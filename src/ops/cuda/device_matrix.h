@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/float16.h"
 #include "device/cuda/memory.h"
 
 namespace nibble::ops::cuda {
@@ -58,18 +59,28 @@ class PooledBuffer {
   device::cuda::Buffer buffer_;
 };
 
-/// Float matrix [rows, columns] on the device, row-major. Move-only.
+/// What the numbers of a matrix are.
+enum class MatrixType { kFloat32, kFloat16 };
+
+/// Matrix [rows, columns] on the device, row-major. Move-only.
 class DeviceMatrix {
  public:
   DeviceMatrix() = default;
-  DeviceMatrix(std::shared_ptr<DevicePool> pool, std::int64_t rows, std::int64_t columns)
-      : buffer_(std::move(pool), rows * columns * static_cast<std::int64_t>(sizeof(float))),
+  DeviceMatrix(std::shared_ptr<DevicePool> pool, std::int64_t rows, std::int64_t columns,
+               MatrixType type = MatrixType::kFloat32)
+      : buffer_(std::move(pool), rows * columns * (type == MatrixType::kFloat32 ? 4 : 2)),
         rows_(rows),
-        columns_(columns) {}
+        columns_(columns),
+        type_(type) {}
 
   std::int64_t rows() const { return rows_; }
   std::int64_t columns() const { return columns_; }
-  float* data() const { return buffer_.as<float>(); }
+  std::int64_t count() const { return rows_ * columns_; }
+  MatrixType type() const { return type_; }
+  bool is_half() const { return type_ == MatrixType::kFloat16; }
+  /// Throw kFailed for a matrix of the other type.
+  float* data() const;
+  core::Fp16* halves() const;
 
   /// Whether columns are gate|up in pairs: eight of the first half, eight of the second, and so on.
   bool paired() const { return paired_; }
@@ -79,6 +90,7 @@ class DeviceMatrix {
   PooledBuffer buffer_;
   std::int64_t rows_ = 0;
   std::int64_t columns_ = 0;
+  MatrixType type_ = MatrixType::kFloat32;
   bool paired_ = false;
 };
 

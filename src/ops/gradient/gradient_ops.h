@@ -90,6 +90,7 @@ class GradientOps {
                      const Batch<cpu::KvCache>& batch, const LinearSet& set);
   void activate(Variable& x, MlpActivation activation);
   void scale(Variable& x, float factor);
+  Variable widened(Variable x) { return x; }
   void remember(const Variable& kv, const AttentionSpec& spec, std::int64_t layer,
                 const Batch<cpu::KvCache>& batch);
   Variable attend(const Variable& q, const AttentionSpec& spec, std::int64_t layer,

@@ -2,21 +2,38 @@
 #include "ops/cuda/elementwise/row_kernel.cuh"
 
 namespace nibble::ops::cuda {
+namespace {
 
-void input(const float* x, const InputTarget& target, std::int64_t m, std::int64_t columns,
-           cudaStream_t stream) {
-  run_input(PlainSource{rows_of(x, columns, columns)}, NoNorm{}, target, m, columns, stream);
+PlainSource<Rows> source_of(const Rows& rows) {
+  return {rows};
+}
+HalfSource source_of(const HalfRows& rows) {
+  return {rows};
 }
 
-void input(const core::Fp16* x, const InputTarget& target, std::int64_t m, std::int64_t columns,
+}  // namespace
+
+void input(const MatrixView& x, const InputTarget& target, std::int64_t m, std::int64_t columns,
            cudaStream_t stream) {
-  run_input(HalfSource{x, static_cast<int>(columns)}, NoNorm{}, target, m, columns, stream);
+  with_rows(x, columns, [&](const auto& rows) {
+    run_input(source_of(rows), NoNorm{}, target, m, columns, stream);
+  });
 }
 
-void mlp_activation(const float* x, MlpActivation activation, const InputTarget& target,
+void convert(const MatrixView& x, const MutableMatrixView& y, std::int64_t m, std::int64_t columns,
+             cudaStream_t stream) {
+  with_rows(x, columns, [&](const auto& rows) {
+    with_sink(y, columns, [&](const auto& sink) {
+      run_rows(source_of(rows), NoNorm{}, sink, m, static_cast<int>(columns), false, stream);
+    });
+  });
+}
+
+void mlp_activation(const MatrixView& x, MlpActivation activation, const InputTarget& target,
                     std::int64_t m, std::int64_t columns, cudaStream_t stream) {
-  run_input(ActivationSource{rows_of(x, columns, columns), activation}, NoNorm{}, target, m,
-            columns, stream);
+  with_rows(x, columns, [&]<typename R>(const R& rows) {
+    run_input(ActivationSource<R>{rows, activation}, NoNorm{}, target, m, columns, stream);
+  });
 }
 
 void gated_activation(const GateUp& gate_up, MlpActivation activation, const InputTarget& target,
@@ -30,16 +47,20 @@ void gated_activation(const GateUp& gate_up, MlpActivation activation, const Inp
   run_input(source, NoNorm{}, target, m, columns, stream);
 }
 
-void mlp_activation_matrix(const float* x, MlpActivation activation, float* y, std::int64_t m,
-                           std::int64_t columns, cudaStream_t stream) {
-  run_rows(ActivationSource{rows_of(x, columns, columns), activation}, NoNorm{},
-           MatrixSink{rows_of(y, columns, columns), y}, m, static_cast<int>(columns), false,
-           stream);
+void mlp_activation_matrix(const MatrixView& x, MlpActivation activation,
+                           const MutableMatrixView& y, std::int64_t m, std::int64_t columns,
+                           cudaStream_t stream) {
+  with_rows(x, columns, [&]<typename R>(const R& rows) {
+    with_sink(y, columns, [&](const auto& sink) {
+      run_rows(ActivationSource<R>{rows, activation}, NoNorm{}, sink, m, static_cast<int>(columns),
+               false, stream);
+    });
+  });
 }
 
 void gated_activation_matrix(const GateUp& gate_up, MlpActivation activation, float* y,
                              std::int64_t m, std::int64_t columns, cudaStream_t stream) {
-  const MatrixSink sink{rows_of(y, columns, columns), y};
+  const auto sink = matrix_sink(y, columns);
   const auto width = static_cast<int>(columns);
   if (gate_up.paired) {
     const PairedSource source{gate_up.data, width, activation};

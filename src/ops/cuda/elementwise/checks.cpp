@@ -31,6 +31,11 @@ void check_weights(const NormWeights& norm) {
                 "the weights of a norm must lie at a multiple of {} bytes on the GPU", kAlignment);
 }
 
+void check_types(const MatrixView& a, const MatrixView& b) {
+  core::require(a.half == b.half, ErrorKind::kFailed,
+                "an operator of the GPU takes matrices of one type: all float32 or all float16");
+}
+
 void refuse_form() {
   core::fail(ErrorKind::kFailed, "no operator of the GPU writes inputs in this form");
 }

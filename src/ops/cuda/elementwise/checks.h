@@ -14,6 +14,8 @@ void check_columns(std::int64_t columns);
 void check_target(const InputTarget& target);
 /// Throws kFailed unless the weights can be read four at a time.
 void check_weights(const NormWeights& norm);
+/// Throws kFailed unless both are float32, or both float16.
+void check_types(const MatrixView& a, const MatrixView& b);
 /// Throws kFailed: nothing writes inputs in the form that was asked for.
 [[noreturn]] void refuse_form();
 /// Throws kUsage.

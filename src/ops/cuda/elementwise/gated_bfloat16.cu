@@ -38,8 +38,7 @@ void gated_bfloat16(const std::uint16_t* gate_up, MlpActivation activation,
 void gated_bfloat16_matrix(const std::uint16_t* gate_up, MlpActivation activation, float* y,
                            std::int64_t m, std::int64_t columns, cudaStream_t stream) {
   run_rows(GatedBfloat16Source{gate_up, static_cast<int>(columns), activation}, NoNorm{},
-           MatrixSink{rows_of(y, columns, columns), y}, m, static_cast<int>(columns), false,
-           stream);
+           matrix_sink(y, columns), m, static_cast<int>(columns), false, stream);
 }
 
 }  // namespace nibble::ops::cuda

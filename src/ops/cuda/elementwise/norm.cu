@@ -4,36 +4,51 @@
 namespace nibble::ops::cuda {
 namespace {
 
-SumSource sum_of(float* x, const float* delta, std::int64_t columns) {
-  return {rows_of(x, columns, columns), rows_of(delta, columns, columns), x};
+/// body(x as rows, delta as rows, where x begins) for matrices of one type.
+template <typename Body>
+void with_sum(const MutableMatrixView& x, const MatrixView& delta, std::int64_t columns,
+              const Body& body) {
+  check_types(x, delta);
+  if (x.half) {
+    auto* const halves = static_cast<core::Fp16*>(x.data);
+    body(SumSource<HalfRows>{
+        {rows_of(halves, columns, columns, x.saturated),
+         rows_of(static_cast<const core::Fp16*>(delta.data), columns, columns, delta.saturated)},
+        halves});
+  } else {
+    auto* const floats = static_cast<float*>(x.data);
+    body(SumSource<Rows>{{rows_of(floats, columns, columns),
+                          rows_of(static_cast<const float*>(delta.data), columns, columns)},
+                         floats});
+  }
 }
 
 }  // namespace
 
-void norm_matrix(const float* x, const NormWeights& norm, float* y, std::int64_t m,
-                 std::int64_t columns, cudaStream_t stream) {
+void norm_matrix(const MatrixView& x, const NormWeights& norm, const MutableMatrixView& y,
+                 std::int64_t m, std::int64_t columns, cudaStream_t stream) {
   check_weights(norm);
-  run_rows(PlainSource{rows_of(x, columns, columns)}, norm,
-           MatrixSink{rows_of(y, columns, columns), y}, m, columns, true, stream);
+  with_rows(x, columns, [&]<typename R>(const R& rows) {
+    with_sink(y, columns, [&](const auto& sink) {
+      run_rows(PlainSource<R>{rows}, norm, sink, m, static_cast<int>(columns), true, stream);
+    });
+  });
 }
 
-void add_norm_matrix(float* x, const float* delta, const NormWeights& norm, float* y,
-                     std::int64_t m, std::int64_t columns, cudaStream_t stream) {
-  check_weights(norm);
-  run_rows(sum_of(x, delta, columns), norm, MatrixSink{rows_of(y, columns, columns), y}, m, columns,
-           true, stream);
-}
-
-void norm(const float* x, const NormWeights& norm, const InputTarget& target, std::int64_t m,
+void norm(const MatrixView& x, const NormWeights& norm, const InputTarget& target, std::int64_t m,
           std::int64_t columns, cudaStream_t stream) {
   check_weights(norm);
-  run_input(PlainSource{rows_of(x, columns, columns)}, norm, target, m, columns, stream);
+  with_rows(x, columns, [&]<typename R>(const R& rows) {
+    run_input(PlainSource<R>{rows}, norm, target, m, columns, stream);
+  });
 }
 
-void add_norm(float* x, const float* delta, const NormWeights& norm, const InputTarget& target,
-              std::int64_t m, std::int64_t columns, cudaStream_t stream) {
+void add_norm(const MutableMatrixView& x, const MatrixView& delta, const NormWeights& norm,
+              const InputTarget& target, std::int64_t m, std::int64_t columns,
+              cudaStream_t stream) {
   check_weights(norm);
-  run_input(sum_of(x, delta, columns), norm, target, m, columns, stream);
+  with_sum(x, delta, columns,
+           [&](const auto& source) { run_input(source, norm, target, m, columns, stream); });
 }
 
 }  // namespace nibble::ops::cuda

@@ -24,6 +24,16 @@ inline constexpr int kMaxChunks = static_cast<int>(kMaxColumns) / kChunk;
 
 struct NoNorm {};
 
+/// A value on its way to a sink that says how it holds it.
+template <typename Sink>
+__device__ __forceinline__ float4 held_by(const Sink& sink, float4 value) {
+  if constexpr (requires { sink.held(value); }) {
+    return sink.held(value);
+  } else {
+    return value;
+  }
+}
+
 /// V times four values of a row in each thread's registers; V = 0: read again each time.
 template <int V, typename Source>
 class HeldRow {
@@ -77,8 +87,7 @@ class HeldRow<0, Source> {
   template <typename Body>
   __device__ void each(int end, const Body& body) {
     if constexpr (requires { source_.sum; }) {
-      walk(PlainSource{{source_.sum, source_.x.stride, source_.x.columns, source_.x.aligned}}, end,
-           body);
+      walk(source_.added.x, end, body);  // which was changed
     } else {
       walk(source_, end, body);
     }
@@ -186,7 +195,7 @@ __global__ void __launch_bounds__(kRowThreads<V, Norm>)
   }
   const auto normal = [&](int column, float4 x) {
     if constexpr (std::is_same_v<Norm, NormWeights>) {
-      return normalized(norm, numbers, column, columns, x);
+      return held_by(sink, normalized(norm, numbers, column, columns, x));
     } else {
       return x;
     }
@@ -305,11 +314,11 @@ void run_rows(const Source& source, const Norm& norm, const Sink& sink, std::int
   }
 }
 
-/// Into the form that the target asks for, by the first sink that serves it.
-template <typename Source, typename Norm, typename... Sinks>
+/// Into the form that the target asks for, by what `behind` makes of the first sink that serves it.
+template <typename Source, typename Norm, typename Behind, typename... Sinks>
 void run_input_into(SinkList<Sinks...>, const Source& source, const Norm& norm,
-                    const InputTarget& target, std::int64_t m, std::int64_t columns,
-                    cudaStream_t stream) {
+                    const InputTarget& target, const Behind& behind, std::int64_t m,
+                    std::int64_t columns, cudaStream_t stream) {
   constexpr bool kNorm = std::is_same_v<Norm, NormWeights>;
   const auto run_into = [&]<typename Sink>(const Sink& sink) {
     bool whole_rows = kNorm;
@@ -320,7 +329,8 @@ void run_input_into(SinkList<Sinks...>, const Source& source, const Norm& norm,
     return true;
   };
   const bool taken =
-      ((Sinks::serves(target) && run_into(Sinks::of(target, static_cast<int>(columns)))) || ...);
+      ((Sinks::serves(target) && run_into(behind(Sinks::of(target, static_cast<int>(columns))))) ||
+       ...);
   if (!taken) {
     refuse_form();
   }
@@ -329,7 +339,8 @@ void run_input_into(SinkList<Sinks...>, const Source& source, const Norm& norm,
 template <typename Source, typename Norm>
 void run_input(const Source& source, const Norm& norm, const InputTarget& target, std::int64_t m,
                std::int64_t columns, cudaStream_t stream) {
-  run_input_into(InputSinks(), source, norm, target, m, columns, stream);
+  const auto itself = [](const auto& sink) { return sink; };
+  run_input_into(InputSinks(), source, norm, target, itself, m, columns, stream);
 }
 
 }  // namespace nibble::ops::cuda

@@ -13,15 +13,62 @@
 /// row's end they are zeros. All lanes of a warp call together: lane l has column c + 4l.
 namespace nibble::ops::cuda {
 
+template <typename R>
 struct MatrixSink {
-  Rows shape;
-  float* data;
+  R shape;
+  typename R::Element* data;
   static constexpr bool kIntegers = false;
   static constexpr bool kByRowOnly = false;
   __device__ void store(std::int64_t row, int column, float4 value) const {
     if (column < shape.columns) {
       store_row(data, shape, row, column, value);
     }
+  }
+};
+
+inline MatrixSink<Rows> matrix_sink(float* data, std::int64_t columns) {
+  return {rows_of(data, columns, columns), data};
+}
+inline MatrixSink<HalfRows> matrix_sink(core::Fp16* data, std::int64_t columns) {
+  return {rows_of(data, columns, columns), data};
+}
+
+/// body(its sink) for a matrix of either type.
+template <typename Body>
+void with_sink(const MutableMatrixView& y, std::int64_t columns, const Body& body) {
+  if (y.half) {
+    body(matrix_sink(static_cast<core::Fp16*>(y.data), columns));
+  } else {
+    body(matrix_sink(static_cast<float*>(y.data), columns));
+  }
+}
+
+/// A matrix, and the input of linear layers that is made of what the matrix holds.
+template <typename R, typename Input>
+struct StreamSink {
+  MatrixSink<R> stream;
+  Input input;
+  static constexpr bool kIntegers = Input::kIntegers;
+  static constexpr bool kByRowOnly = Input::kByRowOnly;
+
+  /// Four values as the matrix holds them: those that all else is given.
+  __device__ static float4 held(float4 value) { return rounded<typename R::Element>(value); }
+
+  __host__ __device__ bool by_row() const { return input.by_row(); }
+  __device__ bool symmetric() const { return input.symmetric(); }
+  __device__ void widen_by(Spread& spread, float4 value) const { input.widen_by(spread, value); }
+  __device__ Coder coder(const Spread& spread) const { return input.coder(spread); }
+  __device__ void store_codes(std::int64_t row, int column, float4 value,
+                              const Coder& coder) const {
+    stream.store(row, column, value);
+    input.store_codes(row, column, value, coder);
+  }
+  __device__ void store_scale(std::int64_t row, const Coder& coder) const {
+    input.store_scale(row, coder);
+  }
+  __device__ void store(std::int64_t row, int column, float4 value) const {
+    stream.store(row, column, value);
+    input.store(row, column, value);
   }
 };
 

@@ -6,6 +6,7 @@
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/elementwise/checks.h"
 #include "ops/cuda/elementwise/elementwise.h"
+#include "ops/cuda/elementwise/half_values.cuh"
 
 /// Operators that move or add rows. One block has up to kThreads * kEach columns of a row.
 namespace nibble::ops::cuda {
@@ -43,30 +44,32 @@ __device__ float nan() {
   return __int_as_float(0x7fc00000);
 }
 
-template <typename T, bool kAdd>
+template <typename T, typename Values, bool kAdd>
 __global__ void __launch_bounds__(kThreads)
     table_kernel(const T* table, std::int64_t table_rows, const std::int32_t* ids,
-                 std::int64_t offset, float* x, std::int64_t columns) {
+                 std::int64_t offset, Values x, std::int64_t columns) {
   launch_dependents();
   wait_for_predecessor();
   const std::int64_t row = ids[blockIdx.x] + offset;
   const bool inside = row >= 0 && row < table_rows;
-  float* to = x + blockIdx.x * columns;
+  const std::int64_t to = blockIdx.x * columns;
   columns_of_block(columns)([&](std::int64_t column) {
     const float value = inside ? static_cast<float>(table[row * columns + column]) : nan();
-    to[column] = kAdd ? to[column] + value : value;
+    x.write(to + column, kAdd ? x.read(to + column) + value : value);
   });
 }
 
 template <bool kAdd>
-void read_table(const EmbeddingTable& table, const std::int32_t* ids, std::int64_t offset, float* x,
-                std::int64_t m, cudaStream_t stream) {
+void read_table(const EmbeddingTable& table, const std::int32_t* ids, std::int64_t offset,
+                const MutableMatrixView& x, std::int64_t m, cudaStream_t stream) {
   if (m == 0) {
     return;
   }
   const auto run = [&]<typename T>(const T* data) {
-    launch_dependent(table_kernel<T, kAdd>, grid_of(m, table.columns), dim3(kThreads), 0, stream,
-                     data, table.rows, ids, offset, x, table.columns);
+    with_values(x, [&]<typename Values>(const Values& values) {
+      launch_dependent(table_kernel<T, Values, kAdd>, grid_of(m, table.columns), dim3(kThreads), 0,
+                       stream, data, table.rows, ids, offset, values, table.columns);
+    });
   };
   switch (table.type) {
     case core::DType::kF32:
@@ -92,13 +95,13 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-__global__ void __launch_bounds__(kThreads)
-    add_kernel(float* x, const float* delta, std::int64_t count) {
+template <typename Values>
+__global__ void __launch_bounds__(kThreads) add_kernel(Values x, Values delta, std::int64_t count) {
   launch_dependents();
   wait_for_predecessor();
   for (std::int64_t i = blockIdx.x * std::int64_t{kThreads} + threadIdx.x; i < count;
        i += static_cast<std::int64_t>(gridDim.x) * kThreads) {
-    x[i] += delta[i];
+    x.write(i, x.read(i) + delta.read(i));
   }
 }
 
@@ -111,16 +114,17 @@ __global__ void __launch_bounds__(kThreads)
   columns_of_block(n)([&](std::int64_t column) { to[column] += bias[column]; });
 }
 
+template <typename Values>
 __global__ void __launch_bounds__(kThreads)
-    gather_kernel(const float* x, std::int64_t x_rows, std::int64_t columns,
-                  const std::int32_t* rows, float* y) {
+    gather_kernel(Values x, std::int64_t x_rows, std::int64_t columns, const std::int32_t* rows,
+                  float* y) {
   launch_dependents();
   wait_for_predecessor();
   const std::int64_t row = rows[blockIdx.x];
   const bool inside = row >= 0 && row < x_rows;
   float* to = y + blockIdx.x * columns;
   columns_of_block(columns)(
-      [&](std::int64_t column) { to[column] = inside ? x[row * columns + column] : nan(); });
+      [&](std::int64_t column) { to[column] = inside ? x.read(row * columns + column) : nan(); });
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -144,32 +148,41 @@ unsigned blocks_for(std::int64_t values) {
       std::clamp<std::int64_t>((values + kThreads - 1) / kThreads, 1, 132 * 16));
 }
 
-bool in_vectors(const float* data) {
+bool in_vectors(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data) % sizeof(float4) == 0;
 }
 
 }  // namespace
 
-void embed(const EmbeddingTable& table, const std::int32_t* ids, std::int64_t offset, float* x,
-           std::int64_t m, cudaStream_t stream) {
+void embed(const EmbeddingTable& table, const std::int32_t* ids, std::int64_t offset,
+           const MutableMatrixView& x, std::int64_t m, cudaStream_t stream) {
   read_table<false>(table, ids, offset, x, m, stream);
 }
 
-void add_rows(const EmbeddingTable& table, const std::int32_t* ids, std::int64_t offset, float* x,
-              std::int64_t m, cudaStream_t stream) {
+void add_rows(const EmbeddingTable& table, const std::int32_t* ids, std::int64_t offset,
+              const MutableMatrixView& x, std::int64_t m, cudaStream_t stream) {
   read_table<true>(table, ids, offset, x, m, stream);
 }
 
-void add(float* x, const float* delta, std::int64_t count, cudaStream_t stream) {
+void add(const MutableMatrixView& x, const MatrixView& delta, std::int64_t count,
+         cudaStream_t stream) {
+  check_types(x, delta);
   if (count == 0) {
     return;
   }
-  if (count % 4 == 0 && in_vectors(x) && in_vectors(delta)) {
+  if (!x.half && count % 4 == 0 && in_vectors(x.data) && in_vectors(delta.data)) {
     return launch_dependent(add_vectors_kernel, dim3(blocks_for(count / 4)), dim3(kThreads), 0,
-                            stream, reinterpret_cast<float4*>(x),
-                            reinterpret_cast<const float4*>(delta), count / 4);
+                            stream, static_cast<float4*>(x.data),
+                            static_cast<const float4*>(delta.data), count / 4);
   }
-  launch_dependent(add_kernel, dim3(blocks_for(count)), dim3(kThreads), 0, stream, x, delta, count);
+  with_values(x, [&]<typename Values>(const Values& sum) {
+    with_values(delta, [&]<typename Delta>(const Delta& other) {
+      if constexpr (std::is_same_v<Values, Delta>) {
+        launch_dependent(add_kernel<Values>, dim3(blocks_for(count)), dim3(kThreads), 0, stream,
+                         sum, other, count);
+      }
+    });
+  });
 }
 
 void add_bias(float* y, const float* bias, std::int64_t m, std::int64_t columns,
@@ -186,12 +199,15 @@ void zeros(float* x, std::int64_t count, cudaStream_t stream) {
       "cudaMemsetAsync");
 }
 
-void gather(const float* x, std::int64_t x_rows, std::int64_t columns, const std::int32_t* rows,
-            float* y, std::int64_t m, cudaStream_t stream) {
-  if (m > 0) {
-    launch_dependent(gather_kernel, grid_of(m, columns), dim3(kThreads), 0, stream, x, x_rows,
-                     columns, rows, y);
+void gather(const MatrixView& x, std::int64_t x_rows, std::int64_t columns,
+            const std::int32_t* rows, float* y, std::int64_t m, cudaStream_t stream) {
+  if (m == 0) {
+    return;
   }
+  with_values(x, [&]<typename Values>(const Values& values) {
+    launch_dependent(gather_kernel<Values>, grid_of(m, columns), dim3(kThreads), 0, stream, values,
+                     x_rows, columns, rows, y);
+  });
 }
 
 void scatter_add(float* sum, std::int64_t sum_rows, std::int64_t columns, const float* x,

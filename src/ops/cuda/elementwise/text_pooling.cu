@@ -1,4 +1,5 @@
 #include "ops/cuda/device_code/dependent_launch.cuh"
+#include "ops/cuda/elementwise/half_values.cuh"
 #include "ops/cuda/elementwise/text_pooling.h"
 
 namespace nibble::ops::cuda {
@@ -26,9 +27,9 @@ struct Maximum {
 };
 
 // A block has kThreads columns of a text.
-template <typename Pool>
+template <typename Pool, typename Values>
 __global__ void __launch_bounds__(kThreads)
-    pool_kernel(const float* x, std::int64_t columns, const std::int32_t* begins,
+    pool_kernel(Values x, std::int64_t columns, const std::int32_t* begins,
                 const std::int32_t* ends, float* y) {
   launch_dependents();
   wait_for_predecessor();
@@ -44,7 +45,7 @@ __global__ void __launch_bounds__(kThreads)
     float values[kRowsAhead];
 #pragma unroll
     for (int i = 0; i < kRowsAhead; ++i) {
-      values[i] = x[(row + i) * columns + column];
+      values[i] = x.read((row + i) * columns + column);
     }
 #pragma unroll
     for (int i = 0; i < kRowsAhead; ++i) {
@@ -52,14 +53,14 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   for (; row < end; ++row) {
-    pool.add(x[row * columns + column]);
+    pool.add(x.read(row * columns + column));
   }
   y[blockIdx.x * columns + column] = pool.result(end - begin);
 }
 
 }  // namespace
 
-void pool_texts(TextPooling pooling, const float* x, std::int64_t columns,
+void pool_texts(TextPooling pooling, const MatrixView& x, std::int64_t columns,
                 const std::int32_t* begins, const std::int32_t* ends, float* y, std::int64_t texts,
                 cudaStream_t stream) {
   if (texts == 0) {
@@ -67,8 +68,11 @@ void pool_texts(TextPooling pooling, const float* x, std::int64_t columns,
   }
   const dim3 grid(static_cast<unsigned>(texts),
                   static_cast<unsigned>((columns + kThreads - 1) / kThreads));
-  const auto kernel = pooling == TextPooling::kMean ? pool_kernel<Mean> : pool_kernel<Maximum>;
-  launch_dependent(kernel, grid, dim3(kThreads), 0, stream, x, columns, begins, ends, y);
+  with_values(x, [&]<typename Values>(const Values& values) {
+    const auto kernel =
+        pooling == TextPooling::kMean ? pool_kernel<Mean, Values> : pool_kernel<Maximum, Values>;
+    launch_dependent(kernel, grid, dim3(kThreads), 0, stream, values, columns, begins, ends, y);
+  });
 }
 
 }  // namespace nibble::ops::cuda

@@ -67,7 +67,8 @@ Arguments arguments_of(const PackedAttention& shape, const __half* qkv, std::int
           static_cast<int>(keys_at),
           static_cast<int>(keys_at + shape.kv_heads * shape.head_dim),
           static_cast<int>(shape.head_dim),
-          shape.scale * kLog2E};
+          shape.scale * kLog2E,
+          shape.saturated};
 }
 
 void check_int8(const PackedAttention& shape) {

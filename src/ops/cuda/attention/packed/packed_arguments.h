@@ -16,7 +16,8 @@ struct Arguments {
   int keys_at;    // column of the first key head
   int values_at;  // of the first value head
   int head_dim;
-  float scale;  // of scores, times log2 e
+  float scale;              // of scores, times log2 e
+  std::int32_t* saturated;  // or null
 };
 
 /// Throws kUsage for what packed_attention() refuses. Apart from the kernels, whose compiler

@@ -28,6 +28,7 @@ struct PackedAttention {
   std::int64_t head_dim = 0;
   float scale = 1.0f;                        // of scores, positive
   std::int64_t tile_rows = kPackedTileRows;  // 32, 64 or 128: the most that a tile has
+  std::int32_t* saturated = nullptr;  // gets 1 where qkv is +-65504 (elementwise/matrix_view.h)
 };
 
 /// y = softmax(scale q k^T) v inside each text. qkv [m, stride] float16 has in each row q | k | v

@@ -12,6 +12,7 @@ namespace nibble::ops::cuda {
 namespace {
 
 using CudaPackedAttention = device::GpuTest;
+using device::cuda::Buffer;
 using Lengths = std::vector<std::int64_t>;
 using Halves = std::vector<std::uint16_t>;
 
@@ -189,6 +190,37 @@ TEST_F(CudaPackedAttention, ReadsNothingOfOtherTexts) {
     }
     EXPECT_TRUE(std::isnan(number(y[0])));
     EXPECT_TRUE(std::isnan(number(y.back())));
+  }
+}
+
+// A query, a key or a value of any row, in any head; the float16 before the last is none.
+TEST_F(CudaPackedAttention, NotesTheEndOfTheRange) {
+  for (const std::int64_t head_dim : {64, 48}) {
+    for (const std::int64_t tile_rows : {32, 64, 128}) {
+      PackedProblem problem = problem_of(shape_of(2, 1, head_dim, tile_rows), {30, 200, 10});
+      Buffer flag = on_device(std::vector<std::int32_t>{0});
+      problem.shape.saturated = flag.as<std::int32_t>();
+      const auto noted = [&] {
+        attend(problem);
+        return flag.values<std::int32_t>().front() != 0;
+      };
+      EXPECT_FALSE(noted());
+      for (const std::int64_t row : {0, 29, 30, 93, 94, 229, 230, 239}) {
+        for (std::int64_t head = 0; head < 4; ++head) {  // two of queries, keys, values
+          SCOPED_TRACE(testing::Message() << "row " << row << ", head " << head);
+          core::Fp16& value = problem.qkv[static_cast<std::size_t>(
+              row * problem.stride + head * head_dim + row % head_dim)];
+          const core::Fp16 before = value;
+          value = core::Fp16{0x7bfe};
+          EXPECT_FALSE(noted());
+          value = core::Fp16{0x7bff};
+          EXPECT_TRUE(noted());
+          value = before;
+          const std::int32_t lowered = 0;
+          flag.upload(&lowered, sizeof(lowered));
+        }
+      }
+    }
   }
 }
 

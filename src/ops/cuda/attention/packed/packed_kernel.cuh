@@ -43,6 +43,13 @@ struct Block {
     end_copies();
   }
 
+  /// Says where rows of a step that lie at `rows` are at the end of the range of float16.
+  __device__ __forceinline__ void note(std::uint32_t rows, int step, std::byte* shared,
+                                       std::int32_t* saturated) const {
+    note_saturation<D, kThreads>(shared + (rows - shared_address(shared)), count_of(step),
+                                 static_cast<int>(threadIdx.x), saturated);
+  }
+
   /// Rounds the keys of a step in their place; `shared` is all of the block's memory.
   __device__ __forceinline__ void round_keys(int step, std::byte* shared) const {
     round_rows<D, kStepKeys, kThreads>(shared + (keys_of(step) - shared_address(shared)),
@@ -84,6 +91,12 @@ __global__ void __launch_bounds__(kWarps* kWarp, kResidentThreads<Product::kDim>
   }
   block.copy_step(0);
   block.copy_step(1);
+  // Each row's query, key and value are looked at by the block that has the row in its tile.
+  const int own = static_cast<int>(tile.row - tile.first);
+  const auto notes = [&](int step) {
+    return a.saturated != nullptr && step * kStepKeys < own + tile.rows &&
+           (step + 1) * kStepKeys > own;
+  };
   Warp<Product> warp;
   const int steps = (tile.length + kStepKeys - 1) / kStepKeys;
 #pragma unroll 1
@@ -98,7 +111,18 @@ __global__ void __launch_bounds__(kWarps* kWarp, kResidentThreads<Product::kDim>
     if (step > 0) {
       block.copy_step(step + 1);
     } else if (rows > 0) {
+      if (a.saturated != nullptr) {
+        note_saturation<D, kWarp>(queries, rows, static_cast<int>(threadIdx.x) % kWarp,
+                                  a.saturated);
+        __syncwarp();  // they may be rounded in their place
+      }
       warp.load_queries(queries);
+    }
+    if (notes(step)) {
+      block.note(block.keys_of(step), step, shared, a.saturated);
+      if constexpr (Product::kRounds) {
+        __syncthreads();
+      }
     }
     if constexpr (Product::kRounds) {
       block.round_keys(step, shared);
@@ -110,6 +134,9 @@ __global__ void __launch_bounds__(kWarps* kWarp, kResidentThreads<Product::kDim>
     }
     wait_for_copies<2>();  // all but those of the next step
     __syncthreads();
+    if (notes(step)) {
+      block.note(block.values_of(step), step, shared, a.saturated);
+    }
     if (rows > 0) {
       warp.accumulate(block.values_of(step), block.count_of(step), scores);
     }

@@ -5,12 +5,27 @@
 #include "ops/cuda/attention/packed/packed_arguments.h"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
+#include "ops/cuda/elementwise/matrix_view.h"
 
 namespace nibble::ops::cuda::packed {
 namespace {
 
 constexpr int kWarps = 4;
 constexpr int kEach = static_cast<int>(kMaxHeadDim) / kWarp;
+
+// Says where the row's own query, key or value is at the end of the range of float16.
+__device__ void note_saturation(const Arguments& a, std::int64_t row, int head) {
+  const int kv_column = head / a.group * a.head_dim;
+  const int columns[3] = {head * a.head_dim, a.keys_at + kv_column, a.values_at + kv_column};
+  for (const int column : columns) {
+    const __half* const x = a.qkv + row * a.stride + column;
+    for (int i = static_cast<int>(threadIdx.x) % kWarp; i < a.head_dim; i += kWarp) {
+      if (has_saturated(__half_as_ushort(x[i]), 0)) {
+        *a.saturated = 1;
+      }
+    }
+  }
+}
 
 // One query row of a head against the rows of its text; a warp.
 __device__ void attend_row(const Arguments& a, const PackedTile& tile, std::int64_t row, int head) {
@@ -58,6 +73,9 @@ __global__ void __launch_bounds__(kWarps* kWarp) plain_kernel(Arguments a) {
   wait_for_predecessor();
   for (int at = static_cast<int>(threadIdx.x) / kWarp; at < tile.rows; at += kWarps) {
     attend_row(a, tile, tile.row + at, number % a.heads);
+    if (a.saturated != nullptr) {
+      note_saturation(a, tile.row + at, number % a.heads);
+    }
   }
 }
 

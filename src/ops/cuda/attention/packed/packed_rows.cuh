@@ -4,6 +4,8 @@
 
 #include <cuda_fp16.h>
 
+#include "ops/cuda/elementwise/matrix_view.h"
+
 /// Rows of heads in shared memory, for products of warps.
 namespace nibble::ops::cuda::packed {
 
@@ -64,6 +66,24 @@ __device__ __forceinline__ void copy_rows(std::uint32_t to, const __half* from, 
     }
     row += kAtOnce;
     from += kAtOnce * stride;
+  }
+}
+
+/// Writes 1 to `saturated` where one of `count` rows in shared memory has +-65504. kThreads call,
+/// each with its number.
+template <int D, int kThreads>
+__device__ __forceinline__ void note_saturation(const std::byte* rows, int count, int thread,
+                                                std::int32_t* saturated) {
+  constexpr int kChunks = D / 8;
+  bool found = false;
+#pragma unroll 1
+  for (int chunk = thread; chunk < count * kChunks; chunk += kThreads) {
+    const uint4 x = *reinterpret_cast<const uint4*>(rows + chunk / kChunks * kRowBytes<D> +
+                                                    chunk % kChunks * 16);
+    found = found || has_saturated(x.x, x.y) || has_saturated(x.z, x.w);
+  }
+  if (found) {
+    *saturated = 1;
   }
 }
 

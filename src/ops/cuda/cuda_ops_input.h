@@ -1,0 +1,43 @@
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "ops/cuda/cuda_ops.h"
+
+/// How all operators make the input of linear layers.
+namespace nibble::ops::cuda {
+
+// One simple form comes straight from the operator; all else by way of a matrix.
+template <typename ToTarget, typename ToMatrix, typename Writes>
+CudaOps::Input CudaOps::make_input(const Wanted& wanted, const ToTarget& to_target,
+                                   const ToMatrix& to_matrix, const Writes& writes) {
+  const Layers& layers = layers_of(wanted.set);
+  const std::int64_t m = wanted.m;
+  std::vector<InputKey> keys;
+  for (const LinearLayer& part : layers.parts) {
+    const InputKey key = part.key(m);
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
+      keys.push_back(key);
+    }
+  }
+  Input input;
+  input.m_ = m;
+  input.type_ = wanted.type;
+  if (keys.size() == 1 && keys.front().is_direct() && layers.adapters.empty() &&
+      writes(keys.front())) {
+    input.forms_.emplace_back(pool_, keys.front(), m, layers.k);
+    to_target(input.forms_.front().target());
+    return input;
+  }
+  input.matrix_ = to_matrix();
+  for (const InputKey& key : keys) {
+    if (!key.matrix) {
+      input.forms_.emplace_back(pool_, key, m, layers.k);
+      input.forms_.back().round(transformed(input, key.transform).data(), stream());
+    }
+  }
+  return input;
+}
+
+}  // namespace nibble::ops::cuda

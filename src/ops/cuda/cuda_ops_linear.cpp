@@ -1,0 +1,233 @@
+#include <algorithm>
+#include <utility>
+
+#include "ops/cuda/cuda_ops_input.h"
+#include "ops/cuda/elementwise/gated_bfloat16.h"
+
+/// Linear layers, and what stands between the two of an MLP.
+namespace nibble::ops::cuda {
+
+LinearInput CudaOps::Input::of(const LinearLayer& layer) const {
+  const InputKey key = layer.key(m_);
+  if (rows_.x != nullptr || key.matrix) {
+    LinearInput x;
+    x.m = m_;
+    x.rows = rows_;
+    x.matrix = matrix_ ? matrix_->data() : nullptr;
+    return x;
+  }
+  if (stream_ != nullptr) {
+    LinearInput x;
+    x.m = m_;
+    x.target.values = stream_;
+    return x;
+  }
+  return std::find_if(forms_.begin(), forms_.end(),
+                      [&](const DeviceInput& each) { return each.key() == key; })
+      ->view();
+}
+
+// What a set has beside one layer is added to a matrix, and so is what reads the result.
+bool CudaOps::fuses(const Layers& layers, std::int64_t m, const Epilogue& epilogue) {
+  return layers.parts.size() == 1 && layers.adapters.empty() &&
+         !layers.parts.front().refusal(m, epilogue);
+}
+
+// Pairs of columns lie at multiples of 4 bytes.
+bool CudaOps::writes_halves(const Layers& layers, std::int64_t m) {
+  return layers.adapters.empty() &&
+         std::all_of(layers.parts.begin(), layers.parts.end(), [&](const LinearLayer& part) {
+           return part.n() % 2 == 0 && !part.refusal(m, {.half = true});
+         });
+}
+
+CudaOps::Matrix CudaOps::linear(Input& input, const LinearSet& set) {
+  if (input.type_ == MatrixType::kFloat32) {
+    return linear_floats(input, set);
+  }
+  if (writes_halves(layers_of(set), input.m_)) {
+    return linear_halves(input, set);
+  }
+  const Matrix floats = linear_floats(input, set);
+  Matrix y = matrix(floats.rows(), floats.columns(), MatrixType::kFloat16);
+  y.set_paired(floats.paired());
+  convert(view(floats), view(y), y.rows(), y.columns(), stream());
+  return y;
+}
+
+CudaOps::Matrix CudaOps::linear_halves(Input& input, const LinearSet& set) {
+  const Layers& layers = layers_of(set);
+  Matrix y = matrix(input.m_, layers.n, MatrixType::kFloat16);
+  y.set_paired(layers.parts.front().paired());
+  std::int64_t column = 0;
+  for (const LinearLayer& part : layers.parts) {
+    part.run(input.of(part), {.half = {.values = y.halves() + column, .stride = layers.n}},
+             stream());
+    column += part.n();
+  }
+  return y;
+}
+
+CudaOps::Matrix CudaOps::linear_floats(Input& input, const LinearSet& set) {
+  const Layers& layers = layers_of(set);
+  Matrix y = matrix(input.m_, layers.n);
+  y.set_paired(layers.parts.front().paired());
+  std::int64_t column = 0;
+  for (const LinearLayer& part : layers.parts) {
+    part.run(input.of(part), {.y = y.data() + column, .stride = layers.n}, stream());
+    column += part.n();
+  }
+  for (const Adapter& adapter : layers.adapters) {
+    const Matrix down = matrix(input.m_, adapter.a.n);
+    dense(adapter.a, input.matrix_->data(), input.m_, down.data(), down.columns(), nullptr,
+          stream());
+    dense(adapter.b, down.data(), input.m_, y.data() + adapter.column, layers.n, nullptr, stream(),
+          {adapter.scale, true});
+  }
+  return y;
+}
+
+std::optional<CudaOps::Matrix> CudaOps::linear(Input& input, const LinearSet& set,
+                                               const Residual<Matrix>& onto) {
+  const Layers& layers = layers_of(set);
+  if (onto.x.is_half() || !fuses(layers, input.m_, {.adds = true})) {
+    return linear(input, set);
+  }
+  const LinearLayer& layer = layers.parts.front();
+  layer.run(input.of(layer), {.y = onto.x.data(), .stride = onto.x.columns(), .adds = true},
+            stream());
+  return std::nullopt;
+}
+
+CudaOps::Input CudaOps::linear(Input& input, const LinearSet& set, const ActivateInto& into) {
+  const Layers& layers = layers_of(set);
+  const std::int64_t m = input.m_;
+  const Wanted wanted{into.next, m, input.type_};
+  const bool half = input.type_ == MatrixType::kFloat16;
+  if (into.gated) {
+    if (fuses(layers, m, {.gate = into.activation})) {
+      return linear_activated(input, set, into);
+    }
+    if (layers.parts.size() == 1 && layers.adapters.empty() && layers.n % 8 == 0 &&
+        layers.parts.front().writes_bfloat16(m)) {
+      return gated_through_bfloat16(input, layers.parts.front(), into);
+    }
+    return make_gated(linear_floats(input, set), into.activation, wanted);
+  }
+  if (!half) {
+    return make_activation(linear_floats(input, set), into.activation, wanted);
+  }
+  if (layers.n % 2 == 0 && fuses(layers, m, {.half = true, .activation = into.activation})) {
+    return linear_activated(input, set, into);
+  }
+  // Rounded as by a product, so that the bits are those of more or fewer tokens.
+  return CudaOps::input(activated(linear_floats(input, set), into.activation, MatrixType::kFloat16),
+                        into.next);
+}
+
+// By the layer's product, in float16.
+CudaOps::Input CudaOps::linear_activated(Input& input, const LinearSet& set,
+                                         const ActivateInto& into) {
+  const LinearLayer& layer = layers_of(set).parts.front();
+  const std::int64_t m = input.m_;
+  const std::int64_t width = into.gated ? layer.n() / 2 : layer.n();
+  bool has_sums = true;
+  const auto run = [&](core::Fp16* values, bool tiles) {
+    layer.run(input.of(layer), {.half = {values, width, into.activation, into.gated, tiles}},
+              stream());
+  };
+  const Wanted wanted{into.next, m, input.type_};
+  const bool checks = wanted.type == MatrixType::kFloat16;
+  Input result = make_input(
+      wanted,
+      [&](const InputTarget& target) {
+        if (target.form != InputForm::kFloat16 && is_half(target.form) &&
+            width % kInputPadding == 0 && !checks) {
+          has_sums = false;
+          return run(target.values, true);
+        }
+        const PooledBuffer halves(pool_, m * width * 2);
+        run(halves.as<core::Fp16>(), false);
+        cuda::input({halves.as<core::Fp16>(), checks ? range_.on_device() : nullptr}, target, m,
+                    width, stream());
+      },
+      [&] {
+        const Matrix y = linear_floats(input, set);
+        return into.gated ? gated_matrix(y, into.activation)
+                          : activated(y, into.activation, MatrixType::kFloat32);
+      },
+      [](const InputKey& key) {  // float16 has not enough digits for 16 bits, or range for bfloat16
+        return is_half(key.form) || (!has_values(key.form) && key.bits < 16);
+      });
+  if (!has_sums) {
+    result.forms_.front().drop_sums();
+  }
+  return result;
+}
+
+CudaOps::Input CudaOps::gated_through_bfloat16(Input& input, const LinearLayer& layer,
+                                               const ActivateInto& into) {
+  const std::int64_t m = input.m_;
+  const std::int64_t width = layer.n() / 2;
+  const PooledBuffer gate_up(pool_, m * layer.n() * 2);
+  auto* const values = gate_up.as<std::uint16_t>();
+  layer.run_bfloat16(input.of(layer), {values, layer.n()}, stream());
+  return make_input(
+      {into.next, m, input.type_},
+      [&](const InputTarget& target) {
+        gated_bfloat16(values, into.activation, target, m, width, stream());
+      },
+      [&] {
+        Matrix y = matrix(m, width);
+        gated_bfloat16_matrix(values, into.activation, y.data(), m, width, stream());
+        return y;
+      },
+      [](const InputKey& key) { return has_values(key.form); });
+}
+
+CudaOps::Input CudaOps::mlp_activation(const Matrix& x, MlpActivation activation,
+                                       const LinearSet& set) {
+  return make_activation(x, activation, {set, x.rows(), x.type()});
+}
+
+CudaOps::Input CudaOps::make_activation(const Matrix& x, MlpActivation activation,
+                                        const Wanted& wanted) {
+  return make_input(
+      wanted,
+      [&](const InputTarget& target) {
+        cuda::mlp_activation(view(x), activation, target, x.rows(), x.columns(), stream());
+      },
+      [&] { return activated(x, activation, MatrixType::kFloat32); });
+}
+
+CudaOps::Matrix CudaOps::activated(const Matrix& x, MlpActivation activation, MatrixType type) {
+  Matrix y = matrix(x.rows(), x.columns(), type);
+  mlp_activation_matrix(view(x), activation, view(y), x.rows(), x.columns(), stream());
+  return y;
+}
+
+CudaOps::Input CudaOps::gated_activation(const Matrix& gate_up, MlpActivation activation,
+                                         const LinearSet& set) {
+  return make_gated(gate_up, activation, {set, gate_up.rows(), gate_up.type()});
+}
+
+CudaOps::Input CudaOps::make_gated(const Matrix& gate_up, MlpActivation activation,
+                                   const Wanted& wanted) {
+  const std::int64_t width = gate_up.columns() / 2;
+  const GateUp both(gate_up.data(), gate_up.paired());
+  return make_input(
+      wanted,
+      [&](const InputTarget& target) {
+        cuda::gated_activation(both, activation, target, wanted.m, width, stream());
+      },
+      [&] { return gated_matrix(gate_up, activation); });
+}
+
+CudaOps::Matrix CudaOps::gated_matrix(const Matrix& gate_up, MlpActivation activation) {
+  Matrix y = matrix(gate_up.rows(), gate_up.columns() / 2);
+  gated_activation_matrix({gate_up.data(), gate_up.paired()}, activation, y.data(), y.rows(),
+                          y.columns(), stream());
+  return y;
+}
+
+}  // namespace nibble::ops::cuda
