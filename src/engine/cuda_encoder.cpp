@@ -47,6 +47,30 @@ struct RecordedStep {
   DeviceRows rows;
 };
 
+bool is_float32(const ops::Linear& part) {
+  const formats::Scheme& scheme = part.weight.scheme;
+  return formats::is_dense(scheme) && scheme.code.dense == core::DType::kF32;
+}
+
+bool all_float32(const models::Network& network) {
+  const auto& blocks = network.encoder.blocks;
+  return std::all_of(blocks.begin(), blocks.end(), [](const models::Block& block) {
+    const auto sets = models::linear_sets(block);
+    return std::all_of(sets.begin(), sets.end(), [](const ops::LinearSet* set) {
+      return std::all_of(set->parts.begin(), set->parts.end(), is_float32);
+    });
+  });
+}
+
+/// Between layers of float32 nothing is rounded, and nowhere where that is asked for.
+ops::cuda::Precision precision_of(const models::Network& network,
+                                  ops::ActivationPrecision activations) {
+  const bool exact = activations == ops::ActivationPrecision::kFloat;
+  return {.exact = exact,
+          .matrices = exact || all_float32(network) ? ops::cuda::MatrixType::kFloat32
+                                                    : ops::cuda::MatrixType::kFloat16};
+}
+
 /// Steps are filled up to few sizes with texts of their own, whose results nobody reads, and
 /// recorded when they come for the second time.
 class CudaEncoder final : public SteppedEncoder {
@@ -55,7 +79,7 @@ class CudaEncoder final : public SteppedEncoder {
       : SteppedEncoder(std::move(model)),
         host_pool_(options.cpu.threads > 0 ? options.cpu.threads : core::available_cores()),
         ops_({.rows = std::max(kStepTokens, padded_tokens(max_tokens()))}, options.schedules,
-             options.place.index, options.cpu.activations == ops::ActivationPrecision::kFloat),
+             options.place.index, precision_of(network(), options.cpu.activations)),
         padding_(static_cast<std::size_t>(std::min(kPaddingTokens, max_tokens()))) {
     prepare_layers(this->model(), ops_, host_pool_);
   }
@@ -184,6 +208,7 @@ class CudaEncoder final : public SteppedEncoder {
                         cudaMemcpyDeviceToHost, ops_.stream()),
         "cudaMemcpyAsync");
     ops_.synchronize();
+    ops_.check_range();
     return {host, static_cast<std::size_t>(values)};
   }
 
