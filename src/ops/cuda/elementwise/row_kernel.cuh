@@ -87,7 +87,7 @@ class HeldRow<0, Source> {
   template <typename Body>
   __device__ void each(int end, const Body& body) {
     if constexpr (requires { source_.sum; }) {
-      walk(source_.added.x, end, body);  // which was changed
+      walk(source_.added.x, end, body);  // which holds the sum
     } else {
       walk(source_, end, body);
     }
