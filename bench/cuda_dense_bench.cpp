@@ -219,8 +219,8 @@ void bench_few(const Layer& layer, std::int64_t m, int multiprocessors, bool pla
 
 void bench_many(const Layer& layer, std::int64_t m, DType type, ops::cuda::LtProducts& products) {
   layer.many(m, products);
-  if (type == DType::kBF16) {
-    layer.many(m, products, DType::kBF16);
+  if (type != DType::kF32) {
+    layer.many(m, products, type);
   }
 }
 

@@ -1,13 +1,15 @@
 // Times the GEMM kernels for many tokens at once: TOP/s for every format and plan, and the share of
 // the read bandwidth that the weights take.
-//   cuda_gemm_bench [--all | --layers] [--large] [--few] [FORMAT...] [TOKENSxROWSxINPUTS...]
+//   cuda_gemm_bench [--all | --layers] [--large] [--few] [--results float16 | --results gelu]
+//                   [FORMAT...] [TOKENSxROWSxINPUTS...]
 //     --all times every plan, not only the chosen one; --layers the kernel that a layer takes for
 //     so many tokens, as built in; --large takes the largest shapes only, --few those of up to 64
-//     tokens
+//     tokens; --results: in float16 in the place of float32, or GELU of them in float16
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -71,6 +73,7 @@ struct Options {
   bool layers = false;
   bool large = false;
   bool few = false;
+  ops::Epilogue epilogue;
   std::vector<std::string> formats;
   std::vector<Shape> shapes;
 
@@ -82,6 +85,19 @@ struct Options {
     return (!large || shape.m >= kLeastLarge) && (!few || shape.m <= kMostFew);
   }
 };
+
+ops::Epilogue results_named(const std::string& name) {
+  if (name == "float32") {
+    return {};
+  }
+  if (name == "float16") {
+    return {.half = true};
+  }
+  if (name == "gelu") {
+    return {.half = true, .activation = ops::MlpActivation::kGelu};
+  }
+  throw std::runtime_error("results are float32, float16 or gelu, not " + name);
+}
 
 Options parse(int count, char** words) {
   Options options;
@@ -95,6 +111,8 @@ Options parse(int count, char** words) {
       options.large = true;
     } else if (std::strcmp(words[i], "--few") == 0) {
       options.few = true;
+    } else if (std::strcmp(words[i], "--results") == 0 && i + 1 < count) {
+      options.epilogue = results_named(words[++i]);
     } else if (std::sscanf(words[i], "%dx%dx%d", &shape.m, &shape.n, &shape.k) == 3) {
       options.shapes.push_back(shape);
     } else {
@@ -123,15 +141,15 @@ void report(const Format& format, const Shape& shape, double seconds, const Line
   std::fflush(stdout);
 }
 
-void bench(const Format& format, const Shape& shape, bool all, double limit) {
+void bench(const Format& format, const Shape& shape, const Options& options, double limit) {
   const LinearShape layer = shape_of(format, shape);
   const auto weights = weights_of(layer);
   const GemmPlan chosen = ops::cuda::plan_gemm(weights, layer.inputs, shape.m);
-  const LinearTrial trial(layer, shape.m);
+  const LinearTrial trial(layer, shape.m, options.epilogue);
   const auto row = [&](const GemmPlan& plan, const char* remark) {
     report(format, shape, trial.gemm(shape.m, plan), trial, limit, to_string(plan) + remark);
   };
-  if (!all) {
+  if (!options.all) {
     return row(chosen, "");
   }
   for (const GemmPlan& plan : ops::cuda::planned_product(layer)->plans(layer)) {
@@ -142,10 +160,11 @@ void bench(const Format& format, const Shape& shape, bool all, double limit) {
 }
 
 // In the order of ops/cuda/linear/linear_kernels.h.
-void bench_layer(const Format& format, const Shape& shape, int multiprocessors, double limit) {
+void bench_layer(const Format& format, const Shape& shape, const Options& options,
+                 int multiprocessors, double limit) {
   const LinearShape layer = shape_of(format, shape);
   const ops::cuda::LinearCandidates candidates = linear_candidates(layer, multiprocessors);
-  const LinearTrial trial(layer, shape.m);
+  const LinearTrial trial(layer, shape.m, options.epilogue);
   if (!candidates.medium.empty() && layer.is_medium(shape.m)) {
     const auto& schedule = candidates.medium.front();
     return report(format, shape, trial.medium(shape.m, schedule), trial, limit,
@@ -171,8 +190,8 @@ void run(const Options& options) {
     }
     for (const Shape& shape : options.shapes.empty() ? kShapes : options.shapes) {
       if (options.takes(shape)) {
-        options.layers ? bench_layer(format, shape, device.multiprocessors, limit)
-                       : bench(format, shape, options.all, limit);
+        options.layers ? bench_layer(format, shape, options, device.multiprocessors, limit)
+                       : bench(format, shape, options, limit);
       }
     }
   }

@@ -1,7 +1,8 @@
 // Linear layers of up to 32 tokens on a GPU: microseconds, and the share of the read bandwidth,
 // over weights that are in no cache.
 //
-//   cuda_linear_bench [schedules] [FORMAT...]     with `schedules`: the time of every candidate
+//   cuda_linear_bench [schedules] [float16] [FORMAT...]     with `schedules`: the time of every
+//   candidate; with `float16` results are of that type, not float32
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -50,19 +51,21 @@ constexpr std::int64_t kMostTokens = 64;
 
 struct Options {
   bool all = false;
+  bool half = false;
   std::vector<std::string> formats;
 };
 
 // A layer's times on this device.
 class Layer {
  public:
-  Layer(const char* name, const LinearShape& shape, int multiprocessors, double limit, bool all)
+  Layer(const char* name, const LinearShape& shape, int multiprocessors, double limit,
+        const Options& options)
       : name_(name),
         shape_(shape),
-        trial_(shape, kMostTokens),
+        trial_(shape, kMostTokens, {.half = options.half}),
         candidates_(linear_candidates(shape, multiprocessors)),
         limit_(limit),
-        all_(all) {}
+        all_(options.all) {}
 
   void few() const {
     for (const std::int64_t m : kFewTokens) {
@@ -122,6 +125,8 @@ Options parse(int count, char** words) {
   for (int i = 1; i < count; ++i) {
     if (std::strcmp(words[i], "schedules") == 0) {
       options.all = true;
+    } else if (std::strcmp(words[i], "float16") == 0) {
+      options.half = true;
     } else {
       options.formats.emplace_back(words[i]);
     }
@@ -145,7 +150,7 @@ void run(const Options& options) {
                               0,
                               rows.n,
                               rows.k};
-      const Layer layer(format.name, shape, device.multiprocessors, limit, options.all);
+      const Layer layer(format.name, shape, device.multiprocessors, limit, options);
       layer.few();
       layer.medium();
     }

@@ -111,14 +111,14 @@ class Layout {
 /// y^T [n, m] = w [n, k] x^T [k, m].
 class Operation {
  public:
-  explicit Operation(const float* bias) : value_(functions().destroy_operation) {
+  Operation(const void* bias, cudaDataType_t type_of_bias) : value_(functions().destroy_operation) {
     check(functions().create_operation(value_.place(), CUBLAS_COMPUTE_32F, CUDA_R_32F),
           "cublasLtMatmulDescCreate");
     set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
     if (bias != nullptr) {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
       set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
-      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_32F);
+      set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of_bias);
     }
   }
   cublasLtMatmulDesc_t get() const { return value_.get(); }
@@ -177,8 +177,8 @@ struct Problem {
   Layout x;
   Layout y;
 
-  Problem(const Kind& kind, const float* bias)
-      : operation(bias),
+  Problem(const Kind& kind, const void* bias)
+      : operation(bias, type_of(kind.type_of_y)),
         w(kind.type, kind.k, kind.n, kind.k),
         x(kind.type, kind.k, kind.m, kind.ldx),
         y(kind.type_of_y, kind.n, kind.m, kind.ldy) {}
@@ -216,7 +216,7 @@ struct BlasLt::State {
 
   State() { check(functions().create(handle.place()), "cublasLtCreate"); }
 
-  cublasLtMatmulAlgo_t chosen(const Kind& kind, const float* bias) const {
+  cublasLtMatmulAlgo_t chosen(const Kind& kind, const void* bias) const {
     const Problem problem(kind, bias);
     const Preference preference(kind);
     cublasLtMatmulHeuristicResult_t result{};
@@ -240,7 +240,7 @@ struct BlasLt::State {
 
   // That of the next power of two of tokens, unless it does not take these.
   const cublasLtMatmulAlgo_t& algorithm(const Kind& kind, const Problem& problem,
-                                        const float* bias) {
+                                        const void* bias) {
     const auto at = algorithms.find(kind);
     if (at != algorithms.end()) {
       return at->second;

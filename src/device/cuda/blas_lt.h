@@ -11,7 +11,8 @@
 namespace nibble::device::cuda {
 
 /// y [m, n] = x [m, k] w^T (+ bias) (+ y), all row-major on the device. w and x have one type: F32,
-/// F16 or BF16. Sums are float32, and so is y, or BF16 where w is and there is nothing to be added.
+/// F16 or BF16. Sums are float32, and so is y; or y has the 16 bits of w, where there is nothing to
+/// be added. What is beyond float16 becomes infinite then.
 struct LtProduct {
   core::DType type = core::DType::kF32;
   std::int64_t n = 0;
@@ -23,8 +24,8 @@ struct LtProduct {
   void* y = nullptr;
   core::DType type_of_y = core::DType::kF32;
   std::int64_t ldy = 0;
-  const float* bias = nullptr;  // [n] or null
-  bool adds = false;            // to what y holds
+  const void* bias = nullptr;  // [n] in the type of y, or null
+  bool adds = false;           // to what y holds
 };
 
 /// Dense products by cuBLASLt, float32 ones never in TF32. Move-only; used on one stream, since all

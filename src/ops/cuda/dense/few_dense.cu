@@ -1,9 +1,11 @@
 #include <algorithm>
 
+#include "core/error.h"
 #include "ops/cuda/dense/few_dense.h"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/mma.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
+#include "ops/cuda/gemm/half_results.cuh"
 
 /// The weight is the left operand of m16n8k16, tokens are the columns of the right one. Which input
 /// stands at which place along k is free as long as both operands agree: lane 4g + t takes the
@@ -35,6 +37,7 @@ struct Arguments {
   int ldy;
   int chunks_ahead;
   bool adds;
+  HalfOutput half;
 
   __device__ int tiles() const { return (n + kTileRows - 1) / kTileRows; }
   __device__ int chunks() const { return (k + kChunk - 1) / kChunk; }
@@ -189,15 +192,20 @@ struct TileSums {
       if (n >= a.n) {
         continue;
       }
-      float& y = a.y[static_cast<std::size_t>(token) * a.ldy + n];
-      const float before = a.adds ? y : 0.0f;
+      float* const y = a.y + static_cast<std::size_t>(token) * a.ldy + n;
+      const float before = a.adds ? *y : 0.0f;
       const float bias = a.bias != nullptr ? a.bias[n] : 0.0f;
       float sum = 0.0f;
 #pragma unroll
       for (int warp = 0; warp < kWarps; ++warp) {
         sum += of[warp][token][row];
       }
-      y = before + (sum + bias);
+      const float result = before + (sum + bias);
+      if (a.y == nullptr) {
+        put_half(a.half, token, n, result);
+      } else {
+        *y = result;
+      }
     }
   }
 };
@@ -257,6 +265,8 @@ void run(const Arguments& a, int blocks, cudaStream_t stream) {
 }  // namespace
 
 void few_dense(const FewDenseProblem& problem, const FewDensePlan& plan, cudaStream_t stream) {
+  require_output({.y = problem.y, .half = problem.half, .adds = problem.adds}, problem.weight.n);
+  core::require(!problem.half.pairs, core::ErrorKind::kFailed, "few_dense: it joins no pairs");
   const Arguments a{static_cast<const std::uint16_t*>(problem.weight.data),
                     static_cast<const std::uint16_t*>(problem.x),
                     problem.bias,
@@ -267,7 +277,8 @@ void few_dense(const FewDenseProblem& problem, const FewDensePlan& plan, cudaStr
                     static_cast<int>(problem.ldx),
                     static_cast<int>(problem.ldy),
                     plan.chunks_ahead,
-                    problem.adds};
+                    problem.adds,
+                    problem.half};
   problem.weight.type == core::DType::kBF16 ? run<true>(a, plan.blocks, stream)
                                             : run<false>(a, plan.blocks, stream);
 }

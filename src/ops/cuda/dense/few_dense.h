@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include "ops/cuda/dense/dense.h"
+#include "ops/cuda/gemm/gemm.h"
 
 namespace nibble::ops::cuda {
 
@@ -36,6 +37,7 @@ struct FewDenseProblem {
   std::int64_t ldy = 0;
   const float* bias = nullptr;  // [n] or null
   bool adds = false;            // to what y holds
+  HalfOutput half = {};         // where y is null; not of pairs
 };
 
 /// y = x W^T + bias with float32 sums, bound by the reading of W, which happens once. A token's

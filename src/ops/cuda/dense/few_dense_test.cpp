@@ -3,6 +3,7 @@
 #include "device/cuda/check.h"
 #include "device/cuda/gpu_for_tests.h"
 #include "ops/cuda/dense/dense_trial_for_tests.h"
+#include "ops/cuda/gemm/half_output_for_tests.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -53,6 +54,33 @@ TEST_F(FewDense, EveryPlanOverRaggedShapes) {
           const Buffer y = trial.target(m, adds);
           few_dense(problem_of(trial, m, y.as<float>(), has_bias, adds), plan, trial.stream());
           trial.expect(y, m, has_bias, adds, name_of(shape, plan, m));
+          if (HasFatalFailure()) {
+            return;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(FewDense, RoundsResultsToFloat16) {
+  for (const DType type : {DType::kF16, DType::kBF16}) {
+    for (const Shape& shape : kShapes) {
+      const DenseTrial trial(type, shape.n, shape.k, kMostFewDense);
+      for (const FewDensePlan& plan : kPlans) {
+        for (const std::int64_t m : {1, 7, 9, 17, 32}) {
+          FewDenseProblem problem = problem_of(trial, m, nullptr, m % 3 != 1, false);
+          const Buffer y(m * shape.n * 4);
+          problem.ldy = shape.n;
+          const auto run = [&](float* to, const HalfOutput& half) {
+            problem.y = to;
+            problem.half = half;
+            few_dense(problem, plan, trial.stream());
+            device::cuda::check(cudaStreamSynchronize(trial.stream()), "cudaStreamSynchronize");
+          };
+          run(y.as<float>(), {});
+          expect_rounded(m, y.values<float>(), shape.n + shape.n % 2 + 2, static_cast<int>(m),
+                         name_of(shape, plan, m), [&](const HalfOutput& to) { run(nullptr, to); });
           if (HasFatalFailure()) {
             return;
           }

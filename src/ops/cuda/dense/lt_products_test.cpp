@@ -1,5 +1,6 @@
 #include "ops/cuda/dense/lt_products.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -93,6 +94,39 @@ TEST_F(LtProductsTest, WritesBFloat16) {
     }
     // Half a unit in the last place, and what another order of additions changes.
     ASSERT_NEAR(value, expected[i], std::abs(expected[i]) / 256 + 1e-3f) << i;
+  }
+}
+
+// The same in float16, with a bias of that type.
+TEST_F(LtProductsTest, WritesFloat16) {
+  LtProducts products;
+  const DenseTrial trial(DType::kF16, 264, 1000, 70);
+  const Buffer floats = trial.target(70, false);
+  products.multiply(product_of(trial, 70, floats.as<float>(), true, false), trial.stream());
+  std::vector<core::Fp16> bias(264);
+  device::cuda::check(cudaStreamSynchronize(trial.stream()), "cudaStreamSynchronize");
+  const std::vector<float> expected = floats.values<float>();
+  std::vector<float> bias_of_floats(bias.size());
+  device::cuda::check(cudaMemcpy(bias_of_floats.data(), trial.bias(), bias.size() * sizeof(float),
+                                 cudaMemcpyDeviceToHost),
+                      "cudaMemcpy");
+  std::transform(bias_of_floats.begin(), bias_of_floats.end(), bias.begin(), core::to_fp16);
+  const Buffer halves_of_bias = on_device(bias);
+  const Buffer halves = poisoned<core::Fp16>(70 * trial.ldy());
+  LtProduct product = product_of(trial, 70, nullptr, false, false);
+  product.y = halves.data();
+  product.type_of_y = DType::kF16;
+  product.bias = halves_of_bias.data();
+  products.multiply(product, trial.stream());
+  device::cuda::check(cudaStreamSynchronize(trial.stream()), "cudaStreamSynchronize");
+  const std::vector<core::Fp16> y = halves.values<core::Fp16>();
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    if (std::isnan(expected[i])) {  // between the rows
+      ASSERT_EQ(y[i].bits, 0xffff) << i;
+      continue;
+    }
+    // Half a unit in the last place, that of the bias, and another order of additions.
+    ASSERT_NEAR(core::to_float(y[i]), expected[i], std::abs(expected[i]) / 2048 + 2e-3f) << i;
   }
 }
 

@@ -9,9 +9,6 @@ namespace {
 
 Refusal half_refusal(const LayerProblem& problem) {
   const LinearProblem& linear = problem.linear;
-  if (linear.epilogue.half) {
-    return Reason("its results are float32, but for gates");
-  }
   if (const Refusal refused = epilogue_refusal(linear)) {
     return refused;
   }

@@ -63,9 +63,6 @@ Refusal refusal(const LayerProblem& problem) {
         "E4M3 activations need the warpgroup products of sm_90a; with activations in float16 "
         "(recipe fp8) every device computes E4M3 weights");
   }
-  if (linear.epilogue.half) {
-    return Reason("its results are float32, but for gates");
-  }
   return epilogue_refusal(linear);
 }
 

@@ -26,18 +26,6 @@ void require_rows(const void* data, std::int64_t row_bytes, std::int64_t needed)
                 "gemm: {} bytes a row of inputs, but weights need {}", row_bytes, needed);
 }
 
-void require_output(const GemmOutput& output, std::int64_t rows) {
-  const HalfOutput& half = output.half;
-  core::require(
-      (output.y != nullptr) != (half.values != nullptr) && !(output.adds && output.y == nullptr),
-      core::ErrorKind::kFailed, "gemm: there must be one place to write to");
-  core::require(
-      output.y != nullptr || (rows % half.row_step() == 0 && half.stride % 2 == 0),
-      core::ErrorKind::kFailed,
-      "gemm: {} rows{}, {} values from token to token; multiples of {} and of 2 can be float16",
-      rows, half.pairs ? " in pairs" : "", half.stride, half.row_step());
-}
-
 GemmArguments arguments_of(const GemmWeights& weights, const GemmOutput& output, int tokens) {
   const UnitsView& units = weights.units;
   core::require(units.n > 0 && units.k > 0, core::ErrorKind::kFailed,
@@ -141,6 +129,17 @@ void set_scales(GemmArguments& arguments, const Int8Inputs& inputs) {
 }
 
 }  // namespace
+
+void require_output(const GemmOutput& output, std::int64_t rows) {
+  const HalfOutput& half = output.half;
+  core::require(
+      (output.y != nullptr) != (half.values != nullptr) && !(output.adds && output.y == nullptr),
+      core::ErrorKind::kFailed, "there must be one place to write to");
+  core::require(output.y != nullptr || (rows % half.row_step() == 0 && half.stride % 2 == 0),
+                core::ErrorKind::kFailed,
+                "{} rows{}, {} values from token to token; multiples of {} and of 2 can be float16",
+                rows, half.pairs ? " in pairs" : "", half.stride, half.row_step());
+}
 
 bool gemm_knows(CodeKind codes) {
   return half_launcher(false, codes) != nullptr;

@@ -50,6 +50,12 @@ struct HalfOutput {
   bool tiles = false;  // in tile order (input_target.h)
 
   constexpr std::int64_t columns(std::int64_t rows) const { return pairs ? rows / 2 : rows; }
+  /// Those of a token and of all after it.
+  HalfOutput from(std::int64_t token) const {
+    HalfOutput rest = *this;
+    rest.values = static_cast<std::uint16_t*>(values) + token * stride;
+    return rest;
+  }
   /// Rows must be a multiple of this.
   constexpr int row_step() const { return pairs ? (tiles ? 64 : 16) : tiles ? 32 : 1; }
 };
@@ -62,6 +68,9 @@ struct GemmOutput {
   const float* bias = nullptr;  // [rows], or none
   bool adds = false;            // to what y holds
 };
+
+/// Throws kFailed where there is no place to write `rows` to, or two, or one that they do not fit.
+void require_output(const GemmOutput& output, std::int64_t rows);
 
 /// How the work is cut. Integers are the same with every plan; products of warpgroups give the same
 /// bits whatever the tiles, and so do those of warps.

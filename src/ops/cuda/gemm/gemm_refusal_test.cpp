@@ -46,6 +46,16 @@ TEST(Gemm, RefusesWhatItCannotCompute) {
   expect_refusal(weights, {.tokens = 1, .row_bytes = 256}, "tiles of 128 x 256", wide);
 }
 
+TEST(Gemm, RefusesRowsThatFillNoTiles) {
+  const GemmWeights weights{.units = {.format = {}, .n = 48, .k = 256}};
+  const Int8Inputs inputs{.tokens = 1, .row_bytes = 256};
+  float memory = 0.0f;
+  expect_refusal(weights, inputs, "multiples of 32", {},
+                 {.values = &memory, .stride = 48, .tiles = true});
+  expect_refusal(weights, inputs, "49 values from token to token", {},
+                 {.values = &memory, .stride = 49});
+}
+
 TEST(Gemm, RefusesRowsThatStandInNoPairs) {
   GemmWeights weights{.units = {.format = {}, .n = 48, .k = 256}};
   const Int8Inputs inputs{.tokens = 1, .row_bytes = 256};

@@ -17,6 +17,7 @@
 #include "ops/cuda/device_arrays_for_tests.h"
 #include "ops/cuda/gemm/gemm_reference.h"
 #include "ops/cuda/gemm/gemm_test_data.h"
+#include "ops/cuda/gemm/half_output_for_tests.h"
 #include "ops/cuda/packed/unit_writer.h"
 
 namespace nibble::ops::cuda {
@@ -170,26 +171,27 @@ class GemmTest : public device::GpuTest {
   std::vector<float> run_gated_poisoned(const Shape& shape, MlpActivation activation, bool tiles,
                                         Run&& run) {
     const int width = shape.rows / 2;
-    const int stride = stride_of(width);
-    const Buffer halves =
-        poisoned<core::Fp16>(static_cast<std::int64_t>(shape.tokens + 1) * stride);
-    const device::cuda::Stream stream;
-    run(HalfOutput{halves.data(), stride, activation, true, tiles}, stream.get());
-    stream.synchronize();
-    auto all = halves.values<core::Fp16>();
-    std::vector<float> inside;
-    for (int token = 0; token < shape.tokens; ++token) {
-      for (int k = 0; k < width; ++k) {
-        core::Fp16& value =
-            all[static_cast<std::size_t>(token * stride + (tiles ? float16_tile_position(k) : k))];
-        inside.push_back(core::to_float(value));
-        value.bits = 0xffff;
-      }
+    const HalfOutput form{
+        .stride = stride_of(width), .activation = activation, .pairs = true, .tiles = tiles};
+    return half_results(shape.tokens, width, form, waiting(run));
+  }
+
+  // Runs it with results in float16, with both strides; `y` is what it gives as float32.
+  template <class Run>
+  void check_rounded(const Shape& shape, const std::vector<float>& y, const std::string& what,
+                     Run&& run) {
+    for (int i = 0; i < 2; ++i) {
+      expect_rounded(shape.tokens, y, stride_of(shape.rows), rounded_runs_++, what, waiting(run));
     }
-    EXPECT_TRUE(std::all_of(all.begin(), all.end(), [](core::Fp16 value) {
-      return value.bits == 0xffff;
-    })) << "values outside of the result";
-    return inside;
+  }
+
+  template <class Run>
+  static auto waiting(Run& run) {
+    return [&run](const HalfOutput& to) {
+      const device::cuda::Stream stream;
+      run(to, stream.get());
+      stream.synchronize();
+    };
   }
 
   static std::vector<float> make_bias(int rows, std::mt19937& random) {
@@ -207,6 +209,7 @@ class GemmTest : public device::GpuTest {
 
  private:
   int gated_runs_ = 0;  // which take turns with the activations
+  int rounded_runs_ = 0;
   int strides_ = 0;
 };
 
@@ -261,11 +264,12 @@ void GemmTest::check_int8(const WeightKind& kind, int input_group, int low, int 
                       {.y = to, .stride = stride, .bias = biases.as<float>(), .adds = true},
                       stream);
           });
-      check_gated(shape, expected, name(plan, shape),
-                  [&](const HalfOutput& to, cudaStream_t stream) {
-                    gemm_int8(plan, on_device.view, with_tail ? &tail_on_device.view : nullptr,
-                              view, {.half = to, .bias = biases.as<float>()}, stream);
-                  });
+      const auto to_half = [&](const HalfOutput& to, cudaStream_t stream) {
+        gemm_int8(plan, on_device.view, with_tail ? &tail_on_device.view : nullptr, view,
+                  {.half = to, .bias = biases.as<float>()}, stream);
+      };
+      check_gated(shape, expected, name(plan, shape), to_half);
+      check_rounded(shape, expected, name(plan, shape), to_half);
     }
   }
 }
@@ -302,9 +306,11 @@ void GemmTest::check_half(const WeightKind& kind) {
         gemm_half(plan, on_device.view, view,
                   {.y = to, .stride = stride, .bias = biases.as<float>(), .adds = true}, stream);
       });
-      check_gated(shape, y, name(plan, shape), [&](const HalfOutput& to, cudaStream_t stream) {
+      const auto to_half = [&](const HalfOutput& to, cudaStream_t stream) {
         gemm_half(plan, on_device.view, view, {.half = to, .bias = biases.as<float>()}, stream);
-      });
+      };
+      check_gated(shape, y, name(plan, shape), to_half);
+      check_rounded(shape, y, name(plan, shape), to_half);
     }
   }
 }
@@ -434,7 +440,7 @@ TEST_F(GemmTest, LargestIntegersAreExact) {
   }
 }
 
-TEST_F(GemmTest, PairsSaturateInFloat16) {
+TEST_F(GemmTest, ResultsSaturateInFloat16) {
   std::mt19937 random(20);
   const Shape shape{70, 144, 256};
   const TestWeights weights = make_weights({.group = 128}, shape.rows, shape.columns, random);
@@ -460,6 +466,19 @@ TEST_F(GemmTest, PairsSaturateInFloat16) {
     const bool large = column == 5 || column == 6;
     ASSERT_EQ(std::fabs(y[i]) == 65504.0f, large) << i;
     ASSERT_TRUE(!large || (y[i] > 0.0f) == (column == 5)) << i;
+  }
+  const auto plain =
+      half_results(shape.tokens, shape.rows, {.stride = shape.rows}, [&](const HalfOutput& to) {
+        const device::cuda::Stream stream;
+        gemm_half(plan_gemm(on_device.view, GemmInputs::kHalf, shape.tokens), on_device.view, view,
+                  {.half = to, .bias = biases.as<float>()}, stream.get());
+        stream.synchronize();
+      });
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    const std::size_t row = i % 144;
+    const float expected = row == 14 ? -65504.0f : 65504.0f;
+    const bool large = row == 5 || row == 6 || row == 13 || row == 14;
+    ASSERT_EQ(plain[i] == expected, large) << i;
   }
 }
 

@@ -7,10 +7,7 @@
 
 #include "ops/cuda/device_code/barrier.cuh"
 #include "ops/cuda/device_code/bulk_copy.cuh"
-#include "ops/cuda/device_code/half.cuh"
-#include "ops/cuda/device_code/mma.cuh"
 #include "ops/cuda/device_code/wgmma.cuh"
-#include "ops/cuda/elementwise/activated.cuh"
 #include "ops/cuda/gemm/gemm_arguments.h"
 #include "ops/cuda/gemm/store_tile.cuh"
 
@@ -51,7 +48,7 @@ struct StagedStore {
       return __fadd_rn(kFactors ? __fmul_rn(scaled, factors[r]) : scaled, biases[r]);
     };
     if (a.output.y == nullptr) {
-      store_gated(finished);
+      store_halves(finished);
     } else {
       store_floats(finished);
     }
@@ -73,13 +70,15 @@ struct StagedStore {
   }
 
   // Calls `write(piece, address)` for each piece of kPieceTokens tokens when its memory is free,
-  // then `put(token, address)` of whoever leads.
+  // then `put(token, address)` of whoever leads. Small pieces are half as large, and have four
+  // places in the place of two.
   template <int kPieceTokens, class Write, class Put>
-  __device__ __forceinline__ void each_piece(Write&& write, Put&& put) const {
+  __device__ __forceinline__ void each_piece(bool small, Write&& write, Put&& put) const {
+    const int bytes = small ? kStaged.piece_bytes / 2 : kStaged.piece_bytes;
 #pragma unroll
     for (int piece = 0; piece < kTokens / kPieceTokens; ++piece) {
-      const std::uint32_t address = pieces + piece % 2 * kStaged.piece_bytes;
-      if (piece >= 2) {
+      const std::uint32_t address = pieces + (small ? piece : piece % 2) * bytes;
+      if (piece >= 2 && !small) {
         if (leads()) {
           wait_until_read<1>();
         }
@@ -111,6 +110,7 @@ struct StagedStore {
       }
     }
     each_piece<kPieceTokens>(
+        false,
         [&](int piece, std::uint32_t address) {
 #pragma unroll
           for (int k = 0; k < kPieceTokens / 8; ++k) {
@@ -135,40 +135,50 @@ struct StagedStore {
         });
   }
 
-  // One box of 32 columns: tokens of 64 bytes. A lane has gate row g and up row g of its tokens;
-  // eight columns of eight tokens at a time are transposed, so that lane 4 g + t has columns 2 t
-  // and 2 t + 1 of token g.
-  template <class Finished>
-  __device__ __forceinline__ void store_gated(Finished& finished) const {
-    constexpr int kPieceTokens = kStaged.gated_tokens;
-    constexpr int kPairs = kPieceTokens / 4;
-    const int column = 8 * warp() + lane() % 4 * 2;
-    const int at = 2 * (a.output.half.tiles ? half_tile_position(column) : column);
+  // Where in a piece of float16 a lane has its two columns of tokens g, g + 8, ...: tokens have 128
+  // bytes, of pairs 64, whose pieces of 16 have changed places.
+  __device__ std::uint32_t half_place(int round) const {
+    const HalfOutput& output = a.output.half;
     const int token = lane() / 4;
-    const std::uint32_t place = token * 64 + ((at / 16 ^ token / 2) * 16) + at % 16;
+    const int at = 2 * half_position(output, half_column(output, 16 * warp(), round, lane()));
+    const int place = at / 16 ^ (output.pairs ? token / 2 : token);
+    return token * (output.pairs ? 64 : 128) + place * 16 + at % 16;
+  }
+
+  // One box of 64 columns, or of 32 pairs.
+  template <class Finished>
+  __device__ __forceinline__ void store_halves(Finished& finished) const {
+    constexpr int kPieceTokens = kStaged.half_tokens;
+    constexpr int kHeld = kPieceTokens / 4;
+    static_assert(kTokens / kPieceTokens <= 4, "there are four places for small pieces");
+    const HalfOutput& output = a.output.half;
     each_piece<kPieceTokens>(
+        output.pairs,
         [&](int piece, std::uint32_t address) {
-          float gates[kPairs];
-          float ups[kPairs];
+          float lower[kHeld];
+          float upper[kHeld];
 #pragma unroll
-          for (int k = 0; k < kPairs / 2; ++k) {
+          for (int k = 0; k < kHeld / 2; ++k) {
             const int j = piece * kPieceTokens / 8 + k;
             const float2 both = scales(j);
-            gates[2 * k] = finished(4 * j, 0, both.x);
-            gates[2 * k + 1] = finished(4 * j + 1, 0, both.y);
-            ups[2 * k] = finished(4 * j + 2, 1, both.x);
-            ups[2 * k + 1] = finished(4 * j + 3, 1, both.y);
+            lower[2 * k] = finished(4 * j, 0, both.x);
+            lower[2 * k + 1] = finished(4 * j + 1, 0, both.y);
+            upper[2 * k] = finished(4 * j + 2, 1, both.x);
+            upper[2 * k + 1] = finished(4 * j + 3, 1, both.y);
           }
-          activate_all(*a.output.half.activation, gates);
+          put_halves(output, lower, upper, [&](int round, const auto& pairs) {
+            const std::uint32_t to = address + half_place(round);
+            const std::uint32_t step = output.pairs ? 512 : 1024;  // to the next eight tokens
 #pragma unroll
-          for (int k = 0; k < kPairs / 2; ++k) {
-            const std::uint32_t pair = transposed(
-                saturated_half2(gates[2 * k] * ups[2 * k], gates[2 * k + 1] * ups[2 * k + 1]));
-            asm volatile("st.shared.u32 [%0], %1;" ::"r"(address + place + k * 512), "r"(pair)
-                         : "memory");
-          }
+            for (int k = 0; k < kHeld / 2; ++k) {
+              asm volatile("st.shared.u32 [%0], %1;" ::"r"(to + k * step), "r"(pairs[k])
+                           : "memory");
+            }
+          });
         },
-        [&](int first, std::uint32_t address) { put_box(map, first_row / 2, first, address); });
+        [&](int first, std::uint32_t address) {
+          put_box(map, output.pairs ? first_row / 2 : first_row, first, address);
+        });
   }
 };
 

@@ -8,13 +8,13 @@ struct StagedShape {
   bool pays = false;     // else results are written at once
   int piece_bytes = 0;   // a multiple of 1024
   int float_tokens = 0;  // of a piece, where results are float32: two boxes of 32 rows
-  int gated_tokens = 0;  // where they are float16, a value for each two rows: a box of 32
+  int half_tokens = 0;   // where they are float16: a box of 64 rows, or of 32 pairs of rows
 };
 
 /// For tiles of `tokens`, where a warpgroup has so many bytes.
 constexpr StagedShape staged_shape(int tokens, int bytes) {
   constexpr int kFloatBytes = 64 * 4;  // of a token
-  constexpr int kGatedBytes = 32 * 2;
+  constexpr int kHalfBytes = 64 * 2;
   StagedShape shape;
   shape.float_tokens = 8;
   while (2 * 2 * shape.float_tokens * kFloatBytes <= bytes && 4 * shape.float_tokens <= tokens) {
@@ -22,9 +22,9 @@ constexpr StagedShape staged_shape(int tokens, int bytes) {
   }
   shape.pays = tokens >= 128 && shape.float_tokens >= 16;
   shape.piece_bytes = shape.float_tokens * kFloatBytes;
-  shape.gated_tokens = shape.piece_bytes / kGatedBytes;
-  if (2 * shape.gated_tokens > tokens) {
-    shape.gated_tokens = tokens / 2;
+  shape.half_tokens = shape.piece_bytes / kHalfBytes;
+  if (2 * shape.half_tokens > tokens) {
+    shape.half_tokens = tokens / 2;
   }
   return shape;
 }

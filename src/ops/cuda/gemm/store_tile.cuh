@@ -2,14 +2,10 @@
 
 #include <cstdint>
 
-#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include "ops/cuda/device_code/add_in_memory.cuh"
-#include "ops/cuda/device_code/half.cuh"
-#include "ops/cuda/device_code/mma.cuh"
-#include "ops/cuda/elementwise/activated.cuh"
-#include "ops/cuda/gemm/gemm.h"
+#include "ops/cuda/gemm/half_results.cuh"
 #include "ops/cuda/packed/unit_format.h"
 
 namespace nibble::ops::cuda {
@@ -38,7 +34,7 @@ struct TileStore {
   template <class Scale, class Value>
   __device__ __forceinline__ void store(Scale&& scale, Value&& value) const {
     if (a.output.y == nullptr) {
-      return store_gated(scale, value);
+      return store_halves(scale, value);
     }
     const bool whole =
         first_row + static_cast<int>(kTileRows) <= a.rows && first_token + kTokens <= a.tokens;
@@ -109,22 +105,21 @@ struct TileStore {
     }
   }
 
-  // Tokens whose results are held at a time: all that is loaded for them is, before anything is
-  // written.
-  static constexpr int kHeldTokens = kTokens < 128 ? kTokens : 128;
-  static constexpr int kPairs = kHeldTokens / 4;  // of gate and up, of a lane
+  // Tokens whose results are held at a time, as registers suffice: all that is loaded for them is,
+  // before anything is written.
+  static constexpr int kHeldTokens = kTokens <= 128 ? kTokens : 64;
+  static constexpr int kHeld = kHeldTokens / 4;  // of a row, of a lane
 
-  // A lane has gate row g and up row g of its tokens.
   template <class Scale, class Value>
-  __device__ __forceinline__ void store_gated(Scale& scale, Value& value) const {
+  __device__ __forceinline__ void store_halves(Scale& scale, Value& value) const {
     const float biases[2] = {bias(0), bias(1)};
     const float factors[2] = {factor(0), factor(1)};
 #pragma unroll
     for (int held = 0; held < kTokens; held += kHeldTokens) {
-      float gates[kPairs];
-      float ups[kPairs];
+      float lower[kHeld];
+      float upper[kHeld];
 #pragma unroll
-      for (int i = 0; i < kPairs; ++i) {
+      for (int i = 0; i < kHeld; ++i) {
         const int j = held / 8 + i / 2;
         const int c = i % 2;
         const float token_scale = scale(min(token(j, c), a.tokens - 1));
@@ -132,32 +127,34 @@ struct TileStore {
           const float scaled = value(4 * j + 2 * r + c, r, token_scale);
           return __fadd_rn(__fmul_rn(scaled, factors[r]), biases[r]);
         };
-        gates[i] = finished(0);
-        ups[i] = finished(1);
+        lower[i] = finished(0);
+        upper[i] = finished(1);
       }
-      activate_all(*a.output.half.activation, gates);
-      store_products(gates, ups, first_token + held);
+      put_halves(a.output.half, lower, upper, [&](int round, const auto& pairs) {
+        put_columns(round, pairs, first_token + held + lane() / 4);
+      });
     }
   }
 
-  // Eight columns of eight tokens at a time are transposed, so that lane 4 g + t writes columns 2 t
-  // and 2 t + 1 of token g, and four lanes 16 bytes that lie together. Rows come in sixteens: all
-  // of the tile, or none. A tile without rows goes the same way, since a branch around a
-  // transposition would cost the loop over k its uniform registers.
-  __device__ __forceinline__ void store_products(const float (&gates)[kPairs],
-                                                 const float (&ups)[kPairs], int first_held) const {
+  // Two columns of token first, first + 8, ...: four lanes write 16 bytes that lie together. A tile
+  // without rows or tokens goes the same way up to here, since a branch around a transposition
+  // would cost the loop over k its uniform registers.
+  __device__ __forceinline__ void put_columns(int round, const std::uint32_t (&pairs)[kHeld / 2],
+                                              int first) const {
     const HalfOutput& output = a.output.half;
-    const int column = first_row / 2 + lane() % 4 * 2;
-    const int first = first_held + lane() / 4;
-    const int tokens = first_row < a.rows ? a.tokens - first : 0;
-    __half* to = static_cast<__half*>(output.values) + first * output.stride +
-                 (output.tiles ? half_tile_position(column) : column);
+    const int column = half_column(output, first_row, round, lane());
+    const int left = (output.pairs ? a.rows / 2 : a.rows) - column;
+    const int tokens = left > 0 ? a.tokens - first : 0;
+    auto* to = static_cast<std::uint16_t*>(output.values) + first * output.stride +
+               half_position(output, column);
 #pragma unroll
-    for (int j = 0; j < kHeldTokens / 8; ++j) {
-      const std::uint32_t pair =
-          transposed(saturated_half2(gates[2 * j] * ups[2 * j], gates[2 * j + 1] * ups[2 * j + 1]));
+    for (int j = 0; j < kHeld / 2; ++j) {
       if (8 * j < tokens) {
-        *reinterpret_cast<std::uint32_t*>(to) = pair;
+        if (left > 1) {
+          *reinterpret_cast<std::uint32_t*>(to) = pairs[j];
+        } else {
+          *to = static_cast<std::uint16_t>(pairs[j]);
+        }
       }
       to += 8 * output.stride;
     }

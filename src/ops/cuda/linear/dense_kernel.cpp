@@ -1,3 +1,4 @@
+#include "core/error.h"
 #include "ops/cuda/dense/few_dense.h"
 #include "ops/cuda/linear/linear_kernels.h"
 
@@ -28,9 +29,6 @@ Refusal common_refusal(const LayerProblem& problem) {
   }
   if (problem.linear.epilogue.gate) {
     return Reason("it joins no gates");
-  }
-  if (problem.linear.epilogue.half) {
-    return Reason("its results are float32");
   }
   return epilogue_refusal(problem.linear);
 }
@@ -83,12 +81,24 @@ void run_few(const LayerProblem& problem, const LayerWeights& weights, const Lin
     few.x = x.target.values + row * ldx;
     few.ldx = ldx;
     few.m = std::min(kMostFewDense, x.m - row);
-    few.y = output.y + row * output.stride;
+    few.y = output.y == nullptr ? nullptr : output.y + row * output.stride;
     few.ldy = output.stride;
+    few.half = output.half.from(row);
     few.bias = output.bias;
     few.adds = output.adds;
     few_dense(few, plan, stream);
   }
+}
+
+// What float16 results of cuBLASLt are not.
+Refusal many_half_refusal(const LayerProblem& problem) {
+  if (problem.linear.epilogue.half && type_of(problem) != core::DType::kF16) {
+    return Reason("cublaslt has results in float16 of float16 weights alone");
+  }
+  if (problem.linear.epilogue.activation) {
+    return Reason("cublaslt lacks the activations");
+  }
+  return std::nullopt;
 }
 
 Refusal many_refusal(const LayerProblem& problem) {
@@ -107,7 +117,7 @@ Refusal many_refusal(const LayerProblem& problem) {
   if (const std::string_view reason = absence(problem); !reason.empty()) {
     return Reason("cublaslt not found: {}", reason);
   }
-  return std::nullopt;
+  return many_half_refusal(problem);
 }
 
 std::optional<InputForm> many_form(const LayerProblem& problem) {
@@ -134,9 +144,13 @@ device::cuda::LtProduct product_of(const LayerProblem& problem, const DenseView&
 void run_many(const LayerProblem& problem, const LayerWeights& weights, const LinearInput& x,
               const GemmOutput& output, cudaStream_t stream) {
   device::cuda::LtProduct product = product_of(problem, weights.dense, x);
-  product.y = output.y;
-  product.ldy = output.stride;
-  product.bias = output.bias;
+  const bool half = output.y == nullptr;
+  core::require(!output.half.tiles, core::ErrorKind::kFailed,
+                "dense-many: cuBLASLt writes its results in natural order");
+  product.y = half ? output.half.values : output.y;
+  product.type_of_y = half ? core::DType::kF16 : core::DType::kF32;
+  product.ldy = half ? output.half.stride : output.stride;
+  product.bias = half ? static_cast<const void*>(weights.half_bias) : output.bias;
   product.adds = output.adds;
   weights.products->multiply(product, stream);
 }
@@ -148,6 +162,16 @@ void run_many_to_bfloat16(const LayerProblem& problem, const LayerWeights& weigh
   product.type_of_y = core::DType::kBF16;
   product.ldy = output.stride;
   weights.products->multiply(product, stream);
+}
+
+Refusal float_refusal(const LayerProblem& problem) {
+  if (const Refusal refused = common_refusal(problem)) {
+    return refused;
+  }
+  if (problem.linear.epilogue.half) {
+    return Reason("its results are float32");
+  }
+  return std::nullopt;
 }
 
 std::optional<InputForm> float_form(const LayerProblem&) {
@@ -176,7 +200,7 @@ LinearKernel many_dense_kernel() {
 }
 
 LinearKernel dense_kernel() {
-  return {"dense", common_refusal, float_form, nullptr, float_schedule, run_float};
+  return {"dense", float_refusal, float_form, nullptr, float_schedule, run_float};
 }
 
 }  // namespace nibble::ops::cuda

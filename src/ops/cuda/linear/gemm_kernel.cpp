@@ -76,9 +76,6 @@ Refusal refusal(const LayerProblem& problem) {
   if (const Refusal refused = shape_refusal(problem.plan.shape)) {
     return refused;
   }
-  if (linear.epilogue.half) {
-    return Reason("its results are float32, but for gates");
-  }
   return epilogue_refusal(linear);
 }
 

@@ -24,7 +24,8 @@ namespace nibble::ops::cuda {
 struct LayerWeights {
   DenseView dense;
   std::span<const UnitSegment> segments;
-  LtProducts* products = nullptr;  // for dense ones
+  LtProducts* products = nullptr;         // for dense ones
+  const core::Fp16* half_bias = nullptr;  // of dense ones in float16: their bias, rounded to it
 };
 
 /// Where y goes in bfloat16: y[token * stride + row].

@@ -136,7 +136,10 @@ TEST(LinearKernels, SayWhyTheyRefuse) {
         const Layer layer(rule.scheme, rows, medium);
         for (const std::int64_t m : kTokens) {
           for (const Epilogue& epilogue :
-               {Epilogue(), Epilogue{true, {}}, Epilogue{false, MlpActivation::kSilu}}) {
+               {Epilogue(), Epilogue{true, {}}, Epilogue{false, MlpActivation::kSilu},
+                Epilogue{.half = true}, Epilogue{.half = true, .activation = MlpActivation::kGelu},
+                Epilogue{.adds = true, .half = true},
+                Epilogue{.activation = MlpActivation::kGelu}}) {
             for (const KernelAnswer& answer : answers_of(linear_kernels(), layer.of(m, epilogue))) {
               EXPECT_TRUE(!answer.refusal || answer.refusal->text().size() > 10) << answer.kernel;
             }
@@ -250,6 +253,32 @@ TEST(LinearKernels, JoinGatesOfPairsToWhichNothingIsAdded) {
   EXPECT_FALSE(joins("int8-sym-row-a8-asym", 65)) << "zeros";
   EXPECT_FALSE(joins("int8-sym-row-a8o", 65)) << "outliers";
   EXPECT_FALSE(joins("f16", 65));
+}
+
+TEST(LinearKernels, RoundResultsToFloat16WhereNothingIsAddedToThem) {
+  const auto rounds = [](const char* scheme, std::int64_t m, Epilogue epilogue = {.half = true}) {
+    const Layer layer(scheme, kFewRows, true);
+    return !layer.kernel(m).refusal(layer.of(m, epilogue));
+  };
+  const Epilogue gelu{.half = true, .activation = MlpActivation::kGelu};
+  for (const char* scheme : {"int4-sym-g128", "int8-sym-row", "lut4-nf4-g128", "int8-sym-row-a8",
+                             "int4-sym-g128-a4g128", "fp8-row", "fp8-row-afp8"}) {
+    for (const std::int64_t m : kTokens) {
+      EXPECT_TRUE(rounds(scheme, m) && rounds(scheme, m, gelu)) << scheme << ", " << m;
+      EXPECT_FALSE(rounds(scheme, m, {.adds = true, .half = true})) << scheme << ", " << m;
+      EXPECT_FALSE(rounds(scheme, m, {.activation = MlpActivation::kGelu})) << scheme;
+    }
+  }
+  for (const std::int64_t m : kTokens) {
+    EXPECT_FALSE(rounds("int8-sym-row-a8-asym", m)) << "zeros";
+    EXPECT_FALSE(rounds("int8-sym-row-a8o", m)) << "outliers";
+    EXPECT_TRUE(rounds("f16", m));
+    EXPECT_EQ(rounds("f16", m, gelu), m <= 8) << "dense-few";
+    EXPECT_EQ(rounds("bf16", m), m <= 8) << "dense-few";
+    EXPECT_FALSE(rounds("f32", m));
+  }
+  EXPECT_FALSE(rounds("int4-sym-g128-a4g128-tail128", 1)) << "the tail is a second launch";
+  EXPECT_TRUE(rounds("int4-sym-g128-a4g128-tail128", 65));
 }
 
 TEST(LinearKernels, AddToTheResidualStream) {

@@ -1,6 +1,7 @@
 #include "ops/cuda/linear/linear_layer.h"
 
 #include "core/error.h"
+#include "core/float16.h"
 #include "device/cuda/check.h"
 #include "ops/cuda/linear/layer_parts.h"
 #include "ops/cuda/linear/linear_kernels.h"
@@ -113,7 +114,11 @@ LinearLayer LinearLayer::dense(const LinearSet& set, std::size_t first, std::siz
     if (layer.table_ == nullptr) {
       layer.joined_ = joined_table(set, first, last);
     }
-    layer.set_bias(joined_bias(set, first, last));
+    const std::vector<float> bias = joined_bias(set, first, last);
+    layer.set_bias(bias);
+    if (front.weight.dense.dtype() == core::DType::kF16) {
+      layer.set_half_bias(bias);
+    }
   });
   const Buffer& rows = layer.table_ != nullptr ? *layer.table_ : layer.joined_;
   layer.dense_ = {rows.data(), front.weight.dense.dtype(), layer.layer_.n, layer.layer_.k};
@@ -152,8 +157,18 @@ void LinearLayer::set_bias(std::span<const float> bias) {
   }
 }
 
+void LinearLayer::set_half_bias(std::span<const float> bias) {
+  std::vector<core::Fp16> halves;
+  for (const float value : bias) {
+    halves.push_back(core::to_fp16(value));
+  }
+  if (!halves.empty()) {
+    half_bias_ = Buffer::of<core::Fp16>(halves);
+  }
+}
+
 std::int64_t LinearLayer::bytes() const {
-  std::int64_t bytes = bias_.bytes() + row_sums_.bytes() + joined_.bytes();
+  std::int64_t bytes = bias_.bytes() + half_bias_.bytes() + row_sums_.bytes() + joined_.bytes();
   for (const UnitSegment& segment : segments_) {
     bytes += segment.bytes();
   }
@@ -165,6 +180,11 @@ LayerProblem LinearLayer::problem(std::int64_t m, const Epilogue& epilogue) cons
   problem.linear.m = m;
   problem.linear.epilogue = epilogue;
   return problem;
+}
+
+LayerWeights LinearLayer::weights() const {
+  return {dense_, segments_, products_.get(),
+          half_bias_.empty() ? nullptr : half_bias_.as<core::Fp16>()};
 }
 
 InputKey LinearLayer::key(std::int64_t m) const {
@@ -189,8 +209,7 @@ bool LinearLayer::makes_norms(std::int64_t m, NormKind kind) const {
 void LinearLayer::run(const LinearInput& x, GemmOutput output, cudaStream_t stream) const {
   const LayerProblem wanted = problem(x.m);
   output.bias = bias_.empty() ? nullptr : bias_.as<float>();
-  choose_kernel(linear_kernels(), wanted)
-      .run(wanted, {dense_, segments_, products_.get()}, x, output, stream);
+  choose_kernel(linear_kernels(), wanted).run(wanted, weights(), x, output, stream);
   add_corrections(x, output.y, output.stride, stream);
 }
 
@@ -202,8 +221,7 @@ bool LinearLayer::writes_bfloat16(std::int64_t m) const {
 void LinearLayer::run_bfloat16(const LinearInput& x, const Bfloat16Output& output,
                                cudaStream_t stream) const {
   const LayerProblem wanted = problem(x.m);
-  choose_kernel(linear_kernels(), wanted)
-      .run_bfloat16(wanted, {dense_, segments_, products_.get()}, x, output, stream);
+  choose_kernel(linear_kernels(), wanted).run_bfloat16(wanted, weights(), x, output, stream);
 }
 
 void LinearLayer::add_corrections(const LinearInput& x, float* y, std::int64_t ldy,

@@ -50,7 +50,8 @@ class LinearLayer {
   /// Whether run() makes norms of this kind itself (LinearInput::rows): of very few tokens.
   bool makes_norms(std::int64_t m, NormKind kind) const;
   /// x W^T + bias, to output.y, or to output.half; output.adds and output.half only where refusal()
-  /// allows it.
+  /// allows it. cuBLASLt (dense-many) writes float16 in natural order alone, with a bias that was
+  /// rounded to it, and what is beyond it becomes infinite.
   void run(const LinearInput& x, GemmOutput output, cudaStream_t stream) const;
 
   /// Whether run_bfloat16() serves m tokens: of bfloat16 weights and no bias, where many tokens
@@ -61,10 +62,12 @@ class LinearLayer {
 
  private:
   LayerProblem problem(std::int64_t m, const Epilogue& epilogue = {}) const;
+  LayerWeights weights() const;
   void add_tail(const LinearSet& set, std::size_t first, std::size_t last,
                 const Schedules& schedules, UnitPacker& packer);
   void add_row_sums();
   void set_bias(std::span<const float> bias);
+  void set_half_bias(std::span<const float> bias);
   void add_corrections(const LinearInput& x, float* y, std::int64_t ldy, cudaStream_t stream) const;
 
   LinearProblem layer_;
@@ -76,6 +79,7 @@ class LinearLayer {
   DenseView dense_;
   std::shared_ptr<LtProducts> products_;
   device::cuda::Buffer bias_;
+  device::cuda::Buffer half_bias_;  // of float16 weights
   std::shared_ptr<const DeviceTransform> transform_;
   device::cuda::Buffer row_sums_;  // [n, steps]: what zeros of activations are multiplied with
   std::int64_t steps_ = 0;

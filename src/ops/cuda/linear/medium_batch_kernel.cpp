@@ -28,9 +28,6 @@ Refusal refusal(const LayerProblem& problem) {
   if (const Refusal refused = epilogue_refusal(linear)) {
     return refused;
   }
-  if (linear.epilogue.half) {
-    return Reason("its results are float32, but for gates");
-  }
   if (!linear.epilogue.gate) {
     return std::nullopt;
   }

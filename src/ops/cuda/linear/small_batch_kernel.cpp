@@ -27,8 +27,8 @@ Refusal refusal(const LayerProblem& problem) {
   if (linear.epilogue.gate) {
     return Reason("it joins no gates");
   }
-  if (linear.epilogue.half) {
-    return Reason("its results are float32");
+  if (linear.epilogue.half && linear.scheme.inputs.tail > 0) {
+    return Reason("the product of the tail is added to the product");
   }
   return epilogue_refusal(linear);
 }
@@ -61,8 +61,9 @@ void run_segment(const UnitSegment& segment, const UnnormedRows& rows, const Inp
     batch.rows = rows;
     batch.x = {digits, x.codes + row * digits * padded, x.scales + row * scales, x.group == 0};
     batch.m = std::min(most, m - row);
-    batch.y = output.y + row * output.stride;
+    batch.y = output.y == nullptr ? nullptr : output.y + row * output.stride;
     batch.ldy = output.stride;
+    batch.half = output.half.from(row);
     batch.bias = output.bias;
     batch.add = output.adds;
     small_batch(batch, segment.plan().few, stream);

@@ -113,7 +113,7 @@ void medium_batch(const MediumBatchProblem& problem, const MediumBatchSchedule& 
       half || digits == 1 || problem.m <= kMostTokensOfDigits || !takes_half(weight.format),
       core::ErrorKind::kFailed, "medium_batch: {} tokens of two digits; such weights take up to {}",
       problem.m, kMostTokensOfDigits);
-  core::require(problem.output.y != nullptr ||
+  core::require(problem.output.y != nullptr || !problem.output.half.pairs ||
                     (half && medium_batch_gates(weight.format, schedule, problem.m)),
                 core::ErrorKind::kFailed, "medium_batch: no kernel joins pairs here");
   launch_medium_batch(launcher_of(weight.format.codes), problem, schedule, stream);
@@ -125,6 +125,7 @@ void launch_medium_batch(MediumBatchLauncher launcher, const MediumBatchProblem&
   const bool half = problem.x.values != nullptr;
   const int digits = half ? 2 : problem.x.digits;
   const int most = max_medium_batch_columns(digits);
+  require_output(problem.output, weight.n);
   core::require(problem.m >= 1 && problem.m * digits <= most, core::ErrorKind::kFailed,
                 "medium_batch: {} tokens of {} digits; {} columns fit", problem.m, digits, most);
   core::require(

@@ -36,7 +36,7 @@ struct MediumBatchProblem {
   UnitsView weight;
   TileActivations x;
   std::int64_t m = 0;  // 1 to max_medium_batch_columns() / digits
-  GemmOutput output;   // half: of pairs, where medium_batch_gates()
+  GemmOutput output;   // pairs where medium_batch_gates()
 };
 
 /// How weights of this format take 16-bit activations of m tokens fastest: as float16, with sums

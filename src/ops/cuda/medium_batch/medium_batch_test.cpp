@@ -11,7 +11,7 @@
 #include "device/cuda/stream.h"
 #include "ops/cpu/elementwise.h"
 #include "ops/cpu/packed/test_problems.h"
-#include "ops/cuda/device_arrays_for_tests.h"
+#include "ops/cuda/gemm/half_output_for_tests.h"
 #include "ops/cuda/small_batch/trial_for_tests.h"
 
 namespace nibble::ops::cuda {
@@ -207,6 +207,16 @@ TEST_F(MediumBatch, EveryFormatOverRaggedShapes) {
                 ASSERT_EQ(sum[place], 3.0f + y[place]) << "added to 3";
               }
             }
+            expect_rounded(m, trial.results(size.n), size.n + size.n % 2 + 2 * (m % 3),
+                           static_cast<int>(m), scheme + ", n = " + std::to_string(size.n),
+                           [&](const HalfOutput& to) {
+                             const device::cuda::Stream stream;
+                             trial.run({.half = to, .bias = trial.biases()}, stream.get());
+                             stream.synchronize();
+                           });
+            if (HasFatalFailure()) {
+              return;
+            }
           }
         }
       }
@@ -284,12 +294,12 @@ TEST(MediumBatchChecks, WhatHasNoKernelIsRefused) {
   problem.output.y = &y;
   EXPECT_THROW(medium_batch(problem, {1, 1, 1}, nullptr), core::Error) << "digits";
   problem.m = 16;
-  problem.output.y = nullptr;
-  EXPECT_THROW(medium_batch(problem, {4, 1, 1}, nullptr), core::Error) << "pairs of digits";
   core::Fp16 half;
+  problem.output = {.half = {.values = &half, .stride = 32, .pairs = true}};
+  EXPECT_THROW(medium_batch(problem, {4, 1, 1}, nullptr), core::Error) << "pairs of digits";
   problem.x.values = &half;
   EXPECT_THROW(medium_batch(problem, {1, 2, 2}, nullptr), core::Error) << "pairs in two threads";
-  problem.output.y = &y;
+  problem.output = {.y = &y};
   problem.x.sums = &y;
   problem.weight.format.codes = CodeKind::kInt4WithZeros;
   EXPECT_THROW(medium_batch(problem, {1, 1, 1}, nullptr), core::Error) << "sums";

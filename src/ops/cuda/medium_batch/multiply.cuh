@@ -274,17 +274,54 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
   /// Totals number first, first + 1, ... of all.
   template <int kCount>
   __device__ void store(const float (&totals)[kCount], int first, int first_row, bool there) const {
-    if constexpr (Shape::kHalf && kCount % 4 == 0) {
-      if (a.output.y == nullptr) {
+    if (a.output.y == nullptr) {
+      if constexpr (Shape::kHalf && kCount % 4 == 0) {
         const TileStore<2 * kCount, MediumBatchArguments> to{a, there ? first_row : a.rows,
                                                              2 * first};
         return to.store([](int) { return 1.0f; },
                         [&](int i, int r, float) { return totals[i] * unit_of(r == 1); });
+      } else {
+        return store_halves(totals, first, first_row, there);
       }
     }
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      store(totals[i], first + i, first_row, there);
+      each_result(first + i, first_row, there, [&](int row, int token) {
+        const float y = finished(totals[i], first + i, row, token);
+        float* const to = a.output.y + token * a.output.stride + row;
+        if (a.output.adds) {
+          add_in_memory(to, y);
+        } else {
+          *to = y;
+        }
+      });
+    }
+  }
+
+  /// One by one, as float16. Registers have no index: in the loop, which keeps the code of
+  /// activations short, the rest of them moves up.
+  template <int kCount>
+  __device__ void store_halves(const float (&totals)[kCount], int first, int first_row,
+                               bool there) const {
+    constexpr int kStep = kCount % 4 == 0 ? 4 : kCount;
+    float rest[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      rest[i] = totals[i];
+    }
+#pragma unroll 1
+    for (int done = 0; done < kCount; done += kStep) {
+#pragma unroll
+      for (int i = 0; i < kStep; ++i) {
+        const int number = first + done + i;
+        each_result(number, first_row, there, [&](int row, int token) {
+          put_half(a.output.half, token, row, finished(rest[i], number, row, token));
+        });
+      }
+#pragma unroll
+      for (int i = 0; i + kStep < kCount; ++i) {
+        rest[i] = rest[i + kStep];
+      }
     }
   }
 
@@ -292,24 +329,25 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
     return upper ? Decoder::kUpperUnit : Decoder::kUnit;
   }
 
-  __device__ void store(float total, int i, int first_row, bool there) const {
+  /// Calls put(row, token) for total number i, if there is such a result.
+  template <class Put>
+  __device__ void each_result(int i, int first_row, bool there, Put&& put) const {
     const int row = first_row + (is_upper(i) ? 8 : 0) + lane() / 4;
     const int token = this->token_of(i, lane() % 4);
-    if (!there || row >= a.rows || token >= a.tokens) {
-      return;
+    if (there && row < a.rows && token < a.tokens) {
+      put(row, token);
     }
+  }
+
+  /// What becomes of it: in the steps of TileStore.
+  __device__ float finished(float total, int i, int row, int token) const {
     float y = total * unit_of(is_upper(i));
     if constexpr (!Shape::kHalf && Shape::kScaleOfToken) {
       y *= a.scales[token];
     }
-    y *= a.factors == nullptr ? 1.0f : a.factors[row];
-    y += a.output.bias == nullptr ? 0.0f : a.output.bias[row];
-    float* const to = a.output.y + token * a.output.stride + row;
-    if (a.output.adds) {
-      add_in_memory(to, y);
-    } else {
-      *to = y;
-    }
+    const float factor = a.factors == nullptr ? 1.0f : a.factors[row];
+    const float bias = a.output.bias == nullptr ? 0.0f : a.output.bias[row];
+    return __fadd_rn(__fmul_rn(y, factor), bias);
   }
 };
 

@@ -100,8 +100,10 @@ std::int64_t padded(std::int64_t inputs) {
 
 }  // namespace
 
-LinearTrial::LinearTrial(const LinearShape& shape, std::int64_t most_tokens)
+LinearTrial::LinearTrial(const LinearShape& shape, std::int64_t most_tokens,
+                         const Epilogue& epilogue)
     : shape_(shape),
+      epilogue_(epilogue),
       bytes_(unit_grid(shape.n, shape.k).count() * shape.format.bytes()),
       row_inputs_(padded(shape.k) + padded(shape.tail)) {
   const std::int64_t cache = kL2Caches * device::current_cuda_device().l2_bytes;
@@ -134,6 +136,15 @@ UnitsView LinearTrial::view(int turn) const {
   return view;
 }
 
+GemmOutput LinearTrial::output() const {
+  if (!epilogue_.half) {
+    return {.y = y_.as<float>(), .stride = shape_.n};
+  }
+  return {.half = {.values = y_.data(),
+                   .stride = shape_.n + shape_.n % 2,
+                   .activation = epilogue_.activation}};
+}
+
 double LinearTrial::few_tokens(std::int64_t m, const SmallBatchSchedule& schedule) const {
   const std::int64_t most = max_small_batch(shape_.format, shape_.digits());
   return time(m, [&](int turn, cudaStream_t stream) {
@@ -141,8 +152,10 @@ double LinearTrial::few_tokens(std::int64_t m, const SmallBatchSchedule& schedul
     problem.weight = view(turn);
     problem.x = {shape_.digits(), inputs_.as<std::int8_t>(), scales_.as<float>(),
                  shape_.inputs == GemmInputs::kInt8};
-    problem.y = y_.as<float>();
+    const GemmOutput to = output();
+    problem.y = to.y;
     problem.ldy = shape_.n;
+    problem.half = to.half;
     for (std::int64_t row = 0; row < m; row += most) {
       problem.m = std::min(most, m - row);
       small_batch(problem, schedule, stream);
@@ -165,7 +178,7 @@ double LinearTrial::medium(std::int64_t m, const MediumBatchSchedule& schedule) 
       problem.x.scale_of_token = shape_.inputs == GemmInputs::kInt8;
     }
     problem.m = m;
-    problem.output = {.y = y_.as<float>(), .stride = shape_.n};
+    problem.output = output();
     medium_batch(problem, schedule, stream);
   });
 }
@@ -174,7 +187,7 @@ double LinearTrial::gemm(std::int64_t m, const GemmPlan& plan) const {
   const PlannedProduct* const product = planned_product(shape_);
   core::require(product != nullptr, core::ErrorKind::kFailed, "{}: no product takes plans",
                 core::lazily([&] { return to_string(shape_); }));
-  const GemmOutput output{.y = y_.as<float>(), .stride = shape_.n};
+  const GemmOutput to = output();
   UnitsView tail;
   tail.format.codes = CodeKind::kInt8;
   tail.n = shape_.n;
@@ -187,7 +200,7 @@ double LinearTrial::gemm(std::int64_t m, const GemmPlan& plan) const {
   x.scales = scales_.as<float>();
   return time(m, [&](int turn, cudaStream_t stream) {
     const UnitWeights weights{view(turn), shape_.tail > 0 ? &tail : nullptr};
-    product->run(shape_, plan, weights, x, m, output, stream);
+    product->run(shape_, plan, weights, x, m, to, stream);
   });
 }
 

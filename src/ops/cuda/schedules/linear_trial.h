@@ -9,6 +9,7 @@
 #include "ops/cuda/medium_batch/medium_batch.h"
 #include "ops/cuda/schedules/linear_shape.h"
 #include "ops/cuda/small_batch/small_batch.h"
+#include "ops/linear_problem.h"
 
 namespace nibble::ops::cuda {
 
@@ -16,8 +17,9 @@ namespace nibble::ops::cuda {
 /// on the next of as many copies of the weights as do not fit the L2 cache.
 class LinearTrial {
  public:
-  /// For up to so many tokens. Throws kOutOfMemory.
-  LinearTrial(const LinearShape& shape, std::int64_t most_tokens);
+  /// For up to so many tokens. Results are float32, or what the epilogue makes of them with
+  /// Epilogue::half. Throws kOutOfMemory.
+  LinearTrial(const LinearShape& shape, std::int64_t most_tokens, const Epilogue& epilogue = {});
 
   /// Seconds of the layer with m tokens: in as many launches as they need, without a tail, which is
   /// a layer of its own for few tokens; or in one.
@@ -33,8 +35,10 @@ class LinearTrial {
 
   double time(std::int64_t m, const Launch& launch) const;
   UnitsView view(int turn) const;
+  GemmOutput output() const;
 
   LinearShape shape_;
+  Epilogue epilogue_;
   std::int64_t bytes_;
   std::int64_t row_inputs_;
   device::cuda::Buffer units_;

@@ -47,7 +47,8 @@ struct SmallBatchArguments {
   int ldy = 0;
   int scales_each = 1;  // of a token: 1 or one for each block
   int stages = 0;
-  int add = 0;  // whether the result is added to what y holds
+  int add = 0;      // whether the result is added to what y holds
+  HalfOutput half;  // where y is null
 };
 
 /// A weight's rows, shared by so many thread blocks.

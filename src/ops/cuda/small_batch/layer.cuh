@@ -7,6 +7,7 @@
 #include "ops/cuda/device_code/barrier.cuh"
 #include "ops/cuda/device_code/mma.cuh"
 #include "ops/cuda/device_code/warp_ring.cuh"
+#include "ops/cuda/gemm/half_results.cuh"
 #include "ops/cuda/small_batch/decoders.cuh"
 #include "ops/cuda/small_batch/inputs.cuh"
 #include "ops/cuda/small_batch/layer_arguments.h"
@@ -160,14 +161,19 @@ class FewTokenLayer {
     return portions * kRows * m * static_cast<int>(sizeof(float));
   }
 
-  /// After all warps have multiplied: adds their sums, and olds if not null, into y.
-  __device__ void add_sums(int m, float* y, int ldy, const float* olds) const {
+  /// After all warps have multiplied: adds their sums, and olds if not null, into y, or into `half`
+  /// where that is null.
+  __device__ void add_sums(int m, float* y, int ldy, const float* olds,
+                           const HalfOutput& half) const {
     if (olds != nullptr) {
       asm volatile("cp.async.wait_all;" ::: "memory");  // each thread reads what it copied
     }
     each_result(m, [&](int i, int token, int n, int portion, int row) {
       const Ending ending(a_, n);
       const float sum = ending.of(sum_of(slots_[portion], m, token, row));
+      if (y == nullptr) {
+        return put_half(half, token, n, sum);
+      }
       y[static_cast<std::size_t>(token) * ldy + n] = olds != nullptr ? olds[i] + sum : sum;
     });
   }

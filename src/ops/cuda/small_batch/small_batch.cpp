@@ -67,6 +67,8 @@ void small_batch(const SmallBatchProblem& problem, const SmallBatchSchedule& sch
                     schedule.blocks >= 1,
                 core::ErrorKind::kFailed, "no kernel has {} blocks of {} warps with {} stages",
                 schedule.blocks, schedule.warps, schedule.stages);
+  require_output({.y = problem.y, .half = problem.half, .adds = problem.add}, weight.n);
+  core::require(!problem.half.pairs, core::ErrorKind::kFailed, "no kernel joins pairs here");
   SmallBatchArguments a{};
   a.layer = layer_arguments(weight, problem.bias, schedule.blocks);
   a.layer.by_blocks = Divisor(a.layer.blocks);
@@ -85,6 +87,7 @@ void small_batch(const SmallBatchProblem& problem, const SmallBatchSchedule& sch
   a.scales_each = problem.x.scale_of_token ? 1 : a.layer.blocks;
   a.stages = schedule.stages;
   a.add = problem.add ? 1 : 0;
+  a.half = problem.half;
   launch_small_batch(a, weight.format.codes, weight.format.groups, problem.x.digits, schedule,
                      stream);
 }

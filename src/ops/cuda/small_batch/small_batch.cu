@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kSmallBatchMaxWarps * 32)
         fill();
       });
   __syncthreads();
-  work.add_sums(a.m, a.y, a.ldy, olds);
+  work.add_sums(a.m, a.y, a.ldy, olds, a.half);
 }
 
 template <typename Decoder, bool kZeros, int kGroups, int kDigits, int kColumns>

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include "ops/cuda/elementwise/elementwise.h"
+#include "ops/cuda/gemm/gemm.h"
 #include "ops/cuda/packed/unit_format.h"
 
 /// Linear layers for few tokens, bound by the bandwidth of memory: y = x W^T from packed weights
@@ -46,6 +47,7 @@ struct SmallBatchProblem {
   std::int64_t ldy = 0;
   const float* bias = nullptr;  // [n] or null
   bool add = false;             // to what y holds
+  HalfOutput half = {};         // where y is null; not of pairs
 };
 
 /// How a matrix is divided. Results depend on warps and blocks in their last bits.

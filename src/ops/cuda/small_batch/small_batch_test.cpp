@@ -8,6 +8,7 @@
 #include "device/cuda/memory.h"
 #include "device/cuda/stream.h"
 #include "ops/cpu/packed/test_problems.h"
+#include "ops/cuda/gemm/half_output_for_tests.h"
 #include "ops/cuda/small_batch/trial_for_tests.h"
 
 namespace nibble::ops::cuda {
@@ -44,6 +45,23 @@ std::vector<float> run(const OnDevice& weight, const IntegerActivations& x,
   const std::vector<float> second = y.values<float>();
   EXPECT_EQ(0, std::memcmp(first.data(), second.data(), first.size() * 4)) << "other bits";
   return first;
+}
+
+void run_to_half(const OnDevice& weight, const IntegerActivations& x,
+                 const SmallBatchSchedule& schedule, std::span<const float> bias,
+                 const HalfOutput& half) {
+  const Buffer codes = Buffer::of<std::int8_t>(x.in_lane_order());
+  const Buffer scales = Buffer::of<float>(x.scales);
+  const Buffer biases = Buffer::of<float>(bias);
+  SmallBatchProblem problem;
+  problem.weight = weight.view;
+  problem.x = {x.digits, codes.as<std::int8_t>(), scales.as<float>()};
+  problem.m = x.m;
+  problem.bias = bias.empty() ? nullptr : biases.as<float>();
+  problem.half = half;
+  const device::cuda::Stream stream;
+  small_batch(problem, schedule, stream.get());
+  stream.synchronize();
 }
 
 using SmallBatch = device::GpuTest;
@@ -96,6 +114,13 @@ TEST_F(SmallBatch, EveryFormatOverRaggedShapes) {
                   << scheme << ", n = " << size.n << ", k = " << size.k << ", m = " << m
                   << ", digits " << digits << ": token " << token << ", row " << n;
             }
+          }
+          expect_rounded(
+              m, run(on_device, x, size.schedule, bias, size.n), size.n + size.n % 2 + 2 * (m % 3),
+              static_cast<int>(m), scheme + ", n = " + std::to_string(size.n),
+              [&](const HalfOutput& to) { run_to_half(on_device, x, size.schedule, bias, to); });
+          if (HasFatalFailure()) {
+            return;
           }
         }
       }
