@@ -23,8 +23,8 @@ CudaOps::Matrix CudaOps::widened(Matrix x) {
 
 void CudaOps::check_range() {
   core::require(!range_.take(), ErrorKind::kFailed,
-                "numbers between two layers reached {}, where float16 ends; compute in float32 "
-                "with --activations float",
+                "numbers between two layers reached {}, where float16 ends, or are none (NaN); "
+                "compute in float32 with --activations float",
                 core::kFp16Max);
 }
 

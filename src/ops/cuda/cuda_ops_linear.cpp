@@ -120,6 +120,9 @@ CudaOps::Input CudaOps::linear(Input& input, const LinearSet& set, const Activat
   if (layers.n % 2 == 0 && fuses(layers, m, {.half = true, .activation = into.activation})) {
     return linear_activated(input, set, into);
   }
+  if (writes_halves(layers, m)) {
+    return make_activation(linear_halves(input, set), into.activation, wanted);
+  }
   // Rounded as by a product, so that the bits are those of more or fewer tokens.
   return CudaOps::input(activated(linear_floats(input, set), into.activation, MatrixType::kFloat16),
                         into.next);

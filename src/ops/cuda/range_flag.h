@@ -6,9 +6,9 @@
 
 namespace nibble::ops::cuda {
 
-/// Says that some float16 on the device was at the end of its range (elementwise/matrix_view.h). It
-/// lies in memory of the host that kernels write to when that happens, and else costs nothing: no
-/// step clears it, none copies it.
+/// Says that some float16 on the device was at the end of its range or beyond
+/// (elementwise/matrix_view.h). It lies in memory of the host that kernels write to when that
+/// happens, and else costs nothing: no step clears it, none copies it.
 class RangeFlag {
  public:
   RangeFlag();

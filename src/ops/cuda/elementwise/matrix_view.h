@@ -7,8 +7,9 @@
 /// Matrices as operators on rows take them: on the device, row-major, without gaps, in float32 or
 /// float16.
 ///
-/// float16 ends at +-65504. Who writes float16 cuts to that range what is finite; who reads it and
-/// finds such a value says so: it writes 1 to `saturated`, where that is given.
+/// float16 ends at +-65504. Who writes float16 cuts to that range what is finite, or makes it
+/// infinite; who reads it and finds such a value, or NaN, says so: it writes 1 to `saturated`,
+/// where that is given.
 namespace nibble::ops::cuda {
 
 /// A matrix that is read.
@@ -37,13 +38,12 @@ struct MutableMatrixView {
   std::int32_t* saturated = nullptr;
 };
 
-/// Of two float16, the sign bits are set where a magnitude is 65504, the end of the range; or none
-/// is. A half at the end becomes 0, from which 1 borrows.
+/// Two float16 with their sign bits set where the magnitude is 65504 (0x7bff) or beyond.
 constexpr std::uint32_t ends_of_range(std::uint32_t halves) {
-  return ((halves & 0x7fff7fffu) ^ 0x7bff7bffu) - 0x00010001u;
+  return (halves & 0x7fff7fffu) + 0x04010401u;
 }
 
-/// Whether one of four float16 is +-65504.
+/// Whether one of four float16 is +-65504, infinite or NaN.
 constexpr bool has_saturated(std::uint32_t first, std::uint32_t second) {
   return ((ends_of_range(first) | ends_of_range(second)) & 0x80008000u) != 0;
 }
