@@ -21,6 +21,8 @@ void check_target(const InputTarget& target) {
       "activations of {} bits in groups of {} can't be made on the GPU: 4, 8 or 16 bits in "
       "groups of 32, 64 or 128, or with one scale for a token (0), can",
       target.bits, target.group);
+  core::require(target.form != InputForm::kInt4Tiles || target.bits == 4, ErrorKind::kFailed,
+                "activations of {} bits can't be written as codes of 4 bits", target.bits);
 }
 
 void check_weights(const NormWeights& norm) {
