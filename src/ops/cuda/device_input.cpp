@@ -26,7 +26,8 @@ DeviceInput::DeviceInput(const std::shared_ptr<DevicePool>& pool, const InputKey
   values_ = PooledBuffer(pool, m * digits * row_bytes());
   scales_ = PooledBuffer(pool, m * scales_each() * kFloat);
   if (key.has_int4_zeros()) {
-    zeros_ = PooledBuffer(pool, m * scales_each() * static_cast<std::int64_t>(sizeof(std::int32_t)));
+    zeros_ =
+        PooledBuffer(pool, m * scales_each() * static_cast<std::int64_t>(sizeof(std::int32_t)));
   }
   if (key.carries_zeros()) {
     shifts_ = PooledBuffer(pool, m * scales_each() * kFloat);

@@ -17,8 +17,8 @@ __device__ __forceinline__ void mma_s8(std::int32_t (&c)[4], const std::uint32_t
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// c[16][8] += a[16][64] b[64][8], signed 4-bit integers, exact. a: rows g, g + 8 at k = 8 t.., then
-/// both at k = 32 + 8 t..; b: column g at the same k. Devices from sm_90 on emulate it.
+/// c[16][8] += a[16][64] b[64][8], signed 4-bit integers, exact. a: rows g, g + 8 at k = 8 t..,
+/// then both at k = 32 + 8 t..; b: column g at the same k. Devices from sm_90 on emulate it.
 __device__ __forceinline__ void mma_s4(std::int32_t (&c)[4], const std::uint32_t (&a)[4],
                                        std::uint32_t b0, std::uint32_t b1) {
   asm volatile(

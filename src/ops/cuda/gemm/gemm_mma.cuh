@@ -283,9 +283,8 @@ struct MmaKernel {
   // Scales of rows g and g + 8 of a tile, as they are in its first unit.
   __device__ float2 row_scales(int tile) const {
     const std::uint8_t* from = first_of(tile);
-    return from == nullptr
-               ? float2{0.0f, 0.0f}
-               : scaled<Codes>(global_scales_of(from, Codes::kCodeBytes, lane() / 4));
+    return from == nullptr ? float2{0.0f, 0.0f}
+                           : scaled<Codes>(global_scales_of(from, Codes::kCodeBytes, lane() / 4));
   }
 
   // The same of zeros, and sums of all inputs.

@@ -11,6 +11,7 @@ LinearKernel many_dense_kernel();    // dense/lt_products.h
 LinearKernel dense_kernel();         // dense/dense.h
 LinearKernel medium_batch_kernel();  // medium_batch/
 LinearKernel small_batch_kernel();   // small_batch/
+LinearKernel int4_gemm_kernel();     // gemm/int4/
 LinearKernel gemm_kernel();          // gemm/, of integers and books
 
 /// All kernels of linear layers on a GPU. The first that does not refuse computes a layer.

@@ -4,15 +4,16 @@
 
 #include "ops/cuda/elementwise/int4_tiles.h"
 
-/// Operands of mma.m16n8k64 with signed 4-bit integers (PTX ISA, "matrix fragments for mma.m16n8k64"),
-/// from units of 4-bit codes (unit_format.h) and rows of kInt4Tiles. Nibble n of lane 4 g + t has
-/// input 8 t + {0, 4, 2, 6, 1, 5, 3, 7}[n] of 32 on both sides: the sum is the same in any order.
+/// Operands of mma.m16n8k64 with signed 4-bit integers (PTX ISA, "matrix fragments for
+/// mma.m16n8k64"), from units of 4-bit codes (unit_format.h) and rows of kInt4Tiles. Nibble n of
+/// lane 4 g + t has input 8 t + {0, 4, 2, 6, 1, 5, 3, 7}[n] of 32 on both sides: the sum is the
+/// same in any order.
 ///
 /// Functions of host and device.
 namespace nibble::ops::cuda {
 
-inline constexpr int kInt4Products = 2;      // of 64 inputs, in a unit
-inline constexpr int kInt4TokenBytes = 64;   // of a token, in a unit
+inline constexpr int kInt4Products = 2;       // of 64 inputs, in a unit
+inline constexpr int kInt4TokenBytes = 64;    // of a token, in a unit
 inline constexpr std::int32_t kInt4Bias = 8;  // codes are less this
 inline constexpr std::uint32_t kInt4Ones = 0x11111111;
 

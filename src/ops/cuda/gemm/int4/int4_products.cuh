@@ -66,8 +66,7 @@ struct Int4ZeroSums {
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
       const int r = i % 4 / 2;
-      const int zero =
-          a.input_zeros != nullptr ? token_zero(i / 4 * 8 + lane % 4 * 2 + i % 2) : 0;
+      const int zero = a.input_zeros != nullptr ? token_zero(i / 4 * 8 + lane % 4 * 2 + i % 2) : 0;
 #pragma unroll
       for (int tile = 0; tile < 2; ++tile) {
         tiles[tile][i] = int4_corrected(tiles[tile][i], rows[tile][2 * r], tokens[i / 4][i % 2],
