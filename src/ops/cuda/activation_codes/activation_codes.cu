@@ -1,9 +1,9 @@
 #include <algorithm>
 
-#include "core/error.h"
 #include "ops/cuda/activation_codes/activation_codes.h"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
+#include "ops/cuda/elementwise/checks.h"
 #include "ops/cuda/elementwise/coder.cuh"
 #include "ops/cuda/elementwise/int4_tiles.h"
 
@@ -108,11 +108,9 @@ void activation_codes(const float* x, std::int64_t ldx, std::int64_t m, std::int
   const auto padded = static_cast<int>(padded_columns(columns));
   const auto group =
       static_cast<int>(target.group == 0 || target.group >= columns ? columns : target.group);
-  core::require(target.form != InputForm::kInt4Tiles ||
-                    (target.bits <= 4 && (group == all || group % kInputPadding == 0)),
-                core::ErrorKind::kFailed,
-                "activations of {} bits in groups of {} can't be written as codes of 4 bits",
-                target.bits, group);
+  if (target.form == InputForm::kInt4Tiles) {
+    check_int4(target.bits, group == all ? 0 : group);
+  }
   const int step = target.scale_step == 0 ? padded : static_cast<int>(target.scale_step);
   const Arguments a{x, ldx, all, padded, group, step, target};
   const dim3 grid(static_cast<unsigned>(m), static_cast<unsigned>((all + group - 1) / group));

@@ -46,7 +46,7 @@ class Int4Layers : public device::GpuTest {
     DeviceInput input(memory_, key, m, problem.linear.k);
     input.round(x.as<float>(), stream.get());
     const Buffer y = poisoned<float>(m * problem.linear.n);
-    kernel.run(problem, {.segments = {&segment, 1}}, input.view(),
+    kernel.run(problem, {.dense = {}, .segments = {&segment, 1}}, input.view(),
                {.y = y.as<float>(), .stride = problem.linear.n}, stream.get());
     stream.synchronize();
     return y.values<float>();

@@ -33,6 +33,14 @@ constexpr void int4_left(Int4Left& left, const std::uint32_t (&words)[8]) {
   }
 }
 
+/// The left operand whose products are the sums of eight tokens' inputs: ones in rows 0 to 7 (half
+/// 0) or 8 to 15 (half 1), so that two products of tokens share their results.
+constexpr void int4_ones(std::uint32_t (&left)[4], int half) {
+  for (int i = 0; i < 4; ++i) {
+    left[i] = i % 2 == half ? kInt4Ones : 0;
+  }
+}
+
 /// The sum of (w + weight_shift) * (x - zero) over so many inputs, from the sums of w * x, of w and
 /// of x. Where inputs are padding, x is the zero.
 constexpr std::int32_t int4_corrected(std::int32_t sum, std::int32_t sum_of_weights,

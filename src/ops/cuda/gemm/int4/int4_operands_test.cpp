@@ -119,7 +119,9 @@ class Warp {
     }
     const auto left = left_of(tile);
     for (std::size_t product = 0; product < kInt4Products; ++product) {
-      model::multiply(of_rows_, left[product], ones<2>());
+      model::Registers<2> ones;
+      ones.fill({kInt4Ones, kInt4Ones});
+      model::multiply(of_rows_, left[product], ones);
       for (std::size_t pair = 0; pair < kPairs; ++pair) {
         const model::Registers<4> right =
             right_of(static_cast<int>(pair), static_cast<int>(product));
@@ -129,7 +131,7 @@ class Warp {
             half[lane] = {right[lane][2 * column], right[lane][2 * column + 1]};
           }
           model::multiply(sums_[2 * pair + column], left[product], half);
-          model::multiply(of_tokens_[2 * pair + column], ones<4>(), half);
+          model::multiply(of_tokens_[pair], ones_of(static_cast<int>(column)), half);
         }
       }
     }
@@ -141,7 +143,8 @@ class Warp {
     const std::size_t r = i / 2;
     const int token = token_of(lane, column, i);
     return int4_corrected(sums_[column][lane][i], of_rows_[lane][2 * r],
-                          of_tokens_[column][lane][i % 2], int4_shifts(zeros).rows[r],
+                          of_tokens_[column / 2][lane][column % 2 * 2 + i % 2],
+                          int4_shifts(zeros).rows[r],
                           plain_.x_zeros[static_cast<std::size_t>(token)], inputs);
   }
   std::int32_t sum(std::size_t lane, std::size_t column, std::size_t i) const {
@@ -156,12 +159,11 @@ class Warp {
   }
 
  private:
-  template <std::size_t kCount>
-  static model::Registers<kCount> ones() {
-    model::Registers<kCount> all;
-    for (auto& lane : all) {
-      lane.fill(kInt4Ones);
-    }
+  static model::Registers<4> ones_of(int half) {
+    std::uint32_t left[4] = {};
+    int4_ones(left, half);
+    model::Registers<4> all;
+    all.fill({left[0], left[1], left[2], left[3]});
     return all;
   }
 
@@ -193,7 +195,7 @@ class Warp {
   std::vector<std::vector<std::uint8_t>> rows_;  // of tokens, all inputs
   std::vector<std::uint8_t> memory_;             // of a stage
   std::array<model::SumRegisters, 2 * kPairs> sums_ = {};
-  std::array<model::SumRegisters, 2 * kPairs> of_tokens_ = {};
+  std::array<model::SumRegisters, kPairs> of_tokens_ = {};  // eight in each half
   model::SumRegisters of_rows_ = {};
 };
 

@@ -39,14 +39,15 @@ struct NativeInt4 : CodesAlone {
 /// Sums of codes alone, by products with ones. Those of tokens are wanted where weights have zeros,
 /// those of rows where inputs have.
 struct Int4ZeroSums {
-  int tokens[8][4];  // of eight tokens: each row of a product has the same
+  int tokens[4][4];  // of twice eight tokens: each row of a half has the same
   int rows[2][4];    // of a tile: each column has the same
 
   __device__ void add_tokens(const GemmArguments& a, int column, std::uint32_t right0,
                              std::uint32_t right1) {
     if (a.asymmetric) {
-      const std::uint32_t ones[4] = {kInt4Ones, kInt4Ones, kInt4Ones, kInt4Ones};
-      mma_s4(tokens[column], ones, right0, right1);
+      std::uint32_t ones[4];
+      int4_ones(ones, column % 2);
+      mma_s4(tokens[column / 2], ones, right0, right1);
     }
   }
   __device__ void add_rows(const GemmArguments& a, int tile, const std::uint32_t (&left)[4]) {
@@ -66,10 +67,11 @@ struct Int4ZeroSums {
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
       const int r = i % 4 / 2;
+      const int sum_of_inputs = tokens[i / 8][i / 4 % 2 * 2 + i % 2];
       const int zero = a.input_zeros != nullptr ? token_zero(i / 4 * 8 + lane % 4 * 2 + i % 2) : 0;
 #pragma unroll
       for (int tile = 0; tile < 2; ++tile) {
-        tiles[tile][i] = int4_corrected(tiles[tile][i], rows[tile][2 * r], tokens[i / 4][i % 2],
+        tiles[tile][i] = int4_corrected(tiles[tile][i], rows[tile][2 * r], sum_of_inputs,
                                         shifts[tile].rows[r], zero, inputs);
       }
     }
