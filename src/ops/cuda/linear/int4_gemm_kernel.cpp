@@ -69,7 +69,7 @@ void run(const LayerProblem& problem, const LayerWeights& weights, const LinearI
 }  // namespace
 
 LinearKernel int4_gemm_kernel() {
-  return {"int4-gemm", refusal, input_form, nullptr, schedule, run};
+  return {kInt4Gemm, refusal, input_form, nullptr, schedule, run};
 }
 
 }  // namespace nibble::ops::cuda

@@ -14,14 +14,7 @@ namespace nibble::ops::cuda {
 
 /// Weights of 4 bits as they are, less 8. kZeros_: weights or inputs have zeros.
 template <bool kZeros_>
-struct NativeInt4 : CodesAlone {
-  using Sum = int;
-  static constexpr int kSteps = 1;
-  static constexpr bool kExpands = true;
-  static constexpr int kCodeBytes = 1024;
-  struct Words {
-    uint4 words[2];
-  };
+struct NativeInt4 : Int4Codes {
   __device__ static float scale_factor(const GemmArguments&) { return 1.0f; }
   __device__ static void load(Words& to, std::uint32_t tile, int, int lane, const GemmArguments&) {
     to.words[0] = words_of(tile, 0, lane);
@@ -29,10 +22,7 @@ struct NativeInt4 : CodesAlone {
   }
   __device__ static void expand(Int4Left& left, const Words& from, const Rows&,
                                 const GemmArguments&) {
-    const std::uint32_t words[8] = {from.words[0].x, from.words[0].y, from.words[0].z,
-                                    from.words[0].w, from.words[1].x, from.words[1].y,
-                                    from.words[1].z, from.words[1].w};
-    int4_left(left, words);
+    int4_left(left, reinterpret_cast<const std::uint32_t(&)[8]>(from.words));
   }
 };
 
