@@ -12,8 +12,10 @@
 
 #include <gtest/gtest.h>
 
+#include "core/error.h"
 #include "core/random.h"
 #include "formats/format.h"
+#include "ops/cuda/elementwise/checks.h"
 #include "ops/cuda/elementwise/int4_tiles_for_tests.h"
 #include "ops/cuda/gemm/int4/mma_s4_model_for_tests.h"
 #include "ops/cuda/gemm/right_rows.h"
@@ -303,6 +305,13 @@ TEST(Int4Tiles, HaveTheirColumnsWhereTheFormulasSay) {
     std::memcpy(&word, &row[static_cast<std::size_t>(int4_word_byte(column))], 4);
     EXPECT_EQ(word, joined_int4(halves[0], halves[1])) << column;
   }
+}
+
+TEST(Int4Tiles, RefuseCodesThatDoNotFit) {
+  EXPECT_NO_THROW(check_int4(4, 0));
+  EXPECT_NO_THROW(check_int4(3, 256));
+  EXPECT_THROW(check_int4(8, 0), core::Error);
+  EXPECT_THROW(check_int4(4, 64), core::Error);
 }
 
 // Eight rows of a matrix that ldmatrix reads at once lie in 32 different banks.

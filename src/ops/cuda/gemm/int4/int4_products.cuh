@@ -54,11 +54,23 @@ struct Int4ZeroSums {
                                           TokenZero&& token_zero) const {
     const Int4Shifts shifts[2] = {int4_shifts(a.asymmetric ? row_zeros(0) : kInt4NoZeros),
                                   int4_shifts(a.asymmetric ? row_zeros(1) : kInt4NoZeros)};
+    const auto token = [&](int i) { return i / 4 * 8 + lane % 4 * 2 + i % 2; };
+    if (a.input_zeros == nullptr) {
+      correct_all(tiles, shifts, inputs, [](int) { return 0; });
+    } else {
+      correct_all(tiles, shifts, inputs, [&](int i) { return token_zero(token(i)); });
+    }
+  }
+
+ private:
+  template <class Zero>
+  __device__ __forceinline__ void correct_all(int (&tiles)[2][32], const Int4Shifts (&shifts)[2],
+                                              int inputs, Zero&& zero_of) const {
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
       const int r = i % 4 / 2;
       const int sum_of_inputs = tokens[i / 8][i / 4 % 2 * 2 + i % 2];
-      const int zero = a.input_zeros != nullptr ? token_zero(i / 4 * 8 + lane % 4 * 2 + i % 2) : 0;
+      const int zero = zero_of(i);
 #pragma unroll
       for (int tile = 0; tile < 2; ++tile) {
         tiles[tile][i] = int4_corrected(tiles[tile][i], rows[tile][2 * r], sum_of_inputs,
