@@ -109,7 +109,7 @@ struct MmaKernel {
     }
   }
 
-  // A value of each token, which come with the unit.
+  // A value of each token, beside the unit's inputs.
   template <class Value>
   __device__ void copy_of_tokens(Value* to, const Value* from, int unit) const {
     if (thread() < kMmaTokens) {
@@ -181,6 +181,7 @@ struct MmaKernel {
         }
       }
       if constexpr (Operands::kZeros) {
+#pragma unroll
         for (int tile = 0; tile < 2; ++tile) {
           sums.of_zeros.add_rows(a, tile, left[tile][product]);
         }

@@ -189,8 +189,9 @@ Layer with_int4_products(const std::string& scheme) {
 
 TEST(LinearKernels, OfFourBitsOnBothSidesAreNativeWhereTheDeviceHasThem) {
   for (const char* scheme :
-       {"int4-sym-row-a4", "int4-asym-row-a4-asym", "int4-sym-g128-a4c0.9", "int4-asym-g128-a4",
-        "int4-sym-g128-a4g128", "int4-asym-g256-a4g256-asym", "int3-sym-g128-a3",
+       {"int4-sym-row-a4", "int4-asym-row-a4", "int4-asym-row-a4-asym", "int4-sym-g128-a4c0.9",
+        "int4-asym-g128-a4", "int4-asym-g128-a4g128", "int4-sym-g128-a4g128c0.9",
+        "int4-asym-g128-a4g128-asym", "int4-sym-g256-a4g256", "int3-asym-g128-a3-asym",
         "int4-sym-row-a4o"}) {
     EXPECT_EQ(with_int4_products(scheme).kernels(), "ssssiiiiii") << scheme;
     EXPECT_EQ(Layer(scheme, kFewRows, false).kernels(), "ssssgggggg") << scheme;
