@@ -87,38 +87,95 @@ TEST_F(Int4Layers, GiveTheBitsOfInt8Products) {
   }
 }
 
-// Codes of the CPU in kInt4Tiles, and their scales.
-struct Expected {
+/// Rows of activations, as kInt4Tiles on the device: by elementwise.h or by activation_codes.h.
+struct Made {
   std::vector<std::uint8_t> codes;
   std::vector<float> scales;
+  std::vector<std::int32_t> zeros;
+
+  Made(const std::vector<float>& x, std::int64_t m, const formats::Activation& activation,
+       bool by_rows) {
+    const std::int64_t columns = std::ssize(x) / m;
+    const std::int64_t padded = padded_columns(columns);
+    const std::int64_t steps = activation.group == 0 ? 1 : padded / activation.group;
+    const Buffer device_x = on_device(x);
+    const Buffer to = poisoned<std::uint8_t>(m * padded / kInt4PerByte);
+    const Buffer of_steps = poisoned<float>(m * steps);
+    const Buffer less = on_device(std::vector<std::int32_t>(static_cast<std::size_t>(m * steps)));
+    std::int32_t* const zeros_to = activation.symmetric ? nullptr : less.as<std::int32_t>();
+    const device::cuda::Stream stream;
+    if (by_rows) {
+      InputTarget target;
+      target.form = InputForm::kInt4Tiles;
+      target.codes = to.as<std::int8_t>();
+      target.scales = of_steps.as<float>();
+      target.zeros = zeros_to;
+      target.bits = activation.bits;
+      target.symmetric = activation.symmetric;
+      target.group = activation.group;
+      target.clip = activation.clip;
+      input(device_x.as<float>(), target, m, columns, stream.get());
+    } else {
+      ActivationCodes target;
+      target.form = InputForm::kInt4Tiles;
+      target.bits = activation.bits;
+      target.symmetric = activation.symmetric;
+      target.clip = activation.clip;
+      target.group = activation.group;
+      target.scale_step = activation.group;
+      target.codes = to.as<std::int8_t>();
+      target.row_bytes = padded / kInt4PerByte;
+      target.scales = of_steps.as<float>();
+      target.scale_stride = steps;
+      target.zeros = zeros_to;
+      activation_codes(device_x.as<float>(), columns, m, columns, target, stream.get());
+    }
+    stream.synchronize();
+    codes = to.values<std::uint8_t>();
+    scales = of_steps.values<float>();
+    zeros = less.values<std::int32_t>();
+  }
 };
 
-Expected expected_of(const std::vector<float>& x, std::int64_t m, std::int64_t columns,
-                     const formats::Activation& activation) {
+// Bytes and scales are those that the CPU's codes give, less the zeros that the device names.
+void expect_codes_of_cpu(const Made& made, const std::vector<float>& x, std::int64_t m,
+                         const formats::Activation& activation, const std::string& what) {
+  const std::int64_t columns = std::ssize(x) / m;
   const std::int64_t padded = padded_columns(columns);
   const std::int64_t layout = activation.group == 0 ? 128 : activation.group;
   const std::int64_t steps = activation.group == 0 ? 1 : padded / activation.group;
   core::ThreadPool pool(1);
   cpu::QuantizedInput rounded;
   cpu::quantize_input(x.data(), m, columns, columns, {layout, activation}, rounded, pool);
-  Expected expected;
+  std::vector<std::uint8_t> expected;
   for (std::int64_t i = 0; i < m; ++i) {
-    std::vector<int> row;
     for (std::int64_t step = 0; step < steps; ++step) {
-      expected.scales.push_back(rounded.scales(i)[step]);
+      const float scale = made.scales[static_cast<std::size_t>(i * steps + step)];
+      const float right = rounded.scales(i)[step];
+      ASSERT_TRUE(scale == right || (std::isnan(scale) && std::isnan(right))) << what;
     }
-    for (std::int64_t k = 0; k < columns; ++k) {
-      row.push_back(rounded.codes(i)[k / layout * rounded.group_stride() + k % layout]);
+    std::vector<int> row;
+    for (std::int64_t k = 0; k < padded; ++k) {
+      const std::int64_t step = activation.group == 0 ? 0 : k / activation.group;
+      const std::int32_t zero = made.zeros[static_cast<std::size_t>(i * steps + step)];
+      const int code =
+          k < columns ? rounded.codes(i)[k / layout * rounded.group_stride() + k % layout] : 0;
+      ASSERT_TRUE(zero + code >= -8 && zero + code <= 7) << what << ", row " << i << ": " << zero;
+      row.push_back(zero + code);
     }
     const auto bytes = int4_tiles_row(row, static_cast<int>(padded), 0);
-    expected.codes.insert(expected.codes.end(), bytes.begin(), bytes.end());
+    expected.insert(expected.end(), bytes.begin(), bytes.end());
   }
-  return expected;
+  EXPECT_EQ(made.codes, expected) << what;
 }
 
 TEST_F(Int4Layers, RowsBecomeTheCodesOfTheCpu) {
-  for (const formats::Activation& activation :
-       {formats::Activation{4}, {4, true, 128}, {4, true, 128, 0.9f}, {4, true, 0, 0.8f}}) {
+  for (const formats::Activation& activation : {formats::Activation{4},
+                                                {4, true, 128},
+                                                {4, true, 128, 0.9f},
+                                                {4, true, 0, 0.8f},
+                                                {4, false},
+                                                {4, false, 128, 0.95f}}) {
     for (const auto& [m, columns] : {std::pair<std::int64_t, std::int64_t>{1, 1},
                                      {3, 40},
                                      {4, 128},
@@ -130,44 +187,10 @@ TEST_F(Int4Layers, RowsBecomeTheCodesOfTheCpu) {
         std::fill_n(x.begin(), columns, 0.0f);
         x[static_cast<std::size_t>(columns)] = std::numeric_limits<float>::infinity();
       }
-      const Expected expected = expected_of(x, m, columns, activation);
-      const Buffer device_x = on_device(x);
-      for (const bool by_rows : {true, false}) {  // elementwise.h, and activation_codes.h
-        const Buffer codes = poisoned<std::uint8_t>(std::ssize(expected.codes));
-        const Buffer scales = poisoned<float>(std::ssize(expected.scales));
-        const device::cuda::Stream stream;
-        if (by_rows) {
-          InputTarget target;
-          target.form = InputForm::kInt4Tiles;
-          target.codes = codes.as<std::int8_t>();
-          target.scales = scales.as<float>();
-          target.bits = activation.bits;
-          target.group = activation.group;
-          target.clip = activation.clip;
-          input(device_x.as<float>(), target, m, columns, stream.get());
-        } else {
-          ActivationCodes target;
-          target.form = InputForm::kInt4Tiles;
-          target.bits = activation.bits;
-          target.clip = activation.clip;
-          target.group = activation.group;
-          target.scale_step = activation.group;
-          target.codes = codes.as<std::int8_t>();
-          target.row_bytes = padded_columns(columns) / kInt4PerByte;
-          target.scales = scales.as<float>();
-          target.scale_stride =
-              activation.group == 0 ? 1 : padded_columns(columns) / activation.group;
-          activation_codes(device_x.as<float>(), columns, m, columns, target, stream.get());
-        }
-        stream.synchronize();
-        EXPECT_EQ(codes.values<std::uint8_t>(), expected.codes)
-            << formats::to_string(activation) << ", " << m << " x " << columns;
-        EXPECT_EQ(scales.values<float>().size(), expected.scales.size());
-        for (std::size_t i = 0; i < expected.scales.size(); ++i) {
-          const float scale = scales.values<float>()[i];
-          ASSERT_TRUE(scale == expected.scales[i] ||
-                      (std::isnan(scale) && std::isnan(expected.scales[i])));
-        }
+      for (const bool by_rows : {true, false}) {
+        const std::string what = formats::to_string(activation) + ", " + std::to_string(m) + " x " +
+                                 std::to_string(columns) + (by_rows ? ", by rows" : "");
+        expect_codes_of_cpu(Made(x, m, activation, by_rows), x, m, activation, what);
       }
     }
   }
