@@ -25,12 +25,14 @@ EXPECTED = [
     (re.compile(r"medium_batch/"), re.compile(r"MediumBatchShape.*Half"), "HGMMA", False),
     (re.compile(r"attention/prefill\.cu"), re.compile(r"attend_warpgroups_kernel"), "HGMMA", True),
     (re.compile(r"gemm/mma_int"), re.compile(r"kernel"), "IMMA", False),
+    (re.compile(r"gemm/int4/int4_mma"), re.compile(r"sm_8\d"), "IMMA.16864.S4.S4", False),
     (re.compile(r"/mma_half"), re.compile(r"kernel"), "HMMA", False),
     (re.compile(r"attention/(decode|prefill|packed/packed_attention)\.cu"), re.compile(r"attend_kernel"), "HMMA", True),
     (re.compile(r"attention/packed/packed_int8\.cu"), re.compile(r"attend_kernel"), "IMMA", True),
 ]
 INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,5}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)")
 MOST_SPILLS = 8  # loads and stores of local memory between the first and the last product
+NEVER_SPILLS = {"IMMA.16864.S4.S4"}  # for these products: none, in the whole kernel
 
 
 NOT_CHECKED = 77
@@ -68,10 +70,10 @@ def faults_of(path, architecture, name, instructions):
             continue
         loop = instructions[products[0]:products[-1]]
         calls = sum(word.startswith("CALL") for word in loop)
-        spills = sum(word.startswith(("LDL", "STL")) for word in loop)
+        spills = sum(word.startswith(("LDL", "STL")) for word in (instructions if product in NEVER_SPILLS else loop))
         if calls and not calls_allowed:
             yield f"{where}: {calls} calls between its products"
-        if spills > MOST_SPILLS:
+        if spills > (0 if product in NEVER_SPILLS else MOST_SPILLS):
             yield f"{where}: {spills} loads and stores of spilled registers between its products"
 
 

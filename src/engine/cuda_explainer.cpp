@@ -47,7 +47,7 @@ class CudaExplainer final : public KernelExplainer {
     problem.linear.exact = exact_;
     ExplainedRun run =
         explain_run(ops::cuda::linear_kernels(), problem, group.places.front().alone);
-    if (!formats::is_dense(scheme)) {
+    if (!formats::is_dense(scheme) && run.kernel != ops::cuda::kInt4Gemm) {
       run.time = measured(plan.shape, tokens);
     }
     return run;

@@ -2,6 +2,7 @@
 
 #include "ops/cuda/activation_codes/activation_codes.h"
 #include "ops/cuda/elementwise/elementwise.h"
+#include "ops/cuda/elementwise/int4_tiles.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -24,6 +25,10 @@ DeviceInput::DeviceInput(const std::shared_ptr<DevicePool>& pool, const InputKey
   const std::int64_t digits = key.bits == 16 ? 2 : 1;
   values_ = PooledBuffer(pool, m * digits * row_bytes());
   scales_ = PooledBuffer(pool, m * scales_each() * kFloat);
+  if (key.has_int4_zeros()) {
+    zeros_ =
+        PooledBuffer(pool, m * scales_each() * static_cast<std::int64_t>(sizeof(std::int32_t)));
+  }
   if (key.carries_zeros()) {
     shifts_ = PooledBuffer(pool, m * scales_each() * kFloat);
   }
@@ -38,12 +43,16 @@ DeviceInput::DeviceInput(const std::shared_ptr<DevicePool>& pool, const InputKey
   }
 }
 
-std::int64_t DeviceInput::row_bytes() const {
+std::int64_t DeviceInput::row_columns() const {
   return padded_columns(head()) + (key_.joins_tail() ? padded_columns(key_.tail) : 0);
 }
 
+std::int64_t DeviceInput::row_bytes() const {
+  return key_.form == InputForm::kInt4Tiles ? row_columns() / kInt4PerByte : row_columns();
+}
+
 std::int64_t DeviceInput::scales_each() const {
-  return key_.scale_step == 0 ? 1 : row_bytes() / key_.scale_step;
+  return key_.scale_step == 0 ? 1 : row_columns() / key_.scale_step;
 }
 
 InputTarget DeviceInput::target() const {
@@ -59,6 +68,10 @@ InputTarget DeviceInput::target() const {
   }
   target.codes = values_.as<std::int8_t>();
   target.scales = scales_.as<float>();
+  if (key_.has_int4_zeros()) {
+    target.zeros = zeros_.as<std::int32_t>();
+    target.symmetric = false;
+  }
   target.type = key_.type;
   target.bits = key_.bits;
   target.group = key_.scale_step;
@@ -83,6 +96,7 @@ void DeviceInput::round(const float* x, cudaStream_t stream) {
   codes.scales = scales_.as<float>();
   codes.scale_stride = scales_each();
   codes.shifts = key_.carries_zeros() ? shifts_.as<float>() : nullptr;
+  codes.zeros = key_.has_int4_zeros() ? zeros_.as<std::int32_t>() : nullptr;
   activation_codes(x, k_, m_, head(), codes, stream);
   if (key_.keeps_outliers) {
     find_outliers(x, m_, k_, view().outliers, stream);

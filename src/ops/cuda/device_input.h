@@ -31,6 +31,8 @@ struct InputKey {
 
   /// Whether codes carry a zero (formats::Activation::carries_zeros).
   bool carries_zeros() const { return bits == 8 && !symmetric; }
+  /// Whether codes of 4 bits come with zeros (InputTarget::zeros).
+  bool has_int4_zeros() const { return form == InputForm::kInt4Tiles && !symmetric; }
   /// Whether elementwise.h writes the codes, once the inputs are transformed.
   bool is_plain() const {
     return symmetric && !keeps_outliers && tail == 0 && bits != 3 && scale_step == group &&
@@ -71,6 +73,7 @@ class DeviceInput {
 
  private:
   std::int64_t head() const { return k_ - key_.tail; }
+  std::int64_t row_columns() const;
   std::int64_t row_bytes() const;
   std::int64_t scales_each() const;
 
@@ -80,6 +83,7 @@ class DeviceInput {
   PooledBuffer values_;  // of 16 bits, or codes
   PooledBuffer sums_;
   PooledBuffer scales_;
+  PooledBuffer zeros_;
   PooledBuffer shifts_;
   PooledBuffer tail_codes_;
   PooledBuffer tail_scales_;

@@ -3,7 +3,9 @@
 #include "ops/cuda/activation_codes/activation_codes.h"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
+#include "ops/cuda/elementwise/checks.h"
 #include "ops/cuda/elementwise/coder.cuh"
+#include "ops/cuda/elementwise/int4_tiles.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -70,13 +72,25 @@ __global__ void __launch_bounds__(kMostThreads) activation_codes_kernel(Argument
   }
   const Coder coder = coder_of(to.bits, to.symmetric, to.clip, spread_of_block(spread));
   std::int8_t* codes = to.codes + row * to.row_bytes;
-  for (int column = begin + thread; column < padded_end; column += threads) {
-    codes[place_of_column(to.form, column)] =
-        static_cast<std::int8_t>(column < end ? code_of(coder, value(column)) : 0);
+  const auto code = [&](int column) { return column < end ? code_of(coder, value(column)) : 0; };
+  const std::int32_t shift = int4_shift(coder, to.symmetric);
+  if (to.form == InputForm::kInt4Tiles) {
+    for (int byte = begin / 2 + thread; byte < padded_end / 2; byte += threads) {
+      const int column = int4_column(byte);
+      codes[byte] = static_cast<std::int8_t>(((code(column) + shift) & 15) |
+                                             (code(column + kInt4Apart) + shift) << 4);
+    }
+  } else {
+    for (int column = begin + thread; column < padded_end; column += threads) {
+      codes[place_of_column(to.form, column)] = static_cast<std::int8_t>(code(column));
+    }
   }
   const int steps = (a.columns + a.step - 1) / a.step;
   for (int i = begin / a.step + thread; i * a.step < padded_end; i += threads) {
     to.scales[row * to.scale_stride + i] = i < steps ? coder.scale : 0.0f;
+    if (to.zeros != nullptr) {
+      to.zeros[row * to.scale_stride + i] = i < steps ? shift : 0;
+    }
     if (to.shifts != nullptr && i < steps) {
       to.shifts[row * steps + i] = __fmul_rn(coder.scale, static_cast<float>(coder.zero));
     }
@@ -94,6 +108,9 @@ void activation_codes(const float* x, std::int64_t ldx, std::int64_t m, std::int
   const auto padded = static_cast<int>(padded_columns(columns));
   const auto group =
       static_cast<int>(target.group == 0 || target.group >= columns ? columns : target.group);
+  if (target.form == InputForm::kInt4Tiles) {
+    check_int4(target.bits, group == all ? 0 : group);
+  }
   const int step = target.scale_step == 0 ? padded : static_cast<int>(target.scale_step);
   const Arguments a{x, ldx, all, padded, group, step, target};
   const dim3 grid(static_cast<unsigned>(m), static_cast<unsigned>((all + group - 1) / group));

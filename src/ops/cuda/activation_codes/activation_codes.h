@@ -16,19 +16,21 @@ inline constexpr float kOutlierThreshold = 6.0f;
 
 /// What codes are made of, and where they go, on the device.
 struct ActivationCodes {
-  InputForm form = InputForm::kInt8Lanes;  // or kInt8: the order in a row
+  InputForm form = InputForm::kInt8Lanes;  // or kByteTiles, kInt4Tiles: the order in a row
   int bits = 8;                            // 3, 4 or 8
   bool symmetric = true;
   float clip = 1.0f;
   bool keeps_outliers = false;   // finite values of at least kOutlierThreshold count as 0
   std::int64_t group = 0;        // inputs that share a scale; 0: all
   std::int64_t scale_step = 0;   // inputs of a stored scale, which divides the group; 0: all
-  std::int8_t* codes = nullptr;  // [m, row_bytes]; those of padding to 128 are 0
+  std::int8_t* codes = nullptr;  // [m, row_bytes]; those of padding to 128 stand for 0. kInt4Tiles
+                                 // takes 3 or 4 bits, in groups of 128 n or all
   std::int64_t row_bytes = 0;
   float* scales = nullptr;  // [m, scale_stride]; 0 for steps of padding alone
   std::int64_t scale_stride = 1;
   float* shifts = nullptr;  // [m, steps without padding]: scale * (zero - 128) where codes carry
                             // zeros (8 bits, asymmetric), or null
+  std::int32_t* zeros = nullptr;  // like scales, kInt4Tiles asymmetric only: zero - 8 (codes too)
 };
 
 /// Inputs [columns] of m rows of x, ldx apart, to codes: those of cpu::quantize_input, bit for bit.

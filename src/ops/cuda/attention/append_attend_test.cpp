@@ -252,8 +252,9 @@ TEST_F(CudaAppendAttend, WritesWhatLinearLayersRead) {
         Problem{KvTypes(kFp8), 8, 2, 128, 0, {{0, 1}, {17, 1}, {700, 1}}}}) {
     for (const Case form : {Case{InputForm::kInt8Lanes, 16}, Case{InputForm::kInt8Lanes, 8},
                             Case{InputForm::kInt8Lanes, 4}, Case{InputForm::kByteTiles, 8},
-                            Case{InputForm::kFloat16Tiles, 16}, Case{InputForm::kFloat16, 16},
-                            Case{InputForm::kFloat16Summed, 16}, Case{InputForm::kBFloat16, 16}}) {
+                            Case{InputForm::kInt4Tiles, 4}, Case{InputForm::kFloat16Tiles, 16},
+                            Case{InputForm::kFloat16, 16}, Case{InputForm::kFloat16Summed, 16},
+                            Case{InputForm::kBFloat16, 16}}) {
       Trial trial(problem);
       trial.append_rows(trial.values(trial.rows(true), 5), true);
       const std::int64_t m = trial.rows(false);

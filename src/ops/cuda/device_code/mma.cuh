@@ -17,6 +17,17 @@ __device__ __forceinline__ void mma_s8(std::int32_t (&c)[4], const std::uint32_t
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/// c[16][8] += a[16][64] b[64][8], signed 4-bit integers, exact. a: rows g, g + 8 at k = 8 t..,
+/// then both at k = 32 + 8 t..; b: column g at the same k. Devices from sm_90 on emulate it.
+__device__ __forceinline__ void mma_s4(std::int32_t (&c)[4], const std::uint32_t (&a)[4],
+                                       std::uint32_t b0, std::uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},"
+      "{%0,%1,%2,%3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 /// c[16][8] += a[16][16] b[16][8], float16 operands and float32 sums. a: rows g, g + 8 at k = 2 t
 /// and 2 t + 1, then both at k = 8 + 2 t; b: column g at the same k.
 __device__ __forceinline__ void mma_f16(float (&c)[4], const std::uint32_t (&a)[4],

@@ -21,6 +21,17 @@ void check_target(const InputTarget& target) {
       "activations of {} bits in groups of {} can't be made on the GPU: 4, 8 or 16 bits in "
       "groups of 32, 64 or 128, or with one scale for a token (0), can",
       target.bits, target.group);
+  if (target.form == InputForm::kInt4Tiles) {
+    check_int4(target.bits, target.group);
+  }
+}
+
+void check_int4(int bits, std::int64_t group) {
+  core::require(
+      bits <= 4 && group % kInputPadding == 0, ErrorKind::kFailed,
+      "activations of {} bits in groups of {} can't be written in 4 bits: those of 3 or 4 bits in "
+      "groups of {} n can, or with one scale for a token (0)",
+      bits, group, kInputPadding);
 }
 
 void check_weights(const NormWeights& norm) {

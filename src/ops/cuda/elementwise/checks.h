@@ -12,6 +12,8 @@ namespace nibble::ops::cuda {
 void check_columns(std::int64_t columns);
 /// Throws kUsage unless the integers that the target asks for can be made.
 void check_target(const InputTarget& target);
+/// Throws kFailed where codes of so many bits, in groups (0: of all), don't fit kInt4Tiles.
+void check_int4(int bits, std::int64_t group);
 /// Throws kFailed unless the weights can be read four at a time.
 void check_weights(const NormWeights& norm);
 /// Throws kFailed unless both are float32, or both float16.

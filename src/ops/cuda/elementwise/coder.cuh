@@ -107,6 +107,12 @@ __device__ __forceinline__ std::int32_t code_of(const Coder& coder, float value)
   return min(max(code, coder.low), coder.high);
 }
 
+/// What is added to codes of at most 4 bits, which are less their zero already, so that 4 bits
+/// hold them with a sign: the zero less 8, where there is one.
+__device__ __forceinline__ std::int32_t int4_shift(const Coder& coder, bool symmetric) {
+  return symmetric ? 0 : -coder.low - 8;
+}
+
 /// Whether reciprocals of a magnitude, and quotients of kWideTop, are far from the ends of the
 /// range.
 __device__ __forceinline__ bool is_moderate(float magnitude) {

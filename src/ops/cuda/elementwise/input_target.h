@@ -18,6 +18,7 @@ enum class InputForm {
   kByteTiles,      // codes in tile order: k = 8t + 4e + {0, 2, 1, 3}[n] lies at 16e + 4t + n
   kInt8Lanes,      // in lane order (small_batch.h): within each 128, k = 32h + 8t + 4e + {0, 2, 1,
                    // 3}[n] lies at 32t + 8h + 4e + n
+  kInt4Tiles,      // signed codes of 4 bits, two to a byte (int4_tiles.h)
 };
 
 inline constexpr std::int64_t kInputPadding = 128;
@@ -52,9 +53,10 @@ struct InputTarget {
                                   // token 2p + c and 128 values -2^-21 and -2^-17 times their sum,
                                   // at [.., p, 0, c] and [.., p, 1, c]
   std::int64_t sum_stride = 0;    // sum_stride_of(m)
-  std::int8_t* codes = nullptr;   // [m * digits(), padded]
+  std::int8_t* codes = nullptr;   // [m * digits(), padded]; kInt4Tiles: bytes [m, padded / 2]
   float* scales = nullptr;        // [m], or [m, padded / group]; 0 for groups of padding alone
-  std::int32_t* zeros = nullptr;  // like scales; only for 8 bits asymmetric, codes and zeros - 128
+  std::int32_t* zeros = nullptr;  // like scales; only for 8 bits asymmetric, codes and zeros - 128,
+                                  // and for kInt4Tiles asymmetric, both less 8
   int bits = 8;                   // 16, 8 or 4; 4-bit codes lie in bytes, less their zero; those
                                   // of 16 bits as two digits to the base 255, in a row each
   bool symmetric = true;

@@ -7,6 +7,7 @@
 #include "ops/cuda/elementwise/checks.h"
 #include "ops/cuda/elementwise/coder.cuh"
 #include "ops/cuda/elementwise/input_target.h"
+#include "ops/cuda/elementwise/int4_tiles.h"
 #include "ops/cuda/elementwise/row_sources.cuh"
 
 /// Where the values of a row go: four at a time, in columns that are a multiple of 4; past the
@@ -177,10 +178,27 @@ struct IntegerSink {
       *reinterpret_cast<std::uint32_t*>(place + padded) = digits.second;
       return;
     }
-    const auto code = [&](int i, float x) { return column + i < columns ? code_of(coder, x) : 0; };
+    const std::int32_t shift = has_nibbles() ? int4_shift(coder, target.symmetric) : 0;
+    const auto code = [&](int i, float x) {
+      return (column + i < columns ? code_of(coder, x) : 0) + shift;
+    };
     const std::int32_t codes[4] = {code(0, value.x), code(2, value.z), code(1, value.y),
                                    code(3, value.w)};
+    if (has_nibbles()) {
+      return store_nibbles(row, column, word_of(codes));
+    }
     *reinterpret_cast<std::uint32_t*>(place) = word_of(codes);
+  }
+
+  __host__ __device__ bool has_nibbles() const { return target.form == InputForm::kInt4Tiles; }
+
+  /// Lanes of two neighbours have the columns of a word: the first one writes it.
+  __device__ void store_nibbles(std::int64_t row, int column, std::uint32_t word) const {
+    const std::uint32_t next = __shfl_down_sync(kAllLanes, word, 1);
+    if (column % 8 == 0) {
+      std::int8_t* const to = target.codes + row * (padded / kInt4PerByte) + int4_word_byte(column);
+      *reinterpret_cast<std::uint32_t*>(to) = joined_int4(word, next);
+    }
   }
 
   static __device__ std::uint32_t word_of(const std::int32_t (&codes)[4]) {
@@ -204,7 +222,7 @@ struct IntegerSink {
   __device__ void store_scale(std::int64_t at, const Coder& coder) const {
     target.scales[at] = coder.scale;
     if (target.zeros != nullptr) {
-      target.zeros[at] = coder.zero;
+      target.zeros[at] = has_nibbles() ? int4_shift(coder, target.symmetric) : coder.zero;
     }
   }
 

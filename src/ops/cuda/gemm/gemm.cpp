@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "device/cuda_devices.h"
+#include "ops/cuda/elementwise/int4_tiles.h"
 #include "ops/cuda/gemm/gemm_launchers.h"
 
 namespace nibble::ops::cuda {
@@ -117,7 +118,15 @@ void set_inputs(GemmArguments& arguments, const void* inputs, std::int64_t row_b
   arguments.input_row_bytes = row_bytes;
 }
 
-void set_scales(GemmArguments& arguments, const Int8Inputs& inputs) {
+// Integers sum up exactly.
+void require_exact(const GemmWeights& weights) {
+  core::require(weights.units.k <= kMostIntegerInputs, core::ErrorKind::kFailed,
+                "gemm: {} inputs; sums of INT8 products are exact up to {}", weights.units.k,
+                kMostIntegerInputs);
+}
+
+template <class Inputs>
+void set_scales(GemmArguments& arguments, const Inputs& inputs) {
   core::require(static_cast<std::int64_t>(inputs.tokens) * inputs.token_stride +
                         static_cast<std::int64_t>(arguments.units_along_k) * inputs.group_stride <=
                     std::numeric_limits<int>::max(),
@@ -170,13 +179,26 @@ void launch_gemm(GemmLauncher launcher, const GemmPlan& plan, const GemmWeights&
   }
 }
 
+void launch_gemm(GemmLauncher launcher, const GemmWeights& weights, const Int4Inputs& inputs,
+                 const GemmOutput& output, cudaStream_t stream) {
+  GemmArguments arguments = arguments_of(weights, output, inputs.tokens);
+  require_exact(weights);
+  if (inputs.tokens > 0) {
+    set_scales(arguments, inputs);
+    arguments.input_zeros = inputs.zeros;
+    const std::int64_t needed = arguments.units_along_k * kUnitInputs / kInt4PerByte;
+    require_rows(inputs.codes, inputs.row_bytes, needed);
+    arguments.inputs = inputs.codes;
+    arguments.input_row_bytes = inputs.row_bytes;
+    launcher({}, arguments, stream);
+  }
+}
+
 void gemm_int8(const GemmPlan& plan, const GemmWeights& weights, const GemmWeights* tail,
                const Int8Inputs& inputs, const GemmOutput& output, cudaStream_t stream) {
   const auto kind = inputs.group_stride == 0 ? GemmInputs::kInt8 : GemmInputs::kInt8ScaledByGroup;
   const GemmLauncher launcher = int8_launcher(plan.wgmma, weights, kind);
-  core::require(weights.units.k <= kMostIntegerInputs, core::ErrorKind::kFailed,
-                "gemm: {} inputs; sums of INT8 products are exact up to {}", weights.units.k,
-                kMostIntegerInputs);
+  require_exact(weights);
   core::require(tail == nullptr || kind == GemmInputs::kInt8ScaledByGroup, core::ErrorKind::kFailed,
                 "gemm: a tail needs inputs scaled by group");
   launch_gemm(launcher, plan, weights, tail, kind, inputs, output, stream);

@@ -25,6 +25,7 @@ struct GemmArguments {
   const void* inputs = nullptr;
   std::int64_t input_row_bytes = 0;
   const float* input_scales = nullptr;
+  const std::int32_t* input_zeros = nullptr;  // like scales, of 4-bit codes, or none
   int token_stride = 0;
   int group_stride = 0;
   GemmOutput output;

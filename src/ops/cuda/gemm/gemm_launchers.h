@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include "ops/cuda/gemm/gemm_arguments.h"
+#include "ops/cuda/gemm/int4/gemm_int4.h"
 
 /// The kernels, by what they read and how they scale.
 namespace nibble::ops::cuda {
@@ -16,6 +17,8 @@ void launch_gemm(GemmLauncher launcher, const GemmPlan& plan, const GemmWeights&
 /// `kind` is kInt8, kInt8ScaledByGroup or kBytes; `tail` null or as gemm_int8() has it.
 void launch_gemm(GemmLauncher launcher, const GemmPlan& plan, const GemmWeights& weights,
                  const GemmWeights* tail, GemmInputs kind, const Int8Inputs& inputs,
+                 const GemmOutput& output, cudaStream_t stream);
+void launch_gemm(GemmLauncher launcher, const GemmWeights& weights, const Int4Inputs& inputs,
                  const GemmOutput& output, cudaStream_t stream);
 
 // Products of warpgroups, for sm_90a. Elsewhere, and in builds without that architecture, these

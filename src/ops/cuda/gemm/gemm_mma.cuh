@@ -5,8 +5,9 @@
 #include <cuda_runtime.h>
 
 #include "ops/cuda/device_code/dependent_launch.cuh"
-#include "ops/cuda/device_code/mma.cuh"
 #include "ops/cuda/gemm/gemm_arguments.h"
+#include "ops/cuda/gemm/mma_operands.cuh"
+#include "ops/cuda/gemm/right_rows.h"
 #include "ops/cuda/gemm/scaling.h"
 #include "ops/cuda/gemm/store_tile.cuh"
 #include "ops/cuda/gemm/tile_order.cuh"
@@ -20,16 +21,6 @@ namespace nibble::ops::cuda {
 inline constexpr int kMmaThreads = 256;
 inline constexpr int kMmaRows = 128;
 inline constexpr int kMmaTokens = 128;
-
-/// sums[16][8] += left[16][32 bytes] right[32 bytes][8], INT8 or float16.
-__device__ __forceinline__ void multiply_fragments(int (&sums)[4], const std::uint32_t (&left)[4],
-                                                   std::uint32_t right0, std::uint32_t right1) {
-  mma_s8(sums, left, right0, right1);
-}
-__device__ __forceinline__ void multiply_fragments(float (&sums)[4], const std::uint32_t (&left)[4],
-                                                   std::uint32_t right0, std::uint32_t right1) {
-  mma_f16(sums, left, right0, right1);
-}
 
 /// Copies 16 (kBytes = 4: 4) bytes from global into shared memory, or zeros where not `inside`.
 template <int kBytes>
@@ -48,13 +39,19 @@ __device__ __forceinline__ void copy_async(void* target, const void* source, boo
 template <class Codes, Scaling kScaling>
 struct MmaKernel {
   using Sum = typename Codes::Sum;
-  static constexpr int kStages = 4 - Codes::kSteps;
-  static constexpr int kInputBytes = kMmaTokens * 128 * Codes::kSteps;
-  static constexpr int kScaleBytes = kScaling == Scaling::kByGroupOfBoth ? kMmaTokens * 4 : 0;
+  using Operands = MmaOperands<Codes>;
   static constexpr bool kByGroup =
       kScaling == Scaling::kByGroup || kScaling == Scaling::kByGroupOfBoth;
+  static constexpr int kStepBytes = kMmaTokens * Operands::kTokenBytes;
+  static constexpr int kInputBytes = kStepBytes * Codes::kSteps;
+  static constexpr int kStages = 4 - kInputBytes / (kMmaTokens * 128);
+  static constexpr int kScaleBytes = kScaling == Scaling::kByGroupOfBoth ? kMmaTokens * 4 : 0;
+  static constexpr int kZeroBytes = kByGroup && Operands::kZeros ? kMmaTokens * 4 : 0;
   static constexpr int kColumns = 8;  // of eight tokens, of a warp
-  using Sums = Sum[2][4 * kColumns];  // of two tiles of 16 rows
+  struct Sums {
+    Sum tiles[2][4 * kColumns];  // of 16 rows
+    typename Operands::ZeroSums of_zeros;
+  };
   using Results = float[2][4 * kColumns];
 
   const GemmArguments& a;
@@ -62,7 +59,7 @@ struct MmaKernel {
   OutputTile at;
 
   __host__ __device__ static int stage_bytes(int slot_bytes) {
-    return kInputBytes + kScaleBytes + 2 * slot_bytes;
+    return kInputBytes + kScaleBytes + kZeroBytes + 2 * slot_bytes;
   }
 
   __device__ std::uint8_t* inputs_of(int stage) const {
@@ -71,38 +68,53 @@ struct MmaKernel {
   __device__ float* scales_of_tokens(int stage) const {
     return reinterpret_cast<float*>(inputs_of(stage) + kInputBytes);
   }
+  __device__ std::int32_t* zeros_of_tokens(int stage) const {
+    return reinterpret_cast<std::int32_t*>(inputs_of(stage) + kInputBytes + kScaleBytes);
+  }
   __device__ std::uint8_t* units_of(int stage) const {
-    return inputs_of(stage) + kInputBytes + kScaleBytes;
+    return inputs_of(stage) + kInputBytes + kScaleBytes + kZeroBytes;
   }
   __device__ static int thread() { return static_cast<int>(threadIdx.x); }
   __device__ static int lane() { return thread() % 32; }
   __device__ static int row_warp() { return thread() / 32 % 4; }    // 32 rows
   __device__ static int token_warp() { return thread() / 32 / 4; }  // 64 tokens
 
-  // Sixteen bytes number `piece` of a token's 128: they change places so that eight tokens' pieces
-  // of the same number lie in different banks.
   __device__ static int place(int token, int piece) {
-    return token * 128 + (piece ^ (token % 8)) * 16;
+    return piece_place<Operands::kTokenBytes>(token, piece);
   }
 
   __device__ void copy_inputs(int stage, int unit) const {
+    constexpr int kPieces = Operands::kTokenBytes / 16;  // of a step
+    constexpr int kAllPieces = kPieces * Codes::kSteps;
     const auto* source = static_cast<const std::uint8_t*>(a.inputs);
 #pragma unroll
     for (int i = 0; i < kInputBytes / 16 / kMmaThreads; ++i) {
       const int index = i * kMmaThreads + thread();
-      const int piece = index % (8 * Codes::kSteps);
-      const int token = index / (8 * Codes::kSteps);
+      const int piece = index % kAllPieces;
+      const int token = index / kAllPieces;
       const int from = at.tokens * kMmaTokens + token;
       const bool inside = from < a.tokens;
-      copy_async<16>(inputs_of(stage) + piece / 8 * (kMmaTokens * 128) + place(token, piece % 8),
-                     source + (inside ? from : 0) * a.input_row_bytes + unit * 128 * Codes::kSteps +
-                         piece * 16,
-                     inside);
+      copy_async<16>(
+          inputs_of(stage) + piece / kPieces * kStepBytes + place(token, piece % kPieces),
+          source + (inside ? from : 0) * a.input_row_bytes + unit * 16 * kAllPieces + piece * 16,
+          inside);
     }
-    if (kScaleBytes > 0 && thread() < kMmaTokens) {
+    if constexpr (kScaleBytes > 0) {
+      copy_of_tokens(scales_of_tokens(stage), a.input_scales, unit);
+    }
+    if constexpr (kZeroBytes > 0) {
+      if (a.input_zeros != nullptr) {
+        copy_of_tokens(zeros_of_tokens(stage), a.input_zeros, unit);
+      }
+    }
+  }
+
+  // A value of each token, beside the unit's inputs.
+  template <class Value>
+  __device__ void copy_of_tokens(Value* to, const Value* from, int unit) const {
+    if (thread() < kMmaTokens) {
       const int token = min(at.tokens * kMmaTokens + thread(), a.tokens - 1);
-      copy_async<4>(scales_of_tokens(stage) + thread(),
-                    a.input_scales + token * a.token_stride + unit * a.group_stride, true);
+      copy_async<4>(to + thread(), from + token * a.token_stride + unit * a.group_stride, true);
     }
   }
 
@@ -139,19 +151,18 @@ struct MmaKernel {
   // The right fragments of 16 tokens and 32 bytes of k: [8 tokens][16 bytes].
   __device__ void load_right(std::uint32_t (&right)[4], const std::uint8_t* inputs, int pair,
                              int product) const {
-    const int matrix = lane() / 8;
-    const int token = token_warp() * 64 + pair * 16 + matrix / 2 * 8 + lane() % 8;
+    const RightRow row = right_row(lane(), pair, product);
     const auto address = static_cast<std::uint32_t>(
-        __cvta_generic_to_shared(inputs + place(token, 2 * product + matrix % 2)));
+        __cvta_generic_to_shared(inputs + place(token_warp() * 64 + row.token, row.piece)));
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(right[0]), "=r"(right[1]), "=r"(right[2]), "=r"(right[3])
                  : "r"(address));
   }
 
-  __device__ void multiply_step(Sums& sums, const Fragments (&left)[2],
+  __device__ void multiply_step(Sums& sums, const typename Operands::Left (&left)[2],
                                 const std::uint8_t* inputs) const {
 #pragma unroll
-    for (int product = 0; product < 4; ++product) {
+    for (int product = 0; product < Operands::kProducts; ++product) {
 #pragma unroll
       for (int pair = 0; pair < kColumns / 2; ++pair) {
         std::uint32_t right[4];
@@ -160,9 +171,19 @@ struct MmaKernel {
         for (int column = 0; column < 2; ++column) {
 #pragma unroll
           for (int tile = 0; tile < 2; ++tile) {
-            auto& part = reinterpret_cast<Sum(&)[4]>(sums[tile][4 * (2 * pair + column)]);
-            multiply_fragments(part, left[tile][product], right[2 * column], right[2 * column + 1]);
+            auto& part = reinterpret_cast<Sum(&)[4]>(sums.tiles[tile][4 * (2 * pair + column)]);
+            Operands::multiply(part, left[tile][product], right[2 * column], right[2 * column + 1]);
           }
+          if constexpr (Operands::kZeros) {
+            sums.of_zeros.add_tokens(a, 2 * pair + column, right[2 * column],
+                                     right[2 * column + 1]);
+          }
+        }
+      }
+      if constexpr (Operands::kZeros) {
+#pragma unroll
+        for (int tile = 0; tile < 2; ++tile) {
+          sums.of_zeros.add_rows(a, tile, left[tile][product]);
         }
       }
     }
@@ -173,14 +194,14 @@ struct MmaKernel {
                                 int tile_bytes) const {
 #pragma unroll
     for (int step = 0; step < UnitCodes::kSteps; ++step) {
-      Fragments left[2];
+      typename Operands::Left left[2];
 #pragma unroll
       for (int tile = 0; tile < 2; ++tile) {
         typename UnitCodes::Words words;
         UnitCodes::load(words, tile_of(stage, tile, tile_bytes), step, lane(), a);
         UnitCodes::expand(left[tile], words, rows[tile], a);
       }
-      multiply_step(sums, left, inputs_of(stage) + step * kMmaTokens * 128);
+      multiply_step(sums, left, inputs_of(stage) + step * kStepBytes);
     }
   }
 
@@ -195,13 +216,22 @@ struct MmaKernel {
   __device__ void add_group(Results& results, int stage, int tile_bytes) const {
     Sums sums = {};
     multiply_unit<UnitCodes>(sums, {}, stage, tile_bytes);
+    if constexpr (Operands::kZeros) {
+      sums.of_zeros.correct(
+          sums.tiles, a, lane(), static_cast<int>(kUnitInputs),
+          [&](int tile) {
+            return zeros_of(tile_of(stage, tile, tile_bytes), UnitCodes::kCodeBytes, 1, 0,
+                            lane() / 4);
+          },
+          [&](int token) { return zeros_of_tokens(stage)[token_warp() * 64 + token]; });
+    }
 #pragma unroll
     for (int tile = 0; tile < 2; ++tile) {
       const float2 scales = scaled<UnitCodes>(
           scales_of(tile_of(stage, tile, tile_bytes), UnitCodes::kCodeBytes, 0, lane() / 4));
 #pragma unroll
       for (int i = 0; i < 4 * kColumns; ++i) {
-        const auto sum = static_cast<float>(sums[tile][i]);
+        const auto sum = static_cast<float>(sums.tiles[tile][i]);
         const float scale = i % 4 < 2 ? scales.x : scales.y;
         float& result = results[tile][i];
         if constexpr (kScaling == Scaling::kByGroupOfBoth) {
@@ -241,17 +271,35 @@ struct MmaKernel {
     return {a, row_of(tile), at.tokens * kMmaTokens + token_warp() * 64};
   }
 
-  // Scales of rows g and g + 8 of a tile, as they are in its first unit.
-  __device__ float2 row_scales(int tile) const {
+  // A tile in its first unit, in global memory; null: there are no such rows.
+  __device__ const std::uint8_t* first_of(int tile) const {
     const int row = row_of(tile);
     const std::int64_t group = row / static_cast<int>(kUnitRows);
-    if (group >= a.row_groups) {
-      return {0.0f, 0.0f};
-    }
-    const std::uint8_t* from =
-        a.units + group * a.body_units * 4 * a.tile_bytes +
-        row % static_cast<int>(kUnitRows) / static_cast<int>(kTileRows) * a.tile_bytes;
-    return scaled<Codes>(global_scales_of(from, Codes::kCodeBytes, lane() / 4));
+    return group >= a.row_groups
+               ? nullptr
+               : a.units + group * a.body_units * 4 * a.tile_bytes +
+                     row % static_cast<int>(kUnitRows) / static_cast<int>(kTileRows) * a.tile_bytes;
+  }
+
+  // Scales of rows g and g + 8 of a tile, as they are in its first unit.
+  __device__ float2 row_scales(int tile) const {
+    const std::uint8_t* from = first_of(tile);
+    return from == nullptr ? float2{0.0f, 0.0f}
+                           : scaled<Codes>(global_scales_of(from, Codes::kCodeBytes, lane() / 4));
+  }
+
+  // The same of zeros, and sums of all inputs.
+  __device__ void correct_by_row(Sums& sums) const {
+    sums.of_zeros.correct(
+        sums.tiles, a, lane(), a.units_along_k * static_cast<int>(kUnitInputs),
+        [&](int tile) {
+          const std::uint8_t* from = first_of(tile);
+          return from == nullptr ? 0 : global_zeros_of(from, Codes::kCodeBytes, lane() / 4);
+        },
+        [&](int token) {
+          const int inside = min(at.tokens * kMmaTokens + token_warp() * 64 + token, a.tokens - 1);
+          return a.input_zeros[inside * a.token_stride];
+        });
   }
 
   __device__ void run() const {
@@ -261,16 +309,19 @@ struct MmaKernel {
       Codes::load_rows(rows[tile], a, row_of(tile), lane());
     }
     for_each_unit([&](int, int stage) { multiply_unit<Codes>(sums, rows, stage, a.tile_bytes); });
+    if constexpr (Operands::kZeros) {
+      correct_by_row(sums);
+    }
 #pragma unroll
     for (int tile = 0; tile < 2; ++tile) {
       if constexpr (kScaling == Scaling::kNone) {
         store_of(tile).store([](int) { return 1.0f; },
-                             [&](int i, int, float) { return sums[tile][i]; });
+                             [&](int i, int, float) { return sums.tiles[tile][i]; });
       } else {
         const float2 scales = row_scales(tile);
         store_of(tile).store([&](int token) { return token_scale(token); },
                              [&](int i, int r, float scale) {
-                               return __fmul_rn(__fmul_rn(static_cast<float>(sums[tile][i]),
+                               return __fmul_rn(__fmul_rn(static_cast<float>(sums.tiles[tile][i]),
                                                           r == 0 ? scales.x : scales.y),
                                                 scale);
                              });
@@ -280,12 +331,13 @@ struct MmaKernel {
 
   __device__ void run_by_group() const {
     Results results = {};
-    for_each_unit([&](int unit, int stage) {
-      if (kScaling == Scaling::kByGroupOfBoth && unit >= a.body_units) {
-        add_group<Int8Codes>(results, stage, a.tail_tile_bytes);
-      } else {
-        add_group<Codes>(results, stage, a.tile_bytes);
+    for_each_unit([&]([[maybe_unused]] int unit, int stage) {
+      if constexpr (kScaling == Scaling::kByGroupOfBoth && Operands::kTails) {
+        if (unit >= a.body_units) {
+          return add_group<Int8Codes>(results, stage, a.tail_tile_bytes);
+        }
       }
+      add_group<Codes>(results, stage, a.tile_bytes);
     });
 #pragma unroll
     for (int tile = 0; tile < 2; ++tile) {

@@ -61,6 +61,12 @@ __device__ __forceinline__ __half2 global_scales_of(const std::uint8_t* tile, in
   return *reinterpret_cast<const __half2*>(tile + code_bytes + g * 4);
 }
 
+/// Their zeros in a unit of one group, as zeros_of() has them.
+__device__ __forceinline__ std::uint32_t global_zeros_of(const std::uint8_t* tile, int code_bytes,
+                                                         int g) {
+  return *reinterpret_cast<const std::uint16_t*>(tile + code_bytes + 32 + g * 2);
+}
+
 /// (bits & mask) | or ^ (kExclusive) added, in one instruction: the compiler would take two.
 template <std::uint32_t kMask, bool kExclusive>
 __device__ __forceinline__ std::uint32_t masked(std::uint32_t bits, std::uint32_t added) {

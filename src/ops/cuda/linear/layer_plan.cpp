@@ -1,12 +1,14 @@
 #include "ops/cuda/linear/layer_plan.h"
 
 #include "device/cuda/blas_lt.h"
+#include "ops/cuda/gemm/int4/gemm_int4.h"
 #include "ops/cuda/linear/linear_kernels.h"
 
 namespace nibble::ops::cuda {
 
 DeviceKernels device_kernels(const Schedules& schedules) {
-  return {schedules.origin().multiprocessors, medium_batch_runs(), device::cuda::BlasLt::absence};
+  return {schedules.origin().multiprocessors, medium_batch_runs(), device::cuda::BlasLt::absence,
+          int4_products_run()};
 }
 
 const ManyTokens* LayerPlan::measured_choice(std::int64_t m) const {

@@ -16,6 +16,7 @@ struct DeviceKernels {
   bool medium_batch = false;  // warpgroup products (medium_batch_runs())
   // Why there is no cuBLASLt, or empty; asked for when it is wanted. Null: it is there.
   std::string_view (*blas_lt_absence)() = nullptr;
+  bool int4_products = false;  // int4_products_run()
 };
 
 /// Of the current device.

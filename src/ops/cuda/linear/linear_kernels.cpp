@@ -13,6 +13,7 @@ std::span<const LinearKernel> linear_kernels() {
       dense_kernel(),         // of floats, in float32
       medium_batch_kernel(),  // of units, for tens of tokens
       small_batch_kernel(),   // of units, for a few
+      int4_gemm_kernel(),     // of 4-bit weights and activations, for many
       gemm_kernel(),          // of units, for many
       fp8_few_kernel(),       // of E4M3 numbers
       fp8_gemm_kernel(),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string_view>
 
 #include "ops/cuda/linear/linear_kernel.h"
 
@@ -11,7 +12,11 @@ LinearKernel many_dense_kernel();    // dense/lt_products.h
 LinearKernel dense_kernel();         // dense/dense.h
 LinearKernel medium_batch_kernel();  // medium_batch/
 LinearKernel small_batch_kernel();   // small_batch/
+LinearKernel int4_gemm_kernel();     // gemm/int4/
 LinearKernel gemm_kernel();          // gemm/, of integers and books
+
+/// The name of int4_gemm_kernel(). `nibble tune-kernels` measures gemm_kernel() in its place.
+inline constexpr std::string_view kInt4Gemm = "int4-gemm";
 
 /// All kernels of linear layers on a GPU. The first that does not refuse computes a layer.
 std::span<const LinearKernel> linear_kernels();

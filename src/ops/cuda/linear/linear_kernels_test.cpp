@@ -154,7 +154,7 @@ TEST(LinearKernels, SayWhyTheyRefuse) {
       "dense-few: weights are compressed; dense-many: weights are compressed; dense: weights are "
       "compressed; medium-batch: 128 columns of tokens and 8193 rows; with "
       "more than 8192 gemm is faster; small-batch: 64 tokens; a launch takes 16, and gemm "
-      "takes all; gemm: takes it; "))
+      "takes all; int4-gemm: activations have more than 4 bits; gemm: takes it; "))
       << answers;
 }
 
@@ -183,6 +183,53 @@ TEST(LinearKernels, MeasuredLaunchesOfFewTokensComeBeforeGemm) {
   EXPECT_EQ(layer.kernel(49).name, "small-batch");
 }
 
+// On a device of compute capability 8, without warpgroup products.
+Layer with_int4_products(const std::string& scheme) {
+  Layer layer(scheme, kFewRows, false);
+  layer.plan.device.int4_products = true;
+  return layer;
+}
+
+TEST(LinearKernels, OfFourBitsOnBothSidesAreNativeWhereTheDeviceHasThem) {
+  for (const char* scheme :
+       {"int4-sym-row-a4", "int4-asym-row-a4", "int4-asym-row-a4-asym", "int4-sym-g128-a4c0.9",
+        "int4-asym-g128-a4", "int4-asym-g128-a4g128", "int4-sym-g128-a4g128c0.9",
+        "int4-asym-g128-a4g128-asym", "int4-sym-g256-a4g256", "int3-asym-g128-a3-asym",
+        "int4-sym-row-a4o"}) {
+    EXPECT_EQ(with_int4_products(scheme).kernels(), "ssssiiiiii") << scheme;
+    EXPECT_EQ(Layer(scheme, kFewRows, false).kernels(), "ssssgggggg") << scheme;
+    EXPECT_EQ(Layer(scheme, kFewRows, true).kernels(), "ssssmmgggg") << scheme;
+  }
+  for (const char* scheme :
+       {"int4-sym-g128", "int4-sym-g128-a8", "int8-sym-row-a4", "int4-sym-g32-a4",
+        "lut4-nf4-g128-a4", "int4-sym-g128-a4g128-tail128", "int4-sym-g128-a4g64", "f16"}) {
+    EXPECT_EQ(with_int4_products(scheme).kernels(), Layer(scheme, kFewRows, false).kernels())
+        << scheme;
+  }
+}
+
+TEST(LinearKernels, OfFourBitsSayWhatTheyNeed) {
+  const auto answer = [](const Layer& layer, const Epilogue& epilogue = {}) {
+    const Refusal refused = int4_gemm_kernel().refusal(layer.of(512, epilogue));
+    return refused ? refused->text() : std::string("takes it");
+  };
+  EXPECT_EQ(answer(Layer("int4-sym-row-a4", kFewRows, true)),
+            "only devices of compute capability 8.0 to 8.9 have products of 4-bit integers; others "
+            "take them as INT8");
+  EXPECT_EQ(answer(with_int4_products("int4-sym-row-a8")), "activations have more than 4 bits");
+  EXPECT_EQ(answer(with_int4_products("int8-sym-row-a4")), "it multiplies integers of 4 bits");
+  EXPECT_EQ(answer(with_int4_products("int4-sym-g128-a4g128-tail128")),
+            "a tail of 128 inputs has 8 bits");
+  EXPECT_EQ(answer(with_int4_products("int4-sym-g32-a4")),
+            "32 inputs share a scale; it takes multiples of 128");
+  const Epilogue gate{false, MlpActivation::kSilu};
+  EXPECT_EQ(answer(with_int4_products("int4-sym-row-a4"), gate),
+            "rows of gate and up don't stand in pairs");
+  Layer paired = with_int4_products("int4-asym-row-a4-asym");
+  paired.linear.pairs = true;
+  EXPECT_EQ(answer(paired, gate), "takes it");
+}
+
 std::optional<InputForm> form_of(const Layer& layer, std::int64_t m) {
   return layer.kernel(m).input_form(layer.of(m));
 }
@@ -196,6 +243,8 @@ TEST(LinearKernels, ReadTheirInputsInTheirForms) {
   EXPECT_EQ(form_of(Layer("int4-asym-g128", kFewRows, true), 17), InputForm::kFloat16Tiles);
   EXPECT_EQ(form_of(Layer("lut4-nf4-g128", kFewRows, true), 17), InputForm::kByteTiles);
   EXPECT_EQ(form_of(Layer("int8-sym-row-a8", kFewRows, true), 65), InputForm::kByteTiles);
+  EXPECT_EQ(form_of(with_int4_products("int4-sym-row-a4"), 16), InputForm::kInt8Lanes);
+  EXPECT_EQ(form_of(with_int4_products("int4-sym-row-a4"), 17), InputForm::kInt4Tiles);
   for (const std::int64_t m : kTokens) {
     EXPECT_EQ(form_of(Layer("bf16", kFewRows, true), m), InputForm::kBFloat16);
     EXPECT_EQ(form_of(Layer("f16", kFewRows, true), m), InputForm::kFloat16);
