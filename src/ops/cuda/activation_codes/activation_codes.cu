@@ -68,11 +68,16 @@ __global__ void __launch_bounds__(kMostThreads) activation_codes_kernel(Argument
   for (int column = begin + thread; column < end; column += threads) {
     widen(spread, value(column), to.symmetric);
   }
-  const Coder coder = coder_of(to.bits, to.symmetric, to.clip, spread_of_block(spread));
+  const Spread all = spread_of_block(spread);
+  const Coder coder = to.scale != 0.0f ? given_coder(to.bits, to.scale, all)
+                                       : coder_of(to.bits, to.symmetric, to.clip, all);
+  const auto code = [&](float v) {
+    return to.scale != 0.0f ? cut_code_of(coder, v) : code_of(coder, v);
+  };
   std::int8_t* codes = to.codes + row * to.row_bytes;
   for (int column = begin + thread; column < padded_end; column += threads) {
     codes[place_of_column(to.form, column)] =
-        static_cast<std::int8_t>(column < end ? code_of(coder, value(column)) : 0);
+        static_cast<std::int8_t>(column < end ? code(value(column)) : 0);
   }
   const int steps = (a.columns + a.step - 1) / a.step;
   for (int i = begin / a.step + thread; i * a.step < padded_end; i += threads) {
