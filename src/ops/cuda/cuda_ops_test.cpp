@@ -120,6 +120,11 @@ TEST_F(CudaLayers, RoundedActivationsGiveTheIntegersOfTheCpu) {
                                    "int4-asym-g32-a8-asym",
                                    "int4-sym-g128-a8g64-asym",
                                    "lut4-nf4-g64-a8-asym",
+                                   "int8-sym-row-a8s",
+                                   "int4-asym-g64-a8s",
+                                   "int4-sym-g128-a4s",
+                                   "int3-sym-row-a3s",
+                                   "int4-sym-g128-a8s-h128",
                                    "int8-sym-row-a8o",
                                    "int4-asym-g64-a8o",
                                    "lut4-row-g128-a8o",
@@ -181,11 +186,13 @@ TEST_F(CudaLayers, FloatActivationsComeNear) {
   }
 }
 
-// Each part has an order of its own; two have a bias, or an adapter over it.
+// Each part has an order, or a scale of its inputs, of its own; two have a bias, or an adapter over
+// it.
 TEST_F(CudaLayers, PartsStandSideBySide) {
   const std::int64_t k = 384;
   const std::int64_t m = 6;
-  for (const std::string scheme : {"int4-sym-g128-a4g128-tail128", "int8-sym-row-a8", "f16"}) {
+  for (const std::string scheme : {"int4-sym-g128-a4g128-tail128", "int8-sym-row-a8", "int8-sym-row-a8s",
+                                   "f16"}) {
     CudaOps ops({});  // which knows dense weights by their addresses
     const bool dense = scheme == "f16";
     LinearSet set;
@@ -198,6 +205,9 @@ TEST_F(CudaLayers, PartsStandSideBySide) {
             core::from_float32(cpu::testing::random_input(n, k, seed), {n, k}, core::DType::kF16));
       } else {
         part.weight = cpu::testing::random_weight(scheme, n, k, seed);
+        if (part.weight.scheme.activation.stored_scale) {
+          part.weight = formats::with_input_scale(std::move(part.weight), n == 128 ? 0.05f : 0.1f);
+        }
       }
       set.parts.push_back(part);
     }

@@ -76,6 +76,7 @@ InputTarget DeviceInput::target() const {
   target.bits = key_.bits;
   target.group = key_.scale_step;
   target.clip = key_.clip;
+  target.scale = key_.scale;
   return target;
 }
 
@@ -88,6 +89,7 @@ void DeviceInput::round(const float* x, cudaStream_t stream) {
   codes.bits = key_.bits;
   codes.symmetric = key_.symmetric;
   codes.clip = key_.clip;
+  codes.scale = key_.scale;
   codes.keeps_outliers = key_.keeps_outliers;
   codes.group = key_.group;
   codes.scale_step = key_.scale_step;

@@ -22,6 +22,7 @@ struct InputKey {
   int bits = 16;             // of integers; 16: two digits, a scale for each 128 inputs
   std::int64_t group = 128;  // inputs that share a scale; 0: all of a token
   float clip = 1.0f;
+  float scale = 0.0f;  // of all inputs, where it is stored (Activation::stored_scale)
   bool symmetric = true;
   bool keeps_outliers = false;
   std::int64_t scale_step = 128;  // inputs of a stored scale, 0: all of a token

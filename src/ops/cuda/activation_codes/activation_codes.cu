@@ -70,9 +70,16 @@ __global__ void __launch_bounds__(kMostThreads) activation_codes_kernel(Argument
   for (int column = begin + thread; column < end; column += threads) {
     widen(spread, value(column), to.symmetric);
   }
-  const Coder coder = coder_of(to.bits, to.symmetric, to.clip, spread_of_block(spread));
+  const Spread all = spread_of_block(spread);
+  const Coder coder = to.scale != 0.0f ? given_coder(to.bits, to.scale, all)
+                                       : coder_of(to.bits, to.symmetric, to.clip, all);
   std::int8_t* codes = to.codes + row * to.row_bytes;
-  const auto code = [&](int column) { return column < end ? code_of(coder, value(column)) : 0; };
+  const auto code = [&](int column) {
+    if (column >= end) {
+      return 0;
+    }
+    return to.scale != 0.0f ? cut_code_of(coder, value(column)) : code_of(coder, value(column));
+  };
   const std::int32_t shift = int4_shift(coder, to.symmetric);
   if (to.form == InputForm::kInt4Tiles) {
     for (int byte = begin / 2 + thread; byte < padded_end / 2; byte += threads) {

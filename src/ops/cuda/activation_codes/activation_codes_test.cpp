@@ -21,7 +21,10 @@ struct Case {
 constexpr Case kCases[] = {
     {"a8", 0},       {"a8", 16},       {"a3", 128},        {"a4g128c0.9", 128}, {"a4g32", 16},
     {"a8g64", 16},   {"a4g48", 16},    {"a8g256", 128},    {"a8o", 0},          {"a8-asym", 0},
-    {"a8-asym", 16}, {"a4-asym", 128}, {"a8g64-asym", 16}, {"a3g32-asym", 16},  {"a8o-asym", 0}};
+    {"a8-asym", 16}, {"a4-asym", 128}, {"a8g64-asym", 16}, {"a3g32-asym", 16},  {"a8o-asym", 0},
+    {"a8s", 0},      {"a3s", 128},     {"a4s", 0}};
+
+constexpr float kStoredScale = 0.037f;  // cuts outliers
 
 formats::Activation parsed(std::string text) {
   const bool symmetric = !text.ends_with("-asym");
@@ -65,6 +68,7 @@ void check(const Case& each, InputForm form, std::int64_t m, std::int64_t column
   target.bits = activation.bits;
   target.symmetric = activation.symmetric;
   target.clip = activation.clip;
+  target.scale = activation.stored_scale ? kStoredScale : 0.0f;
   target.keeps_outliers = activation.keeps_outliers;
   target.group = activation.group;
   target.scale_step = each.step;
@@ -80,7 +84,9 @@ void check(const Case& each, InputForm form, std::int64_t m, std::int64_t column
   core::ThreadPool pool(1);
   cpu::QuantizedInput expected;
   const std::int64_t layout = each.step == 0 ? 128 : each.step;
-  cpu::quantize_input(behind.data(), m, columns, columns, {layout, activation}, expected, pool);
+  cpu::InputNeeds needs{layout, activation};
+  needs.scale = target.scale;
+  cpu::quantize_input(behind.data(), m, columns, columns, needs, expected, pool);
   const auto got_codes = codes.values<std::int8_t>();
   const auto got_scales = scales.values<float>();
   const auto got_shifts = shifts.values<float>();

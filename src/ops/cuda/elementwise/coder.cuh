@@ -113,6 +113,28 @@ __device__ __forceinline__ std::int32_t int4_shift(const Coder& coder, bool symm
   return symmetric ? 0 : -coder.low - 8;
 }
 
+/// Of a scale that stands with the layer, where all of the row is finite. What it does not reach is
+/// cut (cut_code_of).
+__device__ __forceinline__ Coder given_coder(int bits, float scale, const Spread& spread) {
+  const std::int32_t top = (1 << (bits - 1)) - 1;
+  if (spread.magnitude >= kInfinityBits) {
+    return {__int_as_float(0x7fc00000), 0.0f, 0, 0, 0, 0};
+  }
+  return {scale, __fdiv_rn(1.0f, scale), 0, bits == 8 ? -127 : -top - 1, top, 0};
+}
+
+/// As code_of(), of products that may be far beyond the codes, where adding kRoundingShift would
+/// not round: they are cut before it.
+__device__ __forceinline__ std::int32_t cut_code_of(const Coder& coder, float value) {
+  if (coder.inverse == 0.0f) {
+    return 0;
+  }
+  const float product = __fmul_rn(value, coder.inverse);
+  const float cut =
+      fminf(fmaxf(product, static_cast<float>(coder.low)), static_cast<float>(coder.high));
+  return __float_as_int(__fadd_rn(cut, kRoundingShift)) - kRoundingShiftBits;
+}
+
 /// Whether reciprocals of a magnitude, and quotients of kWideTop, are far from the ends of the
 /// range.
 __device__ __forceinline__ bool is_moderate(float magnitude) {

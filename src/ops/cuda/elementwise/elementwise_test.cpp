@@ -79,6 +79,8 @@ struct HalfTarget {
   }
 };
 
+constexpr float kStoredScale = 0.03f;  // larger values are cut
+
 struct IntegerTarget {
   Buffer codes;
   Buffer scales;
@@ -100,6 +102,7 @@ struct IntegerTarget {
     target.symmetric = activation.symmetric;
     target.group = activation.group;
     target.clip = activation.clip;
+    target.scale = activation.stored_scale ? kStoredScale : 0.0f;
   }
 };
 
@@ -110,8 +113,9 @@ void expect_integers(const IntegerTarget& made, const std::vector<float>& x, con
   const std::int64_t padded = padded_columns(shape.columns);
   const std::int64_t group = activation.group == 0 ? 128 : activation.group;
   cpu::QuantizedInput expected;
-  cpu::quantize_input(x.data(), shape.m, shape.columns, shape.columns, {group, activation},
-                      expected, pool);
+  cpu::InputNeeds needs{group, activation};
+  needs.scale = made.target.scale;
+  cpu::quantize_input(x.data(), shape.m, shape.columns, shape.columns, needs, expected, pool);
   const auto codes = made.codes.values<std::int8_t>();
   const auto scales = made.scales.values<float>();
   const auto zeros =
@@ -150,7 +154,9 @@ const formats::Activation kActivations[] = {{8},
                                             {8, false},
                                             {4, false},
                                             {8, false, 64},
-                                            {4, false, 128, 0.95f}};
+                                            {4, false, 128, 0.95f},
+                                            {.bits = 8, .stored_scale = true},
+                                            {.bits = 4, .stored_scale = true}};
 
 TEST_F(CudaElementwise, NormsMatchTheCpu) {
   const device::cuda::Stream stream;

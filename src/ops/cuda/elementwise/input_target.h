@@ -62,6 +62,8 @@ struct InputTarget {
   bool symmetric = true;
   std::int64_t group = 0;  // 0: the row shares one scale; else 32, 64 or 128
   float clip = 1.0f;
+  float scale = 0.0f;  // of all rows, where it stands with the layer (Activation::stored_scale):
+                       // symmetric, group 0; else 0, and each row or group has its own
   const formats::CodeType* type = &formats::kIntegerCodes;  // what codes are
 
   constexpr int digits() const { return bits == 16 ? 2 : 1; }

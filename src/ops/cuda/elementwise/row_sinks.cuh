@@ -180,7 +180,10 @@ struct IntegerSink {
     }
     const std::int32_t shift = has_nibbles() ? int4_shift(coder, target.symmetric) : 0;
     const auto code = [&](int i, float x) {
-      return (column + i < columns ? code_of(coder, x) : 0) + shift;
+      if (column + i >= columns) {
+        return shift;
+      }
+      return (target.scale != 0.0f ? cut_code_of(coder, x) : code_of(coder, x)) + shift;
     };
     const std::int32_t codes[4] = {code(0, value.x), code(2, value.z), code(1, value.y),
                                    code(3, value.w)};
@@ -227,6 +230,9 @@ struct IntegerSink {
   }
 
   __device__ Coder coder(const Spread& spread) const {
+    if (target.scale != 0.0f) {
+      return given_coder(target.bits, target.scale, spread);
+    }
     return target.bits == 16 ? wide_coder(spread.magnitude)
                              : coder_of(target.bits, target.symmetric, target.clip, spread);
   }
@@ -267,7 +273,7 @@ struct Int8RowSink {
   static bool serves(const InputTarget& target) {
     return IntegerSink::serves(target) && target.form == InputForm::kByteTiles &&
            target.bits == 8 && target.symmetric && target.group == 0 && target.clip == 1.0f &&
-           target.zeros == nullptr;
+           target.scale == 0.0f && target.zeros == nullptr;
   }
   static Int8RowSink of(const InputTarget& target, int columns) {
     check_target(target);

@@ -13,14 +13,23 @@ bool in_pairs(const LinearSet& set) {
          set.parts[0].weight.n == set.parts[1].weight.n && set.parts[0].weight.n % kPairRows == 0;
 }
 
+// Of its inputs; 0 where none is stored.
+float input_scale(const formats::PackedWeight& weight) {
+  return weight.scheme.activation.stored_scale ? formats::input_scale_of(weight) : 0.0f;
+}
+
+// Whether the inputs of both are made ready alike.
+bool reads_alike(const formats::PackedWeight& a, const formats::PackedWeight& b) {
+  return a.scheme == b.scheme && InputTransform(a) == InputTransform(b) &&
+         input_scale(a) == input_scale(b);
+}
+
 }  // namespace
 
 std::size_t joint_parts(const LinearSet& set, std::size_t first) {
-  const formats::Scheme& scheme = set.parts[first].weight.scheme;
   std::size_t last = first + 1;
-  const InputTransform transform(set.parts[first].weight);
-  while (last < set.parts.size() && set.parts[last].weight.scheme == scheme &&
-         InputTransform(set.parts[last].weight) == transform) {
+  while (last < set.parts.size() &&
+         reads_alike(set.parts[first].weight, set.parts[last].weight)) {
     ++last;
   }
   return last - first;

@@ -9,8 +9,8 @@
 
 namespace nibble::ops::cuda {
 
-/// How many parts from `first` on can run as one: those of one scheme and with one transform of the
-/// input.
+/// How many parts from `first` on can run as one: those of one scheme whose inputs are
+/// made ready alike.
 std::size_t joint_parts(const LinearSet& set, std::size_t first);
 
 /// Parts [first, last) of a set as one layer. Gate and up stand in pairs where both are in it,

@@ -86,6 +86,9 @@ LinearLayer LinearLayer::packed(const LinearSet& set, std::size_t first, std::si
   layer.plan_ = plan_layer(linear_shape(scheme, layer.layer_.n, layer.layer_.k), schedules,
                            device_kernels(schedules));
   layer.key_ = rounding_of(scheme, layer.plan_.shape.format, transform.get());
+  if (scheme.activation.stored_scale) {
+    layer.key_.scale = formats::input_scale_of(front.weight);
+  }
   layer.transform_ = std::move(transform);
   std::vector<formats::PackedWeight> heads;
   for (std::size_t part = first; part < last; ++part) {
