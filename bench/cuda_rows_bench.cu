@@ -368,6 +368,8 @@ int main(int argc, char** argv) {
     rows(stream, 16, 4096, 14336);
     rows(stream, 2048, 4096, 11008);
     rows(stream, 8192, 4096, 14336);
+    rows(stream, 1024, 768, 3072);  // of encoders
+    rows(stream, 16384, 768, 3072);
   };
   if (only_rows) {
     all_rows();
