@@ -8,8 +8,8 @@
 
 namespace nibble::ops::cuda {
 
-/// One row of kInt4Tiles, `padded` columns, from codes in [-8, 7], byte by byte after the formula of
-/// int4_tiles.h. Columns behind the last code have `padding`.
+/// One row of kInt4Tiles, `padded` columns, from codes in [-8, 7], byte by byte after the formula
+/// of int4_tiles.h. Columns behind the last code have `padding`.
 inline std::vector<std::uint8_t> int4_tiles_row(std::span<const int> codes, int padded,
                                                 int padding) {
   constexpr int kOrder[4] = {0, 2, 1, 3};
