@@ -82,6 +82,8 @@ TEST(CpuLinearKernels, SayWhyTheyRefuse) {
   wanted.named = nullptr;
   wanted.linear.epilogue.adds = true;
   EXPECT_TRUE(choose_kernel(linear_kernels(), problem("f16", kInt8)).refusal(wanted));
+  wanted.linear.epilogue = {.half = true};
+  EXPECT_TRUE(choose_kernel(linear_kernels(), problem("f16", kInt8)).refusal(wanted));
 }
 
 class CpuLinearLayers : public ::testing::Test {

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "core/error.h"
 #include "ops/cuda/dense/few_dense.h"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/mma.cuh"
@@ -265,8 +264,7 @@ void run(const Arguments& a, int blocks, cudaStream_t stream) {
 }  // namespace
 
 void few_dense(const FewDenseProblem& problem, const FewDensePlan& plan, cudaStream_t stream) {
-  require_output({.y = problem.y, .half = problem.half, .adds = problem.adds}, problem.weight.n);
-  core::require(!problem.half.pairs, core::ErrorKind::kFailed, "few_dense: it joins no pairs");
+  require_unpaired({.y = problem.y, .half = problem.half, .adds = problem.adds}, problem.weight.n);
   const Arguments a{static_cast<const std::uint16_t*>(problem.weight.data),
                     static_cast<const std::uint16_t*>(problem.x),
                     problem.bias,

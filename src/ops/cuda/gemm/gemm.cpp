@@ -150,6 +150,11 @@ void require_output(const GemmOutput& output, std::int64_t rows) {
                 rows, half.pairs ? " in pairs" : "", half.stride, half.row_step());
 }
 
+void require_unpaired(const GemmOutput& output, std::int64_t rows) {
+  require_output(output, rows);
+  core::require(!output.half.pairs, core::ErrorKind::kFailed, "no kernel joins pairs here");
+}
+
 bool gemm_knows(CodeKind codes) {
   return half_launcher(false, codes) != nullptr;
 }

@@ -71,6 +71,8 @@ struct GemmOutput {
 
 /// Throws kFailed where there is no place to write `rows` to, or two, or one that they do not fit.
 void require_output(const GemmOutput& output, std::int64_t rows);
+/// Also where rows were to be taken in pairs.
+void require_unpaired(const GemmOutput& output, std::int64_t rows);
 
 /// How the work is cut. Integers are the same with every plan; products of warpgroups give the same
 /// bits whatever the tiles, and so do those of warps.

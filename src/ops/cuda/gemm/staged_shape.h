@@ -15,6 +15,7 @@ struct StagedShape {
 constexpr StagedShape staged_shape(int tokens, int bytes) {
   constexpr int kFloatBytes = 64 * 4;  // of a token
   constexpr int kHalfBytes = 64 * 2;
+  constexpr int kMostHalfTokens = 64;  // whose results fit the registers at a time
   StagedShape shape;
   shape.float_tokens = 8;
   while (2 * 2 * shape.float_tokens * kFloatBytes <= bytes && 4 * shape.float_tokens <= tokens) {
@@ -23,8 +24,8 @@ constexpr StagedShape staged_shape(int tokens, int bytes) {
   shape.pays = tokens >= 128 && shape.float_tokens >= 16;
   shape.piece_bytes = shape.float_tokens * kFloatBytes;
   shape.half_tokens = shape.piece_bytes / kHalfBytes;
-  if (2 * shape.half_tokens > tokens) {
-    shape.half_tokens = tokens / 2;
+  if (shape.half_tokens > kMostHalfTokens) {
+    shape.half_tokens = kMostHalfTokens;
   }
   return shape;
 }

@@ -67,8 +67,7 @@ void small_batch(const SmallBatchProblem& problem, const SmallBatchSchedule& sch
                     schedule.blocks >= 1,
                 core::ErrorKind::kFailed, "no kernel has {} blocks of {} warps with {} stages",
                 schedule.blocks, schedule.warps, schedule.stages);
-  require_output({.y = problem.y, .half = problem.half, .adds = problem.add}, weight.n);
-  core::require(!problem.half.pairs, core::ErrorKind::kFailed, "no kernel joins pairs here");
+  require_unpaired({.y = problem.y, .half = problem.half, .adds = problem.add}, weight.n);
   SmallBatchArguments a{};
   a.layer = layer_arguments(weight, problem.bias, schedule.blocks);
   a.layer.by_blocks = Divisor(a.layer.blocks);
