@@ -81,8 +81,8 @@ class PackedWeightBuilder {
   /// Of rows that share their scales those of the first are stored; the others must be the same.
   void set_group(std::int64_t row, std::int64_t group, const GroupParameters& parameters);
   void set_codes(std::int64_t row, std::span<const std::uint8_t> codes);  // k codes
-  /// Where the scheme has a tail: its group is the one behind the head's, its codes are the last,
-  /// and the stored order of inputs must be given.
+  /// Where the scheme stores the order of inputs, which must then be given. A tail's group is the
+  /// one behind the head's, its codes are the last.
   void set_permutation(std::span<const std::int32_t> permutation);  // k inputs
   void set_book(std::int64_t row,
                 std::span<const float> values);  // book_size(); row 0 for kPerMatrix

@@ -139,6 +139,7 @@ PackedWeight head_of(const PackedWeight& weight) {
   PackedWeight head = weight;
   head.k = head_inputs(weight.scheme, weight.k);
   head.scheme.inputs.tail = 0;
+  head.scheme.inputs.ordered = false;
   head.permutation = head.tail_codes = head.tail_scales = core::Tensor();
   return head;
 }

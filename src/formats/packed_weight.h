@@ -34,10 +34,12 @@ namespace nibble::formats {
 ///
 ///   input_scale  F32 [1, 1]                          Activation::stored_scale
 ///
+///   permutation  I32 [1, k]                          stores_order(): stored input i is input
+///                                                    permutation[i] of the layer
+///
 /// stored_parts.h is this table as data. A weight with a tail is two weights beside each other,
 /// head_of() and tail_of(). Then codes, scales and zeros are those of the head, and there are
 ///
-///   permutation  I32 [1, k]      stored input i is input permutation[i] of the layer
 ///   tail_codes   U8 [n, tail]    int8-sym: w = scale * (code - 128)
 ///   tail_scales  F16 [n, 1]
 struct PackedWeight {
@@ -58,7 +60,8 @@ struct PackedWeight {
 };
 
 /// The two weights that a weight with a tail consists of, over the same bytes and without the
-/// permutation: k - tail inputs, and the tail's. head_of() of any other weight is that weight.
+/// permutation: k - tail inputs, and the tail's. head_of() of any other weight is that weight,
+/// also without its order.
 PackedWeight head_of(const PackedWeight& weight);
 PackedWeight tail_of(const PackedWeight& weight);
 

@@ -163,7 +163,7 @@ void PackedWeightBuilder::set_tail_scale(std::int64_t row, const GroupParameters
 }
 
 void PackedWeightBuilder::set_permutation(std::span<const std::int32_t> permutation) {
-  require(weight_.scheme.inputs.tail != 0 && std::cmp_equal(permutation.size(), weight_.k),
+  require(stores_order(weight_.scheme) && std::cmp_equal(permutation.size(), weight_.k),
           ErrorKind::kFailed, "an order of {} inputs for {} with {} inputs", permutation.size(),
           weight_.scheme, weight_.k);
   std::copy(permutation.begin(), permutation.end(),

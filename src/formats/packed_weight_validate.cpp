@@ -183,7 +183,6 @@ void validate_permutation(const Named& named) {
 
 // A tail is a weight of its own; only its parts have other names.
 void validate_tail(const Named& named) {
-  validate_permutation(named);
   const PackedWeight tail = tail_of(named.weight);
   const std::string name = std::string(named.name) + " (tail)";
   require_finite_scales({tail, name});
@@ -234,6 +233,9 @@ void validate(const PackedWeight& weight, std::string_view name) {
   }
   if (weight.scheme.activation.stored_scale) {
     validate_input_scale(named);
+  }
+  if (stores_order(weight.scheme)) {
+    validate_permutation(named);
   }
   if (weight.scheme.inputs.tail != 0) {
     validate_tail(named);

@@ -93,8 +93,8 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
     validate(scheme);
     return to_dense(w, n, k, scheme.code.dense);
   }
-  require(scheme.inputs.tail == 0, ErrorKind::kUsage,
-          "{} has a tail, which needs an order of the inputs", scheme);
+  require(!stores_order(scheme), ErrorKind::kUsage,
+          "{} needs an order of the inputs, which nothing gives here", scheme);
   PackedWeightBuilder builder(scheme, n, k);
   auto plain = make_format(scheme);
   if (scheme.scale.type == ScaleType::kE4m3) {

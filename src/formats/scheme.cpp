@@ -66,7 +66,7 @@ std::string problem_of_scale_type(const Scheme& scheme) {
 }
 
 std::string problem_of_inputs(const Scheme& scheme) {
-  const auto [hadamard, tail] = scheme.inputs;
+  const auto [hadamard, tail, ordered] = scheme.inputs;
   if (hadamard != 0 && hadamard != kWholeRow &&
       (hadamard < 2 || hadamard > kMaxHadamard || !hadamard_exists(hadamard))) {
     return "there is no Hadamard matrix of that size here";
@@ -79,7 +79,9 @@ std::string problem_of_inputs(const Scheme& scheme) {
     return "a tail stands behind integers of fewer than 8 bits whose activations are rounded, all "
            "of them (int4-sym-g128-a4-tail128)";
   }
-  return "";
+  return ordered && (hadamard != 0 || tail != 0)
+             ? "a stored order alone stands beside neither a Hadamard nor a tail, which has its own"
+             : "";
 }
 
 std::string problem_of_activation(const Scheme& scheme) {

@@ -48,6 +48,7 @@ inline constexpr std::int64_t kWholeRow = -1;
 struct Inputs {
   std::int64_t hadamard = 0;  // inputs that an online Hadamard mixes; 0: none; kWholeRow
   std::int64_t tail = 0;      // outlying inputs that stand last and are computed in INT8
+  bool ordered = false;       // stand in a stored order, without a tail, which implies one
 
   friend bool operator==(const Inputs&, const Inputs&) = default;
 };
@@ -66,6 +67,7 @@ struct Inputs {
 ///   int4-asym-g128-h128                  a Hadamard matrix mixes each 128 inputs first
 ///   int4-sym-g128-a4-hrow                one mixes all inputs of a row
 ///   int4-sym-g128-a4g128-h128-tail128    the 128 worst inputs apart, in INT8
+///   int4-asym-g128-order                 inputs stand in a stored order (GPTQ's act-order)
 ///   lut4-nf4-g64  lut4-fp4-g64  lut4-af4-g64  lut4-row-g128  lut4-matrix-g128
 ///   lut3-row-g128  lut2-matrix-g64       learned books of 8 and of 4 values
 ///   lut4-matrix-g32-s7  int4-asym-g32-s7  scales of 7 bits, multiples of a unit of the row
@@ -141,6 +143,11 @@ Scheme tail_scheme();
 /// Groups in the head of a row of k inputs; the last one may be short. Each has a scale, which rows
 /// may share.
 std::int64_t groups_per_row(const Scheme& scheme, std::int64_t k);
+
+/// Whether the order of inputs is a part of the weight.
+inline bool stores_order(const Scheme& scheme) {
+  return scheme.inputs.ordered || scheme.inputs.tail != 0;
+}
 
 /// How many of n rows share their scales: rows [i * rows, (i + 1) * rows) for each i.
 std::int64_t rows_per_scale(const Scheme& scheme, std::int64_t n);

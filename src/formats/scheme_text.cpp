@@ -103,6 +103,10 @@ bool add_word(std::string_view word, Scheme& scheme) {
     scheme.inputs.hadamard = kWholeRow;
     return true;
   }
+  if (word == "order") {
+    scheme.inputs.ordered = true;
+    return true;
+  }
   if (word.starts_with("tail")) {
     const auto inputs = parse_number(word.substr(4));
     scheme.inputs.tail = inputs.value_or(0);
@@ -179,6 +183,7 @@ std::string to_string(const Scheme& scheme) {
   const auto add = [&](const std::string& words) { text += words.empty() ? "" : "-" + words; };
   add(to_string(scheme.activation));
   add(hadamard_word(scheme.inputs.hadamard));
+  add(scheme.inputs.ordered ? "order" : "");
   add(scheme.inputs.tail == 0 ? "" : fmt::format("tail{}", scheme.inputs.tail));
   return text;
 }

@@ -58,8 +58,10 @@ std::vector<StoredPart> stored_parts(const Scheme& scheme, std::int64_t n, std::
   if (scheme.activation.stored_scale) {
     parts.push_back({"input_scale", &PackedWeight::input_scale, DType::kF32, 1, 1});
   }
-  if (const std::int64_t tail = scheme.inputs.tail; tail != 0) {
+  if (stores_order(scheme)) {
     parts.push_back({"permutation", &PackedWeight::permutation, DType::kI32, 1, k});
+  }
+  if (const std::int64_t tail = scheme.inputs.tail; tail != 0) {
     parts.push_back({"tail_codes", &PackedWeight::tail_codes, DType::kU8, n, tail});
     parts.push_back({"tail_scales", &PackedWeight::tail_scales, DType::kF16, n, 1});
   }

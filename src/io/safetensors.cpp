@@ -50,4 +50,13 @@ core::Tensor SafetensorsFile::tensor(std::string_view name) const {
   return numbers(*dtype, core::size_of(*dtype), found);
 }
 
+core::Tensor SafetensorsFile::tensor_or_bytes(std::string_view name) const {
+  const SafetensorsEntry& found = entry(name);
+  if (found.type != "F8_E4M3" && found.type != "F8_E8M0") {
+    return tensor(name);
+  }
+  check_intact();
+  return numbers(core::DType::kU8, 1, found);
+}
+
 }  // namespace nibble::io

@@ -39,6 +39,9 @@ class SafetensorsFile : public TensorFile<SafetensorsEntry> {
   /// ...), kIo when the file has been truncated.
   core::Tensor tensor(std::string_view name) const;
 
+  /// The same; numbers of 8 bits that core::Tensor has no type for (F8_E4M3, F8_E8M0) come as U8.
+  core::Tensor tensor_or_bytes(std::string_view name) const;
+
  private:
   SafetensorsFile(std::string what, std::span<const std::byte> bytes,
                   std::shared_ptr<const void> owner, std::shared_ptr<const MappedFile> mapping);

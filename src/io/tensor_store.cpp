@@ -51,6 +51,9 @@ class SafetensorsStore final : public TensorStore {
     return file(name).entry(name).bytes;
   }
   core::Tensor load(std::string_view name) const override { return file(name).tensor(name); }
+  core::Tensor load_or_bytes(std::string_view name) const override {
+    return file(name).tensor_or_bytes(name);
+  }
   void release(std::string_view name) const override { file(name).release(name); }
   std::vector<fs::path> files() const override {
     std::vector<fs::path> paths;

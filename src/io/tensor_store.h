@@ -41,6 +41,9 @@ class TensorStore {
   /// Views the mapped file where it can (safetensors; GGUF's plain numbers); GGUF blocks are
   /// decoded to F32. Throws kInvalidModel also for types that are not supported.
   virtual core::Tensor load(std::string_view name) const = 0;
+  /// The same; numbers of 8 bits that core::Tensor has no type for (safetensors: F8_E4M3, F8_E8M0)
+  /// come as U8.
+  virtual core::Tensor load_or_bytes(std::string_view name) const { return load(name); }
 
   /// Gives the pages of a tensor back to the system, for jobs that walk through a model larger than
   /// memory. Views of it stay valid: their pages are read again.

@@ -14,6 +14,9 @@ class FolderSource final : public WeightSource {
   std::vector<std::string> names() const override { return store_->names(); }
   bool contains(std::string_view name) const override { return store_->contains(name); }
   core::Tensor load(std::string_view name) const override { return store_->load(name); }
+  core::Tensor load_or_bytes(std::string_view name) const override {
+    return store_->load_or_bytes(name);
+  }
   void release_pages() const override {
     for (const std::string& name : store_->names()) {
       store_->release(name);

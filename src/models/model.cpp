@@ -8,6 +8,7 @@
 #include "io/tensor_store.h"
 #include "models/build_network.h"
 #include "models/config_reader.h"
+#include "models/exchange/foreign_source.h"
 #include "models/family.h"
 #include "models/folder_source.h"
 #include "models/gguf/gguf_source.h"
@@ -20,31 +21,6 @@ namespace {
 
 using core::ErrorKind;
 using core::Json;
-
-CompressionInfo read_compression(const Json& config) {
-  CompressionInfo info;
-  const auto at = config.find("quantization_config");
-  if (at == config.end() || at->is_null()) {
-    return info;
-  }
-  constexpr std::string_view kWhat = "config.json quantization_config";
-  const std::string method = core::get_string(*at, "quant_method", kWhat);
-  core::require(method == "nibble", ErrorKind::kInvalidModel,
-                "{}: checkpoints of method '{}' can't be read; start from the original model",
-                kWhat, core::printable(method));
-  core::get_integer(*at, "format_version", kWhat, 1, kCheckpointVersion);
-  info.recipe = core::get_string(*at, "recipe", kWhat);
-  info.keeps_inputs = core::find_bool(*at, "keeps_inputs", kWhat);
-  const auto layers = at->find("layers");
-  core::require(layers != at->end() && layers->is_object(), ErrorKind::kInvalidModel,
-                "{}: 'layers' must be an object", kWhat);
-  for (const auto& [name, scheme] : layers->items()) {
-    core::require(scheme.is_string(), ErrorKind::kInvalidModel,
-                  "{}: the scheme of layer '{}' must be a string", kWhat, core::printable(name));
-    info.schemes.emplace(name, formats::parse_scheme(scheme.get<std::string>()));
-  }
-  return info;
-}
 
 // GGUF files of Llama 3.1 and later carry their frequency scaling as a tensor of divisors.
 void apply_rope_factors(const WeightSource& source, NetworkConfig& config) {
@@ -77,6 +53,13 @@ void build(Model& model, const Family& family) {
   WeightLoader loader(*model.source, model.compression.schemes);
   model.network = build_network(architecture, family.names, loader);
   loader.require_schemes_used();
+  if (model.compression.reader) {
+    model.compression.schemes = loader.imports().schemes();
+    model.compression.remarks = loader.imports().remarks();
+    core::require(!model.compression.schemes.empty(), ErrorKind::kInvalidModel,
+                  "{}: it speaks of '{}', and no layer of the model is compressed so",
+                  formats::exchange::kConfigName, core::printable(model.compression.recipe));
+  }
 }
 
 void collect_end_tokens(Model& model, const Json& generation) {
@@ -96,8 +79,12 @@ void open_folder(Model& model) {
                 "{} has no config.json; give the folder of a Hugging Face model or a .gguf file",
                 io::shown(model.path));
   model.config_json = io::load_json_file(model.path / "config.json");
+  add_older_config(model.config_json, model.path);
   const Family& family = read_kind(model);
   model.source = std::make_shared<FolderSource>(io::TensorStore::open(model.path));
+  if (model.compression.reader) {
+    model.source = std::make_shared<ForeignSource>(model.source, model.compression.reader);
+  }
   build(model, family);
   if (model.network.has_encoder()) {
     model.network.pooling = read_pooling(model.path);

@@ -7,24 +7,15 @@
 #include <string>
 
 #include "core/json.h"
-#include "formats/scheme.h"
+#include "models/exchange/compression_info.h"
 #include "models/network.h"
 #include "models/weight_source.h"
 #include "text/tokenizer.h"
 
 namespace nibble::models {
 
-/// What `quantization_config` in config.json says of a model that Nibble compressed.
-struct CompressionInfo {
-  std::string recipe;                              // "gptq-w4g128"
-  std::map<std::string, formats::Scheme> schemes;  // by layer prefix; layers not named are dense
-  std::optional<bool> keeps_inputs;  // whether layers read (and give) what those of the original
-                                     // do, but for rounding; unknown in older folders
-};
-
-inline constexpr int kCheckpointVersion = 1;
-
-/// A model opened from a Hugging Face folder (plain or compressed by Nibble) or from a GGUF file.
+/// A model opened from a Hugging Face folder (plain, or compressed by Nibble or
+/// another tool) or from a GGUF file.
 /// Weights are views of the mapped files.
 struct Model {
   std::filesystem::path path;

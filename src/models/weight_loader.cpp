@@ -1,5 +1,7 @@
 #include <cmath>
 #include <cstring>
+#include <optional>
+#include <utility>
 
 #include "models/weight_source.h"
 
@@ -49,7 +51,7 @@ bool WeightLoader::compressed(const std::string& prefix, std::int64_t n, std::in
                               ops::Linear& layer) {
   const auto scheme = schemes_.find(prefix);
   if (scheme == schemes_.end()) {
-    return false;
+    return foreign(prefix, n, k, layer);
   }
   formats::PackedWeight& weight = layer.weight;
   weight.scheme = scheme->second;
@@ -63,6 +65,18 @@ bool WeightLoader::compressed(const std::string& prefix, std::int64_t n, std::in
   }
   formats::validate(weight, prefix);
   compressed_.insert(prefix);
+  return true;
+}
+
+bool WeightLoader::foreign(const std::string& prefix, std::int64_t n, std::int64_t k,
+                           ops::Linear& layer) {
+  std::optional<ForeignLayer> found = source_.foreign_layer(prefix, n, k);
+  if (!found) {
+    return false;
+  }
+  imports_.add(prefix, found->read);
+  used_.insert(found->tensors.begin(), found->tensors.end());
+  layer.weight = std::move(found->read.weight);
   return true;
 }
 

@@ -3,16 +3,25 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/tensor.h"
+#include "formats/exchange/exchange.h"
 #include "formats/scheme.h"
+#include "models/exchange/imports.h"
 #include "models/network.h"
 
 namespace nibble::models {
+
+/// A layer that another tool compressed, and the tensors that hold it.
+struct ForeignLayer {
+  formats::exchange::ReadLayer read;
+  std::vector<std::string> tensors;
+};
 
 /// A model's tensors under the names that Hugging Face gives them, wherever they are stored.
 class WeightSource {
@@ -21,6 +30,8 @@ class WeightSource {
   virtual std::vector<std::string> names() const = 0;
   virtual bool contains(std::string_view name) const = 0;
   virtual core::Tensor load(std::string_view name) const = 0;
+  /// As io::TensorStore::load_or_bytes().
+  virtual core::Tensor load_or_bytes(std::string_view name) const { return load(name); }
   /// Gives the pages of mapped files back to the system, for jobs that walk through a model larger
   /// than memory. Tensors stay valid: their pages are read again.
   virtual void release_pages() const {}
@@ -34,6 +45,12 @@ class WeightSource {
   virtual std::vector<std::filesystem::path> files() const = 0;
   /// GPT-2's linear layers are stored [in, out] in its own checkpoints and [out, in] elsewhere.
   virtual bool stores_conv1d() const { return true; }
+  /// The layer [n, k] of that name where another tool compressed it. Throws kInvalidModel when it
+  /// is malformed.
+  virtual std::optional<ForeignLayer> foreign_layer(const std::string& /*prefix*/,
+                                                    std::int64_t /*n*/, std::int64_t /*k*/) const {
+    return std::nullopt;
+  }
 };
 
 /// The tensor of AttentionSpec::key_centre, beside the layers that make the keys
@@ -67,17 +84,22 @@ class WeightLoader {
   void require_all_used(const std::string& family,
                         const std::vector<std::string_view>& harmless) const;
 
+  /// The layers that another tool compressed.
+  const Imports& imports() const { return imports_; }
+
   /// Fails when a scheme was given for a layer that does not exist.
   void require_schemes_used() const;
 
  private:
   core::Tensor take(const std::string& name);  // marks the name as used
   bool compressed(const std::string& prefix, std::int64_t n, std::int64_t k, ops::Linear& layer);
+  bool foreign(const std::string& prefix, std::int64_t n, std::int64_t k, ops::Linear& layer);
 
   const WeightSource& source_;
   const std::map<std::string, formats::Scheme>& schemes_;
   std::set<std::string, std::less<>> used_;
   std::set<std::string, std::less<>> compressed_;  // prefixes of layers read by their scheme
+  Imports imports_;
   int next_id_ = 0;
 };
 

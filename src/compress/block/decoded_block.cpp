@@ -32,7 +32,7 @@ Block decoded(Block block, core::ThreadPool& pool) {
     for (ops::Linear& part : set->parts) {
       const formats::Scheme& scheme = part.weight.scheme;
       if (!formats::is_dense(scheme) && scheme.activation.is_float() &&
-          scheme.inputs.hadamard == 0) {
+          scheme.inputs == formats::Inputs()) {
         part.weight = formats::dense_weight(float_weights(part.weight, pool));
       }
     }

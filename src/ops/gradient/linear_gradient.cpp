@@ -21,6 +21,9 @@ std::string_view obstacle(const Linear& layer) {
   if (layer.weight.scheme.inputs.hadamard != 0) {
     return "an online Hadamard";
   }
+  if (layer.weight.scheme.inputs.ordered) {
+    return "inputs in an order of their own";
+  }
   return layer.weight.scheme.inputs.tail != 0 ? "a tail in INT8" : "";
 }
 

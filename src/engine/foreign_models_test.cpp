@@ -1,0 +1,66 @@
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "core/json.h"
+#include "device/cuda_devices.h"
+#include "engine/runner.h"
+
+// Models that other tools compressed, against transformers with the weights that those tools read
+// from them (tests/exchange/make_goldens.py).
+namespace nibble::engine {
+namespace {
+
+using core::Json;
+
+const std::filesystem::path kModels =
+    std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "exchange";
+
+// On a GPU activations have 16 bits.
+float tolerance(const device::Place& place) {
+  return place.on_gpu() ? 5e-3f : 1e-4f;
+}
+
+std::string test_name(const testing::TestParamInfo<const char*>& parameter) {
+  std::string name = parameter.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+class ForeignModels : public testing::TestWithParam<const char*> {};
+
+TEST_P(ForeignModels, LogitsAreThoseOfTheWeightsThatTheToolReads) {
+  const device::Place place = device::parse_place(NIBBLE_TEST_DEVICE);
+  if (place.on_gpu() && device::cuda_devices().empty()) {
+    GTEST_SKIP() << "there is no NVIDIA GPU";
+  }
+  const std::filesystem::path folder = kModels / GetParam();
+  std::ifstream file(folder / "golden.json");
+  const Json golden = Json::parse(file);
+  const auto ids = golden["ids"].get<std::vector<std::int32_t>>();
+  RunnerOptions options;
+  options.place = place;
+  options.cpu.threads = 2;
+  options.cpu.activations = ops::ActivationPrecision::kFloat;
+  options.kv_types = ops::KvType::kF32;
+  const auto runner = make_runner(models::open_model(folder), options);
+  const auto first = static_cast<std::int64_t>(ids.size() - golden["logits"].size());
+  std::int64_t compared = 0;
+  runner->score(ids, [&](std::int64_t row, const LogitsView& logits) {
+    for (std::int64_t i = std::max<std::int64_t>(0, first - row); i < logits.rows; ++i) {
+      const auto expected =
+          golden["logits"][static_cast<std::size_t>(row + i - first)].get<std::vector<float>>();
+      for (std::size_t j = 0; j < expected.size(); ++j, ++compared) {
+        ASSERT_NEAR(logits.row(i)[j], expected[j], tolerance(place)) << row + i << " logit " << j;
+      }
+    }
+  });
+  EXPECT_EQ(compared, 4 * 64);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ForeignModels, testing::Values("gptq", "gptq-v2", "gptq-3", "awq"),
+                         test_name);
+
+}  // namespace
+}  // namespace nibble::engine

@@ -1,0 +1,40 @@
+// The checkpoints of other tools that can be read: one line for each kind.
+
+#include <array>
+
+#include <fmt/ranges.h>
+
+#include "core/error.h"
+#include "formats/exchange/awq/awq.h"
+#include "formats/exchange/bitsandbytes/bitsandbytes.h"
+#include "formats/exchange/compressed_tensors/compressed_tensors.h"
+#include "formats/exchange/exchange.h"
+#include "formats/exchange/gptq/gptq.h"
+
+namespace nibble::formats::exchange {
+
+std::span<const Kind> kinds() {
+  static constexpr std::array<Kind, 4> kKinds = {
+      {{"gptq", make_gptq_reader},
+       {"awq", make_awq_reader},
+       {"compressed-tensors", make_compressed_tensors_reader},
+       {"bitsandbytes", make_bitsandbytes_reader}}};
+  return kKinds;
+}
+
+std::unique_ptr<const Reader> make_reader(const core::Json& config) {
+  const std::string method = core::get_string(config, "quant_method", kConfigName);
+  std::vector<std::string_view> known = {"nibble"};
+  for (const Kind& kind : kinds()) {
+    if (kind.method == method) {
+      return kind.make_reader(config);
+    }
+    known.push_back(kind.method);
+  }
+  core::fail(core::ErrorKind::kInvalidModel,
+             "{}: checkpoints of method '{}' can't be read, only those of {}; start from the "
+             "original model",
+             kConfigName, core::printable(method), fmt::join(known, ", "));
+}
+
+}  // namespace nibble::formats::exchange

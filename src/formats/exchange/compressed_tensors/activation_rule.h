@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+
+#include "core/json.h"
+#include "formats/activation.h"
+
+namespace nibble::formats::exchange {
+
+/// How a checkpoint of compressed-tensors wants the inputs of its layers rounded, in the rules of
+/// formats::Activation, and what differs.
+///
+///   8-bit integers, dynamic, per token   s = max|x| / 127.5, q = round(x / s) in [-128, 127]: a8
+///                                        with the clip 127 / 127.5; only q = -128 becomes -127
+///   4-bit integers, dynamic, per token   s = max|x| / 7.5, q in [-8, 7]: a4 with the clip 7 / 7.5
+///   8-bit integers, static, per tensor   input_scale: a8s; only q = -128 becomes -127
+///   E4M3, dynamic, per token             afp8, beside weights in E4M3
+///
+/// Asymmetric dynamic ones are a8-asym and a4-asym, whose ranges are the same. Everything else (FP4,
+/// static E4M3, groups) stays float, which rounds less than the checkpoint was made for.
+struct ActivationRule {
+  Activation activation = {};
+  std::string remark;  // what differs; empty: nothing does
+};
+
+/// `arguments`: "input_activations" of a scheme, or null. `fp8`: weights are E4M3.
+ActivationRule read_activation_rule(const core::Json& arguments, bool fp8);
+
+}  // namespace nibble::formats::exchange

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/json.h"
+#include "core/tensor.h"
+#include "formats/packed_weight.h"
+
+namespace nibble::formats::exchange {
+
+/// A linear layer [n, k] as another tool stored it: its tensors by what follows the layer's name
+/// and a dot in a checkpoint ("qweight", "weight.absmax").
+struct StoredLayer {
+  std::string name;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  std::map<std::string, core::Tensor, std::less<>> parts;
+
+  /// Throws kInvalidModel naming the layer when there is no such part.
+  const core::Tensor& part(std::string_view name) const;
+  /// The same, also when its type or shape is another.
+  const core::Tensor& part(std::string_view name, core::DType type,
+                           const core::Shape& shape) const;
+  /// Null where there is none.
+  const core::Tensor* find(std::string_view name) const;
+};
+
+/// The same layer as Nibble holds it.
+struct ReadLayer {
+  PackedWeight weight;
+  double scale_error = 0;            // largest relative change of a scale that became float16
+  std::vector<std::string> remarks;  // what else is not as the file has it, each a sentence
+};
+
+/// Layers of one kind of checkpoint. Codes are taken over as they are; nothing is quantized again.
+class Reader {
+ public:
+  virtual ~Reader() = default;
+
+  /// Kind and settings, for people: "gptq, 4 bits, groups of 128".
+  virtual std::string description() const = 0;
+  /// The parts that a layer may have, bias aside. The first one is there in each compressed layer
+  /// and in no other.
+  virtual std::span<const std::string_view> part_names() const = 0;
+  /// Throws kInvalidModel naming the layer and what is wrong with it.
+  virtual ReadLayer read(const StoredLayer& layer) const = 0;
+};
+
+/// A kind of checkpoint that can be read.
+struct Kind {
+  std::string_view method;  // "quant_method" of its quantization_config
+  std::unique_ptr<const Reader> (*make_reader)(const core::Json& config) = nullptr;
+};
+
+/// All of them; the one registration place is all.cpp.
+std::span<const Kind> kinds();
+
+/// The reader that `quantization_config` of config.json asks for. Throws kInvalidModel naming a
+/// method, version or setting that is not read.
+std::unique_ptr<const Reader> make_reader(const core::Json& config);
+
+/// Names `quantization_config` in messages.
+inline constexpr std::string_view kConfigName = "config.json quantization_config";
+
+}  // namespace nibble::formats::exchange

@@ -1,0 +1,257 @@
+// Layers as other tools compressed them (tests/exchange/make_goldens.py) against the weights that
+// those tools read from them, and each way in which one can be malformed.
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "core/json.h"
+#include "core/random.h"
+#include "formats/exchange/base64_for_tests.h"
+#include "formats/exchange/exchange.h"
+
+namespace nibble::formats::exchange {
+namespace {
+
+using core::Json;
+using core::Tensor;
+
+const Json& goldens() {
+  static const Json json = [] {
+    std::ifstream file(NIBBLE_SOURCE_DIR "/tests/exchange/layers.json");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    return core::parse_json(text, "layers.json");
+  }();
+  return json;
+}
+
+core::DType dtype_of(const std::string& name) {
+  for (const auto type : {core::DType::kF32, core::DType::kF16, core::DType::kBF16,
+                          core::DType::kI32, core::DType::kI64, core::DType::kI8}) {
+    if (name == core::name_of(type)) {
+      return type;
+    }
+  }
+  return core::DType::kU8;  // U8, and types of 8 bits that are read as such
+}
+
+Tensor tensor_of(const Json& part) {
+  const std::string bytes = from_base64(part.at("data").get<std::string>());
+  Tensor tensor = Tensor::zeros(dtype_of(part.at("dtype").get<std::string>()),
+                                part.at("shape").get<core::Shape>());
+  EXPECT_EQ(static_cast<std::int64_t>(bytes.size()), tensor.bytes());
+  std::memcpy(tensor.mutable_raw(), bytes.data(), bytes.size());
+  return tensor;
+}
+
+StoredLayer layer_of(const Json& golden) {
+  StoredLayer layer{
+      "layer", golden.at("n").get<std::int64_t>(), golden.at("k").get<std::int64_t>(), {}};
+  for (const auto& [name, part] : golden.at("parts").items()) {
+    layer.parts.emplace(name, tensor_of(part));
+  }
+  return layer;
+}
+
+// All weights, in the order of the layer's inputs.
+std::vector<float> decoded(const PackedWeight& weight) {
+  std::vector<float> values(static_cast<std::size_t>(weight.n * weight.k));
+  std::vector<float> row(static_cast<std::size_t>(weight.k));
+  for (std::int64_t n = 0; n < weight.n; ++n) {
+    decode_row(weight, n, row);
+    for (std::int64_t i = 0; i < weight.k; ++i) {
+      const std::int64_t input =
+          weight.permutation.empty()
+              ? i
+              : weight.permutation.data<std::int32_t>()[static_cast<std::size_t>(i)];
+      values[static_cast<std::size_t>(n * weight.k + input)] = row[static_cast<std::size_t>(i)];
+    }
+  }
+  return values;
+}
+
+// The largest difference, relative to the largest weight.
+double difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double largest = 0;
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    largest = std::max(largest, std::abs(static_cast<double>(b[i])));
+    worst = std::max(worst, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  }
+  return worst / largest;
+}
+
+TEST(Exchange, LayersAreReadAsTheToolsThatWroteThemReadThem) {
+  for (const auto& [name, golden] : goldens().items()) {
+    SCOPED_TRACE(name);
+    const ReadLayer read = make_reader(golden.at("config"))->read(layer_of(golden));
+    EXPECT_EQ(to_string(read.weight.scheme), golden.at("scheme").get<std::string>());
+    const Tensor expected = tensor_of({{"dtype", "F32"},
+                                       {"shape", {read.weight.n, read.weight.k}},
+                                       {"data", golden.at("weights")}});
+    const double found = difference(decoded(read.weight), core::to_float32(expected));
+    const double bound = golden.value("tolerance", 0.0);
+    EXPECT_LE(found, bound);
+    EXPECT_EQ(read.scale_error > 0, golden.value("rounds_scales", false));
+    EXPECT_LE(read.scale_error, 0x1p-11);
+  }
+  EXPECT_GE(goldens().size(), 12u);
+}
+
+std::string refusal(const std::string& name,
+                    const std::function<void(StoredLayer&, Json&)>& damage) {
+  StoredLayer layer = layer_of(goldens().at(name));
+  Json config = goldens().at(name).at("config");
+  damage(layer, config);
+  try {
+    const ReadLayer read = make_reader(config)->read(layer);
+    return "";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.kind(), core::ErrorKind::kInvalidModel);
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+    return error.what();
+  }
+}
+
+// What config.json may say that is not read.
+std::string config_refusal(const std::string& name, const char* key, const Json& value) {
+  return refusal(name, [&](StoredLayer&, Json& config) { config[key] = value; });
+}
+
+void expect_part(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << "'" << text << "' lacks '" << part << "'";
+}
+
+TEST(Exchange, UnknownMethodsAreNamed) {
+  expect_part(config_refusal("awq-g32", "quant_method", "hqq"), "'hqq'");
+  expect_part(config_refusal("awq-g32", "quant_method", 4), "quant_method");
+}
+
+TEST(Gptq, SettingsThatAreNotReadAreNamed) {
+  const std::string name = "gptq-4-sym-g32";
+  expect_part(config_refusal(name, "bits", 5), "5 bits");
+  expect_part(config_refusal(name, "bits", "four"), "bits");
+  expect_part(config_refusal(name, "group_size", 0), "group_size");
+  expect_part(config_refusal(name, "group_size", -2), "group_size");
+  expect_part(config_refusal(name, "checkpoint_format", "marlin"), "'marlin'");
+  expect_part(config_refusal(name, "checkpoint_format", "gptq_p"), "'gptq_p'");
+  expect_part(config_refusal(name, "is_marlin_format", true), "Marlin");
+}
+
+TEST(Gptq, ALabelThatTheZerosContradictIsCorrectedAndRemarked) {
+  const Json& golden = goldens().at("gptq-4-sym-g32-mislabelled");
+  const ReadLayer read = make_reader(golden.at("config"))->read(layer_of(golden));
+  ASSERT_EQ(read.remarks.size(), 1u);
+  expect_part(read.remarks.front(), "gptq_v2");
+}
+
+// Sets every zero point of a layer to 15 or to something uneven.
+TEST(Gptq, ZeroPointsThatMayMeanTwoThingsAreRefused) {
+  const auto fill = [](std::int32_t word) {
+    return [word](StoredLayer& layer, Json&) {
+      auto words = layer.parts.at("qzeros").mutable_data<std::int32_t>();
+      std::fill(words.begin(), words.end(), word);
+    };
+  };
+  expect_part(refusal("gptq-4-asym-g32-order", fill(-1)), "output 0, group 0 holds 15");
+  expect_part(refusal("gptq-4-sym-g32", fill(0x77777778)), "neither all 7 nor all 8");
+  EXPECT_EQ(refusal("gptq-4-sym-g32", fill(0x77777777)), "");
+  EXPECT_EQ(refusal("gptq-4-sym-g32", fill(static_cast<std::int32_t>(0x88888888))), "");
+}
+
+TEST(Gptq, OrdersThatAreNoneAreRefused) {
+  const auto set = [](std::int32_t value) {
+    return [value](StoredLayer& layer, Json&) {
+      layer.parts.at("g_idx").mutable_data<std::int32_t>()[3] = value;
+    };
+  };
+  expect_part(refusal("gptq-4-asym-g32-order", set(-1)), "g_idx");
+  expect_part(refusal("gptq-4-asym-g32-order", set(2)), "g_idx");
+  expect_part(refusal("gptq-4-asym-g32-order", set(1 << 30)), "g_idx");
+  const auto together = [](StoredLayer& layer, Json&) {
+    auto groups = layer.parts.at("g_idx").mutable_data<std::int32_t>();
+    std::fill(groups.begin(), groups.end(), 0);
+  };
+  expect_part(refusal("gptq-4-asym-g32-order", together), "uneven");
+}
+
+TEST(Gptq, BitsAndGroupsOfALayerFollowFromItsShapesWhereTheyMayDiffer) {
+  const auto other = [](StoredLayer&, Json& config) {
+    config["bits"] = 4;
+    config["group_size"] = 128;
+    config["dynamic"] = {{"+:layer", {{"bits", 3}}}};
+  };
+  EXPECT_EQ(refusal("gptq-3-asym-g32-order", other), "");
+  EXPECT_EQ(refusal("gptq-2-asym-g16", other), "");
+}
+
+TEST(Awq, SettingsThatAreNotReadAreNamed) {
+  expect_part(config_refusal("awq-g32", "version", "gemv_fast"), "'gemv_fast'");
+  expect_part(config_refusal("awq-g32", "bits", 8), "8 bits");
+  EXPECT_EQ(config_refusal("awq-g32", "version", "GEMM"), "");
+  const auto older = [](StoredLayer&, Json& config) {
+    config = {{"quant_method", "awq"}, {"w_bit", 4}, {"q_group_size", 32}};
+  };
+  EXPECT_EQ(refusal("awq-g32", older), "");
+}
+
+TEST(Awq, OutputsThatAreNoMultipleOfEightAreRefused) {
+  expect_part(refusal("awq-g32", [](StoredLayer& layer, Json&) { layer.n = 33; }), "33");
+}
+
+// Each part missing, of another type, of another shape; all of them refused by name.
+TEST(Exchange, PartsThatAreWrongAreRefusedByName) {
+  for (const auto& [name, golden] : goldens().items()) {
+    for (const auto& [part, stored] : golden.at("parts").items()) {
+      SCOPED_TRACE(name + " " + part);
+      const bool optional = part == "g_idx" || part == "weight_shape";
+      const std::string& key = part;
+      const auto without = [&](StoredLayer& layer, Json&) { layer.parts.erase(key); };
+      EXPECT_EQ(refusal(name, without).empty(), optional);
+      const auto other_type = [&](StoredLayer& layer, Json&) {
+        layer.parts[key] = Tensor::zeros(core::DType::kI16, layer.parts.at(key).shape());
+      };
+      expect_part(refusal(name, other_type), part);
+      const auto longer = [&](StoredLayer& layer, Json&) {
+        core::Shape shape = layer.parts.at(key).shape();
+        shape.back() += 1;
+        layer.parts[key] = Tensor::zeros(layer.parts.at(key).dtype(), shape);
+      };
+      expect_part(refusal(name, longer), part);
+      const auto scalar = [&](StoredLayer& layer, Json&) {
+        layer.parts[key] = Tensor::zeros(layer.parts.at(key).dtype(), {});
+      };
+      expect_part(refusal(name, scalar), part);
+    }
+  }
+}
+
+// Random bytes in every part: read or refused, and nothing else; sanitizers see what is touched.
+TEST(Exchange, DamagedPartsAreReadOrRefused) {
+  core::Random random(11);
+  int read = 0;
+  int refused = 0;
+  for (const auto& [name, golden] : goldens().items()) {
+    for (int i = 0; i < 200; ++i) {
+      const auto damage = [&](StoredLayer& layer, Json&) {
+        for (auto& [part, tensor] : layer.parts) {
+          const std::int64_t at = random.below(tensor.bytes());
+          tensor.mutable_raw()[at] ^= static_cast<std::byte>(1 + random.below(255));
+        }
+      };
+      ++(refusal(name, damage).empty() ? read : refused);
+    }
+  }
+  EXPECT_GT(read, 0);
+  EXPECT_GT(refused, 0);
+}
+
+}  // namespace
+}  // namespace nibble::formats::exchange
