@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -17,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const fs::path kFamilies = fs::path(NIBBLE_SOURCE_DIR) / "tests" / "families";
+const fs::path kForeign = fs::path(NIBBLE_SOURCE_DIR) / "tests" / "exchange";
 
 std::string read(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -79,6 +81,7 @@ class DamagedModel : public ::testing::Test {
 };
 
 constexpr int kFlips = 10'000;
+constexpr int kForeignFlips = 1'000;
 
 TEST_F(DamagedModel, Config) {
   damage("config.json", kFlips, 1);
@@ -89,6 +92,28 @@ TEST_F(DamagedModel, Tokenizer) {
 TEST_F(DamagedModel, Weights) {
   damage("model.safetensors", kFlips, 37);
 }
+
+// Models that other tools compressed.
+class DamagedForeignModel : public DamagedModel, public ::testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override { fs::copy(kForeign / GetParam(), folder_); }
+};
+
+TEST_P(DamagedForeignModel, Config) {
+  damage("config.json", kForeignFlips, 7);
+}
+TEST_P(DamagedForeignModel, Weights) {
+  damage("model.safetensors", kForeignFlips, 997);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DamagedForeignModel,
+                         testing::Values("gptq", "gptq-3", "awq", "ct-pack", "ct-int", "ct-fp8",
+                                         "ct-nvfp4", "ct-mxfp4", "bnb-nf4", "bnb-fp4"),
+                         [](const auto& parameter) {
+                           std::string name = parameter.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 TEST_F(DamagedModel, ConfigValuesAreRefusedByName) {
   const core::Json good = core::parse_json(read(folder_ / "config.json"), "config.json");

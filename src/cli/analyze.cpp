@@ -3,6 +3,7 @@
 
 #include "cli/analysis_report.h"
 #include "cli/commands.h"
+#include "cli/open_model.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/page_file.h"
@@ -61,7 +62,7 @@ class Analyze final : public ModelCommand {
 
  private:
   static eval::AnalysisSide side(const std::string& folder, const engine::RunnerOptions& options) {
-    return {models::open_model(folder), with_own_tiles(options, folder)};
+    return {open_model(folder), with_own_tiles(options, folder)};
   }
 
   static std::string recipe_of(const eval::AnalysisSide& side) {

@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
+#include "cli/open_model.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
@@ -136,7 +137,7 @@ class Classify final : public ModelCommand {
     const engine::RunnerOptions runner_options = device_.runner(model_);
     TerminalProgress progress(common_.quiet);
     const TextLines lines = TextLines::read(texts_.file);
-    const auto model = models::open_model(model_);
+    const auto model = open_model(model_);
     Results results(lines, *model, common_.json);
     const auto encoder = engine::make_encoder(model, runner_options);
     const engine::InputOptions options = texts_.applied_to(engine::input_options(*model, *encoder));

@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/damage_report.h"
+#include "cli/open_model.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/page_file.h"
@@ -65,7 +66,7 @@ class Compare final : public ModelCommand {
     const std::string text = read_text(text_);
     PageFile page(html_);
     TerminalProgress progress(common_.quiet);
-    const auto model = models::open_model(model_);
+    const auto model = open_model(model_);
     options_.adapter = lora_.adapter();
     options_.adapter_factor = static_cast<float>(lora_.scale);
     const auto tokens = model->tokenizer->encode(text, {});

@@ -1,5 +1,6 @@
 #include "cli/draft_options.h"
 
+#include "cli/open_model.h"
 #include "cli/options.h"
 #include "engine/model_drafts.h"
 #include "engine/ngram_drafts.h"
@@ -24,7 +25,7 @@ std::unique_ptr<engine::DraftSource> DraftOptions::open(const models::Model& mod
   if (source_ == "ngram") {
     return std::make_unique<engine::NgramDrafts>(most_);
   }
-  const auto drafts = models::open_model(source_);
+  const auto drafts = open_model(source_);
   engine::require_same_vocabulary(model, *drafts);
   const std::int64_t context = drafts->network.config.max_positions;
   options.tile_file.clear();

@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/npy_file.h"
+#include "cli/open_model.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
@@ -92,7 +93,7 @@ class Embed final : public ModelCommand {
     TerminalProgress progress(common_.quiet);
     const TextLines lines = TextLines::read(texts_.file);
     Embeddings embeddings(output_, lines.size(), common_.json);
-    const auto model = models::open_model(model_);
+    const auto model = open_model(model_);
     if (engine::is_encoder(*model)) {
       choose_pooling(model->network);
     }

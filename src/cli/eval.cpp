@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/damage_report.h"
+#include "cli/open_model.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
@@ -46,8 +47,8 @@ class Eval final : public ModelCommand {
     const auto runner = engine::make_runner(model, runner_options);
     std::unique_ptr<engine::Runner> reference;
     if (!reference_.empty()) {
-      reference = engine::make_runner(models::open_model(reference_),
-                                      with_own_tiles(runner_options, reference_));
+      reference =
+          engine::make_runner(open_model(reference_), with_own_tiles(runner_options, reference_));
     }
     const eval::PerplexityResult result =
         eval::measure_perplexity(*runner, tokens, options_, progress, reference.get());

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
+#include "cli/open_model.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
@@ -29,7 +30,7 @@ class Explain final : public ModelCommand {
     TerminalProgress progress(common_.quiet);
     const engine::RunnerOptions runner = device_.runner();
     options_.folder = cache_folder();
-    const auto model = models::open_model(model_);
+    const auto model = open_model(model_);
     const auto explanation = engine::explain_kernels(model->network, runner, options_, progress);
     if (!explanation.ignored.empty() && !common_.quiet) {
       print_note("nibble: measured times are not used: {}\n", explanation.ignored);

@@ -93,6 +93,9 @@ class Inspect final : public ModelCommand {
         {"weights",
          fmt::format("{:.2f} MB",
                      static_cast<double>(models::total_weight_bytes(model.network)) / 1e6)}};
+    for (const std::string& remark : model.compression.remarks) {
+      table.rows.push_back({"not as stored", core::printable(remark).str()});
+    }
     if (config.routing.experts > 0) {
       table.rows.push_back(
           {"experts", fmt::format("{} of {}", config.routing.top, config.routing.experts)});
@@ -134,6 +137,7 @@ class Inspect final : public ModelCommand {
         {"context", config.max_positions},
         {"bits_per_weight", models::block_bits_per_weight(model.network)},
         {"weight_bytes", models::total_weight_bytes(model.network)},
+        {"not_as_stored", model.compression.remarks},
         {"linear_layers", std::move(list)}};
     print_result("{}\n", json.dump(-1, ' ', false, core::Json::error_handler_t::replace));
   }

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/open_model.h"
 #include "cli/output.h"
 #include "core/byte_size.h"
 #include "core/cpu_topology.h"
@@ -145,7 +146,7 @@ std::shared_ptr<const models::LoraAdapter> LoraOptions::adapter() const {
 
 std::shared_ptr<models::Model> LoraOptions::open(const std::string& model) const {
   const auto beside = adapter();
-  auto opened = models::open_model(model);
+  auto opened = open_model(model);
   return beside ? models::with_adapter(*opened, *beside, static_cast<float>(scale)) : opened;
 }
 

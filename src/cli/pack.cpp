@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
+#include "cli/open_model.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
@@ -24,7 +25,7 @@ class Pack final : public ModelCommand {
 
   void run() override {
     TerminalProgress progress(common_.quiet);
-    const auto model = models::open_model(model_);
+    const auto model = open_model(model_);
     const std::filesystem::path path =
         output_.empty() ? engine::tile_file_in(model_) : std::filesystem::path(output_);
     std::error_code error;

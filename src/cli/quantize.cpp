@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
+#include "cli/open_model.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/resume_notice.h"
@@ -65,7 +66,7 @@ class Quantize final : public ModelCommand {
                   "--memory is for --device cpu; on a GPU hidden states stay in its memory: take "
                   "fewer --samples or a shorter --seq-len");
     pipeline_.memory = memory_bytes(memory_);
-    const auto model = models::open_model(model_);
+    const auto model = open_model(model_);
     compress::Recipe recipe = recipe_ == compress::kBestRecipe ? best(*model) : this->recipe();
     if (!output_scheme_.empty()) {
       recipe = compress::with_output(std::move(recipe), output_scheme());
@@ -88,7 +89,7 @@ class Quantize final : public ModelCommand {
       const ResumeNotice notice;
       compress::quantize_model(*model, recipe, output_, pipeline_, resume_, progress);
     }
-    const auto result = models::open_model(output_);
+    const auto result = open_model(output_);
     print(*model, *result);
   }
 

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
+#include "cli/open_model.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
@@ -41,7 +42,7 @@ class TuneKernels final : public ModelCommand {
     core::require(place.on_gpu(), core::ErrorKind::kUsage,
                   "only kernels of GPUs have schedules; use --device cuda");
     const engine::ScheduleSource target = check_ ? engine::ScheduleSource() : this->target();
-    const auto model = models::open_model(model_);
+    const auto model = open_model(model_);
     const auto tuning =
         engine::tune_kernels(model->network, tokens_, target, place.index, progress);
     if (!check_) {

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
+#include "cli/open_model.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
@@ -54,7 +55,7 @@ class TuneStrategy final : public ModelCommand {
     options_.times_folder = cache_folder();
     const std::filesystem::path file = this->file();
     engine::StrategyFile strategies = engine::StrategyFile::read(file);
-    const auto model = models::open_model(model_);
+    const auto model = open_model(model_);
     const auto key = engine::strategy_key(*model, options_.runner, options_.batch, options_.seq);
     const auto loss = this->loss(model);
     const eval::StrategyTuning tuning = eval::tune_strategy(model, *loss, options_, progress);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -59,7 +60,9 @@ TEST_P(ForeignModels, LogitsAreThoseOfTheWeightsThatTheToolReads) {
   EXPECT_EQ(compared, 4 * 64);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ForeignModels, testing::Values("gptq", "gptq-v2", "gptq-3", "awq"),
+INSTANTIATE_TEST_SUITE_P(All, ForeignModels,
+                         testing::Values("gptq", "gptq-v2", "gptq-3", "awq", "ct-pack", "ct-int",
+                                         "ct-fp8", "ct-nvfp4", "ct-mxfp4", "bnb-nf4", "bnb-fp4"),
                          test_name);
 
 }  // namespace

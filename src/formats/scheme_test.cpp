@@ -33,13 +33,26 @@ TEST(Scheme, EveryCombinationSurvivesTheRoundTrip) {
       }
     }
   }
-  for (const std::string text :
-       {"int4-sym-g128-a4g128", "int4-sym-g128-a4g32c0.85", "int4-asym-g64-a8g128o-asym",
-        "int4-sym-g128-a4g128c0.9-tail128", "int3-asym-g64-a3-asym-h128-tail16", "int8-sym-tensor",
-        "int4-sym-tensor-a8-h64", "int4-asym-g64-h64", "lut4-nf4-g64-hrow", "lut3-row-g128",
-        "lut2-matrix-row", "lut3-matrix-g32-s7", "mxfp4-a4-h128", "int4-sym-g128-a4-asym-h96",
-        "int4-sym-row-a4g100c0.5", "int8-sym-row-a8s", "lut4-nf4-g64-a4s",
-        "int4-sym-g32-a8g1024c0.975-asym"}) {
+  for (const std::string text : {"int4-sym-g128-a4g128",
+                                 "int4-sym-g128-a4g32c0.85",
+                                 "int4-asym-g64-a8g128o-asym",
+                                 "int4-asym-g128-order",
+                                 "int4-sym-row-a8-order",
+                                 "int4-sym-g128-a4g128c0.9-tail128",
+                                 "int3-asym-g64-a3-asym-h128-tail16",
+                                 "int8-sym-tensor",
+                                 "int4-sym-tensor-a8-h64",
+                                 "int4-asym-g64-h64",
+                                 "lut4-nf4-g64-hrow",
+                                 "lut3-row-g128",
+                                 "lut2-matrix-row",
+                                 "lut3-matrix-g32-s7",
+                                 "mxfp4-a4-h128",
+                                 "int4-sym-g128-a4-asym-h96",
+                                 "int4-sym-row-a4g100c0.5",
+                                 "int8-sym-row-a8s",
+                                 "lut4-nf4-g64-a4s",
+                                 "int4-sym-g32-a8g1024c0.975-asym"}) {
     texts.push_back(text);
   }
   for (const std::string& text : texts) {
@@ -126,6 +139,11 @@ TEST(Scheme, RefusesMalformedStrings) {
                                  "int4-sym-g32-h-32",
                                  "int4-sym-g32-h32-a4",
                                  "int4-sym-g32-hrow-h32",
+                                 "f16-order",
+                                 "int4-sym-g32-order-order",
+                                 "int4-sym-g32-h32-order",
+                                 "int4-sym-g32-a4-order-tail16",
+                                 "int8-sym-row-a8s-order",
                                  "int4-sym-g32-a4-tail",
                                  "int4-sym-g32-a4-tail0",
                                  "int4-sym-g32-a4-tail-16",

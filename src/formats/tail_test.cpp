@@ -48,6 +48,32 @@ std::string refusal(const std::function<void(PackedWeight&)>& damage) {
   return "";
 }
 
+// An order without a tail: rows are decoded as they are stored, and the order must be one.
+TEST(Order, IsStoredBesideTheWeight) {
+  PackedWeightBuilder builder(parse_scheme("int4-asym-g4-order"), 1, 8);
+  builder.set_group(0, 0, {0.5f, 3});
+  builder.set_group(0, 1, {2.0f, 0});
+  builder.set_codes(0, std::vector<std::uint8_t>{0, 1, 2, 3, 4, 5, 6, 15});
+  const std::vector<std::int32_t> order = {7, 0, 6, 1, 5, 2, 4, 3};
+  builder.set_permutation(order);
+  const PackedWeight weight = builder.finish();
+  std::vector<float> row(8);
+  decode_row(weight, 0, row);
+  EXPECT_EQ(row, (std::vector<float>{-1.5f, -1, -0.5f, 0, 8, 10, 12, 30}));
+  const PackedWeight head = head_of(weight);
+  EXPECT_TRUE(head.permutation.empty());
+  EXPECT_EQ(to_string(head.scheme), "int4-asym-g4");
+  validate(head, "head");
+
+  PackedWeight twice = weight;
+  twice.permutation = core::Tensor::zeros(core::DType::kI32, {1, 8});
+  EXPECT_THROW(validate(twice, "layer"), core::Error);
+  PackedWeight without = weight;
+  without.permutation = core::Tensor();
+  EXPECT_THROW(validate(without, "layer"), core::Error);
+  EXPECT_THROW(round_to_nearest(row, 1, 8, parse_scheme("int4-asym-g4-order")), core::Error);
+}
+
 TEST(Tail, DecodesBehindTheHead) {
   const PackedWeight weight = weight_with_tail();
   std::vector<float> row(kInputs);

@@ -220,11 +220,11 @@ class Validation {
   }
 
   void check_tails() const {
-    core::require(!any_scheme([](const Scheme& scheme) { return scheme.inputs.ordered; }),
-                  ErrorKind::kUsage,
-                  "recipe '{}': {} has inputs in a stored order, which no pass chooses; such layers "
-                  "are only read",
-                  name_, recipe_.scheme);
+    core::require(
+        !any_scheme([](const Scheme& scheme) { return scheme.inputs.ordered; }), ErrorKind::kUsage,
+        "recipe '{}': {} has inputs in a stored order, which no pass chooses; such layers "
+        "are only read",
+        name_, recipe_.scheme);
     const bool wanted = any_scheme([](const Scheme& scheme) { return scheme.inputs.tail != 0; });
     core::require(!wanted || !reordered_by_.empty(), ErrorKind::kUsage,
                   "recipe '{}': {} has a tail, nothing says which inputs stand in it: add the pass "

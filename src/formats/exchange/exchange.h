@@ -26,8 +26,7 @@ struct StoredLayer {
   /// Throws kInvalidModel naming the layer when there is no such part.
   const core::Tensor& part(std::string_view name) const;
   /// The same, also when its type or shape is another.
-  const core::Tensor& part(std::string_view name, core::DType type,
-                           const core::Shape& shape) const;
+  const core::Tensor& part(std::string_view name, core::DType type, const core::Shape& shape) const;
   /// Null where there is none.
   const core::Tensor* find(std::string_view name) const;
 };

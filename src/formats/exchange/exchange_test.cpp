@@ -1,6 +1,8 @@
 // Layers as other tools compressed them (tests/exchange/make_goldens.py) against the weights that
 // those tools read from them, and each way in which one can be malformed.
 
+#include "formats/exchange/exchange.h"
+
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -15,7 +17,6 @@
 #include "core/json.h"
 #include "core/random.h"
 #include "formats/exchange/base64_for_tests.h"
-#include "formats/exchange/exchange.h"
 
 namespace nibble::formats::exchange {
 namespace {

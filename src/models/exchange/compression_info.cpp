@@ -18,7 +18,8 @@ struct OlderFile {
   const char* name;
   const char* method;
 };
-constexpr OlderFile kOlderFiles[] = {{"quantize_config.json", "gptq"}, {"quant_config.json", "awq"}};
+constexpr OlderFile kOlderFiles[] = {{"quantize_config.json", "gptq"},
+                                     {"quant_config.json", "awq"}};
 
 CompressionInfo read_own(const Json& config) {
   CompressionInfo info;

@@ -109,6 +109,7 @@ TEST_F(CudaLayers, RoundedActivationsGiveTheIntegersOfTheCpu) {
                                    "int8-sym-row-a8",
                                    "int8-sym-tensor-a8",
                                    "int4-sym-g128-a4g128",
+                                   "int4-sym-row-a8-order",
                                    "int4-sym-g128-a4g128-tail128",
                                    "int4-sym-g128-a4g128c0.9-h128-tail128",
                                    "int4-sym-g128-a4-tail128",

@@ -32,9 +32,8 @@ core::Json state_json(const StoredLayer& layer, const std::string& what) {
 
 void require_shape(const StoredLayer& layer, const core::Json& json, const std::string& what) {
   const auto shape = json.find("shape");
-  require(shape != json.end() && *shape == core::Json({layer.n, layer.k}),
-          ErrorKind::kInvalidModel, "{}: 'shape' is not [{}, {}]", core::printable(what), layer.n,
-          layer.k);
+  require(shape != json.end() && *shape == core::Json({layer.n, layer.k}), ErrorKind::kInvalidModel,
+          "{}: 'shape' is not [{}, {}]", core::printable(what), layer.n, layer.k);
 }
 
 }  // namespace
@@ -61,8 +60,7 @@ std::vector<float> block_scales(const StoredLayer& layer, const QuantState& stat
   if (state.nested_block == 0) {
     return float_part(layer, "weight.absmax", {blocks});
   }
-  const auto codes =
-      layer.part("weight.absmax", core::DType::kU8, {blocks}).data<std::uint8_t>();
+  const auto codes = layer.part("weight.absmax", core::DType::kU8, {blocks}).data<std::uint8_t>();
   const std::vector<float> book = float_part(layer, "weight.nested_quant_map", {kNestedBook});
   const std::int64_t outer = (blocks + state.nested_block - 1) / state.nested_block;
   const std::vector<float> scales = float_part(layer, "weight.nested_absmax", {outer});

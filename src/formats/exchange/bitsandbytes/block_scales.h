@@ -9,9 +9,9 @@ namespace nibble::formats::exchange {
 
 /// What the JSON of a layer says that its other parts do not.
 struct QuantState {
-  std::int64_t block = 64;         // codes that share a scale; divides k
-  std::int64_t nested_block = 0;   // scales that share one; 0: scales are not quantized
-  float nested_offset = 0;         // added to each of them
+  std::int64_t block = 64;        // codes that share a scale; divides k
+  std::int64_t nested_block = 0;  // scales that share one; 0: scales are not quantized
+  float nested_offset = 0;        // added to each of them
 };
 
 /// Reads it. Throws kInvalidModel naming the layer when it is missing, malformed, of another shape,

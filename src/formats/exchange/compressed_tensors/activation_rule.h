@@ -16,8 +16,8 @@ namespace nibble::formats::exchange {
 ///   8-bit integers, static, per tensor   input_scale: a8s; only q = -128 becomes -127
 ///   E4M3, dynamic, per token             afp8, beside weights in E4M3
 ///
-/// Asymmetric dynamic ones are a8-asym and a4-asym, whose ranges are the same. Everything else (FP4,
-/// static E4M3, groups) stays float, which rounds less than the checkpoint was made for.
+/// Asymmetric dynamic ones are a8-asym and a4-asym, whose ranges are the same. Everything else
+/// (FP4, static E4M3, groups) stays float, which rounds less than the checkpoint was made for.
 struct ActivationRule {
   Activation activation = {};
   std::string remark;  // what differs; empty: nothing does

@@ -79,8 +79,7 @@ std::vector<float> scales_of(const StoredLayer& layer, const LayerConfig& config
   if (config.strategy != Strategy::kTensor) {
     return float_part(layer, "weight_scale", {layer.n, groups_of(layer.k, config.group)});
   }
-  return std::vector<float>(static_cast<std::size_t>(layer.n),
-                            single_float(layer, "weight_scale"));
+  return std::vector<float>(static_cast<std::size_t>(layer.n), single_float(layer, "weight_scale"));
 }
 
 std::unique_ptr<const Reader> make_compressed_tensors_reader(const core::Json& config) {

@@ -8,12 +8,14 @@ namespace nibble::formats::exchange {
 
 /// Checkpoints of compressed-tensors (llm-compressor writes them), by the "format" of their layers:
 ///
-///   pack-quantized            weight_packed I32 [n, k * b / 32]: code = q + 2^(b-1), packed along k
+///   pack-quantized            weight_packed I32 [n, k * b / 32]: code = q + 2^(b-1), packed along
+///   k
 ///                             (word_stream.h; older files: 32 / b whole codes in a word);
 ///                             weight_zero_point I32 [n * b / 32, groups], packed along n alike
 ///   int-, naive-quantized     weight I8 [n, k]; weight_zero_point I8 as the scales
 ///   float-, naive-quantized   weight F8_E4M3 [n, k]
-///   nvfp4-pack-quantized      weight_packed U8 [n, k / 2], E2M1 codes, the first in the low nibble;
+///   nvfp4-pack-quantized      weight_packed U8 [n, k / 2], E2M1 codes, the first in the low
+///   nibble;
 ///                             weight_scale F8_E4M3 [n, k / 16], weight_global_scale F32 [1]
 ///   mxfp4-pack-quantized      the same codes; weight_scale U8 [n, k / 32], exponents (E8M0)
 ///

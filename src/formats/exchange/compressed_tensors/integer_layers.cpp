@@ -70,8 +70,7 @@ bool is_padded(const StoredLayer& layer, int bits) {
 std::vector<std::uint8_t> packed_zeros(const StoredLayer& layer, int bits, std::int64_t groups,
                                        bool padded) {
   const std::int64_t in_word = kWordBits / bits;
-  const std::int64_t rows =
-      padded ? (layer.n + in_word - 1) / in_word : words_for(layer.n, bits);
+  const std::int64_t rows = padded ? (layer.n + in_word - 1) / in_word : words_for(layer.n, bits);
   const auto words =
       layer.part("weight_zero_point", core::DType::kI32, {rows, groups}).data<std::int32_t>();
   std::vector<std::int32_t> turned(words.size());
@@ -105,8 +104,7 @@ std::vector<std::int32_t> order_of(const StoredLayer& layer, const LayerConfig& 
   if (layer.find("weight_g_idx") == nullptr) {
     return {};
   }
-  const auto groups =
-      layer.part("weight_g_idx", core::DType::kI32, {layer.k}).data<std::int32_t>();
+  const auto groups = layer.part("weight_g_idx", core::DType::kI32, {layer.k}).data<std::int32_t>();
   const bool unused =
       std::all_of(groups.begin(), groups.end(), [](std::int32_t group) { return group == -1; });
   const std::int64_t group = config.group == 0 ? layer.k : config.group;

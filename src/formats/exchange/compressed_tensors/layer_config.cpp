@@ -25,8 +25,7 @@ void refuse_settings(const Json& config) {
   }
   const auto sparsity = config.find("sparsity_config");
   if (sparsity != config.end() && sparsity->is_object()) {
-    const std::string kind =
-        core::find_string(*sparsity, "format", kConfigName).value_or("dense");
+    const std::string kind = core::find_string(*sparsity, "format", kConfigName).value_or("dense");
     require(kind == "dense", ErrorKind::kInvalidModel,
             "{}: weights of the sparse format '{}' can't be read", kConfigName,
             core::printable(kind));
@@ -84,11 +83,11 @@ LayerFormat format_of(const std::string& name, bool floats) {
 }
 
 Strategy strategy_of(const Json& weights) {
-  const std::string name = core::find_string(weights, "strategy", kConfigName)
-                               .value_or(weights.contains("group_size") &&
-                                                 !weights.at("group_size").is_null()
-                                             ? "group"
-                                             : "tensor");
+  const std::string name =
+      core::find_string(weights, "strategy", kConfigName)
+          .value_or(weights.contains("group_size") && !weights.at("group_size").is_null()
+                        ? "group"
+                        : "tensor");
   if (name == "tensor") {
     return Strategy::kTensor;
   }

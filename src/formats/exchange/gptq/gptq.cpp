@@ -28,9 +28,8 @@ std::size_t index(std::int64_t value) {
 
 // Codes lie along k in words of which n stand side by side; here they lie along k alone.
 std::vector<std::uint8_t> read_codes(const StoredLayer& layer, int bits) {
-  const auto words =
-      layer.part("qweight", core::DType::kI32, {words_for(layer.k, bits), layer.n})
-          .data<std::int32_t>();
+  const auto words = layer.part("qweight", core::DType::kI32, {words_for(layer.k, bits), layer.n})
+                         .data<std::int32_t>();
   std::vector<std::uint8_t> codes(index(layer.n * layer.k));
   for (std::int64_t first = 0; first < layer.n; first += kOutputsTogether) {
     const std::int64_t last = std::min(layer.n, first + kOutputsTogether);
@@ -136,8 +135,8 @@ class GptqReader final : public Reader {
     IntegerGrid grid{.bits = sizes.bits, .n = layer.n, .k = layer.k, .group = sizes.group};
     std::string remark;
     grid.zeros = zeros(layer, sizes, remark);
-    grid.scales = transposed(float_part(layer, "scales", {sizes.groups, layer.n}), sizes.groups,
-                             layer.n);
+    grid.scales =
+        transposed(float_part(layer, "scales", {sizes.groups, layer.n}), sizes.groups, layer.n);
     if (layer.find("g_idx") != nullptr) {
       const core::Tensor& groups = layer.part("g_idx", core::DType::kI32, {layer.k});
       grid.order = order_by_group(groups.data<std::int32_t>(),

@@ -8,7 +8,7 @@ namespace nibble::formats::exchange {
 
 /// What a stored zero point is.
 enum class GptqZeros {
-  kLessOne,  // zero - 1: "gptq", version 1
+  kLessOne,    // zero - 1: "gptq", version 1
   kAsTheyAre,  // "gptq_v2"
 };
 

@@ -106,7 +106,7 @@ inline formats::PackedWeight random_weight(const std::string& scheme_text, std::
       builder.set_book(r, random_book(scheme, random));
     }
   }
-  if (has_tail) {
+  if (formats::stores_order(scheme)) {
     builder.set_permutation(random_order(k, random));
   }
   return builder.finish();
