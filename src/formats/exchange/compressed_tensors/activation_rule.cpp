@@ -34,11 +34,11 @@ ActivationRule dynamic_integers(const Asked& asked) {
   ActivationRule rule;
   rule.activation.bits = static_cast<int>(asked.bits);
   rule.activation.symmetric = asked.symmetric;
-  if (asked.symmetric) {
-    rule.activation.clip = asked.bits == 8 ? 127.0f / 127.5f : 7.0f / 7.5f;
+  if (asked.symmetric && asked.bits == 4) {
+    rule.activation.clip = 7.0f / 7.5f;
   }
   if (asked.symmetric && asked.bits == 8) {
-    rule.remark = "activations that compressed-tensors rounds to -128 become -127";
+    rule.remark = "the scale of activations is max|x| / 127, where compressed-tensors has 127.5";
   }
   return rule;
 }
