@@ -207,12 +207,16 @@ TEST(Awq, OutputsThatAreNoMultipleOfEightAreRefused) {
   expect_part(refusal("awq-g32", [](StoredLayer& layer, Json&) { layer.n = 33; }), "33");
 }
 
+bool in_order(const Json& golden) {
+  return !golden.at("config").value("desc_act", false);
+}
+
 // Each part missing, of another type, of another shape; all of them refused by name.
 TEST(Exchange, PartsThatAreWrongAreRefusedByName) {
   for (const auto& [name, golden] : goldens().items()) {
     for (const auto& [part, stored] : golden.at("parts").items()) {
       SCOPED_TRACE(name + " " + part);
-      const bool optional = part == "g_idx" || part == "weight_shape";
+      const bool optional = part == "weight_shape" || (part == "g_idx" && in_order(golden));
       const std::string& key = part;
       const auto without = [&](StoredLayer& layer, Json&) { layer.parts.erase(key); };
       EXPECT_EQ(refusal(name, without).empty(), optional);
@@ -222,14 +226,16 @@ TEST(Exchange, PartsThatAreWrongAreRefusedByName) {
       expect_part(refusal(name, other_type), part);
       const auto longer = [&](StoredLayer& layer, Json&) {
         core::Shape shape = layer.parts.at(key).shape();
-        shape.back() += 1;
+        shape.back() += 2;
         layer.parts[key] = Tensor::zeros(layer.parts.at(key).dtype(), shape);
       };
       expect_part(refusal(name, longer), part);
       const auto scalar = [&](StoredLayer& layer, Json&) {
         layer.parts[key] = Tensor::zeros(layer.parts.at(key).dtype(), {});
       };
-      expect_part(refusal(name, scalar), part);
+      if (stored.at("shape") != Json::array({1})) {
+        expect_part(refusal(name, scalar), part);
+      }
     }
   }
 }

@@ -15,11 +15,11 @@ struct IntegerGrid {
   int bits = 4;
   std::int64_t n = 0;
   std::int64_t k = 0;
-  std::int64_t group = 0;           // inputs that share a scale, in stored order; 0: a whole row
-  std::vector<std::uint8_t> codes;  // [n, k], in the order of the layer's inputs
-  std::vector<float> scales;        // [n, groups]
-  std::vector<std::uint8_t> zeros;  // [n, groups]; empty: 2^(bits - 1) everywhere
-  std::vector<std::int32_t> order;  // [k] stored input i is input order[i]; empty: as they are
+  std::int64_t group = 0;  // inputs that share a scale, in stored order; 0: a whole row
+  std::vector<std::uint8_t> codes = {};  // [n, k], in the order of the layer's inputs
+  std::vector<float> scales = {};        // [n, groups]
+  std::vector<std::uint8_t> zeros = {};  // [n, groups]; empty: 2^(bits - 1) everywhere
+  std::vector<std::int32_t> order = {};  // [k] stored input i is input order[i]; empty: as they are
   Activation activation = {};
 };
 

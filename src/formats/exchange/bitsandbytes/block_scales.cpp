@@ -19,8 +19,12 @@ constexpr std::int64_t kNestedBook = 256;
 constexpr std::string_view kNf4State = "weight.quant_state.bitsandbytes__nf4";
 constexpr std::string_view kFp4State = "weight.quant_state.bitsandbytes__fp4";
 
+std::string_view state_part(const StoredLayer& layer) {
+  return layer.find(kFp4State) != nullptr ? kFp4State : kNf4State;
+}
+
 core::Json state_json(const StoredLayer& layer, const std::string& what) {
-  const core::Tensor& state = layer.part(layer.find(kFp4State) != nullptr ? kFp4State : kNf4State);
+  const core::Tensor& state = layer.part(state_part(layer));
   require(state.dtype() == core::DType::kU8 && state.rank() == 1, ErrorKind::kInvalidModel,
           "tensor '{}' is {} {}, expected the bytes of a JSON text", core::printable(what),
           core::name_of(state.dtype()), core::printable(state.shape()));
@@ -32,14 +36,15 @@ core::Json state_json(const StoredLayer& layer, const std::string& what) {
 
 void require_shape(const StoredLayer& layer, const core::Json& json, const std::string& what) {
   const auto shape = json.find("shape");
-  require(shape != json.end() && *shape == core::Json({layer.n, layer.k}), ErrorKind::kInvalidModel,
-          "{}: 'shape' is not [{}, {}]", core::printable(what), layer.n, layer.k);
+  require(shape != json.end() && *shape == core::Json::array({layer.n, layer.k}),
+          ErrorKind::kInvalidModel, "{}: 'shape' is not [{}, {}]", core::printable(what), layer.n,
+          layer.k);
 }
 
 }  // namespace
 
 QuantState read_quant_state(const StoredLayer& layer) {
-  const std::string what = fmt::format("{}.weight.quant_state", layer.name);
+  const std::string what = fmt::format("{}.{}", layer.name, state_part(layer));
   const core::Json json = state_json(layer, what);
   require_shape(layer, json, what);
   QuantState state;

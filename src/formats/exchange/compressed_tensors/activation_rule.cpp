@@ -67,7 +67,7 @@ ActivationRule read_activation_rule(const core::Json& arguments, bool fp8) {
     rule.activation.type = &kFp8Codes;
     return rule;
   }
-  rule.remark = fmt::format("activations stay float: {}{} of {} bits, {}, are not rounded to",
+  rule.remark = fmt::format("activations stay float: rounding to {}{} of {} bits ({}) is not built",
                             asked.dynamic ? "" : "static ", asked.integers ? "integers" : "floats",
                             asked.bits, core::printable(asked.strategy));
   return rule;

@@ -1,5 +1,9 @@
 // float-quantized, nvfp4-pack-quantized and mxfp4-pack-quantized.
 
+#include <algorithm>
+#include <span>
+#include <vector>
+
 #include "core/error.h"
 #include "formats/exchange/compressed_tensors/layer_readers.h"
 #include "formats/exchange/stored_scales.h"
@@ -16,6 +20,13 @@ using core::require;
 constexpr std::int64_t kNvGroup = 16;
 constexpr std::int64_t kMxGroup = 32;
 
+void require_numbers(std::span<const std::uint8_t> codes, const StoredLayer& layer) {
+  const auto bad = std::find_if_not(codes.begin(), codes.end(), kFp8Codes.is_number);
+  require(bad == codes.end(), ErrorKind::kInvalidModel, "{}.weight: output {}, input {} is NaN",
+          core::printable(layer.name), (bad - codes.begin()) / layer.k,
+          (bad - codes.begin()) % layer.k);
+}
+
 }  // namespace
 
 ReadLayer read_fp8(const StoredLayer& layer, const LayerConfig& config) {
@@ -26,6 +37,7 @@ ReadLayer read_fp8(const StoredLayer& layer, const LayerConfig& config) {
   scheme.scale.type = ScaleType::kF16;
   scheme.activation = config.activations.activation;
   const auto codes = layer.part("weight", DType::kU8, {layer.n, layer.k}).data<std::uint8_t>();
+  require_numbers(codes, layer);
   const std::vector<float> values = scales_of(layer, config);
   StoredScales scales(layer.name);
   PackedWeightBuilder builder(scheme, layer.n, layer.k);

@@ -1,6 +1,7 @@
 #include "formats/exchange/compressed_tensors/layer_config.h"
 
 #include <string_view>
+#include <utility>
 
 #include "core/error.h"
 #include "formats/exchange/config_fields.h"

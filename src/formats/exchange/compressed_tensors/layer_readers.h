@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "formats/exchange/compressed_tensors/layer_config.h"
 #include "formats/exchange/exchange.h"
 

@@ -134,10 +134,10 @@ class GptqReader final : public Reader {
     const Sizes sizes = sizes_of(layer, config_);
     IntegerGrid grid{.bits = sizes.bits, .n = layer.n, .k = layer.k, .group = sizes.group};
     std::string remark;
-    grid.zeros = zeros(layer, sizes, remark);
+    grid.zeros = zero_points(layer, sizes, remark);
     grid.scales =
         transposed(float_part(layer, "scales", {sizes.groups, layer.n}), sizes.groups, layer.n);
-    if (layer.find("g_idx") != nullptr) {
+    if (layer.find("g_idx") != nullptr || (config_.ordered && sizes.groups > 1)) {
       const core::Tensor& groups = layer.part("g_idx", core::DType::kI32, {layer.k});
       grid.order = order_by_group(groups.data<std::int32_t>(),
                                   sizes.group == 0 ? layer.k : sizes.group, layer.name);
@@ -151,8 +151,8 @@ class GptqReader final : public Reader {
   }
 
  private:
-  std::vector<std::uint8_t> zeros(const StoredLayer& layer, const Sizes& sizes,
-                                  std::string& remark) const {
+  std::vector<std::uint8_t> zero_points(const StoredLayer& layer, const Sizes& sizes,
+                                        std::string& remark) const {
     std::vector<std::uint8_t> zeros = stored_zeros(layer, sizes);
     GptqZeros version = config_.zeros;
     if (config_.symmetric) {

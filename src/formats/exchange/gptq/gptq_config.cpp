@@ -29,6 +29,7 @@ GptqConfig read_gptq_config(const core::Json& config) {
   result.bits = read_bits(config, "bits");
   result.group = read_group(config, "group_size");
   result.symmetric = core::find_bool(config, "sym", kConfigName).value_or(true);
+  result.ordered = core::find_bool(config, "desc_act", kConfigName).value_or(false);
   const auto dynamic = config.find("dynamic");
   result.by_layer = dynamic != config.end() && dynamic->is_object() && !dynamic->empty();
   result.zeros = zeros_of(config);

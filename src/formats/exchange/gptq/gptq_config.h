@@ -16,6 +16,7 @@ struct GptqConfig {
   int bits = 4;
   std::int64_t group = 128;  // 0: a whole row
   bool symmetric = true;
+  bool ordered = false;   // groups are scattered over the inputs ("desc_act")
   bool by_layer = false;  // layers may have other bits and groups ("dynamic")
   GptqZeros zeros = GptqZeros::kLessOne;
 };
