@@ -139,7 +139,9 @@ def compressed(layout, weights, scheme, scale_type=torch.float32, inputs=None, *
         tool = BaseCompressor.get_value_from_registry(layout)
         packed = tool.compress(state, settings)
         dequantized = tool.decompress({key: value.clone() for key, value in packed.items()}, settings)["weight"]
-        if layout not in ("nvfp4-pack-quantized", "mxfp4-pack-quantized"):
+        if layout == "nvfp4-pack-quantized":  # decompress() rounds to bfloat16
+            dequantized = nvfp4_weights(packed, settings.weights, n, k)
+        elif layout != "mxfp4-pack-quantized":
             packed["weight_scale"] = packed["weight_scale"].to(scale_type)
         if static:
             packed["input_scale"] = torch.tensor([0.05])
@@ -150,6 +152,15 @@ def compressed(layout, weights, scheme, scale_type=torch.float32, inputs=None, *
                   "targets": ["Linear"], "weights": dict(weights, dynamic=False), "input_activations": inputs,
                   "output_activations": None}}}
     return Case(config, scheme, compress, **more)
+
+
+def nvfp4_weights(packed, arguments, n, k):
+    from compressed_tensors.compressors.nvfp4.helpers import unpack_fp4_from_uint8
+    from compressed_tensors.quantization.lifecycle.forward import dequantize
+
+    values = unpack_fp4_from_uint8(packed["weight_packed"], n, k, dtype=torch.float32)
+    return dequantize(x_q=values, scale=packed["weight_scale"].float(), args=arguments,
+                      global_scale=packed["weight_global_scale"], dtype=torch.float32)
 
 
 def integers(bits, strategy="group", group=32, symmetric=True):

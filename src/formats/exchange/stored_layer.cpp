@@ -5,8 +5,8 @@ namespace nibble::formats::exchange {
 
 using core::ErrorKind;
 
-const core::Tensor* StoredLayer::find(std::string_view name) const {
-  const auto at = parts.find(name);
+const core::Tensor* StoredLayer::find(std::string_view part_name) const {
+  const auto at = parts.find(part_name);
   return at == parts.end() ? nullptr : &at->second;
 }
 
