@@ -81,7 +81,7 @@ class DamagedModel : public ::testing::Test {
 };
 
 constexpr int kFlips = 10'000;
-constexpr int kForeignFlips = 1'000;
+constexpr int kForeignFlips = 300;
 
 TEST_F(DamagedModel, Config) {
   damage("config.json", kFlips, 1);
@@ -100,10 +100,10 @@ class DamagedForeignModel : public DamagedModel, public ::testing::WithParamInte
 };
 
 TEST_P(DamagedForeignModel, Config) {
-  damage("config.json", kForeignFlips, 7);
+  damage("config.json", kForeignFlips, 29);
 }
 TEST_P(DamagedForeignModel, Weights) {
-  damage("model.safetensors", kForeignFlips, 997);
+  damage("model.safetensors", kForeignFlips, 4001);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DamagedForeignModel,
@@ -136,7 +136,11 @@ TEST_F(DamagedModel, ConfigValuesAreRefusedByName) {
   refuses("config.json", with("vocab_size", 1LL << 40), "vocab_size");
   refuses("config.json", with("eos_token_id", 64), "eos_token_id");
   refuses("config.json", with("sliding_window", 8), "sliding_window");
-  refuses("config.json", with("quantization_config", {{"quant_method", "gptq"}}), "gptq");
+  refuses("config.json", with("quantization_config", {{"quant_method", "hqq"}}), "'hqq'");
+  refuses("config.json", with("quantization_config", {{"quant_method", "gptq"}}), "'bits'");
+  refuses("config.json",
+          with("quantization_config", {{"quant_method", "awq"}, {"bits", 4}, {"group_size", 32}}),
+          "no layer of the model is compressed so");
   refuses("config.json",
           with("quantization_config", {{"quant_method", "nibble"},
                                        {"format_version", 1},
