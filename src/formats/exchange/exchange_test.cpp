@@ -4,6 +4,7 @@
 #include "formats/exchange/exchange.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -17,6 +18,7 @@
 #include "core/json.h"
 #include "core/random.h"
 #include "formats/exchange/base64_for_tests.h"
+#include "formats/exchange/row_ranges.h"
 
 namespace nibble::formats::exchange {
 namespace {
@@ -205,6 +207,20 @@ TEST(Awq, SettingsThatAreNotReadAreNamed) {
 
 TEST(Awq, OutputsThatAreNoMultipleOfEightAreRefused) {
   expect_part(refusal("awq-g32", [](StoredLayer& layer, Json&) { layer.n = 33; }), "33");
+}
+
+TEST(RowRanges, CoverEachRowOnce) {
+  for (const std::int64_t row_elements : {1, 1000, 1 << 21}) {
+    std::vector<std::atomic<int>> seen(3000);
+    for_row_ranges(3000, row_elements, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t row = first; row < last; ++row) {
+        ++seen[static_cast<std::size_t>(row)];
+      }
+    });
+    EXPECT_TRUE(
+        std::all_of(seen.begin(), seen.end(), [](const auto& count) { return count == 1; }));
+  }
+  EXPECT_THROW(for_row_ranges(3000, 1000, [](std::int64_t, std::int64_t) { throw 1; }), int);
 }
 
 bool in_order(const Json& golden) {

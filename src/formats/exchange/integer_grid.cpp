@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "formats/exchange/row_ranges.h"
 #include "formats/exchange/stored_scales.h"
 #include "formats/format.h"
 
@@ -50,16 +51,20 @@ ReadLayer pack_grid(const IntegerGrid& grid, std::string_view layer) {
   if (!grid.order.empty()) {
     builder.set_permutation(grid.order);
   }
-  std::vector<std::uint8_t> codes;
   for (std::int64_t row = 0; row < grid.n; ++row) {
     for (std::int64_t group = 0; group < groups; ++group) {
       const std::size_t at = index(row * groups + group);
       const int zero = grid.zeros.empty() ? 1 << (grid.bits - 1) : grid.zeros[at];
       builder.set_group(row, group, {scales.round(grid.scales[at]), zero});
     }
-    gather(std::span(grid.codes).subspan(index(row * grid.k), index(grid.k)), grid.order, codes);
-    builder.set_codes(row, codes);
   }
+  for_row_ranges(grid.n, grid.k, [&](std::int64_t first, std::int64_t last) {
+    std::vector<std::uint8_t> codes;
+    for (std::int64_t row = first; row < last; ++row) {
+      gather(std::span(grid.codes).subspan(index(row * grid.k), index(grid.k)), grid.order, codes);
+      builder.set_codes(row, codes);
+    }
+  });
   return {builder.finish(), scales.error(), {}};
 }
 

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "formats/exchange/config_fields.h"
 #include "formats/exchange/integer_grid.h"
+#include "formats/exchange/row_ranges.h"
 #include "formats/exchange/stored_scales.h"
 
 namespace nibble::formats::exchange {
@@ -31,15 +32,17 @@ std::vector<std::uint8_t> read_nibbles(const StoredLayer& layer, std::string_vie
   const std::int64_t columns = layer.n / kPerWord;
   const auto words = layer.part(part, core::DType::kI32, {rows, columns}).data<std::int32_t>();
   std::vector<std::uint8_t> nibbles(index(layer.n * rows));
-  for (std::int64_t column = 0; column < columns; ++column) {
+  for_row_ranges(columns, kPerWord * rows, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = 0; row < rows; ++row) {
-      const auto word = static_cast<std::uint32_t>(words[index(row * columns + column)]);
-      for (std::int64_t i = 0; i < kPerWord; ++i) {
-        nibbles[index((column * kPerWord + i) * rows + row)] =
-            static_cast<std::uint8_t>(word >> (kBits * kNibbleOf[index(i)]) & 15u);
+      for (std::int64_t column = begin; column < end; ++column) {
+        const auto word = static_cast<std::uint32_t>(words[index(row * columns + column)]);
+        for (std::int64_t i = 0; i < kPerWord; ++i) {
+          nibbles[index((column * kPerWord + i) * rows + row)] =
+              static_cast<std::uint8_t>(word >> (kBits * kNibbleOf[index(i)]) & 15u);
+        }
       }
     }
-  }
+  });
   return nibbles;
 }
 

@@ -6,6 +6,7 @@
 #include "formats/exchange/compressed_tensors/layer_readers.h"
 #include "formats/exchange/group_order.h"
 #include "formats/exchange/integer_grid.h"
+#include "formats/exchange/row_ranges.h"
 #include "formats/exchange/stored_scales.h"
 #include "formats/exchange/word_stream.h"
 
@@ -33,12 +34,14 @@ std::vector<std::uint8_t> unpack_rows(std::span<const std::int32_t> words, std::
                                       std::int64_t count, int bits) {
   const std::int64_t columns = words_for(count, bits);
   std::vector<std::uint8_t> codes(index(rows * count));
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const WordStream stream(words.subspan(index(row * columns), index(columns)), 1, bits);
-    for (std::int64_t i = 0; i < count; ++i) {
-      codes[index(row * count + i)] = stream[i];
+  for_row_ranges(rows, count, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t row = first; row < last; ++row) {
+      const WordStream stream(words.subspan(index(row * columns), index(columns)), 1, bits);
+      for (std::int64_t i = 0; i < count; ++i) {
+        codes[index(row * count + i)] = stream[i];
+      }
     }
-  }
+  });
   return codes;
 }
 

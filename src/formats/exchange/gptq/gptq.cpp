@@ -9,6 +9,7 @@
 #include "formats/exchange/gptq/gptq_config.h"
 #include "formats/exchange/group_order.h"
 #include "formats/exchange/integer_grid.h"
+#include "formats/exchange/row_ranges.h"
 #include "formats/exchange/stored_scales.h"
 #include "formats/exchange/word_stream.h"
 
@@ -26,22 +27,29 @@ std::size_t index(std::int64_t value) {
   return static_cast<std::size_t>(value);
 }
 
+// Columns [first, last) of words become rows of codes.
+void read_columns(std::span<const std::int32_t> words, const StoredLayer& layer, int bits,
+                  std::int64_t first, std::int64_t last, std::span<std::uint8_t> codes) {
+  for (std::int64_t k = 0; k < layer.k; k += kWordBits) {
+    for (std::int64_t n = first; n < last; ++n) {
+      const WordStream column(words.subspan(index(n)), layer.n, bits);
+      for (std::int64_t i = k; i < std::min(layer.k, k + kWordBits); ++i) {
+        codes[index(n * layer.k + i)] = column[i];
+      }
+    }
+  }
+}
+
 // Codes lie along k in words of which n stand side by side; here they lie along k alone.
 std::vector<std::uint8_t> read_codes(const StoredLayer& layer, int bits) {
   const auto words = layer.part("qweight", core::DType::kI32, {words_for(layer.k, bits), layer.n})
                          .data<std::int32_t>();
   std::vector<std::uint8_t> codes(index(layer.n * layer.k));
-  for (std::int64_t first = 0; first < layer.n; first += kOutputsTogether) {
-    const std::int64_t last = std::min(layer.n, first + kOutputsTogether);
-    for (std::int64_t k = 0; k < layer.k; k += kWordBits) {
-      for (std::int64_t n = first; n < last; ++n) {
-        const WordStream column(words.subspan(index(n)), layer.n, bits);
-        for (std::int64_t i = k; i < std::min(layer.k, k + kWordBits); ++i) {
-          codes[index(n * layer.k + i)] = column[i];
-        }
-      }
+  for_row_ranges(layer.n, layer.k, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t first = begin; first < end; first += kOutputsTogether) {
+      read_columns(words, layer, bits, first, std::min(end, first + kOutputsTogether), codes);
     }
-  }
+  });
   return codes;
 }
 
