@@ -142,8 +142,29 @@ TEST_F(Input, AnUnsupportedFamilyIsRefusedBeforeWhatElseIsWrong) {
     fails({"run", path("model"), "-p", "x"}, 3, "model_type '" + std::string(family) + "'");
   }
   std::ofstream(folder_ / "model" / "config.json")
-      << R"({"model_type": "llama", "quantization_config": {"quant_method": "awq"}})";
-  fails({"inspect", path("model")}, 3, "method 'awq'");
+      << R"({"model_type": "llama", "quantization_config": {"quant_method": "aqlm"}})";
+  fails({"inspect", path("model")}, 3, "method 'aqlm'");
+}
+
+// What is not as the files have it is said by every command that opens the model.
+TEST_F(Input, AModelOfAnotherToolIsOpenedLikeAnyOther) {
+  const std::string exact = kSource + "/tests/exchange/gptq";
+  const std::string rounded = kSource + "/tests/exchange/bnb-nf4";
+  const Json inspected = json({"inspect", exact});
+  EXPECT_EQ(inspected["recipe"], "gptq, 4 bits, groups of 32");
+  EXPECT_EQ(inspected["not_as_stored"], Json::array());
+  EXPECT_EQ(inspected["linear_layers"][0]["scheme"], "int4-asym-g32-order");
+  EXPECT_NE(json({"inspect", rounded})["not_as_stored"].dump().find("float16"), std::string::npos);
+
+  const ProcessResult run = nibble({"run", rounded, "-p", "t5 t9", "-n", "4"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_NE(run.err.find("rounded to float16"), std::string::npos) << run.err;
+  EXPECT_EQ(json({"run", exact, "-p", "t5 t9", "-n", "4"})["completion_tokens"], 4);
+  json({"pack", exact, "-o", path("tiles.nibble")});
+  EXPECT_EQ(
+      json({"run", exact, "-p", "t5 t9", "-n", "4", "--packed", path("tiles.nibble")})["text"],
+      json({"run", exact, "-p", "t5 t9", "-n", "4"})["text"]);
+  fails({"quantize", exact, "-o", path("out"), "--recipe", "rtn-w4g32"}, 2, "start from the");
 }
 
 TEST_F(Input, ACompressedModelHasACardOfItsOwn) {
