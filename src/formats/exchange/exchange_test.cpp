@@ -9,7 +9,9 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -207,6 +209,123 @@ TEST(Awq, SettingsThatAreNotReadAreNamed) {
 
 TEST(Awq, OutputsThatAreNoMultipleOfEightAreRefused) {
   expect_part(refusal("awq-g32", [](StoredLayer& layer, Json&) { layer.n = 33; }), "33");
+}
+
+// The group of a configuration of compressed-tensors, changed.
+std::string group_refusal(const std::string& name, const std::function<void(Json&)>& change) {
+  return refusal(name,
+                 [&](StoredLayer&, Json& config) { change(config["config_groups"]["group_0"]); });
+}
+
+TEST(CompressedTensors, SettingsThatAreNotReadAreNamed) {
+  const std::string name = "ct-pack-4-sym-g32";
+  expect_part(config_refusal(name, "format", "marlin-24"), "'marlin-24'");
+  expect_part(config_refusal(name, "format", "float-quantized"), "'float-quantized' with integers");
+  expect_part(config_refusal("ct-fp8-channel", "format", "mxfp8-quantized"), "with floats");
+  expect_part(config_refusal(name, "kv_cache_scheme", {{"num_bits", 8}}), "kv_cache_scheme");
+  expect_part(config_refusal(name, "transform_config", {{"config_groups", {{"a", 1}}}}),
+              "transform_config");
+  expect_part(config_refusal(name, "sparsity_config", {{"format", "sparse-24-bitmask"}}),
+              "'sparse-24-bitmask'");
+  EXPECT_EQ(config_refusal(name, "sparsity_config", {{"format", "dense"}}), "");
+  EXPECT_EQ(config_refusal(name, "transform_config", Json::object()), "");
+  expect_part(config_refusal(name, "quantization_status", "frozen"), "'frozen'");
+  expect_part(config_refusal(name, "config_groups", Json::object()), "config_groups");
+  expect_part(group_refusal(name, [](Json& group) { group["weights"]["num_bits"] = 6; }), "6 bits");
+  expect_part(group_refusal(name, [](Json& group) { group["weights"]["strategy"] = "block"; }),
+              "'block'");
+  expect_part(group_refusal(name,
+                            [](Json& group) {
+                              group["output_activations"] = {{"a", 1}};
+                            }),
+              "output_activations");
+  expect_part(group_refusal(name, [](Json& group) { group["weights"] = nullptr; }), "group_0");
+}
+
+TEST(CompressedTensors, GroupsThatDifferInTheirLayersOnlyAreOne) {
+  const auto with = [](int bits) {
+    return [bits](StoredLayer&, Json& config) {
+      Json& groups = config["config_groups"];
+      groups["group_1"] = groups["group_0"];
+      groups["group_1"]["targets"] = {"re:.*down_proj"};
+      groups["group_1"]["weights"]["num_bits"] = bits;
+    };
+  };
+  EXPECT_EQ(refusal("ct-pack-4-sym-g32", with(4)), "");
+  expect_part(refusal("ct-pack-4-sym-g32", with(8)), "'group_1'");
+}
+
+// Reads a layer with other activations: its scheme, and what is remarked.
+std::string with_activations(const std::string& name, const Json& activations,
+                             std::string& remark) {
+  Json config = goldens().at(name).at("config");
+  config["config_groups"]["group_0"]["input_activations"] = activations;
+  const ReadLayer read = make_reader(config)->read(layer_of(goldens().at(name)));
+  remark = read.remarks.empty() ? "" : read.remarks.front();
+  return to_string(read.weight.scheme);
+}
+
+TEST(CompressedTensors, ActivationsThatDifferAreRemarked) {
+  Json tokens = {{"num_bits", 8},
+                 {"type", "int"},
+                 {"symmetric", true},
+                 {"strategy", "token"},
+                 {"dynamic", true}};
+  std::string remark;
+  EXPECT_EQ(with_activations("ct-int-w8a8", nullptr, remark), "int8-sym-row");
+  EXPECT_EQ(remark, "");
+  EXPECT_EQ(with_activations("ct-int-w8a8", tokens, remark), "int8-sym-row-a8");
+  expect_part(remark, "127.5");
+  EXPECT_EQ(with_activations("ct-fp8-channel", tokens, remark), "fp8-row");
+  expect_part(remark, "stay float");
+  tokens["symmetric"] = false;
+  EXPECT_EQ(with_activations("ct-int-w8a8", tokens, remark), "int8-sym-row-a8-asym");
+  EXPECT_EQ(remark, "");
+  tokens["symmetric"] = true;
+  tokens["num_bits"] = 4;
+  EXPECT_EQ(with_activations("ct-pack-4-sym-g32", tokens, remark), "int4-sym-g32-a4c0.93333334");
+  EXPECT_EQ(remark, "");
+  tokens["type"] = "float";
+  tokens["dynamic"] = "local";
+  EXPECT_EQ(with_activations("ct-nvfp4", tokens, remark), "nvfp4");
+  expect_part(remark, "stay float");
+}
+
+// Act-order of older files: the layer of GPTQ's test, in the words of compressed-tensors.
+TEST(CompressedTensors, GroupsOfInputsBecomeAnOrder) {
+  StoredLayer layer = layer_of(goldens().at("ct-pack-4-sym-g32"));
+  Tensor groups = Tensor::zeros(core::DType::kI32, {layer.k});
+  for (std::int64_t k = 0; k < layer.k; ++k) {
+    groups.mutable_data<std::int32_t>()[static_cast<std::size_t>(k)] =
+        static_cast<std::int32_t>(k % 2);
+  }
+  const auto reader = make_reader(goldens().at("ct-pack-4-sym-g32").at("config"));
+  const std::vector<float> plain = decoded(reader->read(layer).weight);
+  layer.parts["weight_g_idx"] = groups;
+  const PackedWeight ordered = reader->read(layer).weight;
+  EXPECT_EQ(to_string(ordered.scheme), "int4-sym-g32-order");
+  const auto scales = core::to_float32(layer.parts.at("weight_scale"));
+  const std::vector<float> values = decoded(ordered);
+  for (std::size_t k = 0; k < 64; ++k) {  // of the first row: the same code, another scale
+    EXPECT_FLOAT_EQ(values[k] / scales[k % 2], plain[k] / scales[k / 32]) << k;
+  }
+  std::fill_n(groups.mutable_data<std::int32_t>().begin(), 64, -1);  // not used
+  EXPECT_EQ(decoded(reader->read(layer).weight), plain);
+}
+
+TEST(Bitsandbytes, SettingsThatAreNotReadAreNamed) {
+  expect_part(config_refusal("bnb-nf4", "load_in_4bit", false), "8 bits");
+  const auto rows_of_96 = [](StoredLayer& layer, Json&) {
+    layer.n = 21;  // with rows of 96 blocks of 64 go over their ends
+    layer.k = 96;
+    const std::string state = R"({"blocksize": 64, "shape": [21, 96]})";
+    layer.parts["weight.quant_state.bitsandbytes__nf4"] =
+        Tensor::from(std::span(reinterpret_cast<const std::uint8_t*>(state.data()), state.size()),
+                     {std::ssize(state)});
+  };
+  expect_part(refusal("bnb-nf4", rows_of_96), "over the ends of rows of 96");
+  expect_part(refusal("bnb-nf4", [](StoredLayer& layer, Json&) { std::swap(layer.n, layer.k); }),
+              "'shape' is not [64, 32]");
 }
 
 TEST(RowRanges, CoverEachRowOnce) {
