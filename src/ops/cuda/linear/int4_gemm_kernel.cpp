@@ -40,7 +40,7 @@ Refusal refusal(const LayerProblem& problem) {
         "only devices of compute capability 8.0 to 8.9 have products of 4-bit integers; others "
         "take them as INT8");
   }
-  return linear.epilogue.gate ? gate_refusal(linear) : std::nullopt;
+  return epilogue_refusal(linear);
 }
 
 std::optional<InputForm> input_form(const LayerProblem&) {
