@@ -1,6 +1,7 @@
 #include "models/model.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "io/file_descriptor.h"
 #include "io/gguf.h"
@@ -21,6 +22,22 @@ namespace {
 using core::ErrorKind;
 using core::Json;
 
+std::optional<TunedStep> read_tuned(const Json& compression) {
+  const auto at = compression.find("tuned");
+  if (at == compression.end()) {
+    return std::nullopt;
+  }
+  constexpr std::string_view kWhat = "config.json quantization_config tuned";
+  core::require(at->is_object(), ErrorKind::kInvalidModel, "{}: must be an object", kWhat);
+  const auto loss = core::find_number(*at, "loss", kWhat);
+  core::require(loss && std::isfinite(*loss), ErrorKind::kInvalidModel,
+                "{}: 'loss' is not a finite number", kWhat);
+  return TunedStep{core::get_string(*at, "device", kWhat),
+                   core::get_integer(*at, "batch", kWhat, 1, kMostStepTexts),
+                   core::get_integer(*at, "seq", kWhat, 1, kMostStepTexts), *loss,
+                   core::get_string(*at, "measure", kWhat)};
+}
+
 CompressionInfo read_compression(const Json& config) {
   CompressionInfo info;
   const auto at = config.find("quantization_config");
@@ -35,6 +52,7 @@ CompressionInfo read_compression(const Json& config) {
   core::get_integer(*at, "format_version", kWhat, 1, kCheckpointVersion);
   info.recipe = core::get_string(*at, "recipe", kWhat);
   info.keeps_inputs = core::find_bool(*at, "keeps_inputs", kWhat);
+  info.tuned = read_tuned(*at);
   const auto layers = at->find("layers");
   core::require(layers != at->end() && layers->is_object(), ErrorKind::kInvalidModel,
                 "{}: 'layers' must be an object", kWhat);

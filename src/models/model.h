@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "formats/scheme.h"
 #include "models/network.h"
+#include "models/tuned_step.h"
 #include "models/weight_source.h"
 #include "text/tokenizer.h"
 
@@ -20,6 +21,7 @@ struct CompressionInfo {
   std::map<std::string, formats::Scheme> schemes;  // by layer prefix; layers not named are dense
   std::optional<bool> keeps_inputs;  // whether layers read (and give) what those of the original
                                      // do, but for rounding; unknown in older folders
+  std::optional<TunedStep> tuned;    // where a strategy chose the schemes
 };
 
 inline constexpr int kCheckpointVersion = 1;
