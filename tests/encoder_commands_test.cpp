@@ -176,6 +176,90 @@ TEST_F(EncoderCommands, LongTextsAreCutOrRefused) {
         "line 2: the text has no token");
 }
 
+// A folder of sentence-transformers whose tokenizer puts [CLS] and [SEP] around a text: what
+// remains of a long one is its beginning between them.
+class SentenceFolder : public EncoderCommands {
+ protected:
+  void SetUp() override {
+    Cli::SetUp();
+    const std::string bert = kFamilies + "bert-texts";
+    fs::create_directory(path("model"));
+    for (const char* file : {"config.json", "model.safetensors"}) {
+      fs::create_symlink(bert + "/" + file, path("model") + "/" + file);
+    }
+    Json tokenizer = core::parse_json(testing::read_file(bert + "/tokenizer.json"), "tokenizer");
+    const auto special = [](const char* name, int id) {
+      return Json{{"id", name}, {"ids", {id}}, {"tokens", {name}}};
+    };
+    const auto piece = [](const char* name) {
+      return Json{{"SpecialToken", {{"id", name}, {"type_id", 0}}}};
+    };
+    const auto text = [](const char* name, int type) {
+      return Json{{"Sequence", {{"id", name}, {"type_id", type}}}};
+    };
+    tokenizer["post_processor"] = {
+        {"type", "TemplateProcessing"},
+        {"single", {piece("t60"), text("A", 0), piece("t61")}},
+        {"pair", {piece("t60"), text("A", 0), piece("t61"), text("B", 1), piece("t61")}},
+        {"special_tokens", {{"t60", special("t60", 60)}, {"t61", special("t61", 61)}}}};
+    write("model/tokenizer.json", tokenizer.dump());
+    write("model/tokenizer_config.json", R"({"model_max_length": 6})");
+    write("model/modules.json",
+          R"([{"type": "sentence_transformers.models.Transformer", "path": ""},
+        {"type": "sentence_transformers.models.Pooling", "path": "1_Pooling"}])");
+    fs::create_directory(path("model/1_Pooling"));
+    write("model/1_Pooling/config.json", R"({"pooling_mode_mean_tokens": true})");
+  }
+
+  void say_length(const std::string& file, const std::string& value) const {
+    write("model/" + file, R"({"max_seq_length": )" + value + R"(, "do_lower_case": false})");
+  }
+};
+
+TEST_F(SentenceFolder, LongTextsAreCutToMaxSeqLength) {
+  say_length("sentence_bert_config.json", "8");
+  const std::string texts =
+      write("texts.txt", "t1 t2 t3 t4 t5 t6\nt1 t2 t3 t4 t5 t6 t7 t8 t9\nt1 t2\n");
+  const Json embedded = json({"embed", path("model"), "--texts", texts});
+  EXPECT_EQ(embedded["truncated"], 1);
+  EXPECT_EQ(embedded["embeddings"][1], embedded["embeddings"][0]);
+  EXPECT_NE(embedded["embeddings"][2], embedded["embeddings"][0]);
+  const Json labels = json({"classify", path("model"), "--texts", texts});
+  EXPECT_EQ(labels["truncated"], 1);
+  EXPECT_EQ(labels["results"][1], labels["results"][0]);
+  const std::string pairs =
+      write("pairs.txt", "t1 t2 t3 t4 t5\tt6 t7\nt1 t2 t3\tt6 t7\n");  // the longer loses its end
+  const Json cut = json({"classify", path("model"), "--texts", pairs});
+  EXPECT_EQ(cut["truncated"], 1);
+  EXPECT_EQ(cut["results"][1], cut["results"][0]);
+  fails({"embed", path("model"), "--texts", texts, "--no-truncate", "-q"}, 1,
+        "11 tokens are more than the 8");
+}
+
+// It stands above the tokenizer's length and below the positions; a null says nothing.
+TEST_F(SentenceFolder, MaxSeqLengthIsTakenFromWhereItStands) {
+  std::string long_text;
+  for (int i = 0; i < 60; ++i) {
+    long_text += "t5 ";
+  }
+  const std::string texts = write("texts.txt", long_text + "\n");
+  const auto expect_length = [&](int length) {
+    fails({"embed", path("model"), "--texts", texts, "--no-truncate", "-q"}, 1,
+          "62 tokens are more than the " + std::to_string(length));
+  };
+  expect_length(6);
+  say_length("sentence_xlnet_config.json", "9");
+  expect_length(9);
+  say_length("sentence_bert_config.json", "5");
+  expect_length(5);
+  say_length("sentence_bert_config.json", "512");
+  expect_length(40);
+  say_length("sentence_bert_config.json", "null");
+  expect_length(6);
+  say_length("sentence_bert_config.json", "\"8\"");
+  fails({"embed", path("model"), "--texts", texts, "-q"}, 3, "max_seq_length");
+}
+
 std::vector<float> numbers(const Json& list) {
   return list.get<std::vector<float>>();
 }

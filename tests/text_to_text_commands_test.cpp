@@ -87,6 +87,48 @@ TEST_F(TextToTextCommands, RunWritesAsTheCallSays) {
   fails({"run", path("model"), "--prompt", source}, 2, "do_sample");
 }
 
+// Draws differ with the seed alone; at temperature 0, or where one token is left, there are none.
+TEST_F(TextToTextCommands, RunDrawsWhereItIsTold) {
+  const std::vector<std::string> greedy = {"run", kBart, "-p", "t5 t9", "-n", "20"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), greedy.begin(), greedy.end());
+    return json(more);
+  };
+  const Json likeliest = with({})["token_ids"];
+  EXPECT_EQ(with({"--temp", "0"})["token_ids"], likeliest);
+  EXPECT_EQ(with({"--top-k", "1"})["token_ids"], likeliest);
+  const Json drawn = with({"--temp", "5", "--seed", "3"});
+  EXPECT_EQ(drawn["seed"], 3);
+  EXPECT_EQ(with({"--temp", "5", "--seed", "3"})["token_ids"], drawn["token_ids"]);
+  EXPECT_NE(with({"--temp", "5", "--seed", "4"})["token_ids"], drawn["token_ids"]);
+  EXPECT_NE(drawn["token_ids"], likeliest);
+}
+
+// A model that asks for draws has its own temperature, which a call may end.
+TEST_F(TextToTextCommands, RunDrawsWhereTheModelSaysSo) {
+  fs::create_directory(path("model"));
+  for (const char* file : {"config.json", "model.safetensors", "tokenizer.json"}) {
+    fs::create_symlink(kBart + "/" + file, path("model") + "/" + file);
+  }
+  Json settings = {{"decoder_start_token_id", 2},
+                   {"eos_token_id", 2},
+                   {"do_sample", true},
+                   {"temperature", 5.0}};
+  write("model/generation_config.json", settings.dump());
+  const std::vector<std::string> call = {"run", path("model"), "-p", "t5 t9", "-n", "20"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), call.begin(), call.end());
+    return json(more);
+  };
+  const Json drawn = with({"--seed", "3"});
+  EXPECT_EQ(with({"--seed", "3", "--temp", "5"})["token_ids"], drawn["token_ids"]);
+  EXPECT_NE(with({"--seed", "4"})["token_ids"], drawn["token_ids"]);
+  EXPECT_EQ(with({"--temp", "0"})["token_ids"], with({"--beams", "1"})["token_ids"]);
+  settings["typical_p"] = 0.9;
+  write("model/generation_config.json", settings.dump());
+  fails(call, 2, "typical_p");
+}
+
 TEST_F(TextToTextCommands, RunReadsAPipe) {
   const Json told = json({"run", kBart, "-p", "t5 t9", "-n", "3"});
   EXPECT_EQ(told["completion_tokens"], 3);
@@ -101,7 +143,10 @@ TEST_F(TextToTextCommands, RunReadsAPipe) {
 }
 
 TEST_F(TextToTextCommands, WhatMakesNoSenseIsRefused) {
-  fails({"run", kBart, "-p", "t5", "--temp", "0.5"}, 2, "--temp is for models that continue");
+  fails({"run", kBart, "-p", "t5", "--repeat-penalty", "2"}, 2, "--repeat-penalty is for models");
+  fails({"run", kBart, "-p", "t5", "--temp", "0.5", "--beams", "2"}, 2, "--beams 2 is a search");
+  fails({"run", kBart, "-p", "t5", "--seed", "1"}, 2, "draws no tokens");
+  fails({"run", kBart, "-p", "t5", "--top-p", "0"}, 2, "top-p is 0");
   fails({"run", kBart, "-p", "t5", "--draft", "ngram"}, 2, "--draft");
   fails({"run", kBart, "-p", "t5", "--regex", "a"}, 2, "--regex");
   fails({"run", kBart, "-p", "t5", "--kv-type", "f16"}, 2, "--kv-type");

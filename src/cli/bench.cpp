@@ -5,6 +5,7 @@
 #include "cli/encoder_bench.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/strategy_options.h"
 #include "cli/terminal_progress.h"
 #include "eval/throughput.h"
 
@@ -35,13 +36,18 @@ class Bench final : public ModelCommand {
                    "second)")
         ->capture_default_str();
     lora_.add(app);
+    strategy_.add(app);
     device_.add(app);
     device_.add_packed(app);
   }
 
   void run() override {
     const engine::RunnerOptions runner_options = device_.runner(model_);
-    const auto model = lora_.open(model_);
+    const auto model = strategy_.open(model_, lora_, runner_options, common_.quiet);
+    if (!common_.json && model->compression.tuned) {
+      print_result("{}; {}\n", core::printable(model->compression.recipe),
+                   tuned_words(*model->compression.tuned));
+    }
     model->network.has_encoder() ? run_encoder(*model, runner_options)
                                  : run_decoder(model, runner_options);
   }
@@ -63,13 +69,12 @@ class Bench final : public ModelCommand {
         *encoder, model->network, {.shapes = shapes, .repeats = options_.repeats}, limits,
         progress);
     if (common_.json) {
-      print_result("{}\n", bench_json(encoder_rows_json(rows), device_.device, limits,
-                                      encoder->pool().size())
-                               .dump());
+      print_json(encoder_rows_json(rows), *model, limits, encoder->pool().size());
     } else {
       print_limits(limits);
       print_encoder_rows(rows);
     }
+    note_other_steps(model->compression, shapes);
     finish(rows, limits, progress);
   }
 
@@ -85,13 +90,40 @@ class Bench final : public ModelCommand {
     const engine::DeviceLimits limits = runner->measure_limits();
     const auto rows = eval::measure_throughput(*runner, model->network, options_, limits, progress);
     if (common_.json) {
-      print_result("{}\n",
-                   bench_json(json_of(rows), device_.device, limits, runner->pool().size()).dump());
+      print_json(json_of(rows), *model, limits, runner->pool().size());
     } else {
       print_limits(limits);
       print_rows(rows);
     }
+    note_other_steps(model->compression, steps_of(rows));
     finish(rows, limits, progress);
+  }
+
+  void print_json(core::Json rows, const models::Model& model, const engine::DeviceLimits& limits,
+                  int threads) const {
+    core::Json json = bench_json(std::move(rows), device_.device, limits, threads);
+    json["tuned"] = tuned_json(model.compression);
+    print_result("{}\n", json.dump());
+  }
+
+  static std::vector<eval::EncoderShape> steps_of(const std::vector<eval::ThroughputRow>& rows) {
+    std::vector<eval::EncoderShape> steps;
+    for (const eval::ThroughputRow& row : rows) {
+      const bool prefill = row.phase == eval::Phase::kPrefill;
+      steps.push_back({row.batch, prefill ? row.tokens : 1});
+    }
+    return steps;
+  }
+
+  // Where no step that is measured is of the size that the model was tuned for.
+  void note_other_steps(const models::CompressionInfo& compression,
+                        const std::vector<eval::EncoderShape>& steps) const {
+    if (compression.tuned && !common_.quiet && !is_step_of(*compression.tuned, steps)) {
+      print_note(
+          "nibble: warning: the types of the model's parts were tuned for {} texts of {} tokens, "
+          "which is not measured here\n",
+          compression.tuned->batch, compression.tuned->seq);
+    }
   }
 
   template <typename Rows>
@@ -141,6 +173,7 @@ class Bench final : public ModelCommand {
 
   DeviceOptions device_;
   LoraOptions lora_;
+  StrategyOptions strategy_;
   EncoderBenchOptions encoding_;
   eval::ThroughputOptions options_;
   std::vector<const CLI::Option*> decoding_;

@@ -10,6 +10,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/sampling_options.h"
+#include "cli/strategy_options.h"
 #include "cli/text_input.h"
 #include "engine/continues_texts.h"
 #include "engine/engine.h"
@@ -34,6 +35,7 @@ class Chat final : public ModelCommand {
     draft_.add(app);
     grammar_options_.add(app);
     lora_.add(app);
+    strategy_.add(app);
     device_.add(app);
     device_.add_packed(app);
   }
@@ -42,7 +44,7 @@ class Chat final : public ModelCommand {
     const engine::RunnerOptions runner_options = device_.runner(model_);
     grammar_ = grammar_options_.open();
     sampling_ = sampling_arguments_.options();
-    model_ptr_ = lora_.open(model_);
+    model_ptr_ = strategy_.open(model_, lora_, runner_options, common_.quiet);
     engine::require_continues_texts(*model_ptr_);
     std::string source = model_ptr_->tokenizer->chat_template();
     if (!template_file_.empty()) {
@@ -106,6 +108,7 @@ class Chat final : public ModelCommand {
 
   DeviceOptions device_;
   LoraOptions lora_;
+  StrategyOptions strategy_;
   SamplingArguments sampling_arguments_;
   DraftOptions draft_;
   GrammarOptions grammar_options_;

@@ -1,9 +1,9 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
-#include "cli/open_model.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/strategy_options.h"
 #include "cli/terminal_progress.h"
 #include "cli/text_lines.h"
 #include "engine/classification.h"
@@ -130,6 +130,7 @@ class Classify final : public ModelCommand {
 
   void add_model_options(CLI::App& app) override {
     texts_.add(app);
+    strategy_.add(app);
     device_.add_kernels(app);
   }
 
@@ -137,7 +138,7 @@ class Classify final : public ModelCommand {
     const engine::RunnerOptions runner_options = device_.runner(model_);
     TerminalProgress progress(common_.quiet);
     const TextLines lines = TextLines::read(texts_.file);
-    const auto model = open_model(model_);
+    const auto model = strategy_.open(model_, {}, runner_options, common_.quiet);
     Results results(lines, *model, common_.json);
     const auto encoder = engine::make_encoder(model, runner_options);
     const engine::InputOptions options = texts_.applied_to(engine::input_options(*model, *encoder));
@@ -169,6 +170,7 @@ class Classify final : public ModelCommand {
   }
 
   DeviceOptions device_;
+  StrategyOptions strategy_;
   TextOptions texts_;
 };
 

@@ -4,9 +4,9 @@
 
 #include "cli/commands.h"
 #include "cli/npy_file.h"
-#include "cli/open_model.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/strategy_options.h"
 #include "cli/terminal_progress.h"
 #include "cli/text_lines.h"
 #include "engine/engine.h"
@@ -84,6 +84,7 @@ class Embed final : public ModelCommand {
         ->check(CLI::IsMember({"first", "mean", "max"}));
     app.add_flag("--normalize", normalize_,
                  "Scale embeddings to length 1, also where the model does not say so");
+    strategy_.add(app);
     device_.add(app);
     device_.add_packed(app);
   }
@@ -93,7 +94,7 @@ class Embed final : public ModelCommand {
     TerminalProgress progress(common_.quiet);
     const TextLines lines = TextLines::read(texts_.file);
     Embeddings embeddings(output_, lines.size(), common_.json);
-    const auto model = open_model(model_);
+    const auto model = strategy_.open(model_, {}, runner_options, common_.quiet);
     if (engine::is_encoder(*model)) {
       choose_pooling(model->network);
     }
@@ -174,6 +175,7 @@ class Embed final : public ModelCommand {
   }
 
   DeviceOptions device_;
+  StrategyOptions strategy_;
   TextOptions texts_;
   std::string output_;
   std::string pooling_;

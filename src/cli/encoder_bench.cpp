@@ -19,19 +19,18 @@ std::optional<std::int64_t> number_of(std::string_view word) {
                                                                   : std::nullopt;
 }
 
-// "8x32": 8 texts of 32 tokens.
-eval::EncoderShape shape_of(const std::string& word) {
+}  // namespace
+
+eval::EncoderShape parse_shape(const std::string& word, std::string_view option) {
   const std::size_t cross = word.find('x');
   const auto texts = number_of(std::string_view(word).substr(0, cross));
   const auto tokens = cross == std::string::npos
                           ? std::nullopt
                           : number_of(std::string_view(word).substr(cross + 1));
   core::require(texts && tokens, core::ErrorKind::kUsage,
-                "--shapes {}: each is TEXTSxTOKENS, such as 8x128", core::printable(word));
+                "{} {}: a step is TEXTSxTOKENS, such as 8x128", option, core::printable(word));
   return {*texts, *tokens};
 }
-
-}  // namespace
 
 void EncoderBenchOptions::add(CLI::App& app) {
   lengths_ = app.add_option("--seq", lengths, "Tokens of each text that an encoder reads")
@@ -47,7 +46,7 @@ std::vector<eval::EncoderShape> EncoderBenchOptions::all(
     const std::vector<std::int64_t>& batches) const {
   std::vector<eval::EncoderShape> result;
   for (const std::string& word : shapes) {
-    result.push_back(shape_of(word));
+    result.push_back(parse_shape(word, "--shapes"));
   }
   if (result.empty()) {
     for (const std::int64_t batch : batches) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +10,9 @@
 #include "eval/encoder_throughput.h"
 
 namespace nibble::cli {
+
+/// "8x32": 8 texts of 32 tokens. Throws kUsage naming the option.
+eval::EncoderShape parse_shape(const std::string& word, std::string_view option);
 
 /// --seq and --shapes of `nibble bench`: what encoders compute.
 struct EncoderBenchOptions {

@@ -7,6 +7,7 @@
 #include "cli/open_model.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/strategy_options.h"
 #include "cli/terminal_progress.h"
 #include "cli/text_input.h"
 #include "eval/perplexity.h"
@@ -28,6 +29,7 @@ class Eval final : public ModelCommand {
     app.add_option("--max-perplexity", max_perplexity_, "Exit with 7 when the perplexity is larger")
         ->check(CLI::PositiveNumber);
     lora_.add(app);
+    strategy_.add(app);
     device_.add(app);
     device_.add_packed(app);
   }
@@ -36,7 +38,7 @@ class Eval final : public ModelCommand {
     const engine::RunnerOptions runner_options = device_.runner(model_);
     TerminalProgress progress(common_.quiet);
     const std::string text = read_text(text_);
-    const auto model = lora_.open(model_);
+    const auto model = strategy_.open(model_, lora_, runner_options, common_.quiet);
     const auto tokens = model->tokenizer->encode(text, {});
     if (options_.seq_len == 0) {
       options_.seq_len = model->network.config.max_positions;
@@ -105,6 +107,7 @@ class Eval final : public ModelCommand {
 
   DeviceOptions device_ = DeviceOptions::exact();
   LoraOptions lora_;
+  StrategyOptions strategy_;
   std::string text_;
   std::string reference_;
   double max_perplexity_ = 0;

@@ -5,9 +5,9 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
-#include "cli/open_model.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/strategy_options.h"
 #include "cli/terminal_progress.h"
 #include "models/model.h"
 
@@ -23,6 +23,7 @@ class Explain final : public ModelCommand {
         ->capture_default_str();
     app.add_flag("--measure", options_.measure,
                  "On a CPU: time the kernels that are taken, and keep that in ~/.cache/nibble");
+    strategy_.add(app);
     device_.add_kernels(app);
   }
 
@@ -30,12 +31,19 @@ class Explain final : public ModelCommand {
     TerminalProgress progress(common_.quiet);
     const engine::RunnerOptions runner = device_.runner();
     options_.folder = cache_folder();
-    const auto model = open_model(model_);
+    const auto model = strategy_.open(model_, {}, runner, common_.quiet);
     const auto explanation = engine::explain_kernels(model->network, runner, options_, progress);
     if (!explanation.ignored.empty() && !common_.quiet) {
       print_note("nibble: measured times are not used: {}\n", explanation.ignored);
     }
-    common_.json ? print_json(explanation) : print(explanation);
+    if (common_.json) {
+      print_json(explanation, model->compression);
+      return;
+    }
+    if (const auto& tuned = model->compression.tuned) {
+      print_result("{}; {}\n", core::printable(model->compression.recipe), tuned_words(*tuned));
+    }
+    print(explanation);
   }
 
  private:
@@ -95,13 +103,16 @@ class Explain final : public ModelCommand {
     }
   }
 
-  void print_json(const engine::Explanation& explanation) const {
+  void print_json(const engine::Explanation& explanation,
+                  const models::CompressionInfo& compression) const {
     core::Json json = engine::to_json(explanation);
     json["model"] = model_;
+    json["tuned"] = tuned_json(compression);
     print_result("{}\n", json.dump());
   }
 
   DeviceOptions device_;
+  StrategyOptions strategy_;
   engine::ExplainOptions options_;
 };
 

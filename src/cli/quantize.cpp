@@ -7,12 +7,12 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/resume_notice.h"
+#include "cli/strategy_options.h"
 #include "cli/terminal_progress.h"
 #include "cli/text_input.h"
 #include "compress/pipeline/pipeline.h"
 #include "compress/recipe/part_words.h"
 #include "core/byte_size.h"
-#include "engine/strategy_file.h"
 
 namespace nibble::cli {
 namespace {
@@ -102,16 +102,7 @@ class Quantize final : public ModelCommand {
     engine::RunnerOptions runner;
     runner.place = pipeline_.place;
     runner.cpu.threads = pipeline_.threads;
-    const std::filesystem::path folder = cache_folder();
-    core::require(!strategies_.empty() || !folder.empty(), core::ErrorKind::kUsage,
-                  "there is no folder that strategies could be kept in; name a file with "
-                  "--strategies");
-    const engine::StoredStrategy stored = engine::require_strategy(
-        strategies_.empty() ? engine::strategies_in(folder) : std::filesystem::path(strategies_),
-        engine::strategy_key(model, runner, batch_, seq_));
-    compress::Recipe recipe = compress::find_recipe("i8-qall");
-    recipe.name = compress::kBestRecipe;
-    return compress::with_parts(std::move(recipe), stored.schemes);
+    return stored_strategy(model, runner, batch_, seq_, strategies_);
   }
 
   // Without --recipe parts are rounded to nearest.

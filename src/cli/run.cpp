@@ -10,6 +10,7 @@
 #include "cli/output.h"
 #include "cli/run_text_to_text.h"
 #include "cli/sampling_options.h"
+#include "cli/strategy_options.h"
 #include "cli/text_input.h"
 #include "cli/writing_arguments.h"
 #include "engine/engine.h"
@@ -43,6 +44,7 @@ class Run final : public ModelCommand {
     grammar_.add(app);
     writing_.add(app);
     lora_.add(app);
+    strategy_.add(app);
     device_.add(app);
     device_.add_packed(app);
   }
@@ -52,11 +54,11 @@ class Run final : public ModelCommand {
     request_.grammar = grammar_.open();
     request_.sampling = sampling_.options();
     const std::string prompt = read_prompt_of_call();
-    const auto model = lora_.open(model_);
+    const auto model = strategy_.open(model_, lora_, runner_options, common_.quiet);
     if (model->network.has_encoder() && model->network.has_decoder()) {
       refuse_decoder_options(*app_);
-      run_text_to_text({prompt, most_option_->count() == 0 ? 0 : request_.max_tokens, common_.json,
-                        common_.quiet},
+      run_text_to_text({prompt, most_option_->count() == 0 ? 0 : request_.max_tokens,
+                        sampling_.said(), common_.json, common_.quiet},
                        model, runner_options, writing_);
       return;
     }
@@ -147,6 +149,7 @@ class Run final : public ModelCommand {
 
   DeviceOptions device_;
   LoraOptions lora_;
+  StrategyOptions strategy_;
   SamplingArguments sampling_;
   DraftOptions draft_;
   GrammarOptions grammar_;

@@ -19,11 +19,6 @@ constexpr const char* kDecoderOptions[] = {"--stop",
                                            "--ignore-eos",
                                            "--context",
                                            "--copies",
-                                           "--temp",
-                                           "--top-k",
-                                           "--top-p",
-                                           "--min-p",
-                                           "--seed",
                                            "--repeat-penalty",
                                            "--presence-penalty",
                                            "--frequency-penalty",
@@ -58,7 +53,7 @@ void refuse_decoder_options(const CLI::App& app) {
 
 void run_text_to_text(const WritingCall& call, const std::shared_ptr<const models::Model>& model,
                       const engine::RunnerOptions& options, const WritingArguments& arguments) {
-  const engine::WritingOptions writing = arguments.applied_to(*model, call.max_tokens);
+  const engine::WritingOptions writing = arguments.applied_to(*model, call.max_tokens, call.draws);
   const text::ModelInput input = encode(*model->tokenizer, call, arguments.source_language());
   const auto writer = engine::make_text_to_text(model, options);
   const auto start = std::chrono::steady_clock::now();
@@ -88,6 +83,9 @@ void run_text_to_text(const WritingCall& call, const std::shared_ptr<const model
                      {"finish_reason", reason},
                      {"beams", writing.beams},
                      {"seconds", seconds}};
+  if (writing.samples) {
+    json["seed"] = writing.draw.seed;
+  }
   if (writing.beams > 1) {
     json["score"] = written.score;
   }

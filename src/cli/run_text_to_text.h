@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/sampling_options.h"
 #include "cli/writing_arguments.h"
 #include "engine/runner.h"
 
@@ -13,6 +14,7 @@ namespace nibble::cli {
 struct WritingCall {
   std::string source;
   std::int64_t max_tokens = 0;  // 0: as many as the model says
+  SaidDraws draws;
   bool json = false;
   bool quiet = false;
 };

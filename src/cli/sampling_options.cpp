@@ -26,6 +26,7 @@ std::pair<std::int32_t, float> parse_bias(const std::string& text) {
 }  // namespace
 
 void SamplingArguments::add(CLI::App& app) {
+  app_ = &app;
   app.add_option("--temp", options_.temperature, "Temperature; 0 takes the most probable token")
       ->capture_default_str();
   app.add_option("--top-k", options_.top_k, "Keep the k most probable tokens (0: all)")
@@ -54,6 +55,15 @@ engine::SamplingOptions SamplingArguments::options() const {
     options.logit_bias.push_back(parse_bias(bias));
   }
   return options;
+}
+
+SaidDraws SamplingArguments::said() const {
+  const auto said = [&](const char* name, auto value) {
+    return app_->get_option(name)->count() > 0 ? std::optional(value) : std::nullopt;
+  };
+  return {said("--temp", options_.temperature), said("--top-k", options_.top_k),
+          said("--top-p", options_.top_p), said("--min-p", options_.min_p),
+          said("--seed", options_.seed)};
 }
 
 }  // namespace nibble::cli

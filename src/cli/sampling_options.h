@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +11,17 @@
 
 namespace nibble::cli {
 
+/// What a call says of draws; what it does not say is the model's.
+struct SaidDraws {
+  std::optional<float> temperature;
+  std::optional<std::int64_t> top_k;
+  std::optional<float> top_p;
+  std::optional<float> min_p;
+  std::optional<std::uint64_t> seed;
+  /// Whether it says how to draw.
+  bool any() const { return temperature || top_k || top_p || min_p; }
+};
+
 /// How tokens are drawn.
 class SamplingArguments {
  public:
@@ -17,9 +30,13 @@ class SamplingArguments {
   /// Throws kUsage for a bias that is malformed; ranges are checked where the options are used.
   engine::SamplingOptions options() const;
 
+  /// What the call itself says, without defaults.
+  SaidDraws said() const;
+
  private:
   engine::SamplingOptions options_;
   std::vector<std::string> biases_;
+  const CLI::App* app_ = nullptr;
 };
 
 }  // namespace nibble::cli

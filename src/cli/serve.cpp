@@ -13,6 +13,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/settings.h"
+#include "cli/strategy_options.h"
 #include "core/byte_size.h"
 #include "core/freed_memory.h"
 #include "engine/engine.h"
@@ -47,6 +48,7 @@ class Serve final : public ModelCommand {
     add_engine_options(app);
     drafts_.add(app);
     lora_.add(app);
+    strategy_.add(app);
     device_.add(app);
     device_.add_packed(app);
   }
@@ -64,7 +66,10 @@ class Serve final : public ModelCommand {
     serve::HttpOptions http;
     http.host = host_;
     auto loading = std::make_unique<serve::LoadingServer>(listener.twin(), http, log_sink());
-    const auto model = lora_.open(model_);
+    const auto model = strategy_.open_silently(model_, lora_, runner_options);
+    if (const auto other = other_machine(model->compression, runner_options)) {
+      log_sink()({serve::LogLevel::kWarning, *other, {}});
+    }
     if (engine::is_encoder(*model)) {
       refuse_text_options();
       if (engine::complete_pooling(model->network)) {
@@ -252,6 +257,7 @@ class Serve final : public ModelCommand {
   Settings settings_;
   DeviceOptions device_;
   LoraOptions lora_;
+  StrategyOptions strategy_;
   DraftOptions drafts_;
   engine::EngineOptions engine_;
   std::string host_ = "127.0.0.1";

@@ -7,6 +7,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/seq2seq_tasks.h"
+#include "cli/strategy_options.h"
 #include "cli/terminal_progress.h"
 #include "cli/text_lines.h"
 #include "cli/writing_arguments.h"
@@ -44,6 +45,7 @@ class Tasks final : public ModelCommand {
         ->check(CLI::PositiveNumber);
     add_max_length(app, max_length_);
     lora_.add(app);
+    strategy_.add(app);
     device_.add(app);
     device_.add_packed(app);
   }
@@ -66,11 +68,11 @@ class Tasks final : public ModelCommand {
     const engine::RunnerOptions runner_options = device_.runner(model_);
     if (!glue.empty()) {
       run_glue_tasks({model_, glue, data_, limit_, max_length_, common_.json, common_.quiet},
-                     lora_.open(model_), runner_options);
+                     strategy_.open(model_, lora_, runner_options, common_.quiet), runner_options);
       return;
     }
     TerminalProgress progress(common_.quiet);
-    const auto model = lora_.open(model_);
+    const auto model = strategy_.open(model_, lora_, runner_options, common_.quiet);
     const auto runner = engine::make_runner(model, runner_options);
     std::vector<eval::TaskScore> scores;
     for (const eval::Task* task : tasks) {
@@ -82,7 +84,7 @@ class Tasks final : public ModelCommand {
  private:
   void run_seq2seq() const {
     const engine::RunnerOptions runner_options = device_.runner(model_);
-    const auto model = lora_.open(model_);
+    const auto model = strategy_.open(model_, lora_, runner_options, common_.quiet);
     const auto writer = engine::make_text_to_text(model, runner_options);
     run_seq2seq_tasks({model_, pairs_, limit_, max_length_, output_, common_.json, common_.quiet},
                       *model, *writer,
@@ -155,6 +157,7 @@ class Tasks final : public ModelCommand {
 
   DeviceOptions device_ = DeviceOptions::exact();
   LoraOptions lora_;
+  StrategyOptions strategy_;
   WritingArguments writing_;
   std::vector<std::string> names_;
   std::string pairs_;

@@ -8,10 +8,12 @@
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
 #include "cli/text_input.h"
+#include "cli/text_lines.h"
 #include "compress/recipe/part_words.h"
 #include "engine/kernel_times.h"
 #include "engine/strategy_file.h"
 #include "engine/text_batches.h"
+#include "eval/analysis/analysis_texts.h"
 #include "io/atomic_file.h"
 #include "report/text_table.h"
 
@@ -22,7 +24,8 @@ class TuneStrategy final : public ModelCommand {
  public:
   void add_model_options(CLI::App& app) override {
     app.add_option("--batch", options_.batch, "Texts of a step")->capture_default_str();
-    app.add_option("--seq", options_.seq, "Tokens of each text; 1: a decode step")
+    app.add_option("--seq", options_.seq,
+                   "Tokens of each text; 1: a decode step. An encoder-decoder writes as many")
         ->capture_default_str();
     app.add_option("--candidates", candidates_,
                    "Types to try in each part beside float: w8a8, w4a8, w4a4 (g128, -asym behind "
@@ -40,7 +43,10 @@ class TuneStrategy final : public ModelCommand {
     task->needs(data);
     data->needs(task);
     app.add_option("--limit", limit_, "Score only the first items")->check(CLI::PositiveNumber);
-    app.add_option("--text", text_, "Measure the loss by the likelihood of a text (decoders)")
+    app.add_option(
+           "--text", text_,
+           "Measure the loss by the likelihood of a text (decoders), or of targets: lines of "
+           "a source, a tab and its target (encoder-decoders)")
         ->excludes(task);
     app.add_option("-o,--output", output_,
                    "File to write (default: strategies.json in ~/.cache/nibble, where quantize "
@@ -102,10 +108,26 @@ class TuneStrategy final : public ModelCommand {
       return eval::task_loss(
           model, {task, path.string(), eval::read_glue_items(path, *task, limit_)}, exact);
     }
+    if (!text_.empty() && model->network.has_encoder()) {
+      return pairs_loss(model, exact);
+    }
     if (!text_.empty()) {
       return eval::text_loss(model, model->tokenizer->encode(read_text(text_), {}), exact);
     }
     return eval::output_loss(model, options_.batch, options_.seq, exact);
+  }
+
+  // Pairs of a source and its target, a line each.
+  std::unique_ptr<eval::ModelLoss> pairs_loss(const std::shared_ptr<const models::Model>& model,
+                                              const engine::RunnerOptions& exact) const {
+    core::require(model->network.has_decoder(), core::ErrorKind::kUsage,
+                  "--text measures what a decoder writes; {} has none: take --task",
+                  core::printable(model_));
+    const TextLines lines = TextLines::read(text_);
+    return eval::pairs_loss(
+        model,
+        eval::lines_of(*model, lines.texts(), [&](std::size_t i) { return lines.where(i); }, {}),
+        exact);
   }
 
   static std::string type_of(const std::optional<formats::Scheme>& scheme) {

@@ -40,13 +40,35 @@ void WritingArguments::refuse(std::string_view what) const {
   }
 }
 
+void WritingArguments::apply(const SaidDraws& said, engine::WritingOptions& options) const {
+  if (said.any()) {
+    options.samples = said.temperature != 0.0f;
+    core::require(!options.samples || beams_->count() == 0 || options.beams == 1,
+                  core::ErrorKind::kUsage,
+                  "--beams {} is a search, which draws no tokens; leave it or --temp, --top-k, "
+                  "--top-p and --min-p out",
+                  options.beams);
+    options.beams = options.samples ? 1 : options.beams;
+  }
+  core::require(!said.seed || options.samples || said.temperature, core::ErrorKind::kUsage,
+                "--seed: this model draws no tokens unless --temp says so; leave it out");
+  engine::DrawOptions& draw = options.draw;
+  if (options.samples) {
+    draw = {said.temperature.value_or(draw.temperature), said.top_k.value_or(draw.top_k),
+            said.top_p.value_or(draw.top_p), said.min_p.value_or(draw.min_p),
+            said.seed.value_or(draw.seed)};
+  }
+}
+
 engine::WritingOptions WritingArguments::applied_to(const models::Model& model,
-                                                    std::int64_t max_tokens) const {
+                                                    std::int64_t max_tokens,
+                                                    const SaidDraws& draws) const {
   engine::WritingOptions options = engine::writing_options(model);
   if (beams_->count() > 0) {
     options.beams = said_.beams;
     options.samples = false;
   }
+  apply(draws, options);
   if (length_penalty_->count() > 0) {
     options.length_penalty = said_.length_penalty;
   }

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/sampling_options.h"
 #include "engine/writing_options.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
@@ -23,14 +24,18 @@ class WritingArguments {
   void refuse(std::string_view what) const;
 
   /// What the model says with what the call says in its place; `max_tokens` may be written, or as
-  /// many as the model says where it is 0. Throws as engine::writing_options, engine::validate and
-  /// engine::set_target_language.
-  engine::WritingOptions applied_to(const models::Model& model, std::int64_t max_tokens) const;
+  /// many as the model says where it is 0. Draws that are said are for one beam; a temperature of 0
+  /// and --beams end those of the model. Throws kUsage for a seed where nothing is drawn, and as
+  /// engine::writing_options, engine::validate and engine::set_target_language.
+  engine::WritingOptions applied_to(const models::Model& model, std::int64_t max_tokens,
+                                    const SaidDraws& draws = {}) const;
 
   /// Empty: as the tokenizer frames texts.
   const std::string& source_language() const { return source_language_; }
 
  private:
+  void apply(const SaidDraws& draws, engine::WritingOptions& options) const;
+
   engine::WritingOptions said_;
   std::int64_t min_tokens_ = 0;
   std::string early_stopping_;

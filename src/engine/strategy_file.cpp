@@ -21,15 +21,8 @@ using core::Json;
 constexpr int kFormatVersion = 1;
 constexpr std::int64_t kMaxFileBytes = 16 << 20;
 constexpr std::size_t kMostEntries = 1 << 16;
-constexpr std::int64_t kMostTexts = 1 << 20;
 constexpr const char* kVersionKey = "nibble_strategies";
 constexpr const char* kFloat = "float";
-
-std::int64_t bucket_of(std::int64_t value, std::string_view what) {
-  core::require(value >= 1 && value <= kMostTexts, ErrorKind::kUsage, "{} {} is not in [1, {}]",
-                what, value, kMostTexts);
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(value)));
-}
 
 // Models of one shape lose differently, so a matrix of the first block belongs to the key.
 std::string model_key(const models::Model& model) {
@@ -45,14 +38,6 @@ std::string model_key(const models::Model& model) {
   return fmt::format("{}, {} x {}, {} heads, {} kv heads, ffn {}, vocabulary {}, weights {:016x}",
                      config.family, models::all_blocks(network).size(), config.hidden, config.heads,
                      config.kv_heads, config.ffn, config.vocabulary, core::hash64(bytes));
-}
-
-std::string device_key(const RunnerOptions& runner) {
-  if (runner.place.on_gpu()) {
-    return make_cuda_explainer(runner)->device();
-  }
-  return fmt::format("{}, {}, kernels {}", core::cpu_name(),
-                     make_cpu_explainer(runner, {})->device(), ops::cpu::kKernelsVersion);
 }
 
 Json entry_json(const StrategyKey& key, const StoredStrategy& stored) {
@@ -76,8 +61,8 @@ Json entry_json(const StrategyKey& key, const StoredStrategy& stored) {
 
 StrategyKey key_of(const Json& json, std::string_view what) {
   return {core::get_string(json, "model", what), core::get_string(json, "device", what),
-          core::get_integer(json, "batch", what, 1, kMostTexts),
-          core::get_integer(json, "seq", what, 1, kMostTexts)};
+          core::get_integer(json, "batch", what, 1, models::kMostStepTexts),
+          core::get_integer(json, "seq", what, 1, models::kMostStepTexts)};
 }
 
 double finite_number(const Json& json, std::string_view key, std::string_view what) {
@@ -113,10 +98,24 @@ StoredStrategy strategy_of(const Json& json, std::string_view what) {
 
 }  // namespace
 
+std::string strategy_device(const RunnerOptions& runner) {
+  if (runner.place.on_gpu()) {
+    return make_cuda_explainer(runner)->device();
+  }
+  return fmt::format("{}, {}, kernels {}", core::cpu_name(),
+                     make_cpu_explainer(runner, {})->device(), ops::cpu::kKernelsVersion);
+}
+
+std::int64_t strategy_bucket(std::int64_t value, std::string_view what) {
+  core::require(value >= 1 && value <= models::kMostStepTexts, ErrorKind::kUsage,
+                "{} {} is not in [1, {}]", what, value, models::kMostStepTexts);
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(value)));
+}
+
 StrategyKey strategy_key(const models::Model& model, const RunnerOptions& runner,
                          std::int64_t batch, std::int64_t seq) {
-  return {model_key(model), device_key(runner), bucket_of(batch, "--batch"),
-          bucket_of(seq, "--seq")};
+  return {model_key(model), strategy_device(runner), strategy_bucket(batch, "--batch"),
+          strategy_bucket(seq, "--seq")};
 }
 
 StrategyFile StrategyFile::read(const std::filesystem::path& path) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 
 #include "core/json.h"
@@ -34,6 +35,14 @@ struct StrategyKey {
 /// length that is not in [1, 2^20].
 StrategyKey strategy_key(const models::Model& model, const RunnerOptions& runner,
                          std::int64_t batch, std::int64_t seq);
+
+/// A CPU with its instruction set, threads and kernels, or a GPU. Throws kUsage where that device
+/// can't be used.
+std::string strategy_device(const RunnerOptions& runner);
+
+/// A batch or a length as keys have it: the next power of two. Throws kUsage outside [1, 2^20];
+/// `what` names it.
+std::int64_t strategy_bucket(std::int64_t value, std::string_view what);
 
 struct StoredStrategy {
   models::PartSchemes schemes;

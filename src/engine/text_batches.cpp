@@ -1,6 +1,7 @@
 #include "engine/text_batches.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/error.h"
 #include "core/json.h"
@@ -25,14 +26,23 @@ ModelInput make_input(const text::Tokenizer& tokenizer, const InputText& text,
   return input;
 }
 
+// The files in which sentence-transformers looks for its length, in its order.
+constexpr std::array<std::string_view, 7> kSentenceFiles = {
+    "sentence_bert_config.json",       "sentence_roberta_config.json",
+    "sentence_distilbert_config.json", "sentence_camembert_config.json",
+    "sentence_albert_config.json",     "sentence_xlm-roberta_config.json",
+    "sentence_xlnet_config.json"};
+
 // What sentence-transformers cuts texts to, where the folder says so.
 std::optional<std::int64_t> sentence_length(const models::Model& model) {
-  constexpr std::string_view kName = "sentence_bert_config.json";
-  const std::filesystem::path file = model.path / kName;
-  if (!std::filesystem::exists(file)) {
+  const auto* const found = std::find_if(
+      kSentenceFiles.begin(), kSentenceFiles.end(),
+      [&](std::string_view name) { return std::filesystem::exists(model.path / name); });
+  if (found == kSentenceFiles.end()) {
     return std::nullopt;
   }
-  return core::find_integer(io::load_json_file(file), "max_seq_length", kName, 1, INT32_MAX);
+  return core::find_integer(io::load_json_file(model.path / *found), "max_seq_length", *found, 1,
+                            INT32_MAX);
 }
 
 // Inputs that are computed together.
@@ -92,9 +102,9 @@ bool complete_pooling(models::Network& network) {
 InputOptions input_options(const models::Model& model, const Encoder& encoder) {
   const std::int64_t positions = encoder.max_tokens();
   InputOptions options;
+  const auto said = sentence_length(model);
   options.most_tokens =
-      std::min({positions, text::longest_input(*model.tokenizer).value_or(positions),
-                sentence_length(model).value_or(positions)});
+      std::min(positions, said ? *said : text::longest_input(*model.tokenizer).value_or(positions));
   const core::Tensor& types = model.network.embeddings.types;
   options.token_types = !types.empty() && types.dim(0) > 1;
   return options;

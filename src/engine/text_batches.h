@@ -34,9 +34,9 @@ bool is_encoder(const models::Model& model);
 /// sentence-transformers does. Whether that was needed.
 bool complete_pooling(models::Network& network);
 
-/// The options of a model: inputs as long as it has positions for, or shorter where
-/// tokenizer_config.json (model_max_length) or sentence_bert_config.json (max_seq_length) says so.
-/// Throws kInvalidModel where the latter is malformed.
+/// The options of a model: inputs as long as it has positions for, or shorter where a folder of
+/// sentence-transformers (sentence_bert_config.json, max_seq_length), or else tokenizer_config.json
+/// (model_max_length), says so. Throws kInvalidModel where the former is malformed.
 InputOptions input_options(const models::Model& model, const Encoder& encoder);
 
 /// Takes the inputs from `first` on. `texts` are theirs, as an encoder reads them.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
+#include "core/error.h"
 #include "engine/sampler.h"
 
 namespace nibble::engine {
@@ -36,10 +38,43 @@ void forbid_repetitions(std::span<const std::int32_t> written, std::size_t n,
   }
 }
 
-class GreedySearch final : public TextSearch {
+// Draws tokens, as transformers does with do_sample.
+class Draws {
  public:
-  explicit GreedySearch(const WritingOptions& options)
-      : options_(options), row_{-1, options.start}, text_{{options.start}, 0} {}
+  explicit Draws(const DrawOptions& options)
+      : temperature_(options.temperature), sampler_(behind_temperature(options)) {}
+
+  std::int32_t next(std::span<float> scores) {
+    for (float& score : scores) {
+      score /= temperature_;
+    }
+    rank(scores, sampler_.wanted(), ranked_);
+    core::require(!ranked_.empty(), core::ErrorKind::kFailed,
+                  "no token may follow: repetitions and ends are all forbidden");
+    return sampler_.sample(ranked_);
+  }
+
+ private:
+  static SamplingOptions behind_temperature(const DrawOptions& options) {
+    SamplingOptions sampling = sampling_options(options);
+    sampling.temperature = 1.0f;
+    return sampling;
+  }
+
+  float temperature_;
+  Sampler sampler_;
+  std::vector<ops::RankedToken> ranked_;
+};
+
+// One text, whose next token is the likeliest, or drawn.
+class SingleSearch final : public TextSearch {
+ public:
+  explicit SingleSearch(const WritingOptions& options)
+      : options_(options), row_{-1, options.start}, text_{{options.start}, 0} {
+    if (options.samples) {
+      draws_.emplace(options.draw);
+    }
+  }
 
   std::span<const SearchRow> rows() const override { return {&row_, 1}; }
 
@@ -49,8 +84,7 @@ class GreedySearch final : public TextSearch {
       fail_with_nan();
     }
     apply_rules(options_, text_.tokens, scores_);
-    const auto best = std::max_element(scores_.begin(), scores_.end()) - scores_.begin();
-    row_ = {0, static_cast<std::int32_t>(best)};
+    row_ = {0, draws_ ? draws_->next(scores_) : likeliest()};
     text_.tokens.push_back(row_.token);
     done_ = ends_text(options_, row_.token, std::ssize(text_.tokens));
   }
@@ -59,9 +93,15 @@ class GreedySearch final : public TextSearch {
   WrittenText result() const override { return text_; }
 
  private:
+  std::int32_t likeliest() const {
+    return static_cast<std::int32_t>(std::max_element(scores_.begin(), scores_.end()) -
+                                     scores_.begin());
+  }
+
   WritingOptions options_;
   SearchRow row_;
   WrittenText text_;
+  std::optional<Draws> draws_;
   std::vector<float> scores_;
   bool done_ = false;
 };
@@ -93,7 +133,7 @@ bool ends_text(const WritingOptions& options, std::int32_t token, std::int64_t l
 }
 
 std::unique_ptr<TextSearch> make_text_search(const WritingOptions& options) {
-  return options.beams > 1 ? make_beam_search(options) : std::make_unique<GreedySearch>(options);
+  return options.beams > 1 ? make_beam_search(options) : std::make_unique<SingleSearch>(options);
 }
 
 }  // namespace nibble::engine

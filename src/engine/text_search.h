@@ -36,7 +36,8 @@ class TextSearch {
   virtual WrittenText result() const = 0;
 };
 
-/// The likeliest token each time where there is one beam, else a beam search. The same ids as
+/// The likeliest token each time where there is one beam (or, where the options say so, a drawn
+/// one), else a beam search. The same ids as
 /// generate() of transformers 5 for the same logits; of equal scores the first counts.
 std::unique_ptr<TextSearch> make_text_search(const WritingOptions& options);
 

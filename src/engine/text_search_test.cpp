@@ -1,5 +1,6 @@
 #include "engine/text_search.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -94,6 +95,62 @@ TEST(BeamSearch, OfEqualTokensTheFirstCounts) {
               (Ids{9, 1, 1, 1}))
         << beams;
   }
+}
+
+// What is drawn first, by token, of many searches with seeds of their own.
+std::vector<int> drawn(DrawOptions draw, const Chances& of) {
+  std::vector<int> counts(of.size());
+  WritingOptions options = two_beams(EarlyStopping::kNo);
+  options.beams = 1;
+  options.max_length = 2;
+  options.samples = true;
+  for (std::uint64_t seed = 0; seed < 4000; ++seed) {
+    draw.seed = seed;
+    options.draw = draw;
+    ++counts[static_cast<std::size_t>(search(options, [&](int) { return of; }).tokens.back())];
+  }
+  return counts;
+}
+
+// By hand: at temperature 0.5 chances are squared (16 : 4 : 1 : 1), so that the first two have
+// 0.909 of them; at temperature 1 they have 0.75. Counts lie within five standard deviations.
+TEST(Draws, TheTemperatureComesBeforeTopP) {
+  const Chances of = {0.5, 0.25, 0.125, 0.125};
+  const auto expect_shares = [&](const DrawOptions& draw, const Chances& shares) {
+    const std::vector<int> counts = drawn(draw, of);
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      const double spread = std::sqrt(4000 * shares[i] * (1 - shares[i]));
+      EXPECT_NEAR(counts[i], 4000 * shares[i], 5 * spread) << i;
+    }
+  };
+  expect_shares({}, of);
+  expect_shares({.temperature = 0.5f}, {16. / 22, 4. / 22, 1. / 22, 1. / 22});
+  expect_shares({.temperature = 0.5f, .top_p = 0.9f}, {0.8, 0.2, 0, 0});
+  expect_shares({.top_p = 0.9f}, {0.5, 0.25, 0.125, 0.125});
+  expect_shares({.top_p = 0.7f}, {2. / 3, 1. / 3, 0, 0});
+  expect_shares({.top_k = 2}, {2. / 3, 1. / 3, 0, 0});
+  expect_shares({.top_k = 0, .min_p = 0.3f}, {2. / 3, 1. / 3, 0, 0});
+  expect_shares({.temperature = 0.5f, .min_p = 0.3f}, {1, 0, 0, 0});
+}
+
+TEST(Draws, KeepToTheRulesAndToTheSeed) {
+  WritingOptions options = two_beams(EarlyStopping::kNo);
+  options.beams = 1;
+  options.samples = true;
+  options.min_length = 12;
+  options.no_repeat_ngram = 1;
+  options.max_length = 10;
+  const auto of = [](int) { return Chances(kVocabulary, 1.0 / kVocabulary); };
+  const Ids first = search(options, of).tokens;
+  EXPECT_EQ(search(options, of).tokens, first);
+  EXPECT_EQ(std::count(first.begin(), first.end(), kEnd), 0);
+  Ids sorted = first;
+  std::sort(sorted.begin(), sorted.end());
+  EXPECT_EQ(std::unique(sorted.begin(), sorted.end()), sorted.end()) << "no token comes twice";
+  options.draw.seed = 1;
+  EXPECT_NE(search(options, of).tokens, first);
+  options.max_length = 12;  // all others have come
+  EXPECT_THROW((void)search(options, of), core::Error);
 }
 
 TEST(BeamSearch, RefusesNaN) {

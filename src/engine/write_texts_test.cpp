@@ -205,6 +205,14 @@ TEST(WritingOptions, RefusesWhatIsNotBuilt) {
   EXPECT_THROW(validate(options, config), core::Error);
   options.beams = 1;
   options.samples = true;
+  EXPECT_NO_THROW(validate(options, config));
+  options.beams = 2;
+  EXPECT_THROW(validate(options, config), core::Error);
+  options.beams = 1;
+  options.draw.temperature = 0;
+  EXPECT_THROW(validate(options, config), core::Error);
+  options.draw.temperature = 1;
+  options.draw.top_p = 0;
   EXPECT_THROW(validate(options, config), core::Error);
 }
 

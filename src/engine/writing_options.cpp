@@ -39,6 +39,10 @@ const std::vector<std::pair<std::string_view, Json>>& settings_not_built() {
       {"sequence_bias", nullptr},
       {"exponential_decay_length_penalty", nullptr},
       {"penalty_alpha", nullptr},
+      {"typical_p", 1.0},
+      {"epsilon_cutoff", 0.0},
+      {"eta_cutoff", 0.0},
+      {"top_h", nullptr},
   };
   return settings;
 }
@@ -104,7 +108,30 @@ std::optional<std::int32_t> forced_first(const Settings& settings) {
                                                           : settings.token("forced_bos_token_id");
 }
 
+DrawOptions draw_options(const Settings& settings) {
+  DrawOptions draw;
+  draw.temperature = static_cast<float>(settings.number("temperature").value_or(1.0));
+  draw.top_k = settings.count("top_k").value_or(draw.top_k);
+  draw.top_p = static_cast<float>(settings.number("top_p").value_or(1.0));
+  draw.min_p = static_cast<float>(settings.number("min_p").value_or(0.0));
+  return draw;
+}
+
+void validate(const DrawOptions& draw, std::int64_t vocabulary) {
+  core::require(draw.temperature > 0, ErrorKind::kUsage,
+                "temperature is {}; tokens are drawn at one above 0", draw.temperature);
+  validate(sampling_options(draw), vocabulary);
+}
+
 }  // namespace
+
+SamplingOptions sampling_options(const DrawOptions& draw) {
+  return {.temperature = draw.temperature,
+          .top_k = draw.top_k,
+          .top_p = draw.top_p,
+          .min_p = draw.min_p,
+          .seed = draw.seed};
+}
 
 WritingOptions writing_options(const models::Model& model) {
   const NetworkConfig& config = model.network.config;
@@ -132,12 +159,18 @@ WritingOptions writing_options(const models::Model& model) {
   options.length_penalty = settings.number("length_penalty").value_or(1.0);
   options.early_stopping = settings.early_stopping();
   options.samples = settings.flag("do_sample");
+  options.draw = draw_options(settings);
   return options;
 }
 
 void validate(const WritingOptions& options, const NetworkConfig& config) {
-  core::require(!options.samples, ErrorKind::kUsage,
-                "tokens by chance (do_sample) are not supported for encoder-decoders");
+  core::require(!options.samples || options.beams == 1, ErrorKind::kUsage,
+                "tokens are drawn (do_sample) for one beam, not for {}: say --beams {} alone for a "
+                "search, or a temperature for draws",
+                options.beams, options.beams);
+  if (options.samples) {
+    validate(options.draw, config.vocabulary);
+  }
   core::require(options.beams >= 1 && options.beams <= kMaxBeams, ErrorKind::kUsage,
                 "{} beams: there may be 1 to {}", options.beams, kMaxBeams);
   core::require(std::isfinite(options.length_penalty) && std::abs(options.length_penalty) <= 100,

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/sampler.h"
 #include "models/model.h"
 
 namespace nibble::engine {
@@ -14,6 +15,16 @@ enum class EarlyStopping {
   kNo,     // when the best beam, at the length that it has, is no better than the worst of them
   kYes,    // at once
   kNever,  // when the best beam cannot become better than the worst of them at any length
+};
+
+/// How tokens are drawn: the logits are divided by the temperature; then come top-k, top-p and
+/// min-p, each of what is left, and one draw (transformers' order; SamplingOptions has another).
+struct DrawOptions {
+  float temperature = 1.0f;  // above 0
+  std::int64_t top_k = 50;   // 0: all
+  float top_p = 1.0f;
+  float min_p = 0.0f;
+  std::uint64_t seed = 0;
 };
 
 /// How an encoder-decoder writes. Lengths are in tokens and count the start token.
@@ -28,7 +39,8 @@ struct WritingOptions {
   std::int64_t beams = 1;                    // 1: the likeliest token each time
   double length_penalty = 1.0;  // a text's log-probability is divided by its length to this power
   EarlyStopping early_stopping = EarlyStopping::kNo;
-  bool samples = false;  // the model asks for tokens by chance, which is not built
+  bool samples = false;  // each token is drawn as `draw` says; only with one beam
+  DrawOptions draw;
 };
 
 /// What generation_config.json says, or config.json in folders without that file, as transformers
@@ -36,7 +48,11 @@ struct WritingOptions {
 /// said. Throws kInvalidModel for malformed values, kUsage for settings that are not built.
 WritingOptions writing_options(const models::Model& model);
 
-/// Throws kUsage for values outside their ranges, and lengths that the model has no positions for.
+/// With the temperature, which samplers apply last, where it stands here.
+SamplingOptions sampling_options(const DrawOptions& draw);
+
+/// Throws kUsage for values outside their ranges, lengths that the model has no positions for, and
+/// draws with several beams.
 void validate(const WritingOptions& options, const models::NetworkConfig& config);
 
 }  // namespace nibble::engine

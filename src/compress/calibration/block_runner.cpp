@@ -53,6 +53,14 @@ CalibrationWindows windows_of(const CalibrationInputs& inputs) {
   return windows;
 }
 
+InputStatistics made_for(const Observation& observation, std::int64_t k) {
+  InputStatistics statistics(observation.kind, k);
+  if (observation.magnitudes) {
+    statistics.count_magnitudes();
+  }
+  return statistics;
+}
+
 // The weights of the next tokens of a set, where `observation` has any.
 class TokenWeights {
  public:
@@ -176,7 +184,7 @@ std::map<int, InputStatistics> CpuBlockRunner::observe(std::int64_t, const model
   std::map<int, InputStatistics> statistics;
   for (const ops::LinearSet* set : models::linear_sets(block)) {
     if (!observation.set || set->id == *observation.set) {
-      statistics.emplace(set->id, InputStatistics(observation.kind, set->k()));
+      statistics.emplace(set->id, made_for(observation, set->k()));
     }
   }
   std::optional<Prepared> prepared;
@@ -216,7 +224,7 @@ Matrix CpuBlockRunner::last_states(const Stream& stream, std::size_t pack) {
 }
 
 InputStatistics CpuBlockRunner::observe_output(const Observation& observation) {
-  InputStatistics statistics(observation.kind, network_.output.k());
+  InputStatistics statistics = made_for(observation, network_.output.k());
   TokenWeights token_weights(observation);
   for (std::size_t pack = 0; pack < packs().size(); ++pack) {
     on_window_(pack);

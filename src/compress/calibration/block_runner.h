@@ -25,6 +25,7 @@ struct Observation {
   std::optional<int> set;                   // only the inputs of this set; else of all
   const models::Block* original = nullptr;  // kCross: the block before anything was rounded
   const std::map<int, SetCurvature>* curvature = nullptr;  // its token weights, where there are any
+  bool magnitudes = false;  // count magnitudes of inputs too; on a CPU
 };
 
 /// Tokens that a mean needs; and those of the windows that run together on a GPU.

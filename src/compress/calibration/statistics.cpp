@@ -71,6 +71,9 @@ void InputStatistics::add(const ops::cpu::Matrix& x, core::ThreadPool& pool,
   if (kind_ >= StatisticsKind::kChannels) {
     add_channels(x, pool);
   }
+  if (magnitudes_) {
+    magnitudes_->add(values);
+  }
   if (kind_ >= StatisticsKind::kHessian) {
     const auto scaled = weights.empty() ? std::vector<float>() : weighted(x, weights);
     add_products(weights.empty() ? x.data() : scaled.data(), x.data(), x.rows(), true, hessian_,
@@ -116,7 +119,14 @@ void InputStatistics::add_products(const float* a, const float* b, std::int64_t 
   });
 }
 
+const Magnitudes& InputStatistics::magnitudes() const {
+  core::require(magnitudes_.has_value(), core::ErrorKind::kFailed,
+                "magnitudes of inputs are not known as they are now");
+  return *magnitudes_;
+}
+
 void InputStatistics::divide_inputs(std::span<const float> divisors) {
+  magnitudes_.reset();
   for (std::size_t i = 0; i < largest_.size(); ++i) {
     largest_[i] /= divisors[i];
     const auto divisor = static_cast<double>(divisors[i]);
@@ -171,6 +181,7 @@ void InputStatistics::transform_inputs(const ops::InputTransform& transform,
   if (kind_ == StatisticsKind::kNone || transform.is_identity()) {
     return;
   }
+  magnitudes_.reset();
   core::require(kind_ <= StatisticsKind::kHessian, core::ErrorKind::kFailed,
                 "products with the original's inputs cannot be brought behind a transform");
   if (kind_ == StatisticsKind::kHessian) {

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "compress/calibration/magnitudes.h"
 #include "core/threads.h"
 #include "ops/cpu/matrix.h"
 #include "ops/input_transform.h"
@@ -34,6 +36,9 @@ class InputStatistics {
   };
   InputStatistics(StatisticsKind kind, std::int64_t k, Sums sums);
 
+  /// Also counts magnitudes from here on: before the first row.
+  void count_magnitudes() { magnitudes_.emplace(); }
+
   /// Why activations that are not finite end a job.
   static constexpr const char* kNotFinite =
       "the model computes NaN or infinite activations on the calibration text; its weights may be "
@@ -60,6 +65,10 @@ class InputStatistics {
 
   /// Largest |x| of each channel, [k].
   const std::vector<float>& largest() const { return largest_; }
+
+  /// Magnitudes of all inputs together. Throws kFailed where they were not counted, and where
+  /// inputs were divided or transformed since.
+  const Magnitudes& magnitudes() const;
 
   /// Mean |x| of each channel, [k]; zeros when there were no rows.
   std::vector<float> mean_magnitude() const;
@@ -88,6 +97,7 @@ class InputStatistics {
   std::vector<double> squares_;    // sums of x^2
   std::vector<float> hessian_;
   std::vector<float> cross_;
+  std::optional<Magnitudes> magnitudes_;
 };
 
 }  // namespace nibble::compress

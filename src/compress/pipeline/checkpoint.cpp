@@ -243,6 +243,13 @@ void CheckpointWriter::write_config(const models::CompressionInfo& info) const {
                                    {"recipe", info.recipe},
                                    {"keeps_inputs", info.keeps_inputs.value()},
                                    {"layers", std::move(layers)}};
+  if (info.tuned) {
+    config["quantization_config"]["tuned"] = {{"device", info.tuned->device},
+                                              {"batch", info.tuned->batch},
+                                              {"seq", info.tuned->seq},
+                                              {"loss", info.tuned->loss},
+                                              {"measure", info.tuned->measure}};
+  }
   io::write_file_atomically(folder_.path() / "config.json", config.dump(2) + "\n");
 }
 

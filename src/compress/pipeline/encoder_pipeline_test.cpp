@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(testing::Values("bert", "bert-texts", "bert-masked", "bert-tokens",
                                      "roberta-texts", "distilbert-texts", "bart", "mbart"),
                      testing::Values("gptq-w4row", "awq-w4row", "any4row", "smoothquant-w8a8",
-                                     "best4", "gptq-w4row-search-refine", "atom-w4a4",
+                                     "w8a8s", "best4", "gptq-w4row-search-refine", "atom-w4a4",
                                      "gptq-w4row@6")),
     [](const auto& parameter) {
       std::string name =

@@ -80,7 +80,12 @@ void quantize_model(const models::Model& model, const Recipe& wanted,
   PipelineOptions in_folder = options;
   in_folder.scratch = writer.folder();
   run_recipe(model, recipe, in_folder, store, progress);
-  writer.complete({recipe.name, schemes, keeps_inputs(recipe)});
+  models::CompressionInfo info;
+  info.recipe = recipe.name;
+  info.schemes = schemes;
+  info.keeps_inputs = keeps_inputs(recipe);
+  info.tuned = recipe.tuned;
+  writer.complete(info);
   writer.write_file(kModelCardFile,
                     model_card(model, *models::open_model(writer.folder()), recipe, options));
   writer.commit();
@@ -94,7 +99,8 @@ Quantized quantize_in_memory(const models::Model& model, const Recipe& wanted,
   MemoryStore store;
   std::vector<LayerReport> layers = run_recipe(model, recipe, options, store, progress);
   auto result = std::make_shared<models::Model>(model);
-  result->compression = {recipe.name, layer_schemes(model.network, recipe), keeps_inputs(recipe)};
+  result->compression = {recipe.name, layer_schemes(model.network, recipe), keeps_inputs(recipe),
+                         recipe.tuned};
   result->network = store.network(model.network);
   if (model.network.config.tied_output && !result->network.config.tied_output) {
     result->config_json["tie_word_embeddings"] = false;

@@ -35,6 +35,11 @@ bool RecipePasses::needs_curvature() const {
                      [](const Entry& entry) { return entry.traits.needs_curvature; });
 }
 
+bool RecipePasses::needs_magnitudes() const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [](const Entry& entry) { return entry.traits.reads_magnitudes; });
+}
+
 bool RecipePasses::transforms_model() const {
   return std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
     return entry.traits.stage == Stage::kTransformsModel;

@@ -26,6 +26,7 @@ class RecipePasses {
   StatisticsKind needs() const;
   StatisticsKind transforms_need() const;
   bool needs_curvature() const;
+  bool needs_magnitudes() const;
   bool transforms_model() const;
 
   /// What one of them makes of the whole model; null where none does. Throws kUsage for models that

@@ -76,7 +76,8 @@ CompressedBlock RecipeRun::compress(std::int64_t index, const Block& original) {
 
 // All sets are measured in the block as it was.
 void RecipeRun::compress_at_once(std::int64_t index, const Block& block, BlockWork& work) {
-  auto statistics = observe(index, block, {needs_, std::nullopt, &block, &curvature_});
+  auto statistics =
+      observe(index, block, {needs_, std::nullopt, &block, &curvature_, magnitudes()});
   work.use(statistics);
   transform(work);
   for (SetWork& set : work.sets()) {
@@ -96,7 +97,7 @@ void RecipeRun::compress_in_turn(std::int64_t index, const Block& block, BlockWo
   const Block reference = compares ? current_block(work, block, ops_.pool()) : Block();
   for (SetWork& set : work.sets()) {
     statistics = observe(index, current_block(work, block, ops_.pool()),
-                         {needs_, set.id, &reference, &curvature_});
+                         {needs_, set.id, &reference, &curvature_, magnitudes()});
     work.use(statistics);
     finish(set);
   }
@@ -188,7 +189,7 @@ std::optional<InputStatistics> RecipeRun::observe_output() {
     return std::nullopt;
   }
   show_windows("measuring");
-  return runner_->observe_output({needs_, std::nullopt, nullptr, &curvature_});
+  return runner_->observe_output({needs_, std::nullopt, nullptr, &curvature_, magnitudes()});
 }
 
 template <typename Wanted>

@@ -69,6 +69,7 @@ class RecipeRun {
     return in_encoder(index) ? network.encoder.norms : network.decoder.norms;
   }
   bool measures_damage() const { return runner_ && model_.original().has_encoder(); }
+  bool magnitudes() const { return passes_.needs_magnitudes(); }
   bool rounds_output() const { return schemes_.contains(models::kOutputName); }
   bool all_is_finished();
   std::int64_t layers_of(const models::Block& block) const;

@@ -39,6 +39,7 @@ struct PassTraits {
   bool reorders_inputs = false;    // puts the inputs into the order of LayerWork::permutation
   bool fits_input_scales = false;  // gives rounded weights the stored scale of their inputs;
                                    // nothing may change them behind it
+  bool reads_magnitudes = false;   // reads InputStatistics::magnitudes()
   bool turns_inputs = false;  // brings the weights to where the scheme's Hadamard has turned the
                               // inputs; it is the last that transforms
   bool takes_tails = false;   // can serve weights with a tail, or comes before they have one

@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "formats/scheme.h"
 #include "models/layer_part.h"
+#include "models/tuned_step.h"
 
 namespace nibble::compress {
 
@@ -53,6 +54,8 @@ struct Recipe {
   /// Of the parts of each layer, in place of `scheme`. What a part that is not there holds stays as
   /// it is, whatever `layers` says, and computes as in the original.
   std::optional<models::PartSchemes> parts = std::nullopt;
+  /// The step that the parts were chosen for.
+  std::optional<models::TunedStep> tuned = std::nullopt;
 };
 
 /// A preset's name, or the path of a JSON file (it ends in ".json"):

@@ -89,6 +89,7 @@ class Validation {
     turned_by_ = step.traits.turns_inputs ? step.name : turned_by_;
     reordered_by_ = step.traits.reorders_inputs ? step.name : reordered_by_;
     check_measured_at_once(step);
+    check_magnitudes(step);
     check_not_done_before(step);
     rounding_ += step.traits.stage == Stage::kRounds ? 1 : 0;
     check_rounding(step);
@@ -175,6 +176,16 @@ class Validation {
                   those_that(compares_inputs));
   }
 
+  // Scaled channels have the magnitudes of no one's count, unless they are measured again.
+  void check_magnitudes(const Step& step) const {
+    core::require(
+        !step.traits.reads_magnitudes || channels_scaled_by_.empty() || recipe_.true_sequential,
+        ErrorKind::kUsage,
+        "recipe '{}': '{}' takes a percentile of inputs that '{}' scales: measure them behind it "
+        "with \"true_sequential\": true",
+        name_, step.name, channels_scaled_by_);
+  }
+
   void check_not_done_before(const Step& step) const {
     core::require(!(step.traits.stage == Stage::kTransformsModel && transformed_),
                   ErrorKind::kUsage, "recipe '{}': pass '{}' would turn what is already turned",
@@ -198,6 +209,9 @@ class Validation {
     transformed_ = transformed_ || reached_ == Stage::kTransformsModel;
     chosen_ = chosen_ || reached_ == Stage::kChoosesParameters;
     pruned_ = pruned_ || step.traits.prunes;
+    const bool scales =
+        reached_ == Stage::kTransforms && !step.traits.turns_inputs && !step.traits.reorders_inputs;
+    channels_scaled_by_ = scales ? step.name : channels_scaled_by_;
     scaled_by_ = step.traits.fits_input_scales ? step.name : scaled_by_;
     has_books_ = has_books_ || step.traits.learns_books;
     if (refuses_tails_.empty() && !step.traits.takes_tails) {
@@ -338,10 +352,11 @@ class Validation {
   bool chosen_ = false;
   bool pruned_ = false;
   bool has_books_ = false;
-  std::string turned_by_;      // the pass; empty: nothing is turned
-  std::string reordered_by_;   // the pass; empty: all is where it was
-  std::string scaled_by_;      // the pass; empty: no scales of inputs were measured
-  std::string refuses_tails_;  // the first pass that cannot serve tails; empty: all can
+  std::string turned_by_;           // the pass; empty: nothing is turned
+  std::string reordered_by_;        // the pass; empty: all is where it was
+  std::string channels_scaled_by_;  // the last pass that may scale channels; empty: none does
+  std::string scaled_by_;           // the pass; empty: no scales of inputs were measured
+  std::string refuses_tails_;       // the first pass that cannot serve tails; empty: all can
 };
 
 }  // namespace

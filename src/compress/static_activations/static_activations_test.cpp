@@ -1,13 +1,16 @@
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
 #include <gtest/gtest.h>
 
+#include "compress/calibration/encoder_texts.h"
 #include "compress/pipeline/pipeline_for_tests.h"
 #include "compress/recipe/part_words.h"
 #include "compress/recipe/recipe.h"
 #include "core/error.h"
 #include "io/temporary_folder_for_tests.h"
+#include "models/encoder_forward.h"
 #include "models/forward.h"
 #include "ops/cpu/cpu_ops.h"
 
@@ -131,6 +134,86 @@ TEST(StaticActivations, StoredAndOpenedTheScalesAreThere) {
   const auto made = quantize_in_memory(*model, recipe, options, core::silent_progress()).model;
   EXPECT_EQ(scales_of(stored->network).size(), 8u);
   EXPECT_EQ(scales_of(stored->network), scales_of(made->network));
+}
+
+// Lines that are texts of an encoder and pairs of an encoder-decoder.
+PipelineOptions small_pairs() {
+  PipelineOptions options = small_job(4, 32, 2);
+  options.calibration.texts = {std::make_shared<const std::string>(
+      "t3 t9 t40 t7\tt5 t8\nt33 t3 t21 t60 t12\tt44\nt50 t6\tt31 t7 t9 t9\nt18 t18 t4\tt28\n")};
+  return options;
+}
+
+Recipe at_percentile(double percentile, const std::string& more = "") {
+  const io::TemporaryFolder folder;
+  return find_recipe(
+      folder
+          .write("p.json", fmt::format(R"({{"scheme": "int8-sym-row-a8s", {} {{"pass":
+            "static-activations", "percentile": {}}}]}})",
+                                       more.empty() ? R"("passes": ["rtn",)" : more, percentile))
+          .string());
+}
+
+std::map<std::string, float> scales_of(const char* name, const Recipe& recipe) {
+  return scales_of(quantize_in_memory(*family(name), recipe, small_pairs(), core::silent_progress())
+                       .model->network);
+}
+
+// The first block of a post-norm encoder reads the embeddings as they are.
+TEST(StaticActivations, PercentilesAreThoseOfWhatTheFirstBlockReads) {
+  const auto model = family("bert-texts");
+  const CalibrationInputs texts = read_encoder_texts(*model, small_pairs().calibration);
+  ops::cpu::CpuOps ops({1, ops::ActivationPrecision::kFloat});
+  std::vector<float> magnitudes;
+  for (const CalibrationPack& pack : texts.encoder) {
+    const PackBatch batch(pack);
+    const auto x = models::embed_for_encoder(ops, model->network, batch.batch());
+    for (const float value : x.values()) {
+      magnitudes.push_back(std::fabs(value));
+    }
+  }
+  std::sort(magnitudes.begin(), magnitudes.end());
+  ASSERT_GT(magnitudes.size(), 500u);
+  const std::string query = "bert.encoder.layer.0.attention.self.query";
+  EXPECT_FLOAT_EQ(scales_of("bert-texts", find_recipe("w8a8s")).at(query), magnitudes.back() / 127);
+  for (const double percent : {60.0, 99.0, 99.9}) {
+    const auto rank =
+        static_cast<std::size_t>(std::ceil(percent / 100 * static_cast<double>(magnitudes.size())));
+    const float exact = magnitudes[rank - 1] / 127;
+    const float scale = scales_of("bert-texts", at_percentile(percent)).at(query);
+    EXPECT_GE(scale, exact * 0.9999f) << percent;
+    EXPECT_LE(scale, exact * (1 + 1.0f / 256)) << percent;
+  }
+}
+
+// Every layer of both stacks has a scale, and a lower percentile gives smaller ones.
+TEST(StaticActivations, ServeEncodersAndEncoderDecoders) {
+  for (const auto& [name, layers] : {std::pair("bert-texts", 12u), std::pair("roberta-texts", 12u),
+                                     std::pair("bart", 42u), std::pair("mbart", 42u)}) {
+    const auto largest = scales_of(name, find_recipe("w8a8s"));
+    const auto shares = scales_of(name, at_percentile(95));
+    EXPECT_EQ(largest.size(), layers) << name;
+    ASSERT_EQ(shares.size(), layers) << name;
+    for (const auto& [layer, scale] : largest) {
+      EXPECT_NE(scale, 1.0f) << layer;
+      EXPECT_LT(shares.at(layer), scale) << layer;
+      EXPECT_GT(shares.at(layer), 0.05f * scale) << layer;
+    }
+  }
+}
+
+// Scaled inputs are counted anew, or not at all.
+TEST(StaticActivations, PercentilesOfScaledInputsAreMeasuredBehindTheScaling) {
+  const std::string smooth = R"("passes": ["smoothquant", "rtn",)";
+  EXPECT_NE(refusal(R"({"scheme": "int8-sym-row-a8s", "passes": ["smoothquant", "rtn",
+                        {"pass": "static-activations", "percentile": 99}]})")
+                .find("true_sequential"),
+            std::string::npos);
+  const auto plain = scales_of("mbart", at_percentile(99));
+  const auto scaled =
+      scales_of("mbart", at_percentile(99, R"("true_sequential": true, )" + smooth));
+  const std::string query = "model.encoder.layers.0.self_attn.q_proj";
+  EXPECT_NE(scaled.at(query), plain.at(query));
 }
 
 }  // namespace

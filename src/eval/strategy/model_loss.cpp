@@ -4,7 +4,9 @@
 
 #include "core/error.h"
 #include "engine/encoder.h"
+#include "engine/text_to_text.h"
 #include "eval/glue/run_glue.h"
+#include "eval/log_softmax.h"
 #include "eval/perplexity.h"
 #include "eval/strategy/model_step.h"
 
@@ -61,6 +63,39 @@ class TextLoss final : public ModelLoss {
   double reference_;
 };
 
+class PairsLoss final : public ModelLoss {
+ public:
+  PairsLoss(const std::shared_ptr<const models::Model>& original, std::vector<AnalysisText> pairs,
+            engine::RunnerOptions runner)
+      : pairs_(std::move(pairs)), runner_(std::move(runner)), reference_(nll(original)) {}
+
+  std::string name() const override { return "nats for each token of a target"; }
+  double of(const std::shared_ptr<const models::Model>& model) override {
+    return nll(model) - reference_;
+  }
+
+ private:
+  double nll(const std::shared_ptr<const models::Model>& model) const {
+    const auto writer = engine::make_text_to_text(model, runner_);
+    double sum = 0;
+    std::int64_t tokens = 0;
+    for (const AnalysisText& pair : pairs_) {
+      const auto target = std::span(pair.target).subspan(1);  // without the start token
+      const engine::EncoderRows rows = writer->score(pair.source, target);
+      for (std::size_t i = 0; i < target.size(); ++i) {
+        const auto logits = rows.row(static_cast<std::int64_t>(i));
+        sum += log_sum_exp(logits) - logits[static_cast<std::size_t>(target[i])];
+      }
+      tokens += std::ssize(target);
+    }
+    return sum / static_cast<double>(tokens);
+  }
+
+  std::vector<AnalysisText> pairs_;
+  engine::RunnerOptions runner_;
+  double reference_;
+};
+
 double cosine(const std::vector<float>& a, const std::vector<float>& b) {
   double product = 0;
   double squares_a = 0;
@@ -106,6 +141,12 @@ std::unique_ptr<ModelLoss> text_loss(const std::shared_ptr<const models::Model>&
                                      std::vector<std::int32_t> tokens,
                                      const engine::RunnerOptions& runner) {
   return std::make_unique<TextLoss>(original, std::move(tokens), runner);
+}
+
+std::unique_ptr<ModelLoss> pairs_loss(const std::shared_ptr<const models::Model>& original,
+                                      std::vector<AnalysisText> pairs,
+                                      const engine::RunnerOptions& runner) {
+  return std::make_unique<PairsLoss>(original, std::move(pairs), runner);
 }
 
 std::unique_ptr<ModelLoss> output_loss(const std::shared_ptr<const models::Model>& original,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/runner.h"
+#include "eval/analysis/analysis.h"
 #include "eval/glue/glue_file.h"
 #include "models/model.h"
 
@@ -38,6 +39,12 @@ std::unique_ptr<ModelLoss> task_loss(const std::shared_ptr<const models::Model>&
 std::unique_ptr<ModelLoss> text_loss(const std::shared_ptr<const models::Model>& original,
                                      std::vector<std::int32_t> tokens,
                                      const engine::RunnerOptions& runner);
+
+/// What the mean negative log-likelihood of targets' tokens rises by, in nats, over the pairs of an
+/// encoder-decoder (lines_of()). Throws as engine::make_text_to_text and its score().
+std::unique_ptr<ModelLoss> pairs_loss(const std::shared_ptr<const models::Model>& original,
+                                      std::vector<AnalysisText> pairs,
+                                      const engine::RunnerOptions& runner);
 
 /// 1 minus the cosine between the outputs for `batch` texts of `seq` random tokens: the logits, or
 /// the states of an encoder.

@@ -40,8 +40,9 @@ struct StrategyTuning {
 /// Measures the time and the loss of each candidate in each part alone, and chooses: the first of
 /// engine::rank_strategies() whose whole model loses at most max_loss and is faster than the
 /// original. On a CPU times are those of the kernels of the part's layers, as `nibble explain
-/// --measure` takes them; on a GPU those of whole models. Throws kUsage for a compressed model, for
-/// a mixture of experts, and as make_model_step() and ModelLoss.
+/// --measure` takes them; on a GPU those of whole models. An encoder-decoder reads and writes
+/// (make_model_step). Throws kUsage for a compressed model, for a mixture of experts, and as
+/// make_model_step() and ModelLoss.
 StrategyTuning tune_strategy(const std::shared_ptr<const models::Model>& model, ModelLoss& loss,
                              const StrategyOptions& options, core::ProgressSink& progress);
 

@@ -1,5 +1,6 @@
 #include "models/exchange/compression_info.h"
 
+#include <cmath>
 #include <string_view>
 
 #include "core/error.h"
@@ -21,11 +22,28 @@ struct OlderFile {
 constexpr OlderFile kOlderFiles[] = {{"quantize_config.json", "gptq"},
                                      {"quant_config.json", "awq"}};
 
+std::optional<TunedStep> read_tuned(const Json& compression) {
+  const auto at = compression.find("tuned");
+  if (at == compression.end()) {
+    return std::nullopt;
+  }
+  const std::string what = std::string(kWhat) + " tuned";
+  core::require(at->is_object(), ErrorKind::kInvalidModel, "{}: must be an object", what);
+  const auto loss = core::find_number(*at, "loss", what);
+  core::require(loss && std::isfinite(*loss), ErrorKind::kInvalidModel,
+                "{}: 'loss' is not a finite number", what);
+  return TunedStep{core::get_string(*at, "device", what),
+                   core::get_integer(*at, "batch", what, 1, kMostStepTexts),
+                   core::get_integer(*at, "seq", what, 1, kMostStepTexts), *loss,
+                   core::get_string(*at, "measure", what)};
+}
+
 CompressionInfo read_own(const Json& config) {
   CompressionInfo info;
   core::get_integer(config, "format_version", kWhat, 1, kCheckpointVersion);
   info.recipe = core::get_string(config, "recipe", kWhat);
   info.keeps_inputs = core::find_bool(config, "keeps_inputs", kWhat);
+  info.tuned = read_tuned(config);
   const auto layers = config.find("layers");
   core::require(layers != config.end() && layers->is_object(), ErrorKind::kInvalidModel,
                 "{}: 'layers' must be an object", kWhat);

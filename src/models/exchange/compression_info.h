@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "formats/exchange/exchange.h"
 #include "formats/scheme.h"
+#include "models/tuned_step.h"
 
 namespace nibble::models {
 
@@ -19,6 +20,7 @@ struct CompressionInfo {
   std::map<std::string, formats::Scheme> schemes;  // by layer prefix; layers not named are dense
   std::optional<bool> keeps_inputs;  // whether layers read (and give) what those of the original
                                      // do, but for rounding; unknown in older folders
+  std::optional<TunedStep> tuned;    // where a strategy chose the schemes
   std::shared_ptr<const formats::exchange::Reader> reader;  // of what another tool compressed
   std::vector<std::string> remarks;  // what of that is not as its files have it, a sentence each
 };
