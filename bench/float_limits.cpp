@@ -32,6 +32,7 @@ struct Loops {
 #if defined(__x86_64__)
 __attribute__((target("avx512f"))) std::int64_t multiply_add_512() {
   __m512 sums[kChains] = {};
+  asm volatile("" : "+m"(sums));  // or the compiler makes one chain of all
   const __m512 a = _mm512_set1_ps(0.5f);
   for (std::int64_t round = 0; round < kRounds; ++round) {
 #pragma GCC unroll 12
@@ -52,6 +53,7 @@ __attribute__((target("avx512f"))) void read_512(const std::byte* data, std::int
 
 __attribute__((target("avx2,fma"))) std::int64_t multiply_add_256() {
   __m256 sums[kChains] = {};
+  asm volatile("" : "+m"(sums));
   const __m256 a = _mm256_set1_ps(0.5f);
   for (std::int64_t round = 0; round < kRounds; ++round) {
 #pragma GCC unroll 12
@@ -76,6 +78,7 @@ using Floats = float __attribute__((vector_size(16)));
 
 std::int64_t multiply_add_128() {
   Floats sums[kChains] = {};
+  asm volatile("" : "+m"(sums));
   const Floats a = {0.5f, 0.5f, 0.5f, 0.5f};
   for (std::int64_t round = 0; round < kRounds; ++round) {
 #pragma GCC unroll 12

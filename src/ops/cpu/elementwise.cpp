@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "ops/cpu/vector/vector_kernels.h"
 
@@ -10,21 +9,12 @@ namespace nibble::ops::cpu {
 namespace {
 
 void layer_norm_row(const Norm& norm, const float* x, float* y) {
-  const std::size_t n = norm.weight.size();
-  double sum = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    sum += x[i];
-  }
-  const double mean = sum / static_cast<double>(n);
-  double squares = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    squares += (x[i] - mean) * (x[i] - mean);
-  }
-  const double inverse = 1.0 / std::sqrt(squares / static_cast<double>(n) + norm.eps);
-  for (std::size_t i = 0; i < n; ++i) {
-    const float bias = norm.bias.empty() ? 0.0f : norm.bias[i];
-    y[i] = static_cast<float>((x[i] - mean) * inverse) * norm.weight[i] + bias;
-  }
+  const auto n = static_cast<std::int64_t>(norm.weight.size());
+  const VectorKernels& kernels = vector_kernels();
+  const float mean = kernels.sum(x, n) / static_cast<float>(n);
+  const float variance = kernels.sum_squares_about(x, mean, n) / static_cast<float>(n);
+  const float* bias = norm.bias.empty() ? nullptr : norm.bias.data();
+  kernels.normalize(x, mean, 1.0f / std::sqrt(variance + norm.eps), norm.weight.data(), bias, y, n);
 }
 
 }  // namespace
@@ -46,10 +36,7 @@ void activate(MlpActivation activation, const float* x, float* y, std::int64_t n
     case MlpActivation::kGeluTanh:
       return vector_kernels().gelu_tanh(x, y, n);
     case MlpActivation::kGelu:
-      std::transform(x, x + n, y, [](float v) {
-        return 0.5f * v * (1.0f + std::erf(v / std::numbers::sqrt2_v<float>));
-      });
-      return;
+      return vector_kernels().gelu(x, y, n);
     case MlpActivation::kRelu:
       std::transform(x, x + n, y, [](float v) { return v < 0.0f ? 0.0f : v; });
       return;

@@ -8,7 +8,7 @@
 
 namespace nibble::ops::cpu {
 
-/// y = norm(x) of one row; y may be x. Sums of LayerNorm are in double.
+/// y = norm(x) of one row; y may be x.
 void norm_row(const Norm& norm, const float* x, float* y);
 
 /// y[i] = activation(x[i]); y may be x.

@@ -74,6 +74,36 @@ struct Tiles {
   }
 };
 
+/// 8-bit codes are what the products take, and need no panel: with many tokens, two tiles pass all
+/// inputs for some tokens after the others. Their lines come from the L2 cache then, two for
+/// 2 * kInPlaceTokens products.
+struct TilesInPlace {
+  static constexpr int kInPlaceTokens = 6;
+
+  static void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
+                  float* y, std::int64_t ldy) {
+    std::int64_t tile = begin;
+    if (x.m > Avx512Vnni::kDirectLimit) {
+      for (; tile + 2 <= end; tile += 2) {
+        run_two(w, x, tile, y, ldy);
+      }
+    }
+    EachTile<Avx512Vnni, Whole<ByteSource<Avx512Vnni, 1>, 1>, 1>::run(w, x, tile, end, y, ldy);
+  }
+
+ private:
+  static void run_two(const TiledWeight& w, const TiledInput& x, std::int64_t tile, float* y,
+                      std::int64_t ldy) {
+    std::int64_t steps = (x.m + kInPlaceTokens - 1) / kInPlaceTokens;
+    for (std::int64_t token = 0; token < x.m; --steps) {
+      const std::int64_t count = (x.m - token + steps - 1) / steps;
+      dispatch_direct<Avx512Vnni, Whole<ByteSource<Avx512Vnni, 2>, 2>, 2, kInPlaceTokens>(
+          w, x, token, count, tile, y, ldy);
+      token += count;
+    }
+  }
+};
+
 }  // namespace
 
 Variant avx512vnni_variant() {
@@ -81,7 +111,7 @@ Variant avx512vnni_variant() {
       "avx512vnni", "AVX512-VNNI (with AVX512 F, BW, DQ, VL)",
       [] { return cpu_features().avx512vnni; },
       run_by_kind<Tiles<NibbleSource>, Tiles<SharedTableSource>, Tiles<RowTableSource>,
-                  Tiles<ByteSource>>);
+                  TilesInPlace>);
 }
 
 }  // namespace nibble::ops::cpu

@@ -244,6 +244,27 @@ TEST_P(PackedLinearVariant, SixteenBitInputsMatchTheReferenceInEveryBatch) {
   }
 }
 
+// More tokens than any block of them holds, beside the products of few, of codes that some variants
+// read where they lie.
+TEST_P(PackedLinearVariant, ManyTokensOfBytesAreAsFew) {
+  constexpr std::int64_t kMany = 301;
+  for (const char* scheme : {"int8-sym-row-a8", "int8-asym-g64", "int8-sym-g128"}) {
+    for (const Shape& shape : {Shape{33, 512}, Shape{100, 256}, Shape{64, 768}, Shape{48, 1408}}) {
+      const Problem p(scheme, shape, kMany, two_);
+      const std::vector<float> all = run(*variant_, p, kMany, two_);
+      const auto result = testing::compare(all, packed_linear_reference(p.weight, p.input),
+                                           packed_linear_chain(p.linear));
+      ASSERT_EQ(result.bad, 0) << scheme << " n=" << shape.n << " k=" << shape.k << " worst "
+                               << result.worst;
+      for (const std::int64_t m : {8, 17, 18, 19, 143, 144, 145, 150, 288, 289}) {
+        const std::vector<float> some = run(*variant_, p, m, one_);
+        ASSERT_TRUE(same_bits(some, all, some.size()))
+            << scheme << " n=" << shape.n << " k=" << shape.k << ": batch " << m;
+      }
+    }
+  }
+}
+
 TEST_P(PackedLinearVariant, EqualsTheScalarVariantToTheLastBit) {
   const Variant& scalar = variants().front();
   for (const char* scheme : kSchemes) {

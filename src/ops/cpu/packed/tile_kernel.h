@@ -44,6 +44,21 @@ NIBBLE_INLINE Tokens tokens_at(const TiledInput& x, std::int64_t token, std::int
           x.row_stride, x.groups};
 }
 
+/// sums[v][i] = -zero * sum of the token's codes, where all rows have one zero.
+template <class Isa, int V, int M>
+NIBBLE_INLINE void begin_with_zero(typename Isa::Int zero, const Tokens& x, std::int64_t group,
+                                   typename Isa::Int (&sums)[V][M]) {
+#pragma GCC unroll 8
+  for (int i = 0; i < M; ++i) {
+    const typename Isa::Int product =
+        Isa::multiply_zero(zero, Isa::broadcast(x.sums[i * x.groups + group]));
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) {
+      sums[v][i] = product;
+    }
+  }
+}
+
 /// sums[v][i] += -zero * sum of the token's codes.
 template <class Isa, int V, int M>
 NIBBLE_INLINE void add_zeros(const typename Isa::Int (&zero)[V], const Tokens& x,
@@ -99,7 +114,11 @@ NIBBLE_INLINE void add_groups_of(const TiledWeight& w, const Block<Isa, V>& bloc
     }
     Int sums[V][M] = {};
     if constexpr (Isa::kZerosFirst) {
-      add_zeros<Isa, V, M>(zero, x, g, sums);
+      if (block.at[0].zeros == nullptr) {
+        begin_with_zero<Isa, V, M>(zero[0], x, g, sums);
+      } else {
+        add_zeros<Isa, V, M>(zero, x, g, sums);
+      }
     }
     for (std::int64_t u = 0; u < units; ++u, ++unit, a += kUnit) {
       Isa::template multiply_unit<V, M>(source, unit, a, x.row_stride, sums);

@@ -47,17 +47,26 @@ NIBBLE_INLINE void add_products(typename Isa::Int (&sums)[sizeof...(Chains)],
   (Isa::add_product(sums[Chains], weights, a), ...);
 }
 
-/// Isa::add_product() on registers alone, in Isa::kChains chains that hide its latency.
-template <class Isa>
-std::int64_t multiply_registers(std::int64_t rounds) {
+/// `rounds` of one product into each of some chains. The sums are only named by constant indices:
+/// else they would lie in memory, and be stored in every round.
+template <class Isa, int... Chains>
+NIBBLE_INLINE void multiply_chains(std::int64_t rounds,
+                                   std::integer_sequence<int, Chains...> chains) {
   using Int = typename Isa::Int;
   const Int weights = Isa::broadcast(0x0f0f0f0f);
   const Int a = Isa::broadcast(0x03030303);
-  Int sums[Isa::kChains] = {};
+  Int sums[sizeof...(Chains)] = {};
   for (std::int64_t round = 0; round < rounds; ++round) {
-    add_products<Isa>(sums, weights, a, std::make_integer_sequence<int, Isa::kChains>());
+    add_products<Isa>(sums, weights, a, chains);
   }
-  asm volatile("" : : "m"(sums));
+  const Int results[] = {sums[Chains]...};
+  asm volatile("" : : "m"(results));
+}
+
+/// Isa::add_product() on registers alone, in Isa::kChains chains that hide its latency.
+template <class Isa>
+std::int64_t multiply_registers(std::int64_t rounds) {
+  multiply_chains<Isa>(rounds, std::make_integer_sequence<int, Isa::kChains>());
   return rounds * Isa::kChains * Isa::kProducts;
 }
 

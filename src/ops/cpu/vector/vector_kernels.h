@@ -113,6 +113,15 @@ struct VectorKernels {
                         std::int64_t n);  // y = silu(gate) up
   void (*silu)(const float* x, float* y, std::int64_t n);
   void (*gelu_tanh)(const float* x, float* y, std::int64_t n);
+  /// y = x Phi(x), Phi the normal distribution: within 1.5e-7 max(1, |x|). 0 of -infinity.
+  void (*gelu)(const float* x, float* y, std::int64_t n);
+
+  /// Of LayerNorm: the sum of x, the sum of (x - mean)^2, and y = (x - mean) inverse w + b, b may
+  /// be null.
+  float (*sum)(const float* x, std::int64_t n);
+  float (*sum_squares_about)(const float* x, float mean, std::int64_t n);
+  void (*normalize)(const float* x, float mean, float inverse, const float* w, const float* b,
+                    float* y, std::int64_t n);
 };
 
 /// The best kernels that this CPU can run.

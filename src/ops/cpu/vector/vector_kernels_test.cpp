@@ -337,6 +337,87 @@ TEST(VectorKernels, SoftmaxAndActivations) {
   }
 }
 
+TEST(VectorKernels, GeluIsThatOfErf) {
+  constexpr std::int64_t kSteps = 300'000;
+  std::vector<float> x;
+  for (std::int64_t i = -kSteps; i <= kSteps; ++i) {
+    x.push_back(15.0f * static_cast<float>(i) / static_cast<float>(kSteps));
+  }
+  for (const float magnitude : {0.0f, 1e-30f, 1e-6f, 19.9f, 20.1f, 100.0f, 3e38f}) {
+    x.push_back(magnitude);
+    x.push_back(-magnitude);
+  }
+  for (const VectorKernels* kernels : runnable_vector_kernels()) {
+    std::vector<float> y(x.size(), NAN);
+    kernels->gelu(x.data(), y.data(), std::ssize(x));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double v = x[i];
+      const double right = 0.5 * v * std::erfc(-v * 0.70710678118654752440);
+      ASSERT_NEAR(y[i], right, 1.5e-7 * std::max(1.0, std::fabs(v))) << kernels->isa << ' ' << v;
+    }
+  }
+}
+
+TEST(VectorKernels, GeluOfShortVectorsWritesNoMore) {
+  for (const VectorKernels* kernels : runnable_vector_kernels()) {
+    for (const std::int64_t n : kLengths) {
+      const std::vector<float> x = core::normal_values(n, 5);
+      std::vector<float> y(x.size() + 1, -7.0f);
+      kernels->gelu(x.data(), y.data(), n);
+      EXPECT_EQ(y.back(), -7.0f) << kernels->isa << ' ' << n;
+      const double v = x.back();
+      EXPECT_NEAR(y[x.size() - 1], 0.5 * v * std::erfc(-v * 0.70710678118654752440), 1e-6);
+    }
+  }
+}
+
+TEST(VectorKernels, GeluAtTheEndsOfFloat) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const VectorKernels* kernels : runnable_vector_kernels()) {
+    const std::vector<float> x = {infinity, -infinity, std::nanf("")};
+    std::vector<float> y(x.size());
+    kernels->gelu(x.data(), y.data(), 3);
+    EXPECT_EQ(y[0], infinity) << kernels->isa;
+    EXPECT_EQ(y[1], 0.0f) << kernels->isa;
+    EXPECT_TRUE(std::isnan(y[2])) << kernels->isa;
+  }
+}
+
+// The steps of LayerNorm, on values about a centre that is not 0.
+TEST(VectorKernels, NormalizesRows) {
+  for (const VectorKernels* kernels : runnable_vector_kernels()) {
+    SCOPED_TRACE(kernels->isa);
+    for (const std::int64_t n : kLengths) {
+      std::vector<float> x = core::normal_values(n, 1);
+      const std::vector<float> w = core::normal_values(n, 2);
+      const std::vector<float> b = core::normal_values(n, 3);
+      double sum = 0;
+      double magnitude = 0;
+      for (float& value : x) {
+        value += 3.0f;
+        sum += value;
+        magnitude += std::fabs(value);
+      }
+      EXPECT_NEAR(kernels->sum(x.data(), n), sum, 1e-6 * magnitude);
+      const float mean = 2.5f;
+      double squares = 0;
+      for (const float value : x) {
+        squares += (static_cast<double>(value) - mean) * (static_cast<double>(value) - mean);
+      }
+      EXPECT_NEAR(kernels->sum_squares_about(x.data(), mean, n), squares, 2e-6 * squares);
+      std::vector<float> y(x.size());
+      std::vector<float> without(x.size());
+      kernels->normalize(x.data(), mean, 0.3f, w.data(), b.data(), y.data(), n);
+      kernels->normalize(x.data(), mean, 0.3f, w.data(), nullptr, without.data(), n);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const double right = (static_cast<double>(x[i]) - mean) * 0.3f * w[i];
+        EXPECT_NEAR(without[i], right, 3e-7 * std::fabs(right));
+        EXPECT_NEAR(y[i], right + b[i], 4e-7 * (std::fabs(right) + std::fabs(b[i])));
+      }
+    }
+  }
+}
+
 TEST(VectorKernels, NanIsNotHidden) {
   for (const VectorKernels* kernels : runnable_vector_kernels()) {
     SCOPED_TRACE(kernels->isa);
