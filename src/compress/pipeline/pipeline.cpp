@@ -55,6 +55,16 @@ Recipe allocated(const models::Model& model, const Recipe& recipe, const Pipelin
   return allocate_formats(model, recipe, calibration, progress);
 }
 
+models::CompressionInfo compression_of(const Recipe& recipe,
+                                       std::map<std::string, formats::Scheme> schemes) {
+  models::CompressionInfo info;
+  info.recipe = recipe.name;
+  info.schemes = std::move(schemes);
+  info.keeps_inputs = keeps_inputs(recipe);
+  info.tuned = recipe.tuned;
+  return info;
+}
+
 }  // namespace
 
 std::vector<LayerReport> run_recipe(const models::Model& model, const Recipe& recipe,
@@ -80,12 +90,7 @@ void quantize_model(const models::Model& model, const Recipe& wanted,
   PipelineOptions in_folder = options;
   in_folder.scratch = writer.folder();
   run_recipe(model, recipe, in_folder, store, progress);
-  models::CompressionInfo info;
-  info.recipe = recipe.name;
-  info.schemes = schemes;
-  info.keeps_inputs = keeps_inputs(recipe);
-  info.tuned = recipe.tuned;
-  writer.complete(info);
+  writer.complete(compression_of(recipe, schemes));
   writer.write_file(kModelCardFile,
                     model_card(model, *models::open_model(writer.folder()), recipe, options));
   writer.commit();
@@ -99,8 +104,7 @@ Quantized quantize_in_memory(const models::Model& model, const Recipe& wanted,
   MemoryStore store;
   std::vector<LayerReport> layers = run_recipe(model, recipe, options, store, progress);
   auto result = std::make_shared<models::Model>(model);
-  result->compression = {recipe.name, layer_schemes(model.network, recipe), keeps_inputs(recipe),
-                         recipe.tuned};
+  result->compression = compression_of(recipe, layer_schemes(model.network, recipe));
   result->network = store.network(model.network);
   if (model.network.config.tied_output && !result->network.config.tied_output) {
     result->config_json["tie_word_embeddings"] = false;
