@@ -137,7 +137,8 @@ TEST_P(Analyses, AreThoseOfNumpy) {
   const PositionalLoss& loss = *analysis.loss;
   EXPECT_NEAR(loss.increase.all().value, loss.quantized.all().value - loss.model.all().value, 1e-9);
   // What scales values between layers has no noise to tell, but all else.
-  other->compression = {"smoothquant-w8a8", {}, false};
+  other->compression.recipe = "smoothquant-w8a8";
+  other->compression.keeps_inputs = false;
   expect_analysis(
       analyze(side(open_family(GetParam())), side(other), texts, core::silent_progress()), own,
       false);

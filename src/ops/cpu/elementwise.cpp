@@ -8,11 +8,26 @@
 namespace nibble::ops::cpu {
 namespace {
 
+// The mean of `sum(x + at, count)`, whose few numbers are added in float32, and these sums in
+// double: in float32 alone long rows lose a digit.
+template <typename Sum>
+float mean_of(std::int64_t n, const Sum& sum) {
+  constexpr std::int64_t kPart = 256;
+  double total = 0.0;
+  for (std::int64_t at = 0; at < n; at += kPart) {
+    total += sum(at, std::min(kPart, n - at));
+  }
+  return static_cast<float>(total / static_cast<double>(n));
+}
+
 void layer_norm_row(const Norm& norm, const float* x, float* y) {
   const auto n = static_cast<std::int64_t>(norm.weight.size());
   const VectorKernels& kernels = vector_kernels();
-  const float mean = kernels.sum(x, n) / static_cast<float>(n);
-  const float variance = kernels.sum_squares_about(x, mean, n) / static_cast<float>(n);
+  const float mean = mean_of(
+      n, [&](std::int64_t at, std::int64_t count) { return kernels.sum(x + at, count); });
+  const float variance = mean_of(n, [&](std::int64_t at, std::int64_t count) {
+    return kernels.sum_squares_about(x + at, mean, count);
+  });
   const float* bias = norm.bias.empty() ? nullptr : norm.bias.data();
   kernels.normalize(x, mean, 1.0f / std::sqrt(variance + norm.eps), norm.weight.data(), bias, y, n);
 }

@@ -55,6 +55,9 @@ class CudaLayers : public device::GpuTest {
     cpu::InputNeeds needs = cpu::input_needs(weight.scheme, weight.k);
     needs.transform = InputTransform(weight);
     needs.wide = weight.scheme.activation.is_float();
+    if (weight.scheme.activation.stored_scale) {
+      needs.scale = formats::input_scale_of(weight);
+    }
     cpu::QuantizedInput input;
     cpu::quantize_input(x.data(), m, weight.k, weight.k, needs, input, pool_);
     return cpu::packed_linear_reference(weight, input);
