@@ -23,8 +23,8 @@ float mean_of(std::int64_t n, const Sum& sum) {
 void layer_norm_row(const Norm& norm, const float* x, float* y) {
   const auto n = static_cast<std::int64_t>(norm.weight.size());
   const VectorKernels& kernels = vector_kernels();
-  const float mean = mean_of(
-      n, [&](std::int64_t at, std::int64_t count) { return kernels.sum(x + at, count); });
+  const float mean =
+      mean_of(n, [&](std::int64_t at, std::int64_t count) { return kernels.sum(x + at, count); });
   const float variance = mean_of(n, [&](std::int64_t at, std::int64_t count) {
     return kernels.sum_squares_about(x + at, mean, count);
   });

@@ -128,7 +128,6 @@ TEST_F(CudaLayers, RoundedActivationsGiveTheIntegersOfTheCpu) {
                                    "int4-asym-g64-a8s",
                                    "int4-sym-g128-a4s",
                                    "int3-sym-row-a3s",
-                                   "int4-sym-g128-a8s-h128",
                                    "int8-sym-row-a8o",
                                    "int4-asym-g64-a8o",
                                    "lut4-row-g128-a8o",
@@ -195,8 +194,8 @@ TEST_F(CudaLayers, FloatActivationsComeNear) {
 TEST_F(CudaLayers, PartsStandSideBySide) {
   const std::int64_t k = 384;
   const std::int64_t m = 6;
-  for (const std::string scheme : {"int4-sym-g128-a4g128-tail128", "int8-sym-row-a8", "int8-sym-row-a8s",
-                                   "f16"}) {
+  for (const std::string scheme :
+       {"int4-sym-g128-a4g128-tail128", "int8-sym-row-a8", "int8-sym-row-a8s", "f16"}) {
     CudaOps ops({});  // which knows dense weights by their addresses
     const bool dense = scheme == "f16";
     LinearSet set;

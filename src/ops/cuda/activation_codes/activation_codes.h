@@ -20,10 +20,10 @@ struct ActivationCodes {
   int bits = 8;                            // 3, 4 or 8
   bool symmetric = true;
   float clip = 1.0f;
-  float scale = 0.0f;            // of all inputs, where it stands with the layer; 0: taken from them
-  bool keeps_outliers = false;   // finite values of at least kOutlierThreshold count as 0
-  std::int64_t group = 0;        // inputs that share a scale; 0: all
-  std::int64_t scale_step = 0;   // inputs of a stored scale, which divides the group; 0: all
+  float scale = 0.0f;           // of all inputs, where it stands with the layer; 0: taken from them
+  bool keeps_outliers = false;  // finite values of at least kOutlierThreshold count as 0
+  std::int64_t group = 0;       // inputs that share a scale; 0: all
+  std::int64_t scale_step = 0;  // inputs of a stored scale, which divides the group; 0: all
   std::int8_t* codes = nullptr;  // [m, row_bytes]; those of padding to 128 stand for 0. kInt4Tiles
                                  // takes 3 or 4 bits, in groups of 128 n or all
   std::int64_t row_bytes = 0;

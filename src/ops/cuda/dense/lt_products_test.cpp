@@ -126,9 +126,8 @@ TEST_F(LtProductsTest, WritesFloat16) {
       continue;
     }
     // The sum and its bias may be rounded one after the other: half a unit of each.
-    const float parts =
-        2.0f * std::abs(expected[i]) +
-        std::abs(bias_of_floats[i % static_cast<std::size_t>(trial.ldy())]);
+    const float parts = 2.0f * std::abs(expected[i]) +
+                        std::abs(bias_of_floats[i % static_cast<std::size_t>(trial.ldy())]);
     ASSERT_NEAR(core::to_float(y[i]), expected[i], parts / 2048 + 2e-3f) << i;
   }
 }

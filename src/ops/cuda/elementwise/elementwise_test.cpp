@@ -9,18 +9,18 @@
 #include "ops/cpu/elementwise.h"
 #include "ops/cpu/packed/quantized_input.h"
 #include "ops/cuda/device_arrays_for_tests.h"
+#include "ops/cuda/elementwise/input_targets_for_tests.h"
 
 namespace nibble::ops::cuda {
 namespace {
 
 using CudaElementwise = device::GpuTest;
 using device::cuda::Buffer;
+using testing::HalfTarget;
+using testing::IntegerTarget;
+using testing::Shape;
 
 // Rows alone, few and many; columns in one and several vectors, ragged, wider than registers hold.
-struct Shape {
-  std::int64_t m;
-  std::int64_t columns;
-};
 constexpr Shape kShapes[] = {{1, 1},    {3, 5},    {1, 64},   {2, 100},    {300, 128},
                              {1, 1000}, {5, 4096}, {1, 4100}, {300, 1540}, {300, 4096},
                              {2, 8192}, {2, 9000}, {1, 20000}};
@@ -68,43 +68,6 @@ void expect_halves(const std::vector<core::Fp16>& halves, const std::vector<floa
   EXPECT_LT(worst_error(values, rounded, 1e-2), 1.1e-3) << what;
   EXPECT_EQ(nonzero, 0) << what;
 }
-
-struct HalfTarget {
-  Buffer values;
-  InputTarget target;
-  HalfTarget(const Shape& shape, bool tiles)
-      : values(poisoned<core::Fp16>(shape.m * padded_columns(shape.columns))) {
-    target.form = tiles ? InputForm::kFloat16Tiles : InputForm::kFloat16;
-    target.values = values.as<core::Fp16>();
-  }
-};
-
-constexpr float kStoredScale = 0.03f;  // larger values are cut
-
-struct IntegerTarget {
-  Buffer codes;
-  Buffer scales;
-  Buffer zeros;
-  InputTarget target;
-  IntegerTarget(const Shape& shape, const formats::Activation& activation) {
-    const std::int64_t padded = padded_columns(shape.columns);
-    const std::int64_t groups = activation.group == 0 ? 1 : padded / activation.group;
-    codes = poisoned<std::int8_t>(shape.m * padded);
-    scales = poisoned<float>(shape.m * groups);
-    target.form = InputForm::kByteTiles;
-    target.codes = codes.as<std::int8_t>();
-    target.scales = scales.as<float>();
-    if (activation.carries_zeros()) {
-      zeros = poisoned<std::int32_t>(shape.m * groups);
-      target.zeros = zeros.as<std::int32_t>();
-    }
-    target.bits = activation.bits;
-    target.symmetric = activation.symmetric;
-    target.group = activation.group;
-    target.clip = activation.clip;
-    target.scale = activation.stored_scale ? kStoredScale : 0.0f;
-  }
-};
 
 // Bit for bit what the CPU makes of the same floats.
 void expect_integers(const IntegerTarget& made, const std::vector<float>& x, const Shape& shape,

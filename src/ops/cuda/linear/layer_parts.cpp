@@ -28,8 +28,7 @@ bool reads_alike(const formats::PackedWeight& a, const formats::PackedWeight& b)
 
 std::size_t joint_parts(const LinearSet& set, std::size_t first) {
   std::size_t last = first + 1;
-  while (last < set.parts.size() &&
-         reads_alike(set.parts[first].weight, set.parts[last].weight)) {
+  while (last < set.parts.size() && reads_alike(set.parts[first].weight, set.parts[last].weight)) {
     ++last;
   }
   return last - first;
