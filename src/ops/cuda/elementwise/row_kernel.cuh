@@ -249,13 +249,12 @@ inline RowLaunch launch_of_parts(std::int64_t m, std::int64_t vectors) {
   return {held, static_cast<int>(threads), static_cast<int>((vectors + part - 1) / part)};
 }
 
-/// For what looks at whole rows: few rows have many threads each, as long as all of them fit the
-/// device at once, and of many rows as many as can be are under way.
+/// For what looks at whole rows: few rows have many threads each, and of many rows as many as can
+/// be are under way at once.
 template <typename Source, typename Norm, typename Sink>
 RowLaunch launch_of_rows(std::int64_t m, std::int64_t vectors) {
   constexpr std::int64_t kFewRows = 264;  // two for each multiprocessor of a large device
-  const bool few =
-      m <= kFewRows || (vectors <= kMaxThreads && m * vectors <= kFewRows * kMaxThreads);
+  const bool few = m <= kFewRows;
   const auto with = [&](int held) {
     const std::int64_t per_warp = held * std::int64_t{kWarp};
     return RowLaunch{held, static_cast<int>((vectors + per_warp - 1) / per_warp * kWarp), 1};

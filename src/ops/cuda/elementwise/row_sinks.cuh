@@ -261,23 +261,24 @@ struct IntegerSink {
   }
 };
 
-/// What most integers are, in half of the instructions: 8 bits, symmetric and not clipped, in tile
-/// order, with a scale for each row.
+/// What most integers are, in half of the instructions: of 8 or 4 bits in bytes, symmetric and not
+/// clipped, in tile order, with a scale for each row.
 struct Int8RowSink {
   std::int8_t* codes;
   float* scales;
   int padded;
+  int bits;
   static constexpr bool kIntegers = true;
   static constexpr bool kByRowOnly = true;  // no scales of groups
 
   static bool serves(const InputTarget& target) {
     return IntegerSink::serves(target) && target.form == InputForm::kByteTiles &&
-           target.bits == 8 && target.symmetric && target.group == 0 && target.clip == 1.0f &&
-           target.scale == 0.0f && target.zeros == nullptr;
+           (target.bits == 8 || target.bits == 4) && target.symmetric && target.group == 0 &&
+           target.clip == 1.0f && target.scale == 0.0f && target.zeros == nullptr;
   }
   static Int8RowSink of(const InputTarget& target, int columns) {
     check_target(target);
-    return {target.codes, target.scales, static_cast<int>(padded_columns(columns))};
+    return {target.codes, target.scales, static_cast<int>(padded_columns(columns)), target.bits};
   }
 
   __host__ __device__ static constexpr bool by_row() { return true; }
@@ -288,7 +289,7 @@ struct Int8RowSink {
     magnitude = larger(larger(magnitude, value.z), value.w);
     spread.magnitude = __float_as_int(magnitude);
   }
-  __device__ static Coder coder(const Spread& spread) { return coder_of(8, true, 1.0f, spread); }
+  __device__ Coder coder(const Spread& spread) const { return coder_of(bits, true, 1.0f, spread); }
 
   /// No magnitude is beyond the largest, so that codes need no bounds: they are the lowest bytes of
   /// the shifted numbers.
