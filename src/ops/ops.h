@@ -49,7 +49,7 @@ struct Residual {
 };
 /// activation(y), or activation(gate) * up where y is gate|up, made ready for the layers of `next`.
 struct ActivateInto {
-  MlpActivation activation;
+  MlpActivation activation = MlpActivation::kSilu;
   const LinearSet& next;
   bool gated = false;
 };
