@@ -235,7 +235,7 @@ class CudaOps {
   Input make_activation(const Matrix& x, MlpActivation activation, const Wanted& wanted);
   Input make_gated(const Matrix& gate_up, MlpActivation activation, const Wanted& wanted);
   static bool writes_halves(const Layers& layers, std::int64_t m);
-  Matrix linear_halves(Input& input, const LinearSet& set);
+  Matrix linear_parts(Input& input, const Layers& layers, MatrixType type);
   Matrix linear_floats(Input& input, const LinearSet& set);
   Input linear_activated(Input& input, const LinearSet& set, const ActivateInto& into);
   Input gated_through_bfloat16(Input& input, const LinearLayer& layer, const ActivateInto& into);

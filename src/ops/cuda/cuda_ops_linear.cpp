@@ -46,7 +46,7 @@ CudaOps::Matrix CudaOps::linear(Input& input, const LinearSet& set) {
     return linear_floats(input, set);
   }
   if (writes_halves(layers_of(set), input.m_)) {
-    return linear_halves(input, set);
+    return linear_parts(input, layers_of(set), MatrixType::kFloat16);
   }
   const Matrix floats = linear_floats(input, set);
   Matrix y = matrix(floats.rows(), floats.columns(), MatrixType::kFloat16);
@@ -55,14 +55,20 @@ CudaOps::Matrix CudaOps::linear(Input& input, const LinearSet& set) {
   return y;
 }
 
-CudaOps::Matrix CudaOps::linear_halves(Input& input, const LinearSet& set) {
-  const Layers& layers = layers_of(set);
-  Matrix y = matrix(input.m_, layers.n, MatrixType::kFloat16);
+// All parts side by side, without adapters.
+CudaOps::Matrix CudaOps::linear_parts(Input& input, const Layers& layers, MatrixType type) {
+  Matrix y = matrix(input.m_, layers.n, type);
   y.set_paired(layers.parts.front().paired());
   std::int64_t column = 0;
   for (const LinearLayer& part : layers.parts) {
-    part.run(input.of(part), {.half = {.values = y.halves() + column, .stride = layers.n}},
-             stream());
+    GemmOutput output;
+    if (y.is_half()) {
+      output.half = {.values = y.halves() + column, .stride = layers.n};
+    } else {
+      output.y = y.data() + column;
+      output.stride = layers.n;
+    }
+    part.run(input.of(part), output, stream());
     column += part.n();
   }
   return y;
@@ -70,13 +76,7 @@ CudaOps::Matrix CudaOps::linear_halves(Input& input, const LinearSet& set) {
 
 CudaOps::Matrix CudaOps::linear_floats(Input& input, const LinearSet& set) {
   const Layers& layers = layers_of(set);
-  Matrix y = matrix(input.m_, layers.n);
-  y.set_paired(layers.parts.front().paired());
-  std::int64_t column = 0;
-  for (const LinearLayer& part : layers.parts) {
-    part.run(input.of(part), {.y = y.data() + column, .stride = layers.n}, stream());
-    column += part.n();
-  }
+  Matrix y = linear_parts(input, layers, MatrixType::kFloat32);
   for (const Adapter& adapter : layers.adapters) {
     const Matrix down = matrix(input.m_, adapter.a.n);
     dense(adapter.a, input.matrix_->data(), input.m_, down.data(), down.columns(), nullptr,
@@ -121,7 +121,8 @@ CudaOps::Input CudaOps::linear(Input& input, const LinearSet& set, const Activat
     return linear_activated(input, set, into);
   }
   if (writes_halves(layers, m)) {
-    return make_activation(linear_halves(input, set), into.activation, wanted);
+    return make_activation(linear_parts(input, layers_of(set), MatrixType::kFloat16),
+                           into.activation, wanted);
   }
   // Rounded as by a product, so that the bits are those of more or fewer tokens.
   return CudaOps::input(activated(linear_floats(input, set), into.activation, MatrixType::kFloat16),
