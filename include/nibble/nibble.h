@@ -82,6 +82,7 @@ typedef struct nibble_open_options {
   const char* activations; /* of compressed layers: "int8" (NULL), "int16", "float" */
   const char* lora;        /* folder of a PEFT adapter to run beside the model; NULL: none */
   double lora_scale;       /* multiplies what the adapter adds */
+  const char* chat_template; /* Jinja, in place of the model's own; NULL: not */
   nibble_log_callback log; /* during nibble_model_open(); NULL: none */
   void* log_user;
 } nibble_open_options;
@@ -115,6 +116,7 @@ typedef struct nibble_facts {
   int32_t bos;        /* ids of tokens; -1: none */
   int32_t eos;
   int32_t pad;
+  int32_t labels; /* of a classifier; 0: there is none */
   int64_t vocabulary;
   int64_t context; /* tokens of prompt and text; of an encoder, of a text */
   int64_t hidden;
@@ -126,7 +128,6 @@ typedef struct nibble_facts {
   const char* recipe;     /* "gptq-w4g128"; "" where nothing is compressed */
   const char* device;     /* "cpu", "cuda" */
   const char* chat_template; /* Jinja; "" where there is none */
-  int32_t labels;            /* of a classifier; 0: there is none */
 } nibble_facts;
 
 NIBBLE_API nibble_status nibble_model_facts(nibble_model* model, nibble_facts* facts);
@@ -169,7 +170,7 @@ typedef int (*nibble_piece_callback)(void* user, size_t index, const char* text,
 /* The defaults are those of nibble run. */
 typedef struct nibble_generate_options {
   size_t struct_size;
-  int64_t max_tokens;  /* 128; 0 of an encoder-decoder: what the model says */
+  int64_t max_tokens;  /* 0: 128; of an encoder-decoder what the model says */
   int64_t min_tokens;  /* no end before so many */
   double temperature;  /* 0.8; 0: always the most probable token */
   int64_t top_k;       /* 40; 0: all */
@@ -200,8 +201,9 @@ NIBBLE_API void nibble_generate_options_init(nibble_generate_options* options, s
 /* Texts that were written. */
 typedef struct nibble_texts nibble_texts;
 
-/* One text for each prompt, all together. An encoder-decoder reads the prompts; it draws no tokens
- * and has one piece for each text. */
+/* One text for each prompt, all together. An encoder-decoder reads the prompts and writes as its
+ * generation_config.json says, a text in one piece; of the options it takes max_tokens, min_tokens,
+ * beams, the languages, and a temperature of 0, and refuses others. */
 NIBBLE_API nibble_status nibble_generate(nibble_model* model, const nibble_input* prompts,
                                          size_t count, const nibble_generate_options* options,
                                          nibble_texts** texts);

@@ -11,6 +11,7 @@
 #include "cli/terminal_width.h"
 #include "cli/text_input.h"
 #include "cli/text_lines.h"
+#include "engine/tile_file.h"
 #include "eval/analysis/analysis_texts.h"
 
 namespace nibble::cli {
@@ -62,7 +63,7 @@ class Analyze final : public ModelCommand {
 
  private:
   static eval::AnalysisSide side(const std::string& folder, const engine::RunnerOptions& options) {
-    return {open_model(folder), with_own_tiles(options, folder)};
+    return {open_model(folder), engine::with_own_tiles(options, folder)};
   }
 
   static std::string recipe_of(const eval::AnalysisSide& side) {

@@ -14,6 +14,7 @@
 #include "cli/text_input.h"
 #include "eval/damage.h"
 #include "report/text_table.h"
+#include "results/measured.h"
 
 namespace nibble::cli {
 namespace {
@@ -144,7 +145,7 @@ class Compare final : public ModelCommand {
   void print_json(const std::vector<eval::DamageRow>& rows) const {
     core::Json list = core::Json::array();
     for (const eval::DamageRow& row : rows) {
-      list.push_back(damage_json(row, layers_));
+      list.push_back(results::damage_json(row, layers_));
     }
     const core::Json json = {{"model", model_}, {"text", text_}, {"rows", std::move(list)}};
     print_result("{}\n", json.dump(-1, ' ', false, core::Json::error_handler_t::replace));

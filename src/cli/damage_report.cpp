@@ -11,6 +11,7 @@
 #include "report/decimal.h"
 #include "report/html.h"
 #include "report/scatter_plot.h"
+#include "results/measured.h"
 
 namespace nibble::cli {
 namespace {
@@ -20,32 +21,14 @@ using eval::DamageRow;
 
 constexpr std::string_view kNothing = "-";  // a cell
 
-core::Json interval_json(const eval::Interval& interval) {
-  return {interval.low, interval.high};
-}
-
 // Half of what lies between the quartiles, behind the sign that stands before errors elsewhere.
 std::string speed_text(const std::optional<eval::Speed>& speed) {
   return speed ? with_error(speed->median, (speed->high - speed->low) / 2, speed->median < 100)
                : std::string(kNothing);
 }
 
-void add_speed(core::Json& json, const std::string& name, const std::optional<eval::Speed>& speed) {
-  json[name] = speed ? core::Json(speed->median) : core::Json();
-  json[name + "_quartiles"] = speed ? core::Json{speed->low, speed->high} : core::Json();
-}
-
 double megabytes(std::int64_t bytes) {
   return static_cast<double>(bytes) / 1e6;
-}
-
-std::vector<LayerReport> worst_layers(const DamageRow& row, std::size_t count) {
-  std::vector<LayerReport> layers = row.layers;
-  std::stable_sort(layers.begin(), layers.end(), [](const LayerReport& a, const LayerReport& b) {
-    return a.relative_error > b.relative_error;
-  });
-  layers.resize(std::min(count, layers.size()));
-  return layers;
 }
 
 // A divergence that the table shows as 0.00000 is none: on a logarithmic axis it would take the
@@ -149,42 +132,6 @@ std::string with_error(double value, double standard_error, int digits) {
              : report::decimal(value, digits) + " ± " + report::decimal(standard_error, digits);
 }
 
-core::Json divergence_json(const eval::Divergence& divergence) {
-  return {{"kl_divergence", divergence.kl.value},
-          {"kl_divergence_standard_error", divergence.kl.standard_error},
-          {"kl_divergence_window_standard_error", divergence.kl.window_standard_error},
-          {"kl_divergence_median", divergence.kl_median},
-          {"kl_divergence_median_interval", interval_json(divergence.kl_median_interval)},
-          {"kl_divergence_p999", divergence.kl_p999},
-          {"kl_divergence_p999_interval", interval_json(divergence.kl_p999_interval)},
-          {"top1_agreement", divergence.top1_agreement},
-          {"top1_agreement_standard_error", divergence.top1_standard_error},
-          {"nll_increase", divergence.nll_increase.value},
-          {"nll_increase_standard_error", divergence.nll_increase.standard_error},
-          {"nll_increase_window_standard_error", divergence.nll_increase.window_standard_error}};
-}
-
-core::Json damage_json(const DamageRow& row, std::size_t layers) {
-  core::Json json = {{"recipe", row.recipe},
-                     {"perplexity", row.perplexity},
-                     {"increase", row.increase},
-                     {"increase_standard_error", row.increase_standard_error},
-                     {"bits_per_weight", row.bits_per_weight},
-                     {"weight_bytes", row.weight_bytes},
-                     {"peak_bytes", row.peak_bytes},
-                     {"quantize_seconds", row.quantize_seconds}};
-  add_speed(json, "prefill_tokens_per_s", row.prefill);
-  add_speed(json, "decode_tokens_per_s", row.decode);
-  json.update(divergence_json(row.divergence));
-  if (layers > 0) {
-    core::Json& list = json["layers"] = core::Json::array();
-    for (const LayerReport& layer : worst_layers(row, layers)) {
-      list.push_back({{"name", layer.name}, {"relative_error", layer.relative_error}});
-    }
-  }
-  return json;
-}
-
 report::Table damage_table(const std::vector<DamageRow>& rows) {
   report::Table table;
   for (const Column& column : columns_of(rows)) {
@@ -211,7 +158,7 @@ report::FittedTable damage_table(const std::vector<DamageRow>& rows, std::size_t
 report::Table worst_layers_table(const std::vector<DamageRow>& rows, std::size_t layers) {
   report::Table table{{"recipe", "layer", "relative error"}, {}};
   for (const DamageRow& row : rows) {
-    for (const LayerReport& layer : worst_layers(row, layers)) {
+    for (const LayerReport& layer : results::worst_layers(row, layers)) {
       table.rows.push_back({row.recipe, layer.name, fmt::format("{:.6f}", layer.relative_error)});
     }
   }

@@ -15,12 +15,6 @@ std::string with_error(double value, double standard_error, int digits);
 /// The same with a sign before positive values too.
 std::string signed_with_error(double value, double standard_error, int digits);
 
-/// The statistics of a divergence under the names of `--json`; null where one is not defined.
-core::Json divergence_json(const eval::Divergence& divergence);
-
-/// A row under the names of `--json`, with its `layers` worst layers.
-core::Json damage_json(const eval::DamageRow& row, std::size_t layers);
-
 /// The damage table: a line for each row, columns that say something. What follows "±" is one
 /// standard error, over windows; that of the agreement is binomial; of speeds, half the distance
 /// of the quartiles.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "report/text_width.h"
+#include "results/measured.h"
 
 namespace nibble::cli {
 namespace {
@@ -65,7 +66,7 @@ TEST(DamageTable, SpeedsThatAreNotToldAreLeftOut) {
 TEST(DamageJson, SpeedsThatAreNotToldAreNull) {
   eval::DamageRow of = row("nf4g64");
   of.decode.reset();
-  const core::Json json = damage_json(of, 0);
+  const core::Json json = results::damage_json(of, 0);
   EXPECT_EQ(json["prefill_tokens_per_s"], 355.0);
   EXPECT_EQ(json["prefill_tokens_per_s_quartiles"], (core::Json{340.0, 363.0}));
   EXPECT_TRUE(json.contains("decode_tokens_per_s"));

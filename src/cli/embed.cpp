@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
@@ -10,6 +8,8 @@
 #include "cli/terminal_progress.h"
 #include "cli/text_lines.h"
 #include "engine/engine.h"
+#include "engine/pooling.h"
+#include "results/labels.h"
 
 namespace nibble::cli {
 namespace {
@@ -26,14 +26,14 @@ class Embeddings {
   }
 
   void add(std::span<const float> row) {
-    require_finite(row);
+    results::require_finite(row);
     if (npy_) {
       npy_->add_row(row);
     } else if (as_json_) {
       json_ += json_.empty() ? "" : ",";
-      json_ += json_numbers(row);
+      json_ += results::json_numbers(row);
     } else {
-      print_result("{{\"embedding\":{}}}\n", json_numbers(row));
+      print_result("{{\"embedding\":{}}}\n", results::json_numbers(row));
     }
     ++rows_;
   }
@@ -59,17 +59,6 @@ class Embeddings {
   std::string json_;
   std::int64_t rows_ = 0;
 };
-
-void normalize(std::span<float> row) {
-  double square = 0;
-  for (const float value : row) {
-    square += static_cast<double>(value) * static_cast<double>(value);
-  }
-  const double length = std::sqrt(square);
-  for (float& value : row) {
-    value = static_cast<float>(length > 0 ? static_cast<double>(value) / length : 0.0);
-  }
-}
 
 class Embed final : public ModelCommand {
  public:
@@ -102,7 +91,7 @@ class Embed final : public ModelCommand {
                   "--pooling is for encoders, which {} is not", core::printable(model_));
     const Sink sink = [&](std::size_t done, std::span<float> row) {
       if (normalize_) {
-        normalize(row);
+        engine::normalize(row);
       }
       embeddings.add(row);
       progress.update(static_cast<std::int64_t>(done), "");

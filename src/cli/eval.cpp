@@ -10,7 +10,9 @@
 #include "cli/strategy_options.h"
 #include "cli/terminal_progress.h"
 #include "cli/text_input.h"
+#include "engine/tile_file.h"
 #include "eval/perplexity.h"
+#include "results/measured.h"
 
 namespace nibble::cli {
 namespace {
@@ -50,7 +52,7 @@ class Eval final : public ModelCommand {
     std::unique_ptr<engine::Runner> reference;
     if (!reference_.empty()) {
       reference =
-          engine::make_runner(open_model(reference_), with_own_tiles(runner_options, reference_));
+          engine::make_runner(open_model(reference_), engine::with_own_tiles(runner_options, reference_));
     }
     const eval::PerplexityResult result =
         eval::measure_perplexity(*runner, tokens, options_, progress, reference.get());
@@ -63,27 +65,12 @@ class Eval final : public ModelCommand {
 
  private:
   void print(const models::Model& model, const eval::PerplexityResult& result) const {
-    const std::string recipe = model.compression.recipe.empty() ? "none" : model.compression.recipe;
-    const double bits = models::block_bits_per_weight(model.network);
-    const std::int64_t bytes = models::total_weight_bytes(model.network);
     if (common_.json) {
-      core::Json json = {{"model", model_},
-                         {"recipe", recipe},
-                         {"tokens", result.predictions},
-                         {"text_tokens", result.text_tokens},
-                         {"nll", result.nll.value},
-                         {"nll_standard_error", result.nll.standard_error},
-                         {"nll_window_standard_error", result.nll.window_standard_error},
-                         {"perplexity", result.perplexity},
-                         {"bits_per_weight", bits},
-                         {"weight_bytes", bytes},
-                         {"seconds", result.seconds}};
-      if (result.divergence) {
-        json.update(divergence_json(*result.divergence));
-      }
-      print_result("{}\n", json.dump());
+      print_result("{}\n", results::evaluation_json(model_, model, result).dump());
       return;
     }
+    const double bits = models::block_bits_per_weight(model.network);
+    const std::int64_t bytes = models::total_weight_bytes(model.network);
     print_result(
         "perplexity {} over {} predictions of {} ({:.3f} bits per weight, {:.2f} MB, {:.1f} s)\n",
         with_error(result.perplexity, result.perplexity * result.nll.window_standard_error, 4),

@@ -16,19 +16,6 @@ namespace nibble::cli {
 
 namespace {
 
-ops::ActivationPrecision parse_activations(const std::string& text) {
-  using ops::ActivationPrecision;
-  if (text == "int8") {
-    return ActivationPrecision::kInt8;
-  }
-  if (text == "int16") {
-    return ActivationPrecision::kInt16;
-  }
-  core::require(text == "float", core::ErrorKind::kUsage,
-                "activations '{}' are not known; use int8, int16 or float", core::printable(text));
-  return ActivationPrecision::kFloat;
-}
-
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -97,7 +84,7 @@ void DeviceOptions::add_kernels(CLI::App& app) {
                  "Activations of compressed layers: int8, int16 (nearly exact), or float (exact, "
                  "slow; on a "
                  "GPU of 16-bit layers)")
-      ->check(parsed_by(parse_activations))
+      ->check(parsed_by(ops::parse_activations))
       ->capture_default_str();
   app.add_option(
       "--schedules", schedules,
@@ -113,19 +100,10 @@ void DeviceOptions::add_packed(CLI::App& app) {
 }
 
 engine::RunnerOptions DeviceOptions::runner(const std::string& model) const {
-  engine::RunnerOptions options = with_own_tiles(runner(), model);
+  engine::RunnerOptions options = engine::with_own_tiles(runner(), model);
   if (!packed.empty()) {
     options.tile_file = packed;
   }
-  return options;
-}
-
-engine::RunnerOptions with_own_tiles(engine::RunnerOptions options, const std::string& model) {
-  const std::filesystem::path file = engine::tile_file_in(model);
-  std::error_code error;  // a link that leads nowhere is there, and opening it says so
-  const bool there =
-      std::filesystem::symlink_status(file, error).type() != std::filesystem::file_type::not_found;
-  options.tile_file = there && !error ? file : std::filesystem::path();
   return options;
 }
 
@@ -175,7 +153,7 @@ engine::RunnerOptions DeviceOptions::runner() const {
   options.cpu.threads = threads;
   options.cpu.pin = pin;
   options.cpu.numa = core::parse_numa(numa);
-  options.cpu.activations = parse_activations(activations);
+  options.cpu.activations = ops::parse_activations(activations);
   options.kv_types = ops::parse_kv_types(kv_type);
   return options;
 }

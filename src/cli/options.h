@@ -79,9 +79,6 @@ engine::ScheduleSource schedule_source(const std::string& said);
 /// $XDG_CACHE_HOME/nibble or ~/.cache/nibble; empty where there is no such place.
 std::filesystem::path cache_folder();
 
-/// `options` with the layouts that lie in the folder of `model`, or with none.
-engine::RunnerOptions with_own_tiles(engine::RunnerOptions options, const std::string& model);
-
 /// --lora and --lora-scale: an adapter beside a model that runs.
 struct LoraOptions {
   std::string folder;  // empty: none

@@ -13,6 +13,7 @@
 #include "compress/pipeline/pipeline.h"
 #include "compress/recipe/part_words.h"
 #include "core/byte_size.h"
+#include "results/measured.h"
 
 namespace nibble::cli {
 namespace {
@@ -136,16 +137,13 @@ class Quantize final : public ModelCommand {
   }
 
   void print(const models::Model& original, const models::Model& result) const {
+    if (common_.json) {
+      print_result("{}\n", results::quantized_json(model_, original, output_, result).dump());
+      return;
+    }
     const std::int64_t before = models::total_weight_bytes(original.network);
     const std::int64_t after = models::total_weight_bytes(result.network);
     const double bits = models::block_bits_per_weight(result.network);
-    if (common_.json) {
-      const core::Json json = {
-          {"model", model_},         {"output", output_},     {"recipe", result.compression.recipe},
-          {"bits_per_weight", bits}, {"weight_bytes", after}, {"original_weight_bytes", before}};
-      print_result("{}\n", json.dump());
-      return;
-    }
     print_result("{}: {:.3f} bits per weight in the blocks, {:.2f} MB (was {:.2f} MB)\n", output_,
                  bits, static_cast<double>(after) / 1e6, static_cast<double>(before) / 1e6);
   }

@@ -195,11 +195,7 @@ class Serve final : public ModelCommand {
     options.http.host = host_;
     options.names = names_;
     if (options.names.empty()) {
-      options.names = {std::filesystem::absolute(model_ + "/.")
-                           .lexically_normal()
-                           .parent_path()
-                           .filename()
-                           .string()};
+      options.names = {serve::name_of_model(model_)};
     }
     options.keys = keys_;
     options.chat_template = model.tokenizer->chat_template();

@@ -1,10 +1,8 @@
 #include "cli/text_lines.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <CLI/CLI.hpp>
-#include <fmt/ranges.h>
 
 #include "cli/output.h"
 #include "cli/text_input.h"
@@ -97,16 +95,6 @@ void note_truncated(std::int64_t truncated, std::size_t texts, std::int64_t most
     print_note("nibble: warning: {} of {} texts have more than {} tokens and were cut\n", truncated,
                texts, most_tokens);
   }
-}
-
-void require_finite(std::span<const float> values) {
-  core::require(
-      std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); }),
-      core::ErrorKind::kFailed, "the model computed NaN or infinity; its weights may be damaged");
-}
-
-std::string json_numbers(std::span<const float> values) {
-  return fmt::format("[{}]", fmt::join(values, ","));
 }
 
 }  // namespace nibble::cli

@@ -55,10 +55,4 @@ void shorten(engine::InputOptions& options, std::int64_t max_length);
 void note_truncated(std::int64_t truncated, std::size_t texts, std::int64_t most_tokens,
                     bool quiet);
 
-/// Throws kFailed for NaN and infinity, which a damaged model computes.
-void require_finite(std::span<const float> values);
-
-/// "[1,0.5,-2e-05]": the shortest digits that give back the same floats.
-std::string json_numbers(std::span<const float> values);
-
 }  // namespace nibble::cli

@@ -139,6 +139,15 @@ std::filesystem::path tile_file_in(const std::filesystem::path& model) {
   return model / models::kTileFileName;
 }
 
+RunnerOptions with_own_tiles(RunnerOptions options, const std::filesystem::path& model) {
+  const std::filesystem::path file = tile_file_in(model);
+  std::error_code error;  // a link that leads nowhere is there, and opening it says so
+  const bool there =
+      std::filesystem::symlink_status(file, error).type() != std::filesystem::file_type::not_found;
+  options.tile_file = there && !error ? file : std::filesystem::path();
+  return options;
+}
+
 TileFileSummary write_tile_file(const models::Model& model, const std::filesystem::path& path,
                                 core::ThreadPool& pool, core::ProgressSink& progress) {
   TileDirectory directory = plan_directory(model.network);

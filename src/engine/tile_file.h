@@ -8,6 +8,7 @@
 
 #include "core/progress.h"
 #include "core/threads.h"
+#include "engine/runner.h"
 #include "io/mapped_file.h"
 #include "models/model.h"
 #include "ops/cpu/packed/packed_linear.h"
@@ -39,6 +40,9 @@ struct TileFileSummary {
 
 /// Where `nibble pack` puts the file of a model: in its folder.
 std::filesystem::path tile_file_in(const std::filesystem::path& model);
+
+/// `options` with the layouts that lie in the folder of `model`, or with none.
+RunnerOptions with_own_tiles(RunnerOptions options, const std::filesystem::path& model);
 
 /// Makes the layouts one after another and writes the file atomically. Throws kUsage when no layer
 /// is compressed, kIntegrity when the weights change meanwhile, kIo.

@@ -1,4 +1,5 @@
 #include "models/model.h"
+#include "models/parameters.h"
 
 namespace nibble::models {
 namespace {
@@ -70,6 +71,22 @@ std::int64_t total_weight_bytes(const Network& network) {
     }
   }
   return bytes;
+}
+
+std::int64_t parameters_of(const Network& network) {
+  const Embeddings& tables = network.embeddings;
+  std::int64_t count = tables.tokens.elements() + tables.positions.elements() +
+                       tables.types.elements() + norm_bytes(network) / kVectorBytes;
+  if (network.encoder_embeddings) {
+    count += network.encoder_embeddings->positions.elements();
+  }
+  for (const ops::LinearSet* set : linear_sets(network)) {
+    for (const ops::Linear& part : set->parts) {
+      count += shares_embedding(network, part) ? 0 : part.weight.n * part.weight.k;
+      count += std::ssize(part.bias);
+    }
+  }
+  return count;
 }
 
 }  // namespace nibble::models

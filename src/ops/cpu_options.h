@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string_view>
+
 #include "core/placement.h"
 
 namespace nibble::ops {
@@ -12,6 +14,9 @@ enum class ActivationPrecision {
   kFloat,  // float32 activations times decoded weights: exact and slow. Schemes that quantize
            // activations do so here too.
 };
+
+/// "int8", "int16" or "float". Throws kUsage for anything else.
+ActivationPrecision parse_activations(std::string_view text);
 
 /// How work runs on the host's processors.
 struct CpuOptions {

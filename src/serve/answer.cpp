@@ -28,7 +28,7 @@ double mean_log_probability(std::span<const engine::TokenRecord> records) {
 }  // namespace
 
 Answer::Answer(AnswerPlan plan, std::shared_ptr<HttpResponder> responder,
-               const text::Tokenizer& tokenizer, EngineThread& engine, Metrics& metrics,
+               const text::Tokenizer& tokenizer, TextJobs& engine, Metrics& metrics,
                Explain explain, Done done)
     : plan_(std::move(plan)),
       responder_(std::move(responder)),

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "serve/admission.h"
-#include "serve/engine_thread.h"
 #include "serve/http_server.h"
 #include "serve/log_probabilities.h"
 #include "serve/metrics.h"
 #include "serve/openai_responses.h"
 #include "serve/pending_answer.h"
+#include "serve/text_jobs.h"
 #include "serve/whole_answer.h"
 
 namespace nibble::serve {
@@ -40,7 +40,7 @@ class Answer final : public PendingAnswer, public std::enable_shared_from_this<A
  public:
   /// `engine`, `metrics` and `tokenizer` must outlive it.
   Answer(AnswerPlan plan, std::shared_ptr<HttpResponder> responder,
-         const text::Tokenizer& tokenizer, EngineThread& engine, Metrics& metrics, Explain explain,
+         const text::Tokenizer& tokenizer, TextJobs& engine, Metrics& metrics, Explain explain,
          Done done);
 
   /// Gives the engine one request for each text, in the order of prompts: `request` with the prompt
@@ -63,7 +63,7 @@ class Answer final : public PendingAnswer, public std::enable_shared_from_this<A
     std::int64_t tokens = 0;
     bool finished = false;
     std::optional<Clock::time_point> first;  // text
-    EngineThread::JobId job = 0;
+    TextJobs::JobId job = 0;
   };
 
   void begin_stream();
@@ -85,7 +85,7 @@ class Answer final : public PendingAnswer, public std::enable_shared_from_this<A
 
   AnswerPlan plan_;
   std::shared_ptr<HttpResponder> responder_;
-  EngineThread& engine_;
+  TextJobs& engine_;
   Metrics& metrics_;
   Explain explain_;
   Done done_;

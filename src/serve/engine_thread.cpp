@@ -183,8 +183,7 @@ void EngineThread::work() {
 void EngineThread::start(JobId id, const std::shared_ptr<Job>& job) {
   engine::Request& request = job->request;
   request.on_piece = [this, job](const engine::Piece& piece) {
-    TextPiece kept{std::string(piece.text), {piece.records.begin(), piece.records.end()}};
-    post_([job, kept = std::move(kept)]() mutable { job->on_piece(std::move(kept)); });
+    post_([job, kept = TextPiece::of(piece)]() mutable { job->on_piece(std::move(kept)); });
   };
   request.on_finish = [this, id, job](const engine::Completion& completion) {
     report(id, *job, completion);
@@ -193,10 +192,7 @@ void EngineThread::start(JobId id, const std::shared_ptr<Job>& job) {
   try {
     running_[id] = engine_->submit(std::move(request));
   } catch (const std::exception&) {
-    engine::Completion refused;
-    refused.reason = engine::FinishReason::kFailed;
-    refused.error = std::current_exception();
-    report(id, *job, std::move(refused));
+    report(id, *job, refused_completion());
   }
 }
 

@@ -16,21 +16,9 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "serve/text_jobs.h"
 
 namespace nibble::serve {
-
-/// engine::Piece, to keep.
-struct TextPiece {
-  std::string text;
-  std::vector<engine::TokenRecord> records;
-};
-
-/// A request with its callbacks, which run on the I/O thread.
-struct Job {
-  engine::Request request;  // its own callbacks are not used
-  std::function<void(TextPiece)> on_piece;
-  std::function<void(engine::Completion)> on_finish;  // also when the engine refuses it: kFailed
-};
 
 /// A text to embed. Exactly one of what `on_finish` gets is there.
 struct EmbeddingJob {
@@ -41,22 +29,20 @@ struct EmbeddingJob {
 /// Runs an engine on a thread of its own. Embeddings take half of its time at the
 /// most while there are texts to write. All calls come from one thread, the I/O thread, but where
 /// said otherwise.
-class EngineThread {
+class EngineThread final : public TextJobs {
  public:
-  using JobId = std::uint64_t;
   /// Runs a call on the I/O thread.
   using Post = std::function<void(std::function<void()>)>;
 
   EngineThread(std::unique_ptr<engine::Engine> engine, Post post);
   /// Cancels what runs, and waits for the end of the step.
-  ~EngineThread();
+  ~EngineThread() override;
   EngineThread(const EngineThread&) = delete;
   EngineThread& operator=(const EngineThread&) = delete;
 
-  JobId submit(Job job);
+  JobId submit(Job job) override;
   JobId submit(EmbeddingJob job);
-  /// The job's callbacks may still run.
-  void cancel(JobId id);
+  void cancel(JobId id) override;
 
   /// Jobs that have not finished, and the tokens of their prompts.
   std::size_t jobs() const { return prompt_tokens_.size(); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ struct ServedModel {
   std::int64_t created = 0;        // Unix seconds
   std::int64_t context = 0;        // tokens
 };
+
+/// What a model is called where nobody says: the name of its folder or file.
+std::string name_of_model(const std::filesystem::path& model);
 
 /// Throws ApiError (404) for a name that is none of the model's; an empty one is any.
 void check_model_name(const ServedModel& model, const std::string& name);

@@ -40,6 +40,18 @@ OrderedJson usage_json(const Usage& usage) {
   return json;
 }
 
+OrderedJson tool_calls_json(const std::vector<ToolCall>& calls) {
+  OrderedJson list = OrderedJson::array();
+  for (const ToolCall& call : calls) {
+    OrderedJson json;
+    json["id"] = call.id;
+    json["type"] = "function";
+    json["function"] = {{"name", call.name}, {"arguments", call.arguments}};
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
 std::string event(std::string_view data) {
   return fmt::format("data: {}\n\n", data);
 }

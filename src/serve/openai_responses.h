@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "serve/json_text.h"
 #include "serve/tool_calls.h"
@@ -28,6 +29,9 @@ struct Usage {
 /// What stands first in every answer and event.
 OrderedJson envelope(const AnswerHead& head, const char* object);
 OrderedJson usage_json(const Usage& usage);
+
+/// "tool_calls" of a message.
+OrderedJson tool_calls_json(const std::vector<ToolCall>& calls);
 
 /// Events. A part says its finish reason when it is the last of its choice; chats say first whose
 /// turn it is. `with_usage`: whether an event of the usage follows, of which all then speak.

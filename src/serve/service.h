@@ -20,6 +20,7 @@
 #include "serve/model_facts.h"
 #include "serve/model_list.h"
 #include "serve/pending_answer.h"
+#include "serve/prepared_text.h"
 #include "serve/prompts.h"
 #include "serve/request_gate.h"
 #include "serve/workers.h"
@@ -87,7 +88,6 @@ class Service final : public HttpHandler {
     std::size_t owner = 0;  // the number of the key
     Work::Kind kind = Work::Kind::kShort;
   };
-  struct Prepared;
 
   static const std::vector<Route>& routes();
   static const Route* find_route(const std::string& path);
@@ -111,8 +111,8 @@ class Service final : public HttpHandler {
   using Then = std::function<void()>;
   void work(const Caller& caller, std::function<Then()> make);
 
-  void prepare_grammar(const std::shared_ptr<Prepared>& prepared, const Caller& caller);
-  void start(Prepared& prepared, const Caller& caller);
+  void prepare_grammar(const std::shared_ptr<PreparedText>& prepared, const Caller& caller);
+  void start(PreparedText& prepared, const Caller& caller);
   void check_model(const std::string& name) const { check_model_name(served_, name); }
   ApiError queue_full();
   Admission::Place admit(std::size_t texts, std::size_t tokens);

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "core/json.h"
+#include "engine/forwarding_runner.h"
 #include "serve/raw_client_for_tests.h"
 #include "serve/service.h"
 
@@ -25,51 +26,37 @@ struct Script {
 };
 
 /// A runner that does what a test wants before each step.
-class ControlledRunner final : public engine::Runner {
+class ControlledRunner final : public engine::ForwardingRunner {
  public:
   using Hook = std::function<void(std::span<const engine::Slice>)>;
   ControlledRunner(std::unique_ptr<engine::Runner> runner, std::shared_ptr<Hook> hook,
                    std::shared_ptr<Script> script)
-      : runner_(std::move(runner)), hook_(std::move(hook)), script_(std::move(script)) {}
+      : ForwardingRunner(std::move(runner)), hook_(std::move(hook)), script_(std::move(script)) {}
 
   engine::LogitsView forward(std::span<const engine::Slice> slices) override {
     if (*hook_) {
       (*hook_)(slices);
     }
-    return runner_->forward(slices);
+    return ForwardingRunner::forward(slices);
   }
   void forward_ranked(std::span<const engine::Slice> slices, std::int64_t count,
                       std::vector<ops::RankedToken>& ranked) override {
     if (*hook_) {
       (*hook_)(slices);
     }
-    runner_->forward_ranked(slices, count, ranked);
+    ForwardingRunner::forward_ranked(slices, count, ranked);
     if (!ranked.empty() && script_->next < script_->tokens.size()) {
       ranked.front().id = script_->tokens[script_->next++];
     }
   }
-  void make_pages(std::int64_t count) override { runner_->make_pages(count); }
-  std::int64_t pages() const override { return runner_->pages(); }
-  std::int64_t page_bytes() const override { return runner_->page_bytes(); }
-  std::int64_t room_for_pages() const override { return runner_->room_for_pages(); }
-  bool rows_are_independent() const override { return runner_->rows_are_independent(); }
   std::vector<float> hidden_sum(const engine::Slice& slice) override {
     if (*hook_) {
       (*hook_)({&slice, 1});
     }
-    return runner_->hidden_sum(slice);
+    return ForwardingRunner::hidden_sum(slice);
   }
-  void score_texts(std::span<const engine::ScoredText> texts,
-                   const engine::ConsumeLogits& consume) override {
-    runner_->score_texts(texts, consume);
-  }
-  core::ThreadPool& pool() override { return runner_->pool(); }
-  engine::DeviceLimits measure_limits() override { return runner_->measure_limits(); }
-  std::int64_t bytes_per_token() const override { return runner_->bytes_per_token(); }
-  std::int64_t peak_bytes() const override { return runner_->peak_bytes(); }
 
  private:
-  std::unique_ptr<engine::Runner> runner_;
   std::shared_ptr<Hook> hook_;
   std::shared_ptr<Script> script_;
 };

@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <limits>
-#include <random>
 #include <utility>
 
 #include "core/error.h"
@@ -8,6 +6,7 @@
 #include "serve/embeddings_answer.h"
 #include "serve/failure.h"
 #include "serve/json_request.h"
+#include "serve/prepared_text.h"
 #include "serve/service.h"
 
 // The routes for which the engine works, and what all routes with a body do first.
@@ -17,92 +16,7 @@ namespace {
 constexpr std::size_t kShortBytes = 16 << 10;  // a few thousand tokens, or texts of an array
 constexpr std::size_t kEmbeddingsAtATime = 4;  // they are computed one after the other
 
-std::int64_t unix_seconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-std::uint64_t random_seed() {
-  static thread_local std::mt19937_64 random(std::random_device{}());
-  return random();
-}
-
-engine::SamplingOptions sampling_of(const GenerationOptions& options) {
-  engine::SamplingOptions sampling;
-  sampling.temperature = static_cast<float>(options.temperature);
-  sampling.top_k = options.top_k;
-  sampling.top_p = static_cast<float>(options.top_p);
-  sampling.min_p = static_cast<float>(options.min_p);
-  sampling.repetition_penalty = static_cast<float>(options.repetition_penalty);
-  sampling.presence_penalty = static_cast<float>(options.presence_penalty);
-  sampling.frequency_penalty = static_cast<float>(options.frequency_penalty);
-  sampling.logit_bias = options.logit_bias;
-  sampling.seed = options.seed.value_or(random_seed());
-  return sampling;
-}
-
-engine::Request engine_request(const GenerationOptions& options) {
-  engine::Request request;
-  request.max_tokens = std::max<std::int64_t>(
-      1, options.max_tokens.value_or(std::numeric_limits<std::int32_t>::max()));
-  request.min_tokens = options.min_tokens;
-  request.sampling = sampling_of(options);
-  request.stop = options.stop;
-  request.stop_tokens = options.stop_tokens;
-  request.ignore_end_tokens = options.ignore_end_tokens;
-  request.log_probabilities = options.log_probabilities;
-  if (options.texts > options.choices && !request.log_probabilities) {
-    request.log_probabilities = 0;  // by which the texts are compared
-  }
-  return request;
-}
-
 }  // namespace
-
-// A request for texts, ready for the engine but for its grammar.
-struct Service::Prepared {
-  AnswerPlan plan;
-  engine::Request request;                                             // without a prompt
-  std::function<std::shared_ptr<const text::Grammar>()> make_grammar;  // null: none
-
-  /// `owner`: the number of the client's key. Keys share no cached prefixes: its timing would tell
-  /// one client what another has asked.
-  void take(const GenerationOptions& options, std::size_t owner) {
-    plan.choices = options.choices;
-    plan.texts = options.texts;
-    plan.log_probabilities = options.log_probabilities;
-    plan.prompt_log_probabilities = options.prompt_log_probabilities;
-    plan.stream = options.stream;
-    plan.include_usage = options.include_usage;
-    request = engine_request(options);
-    request.cache_salt = fmt::format("{}:{}", owner, options.cache_salt);
-    request.prompt_log_probabilities = options.prompt_log_probabilities;
-    if (!plan.echoes.empty()) {
-      request.prompt_log_probabilities =
-          std::max(request.prompt_log_probabilities, request.log_probabilities);
-    }
-    if (options.constraint.kind != Constraint::Kind::kNone) {
-      make_grammar = [constraint = options.constraint] { return serve::make_grammar(constraint); };
-    }
-  }
-
-  /// Calls of tools are looked for, or asked for by a grammar.
-  void take(const ToolOptions& tools, ToolFormat format) {
-    if (tools.choice == ToolOptions::Choice::kNone) {
-      return;
-    }
-    if (format == ToolFormat::kNone) {
-      serve::refuse("tools",
-                    "this server does not know how the model writes calls of tools; they can only "
-                    "be shown, with 'tool_choice': \"none\"");
-    }
-    plan.tools = {format, tools.names, tools.parallel};
-    if (tools.choice == ToolOptions::Choice::kRequired) {
-      make_grammar = [tools, format] { return tool_grammar(tools, format); };
-    }
-  }
-};
 
 // ---- work on requests
 
@@ -171,18 +85,7 @@ void Service::completions(HttpRequest& request, const Responder& responder) {
   work(caller, [this, caller, request = std::move(request)]() -> Then {
     const CompletionRequest asked = read_completion(parse_request(request.body), limits_);
     check_model(asked.model);
-    const auto prepared = std::make_shared<Prepared>();
-    AnswerPlan& plan = prepared->plan;
-    for (const Prompt& prompt : asked.prompts) {
-      plan.prompts.push_back(prompts_.encode(prompt, asked.add_special, "prompt"));
-      if (asked.echo) {
-        const auto* text = std::get_if<std::string>(&prompt);
-        plan.echoes.push_back(
-            text != nullptr ? *text : prompts_.tokenizer().decode(plan.prompts.back(), false));
-      }
-    }
-    plan.only_echo = asked.options.max_tokens == 0;
-    prepared->take(asked.options, caller.owner);
+    const auto prepared = std::make_shared<PreparedText>(prepare(asked, prompts_, caller.owner));
     return [this, prepared, caller] { prepare_grammar(prepared, caller); };
   });
 }
@@ -192,16 +95,14 @@ void Service::chat(HttpRequest& request, const Responder& responder) {
   work(caller, [this, caller, request = std::move(request)]() -> Then {
     const ChatRequest asked = read_chat(parse_request(request.body), limits_);
     check_model(asked.model);
-    const auto prepared = std::make_shared<Prepared>();
-    prepared->plan.head.chat = true;
-    prepared->plan.prompts.push_back(prompts_.encode(asked));
-    prepared->take(asked.options, caller.owner);
-    prepared->take(asked.tools, options_.tool_format.value_or(prompts_.tool_format()));
+    const auto prepared = std::make_shared<PreparedText>(
+        prepare(asked, prompts_, options_.tool_format.value_or(prompts_.tool_format()),
+                caller.owner));
     return [this, prepared, caller] { prepare_grammar(prepared, caller); };
   });
 }
 
-void Service::prepare_grammar(const std::shared_ptr<Prepared>& prepared, const Caller& caller) {
+void Service::prepare_grammar(const std::shared_ptr<PreparedText>& prepared, const Caller& caller) {
   if (!prepared->make_grammar) {
     start(*prepared, caller);
     return;
@@ -214,7 +115,7 @@ void Service::prepare_grammar(const std::shared_ptr<Prepared>& prepared, const C
   });
 }
 
-void Service::start(Prepared& prepared, const Caller& caller) {
+void Service::start(PreparedText& prepared, const Caller& caller) {
   AnswerPlan& plan = prepared.plan;
   const std::size_t texts = plan.prompts.size() * static_cast<std::size_t>(plan.texts);
   const std::size_t at_a_time = std::min({texts, texts_at_a_time_, options_.max_jobs});
@@ -223,9 +124,7 @@ void Service::start(Prepared& prepared, const Caller& caller) {
     tokens += prompt.size() * static_cast<std::size_t>(plan.texts);
   }
   Admission::Place place = admit(at_a_time, tokens);
-  plan.head.model = options_.names.front();
-  plan.head.created = unix_seconds();
-  plan.head.id = fmt::format("{}-{:016x}", plan.head.chat ? "chatcmpl" : "cmpl", random_seed());
+  begin_answer(plan.head, options_.names.front());
   for (const auto& prompt : plan.prompts) {
     metrics_.accepted(static_cast<std::int64_t>(prompt.size()), plan.choices,
                       std::min(prepared.request.max_tokens, limits_.context));

@@ -22,14 +22,7 @@ OrderedJson message_json(const Choice& choice) {
   if (choice.text.empty()) {
     message["content"] = nullptr;
   }
-  OrderedJson& calls = message["tool_calls"] = OrderedJson::array();
-  for (const ToolCall& call : choice.tool_calls) {
-    OrderedJson json;
-    json["id"] = call.id;
-    json["type"] = "function";
-    json["function"] = {{"name", call.name}, {"arguments", call.arguments}};
-    calls.push_back(std::move(json));
-  }
+  message["tool_calls"] = tool_calls_json(choice.tool_calls);
   return message;
 }
 
