@@ -12,7 +12,7 @@ if [[ -z $clang_format ]] || [[ $("$clang_format" --version) != *"version 14."* 
   exit 2
 fi
 
-mapfile -d '' files < <(find src tests bench -type f \( -name '*.h' -o -name '*.cpp' -o -name '*.inc' -o -name '*.cu' -o -name '*.cuh' \) -print0)
+mapfile -d '' files < <(find src tests bench include examples -type f \( -name '*.h' -o -name '*.c' -o -name '*.cpp' -o -name '*.inc' -o -name '*.cu' -o -name '*.cuh' \) -print0)
 if [[ ${1:-} != --check ]]; then
   "$clang_format" -i "${files[@]}"
   exit 0

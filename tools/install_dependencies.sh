@@ -17,7 +17,7 @@ build_packages=(
   libboost-dev libicu-dev libpcre2-dev
 )
 test_packages=(libgtest-dev libsentencepiece-dev)
-check_packages=(python3 python3-venv clang-format clang-tidy shellcheck chromium libfaketime)
+check_packages=(python3 python3-venv python3-numpy clang-format clang-tidy shellcheck chromium libfaketime)
 python=build/python
 requirements=tests/requirements.txt
 

@@ -18,10 +18,10 @@
  *    nibble_texts_free().
  *  - One model may be used by several threads: calls wait for one another, and so does everything
  *    that one call is given runs together in one batch. Several models run at the same time.
- *  - Callbacks run on the thread that called, within the call. They must not call functions with the
- *    same model, but nibble_model_cancel(), and must return (no longjmp, no exception).
- *  - Nothing is printed, no signal handler is set, and nothing ends the process. But model files are
- *    mapped: who truncates them while they are used gets SIGBUS.
+ *  - Callbacks run on the thread that called, within the call. They must return (no longjmp, no
+ *    exception), and call nothing with the same model but nibble_model_cancel().
+ *  - Nothing is printed, no signal handler is set, and nothing ends the process. But files of
+ *    models are mapped: who truncates them while they are used gets SIGBUS.
  */
 #ifndef NIBBLE_NIBBLE_H
 #define NIBBLE_NIBBLE_H
@@ -72,18 +72,18 @@ typedef void (*nibble_log_callback)(void* user, const char* line);
 
 typedef struct nibble_open_options {
   size_t struct_size;
-  const char* device;      /* "cpu", "cuda", "cuda:1"; "auto" or NULL: a GPU that runs the model, else
-                              the CPU */
-  int32_t threads;         /* of the CPU; 0: one for each core */
-  int64_t context;         /* tokens of prompt and text; 0: what the model was made for */
-  int64_t max_batch;       /* texts that are written together; 0: 16 */
-  int64_t kv_bytes;        /* of the KV cache; 0: for max_batch contexts, or what a GPU has free */
-  const char* kv_type;     /* "f16" (NULL), "f32", "fp8", "int8", "int4", "int8-int4" */
-  const char* activations; /* of compressed layers: "int8" (NULL), "int16", "float" */
-  const char* lora;        /* folder of a PEFT adapter to run beside the model; NULL: none */
-  double lora_scale;       /* multiplies what the adapter adds */
+  const char* device;  /* "cpu", "cuda", "cuda:1"; "auto" or NULL: a GPU that runs the model, else
+                          the CPU */
+  int32_t threads;     /* of the CPU; 0: one for each core */
+  int64_t context;     /* tokens of prompt and text; 0: what the model was made for */
+  int64_t max_batch;   /* texts that are written together; 0: 16 */
+  int64_t kv_bytes;    /* of the KV cache; 0: for max_batch contexts, or what a GPU has free */
+  const char* kv_type; /* "f16" (NULL), "f32", "fp8", "int8", "int4", "int8-int4" */
+  const char* activations;   /* of compressed layers: "int8" (NULL), "int16", "float" */
+  const char* lora;          /* folder of a PEFT adapter to run beside the model; NULL: none */
+  double lora_scale;         /* multiplies what the adapter adds */
   const char* chat_template; /* Jinja, in place of the model's own; NULL: not */
-  nibble_log_callback log; /* during nibble_model_open(); NULL: none */
+  nibble_log_callback log;   /* during nibble_model_open(); NULL: none */
   void* log_user;
 } nibble_open_options;
 
@@ -96,7 +96,7 @@ NIBBLE_API nibble_status nibble_model_open(const char* path, const nibble_open_o
 /* NULL is nothing. No call may use the model any more. */
 NIBBLE_API void nibble_model_close(nibble_model* model);
 
-/* Why the last call with this model that failed did; "" where none has. Valid until the next one. */
+/* Why the last call with this model that failed did; "" where none has. Valid until the next. */
 NIBBLE_API const char* nibble_model_error(const nibble_model* model);
 
 /* From any thread: ends the call that runs with the model, which returns NIBBLE_CANCELLED soon, as
@@ -121,12 +121,12 @@ typedef struct nibble_facts {
   int64_t context; /* tokens of prompt and text; of an encoder, of a text */
   int64_t hidden;
   int64_t layers;
-  int64_t parameters;     /* 0: not known */
-  int64_t weight_bytes;   /* as stored */
-  double bits_per_weight; /* of the blocks' linear layers */
-  const char* family;     /* "llama" */
-  const char* recipe;     /* "gptq-w4g128"; "" where nothing is compressed */
-  const char* device;     /* "cpu", "cuda" */
+  int64_t parameters;        /* 0: not known */
+  int64_t weight_bytes;      /* as stored */
+  double bits_per_weight;    /* of the blocks' linear layers */
+  const char* family;        /* "llama" */
+  const char* recipe;        /* "gptq-w4g128"; "" where nothing is compressed */
+  const char* device;        /* "cpu", "cuda" */
   const char* chat_template; /* Jinja; "" where there is none */
 } nibble_facts;
 
@@ -170,17 +170,17 @@ typedef int (*nibble_piece_callback)(void* user, size_t index, const char* text,
 /* The defaults are those of nibble run. */
 typedef struct nibble_generate_options {
   size_t struct_size;
-  int64_t max_tokens;  /* 0: 128; of an encoder-decoder what the model says */
-  int64_t min_tokens;  /* no end before so many */
-  double temperature;  /* 0.8; 0: always the most probable token */
-  int64_t top_k;       /* 40; 0: all */
-  double top_p;        /* 0.95 */
-  double min_p;        /* 0.05 */
+  int64_t max_tokens;        /* 0: 128; of an encoder-decoder what the model says */
+  int64_t min_tokens;        /* no end before so many */
+  double temperature;        /* 0.8; 0: always the most probable token */
+  int64_t top_k;             /* 40; 0: all */
+  double top_p;              /* 0.95 */
+  double min_p;              /* 0.05 */
   double repetition_penalty; /* 1 */
   double presence_penalty;
   double frequency_penalty;
-  uint64_t seed;             /* text i is drawn with seed + i */
-  const char* const* stop;   /* strings; the text ends before the first of them */
+  uint64_t seed;           /* text i is drawn with seed + i */
+  const char* const* stop; /* strings; the text ends before the first of them */
   size_t stop_count;
   const int32_t* stop_tokens;
   size_t stop_token_count;
@@ -188,10 +188,10 @@ typedef struct nibble_generate_options {
   int32_t log_probabilities; /* -1: none (default); else of so many tokens beside the chosen one */
   const char* json_schema;   /* at most one of these says what the text must be */
   const char* regex;
-  const char* grammar; /* GBNF */
+  const char* grammar;         /* GBNF */
   const char* source_language; /* of encoder-decoders that know languages: "en_XX" */
   const char* target_language;
-  int64_t beams;           /* of encoder-decoders: 0: what the model says */
+  int64_t beams;                  /* of encoder-decoders: 0: what the model says */
   nibble_piece_callback on_piece; /* NULL: none */
   void* user;
 } nibble_generate_options;
@@ -208,7 +208,8 @@ NIBBLE_API nibble_status nibble_generate(nibble_model* model, const nibble_input
                                          size_t count, const nibble_generate_options* options,
                                          nibble_texts** texts);
 
-/* Continues a conversation, as the chat template of the model writes it. `messages`: a JSON array of
+/* Continues a conversation, as the chat template of the model writes it. `messages`: a JSON array
+ * of
  * {"role", "content"} as in OpenAI's API; `tools`: an array of tools in the same form, or NULL.
  * Calls of tools are not part of the text: see nibble_texts_tool_calls(). */
 NIBBLE_API nibble_status nibble_chat(nibble_model* model, const char* messages, const char* tools,
@@ -262,7 +263,8 @@ NIBBLE_API nibble_status nibble_embed(nibble_model* model, const nibble_input* t
                                       const nibble_read_options* options, float** values,
                                       size_t* rows, size_t* columns);
 
-/* What a classifier says of texts, or of pairs where `pairs` is not NULL: as nibble classify --json,
+/* What a classifier says of texts, or of pairs where `pairs` is not NULL: as nibble classify
+ * --json,
  * {"results": [{"label", "logits"}], "truncated"}; of a model that labels tokens [{"tokens":
  * [{"token", "label", "logits"}]}]. */
 NIBBLE_API nibble_status nibble_classify(nibble_model* model, const nibble_input* texts,
@@ -283,25 +285,25 @@ NIBBLE_API nibble_status nibble_score(nibble_model* model, const nibble_input* c
                                       nibble_likelihood* results);
 
 /* Logits, row-major [rows, columns]. Of a decoder: a row of the vocabulary for each id, which is
- * what it expects behind it. Of an encoder: of its masked language model for each id, or else of its
- * classifier. Of an encoder-decoder: for each id of `target`, which stands behind the start token,
- * what it expects in its place when it has read `ids`. Others have no target: NULL. */
+ * what it expects behind it. Of an encoder: of its masked language model for each id, or else of
+ * its classifier. Of an encoder-decoder: for each id of `target`, which stands behind the start
+ * token, what it expects in its place when it has read `ids`. Others have no target: NULL. */
 NIBBLE_API nibble_status nibble_forward(nibble_model* model, const int32_t* ids, size_t count,
                                         const int32_t* target, size_t target_count, float** logits,
                                         size_t* rows, size_t* columns);
 
 /* ---- quantizing and measuring ---- */
 
-/* Progress of a long job: `done` of `total` steps of a part of it. Anything but 0 ends the call with
- * NIBBLE_CANCELLED. */
+/* Progress of a long job: `done` of `total` steps of a part of it. Anything but 0 ends the call
+ * with NIBBLE_CANCELLED. */
 typedef int (*nibble_progress_callback)(void* user, const char* job, int64_t done, int64_t total,
                                         const char* note);
 
 typedef struct nibble_quantize_options {
   size_t struct_size;
-  const char* device;                    /* "cpu" (NULL), "cuda", "cuda:1" */
-  int32_t threads;                       /* 0: one for each core */
-  const char* const* calibration_files;  /* UTF-8; none: the model writes its own text */
+  const char* device;                   /* "cpu" (NULL), "cuda", "cuda:1" */
+  int32_t threads;                      /* 0: one for each core */
+  const char* const* calibration_files; /* UTF-8; none: the model writes its own text */
   size_t calibration_count;
   int64_t samples;           /* calibration windows; 0: as nibble quantize */
   int64_t seq_len;           /* tokens of a window; 0: as nibble quantize */

@@ -33,7 +33,7 @@ class CalledEngine final : public serve::TextJobs {
   std::unique_ptr<engine::Engine> engine_;
   std::unordered_set<JobId> running_;
   std::deque<std::function<void()>> calls_;  // of jobs' callbacks, in order
-  JobId refused_ = 0;                        // the last number of a job that the engine did not take
+  JobId refused_ = 0;  // the last number of a job that the engine did not take
 };
 
 }  // namespace nibble::capi

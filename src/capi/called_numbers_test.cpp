@@ -93,7 +93,8 @@ TEST(CalledNumbers, LogitsAreThoseOfTransformers) {
   for (std::size_t row = 0; row < logits.rows; ++row) {
     for (std::size_t i = 0; i < logits.columns; ++i) {
       // The KV cache rounds to float16.
-      ASSERT_NEAR(logits.at(row, i), golden["logits"][row][i].get<float>(), 0.02) << row << " " << i;
+      ASSERT_NEAR(logits.at(row, i), golden["logits"][row][i].get<float>(), 0.02)
+          << row << " " << i;
     }
   }
 }

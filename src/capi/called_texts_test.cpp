@@ -158,8 +158,7 @@ TEST(CalledTexts, AnotherThreadCancels) {
   };
   Texts texts;
   nibble_status status = NIBBLE_OK;
-  std::thread writer(
-      [&] { status = nibble_generate(model, &prompt, 1, &options, texts.out()); });
+  std::thread writer([&] { status = nibble_generate(model, &prompt, 1, &options, texts.out()); });
   while (!started) {
     std::this_thread::yield();
   }
@@ -186,9 +185,9 @@ TEST(CalledTexts, ModelsAndThreadsDoNotMeet) {
     threads.emplace_back([&, odd] {
       for (int repeat = 0; repeat < 4; ++repeat) {
         Texts texts;
-        EXPECT_EQ(nibble_generate(odd ? second : first, odd ? &other : &prompt, 1, &options,
-                                  texts.out()),
-                  NIBBLE_OK);
+        EXPECT_EQ(
+            nibble_generate(odd ? second : first, odd ? &other : &prompt, 1, &options, texts.out()),
+            NIBBLE_OK);
         EXPECT_EQ(texts.tokens(0), (odd ? other_alone : alone).tokens(0));
       }
     });
@@ -296,8 +295,10 @@ std::string openai(nibble_model* model, const char* route, const Json& request,
 
 TEST(CalledTexts, OpenAiRequestsAreAnswered) {
   const Opened model(kDemo, kChatTemplate);
-  Json request = {{"prompt", {"The library", "When the water"}}, {"max_tokens", 8},
-                  {"temperature", 0}, {"logprobs", 2}};
+  Json request = {{"prompt", {"The library", "When the water"}},
+                  {"max_tokens", 8},
+                  {"temperature", 0},
+                  {"logprobs", 2}};
   const Json answer = Json::parse(openai(model, "completions", request));
   EXPECT_EQ(answer["object"], "text_completion");
   EXPECT_EQ(answer["model"], "demo");
@@ -314,7 +315,9 @@ TEST(CalledTexts, OpenAiRequestsAreAnswered) {
 TEST(CalledTexts, OpenAiRequestsStream) {
   const Opened model(kDemo, kChatTemplate);
   Json request = {{"messages", {{{"role", "user"}, {"content", "Hello"}}}},
-                  {"max_tokens", 8}, {"temperature", 0}, {"model", "mine"}};
+                  {"max_tokens", 8},
+                  {"temperature", 0},
+                  {"model", "mine"}};
   const Json whole = Json::parse(openai(model, "chat/completions", request));
   request["stream"] = true;
   std::vector<Json> events;

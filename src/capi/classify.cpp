@@ -31,8 +31,8 @@ extern "C" nibble_status nibble_classify(nibble_model* model, const nibble_input
   return with_model(model, [&](const Call& call) {
     require_given(json, "json");
     const auto asked = options_of(options, default_read_options());
-    const auto seconds = pairs == nullptr ? std::span<const nibble_input>()
-                                          : inputs_of(pairs, count, "pairs");
+    const auto seconds =
+        pairs == nullptr ? std::span<const nibble_input>() : inputs_of(pairs, count, "pairs");
     const std::string labels =
         classify(*model, call, inputs_of(texts, count, "texts"), seconds, asked);
     *json = returned(std::string_view(labels)).release();

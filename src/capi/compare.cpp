@@ -33,8 +33,7 @@ void refuse_file_options(const nibble_quantize_options& options) {
 
 // As nibble compare: keys and values are kept exactly, and recipes run on the CPU.
 eval::DamageOptions damage_of(const nibble_quantize_options& quantize,
-                              const nibble_evaluate_options& evaluate,
-                              const models::Model& model) {
+                              const nibble_evaluate_options& evaluate, const models::Model& model) {
   eval::DamageOptions options;
   options.pipeline = pipeline_of(quantize);
   options.runner.place = std::exchange(options.pipeline.place, {});
@@ -50,7 +49,8 @@ eval::DamageOptions damage_of(const nibble_quantize_options& quantize,
 
 std::vector<compress::Recipe> recipes_of(const char* const* names, std::size_t count,
                                          const nibble_quantize_options& options) {
-  core::require(names != nullptr && count > 0, ErrorKind::kUsage, "there are no recipes to compare");
+  core::require(names != nullptr && count > 0, ErrorKind::kUsage,
+                "there are no recipes to compare");
   std::vector<compress::Recipe> recipes;
   for (std::size_t i = 0; i < count; ++i) {
     recipes.push_back(recipe_of(names[i], options));

@@ -23,9 +23,8 @@ std::string evaluate(nibble_model& model, const Call& call, std::span<const std:
                      const nibble_evaluate_options& options) {
   CalledProgress progress(options.on_progress, nullptr, options.user, &call);
   engine::Runner* reference = options.reference ? &options.reference->runner() : nullptr;
-  const eval::PerplexityResult result =
-      eval::measure_perplexity(model.runner(), tokens, perplexity_of(options, model.model()),
-                               progress, reference);
+  const eval::PerplexityResult result = eval::measure_perplexity(
+      model.runner(), tokens, perplexity_of(options, model.model()), progress, reference);
   return json_text(results::evaluation_json(model.settings().path.string(), model.model(), result));
 }
 
@@ -71,13 +70,12 @@ void nibble_evaluate_options_init(nibble_evaluate_options* options, size_t struc
 nibble_status nibble_evaluate(nibble_model* model, const char* text, size_t bytes,
                               const nibble_evaluate_options* options, char** json) {
   std::optional<nibble_evaluate_options> asked;
-  const nibble_status status =
-      guarded([&] {
-        asked = options_of(options, default_evaluate_options());
-        nibble::core::require(model == nullptr || asked->reference != model,
-                              nibble::core::ErrorKind::kUsage,
-                              "the reference is the model itself; open another one");
-      });
+  const nibble_status status = guarded([&] {
+    asked = options_of(options, default_evaluate_options());
+    nibble::core::require(model == nullptr || asked->reference != model,
+                          nibble::core::ErrorKind::kUsage,
+                          "the reference is the model itself; open another one");
+  });
   if (status != NIBBLE_OK) {
     return status;
   }

@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
+#include <nibble/nibble.h>
+
 #include "eval/perplexity.h"
 #include "models/model.h"
-#include "nibble/nibble.h"
 
 namespace nibble::capi {
 

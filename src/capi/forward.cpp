@@ -76,8 +76,8 @@ extern "C" nibble_status nibble_forward(nibble_model* model, const int32_t* ids,
     require_given(logits, "logits");
     require_given(rows, "rows");
     require_given(columns, "columns");
-    const auto behind = target == nullptr ? std::span<const std::int32_t>()
-                                          : std::span(target, target_count);
+    const auto behind =
+        target == nullptr ? std::span<const std::int32_t>() : std::span(target, target_count);
     Logits computed = forward(*model, call, {ids, count}, behind);
     *rows = computed.rows;
     *columns = computed.columns;

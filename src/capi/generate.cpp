@@ -1,6 +1,7 @@
+#include "capi/generate.h"
+
 #include <utility>
 
-#include "capi/generate.h"
 #include "capi/generation_options.h"
 #include "capi/inputs.h"
 #include "capi/options_struct.h"

@@ -38,8 +38,8 @@ std::shared_ptr<const text::Grammar> checked_grammar(const nibble_generate_optio
   try {
     return grammar_of(options);
   } catch (const core::Error& error) {
-    throw core::Error(
-        error.kind() == ErrorKind::kInvalidModel ? ErrorKind::kUsage : error.kind(), error.what());
+    throw core::Error(error.kind() == ErrorKind::kInvalidModel ? ErrorKind::kUsage : error.kind(),
+                      error.what());
   }
 }
 

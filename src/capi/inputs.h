@@ -14,7 +14,9 @@ namespace nibble::capi {
 std::span<const nibble_input> inputs_of(const nibble_input* inputs, std::size_t count,
                                         const char* what);
 
-inline bool has_ids(const nibble_input& input) { return input.ids != nullptr; }
+inline bool has_ids(const nibble_input& input) {
+  return input.ids != nullptr;
+}
 std::string_view text_of(const nibble_input& input);
 std::span<const std::int32_t> ids_of(const nibble_input& input);
 

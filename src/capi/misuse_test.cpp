@@ -157,9 +157,9 @@ TEST(Misuse, KindsAreToldApart) {
   EXPECT_EQ(nibble_embed(both, &text, 1, nullptr, &values, &rows, &columns), NIBBLE_USAGE);
   EXPECT_EQ(nibble_score(both, &text, &text, 1, &score), NIBBLE_USAGE);
   EXPECT_EQ(nibble_evaluate(encoder, "x", 1, nullptr, &json), NIBBLE_USAGE);
-  EXPECT_EQ(nibble_chat(decoder, "[{\"role\":\"user\",\"content\":\"x\"}]", nullptr, nullptr,
-                        &texts),
-            NIBBLE_USAGE);
+  EXPECT_EQ(
+      nibble_chat(decoder, "[{\"role\":\"user\",\"content\":\"x\"}]", nullptr, nullptr, &texts),
+      NIBBLE_USAGE);
   EXPECT_TRUE(says("no chat template")) << last_error();
   const std::int32_t id = 5;
   EXPECT_EQ(nibble_forward(encoder, &id, 1, nullptr, 0, &values, &rows, &columns), NIBBLE_USAGE);

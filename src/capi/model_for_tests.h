@@ -7,9 +7,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <nibble/nibble.h>
 #include <nlohmann/json.hpp>
-
-#include "nibble/nibble.h"
 
 /// What tests of the C interface share. They see nothing else of the project, as its users.
 namespace nibble::capi {
@@ -26,7 +25,9 @@ inline std::string read_file(const std::string& path) {
   return text.str();
 }
 
-inline nibble_input input(std::string_view text) { return {text.data(), text.size(), nullptr, 0}; }
+inline nibble_input input(std::string_view text) {
+  return {text.data(), text.size(), nullptr, 0};
+}
 inline nibble_input input(const std::vector<std::int32_t>& ids) {
   return {nullptr, 0, ids.data(), ids.size()};
 }

@@ -53,7 +53,7 @@ std::int64_t nibble_model::context() const {
     return engine::input_options(*model_, *encoder_).most_tokens;
   }
   const std::int64_t most = model_->network.config.max_positions;
-  return engine_                     ? engine_->engine().context()
+  return engine_                        ? engine_->engine().context()
          : settings_.engine.context > 0 ? settings_.engine.context
                                         : most;
 }

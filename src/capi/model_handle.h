@@ -41,8 +41,8 @@ struct nibble_model {
   /// Tokens of prompt and text; of an encoder, of a text.
   std::int64_t context() const;
 
-  /// Of a decoder, for work beside the engine, which is given up: both use the KV cache. These throw
-  /// kUsage for models of another kind.
+  /// Of a decoder, for work beside the engine, which is given up: both use the KV cache. These
+  /// throw kUsage for models of another kind.
   nibble::engine::Runner& runner();
   /// Of a decoder; made for the first text.
   nibble::capi::CalledEngine& engine();

@@ -93,7 +93,8 @@ std::unique_ptr<nibble_model> open(const char* path, const nibble_open_options& 
   const std::vector<device::Place> devices = places(text_or(options.device, "auto"));
   const Log log(options);
   const auto model = read_model(path, options, log);
-  settings.chat_template = text_or(options.chat_template, model->tokenizer->chat_template().c_str());
+  settings.chat_template =
+      text_or(options.chat_template, model->tokenizer->chat_template().c_str());
   for (const device::Place& place : devices) {
     settings.runner.place = place;
     try {
@@ -192,8 +193,8 @@ const char* nibble_model_label(const nibble_model* model, int32_t index) {
   const auto* head = model == nullptr || !model->model().network.classifier
                          ? nullptr
                          : &*model->model().network.classifier;
-  const bool known = head != nullptr && index >= 0 &&
-                     static_cast<std::size_t>(index) < head->labels.size();
+  const bool known =
+      head != nullptr && index >= 0 && static_cast<std::size_t>(index) < head->labels.size();
   return known ? head->labels[static_cast<std::size_t>(index)].c_str() : nullptr;
 }
 

@@ -104,8 +104,8 @@ void answer(nibble_model& model, const Call& call, serve::PreparedText prepared,
     const auto all = std::make_shared<serve::Answer>(
         std::move(prepared.plan), taker, *model.model().tokenizer, engine, metrics,
         [taker](const std::exception_ptr& failure) { return taker->keep(failure); }, nullptr);
-    all->start(std::move(prepared.request),
-               static_cast<std::size_t>(engine.engine().max_batch()), {});
+    all->start(std::move(prepared.request), static_cast<std::size_t>(engine.engine().max_batch()),
+               {});
   });
 }
 
@@ -131,8 +131,7 @@ nibble_status nibble_openai(nibble_model* model, const char* route, const char* 
     const auto taker = std::make_shared<AnswerTaker>(on_event, user);
     answer(*model, call, std::move(prepared), taker);
     taker->rethrow();
-    *answer_text =
-        taker->streams() ? nullptr : returned(std::string_view(taker->body())).release();
+    *answer_text = taker->streams() ? nullptr : returned(std::string_view(taker->body())).release();
   });
 }
 }

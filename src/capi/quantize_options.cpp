@@ -86,7 +86,6 @@ compress::Recipe recipe_of(const char* name, const nibble_quantize_options& opti
 
 }  // namespace nibble::capi
 
-extern "C" void nibble_quantize_options_init(nibble_quantize_options* options,
-                                             size_t struct_size) {
+extern "C" void nibble_quantize_options_init(nibble_quantize_options* options, size_t struct_size) {
   nibble::capi::fill(options, struct_size, nibble::capi::default_quantize_options());
 }

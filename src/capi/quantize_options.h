@@ -1,7 +1,8 @@
 #pragma once
 
+#include <nibble/nibble.h>
+
 #include "compress/pipeline/pipeline.h"
-#include "nibble/nibble.h"
 
 namespace nibble::capi {
 

@@ -41,8 +41,7 @@ std::vector<std::int32_t> source_tokens(const models::Model& model, const nibble
   if (has_ids(source)) {
     return {source.ids, source.ids + source.count};
   }
-  text::ModelInput input =
-      text::encode_for_model(*model.tokenizer, text_of(source), std::nullopt);
+  text::ModelInput input = text::encode_for_model(*model.tokenizer, text_of(source), std::nullopt);
   if (language != nullptr) {
     engine::set_source_language(input, *model.tokenizer, language);
   }

@@ -24,8 +24,8 @@ eval::EncodedRequest encode(const text::Tokenizer& tokenizer, const nibble_input
   core::require(has_ids(context) == has_ids(continuation), ErrorKind::kUsage,
                 "a context and its continuation must both be texts, or both ids");
   if (!has_ids(context)) {
-    return eval::encode_request(tokenizer, {std::string(text_of(context)),
-                                            std::string(text_of(continuation))});
+    return eval::encode_request(
+        tokenizer, {std::string(text_of(context)), std::string(text_of(continuation))});
   }
   eval::EncodedRequest request{{context.ids, context.ids + context.count},
                                {continuation.ids, continuation.ids + continuation.count}};

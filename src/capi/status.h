@@ -4,7 +4,7 @@
 #include <mutex>
 #include <string_view>
 
-#include "nibble/nibble.h"
+#include <nibble/nibble.h>
 
 namespace nibble::capi {
 

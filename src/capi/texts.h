@@ -4,8 +4,9 @@
 #include <string>
 #include <vector>
 
+#include <nibble/nibble.h>
+
 #include "engine/request.h"
-#include "nibble/nibble.h"
 
 /// Texts that were written, as a caller is given them.
 struct nibble_texts {

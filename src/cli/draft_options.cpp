@@ -31,7 +31,8 @@ std::unique_ptr<engine::DraftSource> DraftOptions::open(const models::Model& mod
   const std::int64_t context = drafts->network.config.max_positions;
   options.tile_file.clear();
   return std::make_unique<engine::ModelDrafts>(
-      engine::make_runner(drafts, engine::with_own_tiles(options, source_)), most_, sequences, context);
+      engine::make_runner(drafts, engine::with_own_tiles(options, source_)), most_, sequences,
+      context);
 }
 
 }  // namespace nibble::cli

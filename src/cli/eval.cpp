@@ -51,8 +51,8 @@ class Eval final : public ModelCommand {
     const auto runner = engine::make_runner(model, runner_options);
     std::unique_ptr<engine::Runner> reference;
     if (!reference_.empty()) {
-      reference =
-          engine::make_runner(open_model(reference_), engine::with_own_tiles(runner_options, reference_));
+      reference = engine::make_runner(open_model(reference_),
+                                      engine::with_own_tiles(runner_options, reference_));
     }
     const eval::PerplexityResult result =
         eval::measure_perplexity(*runner, tokens, options_, progress, reference.get());

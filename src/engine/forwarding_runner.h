@@ -8,8 +8,8 @@
 
 namespace nibble::engine {
 
-/// A runner that another one works for: an engine owns it, and the model stays ready when the engine
-/// goes.
+/// A runner that another one works for: an engine owns it, and the model stays ready when the
+/// engine goes.
 class ForwardingRunner : public Runner {
  public:
   explicit ForwardingRunner(std::shared_ptr<Runner> runner) : runner_(std::move(runner)) {}

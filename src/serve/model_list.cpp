@@ -40,7 +40,11 @@ OrderedJson describe(const ServedModel& model, const std::string& name) {
 }  // namespace
 
 std::string name_of_model(const std::filesystem::path& model) {
-  return std::filesystem::absolute(model / ".").lexically_normal().parent_path().filename().string();
+  return std::filesystem::absolute(model / ".")
+      .lexically_normal()
+      .parent_path()
+      .filename()
+      .string();
 }
 
 void check_model_name(const ServedModel& model, const std::string& name) {

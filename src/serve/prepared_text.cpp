@@ -96,9 +96,8 @@ PreparedText prepare(const CompletionRequest& asked, const Prompts& prompts, std
     plan.prompts.push_back(prompts.encode(prompt, asked.add_special, "prompt"));
     if (asked.echo) {
       const auto* written = std::get_if<std::string>(&prompt);
-      plan.echoes.push_back(written != nullptr
-                                ? *written
-                                : prompts.tokenizer().decode(plan.prompts.back(), false));
+      plan.echoes.push_back(
+          written != nullptr ? *written : prompts.tokenizer().decode(plan.prompts.back(), false));
     }
   }
   plan.only_echo = asked.options.max_tokens == 0;

@@ -20,12 +20,12 @@ struct PreparedText {
   std::function<std::shared_ptr<const text::Grammar>()> make_grammar;  // null: none
 };
 
-/// `owner`: the number of the client's key. Keys share no cached prefixes: its timing would tell one
-/// client what another has asked. Throws ApiError as Prompts::encode.
+/// `owner`: the number of the client's key. Keys share no cached prefixes: its timing would tell
+/// one client what another has asked. Throws ApiError as Prompts::encode.
 PreparedText prepare(const CompletionRequest& asked, const Prompts& prompts, std::size_t owner);
 
-/// Calls of tools are looked for, or asked for by a grammar. Throws ApiError as Prompts::encode, and
-/// for tools that may be called where `format` is kNone.
+/// Calls of tools are looked for, or asked for by a grammar. Throws ApiError as Prompts::encode,
+/// and for tools that may be called where `format` is kNone.
 PreparedText prepare(const ChatRequest& asked, const Prompts& prompts, ToolFormat format,
                      std::size_t owner);
 

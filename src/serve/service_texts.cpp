@@ -95,9 +95,8 @@ void Service::chat(HttpRequest& request, const Responder& responder) {
   work(caller, [this, caller, request = std::move(request)]() -> Then {
     const ChatRequest asked = read_chat(parse_request(request.body), limits_);
     check_model(asked.model);
-    const auto prepared = std::make_shared<PreparedText>(
-        prepare(asked, prompts_, options_.tool_format.value_or(prompts_.tool_format()),
-                caller.owner));
+    const auto prepared = std::make_shared<PreparedText>(prepare(
+        asked, prompts_, options_.tool_format.value_or(prompts_.tool_format()), caller.owner));
     return [this, prepared, caller] { prepare_grammar(prepared, caller); };
   });
 }
