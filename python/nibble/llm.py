@@ -12,6 +12,7 @@ import numpy as np
 
 from ._calls import Failure, stream, wait_for
 from ._errors import UsageError, check
+from ._handle import Handle
 from ._inputs import Prompt, as_list, ids_of, inputs_of, is_one
 from ._library import (EVENT, LOG, PIECE, PROGRESS, EvaluateOptions, Facts, Likelihood as CLikelihood, OpenOptions,
                        ReadOptions, TokenizeOptions, defaults, lib, taken_text)
@@ -38,7 +39,6 @@ class LLM:
                  lora_scale: float = 1.0, chat_template: Optional[str] = None) -> None:
         """`model`: a Hugging Face folder, a compressed folder or a GGUF file. `device`: "cpu", "cuda", "cuda:1";
         "auto" is a GPU that runs the model, else the CPU. 0 is the default of include/nibble/nibble.h."""
-        self._model = ctypes.c_void_p()
         options = defaults(OpenOptions)
         options.device, options.threads, options.context = device.encode(), threads, context
         options.max_batch, options.kv_bytes = max_batch, kv_bytes
@@ -46,15 +46,15 @@ class LLM:
         options.lora, options.lora_scale = None if lora is None else os.fsencode(lora), lora_scale
         options.chat_template = None if chat_template is None else chat_template.encode()
         options.log = LOG(lambda _user, line: _log.info(line.decode(errors="replace")))
-        path = os.fsencode(model)
-        check(lib.nibble_model_open(path, ctypes.byref(options), ctypes.byref(self._model)))
-        self._closer = weakref.finalize(self, lib.nibble_model_close, self._model)
+        opened = ctypes.c_void_p()
+        check(lib.nibble_model_open(os.fsencode(model), ctypes.byref(options), ctypes.byref(opened)))
+        self._call = Handle(opened)
+        self._closer = weakref.finalize(self, self._call.close)
         self.facts = self._read_facts()
 
     def close(self) -> None:
-        """Gives the memory back. Further calls are refused."""
+        """Ends what runs, and gives the memory back. Further calls are refused."""
         self._closer()
-        self._model = ctypes.c_void_p()
 
     def __enter__(self) -> LLM:
         return self
@@ -64,16 +64,16 @@ class LLM:
 
     def cancel(self) -> None:
         """From another thread: the call that runs raises CancelledError soon."""
-        lib.nibble_model_cancel(self._model)
+        self._call.cancel()
 
     def _read_facts(self) -> ModelFacts:
         facts = Facts(struct_size=ctypes.sizeof(Facts))
-        check(lib.nibble_model_facts(self._model, ctypes.byref(facts)))
+        check(self._call(lib.nibble_model_facts, ctypes.byref(facts)))
         plain = {name: getattr(facts, name) for name in ("vocabulary", "context", "hidden", "layers", "parameters",
                                                          "weight_bytes", "bits_per_weight")}
         texts = {name: getattr(facts, name).decode() for name in ("family", "recipe", "device", "chat_template")}
         ids = {name: None if getattr(facts, name) < 0 else getattr(facts, name) for name in ("bos", "eos", "pad")}
-        labels = [lib.nibble_model_label(self._model, i).decode() for i in range(facts.labels)]
+        labels = [self._call(lib.nibble_model_label, i).decode() for i in range(facts.labels)]
         return ModelFacts(kind=_KINDS[facts.kind], labels=labels, **plain, **texts, **ids)
 
     # ---- tokens
@@ -83,15 +83,15 @@ class LLM:
         options = defaults(TokenizeOptions)
         options.add_special, options.parse_special = int(add_special), int(parse_special)
         ids, count, encoded = ctypes.POINTER(ctypes.c_int32)(), ctypes.c_size_t(), text.encode()
-        check(lib.nibble_tokenize(self._model, encoded, len(encoded), ctypes.byref(options), ctypes.byref(ids),
-                                  ctypes.byref(count)))
+        check(self._call(lib.nibble_tokenize, encoded, len(encoded), ctypes.byref(options), ctypes.byref(ids),
+                         ctypes.byref(count)))
         return self._taken_ids(ids, count)
 
     def detokenize(self, ids: Sequence[int], skip_special: bool = True) -> str:
         """The text of ids."""
         values, text, size = ids_of(ids), ctypes.c_void_p(), ctypes.c_size_t()
-        check(lib.nibble_detokenize(self._model, values, len(values), int(skip_special), ctypes.byref(text),
-                                    ctypes.byref(size)))
+        check(self._call(lib.nibble_detokenize, values, len(values), int(skip_special), ctypes.byref(text),
+                         ctypes.byref(size)))
         try:
             return ctypes.string_at(text.value, size.value).decode()
         finally:
@@ -115,7 +115,7 @@ class LLM:
         one, inputs = is_one(prompts), inputs_of(as_list(prompts))
 
         def run(options: Any, texts: Any) -> int:
-            return lib.nibble_generate(self._model, inputs, len(inputs), options, texts)
+            return self._call(lib.nibble_generate, inputs, len(inputs), options, texts)
 
         if stream:
             return self._stream(run, params, one)
@@ -131,15 +131,16 @@ class LLM:
         asked, offered = _json(list(messages)), None if tools is None else _json(list(tools))
 
         def run(options: Any, texts: Any) -> int:
-            return lib.nibble_chat(self._model, asked, offered, options, texts)
+            return self._call(lib.nibble_chat, asked, offered, options, texts)
 
         return self._stream(run, params, True) if stream else self._write(run, params, None)[0]
 
     def chat_prompt(self, messages: Messages, tools: Optional[Sequence[dict[str, Any]]] = None) -> list[int]:
         """The ids that chat() gives the model."""
         ids, count = ctypes.POINTER(ctypes.c_int32)(), ctypes.c_size_t()
-        check(lib.nibble_chat_prompt(self._model, _json(list(messages)), None if tools is None else _json(list(tools)),
-                                     ctypes.byref(ids), ctypes.byref(count)))
+        offered = None if tools is None else _json(list(tools))
+        check(self._call(lib.nibble_chat_prompt, _json(list(messages)), offered, ctypes.byref(ids),
+                         ctypes.byref(count)))
         return self._taken_ids(ids, count)
 
     def _write(self, run: Callable[[Any, Any], int], params: SamplingParams,
@@ -187,8 +188,8 @@ class LLM:
             def take(_user: Any, event: bytes) -> int:
                 return failure.guarded(lambda: put(json.loads(event)))  # type: ignore[misc]
 
-            status = lib.nibble_openai(self._model, route.encode(), body, EVENT(take) if put else EVENT(), None,
-                                       ctypes.byref(answer))
+            status = self._call(lib.nibble_openai, route.encode(), body, EVENT(take) if put else EVENT(), None,
+                                ctypes.byref(answer))
             failure.rethrow()
             check(status)
             return taken_text(answer)
@@ -206,8 +207,8 @@ class LLM:
         one, inputs = is_one(texts), inputs_of(as_list(texts))
         options = _read_options(max_tokens, truncate)
         options.normalize, options.pooling = int(normalize), None if pooling is None else pooling.encode()
-        values = self._numbers(lambda *out: lib.nibble_embed(self._model, inputs, len(inputs), ctypes.byref(options),
-                                                             *out))
+        values = self._numbers(
+            lambda *out: self._call(lib.nibble_embed, inputs, len(inputs), ctypes.byref(options), *out))
         return values[0] if one else values
 
     def classify(self, texts: Union[str, Sequence[str]], pairs: Union[str, Sequence[str], None] = None, *,
@@ -219,8 +220,8 @@ class LLM:
         if seconds is not None and len(seconds) != len(inputs):
             raise UsageError(f"there are {len(inputs)} texts and {len(seconds)} pairs; give as many")
         options, answer = _read_options(max_tokens, truncate), ctypes.c_void_p()
-        self._run(lambda: lib.nibble_classify(self._model, inputs, seconds, len(inputs), ctypes.byref(options),
-                                              ctypes.byref(answer)))
+        self._run(lambda: self._call(lib.nibble_classify, inputs, seconds, len(inputs), ctypes.byref(options),
+                                     ctypes.byref(answer)))
         results = json.loads(taken_text(answer))["results"]
         return results[0] if one else results
 
@@ -234,7 +235,7 @@ class LLM:
         if len(firsts) != len(seconds):
             raise UsageError(f"there are {len(firsts)} contexts and {len(seconds)} continuations; give as many")
         results, before, behind = (CLikelihood * len(firsts))(), inputs_of(firsts), inputs_of(seconds)
-        self._run(lambda: lib.nibble_score(self._model, before, behind, len(firsts), results))
+        self._run(lambda: self._call(lib.nibble_score, before, behind, len(firsts), results))
         scores = [Likelihood(each.log_likelihood, bool(each.greedy), each.tokens) for each in results]
         return scores[0] if one else scores
 
@@ -244,8 +245,8 @@ class LLM:
         that has read `ids`; row i is what it expects in the place of target[i]."""
         values = ids_of(ids)
         behind = None if target is None else ids_of(target)
-        return self._numbers(lambda *out: lib.nibble_forward(self._model, values, len(values), behind,
-                                                             0 if behind is None else len(behind), *out))
+        count = 0 if behind is None else len(behind)
+        return self._numbers(lambda *out: self._call(lib.nibble_forward, values, len(values), behind, count, *out))
 
     def evaluate(self, text: str, *, seq_len: int = 0, max_tokens: int = 0, reference: Optional[LLM] = None,
                  progress: Optional[Progress] = None) -> dict[str, Any]:
@@ -253,13 +254,16 @@ class LLM:
         are apart. For the figures of `nibble eval` open models with kv_type="f32"."""
         options, answer, failure, encoded = defaults(EvaluateOptions), ctypes.c_void_p(), Failure(), text.encode()
         options.seq_len, options.max_tokens = seq_len, max_tokens
-        options.reference = None if reference is None else reference._model
         if progress is not None:
             options.on_progress = PROGRESS(_told(progress, failure))
 
+        def measure(other: Any = None) -> int:
+            options.reference = other
+            return int(self._call(lib.nibble_evaluate, encoded, len(encoded), ctypes.byref(options),
+                                  ctypes.byref(answer)))
+
         def call() -> int:
-            status = lib.nibble_evaluate(self._model, encoded, len(encoded), ctypes.byref(options),
-                                         ctypes.byref(answer))
+            status = measure() if reference is None else reference._call(measure)
             failure.rethrow()
             return int(status)
 

@@ -190,6 +190,27 @@ class LLMTest(unittest.TestCase):
         self.assertRaises(nibble.UsageError, lambda: llm.generate("x"))
         llm.close()
 
+    def test_closing_ends_what_runs(self):
+        errors = []
+
+        def write(llm):
+            try:
+                while True:
+                    llm.generate("The library", SamplingParams(max_tokens=1000, ignore_eos=True))
+            except nibble.NibbleError as error:
+                errors.append(type(error))
+
+        llm = LLM(DEMO, "cpu", threads=1)
+        threads = [threading.Thread(target=write, args=(llm,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.05)
+        llm.close()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(errors), 3)
+        self.assertLessEqual(set(errors), {nibble.CancelledError, nibble.UsageError})
+
     def test_threads_share_a_model(self):
         expected = self.llm.generate("The library", GREEDY)
         results = []
@@ -331,6 +352,12 @@ class ProcessTest(unittest.TestCase):
         process = self.start("llm.generate('The library')\nllm.embed('x')\nllm.score('a', ' b')\n")
         out, err = process.communicate()
         self.assertEqual((process.returncode, out, err), (0, "", ""))
+
+    def test_a_stream_may_be_open_at_the_end(self):
+        process = self.start("pieces = llm.generate('x', nibble.SamplingParams(max_tokens=1000, ignore_eos=True), "
+                             "stream=True)\nprint(len(next(pieces)) > 0)\n")
+        out, err = process.communicate()
+        self.assertEqual((process.returncode, out, err), (0, "True\n", ""))
 
     def interrupted(self, call):
         process = self.start("print('ready', flush=True)\n"

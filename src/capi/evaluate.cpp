@@ -77,6 +77,7 @@ nibble_status nibble_evaluate(nibble_model* model, const char* text, size_t byte
                           "the reference is the model itself; open another one");
   });
   if (status != NIBBLE_OK) {
+    model == nullptr ? void() : note_error(*model);
     return status;
   }
   const auto work = [&](const Call& call) {
