@@ -72,9 +72,9 @@ class LLM:
         plain = {name: getattr(facts, name) for name in ("vocabulary", "context", "hidden", "layers", "parameters",
                                                          "weight_bytes", "bits_per_weight")}
         texts = {name: getattr(facts, name).decode() for name in ("family", "recipe", "device", "chat_template")}
-        ids = {name: None if getattr(facts, name) < 0 else getattr(facts, name) for name in ("bos", "eos", "pad")}
         labels = [self._call(lib.nibble_model_label, i).decode() for i in range(facts.labels)]
-        return ModelFacts(kind=_KINDS[facts.kind], labels=labels, **plain, **texts, **ids)
+        return ModelFacts(kind=_KINDS[facts.kind], labels=labels, bos=_id(facts.bos), eos=_id(facts.eos),
+                          pad=_id(facts.pad), **plain, **texts)
 
     # ---- tokens
 
@@ -93,14 +93,14 @@ class LLM:
         check(self._call(lib.nibble_detokenize, values, len(values), int(skip_special), ctypes.byref(text),
                          ctypes.byref(size)))
         try:
-            return ctypes.string_at(text.value, size.value).decode()
+            return ctypes.string_at(text, size.value).decode()
         finally:
             lib.nibble_free(text)
 
     @staticmethod
     def _taken_ids(ids: Any, count: ctypes.c_size_t) -> list[int]:
         try:
-            return ids[:count.value]
+            return list(ids[:count.value])
         finally:
             lib.nibble_free(ids)
 
@@ -114,7 +114,7 @@ class LLM:
         params = sampling_params or SamplingParams()
         one, inputs = is_one(prompts), inputs_of(as_list(prompts))
 
-        def run(options: Any, texts: Any) -> int:
+        def run(options: Any, texts: Any) -> Any:
             return self._call(lib.nibble_generate, inputs, len(inputs), options, texts)
 
         if stream:
@@ -130,7 +130,7 @@ class LLM:
         params = sampling_params or SamplingParams()
         asked, offered = _json(list(messages)), None if tools is None else _json(list(tools))
 
-        def run(options: Any, texts: Any) -> int:
+        def run(options: Any, texts: Any) -> Any:
             return self._call(lib.nibble_chat, asked, offered, options, texts)
 
         return self._stream(run, params, True) if stream else self._write(run, params, None)[0]
@@ -231,7 +231,8 @@ class LLM:
         lm-evaluation-harness; ids are taken as they are, and without any the context is the token that begins a
         text."""
         one = is_one(continuations)
-        firsts, seconds = as_list(contexts) if not one else [contexts], as_list(continuations)
+        firsts: list[Any] = [contexts] if one else as_list(contexts)
+        seconds = as_list(continuations)
         if len(firsts) != len(seconds):
             raise UsageError(f"there are {len(firsts)} contexts and {len(seconds)} continuations; give as many")
         results, before, behind = (CLikelihood * len(firsts))(), inputs_of(firsts), inputs_of(seconds)
@@ -283,6 +284,10 @@ class LLM:
             return np.ctypeslib.as_array(values, (rows.value, columns.value)).copy()
         finally:
             lib.nibble_free(values)
+
+
+def _id(token: int) -> Optional[int]:
+    return None if token < 0 else token
 
 
 def _json(value: Any) -> bytes:

@@ -40,7 +40,7 @@ class SamplingParams:
 
     def _options(self) -> GenerateOptions:
         """The struct; its texts live as long as it does."""
-        options = defaults(GenerateOptions)
+        options: GenerateOptions = defaults(GenerateOptions)
         for name in ("min_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty",
                      "presence_penalty", "frequency_penalty", "seed"):
             setattr(options, name, getattr(self, name))
