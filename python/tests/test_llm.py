@@ -278,6 +278,17 @@ class OtherKindsTest(unittest.TestCase):
             self.assertEqual(llm.forward([5, 6], target=[7, 8, 9]).shape, (3, 64))
 
 
+    def test_remarks_go_to_the_logger(self):
+        with self.assertLogs("nibble", "INFO") as logged:
+            LLM(ROOT / "tests/exchange/bnb-nf4", "cpu").close()
+        self.assertIn("scales were rounded", logged.output[0])
+
+    def test_an_adapter(self):
+        with LLM(FAMILIES / "gpt2", "cpu") as plain:
+            with LLM(FAMILIES / "gpt2", "cpu", lora=FAMILIES / "gpt2/lora") as adapted:
+                self.assertFalse(np.array_equal(plain.forward([5, 6]), adapted.forward([5, 6])))
+
+
 class QuantizingTest(unittest.TestCase):
     def test_quantize_and_run(self):
         told = []

@@ -63,6 +63,41 @@ TEST(CalledNumbers, FactsOfOtherKinds) {
   EXPECT_EQ(facts.kind, NIBBLE_ENCODER_DECODER);
 }
 
+TEST(CalledNumbers, RemarksGoToTheLog) {
+  std::vector<std::string> lines;
+  auto options = defaults(nibble_open_options_init);
+  options.device = "cpu";
+  options.log_user = &lines;
+  options.log = [](void* user, const char* line) {
+    static_cast<std::vector<std::string>*>(user)->emplace_back(line);
+  };
+  nibble_model* model = nullptr;
+  const std::string path = NIBBLE_SOURCE_DIR "/tests/exchange/bnb-nf4";
+  ASSERT_EQ(nibble_model_open(path.c_str(), &options, &model), NIBBLE_OK) << nibble_last_error();
+  nibble_model_close(model);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find("scales were rounded"), std::string::npos) << lines[0];
+}
+
+TEST(CalledNumbers, AnAdapterRunsBesideAModel) {
+  const std::string path = kFamilies + "gpt2";
+  const std::string adapter = path + "/lora";
+  const auto logits = [&](const char* lora, double scale) {
+    auto options = defaults(nibble_open_options_init);
+    options.device = "cpu";
+    options.lora = lora;
+    options.lora_scale = scale;
+    nibble_model* model = nullptr;
+    EXPECT_EQ(nibble_model_open(path.c_str(), &options, &model), NIBBLE_OK) << nibble_last_error();
+    const Numbers numbers = forward(model, {5, 6, 7});
+    nibble_model_close(model);
+    return numbers.values;
+  };
+  const auto plain = logits(nullptr, 1);
+  EXPECT_NE(logits(adapter.c_str(), 1), plain);
+  EXPECT_EQ(logits(adapter.c_str(), 0), plain);
+}
+
 TEST(CalledNumbers, TokensAndBack) {
   const Opened model(kDemo);
   const Json golden = demo_golden()["prompt"];
