@@ -6,21 +6,6 @@
 namespace nibble::ops::cuda {
 namespace {
 
-constexpr float kLog2E = 1.44269504088896341f;
-
-void check_shape(const PackedAttention& shape) {
-  core::require(shape.head_dim > 0 && shape.head_dim <= kMaxHeadDim, core::ErrorKind::kUsage,
-                "heads of {} elements can't be handled on the GPU: 1 to {} are", shape.head_dim,
-                kMaxHeadDim);
-  core::require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0, core::ErrorKind::kUsage,
-                "{} query heads can't share {} KV heads", shape.heads, shape.kv_heads);
-  core::require(shape.scale > 0.0f, core::ErrorKind::kUsage,
-                "the scale of scores is {}: it must be positive", shape.scale);
-  core::require(shape.tile_rows == 32 || shape.tile_rows == 64 || shape.tile_rows == 128,
-                core::ErrorKind::kUsage, "tiles of {} rows: they have 32, 64 or 128",
-                shape.tile_rows);
-}
-
 void check_alignment(const __half* qkv, std::int64_t stride, const __half* y) {
   const auto aligned = [](const void* pointer) {
     return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0;
@@ -50,6 +35,19 @@ bool packed_attention_int8_runs(const PackedAttention& shape) {
 }
 
 namespace packed {
+
+void check_shape(const PackedAttention& shape) {
+  core::require(shape.head_dim > 0 && shape.head_dim <= kMaxHeadDim, core::ErrorKind::kUsage,
+                "heads of {} elements can't be handled on the GPU: 1 to {} are", shape.head_dim,
+                kMaxHeadDim);
+  core::require(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0, core::ErrorKind::kUsage,
+                "{} query heads can't share {} KV heads", shape.heads, shape.kv_heads);
+  core::require(shape.scale > 0.0f, core::ErrorKind::kUsage,
+                "the scale of scores is {}: it must be positive", shape.scale);
+  core::require(shape.tile_rows == 32 || shape.tile_rows == 64 || shape.tile_rows == 128,
+                core::ErrorKind::kUsage, "tiles of {} rows: they have 32, 64 or 128",
+                shape.tile_rows);
+}
 
 Arguments arguments_of(const PackedAttention& shape, const __half* qkv, std::int64_t stride,
                        const PackedTile* tiles, __half* y) {

@@ -4,6 +4,11 @@
 
 namespace nibble::ops::cuda::packed {
 
+inline constexpr float kLog2E = 1.44269504088896341f;
+
+/// Throws kUsage for shapes that packed_attention() refuses.
+void check_shape(const PackedAttention& shape);
+
 /// What the kernels of packed attention are given. One block takes one tile and one head: number
 /// tile * heads + head.
 struct Arguments {
