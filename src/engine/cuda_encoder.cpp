@@ -138,7 +138,7 @@ class CudaEncoder final : public SteppedEncoder {
 
   core::ThreadPool host_pool_;
   CudaOps ops_;
-  std::vector<std::int32_t> bounds_;   // of the step's texts
+  std::vector<std::int32_t> bounds_;  // of the step's texts
   std::vector<ops::SequenceSlice<KvSequence>> slices_;
   CudaSteps<StepKind> steps_{ops_, kMostRecorded};
 };

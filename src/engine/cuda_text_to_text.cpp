@@ -54,9 +54,8 @@ ops::cuda::Precision precision_of(const models::Network& network,
 }
 
 ops::KvType type_of_keys(const models::Network& network, ops::ActivationPrecision activations) {
-  return matrices_between(network.decoder, activations) == MatrixType::kFloat32
-             ? ops::KvType::kF32
-             : ops::KvType::kF16;
+  return matrices_between(network.decoder, activations) == MatrixType::kFloat32 ? ops::KvType::kF32
+                                                                                : ops::KvType::kF16;
 }
 
 /// Texts are read in steps as a CudaEncoder makes them, which leave keys and values in a pool of
@@ -237,8 +236,8 @@ class CudaTextToText final : public TextToText {
   std::pair<models::Batch<CudaOps>, std::span<const std::int32_t>> begin_step(
       std::span<const std::int32_t> rows) {
     constexpr std::int64_t kWindows[] = {0};  // none slides
-    const CudaOps::Step put = ops_.begin_step({step_.tokens(), step_.positions(), slices_}, rows,
-                                              kWindows, kGroup);
+    const CudaOps::Step put =
+        ops_.begin_step({step_.tokens(), step_.positions(), slices_}, rows, kWindows, kGroup);
     return {{put.tokens, put.positions, slices_}, put.rows};
   }
 
@@ -258,13 +257,13 @@ class CudaTextToText final : public TextToText {
   MatrixType read_matrices_;  // of the encoder
   core::ThreadPool host_pool_;
   CudaOps ops_;
-  EncoderBatch batch_;                                   // the texts of a step that reads
-  std::int64_t read_ = 0;                                // texts that were read
-  std::vector<KvSequence> memories_;                     // of these
-  std::vector<std::int64_t> memory_rows_;                // their tokens
-  std::deque<std::vector<ops::PageId>> memory_pages_;    // of them, and of texts before
-  Branches branches_;                                    // pages of what was written
-  StepTokens step_;                                      // that writes
+  EncoderBatch batch_;                                 // the texts of a step that reads
+  std::int64_t read_ = 0;                              // texts that were read
+  std::vector<KvSequence> memories_;                   // of these
+  std::vector<std::int64_t> memory_rows_;              // their tokens
+  std::deque<std::vector<ops::PageId>> memory_pages_;  // of them, and of texts before
+  Branches branches_;                                  // pages of what was written
+  StepTokens step_;                                    // that writes
   std::vector<ops::SequenceSlice<KvSequence>> slices_;
   std::deque<KvSequence> caches_;  // of the slices, which point to them
   std::vector<ops::cuda::PageCopy> copies_;

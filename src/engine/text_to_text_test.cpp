@@ -76,7 +76,8 @@ TEST_P(RandomTextToText, LogitsOfEachToken) {
     writer->read(text.at("ids").get<std::vector<std::int32_t>>());
     const auto written = text.at("written").get<std::vector<std::int32_t>>();
     for (std::size_t i = 0; i < written.size(); ++i) {
-      expect_near(writer->next(written[i]), text.at("numbers")[i].get<std::vector<float>>(), bound());
+      expect_near(writer->next(written[i]), text.at("numbers")[i].get<std::vector<float>>(),
+                  bound());
     }
   }
 }

@@ -29,8 +29,8 @@ void CudaOps::plan_memories(const Batch<KvSequence>& batch) {
     return;
   }
   const bool of_encoder = texts_.count() > 0;
-  const AttentionPlan plan = of_encoder ? plan_storing(memories, std::ssize(batch.tokens))
-                                        : plan_reading(memories);
+  const AttentionPlan plan =
+      of_encoder ? plan_storing(memories, std::ssize(batch.tokens)) : plan_reading(memories);
   if (!of_encoder) {
     memories_.splits = plan.partials > 0;
     kernels_ = 4 * kernels_ + (memories_.splits ? 2 : 0) + (plan.brief() ? 1 : 0);

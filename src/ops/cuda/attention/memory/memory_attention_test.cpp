@@ -77,8 +77,9 @@ class Trial {
     const Buffer q = on_device(p_.q);
     const Buffer out = poisoned<float>(std::ssize(p_.q));
     begin_reading();
-    const auto graph = device::cuda::Graph::record(
-        stream_.get(), [&] { launch(q.as<float>(), {out.as<float>(), {}}); });
+    const auto graph = device::cuda::Graph::record(stream_.get(), [&] {
+      launch(q.as<float>(), {out.as<float>(), {}});
+    });
     graph.launch(stream_.get());
     stream_.synchronize();
     return out.values<float>();
@@ -173,8 +174,7 @@ bool fragments(const MemoryProblem& p, KvType type) {
 void expect_reference(const MemoryProblem& p) {
   for (const KvType type : {KvType::kF16, KvType::kF32}) {
     SCOPED_TRACE(type == KvType::kF16 ? "float16" : "float32");
-    const auto expected =
-        reference_memory_attention(p, type == KvType::kF16, fragments(p, type));
+    const auto expected = reference_memory_attention(p, type == KvType::kF16, fragments(p, type));
     Trial trial(p, type);
     const std::vector<float> made = trial.attend();
     EXPECT_LT(worst(made, expected), fragments(p, type) ? 1e-3 : 1e-5);

@@ -42,9 +42,8 @@ std::map<std::int32_t, std::int64_t> stored(const AttentionPlan& plan) {
 /// The slots that the items of each row read, in their order.
 std::vector<std::vector<std::int32_t>> read(const AttentionPlan& plan, std::int64_t m) {
   std::vector<DecodeItem> items = plan.decode;
-  std::stable_sort(items.begin(), items.end(), [](const DecodeItem& a, const DecodeItem& b) {
-    return a.split < b.split;
-  });
+  std::stable_sort(items.begin(), items.end(),
+                   [](const DecodeItem& a, const DecodeItem& b) { return a.split < b.split; });
   std::vector<std::vector<std::int32_t>> slots(static_cast<std::size_t>(m));
   for (const DecodeItem& item : items) {
     auto& row = slots[static_cast<std::size_t>(item.row)];
@@ -137,8 +136,8 @@ std::vector<double> on_cpu(const MemoryProblem& p) {
   std::vector<float> out(p.q.size());
   for (std::int64_t head = 0; head < p.kv_heads; ++head) {
     for (std::int64_t token = 0; token < tokens; ++token) {
-      const float* key = &p.kv[static_cast<std::size_t>((2 * token * p.kv_heads + head) *
-                                                        p.head_dim)];
+      const float* key =
+          &p.kv[static_cast<std::size_t>((2 * token * p.kv_heads + head) * p.head_dim)];
       cache.store(0, head, token, key, key + p.kv_heads * p.head_dim);
     }
     cpu::AttentionProblem problem;

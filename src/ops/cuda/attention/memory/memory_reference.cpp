@@ -80,15 +80,14 @@ std::vector<double> reference_memory_attention(const MemoryProblem& p, bool halv
         const std::int64_t key =
             (2 * token * p.kv_heads + static_cast<std::int64_t>(head)) * p.head_dim;
         keys[head].push_back(numbers(p.kv, key, p.head_dim, halves));
-        values[head].push_back(
-            numbers(p.kv, key + p.kv_heads * p.head_dim, p.head_dim, halves));
+        values[head].push_back(numbers(p.kv, key + p.kv_heads * p.head_dim, p.head_dim, halves));
       }
     }
     for (std::int64_t end = row + text.rows; row < end; ++row) {
       for (std::int64_t head = 0; head < p.heads; ++head) {
         const auto from = static_cast<std::size_t>(head / (p.heads / p.kv_heads));
-        const Numbers q = numbers(p.q, (row * p.heads + head) * p.head_dim, p.head_dim,
-                                  half_queries);
+        const Numbers q =
+            numbers(p.q, (row * p.heads + head) * p.head_dim, p.head_dim, half_queries);
         const Numbers made = attend(q, keys[from], values[from]);
         out.insert(out.end(), made.begin(), made.end());
       }

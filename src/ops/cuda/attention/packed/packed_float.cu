@@ -7,8 +7,8 @@
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
 
-/// A block takes a tile and a head, each of its warps one row after another. Lanes have the elements
-/// of a head; a few keys are on their way at a time.
+/// A block takes a tile and a head, each of its warps one row after another. Lanes have the
+/// elements of a head; a few keys are on their way at a time.
 namespace nibble::ops::cuda {
 namespace {
 
@@ -65,7 +65,9 @@ __device__ void attend_row(const Arguments& a, const PackedTile& tile, std::int6
   float sum = 0.0f;
   for (int first = 0; first < tile.length; first += kKeys) {
     // Behind the text's end its last row stands, with no weight.
-    const auto row_of = [&](int key) { return text + min(first + key, tile.length - 1) * a.stride; };
+    const auto row_of = [&](int key) {
+      return text + min(first + key, tile.length - 1) * a.stride;
+    };
     float weights[kKeys];
     float now = largest;
 #pragma unroll

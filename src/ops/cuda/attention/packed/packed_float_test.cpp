@@ -69,8 +69,8 @@ std::vector<float> attend(const Problem& p, std::int64_t spare = 2) {
 void expect_reference(const Problem& p) {
   const std::vector<double> expected = reference_memory_attention(p.memory, false, false);
   const std::vector<float> made = attend(p);
-  ASSERT_EQ(made.size(), expected.size() + static_cast<std::size_t>(p.shape.heads *
-                                                                    p.shape.head_dim));
+  ASSERT_EQ(made.size(),
+            expected.size() + static_cast<std::size_t>(p.shape.heads * p.shape.head_dim));
   for (std::size_t i = 0; i < expected.size(); ++i) {
     ASSERT_NEAR(made[i], expected[i], 1e-5) << i;
   }
