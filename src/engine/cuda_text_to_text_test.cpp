@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "device/cuda/gpu_for_tests.h"
+#include "engine/cosine_for_tests.h"
 #include "engine/write_texts.h"
 #include "formats/format.h"
 #include "text/model_input.h"
@@ -217,18 +218,6 @@ Rows numbers(TextToText& writer, const std::vector<Ids>& texts) {
     take(writer.step(step), rows);
   }
   return rows;
-}
-
-double cosine(const std::vector<float>& a, const std::vector<float>& b) {
-  double products = 0;
-  double squares_a = 0;
-  double squares_b = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    products += static_cast<double>(a[i]) * static_cast<double>(b[i]);
-    squares_a += static_cast<double>(a[i]) * static_cast<double>(a[i]);
-    squares_b += static_cast<double>(b[i]) * static_cast<double>(b[i]);
-  }
-  return products / std::sqrt(squares_a * squares_b);
 }
 
 /// On the whole: few rows are far from what they should be where a value beside the middle of two

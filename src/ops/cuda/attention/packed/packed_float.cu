@@ -15,18 +15,7 @@ namespace {
 constexpr int kWarps = 8;
 constexpr int kKeys = 4;
 
-struct Arguments {
-  const float* qkv;
-  std::int64_t stride;
-  const PackedTile* tiles;
-  float* y;
-  int heads;
-  int group;      // query heads of a KV head
-  int keys_at;    // column of the first key head
-  int values_at;  // of the first value head
-  int head_dim;
-  float scale;  // of scores, times log2 e
-};
+using Arguments = packed::FloatArguments;
 
 // Elements lane, lane + 32, ... of a head; zeros behind its end.
 template <int kEach>
@@ -126,18 +115,7 @@ void run(const Arguments& arguments, std::int64_t tiles, cudaStream_t stream) {
 void packed_attention_float(const PackedAttention& shape, const float* qkv, std::int64_t stride,
                             const PackedTile* tiles, std::int64_t count, float* y,
                             cudaStream_t stream) {
-  packed::check_shape(shape);
-  const std::int64_t keys_at = shape.heads * shape.head_dim;
-  const Arguments arguments{qkv,
-                            stride,
-                            tiles,
-                            y,
-                            static_cast<int>(shape.heads),
-                            static_cast<int>(shape.heads / shape.kv_heads),
-                            static_cast<int>(keys_at),
-                            static_cast<int>(keys_at + shape.kv_heads * shape.head_dim),
-                            static_cast<int>(shape.head_dim),
-                            shape.scale * packed::kLog2E};
+  const Arguments arguments = packed::arguments_of(shape, qkv, stride, tiles, y);
   if (count == 0) {
     return;
   }
