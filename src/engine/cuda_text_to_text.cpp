@@ -206,7 +206,7 @@ class CudaTextToText final : public TextToText {
                          i < texts ? &memories_[first + i] : nullptr, i < texts ? rows : 0});
     }
     const CudaOps::Step put = ops_.begin_step(
-        {batch_.tokens(), batch_.positions(), slices_, batch_.types()}, {}, {}, kGroup);
+        {batch_.tokens(), batch_.positions(), slices_, batch_.types()}, {}, {}, group());
     const models::Batch<CudaOps> batch{put.tokens, put.positions, slices_, put.types};
     const auto work = [&] {
       const DeviceMatrix states = models::encode(ops_, network(), batch);
@@ -237,7 +237,7 @@ class CudaTextToText final : public TextToText {
       std::span<const std::int32_t> rows) {
     constexpr std::int64_t kWindows[] = {0};  // none slides
     const CudaOps::Step put =
-        ops_.begin_step({step_.tokens(), step_.positions(), slices_}, rows, kWindows, kGroup);
+        ops_.begin_step({step_.tokens(), step_.positions(), slices_}, rows, kWindows, group());
     return {{put.tokens, put.positions, slices_}, put.rows};
   }
 
@@ -251,7 +251,8 @@ class CudaTextToText final : public TextToText {
     }
   }
 
-  static constexpr std::int64_t kGroup = 1;  // query heads of a KV head
+  // Query heads of a KV head.
+  std::int64_t group() const { return network().config.heads / network().config.kv_heads; }
 
   ops::cuda::KvLayout layout_;
   MatrixType read_matrices_;  // of the encoder
