@@ -44,10 +44,10 @@ void log_softmax(std::span<const float> logits, std::vector<float>& out) {
   if (has_nan(out)) {
     fail_with_nan();
   }
-  const double largest = *std::max_element(out.begin(), out.end());
+  const float largest = *std::max_element(out.begin(), out.end());
   double sum = 0;
   for (const float logit : out) {
-    sum += std::exp(static_cast<double>(logit) - largest);
+    sum += std::exp(logit - largest);  // of single precision: errors of terms cancel in the sum
   }
   const double shift = largest + std::log(sum);
   for (float& logit : out) {
@@ -102,14 +102,15 @@ class BeamSearch final : public TextSearch {
 
   std::vector<Candidate> best_candidates(const LogitsView& logits) {
     std::vector<Candidate> heap;  // the worst of the best in front
+    const std::size_t most = wanted();
     for (std::size_t i = 0; i < beams_.size(); ++i) {
       log_softmax(logits.row(beams_[i].row), scores_);
       apply_rules(options_, beams_[i].tokens, scores_);
       for (std::size_t token = 0; token < scores_.size(); ++token) {
         const Candidate candidate{scores_[token] + beams_[i].score, i,
                                   static_cast<std::int32_t>(token)};
-        if (heap.size() == wanted()) {
-          if (!is_better(candidate, heap.front())) {
+        if (heap.size() == most) {
+          if (candidate.score < heap.front().score || !is_better(candidate, heap.front())) {
             continue;
           }
           std::pop_heap(heap.begin(), heap.end(), is_better);

@@ -12,7 +12,8 @@ void require_continues_texts(const models::Model& model) {
                 "nibble classify take it",
                 io::shown(model.path), model.network.config.family);
   core::require(!model.network.has_encoder(), core::ErrorKind::kUsage,
-                "{} is an encoder-decoder (family '{}'); no command runs such models yet",
+                "{} is an encoder-decoder (family '{}'), which does not continue texts; nibble run "
+                "and nibble tasks --seq2seq take it",
                 io::shown(model.path), model.network.config.family);
 }
 

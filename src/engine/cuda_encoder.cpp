@@ -3,13 +3,10 @@
 #include <algorithm>
 
 #include "core/cpu_topology.h"
-#include "device/cuda/check.h"
-#include "device/cuda/graph.h"
-#include "device/cuda/memory.h"
 #include "engine/cuda_layers.h"
 #include "engine/cuda_limits.h"
+#include "engine/cuda_steps.h"
 #include "engine/pooling.h"
-#include "engine/recent_steps.h"
 #include "engine/step_size.h"
 #include "engine/stepped_encoder.h"
 #include "ops/cuda/cuda_ops.h"
@@ -23,7 +20,6 @@ using ops::cuda::KvSequence;
 
 constexpr std::int64_t kStepTokens = 16384;
 constexpr std::int64_t kVocabularyTokens = 2048;  // of which all logits of a vocabulary exist
-constexpr std::int64_t kPaddingTokens = 64;       // of one text that fills a step up
 constexpr std::size_t kMostRecorded = 64;
 
 /// What makes steps alike: what is wanted of them, their sizes, and their kernels.
@@ -35,40 +31,10 @@ struct StepKind {
   bool operator==(const StepKind&) const = default;
 };
 
-/// Rows that a step leaves on the device, until the next one.
-struct DeviceRows {
-  const float* values = nullptr;
-  std::int64_t columns = 0;
-};
-
-/// A step that was computed once (no graph) or recorded.
-struct RecordedStep {
-  device::cuda::Graph graph;
-  DeviceRows rows;
-};
-
-bool is_float32(const ops::Linear& part) {
-  const formats::Scheme& scheme = part.weight.scheme;
-  return formats::is_dense(scheme) && scheme.code.dense == core::DType::kF32;
-}
-
-bool all_float32(const models::Network& network) {
-  const auto& blocks = network.encoder.blocks;
-  return std::all_of(blocks.begin(), blocks.end(), [](const models::Block& block) {
-    const auto sets = models::linear_sets(block);
-    return std::all_of(sets.begin(), sets.end(), [](const ops::LinearSet* set) {
-      return std::all_of(set->parts.begin(), set->parts.end(), is_float32);
-    });
-  });
-}
-
-/// Between layers of float32 nothing is rounded, and nowhere where that is asked for.
 ops::cuda::Precision precision_of(const models::Network& network,
                                   ops::ActivationPrecision activations) {
-  const bool exact = activations == ops::ActivationPrecision::kFloat;
-  return {.exact = exact,
-          .matrices = exact || all_float32(network) ? ops::cuda::MatrixType::kFloat32
-                                                    : ops::cuda::MatrixType::kFloat16};
+  return {.exact = activations == ops::ActivationPrecision::kFloat,
+          .matrices = matrices_between(network.encoder, activations)};
 }
 
 /// Steps are filled up to few sizes with texts of their own, whose results nobody reads, and
@@ -79,8 +45,7 @@ class CudaEncoder final : public SteppedEncoder {
       : SteppedEncoder(std::move(model)),
         host_pool_(options.cpu.threads > 0 ? options.cpu.threads : core::available_cores()),
         ops_({.rows = std::max(kStepTokens, padded_tokens(max_tokens()))}, options.schedules,
-             options.place.index, precision_of(network(), options.cpu.activations)),
-        padding_(static_cast<std::size_t>(std::min(kPaddingTokens, max_tokens()))) {
+             options.place.index, precision_of(network(), options.cpu.activations)) {
     prepare_layers(this->model(), ops_, host_pool_);
   }
 
@@ -106,7 +71,8 @@ class CudaEncoder final : public SteppedEncoder {
     const std::int64_t texts = std::ssize(step.firsts());
     const DeviceRows made = run(step, output);
     const std::int64_t count = is_of_tokens(network(), output) ? tokens : texts;
-    const std::span<const float> values = download(made, count);
+    const std::span<const float> values = steps_.download(made, count);
+    ops_.check_range();
     const auto before = static_cast<std::ptrdiff_t>(rows.values.size());
     rows.values.insert(rows.values.end(), values.begin(), values.end());
     rows.rows += count;
@@ -121,9 +87,8 @@ class CudaEncoder final : public SteppedEncoder {
   // Fills the step up. The rows of the device are there until the next step, in the order of its
   // stream.
   DeviceRows run(EncoderBatch& step, EncoderOutput output) {
-    unrecorded_ = DeviceMatrix();  // a step that is recorded finds all its memory in the pool
     const std::int64_t results = put_bounds(step);
-    pad(step);
+    fill_up(step);
     slices_.clear();
     for (std::int64_t text = 0; text < std::ssize(step.firsts()); ++text) {
       slices_.push_back(
@@ -141,7 +106,7 @@ class CudaEncoder final : public SteppedEncoder {
           ops_, network(), output, batch, firsts,
           [&](const DeviceMatrix& states) { return pool_texts(states, firsts, ends); });
     };
-    return run({output, step.rows(), results, ops_.kernels()}, work);
+    return steps_.run({output, step.rows(), results, ops_.kernels()}, work);
   }
 
   // Where the texts of a step begin, and then where they end, filled up with its first row. How
@@ -171,55 +136,11 @@ class CudaEncoder final : public SteppedEncoder {
                      firsts, ends);
   }
 
-  template <typename Work>
-  DeviceRows run(const StepKind& kind, const Work& work) {
-    RecordedStep* const known = recorded_.find(kind);
-    if (known == nullptr) {
-      unrecorded_ = work();
-      if (!ops_.waited()) {
-        recorded_.add(kind);
-      }
-      return {unrecorded_.data(), unrecorded_.columns()};
-    }
-    if (known->graph.empty()) {
-      known->graph = device::cuda::Graph::record(ops_.stream(), [&] {
-        const DeviceMatrix made = work();  // read before other steps can take its memory
-        known->rows = {made.data(), made.columns()};
-      });
-    }
-    known->graph.launch(ops_.stream());
-    return known->rows;
-  }
-
-  void pad(EncoderBatch& step) const {
-    for (std::int64_t missing = padded_tokens(step.rows()) - step.rows(); missing > 0;) {
-      const auto text = std::span(padding_).first(
-          static_cast<std::size_t>(std::min(missing, std::ssize(padding_))));
-      step.append({text, {}});
-      missing -= std::ssize(text);
-    }
-  }
-
-  std::span<const float> download(const DeviceRows& rows, std::int64_t count) {
-    const std::int64_t values = count * rows.columns;
-    auto* const host = results_.room_for<float>(values);
-    device::cuda::check(
-        cudaMemcpyAsync(host, rows.values, static_cast<std::size_t>(values) * sizeof(float),
-                        cudaMemcpyDeviceToHost, ops_.stream()),
-        "cudaMemcpyAsync");
-    ops_.synchronize();
-    ops_.check_range();
-    return {host, static_cast<std::size_t>(values)};
-  }
-
   core::ThreadPool host_pool_;
   CudaOps ops_;
-  std::vector<std::int32_t> padding_;  // token 0, again and again
-  std::vector<std::int32_t> bounds_;   // of the step's texts
+  std::vector<std::int32_t> bounds_;  // of the step's texts
   std::vector<ops::SequenceSlice<KvSequence>> slices_;
-  RecentSteps<StepKind, RecordedStep> recorded_{kMostRecorded};
-  DeviceMatrix unrecorded_;  // of a step that is not recorded
-  device::cuda::PinnedBuffer results_;
+  CudaSteps<StepKind> steps_{ops_, kMostRecorded};
 };
 
 }  // namespace

@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include "core/error.h"
 #include "core/random.h"
 #include "device/cuda/gpu_for_tests.h"
+#include "engine/cosine_for_tests.h"
 #include "engine/encoder.h"
 #include "formats/format.h"
 
@@ -83,18 +83,6 @@ class Texts {
   std::vector<std::vector<std::int32_t>> tokens_;
   std::vector<EncoderText> views_;
 };
-
-double cosine(std::span<const float> a, std::span<const float> b) {
-  double products = 0;
-  double squares_a = 0;
-  double squares_b = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    products += static_cast<double>(a[i]) * static_cast<double>(b[i]);
-    squares_a += static_cast<double>(a[i]) * static_cast<double>(a[i]);
-    squares_b += static_cast<double>(b[i]) * static_cast<double>(b[i]);
-  }
-  return products / std::sqrt(squares_a * squares_b);
-}
 
 class CudaEncoder : public device::GpuTest {};
 

@@ -1,5 +1,7 @@
 #include "engine/cuda_layers.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 
 namespace nibble::engine {
@@ -27,6 +29,20 @@ void require_room(const models::Network& network, const device::CudaDevice& devi
                 kRoomForWeights * 8 * free / weights_of(network));
 }
 
+bool is_float32(const ops::Linear& part) {
+  const formats::Scheme& scheme = part.weight.scheme;
+  return formats::is_dense(scheme) && scheme.code.dense == core::DType::kF32;
+}
+
+bool all_float32(const models::Stack& stack) {
+  return std::all_of(stack.blocks.begin(), stack.blocks.end(), [](const models::Block& block) {
+    const auto sets = models::linear_sets(block);
+    return std::all_of(sets.begin(), sets.end(), [](const ops::LinearSet* set) {
+      return std::all_of(set->parts.begin(), set->parts.end(), is_float32);
+    });
+  });
+}
+
 }  // namespace
 
 void prepare_layers(const models::Model& model, ops::cuda::CudaOps& ops, core::ThreadPool& pool) {
@@ -41,6 +57,13 @@ void prepare_layers(const models::Model& model, ops::cuda::CudaOps& ops, core::T
       model.source->check_intact();
     }
   }
+}
+
+ops::cuda::MatrixType matrices_between(const models::Stack& stack,
+                                       ops::ActivationPrecision activations) {
+  return activations == ops::ActivationPrecision::kFloat || all_float32(stack)
+             ? ops::cuda::MatrixType::kFloat32
+             : ops::cuda::MatrixType::kFloat16;
 }
 
 }  // namespace nibble::engine

@@ -2,6 +2,7 @@
 
 #include "core/threads.h"
 #include "models/model.h"
+#include "ops/cpu_options.h"
 #include "ops/cuda/cuda_ops.h"
 
 namespace nibble::engine {
@@ -11,5 +12,10 @@ namespace nibble::engine {
 /// anything is uploaded; kUsage for a layer that the GPU does not run; kIo when a file has been
 /// truncated.
 void prepare_layers(const models::Model& model, ops::cuda::CudaOps& ops, core::ThreadPool& pool);
+
+/// The type of what stands between the layers of a stack: float32 where they are all float32, or
+/// activations are to be, else float16.
+ops::cuda::MatrixType matrices_between(const models::Stack& stack,
+                                       ops::ActivationPrecision activations);
 
 }  // namespace nibble::engine

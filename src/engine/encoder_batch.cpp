@@ -1,8 +1,10 @@
 #include "engine/encoder_batch.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/error.h"
+#include "engine/step_size.h"
 
 namespace nibble::engine {
 
@@ -51,6 +53,16 @@ void EncoderBatch::append_types(const EncoderText& text) {
     core::require(type >= 0 && type < known, ErrorKind::kUsage,
                   "token type {}: the model knows types 0 to {}", type, known - 1);
     types_.push_back(type);
+  }
+}
+
+void fill_up(EncoderBatch& batch) {
+  static constexpr std::array<std::int32_t, 64> kPadding{};
+  const std::int64_t longest = std::min(std::ssize(kPadding), batch.max_tokens());
+  for (std::int64_t missing = padded_tokens(batch.rows()) - batch.rows(); missing > 0;) {
+    const auto count = static_cast<std::size_t>(std::min(missing, longest));
+    batch.append({std::span(kPadding).first(count), {}});
+    missing -= static_cast<std::int64_t>(count);
   }
 }
 

@@ -22,6 +22,8 @@ class EncoderBatch {
   std::int64_t rows() const { return std::ssize(tokens_); }
   /// Tokens of a text.
   std::int64_t rows_of(std::int64_t text) const;
+  /// Tokens of the longest text that may be appended.
+  std::int64_t max_tokens() const { return network_.config.max_positions; }
 
   void clear();
 
@@ -38,5 +40,8 @@ class EncoderBatch {
   std::vector<std::int32_t> types_;
   std::vector<std::int32_t> firsts_;
 };
+
+/// Appends texts of token 0, whose results nobody reads, up to one of few sizes (step_size.h).
+void fill_up(EncoderBatch& batch);
 
 }  // namespace nibble::engine

@@ -33,6 +33,8 @@ class RecentSteps {
     return steps_.emplace_front(kind, Step{}).second;
   }
 
+  void clear() { steps_.clear(); }
+
   std::size_t size() const { return steps_.size(); }
 
  private:

@@ -1,154 +1,17 @@
 #include "engine/text_to_text.h"
 
-#include <deque>
-
 #include "core/error.h"
-#include "engine/branches.h"
-#include "engine/cpu_layers.h"
-#include "engine/encoder_batch.h"
-#include "engine/step_tokens.h"
+#include "engine/cpu_text_to_text.h"
+#include "engine/cuda_text_to_text.h"
 #include "io/file_descriptor.h"
-#include "models/encoder_forward.h"
-#include "ops/cpu/cpu_ops.h"
 
 namespace nibble::engine {
-namespace {
 
 using core::ErrorKind;
-using ops::cpu::CpuOps;
-using ops::cpu::KvCache;
-using ops::cpu::KvPool;
-using ops::cpu::Matrix;
 
-class CpuTextToText final : public TextToText {
- public:
-  CpuTextToText(std::shared_ptr<const models::Model> model, const RunnerOptions& options)
-      : TextToText(std::move(model)),
-        ops_(options.cpu),
-        layers_(this->model(), options, ops_),
-        batch_(network()),
-        branches_(0) {}
-
-  using TextToText::read;
-
-  EncoderRows read(std::span<const std::span<const std::int32_t>> texts,
-                   const WritingRoom& room) override {
-    batch_.clear();
-    for (const auto& text : texts) {
-      batch_.append({text, {}});
-    }
-    make_caches(room);
-    std::vector<ops::SequenceSlice<KvCache>> slices;
-    for (std::size_t i = 0; i < memories_.size(); ++i) {
-      slices.push_back(
-          {nullptr, 0, batch_.firsts()[i], memory_rows(i), memories_[i].get(), memory_rows(i)});
-    }
-    const models::Batch<CpuOps> batch{batch_.tokens(), batch_.positions(), slices, batch_.types()};
-    const Matrix states = models::encode(ops_, network(), batch);
-    models::remember(ops_, network(), batch, states);
-    layers_.check_intact();
-    return rows_of(states);
-  }
-
-  LogitsView step(std::span<const DecoderRow> rows) override {
-    core::require(!memories_.empty(), ErrorKind::kFailed, "no text was read");
-    advance(rows);
-    StepTokens step(network().config.vocabulary);
-    std::deque<KvCache> caches;
-    std::vector<ops::SequenceSlice<KvCache>> slices;
-    for (std::int64_t i = 0; i < std::ssize(rows); ++i) {
-      const DecoderRow& row = rows[static_cast<std::size_t>(i)];
-      const auto text = static_cast<std::size_t>(row.text);
-      const std::int64_t position = branches_.position(i);
-      step.append({&row.token, 1}, position);
-      caches.emplace_back(*written_, branches_.pages(i));
-      slices.push_back({&caches.back(), position, i, 1, memories_[text].get(), memory_rows(text)});
-    }
-    const models::Batch<CpuOps> batch{step.tokens(), step.positions(), slices};
-    logits_ = models::logits(ops_, network(), models::hidden_states(ops_, network(), batch));
-    layers_.check_intact();
-    return {logits_.values(), logits_.rows(), logits_.columns()};
-  }
-
-  EncoderRows score(std::span<const std::int32_t> source,
-                    std::span<const std::int32_t> target) override {
-    const models::NetworkConfig& config = network().config;
-    const std::int64_t count = std::ssize(target);
-    core::require(count > 0, ErrorKind::kUsage, "a target without tokens has no scores");
-    core::require(count <= config.max_positions, ErrorKind::kUsage,
-                  "a target of {} tokens is longer than the {} that the model has positions for",
-                  count, config.max_positions);
-    read(source);
-    StepTokens step(config.vocabulary);
-    step.append({&config.decoder_start.value(), 1}, 0);
-    step.append(target, 1);
-    const auto rows = static_cast<std::size_t>(count);
-    const ops::SequenceSlice<KvCache> slice{nullptr,       0, 0, count, memories_.front().get(),
-                                            memory_rows(0)};
-    const models::Batch<CpuOps> batch{
-        step.tokens().first(rows), step.positions().first(rows), {&slice, 1}};
-    const Matrix logits =
-        models::logits(ops_, network(), models::hidden_states(ops_, network(), batch));
-    layers_.check_intact();
-    return rows_of(logits);
-  }
-
- private:
-  const models::Network& network() const { return model().network; }
-
-  static EncoderRows rows_of(const Matrix& matrix) {
-    return {{matrix.values().begin(), matrix.values().end()}, matrix.rows(), matrix.columns()};
-  }
-
-  std::int64_t memory_rows(std::size_t text) const {
-    return batch_.rows_of(static_cast<std::int64_t>(text));
-  }
-
-  // For the texts of the batch.
-  void make_caches(const WritingRoom& room) {
-    const models::NetworkConfig& config = network().config;
-    memories_.clear();
-    for (std::size_t i = 0; i < batch_.firsts().size(); ++i) {
-      memories_.push_back(std::make_unique<KvCache>(
-          ops::KvType::kF32, config.layers, config.kv_heads, config.head_dim, memory_rows(i)));
-    }
-    const std::int64_t tokens = room.tokens > 0 ? room.tokens : config.max_positions;
-    const std::int64_t pages = room.rows * ops::pages_for(tokens);
-    written_.reset();
-    written_ = std::make_unique<KvPool>(ops::KvType::kF32, config.layers, config.kv_heads,
-                                        config.head_dim, pages);
-    branches_ = Branches(pages);
-  }
-
-  void advance(std::span<const DecoderRow> rows) {
-    std::vector<std::int64_t> parents;
-    for (const DecoderRow& row : rows) {
-      core::require(row.text >= 0 && row.text < std::ssize(memories_), ErrorKind::kFailed,
-                    "text {} is none of the {} that were read", row.text, memories_.size());
-      parents.push_back(row.parent);
-    }
-    for (const Branches::Copy& copy : branches_.advance(parents)) {
-      written_->copy(copy.from, copy.to);
-    }
-    for (std::int64_t i = 0; i < std::ssize(rows); ++i) {
-      StepTokens::require_room(branches_.position(i), 1, network().config.max_positions);
-    }
-  }
-
-  CpuOps ops_;
-  CpuLayers layers_;
-  EncoderBatch batch_;                              // the texts that were read
-  std::vector<std::unique_ptr<KvCache>> memories_;  // their keys and values
-  std::unique_ptr<KvPool> written_;                 // those of what was written
-  Branches branches_;                               // whose pages these are
-  Matrix logits_;
-};
-
-}  // namespace
-
-EncoderRows TextToText::read(std::span<const std::int32_t> tokens) {
+void TextToText::read(std::span<const std::int32_t> tokens) {
   begun_ = false;
-  return read({&tokens, 1}, {});
+  read({&tokens, 1}, {});
 }
 
 std::span<const float> TextToText::next(std::int32_t token) {
@@ -158,14 +21,44 @@ std::span<const float> TextToText::next(std::int32_t token) {
   return logits.row(0);
 }
 
+std::vector<Branches::Copy> TextToText::advance(Branches& branches,
+                                                std::span<const DecoderRow> rows,
+                                                std::int64_t texts) const {
+  core::require(texts > 0, ErrorKind::kFailed, "no text was read");
+  std::vector<std::int64_t> parents;
+  for (const DecoderRow& row : rows) {
+    core::require(row.text >= 0 && row.text < texts, ErrorKind::kFailed,
+                  "text {} is none of the {} that were read", row.text, texts);
+    parents.push_back(row.parent);
+  }
+  std::vector<Branches::Copy> copies = branches.advance(parents);
+  for (std::int64_t i = 0; i < std::ssize(rows); ++i) {
+    StepTokens::require_room(branches.position(i), 1, network().config.max_positions);
+  }
+  return copies;
+}
+
+StepTokens TextToText::tokens_before(std::span<const std::int32_t> target) const {
+  const models::NetworkConfig& config = network().config;
+  const std::int64_t count = std::ssize(target);
+  core::require(count > 0, ErrorKind::kUsage, "a target without tokens has no scores");
+  core::require(count <= config.max_positions, ErrorKind::kUsage,
+                "a target of {} tokens is longer than the {} that the model has positions for",
+                count, config.max_positions);
+  StepTokens(config.vocabulary).append(target, 1);  // all of them must be there
+  StepTokens step(config.vocabulary);
+  step.append({&config.decoder_start.value(), 1}, 0);
+  step.append(target.first(target.size() - 1), 1);
+  return step;
+}
+
 std::unique_ptr<TextToText> make_text_to_text(std::shared_ptr<const models::Model> model,
                                               const RunnerOptions& options) {
   core::require(model->network.has_encoder() && model->network.has_decoder(), ErrorKind::kUsage,
                 "{} (family '{}') is no encoder-decoder", io::shown(model->path),
                 model->network.config.family);
-  core::require(!options.place.on_gpu(), ErrorKind::kUsage,
-                "encoder-decoders run on a CPU only as yet; use --device cpu");
-  return std::make_unique<CpuTextToText>(std::move(model), options);
+  return options.place.on_gpu() ? make_cuda_text_to_text(std::move(model), options)
+                                : make_cpu_text_to_text(std::move(model), options);
 }
 
 }  // namespace nibble::engine

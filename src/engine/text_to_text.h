@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "engine/branches.h"
 #include "engine/encoder.h"
 #include "engine/runner.h"
+#include "engine/step_tokens.h"
 
 namespace nibble::engine {
 
@@ -25,17 +27,17 @@ struct WritingRoom {
       0;  // behind one another in a row; 0: as many as the model has positions for
 };
 
-/// An encoder-decoder made ready on one device: reads texts and writes others. Numbers of a row are
-/// the same bits whatever else is in the step. One caller at a time.
+/// An encoder-decoder made ready on one device: reads texts and writes others. On a CPU numbers of
+/// a row are the same bits whatever else is in the step; on a GPU the sums of layers may have
+/// another order where there are more rows. One caller at a time.
 class TextToText {
  public:
   virtual ~TextToText() = default;
 
-  /// Reads texts, with the special tokens that the model wants, and forgets those before. The
-  /// encoder's states [tokens of all texts, hidden]. Throws as Encoder; kOutOfMemory where there is
-  /// no memory for the room.
-  virtual EncoderRows read(std::span<const std::span<const std::int32_t>> texts,
-                           const WritingRoom& room) = 0;
+  /// Reads texts, with the special tokens that the model wants, and forgets those before. Throws as
+  /// Encoder; kOutOfMemory where there is no memory for the room.
+  virtual void read(std::span<const std::span<const std::int32_t>> texts,
+                    const WritingRoom& room) = 0;
 
   /// Logits [rows, vocabulary] of the token behind each row; valid until the next call. The first
   /// row of a text is its start token. A text's keys and values are kept once for all its rows, and
@@ -53,23 +55,34 @@ class TextToText {
                             std::span<const std::int32_t> target) = 0;
 
   /// One text, to write one.
-  EncoderRows read(std::span<const std::int32_t> tokens);
+  void read(std::span<const std::int32_t> tokens);
 
   /// Logits [vocabulary] of the token behind `token`, which continues what is written of the one
   /// text that read() has read. The first is config.decoder_start. As step().
   std::span<const float> next(std::int32_t token);
 
+  /// Threads of the host, for work on logits.
+  virtual core::ThreadPool& pool() = 0;
+
  protected:
   explicit TextToText(std::shared_ptr<const models::Model> model) : model_(std::move(model)) {}
   const models::Model& model() const { return *model_; }
+  const models::Network& network() const { return model_->network; }
+
+  /// Branches::advance() for the rows of a step of `texts` texts. Throws as step().
+  std::vector<Branches::Copy> advance(Branches& branches, std::span<const DecoderRow> rows,
+                                      std::int64_t texts) const;
+  /// What the decoder reads to score a target: the start token, and all tokens but the last.
+  /// Throws as score().
+  StepTokens tokens_before(std::span<const std::int32_t> target) const;
 
  private:
   std::shared_ptr<const models::Model> model_;
   bool begun_ = false;  // next() was called
 };
 
-/// Throws kUsage for a model that has not both stacks and for a device that such models do not run
-/// on; else as make_runner().
+/// The model on options.place. Throws kUsage for a model that has not both stacks; else as
+/// make_runner().
 std::unique_ptr<TextToText> make_text_to_text(std::shared_ptr<const models::Model> model,
                                               const RunnerOptions& options);
 

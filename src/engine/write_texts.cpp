@@ -39,6 +39,18 @@ LogitsView rows_of(const LogitsView& logits, const Writer& writer) {
           rows, logits.vocabulary};
 }
 
+// Each search by itself: some look at all logits of several rows.
+void advance(std::vector<Writer>& writers, const LogitsView& logits, core::ThreadPool& pool) {
+  pool.parallel_for(std::ssize(writers), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t text = begin; text < end; ++text) {
+      const Writer& writer = writers[static_cast<std::size_t>(text)];
+      if (!writer.search->done()) {
+        writer.search->advance(rows_of(logits, writer));
+      }
+    }
+  });
+}
+
 }  // namespace
 
 std::vector<WrittenText> write_texts(TextToText& model,
@@ -50,12 +62,7 @@ std::vector<WrittenText> write_texts(TextToText& model,
   }
   model.read(sources, {std::ssize(sources) * options.beams, options.max_length - 1});
   for (auto rows = next_rows(writers); !rows.empty(); rows = next_rows(writers)) {
-    const LogitsView logits = model.step(rows);
-    for (Writer& writer : writers) {
-      if (!writer.search->done()) {
-        writer.search->advance(rows_of(logits, writer));
-      }
-    }
+    advance(writers, model.step(rows), model.pool());
   }
   std::vector<WrittenText> texts;
   for (const Writer& writer : writers) {

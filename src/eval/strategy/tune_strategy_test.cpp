@@ -165,7 +165,7 @@ TEST(PairsLoss, IsTheRiseOfTheTargetsNats) {
     const auto writer = engine::make_text_to_text(of, options().runner);
     double sum = 0;
     for (const AnalysisText& pair : pairs) {
-      (void)writer->read(pair.source);
+      writer->read(pair.source);
       for (std::size_t i = 1; i < pair.target.size(); ++i) {
         const auto logits = writer->next(pair.target[i - 1]);
         double whole = 0;

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "device/cuda/check.h"
+#include "ops/cuda/attention/packed/packed_float.h"
 #include "ops/cuda/cuda_ops_input.h"
 #include "ops/cuda/elementwise/input_target.h"
 #include "ops/cuda/elementwise/vectors.h"
@@ -18,7 +19,6 @@ using device::cuda::Buffer;
 
 constexpr std::int64_t kNumbersOfRow =
     6;  // that a step puts: token, position, type, rows, and room
-constexpr std::int64_t kListedPages = 1 << 18;  // of all sequences of a step; they may share some
 
 bool is_single(const SequenceSlice<KvSequence>& slice) {
   return slice.rows == 1;
@@ -78,6 +78,7 @@ CudaOps::Step CudaOps::begin_step(const Batch<KvSequence>& batch,
   } else {
     plan_sequences(batch, windows, group);
   }
+  plan_memories(batch);
   upload_.start(stream());
   return step;
 }
@@ -224,7 +225,8 @@ void CudaOps::add(Matrix& x, const Matrix& delta) {
 CudaOps::Input CudaOps::attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
                                   const Batch<KvSequence>& batch, const LinearSet& set) {
   if (texts_.count() > 0) {
-    return attend_in_texts(qkv, spec, set);
+    return precision_.float_texts && !qkv.is_half() ? attend_in_float(qkv, spec, set)
+                                                    : attend_in_texts(qkv, spec, set);
   }
   const bool decode = of_single_rows(batch);
   return make_input(
@@ -285,19 +287,20 @@ CudaOps::Input CudaOps::attend_in_texts(const Matrix& qkv, const AttentionSpec& 
       });
 }
 
+CudaOps::Input CudaOps::attend_in_float(const Matrix& qkv, const AttentionSpec& spec,
+                                        const LinearSet& set) {
+  Matrix heads = matrix(qkv.rows(), spec.heads * spec.head_dim);
+  packed_attention_float(packed_shape(spec), qkv.data(), qkv.columns(), texts_.on_device(),
+                         texts_.count(), heads.data(), stream());
+  return input(heads, set);
+}
+
 void CudaOps::attend(const Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
                      const Batch<KvSequence>& batch, const AttentionOutput& output) {
   const AttentionLayer& view = layer_of(spec);
-  DevicePlan plan = plans_.at(spec.mask.window).plan();
   const std::int64_t m = qkv.rows();
-  if (!splits_) {
-    plan.max_partials = 0;
-    plan.max_items = std::min(plan.max_items, m);  // a row has one, or shares one
-  }
-  if (partials_.empty()) {
-    partials_ = Buffer(partial_floats(limits_.items, spec.heads, spec.head_dim) * 4);
-  }
-  auto* const partials = partials_.as<float>();
+  const DevicePlan plan = plan_of_step(plans_.at(spec.mask.window), m, splits_);
+  float* const partials = partials_of(spec);
   std::byte* const pages = kv_->layer(layer);
   if (of_single_rows(batch) &&
       append_attend(view, qkv.data(), plan, m, pages, partials, output, stream())) {
@@ -315,6 +318,22 @@ void CudaOps::attend(const Matrix& qkv, const AttentionSpec& spec, std::int64_t 
   if (!of_single_rows(batch)) {
     attend_prefill(view, q, pages, plan, output, stream());
   }
+}
+
+DevicePlan CudaOps::plan_of_step(const PlanBuffer& buffer, std::int64_t m, bool splits) {
+  DevicePlan plan = buffer.plan();
+  if (!splits) {
+    plan.max_partials = 0;
+    plan.max_items = std::min(plan.max_items, m);  // a row has one, or shares one
+  }
+  return plan;
+}
+
+float* CudaOps::partials_of(const AttentionSpec& spec) {
+  if (partials_.empty()) {
+    partials_ = Buffer(partial_floats(limits_.items, spec.heads, spec.head_dim) * 4);
+  }
+  return partials_.as<float>();
 }
 
 CudaOps::Input CudaOps::input(const Matrix& x, const LinearSet& set) {

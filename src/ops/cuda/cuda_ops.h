@@ -13,6 +13,7 @@
 #include "device/cuda_devices.h"
 #include "ops/cuda/attention/attention.h"
 #include "ops/cuda/attention/attention_plan.h"
+#include "ops/cuda/attention/copy_pages.h"
 #include "ops/cuda/attention/hadamard_signs.h"
 #include "ops/cuda/attention/kv_pool.h"
 #include "ops/cuda/attention/packed/text_tiles.h"
@@ -39,10 +40,14 @@ struct StepLimits {
   std::int64_t items = 4096;  // pieces of attention
 };
 
+/// Pages that are listed for all sequences of a step, which may share some.
+inline constexpr std::int64_t kListedPages = 1 << 18;
+
 /// In what numbers the operators compute.
 struct Precision {
   bool exact = false;  // activations of dense layers stay in float32 (LinearProblem::exact)
   MatrixType matrices = MatrixType::kFloat32;  // that embed() makes
+  bool float_texts = false;  // float32 matrices see float32 inside texts, else float16
 };
 
 /// The operators of ops.h on an NVIDIA GPU: they put work on one stream and do not wait for it, but
@@ -51,7 +56,7 @@ struct Precision {
 /// Matrices are float32, or float16 where embed() makes such ones: each operator gives the type of
 /// what it is given, but for gather(), pool() and widened(), whose float32 leaves the device or
 /// goes to a head. Sums, norms and activations are float32 in any case. Attention with caches,
-/// experts, remember() and rank() take float32 only (kFailed).
+/// attend(), experts and rank() take float32 only (kFailed).
 ///
 /// Between begin_step() and the last operator of the step, the numbers of the batch are those that
 /// begin_step() gave. Parameters are uploaded when they are first used, by prepare() or by the
@@ -103,6 +108,17 @@ class CudaOps {
   void set_kv_pool(std::unique_ptr<KvPool> pool);
   bool has_kv_pool() const { return kv_ != nullptr; }
   const KvPool& kv_pool() const { return *kv_; }
+  /// Copies pages of this pool in the order of the stream (attention/copy_pages.h). Throws kFailed
+  /// where there is no such page, or no pool.
+  void copy_pages(std::span<const PageCopy> copies);
+
+  /// Where the pages of memories lie, of float16 or float32; remember() and attend() need it. May
+  /// be null.
+  void set_memory_pool(std::unique_ptr<KvPool> pool) { memories_.pool = std::move(pool); }
+  const KvPool* memory_pool() const { return memories_.pool.get(); }
+
+  /// The type of what embed() makes from here on, in place of Precision::matrices.
+  void set_matrices(MatrixType type) { precision_.matrices = type; }
 
   /// Copies of the numbers of a step, for the operators to take; valid until the next step. Plans
   /// attention for sliding windows of the given lengths (0: none).
@@ -112,8 +128,9 @@ class CudaOps {
     std::span<const std::int32_t> rows;
     std::span<const std::int32_t> types;
   };
-  /// Slices have caches, all or none: those without are texts, which follow one another. Throws
-  /// kFailed when the step is larger than its limits.
+  /// Slices have caches, all or none: those without are texts, which follow one another. The rows
+  /// of texts are those that remember() keeps, from the first on; rows with caches are those that
+  /// attend() to their memories. Throws kFailed when the step is larger than its limits.
   Step begin_step(const Batch<KvSequence>& batch, std::span<const std::int32_t> rows,
                   std::span<const std::int64_t> windows, std::int64_t group);
 
@@ -129,7 +146,7 @@ class CudaOps {
   /// call: results are wrong then. The device must have done all steps (synchronize()).
   void check_range();
 
-  /// In the type of Precision::matrices.
+  /// In the type of Precision::matrices, or of set_matrices().
   Matrix embed(const core::Tensor& table, std::span<const std::int32_t> ids);
   void add_rows(Matrix& x, const core::Tensor& table, std::span<const std::int32_t> ids,
                 std::int64_t offset);
@@ -161,7 +178,7 @@ class CudaOps {
   void scale(Matrix& x, float factor);
   /// x as float32.
   Matrix widened(Matrix x);
-  /// Both are refused with kUsage: encoder-decoders do not run on a GPU.
+  /// Both throw kFailed where slices have no memories, or they have no pool.
   void remember(const Matrix& kv, const AttentionSpec& spec, std::int64_t layer,
                 const Batch<KvSequence>& batch);
   Input attend(const Matrix& q, const AttentionSpec& spec, std::int64_t layer,
@@ -201,6 +218,13 @@ class CudaOps {
     device::cuda::Buffer k_norm;
     device::cuda::Buffer key_centre;
     AttentionLayer view;
+  };
+  /// What texts of an encoder left, and what the step does with it.
+  struct Memories {
+    std::unique_ptr<KvPool> pool;
+    std::optional<PlanBuffer> plan;
+    bool planned = false;  // for this step
+    bool splits = false;   // keys of some row
   };
 
   const Layers& layers_of(const LinearSet& set) const;
@@ -242,8 +266,16 @@ class CudaOps {
   void attend(const Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
               const Batch<KvSequence>& batch, const AttentionOutput& output);
   Input attend_in_texts(const Matrix& qkv, const AttentionSpec& spec, const LinearSet& set);
+  Input attend_in_float(const Matrix& qkv, const AttentionSpec& spec, const LinearSet& set);
   void plan_sequences(const Batch<KvSequence>& batch, std::span<const std::int64_t> windows,
                       std::int64_t group);
+  void plan_memories(const Batch<KvSequence>& batch);
+  const KvPool& pool_of_memories(const AttentionSpec& spec) const;
+  void attend_to_memories(const Matrix& q, const AttentionSpec& spec, const AttentionLayer& layer,
+                          const std::byte* pages, const AttentionOutput& output);
+  /// The plan as a step of m rows has it that are split in several pieces each, or not.
+  static DevicePlan plan_of_step(const PlanBuffer& buffer, std::int64_t m, bool splits);
+  float* partials_of(const AttentionSpec& spec);
 
   device::CudaDevice device_;
   StepLimits limits_;
@@ -260,6 +292,7 @@ class CudaOps {
   std::map<const AttentionSpec*, DeviceAttention> attentions_;
   std::unique_ptr<KvPool> kv_;
   std::map<std::int64_t, PlanBuffer> plans_;  // by window
+  Memories memories_;
   TextTiles texts_;
   device::cuda::Buffer partials_;
   std::optional<HadamardSigns> turn_;

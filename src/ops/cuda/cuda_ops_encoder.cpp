@@ -28,17 +28,6 @@ void CudaOps::check_range() {
                 core::kFp16Max);
 }
 
-void CudaOps::remember(const Matrix& /*kv*/, const AttentionSpec& /*spec*/, std::int64_t /*layer*/,
-                       const Batch<KvSequence>& /*batch*/) {
-  core::fail(ErrorKind::kUsage, "encoder-decoders run on a CPU only as yet; use --device cpu");
-}
-
-CudaOps::Input CudaOps::attend(const Matrix& /*q*/, const AttentionSpec& /*spec*/,
-                               std::int64_t /*layer*/, const Batch<KvSequence>& /*batch*/,
-                               const LinearSet& /*set*/) {
-  core::fail(ErrorKind::kUsage, "encoder-decoders run on a CPU only as yet; use --device cpu");
-}
-
 CudaOps::Matrix CudaOps::pool(const Matrix& x, TextPooling pooling,
                               std::span<const std::int32_t> begins,
                               std::span<const std::int32_t> ends) {

@@ -8,7 +8,7 @@ namespace nibble::ops::cuda {
 namespace {
 
 constexpr unsigned kThreads = 256;
-constexpr int kRuns = 12;  // of one launch: a step of a model with one kind of window
+constexpr int kRuns = 16;  // of one launch: a step of a model with one kind of window, or memories
 
 struct DeviceRun {
   const uint4* host;

@@ -83,13 +83,16 @@ AttentionPlan plan_attention(std::span<const PlannedSequence> sequences, std::in
   plan.slots.resize(static_cast<std::size_t>(m), -1);
   plan.starts.resize(static_cast<std::size_t>(m), 0);
   plan.decode.reserve(sequences.size());
+  const std::int32_t* last = nullptr;  // whose pages stand at the end of the table
+  std::int64_t listed = 0;
   for (const PlannedSequence& sequence : sequences) {
     const std::int64_t tokens = sequence.position + sequence.rows;
     const std::int64_t pages = divide_up(tokens, kPageTokens);
     core::require(pages <= static_cast<std::int64_t>(sequence.pages.size()), ErrorKind::kFailed,
                   "position {} does not fit the {} pages of its sequence", tokens - 1,
                   sequence.pages.size());
-    const auto table = static_cast<std::int64_t>(plan.table.size());
+    const bool again = pages == listed && sequence.pages.data() == last;  // in the table already
+    const std::int64_t table = std::ssize(plan.table) - (again ? pages : 0);
     for (std::int64_t i = 0; i < sequence.rows; ++i) {
       const std::int64_t position = sequence.position + i;
       const auto row = static_cast<std::size_t>(sequence.row + i);
@@ -98,7 +101,11 @@ AttentionPlan plan_attention(std::span<const PlannedSequence> sequences, std::in
       plan.slots[row] = narrow(page * kPageTokens + position % kPageTokens);
       plan.starts[row] = narrow(table);
     }
-    plan.table.insert(plan.table.end(), sequence.pages.begin(), sequence.pages.begin() + pages);
+    if (!again) {
+      plan.table.insert(plan.table.end(), sequence.pages.begin(), sequence.pages.begin() + pages);
+      last = sequence.pages.data();
+      listed = pages;
+    }
     if (sequence.rows == 1) {
       plan_row(sequence, table, window, plan);
     } else {

@@ -31,7 +31,13 @@ const KvLayout& checked(const KvLayout& layout, std::int64_t layers, std::int64_
 
 KvPool::KvPool(const KvLayout& layout, std::int64_t layers, std::int64_t pages)
     : layout_(checked(layout, layers, pages)),
+      layers_(layers),
       pages_(pages),
       memory_(layers * pages * layout.page_bytes()) {}
+
+void check_page(const KvPool& pool, PageId page) {
+  core::require(page >= 0 && page < pool.pages(), ErrorKind::kFailed,
+                "page {} is none of the {} of a KV pool", page, pool.pages());
+}
 
 }  // namespace nibble::ops::cuda

@@ -18,6 +18,7 @@ class KvPool {
   KvPool(const KvLayout& layout, std::int64_t layers, std::int64_t pages);
 
   const KvLayout& layout() const { return layout_; }
+  std::int64_t layers() const { return layers_; }
   std::int64_t pages() const { return pages_; }
   std::int64_t bytes() const { return memory_.bytes(); }
 
@@ -28,9 +29,13 @@ class KvPool {
 
  private:
   KvLayout layout_;
+  std::int64_t layers_;
   std::int64_t pages_;
   device::cuda::Buffer memory_;
 };
+
+/// Throws kFailed for a page that a pool has not.
+void check_page(const KvPool& pool, PageId page);
 
 /// The pages of one sequence, in [0, KvPool::pages()): position p lies in page p / kPageTokens of
 /// the list.

@@ -29,6 +29,23 @@ void check_alignment(const __half* qkv, std::int64_t stride, const __half* y) {
                 "rows of packed attention must lie at multiples of 16 bytes");
 }
 
+template <typename T>
+packed::TypedArguments<T> typed_arguments(const PackedAttention& shape, const T* qkv,
+                                          std::int64_t stride, const PackedTile* tiles, T* y) {
+  const std::int64_t keys_at = shape.heads * shape.head_dim;
+  return {qkv,
+          stride,
+          tiles,
+          y,
+          static_cast<int>(shape.heads),
+          static_cast<int>(shape.heads / shape.kv_heads),
+          static_cast<int>(keys_at),
+          static_cast<int>(keys_at + shape.kv_heads * shape.head_dim),
+          static_cast<int>(shape.head_dim),
+          shape.scale * kLog2E,
+          shape.saturated};
+}
+
 }  // namespace
 
 bool packed_attention_runs(const PackedAttention& shape) {
@@ -57,18 +74,13 @@ Arguments arguments_of(const PackedAttention& shape, const __half* qkv, std::int
   if (packed_attention_runs(shape)) {
     check_alignment(qkv, stride, y);
   }
-  const std::int64_t keys_at = shape.heads * shape.head_dim;
-  return {qkv,
-          stride,
-          tiles,
-          y,
-          static_cast<int>(shape.heads),
-          static_cast<int>(shape.heads / shape.kv_heads),
-          static_cast<int>(keys_at),
-          static_cast<int>(keys_at + shape.kv_heads * shape.head_dim),
-          static_cast<int>(shape.head_dim),
-          shape.scale * kLog2E,
-          shape.saturated};
+  return typed_arguments(shape, qkv, stride, tiles, y);
+}
+
+FloatArguments arguments_of(const PackedAttention& shape, const float* qkv, std::int64_t stride,
+                            const PackedTile* tiles, float* y) {
+  check_shape(shape);
+  return typed_arguments(shape, qkv, stride, tiles, y);
 }
 
 void check_int8(const PackedAttention& shape) {
