@@ -69,12 +69,14 @@ void add_tail(GemmArguments& arguments, const UnitsView& units, const UnitsView&
 // Only tiles that gemm_plans() names have kernels.
 void require_plan(const GemmPlan& plan, const GemmWeights& weights, GemmInputs inputs) {
   const bool tiles = gemm_has_tile(weights, inputs, plan.row_tile, plan.token_tile);
-  core::require(!plan.wgmma || (tiles && (plan.cluster == 1 || plan.cluster == 2)),
+  const int most_in_cluster = plan.keeps_inputs() ? 1 : 2;
+  core::require(!plan.wgmma || (tiles && plan.cluster >= 1 && plan.cluster <= most_in_cluster),
                 core::ErrorKind::kFailed, "gemm: there is no kernel for tiles of {} x {} in {}",
                 plan.row_tile, plan.token_tile, plan.cluster);
 }
 
-GemmLauncher int8_launcher(bool wgmma, const GemmWeights& weights, GemmInputs inputs) {
+GemmLauncher int8_launcher(const GemmPlan& plan, const GemmWeights& weights, GemmInputs inputs) {
+  const bool wgmma = plan.wgmma;
   const UnitFormat& format = weights.units.format;
   const bool four_bits =
       format.codes == CodeKind::kInt4 || format.codes == CodeKind::kInt4WithZeros;
@@ -86,6 +88,9 @@ GemmLauncher int8_launcher(bool wgmma, const GemmWeights& weights, GemmInputs in
     core::require(four_bits, core::ErrorKind::kFailed,
                   "gemm: inputs scaled by group need weights of 4 bits");
     return wgmma ? wgmma_int4_by_group_of_both : mma_int4_by_group_of_both;
+  }
+  if (plan.keeps_inputs()) {
+    return four_bits ? resident_int4_by_row : resident_int8_by_row;
   }
   if (four_bits) {
     return weights.row_scale ? (wgmma ? wgmma_int4_by_row : mma_int4_by_row)
@@ -202,7 +207,7 @@ void launch_gemm(GemmLauncher launcher, const GemmWeights& weights, const Int4In
 void gemm_int8(const GemmPlan& plan, const GemmWeights& weights, const GemmWeights* tail,
                const Int8Inputs& inputs, const GemmOutput& output, cudaStream_t stream) {
   const auto kind = inputs.group_stride == 0 ? GemmInputs::kInt8 : GemmInputs::kInt8ScaledByGroup;
-  const GemmLauncher launcher = int8_launcher(plan.wgmma, weights, kind);
+  const GemmLauncher launcher = int8_launcher(plan, weights, kind);
   require_exact(weights);
   core::require(tail == nullptr || kind == GemmInputs::kInt8ScaledByGroup, core::ErrorKind::kFailed,
                 "gemm: a tail needs inputs scaled by group");

@@ -78,10 +78,13 @@ void require_unpaired(const GemmOutput& output, std::int64_t rows);
 /// bits whatever the tiles, and so do those of warps.
 struct GemmPlan {
   bool wgmma = false;    // warpgroup products of sm_90a; else mma.sync
-  int row_tile = 128;    // rows of a block of threads: 128; or 192, which gemm_has_tile() knows
-  int token_tile = 128;  // its tokens: 64 or 128; also 32 and 256 where scales do not come by group
+  int row_tile = 128;    // rows of a block of threads: 128; 192; 64, while its inputs stay
+  int token_tile = 128;  // its tokens: 32 to 256, as gemm_has_tile() knows
   int cluster = 1;       // blocks of threads that share the tokens they read: 1 or 2
   int blocks = 0;        // blocks of threads that run at once
+
+  /// Whether inputs stay in shared memory while strips of rows go by (resident/).
+  constexpr bool keeps_inputs() const { return wgmma && row_tile == kUnitRows; }
 };
 
 /// What a product is fed with.
