@@ -12,8 +12,10 @@ namespace {
 // What a tile costs beside its products, in tokens: waiting for its first units, writing its
 // results, and what the stages of the ring cost whatever their size.
 constexpr double kTileOverhead = 90.0;
-// And beside a strip of rows whose inputs stay: results are written behind the next one's products.
-constexpr double kStripOverhead = 30.0;
+// And beside a strip of rows whose inputs stay, whose results are written behind the next strip's
+// products: so the rest takes less, too.
+constexpr double kStripOverhead = 77.0;
+constexpr double kHidingResults = 0.8;
 
 // Two blocks of a cluster read less, but wait for one another. On an H200 that pays where many
 // large tiles follow one another.
@@ -28,7 +30,7 @@ double time_of_resident(const GemmPlan& plan, const GemmWeights& weights, int to
   const auto strips = static_cast<int>(unit_grid(weights.units.n, weights.units.k).row_groups);
   const int token_tiles = (tokens + plan.token_tile - 1) / plan.token_tile;
   const ResidentParts parts = resident_parts(strips, token_tiles, plan.blocks);
-  return parts.time * (plan.token_tile + kStripOverhead) * plan.row_tile;
+  return kHidingResults * parts.time * (plan.token_tile + kStripOverhead) * plan.row_tile;
 }
 
 // A model of the time: rounds of tiles that run at once, each as long as its tokens.
@@ -72,8 +74,9 @@ GemmDevice current_device() {
 bool gemm_has_tile(const GemmWeights& weights, GemmInputs inputs, int row_tile, int token_tile) {
   if (row_tile == kUnitRows) {
     return inputs == GemmInputs::kInt8 && weights.row_scale &&
-           fits_resident(token_tile, weights.units.k) &&
-           (token_tile == 128 || token_tile == 192 || token_tile == 256);
+           fits_resident(token_tile, weights.units.k,
+                         static_cast<int>(weights.units.format.bytes())) &&
+           (token_tile == 128 || token_tile == 192);
   }
   if (scales_by_group(weights, inputs)) {
     return (row_tile == 128 || row_tile == 192) && (token_tile == 64 || token_tile == 128);

@@ -32,20 +32,18 @@ void launch_resident(const GemmPlan& plan, GemmArguments arguments, cudaStream_t
   const int blocks = std::max(1, std::min(plan.blocks, arguments.token_tiles * arguments.parts));
   launch_dependent(
       kernel, dim3(static_cast<unsigned>(blocks)), dim3(Shape::kThreads),
-      static_cast<std::size_t>(resident_layout(kTokens, arguments.units_along_k).bytes), stream,
-      arguments, inputs, outputs);
+      static_cast<std::size_t>(
+          resident_layout(kTokens, arguments.units_along_k, arguments.slot_bytes).bytes),
+      stream, arguments, inputs, outputs);
 }
 
 /// For the plan's tokens.
 template <class Codes>
 void launch_resident(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream) {
-  switch (plan.token_tile) {
-    case 128:
-      return launch_resident<Codes, 128>(plan, arguments, stream);
-    case 192:
-      return launch_resident<Codes, 192>(plan, arguments, stream);
-    default:
-      return launch_resident<Codes, 256>(plan, arguments, stream);
+  if (plan.token_tile == 128) {
+    launch_resident<Codes, 128>(plan, arguments, stream);
+  } else {
+    launch_resident<Codes, 192>(plan, arguments, stream);
   }
 }
 

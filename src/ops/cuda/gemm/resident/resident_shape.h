@@ -9,35 +9,58 @@
 /// How the kernel whose inputs stay in shared memory (gemm_resident.cuh) is made.
 namespace nibble::ops::cuda {
 
-inline constexpr int kResidentBytes = 227 * 1024;     // of shared memory: the most of a block
-inline constexpr int kResidentWarpgroups = 2;         // which take turns
-inline constexpr int kResidentPieceBytes = 2 * 8192;  // of a warpgroup's results on their way out
+inline constexpr int kResidentBytes = 227 * 1024;  // of shared memory: the most of a block
+inline constexpr int kResidentWarpgroups = 2;      // which take turns
+inline constexpr int kResidentPieceBytes = 16384;  // of a warpgroup's results on their way out
+inline constexpr int kFewestSlots = 3;
+inline constexpr int kMostSlots = 8;
 
-/// Where things lie in shared memory: inputs first, a unit along k after the other, then results,
-/// scales of tokens, and a barrier for each unit. Offsets in bytes.
+/// Where things lie in shared memory, in bytes: inputs first, a unit along k after the other, then
+/// results of each warpgroup on their way out, slots for units of weights, scales of tokens for
+/// each warpgroup, and barriers.
 struct ResidentLayout {
-  int unit_bytes = 0;  // of all tokens
+  int unit_bytes = 0;  // inputs of all tokens
   int pieces = 0;
+  int slots = 0;
+  int slot_count = 0;
   int scales = 0;
-  int barriers = 0;
+  int inputs_full = 0;   // a barrier for each unit
+  int inputs_empty = 0;  // one
+  int slots_full = 0;    // one for each slot
+  int slots_empty = 0;
   int bytes = 0;  // of all
 };
 
-constexpr ResidentLayout resident_layout(int tokens, int units_along_k) {
+/// With as many slots of `slot_bytes` as fit.
+constexpr ResidentLayout resident_layout(int tokens, int units_along_k, int slot_bytes) {
   ResidentLayout layout;
   layout.unit_bytes = tokens * static_cast<int>(kUnitInputs);
   layout.pieces = units_along_k * layout.unit_bytes;
-  layout.scales = layout.pieces + kResidentWarpgroups * kResidentPieceBytes;
-  layout.barriers = layout.scales + tokens * 4;
-  layout.bytes = layout.barriers + units_along_k * 8;
+  layout.slots = layout.pieces + kResidentWarpgroups * kResidentPieceBytes;
+  const int scale_bytes = kResidentWarpgroups * tokens * 4;
+  const int left = kResidentBytes - layout.slots - scale_bytes - 8 * (units_along_k + 1);
+  layout.slot_count = left / (slot_bytes + 16);
+  if (layout.slot_count > kMostSlots) {
+    layout.slot_count = kMostSlots;
+  }
+  if (layout.slot_count < 0) {
+    layout.slot_count = 0;
+  }
+  layout.scales = layout.slots + layout.slot_count * slot_bytes;
+  layout.inputs_full = layout.scales + scale_bytes;
+  layout.inputs_empty = layout.inputs_full + 8 * units_along_k;
+  layout.slots_full = layout.inputs_empty + 8;
+  layout.slots_empty = layout.slots_full + 8 * layout.slot_count;
+  layout.bytes = layout.slots_empty + 8 * layout.slot_count;
   return layout;
 }
 
-/// Whether so many inputs of so many tokens fit.
-constexpr bool fits_resident(int tokens, std::int64_t inputs) {
+/// Whether so many inputs of so many tokens fit, beside slots for units of weights.
+constexpr bool fits_resident(int tokens, std::int64_t inputs, int slot_bytes) {
   return inputs <= kResidentBytes &&
-         resident_layout(tokens, static_cast<int>((inputs + kUnitInputs - 1) / kUnitInputs))
-                 .bytes <= kResidentBytes;
+         resident_layout(tokens, static_cast<int>((inputs + kUnitInputs - 1) / kUnitInputs),
+                         slot_bytes)
+                 .slot_count >= kFewestSlots;
 }
 
 /// For kTokens_ tokens whose inputs stay.
@@ -46,8 +69,9 @@ struct ResidentShape {
   using Codes = Codes_;
   using Sum = typename Codes::Sum;
   static constexpr int kTokens = kTokens_;
-  static constexpr int kSums = kTokens / 2;  // of a lane, for 64 rows
-  static constexpr int kThreads = 128 * kResidentWarpgroups;
+  static constexpr int kSums = kTokens / 2;                       // of a lane, for 64 rows
+  static constexpr int kMultiplying = 128 * kResidentWarpgroups;  // threads
+  static constexpr int kThreads = kMultiplying + 128;             // and a warpgroup that copies
   static constexpr Scaling kScaling = Scaling::kByRow;
   static constexpr bool kScaledByToken = true;
   static constexpr StagedShape kStaged = staged_shape(kTokens, kResidentPieceBytes);
@@ -62,7 +86,7 @@ struct ResidentParts {
 
 /// Those that are done soonest.
 constexpr ResidentParts resident_parts(int strips, int token_tiles, int blocks) {
-  constexpr double kLoad = 3.0;  // what it takes to begin a part, in strips
+  constexpr double kLoad = 2.0;  // what it takes to begin a part, in strips
   ResidentParts best;
   for (int count = 1; count <= strips; ++count) {
     const int rounds = (token_tiles * count + blocks - 1) / blocks;
