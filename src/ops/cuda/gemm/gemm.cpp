@@ -31,7 +31,7 @@ GemmArguments arguments_of(const GemmWeights& weights, const GemmOutput& output,
   const UnitsView& units = weights.units;
   core::require(units.n > 0 && units.k > 0, core::ErrorKind::kFailed,
                 "gemm: weights of {} rows and {} columns", units.n, units.k);
-  require_output(output, units.n);
+  require_output_or_codes(output, units.n);
   core::require(units.format.scales == ScaleKind::kF16 && units.format.groups <= 4,
                 core::ErrorKind::kFailed,
                 "gemm: scales must be float16, for 32 inputs each or for more");
@@ -146,13 +146,28 @@ void set_scales(GemmArguments& arguments, const Inputs& inputs) {
 
 void require_output(const GemmOutput& output, std::int64_t rows) {
   const HalfOutput& half = output.half;
-  core::require(
-      (output.y != nullptr) != (half.values != nullptr) && !(output.adds && output.y == nullptr),
-      core::ErrorKind::kFailed, "there must be one place to write to");
+  core::require((output.y != nullptr) != (half.values != nullptr) &&
+                    output.codes.codes == nullptr && !(output.adds && output.y == nullptr),
+                core::ErrorKind::kFailed, "there must be one place to write to");
   core::require(output.y != nullptr || (rows % half.row_step() == 0 && half.stride % 2 == 0),
                 core::ErrorKind::kFailed,
                 "{} rows{}, {} values from token to token; multiples of {} and of 2 can be float16",
                 rows, half.pairs ? " in pairs" : "", half.stride, half.row_step());
+}
+
+void require_output_or_codes(const GemmOutput& output, std::int64_t rows) {
+  const CodeOutput& codes = output.codes;
+  if (codes.codes == nullptr) {
+    return require_output(output, rows);
+  }
+  core::require(output.y == nullptr && output.half.values == nullptr && !output.adds,
+                core::ErrorKind::kFailed, "there must be one place to write to");
+  core::require(rows % CodeOutput::kRowStep == 0 && codes.stride % 16 == 0 && codes.scale > 0.0f &&
+                    (codes.bits == 8 || codes.bits == 4),
+                core::ErrorKind::kFailed,
+                "{} rows, {} codes of {} bits from token to token, scale {}; multiples of {} and "
+                "of 16 can be codes of 8 or 4 bits, with a scale above 0",
+                rows, codes.stride, codes.bits, codes.scale, CodeOutput::kRowStep);
 }
 
 void require_unpaired(const GemmOutput& output, std::int64_t rows) {

@@ -15,6 +15,7 @@
 #include "ops/cpu/elementwise.h"
 #include "ops/cpu/packed/test_problems.h"
 #include "ops/cuda/device_arrays_for_tests.h"
+#include "ops/cuda/gemm/code_output_for_tests.h"
 #include "ops/cuda/gemm/gemm_reference.h"
 #include "ops/cuda/gemm/gemm_test_data.h"
 #include "ops/cuda/gemm/half_output_for_tests.h"
@@ -34,9 +35,9 @@ struct Shape {
 // Ragged in each direction: rows that are no multiple of 16 or 128, columns that are none of 128 or
 // 32, odd and even numbers of blocks, more tiles than blocks of threads.
 // Those with rows that are a multiple of 16 are also taken for gate and up in pairs.
-constexpr Shape kShapes[] = {{1, 16, 128},    {65, 100, 200},  {127, 129, 1000},
-                             {300, 333, 640}, {64, 512, 1152}, {257, 40, 384},
-                             {96, 700, 72},   {300, 272, 200}, {75, 320, 416}};
+constexpr Shape kShapes[] = {{1, 16, 128},    {65, 100, 200},  {127, 129, 1000}, {300, 333, 640},
+                             {64, 512, 1152}, {257, 40, 384},  {96, 700, 72},    {300, 272, 200},
+                             {75, 320, 416},  {290, 288, 256}, {520, 96, 768}};
 
 constexpr float kPoison = -12345.5f;
 constexpr int kMargin = 3;  // columns at least behind each row of y, which must not change
@@ -185,9 +186,37 @@ class GemmTest : public device::GpuTest {
     }
   }
 
+  // Runs it with results as codes, with both strides, some of them cut.
   template <class Run>
+  void check_codes(const Shape& shape, const std::string& what, Run&& run) {
+    if (shape.rows % CodeOutput::kRowStep != 0) {
+      return;
+    }
+    const auto activation = static_cast<MlpActivation>(code_runs_++ % 5);
+    const auto as_halves = [&](const HalfOutput& to, cudaStream_t stream) {
+      run({.half = to}, stream);
+    };
+    const auto as_codes = [&](const CodeOutput& to, cudaStream_t stream) {
+      run({.codes = to}, stream);
+    };
+    const auto halves =
+        half_results(shape.tokens, shape.rows, {.stride = shape.rows, .activation = activation},
+                     waiting<HalfOutput>(as_halves));
+    for (const int bits : {8, 4}) {
+      const float largest = *std::max_element(halves.begin(), halves.end());
+      const float scale = (largest > 0.0f ? 0.7f * largest : 1.0f) / (bits == 8 ? 127.0f : 7.0f);
+      expect_codes(shape.tokens, halves,
+                   {.stride = (shape.rows + 15) / 16 * 16 + 16 * bits,
+                    .activation = activation,
+                    .scale = scale,
+                    .bits = bits},
+                   what, waiting<CodeOutput>(as_codes));
+    }
+  }
+
+  template <class Output = HalfOutput, class Run>
   static auto waiting(Run& run) {
-    return [&run](const HalfOutput& to) {
+    return [&run](const Output& to) {
       const device::cuda::Stream stream;
       run(to, stream.get());
       stream.synchronize();
@@ -210,6 +239,7 @@ class GemmTest : public device::GpuTest {
  private:
   int gated_runs_ = 0;  // which take turns with the activations
   int rounded_runs_ = 0;
+  int code_runs_ = 0;
   int strides_ = 0;
 };
 
@@ -270,6 +300,11 @@ void GemmTest::check_int8(const WeightKind& kind, int input_group, int low, int 
       };
       check_gated(shape, expected, name(plan, shape), to_half);
       check_rounded(shape, expected, name(plan, shape), to_half);
+      check_codes(shape, name(plan, shape), [&](GemmOutput to, cudaStream_t stream) {
+        to.bias = biases.as<float>();
+        gemm_int8(plan, on_device.view, with_tail ? &tail_on_device.view : nullptr, view, to,
+                  stream);
+      });
     }
   }
 }

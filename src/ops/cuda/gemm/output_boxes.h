@@ -20,6 +20,13 @@ inline TensorBoxes output_matrix(const GemmArguments& a) {
             .columns = a.rows,
             .row_bytes = 4 * output.stride};
   }
+  if (output.half.values == nullptr) {
+    return {.data = output.codes.codes,
+            .value_bytes = 1,
+            .rows = a.tokens,
+            .columns = a.rows,
+            .row_bytes = output.codes.stride};
+  }
   return {.data = output.half.values,
           .value_bytes = 2,
           .rows = a.tokens,
@@ -37,10 +44,10 @@ inline bool copies_results(const GemmArguments& a) {
 /// Their boxes.
 template <class Shape>
 CUtensorMap output_map(const GemmArguments& a) {
-  const bool half = a.output.y == nullptr;
+  const bool floats = a.output.y != nullptr;
   TensorBoxes boxes = output_matrix(a);
-  boxes.box_rows = half ? Shape::kStaged.half_tokens : Shape::kStaged.float_tokens;
-  boxes.box_bytes = half && a.output.half.pairs ? 64 : 128;
+  boxes.box_rows = floats ? Shape::kStaged.float_tokens : Shape::kStaged.half_tokens;
+  boxes.box_bytes = boxes.value_bytes == 1 || (!floats && a.output.half.pairs) ? 64 : 128;
   return make_tensor_map(boxes);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -48,10 +49,12 @@ struct StagedStore {
       const float scaled = value(i, r, scale);
       return __fadd_rn(kFactors ? __fmul_rn(scaled, factors[r]) : scaled, biases[r]);
     };
-    if (a.output.y == nullptr) {
+    if (a.output.y != nullptr) {
+      store_floats(finished);
+    } else if (a.output.half.values != nullptr) {
       store_halves(finished);
     } else {
-      store_floats(finished);
+      store_codes(finished);
     }
     if (leads()) {
       wait_until_read<0>();
@@ -196,11 +199,12 @@ struct StagedStore {
     });
   }
 
-  // Columns as they are: each instruction writes 16 columns of 16 tokens.
+  // Values of a piece, as TileStore numbers them.
+  using PieceValues = float[kHalfTokens / 2];
   template <class Finished>
-  __device__ __forceinline__ void write_columns(Finished& finished, int piece,
-                                                std::uint32_t address) const {
-    float values[kHalfTokens / 2];
+  __device__ __forceinline__ void finish_piece(Finished& finished, int piece,
+                                               const std::optional<MlpActivation>& activation,
+                                               PieceValues& values) const {
 #pragma unroll
     for (int k = 0; k < kHalfTokens / 8; ++k) {
       const int j = piece * kHalfTokens / 8 + k;
@@ -210,9 +214,17 @@ struct StagedStore {
         values[4 * k + i] = finished(4 * j + i, i / 2, i % 2 == 0 ? both.x : both.y);
       }
     }
-    if (a.output.half.activation) {
-      activate_all(*a.output.half.activation, values);
+    if (activation) {
+      activate_all(*activation, values);
     }
+  }
+
+  // Columns as they are: each instruction writes 16 columns of 16 tokens.
+  template <class Finished>
+  __device__ __forceinline__ void write_columns(Finished& finished, int piece,
+                                                std::uint32_t address) const {
+    PieceValues values;
+    finish_piece(finished, piece, a.output.half.activation, values);
     const int place = 2 * warp() + lane() / 8 % 2;  // of the 16 bytes, before they change places
     const std::uint32_t to =
         address + lane() / 16 * 1024 + lane() % 8 * 128 + (place ^ lane() % 8) * 16;
@@ -224,6 +236,35 @@ struct StagedStore {
                                       cut_half2(values[8 * k + 6], values[8 * k + 7])};
       put_transposed(to + k * 2048, pairs);
     }
+  }
+
+  // Boxes of 64 codes, whose tokens have as many bytes.
+  template <class Finished>
+  __device__ __forceinline__ void store_codes(Finished& finished) const {
+    const CodeOutput& output = a.output.codes;
+    if (first_row == 0) {
+      put_scales(output, first_token, kTokens, a.tokens, static_cast<int>(threadIdx.x) % 128, 128);
+    }
+    ResultCoder coder(output);
+    const int t = lane() % 4;
+    const int place = warp() / 2 * 2 + t / 2;  // of the 16 bytes, before they change places
+    const int to = lane() / 4 * 64 + (place ^ lane() / 8) * 16 + 4 * (t % 2 + warp() % 2 * 2);
+    each_piece<kHalfTokens>(
+        true,
+        [&](int piece, std::uint32_t address) {
+          PieceValues values;
+          finish_piece(finished, piece, output.activation, values);
+#pragma unroll
+          for (int k = 0; k < kHalfTokens / 8; ++k) {
+            const uint2 lower = coder.codes(cut_half2(values[4 * k], values[4 * k + 1]));
+            const uint2 upper = coder.codes(cut_half2(values[4 * k + 2], values[4 * k + 3]));
+            asm volatile("st.shared.u32 [%0], %1;" ::"r"(address + to + k * 512),
+                         "r"(turned_codes(lower, upper))
+                         : "memory");
+          }
+        },
+        [&](int first, std::uint32_t address) { put_box(map, first_row, first, address); });
+    coder.note();
   }
 };
 
