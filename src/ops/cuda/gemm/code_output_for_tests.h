@@ -12,12 +12,6 @@
 
 namespace nibble::ops::cuda {
 
-/// Where column number `column` of INT8 stands in tile order, as input_target.h describes it.
-inline std::int64_t byte_tile_position(std::int64_t column) {
-  constexpr std::int64_t kPlaces[4] = {0, 2, 1, 3};
-  return column / 32 * 32 + column % 8 / 4 * 16 + column % 32 / 8 * 4 + kPlaces[column % 4];
-}
-
 /// That the codes which `run(output)` has written when it returns are those of `halves` [tokens,
 /// rows], what the same product gives as float16; that scales are filled in, that nothing beside
 /// the codes has changed, and that the end of the range is noticed.
@@ -44,7 +38,7 @@ void expect_codes(std::int64_t tokens, const std::vector<float>& halves, CodeOut
       const float value = halves[static_cast<std::size_t>(token * rows + row)];
       const float quotient = value * (1.0f / form.scale);
       std::int8_t& code =
-          all[static_cast<std::size_t>(token * form.stride + byte_tile_position(row))];
+          all[static_cast<std::size_t>(token * form.stride + int8_tile_position(row))];
       ASSERT_EQ(code, std::nearbyint(std::clamp(quotient, low, top)))
           << what << ": token " << token << ", row " << row;
       code = kPoison;
