@@ -15,6 +15,8 @@ struct Epilogue {
       std::nullopt;   // activation(gate) * up, of rows of gate and up in pairs; as float16
   bool half = false;  // rounded to float16
   std::optional<MlpActivation> activation = std::nullopt;  // of y, before it is rounded: with half
+  bool codes =
+      false;  // with half: rounded on to INT8, by the scale that stands with the next layer
 };
 
 /// A linear layer, y[m, n] = x[m, k] W^T + bias, as the choice of its kernel sees it.

@@ -129,7 +129,18 @@ CudaOps::Input CudaOps::linear(Input& input, const LinearSet& set, const Activat
                         into.next);
 }
 
-// By the layer's product, in float16.
+namespace {
+
+// Whether a product can write all that layers with this input read: codes of one stored scale.
+bool takes_codes(const InputTarget& target, std::int64_t width) {
+  return target.form == InputForm::kByteTiles && target.type == &formats::kIntegerCodes &&
+         (target.bits == 8 || target.bits == 4) && target.scale != 0.0f && target.group == 0 &&
+         target.symmetric && target.clip == 1.0f && width % kInputPadding == 0;
+}
+
+}  // namespace
+
+// By the layer's product, in float16 or as codes.
 CudaOps::Input CudaOps::linear_activated(Input& input, const LinearSet& set,
                                          const ActivateInto& into) {
   const LinearLayer& layer = layers_of(set).parts.front();
@@ -142,9 +153,17 @@ CudaOps::Input CudaOps::linear_activated(Input& input, const LinearSet& set,
   };
   const Wanted wanted{into.next, m, input.type_};
   const bool checks = wanted.type == MatrixType::kFloat16;
+  std::int32_t* const range = checks ? range_.on_device() : nullptr;
   Input result = make_input(
       wanted,
       [&](const InputTarget& target) {
+        if (!into.gated && takes_codes(target, width) &&
+            fuses(layers_of(set), m,
+                  {.half = true, .activation = into.activation, .codes = true})) {
+          const CodeOutput codes{target.codes,  width, into.activation, target.scale, target.bits,
+                                 target.scales, range};
+          return layer.run(input.of(layer), {.codes = codes}, stream());
+        }
         if (target.form != InputForm::kFloat16 && is_half(target.form) &&
             width % kInputPadding == 0 && !checks) {
           has_sums = false;
@@ -152,8 +171,7 @@ CudaOps::Input CudaOps::linear_activated(Input& input, const LinearSet& set,
         }
         const PooledBuffer halves(pool_, m * width * 2);
         run(halves.as<core::Fp16>(), false);
-        cuda::input({halves.as<core::Fp16>(), checks ? range_.on_device() : nullptr}, target, m,
-                    width, stream());
+        cuda::input({halves.as<core::Fp16>(), range}, target, m, width, stream());
       },
       [&] {
         const Matrix y = linear_floats(input, set);

@@ -1,3 +1,4 @@
+#include "ops/cuda/elementwise/code_rows.h"
 #include "ops/cuda/elementwise/elementwise.h"
 #include "ops/cuda/elementwise/row_kernel.cuh"
 
@@ -15,6 +16,10 @@ HalfSource source_of(const HalfRows& rows) {
 
 void input(const MatrixView& x, const InputTarget& target, std::int64_t m, std::int64_t columns,
            cudaStream_t stream) {
+  if (serves_code_rows(x, target, m, columns)) {
+    check_target(target);
+    return code_rows(x, target, m, columns, stream);
+  }
   with_rows(x, columns, [&](const auto& rows) {
     run_input(source_of(rows), NoNorm{}, target, m, columns, stream);
   });

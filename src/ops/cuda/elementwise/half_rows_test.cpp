@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 #include "core/threads.h"
+#include "device/cuda/check.h"
 #include "device/cuda/gpu_for_tests.h"
 #include "device/cuda/stream.h"
 #include "ops/cpu/elementwise.h"
@@ -23,7 +25,7 @@ struct Shape {
 };
 // Few and many rows; columns in one and several vectors, ragged, wider than registers hold.
 constexpr Shape kShapes[] = {{1, 1},     {3, 5},    {2, 100},  {300, 128}, {5, 768},
-                             {300, 768}, {3, 1030}, {2, 9000}, {1, 20000}};
+                             {300, 768}, {3, 1030}, {2, 9000}, {1, 20000}, {1100, 768}};
 
 /// Numbers of float16 on the host and the device.
 struct Halves {
@@ -281,6 +283,76 @@ TEST_F(CudaHalfRows, RowsDoNotDependOnTheBatch) {
       const auto some = run(m);
       EXPECT_TRUE(std::equal(some.first.begin(), some.first.end(), all.first.begin()));
       EXPECT_TRUE(std::equal(some.second.begin(), some.second.end(), all.second.begin()));
+    }
+  }
+}
+
+// Many short rows have kernels of their own (warp_rows.cuh).
+TEST_F(CudaHalfRows, ManyShortRowsHaveTheBitsOfFew) {
+  struct Rounding {
+    int bits;
+    float scale;
+  };
+  for (const std::int64_t columns : {256, 512, 768, 1024, 1536, 2048, 3072, 4096}) {
+    const BothNorms norms(columns);
+    const Halves x(1500 * columns, 1, 3.0f);
+    const Halves delta(1500 * columns, 5);
+    for (const Rounding& rounding : {Rounding{8, 0.0f}, Rounding{4, 0.0f}, Rounding{8, 0.02f}}) {
+      const Buffer y = poisoned<core::Fp16>(1500 * columns);
+      const Codes codes({1500, columns});
+      const auto target_from = [&](std::int64_t row) {
+        InputTarget target = codes.target;
+        target.codes += row * columns;
+        target.scales += row;
+        target.bits = rounding.bits;
+        target.scale = rounding.scale;
+        return target;
+      };
+      const auto round = [&](std::int64_t row, std::int64_t m) {
+        input(x.data() + row * columns, target_from(row), m, columns, stream());
+      };
+      const auto norm = [&](std::int64_t row, std::int64_t m) {
+        const std::int64_t at = row * columns;
+        post_norm(x.data() + at, delta.data() + at, norms.device, y.as<core::Fp16>() + at,
+                  target_from(row), m, columns, stream());
+      };
+      const auto results = [&](const auto& run, std::int64_t step) {
+        device::cuda::check(cudaMemset(codes.codes.data(), 0x55, codes.codes.bytes()),
+                            "cudaMemset");
+        for (std::int64_t row = 0; row < 1500; row += step) {
+          run(row, step);
+        }
+        stream_->synchronize();
+        return std::tuple{y.values<core::Fp16>(), codes.codes.values<std::int8_t>(),
+                          codes.scales.values<float>()};
+      };
+      const std::string what = std::to_string(columns) + " columns, " +
+                               std::to_string(rounding.bits) + " bits, scale " +
+                               std::to_string(rounding.scale);
+      EXPECT_TRUE(results(round, 1500) == results(round, 500)) << what;
+      EXPECT_TRUE(results(norm, 1500) == results(norm, 500)) << what;
+    }
+  }
+}
+
+TEST_F(CudaHalfRows, ManyShortRowsNoticeTheEndOfTheRange) {
+  constexpr std::int64_t kRows = 1200;
+  constexpr std::int64_t kColumns = 768;
+  const BothNorms norms(kColumns);
+  for (const bool large : {false, true}) {
+    for (const bool in_delta : {false, true}) {
+      const Halves x(kRows * kColumns, 1);
+      const Halves delta(kRows * kColumns, 5);
+      const std::uint16_t end = large ? 0xfbff : 0xfbfe;  // -65504, and its neighbour
+      device::cuda::check(cudaMemcpy((in_delta ? delta : x).data() + 700 * kColumns + 301, &end,
+                                     sizeof(end), cudaMemcpyHostToDevice),
+                          "cudaMemcpy");
+      const Buffer y = poisoned<core::Fp16>(kRows * kColumns);
+      const Codes codes({kRows, kColumns});
+      post_norm(MatrixView(x.data(), in_delta ? nullptr : flag()),
+                MatrixView(delta.data(), in_delta ? flag() : nullptr), norms.device,
+                y.as<core::Fp16>(), codes.target, kRows, kColumns, stream());
+      EXPECT_EQ(take_flag(), large) << (in_delta ? "delta" : "x");
     }
   }
 }

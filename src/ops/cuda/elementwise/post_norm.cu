@@ -1,4 +1,5 @@
 #include "ops/cuda/elementwise/elementwise.h"
+#include "ops/cuda/elementwise/post_norm_rows.h"
 #include "ops/cuda/elementwise/row_kernel.cuh"
 
 /// Norms of a sum that stand in the residual stream.
@@ -41,6 +42,10 @@ void post_norm(const MatrixView& x, const MatrixView& delta, const NormWeights& 
                const MutableMatrixView& y, const InputTarget& target, std::int64_t m,
                std::int64_t columns, cudaStream_t stream) {
   check_weights(norm);
+  if (serves_post_norm_rows(x, delta, norm, y, target, m, columns)) {
+    check_target(target);
+    return post_norm_rows(x, delta, norm, y, target, m, columns, stream);
+  }
   with_stream(x, delta, y, columns,
               [&]<typename R>(const AddedSource<R>& source, const MatrixSink<R>& matrix) {
                 const auto with_matrix = [&]<typename Sink>(const Sink& sink) {

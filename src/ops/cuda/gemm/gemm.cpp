@@ -31,7 +31,7 @@ GemmArguments arguments_of(const GemmWeights& weights, const GemmOutput& output,
   const UnitsView& units = weights.units;
   core::require(units.n > 0 && units.k > 0, core::ErrorKind::kFailed,
                 "gemm: weights of {} rows and {} columns", units.n, units.k);
-  require_output(output, units.n);
+  require_output_or_codes(output, units.n);
   core::require(units.format.scales == ScaleKind::kF16 && units.format.groups <= 4,
                 core::ErrorKind::kFailed,
                 "gemm: scales must be float16, for 32 inputs each or for more");
@@ -69,12 +69,14 @@ void add_tail(GemmArguments& arguments, const UnitsView& units, const UnitsView&
 // Only tiles that gemm_plans() names have kernels.
 void require_plan(const GemmPlan& plan, const GemmWeights& weights, GemmInputs inputs) {
   const bool tiles = gemm_has_tile(weights, inputs, plan.row_tile, plan.token_tile);
-  core::require(!plan.wgmma || (tiles && (plan.cluster == 1 || plan.cluster == 2)),
+  const int most_in_cluster = plan.keeps_inputs() ? 1 : 2;
+  core::require(!plan.wgmma || (tiles && plan.cluster >= 1 && plan.cluster <= most_in_cluster),
                 core::ErrorKind::kFailed, "gemm: there is no kernel for tiles of {} x {} in {}",
                 plan.row_tile, plan.token_tile, plan.cluster);
 }
 
-GemmLauncher int8_launcher(bool wgmma, const GemmWeights& weights, GemmInputs inputs) {
+GemmLauncher int8_launcher(const GemmPlan& plan, const GemmWeights& weights, GemmInputs inputs) {
+  const bool wgmma = plan.wgmma;
   const UnitFormat& format = weights.units.format;
   const bool four_bits =
       format.codes == CodeKind::kInt4 || format.codes == CodeKind::kInt4WithZeros;
@@ -86,6 +88,9 @@ GemmLauncher int8_launcher(bool wgmma, const GemmWeights& weights, GemmInputs in
     core::require(four_bits, core::ErrorKind::kFailed,
                   "gemm: inputs scaled by group need weights of 4 bits");
     return wgmma ? wgmma_int4_by_group_of_both : mma_int4_by_group_of_both;
+  }
+  if (plan.keeps_inputs()) {
+    return four_bits ? resident_int4_by_row : resident_int8_by_row;
   }
   if (four_bits) {
     return weights.row_scale ? (wgmma ? wgmma_int4_by_row : mma_int4_by_row)
@@ -141,13 +146,28 @@ void set_scales(GemmArguments& arguments, const Inputs& inputs) {
 
 void require_output(const GemmOutput& output, std::int64_t rows) {
   const HalfOutput& half = output.half;
-  core::require(
-      (output.y != nullptr) != (half.values != nullptr) && !(output.adds && output.y == nullptr),
-      core::ErrorKind::kFailed, "there must be one place to write to");
+  core::require((output.y != nullptr) != (half.values != nullptr) &&
+                    output.codes.codes == nullptr && !(output.adds && output.y == nullptr),
+                core::ErrorKind::kFailed, "there must be one place to write to");
   core::require(output.y != nullptr || (rows % half.row_step() == 0 && half.stride % 2 == 0),
                 core::ErrorKind::kFailed,
                 "{} rows{}, {} values from token to token; multiples of {} and of 2 can be float16",
                 rows, half.pairs ? " in pairs" : "", half.stride, half.row_step());
+}
+
+void require_output_or_codes(const GemmOutput& output, std::int64_t rows) {
+  const CodeOutput& codes = output.codes;
+  if (codes.codes == nullptr) {
+    return require_output(output, rows);
+  }
+  core::require(output.y == nullptr && output.half.values == nullptr && !output.adds,
+                core::ErrorKind::kFailed, "there must be one place to write to");
+  core::require(rows % CodeOutput::kRowStep == 0 && codes.stride % 16 == 0 && codes.scale > 0.0f &&
+                    (codes.bits == 8 || codes.bits == 4),
+                core::ErrorKind::kFailed,
+                "{} rows, {} codes of {} bits from token to token, scale {}; multiples of {} and "
+                "of 16 can be codes of 8 or 4 bits, with a scale above 0",
+                rows, codes.stride, codes.bits, codes.scale, CodeOutput::kRowStep);
 }
 
 void require_unpaired(const GemmOutput& output, std::int64_t rows) {
@@ -202,7 +222,7 @@ void launch_gemm(GemmLauncher launcher, const GemmWeights& weights, const Int4In
 void gemm_int8(const GemmPlan& plan, const GemmWeights& weights, const GemmWeights* tail,
                const Int8Inputs& inputs, const GemmOutput& output, cudaStream_t stream) {
   const auto kind = inputs.group_stride == 0 ? GemmInputs::kInt8 : GemmInputs::kInt8ScaledByGroup;
-  const GemmLauncher launcher = int8_launcher(plan.wgmma, weights, kind);
+  const GemmLauncher launcher = int8_launcher(plan, weights, kind);
   require_exact(weights);
   core::require(tail == nullptr || kind == GemmInputs::kInt8ScaledByGroup, core::ErrorKind::kFailed,
                 "gemm: a tail needs inputs scaled by group");

@@ -60,17 +60,35 @@ struct HalfOutput {
   constexpr int row_step() const { return pairs ? (tiles ? 64 : 16) : tiles ? 32 : 1; }
 };
 
-/// Where y goes: y[token * stride + row], or as float16.
+/// Results as INT8 codes in tile order (input_target.h), with one scale that stands with the layer
+/// that reads them: of what HalfOutput would write, [tokens, rows].
+struct CodeOutput {
+  std::int8_t* codes = nullptr;  // device, 16-byte aligned
+  std::int64_t stride = 0;       // from token to token, a multiple of 16
+  std::optional<MlpActivation> activation = std::nullopt;
+  float scale = 0.0f;
+  int bits = 8;                       // or 4
+  float* scales = nullptr;            // [tokens]: each becomes `scale`
+  std::int32_t* saturated = nullptr;  // becomes 1 where float16 would end (matrix_view.h), or null
+
+  static constexpr int kRowStep = 32;  // rows must be a multiple of it
+};
+
+/// Where y goes: y[token * stride + row], or as float16, or as codes.
 struct GemmOutput {
   float* y = nullptr;
   std::int64_t stride = 0;
   HalfOutput half = {};         // where y is null
+  CodeOutput codes = {};        // where that has no values either
   const float* bias = nullptr;  // [rows], or none
   bool adds = false;            // to what y holds
 };
 
-/// Throws kFailed where there is no place to write `rows` to, or two, or one that they do not fit.
+/// Throws kFailed where there is no place to write `rows` to, or two, or one that they do not fit,
+/// or where they were to be codes.
 void require_output(const GemmOutput& output, std::int64_t rows);
+/// The same of kernels that write codes too.
+void require_output_or_codes(const GemmOutput& output, std::int64_t rows);
 /// Also where rows were to be taken in pairs.
 void require_unpaired(const GemmOutput& output, std::int64_t rows);
 
@@ -78,10 +96,13 @@ void require_unpaired(const GemmOutput& output, std::int64_t rows);
 /// bits whatever the tiles, and so do those of warps.
 struct GemmPlan {
   bool wgmma = false;    // warpgroup products of sm_90a; else mma.sync
-  int row_tile = 128;    // rows of a block of threads: 128; or 192, which gemm_has_tile() knows
-  int token_tile = 128;  // its tokens: 64 or 128; also 32 and 256 where scales do not come by group
+  int row_tile = 128;    // rows of a block of threads: 128; 192; 64, while its inputs stay
+  int token_tile = 128;  // its tokens: 32 to 256, as gemm_has_tile() knows
   int cluster = 1;       // blocks of threads that share the tokens they read: 1 or 2
   int blocks = 0;        // blocks of threads that run at once
+
+  /// Whether inputs stay in shared memory while strips of rows go by (resident/).
+  constexpr bool keeps_inputs() const { return wgmma && row_tile == kUnitRows; }
 };
 
 /// What a product is fed with.

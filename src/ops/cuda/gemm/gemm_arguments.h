@@ -31,6 +31,7 @@ struct GemmArguments {
   GemmOutput output;
   int strips = 0;       // of the rows of a cluster of blocks of threads
   int token_tiles = 0;  // of the plan's tokens
+  int parts = 0;        // of the strips of a token tile (resident_shape.h)
   int slot_bytes = 0;   // of a unit in shared memory
   bool staged = false;  // results go through shared memory (stage_tile.cuh)
   RingLayout ring;

@@ -37,6 +37,12 @@ void wgmma_half_from_int8(const GemmPlan& plan, const GemmArguments& arguments,
 void wgmma_half_from_book(const GemmPlan& plan, const GemmArguments& arguments,
                           cudaStream_t stream);
 
+// The same while inputs stay in shared memory (resident/gemm_resident.cuh).
+void resident_int8_by_row(const GemmPlan& plan, const GemmArguments& arguments,
+                          cudaStream_t stream);
+void resident_int4_by_row(const GemmPlan& plan, const GemmArguments& arguments,
+                          cudaStream_t stream);
+
 // Products of warps, for every device from sm_80 on. Of the plan they need nothing.
 void mma_int8_by_row(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
 void mma_int8_by_group(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);

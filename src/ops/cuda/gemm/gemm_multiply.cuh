@@ -7,6 +7,8 @@
 #include "ops/cuda/device_code/barrier.cuh"
 #include "ops/cuda/device_code/wgmma.cuh"
 #include "ops/cuda/gemm/gemm_stages.cuh"
+#include "ops/cuda/gemm/multiply_step.cuh"
+#include "ops/cuda/gemm/row_scales.cuh"
 #include "ops/cuda/gemm/stage_tile.cuh"
 #include "ops/cuda/gemm/store_tile.cuh"
 #include "ops/cuda/gemm/weight_fragments.cuh"
@@ -52,21 +54,6 @@ struct GemmMultiplier : GemmStages<Shape> {
     }
   }
 
-  __device__ static void multiply_step(Sum (&sums)[kSums], Fragments& left, std::uint32_t right,
-                                       bool add) {
-    const std::uint64_t description = describe_operand(right);
-#pragma unroll
-    for (int i = 0; i < 16; ++i) {
-      settle(left[i / 4][i % 4]);
-    }
-    begin_products();
-#pragma unroll
-    for (int product = 0; product < 4; ++product) {
-      multiply(sums, left[product], description + 2 * product, add || product > 0);
-    }
-    commit_products();
-  }
-
   // The place of the unit after `unit` of `units`, when it has come. After the last one that is the
   // same place, whose words are read once more and not used.
   __device__ Place next_place(const Place& place, int unit, int units) const {
@@ -79,9 +66,7 @@ struct GemmMultiplier : GemmStages<Shape> {
   }
 
   // No __ldg: the kernel before may still have been writing these when this one began.
-  __device__ float token_scale(int token) const {
-    return a.input_scales[token * a.token_stride];
-  }
+  __device__ float token_scale(int token) const { return a.input_scales[token * a.token_stride]; }
 
   // A thread's share of the scales of a tile's tokens, loaded before its products.
   struct TokenScales {
@@ -143,25 +128,6 @@ struct GemmMultiplier : GemmStages<Shape> {
     release(place.stage);
     advance(place);
   }
-
-  // Scales of rows g and g + 8 of this warp's tile, as they are in its first unit. They become
-  // numbers later, so that nothing waits for them before the products.
-  __device__ __half2 row_scales(int row) const {
-    const std::int64_t group = row / static_cast<int>(kUnitRows);
-    if (group >= a.row_groups) {
-      return {};
-    }
-    const std::uint8_t* tile =
-        a.units + group * a.body_units * 4 * a.tile_bytes +
-        row % static_cast<int>(kUnitRows) / static_cast<int>(kTileRows) * a.tile_bytes;
-    return global_scales_of(tile, Codes::kCodeBytes, lane() / 4);
-  }
-  template <class UnitCodes>
-  __device__ float2 scaled(__half2 scales) const {
-    const float2 both = __half22float2(scales);
-    const float factor = UnitCodes::scale_factor(a);
-    return {both.x * factor, both.y * factor};  // by a power of 2
-  }
 };
 
 /// Multiplying warps whose sums run over all of k: they are scaled at the end, or need no scales.
@@ -176,8 +142,7 @@ struct GemmMultiplyByRow : GemmMultiplier<Shape> {
   using Sum = typename Shape::Sum;
   static constexpr int kTokens = Shape::kTokens;
   static constexpr int kSums = Shape::kSums;
-  using Multiplier::first_row, Multiplier::multiply_step, Multiplier::next_place,
-      Multiplier::release, Multiplier::tile_of;
+  using Multiplier::first_row, Multiplier::next_place, Multiplier::release, Multiplier::tile_of;
 
   using Multiplier::Multiplier;
 
@@ -191,9 +156,9 @@ struct GemmMultiplyByRow : GemmMultiplier<Shape> {
         multiply_tile(sums, first_row(at), place);
         this->write(at, token_scales, place, [&](int i, int, float) { return sums[i]; });
       } else {
-        const __half2 loaded = this->row_scales(first_row(at));
+        const __half2 loaded = row_scales_of<Codes>(a, first_row(at), lane());
         multiply_tile(sums, first_row(at), place);
-        const float2 scales = this->template scaled<Codes>(loaded);
+        const float2 scales = scale_numbers<Codes>(a, loaded);
         this->write(at, token_scales, place, [&](int i, int r, float scale) {
           return __fmul_rn(__fmul_rn(static_cast<float>(sums[i]), r == 0 ? scales.x : scales.y),
                            scale);

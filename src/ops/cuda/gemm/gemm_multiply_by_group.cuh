@@ -19,7 +19,7 @@ struct GemmMultiplyByGroup : GemmMultiplier<Shape> {
   static constexpr int kTokens = Shape::kTokens;
   static constexpr int kSums = Shape::kSums;
   static constexpr bool kScalesInRing = Shape::kScalesInRing;
-  using Multiplier::multiply_step, Multiplier::next_place, Multiplier::release, Multiplier::tile_of;
+  using Multiplier::next_place, Multiplier::release, Multiplier::tile_of;
 
   using Multiplier::Multiplier;
 
@@ -87,7 +87,7 @@ struct GemmMultiplyByGroup : GemmMultiplier<Shape> {
     for (int unit = 0; unit < units; ++unit) {
       Fragments left;
       UnitCodes::expand(left, group.words, {}, a);
-      const float2 scales = this->template scaled<UnitCodes>(group.scales);
+      const float2 scales = scale_numbers<UnitCodes>(a, group.scales);
       int sums[kSums];
       multiply_step(sums, left, inputs_of(place.stage), false);
       const Place next = next_place(place, unit, units);

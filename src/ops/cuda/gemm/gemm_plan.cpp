@@ -4,6 +4,7 @@
 #include "ops/cuda/device_code/per_device.h"
 #include "ops/cuda/gemm/gemm.h"
 #include "ops/cuda/gemm/gemm_launchers.h"
+#include "ops/cuda/gemm/resident/resident_shape.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -11,6 +12,10 @@ namespace {
 // What a tile costs beside its products, in tokens: waiting for its first units, writing its
 // results, and what the stages of the ring cost whatever their size.
 constexpr double kTileOverhead = 90.0;
+// And beside a strip of rows whose inputs stay, whose results are written behind the next strip's
+// products: so the rest takes less, too.
+constexpr double kStripOverhead = 77.0;
+constexpr double kHidingResults = 0.8;
 
 // Two blocks of a cluster read less, but wait for one another. On an H200 that pays where many
 // large tiles follow one another.
@@ -20,8 +25,19 @@ double cost_of_reading_alone(const GemmPlan& plan, bool by_group, int rounds) {
   return large ? 1.03 : 0.97;
 }
 
+// The same where inputs stay: parts of strips, one after the other.
+double time_of_resident(const GemmPlan& plan, const GemmWeights& weights, int tokens) {
+  const auto strips = static_cast<int>(unit_grid(weights.units.n, weights.units.k).row_groups);
+  const int token_tiles = (tokens + plan.token_tile - 1) / plan.token_tile;
+  const ResidentParts parts = resident_parts(strips, token_tiles, plan.blocks);
+  return kHidingResults * parts.time * (plan.token_tile + kStripOverhead) * plan.row_tile;
+}
+
 // A model of the time: rounds of tiles that run at once, each as long as its tokens.
 double time_of(const GemmPlan& plan, const GemmWeights& weights, GemmInputs inputs, int tokens) {
+  if (plan.keeps_inputs()) {
+    return time_of_resident(plan, weights, tokens);
+  }
   const bool by_group = scales_by_group(weights, inputs);
   const auto rows = static_cast<int>(weights.units.n);
   const int rows_at_once = plan.row_tile * plan.cluster;
@@ -56,6 +72,12 @@ GemmDevice current_device() {
 }  // namespace
 
 bool gemm_has_tile(const GemmWeights& weights, GemmInputs inputs, int row_tile, int token_tile) {
+  if (row_tile == kUnitRows) {
+    return inputs == GemmInputs::kInt8 && weights.row_scale &&
+           fits_resident(token_tile, weights.units.k,
+                         static_cast<int>(weights.units.format.bytes())) &&
+           (token_tile == 128 || token_tile == 192);
+  }
   if (scales_by_group(weights, inputs)) {
     return (row_tile == 128 || row_tile == 192) && (token_tile == 64 || token_tile == 128);
   }
@@ -70,10 +92,11 @@ std::vector<GemmPlan> gemm_plans(const GemmWeights& weights, GemmInputs inputs) 
   const GemmDevice device = current_device();
   std::vector<GemmPlan> plans;
   if (device.wgmma) {
-    for (const int row_tile : {128, 192}) {
-      for (const int token_tile : {32, 64, 128, 256}) {
+    for (const int row_tile : {64, 128, 192}) {
+      for (const int token_tile : {32, 64, 128, 192, 256}) {
         for (const int cluster : {1, 2}) {
-          if (gemm_has_tile(weights, inputs, row_tile, token_tile)) {
+          if ((row_tile > kUnitRows || cluster == 1) &&
+              gemm_has_tile(weights, inputs, row_tile, token_tile)) {
             plans.push_back({true, row_tile, token_tile, cluster, device.multiprocessors});
           }
         }

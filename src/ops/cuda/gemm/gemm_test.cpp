@@ -15,6 +15,7 @@
 #include "ops/cpu/elementwise.h"
 #include "ops/cpu/packed/test_problems.h"
 #include "ops/cuda/device_arrays_for_tests.h"
+#include "ops/cuda/gemm/gemm_on_device_for_tests.h"
 #include "ops/cuda/gemm/gemm_reference.h"
 #include "ops/cuda/gemm/gemm_test_data.h"
 #include "ops/cuda/gemm/half_output_for_tests.h"
@@ -22,8 +23,6 @@
 
 namespace nibble::ops::cuda {
 namespace {
-
-using device::cuda::Buffer;
 
 struct Shape {
   int tokens;
@@ -34,34 +33,12 @@ struct Shape {
 // Ragged in each direction: rows that are no multiple of 16 or 128, columns that are none of 128 or
 // 32, odd and even numbers of blocks, more tiles than blocks of threads.
 // Those with rows that are a multiple of 16 are also taken for gate and up in pairs.
-constexpr Shape kShapes[] = {{1, 16, 128},    {65, 100, 200},  {127, 129, 1000},
-                             {300, 333, 640}, {64, 512, 1152}, {257, 40, 384},
-                             {96, 700, 72},   {300, 272, 200}, {75, 320, 416}};
+constexpr Shape kShapes[] = {{1, 16, 128},    {65, 100, 200}, {127, 129, 1000}, {300, 333, 640},
+                             {64, 512, 1152}, {257, 40, 384}, {96, 700, 72},    {300, 272, 200},
+                             {75, 320, 416},  {520, 96, 768}};
 
 constexpr float kPoison = -12345.5f;
 constexpr int kMargin = 3;  // columns at least behind each row of y, which must not change
-
-int padded(int columns) {
-  return (columns + 127) / 128 * 128;
-}
-
-// Weights in the memory of the device.
-struct OnDevice {
-  Buffer units;
-  Buffer tables;
-  Buffer factors;
-  GemmWeights view;
-
-  explicit OnDevice(const TestWeights& weights)
-      : units(Buffer::of<std::uint8_t>(weights.units)),
-        tables(Buffer::of<std::int8_t>(weights.tables)),
-        factors(Buffer::of<float>(weights.plain.factors)),
-        view(weights.view) {
-    view.units.units = units.data();
-    view.units.tables = tables.as<std::int8_t>();
-    view.units.factors = weights.plain.factors.empty() ? nullptr : factors.as<float>();
-  }
-};
 
 class GemmTest : public device::GpuTest {
  protected:

@@ -15,6 +15,13 @@
 /// up.
 namespace nibble::ops::cuda {
 
+/// Two floats as float16, the first in the low half, cut to +-65504. NaN stays.
+__device__ __forceinline__ std::uint32_t cut_half2(float low, float high) {
+  const __half2 most = __float2half2_rn(65504.0f);
+  const __half2 cut = __hmax2_nan(__hmin2_nan(__floats2half2_rn(low, high), most), __hneg2(most));
+  return *reinterpret_cast<const std::uint32_t*>(&cut);
+}
+
 /// Calls `put(round, pairs)` once where rows come in pairs, else for the lower and for the upper
 /// rows. Eight columns of eight tokens at a time have been transposed: pair number j has columns
 /// 2 t and 2 t + 1 of eight, of token 8 j + g. All lanes of a warp must call it. Rounds are a loop,
@@ -33,7 +40,7 @@ __device__ __forceinline__ void put_halves(const HalfOutput& output, float (&low
     for (int j = 0; j < kCount / 2; ++j) {
       const float first = output.pairs ? lower[2 * j] * upper[2 * j] : lower[2 * j];
       const float second = output.pairs ? lower[2 * j + 1] * upper[2 * j + 1] : lower[2 * j + 1];
-      pairs[j] = transposed(saturated_half2(first, second));
+      pairs[j] = transposed(cut_half2(first, second));
     }
     put(round, pairs);
 #pragma unroll
@@ -57,8 +64,8 @@ __device__ __forceinline__ int half_position(const HalfOutput& output, int colum
 /// One result y of a row. In loops that are none in the machine code, that of activations is long.
 __device__ __forceinline__ void put_half(const HalfOutput& output, int token, int row, float y) {
   const float value = output.activation ? activated(*output.activation, y) : y;
-  auto* const to = static_cast<__half*>(output.values) + token * output.stride;
-  to[half_position(output, row)] = __float2half_rn(saturated(value));
+  auto* const to = static_cast<std::uint16_t*>(output.values) + token * output.stride;
+  to[half_position(output, row)] = static_cast<std::uint16_t>(cut_half2(value, 0.0f));
 }
 
 }  // namespace nibble::ops::cuda

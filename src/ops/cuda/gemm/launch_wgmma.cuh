@@ -8,43 +8,17 @@
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/tensor_map.h"
 #include "ops/cuda/gemm/gemm_wgmma.cuh"
+#include "ops/cuda/gemm/output_boxes.h"
 
 namespace nibble::ops::cuda {
 
 inline constexpr int kSharedBytes = 227 * 1024;  // the most of a block on sm_90
 
-/// Results as a matrix [tokens, columns].
-inline TensorBoxes output_matrix(const GemmOutput& output, int rows, int tokens) {
-  if (output.y != nullptr) {
-    return {.data = output.y,
-            .value_bytes = 4,
-            .rows = tokens,
-            .columns = rows,
-            .row_bytes = 4 * output.stride};
-  }
-  return {.data = output.half.values,
-          .value_bytes = 2,
-          .rows = tokens,
-          .columns = output.half.columns(rows),
-          .row_bytes = 2 * output.half.stride};
-}
-
 /// Whether results go through shared memory: where a stage can be spared for them, and the copy
-/// engine can write them. That writes 16 bytes at a time, also at the end of a row.
-inline bool stages_results(const RingLayout& ring, const TensorBoxes& to) {
+/// engine can write them.
+inline bool stages_results(const GemmArguments& a) {
   constexpr int kFewestStages = 4;
-  return ring.stages >= kFewestStages && reinterpret_cast<std::uintptr_t>(to.data) % 16 == 0 &&
-         to.row_bytes % 16 == 0 && to.columns * to.value_bytes % 16 == 0;
-}
-
-/// The boxes of results.
-template <class Shape>
-CUtensorMap output_map(const GemmArguments& a) {
-  const bool half = a.output.y == nullptr;
-  TensorBoxes boxes = output_matrix(a.output, a.rows, a.tokens);
-  boxes.box_rows = half ? Shape::kStaged.half_tokens : Shape::kStaged.float_tokens;
-  boxes.box_bytes = half && a.output.half.pairs ? 64 : 128;
-  return make_tensor_map(boxes);
+  return a.ring.stages >= kFewestStages && copies_results(a);
 }
 
 /// Fills in how the work is cut, and launches.
@@ -57,9 +31,7 @@ void launch_wgmma(const GemmPlan& plan, GemmArguments arguments, cudaStream_t st
                                Shape::kScaleBytes, kSharedBytes);
   arguments.strips = (arguments.row_groups + kStripRowGroups - 1) / kStripRowGroups;
   arguments.token_tiles = (arguments.tokens + kTokens - 1) / kTokens;
-  arguments.staged = Shape::kStaged.pays &&
-                     stages_results(arguments.ring, output_matrix(arguments.output, arguments.rows,
-                                                                  arguments.tokens));
+  arguments.staged = Shape::kStaged.pays && stages_results(arguments);
   const int tiles = arguments.strips * arguments.token_tiles;
   const int clusters = std::max(1, std::min(plan.blocks / kCluster, tiles));
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -9,6 +10,7 @@
 #include "ops/cuda/device_code/bulk_copy.cuh"
 #include "ops/cuda/device_code/wgmma.cuh"
 #include "ops/cuda/gemm/gemm_arguments.h"
+#include "ops/cuda/gemm/put_transposed.cuh"
 #include "ops/cuda/gemm/store_tile.cuh"
 
 namespace nibble::ops::cuda {
@@ -47,10 +49,12 @@ struct StagedStore {
       const float scaled = value(i, r, scale);
       return __fadd_rn(kFactors ? __fmul_rn(scaled, factors[r]) : scaled, biases[r]);
     };
-    if (a.output.y == nullptr) {
+    if (a.output.y != nullptr) {
+      store_floats(finished);
+    } else if (a.output.half.values != nullptr) {
       store_halves(finished);
     } else {
-      store_floats(finished);
+      store_codes(finished);
     }
     if (leads()) {
       wait_until_read<0>();
@@ -148,37 +152,119 @@ struct StagedStore {
   // One box of 64 columns, or of 32 pairs.
   template <class Finished>
   __device__ __forceinline__ void store_halves(Finished& finished) const {
-    constexpr int kPieceTokens = kStaged.half_tokens;
-    constexpr int kHeld = kPieceTokens / 4;
-    static_assert(kTokens / kPieceTokens <= 4, "there are four places for small pieces");
     const HalfOutput& output = a.output.half;
-    each_piece<kPieceTokens>(
-        output.pairs,
+    const auto put = [&](int first, std::uint32_t address) {
+      put_box(map, output.pairs ? first_row / 2 : first_row, first, address);
+    };
+    if (output.pairs || output.tiles) {
+      each_half_piece(
+          [&](int piece, std::uint32_t address) { write_turned(finished, piece, address); }, put);
+    } else {
+      each_half_piece(
+          [&](int piece, std::uint32_t address) { write_columns(finished, piece, address); }, put);
+    }
+  }
+
+  static constexpr int kHalfTokens = kStaged.half_tokens;
+  static_assert(kTokens / kHalfTokens <= 4, "there are four places for small pieces");
+  template <class Write, class Put>
+  __device__ __forceinline__ void each_half_piece(Write&& write, Put&& put) const {
+    each_piece<kHalfTokens>(a.output.half.pairs, write, put);
+  }
+
+  // Columns in pairs or in tile order: eight by eight, as put_halves() turns them.
+  template <class Finished>
+  __device__ __forceinline__ void write_turned(Finished& finished, int piece,
+                                               std::uint32_t address) const {
+    constexpr int kHeld = kHalfTokens / 4;
+    const HalfOutput& output = a.output.half;
+    float lower[kHeld];
+    float upper[kHeld];
+#pragma unroll
+    for (int k = 0; k < kHeld / 2; ++k) {
+      const int j = piece * kHalfTokens / 8 + k;
+      const float2 both = scales(j);
+      lower[2 * k] = finished(4 * j, 0, both.x);
+      lower[2 * k + 1] = finished(4 * j + 1, 0, both.y);
+      upper[2 * k] = finished(4 * j + 2, 1, both.x);
+      upper[2 * k + 1] = finished(4 * j + 3, 1, both.y);
+    }
+    put_halves(output, lower, upper, [&](int round, const auto& pairs) {
+      const std::uint32_t to = address + half_place(round);
+      const std::uint32_t step = output.pairs ? 512 : 1024;  // to the next eight tokens
+#pragma unroll
+      for (int k = 0; k < kHeld / 2; ++k) {
+        asm volatile("st.shared.u32 [%0], %1;" ::"r"(to + k * step), "r"(pairs[k]) : "memory");
+      }
+    });
+  }
+
+  // Values of a piece, as TileStore numbers them.
+  using PieceValues = float[kHalfTokens / 2];
+  template <class Finished>
+  __device__ __forceinline__ void finish_piece(Finished& finished, int piece,
+                                               const std::optional<MlpActivation>& activation,
+                                               PieceValues& values) const {
+#pragma unroll
+    for (int k = 0; k < kHalfTokens / 8; ++k) {
+      const int j = piece * kHalfTokens / 8 + k;
+      const float2 both = scales(j);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        values[4 * k + i] = finished(4 * j + i, i / 2, i % 2 == 0 ? both.x : both.y);
+      }
+    }
+    if (activation) {
+      activate_all(*activation, values);
+    }
+  }
+
+  // Columns as they are: each instruction writes 16 columns of 16 tokens.
+  template <class Finished>
+  __device__ __forceinline__ void write_columns(Finished& finished, int piece,
+                                                std::uint32_t address) const {
+    PieceValues values;
+    finish_piece(finished, piece, a.output.half.activation, values);
+    const int place = 2 * warp() + lane() / 8 % 2;  // of the 16 bytes, before they change places
+    const std::uint32_t to =
+        address + lane() / 16 * 1024 + lane() % 8 * 128 + (place ^ lane() % 8) * 16;
+#pragma unroll
+    for (int k = 0; k < kHalfTokens / 16; ++k) {
+      const std::uint32_t pairs[4] = {cut_half2(values[8 * k], values[8 * k + 1]),
+                                      cut_half2(values[8 * k + 2], values[8 * k + 3]),
+                                      cut_half2(values[8 * k + 4], values[8 * k + 5]),
+                                      cut_half2(values[8 * k + 6], values[8 * k + 7])};
+      put_transposed(to + k * 2048, pairs);
+    }
+  }
+
+  // Boxes of 64 codes, whose tokens have as many bytes.
+  template <class Finished>
+  __device__ __forceinline__ void store_codes(Finished& finished) const {
+    const CodeOutput& output = a.output.codes;
+    if (first_row == 0) {
+      put_scales(output, first_token, kTokens, a.tokens, static_cast<int>(threadIdx.x) % 128, 128);
+    }
+    ResultCoder coder(output);
+    const int t = lane() % 4;
+    const int place = warp() / 2 * 2 + t / 2;  // of the 16 bytes, before they change places
+    const int to = lane() / 4 * 64 + (place ^ lane() / 8) * 16 + 4 * (t % 2 + warp() % 2 * 2);
+    each_piece<kHalfTokens>(
+        true,
         [&](int piece, std::uint32_t address) {
-          float lower[kHeld];
-          float upper[kHeld];
+          PieceValues values;
+          finish_piece(finished, piece, output.activation, values);
 #pragma unroll
-          for (int k = 0; k < kHeld / 2; ++k) {
-            const int j = piece * kPieceTokens / 8 + k;
-            const float2 both = scales(j);
-            lower[2 * k] = finished(4 * j, 0, both.x);
-            lower[2 * k + 1] = finished(4 * j + 1, 0, both.y);
-            upper[2 * k] = finished(4 * j + 2, 1, both.x);
-            upper[2 * k + 1] = finished(4 * j + 3, 1, both.y);
+          for (int k = 0; k < kHalfTokens / 8; ++k) {
+            const uint2 lower = coder.codes(cut_half2(values[4 * k], values[4 * k + 1]));
+            const uint2 upper = coder.codes(cut_half2(values[4 * k + 2], values[4 * k + 3]));
+            asm volatile("st.shared.u32 [%0], %1;" ::"r"(address + to + k * 512),
+                         "r"(turned_codes(lower, upper))
+                         : "memory");
           }
-          put_halves(output, lower, upper, [&](int round, const auto& pairs) {
-            const std::uint32_t to = address + half_place(round);
-            const std::uint32_t step = output.pairs ? 512 : 1024;  // to the next eight tokens
-#pragma unroll
-            for (int k = 0; k < kHeld / 2; ++k) {
-              asm volatile("st.shared.u32 [%0], %1;" ::"r"(to + k * step), "r"(pairs[k])
-                           : "memory");
-            }
-          });
         },
-        [&](int first, std::uint32_t address) {
-          put_box(map, output.pairs ? first_row / 2 : first_row, first, address);
-        });
+        [&](int first, std::uint32_t address) { put_box(map, first_row, first, address); });
+    coder.note();
   }
 };
 

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "ops/cuda/device_code/add_in_memory.cuh"
+#include "ops/cuda/gemm/code_results.cuh"
 #include "ops/cuda/gemm/half_results.cuh"
 #include "ops/cuda/packed/unit_format.h"
 
@@ -33,8 +34,11 @@ struct TileStore {
   /// `scale(token)` is loaded once for each token, `value(i, r, scale)` finishes value i.
   template <class Scale, class Value>
   __device__ __forceinline__ void store(Scale&& scale, Value&& value) const {
-    if (a.output.y == nullptr) {
+    if (a.output.half.values != nullptr) {
       return store_halves(scale, value);
+    }
+    if (a.output.codes.codes != nullptr) {
+      return store_codes(scale, value);
     }
     const bool whole =
         first_row + static_cast<int>(kTileRows) <= a.rows && first_token + kTokens <= a.tokens;
@@ -112,6 +116,43 @@ struct TileStore {
 
   template <class Scale, class Value>
   __device__ __forceinline__ void store_halves(Scale& scale, Value& value) const {
+    each_held(scale, value, [&](int held, auto& lower, auto& upper) {
+      put_halves(a.output.half, lower, upper, [&](int round, const auto& pairs) {
+        put_columns(round, pairs, first_token + held + lane() / 4);
+      });
+    });
+  }
+
+  template <class Scale, class Value>
+  __device__ __forceinline__ void store_codes(Scale& scale, Value& value) const {
+    const CodeOutput& output = a.output.codes;
+    if (first_row == 0) {
+      put_scales(output, first_token, kTokens, a.tokens, lane(), 32);
+    }
+    ResultCoder coder(output);
+    const HalfOutput halves{.activation = output.activation};
+    each_held(scale, value, [&](int held, auto& lower, auto& upper) {
+      put_halves(halves, lower, upper, [&](int round, const auto& pairs) {
+        const int column = half_column(halves, first_row, round, lane());
+        const int first = first_token + held + lane() / 4;
+        std::int8_t* to = output.codes + first * output.stride + code_position(column);
+#pragma unroll
+        for (int j = 0; j < kHeld / 2; ++j) {
+          const uint2 both = coder.codes(pairs[j]);
+          if (column < a.rows && first + 8 * j < a.tokens) {
+            to[0] = static_cast<std::int8_t>(both.x);
+            to[2] = static_cast<std::int8_t>(both.y);
+          }
+          to += 8 * output.stride;
+        }
+      });
+    });
+    coder.note();
+  }
+
+  // Calls `put(held, lower, upper)` for the results of some tokens at a time.
+  template <class Scale, class Value, class Put>
+  __device__ __forceinline__ void each_held(Scale& scale, Value& value, Put&& put) const {
     const float biases[2] = {bias(0), bias(1)};
     const float factors[2] = {factor(0), factor(1)};
 #pragma unroll
@@ -130,9 +171,7 @@ struct TileStore {
         lower[i] = finished(0);
         upper[i] = finished(1);
       }
-      put_halves(a.output.half, lower, upper, [&](int round, const auto& pairs) {
-        put_columns(round, pairs, first_token + held + lane() / 4);
-      });
+      put(held, lower, upper);
     }
   }
 

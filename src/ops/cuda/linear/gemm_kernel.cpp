@@ -76,7 +76,7 @@ Refusal refusal(const LayerProblem& problem) {
   if (const Refusal refused = shape_refusal(problem.plan.shape)) {
     return refused;
   }
-  return epilogue_refusal(linear);
+  return epilogue_refusal(linear, true);
 }
 
 }  // namespace

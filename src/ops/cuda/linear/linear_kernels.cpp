@@ -30,8 +30,11 @@ const PlannedProduct* planned_product(const LinearShape& shape) {
   return nullptr;
 }
 
-Refusal epilogue_refusal(const LinearProblem& linear) {
+Refusal epilogue_refusal(const LinearProblem& linear, bool writes_codes) {
   const Epilogue& epilogue = linear.epilogue;
+  if (epilogue.codes && !(writes_codes && epilogue.half)) {
+    return Reason("it writes no codes for the next layer");
+  }
   if (epilogue.activation && !epilogue.half) {
     return Reason("only results in float16 are activated");
   }

@@ -26,7 +26,7 @@ std::span<const LinearKernel> linear_kernels();
 const PlannedProduct* planned_product(const LinearShape& shape);
 
 /// Why no kernel does this with its product: rows of gate and up don't stand in pairs, or float16
-/// results would have something added to them.
-Refusal epilogue_refusal(const LinearProblem& linear);
+/// results would have something added to them. Codes are for those that write them.
+Refusal epilogue_refusal(const LinearProblem& linear, bool writes_codes = false);
 
 }  // namespace nibble::ops::cuda
