@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "ops/cuda/device_code/half.cuh"
+#include "ops/cuda/device_code/mma.cuh"
 #include "ops/cuda/elementwise/coder.cuh"
 #include "ops/cuda/elementwise/matrix_view.h"
 #include "ops/cuda/gemm/gemm.h"
