@@ -15,6 +15,21 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program
   PATTERN "__pycache__" EXCLUDE PATTERN "*_test.py" EXCLUDE)
 
+# Made with the program (src/cli/CMakeLists.txt).
+install(DIRECTORY ${PROJECT_BINARY_DIR}/manual/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
+install(FILES ${PROJECT_BINARY_DIR}/manual/bash/nibble
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT program)
+install(FILES ${PROJECT_BINARY_DIR}/manual/zsh/_nibble
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions COMPONENT program)
+install(FILES ${PROJECT_BINARY_DIR}/manual/fish/nibble.fish
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT program)
+
+# The place of the program in its unit is known when the prefix is.
+install(CODE "set(bindir \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\")
+configure_file(\"${PROJECT_SOURCE_DIR}/packaging/nibble@.service.in\" \"${PROJECT_BINARY_DIR}/nibble@.service\" @ONLY)"
+  COMPONENT program)
+install(FILES ${PROJECT_BINARY_DIR}/nibble@.service DESTINATION lib/systemd/system COMPONENT program)
+
 if(TARGET nibble_library)
   set_target_properties(nibble_library PROPERTIES EXPORT_NAME nibble)
   install(TARGETS nibble_library EXPORT nibble_targets
@@ -34,3 +49,5 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/nibble-config-version.cma
 install(FILES ${PROJECT_BINARY_DIR}/nibble-config.cmake ${PROJECT_BINARY_DIR}/nibble-config-version.cmake
   DESTINATION ${package} COMPONENT development)
 install(EXPORT nibble_targets NAMESPACE nibble:: DESTINATION ${package} FILE nibble-targets.cmake COMPONENT development)
+
+include(${PROJECT_SOURCE_DIR}/cmake/install_package.cmake)
