@@ -22,24 +22,37 @@ bool is_there(const fs::path& path) {  // behind links
   return fs::exists(path, error);
 }
 
-bool has_weights(const fs::path& snapshot) {
-  const fs::path index = snapshot / "model.safetensors.index.json";
-  if (is_there(index)) {
-    const core::Json json = io::load_json_file(index);
-    const auto map = json.find("weight_map");
-    return map != json.end() && map->is_object() &&
-           std::all_of(map->begin(), map->end(), [&](const core::Json& file) {
-             return file.is_string() && is_there(snapshot / file.get<std::string>());
-           });
-  }
+template <typename IsWanted>
+bool has_file(const fs::path& folder, IsWanted is_wanted) {
   std::error_code error;
-  for (fs::directory_iterator entry(snapshot, error), end; !error && entry != end;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    if (entry->path().extension() == ".safetensors" && is_there(entry->path())) {
+    if (is_wanted(entry->path().filename().native()) && is_there(entry->path())) {
       return true;
     }
   }
   return false;
+}
+
+bool has_weights(const fs::path& snapshot) {
+  const fs::path index = snapshot / "model.safetensors.index.json";
+  if (!is_there(index)) {
+    return has_file(snapshot,
+                    [](const std::string& name) { return name.ends_with(".safetensors"); });
+  }
+  const core::Json json = io::load_json_file(index);
+  const auto map = json.find("weight_map");
+  return map != json.end() && map->is_object() &&
+         std::all_of(map->begin(), map->end(), [&](const core::Json& file) {
+           return file.is_string() && is_there(snapshot / file.get<std::string>());
+         });
+}
+
+// Of any kind: who fetched the configuration alone has none.
+bool has_tokenizer(const fs::path& snapshot) {
+  return has_file(snapshot, [](const std::string& name) {
+    return name == "tokenizer.json" || name.starts_with("vocab.") || name.ends_with(".model");
+  });
 }
 
 }  // namespace
@@ -107,10 +120,11 @@ void CachedModel::write_ref(std::string_view commit) const {
 std::optional<fs::path> find_snapshot(const fs::path& cache, const Repository& repository) {
   const CachedModel model(cache, repository);
   const auto commit = model.commit();
-  if (!commit || !model.has(*commit, "config.json") || !has_weights(model.snapshot(*commit))) {
+  if (!commit || !model.has(*commit, "config.json")) {
     return std::nullopt;
   }
-  return model.snapshot(*commit);
+  const fs::path snapshot = model.snapshot(*commit);
+  return has_weights(snapshot) && has_tokenizer(snapshot) ? std::optional(snapshot) : std::nullopt;
 }
 
 std::optional<std::string> repository_of(const fs::path& folder) {

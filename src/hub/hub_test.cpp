@@ -149,6 +149,8 @@ TEST_F(Cache, AModelIsFoundWhenAllOfItIsThere) {
   write(snapshot / "model-1.safetensors", "x");
   EXPECT_FALSE(find_snapshot(cache_, repository_));
   write(snapshot / "model-2.safetensors", "x");
+  EXPECT_FALSE(find_snapshot(cache_, repository_));
+  write(snapshot / "vocab.txt", "x");
   EXPECT_EQ(find_snapshot(cache_, repository_), snapshot);
   EXPECT_EQ(find_snapshot(cache_, parse_repository(std::string("org/name@") + kCommit)), snapshot);
   EXPECT_FALSE(find_snapshot(cache_, parse_repository("org/name@other")));
