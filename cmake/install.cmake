@@ -6,6 +6,8 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
+add_custom_target(installed DEPENDS nibble)  # what is installed, without tests
+
 install(TARGETS nibble EXPORT nibble_targets RUNTIME COMPONENT program)
 set_target_properties(nibble PROPERTIES EXPORT_NAME program)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
@@ -31,6 +33,7 @@ configure_file(\"${PROJECT_SOURCE_DIR}/packaging/nibble@.service.in\" \"${PROJEC
 install(FILES ${PROJECT_BINARY_DIR}/nibble@.service DESTINATION lib/systemd/system COMPONENT program)
 
 if(TARGET nibble_library)
+  add_dependencies(installed nibble_library)
   set_target_properties(nibble_library PROPERTIES EXPORT_NAME nibble)
   install(TARGETS nibble_library EXPORT nibble_targets
     LIBRARY COMPONENT library NAMELINK_COMPONENT development

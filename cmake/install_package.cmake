@@ -1,5 +1,6 @@
 # Debian packages by CPack (tools/check_package.sh makes and checks them): nibble, and of the C library, where it is
-# built, libnibble0 and libnibble-dev. Configure with -DCMAKE_INSTALL_PREFIX=/usr.
+# built, libnibble0 and libnibble-dev. Configured with -DCMAKE_INSTALL_PREFIX=/usr, the library lies in the folder of its
+# architecture (/usr/lib/x86_64-linux-gnu), else in /usr/lib.
 set(NIBBLE_PACKAGE_CONTACT "Nibble developers <developers@nibble.invalid>" CACHE STRING "Maintainer of the packages")
 
 set(CPACK_GENERATOR DEB)
@@ -40,6 +41,8 @@ if(TARGET nibble_library)
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
   set(CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS libopenblas0)
   set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+  set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/packaging/triggers)
+  set(CPACK_POST_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/packaging/without_ldconfig_scripts.cmake)
   set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "The C library of nibble: open a model, let it write, embed, label and
 score texts, quantize it.")
   set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libnibble-dev)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "core/error.h"
 
@@ -29,11 +30,21 @@ bool is_shard(std::string_view name) {
   return name.starts_with("model-") && name.find("-of-") != std::string_view::npos;
 }
 
-bool is_needed_weight(std::string_view name, const std::vector<std::string>& all) {
+// In which form a repository has its weights.
+enum class Weights { kOneFile, kShards, kOthers };
+
+Weights weights_of(const std::vector<std::string>& all) {
   if (contains(all, kSingleFile)) {
+    return Weights::kOneFile;
+  }
+  return contains(all, kIndex) ? Weights::kShards : Weights::kOthers;
+}
+
+bool is_needed_weight(std::string_view name, Weights weights) {
+  if (weights == Weights::kOneFile) {
     return name == kSingleFile;
   }
-  return !contains(all, kIndex) || is_shard(name);
+  return weights == Weights::kOthers || is_shard(name);
 }
 
 // "1_Pooling/config.json", "2_Dense/model.safetensors": modules of sentence-transformers.
@@ -44,15 +55,22 @@ bool is_module(std::string_view name) {
          (file == "config.json" || file == kSingleFile);
 }
 
-bool is_companion(std::string_view name, const std::vector<std::string>& all) {
+bool is_companion(std::string_view name, Weights weights) {
   if (name.starts_with("LICENSE") || name.starts_with("NOTICE")) {
     return true;
   }
   if (name.ends_with(".index.json")) {  // of pickles, and of shards that are not taken
-    return name == kIndex && !contains(all, kSingleFile);
+    return name == kIndex && weights == Weights::kShards;
   }
   return std::any_of(kKept.begin(), kKept.end(),
                      [name](std::string_view end) { return name.ends_with(end); });
+}
+
+bool is_needed(std::string_view name, Weights weights) {
+  if (name.find('/') != std::string_view::npos) {
+    return is_module(name);
+  }
+  return name.ends_with(kWeights) ? is_needed_weight(name, weights) : is_companion(name, weights);
 }
 
 [[noreturn]] void refuse(const std::vector<std::string>& all, std::string_view repository) {
@@ -101,24 +119,14 @@ bool is_safe_name(std::string_view name) {
 
 std::vector<std::string> needed_files(const std::vector<std::string>& all,
                                       std::string_view repository) {
+  const Weights weights = weights_of(all);
   std::vector<std::string> needed;
-  bool weights = false;
-  for (const std::string& name : all) {
-    const bool top = name.find('/') == std::string::npos;
-    if (!top) {
-      if (is_module(name)) {
-        needed.push_back(name);
-      }
-    } else if (name.ends_with(kWeights)) {
-      if (is_needed_weight(name, all)) {
-        needed.push_back(name);
-        weights = true;
-      }
-    } else if (is_companion(name, all)) {
-      needed.push_back(name);
-    }
-  }
-  if (!weights) {
+  std::copy_if(all.begin(), all.end(), std::back_inserter(needed),
+               [weights](const std::string& name) { return is_needed(name, weights); });
+  const bool found = std::any_of(needed.begin(), needed.end(), [](const std::string& name) {
+    return name.find('/') == std::string::npos && name.ends_with(kWeights);
+  });
+  if (!found) {
     refuse(all, repository);
   }
   return needed;
