@@ -13,11 +13,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 build_packages=(
   g++ cmake ninja-build pkg-config
-  libopenblas-dev libsimdjson-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libcurl4-openssl-dev libfmt-dev
+  libopenblas-dev libsimdjson-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libcurl4-openssl-dev libssl-dev libfmt-dev
   libboost-dev libicu-dev libpcre2-dev
 )
 test_packages=(libgtest-dev libsentencepiece-dev)
-check_packages=(python3 python3-venv python3-numpy clang-format clang-tidy shellcheck chromium libfaketime)
+check_packages=(python3 python3-venv python3-numpy clang-format clang-tidy shellcheck chromium libfaketime lintian mandoc zsh fish)
 python=build/python
 requirements=tests/requirements.txt
 

@@ -96,6 +96,15 @@ constexpr CommandEntry kCommands[] = {
      "  nibble analyze models/demo demo-w4 --text book.txt --html analysis.html\n"
      "  nibble analyze bert-sst2 --text reviews.txt --json",
      JsonOutput::kYes, analyze_command},
+    {"pull", "Fetch a model from the Hugging Face hub into its cache",
+     "  nibble pull HuggingFaceTB/SmolLM2-135M\n"
+     "  nibble quantize hf:HuggingFaceTB/SmolLM2-135M -o smol-w4 --recipe rtn-w4g128\n"
+     "  nibble pull ORG/NAME --file model-Q4_0.gguf --revision refs/pr/1",
+     JsonOutput::kYes, pull_command},
+    {"manual", "Write the manual's pages, and completions for bash, zsh and fish",
+     "  nibble manual -o manual; man manual/man/nibble.1\n"
+     "  source <(nibble manual --shell bash)",
+     JsonOutput::kNo, manual_command},
 };
 
 }  // namespace

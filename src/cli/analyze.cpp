@@ -23,6 +23,7 @@ class Analyze final : public ModelCommand {
 
   void add_model_options(CLI::App& app) override {
     app.add_option("quantized", quantized_, "The same model, quantized, to be seen beside it");
+    opens_model(quantized_);
     app.add_option("--text", text_,
                    "Text (UTF-8): a file, a pipe, or - for standard input. For encoders a text, or "
                    "two divided by a tab, a line; for encoder-decoders a source, a tab, and its "

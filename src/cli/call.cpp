@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/exit_codes.h"
 #include "cli/help.h"
 #include "cli/output.h"
 #include "core/error.h"
@@ -17,6 +18,14 @@ constexpr std::string_view kHelp = "help";  // `nibble help run` is `nibble run 
 
 bool is_option(std::string_view word) {
   return word.size() > 1 && word.starts_with('-');
+}
+
+std::string exit_codes() {
+  std::vector<std::string> words;
+  for (const ExitCode& exit : kExitCodes) {
+    words.push_back(fmt::format("{} {}", exit.code, exit.meaning));
+  }
+  return fmt::format("Exit codes: {}.", fmt::join(words, ", "));
 }
 
 // "nibble", or "nibble run" behind the name of a command.
@@ -63,10 +72,7 @@ Call::Call(std::span<const CommandEntry> commands)
   app_.formatter(formatter);
   app_.set_help_flag("-h,--help", "Print this help, also as nibble help COMMAND");
   app_.set_version_flag("--version", "nibble " NIBBLE_VERSION, "Print the version");
-  app_.footer(
-      "nibble COMMAND --help shows options and examples.\n"
-      "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 invalid model, 4 out of memory,\n"
-      "5 input/output, 6 integrity, 7 below the asked threshold.");
+  app_.footer("nibble COMMAND --help shows options and examples.\n" + wrapped(exit_codes(), 0, 0));
   for (const CommandEntry& entry : entries_) {
     Command* command = commands_.emplace_back(entry.make()).get();
     CLI::App* sub = app_.add_subcommand(std::string(entry.name), std::string(entry.summary));

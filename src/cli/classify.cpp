@@ -85,7 +85,7 @@ class LabelsTable {
 
 class Classify final : public ModelCommand {
  public:
-  Classify() : ModelCommand("Model folder") {}
+  Classify() : ModelCommand("Model folder, or hf:ORG/NAME") {}
 
   void add_model_options(CLI::App& app) override {
     texts_.add(app);

@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/hub_model.h"
+
 namespace nibble::cli {
 
 void Command::add_to(CLI::App& app, JsonOutput json) {
@@ -9,8 +11,16 @@ void Command::add_to(CLI::App& app, JsonOutput json) {
   add_options(app);
 }
 
+void Command::start() {
+  for (std::string* name : models_) {
+    *name = model_place(*name, common_.quiet);
+  }
+  run();
+}
+
 void ModelCommand::add_options(CLI::App& app) {
   app.add_option("model", model_, models_)->required();
+  opens_model(model_);
   add_model_options(app);
 }
 

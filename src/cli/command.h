@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "cli/options.h"
 
@@ -16,18 +17,26 @@ class Command {
   virtual ~Command() = default;
   /// Adds the options of every command, then its own.
   void add_to(CLI::App& app, JsonOutput json);
-  virtual void run() = 0;  // throws core::Error
+  /// Finds the models that the call names, on the hub too (cli/hub_model.h), and runs. Throws
+  /// core::Error.
+  void start();
 
  protected:
+  virtual void run() = 0;
+  /// `name` is an option's: of a model, or empty. When run() begins it is a file or folder.
+  void opens_model(std::string& name) { models_.push_back(&name); }
   virtual void add_options(CLI::App& app) = 0;
 
   CommonOptions common_;
+
+ private:
+  std::vector<std::string*> models_;
 };
 
 /// A command whose first argument is a model.
 class ModelCommand : public Command {
  public:
-  explicit ModelCommand(std::string models = "Model folder or GGUF file")
+  explicit ModelCommand(std::string models = "Model folder, GGUF file, or hf:ORG/NAME")
       : models_(std::move(models)) {}
 
  protected:

@@ -23,5 +23,7 @@ std::unique_ptr<Command> tune_strategy_command();
 std::unique_ptr<Command> explain_command();
 std::unique_ptr<Command> inspect_command();
 std::unique_ptr<Command> analyze_command();
+std::unique_ptr<Command> pull_command();
+std::unique_ptr<Command> manual_command();
 
 }  // namespace nibble::cli

@@ -1,5 +1,6 @@
 #include "cli/draft_options.h"
 
+#include "cli/hub_model.h"
 #include "cli/open_model.h"
 #include "cli/options.h"
 #include "engine/model_drafts.h"
@@ -26,12 +27,13 @@ std::unique_ptr<engine::DraftSource> DraftOptions::open(const models::Model& mod
   if (source_ == "ngram") {
     return std::make_unique<engine::NgramDrafts>(most_);
   }
-  const auto drafts = open_model(source_);
+  const std::string place = model_place(source_, false);
+  const auto drafts = open_model(place);
   engine::require_same_vocabulary(model, *drafts);
   const std::int64_t context = drafts->network.config.max_positions;
   options.tile_file.clear();
   return std::make_unique<engine::ModelDrafts>(
-      engine::make_runner(drafts, engine::with_own_tiles(options, source_)), most_, sequences,
+      engine::make_runner(drafts, engine::with_own_tiles(options, place)), most_, sequences,
       context);
 }
 

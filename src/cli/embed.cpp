@@ -62,7 +62,7 @@ class Embeddings {
 
 class Embed final : public ModelCommand {
  public:
-  Embed() : ModelCommand("Model folder or GGUF file: an encoder, or a decoder") {}
+  Embed() : ModelCommand("Model folder, GGUF file, or hf:ORG/NAME: an encoder, or a decoder") {}
 
   void add_model_options(CLI::App& app) override {
     texts_.add(app);

@@ -28,6 +28,7 @@ class Eval final : public ModelCommand {
     app.add_option("--max-tokens", options_.max_tokens, "Use only the first tokens of the text")
         ->check(CLI::PositiveNumber);
     app.add_option("--reference", reference_, "Model to compare the predictions with");
+    opens_model(reference_);
     app.add_option("--max-perplexity", max_perplexity_, "Exit with 7 when the perplexity is larger")
         ->check(CLI::PositiveNumber);
     lora_.add(app);

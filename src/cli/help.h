@@ -1,8 +1,15 @@
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include <CLI/CLI.hpp>
 
 namespace nibble::cli {
+
+/// Words of `text` in lines of at most 80 columns, the first of which begins at column `at`, the
+/// others at `indent`.
+std::string wrapped(std::string_view text, std::size_t at, std::size_t indent);
 
 /// What --help prints: names, one word for what an option takes, and descriptions that are wrapped
 /// at 80 columns and end with the default where it says something.

@@ -25,7 +25,7 @@ int run_program(int argc, char** argv) {
   const auto all = commands();
   Call call(all);
   if (Command* chosen = call.parse(argc, argv)) {
-    chosen->run();
+    chosen->start();
   }
   return 0;
 }

@@ -17,6 +17,7 @@
 #include "core/byte_size.h"
 #include "core/freed_memory.h"
 #include "engine/engine.h"
+#include "hub/cache.h"
 #include "io/text_file.h"
 #include "serve/encoder_service.h"
 #include "serve/loading_server.h"
@@ -195,7 +196,7 @@ class Serve final : public ModelCommand {
     options.http.host = host_;
     options.names = names_;
     if (options.names.empty()) {
-      options.names = {serve::name_of_model(model_)};
+      options.names = {name_of_folder()};
     }
     options.keys = keys_;
     options.chat_template = model.tokenizer->chat_template();
@@ -209,6 +210,12 @@ class Serve final : public ModelCommand {
     options.shutdown_time = std::chrono::seconds(shutdown_time_);
     options.step_time = std::chrono::seconds(step_time_);
     return options;
+  }
+
+  // The last part of its path, or "ORG/NAME" of a model in the hub's cache.
+  std::string name_of_folder() const {
+    const auto repository = hub::repository_of(model_);
+    return repository ? *repository : serve::name_of_model(model_);
   }
 
   serve::ModelFacts facts(const models::Model& model) const {

@@ -17,7 +17,7 @@ namespace {
 
 class TuneKernels final : public ModelCommand {
  public:
-  TuneKernels() : ModelCommand("Model folder") {}
+  TuneKernels() : ModelCommand("Model folder, or hf:ORG/NAME") {}
 
   void add_model_options(CLI::App& app) override {
     app.add_option("--device", device_,
