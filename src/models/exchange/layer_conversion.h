@@ -1,0 +1,27 @@
+#pragma once
+
+#include "formats/exchange/integer_grid.h"
+#include "models/exchange/conversion.h"
+#include "ops/layers.h"
+
+namespace nibble::models {
+
+/// A layer on the grid of another tool, and what that changed.
+struct GridLayer {
+  formats::exchange::IntegerGrid grid;
+  ConvertedLayer report;
+};
+
+/// The layer in `scheme` (integers with float16 scales): moved where the scheme holds its grid,
+/// else decoded and rounded to nearest.
+GridLayer to_grid(const ops::Linear& layer, const formats::Scheme& scheme, core::ThreadPool& pool);
+
+/// A dense tensor of the layer's weights [n, k]. Throws kInvalidModel naming the layer where float16
+/// cannot hold one.
+struct DenseLayer {
+  core::Tensor tensor;
+  ConvertedLayer report;
+};
+DenseLayer to_dense(const ops::Linear& layer, core::DType type, core::ThreadPool& pool);
+
+}  // namespace nibble::models
