@@ -9,6 +9,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/terminal_progress.h"
+#include "compress/search/searched_rounding.h"
 #include "models/exchange/conversion.h"
 #include "models/gguf/gguf_export.h"
 
@@ -24,7 +25,7 @@ class Convert final : public ModelCommand {
                    "gguf (llama.cpp), gptq, awq, compressed-tensors (vLLM, transformers), or hf "
                    "(plain float tensors, transformers)")
         ->required()
-        ->check(CLI::IsMember({"gguf", "gptq", "awq", "compressed-tensors", "hf"}));
+        ->check(CLI::IsMember({"gguf", "gptq", "awq", "compressed-tensors", "hf", "mlx"}));
     app.add_option("-o,--output", output_, "Folder (gguf: file) to write; must not exist")
         ->required();
     app.add_option("--scheme", scheme_,
@@ -34,9 +35,13 @@ class Convert final : public ModelCommand {
   }
 
   void run() override {
+    core::require(to_ != "mlx", core::ErrorKind::kUsage,
+                  "models are not written as mlx: write one as hf, and let mlx_lm.convert quantize "
+                  "it");
     if (!scheme_.empty()) {
       options_.scheme = scheme();
     }
+    options_.round = compress::search_to_nearest;
     TerminalProgress progress(common_.quiet);
     const auto model = open_model(model_);
     const models::Conversion conversion =

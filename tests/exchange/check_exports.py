@@ -3,7 +3,8 @@
 
     python3 check_exports.py NIBBLE FLOAT_MODEL FOLDER [RECIPE ...]
 
-Quantizes FLOAT_MODEL (a decoder with a tokenizer.json) by each recipe into FOLDER, converts it to every target, and prints
+Quantizes FLOAT_MODEL (a decoder with a tokenizer.json) by each recipe (`float`: none; `foreign`: takes the folders of
+other tools that lie here instead) into FOLDER, converts it to every target, and prints
 for each the largest difference between the weights that the other tool dequantizes and those that Nibble decodes from the
 written files, and for GGUF files of float32 whether llama.cpp writes Nibble's greedy tokens. Ends with 1 where weights
 differ at all or tokens do. Needs torch, transformers, gptqmodel, optimum, compressed-tensors, gguf, xllamacpp; a CPU.
@@ -79,29 +80,27 @@ def report(what, difference, count):
         failures.append(what)
 
 
-def compare(what, found, expected, turned=False, rounded=False):
+def compare(what, found, expected, rounded=False):
     worst, count = 0.0, 0
     for name, value in found.items():
         reference = expected[name]
-        reference = reference.t() if turned else reference
         reference = reference.half().float() if rounded else reference
         worst, count = max(worst, (value - reference).abs().max().item()), count + 1
     report(what, worst, count)
 
 
 def check_folders(model, recipe):
-    conv1d = json.loads((FLOAT / "config.json").read_text())["model_type"] == "gpt2"
+    if FAMILY == "gpt2":
+        return
     for target in TARGETS[recipe]:
-        if conv1d and target != "gptq":
-            continue
         out = FOLDER / f"{recipe}-{target}"
         made = nibble("convert", model, "--to", target, "-o", out)
         found = weights_of(out, target)
         rounded = target == "compressed-tensors"  # transformers multiplies in the scales' type, float16
         exact = f"{made['exact_layers']} of {len(made['layers'])} layers exact, error {made['relative_error']:.3g}"
-        compare(f"{recipe} -> {target} ({exact}), the tool against Nibble's reading", found, plain(out), conv1d, rounded)
+        compare(f"{recipe} -> {target} ({exact}), the tool against Nibble's reading", found, plain(out), rounded)
         if made["exact_layers"] == len(made["layers"]):
-            compare(f"{recipe} -> {target}, the tool against the source", found, plain(model), conv1d, rounded)
+            compare(f"{recipe} -> {target}, the tool against the source", found, plain(model), rounded)
 
 
 def gguf_weights(path):
@@ -179,20 +178,59 @@ def check_tokens(path, what):
             failures.append(what)
 
 
+def check_plain(model, recipe):
+    """transformers writes Nibble's greedy tokens from the decoded weights, and misses no tensor."""
+    plain(model)
+    folder = FOLDER / (model.name + "-plain")
+    network, info = t.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, output_loading_info=True)
+    wrong = {key: value for key, value in info.items() if value and key != "error_msgs"}
+    tokenizer = t.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"))
+    ids = tokenizer(PROMPT, return_tensors="pt", add_special_tokens=False)["input_ids"]
+    out = network.generate(ids, max_new_tokens=TOKENS, min_new_tokens=TOKENS, do_sample=False)
+    theirs = tokenizer.decode(out[0, ids.shape[1]:])
+    ours = nibble("run", model, "-p", PROMPT, "-n", TOKENS, "--temp", "0", "--ignore-eos", "--activations",
+                  "float")["text"].removeprefix(PROMPT)
+    print(f"{recipe} -> hf: transformers writes what Nibble writes from the source: {theirs == ours}; {wrong or 'all'} loaded")
+    if theirs != ours or wrong:
+        print(f"  {theirs!r}\n  {ours!r}")
+        failures.append(f"{recipe} -> hf")
+
+
+def check_foreign(source):
+    """Folders of other tools, to each target."""
+    for target in ("gptq", "awq", "compressed-tensors"):
+        out = FOLDER / f"{source.name}-{target}"
+        scheme = ["--scheme", "int4-asym-g32"] if target == "awq" else []  # rows of 64 inputs
+        made = nibble("convert", source, "--to", target, "-o", out, *scheme)
+        exact = f"{made['exact_layers']} of {len(made['layers'])} layers exact, error {made['relative_error']:.3g}"
+        compare(f"{source.name} -> {target} ({exact}), the tool against Nibble's reading", weights_of(out, target),
+                plain(out), target == "compressed-tensors")
+
+
 def main():
-    path = FOLDER / "float.gguf"
-    nibble("convert", FLOAT, "--to", "gguf", "--scheme", "f32", "-o", path)
-    check_tokens(path, "F32")
+    if FAMILY != "opt":
+        path = FOLDER / "float.gguf"
+        nibble("convert", FLOAT, "--to", "gguf", "--scheme", "f32", "-o", path)
+        check_tokens(path, "F32")
     for recipe in sys.argv[4:] or TARGETS:
+        if recipe == "float":
+            continue
+        if recipe == "foreign":
+            for name in ("gptq", "awq", "ct-pack", "ct-w8a8", "bnb-nf4", "ct-mxfp4"):
+                check_foreign(pathlib.Path(__file__).parent / name)
+            continue
         model = FOLDER / recipe
         nibble("quantize", FLOAT, "-o", model, "--recipe", recipe, "--threads", "1")
+        check_plain(model, recipe)
         check_folders(model, recipe)
-        check_blocks(model, recipe)
+        if FAMILY != "opt":
+            check_blocks(model, recipe)
     print("failed: " + ", ".join(failures) if failures else "all the same")
     sys.exit(1 if failures else 0)
 
 
 if __name__ == "__main__":
     NIBBLE, FLOAT, FOLDER = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+    FAMILY = json.loads((FLOAT / "config.json").read_text())["model_type"]
     FOLDER.mkdir(exist_ok=True, parents=True)
     main()

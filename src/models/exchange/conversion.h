@@ -2,13 +2,15 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/progress.h"
 #include "core/threads.h"
-#include "formats/scheme.h"
+#include "formats/packed_weight.h"
 #include "models/model.h"
 
 namespace nibble::models {
@@ -35,8 +37,14 @@ struct Conversion {
   const ConvertedLayer* worst() const;    // null where there is none
 };
 
+/// Rounds weights [n, k] to integers of a scheme.
+using Rounder = std::function<formats::PackedWeight(
+    std::span<const float> weights, std::int64_t n, std::int64_t k, const formats::Scheme& scheme,
+    core::ThreadPool& pool)>;
+
 struct ConversionOptions {
   std::optional<formats::Scheme> scheme;  // of all compressed layers; of none: what fits them best
+  Rounder round;  // what does not fit the target; empty: formats::round_to_nearest
   int threads = 0;
 };
 
@@ -45,7 +53,7 @@ void add_errors(ConvertedLayer& layer, std::span<const float> before, std::span<
 
 /// Writes `model` into the new folder `target` for `method`: "hf" (plain tensors), or a method of
 /// formats::exchange that has a writer. Layers whose grid the method holds are moved; others are
-/// decoded and rounded to nearest.
+/// decoded and rounded.
 ///
 /// Throws kUsage for methods and schemes that there are not, for models without compressed layers
 /// where no scheme says what they become, kInvalidModel for layers that the method can't hold and

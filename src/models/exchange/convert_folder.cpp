@@ -67,7 +67,7 @@ class CodeWriter final : public LayerWriter {
  public:
   CodeWriter(const Model& model, std::string_view method, std::unique_ptr<const Writer> writer,
              const ConversionOptions& options, core::ThreadPool& pool)
-      : writer_(std::move(writer)), pool_(pool) {
+      : writer_(std::move(writer)), round_(options.round), pool_(pool) {
     require_family(model, method);
     scheme_ = target_scheme(model, method, *writer_, options.scheme);
     for (const ops::Linear* layer : layers_to_convert(model.network)) {
@@ -81,7 +81,7 @@ class CodeWriter final : public LayerWriter {
     Scheme scheme = scheme_;
     const Scheme& stored = layer.weight.scheme;
     scheme.inputs.ordered = !formats::is_dense(stored) && writer_->nearest(stored).inputs.ordered;
-    GridLayer converted = to_grid(layer, scheme, pool_);
+    GridLayer converted = to_grid(layer, scheme, round_, pool_);
     for (formats::exchange::WrittenPart& part : writer_->write(converted.grid)) {
       tensors.push_back({fmt::format("{}.{}", layer.name, part.name), std::move(part.tensor)});
     }
@@ -119,6 +119,7 @@ class CodeWriter final : public LayerWriter {
 
  private:
   std::unique_ptr<const Writer> writer_;
+  const Rounder& round_;
   core::ThreadPool& pool_;
   Scheme scheme_;
   bool ordered_ = false;

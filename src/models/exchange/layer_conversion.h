@@ -13,8 +13,9 @@ struct GridLayer {
 };
 
 /// The layer in `scheme` (integers with float16 scales): moved where the scheme holds its grid,
-/// else decoded and rounded to nearest.
-GridLayer to_grid(const ops::Linear& layer, const formats::Scheme& scheme, core::ThreadPool& pool);
+/// else decoded and rounded.
+GridLayer to_grid(const ops::Linear& layer, const formats::Scheme& scheme, const Rounder& round,
+                  core::ThreadPool& pool);
 
 /// A dense tensor of the layer's weights [n, k]. Throws kInvalidModel naming the layer where float16
 /// cannot hold one.

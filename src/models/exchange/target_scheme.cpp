@@ -55,9 +55,9 @@ void require_family(const Model& model, std::string_view method) {
                 "models with an encoder are not written as {}, only as hf", method);
   core::require(network.config.routing.experts == 0, ErrorKind::kInvalidModel,
                 "mixtures of experts are not written as {}, only as hf and gguf", method);
-  core::require(!stores_conv1d(model) || method == "gptq", ErrorKind::kInvalidModel,
-                "{} has its own class of layers (Conv1D), which readers of {} leave alone; write it "
-                "as gptq, gguf or hf",
+  core::require(!stores_conv1d(model), ErrorKind::kInvalidModel,
+                "{} has its own class of layers (Conv1D), which readers of {} don't take; write it "
+                "as gguf or hf",
                 network.config.family, method);
 }
 

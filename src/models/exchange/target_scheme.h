@@ -16,7 +16,7 @@ formats::Scheme target_scheme(const Model& model, std::string_view method,
                               const std::optional<formats::Scheme>& asked);
 
 /// Throws kInvalidModel for models of which `method` has no checkpoints that its readers take:
-/// encoders, mixtures of experts, and matrices [in, out] but in GPTQ.
+/// encoders, mixtures of experts, and families with matrices [in, out].
 void require_family(const Model& model, std::string_view method);
 
 }  // namespace nibble::models

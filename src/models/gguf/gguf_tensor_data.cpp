@@ -88,8 +88,8 @@ void measure(const ops::Linear& layer, const io::GgufBlockType& type, const RowO
 }
 
 GgufLayer blocks_of(const ops::Linear& layer, const io::GgufBlockType& type, const RowOrder& rows,
-                    core::ThreadPool& pool) {
-  GridLayer converted = to_grid(layer, block_scheme(type), pool);
+                    const Rounder& round, core::ThreadPool& pool) {
+  GridLayer converted = to_grid(layer, block_scheme(type), round, pool);
   GgufLayer result{{}, std::move(converted.report)};
   const std::int64_t row_bytes = layer.weight.k / kBlock * type.block_bytes;
   result.bytes.resize(index(layer.weight.n * row_bytes));
@@ -141,9 +141,9 @@ const io::GgufBlockType& gguf_type_of(const formats::PackedWeight& weight,
 }
 
 GgufLayer gguf_layer(const ops::Linear& layer, const io::GgufBlockType& type, const RowOrder& rows,
-                     core::ThreadPool& pool) {
+                     const Rounder& round, core::ThreadPool& pool) {
   GgufLayer result = type.dense ? numbers_of(layer, *type.dense, rows, pool)
-                                : blocks_of(layer, type, rows, pool);
+                                : blocks_of(layer, type, rows, round, pool);
   result.report.to = type.name;
   return result;
 }

@@ -30,6 +30,6 @@ struct GgufLayer {
   ConvertedLayer report;
 };
 GgufLayer gguf_layer(const ops::Linear& layer, const io::GgufBlockType& type, const RowOrder& rows,
-                     core::ThreadPool& pool);
+                     const Rounder& round, core::ThreadPool& pool);
 
 }  // namespace nibble::models
