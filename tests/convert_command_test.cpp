@@ -1,3 +1,6 @@
+#include <cmath>
+#include <fstream>
+
 #include "cli_for_tests.h"
 
 // `nibble convert`: what it writes is opened again by this program. tests/exchange/check_exports.py
@@ -45,7 +48,8 @@ TEST_F(ConvertCommand, ExactTargetsComputeWhatTheSourceComputes) {
   }
   convert(source, "hf", "plain", {"--scheme", "f32"});
   EXPECT_NEAR(loss(path("plain")), expected, 1e-6);
-  const Json config = core::parse_json(testing::read_file(path("plain") + "/config.json"), "config");
+  const Json config =
+      core::parse_json(testing::read_file(path("plain") + "/config.json"), "config");
   EXPECT_FALSE(config.contains("quantization_config"));
   EXPECT_EQ(config["torch_dtype"], "float32");
 }
@@ -69,15 +73,14 @@ TEST_F(ConvertCommand, AddedErrorsAreSaid) {
   const Json awq = convert(source, "awq", "awq");
   EXPECT_EQ(awq["relative_error"], 0.0);
   const Json gptq = convert(source, "gptq", "gptq");
-  EXPECT_GT(gptq["relative_error"].get<double>(), 0.02);
-  EXPECT_LT(gptq["relative_error"].get<double>(), 0.08);
+  EXPECT_GT(gptq["relative_error"].get<double>(), 0.005);
+  EXPECT_LT(gptq["relative_error"].get<double>(), 0.05);
   EXPECT_EQ(gptq["layers"][0]["to"], "int4-sym-g128");
   const Json gguf = convert(source, "gguf", "x.gguf");
   EXPECT_EQ(gguf["layers"][0]["to"], "Q4_1");
   EXPECT_GT(gguf["relative_error"].get<double>(), 1e-5);
   EXPECT_LT(gguf["relative_error"].get<double>(), 1e-3);
-  const ProcessResult text =
-      nibble({"convert", source, "--to", "gptq", "-o", path("again"), "-q"});
+  const ProcessResult text = nibble({"convert", source, "--to", "gptq", "-o", path("again"), "-q"});
   EXPECT_NE(text.out.find("added error"), std::string::npos) << text.out;
   EXPECT_NE(text.out.find("worst"), std::string::npos) << text.out;
 }
@@ -88,6 +91,23 @@ TEST_F(ConvertCommand, GgufKeepsFloatModelsAndTokenizers) {
   convert(path("demo.gguf"), "gguf", "again.gguf");
   EXPECT_EQ(testing::read_file(path("again.gguf")).size(),
             testing::read_file(path("demo.gguf")).size());
+}
+
+// Frequencies that config.json scales stand in the file as divisors.
+TEST_F(ConvertCommand, GgufKeepsScaledFrequencies) {
+  fs::copy(kDemo, path("scaled"));
+  Json config = core::parse_json(testing::read_file(path("scaled") + "/config.json"), "config");
+  config["rope_scaling"] = {{"rope_type", "llama3"},
+                            {"factor", 8.0},
+                            {"low_freq_factor", 1.0},
+                            {"high_freq_factor", 4.0},
+                            {"original_max_position_embeddings", 64}};
+  std::ofstream(path("scaled") + "/config.json") << config.dump();
+  convert(path("scaled"), "gguf", "scaled.gguf", {"--scheme", "f32"});
+  EXPECT_GT(std::abs(loss(path("scaled")) - loss(kDemo)), 1e-3);
+  EXPECT_NEAR(loss(path("scaled.gguf")), loss(path("scaled")), 1e-6);
+  fails({"convert", path("scaled.gguf"), "--to", "hf", "-o", path("x"), "-q"}, 3, "frequencies");
+  EXPECT_FALSE(fs::exists(path("x")));
 }
 
 TEST_F(ConvertCommand, WhatCannotBeIsRefusedWithOneLine) {

@@ -26,8 +26,8 @@ using GgufKeys = std::map<std::string, GgufValue, std::less<>>;
 /// Writes a GGUF file, version 3 (gguf_parser.h draws it), atomically. Tensors stand in the given
 /// order, keys in that of their names, general.architecture first.
 ///
-/// Throws kIo when the file exists or cannot be written; kFailed for a name that stands twice, a row
-/// that is not whole blocks, and bytes of another number than the type and shape say.
+/// Throws kIo when the file exists or cannot be written; kFailed for a name that stands twice, a
+/// row that is not whole blocks, and bytes of another number than the type and shape say.
 void write_gguf(const std::filesystem::path& path, const GgufKeys& keys,
                 const std::vector<GgufOutput>& tensors);
 

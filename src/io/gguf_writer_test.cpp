@@ -67,7 +67,8 @@ TEST_F(GgufWriterTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(std::memcmp(file->tensor("plain").raw(), bytes_of(48).data(), 48), 0);
 }
 
-// "GGUF", version, counts, then the first key: any reader looks at the architecture before the rest.
+// "GGUF", version, counts, then the first key: any reader looks at the architecture before the
+// rest.
 TEST_F(GgufWriterTest, TheArchitectureStandsFirst) {
   write_gguf(path_, keys(), {});
   EXPECT_EQ(read_text_file(path_, 1 << 20).substr(32, 20), "general.architecture");
@@ -103,8 +104,8 @@ TEST(GgufEncoders, GiveTheBlocksOfTheIndependentImplementation) {
     const GgufBlockType& type = *find_gguf_block_type(header[0]);
     const auto* blocks = reinterpret_cast<const std::uint8_t*>(golden.data() + at + sizeof(header));
     const auto block_bytes = static_cast<std::size_t>(type.block_bytes);
-    at += sizeof(header) + header[1] * (block_bytes + static_cast<std::size_t>(type.block_elements) *
-                                                          sizeof(float));
+    at += sizeof(header) +
+          header[1] * (block_bytes + static_cast<std::size_t>(type.block_elements) * sizeof(float));
     if (type.name != "Q4_0" && type.name != "Q4_1" && type.name != "Q8_0") {
       continue;
     }

@@ -39,8 +39,7 @@ TEST(SearchedRounding, LosesLessThanTheRangeOfAGroup) {
     const formats::PackedWeight searched = search_to_nearest(w, kOutputs, kInputs, scheme, pool);
     EXPECT_TRUE(searched.scheme == scheme);
     const auto found = row_errors(searched, w);
-    const auto plain =
-        row_errors(formats::round_to_nearest(w, kOutputs, kInputs, scheme, pool), w);
+    const auto plain = row_errors(formats::round_to_nearest(w, kOutputs, kInputs, scheme, pool), w);
     double sums[2] = {};
     for (std::size_t i = 0; i < found.size(); ++i) {
       EXPECT_LE(found[i], plain[i] * 1.0001);
@@ -60,9 +59,8 @@ TEST(SearchedRounding, OtherSchemesAndWeightsAreRefused) {
         << name;
   }
   w[100] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_THROW(
-      search_to_nearest(w, kOutputs, kInputs, formats::parse_scheme("int4-sym-g16"), pool),
-      core::Error);
+  EXPECT_THROW(search_to_nearest(w, kOutputs, kInputs, formats::parse_scheme("int4-sym-g16"), pool),
+               core::Error);
 }
 
 }  // namespace

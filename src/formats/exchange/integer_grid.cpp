@@ -140,9 +140,10 @@ void widen(IntegerGrid& grid, int bits) {
 }
 
 core::Tensor float16_of(const std::vector<float>& values, core::Shape shape) {
-  core::require(std::all_of(values.begin(), values.end(),
-                            [](float value) { return core::to_float(core::to_fp16(value)) == value; }),
-                core::ErrorKind::kFailed, "a scale is no float16");
+  core::require(
+      std::all_of(values.begin(), values.end(),
+                  [](float value) { return core::to_float(core::to_fp16(value)) == value; }),
+      core::ErrorKind::kFailed, "a scale is no float16");
   return core::from_float32(values, std::move(shape), core::DType::kF16);
 }
 

@@ -1,5 +1,5 @@
-// What writers make of layers that other tools compressed: the bytes of those tools, and layers that
-// the readers read back.
+// What writers make of layers that other tools compressed: the bytes of those tools, and layers
+// that the readers read back.
 
 #include <algorithm>
 #include <cstring>

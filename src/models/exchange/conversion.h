@@ -18,9 +18,9 @@ namespace nibble::models {
 /// What a layer became in the files of another tool.
 struct ConvertedLayer {
   std::string name;
-  std::string from;  // its scheme
-  std::string to;    // that of the target, or its own word for it: "Q4_0"
-  bool exact = false;          // its codes and scales were moved
+  std::string from;            // its scheme
+  std::string to;              // that of the target, or its own word for it: "Q4_0"
+  bool exact = false;          // its weights are the same numbers
   double squared_error = 0;    // sum over all weights of (written - before)^2
   double squared_weights = 0;  // and of before^2
 
@@ -33,14 +33,14 @@ struct Conversion {
   std::vector<ConvertedLayer> layers;
   std::vector<std::string> remarks;
 
-  double relative_error() const;          // of all layers together
-  const ConvertedLayer* worst() const;    // null where there is none
+  double relative_error() const;        // of all layers together
+  const ConvertedLayer* worst() const;  // null where there is none
 };
 
 /// Rounds weights [n, k] to integers of a scheme.
-using Rounder = std::function<formats::PackedWeight(
-    std::span<const float> weights, std::int64_t n, std::int64_t k, const formats::Scheme& scheme,
-    core::ThreadPool& pool)>;
+using Rounder = std::function<formats::PackedWeight(std::span<const float> weights, std::int64_t n,
+                                                    std::int64_t k, const formats::Scheme& scheme,
+                                                    core::ThreadPool& pool)>;
 
 struct ConversionOptions {
   std::optional<formats::Scheme> scheme;  // of all compressed layers; of none: what fits them best

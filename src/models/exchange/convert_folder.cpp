@@ -167,9 +167,7 @@ class FolderConversion {
   }
 
  private:
-  void take(const ops::Linear& layer) {
-    taken_.merge(weight_names(model_, layer));
-  }
+  void take(const ops::Linear& layer) { taken_.merge(weight_names(model_, layer)); }
 
   void write_block(const Block& block) {
     Tensors tensors;

@@ -49,7 +49,8 @@ GridLayer to_grid(const ops::Linear& layer, const Scheme& scheme, const Rounder&
   const std::vector<float> weights = plain_weights(layer.weight, pool);
   const PackedWeight packed = rounded(layer, weights, plain, round, pool);
   add_errors(result.report, weights, plain_weights(packed, pool));
-  result.grid = formats::exchange::fitted(formats::exchange::grid_of(packed).value(), scheme).value();
+  result.grid =
+      formats::exchange::fitted(formats::exchange::grid_of(packed).value(), scheme).value();
   return result;
 }
 

@@ -17,8 +17,8 @@ struct GridLayer {
 GridLayer to_grid(const ops::Linear& layer, const formats::Scheme& scheme, const Rounder& round,
                   core::ThreadPool& pool);
 
-/// A dense tensor of the layer's weights [n, k]. Throws kInvalidModel naming the layer where float16
-/// cannot hold one.
+/// A dense tensor of the layer's weights [n, k]. Throws kInvalidModel naming the layer where
+/// float16 cannot hold one.
 struct DenseLayer {
   core::Tensor tensor;
   ConvertedLayer report;

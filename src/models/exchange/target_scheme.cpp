@@ -20,9 +20,9 @@ Scheme most_common(const std::vector<const ops::Linear*>& layers,
     nearest.inputs.ordered = false;
     weights[formats::to_string(nearest)] += layer->weight.n * layer->weight.k;
   }
-  const auto most = std::max_element(weights.begin(), weights.end(), [](const auto& a, const auto& b) {
-    return a.second < b.second;
-  });
+  const auto most =
+      std::max_element(weights.begin(), weights.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
   return formats::parse_scheme(most->first);
 }
 

@@ -98,7 +98,8 @@ class GgufExport {
       return;
     }
     add_layer(prefix + "ffn_gate_inp", block.router->parts.front());
-    add_experts(prefix + "ffn_gate_exps", block.experts, [](const Mlp& m) { return &m.up.parts[0]; });
+    add_experts(prefix + "ffn_gate_exps", block.experts,
+                [](const Mlp& m) { return &m.up.parts[0]; });
     add_experts(prefix + "ffn_up_exps", block.experts, [](const Mlp& m) { return &m.up.parts[1]; });
     add_experts(prefix + "ffn_down_exps", block.experts,
                 [](const Mlp& m) { return &m.down.parts[0]; });

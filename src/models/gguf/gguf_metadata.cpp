@@ -58,10 +58,11 @@ std::string gguf_architecture(const Model& model) {
     require_llama(model, architecture);
     return architecture;
   }
-  core::fail(ErrorKind::kInvalidModel,
-             "models of family '{}' are not written as gguf: llama.cpp has none, or another; llama, "
-             "mistral, mixtral, qwen2, qwen3 and gpt2 are",
-             core::printable(family));
+  core::fail(
+      ErrorKind::kInvalidModel,
+      "models of family '{}' are not written as gguf: llama.cpp has none, or another; llama, "
+      "mistral, mixtral, qwen2, qwen3 and gpt2 are",
+      core::printable(family));
 }
 
 void add_metadata(const Model& model, const std::string& architecture, io::GgufKeys& keys) {
@@ -73,8 +74,9 @@ void add_metadata(const Model& model, const std::string& architecture, io::GgufK
     add(name, static_cast<std::uint32_t>(value));
   };
   keys.emplace("general.architecture", io::GgufValue(architecture));
-  keys.emplace("general.name",
-               io::GgufValue(std::filesystem::absolute(model.path).lexically_normal().stem().string()));
+  keys.emplace(
+      "general.name",
+      io::GgufValue(std::filesystem::absolute(model.path).lexically_normal().stem().string()));
   keys.emplace("general.quantization_version", io::GgufValue(std::uint32_t{2}));
   size("block_count", config.layers);
   size("context_length", config.max_positions);
@@ -104,8 +106,8 @@ std::vector<float> rope_factors(const Model& model) {
   std::vector<float> factors;
   bool any = false;
   for (std::size_t i = 0; i < config.inverse_frequency.size(); ++i) {
-    const double plain = std::pow(
-        theta, -2.0 * static_cast<double>(i) / static_cast<double>(config.head_dim));
+    const double plain =
+        std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(config.head_dim));
     const double factor = plain / static_cast<double>(config.inverse_frequency[i]);
     any = any || std::abs(factor - 1) > kSame;
     factors.push_back(static_cast<float>(factor));

@@ -126,11 +126,10 @@ Vocabulary from_tokenizer_json(const Model& model) {
                 "the model has no {}: only byte-level BPE of that file is written as gguf", kFile);
   const Json json = io::load_json_file(path);
   const Json bpe = object_at(json, "model");
-  core::require(type_of(bpe) == "BPE" &&
-                    !core::find_bool(bpe, "byte_fallback", kFile).value_or(false),
-                ErrorKind::kInvalidModel,
-                "{}: only byte-level BPE is written as gguf, and this is another kind of tokenizer",
-                kFile);
+  core::require(
+      type_of(bpe) == "BPE" && !core::find_bool(bpe, "byte_fallback", kFile).value_or(false),
+      ErrorKind::kInvalidModel,
+      "{}: only byte-level BPE is written as gguf, and this is another kind of tokenizer", kFile);
   Vocabulary vocabulary;
   vocabulary.model = "gpt2";
   vocabulary.pre = name_of_split(json);

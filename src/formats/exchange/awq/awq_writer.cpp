@@ -47,8 +47,9 @@ class AwqWriter final : public Writer {
   }
 
   std::string problem(const Scheme& scheme, std::int64_t n, std::int64_t k) const override {
-    return n % kAwqPerWord == 0 ? problem_of_groups(scheme, k)
-                                : fmt::format("its {} outputs are no multiple of {}", n, kAwqPerWord);
+    return n % kAwqPerWord == 0
+               ? problem_of_groups(scheme, k)
+               : fmt::format("its {} outputs are no multiple of {}", n, kAwqPerWord);
   }
 
   std::vector<WrittenPart> write(const IntegerGrid& grid) const override {
@@ -63,13 +64,13 @@ class AwqWriter final : public Writer {
   }
 
   core::Json config(const WrittenModel& model) const override {
-    return {{"quant_method", "awq"},
-            {"version", "gemm"},
-            {"bits", kAwqBits},
-            {"group_size", written_group_size(model.scheme)},
-            {"zero_point", true},
-            {"modules_to_not_convert",
-             model.dense.empty() ? core::Json() : core::Json(model.dense)}};
+    return {
+        {"quant_method", "awq"},
+        {"version", "gemm"},
+        {"bits", kAwqBits},
+        {"group_size", written_group_size(model.scheme)},
+        {"zero_point", true},
+        {"modules_to_not_convert", model.dense.empty() ? core::Json() : core::Json(model.dense)}};
   }
 };
 

@@ -55,8 +55,8 @@ Tensor signed_codes(const IntegerGrid& grid) {
 }
 
 Json weights_of(const Scheme& scheme) {
-  Json weights = {{"num_bits", scheme.code.bits}, {"type", "int"}, {"symmetric", true},
-                  {"dynamic", false}};
+  Json weights = {
+      {"num_bits", scheme.code.bits}, {"type", "int"}, {"symmetric", true}, {"dynamic", false}};
   weights["strategy"] = scheme.scale.group == 0 ? "channel" : "group";
   if (scheme.scale.group != 0) {
     weights["group_size"] = scheme.scale.group;
@@ -67,7 +67,8 @@ Json weights_of(const Scheme& scheme) {
 class CompressedTensorsWriter final : public Writer {
  public:
   Scheme nearest(const Scheme& scheme) const override {
-    Scheme nearest = integer_scheme(scheme.code.bits <= 4 ? 4 : 8, written_group(scheme), Zero::kNone);
+    Scheme nearest =
+        integer_scheme(scheme.code.bits <= 4 ? 4 : 8, written_group(scheme), Zero::kNone);
     if (is_w8a8(scheme)) {
       nearest.activation = scheme.activation;
     }
@@ -92,8 +93,11 @@ class CompressedTensorsWriter final : public Writer {
   Json config(const WrittenModel& model) const override {
     const bool inputs = !model.scheme.activation.is_float();
     const char* const format = inputs ? "int-quantized" : "pack-quantized";
-    const Json tokens = {{"num_bits", 8}, {"type", "int"}, {"symmetric", true},
-                         {"strategy", "token"}, {"dynamic", true}};
+    const Json tokens = {{"num_bits", 8},
+                         {"type", "int"},
+                         {"symmetric", true},
+                         {"strategy", "token"},
+                         {"dynamic", true}};
     std::vector<std::string> ignored = model.dense;
     ignored.emplace_back("lm_head");
     return {{"quant_method", "compressed-tensors"},

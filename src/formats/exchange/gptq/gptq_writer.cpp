@@ -26,7 +26,8 @@ Tensor words_of_codes(const IntegerGrid& grid) {
   for_row_ranges(grid.n, grid.k, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t k = 0; k < grid.k; ++k) {
       for (std::int64_t n = first; n < last; ++n) {
-        put_number(words.subspan(index(n)), grid.n, grid.bits, k, grid.codes[index(n * grid.k + k)]);
+        put_number(words.subspan(index(n)), grid.n, grid.bits, k,
+                   grid.codes[index(n * grid.k + k)]);
       }
     }
   });
