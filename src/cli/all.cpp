@@ -9,6 +9,10 @@ constexpr CommandEntry kCommands[] = {
      "  nibble quantize Llama-3.2-1B -o llama-w4 --recipe gptq-w4g128 --calib text.txt "
      "--samples 128",
      JsonOutput::kYes, quantize_command},
+    {"convert", "Write a model for other programs: GGUF, GPTQ, AWQ, compressed-tensors, plain",
+     "  nibble convert demo-w4 --to gguf -o demo-w4.gguf\n"
+     "  nibble convert Llama-3.2-1B-AWQ --to gptq -o llama-gptq --json",
+     JsonOutput::kYes, convert_command},
     {"pack", "Store the CPU's layout of a compressed model, so that it starts at once",
      "  nibble pack demo-w4\n"
      "  nibble pack demo-w4 -o demo-w4.nibble; nibble run demo-w4 --packed demo-w4.nibble -p "

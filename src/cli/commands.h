@@ -7,6 +7,7 @@
 namespace nibble::cli {
 
 std::unique_ptr<Command> quantize_command();
+std::unique_ptr<Command> convert_command();
 std::unique_ptr<Command> pack_command();
 std::unique_ptr<Command> eval_command();
 std::unique_ptr<Command> tasks_command();

@@ -2,10 +2,10 @@
 
 #include <set>
 
-#include "compress/pipeline/model_card.h"
 #include "io/file_descriptor.h"
 #include "io/json_file.h"
 #include "io/safetensors.h"
+#include "models/companion_files.h"
 
 namespace nibble::compress {
 namespace {
@@ -44,22 +44,6 @@ void add_parts(const std::string& layer, const PackedWeight& weight,
 // Norms and biases stand in a block's shard as [n]; all parts of layers have more dimensions.
 bool is_vector(const io::SafetensorsFile& file, const std::string& name) {
   return file.tensor(name).shape().size() == 1;
-}
-
-// Files of the source folder that do not travel: weights, which are replaced, their layouts,
-// config.json, and the model card.
-bool replaced(const std::filesystem::path& file) {
-  const std::string name = file.filename().string();
-  const auto ends = [&](std::string_view end) { return name.ends_with(end); };
-  return name == "config.json" || is_model_card(name) || ends(".safetensors") ||
-         ends(".safetensors.index.json") || ends(".bin") || ends(".pt") || ends(".pth") ||
-         ends(".gguf") || ends(".nibble") || name.starts_with(".");
-}
-
-// A folder of sentence-transformers' modules.json: "1_Pooling".
-bool is_module(const std::filesystem::directory_entry& entry) {
-  return entry.is_directory() && std::filesystem::exists(entry.path() / "config.json") &&
-         std::filesystem::exists(entry.path().parent_path() / "modules.json");
 }
 
 }  // namespace
@@ -253,31 +237,11 @@ void CheckpointWriter::write_config(const models::CompressionInfo& info) const {
   io::write_file_atomically(folder_.path() / "config.json", config.dump(2) + "\n");
 }
 
-void CheckpointWriter::copy_companions() const {
-  for (const auto& [name, text] : model_.companions) {
-    io::write_file_atomically(folder_.path() / name, text);
-  }
-  if (!std::filesystem::is_directory(model_.path)) {
-    return;
-  }
-  for (const auto& entry : std::filesystem::directory_iterator(model_.path)) {
-    if (entry.is_regular_file() && !replaced(entry.path())) {
-      std::filesystem::copy_file(entry.path(), folder_.path() / entry.path().filename(),
-                                 std::filesystem::copy_options::overwrite_existing);
-    } else if (is_module(entry)) {
-      const std::filesystem::path target = folder_.path() / entry.path().filename();
-      std::filesystem::create_directory(target);
-      std::filesystem::copy_file(entry.path() / "config.json", target / "config.json",
-                                 std::filesystem::copy_options::overwrite_existing);
-    }
-  }
-}
-
 void CheckpointWriter::complete(const models::CompressionInfo& info) {
   write_rest(info.schemes);
   write_index();
   write_config(info);
-  copy_companions();
+  models::copy_companions(model_, folder_.path());
 }
 
 void CheckpointWriter::write_file(std::string_view name, std::string_view text) {

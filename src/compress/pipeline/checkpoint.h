@@ -76,7 +76,6 @@ class CheckpointWriter {
   void write_rest(const std::map<std::string, formats::Scheme>& schemes);
   void write_index() const;
   void write_config(const models::CompressionInfo& info) const;
-  void copy_companions() const;
 
   const models::Model& model_;
   io::AtomicFolder folder_;

@@ -198,12 +198,6 @@ std::string damage_section(const models::Network& network,
 
 }  // namespace
 
-bool is_model_card(std::string_view name) {
-  return std::equal(
-      name.begin(), name.end(), kModelCardFile.begin(), kModelCardFile.end(),
-      [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
-}
-
 std::string model_card(const models::Model& original, const models::Model& result,
                        const Recipe& recipe, const PipelineOptions& options) {
   const std::string repository = repository_of(original);

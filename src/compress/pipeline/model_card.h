@@ -1,17 +1,14 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "compress/pipeline/pipeline.h"
+#include "models/companion_files.h"
 
 namespace nibble::compress {
 
-/// The file that Hugging Face folders describe a model in.
-inline constexpr std::string_view kModelCardFile = "README.md";
-
-/// Whether a file of that name is a model card, in whatever letters.
-bool is_model_card(std::string_view name);
+using models::is_model_card;
+using models::kModelCardFile;
 
 /// The card of a compressed model, in Markdown: recipe, size, measured damage where it is known,
 /// and how the model is run. Before it stand, as Hugging Face reads them in YAML, the licence as

@@ -1,4 +1,4 @@
-// The checkpoints of other tools that can be read: one line for each kind.
+// The checkpoints of other tools that can be read and written: one line for each kind.
 
 #include <array>
 
@@ -15,9 +15,9 @@ namespace nibble::formats::exchange {
 
 std::span<const Kind> kinds() {
   static constexpr std::array<Kind, 4> kKinds = {
-      {{"gptq", make_gptq_reader},
-       {"awq", make_awq_reader},
-       {"compressed-tensors", make_compressed_tensors_reader},
+      {{"gptq", make_gptq_reader, make_gptq_writer},
+       {"awq", make_awq_reader, make_awq_writer},
+       {"compressed-tensors", make_compressed_tensors_reader, make_compressed_tensors_writer},
        {"bitsandbytes", make_bitsandbytes_reader}}};
   return kKinds;
 }

@@ -15,6 +15,8 @@
 
 namespace nibble::formats::exchange {
 
+struct IntegerGrid;
+
 /// A linear layer [n, k] as another tool stored it: its tensors by what follows the layer's name
 /// and a dot in a checkpoint ("qweight", "weight.absmax").
 struct StoredLayer {
@@ -52,10 +54,45 @@ class Reader {
   virtual ReadLayer read(const StoredLayer& layer) const = 0;
 };
 
-/// A kind of checkpoint that can be read.
+/// A tensor of a written layer, by what follows the layer's name and a dot.
+struct WrittenPart {
+  std::string_view name;
+  core::Tensor tensor;
+};
+
+/// What a written folder's quantization_config is about.
+struct WrittenModel {
+  Scheme scheme;                    // of all compressed layers
+  bool ordered = false;             // whether some have their inputs in an order
+  std::vector<std::string> layers;  // prefixes of the compressed ones
+  std::vector<std::string> dense;   // of those in the same blocks that are not
+};
+
+/// Layers for one kind of checkpoint, in one scheme throughout: integers whose codes and scales are
+/// moved.
+class Writer {
+ public:
+  virtual ~Writer() = default;
+
+  /// The scheme of such checkpoints that comes nearest to another; `scheme` itself where the
+  /// checkpoints have it. With an order of inputs only where they hold one.
+  virtual Scheme nearest(const Scheme& scheme) const = 0;
+  /// Why a layer [n, k] of a scheme that nearest() gives can't be written, as the end of a message;
+  /// empty: it can.
+  virtual std::string problem(const Scheme& scheme, std::int64_t n, std::int64_t k) const = 0;
+  /// The parts of a layer that has the scheme, but for the order of its inputs. Scales are float16.
+  virtual std::vector<WrittenPart> write(const IntegerGrid& grid) const = 0;
+  /// quantization_config.
+  virtual core::Json config(const WrittenModel& model) const = 0;
+  /// A file of its own that repeats it, which older readers want; empty: none.
+  virtual std::string_view config_file() const { return {}; }
+};
+
+/// A kind of checkpoint that can be read, and written where it has a writer.
 struct Kind {
   std::string_view method;  // "quant_method" of its quantization_config
   std::unique_ptr<const Reader> (*make_reader)(const core::Json& config) = nullptr;
+  std::unique_ptr<const Writer> (*make_writer)() = nullptr;
 };
 
 /// All of them; the one registration place is all.cpp.

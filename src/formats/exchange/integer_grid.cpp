@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/float16.h"
 #include "formats/exchange/row_ranges.h"
 #include "formats/exchange/stored_scales.h"
 #include "formats/format.h"
@@ -66,6 +67,134 @@ ReadLayer pack_grid(const IntegerGrid& grid, std::string_view layer) {
     }
   });
   return {builder.finish(), scales.error(), {}};
+}
+
+namespace {
+
+// Codes of a row in the order of the layer's inputs.
+void scatter(std::span<const std::uint8_t> codes, const core::Tensor& permutation,
+             std::span<std::uint8_t> out) {
+  if (permutation.empty()) {
+    std::copy(codes.begin(), codes.end(), out.begin());
+    return;
+  }
+  const auto order = permutation.data<std::int32_t>();
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    out[index(order[i])] = codes[i];
+  }
+}
+
+void unpack_rows(const PackedWeight& weight, IntegerGrid& grid) {
+  const PackedWeight head = head_of(weight);
+  const std::size_t groups = index(groups_of(grid.k, grid.group));
+  for_row_ranges(grid.n, grid.k, [&](std::int64_t first, std::int64_t last) {
+    std::vector<std::uint8_t> codes(index(grid.k));
+    for (std::int64_t row = first; row < last; ++row) {
+      unpack_codes(head, row, codes);
+      scatter(codes, weight.permutation,
+              std::span(grid.codes).subspan(index(row * grid.k), index(grid.k)));
+      unpack_scales(head, row, std::span(grid.scales).subspan(index(row) * groups, groups));
+      if (!grid.zeros.empty()) {
+        unpack_zeros(head, row, std::span(grid.zeros).subspan(index(row) * groups, groups));
+      }
+    }
+  });
+}
+
+// Groups of `group` inputs; 0: whole rows.
+bool divide_groups(IntegerGrid& grid, std::int64_t group) {
+  if (group == grid.group || (group == 0 && groups_of(grid.k, grid.group) == 1)) {
+    grid.group = group;
+    return true;
+  }
+  if (group == 0 || (grid.group % group != 0 && grid.group != 0) || !grid.order.empty()) {
+    return false;
+  }
+  const std::int64_t before = groups_of(grid.k, grid.group);
+  const std::int64_t after = groups_of(grid.k, group);
+  std::vector<float> scales(index(grid.n * after));
+  std::vector<std::uint8_t> zeros(grid.zeros.empty() ? 0 : scales.size());
+  for (std::int64_t i = 0; i < grid.n * after; ++i) {
+    const std::int64_t from = grid.group == 0 ? 0 : i % after * group / grid.group;
+    const std::size_t at = index(i / after * before + from);
+    scales[index(i)] = grid.scales[at];
+    if (!zeros.empty()) {
+      zeros[index(i)] = grid.zeros[at];
+    }
+  }
+  grid.scales = std::move(scales);
+  grid.zeros = std::move(zeros);
+  grid.group = group;
+  return true;
+}
+
+// Symmetric codes stand around the middle of their range.
+void widen(IntegerGrid& grid, int bits) {
+  const int shift = (1 << (bits - 1)) - (1 << (grid.bits - 1));
+  if (grid.zeros.empty() && shift > 0) {
+    for (std::uint8_t& code : grid.codes) {
+      code = static_cast<std::uint8_t>(code + shift);
+    }
+  }
+  grid.bits = bits;
+}
+
+core::Tensor float16_of(const std::vector<float>& values, core::Shape shape) {
+  core::require(
+      std::all_of(values.begin(), values.end(),
+                  [](float value) { return core::to_float(core::to_fp16(value)) == value; }),
+      core::ErrorKind::kFailed, "a scale is no float16");
+  return core::from_float32(values, std::move(shape), core::DType::kF16);
+}
+
+}  // namespace
+
+int zero_of(const IntegerGrid& grid, std::size_t at) {
+  return grid.zeros.empty() ? 1 << (grid.bits - 1) : grid.zeros[at];
+}
+
+std::optional<IntegerGrid> grid_of(const PackedWeight& weight) {
+  const Scheme& scheme = weight.scheme;
+  if (!is_integer(scheme) || scheme.inputs.hadamard != 0 || scheme.inputs.tail != 0) {
+    return std::nullopt;
+  }
+  IntegerGrid grid{.bits = scheme.code.bits, .n = weight.n, .k = weight.k};
+  grid.group = scheme.scale.group;
+  const std::int64_t groups = groups_of(grid.k, grid.group);
+  grid.codes.resize(index(grid.n * grid.k));
+  grid.scales.resize(index(grid.n * groups));
+  grid.zeros.resize(has_zeros(scheme) ? grid.scales.size() : 0);
+  unpack_rows(weight, grid);
+  if (!weight.permutation.empty() && groups > 1) {
+    const auto order = weight.permutation.data<std::int32_t>();
+    grid.order.assign(order.begin(), order.end());
+  }
+  grid.activation = scheme.activation;
+  return grid;
+}
+
+std::optional<IntegerGrid> fitted(IntegerGrid grid, const Scheme& scheme) {
+  const auto middle = static_cast<std::uint8_t>(1 << (grid.bits - 1));
+  if (std::all_of(grid.zeros.begin(), grid.zeros.end(),
+                  [&](std::uint8_t zero) { return zero == middle; })) {
+    grid.zeros.clear();
+  }
+  if (grid.bits > scheme.code.bits || (!grid.zeros.empty() && !has_zeros(scheme)) ||
+      (!grid.order.empty() && !scheme.inputs.ordered) || !divide_groups(grid, scheme.scale.group)) {
+    return std::nullopt;
+  }
+  widen(grid, scheme.code.bits);
+  grid.activation = scheme.activation;
+  return grid;
+}
+
+core::Tensor scales_by_group(const IntegerGrid& grid) {
+  const std::int64_t groups = groups_of(grid.k, grid.group);
+  return float16_of(transposed(grid.scales, grid.n, groups), {groups, grid.n});
+}
+
+core::Tensor scales_by_row(const IntegerGrid& grid) {
+  return float16_of(grid.scales, {grid.n, groups_of(grid.k, grid.group)});
 }
 
 }  // namespace nibble::formats::exchange

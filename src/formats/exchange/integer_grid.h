@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -30,5 +31,24 @@ std::int64_t groups_of(std::int64_t k, std::int64_t group);
 /// float16; codes, zeros and order are kept. Throws kInvalidModel naming the layer for a scale that
 /// is not finite in float16.
 ReadLayer pack_grid(const IntegerGrid& grid, std::string_view layer);
+
+/// The grid of a weight, with its order where groups need one; nothing for codes of other types, a
+/// Hadamard or a tail.
+std::optional<IntegerGrid> grid_of(const PackedWeight& weight);
+
+/// The same numbers with the bits, groups and zero points of `scheme`; nothing where that would
+/// change one. Fewer bits fit into more, groups of 128 are two of 64 that have the same scale, a
+/// symmetric grid is an asymmetric one. An order stays, where `scheme` has one; inputs are rounded
+/// as `scheme` says.
+std::optional<IntegerGrid> fitted(IntegerGrid grid, const Scheme& scheme);
+
+/// The zero point of group `at` of all rows' groups.
+int zero_of(const IntegerGrid& grid, std::size_t at);
+
+/// Rows and columns of scales change places: F16 [groups, n]. They are float16 already, or kFailed
+/// is thrown.
+core::Tensor scales_by_group(const IntegerGrid& grid);
+/// The same as they are, F16 [n, groups].
+core::Tensor scales_by_row(const IntegerGrid& grid);
 
 }  // namespace nibble::formats::exchange

@@ -37,6 +37,24 @@ class WordStream {
   int bits_;
 };
 
+/// Writes what WordStream reads: number `index` into words that are zero there.
+inline void put_number(std::span<std::int32_t> words, std::int64_t stride, int bits,
+                       std::int64_t index, std::uint8_t value) {
+  constexpr int kWordBits = 32;
+  const auto bit = static_cast<std::size_t>(index) * static_cast<std::size_t>(bits);
+  const auto shift = static_cast<int>(bit % kWordBits);
+  const std::uint64_t shifted = std::uint64_t{value} << shift;
+  const auto add = [&](std::size_t word, std::uint64_t part) {
+    std::int32_t& target = words[word * static_cast<std::size_t>(stride)];
+    target = static_cast<std::int32_t>(static_cast<std::uint32_t>(target) |
+                                       static_cast<std::uint32_t>(part));
+  };
+  add(bit / kWordBits, shifted);
+  if (shift + bits > kWordBits) {
+    add(bit / kWordBits + 1, shifted >> kWordBits);
+  }
+}
+
 /// Words that hold `count` numbers.
 constexpr std::int64_t words_for(std::int64_t count, int bits) {
   return count / 32 * bits + (count % 32 * bits + 31) / 32;

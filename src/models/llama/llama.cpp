@@ -111,7 +111,7 @@ TensorNames attention_names() {
           .q_norm = "self_attn.q_norm",
           .k_norm = "self_attn.k_norm",
           .mlp = {},
-          .harmless = {"rotary_emb.inv_freq"}};
+          .harmless = {"rotary_emb.inv_freq", "rope_freqs.weight"}};
 }
 
 Family llama() {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "formats/exchange/awq/awq_words.h"
 #include "formats/exchange/config_fields.h"
 #include "formats/exchange/integer_grid.h"
 #include "formats/exchange/row_ranges.h"
@@ -18,9 +19,6 @@ using core::ErrorKind;
 using core::require;
 
 constexpr std::array<std::string_view, 3> kParts = {"qweight", "qzeros", "scales"};
-constexpr int kBits = 4;
-constexpr std::int64_t kPerWord = 8;
-constexpr std::array<int, 8> kNibbleOf = {0, 4, 1, 5, 2, 6, 3, 7};  // of output 8 c + i in word c
 
 std::size_t index(std::int64_t value) {
   return static_cast<std::size_t>(value);
@@ -29,16 +27,16 @@ std::size_t index(std::int64_t value) {
 // Nibbles of words [rows, n / 8], as [n, rows].
 std::vector<std::uint8_t> read_nibbles(const StoredLayer& layer, std::string_view part,
                                        std::int64_t rows) {
-  const std::int64_t columns = layer.n / kPerWord;
+  const std::int64_t columns = layer.n / kAwqPerWord;
   const auto words = layer.part(part, core::DType::kI32, {rows, columns}).data<std::int32_t>();
   std::vector<std::uint8_t> nibbles(index(layer.n * rows));
-  for_row_ranges(columns, kPerWord * rows, [&](std::int64_t begin, std::int64_t end) {
+  for_row_ranges(columns, kAwqPerWord * rows, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = 0; row < rows; ++row) {
       for (std::int64_t column = begin; column < end; ++column) {
         const auto word = static_cast<std::uint32_t>(words[index(row * columns + column)]);
-        for (std::int64_t i = 0; i < kPerWord; ++i) {
-          nibbles[index((column * kPerWord + i) * rows + row)] =
-              static_cast<std::uint8_t>(word >> (kBits * kNibbleOf[index(i)]) & 15u);
+        for (std::int64_t i = 0; i < kAwqPerWord; ++i) {
+          nibbles[index((column * kAwqPerWord + i) * rows + row)] =
+              static_cast<std::uint8_t>(word >> (kAwqBits * kAwqNibbleOf[index(i)]) & 15u);
         }
       }
     }
@@ -58,11 +56,11 @@ class AwqReader final : public Reader {
   std::span<const std::string_view> part_names() const override { return kParts; }
 
   ReadLayer read(const StoredLayer& layer) const override {
-    require(layer.n % kPerWord == 0, ErrorKind::kInvalidModel,
+    require(layer.n % kAwqPerWord == 0, ErrorKind::kInvalidModel,
             "{}: AWQ packs outputs by 8, and the layer has {}", core::printable(layer.name),
             layer.n);
     const std::int64_t groups = groups_of(layer.k, group_);
-    IntegerGrid grid{.bits = kBits, .n = layer.n, .k = layer.k, .group = group_};
+    IntegerGrid grid{.bits = kAwqBits, .n = layer.n, .k = layer.k, .group = group_};
     grid.scales = transposed(float_part(layer, "scales", {groups, layer.n}), groups, layer.n);
     grid.zeros = read_nibbles(layer, "qzeros", groups);
     grid.codes = read_nibbles(layer, "qweight", layer.k);
@@ -88,8 +86,8 @@ std::unique_ptr<const Reader> make_awq_reader(const core::Json& config) {
           "{}: AWQ checkpoints of version '{}' can't be read, only 'gemm'", kConfigName,
           core::printable(version));
   const int bits = read_bits(config, key_of(config, "bits", "w_bit"));
-  require(bits == kBits, ErrorKind::kInvalidModel,
-          "{}: AWQ checkpoints of {} bits can't be read, only of {}", kConfigName, bits, kBits);
+  require(bits == kAwqBits, ErrorKind::kInvalidModel,
+          "{}: AWQ checkpoints of {} bits can't be read, only of {}", kConfigName, bits, kAwqBits);
   return std::make_unique<const AwqReader>(
       read_group(config, key_of(config, "group_size", "q_group_size")));
 }

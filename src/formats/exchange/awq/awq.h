@@ -22,4 +22,7 @@ namespace nibble::formats::exchange {
 /// The layouts gemv, gemv_fast, exllama, marlin and that of llm-awq are refused.
 std::unique_ptr<const Reader> make_awq_reader(const core::Json& config);
 
+/// Writes 4 bits in groups, with the zero points of asymmetric grids.
+std::unique_ptr<const Writer> make_awq_writer();
+
 }  // namespace nibble::formats::exchange

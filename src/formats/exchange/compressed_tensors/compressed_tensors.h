@@ -30,4 +30,8 @@ namespace nibble::formats::exchange {
 /// sparsity, a quantized KV cache. Activations: activation_rule.h.
 std::unique_ptr<const Reader> make_compressed_tensors_reader(const core::Json& config);
 
+/// Writes symmetric integers: pack-quantized of 4 and 8 bits, and int-quantized of 8 bits whose
+/// inputs are rounded for each token. Zero points are not written: transformers refuses them.
+std::unique_ptr<const Writer> make_compressed_tensors_writer();
+
 }  // namespace nibble::formats::exchange

@@ -24,4 +24,7 @@ namespace nibble::formats::exchange {
 /// With "dynamic" layers may differ in bits and groups; both follow from the shapes of a layer.
 std::unique_ptr<const Reader> make_gptq_reader(const core::Json& config);
 
+/// Writes symmetric ones of version 1 in groups or whole rows, each with its g_idx.
+std::unique_ptr<const Writer> make_gptq_writer();
+
 }  // namespace nibble::formats::exchange

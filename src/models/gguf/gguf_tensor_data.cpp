@@ -1,0 +1,151 @@
+#include "models/gguf/gguf_tensor_data.h"
+
+#include <cstring>
+
+#include "core/error.h"
+#include "core/float16.h"
+#include "io/gguf_blocks/encoders.h"
+#include "models/exchange/layer_conversion.h"
+#include "models/exchange/plain_weights.h"
+
+namespace nibble::models {
+namespace {
+
+using core::ErrorKind;
+using formats::Scheme;
+using formats::exchange::IntegerGrid;
+
+constexpr std::int64_t kBlock = 32;
+constexpr std::uint32_t kQ4_0 = 2;
+constexpr std::uint32_t kQ4_1 = 3;
+constexpr std::uint32_t kQ8_0 = 8;
+
+std::size_t index(std::int64_t value) {
+  return static_cast<std::size_t>(value);
+}
+
+const io::GgufBlockType& type_named(std::string_view name) {
+  for (const io::GgufBlockType& type : io::gguf_block_types()) {
+    if (type.name == name) {
+      return type;
+    }
+  }
+  core::fail(ErrorKind::kFailed, "there is no type {}", name);
+}
+
+std::string_view type_name(const Scheme& scheme) {
+  if (formats::is_dense(scheme)) {
+    return core::name_of(scheme.code.dense);
+  }
+  if (scheme.code.bits > 4) {
+    return "Q8_0";
+  }
+  return formats::is_integer(scheme) && !formats::has_zeros(scheme) ? "Q4_0" : "Q4_1";
+}
+
+// What the blocks of a type hold.
+Scheme block_scheme(const io::GgufBlockType& type) {
+  return formats::parse_scheme(type.id == kQ8_0   ? "int8-sym-g32"
+                               : type.id == kQ4_1 ? "int4-asym-g32"
+                                                  : "int4-sym-g32");
+}
+
+void encode_row(const IntegerGrid& grid, const io::GgufBlockType& type, std::int64_t row,
+                std::uint8_t* out) {
+  const std::int64_t groups = grid.k / kBlock;
+  for (std::int64_t group = 0; group < groups; ++group, out += type.block_bytes) {
+    const std::size_t at = index(row * groups + group);
+    const auto codes =
+        std::span(grid.codes).subspan(index(row * grid.k + group * kBlock), index(kBlock));
+    const core::Fp16 d = core::to_fp16(grid.scales[at]);
+    if (type.id == kQ4_0) {
+      io::gguf_blocks::encode_q4_0(d, codes, out);
+    } else if (type.id == kQ8_0) {
+      io::gguf_blocks::encode_q8_0(d, codes, out);
+    } else {
+      const auto zero = static_cast<float>(formats::exchange::zero_of(grid, at));
+      io::gguf_blocks::encode_q4_1(d, core::to_fp16(-zero * grid.scales[at]), codes, out);
+    }
+  }
+}
+
+// Blocks of Q4_1 round the product of scale and zero point: what they hold is decoded.
+void measure(const ops::Linear& layer, const io::GgufBlockType& type, const RowOrder& rows,
+             core::ThreadPool& pool, GgufLayer& result) {
+  const std::vector<float> before = plain_weights(layer.weight, pool);
+  const std::int64_t k = layer.weight.k;
+  const std::int64_t row_bytes = k / kBlock * type.block_bytes;
+  std::vector<float> after(index(k));
+  result.report.squared_error = result.report.squared_weights = 0;
+  for (std::int64_t row = 0; row < layer.weight.n; ++row) {
+    io::dequantize_blocks(
+        type, reinterpret_cast<const std::uint8_t*>(result.bytes.data()) + row * row_bytes,
+        k / kBlock, after.data());
+    const std::int64_t from = rows.empty() ? row : rows[index(row)];
+    add_errors(result.report, std::span(before).subspan(index(from * k), index(k)), after);
+  }
+  result.report.exact = result.report.squared_error == 0;
+}
+
+GgufLayer blocks_of(const ops::Linear& layer, const io::GgufBlockType& type, const RowOrder& rows,
+                    const Rounder& round, core::ThreadPool& pool) {
+  GridLayer converted = to_grid(layer, block_scheme(type), round, pool);
+  GgufLayer result{{}, std::move(converted.report)};
+  const std::int64_t row_bytes = layer.weight.k / kBlock * type.block_bytes;
+  result.bytes.resize(index(layer.weight.n * row_bytes));
+  auto* const out = reinterpret_cast<std::uint8_t*>(result.bytes.data());
+  for (std::int64_t row = 0; row < layer.weight.n; ++row) {
+    const std::int64_t from = rows.empty() ? row : rows[index(row)];
+    encode_row(converted.grid, type, from, out + row * row_bytes);
+  }
+  if (type.id == kQ4_1) {
+    measure(layer, type, rows, pool, result);
+  }
+  return result;
+}
+
+GgufLayer numbers_of(const ops::Linear& layer, core::DType type, const RowOrder& rows,
+                     core::ThreadPool& pool) {
+  DenseLayer dense = to_dense(layer, type, pool);
+  GgufLayer result{std::vector<std::byte>(index(dense.tensor.bytes())), std::move(dense.report)};
+  const std::int64_t row_bytes = layer.weight.k * core::size_of(type);
+  for (std::int64_t row = 0; row < layer.weight.n; ++row) {
+    const std::int64_t from = rows.empty() ? row : rows[index(row)];
+    std::memcpy(result.bytes.data() + row * row_bytes, dense.tensor.raw() + from * row_bytes,
+                index(row_bytes));
+  }
+  return result;
+}
+
+}  // namespace
+
+RowOrder interleaved_rows(std::int64_t rows, std::int64_t heads) {
+  const std::int64_t dim = rows / heads;
+  RowOrder order(index(rows));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t inside = row % dim;
+    order[index(row)] = row - inside + inside % 2 * (dim / 2) + inside / 2;
+  }
+  return order;
+}
+
+const io::GgufBlockType& gguf_type_of(const formats::PackedWeight& weight,
+                                      const std::optional<Scheme>& asked) {
+  const io::GgufBlockType& type = type_named(type_name(asked.value_or(weight.scheme)));
+  core::require(!asked || formats::is_dense(*asked) || *asked == block_scheme(type),
+                ErrorKind::kUsage,
+                "gguf has no layers in {}: int4-sym-g32 (Q4_0), int4-asym-g32 (Q4_1), int8-sym-g32 "
+                "(Q8_0), f16, bf16 and f32 are written",
+                asked.value_or(Scheme()));
+  return type.dense || weight.k % kBlock == 0 ? type : type_named("F16");
+}
+
+GgufLayer gguf_layer(const ops::Linear& layer, const io::GgufBlockType& type, const RowOrder& rows,
+                     const Rounder& round, core::ThreadPool& pool) {
+  GgufLayer result = type.dense ? numbers_of(layer, *type.dense, rows, pool)
+                                : blocks_of(layer, type, rows, round, pool);
+  result.report.to = type.name;
+  return result;
+}
+
+}  // namespace nibble::models

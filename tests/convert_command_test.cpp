@@ -1,0 +1,140 @@
+#include <cmath>
+#include <fstream>
+
+#include "cli_for_tests.h"
+
+// `nibble convert`: what it writes is opened again by this program. tests/exchange/check_exports.py
+// opens it by the programs that it is for.
+namespace nibble {
+namespace {
+
+const std::string kExchange = kSource + "/tests/exchange/";
+
+class ConvertCommand : public Cli {
+ protected:
+  std::string quantized(const std::string& recipe) {
+    const std::string folder = path(recipe);
+    if (!fs::exists(folder)) {
+      const ProcessResult result =
+          nibble({"quantize", kDemo, "-q", "-o", folder, "--recipe", recipe});
+      EXPECT_EQ(result.exit_code, 0) << result.err;
+    }
+    return folder;
+  }
+
+  Json convert(const std::string& model, const std::string& to, const std::string& output,
+               const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = {"convert", model, "--to", to, "-o", path(output), "-q"};
+    words.insert(words.end(), more.begin(), more.end());
+    return json(words);
+  }
+
+  double loss(const std::string& model) {
+    return json({"eval", model, "--text", kText, "--seq-len", "64", "--max-tokens", "128",
+                 "--activations", "float", "-q"})["nll"]
+        .get<double>();
+  }
+};
+
+TEST_F(ConvertCommand, ExactTargetsComputeWhatTheSourceComputes) {
+  const std::string source = quantized("rtn-w4g128-sym");
+  const double expected = loss(source);
+  for (const std::string to : {"gptq", "awq", "compressed-tensors", "gguf"}) {
+    SCOPED_TRACE(to);
+    const Json result = convert(source, to, to);
+    EXPECT_EQ(result["exact_layers"], result["layers"].size());
+    EXPECT_EQ(result["relative_error"], 0.0);
+    EXPECT_NEAR(loss(path(to)), expected, 1e-6);
+  }
+  convert(source, "hf", "plain", {"--scheme", "f32"});
+  EXPECT_NEAR(loss(path("plain")), expected, 1e-6);
+  const Json config =
+      core::parse_json(testing::read_file(path("plain") + "/config.json"), "config");
+  EXPECT_FALSE(config.contains("quantization_config"));
+  EXPECT_EQ(config["torch_dtype"], "float32");
+}
+
+TEST_F(ConvertCommand, AnyFolderBecomesAnyOther) {
+  for (const std::string from : {"gptq", "awq", "ct-pack", "bnb-nf4"}) {
+    for (const std::string to : {"gptq", "awq", "compressed-tensors", "hf"}) {
+      SCOPED_TRACE(from + " to " + to);
+      const std::string name = from + "-" + to;
+      const Json result = convert(kExchange + from, to, name);
+      EXPECT_EQ(result["layers"].size(), 14u);
+      EXPECT_LT(result["relative_error"].get<double>(), 0.13);
+      const Json read = json({"inspect", path(name)});
+      EXPECT_GT(read["layers"].size(), 0u);
+    }
+  }
+}
+
+TEST_F(ConvertCommand, AddedErrorsAreSaid) {
+  const std::string source = quantized("rtn-w4g128");
+  const Json awq = convert(source, "awq", "awq");
+  EXPECT_EQ(awq["relative_error"], 0.0);
+  const Json gptq = convert(source, "gptq", "gptq");
+  EXPECT_GT(gptq["relative_error"].get<double>(), 0.005);
+  EXPECT_LT(gptq["relative_error"].get<double>(), 0.05);
+  EXPECT_EQ(gptq["layers"][0]["to"], "int4-sym-g128");
+  const Json gguf = convert(source, "gguf", "x.gguf");
+  EXPECT_EQ(gguf["layers"][0]["to"], "Q4_1");
+  EXPECT_GT(gguf["relative_error"].get<double>(), 1e-5);
+  EXPECT_LT(gguf["relative_error"].get<double>(), 1e-3);
+  const ProcessResult text = nibble({"convert", source, "--to", "gptq", "-o", path("again"), "-q"});
+  EXPECT_NE(text.out.find("added error"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("worst"), std::string::npos) << text.out;
+}
+
+TEST_F(ConvertCommand, GgufKeepsFloatModelsAndTokenizers) {
+  convert(kDemo, "gguf", "demo.gguf", {"--scheme", "f32"});
+  EXPECT_NEAR(loss(path("demo.gguf")), loss(kDemo), 1e-6);
+  convert(path("demo.gguf"), "gguf", "again.gguf");
+  EXPECT_EQ(testing::read_file(path("again.gguf")).size(),
+            testing::read_file(path("demo.gguf")).size());
+}
+
+// Frequencies that config.json scales stand in the file as divisors.
+TEST_F(ConvertCommand, GgufKeepsScaledFrequencies) {
+  fs::copy(kDemo, path("scaled"));
+  Json config = core::parse_json(testing::read_file(path("scaled") + "/config.json"), "config");
+  config["rope_scaling"] = {{"rope_type", "llama3"},
+                            {"factor", 8.0},
+                            {"low_freq_factor", 1.0},
+                            {"high_freq_factor", 4.0},
+                            {"original_max_position_embeddings", 64}};
+  std::ofstream(path("scaled") + "/config.json") << config.dump();
+  convert(path("scaled"), "gguf", "scaled.gguf", {"--scheme", "f32"});
+  EXPECT_GT(std::abs(loss(path("scaled")) - loss(kDemo)), 1e-3);
+  EXPECT_NEAR(loss(path("scaled.gguf")), loss(path("scaled")), 1e-6);
+  fails({"convert", path("scaled.gguf"), "--to", "hf", "-o", path("x"), "-q"}, 3, "frequencies");
+  EXPECT_FALSE(fs::exists(path("x")));
+}
+
+TEST_F(ConvertCommand, WhatCannotBeIsRefusedWithOneLine) {
+  const auto words = [&](const std::string& model, const std::string& to,
+                         const std::vector<std::string>& more = {}) {
+    std::vector<std::string> all = {"convert", model, "--to", to, "-o", path("x"), "-q"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const std::string families = kSource + "/tests/families/";
+  fails(words(kDemo, "gptq"), 2, "quantize it first");
+  fails(words(kDemo, "awq", {"--scheme", "int3-sym-g64"}), 2, "int4-asym-g64");
+  fails(words(kDemo, "hf", {"--scheme", "int4-sym-g64"}), 2, "plain numbers");
+  fails(words(kDemo, "gguf", {"--scheme", "int4-sym-g64"}), 2, "int4-sym-g32");
+  fails(words(families + "gpt2", "gptq", {"--scheme", "int4-sym-g32"}), 3, "Conv1D");
+  fails(words(kDemo, "mlx"), 2, "mlx_lm.convert");
+  fails(words(kDemo, "onnx"), 2, "onnx");
+  fails(words(families + "opt", "gguf"), 3, "opt");
+  fails(words(families + "bert", "gguf"), 3, "bert");
+  fails(words(families + "bert", "gptq", {"--scheme", "int4-sym-g32"}), 3, "encoder");
+  fails(words(families + "gpt2", "awq", {"--scheme", "int4-asym-g32"}), 3, "Conv1D");
+  fails(words(families + "mixtral", "gptq", {"--scheme", "int4-sym-g32"}), 3, "experts");
+  EXPECT_FALSE(fs::exists(path("x")));
+  fs::create_directory(path("x"));
+  fails(words(kDemo, "hf"), 5, "exists already");
+  EXPECT_TRUE(fs::is_empty(path("x")));
+}
+
+}  // namespace
+}  // namespace nibble
