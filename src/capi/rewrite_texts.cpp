@@ -16,10 +16,10 @@ class CancelledWriter final : public engine::TextToText {
       : TextToText(std::move(model)), writer_(writer), call_(call) {}
 
   using TextToText::read;
-  engine::EncoderRows read(std::span<const std::span<const std::int32_t>> texts,
-                           const engine::WritingRoom& room) override {
+  void read(std::span<const std::span<const std::int32_t>> texts,
+            const engine::WritingRoom& room) override {
     call_.check();
-    return writer_.read(texts, room);
+    writer_.read(texts, room);
   }
   engine::LogitsView step(std::span<const engine::DecoderRow> rows) override {
     call_.check();
@@ -30,6 +30,7 @@ class CancelledWriter final : public engine::TextToText {
     call_.check();
     return writer_.score(source, target);
   }
+  core::ThreadPool& pool() override { return writer_.pool(); }
 
  private:
   engine::TextToText& writer_;

@@ -93,7 +93,8 @@ TEST_P(Beams, IdsOfTransformers) {
       const WrittenText alone = write(*model, *writer, {sources[i]}).front();
       EXPECT_EQ(alone.tokens, together[i].tokens);
       // On a GPU the sums of layers have another order where there are more rows.
-      EXPECT_NEAR(alone.score, together[i].score, on_gpu() ? 1e-4 : 0.0);
+      EXPECT_NEAR(alone.score, together[i].score,
+                  on_gpu() ? 1e-6 * (100.0 + std::fabs(alone.score)) : 0.0);
     }
   }
 }

@@ -25,9 +25,9 @@ class ResultCoder {
   __device__ explicit ResultCoder(const CodeOutput& output)
       : output_(output), coder_(given_coder(output.bits, output.scale, {})) {}
 
-  /// Of two float16: the lowest bytes.
-  __device__ uint2 codes(std::uint32_t halves) {
-    ends_ |= ends_of_range(halves);
+  /// Of two float16: the lowest bytes. What lies outside of the matrix does not count.
+  __device__ uint2 codes(std::uint32_t halves, bool counts) {
+    ends_ |= counts ? ends_of_range(halves) : 0;
     const float2 values = float2_of(halves);
     return {static_cast<std::uint32_t>(cut_code_of(coder_, values.x)),
             static_cast<std::uint32_t>(cut_code_of(coder_, values.y))};

@@ -246,6 +246,7 @@ struct StagedStore {
       put_scales(output, first_token, kTokens, a.tokens, static_cast<int>(threadIdx.x) % 128, 128);
     }
     ResultCoder coder(output);
+    const int row = first_row + 16 * warp() + lane() / 4;
     const int t = lane() % 4;
     const int place = warp() / 2 * 2 + t / 2;  // of the 16 bytes, before they change places
     const int to = lane() / 4 * 64 + (place ^ lane() / 8) * 16 + 4 * (t % 2 + warp() % 2 * 2);
@@ -256,8 +257,10 @@ struct StagedStore {
           finish_piece(finished, piece, output.activation, values);
 #pragma unroll
           for (int k = 0; k < kHalfTokens / 8; ++k) {
-            const uint2 lower = coder.codes(cut_half2(values[4 * k], values[4 * k + 1]));
-            const uint2 upper = coder.codes(cut_half2(values[4 * k + 2], values[4 * k + 3]));
+            const uint2 lower =
+                coder.codes(cut_half2(values[4 * k], values[4 * k + 1]), row < a.rows);
+            const uint2 upper =
+                coder.codes(cut_half2(values[4 * k + 2], values[4 * k + 3]), row + 8 < a.rows);
             asm volatile("st.shared.u32 [%0], %1;" ::"r"(address + to + k * 512),
                          "r"(turned_codes(lower, upper))
                          : "memory");

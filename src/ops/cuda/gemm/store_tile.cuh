@@ -138,8 +138,9 @@ struct TileStore {
         std::int8_t* to = output.codes + first * output.stride + code_position(column);
 #pragma unroll
         for (int j = 0; j < kHeld / 2; ++j) {
-          const uint2 both = coder.codes(pairs[j]);
-          if (column < a.rows && first + 8 * j < a.tokens) {
+          const bool inside = column < a.rows && first + 8 * j < a.tokens;
+          const uint2 both = coder.codes(pairs[j], inside);
+          if (inside) {
             to[0] = static_cast<std::int8_t>(both.x);
             to[2] = static_cast<std::int8_t>(both.y);
           }
