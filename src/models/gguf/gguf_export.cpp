@@ -11,8 +11,6 @@
 namespace nibble::models {
 namespace {
 
-using core::ErrorKind;
-
 std::vector<std::byte> bytes_of(const std::vector<float>& values) {
   std::vector<std::byte> bytes(values.size() * sizeof(float));
   std::memcpy(bytes.data(), values.data(), bytes.size());

@@ -90,7 +90,8 @@ constexpr ResidentParts resident_parts(int strips, int token_tiles, int blocks) 
   ResidentParts best;
   for (int count = 1; count <= strips; ++count) {
     const int rounds = (token_tiles * count + blocks - 1) / blocks;
-    const double time = rounds * (kLoad + (strips + count - 1) / count);
+    const int strips_each = (strips + count - 1) / count;
+    const double time = rounds * (kLoad + strips_each);
     if (count == 1 || time < best.time) {
       best = {count, time};
     }
