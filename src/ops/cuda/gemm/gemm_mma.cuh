@@ -294,7 +294,7 @@ struct MmaKernel {
         sums.tiles, a, lane(), a.units_along_k * static_cast<int>(kUnitInputs),
         [&](int tile) {
           const std::uint8_t* from = first_of(tile);
-          return from == nullptr ? 0 : unit_zeros_of(from, Codes::kCodeBytes, lane() / 4);
+          return from == nullptr ? 0 : global_zeros_of(from, Codes::kCodeBytes, lane() / 4);
         },
         [&](int token) {
           const int inside = min(at.tokens * kMmaTokens + token_warp() * 64 + token, a.tokens - 1);

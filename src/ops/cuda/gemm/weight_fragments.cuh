@@ -36,15 +36,6 @@ __device__ __forceinline__ uint4 words_of(std::uint32_t tile, int number, int la
   return words;
 }
 
-/// The same of a tile in global memory. They don't stay in the L1 cache: no warp reads them again.
-__device__ __forceinline__ uint4 words_of(const std::uint8_t* tile, int number, int lane) {
-  uint4 words;
-  asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
-               : "l"(tile + number * 512 + lane * 16));
-  return words;
-}
-
 /// The scales of rows g and g + 8 of a group: the lower and the upper half.
 __device__ __forceinline__ __half2 scales_of(std::uint32_t tile, int code_bytes, int group, int g) {
   std::uint32_t bits;
@@ -64,18 +55,15 @@ __device__ __forceinline__ std::uint32_t zeros_of(std::uint32_t tile, int code_b
   return bits;
 }
 
-/// The scales of rows g and g + 8 of a unit's only group, of a tile in global memory.
+/// The scales of rows g and g + 8 of a tile in global memory.
 __device__ __forceinline__ __half2 global_scales_of(const std::uint8_t* tile, int code_bytes,
                                                     int g) {
   return *reinterpret_cast<const __half2*>(tile + code_bytes + g * 4);
 }
 
-/// Their zeros in a unit of one group, of a tile in shared or in global memory.
-__device__ __forceinline__ std::uint32_t unit_zeros_of(std::uint32_t tile, int code_bytes, int g) {
-  return zeros_of(tile, code_bytes, 1, 0, g);
-}
-__device__ __forceinline__ std::uint32_t unit_zeros_of(const std::uint8_t* tile, int code_bytes,
-                                                       int g) {
+/// Their zeros in a unit of one group, as zeros_of() has them.
+__device__ __forceinline__ std::uint32_t global_zeros_of(const std::uint8_t* tile, int code_bytes,
+                                                         int g) {
   return *reinterpret_cast<const std::uint16_t*>(tile + code_bytes + 32 + g * 2);
 }
 
@@ -136,8 +124,7 @@ struct Int8Codes : CodesAlone {
     uint4 words[4];
   };
   __device__ static float scale_factor(const GemmArguments&) { return 1.0f; }
-  template <class Tile>
-  __device__ static void load(Words& to, Tile tile, int, int lane, const GemmArguments&) {
+  __device__ static void load(Words& to, std::uint32_t tile, int, int lane, const GemmArguments&) {
 #pragma unroll
     for (int h = 0; h < 4; ++h) {
       to.words[h] = words_of(tile, h, lane);
@@ -169,12 +156,12 @@ struct Int4Codes : CodesAlone {
   __device__ static float scale_factor(const GemmArguments& a) {
     return a.asymmetric ? 1.0f : 0.0625f;
   }
-  template <class Tile>
-  __device__ static void load(Words& to, Tile tile, int, int lane, const GemmArguments& a) {
+  __device__ static void load(Words& to, std::uint32_t tile, int, int lane,
+                              const GemmArguments& a) {
     to.words[0] = words_of(tile, 0, lane);
     to.words[1] = words_of(tile, 1, lane);
     if (a.asymmetric) {
-      to.zeros = unit_zeros_of(tile, kCodeBytes, lane / 4);
+      to.zeros = zeros_of(tile, kCodeBytes, 1, 0, lane / 4);
     }
   }
   __device__ static void expand(Fragments& left, const Words& from, const Rows&,
