@@ -9,10 +9,9 @@
 #include "ops/cuda/device_code/tensor_map.h"
 #include "ops/cuda/gemm/gemm_wgmma.cuh"
 #include "ops/cuda/gemm/output_boxes.h"
+#include "ops/cuda/gemm/ring.h"
 
 namespace nibble::ops::cuda {
-
-inline constexpr int kSharedBytes = 227 * 1024;  // the most of a block on sm_90
 
 /// Whether results go through shared memory: where a stage can be spared for them, and the copy
 /// engine can write them.

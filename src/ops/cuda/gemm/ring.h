@@ -2,6 +2,8 @@
 
 namespace nibble::ops::cuda {
 
+inline constexpr int kSharedBytes = 227 * 1024;  // of a block, the most on sm_90
+
 /// The ring in shared memory through which the copying warp feeds those that multiply. A stage
 /// holds one unit along k: the inputs of the tile's tokens, the packed units of its row groups and,
 /// where inputs are scaled by group, the tokens' scales; and two barriers, on which it becomes full

@@ -28,7 +28,7 @@ void launch_resident(const GemmPlan& plan, GemmArguments arguments, cudaStream_t
                        .box_rows = kTokens});
   const CUtensorMap outputs = arguments.staged ? output_map<Shape>(arguments) : CUtensorMap{};
   const auto kernel = gemm_resident<Shape>;
-  allow_shared_bytes(kernel, kResidentBytes);
+  allow_shared_bytes(kernel, kSharedBytes);
   const int blocks = std::max(1, std::min(plan.blocks, arguments.token_tiles * arguments.parts));
   launch_dependent(
       kernel, dim3(static_cast<unsigned>(blocks)), dim3(Shape::kThreads),

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "ops/cuda/gemm/ring.h"
 #include "ops/cuda/gemm/scaling.h"
 #include "ops/cuda/gemm/staged_shape.h"
 #include "ops/cuda/packed/unit_format.h"
@@ -9,7 +10,6 @@
 /// How the kernel whose inputs stay in shared memory (gemm_resident.cuh) is made.
 namespace nibble::ops::cuda {
 
-inline constexpr int kResidentBytes = 227 * 1024;  // of shared memory: the most of a block
 inline constexpr int kResidentWarpgroups = 2;      // which take turns
 inline constexpr int kResidentPieceBytes = 16384;  // of a warpgroup's results on their way out
 inline constexpr int kFewestSlots = 3;
@@ -38,7 +38,7 @@ constexpr ResidentLayout resident_layout(int tokens, int units_along_k, int slot
   layout.pieces = units_along_k * layout.unit_bytes;
   layout.slots = layout.pieces + kResidentWarpgroups * kResidentPieceBytes;
   const int scale_bytes = kResidentWarpgroups * tokens * 4;
-  const int left = kResidentBytes - layout.slots - scale_bytes - 8 * (units_along_k + 1);
+  const int left = kSharedBytes - layout.slots - scale_bytes - 8 * (units_along_k + 1);
   layout.slot_count = left / (slot_bytes + 16);
   if (layout.slot_count > kMostSlots) {
     layout.slot_count = kMostSlots;
@@ -57,7 +57,7 @@ constexpr ResidentLayout resident_layout(int tokens, int units_along_k, int slot
 
 /// Whether so many inputs of so many tokens fit, beside slots for units of weights.
 constexpr bool fits_resident(int tokens, std::int64_t inputs, int slot_bytes) {
-  return inputs <= kResidentBytes &&
+  return inputs <= kSharedBytes &&
          resident_layout(tokens, static_cast<int>((inputs + kUnitInputs - 1) / kUnitInputs),
                          slot_bytes)
                  .slot_count >= kFewestSlots;
