@@ -3,6 +3,7 @@
 
 #include "ops/cuda/cuda_ops_input.h"
 #include "ops/cuda/elementwise/gated_bfloat16.h"
+#include "ops/cuda/elementwise/row_codes.h"
 
 /// Linear layers, and what stands between the two of an MLP.
 namespace nibble::ops::cuda {
@@ -133,9 +134,7 @@ namespace {
 
 // Whether a product can write all that layers with this input read: codes of one stored scale.
 bool takes_codes(const InputTarget& target, std::int64_t width) {
-  return target.form == InputForm::kByteTiles && target.type == &formats::kIntegerCodes &&
-         (target.bits == 8 || target.bits == 4) && target.scale != 0.0f && target.group == 0 &&
-         target.symmetric && target.clip == 1.0f && width % kInputPadding == 0;
+  return takes_row_codes(target) && target.scale != 0.0f && width % kInputPadding == 0;
 }
 
 }  // namespace

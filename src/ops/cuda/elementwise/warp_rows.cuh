@@ -10,6 +10,7 @@
 #include "ops/cuda/device_code/per_device.h"
 #include "ops/cuda/device_code/reduce.cuh"
 #include "ops/cuda/elementwise/coder.cuh"
+#include "ops/cuda/elementwise/row_codes.h"
 #include "ops/cuda/elementwise/row_sinks.cuh"
 
 /// What kernels do alike in which each warp takes one short row after the other: 256 columns at a
@@ -21,7 +22,7 @@ inline constexpr int kWarpColumns = 256;
 inline constexpr int kWarpRowThreads = 128;   // of a block
 inline constexpr int kFewestWarpRows = 1024;  // fewer rows have more threads each
 
-/// Where codes go: in bytes, in tile order.
+/// Where codes go: what a target holds that takes_row_codes().
 struct RowCodes {
   std::int8_t* codes = nullptr;
   float* scales = nullptr;
@@ -31,13 +32,6 @@ struct RowCodes {
 
 inline RowCodes row_codes(const InputTarget& target) {
   return {target.codes, target.scales, target.bits, target.scale};
-}
-
-/// Whether the target is for RowCodes.
-inline bool takes_row_codes(const InputTarget& target) {
-  return target.form == InputForm::kByteTiles && target.type == &formats::kIntegerCodes &&
-         (target.bits == 8 || target.bits == 4) && target.symmetric && target.group == 0 &&
-         target.clip == 1.0f && target.zeros == nullptr;
 }
 
 inline bool is_aligned(const void* data) {
