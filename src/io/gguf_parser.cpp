@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "io/byte_cursor.h"
+#include "io/gguf_types.h"
 
 namespace nibble::io {
 namespace {
@@ -24,42 +25,22 @@ constexpr std::string_view kAlignmentKey = "general.alignment";
 constexpr std::int64_t kLeastKeyBytes = 8 + 1 + 4 + 1;
 constexpr std::int64_t kLeastTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;
 
-constexpr std::uint32_t kArrayType = 9;
-
-// Calls visit(std::type_identity<T>) for the C++ type of a value type of the file.
-template <typename Visit>
+// Calls visit(std::type_identity<T>) for the C++ type of a single value's type in the file.
+template <std::size_t kNumber = 0, typename Visit>
 GgufValue with_type(std::uint32_t type, const ByteCursor& cursor, Visit visit) {
-  switch (type) {
-    case 0:
-      return visit(std::type_identity<std::uint8_t>());
-    case 1:
-      return visit(std::type_identity<std::int8_t>());
-    case 2:
-      return visit(std::type_identity<std::uint16_t>());
-    case 3:
-      return visit(std::type_identity<std::int16_t>());
-    case 4:
-      return visit(std::type_identity<std::uint32_t>());
-    case 5:
-      return visit(std::type_identity<std::int32_t>());
-    case 6:
-      return visit(std::type_identity<float>());
-    case 7:
-      return visit(std::type_identity<bool>());
-    case 8:
-      return visit(std::type_identity<std::string>());
-    case 10:
-      return visit(std::type_identity<std::uint64_t>());
-    case 11:
-      return visit(std::type_identity<std::int64_t>());
-    case 12:
-      return visit(std::type_identity<double>());
-    default:
-      break;
+  if constexpr (kNumber == std::tuple_size_v<GgufTypes>) {
+    cursor.require(type != gguf_type<GgufArray>(), "arrays of arrays are not supported");
+    cursor.require(false, "there is no value type {}", type);
+    return GgufValue(false);  // not reached
+  } else {
+    using T = std::tuple_element_t<kNumber, GgufTypes>;
+    if constexpr (!std::is_same_v<T, GgufArray>) {
+      if (type == kNumber) {
+        return visit(std::type_identity<T>());
+      }
+    }
+    return with_type<kNumber + 1>(type, cursor, visit);
   }
-  cursor.require(type != kArrayType, "arrays of arrays are not supported");
-  cursor.require(false, "there is no value type {}", type);
-  return GgufValue(false);  // not reached
 }
 
 template <typename T>
@@ -89,7 +70,7 @@ std::vector<T> read_array(ByteCursor& cursor, std::uint64_t declared) {
 
 GgufValue read_metadata_value(ByteCursor& cursor) {
   const auto type = cursor.read<std::uint32_t>();
-  if (type != kArrayType) {
+  if (type != gguf_type<GgufArray>()) {
     return with_type(type, cursor, [&]<typename T>(std::type_identity<T>) {
       return GgufValue(read_value<T>(cursor));
     });

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "io/atomic_file.h"
+#include "io/gguf_types.h"
 
 namespace nibble::io {
 namespace {
@@ -15,7 +16,6 @@ using core::ErrorKind;
 
 constexpr std::uint32_t kVersion = 3;
 constexpr std::int64_t kAlignment = 32;
-constexpr std::uint32_t kArray = 9;
 constexpr std::string_view kFirstKey = "general.architecture";
 
 template <typename T>
@@ -26,37 +26,6 @@ template <typename T>
 struct Element<std::vector<T>> {
   using Type = T;
 };
-
-// The number of a single value's type in the file.
-template <typename T>
-constexpr std::uint32_t type_id() {
-  if constexpr (std::is_same_v<T, std::uint8_t>) {
-    return 0;
-  } else if constexpr (std::is_same_v<T, std::int8_t>) {
-    return 1;
-  } else if constexpr (std::is_same_v<T, std::uint16_t>) {
-    return 2;
-  } else if constexpr (std::is_same_v<T, std::int16_t>) {
-    return 3;
-  } else if constexpr (std::is_same_v<T, std::uint32_t>) {
-    return 4;
-  } else if constexpr (std::is_same_v<T, std::int32_t>) {
-    return 5;
-  } else if constexpr (std::is_same_v<T, float>) {
-    return 6;
-  } else if constexpr (std::is_same_v<T, bool>) {
-    return 7;
-  } else if constexpr (std::is_same_v<T, std::string>) {
-    return 8;
-  } else if constexpr (std::is_same_v<T, std::uint64_t>) {
-    return 10;
-  } else if constexpr (std::is_same_v<T, std::int64_t>) {
-    return 11;
-  } else {
-    static_assert(std::is_same_v<T, double>);
-    return 12;
-  }
-}
 
 class Head {
  public:
@@ -93,11 +62,11 @@ class Head {
   void any(const T& value) {
     using E = typename Element<T>::Type;
     if constexpr (std::is_void_v<E>) {
-      number<std::uint32_t>(type_id<T>());
+      number(gguf_type<T>());
       single(value);
     } else {
-      number<std::uint32_t>(kArray);
-      number<std::uint32_t>(type_id<E>());
+      number(gguf_type<GgufArray>());
+      number(gguf_type<E>());
       number<std::uint64_t>(value.size());
       for (const auto& element : value) {
         single<E>(element);
