@@ -52,9 +52,7 @@ eval::PerplexityOptions perplexity_of(const nibble_evaluate_options& options,
 
 std::vector<std::int32_t> measured_tokens(const models::Model& model, const char* text,
                                           std::size_t bytes) {
-  require_given(text, "text");
-  const nibble_input input{text, bytes, nullptr, 0};
-  return model.tokenizer->encode(text_of(inputs_of(&input, 1, "text").front()), {});
+  return model.tokenizer->encode(required_text(text, bytes, "text"), {});
 }
 
 }  // namespace nibble::capi

@@ -55,8 +55,14 @@ std::string_view require_text(const nibble_input& input, const char* what) {
 
 std::string_view required_text(const char* text, const char* what) {
   require_given(text, what);
-  require_utf8(text, what);
-  return text;
+  return required_text(text, std::string_view(text).size(), what);
+}
+
+std::string_view required_text(const char* text, std::size_t bytes, const char* what) {
+  require_given(text, what);
+  const std::string_view given(text, bytes);
+  require_utf8(given, what);
+  return given;
 }
 
 }  // namespace nibble::capi

@@ -29,5 +29,7 @@ std::string_view require_text(const nibble_input& input, const char* what);
 /// A text that a caller ended by a zero. Throws kUsage for null and, where it must be UTF-8, for
 /// what is not.
 std::string_view required_text(const char* text, const char* what);
+/// The same of a text of so many bytes.
+std::string_view required_text(const char* text, std::size_t bytes, const char* what);
 
 }  // namespace nibble::capi

@@ -27,14 +27,12 @@ nibble_status nibble_tokenize(nibble_model* model, const char* text, size_t byte
                               const nibble_tokenize_options* options, int32_t** ids,
                               size_t* count) {
   return with_model(model, [&](const Call&) {
-    require_given(text, "text");
+    const std::string_view given = required_text(text, bytes, "text");
     require_given(ids, "ids");
     require_given(count, "count");
     const auto asked = options_of(options, default_options());
-    const nibble_input input{text, bytes, nullptr, 0};
     const std::vector<std::int32_t> tokens = model->model().tokenizer->encode(
-        text_of(inputs_of(&input, 1, "text").front()),
-        {.add_special = asked.add_special != 0, .parse_special = asked.parse_special != 0});
+        given, {.add_special = asked.add_special != 0, .parse_special = asked.parse_special != 0});
     auto copy = returned(std::span<const std::int32_t>(tokens));
     *count = tokens.size();
     *ids = copy.release();
