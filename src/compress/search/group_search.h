@@ -14,6 +14,9 @@ struct GroupFit {
   double loss = 0;  // sum over i of importance[i] (w[i] - decoded[i])^2
 };
 
+/// Steps of a search where nobody says how many.
+inline constexpr int kSearchSteps = 32;
+
 /// Looks for the parameters of a group that lose least when its weights are rounded to nearest,
 /// each squared error counting by the importance of its input, E[x^2]: the diagonal of the layer's
 /// output error (the "importance matrix" of llama.cpp).

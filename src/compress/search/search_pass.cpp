@@ -9,7 +9,8 @@ constexpr std::int64_t kRows = 4;  // rows of one task
 
 class SearchPass final : public Pass {
  public:
-  explicit SearchPass(PassOptions& options) : steps_(options.integer("steps", 32, 1, 1000)) {}
+  explicit SearchPass(PassOptions& options)
+      : steps_(options.integer("steps", kSearchSteps, 1, 1000)) {}
 
   PassTraits traits() const override {
     return {.stage = Stage::kChoosesParameters,

@@ -9,7 +9,6 @@ namespace nibble::compress {
 namespace {
 
 constexpr std::int64_t kRows = 4;  // of one task
-constexpr int kSteps = 32;         // as the pass 'search'
 
 }  // namespace
 
@@ -23,7 +22,7 @@ formats::PackedWeight search_to_nearest(std::span<const float> w, std::int64_t n
   formats::PackedWeightBuilder builder(scheme, n, k);
   const std::vector<float> alike(static_cast<std::size_t>(size), 1.0f);
   pool.parallel_for(n, kRows, [&](std::int64_t first, std::int64_t last) {
-    GroupSearch search(kSteps);
+    GroupSearch search(kSearchSteps);
     std::vector<std::uint8_t> codes(static_cast<std::size_t>(k));
     for (std::int64_t row = first; row < last; ++row) {
       for (std::int64_t begin = 0; begin < k; begin += size) {
