@@ -1,8 +1,10 @@
 """Calls that take long: other threads run meanwhile, and Ctrl-C ends them."""
 from __future__ import annotations
 
+import atexit
 import queue
 import threading
+import weakref
 from typing import Any, Callable, Generic, Iterator, Optional, TypeVar
 
 Result = TypeVar("Result")
@@ -19,6 +21,7 @@ class Work(Generic[Result]):
         self._done = threading.Event()
         self._result: Optional[Result] = None
         self._error: Optional[BaseException] = None
+        _works.add(self)
         threading.Thread(target=self._run, name="nibble", daemon=True).start()
 
     def _run(self) -> None:
@@ -44,6 +47,16 @@ class Work(Generic[Result]):
         if self._error is not None:
             raise self._error
         return self._result  # type: ignore[return-value]
+
+
+_works: "weakref.WeakSet[Work[Any]]" = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    """Behind this Python runs no other thread: who waited for one then would wait for ever."""
+    for work in list(_works):
+        work.stop()
 
 
 def wait_for(call: Callable[[], Result], cancel: Callable[[], None]) -> Result:

@@ -5,6 +5,7 @@
 
 Skipped where NumPy is missing (tests/required.py).
 """
+import faulthandler
 import os
 import pathlib
 import sys
@@ -21,4 +22,5 @@ try:
 except ImportError:
     missing("NumPy is not installed")
 
+faulthandler.dump_traceback_later(280, exit=True)  # before the test's time is over, so that it says where it waits
 unittest.main(module=None, argv=["run.py", *sys.argv[1:]])

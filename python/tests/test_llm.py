@@ -24,6 +24,7 @@ FAMILIES = ROOT / "tests/families"
 GOLDEN = json.loads((ROOT / "tests/data/demo_golden.json").read_text())
 TEXT = (DEMO / "texts/evaluation.txt").read_text()
 TEMPLATE = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}assistant:"
+SECONDS = 120  # that a process may take beside others
 GREEDY = SamplingParams(temperature=0, max_tokens=16)
 
 
@@ -338,21 +339,37 @@ class HeaderTest(unittest.TestCase):
 class ProcessTest(unittest.TestCase):
     """In processes of their own: what is printed, and Ctrl-C."""
 
-    HEAD = f"import nibble; llm = nibble.LLM({str(DEMO)!r}, 'cpu', threads=1)\n"
+    # A shell that starts this in the background has SIGINT ignored, and Python keeps to that.
+    HEAD = ("import nibble, signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+            f"llm = nibble.LLM({str(DEMO)!r}, 'cpu', threads=1)\n")
 
     def start(self, code):
-        return subprocess.Popen([sys.executable, "-c", self.HEAD + code], stdin=subprocess.PIPE,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen([sys.executable, "-c", self.HEAD + code], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        return process
 
     def test_nothing_is_printed(self):
         process = self.start("llm.generate('The library')\nllm.embed('x')\nllm.score('a', ' b')\n")
-        out, err = process.communicate()
+        out, err = process.communicate(timeout=SECONDS)
         self.assertEqual((process.returncode, out, err), (0, "", ""))
 
     def test_a_stream_may_be_open_at_the_end(self):
         process = self.start("pieces = llm.generate('x', nibble.SamplingParams(max_tokens=1000, ignore_eos=True), "
                              "stream=True)\nprint(len(next(pieces)) > 0)\n")
-        out, err = process.communicate()
+        out, err = process.communicate(timeout=SECONDS)
+        self.assertEqual((process.returncode, out, err), (0, "True\n", ""))
+
+    # The thread of the stream still runs when the model is closed, and what is left of it when Python ends must not be
+    # waited for. The function has globals of its own: with those of the program it would keep the stream alive.
+    def test_the_end_waits_for_a_late_thread(self):
+        late = ("import time; from nibble._handle import Handle; call = Handle.__call__\n"
+                "def late(*arguments):\n  status = call(*arguments); time.sleep(0.3); return status\n"
+                "Handle.__call__ = late\n")
+        process = self.start(f"exec({late!r}, {{}})\n"
+                             "pieces = llm.generate('x', nibble.SamplingParams(max_tokens=1000, ignore_eos=True), "
+                             "stream=True)\nprint(len(next(pieces)) > 0)\n")
+        out, err = process.communicate(timeout=SECONDS)
         self.assertEqual((process.returncode, out, err), (0, "True\n", ""))
 
     def interrupted(self, call):
@@ -362,7 +379,7 @@ class ProcessTest(unittest.TestCase):
         self.assertEqual(process.stdout.readline(), "ready\n")
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate()
+        out, err = process.communicate(timeout=SECONDS)
         self.assertEqual((process.returncode, err), (0, ""))
         return out
 
