@@ -13,6 +13,7 @@
 #include "formats/format.h"
 #include "formats/packed_weight.h"
 #include "formats/scheme.h"
+#include "formats/stored_parts.h"
 #include "measure.h"
 #include "ops/cpu/limits/machine_limits.h"
 #include "ops/cpu/packed/packed_linear.h"
@@ -69,9 +70,32 @@ void fill(core::Tensor& tensor, core::Random& random) {
   }
 }
 
+/// What no builder makes: scales that are multiples, and minima.
+formats::PackedWeight random_blocks(const formats::Scheme& scheme, std::int64_t n, std::int64_t k,
+                                    core::Random& random) {
+  formats::PackedWeight weight;
+  weight.scheme = scheme;
+  weight.n = n;
+  weight.k = k;
+  for (const formats::StoredPart& part : formats::stored_parts(scheme, n, k)) {
+    core::Tensor& tensor = weight.*part.tensor;
+    tensor = core::Tensor::zeros(part.dtype, {part.rows, part.columns});
+    if (part.dtype == core::DType::kF16) {
+      const auto values = tensor.mutable_data<core::Fp16>();
+      std::fill(values.begin(), values.end(), core::to_fp16(std::ldexp(1.0f, -10)));
+    } else {
+      fill(tensor, random);
+    }
+  }
+  return weight;
+}
+
 /// Random codes under scales that are all alike: the time does not depend on the values.
 formats::PackedWeight random_weight(const formats::Scheme& scheme, std::int64_t n, std::int64_t k) {
   core::Random random(static_cast<std::uint64_t>(n + k));
+  if (formats::has_minima(scheme) || formats::has_supers(scheme)) {
+    return random_blocks(scheme, n, k, random);
+  }
   formats::PackedWeightBuilder builder(scheme, n, k);
   for (std::int64_t row = 0; row < n; ++row) {
     for (std::int64_t group = 0; group < formats::groups_per_row(scheme, k); ++group) {

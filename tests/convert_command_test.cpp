@@ -93,6 +93,32 @@ TEST_F(ConvertCommand, GgufKeepsFloatModelsAndTokenizers) {
             testing::read_file(path("demo.gguf")).size());
 }
 
+TEST_F(ConvertCommand, GgufBlocksRunAsTheyAreAndMoveOn) {
+  const std::string source = quantized("rtn-w4g32-sym");
+  const std::string gguf = path("q4.gguf");
+  convert(source, "gguf", "q4.gguf");
+  const Json read = json({"inspect", gguf});
+  EXPECT_EQ(read["recipe"], "gguf Q4_0");
+  EXPECT_EQ(read["layers"][0]["scheme"], "int4-sym-g32");
+  EXPECT_TRUE(read["not_as_stored"].empty());
+  EXPECT_NEAR(loss(gguf), loss(source), 1e-6);
+  for (const std::string to : {"gptq", "awq", "compressed-tensors", "gguf"}) {
+    SCOPED_TRACE(to);
+    const Json result = convert(gguf, to, "from-" + to);
+    EXPECT_EQ(result["exact_layers"], result["layers"].size());
+    EXPECT_NEAR(loss(path("from-" + to)), loss(gguf), 1e-6);
+  }
+  EXPECT_EQ(testing::read_file(path("from-gguf")), testing::read_file(gguf));
+  fails({"pack", gguf}, 2, "--packed");
+  json({"pack", gguf, "-o", path("tiles"), "--json"});
+  json({"eval", gguf, "--text", kText, "--seq-len", "64", "--max-tokens", "64", "--packed",
+        path("tiles"), "-q"});
+  const ProcessResult again =
+      nibble({"quantize", gguf, "-q", "-o", path("again"), "--recipe", "rtn-w4g128"});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_NE(again.err.find("in Q4_0 was decoded to float32"), std::string::npos) << again.err;
+}
+
 // Frequencies that config.json scales stand in the file as divisors.
 TEST_F(ConvertCommand, GgufKeepsScaledFrequencies) {
   fs::copy(kDemo, path("scaled"));

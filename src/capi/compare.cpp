@@ -76,7 +76,7 @@ extern "C" nibble_status nibble_compare(const char* model, const char* const* re
     nibble::core::require(measuring.reference == nullptr, nibble::core::ErrorKind::kUsage,
                           "the reference is the model itself; leave the option out");
     const auto chosen = recipes_of(recipes, recipe_count, quantizing);
-    const auto original = nibble::models::open_model(model);
+    const auto original = nibble::models::open_model(model, nibble::models::StoredLayers::kDecoded);
     const auto tokens = measured_tokens(*original, text, bytes);
     CalledProgress progress(quantizing.on_progress, quantizing.log, quantizing.user);
     nibble::core::Json rows = nibble::core::Json::array();

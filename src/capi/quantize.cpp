@@ -17,7 +17,7 @@ nibble_status nibble_quantize(const char* model, const char* recipe, const char*
     const auto asked = options_of(options, default_quantize_options());
     const nibble::compress::Recipe chosen = recipe_of(recipe, asked);
     const nibble::compress::PipelineOptions pipeline = pipeline_of(asked);
-    const auto original = nibble::models::open_model(model);
+    const auto original = nibble::models::open_model(model, nibble::models::StoredLayers::kDecoded);
     CalledProgress progress(asked.on_progress, asked.log, asked.user);
     nibble::compress::quantize_model(*original, chosen, output, pipeline, asked.resume != 0,
                                      progress);

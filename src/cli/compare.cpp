@@ -67,7 +67,7 @@ class Compare final : public ModelCommand {
     const std::string text = read_text(text_);
     PageFile page(html_);
     TerminalProgress progress(common_.quiet);
-    const auto model = open_model(model_);
+    const auto model = open_original(model_);
     options_.adapter = lora_.adapter();
     options_.adapter_factor = static_cast<float>(lora_.scale);
     const auto tokens = model->tokenizer->encode(text, {});

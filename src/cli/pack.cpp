@@ -26,6 +26,11 @@ class Pack final : public ModelCommand {
   void run() override {
     TerminalProgress progress(common_.quiet);
     const auto model = open_model(model_);
+    core::require(
+        !output_.empty() || std::filesystem::is_directory(model_), core::ErrorKind::kUsage,
+        "{} is a file, with no folder for its layouts: say where they shall lie (-o), and "
+        "give them to other commands with --packed",
+        core::printable(model_));
     const std::filesystem::path path =
         output_.empty() ? engine::tile_file_in(model_) : std::filesystem::path(output_);
     std::error_code error;

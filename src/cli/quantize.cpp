@@ -67,7 +67,7 @@ class Quantize final : public ModelCommand {
                   "--memory is for --device cpu; on a GPU hidden states stay in its memory: take "
                   "fewer --samples or a shorter --seq-len");
     pipeline_.memory = memory_bytes(memory_);
-    const auto model = open_model(model_);
+    const auto model = open_original(model_);
     compress::Recipe recipe = recipe_ == compress::kBestRecipe ? best(*model) : this->recipe();
     if (!output_scheme_.empty()) {
       recipe = compress::with_output(std::move(recipe), output_scheme());

@@ -85,7 +85,7 @@ std::shared_ptr<models::Model> StrategyOptions::open_silently(
                 "--strategy is for a model without --lora; merge the adapter with nibble quantize "
                 "--merge-lora");
   const eval::EncoderShape shape = parse_shape(step, "--strategy");
-  auto opened = models::open_model(model);
+  auto opened = models::open_model(model, models::StoredLayers::kDecoded);
   const compress::Recipe recipe = stored_strategy(*opened, runner, shape.texts, shape.tokens, file);
   compress::PipelineOptions options;
   options.threads = runner.cpu.threads;

@@ -61,7 +61,7 @@ class TuneStrategy final : public ModelCommand {
     options_.times_folder = cache_folder();
     const std::filesystem::path file = this->file();
     engine::StrategyFile strategies = engine::StrategyFile::read(file);
-    const auto model = open_model(model_);
+    const auto model = open_original(model_);
     const auto key = engine::strategy_key(*model, options_.runner, options_.batch, options_.seq);
     const auto loss = this->loss(model);
     const eval::StrategyTuning tuning = eval::tune_strategy(model, *loss, options_, progress);

@@ -18,6 +18,8 @@ std::unique_ptr<const Format> make_format(const Scheme& scheme, std::span<const 
                 "{} takes no learned code book", scheme);
   core::require(!is_dense(scheme), core::ErrorKind::kUsage,
                 "{} stores values, not codes: it has no encoder", scheme);
+  core::require(!has_minima(scheme) && !has_supers(scheme), core::ErrorKind::kUsage,
+                "{} is read from GGUF files; nothing is rounded to it here", scheme);
   return scheme.code.type->make_format(scheme, book);
 }
 

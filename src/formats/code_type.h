@@ -24,10 +24,11 @@ enum class Book {
   kPerMatrix,  // learned for the whole matrix
 };
 
-/// The code that stands for 0 of an integer weight.
+/// Where 0 of an integer weight is.
 enum class Zero {
-  kNone,     // always 2^(bits-1): the weights are symmetric
-  kInteger,  // stored for each group
+  kNone,     // at code 2^(bits-1): the weights are symmetric
+  kInteger,  // at a code that is stored for each group
+  kReal,     // anywhere: code 0 stands for a minimum that is stored for each group
 };
 
 /// A first word of a scheme: "int4", "lut3", "bf16".

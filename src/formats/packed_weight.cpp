@@ -50,6 +50,15 @@ std::span<const std::uint8_t> code_row(const PackedWeight& weight, std::int64_t 
   return row_of<std::uint8_t>(weight.codes, row, packed_bytes(weight.k, weight.scheme.code.bits));
 }
 
+// A multiple of the float16 that the group's inputs share with others.
+float multiple_at(const PackedWeight& weight, const core::Tensor& multiples,
+                  const core::Tensor& supers, std::int64_t row, std::int64_t group) {
+  const std::int64_t groups = groups_per_row(weight.scheme, weight.k);
+  const std::int64_t super = group * weight.scheme.scale.group / kSuperGroup;
+  return to_float(row_of<Fp16>(supers, row, supers_per_row(weight.k))[index(super)]) *
+         static_cast<float>(row_of<std::int8_t>(multiples, row, groups)[index(group)]);
+}
+
 float scale_at(const PackedWeight& weight, std::int64_t row, std::int64_t group) {
   const std::int64_t groups = groups_per_row(weight.scheme, weight.k);
   const std::size_t at = index(row / rows_per_scale(weight.scheme, weight.n) * groups + group);
@@ -62,6 +71,8 @@ float scale_at(const PackedWeight& weight, std::int64_t row, std::int64_t group)
       return scale_of_units(get_code(scales, kUnitScaleBits, group),
                             unit_value(weight.units.data<std::uint8_t>()[index(row)]));
     }
+    case ScaleType::kMultiples:
+      return multiple_at(weight, weight.scales, weight.supers, row, group);
     case ScaleType::kE8m0:
       return e8m0_to_float(weight.scales.data<std::uint8_t>()[at]);
     case ScaleType::kE4m3:
@@ -72,8 +83,19 @@ float scale_at(const PackedWeight& weight, std::int64_t row, std::int64_t group)
   core::fail(ErrorKind::kFailed, "{} has no scales", weight.scheme);
 }
 
+float minimum_at(const PackedWeight& weight, std::int64_t row, std::int64_t group) {
+  if (has_supers(weight.scheme)) {
+    return multiple_at(weight, weight.minima, weight.min_supers, row, group);
+  }
+  const std::int64_t groups = groups_per_row(weight.scheme, weight.k);
+  return to_float(row_of<Fp16>(weight.minima, row, groups)[index(group)]);
+}
+
 int zero_at(const PackedWeight& weight, std::int64_t row, std::int64_t group) {
   const int bits = weight.scheme.code.bits;
+  if (has_minima(weight.scheme)) {
+    return 0;
+  }
   if (!has_zeros(weight.scheme)) {
     return 1 << (bits - 1);
   }
@@ -102,6 +124,12 @@ void decode_codes(const PackedWeight& weight, std::int64_t row, Values values,
       const float scale = values == Values::kScaled ? scale_at(weight, row, group) : 1.0f;
       weight.scheme.code.type->decode(std::span(codes).subspan(index(at - begin), index(stop - at)),
                                       {scale, zero_at(weight, row, group)}, book, out.data() + at);
+      if (values == Values::kScaled && has_minima(weight.scheme)) {
+        const float minimum = minimum_at(weight, row, group);
+        for (float& value : out.subspan(index(at), index(stop - at))) {
+          value += minimum;
+        }
+      }
       at = stop;
     }
   }
@@ -110,13 +138,16 @@ void decode_codes(const PackedWeight& weight, std::int64_t row, Values values,
 }  // namespace
 
 std::span<const PartSlot> part_slots() {
-  static constexpr std::array<PartSlot, 11> kSlots = {
+  static constexpr std::array<PartSlot, 14> kSlots = {
       {{"weight", &PackedWeight::dense},
        {"codes", &PackedWeight::codes},
        {"scales", &PackedWeight::scales},
+       {"supers", &PackedWeight::supers},
        {"units", &PackedWeight::units},
        {"global", &PackedWeight::global},
        {"zeros", &PackedWeight::zeros},
+       {"minima", &PackedWeight::minima},
+       {"min_supers", &PackedWeight::min_supers},
        {"book", &PackedWeight::book},
        {"input_scale", &PackedWeight::input_scale},
        {"permutation", &PackedWeight::permutation},
@@ -192,7 +223,8 @@ void unpack_zeros(const PackedWeight& weight, std::int64_t row, std::span<std::u
   require(!is_dense(weight.scheme), ErrorKind::kFailed, "a dense weight has no zero points");
   const int bits = weight.scheme.code.bits;
   if (!has_zeros(weight.scheme)) {
-    std::fill(out.begin(), out.end(), static_cast<std::uint8_t>(1 << (bits - 1)));
+    const int zero = has_minima(weight.scheme) ? 0 : 1 << (bits - 1);
+    std::fill(out.begin(), out.end(), static_cast<std::uint8_t>(zero));
     return;
   }
   unpack(row_of<std::uint8_t>(weight.zeros, row, packed_bytes(groups, bits)), bits, out);
@@ -205,6 +237,15 @@ void unpack_scales(const PackedWeight& weight, std::int64_t row, std::span<float
   require(!is_dense(weight.scheme), ErrorKind::kFailed, "a dense weight has no scales");
   for (std::int64_t group = 0; group < groups; ++group) {
     out[index(group)] = scale_at(weight, row, group);
+  }
+}
+
+void unpack_minima(const PackedWeight& weight, std::int64_t row, std::span<float> out) {
+  require_no_tail(weight);
+  const std::int64_t groups = groups_per_row(weight.scheme, weight.k);
+  require_row(weight, row, out.size(), groups);
+  for (std::int64_t group = 0; group < groups; ++group) {
+    out[index(group)] = has_minima(weight.scheme) ? minimum_at(weight, row, group) : 0.0f;
   }
 }
 

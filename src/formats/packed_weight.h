@@ -26,9 +26,13 @@ namespace nibble::formats {
 ///                                                    where all rows share one
 ///                U8 [n, groups]                      kE8m0, kE4m3
 ///                U8 [n, ceil(groups * 7 / 8)]        kUnits: LSB first, in units of the row
+///                I8 [n, groups]                      kMultiples: times the super's float16
+///   supers       F16 [n, ceil(k / 256)]              kMultiples
 ///   units        U8 [n, 1]                           kUnits (row_unit.h)
 ///   global       F32 [1, 1]                          kE4m3: a scale is E4M3 times it
 ///   zeros        U8 [n, ceil(groups * bits / 8)]     Zero::kInteger: LSB first
+///   minima       as scales                           Zero::kReal: F16, or I8 for kMultiples
+///   min_supers   as supers                           Zero::kReal with kMultiples
 ///   book         F16 [n, 2^bits] or [1, 2^bits]      Book::kPerRow or kPerMatrix (F32 in files of
 ///                                                    earlier versions)
 ///
@@ -49,9 +53,12 @@ struct PackedWeight {
   core::Tensor dense;
   core::Tensor codes;
   core::Tensor scales;
+  core::Tensor supers;
   core::Tensor units;
   core::Tensor global;
   core::Tensor zeros;
+  core::Tensor minima;
+  core::Tensor min_supers;
   core::Tensor book;
   core::Tensor input_scale;
   core::Tensor permutation;
@@ -94,12 +101,16 @@ void unpack_codes(const PackedWeight& weight, std::int64_t row, std::span<std::u
 /// The values of a row's codes before their scales, in units of them: out[k].
 void decode_unscaled(const PackedWeight& weight, std::int64_t row, std::span<float> out);
 
-/// Zero points of a row, one byte each: out[groups]. 2^(bits-1) where the scheme is symmetric.
+/// Zero points of a row, one byte each: out[groups]. 2^(bits-1) where the scheme is symmetric, 0
+/// where it has minima.
 void unpack_zeros(const PackedWeight& weight, std::int64_t row, std::span<std::uint8_t> out);
 
 /// Scales of a row as float32: out[groups] (E8M0 decoded, E4M3 times the
 /// global scale).
 void unpack_scales(const PackedWeight& weight, std::int64_t row, std::span<float> out);
+
+/// Minima of a row as float32: out[groups]. 0 where the scheme has none.
+void unpack_minima(const PackedWeight& weight, std::int64_t row, std::span<float> out);
 
 /// The values of a code book, at most 16.
 class BookValues {

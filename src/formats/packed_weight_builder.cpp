@@ -93,6 +93,8 @@ void PackedWeightBuilder::set_scale(std::int64_t row, std::int64_t group, float 
     case ScaleType::kUnits:
       set_units(row, group, scale);
       return;
+    case ScaleType::kMultiples:
+      core::fail(ErrorKind::kFailed, "{} is read from files, not built", weight_.scheme);
     case ScaleType::kE8m0:
       weight_.scales.mutable_data<std::uint8_t>()[at] = to_e8m0(scale);
       return;

@@ -62,16 +62,27 @@ std::string place_of(const Named& named, std::ptrdiff_t at) {
   return fmt::format("row {}, group {}", at / groups, at % groups);
 }
 
-void require_finite_scales(const Named& named) {
+void require_finite(const Named& named, std::string_view part, const Tensor& tensor) {
   constexpr std::uint16_t kExponent = 0x7c00;  // all ones in infinity and NaN
-  const auto scales = named.weight.scales.data<core::Fp16>();
-  const auto bad = std::find_if(scales.begin(), scales.end(), [](core::Fp16 scale) {
-    return (scale.bits & kExponent) == kExponent;
+  const auto values = tensor.data<core::Fp16>();
+  const auto bad = std::find_if(values.begin(), values.end(), [](core::Fp16 value) {
+    return (value.bits & kExponent) == kExponent;
   });
-  if (bad != scales.end()) {
-    core::fail(ErrorKind::kInvalidModel, "{}.scales: {} is not finite", named.name,
-               place_of(named, bad - scales.begin()));
+  if (bad != values.end()) {
+    const std::ptrdiff_t at = bad - values.begin();
+    core::fail(ErrorKind::kInvalidModel, "{}.{}: row {}, group {} is not finite", named.name, part,
+               at / tensor.dim(1), at % tensor.dim(1));
   }
+}
+
+void require_finite_scales(const Named& named) {
+  require_finite(named, "scales", named.weight.scales);
+}
+
+void validate_minima(const Named& named) {
+  const bool multiples = has_supers(named.weight.scheme);
+  require_finite(named, multiples ? "min_supers" : "minima",
+                 multiples ? named.weight.min_supers : named.weight.minima);
 }
 
 void require_usable_exponents(const Named& named) {
@@ -155,6 +166,9 @@ void validate_scales(const Named& named) {
     case ScaleType::kUnits:
       validate_units(named);
       return;
+    case ScaleType::kMultiples:
+      require_finite(named, "supers", named.weight.supers);
+      return;
     case ScaleType::kE8m0:
       require_usable_exponents(named);
       return;
@@ -228,6 +242,9 @@ void validate(const PackedWeight& weight, std::string_view name) {
   validate_parts(named);
   validate_scales(named);
   require_numbers(named);
+  if (has_minima(weight.scheme)) {
+    validate_minima(named);
+  }
   if (has_learned_book(weight.scheme)) {
     validate_book(named);
   }

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "formats/format.h"
+#include "formats/stored_parts.h"
 
 namespace nibble::formats {
 namespace {
@@ -72,6 +73,48 @@ TEST(Validate, RefusesMissingParts) {
                     ".book: missing"));
   EXPECT_TRUE(names(refusal(valid_weight("f16"), [](PackedWeight& w) { w.dense = {}; }),
                     ".weight: missing"));
+}
+
+// A weight of zeros; of schemes that no builder makes.
+PackedWeight weight_of_zeros(const std::string& text, std::int64_t k) {
+  PackedWeight weight;
+  weight.scheme = parse_scheme(text);
+  weight.n = 3;
+  weight.k = k;
+  for (const StoredPart& part : stored_parts(weight.scheme, 3, k)) {
+    weight.*part.tensor = Tensor::zeros(part.dtype, {part.rows, part.columns});
+  }
+  return weight;
+}
+
+TEST(Validate, KnowsThePartsOfGgufBlocks) {
+  const PackedWeight blocks = weight_of_zeros("int4-min-g32-s8", 512);
+  EXPECT_EQ(refusal(blocks, [](PackedWeight&) {}), "");
+  EXPECT_DOUBLE_EQ(bits_per_weight(blocks), 4.625);
+  for (const auto& [part, name] : {std::pair{&PackedWeight::scales, ".scales: missing"},
+                                   std::pair{&PackedWeight::supers, ".supers: missing"},
+                                   std::pair{&PackedWeight::minima, ".minima: missing"},
+                                   std::pair{&PackedWeight::min_supers, ".min_supers: missing"}}) {
+    EXPECT_TRUE(names(refusal(blocks, [&](PackedWeight& w) { w.*part = {}; }), name)) << name;
+  }
+  constexpr core::Fp16 kInfinity{0x7c00};
+  for (const auto& [part, name] :
+       {std::pair{&PackedWeight::supers, ".supers: row 2, group 1 is not finite"},
+        std::pair{&PackedWeight::min_supers, ".min_supers: row 2, group 1 is not finite"}}) {
+    const std::string message = refusal(weight_of_zeros("int4-min-g32-s8", 512), [&](auto& w) {
+      (w.*part).template mutable_data<core::Fp16>()[5] = kInfinity;
+    });
+    EXPECT_TRUE(names(message, name)) << message;
+  }
+  const std::string message = refusal(weight_of_zeros("int4-min-g32", 64), [&](PackedWeight& w) {
+    w.minima.mutable_data<core::Fp16>()[3] = kInfinity;
+  });
+  EXPECT_TRUE(names(message, ".minima: row 1, group 1 is not finite")) << message;
+  EXPECT_TRUE(names(refusal(weight_of_zeros("int8-sym-g16-s8", 256),
+                            [](PackedWeight& w) { w.minima = w.scales; }),
+                    ".minima: the scheme int8-sym-g16-s8 has no such part"));
+  EXPECT_TRUE(names(refusal(weight_of_zeros("int8-sym-g16-s8", 128), [](PackedWeight&) {}),
+                    "multiples of 256"));
 }
 
 TEST(Validate, RefusesPartsThatTheSchemeDoesNotHave) {

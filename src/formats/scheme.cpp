@@ -47,6 +47,27 @@ bool has_e2m1_scales(const Scheme& scheme, std::int64_t group) {
   return scheme.code.book == Book::kE2m1 && scheme.scale.group == group;
 }
 
+// What GGUF's blocks have in common.
+std::string problem_of_blocks(const Scheme& scheme, std::string_view what) {
+  const std::int64_t group = scheme.scale.group;
+  return (group == 16 || group == 32) && scheme.inputs == Inputs() && scheme.activation.is_float()
+             ? ""
+             : fmt::format(
+                   "{} are those of groups of 16 or 32 inputs, which are neither turned nor "
+                   "reordered and stay in float",
+                   what);
+}
+
+std::string problem_of_minima(const Scheme& scheme) {
+  if (!has_minima(scheme)) {
+    return "";
+  }
+  const ScaleType type = scheme.scale.type;
+  return type == ScaleType::kF16 || type == ScaleType::kMultiples
+             ? problem_of_blocks(scheme, "real minima")
+             : "minima are stored as scales of 8 or 16 bits are (int4-min-g32, int4-min-g32-s8)";
+}
+
 std::string problem_of_scale_type(const Scheme& scheme) {
   switch (scheme.scale.type) {
     case ScaleType::kNone:
@@ -57,6 +78,8 @@ std::string problem_of_scale_type(const Scheme& scheme) {
       return scheme.scale.group > 0 && scheme.inputs.tail == 0
                  ? ""
                  : "scales of 7 bits are those of groups, without a tail";
+    case ScaleType::kMultiples:
+      return problem_of_blocks(scheme, "scales that are multiples of a float16");
     case ScaleType::kE8m0:
       return has_e2m1_scales(scheme, kMxGroup) ? "" : "E8M0 scales stand for 32 E2M1 codes (mxfp4)";
     case ScaleType::kE4m3:
@@ -114,8 +137,8 @@ std::string problem_of(const Scheme& scheme) {
   if (is_dense(scheme)) {
     return problem_of_dense(scheme);
   }
-  for (const auto rule :
-       {problem_of_granularity, problem_of_scale_type, problem_of_activation, problem_of_inputs}) {
+  for (const auto rule : {problem_of_granularity, problem_of_scale_type, problem_of_minima,
+                          problem_of_activation, problem_of_inputs}) {
     if (std::string problem = rule(scheme); !problem.empty()) {
       return problem;
     }
@@ -163,12 +186,25 @@ std::int64_t hadamard_size(const Scheme& scheme, std::int64_t k) {
   return scheme.inputs.hadamard == kWholeRow ? head_inputs(scheme, k) : scheme.inputs.hadamard;
 }
 
+namespace {
+
+// Rows of a scheme whose last group must be a whole one.
+std::int64_t inputs_multiple(const Scheme& scheme) {
+  if (has_supers(scheme)) {
+    return kSuperGroup;
+  }
+  const ScaleType type = scheme.scale.type;
+  const bool whole = type == ScaleType::kE8m0 || type == ScaleType::kE4m3 || has_minima(scheme);
+  return whole ? scheme.scale.group : 1;
+}
+
+}  // namespace
+
 void require_shape(const Scheme& scheme, std::int64_t n, std::int64_t k) {
-  const bool whole_groups =
-      scheme.scale.type == ScaleType::kE8m0 || scheme.scale.type == ScaleType::kE4m3;
-  require(!whole_groups || k % scheme.scale.group == 0, ErrorKind::kInvalidModel,
+  const std::int64_t multiple = inputs_multiple(scheme);
+  require(k % multiple == 0, ErrorKind::kInvalidModel,
           "{} needs inputs in multiples of {}, the layer is [{}, {}]; choose another scheme for it",
-          scheme, scheme.scale.group, n, k);
+          scheme, multiple, n, k);
   require(scheme.inputs.tail < k, ErrorKind::kInvalidModel,
           "{}: a tail of {} inputs leaves nothing of a layer [{}, {}]", scheme, scheme.inputs.tail,
           n, k);

@@ -22,12 +22,16 @@ struct Code {
 
 /// How the scale of a group of weights is stored.
 enum class ScaleType {
-  kNone,   // dense weights
-  kF16,    // a float16
-  kUnits,  // 7 bits: a sign and a multiple of a unit of the row (row_unit.h)
-  kE8m0,   // a power of two (OCP microscaling)
-  kE4m3,   // E4M3 times one float32 of the whole matrix (NVFP4)
+  kNone,       // dense weights
+  kF16,        // a float16
+  kUnits,      // 7 bits: a sign and a multiple of a unit of the row (row_unit.h)
+  kE8m0,       // a power of two (OCP microscaling)
+  kE4m3,       // E4M3 times one float32 of the whole matrix (NVFP4)
+  kMultiples,  // 8 bits: a signed multiple of a float16 of kSuperGroup inputs (GGUF's k-quants)
 };
+
+/// Inputs of a row that share the float16 of ScaleType::kMultiples.
+inline constexpr std::int64_t kSuperGroup = 256;
 
 /// As Scale::rows: the whole matrix.
 inline constexpr std::int64_t kAllRows = 0;
@@ -71,6 +75,8 @@ struct Inputs {
 ///   lut4-nf4-g64  lut4-fp4-g64  lut4-af4-g64  lut4-row-g128  lut4-matrix-g128
 ///   lut3-row-g128  lut2-matrix-g64       learned books of 8 and of 4 values
 ///   lut4-matrix-g32-s7  int4-asym-g32-s7  scales of 7 bits, multiples of a unit of the row
+///   int4-min-g32  int4-min-g32-s8        code 0 is a real number, stored for each group
+///   int8-sym-g16-s8  lut4-matrix-g32-s8  scales of 8 bits, multiples of a float16 of 256 inputs
 ///   mxfp4                                E2M1 codes, E8M0 scales, groups of 32
 ///   nvfp4                                E2M1 codes, E4M3 scales, groups of 16
 ///
@@ -112,6 +118,18 @@ inline std::int64_t book_size(const Scheme& scheme) {
 }
 inline bool has_zeros(const Scheme& scheme) {
   return scheme.zero == Zero::kInteger;
+}
+/// Whether weights are scale * code + minimum.
+inline bool has_minima(const Scheme& scheme) {
+  return scheme.zero == Zero::kReal;
+}
+/// Whether scales (and minima) are multiples of a float16 that kSuperGroup inputs share.
+inline bool has_supers(const Scheme& scheme) {
+  return scheme.scale.type == ScaleType::kMultiples;
+}
+/// Those of a row of k inputs.
+inline std::int64_t supers_per_row(std::int64_t k) {
+  return (k + kSuperGroup - 1) / kSuperGroup;
 }
 
 std::string to_string(const Scheme& scheme);
@@ -162,9 +180,9 @@ ScaleShape scale_shape(const Scheme& scheme, std::int64_t n, std::int64_t k);
 /// Inputs that each Hadamard matrix mixes in rows of k inputs, the last one aside; 0: none.
 std::int64_t hadamard_size(const Scheme& scheme, std::int64_t k);
 
-/// Throws kInvalidModel when rows of k inputs cannot be stored so: the groups of mxfp4 and nvfp4
-/// must divide them, a tail must leave something, and Hadamards must exist, of a smaller size at
-/// the end of a row too.
+/// Throws kInvalidModel when rows of k inputs cannot be stored so: the groups of mxfp4, nvfp4 and
+/// of schemes with minima must divide them, and so must 256 inputs whose scales share a float16; a
+/// tail must leave something, and Hadamards must exist, of a smaller size at the end of a row too.
 void require_shape(const Scheme& scheme, std::int64_t n, std::int64_t k);
 
 /// Inputs in a full group: scheme.scale.group, or the whole head.

@@ -47,6 +47,11 @@ TEST(Scheme, EveryCombinationSurvivesTheRoundTrip) {
                                  "lut3-row-g128",
                                  "lut2-matrix-row",
                                  "lut3-matrix-g32-s7",
+                                 "int4-min-g32",
+                                 "int8-min-g16",
+                                 "int4-min-g32-s8",
+                                 "int8-sym-g16-s8",
+                                 "lut4-matrix-g32-s8",
                                  "mxfp4-a4-h128",
                                  "int4-sym-g128-a4-asym-h96",
                                  "int4-sym-row-a4g100c0.5",
@@ -183,7 +188,18 @@ TEST(Scheme, RefusesMalformedStrings) {
                                  "row",
                                  "g128",
                                  "a8",
-                                 "int4--g32"}) {
+                                 "int4--g32",
+                                 "int4-min-row",
+                                 "int4-min-g64",
+                                 "int4-min-g32-a8",
+                                 "int4-min-g32-order",
+                                 "int4-min-g32-s7",
+                                 "int4-sym-g64-s8",
+                                 "int4-sym-row-s8",
+                                 "int4-sym-g32-s8-h32",
+                                 "int4-sym-g32-s8-s7",
+                                 "lut4-min-g32",
+                                 "nvfp4-s8"}) {
     std::string message;
     EXPECT_EQ(kind_of_failure([&] { (void)parse_scheme(text); }, &message),
               core::ErrorKind::kInvalidModel)

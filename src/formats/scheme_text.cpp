@@ -99,6 +99,10 @@ bool add_word(std::string_view word, Scheme& scheme) {
     scheme.scale.type = ScaleType::kUnits;
     return true;
   }
+  if (word == "s8") {
+    scheme.scale.type = ScaleType::kMultiples;
+    return true;
+  }
   if (word == "hrow") {
     scheme.inputs.hadamard = kWholeRow;
     return true;
@@ -180,6 +184,7 @@ std::string examples() {
 std::string to_string(const Scheme& scheme) {
   std::string text = weight_words(scheme);
   text += scheme.scale.type == ScaleType::kUnits ? fmt::format("-s{}", kUnitScaleBits) : "";
+  text += has_supers(scheme) ? "-s8" : "";
   const auto add = [&](const std::string& words) { text += words.empty() ? "" : "-" + words; };
   add(to_string(scheme.activation));
   add(hadamard_word(scheme.inputs.hadamard));

@@ -27,6 +27,10 @@ void add_scales(std::vector<StoredPart>& parts, const Scheme& scheme, std::int64
       parts.push_back(packed_part("scales", &PackedWeight::scales, rows, groups, kUnitScaleBits));
       parts.push_back({"units", &PackedWeight::units, DType::kU8, n, 1});
       return;
+    case ScaleType::kMultiples:
+      parts.push_back({"scales", &PackedWeight::scales, DType::kI8, rows, groups});
+      parts.push_back({"supers", &PackedWeight::supers, DType::kF16, n, supers_per_row(k)});
+      return;
     case ScaleType::kE8m0:
       parts.push_back({"scales", &PackedWeight::scales, DType::kU8, rows, groups});
       return;
@@ -34,6 +38,16 @@ void add_scales(std::vector<StoredPart>& parts, const Scheme& scheme, std::int64
       parts.push_back({"scales", &PackedWeight::scales, DType::kU8, rows, groups});
       parts.push_back({"global", &PackedWeight::global, DType::kF32, 1, 1});
       return;
+  }
+}
+
+void add_minima(std::vector<StoredPart>& parts, const Scheme& scheme, std::int64_t n,
+                std::int64_t k) {
+  const std::int64_t groups = groups_per_row(scheme, k);
+  const DType type = has_supers(scheme) ? DType::kI8 : DType::kF16;
+  parts.push_back({"minima", &PackedWeight::minima, type, n, groups});
+  if (has_supers(scheme)) {
+    parts.push_back({"min_supers", &PackedWeight::min_supers, DType::kF16, n, supers_per_row(k)});
   }
 }
 
@@ -49,6 +63,9 @@ std::vector<StoredPart> stored_parts(const Scheme& scheme, std::int64_t n, std::
   add_scales(parts, scheme, n, k);
   if (has_zeros(scheme)) {
     parts.push_back(packed_part("zeros", &PackedWeight::zeros, n, groups_per_row(scheme, k), bits));
+  }
+  if (has_minima(scheme)) {
+    add_minima(parts, scheme, n, k);
   }
   if (has_learned_book(scheme)) {
     const std::int64_t books = scheme.code.book == Book::kPerRow ? n : 1;

@@ -32,11 +32,11 @@ GgufFile::GgufFile(std::string what, std::span<const std::byte> bytes,
 core::Tensor GgufFile::tensor(std::string_view name) const {
   const GgufTensor& found = entry(name);
   const GgufBlockType& type = *found.type;
-  require(type.dense.has_value() || type.decode != nullptr, ErrorKind::kInvalidModel,
+  require(type.dense.has_value() || type.form != nullptr, ErrorKind::kInvalidModel,
           "{}: tensor '{}' has type {}, which is not supported", what(), printable(name),
           type.name);
   check_intact();
-  if (type.decode != nullptr) {
+  if (type.form != nullptr) {
     core::Tensor decoded = core::Tensor::zeros(core::DType::kF32, found.shape);
     dequantize_blocks(type, reinterpret_cast<const std::uint8_t*>(bytes().data() + found.offset),
                       found.bytes / type.block_bytes, decoded.mutable_data<float>().data());
@@ -44,6 +44,13 @@ core::Tensor GgufFile::tensor(std::string_view name) const {
     return decoded;
   }
   return numbers(*type.dense, type.block_bytes, found);
+}
+
+std::span<const std::byte> GgufFile::stored_bytes(std::string_view name) const {
+  const GgufTensor& found = entry(name);
+  check_intact();
+  return bytes().subspan(static_cast<std::size_t>(found.offset),
+                         static_cast<std::size_t>(found.bytes));
 }
 
 }  // namespace nibble::io

@@ -39,6 +39,10 @@ class GgufFile : public TensorFile<GgufTensor> {
   /// truncated.
   core::Tensor tensor(std::string_view name) const;
 
+  /// The bytes of a tensor as they are stored. Throws kInvalidModel for a tensor that is not there.
+  /// check_intact() says afterwards whether they were there.
+  std::span<const std::byte> stored_bytes(std::string_view name) const;
+
  private:
   GgufFile(std::string what, std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
            std::shared_ptr<const MappedFile> mapping);

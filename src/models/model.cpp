@@ -53,9 +53,11 @@ void build(Model& model, const Family& family) {
   WeightLoader loader(*model.source, model.compression.schemes);
   model.network = build_network(architecture, family.names, loader);
   loader.require_schemes_used();
-  if (model.compression.reader) {
+  if (!loader.imports().schemes().empty()) {
     model.compression.schemes = loader.imports().schemes();
     model.compression.remarks = loader.imports().remarks();
+  }
+  if (model.compression.reader) {
     core::require(!model.compression.schemes.empty(), ErrorKind::kInvalidModel,
                   "{}: it speaks of '{}', and no layer of the model is compressed so",
                   formats::exchange::kConfigName, core::printable(model.compression.recipe));
@@ -99,12 +101,17 @@ void open_folder(Model& model) {
       model, std::filesystem::exists(generation) ? io::load_json_file(generation) : Json::object());
 }
 
-void open_gguf(Model& model) {
+void open_gguf(Model& model, StoredLayers stored) {
   const auto file = io::GgufFile::open(model.path);
-  model.config_json = gguf_config(*file);
+  model.config_json = gguf_config(*file, stored);
   const Family& family = read_kind(model);
-  model.source = std::make_shared<GgufSource>(file);
+  const auto source = std::make_shared<GgufSource>(file, stored);
+  model.source = source;
   build(model, family);
+  model.compression.recipe = source->recipe(model.compression.schemes);
+  for (std::string& remark : source->remarks()) {
+    model.compression.remarks.push_back(std::move(remark));
+  }
   const text::Vocabulary vocabulary = gguf_vocabulary(file->metadata());
   model.tokenizer = text::Tokenizer::from_vocabulary(vocabulary);
   model.companions.emplace(kVocabularyFile, vocabulary_to_text(vocabulary));
@@ -113,7 +120,7 @@ void open_gguf(Model& model) {
 
 }  // namespace
 
-std::shared_ptr<Model> open_model(const std::filesystem::path& path) {
+std::shared_ptr<Model> open_model(const std::filesystem::path& path, StoredLayers stored) {
   auto model = std::make_shared<Model>();
   model->path = path;
   core::require(std::filesystem::exists(path), ErrorKind::kIo, "there is no model at {}",
@@ -123,7 +130,7 @@ std::shared_ptr<Model> open_model(const std::filesystem::path& path) {
       "{} is not a model but holds layouts of one (nibble pack); give the model, and this "
       "file with --packed",
       io::shown(path));
-  std::filesystem::is_directory(path) ? open_folder(*model) : open_gguf(*model);
+  std::filesystem::is_directory(path) ? open_folder(*model) : open_gguf(*model, stored);
   core::require(model->tokenizer->vocab_size() <= model->network.config.vocabulary,
                 ErrorKind::kInvalidModel,
                 "{}: the tokenizer has {} tokens, more than the model's vocabulary of {}",

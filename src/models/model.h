@@ -33,9 +33,16 @@ struct Model {
   std::vector<std::int32_t> end_tokens;
 };
 
+/// What layers in the blocks of a GGUF file become.
+enum class StoredLayers {
+  kAsTheyAre,  // compressed layers in a scheme that has the same codes and scales
+  kDecoded,    // float32, for what starts from an original model: quantizing it
+};
+
 /// Throws kInvalidModel (malformed, unsupported), kIo (missing), kOutOfMemory,
 /// kUsage for the file of `nibble pack`.
-std::shared_ptr<Model> open_model(const std::filesystem::path& path);
+std::shared_ptr<Model> open_model(const std::filesystem::path& path,
+                                  StoredLayers stored = StoredLayers::kAsTheyAre);
 
 /// Gives the pages of a compressed layer's mapped parts back to the system, when its layout has
 /// been made. They are read again when they are used again.

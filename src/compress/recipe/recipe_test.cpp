@@ -100,6 +100,13 @@ TEST(Recipes, PassesThatFitScalesServeNoE4m3Numbers) {
   }
 }
 
+TEST(Recipes, NothingIsRoundedToTheBlocksOfGgufFiles) {
+  for (const std::string scheme : {"int4-min-g32", "int4-min-g32-s8", "int8-sym-g16-s8"}) {
+    const std::string message = refusal(scheme, R"("rtn")");
+    EXPECT_NE(message.find(scheme + " is read from GGUF files"), std::string::npos) << message;
+  }
+}
+
 TEST(Recipes, ATailNeedsAnOrderAndPassesThatServeIt) {
   EXPECT_EQ(steps_of("atom-w4a4"), "atom-reorder search gptq");
   EXPECT_EQ(steps_of("atom-rot-w4a4"), "atom-reorder hadamard search gptq");

@@ -125,6 +125,9 @@ class Validation {
   }
 
   void check_serves(const Step& step, const Scheme& scheme) const {
+    core::require(!formats::has_minima(scheme) && !formats::has_supers(scheme), ErrorKind::kUsage,
+                  "recipe '{}': {} is read from GGUF files; nothing is rounded to it here", name_,
+                  scheme);
     const bool fits_groups =
         step.traits.stage == Stage::kChoosesParameters || step.traits.stage == Stage::kRefines;
     core::require(!fits_groups || scheme.scale.rows == 1, ErrorKind::kUsage,

@@ -155,7 +155,8 @@ int zero_of(const IntegerGrid& grid, std::size_t at) {
 
 std::optional<IntegerGrid> grid_of(const PackedWeight& weight) {
   const Scheme& scheme = weight.scheme;
-  if (!is_integer(scheme) || scheme.inputs.hadamard != 0 || scheme.inputs.tail != 0) {
+  if (!is_integer(scheme) || has_minima(scheme) || has_supers(scheme) ||
+      scheme.inputs.hadamard != 0 || scheme.inputs.tail != 0) {
     return std::nullopt;
   }
   IntegerGrid grid{.bits = scheme.code.bits, .n = weight.n, .k = weight.k};

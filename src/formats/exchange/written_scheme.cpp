@@ -21,7 +21,8 @@ Scheme integer_scheme(int bits, std::int64_t group, Zero zero) {
 
 std::int64_t written_group(const Scheme& scheme) {
   const std::int64_t group = scheme.scale.group;
-  return group == 0 || is_integer(scheme) ? group : std::max(group, kLeastNewGroup);
+  const bool moved = is_integer(scheme) && !has_minima(scheme) && !has_supers(scheme);
+  return group == 0 || moved ? group : std::max(group, kLeastNewGroup);
 }
 
 std::string problem_of_groups(const Scheme& scheme, std::int64_t k) {

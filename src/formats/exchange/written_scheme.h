@@ -11,7 +11,7 @@ namespace nibble::formats::exchange {
 Scheme integer_scheme(int bits, std::int64_t group, Zero zero);
 
 /// The groups that layers of another scheme get: their own, but of at least 32 inputs where codes
-/// are no integers and chosen anew anyhow.
+/// are chosen anew anyhow: those of books, and integers with other scales or with minima.
 std::int64_t written_group(const Scheme& scheme);
 
 /// The end of a message where groups do not divide rows of k inputs, which tools take for granted;

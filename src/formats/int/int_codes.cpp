@@ -7,8 +7,9 @@ namespace nibble::formats {
 namespace {
 
 constexpr std::array<CodeWord, 4> kWords = {{{"int2", 2}, {"int3", 3}, {"int4", 4}, {"int8", 8}}};
-constexpr std::array<CodeVariant, 2> kVariants = {
-    {{"sym", Book::kNone, Zero::kNone}, {"asym", Book::kNone, Zero::kInteger}}};
+constexpr std::array<CodeVariant, 3> kVariants = {{{"sym", Book::kNone, Zero::kNone},
+                                                   {"asym", Book::kNone, Zero::kInteger},
+                                                   {"min", Book::kNone, Zero::kReal}}};
 constexpr std::array<int, 3> kActivationBits = {3, 4, 8};
 
 std::unique_ptr<const Format> make(const Scheme& scheme, std::span<const float> /*book*/) {

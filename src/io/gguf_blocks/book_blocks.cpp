@@ -1,63 +1,73 @@
 #include <array>
-#include <cstddef>
-#include <limits>
 
-#include "io/gguf_blocks/decoders.h"
+#include "io/gguf_blocks/block_forms.h"
 
-// Blocks whose 4-bit codes select from a book: IQ4_NL, IQ4_XS, MXFP4. In each 16 bytes of codes,
-// byte j holds element j (low nibble) and element j + 16 (high nibble).
+// Blocks whose 4-bit codes select from a book: IQ4_NL, IQ4_XS, MXFP4.
 namespace nibble::io::gguf_blocks {
 namespace {
 
-constexpr int kHalf = kBlock / 2;
-
 using Book = std::array<float, 16>;
 
-constexpr Book kIq4Nl = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+constexpr Book kIq4 = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
-// E2M1: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives.
+// E2M1: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives, with a 0 that has no sign.
 constexpr Book kE2m1 = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, 0, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
-void decode_codes(const std::uint8_t* codes, const Book& book, float scale, float* values) {
-  for (int j = 0; j < kHalf; ++j) {
-    values[j] = scale * book[codes[j] & 0x0f];
-    values[j + kHalf] = scale * book[codes[j] >> 4];
-  }
+constexpr int kXsOffset = 32;  // of the 6-bit scales of IQ4_XS
+constexpr int kXsGroups = kSuperBlock / kBlock;
+
+// f16 d | codes[16]
+void unpack_iq4_nl(const std::uint8_t* block, GgufBlock& parts) {
+  parts.d = get_f16(block);
+  get_nibbles(block + 2, parts.codes);
 }
-
-// 2^(e - 127); 255 is NaN (OCP Microscaling Formats 1.0, 5.4.1).
-float e8m0_to_float(std::uint8_t e) {
-  if (e == 255) {
-    return std::numeric_limits<float>::quiet_NaN();
-  }
-  const std::uint32_t bits = e == 0 ? 0x00400000u : static_cast<std::uint32_t>(e) << 23;
-  return std::bit_cast<float>(bits);
-}
-
-}  // namespace
-
-// f16 d | codes[16]; w = d * book[q]
-void decode_iq4_nl(const std::uint8_t* block, float* values) {
-  decode_codes(block + 2, kIq4Nl, read_f16(block), values);
+void pack_iq4_nl(const GgufBlock& parts, std::uint8_t* block) {
+  put_f16(parts.d, block);
+  put_nibbles(parts.codes, block + 2);
 }
 
 // f16 d | u16 high | low[4] | codes[128]
 // Group j of 32 has the 6-bit scale: nibble j % 2 of low[j / 2], above it bits 2 j and 2 j + 1 of
-// high. w = d * (scale - 32) * book[q]
-void decode_iq4_xs(const std::uint8_t* block, float* values) {
-  const float d = read_f16(block);
-  const unsigned high = read_u16(block + 2);
-  for (std::ptrdiff_t j = 0; j < kSuperBlock / kBlock; ++j) {
-    const int low_bits = (block[4 + j / 2] >> (j % 2 * 4)) & 0x0f;
-    const int high_bits = static_cast<int>((high >> (2 * j)) & 3u);
-    const float scale = d * static_cast<float>((low_bits | high_bits << 4) - 32);
-    decode_codes(block + 8 + j * kHalf, kIq4Nl, scale, values + j * kBlock);
+// high; it is 32 more than it is.
+void unpack_iq4_xs(const std::uint8_t* block, GgufBlock& parts) {
+  parts.d = get_f16(block);
+  for (int j = 0; j < kXsGroups; ++j) {
+    const int low = (block[4 + j / 2] >> (j % 2 * 4)) & 0x0f;
+    const int high = (block[2 + j / 4] >> (j % 4 * 2)) & 3;
+    parts.scales[j] = static_cast<std::int8_t>((low | high << 4) - kXsOffset);
+    get_nibbles(block + 8 + j * (kBlock / 2), parts.codes + j * kBlock);
+  }
+}
+void pack_iq4_xs(const GgufBlock& parts, std::uint8_t* block) {
+  put_f16(parts.d, block);
+  std::memset(block + 2, 0, 6);
+  for (int j = 0; j < kXsGroups; ++j) {
+    const int scale = parts.scales[j] + kXsOffset;
+    std::uint8_t& low = block[4 + j / 2];
+    std::uint8_t& high = block[2 + j / 4];
+    low = static_cast<std::uint8_t>(low | (scale & 0x0f) << (j % 2 * 4));
+    high = static_cast<std::uint8_t>(high | (scale >> 4) << (j % 4 * 2));
+    put_nibbles(parts.codes + j * kBlock, block + 8 + j * (kBlock / 2));
   }
 }
 
-// E8M0 e | codes[16]; w = 2^(e - 127) * book[q]
-void decode_mxfp4(const std::uint8_t* block, float* values) {
-  decode_codes(block + 1, kE2m1, e8m0_to_float(block[0]), values);
+// E8M0 e | codes[16]
+void unpack_mxfp4(const std::uint8_t* block, GgufBlock& parts) {
+  parts.exponent = block[0];
+  get_nibbles(block + 1, parts.codes);
 }
+void pack_mxfp4(const GgufBlock& parts, std::uint8_t* block) {
+  block[0] = parts.exponent;
+  put_nibbles(parts.codes, block + 1);
+}
+
+}  // namespace
+
+constinit const GgufBlockForm kIq4Nl = {kBlock,        4,          0, GgufScale::kHalf, false, kIq4,
+                                        unpack_iq4_nl, pack_iq4_nl};
+constinit const GgufBlockForm kIq4Xs = {
+    kBlock, 4, 0, GgufScale::kMultiples, false, kIq4, unpack_iq4_xs, pack_iq4_xs};
+constinit const GgufBlockForm kMxfp4 = {
+    kBlock, 4, 0, GgufScale::kExponent, false, kE2m1, unpack_mxfp4, pack_mxfp4};
 
 }  // namespace nibble::io::gguf_blocks

@@ -28,7 +28,7 @@ TEST(GgufBlocks, EveryDecoderGivesTheValuesOfTheIndependentImplementation) {
     at += sizeof(header);
     const GgufBlockType* type = find_gguf_block_type(header[0]);
     ASSERT_NE(type, nullptr) << header[0];
-    ASSERT_NE(type->decode, nullptr) << type->name;
+    ASSERT_NE(type->form, nullptr) << type->name;
     const auto block_bytes = static_cast<std::size_t>(header[1] * type->block_bytes);
     const auto elements = static_cast<std::size_t>(header[1] * type->block_elements);
     ASSERT_LE(at + block_bytes + elements * sizeof(float), golden.size());
@@ -50,13 +50,34 @@ TEST(GgufBlocks, EveryDecoderGivesTheValuesOfTheIndependentImplementation) {
 TEST(GgufBlocks, TheGoldenFileCoversEveryDecoder) {
   int decoders = 0;
   for (const GgufBlockType& type : gguf_block_types()) {
-    decoders += type.decode != nullptr ? 1 : 0;
+    decoders += type.form != nullptr ? 1 : 0;
     EXPECT_EQ(find_gguf_block_type(type.id), &type) << type.name;
-    EXPECT_FALSE(type.dense.has_value() && type.decode != nullptr) << type.name;
+    EXPECT_FALSE(type.dense.has_value() && type.form != nullptr) << type.name;
   }
   EXPECT_EQ(decoders, 13);
   EXPECT_EQ(find_gguf_block_type(4), nullptr);  // Q4_2, removed from the format
   EXPECT_EQ(find_gguf_block_type(0xffffffffu), nullptr);
+}
+
+TEST(GgufBlocks, PackingGivesTheBytesThatWereUnpacked) {
+  const std::string golden = golden_bytes();
+  for (const GgufBlockType& type : gguf_block_types()) {
+    if (type.form == nullptr) {
+      continue;
+    }
+    const auto size = static_cast<std::size_t>(type.block_bytes);
+    for (std::size_t at = 0; at + size <= golden.size(); at += size) {  // any bytes are a block
+      GgufBlock parts = {};
+      std::vector<std::uint8_t> bytes(size, 0xaa);
+      type.form->unpack(reinterpret_cast<const std::uint8_t*>(golden.data() + at), parts);
+      type.form->pack(parts, bytes.data());
+      ASSERT_EQ(std::memcmp(bytes.data(), golden.data() + at, size), 0)
+          << type.name << " at " << at;
+      for (std::int64_t i = 0; i < type.block_elements; ++i) {
+        ASSERT_LT(parts.codes[i], 1 << type.form->bits) << type.name;
+      }
+    }
+  }
 }
 
 // A block that can be decoded by hand: d = 1 (f16 0x3c00), byte j of the codes = 0x_j.

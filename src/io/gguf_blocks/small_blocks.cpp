@@ -1,66 +1,100 @@
-#include "io/gguf_blocks/decoders.h"
+#include "io/gguf_blocks/block_forms.h"
 
-// Blocks of 32 with one scale: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0.
-//
-//   4-bit codes   16 bytes: byte j holds element j (low nibble) and element j + 16 (high nibble)
-//   fifth bits    u32: bit i belongs to element i
+// Blocks of 32 with one scale: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0. The fifth bits of codes are a u32: bit
+// i belongs to element i.
 namespace nibble::io::gguf_blocks {
 namespace {
 
-constexpr int kHalf = kBlock / 2;
+constexpr std::uint8_t kSignBit = 0x80;
 
-int nibble_of(const std::uint8_t* codes, int i) {
-  return i < kHalf ? codes[i] & 0x0f : codes[i - kHalf] >> 4;
+void get_five_bits(const std::uint8_t* bytes, GgufBlock& parts) {
+  std::uint32_t high = 0;
+  std::memcpy(&high, bytes, sizeof(high));
+  get_nibbles(bytes + sizeof(high), parts.codes);
+  for (int i = 0; i < kBlock; ++i) {
+    parts.codes[i] = static_cast<std::uint8_t>(parts.codes[i] | ((high >> i) & 1u) << 4);
+  }
 }
 
-int five_bits_of(const std::uint8_t* codes, std::uint32_t high, int i) {
-  return nibble_of(codes, i) | static_cast<int>((high >> i) & 1u) << 4;
+void put_five_bits(const GgufBlock& parts, std::uint8_t* bytes) {
+  std::uint32_t high = 0;
+  for (int i = 0; i < kBlock; ++i) {
+    high |= (parts.codes[i] >> 4 & 1u) << i;
+  }
+  std::memcpy(bytes, &high, sizeof(high));
+  put_nibbles(parts.codes, bytes + sizeof(high));
+}
+
+// f16 d | codes
+void unpack_q4_0(const std::uint8_t* block, GgufBlock& parts) {
+  parts.d = get_f16(block);
+  get_nibbles(block + 2, parts.codes);
+}
+void pack_q4_0(const GgufBlock& parts, std::uint8_t* block) {
+  put_f16(parts.d, block);
+  put_nibbles(parts.codes, block + 2);
+}
+
+// f16 d | f16 m | codes
+void unpack_q4_1(const std::uint8_t* block, GgufBlock& parts) {
+  parts.d = get_f16(block);
+  parts.m = get_f16(block + 2);
+  get_nibbles(block + 4, parts.codes);
+}
+void pack_q4_1(const GgufBlock& parts, std::uint8_t* block) {
+  put_f16(parts.d, block);
+  put_f16(parts.m, block + 2);
+  put_nibbles(parts.codes, block + 4);
+}
+
+// f16 d | fifth bits | codes
+void unpack_q5_0(const std::uint8_t* block, GgufBlock& parts) {
+  parts.d = get_f16(block);
+  get_five_bits(block + 2, parts);
+}
+void pack_q5_0(const GgufBlock& parts, std::uint8_t* block) {
+  put_f16(parts.d, block);
+  put_five_bits(parts, block + 2);
+}
+
+// f16 d | f16 m | fifth bits | codes
+void unpack_q5_1(const std::uint8_t* block, GgufBlock& parts) {
+  parts.d = get_f16(block);
+  parts.m = get_f16(block + 2);
+  get_five_bits(block + 4, parts);
+}
+void pack_q5_1(const GgufBlock& parts, std::uint8_t* block) {
+  put_f16(parts.d, block);
+  put_f16(parts.m, block + 2);
+  put_five_bits(parts, block + 4);
+}
+
+// f16 d | i8 codes[32], which are 128 less here
+void unpack_q8_0(const std::uint8_t* block, GgufBlock& parts) {
+  parts.d = get_f16(block);
+  for (int i = 0; i < kBlock; ++i) {
+    parts.codes[i] = block[2 + i] ^ kSignBit;
+  }
+}
+void pack_q8_0(const GgufBlock& parts, std::uint8_t* block) {
+  put_f16(parts.d, block);
+  for (int i = 0; i < kBlock; ++i) {
+    block[2 + i] = parts.codes[i] ^ kSignBit;
+  }
+}
+
+constexpr GgufBlockForm form(int bits, int zero, bool minima,
+                             decltype(GgufBlockForm::unpack) unpack,
+                             decltype(GgufBlockForm::pack) pack) {
+  return {kBlock, bits, zero, GgufScale::kHalf, minima, {}, unpack, pack};
 }
 
 }  // namespace
 
-// f16 d | codes; w = d * (q - 8)
-void decode_q4_0(const std::uint8_t* block, float* values) {
-  const float d = read_f16(block);
-  for (int i = 0; i < kBlock; ++i) {
-    values[i] = d * static_cast<float>(nibble_of(block + 2, i) - 8);
-  }
-}
-
-// f16 d | f16 m | codes; w = d * q + m
-void decode_q4_1(const std::uint8_t* block, float* values) {
-  const float d = read_f16(block);
-  const float m = read_f16(block + 2);
-  for (int i = 0; i < kBlock; ++i) {
-    values[i] = d * static_cast<float>(nibble_of(block + 4, i)) + m;
-  }
-}
-
-// f16 d | fifth bits | codes; w = d * (q - 16)
-void decode_q5_0(const std::uint8_t* block, float* values) {
-  const float d = read_f16(block);
-  const std::uint32_t high = read_u32(block + 2);
-  for (int i = 0; i < kBlock; ++i) {
-    values[i] = d * static_cast<float>(five_bits_of(block + 6, high, i) - 16);
-  }
-}
-
-// f16 d | f16 m | fifth bits | codes; w = d * q + m
-void decode_q5_1(const std::uint8_t* block, float* values) {
-  const float d = read_f16(block);
-  const float m = read_f16(block + 2);
-  const std::uint32_t high = read_u32(block + 4);
-  for (int i = 0; i < kBlock; ++i) {
-    values[i] = d * static_cast<float>(five_bits_of(block + 8, high, i)) + m;
-  }
-}
-
-// f16 d | i8 codes[32]; w = d * q
-void decode_q8_0(const std::uint8_t* block, float* values) {
-  const float d = read_f16(block);
-  for (int i = 0; i < kBlock; ++i) {
-    values[i] = d * static_cast<float>(static_cast<std::int8_t>(block[2 + i]));
-  }
-}
+constinit const GgufBlockForm kQ4_0 = form(4, 8, false, unpack_q4_0, pack_q4_0);
+constinit const GgufBlockForm kQ4_1 = form(4, 0, true, unpack_q4_1, pack_q4_1);
+constinit const GgufBlockForm kQ5_0 = form(5, 16, false, unpack_q5_0, pack_q5_0);
+constinit const GgufBlockForm kQ5_1 = form(5, 0, true, unpack_q5_1, pack_q5_1);
+constinit const GgufBlockForm kQ8_0 = form(8, 128, false, unpack_q8_0, pack_q8_0);
 
 }  // namespace nibble::io::gguf_blocks

@@ -59,7 +59,7 @@ void read_rope_scaling(const Keys& keys, Json& config) {
   config["rope_scaling"] = std::move(scaling);
 }
 
-Json llama_config(const io::GgufFile& file, const Keys& keys, const std::string& model_type) {
+Json llama_config(const Keys& keys, const std::string& model_type) {
   Json config = {{"model_type", model_type}};
   keys.size(config, "hidden_size", "embedding_length", kMaxWidth);
   keys.size(config, "num_hidden_layers", "block_count", kMaxLayers);
@@ -79,11 +79,10 @@ Json llama_config(const io::GgufFile& file, const Keys& keys, const std::string&
     keys.size(config, "num_experts_per_tok", "expert_used_count", kMaxHeads);
     keys.size(config, "sliding_window", "attention.sliding_window", kMaxPositions, false);
   }
-  config["tie_word_embeddings"] = !file.contains("output.weight");
   return config;
 }
 
-Json gpt2_config(const io::GgufFile& file, const Keys& keys) {
+Json gpt2_config(const Keys& keys) {
   Json config = {{"model_type", "gpt2"}, {"activation_function", "gelu_new"}};
   keys.size(config, "n_embd", "embedding_length", kMaxWidth);
   keys.size(config, "n_layer", "block_count", kMaxLayers);
@@ -91,25 +90,25 @@ Json gpt2_config(const io::GgufFile& file, const Keys& keys) {
   keys.size(config, "n_inner", "feed_forward_length", kMaxWidth, false);
   keys.size(config, "n_positions", "context_length", kMaxPositions);
   keys.number(config, "layer_norm_epsilon", "attention.layer_norm_epsilon");
-  config["tie_word_embeddings"] = !file.contains("output.weight");
   return config;
 }
 
 }  // namespace
 
-Json gguf_config(const io::GgufFile& file) {
+Json gguf_config(const io::GgufFile& file, StoredLayers stored) {
   const io::GgufMetadata& metadata = file.metadata();
   const std::string& architecture = metadata.get_string("general.architecture");
   const Keys keys(metadata, architecture);
   Json config;
   if (architecture == "llama" || architecture == "qwen2" || architecture == "qwen3") {
-    config = llama_config(file, keys, architecture);
+    config = llama_config(keys, architecture);
   } else {
     core::require(architecture == "gpt2", ErrorKind::kInvalidModel,
                   "GGUF: architecture '{}' is not supported (llama, qwen2, qwen3, gpt2 are)",
                   core::printable(architecture));
-    config = gpt2_config(file, keys);
+    config = gpt2_config(keys);
   }
+  config["tie_word_embeddings"] = !has_output_layer(file, stored);
   const core::Shape& embedding = file.entry("token_embd.weight").shape;
   core::require(embedding.size() == 2, ErrorKind::kInvalidModel,
                 "GGUF: 'token_embd.weight' must have two dimensions");

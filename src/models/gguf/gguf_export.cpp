@@ -20,7 +20,9 @@ std::vector<std::byte> bytes_of(const std::vector<float>& values) {
 // general.file_type, by the type that most weights have.
 std::uint32_t file_type_of(const std::map<std::string_view, std::int64_t>& weights) {
   constexpr std::pair<std::string_view, std::uint32_t> kFileTypes[] = {
-      {"F32", 0}, {"F16", 1}, {"Q4_0", 2}, {"Q4_1", 3}, {"Q8_0", 7}, {"BF16", 32}};
+      {"F32", 0},     {"F16", 1},     {"Q4_0", 2},  {"Q4_1", 3},  {"Q8_0", 7},  {"Q5_0", 8},
+      {"Q5_1", 9},    {"Q2_K", 10},   {"Q3_K", 12}, {"Q4_K", 15}, {"Q5_K", 17}, {"Q6_K", 18},
+      {"IQ4_NL", 25}, {"IQ4_XS", 30}, {"BF16", 32}, {"MXFP4", 38}};
   std::uint32_t result = 0;
   std::int64_t most = 0;
   for (const auto& [name, id] : kFileTypes) {

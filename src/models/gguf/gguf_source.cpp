@@ -1,14 +1,21 @@
 #include "models/gguf/gguf_source.h"
 
+#include <algorithm>
 #include <cstring>
+#include <set>
+
+#include <fmt/ranges.h>
 
 #include "models/config_reader.h"
+#include "models/gguf/gguf_layers.h"
 
 namespace nibble::models {
 namespace {
 
 using core::ErrorKind;
 using core::Tensor;
+
+constexpr const char* kTokenTable = "token_embd.weight";
 
 struct Rename {
   std::string_view gguf;
@@ -55,30 +62,34 @@ std::string translate(const Rename (&names)[N], std::string_view part) {
   return {};
 }
 
-// Rows 2 j + i of a head go to i * half + j.
-Tensor uninterleave(const Tensor& tensor, std::int64_t heads) {
+// Row i goes to order[i].
+Tensor reordered(const Tensor& tensor, const RowOrder& order) {
   const std::int64_t rows = tensor.dim(0);
-  core::require(rows % (2 * heads) == 0, ErrorKind::kInvalidModel,
-                "GGUF: a query or key tensor has {} rows, not a multiple of 2 for {} heads", rows,
-                heads);
   const std::int64_t row_bytes = tensor.bytes() / rows;
-  const std::int64_t dim = rows / heads;
   Tensor result = Tensor::zeros(tensor.dtype(), tensor.shape());
   for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t inside = row % dim;
-    const std::int64_t target = row - inside + (inside % 2) * (dim / 2) + inside / 2;
-    std::memcpy(result.mutable_raw() + target * row_bytes, tensor.raw() + row * row_bytes,
-                static_cast<std::size_t>(row_bytes));
+    std::memcpy(result.mutable_raw() + order[static_cast<std::size_t>(row)] * row_bytes,
+                tensor.raw() + row * row_bytes, static_cast<std::size_t>(row_bytes));
   }
   return result;
 }
 
 }  // namespace
 
-GgufSource::GgufSource(std::shared_ptr<const io::GgufFile> file) : file_(std::move(file)) {
+bool has_output_layer(const io::GgufFile& file, StoredLayers stored) {
+  return file.contains("output.weight") ||
+         (stored == StoredLayers::kAsTheyAre && file.contains(kTokenTable) &&
+          scheme_of_blocks(*file.entry(kTokenTable).type));
+}
+
+GgufSource::GgufSource(std::shared_ptr<const io::GgufFile> file, StoredLayers stored)
+    : file_(std::move(file)), stored_(stored) {
   const std::string& architecture = file_->metadata().get_string("general.architecture");
   for (const io::GgufTensor& tensor : file_->tensors()) {
     add(tensor.name, architecture);
+  }
+  if (!file_->contains("output.weight") && has_output_layer(*file_, stored_)) {
+    tensors_["lm_head.weight"] = {kTokenTable};
   }
 }
 
@@ -159,7 +170,72 @@ Tensor GgufSource::load(std::string_view name) const {
     const Tensor part = tensor.rows(entry.expert, entry.expert + 1);
     return part.reshaped({tensor.dim(1), tensor.dim(2)});
   }
-  return entry.heads > 0 ? uninterleave(tensor, entry.heads) : tensor;
+  return entry.heads > 0 ? reordered(tensor, interleaved_rows(tensor.dim(0), entry.heads)) : tensor;
+}
+
+const io::GgufBlockType& GgufSource::type_of(const Entry& entry) const {
+  return *file_->entry(entry.stored).type;
+}
+
+std::optional<ForeignLayer> GgufSource::foreign_layer(const std::string& prefix, std::int64_t n,
+                                                      std::int64_t k) const {
+  const std::string name = prefix + ".weight";
+  const auto at = tensors_.find(name);
+  if (stored_ == StoredLayers::kDecoded || at == tensors_.end() ||
+      !scheme_of_blocks(type_of(at->second))) {
+    return std::nullopt;
+  }
+  const Entry& entry = at->second;
+  const io::GgufTensor& tensor = file_->entry(entry.stored);
+  core::Shape shape = tensor.shape;
+  if (entry.expert >= 0) {
+    shape.erase(shape.begin());
+  }
+  core::require(shape == core::Shape{n, k}, ErrorKind::kInvalidModel,
+                "tensor '{}' has shape {}, expected {}", core::printable(name),
+                core::printable(shape), core::printable(core::Shape{n, k}));
+  const std::int64_t bytes = n * k / tensor.type->block_elements * tensor.type->block_bytes;
+  const auto blocks =
+      file_->stored_bytes(entry.stored)
+          .subspan(static_cast<std::size_t>(std::max<std::int64_t>(entry.expert, 0) * bytes),
+                   static_cast<std::size_t>(bytes));
+  ForeignLayer layer;
+  layer.read =
+      layer_of_blocks(*tensor.type, blocks, n, k,
+                      entry.heads > 0 ? interleaved_rows(n, entry.heads) : RowOrder(), prefix);
+  file_->check_intact();  // the layer was made of bytes that may be gone
+  file_->release(entry.stored);
+  layer.tensors.push_back(name);
+  return layer;
+}
+
+std::string GgufSource::recipe(const std::map<std::string, formats::Scheme>& layers) const {
+  std::map<std::string_view, std::int64_t> bytes;
+  for (const auto& [prefix, scheme] : layers) {
+    const Entry& entry = tensors_.at(prefix + ".weight");
+    bytes[type_of(entry).name] += file_->entry(entry.stored).bytes;
+  }
+  std::vector<std::string_view> types;
+  for (const auto& [type, size] : bytes) {
+    types.push_back(type);
+  }
+  std::stable_sort(types.begin(), types.end(),
+                   [&](std::string_view a, std::string_view b) { return bytes[a] > bytes[b]; });
+  return types.empty() ? "" : fmt::format("gguf {}", fmt::join(types, ", "));
+}
+
+std::vector<std::string> GgufSource::remarks() const {
+  std::set<std::string_view> types;
+  for (const auto& [name, entry] : tensors_) {
+    const io::GgufBlockType& type = type_of(entry);
+    if (type.form != nullptr && stored_ == StoredLayers::kDecoded) {
+      types.insert(type.name);
+    }
+  }
+  if (types.empty()) {
+    return {};
+  }
+  return {fmt::format("what the file has in {} was decoded to float32", fmt::join(types, ", "))};
 }
 
 }  // namespace nibble::models

@@ -1,10 +1,10 @@
 #include "models/gguf/gguf_tensor_data.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/error.h"
 #include "core/float16.h"
-#include "io/gguf_blocks/encoders.h"
 #include "models/exchange/layer_conversion.h"
 #include "models/exchange/plain_weights.h"
 
@@ -16,7 +16,6 @@ using formats::Scheme;
 using formats::exchange::IntegerGrid;
 
 constexpr std::int64_t kBlock = 32;
-constexpr std::uint32_t kQ4_0 = 2;
 constexpr std::uint32_t kQ4_1 = 3;
 constexpr std::uint32_t kQ8_0 = 8;
 
@@ -53,19 +52,14 @@ Scheme block_scheme(const io::GgufBlockType& type) {
 void encode_row(const IntegerGrid& grid, const io::GgufBlockType& type, std::int64_t row,
                 std::uint8_t* out) {
   const std::int64_t groups = grid.k / kBlock;
+  io::GgufBlock parts = {};
   for (std::int64_t group = 0; group < groups; ++group, out += type.block_bytes) {
     const std::size_t at = index(row * groups + group);
-    const auto codes =
-        std::span(grid.codes).subspan(index(row * grid.k + group * kBlock), index(kBlock));
-    const core::Fp16 d = core::to_fp16(grid.scales[at]);
-    if (type.id == kQ4_0) {
-      io::gguf_blocks::encode_q4_0(d, codes, out);
-    } else if (type.id == kQ8_0) {
-      io::gguf_blocks::encode_q8_0(d, codes, out);
-    } else {
-      const auto zero = static_cast<float>(formats::exchange::zero_of(grid, at));
-      io::gguf_blocks::encode_q4_1(d, core::to_fp16(-zero * grid.scales[at]), codes, out);
-    }
+    std::copy_n(grid.codes.begin() + row * grid.k + group * kBlock, kBlock, parts.codes);
+    parts.d = core::to_fp16(grid.scales[at]);
+    const auto zero = static_cast<float>(formats::exchange::zero_of(grid, at));
+    parts.m = core::to_fp16(-zero * grid.scales[at]);  // of Q4_1
+    type.form->pack(parts, out);
   }
 }
 
@@ -87,8 +81,27 @@ void measure(const ops::Linear& layer, const io::GgufBlockType& type, const RowO
   result.report.exact = result.report.squared_error == 0;
 }
 
+// Blocks that hold the layer as it is.
+GgufLayer moved_blocks(const ops::Linear& layer, const io::GgufBlockType& type,
+                       const RowOrder& rows) {
+  GgufLayer result;
+  result.report.name = layer.name;
+  result.report.from = formats::to_string(layer.weight.scheme);
+  result.report.exact = true;
+  result.bytes = write_blocks(type, layer.weight, rows);
+  return result;
+}
+
 GgufLayer blocks_of(const ops::Linear& layer, const io::GgufBlockType& type, const RowOrder& rows,
                     const Rounder& round, core::ThreadPool& pool) {
+  if (blocks_of_layer(layer.weight) == &type) {
+    return moved_blocks(layer, type, rows);
+  }
+  core::require(
+      type.id == kQ4_1 || scheme_of_blocks(type) == block_scheme(type), ErrorKind::kInvalidModel,
+      "{}: layers that stand in one tensor of a GGUF file have different schemes; ask for "
+      "one with --scheme",
+      core::printable(layer.name));
   GridLayer converted = to_grid(layer, block_scheme(type), round, pool);
   GgufLayer result{{}, std::move(converted.report)};
   const std::int64_t row_bytes = layer.weight.k / kBlock * type.block_bytes;
@@ -119,18 +132,12 @@ GgufLayer numbers_of(const ops::Linear& layer, core::DType type, const RowOrder&
 
 }  // namespace
 
-RowOrder interleaved_rows(std::int64_t rows, std::int64_t heads) {
-  const std::int64_t dim = rows / heads;
-  RowOrder order(index(rows));
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t inside = row % dim;
-    order[index(row)] = row - inside + inside % 2 * (dim / 2) + inside / 2;
-  }
-  return order;
-}
-
 const io::GgufBlockType& gguf_type_of(const formats::PackedWeight& weight,
                                       const std::optional<Scheme>& asked) {
+  if (const io::GgufBlockType* same = blocks_of_layer(weight);
+      same != nullptr && (!asked || *asked == weight.scheme)) {
+    return *same;
+  }
   const io::GgufBlockType& type = type_named(type_name(asked.value_or(weight.scheme)));
   core::require(!asked || formats::is_dense(*asked) || *asked == block_scheme(type),
                 ErrorKind::kUsage,

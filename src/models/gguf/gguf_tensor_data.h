@@ -7,20 +7,15 @@
 #include "core/threads.h"
 #include "io/gguf_blocks/block_types.h"
 #include "models/exchange/conversion.h"
+#include "models/gguf/gguf_layers.h"
 #include "ops/layers.h"
 
 namespace nibble::models {
 
-/// Rows of a written matrix: row i is row order[i] of the layer; empty: as they are.
-using RowOrder = std::vector<std::int64_t>;
-
-/// The order of query and key rows that llama.cpp's rotary kernels read: rows i and i + half of a
-/// head stand side by side.
-RowOrder interleaved_rows(std::int64_t rows, std::int64_t heads);
-
-/// The type of GGUF that holds a layer: Q4_0, Q4_1 or Q8_0 for codes, F32, F16 or BF16 for plain
-/// numbers, and F16 for codes where rows are no multiple of 32. `asked`: the scheme that layers
-/// shall have, where one was given. Throws kUsage for one that GGUF has no type for.
+/// The type of GGUF that holds a layer: that of blocks_of_layer(), else Q4_0, Q4_1 or Q8_0 for
+/// codes, F32, F16 or BF16 for plain numbers, and F16 for codes where rows are no multiple of 32.
+/// `asked`: the scheme that layers shall have, where one was given. Throws kUsage for one that GGUF
+/// has no type for.
 const io::GgufBlockType& gguf_type_of(const formats::PackedWeight& weight,
                                       const std::optional<formats::Scheme>& asked);
 

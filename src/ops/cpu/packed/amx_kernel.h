@@ -13,9 +13,9 @@
 ///   B   [K / 4 quads] x [16 rows x 4 codes]     unsigned weights, decoded into a panel
 ///   C   [16 tokens] x [16 rows]                 32-bit sums of one group
 ///
-/// K is 64, or 32 where a group has an odd number of units. C tiles stay in registers for a group
-/// of 2 x 16 tokens and 2 x 16 rows; then they are stored, and scaled like those of all variants.
-/// The last tokens of a batch take tiles of fewer rows.
+/// K is 64, or 32 where a group has an odd number of units, or 16 where it is half a unit. C tiles
+/// stay in registers for a group of 2 x 16 tokens and 2 x 16 rows; then they are stored, and scaled
+/// like those of all variants. The last tokens of a batch take tiles of fewer rows.
 ///
 /// `Tiles` is the hardware, or what stands in for it in tests:
 ///   configure(config), release()
@@ -25,6 +25,7 @@ namespace nibble::ops::cpu {
 namespace {
 
 constexpr std::int64_t kAmxTokens = 16;      // rows of an A tile
+constexpr std::int64_t kAmxInputs = 64;      // bytes of its rows, at most
 constexpr std::int64_t kAmxTokenBlock = 64;  // tokens that share one unpacking of weights
 constexpr int kAmxFirstA = 4;                // tiles 0..3 are C
 constexpr int kAmxFirstB = 6;
@@ -40,8 +41,8 @@ struct alignas(64) AmxConfig {
 static_assert(sizeof(AmxConfig) == 64);
 
 /// C tiles 2 t + v and A tiles of `first` tokens (t = 0) and `second` tokens (t = 1), for steps of
-/// `units` units, 1 or 2.
-inline AmxConfig amx_config(std::int64_t units, std::int64_t first, std::int64_t second) {
+/// `inputs` inputs.
+inline AmxConfig amx_config(std::int64_t inputs, std::int64_t first, std::int64_t second) {
   AmxConfig config;
   const auto set = [&](int tile, std::int64_t rows, std::int64_t row_bytes) {
     config.rows[tile] = static_cast<std::uint8_t>(rows);
@@ -51,8 +52,8 @@ inline AmxConfig amx_config(std::int64_t units, std::int64_t first, std::int64_t
     const std::int64_t tokens = t == 0 ? first : second;
     set(2 * t, tokens, kLineBytes);
     set(2 * t + 1, tokens, kLineBytes);
-    set(kAmxFirstA + t, tokens, units * kUnit);
-    set(kAmxFirstB + t, units * kUnit / kQuad, kLineBytes);
+    set(kAmxFirstA + t, tokens, inputs);
+    set(kAmxFirstB + t, inputs / kQuad, kLineBytes);
   }
   return config;
 }
@@ -61,24 +62,24 @@ inline AmxConfig amx_config(std::int64_t units, std::int64_t first, std::int64_t
 template <class Tiles>
 class AmxScope {
  public:
-  explicit AmxScope(std::int64_t units) : units_(units) { set_tokens(kAmxTokens, kAmxTokens); }
+  explicit AmxScope(std::int64_t inputs) : inputs_(inputs) { set_tokens(kAmxTokens, kAmxTokens); }
   ~AmxScope() { Tiles::release(); }
   AmxScope(const AmxScope&) = delete;
   AmxScope& operator=(const AmxScope&) = delete;
 
-  /// Units that a step takes.
-  std::int64_t units() const { return units_; }
+  /// Inputs that a step takes.
+  std::int64_t inputs() const { return inputs_; }
   /// What tiles hold is lost when the numbers change.
   void set_tokens(std::int64_t first, std::int64_t second) {
     if (first != first_ || second != second_) {
-      Tiles::configure(amx_config(units_, first, second));
+      Tiles::configure(amx_config(inputs_, first, second));
       first_ = first;
       second_ = second;
     }
   }
 
  private:
-  std::int64_t units_;
+  std::int64_t inputs_;
   std::int64_t first_ = 0;
   std::int64_t second_ = 0;
 };
@@ -87,7 +88,7 @@ class AmxScope {
 /// rows].
 template <class Tiles, int V, int T>
 NIBBLE_INLINE void multiply_group(const std::uint8_t* panel, const std::int8_t* a,
-                                  std::int64_t stride, std::int64_t units, std::int64_t step,
+                                  std::int64_t stride, std::int64_t inputs, std::int64_t step,
                                   std::int32_t* sums) {
   constexpr std::int64_t kPanelStride = V * kLineBytes;
   constexpr int kSecond = kAmxFirstA + 1;  // the second tile of A, and of B
@@ -96,17 +97,17 @@ NIBBLE_INLINE void multiply_group(const std::uint8_t* panel, const std::int8_t* 
   Tiles::template zero<1>();
   Tiles::template zero<2>();
   Tiles::template zero<3>();
-  for (std::int64_t unit = 0; unit < units; unit += step) {
-    const std::uint8_t* quads = panel + unit * (kUnit / kQuad) * kPanelStride;
+  for (std::int64_t input = 0; input < inputs; input += step) {
+    const std::uint8_t* quads = panel + input / kQuad * kPanelStride;
     Tiles::template load<kAmxFirstB>(quads, kPanelStride);
-    Tiles::template load<kAmxFirstA>(a + unit * kUnit, stride);
+    Tiles::template load<kAmxFirstA>(a + input, stride);
     Tiles::template multiply<0, kAmxFirstA, kAmxFirstB>();
     if constexpr (V == 2) {
       Tiles::template load<kRight>(quads + kLineBytes, kPanelStride);
       Tiles::template multiply<1, kAmxFirstA, kRight>();
     }
     if constexpr (T == 2) {
-      Tiles::template load<kSecond>(a + kAmxTokens * stride + unit * kUnit, stride);
+      Tiles::template load<kSecond>(a + kAmxTokens * stride + input, stride);
       Tiles::template multiply<2, kSecond, kAmxFirstB>();
     }
     if constexpr (V == 2 && T == 2) {
@@ -134,7 +135,7 @@ NIBBLE_NOINLINE void add_panel(const TiledWeight& w, const Block<Isa, V>& block,
                                AmxScope<Tiles>& scope, std::int64_t token, std::int64_t tokens,
                                std::int64_t first, std::int64_t count, float* totals) {
   constexpr std::int64_t kRow = V * kTileRows;
-  const std::int64_t units = w.units_per_group;
+  const std::int64_t inputs = w.group_inputs;
   scope.set_tokens(T == 2 ? kAmxTokens : tokens, T == 2 ? tokens - kAmxTokens : kAmxTokens);
   alignas(64) std::int32_t products[T * kAmxTokens * kRow];
   typename Isa::Int zero[V];
@@ -142,16 +143,16 @@ NIBBLE_NOINLINE void add_panel(const TiledWeight& w, const Block<Isa, V>& block,
     zero[v] = Isa::negative_zero(w.zero);
   }
   for (std::int64_t g = 0; g < count; ++g) {
-    const Tokens group = tokens_at(x, token, first + g, units);
-    multiply_group<Tiles, V, T>(panel + g * units * kUnit * kRow, group.codes, x.row_stride, units,
-                                scope.units(), products);
+    const Tokens group = tokens_at(x, token, first + g, inputs);
+    multiply_group<Tiles, V, T>(panel + g * inputs * kRow, group.codes, x.row_stride, inputs,
+                                scope.inputs(), products);
     if (block.at[0].zeros != nullptr) {
       for (int v = 0; v < V; ++v) {
         zero[v] = Isa::negative_zeros(block.at[v].zeros + (first + g) * kTileRows);
       }
     }
     for (std::int64_t i = 0; i < tokens; ++i) {
-      const Tokens at = tokens_at(x, token + i, first + g, units);
+      const Tokens at = tokens_at(x, token + i, first + g, inputs);
       typename Isa::Int sums[V][1];
       typename Isa::Float total[V][1];
       for (int v = 0; v < V; ++v) {
@@ -159,7 +160,11 @@ NIBBLE_NOINLINE void add_panel(const TiledWeight& w, const Block<Isa, V>& block,
         total[v][0] = Isa::load_floats(totals + i * kRow + v * kTileRows);
       }
       add_zeros<Isa, V, 1>(zero, at, 0, sums);
-      add_scaled<Isa, V, 1>(block, at, first + g, 0, sums, total);
+      if (w.in_blocks()) {
+        add_block_scaled<Isa, V, 1>(w, block, at, first + g, 0, sums, total);
+      } else {
+        add_scaled<Isa, V, 1>(block, at, first + g, 0, sums, total);
+      }
       for (int v = 0; v < V; ++v) {
         Isa::store(totals + i * kRow + v * kTileRows, total[v][0]);
       }
@@ -180,10 +185,11 @@ NIBBLE_NOINLINE void run_amx_block(const TiledWeight& w, const TiledInput& x,
   }
   const Block<Isa, V> block(w, tile);
   const Source source(w, block);
-  const std::int64_t groups_per_panel = kPanelUnits / w.units_per_group;
+  const std::int64_t groups_per_panel = kPanelInputs / w.group_inputs;
   for (std::int64_t g = 0; g < w.groups; g += groups_per_panel) {
     const std::int64_t groups = w.groups - g < groups_per_panel ? w.groups - g : groups_per_panel;
-    unpack<Isa, Source, V>(source, g * w.units_per_group, groups * w.units_per_group, panel);
+    unpack<Isa, Source, V>(source, g * w.group_inputs / kUnit, groups * w.group_inputs / kUnit,
+                           panel);
     for (std::int64_t i = 0; i < count; i += 2 * kAmxTokens) {
       const std::int64_t left = count - i;
       if (left > kAmxTokens) {
@@ -217,7 +223,9 @@ void run_amx_tiles(const TiledWeight& w, const TiledInput& x, AmxScope<Tiles>& s
 template <class Tiles, class Isa, template <class, int> class Bytes>
 void run_amx_all(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
                  float* y, std::int64_t ldy) {
-  AmxScope<Tiles> scope(w.units_per_group % 2 == 0 ? 2 : 1);
+  AmxScope<Tiles> scope(w.group_inputs % kAmxInputs == 0 ? kAmxInputs
+                        : w.group_inputs % kUnit == 0    ? kUnit
+                                                         : kHalfUnit);
   std::int64_t tile = begin;
   for (; tile + 2 <= end; tile += 2) {
     run_amx_tiles<Tiles, Isa, Bytes, 2>(w, x, scope, tile, y, ldy);

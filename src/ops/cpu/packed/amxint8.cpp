@@ -56,7 +56,7 @@ void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int
 }
 
 std::int64_t multiply_registers(std::int64_t rounds) {
-  const AmxScope<HardwareTiles> scope(2);
+  const AmxScope<HardwareTiles> scope(kAmxInputs);
   HardwareTiles::zero<0>();
   HardwareTiles::zero<1>();
   HardwareTiles::zero<2>();

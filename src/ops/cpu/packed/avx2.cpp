@@ -72,31 +72,35 @@ struct Avx2 : Lanes256 {
     }
   }
 
-  /// 32-bit sums of a unit: sums[half][token] += weights * a.
-  template <int V, int M, class Source>
+  /// 32-bit sums of a unit or a half of it: sums[half][token] += weights * a.
+  template <int V, int M, class Pairs, class Source>
   static NIBBLE_INLINE void multiply_unit(const Source& source, std::int64_t unit,
                                           const std::int8_t* a, std::int64_t stride,
                                           Int (&sums)[V][M]) {
     static_assert(V == 2, "a block is one tile");
-    source.prefetch(unit);
+    constexpr int kInUnit = 2 * (Pairs::kEnd - Pairs::kFirst);
+    constexpr int kQuads = Source::kQuads < kInUnit ? Source::kQuads : kInUnit;
+    if constexpr (Pairs::kFirst == 0) {
+      source.prefetch(unit);
+    }
     if constexpr (Source::kParts == 1) {
 #pragma GCC unroll 2
-      for (int pair = 0; pair < kPairsPerUnit; pair += Source::kQuads / 2) {
-        add_whole<M, Source>(source, unit, pair, a, stride, sums);
+      for (int pair = Pairs::kFirst; pair < Pairs::kEnd; pair += kQuads / 2) {
+        add_whole<M, kQuads>(source, unit, pair, a, stride, sums);
       }
     } else {
-      add_planes<M, Source>(source, 0, unit, a, stride, sums[0]);
-      add_planes<M, Source>(source, 1, unit, a, stride, sums[1]);
+      add_planes<M, kQuads>(source, 0, unit, Pairs::kFirst, a, stride, sums[0]);
+      add_planes<M, kQuads>(source, 1, unit, Pairs::kFirst, a, stride, sums[1]);
     }
   }
 
-  template <int M, class Source>
+  template <int M, int Quads, class Source>
   static NIBBLE_INLINE void add_whole(const Source& source, std::int64_t unit, int pair,
                                       const std::int8_t* a, std::int64_t stride,
                                       Int (&sums)[2][M]) {
     const Int ones = _mm256_set1_epi16(1);
     Int narrow[2][M];
-    multiply<M, Source::kQuads>(source, 0, unit, pair, a, stride, narrow);
+    multiply<M, Quads>(source, 0, unit, pair, a, stride, narrow);
 #pragma GCC unroll 4
     for (int i = 0; i < M; ++i) {
 #pragma GCC unroll 2
@@ -106,13 +110,13 @@ struct Avx2 : Lanes256 {
     }
   }
 
-  template <int M, class Source>
-  static NIBBLE_INLINE void add_planes(const Source& source, int half, std::int64_t unit,
+  template <int M, int Quads, class Source>
+  static NIBBLE_INLINE void add_planes(const Source& source, int half, std::int64_t unit, int pair,
                                        const std::int8_t* a, std::int64_t stride, Int (&sums)[M]) {
     const Int ones = _mm256_set1_epi16(1);
     const Int sixteens = _mm256_set1_epi16(16);
     Int narrow[2][M];
-    multiply<M, Source::kQuads>(source, half, unit, 0, a, stride, narrow);
+    multiply<M, Quads>(source, half, unit, pair, a, stride, narrow);
 #pragma GCC unroll 4
     for (int i = 0; i < M; ++i) {
       const Int low = _mm256_madd_epi16(narrow[0][i], ones);

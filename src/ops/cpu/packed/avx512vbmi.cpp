@@ -122,7 +122,7 @@ NIBBLE_NOINLINE void run_turned(const TiledWeight& w, const TiledInput& x, std::
   const Block<Avx512Vbmi, 1> block(w, tile);
   prefetch_header(w, tile);
   const TurnedTables tables(block.at[0].tables);
-  const Tokens tokens = tokens_at(x, 0, 0, w.units_per_group);
+  const Tokens tokens = tokens_at(x, 0, 0, w.group_inputs);
   const Int zero[1] = {Avx512Vbmi::negative_zero(w.zero)};
   Avx512Vbmi::Float total[1][M];
   for (int i = 0; i < M; ++i) {
@@ -132,7 +132,7 @@ NIBBLE_NOINLINE void run_turned(const TiledWeight& w, const TiledInput& x, std::
   const std::int8_t* a = tokens.codes;
   for (std::int64_t g = 0; g < w.groups; ++g) {
     Int fours[kFours][M] = {};
-    for (std::int64_t u = 0; u < w.units_per_group; ++u, lines += Lines::kUnitBytes, a += kUnit) {
+    for (std::int64_t u = 0; u < w.units_per_group(); ++u, lines += Lines::kUnitBytes, a += kUnit) {
       prefetch_unit<Lines::kUnitBytes>(lines, 0, kPrefetchBytes);
       multiply_turned<M>(lines, tables, a, tokens.row_stride, fours);
     }
@@ -166,7 +166,7 @@ void run_tiles(const TiledWeight& w, const TiledInput& x, std::int64_t begin, st
 void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end, float* y,
          std::int64_t ldy) {
   static const Variant vnni = avx512vnni_variant();
-  if (w.kind != CodeKind::kRowTables || w.units_per_group == 1 || x.m > kFewTokens) {
+  if (w.kind != CodeKind::kRowTables || w.group_inputs <= kUnit || x.m > kFewTokens) {
     return vnni.run(w, x, begin, end, y, ldy);
   }
   run_tiles<kFewTokens>(w, x, begin, end, y, ldy);

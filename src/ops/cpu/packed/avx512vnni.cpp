@@ -32,13 +32,15 @@ struct Avx512Vnni : Lanes512 {
         : "v"(weights), "m"(*reinterpret_cast<const Quad*>(a)));
   }
   /// sums[tile][token] += products of a unit.
-  template <int V, int M, class Source>
+  template <int V, int M, class Pairs, class Source>
   static NIBBLE_INLINE void multiply_unit(const Source& source, std::int64_t unit,
                                           const std::int8_t* a, std::int64_t stride,
                                           Int (&sums)[V][M]) {
-    source.prefetch(unit);
+    if constexpr (Pairs::kFirst == 0) {
+      source.prefetch(unit);
+    }
 #pragma GCC unroll 4
-    for (int pair = 0; pair < kPairsPerUnit; ++pair) {
+    for (int pair = Pairs::kFirst; pair < Pairs::kEnd; ++pair) {
       Int w[2][V];
       source.load(0, unit, pair, w);
 #pragma GCC unroll 2

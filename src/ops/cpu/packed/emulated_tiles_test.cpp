@@ -18,7 +18,7 @@ TEST(EmulatedTiles, MultiplySignedRowsWithUnsignedQuads) {
   b[1][4 * 9 + 1] = 7;     // row 9, input 5
   b[7][4 * 15 + 3] = 255;  // row 15, input 31
   {
-    AmxScope<EmulatedTiles> scope(1);
+    AmxScope<EmulatedTiles> scope(kUnit);
     scope.set_tokens(2, kAmxTokens);
     EmulatedTiles::zero<0>();
     EmulatedTiles::load<4>(a, 32);
@@ -47,10 +47,10 @@ TEST(EmulatedTiles, MultiplySignedRowsWithUnsignedQuads) {
 TEST(EmulatedTiles, RefuseWhatTheProcessorRefuses) {
   std::int8_t bytes[16 * 64] = {};
   EXPECT_THROW(EmulatedTiles::load<4>(bytes, 64), std::logic_error);  // not configured
-  AmxConfig config = amx_config(2, kAmxTokens, kAmxTokens);
+  AmxConfig config = amx_config(2 * kUnit, kAmxTokens, kAmxTokens);
   config.rows[6] = 17;
   EXPECT_THROW(EmulatedTiles::configure(config), std::logic_error);
-  config = amx_config(2, kAmxTokens, kAmxTokens);
+  config = amx_config(2 * kUnit, kAmxTokens, kAmxTokens);
   config.row_bytes[4] = 32;  // A rows of 32 codes, B of 16 quads
   EmulatedTiles::configure(config);
   EXPECT_THROW((EmulatedTiles::multiply<0, 4, 6>()), std::logic_error);
@@ -60,7 +60,7 @@ TEST(EmulatedTiles, RefuseWhatTheProcessorRefuses) {
 // Intel's manual, volume 2, LDTILECFG, table "Memory Area Layout": palette in byte 0, bytes of rows
 // from byte 16 on in two bytes each, rows from byte 48 on.
 TEST(AmxConfig, LiesAsTheInstructionReadsIt) {
-  const AmxConfig config = amx_config(1, 16, 5);
+  const AmxConfig config = amx_config(kUnit, 16, 5);
   std::uint8_t bytes[64];
   std::memcpy(bytes, &config, sizeof(bytes));
   EXPECT_EQ(bytes[0], 1);

@@ -65,6 +65,12 @@ struct Lanes128 : VectorLanes<Registers128> {
   static NIBBLE_INLINE Float load_scales(const std::uint16_t* p) {
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
   }
+  static NIBBLE_INLINE Float load_multiples(const std::int8_t* p) {
+    std::uint32_t multiples = 0;
+    __builtin_memcpy(&multiples, p, sizeof(multiples));
+    const int16x8_t wide = vmovl_s8(vcreate_s8(multiples));
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide)));
+  }
   static NIBBLE_INLINE Float load_floats(const float* p) { return vld1q_f32(p); }
   static NIBBLE_INLINE void store(float* p, Float v) { vst1q_f32(p, v); }
   static NIBBLE_INLINE Float fma(Float a, Float b, Float c) { return vfmaq_f32(c, a, b); }

@@ -69,6 +69,10 @@ struct Lanes256 : VectorLanes<Registers256> {
   static NIBBLE_INLINE Float load_scales(const std::uint16_t* p) {
     return _mm256_cvtph_ps(_mm_load_si128(reinterpret_cast<const __m128i*>(p)));
   }
+  static NIBBLE_INLINE Float load_multiples(const std::int8_t* p) {
+    return _mm256_cvtepi32_ps(
+        _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  }
   static NIBBLE_INLINE Float load_floats(const float* p) { return _mm256_load_ps(p); }
   static NIBBLE_INLINE void store(float* p, Float v) { _mm256_storeu_ps(p, v); }
   static NIBBLE_INLINE Float fma(Float a, Float b, Float c) { return _mm256_fmadd_ps(a, b, c); }

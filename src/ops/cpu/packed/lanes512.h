@@ -70,6 +70,10 @@ struct Lanes512 : VectorLanes<Registers512> {
   static NIBBLE_INLINE Float load_scales(const std::uint16_t* p) {
     return _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(p)));
   }
+  static NIBBLE_INLINE Float load_multiples(const std::int8_t* p) {
+    return _mm512_cvtepi32_ps(
+        _mm512_cvtepi8_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(p))));
+  }
   static NIBBLE_INLINE Float load_floats(const float* p) { return _mm512_load_ps(p); }
   static NIBBLE_INLINE void store(float* p, Float v) { _mm512_storeu_ps(p, v); }
   static NIBBLE_INLINE Float fma(Float a, Float b, Float c) { return _mm512_fmadd_ps(a, b, c); }

@@ -63,13 +63,15 @@ struct NeonDotprod : Lanes128 {
   }
 
   /// sums[vector][token] += products of a unit.
-  template <int V, int M, class Source>
+  template <int V, int M, class Pairs, class Source>
   static NIBBLE_INLINE void multiply_unit(const Source& source, std::int64_t unit,
                                           const std::int8_t* a, std::int64_t stride,
                                           Int (&sums)[V][M]) {
-    source.prefetch(unit);
+    if constexpr (Pairs::kFirst == 0) {
+      source.prefetch(unit);
+    }
 #pragma GCC unroll 2
-    for (int pair = 0; pair < kPairsPerUnit; pair += kQuadsPerVector / 2) {
+    for (int pair = Pairs::kFirst; pair < Pairs::kEnd; pair += kQuadsPerVector / 2) {
       int8x16_t codes[M];
 #pragma GCC unroll 4
       for (int i = 0; i < M; ++i) {

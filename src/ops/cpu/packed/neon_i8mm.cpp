@@ -61,26 +61,28 @@ struct NeonI8mm : Lanes128 {
   }
 
   /// sums[vector][token] += products of a unit.
-  template <int V, int M, class Source>
+  template <int V, int M, class Pairs, class Source>
   static NIBBLE_INLINE void multiply_unit(const Source& source, std::int64_t unit,
                                           const std::int8_t* a, std::int64_t stride,
                                           Int (&sums)[V][M]) {
-    source.prefetch(unit);
+    if constexpr (Pairs::kFirst == 0) {
+      source.prefetch(unit);
+    }
     if constexpr (M == 1 && requires { source.quads; }) {
-      add_unit_of_one(source.quads, unit, a, sums);
+      add_unit_of_one<Pairs>(source.quads, unit, a, sums);
     } else {
-      add_unit_of_pairs(source, unit, a, stride, sums);
+      add_unit_of_pairs<Pairs>(source, unit, a, stride, sums);
     }
   }
 
-  template <int V, int M, class Source>
+  template <class Pairs, int V, int M, class Source>
   static NIBBLE_INLINE void add_unit_of_pairs(const Source& source, std::int64_t unit,
                                               const std::int8_t* a, std::int64_t stride,
                                               Int (&sums)[V][M]) {
     constexpr int kPaired = M / 2 * 2;
     Int last[V][2] = {};  // of the token without a neighbour
 #pragma GCC unroll 4
-    for (int pair = 0; pair < kPairsPerUnit; ++pair) {
+    for (int pair = Pairs::kFirst; pair < Pairs::kEnd; ++pair) {
       Int w[2][V];
       source.load(0, unit, pair, w);
       const std::int8_t* codes = a + 2 * kQuad * pair;
@@ -117,11 +119,11 @@ struct NeonI8mm : Lanes128 {
     }
   }
 
-  template <int V, class Quads>
+  template <class Pairs, int V, class Quads>
   static NIBBLE_INLINE void add_unit_of_one(const Quads& quads, std::int64_t unit,
                                             const std::int8_t* a, Int (&sums)[V][1]) {
 #pragma GCC unroll 2
-    for (int pair = 0; pair < kPairsPerUnit; pair += 2) {
+    for (int pair = Pairs::kFirst; pair < Pairs::kEnd; pair += 2) {
       const int8x16_t codes = vld1q_s8(a + 2 * kQuad * pair);
       Int w[2][V];
       quads.load(0, unit, pair, w);

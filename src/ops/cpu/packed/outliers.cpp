@@ -12,7 +12,7 @@ namespace {
 // y[rows of the tile] += weights of one input * value.
 void add_column(const TiledWeight& w, const std::uint8_t* tile, std::int64_t group,
                 std::int64_t offset, float value, std::int64_t rows, float* y) {
-  const std::int64_t quad = (group * w.units_per_group * kUnit + offset) / kQuad;
+  const std::int64_t quad = (group * w.group_inputs + offset) / kQuad;
   const auto* scales = reinterpret_cast<const core::Fp16*>(tile + w.scales_offset);
   for (std::int64_t r = 0; r < rows; ++r) {
     float unit = 0.0f;

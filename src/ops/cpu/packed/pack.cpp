@@ -1,3 +1,4 @@
+#include <bit>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -15,6 +16,7 @@ namespace {
 using formats::PackedWeight;
 
 constexpr std::int64_t kLine = 64;
+constexpr std::int64_t kAlignment = 32;  // of a vector of float16 scales
 constexpr std::int64_t kSizeLimit = std::int64_t{1} << 31;
 
 std::int64_t round_up(std::int64_t value, std::int64_t unit) {
@@ -35,11 +37,12 @@ TiledWeight plan_layout(const PackedWeight& weight, const WeightTables& tables,
   tiled.n = weight.n;
   tiled.tile_count = (weight.n + kTileRows - 1) / kTileRows;
   tiled.groups = (weight.k + needs.group - 1) / needs.group;
-  tiled.units_per_group = round_up(needs.group, kUnit) / kUnit;
+  tiled.group_inputs = padded_group(needs.group, weight.k);
   tiled.kind = kind_of(weight);
   const bool asymmetric = formats::is_integer(weight.scheme) && formats::has_zeros(weight.scheme);
   if (formats::is_integer(weight.scheme)) {
-    tiled.zero = asymmetric ? 0 : 1 << (weight.scheme.code.bits - 1);
+    tiled.zero =
+        asymmetric || formats::has_minima(weight.scheme) ? 0 : 1 << (weight.scheme.code.bits - 1);
     tiled.largest = (1 << weight.scheme.code.bits) - 1;
   } else {
     tiled.zero = tables.zero;
@@ -50,14 +53,29 @@ TiledWeight plan_layout(const PackedWeight& weight, const WeightTables& tables,
     tiled.tables_offset = offset;
     offset += kTileRows * 16;
   }
-  tiled.scales_offset = offset;
-  offset += tiled.groups * kTileRows * static_cast<std::int64_t>(sizeof(core::Fp16));
+  const auto place = [&offset](std::int64_t rows, std::size_t size) {
+    const std::int64_t at = offset;
+    offset += round_up(rows * kTileRows * static_cast<std::int64_t>(size), kAlignment);
+    return at;
+  };
+  const bool multiples = formats::has_supers(weight.scheme);
+  const std::size_t size = multiples ? sizeof(std::int8_t) : sizeof(core::Fp16);
+  const std::int64_t of_super = multiples ? formats::kSuperGroup / needs.group : 1;
+  tiled.super_shift = std::countr_zero(static_cast<std::uint64_t>(of_super));
+  const std::int64_t supers = (tiled.groups + of_super - 1) / of_super;
+  tiled.scales_offset = place(tiled.groups, size);
+  if (multiples) {
+    tiled.supers_offset = place(supers, sizeof(core::Fp16));
+  }
   if (asymmetric) {
-    tiled.zeros_offset = offset;
-    offset += tiled.groups * kTileRows;
+    tiled.zeros_offset = place(tiled.groups, sizeof(std::uint8_t));
+  }
+  if (formats::has_minima(weight.scheme)) {
+    tiled.minima_offset = place(tiled.groups, size);
+    tiled.min_supers_offset = multiples ? place(supers, sizeof(core::Fp16)) : 0;
   }
   tiled.codes_offset = round_up(offset, kLine);
-  tiled.tile_bytes = tiled.codes_offset + tiled.groups * tiled.units_per_group * tiled.unit_bytes();
+  tiled.tile_bytes = tiled.codes_offset + tiled.groups * tiled.group_bytes();
   if (tiled.kind == CodeKind::kSharedTable) {
     for (std::size_t i = 0; i < 16; ++i) {
       tiled.table[i] = static_cast<std::uint8_t>(tables.rows[0].entries[i] + tables.zero);

@@ -27,8 +27,8 @@ struct Shape {
   std::int64_t n, k;
 };
 // One row; ragged tiles; inputs that end inside a unit, a group, a panel; two real layers' inputs.
-constexpr Shape kShapes[] = {{1, 32},   {15, 64},  {16, 96},  {17, 128}, {64, 160}, {100, 256},
-                             {33, 512}, {17, 704}, {20, 100}, {5, 50},   {48, 1408}};
+constexpr Shape kShapes[] = {{1, 32},   {15, 64},  {16, 96},  {17, 128}, {64, 160},  {100, 256},
+                             {33, 512}, {17, 704}, {20, 100}, {5, 50},   {48, 1408}, {37, 1280}};
 
 const char* const kSchemes[] = {"int4-sym-g32",
                                 "int4-sym-g64",
@@ -64,6 +64,16 @@ const char* const kSchemes[] = {"int4-sym-g32",
                                 "int4-asym-g64-s7",
                                 "int4-sym-g48",
                                 "int4-asym-g16",
+                                "int8-sym-g16",
+                                "int4-min-g32",
+                                "int8-min-g32",
+                                "int4-min-g32-s8",
+                                "int8-min-g32-s8",
+                                "int2-min-g16-s8",
+                                "int3-sym-g16-s8",
+                                "int8-sym-g16-s8",
+                                "lut4-matrix-g32-s8",
+                                "lut4-row-g16-s8",
                                 "int4-sym-g384",
                                 "lut4-row-g32",
                                 "int8-sym-row-a8o",
@@ -215,9 +225,13 @@ TEST_P(PackedLinearVariant, MatchesTheReferenceInEveryBatch) {
 }
 
 TEST_P(PackedLinearVariant, SixteenBitInputsMatchTheReferenceInEveryBatch) {
-  for (const char* scheme : {"int4-sym-g32", "int4-asym-g128", "int8-asym-g64", "int3-asym-row",
-                             "lut4-nf4-g64", "lut4-row-g128", "mxfp4", "nvfp4"}) {
+  for (const char* scheme :
+       {"int4-sym-g32", "int4-asym-g128", "int8-asym-g64", "int3-asym-row", "lut4-nf4-g64",
+        "lut4-row-g128", "mxfp4", "nvfp4", "int4-min-g32", "int4-min-g32-s8", "int8-sym-g16-s8"}) {
     for (const Shape& shape : {Shape{17, 704}, Shape{48, 1408}, Shape{100, 256}}) {
+      if (!exists(scheme, shape.k)) {
+        continue;
+      }
       const Problem p(scheme, shape, kTokens, two_);
       InputNeeds needs = p.linear.needs();
       needs.wide = true;
@@ -248,8 +262,12 @@ TEST_P(PackedLinearVariant, SixteenBitInputsMatchTheReferenceInEveryBatch) {
 // read where they lie.
 TEST_P(PackedLinearVariant, ManyTokensOfBytesAreAsFew) {
   constexpr std::int64_t kMany = 301;
-  for (const char* scheme : {"int8-sym-row-a8", "int8-asym-g64", "int8-sym-g128"}) {
+  for (const char* scheme : {"int8-sym-row-a8", "int8-asym-g64", "int8-sym-g128", "int8-min-g32-s8",
+                             "int8-sym-g16-s8"}) {
     for (const Shape& shape : {Shape{33, 512}, Shape{100, 256}, Shape{64, 768}, Shape{48, 1408}}) {
+      if (!exists(scheme, shape.k)) {
+        continue;
+      }
       const Problem p(scheme, shape, kMany, two_);
       const std::vector<float> all = run(*variant_, p, kMany, two_);
       const auto result = testing::compare(all, packed_linear_reference(p.weight, p.input),
@@ -268,7 +286,7 @@ TEST_P(PackedLinearVariant, ManyTokensOfBytesAreAsFew) {
 TEST_P(PackedLinearVariant, EqualsTheScalarVariantToTheLastBit) {
   const Variant& scalar = variants().front();
   for (const char* scheme : kSchemes) {
-    for (const Shape& shape : {Shape{40, 320}, Shape{17, 100}}) {
+    for (const Shape& shape : {Shape{40, 320}, Shape{17, 100}, Shape{40, 768}}) {
       if (!exists(scheme, shape.k)) {
         continue;
       }
@@ -305,11 +323,32 @@ TEST_P(PackedLinearVariant, PlantedFaultsAreSeen) {
   })) << "last bit of a scale";
 }
 
+// The same for what GGUF's blocks have beside codes.
+TEST_P(PackedLinearVariant, PlantedFaultsInBlocksAreSeen) {
+  const auto fails_with = [&](const char* scheme, auto&& damage) {
+    Problem p(scheme, {64, 1024}, 2, one_);
+    const PackedReference reference = packed_linear_reference(p.weight, p.input);
+    damage(p.weight);
+    p.linear = PackedLinear::pack(p.weight, one_);
+    const std::vector<float> y = run(*variant_, p, 2, one_);
+    return testing::compare(y, reference, packed_linear_chain(p.linear)).bad > 0;
+  };
+  const auto flip = [](core::Tensor& tensor) { tensor.mutable_raw()[5] ^= std::byte{1}; };
+  EXPECT_FALSE(fails_with("int4-min-g32-s8", [](auto&) {}));
+  EXPECT_TRUE(fails_with("int4-min-g32-s8", [&](auto& w) { flip(w.scales); })) << "a scale";
+  EXPECT_TRUE(fails_with("int4-min-g32-s8", [&](auto& w) { flip(w.supers); })) << "its float16";
+  EXPECT_TRUE(fails_with("int4-min-g32-s8", [&](auto& w) { flip(w.minima); })) << "a minimum";
+  EXPECT_TRUE(fails_with("int4-min-g32-s8", [&](auto& w) { flip(w.min_supers); })) << "its float16";
+  EXPECT_TRUE(fails_with("int4-min-g32", [&](auto& w) { flip(w.minima); })) << "a float16 minimum";
+  EXPECT_TRUE(fails_with("int8-sym-g16-s8", [&](auto& w) { flip(w.scales); })) << "half a unit";
+}
+
 // The largest products that a format can make: all codes at their end, all activations at +-127.
 TEST_P(PackedLinearVariant, NothingSaturates) {
   for (const char* scheme :
        {"int4-sym-g32", "int4-sym-g256", "int4-asym-g128", "int8-sym-g128", "int8-sym-g256",
-        "int8-asym-g256", "lut4-nf4-g256", "lut4-fp4-g256", "lut4-row-g256", "mxfp4", "nvfp4"}) {
+        "int8-asym-g256", "lut4-nf4-g256", "lut4-fp4-g256", "lut4-row-g256", "mxfp4", "nvfp4",
+        "int4-min-g32-s8", "int8-min-g32-s8", "int8-sym-g16-s8"}) {
     for (const int end : {0, 1}) {
       for (const float sign : {-1.0f, 1.0f}) {
         Problem p(scheme, {16, 512}, 5, one_);

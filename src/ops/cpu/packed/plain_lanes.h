@@ -83,6 +83,9 @@ struct PlainLanes {
   static Float load_scales(const std::uint16_t* p) {
     return each_float([&](int i) { return core::to_float(core::Fp16{p[i]}); });
   }
+  static Float load_multiples(const std::int8_t* p) {
+    return each_float([&](int i) { return static_cast<float>(p[i]); });
+  }
   static Float load_floats(const float* p) {
     return each_float([&](int i) { return p[i]; });
   }

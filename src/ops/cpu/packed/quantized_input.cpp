@@ -94,7 +94,7 @@ void QuantizedInput::reshape(std::int64_t m, std::int64_t k, const InputNeeds& n
     tail_ = tail_ ? std::move(tail_) : std::make_unique<QuantizedInput>();
     tail_->reshape(m, needs.tail, tail_needs(needs.tail));
   }
-  group_stride_ = round_up(group, kUnit);
+  group_stride_ = padded_group(group, k_);
   row_stride_ = round_up(groups_ * group_stride_, kLine);
   if (row_stride_ % kAliasing == 0) {
     row_stride_ += kLine;

@@ -49,7 +49,7 @@ class QuantizedInput {
   std::int64_t group() const { return needs_.group; }
   const InputNeeds& needs() const { return needs_; }
   std::int64_t groups() const { return groups_; }
-  /// Bytes from one group of codes to the next: the group padded with zeros to a multiple of 32.
+  /// Bytes from one group of codes to the next: padded_group(), padded with zeros.
   std::int64_t group_stride() const { return group_stride_; }
 
   const std::int8_t* codes(std::int64_t row) const;  // [groups * group_stride], 64-byte aligned

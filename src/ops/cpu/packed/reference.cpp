@@ -9,7 +9,15 @@
 namespace nibble::ops::cpu {
 namespace {
 
-/// Weights of one output row as the kernels see them, in double.
+/// Minima of one output row, one for each of the weight's groups.
+std::vector<float> row_minima(const formats::PackedWeight& weight, std::int64_t row) {
+  std::vector<float> minima(
+      static_cast<std::size_t>(formats::groups_per_row(weight.scheme, weight.k)));
+  formats::unpack_minima(weight, row, minima);
+  return minima;
+}
+
+/// Weights of one output row as the kernels see them, in double, without the minima.
 std::vector<double> row_values(const formats::PackedWeight& weight, std::int64_t row) {
   const auto size = static_cast<std::size_t>(weight.k);
   const auto groups = static_cast<std::size_t>(formats::groups_per_row(weight.scheme, weight.k));
@@ -39,6 +47,8 @@ void add_products(const formats::PackedWeight& weight, const QuantizedInput& inp
   const std::int64_t n = weight.n;
   for (std::int64_t row = 0; row < n; ++row) {
     const std::vector<double> w = row_values(weight, row);
+    const std::vector<float> minima = row_minima(weight, row);
+    const std::int64_t weight_group = formats::group_size(weight.scheme, weight.k);
     const std::int64_t digits = input.rows_per_token();
     for (std::int64_t x = 0; x < input.m() * digits; ++x) {
       const std::int64_t token = x / digits;
@@ -49,14 +59,18 @@ void add_products(const formats::PackedWeight& weight, const QuantizedInput& inp
         const int zero = zeros == nullptr ? 0 : zeros[g];
         double sum = 0.0;
         double correction = 0.0;
+        double shift = 0.0;
         for (std::int64_t k = g * input.group(); k < std::min((g + 1) * input.group(), weight.k);
              ++k) {
           sum += w[static_cast<std::size_t>(k)] * codes[k - g * input.group()];
           correction += w[static_cast<std::size_t>(k)] * zero;
+          shift += static_cast<double>(minima[static_cast<std::size_t>(k / weight_group)]) *
+                   codes[k - g * input.group()];
         }
         const auto scale = static_cast<double>(input.scales(x)[g]);
-        result.y[at] += (sum - correction) * scale;
-        result.magnitude[at] += (std::fabs(sum) + std::fabs(correction)) * std::fabs(scale);
+        result.y[at] += (sum - correction + shift) * scale;
+        result.magnitude[at] +=
+            (std::fabs(sum) + std::fabs(correction) + std::fabs(shift)) * std::fabs(scale);
       }
       for (const Outlier& outlier : input.outliers(token)) {
         const double product =

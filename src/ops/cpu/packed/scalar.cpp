@@ -1,7 +1,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/float16.h"
 #include "ops/cpu/packed/quantize_row.h"
 #include "ops/cpu/packed/tile_codes.h"
 #include "ops/cpu/packed/variants.h"
@@ -17,7 +16,7 @@ void group_sums(const TiledWeight& w, const std::uint8_t* tile, std::int64_t gro
   for (std::int64_t r = 0; r < kTileRows; ++r) {
     sums[r] = -zero_at(w, tile, group, r) * a_sum;
   }
-  const std::int64_t quads = w.units_per_group * kUnit / kQuad;
+  const std::int64_t quads = w.group_inputs / kQuad;
   for (std::int64_t quad = 0; quad < quads; ++quad) {
     for (std::int64_t b = 0; b < kLineBytes; ++b) {
       sums[b / kQuad] += weight_at(w, tile, group * quads + quad, b) * a[quad * kQuad + b % kQuad];
@@ -28,8 +27,7 @@ void group_sums(const TiledWeight& w, const std::uint8_t* tile, std::int64_t gro
 void run_tile(const TiledWeight& w, const TiledInput& x, std::int64_t tile_index,
               std::int64_t token, float* y) {
   const std::uint8_t* tile = w.tiles + tile_index * w.tile_bytes;
-  const auto* scales = reinterpret_cast<const core::Fp16*>(tile + w.scales_offset);
-  const std::int64_t stride = w.units_per_group * kUnit;
+  const std::int64_t stride = w.group_inputs;
   float totals[kTileRows] = {};
   for (std::int64_t g = 0; g < w.groups; ++g) {
     std::int32_t sums[kTileRows];
@@ -37,8 +35,15 @@ void run_tile(const TiledWeight& w, const TiledInput& x, std::int64_t tile_index
                x.sums[token * x.groups + g], sums);
     const float a_scale = x.scales[token * x.groups + g];
     for (std::int64_t r = 0; r < kTileRows; ++r) {
-      const float scale = core::to_float(scales[g * kTileRows + r]) * a_scale;
-      totals[r] = std::fma(static_cast<float>(sums[r]), scale, totals[r]);
+      const float scale = scale_at(w, tile, g, r);
+      const auto sum = static_cast<float>(sums[r]);
+      if (w.minima_offset == 0) {
+        totals[r] = std::fma(sum, scale * a_scale, totals[r]);
+        continue;
+      }
+      const float shift =
+          minimum_at(w, tile, g, r) * static_cast<float>(x.sums[token * x.groups + g]);
+      totals[r] = std::fma(std::fma(sum, scale, shift), a_scale, totals[r]);
     }
   }
   const std::int64_t left = w.n - tile_index * kTileRows;

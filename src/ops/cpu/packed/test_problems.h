@@ -14,6 +14,7 @@
 #include "formats/packed_weight.h"
 #include "formats/row_unit.h"
 #include "formats/scheme.h"
+#include "formats/stored_parts.h"
 #include "ops/cpu/packed/reference.h"
 
 /// Random layers and the accept rule of the packed kernels' tests.
@@ -82,11 +83,39 @@ inline std::vector<float> random_book(const formats::Scheme& scheme, core::Rando
   return book;
 }
 
+/// A weight that no builder makes, with minima or with scales that are multiples: any bytes are
+/// codes and multiples, and float16 numbers are drawn.
+inline formats::PackedWeight random_blocks(const formats::Scheme& scheme, std::int64_t n,
+                                           std::int64_t k, core::Random& random) {
+  formats::PackedWeight weight;
+  weight.scheme = scheme;
+  weight.n = n;
+  weight.k = k;
+  for (const formats::StoredPart& part : formats::stored_parts(scheme, n, k)) {
+    core::Tensor& tensor = weight.*part.tensor;
+    tensor = core::Tensor::zeros(part.dtype, {part.rows, part.columns});
+    if (part.dtype == core::DType::kF16) {
+      for (core::Fp16& value : tensor.mutable_data<core::Fp16>()) {
+        value = core::to_fp16(0.01f * random.normal());
+      }
+      continue;
+    }
+    for (std::int64_t i = 0; i < tensor.bytes(); ++i) {
+      tensor.mutable_raw()[i] = static_cast<std::byte>(random.below(256));
+    }
+  }
+  formats::validate(weight, "weight");
+  return weight;
+}
+
 /// A weight with random codes, scales, zeros and books: every code occurs, neighbours differ.
 inline formats::PackedWeight random_weight(const std::string& scheme_text, std::int64_t n,
                                            std::int64_t k, std::uint64_t seed) {
   core::Random random(seed);
   const formats::Scheme scheme = formats::parse_scheme(scheme_text);
+  if (formats::has_minima(scheme) || formats::has_supers(scheme)) {
+    return random_blocks(scheme, n, k, random);
+  }
   const std::int64_t groups = formats::groups_per_row(scheme, k);
   const bool has_tail = scheme.inputs.tail != 0;
   formats::PackedWeightBuilder builder(scheme, n, k);

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 
+#include "core/float16.h"
 #include "ops/cpu/packed/tile_layout.h"
 
 /// Single values of a tile, slowly. Not for files that are compiled for one instruction set (see
@@ -31,6 +33,33 @@ inline int weight_at(const TiledWeight& w, const std::uint8_t* tile, std::int64_
 inline int zero_at(const TiledWeight& w, const std::uint8_t* tile, std::int64_t group,
                    std::int64_t r) {
   return w.zeros_offset == 0 ? w.zero : tile[w.zeros_offset + group * kTileRows + r];
+}
+
+/// A scale or minimum of row `r`: f16 at `offset`, or i8 times what stands at `supers`.
+inline float block_scale_at(const TiledWeight& w, const std::uint8_t* tile, std::int64_t offset,
+                            std::int64_t supers, std::int64_t group, std::int64_t r) {
+  const auto half_at = [&](std::int64_t from, std::int64_t i) {
+    core::Fp16 half;
+    std::memcpy(&half.bits, tile + from + (i * kTileRows + r) * 2, sizeof(half.bits));
+    return core::to_float(half);
+  };
+  if (w.supers_offset == 0) {
+    return half_at(offset, group);
+  }
+  const auto multiple = static_cast<std::int8_t>(tile[offset + group * kTileRows + r]);
+  return static_cast<float>(multiple) * half_at(supers, group >> w.super_shift);
+}
+
+/// Scale of row `r` of the tile, without the row's unit.
+inline float scale_at(const TiledWeight& w, const std::uint8_t* tile, std::int64_t group,
+                      std::int64_t r) {
+  return block_scale_at(w, tile, w.scales_offset, w.supers_offset, group, r);
+}
+
+/// Minimum of row `r`, which must have some.
+inline float minimum_at(const TiledWeight& w, const std::uint8_t* tile, std::int64_t group,
+                        std::int64_t r) {
+  return block_scale_at(w, tile, w.minima_offset, w.min_supers_offset, group, r);
 }
 
 }  // namespace nibble::ops::cpu

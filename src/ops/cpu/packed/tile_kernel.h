@@ -8,8 +8,10 @@
 /// The loops that the variants with vectors share; included by one file for each, in an unnamed
 /// namespace. The instruction set gives vectors and the product of one unit:
 ///
-///   Isa::multiply_unit(source, unit, a, stride, sums)    sums[v][i] += products of 32 inputs of
-///   token i
+///   Isa::multiply_unit<V, M, Pairs>(source, unit, a, stride, sums)
+///
+/// sums[v][i] += products of the inputs of token i that Pairs names: WholeUnit, FirstHalf or
+/// SecondHalf of the unit's, which begin at `a`.
 ///
 /// Where kPairsTokens says so, neighbouring tokens share their sums in an order of the instruction
 /// set's own, which separate_tokens(sums) undoes at the end of a group.
@@ -37,11 +39,12 @@ struct Tokens {
   std::int64_t groups;
 };
 
+/// `inputs`: of a group.
 NIBBLE_INLINE Tokens tokens_at(const TiledInput& x, std::int64_t token, std::int64_t group,
-                               std::int64_t units) {
+                               std::int64_t inputs) {
   const std::int64_t at = token * x.groups + group;
-  return {x.codes + token * x.row_stride + group * units * kUnit, x.scales + at, x.sums + at,
-          x.row_stride, x.groups};
+  return {x.codes + token * x.row_stride + group * inputs, x.scales + at, x.sums + at, x.row_stride,
+          x.groups};
 }
 
 /// sums[v][i] = -zero * sum of the token's codes, where all rows have one zero.
@@ -92,6 +95,102 @@ NIBBLE_INLINE void add_scaled(const Block<Isa, V>& block, const Tokens& x, std::
   }
 }
 
+/// Scales or minima of group `group`.
+template <class Isa>
+NIBBLE_INLINE typename Isa::Float load_block_scales(const TiledWeight& w, const void* scales,
+                                                    const std::uint16_t* supers,
+                                                    std::int64_t group) {
+  if (supers == nullptr) {
+    return Isa::load_scales(static_cast<const std::uint16_t*>(scales) + group * kTileRows);
+  }
+  return Isa::mul(Isa::load_multiples(static_cast<const std::int8_t*>(scales) + group * kTileRows),
+                  Isa::load_scales(supers + (group >> w.super_shift) * kTileRows));
+}
+
+/// add_scaled() where scales may be multiples, and minima may stand beside them.
+template <class Isa, int V, int M>
+NIBBLE_INLINE void add_block_scaled(const TiledWeight& w, const Block<Isa, V>& block,
+                                    const Tokens& x, std::int64_t first, std::int64_t group,
+                                    const typename Isa::Int (&sums)[V][M],
+                                    typename Isa::Float (&total)[V][M]) {
+  using Float = typename Isa::Float;
+  Float scale[V];
+  for (int v = 0; v < V; ++v) {
+    scale[v] = load_block_scales<Isa>(w, block.at[v].scales, block.at[v].supers, first + group);
+  }
+  if (block.at[0].minima == nullptr) {
+#pragma GCC unroll 8
+    for (int i = 0; i < M; ++i) {
+      const Float a_scale = Isa::broadcast(x.scales[i * x.groups + group]);
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) {
+        total[v][i] = Isa::fma(Isa::to_float(sums[v][i]), Isa::mul(scale[v], a_scale), total[v][i]);
+      }
+    }
+    return;
+  }
+  Float minimum[V];
+  for (int v = 0; v < V; ++v) {
+    minimum[v] =
+        load_block_scales<Isa>(w, block.at[v].minima, block.at[v].min_supers, first + group);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < M; ++i) {
+    const Float a_scale = Isa::broadcast(x.scales[i * x.groups + group]);
+    const Float a_sum = Isa::broadcast(static_cast<float>(x.sums[i * x.groups + group]));
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) {
+      const Float sum = Isa::fma(Isa::to_float(sums[v][i]), scale[v], Isa::mul(minimum[v], a_sum));
+      total[v][i] = Isa::fma(sum, a_scale, total[v][i]);
+    }
+  }
+}
+
+/// total[v][i] += one group of a weight in blocks, which is the unit or a half of it.
+template <class Isa, int V, int M, class Pairs, class Source>
+NIBBLE_INLINE void add_block_group(const TiledWeight& w, const Block<Isa, V>& block,
+                                   const Source& source, const Tokens& x, std::int64_t first,
+                                   std::int64_t group, std::int64_t unit, const std::int8_t* a,
+                                   typename Isa::Float (&total)[V][M]) {
+  using Int = typename Isa::Int;
+  Int zero[V];
+  for (int v = 0; v < V; ++v) {
+    zero[v] = block.at[0].zeros == nullptr
+                  ? Isa::negative_zero(w.zero)
+                  : Isa::negative_zeros(block.at[v].zeros + (first + group) * kTileRows);
+  }
+  Int sums[V][M] = {};
+  if constexpr (Isa::kZerosFirst) {
+    add_zeros<Isa, V, M>(zero, x, group, sums);
+  }
+  Isa::template multiply_unit<V, M, Pairs>(source, unit, a, x.row_stride, sums);
+  if constexpr (Isa::kPairsTokens) {
+    Isa::template separate_tokens<V, M>(sums);
+  }
+  if constexpr (!Isa::kZerosFirst) {
+    add_zeros<Isa, V, M>(zero, x, group, sums);
+  }
+  add_block_scaled<Isa, V, M>(w, block, x, first, group, sums, total);
+}
+
+/// `add_groups` for weights in blocks: groups of a unit or of half a unit.
+template <class Isa, int V, int M, bool Halves, class Source>
+NIBBLE_INLINE void add_block_groups(const TiledWeight& w, const Block<Isa, V>& block,
+                                    const Source& source, const Tokens& x, std::int64_t first,
+                                    std::int64_t count, typename Isa::Float (&total)[V][M]) {
+  const std::int8_t* a = x.codes;
+  if constexpr (Halves) {
+    for (std::int64_t g = 0; g < count; g += 2, a += kUnit) {
+      add_block_group<Isa, V, M, FirstHalf>(w, block, source, x, first, g, g / 2, a, total);
+      add_block_group<Isa, V, M, SecondHalf>(w, block, source, x, first, g + 1, g / 2, a, total);
+    }
+  } else {
+    for (std::int64_t g = 0; g < count; ++g, a += kUnit) {
+      add_block_group<Isa, V, M, WholeUnit>(w, block, source, x, first, g, g, a, total);
+    }
+  }
+}
+
 /// `add_groups` for groups of one unit, whose sums then need not go through memory, or of any
 /// number.
 template <class Isa, int V, int M, bool OneUnit, class Source>
@@ -103,7 +202,7 @@ NIBBLE_INLINE void add_groups_of(const TiledWeight& w, const Block<Isa, V>& bloc
   for (int v = 0; v < V; ++v) {
     zero[v] = Isa::negative_zero(w.zero);
   }
-  const std::int64_t units = OneUnit ? 1 : w.units_per_group;
+  const std::int64_t units = OneUnit ? 1 : w.units_per_group();
   const std::int8_t* a = x.codes;
   std::int64_t unit = 0;
   for (std::int64_t g = 0; g < count; ++g) {
@@ -121,7 +220,7 @@ NIBBLE_INLINE void add_groups_of(const TiledWeight& w, const Block<Isa, V>& bloc
       }
     }
     for (std::int64_t u = 0; u < units; ++u, ++unit, a += kUnit) {
-      Isa::template multiply_unit<V, M>(source, unit, a, x.row_stride, sums);
+      Isa::template multiply_unit<V, M, WholeUnit>(source, unit, a, x.row_stride, sums);
     }
     if constexpr (Isa::kPairsTokens) {
       Isa::template separate_tokens<V, M>(sums);
@@ -139,7 +238,11 @@ template <class Isa, int V, int M, class Source>
 NIBBLE_INLINE void add_groups(const TiledWeight& w, const Block<Isa, V>& block,
                               const Source& source, const Tokens& x, std::int64_t first,
                               std::int64_t count, typename Isa::Float (&total)[V][M]) {
-  if (w.units_per_group == 1) {
+  if (w.group_inputs == kHalfUnit) {
+    add_block_groups<Isa, V, M, true>(w, block, source, x, first, count, total);
+  } else if (w.in_blocks()) {
+    add_block_groups<Isa, V, M, false>(w, block, source, x, first, count, total);
+  } else if (w.group_inputs == kUnit) {
     add_groups_of<Isa, V, M, true>(w, block, source, x, first, count, total);
   } else {
     add_groups_of<Isa, V, M, false>(w, block, source, x, first, count, total);
@@ -183,7 +286,7 @@ NIBBLE_NOINLINE void run_direct(const TiledWeight& w, const TiledInput& x, std::
       total[v][i] = Isa::zero();
     }
   }
-  add_groups<Isa, V, M>(w, block, source, tokens_at(x, token, 0, w.units_per_group), 0, w.groups,
+  add_groups<Isa, V, M>(w, block, source, tokens_at(x, token, 0, w.group_inputs), 0, w.groups,
                         total);
   for (int i = 0; i < M; ++i) {
     for (int v = 0; v < V; ++v) {
@@ -276,12 +379,13 @@ NIBBLE_NOINLINE void run_panel(const TiledWeight& w, const TiledInput& x, std::i
   const Block<Isa, V> block(w, tile);
   const Source source(w, block);
   const std::int64_t step = even_step(count, Isa::kPanelTokens);
-  const std::int64_t groups_per_panel = kPanelUnits / w.units_per_group;
+  const std::int64_t groups_per_panel = kPanelInputs / w.group_inputs;
   for (std::int64_t g = 0; g < w.groups; g += groups_per_panel) {
     const std::int64_t groups = w.groups - g < groups_per_panel ? w.groups - g : groups_per_panel;
-    unpack<Isa, Source, V>(source, g * w.units_per_group, groups * w.units_per_group, bytes);
+    unpack<Isa, Source, V>(source, g * w.group_inputs / kUnit, groups * w.group_inputs / kUnit,
+                           bytes);
     for (std::int64_t i = 0; i < count; i += step) {
-      const Tokens at = tokens_at(x, begin + i, g, w.units_per_group);
+      const Tokens at = tokens_at(x, begin + i, g, w.group_inputs);
       dispatch_register_tile<Isa, PanelType, V, Isa::kPanelTokens>(
           w, block, PanelType{bytes}, at, g, groups, count - i < step ? count - i : step,
           totals + i * kRow);

@@ -5,7 +5,8 @@
 /// The one layout of packed weights that every instruction set and every batch size reads.
 ///
 /// A tile is 16 output rows over all inputs. The inputs of a group are padded to a multiple of 32
-/// (a unit) and cut into quads of 4. A line is 64 bytes: 16 rows x 4 inputs.
+/// (a unit) and cut into quads of 4. Where groups of 16 fill whole units, two of them share one. A
+/// line is 64 bytes: 16 rows x 4 inputs.
 ///
 ///   byte of a line      0  1  2  3 |  4  5  6  7 | ... | 60 61 62 63
 ///   row                     0      |      1      |     |     15
@@ -15,8 +16,12 @@
 ///   8-bit codes   line q holds quad q
 ///
 ///   tile   | units f32[16] | tables u8[16][16] | scales f16[groups][16] | zeros u8[groups][16] |
-///   lines |
+///   minima f16[groups][16] | lines |
 ///                            per-row books only                            asymmetric only
+///          with minima only
+///
+/// Where scales (and minima) are multiples of a float16 that 256 inputs share, they are i8, and
+/// behind each of them stand those numbers, f16[groups >> super_shift][16].
 ///
 /// All codes are unsigned. With a(k) the INT8 codes of the activations, for row r and token t:
 ///
@@ -24,10 +29,13 @@
 ///                       ( sum over k in g of u(r, k) * a(t, k)  -  zero(r, g) * sum over k in g of
 ///                       a(t, k) )
 ///
-/// where u is the code itself, or table[code] for 16-entry books. The bracket is an exact integer
+/// where u is the code itself, or table[code] for 16-entry books. With minima the bracket's second
+/// term is + minimum(r, g) / scale(r, g) times that sum. The bracket is an exact integer
 /// below 2^24, so only the sum over groups rounds; every kernel computes it as
 ///   total = fma(float(bracket), scale * a_scale, total)   for g = 0, 1, 2, ...   and y = total *
 ///   unit,
+/// and with minima (and zero 0)
+///   total = fma(fma(float(sum of u a), scale, minimum * float(sum of a)), a_scale, total),
 /// which makes results equal to the last bit on all instruction sets, batch sizes and thread
 /// counts.
 ///
@@ -36,12 +44,13 @@ namespace nibble::ops::cpu {
 
 /// Counts the changes of this layout, and of how tiles are made from a weight: files that hold
 /// tiles name the version they were made by.
-inline constexpr std::uint32_t kTileLayoutVersion = 1;
+inline constexpr std::uint32_t kTileLayoutVersion = 2;
 
 inline constexpr std::int64_t kTileRows = 16;
 inline constexpr std::int64_t kQuad = 4;
 inline constexpr std::int64_t kLineBytes = kTileRows * kQuad;
 inline constexpr std::int64_t kUnit = 32;       // inputs that kernels take as one step
+inline constexpr std::int64_t kHalfUnit = 16;   // the smallest group that is not padded
 inline constexpr std::int64_t kMaxGroup = 256;  // keeps |sum of activation codes| below 2^15
 inline constexpr int kSmallWeight = 32;  // 4 quads x 2 products x 32 * 127 still fit in 16 bits
 
@@ -53,6 +62,11 @@ enum class CodeKind {
   kByte,         // 8-bit codes
 };
 
+/// Inputs of a group in rows of k inputs with their padding.
+constexpr std::int64_t padded_group(std::int64_t group, std::int64_t k) {
+  return group == kHalfUnit && k % kUnit == 0 ? kHalfUnit : (group + kUnit - 1) / kUnit * kUnit;
+}
+
 /// One packed matrix as kernels see it.
 struct TiledWeight {
   const std::uint8_t* tiles = nullptr;  // 64-byte aligned
@@ -60,18 +74,28 @@ struct TiledWeight {
   std::int64_t n = 0;
   std::int64_t tile_count = 0;
   std::int64_t groups = 0;
-  std::int64_t units_per_group = 0;  // padded inputs of a group / kUnit
-  std::int64_t tables_offset = 0;    // bytes from the start of a tile
+  std::int64_t group_inputs = 0;   // padded_group(): kHalfUnit, or a multiple of kUnit
+  std::int64_t tables_offset = 0;  // bytes from the start of a tile
   std::int64_t scales_offset = 0;
-  std::int64_t zeros_offset = 0;  // 0: every zero is `zero`
+  std::int64_t zeros_offset = 0;       // 0: every zero is `zero`
+  std::int64_t minima_offset = 0;      // 0: there are none
+  std::int64_t supers_offset = 0;      // 0: scales and minima are f16, else i8 times a super
+  std::int64_t min_supers_offset = 0;  // with minima and supers
+  int super_shift = 0;                 // log2 of the groups that share a super
   std::int64_t codes_offset = 0;
   CodeKind kind = CodeKind::kNibble;
   int zero = 0;
   int largest = 15;  // no u(r, k) is above this
   alignas(64) std::uint8_t table[16] = {};
 
-  std::int64_t unit_bytes() const {
-    return kUnit / kQuad * kLineBytes / (kind == CodeKind::kByte ? 1 : 2);
+  /// Bytes of the lines of a group.
+  std::int64_t group_bytes() const {
+    return group_inputs / kQuad * kLineBytes / (kind == CodeKind::kByte ? 1 : 2);
+  }
+  std::int64_t units_per_group() const { return group_inputs / kUnit; }
+  /// Whether groups are those of GGUF's blocks: halves of units, or with minima or supers.
+  bool in_blocks() const {
+    return group_inputs == kHalfUnit || minima_offset != 0 || supers_offset != 0;
   }
 };
 

@@ -29,6 +29,10 @@ struct VectorPlace {
   const std::uint8_t* tables = nullptr;
   const std::uint16_t* scales = nullptr;  // fp16
   const std::uint8_t* zeros = nullptr;    // null: the constant zero
+  const std::uint8_t* minima = nullptr;   // f16, or i8 with supers; null: none
+  const std::uint16_t* supers =
+      nullptr;  // fp16 that i8 scales are multiples of; null: scales are fp16
+  const std::uint16_t* min_supers = nullptr;
   const float* units = nullptr;
 };
 
@@ -45,9 +49,38 @@ struct Block {
       at[v].tables = tile + w.tables_offset + lane * 16;
       at[v].scales = reinterpret_cast<const std::uint16_t*>(tile + w.scales_offset) + lane;
       at[v].zeros = w.zeros_offset == 0 ? nullptr : tile + w.zeros_offset + lane;
+      set_blocks(w, tile, lane, at[v]);
       at[v].units = reinterpret_cast<const float*>(tile) + lane;
     }
   }
+
+ private:
+  static void set_blocks(const TiledWeight& w, const std::uint8_t* tile, std::int64_t lane,
+                         VectorPlace& at) {
+    const std::int64_t size = w.supers_offset == 0 ? 2 : 1;  // of a scale or minimum
+    if (w.minima_offset != 0) {
+      at.minima = tile + w.minima_offset + lane * size;
+    }
+    if (w.supers_offset != 0) {
+      at.scales = reinterpret_cast<const std::uint16_t*>(tile + w.scales_offset + lane);
+      at.supers = reinterpret_cast<const std::uint16_t*>(tile + w.supers_offset) + lane;
+      at.min_supers = reinterpret_cast<const std::uint16_t*>(tile + w.min_supers_offset) + lane;
+    }
+  }
+};
+
+/// Pairs of quads of a unit that a product takes.
+struct WholeUnit {
+  static constexpr int kFirst = 0;
+  static constexpr int kEnd = kPairsPerUnit;
+};
+struct FirstHalf {
+  static constexpr int kFirst = 0;
+  static constexpr int kEnd = kPairsPerUnit / 2;
+};
+struct SecondHalf {
+  static constexpr int kFirst = kPairsPerUnit / 2;
+  static constexpr int kEnd = kPairsPerUnit;
 };
 
 template <std::int64_t UnitBytes>

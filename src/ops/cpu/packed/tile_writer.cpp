@@ -17,6 +17,17 @@ using formats::PackedWeight;
 constexpr int kByteZero = 128;
 constexpr int kTopExponent = 15;  // the largest scale of an MX row becomes 2^15, the top of FP16
 
+// Row `row` of a part [n, count] to lane `lane` of [count][16] at `offset`.
+template <typename T>
+void copy_row(std::span<const T> part, std::int64_t row, std::int64_t rows, std::int64_t offset,
+              std::int64_t lane, std::uint8_t* tile) {
+  const std::int64_t count = std::ssize(part) / rows;
+  auto* const to = reinterpret_cast<T*>(tile + offset) + lane;
+  for (std::int64_t i = 0; i < count; ++i) {
+    to[i * kTileRows] = part[static_cast<std::size_t>(row * count + i)];
+  }
+}
+
 }  // namespace
 
 WeightTables weight_tables(const PackedWeight& weight) {
@@ -47,7 +58,7 @@ TileWriter::TileWriter(const PackedWeight& weight, const WeightTables& tables,
       tiled_(tiled),
       group_(group),
       weight_group_(formats::group_size(weight.scheme, weight.k)),
-      stride_(tiled.units_per_group * kUnit),
+      stride_(tiled.group_inputs),
       stored_(stride_ == group && weight.scheme.code.bits >= 4),
       memory_(reinterpret_cast<std::uint8_t*>(tiles)),
       codes_(static_cast<std::size_t>(weight.k)),
@@ -81,6 +92,10 @@ void TileWriter::write_row(std::int64_t row, std::uint8_t* tile, std::int64_t la
   if (!stored_) {
     pad_codes(lane);
   }
+  if (formats::has_supers(weight_.scheme)) {
+    write_unit(row, tile, lane);
+    return write_multiples(row, tile, lane);
+  }
   if (!has_plain_scales()) {
     formats::unpack_scales(weight_, row, scales_);
   }
@@ -88,6 +103,20 @@ void TileWriter::write_row(std::int64_t row, std::uint8_t* tile, std::int64_t la
   write_scales(row, tile, lane);
   if (tiled_.zeros_offset != 0) {
     write_zeros(row, tile, lane);
+  }
+  if (tiled_.minima_offset != 0) {
+    copy_row(weight_.minima.data<core::Fp16>(), row, weight_.n, tiled_.minima_offset, lane, tile);
+  }
+}
+
+// Scales and minima that are multiples of a float16.
+void TileWriter::write_multiples(std::int64_t row, std::uint8_t* tile, std::int64_t lane) const {
+  const std::int64_t n = weight_.n;
+  copy_row(weight_.scales.data<std::int8_t>(), row, n, tiled_.scales_offset, lane, tile);
+  copy_row(weight_.supers.data<core::Fp16>(), row, n, tiled_.supers_offset, lane, tile);
+  if (tiled_.minima_offset != 0) {
+    copy_row(weight_.minima.data<std::int8_t>(), row, n, tiled_.minima_offset, lane, tile);
+    copy_row(weight_.min_supers.data<core::Fp16>(), row, n, tiled_.min_supers_offset, lane, tile);
   }
 }
 

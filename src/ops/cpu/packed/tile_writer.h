@@ -41,6 +41,7 @@ class TileWriter {
   void write_row(std::int64_t row, std::uint8_t* tile, std::int64_t lane);
   void write_unit(std::int64_t row, std::uint8_t* tile, std::int64_t lane);
   void write_scales(std::int64_t row, std::uint8_t* tile, std::int64_t lane) const;
+  void write_multiples(std::int64_t row, std::uint8_t* tile, std::int64_t lane) const;
   void write_zeros(std::int64_t row, std::uint8_t* tile, std::int64_t lane);
   float take_out_exponent();
   float take_out_global(std::int64_t row);

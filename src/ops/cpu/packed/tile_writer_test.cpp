@@ -18,14 +18,16 @@ TEST(TileWriter, TheBytesOfThisLayoutVersion) {
     const char* scheme;
     std::uint64_t hash;
   };
-  ASSERT_EQ(kTileLayoutVersion, 1u);
+  ASSERT_EQ(kTileLayoutVersion, 2u);
   core::ThreadPool pool(1);
   for (const Golden& golden :
        {Golden{"int4-sym-g32", 0xbef18ffe1cc009a5u}, Golden{"int4-asym-g128", 0x48f03e30d392ec06u},
         Golden{"int3-asym-g64", 0x4bb95177d082b308u}, Golden{"int8-sym-g32", 0x4a19cfd704ca8ec9u},
         Golden{"int8-asym-g64-a8-asym", 0xe5ee1fbec9c0a02eu},
         Golden{"lut4-nf4-g64", 0x003c0aeafe140ee9u}, Golden{"lut4-fp4-g64", 0x22ab1b333faee4e2u},
-        Golden{"mxfp4", 0xaba9983751fea394u}, Golden{"nvfp4", 0x6506aa18de892b77u}}) {
+        Golden{"mxfp4", 0xaba9983751fea394u}, Golden{"nvfp4", 0xf03383aea967d3d6u},
+        Golden{"int4-min-g32", 0xbe9d0644e54dd7aau}, Golden{"int4-min-g32-s8", 0xc7ffec3b152ff5bdu},
+        Golden{"int8-sym-g16-s8", 0x179c6b3dcf8b7565u}}) {
     const PackedLinear linear =
         PackedLinear::pack(testing::random_weight(golden.scheme, 21, 256, 3), pool);
     const PackedBytes bytes = linear.stored();
@@ -39,7 +41,7 @@ void put_codes(const TiledWeight& w, std::int64_t group, const std::vector<std::
                std::uint8_t* tile, std::int64_t lane) {
   std::uint8_t* lines = tile + w.codes_offset + lane * kQuad;
   for (std::int64_t k = 0; k < std::ssize(codes); ++k) {
-    const std::int64_t padded = k / group * w.units_per_group * kUnit + k % group;
+    const std::int64_t padded = k / group * w.group_inputs + k % group;
     const std::int64_t quad = padded / kQuad;
     const std::uint8_t code = codes[static_cast<std::size_t>(k)];
     if (w.kind == CodeKind::kByte) {

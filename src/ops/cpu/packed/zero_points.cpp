@@ -35,7 +35,7 @@ std::vector<std::int32_t> weight_sums(const TiledWeight& weight, std::int64_t gr
   for (std::int64_t index = 0; index < weight.tile_count; ++index) {
     const std::uint8_t* tile = weight.tiles + index * weight.tile_bytes;
     for (std::int64_t g = 0; g < weight.groups; ++g, sum += kTileRows) {
-      const std::int64_t first = g * weight.units_per_group * kUnit;
+      const std::int64_t first = g * weight.group_inputs;
       for (std::int64_t i = 0; i < std::min(group, k - g * group); ++i) {
         for (std::int64_t r = 0; r < kTileRows; ++r) {
           sum[r] += weight_at(weight, tile, (first + i) / kQuad, r * kQuad + i % kQuad) -

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "core/float16.h"
+#include "io/gguf_blocks/block_types.h"
+
+/// The GGUF block types, one form each. Layouts stand beside the definitions; they are those of
+/// ggml (github.com/ggml-org/ggml), little-endian.
+namespace nibble::io::gguf_blocks {
+
+inline constexpr int kBlock = 32;        // elements of the small blocks
+inline constexpr int kSuperBlock = 256;  // elements of the "K" and IQ4_XS blocks
+
+extern const GgufBlockForm kQ4_0;
+extern const GgufBlockForm kQ4_1;
+extern const GgufBlockForm kQ5_0;
+extern const GgufBlockForm kQ5_1;
+extern const GgufBlockForm kQ8_0;
+extern const GgufBlockForm kQ2_K;
+extern const GgufBlockForm kQ3_K;
+extern const GgufBlockForm kQ4_K;
+extern const GgufBlockForm kQ5_K;
+extern const GgufBlockForm kQ6_K;
+extern const GgufBlockForm kIq4Nl;
+extern const GgufBlockForm kIq4Xs;
+extern const GgufBlockForm kMxfp4;
+
+inline core::Fp16 get_f16(const std::uint8_t* bytes) {
+  core::Fp16 value;
+  std::memcpy(&value.bits, bytes, sizeof(value.bits));
+  return value;
+}
+
+inline void put_f16(core::Fp16 value, std::uint8_t* bytes) {
+  std::memcpy(bytes, &value.bits, sizeof(value.bits));
+}
+
+/// -value.
+inline core::Fp16 negated(core::Fp16 value) {
+  constexpr std::uint16_t kSign = 0x8000;
+  return core::Fp16{static_cast<std::uint16_t>(value.bits ^ kSign)};
+}
+
+/// The 16 bytes of 32 codes of 4 bits: byte j holds element j (low nibble) and element j + 16 (high
+/// nibble).
+inline void get_nibbles(const std::uint8_t* bytes, std::uint8_t* codes) {
+  for (int j = 0; j < kBlock / 2; ++j) {
+    codes[j] = bytes[j] & 0x0f;
+    codes[j + kBlock / 2] = static_cast<std::uint8_t>(bytes[j] >> 4);
+  }
+}
+
+/// The low four bits of 32 codes.
+inline void put_nibbles(const std::uint8_t* codes, std::uint8_t* bytes) {
+  for (int j = 0; j < kBlock / 2; ++j) {
+    bytes[j] = static_cast<std::uint8_t>((codes[j] & 0x0f) | codes[j + kBlock / 2] << 4);
+  }
+}
+
+}  // namespace nibble::io::gguf_blocks

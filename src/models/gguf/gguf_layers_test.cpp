@@ -1,0 +1,175 @@
+#include "models/gguf/gguf_layers.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "io/text_file.h"
+
+// Blocks as layers, against the bytes and values that the PyPI package gguf made
+// (src/io/goldens/gguf_blocks.bin): what a layer decodes to is what that package does, bit for bit.
+namespace nibble::models {
+namespace {
+
+using io::GgufBlockType;
+
+struct Golden {
+  const GgufBlockType* type = nullptr;
+  std::int64_t count = 0;
+  std::vector<std::byte> blocks;
+  std::vector<float> values;
+};
+
+std::vector<Golden> goldens() {
+  const std::string file =
+      io::read_text_file(NIBBLE_SOURCE_DIR "/src/io/goldens/gguf_blocks.bin", 1 << 20);
+  std::vector<Golden> all;
+  for (std::size_t at = 0; at < file.size();) {
+    std::uint32_t header[2];
+    std::memcpy(header, file.data() + at, sizeof(header));
+    at += sizeof(header);
+    Golden golden;
+    golden.type = io::find_gguf_block_type(header[0]);
+    golden.count = header[1];
+    golden.blocks.resize(static_cast<std::size_t>(golden.count * golden.type->block_bytes));
+    golden.values.resize(static_cast<std::size_t>(golden.count * golden.type->block_elements));
+    std::memcpy(golden.blocks.data(), file.data() + at, golden.blocks.size());
+    at += golden.blocks.size();
+    std::memcpy(golden.values.data(), file.data() + at, golden.values.size() * sizeof(float));
+    at += golden.values.size() * sizeof(float);
+    all.push_back(std::move(golden));
+  }
+  return all;
+}
+
+std::vector<float> decoded(const formats::PackedWeight& weight) {
+  std::vector<float> values(static_cast<std::size_t>(weight.n * weight.k));
+  for (std::int64_t row = 0; row < weight.n; ++row) {
+    formats::decode_row(weight, row,
+                        std::span(values).subspan(static_cast<std::size_t>(row * weight.k),
+                                                  static_cast<std::size_t>(weight.k)));
+  }
+  return values;
+}
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.kind(), core::ErrorKind::kInvalidModel);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(GgufLayers, DecodeToTheValuesOfTheIndependentImplementationBitForBit) {
+  int types = 0;
+  for (const Golden& golden : goldens()) {
+    const std::int64_t k = golden.count * golden.type->block_elements;
+    const auto layer = layer_of_blocks(*golden.type, golden.blocks, 1, k, {}, "layer");
+    const std::vector<float> values = decoded(layer.weight);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(values[i]),
+                std::bit_cast<std::uint32_t>(golden.values[i]))
+          << golden.type->name << " element " << i << ": " << values[i] << ", expected "
+          << golden.values[i];
+    }
+    ++types;
+  }
+  EXPECT_EQ(types, 13);
+}
+
+TEST(GgufLayers, HaveTheSchemesThatTheDocumentationNames) {
+  const std::pair<const char*, const char*> expected[] = {
+      {"Q4_0", "int4-sym-g32"},        {"Q4_1", "int4-min-g32"},      {"Q5_0", "int8-sym-g32"},
+      {"Q5_1", "int8-min-g32"},        {"Q8_0", "int8-sym-g32"},      {"Q2_K", "int2-min-g16-s8"},
+      {"Q3_K", "int3-sym-g16-s8"},     {"Q4_K", "int4-min-g32-s8"},   {"Q5_K", "int8-min-g32-s8"},
+      {"Q6_K", "int8-sym-g16-s8"},     {"IQ4_NL", "lut4-matrix-g32"}, {"MXFP4", "mxfp4"},
+      {"IQ4_XS", "lut4-matrix-g32-s8"}};
+  std::size_t found = 0;
+  for (const GgufBlockType& type : io::gguf_block_types()) {
+    const auto scheme = scheme_of_blocks(type);
+    EXPECT_EQ(scheme.has_value(), type.form != nullptr) << type.name;
+    for (const auto& [name, text] : expected) {
+      if (type.name == name) {
+        ++found;
+        EXPECT_EQ(formats::to_string(scheme.value()), text) << name;
+      }
+    }
+  }
+  EXPECT_EQ(found, std::size(expected));
+}
+
+TEST(GgufLayers, AreWrittenAsTheyWereRead) {
+  for (const Golden& golden : goldens()) {
+    const std::int64_t k = golden.type->block_elements;
+    const auto layer = layer_of_blocks(*golden.type, golden.blocks, golden.count, k, {}, "layer");
+    const GgufBlockType* const type = blocks_of_layer(layer.weight);
+    ASSERT_NE(type, nullptr) << golden.type->name;
+    const bool is_wider = golden.type->name == "Q5_0";  // whose codes are those of Q8_0
+    EXPECT_EQ(type->name, is_wider ? "Q8_0" : golden.type->name);
+    const std::vector<std::byte> bytes = write_blocks(*type, layer.weight, {});
+    if (!is_wider && type->name != "MXFP4") {  // which has two zeros
+      EXPECT_EQ(bytes, golden.blocks) << type->name;
+    }
+    const auto again = layer_of_blocks(*type, bytes, golden.count, k, {}, "layer");
+    EXPECT_EQ(decoded(again.weight), golden.values) << type->name;
+  }
+}
+
+TEST(GgufLayers, RowsMoveWhole) {
+  const RowOrder order = interleaved_rows(8, 2);
+  EXPECT_EQ(order, (RowOrder{0, 2, 1, 3, 4, 6, 5, 7}));
+  for (const Golden& golden : goldens()) {
+    const std::int64_t k = golden.type->block_elements;
+    std::vector<std::byte> blocks(static_cast<std::size_t>(8 * golden.type->block_bytes));
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      blocks[i] = golden.blocks[i % golden.blocks.size()];
+    }
+    const auto plain = layer_of_blocks(*golden.type, blocks, 8, k, {}, "layer");
+    const auto moved = layer_of_blocks(*golden.type, blocks, 8, k, order, "layer");
+    const std::vector<float> from = decoded(plain.weight);
+    const std::vector<float> to = decoded(moved.weight);
+    for (std::int64_t row = 0; row < 8; ++row) {
+      ASSERT_EQ(std::memcmp(&to[static_cast<std::size_t>(order[static_cast<std::size_t>(row)] * k)],
+                            &from[static_cast<std::size_t>(row * k)],
+                            static_cast<std::size_t>(k) * sizeof(float)),
+                0)
+          << golden.type->name << " row " << row;
+    }
+    const GgufBlockType* const type = blocks_of_layer(moved.weight);
+    EXPECT_EQ(write_blocks(*type, moved.weight, order), write_blocks(*type, plain.weight, {}))
+        << type->name;
+  }
+  EXPECT_NE(message_of([] { interleaved_rows(6, 2); }), "");
+}
+
+TEST(GgufLayers, PoisonedScalesAreRefusedByName) {
+  for (const Golden& golden : goldens()) {
+    const std::int64_t k = golden.count * golden.type->block_elements;
+    for (std::int64_t at = 0; at + 1 < golden.type->block_bytes; ++at) {
+      std::vector<std::byte> blocks = golden.blocks;  // NaN where a float16 may be
+      blocks[static_cast<std::size_t>(at)] = std::byte{0xff};
+      blocks[static_cast<std::size_t>(at + 1)] = std::byte{0xff};
+      bool finite = true;
+      std::vector<float> values(static_cast<std::size_t>(k));
+      io::dequantize_blocks(*golden.type, reinterpret_cast<const std::uint8_t*>(blocks.data()),
+                            golden.count, values.data());
+      for (const float value : values) {
+        finite = finite && std::isfinite(value);
+      }
+      const std::string message = message_of(
+          [&] { (void)layer_of_blocks(*golden.type, blocks, 1, k, {}, "blk.0.attn_q"); });
+      EXPECT_EQ(message.empty(), finite) << golden.type->name << " byte " << at << ": " << message;
+      EXPECT_TRUE(finite || message.starts_with("blk.0.attn_q.")) << message;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace nibble::models
