@@ -52,7 +52,7 @@ models::Block scaled(const models::Network& network, models::NormPlacement norms
 
 struct Case {
   const char* family;
-  int sets_of_a_block;  // whose input can be scaled
+  int sets_of_a_block;  // whose input can be scaled; the mean, where blocks differ
 };
 
 class Scaling : public testing::TestWithParam<Case> {};
@@ -80,7 +80,9 @@ INSTANTIATE_TEST_SUITE_P(Families, Scaling,
                          testing::Values(Case{"llama", 4}, Case{"llama-bias-tied", 4},
                                          Case{"qwen2", 4}, Case{"qwen3", 4}, Case{"opt", 4},
                                          Case{"opt-post-norm", 2}, Case{"gpt2", 3},
-                                         Case{"mixtral", 6}),
+                                         Case{"mixtral", 6}, Case{"qwen3-moe-shares", 5},
+                                         Case{"phi3", 4}, Case{"gemma", 4}, Case{"gemma2", 4},
+                                         Case{"gemma3", 4}),
                          [](const auto& parameter) {
                            std::string name = parameter.param.family;
                            std::replace(name.begin(), name.end(), '-', '_');
