@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "compress/block/compressed_block.h"
+#include "compress/block/decoded_block.h"
 #include "compress/calibration/pack_forward.h"
 #include "compress/pipeline/logits_for_tests.h"
 #include "core/random.h"
@@ -47,7 +48,12 @@ models::Block scaled(const models::Network& network, models::NormPlacement norms
           formats::dense_weight(core::Tensor::from<float>(layer.weights, {layer.n(), layer.k()}));
     }
   }
-  return apply_compressed(block, take_compressed(work, block, block));
+  core::ThreadPool pool(1);
+  const models::Block between = current_block(work, block, pool);  // as passes see it on the way
+  models::Block result = apply_compressed(block, take_compressed(work, block, block));
+  EXPECT_EQ(between.attention_norm.weight, result.attention_norm.weight);
+  EXPECT_EQ(between.mlp_norm.weight, result.mlp_norm.weight);
+  return result;
 }
 
 struct Case {
