@@ -156,6 +156,9 @@ TEST_F(ConvertCommand, WhatCannotBeIsRefusedWithOneLine) {
   fails(words(families + "bert", "gptq", {"--scheme", "int4-sym-g32"}), 3, "encoder");
   fails(words(families + "gpt2", "awq", {"--scheme", "int4-asym-g32"}), 3, "Conv1D");
   fails(words(families + "mixtral", "gptq", {"--scheme", "int4-sym-g32"}), 3, "experts");
+  for (const char* family : {"qwen3-moe", "phi3", "gemma", "gemma2", "gemma3-text", "gemma3"}) {
+    fails(words(families + family, "gguf", {}), 3, "are not written as gguf");
+  }
   EXPECT_FALSE(fs::exists(path("x")));
   fs::create_directory(path("x"));
   fails(words(kDemo, "hf"), 5, "exists already");

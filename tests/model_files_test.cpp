@@ -115,6 +115,68 @@ INSTANTIATE_TEST_SUITE_P(All, DamagedForeignModel,
                            return name;
                          });
 
+// Families whose config.json has lists and objects of its own.
+class DamagedFamily : public DamagedModel, public ::testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override { fs::copy(kFamilies / GetParam(), folder_); }
+
+  // Opens the model with each value of `part`, which stands in `whole`, replaced or left out.
+  void replace_each(core::Json& whole, core::Json& part) {
+    static const std::vector<core::Json> kWrong = {core::Json(),
+                                                   -1,
+                                                   0,
+                                                   1,
+                                                   3,
+                                                   1'000'000'000'000,
+                                                   1e-30,
+                                                   1e300,
+                                                   true,
+                                                   "",
+                                                   "full_attention",
+                                                   core::Json::array(),
+                                                   core::Json::array({1}),
+                                                   core::Json::object()};
+    const std::vector<std::string> keys = keys_of(part);
+    for (const std::string& key : keys) {
+      core::Json& value = part[key];
+      if (value.is_object()) {
+        replace_each(whole, value);
+      }
+      const core::Json good = value;
+      for (const core::Json& wrong : kWrong) {
+        part[key] = wrong;
+        try_open("config.json", whole.dump());
+      }
+      part.erase(key);
+      try_open("config.json", whole.dump());
+      part[key] = good;
+    }
+  }
+
+  static std::vector<std::string> keys_of(const core::Json& object) {
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : object.items()) {
+      keys.push_back(key);
+    }
+    return keys;
+  }
+};
+
+TEST_P(DamagedFamily, EveryFieldOfTheConfig) {
+  core::Json config = core::parse_json(read(folder_ / "config.json"), "config.json");
+  replace_each(config, config);
+  EXPECT_GT(refused_, 100);
+  EXPECT_GT(opened_, 100) << "fields that nothing reads";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DamagedFamily,
+                         testing::Values("qwen3-moe", "phi3-long-rope", "gemma2", "gemma3"),
+                         [](const auto& parameter) {
+                           std::string name = parameter.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
 TEST_F(DamagedModel, ConfigValuesAreRefusedByName) {
   const core::Json good = core::parse_json(read(folder_ / "config.json"), "config.json");
   const auto with = [&](const char* key, const core::Json& value) {

@@ -25,8 +25,9 @@ nibble_model::nibble_model(std::shared_ptr<nibble::models::Model> model, Setting
     : device_name(to_string(settings.runner.place)),
       model_(std::move(model)),
       settings_(std::move(settings)) {
-  const std::int64_t most = model_->network.config.max_positions;
   const std::int64_t asked = settings_.engine.context;
+  nibble::models::use_context(model_->network, asked);
+  const std::int64_t most = model_->network.config.max_positions;
   nibble::core::require(asked >= 0 && asked <= most, ErrorKind::kUsage,
                         "a context of {} was asked for; the model was made for {} tokens", asked,
                         most);

@@ -44,7 +44,9 @@ class Chat final : public ModelCommand {
     const engine::RunnerOptions runner_options = device_.runner(model_);
     grammar_ = grammar_options_.open();
     sampling_ = sampling_arguments_.options();
-    model_ptr_ = strategy_.open(model_, lora_, runner_options, common_.quiet);
+    const auto opened = strategy_.open(model_, lora_, runner_options, common_.quiet);
+    models::use_context(opened->network, engine_.context);
+    model_ptr_ = opened;
     engine::require_continues_texts(*model_ptr_);
     std::string source = model_ptr_->tokenizer->chat_template();
     if (!template_file_.empty()) {

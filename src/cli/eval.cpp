@@ -43,6 +43,7 @@ class Eval final : public ModelCommand {
     const std::string text = read_text(text_);
     const auto model = strategy_.open(model_, lora_, runner_options, common_.quiet);
     const auto tokens = model->tokenizer->encode(text, {});
+    models::use_context(model->network, options_.seq_len);
     if (options_.seq_len == 0) {
       options_.seq_len = model->network.config.max_positions;
     }
@@ -52,8 +53,9 @@ class Eval final : public ModelCommand {
     const auto runner = engine::make_runner(model, runner_options);
     std::unique_ptr<engine::Runner> reference;
     if (!reference_.empty()) {
-      reference = engine::make_runner(open_model(reference_),
-                                      engine::with_own_tiles(runner_options, reference_));
+      const auto original = open_model(reference_);
+      models::use_context(original->network, options_.seq_len);
+      reference = engine::make_runner(original, engine::with_own_tiles(runner_options, reference_));
     }
     const eval::PerplexityResult result =
         eval::measure_perplexity(*runner, tokens, options_, progress, reference.get());

@@ -87,7 +87,10 @@ class Inspect final : public ModelCommand {
         {"head size", number(config.head_dim)},
         {"ffn", number(config.ffn)},
         {"vocabulary", number(config.vocabulary)},
-        {"context", number(config.max_positions)},
+        {"context", config.long_rope
+                        ? fmt::format("{} (up to {} with --context)", config.max_positions,
+                                      config.long_rope->positions)
+                        : number(config.max_positions)},
         {"bits per weight in blocks",
          fmt::format("{:.3f}", models::block_bits_per_weight(model.network))},
         {"weights",

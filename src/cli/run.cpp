@@ -63,6 +63,7 @@ class Run final : public ModelCommand {
       return;
     }
     writing_.refuse("for encoder-decoders; leave it out");
+    models::use_context(model->network, engine_.context);
     request_.prompt = model->tokenizer->encode(prompt, {.add_special = true});
     engine_.max_batch = copies_;
     engine::Engine engine(model, engine::make_runner(model, runner_options), engine_,

@@ -86,6 +86,7 @@ class Serve final : public ModelCommand {
       serve_until_told(service);
       return;
     }
+    models::use_context(model->network, engine_.context);
     auto engine =
         std::make_unique<engine::Engine>(model, engine::make_runner(model, runner_options), engine_,
                                          drafts_.open(*model, runner_options, engine_.max_batch));

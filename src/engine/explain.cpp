@@ -62,6 +62,9 @@ Explanation explain_kernels(const models::Network& network, const RunnerOptions&
   const bool on_gpu = runner.place.on_gpu();
   core::require(!on_gpu || !options.measure, core::ErrorKind::kUsage,
                 "times of a GPU's kernels are those of nibble tune-kernels; leave --measure out");
+  if (on_gpu) {
+    require_runs_on_gpu(network);
+  }
   const auto explainer = on_gpu ? make_cuda_explainer(runner) : make_cpu_explainer(runner, options);
   const std::vector<LayerGroup> groups = layer_groups(network, explainer->cuts(), options.layer);
   Explanation explanation;

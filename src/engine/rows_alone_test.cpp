@@ -183,7 +183,8 @@ void check(const std::shared_ptr<models::Model>& model, KvTypes types,
 }
 
 TEST(RowsAlone, DenseFamilies) {
-  for (const char* name : {"llama", "qwen2-window", "qwen3", "mixtral", "gpt2"}) {
+  for (const char* name : {"llama", "qwen2-window", "qwen3", "mixtral", "qwen3-moe", "phi3",
+                           "gemma2", "gemma3-text", "gpt2"}) {
     SCOPED_TRACE(name);
     for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kInt4, KvType::kFp8}) {
       check(family(name), type);

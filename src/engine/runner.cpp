@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "engine/continues_texts.h"
 #include "engine/sampler.h"
+#include "ops/plain_attention.h"
 
 namespace nibble::engine {
 namespace {
@@ -64,9 +65,18 @@ std::int64_t weight_bytes_per_token(const models::Network& network) {
   return bytes;
 }
 
+void require_runs_on_gpu(const models::Network& network) {
+  for (const models::Block& block : network.decoder.blocks) {
+    ops::require_plain(block.attention.spec);
+  }
+}
+
 std::unique_ptr<Runner> make_runner(std::shared_ptr<const models::Model> model,
                                     const RunnerOptions& options) {
   require_continues_texts(*model);
+  if (options.place.on_gpu()) {
+    require_runs_on_gpu(model->network);
+  }
   return options.place.on_gpu() ? make_cuda_runner(std::move(model), options)
                                 : make_cpu_runner(std::move(model), options);
 }

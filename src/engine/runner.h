@@ -127,6 +127,9 @@ class Runner {
   virtual std::int64_t peak_bytes() const = 0;
 };
 
+/// Throws kUsage for a decoder that has what is built for CPUs alone, and names it.
+void require_runs_on_gpu(const models::Network& network);
+
 struct RunnerOptions {
   device::Place place;
   ops::CpuOptions cpu;  // on a GPU: of the work that stays on the host

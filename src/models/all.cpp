@@ -3,18 +3,25 @@
 #include "models/bart/bart.h"
 #include "models/bert/bert.h"
 #include "models/family.h"
+#include "models/gemma/gemma.h"
 #include "models/gpt2/gpt2.h"
 #include "models/llama/llama.h"
 #include "models/mixtral/mixtral.h"
 #include "models/opt/opt.h"
+#include "models/phi3/phi3.h"
+#include "models/qwen3_moe/qwen3_moe.h"
 
 namespace nibble::models {
 
 std::span<const Family> families() {
   static const Family all[] = {
-      llama::llama(),     llama::mistral(), llama::qwen2(), llama::qwen3(),  mixtral::mixtral(),
-      gpt2::gpt2(),       opt::opt(),       bert::bert(),   bert::roberta(), bert::xlm_roberta(),
-      bert::distilbert(), bart::bart(),     bart::mbart(),
+      llama::llama(),       llama::mistral(),       llama::qwen2(),
+      llama::qwen3(),       qwen3_moe::qwen3_moe(), mixtral::mixtral(),
+      phi3::phi3(),         gemma::gemma(),         gemma::gemma2(),
+      gemma::gemma3_text(), gemma::gemma3(),        gpt2::gpt2(),
+      opt::opt(),           bert::bert(),           bert::roberta(),
+      bert::xlm_roberta(),  bert::distilbert(),     bart::bart(),
+      bart::mbart(),
   };
   return all;
 }

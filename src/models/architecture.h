@@ -31,7 +31,12 @@ struct Architecture {
   std::int64_t embedding_width = 0;     // of the tokens' rows, where it is not the hidden width
   bool is_encoder = false;              // the blocks are an encoder's; else a decoder's
   std::optional<EncoderSizes> encoder;  // before the decoder, which attends to it
-  bool scales_embedding = false;        // by the root of the hidden width
+  float embedding_scale = 1.0f;         // of the tokens' rows
+  float score_scale = 0.0f;             // of attention (ops::AttentionSpec)
+  float score_softcap = 0.0f;           // the same
+  float norms_stored_less = 0.0f;       // of RMSNorms, those of queries and keys too (ops::Norm)
+  std::vector<std::int64_t> dense_ffn;  // with experts: of each layer the width of its MLP, 0 where
+                                        // it has experts; empty: all have
   std::int64_t token_types = 0;         // 0: the model knows none
   EncoderTask task = EncoderTask::kNone;
   Problem problem = Problem::kSingleLabel;  // of a classifier, and its labels

@@ -73,9 +73,7 @@ class Builder {
     Embeddings tables;
     tables.tokens_name = fmt::format("{}{}.weight", root_, names_.embedding);
     tables.tokens = loader_.matrix(tables.tokens_name, config_.vocabulary, embedding_width());
-    if (architecture_.scales_embedding) {
-      tables.scale = std::sqrt(static_cast<float>(config_.hidden));
-    }
+    tables.scale = architecture_.embedding_scale;
     tables.project_in = projection(names_.project_in, config_.hidden, embedding_width());
     if (!names_.positions.empty()) {
       tables.positions_name = fmt::format("{}{}.weight", stack_root_, names_.positions);
@@ -120,20 +118,36 @@ class Builder {
     const std::string prefix = stack_root_ + numbered(names_.block, layer) + ".";
     Block block;
     block.attention_norm = norm(prefix + std::string(names_.attention_norm));
+    block.attention_out_norm = optional_norm(prefix, names_.attention_out_norm);
     block.mlp_norm = norm(prefix + std::string(names_.mlp_norm));
+    block.mlp_out_norm = optional_norm(prefix, names_.mlp_out_norm);
     block.attention = attention(prefix, layer);
     if (architecture_.encoder) {
       block.cross = cross_attention(prefix);
     }
     if (config_.routing.experts == 0) {
-      block.mlp = mlp(prefix);
+      block.mlp = mlp(prefix, names_.mlp, config_.ffn);
+      return block;
+    }
+    if (const std::int64_t width = dense_ffn(layer); width > 0) {
+      block.mlp = mlp(prefix, names_.dense_mlp, width);
       return block;
     }
     block.router = set(prefix, {names_.router}, {config_.routing.experts}, config_.hidden);
     for (std::int64_t expert = 0; expert < config_.routing.experts; ++expert) {
-      block.experts.push_back(mlp(prefix + numbered(names_.expert, expert) + "."));
+      block.experts.push_back(
+          mlp(prefix + numbered(names_.expert, expert) + ".", names_.mlp, config_.ffn));
     }
     return block;
+  }
+
+  std::int64_t dense_ffn(std::int64_t layer) const {
+    const auto& widths = architecture_.dense_ffn;
+    return widths.empty() ? 0 : widths[static_cast<std::size_t>(layer)];
+  }
+
+  std::optional<ops::Norm> optional_norm(const std::string& prefix, std::string_view name) {
+    return name.empty() ? std::nullopt : std::optional(norm(prefix + std::string(name)));
   }
 
   Attention attention(const std::string& prefix, std::int64_t layer) {
@@ -171,26 +185,49 @@ class Builder {
     spec.head_dim = config_.head_dim;
     spec.mask.bidirectional = architecture_.is_encoder;
     spec.mask.window = config_.windows[static_cast<std::size_t>(layer)];
-    spec.inverse_frequency = config_.inverse_frequency;
-    spec.rope_factor = config_.rope_factor;
+    const bool local = spec.mask.window > 0 && !config_.local_inverse_frequency.empty();
+    spec.inverse_frequency = local ? config_.local_inverse_frequency : config_.inverse_frequency;
+    spec.rope_factor = local ? 1.0f : config_.rope_factor;
+    spec.scale = architecture_.score_scale;
+    spec.softcap = architecture_.score_softcap;
     spec.norm_eps = config_.norm_eps;
-    const std::string q_norm = fmt::format("{}{}.weight", prefix, names_.q_norm);
-    if (!names_.q_norm.empty() && loader_.contains(q_norm)) {
-      spec.q_norm = loader_.vector(q_norm, config_.head_dim);
-      spec.k_norm =
-          loader_.vector(fmt::format("{}{}.weight", prefix, names_.k_norm), config_.head_dim);
-    }
+    take_norms(prefix, spec);
     return spec;
   }
 
-  Mlp mlp(const std::string& prefix) {
-    const MlpNames& names = names_.mlp;
+  // Norms of queries and keys, where the checkpoint has them. They take a scale of the scores,
+  // which devices know otherwise only as the root of the head size.
+  void take_norms(const std::string& prefix, ops::AttentionSpec& spec) {
+    const std::string q_norm = fmt::format("{}{}.weight", prefix, names_.q_norm);
+    if (names_.q_norm.empty() || !loader_.contains(q_norm)) {
+      return;
+    }
+    spec.q_norm = head_norm(q_norm);
+    spec.k_norm = head_norm(fmt::format("{}{}.weight", prefix, names_.k_norm));
+    const float factor = spec.score_scale() * std::sqrt(static_cast<float>(spec.head_dim));
+    for (float& value : spec.q_norm) {
+      value *= spec.scale > 0.0f ? factor : 1.0f;
+    }
+    spec.scale = 0.0f;
+  }
+
+  std::vector<float> head_norm(const std::string& name) {
+    std::vector<float> weight = loader_.vector(name, config_.head_dim);
+    for (float& value : weight) {
+      value += architecture_.norms_stored_less;
+    }
+    return weight;
+  }
+
+  Mlp mlp(const std::string& prefix, const MlpNames& names, std::int64_t ffn) {
     Mlp mlp;
-    mlp.up = config_.gated
-                 ? set(prefix, {names.gate, names.up}, {config_.ffn, config_.ffn}, config_.hidden)
-                 : set(prefix, {names.up}, {config_.ffn}, config_.hidden);
-    mlp.up.pairs = config_.gated;
-    mlp.down = set(prefix, {names.down}, {config_.hidden}, config_.ffn);
+    if (!names.gate.empty()) {
+      mlp.up = set(prefix, {names.gate, names.up}, {ffn, ffn}, config_.hidden);
+      mlp.up.pairs = true;
+    } else {
+      mlp.up = set(prefix, {names.up}, {config_.gated ? 2 * ffn : ffn}, config_.hidden);
+    }
+    mlp.down = set(prefix, {names.down}, {config_.hidden}, ffn);
     return mlp;
   }
 
@@ -210,7 +247,8 @@ class Builder {
   }
 
   ops::Norm norm(const std::string& name) {
-    return loader_.norm(name, config_.norm, config_.hidden, config_.norm_eps);
+    return loader_.norm(name, config_.norm, config_.hidden, config_.norm_eps,
+                        architecture_.norms_stored_less);
   }
 
   ops::LinearSet output(const Embeddings& tables) {
@@ -233,7 +271,7 @@ class Builder {
     if (config_.tied_output) {
       harmless.push_back("lm_head.weight");
     }
-    loader_.require_all_used(config_.family, harmless);
+    loader_.require_all_used(config_.family, harmless, names_.left_out);
   }
 
   const Architecture& architecture_;

@@ -91,6 +91,12 @@ std::vector<std::int32_t> ConfigReader::token_ids(std::string_view key,
   return ids;
 }
 
+core::Json with_defaults(const core::Json& config, core::Json defaults) {
+  core::require(config.is_object(), ErrorKind::kInvalidModel, "{}: is no JSON object", kWhat);
+  defaults.update(config);
+  return defaults;
+}
+
 void validate(const Architecture& architecture) {
   const NetworkConfig& config = architecture.config;
   const auto check = [](bool good, std::string_view message, std::int64_t a, std::int64_t b) {
@@ -109,9 +115,11 @@ void validate(const Architecture& architecture) {
       config.routing.experts == 0 || architecture.norms == NormPlacement::kPre,
       ErrorKind::kInvalidModel,
       "{}: a mixture of experts with norms behind its layers (post-norm) is not supported", kWhat);
-  for (const float frequency : config.inverse_frequency) {
-    core::require(std::isfinite(frequency), ErrorKind::kInvalidModel,
-                  "{}: the rotary frequencies are not finite", kWhat);
+  for (const auto* frequencies : {&config.inverse_frequency, &config.local_inverse_frequency}) {
+    for (const float frequency : *frequencies) {
+      core::require(std::isfinite(frequency), ErrorKind::kInvalidModel,
+                    "{}: the rotary frequencies are not finite", kWhat);
+    }
   }
 }
 

@@ -39,6 +39,9 @@ class ConfigReader {
   const core::Json& config_;
 };
 
+/// `config` with the fields of `defaults` that it does not have.
+core::Json with_defaults(const core::Json& config, core::Json defaults);
+
 inline constexpr std::int64_t kMaxLayers = 1024;
 inline constexpr std::int64_t kMaxWidth = 1 << 18;  // hidden, ffn
 inline constexpr std::int64_t kMaxHeads = 4096;

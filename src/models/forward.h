@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "core/error.h"
 #include "models/network.h"
 #include "ops/ops.h"
 
@@ -35,6 +36,9 @@ typename O::Matrix embed(O& ops, const Embeddings& tables, std::int64_t offset,
     if (tables.scale != 1.0f) {
       ops.scale(x, tables.scale);
     }
+  } else {
+    core::require(tables.scale == 1.0f, core::ErrorKind::kUsage,
+                  "a scaled embedding is not built for what computes here; use --device cpu");
   }
   if (!tables.positions.empty()) {
     ops.add_rows(x, tables.positions, batch.positions, offset);
@@ -90,11 +94,15 @@ typename O::Input read_stream(O& ops, NormPlacement norms, typename O::Matrix& x
                                  : ops.input(x, set);
 }
 
-/// linear() for the residual stream x, that post-norm blocks put `norm` behind.
+/// linear() for the residual stream x, that post-norm blocks put `norm` behind. `out_norm`: of what
+/// is added, where there is one.
 template <ops::Ops O>
 Pending<O> write_stream(O& ops, NormPlacement norms, typename O::Matrix& x,
-                        typename O::Input& input, const ops::LinearSet& set,
-                        const ops::Norm& norm) {
+                        typename O::Input& input, const ops::LinearSet& set, const ops::Norm& norm,
+                        const std::optional<ops::Norm>& out_norm) {
+  if (out_norm) {
+    return {ops.norm_matrix(ops.linear(input, set), *out_norm)};
+  }
   if (norms == NormPlacement::kPost) {
     return {ops.linear(input, set), &norm};
   }
@@ -133,7 +141,7 @@ Pending<O> attend_to_encoder(O& ops, NormPlacement norms, const CrossAttention& 
                              const Pending<O>& pending) {
   auto input = read_stream(ops, norms, x, pending, cross.norm, cross.q);
   auto heads = ops.attend(ops.linear(input, cross.q), cross.spec, layer, batch, cross.out);
-  return write_stream(ops, norms, x, heads, cross.out, cross.norm);
+  return write_stream(ops, norms, x, heads, cross.out, cross.norm, std::nullopt);
 }
 
 /// One block on the residual stream x [m, hidden], whose norms stand where `norms` says. `pending`
@@ -147,7 +155,8 @@ Pending<O> run_block(O& ops, const NetworkConfig& config, NormPlacement norms, c
   auto input = read_stream(ops, norms, x, pending, block.attention_norm, attention.qkv);
   auto qkv = ops.linear(input, attention.qkv);
   auto heads = ops.attention(qkv, attention.spec, layer, batch, attention.out);
-  auto attended = write_stream(ops, norms, x, heads, attention.out, block.attention_norm);
+  auto attended = write_stream(ops, norms, x, heads, attention.out, block.attention_norm,
+                               block.attention_out_norm);
   if constexpr (ops::EncoderOps<O>) {
     if (block.cross) {
       attended = attend_to_encoder(ops, norms, *block.cross, layer, batch, x, attended);
@@ -156,10 +165,11 @@ Pending<O> run_block(O& ops, const NetworkConfig& config, NormPlacement norms, c
   if (block.mlp) {
     auto mlp_input = read_stream(ops, norms, x, attended, block.mlp_norm, block.mlp->up);
     auto middle = run_mlp_up(ops, config, *block.mlp, mlp_input);
-    return write_stream(ops, norms, x, middle, block.mlp->down, block.mlp_norm);
+    return write_stream(ops, norms, x, middle, block.mlp->down, block.mlp_norm, block.mlp_out_norm);
   }
   settle(ops, x, attended);
-  return {run_experts(ops, config, block, ops.norm_matrix(x, block.mlp_norm))};
+  auto sum = run_experts(ops, config, block, ops.norm_matrix(x, block.mlp_norm));
+  return {block.mlp_out_norm ? ops.norm_matrix(sum, *block.mlp_out_norm) : std::move(sum)};
 }
 
 /// Moves the residual stream x [m, hidden] through all blocks of a stack.
@@ -191,6 +201,22 @@ typename O::Matrix final_states(O& ops, const Network& network, typename O::Matr
                  norm ? ops.norm_matrix(hidden, *norm) : std::move(hidden));
 }
 
+/// Logits of a model whose logits are capped, in place.
+template <ops::Ops O>
+typename O::Matrix capped(O& ops, const NetworkConfig& config, typename O::Matrix logits) {
+  if constexpr (ops::EncoderOps<O>) {
+    if (config.logit_softcap > 0.0f) {
+      ops.scale(logits, 1.0f / config.logit_softcap);
+      ops.activate(logits, ops::MlpActivation::kTanh);
+      ops.scale(logits, config.logit_softcap);
+    }
+  } else {
+    core::require(config.logit_softcap == 0.0f, core::ErrorKind::kUsage,
+                  "soft-capped logits are not built for what computes here; use --device cpu");
+  }
+  return logits;
+}
+
 /// Logits [m, vocabulary] of hidden states [m, hidden].
 template <ops::Ops O>
 typename O::Matrix logits(O& ops, const Network& network, const typename O::Matrix& hidden) {
@@ -198,10 +224,10 @@ typename O::Matrix logits(O& ops, const Network& network, const typename O::Matr
   const ops::LinearSet& first = network.project_out ? *network.project_out : network.output;
   auto input = norm ? ops.norm(hidden, *norm, first) : ops.input(hidden, first);
   if (!network.project_out) {
-    return ops.linear(input, network.output);
+    return capped(ops, network.config, ops.linear(input, network.output));
   }
   auto narrow = ops.input(ops.linear(input, first), network.output);
-  return ops.linear(narrow, network.output);
+  return capped(ops, network.config, ops.linear(narrow, network.output));
 }
 
 /// Logits of the given rows of the batch.

@@ -53,9 +53,11 @@ void build(Model& model, const Family& family) {
   WeightLoader loader(*model.source, model.compression.schemes);
   model.network = build_network(architecture, family.names, loader);
   loader.require_schemes_used();
+  model.compression.remarks = loader.remarks();
+  const std::vector<std::string>& remarks = loader.imports().remarks();
+  model.compression.remarks.insert(model.compression.remarks.end(), remarks.begin(), remarks.end());
   if (!loader.imports().schemes().empty()) {
     model.compression.schemes = loader.imports().schemes();
-    model.compression.remarks = loader.imports().remarks();
   }
   if (model.compression.reader) {
     core::require(!model.compression.schemes.empty(), ErrorKind::kInvalidModel,
@@ -118,6 +120,21 @@ void open_gguf(Model& model, StoredLayers stored) {
   collect_end_tokens(model, Json::object());
 }
 
+// The tokenizer may know special tokens that the model has no row for (that of images in the
+// smallest Gemma 3, which reads none): prompts with them are refused one by one.
+void require_vocabulary(const Model& model) {
+  const std::int64_t count = model.tokenizer->vocab_size();
+  const std::int64_t rows = model.network.config.vocabulary;
+  constexpr std::int64_t kMostSpecial = 64;
+  bool special = count <= rows || (!model.network.has_encoder() && count - rows <= kMostSpecial);
+  for (std::int64_t id = rows; special && id < count; ++id) {
+    special = model.tokenizer->is_special(static_cast<std::int32_t>(id));
+  }
+  core::require(special, ErrorKind::kInvalidModel,
+                "{}: the tokenizer has {} tokens, more than the model's vocabulary of {}",
+                io::shown(model.path), count, rows);
+}
+
 }  // namespace
 
 std::shared_ptr<Model> open_model(const std::filesystem::path& path, StoredLayers stored) {
@@ -131,10 +148,7 @@ std::shared_ptr<Model> open_model(const std::filesystem::path& path, StoredLayer
       "file with --packed",
       io::shown(path));
   std::filesystem::is_directory(path) ? open_folder(*model) : open_gguf(*model, stored);
-  core::require(model->tokenizer->vocab_size() <= model->network.config.vocabulary,
-                ErrorKind::kInvalidModel,
-                "{}: the tokenizer has {} tokens, more than the model's vocabulary of {}",
-                io::shown(path), model->tokenizer->vocab_size(), model->network.config.vocabulary);
+  require_vocabulary(*model);
   return model;
 }
 

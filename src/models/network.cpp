@@ -40,6 +40,19 @@ void append_head(const Head& head, std::vector<const ops::LinearSet*>& sets) {
 
 }  // namespace
 
+void use_context(Network& network, std::int64_t tokens) {
+  NetworkConfig& config = network.config;
+  if (!config.long_rope || tokens <= config.max_positions) {
+    return;
+  }
+  config.max_positions = config.long_rope->positions;
+  config.inverse_frequency = config.long_rope->inverse_frequency;
+  config.long_rope.reset();
+  for (Block& block : network.decoder.blocks) {
+    block.attention.spec.inverse_frequency = config.inverse_frequency;
+  }
+}
+
 std::vector<const Block*> all_blocks(const Network& network) {
   std::vector<const Block*> all;
   append(network.encoder.blocks, all);

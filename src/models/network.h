@@ -16,6 +16,13 @@ enum class NormPlacement {
   kPost,  // in the residual stream: x = norm(x + f(x)) (the first Transformer, arXiv 1706.03762)
 };
 
+/// How a model rotates where texts are longer than those it was first trained on (LongRoPE,
+/// arXiv 2402.13753).
+struct LongRope {
+  std::int64_t positions = 0;  // the most
+  std::vector<float> inverse_frequency;
+};
+
 /// Sizes and constants of a transformer. Families differ in this data, not in code.
 struct NetworkConfig {
   std::string family;  // "llama", "mistral", "qwen2", ... as model_type says
@@ -30,13 +37,16 @@ struct NetworkConfig {
   ops::NormKind norm = ops::NormKind::kRms;
   float norm_eps = 1e-5f;
   ops::MlpActivation activation = ops::MlpActivation::kSilu;
-  bool gated = true;                     // MLP is activation(gate) * up
-  std::vector<float> inverse_frequency;  // RoPE after scaling; empty: learned positions
+  bool gated = true;                           // MLP is activation(gate) * up
+  std::vector<float> inverse_frequency;        // RoPE after scaling; empty: learned positions
+  std::vector<float> local_inverse_frequency;  // of layers with a window, where theirs is another
   float rope_factor = 1.0f;
+  std::optional<LongRope> long_rope;  // for texts longer than max_positions
   std::int64_t position_offset = 0;   // first row of the learned position table (OPT: 2)
   std::vector<std::int64_t> windows;  // sliding window of each layer, 0: none
   ops::RoutingSpec routing;           // experts = 0: dense MLP
   bool tied_output = false;
+  float logit_softcap = 0.0f;  // c: logits become c tanh(logit / c) (Gemma 2); 0: they stay
   std::optional<std::int32_t> decoder_start;  // the first token of the decoder behind an encoder
   std::vector<std::int32_t> bos;              // at most one
   std::vector<std::int32_t> eos;
@@ -66,8 +76,11 @@ struct Mlp {
 struct Block {
   ops::Norm attention_norm;  // before attention, or behind it (NormPlacement)
   Attention attention;
-  std::optional<CrossAttention> cross;   // of a decoder that has an encoder
-  ops::Norm mlp_norm;                    // the same of the MLP
+  std::optional<ops::Norm> attention_out_norm;  // of what attention adds to the residual stream, in
+                                                // pre-norm blocks (Gemma 2)
+  std::optional<CrossAttention> cross;          // of a decoder that has an encoder
+  ops::Norm mlp_norm;                           // the same of the MLP
+  std::optional<ops::Norm> mlp_out_norm;
   std::optional<Mlp> mlp;                // dense
   std::optional<ops::LinearSet> router;  // mixture of experts
   std::vector<Mlp> experts;
@@ -145,6 +158,11 @@ struct Network {
   bool has_encoder() const { return !encoder.blocks.empty(); }
   bool has_decoder() const { return !decoder.blocks.empty(); }
 };
+
+/// Makes the model ready for texts of up to `tokens` tokens: where these are more than
+/// config.max_positions and the model has other frequencies for them, all blocks take these, for
+/// shorter texts too. Else nothing happens.
+void use_context(Network& network, std::int64_t tokens);
 
 /// The blocks of all stacks, the encoder's first.
 std::vector<const Block*> all_blocks(const Network& network);

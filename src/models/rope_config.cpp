@@ -66,6 +66,54 @@ float scale_yarn(const Json& scaling, double theta, std::int64_t dim, double pos
   return static_cast<float>(number(scaling, "attention_factor", attention));
 }
 
+std::vector<double> factors(const Json& scaling, std::string_view key, std::size_t count) {
+  const auto at = scaling.find(key);
+  core::require(at != scaling.end() && at->is_array() && at->size() == count,
+                ErrorKind::kInvalidModel, "{}: '{}' must list {} numbers", kWhat, key, count);
+  std::vector<double> values;
+  for (const Json& value : *at) {
+    core::require(value.is_number() && value.get<double>() > 0 && value.get<double>() < 1e12,
+                  ErrorKind::kInvalidModel, "{}: '{}' holds {}, must be positive numbers", kWhat,
+                  key, core::printable_json(value));
+    values.push_back(value.get<double>());
+  }
+  return values;
+}
+
+std::vector<float> divided(const std::vector<double>& frequency,
+                           const std::vector<double>& factor) {
+  std::vector<float> result;
+  for (std::size_t i = 0; i < frequency.size(); ++i) {
+    result.push_back(static_cast<float>(frequency[i] / factor[i]));
+  }
+  return result;
+}
+
+// LongRoPE as Phi-3 has it: a divisor for each frequency, of one list for texts within the original
+// context and of another beyond it. cos and sin grow by one factor in both.
+void scale_long(const Json& json, const Json& scaling, const std::vector<double>& frequency,
+                NetworkConfig& config) {
+  const auto positions = static_cast<double>(config.max_positions);
+  const ConfigReader reader(json);
+  const double original =
+      number(scaling, "original_max_position_embeddings",
+             static_cast<double>(reader.size_or("original_max_position_embeddings",
+                                                config.max_positions, kMaxPositions)));
+  core::require(original > 1 && original <= positions && original == std::floor(original),
+                ErrorKind::kInvalidModel,
+                "{}: 'original_max_position_embeddings' is {}, must be 2 to {}", kWhat, original,
+                config.max_positions);
+  const double ratio = number(scaling, "factor", positions / original);
+  const double attention = ratio <= 1 ? 1.0 : std::sqrt(1.0 + std::log(ratio) / std::log(original));
+  config.rope_factor = static_cast<float>(number(scaling, "attention_factor", attention));
+  config.inverse_frequency = divided(frequency, factors(scaling, "short_factor", frequency.size()));
+  const std::vector<double> far = factors(scaling, "long_factor", frequency.size());
+  if (original < positions) {
+    config.long_rope = LongRope{config.max_positions, divided(frequency, far)};
+    config.max_positions = static_cast<std::int64_t>(original);
+  }
+}
+
 }  // namespace
 
 void read_rope(const Json& json, NetworkConfig& config) {
@@ -104,10 +152,13 @@ void read_rope(const Json& json, NetworkConfig& config) {
   } else if (type == "yarn") {
     config.rope_factor =
         scale_yarn(scaling, theta, dim, static_cast<double>(config.max_positions), frequency);
+  } else if (type == "longrope" || type == "su") {  // "su": as older files call it
+    return scale_long(json, scaling, frequency, config);
   } else {
-    core::require(type == "default", ErrorKind::kInvalidModel,
-                  "{}: rotary scaling '{}' is not supported (default, linear, llama3, yarn are)",
-                  kWhat, core::printable(type));
+    core::require(
+        type == "default", ErrorKind::kInvalidModel,
+        "{}: rotary scaling '{}' is not supported (default, linear, llama3, yarn, longrope are)",
+        kWhat, core::printable(type));
   }
   config.inverse_frequency.assign(frequency.begin(), frequency.end());
 }

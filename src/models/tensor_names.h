@@ -17,7 +17,7 @@ enum class Biases {
 
 /// The layers of an MLP.
 struct MlpNames {
-  std::string_view gate = {};  // empty: the MLP is not gated
+  std::string_view gate = {};  // empty: the MLP is not gated, or `up` makes gate|up
   std::string_view up;
   std::string_view down;
 };
@@ -64,13 +64,16 @@ struct TensorNames {
 
   std::string_view block;  // "layers.{}": {} is the number of the block
   std::string_view attention_norm;
-  std::string_view mlp_norm;
+  std::string_view attention_out_norm = {};  // of what attention and MLP add to the residual
+  std::string_view mlp_norm;                 // stream; empty: there is none
+  std::string_view mlp_out_norm = {};
   std::vector<std::string_view> qkv;  // query, key, value, or one layer that makes all three
   std::string_view attention_out;
   CrossNames cross = {};         // of the decoder behind an encoder
   std::string_view q_norm = {};  // RMSNorm of each head, where the checkpoint has it
   std::string_view k_norm = {};
   MlpNames mlp;                  // of each expert, where there are experts
+  MlpNames dense_mlp = {};       // of layers without experts, in models that have both
   std::string_view router = {};  // with experts
   std::string_view expert = {};  // "experts.{}": {} is the number of the expert
   EncoderHeads heads = {};       // of an encoder
@@ -79,6 +82,8 @@ struct TensorNames {
   Biases biases = Biases::kNone;
   bool conv1d = false;                          // matrices of blocks may be stored [in, out]
   std::vector<std::string_view> harmless = {};  // parts of names of tensors that nothing reads
+  std::vector<std::string_view> left_out = {};  // what names begin with of parts of the model that
+                                                // are not built; the user is told
 };
 
 }  // namespace nibble::models

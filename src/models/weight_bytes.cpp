@@ -19,6 +19,9 @@ std::int64_t norm_bytes(const Network& network) {
   for (const Block* block : all_blocks(network)) {
     bytes += bytes_of(block->attention_norm) + bytes_of(block->mlp_norm);
     bytes += block->cross ? bytes_of(block->cross->norm) : 0;
+    for (const auto* norm : {&block->attention_out_norm, &block->mlp_out_norm}) {
+      bytes += *norm ? bytes_of(**norm) : 0;
+    }
   }
   for (const auto* norm :
        {&network.embeddings.norm, &network.encoder.final_norm, &network.decoder.final_norm}) {

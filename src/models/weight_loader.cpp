@@ -113,7 +113,7 @@ ops::Linear WeightLoader::conv1d(const std::string& prefix, std::int64_t n, std:
 }
 
 ops::Norm WeightLoader::norm(const std::string& prefix, ops::NormKind kind, std::int64_t width,
-                             float eps) {
+                             float eps, float stored_less) {
   ops::Norm norm;
   norm.name = prefix;
   norm.kind = kind;
@@ -122,7 +122,11 @@ ops::Norm WeightLoader::norm(const std::string& prefix, ops::NormKind kind, std:
   if (kind == ops::NormKind::kLayer) {
     norm.bias = vector(prefix + (old ? ".beta" : ".bias"), width);
   }
+  for (float& value : norm.weight) {
+    value += stored_less;
+  }
   norm.eps = eps;
+  norm.stored_less = stored_less;
   return norm;
 }
 
@@ -161,15 +165,27 @@ ops::LinearSet WeightLoader::set(std::vector<ops::Linear> parts) {
 }
 
 void WeightLoader::require_all_used(const std::string& family,
-                                    const std::vector<std::string_view>& harmless) const {
+                                    const std::vector<std::string_view>& harmless,
+                                    const std::vector<std::string_view>& left_out) {
+  std::map<std::string_view, std::int64_t> parts;
   for (const std::string& name : source_.names()) {
     bool ignored = used_.contains(name);
     for (const std::string_view part : harmless) {
       ignored = ignored || name.find(part) != std::string::npos;
     }
+    for (const std::string_view part : left_out) {
+      if (!ignored && name.starts_with(part)) {
+        ignored = true;
+        ++parts[part];
+      }
+    }
     core::require(ignored, ErrorKind::kInvalidModel,
                   "the model has a tensor '{}' that family '{}' does not use",
                   core::printable(name), family);
+  }
+  for (const auto& [part, count] : parts) {
+    remarks_.push_back(fmt::format(
+        "{} tensors '{}*' are left out: of this model only the text part runs", count, part));
   }
 }
 

@@ -69,7 +69,8 @@ class WeightLoader {
   ops::Linear linear(const std::string& prefix, std::int64_t n, std::int64_t k, bool bias);
   /// The same for GPT-2's Conv1D, stored [k, n].
   ops::Linear conv1d(const std::string& prefix, std::int64_t n, std::int64_t k);
-  ops::Norm norm(const std::string& prefix, ops::NormKind kind, std::int64_t width, float eps);
+  ops::Norm norm(const std::string& prefix, ops::NormKind kind, std::int64_t width, float eps,
+                 float stored_less = 0.0f);
   std::vector<float> vector(const std::string& name, std::int64_t size);
   core::Tensor matrix(const std::string& name, std::int64_t rows, std::int64_t columns);
   /// AttentionSpec::key_centre, of `size` elements where the checkpoint has one, else empty.
@@ -80,9 +81,13 @@ class WeightLoader {
   bool contains(std::string_view name) const { return source_.contains(name); }
 
   /// Fails when a tensor was never asked for: a sign of a feature that the family does not know.
-  /// Names that contain one of `harmless` are left out.
-  void require_all_used(const std::string& family,
-                        const std::vector<std::string_view>& harmless) const;
+  /// Names that contain one of `harmless` do not count, nor do those that begin with one of
+  /// `left_out`, which become a remark.
+  void require_all_used(const std::string& family, const std::vector<std::string_view>& harmless,
+                        const std::vector<std::string_view>& left_out);
+
+  /// What the user should know of tensors that were left out, a sentence each.
+  const std::vector<std::string>& remarks() const { return remarks_; }
 
   /// The layers that another tool compressed.
   const Imports& imports() const { return imports_; }
@@ -100,6 +105,7 @@ class WeightLoader {
   std::set<std::string, std::less<>> used_;
   std::set<std::string, std::less<>> compressed_;  // prefixes of layers read by their scheme
   Imports imports_;
+  std::vector<std::string> remarks_;
   int next_id_ = 0;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -63,6 +64,7 @@ struct Norm {
   std::vector<float> weight;  // [hidden]
   std::vector<float> bias;    // [hidden], LayerNorm only
   float eps = 1e-5f;
+  float stored_less = 0.0f;  // checkpoints hold weight - stored_less (Gemma: 1)
 };
 
 /// Which keys a query sees, by its position in its sequence.
@@ -89,6 +91,13 @@ struct AttentionSpec {
   // so that what is left has a smaller range to round. It takes the same from all scores of a
   // query, which softmax does not see (SageAttention, arXiv 2410.02367, section 4.2).
   std::vector<float> key_centre;
+  float scale = 0.0f;    // of scores q . k; 0: 1 / sqrt(head_dim)
+  float softcap = 0.0f;  // c: scores become c tanh(score / c) before the mask (Gemma 2,
+                         // arXiv 2408.00118, section 2); 0: they stay
+
+  float score_scale() const {
+    return scale > 0.0f ? scale : 1.0f / std::sqrt(static_cast<float>(head_dim));
+  }
 };
 
 /// Mixture of experts: softmax over router logits, the `top` largest, renormalised to sum 1 when

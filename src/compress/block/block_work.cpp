@@ -151,6 +151,8 @@ void BlockWork::link(const models::NetworkConfig& config, models::NormPlacement 
     SetWork* const down = find(mlp.down);
     if (up != nullptr && down != nullptr && commutes(config)) {
       down->source.layer = &up->layers.back();
+      down->source.first_row =
+          up->layers.back().n() - mlp.down.k();  // `up` of gate|up in one layer
       scale_each(down->source, mlp.down.k());
     }
     return up;

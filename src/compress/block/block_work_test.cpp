@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "compress/block/compressed_block.h"
+#include "compress/block/decoded_block.h"
 #include "compress/calibration/pack_forward.h"
 #include "compress/pipeline/logits_for_tests.h"
 #include "core/random.h"
@@ -47,12 +48,17 @@ models::Block scaled(const models::Network& network, models::NormPlacement norms
           formats::dense_weight(core::Tensor::from<float>(layer.weights, {layer.n(), layer.k()}));
     }
   }
-  return apply_compressed(block, take_compressed(work, block, block));
+  core::ThreadPool pool(1);
+  const models::Block between = current_block(work, block, pool);  // as passes see it on the way
+  models::Block result = apply_compressed(block, take_compressed(work, block, block));
+  EXPECT_EQ(between.attention_norm.weight, result.attention_norm.weight);
+  EXPECT_EQ(between.mlp_norm.weight, result.mlp_norm.weight);
+  return result;
 }
 
 struct Case {
   const char* family;
-  int sets_of_a_block;  // whose input can be scaled
+  int sets_of_a_block;  // whose input can be scaled; the mean, where blocks differ
 };
 
 class Scaling : public testing::TestWithParam<Case> {};
@@ -80,7 +86,9 @@ INSTANTIATE_TEST_SUITE_P(Families, Scaling,
                          testing::Values(Case{"llama", 4}, Case{"llama-bias-tied", 4},
                                          Case{"qwen2", 4}, Case{"qwen3", 4}, Case{"opt", 4},
                                          Case{"opt-post-norm", 2}, Case{"gpt2", 3},
-                                         Case{"mixtral", 6}),
+                                         Case{"mixtral", 6}, Case{"qwen3-moe-shares", 5},
+                                         Case{"phi3", 4}, Case{"gemma", 4}, Case{"gemma2", 4},
+                                         Case{"gemma3", 4}),
                          [](const auto& parameter) {
                            std::string name = parameter.param.family;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -3,6 +3,15 @@
 #include "models/weight_source.h"
 
 namespace nibble::compress {
+
+std::vector<float> stored_weight(const ops::Norm& norm) {
+  std::vector<float> weight = norm.weight;
+  for (float& value : weight) {
+    value -= norm.stored_less;
+  }
+  return weight;
+}
+
 namespace {
 
 using Vectors = std::map<std::string, std::vector<float>>;
@@ -15,7 +24,9 @@ void keep_if_changed(const std::string& name, const std::vector<float>& now,
 }
 
 void keep_if_changed(const ops::Norm& now, const ops::Norm& before, Vectors& vectors) {
-  keep_if_changed(before.name + ".weight", now.weight, before.weight, vectors);
+  if (now.weight != before.weight) {
+    vectors.emplace(before.name + ".weight", stored_weight(now));
+  }
   keep_if_changed(before.name + ".bias", now.bias, before.bias, vectors);
 }
 
@@ -26,7 +37,12 @@ void replace(std::vector<float>& values, const std::string& name, const Vectors&
 }
 
 void replace(ops::Norm& norm, const Vectors& vectors) {
-  replace(norm.weight, norm.name + ".weight", vectors);
+  if (const auto found = vectors.find(norm.name + ".weight"); found != vectors.end()) {
+    norm.weight = found->second;
+    for (float& value : norm.weight) {
+      value += norm.stored_less;
+    }
+  }
   replace(norm.bias, norm.name + ".bias", vectors);
 }
 

@@ -14,8 +14,11 @@ namespace nibble::compress {
 struct CompressedBlock {
   std::map<std::string, formats::PackedWeight> layers;  // by prefix; dense ones may be routers
   std::map<std::string, std::vector<float>>
-      vectors;  // changed norms and biases, and the keys' centre, by tensor name
+      vectors;  // changed norms and biases, and the keys' centre, by tensor name, as stored
 };
+
+/// The weights of a norm as checkpoints hold them.
+std::vector<float> stored_weight(const ops::Norm& norm);
 
 /// Takes the packed layers out of `work`, which was made of `transformed` (the original itself, or
 /// what a ModelTransform made of it), with the norms and biases that are not those of `original`

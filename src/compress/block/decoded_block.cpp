@@ -43,7 +43,7 @@ Block decoded(Block block, core::ThreadPool& pool) {
 Block current_block(const BlockWork& work, const Block& block, core::ThreadPool& pool) {
   CompressedBlock changes;
   const auto add = [&](const ops::Norm& norm) {
-    changes.vectors.emplace(norm.name + ".weight", norm.weight);
+    changes.vectors.emplace(norm.name + ".weight", stored_weight(norm));
     changes.vectors.emplace(norm.name + ".bias", norm.bias);
   };
   add(work.attention_norm());

@@ -5,6 +5,7 @@
 
 #include "compress/calibration/cuda_block_runner.h"
 #include "compress/calibration/pack_forward.h"
+#include "ops/plain_attention.h"
 
 namespace nibble::compress {
 
@@ -94,6 +95,12 @@ std::unique_ptr<BlockRunner> make_block_runner(
                 "calibration of a model with an encoder does not run on a GPU yet; use --device "
                 "cpu");
   require_float_activations(schemes);
+  for (const models::Block& block : network.decoder.blocks) {
+    ops::require_plain(block.attention.spec);
+  }
+  core::require(network.embeddings.scale == 1.0f, core::ErrorKind::kUsage,
+                "calibration of a model that scales its embedding does not run on a GPU yet; use "
+                "--device cpu");
   core::require(!network.embeddings.project_in, core::ErrorKind::kUsage,
                 "calibration of a model whose embedding is narrower than its residual stream does "
                 "not run on a GPU yet; use --device cpu");

@@ -68,7 +68,7 @@ class MeanTurn {
 std::vector<float> key_centre(const models::NetworkConfig& config, const models::Block& block,
                               std::span<const float> mean_input) {
   const ops::AttentionSpec& spec = block.attention.spec;
-  if (!spec.k_norm.empty()) {
+  if (!spec.k_norm.empty() || spec.softcap > 0.0f) {
     return {};
   }
   std::vector<float> centre(static_cast<std::size_t>(spec.kv_heads * spec.head_dim));

@@ -170,7 +170,7 @@ std::vector<io::NamedTensor> CheckpointWriter::end_tensors() const {
            core::Tensor::from<float>(values, {static_cast<std::int64_t>(values.size())})});
     }
   };
-  add("weight", ends_->final_norm.weight);
+  add("weight", stored_weight(ends_->final_norm));
   add("bias", ends_->final_norm.bias);
   return tensors;
 }

@@ -164,8 +164,8 @@ TEST(Pipeline, EndsInTheSameBytesWhenHiddenStatesAreSpilled) {
 TEST(Pipeline, CompressesEveryFamily) {
   const io::TemporaryFolder folder;
   const PipelineOptions options = small_job(2, 32, 1);
-  for (const char* family : {"llama-bias-tied", "mistral", "qwen3", "mixtral", "gpt2", "opt",
-                             "opt-post-norm", "opt-projected"}) {
+  for (const char* family : {"llama-bias-tied", "mistral", "qwen3", "qwen3-moe", "mixtral", "phi3",
+                             "gemma2", "gemma3", "gpt2", "opt", "opt-post-norm", "opt-projected"}) {
     const auto model = models::open_model(kSource / "tests/families" / family);
     for (const char* recipe : {"gptq-w4g16", "gptq-w4g16-search-refine"}) {
       const fs::path target = folder / fmt::format("{}-{}", family, recipe);

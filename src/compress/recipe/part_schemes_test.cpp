@@ -156,7 +156,7 @@ TEST_P(PartsOfFamilies, PartsThatStayHoldTheVeryWeights) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PartsOfFamilies,
-                         testing::Values("bert", "bart", "gpt2", "opt", "llama", "mixtral"),
+                         testing::Values("bert", "bart", "gpt2", "opt", "llama", "mixtral", "phi3"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
 // Stored and opened again, all off is the float model, bit for bit; one part is not.

@@ -15,6 +15,12 @@ using core::Tensor;
 
 constexpr std::int64_t kRows = 64;  // rows of one task
 
+bool has_out_norms(const models::Stack& stack) {
+  return std::any_of(stack.blocks.begin(), stack.blocks.end(), [](const models::Block& block) {
+    return block.attention_out_norm || block.mlp_out_norm;
+  });
+}
+
 Rotation stream_rotation(const models::Network& network, std::uint64_t seed) {
   const models::NetworkConfig& config = network.config;
   core::require(!network.has_encoder() || network.encoder.norms != models::NormPlacement::kPost,
@@ -29,6 +35,12 @@ Rotation stream_rotation(const models::Network& network, std::uint64_t seed) {
                 ErrorKind::kUsage,
                 "pass 'rotate': the model has norms in its residual stream (post-norm) or none "
                 "behind its last block; such a stream cannot be turned");
+  core::require(
+      !has_out_norms(network.decoder), ErrorKind::kUsage,
+      "pass 'rotate': family '{}' has norms of what its layers add to the residual stream: "
+      "they scale its channels one by one, so that a turned stream would not come "
+      "through; leave the rotation out",
+      config.family);
   core::require(!network.project_out, ErrorKind::kUsage,
                 "pass 'rotate': the model's embedding is narrower than its residual stream");
   core::require(formats::hadamard_exists(config.hidden), ErrorKind::kUsage,

@@ -142,12 +142,27 @@ TEST_P(ModelRotations, ComeWithOnlineHadamardsIn4Bits) {
 INSTANTIATE_TEST_SUITE_P(Families, ModelRotations,
                          testing::Values("llama", "llama-bias-tied", "mistral", "qwen2",
                                          "qwen2-window", "qwen3", "mixtral", "llama3-rope", "gpt2",
-                                         "opt"),
+                                         "opt", "qwen3-moe", "phi3", "gemma"),
                          [](const auto& parameter) {
                            std::string name = parameter.param;
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+// Norms of what is added to the stream scale its channels.
+TEST(ModelRotation, RefusesNormsBehindLayers) {
+  for (const char* family : {"gemma2", "gemma3-text"}) {
+    const auto model = models::open_model(kSource / "tests/families" / family);
+    try {
+      ModelRotation(model->network, 1);
+      ADD_FAILURE() << family;
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.kind(), core::ErrorKind::kUsage);
+      EXPECT_NE(std::string(error.what()).find("norms of what its layers add"), std::string::npos)
+          << error.what();
+    }
+  }
+}
 
 // The turned embedding and output of a bfloat16 model are float16.
 TEST(ModelRotation, CostsTheLogitsOfA16BitModelLittle) {

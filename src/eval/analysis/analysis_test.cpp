@@ -152,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(Families, Analyses, ::testing::Values("opt", "opt-post-
                          });
 
 TEST(Analysis, OfAModelAloneAndBesideItself) {
-  for (const char* family : {"gpt2", "llama", "qwen3", "mistral", "mixtral"}) {
+  for (const char* family : {"gpt2", "llama", "qwen3", "mistral", "mixtral", "phi3", "gemma2"}) {
     SCOPED_TRACE(family);
     const auto model = open_family(family);
     AnalysisText text;

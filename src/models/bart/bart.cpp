@@ -1,5 +1,7 @@
 #include "models/bart/bart.h"
 
+#include <cmath>
+
 #include "models/config_reader.h"
 
 namespace nibble::models::bart {
@@ -40,7 +42,9 @@ Architecture read_config(const core::Json& json) {
   architecture.encoder = {reader.size("encoder_layers", kMaxLayers),
                           heads_of(reader, "encoder_attention_heads", architecture.config.hidden),
                           reader.size("encoder_ffn_dim", kMaxWidth)};
-  architecture.scales_embedding = reader.flag("scale_embedding", false);
+  if (reader.flag("scale_embedding", false)) {
+    architecture.embedding_scale = std::sqrt(static_cast<float>(architecture.config.hidden));
+  }
   return architecture;
 }
 

@@ -1,13 +1,9 @@
 #include "models/llama/llama.h"
 
-#include "models/config_reader.h"
 #include "models/rope_config.h"
 
 namespace nibble::models::llama {
-namespace {
 
-// The window of each layer: layer_types where it is given, else sliding_window for all layers from
-// `first` on.
 std::vector<std::int64_t> read_windows(const ConfigReader& reader, std::int64_t layers,
                                        std::int64_t first) {
   const std::int64_t window = reader.size_or("sliding_window", 0, kMaxPositions);
@@ -35,6 +31,8 @@ std::vector<std::int64_t> read_windows(const ConfigReader& reader, std::int64_t 
   }
   return windows;
 }
+
+namespace {
 
 NetworkConfig read_dense_config(const core::Json& json) {
   NetworkConfig config = read_attention_config(json);

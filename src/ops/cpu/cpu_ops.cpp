@@ -14,7 +14,8 @@ namespace nibble::ops::cpu {
 namespace {
 
 constexpr std::int64_t kRowsPerTask = 8;
-constexpr std::int64_t kLowRankRows = 256;  // rows of a low-rank part that exist at a time
+constexpr std::int64_t kElementsPerTask = 1 << 13;  // a multiple of every vector's width
+constexpr std::int64_t kLowRankRows = 256;          // rows of a low-rank part that exist at a time
 
 core::ThreadPool make_pool(const CpuOptions& options) {
   core::apply(options.numa);
@@ -254,8 +255,9 @@ CpuOps::Input CpuOps::mlp_activation(const Matrix& x, MlpActivation activation, 
 }
 
 void CpuOps::activate(Matrix& x, MlpActivation activation) {
-  pool_.parallel_for(x.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
-    cpu::activate(activation, x.row(begin), x.row(begin), (end - begin) * x.columns());
+  const std::int64_t count = x.rows() * x.columns();
+  pool_.parallel_for(count, kElementsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    cpu::activate(activation, x.data() + begin, x.data() + begin, end - begin);
   });
 }
 

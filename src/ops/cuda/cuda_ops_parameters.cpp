@@ -2,6 +2,7 @@
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/linear/layer_parts.h"
 #include "ops/input_transform.h"
+#include "ops/plain_attention.h"
 
 /// What the operators keep on the device.
 namespace nibble::ops::cuda {
@@ -111,6 +112,7 @@ const AttentionLayer& CudaOps::layer_of(const AttentionSpec& spec) {
   }
   core::require(!spec.mask.bidirectional, ErrorKind::kUsage,
                 "attention in both directions does not run on a GPU yet; use --device cpu");
+  require_plain(spec);
   DeviceAttention& made = attentions_[&spec];
   AttentionLayer& view = made.view;
   view.layout = kv_->layout();

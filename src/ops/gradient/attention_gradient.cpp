@@ -34,6 +34,8 @@ class GroupGradient {
       const HeadRecord head{rows_,
                             rows_,
                             spec_.head_dim,
+                            spec_.score_scale(),
+                            spec_.softcap,
                             spec_.mask,
                             part_of(record_.turned, h),
                             part_of(record_.turned, key_head()),
@@ -57,7 +59,7 @@ class GroupGradient {
   void turn_back(std::int64_t h, const std::vector<float>& weight, std::vector<float>& gradient) {
     const std::int64_t dim = spec_.head_dim;
     cpu::Rotation rotation;
-    const Norm norm{"", NormKind::kRms, weight, {}, spec_.norm_eps};
+    const Norm norm{"", NormKind::kRms, weight, {}, spec_.norm_eps, 0.0f};
     for (std::int64_t i = 0; i < rows_; ++i) {
       float* g = gradient.data() + i * dim;
       if (!spec_.inverse_frequency.empty()) {
@@ -114,6 +116,8 @@ void add_group_gradient(const MemoryRecord& record, const TextRows& rows, std::i
     const HeadRecord head{own.rows,
                           read.rows,
                           dim,
+                          spec.score_scale(),
+                          spec.softcap,
                           {.bidirectional = true},
                           part(record.q, own, h * dim),
                           part(record.kv, read, key),

@@ -43,8 +43,8 @@ HeadGradient::HeadGradient(std::int64_t rows, std::int64_t keys)
 
 void HeadGradient::run(const HeadRecord& head, float* dq, float* dk, float* dv,
                        std::int64_t dv_stride) {
-  const float scale = 1.0f / std::sqrt(static_cast<float>(head.dim));
-  compute_probabilities(head, scale);
+  const float scale = head.scale;
+  compute_probabilities(head);
   multiply(head.keys, head.dim, head.rows, 1.0f, {probabilities_.data(), head.keys, CblasTrans},
            plain(head.dout), 1.0f, dv, dv_stride);
   compute_slopes(head);
@@ -54,9 +54,17 @@ void HeadGradient::run(const HeadRecord& head, float* dq, float* dk, float* dv,
            plain(head.q), 1.0f, dk, head.dim);
 }
 
-void HeadGradient::compute_probabilities(const HeadRecord& head, float scale) {
-  multiply(head.rows, head.keys, head.dim, scale, plain(head.q), transposed(head.k), 0.0f,
+void HeadGradient::compute_probabilities(const HeadRecord& head) {
+  multiply(head.rows, head.keys, head.dim, head.scale, plain(head.q), transposed(head.k), 0.0f,
            probabilities_.data(), head.keys);
+  if (head.softcap > 0.0f) {
+    cap_slopes_.resize(probabilities_.size());
+    for (std::size_t i = 0; i < probabilities_.size(); ++i) {
+      const float share = std::tanh(probabilities_[i] / head.softcap);
+      probabilities_[i] = head.softcap * share;
+      cap_slopes_[i] = 1.0f - share * share;
+    }
+  }
   for (std::int64_t i = 0; i < head.rows; ++i) {
     float* row = probabilities_.data() + i * head.keys;
     const std::int64_t begin = first_key(head.mask, i);
@@ -69,7 +77,8 @@ void HeadGradient::compute_probabilities(const HeadRecord& head, float scale) {
   }
 }
 
-// Gradient of the scores: P (dP - rowsum(P dP)), and the row's sum is dout . out.
+// Gradient of the scores: P (dP - rowsum(P dP)), and the row's sum is dout . out. Through a softcap
+// it takes its slope.
 void HeadGradient::compute_slopes(const HeadRecord& head) {
   multiply(head.rows, head.keys, head.dim, 1.0f, plain(head.dout), transposed(head.v), 0.0f,
            slopes_.data(), head.keys);
@@ -84,6 +93,10 @@ void HeadGradient::compute_slopes(const HeadRecord& head) {
     const float* probability = probabilities_.data() + i * head.keys;
     for (std::int64_t j = 0; j < head.keys; ++j) {
       slope[j] = probability[j] * (slope[j] - sum);
+    }
+    const float* cap = cap_slopes_.data() + i * head.keys;
+    for (std::int64_t j = 0; head.softcap > 0.0f && j < head.keys; ++j) {
+      slope[j] *= cap[j];
     }
   }
 }

@@ -19,7 +19,9 @@ struct HeadRecord {
   std::int64_t rows = 0;  // of q, out and dout
   std::int64_t keys = 0;  // of k and v
   std::int64_t dim = 0;
-  Mask mask;  // causal ones have as many keys as rows
+  float scale = 1.0f;    // as those of AttentionSpec
+  float softcap = 0.0f;  // 0: none
+  Mask mask;             // causal ones have as many keys as rows
   HeadView q;
   HeadView k;
   HeadView v;
@@ -27,7 +29,7 @@ struct HeadRecord {
   HeadView dout;
 };
 
-/// The gradient of out = softmax(q k^T / sqrt(dim)) v. The probabilities are computed again:
+/// The gradient of out = softmax(cap(scale q k^T)) v. The probabilities are computed again:
 /// [rows, keys] floats, twice.
 class HeadGradient {
  public:
@@ -38,11 +40,12 @@ class HeadGradient {
   void run(const HeadRecord& head, float* dq, float* dk, float* dv, std::int64_t dv_stride);
 
  private:
-  void compute_probabilities(const HeadRecord& head, float scale);
+  void compute_probabilities(const HeadRecord& head);
   void compute_slopes(const HeadRecord& head);
 
   std::vector<float> probabilities_;  // [rows, keys]
   std::vector<float> slopes_;         // [rows, keys]
+  std::vector<float> cap_slopes_;     // [rows, keys] where there is a softcap
 };
 
 }  // namespace nibble::ops::gradient

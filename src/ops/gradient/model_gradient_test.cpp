@@ -156,11 +156,12 @@ TEST_P(Gradient, BothDirectionsTakeWholeSequences) {
       core::Error);
 }
 
-// Without mixtral: a router's shares are constants for the gradient (gradient_ops.h).
+// Without mixtures of experts: a router's shares are constants for the gradient (gradient_ops.h).
 INSTANTIATE_TEST_SUITE_P(All, Gradient,
-                         testing::Values("gpt2", "llama", "llama-bias-tied", "llama-yarn-rope",
-                                         "mistral", "opt", "opt-post-norm", "opt-projected",
-                                         "qwen2", "qwen2-window", "qwen3"),
+                         testing::Values("gemma", "gemma2", "gemma3-text", "gpt2", "llama",
+                                         "llama-bias-tied", "llama-yarn-rope", "mistral", "opt",
+                                         "opt-post-norm", "opt-projected", "phi3",
+                                         "phi4-short-rope", "qwen2", "qwen2-window", "qwen3"),
                          [](const testing::TestParamInfo<const char*>& parameter) {
                            std::string name = parameter.param;
                            std::replace(name.begin(), name.end(), '-', '_');

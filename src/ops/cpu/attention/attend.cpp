@@ -27,6 +27,17 @@ std::int64_t end_of_keys(const AttentionProblem& p, std::int64_t position) {
   return p.mask.bidirectional ? key_count(p) : position + 1;
 }
 
+// Products q . k of one row to their shares, which sum to 1.
+void make_shares(const AttentionProblem& p, float* scores, std::int64_t count) {
+  const VectorKernels& kernels = vector_kernels();
+  kernels.scale(p.scale, scores, count);
+  if (p.softcap > 0.0f) {
+    kernels.softcap(p.softcap, scores, count);
+  }
+  const float sum = kernels.softmax_numerators(scores, count);
+  kernels.scale(1.0f / sum, scores, count);
+}
+
 const float* f32_row(const KvView& view, std::int64_t j) {
   return static_cast<const float*>(view.data) + j * view.stride;
 }
@@ -307,7 +318,6 @@ class QueryBlock {
 
   void make_weights(std::int64_t row) {
     const VectorKernels& kernels = vector_kernels();
-    const float scale = 1.0f / std::sqrt(static_cast<float>(p_.head_dim));
     const std::int64_t count = to(row) - from(row);
     float* score = scores(row) + from(row);
     if (const std::vector<float>& ranges = vectors_->key_ranges; !ranges.empty()) {
@@ -316,9 +326,7 @@ class QueryBlock {
       kernels.multiply(score, steps, 1.0f, score, count);
       kernels.axpy_f32(std::accumulate(q(row), q(row) + p_.head_dim, 0.0f), smallest, score, count);
     }
-    kernels.scale(scale, score, count);
-    const float sum = kernels.softmax_numerators(score, count);
-    kernels.scale(1.0f / sum, score, count);
+    make_shares(p_, score, count);
     if (const std::vector<float>& ranges = vectors_->value_ranges; !ranges.empty()) {
       const float* steps = ranges.data() + at(from(row));
       const float* smallest = steps + ranges.size() / 2;
@@ -375,8 +383,6 @@ class QueryBlock {
 }  // namespace
 
 void attend_rows(const AttentionProblem& p) {
-  const VectorKernels& kernels = vector_kernels();
-  const float scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim));
   thread_local std::vector<float> scores;
   for (std::int64_t i = 0; i < p.rows; ++i) {
     const std::int64_t begin = first_key(p, p.first_position + i);
@@ -386,10 +392,7 @@ void attend_rows(const AttentionProblem& p) {
     score_row(p, p.q + i * p.ldq, begin, end, scores.data());
     float* out = p.out + i * p.ldo;
     for (std::int64_t h = 0; h < p.heads; ++h) {
-      float* row = scores.data() + h * count;
-      kernels.scale(scale, row, count);
-      const float sum = kernels.softmax_numerators(row, count);
-      kernels.scale(1.0f / sum, row, count);
+      make_shares(p, scores.data() + h * count, count);
     }
     mix_row(p, scores.data(), begin, end, out);
   }
@@ -445,7 +448,9 @@ void attend_reference(const AttentionProblem& p) {
         for (std::int64_t d = 0; d < p.head_dim; ++d) {
           sum += static_cast<double>(q[d]) * element(p.keys, j, d);
         }
-        weights.push_back(sum / std::sqrt(static_cast<double>(p.head_dim)));
+        const double score = sum * p.scale;
+        const double cap = p.softcap;
+        weights.push_back(cap > 0 ? cap * std::tanh(score / cap) : score);
         largest = std::max(largest, weights.back());
       }
       double total = 0;

@@ -53,6 +53,8 @@ AttentionProblem problem_of(const Matrix& qkv, const AttentionSpec& spec, std::i
   p.rows = slice.rows;
   p.heads = group;
   p.head_dim = dim;
+  p.scale = spec.score_scale();
+  p.softcap = spec.softcap;
   p.mask = spec.mask;
   if (slice.cache != nullptr) {
     p.first_position = slice.position;

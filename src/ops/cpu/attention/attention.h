@@ -11,8 +11,8 @@
 namespace nibble::ops::cpu {
 
 /// Attention of all query heads that share one KV head.
-///   scores(i, j) = q_i . k_j / sqrt(head_dim)   for positions j that the mask lets p_i see:
-///                  (p_i - window, p_i], or all in both directions
+///   scores(i, j) = scale q_i . k_j   for positions j that the mask lets p_i see:
+///                  (p_i - window, p_i], or all in both directions; then cap tanh(. / cap), if any
 ///   out_i = softmax(scores(i, .)) V
 struct AttentionProblem {
   const float* q = nullptr;  // query row i, head h at q + i * ldq + h * head_dim
@@ -22,6 +22,8 @@ struct AttentionProblem {
   std::int64_t rows = 0;   // query rows of the sequence
   std::int64_t heads = 0;  // query heads of the group
   std::int64_t head_dim = 0;
+  float scale = 1.0f;
+  float softcap = 0.0f;             // 0: none
   std::int64_t first_position = 0;  // position of query row 0; keys [0, first_position + rows)
   std::int64_t memory_rows = 0;     // keys of another text, [0, memory_rows), of which each query
                                     // sees all; 0: those above

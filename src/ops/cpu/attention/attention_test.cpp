@@ -20,15 +20,25 @@ struct Case {
   std::int64_t rows, first, heads, dim, window;
   bool bidirectional = false;
   std::int64_t memory = 0;  // keys of another text
+  float softcap = 0.0f;
   std::int64_t keys() const { return memory > 0 ? memory : first + rows; }
 };
 
-constexpr Case kCases[] = {
-    {1, 0, 1, 8, 0},           {1, 37, 2, 64, 0},          {5, 10, 4, 24, 0},
-    {130, 0, 2, 32, 0},        {70, 33, 3, 16, 0},         {70, 33, 3, 16, 20},
-    {3, 100, 5, 128, 16},      {65, 0, 1, 20, 1},          {5, 0, 2, 24, 0, true},
-    {130, 0, 3, 32, 0, true},  {1, 0, 2, 24, 0, true, 37}, {70, 0, 3, 32, 0, true, 9},
-    {9, 0, 2, 16, 0, true, 70}};
+constexpr Case kCases[] = {{1, 0, 1, 8, 0},
+                           {1, 37, 2, 64, 0},
+                           {5, 10, 4, 24, 0},
+                           {130, 0, 2, 32, 0},
+                           {70, 33, 3, 16, 0},
+                           {70, 33, 3, 16, 20},
+                           {3, 100, 5, 128, 16},
+                           {65, 0, 1, 20, 1},
+                           {5, 0, 2, 24, 0, true},
+                           {130, 0, 3, 32, 0, true},
+                           {1, 0, 2, 24, 0, true, 37},
+                           {70, 0, 3, 32, 0, true, 9},
+                           {9, 0, 2, 16, 0, true, 70},
+                           {3, 40, 2, 16, 0, false, 0, 0.7f},
+                           {70, 33, 3, 16, 20, false, 0, 0.7f}};
 
 constexpr KvType kTypes[] = {KvType::kF32, KvType::kF16, KvType::kInt8, KvType::kInt4,
                              KvType::kFp8};
@@ -50,6 +60,8 @@ struct Filled {
     p.rows = c.rows;
     p.heads = c.heads;
     p.head_dim = c.dim;
+    p.scale = 1.0f / std::sqrt(static_cast<float>(c.dim));
+    p.softcap = c.softcap;
     p.first_position = c.first;
     p.memory_rows = c.memory;
     p.mask = {c.bidirectional, c.window};
@@ -135,6 +147,21 @@ TEST(Attention, ValuesInFp8AreTheirCodes) {
       EXPECT_TRUE(out[i] == right || (std::isnan(out[i]) && std::isnan(right))) << i;
     }
   }
+}
+
+TEST(Attention, SoftcapAndScaleAreSeen) {
+  const auto uncapped = [](const AttentionProblem& p) {
+    AttentionProblem wrong = p;
+    wrong.softcap = 0.0f;
+    attend_rows(wrong);
+  };
+  const auto unscaled = [](const AttentionProblem& p) {
+    AttentionProblem wrong = p;
+    wrong.scale = 1.0f;
+    attend_rows(wrong);
+  };
+  EXPECT_GT(difference(uncapped, {5, 10, 2, 16, 0, false, 0, 0.7f}, KvType::kF32), 1e-3);
+  EXPECT_GT(difference(unscaled, {5, 10, 2, 16, 0}, KvType::kF32), 1e-3);
 }
 
 TEST(Attention, ShiftedProblemIsSeen) {

@@ -19,6 +19,8 @@ AttentionProblem problem_of(const Matrix& q, const AttentionSpec& spec, std::int
   p.rows = slice.rows;
   p.heads = group;
   p.head_dim = spec.head_dim;
+  p.scale = spec.score_scale();
+  p.softcap = spec.softcap;
   p.memory_rows = slice.memory_rows;
   p.mask.bidirectional = true;
   p.keys = slice.memory->keys(layer, kv_head);

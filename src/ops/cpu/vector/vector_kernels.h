@@ -109,6 +109,9 @@ struct VectorKernels {
   /// x = exp(x - max(x)) in place; returns the sum. Entries of -infinity become 0.
   float (*softmax_numerators)(float* x, std::int64_t n);
 
+  /// x = cap tanh(x / cap) in place, cap > 0: within 1e-6 cap.
+  void (*softcap)(float cap, float* x, std::int64_t n);
+
   void (*silu_multiply)(const float* gate, const float* up, float* y,
                         std::int64_t n);  // y = silu(gate) up
   void (*silu)(const float* x, float* y, std::int64_t n);

@@ -319,6 +319,11 @@ TEST(VectorKernels, SoftmaxAndActivations) {
           EXPECT_NEAR(y[i], expected, 2e-6 * (1 + std::fabs(v)));
         }
       }
+      std::vector<float> capped = x;
+      kernels->softcap(15.0f, capped.data(), n);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        EXPECT_NEAR(capped[i], 15.0 * std::tanh(static_cast<double>(x[i]) / 15.0), 1.5e-5);
+      }
       double sum = 0;
       float largest = x[0];
       for (const float value : x) {
