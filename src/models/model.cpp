@@ -14,6 +14,7 @@
 #include "models/gguf/gguf_source.h"
 #include "models/gguf/vocabulary_json.h"
 #include "models/pooling_config.h"
+#include "models/shard.h"
 #include "models/tile_file_mark.h"
 
 namespace nibble::models {
@@ -45,13 +46,13 @@ const Family& read_kind(Model& model) {
   return family;
 }
 
-void build(Model& model, const Family& family) {
+void build(Model& model, const Family& family, const Shard& shard) {
   Architecture architecture = family.read_config(model.config_json);
   architecture.config.family = family.model_type;
   apply_rope_factors(*model.source, architecture.config);
   validate(architecture);
   WeightLoader loader(*model.source, model.compression.schemes);
-  model.network = build_network(architecture, family.names, loader);
+  model.network = build_network(architecture, family.names, loader, shard);
   loader.require_schemes_used();
   if (model.compression.reader) {
     model.compression.schemes = loader.imports().schemes();
@@ -74,7 +75,7 @@ void collect_end_tokens(Model& model, const Json& generation) {
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
 }
 
-void open_folder(Model& model) {
+void open_folder(Model& model, const Shard& shard) {
   core::require(std::filesystem::exists(model.path / "config.json"), ErrorKind::kIo,
                 "{} has no config.json; give the folder of a Hugging Face model or a .gguf file",
                 io::shown(model.path));
@@ -85,7 +86,7 @@ void open_folder(Model& model) {
   if (model.compression.reader) {
     model.source = std::make_shared<ForeignSource>(model.source, model.compression.reader);
   }
-  build(model, family);
+  build(model, family, shard);
   if (model.network.has_encoder()) {
     model.network.pooling = read_pooling(model.path);
   }
@@ -99,12 +100,12 @@ void open_folder(Model& model) {
       model, std::filesystem::exists(generation) ? io::load_json_file(generation) : Json::object());
 }
 
-void open_gguf(Model& model) {
+void open_gguf(Model& model, const Shard& shard) {
   const auto file = io::GgufFile::open(model.path);
   model.config_json = gguf_config(*file);
   const Family& family = read_kind(model);
   model.source = std::make_shared<GgufSource>(file);
-  build(model, family);
+  build(model, family, shard);
   const text::Vocabulary vocabulary = gguf_vocabulary(file->metadata());
   model.tokenizer = text::Tokenizer::from_vocabulary(vocabulary);
   model.companions.emplace(kVocabularyFile, vocabulary_to_text(vocabulary));
@@ -114,6 +115,10 @@ void open_gguf(Model& model) {
 }  // namespace
 
 std::shared_ptr<Model> open_model(const std::filesystem::path& path) {
+  return open_model(path, Shard());
+}
+
+std::shared_ptr<Model> open_model(const std::filesystem::path& path, const Shard& shard) {
   auto model = std::make_shared<Model>();
   model->path = path;
   core::require(std::filesystem::exists(path), ErrorKind::kIo, "there is no model at {}",
@@ -123,7 +128,7 @@ std::shared_ptr<Model> open_model(const std::filesystem::path& path) {
       "{} is not a model but holds layouts of one (nibble pack); give the model, and this "
       "file with --packed",
       io::shown(path));
-  std::filesystem::is_directory(path) ? open_folder(*model) : open_gguf(*model);
+  std::filesystem::is_directory(path) ? open_folder(*model, shard) : open_gguf(*model, shard);
   core::require(model->tokenizer->vocab_size() <= model->network.config.vocabulary,
                 ErrorKind::kInvalidModel,
                 "{}: the tokenizer has {} tokens, more than the model's vocabulary of {}",
