@@ -16,7 +16,7 @@ build_packages=(
   libopenblas-dev libsimdjson-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev libcurl4-openssl-dev libssl-dev libfmt-dev
   libboost-dev libicu-dev libpcre2-dev
 )
-test_packages=(libgtest-dev libsentencepiece-dev)
+test_packages=(libgtest-dev libsentencepiece-dev openmpi-bin)
 check_packages=(python3 python3-venv python3-numpy clang-format clang-tidy shellcheck chromium libfaketime lintian mandoc zsh fish)
 python=build/python
 requirements=tests/requirements.txt

@@ -5,6 +5,7 @@
 #include "cli/encoder_bench.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/ranks.h"
 #include "cli/strategy_options.h"
 #include "cli/terminal_progress.h"
 #include "eval/throughput.h"
@@ -41,15 +42,23 @@ class Bench final : public ModelCommand {
     device_.add_packed(app);
   }
 
+  bool divides_work() const override { return true; }
+
   void run() override {
-    const engine::RunnerOptions runner_options = device_.runner(model_);
-    const auto model = strategy_.open(model_, lora_, runner_options, common_.quiet);
+    Ranks ranks;
+    const engine::RunnerOptions runner_options =
+        ranks.options(device_.runner(model_), device_.packed, lora_, strategy_);
+    if (ranks.follow(model_, runner_options)) {
+      return;
+    }
+    const auto model = ranks.open(
+        model_, [&] { return strategy_.open(model_, lora_, runner_options, common_.quiet); });
     if (!common_.json && model->compression.tuned) {
       print_result("{}; {}\n", core::printable(model->compression.recipe),
                    tuned_words(*model->compression.tuned));
     }
     model->network.has_encoder() ? run_encoder(*model, runner_options)
-                                 : run_decoder(model, runner_options);
+                                 : run_decoder(model, runner_options, ranks);
   }
 
  private:
@@ -79,14 +88,14 @@ class Bench final : public ModelCommand {
   }
 
   void run_decoder(const std::shared_ptr<const models::Model>& model,
-                   const engine::RunnerOptions& runner_options) {
+                   const engine::RunnerOptions& runner_options, Ranks& ranks) {
     core::require(!encoding_.given(), core::ErrorKind::kUsage,
                   "--seq and --shapes are for encoders; this model takes --pp, --tg and --batch");
     TerminalProgress progress(common_.quiet);
     const std::int64_t most = model->network.config.max_positions;
     options_.prefill_tokens = std::min(options_.prefill_tokens, most);
     options_.decode_tokens = std::min(options_.decode_tokens, most - options_.depth - 1);
-    const auto runner = engine::make_runner(model, runner_options);
+    const auto runner = ranks.make_runner(model, runner_options);
     const engine::DeviceLimits limits = runner->measure_limits();
     const auto rows = eval::measure_throughput(*runner, model->network, options_, limits, progress);
     if (common_.json) {

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/hub_model.h"
+#include "cli/ranks.h"
 
 namespace nibble::cli {
 
@@ -12,6 +13,7 @@ void Command::add_to(CLI::App& app, JsonOutput json) {
 }
 
 void Command::start() {
+  require_one_rank(divides_work());
   for (std::string* name : models_) {
     *name = model_place(*name, common_.quiet);
   }

@@ -23,6 +23,8 @@ class Command {
 
  protected:
   virtual void run() = 0;
+  /// Whether several ranks do it together (cli/ranks.h). Others are refused where there are any.
+  virtual bool divides_work() const { return false; }
   /// `name` is an option's: of a model, or empty. When run() begins it is a file or folder.
   void opens_model(std::string& name) { models_.push_back(&name); }
   virtual void add_options(CLI::App& app) = 0;

@@ -7,6 +7,7 @@
 #include "cli/open_model.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/ranks.h"
 #include "cli/strategy_options.h"
 #include "cli/terminal_progress.h"
 #include "cli/text_input.h"
@@ -37,11 +38,19 @@ class Eval final : public ModelCommand {
     device_.add_packed(app);
   }
 
+  bool divides_work() const override { return true; }
+
   void run() override {
-    const engine::RunnerOptions runner_options = device_.runner(model_);
+    Ranks ranks;
+    const engine::RunnerOptions runner_options =
+        ranks.options(device_.runner(model_), device_.packed, lora_, strategy_);
+    if (ranks.follow(model_, runner_options)) {
+      return;
+    }
     TerminalProgress progress(common_.quiet);
     const std::string text = read_text(text_);
-    const auto model = strategy_.open(model_, lora_, runner_options, common_.quiet);
+    const auto model = ranks.open(
+        model_, [&] { return strategy_.open(model_, lora_, runner_options, common_.quiet); });
     const auto tokens = model->tokenizer->encode(text, {});
     models::use_context(model->network, options_.seq_len);
     if (options_.seq_len == 0) {
@@ -50,7 +59,7 @@ class Eval final : public ModelCommand {
     core::require(options_.seq_len <= model->network.config.max_positions, core::ErrorKind::kUsage,
                   "--seq-len {} is longer than the {} tokens that the model was made for",
                   options_.seq_len, model->network.config.max_positions);
-    const auto runner = engine::make_runner(model, runner_options);
+    const auto runner = ranks.make_runner(model, runner_options);
     std::unique_ptr<engine::Runner> reference;
     if (!reference_.empty()) {
       const auto original = open_model(reference_);

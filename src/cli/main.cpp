@@ -6,6 +6,7 @@
 #include "cli/call.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/ranks.h"
 #include "core/error.h"
 #include "core/memory_reserve.h"
 #include "io/mapped_file.h"
@@ -35,8 +36,11 @@ int guarded(int argc, char** argv) {
     return run_program(argc, argv);
   } catch (const OutputClosed&) {
     end_by_closed_output();
+  } catch (const EndedInSilence& ended) {
+    return static_cast<int>(ended.kind());
   } catch (const core::Error& error) {
-    return report(error.kind(), error.what());
+    return is_said_by_first_rank(error) ? static_cast<int>(error.kind())
+                                        : report(error.kind(), error.what());
   } catch (const std::bad_alloc&) {
     return report(core::ErrorKind::kOutOfMemory,
                   "out of memory; use a smaller model, context or batch");

@@ -8,6 +8,7 @@
 #include "cli/grammar_options.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/ranks.h"
 #include "cli/run_text_to_text.h"
 #include "cli/sampling_options.h"
 #include "cli/strategy_options.h"
@@ -49,12 +50,20 @@ class Run final : public ModelCommand {
     device_.add_packed(app);
   }
 
+  bool divides_work() const override { return true; }
+
   void run() override {
-    const engine::RunnerOptions runner_options = device_.runner(model_);
+    Ranks ranks;
+    const engine::RunnerOptions runner_options =
+        ranks.options(device_.runner(model_), device_.packed, lora_, strategy_);
+    if (ranks.follow(model_, runner_options)) {
+      return;
+    }
     request_.grammar = grammar_.open();
     request_.sampling = sampling_.options();
     const std::string prompt = read_prompt_of_call();
-    const auto model = strategy_.open(model_, lora_, runner_options, common_.quiet);
+    const auto model = ranks.open(
+        model_, [&] { return strategy_.open(model_, lora_, runner_options, common_.quiet); });
     if (model->network.has_encoder() && model->network.has_decoder()) {
       refuse_decoder_options(*app_);
       run_text_to_text({prompt, most_option_->count() == 0 ? 0 : request_.max_tokens,
@@ -66,7 +75,7 @@ class Run final : public ModelCommand {
     models::use_context(model->network, engine_.context);
     request_.prompt = model->tokenizer->encode(prompt, {.add_special = true});
     engine_.max_batch = copies_;
-    engine::Engine engine(model, engine::make_runner(model, runner_options), engine_,
+    engine::Engine engine(model, ranks.make_runner(model, runner_options), engine_,
                           draft_.open(*model, runner_options, copies_));
     const bool stream = !common_.json && copies_ == 1;
     if (stream) {

@@ -12,6 +12,7 @@
 #include "cli/log_line.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/ranks.h"
 #include "cli/settings.h"
 #include "cli/strategy_options.h"
 #include "core/byte_size.h"
@@ -54,6 +55,8 @@ class Serve final : public ModelCommand {
     device_.add_packed(app);
   }
 
+  bool divides_work() const override { return true; }
+
   void run() override {
     check_network();
     if (settings_.print()) {
@@ -61,13 +64,19 @@ class Serve final : public ModelCommand {
       return;
     }
     core::keep_little_freed_memory();
-    const engine::RunnerOptions runner_options = device_.runner(model_);
+    Ranks ranks;
+    const engine::RunnerOptions runner_options =
+        ranks.options(device_.runner(model_), device_.packed, lora_, strategy_);
+    if (ranks.follow(model_, runner_options)) {
+      return;
+    }
     engine_.kv_bytes = memory_bytes(memory_);
     serve::Listener listener(host_, port_);
     serve::HttpOptions http;
     http.host = host_;
     auto loading = std::make_unique<serve::LoadingServer>(listener.twin(), http, log_sink());
-    const auto model = strategy_.open_silently(model_, lora_, runner_options);
+    const auto model =
+        ranks.open(model_, [&] { return strategy_.open_silently(model_, lora_, runner_options); });
     if (const auto other = other_machine(model->compression, runner_options)) {
       log_sink()({serve::LogLevel::kWarning, *other, {}});
     }
@@ -88,7 +97,7 @@ class Serve final : public ModelCommand {
     }
     models::use_context(model->network, engine_.context);
     auto engine =
-        std::make_unique<engine::Engine>(model, engine::make_runner(model, runner_options), engine_,
+        std::make_unique<engine::Engine>(model, ranks.make_runner(model, runner_options), engine_,
                                          drafts_.open(*model, runner_options, engine_.max_batch));
     serve::ServiceOptions options = service_options(*model);
     options.facts = facts(*model);

@@ -6,15 +6,17 @@
 #include "core/memory.h"
 #include "engine/cpu_layers.h"
 #include "engine/cpu_limits.h"
+#include "engine/divided_runner.h"
 #include "engine/runner.h"
 #include "engine/step_tokens.h"
 #include "models/forward.h"
-#include "ops/cpu/cpu_ops.h"
+#include "models/shard.h"
+#include "ops/cpu/divided_ops.h"
 
 namespace nibble::engine {
 namespace {
 
-using ops::cpu::CpuOps;
+using ops::cpu::DividedOps;
 using ops::cpu::KvCache;
 using ops::cpu::KvPool;
 using ops::cpu::Matrix;
@@ -22,20 +24,22 @@ using ops::cpu::Matrix;
 constexpr std::size_t kScoreRows = 256;  // rows of logits that exist at a time when scoring
 constexpr double kPoolShare = 0.8;       // of the memory that is free
 
+// With a communicator, one rank of those that run a model together.
 class CpuRunner final : public Runner {
  public:
-  CpuRunner(std::shared_ptr<const models::Model> model, const RunnerOptions& options)
+  CpuRunner(std::shared_ptr<const models::Model> model, const RunnerOptions& options,
+            std::shared_ptr<ranks::Communicator> communicator = nullptr)
       : model_(std::move(model)),
         kv_types_(options.kv_types),
-        ops_(options.cpu),
+        ops_(options.cpu, communicator,
+             models::division_of(network(), shard_of(communicator.get()))),
         layers_(*model_, options, ops_),
         step_(network().config.vocabulary) {}
 
   void make_pages(std::int64_t count) override {
     const models::NetworkConfig& config = network().config;
     kv_.reset();
-    kv_ =
-        std::make_unique<KvPool>(kv_types_, config.layers, config.kv_heads, config.head_dim, count);
+    kv_ = std::make_unique<KvPool>(kv_types_, config.layers, kv_heads(), config.head_dim, count);
     used_pages_ = 0;
   }
 
@@ -43,7 +47,7 @@ class CpuRunner final : public Runner {
 
   std::int64_t page_bytes() const override {
     const models::NetworkConfig& config = network().config;
-    return KvPool::page_bytes(kv_types_, config.layers, config.kv_heads, config.head_dim);
+    return KvPool::page_bytes(kv_types_, config.layers, kv_heads(), config.head_dim);
   }
 
   std::int64_t room_for_pages() const override {
@@ -59,7 +63,7 @@ class CpuRunner final : public Runner {
       append(slice);
     }
     const std::span<const std::int32_t> rows = step_.logit_rows();
-    const models::Batch<CpuOps> batch{step_.tokens(), step_.positions(), parts_};
+    const models::Batch<DividedOps> batch{step_.tokens(), step_.positions(), parts_};
     const Matrix hidden = models::hidden_states(ops_, network(), batch);
     logits_ = rows.empty() ? Matrix() : models::logits(ops_, network(), ops_.gather(hidden, rows));
     layers_.check_intact();
@@ -69,7 +73,7 @@ class CpuRunner final : public Runner {
   std::vector<float> hidden_sum(const Slice& slice) override {
     begin();
     append(slice);
-    const models::Batch<CpuOps> batch{step_.tokens(), step_.positions(), parts_};
+    const models::Batch<DividedOps> batch{step_.tokens(), step_.positions(), parts_};
     const Matrix hidden =
         models::final_states(ops_, network(), models::hidden_states(ops_, network(), batch));
     layers_.check_intact();
@@ -96,7 +100,7 @@ class CpuRunner final : public Runner {
       }
     }
     peak_cache_bytes_ = std::max(peak_cache_bytes_, used_pages_ * page_bytes() + cache_bytes);
-    const models::Batch<CpuOps> batch{step_.tokens(), step_.positions(), parts};
+    const models::Batch<DividedOps> batch{step_.tokens(), step_.positions(), parts};
     const Matrix hidden = models::hidden_states(ops_, network(), batch);
     for (std::size_t begin = 0; begin < wanted.size(); begin += kScoreRows) {
       const auto chunk =
@@ -121,6 +125,9 @@ class CpuRunner final : public Runner {
  private:
   const models::Network& network() const { return model_->network; }
 
+  // Those whose keys and values are kept here.
+  std::int64_t kv_heads() const { return network().decoder.blocks.front().attention.spec.kv_heads; }
+
   void begin() {
     step_.clear();
     caches_.clear();
@@ -142,7 +149,7 @@ class CpuRunner final : public Runner {
 
   std::unique_ptr<KvCache> make_cache(std::int64_t capacity) const {
     const models::NetworkConfig& config = network().config;
-    return std::make_unique<KvCache>(kv_types_, config.layers, config.kv_heads, config.head_dim,
+    return std::make_unique<KvCache>(kv_types_, config.layers, kv_heads(), config.head_dim,
                                      capacity);
   }
 
@@ -162,7 +169,7 @@ class CpuRunner final : public Runner {
 
   std::shared_ptr<const models::Model> model_;
   ops::KvTypes kv_types_;
-  CpuOps ops_;
+  DividedOps ops_;
   CpuLayers layers_;
   std::unique_ptr<KvPool> kv_;
   std::int64_t used_pages_ = 0;  // those up to the last one that was written to
@@ -178,6 +185,24 @@ class CpuRunner final : public Runner {
 std::unique_ptr<Runner> make_cpu_runner(std::shared_ptr<const models::Model> model,
                                         const RunnerOptions& options) {
   return std::make_unique<CpuRunner>(std::move(model), options);
+}
+
+models::Shard shard_of(const ranks::Communicator* communicator) {
+  return communicator == nullptr ? models::Shard()
+                                 : models::Shard{communicator->rank(), communicator->size()};
+}
+
+std::unique_ptr<Runner> make_rank_runner(std::shared_ptr<const models::Model> model,
+                                         const RunnerOptions& options,
+                                         std::shared_ptr<ranks::Communicator> communicator) {
+  core::require(!options.place.on_gpu(), core::ErrorKind::kUsage,
+                "{} ranks run a model on CPUs only; leave --device out, or start one rank",
+                communicator->size());
+  core::require(options.tile_file.empty(), core::ErrorKind::kUsage,
+                "a file of nibble pack holds whole layers, {} ranks each have a part of them; "
+                "leave --packed out",
+                communicator->size());
+  return std::make_unique<CpuRunner>(std::move(model), options, std::move(communicator));
 }
 
 }  // namespace nibble::engine

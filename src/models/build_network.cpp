@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "formats/row_slice.h"
 #include "models/build_heads.h"
 
 namespace nibble::models {
@@ -16,11 +17,13 @@ std::string numbered(std::string_view pattern, std::int64_t number) {
 
 class Builder {
  public:
-  Builder(const Architecture& architecture, const TensorNames& names, WeightLoader& loader)
+  Builder(const Architecture& architecture, const TensorNames& names, WeightLoader& loader,
+          const Shard& shard)
       : architecture_(architecture),
         config_(architecture.config),
         names_(names),
         loader_(loader),
+        shard_(shard),
         root_(root()),
         stack_root_(root_ + std::string(architecture.is_encoder ? names.encoder : names.decoder)) {}
 
@@ -29,7 +32,7 @@ class Builder {
     network.config = config_;
     if (architecture_.encoder) {
       const Architecture architecture = encoder_of(architecture_);
-      Builder encoder(architecture, names_, loader_);
+      Builder encoder(architecture, names_, loader_, shard_);
       network.encoder_embeddings = encoder.embeddings();
       network.encoder = encoder.stack();
     }
@@ -74,6 +77,10 @@ class Builder {
     tables.tokens_name = fmt::format("{}{}.weight", root_, names_.embedding);
     tables.tokens = loader_.matrix(tables.tokens_name, config_.vocabulary, embedding_width());
     tables.scale = architecture_.embedding_scale;
+    if (!shard_.whole()) {
+      const Range tokens = tokens_here();
+      tables.tokens = formats::own_rows_of(tables.tokens, tokens.begin, tokens.end);
+    }
     tables.project_in = projection(names_.project_in, config_.hidden, embedding_width());
     if (!names_.positions.empty()) {
       tables.positions_name = fmt::format("{}{}.weight", stack_root_, names_.positions);
@@ -155,13 +162,57 @@ class Builder {
     const std::int64_t kv_width = config_.kv_heads * config_.head_dim;
     const bool fused = names_.qkv.size() == 1;
     const std::vector<std::int64_t> apart = {width, kv_width, kv_width};
+    const HeadRanges here = heads_of(config_, shard_);
+    const Range heads = times(here.heads, config_.head_dim);
+    const Range kv_heads = times(here.kv_heads, config_.head_dim);
+    std::vector<std::vector<Range>> rows = {{heads}, {kv_heads}, {kv_heads}};
+    if (fused) {
+      rows = {{heads, shifted(kv_heads, width), shifted(kv_heads, width + kv_width)}};
+    }
     Attention attention;
-    attention.qkv =
-        set(prefix, names_.qkv, fused ? std::vector{width + 2 * kv_width} : apart, config_.hidden);
-    attention.out = set(prefix, {names_.attention_out}, {config_.hidden}, width);
+    attention.qkv = set(prefix, names_.qkv, fused ? std::vector{width + 2 * kv_width} : apart,
+                        config_.hidden, rows);
+    attention.out = set(prefix, {names_.attention_out}, {config_.hidden}, width,
+                        {{outputs_here(config_.hidden)}});
     attention.spec = spec(prefix, layer);
-    attention.spec.key_centre = loader_.key_centre(attention.qkv, kv_width);
+    attention.spec.heads = here.heads.size();
+    attention.spec.kv_heads = here.kv_heads.size();
+    attention.spec.key_centre = elements(loader_.key_centre(attention.qkv, kv_width), {kv_heads});
     return attention;
+  }
+
+  static Range times(const Range& range, std::int64_t factor) {
+    return {range.begin * factor, range.end * factor};
+  }
+  static Range shifted(const Range& range, std::int64_t by) {
+    return {range.begin + by, range.end + by};
+  }
+  Range outputs_here(std::int64_t count) const { return part_of(count, shard_, "outputs"); }
+  Range tokens_here() const { return part_of(config_.vocabulary, shard_, "tokens"); }
+
+  // Those of `values` that lie in the ranges, one range after another.
+  static std::vector<float> elements(const std::vector<float>& values,
+                                     const std::vector<Range>& ranges) {
+    std::vector<float> here;
+    for (const Range& range : values.empty() ? std::vector<Range>() : ranges) {
+      here.insert(here.end(), values.begin() + range.begin, values.begin() + range.end);
+    }
+    return here;
+  }
+
+  // What this rank has of a layer: a layer for each range of its rows, of the same name.
+  void append_part(const ops::Linear& layer, const std::vector<Range>& rows,
+                   std::vector<ops::Linear>& parts) const {
+    if (shard_.whole()) {
+      parts.push_back(layer);
+      return;
+    }
+    for (const Range& range : rows) {
+      ops::Linear& part = parts.emplace_back();
+      part.name = layer.name;
+      part.weight = formats::own_rows_of(layer.weight, range.begin, range.end);
+      part.bias = elements(layer.bias, {range});
+    }
   }
 
   CrossAttention cross_attention(const std::string& prefix) {
@@ -220,28 +271,34 @@ class Builder {
   }
 
   Mlp mlp(const std::string& prefix, const MlpNames& names, std::int64_t ffn) {
+    const Range rows = outputs_here(ffn);
     Mlp mlp;
     if (!names.gate.empty()) {
-      mlp.up = set(prefix, {names.gate, names.up}, {ffn, ffn}, config_.hidden);
-      mlp.up.pairs = true;
+      mlp.up = set(prefix, {names.gate, names.up}, {ffn, ffn}, config_.hidden, {{rows}, {rows}});
+    } else if (config_.gated) {
+      mlp.up = set(prefix, {names.up}, {2 * ffn}, config_.hidden, {{rows, shifted(rows, ffn)}});
     } else {
-      mlp.up = set(prefix, {names.up}, {config_.gated ? 2 * ffn : ffn}, config_.hidden);
+      mlp.up = set(prefix, {names.up}, {ffn}, config_.hidden, {{rows}});
     }
-    mlp.down = set(prefix, {names.down}, {config_.hidden}, ffn);
+    mlp.up.pairs = mlp.up.parts.size() == 2;
+    mlp.down = set(prefix, {names.down}, {config_.hidden}, ffn, {{outputs_here(config_.hidden)}});
     return mlp;
   }
 
-  // Layers of the rows `n` that read the same k inputs.
+  // Layers of the rows `n` that read the same k inputs, and of each the rows that this rank has: in
+  // `rows`, or all where that is empty.
   ops::LinearSet set(const std::string& prefix, const std::vector<std::string_view>& names,
-                     const std::vector<std::int64_t>& n, std::int64_t k) {
+                     const std::vector<std::int64_t>& n, std::int64_t k,
+                     const std::vector<std::vector<Range>>& rows = {}) {
     const bool bias = names_.biases == Biases::kAll ||
                       (names_.biases == Biases::kAsStored &&
                        loader_.contains(fmt::format("{}{}.bias", prefix, names.front())));
     std::vector<ops::Linear> parts;
     for (std::size_t i = 0; i < names.size(); ++i) {
       const std::string name = prefix + std::string(names[i]);
-      parts.push_back(names_.conv1d ? loader_.conv1d(name, n[i], k)
-                                    : loader_.linear(name, n[i], k, bias));
+      const ops::Linear layer =
+          names_.conv1d ? loader_.conv1d(name, n[i], k) : loader_.linear(name, n[i], k, bias);
+      append_part(layer, rows.empty() ? std::vector{Range{0, n[i]}} : rows[i], parts);
     }
     return loader_.set(std::move(parts));
   }
@@ -252,16 +309,20 @@ class Builder {
   }
 
   ops::LinearSet output(const Embeddings& tables) {
+    const Range here = tokens_here();
     if (!config_.tied_output) {
-      return loader_.set(
-          {loader_.linear(kOutputName, config_.vocabulary, embedding_width(), false)});
+      std::vector<ops::Linear> parts;
+      append_part(loader_.linear(kOutputName, config_.vocabulary, embedding_width(), false), {here},
+                  parts);
+      return loader_.set(std::move(parts));
     }
     ops::Linear tied;
     tied.name = root_ + std::string(names_.embedding);
     tied.weight = formats::dense_weight(tables.tokens);
     if (!names_.output_bias.empty()) {
-      tied.bias =
-          core::to_float32(loader_.matrix(std::string(names_.output_bias), 1, config_.vocabulary));
+      tied.bias = elements(
+          core::to_float32(loader_.matrix(std::string(names_.output_bias), 1, config_.vocabulary)),
+          {here});
     }
     return loader_.set({std::move(tied)});
   }
@@ -278,6 +339,7 @@ class Builder {
   const NetworkConfig& config_;
   const TensorNames& names_;
   WeightLoader& loader_;
+  const Shard shard_;
   std::string root_;
   std::string stack_root_;
 };
@@ -285,8 +347,9 @@ class Builder {
 }  // namespace
 
 Network build_network(const Architecture& architecture, const TensorNames& names,
-                      WeightLoader& loader) {
-  return Builder(architecture, names, loader).build();
+                      WeightLoader& loader, const Shard& shard) {
+  require_divisible(architecture, shard);
+  return Builder(architecture, names, loader, shard).build();
 }
 
 }  // namespace nibble::models

@@ -14,6 +14,7 @@
 #include "models/gguf/gguf_source.h"
 #include "models/gguf/vocabulary_json.h"
 #include "models/pooling_config.h"
+#include "models/shard.h"
 #include "models/tile_file_mark.h"
 
 namespace nibble::models {
@@ -45,13 +46,13 @@ const Family& read_kind(Model& model) {
   return family;
 }
 
-void build(Model& model, const Family& family) {
+void build(Model& model, const Family& family, const Shard& shard) {
   Architecture architecture = family.read_config(model.config_json);
   architecture.config.family = family.model_type;
   apply_rope_factors(*model.source, architecture.config);
   validate(architecture);
   WeightLoader loader(*model.source, model.compression.schemes);
-  model.network = build_network(architecture, family.names, loader);
+  model.network = build_network(architecture, family.names, loader, shard);
   loader.require_schemes_used();
   model.compression.remarks = loader.remarks();
   const std::vector<std::string>& remarks = loader.imports().remarks();
@@ -78,7 +79,7 @@ void collect_end_tokens(Model& model, const Json& generation) {
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
 }
 
-void open_folder(Model& model) {
+void open_folder(Model& model, const Shard& shard) {
   core::require(std::filesystem::exists(model.path / "config.json"), ErrorKind::kIo,
                 "{} has no config.json; give the folder of a Hugging Face model or a .gguf file",
                 io::shown(model.path));
@@ -89,7 +90,7 @@ void open_folder(Model& model) {
   if (model.compression.reader) {
     model.source = std::make_shared<ForeignSource>(model.source, model.compression.reader);
   }
-  build(model, family);
+  build(model, family, shard);
   if (model.network.has_encoder()) {
     model.network.pooling = read_pooling(model.path);
   }
@@ -103,13 +104,13 @@ void open_folder(Model& model) {
       model, std::filesystem::exists(generation) ? io::load_json_file(generation) : Json::object());
 }
 
-void open_gguf(Model& model, StoredLayers stored) {
+void open_gguf(Model& model, const Shard& shard, StoredLayers stored) {
   const auto file = io::GgufFile::open(model.path);
   model.config_json = gguf_config(*file, stored);
   const Family& family = read_kind(model);
   const auto source = std::make_shared<GgufSource>(file, stored);
   model.source = source;
-  build(model, family);
+  build(model, family, shard);
   model.compression.recipe = source->recipe(model.compression.schemes);
   for (std::string& remark : source->remarks()) {
     model.compression.remarks.push_back(std::move(remark));
@@ -138,6 +139,11 @@ void require_vocabulary(const Model& model) {
 }  // namespace
 
 std::shared_ptr<Model> open_model(const std::filesystem::path& path, StoredLayers stored) {
+  return open_model(path, Shard(), stored);
+}
+
+std::shared_ptr<Model> open_model(const std::filesystem::path& path, const Shard& shard,
+                                  StoredLayers stored) {
   auto model = std::make_shared<Model>();
   model->path = path;
   core::require(std::filesystem::exists(path), ErrorKind::kIo, "there is no model at {}",
@@ -147,7 +153,8 @@ std::shared_ptr<Model> open_model(const std::filesystem::path& path, StoredLayer
       "{} is not a model but holds layouts of one (nibble pack); give the model, and this "
       "file with --packed",
       io::shown(path));
-  std::filesystem::is_directory(path) ? open_folder(*model) : open_gguf(*model, stored);
+  std::filesystem::is_directory(path) ? open_folder(*model, shard)
+                                      : open_gguf(*model, shard, stored);
   require_vocabulary(*model);
   return model;
 }

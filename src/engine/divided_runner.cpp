@@ -1,0 +1,216 @@
+#include "engine/divided_runner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/forwarding_runner.h"
+#include "engine/step_message.h"
+
+namespace nibble::engine {
+namespace {
+
+using core::ErrorKind;
+
+// The calls that all ranks make.
+enum Call : std::int64_t { kEnd, kRoom, kMakePages, kForward, kHiddenSum, kScore };
+
+void write_slice(StepWriter& message, const Slice& slice) {
+  message.numbers(slice.pages);
+  message.number(slice.position);
+  message.numbers(slice.tokens);
+  message.number(slice.logits);
+}
+
+// A slice with what it points to.
+struct OwnSlice {
+  explicit OwnSlice(StepReader& message)
+      : pages(message.numbers<ops::PageId>()),
+        position(message.number()),
+        tokens(message.numbers<std::int32_t>()),
+        logits(message.number()) {}
+  Slice slice() const { return {pages, position, tokens, logits}; }
+
+  std::vector<ops::PageId> pages;
+  std::int64_t position;
+  std::vector<std::int32_t> tokens;
+  std::int64_t logits;
+};
+
+// The least number that any rank has; known to rank 0.
+std::int64_t least(std::int64_t mine, ranks::Communicator& communicator) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(communicator.size()), mine);
+  std::vector<std::span<std::byte>> places;
+  for (std::int64_t& each : all) {
+    places.push_back(std::as_writable_bytes(std::span(&each, 1)));
+  }
+  communicator.gather(std::as_bytes(std::span(&mine, 1)), places);
+  return *std::min_element(all.begin(), all.end());
+}
+
+class LeadingRunner final : public ForwardingRunner {
+ public:
+  LeadingRunner(std::shared_ptr<Runner> runner, std::shared_ptr<ranks::Communicator> communicator,
+                int ranks_here)
+      : ForwardingRunner(runner),
+        here_(std::move(runner)),
+        ranks_(std::move(communicator)),
+        ranks_here_(ranks_here) {}
+
+  ~LeadingRunner() override {
+    try {
+      call(
+          kEnd, [](StepWriter&) {}, [] {});
+    } catch (const std::exception&) {  // they have ended
+    }
+  }
+
+  void make_pages(std::int64_t count) override {
+    call(
+        kMakePages, [&](StepWriter& message) { message.number(count); },
+        [&] { here_->make_pages(count); });
+  }
+
+  std::int64_t room_for_pages() const override {
+    std::int64_t room = 0;
+    call(
+        kRoom, [](StepWriter&) {}, [&] { room = least(here_->room_for_pages(), *ranks_); });
+    return room / ranks_here_;
+  }
+
+  LogitsView forward(std::span<const Slice> slices) override {
+    LogitsView logits;
+    call(
+        kForward,
+        [&](StepWriter& message) {
+          message.number(std::ssize(slices));
+          for (const Slice& slice : slices) {
+            write_slice(message, slice);
+          }
+        },
+        [&] { logits = here_->forward(slices); });
+    return logits;
+  }
+
+  void forward_ranked(std::span<const Slice> slices, std::int64_t count,
+                      std::vector<ops::RankedToken>& ranked) override {
+    Runner::forward_ranked(slices, count, ranked);
+  }
+
+  std::vector<float> hidden_sum(const Slice& slice) override {
+    std::vector<float> sum;
+    call(
+        kHiddenSum, [&](StepWriter& message) { write_slice(message, slice); },
+        [&] { sum = here_->hidden_sum(slice); });
+    return sum;
+  }
+
+  void score_texts(std::span<const ScoredText> texts, const ConsumeLogits& consume) override {
+    call(
+        kScore,
+        [&](StepWriter& message) {
+          message.number(std::ssize(texts));
+          for (const ScoredText& text : texts) {
+            message.numbers(text.tokens);
+            message.number(text.first_row);
+          }
+        },
+        [&] { here_->score_texts(texts, consume); });
+  }
+
+ private:
+  // Tells what is called, and calls it here. Who fails on the way is no longer in step with the
+  // others, so it is the last call.
+  template <typename Write, typename Run>
+  void call(Call what, Write write, Run run) const {
+    core::require(why_broken_.empty(), ErrorKind::kFailed, "{}", why_broken_);
+    try {
+      StepWriter message;
+      message.number(what);
+      write(message);
+      ranks_->broadcast(message.bytes());
+      run();
+    } catch (const core::Error& error) {
+      give_up(error.kind(), error.what());
+      throw;
+    } catch (const std::exception& error) {
+      give_up(ErrorKind::kFailed, error.what());
+      throw;
+    }
+  }
+
+  void give_up(ErrorKind kind, const char* why) const {
+    why_broken_ = why;
+    ranks_->leave(kind, why);
+  }
+
+  std::shared_ptr<Runner> here_;
+  std::shared_ptr<ranks::Communicator> ranks_;
+  int ranks_here_;
+  mutable std::string why_broken_;  // empty: it is not
+};
+
+void follow_forward(Runner& runner, StepReader& message) {
+  std::vector<OwnSlice> own;
+  for (std::int64_t missing = message.number(); missing > 0; --missing) {
+    own.emplace_back(message);
+  }
+  std::vector<Slice> slices;
+  std::transform(own.begin(), own.end(), std::back_inserter(slices),
+                 [](const OwnSlice& each) { return each.slice(); });
+  runner.forward(slices);
+}
+
+void follow_score(Runner& runner, StepReader& message) {
+  std::vector<std::vector<std::int32_t>> tokens;
+  std::vector<std::int64_t> first_rows;
+  for (std::int64_t missing = message.number(); missing > 0; --missing) {
+    tokens.push_back(message.numbers<std::int32_t>());
+    first_rows.push_back(message.number());
+  }
+  std::vector<ScoredText> texts;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    texts.push_back({tokens[i], first_rows[i]});
+  }
+  runner.score_texts(texts, [](std::int64_t, const LogitsView&) {});
+}
+
+}  // namespace
+
+std::unique_ptr<Runner> make_leading_runner(std::unique_ptr<Runner> runner,
+                                            std::shared_ptr<ranks::Communicator> communicator,
+                                            int ranks_here) {
+  return std::make_unique<LeadingRunner>(std::move(runner), std::move(communicator), ranks_here);
+}
+
+void follow(Runner& runner, ranks::Communicator& communicator) {
+  std::vector<std::byte> bytes;
+  for (;;) {
+    communicator.broadcast(bytes);
+    StepReader message(bytes);
+    switch (message.number()) {
+      case kEnd:
+        return;
+      case kRoom:
+        least(runner.room_for_pages(), communicator);
+        break;
+      case kMakePages:
+        runner.make_pages(message.number());
+        break;
+      case kForward:
+        follow_forward(runner, message);
+        break;
+      case kHiddenSum:
+        runner.hidden_sum(OwnSlice(message).slice());
+        break;
+      case kScore:
+        follow_score(runner, message);
+        break;
+      default:
+        core::fail(ErrorKind::kFailed,
+                   "rank 0 asks for what this program does not know: is it of "
+                   "the same version on all hosts?");
+    }
+  }
+}
+
+}  // namespace nibble::engine
