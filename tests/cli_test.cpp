@@ -309,9 +309,16 @@ TEST_F(Cli, QuantizeRoundsTheOutputLayerByItsScheme) {
 }
 
 TEST_F(Cli, CompareKeepsItsContract) {
-  const Json result = json({"compare", kDemo, "--recipes", "w8a8,nf4g64", "--text", kText,
-                            "--seq-len", "256", "--max-tokens", "512", "--pp", "32", "--tg", "8",
-                            "--layers", "2", "--html", path("damage.html")});
+  const Json result = json({"compare",      kDemo,
+                            "--recipes",    "w8a8,nf4g64",
+                            "--text",       kText,
+                            "--seq-len",    "256",
+                            "--max-tokens", "512",
+                            "--pp",         "32",
+                            "--tg",         "8",
+                            "--layers",     "2",
+                            "--html",       path("damage.html"),
+                            "--plot",       path("damage.svg")});
   ASSERT_EQ(result["rows"].size(), 3u);
   for (const Json& row : result["rows"]) {
     for (const char* key : {"recipe", "perplexity", "bits_per_weight", "weight_bytes", "peak_bytes",
@@ -335,6 +342,11 @@ TEST_F(Cli, CompareKeepsItsContract) {
                            "model.layers.0.self_attn.q_proj", "Without a place on the axes"}) {
     EXPECT_NE(page.find(part), std::string::npos) << part;
   }
+  const std::string plot = testing::read_file(folder_ / "damage.svg");
+  EXPECT_EQ(plot.find("<svg xmlns="), 0u);
+  EXPECT_NE(plot.find(">nf4g64<"), std::string::npos);
+  fails({"compare", kDemo, "--recipes", "w8a8", "--text", kText, "--plot", path("damage.html")}, 2,
+        "damage.html is there and is no drawing; choose another name with --plot");
 }
 
 TEST_F(Cli, InspectShowsALayer) {

@@ -51,6 +51,8 @@ class Compare final : public ModelCommand {
                  "Show all columns of the table, not only those that fit the terminal (or 100 "
                  "columns where the output is none)");
     app.add_option("--html", html_, "Also write a page with the table and drawings");
+    app.add_option("--plot", plot_,
+                   "Also write the drawing of size against perplexity, as an SVG file");
     lora_.add(app);
     device_.add(app);
   }
@@ -66,6 +68,7 @@ class Compare final : public ModelCommand {
     options_.pipeline.calibration.texts = read_calibration_texts(calib_);
     const std::string text = read_text(text_);
     PageFile page(html_);
+    PageFile plot(plot_, kDrawing);
     TerminalProgress progress(common_.quiet);
     const auto model = open_original(model_);
     options_.adapter = lora_.adapter();
@@ -78,6 +81,13 @@ class Compare final : public ModelCommand {
     if (page) {
       const std::string title = "What compression costs: " + model_;
       page.write(damage_page(title, protocol(tokens.size()), rows, layers_));
+    }
+    if (plot) {
+      const report::PlotFile drawn = report::to_file(increase_plot(rows));
+      plot.write(drawn.svg);
+      for (const std::string& note : drawn.notes) {
+        progress.message(fmt::format("nibble: {}: {}", io::shown(plot_), core::printable(note)));
+      }
     }
   }
 
@@ -157,6 +167,7 @@ class Compare final : public ModelCommand {
   std::vector<std::string> calib_;
   std::string text_;
   std::string html_;
+  std::string plot_;
   std::string memory_;
   bool wide_ = false;
   std::size_t layers_ = 0;

@@ -41,22 +41,15 @@ report::ScatterPoint kl_point(const DamageRow& row) {
                                                   kl.window_standard_error};
 }
 
-std::string loss_plots(const std::vector<DamageRow>& rows) {
-  report::ScatterPlot increase{"Size against perplexity",   "bits per weight in the blocks",
-                               "increase of perplexity, %", report::Scaling::kLogarithmic,
-                               report::Scaling::kLinear,    {}};
-  report::ScatterPlot kl{"Size against KL divergence (logarithmic)",
-                         "bits per weight in the blocks",
-                         "KL divergence from the original, nats",
-                         report::Scaling::kLogarithmic,
-                         report::Scaling::kLogarithmic,
-                         {}};
-  for (const DamageRow& row : rows) {
-    increase.points.push_back(
-        {row.recipe, row.bits_per_weight, 100 * row.increase, 100 * row.increase_standard_error});
-    kl.points.push_back(kl_point(row));
-  }
-  return report::to_svg(increase) + report::to_svg(kl);
+report::ScatterPlot kl_plot(const std::vector<DamageRow>& rows) {
+  report::ScatterPlot plot{"Size against KL divergence (logarithmic)",
+                           "bits per weight in the blocks",
+                           "KL divergence from the original, nats",
+                           report::Scaling::kLogarithmic,
+                           report::Scaling::kLogarithmic,
+                           {}};
+  std::transform(rows.begin(), rows.end(), std::back_inserter(plot.points), kl_point);
+  return plot;
 }
 
 // A column of the damage table; those with small ranks are shown first where room is short.
@@ -121,6 +114,17 @@ std::string layer_bars(const DamageRow& row) {
 
 }  // namespace
 
+report::ScatterPlot increase_plot(const std::vector<DamageRow>& rows) {
+  report::ScatterPlot plot{"Size against perplexity",   "bits per weight in the blocks",
+                           "increase of perplexity, %", report::Scaling::kLogarithmic,
+                           report::Scaling::kLinear,    {}};
+  for (const DamageRow& row : rows) {
+    plot.points.push_back(
+        {row.recipe, row.bits_per_weight, 100 * row.increase, 100 * row.increase_standard_error});
+  }
+  return plot;
+}
+
 std::string signed_with_error(double value, double standard_error, int digits) {
   const std::string text = with_error(value, standard_error, digits);
   return text.front() == '-' ? text : "+" + text;
@@ -176,7 +180,7 @@ std::string damage_page(const std::string& title, const std::string& protocol,
           "medians of repeats, it is half of what lies between their quartiles; speeds whose "
           "repeats differ too much to tell one are left out. The line joins the recipes "
           "that no other beats in both size and loss (the Pareto front)."),
-      loss_plots(rows)};
+      report::to_svg(increase_plot(rows)) + report::to_svg(kl_plot(rows))};
   if (layers > 0) {
     sections.push_back(report::to_html(worst_layers_table(rows, layers)));
   }

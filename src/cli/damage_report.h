@@ -5,6 +5,7 @@
 
 #include "core/json.h"
 #include "eval/damage.h"
+#include "report/scatter_plot.h"
 #include "report/text_table.h"
 
 namespace nibble::cli {
@@ -25,6 +26,9 @@ report::FittedTable damage_table(const std::vector<eval::DamageRow>& rows, std::
 
 /// Of each recipe the `layers` layers with the largest relative error, largest first.
 report::Table worst_layers_table(const std::vector<eval::DamageRow>& rows, std::size_t layers);
+
+/// Bits per weight against the increase of perplexity.
+report::ScatterPlot increase_plot(const std::vector<eval::DamageRow>& rows);
 
 /// A page: the table, bits per weight against the loss with the Pareto front, and the errors of the
 /// layers. `protocol` says what was measured on what.

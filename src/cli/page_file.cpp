@@ -5,32 +5,32 @@
 
 #include "core/error.h"
 #include "io/file_descriptor.h"
-#include "report/html.h"
 
 namespace nibble::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-// Whether nothing is lost when a page takes this place.
-bool may_become_page(const fs::path& path) {
+// Whether nothing is lost when a file that begins so takes this place.
+bool may_replace(const fs::path& path, std::string_view expected) {
   std::error_code error;
   if (!fs::is_regular_file(path, error) || fs::file_size(path, error) == 0) {
     return true;
   }
-  std::string begin(report::kPageBegin.size(), '\0');
+  std::string begin(expected.size(), '\0');
   std::ifstream(path, std::ios::binary).read(begin.data(), std::ssize(begin));
-  return begin == report::kPageBegin;
+  return begin == expected;
 }
 
 }  // namespace
 
-PageFile::PageFile(const std::string& path) {
+PageFile::PageFile(const std::string& path, const PageKind& kind) {
   if (path.empty()) {
     return;
   }
-  core::require(may_become_page(path), core::ErrorKind::kUsage,
-                "{} is there and is no page; choose another name with --html", io::shown(path));
+  core::require(may_replace(path, kind.begin), core::ErrorKind::kUsage,
+                "{} is there and is no {}; choose another name with {}", io::shown(path), kind.what,
+                kind.option);
   file_.emplace(path);
 }
 

@@ -68,6 +68,22 @@ TEST(ScatterPlot, DrawsEveryPointWithItsLabel) {
   EXPECT_EQ(svg.find("nan"), std::string::npos);
 }
 
+TEST(ScatterPlot, IsAFileOfItsOwnWithItsStyle) {
+  const PlotFile file = to_file(small_plot(Scaling::kLogarithmic));
+  EXPECT_EQ(TagChecker::fault_of(file.svg), "");
+  EXPECT_EQ(file.svg.find("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox="), 0u);
+  EXPECT_EQ(count(file.svg, "<style>"), 1u);
+  EXPECT_EQ(count(file.svg, "svg .point"), 1u);
+  EXPECT_EQ(count(file.svg, "<figure"), 0u);
+  EXPECT_EQ(count(file.svg, "<circle"), 3u);
+  ASSERT_EQ(file.notes.size(), 1u);
+  EXPECT_EQ(file.notes[0], "Without a place on the axes: original (0).");
+
+  const PlotFile empty = to_file({kHostile, "x", "y", Scaling::kLinear, Scaling::kLinear, {}});
+  EXPECT_EQ(TagChecker::fault_of(empty.svg), "");
+  EXPECT_EQ(count(empty.svg, "<script"), 0u);
+}
+
 TEST(ScatterPlot, ErrorBarsAreWhole) {
   for (const Scaling scaling : {Scaling::kLinear, Scaling::kLogarithmic}) {
     // The first bar is longer than the distance of the points.

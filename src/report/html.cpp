@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "report/svg.h"
+
 namespace nibble::report {
 namespace {
 
-constexpr std::string_view kStyle = R"(
-:root { color-scheme: light dark; --line: #8884; --main: #1f6feb; --second: #c2410c; }
-@media (prefers-color-scheme: dark) { :root { --main: #58a6ff; --second: #fb923c; } }
-body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; overflow-wrap: anywhere; }
+constexpr std::string_view kPageStyle =
+    R"(body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; overflow-wrap: anywhere; }
 h1 { font-size: clamp(1.4rem, 5vw, 2rem); line-height: 1.25; }
 table { margin: 1rem 0; border-collapse: collapse; font-size: .8125rem; font-variant-numeric: tabular-nums; overflow-wrap: normal; }
 th, td { padding: .35rem .45rem; text-align: right; border-bottom: 1px solid var(--line); vertical-align: top; }
@@ -34,26 +34,6 @@ details { margin: .25rem 0; }
 figure { margin: 1.5rem 0; overflow-x: auto; }
 figcaption, summary { font-weight: 600; }
 .note { opacity: .75; }
-svg { max-width: 100%; min-width: 36rem; height: auto; font: 12px system-ui, sans-serif; }
-svg .label { font-family: ui-monospace, monospace; }
-svg text { fill: currentColor; paint-order: stroke; stroke: Canvas; stroke-width: 3px; }
-svg .leader { stroke: currentColor; opacity: .4; }
-svg .tick { opacity: .75; }
-svg .axis { stroke: currentColor; opacity: .6; }
-svg .grid { stroke: var(--line); }
-svg .point, svg .bar { fill: var(--main); }
-svg .error { stroke: var(--main); stroke-width: 1.5; }
-svg .front { fill: none; stroke: var(--second); stroke-width: 1.5; }
-svg .mark { stroke: var(--second); }
-svg .curve { fill: none; stroke-width: 1.5; }
-svg .first { stroke: var(--main); fill: var(--main); }
-svg .second { stroke: var(--second); fill: var(--second); }
-svg .curve.first, svg .curve.second { fill: none; }
-svg .curve.second { stroke-dasharray: 5 3; }
-svg .strength0 { opacity: .3; }
-svg .strength1 { opacity: .45; }
-svg .strength2 { opacity: .6; }
-svg .strength3 { opacity: .8; }
 )";
 
 // Characters that stand in no HTML or XML document.
@@ -143,8 +123,8 @@ std::string page(std::string_view title, const std::vector<std::string>& section
       "{0}\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, "
       "initial-scale=1\">\n<title>{1}</title>\n"
-      "<style>{2}</style>\n</head>\n<body>\n<h1>{1}</h1>\n",
-      kPageBegin, escape_html(title), kStyle);
+      "<style>{2}{3}</style>\n</head>\n<body>\n<h1>{1}</h1>\n",
+      kPageBegin, escape_html(title), kDrawingStyle, kPageStyle);
   for (const std::string& section : sections) {
     html += section;
   }

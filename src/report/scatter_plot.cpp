@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -180,15 +181,19 @@ class Drawing {
   Svg svg_;
 };
 
-std::string note(std::string_view what, const std::vector<std::string>& names) {
-  return names.empty() ? ""
-                       : fmt::format("<p class=\"note\">{}: {}.</p>\n", what,
-                                     escape_html(fmt::format("{}", fmt::join(names, ", "))));
+struct Drawn {
+  std::string svg;  // empty without points
+  std::vector<std::string> notes;
+};
+
+void note(std::string_view what, const std::vector<std::string>& names,
+          std::vector<std::string>& notes) {
+  if (!names.empty()) {
+    notes.push_back(fmt::format("{}: {}.", what, fmt::join(names, ", ")));
+  }
 }
 
-}  // namespace
-
-std::string to_svg(const ScatterPlot& plot) {
+Drawn draw(const ScatterPlot& plot) {
   std::vector<ScatterPoint> points;
   std::vector<std::string> left_out;
   for (const ScatterPoint& point : plot.points) {
@@ -200,12 +205,31 @@ std::string to_svg(const ScatterPlot& plot) {
     }
   }
   std::vector<std::string> unlabelled;
+  Drawn drawn;
+  drawn.svg = points.empty() ? "" : Drawing(plot, points).draw(unlabelled);
+  note("Without room for a label", unlabelled, drawn.notes);
+  note("Without a place on the axes", left_out, drawn.notes);
+  return drawn;
+}
+
+}  // namespace
+
+std::string to_svg(const ScatterPlot& plot) {
+  const Drawn drawn = draw(plot);
   std::string html =
-      fmt::format("<figure>\n<figcaption>{}</figcaption>\n", escape_html(plot.title));
-  html += points.empty() ? "" : Drawing(plot, points).draw(unlabelled);
-  html += note("Without room for a label", unlabelled);
-  html += note("Without a place on the axes", left_out);
+      fmt::format("<figure>\n<figcaption>{}</figcaption>\n{}", escape_html(plot.title), drawn.svg);
+  for (const std::string& line : drawn.notes) {
+    html += fmt::format("<p class=\"note\">{}</p>\n", escape_html(line));
+  }
   return html + "</figure>\n";
+}
+
+PlotFile to_file(const ScatterPlot& plot) {
+  Drawn drawn = draw(plot);
+  if (drawn.svg.empty()) {
+    drawn.svg = Svg(600, 20, plot.title).finish();
+  }
+  return {svg_file(drawn.svg), std::move(drawn.notes)};
 }
 
 }  // namespace nibble::report

@@ -29,4 +29,11 @@ struct ScatterPlot {
 /// a place: not finite, or not positive (or not told from zero) where the axis is logarithmic.
 std::string to_svg(const ScatterPlot& plot);
 
+/// The drawing as an SVG file of its own, and these lines.
+struct PlotFile {
+  std::string svg;
+  std::vector<std::string> notes;
+};
+PlotFile to_file(const ScatterPlot& plot);
+
 }  // namespace nibble::report

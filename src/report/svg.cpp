@@ -6,6 +6,32 @@
 #include "report/text_width.h"
 
 namespace nibble::report {
+
+const std::string_view kDrawingStyle = R"(
+:root { color-scheme: light dark; --line: #8884; --main: #1f6feb; --second: #c2410c; }
+@media (prefers-color-scheme: dark) { :root { --main: #58a6ff; --second: #fb923c; } }
+svg { max-width: 100%; min-width: 36rem; height: auto; font: 12px system-ui, sans-serif; }
+svg .label { font-family: ui-monospace, monospace; }
+svg text { fill: currentColor; paint-order: stroke; stroke: Canvas; stroke-width: 3px; }
+svg .leader { stroke: currentColor; opacity: .4; }
+svg .tick { opacity: .75; }
+svg .axis { stroke: currentColor; opacity: .6; }
+svg .grid { stroke: var(--line); }
+svg .point, svg .bar { fill: var(--main); }
+svg .error { stroke: var(--main); stroke-width: 1.5; }
+svg .front { fill: none; stroke: var(--second); stroke-width: 1.5; }
+svg .mark { stroke: var(--second); }
+svg .curve { fill: none; stroke-width: 1.5; }
+svg .first { stroke: var(--main); fill: var(--main); }
+svg .second { stroke: var(--second); fill: var(--second); }
+svg .curve.first, svg .curve.second { fill: none; }
+svg .curve.second { stroke-dasharray: 5 3; }
+svg .strength0 { opacity: .3; }
+svg .strength1 { opacity: .45; }
+svg .strength2 { opacity: .6; }
+svg .strength3 { opacity: .8; }
+)";
+
 namespace {
 
 std::string_view name_of(Anchor anchor) {
@@ -32,6 +58,12 @@ Svg::Svg(double width, double height, std::string_view title)
     : body_(fmt::format("<svg viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
                         "role=\"img\" aria-label=\"{2}\">\n",
                         width, height, escape_html(title))) {}
+
+std::string svg_file(std::string_view drawing) {
+  const std::size_t style = drawing.find('\n');  // behind the first tag
+  return fmt::format("{}\"http://www.w3.org/2000/svg\"{}\n<style>{}</style>{}", kSvgBegin,
+                     drawing.substr(4, style - 4), kDrawingStyle, drawing.substr(style));
+}
 
 void Svg::line(Place from, Place to, std::string_view style) {
   body_ +=

@@ -14,9 +14,11 @@ struct Place {
 
 enum class Anchor { kStart, kMiddle, kEnd };
 
-/// A drawing for a page of report/html.h, as an <svg> element. Looks come from the classes that the
-/// page's style knows (kStyle in html.cpp), so that it follows dark and light. Every text is
-/// escaped; `hover` appears when the pointer rests on a shape.
+/// How the classes of drawings look, dark and light.
+extern const std::string_view kDrawingStyle;
+
+/// A drawing for a page of report/html.h, as an <svg> element. Looks come from kDrawingStyle. Every
+/// text is escaped; `hover` appears when the pointer rests on a shape.
 class Svg {
  public:
   /// `title` is what a screen reader says.
@@ -34,6 +36,12 @@ class Svg {
  private:
   std::string body_;
 };
+
+/// What every file of svg_file() begins with.
+inline constexpr std::string_view kSvgBegin = "<svg xmlns=";
+
+/// The drawing of Svg::finish() as a file of its own, with its style.
+std::string svg_file(std::string_view drawing);
 
 /// Pixels of a text in the style "label" (12 px, all characters of one width), at most.
 double label_pixels(std::string_view text);
