@@ -108,9 +108,9 @@ TEST_F(ConvertCommand, GgufBlocksRunAsTheyAreAndMoveOn) {
     EXPECT_EQ(result["exact_layers"], result["layers"].size());
     EXPECT_NEAR(loss(path("from-" + to)), loss(gguf), 1e-6);
   }
-  EXPECT_EQ(testing::read_file(path("from-gguf")), testing::read_file(gguf));
+  EXPECT_EQ(json({"inspect", path("from-gguf")})["layers"], read["layers"]);
   fails({"pack", gguf}, 2, "--packed");
-  json({"pack", gguf, "-o", path("tiles"), "--json"});
+  json({"pack", gguf, "-o", path("tiles"), "-q"});
   json({"eval", gguf, "--text", kText, "--seq-len", "64", "--max-tokens", "64", "--packed",
         path("tiles"), "-q"});
   const ProcessResult again =

@@ -361,7 +361,7 @@ TEST_F(TileFileTest, RefusesAnotherVersionByName) {
   std::string bytes = read(path);
   bytes[8] = static_cast<char>(bytes[8] + 1);
   write(path, bytes);
-  refused(*model, "version 2");
+  refused(*model, "version 3");
   write(path, "GGUF and more");
   refused(*model, "no file of nibble pack");
 }

@@ -1,5 +1,6 @@
 #include "models/gguf/gguf_export.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -33,6 +34,27 @@ std::uint32_t file_type_of(const std::map<std::string_view, std::int64_t>& weigh
     }
   }
   return result;
+}
+
+// Whether an output layer in blocks holds the very numbers of the token table: a GGUF file has them
+// once then.
+bool repeats_tokens(const Network& network, const ops::Linear& output) {
+  const core::Tensor& tokens = network.embeddings.tokens;
+  const formats::PackedWeight& weight = output.weight;
+  if (blocks_of_layer(weight) == nullptr || tokens.dtype() != core::DType::kF32 ||
+      tokens.shape() != core::Shape{weight.n, weight.k}) {
+    return false;
+  }
+  std::vector<float> row(static_cast<std::size_t>(weight.k));
+  for (std::int64_t i = 0; i < weight.n; ++i) {
+    formats::decode_row(weight, i, row);
+    const auto token =
+        tokens.data<float>().subspan(static_cast<std::size_t>(i * weight.k), row.size());
+    if (!std::equal(row.begin(), row.end(), token.begin())) {
+      return false;
+    }
+  }
+  return true;
 }
 
 // The tensors of a model under llama.cpp's names.
@@ -70,7 +92,13 @@ class GgufExport {
  private:
   void add_all() {
     const Network& network = model_.network;
-    add_table("token_embd.weight", network.embeddings.tokens);
+    const ops::Linear& output = network.output.parts.front();
+    const bool one_table = !options_.scheme && repeats_tokens(network, output);
+    if (one_table) {
+      add_layer("token_embd", output);
+    } else {
+      add_table("token_embd.weight", network.embeddings.tokens);
+    }
     if (!network.embeddings.positions.empty()) {
       add_vector("position_embd.weight", core::to_float32(network.embeddings.positions),
                  network.embeddings.positions.shape());
@@ -79,8 +107,7 @@ class GgufExport {
       add_block(fmt::format("blk.{}.", i), network.decoder.blocks[i]);
     }
     add_norm("output_norm", *network.decoder.final_norm);
-    const ops::Linear& output = network.output.parts.front();
-    if (!shares_embedding(network, output)) {
+    if (!one_table && !shares_embedding(network, output)) {
       add_layer("output", output);
     }
     if (const std::vector<float> factors = rope_factors(model_); !factors.empty()) {

@@ -152,6 +152,23 @@ core::Tensor stored_book(std::span<const float> book) {
   return core::from_float32(book, {1, std::ssize(book)}, core::DType::kF16);
 }
 
+// Whether a block type has a code for each of the weight's.
+bool holds_codes(const PackedWeight& weight, const GgufBlockForm& form) {
+  if (form.bits == weight.scheme.code.bits) {
+    return true;
+  }
+  const int shift = shift_of(form, weight.scheme);
+  std::vector<std::uint8_t> codes(index(weight.k));
+  for (std::int64_t row = 0; row < weight.n; ++row) {
+    formats::unpack_codes(weight, row, codes);
+    const auto [least, most] = std::minmax_element(codes.begin(), codes.end());
+    if (*least < shift || (*most - shift) >> form.bits != 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool has_book_of(const PackedWeight& weight, const GgufBlockForm& form) {
   return !formats::has_learned_book(weight.scheme) ||
          formats::book_of(weight, 0) == formats::BookValues(form.book);
@@ -229,15 +246,13 @@ formats::exchange::ReadLayer layer_of_blocks(const GgufBlockType& type,
 }
 
 const GgufBlockType* blocks_of_layer(const PackedWeight& weight) {
-  const GgufBlockType* found = nullptr;
-  for (const GgufBlockType& type : io::gguf_block_types()) {
-    const bool holds = scheme_of_blocks(type) == weight.scheme &&
-                       weight.k % type.block_elements == 0 && has_book_of(weight, *type.form);
-    if (holds && (found == nullptr || found->form->bits < type.form->bits)) {
-      found = &type;
+  for (const GgufBlockType& type : io::gguf_block_types()) {  // those of fewer bits first
+    if (scheme_of_blocks(type) == weight.scheme && weight.k % type.block_elements == 0 &&
+        has_book_of(weight, *type.form) && holds_codes(weight, *type.form)) {
+      return &type;
     }
   }
-  return found;
+  return nullptr;
 }
 
 std::vector<std::byte> write_blocks(const GgufBlockType& type, const PackedWeight& weight,

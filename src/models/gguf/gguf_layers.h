@@ -30,7 +30,7 @@ formats::exchange::ReadLayer layer_of_blocks(const io::GgufBlockType& type,
                                              std::int64_t k, const RowOrder& rows,
                                              std::string_view name);
 
-/// The block type that holds a weight as it is; null where there is none.
+/// The smallest block type that holds a weight as it is; null where there is none.
 const io::GgufBlockType* blocks_of_layer(const formats::PackedWeight& weight);
 
 /// The bytes of a layer in the type of blocks_of_layer(): the inverse of layer_of_blocks().

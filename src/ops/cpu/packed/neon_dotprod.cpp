@@ -24,6 +24,7 @@ template <int Offset>
 struct NeonDotprod : Lanes128 {
   static constexpr bool kPairsTokens = false;
   static constexpr bool kZerosFirst = true;
+  static constexpr bool kLowers = Offset != 0;
   static constexpr int kProducts = 16;
 
   static NIBBLE_INLINE uint8x16_t lowered(uint8x16_t v) { return veorq_u8(v, vdupq_n_u8(Offset)); }

@@ -146,29 +146,39 @@ NIBBLE_INLINE void add_block_scaled(const TiledWeight& w, const Block<Isa, V>& b
   }
 }
 
+/// sums[v][i] += -zero * sum of the token's codes; with minima the zero is 0.
+template <class Isa, int V, int M>
+NIBBLE_INLINE void add_block_zeros(const TiledWeight& w, const Block<Isa, V>& block,
+                                   const Tokens& x, std::int64_t first, std::int64_t group,
+                                   typename Isa::Int (&sums)[V][M]) {
+  if (!Isa::kLowers && block.at[0].minima != nullptr) {
+    return;
+  }
+  typename Isa::Int zero[V];
+  for (int v = 0; v < V; ++v) {
+    zero[v] = block.at[0].zeros == nullptr
+                  ? Isa::negative_zero(w.zero)
+                  : Isa::negative_zeros(block.at[v].zeros + (first + group) * kTileRows);
+  }
+  add_zeros<Isa, V, M>(zero, x, group, sums);
+}
+
 /// total[v][i] += one group of a weight in blocks, which is the unit or a half of it.
 template <class Isa, int V, int M, class Pairs, class Source>
 NIBBLE_INLINE void add_block_group(const TiledWeight& w, const Block<Isa, V>& block,
                                    const Source& source, const Tokens& x, std::int64_t first,
                                    std::int64_t group, std::int64_t unit, const std::int8_t* a,
                                    typename Isa::Float (&total)[V][M]) {
-  using Int = typename Isa::Int;
-  Int zero[V];
-  for (int v = 0; v < V; ++v) {
-    zero[v] = block.at[0].zeros == nullptr
-                  ? Isa::negative_zero(w.zero)
-                  : Isa::negative_zeros(block.at[v].zeros + (first + group) * kTileRows);
-  }
-  Int sums[V][M] = {};
+  typename Isa::Int sums[V][M] = {};
   if constexpr (Isa::kZerosFirst) {
-    add_zeros<Isa, V, M>(zero, x, group, sums);
+    add_block_zeros<Isa, V, M>(w, block, x, first, group, sums);
   }
   Isa::template multiply_unit<V, M, Pairs>(source, unit, a, x.row_stride, sums);
   if constexpr (Isa::kPairsTokens) {
     Isa::template separate_tokens<V, M>(sums);
   }
   if constexpr (!Isa::kZerosFirst) {
-    add_zeros<Isa, V, M>(zero, x, group, sums);
+    add_block_zeros<Isa, V, M>(w, block, x, first, group, sums);
   }
   add_block_scaled<Isa, V, M>(w, block, x, first, group, sums, total);
 }

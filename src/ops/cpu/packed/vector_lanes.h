@@ -16,6 +16,7 @@ struct VectorLanes {
   using Int = typename Registers::Int;
   using Float = typename Registers::Float;
   static constexpr int kLanes = sizeof(Int) / kQuad;
+  static constexpr bool kLowers = false;  // whether negative_zero(0) is another number than 0
 
   static NIBBLE_INLINE Int broadcast(std::int32_t v) {
     return reinterpret_cast<Int>(Words{} + static_cast<std::uint32_t>(v));
