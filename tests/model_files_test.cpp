@@ -192,7 +192,7 @@ TEST_F(DamagedModel, ConfigValuesAreRefusedByName) {
   refuses("config.json", with("num_key_value_heads", 3), "heads");
   refuses("config.json", with("model_type", "mamba"), "mamba");
   refuses("config.json", with("hidden_act", "tanhshrink"), "tanhshrink");
-  refuses("config.json", with("rope_parameters", {{"rope_type", "longrope"}}), "longrope");
+  refuses("config.json", with("rope_parameters", {{"rope_type", "dynamic"}}), "dynamic");
   refuses("config.json", with("rope_parameters", {{"rope_theta", -5}}), "rope_theta");
   refuses("config.json", with("rms_norm_eps", "x"), "rms_norm_eps");
   refuses("config.json", with("vocab_size", 1LL << 40), "vocab_size");
