@@ -283,15 +283,49 @@ TEST(DividedRefusals, SayWhatCannotBeDivided) {
   }
 }
 
+ranks::RankPlace place_of_two(const std::string& job) {
+  ranks::RankPlace place;
+  place.size = place.local_size = 2;
+  place.job = fmt::format("{}-{}", job, getpid());
+  return place;
+}
+
+// Ranks of one job must compute the same thing.
+TEST(DividedRefusals, TellsModelsAndOptionsApart) {
+  const fs::path families = kSource / "tests/families";
+  const auto refusal = [&](const char* name, const std::string& kv_type) {
+    const auto runner_of = [&](int rank, const fs::path& model, const RunnerOptions& options) {
+      ranks::RankPlace place = place_of_two("apart");
+      place.rank = rank;
+      const std::shared_ptr<ranks::Communicator> communicator = ranks::join(place);
+      try {
+        (void)make_rank_runner(models::open_model(model, {rank, 2}), options, communicator);
+      } catch (const core::Error& error) {
+        return std::string(error.what());
+      }
+      return std::string();
+    };
+    std::string other;
+    std::thread thread([&] { other = runner_of(1, families / name, options_of(kv_type)); });
+    const std::string first = runner_of(0, families / "llama", options_of("f16"));
+    thread.join();
+    EXPECT_EQ(first, other);
+    return first;
+  };
+  EXPECT_EQ(refusal("llama", "f16"), "");
+  EXPECT_NE(refusal("mistral", "f16").find("rank 1 has another model"), std::string::npos);
+  EXPECT_NE(refusal("llama", "int8").find("or other options"), std::string::npos);
+}
+
 // A rank that fails ends the others with its reason, and the runner does not go on.
 TEST(DividedFailure, EndsAllRanks) {
   const fs::path model = kSource / "tests/families/llama";
-  ranks::RankPlace place;
-  place.size = place.local_size = 2;
-  place.job = fmt::format("failing-{}", getpid());
-  std::thread other([place]() mutable {
+  ranks::RankPlace place = place_of_two("failing");
+  std::thread other([place, model]() mutable {
     place.rank = 1;
-    const auto communicator = ranks::join(place);
+    const std::shared_ptr<ranks::Communicator> communicator = ranks::join(place);
+    const auto runner =
+        make_rank_runner(models::open_model(model, {1, 2}), options_of("f16"), communicator);
     std::vector<std::byte> first;
     communicator->broadcast(first);
     communicator->leave(core::ErrorKind::kOutOfMemory, "rank 1: no memory for that");

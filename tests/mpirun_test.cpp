@@ -245,6 +245,25 @@ TEST_F(RanksByVariables, RunTogether) {
   EXPECT_EQ(all[1]->out(), "");
 }
 
+TEST_F(RanksByVariables, EndWithTheFirst) {
+  auto all = start(2, {"run", kDemo, "-p", ""});
+  EXPECT_EQ(all[0]->end(std::chrono::seconds(60)), 2);
+  EXPECT_EQ(all[1]->end(std::chrono::seconds(60)), 0) << "it has not failed";
+  EXPECT_EQ(all[1]->err(), "");
+}
+
+TEST_F(RanksByVariables, SayWhatFailedElsewhere) {
+  const std::string missing = path("missing");
+  Process first({"env", "RANK=0", "WORLD_SIZE=2", NIBBLE_PROGRAM, "run", kDemo, "-p", "Once"},
+                folder_ / "first");
+  Process second({"env", "RANK=1", "WORLD_SIZE=2", NIBBLE_PROGRAM, "run", missing},
+                 folder_ / "second");
+  EXPECT_EQ(first.end(std::chrono::seconds(60)), 5);
+  EXPECT_EQ(second.end(std::chrono::seconds(60)), 5);
+  EXPECT_EQ(first.err(), "nibble: error: rank 1: there is no model at " + missing + "\n");
+  EXPECT_EQ(second.err(), "");
+}
+
 TEST_F(RanksByVariables, AKilledFollowerEndsAll) {
   auto all = start(3 - 1, kLong);
   ASSERT_TRUE(comes_true([&] { return all[0]->out().size() > 20; }));

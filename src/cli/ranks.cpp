@@ -80,7 +80,7 @@ engine::RunnerOptions Ranks::options(engine::RunnerOptions options, const std::s
 }
 
 bool Ranks::follow(const std::string& model, const engine::RunnerOptions& options) const {
-  if (place_.rank == 0) {
+  if (leads()) {
     return false;
   }
   leave_signals_to_first_rank();
@@ -89,9 +89,12 @@ bool Ranks::follow(const std::string& model, const engine::RunnerOptions& option
     engine::follow(*runner, *communicator_);
     return true;
   } catch (const ranks::RankEnded& ended) {
+    if (ended.how() == ranks::End::kLeft && ended.rank() == 0) {
+      return true;
+    }
     communicator_->leave(ended.kind(), ended.what());
-    const bool says = !ended.said() && ended.rank() == 0 && place_.rank == 1 && told_to_end == 0;
-    if (says) {
+    const bool died = ended.how() == ranks::End::kDied;
+    if (died && ended.rank() == 0 && place_.rank == 1 && told_to_end == 0) {
       throw;
     }
     throw EndedInSilence(ended.kind());

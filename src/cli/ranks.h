@@ -42,6 +42,8 @@ class Ranks {
   engine::RunnerOptions options(engine::RunnerOptions options, const std::string& packed,
                                 const LoraOptions& lora, const StrategyOptions& strategy) const;
 
+  bool leads() const { return place_.rank == 0; }
+
   /// On rank 0 false. Others run their part of the model until rank 0 ends. Throws EndedInSilence,
   /// and kFailed where nobody else can say it.
   bool follow(const std::string& model, const engine::RunnerOptions& options) const;

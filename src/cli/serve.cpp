@@ -58,13 +58,15 @@ class Serve final : public ModelCommand {
   bool divides_work() const override { return true; }
 
   void run() override {
-    check_network();
-    if (settings_.print()) {
-      print_result("{}\n", settings_.text("api-key"));
-      return;
+    Ranks ranks;
+    if (ranks.leads()) {
+      check_network();
+      if (settings_.print()) {
+        print_result("{}\n", settings_.text("api-key"));
+        return;
+      }
     }
     core::keep_little_freed_memory();
-    Ranks ranks;
     const engine::RunnerOptions runner_options =
         ranks.options(device_.runner(model_), device_.packed, lora_, strategy_);
     if (ranks.follow(model_, runner_options)) {

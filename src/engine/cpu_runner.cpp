@@ -202,6 +202,7 @@ std::unique_ptr<Runner> make_rank_runner(std::shared_ptr<const models::Model> mo
                 "a file of nibble pack holds whole layers, {} ranks each have a part of them; "
                 "leave --packed out",
                 communicator->size());
+  require_same_on_all_ranks(*model, options, *communicator);
   return std::make_unique<CpuRunner>(std::move(model), options, std::move(communicator));
 }
 

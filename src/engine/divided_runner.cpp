@@ -1,8 +1,10 @@
 #include "engine/divided_runner.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
+#include "core/hash.h"
 #include "engine/forwarding_runner.h"
 #include "engine/step_message.h"
 
@@ -36,14 +38,38 @@ struct OwnSlice {
   std::int64_t logits;
 };
 
+// The places where the numbers of all ranks arrive.
+template <typename T>
+std::vector<std::span<std::byte>> places_of(std::vector<T>& numbers) {
+  std::vector<std::span<std::byte>> places;
+  for (T& number : numbers) {
+    places.push_back(std::as_writable_bytes(std::span(&number, 1)));
+  }
+  return places;
+}
+
+// What tells the results of one job from those of another.
+std::uint64_t hash_of(const models::Model& model, const RunnerOptions& options) {
+  StepWriter facts;
+  const std::string config = model.config_json.dump();
+  facts.numbers(std::span<const char>(config));
+  for (const auto& file : model.source->files()) {
+    facts.number(static_cast<std::int64_t>(std::filesystem::file_size(file)));
+  }
+  for (const models::Block& block : model.network.decoder.blocks) {
+    facts.numbers(std::span<const float>(block.attention_norm.weight));
+    facts.numbers(std::span<const float>(block.mlp_norm.weight));
+  }
+  facts.number(static_cast<std::int64_t>(options.kv_types.keys));
+  facts.number(static_cast<std::int64_t>(options.kv_types.values));
+  facts.number(static_cast<std::int64_t>(options.cpu.activations));
+  return core::hash64(facts.bytes());
+}
+
 // The least number that any rank has; known to rank 0.
 std::int64_t least(std::int64_t mine, ranks::Communicator& communicator) {
   std::vector<std::int64_t> all(static_cast<std::size_t>(communicator.size()), mine);
-  std::vector<std::span<std::byte>> places;
-  for (std::int64_t& each : all) {
-    places.push_back(std::as_writable_bytes(std::span(&each, 1)));
-  }
-  communicator.gather(std::as_bytes(std::span(&mine, 1)), places);
+  communicator.gather(std::as_bytes(std::span(&mine, 1)), places_of(all));
   return *std::min_element(all.begin(), all.end());
 }
 
@@ -175,6 +201,19 @@ void follow_score(Runner& runner, StepReader& message) {
 }
 
 }  // namespace
+
+void require_same_on_all_ranks(const models::Model& model, const RunnerOptions& options,
+                               ranks::Communicator& communicator) {
+  const std::uint64_t mine = hash_of(model, options);
+  std::vector<std::uint64_t> all(static_cast<std::size_t>(communicator.size()), mine);
+  communicator.all_gather(std::as_bytes(std::span(&mine, 1)), places_of(all));
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    core::require(all[rank] == all[0], ErrorKind::kUsage,
+                  "rank {} has another model than rank 0, or other options; start all with the "
+                  "same words and files",
+                  rank);
+  }
+}
 
 std::unique_ptr<Runner> make_leading_runner(std::unique_ptr<Runner> runner,
                                             std::shared_ptr<ranks::Communicator> communicator,

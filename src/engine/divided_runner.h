@@ -15,10 +15,15 @@ models::Shard shard_of(const ranks::Communicator* communicator);
 
 /// The runner of one rank's part of a model, which was opened for that. Every call must be made by
 /// all ranks. Rows of logits are those of all ranks on rank 0, on others their own. Throws kUsage
-/// for a GPU and for stored layouts.
+/// for a GPU and for stored layouts, and as require_same_on_all_ranks().
 std::unique_ptr<Runner> make_rank_runner(std::shared_ptr<const models::Model> model,
                                          const RunnerOptions& options,
                                          std::shared_ptr<ranks::Communicator> communicator);
+
+/// Compares what decides the results on all ranks: the model's configuration, its files' sizes, its
+/// norms, and the options. Throws kUsage, on all ranks, naming one that has another than rank 0.
+void require_same_on_all_ranks(const models::Model& model, const RunnerOptions& options,
+                               ranks::Communicator& communicator);
 
 /// On rank 0: a runner like any other, whose calls the other ranks follow. When it goes, they end.
 /// A step that fails on any rank is the last: all later ones fail with kFailed. `ranks_here` share

@@ -11,18 +11,24 @@
 /// Processes, on one host or several, that run one model together ("ranks", as MPI calls them).
 namespace nibble::ranks {
 
-/// Another rank has ended, or cannot go on. `said` is whether it said why: then somebody has told
-/// the user.
+/// How a rank has ended.
+enum class End {
+  kDied,    // without a word: nobody has told the user yet
+  kFailed,  // and said why: it, or rank 0, tells the user
+  kLeft,    // there was nothing more to do
+};
+
+/// Another rank has ended, so that this one cannot go on.
 class RankEnded : public core::Error {
  public:
-  RankEnded(core::ErrorKind kind, const std::string& message, int rank, bool said)
-      : Error(kind, message), rank_(rank), said_(said) {}
+  RankEnded(core::ErrorKind kind, const std::string& message, int rank, End how)
+      : Error(kind, message), rank_(rank), how_(how) {}
   int rank() const { return rank_; }
-  bool said() const { return said_; }
+  End how() const { return how_; }
 
  private:
   int rank_;
-  bool said_;
+  End how_;
 };
 
 /// How the ranks of a job speak with one another. All of them make the same calls in the same

@@ -51,7 +51,7 @@ RankPlace place_of(int rank, int size, std::uint16_t port) {
 }
 
 // Runs `work` in a process for each rank but 0, which is this one; returns their exit codes. A rank
-// whose work throws RankEnded exits with 10 + the rank that ended, 20 where that said why.
+// whose work throws RankEnded exits with 10 + the rank that ended, 20 where it said so.
 std::vector<int> run_ranks(int size, bool tcp, const Work& work) {
   const std::uint16_t port = tcp ? free_port() : 0;
   std::vector<RankPlace> places;
@@ -68,7 +68,7 @@ std::vector<int> run_ranks(int size, bool tcp, const Work& work) {
         work(*communicator);
         code = testing::Test::HasFailure() ? 2 : 0;
       } catch (const RankEnded& ended) {
-        code = (ended.said() ? 20 : 10) + ended.rank();
+        code = (ended.how() == End::kDied ? 10 : 20) + ended.rank();
       } catch (const std::exception&) {
         code = 3;
       }
@@ -161,7 +161,7 @@ TEST(Communicator, SeesThatARankHasDied) {
         ADD_FAILURE() << "rank 1 was not missed";
       } catch (const RankEnded& ended) {
         EXPECT_EQ(ended.rank(), 1);
-        EXPECT_FALSE(ended.said());
+        EXPECT_EQ(ended.how(), End::kDied);
         EXPECT_STREQ(ended.what(), "rank 1 of 3 has died, or its host is gone");
         EXPECT_EQ(ranks.lost(), 1);
       }
@@ -183,7 +183,7 @@ TEST(Communicator, TellsWhyARankEnds) {
     } catch (const RankEnded& ended) {
       EXPECT_EQ(ended.kind(), core::ErrorKind::kOutOfMemory);
       EXPECT_STREQ(ended.what(), "rank 2: no memory");
-      EXPECT_TRUE(ended.said());
+      EXPECT_EQ(ended.how(), End::kFailed);
     }
   });
   EXPECT_EQ(codes, (std::vector<int>{0, 0}));

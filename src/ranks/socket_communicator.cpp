@@ -20,6 +20,7 @@ enum Kind : std::uint32_t { kGather = 0x4e520001, kBroadcast, kLeaving };
 
 constexpr std::uint64_t kMostText = 4096;  // of a rank that says why it ends
 constexpr std::uint64_t kMostMessage = std::uint64_t{1} << 32;
+constexpr int kLooks = 100;  // some 50 microseconds, before a rank that waits goes to sleep
 constexpr auto kLastWords = std::chrono::seconds(2);  // for what a rank says when it ends
 
 Deadline soon() {
@@ -99,7 +100,7 @@ void SocketCommunicator::exchange(std::vector<Transfer>& transfers) {
   try {
     complete(transfers);
   } catch (const RankEnded& ended) {
-    if (!ended.said()) {
+    if (ended.how() == End::kDied) {
       hear_why(transfers, ended.rank());
     }
     throw;
@@ -128,6 +129,7 @@ void SocketCommunicator::hear_why(std::vector<Transfer>& transfers, int ended) {
 }
 
 void SocketCommunicator::complete(std::vector<Transfer>& transfers) {
+  int looks = 0;  // in vain
   for (;;) {
     bool moved = false;
     bool done = true;
@@ -139,7 +141,9 @@ void SocketCommunicator::complete(std::vector<Transfer>& transfers) {
     if (done) {
       return;
     }
-    if (!moved) {
+    if (moved) {
+      looks = 0;
+    } else if (++looks > kLooks) {
       wait(transfers);
     }
   }
@@ -223,7 +227,8 @@ void SocketCommunicator::fail_as_told(int peer, const Head& head) {
   const auto kind =
       head.error >= 1 && head.error <= 7 ? static_cast<ErrorKind>(head.error) : ErrorKind::kFailed;
   const std::string why(reinterpret_cast<const char*>(text.data()), text.size());
-  throw RankEnded(kind, why.empty() ? fmt::format("rank {} has ended", peer) : why, peer, true);
+  throw RankEnded(kind, why.empty() ? fmt::format("rank {} has ended", peer) : why, peer,
+                  why.empty() ? End::kLeft : End::kFailed);
 }
 
 // The connection has broken: by a rank that has said why, or else that has died.
@@ -237,7 +242,7 @@ void SocketCommunicator::fail_by(int peer) {
   }
   throw RankEnded(ErrorKind::kFailed,
                   fmt::format("rank {} of {} has died, or its host is gone", peer, size()), peer,
-                  false);
+                  End::kDied);
 }
 
 void SocketCommunicator::leave(ErrorKind kind, std::string_view why) noexcept {

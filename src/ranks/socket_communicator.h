@@ -11,7 +11,7 @@ namespace nibble::ranks {
 
 /// Ranks that are connected each with each by sockets. What is sent has a head of 16 bytes that
 /// says what it is and how long: a rank that goes, or does something else than the others, is
-/// noticed at once. Whoever waits sleeps.
+/// noticed at once. Whoever waits sleeps, but for the first microseconds.
 ///
 /// Every rank sends what it gives to each other one: the bytes that pass its socket are those of
 /// the best algorithms, the messages size - 1.
