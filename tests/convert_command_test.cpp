@@ -39,7 +39,7 @@ class ConvertCommand : public Cli {
 TEST_F(ConvertCommand, ExactTargetsComputeWhatTheSourceComputes) {
   const std::string source = quantized("rtn-w4g128-sym");
   const double expected = loss(source);
-  for (const std::string to : {"gptq", "awq", "compressed-tensors", "gguf"}) {
+  for (const std::string to : {"gptq", "awq", "compressed-tensors", "gguf", "mlx"}) {
     SCOPED_TRACE(to);
     const Json result = convert(source, to, to);
     EXPECT_EQ(result["exact_layers"], result["layers"].size());
@@ -55,12 +55,12 @@ TEST_F(ConvertCommand, ExactTargetsComputeWhatTheSourceComputes) {
 }
 
 TEST_F(ConvertCommand, AnyFolderBecomesAnyOther) {
-  for (const std::string from : {"gptq", "awq", "ct-pack", "bnb-nf4"}) {
-    for (const std::string to : {"gptq", "awq", "compressed-tensors", "hf"}) {
+  for (const std::string from : {"gptq", "awq", "ct-pack", "bnb-nf4", "mlx"}) {
+    for (const std::string to : {"gptq", "awq", "compressed-tensors", "mlx", "hf"}) {
       SCOPED_TRACE(from + " to " + to);
       const std::string name = from + "-" + to;
       const Json result = convert(kExchange + from, to, name);
-      EXPECT_EQ(result["layers"].size(), 14u);
+      EXPECT_EQ(result["layers"].size(), from == "mlx" ? 15u : 14u);  // its output layer is too
       EXPECT_LT(result["relative_error"].get<double>(), 0.13);
       const Json read = json({"inspect", path(name)});
       EXPECT_GT(read["layers"].size(), 0u);
@@ -83,6 +83,28 @@ TEST_F(ConvertCommand, AddedErrorsAreSaid) {
   const ProcessResult text = nibble({"convert", source, "--to", "gptq", "-o", path("again"), "-q"});
   EXPECT_NE(text.out.find("added error"), std::string::npos) << text.out;
   EXPECT_NE(text.out.find("worst"), std::string::npos) << text.out;
+}
+
+TEST_F(ConvertCommand, MlxRoundsTheBiasesOfZeroPoints) {
+  const std::string source = quantized("rtn-w4g128");
+  const Json result = convert(source, "mlx", "mlx");
+  EXPECT_EQ(result["layers"][0]["to"], "int4-asym-g128");
+  EXPECT_GT(result["relative_error"].get<double>(), 1e-5);
+  EXPECT_LT(result["relative_error"].get<double>(), 1e-3);
+  const Json config = core::parse_json(testing::read_file(path("mlx") + "/config.json"), "config");
+  EXPECT_EQ(config["quantization"], (Json{{"group_size", 128}, {"bits", 4}}));
+  EXPECT_EQ(config["quantization_config"], config["quantization"]);
+  EXPECT_NEAR(loss(path("mlx")), loss(source), 1e-6);  // read as the zero points that they were
+}
+
+// The output layer and the table of embeddings are compressed too.
+TEST_F(ConvertCommand, MlxFoldersBecomePlain) {
+  const Json result = convert(kExchange + "mlx", "gptq", "gptq");
+  EXPECT_FALSE(core::parse_json(testing::read_file(path("gptq") + "/config.json"), "config")
+                   .contains("quantization"));
+  const Json stored = json({"inspect", kExchange + "mlx"});
+  EXPECT_NE(stored.dump().find("nearest zero points"), std::string::npos) << stored.dump();
+  EXPECT_NE(stored.dump().find("embed_tokens is decoded"), std::string::npos);
 }
 
 TEST_F(ConvertCommand, GgufKeepsFloatModelsAndTokenizers) {
@@ -149,7 +171,6 @@ TEST_F(ConvertCommand, WhatCannotBeIsRefusedWithOneLine) {
   fails(words(kDemo, "hf", {"--scheme", "int4-sym-g64"}), 2, "plain numbers");
   fails(words(kDemo, "gguf", {"--scheme", "int4-sym-g64"}), 2, "int4-sym-g32");
   fails(words(families + "gpt2", "gptq", {"--scheme", "int4-sym-g32"}), 3, "Conv1D");
-  fails(words(kDemo, "mlx"), 2, "mlx_lm.convert");
   fails(words(kDemo, "onnx"), 2, "onnx");
   fails(words(families + "opt", "gguf"), 3, "opt");
   fails(words(families + "bert", "gguf"), 3, "bert");

@@ -108,7 +108,7 @@ TEST_P(DamagedForeignModel, Weights) {
 
 INSTANTIATE_TEST_SUITE_P(All, DamagedForeignModel,
                          testing::Values("gptq", "gptq-3", "awq", "ct-pack", "ct-int", "ct-fp8",
-                                         "ct-nvfp4", "ct-mxfp4", "bnb-nf4", "bnb-fp4"),
+                                         "ct-nvfp4", "ct-mxfp4", "bnb-nf4", "bnb-fp4", "mlx"),
                          [](const auto& parameter) {
                            std::string name = parameter.param;
                            std::replace(name.begin(), name.end(), '-', '_');

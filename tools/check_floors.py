@@ -17,7 +17,7 @@ MODULE = re.compile(r"nibble_add_module\(\s*(\w+)\s+FLOOR\s+(\d+)([^)]*)\)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 # A folder of compress/ includes those before it. METHOD stands for all others, which may build on one another; LIST names them.
 METHOD = "a method"
-COMPRESS = ["backend", "coding", "calibration", "block", "recipe", METHOD, "pipeline"]
+COMPRESS = ["backend", "coding", "calibration", "block", "recipe", METHOD, "pipeline", "export"]
 LIST = "src/compress/recipe/all.cpp"
 KEYWORDS = {"SOURCES", "LINKS", "PUBLIC", "PRIVATE"}
 SOURCES = {".h", ".cpp", ".inc", ".cu", ".cuh"}

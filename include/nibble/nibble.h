@@ -327,6 +327,18 @@ NIBBLE_API void nibble_quantize_options_init(nibble_quantize_options* options, s
 NIBBLE_API nibble_status nibble_quantize(const char* model, const char* recipe, const char* output,
                                          const nibble_quantize_options* options, char** json);
 
+/* The weights of one layer, float32, row-major [rows, columns]: y[row] = sum of x[column] * value.
+ * They are valid within the call. Anything but 0 ends nibble_dequantize() with NIBBLE_CANCELLED. */
+typedef int (*nibble_weights_callback)(void* user, const char* layer, const float* values,
+                                       size_t rows, size_t columns);
+
+/* The weights of all compressed layers of a model, one layer after another, as plain layers have
+ * them: decoded, in the order of the layer's inputs, and without the matrices that turn inputs.
+ * `layer` is what stands before ".weight" in the original ("model.layers.0.mlp.up_proj"). What is
+ * not compressed is left out. */
+NIBBLE_API nibble_status nibble_dequantize(const char* model, nibble_weights_callback on_weights,
+                                           void* user);
+
 /* The names of the presets, a JSON array. */
 NIBBLE_API nibble_status nibble_recipes(char** json);
 

@@ -12,13 +12,14 @@ import logging
 from ._errors import (CancelledError, FileError, IntegrityError, InvalidModelError, NibbleError, OutOfMemoryError,
                       UsageError)
 from ._library import lib as _lib
+from .dequantizing import dequantize
 from .llm import LLM
 from .quantizing import compare, quantize, recipes
 from .results import Completion, Likelihood, ModelFacts
 from .sampling import SamplingParams
 
 __version__: str = _lib.nibble_version().decode()
-__all__ = ["LLM", "SamplingParams", "Completion", "Likelihood", "ModelFacts", "quantize", "compare", "recipes",
+__all__ = ["LLM", "SamplingParams", "Completion", "Likelihood", "ModelFacts", "quantize", "dequantize", "compare", "recipes",
            "NibbleError", "UsageError", "InvalidModelError", "OutOfMemoryError", "FileError", "IntegrityError",
            "CancelledError"]
 

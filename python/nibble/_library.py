@@ -11,6 +11,7 @@ from typing import Any
 PIECE = CFUNCTYPE(c_int, c_void_p, c_size_t, c_void_p, c_size_t)
 EVENT = CFUNCTYPE(c_int, c_void_p, c_char_p)
 PROGRESS = CFUNCTYPE(c_int, c_void_p, c_char_p, c_int64, c_int64, c_char_p)
+WEIGHTS = CFUNCTYPE(c_int, c_void_p, c_char_p, POINTER(c_float), c_size_t, c_size_t)
 LOG = CFUNCTYPE(None, c_void_p, c_char_p)
 
 
@@ -126,6 +127,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "nibble_score": (c_int, [_MODEL, POINTER(Input), POINTER(Input), c_size_t, POINTER(Likelihood)]),
     "nibble_forward": (c_int, [_MODEL, _IDS, c_size_t, _IDS, c_size_t, POINTER(_FLOATS), _SIZE, _SIZE]),
     "nibble_quantize": (c_int, [c_char_p, c_char_p, c_char_p, POINTER(QuantizeOptions), _OWNED]),
+    "nibble_dequantize": (c_int, [c_char_p, WEIGHTS, c_void_p]),
     "nibble_recipes": (c_int, [_OWNED]),
     "nibble_evaluate": (c_int, [_MODEL, c_char_p, c_size_t, POINTER(EvaluateOptions), _OWNED]),
     "nibble_compare": (c_int, [c_char_p, POINTER(c_char_p), c_size_t, c_char_p, c_size_t, POINTER(EvaluateOptions),

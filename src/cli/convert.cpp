@@ -1,10 +1,7 @@
-#include <algorithm>
-#include <map>
-#include <utility>
-
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
+#include "cli/conversion_report.h"
 #include "cli/open_model.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -16,14 +13,12 @@
 namespace nibble::cli {
 namespace {
 
-constexpr double kPercent = 100;
-
 class Convert final : public ModelCommand {
  public:
   void add_model_options(CLI::App& app) override {
     app.add_option("--to", to_,
-                   "gguf (llama.cpp), gptq, awq, compressed-tensors (vLLM, transformers), or hf "
-                   "(plain float tensors, transformers)")
+                   "gguf (llama.cpp), gptq, awq, compressed-tensors (vLLM, transformers), mlx "
+                   "(mlx-lm), or hf (plain float tensors, transformers)")
         ->required()
         ->check(CLI::IsMember({"gguf", "gptq", "awq", "compressed-tensors", "hf", "mlx"}));
     app.add_option("-o,--output", output_, "Folder (gguf: file) to write; must not exist")
@@ -35,9 +30,6 @@ class Convert final : public ModelCommand {
   }
 
   void run() override {
-    core::require(to_ != "mlx", core::ErrorKind::kUsage,
-                  "models are not written as mlx: write one as hf, and let mlx_lm.convert quantize "
-                  "it");
     if (!scheme_.empty()) {
       options_.scheme = scheme();
     }
@@ -47,7 +39,13 @@ class Convert final : public ModelCommand {
     const models::Conversion conversion =
         to_ == "gguf" ? models::convert_gguf(*model, output_, options_, progress)
                       : models::convert_folder(*model, to_, output_, options_, progress);
-    common_.json ? print_json(conversion) : print_text(conversion);
+    if (common_.json) {
+      core::Json json = {{"model", model_}, {"output", output_}};
+      json.update(conversion_json(to_, conversion));
+      print_result("{}\n", json.dump());
+    } else {
+      print_result("{}: {}\n{}", output_, to_, conversion_text(conversion));
+    }
   }
 
  private:
@@ -57,56 +55,6 @@ class Convert final : public ModelCommand {
     } catch (const core::Error& error) {
       core::fail(core::ErrorKind::kUsage, "--scheme: {}", error.what());
     }
-  }
-
-  static std::int64_t exact_layers(const models::Conversion& conversion) {
-    return std::count_if(conversion.layers.begin(), conversion.layers.end(),
-                         [](const auto& layer) { return layer.exact; });
-  }
-
-  void print_json(const models::Conversion& conversion) const {
-    core::Json layers = core::Json::array();
-    for (const models::ConvertedLayer& layer : conversion.layers) {
-      layers.push_back({{"name", layer.name},
-                        {"from", layer.from},
-                        {"to", layer.to},
-                        {"exact", layer.exact},
-                        {"relative_error", layer.relative_error()}});
-    }
-    print_result("{}\n", core::Json{{"model", model_},
-                                    {"output", output_},
-                                    {"to", to_},
-                                    {"layers", layers},
-                                    {"exact_layers", exact_layers(conversion)},
-                                    {"relative_error", conversion.relative_error()},
-                                    {"remarks", conversion.remarks}}
-                             .dump());
-  }
-
-  void print_text(const models::Conversion& conversion) const {
-    std::map<std::pair<std::string, std::string>, models::Conversion> kinds;
-    for (const models::ConvertedLayer& layer : conversion.layers) {
-      kinds[{layer.from, layer.to}].layers.push_back(layer);
-    }
-    std::string text = fmt::format("{}: {}\n", output_, to_);
-    for (const auto& [kind, part] : kinds) {
-      text += fmt::format("  {} layers {} -> {}: {}\n", part.layers.size(), kind.first, kind.second,
-                          change(part));
-    }
-    for (const std::string& remark : conversion.remarks) {
-      text += fmt::format("  {}\n", remark);
-    }
-    print_result("{}", text);
-  }
-
-  static std::string change(const models::Conversion& part) {
-    if (exact_layers(part) == std::ssize(part.layers)) {
-      return "exact";
-    }
-    const models::ConvertedLayer& worst = *part.worst();
-    return fmt::format("added error {:.3g} % (relative, Frobenius), worst {:.3g} % in {}",
-                       kPercent * part.relative_error(), kPercent * worst.relative_error(),
-                       worst.name);
   }
 
   std::string to_;

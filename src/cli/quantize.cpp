@@ -3,13 +3,16 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
+#include "cli/conversion_report.h"
 #include "cli/open_model.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/resume_notice.h"
+#include "cli/shell_words.h"
 #include "cli/strategy_options.h"
 #include "cli/terminal_progress.h"
 #include "cli/text_input.h"
+#include "compress/export/quantize_for.h"
 #include "compress/pipeline/pipeline.h"
 #include "compress/recipe/part_words.h"
 #include "core/byte_size.h"
@@ -18,10 +21,22 @@
 namespace nibble::cli {
 namespace {
 
+std::vector<std::string> export_names() {
+  std::vector<std::string> names;
+  for (const compress::ExportTarget& target : compress::export_targets()) {
+    names.emplace_back(target.name);
+  }
+  return names;
+}
+
 class Quantize final : public ModelCommand {
  public:
   void add_model_options(CLI::App& app) override {
     app.add_option("-o,--output", output_, "Folder to write; must not exist")->required();
+    app.add_option("--for", for_,
+                   "Write it for another program, with a recipe whose codes its files take over: "
+                   "vllm, llama.cpp (a GGUF file), transformers, mlx")
+        ->check(CLI::IsMember(export_names()));
     app.add_option(
         "--recipe", recipe_,
         "Preset or .json file: " + fmt::format("{}", fmt::join(compress::recipe_names(), " ")));
@@ -67,6 +82,9 @@ class Quantize final : public ModelCommand {
                   "--memory is for --device cpu; on a GPU hidden states stay in its memory: take "
                   "fewer --samples or a shorter --seq-len");
     pipeline_.memory = memory_bytes(memory_);
+    if (recipe_.empty() && parts_.empty() && !for_.empty()) {
+      recipe_ = compress::find_export_target(for_).recipe;
+    }
     const auto model = open_original(model_);
     compress::Recipe recipe = recipe_ == compress::kBestRecipe ? best(*model) : this->recipe();
     if (!output_scheme_.empty()) {
@@ -86,6 +104,10 @@ class Quantize final : public ModelCommand {
       pipeline_.adapter =
           std::make_shared<models::LoraAdapter>(models::LoraAdapter::open(adapter_));
     }
+    if (!for_.empty()) {
+      write_for(*model, recipe, progress);
+      return;
+    }
     {
       const ResumeNotice notice;
       compress::quantize_model(*model, recipe, output_, pipeline_, resume_, progress);
@@ -95,6 +117,30 @@ class Quantize final : public ModelCommand {
   }
 
  private:
+  void write_for(const models::Model& model, const compress::Recipe& recipe,
+                 core::ProgressSink& progress) const {
+    const compress::ExportTarget& target = compress::find_export_target(for_);
+    compress::ExportedModel written;
+    {
+      const ResumeNotice notice;
+      written =
+          compress::quantize_for(model, recipe, target, output_, pipeline_, resume_, progress);
+    }
+    const std::string command = shell_command(target.run(output_));
+    if (common_.json) {
+      core::Json json = {{"model", model_},
+                         {"output", output_},
+                         {"recipe", recipe.name},
+                         {"for", for_},
+                         {"run", command}};
+      json.update(conversion_json(written.method, written.conversion));
+      print_result("{}\n", json.dump());
+      return;
+    }
+    print_result("{}: {} for {}, by {}\n{}  run it: {}\n", output_, written.method, for_,
+                 recipe.name, conversion_text(written.conversion), command);
+  }
+
   // What nibble tune-strategy has stored for the model.
   compress::Recipe best(const models::Model& model) const {
     core::require(batch_ > 0 && seq_ > 0 && parts_.empty(), core::ErrorKind::kUsage,
@@ -109,7 +155,7 @@ class Quantize final : public ModelCommand {
   // Without --recipe parts are rounded to nearest.
   compress::Recipe recipe() const {
     core::require(!recipe_.empty() || !parts_.empty(), core::ErrorKind::kUsage,
-                  "give a --recipe, or types for parts with --quantize-parts");
+                  "give a --recipe, or types for parts with --quantize-parts, or --for PROGRAM");
     core::require(batch_ == 0 && seq_ == 0 && strategies_.empty(), core::ErrorKind::kUsage,
                   "--batch, --seq and --strategies are for --recipe qbest; leave them out");
     if (recipe_.empty()) {
@@ -149,6 +195,7 @@ class Quantize final : public ModelCommand {
   }
 
   std::string output_;
+  std::string for_;
   std::string recipe_;
   std::string parts_;
   std::int64_t batch_ = 0;  // of qbest; 0: not given

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/output.h"
+#include "cli/shell_words.h"
 #include "cli/terminal_width.h"
 
 namespace nibble::cli {
@@ -25,22 +26,6 @@ std::vector<std::string> words_of_this_call() {
     words.push_back(word);
   }
   return words;
-}
-
-// Letters, digits and signs that mean nothing to a shell stay; everything else is quoted.
-std::string quoted(std::string_view word) {
-  const auto plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("-_./,:=+@%").find(c) != std::string_view::npos;
-  };
-  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) {
-    return std::string(word);
-  }
-  std::string text = "'";
-  for (const char c : word) {
-    text += c == '\'' ? "'\\''" : std::string(1, c);
-  }
-  return text + "'";
 }
 
 // Calls only what a handler of signals may call (signal-safety(7)).
@@ -64,14 +49,11 @@ void install(int signal, struct sigaction& before) {
 }  // namespace
 
 std::string resume_command(std::span<const std::string> words) {
-  std::vector<std::string> command;
-  for (const std::string& word : words) {
-    command.push_back(quoted(word));
-  }
+  std::vector<std::string> command(words.begin(), words.end());
   if (std::find(words.begin(), words.end(), kResume) == words.end()) {
     command.emplace_back(kResume);
   }
-  return fmt::format("{}", fmt::join(command, " "));
+  return shell_command(command);
 }
 
 ResumeNotice::ResumeNotice() {

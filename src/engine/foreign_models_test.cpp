@@ -77,7 +77,7 @@ TEST_P(ForeignModels, LogitsAreThoseOfTheWeightsThatTheToolReads) {
 INSTANTIATE_TEST_SUITE_P(All, ForeignModels,
                          testing::Values("gptq", "gptq-v2", "gptq-3", "awq", "ct-pack", "ct-int",
                                          "ct-w8a8", "ct-fp8", "ct-nvfp4", "ct-mxfp4", "bnb-nf4",
-                                         "bnb-fp4"),
+                                         "bnb-fp4", "mlx"),
                          test_name);
 
 }  // namespace

@@ -52,11 +52,13 @@ core::Tensor SafetensorsFile::tensor(std::string_view name) const {
 
 core::Tensor SafetensorsFile::tensor_or_bytes(std::string_view name) const {
   const SafetensorsEntry& found = entry(name);
-  if (found.type != "F8_E4M3" && found.type != "F8_E8M0") {
+  const bool bytes = found.type == "F8_E4M3" || found.type == "F8_E8M0";
+  if (!bytes && found.type != "U32") {
     return tensor(name);
   }
   check_intact();
-  return numbers(core::DType::kU8, 1, found);
+  const core::DType type = bytes ? core::DType::kU8 : core::DType::kI32;
+  return numbers(type, core::size_of(type), found);
 }
 
 }  // namespace nibble::io

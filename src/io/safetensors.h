@@ -39,7 +39,8 @@ class SafetensorsFile : public TensorFile<SafetensorsEntry> {
   /// ...), kIo when the file has been truncated.
   core::Tensor tensor(std::string_view name) const;
 
-  /// The same; numbers of 8 bits that core::Tensor has no type for (F8_E4M3, F8_E8M0) come as U8.
+  /// The same; numbers that core::Tensor has no type for come as others of their size: F8_E4M3 and
+  /// F8_E8M0 as U8, U32 as I32.
   core::Tensor tensor_or_bytes(std::string_view name) const;
 
  private:
@@ -52,6 +53,9 @@ class SafetensorsFile : public TensorFile<SafetensorsEntry> {
 struct NamedTensor {
   std::string name;
   core::Tensor tensor;
+  /// What the file calls its type, where core::Tensor has no such type ("U32"), of as many bytes;
+  /// empty: the tensor's own.
+  std::string_view stored_as = {};
 };
 
 /// Writes a safetensors file atomically (AtomicFile), straight from the tensors' memory. The data

@@ -66,9 +66,11 @@ std::string header_of(std::span<const NamedTensor* const> order,
   std::int64_t offset = 0;
   for (const NamedTensor* named : order) {
     const core::Tensor& tensor = named->tensor;
+    const std::string_view type =
+        named->stored_as.empty() ? core::name_of(tensor.dtype()) : named->stored_as;
     json += fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}},",
-                        quoted(named->name), core::name_of(tensor.dtype()),
-                        fmt::join(tensor.shape(), ","), offset, offset + tensor.bytes());
+                        quoted(named->name), type, fmt::join(tensor.shape(), ","), offset,
+                        offset + tensor.bytes());
     offset += tensor.bytes();
   }
   if (json.size() > 1) {

@@ -11,6 +11,27 @@ namespace {
 using core::ErrorKind;
 using core::Tensor;
 
+constexpr std::string_view kWeightEnd = ".weight";
+
+// A table of embeddings that another tool compressed: rows are looked up, not multiplied.
+Tensor decoded(const formats::PackedWeight& weight, const std::string& name) {
+  const auto k = static_cast<std::size_t>(weight.k);
+  Tensor table = Tensor::zeros(core::DType::kF16, {weight.n, weight.k});
+  const auto values = table.mutable_data<core::Fp16>();
+  std::vector<float> row(k);
+  for (std::int64_t n = 0; n < weight.n; ++n) {
+    formats::decode_row(weight, n, row);
+    for (std::size_t i = 0; i < k; ++i) {
+      const core::Fp16 value = core::to_fp16(row[i]);
+      core::require(std::isfinite(core::to_float(value)), ErrorKind::kInvalidModel,
+                    "tensor '{}' holds {}, which is not finite in float16", core::printable(name),
+                    row[i]);
+      values[static_cast<std::size_t>(n) * k + i] = value;
+    }
+  }
+  return table;
+}
+
 void check_shape(const Tensor& tensor, const std::string& name, const core::Shape& expected) {
   core::require(tensor.shape() == expected, ErrorKind::kInvalidModel,
                 "tensor '{}' has shape {}, expected {}", core::printable(name),
@@ -152,6 +173,14 @@ std::vector<float> WeightLoader::key_centre(const ops::LinearSet& qkv, std::int6
 }
 
 Tensor WeightLoader::matrix(const std::string& name, std::int64_t rows, std::int64_t columns) {
+  if (name.ends_with(kWeightEnd)) {
+    const std::string prefix = name.substr(0, name.size() - kWeightEnd.size());
+    if (auto table = source_.foreign_layer(prefix, rows, columns)) {
+      imports_.add_table(prefix, table->read);
+      used_.insert(table->tensors.begin(), table->tensors.end());
+      return decoded(table->read.weight, name);
+    }
+  }
   const Tensor tensor = take(name);
   check_shape(tensor, name, {rows, columns});
   return tensor;

@@ -18,6 +18,7 @@ class Case:
     k: int = 64
     tolerance: float = 0.0  # of Nibble's weights, relative to the largest
     rounds_scales: bool = False
+    whole_model: bool = False  # embeddings and the output layer are compressed too
     rounded: typing.Callable = None  # the weights of these tensors with the float16 scales that Nibble keeps
 
 
@@ -218,55 +219,94 @@ def bitsandbytes(kind, double, scheme, **more):
     return Case(config, scheme, compress, tolerance=2 ** -11, rounds_scales=True, rounded=rounded, **more)
 
 
+def mlx(bits, group, kind="float16", trained=False, tolerance=0.002, zeros="asym"):
+    """MLX's affine mode. `trained`: biases that are no multiples of the scales."""
+    import mlx.core as mx
+    import numpy as np
+
+    def compress(weight, name):
+        stored = mx.array(weight.numpy()).astype(getattr(mx, kind))
+        words, scales, biases = mx.quantize(stored, group_size=group, bits=bits)
+        if trained:
+            biases = (biases.astype(mx.float32) + 0.4 * mx.abs(scales.astype(mx.float32))).astype(biases.dtype)
+        whole = mx.dequantize(words, scales.astype(mx.float32), biases.astype(mx.float32), group_size=group, bits=bits)
+        halves = {mx.float16: torch.float16, mx.bfloat16: torch.bfloat16}[scales.dtype]
+        as_torch = lambda array: torch.from_numpy(np.array(array.astype(mx.float32))).to(halves)
+        parts = {"weight": torch.from_numpy(np.array(words)), "scales": as_torch(scales), "biases": as_torch(biases)}
+        return parts, torch.from_numpy(np.array(whole))
+
+    def rounded(parts, shape):
+        scales, biases = (np.array(parts[part].float()) for part in ("scales", "biases"))
+        codes = mx.dequantize(mx.array(parts["weight"].numpy()), mx.ones(scales.shape), mx.zeros(scales.shape),
+                              group_size=group, bits=bits)
+        codes = np.array(codes).reshape(*scales.shape, group)
+        zeros = np.clip(np.rint(-biases / scales), 0, 2 ** bits - 1)
+        return torch.from_numpy((scales[..., None] * (codes - zeros[..., None])).reshape(shape)).float()
+
+    held = bits if bits in (2, 3, 4, 8) and not trained else 8
+    config = {"quant_method": "mlx", "group_size": group, "bits": bits}
+    return Case(config, f"int{held}-{zeros}-g{group}", compress, tolerance=tolerance, rounded=rounded, whole_model=True)
+
+
 TOKENS = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "token", "dynamic": True}
 STATIC = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "tensor", "dynamic": False}
+# Made when they are asked for: each needs the tool that it is of.
 LAYERS = {
-    "gptq-2-asym-g16": gptq(2, 16, False),
-    "gptq-3-asym-g32-order": gptq(3, 32, False, ordered=True),
-    "gptq-3-sym-row-v2": gptq(3, -1, True, version=2),
-    "gptq-4-sym-g32": gptq(4, 32, True),
-    "gptq-4-sym-g32-mislabelled": gptq(4, 32, True, version=2, label="gptq"),
-    "gptq-4-asym-g32-v2": gptq(4, 32, False, version=2),
-    "gptq-4-asym-g32-order": gptq(4, 32, False, ordered=True),
-    "gptq-8-asym-g64": gptq(8, 64, False),
-    "gptq-8-sym-row": gptq(8, -1, True),
-    "awq-g32": awq(32),
-    "awq-row": awq(-1),
-    "awq-sym-g16": awq(16, symmetric=True),
-    "ct-pack-4-sym-g32": compressed("pack-quantized", integers(4), "int4-sym-g32", torch.float16),
-    "ct-pack-4-asym-g32": compressed("pack-quantized", integers(4, symmetric=False), "int4-asym-g32", torch.bfloat16),
-    "ct-pack-3-asym-g32": compressed("pack-quantized", integers(3, symmetric=False), "int3-asym-g32", torch.float16),
-    "ct-pack-3-sym-older": older_words(compressed("pack-quantized", integers(3), "int3-sym-g32", torch.float16)),
-    "ct-pack-2-channel": compressed("pack-quantized", integers(2, "channel"), "int2-sym-row", torch.float16),
-    "ct-pack-8-float-scales": compressed("pack-quantized", integers(8), "int8-sym-g32", tolerance=2 ** -11,
+    "gptq-2-asym-g16": lambda: gptq(2, 16, False),
+    "gptq-3-asym-g32-order": lambda: gptq(3, 32, False, ordered=True),
+    "gptq-3-sym-row-v2": lambda: gptq(3, -1, True, version=2),
+    "gptq-4-sym-g32": lambda: gptq(4, 32, True),
+    "gptq-4-sym-g32-mislabelled": lambda: gptq(4, 32, True, version=2, label="gptq"),
+    "gptq-4-asym-g32-v2": lambda: gptq(4, 32, False, version=2),
+    "gptq-4-asym-g32-order": lambda: gptq(4, 32, False, ordered=True),
+    "gptq-8-asym-g64": lambda: gptq(8, 64, False),
+    "gptq-8-sym-row": lambda: gptq(8, -1, True),
+    "awq-g32": lambda: awq(32),
+    "awq-row": lambda: awq(-1),
+    "awq-sym-g16": lambda: awq(16, symmetric=True),
+    "ct-pack-4-sym-g32": lambda: compressed("pack-quantized", integers(4), "int4-sym-g32", torch.float16),
+    "ct-pack-4-asym-g32": lambda: compressed("pack-quantized", integers(4, symmetric=False), "int4-asym-g32", torch.bfloat16),
+    "ct-pack-3-asym-g32": lambda: compressed("pack-quantized", integers(3, symmetric=False), "int3-asym-g32", torch.float16),
+    "ct-pack-3-sym-older": lambda: older_words(compressed("pack-quantized", integers(3), "int3-sym-g32", torch.float16)),
+    "ct-pack-2-channel": lambda: compressed("pack-quantized", integers(2, "channel"), "int2-sym-row", torch.float16),
+    "ct-pack-8-float-scales": lambda: compressed("pack-quantized", integers(8), "int8-sym-g32", tolerance=2 ** -11,
                                          rounds_scales=True),
-    "ct-int-w8a8": compressed("int-quantized", integers(8, "channel"), "int8-sym-row-a8", torch.float16,
+    "ct-int-w8a8": lambda: compressed("int-quantized", integers(8, "channel"), "int8-sym-row-a8", torch.float16,
                               TOKENS),
-    "ct-int-static": compressed("int-quantized", integers(8, "channel"), "int8-sym-row-a8s", torch.float16, STATIC),
-    "ct-int-tensor": compressed("int-quantized", integers(8, "tensor"), "int8-sym-row", torch.float16),
-    "ct-naive-4": compressed("naive-quantized", integers(4, symmetric=False), "int4-asym-g32", torch.float16),
-    "ct-fp8-channel": compressed("float-quantized", floats(8, "channel"), "fp8-row", torch.bfloat16),
-    "ct-fp8-tensor": compressed("float-quantized", floats(8, "tensor"), "fp8-row-afp8", torch.bfloat16,
+    "ct-int-static": lambda: compressed("int-quantized", integers(8, "channel"), "int8-sym-row-a8s", torch.float16, STATIC),
+    "ct-int-tensor": lambda: compressed("int-quantized", integers(8, "tensor"), "int8-sym-row", torch.float16),
+    "ct-naive-4": lambda: compressed("naive-quantized", integers(4, symmetric=False), "int4-asym-g32", torch.float16),
+    "ct-fp8-channel": lambda: compressed("float-quantized", floats(8, "channel"), "fp8-row", torch.bfloat16),
+    "ct-fp8-tensor": lambda: compressed("float-quantized", floats(8, "tensor"), "fp8-row-afp8", torch.bfloat16,
                                 {"num_bits": 8, "type": "float", "symmetric": True, "strategy": "token",
                                  "dynamic": True}),
-    "ct-nvfp4": compressed("nvfp4-pack-quantized", floats(4, "tensor_group", 16), "nvfp4", tolerance=2 ** -22),
-    "ct-mxfp4": compressed("mxfp4-pack-quantized", floats(4, "group", 32), "mxfp4"),
-    "bnb-nf4": bitsandbytes("nf4", False, "lut4-nf4-g64"),
-    "bnb-nf4-double": bitsandbytes("nf4", True, "lut4-nf4-g64"),
-    "bnb-fp4": bitsandbytes("fp4", False, "lut4-matrix-g64"),
+    "ct-nvfp4": lambda: compressed("nvfp4-pack-quantized", floats(4, "tensor_group", 16), "nvfp4", tolerance=2 ** -22),
+    "ct-mxfp4": lambda: compressed("mxfp4-pack-quantized", floats(4, "group", 32), "mxfp4"),
+    "bnb-nf4": lambda: bitsandbytes("nf4", False, "lut4-nf4-g64"),
+    "bnb-nf4-double": lambda: bitsandbytes("nf4", True, "lut4-nf4-g64"),
+    "bnb-fp4": lambda: bitsandbytes("fp4", False, "lut4-matrix-g64"),
+    "mlx-2-g32": lambda: mlx(2, 32, zeros="sym"),  # of these weights all come to the middle
+    "mlx-3-g32": lambda: mlx(3, 32),
+    "mlx-4-g32": lambda: mlx(4, 32),
+    "mlx-4-g64-bf16": lambda: mlx(4, 64, "bfloat16", tolerance=0.01),
+    "mlx-4-g32-trained": lambda: mlx(4, 32, trained=True, tolerance=0.005),
+    "mlx-5-g32": lambda: mlx(5, 32, tolerance=0.005),
+    "mlx-6-g32": lambda: mlx(6, 32, tolerance=0.005),
+    "mlx-8-g64": lambda: mlx(8, 64, tolerance=0.005),
 }
 
 MODELS = {
-    "gptq": gptq(4, 32, False, ordered=True),
-    "gptq-v2": gptq(8, -1, True, version=2),
-    "gptq-3": gptq(3, 32, False),
-    "awq": awq(32),
-    "ct-pack": compressed("pack-quantized", integers(4, symmetric=False), "int4-asym-g32", torch.float16),
-    "ct-int": compressed("int-quantized", integers(8, "channel"), "int8-sym-row", torch.float16),
-    "ct-w8a8": compressed("int-quantized", integers(8, "channel"), "int8-sym-row-a8", torch.float16, TOKENS),
-    "ct-fp8": compressed("float-quantized", floats(8, "channel"), "fp8-row", torch.bfloat16),
-    "ct-nvfp4": compressed("nvfp4-pack-quantized", floats(4, "tensor_group", 16), "nvfp4"),
-    "ct-mxfp4": compressed("mxfp4-pack-quantized", floats(4, "group", 32), "mxfp4"),
-    "bnb-nf4": bitsandbytes("nf4", True, "lut4-nf4-g64"),
-    "bnb-fp4": bitsandbytes("fp4", False, "lut4-matrix-g64"),
+    "gptq": lambda: gptq(4, 32, False, ordered=True),
+    "gptq-v2": lambda: gptq(8, -1, True, version=2),
+    "gptq-3": lambda: gptq(3, 32, False),
+    "awq": lambda: awq(32),
+    "ct-pack": lambda: compressed("pack-quantized", integers(4, symmetric=False), "int4-asym-g32", torch.float16),
+    "ct-int": lambda: compressed("int-quantized", integers(8, "channel"), "int8-sym-row", torch.float16),
+    "ct-w8a8": lambda: compressed("int-quantized", integers(8, "channel"), "int8-sym-row-a8", torch.float16, TOKENS),
+    "ct-fp8": lambda: compressed("float-quantized", floats(8, "channel"), "fp8-row", torch.bfloat16),
+    "ct-nvfp4": lambda: compressed("nvfp4-pack-quantized", floats(4, "tensor_group", 16), "nvfp4"),
+    "ct-mxfp4": lambda: compressed("mxfp4-pack-quantized", floats(4, "group", 32), "mxfp4"),
+    "bnb-nf4": lambda: bitsandbytes("nf4", True, "lut4-nf4-g64"),
+    "bnb-fp4": lambda: bitsandbytes("fp4", False, "lut4-matrix-g64"),
+    "mlx": lambda: mlx(4, 32),
 }

@@ -3,8 +3,8 @@
 
     python3 make_goldens.py [NAME ...]
 
-Needs torch 2.15, transformers 5.24, gptqmodel 7.7, compressed-tensors 0.20, bitsandbytes 0.50 (the versions that
-wrote what lies here), on a CPU. Their packers write every tensor, and their own dequantizers give the weights; scales
+Needs torch 2.15, transformers 5.24, gptqmodel 7.7, compressed-tensors 0.20, bitsandbytes 0.50, mlx 0.32 (the versions
+that wrote what lies here), on a CPU; of the tools only those of the cases that are named. Their packers write every tensor, and their own dequantizers give the weights; scales
 are widened to float32 first, so that nothing is rounded again.
 
 layers.json   for each name the tensors of one layer, bytes as base64, and its weights [n, k], float32
@@ -30,7 +30,7 @@ VOCABULARY = 64
 TOKENS = 24
 POSITIONS = 4
 KINDS = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int32: "I32", torch.int64: "I64",
-         torch.int8: "I8", torch.uint8: "U8", torch.float8_e4m3fn: "F8_E4M3"}
+         torch.int8: "I8", torch.uint32: "U32", torch.uint8: "U8", torch.float8_e4m3fn: "F8_E4M3"}
 
 
 def raw(tensor):
@@ -86,7 +86,7 @@ def write_model(name, case):
     tensors = {}
     rounded = {}
     for key, value in model.state_dict().items():
-        if not key.endswith("proj.weight"):
+        if not key.endswith("proj.weight") and not (case.whole_model and value.dim() == 2):
             tensors[key] = value.half()
             continue
         prefix = key.removesuffix(".weight")
@@ -95,12 +95,17 @@ def write_model(name, case):
         value.data.copy_(dequantized)
         if case.rounded:
             rounded[key] = case.rounded(parts, dequantized.shape)
+            if key == "model.embed_tokens.weight":
+                rounded[key] = rounded[key].half().float()  # a plain table in Nibble
     folder = HERE / name
     folder.mkdir(exist_ok=True)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     config = model.config.to_dict()
     config["architectures"] = ["LlamaForCausalLM"]
     config["quantization_config"] = case.config
+    if case.config["quant_method"] == "mlx":
+        config["quantization"] = config["quantization_config"] = {
+            key: value for key, value in case.config.items() if key != "quant_method"}
     (folder / "config.json").write_text(json.dumps(config, indent=1, default=str) + "\n")
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer()) + "\n")
     ids = torch.randint(0, VOCABULARY, (1, TOKENS))
@@ -125,13 +130,13 @@ def main():
     wanted = sys.argv[1:]
     layers = HERE / "layers.json"
     known = json.loads(layers.read_text()) if layers.exists() else {}
-    for name, case in foreign.LAYERS.items():
+    for name, make in foreign.LAYERS.items():
         if not wanted or name in wanted:
-            known[name] = layer_golden(case)
+            known[name] = layer_golden(make())
     layers.write_text(json.dumps(known, indent=0) + "\n")
-    for name, case in foreign.MODELS.items():
+    for name, make in foreign.MODELS.items():
         if not wanted or name in wanted:
-            write_model(name, case)
+            write_model(name, make())
 
 
 if __name__ == "__main__":

@@ -79,6 +79,13 @@ if [[ $with_library == ON ]]; then
   [[ "nibble $(pkg-config --modversion nibble)" == "$version" ]] || die "nibble.pc has another version"
   read -ra words <<<"$(pkg-config --cflags --libs nibble)"
   cc -Wall -Werror -o user "$source/tests/install/version.c" "${words[@]}"
-  LD_LIBRARY_PATH=$(pkg-config --variable=libdir nibble) ./user >/dev/null
+  export LD_LIBRARY_PATH
+  LD_LIBRARY_PATH=$(pkg-config --variable=libdir nibble)
+  ./user >/dev/null
+  cc -std=c11 -Wall -Wextra -Werror -o generate "$source/examples/generate.c" "${words[@]}"
+  ./generate "$source/models/demo" "A library is" | grep -q '(32 tokens, length)' || die "examples/generate.c writes nothing"
+  if ./generate none "A library is" 2>log || ! grep -q '^generate: input/output: ' log; then
+    die "examples/generate.c does not say what fails: $(<log)"
+  fi
 fi
 echo "installed: program, documents, examples; C library: $with_library"

@@ -6,6 +6,7 @@
 #include "io/json_file.h"
 #include "io/safetensors.h"
 #include "models/companion_files.h"
+#include "models/exchange/transformers_note.h"
 
 namespace nibble::compress {
 namespace {
@@ -227,6 +228,7 @@ void CheckpointWriter::write_config(const models::CompressionInfo& info) const {
                                    {"recipe", info.recipe},
                                    {"keeps_inputs", info.keeps_inputs.value()},
                                    {"layers", std::move(layers)}};
+  config[models::kTransformersKey] = models::kTransformersNote;
   if (info.tuned) {
     config["quantization_config"]["tuned"] = {{"device", info.tuned->device},
                                               {"batch", info.tuned->batch},

@@ -10,15 +10,17 @@
 #include "formats/exchange/compressed_tensors/compressed_tensors.h"
 #include "formats/exchange/exchange.h"
 #include "formats/exchange/gptq/gptq.h"
+#include "formats/exchange/mlx/mlx.h"
 
 namespace nibble::formats::exchange {
 
 std::span<const Kind> kinds() {
-  static constexpr std::array<Kind, 4> kKinds = {
+  static constexpr std::array<Kind, 5> kKinds = {
       {{"gptq", make_gptq_reader, make_gptq_writer},
        {"awq", make_awq_reader, make_awq_writer},
        {"compressed-tensors", make_compressed_tensors_reader, make_compressed_tensors_writer},
-       {"bitsandbytes", make_bitsandbytes_reader}}};
+       {"bitsandbytes", make_bitsandbytes_reader},
+       {"mlx", make_mlx_reader, make_mlx_writer}}};
   return kKinds;
 }
 

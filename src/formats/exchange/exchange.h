@@ -38,6 +38,8 @@ struct ReadLayer {
   PackedWeight weight;
   double scale_error = 0;            // largest relative change of a scale that became float16
   std::vector<std::string> remarks;  // what else is not as the file has it, each a sentence
+  double weight_error = 0;           // of all weights where offsets became zero points: Frobenius
+                                     // norm of the change relative to theirs
 };
 
 /// Layers of one kind of checkpoint. Codes are taken over as they are; nothing is quantized again.
@@ -58,6 +60,7 @@ class Reader {
 struct WrittenPart {
   std::string_view name;
   core::Tensor tensor;
+  std::string_view stored_as = {};  // as io::NamedTensor
 };
 
 /// What a written folder's quantization_config is about.
@@ -82,8 +85,12 @@ class Writer {
   virtual std::string problem(const Scheme& scheme, std::int64_t n, std::int64_t k) const = 0;
   /// The parts of a layer that has the scheme, but for the order of its inputs. Scales are float16.
   virtual std::vector<WrittenPart> write(const IntegerGrid& grid) const = 0;
+  /// The weights [n, k] of these parts, where they need not be those of the grid; empty: they are.
+  virtual std::vector<float> written_weights(const IntegerGrid& /*grid*/) const { return {}; }
   /// quantization_config.
   virtual core::Json config(const WrittenModel& model) const = 0;
+  /// Where it stands in config.json.
+  virtual std::vector<std::string_view> config_keys() const { return {"quantization_config"}; }
   /// A file of its own that repeats it, which older readers want; empty: none.
   virtual std::string_view config_file() const { return {}; }
 };

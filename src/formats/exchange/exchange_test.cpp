@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -272,6 +273,77 @@ TEST(Bitsandbytes, SettingsThatAreNotReadAreNamed) {
   expect_part(refusal("bnb-nf4", rows_of_96), "over the ends of rows of 96");
   expect_part(refusal("bnb-nf4", [](StoredLayer& layer, Json&) { std::swap(layer.n, layer.k); }),
               "'shape' is not [64, 32]");
+}
+
+TEST(Mlx, SettingsThatAreNotReadAreNamed) {
+  const std::string name = "mlx-4-g32";
+  expect_part(config_refusal(name, "mode", "mxfp4"), "'mxfp4'");
+  expect_part(config_refusal(name, "bits", 7), "7 bits");
+  expect_part(config_refusal(name, "group_size", 48), "48");
+  expect_part(config_refusal(name, "group_size", 128), "don't divide");
+  expect_part(config_refusal(name, "layer", {{"bits", 1}, {"group_size", 32}}), "'layer'");
+  EXPECT_EQ(config_refusal(name, "mode", "affine"), "");
+  EXPECT_EQ(config_refusal(name, "other.layer", {{"bits", 8}, {"group_size", 64}}), "");
+  expect_part(config_refusal(name, "layer", {{"bits", 8}, {"group_size", 32}}), "weight");
+  expect_part(config_refusal(name, "layer", {{"bits", 4}, {"group_size", 64}}), "scales");
+}
+
+ReadLayer read_mlx(StoredLayer layer) {
+  return make_reader(goldens().at("mlx-4-g32").at("config"))->read(layer);
+}
+
+TEST(Mlx, WhatZeroPointsChangeIsMeasured) {
+  const Json& golden = goldens().at("mlx-4-g32");
+  const ReadLayer read = read_mlx(layer_of(golden));
+  const Tensor stored = tensor_of({{"dtype", "F32"},
+                                   {"shape", {golden.at("n"), golden.at("k")}},
+                                   {"data", golden.at("weights")}});
+  const std::vector<float> before = core::to_float32(stored);
+  const std::vector<float> after = decoded(read.weight);
+  double change = 0;
+  double weights = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    change += std::pow(static_cast<double>(after[i]) - static_cast<double>(before[i]), 2);
+    weights += std::pow(static_cast<double>(before[i]), 2);
+  }
+  EXPECT_GT(read.weight_error, 0.0);
+  EXPECT_NEAR(read.weight_error, std::sqrt(change / weights), 1e-7);
+  EXPECT_TRUE(read.remarks.empty());
+  const auto trained = make_reader(golden.at("config"));
+  const ReadLayer wide = trained->read(layer_of(goldens().at("mlx-4-g32-trained")));
+  ASSERT_EQ(wide.remarks.size(), 1u);
+  expect_part(wide.remarks.front(), "4 bits are held in 8");
+}
+
+// Sets scale and bias of the first group, and all of its codes.
+StoredLayer with_first_group(float scale, float bias, std::int32_t words) {
+  StoredLayer layer = layer_of(goldens().at("mlx-4-g32"));
+  layer.parts.at("scales").mutable_data<core::Fp16>()[0] = core::to_fp16(scale);
+  layer.parts.at("biases").mutable_data<core::Fp16>()[0] = core::to_fp16(bias);
+  const auto codes = layer.parts.at("weight").mutable_data<std::int32_t>();
+  std::fill_n(codes.begin(), 4, words);
+  return layer;
+}
+
+TEST(Mlx, GroupsOfOneValueAreKept) {
+  const auto first = [](float scale, float bias, std::int32_t words) {
+    return decoded(read_mlx(with_first_group(scale, bias, words)).weight).front();
+  };
+  EXPECT_EQ(first(-0x1p-23f, 0.75f, 0), 0.75f);  // as MLX rounds 32 equal weights
+  EXPECT_EQ(first(0.0f, -0.5f, 0x55555555), -0.5f);
+  EXPECT_EQ(first(0.0f, 0.0f, 0x55555555), 0.0f);
+  EXPECT_EQ(first(0.25f, -1.0f, 0x77777777), 0.75f);
+}
+
+TEST(Mlx, OffsetsThatZeroPointsCannotHoldAreRefused) {
+  const auto far_away = [](StoredLayer& layer, Json&) {
+    layer = with_first_group(0.01f, 90.0f, 0x76543210);
+  };
+  expect_part(refusal("mlx-4-g32", far_away), "multiples");
+  const auto infinite = [](StoredLayer& layer, Json&) {
+    layer = with_first_group(HUGE_VALF, 0.0f, 0x76543210);
+  };
+  expect_part(refusal("mlx-4-g32", infinite), "finite");
 }
 
 TEST(RowRanges, CoverEachRowOnce) {

@@ -35,6 +35,9 @@ inline core::DType dtype_of(const std::string& name) {
       return type;
     }
   }
+  if (name == "U32") {
+    return core::DType::kI32;  // as io::SafetensorsFile gives it
+  }
   return core::DType::kU8;  // U8, and types of 8 bits that are read as such
 }
 

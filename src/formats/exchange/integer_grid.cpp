@@ -149,6 +149,15 @@ core::Tensor float16_of(const std::vector<float>& values, core::Shape shape) {
 
 }  // namespace
 
+bool moves_to(const Scheme& from, const Scheme& to) {
+  const std::int64_t group = from.scale.group;
+  const bool divides =
+      group == to.scale.group || group == 0 || (to.scale.group != 0 && group % to.scale.group == 0);
+  return is_integer(from) && from.inputs.hadamard == 0 && from.inputs.tail == 0 &&
+         from.code.bits <= to.code.bits && (!has_zeros(from) || has_zeros(to)) &&
+         (!from.inputs.ordered || to.inputs.ordered) && from.activation == to.activation && divides;
+}
+
 int zero_of(const IntegerGrid& grid, std::size_t at) {
   return grid.zeros.empty() ? 1 << (grid.bits - 1) : grid.zeros[at];
 }

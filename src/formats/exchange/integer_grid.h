@@ -42,6 +42,9 @@ std::optional<IntegerGrid> grid_of(const PackedWeight& weight);
 /// as `scheme` says.
 std::optional<IntegerGrid> fitted(IntegerGrid grid, const Scheme& scheme);
 
+/// Whether fitted() moves every grid of `from` whose groups divide its rows.
+bool moves_to(const Scheme& from, const Scheme& to);
+
 /// The zero point of group `at` of all rows' groups.
 int zero_of(const IntegerGrid& grid, std::size_t at);
 

@@ -42,14 +42,15 @@ std::vector<float> through(const std::string& method, const PackedWeight& weight
   const Scheme scheme = writer->nearest(weight.scheme);
   EXPECT_TRUE(writer->nearest(scheme) == scheme) << to_string(scheme);
   auto grid = fitted_to(weight, scheme);
-  if (!grid) {
+  if (!grid || !writer->problem(scheme, weight.n, weight.k).empty()) {
     return {};
   }
   StoredLayer layer{"layer", weight.n, weight.k, {}};
   for (const WrittenPart& part : writer->write(*grid)) {
     layer.parts.emplace(part.name, part.tensor);
   }
-  const Json config = writer->config({scheme, scheme.inputs.ordered, {"layer"}, {}});
+  Json config = writer->config({scheme, scheme.inputs.ordered, {"layer"}, {}});
+  config["quant_method"] = method;  // mlx-lm's folders have none
   const ReadLayer read = make_reader(config)->read(layer);
   scheme_read = to_string(read.weight.scheme);
   return decoded(read.weight);
@@ -82,7 +83,7 @@ TEST(Writers, WhatFitsIsReadBackWithTheSameWeights) {
   int exact = 0;
   for (const auto& [name, golden] : goldens().items()) {
     const PackedWeight weight = weight_of(name);
-    for (const char* method : {"gptq", "awq", "compressed-tensors"}) {
+    for (const char* method : {"gptq", "awq", "compressed-tensors", "mlx"}) {
       SCOPED_TRACE(name + " to " + method);
       std::string scheme;
       const std::vector<float> written = through(method, weight, scheme);
@@ -107,6 +108,8 @@ TEST(Writers, SchemesAreKeptWhereTheTargetHasThem) {
   expect("gptq", "ct-pack-2-channel", "int2-sym-row");
   expect("gptq", "gptq-3-sym-row-v2", "int3-sym-row");
   expect("gptq", "ct-int-tensor", "int8-sym-row");
+  expect("mlx", "gptq-8-asym-g64", "int8-asym-g64");
+  expect("mlx", "ct-pack-4-sym-g32", "int4-sym-g32");
   expect("awq", "gptq-4-asym-g32-v2", "int4-asym-g32");
   expect("awq", "gptq-4-sym-g32", "int4-sym-g32");
 }
@@ -148,6 +151,43 @@ TEST(GptqWriter, ConfigNamesWhatIsNotCompressed) {
   EXPECT_EQ(some.at("desc_act"), true);
   EXPECT_EQ(some.at("modules_in_block_to_quantize"), Json::parse(R"([["a.b"]])"));
   EXPECT_TRUE(some.at("dynamic").contains("-:^a\\.c$"));
+}
+
+// Two groups of one row: scale * zero of the second has 12 bits, one more than float16.
+TEST(MlxWriter, BiasesAreRoundedAndTheWeightsSaySo) {
+  IntegerGrid grid{.bits = 4, .n = 1, .k = 64, .group = 32};
+  grid.codes.assign(64, 3);
+  grid.codes[1] = 15;
+  grid.scales = {0.25f, 1.0f + 0x1p-10f};
+  grid.zeros = {8, 11};
+  const auto writer = writer_of("mlx");
+  const std::vector<WrittenPart> parts = writer->write(grid);
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[0].name, "weight");
+  EXPECT_EQ(parts[0].stored_as, "U32");
+  EXPECT_EQ(parts[0].tensor.data<std::int32_t>()[0], 0x333333f3);
+  EXPECT_EQ(core::to_float32(parts[1].tensor), grid.scales);
+  const float bias = -11.0078125f;  // of 11.0107421875, in steps of 2^-7
+  EXPECT_EQ(core::to_float32(parts[2].tensor), (std::vector<float>{-2.0f, bias}));
+  const std::vector<float> weights = writer->written_weights(grid);
+  ASSERT_EQ(weights.size(), 64u);
+  EXPECT_EQ(weights[0], 0.25f * (3 - 8));
+  EXPECT_EQ(weights[1], 0.25f * (15 - 8));
+  EXPECT_EQ(weights[32], 3 * (1.0f + 0x1p-10f) + bias);
+  grid.scales[0] = 60000.0f;
+  EXPECT_THROW(static_cast<void>(writer->write(grid)), core::Error);
+}
+
+TEST(MlxWriter, GroupsAreTheLargestThatDivideThoseOfTheScheme) {
+  const auto nearest = [](const char* scheme) {
+    return to_string(writer_of("mlx")->nearest(parse_scheme(scheme)));
+  };
+  EXPECT_EQ(nearest("int4-sym-g128"), "int4-asym-g128");
+  EXPECT_EQ(nearest("int3-asym-g256"), "int3-asym-g128");
+  EXPECT_EQ(nearest("int4-sym-g96"), "int4-asym-g32");
+  EXPECT_EQ(nearest("int4-sym-g16"), "int4-asym-g32");
+  EXPECT_EQ(nearest("int8-sym-row-a8"), "int8-asym-g128");
+  EXPECT_EQ(nearest("lut4-nf4-g64"), "int4-asym-g64");
 }
 
 TEST(Writers, ShapesThatWordsOrGroupsDoNotDivideAreNamed) {

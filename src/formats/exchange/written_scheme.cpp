@@ -29,8 +29,7 @@ std::string problem_of_groups(const Scheme& scheme, std::int64_t k) {
   const std::int64_t group = scheme.scale.group;
   return group == 0 || k % group == 0
              ? ""
-             : fmt::format("groups of {} don't divide its {} inputs (choose others with --scheme)",
-                           group, k);
+             : fmt::format("groups of {} don't divide its {} inputs", group, k);
 }
 
 std::int64_t written_group_size(const Scheme& scheme) {

@@ -71,8 +71,27 @@ CompressionInfo read_compression(const Json& config) {
   return info;
 }
 
+namespace {
+
+// mlx-lm writes "quantization", in newer folders also a copy of it, and names no method.
+bool add_mlx_config(Json& config) {
+  const auto stored = config.find("quantization");
+  const auto copy = config.find(kKey);
+  const bool named =
+      copy != config.end() && !(copy->is_object() && !copy->contains("quant_method"));
+  if (stored == config.end() || !stored->is_object() || !stored->contains("group_size") || named) {
+    return false;
+  }
+  Json compression = *stored;
+  compression["quant_method"] = "mlx";
+  config[std::string(kKey)] = std::move(compression);
+  return true;
+}
+
+}  // namespace
+
 void add_older_config(Json& config, const std::filesystem::path& folder) {
-  if (!config.is_object() || config.contains(kKey)) {
+  if (!config.is_object() || add_mlx_config(config) || config.contains(kKey)) {
     return;
   }
   for (const OlderFile& file : kOlderFiles) {

@@ -31,8 +31,9 @@ inline constexpr int kCheckpointVersion = 1;
 /// Throws kInvalidModel for what cannot be read.
 CompressionInfo read_compression(const core::Json& config);
 
-/// Puts `quantization_config` into `config`, where older tools wrote it into a file of its own in
-/// the folder: quantize_config.json (AutoGPTQ), quant_config.json (AutoAWQ).
+/// Puts `quantization_config` into `config`, where a tool wrote it elsewhere: under "quantization"
+/// (mlx-lm), or into a file of its own in the folder: quantize_config.json (AutoGPTQ),
+/// quant_config.json (AutoAWQ).
 void add_older_config(core::Json& config, const std::filesystem::path& folder);
 
 }  // namespace nibble::models

@@ -26,6 +26,16 @@ double Conversion::relative_error() const {
   return relative(error, weights);
 }
 
+double Conversion::bits_per_weight() const {
+  double bits = 0;
+  double weights = 0;
+  for (const ConvertedLayer& layer : layers) {
+    bits += 8 * static_cast<double>(layer.stored_bytes);
+    weights += static_cast<double>(layer.weights);
+  }
+  return weights > 0 ? bits / weights : 0.0;
+}
+
 const ConvertedLayer* Conversion::worst() const {
   const auto at = std::max_element(layers.begin(), layers.end(), [](const auto& a, const auto& b) {
     return a.relative_error() < b.relative_error();

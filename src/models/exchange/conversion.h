@@ -18,11 +18,13 @@ namespace nibble::models {
 /// What a layer became in the files of another tool.
 struct ConvertedLayer {
   std::string name;
-  std::string from;            // its scheme
-  std::string to;              // that of the target, or its own word for it: "Q4_0"
-  bool exact = false;          // its weights are the same numbers
-  double squared_error = 0;    // sum over all weights of (written - before)^2
-  double squared_weights = 0;  // and of before^2
+  std::string from;  // its scheme
+  std::string to;    // that of the target, or its own word for it: "Q4_0"
+  std::int64_t weights = 0;
+  std::int64_t stored_bytes = 0;  // in the files
+  bool exact = false;             // its weights are the same numbers
+  double squared_error = 0;       // sum over all weights of (written - before)^2
+  double squared_weights = 0;     // and of before^2
 
   /// Frobenius norm of the change relative to that of the weights.
   double relative_error() const;
@@ -34,6 +36,7 @@ struct Conversion {
   std::vector<std::string> remarks;
 
   double relative_error() const;        // of all layers together
+  double bits_per_weight() const;       // of all layers in the files; 0 without any
   const ConvertedLayer* worst() const;  // null where there is none
 };
 

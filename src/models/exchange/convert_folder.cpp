@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <functional>
 
 #include "core/nearest_name.h"
@@ -5,7 +6,9 @@
 #include "models/exchange/hf_folder.h"
 #include "models/exchange/layer_conversion.h"
 #include "models/exchange/model_layers.h"
+#include "models/exchange/plain_weights.h"
 #include "models/exchange/target_scheme.h"
+#include "models/exchange/transformers_note.h"
 #include "models/gguf/vocabulary_json.h"
 
 namespace nibble::models {
@@ -72,7 +75,8 @@ class CodeWriter final : public LayerWriter {
     scheme_ = target_scheme(model, method, *writer_, options.scheme);
     for (const ops::Linear* layer : layers_to_convert(model.network)) {
       const std::string problem = writer_->problem(scheme_, layer->weight.n, layer->weight.k);
-      core::require(problem.empty(), ErrorKind::kInvalidModel, "{} can't hold layer {}: {}", method,
+      core::require(problem.empty(), ErrorKind::kInvalidModel,
+                    "{} can't hold layer {}: {}; --scheme chooses another", method,
                     core::printable(layer->name), problem);
     }
   }
@@ -83,8 +87,11 @@ class CodeWriter final : public LayerWriter {
     scheme.inputs.ordered = !formats::is_dense(stored) && writer_->nearest(stored).inputs.ordered;
     GridLayer converted = to_grid(layer, scheme, round_, pool_);
     for (formats::exchange::WrittenPart& part : writer_->write(converted.grid)) {
-      tensors.push_back({fmt::format("{}.{}", layer.name, part.name), std::move(part.tensor)});
+      converted.report.stored_bytes += part.tensor.bytes();
+      tensors.push_back(
+          {fmt::format("{}.{}", layer.name, part.name), std::move(part.tensor), part.stored_as});
     }
+    measure(layer, converted);
     ordered_ = ordered_ || !converted.grid.order.empty();
     layers_.push_back(layer.name);
     float_inputs_ += !stored.activation.is_float() && scheme.activation.is_float() ? 1 : 0;
@@ -97,7 +104,9 @@ class CodeWriter final : public LayerWriter {
     if (!writer_->config_file().empty()) {
       folder.write_json(writer_->config_file(), compression);
     }
-    config["quantization_config"] = compression;
+    for (const std::string_view key : writer_->config_keys()) {
+      config[std::string(key)] = compression;
+    }
     if (float_type_of(config) == core::DType::kBF16) {
       conversion.remarks.emplace_back(
           "config.json says float16 in place of bfloat16: scales are float16, and readers round "
@@ -112,12 +121,24 @@ class CodeWriter final : public LayerWriter {
       conversion.remarks.emplace_back(
           "compressed-tensors rounds inputs by max|x| / 127.5, where Nibble has 127");
     }
-    if (compression["quant_method"] == "gptq" && scheme_.code.bits < 4) {
+    if (compression.value("quant_method", "") == "gptq" && scheme_.code.bits < 4) {
       conversion.remarks.emplace_back("vLLM loads GPTQ of 4 and 8 bits only");
     }
   }
 
  private:
+  // Where the target rounds what a grid has.
+  void measure(const ops::Linear& layer, GridLayer& converted) {
+    const std::vector<float> written = writer_->written_weights(converted.grid);
+    if (written.empty()) {
+      return;
+    }
+    ConvertedLayer& report = converted.report;
+    report.squared_error = report.squared_weights = 0;
+    add_errors(report, plain_weights(layer.weight, pool_), written);
+    report.exact = report.squared_error == 0;
+  }
+
   std::unique_ptr<const Writer> writer_;
   const Rounder& round_;
   core::ThreadPool& pool_;
@@ -153,6 +174,10 @@ class FolderConversion {
     write_rest();
     core::Json config = model_.config_json;
     config.erase("quantization_config");
+    config.erase("quantization");
+    if (model_.compression.reader == nullptr && !model_.compression.schemes.empty()) {
+      config.erase(kTransformersKey);
+    }
     writer_.finish(folder_, config, dense_, conversion_);
     folder_.write_json("config.json", config);
     model_.source->check_unchanged();
@@ -205,9 +230,25 @@ class FolderConversion {
     }
   }
 
+  // A table that another tool compressed is plain in the model.
+  void write_tables(Tensors& tensors) {
+    const Embeddings& tables = model_.network.embeddings;
+    ops::Linear table;
+    table.name = tables.tokens_name.substr(0, tables.tokens_name.rfind('.'));
+    const auto names = weight_names(model_, table);
+    const bool compressed = std::any_of(names.begin(), names.end(), [&](const auto& name) {
+      return name != tables.tokens_name && model_.source->contains(name);
+    });
+    if (model_.compression.reader && compressed) {
+      take(table);
+      tensors.push_back({tables.tokens_name, tables.tokens});
+    }
+  }
+
   void write_rest() {
     Tensors tensors;
     write_ends(tensors);
+    write_tables(tensors);
     for (const std::string& name : model_.source->names()) {
       core::require(name != "rope_freqs.weight", ErrorKind::kInvalidModel,
                     "the file has its rotary frequencies as a tensor, for which config.json has no "

@@ -15,7 +15,8 @@ using formats::Scheme;
 ConvertedLayer report_of(const ops::Linear& layer, const Scheme& scheme) {
   return {.name = layer.name,
           .from = formats::to_string(layer.weight.scheme),
-          .to = formats::to_string(scheme)};
+          .to = formats::to_string(scheme),
+          .weights = layer.weight.n * layer.weight.k};
 }
 
 // Errors of rounding name the layer.
@@ -62,6 +63,7 @@ DenseLayer to_dense(const ops::Linear& layer, core::DType type, core::ThreadPool
   result.tensor = rounded(layer, weights, scheme, {}, pool).dense;
   add_errors(result.report, weights, core::to_float32(result.tensor));
   result.report.exact = result.report.squared_error == 0;
+  result.report.stored_bytes = result.tensor.bytes();
   return result;
 }
 

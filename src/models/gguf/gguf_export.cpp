@@ -210,6 +210,7 @@ class GgufExport {
   void append(const ops::Linear& layer, const io::GgufBlockType& type, const RowOrder& rows,
               std::vector<std::byte>& bytes) {
     GgufLayer data = gguf_layer(layer, type, rows, options_.round, pool_);
+    data.report.stored_bytes = std::ssize(data.bytes);
     bytes.insert(bytes.end(), data.bytes.begin(), data.bytes.end());
     if (!formats::is_dense(layer.weight.scheme) || !data.report.exact) {
       conversion_.layers.push_back(std::move(data.report));

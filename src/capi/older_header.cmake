@@ -1,0 +1,32 @@
+# Makes of the header IN one as an older version had it, OUT: structs end behind the fields named here, and
+# functions of today are still declared.
+cmake_minimum_required(VERSION 3.25)
+file(READ ${IN} text)
+
+# Cuts what stands between the line of `field` and the end of struct `name`.
+function(cut name field)
+  string(FIND "${text}" "typedef struct ${name} {" begin)
+  string(SUBSTRING "${text}" ${begin} -1 struct)
+  string(FIND "${struct}" "${field};" at)
+  string(FIND "${struct}" "} ${name};" end)
+  if(begin EQUAL -1 OR at EQUAL -1 OR end LESS at)
+    message(FATAL_ERROR "${IN}: there is no ${name} with a field ${field}")
+  endif()
+  string(SUBSTRING "${struct}" ${at} -1 from_field)
+  string(FIND "${from_field}" "\n" line)
+  math(EXPR keep "${begin} + ${at} + ${line} + 1")
+  math(EXPR resume "${begin} + ${end}")
+  if(NOT keep LESS resume)
+    message(FATAL_ERROR "${IN}: ${field} is the last field of ${name}")
+  endif()
+  string(SUBSTRING "${text}" 0 ${keep} head)
+  string(SUBSTRING "${text}" ${resume} -1 tail)
+  set(text "${head}${tail}" PARENT_SCOPE)
+endfunction()
+
+cut(nibble_open_options kv_bytes)
+cut(nibble_facts bits_per_weight)
+cut(nibble_generate_options seed)
+cut(nibble_read_options max_tokens)
+cut(nibble_evaluate_options max_tokens)
+file(WRITE ${OUT} "${text}")

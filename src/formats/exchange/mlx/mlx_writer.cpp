@@ -1,0 +1,113 @@
+// Layers and quantization of MLX's folders.
+
+#include <array>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "core/float16.h"
+#include "formats/exchange/integer_grid.h"
+#include "formats/exchange/mlx/mlx.h"
+#include "formats/exchange/row_ranges.h"
+#include "formats/exchange/word_stream.h"
+#include "formats/exchange/written_scheme.h"
+
+namespace nibble::formats::exchange {
+namespace {
+
+using core::DType;
+using core::Tensor;
+
+constexpr std::array<std::int64_t, 3> kGroups = {128, 64, 32};
+
+std::size_t index(std::int64_t value) {
+  return static_cast<std::size_t>(value);
+}
+
+Tensor words_of_codes(const IntegerGrid& grid) {
+  const std::int64_t columns = words_for(grid.k, grid.bits);
+  Tensor tensor = Tensor::zeros(DType::kI32, {grid.n, columns});
+  const auto words = tensor.mutable_data<std::int32_t>();
+  for_row_ranges(grid.n, grid.k, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t n = first; n < last; ++n) {
+      for (std::int64_t k = 0; k < grid.k; ++k) {
+        put_number(words.subspan(index(n * columns)), 1, grid.bits, k,
+                   grid.codes[index(n * grid.k + k)]);
+      }
+    }
+  });
+  return tensor;
+}
+
+// What code 0 of a group stands for, in float16.
+float bias_of(const IntegerGrid& grid, std::size_t at) {
+  const float exact = -grid.scales[at] * static_cast<float>(zero_of(grid, at));
+  const float bias = core::to_float(core::to_fp16(exact));
+  core::require(std::isfinite(bias), core::ErrorKind::kInvalidModel,
+                "MLX's biases are float16, which can't hold {}; choose fewer bits with --scheme",
+                exact);
+  return bias;
+}
+
+class MlxWriter final : public Writer {
+ public:
+  Scheme nearest(const Scheme& scheme) const override {
+    return integer_scheme(scheme.code.bits, nearest_group(scheme.scale.group), Zero::kInteger);
+  }
+
+  std::string problem(const Scheme& scheme, std::int64_t, std::int64_t k) const override {
+    return problem_of_groups(scheme, k);
+  }
+
+  std::vector<WrittenPart> write(const IntegerGrid& grid) const override {
+    std::vector<float> biases(grid.scales.size());
+    for (std::size_t at = 0; at < biases.size(); ++at) {
+      biases[at] = bias_of(grid, at);
+    }
+    const core::Shape shape = {grid.n, groups_of(grid.k, grid.group)};
+    return {{"weight", words_of_codes(grid), "U32"},
+            {"scales", scales_by_row(grid)},
+            {"biases", core::from_float32(biases, shape, DType::kF16)}};
+  }
+
+  std::vector<float> written_weights(const IntegerGrid& grid) const override {
+    std::vector<float> weights(grid.codes.size());
+    const auto group = index(grid.group);
+    for (std::size_t at = 0; at < grid.scales.size(); ++at) {
+      const float bias = bias_of(grid, at);
+      for (std::size_t i = at * group; i < (at + 1) * group; ++i) {
+        weights[i] = grid.scales[at] * static_cast<float>(grid.codes[i]) + bias;
+      }
+    }
+    return weights;
+  }
+
+  // As mlx-lm writes it; a layer without "scales" is a plain one.
+  core::Json config(const WrittenModel& model) const override {
+    return {{"group_size", model.scheme.scale.group}, {"bits", model.scheme.code.bits}};
+  }
+
+  std::vector<std::string_view> config_keys() const override {
+    return {"quantization", "quantization_config"};
+  }
+
+ private:
+  // Rows and groups of other sizes: the largest that divides them.
+  static std::int64_t nearest_group(std::int64_t group) {
+    for (const std::int64_t size : kGroups) {
+      if (group % size == 0) {
+        return size;
+      }
+    }
+    return kGroups.back();
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<const Writer> make_mlx_writer() {
+  return std::make_unique<const MlxWriter>();
+}
+
+}  // namespace nibble::formats::exchange
