@@ -118,7 +118,9 @@ TEST_P(DividedFamilies, GiveTheLogitsOfOneRank) {
 INSTANTIATE_TEST_SUITE_P(, DividedFamilies,
                          testing::Values("llama", "llama-bias-tied", "llama-yarn-rope", "mistral",
                                          "mixtral", "gpt2", "opt", "opt-post-norm", "opt-projected",
-                                         "qwen2", "qwen2-window", "qwen3"),
+                                         "qwen2", "qwen2-window", "qwen3", "qwen3-moe",
+                                         "qwen3-moe-shares", "phi3", "phi3-long-rope",
+                                         "phi4-short-rope", "gemma", "gemma2", "gemma3"),
                          [](const auto& parameter) {
                            std::string name = parameter.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -162,7 +164,7 @@ TEST_F(DividedModel, GivesTheLogitsOfOneRankInEveryFormat) {
 }
 
 TEST_F(DividedModel, GivesTheLogitsOfOneRankWithExpertsAndFusedLayers) {
-  for (const char* family : {"mixtral", "gpt2", "opt"}) {
+  for (const char* family : {"mixtral", "qwen3-moe", "phi3", "gpt2", "opt"}) {
     SCOPED_TRACE(family);
     expect_same_bits(
         compress(family,
@@ -185,7 +187,7 @@ TEST_F(DividedModel, MayHavePartsOfDifferentSizes) {
 }
 
 TEST_F(DividedModel, RunsCheckpointsOfOtherTools) {
-  for (const char* name : {"gptq", "awq", "ct-pack", "bnb-nf4"}) {
+  for (const char* name : {"gptq", "awq", "ct-pack", "bnb-nf4", "mlx"}) {
     SCOPED_TRACE(name);
     expect_same_bits(kSource / "tests/exchange" / name, {2});
   }

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/float16.h"
 #include "core/random_values_for_tests.h"
 #include "formats/format.h"
 #include "formats/stored_parts.h"
@@ -44,6 +45,28 @@ constexpr const char* kSchemes[] = {"f32",
 PackedWeight weight_of(const char* scheme) {
   const std::vector<float> values = core::normal_values(kRows * kInputs, 7);
   return round_to_nearest(values, kRows, kInputs, parse_scheme(scheme));
+}
+
+// Of blocks as GGUF files have them, which are read and not made: each byte is its place's, and
+// numbers in 16 bits lie between 1 and 2.
+PackedWeight weight_of_blocks(const char* scheme) {
+  PackedWeight weight;
+  weight.scheme = parse_scheme(scheme);
+  weight.n = kRows;
+  weight.k = 2 * kSuperGroup;
+  for (const StoredPart& part : stored_parts(weight.scheme, weight.n, weight.k)) {
+    core::Tensor tensor = core::Tensor::zeros(part.dtype, {part.rows, part.columns});
+    for (std::int64_t i = 0; i < part.rows * part.columns; ++i) {
+      if (part.dtype == core::DType::kF16) {
+        tensor.mutable_data<core::Fp16>()[static_cast<std::size_t>(i)].bits =
+            static_cast<std::uint16_t>(0x3c00 + i % 1024);
+      } else {
+        tensor.mutable_raw()[i] = static_cast<std::byte>(i * 7 % 64);
+      }
+    }
+    weight.*part.tensor = tensor;
+  }
+  return weight;
 }
 
 // In a stored order, with 16 inputs in INT8 behind it, whose codes tell row and place.
@@ -121,6 +144,9 @@ TEST(RowSlice, DecodesToTheRowsOfTheWhole) {
   for (const char* scheme :
        {"lut4-row-g32", "lut3-row-g64", "lut4-matrix-g32", "lut2-matrix-g64"}) {
     weights.push_back(weight_with_book(scheme));
+  }
+  for (const char* scheme : {"int4-min-g32", "int8-sym-g16-s8", "int4-min-g32-s8"}) {
+    weights.push_back(weight_of_blocks(scheme));
   }
   for (const PackedWeight& weight : weights) {
     for (const auto& [begin, end] : std::vector<std::pair<std::int64_t, std::int64_t>>{

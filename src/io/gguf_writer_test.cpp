@@ -1,11 +1,8 @@
 #include "io/gguf_writer.h"
 
-#include <cstring>
-
 #include <gtest/gtest.h>
 
 #include "io/gguf.h"
-#include "io/gguf_blocks/encoders.h"
 #include "io/temporary_folder_for_tests.h"
 #include "io/text_file.h"
 
@@ -91,50 +88,6 @@ TEST_F(GgufWriterTest, NothingStaysOfWhatFails) {
   expect_error(ErrorKind::kFailed, {"blocks"},
                [&] { write_gguf(path_, keys(), {output("a", {33}, 2, 18)}); });
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
-}
-
-// The blocks that gguf-py wrote, taken apart and put together again.
-TEST(GgufEncoders, GiveTheBlocksOfTheIndependentImplementation) {
-  const std::string golden =
-      read_text_file(NIBBLE_SOURCE_DIR "/src/io/goldens/gguf_blocks.bin", 1 << 20);
-  int types = 0;
-  for (std::size_t at = 0; at < golden.size();) {
-    std::uint32_t header[2];
-    std::memcpy(header, golden.data() + at, sizeof(header));
-    const GgufBlockType& type = *find_gguf_block_type(header[0]);
-    const auto* blocks = reinterpret_cast<const std::uint8_t*>(golden.data() + at + sizeof(header));
-    const auto block_bytes = static_cast<std::size_t>(type.block_bytes);
-    at += sizeof(header) +
-          header[1] * (block_bytes + static_cast<std::size_t>(type.block_elements) * sizeof(float));
-    if (type.name != "Q4_0" && type.name != "Q4_1" && type.name != "Q8_0") {
-      continue;
-    }
-    ++types;
-    for (std::size_t i = 0; i < header[1]; ++i) {
-      const std::uint8_t* block = blocks + i * block_bytes;
-      core::Fp16 d;
-      core::Fp16 m;
-      std::memcpy(&d.bits, block, 2);
-      std::memcpy(&m.bits, block + 2, 2);
-      std::vector<std::uint8_t> codes(32);
-      const std::uint8_t* nibbles = block + block_bytes - 16;
-      for (std::size_t j = 0; j < 32; ++j) {
-        codes[j] = type.name == "Q8_0"
-                       ? static_cast<std::uint8_t>(static_cast<std::int8_t>(block[2 + j]) + 128)
-                       : static_cast<std::uint8_t>(j < 16 ? nibbles[j] & 15 : nibbles[j - 16] >> 4);
-      }
-      std::vector<std::uint8_t> made(block_bytes);
-      if (type.name == "Q4_0") {
-        gguf_blocks::encode_q4_0(d, codes, made.data());
-      } else if (type.name == "Q4_1") {
-        gguf_blocks::encode_q4_1(d, m, codes, made.data());
-      } else {
-        gguf_blocks::encode_q8_0(d, codes, made.data());
-      }
-      ASSERT_EQ(std::memcmp(made.data(), block, block_bytes), 0) << type.name << " " << i;
-    }
-  }
-  EXPECT_EQ(types, 3);
 }
 
 }  // namespace
