@@ -83,11 +83,14 @@ void measure(const ops::Linear& layer, const io::GgufBlockType& type, const RowO
 
 // Blocks that hold the layer as it is.
 GgufLayer moved_blocks(const ops::Linear& layer, const io::GgufBlockType& type,
-                       const RowOrder& rows) {
+                       const RowOrder& rows, core::ThreadPool& pool) {
   GgufLayer result;
   result.report.name = layer.name;
   result.report.from = formats::to_string(layer.weight.scheme);
+  result.report.weights = layer.weight.n * layer.weight.k;
   result.report.exact = true;
+  const std::vector<float> weights = plain_weights(layer.weight, pool);
+  add_errors(result.report, weights, weights);
   result.bytes = write_blocks(type, layer.weight, rows);
   return result;
 }
@@ -95,7 +98,7 @@ GgufLayer moved_blocks(const ops::Linear& layer, const io::GgufBlockType& type,
 GgufLayer blocks_of(const ops::Linear& layer, const io::GgufBlockType& type, const RowOrder& rows,
                     const Rounder& round, core::ThreadPool& pool) {
   if (blocks_of_layer(layer.weight) == &type) {
-    return moved_blocks(layer, type, rows);
+    return moved_blocks(layer, type, rows, pool);
   }
   core::require(
       type.id == kQ4_1 || scheme_of_blocks(type) == block_scheme(type), ErrorKind::kInvalidModel,

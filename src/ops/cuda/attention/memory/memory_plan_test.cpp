@@ -147,6 +147,7 @@ std::vector<double> on_cpu(const MemoryProblem& p) {
     problem.rows = rows;
     problem.heads = group;
     problem.head_dim = p.head_dim;
+    problem.scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim));
     problem.memory_rows = tokens;
     problem.mask.bidirectional = true;
     problem.keys = cache.keys(0, head);
