@@ -143,6 +143,14 @@ class LLM:
                          ctypes.byref(count)))
         return self._taken_ids(ids, count)
 
+    def _generate(self, prompts: Sequence[Prompt], params: SamplingParams,
+                  on_piece: Callable[[int, str], None]) -> list[Completion]:
+        """generate(), with both the pieces as they come (on this thread) and the completions. What `on_piece` raises
+        ends it."""
+        inputs = inputs_of(prompts)
+        return self._write(lambda options, texts: self._call(lib.nibble_generate, inputs, len(inputs), options, texts),
+                           params, on_piece)
+
     def _write(self, run: Callable[[Any, Any], int], params: SamplingParams,
                on_piece: Optional[Callable[[int, str], None]]) -> list[Completion]:
         options, texts, failure = params._options(), ctypes.c_void_p(), Failure()
