@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Perplexity of a file that another tool quantized, in transformers: what `nibble eval --activations float` must give too.
+"""Perplexity of a GGUF file of a Llama in transformers: what `nibble eval --activations float` must give too.
 
     bench/check_peers.py FILE --original FOLDER --text FILE [--max-tokens 40960]
 
-The weights are those of the tool's own code: gguf.dequantize for a GGUF file, the modules of GPTQModel for a GPTQ folder. They replace
-those of the original in float32. Windows of 1,024 tokens, as `nibble eval --seq-len 1024` takes them.
+The weights of the blocks' layers are those of gguf.dequantize, which replace those of the original in float32. Windows of 1,024 tokens, as `nibble eval --seq-len 1024` takes them.
 """
 import argparse
 import math
@@ -36,14 +35,6 @@ def of_gguf(path, config):
             yield f"model.layers.{parts[1]}.{NAMES[parts[2]]}", halves(weight, heads) if heads else weight
 
 
-def of_gptq(path, _):
-    model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float16, device_map="cpu")
-    for name, module in model.named_modules():
-        if hasattr(module, "qweight"):
-            module.scales = module.scales.float()
-            yield name, module.dequantize_weight().float().t()
-
-
 @torch.no_grad()
 def perplexity(model, ids):
     windows = [ids[begin:begin + WINDOW] for begin in range(0, len(ids) - WINDOW + 1, WINDOW)]
@@ -67,7 +58,7 @@ def main():
     ids = tokenizer.encode(options.text.read_text(encoding="utf-8"), add_special_tokens=False).ids[:options.max_tokens]
     model = transformers.AutoModelForCausalLM.from_pretrained(options.original, dtype=torch.float32)
     replaced = 0
-    for name, weight in (of_gguf if options.file.suffix == ".gguf" else of_gptq)(options.file, model.config):
+    for name, weight in of_gguf(options.file, model.config):
         module = model.get_submodule(name)
         assert module.weight.shape == weight.shape, name
         module.weight.data, replaced = weight, replaced + 1

@@ -9,10 +9,9 @@ RECIPES = {"best4", "gptq-w4g128", "awq-w4g128", "awq-gptq-w4g128", "rtn-w4g128"
            "any4g128-gptq-refine", "rtn-w3g128", "gptq-w3g128", "any3g128-gptq-refine"}
 CALIBRATED = {name for name in RECIPES if not name.startswith(("rtn-", "nf4", "mxfp4", "nvfp4"))}
 # The table in short: of each tool what loses least, at about 4 and 3 bits.
-SHORT = {(OURS, "best4"), (OURS, "any3g128-gptq-refine"), ("GPTQModel", "4 bits, groups of 128"),
-         ("llm-compressor", "AWQ, 4 bits, groups of 128, asymmetric"), ("bitsandbytes", "NF4, blocks of 64, double quantization"),
-         ("mlx-lm", "affine, 4 bits, groups of 64"), ("llama.cpp", "IQ4_XS, imatrix"), ("llama.cpp", "Q4_K_S, imatrix"),
-         ("llama.cpp", "Q3_K_S, imatrix")}
+SHORT = {(OURS, "best4"), (OURS, "any3g128-gptq-refine"), ("bitsandbytes", "NF4, blocks of 64, double quantization"),
+         ("hqq", "4 bits, groups of 64"), ("mlx-lm", "affine, 4 bits, groups of 64"), ("llama.cpp", "IQ4_XS, imatrix"),
+         ("llama.cpp", "Q4_K_S, imatrix"), ("llama.cpp", "Q3_K_S, imatrix")}
 
 
 def tables(results):
@@ -50,8 +49,7 @@ def marked(rows):
 
 def cells(row):
     name = f"**{OURS}** `{row['setting']}`" if row["tool"] == OURS else f"{row['tool']}: {row['setting']}"
-    lost = f"{row['increase']:+.2f} %"
-    return [name, f"{row['bits']:.3f}", f"**{lost}**" if row["best"] else lost]
+    return [name, f"{row['bits']:.3f}", f"{row['increase']:+.2f} %"]
 
 
 def brief(rows):
@@ -59,5 +57,8 @@ def brief(rows):
 
 
 def full(rows):
-    return markdown(["tool and setting", "bits/weight", "increase of perplexity", "calibration", "version"],
-                    [[*cells(row), row["calibration"], row["version"]] for row in rows])
+    """All rows; the loss is bold beside which nothing loses less with as few bits."""
+    body = [[*cells(row), row["calibration"], row["version"]] for row in rows]
+    for row, line in zip(rows, body):
+        line[2] = f"**{line[2]}**" if row["best"] else line[2]
+    return markdown(["tool and setting", "bits/weight", "increase of perplexity", "calibration", "version"], body)
