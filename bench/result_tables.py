@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 import accuracy_tables
+import peer_tables
 import speed_tables
 
 RESULTS = "bench/results"
@@ -30,7 +31,7 @@ def pages(root):
 def tables(root):
     """Every table that the measurements give, by name. Throws ValueError for a measurement that lacks a field."""
     results = root / RESULTS
-    return {**speed_tables.tables(results), **accuracy_tables.tables(results)}
+    return {**speed_tables.tables(results), **accuracy_tables.tables(results), **peer_tables.tables(results)}
 
 
 def filled(text, known):

@@ -23,6 +23,7 @@ DEPENDENCIES = """## To build
 """
 
 MEASURED = '{"machine": "abacus", "topic": "sums", "case": "adds", "command": "abacus", "unit": "sums/s", "value": 4}'
+ROUNDED = '{"model": "m", "tool": "t", "version": "1", "setting": "s", "calibration": "none", "bits": 4, "increase": 2.5}'
 
 CLEAN = {
     "src/core/CMakeLists.txt": "nibble_add_module(core FLOOR 0 SOURCES a.cpp)\n",
@@ -110,6 +111,8 @@ FAULTS = {
         ("bench/results/speed/abacus.jsonl", MEASURED.replace("4", "5"), "docs/speed.md: a table differs"),
         ("bench/results/speed/abacus.jsonl", MEASURED.replace('"command": "abacus", ', ""), "abacus.jsonl:1: no command"),
         ("bench/results/speed/abacus.jsonl", MEASURED[:-1], "not JSON"),
+        ("bench/results/peers.jsonl", ROUNDED, "no page shows the table peers"),
+        ("bench/results/peers.jsonl", ROUNDED.replace('"bits": 4, ', ""), "lacks 'bits'"),
         ("docs/speed.md", "<!-- table: abacus/products -->\n<!-- end of table -->\n", "belongs to the table abacus/products"),
         ("docs/speed.md", "<!-- table: abacus/sums -->\n", "no '<!-- end of table -->'"),
         ("docs/speed.md", "# Speed\n", "no page shows the table abacus/sums"),
