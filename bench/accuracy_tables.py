@@ -23,7 +23,6 @@ def tables(results):
     compared = read(results / "compare.jsonl")
     if compared:
         found["compare"] = comparison(compared)
-        found["damage"] = damage(compared)
     granularities = read(results / "granularity.jsonl")
     if granularities:
         found["granularity"] = granularity(granularities)
@@ -91,18 +90,6 @@ def comparison(rows):
              f"{row['kl']:.5f} ± {row['kl_error']:.5f}", f"{row['top1']:.2f} ± {row['top1_error']:.2f} %",
              f"{row['bits']:.3f}", f"{row['megabytes']:.2f}"] for row in rows]
     return markdown(["recipe", "perplexity", "increase", "KL", "top-1", "bits/weight", "weights MB"], body)
-
-
-def damage(rows):
-    """The same in short, the least damage first."""
-    original, *compressed = sorted(rows, key=lambda row: (row["recipe"] != ORIGINAL, row["increase"]))
-    body = [["original (bfloat16)", "16", f"{original['perplexity']:.2f}", "", ""]]
-    for row in compressed:
-        if row["bits"] < 16:
-            short = {field: float(row[field]) for field in ("bits", "perplexity", "increase", "increase_error", "top1")}
-            body.append([f"`{row['recipe']}`", f"{short['bits']:.2f}", f"{short['perplexity']:.2f}",
-                         f"{short['increase']:+.1f} ± {short['increase_error']:.1f} %", f"{short['top1']:.1f} %"])
-    return markdown(["recipe", "bits/weight", "perplexity", "increase", "same top token"], body)
 
 
 def granularity(rows):
