@@ -105,7 +105,7 @@ formats::PackedWeight random_weight(const formats::Scheme& scheme, std::int64_t 
     }
     if (scheme.code.book == formats::Book::kPerRow ||
         (scheme.code.book == formats::Book::kPerMatrix && row == 0)) {
-      std::vector<float> book(16);
+      std::vector<float> book(static_cast<std::size_t>(formats::book_size(scheme)));
       std::generate(book.begin(), book.end(),
                     [&] { return core::to_float(core::to_fp16(random.normal())); });
       builder.set_book(row, book);

@@ -6,8 +6,9 @@ made on the way, so 7B shapes take seconds. Or an encoder in float32, as BERT-ba
                           [--hidden 4096 --ffn 11008 --heads 32 --kv-heads 32 --layers 32 --vocabulary 32000]
     bench/random_model.py FOLDER --tokenizer MODEL --bert base|large [--seed 0]
 
-Schemes are integers, "int<bits>-sym-g<N>" or "-row", with "-a8" behind, or "bf16". The tokenizer is that of
-MODEL; its ids must lie below the vocabulary.
+Schemes are integers of 2, 3, 4 or 8 bits, "int<bits>-sym-g<N>", "-asym" or "-row", with "-a8" behind; learned
+books of 2, 3 or 4 bits, "lut<bits>-row-g<N>" or "lut<bits>-matrix-g<N>" (any4, any3, any2); or "bf16". The
+tokenizer is that of MODEL; its ids must lie below the vocabulary.
 """
 import argparse
 import json
@@ -18,7 +19,7 @@ import struct
 
 import numpy as np
 
-SCHEME = re.compile(r"int([48])-sym-(g(\d+)|row)(-a8)?$")
+SCHEME = re.compile(r"(int[2348]-(?:a?sym)|lut[234]-(?:row|matrix))-(?:g(\d+)|row)(-a8)?$")
 
 
 class Writer:
@@ -88,6 +89,12 @@ def write_bert(folder, tokenizer, shape, seed):
     writer.write(folder / "model.safetensors")
 
 
+def packed(codes, bits):
+    """The bytes of one row of codes, lowest bits first; what is left of the last byte is zero."""
+    each = np.unpackbits(codes[:, None], axis=1, bitorder="little")[:, :bits]
+    return np.packbits(each.reshape(-1), bitorder="little").tobytes()
+
+
 def copy_tokenizer(tokenizer, folder):
     for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"):
         if (tokenizer / name).exists():
@@ -109,6 +116,7 @@ def main():
         write_bert(args.folder, args.tokenizer, BERT_SHAPES[args.bert], args.seed)
         return
     noise = np.random.default_rng(0).integers(0, 256, 1 << 24, dtype=np.uint8).tobytes()
+    normal = np.random.default_rng(1)
     writer, layers = Writer(), {}
 
     def random_bytes(size):
@@ -121,12 +129,21 @@ def main():
         match = SCHEME.match(scheme)
         if not match:
             parser.error(f"scheme {scheme} is not one of these")
-        bits, group = int(match[1]), int(match[3]) if match[3] else k
+        kind, bits, group = match[1][5:], int(match[1][3]), int(match[2]) if match[2] else k
+        if k % 8:
+            parser.error(f"{name} has {k} inputs, which is no multiple of 8")
         layers[name] = scheme
-        scale = np.float16(1.0 / (np.sqrt(k) * 2**bits * 0.29))  # outputs of variance 1
         groups = -(-k // group)
         writer.add(name + ".codes", "U8", [n, k * bits // 8], random_bytes)
+        deviation = 1.0 if match[1].startswith("lut") else 2**bits * 0.29  # of what codes stand for
+        scale = np.float16(1.0 / (np.sqrt(k) * deviation))  # outputs of variance 1
         writer.add(name + ".scales", "F16", [n, groups], lambda size: np.full(size // 2, scale, np.float16).tobytes())
+        if kind == "asym":
+            zeros = packed(np.full(groups, 2 ** (bits - 1), np.uint8), bits)
+            writer.add(name + ".zeros", "U8", [n, len(zeros)], lambda size: zeros * (size // len(zeros)))
+        if match[1].startswith("lut"):
+            books = n if kind == "row" else 1
+            writer.add(name + ".book", "F16", [books, 2**bits], lambda size: normal.normal(size=size // 2).astype(np.float16).tobytes())
 
     def ones(name, size):
         writer.add(name, "BF16", [size], lambda count: np.full(count // 2, 0x3F80, np.uint16).tobytes())

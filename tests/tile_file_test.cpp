@@ -126,6 +126,11 @@ TEST_F(TileFileTest, HoldsWhatPackingGives) {
                       {"match": "*.up_proj", "scheme": "int8-sym-row-a8-asym"}]})"},
       {"tests/families/llama", R"({"scheme": "lut4-row-g16", "passes": ["any4", "rtn"]})"},
       {"tests/families/llama", R"({"scheme": "lut3-matrix-g32", "passes": ["any4", "rtn"]})"},
+      {"tests/families/llama",
+       R"({"scheme": "lut2-row-g16", "passes": ["any4", "rtn"],
+           "layers": [{"match": "*.o_proj", "scheme": "lut3-row-g32"},
+                      {"match": "*.down_proj", "scheme": "int2-asym-g32"},
+                      {"match": "*.up_proj", "scheme": "int3-asym-row-a8-asym"}]})"},
       {"tests/families/llama", "nf4g32"},
       {"tests/families/llama", "atom-w4a4"},
       {"tests/families/llama", "rtn-w4g16-h16"},
@@ -361,7 +366,7 @@ TEST_F(TileFileTest, RefusesAnotherVersionByName) {
   std::string bytes = read(path);
   bytes[8] = static_cast<char>(bytes[8] + 1);
   write(path, bytes);
-  refused(*model, "version 3");
+  refused(*model, "version 4");
   write(path, "GGUF and more");
   refused(*model, "no file of nibble pack");
 }

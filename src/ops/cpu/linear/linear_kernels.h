@@ -7,7 +7,7 @@
 namespace nibble::ops::cpu {
 
 /// Raised with every change of the kernels after which their times must be measured again.
-inline constexpr int kKernelsVersion = 1;
+inline constexpr int kKernelsVersion = 2;
 
 LinearKernel packed_kernel(const Variant& variant);  // packed/, "packed-avx2"
 LinearKernel dense_kernel();                         // dense/, of weights that are floats

@@ -1,6 +1,8 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "core/error.h"
 #include "ops/cpu/linear/linear_kernels.h"
 
@@ -34,11 +36,13 @@ Refusal refusal(const Variant& variant, const LayerProblem& problem) {
 }
 
 std::string schedule(const Variant& variant, const LayerProblem& problem) {
+  const formats::Scheme& scheme = problem.linear.scheme;
   const std::int64_t rows =
-      problem.linear.m * (takes_wide_codes(problem.activations, problem.linear.scheme) ? 2 : 1);
+      problem.linear.m * (takes_wide_codes(problem.activations, scheme) ? 2 : 1);
+  const int bits = scheme.code.bits;
   return rows <= variant.direct_rows || variant.direct_rows == 0
-             ? "decodes weights on their way from memory"
-             : "decodes panels of weights once for all tokens";
+             ? fmt::format("decodes weights of {} bits on their way from memory", bits)
+             : fmt::format("decodes panels of weights of {} bits once for all tokens", bits);
 }
 
 void run(const Variant& variant, const LinearCall& call, LinearWorkspace& workspace) {

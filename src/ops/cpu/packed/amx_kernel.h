@@ -211,16 +211,17 @@ NIBBLE_NOINLINE void run_amx_block(const TiledWeight& w, const TiledInput& x,
   }
 }
 
-template <class Tiles, class Isa, template <class, int> class Bytes, int V>
+template <class Tiles, class Isa, class Codes, int V>
 void run_amx_tiles(const TiledWeight& w, const TiledInput& x, AmxScope<Tiles>& scope,
                    std::int64_t tile, float* y, std::int64_t ldy) {
   for (std::int64_t token = 0; token < x.m; token += kAmxTokenBlock) {
     const std::int64_t count = x.m - token < kAmxTokenBlock ? x.m - token : kAmxTokenBlock;
-    run_amx_block<Tiles, Isa, Whole<Bytes<Isa, V>, V>, V>(w, x, scope, token, count, tile, y, ldy);
+    run_amx_block<Tiles, Isa, Whole<typename Codes::template Source<Isa, V>, V>, V>(
+        w, x, scope, token, count, tile, y, ldy);
   }
 }
 
-template <class Tiles, class Isa, template <class, int> class Bytes>
+template <class Tiles, class Isa, class Codes>
 void run_amx_all(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
                  float* y, std::int64_t ldy) {
   AmxScope<Tiles> scope(w.group_inputs % kAmxInputs == 0 ? kAmxInputs
@@ -228,10 +229,10 @@ void run_amx_all(const TiledWeight& w, const TiledInput& x, std::int64_t begin, 
                                                          : kHalfUnit);
   std::int64_t tile = begin;
   for (; tile + 2 <= end; tile += 2) {
-    run_amx_tiles<Tiles, Isa, Bytes, 2>(w, x, scope, tile, y, ldy);
+    run_amx_tiles<Tiles, Isa, Codes, 2>(w, x, scope, tile, y, ldy);
   }
   for (; tile < end; ++tile) {
-    run_amx_tiles<Tiles, Isa, Bytes, 1>(w, x, scope, tile, y, ldy);
+    run_amx_tiles<Tiles, Isa, Codes, 1>(w, x, scope, tile, y, ldy);
   }
 }
 
@@ -239,16 +240,8 @@ void run_amx_all(const TiledWeight& w, const TiledInput& x, std::int64_t begin, 
 template <class Tiles, class Isa>
 void run_amx(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
              float* y, std::int64_t ldy) {
-  switch (w.kind) {
-    case CodeKind::kNibble:
-      return run_amx_all<Tiles, Isa, NibbleSource>(w, x, begin, end, y, ldy);
-    case CodeKind::kSharedTable:
-      return run_amx_all<Tiles, Isa, SharedTableSource>(w, x, begin, end, y, ldy);
-    case CodeKind::kRowTables:
-      return run_amx_all<Tiles, Isa, RowTableSource>(w, x, begin, end, y, ldy);
-    case CodeKind::kByte:
-      return run_amx_all<Tiles, Isa, ByteSource>(w, x, begin, end, y, ldy);
-  }
+  with_codes(
+      w, [&](auto codes) { run_amx_all<Tiles, Isa, decltype(codes)>(w, x, begin, end, y, ldy); });
 }
 
 }  // namespace

@@ -141,26 +141,27 @@ struct Planes {
     __m256i even;
     __m256i odd;
     whole.bytes.load(part, unit, pair, even, odd);
-    w[0][0] = Avx2::low_nibbles(even);
-    w[0][1] = Avx2::high_nibbles(even);
-    w[1][0] = Avx2::low_nibbles(odd);
-    w[1][1] = Avx2::high_nibbles(odd);
+    w[0][0] = Avx2::field(even, 0, 4);
+    w[0][1] = Avx2::field(even, 4, 4);
+    w[1][0] = Avx2::field(odd, 0, 4);
+    w[1][1] = Avx2::field(odd, 4, 4);
   }
 };
 
 /// A table with entries up to 255 as two tables, one for each plane.
+template <int Bits>
 struct TablePlanes {
   static constexpr int kParts = 2;
   static constexpr int kColumns = 2;
   static constexpr int kQuads = 8;
-  Whole<NibbleSource<Avx2, 2>, 2> whole;
+  Whole<CodeSource<Avx2, 2, Bits>, 2> whole;
   __m256i low_table;
   __m256i high_table;
 
   TablePlanes(const TiledWeight& w, const Block<Avx2, 2>& block) : whole(w, block) {
     const __m256i table = Avx2::broadcast_table(w.table);
-    low_table = Avx2::low_nibbles(table);
-    high_table = Avx2::high_nibbles(table);
+    low_table = Avx2::field(table, 0, 4);
+    high_table = Avx2::field(table, 4, 4);
   }
   NIBBLE_INLINE void prefetch(std::int64_t unit) const { whole.prefetch(unit); }
   NIBBLE_INLINE void load(int part, std::int64_t unit, int pair, __m256i (&w)[2][2]) const {
@@ -174,20 +175,27 @@ struct TablePlanes {
   }
 };
 
-using Nibbles = Whole<NibbleSource<Avx2, 2>, 2, 8>;
-using SmallTable = Whole<SharedTableSource<Avx2, 2>, 2, 4>;
-using RowTablePlanes = Planes<RowTableSource<Avx2, 2>>;
-using BytePlanes = Planes<ByteSource<Avx2, 2>>;
-
 template <class Source>
-using Tiles = EachTile<Avx2, Source, 2>;
+using TilesOf = EachTile<Avx2, Source, 2>;
 
-/// A shared table of any weights.
-struct TableTiles {
+/// Rows with tables of their own: those have any entries.
+template <class Codes>
+struct Tiles : TilesOf<Planes<typename Codes::template Source<Avx2, 2>>> {};
+
+/// Integers of at most 15.
+template <int Bits>
+struct Tiles<Integers<Bits>> : TilesOf<Whole<CodeSource<Avx2, 2, Bits>, 2, 8>> {};
+template <>
+struct Tiles<Integers<8>> : TilesOf<Planes<CodeSource<Avx2, 2, 8>>> {};
+
+/// A shared table, which tells its largest entry.
+template <int Bits>
+struct Tiles<SharedTable<Bits>> {
   static void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
                   float* y, std::int64_t ldy) {
-    return w.largest <= kSmallWeight ? Tiles<SmallTable>::run(w, x, begin, end, y, ldy)
-                                     : Tiles<TablePlanes>::run(w, x, begin, end, y, ldy);
+    using SmallTable = Whole<SharedTableSource<Avx2, 2, Bits>, 2, 4>;
+    return w.largest <= kSmallWeight ? TilesOf<SmallTable>::run(w, x, begin, end, y, ldy)
+                                     : TilesOf<TablePlanes<Bits>>::run(w, x, begin, end, y, ldy);
   }
 };
 
@@ -195,8 +203,7 @@ struct TableTiles {
 
 Variant avx2_variant() {
   return variant_of<Avx2>(
-      "avx2", "AVX2 with FMA and F16C", [] { return cpu_features().avx2; },
-      run_by_kind<Tiles<Nibbles>, TableTiles, Tiles<RowTablePlanes>, Tiles<BytePlanes>>);
+      "avx2", "AVX2 with FMA and F16C", [] { return cpu_features().avx2; }, run_by_kind<Tiles>);
 }
 
 }  // namespace nibble::ops::cpu

@@ -5,10 +5,10 @@
 #include "ops/cpu/packed/tile_sources.h"
 #include "ops/cpu/packed/variants.h"
 
-// avx512vnni with another look-up where every row has its table. A byte shuffle looks up inside
-// lanes of 16 bytes, which hold 4 rows, and takes four instructions for 64 codes. vpermb looks up
-// in 64 bytes, the tables of 4 rows, and takes one when all codes of a vector belong to these. The
-// four lines of a unit are therefore turned by lanes, two nibbles at a time:
+// avx512vnni with another look-up where every row has its table of 16 entries. A byte shuffle looks
+// up inside lanes of 16 bytes, which hold 4 rows, and takes four instructions for 64 codes. vpermb
+// looks up in 64 bytes, the tables of 4 rows, and takes one when all codes of a vector belong to
+// these. The four lines of a unit are therefore turned by lanes, two nibbles at a time:
 //
 //            lane 0       1        2         3                     lane 0     1     2     3
 //   line p   rows 0..3    4..7     8..11     12..15       fours r  line 0     1     2     3
@@ -118,7 +118,7 @@ NIBBLE_INLINE void multiply_turned(const std::uint8_t* lines, const TurnedTables
 template <int M>
 NIBBLE_NOINLINE void run_turned(const TiledWeight& w, const TiledInput& x, std::int64_t tile,
                                 float* y, std::int64_t ldy) {
-  using Lines = NibbleSource<Avx512Vbmi, 1>;
+  using Lines = CodeSource<Avx512Vbmi, 1, 4>;
   const Block<Avx512Vbmi, 1> block(w, tile);
   prefetch_header(w, tile);
   const TurnedTables tables(block.at[0].tables);
@@ -166,7 +166,8 @@ void run_tiles(const TiledWeight& w, const TiledInput& x, std::int64_t begin, st
 void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end, float* y,
          std::int64_t ldy) {
   static const Variant vnni = avx512vnni_variant();
-  if (w.kind != CodeKind::kRowTables || w.group_inputs <= kUnit || x.m > kFewTokens) {
+  const bool turns = w.kind == CodeKind::kRowTables && w.bits == 4 && w.group_inputs > kUnit;
+  if (!turns || x.m > kFewTokens) {
     return vnni.run(w, x, begin, end, y, ldy);
   }
   run_tiles<kFewTokens>(w, x, begin, end, y, ldy);

@@ -31,6 +31,21 @@ struct Avx512Vnni : Lanes512 {
         : "+v"(sum)
         : "v"(weights), "m"(*reinterpret_cast<const Quad*>(a)));
   }
+  /// sum += products of a unit with one token: even and odd quads have a sum each, so that no
+  /// product waits for the one before.
+  template <class Pairs, class Source>
+  static NIBBLE_INLINE void multiply_in_turns(const Source& source, std::int64_t unit,
+                                              const std::int8_t* a, Int& sum) {
+    Int odd = _mm512_setzero_si512();
+#pragma GCC unroll 4
+    for (int pair = Pairs::kFirst; pair < Pairs::kEnd; ++pair) {
+      Int w[2][1];
+      source.load(0, unit, pair, w);
+      add_product(sum, w[0][0], a + 2 * pair * kQuad);
+      add_product(odd, w[1][0], a + (2 * pair + 1) * kQuad);
+    }
+    sum = add(sum, odd);
+  }
   /// sums[tile][token] += products of a unit.
   template <int V, int M, class Pairs, class Source>
   static NIBBLE_INLINE void multiply_unit(const Source& source, std::int64_t unit,
@@ -38,6 +53,9 @@ struct Avx512Vnni : Lanes512 {
                                           Int (&sums)[V][M]) {
     if constexpr (Pairs::kFirst == 0) {
       source.prefetch(unit);
+    }
+    if constexpr (V * M == 1) {
+      return multiply_in_turns<Pairs>(source, unit, a, sums[0][0]);
     }
 #pragma GCC unroll 4
     for (int pair = Pairs::kFirst; pair < Pairs::kEnd; ++pair) {
@@ -62,24 +80,30 @@ struct Avx512Vnni : Lanes512 {
 };
 
 /// Two tiles at a time where there are many tokens.
-template <template <class, int> class Bytes>
+template <class Codes>
 struct Tiles {
+  template <int V>
+  using Source = Whole<typename Codes::template Source<Avx512Vnni, V>, V>;
+
   static void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
                   float* y, std::int64_t ldy) {
     std::int64_t tile = begin;
     if (x.m > Avx512Vnni::kDirectLimit) {
       for (; tile + 2 <= end; tile += 2) {
-        run_block<Avx512Vnni, Whole<Bytes<Avx512Vnni, 2>, 2>, 2>(w, x, tile, y, ldy);
+        run_block<Avx512Vnni, Source<2>, 2>(w, x, tile, y, ldy);
       }
     }
-    EachTile<Avx512Vnni, Whole<Bytes<Avx512Vnni, 1>, 1>, 1>::run(w, x, tile, end, y, ldy);
+    EachTile<Avx512Vnni, Source<1>, 1>::run(w, x, tile, end, y, ldy);
   }
 };
 
 /// 8-bit codes are what the products take, and need no panel: with many tokens, two tiles pass all
 /// inputs for some tokens after the others. Their lines come from the L2 cache then, two for
 /// 2 * kInPlaceTokens products.
-struct TilesInPlace {
+template <>
+struct Tiles<Integers<8>> {
+  template <int V>
+  using Source = Whole<CodeSource<Avx512Vnni, V, 8>, V>;
   static constexpr int kInPlaceTokens = 6;
 
   static void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
@@ -90,7 +114,7 @@ struct TilesInPlace {
         run_two(w, x, tile, y, ldy);
       }
     }
-    EachTile<Avx512Vnni, Whole<ByteSource<Avx512Vnni, 1>, 1>, 1>::run(w, x, tile, end, y, ldy);
+    EachTile<Avx512Vnni, Source<1>, 1>::run(w, x, tile, end, y, ldy);
   }
 
  private:
@@ -99,8 +123,7 @@ struct TilesInPlace {
     std::int64_t steps = (x.m + kInPlaceTokens - 1) / kInPlaceTokens;
     for (std::int64_t token = 0; token < x.m; --steps) {
       const std::int64_t count = (x.m - token + steps - 1) / steps;
-      dispatch_direct<Avx512Vnni, Whole<ByteSource<Avx512Vnni, 2>, 2>, 2, kInPlaceTokens>(
-          w, x, token, count, tile, y, ldy);
+      dispatch_direct<Avx512Vnni, Source<2>, 2, kInPlaceTokens>(w, x, token, count, tile, y, ldy);
       token += count;
     }
   }
@@ -111,9 +134,7 @@ struct TilesInPlace {
 Variant avx512vnni_variant() {
   return variant_of<Avx512Vnni>(
       "avx512vnni", "AVX512-VNNI (with AVX512 F, BW, DQ, VL)",
-      [] { return cpu_features().avx512vnni; },
-      run_by_kind<Tiles<NibbleSource>, Tiles<SharedTableSource>, Tiles<RowTableSource>,
-                  TilesInPlace>);
+      [] { return cpu_features().avx512vnni; }, run_by_kind<Tiles>);
 }
 
 }  // namespace nibble::ops::cpu

@@ -52,16 +52,14 @@ struct AvxVnni : Lanes256 {
   }
 };
 
-template <template <class, int> class Bytes>
-using Tiles = EachTile<AvxVnni, Whole<Bytes<AvxVnni, 2>, 2>, 2>;
+template <class Codes>
+struct Tiles : EachTile<AvxVnni, Whole<typename Codes::template Source<AvxVnni, 2>, 2>, 2> {};
 
 }  // namespace
 
 Variant avxvnni_variant() {
   return variant_of<AvxVnni>(
-      "avxvnni", "AVX-VNNI", [] { return cpu_features().avxvnni; },
-      run_by_kind<Tiles<NibbleSource>, Tiles<SharedTableSource>, Tiles<RowTableSource>,
-                  Tiles<ByteSource>>);
+      "avxvnni", "AVX-VNNI", [] { return cpu_features().avxvnni; }, run_by_kind<Tiles>);
 }
 
 }  // namespace nibble::ops::cpu

@@ -33,23 +33,43 @@ struct Lanes128 : VectorLanes<Registers128> {
     return from_bytes(vld1q_u8(static_cast<const std::uint8_t*>(p)));
   }
   static NIBBLE_INLINE void store(std::uint8_t* p, Int v) { vst1q_u8(p, bytes(v)); }
-  static NIBBLE_INLINE Int low_nibbles(Int v) {
-    return from_bytes(vandq_u8(bytes(v), vdupq_n_u8(15)));
+  /// As those of all lanes; bytes have shifts of their own here, which leave nothing of neighbours.
+  static NIBBLE_INLINE Int field(Int v, int first, int width) {
+    const uint8x16_t moved = bytes(v) >> first;
+    return from_bytes(first + width == 8 ? moved : moved & in_each_byte((1 << width) - 1));
   }
-  static NIBBLE_INLINE Int high_nibbles(Int v) { return from_bytes(vshrq_n_u8(bytes(v), 4)); }
+  static NIBBLE_INLINE Int join(Int low, Int high, int bit) {
+    return from_bytes(bytes(low) >> 6 | (bytes(high) >> (bit - 2) & in_each_byte(4)));
+  }
 
   static NIBBLE_INLINE Int broadcast_table(const std::uint8_t* p) { return load(p); }
   static NIBBLE_INLINE Int look_up(Int table, Int codes) {
     return from_bytes(vqtbl1q_u8(bytes(table), bytes(codes)));
   }
 
-  /// The tables of the 4 rows, one after another: 64 entries for one look-up.
-  using RowTables = uint8x16x4_t;
-  static NIBBLE_INLINE RowTables load_row_tables(const std::uint8_t* p) { return vld1q_u8_x4(p); }
-  static NIBBLE_INLINE Int look_up(const RowTables& tables, Int codes) {
-    const uint32x4_t first_entry = {0x00000000, 0x10101010, 0x20202020, 0x30303030};  // 16 * row
-    return from_bytes(
-        vqtbl4q_u8(tables, vorrq_u8(bytes(codes), vreinterpretq_u8_u32(first_entry))));
+  /// The tables of the 4 rows, one after another: 16, 32 or 64 entries for one look-up.
+  struct RowTables2 {
+    uint8x16_t entries;
+  };
+  using RowTables3 = uint8x16x2_t;
+  using RowTables4 = uint8x16x4_t;
+  static NIBBLE_INLINE RowTables2 load_row_tables(const std::uint8_t* p, Width<2>) {
+    return {vld1q_u8(p)};
+  }
+  static NIBBLE_INLINE RowTables3 load_row_tables(const std::uint8_t* p, Width<3>) {
+    return vld1q_u8_x2(p);
+  }
+  static NIBBLE_INLINE RowTables4 load_row_tables(const std::uint8_t* p, Width<4>) {
+    return vld1q_u8_x4(p);
+  }
+  static NIBBLE_INLINE Int look_up(const RowTables2& tables, Int codes) {
+    return from_bytes(vqtbl1q_u8(tables.entries, places(codes, 4)));
+  }
+  static NIBBLE_INLINE Int look_up(const RowTables3& tables, Int codes) {
+    return from_bytes(vqtbl2q_u8(tables, places(codes, 8)));
+  }
+  static NIBBLE_INLINE Int look_up(const RowTables4& tables, Int codes) {
+    return from_bytes(vqtbl4q_u8(tables, places(codes, 16)));
   }
 
   static NIBBLE_INLINE Int negative_zero(int zero) { return vdupq_n_s32(-zero); }
@@ -74,6 +94,16 @@ struct Lanes128 : VectorLanes<Registers128> {
   static NIBBLE_INLINE Float load_floats(const float* p) { return vld1q_f32(p); }
   static NIBBLE_INLINE void store(float* p, Float v) { vst1q_f32(p, v); }
   static NIBBLE_INLINE Float fma(Float a, Float b, Float c) { return vfmaq_f32(c, a, b); }
+
+ private:
+  static NIBBLE_INLINE uint8x16_t in_each_byte(int value) {
+    return vdupq_n_u8(static_cast<std::uint8_t>(value));
+  }
+  /// Codes behind the entries of the rows before theirs.
+  static NIBBLE_INLINE uint8x16_t places(Int codes, std::uint32_t entries) {
+    const uint32x4_t row = {0x00000000, 0x01010101, 0x02020202, 0x03030303};
+    return vorrq_u8(bytes(codes), vreinterpretq_u8_u32(row * entries));
+  }
 };
 
 }  // namespace

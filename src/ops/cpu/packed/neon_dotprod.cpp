@@ -32,8 +32,12 @@ struct NeonDotprod : Lanes128 {
   static NIBBLE_INLINE Int broadcast_table(const std::uint8_t* p) {
     return from_bytes(lowered(vld1q_u8(p)));
   }
-  static NIBBLE_INLINE RowTables load_row_tables(const std::uint8_t* p) {
-    RowTables tables = vld1q_u8_x4(p);
+  static NIBBLE_INLINE RowTables2 load_row_tables(const std::uint8_t* p, Width<2> width) {
+    return {lowered(Lanes128::load_row_tables(p, width).entries)};
+  }
+  template <class Wide>
+  static NIBBLE_INLINE auto load_row_tables(const std::uint8_t* p, Wide width) {
+    auto tables = Lanes128::load_row_tables(p, width);
     for (uint8x16_t& table : tables.val) {
       table = lowered(table);
     }
@@ -89,15 +93,15 @@ struct NeonDotprod : Lanes128 {
   }
 };
 
-using Nibbles = NeonDotprod<0>;
+using AsTheyAre = NeonDotprod<0>;
 using Lowered = NeonDotprod<kSignOffset>;
 
 /// 8-bit codes, lowered.
 template <class Isa, int V>
 struct LoweredByteSource {
   using Int = typename Isa::Int;
-  static constexpr std::int64_t kUnitBytes = ByteSource<Isa, V>::kUnitBytes;
-  ByteSource<Isa, V> codes;
+  static constexpr std::int64_t kUnitBytes = CodeSource<Isa, V, 8>::kUnitBytes;
+  CodeSource<Isa, V, 8> codes;
 
   LoweredByteSource(const TiledWeight& w, const Block<Isa, V>& block) : codes(w, block) {}
   NIBBLE_INLINE void load(int v, std::int64_t unit, int pair, Int& even, Int& odd) const {
@@ -107,18 +111,24 @@ struct LoweredByteSource {
   }
 };
 
-template <class Isa, template <class, int> class Bytes>
-using Tiles =
-    EachTile<Isa, Whole<Bytes<Isa, Lanes128::kVectors>, Lanes128::kVectors>, Lanes128::kVectors>;
+template <class Isa, template <class, int> class Source>
+using TilesOf =
+    EachTile<Isa, Whole<Source<Isa, Lanes128::kVectors>, Lanes128::kVectors>, Lanes128::kVectors>;
+
+/// Books have any weights, integers of few bits small ones.
+template <class Codes>
+struct Tiles : TilesOf<Lowered, Codes::template Source> {};
+template <int Bits>
+struct Tiles<Integers<Bits>> : TilesOf<AsTheyAre, Integers<Bits>::template Source> {};
+template <>
+struct Tiles<Integers<8>> : TilesOf<Lowered, LoweredByteSource> {};
 
 }  // namespace
 
 Variant neon_dotprod_variant() {
-  return variant_of<Nibbles>(
+  return variant_of<AsTheyAre>(
       "neon-dotprod", "the dot product instructions of ARMv8.2 (asimddp)",
-      [] { return cpu_features().dotprod; },
-      run_by_kind<Tiles<Nibbles, NibbleSource>, Tiles<Lowered, SharedTableSource>,
-                  Tiles<Lowered, RowTableSource>, Tiles<Lowered, LoweredByteSource>>);
+      [] { return cpu_features().dotprod; }, run_by_kind<Tiles>);
 }
 
 }  // namespace nibble::ops::cpu

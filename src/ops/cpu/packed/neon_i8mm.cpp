@@ -157,18 +157,18 @@ struct RowPairs {
   }
 };
 
-template <template <class, int> class Bytes>
-using Tiles = EachTile<NeonI8mm, RowPairs<Bytes<NeonI8mm, Lanes128::kVectors>, Lanes128::kVectors>,
-                       Lanes128::kVectors>;
+template <class Codes>
+struct Tiles : EachTile<NeonI8mm,
+                        RowPairs<typename Codes::template Source<NeonI8mm, Lanes128::kVectors>,
+                                 Lanes128::kVectors>,
+                        Lanes128::kVectors> {};
 
 }  // namespace
 
 Variant neon_i8mm_variant() {
   return variant_of<NeonI8mm>(
       "neon-i8mm", "the 8-bit matrix instructions of ARMv8.6 (i8mm)",
-      [] { return cpu_features().i8mm; },
-      run_by_kind<Tiles<NibbleSource>, Tiles<SharedTableSource>, Tiles<RowTableSource>,
-                  Tiles<ByteSource>>);
+      [] { return cpu_features().i8mm; }, run_by_kind<Tiles>);
 }
 
 }  // namespace nibble::ops::cpu

@@ -25,7 +25,7 @@ std::int64_t round_up(std::int64_t value, std::int64_t unit) {
 
 CodeKind kind_of(const PackedWeight& weight) {
   if (formats::is_integer(weight.scheme)) {
-    return weight.scheme.code.bits == 8 ? CodeKind::kByte : CodeKind::kNibble;
+    return CodeKind::kInteger;
   }
   return weight.scheme.code.book == formats::Book::kPerRow ? CodeKind::kRowTables
                                                            : CodeKind::kSharedTable;
@@ -39,6 +39,7 @@ TiledWeight plan_layout(const PackedWeight& weight, const WeightTables& tables,
   tiled.groups = (weight.k + needs.group - 1) / needs.group;
   tiled.group_inputs = padded_group(needs.group, weight.k);
   tiled.kind = kind_of(weight);
+  tiled.bits = weight.scheme.code.bits;
   const bool asymmetric = formats::is_integer(weight.scheme) && formats::has_zeros(weight.scheme);
   if (formats::is_integer(weight.scheme)) {
     tiled.zero =
@@ -51,7 +52,7 @@ TiledWeight plan_layout(const PackedWeight& weight, const WeightTables& tables,
   std::int64_t offset = kTileRows * static_cast<std::int64_t>(sizeof(float));
   if (tiled.kind == CodeKind::kRowTables) {
     tiled.tables_offset = offset;
-    offset += kTileRows * 16;
+    offset += kTileRows * tiled.table_size();
   }
   const auto place = [&offset](std::int64_t rows, std::size_t size) {
     const std::int64_t at = offset;

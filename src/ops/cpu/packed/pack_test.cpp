@@ -54,6 +54,56 @@ TEST(Pack, PutsNibblesWhereTheDrawingSays) {
   EXPECT_EQ(core::to_float(scales[2]), 0.0f);
 }
 
+// One row of 32 inputs in 3 bits: codes count, but those of quad 6 and 7 are 3 and 6 in turns.
+TEST(Pack, PutsThreeBitsWhereTheDrawingSays) {
+  const formats::Scheme scheme = formats::parse_scheme("int3-sym-g32");
+  formats::PackedWeightBuilder builder(scheme, 1, 32);
+  std::vector<std::uint8_t> codes(32);
+  for (std::size_t k = 0; k < codes.size(); ++k) {
+    codes[k] = static_cast<std::uint8_t>(k < 24 ? k % 8 : k % 2 == 0 ? 3 : 6);
+  }
+  builder.set_codes(0, codes);
+  builder.set_group(0, 0, {0.5f, 4});
+  core::ThreadPool pool(1);
+  const PackedLinear linear = PackedLinear::pack(builder.finish(), pool);
+  const TiledWeight& w = linear.tiled();
+  EXPECT_EQ(w.codes_offset, 64 + 64);
+  EXPECT_EQ(w.tile_bytes, w.codes_offset + 3 * 64);
+  EXPECT_EQ(w.zero, 4);
+  const std::uint8_t* lines = w.tiles + w.codes_offset;
+  EXPECT_EQ(lines[0], 0b11'100'000);       // inputs 24 (its low bits), 4, 0
+  EXPECT_EQ(lines[1], 0b10'101'001);       // 25, 5, 1
+  EXPECT_EQ(lines[64], 0b11'100'000);      // 28, 12, 8
+  EXPECT_EQ(lines[2 * 64], 0b00'100'000);  // 28 and 24 (their high bits), 20, 16
+  EXPECT_EQ(lines[2 * 64 + 3], 0b11'111'011);
+  EXPECT_EQ(lines[4], 0);
+}
+
+TEST(Pack, PutsTwoBitsWhereTheDrawingSays) {
+  const formats::Scheme scheme = formats::parse_scheme("int2-asym-g32");
+  formats::PackedWeightBuilder builder(scheme, 2, 40);
+  std::vector<std::uint8_t> codes(40);
+  for (std::size_t k = 0; k < codes.size(); ++k) {
+    codes[k] = static_cast<std::uint8_t>((k / 4 + k) % 4);  // quad q, input i: q + i
+  }
+  builder.set_codes(1, codes);
+  builder.set_group(1, 0, {0.5f, 1});
+  builder.set_group(1, 1, {0.5f, 3});
+  core::ThreadPool pool(1);
+  const PackedLinear linear = PackedLinear::pack(builder.finish(), pool);
+  const TiledWeight& w = linear.tiled();
+  EXPECT_EQ(w.codes_offset, 64 + 64 + 64);
+  EXPECT_EQ(w.tile_bytes, w.codes_offset + 2 * 2 * 64);
+  EXPECT_EQ(w.tiles[w.zeros_offset + 16 + 1], 3);
+  const std::uint8_t* lines = w.tiles + w.codes_offset;
+  EXPECT_EQ(lines[0], 0);                       // row 0
+  EXPECT_EQ(lines[4], 0b11'10'01'00);           // row 1: inputs 12, 8, 4, 0
+  EXPECT_EQ(lines[5], 0b00'11'10'01);           // 13, 9, 5, 1
+  EXPECT_EQ(lines[64 + 7], 0b10'01'00'11);      // 31, 27, 23, 19
+  EXPECT_EQ(lines[2 * 64 + 4], 0b00'00'01'00);  // 36, 32
+  EXPECT_EQ(lines[3 * 64 + 4], 0);              // padding
+}
+
 TEST(Pack, MemoryIsTheFormatsBitsAndLittleMore) {
   core::ThreadPool pool(2);
   const auto bits = [&](const char* scheme) {
@@ -66,6 +116,14 @@ TEST(Pack, MemoryIsTheFormatsBitsAndLittleMore) {
   EXPECT_NEAR(bits("int4-asym-g128"), 4.1875, 0.04);
   EXPECT_NEAR(bits("int8-sym-g128"), 8.125, 0.04);
   EXPECT_NEAR(bits("lut4-row-g128"), 4.25, 0.04);
+  EXPECT_NEAR(bits("int3-sym-g128"), 3.125, 0.04);
+  EXPECT_NEAR(bits("int3-asym-g128"), 3.1875, 0.04);
+  EXPECT_NEAR(bits("int2-sym-g128"), 2.125, 0.04);
+  EXPECT_NEAR(bits("lut3-row-g128"), 3.1875, 0.04);
+  EXPECT_NEAR(bits("lut2-row-g128"), 2.15625, 0.04);
+  EXPECT_NEAR(bits("lut2-matrix-g64"), 2.25, 0.04);
+  EXPECT_NEAR(bits("int2-min-g16-s8"), 3.125, 0.04);
+  EXPECT_NEAR(bits("int3-sym-g16-s8"), 3.5625, 0.04);
 }
 
 TEST(Pack, RefusesADenseWeight) {

@@ -53,8 +53,8 @@ PackedRange packed_range(const formats::PackedWeight& weight);
 
 /// A compressed linear layer in the layout of the CPU kernels (tile_layout.h).
 ///
-/// Integers of 2 and 3 bits are stored as 4-bit codes. Groups are padded to 32 inputs, but those of
-/// 16 that fill rows in pairs. 16-entry books run as INT8 tables (int8_table.h):
+/// Codes keep their bits. Groups are padded to 32 inputs, but those of 16 that fill rows in pairs.
+/// Books run as INT8 tables (int8_table.h):
 /// exact for FP4, MXFP4 and NVFP4, rounded to 1/127 of the largest entry for the others. Sizes must
 /// stay below 2^31 rows and inputs.
 class PackedLinear {

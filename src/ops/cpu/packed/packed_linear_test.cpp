@@ -40,7 +40,13 @@ const char* const kSchemes[] = {"int4-sym-g32",
                                 "int4-asym-row",
                                 "int3-sym-g32",
                                 "int3-asym-g128",
+                                "int3-sym-row",
+                                "int3-asym-g16",
+                                "int3-sym-g48",
                                 "int2-sym-g64",
+                                "int2-sym-g16",
+                                "int2-sym-row",
+                                "int2-asym-g128",
                                 "int2-asym-g64",
                                 "int8-sym-row",
                                 "int8-sym-tensor",
@@ -57,7 +63,10 @@ const char* const kSchemes[] = {"int4-sym-g32",
                                 "lut4-row-g128",
                                 "lut4-row-row",
                                 "lut3-row-g128",
+                                "lut3-row-g16",
                                 "lut2-row-g48",
+                                "lut2-row-g128",
+                                "lut2-matrix-g32",
                                 "lut3-matrix-g64",
                                 "lut4-matrix-g128",
                                 "lut4-matrix-g32-s7",
@@ -80,6 +89,8 @@ const char* const kSchemes[] = {"int4-sym-g32",
                                 "int8-sym-row-a8s",
                                 "int4-asym-g32-a4s",
                                 "int4-asym-g32-a8o",
+                                "int3-asym-g32-a8o",
+                                "int2-asym-g64-a8o",
                                 "lut4-row-g32-a8o",
                                 "int4-sym-g128-a4",
                                 "int4-sym-g128-a4g128c0.9",
@@ -91,6 +102,8 @@ const char* const kSchemes[] = {"int4-sym-g32",
                                 "int8-asym-g256-a8c0.9-asym",
                                 "int4-asym-g32-a8g64-asym",
                                 "lut4-row-g64-a8g32o-asym",
+                                "lut3-row-g64-a8g32o-asym",
+                                "lut2-row-g64-a8-asym",
                                 "mxfp4-a4",
                                 "int4-sym-g384-a4g1152",
                                 "int3-sym-g32-a3g32c0.9-asym",
@@ -99,15 +112,6 @@ const char* const kSchemes[] = {"int4-sym-g32",
                                 "int4-sym-g32-a4g64-asym-h16-tail16",
                                 "int3-asym-row-a8-hrow-tail16",
                                 "int4-asym-g64-a4-h64"};
-
-bool exists(const std::string& text, std::int64_t k) {
-  try {
-    formats::require_shape(formats::parse_scheme(text), 1, k);
-    return true;
-  } catch (const core::Error&) {
-    return false;
-  }
-}
 
 struct Problem {
   formats::PackedWeight weight;
@@ -202,7 +206,7 @@ TEST_P(PackedLinearVariant, MatchesTheReferenceInEveryBatch) {
   double worst = 0.0;
   for (const char* scheme : kSchemes) {
     for (const Shape& shape : kShapes) {
-      if (!exists(scheme, shape.k)) {
+      if (!testing::exists(scheme, shape.k)) {
         continue;
       }
       const Problem p(scheme, shape, kTokens, two_);
@@ -229,7 +233,7 @@ TEST_P(PackedLinearVariant, SixteenBitInputsMatchTheReferenceInEveryBatch) {
        {"int4-sym-g32", "int4-asym-g128", "int8-asym-g64", "int3-asym-row", "lut4-nf4-g64",
         "lut4-row-g128", "mxfp4", "nvfp4", "int4-min-g32", "int4-min-g32-s8", "int8-sym-g16-s8"}) {
     for (const Shape& shape : {Shape{17, 704}, Shape{48, 1408}, Shape{100, 256}}) {
-      if (!exists(scheme, shape.k)) {
+      if (!testing::exists(scheme, shape.k)) {
         continue;
       }
       const Problem p(scheme, shape, kTokens, two_);
@@ -265,7 +269,7 @@ TEST_P(PackedLinearVariant, ManyTokensOfBytesAreAsFew) {
   for (const char* scheme : {"int8-sym-row-a8", "int8-asym-g64", "int8-sym-g128", "int8-min-g32-s8",
                              "int8-sym-g16-s8"}) {
     for (const Shape& shape : {Shape{33, 512}, Shape{100, 256}, Shape{64, 768}, Shape{48, 1408}}) {
-      if (!exists(scheme, shape.k)) {
+      if (!testing::exists(scheme, shape.k)) {
         continue;
       }
       const Problem p(scheme, shape, kMany, two_);
@@ -287,7 +291,7 @@ TEST_P(PackedLinearVariant, EqualsTheScalarVariantToTheLastBit) {
   const Variant& scalar = variants().front();
   for (const char* scheme : kSchemes) {
     for (const Shape& shape : {Shape{40, 320}, Shape{17, 100}, Shape{40, 768}}) {
-      if (!exists(scheme, shape.k)) {
+      if (!testing::exists(scheme, shape.k)) {
         continue;
       }
       const Problem p(scheme, shape, 9, two_);
@@ -346,9 +350,11 @@ TEST_P(PackedLinearVariant, PlantedFaultsInBlocksAreSeen) {
 // The largest products that a format can make: all codes at their end, all activations at +-127.
 TEST_P(PackedLinearVariant, NothingSaturates) {
   for (const char* scheme :
-       {"int4-sym-g32", "int4-sym-g256", "int4-asym-g128", "int8-sym-g128", "int8-sym-g256",
-        "int8-asym-g256", "lut4-nf4-g256", "lut4-fp4-g256", "lut4-row-g256", "mxfp4", "nvfp4",
-        "int4-min-g32-s8", "int8-min-g32-s8", "int8-sym-g16-s8"}) {
+       {"int4-sym-g32",  "int4-sym-g256",   "int4-asym-g128",   "int8-sym-g128",
+        "int8-sym-g256", "int3-sym-g256",   "int3-asym-g256",   "int2-asym-g256",
+        "lut3-row-g256", "lut2-row-g256",   "lut3-matrix-g256", "int8-asym-g256",
+        "lut4-nf4-g256", "lut4-fp4-g256",   "lut4-row-g256",    "mxfp4",
+        "nvfp4",         "int4-min-g32-s8", "int8-min-g32-s8",  "int8-sym-g16-s8"}) {
     for (const int end : {0, 1}) {
       for (const float sign : {-1.0f, 1.0f}) {
         Problem p(scheme, {16, 512}, 5, one_);

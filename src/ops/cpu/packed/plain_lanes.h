@@ -6,6 +6,7 @@
 
 #include "core/float16.h"
 #include "ops/cpu/packed/tile_layout.h"
+#include "ops/cpu/packed/tile_sources.h"
 
 /// What lanes512.h gives, in plain C++: vectors of 16 rows for the tests of kernels whose
 /// instruction set the machine may lack.
@@ -21,7 +22,8 @@ struct PlainLanes {
     float values[kLanes];
   };
   struct RowTables {
-    const std::uint8_t* tables;  // [16 rows][16]
+    const std::uint8_t* tables;  // [16 rows][entries]
+    int entries;
   };
 
   static Int load(const void* p) {
@@ -33,17 +35,17 @@ struct PlainLanes {
   static Int broadcast(std::int32_t value) {
     return each([&](int) { return value; });
   }
-  static Int low_nibbles(Int v) {
+  static Int field(Int v, int first, int width) {
     for (std::uint8_t& byte : v.bytes) {
-      byte = byte & 15;
+      byte = static_cast<std::uint8_t>(byte >> first & ((1 << width) - 1));
     }
     return v;
   }
-  static Int high_nibbles(Int v) {
-    for (std::uint8_t& byte : v.bytes) {
-      byte = static_cast<std::uint8_t>(byte >> 4);
+  static Int join(Int low, const Int& high, int bit) {
+    for (int i = 0; i < 64; ++i) {
+      low.bytes[i] = static_cast<std::uint8_t>(low.bytes[i] >> 6 | (high.bytes[i] >> bit & 1) << 2);
     }
-    return v;
+    return low;
   }
   static Int broadcast_table(const std::uint8_t* p) {
     Int v;
@@ -58,10 +60,13 @@ struct PlainLanes {
     }
     return codes;
   }
-  static RowTables load_row_tables(const std::uint8_t* p) { return {p}; }
+  template <int Bits>
+  static RowTables load_row_tables(const std::uint8_t* p, Width<Bits>) {
+    return {p, 1 << Bits};
+  }
   static Int look_up(const RowTables& rows, Int codes) {
     for (int i = 0; i < 64; ++i) {
-      codes.bytes[i] = rows.tables[i / kQuad * 16 + codes.bytes[i]];
+      codes.bytes[i] = rows.tables[i / kQuad * rows.entries + codes.bytes[i]];
     }
     return codes;
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "core/float16.h"
 #include "core/random.h"
 #include "formats/format.h"
@@ -21,6 +22,16 @@
 namespace nibble::ops::cpu::testing {
 
 inline constexpr float kNvGlobal = 0.0000371f;  // no power of two
+
+/// Whether weights of k inputs can have the scheme.
+inline bool exists(const std::string& scheme, std::int64_t k) {
+  try {
+    formats::require_shape(formats::parse_scheme(scheme), 1, k);
+    return true;
+  } catch (const core::Error&) {
+    return false;
+  }
+}
 
 /// Scale and zero of a group; kUnits also sets the unit of the row.
 inline formats::GroupParameters random_parameters(const formats::Scheme& scheme, std::int64_t row,

@@ -10,20 +10,39 @@
 /// variants.h).
 namespace nibble::ops::cpu {
 
-/// Unsigned weight of lane byte `b` (row b / 4, input b % 4 of the quad) in a quad of a tile.
+/// Code of lane byte `b` (row b / 4, input b % 4 of the quad) in a quad of a tile.
+inline int code_at(const TiledWeight& w, const std::uint8_t* tile, std::int64_t quad,
+                   std::int64_t b) {
+  const auto line = [&](std::int64_t at) -> int {
+    return tile[w.codes_offset + at * kLineBytes + b];
+  };
+  switch (w.bits) {
+    case 2:
+      return line(quad / 4) >> quad % 4 * 2 & 3;
+    case 3: {
+      const std::int64_t first = quad / kUnitQuads * 3;
+      const std::int64_t in_unit = quad % kUnitQuads;
+      if (in_unit < 6) {
+        return line(first + in_unit / 2) >> in_unit % 2 * 3 & 7;
+      }
+      return line(first + in_unit - 6) >> 6 | (line(first + 2) >> in_unit & 1) << 2;
+    }
+    case 4:
+      return line(quad / 2) >> quad % 2 * 4 & 15;
+    default:
+      return line(quad);
+  }
+}
+
+/// Unsigned weight of the same place.
 inline int weight_at(const TiledWeight& w, const std::uint8_t* tile, std::int64_t quad,
                      std::int64_t b) {
-  const std::uint8_t* lines = tile + w.codes_offset;
-  if (w.kind == CodeKind::kByte) {
-    return lines[quad * kLineBytes + b];
-  }
-  const std::uint8_t byte = lines[quad / 2 * kLineBytes + b];
-  const int code = quad % 2 == 0 ? byte & 15 : byte >> 4;
+  const int code = code_at(w, tile, quad, b);
   switch (w.kind) {
     case CodeKind::kSharedTable:
       return w.table[code];
     case CodeKind::kRowTables:
-      return tile[w.tables_offset + b / kQuad * 16 + code];
+      return tile[w.tables_offset + b / kQuad * w.table_size() + code];
     default:
       return code;
   }

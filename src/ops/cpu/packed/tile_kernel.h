@@ -323,6 +323,7 @@ void unpack(const Source& source, std::int64_t first, std::int64_t units, std::u
   for (std::int64_t u = 0; u < units; ++u) {
     source.prefetch(first + u);
     for (int part = 0; part < Source::kParts; ++part) {
+#pragma GCC unroll 4
       for (int pair = 0; pair < kPairsPerUnit; ++pair) {
         typename Isa::Int w[2][Source::kColumns];
         source.load(part, first + u, pair, w);
@@ -379,7 +380,8 @@ void dispatch_register_tile(const TiledWeight& w, const Block<Isa, V>& block,
 template <class Isa, class Source, int V>
 NIBBLE_NOINLINE void run_panel(const TiledWeight& w, const TiledInput& x, std::int64_t begin,
                                std::int64_t count, std::int64_t tile, float* y, std::int64_t ldy) {
-  using PanelType = Panel<Isa, Source>;
+  // Register tiles are shared by all sources of one form.
+  using PanelType = Panel<Isa, Source::kColumns, Source::kParts, Source::kQuads>;
   constexpr std::int64_t kRow = V * Isa::kLanes;
   alignas(64) std::uint8_t bytes[kPanelUnits * PanelType::kUnitBytes];
   alignas(64) float totals[Isa::kTokenBlock * kRow];

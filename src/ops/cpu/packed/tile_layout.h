@@ -12,13 +12,17 @@
 ///   row                     0      |      1      |     |     15
 ///   input in the quad   0  1  2  3 |  0  1  2  3 |     |  0  1  2  3
 ///
-///   4-bit codes   line j holds quads 2j and 2j+1:   [ quad 2j+1 : quad 2j ]   high : low nibble
 ///   8-bit codes   line q holds quad q
+///   4-bit codes   line j holds quads 2j and 2j+1:      [ 2j+1 : 2j ]    high : low bits of a byte
+///   2-bit codes   line j holds quads 4j to 4j+3:       [ 4j+3 : 4j+2 : 4j+1 : 4j ]
+///   3-bit codes   three lines hold the quads 0 to 7 of a unit: the first six whole, of the others
+///                 their lowest two bits (6l, 7l) and their highest one (6h, 7h):
+///                     [ 6l : 1 : 0 ]      [ 7l : 3 : 2 ]      [ 7h : 6h : 5 : 4 ]
 ///
-///   tile   | units f32[16] | tables u8[16][16] | scales f16[groups][16] | zeros u8[groups][16] |
-///   minima f16[groups][16] | lines |
-///                            per-row books only                            asymmetric only
-///          with minima only
+///   tile   | units f32[16] | tables u8[16][2^bits] | scales f16[groups][16] |
+///                            per-row books only
+///          | zeros u8[groups][16] | minima f16[groups][16] | lines |
+///            asymmetric only        with minima only
 ///
 /// Where scales (and minima) are multiples of a float16 that 256 inputs share, they are i8, and
 /// behind each of them stand those numbers, f16[groups >> super_shift][16].
@@ -29,7 +33,7 @@
 ///                       ( sum over k in g of u(r, k) * a(t, k)  -  zero(r, g) * sum over k in g of
 ///                       a(t, k) )
 ///
-/// where u is the code itself, or table[code] for 16-entry books. With minima the bracket's second
+/// where u is the code itself, or table[code] for books. With minima the bracket's second
 /// term is + minimum(r, g) / scale(r, g) times that sum. The bracket is an exact integer
 /// below 2^24, so only the sum over groups rounds; every kernel computes it as
 ///   total = fma(float(bracket), scale * a_scale, total)   for g = 0, 1, 2, ...   and y = total *
@@ -44,22 +48,22 @@ namespace nibble::ops::cpu {
 
 /// Counts the changes of this layout, and of how tiles are made from a weight: files that hold
 /// tiles name the version they were made by.
-inline constexpr std::uint32_t kTileLayoutVersion = 2;
+inline constexpr std::uint32_t kTileLayoutVersion = 3;
 
 inline constexpr std::int64_t kTileRows = 16;
 inline constexpr std::int64_t kQuad = 4;
 inline constexpr std::int64_t kLineBytes = kTileRows * kQuad;
-inline constexpr std::int64_t kUnit = 32;       // inputs that kernels take as one step
+inline constexpr std::int64_t kUnit = 32;  // inputs that kernels take as one step
+inline constexpr std::int64_t kUnitQuads = kUnit / kQuad;
 inline constexpr std::int64_t kHalfUnit = 16;   // the smallest group that is not padded
 inline constexpr std::int64_t kMaxGroup = 256;  // keeps |sum of activation codes| below 2^15
 inline constexpr int kSmallWeight = 32;  // 4 quads x 2 products x 32 * 127 still fit in 16 bits
 
-/// How a line becomes unsigned bytes.
+/// How codes become unsigned weights.
 enum class CodeKind {
-  kNibble,       // the code itself, 0..15
+  kInteger,      // the code itself
   kSharedTable,  // one table for the matrix
   kRowTables,    // one table for each row
-  kByte,         // 8-bit codes
 };
 
 /// Inputs of a group in rows of k inputs with their padding.
@@ -83,15 +87,16 @@ struct TiledWeight {
   std::int64_t min_supers_offset = 0;  // with minima and supers
   int super_shift = 0;                 // log2 of the groups that share a super
   std::int64_t codes_offset = 0;
-  CodeKind kind = CodeKind::kNibble;
+  CodeKind kind = CodeKind::kInteger;
+  int bits = 4;  // of a code: 2, 3, 4, or of integers also 8
   int zero = 0;
   int largest = 15;  // no u(r, k) is above this
   alignas(64) std::uint8_t table[16] = {};
 
   /// Bytes of the lines of a group.
-  std::int64_t group_bytes() const {
-    return group_inputs / kQuad * kLineBytes / (kind == CodeKind::kByte ? 1 : 2);
-  }
+  std::int64_t group_bytes() const { return group_inputs * kTileRows * bits / 8; }
+  /// Entries of a row's table.
+  std::int64_t table_size() const { return std::int64_t{1} << bits; }
   std::int64_t units_per_group() const { return group_inputs / kUnit; }
   /// Whether groups are those of GGUF's blocks: halves of units, or with minima or supers.
   bool in_blocks() const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "ops/cpu/packed/tile_layout.h"
 
@@ -46,7 +47,7 @@ struct Block {
       const std::uint8_t* tile = w.tiles + (first_tile + row / kTileRows) * w.tile_bytes;
       const std::int64_t lane = row % kTileRows;
       at[v].codes = tile + w.codes_offset + lane * kQuad;
-      at[v].tables = tile + w.tables_offset + lane * 16;
+      at[v].tables = tile + w.tables_offset + lane * w.table_size();
       at[v].scales = reinterpret_cast<const std::uint16_t*>(tile + w.scales_offset) + lane;
       at[v].zeros = w.zeros_offset == 0 ? nullptr : tile + w.zeros_offset + lane;
       set_blocks(w, tile, lane, at[v]);
@@ -91,81 +92,131 @@ NIBBLE_INLINE void prefetch_unit(const std::uint8_t* codes, std::int64_t unit, s
   }
 }
 
-/// 4-bit codes as they are.
-template <class Isa, int V>
-struct NibbleSource {
+/// Bits of codes, to choose a function by.
+template <int Bits>
+using Width = std::integral_constant<int, Bits>;
+
+/// Codes as they are. The bits of a byte that a pair takes are told by numbers that unrolled loops
+/// make constants.
+template <class Isa, int V, int Bits>
+struct CodeSource {
   using Int = typename Isa::Int;
-  static constexpr std::int64_t kUnitBytes = kPairsPerUnit * kLineBytes;
+  static constexpr std::int64_t kUnitBytes = kUnit * kTileRows * Bits / 8;
   const std::uint8_t* codes[V] = {};
 
-  NibbleSource(const TiledWeight&, const Block<Isa, V>& block) {
+  CodeSource(const TiledWeight&, const Block<Isa, V>& block) {
     for (int v = 0; v < V; ++v) {
       codes[v] = block.at[v].codes;
     }
   }
+  NIBBLE_INLINE Int line(int v, std::int64_t unit, int index) const {
+    return Isa::load(codes[v] + unit * kUnitBytes + index * kLineBytes);
+  }
   NIBBLE_INLINE void load(int v, std::int64_t unit, int pair, Int& even, Int& odd) const {
-    const Int both = Isa::load(codes[v] + unit * kUnitBytes + pair * kLineBytes);
-    even = Isa::low_nibbles(both);
-    odd = Isa::high_nibbles(both);
+    if constexpr (Bits == 8) {
+      even = line(v, unit, 2 * pair);
+      odd = line(v, unit, 2 * pair + 1);
+    } else if constexpr (Bits == 4) {
+      const Int both = line(v, unit, pair);
+      even = Isa::field(both, 0, 4);
+      odd = Isa::field(both, 4, 4);
+    } else if constexpr (Bits == 2) {
+      const Int four = line(v, unit, pair / 2);
+      even = Isa::field(four, pair % 2 * 4, 2);
+      odd = Isa::field(four, pair % 2 * 4 + 2, 2);
+    } else {
+      static_assert(Bits == 3);
+      if (pair < 3) {
+        const Int both = line(v, unit, pair);
+        even = Isa::field(both, 0, 3);
+        odd = Isa::field(both, 3, 3);
+      } else {
+        const Int highest = line(v, unit, 2);
+        even = Isa::join(line(v, unit, 0), highest, 6);
+        odd = Isa::join(line(v, unit, 1), highest, 7);
+      }
+    }
   }
 };
 
-/// 4-bit codes through the matrix's table.
-template <class Isa, int V>
+/// Codes through the matrix's table.
+template <class Isa, int V, int Bits>
 struct SharedTableSource {
   using Int = typename Isa::Int;
-  static constexpr std::int64_t kUnitBytes = NibbleSource<Isa, V>::kUnitBytes;
-  NibbleSource<Isa, V> nibbles;
+  static constexpr std::int64_t kUnitBytes = CodeSource<Isa, V, Bits>::kUnitBytes;
+  CodeSource<Isa, V, Bits> codes;
   Int table;
 
   SharedTableSource(const TiledWeight& w, const Block<Isa, V>& block)
-      : nibbles(w, block), table(Isa::broadcast_table(w.table)) {}
+      : codes(w, block), table(Isa::broadcast_table(w.table)) {}
   NIBBLE_INLINE void load(int v, std::int64_t unit, int pair, Int& even, Int& odd) const {
-    nibbles.load(v, unit, pair, even, odd);
+    codes.load(v, unit, pair, even, odd);
     even = Isa::look_up(table, even);
     odd = Isa::look_up(table, odd);
   }
 };
 
-/// 4-bit codes through one table for each row. A 16-byte lane holds 4 rows, so a look-up takes four
-/// shuffles, each with the tables of every fourth row, and keeps from each the rows it is for.
-template <class Isa, int V>
+/// Codes through one table for each row.
+template <class Isa, int V, int Bits>
 struct RowTableSource {
   using Int = typename Isa::Int;
-  static constexpr std::int64_t kUnitBytes = NibbleSource<Isa, V>::kUnitBytes;
-  NibbleSource<Isa, V> nibbles;
-  typename Isa::RowTables tables[V];
+  static constexpr std::int64_t kUnitBytes = CodeSource<Isa, V, Bits>::kUnitBytes;
+  CodeSource<Isa, V, Bits> codes;
+  decltype(Isa::load_row_tables(nullptr, Width<Bits>())) tables[V];
 
-  RowTableSource(const TiledWeight& w, const Block<Isa, V>& block) : nibbles(w, block) {
+  RowTableSource(const TiledWeight& w, const Block<Isa, V>& block) : codes(w, block) {
     for (int v = 0; v < V; ++v) {
-      tables[v] = Isa::load_row_tables(block.at[v].tables);
+      tables[v] = Isa::load_row_tables(block.at[v].tables, Width<Bits>());
     }
   }
   NIBBLE_INLINE void load(int v, std::int64_t unit, int pair, Int& even, Int& odd) const {
-    nibbles.load(v, unit, pair, even, odd);
+    codes.load(v, unit, pair, even, odd);
     even = Isa::look_up(tables[v], even);
     odd = Isa::look_up(tables[v], odd);
   }
 };
 
-/// 8-bit codes.
-template <class Isa, int V>
-struct ByteSource {
-  using Int = typename Isa::Int;
-  static constexpr std::int64_t kUnitBytes = kLineBytes * 2 * kPairsPerUnit;
-  const std::uint8_t* codes[V] = {};
-
-  ByteSource(const TiledWeight&, const Block<Isa, V>& block) {
-    for (int v = 0; v < V; ++v) {
-      codes[v] = block.at[v].codes;
-    }
-  }
-  NIBBLE_INLINE void load(int v, std::int64_t unit, int pair, Int& even, Int& odd) const {
-    const std::uint8_t* line = codes[v] + unit * kUnitBytes + kLineBytes * 2 * pair;
-    even = Isa::load(line);
-    odd = Isa::load(line + kLineBytes);
-  }
+/// What weights are stored as, for templates: the byte source of a width for each kind.
+template <int Bits>
+struct Integers {
+  template <class Isa, int V>
+  using Source = CodeSource<Isa, V, Bits>;
 };
+template <int Bits>
+struct SharedTable {
+  template <class Isa, int V>
+  using Source = SharedTableSource<Isa, V, Bits>;
+};
+template <int Bits>
+struct RowTables {
+  template <class Isa, int V>
+  using Source = RowTableSource<Isa, V, Bits>;
+};
+
+template <template <int> class Codes, class F>
+void with_width(int bits, F f) {
+  switch (bits) {
+    case 2:
+      return f(Codes<2>());
+    case 3:
+      return f(Codes<3>());
+    default:
+      return f(Codes<4>());
+  }
+}
+
+/// f(what the weight is stored as).
+template <class F>
+void with_codes(const TiledWeight& w, F f) {
+  switch (w.kind) {
+    case CodeKind::kInteger:
+      return w.bits == 8 ? f(Integers<8>()) : with_width<Integers>(w.bits, f);
+    case CodeKind::kSharedTable:
+      return with_width<SharedTable>(w.bits, f);
+    case CodeKind::kRowTables:
+      return with_width<RowTables>(w.bits, f);
+  }
+}
 
 /// All V vectors of a block as columns of one part.
 template <class Bytes, int V, int Quads = 8>
@@ -191,13 +242,13 @@ struct Whole {
 };
 
 /// Weight bytes of a block, decoded once for many tokens: for each unit, part and pair the 2 x
-/// kColumns vectors that Source gives, one after another.
-template <class Isa, class Source>
+/// Columns vectors that a kernel source gives, one after another.
+template <class Isa, int Columns, int Parts, int Quads>
 struct Panel {
   using Int = typename Isa::Int;
-  static constexpr int kColumns = Source::kColumns;
-  static constexpr int kParts = Source::kParts;
-  static constexpr int kQuads = Source::kQuads;
+  static constexpr int kColumns = Columns;
+  static constexpr int kParts = Parts;
+  static constexpr int kQuads = Quads;
   static constexpr std::int64_t kVectorBytes = static_cast<std::int64_t>(sizeof(Int));
   static constexpr std::int64_t kPairBytes = kVectorBytes * 2 * kColumns;
   static constexpr std::int64_t kUnitBytes = kPairBytes * kParts * kPairsPerUnit;

@@ -59,7 +59,7 @@ TileWriter::TileWriter(const PackedWeight& weight, const WeightTables& tables,
       group_(group),
       weight_group_(formats::group_size(weight.scheme, weight.k)),
       stride_(tiled.group_inputs),
-      stored_(stride_ == group && weight.scheme.code.bits >= 4),
+      stored_(stride_ == group),
       memory_(reinterpret_cast<std::uint8_t*>(tiles)),
       codes_(static_cast<std::size_t>(weight.k)),
       padded_(stored_ ? 0 : static_cast<std::size_t>(kTileRows * tiled.groups * stride_)),
@@ -74,14 +74,13 @@ void TileWriter::write(std::int64_t index) {
     write_row(first + lane, tile, lane);
   }
   std::uint8_t* lines = tile + tiled_.codes_offset;
-  const bool bytes = tiled_.kind == CodeKind::kByte;
   if (!stored_) {
     const std::int64_t inputs = tiled_.groups * stride_;
-    return (bytes ? bytes_to_lines : nibbles_to_lines)(padded_.data(), inputs, rows, inputs, lines);
+    return bytes_to_lines(tiled_.bits, padded_.data(), inputs, rows, inputs, lines);
   }
-  const std::int64_t row_bytes = formats::packed_bytes(weight_.k, weight_.scheme.code.bits);
+  const std::int64_t row_bytes = formats::packed_bytes(weight_.k, tiled_.bits);
   const std::uint8_t* codes = weight_.codes.data<std::uint8_t>().data() + first * row_bytes;
-  (bytes ? bytes_to_lines : stored_nibbles_to_lines)(codes, row_bytes, rows, weight_.k, lines);
+  stored_to_lines(tiled_.bits, codes, row_bytes, rows, weight_.k, lines);
 }
 
 // All of a row but its codes; those are made ready where the stored ones do not serve.
@@ -139,8 +138,8 @@ void TileWriter::write_unit(std::int64_t row, std::uint8_t* tile, std::int64_t l
     const Int8Table& table = tables_.of(row);
     unit = table.unit;
     if (tiled_.kind == CodeKind::kRowTables) {
-      std::uint8_t* entries = tile + tiled_.tables_offset + lane * 16;
-      for (std::size_t i = 0; i < 16; ++i) {
+      std::uint8_t* entries = tile + tiled_.tables_offset + lane * tiled_.table_size();
+      for (std::size_t i = 0; i < static_cast<std::size_t>(tiled_.table_size()); ++i) {
         entries[i] = static_cast<std::uint8_t>(table.entries[i] + tables_.zero);
       }
     }

@@ -11,7 +11,7 @@
 
 namespace nibble::ops::cpu {
 
-/// What the 16 codes of a row stand for. Empty for integers.
+/// What the codes of a row stand for. Empty for integers.
 struct WeightTables {
   std::vector<Int8Table> rows;  // one for each row, or one for the matrix
   int zero = 0;

@@ -18,11 +18,13 @@ TEST(TileWriter, TheBytesOfThisLayoutVersion) {
     const char* scheme;
     std::uint64_t hash;
   };
-  ASSERT_EQ(kTileLayoutVersion, 2u);
+  ASSERT_EQ(kTileLayoutVersion, 3u);
   core::ThreadPool pool(1);
   for (const Golden& golden :
        {Golden{"int4-sym-g32", 0xbef18ffe1cc009a5u}, Golden{"int4-asym-g128", 0x48f03e30d392ec06u},
-        Golden{"int3-asym-g64", 0x4bb95177d082b308u}, Golden{"int8-sym-g32", 0x4a19cfd704ca8ec9u},
+        Golden{"int3-asym-g64", 0xaa552268ae177f77u}, Golden{"int2-sym-g128", 0x13b4b2dab53eee8au},
+        Golden{"lut3-row-g64", 0xee903da5aa3bb10fu}, Golden{"lut2-row-g32", 0x4d8db4b01c30affcu},
+        Golden{"int8-sym-g32", 0x4a19cfd704ca8ec9u},
         Golden{"int8-asym-g64-a8-asym", 0xe5ee1fbec9c0a02eu},
         Golden{"lut4-nf4-g64", 0x003c0aeafe140ee9u}, Golden{"lut4-fp4-g64", 0x22ab1b333faee4e2u},
         Golden{"mxfp4", 0xaba9983751fea394u}, Golden{"nvfp4", 0xf03383aea967d3d6u},
@@ -44,11 +46,21 @@ void put_codes(const TiledWeight& w, std::int64_t group, const std::vector<std::
     const std::int64_t padded = k / group * w.group_inputs + k % group;
     const std::int64_t quad = padded / kQuad;
     const std::uint8_t code = codes[static_cast<std::size_t>(k)];
-    if (w.kind == CodeKind::kByte) {
-      lines[quad * kLineBytes + padded % kQuad] = code;
+    const auto add = [&](std::int64_t line, int bits) {
+      std::uint8_t& byte = lines[line * kLineBytes + padded % kQuad];
+      byte = static_cast<std::uint8_t>(byte | bits);
+    };
+    if (w.bits == 8) {
+      add(quad, code);
+    } else if (w.bits == 4) {
+      add(quad / 2, code << quad % 2 * 4);
+    } else if (w.bits == 2) {
+      add(quad / 4, code << quad % 4 * 2);
+    } else if (quad % 8 < 6) {
+      add(quad / 8 * 3 + quad % 8 / 2, code << quad % 2 * 3);
     } else {
-      std::uint8_t& byte = lines[quad / 2 * kLineBytes + padded % kQuad];
-      byte = static_cast<std::uint8_t>(byte | (quad % 2 == 0 ? code : code << 4));
+      add(quad / 8 * 3 + quad % 8 - 6, (code & 3) << 6);
+      add(quad / 8 * 3 + 2, (code >> 2) << quad % 8);
     }
   }
 }
@@ -104,7 +116,12 @@ TEST(TileWriter, WritesWhatTheDrawingSaysCodeByCode) {
                              "int4-asym-g32-s7",
                              "int3-asym-g64",
                              "int3-sym-g32-s7",
+                             "int3-sym-g128",
+                             "int3-sym-row",
+                             "int3-asym-g16",
                              "int2-sym-g24",
+                             "int2-asym-g128",
+                             "int2-sym-g16",
                              "int8-sym-g32",
                              "int8-asym-row",
                              "int8-sym-g20",
@@ -112,6 +129,8 @@ TEST(TileWriter, WritesWhatTheDrawingSaysCodeByCode) {
                              "lut4-row-g32",
                              "lut4-matrix-g48",
                              "lut3-row-g64",
+                             "lut3-row-g24",
+                             "lut2-row-g128",
                              "lut2-matrix-g64",
                              "mxfp4",
                              "nvfp4"}) {

@@ -6,6 +6,7 @@
 #include "ops/cpu/packed/quantize_row.h"
 #include "ops/cpu/packed/tile_kernel.h"
 #include "ops/cpu/packed/tile_layout.h"
+#include "ops/cpu/packed/tile_sources.h"
 #include "ops/cpu/packed/variants.h"
 
 /// How an instruction set becomes a variant; included by the files of one instruction set each.
@@ -23,20 +24,11 @@ struct EachTile {
   }
 };
 
-/// Tiles by the loops for the kind of their codes.
-template <class Nibbles, class SharedTable, class RowTables, class Bytes>
+/// Tiles by the loops for what the weight is stored as.
+template <template <class> class Tiles>
 void run_by_kind(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
                  float* y, std::int64_t ldy) {
-  switch (w.kind) {
-    case CodeKind::kNibble:
-      return Nibbles::run(w, x, begin, end, y, ldy);
-    case CodeKind::kSharedTable:
-      return SharedTable::run(w, x, begin, end, y, ldy);
-    case CodeKind::kRowTables:
-      return RowTables::run(w, x, begin, end, y, ldy);
-    case CodeKind::kByte:
-      return Bytes::run(w, x, begin, end, y, ldy);
-  }
+  with_codes(w, [&](auto codes) { Tiles<decltype(codes)>::run(w, x, begin, end, y, ldy); });
 }
 
 /// One product into each of the sums; written out, so that no loop stands between them.

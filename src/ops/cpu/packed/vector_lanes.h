@@ -30,6 +30,16 @@ struct VectorLanes {
   static NIBBLE_INLINE Int add(Int a, Int b) {
     return reinterpret_cast<Int>(reinterpret_cast<Words>(a) + reinterpret_cast<Words>(b));
   }
+  /// The `width` bits of each byte from bit `first` on.
+  static NIBBLE_INLINE Int field(Int v, int first, int width) {
+    return reinterpret_cast<Int>(reinterpret_cast<Words>(v) >> first &
+                                 in_each_byte((1u << width) - 1));
+  }
+  /// The highest two bits of each byte of `low`, and bit `bit` of `high` above them.
+  static NIBBLE_INLINE Int join(Int low, Int high, int bit) {
+    return reinterpret_cast<Int>((reinterpret_cast<Words>(low) >> 6 & in_each_byte(3)) |
+                                 (reinterpret_cast<Words>(high) >> (bit - 2) & in_each_byte(4)));
+  }
 
   static NIBBLE_INLINE Float zero() { return Float{}; }
   static NIBBLE_INLINE Float broadcast(float v) { return v - Float{}; }
@@ -41,6 +51,10 @@ struct VectorLanes {
  private:
   using Words [[gnu::vector_size(sizeof(Int))]] = std::uint32_t;
   using SignedWords [[gnu::vector_size(sizeof(Int))]] = std::int32_t;
+
+  static NIBBLE_INLINE Words in_each_byte(std::uint32_t value) {
+    return Words{} + value * 0x01010101u;
+  }
 };
 
 }  // namespace
