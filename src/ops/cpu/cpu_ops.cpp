@@ -63,6 +63,7 @@ void CpuOps::prepare(const LinearSet& set, const Layout& layout) {
     }
     if (layer.kernel->copy != nullptr) {
       layer.copy = layer.kernel->copy(part.weight);
+      layer.needs = layer.kernel->needs(part.weight);
     }
     layer.needs.wide = takes_wide_codes(activations_, part.weight.scheme);
   }
@@ -183,7 +184,7 @@ Matrix CpuOps::linear(Input& input, const LinearSet& set) {
     const PreparedLayer& front = layers[first];
     std::size_t count = 1;
     std::int64_t width = set.parts[first].weight.n;
-    while (front.layout && first + count < layers.size() &&
+    while ((front.layout || front.copy) && first + count < layers.size() &&
            layers[first + count].kernel == front.kernel &&
            layers[first + count].needs == front.needs) {
       width += set.parts[first + count].weight.n;

@@ -36,11 +36,11 @@ struct PreparedLayer {
   const LinearKernel* kernel = nullptr;
   std::optional<PackedLinear> layout;         // none: the kernel reads the weight as it is stored
   std::optional<formats::PackedWeight> copy;  // of the stored weight, by LinearKernel::copy
-  InputNeeds needs;  // with a layout: how it wants its input; without: only whether codes are wide
+  InputNeeds needs;                           // with a layout or a copy: how it wants its input
 };
 
 /// Layers that stand side by side, of one kernel and with equal needs: one of them, or several that
-/// have layouts. They write y [m, n_0 + n_1 + ...], rows ldy apart.
+/// have layouts or copies. They write y [m, n_0 + n_1 + ...], rows ldy apart.
 struct LinearCall {
   LinearInput& x;
   std::span<const Linear> parts;
@@ -59,6 +59,8 @@ struct LinearKernel {
   PackedLinear (*prepare)(const formats::PackedWeight& weight, core::ThreadPool& pool) = nullptr;
   /// The stored weight in memory that suits the kernel; null: it reads weights where they lie.
   formats::PackedWeight (*copy)(const formats::PackedWeight& weight) = nullptr;
+  /// With copy: how it wants its input.
+  InputNeeds (*needs)(const formats::PackedWeight& weight) = nullptr;
   /// How it takes the problem's tokens, in words.
   std::function<std::string(const LayerProblem&)> schedule;
   std::function<void(const LinearCall&, LinearWorkspace&)> run;

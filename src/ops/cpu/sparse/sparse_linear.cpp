@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -13,7 +14,6 @@
 namespace nibble::ops::cpu {
 namespace {
 
-constexpr std::int64_t kScales = 4;             // of a block
 constexpr std::int64_t kTasksPerThread = 8;     // at least
 constexpr std::int64_t kTaskBytes = 128 << 10;  // of codes: what many tokens read again from caches
 constexpr std::int64_t kTokensPerTask = 8;
@@ -33,33 +33,54 @@ SparseWeight view_of(const formats::PackedWeight& weight) {
   return view;
 }
 
-/// Codes and scales of the activations in blocks. They lie in `scratch`.
-SparseInput blocks_of(const QuantizedInput& input, Scratch& scratch, core::ThreadPool& pool) {
-  const std::int64_t group = input.group();
-  SparseInput blocks;
-  blocks.m = input.m() * input.rows_per_token();
-  blocks.groups = input.groups();
-  blocks.block_bytes = group + kScales * static_cast<std::int64_t>(sizeof(float));
-  blocks.token_bytes = (blocks.groups + 1) * blocks.block_bytes;
-  const std::int64_t floats =
-      blocks.m * blocks.token_bytes / static_cast<std::int64_t>(sizeof(float));
-  auto* const memory = reinterpret_cast<std::uint8_t*>(scratch.floats(floats));
-  blocks.blocks = memory;
-  pool.parallel_for(blocks.m, kTokensPerTask, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t token = begin; token < end; ++token) {
-      std::uint8_t* block = memory + token * blocks.token_bytes;
-      const float* scales = input.scales(token);
-      for (std::int64_t g = 0; g < blocks.groups; ++g, block += blocks.block_bytes) {
-        const float four[kScales] = {scales[g], scales[g], scales[g], scales[g]};
-        std::memcpy(block, input.codes(token) + g * input.group_stride(),
-                    static_cast<std::size_t>(group));
-        std::memcpy(block + group, four, sizeof(four));
-      }
-      std::memset(block, 0, static_cast<std::size_t>(blocks.block_bytes));
+/// One token's codes and scales in blocks.
+void fill_blocks(const QuantizedInput& input, std::int64_t token, const SparseInput& x,
+                 std::uint8_t* block) {
+  const auto piece = std::min<std::int64_t>(kSparsePiece, input.group());
+  for (std::int64_t g = 0; g < x.groups; ++g) {
+    const float scale = input.scales(token)[g];
+    const float four[] = {scale, scale, scale, scale};
+    for (std::int64_t i = 0; i < input.group(); i += piece, block += kSparseBlock) {
+      const std::int8_t* codes = input.codes(token) + g * input.group_stride() + i;
+      std::memcpy(block, codes, static_cast<std::size_t>(piece));
+      std::memcpy(block + kSparsePiece, four, sizeof(four));
+      std::memcpy(block + 2 * kSparsePiece, codes, static_cast<std::size_t>(piece));
     }
-  });
-  return blocks;
+  }
+  std::memset(block, 0, static_cast<std::size_t>(x.group_bytes));
 }
+
+/// The activations in blocks, which lie in `scratch`.
+SparseInput blocks_of(const QuantizedInput& input, Scratch& scratch, core::ThreadPool& pool) {
+  SparseInput x;
+  x.m = input.m() * input.rows_per_token();
+  x.groups = input.groups();
+  x.group_bytes = (input.group() + kSparsePiece - 1) / kSparsePiece * kSparseBlock;
+  x.token_bytes = (x.groups + 1) * x.group_bytes;
+  auto* const memory = reinterpret_cast<std::uint8_t*>(
+      scratch.floats(x.m * x.token_bytes / static_cast<std::int64_t>(sizeof(float))));
+  x.blocks = memory;
+  const auto fill = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t token = begin; token < end; ++token) {
+      fill_blocks(input, token, x, memory + token * x.token_bytes);
+    }
+  };
+  if (x.m <= kTokensPerTask) {  // takes less time than to wake threads
+    fill(0, x.m);
+  } else {
+    pool.parallel_for(x.m, kTokensPerTask, fill);
+  }
+  return x;
+}
+
+/// One of the weights that share an input.
+struct Part {
+  SparseWeight rows;
+  std::span<const std::int32_t> row_index;
+  std::int64_t first_task;
+  std::int64_t tasks;
+  std::int64_t column;  // of y
+};
 
 /// The first row of a task, so that tasks have about equally many kept groups.
 std::int64_t first_row(std::span<const std::int32_t> row_index, std::int64_t task,
@@ -125,12 +146,14 @@ Refusal refusal(const SparseKernel& kernel, const LayerProblem& problem) {
 }
 
 void run(const SparseKernel& kernel, const LinearCall& call, LinearWorkspace& workspace) {
-  const formats::PackedWeight& weight = *call.layers.front().copy;
-  core::require(weight.k == call.x.values().columns(), core::ErrorKind::kFailed,
-                "layer {} reads {} inputs, got {}", call.parts.front().name, weight.k,
+  std::vector<const formats::PackedWeight*> weights;
+  for (const PreparedLayer& layer : call.layers) {
+    weights.push_back(&*layer.copy);
+  }
+  core::require(weights.front()->k == call.x.values().columns(), core::ErrorKind::kFailed,
+                "layer {} reads {} inputs, got {}", call.parts.front().name, weights.front()->k,
                 call.x.values().columns());
-  const bool wide = call.layers.front().needs.wide;
-  sparse_linear(kernel, weight, call.x.quantized(sparse_needs(weight, wide), workspace), call.y,
+  sparse_linear(kernel, weights, call.x.quantized(call.layers.front().needs, workspace), call.y,
                 call.ldy, workspace.pool);
 }
 
@@ -147,11 +170,10 @@ std::span<const SparseKernel> sparse_kernels() {
   return all;
 }
 
-InputNeeds sparse_needs(const formats::PackedWeight& weight, bool wide) {
+InputNeeds sparse_needs(const formats::PackedWeight& weight) {
   const formats::Scheme& scheme = weight.scheme;
   InputNeeds needs;
   needs.group = scheme.scale.group;
-  needs.wide = wide;
   if (scheme.activation.is_float()) {
     needs.activation.group = needs.group;
   } else {
@@ -164,25 +186,36 @@ InputNeeds sparse_needs(const formats::PackedWeight& weight, bool wide) {
   return needs;
 }
 
-void sparse_linear(const SparseKernel& kernel, const formats::PackedWeight& weight,
+void sparse_linear(const SparseKernel& kernel,
+                   std::span<const formats::PackedWeight* const> weights,
                    const QuantizedInput& input, float* y, std::int64_t ldy,
                    core::ThreadPool& pool) {
   thread_local Scratch scratch;  // of the calling thread; the workers read it
   thread_local Scratch digits_scratch;
-  const SparseWeight rows = view_of(weight);
   const SparseInput blocks = blocks_of(input, scratch, pool);
+  std::vector<Part> parts;
+  std::int64_t tasks = 0;
+  std::int64_t width = 0;
+  for (const formats::PackedWeight* const weight : weights) {
+    const std::int64_t count = std::min(
+        weight->n, std::max(kTasksPerThread * pool.size(), weight->codes.bytes() / kTaskBytes));
+    parts.push_back(
+        {view_of(*weight), weight->row_index.data<std::int32_t>(), tasks, count, width});
+    tasks += count;
+    width += weight->n;
+  }
   const bool wide = input.rows_per_token() != 1;
-  float* const out = wide ? digits_scratch.floats(blocks.m * weight.n) : y;
-  const std::int64_t ldo = wide ? weight.n : ldy;
-  const auto row_index = weight.row_index.data<std::int32_t>();
-  const std::int64_t tasks = std::min(
-      weight.n, std::max(kTasksPerThread * pool.size(), weight.codes.bytes() / kTaskBytes));
-  pool.parallel_for(tasks, 1, [&](std::int64_t first, std::int64_t last) {
-    kernel.run(rows, blocks, first_row(row_index, first, tasks), first_row(row_index, last, tasks),
-               out, ldo);
+  float* const out = wide ? digits_scratch.floats(blocks.m * width) : y;
+  const std::int64_t ldo = wide ? width : ldy;
+  pool.parallel_for(tasks, 1, [&](std::int64_t task, std::int64_t) {
+    const auto part = std::prev(std::find_if(
+        parts.begin(), parts.end(), [&](const Part& other) { return other.first_task > task; }));
+    const std::int64_t at = task - part->first_task;
+    kernel.run(part->rows, blocks, first_row(part->row_index, at, part->tasks),
+               first_row(part->row_index, at + 1, part->tasks), out + part->column, ldo);
   });
   if (wide) {
-    add_digits(out, input.m(), weight.n, y, ldy);
+    add_digits(out, input.m(), width, y, ldy);
   }
 }
 
@@ -215,6 +248,7 @@ LinearKernel sparse_kernel(const SparseKernel& kernel) {
   entry.name = std::string("sparse-") + kernel.name;
   entry.refusal = [&kernel](const LayerProblem& problem) { return refusal(kernel, problem); };
   entry.copy = on_huge_pages;
+  entry.needs = sparse_needs;
   entry.schedule = [](const LayerProblem&) {
     return std::string("reads the kept groups for four tokens at a time, as they lie");
   };

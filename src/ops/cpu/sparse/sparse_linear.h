@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/threads.h"
 #include "formats/packed_weight.h"
@@ -11,11 +12,12 @@ namespace nibble::ops::cpu {
 
 /// How block-sparse rows want their input: INT8, with a scale for each group where the scheme
 /// leaves activations in float.
-InputNeeds sparse_needs(const formats::PackedWeight& weight, bool wide);
+InputNeeds sparse_needs(const formats::PackedWeight& weight);
 
-/// y [m, n] = x W^T of block-sparse rows, rows ldy apart. Threads take rows with about equally many
-/// kept groups. `input` by sparse_needs().
-void sparse_linear(const SparseKernel& kernel, const formats::PackedWeight& weight,
+/// y [m, n_0 + n_1 + ...] = x W^T of block-sparse rows that stand side by side, with equal needs;
+/// rows ldy apart. Tasks have rows with about equally many kept groups. `input` by sparse_needs().
+void sparse_linear(const SparseKernel& kernel,
+                   std::span<const formats::PackedWeight* const> weights,
                    const QuantizedInput& input, float* y, std::int64_t ldy, core::ThreadPool& pool);
 
 /// The weight in memory of its own on huge pages (PageBuffer).

@@ -57,7 +57,9 @@ QuantizedInput quantized(const PackedWeight& weight, std::int64_t m, core::Threa
                          bool wide = false) {
   QuantizedInput input;
   const std::vector<float> x = testing::random_input(m, weight.k, 7);
-  quantize_input(x.data(), m, weight.k, weight.k, sparse_needs(weight, wide), input, pool);
+  InputNeeds needs = sparse_needs(weight);
+  needs.wide = wide;
+  quantize_input(x.data(), m, weight.k, weight.k, needs, input, pool);
   return input;
 }
 
@@ -68,7 +70,8 @@ std::vector<float> run(const SparseKernel& kernel, const PackedWeight& weight,
   const float poison = std::numeric_limits<float>::quiet_NaN();
   const std::int64_t ldy = weight.n + kRoom;
   std::vector<float> wide(static_cast<std::size_t>(input.m() * ldy), poison);
-  sparse_linear(kernel, weight, input, wide.data(), ldy, pool);
+  const PackedWeight* const alone = &weight;
+  sparse_linear(kernel, {&alone, 1}, input, wide.data(), ldy, pool);
   std::vector<float> y;
   for (std::int64_t i = 0; i < input.m(); ++i) {
     const auto row = wide.begin() + i * ldy;
@@ -212,7 +215,7 @@ TEST(SparseLinear, ReadsOnlyWhatIsKept) {
   std::vector<float> x = testing::random_input(1, weight.k, 9);
   x[0] = std::numeric_limits<float>::infinity();
   QuantizedInput input;
-  quantize_input(x.data(), 1, weight.k, weight.k, sparse_needs(weight, false), input, pool);
+  quantize_input(x.data(), 1, weight.k, weight.k, sparse_needs(weight), input, pool);
   for (const SparseKernel& kernel : sparse_kernels()) {
     if (!takes(kernel, weight)) {
       continue;

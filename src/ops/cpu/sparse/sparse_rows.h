@@ -7,25 +7,30 @@
 /// also included by files that are compiled for one instruction set: it must not bring inline
 /// functions with it, because the linker may keep the copy that needs that instruction set.
 ///
-/// The weights that a row keeps stand one behind the other. They are cut into quads of 4, quads
-/// into lines of 8:
+/// The weights that a row keeps stand one behind the other. They are cut into quads of 4, and quads
+/// into pieces of 4:
 ///
 ///   kept groups   | g1            | g4            | g7            | ...      16 weights each
-///   quads          0   1   2   3    4   5   6   7    0   1   2   3
-///   lines          ------------- 0 -------------    ------- 1 ---
+///   quads          0   1   2   3    4   5   6   7    8   9  10  11
+///   pieces         ----- 0 ------   ----- 1 ------   ----- 2 ------
 ///
-/// With a(k) the INT8 codes of the activations, every kernel computes
+/// With a(k) the INT8 codes of the activations, every kernel computes for one quad q after another,
+/// of piece p = q / 4,
 ///
-///   sum[line % 2][quad] = fma(float(sum over the quad of (code - zero) * a),
-///                             scale * a_scale, sum[line % 2][quad])
+///   float& s = sum[p % 2][p / 2 % 4 * 4 + q % 4]
+///   s = fma(float(sum over the quad of (code - zero) * a), scale * a_scale, s)
 ///
-/// for one quad after another, t[i] = sum[0][i] + sum[1][i], u[i] = t[i] + t[i + 4], and
-/// y = (u[0] + u[2]) + (u[1] + u[3]). The bracket is an exact integer below 2^18. So results are
-/// equal to the last bit on all instruction sets, batch sizes and thread counts.
+/// and then t[i] = sum[0][i] + sum[1][i], u[i] = t[i] + t[i + 8], v[i] = u[i] + u[i + 4],
+/// y = (v[0] + v[2]) + (v[1] + v[3]).
+/// What is in the brackets is an exact integer below 2^18. So results are equal to the last bit on
+/// all instruction sets, batch sizes and thread counts.
 namespace nibble::ops::cpu {
 
 inline constexpr int kSparseQuad = 4;
-inline constexpr int kSparseLanes = 8;  // quads of a line
+inline constexpr int kSparsePiece = 16;
+
+/// Bytes of a block of activations: of 16 inputs, or of a group of 8.
+inline constexpr int kSparseBlock = 64;
 
 /// One matrix as kernels see it.
 struct SparseWeight {
@@ -39,12 +44,17 @@ struct SparseWeight {
   int bits = 4;
 };
 
-/// INT8 activations, group after group: the codes, and behind them the scale four times. Behind the
-/// last group of a token stands one of zeros.
+/// INT8 activations in blocks, so that a load at the block or 16 bytes behind it gives codes and
+/// scale in either order:
+///
+///   bytes    0 .. 15   16 .. 31             32 .. 47   48 .. 63
+///            codes     the scale, 4 times   codes      not used
+///
+/// Behind the last block of a token stand those of one group of zeros.
 struct SparseInput {
   std::int64_t m = 0;
   const std::uint8_t* blocks = nullptr;
-  std::int64_t block_bytes = 0;  // group + 16
+  std::int64_t group_bytes = 0;  // the blocks of a group
   std::int64_t token_bytes = 0;
   std::int64_t groups = 0;  // of a token: the index of the zeros
 };

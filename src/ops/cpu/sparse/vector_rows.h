@@ -6,36 +6,40 @@
 
 #include "ops/cpu/sparse/sparse_rows.h"
 
-/// The loops that the kernels with 256-bit vectors share; included by one file for each, in an
-/// unnamed namespace. Needs AVX2, FMA and F16C. A line (sparse_rows.h) is a vector; four lines are
-/// a step. The instruction set gives
+/// The loops that the kernels with vectors share; included by one file for each, in an unnamed
+/// namespace. Needs AVX2, FMA and F16C. Rows are taken in steps of 8 pieces (sparse_rows.h), 128
+/// weights. unpack puts low and high nibbles side by side, so that even pieces come together, and
+/// odd ones:
 ///
-///   Isa::nibbles(codes)      16 bytes of codes -> 32 codes, one byte each
-///   Isa::dot(w, z, a)        sums over quads of (w - z) * a
+///   64 bytes of 4-bit codes    | pieces 0 1 | 2 3 | 4 5 | 6 7 |
+///   unpacklo, unpackhi         | 0 | 2 | 4 | 6 |     | 1 | 3 | 5 | 7 |
 ///
-/// Halves of a line, 16 weights, are of one group. What is decoded of the weights serves `M`
-/// tokens.
+/// The instruction set gives
+///
+///   Isa::Total                          the sums of a row
+///   Isa::add_step(step, x, stride, t)   t[i] += the step's products with token i
+///   Isa::sum(total)                     y
+///   Isa::kTokens                        that a step's weights serve at most
 namespace nibble::ops::cpu {
 namespace {
 
 #define NIBBLE_INLINE inline __attribute__((always_inline))
 
 constexpr int kStepWeights = 128;
-constexpr int kStepLines = 4;
-constexpr int kHalfLine = 16;
+constexpr std::int64_t kAheadWeights = 3072;  // that are fetched before they are needed
 
-/// Which group of a step the lanes of its lines belong to.
+/// Which of a step's groups the lanes of its pieces are of: even pieces first, then odd ones.
 template <int Group>
 struct LaneTables {
-  alignas(32) std::uint8_t bytes[kStepLines][32];  // for each weight
-  alignas(32) std::int32_t quads[kStepLines][8];   // for each quad
+  alignas(64) std::uint8_t bytes[kStepWeights];
+  alignas(64) std::int32_t quads[kStepWeights / kSparseQuad];
 
   constexpr LaneTables() : bytes(), quads() {
-    for (int line = 0; line < kStepLines; ++line) {
-      for (int i = 0; i < 32; ++i) {
-        bytes[line][i] = static_cast<std::uint8_t>((line * 32 + i) / Group);
-        quads[line][i / kSparseQuad] = (line * 32 + i) / Group;
-      }
+    for (int i = 0; i < kStepWeights; ++i) {
+      const int piece = i / kSparsePiece % 4 * 2 + i / (4 * kSparsePiece);
+      const int group = piece * kSparsePiece / Group;
+      bytes[i] = static_cast<std::uint8_t>(group);
+      quads[i / kSparseQuad] = group;
     }
   }
 };
@@ -53,7 +57,6 @@ NIBBLE_INLINE T load_as(const void* p) {
 template <int Group, int Bits>
 struct Step {
   static constexpr int kGroups = kStepWeights / Group;
-  static constexpr int kLineBytes = 32 * Bits / 8;
 
   const std::uint8_t* codes;       // [kGroups]
   const std::uint16_t* scales;     // [kGroups]
@@ -71,14 +74,20 @@ struct Step {
     }
   }
 
-  /// A byte for each group, in both halves.
-  NIBBLE_INLINE __m256i load_zeros() const {
-    __m128i all = _mm_cvtsi64_si128(static_cast<long long>(zeros));
-    if constexpr (Bits == 4) {
-      const __m128i wide = _mm_cvtepu8_epi16(all);
-      all = _mm_and_si128(_mm_or_si128(wide, _mm_slli_epi16(wide, 4)), _mm_set1_epi16(0x0f0f));
+  /// A byte for each group.
+  NIBBLE_INLINE __m128i load_zeros() const {
+    const __m128i all = _mm_cvtsi64_si128(static_cast<long long>(zeros));
+    if constexpr (Bits == 8) {
+      return all;
     }
-    return _mm256_broadcastsi128_si256(all);
+    const __m128i wide = _mm_cvtepu8_epi16(all);
+    return _mm_and_si128(_mm_or_si128(wide, _mm_slli_epi16(wide, 4)), _mm_set1_epi16(0x0f0f));
+  }
+
+  /// The activations that meet a piece.
+  NIBBLE_INLINE const std::uint8_t* block(const std::uint8_t* token, int piece) const {
+    constexpr int kOfGroup = Group / kSparsePiece;
+    return token + offsets[piece / kOfGroup] + piece % kOfGroup * kSparseBlock;
   }
 };
 
@@ -94,9 +103,11 @@ NIBBLE_INLINE std::uint64_t zeros_at(const std::uint8_t* zeros, std::int64_t at)
     return all;
   } else if constexpr (Count == 8) {
     // Eight nibbles stand in four bytes, or in five: from the middle of the first on.
-    const std::uint32_t first = load_as<std::uint32_t>(zeros + at / 2);
-    const std::uint32_t last = load_as<std::uint32_t>(zeros + (at + 7) / 2 - 3);
-    return at % 2 == 0 ? first : (first >> 4 | (last << 4 & 0xf0000000u));
+    const auto nibble = static_cast<std::uint64_t>(at);
+    const auto first = load_as<std::uint32_t>(zeros + nibble / 2);
+    const auto last = load_as<std::uint32_t>(zeros + (nibble + 7) / 2 - 3);
+    const auto shift = static_cast<std::uint32_t>(nibble % 2);
+    return first >> (4 * shift) | (last << 4 & (0u - shift) & 0xf0000000u);
   } else {
     std::uint64_t all = 0;
     for (int i = 0; i < Count; ++i) {
@@ -117,47 +128,16 @@ NIBBLE_INLINE std::uint32_t index_at(const std::uint8_t* groups, std::int64_t at
   }
 }
 
-/// The halves of a line: 16 bytes each.
-NIBBLE_INLINE __m256i two_halves(const std::uint8_t* low, const std::uint8_t* high) {
-  return _mm256_inserti128_si256(
-      _mm256_castsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(low))),
-      _mm_loadu_si128(reinterpret_cast<const __m128i*>(high)), 1);
+NIBBLE_INLINE __m256i load_32(const std::uint8_t* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
 }
 
-/// total[line % 2][i] += the products of a step with token i.
-template <class Isa, int Group, int Bits, int M>
-NIBBLE_INLINE void add_step(const Step<Group, Bits>& step, const std::uint8_t* tokens,
-                            std::int64_t token_bytes, __m256 (&total)[2][M]) {
-  const __m256 scales = step.load_scales();
-  const __m256i zeros = step.load_zeros();
-#pragma GCC unroll 4
-  for (int line = 0; line < kStepLines; ++line) {
-    const std::uint8_t* codes = step.codes + line * step.kLineBytes;
-    __m256i w;
-    if constexpr (Bits == 4) {
-      w = Isa::nibbles(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
-    } else {
-      w = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(codes));
-    }
-    const auto& lanes = kLanes<Group>;
-    const __m256i z = _mm256_shuffle_epi8(
-        zeros, _mm256_load_si256(reinterpret_cast<const __m256i*>(lanes.bytes[line])));
-    const __m256 scale = _mm256_permutevar8x32_ps(
-        scales, _mm256_load_si256(reinterpret_cast<const __m256i*>(lanes.quads[line])));
-    const int low = line * 32;
-    const int high = low + kHalfLine;
-    const std::uint32_t low_at = step.offsets[low / Group];
-    const std::uint32_t high_at = step.offsets[high / Group];
-#pragma GCC unroll 4
-    for (int i = 0; i < M; ++i) {
-      const std::uint8_t* x = tokens + i * token_bytes;
-      const __m256i a = two_halves(x + low_at + low % Group, x + high_at + high % Group);
-      const __m256 a_scale =
-          _mm256_castsi256_ps(two_halves(x + low_at + Group, x + high_at + Group));
-      total[line % 2][i] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(Isa::dot(w, z, a)),
-                                           _mm256_mul_ps(scale, a_scale), total[line % 2][i]);
-    }
-  }
+/// Codes of the activations of two blocks, and their scales.
+NIBBLE_INLINE __m256i codes_of(const std::uint8_t* low, const std::uint8_t* high) {
+  return _mm256_blend_epi32(load_32(low), load_32(high + kSparsePiece), 0xf0);
+}
+NIBBLE_INLINE __m256 scales_of(const std::uint8_t* low, const std::uint8_t* high) {
+  return _mm256_castsi256_ps(_mm256_blend_epi32(load_32(low + kSparsePiece), load_32(high), 0xf0));
 }
 
 /// What is left of a row, with groups of zeros behind it.
@@ -182,16 +162,26 @@ struct PaddedStep {
       step.zeros |= there ? zeros_at<Bits, 1>(w.zeros, at + i) % (1u << Bits) << (Bits * i) : 0u;
       step.offsets[i] =
           (there ? index_at<IndexBytes>(w.groups, at + i) : static_cast<std::uint32_t>(x.groups)) *
-          static_cast<std::uint32_t>(x.block_bytes);
+          static_cast<std::uint32_t>(x.group_bytes);
     }
   }
 };
 
-NIBBLE_INLINE float sum_of(__m256 even, __m256 odd) {
-  const __m256 both = _mm256_add_ps(even, odd);
+/// Of t[0 .. 8) and t[8 .. 16).
+NIBBLE_INLINE float sum_of(__m256 low, __m256 high) {
+  const __m256 both = _mm256_add_ps(low, high);
   const __m128 halves = _mm_add_ps(_mm256_castps256_ps128(both), _mm256_extractf128_ps(both, 1));
   const __m128 pairs = _mm_add_ps(halves, _mm_movehl_ps(halves, halves));
   return _mm_cvtss_f32(_mm_add_ss(pairs, _mm_movehdup_ps(pairs)));
+}
+
+/// Streams of four parts, of which caches see too little to look far enough ahead.
+template <int Group, int Bits>
+NIBBLE_INLINE void prefetch(const SparseWeight& w, std::int64_t at) {
+  constexpr std::int64_t kAhead = kAheadWeights / Group;  // groups
+  __builtin_prefetch(w.codes + (at + kAhead) * (Group * Bits / 8));
+  __builtin_prefetch(w.scales + at + kAhead);
+  __builtin_prefetch(w.groups + (at + kAhead) * w.index_bytes);
 }
 
 /// Rows [begin, end) of M tokens from `token` on.
@@ -199,13 +189,10 @@ template <class Isa, int Group, int Bits, int IndexBytes, int M>
 void run_rows(const SparseWeight& w, const SparseInput& x, std::int64_t token, std::int64_t begin,
               std::int64_t end, float* y, std::int64_t ldy) {
   using Groups = Step<Group, Bits>;
-  constexpr std::uint32_t kBlockBytes = Group + 16;  // SparseInput::block_bytes
+  constexpr std::uint32_t kGroupBytes = Group / kSparsePiece * kSparseBlock;
   const std::uint8_t* tokens = x.blocks + token * x.token_bytes;
   for (std::int64_t row = begin; row < end; ++row) {
-    __m256 total[2][M];
-    for (int i = 0; i < M; ++i) {
-      total[0][i] = total[1][i] = _mm256_setzero_ps();
-    }
+    typename Isa::Total total[M] = {};
     std::int64_t at = w.row_index[row];
     const std::int64_t stop = w.row_index[row + 1];
     for (; at + Groups::kGroups <= stop; at += Groups::kGroups) {
@@ -214,24 +201,23 @@ void run_rows(const SparseWeight& w, const SparseInput& x, std::int64_t token, s
       step.scales = w.scales + at;
       step.zeros = zeros_at<Bits, Groups::kGroups>(w.zeros, at);
       for (int i = 0; i < Groups::kGroups; ++i) {
-        step.offsets[i] = index_at<IndexBytes>(w.groups, at + i) * kBlockBytes;
+        step.offsets[i] = index_at<IndexBytes>(w.groups, at + i) * kGroupBytes;
       }
-      add_step<Isa, Group, Bits, M>(step, tokens, x.token_bytes, total);
+      prefetch<Group, Bits>(w, at);
+      Isa::template add_step<M>(step, tokens, x.token_bytes, total);
     }
     if (at < stop) {
       PaddedStep<Group, Bits> padded;
       padded.template fill<IndexBytes>(w, x, at, stop - at);
-      add_step<Isa, Group, Bits, M>(padded.step, tokens, x.token_bytes, total);
+      Isa::template add_step<M>(padded.step, tokens, x.token_bytes, total);
     }
     for (int i = 0; i < M; ++i) {
-      y[(token + i) * ldy + row] = sum_of(total[0][i], total[1][i]);
+      y[(token + i) * ldy + row] = Isa::sum(total[i]);
     }
   }
 }
 
-constexpr int kTokensTogether = 4;
-
-template <class Isa, int Group, int Bits, int IndexBytes, int M = kTokensTogether>
+template <class Isa, int Group, int Bits, int IndexBytes, int M = Isa::kTokens>
 void run_tokens(const SparseWeight& w, const SparseInput& x, std::int64_t token, std::int64_t count,
                 std::int64_t begin, std::int64_t end, float* y, std::int64_t ldy) {
   if constexpr (M > 1) {
@@ -246,9 +232,9 @@ void run_tokens(const SparseWeight& w, const SparseInput& x, std::int64_t token,
 template <class Isa, int Group, int Bits>
 void run_groups(const SparseWeight& w, const SparseInput& x, std::int64_t begin, std::int64_t end,
                 float* y, std::int64_t ldy) {
-  for (std::int64_t token = 0; token < x.m; token += kTokensTogether) {
+  for (std::int64_t token = 0; token < x.m; token += Isa::kTokens) {
     const std::int64_t left = x.m - token;
-    const std::int64_t count = left < kTokensTogether ? left : kTokensTogether;
+    const std::int64_t count = left < Isa::kTokens ? left : Isa::kTokens;
     if (w.index_bytes == 1) {
       run_tokens<Isa, Group, Bits, 1>(w, x, token, count, begin, end, y, ldy);
     } else {
@@ -271,7 +257,7 @@ void run_bits(const SparseWeight& w, const SparseInput& x, std::int64_t begin, s
   }
 }
 
-bool is_whole_halves(std::int64_t group) {
+bool is_whole_pieces(std::int64_t group) {
   return group == 16 || group == 32 || group == 64;
 }
 
