@@ -2,13 +2,14 @@
 """Writes a Llama-shaped model of random weights, to measure speed with: no float model is
 made on the way, so 7B shapes take seconds. Or an encoder in float32, as BERT-base and -large are.
 
-    bench/random_model.py FOLDER --tokenizer MODEL [--scheme int4-sym-g128] [--output int8-sym-row]
+    bench/random_model.py FOLDER --tokenizer MODEL [--scheme int4-sym-g128] [--output int8-sym-row] [--kept 0.5]
                           [--hidden 4096 --ffn 11008 --heads 32 --kv-heads 32 --layers 32 --vocabulary 32000]
     bench/random_model.py FOLDER --tokenizer MODEL --bert base|large [--seed 0]
 
 Schemes are integers of 2, 3, 4 or 8 bits, "int<bits>-sym-g<N>", "-asym" or "-row", with "-a8" behind; learned
-books of 2, 3 or 4 bits, "lut<bits>-row-g<N>" or "lut<bits>-matrix-g<N>" (any4, any3, any2); or "bf16". The
-tokenizer is that of MODEL; its ids must lie below the vocabulary.
+books of 2, 3 or 4 bits, "lut<bits>-row-g<N>" or "lut<bits>-matrix-g<N>" (any4, any3, any2); block-sparse rows,
+"int<bits>-asym-g<N>-bsr", which keep a share of their groups; or "bf16". The tokenizer is that of MODEL; its ids
+must lie below the vocabulary.
 """
 import argparse
 import json
@@ -20,6 +21,7 @@ import struct
 import numpy as np
 
 SCHEME = re.compile(r"(int[2348]-(?:a?sym)|lut[234]-(?:row|matrix))-(?:g(\d+)|row)(-a8)?$")
+BLOCK_SPARSE = re.compile(r"int([48])-asym-g(8|16|32|64)-bsr(-a8)?$")
 
 
 class Writer:
@@ -29,7 +31,7 @@ class Writer:
         self.tensors = []
 
     def add(self, name, dtype, shape, values):
-        size = int(np.prod(shape)) * {"U8": 1, "F16": 2, "BF16": 2, "F32": 4}[dtype]
+        size = int(np.prod(shape)) * {"U8": 1, "F16": 2, "BF16": 2, "F32": 4, "I32": 4}[dtype]
         self.tensors.append((name, dtype, shape, size, values))
 
     def write(self, path):
@@ -107,6 +109,7 @@ def main():
     parser.add_argument("--tokenizer", type=pathlib.Path, required=True)
     parser.add_argument("--scheme", default="int4-sym-g128")
     parser.add_argument("--output", default="int8-sym-row")
+    parser.add_argument("--kept", type=float, default=0.5, help="share of the groups of each row that block-sparse rows keep")
     for name, value in (("hidden", 4096), ("ffn", 11008), ("heads", 32), ("kv-heads", 32), ("layers", 32), ("vocabulary", 32000)):
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("--bert", choices=BERT_SHAPES)
@@ -126,6 +129,10 @@ def main():
         if scheme == "bf16":
             writer.add(name + ".weight", "BF16", [n, k], small_values)
             return
+        if match := BLOCK_SPARSE.match(scheme):
+            layers[name] = scheme
+            block_sparse(name, n, k, int(match[1]), int(match[2]))
+            return
         match = SCHEME.match(scheme)
         if not match:
             parser.error(f"scheme {scheme} is not one of these")
@@ -144,6 +151,21 @@ def main():
         if match[1].startswith("lut"):
             books = n if kind == "row" else 1
             writer.add(name + ".book", "F16", [books, 2**bits], lambda size: normal.normal(size=size // 2).astype(np.float16).tobytes())
+
+    def block_sparse(name, n, k, bits, group):  # docs/formats.md
+        groups = k // group
+        kept = max(1, round(args.kept * groups))
+        rows = np.random.default_rng(1).random((min(n, 1024), groups)).argsort(axis=1)[:, :kept]
+        rows = np.sort(rows, axis=1).astype(np.uint8 if groups <= 256 else np.uint16)
+        every = np.tile(rows, (-(-n // len(rows)), 1))[:n]
+        scale = np.float16(1.0 / (np.sqrt(k * args.kept) * 2**bits * 0.29))
+        writer.add(name + ".codes", "U8", [n * kept, group * bits // 8], random_bytes)
+        writer.add(name + ".scales", "F16", [1, n * kept], lambda size: np.full(size // 2, scale, np.float16).tobytes())
+        # The middle code, so that outputs stay about 0.
+        writer.add(name + ".zeros", "U8", [1, -(-n * kept * bits // 8)],
+                   lambda size: bytes([0x88 if bits == 4 else 0x80]) * (size - 1) + bytes([0x08 if bits * n * kept % 8 else 0x88 if bits == 4 else 0x80]))
+        writer.add(name + ".row_index", "I32", [1, n + 1], lambda _: np.arange(0, n * kept + 1, kept, dtype=np.int32).tobytes())
+        writer.add(name + ".groups", "U8", [n * kept, rows.itemsize], lambda _: every.tobytes())
 
     def ones(name, size):
         writer.add(name, "BF16", [size], lambda count: np.full(count // 2, 0x3F80, np.uint16).tobytes())

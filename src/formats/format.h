@@ -67,7 +67,8 @@ std::unique_ptr<const Format> make_format(const Scheme& scheme, std::span<const 
 
 /// Collects codes and parameters of a matrix and packs them. A stored scale of inputs is 1 until
 /// someone gives another (with_input_scale). Different rows may be set by different
-/// threads at the same time. Throws kFailed for an index out of range, a code or zero point with
+/// threads at the same time. Block-sparse rows are given with all of their groups, of which those
+/// that are 0 are left out. Throws kFailed for an index out of range, a code or zero point with
 /// too many bits, and a scale that the stored type cannot hold exactly; kInvalidModel when mxfp4
 /// or nvfp4 does not divide k.
 class PackedWeightBuilder {
@@ -97,7 +98,8 @@ class PackedWeightBuilder {
   void set_e4m3(std::int64_t row, std::int64_t group, float scale);
   void set_units(std::int64_t row, std::int64_t group, float scale);
 
-  PackedWeight weight_;
+  PackedWeight weight_;           // with all groups
+  bool is_block_sparse_ = false;  // what finish() makes of it
 };
 
 /// Round to nearest of a whole matrix, w [n, k] row-major; a dense scheme converts the values.

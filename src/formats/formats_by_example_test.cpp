@@ -92,8 +92,8 @@ std::string render(const std::map<std::string, std::string>& given) {
   text += fmt::format("{:<8}{}\n", "weights", given.at("weights"));
   for (const Part& part : parts(packed)) {
     if (part.name != "book") {
-      text += fmt::format("{:<8}{}\n", part.name == "weight" ? "bytes" : part.name,
-                          hex_of(part.tensor));
+      const std::string name(part.name == "weight" ? "bytes" : part.name);
+      text += fmt::format("{:<8}{}\n", name + " ", hex_of(part.tensor));
     }
   }
   std::vector<float> decoded(w.size());

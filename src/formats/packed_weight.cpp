@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "formats/bit_packing.h"
+#include "formats/block_sparse.h"
 #include "formats/codebooks.h"
 #include "formats/format.h"
 #include "formats/mx/e8m0.h"
@@ -109,6 +110,10 @@ enum class Values { kScaled, kUnscaled };
 // Decodes a row of a weight with codes and without a tail.
 void decode_codes(const PackedWeight& weight, std::int64_t row, Values values,
                   std::span<float> out) {
+  if (is_sparse(weight.scheme)) {
+    decode_codes(full_row(weight, row), 0, values, out);
+    return;
+  }
   const int bits = weight.scheme.code.bits;
   const std::int64_t group_inputs = group_size(weight.scheme, weight.k);
   const auto packed = code_row(weight, row);
@@ -138,21 +143,22 @@ void decode_codes(const PackedWeight& weight, std::int64_t row, Values values,
 }  // namespace
 
 std::span<const PartSlot> part_slots() {
-  static constexpr std::array<PartSlot, 14> kSlots = {
-      {{"weight", &PackedWeight::dense},
-       {"codes", &PackedWeight::codes},
-       {"scales", &PackedWeight::scales},
-       {"supers", &PackedWeight::supers},
-       {"units", &PackedWeight::units},
-       {"global", &PackedWeight::global},
-       {"zeros", &PackedWeight::zeros},
-       {"minima", &PackedWeight::minima},
-       {"min_supers", &PackedWeight::min_supers},
-       {"book", &PackedWeight::book},
-       {"input_scale", &PackedWeight::input_scale},
-       {"permutation", &PackedWeight::permutation},
-       {"tail_codes", &PackedWeight::tail_codes},
-       {"tail_scales", &PackedWeight::tail_scales}}};
+  static constexpr std::array<PartSlot, 16> kSlots = {{{"weight", &PackedWeight::dense},
+                                                       {"codes", &PackedWeight::codes},
+                                                       {"scales", &PackedWeight::scales},
+                                                       {"supers", &PackedWeight::supers},
+                                                       {"units", &PackedWeight::units},
+                                                       {"global", &PackedWeight::global},
+                                                       {"zeros", &PackedWeight::zeros},
+                                                       {"minima", &PackedWeight::minima},
+                                                       {"min_supers", &PackedWeight::min_supers},
+                                                       {"book", &PackedWeight::book},
+                                                       {"input_scale", &PackedWeight::input_scale},
+                                                       {"permutation", &PackedWeight::permutation},
+                                                       {"tail_codes", &PackedWeight::tail_codes},
+                                                       {"tail_scales", &PackedWeight::tail_scales},
+                                                       {"row_index", &PackedWeight::row_index},
+                                                       {"groups", &PackedWeight::groups}}};
   return kSlots;
 }
 
@@ -213,6 +219,10 @@ void unpack_codes(const PackedWeight& weight, std::int64_t row, std::span<std::u
   require_no_tail(weight);
   require_row(weight, row, out.size(), weight.k);
   require(!is_dense(weight.scheme), ErrorKind::kFailed, "a dense weight has no codes");
+  if (is_sparse(weight.scheme)) {
+    unpack_codes(full_row(weight, row), 0, out);
+    return;
+  }
   unpack(code_row(weight, row), weight.scheme.code.bits, out);
 }
 
@@ -221,6 +231,10 @@ void unpack_zeros(const PackedWeight& weight, std::int64_t row, std::span<std::u
   const std::int64_t groups = groups_per_row(weight.scheme, weight.k);
   require_row(weight, row, out.size(), groups);
   require(!is_dense(weight.scheme), ErrorKind::kFailed, "a dense weight has no zero points");
+  if (is_sparse(weight.scheme)) {
+    unpack_zeros(full_row(weight, row), 0, out);
+    return;
+  }
   const int bits = weight.scheme.code.bits;
   if (!has_zeros(weight.scheme)) {
     const int zero = has_minima(weight.scheme) ? 0 : 1 << (bits - 1);
@@ -235,6 +249,10 @@ void unpack_scales(const PackedWeight& weight, std::int64_t row, std::span<float
   const std::int64_t groups = groups_per_row(weight.scheme, weight.k);
   require_row(weight, row, out.size(), groups);
   require(!is_dense(weight.scheme), ErrorKind::kFailed, "a dense weight has no scales");
+  if (is_sparse(weight.scheme)) {
+    unpack_scales(full_row(weight, row), 0, out);
+    return;
+  }
   for (std::int64_t group = 0; group < groups; ++group) {
     out[index(group)] = scale_at(weight, row, group);
   }

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "formats/bit_packing.h"
+#include "formats/block_sparse.h"
 #include "formats/format.h"
 #include "formats/mx/e8m0.h"
 #include "formats/nv/e4m3.h"
@@ -47,12 +48,14 @@ core::Fp16 to_stored_fp16(float value, std::string_view what) {
 
 }  // namespace
 
-PackedWeightBuilder::PackedWeightBuilder(const Scheme& scheme, std::int64_t n, std::int64_t k) {
-  validate(scheme);
-  require(!is_dense(scheme), ErrorKind::kFailed,
+PackedWeightBuilder::PackedWeightBuilder(const Scheme& wanted, std::int64_t n, std::int64_t k)
+    : is_block_sparse_(is_sparse(wanted)) {
+  validate(wanted);
+  require(!is_dense(wanted), ErrorKind::kFailed,
           "a dense weight is made by dense_weight(), not from codes");
   require(n >= 1 && k >= 1, ErrorKind::kFailed, "a weight of shape [{}, {}]", n, k);
-  require_shape(scheme, n, k);
+  require_shape(wanted, n, k);
+  const Scheme scheme = full_scheme(wanted);
   weight_.scheme = scheme;
   weight_.n = n;
   weight_.k = k;
@@ -208,7 +211,7 @@ void PackedWeightBuilder::set_book(std::int64_t row, std::span<const float> valu
 
 PackedWeight PackedWeightBuilder::finish() {
   validate(weight_, "weight");
-  return std::move(weight_);
+  return is_block_sparse_ ? to_block_sparse(weight_) : std::move(weight_);
 }
 
 }  // namespace nibble::formats

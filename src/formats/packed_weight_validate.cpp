@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/error.h"
 #include "formats/bit_packing.h"
+#include "formats/block_sparse.h"
 #include "formats/mx/e8m0.h"
 #include "formats/nv/e4m3.h"
 #include "formats/nv/nv_format.h"
@@ -202,10 +204,50 @@ void validate_tail(const Named& named) {
   require_finite_scales({tail, name});
 }
 
+// The groups of block-sparse rows, which say what shape the other parts have.
+std::int64_t checked_group_count(const Named& named) {
+  const PackedWeight& weight = named.weight;
+  require_part(named, {"row_index", &PackedWeight::row_index, core::DType::kI32, 1, weight.n + 1},
+               weight.row_index);
+  const auto ends = weight.row_index.data<std::int32_t>();
+  const std::int64_t most = groups_per_row(weight.scheme, weight.k);
+  require(ends[0] == 0, ErrorKind::kInvalidModel, "{}.row_index: begins with {}, not with 0",
+          named.name, ends[0]);
+  for (std::size_t row = 0; row + 1 < ends.size(); ++row) {
+    require(ends[row + 1] >= ends[row] && ends[row + 1] - ends[row] <= most,
+            ErrorKind::kInvalidModel,
+            "{}.row_index: row {} goes from {} to {}, expected 0 to {} groups", named.name, row,
+            ends[row], ends[row + 1], most);
+  }
+  require(ends.back() >= 1, ErrorKind::kInvalidModel, "{}.row_index: no group is kept", named.name);
+  return ends.back();
+}
+
+// Those of each row are in it, and ascend.
+void validate_groups(const Named& named) {
+  const PackedWeight& weight = named.weight;
+  const std::int64_t most = groups_per_row(weight.scheme, weight.k);
+  for (std::int64_t row = 0; row < weight.n; ++row) {
+    const auto [begin, end] = stored_groups_of(weight, row);
+    std::int64_t last = -1;
+    for (std::int64_t at = begin; at < end; ++at) {
+      const std::int64_t group = stored_group(weight, at);
+      require(group > last && group < most, ErrorKind::kInvalidModel,
+              "{}.groups: row {} has group {} behind group {}; they ascend and are below {}",
+              named.name, row, group, last, most);
+      last = group;
+    }
+  }
+}
+
 // What the scheme stores is there, in its shape, and nothing else is.
 void validate_parts(const Named& named) {
   const PackedWeight& weight = named.weight;
-  const std::vector<StoredPart> stored = stored_parts(weight.scheme, weight.n, weight.k);
+  std::optional<std::int64_t> kept;
+  if (is_sparse(weight.scheme)) {
+    kept = checked_group_count(named);
+  }
+  const std::vector<StoredPart> stored = stored_parts(weight.scheme, weight.n, weight.k, kept);
   for (const StoredPart& part : stored) {
     require_part(named, part, weight.*part.tensor);
     require_clean_padding(named, part, weight.*part.tensor);
@@ -240,6 +282,9 @@ void validate(const PackedWeight& weight, std::string_view name) {
   const Named named{weight, shown};
   require_fitting_shape(named);
   validate_parts(named);
+  if (is_sparse(weight.scheme)) {
+    validate_groups(named);
+  }
   validate_scales(named);
   require_numbers(named);
   if (has_minima(weight.scheme)) {

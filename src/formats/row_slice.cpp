@@ -45,6 +45,8 @@ PackedWeight rows_of(const PackedWeight& weight, std::int64_t begin, std::int64_
   core::require(weight.scheme.scale.rows == 1 || weight.scheme.scale.rows == kAllRows,
                 core::ErrorKind::kFailed, "{} has scales of several rows, which are not divided",
                 weight.scheme);
+  core::require(!is_sparse(weight.scheme), core::ErrorKind::kFailed,
+                "{} is not divided among processes yet; run the model in one", weight.scheme);
   PackedWeight slice = weight;
   slice.n = end - begin;
   for (const StoredPart& part : stored_parts(weight.scheme, weight.n, weight.k)) {

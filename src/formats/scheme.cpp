@@ -15,6 +15,8 @@ constexpr std::int64_t kMaxGroup = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxHadamard = std::int64_t{1} << 30;
 constexpr std::int64_t kMxGroup = 32;
 constexpr std::int64_t kNvGroup = 16;
+constexpr std::int64_t kMostBlocks = std::int64_t{1} << 16;              // 16-bit indices
+constexpr std::int64_t kMostStoredGroups = (std::int64_t{1} << 31) - 1;  // 32-bit ends of rows
 
 std::string problem_of_dense(const Scheme& scheme) {
   if (scheme.scale != Scale()) {
@@ -22,6 +24,9 @@ std::string problem_of_dense(const Scheme& scheme) {
   }
   if (!scheme.activation.is_float()) {
     return "quantized activations need weights with codes (int8-sym-row-a8)";
+  }
+  if (is_sparse(scheme)) {
+    return "a dense weight has no groups to leave out";
   }
   return scheme.inputs != Inputs() ? "a dense weight has no Hadamard and no tail" : "";
 }
@@ -128,6 +133,30 @@ std::string problem_of_activation(const Scheme& scheme) {
              : "the groups of weights and of activations must be multiples of each other";
 }
 
+bool is_block(std::int64_t group) {
+  return group == 8 || group == 16 || group == 32 || group == 64;
+}
+
+std::string problem_of_sparsity(const Scheme& scheme) {
+  if (!is_sparse(scheme)) {
+    return "";
+  }
+  if (!is_integer(scheme) || has_minima(scheme) || scheme.scale.type != ScaleType::kF16 ||
+      !is_block(scheme.scale.group)) {
+    return "block-sparse rows are of integers in groups of 8, 16, 32 or 64 inputs with float16 "
+           "scales (int4-asym-g16-bsr)";
+  }
+  if (scheme.inputs != Inputs()) {
+    return "the inputs of block-sparse rows are neither turned nor reordered";
+  }
+  const Activation& activation = scheme.activation;
+  const bool fits = activation.group % scheme.scale.group == 0;
+  return activation.is_float() || (activation.symmetric && !activation.keeps_outliers && fits)
+             ? ""
+             : "block-sparse rows meet activations that are floats, or symmetric integers without "
+               "outliers whose groups hold whole groups of weights (int4-asym-g16-bsr-a8)";
+}
+
 }  // namespace
 
 std::string problem_of(const Scheme& scheme) {
@@ -138,7 +167,7 @@ std::string problem_of(const Scheme& scheme) {
     return problem_of_dense(scheme);
   }
   for (const auto rule : {problem_of_granularity, problem_of_scale_type, problem_of_minima,
-                          problem_of_activation, problem_of_inputs}) {
+                          problem_of_activation, problem_of_inputs, problem_of_sparsity}) {
     if (std::string problem = rule(scheme); !problem.empty()) {
       return problem;
     }
@@ -194,7 +223,8 @@ std::int64_t inputs_multiple(const Scheme& scheme) {
     return kSuperGroup;
   }
   const ScaleType type = scheme.scale.type;
-  const bool whole = type == ScaleType::kE8m0 || type == ScaleType::kE4m3 || has_minima(scheme);
+  const bool whole = type == ScaleType::kE8m0 || type == ScaleType::kE4m3 || has_minima(scheme) ||
+                     is_sparse(scheme);
   return whole ? scheme.scale.group : 1;
 }
 
@@ -208,6 +238,12 @@ void require_shape(const Scheme& scheme, std::int64_t n, std::int64_t k) {
   require(scheme.inputs.tail < k, ErrorKind::kInvalidModel,
           "{}: a tail of {} inputs leaves nothing of a layer [{}, {}]", scheme, scheme.inputs.tail,
           n, k);
+  require(!is_sparse(scheme) || (groups_per_row(scheme, k) <= kMostBlocks &&
+                                 n <= kMostStoredGroups / groups_per_row(scheme, k)),
+          ErrorKind::kInvalidModel,
+          "{}: block-sparse rows have at most {} groups, and a matrix 2^31 - 1; the layer is [{}, "
+          "{}]",
+          scheme, kMostBlocks, n, k);
   if (scheme.inputs.hadamard == 0) {
     return;
   }

@@ -57,6 +57,12 @@ struct Inputs {
   friend bool operator==(const Inputs&, const Inputs&) = default;
 };
 
+/// Which weights of a matrix are stored at all; the others are 0.
+enum class Sparsity {
+  kNone,    // all of them
+  kGroups,  // the groups that have a scale, each or not: block-sparse rows (block_sparse.h)
+};
+
 /// How the numbers of one linear layer are stored and computed, one member for each axis on which
 /// formats differ. A plain value that prints to and parses from a short string:
 ///
@@ -77,6 +83,8 @@ struct Inputs {
 ///   lut4-matrix-g32-s7  int4-asym-g32-s7  scales of 7 bits, multiples of a unit of the row
 ///   int4-min-g32  int4-min-g32-s8        code 0 is a real number, stored for each group
 ///   int8-sym-g16-s8  lut4-matrix-g32-s8  scales of 8 bits, multiples of a float16 of 256 inputs
+///   int4-asym-g16-bsr  int4-asym-g16-bsr-a8  block-sparse rows: only groups that are not 0 are
+///                                        stored (GQSA, arXiv 2412.17560)
 ///   mxfp4                                E2M1 codes, E8M0 scales, groups of 32
 ///   nvfp4                                E2M1 codes, E4M3 scales, groups of 16
 ///
@@ -95,6 +103,7 @@ struct Scheme {
   Zero zero = Zero::kNone;
   Inputs inputs = {};
   Activation activation = {};
+  Sparsity sparsity = Sparsity::kNone;
 
   friend bool operator==(const Scheme&, const Scheme&) = default;
 };
@@ -122,6 +131,10 @@ inline bool has_zeros(const Scheme& scheme) {
 /// Whether weights are scale * code + minimum.
 inline bool has_minima(const Scheme& scheme) {
   return scheme.zero == Zero::kReal;
+}
+/// Whether the weight is stored as block-sparse rows.
+inline bool is_sparse(const Scheme& scheme) {
+  return scheme.sparsity != Sparsity::kNone;
 }
 /// Whether scales (and minima) are multiples of a float16 that kSuperGroup inputs share.
 inline bool has_supers(const Scheme& scheme) {
@@ -181,8 +194,9 @@ ScaleShape scale_shape(const Scheme& scheme, std::int64_t n, std::int64_t k);
 std::int64_t hadamard_size(const Scheme& scheme, std::int64_t k);
 
 /// Throws kInvalidModel when rows of k inputs cannot be stored so: the groups of mxfp4, nvfp4 and
-/// of schemes with minima must divide them, and so must 256 inputs whose scales share a float16; a
-/// tail must leave something, and Hadamards must exist, of a smaller size at the end of a row too.
+/// of schemes with minima must divide them, and so must those of block-sparse rows, and 256
+/// inputs whose scales share a float16; a tail must leave something, and Hadamards must exist, of a
+/// smaller size at the end of a row too.
 void require_shape(const Scheme& scheme, std::int64_t n, std::int64_t k);
 
 /// Inputs in a full group: scheme.scale.group, or the whole head.

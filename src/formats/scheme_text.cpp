@@ -103,6 +103,10 @@ bool add_word(std::string_view word, Scheme& scheme) {
     scheme.scale.type = ScaleType::kMultiples;
     return true;
   }
+  if (word == "bsr") {
+    scheme.sparsity = Sparsity::kGroups;
+    return true;
+  }
   if (word == "hrow") {
     scheme.inputs.hadamard = kWholeRow;
     return true;
@@ -185,6 +189,7 @@ std::string to_string(const Scheme& scheme) {
   std::string text = weight_words(scheme);
   text += scheme.scale.type == ScaleType::kUnits ? fmt::format("-s{}", kUnitScaleBits) : "";
   text += has_supers(scheme) ? "-s8" : "";
+  text += is_sparse(scheme) ? "-bsr" : "";
   const auto add = [&](const std::string& words) { text += words.empty() ? "" : "-" + words; };
   add(to_string(scheme.activation));
   add(hadamard_word(scheme.inputs.hadamard));

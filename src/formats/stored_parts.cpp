@@ -1,6 +1,7 @@
 #include "formats/stored_parts.h"
 
 #include "formats/bit_packing.h"
+#include "formats/block_sparse.h"
 #include "formats/row_unit.h"
 
 namespace nibble::formats {
@@ -51,11 +52,33 @@ void add_minima(std::vector<StoredPart>& parts, const Scheme& scheme, std::int64
   }
 }
 
+std::vector<StoredPart> block_sparse_parts(const Scheme& scheme, std::int64_t n, std::int64_t k,
+                                           std::int64_t kept) {
+  const int bits = scheme.code.bits;
+  std::vector<StoredPart> parts = {
+      packed_part("codes", &PackedWeight::codes, kept, scheme.scale.group, bits),
+      {"scales", &PackedWeight::scales, DType::kF16, 1, kept}};
+  if (has_zeros(scheme)) {
+    parts.push_back(packed_part("zeros", &PackedWeight::zeros, 1, kept, bits));
+  }
+  if (scheme.activation.stored_scale) {
+    parts.push_back({"input_scale", &PackedWeight::input_scale, DType::kF32, 1, 1});
+  }
+  parts.push_back({"row_index", &PackedWeight::row_index, DType::kI32, 1, n + 1});
+  parts.push_back(
+      {"groups", &PackedWeight::groups, DType::kU8, kept, group_index_bytes(scheme, k)});
+  return parts;
+}
+
 }  // namespace
 
-std::vector<StoredPart> stored_parts(const Scheme& scheme, std::int64_t n, std::int64_t k) {
+std::vector<StoredPart> stored_parts(const Scheme& scheme, std::int64_t n, std::int64_t k,
+                                     std::optional<std::int64_t> kept) {
   if (is_dense(scheme)) {
     return {{"weight", &PackedWeight::dense, scheme.code.dense, n, k}};
+  }
+  if (is_sparse(scheme)) {
+    return block_sparse_parts(scheme, n, k, kept.value_or(n * groups_per_row(scheme, k)));
   }
   std::vector<StoredPart> parts;
   const int bits = scheme.code.bits;

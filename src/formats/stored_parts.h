@@ -24,10 +24,12 @@ struct StoredPart {
 };
 
 /// The one table of what a scheme stores for a weight of n outputs and k inputs, in the order of
-/// packed_weight.h. The scheme must be valid and fit the shape.
-std::vector<StoredPart> stored_parts(const Scheme& scheme, std::int64_t n, std::int64_t k);
+/// packed_weight.h. The scheme must be valid and fit the shape. `kept`: groups that block-sparse
+/// rows store; by default all of them.
+std::vector<StoredPart> stored_parts(const Scheme& scheme, std::int64_t n, std::int64_t k,
+                                     std::optional<std::int64_t> kept = std::nullopt);
 
-/// The bytes of all of them.
+/// The bytes of all of them; the most, for block-sparse rows.
 std::int64_t stored_bytes(const Scheme& scheme, std::int64_t n, std::int64_t k);
 
 }  // namespace nibble::formats

@@ -20,15 +20,18 @@ std::size_t index(std::int64_t value) {
 
 class Sweep {
  public:
+  /// `kept`: what has been chosen; empty: to be chosen by `sparsity`.
   Sweep(std::span<float> weights, std::int64_t n, std::int64_t k, const Sparsity& sparsity,
-        const InverseFactor& factor, core::ThreadPool& pool)
+        std::span<const std::uint8_t> kept, const InverseFactor& factor, core::ThreadPool& pool)
       : weights_(weights),
         n_(n),
         k_(k),
         sparsity_(sparsity),
         factor_(factor),
         pool_(pool),
-        kept_(weights.size(), 1) {
+        is_chosen_(!kept.empty()),
+        kept_(kept.begin(), kept.end()) {
+    kept_.resize(weights.size(), 1);
     for (std::int64_t i = 0; i < k; ++i) {
       const double u = *upper(i, i);
       curvature_.push_back(factor.dead[index(i)] ? kSilent : 1 / (u * u));
@@ -38,7 +41,7 @@ class Sweep {
   std::vector<std::uint8_t> run() {
     for (std::int64_t begin = 0; begin < k_; begin += kBlock) {
       const std::int64_t end = std::min(k_, begin + kBlock);
-      if (sparsity_.of == 0) {
+      if (!is_chosen_ && sparsity_.of == 0) {
         choose(begin, end);
       }
       pool_.parallel_for(n_, kRows, [&](std::int64_t first, std::int64_t last) {
@@ -91,7 +94,7 @@ class Sweep {
     std::vector<float> errors(index((last - first) * kBlock));
     for (std::int64_t row = first; row < last; ++row) {
       for (std::int64_t i = begin; i < end; ++i) {
-        if (sparsity_.of != 0 && i % sparsity_.of == 0) {
+        if (!is_chosen_ && sparsity_.of != 0 && i % sparsity_.of == 0) {
           choose_next(row, i, lowest, scores);
         }
         if (kept_[index(row * k_ + i)] != 0) {
@@ -120,6 +123,7 @@ class Sweep {
   const Sparsity& sparsity_;
   const InverseFactor& factor_;
   core::ThreadPool& pool_;
+  bool is_chosen_;
   std::vector<std::uint8_t> kept_;
   std::vector<double> curvature_;  // 1 / U_ii^2 of each input
 };
@@ -129,7 +133,13 @@ class Sweep {
 std::vector<std::uint8_t> sparsegpt(std::span<float> weights, std::int64_t n, std::int64_t k,
                                     const Sparsity& sparsity, const InverseFactor& factor,
                                     core::ThreadPool& pool) {
-  return Sweep(weights, n, k, sparsity, factor, pool).run();
+  return Sweep(weights, n, k, sparsity, {}, factor, pool).run();
+}
+
+void prune_chosen(std::span<float> weights, std::int64_t n, std::int64_t k,
+                  std::span<const std::uint8_t> kept, const InverseFactor& factor,
+                  core::ThreadPool& pool) {
+  Sweep(weights, n, k, Sparsity(), kept, factor, pool).run();
 }
 
 }  // namespace nibble::compress

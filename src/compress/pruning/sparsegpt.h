@@ -22,4 +22,10 @@ std::vector<std::uint8_t> sparsegpt(std::span<float> weights, std::int64_t n, st
                                     const Sparsity& sparsity, const InverseFactor& factor,
                                     core::ThreadPool& pool);
 
+/// The same for weights that have been chosen: makes 0 what `kept` [n, k] leaves out, and makes up
+/// for it.
+void prune_chosen(std::span<float> weights, std::int64_t n, std::int64_t k,
+                  std::span<const std::uint8_t> kept, const InverseFactor& factor,
+                  core::ThreadPool& pool);
+
 }  // namespace nibble::compress

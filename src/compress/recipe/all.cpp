@@ -3,6 +3,7 @@
 #include "compress/atom/reorder_pass.h"
 #include "compress/awq/awq_pass.h"
 #include "compress/gptq/gptq_pass.h"
+#include "compress/gqsa/gqsa_pass.h"
 #include "compress/hadamard/hadamard_pass.h"
 #include "compress/pruning/sparsegpt_pass.h"
 #include "compress/pruning/wanda_pass.h"
@@ -18,9 +19,10 @@
 namespace nibble::compress {
 
 std::vector<PassFactory> pass_factories() {
-  return {kRotatePass,     kSmoothQuantPass, kAwqPass,       kAtomReorderPass,      kHadamardPass,
-          kAsymmetricPass, kWandaPass,       kSparseGptPass, kSearchPass,           kAny4Pass,
-          kRtnPass,        kGptqPass,        kRefinePass,    kStaticActivationsPass};
+  return {
+      kRotatePass,     kSmoothQuantPass, kAwqPass,       kAtomReorderPass, kHadamardPass,
+      kAsymmetricPass, kWandaPass,       kSparseGptPass, kGqsaPass,        kSearchPass,
+      kAny4Pass,       kRtnPass,         kGptqPass,      kRefinePass,      kStaticActivationsPass};
 }
 
 std::unique_ptr<Pass> PassFactory::make(const core::Json& options) const {

@@ -215,6 +215,44 @@ std::optional<Recipe> best4(std::string_view name) {
   return recipe;
 }
 
+// "gqsa-w4s50", "gqsa-w4a8g32s40-matrix": one-shot GQSA, without its training. The groups with the
+// lowest saliency go, half of each row (or of the matrix); the others are rounded by GPTQ.
+std::optional<Recipe> gqsa(std::string_view name) {
+  constexpr int kGroup = 16;
+  constexpr int kLeast = 1;
+  constexpr int kMost = 95;
+  std::string_view rest = name;
+  if (!take(rest, "gqsa-w")) {
+    return std::nullopt;
+  }
+  const bool refines = take_suffix(rest, "-refine");
+  const bool of_matrix = take_suffix(rest, "-matrix");
+  const int bits = take_number(rest).value_or(0);
+  const bool rounds_inputs = take(rest, "a8");
+  const int group = take(rest, "g") ? take_number(rest).value_or(0) : kGroup;
+  const int share = take(rest, "s") ? take_number(rest).value_or(0) : 0;
+  if (!rest.empty() || share < kLeast || share > kMost) {
+    return std::nullopt;
+  }
+  Scheme scheme{.code = {.type = &formats::kIntegerCodes, .bits = bits},
+                .scale = {.type = formats::ScaleType::kF16, .group = group},
+                .zero = formats::Zero::kInteger,
+                .sparsity = formats::Sparsity::kGroups};
+  scheme.activation.bits = rounds_inputs ? 8 : 0;
+  if (!formats::problem_of(scheme).empty()) {
+    return std::nullopt;
+  }
+  Recipe recipe{std::string(name), scheme, {}, {}};
+  recipe.steps = {{"gqsa", {{"sparsity", share / 100.0}}}, {"gptq", Json::object()}};
+  if (of_matrix) {
+    recipe.steps.front().options["balance"] = "matrix";
+  }
+  if (refines) {
+    recipe.steps.push_back({"refine", Json::object()});
+  }
+  return recipe;
+}
+
 // What the words around a scheme in a preset's name ask for.
 struct PresetWords {
   std::string_view pruning;  // the pass; empty: none
@@ -312,6 +350,9 @@ std::optional<Recipe> find_preset(std::string_view name) {
   if (auto recipe = best4(name)) {
     return recipe;
   }
+  if (auto recipe = gqsa(name)) {
+    return recipe;
+  }
   std::string_view rest = name;
   const bool rotate = take(rest, "quarot-");
   std::optional<Recipe> recipe = atom_preset(rest);
@@ -392,7 +433,16 @@ std::vector<std::string> recipe_names() {
           "wanda24",
           "wanda24-rtn-w4g128",
           "sparsegpt24",
-          "sparsegpt24-gptq-w4g128"};
+          "sparsegpt24-gptq-w4g128",
+          "gqsa-w4s20",
+          "gqsa-w4s30",
+          "gqsa-w4s40",
+          "gqsa-w4s50",
+          "gqsa-w4s60",
+          "gqsa-w4s80",
+          "gqsa-w4a8s50",
+          "gqsa-w8s30",
+          "gqsa-w8s50"};
 }
 
 }  // namespace nibble::compress

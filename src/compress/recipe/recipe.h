@@ -75,7 +75,10 @@ struct Recipe {
 /// wanda24- or sparsegpt24- in front of any of them but any4, any3 and any2 prunes two weights of
 /// every four before the rest is rounded; either alone leaves the rest in f16.
 ///
-/// quarot- in front of all of them turns the model by Hadamard matrices first.
+/// gqsa-w<bits>[a8][g<size>]s<percent>[-matrix][-refine] leaves out that share of the groups (of
+/// 16) of each row, or of each matrix.
+///
+/// quarot- in front of all the others turns the model by Hadamard matrices first.
 ///
 /// and behind them, in this order: -gptq (books, mxfp4 and nvfp4: GPTQ instead of round to
 /// nearest), -search (search the scales first), -refine (coordinate descent at the end).

@@ -149,6 +149,18 @@ TEST(Recipes, SuffixesAddPasses) {
   EXPECT_EQ(steps_of("wanda24-awq-w4g128"), "awq wanda rtn");
   EXPECT_EQ(formats::to_string(find_recipe("sparsegpt24-gptq-w4g64-sym").scheme), "int4-sym-g64");
   EXPECT_EQ(find_recipe("sparsegpt24").steps.front().options.at("pattern"), "2:4");
+  EXPECT_EQ(steps_of("gqsa-w4s50"), "gqsa gptq");
+  EXPECT_EQ(steps_of("gqsa-w8s30-refine"), "gqsa gptq refine");
+  EXPECT_EQ(formats::to_string(find_recipe("gqsa-w4s20").scheme), "int4-asym-g16-bsr");
+  EXPECT_EQ(formats::to_string(find_recipe("gqsa-w8a8g32s40").scheme), "int8-asym-g32-bsr-a8");
+  EXPECT_EQ(find_recipe("gqsa-w4s20").steps.front().options.at("sparsity"), 0.2);
+  EXPECT_FALSE(find_recipe("gqsa-w4s20").steps.front().options.contains("balance"));
+  EXPECT_EQ(find_recipe("gqsa-w4s20-matrix").steps.front().options.at("balance"), "matrix");
+  for (const char* wrong :
+       {"gqsa", "gqsa-w4", "gqsa-w4s", "gqsa-w4s0", "gqsa-w4s96", "gqsa-w4s50x", "gqsa-w5s50",
+        "gqsa-w4g128s50", "gqsa-w4s50-refine-matrix", "gqsa-f16s50", "quarot-gqsa-w4s50"}) {
+    EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
+  }
   EXPECT_EQ(steps_of("quarot-rtn-w4g128"), "rotate rtn");
   EXPECT_EQ(steps_of("quarot-awq-gptq-w3g64-sym-search"), "rotate awq search gptq");
   EXPECT_EQ(steps_of("quarot-wanda24-nf4g64"), "rotate wanda rtn");

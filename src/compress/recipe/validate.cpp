@@ -308,6 +308,10 @@ class Validation {
                   "recipe '{}': a target must be more than 0 and at most {} bits per weight, or a "
                   "size such as 2GiB",
                   name_, kMostBits);
+    core::require(!any_scheme(formats::is_sparse), ErrorKind::kUsage,
+                  "recipe '{}': targets are not built for block-sparse rows, whose size depends on "
+                  "the weights",
+                  name_);
     core::require(!transformed_ && !changes_inputs(), ErrorKind::kUsage,
                   "recipe '{}': targets are not built for recipes that turn or reorder inputs",
                   name_);

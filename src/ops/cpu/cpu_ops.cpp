@@ -60,8 +60,12 @@ void CpuOps::prepare(const LinearSet& set, const Layout& layout) {
     if (layer.kernel->prepare != nullptr) {
       layer.layout = layout ? layout(part) : layer.kernel->prepare(part.weight, pool_);
       layer.needs = layer.layout->needs();
-      layer.needs.wide = takes_wide_codes(activations_, part.weight.scheme);
     }
+    if (layer.kernel->copy != nullptr) {
+      layer.copy = layer.kernel->copy(part.weight);
+      layer.needs = layer.kernel->needs(part.weight);
+    }
+    layer.needs.wide = takes_wide_codes(activations_, part.weight.scheme);
   }
   prepared_[id] = std::move(layers);
 }
@@ -82,6 +86,7 @@ std::int64_t CpuOps::prepared_bytes() const {
   for (const Prepared& layers : prepared_) {
     for (const PreparedLayer& layer : layers) {
       sum += layer.layout ? layer.layout->bytes() : 0;
+      sum += layer.copy ? formats::stored_bytes(*layer.copy) : 0;
     }
   }
   return sum;
@@ -91,8 +96,8 @@ std::int64_t CpuOps::unprepared_bytes(const LinearSet& set) const {
   const Prepared* const layers = prepared(set);
   std::int64_t sum = 0;
   for (std::size_t part = 0; part < set.parts.size(); ++part) {
-    const bool packed = layers != nullptr && (*layers)[part].layout;
-    sum += packed ? 0 : formats::stored_bytes(set.parts[part].weight);
+    const bool prepared = layers != nullptr && ((*layers)[part].layout || (*layers)[part].copy);
+    sum += prepared ? 0 : formats::stored_bytes(set.parts[part].weight);
     sum += low_rank_bytes(set.parts[part]);
   }
   return sum;
@@ -179,7 +184,7 @@ Matrix CpuOps::linear(Input& input, const LinearSet& set) {
     const PreparedLayer& front = layers[first];
     std::size_t count = 1;
     std::int64_t width = set.parts[first].weight.n;
-    while (front.layout && first + count < layers.size() &&
+    while ((front.layout || front.copy) && first + count < layers.size() &&
            layers[first + count].kernel == front.kernel &&
            layers[first + count].needs == front.needs) {
       width += set.parts[first + count].weight.n;

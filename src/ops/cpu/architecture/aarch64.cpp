@@ -17,6 +17,10 @@ std::vector<Variant> architecture_variants() {
   return {neon_dotprod_variant(), neon_i8mm_variant()};
 }
 
+std::vector<SparseKernel> architecture_sparse_kernels() {
+  return {};
+}
+
 /// NEON is part of every 64-bit ARM.
 std::vector<const VectorKernels*> architecture_vector_kernels() {
   return {&vector_kernels_neon()};

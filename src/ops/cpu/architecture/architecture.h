@@ -4,6 +4,7 @@
 
 #include "ops/cpu/cpu_features.h"
 #include "ops/cpu/packed/variants.h"
+#include "ops/cpu/sparse/sparse_rows.h"
 #include "ops/cpu/vector/vector_kernels.h"
 
 /// What one processor family brings beside the portable kernels. Each file of this folder defines
@@ -16,6 +17,9 @@ CpuFeatures detect_cpu_features();
 
 /// The family's variants, slowest first, whether they run here or not.
 std::vector<Variant> architecture_variants();
+
+/// The family's kernels of block-sparse rows, slowest first, whether they run here or not.
+std::vector<SparseKernel> architecture_sparse_kernels();
 
 /// The family's vector kernels that run here, slowest first.
 std::vector<const VectorKernels*> architecture_vector_kernels();

@@ -11,6 +11,10 @@ std::vector<Variant> architecture_variants() {
   return {};
 }
 
+std::vector<SparseKernel> architecture_sparse_kernels() {
+  return {};
+}
+
 std::vector<const VectorKernels*> architecture_vector_kernels() {
   return {};
 }

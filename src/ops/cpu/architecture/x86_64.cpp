@@ -64,6 +64,10 @@ std::vector<Variant> architecture_variants() {
           amxint8_variant()};
 }
 
+std::vector<SparseKernel> architecture_sparse_kernels() {
+  return {avx2_sparse_kernel(), avx512vnni_sparse_kernel()};
+}
+
 std::vector<const VectorKernels*> architecture_vector_kernels() {
   std::vector<const VectorKernels*> kernels;
   if (cpu_features().avx2) {

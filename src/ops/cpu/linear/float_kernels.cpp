@@ -39,11 +39,11 @@ std::string schedule(const LayerProblem& problem) {
 }  // namespace
 
 LinearKernel dense_kernel() {
-  return {"dense", dense_refusal, nullptr, schedule, run};
+  return {"dense", dense_refusal, nullptr, nullptr, nullptr, schedule, run};
 }
 
 LinearKernel decoded_kernel() {
-  return {"decoded", decoded_refusal, nullptr, schedule, run};
+  return {"decoded", decoded_refusal, nullptr, nullptr, nullptr, schedule, run};
 }
 
 }  // namespace nibble::ops::cpu

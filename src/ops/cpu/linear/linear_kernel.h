@@ -23,10 +23,10 @@ struct LayerProblem {
   const Variant* named = nullptr;  // by NIBBLE_ISA; null: the fastest that runs here
 };
 
-/// Whether the layer's inputs become codes of 16 bits, two rows of digits each: packed layers only.
+/// Whether the layer's inputs become codes of 16 bits, two rows of digits each.
 inline bool takes_wide_codes(ActivationPrecision activations, const formats::Scheme& scheme) {
   return activations == ActivationPrecision::kInt16 && scheme.activation.is_float() &&
-         has_layout(scheme);
+         (has_layout(scheme) || formats::is_sparse(scheme));
 }
 
 struct LinearKernel;
@@ -34,12 +34,13 @@ struct LinearKernel;
 /// A layer in the form that its kernel reads.
 struct PreparedLayer {
   const LinearKernel* kernel = nullptr;
-  std::optional<PackedLinear> layout;  // none: the kernel reads the weight as it is stored
-  InputNeeds needs;                    // with a layout: how it wants its input
+  std::optional<PackedLinear> layout;         // none: the kernel reads the weight as it is stored
+  std::optional<formats::PackedWeight> copy;  // of the stored weight, by LinearKernel::copy
+  InputNeeds needs;                           // with a layout or a copy: how it wants its input
 };
 
 /// Layers that stand side by side, of one kernel and with equal needs: one of them, or several that
-/// have layouts. They write y [m, n_0 + n_1 + ...], rows ldy apart.
+/// have layouts or copies. They write y [m, n_0 + n_1 + ...], rows ldy apart.
 struct LinearCall {
   LinearInput& x;
   std::span<const Linear> parts;
@@ -56,6 +57,10 @@ struct LinearKernel {
   /// Makes the layout that it reads; null: it reads weights as they are stored. All kernels that
   /// have one share it.
   PackedLinear (*prepare)(const formats::PackedWeight& weight, core::ThreadPool& pool) = nullptr;
+  /// The stored weight in memory that suits the kernel; null: it reads weights where they lie.
+  formats::PackedWeight (*copy)(const formats::PackedWeight& weight) = nullptr;
+  /// With copy: how it wants its input.
+  InputNeeds (*needs)(const formats::PackedWeight& weight) = nullptr;
   /// How it takes the problem's tokens, in words.
   std::function<std::string(const LayerProblem&)> schedule;
   std::function<void(const LinearCall&, LinearWorkspace&)> run;

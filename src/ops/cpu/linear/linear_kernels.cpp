@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ops/cpu/fp8/fp8_linear.h"
+#include "ops/cpu/sparse/sparse_linear.h"
 
 namespace nibble::ops::cpu {
 
@@ -12,6 +13,9 @@ std::span<const LinearKernel> linear_kernels() {
     std::vector<LinearKernel> all;
     for (const Variant& variant : variants()) {
       all.push_back(packed_kernel(variant));
+    }
+    for (const SparseKernel& kernel : sparse_kernels()) {
+      all.push_back(sparse_kernel(kernel));
     }
     std::reverse(all.begin(), all.end());  // the fastest first
     all.push_back(fp8_kernel());

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "ops/cpu/cpu_features.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/packed/test_problems.h"
 
@@ -28,6 +29,14 @@ std::string kernel_of(const LayerProblem& problem) {
   return choose_kernel(linear_kernels(), problem).name;
 }
 
+// Of 4 bits, or of 8, in groups of 16.
+std::string fastest_sparse(bool nibbles) {
+  if (cpu_features().avx512vnni) {
+    return "sparse-avx512vnni";
+  }
+  return nibbles && cpu_features().avx2 ? "sparse-avx2" : "sparse-scalar";
+}
+
 TEST(CpuLinearKernels, AreChosenByFormatAndActivations) {
   const std::string fastest = std::string("packed-") + choose_variant(nullptr).name;
   struct Rule {
@@ -44,6 +53,11 @@ TEST(CpuLinearKernels, AreChosenByFormatAndActivations) {
                            {"int8-sym-row-a8", kInt8, fastest},
                            {"int8-sym-row-a8", kInt16, fastest},
                            {"int8-sym-row-a8", kFloat, fastest},
+                           {"int4-asym-g16-bsr", kFloat, "decoded"},
+                           {"int4-asym-g16-bsr", kInt8, fastest_sparse(true)},
+                           {"int8-asym-g16-bsr-a8", kInt8, fastest_sparse(false)},
+                           {"int4-asym-g8-bsr", kInt16, "sparse-scalar"},
+                           {"int3-sym-g16-bsr", kInt8, "sparse-scalar"},
                            {"mxfp4", kInt8, fastest}}) {
     for (const std::int64_t m : {1, 13, 512}) {
       LayerProblem wanted = problem(rule.scheme, rule.activations);
@@ -61,6 +75,21 @@ TEST(CpuLinearKernels, OfAVariantAreTakenWhereItIsNamed) {
       EXPECT_EQ(kernel_of(wanted), std::string("packed-") + variant.name);
     } else {
       EXPECT_THROW(kernel_of(wanted), core::Error) << variant.name;
+    }
+  }
+}
+
+// A variant that is named may have a kernel of block-sparse rows, or that of a variant before it.
+TEST(CpuLinearKernels, OfBlockSparseRowsNeedNoMoreThanTheNamedVariant) {
+  LayerProblem wanted = problem("int4-asym-g16-bsr", kInt8);
+  for (const Variant& variant : variants()) {
+    wanted.named = &variant;
+    if (variant.runs_here()) {
+      const std::string name = variant.name;
+      EXPECT_EQ(kernel_of(wanted), name == "scalar" || name.starts_with("neon") ? "sparse-scalar"
+                                   : name.starts_with("avx512") || name.starts_with("amx")
+                                       ? "sparse-avx512vnni"
+                                       : "sparse-avx2");
     }
   }
 }

@@ -14,6 +14,9 @@ Refusal refusal(const Variant& variant, const LayerProblem& problem) {
   if (formats::is_dense(scheme)) {
     return Reason("weights are dense");
   }
+  if (formats::is_sparse(scheme)) {
+    return Reason("weights are block-sparse rows");
+  }
   if (!has_layout(scheme)) {
     return Reason("weights are {}, not integers or entries of a book", scheme.code.type->name);
   }

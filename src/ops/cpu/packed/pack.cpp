@@ -139,7 +139,7 @@ std::int64_t layout_group(const formats::Scheme& scheme, std::int64_t k) {
 }  // namespace
 
 bool has_layout(const formats::Scheme& scheme) {
-  return formats::is_integer(scheme) || formats::has_book(scheme);
+  return (formats::is_integer(scheme) || formats::has_book(scheme)) && !formats::is_sparse(scheme);
 }
 
 InputNeeds input_needs(const formats::Scheme& scheme, std::int64_t k) {

@@ -20,7 +20,8 @@ bool has_units(const formats::Scheme& scheme) {
   const bool is_known =
       formats::is_integer(scheme) || formats::has_book(scheme) || scheme.code.bits == kByteBits;
   return is_known && !formats::has_minima(scheme) && !formats::has_supers(scheme) &&
-         scheme.scale.group % kSmallestGroup == 0 && scheme.activation.group % kSmallestGroup == 0;
+         !formats::is_sparse(scheme) && scheme.scale.group % kSmallestGroup == 0 &&
+         scheme.activation.group % kSmallestGroup == 0;
 }
 
 UnitFormat unit_format_of(const formats::Scheme& scheme) {

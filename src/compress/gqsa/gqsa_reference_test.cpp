@@ -1,0 +1,84 @@
+// GQSA as recipes run it, against a NumPy transcription of the paper
+// (tests/reference/make_gqsa.py).
+
+#include "compress/gqsa/group_saliency.h"
+#include "compress/pipeline/reference_layer_for_tests.h"
+#include "formats/block_sparse.h"
+
+namespace nibble::compress {
+namespace {
+
+class GqsaReference : public ReferenceLayer {
+ protected:
+  GqsaReference() : ReferenceLayer("gqsa.json") {}
+
+  static GroupSparsity sparsity_of(const core::Json& row) {
+    return {.share = row.at("share").get<double>(),
+            .group = row.at("group").get<std::int64_t>(),
+            .of_rows = row.at("balance") == "row",
+            .saliency = row.at("saliency") == "gqsa" ? Saliency::kGqsa : Saliency::kObs};
+  }
+  LayerWork pruned(const core::Json& row, const char* code) {
+    const core::Json options = {{"sparsity", row.at("share")},
+                                {"balance", row.at("balance")},
+                                {"saliency", row.at("saliency")}};
+    const auto scheme = fmt::format("{}-g{}-bsr", code, row.at("group").get<std::int64_t>());
+    return run_steps(scheme, {{"gqsa", options}, {"gptq"}});
+  }
+};
+
+TEST_F(GqsaReference, FindsTheSaliencyThatNumpyFinds) {
+  const InverseFactor factor = inverse_factor(statistics_.hessian(), kInputs, 0.01, false);
+  for (const core::Json& row : golden_) {
+    const auto saliency = group_saliency(weights_, kOutputs, factor, sparsity_of(row), ops_.pool());
+    const auto expected = row.at("first row").get<std::vector<double>>();
+    for (std::size_t g = 0; g < expected.size(); ++g) {
+      EXPECT_NEAR(saliency[g], expected[g], 1e-3 * expected[g]);
+    }
+  }
+}
+
+TEST_F(GqsaReference, PrunesTheGroupsThatNumpyPrunesAndStoresTheOthers) {
+  for (const core::Json& row : golden_) {
+    const LayerWork layer = pruned(row, "int4-asym");
+    const auto rows = row.at("pruned").get<std::vector<std::string>>();
+    const std::int64_t group = row.at("group").get<std::int64_t>();
+    for (std::int64_t n = 0; n < kOutputs; ++n) {
+      std::string got(static_cast<std::size_t>(kInputs / group), 'x');
+      const auto [begin, end] = formats::stored_groups_of(*layer.packed, n);
+      for (std::int64_t at = begin; at < end; ++at) {
+        got[static_cast<std::size_t>(formats::stored_group(*layer.packed, at))] = '.';
+      }
+      EXPECT_EQ(got, rows[static_cast<std::size_t>(n)]) << "row " << n << " of " << row.dump();
+    }
+  }
+}
+
+TEST_F(GqsaReference, LosesNoMoreThanNumpy) {
+  for (const core::Json& row : golden_) {
+    const double rounded = relative(*pruned(row, "int4-asym").packed, output_);
+    EXPECT_LE(rounded, 1.005 * row.at("rounded loss").get<double>()) << row.dump();
+    const double least = row.at("least pruned loss").get<double>();
+    const double got = relative(*pruned(row, "int8-asym").packed, output_);
+    EXPECT_GT(got, 0.999 * least) << row.dump();
+    EXPECT_LT(got, 1.02 * least) << row.dump();
+  }
+}
+
+TEST_F(GqsaReference, RefiningBringsNoGroupBack) {
+  const core::Json options = {{"sparsity", 0.5}};
+  const auto plain = run("int4-asym-g16-bsr", {{"gqsa", options}, {"gptq"}});
+  const auto refined = run("int4-asym-g16-bsr", {{"gqsa", options}, {"gptq"}, {"refine"}});
+  EXPECT_LE(formats::stored_group_count(refined), formats::stored_group_count(plain));
+  EXPECT_LT(relative(refined, output_), relative(plain, output_));
+}
+
+TEST_F(GqsaReference, RefusesOtherSchemes) {
+  EXPECT_THROW(
+      (void)make_pass("gqsa", core::Json::object())->check(formats::parse_scheme("int4-asym-g16")),
+      core::Error);
+  make_pass("gqsa", core::Json::object())->check(formats::parse_scheme("int4-asym-g16-bsr"));
+}
+
+}  // namespace
+}  // namespace nibble::compress

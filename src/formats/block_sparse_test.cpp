@@ -1,0 +1,224 @@
+#include "formats/block_sparse.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "formats/format.h"
+#include "formats/row_slice.h"
+#include "formats/stored_parts.h"
+
+namespace nibble::formats {
+namespace {
+
+using core::Tensor;
+
+constexpr const char* kSchemes[] = {
+    "int4-asym-g16-bsr",   "int4-sym-g16-bsr",     "int4-asym-g8-bsr",  "int4-asym-g32-bsr",
+    "int4-asym-g64-bsr",   "int8-asym-g16-bsr",    "int3-asym-g16-bsr", "int2-sym-g8-bsr",
+    "int8-sym-g64-bsr-a8", "int4-asym-g16-bsr-a8s"};
+
+// Weights of which `share` of the groups are 0. Row 0 keeps groups 0 2 3 5 6 ..., row 1 is empty,
+// row 2 has no group that is 0.
+std::vector<float> sparse_values(std::int64_t n, std::int64_t k, std::int64_t group, double share) {
+  core::Random random(5);
+  std::vector<float> w(static_cast<std::size_t>(n * k));
+  for (std::int64_t at = 0; at < n * k / group; ++at) {
+    const std::int64_t row = at * group / k;
+    const bool drawn = random.uniform() < share;
+    const bool empty = row == 0 ? at % 3 == 1 : row == 1 || (row != 2 && drawn);
+    for (std::int64_t i = 0; i < group; ++i) {
+      const float value = random.normal();
+      w[static_cast<std::size_t>(at * group + i)] = empty ? 0.0f : value;
+    }
+  }
+  return w;
+}
+
+// Each way of looking at a weight.
+struct Views {
+  std::vector<float> values, scales;
+  std::vector<std::uint8_t> codes, zeros;
+};
+Views views_of(const PackedWeight& weight, std::int64_t row) {
+  const auto groups = static_cast<std::size_t>(groups_per_row(weight.scheme, weight.k));
+  Views views;
+  views.values.resize(static_cast<std::size_t>(weight.k));
+  views.codes.resize(views.values.size());
+  views.scales.resize(groups);
+  views.zeros.resize(groups);
+  decode_row(weight, row, views.values);
+  unpack_codes(weight, row, views.codes);
+  unpack_scales(weight, row, views.scales);
+  unpack_zeros(weight, row, views.zeros);
+  return views;
+}
+
+TEST(BlockSparse, HoldsWhatItsGroupsHold) {
+  for (const std::string text : kSchemes) {
+    const Scheme scheme = parse_scheme(text);
+    const std::int64_t group = scheme.scale.group;
+    for (const std::int64_t groups : {1, 6, 300}) {  // 300: indices of two bytes
+      const std::int64_t k = groups * group;
+      const std::vector<float> w = sparse_values(5, k, group, 0.6);
+      const PackedWeight full = round_to_nearest(w, 5, k, full_scheme(scheme));
+      const PackedWeight sparse = round_to_nearest(w, 5, k, scheme);
+      EXPECT_EQ(sparse.scheme, scheme);
+      EXPECT_EQ(sparse.groups.dim(1), groups > 256 ? 2 : 1);
+      std::int64_t kept = 0;
+      for (std::int64_t row = 0; row < 5; ++row) {
+        const auto [begin, end] = stored_groups_of(sparse, row);
+        EXPECT_EQ(begin, kept);
+        kept = end;
+        EXPECT_TRUE(row != 1 || begin == end) << "an empty row";
+        EXPECT_TRUE(row != 2 || end - begin == groups) << "a row with all groups";
+        const Views expected = views_of(full, row);
+        const Views got = views_of(sparse, row);
+        EXPECT_EQ(got.values, expected.values) << text << " row " << row;
+        for (std::int64_t at = begin; at < end; ++at) {
+          const auto g = static_cast<std::size_t>(stored_group(sparse, at));
+          EXPECT_EQ(got.scales[g], expected.scales[g]);
+          EXPECT_EQ(got.zeros[g], expected.zeros[g]);
+        }
+      }
+      EXPECT_EQ(kept, stored_group_count(sparse));
+      EXPECT_EQ(stored_bytes(sparse) * 8,
+                kept * (group * scheme.code.bits + 16 + 8 * sparse.groups.dim(1)) + 6 * 32 +
+                    (has_zeros(scheme) ? (kept * scheme.code.bits + 7) / 8 * 8 : 0) +
+                    (scheme.activation.stored_scale ? 32 : 0));
+      EXPECT_LE(stored_bytes(sparse), stored_bytes(scheme, 5, k));
+    }
+  }
+}
+
+// Two rows of three groups of 8; the second group of the first row and all of the second go.
+TEST(BlockSparse, LiesInMemoryAsTheDrawingSays) {
+  std::vector<float> w(48, 0.0f);
+  for (std::size_t i = 0; i < 8; ++i) {
+    w[i] = static_cast<float>(i) - 7.0f;           // codes 8 .. 15 - 7, zero 15: -7 .. 0
+    w[16 + i] = 2.0f * static_cast<float>(i) + 1;  // 1 .. 15, zero 0
+  }
+  w[15] = 0;
+  const PackedWeight weight = round_to_nearest(w, 2, 24, parse_scheme("int4-asym-g8-bsr"));
+  const auto ends = weight.row_index.data<std::int32_t>();
+  EXPECT_EQ(std::vector<std::int32_t>(ends.begin(), ends.end()),
+            (std::vector<std::int32_t>{0, 2, 2}));
+  const auto groups = weight.groups.data<std::uint8_t>();
+  EXPECT_EQ(std::vector<std::uint8_t>(groups.begin(), groups.end()),
+            (std::vector<std::uint8_t>{0, 2}));
+  const auto codes = weight.codes.data<std::uint8_t>();
+  EXPECT_EQ(std::vector<std::uint8_t>(codes.begin() + 4, codes.end()),
+            (std::vector<std::uint8_t>{0x31, 0x75, 0xb9, 0xfd}));
+  const auto zeros = weight.zeros.data<std::uint8_t>();
+  EXPECT_EQ(std::vector<std::uint8_t>(zeros.begin(), zeros.end()),
+            (std::vector<std::uint8_t>{0x0f}));
+  EXPECT_EQ(core::to_float(weight.scales.data<core::Fp16>()[1]), 1.0f);
+  EXPECT_EQ(stored_bytes(weight), 3 * 4 + 2 + 8 + 1 + 4);
+}
+
+TEST(BlockSparse, KeepsOneGroupOfAMatrixOfZeros) {
+  const std::vector<float> w(64, 0.0f);
+  const PackedWeight weight = round_to_nearest(w, 2, 32, parse_scheme("int4-asym-g16-bsr"));
+  EXPECT_EQ(stored_group_count(weight), 1);
+  std::vector<float> row(32, 1.0f);
+  decode_row(weight, 0, row);
+  EXPECT_EQ(row, std::vector<float>(32, 0.0f));
+}
+
+TEST(BlockSparse, NeedsWholeGroups) {
+  const Scheme scheme = parse_scheme("int4-asym-g16-bsr");
+  EXPECT_THROW(require_shape(scheme, 4, 40), core::Error);
+  EXPECT_THROW(require_shape(scheme, 4, 16 * 65537), core::Error) << "an index of three bytes";
+  require_shape(scheme, 4, 16 * 65536);
+  EXPECT_THROW(require_shape(scheme, 1 << 16, 16 * 65536), core::Error) << "2^32 groups";
+}
+
+TEST(BlockSparse, IsNotDividedAmongProcesses) {
+  const PackedWeight weight =
+      round_to_nearest(sparse_values(4, 32, 16, 0.5), 4, 32, parse_scheme("int4-asym-g16-bsr"));
+  EXPECT_THROW((void)rows_of(weight, 0, 2), core::Error);
+}
+
+class DamagedBlockSparse : public ::testing::Test {
+ protected:
+  // The message of the refusal of a damaged weight; empty when it is accepted.
+  static std::string refusal(const std::function<void(PackedWeight&)>& damage,
+                             std::int64_t groups = 6) {
+    const std::int64_t k = 16 * groups;
+    PackedWeight weight =
+        round_to_nearest(sparse_values(4, k, 16, 0.5), 4, k, parse_scheme("int4-asym-g16-bsr"));
+    damage(weight);
+    try {
+      validate(weight, "model.layers.0.q_proj");
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.kind(), core::ErrorKind::kInvalidModel);
+      return error.what();
+    }
+    return "";
+  }
+  static bool names(const std::string& message, const std::string& words) {
+    return message.find("model.layers.0.q_proj." + words) != std::string::npos &&
+           message.find('\n') == std::string::npos;
+  }
+  static std::int32_t& row_end(PackedWeight& w, std::size_t row) {
+    return w.row_index.mutable_data<std::int32_t>()[row];
+  }
+  static std::uint8_t& group(PackedWeight& w, std::size_t at) {
+    return w.groups.mutable_data<std::uint8_t>()[at];
+  }
+};
+
+TEST_F(DamagedBlockSparse, IsRefused) {
+  EXPECT_EQ(refusal([](PackedWeight&) {}), "");
+  EXPECT_TRUE(names(refusal([](PackedWeight& w) { row_end(w, 0) = 1; }), "row_index: begins"));
+  EXPECT_TRUE(names(refusal([](PackedWeight& w) { row_end(w, 0) = -1; }), "row_index: begins"));
+  EXPECT_TRUE(names(refusal([](PackedWeight& w) { row_end(w, 2) = 0; }), "row_index: row 1"));
+  EXPECT_TRUE(names(refusal([](PackedWeight& w) { row_end(w, 1) = 7; }), "row_index: row 0"));
+  EXPECT_TRUE(names(refusal([](PackedWeight& w) { row_end(w, 4) = 1 << 30; }), "row_index: row 3"));
+  EXPECT_TRUE(names(refusal([](PackedWeight& w) { row_end(w, 4) -= 1; }), "codes"))
+      << "fewer groups than parts have";
+  EXPECT_TRUE(names(refusal([](PackedWeight& w) {
+                      for (std::size_t row = 0; row < 5; ++row) {
+                        row_end(w, row) = 0;
+                      }
+                    }),
+                    "row_index: no group"));
+  EXPECT_TRUE(names(refusal([](PackedWeight& w) { group(w, 0) = 6; }), "groups: row 0"));
+  EXPECT_TRUE(names(refusal([](PackedWeight& w) { group(w, 1) = group(w, 0); }), "groups: row 0"))
+      << "a group twice";
+  EXPECT_TRUE(names(refusal([](PackedWeight& w) { std::swap(group(w, 0), group(w, 1)); }),
+                    "groups: row 0"));
+  EXPECT_TRUE(names(refusal([](PackedWeight& w) { group(w, 1) = 1; }, 300), "groups: row 0"))
+      << "the upper byte of an index";
+}
+
+TEST_F(DamagedBlockSparse, IsRefusedForPartsOfAnotherShape) {
+  for (Tensor PackedWeight::*part :
+       {&PackedWeight::codes, &PackedWeight::scales, &PackedWeight::zeros, &PackedWeight::groups,
+        &PackedWeight::row_index}) {
+    EXPECT_NE(refusal([&](PackedWeight& w) { w.*part = Tensor(); }), "");
+    EXPECT_NE(
+        refusal([&](PackedWeight& w) {
+          w.*part = Tensor::zeros((w.*part).dtype(), {(w.*part).dim(0), (w.*part).dim(1) + 1});
+        }),
+        "");
+  }
+  EXPECT_TRUE(names(refusal([](PackedWeight& w) {
+                      w.row_index = Tensor::zeros(core::DType::kI64, {1, 5});
+                    }),
+                    "row_index"));
+  EXPECT_TRUE(names(refusal([](PackedWeight& w) {
+                      w.permutation = Tensor::zeros(core::DType::kI32, {1, 96});
+                    }),
+                    "permutation"));
+  EXPECT_TRUE(names(
+      refusal([](PackedWeight& w) { w.scales.mutable_data<core::Fp16>()[3] = core::Fp16{0x7c00}; }),
+      "scales"));
+}
+
+}  // namespace
+}  // namespace nibble::formats

@@ -1,0 +1,271 @@
+#include "ops/cpu/sparse/sparse_linear.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "formats/block_sparse.h"
+#include "ops/cpu/cpu_ops.h"
+#include "ops/cpu/packed/test_problems.h"
+
+// Every kernel that runs here against sums in double, and against each other to the last bit.
+namespace nibble::ops::cpu {
+namespace {
+
+using formats::PackedWeight;
+
+struct Shape {
+  std::int64_t n, groups;
+};
+// One row; rows that end inside a step of 128 weights; two-byte indices.
+constexpr Shape kShapes[] = {{1, 1}, {3, 2}, {17, 8}, {40, 9}, {64, 24}, {33, 31}, {20, 300}};
+constexpr std::int64_t kTokens[] = {1, 2, 3, 4, 5, 8, 13};
+constexpr const char* kSchemes[] = {
+    "int4-asym-g16-bsr",       "int4-sym-g16-bsr",      "int4-asym-g32-bsr",
+    "int4-asym-g64-bsr",       "int4-asym-g8-bsr",      "int8-asym-g16-bsr",
+    "int8-sym-g32-bsr",        "int3-asym-g16-bsr",     "int2-asym-g16-bsr",
+    "int4-asym-g16-bsr-a8",    "int4-asym-g16-bsr-a8s", "int4-asym-g16-bsr-a4",
+    "int8-asym-g64-bsr-a8g128"};
+
+/// Keeps `share` of the groups. Every third row is empty, every fifth has all.
+PackedWeight sparse_weight(const std::string& text, Shape shape, double share, std::uint64_t seed) {
+  core::Random random(seed);
+  const formats::Scheme scheme = formats::parse_scheme(text);
+  const std::int64_t group = scheme.scale.group;
+  const std::int64_t k = shape.groups * group;
+  formats::PackedWeightBuilder builder(scheme, shape.n, k);
+  for (std::int64_t row = 0; row < shape.n; ++row) {
+    std::vector<std::uint8_t> codes = testing::random_codes(scheme, k, random);
+    for (std::int64_t g = 0; g < shape.groups; ++g) {
+      const auto parameters = testing::random_parameters(scheme, row, random, builder);
+      builder.set_group(row, g, parameters);
+      const bool kept = row % 5 == 4 || (row % 3 != 1 && random.uniform() < share);
+      if (!kept) {
+        std::fill_n(codes.begin() + g * group, group, static_cast<std::uint8_t>(parameters.zero));
+      }
+    }
+    builder.set_codes(row, codes);
+  }
+  return builder.finish();
+}
+
+QuantizedInput quantized(const PackedWeight& weight, std::int64_t m, core::ThreadPool& pool,
+                         bool wide = false) {
+  QuantizedInput input;
+  const std::vector<float> x = testing::random_input(m, weight.k, 7);
+  InputNeeds needs = sparse_needs(weight);
+  needs.wide = wide;
+  quantize_input(x.data(), m, weight.k, weight.k, needs, input, pool);
+  return input;
+}
+
+/// y [m, n] in rows with room behind them, which must stay as it was.
+std::vector<float> run(const SparseKernel& kernel, const PackedWeight& weight,
+                       const QuantizedInput& input, core::ThreadPool& pool) {
+  constexpr std::int64_t kRoom = 3;
+  const float poison = std::numeric_limits<float>::quiet_NaN();
+  const std::int64_t ldy = weight.n + kRoom;
+  std::vector<float> wide(static_cast<std::size_t>(input.m() * ldy), poison);
+  const PackedWeight* const alone = &weight;
+  sparse_linear(kernel, {&alone, 1}, input, wide.data(), ldy, pool);
+  std::vector<float> y;
+  for (std::int64_t i = 0; i < input.m(); ++i) {
+    const auto row = wide.begin() + i * ldy;
+    y.insert(y.end(), row, row + weight.n);
+    for (std::int64_t j = weight.n; j < ldy; ++j) {
+      EXPECT_TRUE(std::isnan(row[j])) << "written behind the row";
+    }
+  }
+  return y;
+}
+
+/// y in double, from what formats says of each row. `magnitude` is the sum of what quads add, each
+/// of which is rounded.
+PackedReference reference_of(const PackedWeight& weight, const QuantizedInput& input) {
+  const auto groups = static_cast<std::size_t>(formats::groups_per_row(weight.scheme, weight.k));
+  const std::int64_t group = input.group();
+  const std::int64_t digits = input.rows_per_token();
+  PackedReference result;
+  result.y.resize(static_cast<std::size_t>(input.m() * weight.n));
+  result.magnitude.resize(result.y.size());
+  std::vector<std::uint8_t> codes(static_cast<std::size_t>(weight.k));
+  std::vector<std::uint8_t> zeros(groups);
+  std::vector<float> scales(groups);
+  for (std::int64_t row = 0; row < weight.n; ++row) {
+    formats::unpack_codes(weight, row, codes);
+    formats::unpack_zeros(weight, row, zeros);
+    formats::unpack_scales(weight, row, scales);
+    for (std::int64_t x = 0; x < input.m() * digits; ++x) {
+      const auto at = static_cast<std::size_t>(x / digits * weight.n + row);
+      for (std::int64_t k = 0; k < weight.k; k += kSparseQuad) {
+        const auto g = static_cast<std::size_t>(k / group);
+        const std::int8_t* a = input.codes(x) + k / group * input.group_stride() + k % group;
+        double sum = 0;
+        for (std::int64_t j = 0; j < kSparseQuad; ++j) {
+          sum += (codes[static_cast<std::size_t>(k + j)] - zeros[g]) * a[j];
+        }
+        sum *= static_cast<double>(scales[g]) * static_cast<double>(input.scales(x)[g]);
+        result.y[at] += sum;
+        result.magnitude[at] += std::fabs(sum);
+      }
+    }
+  }
+  return result;
+}
+
+bool takes(const SparseKernel& kernel, const PackedWeight& weight) {
+  return kernel.runs_here() && kernel.takes(weight.scheme.code.bits, weight.scheme.scale.group);
+}
+
+std::int64_t chain_of(const PackedWeight& weight) {
+  return weight.k / kSparseQuad;
+}
+
+TEST(SparseLinear, IsTheReferenceOnEveryKernel) {
+  core::ThreadPool pool(2);
+  int vector_kernels = 0;
+  for (const std::string scheme : kSchemes) {
+    for (const Shape& shape : kShapes) {
+      const PackedWeight weight = sparse_weight(scheme, shape, 0.5, 3);
+      for (const std::int64_t m : kTokens) {
+        const QuantizedInput input = quantized(weight, m, pool);
+        const auto plain = run(scalar_sparse_kernel(), weight, input, pool);
+        const auto compared =
+            testing::compare(plain, reference_of(weight, input), chain_of(weight));
+        EXPECT_EQ(compared.bad, 0) << scheme << " " << shape.n << " x " << weight.k << " m " << m
+                                   << " at " << compared.first_bad;
+        for (const SparseKernel& kernel : sparse_kernels()) {
+          if (takes(kernel, weight)) {
+            EXPECT_EQ(run(kernel, weight, input, pool), plain)
+                << kernel.name << " " << scheme << " " << shape.n << " x " << weight.k << " m "
+                << m;
+            vector_kernels += kernel.name == std::string("scalar") ? 0 : 1;
+          }
+        }
+      }
+    }
+  }
+  if (vector_kernels == 0) {
+    GTEST_SKIP() << "no kernel with vectors runs here";
+  }
+}
+
+TEST(SparseLinear, HasTheSameBitsForAnyThreadsAndTokens) {
+  const PackedWeight weight = sparse_weight("int4-asym-g16-bsr", {300, 40}, 0.3, 4);
+  core::ThreadPool one(1);
+  core::ThreadPool three(3);
+  for (const SparseKernel& kernel : sparse_kernels()) {
+    if (!takes(kernel, weight)) {
+      continue;
+    }
+    const auto many = run(kernel, weight, quantized(weight, 9, one), one);
+    EXPECT_EQ(run(kernel, weight, quantized(weight, 9, three), three), many) << kernel.name;
+    const auto alone = run(kernel, weight, quantized(weight, 1, three), three);
+    EXPECT_EQ(alone, std::vector<float>(many.begin(), many.begin() + 300)) << kernel.name;
+  }
+}
+
+// 16-bit codes take two rows of digits.
+TEST(SparseLinear, AddsTheDigitsOfWideCodes) {
+  core::ThreadPool pool(2);
+  const PackedWeight weight = sparse_weight("int4-asym-g16-bsr", {40, 9}, 0.5, 5);
+  const QuantizedInput input = quantized(weight, 3, pool, true);
+  for (const SparseKernel& kernel : sparse_kernels()) {
+    if (takes(kernel, weight)) {
+      const auto compared = testing::compare(run(kernel, weight, input, pool),
+                                             reference_of(weight, input), 2 * chain_of(weight));
+      EXPECT_EQ(compared.bad, 0) << kernel.name;
+    }
+  }
+}
+
+// A fault in any part of a weight is seen.
+TEST(SparseLinear, TestsSeePlantedFaults) {
+  core::ThreadPool pool(2);
+  const PackedWeight good = sparse_weight("int4-asym-g16-bsr", {17, 8}, 0.5, 6);
+  const QuantizedInput input = quantized(good, 2, pool);
+  const PackedReference reference = reference_of(good, input);
+  const auto seen = [&](auto damage) {
+    PackedWeight bad = sparse_weight("int4-asym-g16-bsr", {17, 8}, 0.5, 6);
+    damage(bad);
+    for (const SparseKernel& kernel : sparse_kernels()) {
+      if (takes(kernel, bad) &&
+          testing::compare(run(kernel, bad, input, pool), reference, chain_of(bad)).bad == 0) {
+        return false;
+      }
+    }
+    return true;
+  };
+  EXPECT_FALSE(seen([](PackedWeight&) {}));
+  EXPECT_TRUE(seen([](PackedWeight& w) { w.codes.mutable_data<std::uint8_t>()[77] ^= 0x10; }));
+  EXPECT_TRUE(seen([](PackedWeight& w) { w.scales.mutable_data<core::Fp16>()[5].bits ^= 1; }));
+  EXPECT_TRUE(seen([](PackedWeight& w) { w.zeros.mutable_data<std::uint8_t>()[3] ^= 0x10; }));
+  EXPECT_TRUE(seen([](PackedWeight& w) { w.groups.mutable_data<std::uint8_t>()[9] ^= 1; }));
+  EXPECT_TRUE(seen([](PackedWeight& w) { w.row_index.mutable_data<std::int32_t>()[1] -= 1; }));
+}
+
+// What is not finite in the inputs reaches the rows that keep a group of them, and no other.
+TEST(SparseLinear, ReadsOnlyWhatIsKept) {
+  core::ThreadPool pool(1);
+  const PackedWeight weight = sparse_weight("int4-asym-g16-bsr", {30, 11}, 0.5, 8);
+  std::vector<float> x = testing::random_input(1, weight.k, 9);
+  x[0] = std::numeric_limits<float>::infinity();
+  QuantizedInput input;
+  quantize_input(x.data(), 1, weight.k, weight.k, sparse_needs(weight), input, pool);
+  for (const SparseKernel& kernel : sparse_kernels()) {
+    if (!takes(kernel, weight)) {
+      continue;
+    }
+    const auto y = run(kernel, weight, input, pool);
+    for (std::int64_t row = 0; row < weight.n; ++row) {
+      const auto [begin, end] = formats::stored_groups_of(weight, row);
+      const bool reads = begin < end && formats::stored_group(weight, begin) == 0;
+      EXPECT_EQ(std::isnan(y[static_cast<std::size_t>(row)]), reads) << kernel.name << " " << row;
+    }
+  }
+}
+
+class SparseLayers : public ::testing::Test {
+ protected:
+  static std::vector<float> run_layer(ActivationPrecision activations, const std::string& scheme) {
+    CpuOps ops({2, activations});
+    LinearSet set;
+    set.id = 0;
+    set.parts.push_back({"a", sparse_weight(scheme, {24, 6}, 0.5, 1), {}});
+    set.parts.push_back({"b", sparse_weight(scheme, {8, 6}, 0.7, 2), {}});
+    ops.prepare(set);
+    const std::int64_t bytes =
+        formats::stored_bytes(set.parts[0].weight) + formats::stored_bytes(set.parts[1].weight);
+    const bool in_float = activations == ActivationPrecision::kFloat;
+    EXPECT_EQ(ops.prepared_bytes(), in_float ? 0 : bytes);
+    EXPECT_EQ(ops.unprepared_bytes(set), in_float ? bytes : 0);
+    Matrix x = ops.matrix(5, 96);
+    const auto values = testing::random_input(5, 96, 3);
+    std::copy(values.begin(), values.end(), x.data());
+    CpuOps::Input input(std::move(x));
+    const Matrix y = ops.linear(input, set);
+    return {y.values().begin(), y.values().end()};
+  }
+};
+
+TEST_F(SparseLayers, RunSideBySideInEveryPrecision) {
+  const auto exact = run_layer(ActivationPrecision::kFloat, "int4-asym-g16-bsr");
+  const auto close_to = [&](const std::vector<float>& y, double bound) {
+    double error = 0;
+    double size = 0;
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      error += std::pow(static_cast<double>(y[i]) - exact[i], 2);
+      size += std::pow(static_cast<double>(exact[i]), 2);
+    }
+    return std::sqrt(error / size) < bound;
+  };
+  EXPECT_TRUE(close_to(run_layer(ActivationPrecision::kInt8, "int4-asym-g16-bsr"), 0.01));
+  EXPECT_TRUE(close_to(run_layer(ActivationPrecision::kInt16, "int4-asym-g16-bsr"), 1e-4));
+}
+
+}  // namespace
+}  // namespace nibble::ops::cpu
