@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "formats/runs.h"
 #include "formats/stored_parts.h"
 
 namespace nibble::formats {
@@ -45,6 +46,11 @@ PackedWeight rows_of(const PackedWeight& weight, std::int64_t begin, std::int64_
   core::require(weight.scheme.scale.rows == 1 || weight.scheme.scale.rows == kAllRows,
                 core::ErrorKind::kFailed, "{} has scales of several rows, which are not divided",
                 weight.scheme);
+  const Runs* const runs = runs_of(weight.scheme);
+  core::require(runs == nullptr || (begin % runs->rows == 0 && end % runs->rows == 0),
+                core::ErrorKind::kUsage,
+                "{} codes {} outputs together: rows [{}, {}) of {} cannot be taken out of them",
+                weight.scheme, runs == nullptr ? 1 : runs->rows, begin, end, weight.n);
   PackedWeight slice = weight;
   slice.n = end - begin;
   for (const StoredPart& part : stored_parts(weight.scheme, weight.n, weight.k)) {

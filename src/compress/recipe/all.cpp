@@ -13,14 +13,16 @@
 #include "compress/search/search_pass.h"
 #include "compress/smoothquant/smoothquant_pass.h"
 #include "compress/static_activations/static_activations_pass.h"
+#include "compress/trellis/trellis_pass.h"
 #include "core/nearest_name.h"
 
 namespace nibble::compress {
 
 std::vector<PassFactory> pass_factories() {
-  return {kRotatePass,     kSmoothQuantPass, kAwqPass,       kAtomReorderPass,      kHadamardPass,
-          kAsymmetricPass, kWandaPass,       kSparseGptPass, kSearchPass,           kAny4Pass,
-          kRtnPass,        kGptqPass,        kRefinePass,    kStaticActivationsPass};
+  return {
+      kRotatePass,     kSmoothQuantPass, kAwqPass,       kAtomReorderPass, kHadamardPass,
+      kAsymmetricPass, kWandaPass,       kSparseGptPass, kSearchPass,      kAny4Pass,
+      kRtnPass,        kGptqPass,        kTrellisPass,   kRefinePass,      kStaticActivationsPass};
 }
 
 std::unique_ptr<Pass> PassFactory::make(const core::Json& options) const {
