@@ -3,13 +3,20 @@
 #include "core/error.h"
 #include "formats/format.h"
 #include "formats/fp8/fp8_codes.h"
+#include "formats/runs.h"
+#include "formats/trellis/trellis_code.h"
 
 namespace nibble::formats {
 
 // The one place where types of codes are registered.
 std::span<const CodeType* const> code_types() {
-  static constexpr std::array kAll = {&kDenseCodes, &kIntegerCodes, &kBookCodes, &kFp8Codes};
+  static constexpr std::array kAll = {&kDenseCodes, &kIntegerCodes, &kBookCodes, &kFp8Codes,
+                                      &kTrellisCodes};
   return kAll;
+}
+
+const Runs* runs_of(const Scheme& scheme) {
+  return has_trellis(scheme) ? &kTrellisRuns : nullptr;
 }
 
 std::unique_ptr<const Format> make_format(const Scheme& scheme, std::span<const float> book) {
@@ -20,6 +27,10 @@ std::unique_ptr<const Format> make_format(const Scheme& scheme, std::span<const 
                 "{} stores values, not codes: it has no encoder", scheme);
   core::require(!has_minima(scheme) && !has_supers(scheme), core::ErrorKind::kUsage,
                 "{} is read from GGUF files; nothing is rounded to it here", scheme);
+  core::require(runs_of(scheme) == nullptr, core::ErrorKind::kUsage,
+                "weights of {} are not rounded one by one: {} are chosen many together (recipes "
+                "trellis4, trellis3, trellis2)",
+                scheme, scheme.code.type->name);
   return scheme.code.type->make_format(scheme, book);
 }
 

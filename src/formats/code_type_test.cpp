@@ -34,7 +34,7 @@ TEST(CodeTypes, HaveWordsOfTheirOwn) {
       EXPECT_TRUE(words.insert(word.word).second) << word.word;
     }
   }
-  EXPECT_EQ(words.size(), 3u + 4u + 3u + 1u);
+  EXPECT_EQ(words.size(), 3u + 4u + 3u + 1u + 3u);
 }
 
 TEST(CodeTypes, ShowTheirSchemesInMessages) {
@@ -44,7 +44,7 @@ TEST(CodeTypes, ShowTheirSchemesInMessages) {
   } catch (const core::Error& error) {
     EXPECT_STREQ(error.what(),
                  "'int5-sym-g32' is not a scheme; examples: f16, int4-asym-g128, int8-sym-row-a8, "
-                 "lut4-nf4-g64, fp8-row, mxfp4, nvfp4");
+                 "lut4-nf4-g64, fp8-row, trellis4-row, mxfp4, nvfp4");
   }
 }
 

@@ -13,6 +13,7 @@
 #include "formats/mx/e8m0.h"
 #include "formats/nv/e4m3.h"
 #include "formats/row_unit.h"
+#include "formats/runs.h"
 
 namespace nibble::formats {
 namespace {
@@ -104,6 +105,17 @@ int zero_at(const PackedWeight& weight, std::int64_t row, std::int64_t group) {
   return get_code(row_of<std::uint8_t>(weight.zeros, row, packed_bytes(groups, bits)), bits, group);
 }
 
+// Codes [begin, begin + codes.size()) of a row; where they lie one after another, `begin` is a
+// multiple of 8.
+void read_codes(const PackedWeight& weight, std::int64_t row, std::int64_t begin,
+                std::span<std::uint8_t> codes) {
+  const int bits = weight.scheme.code.bits;
+  if (const Runs* const runs = runs_of(weight.scheme)) {
+    return runs->unpack(weight, row, begin, codes);
+  }
+  unpack(code_row(weight, row).subspan(index(packed_bytes(begin, bits))), bits, codes);
+}
+
 // What decode() of a row gives: weights, or what stands for them before the scale.
 enum class Values { kScaled, kUnscaled };
 
@@ -114,15 +126,12 @@ void decode_codes(const PackedWeight& weight, std::int64_t row, Values values,
     decode_codes(full_row(weight, row), 0, values, out);
     return;
   }
-  const int bits = weight.scheme.code.bits;
   const std::int64_t group_inputs = group_size(weight.scheme, weight.k);
-  const auto packed = code_row(weight, row);
   const BookValues book = has_book(weight.scheme) ? book_of(weight, row) : BookValues();
   std::array<std::uint8_t, index(kChunk)> codes{};
   for (std::int64_t begin = 0; begin < weight.k; begin += kChunk) {
     const std::int64_t end = std::min(weight.k, begin + kChunk);
-    unpack(packed.subspan(index(packed_bytes(begin, bits))), bits,
-           std::span(codes).first(index(end - begin)));
+    read_codes(weight, row, begin, std::span(codes).first(index(end - begin)));
     for (std::int64_t at = begin; at < end;) {
       const std::int64_t group = at / group_inputs;
       const std::int64_t stop = std::min(end, (group + 1) * group_inputs);
@@ -223,7 +232,7 @@ void unpack_codes(const PackedWeight& weight, std::int64_t row, std::span<std::u
     unpack_codes(full_row(weight, row), 0, out);
     return;
   }
-  unpack(code_row(weight, row), weight.scheme.code.bits, out);
+  read_codes(weight, row, 0, out);
 }
 
 void unpack_zeros(const PackedWeight& weight, std::int64_t row, std::span<std::uint8_t> out) {

@@ -10,6 +10,7 @@
 #include "formats/nv/e4m3.h"
 #include "formats/nv/nv_format.h"
 #include "formats/row_unit.h"
+#include "formats/runs.h"
 #include "formats/stored_parts.h"
 
 namespace nibble::formats {
@@ -190,6 +191,8 @@ void PackedWeightBuilder::set_codes(std::int64_t row, std::span<const std::uint8
 
 void PackedWeightBuilder::set_head_codes(std::int64_t row, std::span<const std::uint8_t> codes) {
   const int bits = weight_.scheme.code.bits;
+  require(runs_of(weight_.scheme) == nullptr, ErrorKind::kFailed,
+          "weights of {} are not set one by one", weight_.scheme);
   const auto worst = *std::max_element(codes.begin(), codes.end());
   require(worst >> bits == 0, ErrorKind::kFailed, "code {} in row {} of {}", worst, row,
           weight_.scheme);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "formats/runs.h"
 #include "formats/stored_parts.h"
 
 namespace nibble::formats {
@@ -47,6 +48,11 @@ PackedWeight rows_of(const PackedWeight& weight, std::int64_t begin, std::int64_
                 weight.scheme);
   core::require(!is_sparse(weight.scheme), core::ErrorKind::kFailed,
                 "{} is not divided among processes yet; run the model in one", weight.scheme);
+  const Runs* const runs = runs_of(weight.scheme);
+  core::require(runs == nullptr || (begin % runs->rows == 0 && end % runs->rows == 0),
+                core::ErrorKind::kUsage,
+                "{} codes {} outputs together: rows [{}, {}) of {} cannot be taken out of them",
+                weight.scheme, runs == nullptr ? 1 : runs->rows, begin, end, weight.n);
   PackedWeight slice = weight;
   slice.n = end - begin;
   for (const StoredPart& part : stored_parts(weight.scheme, weight.n, weight.k)) {

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "formats/hadamard.h"
+#include "formats/runs.h"
 
 namespace nibble::formats {
 namespace {
@@ -128,6 +129,15 @@ std::string problem_of_activation(const Scheme& scheme) {
   }
   const std::int64_t weights = scheme.scale.group;
   const std::int64_t inputs = activation.group;
+  if (const Runs* const runs = runs_of(scheme)) {
+    const bool carries = !activation.symmetric || activation.keeps_outliers;
+    return inputs % runs->inputs == 0 && !carries
+               ? ""
+               : fmt::format(
+                     "activations that meet {} are symmetric, keep no outliers, and have "
+                     "groups that are multiples of {}",
+                     type->name, runs->inputs);
+  }
   return inputs == 0 || weights == 0 || inputs % weights == 0 || weights % inputs == 0
              ? ""
              : "the groups of weights and of activations must be multiples of each other";
@@ -235,6 +245,12 @@ void require_shape(const Scheme& scheme, std::int64_t n, std::int64_t k) {
   require(k % multiple == 0, ErrorKind::kInvalidModel,
           "{} needs inputs in multiples of {}, the layer is [{}, {}]; choose another scheme for it",
           scheme, multiple, n, k);
+  if (const Runs* const runs = runs_of(scheme)) {
+    require(n % runs->rows == 0 && k % runs->inputs == 0, ErrorKind::kInvalidModel,
+            "{} codes {} outputs and {} inputs together, which must divide those of a layer, [{}, "
+            "{}]; choose another scheme for it",
+            scheme, runs->rows, runs->inputs, n, k);
+  }
   require(scheme.inputs.tail < k, ErrorKind::kInvalidModel,
           "{}: a tail of {} inputs leaves nothing of a layer [{}, {}]", scheme, scheme.inputs.tail,
           n, k);

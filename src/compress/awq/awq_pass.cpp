@@ -2,6 +2,7 @@
 
 #include "compress/awq/clip_search.h"
 #include "compress/awq/scale_search.h"
+#include "compress/recipe/single_codes.h"
 
 namespace nibble::compress {
 namespace {
@@ -19,6 +20,7 @@ class AwqPass final : public Pass {
 
   void check(const formats::Scheme& scheme) const override {
     require_unturned(scheme);
+    require_single_codes(scheme, "awq");
     const bool learned = formats::has_learned_book(scheme);
     core::require(!(learned && clip_), core::ErrorKind::kUsage,
                   "pass 'awq' cannot clip for {}, whose books are learned after it; give it "

@@ -3,6 +3,7 @@
 #include "compress/coding/gpu_coder.h"
 #include "compress/gptq/gptq.h"
 #include "compress/recipe/nv_rule.h"
+#include "compress/recipe/single_codes.h"
 
 namespace nibble::compress {
 namespace {
@@ -19,7 +20,10 @@ class GptqPass final : public Pass {
   }
   bool runs_on_gpu(const formats::Scheme& scheme) const override { return has_gpu_coder(scheme); }
 
-  void check(const formats::Scheme& scheme) const override { require_rule(scheme, rule_, "gptq"); }
+  void check(const formats::Scheme& scheme) const override {
+    require_rule(scheme, rule_, "gptq");
+    require_single_codes(scheme, "gptq");
+  }
 
   void apply(SetWork& work, const Backend& backend) const override {
     core::ThreadPool& pool = backend.pool();

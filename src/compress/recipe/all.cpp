@@ -14,6 +14,7 @@
 #include "compress/search/search_pass.h"
 #include "compress/smoothquant/smoothquant_pass.h"
 #include "compress/static_activations/static_activations_pass.h"
+#include "compress/trellis/trellis_pass.h"
 #include "core/nearest_name.h"
 
 namespace nibble::compress {

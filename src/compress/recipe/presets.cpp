@@ -253,6 +253,16 @@ std::optional<Recipe> gqsa(std::string_view name) {
   return recipe;
 }
 
+// "trellis4", "trellis3", "trellis2" (docs/methods/trellis.md).
+std::optional<Recipe> trellis_preset(std::string_view name) {
+  if (name != "trellis4" && name != "trellis3" && name != "trellis2") {
+    return std::nullopt;
+  }
+  Recipe recipe{std::string(name), formats::parse_scheme(std::string(name) + "-row-hrow"), {}, {}};
+  recipe.steps = {{"hadamard", Json::object()}, {"trellis", Json::object()}};
+  return recipe;
+}
+
 // What the words around a scheme in a preset's name ask for.
 struct PresetWords {
   std::string_view pruning;  // the pass; empty: none
@@ -353,6 +363,9 @@ std::optional<Recipe> find_preset(std::string_view name) {
   if (auto recipe = gqsa(name)) {
     return recipe;
   }
+  if (auto recipe = trellis_preset(name)) {
+    return recipe;
+  }
   std::string_view rest = name;
   const bool rotate = take(rest, "quarot-");
   std::optional<Recipe> recipe = atom_preset(rest);
@@ -423,6 +436,9 @@ std::vector<std::string> recipe_names() {
           "awq-w4g128",
           "awq-gptq-w4g128",
           "best4",
+          "trellis4",
+          "trellis3",
+          "trellis2",
           "smoothquant-w8a8",
           "quarot-rtn-w4g128",
           "quarot-gptq-w4g128",

@@ -7,6 +7,7 @@
 #include "compress/recipe/format_choices.h"
 #include "compress/recipe/pass.h"
 #include "core/error.h"
+#include "formats/runs.h"
 
 namespace nibble::compress {
 namespace {
@@ -138,6 +139,11 @@ class Validation {
                   "round to them",
                   name_, step.name, scheme.code.type->name, scheme,
                   named<Stage::kRounds>("' and '"));
+    const bool one_by_one = fits_groups || step.traits.stage == Stage::kPrunes;
+    core::require(!one_by_one || formats::runs_of(scheme) == nullptr, ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' changes weights one by one, and {} of {} are chosen many "
+                  "together",
+                  name_, step.name, scheme.code.type->name, scheme);
     step.pass.check(scheme);
   }
 

@@ -1,6 +1,7 @@
 #include "compress/rtn/rtn_pass.h"
 
 #include "compress/recipe/nv_rule.h"
+#include "compress/recipe/single_codes.h"
 #include "formats/format.h"
 
 namespace nibble::compress {
@@ -14,7 +15,10 @@ class RtnPass final : public Pass {
     return {.stage = Stage::kRounds, .takes_tails = true, .takes_dense = true};
   }
 
-  void check(const formats::Scheme& scheme) const override { require_rule(scheme, rule_, "rtn"); }
+  void check(const formats::Scheme& scheme) const override {
+    require_rule(scheme, rule_, "rtn");
+    require_single_codes(scheme, "rtn");
+  }
 
   // Pruned weights are 0, and the nearest code of 0 means 0 in every scheme that can be pruned.
   void apply(SetWork& work, const Backend& backend) const override {

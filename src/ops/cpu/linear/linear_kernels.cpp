@@ -5,6 +5,7 @@
 
 #include "ops/cpu/fp8/fp8_linear.h"
 #include "ops/cpu/sparse/sparse_linear.h"
+#include "ops/cpu/trellis/trellis_linear.h"
 
 namespace nibble::ops::cpu {
 
@@ -19,6 +20,7 @@ std::span<const LinearKernel> linear_kernels() {
     }
     std::reverse(all.begin(), all.end());  // the fastest first
     all.push_back(fp8_kernel());
+    all.push_back(trellis_kernel());
     all.push_back(dense_kernel());
     all.push_back(decoded_kernel());
     return all;
