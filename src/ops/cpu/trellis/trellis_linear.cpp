@@ -91,7 +91,8 @@ class TileProducts {
   /// units are those of the rows.
   void run_bytes(std::int64_t begin, std::int64_t end, float* y, std::int64_t ldy) const {
     TiledWeight tiled;
-    tiled.kind = CodeKind::kByte;
+    tiled.kind = CodeKind::kInteger;
+    tiled.bits = 8;
     tiled.zero = formats::kTrellisZero;
     tiled.largest = 255;
     tiled.groups = input_.groups;
@@ -204,7 +205,7 @@ void trellis_linear(const Variant& variant, const QuantizedInput& x,
 }
 
 LinearKernel trellis_kernel() {
-  return {"trellis", refusal, nullptr, schedule, run};
+  return {"trellis", refusal, nullptr, nullptr, nullptr, schedule, run};
 }
 
 }  // namespace nibble::ops::cpu
