@@ -1,6 +1,7 @@
 #include "ops/cpu/linear/linear_kernels.h"
 
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -90,6 +91,20 @@ TEST(CpuLinearKernels, OfBlockSparseRowsNeedNoMoreThanTheNamedVariant) {
                                    : name.starts_with("avx512") || name.starts_with("amx")
                                        ? "sparse-avx512vnni"
                                        : "sparse-avx2");
+    }
+  }
+}
+
+TEST(CpuLinearKernels, SchedulesNameTheBitsThatAreRead) {
+  for (const auto& [scheme, bits] : {std::pair{"int3-sym-g128", "weights of 3 bits"},
+                                     {"lut2-row-g128", "weights of 2 bits"},
+                                     {"mxfp4", "weights of 4 bits"},
+                                     {"int8-sym-row-a8", "weights of 8 bits"}}) {
+    for (const std::int64_t m : {1, 512}) {
+      LayerProblem wanted = problem(scheme, kInt8);
+      wanted.linear.m = m;
+      const std::string schedule = choose_kernel(linear_kernels(), wanted).schedule(wanted);
+      EXPECT_NE(schedule.find(bits), std::string::npos) << schedule;
     }
   }
 }

@@ -5,9 +5,10 @@
 
 namespace nibble::ops::cpu {
 
-/// Zero-filled memory straight from the system, for weights and activations. Buffers of 2 MiB and
-/// more start on a 2 MiB border and ask for huge pages: a kernel at the speed of the memory bus
-/// touches a new 4 KiB page every 200 ns, and huge pages take those TLB misses away.
+/// Zero-filled memory straight from the system, for weights and activations. Buffers of 256 KiB and
+/// more lie side by side in runs of huge pages: a kernel at the speed of the memory bus touches a
+/// new 4 KiB page every 200 ns, and huge pages take those TLB misses away. May be made and
+/// destroyed by several threads at once.
 class PageBuffer {
  public:
   PageBuffer() = default;
@@ -26,7 +27,7 @@ class PageBuffer {
  private:
   void release() noexcept;
 
-  std::byte* data_ = nullptr;  // at least 64-byte aligned
+  std::byte* data_ = nullptr;  // on a border of 4 KiB
   std::int64_t bytes_ = 0;
 };
 
