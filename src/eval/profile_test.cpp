@@ -10,6 +10,7 @@
 #include "eval/activation_profile.h"
 #include "eval/weight_profile.h"
 #include "formats/format.h"
+#include "formats/trellis/trellis_code.h"
 
 namespace nibble::eval {
 namespace {
@@ -86,6 +87,15 @@ TEST(WeightProfile, BooksAndDenseWeights) {
   EXPECT_TRUE(dense.codes.empty());
   EXPECT_EQ(dense.histogram.reach(), 4);
   EXPECT_EQ(dense.histogram.counts()[64 + 48], 1);  // 3
+}
+
+// The 8-bit values of trellis codes are no codes that are counted.
+TEST(WeightProfile, TrellisCodesHaveValuesAlone) {
+  const std::vector<std::uint8_t> bytes(32 * 32 / 8 * 4, 0x5a);
+  const formats::PackedWeight weight = formats::make_trellis_weight(
+      formats::parse_scheme("trellis4-row"), 32, 32, bytes, std::vector<float>(32, 0.5f));
+  const WeightProfile profile = profile_weights(weight);
+  EXPECT_TRUE(profile.codes.empty());
 }
 
 // Against transformers in float32 and NumPy (tests/reference/make_activation_goldens.py).

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formats/runs.h"
+
 namespace nibble::eval {
 namespace {
 
@@ -17,7 +19,8 @@ double entropy_of(const std::vector<CodeUse>& codes, double total) {
   return entropy;
 }
 
-WeightProfile profile_dense(const PackedWeight& weight) {
+// Of the values alone: weights that are coded many together have no codes of their own.
+WeightProfile profile_values(const PackedWeight& weight) {
   WeightProfile profile;
   std::vector<float> row(static_cast<std::size_t>(weight.k));
   for (std::int64_t i = 0; i < weight.n; ++i) {
@@ -33,8 +36,8 @@ WeightProfile profile_dense(const PackedWeight& weight) {
 
 WeightProfile profile_weights(const PackedWeight& whole) {
   const PackedWeight weight = formats::head_of(whole);
-  if (formats::is_dense(weight.scheme)) {
-    return profile_dense(weight);
+  if (formats::is_dense(weight.scheme) || formats::runs_of(weight.scheme) != nullptr) {
+    return profile_values(weight);
   }
   WeightProfile profile;
   profile.codes.resize(std::size_t{1} << weight.scheme.code.bits);
