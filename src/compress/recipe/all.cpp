@@ -20,10 +20,10 @@
 namespace nibble::compress {
 
 std::vector<PassFactory> pass_factories() {
-  return {
-      kRotatePass,     kSmoothQuantPass, kAwqPass,       kAtomReorderPass, kHadamardPass,
-      kAsymmetricPass, kWandaPass,       kSparseGptPass, kGqsaPass,        kSearchPass,
-      kAny4Pass,       kRtnPass,         kGptqPass,      kRefinePass,      kStaticActivationsPass};
+  return {kRotatePass,   kSmoothQuantPass, kAwqPass,    kAtomReorderPass,
+          kHadamardPass, kAsymmetricPass,  kWandaPass,  kSparseGptPass,
+          kGqsaPass,     kSearchPass,      kAny4Pass,   kRtnPass,
+          kGptqPass,     kTrellisPass,     kRefinePass, kStaticActivationsPass};
 }
 
 std::unique_ptr<Pass> PassFactory::make(const core::Json& options) const {
