@@ -18,13 +18,21 @@ if [[ ${1:-} != --check ]]; then
   exit 0
 fi
 
+# Many files at a time; a file that differs gives a line.
+differs() {
+  local file
+  for file in "$@"; do
+    "$clang_format" --dry-run --Werror "$file" 2>/dev/null || echo "$file: not formatted"
+  done
+}
+export -f differs
+export clang_format
+differing=$(printf '%s\0' "${files[@]}" | xargs -0 -P "$(nproc)" -n 50 bash -c 'differs "$@"' differs)
 bad=0
-for file in "${files[@]}"; do
-  if ! "$clang_format" --dry-run --Werror "$file" 2>/dev/null; then
-    echo "$file: not formatted"
-    bad=$((bad + 1))
-  fi
-done
+if [[ -n $differing ]]; then
+  echo "$differing"
+  bad=$(wc -l <<<"$differing")
+fi
 if ((bad > 0)); then
   echo "format: $bad of ${#files[@]} files differ; tools/format.sh mends them"
   exit 1
