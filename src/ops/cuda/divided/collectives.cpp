@@ -23,7 +23,7 @@ using device::cuda::NcclId;
 using std::chrono::milliseconds;
 
 // Up to so many numbers a kernel is faster than NCCL on GPUs with NVLink (docs/performance.md).
-constexpr std::int64_t kMostByPeers = std::int64_t{1} << 18;
+constexpr std::int64_t kMostByPeers = std::int64_t{1} << 19;
 constexpr int kLooks = 2000;  // at the stream, some milliseconds, before ranks are looked at
 constexpr milliseconds kLastSteps{1500};  // for a step whose ranks may have ended behind it
 constexpr milliseconds kEnding{3000};     // for what was told to end

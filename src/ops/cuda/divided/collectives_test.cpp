@@ -62,7 +62,7 @@ TEST_F(OfTwoGpus, AddTheSame) {
   Collectives collectives(join_both());
   EXPECT_TRUE(collectives.by_peers(4096)) << collectives.how();
   for (const std::int64_t count :
-       {1, 2, 3, 511, 4096, 4097, 65535, 65536, 131073, 262143, 262144, 262145, 1 << 20}) {
+       {1, 2, 3, 511, 4096, 4097, 65535, 65536, 131073, 524287, 524288, 524289, 1 << 20}) {
     expect_sums(collectives, count);
   }
 }
@@ -72,7 +72,7 @@ TEST_F(OfTwoGpus, AddTheSameByNccl) {
   Collectives collectives(join_both());
   unsetenv("NIBBLE_PEER_SUMS");
   EXPECT_FALSE(collectives.by_peers(1));
-  for (const std::int64_t count : {1, 3, 4096, 262145}) {
+  for (const std::int64_t count : {1, 3, 4096, 524289}) {
     expect_sums(collectives, count);
   }
 }
@@ -98,7 +98,7 @@ TEST_F(OfTwoGpus, AreRecordedIntoGraphs) {
   Collectives collectives(join_both());
   const Stream stream;
   constexpr std::int64_t kSmall = 4096;
-  constexpr std::int64_t kLarge = 400000;
+  constexpr std::int64_t kLarge = 700000;
   const Buffer small = on_device(std::vector<float>(kSmall, 1.0f));
   const Buffer large = on_device(std::vector<float>(kLarge, 1.0f));
   const auto add_both = [&] {
