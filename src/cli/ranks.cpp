@@ -86,12 +86,12 @@ bool Ranks::follow(const std::string& model, const engine::RunnerOptions& option
   }
   leave_signals_to_first_rank();
   try {
-    const auto runner =
-        engine::make_rank_runner(open(model, options.place, {}), options, communicator_);
+    auto runner = engine::make_rank_runner(open(model, options.place, {}), options, communicator_);
     if (options.place.on_gpu()) {  // a call that the device never takes cannot end itself
       watch_ = core::start_thread([this] { watch(); });
     }
     engine::follow(*runner, *communicator_);
+    runner.reset();  // watched as well
     end_watch();
     return true;
   } catch (const ranks::RankEnded& ended) {

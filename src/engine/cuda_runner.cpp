@@ -84,6 +84,7 @@ class CudaRunner final : public Runner {
   ~CudaRunner() override {
     ops_.make_current();
     ops_.end();
+    seen_.clear();  // what collectives await that recorded steps hold
   }
   CudaRunner(const CudaRunner&) = delete;
   CudaRunner& operator=(const CudaRunner&) = delete;

@@ -1,11 +1,16 @@
 #include "device/cuda/nccl.h"
 
+#include <chrono>
 #include <cstdlib>
+#include <exception>
+#include <memory>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "core/error.h"
+#include "core/start_thread.h"
 #include "device/cuda/shared_library.h"
 
 namespace nibble::device::cuda {
@@ -34,6 +39,7 @@ using GetAsyncError = Result(void* communicator, Result* error);
 using Abort = Result(void* communicator);
 using GetErrorString = const char*(Result result);
 
+constexpr auto kEnding = std::chrono::seconds(3);  // for NCCL's threads, which need milliseconds
 constexpr const char* kVariable = "NIBBLE_NCCL_LIBRARY";
 constexpr const char* kUsualName = "libnccl.so.2";
 
@@ -87,13 +93,18 @@ NcclCommunicator::NcclCommunicator(const NcclId& id, int rank, int size) {
 
 NcclCommunicator::~NcclCommunicator() {
   end();  // does not wait for ranks that may be gone
+  if (ending_.valid()) {
+    ending_.wait_for(kEnding);
+  }
 }
 
 NcclCommunicator::NcclCommunicator(NcclCommunicator&& other) noexcept
-    : communicator_(std::exchange(other.communicator_, nullptr)) {}
+    : communicator_(std::exchange(other.communicator_, nullptr)),
+      ending_(std::move(other.ending_)) {}
 
 NcclCommunicator& NcclCommunicator::operator=(NcclCommunicator&& other) noexcept {
   std::swap(communicator_, other.communicator_);
+  std::swap(ending_, other.ending_);
   return *this;
 }
 
@@ -121,8 +132,16 @@ std::string NcclCommunicator::failure() const {
 }
 
 void NcclCommunicator::end() noexcept {
-  if (void* const communicator = std::exchange(communicator_, nullptr); communicator != nullptr) {
-    functions().abort_communicator(communicator);
+  void* const communicator = std::exchange(communicator_, nullptr);
+  if (communicator == nullptr) {
+    return;
+  }
+  try {
+    auto abort = std::make_shared<std::packaged_task<void()>>(
+        [communicator, &nccl = functions()] { nccl.abort_communicator(communicator); });
+    ending_ = abort->get_future();
+    core::start_thread([abort] { (*abort)(); }).detach();
+  } catch (const std::exception&) {  // no thread, no memory: it ends with the process
   }
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <string>
 
 #include <cuda_runtime_api.h>
@@ -25,6 +26,7 @@ class NcclCommunicator {
   NcclCommunicator() = default;
   /// On the current device. Waits until all `size` processes call it, however long.
   NcclCommunicator(const NcclId& id, int rank, int size);
+  /// Ends it, and waits some seconds for that. Graphs with its operations must be gone.
   ~NcclCommunicator();
   NcclCommunicator(NcclCommunicator&& other) noexcept;
   NcclCommunicator& operator=(NcclCommunicator&& other) noexcept;
@@ -37,12 +39,14 @@ class NcclCommunicator {
   /// Why operations that were begun will not end, such as a process that is gone; empty: nothing is
   /// known against it.
   std::string failure() const;
-  /// Ends what is under way, of which no result is of use, and makes this of no more use. Any
-  /// thread, while no other one calls anything.
+  /// Lets all that is under way end, of which no result is of use, and makes this of no more use.
+  /// Does not wait: NCCL itself does, for every graph that holds a recorded operation, and those
+  /// may go behind this. Any thread, while no other one calls anything.
   void end() noexcept;
 
  private:
   void* communicator_ = nullptr;
+  std::future<void> ending_;  // of NCCL's own work behind end()
 };
 
 }  // namespace nibble::device::cuda
