@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -119,6 +120,23 @@ TEST_F(OfTwoGpus, AreRecordedIntoGraphs) {
   EXPECT_EQ(large.values<float>(), std::vector<float>(kLarge, std::ldexp(1.0f, 111)));
 }
 
+// NCCL awaits the end of all graphs that hold its operations; who ends does not.
+TEST_F(OfTwoGpus, EndWhileAGraphHoldsThem) {
+  auto collectives = std::make_unique<Collectives>(join_both());
+  const Stream stream;
+  const Buffer all = on_device(std::vector<float>(2 * 4096, 1.0f));
+  const auto gather = [&] { collectives->gather(all.as<float>(), 4096, stream.get()); };
+  gather();
+  auto graph = std::make_unique<Graph>(Graph::record(stream.get(), gather));
+  graph->launch(stream.get());
+  collectives->wait(stream.get());
+  const auto start = std::chrono::steady_clock::now();
+  collectives->end();
+  graph.reset();
+  collectives.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+}
+
 class LossOfARank : public TwoGpus {
  protected:
   // The second rank ends without a word after a sum; the first waits for the next one in vain.
@@ -146,6 +164,27 @@ class LossOfARank : public TwoGpus {
     EXPECT_EQ(end_of_other(), 9);
   }
 };
+
+// As above, of what a graph holds.
+TEST_F(LossOfARank, EndsAGraph) {
+  Collectives collectives(join_both());
+  const Stream stream;
+  const Buffer all = on_device(std::vector<float>(2 * 4096, 1.0f));
+  const auto sum_and_gather = [&] {
+    collectives.add(all.as<float>(), 4096, stream.get());
+    collectives.gather(all.as<float>(), 4096, stream.get());
+  };
+  sum_and_gather();
+  const Graph graph = Graph::record(stream.get(), sum_and_gather);
+  collectives.wait(stream.get());
+  if (!leads()) {
+    _exit(9);
+  }
+  graph.launch(stream.get());
+  EXPECT_THROW(collectives.wait(stream.get()), ranks::RankEnded);
+  EXPECT_NE(cudaStreamQuery(stream.get()), cudaErrorNotReady) << "the device still waits";
+  EXPECT_EQ(end_of_other(), 9);
+}
 
 TEST_F(LossOfARank, EndsASumIntoPeers) {
   expect_an_end(4096);
