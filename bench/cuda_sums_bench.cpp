@@ -60,7 +60,7 @@ int run() {
   if (place.rank == 0) {
     std::printf("%d GPUs, %s; NCCL %s; microseconds of a sum\n", place.size, by_peers.how().c_str(),
                 device::cuda::nccl_version().c_str());
-    std::printf("%10s %10s %10s\n", "float32", "kernel", "NCCL");
+    std::printf("%10s %10s %10s\n", "float32", "kernels", "NCCL");
   }
   for (std::int64_t count = 1024; count <= std::int64_t{1} << 24; count *= 2) {
     const bool small = by_peers.by_peers(count);

@@ -22,8 +22,11 @@ using device::cuda::NcclCommunicator;
 using device::cuda::NcclId;
 using std::chrono::milliseconds;
 
-// Up to so many numbers a kernel is faster than NCCL on GPUs with NVLink (docs/performance.md).
-constexpr std::int64_t kMostByPeers = std::int64_t{1} << 19;
+// Up to so many numbers packets are faster than tiles, or than NCCL where there are more than two
+// ranks (docs/experiments/gpu-ranks.md).
+constexpr std::int64_t kMostByPackets = std::int64_t{1} << 18;
+constexpr std::int64_t kMostBesideNccl = std::int64_t{1} << 19;
+constexpr std::int64_t kTiles = 1024;  // that a sum has at a time
 constexpr int kLooks = 2000;  // at the stream, some milliseconds, before ranks are looked at
 constexpr milliseconds kLastSteps{1500};  // for a step whose ranks may have ended behind it
 constexpr milliseconds kEnding{3000};     // for what was told to end
@@ -61,8 +64,9 @@ Collectives::Collectives(std::shared_ptr<ranks::Communicator> ranks)
     : ranks_(std::move(ranks)), ended_(sizeof(std::int32_t)) {
   *ended_.as<std::int32_t>() = 0;
   make_communicator();
-  const std::int64_t most = kMostByPeers / std::max(1, size() - 1);
-  peers_ = std::make_unique<LentMemory>(*ranks_, most, ended_.as<std::int32_t>());
+  const std::int64_t most =
+      size() == 2 ? kMostByPackets : kMostBesideNccl / std::max(1, size() - 1);
+  peers_ = std::make_unique<LentMemory>(*ranks_, most, kTiles, ended_.as<std::int32_t>());
   how_ = wants_peers() ? peers_->refusal() : "NIBBLE_PEER_SUMS is 0";
   if (!how_.empty()) {
     peers_.reset();
@@ -109,7 +113,7 @@ void Collectives::make_communicator() {
 
 void Collectives::add(float* x, std::int64_t count, cudaStream_t stream) const {
   if (by_peers(count)) {
-    add_over_peers(peers_->memory(), x, x, count, false, stream);
+    add_by_peers(x, x, count, false, stream);
   } else {
     nccl_.add(x, count, stream);
   }
@@ -118,7 +122,16 @@ void Collectives::add(float* x, std::int64_t count, cudaStream_t stream) const {
 void Collectives::add_onto(float* x, const float* y, std::int64_t count,
                            cudaStream_t stream) const {
   core::require(by_peers(count), ErrorKind::kFailed, "a sum of {} numbers is NCCL's", count);
-  add_over_peers(peers_->memory(), y, x, count, true, stream);
+  add_by_peers(x, y, count, true, stream);
+}
+
+void Collectives::add_by_peers(float* x, const float* y, std::int64_t count, bool adds,
+                               cudaStream_t stream) const {
+  if (by_packets(count)) {
+    add_over_peers(peers_->memory(), y, x, count, adds, stream);
+  } else {
+    add_over_pair(peers_->pair(), y, x, count, adds, stream);
+  }
 }
 
 void Collectives::gather(float* all, std::int64_t count, cudaStream_t stream) const {

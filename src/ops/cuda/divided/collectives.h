@@ -14,9 +14,10 @@
 namespace nibble::ops::cuda {
 
 /// What GPUs of several ranks do together: operations that all of them put on their streams in the
-/// same order, and that can be recorded into graphs. Sums of few numbers are made by a kernel that
-/// writes into the others' memory where GPUs of one host reach one another, and else by NCCL; with
-/// NIBBLE_PEER_SUMS=0 always by NCCL. Results are the same bits on all ranks.
+/// same order, and that can be recorded into graphs. Where GPUs of one host reach one another, sums
+/// of few numbers, and of two GPUs those of many, are made by kernels that write into the others'
+/// memory, and else by NCCL; with NIBBLE_PEER_SUMS=0 always by NCCL. Results are the same bits on
+/// all ranks.
 class Collectives {
  public:
   /// On the current device; waits until all ranks have come so far. Throws kUsage where NCCL is not
@@ -29,11 +30,11 @@ class Collectives {
   int rank() const { return ranks_->rank(); }
   int size() const { return ranks_->size(); }
 
-  /// Whether sums of `count` numbers are made by the kernel.
+  /// Whether sums of `count` numbers are made by kernels.
   bool by_peers(std::int64_t count) const {
-    return peers_ != nullptr && count <= 2 * peers_->memory().packets;
+    return by_packets(count) || (peers_ != nullptr && size() == 2 && count % 4 == 0);
   }
-  /// How sums of few numbers are made, for people; why not by the kernel where they are not.
+  /// How sums are made, for people; why not by kernels where they are not.
   const std::string& how() const { return how_; }
 
   /// x = the sum of all ranks' x.
@@ -50,6 +51,12 @@ class Collectives {
   void end() noexcept;
 
  private:
+  // Exactly, of float32.
+  bool by_packets(std::int64_t count) const {
+    return peers_ != nullptr && count <= 2 * peers_->memory().packets;
+  }
+  void add_by_peers(float* x, const float* y, std::int64_t count, bool adds,
+                    cudaStream_t stream) const;
   [[noreturn]] void fail(cudaStream_t stream, const std::string& why);
   void make_communicator();
 

@@ -1,5 +1,6 @@
 #include "ops/cuda/divided/collectives.h"
 
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "device/cuda/stream.h"
 #include "ops/cuda/device_arrays_for_tests.h"
 #include "ops/cuda/divided/two_gpus_for_tests.h"
+#include "ops/cuda/divided/wire_float.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -26,13 +28,19 @@ std::vector<float> values_of(int rank, std::int64_t count, int round) {
 
 class OfTwoGpus : public TwoGpus {
  protected:
-  // What is left of the sum in float32: two ranks have one order.
-  static std::vector<float> sum(std::int64_t count, int round, const std::vector<float>& onto) {
+  static float wired(float value) {
+    return std::bit_cast<float>(wire_bits(std::bit_cast<std::uint32_t>(value)));
+  }
+
+  // In float32, of what travels in less as it travels. Two ranks have one order.
+  static std::vector<float> sum(std::int64_t count, int round, const std::vector<float>& onto,
+                                bool by_tiles) {
     const std::vector<float> first = values_of(0, count, round);
     const std::vector<float> second = values_of(1, count, round);
     std::vector<float> total(first.size());
     for (std::size_t i = 0; i < total.size(); ++i) {
-      total[i] = first[i] + second[i] + (onto.empty() ? 0.0f : onto[i]);
+      const float both = by_tiles ? wired(first[i]) + wired(second[i]) : first[i] + second[i];
+      total[i] = both + (onto.empty() ? 0.0f : onto[i]);
     }
     return total;
   }
@@ -40,7 +48,8 @@ class OfTwoGpus : public TwoGpus {
   void expect_sums(Collectives& collectives, std::int64_t count) {
     SCOPED_TRACE(count);
     const Stream stream;
-    for (int round = 0; round < 5; ++round) {
+    const bool by_tiles = collectives.by_peers(count) && count > (1 << 18);
+    for (int round = 0; round < 4; ++round) {
       const Buffer y = on_device(values_of(collectives.rank(), count, round));
       const std::vector<float> onto = values_of(7, count, round);
       const Buffer x = on_device(onto);
@@ -49,21 +58,22 @@ class OfTwoGpus : public TwoGpus {
       }
       collectives.add(y.as<float>(), count, stream.get());
       collectives.wait(stream.get());
-      EXPECT_EQ(y.values<float>(), sum(count, round, {}));
+      EXPECT_EQ(y.values<float>(), sum(count, round, {}, by_tiles));
       if (collectives.by_peers(count)) {
-        EXPECT_EQ(x.values<float>(), sum(count, round, onto));
+        EXPECT_EQ(x.values<float>(), sum(count, round, onto, by_tiles));
       }
     }
   }
 };
 
-// Of sizes that fill no packet, no block, more than one round of all blocks, and more than the
-// kernel takes.
+// Of sizes that fill no packet, no block, no tile, more than one round of all blocks, and more than
+// the memory for tiles; and one that is NCCL's.
 TEST_F(OfTwoGpus, AddTheSame) {
   Collectives collectives(join_both());
   EXPECT_TRUE(collectives.by_peers(4096)) << collectives.how();
   for (const std::int64_t count :
-       {1, 2, 3, 511, 4096, 4097, 65535, 65536, 131073, 524287, 524288, 524289, 1 << 20}) {
+       {1, 2, 3, 511, 4096, 4097, 65535, 65536, 131073, 262143, 262144, 262145, 262148, 270340,
+        1 << 20, 2500004, 8192 * 1024 + 4 * 8192 + 4}) {
     expect_sums(collectives, count);
   }
 }
@@ -190,8 +200,12 @@ TEST_F(LossOfARank, EndsASumIntoPeers) {
   expect_an_end(4096);
 }
 
-TEST_F(LossOfARank, EndsASumByNccl) {
+TEST_F(LossOfARank, EndsASumOfTiles) {
   expect_an_end(1 << 22);
+}
+
+TEST_F(LossOfARank, EndsASumByNccl) {
+  expect_an_end((1 << 22) + 1);
 }
 
 }  // namespace

@@ -41,22 +41,26 @@ std::vector<T> of_all(const T& mine, ranks::Communicator& ranks) {
 
 }  // namespace
 
-LentMemory::LentMemory(ranks::Communicator& ranks, std::int64_t count, const std::int32_t* ended) {
+LentMemory::LentMemory(ranks::Communicator& ranks, std::int64_t count, std::int64_t tiles,
+                       const std::int32_t* ended) {
   memory_.rank = ranks.rank();
   memory_.size = ranks.size();
   memory_.packets = (count + 1) / 2;
-  memory_.ended = ended;
+  memory_.ended = pair_.ended = ended;
+  pair_.rank = memory_.rank;
+  pair_.tiles = ranks.size() == 2 ? tiles : 0;
   Offer mine;
   mine.host = this_host();
   if (ranks.size() <= kMostPeers) {
-    lent_ = device::cuda::Buffer(peer_bytes(ranks.size(), count));
-    sums_ = device::cuda::Buffer(kPeerBlocks * std::int64_t{sizeof(std::uint32_t)});
+    lent_ = device::cuda::Buffer(peer_bytes(ranks.size(), count) + pair_bytes(pair_.tiles));
+    sums_ = device::cuda::Buffer((kPeerBlocks + kPairBlocks) * std::int64_t{sizeof(std::uint32_t)});
     check(cudaMemset(lent_.data(), 0, static_cast<std::size_t>(lent_.bytes())), "cudaMemset");
     check(cudaMemset(sums_.data(), 0, static_cast<std::size_t>(sums_.bytes())), "cudaMemset");
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     mine.lends = cudaIpcGetMemHandle(&mine.handle, lent_.data()) == cudaSuccess;
     cudaGetLastError();
     memory_.sums = sums_.as<std::uint32_t>();
+    pair_.sums = memory_.sums + kPeerBlocks;
   } else {
     refusal_ = fmt::format("more than {} ranks", kMostPeers);
   }
@@ -87,9 +91,8 @@ LentMemory::~LentMemory() {
 
 // Returns why it does not go.
 std::string LentMemory::open(int rank, const cudaIpcMemHandle_t& handle) {
-  auto& place = memory_.of_rank[static_cast<std::size_t>(rank)];
   if (rank == memory_.rank) {
-    place = lent_.as<PeerPacket>();
+    divide(rank, lent_.data());
     return "";
   }
   void* opened = nullptr;
@@ -100,8 +103,17 @@ std::string LentMemory::open(int rank, const cudaIpcMemHandle_t& handle) {
                        cudaGetErrorString(status));
   }
   opened_.push_back(opened);
-  place = static_cast<PeerPacket*>(opened);
+  divide(rank, static_cast<std::byte*>(opened));
   return "";
+}
+
+// What a rank lends: packets, and tiles behind them.
+void LentMemory::divide(int rank, std::byte* lent) {
+  const auto index = static_cast<std::size_t>(rank);
+  memory_.of_rank[index] = reinterpret_cast<PeerPacket*>(lent);
+  if (pair_.tiles > 0) {
+    pair_.of_rank[index] = lent + peer_bytes(memory_.size, 2 * memory_.packets);
+  }
 }
 
 }  // namespace nibble::ops::cuda

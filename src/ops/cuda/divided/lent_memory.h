@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "device/cuda/memory.h"
+#include "ops/cuda/divided/pair_sum.h"
 #include "ops/cuda/divided/peer_sum.h"
 #include "ranks/communicator.h"
 
@@ -13,9 +14,10 @@ namespace nibble::ops::cuda {
 /// Memory of this process's GPU that kernels of the other ranks write to, and theirs.
 class LentMemory {
  public:
-  /// To be called by all ranks, whose sums are of at most `count` numbers. `ended` is as
-  /// PeerMemory::ended. Throws RankEnded.
-  LentMemory(ranks::Communicator& ranks, std::int64_t count, const std::int32_t* ended);
+  /// To be called by all ranks: room for sums of few numbers, of at most `count`, and where there
+  /// are two ranks for `tiles` of many. `ended` is as PeerMemory::ended. Throws RankEnded.
+  LentMemory(ranks::Communicator& ranks, std::int64_t count, std::int64_t tiles,
+             const std::int32_t* ended);
   ~LentMemory();
   LentMemory(const LentMemory&) = delete;
   LentMemory& operator=(const LentMemory&) = delete;
@@ -24,14 +26,18 @@ class LentMemory {
   /// connected, or processes may not share memory. Empty: they do. The same on all ranks.
   const std::string& refusal() const { return refusal_; }
   const PeerMemory& memory() const { return memory_; }
+  /// Only where there are two ranks.
+  const PairMemory& pair() const { return pair_; }
 
  private:
   std::string open(int rank, const cudaIpcMemHandle_t& handle);
+  void divide(int rank, std::byte* lent);
 
   device::cuda::Buffer lent_;
   device::cuda::Buffer sums_;
   std::vector<void*> opened_;
   PeerMemory memory_;
+  PairMemory pair_;
   std::string refusal_;
 };
 
