@@ -96,12 +96,13 @@ double length(const std::vector<float>& row) {
 }
 
 // Sums run in another order, so the last bits differ: rows point to the same place.
-void expect_alike(const Logits& both, const Logits& one, double least = 0.9999) {
+void expect_alike(const Logits& both, const Logits& one, double least = 0.9999,
+                  double longer = 0.01) {
   ASSERT_EQ(both.size(), one.size());
   for (std::size_t row = 0; row < one.size(); ++row) {
     ASSERT_EQ(both[row].size(), one[row].size());
     EXPECT_GT(cosine(both[row], one[row]), least) << "row " << row;
-    EXPECT_NEAR(length(both[row]) / length(one[row]), 1.0, 0.01) << "row " << row;
+    EXPECT_NEAR(length(both[row]) / length(one[row]), 1.0, longer) << "row " << row;
   }
 }
 
@@ -160,13 +161,14 @@ class TwoGpusFormats : public TwoGpusRun, public testing::WithParamInterface<con
   const io::TemporaryFolder folder_;
 };
 
-// Inputs that are rounded by token are rounded by token and rank.
+// Inputs that are rounded to 8 bits by token are rounded by token and rank: to others.
 TEST_P(TwoGpusFormats, GiveTheLogitsOfOne) {
   const std::string scheme = GetParam();
   const fs::path model = compressed(scheme);
   on_both(join_both(), model, [&](Runner& runner) {
-    expect_alike(everything_of(runner), everything_of(*alone(model)),
-                 scheme.ends_with("-a8") ? 0.999 : 0.9999);
+    const Logits both = everything_of(runner);
+    const Logits one = everything_of(*alone(model));
+    scheme.ends_with("-a8") ? expect_alike(both, one, 0.995, 0.03) : expect_alike(both, one);
   });
 }
 
