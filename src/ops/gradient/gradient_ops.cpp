@@ -51,20 +51,35 @@ void GradientOps::backward(const Variable& from, Values gradient) {
 }
 
 Variable GradientOps::embed(const core::Tensor& table, std::span<const std::int32_t> ids) {
-  return result(ops_.embed(table, ids));
+  Variable y = result(ops_.embed(table, ids));
+  record(y, [this, &table, rows = std::vector(ids.begin(), ids.end())](const Values& g) {
+    if (parameters_ != nullptr) {
+      add_table_gradient(table, rows, 0, g, *parameters_);
+    }
+  });
+  return y;
 }
 
 void GradientOps::add_rows(Variable& x, const core::Tensor& table,
                            std::span<const std::int32_t> ids, std::int64_t offset) {
   Variable sum = result(ops_.copy(x.value()));
   ops_.add_rows(sum.node_->value, table, ids, offset);
-  record(sum, [this, from = x.node_](const Values& g) { add_to(gradient_of(*from), g); });
+  record(sum, [this, &table, offset, from = x.node_,
+               rows = std::vector(ids.begin(), ids.end())](const Values& g) {
+    add_to(gradient_of(*from), g);
+    if (parameters_ != nullptr) {
+      add_table_gradient(table, rows, offset, g, *parameters_);
+    }
+  });
   x = sum;
 }
 
 Variable GradientOps::norm_matrix(const Variable& x, const Norm& norm) {
   Variable y = result(ops_.norm_matrix(x.value(), norm));
   record(y, [this, &norm, from = x.node_](const Values& g) {
+    if (parameters_ != nullptr) {
+      add_norm_parameter_gradients(norm, from->value, g, *parameters_, ops_.pool());
+    }
     Values& dx = gradient_of(*from);
     ops_.pool().parallel_for(g.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
@@ -109,6 +124,9 @@ Variable GradientOps::linear(const Variable& input, const LinearSet& set) {
   record(y, [this, &set, from = input.node_](const Values& g) {
     if (observer_) {
       observer_(set, from->value, g);
+    }
+    if (parameters_ != nullptr) {
+      add_linear_parameter_gradients(set, from->value, g, *parameters_, ops_.pool());
     }
     add_linear_gradient(set, g, gradient_of(*from), ops_.pool());
   });

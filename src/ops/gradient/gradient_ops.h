@@ -12,6 +12,7 @@
 #include "core/tensor.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/gradient/attention_gradient.h"
+#include "ops/gradient/parameter_gradients.h"
 #include "ops/layers.h"
 #include "ops/ops.h"
 
@@ -59,6 +60,9 @@ class GradientOps {
   explicit GradientOps(cpu::CpuOps& ops) : ops_(ops) {}
 
   void set_observer(Observer observer) { observer_ = std::move(observer); }
+
+  /// backward() adds to them from here on; null: there are none. They must outlive that.
+  void set_parameters(const ParameterGradients* parameters) { parameters_ = parameters; }
 
   /// A matrix that the pass starts from.
   Variable variable(cpu::Matrix value) { return result(std::move(value)); }
@@ -125,6 +129,7 @@ class GradientOps {
 
   cpu::CpuOps& ops_;
   Observer observer_;
+  const ParameterGradients* parameters_ = nullptr;
   std::map<std::pair<const cpu::KvCache*, std::int64_t>, Remembered> remembered_;  // and the layer
   struct Step {
     Node output;
