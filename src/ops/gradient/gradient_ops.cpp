@@ -67,20 +67,35 @@ void GradientOps::forget() {
 }
 
 Variable GradientOps::embed(const core::Tensor& table, std::span<const std::int32_t> ids) {
-  return result(ops_.embed(table, ids));
+  Variable y = result(ops_.embed(table, ids));
+  record(y, [this, &table, rows = std::vector(ids.begin(), ids.end())](const Values& g) {
+    if (parameters_ != nullptr) {
+      add_table_gradient(table, rows, 0, g, *parameters_);
+    }
+  });
+  return y;
 }
 
 void GradientOps::add_rows(Variable& x, const core::Tensor& table,
                            std::span<const std::int32_t> ids, std::int64_t offset) {
   Variable sum = result(ops_.copy(x.value()));
   ops_.add_rows(sum.node_->value, table, ids, offset);
-  record(sum, [this, from = x.node_](const Values& g) { add_to(gradient_of(*from), g); });
+  record(sum, [this, &table, offset, from = x.node_,
+               rows = std::vector(ids.begin(), ids.end())](const Values& g) {
+    add_to(gradient_of(*from), g);
+    if (parameters_ != nullptr) {
+      add_table_gradient(table, rows, offset, g, *parameters_);
+    }
+  });
   x = sum;
 }
 
 Variable GradientOps::norm_matrix(const Variable& x, const Norm& norm) {
   Variable y = result(ops_.norm_matrix(x.value(), norm));
   record(y, [this, &norm, from = x.node_](const Values& g) {
+    if (parameters_ != nullptr) {
+      add_norm_parameter_gradients(norm, from->value, g, *parameters_, ops_.pool());
+    }
     Values& dx = gradient_of(*from);
     ops_.pool().parallel_for(g.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
@@ -126,10 +141,15 @@ Variable GradientOps::linear(const Variable& input, const LinearSet& set) {
   cpu::CpuOps::Input values(ops_.copy(input.value()));
   Variable y = result(ops_.linear(values, set));
   record(y, [this, &set, rounding, from = input.node_](const Values& g) {
+    const bool is_seen = observer_ || parameters_ != nullptr;
     const Values rounded =
-        rounding && observer_ ? rounded_input(from->value, *rounding, ops_) : Values();
+        rounding && is_seen ? rounded_input(from->value, *rounding, ops_) : Values();
+    const Values& read = rounding ? rounded : from->value;
     if (observer_) {
-      observer_(set, rounding ? rounded : from->value, g);
+      observer_(set, read, g);
+    }
+    if (parameters_ != nullptr) {
+      add_linear_parameter_gradients(set, read, g, *parameters_, ops_.pool());
     }
     if (!rounding || !rounding->cuts()) {
       add_linear_gradient(set, g, gradient_of(*from), ops_.pool());

@@ -12,6 +12,7 @@
 #include "core/tensor.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/gradient/attention_gradient.h"
+#include "ops/gradient/parameter_gradients.h"
 #include "ops/layers.h"
 #include "ops/ops.h"
 
@@ -60,6 +61,9 @@ class GradientOps {
   explicit GradientOps(cpu::CpuOps& ops) : ops_(ops) {}
 
   void set_observer(Observer observer) { observer_ = std::move(observer); }
+
+  /// backward() adds to them from here on; null: there are none. They must outlive that.
+  void set_parameters(const ParameterGradients* parameters) { parameters_ = parameters; }
 
   /// From now on the scores of all attention among a text's own tokens are kept: scores().
   void keep_scores() { keeps_scores_ = true; }
@@ -143,6 +147,7 @@ class GradientOps {
   Observer observer_;
   bool keeps_scores_ = false;
   std::vector<Variable> scores_;
+  const ParameterGradients* parameters_ = nullptr;
   std::map<std::pair<const cpu::KvCache*, std::int64_t>, Remembered> remembered_;  // and the layer
   struct Step {
     Node output;
