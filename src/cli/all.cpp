@@ -83,6 +83,11 @@ constexpr CommandEntry kCommands[] = {
      "  nibble tune-strategy models/demo --batch 1 --seq 1 --text wiki.valid.raw --max-loss 0.02\n"
      "  nibble quantize bert-sst2 -o bert-best --recipe qbest --batch 8 --seq 128",
      JsonOutput::kYes, tune_strategy_command},
+    {"tune", "Train a compressed model against the float one",
+     "  nibble tune bert-sst2 -o bert-w4a4 --stage qat --task sst2 --data glue\n"
+     "  nibble tune bert-sst2 -o bert-w4a4 --stage qat --task sst2 --data glue --recipe w4a4 \\\n"
+     "      --kd logits=1,hidden=1,scores=1 --epochs 3 --lr 1e-4 --batch 32 --csv loss.csv",
+     JsonOutput::kNo, tune_command},
     {"explain", "Which kernel computes each linear layer, and why no other does",
      "  nibble explain demo-w4\n"
      "  nibble explain demo-w4 --layer model.layers.0.mlp.down_proj --tokens 1,16,512\n"
