@@ -30,16 +30,9 @@ void StudentTuning::add(CLI::App& app) {
                  "Terms of the loss with their weights: labels, logits, hidden (states behind "
                  "each block), attention (normalized), scores (attention before softmax)")
       ->capture_default_str();
-  app.add_option("--epochs", options_.epochs, "Times that each text is read")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
   app.add_option("--limit", limit_, "Learn from so many texts only, drawn by the seed")
       ->check(CLI::PositiveNumber);
-  app.add_option("--lr", options_.learning_rate,
-                 "Learning rate behind the warm-up; it falls in even steps to 0")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--warmup", options_.warmup, "Share of the steps in which it rises")
+  app.add_option("--warmup", options_.warmup, "Share of the steps in which the rate rises")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--weight-decay", options_.optimizer.weight_decay, "Of weights, by AdamW")
