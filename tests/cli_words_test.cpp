@@ -7,9 +7,9 @@ namespace nibble {
 namespace {
 
 const std::vector<std::string> kCommands = {
-    "quantize",      "pack",    "eval",    "tasks",       "compare", "run",
-    "chat",          "serve",   "bench",   "bench-serve", "tune",    "tune-kernels",
-    "tune-strategy", "explain", "inspect", "analyze",     "pull",    "manual"};
+    "quantize",      "tune",    "pack",    "eval",    "tasks",       "compare",
+    "run",           "chat",    "serve",   "bench",   "bench-serve", "tune-kernels",
+    "tune-strategy", "explain", "inspect", "analyze", "pull",        "manual"};
 
 TEST_F(Cli, MistypedCommandsAndOptionsSuggestTheNearest) {
   fails({"quantise", kDemo}, 2, "did you mean 'quantize'?");

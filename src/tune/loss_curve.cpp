@@ -1,5 +1,6 @@
 #include "tune/loss_curve.h"
 
+#include <fstream>
 #include <string_view>
 
 #include "core/error.h"
@@ -13,6 +14,20 @@ constexpr std::int64_t kLongest = std::int64_t{1} << 30;  // bytes of a file
 constexpr std::string_view kNames = "stage,block,epoch,step,loss,learning_rate,gradient_norm\n";
 
 }  // namespace
+
+void LossCurve::start() const {
+  std::error_code error;
+  if (!file_ || !std::filesystem::is_regular_file(*file_, error) ||
+      std::filesystem::file_size(*file_, error) == 0) {
+    save();
+    return;
+  }
+  std::string begin(kNames.size(), '\0');
+  std::ifstream(*file_, std::ios::binary).read(begin.data(), std::ssize(begin));
+  core::require(begin == kNames, core::ErrorKind::kUsage,
+                "{} is there and is no loss curve; choose another name with --csv",
+                io::shown(*file_));
+}
 
 void LossCurve::add(const LossPoint& point) {
   if (file_) {
@@ -36,7 +51,7 @@ void LossCurve::resume(std::int64_t steps) {
     end = line == std::string::npos ? line : line + 1;
   }
   core::require(end != std::string::npos, core::ErrorKind::kIntegrity,
-                "{} does not hold the {} steps that were done; give another --csv",
+                "{} does not hold the {} steps that were done; go on without --csv",
                 io::shown(*file_), steps);
   lines_ = text.substr(kNames.size(), end - kNames.size());
 }

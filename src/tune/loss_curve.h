@@ -26,6 +26,10 @@ class LossCurve {
   explicit LossCurve(std::optional<std::filesystem::path> file = std::nullopt)
       : file_(std::move(file)) {}
 
+  /// Before the first step: writes the file, so that what cannot be written fails at once. A curve
+  /// of an earlier run stays until save(). Throws kUsage for a file that holds something else.
+  void start() const;
+
   /// Goes on with the first `steps` lines of the file that an earlier run wrote. Throws kIntegrity
   /// where it has fewer, or is no such file.
   void resume(std::int64_t steps);

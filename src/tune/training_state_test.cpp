@@ -110,5 +110,20 @@ TEST(LossCurve, HoldsEachStepOnce) {
   EXPECT_THROW(more.resume(4), core::Error);
 }
 
+TEST(LossCurve, ReplacesNothingButCurves) {
+  const core::TemporaryFolder folder;
+  const auto file = folder.path() / "loss.csv";
+  LossCurve(file).start();
+  const std::string names = text_of(file);
+  EXPECT_EQ(names, "stage,block,epoch,step,loss,learning_rate,gradient_norm\n");
+  std::ofstream(file, std::ios::app) << "bqpo,1,1,1,0.5,0.0001,2\n";
+  LossCurve(file).start();
+  EXPECT_EQ(text_of(file), names + "bqpo,1,1,1,0.5,0.0001,2\n");
+  std::ofstream(file) << "my notes, which are longer than the names of the columns of a curve";
+  EXPECT_THROW(LossCurve(file).start(), core::Error);
+  EXPECT_THROW(LossCurve(folder.path() / "none" / "loss.csv").start(), core::Error);
+  EXPECT_NO_THROW(LossCurve().start());
+}
+
 }  // namespace
 }  // namespace nibble::tune

@@ -193,6 +193,7 @@ compress::CompressedBlock tune_block(const BlockTask& task, const WindowBatches&
       since = 0;
     }
   }
+  progress.update(steps, "");
   progress.end();
   if (best_values.empty()) {
     for (const ops::LinearSet* set : models::linear_sets(task.compressed)) {

@@ -131,6 +131,7 @@ class ModelTuner {
         network_(compressed.network) {}
 
   void run() {
+    curve_.start();
     say_memory();
     read_progress();
     if (options_.blocks.runs) {

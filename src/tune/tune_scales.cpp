@@ -54,7 +54,9 @@ class ScaleTuner {
       add_gradients(set, x, dy);
     });
     const std::int64_t tokens = windows.tokens() * options.batch;
-    keeps_all_ = activation_bytes(network_, tokens) < core::available_memory_bytes() / 2;
+    const std::int64_t memory =
+        options.memory > 0 ? options.memory : core::available_memory_bytes() / 2;
+    keeps_all_ = activation_bytes(network_, tokens) < memory;
   }
 
   const Parameters& parameters() const { return parameters_; }

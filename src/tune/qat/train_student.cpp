@@ -93,6 +93,7 @@ class Training {
 
   void run(const std::filesystem::path& state) {
     state_ = state;
+    curve_.start();
     const auto stored = load_training(state, student_.parameters(), optimizer_);
     const std::int64_t first = optimizer_.steps();
     if (stored) {
