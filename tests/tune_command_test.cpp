@@ -53,7 +53,7 @@ TEST_F(TuneCommand, WritesAModelAndItsLossCurve) {
 TEST_F(TuneCommand, SaysWhatItCannotDo) {
   const std::string sparse = quantized("gqsa-w4s50");
   const std::string output = path("tuned");
-  fails({"tune", sparse, "-o", output, "--calib", kCalibration}, 2, "--teacher is required");
+  fails({"tune", sparse, "-o", output, "--calib", kCalibration}, 2, "needs --teacher");
   fails(tune(kTiny, output), 2, "no compressed layers");
   fails(tune(quantized("nf4g64"), output), 2, "are not tuned");
   fails(tune(sparse, output, {"--stage", "qlora"}), 2, "--stage");
