@@ -38,7 +38,7 @@ fs::path judged_file(const std::string& data, const eval::GlueTask& task) {
 class Answers {
  public:
   Answers(const eval::GlueTask& task, const models::Classifier& head)
-      : is_number_(task.classes.empty()) {
+      : task_(task), is_number_(task.classes.empty()) {
     core::require(is_number_ == (head.problem == models::Problem::kRegression),
                   core::ErrorKind::kUsage, "the model gives {}, but {} asks for {}",
                   is_number_ ? "classes" : "a number", task.name,
@@ -53,10 +53,14 @@ class Answers {
       return {0, static_cast<float>(item.value)};
     }
     const auto found = std::find(classes_.begin(), classes_.end(), item.gold);
+    core::require(found != classes_.end(), core::ErrorKind::kUsage,
+                  "none of the model's labels is '{}' of {}",
+                  task_.classes[static_cast<std::size_t>(item.gold)], task_.name);
     return {static_cast<std::int32_t>(found - classes_.begin()), 0.0f};
   }
 
  private:
+  const eval::GlueTask& task_;
   bool is_number_;
   std::vector<std::int32_t> classes_;  // of each output
 };
