@@ -13,4 +13,4 @@ def decoders(rows):
     body = [[row["model"], f"`{row['recipe']}`", row["stage"], f"{row['bits']:.3f}",
              *(f"{row['perplexity'][text]:.2f}" for text in texts), str(row["seconds"]) if "seconds" in row else "",
              str(row["megabytes"]) if "megabytes" in row else ""] for row in rows]
-    return markdown(["model", "recipe", "", "bits/weight", *texts, "seconds", "peak MB"], body)
+    return markdown(["model", "recipe", "training", "bits/weight", *texts, "seconds", "peak MB"], body)
