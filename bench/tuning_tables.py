@@ -1,10 +1,16 @@
-"""Tables of training, from the file tuning.jsonl of bench/results."""
+"""Tables of training, from the files tuning.jsonl and students.jsonl of bench/results."""
 from measurements import markdown, read
 
 
 def tables(results):
+    found = {}
     rows = read(results / "tuning.jsonl")
-    return {"tuning": decoders(rows)} if rows else {}
+    if rows:
+        found["tuning"] = decoders(rows)
+    students = read(results / "students.jsonl")
+    for task in {row["task"] for row in students}:
+        found[f"students/{task}"] = encoders([row for row in students if row["task"] == task])
+    return found
 
 
 def decoders(rows):
@@ -14,3 +20,10 @@ def decoders(rows):
              *(f"{row['perplexity'][text]:.2f}" for text in texts), str(row["seconds"]) if "seconds" in row else "",
              str(row["megabytes"]) if "megabytes" in row else ""] for row in rows]
     return markdown(["model", "recipe", "training", "bits/weight", *texts, "seconds", "peak MB"], body)
+
+
+def encoders(rows):
+    """A row for each way to make an encoder of a task: its measure on the dev set, behind the last epoch and in the best."""
+    body = [[row["training"], f"`{row['recipe']}`", f"`{row['kd']}`" if "kd" in row else "", f"{row['value']:.4f}",
+             f"{row['best']:.4f}" if "best" in row else "", str(row.get("seconds", ""))] for row in rows]
+    return markdown(["training", "recipe", "`--kd`", rows[0]["measure"], "best epoch", "seconds"], body)

@@ -7,12 +7,12 @@
 #include "compress/calibration/calibration.h"
 #include "compress/calibration/pack_forward.h"
 #include "compress/pipeline/checkpoint.h"
-#include "compress/pipeline/model_card.h"
 #include "core/byte_size.h"
 #include "core/hash.h"
 #include "core/memory.h"
 #include "io/json_file.h"
 #include "models/forward.h"
+#include "tune/activation_bytes.h"
 #include "tune/adamw.h"
 #include "tune/tune_block.h"
 #include "tune/tune_scales.h"
@@ -159,7 +159,7 @@ class ModelTuner {
     const auto& config = network_.config;
     const std::int64_t tokens = windows_.tokens() * options_.batch;
     const std::int64_t logits = 12 * 256 * config.vocabulary;
-    const std::int64_t activations = activation_bytes(network_, tokens);
+    const std::int64_t activations = activation_bytes(network_.decoder, tokens);
     const std::int64_t by_block = activations / std::ssize(network_.decoder.blocks);
     const std::int64_t states =
         4 * 2 * windows_.tokens() * std::ssize(token_windows_) * config.hidden;

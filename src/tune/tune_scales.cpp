@@ -9,6 +9,7 @@
 #include "core/memory.h"
 #include "models/forward.h"
 #include "ops/gradient/gradient_ops.h"
+#include "tune/activation_bytes.h"
 #include "tune/adamw.h"
 #include "tune/learning_rate.h"
 #include "tune/training_state.h"
@@ -56,7 +57,7 @@ class ScaleTuner {
     const std::int64_t tokens = windows.tokens() * options.batch;
     const std::int64_t memory =
         options.memory > 0 ? options.memory : core::available_memory_bytes() / 2;
-    keeps_all_ = activation_bytes(network_, tokens) < memory;
+    keeps_all_ = activation_bytes(network_.decoder, tokens) < memory;
   }
 
   const Parameters& parameters() const { return parameters_; }
@@ -195,17 +196,6 @@ class ScaleTuner {
 };
 
 }  // namespace
-
-std::int64_t activation_bytes(const models::Network& network, std::int64_t tokens) {
-  constexpr std::int64_t kCopies = 3;  // values, their gradients, and copies on the way
-  std::int64_t values = 0;
-  for (const models::Block& block : network.decoder.blocks) {
-    for (const ops::LinearSet* set : models::linear_sets(block)) {
-      values += set->k() + set->n();
-    }
-  }
-  return 4 * kCopies * tokens * values;
-}
 
 std::map<std::string, formats::PackedWeight> tune_scales(
     const models::Network& compressed, const models::Network& teacher, const WindowBatches& windows,

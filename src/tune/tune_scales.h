@@ -20,10 +20,6 @@ struct ModelGain {
   double after = 0;
 };
 
-/// Bytes that the activations of a step take when they are all kept for the way back. Where they
-/// are too many, only the inputs of blocks are, and a block's others are computed again.
-std::int64_t activation_bytes(const models::Network& network, std::int64_t tokens);
-
 /// E2E-OQP (GQSA, arXiv 2412.17560, section 3.4; EfficientQAT, 2407.11062, "E2E-QP"): trains the
 /// scales (and zero points) of all layers in blocks, through the whole model, whose codes stay, on
 /// the labels of the text and the logits of `teacher`. Returns the layers; none where the judging

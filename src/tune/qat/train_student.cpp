@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <memory>
+#include <numeric>
 
 #include "compress/pipeline/checkpoint.h"
 #include "compress/pipeline/model_card.h"
 #include "compress/pipeline/quantize_job.h"
 #include "core/byte_size.h"
 #include "core/error.h"
+#include "tune/activation_bytes.h"
 #include "tune/learning_rate.h"
 #include "tune/loss_curve.h"
 #include "tune/qat/student.h"
@@ -160,12 +163,27 @@ class Training {
                     seconds.count()));
   }
 
+  // Tokens of the batch that the longest texts would make.
+  std::int64_t most_tokens() const {
+    std::vector<std::int64_t> lengths;
+    for (const LabelledText& text : texts_) {
+      lengths.push_back(std::ssize(text.tokens));
+    }
+    std::sort(lengths.begin(), lengths.end(), std::greater<>());
+    lengths.resize(std::min(lengths.size(), static_cast<std::size_t>(options_.batch)));
+    return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  }
+
   void tell_size() {
     const std::int64_t count = count_of(student_.parameters());
+    const std::int64_t activations = activation_bytes(student_.network().encoder, most_tokens()) *
+                                     (options_.loss.needs_teacher() ? 2 : 1);
     progress_.message(fmt::format(
-        "{} parameters, {} texts, {} steps of {} texts; parameters and optimizer take {:.0f} MB",
+        "{} parameters, {} texts, {} steps of {} texts; memory: about {:.0f} MB for parameters "
+        "and optimizer, at most about {:.0f} MB for the activations of a step",
         count, texts_.size(), steps_, options_.batch,
-        static_cast<double>(count * AdamW::kBytesPerValue) / 1e6));
+        static_cast<double>(count * AdamW::kBytesPerValue) / 1e6,
+        static_cast<double>(activations) / 1e6));
   }
 
   void tell_worth(const std::string& when) {
