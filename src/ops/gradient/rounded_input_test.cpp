@@ -107,14 +107,20 @@ TEST_P(Rounding, IsPassedStraightThrough) {
       const float slope = from.gradient().row(i)[k];
       const bool is_cut = slope == 0.0f;
       cut += is_cut ? 1 : 0;
+      const auto& activation = rounding->activation;
+      const std::int64_t group = activation.group == 0 ? kInputs : activation.group;
+      const float* const first = rounded.row(i) + k / group * group;
+      const auto [low, high] = std::minmax_element(first, first + group);
+      const float value = rounded.row(i)[k];
       if (!is_cut) {
         EXPECT_NEAR(slope, sums[static_cast<std::size_t>(k)], 1e-4);
+        // A value within the range is at most half a step away.
+        const float reach = std::max(*high - *low, 2 * std::max(*high, -*low));
+        const float step = activation.stored_scale
+                               ? rounding->scale
+                               : reach / static_cast<float>((1 << activation.bits) - 2);
+        EXPECT_LE(std::abs(value - from.value().row(i)[k]), 0.51f * step) << "not cut";
       } else {
-        const std::int64_t group =
-            rounding->activation.group == 0 ? kInputs : rounding->activation.group;
-        const float* const first = rounded.row(i) + k / group * group;
-        const auto [low, high] = std::minmax_element(first, first + group);
-        const float value = rounded.row(i)[k];
         EXPECT_TRUE(value == *low || value == *high) << "cut, but not at an end of its range";
       }
     }
