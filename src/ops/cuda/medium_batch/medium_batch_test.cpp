@@ -101,15 +101,16 @@ IntegerActivations activations_of(Inputs kind, std::int64_t m, const UnitsView& 
 
 bool takes(const UnitFormat& format, Inputs kind, std::int64_t m) {
   const bool half = is_half(medium_batch_input(format, 64));
+  const bool summed = medium_batch_input(format, 64) == InputForm::kFloat16Summed;
   switch (kind) {
     case Inputs::kTwoDigits:
       return m <= (half ? 16 : 64);
     case Inputs::kHalf:
-      return half;
+      return half && !(has_planes(format.codes) && summed);
     case Inputs::kHalfWithSums:
-      return medium_batch_input(format, 64) == InputForm::kFloat16Summed;
+      return summed;
     default:
-      return m <= 32;
+      return m <= 32 && !has_planes(format.codes);
   }
 }
 
@@ -163,9 +164,10 @@ TEST_F(MediumBatch, EveryFormatOverRaggedShapes) {
   };
   const Size sizes[] = {{64, 128, 1},  {1, 32, 1},    {200, 1024, 5}, {130, 416, 1},
                         {16, 2048, 1}, {600, 640, 9}, {72, 1400, 2},  {700, 384, 3}};
-  const std::string schemes[] = {"int4-sym-g128",  "int4-asym-g128", "int4-sym-row",
-                                 "int3-asym-g128", "int8-sym-row",   "int8-sym-g128",
-                                 "lut4-fp4-g128",  "lut4-row-g128"};
+  const std::string schemes[] = {
+      "int4-sym-g128",  "int4-asym-g128", "int4-sym-row",    "int3-asym-g128", "int8-sym-row",
+      "int8-sym-g128",  "lut4-fp4-g128",  "lut4-row-g128",   "int3-sym-g128",  "int2-sym-row",
+      "int2-asym-g128", "lut3-row-g128",  "lut2-matrix-g128"};
   std::uint64_t seed = 1;
   for (const std::string& scheme : schemes) {
     for (const Size& size : sizes) {
@@ -228,7 +230,7 @@ TEST_F(MediumBatch, EveryFormatOverRaggedShapes) {
 TEST_F(MediumBatch, JoinsPairs) {
   std::uint64_t seed = 100;
   int runs = 0;
-  for (const std::string scheme : {"int4-sym-g128", "int4-asym-g128"}) {
+  for (const std::string scheme : {"int4-sym-g128", "int4-asym-g128", "int2-sym-g128"}) {
     for (const std::int64_t n : {64, 192, 624, 1280}) {
       const auto weight = cpu::testing::random_weight(scheme, n, 640, ++seed);
       const OnDevice on_device(weight);
@@ -305,6 +307,12 @@ TEST(MediumBatchChecks, WhatHasNoKernelIsRefused) {
   EXPECT_THROW(medium_batch(problem, {1, 1, 1}, nullptr), core::Error) << "sums";
   problem.weight.format.codes = CodeKind::kInt8;
   EXPECT_THROW(medium_batch(problem, {1, 1, 1}, nullptr), core::Error) << "float16";
+  problem.x = {.digits = 1};
+  problem.weight.format.codes = CodeKind::kInt3;
+  EXPECT_THROW(medium_batch(problem, {1, 1, 1}, nullptr), core::Error) << "one digit for planes";
+  problem.x = {.values = &half};
+  EXPECT_THROW(medium_batch(problem, {1, 1, 1}, nullptr), core::Error) << "float16 without sums";
+  problem.weight.format.codes = CodeKind::kInt8;
   problem.x = {};
   EXPECT_THROW(medium_batch(problem, {3, 1, 1}, nullptr), core::Error);
   EXPECT_THROW(medium_batch(problem, {1, 2, 3}, nullptr), core::Error);
@@ -319,6 +327,9 @@ TEST(MediumBatchChecks, MoreThan16TokensOfInt4ComeAsFloat16) {
   EXPECT_EQ(medium_batch_input({CodeKind::kInt4WithZeros}, 64), InputForm::kFloat16Tiles);
   EXPECT_EQ(medium_batch_input({CodeKind::kInt8}, 64), InputForm::kByteTiles);
   EXPECT_EQ(medium_batch_input({CodeKind::kBook}, 17), InputForm::kByteTiles);
+  EXPECT_EQ(medium_batch_input({CodeKind::kInt2}, 17), InputForm::kFloat16Summed);
+  EXPECT_EQ(medium_batch_input({CodeKind::kInt3WithZeros}, 17), InputForm::kFloat16Tiles);
+  EXPECT_EQ(medium_batch_input({CodeKind::kBook3}, 17), InputForm::kByteTiles);
 }
 
 // Four results of a lane are two pairs; partners share what a lane has: 16 of 32 tokens.

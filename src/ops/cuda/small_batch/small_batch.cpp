@@ -17,6 +17,11 @@ std::int64_t tiles_of(const UnitsView& weight) {
   return (weight.n + kTileRows - 1) / kTileRows;
 }
 
+// As many bytes are under way whatever the bits.
+int stages_of(std::int64_t bits) {
+  return bits == 2 ? 4 : bits == 3 ? 3 : 2;
+}
+
 }  // namespace
 
 std::int64_t max_small_batch(const UnitFormat& format, int digits) {
@@ -27,10 +32,10 @@ SmallBatchSchedule small_batch_schedule(const UnitsView& weight, int multiproces
   SmallBatchSchedule schedule;
   const std::int64_t tiles = tiles_of(weight);
   const CodeKind codes = weight.format.codes;
-  const bool small = (codes == CodeKind::kInt4 || codes == CodeKind::kInt4WithZeros) &&
+  const bool small = !is_book(codes) && !has_byte_codes(codes) &&
                      tiles * unit_grid(weight.n, weight.k).blocks <= kSmallShare * multiprocessors;
-  schedule.warps = small ? kSmallWarps : kSmallBatchMaxWarps;
-  schedule.stages = 2;
+  schedule.warps = small ? kSmallWarps : small_batch_max_warps(codes);
+  schedule.stages = stages_of(weight.format.bits());
   schedule.blocks = static_cast<int>(std::min<std::int64_t>(multiprocessors, tiles));
   return schedule;
 }
@@ -62,11 +67,11 @@ void small_batch(const SmallBatchProblem& problem, const SmallBatchSchedule& sch
   core::require(problem.m >= 1 && problem.m <= max_small_batch(weight.format, problem.x.digits),
                 core::ErrorKind::kFailed, "{} tokens for a kernel of at most {}", problem.m,
                 max_small_batch(weight.format, problem.x.digits));
-  core::require(schedule.warps >= 1 && schedule.warps <= kSmallBatchMaxWarps &&
-                    schedule.stages >= 2 && schedule.stages <= kSmallBatchMaxStages &&
-                    schedule.blocks >= 1,
-                core::ErrorKind::kFailed, "no kernel has {} blocks of {} warps with {} stages",
-                schedule.blocks, schedule.warps, schedule.stages);
+  core::require(
+      schedule.warps >= 1 && schedule.warps <= small_batch_max_warps(weight.format.codes) &&
+          schedule.stages >= 2 && schedule.stages <= kSmallBatchMaxStages && schedule.blocks >= 1,
+      core::ErrorKind::kFailed, "no kernel has {} blocks of {} warps with {} stages",
+      schedule.blocks, schedule.warps, schedule.stages);
   require_unpaired({.y = problem.y, .half = problem.half, .adds = problem.add}, weight.n);
   SmallBatchArguments a{};
   a.layer = layer_arguments(weight, problem.bias, schedule.blocks);
