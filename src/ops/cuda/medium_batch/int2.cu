@@ -10,6 +10,10 @@ void medium_batch_int2(const MediumBatchArguments& arguments, const MediumBatchS
     return launch_half_batch<FromPlanes<HalfInt4<false, true>, kCodes>>(arguments, schedule,
                                                                         stream);
   }
+  if (inputs == MediumBatchInputs::kHalf) {
+    return launch_half_batch<FromPlanes<HalfInt4<false, false>, kCodes>>(arguments, schedule,
+                                                                         stream);
+  }
   launch_two_digit_batch<FromPlanes<SignedInt4, kCodes>, 2 * kMostTokensOfDigits>(arguments,
                                                                                   schedule, stream);
 }

@@ -121,11 +121,8 @@ void medium_batch(const MediumBatchProblem& problem, const MediumBatchSchedule& 
                 "medium_batch: no kernel takes float16 for such weights");
   core::require(problem.x.sums == nullptr || (half && takes_sums(weight.format)),
                 core::ErrorKind::kFailed, "medium_batch: no kernel takes such sums");
-  core::require(
-      !has_planes(weight.format.codes) ||
-          (half ? takes_sums(weight.format) == (problem.x.sums != nullptr) : digits == 2),
-      core::ErrorKind::kFailed,
-      "medium_batch: codes in planes take two digits, or float16 as medium_batch_input() says");
+  core::require(digits == 2 || !has_planes(weight.format.codes), core::ErrorKind::kFailed,
+                "medium_batch: no kernel takes one digit for codes in planes");
   core::require(
       half || digits == 1 || problem.m <= kMostTokensOfDigits || !takes_half(weight.format),
       core::ErrorKind::kFailed, "medium_batch: {} tokens of two digits; such weights take up to {}",

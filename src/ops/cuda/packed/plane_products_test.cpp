@@ -135,14 +135,15 @@ TEST_F(PlaneProducts, OfMediumBatches) {
         const Buffer sums = Buffer::of<float>(std::vector<float>(
             static_cast<std::size_t>(padded / 128 * sum_stride_of(m)), 0x1p-18f));
         for (const MediumBatchSchedule& schedule : medium_batch_schedules(4)) {
+          // Some without sums, as inputs come from products of gate and up.
+          const bool summed = form == InputForm::kFloat16Summed && schedule.row_groups != 2;
           expect_same(both, m, name(scheme, size, m),
                       [&](const UnitsView& weight, float* y, cudaStream_t stream) {
                         MediumBatchProblem problem;
                         problem.weight = weight;
                         if (is_half(form)) {
                           problem.x.values = halves.as<core::Fp16>();
-                          problem.x.sums =
-                              form == InputForm::kFloat16Summed ? sums.as<float>() : nullptr;
+                          problem.x.sums = summed ? sums.as<float>() : nullptr;
                         } else {
                           problem.x.codes = codes.as<std::int8_t>();
                           problem.x.scales = scales.as<float>();

@@ -17,9 +17,11 @@ std::int64_t tiles_of(const UnitsView& weight) {
   return (weight.n + kTileRows - 1) / kTileRows;
 }
 
-// As many bytes are under way whatever the bits.
-int stages_of(std::int64_t bits) {
-  return bits == 2 ? 4 : bits == 3 ? 3 : 2;
+// Whole portions for all blocks, where the rows allow it.
+std::int64_t blocks_of_portions(std::int64_t tiles, int multiprocessors) {
+  const std::int64_t each = (tiles + multiprocessors - 1) / multiprocessors;
+  const bool whole = each % kTiles == 0 && tiles % each == 0;
+  return whole ? tiles / each : std::min<std::int64_t>(multiprocessors, tiles);
 }
 
 }  // namespace
@@ -35,8 +37,11 @@ SmallBatchSchedule small_batch_schedule(const UnitsView& weight, int multiproces
   const bool small = !is_book(codes) && !has_byte_codes(codes) &&
                      tiles * unit_grid(weight.n, weight.k).blocks <= kSmallShare * multiprocessors;
   schedule.warps = small ? kSmallWarps : small_batch_max_warps(codes);
-  schedule.stages = stages_of(weight.format.bits());
-  schedule.blocks = static_cast<int>(std::min<std::int64_t>(multiprocessors, tiles));
+  // Decoding planes is work: partial portions cost as much as whole ones.
+  schedule.stages = has_planes(codes) ? 3 : 2;
+  schedule.blocks =
+      static_cast<int>(has_planes(codes) ? blocks_of_portions(tiles, multiprocessors)
+                                         : std::min<std::int64_t>(multiprocessors, tiles));
   return schedule;
 }
 
