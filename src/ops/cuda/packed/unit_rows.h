@@ -44,9 +44,8 @@ float matrix_scale(const formats::PackedWeight& weight);
 
 /// Code books of rows [first, first + factors.size()), of weights that have any; nothing is written
 /// for rows behind the last.
-///   tables  [rows][16] (book_table.h); of books of up to 8 entries the first 8 bytes are the
-///   entries factors [rows]: by what a row's sums are multiplied after their scales: the unit of
-///   its book
+///   tables  [rows][16] (book_table.h); books of up to 8 entries fill the first 8 bytes
+///   factors [rows]: by what a row's sums are multiplied after their scales: the unit of its book
 ///           (and the scale of an NVFP4 matrix)
 void write_tables(const UnitRows& rows, std::int64_t first, std::span<std::int8_t> tables,
                   std::span<float> factors);
