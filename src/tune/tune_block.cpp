@@ -64,7 +64,7 @@ class BlockTuner {
     unit_ = mean_square();
   }
 
-  // An epoch's steps; false where the run is to end.
+  // The steps of an epoch.
   void run(AdamW& optimizer, const LearningRate& rate, std::int64_t epoch, LossCurve& curve,
            core::ProgressSink& progress) {
     for (const auto& batch : windows_.epoch(epoch, options_.seed)) {
