@@ -31,7 +31,7 @@ using ops::cpu::Matrix;
 constexpr const char* kStateFile = "e2e.training.safetensors";
 constexpr const char* kProgressFile = "tuning.json";
 
-// Bytes of the values behind a tensor of weights, once as float32.
+// How many weights the linear layers of a block have.
 std::int64_t weights_of(const Block& block) {
   std::int64_t weights = 0;
   for (const ops::LinearSet* set : models::linear_sets(block)) {
@@ -144,8 +144,9 @@ class ModelTuner {
       writer_.write_block(static_cast<std::int64_t>(b), packed(network_.decoder.blocks[b]));
     }
     curve_.save();
-    std::filesystem::remove(writer_.folder() / kStateFile);
+    // In this order: blocks that hold tuned scales must not be taken for those of BQPO.
     std::filesystem::remove(writer_.folder() / kProgressFile);
+    std::filesystem::remove(writer_.folder() / kStateFile);
   }
 
  private:

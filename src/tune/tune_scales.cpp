@@ -215,9 +215,10 @@ std::map<std::string, formats::PackedWeight> tune_scales(
     gain.before = tuner.judge();
   }
   const auto save = [&] {
+    curve.save();  // first: resume() drops lines behind the state, and cannot make up for missing
+                   // ones
     save_training(state, tuner.parameters(), optimizer,
                   {{"curve", curve.steps()}, {"before", gain.before}});
-    curve.save();
   };
   while (optimizer.steps() < steps) {
     const std::int64_t step = optimizer.steps();

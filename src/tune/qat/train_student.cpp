@@ -116,8 +116,8 @@ class Training {
       take(step);
       const std::int64_t done = step + 1;
       if (done % options_.checkpoint == 0 || done == steps_) {
+        curve_.save();  // first, as in tune_scales()
         save_training(state_, student_.parameters(), optimizer_, Json::object());
-        curve_.save();
       }
       if (done % steps_per_epoch_ == 0) {
         tell_worth(fmt::format("epoch {}", done / steps_per_epoch_));
