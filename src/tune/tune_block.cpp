@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "ops/gradient/gradient_ops.h"
 #include "tune/adamw.h"
+#include "tune/block_layers.h"
 #include "tune/learning_rate.h"
 #include "tune/tuned_layer.h"
 
@@ -18,16 +19,6 @@ using ops::cpu::CpuOps;
 using ops::cpu::Matrix;
 using ops::gradient::GradientOps;
 using ops::gradient::Variable;
-
-std::vector<float> float_weights(const formats::PackedWeight& weight) {
-  std::vector<float> values(static_cast<std::size_t>(weight.n * weight.k));
-  for (std::int64_t row = 0; row < weight.n; ++row) {
-    formats::decode_row(weight, row,
-                        std::span(values).subspan(static_cast<std::size_t>(row * weight.k),
-                                                  static_cast<std::size_t>(weight.k)));
-  }
-  return values;
-}
 
 class BlockTuner {
  public:
@@ -49,7 +40,7 @@ class BlockTuner {
         }
         std::vector<float> original;
         if (task.original != nullptr) {
-          original = float_weights(models::linear_sets(*task.original)[s]->parts[p].weight);
+          original = decoded(models::linear_sets(*task.original)[s]->parts[p].weight);
         }
         layers_.push_back(std::make_unique<TunedLayer>(
             layer, Trained::kWeights,
@@ -180,7 +171,6 @@ compress::CompressedBlock tune_block(const BlockTask& task, const WindowBatches&
   progress.begin(fmt::format("block {}: bqpo", task.number), steps);
   gain = {tuner.judge(), 0, 0};
   gain.after = gain.before;
-  auto best = compress::CompressedBlock();
   std::vector<std::vector<float>> best_values;
   std::int64_t since = 0;
   while (gain.epochs < options.blocks.epochs && since < options.patience) {
@@ -196,14 +186,7 @@ compress::CompressedBlock tune_block(const BlockTask& task, const WindowBatches&
   progress.update(steps, "");
   progress.end();
   if (best_values.empty()) {
-    for (const ops::LinearSet* set : models::linear_sets(task.compressed)) {
-      for (const ops::Linear& layer : set->parts) {
-        if (!formats::is_dense(layer.weight.scheme)) {
-          best.layers.emplace(layer.name, layer.weight);
-        }
-      }
-    }
-    return best;
+    return packed_layers(task.compressed);
   }
   tuner.set_values(std::move(best_values));
   return tuner.result();

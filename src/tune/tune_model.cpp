@@ -14,6 +14,7 @@
 #include "models/forward.h"
 #include "tune/activation_bytes.h"
 #include "tune/adamw.h"
+#include "tune/block_layers.h"
 #include "tune/tune_block.h"
 #include "tune/tune_scales.h"
 #include "tune/tuned_layer.h"
@@ -141,7 +142,7 @@ class ModelTuner {
       tune_whole();
     }
     for (std::size_t b = 0; b < network_.decoder.blocks.size(); ++b) {
-      writer_.write_block(static_cast<std::int64_t>(b), packed(network_.decoder.blocks[b]));
+      writer_.write_block(static_cast<std::int64_t>(b), packed_layers(network_.decoder.blocks[b]));
     }
     curve_.save();
     // In this order: blocks that hold tuned scales must not be taken for those of BQPO.
@@ -266,18 +267,6 @@ class ModelTuner {
         }
       }
     }
-  }
-
-  static CompressedBlock packed(const Block& block) {
-    CompressedBlock result;
-    for (const ops::LinearSet* set : models::linear_sets(block)) {
-      for (const ops::Linear& layer : set->parts) {
-        if (!formats::is_dense(layer.weight.scheme)) {
-          result.layers.emplace(layer.name, layer.weight);
-        }
-      }
-    }
-    return result;
   }
 
   const models::Model& compressed_;

@@ -6,21 +6,12 @@
 #include "compress/recipe/layer_schemes.h"
 #include "core/error.h"
 #include "formats/format.h"
+#include "tune/block_layers.h"
 
 namespace nibble::tune {
 namespace {
 
 constexpr std::int64_t kRowsPerTask = 16;
-
-std::vector<float> decoded(const formats::PackedWeight& weight) {
-  std::vector<float> values(static_cast<std::size_t>(weight.n * weight.k));
-  for (std::int64_t row = 0; row < weight.n; ++row) {
-    formats::decode_row(weight, row,
-                        std::span(values).subspan(static_cast<std::size_t>(row * weight.k),
-                                                  static_cast<std::size_t>(weight.k)));
-  }
-  return values;
-}
 
 std::vector<ops::Norm*> norms_of(models::Block& block) {
   std::vector<ops::Norm*> norms = {&block.attention_norm, &block.mlp_norm};

@@ -1,33 +1,16 @@
-#include "ops/cuda/medium_batch/launch.cuh"
-#include "ops/cuda/medium_batch/plane_decoders.cuh"
+#include "ops/cuda/medium_batch/plane_integers.cuh"
 
 namespace nibble::ops::cuda {
 
 void medium_batch_int3(const MediumBatchArguments& arguments, const MediumBatchSchedule& schedule,
                        MediumBatchInputs inputs, cudaStream_t stream) {
-  constexpr CodeKind kCodes = CodeKind::kInt3;
-  if (inputs == MediumBatchInputs::kHalfWithSums) {
-    return launch_half_batch<FromPlanes<HalfInt4<false, true>, kCodes>>(arguments, schedule,
-                                                                        stream);
-  }
-  if (inputs == MediumBatchInputs::kHalf) {
-    return launch_half_batch<FromPlanes<HalfInt4<false, false>, kCodes>>(arguments, schedule,
-                                                                         stream);
-  }
-  launch_two_digit_batch<FromPlanes<SignedInt4, kCodes>, 2 * kMostTokensOfDigits>(arguments,
-                                                                                  schedule, stream);
+  launch_plane_integers<CodeKind::kInt3>(arguments, schedule, inputs, stream);
 }
 
 void medium_batch_int3_with_zeros(const MediumBatchArguments& arguments,
                                   const MediumBatchSchedule& schedule, MediumBatchInputs inputs,
                                   cudaStream_t stream) {
-  constexpr CodeKind kCodes = CodeKind::kInt3WithZeros;
-  if (inputs == MediumBatchInputs::kHalf) {
-    return launch_half_batch<FromPlanes<HalfInt4<true, false>, kCodes>>(arguments, schedule,
-                                                                        stream);
-  }
-  launch_two_digit_batch<FromPlanes<SignedInt4WithZeros, kCodes>, 2 * kMostTokensOfDigits>(
-      arguments, schedule, stream);
+  launch_plane_integers<CodeKind::kInt3WithZeros>(arguments, schedule, inputs, stream);
 }
 
 }  // namespace nibble::ops::cuda
