@@ -137,17 +137,8 @@ void Engine::cancel(RequestId id) {
 bool Engine::step() {
   in_step_ = true;
   admit();
-  const auto prefills = [](const auto& sequence) { return sequence->uncomputed() > 1; };
-  const bool prefill = std::any_of(running_.begin(), running_.end(), prefills);
-  const bool decode = !std::all_of(running_.begin(), running_.end(), prefills);
   try {
-    if (prefill && !(decode && decode_next_)) {
-      prefill_step();
-      decode_next_ = true;
-    } else if (decode) {
-      decode_step();
-      decode_next_ = false;
-    }
+    compute_step();
   } catch (...) {  // no memory to choose what to compute
     for (const auto& sequence : running_) {
       sequence->generation.fail(std::current_exception());
@@ -160,6 +151,28 @@ bool Engine::step() {
     std::rethrow_exception(last_error_);
   }
   return !waiting_.empty() || !running_.empty();
+}
+
+// Where results must not depend on what shares a step, prompts take turns with decoding.
+void Engine::compute_step() {
+  const auto prefills = [](const auto& sequence) { return sequence->uncomputed() > 1; };
+  const bool prefill = std::any_of(running_.begin(), running_.end(), prefills);
+  const bool decode = !std::all_of(running_.begin(), running_.end(), prefills);
+  const bool turns = prompts_alone() && prefill && decode;
+  std::vector<Sequence*> chosen;
+  if (!turns || decode_next_) {
+    choose_decoding(chosen);
+  }
+  const auto decoding = static_cast<std::size_t>(ssize(chosen));
+  if (!turns || !decode_next_) {
+    choose_prompts(chosen);
+  }
+  decode_next_ = turns && !decode_next_;
+  compute(chosen, decoding);
+}
+
+bool Engine::prompts_alone() const {
+  return options_.deterministic && !runner_->rows_are_independent();
 }
 
 // In order: nobody overtakes a long prompt. Each running sequence is left a page to go on with.
@@ -284,30 +297,29 @@ bool Engine::reserve_or_preempt(Sequence& sequence) {
   return true;
 }
 
-void Engine::prefill_step() {
-  std::vector<Sequence*> chosen;
+void Engine::choose_prompts(std::vector<Sequence*>& chosen) {
   std::int64_t left = options_.prefill_rows;
   for (const auto& sequence : running_) {
-    const bool full = left == 0 || (!chosen.empty() && !runner_->rows_are_independent());
-    if (full || sequence->uncomputed() <= 1 || sequence->generation.finished()) {
+    if (left == 0) {
+      return;
+    }
+    if (sequence->uncomputed() <= 1 || sequence->generation.finished()) {
       continue;
     }
     const bool scored = sequence->generation.request().prompt_log_probabilities.has_value();
     sequence->rows = std::min({left, sequence->uncomputed(), scored ? kScoredRows : left});
-    left -= sequence->rows;
+    left = prompts_alone() ? 0 : left - sequence->rows;
     chosen.push_back(sequence.get());
   }
-  compute(chosen);
 }
 
-void Engine::decode_step() {
+void Engine::choose_decoding(std::vector<Sequence*>& chosen) {
   std::vector<Sequence*> candidates;
   for (const auto& sequence : running_) {
     if (sequence->uncomputed() == 1 && !sequence->generation.finished()) {
       candidates.push_back(sequence.get());
     }
   }
-  std::vector<Sequence*> chosen;
   for (Sequence* sequence : candidates) {
     const bool preempted = sequence->pages.empty();  // for one of those before it
     if (!preempted && reserve_or_preempt(*sequence)) {
@@ -315,7 +327,6 @@ void Engine::decode_step() {
       chosen.push_back(sequence);
     }
   }
-  compute(chosen);
 }
 
 // Guesses take pages that are free, nobody's.
@@ -336,22 +347,33 @@ void Engine::draft(std::span<Sequence* const> sequences) {
   }
 }
 
-// Computes `rows` tokens of each sequence and its drafts, and takes what comes of it.
-void Engine::compute(std::span<Sequence* const> sequences) {
+// Computes `rows` tokens of each sequence and its drafts, and takes what comes of it. The first
+// `decoding` sequences decode. If they fail beside prompts, they are computed without them: it may
+// be the prompts that the device has no memory for.
+void Engine::compute(std::span<Sequence* const> sequences, std::size_t decoding) {
   if (sequences.empty()) {
     return;
   }
+  const bool mixed = decoding > 0 && decoding < sequences.size();
+  bool again = false;
   try {
-    forward(sequences);
+    forward(sequences, decoding);
     failed_steps_ = 0;
   } catch (...) {  // nobody knows what was computed
-    note_failure(std::current_exception());
-    for (Sequence* sequence : sequences) {
-      sequence->generation.fail(std::current_exception());
+    again = mixed;
+    if (!mixed) {
+      note_failure(std::current_exception());
+      for (Sequence* sequence : sequences) {
+        sequence->generation.fail(std::current_exception());
+      }
     }
   }
   for (Sequence* sequence : sequences) {
     sequence->drafts.clear();
+  }
+  if (again) {
+    compute(sequences.first(decoding), decoding);
+    compute(sequences.subspan(decoding), 0);
   }
 }
 
@@ -370,9 +392,9 @@ void Engine::note_failure(const std::exception_ptr& error) {
   last_error_ = error;
 }
 
-void Engine::forward(std::span<Sequence* const> sequences) {
-  if (drafts_ && sequences.front()->uncomputed() == 1) {
-    draft(sequences);
+void Engine::forward(std::span<Sequence* const> sequences, std::size_t decoding) {
+  if (drafts_ && decoding > 0) {
+    draft(sequences.first(decoding));
   }
   std::vector<Slice> slices;
   bool whole_rows = false;

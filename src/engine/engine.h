@@ -22,6 +22,8 @@ struct EngineOptions {
                                   // the device has free
   std::int64_t prefill_rows = 0;  // prompt tokens computed in one step; 0: what the runner likes
   bool prefix_cache = true;       // keep computed prefixes for later requests
+  bool deterministic = false;     // where rows depend on what shares their step (runner.h), compute
+                                  // each prompt alone: slower, and prompts no longer depend on load
 };
 
 /// What an engine does and has done.
@@ -46,8 +48,8 @@ using RequestId = std::uint64_t;
 
 /// Runs many requests together (continuous batching, Orca, OSDI 2022; paged attention, arXiv
 /// 2309.06180). Requests are admitted in order, as soon as the pages of the KV cache hold what they
-/// have so far. Steps that compute prompts, in chunks, take turns with steps in which every running
-/// sequence decodes. When the pages run out, the sequence that was admitted last gives its pages
+/// have so far. A step computes the next token of every running sequence and, beside them, chunks of
+/// prompts (Sarathi-Serve, arXiv 2403.02310). When the pages run out, the sequence that was admitted last gives its pages
 /// back and is computed again later.
 ///
 /// Where the runner's rows are independent (runner.h), the tokens of a request depend on nothing
@@ -114,11 +116,13 @@ class Engine {
   bool reserve_or_preempt(Sequence& sequence);
   void release_pages(Sequence& sequence);
   void publish(Sequence& sequence);
-  void prefill_step();
-  void decode_step();
+  void compute_step();
+  bool prompts_alone() const;
+  void choose_prompts(std::vector<Sequence*>& chosen);
+  void choose_decoding(std::vector<Sequence*>& chosen);
   void draft(std::span<Sequence* const> sequences);
-  void compute(std::span<Sequence* const> sequences);
-  void forward(std::span<Sequence* const> sequences);
+  void compute(std::span<Sequence* const> sequences, std::size_t decoding);
+  void forward(std::span<Sequence* const> sequences, std::size_t decoding);
   void note_failure(const std::exception_ptr& error);
   template <typename Row>
   void take_results(Sequence& sequence, Row row);
@@ -131,7 +135,7 @@ class Engine {
   PagePool pages_;
   Sequences waiting_;  // the first is admitted next
   Sequences running_;  // in the order of admission
-  bool decode_next_ = false;
+  bool decode_next_ = false;  // where prompts and decoding take turns
   bool in_step_ = false;
   int failed_steps_ = 0;           // in a row
   std::exception_ptr last_error_;  // of the last of them

@@ -21,6 +21,8 @@ class PageReadingRunner final : public Runner {
   std::function<void(std::span<const Slice>)> on_step;
   /// Slices of so many tokens give NaN.
   std::size_t nan_after = 0;
+  /// Whether it says so; its rows are, in any case.
+  bool independent = true;
 
   void make_pages(std::int64_t count) override {
     memory_.assign(static_cast<std::size_t>(count * ops::kPageTokens), -1);
@@ -28,7 +30,7 @@ class PageReadingRunner final : public Runner {
   std::int64_t pages() const override { return std::ssize(memory_) / ops::kPageTokens; }
   std::int64_t page_bytes() const override { return 64; }
   std::int64_t room_for_pages() const override { return 1000; }
-  bool rows_are_independent() const override { return true; }
+  bool rows_are_independent() const override { return independent; }
 
   LogitsView forward(std::span<const Slice> slices) override {
     if (on_step) {

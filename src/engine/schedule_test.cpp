@@ -37,6 +37,7 @@ struct Setup {
   std::int64_t max_batch = 8;
   std::int64_t prefill_rows = 512;
   bool prefix_cache = true;
+  bool deterministic = false;
   std::unique_ptr<DraftSource> drafts = nullptr;
 };
 
@@ -52,6 +53,7 @@ Tested make_engine(Setup setup) {
   options.max_batch = setup.max_batch;
   options.prefill_rows = setup.prefill_rows;
   options.prefix_cache = setup.prefix_cache;
+  options.deterministic = setup.deterministic;
   options.kv_bytes = setup.pages * runner->page_bytes();
   return {seen, std::make_unique<Engine>(small_model(), std::move(runner), options,
                                          std::move(setup.drafts))};
@@ -259,20 +261,64 @@ TEST(Schedule, OnePageIsEnoughForWhatFitsIt) {
   EXPECT_EQ(result.reason, FinishReason::kLength);
 }
 
-TEST(Schedule, DecodingGoesOnBetweenTheChunksOfLongPrompts) {
-  const Tested tested = make_engine({.prefill_rows = 16, .drafts = nullptr});
-  std::vector<bool> decodes;
+using StepSizes = std::vector<std::vector<std::size_t>>;
+
+// Tokens of each slice of the steps that follow the first one of a text, when two prompts come.
+StepSizes sizes_of_steps(const Tested& tested, int steps) {
+  StepSizes sizes;
   tested.runner->on_step = [&](std::span<const Slice> slices) {
-    decodes.push_back(slices.front().tokens.size() == 1);
+    sizes.emplace_back();
+    for (const Slice& slice : slices) {
+      sizes.back().push_back(slice.tokens.size());
+    }
   };
   tested.engine->submit(plain(10, 30));
   tested.engine->step();
-  tested.engine->submit(plain(100, 2));
-  decodes.clear();
-  for (int i = 0; i < 8; ++i) {
+  tested.engine->submit(plain(40, 2));
+  tested.engine->submit(plain(20, 2));
+  sizes.clear();
+  for (int i = 0; i < steps; ++i) {
     tested.engine->step();
   }
-  EXPECT_EQ(decodes, (std::vector<bool>{true, false, true, false, true, false, true, false}));
+  return sizes;
+}
+
+TEST(Schedule, DecodingGoesOnBesideTheChunksOfPrompts) {
+  const Tested tested =
+      make_engine({.prefill_rows = 16, .prefix_cache = false, .drafts = nullptr});
+  EXPECT_EQ(sizes_of_steps(tested, 5),
+            (StepSizes{{1, 16}, {1, 16}, {1, 8, 8}, {1, 1, 12}, {1, 1}}));
+}
+
+TEST(Schedule, PromptsAreComputedAloneWhereTheirBitsMustNotDependOnOthers) {
+  for (const bool independent : {false, true}) {
+    const Tested tested = make_engine(
+        {.prefill_rows = 64, .prefix_cache = false, .deterministic = true, .drafts = nullptr});
+    tested.runner->independent = independent;
+    EXPECT_EQ(sizes_of_steps(tested, 4), independent ? (StepSizes{{1, 40, 20}, {1, 1, 1}, {1}, {1}})
+                                                     : (StepSizes{{40}, {1, 1}, {20}, {1, 1}}));
+  }
+}
+
+// There may be no memory for a prompt: who decodes beside it goes on.
+TEST(Schedule, AStepThatFailsBesideAPromptIsComputedInParts) {
+  const Tested tested = make_engine({.drafts = nullptr});
+  std::vector<Completion> completions(2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    Request request = plain(i == 0 ? 10 : 40, 6);
+    request.on_finish = [&completions, i](const Completion& done) { completions[i] = done; };
+    tested.engine->submit(request);
+    tested.engine->step();
+    tested.runner->on_step = [](std::span<const Slice> slices) {
+      for (const Slice& slice : slices) {
+        core::require(slice.tokens.size() < 40, core::ErrorKind::kOutOfMemory, "no memory");
+      }
+    };
+  }
+  tested.engine->run_all();
+  EXPECT_EQ(completions[0].reason, FinishReason::kLength);
+  EXPECT_EQ(completions[0].tokens, run_alone(plain(10, 6)).tokens);
+  EXPECT_EQ(completions[1].reason, FinishReason::kFailed);
 }
 
 TEST(Schedule, AFailedStepFailsItsRequestsAndNoOthers) {
