@@ -177,8 +177,9 @@ class Serve final : public ModelCommand {
             [](const std::string& text) { return core::parse_byte_size(text, "the text"); }));
     app.add_flag("!--no-prefix-cache", engine_.prefix_cache,
                  "Do not keep what was computed of prompts for later ones");
-    app.add_flag("--deterministic", engine_.deterministic,
-                 "On a GPU: compute each prompt alone, so that it does not depend on load (slower)");
+    app.add_flag(
+        "--deterministic", engine_.deterministic,
+        "On a GPU: compute each prompt alone, so that it does not depend on load (slower)");
   }
 
   // Before the model is read.

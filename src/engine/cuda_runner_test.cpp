@@ -6,6 +6,7 @@
 
 #include "core/random.h"
 #include "device/cuda/gpu_for_tests.h"
+#include "engine/cosine_for_tests.h"
 #include "engine/engine.h"
 #include "engine/fixed_sequences.h"
 #include "formats/format.h"
@@ -318,6 +319,51 @@ TEST_F(CudaRunner, ASequenceOfADenseModelHasTheSameBitsInBatchesOfUpTo8) {
     for (const std::int64_t count : {5, 9}) {  // one of them alone
       expect_same_bits_in_every_batch(*open_rounding(in_type(type)), count);
     }
+  }
+}
+
+// Two texts that decode beside two prompts, one of which begins in the middle, for every type of
+// keys and values.
+TEST_F(CudaRunner, PromptsAndDecodingShareAStep) {
+  const std::vector<std::int32_t> text = ids();
+  const std::span<const std::int32_t> all(text);
+  // Sums of more rows run in another order; codes that flip for it are coarser in fewer bits.
+  for (const auto& [kv, least] : {std::pair{ops::KvType::kF32, 0.99999},
+                                  {ops::KvType::kF16, 0.99999},
+                                  {ops::KvType::kInt8, 0.9999},
+                                  {ops::KvType::kFp8, 0.999},
+                                  {ops::KvType::kInt4, 0.999}}) {
+    SCOPED_TRACE(static_cast<int>(kv));
+    const auto runner = open(rounded("int4-sym-g128"), kCuda, kv);
+    std::vector<std::vector<float>> apart;
+    for (const bool together : {false, true}) {
+      FixedSequences sequences(*runner, 4, 64);
+      for (const auto& [index, count] : {std::pair{0, 9}, {1, 5}, {3, 4}}) {
+        const Slice slice = sequences.next(index, all.first(static_cast<std::size_t>(count)));
+        runner->forward({&slice, 1});
+      }
+      const std::vector<Slice> slices = {
+          sequences.next(0, all.subspan(9, 1)), sequences.next(1, all.subspan(5, 1)),
+          sequences.next(2, all, 2), sequences.next(3, all.subspan(4, 7))};
+      std::size_t row = 0;
+      const auto take = [&](const LogitsView& logits) {
+        for (std::int64_t i = 0; i < logits.rows; ++i, ++row) {
+          if (together) {
+            EXPECT_GT(cosine(logits.row(i), apart[row]), least) << row;
+          } else {
+            apart.emplace_back(logits.row(i).begin(), logits.row(i).end());
+          }
+        }
+      };
+      if (together) {
+        take(runner->forward(slices));
+      } else {
+        for (const Slice& slice : slices) {
+          take(runner->forward({&slice, 1}));
+        }
+      }
+    }
+    EXPECT_EQ(apart.size(), 5u);
   }
 }
 

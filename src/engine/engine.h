@@ -48,9 +48,9 @@ using RequestId = std::uint64_t;
 
 /// Runs many requests together (continuous batching, Orca, OSDI 2022; paged attention, arXiv
 /// 2309.06180). Requests are admitted in order, as soon as the pages of the KV cache hold what they
-/// have so far. A step computes the next token of every running sequence and, beside them, chunks of
-/// prompts (Sarathi-Serve, arXiv 2403.02310). When the pages run out, the sequence that was admitted last gives its pages
-/// back and is computed again later.
+/// have so far. A step computes the next token of every running sequence and, beside them, chunks
+/// of prompts (Sarathi-Serve, arXiv 2403.02310). When the pages run out, the sequence that was
+/// admitted last gives its pages back and is computed again later.
 ///
 /// Where the runner's rows are independent (runner.h), the tokens of a request depend on nothing
 /// else: not on what shares its batch, on prefixes that were cached, on preemption or on drafts.
@@ -133,8 +133,8 @@ class Engine {
   EngineOptions options_;
   std::unique_ptr<DraftSource> drafts_;
   PagePool pages_;
-  Sequences waiting_;  // the first is admitted next
-  Sequences running_;  // in the order of admission
+  Sequences waiting_;         // the first is admitted next
+  Sequences running_;         // in the order of admission
   bool decode_next_ = false;  // where prompts and decoding take turns
   bool in_step_ = false;
   int failed_steps_ = 0;           // in a row

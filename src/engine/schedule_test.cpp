@@ -284,8 +284,7 @@ StepSizes sizes_of_steps(const Tested& tested, int steps) {
 }
 
 TEST(Schedule, DecodingGoesOnBesideTheChunksOfPrompts) {
-  const Tested tested =
-      make_engine({.prefill_rows = 16, .prefix_cache = false, .drafts = nullptr});
+  const Tested tested = make_engine({.prefill_rows = 16, .prefix_cache = false, .drafts = nullptr});
   EXPECT_EQ(sizes_of_steps(tested, 5),
             (StepSizes{{1, 16}, {1, 16}, {1, 8, 8}, {1, 1, 12}, {1, 1}}));
 }
