@@ -315,9 +315,9 @@ void Engine::choose_prompts(std::vector<Sequence*>& chosen) {
 
 void Engine::choose_decoding(std::vector<Sequence*>& chosen) {
   std::vector<Sequence*> candidates;
-  for (const auto& sequence : running_) {
-    if (sequence->uncomputed() == 1 && !sequence->generation.finished()) {
-      candidates.push_back(sequence.get());
+  for (const auto& each : running_) {
+    if (each->uncomputed() == 1 && !each->generation.finished()) {
+      candidates.push_back(each.get());
     }
   }
   for (Sequence* sequence : candidates) {
@@ -348,8 +348,7 @@ void Engine::draft(std::span<Sequence* const> sequences) {
 }
 
 // Computes `rows` tokens of each sequence and its drafts, and takes what comes of it. The first
-// `decoding` sequences decode. If they fail beside prompts, they are computed without them: it may
-// be the prompts that the device has no memory for.
+// `decoding` decode. If they fail beside prompts, which may need too much memory, they go alone.
 void Engine::compute(std::span<Sequence* const> sequences, std::size_t decoding) {
   if (sequences.empty()) {
     return;
