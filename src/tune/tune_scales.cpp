@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "compress/calibration/pack_forward.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "core/memory.h"
+#include "io/file_descriptor.h"
 #include "models/forward.h"
 #include "ops/gradient/gradient_ops.h"
 #include "tune/activation_bytes.h"
@@ -72,8 +75,10 @@ class ScaleTuner {
     }
   }
 
-  // The mean over the tokens that have a label, with its gradients where the windows are learned.
-  double loss(const std::vector<std::int64_t>& batch, bool learns) {
+  // What a batch adds to the mean over the tokens of so many windows that have a label, with its
+  // gradients where they are learned.
+  double loss(const std::vector<std::int64_t>& batch, bool learns, std::int64_t windows) {
+    labels_ = static_cast<double>(windows * (windows_.tokens() - 1));
     const compress::CalibrationPack pack = windows_.pack(batch);
     const compress::PackBatch read(pack);
     if (!learns) {
@@ -94,7 +99,7 @@ class ScaleTuner {
     double sum = 0;
     std::int64_t count = 0;
     for (const auto& batch : windows_.judges()) {
-      sum += loss(batch, false) * static_cast<double>(batch.size());
+      sum += loss(batch, false, std::ssize(batch)) * static_cast<double>(batch.size());
       count += std::ssize(batch);
     }
     return sum / static_cast<double>(count);
@@ -154,7 +159,6 @@ class ScaleTuner {
   // Of the states x behind the last block; `gradient`, where it is wanted, becomes that at them.
   double loss_of(const Matrix& x, const compress::CalibrationPack& pack, Matrix* gradient) {
     const std::vector<std::int32_t> labels = WindowBatches::labels(pack);
-    const auto count = static_cast<double>(x.rows() - std::ssize(pack.lengths));
     Matrix teacher;
     if (options_.loss.logits > 0) {
       teacher = models::hidden_states(ops_, teacher_, compress::PackBatch(pack).batch());
@@ -170,13 +174,13 @@ class ScaleTuner {
       }
       if (gradient == nullptr) {
         Matrix logits = models::logits(ops_, network_, ops_.copy(x, first, rows));
-        sum += logit_loss(options_.loss, logits, wanted, own_labels, 1.0 / count, ops_.pool());
+        sum += logit_loss(options_.loss, logits, wanted, own_labels, 1.0 / labels_, ops_.pool());
         continue;
       }
       const Variable hidden = head_tape_.variable(ops_.copy(x, first, rows));
       const Variable y = models::logits(head_tape_, network_, hidden);
       Matrix slopes = ops_.copy(y.value());
-      sum += logit_loss(options_.loss, slopes, wanted, own_labels, 1.0 / count, ops_.pool());
+      sum += logit_loss(options_.loss, slopes, wanted, own_labels, 1.0 / labels_, ops_.pool());
       head_tape_.backward(y, std::move(slopes));
       std::copy_n(hidden.gradient().data(), rows * x.columns(), gradient->row(first));
     }
@@ -193,6 +197,7 @@ class ScaleTuner {
   GradientOps tape_;
   GradientOps head_tape_;
   bool keeps_all_ = true;
+  double labels_ = 1;  // of a step
 };
 
 }  // namespace
@@ -206,9 +211,14 @@ std::map<std::string, formats::PackedWeight> tune_scales(
   const std::int64_t steps = windows.steps() * options.model.epochs;
   const LearningRate rate{options.model.learning_rate, Decay::kCosine, steps, steps / 20, 0.05};
   progress.begin("the whole model: e2e-oqp", steps);
-  if (const auto more = load_training(state, tuner.parameters(), optimizer)) {
-    curve.resume(more->at("curve").get<std::int64_t>());
-    gain.before = more->at("before").get<double>();
+  if (const auto more = load_training(state, steps, tuner.parameters(), optimizer)) {
+    const std::string where = io::shown(state).str();
+    curve.resume(
+        core::get_integer(*more, "curve", where, optimizer.steps(), LossCurve::kMostSteps));
+    const auto before = core::find_number(*more, "before", where);
+    core::require(before.has_value(), core::ErrorKind::kInvalidModel,
+                  "{} does not say what the model was before", io::shown(state));
+    gain.before = *before;
     progress.skip(optimizer.steps());
     tuner.update();
   } else {
@@ -223,8 +233,12 @@ std::map<std::string, formats::PackedWeight> tune_scales(
   while (optimizer.steps() < steps) {
     const std::int64_t step = optimizer.steps();
     const std::int64_t epoch = step / windows.steps();
-    const auto batches = windows.epoch(epoch, options.seed);
-    const double loss = tuner.loss(batches[static_cast<std::size_t>(step % windows.steps())], true);
+    const auto steps_of_epoch = windows.epoch(epoch, options.seed);
+    const auto& own = steps_of_epoch[static_cast<std::size_t>(step % windows.steps())];
+    double loss = 0;
+    for (const auto& batch : windows.batches(own)) {
+      loss += tuner.loss(batch, true, std::ssize(own));
+    }
     require_finite(loss, tuner.parameters(), step + 1);
     const double norm = optimizer.step(rate.at(step));
     tuner.update();
