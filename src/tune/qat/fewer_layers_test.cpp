@@ -124,6 +124,9 @@ TEST(FewerLayers, AreTrainedAndWritten) {
   EXPECT_EQ(made->network.encoder.blocks.size(), 1U);
   EXPECT_EQ(made->compression.schemes.size(), 6U);
   EXPECT_EQ(labels_of(made, texts), labels_of(judged, texts));
+  const std::string card = io::folder_contents(folder / "made").at("README.md");
+  EXPECT_NE(card.find("| layers | 1 (was 2) |"), std::string::npos) << card;
+  EXPECT_NE(card.find("| trained | while it ran so: 13 texts, 2 epochs |"), std::string::npos);
   options.layers = 3;
   io::expect_error(core::ErrorKind::kUsage, {"--layers 3", "has 2"}, [&] {
     train_student(*model, texts, options, folder / "more", false, {}, core::silent_progress());

@@ -240,6 +240,22 @@ class Training {
   std::vector<std::size_t> order_;  // of the epoch
 };
 
+compress::CardFacts card_of(const models::Model& model, const std::vector<LabelledText>& texts,
+                            const StudentOptions& options, const compress::Recipe& recipe) {
+  compress::CardFacts facts;
+  facts.recipe = recipe.name;
+  facts.rows = {
+      {"scheme of most layers", fmt::format("`{}`", formats::to_string(recipe.scheme))},
+      {"trained",
+       fmt::format("while it ran so: {} texts, {} epochs", texts.size(), options.epochs)},
+  };
+  if (options.layers > 0) {
+    facts.rows.emplace_back(
+        "layers", fmt::format("{} (was {})", options.layers, model.network.encoder.blocks.size()));
+  }
+  return facts;
+}
+
 }  // namespace
 
 void train_student(const models::Model& model, const std::vector<LabelledText>& texts,
@@ -267,7 +283,8 @@ void train_student(const models::Model& model, const std::vector<LabelledText>& 
   }
   writer.complete(training.compression());
   writer.write_file(compress::kModelCardFile,
-                    compress::model_card(model, *models::open_model(writer.folder()), recipe, {}));
+                    compress::model_card(model, *models::open_model(writer.folder()),
+                                         card_of(model, texts, options, recipe)));
   std::filesystem::remove(state);  // only now: until here nothing of an interrupted job is lost
   writer.commit();
 }
