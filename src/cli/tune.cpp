@@ -55,7 +55,7 @@ class Tune final : public ModelCommand {
     app.add_option("--batch", batch_,
                    fmt::format("Windows that are read at a time (default {}); texts of qat ({})",
                                decoder.batch, student.batch))
-        ->check(CLI::PositiveNumber);
+        ->check(CLI::Range(1, 1 << 30));
     app.add_option("--accumulate", accumulate_,
                    "Batches of a step: it is that of one batch of all their windows or texts, in "
                    "the memory of a small one")

@@ -78,21 +78,21 @@ class ScaleTuner {
   // What a batch adds to the mean over the tokens of so many windows that have a label, with its
   // gradients where they are learned.
   double loss(const std::vector<std::int64_t>& batch, bool learns, std::int64_t windows) {
-    labels_ = static_cast<double>(windows * (windows_.tokens() - 1));
+    const auto labels = static_cast<double>(windows * (windows_.tokens() - 1));
     const compress::CalibrationPack pack = windows_.pack(batch);
     const compress::PackBatch read(pack);
     if (!learns) {
       const Matrix x = models::hidden_states(ops_, network_, read.batch());
-      return loss_of(x, pack, nullptr);
+      return loss_of(x, pack, labels, nullptr);
     }
     if (keeps_all_) {
       const Variable y = models::hidden_states(tape_, network_, read.batch());
       Matrix gradient = ops_.matrix(y.rows(), y.columns());
-      const double loss = loss_of(y.value(), pack, &gradient);
+      const double loss = loss_of(y.value(), pack, labels, &gradient);
       tape_.backward(y, std::move(gradient));
       return loss;
     }
-    return loss_by_blocks(pack);
+    return loss_by_blocks(pack, labels);
   }
 
   double judge() {
@@ -134,7 +134,7 @@ class ScaleTuner {
   }
 
   // Only the inputs of blocks are kept.
-  double loss_by_blocks(const compress::CalibrationPack& pack) {
+  double loss_by_blocks(const compress::CalibrationPack& pack, double count) {
     const auto& config = network_.config;
     const models::Stack& stack = network_.decoder;
     const compress::PackBatch read(pack);
@@ -145,7 +145,7 @@ class ScaleTuner {
       compress::run_pack(ops_, config, stack.norms, block, pack, {}, x);
     }
     Matrix gradient = ops_.matrix(x.rows(), x.columns());
-    const double loss = loss_of(x, pack, &gradient);
+    const double loss = loss_of(x, pack, count, &gradient);
     for (std::size_t b = stack.blocks.size(); b-- > 0;) {
       const Variable begin = tape_.variable(std::move(inputs[b]));
       Variable y = begin;
@@ -156,8 +156,10 @@ class ScaleTuner {
     return loss;
   }
 
-  // Of the states x behind the last block; `gradient`, where it is wanted, becomes that at them.
-  double loss_of(const Matrix& x, const compress::CalibrationPack& pack, Matrix* gradient) {
+  // Of the states x behind the last block, a share of a mean over `count` labels; `gradient`, where
+  // it is wanted, becomes that at x.
+  double loss_of(const Matrix& x, const compress::CalibrationPack& pack, double count,
+                 Matrix* gradient) {
     const std::vector<std::int32_t> labels = WindowBatches::labels(pack);
     Matrix teacher;
     if (options_.loss.logits > 0) {
@@ -174,13 +176,13 @@ class ScaleTuner {
       }
       if (gradient == nullptr) {
         Matrix logits = models::logits(ops_, network_, ops_.copy(x, first, rows));
-        sum += logit_loss(options_.loss, logits, wanted, own_labels, 1.0 / labels_, ops_.pool());
+        sum += logit_loss(options_.loss, logits, wanted, own_labels, 1.0 / count, ops_.pool());
         continue;
       }
       const Variable hidden = head_tape_.variable(ops_.copy(x, first, rows));
       const Variable y = models::logits(head_tape_, network_, hidden);
       Matrix slopes = ops_.copy(y.value());
-      sum += logit_loss(options_.loss, slopes, wanted, own_labels, 1.0 / labels_, ops_.pool());
+      sum += logit_loss(options_.loss, slopes, wanted, own_labels, 1.0 / count, ops_.pool());
       head_tape_.backward(y, std::move(slopes));
       std::copy_n(hidden.gradient().data(), rows * x.columns(), gradient->row(first));
     }
@@ -197,7 +199,6 @@ class ScaleTuner {
   GradientOps tape_;
   GradientOps head_tape_;
   bool keeps_all_ = true;
-  double labels_ = 1;  // of a step
 };
 
 }  // namespace
