@@ -5,8 +5,8 @@ from measurements import markdown, read
 def tables(results):
     found = {}
     rows = read(results / "tuning.jsonl")
-    if rows:
-        found["tuning"] = decoders(rows)
+    for model in {row["model"] for row in rows}:
+        found[f"tuning/{model}"] = decoders([row for row in rows if row["model"] == model])
     students = read(results / "students.jsonl")
     for task in {row["task"] for row in students}:
         found[f"students/{task}"] = encoders([row for row in students if row["task"] == task])
@@ -16,10 +16,10 @@ def tables(results):
 def decoders(rows):
     """A row for each stage of a compressed decoder: its perplexity on each text, and what the stage cost."""
     texts = list(rows[0]["perplexity"])
-    body = [[row["model"], f"`{row['recipe']}`", row["stage"], f"{row['bits']:.3f}",
-             *(f"{row['perplexity'][text]:.2f}" for text in texts), str(row["seconds"]) if "seconds" in row else "",
-             str(row["megabytes"]) if "megabytes" in row else ""] for row in rows]
-    return markdown(["model", "recipe", "training", "bits/weight", *texts, "seconds", "peak MB"], body)
+    costs = {name: title for name, title in (("seconds", "seconds"), ("megabytes", "peak MB")) if any(name in row for row in rows)}
+    body = [[f"`{row['recipe']}`", row["stage"], f"{row['bits']:.3f}",
+             *(f"{row['perplexity'][text]:.2f}" for text in texts), *(str(row.get(name, "")) for name in costs)] for row in rows]
+    return markdown(["recipe", "training", "bits/weight", *texts, *costs.values()], body)
 
 
 def encoders(rows):

@@ -58,9 +58,21 @@ TEST_F(TuneCommand, SaysWhatItCannotDo) {
   fails(tune(quantized("nf4g64"), output), 2, "are not tuned");
   fails(tune(sparse, output, {"--stage", "qlora"}), 2, "--stage");
   fails(tune(sparse, output, {"--lr", "0"}), 2, "--lr");
+  for (const char* option : {"--epochs", "--lr", "--patience", "--scale-lr"}) {
+    fails(tune(sparse, output, {"--stage", "e2e-oqp", option, "1"}), 2,
+          std::string(option) + " is not for --stage e2e-oqp, but for bqpo, both");
+  }
+  for (const char* option : {"--e2e-epochs", "--e2e-lr", "--checkpoint"}) {
+    fails(tune(sparse, output, {"--stage", "bqpo", option, "1"}), 2,
+          std::string(option) + " is not for --stage bqpo, but for e2e-oqp, both");
+  }
+  fails(tune(sparse, output, {"--stage", "bqpo", "--loss", "logits"}), 2, "--loss is not for");
   fails({"tune", sparse, "-o", output, "--calib", kCalibration, "--teacher", kTiny, "--samples",
          "1", "--seq-len", "16"},
         2, "two windows");
+  fails({"tune", sparse, "-o", output, "--calib", kCalibration, "--teacher", kTiny, "--samples",
+         "4", "--seq-len", "1"},
+        2, "windows of two tokens");
   fails({"tune", sparse, "-o", output, "--calib", kCalibration, "--teacher", kDemo}, 2,
         "its shape is another");
   fails(tune(sparse, output, {"--csv", sparse + "/config.json"}), 2, "is no loss curve");

@@ -66,6 +66,22 @@ TEST_F(TuneEncoder, TrainsPartsAndPairs) {
   EXPECT_EQ(config["quantization_config"]["layers"].size(), 8U) << schemes;
 }
 
+TEST_F(TuneEncoder, LeavesLayersOut) {
+  const std::string made = path("made");
+  const ProcessResult result =
+      nibble(call(made, {"--layers", "1", "--recipe", "f16", "--batch", "2", "--accumulate", "4",
+                         "--csv", path("loss.csv")}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.err.find("3 steps of 8 texts"), std::string::npos) << result.err;
+  EXPECT_NE(result.out.find("qat-layers1-f16"), std::string::npos) << result.out;
+  const Json config = core::parse_json(testing::read_file(made + "/config.json"), "config");
+  EXPECT_EQ(config["num_hidden_layers"], 1);
+  EXPECT_EQ(nibble({"tasks", made, "--task", "mnli", "--data", data()}).exit_code, 0);
+  const std::string curve = testing::read_file(path("loss.csv"));
+  EXPECT_EQ(std::count(curve.begin(), curve.end(), '\n'), 1 + 3);
+  fails(call(path("more"), {"--layers", "9"}), 2, "--layers 9: the model has 2; take 1 to 2");
+}
+
 TEST_F(TuneEncoder, RefusesWhatItDoesNotServe) {
   const std::string made = path("made");
   fails({"tune", kBert, "-o", made, "--stage", "qat"}, 2, "--task");

@@ -26,6 +26,10 @@ void StudentTuning::add(CLI::App& app) {
                  "float and are trained too");
   app.add_flag("--pairs", options_.pairs,
                "Of every four weights in a row only the two of the largest magnitude stay");
+  app.add_option("--layers", options_.layers,
+                 "Layers of the student, which begins as so many of the model's, every other one "
+                 "where they are half of them (default: all)")
+      ->check(CLI::PositiveNumber);
   app.add_option("--kd", loss_,
                  "Terms of the loss with their weights: labels, logits, hidden (states behind "
                  "each block), attention (normalized), scores (attention before softmax)")
@@ -53,7 +57,8 @@ void StudentTuning::run(const models::Model& model, const std::string& name,
   core::require(engine::is_encoder(model), core::ErrorKind::kUsage,
                 "{} is no encoder; --stage qat trains encoders with a head that labels texts",
                 core::printable(name));
-  const TuningTexts texts(model, *task, data_, {limit_, max_length_, options_.seed});
+  const TuningTexts texts(model, *task, data_,
+                          {limit_, max_length_, options_.seed, options_.threads});
   TerminalProgress progress(quiet);
   note_truncated(texts.truncated(), texts.all().size(), texts.most_tokens(), quiet);
   const ResumeNotice notice;

@@ -1,7 +1,11 @@
+#include <algorithm>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
 
 #include "cli/commands.h"
 #include "cli/decoder_tuning.h"
@@ -30,28 +34,43 @@ class Tune final : public ModelCommand {
                    "or qat (a float encoder, while it runs with rounded weights and activations)")
         ->check(CLI::IsMember({"bqpo", "e2e-oqp", "both", kStudent}))
         ->capture_default_str();
-    of_decoder_ = added(app, decoder_);
-    of_student_ = added(app, student_);
-    app.add_option("--epochs", epochs_,
-                   fmt::format("Times that texts are read: by bqpo for each block, at most "
-                               "(default {}); by qat ({})",
-                               decoder.blocks.epochs, student.epochs))
-        ->check(CLI::PositiveNumber);
-    app.add_option("--lr", learning_rate_,
-                   fmt::format("Learning rate: of weights in bqpo (default {}); of qat, behind its "
-                               "warm-up ({})",
-                               decoder.blocks.learning_rate, student.learning_rate))
-        ->check(CLI::PositiveNumber);
+    keep_to({"bqpo", "e2e-oqp", "both"}, added(app, decoder_));
+    keep_to({kStudent}, added(app, student_));
+    keep_to({"e2e-oqp", "both"},
+            {app.get_option("--e2e-epochs"), app.get_option("--e2e-lr"), app.get_option("--loss")});
+    keep_to({"bqpo", "both"}, {app.get_option("--scale-lr"), app.get_option("--patience")});
+    auto* epochs =
+        app.add_option("--epochs", epochs_,
+                       fmt::format("Times that texts are read: by bqpo for each block, at most "
+                                   "(default {}); by qat ({})",
+                                   decoder.blocks.epochs, student.epochs))
+            ->check(CLI::PositiveNumber);
+    auto* rate =
+        app.add_option(
+               "--lr", learning_rate_,
+               fmt::format("Learning rate: of weights in bqpo (default {}); of qat, behind its "
+                           "warm-up ({})",
+                           decoder.blocks.learning_rate, student.learning_rate))
+            ->check(CLI::PositiveNumber);
     app.add_option("--batch", batch_,
-                   fmt::format("Windows of a step (default {}); texts of a step of qat ({})",
+                   fmt::format("Windows that are read at a time (default {}); texts of qat ({})",
                                decoder.batch, student.batch))
-        ->check(CLI::PositiveNumber);
+        ->check(CLI::Range(1, 1 << 30));
+    app.add_option("--accumulate", accumulate_,
+                   "Batches of a step: it is that of one batch of all their windows or texts, in "
+                   "the memory of a small one")
+        ->check(CLI::Range(1, 1 << 20))
+        ->capture_default_str();
     app.add_option("--seed", seed_, "Of the order of windows and texts")->capture_default_str();
-    app.add_option("--checkpoint", checkpoint_,
-                   fmt::format("Steps between two states that --resume goes on from: of e2e-oqp "
-                               "(default {}), of qat ({})",
-                               decoder.checkpoint, student.checkpoint))
-        ->check(CLI::PositiveNumber);
+    auto* checkpoint =
+        app.add_option(
+               "--checkpoint", checkpoint_,
+               fmt::format("Steps between two states that --resume goes on from: of e2e-oqp "
+                           "(default {}), of qat ({})",
+                           decoder.checkpoint, student.checkpoint))
+            ->check(CLI::PositiveNumber);
+    keep_to({"bqpo", "both", kStudent}, {epochs, rate});
+    keep_to({"e2e-oqp", "both", kStudent}, {checkpoint});
     app.add_option("--csv", csv_, "File for the loss of each step");
     add_threads(app, threads_);
     app.add_flag("--resume", resume_, "Go on with an interrupted job for the same output");
@@ -59,7 +78,7 @@ class Tune final : public ModelCommand {
 
   void run() override {
     const bool is_student = stage_ == kStudent;
-    refuse(is_student ? of_decoder_ : of_student_);
+    refuse_unused();
     is_student ? train_student() : tune_decoder();
     const auto result = open_model(output_);
     print_result("{}: {}, {:.3f} bits per weight in the blocks\n", output_,
@@ -77,17 +96,29 @@ class Tune final : public ModelCommand {
     return {all.begin() + before, all.end()};
   }
 
-  void refuse(const std::vector<const CLI::Option*>& options) const {
-    for (const CLI::Option* option : options) {
-      core::require(option->count() == 0, core::ErrorKind::kUsage,
-                    "{} is not for --stage {}; leave it out", core::printable(option->get_name()),
-                    core::printable(stage_));
+  // The options are for these stages alone.
+  void keep_to(std::vector<std::string> stages, std::vector<const CLI::Option*> options) {
+    kept_.push_back({std::move(stages), std::move(options)});
+  }
+
+  void refuse_unused() const {
+    for (const auto& [stages, options] : kept_) {
+      if (std::find(stages.begin(), stages.end(), stage_) != stages.end()) {
+        continue;
+      }
+      for (const CLI::Option* option : options) {
+        core::require(option->count() == 0, core::ErrorKind::kUsage,
+                      "{} is not for --stage {}, but for {}; leave it out",
+                      core::printable(option->get_name()), core::printable(stage_),
+                      fmt::join(stages, ", "));
+      }
     }
   }
 
   template <typename Options>
   void set_shared(Options& options) const {
     options.batch = batch_.value_or(options.batch);
+    options.accumulate = accumulate_;
     options.checkpoint = checkpoint_.value_or(options.checkpoint);
     options.seed = seed_;
     options.threads = threads_;
@@ -118,14 +149,18 @@ class Tune final : public ModelCommand {
 
   DecoderTuning decoder_;
   StudentTuning student_;
-  std::vector<const CLI::Option*> of_decoder_;
-  std::vector<const CLI::Option*> of_student_;
+  struct Kept {
+    std::vector<std::string> stages;
+    std::vector<const CLI::Option*> options;
+  };
+  std::vector<Kept> kept_;
   std::string stage_ = "both";
   std::string output_;
   std::string csv_;
   std::optional<std::int64_t> epochs_;
   std::optional<double> learning_rate_;
   std::optional<std::int64_t> batch_;
+  std::int64_t accumulate_ = 1;
   std::optional<std::int64_t> checkpoint_;
   std::uint64_t seed_ = 0;
   int threads_ = 0;

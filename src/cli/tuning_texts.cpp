@@ -74,6 +74,12 @@ std::vector<engine::InputText> texts_of(const std::vector<eval::GlueItem>& items
   return texts;
 }
 
+engine::RunnerOptions on_threads(int threads) {
+  engine::RunnerOptions options;
+  options.cpu.threads = threads;
+  return options;
+}
+
 engine::InputOptions inputs_of(const models::Model& model, const engine::Encoder& encoder,
                                std::int64_t max_length) {
   engine::InputOptions inputs = engine::input_options(model, encoder);
@@ -85,7 +91,7 @@ engine::InputOptions inputs_of(const models::Model& model, const engine::Encoder
 
 TuningTexts::TuningTexts(const models::Model& model, const eval::GlueTask& task,
                          const std::string& data, const TextChoice& choice)
-    : task_(task), max_length_(choice.max_length) {
+    : task_(task), max_length_(choice.max_length), threads_(choice.threads) {
   const Answers answers(task, engine::classifier_of(model));
   const fs::path file = train_file(data, task);
   core::require(fs::exists(file), core::ErrorKind::kIo,
@@ -100,7 +106,7 @@ TuningTexts::TuningTexts(const models::Model& model, const eval::GlueTask& task,
     }
     items = std::move(chosen);
   }
-  engine::RunnerOptions runner;
+  const engine::RunnerOptions runner = on_threads(choice.threads);
   const auto encoder = engine::make_encoder(std::make_shared<models::Model>(model), runner);
   const engine::InputOptions inputs = inputs_of(model, *encoder, choice.max_length);
   most_tokens_ = inputs.most_tokens;
@@ -126,7 +132,7 @@ tune::JudgeStudent TuningTexts::judge() const {
     return {};
   }
   return [this](std::shared_ptr<const models::Model> model) {
-    const auto encoder = engine::make_encoder(model, engine::RunnerOptions());
+    const auto encoder = engine::make_encoder(model, on_threads(threads_));
     const eval::GlueScore score =
         eval::run_glue(*encoder, *model, task_, judged_, inputs_of(*model, *encoder, max_length_),
                        judged_file_, core::silent_progress());

@@ -16,6 +16,7 @@ struct TextChoice {
   std::int64_t limit = 0;       // so many, drawn by the seed; 0: all
   std::int64_t max_length = 0;  // tokens of a text; 0: what the model takes
   std::uint64_t seed = 0;
+  int threads = 0;  // of the CPU, of the model that is judged
 };
 
 /// The texts of a task of GLUE that a student learns from, and those that it is judged by.
@@ -41,6 +42,7 @@ class TuningTexts {
   std::int64_t truncated_ = 0;
   std::int64_t most_tokens_ = 0;
   std::int64_t max_length_ = 0;
+  int threads_ = 0;
   std::string judged_file_;
   std::vector<eval::GlueItem> judged_;
 };

@@ -33,7 +33,7 @@ void fake_quantize(const GroupScales& scales, const TrainedWeight& trained, std:
 /// weights; those at logarithms and zeros are added. With v = w / s and q = code - zero, straight
 /// through the rounding:
 ///
-///                     where round(v) = q        where the code is the first or last one
+///                     where round(v) = q        where it was clipped to the first or last code
 ///   d value / d w            1                                 0
 ///   d value / d s          q - v                               q
 ///   d value / d zero         0                                -s

@@ -41,6 +41,9 @@ class LossCurve {
 
   std::int64_t steps() const { return steps_; }
 
+  /// No run has more.
+  static constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
+
  private:
   std::optional<std::filesystem::path> file_;
   std::string lines_;

@@ -58,8 +58,11 @@ class BlockTuner {
   // The steps of an epoch.
   void run(AdamW& optimizer, const LearningRate& rate, std::int64_t epoch, LossCurve& curve,
            core::ProgressSink& progress) {
-    for (const auto& batch : windows_.epoch(epoch, options_.seed)) {
-      const double loss = this->loss(batch, true);
+    for (const auto& windows : windows_.epoch(epoch, options_.seed)) {
+      double loss = 0;
+      for (const auto& batch : windows_.batches(windows)) {
+        loss += this->loss(batch, true, std::ssize(windows));
+      }
       for (const auto& layer : layers_) {
         layer->pass_back(ops_.pool());
       }
@@ -78,7 +81,7 @@ class BlockTuner {
     double sum = 0;
     std::int64_t count = 0;
     for (const auto& batch : windows_.judges()) {
-      sum += loss(batch, false) * static_cast<double>(batch.size());
+      sum += loss(batch, false, std::ssize(batch)) * static_cast<double>(batch.size());
       count += std::ssize(batch);
     }
     return sum / static_cast<double>(count);
@@ -129,12 +132,14 @@ class BlockTuner {
     return std::max(sum / static_cast<double>(count), 1e-30);
   }
 
-  // Relative to the targets; with its gradients where the windows are learned.
-  double loss(const std::vector<std::int64_t>& batch, bool learns) {
+  // Relative to the targets, as what a batch adds to the mean over so many windows; with its
+  // gradients where they are learned.
+  double loss(const std::vector<std::int64_t>& batch, bool learns, std::int64_t windows) {
     const compress::CalibrationPack pack = windows_.pack(batch);
     const Matrix target = stacked(task_.targets, batch, ops_);
     Matrix x = stacked(task_.inputs, batch, ops_);
-    const double scale = 1.0 / (unit_ * static_cast<double>(x.rows() * x.columns()));
+    const double scale =
+        1.0 / (unit_ * static_cast<double>(windows * windows_.tokens() * x.columns()));
     if (!learns) {
       compress::run_pack(ops_, task_.config, task_.norms, block_, pack, {}, x);
       return square_loss(x, target, scale);

@@ -1,20 +1,26 @@
 #include "tune/tune_model.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include <fmt/ranges.h>
 
 #include "compress/block/compressed_block.h"
 #include "compress/block/decoded_block.h"
 #include "compress/calibration/calibration.h"
 #include "compress/calibration/pack_forward.h"
 #include "compress/pipeline/checkpoint.h"
+#include "compress/pipeline/model_card.h"
 #include "core/byte_size.h"
 #include "core/hash.h"
 #include "core/memory.h"
-#include "io/json_file.h"
 #include "models/forward.h"
 #include "tune/activation_bytes.h"
 #include "tune/adamw.h"
 #include "tune/block_layers.h"
+#include "tune/finished_blocks.h"
 #include "tune/tune_block.h"
 #include "tune/tune_scales.h"
 #include "tune/tuned_layer.h"
@@ -39,6 +45,46 @@ std::int64_t weights_of(const Block& block) {
     weights += set->n() * set->k();
   }
   return weights;
+}
+
+std::int64_t rows_of(const core::Tensor& table) {
+  return table.empty() ? 0 : table.dim(0);
+}
+
+// A layer of a block: "[64, 32] of set 2". Names may differ, as those of a GGUF file do.
+std::string size_of(const ops::Linear& layer, std::size_t set) {
+  return fmt::format("[{}, {}] of set {}", layer.weight.n, layer.weight.k, set + 1);
+}
+
+std::vector<std::pair<std::string, std::string>> layers_of(const Block& block) {
+  std::vector<std::pair<std::string, std::string>> layers;  // name, size
+  const auto sets = models::linear_sets(block);
+  for (std::size_t s = 0; s < sets.size(); ++s) {
+    for (const ops::Linear& layer : sets[s]->parts) {
+      layers.emplace_back(core::printable(layer.name).str(), size_of(layer, s));
+    }
+  }
+  return layers;
+}
+
+// Layer by layer: config.json does not state all sizes, and blocks may differ from it.
+void require_same_layers(const models::Model& compressed, const models::Model& teacher) {
+  const auto& own_blocks = compressed.network.decoder.blocks;
+  const auto& their_blocks = teacher.network.decoder.blocks;
+  for (std::size_t b = 0; b < own_blocks.size(); ++b) {
+    auto own = layers_of(own_blocks[b]);
+    auto theirs = layers_of(their_blocks[b]);
+    const std::pair<std::string, std::string> nothing = {"no layer", "there"};
+    own.resize(std::max(own.size(), theirs.size()), nothing);
+    theirs.resize(own.size(), nothing);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      core::require(own[i].second == theirs[i].second, ErrorKind::kUsage,
+                    "{} is not the model that {} was made from: in block {} it has {} {}, not {} "
+                    "{}",
+                    io::shown(teacher.path), io::shown(compressed.path), b + 1, theirs[i].first,
+                    theirs[i].second, own[i].first, own[i].second);
+    }
+  }
 }
 
 void require_tunable(const models::Model& compressed, const models::Model& teacher,
@@ -72,13 +118,16 @@ void require_tunable(const models::Model& compressed, const models::Model& teach
                                      config.hidden,
                                      config.heads,
                                      config.kv_heads,
+                                     config.head_dim,
                                      config.ffn,
-                                     config.vocabulary};
+                                     config.vocabulary,
+                                     rows_of(model.network.embeddings.positions)};
   };
   core::require(teacher.network.has_decoder() && shape(compressed) == shape(teacher),
                 ErrorKind::kUsage,
                 "{} is not the model that {} was made from: its shape is another",
                 io::shown(teacher.path), io::shown(compressed.path));
+  require_same_layers(compressed, teacher);
   const auto ids = [](const models::Model& model) {
     return core::to_float32(model.network.embeddings.tokens.rows(0, 1));
   };
@@ -110,7 +159,7 @@ Json job_of(const models::Model& compressed, const models::Model& teacher,
            {{"texts", std::move(texts)},
             {"samples", options.calibration.samples},
             {"seq_len", options.calibration.seq_len}}},
-          {"batch", options.batch},
+          {"batch", {options.batch, options.accumulate}},
           {"patience", options.patience},
           {"seed", options.seed}};
 }
@@ -127,7 +176,7 @@ class ModelTuner {
         progress_(progress),
         ops_({options.threads, ops::ActivationPrecision::kFloat}),
         token_windows_(compress::read_calibration(compressed, options.calibration)),
-        windows_(token_windows_, options.batch),
+        windows_(token_windows_, options.batch, options.accumulate),
         curve_(options.csv),
         network_(compressed.network) {}
 
@@ -145,6 +194,10 @@ class ModelTuner {
       writer_.write_block(static_cast<std::int64_t>(b), packed_layers(network_.decoder.blocks[b]));
     }
     curve_.save();
+  }
+
+  // When the whole folder is written: until then, nothing of an interrupted job is lost.
+  void forget() const {
     // In this order: blocks that hold tuned scales must not be taken for those of BQPO.
     std::filesystem::remove(writer_.folder() / kProgressFile);
     std::filesystem::remove(writer_.folder() / kStateFile);
@@ -181,19 +234,32 @@ class ModelTuner {
             : ""));
   }
 
-  // How many blocks an earlier run has finished, and the steps of the loss curve behind each.
+  // How many blocks an earlier run has finished, and the steps of the loss curve behind each. Ends
+  // before the first block whose shard is not there; a state of the whole model that is older than
+  // a block is of no use then.
   void read_progress() {
+    if (!options_.blocks.runs) {
+      return;
+    }
     const auto file = writer_.folder() / kProgressFile;
-    if (std::filesystem::exists(file)) {
-      for (const Json& steps : io::load_json_file(file)) {
-        steps_.push_back(steps.get<std::int64_t>());
+    steps_ = read_finished_blocks(file, network_.decoder.blocks.size());
+    for (std::size_t b = 0; b < steps_.size(); ++b) {
+      auto block =
+          writer_.finished_block(static_cast<std::int64_t>(b), compressed_.compression.schemes);
+      if (!block) {
+        steps_.resize(b);
+        break;
       }
+      finished_.push_back(std::move(*block));
+    }
+    if (steps_.size() < network_.decoder.blocks.size()) {
+      std::filesystem::remove(writer_.folder() / kStateFile);
     }
   }
 
   void write_progress() {
     curve_.save();
-    writer_.write_file(kProgressFile, Json(steps_).dump());
+    write_finished_blocks(writer_.folder() / kProgressFile, steps_);
   }
 
   void tune_blocks() {
@@ -220,10 +286,8 @@ class ModelTuner {
   void tune_one(std::int64_t b, const Block& original, const compress::WindowStore& inputs,
                 const compress::WindowStore& targets) {
     Block& block = network_.decoder.blocks[static_cast<std::size_t>(b)];
-    const bool is_done = b < std::ssize(steps_);
-    if (const auto done =
-            is_done ? writer_.finished_block(b, compressed_.compression.schemes) : std::nullopt) {
-      block = compress::apply_compressed(block, *done);
+    if (b < std::ssize(finished_)) {
+      block = compress::apply_compressed(block, finished_[static_cast<std::size_t>(b)]);
       return;
     }
     const bool comparable = compressed_.compression.keeps_inputs.value_or(false);
@@ -278,9 +342,36 @@ class ModelTuner {
   compress::CalibrationWindows token_windows_;
   WindowBatches windows_;
   LossCurve curve_;
-  models::Network network_;  // as far as it is tuned
-  std::vector<std::int64_t> steps_;
+  models::Network network_;                // as far as it is tuned
+  std::vector<std::int64_t> steps_;        // of the loss curve behind each block that is tuned
+  std::vector<CompressedBlock> finished_;  // by an earlier run
 };
+
+compress::CardFacts card_of(const models::Model& compressed, const models::CompressionInfo& info,
+                            const TuningOptions& options) {
+  std::map<std::string, std::int64_t> layers;
+  for (const auto& [name, scheme] : info.schemes) {
+    ++layers[formats::to_string(scheme)];
+  }
+  const auto most =
+      std::max_element(layers.begin(), layers.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::vector<std::string> stages;
+  const auto add = [&](const char* name, const StageOptions& stage) {
+    if (stage.runs) {
+      stages.push_back(fmt::format("{} ({} epochs)", name, stage.epochs));
+    }
+  };
+  add("bqpo", options.blocks);
+  add("e2e-oqp", options.model);
+  return {info.recipe,
+          {{"scheme of most layers", fmt::format("`{}`", most->first)},
+           {"trained", fmt::format("{}, behind `{}`", fmt::join(stages, ", "),
+                                   core::printable(compressed.compression.recipe))},
+           {"learned from", fmt::format("given text, at most {} windows of {} tokens",
+                                        options.calibration.samples, options.calibration.seq_len)}},
+          {}};
+}
 
 }  // namespace
 
@@ -290,12 +381,17 @@ void tune_model(const models::Model& compressed, const models::Model& teacher,
   require_tunable(compressed, teacher, options);
   compress::CheckpointWriter writer(compressed, target, job_of(compressed, teacher, options),
                                     std::nullopt, resume);
-  ModelTuner(compressed, teacher, options, writer, progress).run();
+  ModelTuner tuner(compressed, teacher, options, writer, progress);
+  tuner.run();
   models::CompressionInfo info = compressed.compression;
   info.recipe += options.blocks.runs && options.model.runs ? "-bqpo-e2e"
                  : options.blocks.runs                     ? "-bqpo"
                                                            : "-e2e";
   writer.complete(info);
+  writer.write_file(compress::kModelCardFile,
+                    compress::model_card(teacher, *models::open_model(writer.folder()),
+                                         card_of(compressed, info, options)));
+  tuner.forget();
   writer.commit();
 }
 

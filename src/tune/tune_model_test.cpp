@@ -188,6 +188,46 @@ TEST_F(TuneModel, GivesTheSameBytesWithLittleMemory) {
   EXPECT_EQ(tune(*model, "gpt2", "little", options), much);
 }
 
+std::vector<double> losses_in(const fs::path& csv) {
+  std::vector<double> losses;
+  std::ifstream file(csv);
+  std::string line;
+  std::getline(file, line);
+  while (std::getline(file, line)) {
+    std::string loss = line;
+    for (int i = 0; i < 4; ++i) {
+      loss = loss.substr(loss.find(',') + 1);
+    }
+    losses.push_back(std::stod(loss));
+  }
+  return losses;
+}
+
+// Batches of a step are that of one large batch, but for rounding; 7 windows are learned, so that
+// the last step has fewer.
+TEST_F(TuneModel, BatchesOfAStepAreOneLargeBatch) {
+  const auto model = quantized("llama", "rtn-w4g16");
+  TuningOptions options = small_options();
+  options.calibration.samples = 8;
+  options.blocks.epochs = 1;
+  options.blocks.learning_rate = 1e-4;
+  options.model.learning_rate = 1e-4;
+  options.batch = 4;
+  options.csv = folder_ / "large.csv";
+  tune(*model, "llama", "large", options);
+  options.batch = 1;
+  options.accumulate = 4;
+  options.csv = folder_ / "small.csv";
+  tune(*model, "llama", "small", options);
+  const auto large = losses_in(folder_ / "large.csv");
+  const auto small = losses_in(folder_ / "small.csv");
+  ASSERT_EQ(large.size(), 8U);  // two steps of each of two blocks, and two times two
+  ASSERT_EQ(small.size(), 8U);
+  for (std::size_t i = 0; i < large.size(); ++i) {
+    EXPECT_NEAR(small[i], large[i], 1e-3 * large[i]) << i;
+  }
+}
+
 TEST_F(TuneModel, LearnsOneBatchByHeart) {
   const auto model = quantized("llama", "rtn-w4g16");
   TuningOptions options = small_options();
@@ -204,17 +244,7 @@ TEST_F(TuneModel, LearnsOneBatchByHeart) {
   (void)tune_scales(model->network, teacher("llama")->network, windows, options, ops,
                     folder_ / "state", curve, core::silent_progress(), gain);
   curve.save();
-  std::vector<double> losses;
-  std::ifstream file(folder_ / "loss.csv");
-  std::string line;
-  std::getline(file, line);
-  while (std::getline(file, line)) {
-    std::string loss = line;
-    for (int i = 0; i < 4; ++i) {
-      loss = loss.substr(loss.find(',') + 1);
-    }
-    losses.push_back(std::stod(loss));
-  }
+  const std::vector<double> losses = losses_in(folder_ / "loss.csv");
   ASSERT_EQ(losses.size(), 60u);
   EXPECT_LT(losses.back(), 0.6 * losses.front());
 }
@@ -251,6 +281,60 @@ TEST_F(TuneModel, RefusesWhatItDoesNotTune) {
   expect_refused(*quantized("llama", "rtn-w4g16"), "gpt2", "its shape is another");
   expect_refused(*quantized("llama", "quarot-rtn-w4g16"), "llama", "it was rotated");
   expect_refused(*teacher("bert"), "bert", "has an encoder");
+  TuningOptions short_windows = options;
+  short_windows.calibration.seq_len = 1;
+  io::expect_error(core::ErrorKind::kUsage, {"windows of two tokens"}, [&] {
+    tune(*quantized("llama", "rtn-w4g16-sym"), "llama", "refused", short_windows);
+  });
+}
+
+// Blocks of other sizes than the teacher's would be read out of range.
+TEST_F(TuneModel, RefusesATeacherOfOtherSizes) {
+  const auto model = quantized("llama", "rtn-w4g16");
+  const auto expect_refused = [&](const models::Model& other, const std::string& what) {
+    io::expect_error(core::ErrorKind::kUsage, {"is not the model that", what}, [&] {
+      tune_model(*model, other, folder_ / "refused", small_options(), false,
+                 core::silent_progress());
+    });
+  };
+  const auto changed = [&](auto change) {
+    const auto other = teacher("llama");
+    change(other->network);
+    return other;
+  };
+  const auto wider = [](ops::Linear& layer, std::int64_t n, std::int64_t k) {
+    layer.weight = formats::dense_weight(
+        core::Tensor::zeros(core::DType::kF32, {layer.weight.n + n, layer.weight.k + k}));
+  };
+  expect_refused(*changed([](models::Network& network) { network.config.head_dim /= 2; }),
+                 "its shape is another");
+  expect_refused(*changed([&](models::Network& network) {
+    wider(network.decoder.blocks[1].mlp->up.parts[1], 16, 0);
+  }),
+                 "in block 2 it has model.layers.1.mlp.up_proj [");
+  expect_refused(*changed([&](models::Network& network) {
+    wider(network.decoder.blocks[0].attention.out.parts[0], 0, -16);
+  }),
+                 "in block 1 it has model.layers.0.self_attn.o_proj [");
+  expect_refused(*changed([](models::Network& network) {
+    network.decoder.blocks[0].attention.qkv.parts.pop_back();
+  }),
+                 "in block 1 it has model.layers.0.self_attn.o_proj [");
+  expect_refused(
+      *changed([](models::Network& network) { network.decoder.blocks[1].mlp->down.parts.clear(); }),
+      "in block 2 it has no layer there");
+}
+
+TEST_F(TuneModel, WritesACard) {
+  const auto model = quantized("llama", "gqsa-w4s50");
+  const std::string card = tune(*model, "llama", "tuned", small_options()).at("README.md");
+  EXPECT_NE(card.find("# llama, gqsa-w4s50-bqpo-e2e\n"), std::string::npos) << card;
+  EXPECT_NE(card.find("| trained | bqpo (3 epochs), e2e-oqp (2 epochs), behind `gqsa-w4s50` |"),
+            std::string::npos)
+      << card;
+  EXPECT_NE(card.find("| learned from | given text, at most 6 windows of 16 tokens |"),
+            std::string::npos)
+      << card;
 }
 
 }  // namespace

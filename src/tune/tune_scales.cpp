@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "compress/calibration/pack_forward.h"
 #include "core/error.h"
+#include "core/json.h"
 #include "core/memory.h"
+#include "io/file_descriptor.h"
 #include "models/forward.h"
 #include "ops/gradient/gradient_ops.h"
 #include "tune/activation_bytes.h"
@@ -72,29 +75,31 @@ class ScaleTuner {
     }
   }
 
-  // The mean over the tokens that have a label, with its gradients where the windows are learned.
-  double loss(const std::vector<std::int64_t>& batch, bool learns) {
+  // What a batch adds to the mean over the tokens of so many windows that have a label, with its
+  // gradients where they are learned.
+  double loss(const std::vector<std::int64_t>& batch, bool learns, std::int64_t windows) {
+    const auto labels = static_cast<double>(windows * (windows_.tokens() - 1));
     const compress::CalibrationPack pack = windows_.pack(batch);
     const compress::PackBatch read(pack);
     if (!learns) {
       const Matrix x = models::hidden_states(ops_, network_, read.batch());
-      return loss_of(x, pack, nullptr);
+      return loss_of(x, pack, labels, nullptr);
     }
     if (keeps_all_) {
       const Variable y = models::hidden_states(tape_, network_, read.batch());
       Matrix gradient = ops_.matrix(y.rows(), y.columns());
-      const double loss = loss_of(y.value(), pack, &gradient);
+      const double loss = loss_of(y.value(), pack, labels, &gradient);
       tape_.backward(y, std::move(gradient));
       return loss;
     }
-    return loss_by_blocks(pack);
+    return loss_by_blocks(pack, labels);
   }
 
   double judge() {
     double sum = 0;
     std::int64_t count = 0;
     for (const auto& batch : windows_.judges()) {
-      sum += loss(batch, false) * static_cast<double>(batch.size());
+      sum += loss(batch, false, std::ssize(batch)) * static_cast<double>(batch.size());
       count += std::ssize(batch);
     }
     return sum / static_cast<double>(count);
@@ -129,7 +134,7 @@ class ScaleTuner {
   }
 
   // Only the inputs of blocks are kept.
-  double loss_by_blocks(const compress::CalibrationPack& pack) {
+  double loss_by_blocks(const compress::CalibrationPack& pack, double count) {
     const auto& config = network_.config;
     const models::Stack& stack = network_.decoder;
     const compress::PackBatch read(pack);
@@ -140,7 +145,7 @@ class ScaleTuner {
       compress::run_pack(ops_, config, stack.norms, block, pack, {}, x);
     }
     Matrix gradient = ops_.matrix(x.rows(), x.columns());
-    const double loss = loss_of(x, pack, &gradient);
+    const double loss = loss_of(x, pack, count, &gradient);
     for (std::size_t b = stack.blocks.size(); b-- > 0;) {
       const Variable begin = tape_.variable(std::move(inputs[b]));
       Variable y = begin;
@@ -151,10 +156,11 @@ class ScaleTuner {
     return loss;
   }
 
-  // Of the states x behind the last block; `gradient`, where it is wanted, becomes that at them.
-  double loss_of(const Matrix& x, const compress::CalibrationPack& pack, Matrix* gradient) {
+  // Of the states x behind the last block, a share of a mean over `count` labels; `gradient`, where
+  // it is wanted, becomes that at x.
+  double loss_of(const Matrix& x, const compress::CalibrationPack& pack, double count,
+                 Matrix* gradient) {
     const std::vector<std::int32_t> labels = WindowBatches::labels(pack);
-    const auto count = static_cast<double>(x.rows() - std::ssize(pack.lengths));
     Matrix teacher;
     if (options_.loss.logits > 0) {
       teacher = models::hidden_states(ops_, teacher_, compress::PackBatch(pack).batch());
@@ -206,9 +212,14 @@ std::map<std::string, formats::PackedWeight> tune_scales(
   const std::int64_t steps = windows.steps() * options.model.epochs;
   const LearningRate rate{options.model.learning_rate, Decay::kCosine, steps, steps / 20, 0.05};
   progress.begin("the whole model: e2e-oqp", steps);
-  if (const auto more = load_training(state, tuner.parameters(), optimizer)) {
-    curve.resume(more->at("curve").get<std::int64_t>());
-    gain.before = more->at("before").get<double>();
+  if (const auto more = load_training(state, steps, tuner.parameters(), optimizer)) {
+    const std::string where = io::shown(state).str();
+    curve.resume(
+        core::get_integer(*more, "curve", where, optimizer.steps(), LossCurve::kMostSteps));
+    const auto before = core::find_number(*more, "before", where);
+    core::require(before.has_value(), core::ErrorKind::kInvalidModel,
+                  "{} does not say what the model was before", io::shown(state));
+    gain.before = *before;
     progress.skip(optimizer.steps());
     tuner.update();
   } else {
@@ -223,8 +234,12 @@ std::map<std::string, formats::PackedWeight> tune_scales(
   while (optimizer.steps() < steps) {
     const std::int64_t step = optimizer.steps();
     const std::int64_t epoch = step / windows.steps();
-    const auto batches = windows.epoch(epoch, options.seed);
-    const double loss = tuner.loss(batches[static_cast<std::size_t>(step % windows.steps())], true);
+    const auto steps_of_epoch = windows.epoch(epoch, options.seed);
+    const auto& own = steps_of_epoch[static_cast<std::size_t>(step % windows.steps())];
+    double loss = 0;
+    for (const auto& batch : windows.batches(own)) {
+      loss += tuner.loss(batch, true, std::ssize(own));
+    }
     require_finite(loss, tuner.parameters(), step + 1);
     const double norm = optimizer.step(rate.at(step));
     tuner.update();

@@ -24,7 +24,8 @@ struct TuningOptions {
   StageOptions model{true, 2, 1e-3, 1.0, 0.0};   // E2E-OQP
   LogitLoss loss;
   compress::CalibrationOptions calibration{{}, 128, 512, 0, 0};
-  std::int64_t batch = 4;        // windows of a step
+  std::int64_t batch = 4;        // windows that are read at a time
+  std::int64_t accumulate = 1;   // batches of a step
   std::int64_t memory = 0;       // bytes for activations of E2E-OQP; 0: half of what is available
   std::int64_t checkpoint = 50;  // steps of E2E-OQP between two states that are kept
   std::int64_t patience = 2;     // epochs of BQPO without a gain, after which a block is left

@@ -13,26 +13,32 @@ constexpr std::int64_t kJudgeShare = 16;
 
 }  // namespace
 
-WindowBatches::WindowBatches(const compress::CalibrationWindows& windows, std::int64_t batch)
-    : windows_(windows), batch_(batch) {
+WindowBatches::WindowBatches(const compress::CalibrationWindows& windows, std::int64_t batch,
+                             std::int64_t accumulate)
+    : windows_(windows), batch_(batch), accumulate_(accumulate) {
   const std::int64_t count = std::ssize(windows);
   core::require(count >= 2, core::ErrorKind::kUsage,
                 "tuning needs two windows of text, one to learn from and one to judge by; there is "
                 "{}: take a longer --calib text or a shorter --seq-len",
                 count);
   window_tokens_ = std::ssize(windows.front());
+  core::require(window_tokens_ >= 2, core::ErrorKind::kUsage,
+                "tuning needs windows of two tokens, one to read and the next one to learn; these "
+                "have {}: take a longer --seq-len",
+                window_tokens_);
   learned_ = count - std::max<std::int64_t>(1, count / kJudgeShare);
 }
 
 std::int64_t WindowBatches::steps() const {
-  return (learned_ + batch_ - 1) / batch_;
+  const std::int64_t windows = batch_ * accumulate_;
+  return (learned_ + windows - 1) / windows;
 }
 
-std::vector<std::vector<std::int64_t>> WindowBatches::batches(
-    const std::vector<std::int64_t>& windows) const {
+std::vector<std::vector<std::int64_t>> WindowBatches::cut(const std::vector<std::int64_t>& windows,
+                                                          std::int64_t size) {
   std::vector<std::vector<std::int64_t>> result;
-  for (std::size_t begin = 0; begin < windows.size(); begin += static_cast<std::size_t>(batch_)) {
-    const std::size_t end = std::min(windows.size(), begin + static_cast<std::size_t>(batch_));
+  for (std::size_t begin = 0; begin < windows.size(); begin += static_cast<std::size_t>(size)) {
+    const std::size_t end = std::min(windows.size(), begin + static_cast<std::size_t>(size));
     result.emplace_back(windows.begin() + static_cast<std::ptrdiff_t>(begin),
                         windows.begin() + static_cast<std::ptrdiff_t>(end));
   }
@@ -48,13 +54,13 @@ std::vector<std::vector<std::int64_t>> WindowBatches::epoch(std::int64_t epoch,
     std::swap(order[static_cast<std::size_t>(i)],
               order[static_cast<std::size_t>(random.below(i + 1))]);
   }
-  return batches(order);
+  return cut(order, batch_ * accumulate_);
 }
 
 std::vector<std::vector<std::int64_t>> WindowBatches::judges() const {
   std::vector<std::int64_t> order(static_cast<std::size_t>(std::ssize(windows_) - learned_));
   std::iota(order.begin(), order.end(), learned_);
-  return batches(order);
+  return cut(order, batch_);
 }
 
 compress::CalibrationPack WindowBatches::pack(std::span<const std::int64_t> windows) const {

@@ -14,15 +14,21 @@ namespace nibble::tune {
 /// judge what was learned: the last sixteenth, at least one.
 class WindowBatches {
  public:
-  /// Throws kUsage for fewer than two windows.
-  WindowBatches(const compress::CalibrationWindows& windows, std::int64_t batch);
+  /// Throws kUsage for fewer than two windows, and for windows of fewer than two tokens.
+  WindowBatches(const compress::CalibrationWindows& windows, std::int64_t batch,
+                std::int64_t accumulate = 1);
 
   std::int64_t steps() const;  // of an epoch
   std::int64_t tokens() const { return window_tokens_; }
   std::int64_t learned() const { return learned_; }
 
-  /// The windows of each step of an epoch (0, 1, ...), in an order of its own.
+  /// The windows of each step of an epoch (0, 1, ...), in an order of its own; `accumulate` batches
+  /// of them.
   std::vector<std::vector<std::int64_t>> epoch(std::int64_t epoch, std::uint64_t seed) const;
+  /// The batches of a step.
+  std::vector<std::vector<std::int64_t>> batches(const std::vector<std::int64_t>& step) const {
+    return cut(step, batch_);
+  }
   /// Those that judge, as many at a time.
   std::vector<std::vector<std::int64_t>> judges() const;
 
@@ -32,10 +38,12 @@ class WindowBatches {
   static std::vector<std::int32_t> labels(const compress::CalibrationPack& pack);
 
  private:
-  std::vector<std::vector<std::int64_t>> batches(const std::vector<std::int64_t>& windows) const;
+  static std::vector<std::vector<std::int64_t>> cut(const std::vector<std::int64_t>& windows,
+                                                    std::int64_t size);
 
   const compress::CalibrationWindows& windows_;
   std::int64_t batch_;
+  std::int64_t accumulate_;
   std::int64_t window_tokens_;
   std::int64_t learned_;
 };

@@ -108,9 +108,12 @@ std::optional<CompressedBlock> CheckpointWriter::finished_block(
     for (const ops::Linear& layer : set->parts) {
       if (const auto scheme = schemes.find(layer.name); scheme != schemes.end()) {
         compressed.layers.emplace(layer.name, read_layer(*file, layer, scheme->second));
-      } else if (file->contains(layer.name + ".weight")) {
-        compressed.layers.emplace(layer.name,
-                                  formats::dense_weight(file->tensor(layer.name + ".weight")));
+      } else if (const std::string name = layer.name + ".weight"; file->contains(name)) {
+        core::Tensor weight = file->tensor(name);
+        core::require(weight.shape() == core::Shape{layer.weight.n, layer.weight.k},
+                      ErrorKind::kInvalidModel, "{}: {} has another shape than its layer",
+                      io::shown(path), core::printable(name));
+        compressed.layers.emplace(layer.name, formats::dense_weight(std::move(weight)));
       }
     }
   }

@@ -151,18 +151,15 @@ std::string megabytes(const models::Model& model) {
                      static_cast<double>(models::total_weight_bytes(model.network)) / 1e6);
 }
 
-std::string facts(const models::Model& original, const models::Model& result, const Recipe& recipe,
-                  const PipelineOptions& options) {
+std::string table_of(const models::Model& original, const models::Model& result,
+                     const CardFacts& facts) {
   std::string text = "| | |\n| --- | --- |\n";
-  const auto row = [&](const char* name, const std::string& value) {
+  const auto row = [&](std::string_view name, const std::string& value) {
     text += fmt::format("| {} | {} |\n", name, value);
   };
-  row("recipe", fmt::format("`{}`", inline_text(recipe.name)));
-  row("scheme of most layers", fmt::format("`{}`", formats::to_string(recipe.scheme)));
-  row("passes", passes_of(recipe));
-  row("calibration", calibration_of(recipe, options.calibration));
-  if (options.adapter) {
-    row("adapter, merged before", inline_text(options.adapter->path().filename().string()));
+  row("recipe", fmt::format("`{}`", inline_text(facts.recipe)));
+  for (const auto& [name, value] : facts.rows) {
+    row(name, value);
   }
   row("bits per weight in the blocks",
       fmt::format("{:.3f}", models::block_bits_per_weight(result.network)));
@@ -200,17 +197,31 @@ std::string damage_section(const models::Network& network,
 
 std::string model_card(const models::Model& original, const models::Model& result,
                        const Recipe& recipe, const PipelineOptions& options) {
+  CardFacts facts = {recipe.name,
+                     {{"scheme of most layers", fmt::format("`{}`", to_string(recipe.scheme))},
+                      {"passes", passes_of(recipe)},
+                      {"calibration", calibration_of(recipe, options.calibration)}},
+                     options.damage};
+  if (options.adapter) {
+    facts.rows.emplace_back("adapter, merged before",
+                            inline_text(options.adapter->path().filename().string()));
+  }
+  return model_card(original, result, facts);
+}
+
+std::string model_card(const models::Model& original, const models::Model& result,
+                       const CardFacts& facts) {
   const std::string repository = repository_of(original);
   const std::string name = repository.empty() ? inline_text(name_of(original)) : repository;
-  const std::string recipe_name = inline_text(recipe.name);
+  const std::string recipe_name = inline_text(facts.recipe);
   std::string text = front_matter(original, repository);
   text += fmt::format("\n# {}, {}\n\n", name, recipe_name);
   text += repository.empty()
               ? name
               : fmt::format("[{}](https://huggingface.co/{})", repository, repository);
   text += fmt::format(", compressed by Nibble with the recipe `{}`.\n\n", recipe_name);
-  text += facts(original, result, recipe, options);
-  text += "\n## What it cost\n" + damage_section(result.network, options.damage);
+  text += table_of(original, result, facts);
+  text += "\n## What it cost\n" + damage_section(result.network, facts.damage);
   text +=
       "\n## How to run it\nFOLDER is where this file lies. The weights are in a format of "
       "Nibble's own; other programs do not read it.\n\n";

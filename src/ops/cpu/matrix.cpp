@@ -1,5 +1,7 @@
 #include "ops/cpu/matrix.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <utility>
 
@@ -25,11 +27,12 @@ BufferPool::Buffer BufferPool::take(std::int64_t floats) {
   }
   if (best < free_.size()) {
     const Buffer buffer = free_[best];
-    free_[best] = free_.back();
-    free_.pop_back();
+    free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(best));
+    count_use(buffer.capacity);
     return buffer;
   }
   const std::int64_t capacity = (floats + 16) / 16 * 16;
+  make_room(capacity);
   const std::int64_t bytes = capacity * static_cast<std::int64_t>(sizeof(float));
   auto* data = core::machine_has(bytes)
                    ? static_cast<float*>(std::aligned_alloc(64, static_cast<std::size_t>(bytes)))
@@ -38,10 +41,29 @@ BufferPool::Buffer BufferPool::take(std::int64_t floats) {
       data != nullptr, core::ErrorKind::kOutOfMemory,
       "cannot allocate {} bytes for activations; use a shorter context or a smaller batch", bytes);
   owned_ += capacity;
+  peak_ = std::max(peak_, owned_);
+  count_use(capacity);
   return {data, capacity};
 }
 
+void BufferPool::count_use(std::int64_t floats) {
+  in_use_ += floats;
+  most_in_use_ = std::max(most_in_use_, in_use_);
+}
+
+void BufferPool::make_room(std::int64_t floats) {
+  const std::int64_t used = std::max(most_in_use_, in_use_ + floats);
+  const std::int64_t most = std::max(used + used / 4, kSpareFloats);
+  std::size_t freed = 0;
+  for (; freed < free_.size() && owned_ + floats > most; ++freed) {
+    std::free(free_[freed].data);
+    owned_ -= free_[freed].capacity;
+  }
+  free_.erase(free_.begin(), free_.begin() + static_cast<std::ptrdiff_t>(freed));
+}
+
 void BufferPool::give_back(Buffer buffer) {
+  in_use_ -= buffer.capacity;
   free_.push_back(buffer);
 }
 

@@ -8,7 +8,9 @@
 namespace nibble::ops::cpu {
 
 /// Keeps the memory of matrices that are no longer used, so that a decode step allocates nothing.
-/// One thread at a time.
+/// Where a size is asked for that nothing kept serves, what was given back longest ago is freed:
+/// all that is in use or kept is at most a quarter more than was ever in use at a time, or
+/// kSpareFloats. One thread at a time.
 class BufferPool {
  public:
   struct Buffer {
@@ -24,12 +26,22 @@ class BufferPool {
   Buffer take(std::int64_t floats);  // 64-byte aligned, not initialised
   void give_back(Buffer buffer);
 
-  /// The most memory that was in use or kept at a time.
-  std::int64_t peak_bytes() const { return owned_ * static_cast<std::int64_t>(sizeof(float)); }
+  /// In use or kept.
+  std::int64_t bytes() const { return owned_ * static_cast<std::int64_t>(sizeof(float)); }
+  /// The most of that at a time.
+  std::int64_t peak_bytes() const { return peak_ * static_cast<std::int64_t>(sizeof(float)); }
+
+  static constexpr std::int64_t kSpareFloats = std::int64_t{1} << 24;  // 64 MiB
 
  private:
-  std::int64_t owned_ = 0;  // floats of all buffers, which are freed only with the pool
-  std::vector<Buffer> free_;
+  void make_room(std::int64_t floats);
+  void count_use(std::int64_t floats);
+
+  std::int64_t owned_ = 0;  // floats of all buffers
+  std::int64_t in_use_ = 0;
+  std::int64_t most_in_use_ = 0;
+  std::int64_t peak_ = 0;     // of owned_
+  std::vector<Buffer> free_;  // in the order in which they were given back
 };
 
 /// Float matrix [rows, columns], row-major, from a pool. Move-only.

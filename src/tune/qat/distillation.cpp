@@ -1,5 +1,8 @@
 #include "tune/qat/distillation.h"
 
+#include <numeric>
+#include <utility>
+
 #include "core/error.h"
 #include "engine/encoder_batch.h"
 #include "models/encoder_forward.h"
@@ -41,17 +44,51 @@ struct Distillation::Pass {
   Variable logits;
 };
 
+void LossTerms::add(const LossTerms& batch) {
+  labels += batch.labels;
+  logits += batch.logits;
+  hidden += batch.hidden;
+  attention += batch.attention;
+  scores += batch.scores;
+}
+
+std::vector<BatchShare> shares_of(std::span<const std::vector<const LabelledText*>> batches) {
+  BatchShare all = {0, 0, 0};
+  std::vector<BatchShare> shares;
+  for (const auto& batch : batches) {
+    BatchShare& own = shares.emplace_back(BatchShare{0, 0, 0});
+    for (const LabelledText* text : batch) {
+      const auto tokens = static_cast<double>(text->tokens.size());
+      own.texts += 1;
+      own.tokens += tokens;
+      own.scores += tokens * tokens;
+    }
+    all.texts += own.texts;
+    all.tokens += own.tokens;
+    all.scores += own.scores;
+  }
+  for (BatchShare& share : shares) {
+    share = {share.texts / all.texts, share.tokens / all.tokens, share.scores / all.scores};
+  }
+  return shares;
+}
+
 Distillation::Distillation(const models::Network& teacher, ops::cpu::CpuOps& teacher_ops,
                            const models::Network& student, ops::cpu::CpuOps& student_ops,
-                           const LossWeights& weights)
+                           const LossWeights& weights, std::vector<std::int64_t> layers)
     : teacher_(teacher),
       student_(student),
       student_ops_(student_ops),
       weights_(weights),
+      layers_(std::move(layers)),
       teacher_tape_(teacher_ops),
       student_tape_(student_ops) {
   core::require(student.classifier.has_value() && teacher.classifier.has_value(),
                 core::ErrorKind::kUsage, "the model has no head that labels texts");
+  if (layers_.empty()) {
+    layers_.resize(student.encoder.blocks.size());
+    std::iota(layers_.begin(), layers_.end(), 0);
+  }
   if (weights_.needs_scores()) {
     teacher_tape_.keep_scores();
     student_tape_.keep_scores();
@@ -78,7 +115,8 @@ Distillation::Pass Distillation::run(GradientOps& tape, const models::Network& n
 }
 
 LossTerms Distillation::step(std::span<const LabelledText* const> texts,
-                             const ops::gradient::ParameterGradients& gradients) {
+                             const ops::gradient::ParameterGradients& gradients,
+                             const BatchShare& share) {
   const Texts batch(student_, texts);
   Pass teacher;
   if (weights_.needs_teacher()) {
@@ -87,12 +125,17 @@ LossTerms Distillation::step(std::span<const LabelledText* const> texts,
   }
   const Pass student = run(student_tape_, student_, batch);
   student_tape_.set_parameters(&gradients);
-  const LossTerms terms = compare(student, teacher, batch);
+  const LossWeights weights = {weights_.labels * share.texts, weights_.logits * share.texts,
+                               weights_.hidden * share.tokens, weights_.attention * share.tokens,
+                               weights_.scores * share.scores};
+  const LossTerms terms = compare(student, teacher, batch, weights);
   student_tape_.backward();
-  return terms;
+  return {terms.labels * share.texts, terms.logits * share.texts, terms.hidden * share.tokens,
+          terms.attention * share.tokens, terms.scores * share.scores};
 }
 
-LossTerms Distillation::compare(const Pass& student, const Pass& teacher, const Texts& texts) {
+LossTerms Distillation::compare(const Pass& student, const Pass& teacher, const Texts& texts,
+                                const LossWeights& weights) {
   LossTerms terms;
   // Adds to the gradient at what the student gave.
   const auto add = [&](const Variable& at, auto loss) {
@@ -102,36 +145,37 @@ LossTerms Distillation::compare(const Pass& student, const Pass& teacher, const 
     return value;
   };
   const models::Problem problem = student_.classifier->problem;
-  if (weights_.labels > 0) {
+  if (weights.labels > 0) {
     terms.labels = add(student.logits, [&](Matrix& gradient) {
-      return add_label_loss(problem, student.logits.value(), texts.labels, weights_.labels,
+      return add_label_loss(problem, student.logits.value(), texts.labels, weights.labels,
                             gradient);
     });
   }
-  if (weights_.logits > 0) {
+  if (weights.logits > 0) {
     terms.logits = add(student.logits, [&](Matrix& gradient) {
-      return add_logit_loss(problem, student.logits.value(), teacher.logits.value(),
-                            weights_.logits, gradient);
+      return add_logit_loss(problem, student.logits.value(), teacher.logits.value(), weights.logits,
+                            gradient);
     });
   }
   for (std::size_t layer = 0; layer < student.hidden.size(); ++layer) {
-    if (weights_.hidden > 0) {
+    const auto other = static_cast<std::size_t>(layers_[layer]);  // of the teacher
+    if (weights.hidden > 0) {
       terms.hidden += add(student.hidden[layer], [&](Matrix& gradient) {
-        return add_squared_difference(student.hidden[layer].value(), teacher.hidden[layer].value(),
-                                      weights_.hidden, gradient);
+        return add_squared_difference(student.hidden[layer].value(), teacher.hidden[other].value(),
+                                      weights.hidden, gradient);
       });
     }
     if (!weights_.needs_scores()) {
       continue;
     }
     const LayerScores scores = {student_.encoder.blocks[layer].attention.spec, texts.ranges,
-                                student.scores[layer].value(), teacher.scores[layer].value()};
+                                student.scores[layer].value(), teacher.scores[other].value()};
     add(student.scores[layer], [&](Matrix& gradient) {
-      if (weights_.attention > 0) {
-        terms.attention += add_attention_loss(scores, weights_.attention, gradient);
+      if (weights.attention > 0) {
+        terms.attention += add_attention_loss(scores, weights.attention, gradient);
       }
-      if (weights_.scores > 0) {
-        terms.scores += add_score_loss(scores, weights_.scores, gradient);
+      if (weights.scores > 0) {
+        terms.scores += add_score_loss(scores, weights.scores, gradient);
       }
       return 0.0;
     });

@@ -25,6 +25,16 @@ struct LossWeights {
   bool needs_scores() const { return attention > 0 || scores > 0; }
 };
 
+/// What a batch is of the step that it belongs to; 1: all of it.
+struct BatchShare {
+  double texts = 1;
+  double tokens = 1;
+  double scores = 1;  // pairs of tokens of a text
+};
+
+/// The shares of batches that make one step together.
+std::vector<BatchShare> shares_of(std::span<const std::vector<const LabelledText*>> batches);
+
 /// What the terms were on a batch; 0 where one was left out.
 struct LossTerms {
   double labels = 0;
@@ -37,34 +47,39 @@ struct LossTerms {
     return weights.labels * labels + weights.logits * logits + weights.hidden * hidden +
            weights.attention * attention + weights.scores * scores;
   }
+  void add(const LossTerms& batch);
 };
 
 /// Layer-wise distillation of an encoder: both networks read a batch of texts, and the loss is what
 /// the student makes of it against the labels and the teacher (Wu et al. 2023, arXiv 2301.12017,
-/// section 3). Both have as many layers, of equal sizes, and a head that labels texts.
+/// section 3). Layers have equal sizes in both, which have a head that labels texts.
 class Distillation {
  public:
   /// The networks and operators outlive this. `teacher_ops` and `student_ops` compute in float, and
-  /// hold the layouts of their model alone.
+  /// hold the layouts of their model alone. `layers` says for each layer of the student which of
+  /// the teacher's it is compared with; empty: each with its own.
   Distillation(const models::Network& teacher, ops::cpu::CpuOps& teacher_ops,
                const models::Network& student, ops::cpu::CpuOps& student_ops,
-               const LossWeights& weights);
+               const LossWeights& weights, std::vector<std::int64_t> layers = {});
 
-  /// The loss of a batch. Its gradient is added to the parameters of `gradients`.
+  /// The loss of a batch, times its share: of all batches of a step, the sum is the loss of the
+  /// step. Its gradient is added to the parameters of `gradients`.
   LossTerms step(std::span<const LabelledText* const> texts,
-                 const ops::gradient::ParameterGradients& gradients);
+                 const ops::gradient::ParameterGradients& gradients, const BatchShare& share = {});
 
  private:
   struct Texts;
   struct Pass;
   static Pass run(ops::gradient::GradientOps& tape, const models::Network& network,
                   const Texts& texts);
-  LossTerms compare(const Pass& student, const Pass& teacher, const Texts& texts);
+  LossTerms compare(const Pass& student, const Pass& teacher, const Texts& texts,
+                    const LossWeights& weights);
 
   const models::Network& teacher_;
   const models::Network& student_;
   ops::cpu::CpuOps& student_ops_;
   LossWeights weights_;
+  std::vector<std::int64_t> layers_;
   ops::gradient::GradientOps teacher_tape_;
   ops::gradient::GradientOps student_tape_;
 };

@@ -56,6 +56,41 @@ double size_of(const Parameters& parameters) {
   return std::sqrt(sum);
 }
 
+// Batches of a step add up to what one batch of all their texts gives, but for rounding.
+TEST_F(StudentTest, BatchesAddUpToTheStep) {
+  Student student(model_->network, rounded_by("int4-sym-row"), false, ops_);
+  const LossTerms whole = step(student, model_->network, kAllTerms);
+  std::vector<std::vector<float>> gradients;
+  for (const auto& parameter : student.parameters()) {
+    gradients.push_back(parameter->gradient);
+    std::fill(parameter->gradient.begin(), parameter->gradient.end(), 0.0f);
+  }
+  const auto all = all_of(texts_);
+  const std::vector<std::vector<const LabelledText*>> batches = {
+      {all[0]}, {all[1], all[2], all[3]}, {all[4], all[5]}};
+  const auto shares = shares_of(batches);
+  Distillation distillation(model_->network, teacher_ops_, student.network(), ops_, kAllTerms);
+  LossTerms sum;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    sum.add(distillation.step(batches[i], student.gradients(), shares[i]));
+  }
+  EXPECT_NEAR(sum.labels, whole.labels, 1e-6 * whole.labels);
+  EXPECT_NEAR(sum.logits, whole.logits, 1e-6 * whole.logits);
+  EXPECT_NEAR(sum.hidden, whole.hidden, 1e-6 * whole.hidden);
+  EXPECT_NEAR(sum.attention, whole.attention, 1e-6 * whole.attention);
+  EXPECT_NEAR(sum.scores, whole.scores, 1e-6 * whole.scores);
+  for (std::size_t p = 0; p < gradients.size(); ++p) {
+    const Parameter& parameter = *student.parameters()[p];
+    double difference = 0;
+    double size = 0;
+    for (std::size_t i = 0; i < gradients[p].size(); ++i) {
+      difference += std::pow(parameter.gradient[i] - gradients[p][i], 2.0);
+      size += std::pow(gradients[p][i], 2.0);
+    }
+    EXPECT_LE(std::sqrt(difference), 1e-5 * std::sqrt(size) + 1e-8) << parameter.name;
+  }
+}
+
 TEST_F(StudentTest, InFloatIsTheTeacher) {
   Student student(model_->network, rounded_by("f32"), false, ops_);
   const LossTerms terms = step(student, model_->network, {0, 1, 1, 1, 1});

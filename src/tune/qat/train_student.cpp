@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <string>
 
 #include "compress/pipeline/checkpoint.h"
 #include "compress/pipeline/model_card.h"
@@ -15,6 +16,7 @@
 #include "tune/activation_bytes.h"
 #include "tune/learning_rate.h"
 #include "tune/loss_curve.h"
+#include "tune/qat/fewer_layers.h"
 #include "tune/qat/student.h"
 #include "tune/training_state.h"
 
@@ -59,9 +61,10 @@ Json job(const models::Model& model, const std::vector<LabelledText>& texts,
   json["student"] = {
       {"texts", {texts.size(), fmt::format("{:016x}", hash_of(texts))}},
       {"pairs", options.pairs},
+      {"layers", options.layers},
       {"loss", {loss.labels, loss.logits, loss.hidden, loss.attention, loss.scores}},
       {"epochs", options.epochs},
-      {"batch", options.batch},
+      {"batch", {options.batch, options.accumulate}},
       {"learning_rate", {options.learning_rate, options.warmup}},
       {"optimizer", {adam.beta1, adam.beta2, adam.epsilon, adam.weight_decay, adam.clip}},
       {"seed", options.seed}};
@@ -70,10 +73,13 @@ Json job(const models::Model& model, const std::vector<LabelledText>& texts,
 
 class Training {
  public:
-  Training(const models::Model& model, const std::vector<LabelledText>& texts,
+  // `model` is what the student begins as, with these layers of the teacher's.
+  Training(const models::Model& model, const models::Model& teacher,
+           const std::vector<std::int64_t>& layers, const std::vector<LabelledText>& texts,
            const StudentOptions& options, const compress::Recipe& recipe, const JudgeStudent& judge,
            core::ProgressSink& progress)
       : model_(model),
+        teacher_(teacher),
         texts_(texts),
         options_(options),
         recipe_(recipe),
@@ -82,11 +88,13 @@ class Training {
         teacher_ops_({options.threads, ops::ActivationPrecision::kFloat}),
         student_ops_({options.threads, ops::ActivationPrecision::kFloat}),
         student_(model.network, recipe, options.pairs, student_ops_),
-        distillation_(model.network, teacher_ops_, student_.network(), student_ops_, options.loss),
+        distillation_(teacher.network, teacher_ops_, student_.network(), student_ops_, options.loss,
+                      layers),
         optimizer_(student_.parameters(), options.optimizer, student_ops_.pool()),
         curve_(options.csv) {
     const auto count = static_cast<std::int64_t>(texts.size());
-    steps_per_epoch_ = (count + options.batch - 1) / options.batch;
+    const std::int64_t texts_of_step = options.batch * options.accumulate;
+    steps_per_epoch_ = (count + texts_of_step - 1) / texts_of_step;
     steps_ = steps_per_epoch_ * options.epochs;
     rate_ = {options.learning_rate, Decay::kLinear, steps_,
              static_cast<std::int64_t>(std::ceil(options.warmup * static_cast<double>(steps_)))};
@@ -97,7 +105,7 @@ class Training {
   void run(const std::filesystem::path& state) {
     state_ = state;
     curve_.start();
-    const auto stored = load_training(state, student_.parameters(), optimizer_);
+    const auto stored = load_training(state, steps_, student_.parameters(), optimizer_);
     const std::int64_t first = optimizer_.steps();
     if (stored) {
       curve_.resume(first);
@@ -135,19 +143,33 @@ class Training {
   }
 
  private:
-  std::vector<const LabelledText*> batch(std::int64_t step) const {
-    const std::size_t size = static_cast<std::size_t>(options_.batch);
-    const std::size_t first = static_cast<std::size_t>(step % steps_per_epoch_) * size;
-    std::vector<const LabelledText*> batch;
-    for (std::size_t i = first; i < std::min(first + size, order_.size()); ++i) {
-      batch.push_back(&texts_[order_[i]]);
+  std::vector<std::vector<const LabelledText*>> batches(std::int64_t step) const {
+    const auto size = static_cast<std::size_t>(options_.batch);
+    const std::size_t all = size * static_cast<std::size_t>(options_.accumulate);
+    const std::size_t first = static_cast<std::size_t>(step % steps_per_epoch_) * all;
+    std::vector<std::vector<const LabelledText*>> batches;
+    for (std::size_t i = first; i < std::min(first + all, order_.size()); ++i) {
+      if ((i - first) % size == 0) {
+        batches.emplace_back();
+      }
+      batches.back().push_back(&texts_[order_[i]]);
     }
-    return batch;
+    return batches;
+  }
+
+  LossTerms pass_back(std::int64_t step) {
+    const auto batches = this->batches(step);
+    const auto shares = shares_of(batches);
+    LossTerms terms;
+    for (std::size_t i = 0; i < batches.size(); ++i) {
+      terms.add(distillation_.step(batches[i], student_.gradients(), shares[i]));
+    }
+    return terms;
   }
 
   void take(std::int64_t step) {
     const auto start = Clock::now();
-    const LossTerms terms = distillation_.step(batch(step), student_.gradients());
+    const LossTerms terms = pass_back(step);
     const double loss = terms.total(options_.loss);
     require_finite(loss, student_.parameters(), step + 1);
     const double rate = rate_.at(step);
@@ -176,12 +198,14 @@ class Training {
 
   void tell_size() {
     const std::int64_t count = count_of(student_.parameters());
-    const std::int64_t activations = activation_bytes(student_.network().encoder, most_tokens()) *
-                                     (options_.loss.needs_teacher() ? 2 : 1);
+    std::int64_t activations = activation_bytes(student_.network().encoder, most_tokens());
+    if (options_.loss.needs_teacher()) {
+      activations += activation_bytes(teacher_.network.encoder, most_tokens());
+    }
     progress_.message(fmt::format(
         "{} parameters, {} texts, {} steps of {} texts; memory: about {:.0f} MB for parameters "
         "and optimizer, at most about {:.0f} MB for the activations of a step",
-        count, texts_.size(), steps_, options_.batch,
+        count, texts_.size(), steps_, options_.batch * options_.accumulate,
         static_cast<double>(count * AdamW::kBytesPerValue) / 1e6,
         static_cast<double>(activations) / 1e6));
   }
@@ -197,6 +221,7 @@ class Training {
   }
 
   const models::Model& model_;
+  const models::Model& teacher_;
   const std::vector<LabelledText>& texts_;
   const StudentOptions& options_;
   const compress::Recipe& recipe_;
@@ -215,6 +240,22 @@ class Training {
   std::vector<std::size_t> order_;  // of the epoch
 };
 
+compress::CardFacts card_of(const models::Model& model, const std::vector<LabelledText>& texts,
+                            const StudentOptions& options, const compress::Recipe& recipe) {
+  compress::CardFacts facts;
+  facts.recipe = recipe.name;
+  facts.rows = {
+      {"scheme of most layers", fmt::format("`{}`", formats::to_string(recipe.scheme))},
+      {"trained",
+       fmt::format("while it ran so: {} texts, {} epochs", texts.size(), options.epochs)},
+  };
+  if (options.layers > 0) {
+    facts.rows.emplace_back(
+        "layers", fmt::format("{} (was {})", options.layers, model.network.encoder.blocks.size()));
+  }
+  return facts;
+}
+
 }  // namespace
 
 void train_student(const models::Model& model, const std::vector<LabelledText>& texts,
@@ -222,20 +263,29 @@ void train_student(const models::Model& model, const std::vector<LabelledText>& 
                    const JudgeStudent& judge, core::ProgressSink& progress) {
   require_served(model, texts, options);
   compress::Recipe recipe = options.recipe;
-  recipe.name = fmt::format("qat-{}{}", options.pairs ? "pairs-" : "", recipe.name);
-  compress::CheckpointWriter writer(model, target, job(model, texts, options, recipe), std::nullopt,
+  std::string prefix = "qat-";
+  std::vector<std::int64_t> layers;
+  models::Model start = model;
+  if (options.layers > 0) {
+    layers = every_other_layer(std::ssize(model.network.encoder.blocks), options.layers);
+    start = with_layers(model, layers);
+    prefix += fmt::format("layers{}-", options.layers);
+  }
+  recipe.name = prefix + (options.pairs ? "pairs-" : "") + recipe.name;
+  compress::CheckpointWriter writer(start, target, job(model, texts, options, recipe), std::nullopt,
                                     resume);
   const std::filesystem::path state = writer.folder() / kStateFile;
-  Training training(model, texts, options, recipe, judge, progress);
+  Training training(start, model, layers, texts, options, recipe, judge, progress);
   training.run(state);
   const auto blocks = training.student().compressed();
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     writer.write_block(static_cast<std::int64_t>(i), blocks[i]);
   }
   writer.complete(training.compression());
-  std::filesystem::remove(state);
   writer.write_file(compress::kModelCardFile,
-                    compress::model_card(model, *models::open_model(writer.folder()), recipe, {}));
+                    compress::model_card(model, *models::open_model(writer.folder()),
+                                         card_of(model, texts, options, recipe)));
+  std::filesystem::remove(state);  // only now: until here nothing of an interrupted job is lost
   writer.commit();
 }
 
