@@ -59,4 +59,14 @@ inline void put_nibbles(const std::uint8_t* codes, std::uint8_t* bytes) {
   }
 }
 
+/// Q4_0 and IQ4_NL: f16 d | codes[16].
+inline void unpack_half_and_nibbles(const std::uint8_t* block, GgufBlock& parts) {
+  parts.d = get_f16(block);
+  get_nibbles(block + 2, parts.codes);
+}
+inline void pack_half_and_nibbles(const GgufBlock& parts, std::uint8_t* block) {
+  put_f16(parts.d, block);
+  put_nibbles(parts.codes, block + 2);
+}
+
 }  // namespace nibble::io::gguf_blocks

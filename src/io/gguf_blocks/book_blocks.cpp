@@ -16,16 +16,6 @@ constexpr Book kE2m1 = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, 0, -0.5f, -1, -1.5f, -2, -
 constexpr int kXsOffset = 32;  // of the 6-bit scales of IQ4_XS
 constexpr int kXsGroups = kSuperBlock / kBlock;
 
-// f16 d | codes[16]
-void unpack_iq4_nl(const std::uint8_t* block, GgufBlock& parts) {
-  parts.d = get_f16(block);
-  get_nibbles(block + 2, parts.codes);
-}
-void pack_iq4_nl(const GgufBlock& parts, std::uint8_t* block) {
-  put_f16(parts.d, block);
-  put_nibbles(parts.codes, block + 2);
-}
-
 // f16 d | u16 high | low[4] | codes[128]
 // Group j of 32 has the 6-bit scale: nibble j % 2 of low[j / 2], above it bits 2 j and 2 j + 1 of
 // high; it is 32 more than it is.
@@ -63,8 +53,8 @@ void pack_mxfp4(const GgufBlock& parts, std::uint8_t* block) {
 
 }  // namespace
 
-constinit const GgufBlockForm kIq4Nl = {kBlock,        4,          0, GgufScale::kHalf, false, kIq4,
-                                        unpack_iq4_nl, pack_iq4_nl};
+constinit const GgufBlockForm kIq4Nl = {
+    kBlock, 4, 0, GgufScale::kHalf, false, kIq4, unpack_half_and_nibbles, pack_half_and_nibbles};
 constinit const GgufBlockForm kIq4Xs = {
     kBlock, 4, 0, GgufScale::kMultiples, false, kIq4, unpack_iq4_xs, pack_iq4_xs};
 constinit const GgufBlockForm kMxfp4 = {

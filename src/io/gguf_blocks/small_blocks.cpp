@@ -25,16 +25,6 @@ void put_five_bits(const GgufBlock& parts, std::uint8_t* bytes) {
   put_nibbles(parts.codes, bytes + sizeof(high));
 }
 
-// f16 d | codes
-void unpack_q4_0(const std::uint8_t* block, GgufBlock& parts) {
-  parts.d = get_f16(block);
-  get_nibbles(block + 2, parts.codes);
-}
-void pack_q4_0(const GgufBlock& parts, std::uint8_t* block) {
-  put_f16(parts.d, block);
-  put_nibbles(parts.codes, block + 2);
-}
-
 // f16 d | f16 m | codes
 void unpack_q4_1(const std::uint8_t* block, GgufBlock& parts) {
   parts.d = get_f16(block);
@@ -91,7 +81,8 @@ constexpr GgufBlockForm form(int bits, int zero, bool minima,
 
 }  // namespace
 
-constinit const GgufBlockForm kQ4_0 = form(4, 8, false, unpack_q4_0, pack_q4_0);
+constinit const GgufBlockForm kQ4_0 =
+    form(4, 8, false, unpack_half_and_nibbles, pack_half_and_nibbles);
 constinit const GgufBlockForm kQ4_1 = form(4, 0, true, unpack_q4_1, pack_q4_1);
 constinit const GgufBlockForm kQ5_0 = form(5, 16, false, unpack_q5_0, pack_q5_0);
 constinit const GgufBlockForm kQ5_1 = form(5, 0, true, unpack_q5_1, pack_q5_1);

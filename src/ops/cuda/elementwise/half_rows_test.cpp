@@ -317,8 +317,9 @@ TEST_F(CudaHalfRows, ManyShortRowsHaveTheBitsOfFew) {
                   target_from(row), m, columns, stream());
       };
       const auto results = [&](const auto& run, std::int64_t step) {
-        device::cuda::check(cudaMemset(codes.codes.data(), 0x55, codes.codes.bytes()),
-                            "cudaMemset");
+        device::cuda::check(
+            cudaMemsetAsync(codes.codes.data(), 0x55, codes.codes.bytes(), stream()),
+            "cudaMemsetAsync");
         for (std::int64_t row = 0; row < 1500; row += step) {
           run(row, step);
         }
