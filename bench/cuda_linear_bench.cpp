@@ -34,7 +34,14 @@ constexpr Format kFormats[] = {
     {"int4-g128", CodeKind::kInt4, 1, false, GemmInputs::kHalf},
     {"int4-asym-g128", CodeKind::kInt4WithZeros, 1, false, GemmInputs::kHalf},
     {"int4-g32", CodeKind::kInt4, 4, false, GemmInputs::kHalf},
+    {"int3-g128", CodeKind::kInt3, 1, false, GemmInputs::kHalf},
+    {"int3-asym-g128", CodeKind::kInt3WithZeros, 1, false, GemmInputs::kHalf},
+    {"int2-g128", CodeKind::kInt2, 1, false, GemmInputs::kHalf},
+    {"int2-asym-g128", CodeKind::kInt2WithZeros, 1, false, GemmInputs::kHalf},
+    {"int2-g32", CodeKind::kInt2, 4, false, GemmInputs::kHalf},
     {"book-g128", CodeKind::kBook, 1, false, GemmInputs::kHalf},
+    {"book3-g128", CodeKind::kBook3, 1, false, GemmInputs::kHalf},
+    {"book2-g128", CodeKind::kBook2, 1, false, GemmInputs::kHalf},
     {"int8-row", CodeKind::kInt8, 1, true, GemmInputs::kHalf},
     {"int8-row-a8", CodeKind::kInt8, 1, true, GemmInputs::kInt8},
     {"int4-g128-a8", CodeKind::kInt4, 1, false, GemmInputs::kInt8},
@@ -44,7 +51,8 @@ struct Rows {
   std::int64_t n;
   std::int64_t k;
 };
-constexpr Rows kRows[] = {{4096, 4096}, {8192, 4096}, {14336, 4096}, {4096, 11008}, {28672, 8192}};
+constexpr Rows kRows[] = {{4096, 4096},  {8192, 4096},  {12288, 4096}, {14336, 4096},
+                          {22016, 4096}, {4096, 11008}, {28672, 8192}};
 constexpr std::int64_t kFewTokens[] = {1, 4, 8, 16};
 constexpr std::int64_t kMediumTokens[] = {16, 32, 48, 64};
 constexpr std::int64_t kMostTokens = 64;

@@ -241,28 +241,42 @@ void run_shape(const Shape& shape, int multiprocessors, double limit, bool all_w
   const Inputs inputs(shape.n, shape.k);
   const DenseCopies dense(shape.n, shape.k, multiprocessors);
   const PackedWeight weight = random_sparse(shape.n, shape.k, [](std::int64_t) { return 0.5; });
-  std::vector<std::pair<int, std::unique_ptr<SparseCopies>>> sparse;
+  std::vector<std::pair<std::string, std::unique_ptr<SparseCopies>>> sparse;
   const int built_in = ops::cuda::sparse_plan(shape.n, multiprocessors).warps;
   for (const int warps : {8, 16, 32}) {
     if (all_warps || warps == built_in) {
-      ops::cuda::SparsePlan plan = ops::cuda::sparse_plan(shape.n, multiprocessors);
+      SparsePlan plan = ops::cuda::sparse_plan(shape.n, multiprocessors);
       plan.warps = warps;
-      sparse.emplace_back(warps, std::make_unique<SparseCopies>(weight, plan, pool));
+      sparse.emplace_back("bsr 50 % " + std::to_string(warps) + " warps",
+                          std::make_unique<SparseCopies>(weight, plan, pool));
     }
   }
-  for (const std::int64_t m : {1, 2, 4, 8, 16}) {
+  for (const std::int64_t m : {1, 2, 3, 4, 6, 8, 16}) {
     std::vector<std::unique_ptr<Timed>> turns;
     turns.push_back(std::make_unique<Timed>(
         "int4-sym-g128", dense.bytes(),
         [&](int turn, cudaStream_t stream) { dense.launch(inputs, turn, m, stream); }));
-    for (const auto& [warps, copies] : sparse) {
+    for (const auto& [name, copies] : sparse) {
       for (const int digits : {2, 1}) {
-        turns.push_back(std::make_unique<Timed>(
-            "bsr 50 % " + std::to_string(warps) + " warps" + (digits == 1 ? " a8" : ""),
-            copies->bytes(), [&, &kept = *copies](int turn, cudaStream_t stream) {
-              kept.launch(inputs, turn, m, digits, stream);
-            }));
+        turns.push_back(
+            std::make_unique<Timed>(name + (digits == 1 ? " a8" : ""), copies->bytes(),
+                                    [&, &kept = *copies](int turn, cudaStream_t stream) {
+                                      kept.launch(inputs, turn, m, digits, stream);
+                                    }));
       }
+    }
+    const Buffer wide(ops::cuda::rows_at_once(shape.n, shape.k) * shape.k * 2);
+    if (m == 1) {
+      turns.push_back(std::make_unique<Timed>(
+          "to float16", sparse.front().second->bytes(), [&](int turn, cudaStream_t stream) {
+            const auto& kept = sparse.front().second->rows;
+            const auto& view = kept[static_cast<std::size_t>(turn) % kept.size()].view();
+            const std::int64_t step = ops::cuda::rows_at_once(shape.n, shape.k);
+            for (std::int64_t row = 0; row < shape.n; row += step) {
+              ops::cuda::widen_rows(view, row, std::min(step, shape.n - row), wide.as<core::Fp16>(),
+                                    stream);
+            }
+          }));
     }
     const std::string title = std::string(shape.name) + " " + std::to_string(shape.n) + " x " +
                               std::to_string(shape.k) + " m " + std::to_string(m);

@@ -18,6 +18,7 @@ from pathlib import Path
 import accuracy_tables
 import peer_tables
 import speed_tables
+import tuning_tables
 
 RESULTS = "bench/results"
 PLACE = re.compile(r"(<!-- table: (\S+) -->\n)(.*?)(<!-- end of table -->)", re.DOTALL)
@@ -31,7 +32,8 @@ def pages(root):
 def tables(root):
     """Every table that the measurements give, by name. Throws ValueError for a measurement that lacks a field."""
     results = root / RESULTS
-    return {**speed_tables.tables(results), **accuracy_tables.tables(results), **peer_tables.tables(results)}
+    return {**speed_tables.tables(results), **accuracy_tables.tables(results), **peer_tables.tables(results),
+            **tuning_tables.tables(results)}
 
 
 def filled(text, known):

@@ -72,6 +72,12 @@ constexpr CommandEntry kCommands[] = {
      "  nibble bench-serve http://127.0.0.1:8080 --rate 4 --lengths atom --longest 1024\n"
      "  nibble bench-serve http://127.0.0.1:8080 --goodput ttft:500 --goodput tpot:50 --json",
      JsonOutput::kYes, bench_serve_command},
+    {"tune", "Train a compressed model against the float one",
+     "  nibble tune demo-s50 -o demo-s50-tuned --teacher models/demo --calib text.txt\n"
+     "  nibble tune llama-w2 -o llama-w2-tuned --teacher Llama-3.2-1B --calib text.txt --stage "
+     "e2e-oqp --csv loss.csv\n"
+     "  nibble tune bert-sst2 -o bert-w4a4 --stage qat --task sst2 --data glue",
+     JsonOutput::kNo, tune_command},
     {"tune-kernels",
      "Measure how a GPU best divides a model's linear layers, and keep that for later runs",
      "  nibble tune-kernels demo-w4 --device cuda\n"

@@ -51,8 +51,9 @@ class Bench final : public ModelCommand {
     if (ranks.follow(model_, runner_options)) {
       return;
     }
-    const auto model = ranks.open(
-        model_, [&] { return strategy_.open(model_, lora_, runner_options, common_.quiet); });
+    const auto model = ranks.open(model_, runner_options.place, [&] {
+      return strategy_.open(model_, lora_, runner_options, common_.quiet);
+    });
     if (!common_.json && model->compression.tuned) {
       print_result("{}; {}\n", core::printable(model->compression.recipe),
                    tuned_words(*model->compression.tuned));

@@ -19,6 +19,7 @@ std::unique_ptr<Command> embed_command();
 std::unique_ptr<Command> serve_command();
 std::unique_ptr<Command> bench_command();
 std::unique_ptr<Command> bench_serve_command();
+std::unique_ptr<Command> tune_command();
 std::unique_ptr<Command> tune_kernels_command();
 std::unique_ptr<Command> tune_strategy_command();
 std::unique_ptr<Command> explain_command();

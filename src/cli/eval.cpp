@@ -49,8 +49,9 @@ class Eval final : public ModelCommand {
     }
     TerminalProgress progress(common_.quiet);
     const std::string text = read_text(text_);
-    const auto model = ranks.open(
-        model_, [&] { return strategy_.open(model_, lora_, runner_options, common_.quiet); });
+    const auto model = ranks.open(model_, runner_options.place, [&] {
+      return strategy_.open(model_, lora_, runner_options, common_.quiet);
+    });
     const auto tokens = model->tokenizer->encode(text, {});
     models::use_context(model->network, options_.seq_len);
     if (options_.seq_len == 0) {

@@ -10,6 +10,8 @@
 #include "core/byte_size.h"
 #include "core/cpu_topology.h"
 #include "core/error.h"
+#include "device/cuda_devices.h"
+#include "engine/divided_runner.h"
 #include "engine/tile_file.h"
 
 namespace nibble::cli {
@@ -134,7 +136,9 @@ std::int64_t memory_bytes(const std::string& text) {
 
 engine::RunnerOptions DeviceOptions::runner() const {
   engine::RunnerOptions options;
-  options.place = device::parse_place(device);
+  const ranks::RankPlace rank = ranks::find_place();
+  options.place = engine::place_of_rank(device::parse_place(device), rank,
+                                        rank.alone() ? 0 : device::cuda_device_count());
   core::require(!options.place.on_gpu() ||
                     (activations != "int16" && !pin && numa == "none" && packed.empty()),
                 core::ErrorKind::kUsage,
@@ -146,7 +150,7 @@ engine::RunnerOptions DeviceOptions::runner() const {
     const engine::LoadedSchedules loaded =
         engine::load_schedules(schedule_source(schedules), options.place.index);
     options.schedules = loaded.schedules;
-    if (!loaded.ignored.empty() && (quiet_ == nullptr || quiet_->count() == 0)) {
+    if (!loaded.ignored.empty() && rank.rank == 0 && (quiet_ == nullptr || quiet_->count() == 0)) {
       print_note("nibble: schedules are not used: {}\n", loaded.ignored);
     }
   }

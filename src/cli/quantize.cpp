@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 
 #include <CLI/CLI.hpp>
@@ -114,9 +115,30 @@ class Quantize final : public ModelCommand {
     }
     const auto result = open_model(output_);
     print(*model, *result);
+    hint_at_tuning(*result);
   }
 
  private:
+  // What pruning whole groups costs, training brings back.
+  void hint_at_tuning(const models::Model& result) const {
+    const auto& schemes = result.compression.schemes;
+    const bool is_sparse = std::any_of(schemes.begin(), schemes.end(), [](const auto& layer) {
+      return formats::is_sparse(layer.second);
+    });
+    if (is_sparse && !common_.quiet && !common_.json) {
+      const std::vector<std::string> words = {"nibble",
+                                              "tune",
+                                              output_,
+                                              "-o",
+                                              output_ + "-tuned",
+                                              "--teacher",
+                                              model_,
+                                              "--calib",
+                                              calib_.empty() ? "TEXT" : calib_.front()};
+      print_note("pruned in one shot; training brings much of it back: {}\n", shell_command(words));
+    }
+  }
+
   void write_for(const models::Model& model, const compress::Recipe& recipe,
                  core::ProgressSink& progress) const {
     const compress::ExportTarget& target = compress::find_export_target(for_);

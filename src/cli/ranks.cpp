@@ -20,7 +20,7 @@ using core::ErrorKind;
 
 constexpr auto kBetweenLooks = std::chrono::milliseconds(500);
 constexpr auto kGrace =
-    std::chrono::seconds(3);  // for a step that notices the same and ends itself
+    std::chrono::seconds(6);  // for a step that notices the same and ends itself
 
 volatile std::sig_atomic_t told_to_end = 0;
 
@@ -50,6 +50,10 @@ Ranks::Ranks() : place_(ranks::find_place()) {
 }
 
 Ranks::~Ranks() {
+  end_watch();
+}
+
+void Ranks::end_watch() {
   if (watch_.joinable()) {
     {
       const std::lock_guard lock(mutex_);
@@ -66,9 +70,6 @@ engine::RunnerOptions Ranks::options(engine::RunnerOptions options, const std::s
   if (place_.alone()) {
     return options;
   }
-  core::require(!options.place.on_gpu(), ErrorKind::kUsage,
-                "{} ranks run a model on CPUs only; leave --device out, or start one rank",
-                place_.size);
   core::require(packed.empty() && lora.folder.empty() && strategy.step.empty(), ErrorKind::kUsage,
                 "--packed, --lora and --strategy are for one rank, and {} says {}; leave them out",
                 place_.size_name, place_.size);
@@ -79,14 +80,19 @@ engine::RunnerOptions Ranks::options(engine::RunnerOptions options, const std::s
   return options;
 }
 
-bool Ranks::follow(const std::string& model, const engine::RunnerOptions& options) const {
+bool Ranks::follow(const std::string& model, const engine::RunnerOptions& options) {
   if (leads()) {
     return false;
   }
   leave_signals_to_first_rank();
   try {
-    const auto runner = engine::make_rank_runner(open(model, {}), options, communicator_);
+    auto runner = engine::make_rank_runner(open(model, options.place, {}), options, communicator_);
+    if (options.place.on_gpu()) {  // a call that the device never takes cannot end itself
+      watch_ = core::start_thread([this] { watch(); });
+    }
     engine::follow(*runner, *communicator_);
+    runner.reset();  // watched as well
+    end_watch();
     return true;
   } catch (const ranks::RankEnded& ended) {
     if (ended.how() == ranks::End::kLeft && ended.rank() == 0) {
@@ -109,9 +115,10 @@ bool Ranks::follow(const std::string& model, const engine::RunnerOptions& option
   }
 }
 
-std::shared_ptr<models::Model> Ranks::open(const std::string& model, const Open& alone) const {
+std::shared_ptr<models::Model> Ranks::open(const std::string& model, const device::Place& place,
+                                           const Open& alone) const {
   return place_.alone() ? alone()
-                        : models::open_model(model, engine::shard_of(communicator_.get()));
+                        : models::open_model(model, engine::shard_of(communicator_.get(), place));
 }
 
 std::unique_ptr<engine::Runner> Ranks::make_runner(std::shared_ptr<const models::Model> model,
@@ -121,11 +128,12 @@ std::unique_ptr<engine::Runner> Ranks::make_runner(std::shared_ptr<const models:
   }
   auto runner = engine::make_rank_runner(std::move(model), options, communicator_);
   watch_ = core::start_thread([this] { watch(); });
-  return engine::make_leading_runner(std::move(runner), communicator_, place_.local_size);
+  return engine::make_leading_runner(std::move(runner), communicator_,
+                                     options.place.on_gpu() ? 1 : place_.local_size);
 }
 
 // A step that is under way fails by itself when a rank is lost. Where there is none, nobody else
-// would notice.
+// would notice; nor where a GPU takes no more work.
 void Ranks::watch() {
   std::unique_lock lock(mutex_);
   const auto ended = [this] { return ended_; };
@@ -135,8 +143,10 @@ void Ranks::watch() {
       continue;
     }
     if (!ends_.wait_for(lock, kGrace, ended)) {
-      print_note("nibble: error: rank {} of {} has died, or its host is gone\n", *rank,
-                 place_.size);
+      if (leads() || (*rank == 0 && place_.rank == 1 && told_to_end == 0)) {
+        print_note("nibble: error: rank {} of {} has died, or its host is gone\n", *rank,
+                   place_.size);
+      }
       std::_Exit(static_cast<int>(ErrorKind::kFailed));
     }
     return;

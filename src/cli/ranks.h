@@ -46,10 +46,11 @@ class Ranks {
 
   /// On rank 0 false. Others run their part of the model until rank 0 ends. Throws EndedInSilence,
   /// and kFailed where nobody else can say it.
-  bool follow(const std::string& model, const engine::RunnerOptions& options) const;
+  bool follow(const std::string& model, const engine::RunnerOptions& options);
 
-  /// This rank's part of a model; what `alone` opens where there is one rank.
-  std::shared_ptr<models::Model> open(const std::string& model, const Open& alone) const;
+  /// This rank's part of a model that runs at `place`; what `alone` opens where there is one rank.
+  std::shared_ptr<models::Model> open(const std::string& model, const device::Place& place,
+                                      const Open& alone) const;
 
   /// As engine::make_runner, of a model that open() gave. To be called once.
   std::unique_ptr<engine::Runner> make_runner(std::shared_ptr<const models::Model> model,
@@ -57,10 +58,11 @@ class Ranks {
 
  private:
   void watch();
+  void end_watch();
 
   ranks::RankPlace place_;
   std::shared_ptr<ranks::Communicator> communicator_;  // null: one rank
-  std::thread watch_;  // of rank 0, for a rank that dies while nothing is computed
+  std::thread watch_;  // for a rank that dies while nothing is computed
   std::mutex mutex_;
   std::condition_variable ends_;
   bool ended_ = false;

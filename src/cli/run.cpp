@@ -62,8 +62,9 @@ class Run final : public ModelCommand {
     request_.grammar = grammar_.open();
     request_.sampling = sampling_.options();
     const std::string prompt = read_prompt_of_call();
-    const auto model = ranks.open(
-        model_, [&] { return strategy_.open(model_, lora_, runner_options, common_.quiet); });
+    const auto model = ranks.open(model_, runner_options.place, [&] {
+      return strategy_.open(model_, lora_, runner_options, common_.quiet);
+    });
     if (model->network.has_encoder() && model->network.has_decoder()) {
       refuse_decoder_options(*app_);
       run_text_to_text({prompt, most_option_->count() == 0 ? 0 : request_.max_tokens,

@@ -77,8 +77,9 @@ class Serve final : public ModelCommand {
     serve::HttpOptions http;
     http.host = host_;
     auto loading = std::make_unique<serve::LoadingServer>(listener.twin(), http, log_sink());
-    const auto model =
-        ranks.open(model_, [&] { return strategy_.open_silently(model_, lora_, runner_options); });
+    const auto model = ranks.open(model_, runner_options.place, [&] {
+      return strategy_.open_silently(model_, lora_, runner_options);
+    });
     if (const auto other = other_machine(model->compression, runner_options)) {
       log_sink()({serve::LogLevel::kWarning, *other, {}});
     }

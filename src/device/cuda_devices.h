@@ -24,6 +24,9 @@ struct CudaDevice {
 /// Whether this build has the CUDA back end.
 bool cuda_is_built();
 
+/// How many GPUs the driver shows. Takes no memory of them.
+int cuda_device_count();
+
 /// The GPUs that the driver shows; none when there is no driver, or no back end.
 std::vector<CudaDevice> cuda_devices();
 

@@ -31,6 +31,7 @@ class CpuRunner final : public Runner {
             std::shared_ptr<ranks::Communicator> communicator = nullptr)
       : model_(std::move(model)),
         kv_types_(options.kv_types),
+        leads_(communicator == nullptr || communicator->rank() == 0),
         ops_(options.cpu, communicator,
              models::division_of(network(), shard_of(communicator.get()))),
         layers_(*model_, options, ops_),
@@ -68,6 +69,15 @@ class CpuRunner final : public Runner {
     logits_ = rows.empty() ? Matrix() : models::logits(ops_, network(), ops_.gather(hidden, rows));
     layers_.check_intact();
     return view(logits_);
+  }
+
+  void forward_ranked(std::span<const Slice> slices, std::int64_t count,
+                      std::vector<ops::RankedToken>& ranked) override {
+    if (leads_) {
+      Runner::forward_ranked(slices, count, ranked);
+    } else {
+      forward(slices);
+    }
   }
 
   std::vector<float> hidden_sum(const Slice& slice) override {
@@ -169,6 +179,7 @@ class CpuRunner final : public Runner {
 
   std::shared_ptr<const models::Model> model_;
   ops::KvTypes kv_types_;
+  bool leads_;  // other ranks see no logits of the whole vocabulary
   DividedOps ops_;
   CpuLayers layers_;
   std::unique_ptr<KvPool> kv_;
@@ -187,22 +198,9 @@ std::unique_ptr<Runner> make_cpu_runner(std::shared_ptr<const models::Model> mod
   return std::make_unique<CpuRunner>(std::move(model), options);
 }
 
-models::Shard shard_of(const ranks::Communicator* communicator) {
-  return communicator == nullptr ? models::Shard()
-                                 : models::Shard{communicator->rank(), communicator->size()};
-}
-
-std::unique_ptr<Runner> make_rank_runner(std::shared_ptr<const models::Model> model,
-                                         const RunnerOptions& options,
-                                         std::shared_ptr<ranks::Communicator> communicator) {
-  core::require(!options.place.on_gpu(), core::ErrorKind::kUsage,
-                "{} ranks run a model on CPUs only; leave --device out, or start one rank",
-                communicator->size());
-  core::require(options.tile_file.empty(), core::ErrorKind::kUsage,
-                "a file of nibble pack holds whole layers, {} ranks each have a part of them; "
-                "leave --packed out",
-                communicator->size());
-  require_same_on_all_ranks(*model, options, *communicator);
+std::unique_ptr<Runner> make_cpu_rank_runner(std::shared_ptr<const models::Model> model,
+                                             const RunnerOptions& options,
+                                             std::shared_ptr<ranks::Communicator> communicator) {
   return std::make_unique<CpuRunner>(std::move(model), options, std::move(communicator));
 }
 

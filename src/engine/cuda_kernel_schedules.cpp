@@ -122,11 +122,10 @@ LoadedSchedules load_schedules(const ScheduleSource& source, const device::CudaD
 }
 
 LoadedSchedules load_schedules(const ScheduleSource& source, int gpu) {
-  const auto devices = device::cuda_devices();
-  if (gpu >= std::ssize(devices)) {
+  if (gpu >= device::cuda_device_count()) {
     return {};
   }
-  const device::CudaDevice& device = devices[static_cast<std::size_t>(gpu)];
+  const device::CudaDevice device = device::require_cuda_device(gpu);
   return load_schedules(source, device, ops::cuda::kernel_lists(device.multiprocessors));
 }
 

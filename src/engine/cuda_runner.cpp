@@ -10,19 +10,21 @@
 #include "device/cuda/memory.h"
 #include "engine/cuda_layers.h"
 #include "engine/cuda_limits.h"
+#include "engine/divided_runner.h"
 #include "engine/runner.h"
 #include "engine/sampler.h"
 #include "engine/step_tokens.h"
 #include "models/forward.h"
-#include "ops/cuda/cuda_ops.h"
+#include "models/shard.h"
+#include "ops/cuda/divided/divided_cuda_ops.h"
 #include "ops/cuda/sampling/ranking.h"
 
 namespace nibble::engine {
 namespace {
 
 using core::ErrorKind;
-using ops::cuda::CudaOps;
 using ops::cuda::DeviceMatrix;
+using ops::cuda::DividedCudaOps;
 using ops::cuda::KvPool;
 using ops::cuda::KvSequence;
 
@@ -54,9 +56,11 @@ struct DecodeStep {
   StepResults results;
 };
 
+// With a communicator, one rank of those that run a model together.
 class CudaRunner final : public Runner {
  public:
-  CudaRunner(std::shared_ptr<const models::Model> model, const RunnerOptions& options)
+  CudaRunner(std::shared_ptr<const models::Model> model, const RunnerOptions& options,
+             const std::shared_ptr<ranks::Communicator>& communicator = nullptr)
       : model_(std::move(model)),
         kv_types_(options.kv_types),
         host_pool_(options.cpu.threads > 0 ? options.cpu.threads : core::available_cores()),
@@ -64,6 +68,11 @@ class CudaRunner final : public Runner {
              {.exact = options.cpu.activations == ops::ActivationPrecision::kFloat}),
         step_(config().vocabulary) {
     prepare_layers(*model_, ops_, host_pool_);
+    if (communicator) {
+      const models::Shard shard{communicator->rank(), communicator->size(), models::Cut::kInputs};
+      ops_.divide(std::make_unique<ops::cuda::Collectives>(communicator),
+                  models::division_of(network(), shard));
+    }
     for (const models::Block& block : network().decoder.blocks) {
       const std::int64_t window = block.attention.spec.mask.window;
       if (std::find(windows_.begin(), windows_.end(), window) == windows_.end()) {
@@ -72,7 +81,11 @@ class CudaRunner final : public Runner {
     }
   }
 
-  ~CudaRunner() override { ops_.make_current(); }
+  ~CudaRunner() override {
+    ops_.make_current();
+    ops_.end();
+    seen_.clear();  // what collectives await that recorded steps hold
+  }
   CudaRunner(const CudaRunner&) = delete;
   CudaRunner& operator=(const CudaRunner&) = delete;
 
@@ -167,8 +180,13 @@ class CudaRunner final : public Runner {
   const models::Network& network() const { return model_->network; }
   const models::NetworkConfig& config() const { return network().config; }
 
+  // Of the heads that are here.
+  const ops::AttentionSpec& attention() const {
+    return network().decoder.blocks.front().attention.spec;
+  }
+
   ops::cuda::KvLayout kv_layout() const {
-    return {kv_types_, config().kv_heads, config().head_dim};
+    return {kv_types_, attention().kv_heads, config().head_dim};
   }
 
   void begin() {
@@ -186,11 +204,11 @@ class CudaRunner final : public Runner {
   }
 
   // Puts the step's numbers on the device; the batch to give to operators, and its rows.
-  std::pair<models::Batch<CudaOps>, std::span<const std::int32_t>> begin_step(
+  std::pair<models::Batch<DividedCudaOps>, std::span<const std::int32_t>> begin_step(
       std::span<const std::int32_t> rows) {
-    const models::Batch<CudaOps> batch{step_.tokens(), step_.positions(), parts_};
-    const CudaOps::Step step =
-        ops_.begin_step(batch, rows, windows_, config().heads / config().kv_heads);
+    const models::Batch<DividedCudaOps> batch{step_.tokens(), step_.positions(), parts_};
+    const DividedCudaOps::Step step =
+        ops_.begin_step(batch, rows, windows_, attention().heads / attention().kv_heads);
     return {{step.tokens, step.positions, parts_}, step.rows};
   }
 
@@ -232,7 +250,7 @@ class CudaRunner final : public Runner {
     return step.results;
   }
 
-  void record(DecodeStep& step, const models::Batch<CudaOps>& batch,
+  void record(DecodeStep& step, const models::Batch<DividedCudaOps>& batch,
               std::span<const std::int32_t> rows, std::int64_t ranks) {
     StepResults& results = step.results;
     results.ranks = ranks;
@@ -285,7 +303,7 @@ class CudaRunner final : public Runner {
   std::shared_ptr<const models::Model> model_;
   ops::KvTypes kv_types_;
   core::ThreadPool host_pool_;
-  CudaOps ops_;
+  DividedCudaOps ops_;
   std::vector<std::int64_t> windows_;  // each length of a sliding window once
   std::int64_t kv_bytes_ = 0;
   std::map<StepKind, DecodeStep> seen_;
@@ -302,6 +320,12 @@ class CudaRunner final : public Runner {
 std::unique_ptr<Runner> make_cuda_runner(std::shared_ptr<const models::Model> model,
                                          const RunnerOptions& options) {
   return std::make_unique<CudaRunner>(std::move(model), options);
+}
+
+std::unique_ptr<Runner> make_cuda_rank_runner(
+    std::shared_ptr<const models::Model> model, const RunnerOptions& options,
+    const std::shared_ptr<ranks::Communicator>& communicator) {
+  return std::make_unique<CudaRunner>(std::move(model), options, communicator);
 }
 
 }  // namespace nibble::engine

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "core/hash.h"
+#include "device/cuda_devices.h"
 #include "engine/forwarding_runner.h"
 #include "engine/step_message.h"
 
@@ -14,13 +16,20 @@ namespace {
 using core::ErrorKind;
 
 // The calls that all ranks make.
-enum Call : std::int64_t { kEnd, kRoom, kMakePages, kForward, kHiddenSum, kScore };
+enum Call : std::int64_t { kEnd, kRoom, kMakePages, kForward, kRanked, kHiddenSum, kScore };
 
 void write_slice(StepWriter& message, const Slice& slice) {
   message.numbers(slice.pages);
   message.number(slice.position);
   message.numbers(slice.tokens);
   message.number(slice.logits);
+}
+
+void write_slices(StepWriter& message, std::span<const Slice> slices) {
+  message.number(std::ssize(slices));
+  for (const Slice& slice : slices) {
+    write_slice(message, slice);
+  }
 }
 
 // A slice with what it points to.
@@ -63,6 +72,7 @@ std::uint64_t hash_of(const models::Model& model, const RunnerOptions& options) 
   facts.number(static_cast<std::int64_t>(options.kv_types.keys));
   facts.number(static_cast<std::int64_t>(options.kv_types.values));
   facts.number(static_cast<std::int64_t>(options.cpu.activations));
+  facts.number(options.place.on_gpu() ? 1 : 0);
   return core::hash64(facts.bytes());
 }
 
@@ -106,20 +116,20 @@ class LeadingRunner final : public ForwardingRunner {
   LogitsView forward(std::span<const Slice> slices) override {
     LogitsView logits;
     call(
-        kForward,
-        [&](StepWriter& message) {
-          message.number(std::ssize(slices));
-          for (const Slice& slice : slices) {
-            write_slice(message, slice);
-          }
-        },
+        kForward, [&](StepWriter& message) { write_slices(message, slices); },
         [&] { logits = here_->forward(slices); });
     return logits;
   }
 
   void forward_ranked(std::span<const Slice> slices, std::int64_t count,
                       std::vector<ops::RankedToken>& ranked) override {
-    Runner::forward_ranked(slices, count, ranked);
+    call(
+        kRanked,
+        [&](StepWriter& message) {
+          message.number(count);
+          write_slices(message, slices);
+        },
+        [&] { here_->forward_ranked(slices, count, ranked); });
   }
 
   std::vector<float> hidden_sum(const Slice& slice) override {
@@ -175,7 +185,8 @@ class LeadingRunner final : public ForwardingRunner {
   mutable std::string why_broken_;  // empty: it is not
 };
 
-void follow_forward(Runner& runner, StepReader& message) {
+// A step, of which `ranked` tokens of each row are wanted, or logits.
+void follow_forward(Runner& runner, StepReader& message, std::optional<std::int64_t> ranked) {
   std::vector<OwnSlice> own;
   for (std::int64_t missing = message.number(); missing > 0; --missing) {
     own.emplace_back(message);
@@ -183,7 +194,12 @@ void follow_forward(Runner& runner, StepReader& message) {
   std::vector<Slice> slices;
   std::transform(own.begin(), own.end(), std::back_inserter(slices),
                  [](const OwnSlice& each) { return each.slice(); });
-  runner.forward(slices);
+  if (ranked) {
+    std::vector<ops::RankedToken> unread;
+    runner.forward_ranked(slices, *ranked, unread);
+  } else {
+    runner.forward(slices);
+  }
 }
 
 void follow_score(Runner& runner, StepReader& message) {
@@ -201,6 +217,47 @@ void follow_score(Runner& runner, StepReader& message) {
 }
 
 }  // namespace
+
+models::Shard shard_of(const ranks::Communicator* communicator, const device::Place& place) {
+  if (communicator == nullptr) {
+    return {};
+  }
+  return {communicator->rank(), communicator->size(),
+          place.on_gpu() ? models::Cut::kInputs : models::Cut::kOutputs};
+}
+
+device::Place place_of_rank(const device::Place& asked, const ranks::RankPlace& rank, int gpus) {
+  if (!asked.on_gpu() || rank.alone()) {
+    return asked;
+  }
+  if (gpus == 0) {
+    (void)device::require_cuda_device();  // says why there is none
+  }
+  core::require(
+      asked.index == 0, ErrorKind::kUsage,
+      "{} ranks take one GPU each, by their numbers on their host: say --device cuda, and "
+      "choose among GPUs by CUDA_VISIBLE_DEVICES",
+      rank.size);
+  core::require(rank.local_size <= gpus && rank.local_rank < gpus, ErrorKind::kUsage,
+                "{} ranks on this host need a GPU each, and there {} {}; start fewer",
+                std::max(rank.local_size, rank.local_rank + 1), gpus == 1 ? "is" : "are", gpus);
+  return {device::Kind::kCuda, rank.local_rank};
+}
+
+std::unique_ptr<Runner> make_rank_runner(std::shared_ptr<const models::Model> model,
+                                         const RunnerOptions& options,
+                                         std::shared_ptr<ranks::Communicator> communicator) {
+  core::require(options.tile_file.empty(), ErrorKind::kUsage,
+                "a file of nibble pack holds whole layers, {} ranks each have a part of them; "
+                "leave --packed out",
+                communicator->size());
+  require_same_on_all_ranks(*model, options, *communicator);
+  if (options.place.on_gpu()) {
+    require_runs_on_gpu(model->network);
+    return make_cuda_rank_runner(std::move(model), options, communicator);
+  }
+  return make_cpu_rank_runner(std::move(model), options, std::move(communicator));
+}
 
 void require_same_on_all_ranks(const models::Model& model, const RunnerOptions& options,
                                ranks::Communicator& communicator) {
@@ -236,8 +293,13 @@ void follow(Runner& runner, ranks::Communicator& communicator) {
         runner.make_pages(message.number());
         break;
       case kForward:
-        follow_forward(runner, message);
+        follow_forward(runner, message, std::nullopt);
         break;
+      case kRanked: {
+        const std::int64_t count = message.number();
+        follow_forward(runner, message, count);
+        break;
+      }
       case kHiddenSum:
         runner.hidden_sum(OwnSlice(message).slice());
         break;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "formats/column_slice.h"
 #include "formats/row_slice.h"
 #include "models/build_heads.h"
 
@@ -172,8 +173,9 @@ class Builder {
     Attention attention;
     attention.qkv = set(prefix, names_.qkv, fused ? std::vector{width + 2 * kv_width} : apart,
                         config_.hidden, rows);
-    attention.out = set(prefix, {names_.attention_out}, {config_.hidden}, width,
-                        {{outputs_here(config_.hidden)}});
+    attention.out = behind(layer_of(prefix, names_.attention_out, config_.hidden, width,
+                                    has_bias(prefix, names_.attention_out)),
+                           heads);
     attention.spec = spec(prefix, layer);
     attention.spec.heads = here.heads.size();
     attention.spec.kv_heads = here.kv_heads.size();
@@ -271,7 +273,9 @@ class Builder {
   }
 
   Mlp mlp(const std::string& prefix, const MlpNames& names, std::int64_t ffn) {
-    const Range rows = outputs_here(ffn);
+    ops::Linear down =
+        layer_of(prefix, names.down, config_.hidden, ffn, has_bias(prefix, names.down));
+    const Range rows = by_inputs() ? middle_of(ffn, shard_, step_of(down)) : outputs_here(ffn);
     Mlp mlp;
     if (!names.gate.empty()) {
       mlp.up = set(prefix, {names.gate, names.up}, {ffn, ffn}, config_.hidden, {{rows}, {rows}});
@@ -281,8 +285,55 @@ class Builder {
       mlp.up = set(prefix, {names.up}, {ffn}, config_.hidden, {{rows}});
     }
     mlp.up.pairs = mlp.up.parts.size() == 2;
-    mlp.down = set(prefix, {names.down}, {config_.hidden}, ffn, {{outputs_here(config_.hidden)}});
+    mlp.down = behind(std::move(down), rows);
     return mlp;
+  }
+
+  bool by_inputs() const { return !shard_.whole() && shard_.cut == Cut::kInputs; }
+
+  // Where a layer can be cut by inputs.
+  std::int64_t step_of(const ops::Linear& layer) const {
+    const auto cuts = formats::column_cuts(layer.weight.scheme, layer.weight.k);
+    core::require(cuts.refusal.empty(), core::ErrorKind::kUsage,
+                  "{} is {} and cannot be divided among {} GPUs: {}; use one, or --device cpu",
+                  core::printable(layer.name), layer.weight.scheme, shard_.size, cuts.refusal);
+    return cuts.step;
+  }
+
+  // What this rank has of a layer behind the heads or the middle of an MLP: some outputs, or what
+  // becomes of `inputs`. Rank 0 adds the bias then.
+  ops::LinearSet behind(ops::Linear layer, const Range& inputs) {
+    std::vector<ops::Linear> parts;
+    if (!by_inputs()) {
+      append_part(layer, {outputs_here(config_.hidden)}, parts);
+      return loader_.set(std::move(parts));
+    }
+    const std::int64_t step = step_of(layer);
+    const bool fits =
+        inputs.begin % step == 0 && (inputs.end % step == 0 || inputs.end == layer.weight.k);
+    core::require(fits, core::ErrorKind::kUsage,
+                  "{} is {}, which can be cut at multiples of {} inputs, and {} GPUs would cut it "
+                  "at {}; use another number of them, or --device cpu",
+                  core::printable(layer.name), layer.weight.scheme, step, shard_.size,
+                  inputs.begin % step == 0 ? inputs.end : inputs.begin);
+    layer.weight = formats::columns_of(layer.weight, inputs.begin, inputs.end);
+    if (shard_.rank != 0) {
+      layer.bias.clear();
+    }
+    parts.push_back(std::move(layer));
+    return loader_.set(std::move(parts));
+  }
+
+  bool has_bias(const std::string& prefix, std::string_view first) const {
+    return names_.biases == Biases::kAll ||
+           (names_.biases == Biases::kAsStored &&
+            loader_.contains(fmt::format("{}{}.bias", prefix, first)));
+  }
+
+  ops::Linear layer_of(const std::string& prefix, std::string_view name, std::int64_t n,
+                       std::int64_t k, bool bias) {
+    const std::string full = prefix + std::string(name);
+    return names_.conv1d ? loader_.conv1d(full, n, k) : loader_.linear(full, n, k, bias);
   }
 
   // Layers of the rows `n` that read the same k inputs, and of each the rows that this rank has: in
@@ -290,15 +341,11 @@ class Builder {
   ops::LinearSet set(const std::string& prefix, const std::vector<std::string_view>& names,
                      const std::vector<std::int64_t>& n, std::int64_t k,
                      const std::vector<std::vector<Range>>& rows = {}) {
-    const bool bias = names_.biases == Biases::kAll ||
-                      (names_.biases == Biases::kAsStored &&
-                       loader_.contains(fmt::format("{}{}.bias", prefix, names.front())));
+    const bool bias = has_bias(prefix, names.front());
     std::vector<ops::Linear> parts;
     for (std::size_t i = 0; i < names.size(); ++i) {
-      const std::string name = prefix + std::string(names[i]);
-      const ops::Linear layer =
-          names_.conv1d ? loader_.conv1d(name, n[i], k) : loader_.linear(name, n[i], k, bias);
-      append_part(layer, rows.empty() ? std::vector{Range{0, n[i]}} : rows[i], parts);
+      append_part(layer_of(prefix, names[i], n[i], k, bias),
+                  rows.empty() ? std::vector{Range{0, n[i]}} : rows[i], parts);
     }
     return loader_.set(std::move(parts));
   }

@@ -1,6 +1,7 @@
 #include "models/shard.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/error.h"
 
@@ -9,7 +10,8 @@ namespace {
 
 using core::ErrorKind;
 
-constexpr std::int64_t kUnit = 16;  // rows of a tile of the packed kernels
+constexpr std::int64_t kUnit = 16;       // rows of a tile of the packed kernels
+constexpr std::int64_t kWideUnit = 128;  // inputs of a unit of GPUs' kernels
 
 // The part of `count` things that cannot be cut.
 Range units_of(std::int64_t count, const Shard& shard) {
@@ -37,6 +39,21 @@ Range part_of(std::int64_t count, const Shard& shard, const char* what) {
   }
   const Range part = units_of(units, shard);
   return {part.begin * kUnit, std::min(count, part.end * kUnit)};
+}
+
+Range middle_of(std::int64_t count, const Shard& shard, std::int64_t step) {
+  std::int64_t unit = step;
+  for (const std::int64_t liked : {kUnit, kWideUnit}) {
+    const std::int64_t both = std::lcm(step, liked);
+    unit = count >= both * shard.size ? both : unit;
+  }
+  const std::int64_t units = (count + unit - 1) / unit;
+  core::require(units >= shard.size, ErrorKind::kUsage,
+                "{} rows of an MLP, which can be cut at multiples of {}, cannot be divided among "
+                "{} ranks; start fewer",
+                count, step, shard.size);
+  const Range part = units_of(units, shard);
+  return {part.begin * unit, std::min(count, part.end * unit)};
 }
 
 HeadRanges heads_of(const NetworkConfig& config, const Shard& shard) {
@@ -84,18 +101,24 @@ ops::Division division_of(const Network& network, const Shard& shard) {
     division.sets.resize(std::max(division.sets.size(), id + 1));
     return division.sets[id];
   };
-  const auto mlp = [&](const Mlp& layers) {
-    set(layers.down) = {of(layers.down.k()), of(config.hidden)};
+  const bool adds = shard.cut == Cut::kInputs;
+  const auto behind = [&](const ops::LinearSet& layer, const ops::Widths& inputs) {
+    if (adds) {
+      set(layer).adds = true;
+    } else {
+      set(layer) = {inputs, of(config.hidden), false};
+    }
   };
+  const auto mlp = [&](const Mlp& layers) { behind(layers.down, of(layers.down.k())); };
   for (const Block& block : network.decoder.blocks) {
-    set(block.attention.out) = {heads, of(config.hidden)};
+    behind(block.attention.out, heads);
     if (block.mlp) {
       mlp(*block.mlp);
     }
     std::for_each(block.experts.begin(), block.experts.end(), mlp);
   }
   division.tokens = of(config.vocabulary);
-  set(network.output) = {{}, division.tokens};
+  set(network.output) = {{}, division.tokens, false};
   division.output = network.output.id;
   return division;
 }

@@ -23,16 +23,23 @@
 ///
 /// Every output is one rank's work, from all of its inputs: sums run in the order in which one rank
 /// alone adds, so that the results are the same bits, whatever the format (groups, orders of
-/// inputs, tails, Hadamards, rounded activations). Attention output and down are not divided by
-/// inputs, as is usual where one reduction is cheaper than two gatherings: inputs that are rounded
-/// by one scale for each token would need a second reduction for that, and no order, tail or
-/// Hadamard could cross the border of two ranks.
+/// inputs, tails, Hadamards, rounded activations).
+///
+/// Where it is dear to meet, attention output and down are divided by inputs instead
+/// (Cut::kInputs): a rank multiplies what it has made itself, and the ranks' outputs are added.
+/// That is one meeting where the table has two. Weights are cut where their format allows
+/// (formats::column_cuts), sums run in another order, and inputs that are rounded by one scale for
+/// each token are rounded by one for each token and rank.
 namespace nibble::models {
+
+/// What divides attention output and down.
+enum class Cut { kOutputs, kInputs };
 
 /// Which part of a model is held here.
 struct Shard {
   int rank = 0;
   int size = 1;
+  Cut cut = Cut::kOutputs;
   bool whole() const { return size == 1; }
 };
 
@@ -46,6 +53,11 @@ struct Range {
 /// A rank's part of `count` outputs: parts differ by at most one unit of 16, where there are enough
 /// of them. Throws kUsage naming `what` when there are fewer outputs than ranks.
 Range part_of(std::int64_t count, const Shard& shard, const char* what);
+
+/// A rank's part of `count` rows of an MLP, whose down layer can be cut at multiples of `step`
+/// inputs: in units of 128 too, where there are enough of them. Throws kUsage where there are fewer
+/// steps than ranks.
+Range middle_of(std::int64_t count, const Shard& shard, std::int64_t step);
 
 /// A rank's query heads and the KV heads that they read. KV heads are divided; where there are more
 /// ranks than KV heads, several ranks hold the same one. Throws kUsage for numbers of ranks that

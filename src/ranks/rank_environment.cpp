@@ -23,11 +23,15 @@ struct Launcher {
   const char* rank;
   const char* size;
   const char* local_size;
+  std::array<const char*, 2> local_rank;  // the first that is set
 };
 constexpr std::array<Launcher, 3> kLaunchers = {
-    {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
-     {"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
-     {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"}}};
+    {{"OMPI_COMM_WORLD_RANK",
+      "OMPI_COMM_WORLD_SIZE",
+      "OMPI_COMM_WORLD_LOCAL_SIZE",
+      {"OMPI_COMM_WORLD_LOCAL_RANK", ""}},
+     {"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", {"MPI_LOCALRANKID", "SLURM_LOCALID"}},
+     {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", {"LOCAL_RANK", ""}}}};
 
 std::string_view text_of(const Variables& variables, const char* name) {
   const char* const value = variables(name);
@@ -72,6 +76,7 @@ void find_meeting_place(const Variables& variables, RankPlace& place) {
 RankPlace find_place(const Variables& variables) {
   RankPlace place;
   std::optional<int> here;
+  std::optional<int> number_here;
   for (const Launcher& launcher : kLaunchers) {
     const auto size = number_of(variables, launcher.size, 1, kMostRanks);
     const auto rank = number_of(variables, launcher.rank, 0, kMostRanks - 1);
@@ -84,6 +89,9 @@ RankPlace find_place(const Variables& variables) {
     place.size = *size;
     place.size_name = launcher.size;
     here = number_of(variables, launcher.local_size, 1, *size);
+    for (const char* name : launcher.local_rank) {
+      number_here = number_here ? number_here : number_of(variables, name, 0, *size - 1);
+    }
     break;
   }
   if (place.alone()) {
@@ -94,6 +102,7 @@ RankPlace find_place(const Variables& variables) {
     find_meeting_place(variables, place);
   }
   place.local_size = here.value_or(place.address.empty() ? place.size : 1);
+  place.local_rank = number_here.value_or(place.rank % place.local_size);
   core::require(!place.address.empty() || place.local_size == place.size, ErrorKind::kUsage,
                 "{} ranks, {} of them on this host: say where rank 0 is (mpirun -x "
                 "MASTER_ADDR=HOST -x MASTER_PORT={} ...)",

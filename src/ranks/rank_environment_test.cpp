@@ -39,8 +39,10 @@ TEST(RankEnvironment, ReadsWhatLaunchersSay) {
   const RankPlace open_mpi = place_of({{"OMPI_COMM_WORLD_RANK", "1"},
                                        {"OMPI_COMM_WORLD_SIZE", "4"},
                                        {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                                       {"OMPI_COMM_WORLD_LOCAL_RANK", "2"},
                                        {"PMIX_NAMESPACE", "prterun-17@1"}});
   EXPECT_EQ(open_mpi.rank, 1);
+  EXPECT_EQ(open_mpi.local_rank, 2);
   EXPECT_EQ(open_mpi.size, 4);
   EXPECT_EQ(open_mpi.local_size, 4);
   EXPECT_EQ(open_mpi.job, "prterun-17@1");
@@ -50,6 +52,8 @@ TEST(RankEnvironment, ReadsWhatLaunchersSay) {
   const RankPlace mpich = place_of({{"PMI_RANK", "2"}, {"PMI_SIZE", "3"}});
   EXPECT_EQ(mpich.rank, 2);
   EXPECT_EQ(mpich.local_size, 3) << "where nothing is said, all are on this host";
+  EXPECT_EQ(mpich.local_rank, 2);
+  EXPECT_EQ(place_of({{"PMI_RANK", "2"}, {"PMI_SIZE", "3"}, {"SLURM_LOCALID", "1"}}).local_rank, 1);
 
   const RankPlace torchrun = place_of({{"RANK", "5"},
                                        {"WORLD_SIZE", "8"},
@@ -58,6 +62,7 @@ TEST(RankEnvironment, ReadsWhatLaunchersSay) {
                                        {"MASTER_PORT", "1234"}});
   EXPECT_EQ(torchrun.rank, 5);
   EXPECT_EQ(torchrun.local_size, 4);
+  EXPECT_EQ(torchrun.local_rank, 1) << "ranks 4 to 7 are those of the second host";
   EXPECT_EQ(torchrun.address, "10.0.0.7");
   EXPECT_EQ(torchrun.port, 1234);
 }

@@ -84,8 +84,9 @@ void SocketCommunicator::broadcast(std::vector<std::byte>& message) {
   Transfer transfer;
   transfer.receives = true;
   transfer.any_length = true;
+  int looks = 0;  // in vain
   for (bool head_read = false; !head_read || !transfer.received_all();) {
-    if (!receive_some(transfer)) {
+    if (!receive_some(transfer) && ++looks > kLooks) {
       wait({transfer});
     }
     if (!head_read && transfer.received == sizeof(Head)) {

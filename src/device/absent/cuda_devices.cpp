@@ -8,6 +8,10 @@ bool cuda_is_built() {
   return false;
 }
 
+int cuda_device_count() {
+  return 0;
+}
+
 std::vector<CudaDevice> cuda_devices() {
   return {};
 }

@@ -47,6 +47,12 @@ bool cuda_is_built() {
   return true;
 }
 
+int cuda_device_count() {
+  int count = 0;
+  count_devices(count);
+  return count;
+}
+
 std::vector<CudaDevice> cuda_devices() {
   int count = 0;
   count_devices(count);

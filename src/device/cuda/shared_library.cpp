@@ -6,7 +6,8 @@
 
 namespace nibble::device::cuda {
 
-SharedLibrary::SharedLibrary(const std::string& library, std::span<const char* const> names)
+SharedLibrary::SharedLibrary(const std::string& library, std::span<const char* const> names,
+                             std::string_view advice)
     : library_(library) {
   std::string reason;
   for (const std::string folder : {"", "/usr/local/cuda/lib64/"}) {
@@ -21,10 +22,8 @@ SharedLibrary::SharedLibrary(const std::string& library, std::span<const char* c
       }
     }
   }
-  core::fail(core::ErrorKind::kUsage,
-             "{} cannot be opened ({}); install it from the CUDA toolkit, set LD_LIBRARY_PATH to "
-             "its folder, or use --device cpu",
-             library_, core::printable(reason));
+  core::fail(core::ErrorKind::kUsage, "{} cannot be opened ({}); {}", library_,
+             core::printable(reason), advice);
 }
 
 void* SharedLibrary::address(const char* name) const {

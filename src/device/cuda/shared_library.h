@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace nibble::device::cuda {
 
@@ -10,8 +11,12 @@ namespace nibble::device::cuda {
 class SharedLibrary {
  public:
   /// The first of `names` that the system finds, by itself or in /usr/local/cuda/lib64. Throws
-  /// kUsage, naming the library ("cuBLAS") and why it cannot be opened.
-  SharedLibrary(const std::string& library, std::span<const char* const> names);
+  /// kUsage, naming the library ("cuBLAS"), why it cannot be opened, and what to do.
+  SharedLibrary(const std::string& library, std::span<const char* const> names,
+                std::string_view advice = kFromToolkit);
+
+  static constexpr std::string_view kFromToolkit =
+      "install it from the CUDA toolkit, set LD_LIBRARY_PATH to its folder, or use --device cpu";
 
   /// A function of it; `Function` is its type. Throws kFailed when there is none.
   template <typename Function>

@@ -130,6 +130,13 @@ CudaOps::Matrix CudaOps::embed(const core::Tensor& table, std::span<const std::i
   return x;
 }
 
+CudaOps::Matrix CudaOps::embed_part(const core::Tensor& table, std::span<const std::int32_t> ids,
+                                    std::int64_t first) {
+  Matrix x = matrix(static_cast<std::int64_t>(ids.size()), table.dim(1));
+  cuda::embed_part(embedding(table), step_.on_device(ids), first, x.data(), x.rows(), stream());
+  return x;
+}
+
 void CudaOps::add_rows(Matrix& x, const core::Tensor& table, std::span<const std::int32_t> ids,
                        std::int64_t offset) {
   cuda::add_rows(embedding(table), step_.on_device(ids), offset, view(x), x.rows(), stream());

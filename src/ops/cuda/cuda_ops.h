@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -96,7 +97,7 @@ class CudaOps {
 
   const device::CudaDevice& device() const { return device_; }
   cudaStream_t stream() const { return stream_.get(); }
-  void synchronize() const { stream_.synchronize(); }
+  void synchronize() const { wait_ ? wait_() : stream_.synchronize(); }
 
   /// Brings the weights of a set to the device; linear() needs it.
   void prepare(const LinearSet& set, UnitPacker& packer);
@@ -148,6 +149,10 @@ class CudaOps {
 
   /// In the type of Precision::matrices, or of set_matrices().
   Matrix embed(const core::Tensor& table, std::span<const std::int32_t> ids);
+  /// The same where `table` holds the rows of tokens from `first` on, as float32. Rows of other
+  /// tokens become 0.
+  Matrix embed_part(const core::Tensor& table, std::span<const std::int32_t> ids,
+                    std::int64_t first);
   void add_rows(Matrix& x, const core::Tensor& table, std::span<const std::int32_t> ids,
                 std::int64_t offset);
   /// Layers of very few tokens may read x itself, when they run: it must be there, as it is now,
@@ -192,6 +197,10 @@ class CudaOps {
   Matrix matrix(std::int64_t rows, std::int64_t columns, MatrixType type = MatrixType::kFloat32) {
     return {pool_, rows, columns, type};
   }
+
+ protected:
+  /// How synchronize() waits for the stream, where that is not all that is to be looked after.
+  void set_wait(std::function<void()> wait) { wait_ = std::move(wait); }
 
  private:
   /// What LowRank adds to n columns of a set's results.
@@ -302,6 +311,7 @@ class CudaOps {
   bool splits_ = false;  // keys of some row
   int kernels_ = 0;
   bool waited_ = false;
+  std::function<void()> wait_;  // null: for the stream alone
   RangeFlag range_;
 };
 

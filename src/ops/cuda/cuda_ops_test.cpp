@@ -390,6 +390,30 @@ TEST_F(GatedCudaLayers, OneOperatorGivesWhatTwoGive) {
   }
 }
 
+// Whatever kernels their tokens have, and whatever form those read, also that which joined gates
+// write.
+TEST_F(GatedCudaLayers, OfFewBitsTakeAnyNumberOfTokens) {
+  constexpr std::int64_t kMost = 512;
+  const std::vector<float> x = cpu::testing::random_input(kMost, kInputs, 4);
+  for (const std::string scheme :
+       {"int4-sym-g128", "int3-sym-g128", "int3-asym-g128", "int3-asym-g32", "int3-sym-g16",
+        "int2-sym-row", "int2-asym-g128", "int2-sym-g64", "lut3-row-g128", "lut2-row-g128",
+        "lut2-matrix-g64", "int3-sym-g128-a8", "int2-asym-row-a8", "lut2-row-g128-a8"}) {
+    const Layers made = layers(scheme, scheme, 256);
+    const cpu::PackedReference expected = level(gated_reference(made, x, kMost));
+    // Both layers round to float16, one after the other.
+    const double tolerance =
+        made.down.parts[0].weight.scheme.activation.is_float() ? 2 * kHalf : 4e-2;
+    for (const std::int64_t m : {1, 4, 5, 8, 9, 16, 17, 32, 33, 48, 64, 65, 100, 128, 200, 512}) {
+      const cpu::PackedReference first{
+          {expected.y.begin(), expected.y.begin() + m * kOutputs},
+          {expected.magnitude.begin(), expected.magnitude.begin() + m * kOutputs}};
+      expect_near(run_gated(made, {x.begin(), x.begin() + m * kInputs}, m, true), kOutputs, 0,
+                  first, kOutputs, tolerance, scheme + ", " + std::to_string(m) + " tokens");
+    }
+  }
+}
+
 // Up to 64 tokens through a layer with built-in and with measured schedules.
 class MeasuredCudaLayers : public CudaLayers {
  protected:

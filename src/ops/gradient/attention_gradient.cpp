@@ -4,6 +4,7 @@
 
 #include "ops/cpu/attention/rope.h"
 #include "ops/cpu/vector/vector_kernels.h"
+#include "ops/gradient/attention_scores.h"
 #include "ops/gradient/head_gradient.h"
 #include "ops/gradient/norm_gradient.h"
 
@@ -14,13 +15,14 @@ namespace {
 class GroupGradient {
  public:
   GroupGradient(const AttentionRecord& record, const cpu::Matrix& dout, cpu::Matrix& dqkv,
-                const RowRange& rows, std::int64_t kv_head)
+                const RowRange& rows, std::int64_t first_score, std::int64_t kv_head)
       : record_(record),
         spec_(record.spec),
         dout_(dout),
         dqkv_(dqkv),
         first_(rows.row),
         rows_(rows.rows),
+        first_score_(first_score),
         kv_head_(kv_head) {}
 
   void run() {
@@ -41,7 +43,10 @@ class GroupGradient {
                             part_of(record_.turned, key_head()),
                             part_of(record_.turned, value_head()),
                             part_of(record_.out, h),
-                            part_of(dout_, h)};
+                            part_of(dout_, h),
+                            record_.dscores == nullptr
+                                ? nullptr
+                                : record_.dscores->data() + first_score_ + h * rows_ * rows_};
       gradient.run(head, dquery.data(), dkey.data(), dvalue, dqkv_.columns());
       turn_back(h, spec_.q_norm, dquery);
     }
@@ -85,6 +90,7 @@ class GroupGradient {
   cpu::Matrix& dqkv_;
   std::int64_t first_;
   std::int64_t rows_;
+  std::int64_t first_score_;  // of the sequence
   std::int64_t kv_head_;
 };
 
@@ -136,10 +142,13 @@ void add_attention_gradient(const AttentionRecord& record, const cpu::Matrix& do
                             cpu::Matrix& dqkv, core::ThreadPool& pool) {
   const auto sequences = static_cast<std::int64_t>(record.sequences.size());
   const std::int64_t heads = record.spec.kv_heads;
+  const std::vector<std::int64_t> first_scores = first_scores_of(record.spec, record.sequences);
   pool.parallel_for(sequences * heads, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
-      const RowRange& rows = record.sequences[static_cast<std::size_t>(task / heads)];
-      GroupGradient(record, dout, dqkv, rows, task % heads).run();
+      const auto sequence = static_cast<std::size_t>(task / heads);
+      GroupGradient(record, dout, dqkv, record.sequences[sequence], first_scores[sequence],
+                    task % heads)
+          .run();
     }
   });
 }

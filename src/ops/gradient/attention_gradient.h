@@ -23,6 +23,8 @@ struct AttentionRecord {
   const cpu::Matrix& qkv;                   // [m, (heads + 2 kv_heads) head_dim]
   const cpu::Matrix& turned;                // the same after QK norm and RoPE
   const cpu::Matrix& out;                   // [m, heads head_dim]
+  const cpu::Matrix* dscores = nullptr;     // as attention_scores.h orders them: what the loss
+                                            // asks of the scores themselves; null: nothing
 };
 
 /// dqkv += the gradient at qkv from that of the output. The probabilities are computed again, for

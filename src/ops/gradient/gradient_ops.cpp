@@ -4,8 +4,10 @@
 #include "ops/cpu/vector/vector_kernels.h"
 #include "ops/gradient/activation_gradient.h"
 #include "ops/gradient/attention_gradient.h"
+#include "ops/gradient/attention_scores.h"
 #include "ops/gradient/linear_gradient.h"
 #include "ops/gradient/norm_gradient.h"
+#include "ops/gradient/rounded_input.h"
 
 namespace nibble::ops::gradient {
 namespace {
@@ -40,6 +42,14 @@ void GradientOps::record(const Variable& output, std::function<void(const Values
 
 void GradientOps::backward(const Variable& from, Values gradient) {
   from.node_->gradient = std::move(gradient);
+  backward();
+}
+
+void GradientOps::add_gradient(const Variable& at, const Values& gradient) {
+  add_to(gradient_of(*at.node_), gradient);
+}
+
+void GradientOps::backward() {
   while (!tape_.empty()) {
     const Step step = std::move(tape_.back());
     tape_.pop_back();
@@ -47,24 +57,45 @@ void GradientOps::backward(const Variable& from, Values gradient) {
       step.back(step.output->gradient);
     }
   }
+  forget();
+}
+
+void GradientOps::forget() {
+  tape_.clear();
   remembered_.clear();
+  scores_.clear();
 }
 
 Variable GradientOps::embed(const core::Tensor& table, std::span<const std::int32_t> ids) {
-  return result(ops_.embed(table, ids));
+  Variable y = result(ops_.embed(table, ids));
+  record(y, [this, &table, rows = std::vector(ids.begin(), ids.end())](const Values& g) {
+    if (parameters_ != nullptr) {
+      add_table_gradient(table, rows, 0, g, *parameters_);
+    }
+  });
+  return y;
 }
 
 void GradientOps::add_rows(Variable& x, const core::Tensor& table,
                            std::span<const std::int32_t> ids, std::int64_t offset) {
   Variable sum = result(ops_.copy(x.value()));
   ops_.add_rows(sum.node_->value, table, ids, offset);
-  record(sum, [this, from = x.node_](const Values& g) { add_to(gradient_of(*from), g); });
+  record(sum, [this, &table, offset, from = x.node_,
+               rows = std::vector(ids.begin(), ids.end())](const Values& g) {
+    add_to(gradient_of(*from), g);
+    if (parameters_ != nullptr) {
+      add_table_gradient(table, rows, offset, g, *parameters_);
+    }
+  });
   x = sum;
 }
 
 Variable GradientOps::norm_matrix(const Variable& x, const Norm& norm) {
   Variable y = result(ops_.norm_matrix(x.value(), norm));
   record(y, [this, &norm, from = x.node_](const Values& g) {
+    if (parameters_ != nullptr) {
+      add_norm_parameter_gradients(norm, from->value, g, *parameters_, ops_.pool());
+    }
     Values& dx = gradient_of(*from);
     ops_.pool().parallel_for(g.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
@@ -104,13 +135,30 @@ Variable GradientOps::post_norm(Variable& x, const Variable& delta, const Norm& 
 
 Variable GradientOps::linear(const Variable& input, const LinearSet& set) {
   require_plain_weights(set);
+  const std::optional<InputRounding> rounding = rounding_of(set);
+  core::require(!rounding || ops_.unprepared_bytes(set) == 0, core::ErrorKind::kFailed,
+                "layer {} rounds its input, but no layout was made of it", set.parts.front().name);
   cpu::CpuOps::Input values(ops_.copy(input.value()));
   Variable y = result(ops_.linear(values, set));
-  record(y, [this, &set, from = input.node_](const Values& g) {
+  record(y, [this, &set, rounding, from = input.node_](const Values& g) {
+    const bool is_seen = observer_ || parameters_ != nullptr;
+    const Values rounded =
+        rounding && is_seen ? rounded_input(from->value, *rounding, ops_) : Values();
+    const Values& read = rounding ? rounded : from->value;
     if (observer_) {
-      observer_(set, from->value, g);
+      observer_(set, read, g);
     }
-    add_linear_gradient(set, g, gradient_of(*from), ops_.pool());
+    if (parameters_ != nullptr) {
+      add_linear_parameter_gradients(set, read, g, *parameters_, ops_.pool());
+    }
+    if (!rounding || !rounding->cuts()) {
+      add_linear_gradient(set, g, gradient_of(*from), ops_.pool());
+      return;
+    }
+    Values dx = ops_.zeros(from->value.rows(), from->value.columns());
+    add_linear_gradient(set, g, dx, ops_.pool());
+    cut_gradient(from->value, *rounding, dx, ops_.pool());
+    add_to(gradient_of(*from), dx);
   });
   return y;
 }
@@ -128,12 +176,26 @@ Variable GradientOps::attention(const Variable& qkv, const AttentionSpec& spec, 
     sequences.push_back({slice.row, slice.rows});
   }
   const std::vector<std::int32_t> positions(batch.positions.begin(), batch.positions.end());
-  record(y, [this, &spec, turned, from = qkv.node_, to = y.node_.get(), sequences,
-             positions](const Values& g) {
-    add_attention_gradient({spec, sequences, positions, from->value, *turned, to->value}, g,
-                           gradient_of(*from), ops_.pool());
+  const Node scores = keeps_scores_ ? keep_scores_of(spec, *turned, sequences).node_ : nullptr;
+  record(y, [this, &spec, turned, from = qkv.node_, to = y.node_.get(), sequences, positions,
+             scores](const Values& g) {
+    const Values* const of_scores =
+        scores && !scores->gradient.empty() ? &scores->gradient : nullptr;
+    add_attention_gradient({spec, sequences, positions, from->value, *turned, to->value, of_scores},
+                           g, gradient_of(*from), ops_.pool());
   });
+  if (scores) {
+    // A loss may depend on the scores and not on y; what attention passes back needs y's gradient.
+    tape_.push_back({scores, [this, to = y.node_](const Values&) { gradient_of(*to); }});
+  }
   return y;
+}
+
+Variable GradientOps::keep_scores_of(const AttentionSpec& spec, const Values& turned,
+                                     std::span<const RowRange> sequences) {
+  Variable scores = result(ops_.zeros(1, score_count(spec, sequences)));
+  compute_scores(spec, sequences, turned, scores.node_->value, ops_.pool());
+  return scores_.emplace_back(scores);
 }
 
 void GradientOps::remember(const Variable& kv, const AttentionSpec& spec, std::int64_t layer,

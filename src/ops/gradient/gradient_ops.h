@@ -12,6 +12,7 @@
 #include "core/tensor.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/gradient/attention_gradient.h"
+#include "ops/gradient/parameter_gradients.h"
 #include "ops/layers.h"
 #include "ops/ops.h"
 
@@ -42,16 +43,17 @@ class Variable {
 /// result and notes how to pass a gradient back, so that a forward pass written over Ops has its
 /// backward pass too. Weights are constants; so are the shares that a router gives its experts (a
 /// gradient does not pass through the choice of experts). Sequences attend among themselves only
-/// (no KV cache), and to texts that were remembered since the last backward(). One caller at a
-/// time.
+/// (no KV cache), and to texts that were remembered since the last backward(). Layers whose scheme
+/// rounds activations compute as they do when the model runs (CpuOps::prepare must have seen them);
+/// gradients pass through that rounding (rounded_input.h). One caller at a time.
 class GradientOps {
  public:
   using Matrix = Variable;
   using Input = Variable;
   using Cache = cpu::KvCache;
 
-  /// Sees every linear call on the way back: its input x [m, k] and the gradient of its output
-  /// [m, n].
+  /// Sees every linear call on the way back: its input x [m, k], rounded where the layer rounds it,
+  /// and the gradient of its output [m, n].
   using Observer =
       std::function<void(const LinearSet&, const cpu::Matrix& x, const cpu::Matrix& gradient)>;
 
@@ -60,12 +62,28 @@ class GradientOps {
 
   void set_observer(Observer observer) { observer_ = std::move(observer); }
 
+  /// backward() adds to them from here on; null: there are none. They must outlive that.
+  void set_parameters(const ParameterGradients* parameters) { parameters_ = parameters; }
+
+  /// From now on the scores of all attention among a text's own tokens are kept: scores().
+  void keep_scores() { keeps_scores_ = true; }
+  /// One for each call of attention() since the last backward() or forget(): the scores q . k of
+  /// all heads, scaled, capped and before the softmax, as one row (attention_scores.h).
+  std::span<const Variable> scores() const { return scores_; }
+
   /// A matrix that the pass starts from.
   Variable variable(cpu::Matrix value) { return result(std::move(value)); }
 
   /// Passes `gradient`, that of the loss with respect to `from`, back through all calls since the
   /// last backward() and forgets them.
   void backward(const Variable& from, cpu::Matrix gradient);
+
+  /// The same of a loss that depends on several matrices: each gets its own slope first, added to
+  /// what it has.
+  void add_gradient(const Variable& at, const cpu::Matrix& gradient);
+  void backward();
+  /// Forgets all calls since the last backward(): nothing is passed back.
+  void forget();
 
   Variable embed(const core::Tensor& table, std::span<const std::int32_t> ids);
   void add_rows(Variable& x, const core::Tensor& table, std::span<const std::int32_t> ids,
@@ -114,6 +132,8 @@ class GradientOps {
   // it.
   void record(const Variable& output, std::function<void(const cpu::Matrix& gradient)> back);
 
+  Variable keep_scores_of(const AttentionSpec& spec, const cpu::Matrix& turned,
+                          std::span<const RowRange> sequences);
   // y = activation(x), computed already.
   void record_activation(const Variable& x, const Variable& y, MlpActivation activation);
   // A text of a batch whose keys and values were remembered.
@@ -125,6 +145,9 @@ class GradientOps {
 
   cpu::CpuOps& ops_;
   Observer observer_;
+  bool keeps_scores_ = false;
+  std::vector<Variable> scores_;
+  const ParameterGradients* parameters_ = nullptr;
   std::map<std::pair<const cpu::KvCache*, std::int64_t>, Remembered> remembered_;  // and the layer
   struct Step {
     Node output;

@@ -5,6 +5,7 @@
 
 #include "ops/cpu/dense/blas.h"
 #include "ops/cpu/vector/vector_kernels.h"
+#include "ops/gradient/attention_scores.h"
 
 namespace nibble::ops::gradient {
 namespace {
@@ -31,8 +32,8 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, float alpha, const
                     static_cast<int>(b.stride), beta, y, static_cast<int>(ldy));
 }
 
-std::int64_t first_key(const Mask& mask, std::int64_t row) {
-  return mask.window == 0 ? 0 : std::max<std::int64_t>(0, row - mask.window + 1);
+KeyRange keys_of(const HeadRecord& head, std::int64_t row) {
+  return visible_keys(head.mask, row, head.keys);
 }
 
 }  // namespace
@@ -67,8 +68,7 @@ void HeadGradient::compute_probabilities(const HeadRecord& head) {
   }
   for (std::int64_t i = 0; i < head.rows; ++i) {
     float* row = probabilities_.data() + i * head.keys;
-    const std::int64_t begin = first_key(head.mask, i);
-    const std::int64_t end = head.mask.bidirectional ? head.keys : i + 1;
+    const auto [begin, end] = keys_of(head, i);
     std::fill(row, row + begin, 0.0f);
     std::fill(row + end, row + head.keys, 0.0f);
     const std::int64_t count = end - begin;
@@ -77,8 +77,8 @@ void HeadGradient::compute_probabilities(const HeadRecord& head) {
   }
 }
 
-// Gradient of the scores: P (dP - rowsum(P dP)), and the row's sum is dout . out. Through a softcap
-// it takes its slope.
+// Gradient of the scores: P (dP - rowsum(P dP)), and the row's sum is dout . out; and what the loss
+// asks of them directly. Through a softcap it takes its slope.
 void HeadGradient::compute_slopes(const HeadRecord& head) {
   multiply(head.rows, head.keys, head.dim, 1.0f, plain(head.dout), transposed(head.v), 0.0f,
            slopes_.data(), head.keys);
@@ -93,6 +93,10 @@ void HeadGradient::compute_slopes(const HeadRecord& head) {
     const float* probability = probabilities_.data() + i * head.keys;
     for (std::int64_t j = 0; j < head.keys; ++j) {
       slope[j] = probability[j] * (slope[j] - sum);
+    }
+    const auto [begin, end] = keys_of(head, i);
+    for (std::int64_t j = begin; head.dscores != nullptr && j < end; ++j) {
+      slope[j] += head.dscores[i * head.keys + j];
     }
     const float* cap = cap_slopes_.data() + i * head.keys;
     for (std::int64_t j = 0; head.softcap > 0.0f && j < head.keys; ++j) {

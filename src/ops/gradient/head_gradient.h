@@ -27,6 +27,8 @@ struct HeadRecord {
   HeadView v;
   HeadView out;
   HeadView dout;
+  const float* dscores = nullptr;  // [rows, keys] of the capped scores, beside what comes through
+                                   // out; null: 0
 };
 
 /// The gradient of out = softmax(cap(scale q k^T)) v. The probabilities are computed again:

@@ -37,6 +37,9 @@ struct EmbeddingTable {
 /// NaN.
 void embed(const EmbeddingTable& table, const std::int32_t* ids, std::int64_t offset,
            const MutableMatrixView& x, std::int64_t m, cudaStream_t stream);
+/// x[i] = table[ids[i] - first] where that is a row of the table, and 0 elsewhere.
+void embed_part(const EmbeddingTable& table, const std::int32_t* ids, std::int64_t first, float* x,
+                std::int64_t m, cudaStream_t stream);
 /// x[i] += table[ids[i] + offset].
 void add_rows(const EmbeddingTable& table, const std::int32_t* ids, std::int64_t offset,
               const MutableMatrixView& x, std::int64_t m, cudaStream_t stream);

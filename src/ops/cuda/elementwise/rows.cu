@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -14,6 +15,7 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 constexpr std::int64_t kEach = 4;
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 struct ColumnWalk {
   std::int64_t first;
@@ -40,35 +42,31 @@ dim3 grid_of(std::int64_t m, std::int64_t columns) {
   return {static_cast<unsigned>(m), static_cast<unsigned>((columns + part - 1) / part)};
 }
 
-__device__ float nan() {
-  return __int_as_float(0x7fc00000);
-}
-
 template <typename T, typename Values, bool kAdd>
 __global__ void __launch_bounds__(kThreads)
     table_kernel(const T* table, std::int64_t table_rows, const std::int32_t* ids,
-                 std::int64_t offset, Values x, std::int64_t columns) {
+                 std::int64_t offset, float outside, Values x, std::int64_t columns) {
   launch_dependents();
   wait_for_predecessor();
   const std::int64_t row = ids[blockIdx.x] + offset;
   const bool inside = row >= 0 && row < table_rows;
   const std::int64_t to = blockIdx.x * columns;
   columns_of_block(columns)([&](std::int64_t column) {
-    const float value = inside ? static_cast<float>(table[row * columns + column]) : nan();
+    const float value = inside ? static_cast<float>(table[row * columns + column]) : outside;
     x.write(to + column, kAdd ? x.read(to + column) + value : value);
   });
 }
 
 template <bool kAdd>
 void read_table(const EmbeddingTable& table, const std::int32_t* ids, std::int64_t offset,
-                const MutableMatrixView& x, std::int64_t m, cudaStream_t stream) {
+                float outside, const MutableMatrixView& x, std::int64_t m, cudaStream_t stream) {
   if (m == 0) {
     return;
   }
   const auto run = [&]<typename T>(const T* data) {
     with_values(x, [&]<typename Values>(const Values& values) {
       launch_dependent(table_kernel<T, Values, kAdd>, grid_of(m, table.columns), dim3(kThreads), 0,
-                       stream, data, table.rows, ids, offset, values, table.columns);
+                       stream, data, table.rows, ids, offset, outside, values, table.columns);
     });
   };
   switch (table.type) {
@@ -124,7 +122,7 @@ __global__ void __launch_bounds__(kThreads)
   const bool inside = row >= 0 && row < x_rows;
   float* to = y + blockIdx.x * columns;
   columns_of_block(columns)(
-      [&](std::int64_t column) { to[column] = inside ? x.read(row * columns + column) : nan(); });
+      [&](std::int64_t column) { to[column] = inside ? x.read(row * columns + column) : kNan; });
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -156,12 +154,17 @@ bool in_vectors(const void* data) {
 
 void embed(const EmbeddingTable& table, const std::int32_t* ids, std::int64_t offset,
            const MutableMatrixView& x, std::int64_t m, cudaStream_t stream) {
-  read_table<false>(table, ids, offset, x, m, stream);
+  read_table<false>(table, ids, offset, kNan, x, m, stream);
+}
+
+void embed_part(const EmbeddingTable& table, const std::int32_t* ids, std::int64_t first, float* x,
+                std::int64_t m, cudaStream_t stream) {
+  read_table<false>(table, ids, -first, 0.0f, x, m, stream);
 }
 
 void add_rows(const EmbeddingTable& table, const std::int32_t* ids, std::int64_t offset,
               const MutableMatrixView& x, std::int64_t m, cudaStream_t stream) {
-  read_table<true>(table, ids, offset, x, m, stream);
+  read_table<true>(table, ids, offset, kNan, x, m, stream);
 }
 
 void add(const MutableMatrixView& x, const MatrixView& delta, std::int64_t count,

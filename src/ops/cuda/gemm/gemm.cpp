@@ -39,6 +39,7 @@ GemmArguments arguments_of(const GemmWeights& weights, const GemmOutput& output,
   arguments.units = reinterpret_cast<const std::uint8_t*>(units.units);
   arguments.tile_bytes = static_cast<int>(units.format.tile_bytes());
   arguments.slot_bytes = static_cast<int>(units.format.bytes());
+  arguments.code_bytes = static_cast<int>(units.format.code_bytes());
   arguments.body_units = units_along_k(weights);
   arguments.units_along_k = arguments.body_units;
   arguments.group_shift = units.format.groups == 4 ? 0 : 2;
@@ -69,7 +70,7 @@ void add_tail(GemmArguments& arguments, const UnitsView& units, const UnitsView&
 // Only tiles that gemm_plans() names have kernels.
 void require_plan(const GemmPlan& plan, const GemmWeights& weights, GemmInputs inputs) {
   const bool tiles = gemm_has_tile(weights, inputs, plan.row_tile, plan.token_tile);
-  const int most_in_cluster = plan.keeps_inputs() ? 1 : 2;
+  const int most_in_cluster = gemm_most_in_cluster(weights, plan.row_tile);
   core::require(!plan.wgmma || (tiles && plan.cluster >= 1 && plan.cluster <= most_in_cluster),
                 core::ErrorKind::kFailed, "gemm: there is no kernel for tiles of {} x {} in {}",
                 plan.row_tile, plan.token_tile, plan.cluster);
@@ -102,6 +103,10 @@ GemmLauncher int8_launcher(const GemmPlan& plan, const GemmWeights& weights, Gem
 
 // null: there is none for such codes.
 GemmLauncher half_launcher(bool wgmma, CodeKind codes) {
+  if (has_planes(codes)) {
+    return is_book(codes) ? (wgmma ? wgmma_half_from_plane_book : mma_half_from_plane_book)
+                          : (wgmma ? wgmma_half_from_planes : mma_half_from_planes);
+  }
   switch (codes) {
     case CodeKind::kBook:
       return wgmma ? wgmma_half_from_book : mma_half_from_book;

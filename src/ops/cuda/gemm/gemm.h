@@ -125,6 +125,9 @@ bool gemm_knows(CodeKind codes);
 /// Whether there are warpgroup products for tiles of so many rows and tokens.
 bool gemm_has_tile(const GemmWeights& weights, GemmInputs inputs, int row_tile, int token_tile);
 
+/// The most blocks of threads of a cluster that computes tiles of so many rows.
+int gemm_most_in_cluster(const GemmWeights& weights, int row_tile);
+
 /// The plans that the current device has.
 std::vector<GemmPlan> gemm_plans(const GemmWeights& weights, GemmInputs inputs);
 

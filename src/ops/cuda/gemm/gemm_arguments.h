@@ -13,6 +13,7 @@ struct GemmArguments {
   const std::uint8_t* tail_units = nullptr;  // the last unit along k, 8 bits, or none
   int tile_bytes = 0;
   int tail_tile_bytes = 0;
+  int code_bytes = 0;     // of a tile
   int body_units = 0;     // units along k in `units`
   int units_along_k = 0;  // with the tail
   int group_shift = 0;    // the group of the 32 k number h of a unit is h >> group_shift

@@ -36,6 +36,10 @@ void wgmma_half_from_int8(const GemmPlan& plan, const GemmArguments& arguments,
                           cudaStream_t stream);
 void wgmma_half_from_book(const GemmPlan& plan, const GemmArguments& arguments,
                           cudaStream_t stream);
+void wgmma_half_from_planes(const GemmPlan& plan, const GemmArguments& arguments,
+                            cudaStream_t stream);
+void wgmma_half_from_plane_book(const GemmPlan& plan, const GemmArguments& arguments,
+                                cudaStream_t stream);
 
 // The same while inputs stay in shared memory (resident/gemm_resident.cuh).
 void resident_int8_by_row(const GemmPlan& plan, const GemmArguments& arguments,
@@ -53,5 +57,9 @@ void mma_int4_by_group_of_both(const GemmPlan& plan, const GemmArguments& argume
 void mma_half_from_int4(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
 void mma_half_from_int8(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
 void mma_half_from_book(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t stream);
+void mma_half_from_planes(const GemmPlan& plan, const GemmArguments& arguments,
+                          cudaStream_t stream);
+void mma_half_from_plane_book(const GemmPlan& plan, const GemmArguments& arguments,
+                              cudaStream_t stream);
 
 }  // namespace nibble::ops::cuda

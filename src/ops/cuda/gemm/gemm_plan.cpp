@@ -82,10 +82,17 @@ bool gemm_has_tile(const GemmWeights& weights, GemmInputs inputs, int row_tile, 
     return (row_tile == 128 || row_tile == 192) && (token_tile == 64 || token_tile == 128);
   }
   const CodeKind codes = weights.units.format.codes;
+  if (has_planes(codes)) {  // fewer kernels to compile
+    return row_tile == 128 && (token_tile == 64 || token_tile == 128 || token_tile == 256);
+  }
   const bool tall = codes == CodeKind::kInt4 || codes == CodeKind::kInt4WithZeros;
   return row_tile == 128
              ? token_tile == 32 || token_tile == 64 || token_tile == 128 || token_tile == 256
              : tall && row_tile == 192 && token_tile == 64;
+}
+
+int gemm_most_in_cluster(const GemmWeights& weights, int row_tile) {
+  return row_tile == kUnitRows || has_planes(weights.units.format.codes) ? 1 : 2;
 }
 
 std::vector<GemmPlan> gemm_plans(const GemmWeights& weights, GemmInputs inputs) {
@@ -95,7 +102,7 @@ std::vector<GemmPlan> gemm_plans(const GemmWeights& weights, GemmInputs inputs) 
     for (const int row_tile : {64, 128, 192}) {
       for (const int token_tile : {32, 64, 128, 192, 256}) {
         for (const int cluster : {1, 2}) {
-          if ((row_tile > kUnitRows || cluster == 1) &&
+          if (cluster <= gemm_most_in_cluster(weights, row_tile) &&
               gemm_has_tile(weights, inputs, row_tile, token_tile)) {
             plans.push_back({true, row_tile, token_tile, cluster, device.multiprocessors});
           }

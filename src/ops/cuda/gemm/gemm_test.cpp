@@ -346,8 +346,9 @@ TEST_F(GemmTest, ReadsWhatTheUnitWriterWrites) {
   std::mt19937 random(21);
   const auto inputs = make_half_inputs(kTokens, kColumns, random);
   const Buffer values = Buffer::of<__half>(in_tile_order(inputs, kTokens, kColumns, 512));
-  for (const std::string scheme : {"int4-sym-g128", "int4-asym-g32", "int4-sym-row",
-                                   "int3-asym-g64", "int8-sym-row", "int8-asym-g128"}) {
+  for (const std::string scheme :
+       {"int4-sym-g128", "int4-asym-g32", "int4-sym-row", "int3-asym-g64", "int3-sym-row",
+        "int2-sym-g128", "int2-asym-g32", "int8-sym-row", "int8-asym-g128"}) {
     const auto weight = cpu::testing::random_weight(scheme, kRows, kColumns, 22);
     GemmWeights packed;
     packed.units = {.format = unit_format_of(weight.scheme), .n = kRows, .k = kColumns};

@@ -61,7 +61,12 @@ const Rule kRules[] = {
     {"f16", "dddddddddd", "dddddddddd", "dddddddddd"},
     {"int4-sym-g128", "ssmmmmmmgg", "ssmmmmgggg", "ssssgggggg"},
     {"int4-sym-row", "ssmmmmmmgg", "ssmmmmgggg", "ssssgggggg"},
-    {"int3-sym-g256", "ssmmmmmmgg", "ssmmmmgggg", "ssssgggggg"},
+    {"int3-sym-g256", "ssmmmmmmgg", "ssmmmmgggg", "ssgggggggg"},
+    {"int2-asym-g128", "ssmmmmmmgg", "ssmmmmgggg", "ssgggggggg"},
+    {"lut3-row-g128", "ssmmmmmmgg", "ssmmmmgggg", "ssgggggggg"},
+    {"lut2-row-g64", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
+    {"int3-asym-g16", "ssssssssss", "ssssssssss", "ssssssssss"},
+    {"int3-sym-g128-a8", "ssssmmgggg", "ssssmmgggg", "ssssgggggg"},
     {"int4-asym-g128", "ssmmmmmmgg", "ssmmmmgggg", "ssgggggggg"},
     {"int8-sym-row", "ssmmmmmmgg", "ssmmmmgggg", "ssgggggggg"},
     {"lut4-nf4-g128", "ssmmmmmmgg", "ssmmmmgggg", "ssgggggggg"},
@@ -101,7 +106,7 @@ std::string_view plain_rule(const Layer& layer, std::int64_t m, bool medium) {
     return m <= 8 ? "dense-few" : "dense-many";
   }
   if (formats::is_sparse(layer.linear.scheme)) {
-    return m <= 16 || !layer.linear.scheme.activation.is_float() ? "sparse-few" : "sparse-many";
+    return m <= 32 || !layer.linear.scheme.activation.is_float() ? "sparse-few" : "sparse-many";
   }
   const LinearShape& shape = layer.plan.shape;
   const UnitFormat& format = shape.format;
@@ -116,7 +121,7 @@ std::string_view plain_rule(const Layer& layer, std::int64_t m, bool medium) {
   if (rounded) {
     gemm = gemm && format.groups == 1 && format.codes != CodeKind::kBook &&
            format.codes != CodeKind::kInt8WithZeros &&
-           (shape.inputs == GemmInputs::kInt8 || format.bits() == 4);
+           (shape.inputs == GemmInputs::kInt8 || format.bits() == 4);  // no planes here
   }
   return m <= max_small_batch(format, rounded ? 1 : 2) || !gemm ? "small-batch" : "gemm";
 }
@@ -247,6 +252,7 @@ TEST(LinearKernels, ReadTheirInputsInTheirForms) {
   EXPECT_EQ(form_of(int4, 17), InputForm::kFloat16Summed);
   EXPECT_EQ(form_of(int4, 65), InputForm::kFloat16Tiles);
   EXPECT_EQ(form_of(Layer("int4-asym-g128", kFewRows, true), 17), InputForm::kFloat16Tiles);
+  EXPECT_EQ(form_of(Layer("int2-sym-g128", kFewRows, true), 17), InputForm::kFloat16Summed);
   EXPECT_EQ(form_of(Layer("lut4-nf4-g128", kFewRows, true), 17), InputForm::kByteTiles);
   EXPECT_EQ(form_of(Layer("int8-sym-row-a8", kFewRows, true), 65), InputForm::kByteTiles);
   EXPECT_EQ(form_of(with_int4_products("int4-sym-row-a4"), 16), InputForm::kInt8Lanes);
@@ -316,8 +322,9 @@ TEST(LinearKernels, RoundResultsToFloat16WhereNothingIsAddedToThem) {
     return !layer.kernel(m).refusal(layer.of(m, epilogue));
   };
   const Epilogue gelu{.half = true, .activation = MlpActivation::kGelu};
-  for (const char* scheme : {"int4-sym-g128", "int8-sym-row", "lut4-nf4-g128", "int8-sym-row-a8",
-                             "int4-sym-g128-a4g128", "fp8-row", "fp8-row-afp8"}) {
+  for (const char* scheme :
+       {"int4-sym-g128", "int3-asym-g128", "lut2-row-g128", "int8-sym-row", "lut4-nf4-g128",
+        "int8-sym-row-a8", "int4-sym-g128-a4g128", "fp8-row", "fp8-row-afp8"}) {
     for (const std::int64_t m : kTokens) {
       EXPECT_TRUE(rounds(scheme, m) && rounds(scheme, m, gelu)) << scheme << ", " << m;
       EXPECT_FALSE(rounds(scheme, m, {.adds = true, .half = true})) << scheme << ", " << m;

@@ -9,7 +9,7 @@
 namespace nibble::ops::cuda {
 namespace {
 
-constexpr std::int64_t kFewTokens = 16;  // with more, float16 products are faster
+constexpr std::int64_t kFewTokens = 32;  // with more, float16 products are faster
 
 std::string_view absence(const LayerProblem& problem) {
   const auto ask = problem.plan.device.blas_lt_absence;
@@ -53,7 +53,7 @@ bool few_makes_norms(const LayerProblem& problem, NormKind kind) {
 }
 
 std::string few_schedule(const LayerProblem&) {
-  return "kept groups in equal shares, up to 4 tokens in a launch";
+  return "kept groups in equal shares, up to 8 tokens in a launch";
 }
 
 void run_few(const LayerProblem&, const LayerWeights& weights, const LinearInput& x,

@@ -19,7 +19,7 @@ UnitSegment::UnitSegment(const UnitRows& rows, const LayerPlan& plan, UnitPacker
 }
 
 void UnitSegment::add_tables(const UnitRows& rows, core::ThreadPool& pool) {
-  if (view_.format.codes != CodeKind::kBook) {
+  if (!is_book(view_.format.codes)) {
     return;
   }
   const std::int64_t padded = unit_grid(view_.n, view_.k).row_groups * kUnitRows;

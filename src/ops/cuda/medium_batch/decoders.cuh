@@ -45,7 +45,8 @@ struct SignedDecoder {
 struct SignedInt4 : SignedDecoder<1024> {
   static constexpr float kUnit = 1.0f / 16;
   static constexpr float kUpperUnit = kUnit;
-  __device__ static void decode(const Words& words, int step, const Rows&, std::uint32_t,
+  template <class AnyWords>
+  __device__ static void decode(const AnyWords& words, int step, const Rows&, std::uint32_t,
                                 std::uint32_t (&a)[4]) {
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
@@ -60,7 +61,8 @@ struct SignedInt4 : SignedDecoder<1024> {
 struct SignedInt4WithZeros : SignedDecoder<1024> {
   static constexpr int kTileBytes = kCodeBytes + 32 + 16;
   static constexpr bool kZeros = true;
-  __device__ static void decode(const Words& words, int step, const Rows&, std::uint32_t zeros,
+  template <class AnyWords>
+  __device__ static void decode(const AnyWords& words, int step, const Rows&, std::uint32_t zeros,
                                 std::uint32_t (&a)[4]) {
     const std::uint32_t lower = (zeros & 0xff) * 0x01010101u;
     const std::uint32_t upper = (zeros >> 8) * 0x01010101u;
@@ -91,7 +93,8 @@ struct HalfInt4 {
   static constexpr bool kZeros = kZeros_;
   struct Rows {};
   using Words = TileWords<2>;
-  __device__ static void decode(const Words& words, int step, const Rows&, std::uint32_t zeros,
+  template <class AnyWords>
+  __device__ static void decode(const AnyWords& words, int step, const Rows&, std::uint32_t zeros,
                                 std::uint32_t (&a)[4]) {
     const std::uint32_t lower = kZeros ? (zeros & 0xff) * 0x00010001u : 0x00080008u;
     const std::uint32_t upper = kZeros ? (zeros >> 8) * 0x00100010u : 0x00800080u;
@@ -130,7 +133,8 @@ struct SignedBook : SignedDecoder<BookDecoder::kCodeBytes> {
   __device__ static Rows rows_of(const uint4& lower, const uint4& upper) {
     return {entries_of_table(lower), entries_of_table(upper)};
   }
-  __device__ static void decode(const Words& words, int step, const Rows& rows, std::uint32_t,
+  template <class AnyWords>
+  __device__ static void decode(const AnyWords& words, int step, const Rows& rows, std::uint32_t,
                                 std::uint32_t (&a)[4]) {
     look_up(words.at(2 * step), rows, a[0], a[1]);
     look_up(words.at(2 * step + 1), rows, a[2], a[3]);

@@ -62,6 +62,22 @@ void medium_batch_int8(const MediumBatchArguments& arguments, const MediumBatchS
 void medium_batch_book(const MediumBatchArguments& arguments, const MediumBatchSchedule& schedule,
                        MediumBatchInputs inputs, cudaStream_t stream);
 
+// Of codes in planes, with activations of 16 bits (medium_batch_input()).
+void medium_batch_int3(const MediumBatchArguments& arguments, const MediumBatchSchedule& schedule,
+                       MediumBatchInputs inputs, cudaStream_t stream);
+void medium_batch_int3_with_zeros(const MediumBatchArguments& arguments,
+                                  const MediumBatchSchedule& schedule, MediumBatchInputs inputs,
+                                  cudaStream_t stream);
+void medium_batch_int2(const MediumBatchArguments& arguments, const MediumBatchSchedule& schedule,
+                       MediumBatchInputs inputs, cudaStream_t stream);
+void medium_batch_int2_with_zeros(const MediumBatchArguments& arguments,
+                                  const MediumBatchSchedule& schedule, MediumBatchInputs inputs,
+                                  cudaStream_t stream);
+void medium_batch_book3(const MediumBatchArguments& arguments, const MediumBatchSchedule& schedule,
+                        MediumBatchInputs inputs, cudaStream_t stream);
+void medium_batch_book2(const MediumBatchArguments& arguments, const MediumBatchSchedule& schedule,
+                        MediumBatchInputs inputs, cudaStream_t stream);
+
 /// Whether the current device has code of them.
 bool has_medium_batch_code();
 

@@ -23,6 +23,18 @@ MediumBatchLauncher launcher_of(CodeKind codes) {
       return medium_batch_int8;
     case CodeKind::kBook:
       return medium_batch_book;
+    case CodeKind::kInt3:
+      return medium_batch_int3;
+    case CodeKind::kInt3WithZeros:
+      return medium_batch_int3_with_zeros;
+    case CodeKind::kInt2:
+      return medium_batch_int2;
+    case CodeKind::kInt2WithZeros:
+      return medium_batch_int2_with_zeros;
+    case CodeKind::kBook3:
+      return medium_batch_book3;
+    case CodeKind::kBook2:
+      return medium_batch_book2;
     default:
       return nullptr;
   }
@@ -39,10 +51,10 @@ MediumBatchInputs inputs_of(const TileActivations& x) {
 }
 
 bool takes_sums(const UnitFormat& format) {
-  return format.codes == CodeKind::kInt4;
+  return !is_book(format.codes) && !has_byte_codes(format.codes) && !format.has_zeros();
 }
 bool takes_half(const UnitFormat& format) {
-  return takes_sums(format) || format.codes == CodeKind::kInt4WithZeros;
+  return !is_book(format.codes) && !has_byte_codes(format.codes);
 }
 
 }  // namespace
@@ -109,6 +121,8 @@ void medium_batch(const MediumBatchProblem& problem, const MediumBatchSchedule& 
                 "medium_batch: no kernel takes float16 for such weights");
   core::require(problem.x.sums == nullptr || (half && takes_sums(weight.format)),
                 core::ErrorKind::kFailed, "medium_batch: no kernel takes such sums");
+  core::require(digits == 2 || !has_planes(weight.format.codes), core::ErrorKind::kFailed,
+                "medium_batch: no kernel takes one digit for codes in planes");
   core::require(
       half || digits == 1 || problem.m <= kMostTokensOfDigits || !takes_half(weight.format),
       core::ErrorKind::kFailed, "medium_batch: {} tokens of two digits; such weights take up to {}",

@@ -115,8 +115,7 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
   __device__ void decode(std::uint32_t (&left)[kSteps][4], const typename Decoder::Rows& rows,
                          const Place& place) const {
     const std::uint32_t tile = tile_of(place);
-    typename Decoder::Words words;
-    load_words(words, tile);
+    const auto words = Decoder::Words::load_shared(tile, lane());
     const std::uint32_t zeros = Decoder::kZeros ? zeros_of_rows(tile) : 0u;
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
@@ -188,15 +187,6 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
       asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
                    : "=f"(scales[s]), "=f"(scales[s + 1]), "=f"(scales[s + 2]), "=f"(scales[s + 3])
                    : "r"(place.extras() + (lane() % 4 * kScales + s) * 4));
-    }
-  }
-  __device__ static void load_words(typename Decoder::Words& words, std::uint32_t tile) {
-#pragma unroll
-    for (int i = 0; i < Decoder::kCodeBytes / 512; ++i) {
-      uint4& v = words.vectors[i];
-      asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                   : "r"(tile + i * 512 + lane() * 16));
     }
   }
   __device__ static float2 scales_of_rows(std::uint32_t tile) {

@@ -14,11 +14,14 @@ namespace nibble::ops::cuda {
 
 /// Every number of bits, kind of scales and length of groups that units hold.
 inline const std::vector<std::string> kUnitSchemes = {
-    "int4-sym-g128",  "int4-asym-g32", "int4-sym-row",  "int4-asym-g256",      "int4-asym-row",
-    "int3-asym-g64",  "int3-sym-row",  "int2-sym-g32",  "int2-asym-g16",       "int8-sym-row",
-    "int8-asym-g128", "lut4-nf4-g64",  "lut4-row-g128", "lut3-matrix-g32",     "lut2-row-g16",
-    "mxfp4",          "nvfp4",         "int4-sym-g48",  "int4-sym-g128-s7",    "lut4-matrix-g32-s7",
-    "int8-asym-g16",  "lut4-fp4-row",  "int3-asym-g96", "int4-asym-g128-a4g32"};
+    "int4-sym-g128", "int4-asym-g32",   "int4-sym-row",      "int4-asym-g256",
+    "int4-asym-row", "int3-asym-g64",   "int3-sym-row",      "int2-sym-g32",
+    "int2-asym-g16", "int8-sym-row",    "int8-asym-g128",    "lut4-nf4-g64",
+    "lut4-row-g128", "lut3-matrix-g32", "lut2-row-g16",      "mxfp4",
+    "nvfp4",         "int4-sym-g48",    "int4-sym-g128-s7",  "lut4-matrix-g32-s7",
+    "int8-asym-g16", "lut4-fp4-row",    "int3-asym-g96",     "int4-asym-g128-a4g32",
+    "int3-sym-g128", "int2-asym-g64",   "int2-sym-row",      "lut3-row-g64",
+    "lut2-row-g128", "lut2-matrix-g32", "int3-asym-g128-a3", "lut3-row-g128-a8"};
 
 /// Rows and inputs; the schemes with blocks of a fixed size need rows of a multiple of 32 inputs.
 struct UnitShape {
@@ -57,7 +60,7 @@ struct UnitCase {
     grid = unit_grid(rows.count(), k);
     const auto padded = static_cast<std::size_t>(grid.row_groups * kUnitRows);
     units.resize(static_cast<std::size_t>(grid.count() * format.bytes()));
-    tables.resize(format.codes == CodeKind::kBook ? padded * 16 : 0);
+    tables.resize(is_book(format.codes) ? padded * 16 : 0);
     factors.resize(padded);
     write_units(rows, format, units, tables, factors);
   }

@@ -23,6 +23,11 @@
 ///   its highest bit turned over: code - 8, signed. Books: low half row g, high half row g + 8, i
 ///   in nibble 0, 2, 1, 3.
 ///
+///   3 and 2 bits: per tile 64 bits of each lane, and 16 more where there are three bits
+///   ("planes"). Word h of lane l is at l * 16 + h * 4: nibbles as of 4 bits, the code's lower two
+///   bits from bit 2 e of the nibble on; integers as they are. The third bit of a code is in word h
+///   / 2 at 512 + l * 8 + h / 2 * 4, bit third_bit() of the nibble.
+///
 ///   8 bits: per tile 128 words. Word r = 2 e + (row >= 8) of lane l is at h * 512 + l * 16 + r *
 ///   4; i stands in byte 0, 2, 1, 3; signed: code - 128. kBytes as they are.
 namespace nibble::ops::cuda {
@@ -40,10 +45,48 @@ enum class CodeKind {
   kInt8WithZeros,  // (q - 128) - (zero - 128)
   kBook,           // entry q of a row's table (book_table.h)
   kBytes,          // 8 bits as they are: their kernel knows what they mean
+  kInt3,           // q - 4
+  kInt3WithZeros,  // q - zero
+  kInt2,           // q - 2
+  kInt2WithZeros,  // q - zero
+  kBook3,          // entry q of the first 8 of a row's table
+  kBook2,          // of the first 4
 };
 
 constexpr bool has_byte_codes(CodeKind kind) {
   return kind == CodeKind::kInt8 || kind == CodeKind::kInt8WithZeros || kind == CodeKind::kBytes;
+}
+constexpr bool is_book(CodeKind kind) {
+  return kind == CodeKind::kBook || kind == CodeKind::kBook3 || kind == CodeKind::kBook2;
+}
+constexpr bool has_zero_points(CodeKind kind) {
+  return kind == CodeKind::kInt4WithZeros || kind == CodeKind::kInt8WithZeros ||
+         kind == CodeKind::kInt3WithZeros || kind == CodeKind::kInt2WithZeros;
+}
+
+/// Bits that a code takes: 8, 4, 3 or 2.
+constexpr int bits_of(CodeKind kind) {
+  switch (kind) {
+    case CodeKind::kInt8:
+    case CodeKind::kInt8WithZeros:
+    case CodeKind::kBytes:
+      return 8;
+    case CodeKind::kInt3:
+    case CodeKind::kInt3WithZeros:
+    case CodeKind::kBook3:
+      return 3;
+    case CodeKind::kInt2:
+    case CodeKind::kInt2WithZeros:
+    case CodeKind::kBook2:
+      return 2;
+    default:
+      return 4;
+  }
+}
+
+/// Whether codes lie in planes of two bits and of one.
+constexpr bool has_planes(CodeKind kind) {
+  return bits_of(kind) < 4;
 }
 
 /// kBf16 for powers of two beyond the range of float16 (MX).
@@ -54,10 +97,8 @@ struct UnitFormat {
   ScaleKind scales = ScaleKind::kF16;
   std::int64_t groups = 1;  // in a unit: 1, 4 or 8
 
-  constexpr bool has_zeros() const {
-    return codes == CodeKind::kInt4WithZeros || codes == CodeKind::kInt8WithZeros;
-  }
-  constexpr std::int64_t bits() const { return has_byte_codes(codes) ? 8 : 4; }
+  constexpr bool has_zeros() const { return has_zero_points(codes); }
+  constexpr std::int64_t bits() const { return bits_of(codes); }
   // Of a tile:
   constexpr std::int64_t code_bytes() const { return kTileRows * kUnitInputs * bits() / 8; }
   constexpr std::int64_t zero_offset() const { return code_bytes() + kTileRows * groups * 2; }
@@ -69,33 +110,58 @@ struct UnitFormat {
   friend bool operator==(const UnitFormat&, const UnitFormat&) = default;
 };
 
-/// Where a code lies among the codes of its tile: from bit `shift` of word `word` of the 16 bytes
-/// number `vector`.
+/// Where a code lies among the codes of its tile, or a part of it: from bit `shift` of word `word`
+/// of the 16 bytes number `vector`.
 struct CodePlace {
   unsigned vector;
   unsigned word;
   unsigned shift;
 };
 
-/// Of row 0 to 15 of a tile and input k = 0 to 127 of a unit.
+/// Which of the eight nibbles of a word is of input i = k % 4, in the lower or the upper eight
+/// rows.
+constexpr unsigned nibble_of(CodeKind kind, unsigned i, unsigned upper) {
+  const unsigned swapped = i % 2 * 2 + i / 2;  // 0, 2, 1, 3
+  return is_book(kind) ? 4 * upper + swapped : 2 * swapped + upper;
+}
+
+/// The bit of a nibble in which the third bits of e and h % 2 stand: kernels want it in the third
+/// place, and shifts to the left are cheap.
+constexpr unsigned third_bit(unsigned h, unsigned e) {
+  const unsigned number = h % 2 * 2 + e;
+  return number == 3 ? 3 : 2 - number;
+}
+
+/// Of row 0 to 15 of a tile and input k = 0 to 127 of a unit; in planes, of the lower two bits.
 constexpr CodePlace code_place(CodeKind kind, unsigned row, unsigned k) {
   const unsigned h = k / 32;
   const unsigned lane = row % 8 * 4 + k % 32 / 8;
   const unsigned e = k % 8 / 4;
   const unsigned i = k % 4;
   const unsigned upper = row / 8;
-  const unsigned swapped = i % 2 * 2 + i / 2;  // 0, 2, 1, 3
   if (has_byte_codes(kind)) {
+    const unsigned swapped = i % 2 * 2 + i / 2;
     return {h * 32 + lane, 2 * e + upper, 8 * swapped};
   }
-  const unsigned nibble =
-      kind == CodeKind::kBook ? 4 * upper + swapped : 4 * (i % 2) + 2 * (i / 2) + upper;
+  const unsigned nibble = nibble_of(kind, i, upper);
+  if (has_planes(kind)) {
+    return {lane, h, 4 * nibble + 2 * e};
+  }
   return {h / 2 * 32 + lane, h % 2 * 2 + e, 4 * nibble};
+}
+
+/// Of the third bit, behind the plane of two bits.
+constexpr CodePlace third_bit_place(CodeKind kind, unsigned row, unsigned k) {
+  constexpr unsigned kTwoBitVectors = 32;
+  const unsigned h = k / 32;
+  const unsigned lane = row % 8 * 4 + k % 32 / 8;
+  const unsigned nibble = nibble_of(kind, k % 4, row / 8);
+  return {kTwoBitVectors + lane / 2, lane % 2 * 2 + h / 2, 4 * nibble + third_bit(h, k % 8 / 4)};
 }
 
 /// What stands there for a code of this row, and for what stands there the code.
 constexpr std::uint8_t turned_code(CodeKind kind, unsigned row, std::uint8_t code) {
-  if (kind == CodeKind::kBytes) {
+  if (kind == CodeKind::kBytes || has_planes(kind)) {
     return code;
   }
   const unsigned highest = has_byte_codes(kind) ? 0x80 : kind == CodeKind::kBook || row < 8 ? 0 : 8;
@@ -123,7 +189,7 @@ struct UnitsView {
   std::int64_t n = 0;
   std::int64_t k = 0;
   const std::byte* units = nullptr;
-  const std::int8_t* tables = nullptr;  // [row_groups * 64][16] (book_table.h), kBook only
+  const std::int8_t* tables = nullptr;  // [row_groups * 64][16] (book_table.h), books only
   const float* factors = nullptr;       // [row_groups * 64], null: all 1
 };
 

@@ -62,26 +62,10 @@ void pack_units(const RawRows& raw, const UnitFormat& format, std::byte* units,
                 cudaStream_t stream) {
   const UnitGrid size = unit_grid(raw.count, raw.k);
   const dim3 grid(static_cast<unsigned>(size.blocks), static_cast<unsigned>(size.row_groups));
-  switch (format.codes) {
-    case CodeKind::kInt4:
-      pack_kernel<CodeKind::kInt4><<<grid, kThreads, 0, stream>>>(raw, format, units);
-      break;
-    case CodeKind::kInt4WithZeros:
-      pack_kernel<CodeKind::kInt4WithZeros><<<grid, kThreads, 0, stream>>>(raw, format, units);
-      break;
-    case CodeKind::kInt8:
-      pack_kernel<CodeKind::kInt8><<<grid, kThreads, 0, stream>>>(raw, format, units);
-      break;
-    case CodeKind::kInt8WithZeros:
-      pack_kernel<CodeKind::kInt8WithZeros><<<grid, kThreads, 0, stream>>>(raw, format, units);
-      break;
-    case CodeKind::kBook:
-      pack_kernel<CodeKind::kBook><<<grid, kThreads, 0, stream>>>(raw, format, units);
-      break;
-    case CodeKind::kBytes:
-      pack_kernel<CodeKind::kBytes><<<grid, kThreads, 0, stream>>>(raw, format, units);
-      break;
-  }
+  const auto pack = [&]<CodeKind kKind>() {
+    pack_kernel<kKind><<<grid, kThreads, 0, stream>>>(raw, format, units);
+  };
+  with_code_kind(format.codes, pack);
   device::cuda::check_launch("pack_kernel");
 }
 

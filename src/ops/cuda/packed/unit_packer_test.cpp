@@ -51,8 +51,9 @@ TEST_F(CudaUnitPacker, MakesTheUnitsOfTheReference) {
 TEST_F(CudaUnitPacker, TheSameInPieces) {
   for (const std::int64_t staging : {std::int64_t{256}, std::int64_t{20000}, std::int64_t{50000}}) {
     UnitPacker packer(pool_, staging);
-    for (const std::string scheme : {"int4-asym-g32", "lut3-row-g64", "int8-sym-row",
-                                     "int8-sym-tensor", "nvfp4", "fp8-row", "fp8-tensor"}) {
+    for (const std::string scheme :
+         {"int4-asym-g32", "lut3-row-g64", "int2-asym-g128", "int8-sym-row", "int8-sym-tensor",
+          "nvfp4", "fp8-row", "fp8-tensor"}) {
       expect_packed(packer, UnitCase(scheme, {300, 400, 377}, 416), scheme);
       expect_packed(packer, UnitCase(scheme, {584, 584}, 416, true), scheme + " in pairs");
     }
@@ -64,7 +65,7 @@ TEST_F(CudaUnitPacker, SumsOfRowsAreThoseOfTheReference) {
   for (const std::string& scheme : kUnitSchemes) {
     for (const auto& [n, k] : unit_shapes(scheme)) {
       const UnitCase weights(scheme, {n}, k);
-      const bool book = weights.format.codes == CodeKind::kBook;
+      const bool book = is_book(weights.format.codes);
       const Buffer units = on_device(weights.units);
       const Buffer tables = on_device(weights.tables);
       const Buffer factors = on_device(weights.factors);

@@ -36,20 +36,8 @@ void pack_unit(const RawRows& raw, const UnitFormat& format, std::int64_t row, s
 
 void pack_unit(const RawRows& raw, const UnitFormat& format, std::int64_t row, std::int64_t input,
                std::byte* unit) {
-  switch (format.codes) {
-    case CodeKind::kInt4:
-      return pack_unit<CodeKind::kInt4>(raw, format, row, input, unit);
-    case CodeKind::kInt4WithZeros:
-      return pack_unit<CodeKind::kInt4WithZeros>(raw, format, row, input, unit);
-    case CodeKind::kInt8:
-      return pack_unit<CodeKind::kInt8>(raw, format, row, input, unit);
-    case CodeKind::kInt8WithZeros:
-      return pack_unit<CodeKind::kInt8WithZeros>(raw, format, row, input, unit);
-    case CodeKind::kBook:
-      return pack_unit<CodeKind::kBook>(raw, format, row, input, unit);
-    case CodeKind::kBytes:
-      return pack_unit<CodeKind::kBytes>(raw, format, row, input, unit);
-  }
+  with_code_kind(format.codes,
+                 [&]<CodeKind kKind>() { pack_unit<kKind>(raw, format, row, input, unit); });
 }
 
 // Read and packed in pieces of `step` rows, into bytes of 0xff.
@@ -127,18 +115,26 @@ TEST(UnitParts, EveryStoredScaleIsExact) {
 }
 
 TEST(UnitParts, CodesOfATileFillItOnce) {
-  for (const CodeKind kind : {CodeKind::kInt4, CodeKind::kInt8, CodeKind::kBook}) {
-    const unsigned bits = has_byte_codes(kind) ? 8 : 4;
-    std::vector<int> met(16 * 128);
+  for (const CodeKind kind : {CodeKind::kInt4, CodeKind::kInt8, CodeKind::kBook, CodeKind::kInt3,
+                              CodeKind::kInt2, CodeKind::kBook3, CodeKind::kBook2}) {
+    const auto all = static_cast<unsigned>(bits_of(kind));
+    const unsigned bits = has_planes(kind) ? 2 : all;
+    std::vector<int> met(16 * 128 * all);
+    const auto meet = [&](const CodePlace& place, unsigned count) {
+      ASSERT_LT(place.vector, code_vectors(kind));
+      ASSERT_LT(place.word, 4u);
+      ASSERT_LT(place.shift, 32u);
+      ASSERT_EQ(place.shift % count, 0u);
+      for (unsigned bit = 0; bit < count; ++bit) {
+        ++met[128 * place.vector + 32 * place.word + place.shift + bit];
+      }
+    };
     for (unsigned row = 0; row < 16; ++row) {
       for (unsigned k = 0; k < 128; ++k) {
-        const CodePlace place = code_place(kind, row, k);
-        ASSERT_LT(place.vector, code_vectors(kind));
-        ASSERT_LT(place.word, 4u);
-        ASSERT_LT(place.shift, 32u);
-        ASSERT_EQ(place.shift % bits, 0u);
-        const unsigned bit = 128 * place.vector + 32 * place.word + place.shift;
-        ++met[bit / bits];
+        meet(code_place(kind, row, k), bits);
+        if (all == 3) {
+          meet(third_bit_place(kind, row, k), 1);
+        }
       }
     }
     EXPECT_EQ(met, std::vector<int>(met.size(), 1));

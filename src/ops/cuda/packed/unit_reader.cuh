@@ -48,8 +48,22 @@ struct UnitReader {
   __device__ int integer(int row, int k) const {
     const std::uint8_t* bytes = tile(row, k);
     const unsigned of_tile = static_cast<unsigned>(row) % kTileRows;
-    const CodePlace at = code_place(codes, of_tile, static_cast<unsigned>(k) % kUnitInputs);
+    const unsigned of_unit = static_cast<unsigned>(k) % kUnitInputs;
+    const CodePlace at = code_place(codes, of_tile, of_unit);
     const std::uint8_t byte = bytes[16 * at.vector + 4 * at.word + at.shift / 8];
+    if (has_planes(codes)) {
+      int code = byte >> at.shift % 8 & 3;
+      if (bits_of(codes) == 3) {
+        const CodePlace third = third_bit_place(codes, of_tile, of_unit);
+        code |= (bytes[16 * third.vector + 4 * third.word + third.shift / 8] >> third.shift % 8 & 1)
+                << 2;
+      }
+      if (is_book(codes)) {
+        return book_entry(tables + row * 16, static_cast<unsigned>(code));
+      }
+      return code - (has_zero_points(codes) ? bytes[zero_offset + place(row, k)]
+                                            : 1 << (bits_of(codes) - 1));
+    }
     if (has_byte_codes(codes)) {
       const int zero = codes == CodeKind::kInt8 ? 128 : bytes[zero_offset + place(row, k)];
       return turned_code(codes, of_tile, byte) - zero;

@@ -13,6 +13,32 @@ using formats::PackedWeight;
 constexpr std::int64_t kSmallestGroup = 16;
 constexpr std::int64_t kSmallGroup = 32;
 constexpr int kByteBits = 8;
+constexpr int kBitsOfHalfTable = 3;  // whose codes look up the first half of a table
+
+// Books of fewer entries are in the first places of their tables.
+CodeKind book_kind(int bits) {
+  return bits == 2 ? CodeKind::kBook2 : bits == 3 ? CodeKind::kBook3 : CodeKind::kBook;
+}
+
+CodeKind integer_kind(int bits, bool zeros) {
+  switch (bits) {
+    case 8:
+      return zeros ? CodeKind::kInt8WithZeros : CodeKind::kInt8;
+    case 3:
+      return zeros ? CodeKind::kInt3WithZeros : CodeKind::kInt3;
+    case 2:
+      return zeros ? CodeKind::kInt2WithZeros : CodeKind::kInt2;
+    default:
+      return zeros ? CodeKind::kInt4WithZeros : CodeKind::kInt4;
+  }
+}
+
+// Of a code in units: kernels that read planes take activations of 16 bits and groups of 32 n
+// inputs.
+int unit_bits(const formats::Scheme& scheme, const UnitFormat& format) {
+  const bool planes = scheme.activation.is_float() && format.groups <= kUnitInputs / kSmallGroup;
+  return planes || scheme.code.bits > 4 ? scheme.code.bits : 4;
+}
 
 }  // namespace
 
@@ -37,15 +63,12 @@ UnitFormat unit_format_of(const formats::Scheme& scheme) {
   } else {
     format.groups = scheme.scale.group % kUnitInputs == 0 ? 1 : kUnitInputs / kSmallGroup;
   }
+  const int bits = unit_bits(scheme, format);
   if (formats::is_integer(scheme)) {
-    if (scheme.code.bits == 8) {
-      format.codes = !formats::has_zeros(scheme) ? CodeKind::kInt8 : CodeKind::kInt8WithZeros;
-    } else {
-      format.codes = !formats::has_zeros(scheme) ? CodeKind::kInt4 : CodeKind::kInt4WithZeros;
-    }
+    format.codes = integer_kind(bits, formats::has_zeros(scheme));
     return format;
   }
-  format.codes = formats::has_book(scheme) ? CodeKind::kBook : CodeKind::kBytes;
+  format.codes = formats::has_book(scheme) ? book_kind(bits) : CodeKind::kBytes;
   format.scales =
       scheme.scale.type == formats::ScaleType::kE8m0 ? ScaleKind::kBf16 : ScaleKind::kF16;
   return format;
@@ -87,6 +110,9 @@ void write_tables(const UnitRows& rows, std::int64_t first, std::span<std::int8_
     const formats::BookValues book = book_of(weight, place.row);
     if (book != known) {
       entries = book_entries(book);
+      if (weight.scheme.code.bits <= kBitsOfHalfTable) {
+        std::fill(entries.entries.begin() + 8, entries.entries.end(), std::int8_t{0});
+      }
       known = book;
     }
     write_parts(entries.entries, tables.subspan(static_cast<std::size_t>(r) * 16).first<16>());

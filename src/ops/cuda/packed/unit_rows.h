@@ -11,9 +11,10 @@
 namespace nibble::ops::cuda {
 
 /// The format that holds weights of this scheme. Integers of 2 and 3 bits, and books of 4 and 8
-/// entries, take 4 bits here; codes of 8 bits that are neither are kBytes. Units of eight groups
-/// also hold those whose activations have scales for less than 128 inputs. Throws kUsage, naming
-/// the scheme, for one that no kernel computes.
+/// entries, lie in planes, or as 4 bits where activations are rounded or units have eight groups;
+/// codes of 8 bits that are neither are kBytes. Units of eight groups also hold those whose
+/// activations have scales for less than 128 inputs. Throws kUsage, naming the scheme, for one that
+/// no kernel computes.
 UnitFormat unit_format_of(const formats::Scheme& scheme);
 
 /// Whether weights of the scheme are to lie in units: all compressed ones but block-sparse rows.
@@ -46,7 +47,7 @@ float matrix_scale(const formats::PackedWeight& weight);
 
 /// Code books of rows [first, first + factors.size()), of weights that have any; nothing is written
 /// for rows behind the last.
-///   tables  [rows][16] (book_table.h)
+///   tables  [rows][16] (book_table.h); books of up to 8 entries fill the first 8 bytes
 ///   factors [rows]: by what a row's sums are multiplied after their scales: the unit of its book
 ///           (and the scale of an NVFP4 matrix)
 void write_tables(const UnitRows& rows, std::int64_t first, std::span<std::int8_t> tables,

@@ -32,11 +32,21 @@ class UnitRow {
 
   void set_code(std::int64_t k, std::uint8_t code) {
     const CodePlace place = code_place(format_.codes, row_, static_cast<unsigned>(k));
-    const unsigned bit = 128 * place.vector + 32 * place.word + place.shift;  // bytes ascend
-    codes_[bit / 8] |= static_cast<std::byte>(turned_code(format_.codes, row_, code) << (bit % 8));
+    if (!has_planes(format_.codes)) {
+      return set_bits(place, turned_code(format_.codes, row_, code));
+    }
+    set_bits(place, code & 3u);
+    if (format_.bits() == 3) {
+      set_bits(third_bit_place(format_.codes, row_, static_cast<unsigned>(k)), code >> 2u);
+    }
   }
 
  private:
+  void set_bits(const CodePlace& place, unsigned bits) {
+    const unsigned bit = 128 * place.vector + 32 * place.word + place.shift;  // bytes ascend
+    codes_[bit / 8] |= static_cast<std::byte>(bits << (bit % 8));
+  }
+
   const UnitFormat& format_;
   std::byte* codes_;
   unsigned row_;
@@ -96,7 +106,7 @@ void write_units(const UnitRows& rows, const UnitFormat& format, std::span<std::
     const UnitRows::Place place = rows.place(n);
     const PackedWeight& weight = *rows.weights[place.weight];
     read_row(weight, place.row, format, row);
-    if (format.codes == CodeKind::kBook) {
+    if (is_book(format.codes)) {
       write_tables(rows, n, tables.subspan(static_cast<std::size_t>(n * 16), 16),
                    factors.subspan(static_cast<std::size_t>(n), 1));
     }
@@ -126,13 +136,13 @@ std::vector<float> unit_row_sums(const PackedWeight& weight, const UnitFormat& f
                                  std::int64_t row, std::int64_t step) {
   RowCodes codes;
   read_row(weight, row, format, codes);
-  const bool book = format.codes == CodeKind::kBook;
+  const bool book = is_book(format.codes);
   std::array<std::int8_t, 16> table = {};
   float factor = 1.0f;
   if (book) {
     write_tables({{&weight}}, row, table, std::span(&factor, 1));
   }
-  const int zero = format.codes == CodeKind::kInt8 ? 128 : 8;
+  const int zero = 1 << (format.bits() - 1);
   const std::int64_t length = step == 0 ? weight.k : step;
   const std::int64_t group = group_size(weight.scheme, weight.k);
   std::vector<double> sums(static_cast<std::size_t>((weight.k + length - 1) / length));

@@ -15,7 +15,7 @@ namespace nibble::ops::cuda {
 
 /// The units of rows of weights (none with a tail). Padding is zero weights.
 ///   units   [grid.count() * format.bytes()]
-///   tables  [grid.row_groups * 64][16], kBook only, else empty
+///   tables  [grid.row_groups * 64][16], books only, else empty
 ///   factors [grid.row_groups * 64], of write_tables(), or 1
 void write_units(const UnitRows& rows, const UnitFormat& format, std::span<std::byte> units,
                  std::span<std::int8_t> tables, std::span<float> factors);

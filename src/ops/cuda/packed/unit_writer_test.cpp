@@ -21,7 +21,7 @@ class UnitReader {
       : format_(unit_format_of(weight.scheme)), grid_(unit_grid(weight.n, weight.k)) {
     units_.resize(static_cast<std::size_t>(grid_.count() * format_.bytes()));
     const auto rows = static_cast<std::size_t>(grid_.row_groups * kUnitRows);
-    tables_.resize(format_.codes == CodeKind::kBook ? rows * 16 : 0);
+    tables_.resize(is_book(format_.codes) ? rows * 16 : 0);
     factors_.resize(rows);
     write_units(weight, format_, units_, tables_, factors_);
   }
@@ -37,7 +37,7 @@ class UnitReader {
     std::memcpy(&scale, tile + format_.code_bytes() + 2 * column, 2);
     const double factor = format_.scales == ScaleKind::kBf16 ? core::to_float(core::Bf16{scale})
                                                              : core::to_float(core::Fp16{scale});
-    int zero = format_.bits() == 8 ? 128 : 8;
+    int zero = 1 << (format_.bits() - 1);
     if (format_.has_zeros()) {
       zero = static_cast<int>(tile[format_.zero_offset() + column]);
     }
@@ -51,6 +51,18 @@ class UnitReader {
     return bits;
   }
 
+  // As plane_words.cuh makes them.
+  std::uint32_t nibbles(const std::byte* tile, std::int64_t lane, std::int64_t h,
+                        std::int64_t e) const {
+    const std::uint32_t low = word(tile, 16 * lane + 4 * h) >> (2 * e) & 0x33333333u;
+    if (format_.bits() == 2) {
+      return low;
+    }
+    const std::uint32_t third = word(tile, 512 + 8 * lane + h / 2 * 4);
+    const std::int64_t number = h % 2 * 2 + e;
+    return low | ((number == 3 ? third >> 1 : third << number) & 0x44444444u);
+  }
+
   int integer(const std::byte* tile, std::int64_t n, std::int64_t k, int zero) const {
     const std::int64_t h = k / 32;
     const std::int64_t lane = 4 * (n % 8) + k % 32 / 8;
@@ -62,9 +74,17 @@ class UnitReader {
       const std::uint32_t bits = word(tile, 512 * h + 16 * lane + 4 * (2 * e + (upper ? 1 : 0)));
       return static_cast<std::int8_t>(bits >> (8 * kByte[i])) + 128 - zero;
     }
+    if (has_planes(format_.codes)) {
+      const std::uint32_t code =
+          nibbles(tile, lane, h, e) >> (is_book(format_.codes) ? 16 * (upper ? 1 : 0) + 4 * kByte[i]
+                                                               : 8 * kByte[i] + (upper ? 4 : 0)) &
+          15u;
+      return is_book(format_.codes) ? tables_[static_cast<std::size_t>(n * 16) + code]
+                                    : static_cast<int>(code) - zero;
+    }
     const std::int64_t number = 2 * h + e;
     const std::uint32_t bits = word(tile, number / 4 * 512 + lane * 16 + number % 4 * 4);
-    if (format_.codes == CodeKind::kBook) {
+    if (is_book(format_.codes)) {
       const std::uint32_t code = bits >> (16 * (upper ? 1 : 0) + 4 * kByte[i]) & 15u;
       return book_entry(&tables_[static_cast<std::size_t>(n * 16)], code);
     }
@@ -83,10 +103,13 @@ class UnitReader {
 
 TEST(UnitWriter, EveryWeightComesBack) {
   for (const std::string scheme :
-       {"int4-sym-g128", "int4-asym-g32", "int4-sym-row", "int4-asym-g256", "int3-asym-g64",
-        "int2-sym-g32", "int8-sym-row", "int4-sym-tensor", "int8-asym-g128", "lut4-nf4-g64",
-        "lut4-row-g128", "lut3-matrix-g32", "mxfp4", "int4-sym-g128-s7", "nvfp4", "int4-sym-g48",
-        "int8-asym-g16", "int4-asym-g128-a4g32"}) {
+       {"int4-sym-g128",   "int4-asym-g32",        "int4-sym-row",  "int4-asym-g256",
+        "int3-asym-g64",   "int2-sym-g32",         "int8-sym-row",  "int4-sym-tensor",
+        "int8-asym-g128",  "lut4-nf4-g64",         "lut4-row-g128", "lut3-matrix-g32",
+        "mxfp4",           "int4-sym-g128-s7",     "nvfp4",         "int4-sym-g48",
+        "int8-asym-g16",   "int4-asym-g128-a4g32", "int3-sym-g128", "int2-asym-g128",
+        "lut3-row-g128",   "lut2-row-g32",         "lut2-row-g16",  "int3-sym-g128-a8",
+        "lut2-row-g128-a8"}) {
     for (const auto& [n, k] :
          {std::pair<std::int64_t, std::int64_t>{64, 128}, {77, 416}, {3, 1056}}) {
       const auto weight = cpu::testing::random_weight(scheme, n, k, 17);
@@ -126,8 +149,9 @@ TEST(UnitWriter, PaddingIsZero) {
 // Of books too, whose tables are not their values.
 TEST(UnitWriter, SumsAreThoseOfTheUnits) {
   const std::int64_t k = 200;
-  for (const std::string scheme : {"int4-asym-g32", "int3-sym-g128", "int8-sym-row",
-                                   "int8-asym-g16", "lut4-nf4-g64", "mxfp4", "nvfp4"}) {
+  for (const std::string scheme :
+       {"int4-asym-g32", "int3-sym-g128", "int8-sym-row", "int8-asym-g16", "lut4-nf4-g64", "mxfp4",
+        "nvfp4", "int2-asym-g64", "lut3-row-g128"}) {
     const std::int64_t inputs = scheme == "nvfp4" || scheme == "mxfp4" ? 192 : k;
     const auto weight = cpu::testing::random_weight(scheme, 20, inputs, 9);
     const UnitReader units(weight);
@@ -148,6 +172,24 @@ TEST(UnitWriter, SumsAreThoseOfTheUnits) {
       }
     }
   }
+}
+
+// In planes where kernels read them so: with activations of 16 bits, and groups of 32 n inputs.
+TEST(UnitWriter, FewBitsTakeTheirBits) {
+  const auto bits = [](const char* scheme) {
+    return unit_format_of(formats::parse_scheme(scheme)).bits();
+  };
+  EXPECT_EQ(bits("int3-sym-g128"), 3);
+  EXPECT_EQ(bits("int3-asym-g32"), 3);
+  EXPECT_EQ(bits("int2-sym-row"), 2);
+  EXPECT_EQ(bits("lut3-row-g128"), 3);
+  EXPECT_EQ(bits("lut2-matrix-g64"), 2);
+  EXPECT_EQ(bits("int2-asym-g16"), 4);
+  EXPECT_EQ(bits("lut2-row-g48"), 4);
+  EXPECT_EQ(bits("int3-asym-g128-a3"), 4);
+  EXPECT_EQ(bits("lut3-row-g128-a8"), 4);
+  const UnitFormat three = unit_format_of(formats::parse_scheme("int3-asym-g128"));
+  EXPECT_EQ(three.bytes() * 8, kUnitRows * kUnitInputs * 3 + kUnitRows * (16 + 8));
 }
 
 TEST(UnitWriter, RefusesWhatNoKernelComputes) {

@@ -146,10 +146,14 @@ std::vector<SmallBatchSchedule> few_token_candidates(const LinearShape& shape,
                                       std::min<std::int64_t>(2 * most, tiles)};
   std::sort(blocks.begin(), blocks.end());
   blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+  const CodeKind codes = shape.format.codes;
   std::vector<SmallBatchSchedule> schedules;
   for (const std::int64_t count : blocks) {
-    for (const int warps : {4, 6, 8, 12}) {
-      for (const int stages : {2, 3, 4}) {
+    for (const int warps : {4, 6, 8, 12, 16}) {
+      for (const int stages : {2, 3, 4, 6}) {
+        if (warps > small_batch_max_warps(codes) || (stages > 4 && !has_planes(codes))) {
+          continue;
+        }
         schedules.push_back({warps, stages, static_cast<int>(count)});
       }
     }

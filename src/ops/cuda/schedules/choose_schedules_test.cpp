@@ -148,13 +148,17 @@ TEST(ChooseSchedules, LayersWithoutGemmHaveNoChoiceForMany) {
 }
 
 TEST(FewTokenCandidates, TheBuiltInOneIsAmongThem) {
-  for (const CodeKind codes : {CodeKind::kInt4, CodeKind::kBook, CodeKind::kInt8}) {
+  for (const CodeKind codes : {CodeKind::kInt4, CodeKind::kBook, CodeKind::kInt8, CodeKind::kInt3,
+                               CodeKind::kInt2WithZeros, CodeKind::kBook2}) {
     for (const std::int64_t n : {16, 40, 4096, 4240, 14336}) {
       LinearShape shape = kShape;
       shape.format.codes = codes;
       shape.n = n;
       const auto built_in = small_batch_schedule(weights_of(shape).units, 132);
-      EXPECT_EQ(built_in.warps, codes == CodeKind::kInt4 && n <= 2 * 132 * kTileRows ? 8 : 12) << n;
+      const bool integers = !is_book(codes) && codes != CodeKind::kInt8;
+      EXPECT_EQ(built_in.warps,
+                integers && n <= 2 * 132 * kTileRows ? 8 : small_batch_max_warps(codes))
+          << n;
       const auto schedules = few_token_candidates(shape, 132);
       EXPECT_TRUE(std::any_of(schedules.begin(), schedules.end(), [&](const auto& each) {
         return same_fields(each, built_in);

@@ -42,6 +42,18 @@ std::string codes_name(const LinearShape& shape) {
       return "book";
     case CodeKind::kBytes:
       return shape.code;
+    case CodeKind::kInt3:
+      return "int3";
+    case CodeKind::kInt3WithZeros:
+      return "int3 with zeros";
+    case CodeKind::kInt2:
+      return "int2";
+    case CodeKind::kInt2WithZeros:
+      return "int2 with zeros";
+    case CodeKind::kBook3:
+      return "book of 8";
+    case CodeKind::kBook2:
+      return "book of 4";
   }
   return "";
 }

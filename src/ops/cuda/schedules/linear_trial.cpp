@@ -113,7 +113,7 @@ LinearTrial::LinearTrial(const LinearShape& shape, std::int64_t most_tokens,
     tail_units_ = repeated_units(tail, unit_grid(shape.n, shape.tail).count() * tail.bytes());
   }
   const std::int64_t rows = unit_grid(shape.n, shape.k).row_groups * kUnitRows;
-  if (shape.format.codes == CodeKind::kBook) {
+  if (is_book(shape.format.codes)) {
     const auto tables = random_inputs(rows * 16, GemmInputs::kInt8);
     tables_ = Buffer::of<std::int8_t>(
         {reinterpret_cast<const std::int8_t*>(tables.data()), tables.size()});

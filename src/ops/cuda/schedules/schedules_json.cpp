@@ -24,9 +24,12 @@ template <typename Value>
 using Names = std::initializer_list<std::pair<const char*, Value>>;
 
 constexpr Names<CodeKind> kCodes = {
-    {"int4", CodeKind::kInt4}, {"int4_with_zeros", CodeKind::kInt4WithZeros},
-    {"int8", CodeKind::kInt8}, {"int8_with_zeros", CodeKind::kInt8WithZeros},
-    {"book", CodeKind::kBook}, {"bytes", CodeKind::kBytes}};
+    {"int4", CodeKind::kInt4},   {"int4_with_zeros", CodeKind::kInt4WithZeros},
+    {"int8", CodeKind::kInt8},   {"int8_with_zeros", CodeKind::kInt8WithZeros},
+    {"book", CodeKind::kBook},   {"bytes", CodeKind::kBytes},
+    {"int3", CodeKind::kInt3},   {"int3_with_zeros", CodeKind::kInt3WithZeros},
+    {"int2", CodeKind::kInt2},   {"int2_with_zeros", CodeKind::kInt2WithZeros},
+    {"book3", CodeKind::kBook3}, {"book2", CodeKind::kBook2}};
 constexpr Names<ScaleKind> kScales = {{"f16", ScaleKind::kF16}, {"bf16", ScaleKind::kBf16}};
 constexpr Names<std::int64_t> kGroups = {{"1", 1}, {"4", 4}, {"8", 8}};
 constexpr Names<GemmInputs> kInputs = {{"16_bits", GemmInputs::kHalf},
@@ -135,7 +138,7 @@ void read_few(const Json& json, LinearSchedules& layer, std::string_view what) {
   const std::string place = fmt::format("{}, few_tokens", what);
   const std::int64_t tiles = (layer.shape.n + kTileRows - 1) / kTileRows;
   SmallBatchSchedule schedule;
-  schedule.warps = get_int(*at, "warps", place, 1, kSmallBatchMaxWarps);
+  schedule.warps = get_int(*at, "warps", place, 1, small_batch_max_warps(layer.shape.format.codes));
   schedule.stages = get_int(*at, "stages", place, 2, kSmallBatchMaxStages);
   schedule.blocks = get_int(*at, "blocks", place, 1, tiles);
   layer.few = schedule;

@@ -22,6 +22,18 @@ struct TileWords {
     }
     return words;
   }
+  /// The same from an address in shared memory.
+  __device__ static TileWords load_shared(std::uint32_t tile, int lane) {
+    TileWords words;
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      uint4& v = words.vectors[i];
+      asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                   : "r"(tile + i * 512 + lane * 16));
+    }
+    return words;
+  }
   __device__ std::uint32_t at(int i) const {
     const uint4& v = vectors[i / 4];
     return i % 4 == 0 ? v.x : i % 4 == 1 ? v.y : i % 4 == 2 ? v.z : v.w;

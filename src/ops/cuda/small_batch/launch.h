@@ -9,12 +9,13 @@ namespace nibble::ops::cuda {
 /// Whether there is a decoder (decoders.cuh) for such codes.
 constexpr bool has_decoder(CodeKind codes) {
   return codes == CodeKind::kInt4 || codes == CodeKind::kInt4WithZeros ||
-         codes == CodeKind::kInt8 || codes == CodeKind::kInt8WithZeros || codes == CodeKind::kBook;
+         codes == CodeKind::kInt8 || codes == CodeKind::kInt8WithZeros ||
+         codes == CodeKind::kBook || has_planes(codes);
 }
 
 /// Columns of a launch, in eights: as many as leave its warps enough registers. 0: no decoder.
 constexpr int max_small_batch_columns(CodeKind codes, std::int64_t groups, int digits) {
-  if (!has_decoder(codes)) {
+  if (!has_decoder(codes) || (has_planes(codes) && (digits == 1 || groups > 4))) {
     return 0;
   }
   if (codes == CodeKind::kInt4 && groups == 1 && digits == 2) {
@@ -56,5 +57,11 @@ LayerArguments layer_arguments(const UnitsView& weight, const float* bias, int b
 
 void launch_small_batch(const SmallBatchArguments& arguments, CodeKind codes, std::int64_t groups,
                         int digits, const SmallBatchSchedule& schedule, cudaStream_t stream);
+/// Those of codes in planes, of two digits.
+void launch_plane_integers(const SmallBatchArguments& arguments, CodeKind codes,
+                           std::int64_t groups, const SmallBatchSchedule& schedule,
+                           cudaStream_t stream);
+void launch_plane_books(const SmallBatchArguments& arguments, CodeKind codes, std::int64_t groups,
+                        const SmallBatchSchedule& schedule, cudaStream_t stream);
 
 }  // namespace nibble::ops::cuda

@@ -17,6 +17,13 @@ std::int64_t tiles_of(const UnitsView& weight) {
   return (weight.n + kTileRows - 1) / kTileRows;
 }
 
+// Whole portions for all blocks, where the rows allow it.
+std::int64_t blocks_of_portions(std::int64_t tiles, int multiprocessors) {
+  const std::int64_t each = (tiles + multiprocessors - 1) / multiprocessors;
+  const bool whole = each % kTiles == 0 && tiles % each == 0;
+  return whole ? tiles / each : std::min<std::int64_t>(multiprocessors, tiles);
+}
+
 }  // namespace
 
 std::int64_t max_small_batch(const UnitFormat& format, int digits) {
@@ -27,11 +34,14 @@ SmallBatchSchedule small_batch_schedule(const UnitsView& weight, int multiproces
   SmallBatchSchedule schedule;
   const std::int64_t tiles = tiles_of(weight);
   const CodeKind codes = weight.format.codes;
-  const bool small = (codes == CodeKind::kInt4 || codes == CodeKind::kInt4WithZeros) &&
+  const bool small = !is_book(codes) && !has_byte_codes(codes) &&
                      tiles * unit_grid(weight.n, weight.k).blocks <= kSmallShare * multiprocessors;
-  schedule.warps = small ? kSmallWarps : kSmallBatchMaxWarps;
-  schedule.stages = 2;
-  schedule.blocks = static_cast<int>(std::min<std::int64_t>(multiprocessors, tiles));
+  schedule.warps = small ? kSmallWarps : small_batch_max_warps(codes);
+  // Decoding planes is work: partial portions cost as much as whole ones.
+  schedule.stages = has_planes(codes) ? 3 : 2;
+  schedule.blocks =
+      static_cast<int>(has_planes(codes) ? blocks_of_portions(tiles, multiprocessors)
+                                         : std::min<std::int64_t>(multiprocessors, tiles));
   return schedule;
 }
 
@@ -62,11 +72,11 @@ void small_batch(const SmallBatchProblem& problem, const SmallBatchSchedule& sch
   core::require(problem.m >= 1 && problem.m <= max_small_batch(weight.format, problem.x.digits),
                 core::ErrorKind::kFailed, "{} tokens for a kernel of at most {}", problem.m,
                 max_small_batch(weight.format, problem.x.digits));
-  core::require(schedule.warps >= 1 && schedule.warps <= kSmallBatchMaxWarps &&
-                    schedule.stages >= 2 && schedule.stages <= kSmallBatchMaxStages &&
-                    schedule.blocks >= 1,
-                core::ErrorKind::kFailed, "no kernel has {} blocks of {} warps with {} stages",
-                schedule.blocks, schedule.warps, schedule.stages);
+  core::require(
+      schedule.warps >= 1 && schedule.warps <= small_batch_max_warps(weight.format.codes) &&
+          schedule.stages >= 2 && schedule.stages <= kSmallBatchMaxStages && schedule.blocks >= 1,
+      core::ErrorKind::kFailed, "no kernel has {} blocks of {} warps with {} stages",
+      schedule.blocks, schedule.warps, schedule.stages);
   require_unpaired({.y = problem.y, .half = problem.half, .adds = problem.add}, weight.n);
   SmallBatchArguments a{};
   a.layer = layer_arguments(weight, problem.bias, schedule.blocks);

@@ -21,6 +21,11 @@ namespace nibble::ops::cuda {
 
 inline constexpr int kSmallBatchMaxWarps = 12;
 
+/// Warps of a thread block at the most. Codes in planes leave registers for more.
+constexpr int small_batch_max_warps(CodeKind codes) {
+  return has_planes(codes) ? 16 : kSmallBatchMaxWarps;
+}
+
 /// Integer activations in lane order: the 128 inputs of a block stand at 32 t + 8 h + 4 e + n, with
 /// k and n as in unit_format.h for 8 bits.
 struct LaneActivations {

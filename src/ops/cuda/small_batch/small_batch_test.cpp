@@ -76,11 +76,12 @@ TEST_F(SmallBatch, EveryFormatOverRaggedShapes) {
                         {130, 416, {8, 8, 1}}, {16, 4096, {12, 3, 1}}, {600, 640, {4, 2, 30}},
                         {72, 2752, {3, 2, 2}}, {640, 256, {2, 4, 3}},  {48, 896, {12, 2, 4}}};
   const std::string schemes[] = {
-      "int4-sym-g128",   "int4-asym-g128", "int4-sym-g32", "int4-asym-g32", "int4-sym-g64",
-      "int4-sym-row",    "int3-asym-g64",  "int3-sym-row", "int2-sym-g32",  "int8-sym-row",
-      "int8-sym-g32",    "int8-asym-g128", "lut4-nf4-g64", "lut4-fp4-g128", "lut4-row-g128",
-      "lut4-matrix-g32", "lut3-row-g128",  "mxfp4",        "nvfp4",         "int4-asym-g16",
-      "int8-asym-g16",   "int4-sym-g48"};
+      "int4-sym-g128",   "int4-asym-g128", "int4-sym-g32",  "int4-asym-g32",   "int4-sym-g64",
+      "int4-sym-row",    "int3-asym-g64",  "int3-sym-row",  "int2-sym-g32",    "int8-sym-row",
+      "int8-sym-g32",    "int8-asym-g128", "lut4-nf4-g64",  "lut4-fp4-g128",   "lut4-row-g128",
+      "lut4-matrix-g32", "lut3-row-g128",  "mxfp4",         "nvfp4",           "int4-asym-g16",
+      "int8-asym-g16",   "int4-sym-g48",   "int3-sym-g128", "int2-asym-g128",  "int2-asym-g32",
+      "lut3-matrix-g32", "lut2-row-g128",  "lut2-row-g64",  "int3-sym-g128-a8"};
   std::uint64_t seed = 1;
   for (const std::string& scheme : schemes) {
     for (const Size& size : sizes) {
@@ -150,7 +151,8 @@ TEST_F(SmallBatch, IntegersAreExact) {
 
 TEST_F(SmallBatch, ATokenHasTheSameBitsInEveryBatch) {
   const std::int64_t k = 2048;
-  for (const std::string scheme : {"int4-sym-g128", "int4-asym-g128"}) {
+  for (const std::string scheme :
+       {"int4-sym-g128", "int4-asym-g128", "int3-asym-g128", "int2-sym-g128", "lut3-row-g128"}) {
     const auto weight = cpu::testing::random_weight(scheme, 448, k, 8);
     const std::int64_t most = max_small_batch(unit_format_of(weight.scheme), 2);
     const OnDevice on_device(weight);
@@ -181,7 +183,8 @@ TEST_F(SmallBatch, MakesNormsAsTheOperatorDoes) {
                         {4, 130, 4, {2, 4, 1}},     {1, 96, 8192, {12, 2, 3}}};
   std::uint64_t seed = 50;
   for (const std::string scheme :
-       {"int4-sym-g128", "int4-asym-g32", "int8-sym-row", "lut4-row-g128", "int4-asym-g16"}) {
+       {"int4-sym-g128", "int4-asym-g32", "int8-sym-row", "lut4-row-g128", "int4-asym-g16",
+        "int3-sym-g128", "lut2-row-g32"}) {
     for (const Size& size : sizes) {
       const OnDevice weight(cpu::testing::random_weight(scheme, size.n, size.k, ++seed));
       if (max_normed_rows(weight.view, NormKind::kRms) == 0) {

@@ -25,7 +25,7 @@ struct OnDevice {
     view.k = weight.k;
     const UnitGrid grid = unit_grid(weight.n, weight.k);
     std::vector<std::byte> bytes(static_cast<std::size_t>(grid.count() * view.format.bytes()));
-    const bool book = view.format.codes == CodeKind::kBook;
+    const bool book = is_book(view.format.codes);
     const auto rows = static_cast<std::size_t>(grid.row_groups * kUnitRows);
     std::vector<std::int8_t> entries(book ? rows * 16 : 0);
     std::vector<float> values(rows);

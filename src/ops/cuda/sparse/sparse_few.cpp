@@ -1,6 +1,7 @@
 #include "ops/cuda/sparse/sparse_few.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "core/error.h"
 #include "ops/cuda/sparse/sparse_launch.h"
@@ -8,9 +9,16 @@
 namespace nibble::ops::cuda {
 namespace {
 
+constexpr int kMostNormedTokens = 4;  // whose norms shared memory has room for
+
 SparseMemory memory_of(const SparseView& weight, int digits, int tokens) {
   return {digits, tokens, weight.k / static_cast<int>(kSparseInputs),
           kWarpStreams << weight.warps_log2, weight.most_rows};
+}
+
+/// Tokens of the kernel that takes m: 1, 2, 3, 4, 6 or 8.
+int room_of(int m) {
+  return m <= 4 ? m : m <= 6 ? 6 : kMostSparseTokens;
 }
 
 int chunks_of(std::int64_t k) {
@@ -28,7 +36,7 @@ int max_sparse_tokens(const SparseView& weight, int digits) {
 }
 
 std::int64_t max_normed_sparse_rows(std::int64_t k, NormKind kind) {
-  return kind == NormKind::kRms ? std::min(kMostSparseTokens, max_normed_chunks() / chunks_of(k))
+  return kind == NormKind::kRms ? std::min(kMostNormedTokens, max_normed_chunks() / chunks_of(k))
                                 : 0;
 }
 
@@ -53,12 +61,16 @@ void sparse_few(const SparseFewProblem& problem, cudaStream_t stream) {
   a.scales = problem.x.scales;
   a.scales_each =
       problem.scale_step == 0 ? 1 : a.chunks * static_cast<int>(kInputPadding / problem.scale_step);
+  a.step_log2 =
+      problem.scale_step == 0
+          ? kIndexBits
+          : std::countr_zero(static_cast<std::uint64_t>(problem.scale_step / kSparseInputs));
   a.y = problem.y;
   a.bias = problem.bias;
   a.m = static_cast<int>(problem.m);
   a.ldy = static_cast<int>(problem.ldy);
   a.add = problem.add ? 1 : 0;
-  launch_sparse_few(a, digits, a.m > 2 ? kMostSparseTokens : a.m, stream);
+  launch_sparse_few(a, digits, room_of(a.m), stream);
 }
 
 }  // namespace nibble::ops::cuda

@@ -22,12 +22,11 @@ struct InputBlock {
   float scale;
 
   /// Of 128 inputs in lane order, inputs 8 t .. 8 t + 7 of the 32 number h lie at 32 t + 8 h.
-  __device__ void load(const InputCodes& x, int token, int block) {
-    const int chunk = block / 8;
+  __device__ void load(const InputCodes& x, int step_log2, int token, int block) {
     const int part = block % 8;
     const std::int8_t* source = x.codes +
                                 static_cast<std::size_t>(token * kDigits) * x.blocks * 128 +
-                                chunk * 128 + part % 2 * 64 + part / 2 * 8;
+                                block / 8 * 128 + part % 2 * 64 + part / 2 * 8;
 #pragma unroll
     for (int digit = 0; digit < kDigits; ++digit) {
 #pragma unroll
@@ -36,14 +35,11 @@ struct InputBlock {
             source + static_cast<std::size_t>(digit) * x.blocks * 128 + i * 32);
       }
     }
-    const int scale_of = x.scales_each == 1 ? 0 : x.scales_each == x.blocks ? chunk : block;
-    scale = x.scales[token * x.scales_each + scale_of];
+    scale = x.scales[token * x.scales_each + (block >> step_log2)];
   }
 
-  /// Codes as the nibbles of weights come: even inputs of eight, odd ones. And the scale, with the
-  /// sum of the codes turned over.
-  __device__ void store(uint4* codes, int stride, int2* factors) const {
-    int sum = 0;
+  /// Codes as the nibbles of weights come: even inputs of eight, odd ones.
+  __device__ void store(uint4* codes, int stride) const {
 #pragma unroll
     for (int digit = 0; digit < kDigits; ++digit) {
       uint4 ordered;
@@ -52,37 +48,40 @@ struct InputBlock {
       ordered.z = __byte_perm(words[digit][1].x, words[digit][1].y, 0x5410);
       ordered.w = __byte_perm(words[digit][1].x, words[digit][1].y, 0x7632);
       codes[digit * stride] = ordered;
-      int digit_sum = __dp4a(static_cast<int>(ordered.x), kOnes, 0);
-      digit_sum = __dp4a(static_cast<int>(ordered.y), kOnes, digit_sum);
-      digit_sum = __dp4a(static_cast<int>(ordered.z), kOnes, digit_sum);
-      digit_sum = __dp4a(static_cast<int>(ordered.w), kOnes, digit_sum);
-      sum = 255 * sum + digit_sum;
     }
-    *factors = make_int2(__float_as_int(scale), -sum);
   }
 };
 
-/// The activations of a launch in shared memory.
+/// The activations of a launch in shared memory, with room for kTokens. What room is left over
+/// holds anything: totals of tokens that there are not go nowhere.
 template <int kDigits, int kTokens>
 struct SharedInputs {
   std::byte* memory;
-  int blocks;  // of 16 inputs
+  int blocks;       // of 16 inputs
+  int step_log2;    // blocks of a scale; kIndexBits: all
+  int scales_each;  // of a token
 
   __device__ uint4* codes(int token, int block) const {
     return reinterpret_cast<uint4*>(memory) + token * kDigits * blocks + block;
   }
-  __device__ int2* factors(int token, int block) const {
-    return reinterpret_cast<int2*>(memory + kTokens * kDigits * blocks * 16) + token * blocks +
-           block;
+  /// Whether blocks have scales; the scale of a whole token is taken at the end.
+  __device__ bool has_scales() const { return step_log2 != kIndexBits; }
+  __device__ float* scale(int token, int block) const {
+    return reinterpret_cast<float*>(memory + kTokens * kDigits * blocks * 16) +
+           token * scales_each + (block >> step_log2);
   }
   /// The number `at` of m * blocks.
   __device__ void load(InputBlock<kDigits>& block, const InputCodes& x, int at) const {
     const int token = kTokens == 1 ? 0 : at / blocks;
-    block.load(x, token, at - token * blocks);
+    block.load(x, step_log2, token, at - token * blocks);
   }
   __device__ void store(const InputBlock<kDigits>& block, int at) const {
     const int token = kTokens == 1 ? 0 : at / blocks;
-    block.store(codes(token, at - token * blocks), blocks, factors(token, at - token * blocks));
+    const int place = at - token * blocks;
+    block.store(codes(token, place), blocks);
+    if ((place & ((1 << step_log2) - 1)) == 0) {
+      *scale(token, place) = block.scale;
+    }
   }
 };
 
@@ -90,7 +89,6 @@ struct SharedInputs {
 template <int kDigits, int kTokens>
 struct Stream {
   const SharedInputs<kDigits, kTokens> x;
-  int m;
   float* sums;  // the pieces of all tokens
   int pieces;   // of a token
   int piece;    // the next
@@ -99,10 +97,23 @@ struct Stream {
 
   /// The stream's two octets of a unit.
   __device__ void add(const LaneUnit& unit) {
-    const Products first(*this, unit.codes.x, unit.codes.y, unit.words.x);
-    const Products second(*this, unit.codes.z, unit.codes.w, unit.words.y);
     const bool first_ends = (unit.words.x & kEndsBit) != 0;
     const bool second_ends = (unit.words.y & kEndsBit) != 0;
+    const Products first(x, unit.codes.x, unit.codes.y, unit.words.x);
+    if constexpr (kTokens > 2) {
+      first.add_to(totals);
+      if (__any_sync(kAllLanes, first_ends)) {
+        leave(first_ends);
+      }
+    }
+    const Products second(x, unit.codes.z, unit.codes.w, unit.words.y);
+    if constexpr (kTokens > 2) {
+      second.add_to(totals);
+      if (__any_sync(kAllLanes, second_ends)) {
+        leave(second_ends);
+      }
+      return;
+    }
     first.add_to(totals);
     if (__any_sync(kAllLanes, first_ends || second_ends)) {
       leave(first_ends);
@@ -119,37 +130,51 @@ struct Stream {
     int sums[kTokens];
     float scales[kTokens];
 
-    __device__ Products(const Stream& stream, std::uint32_t low, std::uint32_t high,
-                        std::uint32_t word) {
+    __device__ Products(const SharedInputs<kDigits, kTokens>& x, std::uint32_t low,
+                        std::uint32_t high, std::uint32_t word) {
+      // Zero points come off the codes of weights, which all tokens share; for one digit of one
+      // token it is less work to take them off the sum.
+      constexpr bool kShifted = kTokens * kDigits > 1;
       constexpr std::uint32_t kNibbles = 0x0f0f0f0fu;
-      const int codes[4] = {static_cast<int>(low & kNibbles), static_cast<int>(low >> 4 & kNibbles),
-                            static_cast<int>(high & kNibbles),
-                            static_cast<int>(high >> 4 & kNibbles)};
+      constexpr std::uint32_t kSigns = 0x80808080u;
+      std::uint32_t codes[4] = {low & kNibbles, low >> 4 & kNibbles, high & kNibbles,
+                                high >> 4 & kNibbles};
       const int block = static_cast<int>(index_of(word));
-      const int zero = static_cast<int>(zero_of(word));
+      const std::uint32_t zero = zero_of(word);
       const float scale = scale_of(word);
+      if constexpr (kShifted) {
 #pragma unroll
-      for (int token = 0; token < kTokens; ++token) {
-        if (kTokens <= 2 || token < stream.m) {
-          const uint4* const from = stream.x.codes(token, block);
-          int sum = 0;
-#pragma unroll
-          for (int digit = 0; digit < kDigits; ++digit) {
-            const uint4 inputs = from[digit * stream.x.blocks];
-            int products = __dp4a(codes[0], static_cast<int>(inputs.x), 0);
-            products = __dp4a(codes[1], static_cast<int>(inputs.y), products);
-            products = __dp4a(codes[2], static_cast<int>(inputs.z), products);
-            products = __dp4a(codes[3], static_cast<int>(inputs.w), products);
-            sum = 255 * sum + products;
-          }
-          const int2 factors = *stream.x.factors(token, block);
-          sums[token] = sum + zero * factors.y;
-          scales[token] = __fmul_rn(scale, __int_as_float(factors.x));
-        } else {
-          sums[token] = 0;
-          scales[token] = 0.0f;
+        for (std::uint32_t& code : codes) {  // bytes of -15 to 15: no byte borrows of the next
+          code = ((code | kSigns) - zero * kOnes) ^ kSigns;
         }
       }
+#pragma unroll
+      for (int token = 0; token < kTokens; ++token) {
+        const uint4* const from = x.codes(token, block);
+        int sum = 0;
+#pragma unroll
+        for (int digit = 0; digit < kDigits; ++digit) {
+          const uint4 inputs = from[digit * x.blocks];
+          int products = dot(codes[0], inputs.x, 0);
+          products = dot(codes[1], inputs.y, products);
+          products = dot(codes[2], inputs.z, products);
+          products = dot(codes[3], inputs.w, products);
+          if constexpr (!kShifted) {
+            int all = dot(kOnes, inputs.x, 0);
+            all = dot(kOnes, inputs.y, all);
+            all = dot(kOnes, inputs.z, all);
+            all = dot(kOnes, inputs.w, all);
+            products -= static_cast<int>(zero) * all;
+          }
+          sum = 255 * sum + products;
+        }
+        sums[token] = sum;
+        scales[token] = x.has_scales() ? __fmul_rn(scale, *x.scale(token, block)) : scale;
+      }
+    }
+
+    __device__ static int dot(std::uint32_t weights, std::uint32_t inputs, int sum) {
+      return __dp4a(static_cast<int>(weights), static_cast<int>(inputs), sum);
     }
 
     __device__ void add_to(float (&totals)[kTokens]) const {
@@ -201,27 +226,26 @@ __global__ void __launch_bounds__(kThreads)
   const SparseMemory memory{kDigits, kTokens, blocks, threads / static_cast<int>(kOctet),
                             weight.most_rows};
   launch_dependents();
-  const SparseBounds begin = weight.bounds[blockIdx.x];
-  const SparseBounds end = weight.bounds[blockIdx.x + 1];
-  const WarpUnits mine = warp_units(end.unit - begin.unit, warp, weight.warps_log2);
+  const int place = static_cast<int>(blockIdx.x) << weight.warps_log2 | warp;
   const std::byte* const units =
-      weight.units + static_cast<std::size_t>(begin.unit + mine.first) * kSparseUnitBytes;
-  // What is asked for later waits for what was asked for before: the inputs come second.
-  LaneUnit ahead[kAhead];
-  if (mine.count > 0) {
-    ahead[0].load(units, lane);
+      weight.units + static_cast<std::size_t>(place) * weight.stride * kSparseUnitBytes;
+  LaneUnit ahead[kAhead];  // weights don't depend on the kernel before: asked for at once
+#pragma unroll
+  for (int i = 0; i < kAhead; ++i) {
+    if (i < weight.stride) {
+      ahead[i].load(units + i * kSparseUnitBytes, lane);
+    }
   }
-  const int rows = end.row - begin.row;
-  const bool has_row = thread < rows;
-  const std::uint32_t pieces = has_row ? weight.pieces[begin.row + thread] : 0u;
-  const float bias = has_row && a.bias != nullptr ? a.bias[begin.row + thread] : 0.0f;
-  const int stream = thread / static_cast<int>(kOctet);
-  const int first_row =
-      mine.count > 0 ? weight.stream_rows[blockIdx.x * memory.streams + stream] : 0;
+  const SparseShare share = weight.shares[blockIdx.x];
+  const int first_row = weight.stream_rows[place * kWarpStreams + lane / kOctet];
+  const int mine = warp_units(share.units, warp, weight.warps_log2);
+  const bool has_row = thread < share.rows;
+  const std::uint32_t pieces = has_row ? weight.pieces[share.first_row + thread] : 0u;
+  const float bias = has_row && a.bias != nullptr ? a.bias[share.first_row + thread] : 0.0f;
   const NormedInputs normed(a.rows, kDigits == 2 && a.rows.x != nullptr ? a.m : 0, a.chunks,
                             shared + memory.norms(), thread, threads / 32);
   wait_for_predecessor();
-  const SharedInputs<kDigits, kTokens> inputs{shared, blocks};
+  const SharedInputs<kDigits, kTokens> inputs{shared, blocks, a.step_log2, a.scales_each};
   const int count = a.m * blocks;
   const bool norms = kDigits == 2 && a.rows.x != nullptr;
   InputCodes x{a.codes, a.scales, a.m, a.chunks, a.scales_each};
@@ -235,14 +259,8 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int token = 0; token < kTokens; ++token) {
     olds[token] = a.add != 0 && has_row && token < a.m
-                      ? a.y[static_cast<std::size_t>(token) * a.ldy + begin.row + thread]
+                      ? a.y[static_cast<std::size_t>(token) * a.ldy + share.first_row + thread]
                       : 0.0f;
-  }
-#pragma unroll
-  for (int i = 1; i < kAhead; ++i) {
-    if (i < mine.count) {
-      ahead[i].load(units + i * kSparseUnitBytes, lane);
-    }
   }
   if constexpr (kDigits == 2) {
     if (norms) {
@@ -260,13 +278,14 @@ __global__ void __launch_bounds__(kThreads)
   }
   __syncthreads();
   float* const sums = reinterpret_cast<float*>(shared + memory.sums());
-  Stream<kDigits, kTokens> work{inputs, a.m, sums, memory.pieces(), stream + first_row, lane};
-  for (int base = 0; base < mine.count; base += kAhead) {
+  Stream<kDigits, kTokens> work{inputs, sums, memory.pieces(),
+                                thread / static_cast<int>(kOctet) + first_row, lane};
+  for (int base = 0; base < mine; base += kAhead) {
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
-      if (base + i < mine.count) {
+      if (base + i < mine) {
         work.add(ahead[i]);
-        if (base + i + kAhead < mine.count) {
+        if (base + i + kAhead < mine) {
           ahead[i].load(units + static_cast<std::size_t>(base + i + kAhead) * kSparseUnitBytes,
                         lane);
         }
@@ -274,15 +293,19 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   __syncthreads();
-  for (int row = thread; row < rows; row += threads) {
+  for (int row = thread; row < share.rows; row += threads) {
     const bool first = row == thread;
-    const RowPieces of_row = pieces_of(first ? pieces : weight.pieces[begin.row + row]);
-    const float shift = first ? bias : a.bias != nullptr ? a.bias[begin.row + row] : 0.0f;
+    const RowPieces of_row = pieces_of(first ? pieces : weight.pieces[share.first_row + row]);
+    const float shift = first ? bias : a.bias != nullptr ? a.bias[share.first_row + row] : 0.0f;
 #pragma unroll
     for (int token = 0; token < kTokens; ++token) {
       if (token < a.m) {
-        float* const to = a.y + static_cast<std::size_t>(token) * a.ldy + begin.row + row;
-        const float sum = __fadd_rn(sum_of(sums + token * memory.pieces(), of_row), shift);
+        float* const to = a.y + static_cast<std::size_t>(token) * a.ldy + share.first_row + row;
+        float sum = sum_of(sums + token * memory.pieces(), of_row);
+        if (!inputs.has_scales()) {
+          sum = __fmul_rn(sum, *inputs.scale(token, 0));
+        }
+        sum = __fadd_rn(sum, shift);
         *to = a.add != 0 ? __fadd_rn(first ? olds[token] : *to, sum) : sum;
       }
     }
@@ -311,9 +334,20 @@ int sparse_shared_bytes() {
 
 void launch_sparse_few(const SparseArguments& a, int digits, int tokens, cudaStream_t stream) {
   const auto with = [&]<int kDigits>() {
-    tokens == 1   ? launch<kDigits, 1>(a, stream)
-    : tokens == 2 ? launch<kDigits, 2>(a, stream)
-                  : launch<kDigits, kMostSparseTokens>(a, stream);
+    switch (tokens) {
+      case 1:
+        return launch<kDigits, 1>(a, stream);
+      case 2:
+        return launch<kDigits, 2>(a, stream);
+      case 3:
+        return launch<kDigits, 3>(a, stream);
+      case 4:
+        return launch<kDigits, 4>(a, stream);
+      case 6:
+        return launch<kDigits, 6>(a, stream);
+      default:
+        return launch<kDigits, kMostSparseTokens>(a, stream);
+    }
   };
   digits == 2 ? with.template operator()<2>() : with.template operator()<1>();
 }

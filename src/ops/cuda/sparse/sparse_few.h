@@ -11,11 +11,11 @@
 /// activations in lane order (small_batch.h).
 ///
 /// A thread block puts the activations into shared memory, where each block of 16 inputs lies as
-/// the weights' bits come out of a word, with its scale and the sum of its codes. A lane has a
-/// block of weights: it multiplies four bytes at a time, takes the zero point off by the sum of the
-/// codes, and adds the product, an exact integer, times both scales to what it has of the row. The
-/// lanes of a stream, then the streams of a row are added in a fixed order, which depends on the
-/// weight alone: a token's result is the same in every batch.
+/// the weights' bits come out of a word, with its scale. A lane has a block of weights: it takes
+/// the zero point off, multiplies four bytes at a time, and adds the product, an exact integer,
+/// times both scales to what it has of the row. The lanes of a stream, then the streams of a row
+/// are added in a fixed order, which depends on the weight alone: a token's result is the same in
+/// every batch.
 namespace nibble::ops::cuda {
 
 struct SparseFewProblem {
@@ -30,8 +30,8 @@ struct SparseFewProblem {
   bool add = false;             // to what y holds
 };
 
-/// The most tokens of a launch on the current device: 4, 2 or 1; 0 where its shared memory is too
-/// small for rows of so many inputs.
+/// The most tokens of a launch on the current device: 8, 4, 2 or 1; 0 where its shared memory is
+/// too small for rows of so many inputs.
 int max_sparse_tokens(const SparseView& weight, int digits);
 
 /// The most rows of k inputs whose norm the kernel itself makes, which saves a launch.

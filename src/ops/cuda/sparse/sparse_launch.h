@@ -6,7 +6,7 @@
 /// Between the checks of sparse_few.cpp and the kernels of sparse_few.cu.
 namespace nibble::ops::cuda {
 
-inline constexpr int kMostSparseTokens = 4;  // of a launch
+inline constexpr int kMostSparseTokens = 8;  // of a launch
 
 struct SparseArguments {
   SparseView weight;
@@ -19,6 +19,7 @@ struct SparseArguments {
   int ldy = 0;
   int chunks = 0;       // of 128 inputs
   int scales_each = 1;  // of a token: 1, one or eight for each chunk
+  int step_log2 = 0;    // blocks of 16 inputs that have a scale; kIndexBits: all of a token
   int add = 0;
 };
 
@@ -31,8 +32,9 @@ struct SparseMemory {
   int most_rows;
 
   constexpr int code_bytes() const { return tokens * digits * blocks * 16; }
-  constexpr int factors() const { return code_bytes(); }
-  constexpr int sums() const { return factors() + tokens * blocks * 8; }
+  constexpr int scales() const { return code_bytes(); }
+  /// With room for the scales of a whole last chunk.
+  constexpr int sums() const { return scales() + tokens * (blocks + 8) * 4; }
   /// Pieces of a token; null octets behind the last row leave one more.
   constexpr int pieces() const { return streams + most_rows + 1; }
   constexpr int norms() const { return (sums() + tokens * pieces() * 4 + 15) / 16 * 16; }

@@ -26,10 +26,10 @@
 ///             bit 15         whether the octet ends its row, or its stream
 ///             bits 16 to 31  its scale, a float16
 ///
-/// So a block takes 12 bytes: 3 bits for each weight of a matrix that keeps half of them. The units
-/// of a thread block stand behind one another in the order of its warps. Within a row blocks stand
-/// in an order in which those of an octet lie in other banks of shared memory where that is
-/// possible: their numbers differ in the lowest three bits.
+/// So a block takes 12 bytes: 3 bits for each weight of a matrix that keeps half of them. Warps
+/// have places of equal size, so that each knows where its units begin; those behind its last are
+/// not read. Within a row blocks stand in an order in which those of an octet lie in other banks of
+/// shared memory where that is possible: their numbers differ in the lowest three bits.
 ///
 /// Where a stream comes to the end of a row, or ends, it leaves what it has of the row: the piece
 /// number `stream + row`, counted within the thread block. So the pieces of a row follow one
@@ -49,22 +49,22 @@ inline constexpr int kZeroShift = 11;
 inline constexpr std::uint32_t kEndsBit = 1u << 15;
 inline constexpr int kScaleShift = 16;
 
-inline constexpr int kMostSparseBlocks = 256;  // thread blocks
-inline constexpr int kMostSparseWarps = 32;    // of a thread block, a power of two
+inline constexpr int kMostSparseBlocks = 1024;  // thread blocks
+inline constexpr int kMostSparseWarps = 32;     // of a thread block, a power of two
 
 /// How rows are shared.
 struct SparsePlan {
   int blocks = 1;        // thread blocks, 1 to kMostSparseBlocks
-  int warps = 16;        // of each: a power of two up to kMostSparseWarps
+  int warps = 32;        // of each: a power of two up to kMostSparseWarps
   bool by_rows = false;  // as many rows for each thread block instead of as many octets, to compare
 };
 
 /// The share of a thread block.
 struct SparseShare {
-  std::int32_t first_unit = 0;
   std::int32_t units = 0;
   std::int32_t first_row = 0;
   std::int32_t rows = 0;
+  std::int32_t unused = 0;  // 16 bytes in all
 };
 
 /// Which pieces are a row: `first` of its thread block and `count` - 1 that follow it.
@@ -79,15 +79,11 @@ constexpr RowPieces pieces_of(std::uint32_t word) {
   return {word >> 8, (word & 0xffu) + 1};
 }
 
-/// The units of a thread block are divided among its warps: the first ones have one more.
-struct WarpUnits {
-  std::int32_t first = 0;
-  std::int32_t count = 0;
-};
-constexpr WarpUnits warp_units(std::int32_t units, int warp, int warps_log2) {
+/// Units of a warp: those of a thread block are divided among its warps, the first ones have one
+/// more.
+constexpr std::int32_t warp_units(std::int32_t units, int warp, int warps_log2) {
   const std::int32_t each = units >> warps_log2;
-  const std::int32_t more = units - (each << warps_log2);
-  return {warp * each + (warp < more ? warp : more), each + (warp < more ? 1 : 0)};
+  return each + (warp < units - (each << warps_log2) ? 1 : 0);
 }
 
 /// On the host.
@@ -100,6 +96,7 @@ struct PackedSparse {
   std::vector<std::uint32_t> rows;         // [n] word_of(RowPieces)
   std::vector<std::uint16_t> stream_rows;  // [blocks][warps * 4]: the row in which a stream begins
   std::int64_t most_rows = 0;              // of a thread block
+  std::int64_t stride = 0;                 // units from warp to warp
 };
 
 }  // namespace nibble::ops::cuda

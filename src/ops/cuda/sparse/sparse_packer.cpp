@@ -149,6 +149,7 @@ class ShareWriter {
       : rows_(rows),
         packed_(packed),
         share_(packed.shares[index(block)]),
+        first_warp_(block * packed.plan.warps),
         streams_(packed.plan.warps * kWarpStreams),
         warps_log2_(std::countr_zero(static_cast<unsigned>(packed.plan.warps))),
         stream_rows_(
@@ -178,7 +179,7 @@ class ShareWriter {
 
  private:
   std::int64_t octets_of_stream() const {
-    return 2 * warp_units(share_.units, stream_ / kWarpStreams, warps_log2_).count;
+    return 2 * warp_units(share_.units, stream_ / kWarpStreams, warps_log2_);
   }
 
   /// To the next stream that has octets, if there is one.
@@ -190,11 +191,10 @@ class ShareWriter {
   }
 
   void put(const Octet& octet, std::int32_t row, bool ends_row) {
-    const WarpUnits warp = warp_units(share_.units, stream_ / kWarpStreams, warps_log2_);
     if (at_ == 0) {
       stream_rows_[index(stream_)] = static_cast<std::uint16_t>(row);
     }
-    const std::int64_t unit = share_.first_unit + warp.first + at_ / 2;
+    const std::int64_t unit = (first_warp_ + stream_ / kWarpStreams) * packed_.stride + at_ / 2;
     const bool ends = ends_row || at_ + 1 == octets_of_stream();
     std::byte* const to = packed_.units.data() + unit * kSparseUnitBytes;
     for (std::int64_t i = 0; i < kOctet; ++i) {
@@ -217,6 +217,7 @@ class ShareWriter {
   const UnitRows& rows_;
   PackedSparse& packed_;
   const SparseShare& share_;
+  std::int64_t first_warp_;
   int streams_;
   int warps_log2_;
   std::span<std::uint16_t> stream_rows_;
@@ -277,23 +278,23 @@ PackedSparse pack_sparse(const UnitRows& rows, const SparsePlan& plan, core::Thr
   }
   const std::vector<std::int64_t> first = cuts(octets, plan);
   packed.shares.resize(index(plan.blocks));
-  std::int64_t units = 0;
+  std::int32_t most_units = 0;
   for (std::int64_t block = 0; block < plan.blocks; ++block) {
     SparseShare& share = packed.shares[index(block)];
     const std::int64_t begin = first[index(block)];
     const std::int64_t end = first[index(block + 1)];
-    share.first_unit = static_cast<std::int32_t>(units);
     share.units = static_cast<std::int32_t>(
         (octets[index(end)] - octets[index(begin)] + kUnitOctets - 1) / kUnitOctets);
     share.first_row = static_cast<std::int32_t>(begin);
     share.rows = static_cast<std::int32_t>(end - begin);
-    units += share.units;
+    most_units = std::max(most_units, share.units);
     packed.most_rows = std::max(packed.most_rows, end - begin);
   }
   core::require(packed.most_rows < (1 << 16), core::ErrorKind::kUsage,
                 "block-sparse rows on a GPU: {} rows for a thread block; use --device cpu",
                 packed.most_rows);
-  packed.units.resize(index(units * kSparseUnitBytes));
+  packed.stride = (most_units + plan.warps - 1) / plan.warps;
+  packed.units.resize(index(plan.blocks * plan.warps * packed.stride * kSparseUnitBytes));
   packed.rows.resize(index(packed.n));
   packed.stream_rows.resize(index(plan.blocks * plan.warps * kWarpStreams));
   pool.parallel_for(plan.blocks, 1, [&](std::int64_t begin, std::int64_t end) {

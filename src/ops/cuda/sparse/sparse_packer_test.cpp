@@ -68,8 +68,9 @@ class Walk {
       const std::int64_t streams = packed_.plan.warps * 4;
       left_.assign(static_cast<std::size_t>(streams + packed_.most_rows + 1), 0);
       for (std::int64_t stream = 0; stream < streams; ++stream) {
-        const WarpUnits units = warp_units(share.units, static_cast<int>(stream / 4), log2);
-        if (units.count > 0) {
+        const std::int32_t units = warp_units(share.units, static_cast<int>(stream / 4), log2);
+        if (units > 0) {
+          first_unit_ = (block * packed_.plan.warps + stream / 4) * packed_.stride;
           walk_stream(share, stream, units,
                       packed_.stream_rows[static_cast<std::size_t>(block * streams + stream)]);
         }
@@ -80,15 +81,15 @@ class Walk {
   }
 
  private:
-  void walk_stream(const SparseShare& share, std::int64_t stream, const WarpUnits& units,
+  void walk_stream(const SparseShare& share, std::int64_t stream, std::int64_t units,
                    std::int64_t row) {
-    for (std::int64_t octet = 0; octet < 2 * units.count; ++octet) {
+    for (std::int64_t octet = 0; octet < 2 * units; ++octet) {
       ++walked_.octets;
       std::array<std::set<std::int64_t>, 8> banks;
       bool ends = false;
       for (std::int64_t lane = 0; lane < 8; ++lane) {
-        const ReadBlock block = read_block(packed_, share.first_unit + units.first + octet / 2,
-                                           stream % 4 * 8 + lane, octet % 2);
+        const ReadBlock block =
+            read_block(packed_, first_unit_ + octet / 2, stream % 4 * 8 + lane, octet % 2);
         EXPECT_TRUE(lane == 0 || ends == block.ends);
         ends = block.ends;
         banks[static_cast<std::size_t>(block.place % 8)].insert(block.place);
@@ -99,7 +100,7 @@ class Walk {
         most = std::max(most, bank.size());
       }
       walked_.conflicts += static_cast<std::int64_t>(most) - 1;
-      EXPECT_TRUE(ends || octet + 1 < 2 * units.count) << "a stream ends without leaving its piece";
+      EXPECT_TRUE(ends || octet + 1 < 2 * units) << "a stream ends without leaving its piece";
       if (ends) {
         ++left_[static_cast<std::size_t>(stream + row)];
         ++row;
@@ -138,6 +139,7 @@ class Walk {
   const PackedSparse& packed_;
   Walked walked_;
   std::vector<int> left_;
+  std::int64_t first_unit_ = 0;
 };
 
 std::vector<float> rows_of(const std::vector<PackedWeight>& weights, const UnitRows& rows) {
@@ -253,7 +255,7 @@ TEST(SparsePacker, RefusesWhatDoesNotFit) {
   const std::vector<PackedWeight> weights = {sparse_weight("int8-asym-g16-bsr", 4, 64, 1)};
   EXPECT_THROW(pack_sparse(unit_rows(weights, false), {1, 1}, pool), core::Error);
   const std::vector<PackedWeight> known = {sparse_weight("int4-asym-g16-bsr", 4, 64, 1)};
-  for (const SparsePlan& plan : {SparsePlan{0, 4}, {257, 4}, {2, 3}, {2, 64}}) {
+  for (const SparsePlan& plan : {SparsePlan{0, 4}, {kMostSparseBlocks + 1, 4}, {2, 3}, {2, 64}}) {
     EXPECT_THROW(pack_sparse(unit_rows(known, false), plan, pool), core::Error);
   }
 }
@@ -261,7 +263,7 @@ TEST(SparsePacker, RefusesWhatDoesNotFit) {
 TEST(SparsePlan, HasAThreadBlockForEachMultiprocessor) {
   EXPECT_EQ(sparse_plan(4096, 132).blocks, 132);
   EXPECT_EQ(sparse_plan(5, 132).blocks, 5);
-  EXPECT_EQ(sparse_plan(4096, 1000).blocks, kMostSparseBlocks);
+  EXPECT_EQ(sparse_plan(4096, kMostSparseBlocks + 1).blocks, kMostSparseBlocks);
 }
 
 }  // namespace

@@ -23,10 +23,12 @@ std::int64_t rows_at_once(std::int64_t n, std::int64_t k) {
 
 SparseRows::SparseRows(const PackedSparse& packed, std::shared_ptr<SparseScratch> scratch)
     : units_(Buffer::of<std::byte>(packed.units)),
+      shares_(Buffer::of<SparseShare>(packed.shares)),
       pieces_(Buffer::of<std::uint32_t>(packed.rows)),
       stream_rows_(Buffer::of<std::uint16_t>(packed.stream_rows)),
       scratch_(std::move(scratch)) {
   view_.units = units_.data();
+  view_.shares = shares_.as<SparseShare>();
   view_.pieces = pieces_.as<std::uint32_t>();
   view_.stream_rows = stream_rows_.as<std::uint16_t>();
   view_.n = static_cast<int>(packed.n);
@@ -34,12 +36,7 @@ SparseRows::SparseRows(const PackedSparse& packed, std::shared_ptr<SparseScratch
   view_.blocks = packed.plan.blocks;
   view_.warps_log2 = std::countr_zero(static_cast<unsigned>(packed.plan.warps));
   view_.most_rows = static_cast<int>(packed.most_rows);
-  for (int block = 0; block < view_.blocks; ++block) {
-    const SparseShare& share = packed.shares[static_cast<std::size_t>(block)];
-    view_.bounds[block] = {share.first_unit, share.first_row};
-  }
-  const SparseShare& last = packed.shares.back();
-  view_.bounds[view_.blocks] = {last.first_unit + last.units, view_.n};
+  view_.stride = static_cast<int>(packed.stride);
   if (scratch_ != nullptr) {
     scratch_->reserve(rows_at_once(packed.n, packed.k) * packed.k * kHalf);
   }

@@ -10,23 +10,18 @@
 
 namespace nibble::ops::cuda {
 
-/// Where the share of a thread block begins.
-struct SparseBounds {
-  std::int32_t unit = 0;
-  std::int32_t row = 0;
-};
-
 /// Block-sparse rows on the device (sparse_layout.h), as kernels get them.
 struct SparseView {
   const std::byte* units = nullptr;
+  const SparseShare* shares = nullptr;         // [blocks]
   const std::uint32_t* pieces = nullptr;       // [n] word_of(RowPieces)
   const std::uint16_t* stream_rows = nullptr;  // [blocks][warps * 4]
   int n = 0;
   int k = 0;
   int blocks = 0;
   int warps_log2 = 0;
-  int most_rows = 0;                                // of a thread block
-  SparseBounds bounds[kMostSparseBlocks + 1] = {};  // the last: of the end
+  int stride = 0;     // units from warp to warp
+  int most_rows = 0;  // of a thread block
 };
 
 /// Memory for rows that many tokens want as float16, which all layers of a stream share.
@@ -53,11 +48,14 @@ class SparseRows {
   SparseRows(const PackedSparse& packed, std::shared_ptr<SparseScratch> scratch);
 
   const SparseView& view() const { return view_; }
-  std::int64_t bytes() const { return units_.bytes() + pieces_.bytes() + stream_rows_.bytes(); }
+  std::int64_t bytes() const {
+    return units_.bytes() + shares_.bytes() + pieces_.bytes() + stream_rows_.bytes();
+  }
   const SparseScratch* scratch() const { return scratch_.get(); }
 
  private:
   device::cuda::Buffer units_;
+  device::cuda::Buffer shares_;
   device::cuda::Buffer pieces_;
   device::cuda::Buffer stream_rows_;
   SparseView view_;

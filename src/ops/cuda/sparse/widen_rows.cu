@@ -5,9 +5,8 @@
 namespace nibble::ops::cuda {
 namespace {
 
-/// Rows [first, end) of all thread blocks from `share` on.
+/// Rows [first, end).
 struct WideRows {
-  int share = 0;
   int first = 0;
   int end = 0;
   core::Fp16* values = nullptr;  // [end - first][k], zeros
@@ -39,21 +38,20 @@ __device__ void put_block(const SparseView& weight, const WideRows& to, int row,
 __global__ void __launch_bounds__(kMostSparseWarps * 32)
     widen_rows_kernel(const __grid_constant__ SparseView weight,
                       const __grid_constant__ WideRows to) {
-  const int share = to.share + static_cast<int>(blockIdx.x);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int streams = static_cast<int>(blockDim.x) / static_cast<int>(kOctet);
-  const SparseBounds begin = weight.bounds[share];
-  const WarpUnits mine =
-      warp_units(weight.bounds[share + 1].unit - begin.unit, warp, weight.warps_log2);
-  if (mine.count == 0) {
+  const int warps = 1 << weight.warps_log2;
+  const SparseShare share = weight.shares[blockIdx.x];
+  const int units = warp_units(share.units, warp, weight.warps_log2);
+  if (units == 0 || share.first_row >= to.end || share.first_row + share.rows <= to.first) {
     return;
   }
   const std::byte* unit =
-      weight.units + static_cast<std::size_t>(begin.unit + mine.first) * kSparseUnitBytes;
-  int row = begin.row + weight.stream_rows[share * streams + static_cast<int>(threadIdx.x) /
-                                                                 static_cast<int>(kOctet)];
-  for (int i = 0; i < mine.count; ++i, unit += kSparseUnitBytes) {
+      weight.units +
+      static_cast<std::size_t>((blockIdx.x * warps + warp) * weight.stride) * kSparseUnitBytes;
+  int row = share.first_row +
+            weight.stream_rows[(blockIdx.x * warps + warp) * kWarpStreams + lane / kOctet];
+  for (int i = 0; i < units; ++i, unit += kSparseUnitBytes) {
     LaneUnit blocks;
     blocks.load(unit, lane);
     put_block(weight, to, row, blocks.codes.x, blocks.codes.y, blocks.words.x);
@@ -74,15 +72,8 @@ void widen_rows(const SparseView& weight, std::int64_t first, std::int64_t count
   rows.first = static_cast<int>(first);
   rows.end = static_cast<int>(first + count);
   rows.values = values;
-  int end = weight.blocks;
-  while (rows.share + 1 < end && weight.bounds[rows.share + 1].row <= rows.first) {
-    ++rows.share;
-  }
-  while (end - 1 > rows.share && weight.bounds[end - 1].row >= rows.end) {
-    --end;
-  }
-  widen_rows_kernel<<<static_cast<unsigned>(end - rows.share), 32u << weight.warps_log2, 0,
-                      stream>>>(weight, rows);
+  widen_rows_kernel<<<static_cast<unsigned>(weight.blocks), 32u << weight.warps_log2, 0, stream>>>(
+      weight, rows);
   device::cuda::check(cudaGetLastError(), "widen_rows");
 }
 

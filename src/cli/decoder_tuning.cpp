@@ -1,0 +1,63 @@
+#include "cli/decoder_tuning.h"
+
+#include <CLI/CLI.hpp>
+
+#include "cli/open_model.h"
+#include "cli/text_input.h"
+#include "tune/tune_model.h"
+
+namespace nibble::cli {
+
+void DecoderTuning::add(CLI::App& app) {
+  app.add_option("--teacher", teacher_, "The float model that MODEL was made from");
+  app.add_option("--calib", calib_, "Texts to learn from (UTF-8): files, pipes, or -");
+  app.add_option("--samples", options_.calibration.samples, "Windows of text")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--seq-len", options_.calibration.seq_len, "Tokens of a window")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--e2e-epochs", options_.model.epochs, "Times that e2e-oqp reads the text")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--scale-lr", scale_rate_,
+                 "Learning rate of the logarithms of scales in bqpo: a step's share of a scale")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--e2e-lr", options_.model.learning_rate, "The same in e2e-oqp")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--zero-lr", zero_rate_,
+                 "Learning rate of zero points in both, in steps of codes; 0: they stay")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--loss", loss_,
+                 "What e2e-oqp learns: labels (the text's next tokens), logits (what the teacher "
+                 "gives them), or mixed")
+      ->check(CLI::IsMember({"labels", "logits", "mixed"}))
+      ->capture_default_str();
+  app.add_option("--patience", options_.patience,
+                 "Epochs without a gain after which bqpo leaves a block")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+void DecoderTuning::run(const models::Model& model, const std::string& stage,
+                        const std::string& output, bool resume, core::ProgressSink& progress) {
+  core::require(!teacher_.empty() && !calib_.empty(), core::ErrorKind::kUsage,
+                "--stage {} needs --teacher, the float model, and --calib, texts to learn from",
+                core::printable(stage));
+  options_.blocks.runs = stage != "e2e-oqp";
+  options_.model.runs = stage != "bqpo";
+  options_.loss = loss_ == "labels"   ? tune::LogitLoss{1.0, 0.0}
+                  : loss_ == "logits" ? tune::LogitLoss{0.0, 1.0}
+                                      : tune::LogitLoss{0.5, 0.5};
+  options_.blocks.scale_rate = scale_rate_ / options_.blocks.learning_rate;
+  options_.blocks.zero_rate = zero_rate_ / options_.blocks.learning_rate;
+  options_.model.zero_rate = zero_rate_ / options_.model.learning_rate;
+  options_.calibration.texts = read_calibration_texts(calib_);
+  const auto teacher = open_original(teacher_);
+  tune::tune_model(model, *teacher, output, options_, resume, progress);
+}
+
+}  // namespace nibble::cli

@@ -1,0 +1,72 @@
+#include "cli/student_tuning.h"
+
+#include <CLI/CLI.hpp>
+
+#include "cli/resume_notice.h"
+#include "cli/terminal_progress.h"
+#include "cli/text_lines.h"
+#include "cli/tuning_texts.h"
+#include "compress/recipe/part_words.h"
+#include "core/error.h"
+#include "engine/text_batches.h"
+#include "tune/qat/loss_words.h"
+
+namespace nibble::cli {
+
+void StudentTuning::add(CLI::App& app) {
+  app.add_option("--task", task_,
+                 "Task of GLUE whose texts are learned: " + eval::glue_task_names());
+  app.add_option("--data", data_,
+                 "Folder of GLUE, with train.tsv and dev.tsv of the task; or the file to learn "
+                 "from");
+  app.add_option("--recipe", recipe_, "Types of weights and activations, rounded to nearest")
+      ->capture_default_str();
+  app.add_option("--quantize-parts", parts_,
+                 "As for nibble quantize: parts of each layer with their types; the others stay "
+                 "float and are trained too");
+  app.add_flag("--pairs", options_.pairs,
+               "Of every four weights in a row only the two of the largest magnitude stay");
+  app.add_option("--kd", loss_,
+                 "Terms of the loss with their weights: labels, logits, hidden (states behind "
+                 "each block), attention (normalized), scores (attention before softmax)")
+      ->capture_default_str();
+  app.add_option("--limit", limit_, "Learn from so many texts only, drawn by the seed")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--warmup", options_.warmup, "Share of the steps in which the rate rises")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--weight-decay", options_.optimizer.weight_decay, "Of weights, by AdamW")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  add_max_length(app, max_length_);
+}
+
+void StudentTuning::run(const models::Model& model, const std::string& name,
+                        const std::string& output, bool resume, bool quiet) {
+  core::require(!task_.empty() && !data_.empty(), core::ErrorKind::kUsage,
+                "--stage qat learns texts of a --task, in the folder --data");
+  options_.recipe = recipe();
+  options_.loss = tune::parse_loss_weights(loss_);
+  const eval::GlueTask* const task = eval::find_glue_task(task_);
+  core::require(task != nullptr, core::ErrorKind::kUsage, "'{}' is no task of GLUE ({})",
+                core::printable(task_), core::lazily([] { return eval::glue_task_names(); }));
+  core::require(engine::is_encoder(model), core::ErrorKind::kUsage,
+                "{} is no encoder; --stage qat trains encoders with a head that labels texts",
+                core::printable(name));
+  const TuningTexts texts(model, *task, data_, {limit_, max_length_, options_.seed});
+  TerminalProgress progress(quiet);
+  note_truncated(texts.truncated(), texts.all().size(), texts.most_tokens(), quiet);
+  const ResumeNotice notice;
+  tune::train_student(model, texts.all(), options_, output, resume, texts.judge(), progress);
+}
+
+compress::Recipe StudentTuning::recipe() const {
+  compress::Recipe recipe = compress::find_recipe(recipe_);
+  if (parts_.empty()) {
+    return recipe;
+  }
+  const models::PartSchemes parts = compress::parse_part_schemes(parts_, recipe);
+  return compress::with_parts(std::move(recipe), parts);
+}
+
+}  // namespace nibble::cli

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/progress.h"
+#include "models/model.h"
+#include "tune/qat/train_student.h"
+
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
+class App;
+}  // namespace CLI
+
+namespace nibble::cli {
+
+/// What `nibble tune --stage qat` takes: an encoder that learns to run with rounded weights and
+/// activations.
+class StudentTuning {
+ public:
+  void add(CLI::App& app);
+
+  /// Options that other stages have too.
+  tune::StudentOptions& options() { return options_; }
+
+  /// Trains a student of `model` into the folder `output`. `name` is the model's in messages.
+  void run(const models::Model& model, const std::string& name, const std::string& output,
+           bool resume, bool quiet);
+
+ private:
+  compress::Recipe recipe() const;
+
+  tune::StudentOptions options_;
+  std::string task_;
+  std::string data_;
+  std::string recipe_ = "w4a4";
+  std::string parts_;
+  std::string loss_ = "logits=1,hidden=1,attention=1";
+  std::int64_t limit_ = 0;
+  std::int64_t max_length_ = 0;
+};
+
+}  // namespace nibble::cli

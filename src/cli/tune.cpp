@@ -1,0 +1,141 @@
+#include <optional>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.h"
+#include "cli/decoder_tuning.h"
+#include "cli/open_model.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/resume_notice.h"
+#include "cli/student_tuning.h"
+#include "cli/terminal_progress.h"
+#include "core/error.h"
+
+namespace nibble::cli {
+namespace {
+
+constexpr const char* kStudent = "qat";
+
+class Tune final : public ModelCommand {
+ public:
+  void add_model_options(CLI::App& app) override {
+    const tune::TuningOptions& decoder = decoder_.options();
+    const tune::StudentOptions& student = student_.options();
+    app.add_option("-o,--output", output_, "Folder to write; must not exist")->required();
+    app.add_option("--stage", stage_,
+                   "What is trained: bqpo (weights and scales of a compressed decoder, block by "
+                   "block), e2e-oqp (scales, through the whole model), both, one after the other; "
+                   "or qat (a float encoder, while it runs with rounded weights and activations)")
+        ->check(CLI::IsMember({"bqpo", "e2e-oqp", "both", kStudent}))
+        ->capture_default_str();
+    of_decoder_ = added(app, decoder_);
+    of_student_ = added(app, student_);
+    app.add_option("--epochs", epochs_,
+                   fmt::format("Times that texts are read: by bqpo for each block, at most "
+                               "(default {}); by qat ({})",
+                               decoder.blocks.epochs, student.epochs))
+        ->check(CLI::PositiveNumber);
+    app.add_option("--lr", learning_rate_,
+                   fmt::format("Learning rate: of weights in bqpo (default {}); of qat, behind its "
+                               "warm-up ({})",
+                               decoder.blocks.learning_rate, student.learning_rate))
+        ->check(CLI::PositiveNumber);
+    app.add_option("--batch", batch_,
+                   fmt::format("Windows of a step (default {}); texts of a step of qat ({})",
+                               decoder.batch, student.batch))
+        ->check(CLI::PositiveNumber);
+    app.add_option("--seed", seed_, "Of the order of windows and texts")->capture_default_str();
+    app.add_option("--checkpoint", checkpoint_,
+                   fmt::format("Steps between two states that --resume goes on from: of e2e-oqp "
+                               "(default {}), of qat ({})",
+                               decoder.checkpoint, student.checkpoint))
+        ->check(CLI::PositiveNumber);
+    app.add_option("--csv", csv_, "File for the loss of each step");
+    add_threads(app, threads_);
+    app.add_flag("--resume", resume_, "Go on with an interrupted job for the same output");
+  }
+
+  void run() override {
+    const bool is_student = stage_ == kStudent;
+    refuse(is_student ? of_decoder_ : of_student_);
+    is_student ? train_student() : tune_decoder();
+    const auto result = open_model(output_);
+    print_result("{}: {}, {:.3f} bits per weight in the blocks\n", output_,
+                 core::printable(result->compression.recipe),
+                 models::block_bits_per_weight(result->network));
+  }
+
+ private:
+  // The options that `tuning` adds.
+  template <typename Tuning>
+  static std::vector<const CLI::Option*> added(CLI::App& app, Tuning& tuning) {
+    const auto before = static_cast<std::ptrdiff_t>(app.get_options().size());
+    tuning.add(app);
+    const auto all = app.get_options();
+    return {all.begin() + before, all.end()};
+  }
+
+  void refuse(const std::vector<const CLI::Option*>& options) const {
+    for (const CLI::Option* option : options) {
+      core::require(option->count() == 0, core::ErrorKind::kUsage,
+                    "{} is not for --stage {}; leave it out", core::printable(option->get_name()),
+                    core::printable(stage_));
+    }
+  }
+
+  template <typename Options>
+  void set_shared(Options& options) const {
+    options.batch = batch_.value_or(options.batch);
+    options.checkpoint = checkpoint_.value_or(options.checkpoint);
+    options.seed = seed_;
+    options.threads = threads_;
+    if (!csv_.empty()) {
+      options.csv = csv_;
+    }
+  }
+
+  void tune_decoder() {
+    tune::TuningOptions& options = decoder_.options();
+    set_shared(options);
+    options.blocks.epochs = epochs_.value_or(options.blocks.epochs);
+    options.blocks.learning_rate = learning_rate_.value_or(options.blocks.learning_rate);
+    const auto model = open_model(model_);
+    TerminalProgress progress(common_.quiet);
+    const ResumeNotice notice;
+    decoder_.run(*model, stage_, output_, resume_, progress);
+  }
+
+  void train_student() {
+    tune::StudentOptions& options = student_.options();
+    set_shared(options);
+    options.epochs = epochs_.value_or(options.epochs);
+    options.learning_rate = learning_rate_.value_or(options.learning_rate);
+    const auto model = open_original(model_);
+    student_.run(*model, model_, output_, resume_, common_.quiet);
+  }
+
+  DecoderTuning decoder_;
+  StudentTuning student_;
+  std::vector<const CLI::Option*> of_decoder_;
+  std::vector<const CLI::Option*> of_student_;
+  std::string stage_ = "both";
+  std::string output_;
+  std::string csv_;
+  std::optional<std::int64_t> epochs_;
+  std::optional<double> learning_rate_;
+  std::optional<std::int64_t> batch_;
+  std::optional<std::int64_t> checkpoint_;
+  std::uint64_t seed_ = 0;
+  int threads_ = 0;
+  bool resume_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> tune_command() {
+  return std::make_unique<Tune>();
+}
+
+}  // namespace nibble::cli

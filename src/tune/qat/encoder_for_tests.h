@@ -1,0 +1,52 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "compress/recipe/recipe.h"
+#include "core/random.h"
+#include "models/model.h"
+#include "tune/qat/labelled_texts.h"
+
+namespace nibble::tune {
+
+/// A small BERT with a head of three labels (tests/families).
+inline std::shared_ptr<models::Model> small_encoder() {
+  return models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families" /
+                            "bert-texts");
+}
+
+/// Round to nearest by one scheme for all layers.
+inline compress::Recipe rounded_by(const char* scheme) {
+  compress::Recipe recipe;
+  recipe.name = scheme;
+  recipe.scheme = formats::parse_scheme(scheme);
+  recipe.steps = {{"rtn"}};
+  return recipe;
+}
+
+/// Texts of 3 to 9 random tokens with random labels.
+inline std::vector<LabelledText> random_texts(std::size_t count, std::uint64_t seed) {
+  core::Random random(seed);
+  std::vector<LabelledText> texts(count);
+  for (LabelledText& text : texts) {
+    text.tokens.resize(static_cast<std::size_t>(3 + random.below(7)));
+    for (auto& token : text.tokens) {
+      token = static_cast<std::int32_t>(random.below(64));
+    }
+    text.types.resize(text.tokens.size());
+    text.label.output = static_cast<std::int32_t>(random.below(3));
+  }
+  return texts;
+}
+
+inline std::vector<const LabelledText*> all_of(const std::vector<LabelledText>& texts) {
+  std::vector<const LabelledText*> pointers;
+  for (const LabelledText& text : texts) {
+    pointers.push_back(&text);
+  }
+  return pointers;
+}
+
+}  // namespace nibble::tune

@@ -1,0 +1,182 @@
+#include "tune/qat/student.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "compress/recipe/layer_schemes.h"
+#include "core/error.h"
+#include "formats/format.h"
+#include "tune/block_layers.h"
+
+namespace nibble::tune {
+namespace {
+
+constexpr std::int64_t kRowsPerTask = 16;
+
+std::vector<ops::Norm*> norms_of(models::Block& block) {
+  std::vector<ops::Norm*> norms = {&block.attention_norm, &block.mlp_norm};
+  for (auto* norm : {&block.attention_out_norm, &block.mlp_out_norm}) {
+    if (*norm) {
+      norms.push_back(&**norm);
+    }
+  }
+  return norms;
+}
+
+void store(const ops::Linear& layer, compress::CompressedBlock& to) {
+  to.layers.emplace(layer.name, layer.weight);
+  if (!layer.bias.empty()) {
+    to.vectors.emplace(layer.name + ".bias", layer.bias);
+  }
+}
+
+void store(const ops::Norm& norm, compress::CompressedBlock& to) {
+  to.vectors.emplace(norm.name + ".weight", compress::stored_weight(norm));
+  if (!norm.bias.empty()) {
+    to.vectors.emplace(norm.name + ".bias", norm.bias);
+  }
+}
+
+}  // namespace
+
+void keep_pairs(std::span<float> values) {
+  for (std::size_t first = 0; first + 4 <= values.size(); first += 4) {
+    const auto four = values.subspan(first, 4);
+    for (int pruned = 0; pruned < 2; ++pruned) {
+      std::size_t least = 4;
+      for (std::size_t i = 0; i < 4; ++i) {
+        if (four[i] != 0.0f && (least == 4 || std::abs(four[i]) <= std::abs(four[least]))) {
+          least = i;
+        }
+      }
+      if (least == 4 || std::count(four.begin(), four.end(), 0.0f) >= 2) {
+        break;
+      }
+      four[least] = 0.0f;
+    }
+  }
+}
+
+Student::Student(const models::Network& original, const compress::Recipe& recipe, bool pairs,
+                 ops::cpu::CpuOps& ops)
+    : ops_(ops), network_(original), schemes_(compress::layer_schemes(original, recipe)) {
+  for (models::Block* block : models::all_blocks(network_)) {
+    core::require(block->experts.empty() && !block->cross, core::ErrorKind::kUsage,
+                  "students with experts or with attention to an encoder are not trained");
+    for (ops::LinearSet* set : models::linear_sets(*block)) {
+      add(*set, pairs);
+    }
+    for (ops::Norm* norm : norms_of(*block)) {
+      add(*norm);
+    }
+  }
+  for (ops::LinearSet* set : head_sets()) {
+    add(*set, false);
+  }
+  if (network_.classifier && network_.classifier->head.norm) {
+    add(*network_.classifier->head.norm);
+  }
+  round();
+}
+
+std::vector<ops::LinearSet*> Student::head_sets() {
+  std::vector<ops::LinearSet*> sets;
+  if (network_.classifier) {
+    models::Head& head = network_.classifier->head;
+    if (head.dense) {
+      sets.push_back(&*head.dense);
+    }
+    sets.push_back(&head.out);
+  }
+  return sets;
+}
+
+void Student::add(ops::LinearSet& set, bool pairs) {
+  sets_.push_back(&set);
+  for (ops::Linear& layer : set.parts) {
+    core::require(formats::is_dense(layer.weight.scheme) && !layer.low_rank,
+                  core::ErrorKind::kUsage,
+                  "layer {} is compressed or has an adapter; train the original model",
+                  core::printable(layer.name));
+    const auto found = schemes_.find(layer.name);
+    const bool rounds = found != schemes_.end();
+    parameters_.push_back(
+        std::make_unique<Parameter>(layer.name + ".weight", decoded(layer.weight), 1.0f, true));
+    gradients_.add(layer.weight, parameters_.back()->gradient);
+    weights_.push_back({parameters_.back().get(), &layer,
+                        rounds ? found->second : layer.weight.scheme, pairs && rounds});
+    if (!layer.bias.empty()) {
+      add_vector(layer.name + ".bias", layer.bias);
+    }
+  }
+}
+
+void Student::add(ops::Norm& norm) {
+  add_vector(norm.name + ".weight", norm.weight);
+  if (!norm.bias.empty()) {
+    add_vector(norm.name + ".bias", norm.bias);
+  }
+}
+
+void Student::add_vector(const std::string& name, std::vector<float>& values) {
+  parameters_.push_back(std::make_unique<Parameter>(name, values));
+  gradients_.add(values, parameters_.back()->gradient);
+  vectors_.push_back({parameters_.back().get(), &values});
+}
+
+void Student::round() {
+  std::vector<float> pruned;
+  for (const Weight& weight : weights_) {
+    const std::int64_t n = weight.layer->weight.n;
+    const std::int64_t k = weight.layer->weight.k;
+    std::span<const float> values = weight.parameter->values;
+    if (weight.prunes) {
+      pruned.assign(values.begin(), values.end());
+      ops_.pool().parallel_for(n, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row) {
+          keep_pairs(std::span(pruned).subspan(static_cast<std::size_t>(row * k),
+                                               static_cast<std::size_t>(k)));
+        }
+      });
+      values = pruned;
+    }
+    weight.layer->weight = formats::round_to_nearest(values, n, k, weight.scheme, ops_.pool());
+  }
+  for (const Vector& vector : vectors_) {
+    *vector.values = vector.parameter->values;
+  }
+  for (const ops::LinearSet* set : sets_) {
+    ops_.prepare(*set);
+  }
+}
+
+std::vector<compress::CompressedBlock> Student::compressed() const {
+  std::vector<compress::CompressedBlock> blocks;
+  models::Network network = network_;
+  for (models::Block* block : models::all_blocks(network)) {
+    compress::CompressedBlock& stored = blocks.emplace_back();
+    for (const ops::LinearSet* set : models::linear_sets(*block)) {
+      for (const ops::Linear& layer : set->parts) {
+        store(layer, stored);
+      }
+    }
+    for (const ops::Norm* norm : norms_of(*block)) {
+      store(*norm, stored);
+    }
+  }
+  if (network.classifier) {
+    const models::Head& head = network.classifier->head;
+    for (const ops::Linear& layer : head.out.parts) {
+      store(layer, blocks.back());
+    }
+    if (head.dense) {
+      store(head.dense->parts.front(), blocks.back());
+    }
+    if (head.norm) {
+      store(*head.norm, blocks.back());
+    }
+  }
+  return blocks;
+}
+
+}  // namespace nibble::tune

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compress/block/compressed_block.h"
+#include "compress/recipe/recipe.h"
+#include "models/network.h"
+#include "ops/cpu/cpu_ops.h"
+#include "ops/gradient/parameter_gradients.h"
+#include "tune/parameter.h"
+
+namespace nibble::tune {
+
+/// A model whose float numbers are trained while it runs with them as a recipe rounds them:
+/// weights, biases and norms of all blocks, and those of the head that labels texts. Embeddings
+/// stay. The network's layers are packed weights, rounded to nearest anew for each step, and
+/// computed by the kernels that will run them: what is trained is the compressed model itself, and
+/// the gradient at its weights passes straight through the rounding to the float ones (arXiv
+/// 2301.12017, section 3). Layers that the recipe leaves alone are trained in the type that they
+/// are stored in. Does not move.
+class Student {
+ public:
+  /// `ops` computes in float (ActivationPrecision::kFloat) and outlives this; it holds the layouts
+  /// of the student's layers and of no other model's. With `pairs`, of every four weights in a row
+  /// that a scheme rounds the two of the largest magnitude are kept and the others are 0; which
+  /// ones is decided anew for each step.
+  Student(const models::Network& original, const compress::Recipe& recipe, bool pairs,
+          ops::cpu::CpuOps& ops);
+  Student(const Student&) = delete;
+  Student& operator=(const Student&) = delete;
+
+  const models::Network& network() const { return network_; }
+  Parameters& parameters() { return parameters_; }
+  /// Where backward passes through the network leave what optimizers read.
+  const ops::gradient::ParameterGradients& gradients() const { return gradients_; }
+  /// The schemes of the layers that are compressed, by prefix.
+  const std::map<std::string, formats::Scheme>& schemes() const { return schemes_; }
+
+  /// Makes the network of the parameters as they are now.
+  void round();
+
+  /// The network as what a checkpoint stores of it, a value for each block. The last one also has
+  /// the head.
+  std::vector<compress::CompressedBlock> compressed() const;
+
+ private:
+  // Where the values of a parameter go.
+  struct Weight {
+    Parameter* parameter;
+    ops::Linear* layer;
+    formats::Scheme scheme;
+    bool prunes;
+  };
+  struct Vector {
+    Parameter* parameter;
+    std::vector<float>* values;
+  };
+
+  void add(ops::LinearSet& set, bool pairs);
+  void add(ops::Norm& norm);
+  void add_vector(const std::string& name, std::vector<float>& values);
+  std::vector<ops::LinearSet*> head_sets();
+
+  ops::cpu::CpuOps& ops_;
+  models::Network network_;
+  std::map<std::string, formats::Scheme> schemes_;
+  Parameters parameters_;
+  ops::gradient::ParameterGradients gradients_;
+  std::vector<Weight> weights_;
+  std::vector<Vector> vectors_;
+  std::vector<ops::LinearSet*> sets_;
+};
+
+/// Zeroes the two of every four values whose magnitude is smallest, the later of equals. The values
+/// behind the last four stay.
+void keep_pairs(std::span<float> values);
+
+}  // namespace nibble::tune

@@ -1,0 +1,242 @@
+#include "tune/qat/train_student.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <numeric>
+
+#include "compress/pipeline/checkpoint.h"
+#include "compress/pipeline/model_card.h"
+#include "compress/pipeline/quantize_job.h"
+#include "core/byte_size.h"
+#include "core/error.h"
+#include "tune/activation_bytes.h"
+#include "tune/learning_rate.h"
+#include "tune/loss_curve.h"
+#include "tune/qat/student.h"
+#include "tune/training_state.h"
+
+namespace nibble::tune {
+namespace {
+
+using core::ErrorKind;
+using core::Json;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kStateFile = "training.safetensors";
+constexpr const char* kStage = "qat";
+
+void require_served(const models::Model& model, const std::vector<LabelledText>& texts,
+                    const StudentOptions& options) {
+  const models::Network& network = model.network;
+  core::require(network.has_encoder() && !network.has_decoder() && network.classifier.has_value(),
+                ErrorKind::kUsage,
+                "{} is no encoder with a head that labels texts; students of other models are not "
+                "trained here",
+                io::shown(model.path));
+  core::require(model.compression.schemes.empty(), ErrorKind::kUsage,
+                "{} is already compressed ({}); start from the original model",
+                io::shown(model.path), core::printable(model.compression.recipe));
+  const compress::Recipe& recipe = options.recipe;
+  const bool plain = recipe.steps.size() == 1 && recipe.steps.front().pass == "rtn" &&
+                     !recipe.target && !recipe.output;
+  core::require(plain, ErrorKind::kUsage,
+                "recipe '{}': training chooses the weights, so the recipe has to round to nearest "
+                "and do nothing else (w4a4, w4a8, w8a8, rtn-w4g128, ...)",
+                core::printable(recipe.name));
+  core::require(options.loss.needs_teacher() || options.loss.labels > 0, ErrorKind::kUsage,
+                "every term of the loss has the weight 0: nothing is to be learned");
+  core::require(!texts.empty(), ErrorKind::kUsage, "there is no text to learn from");
+}
+
+Json job(const models::Model& model, const std::vector<LabelledText>& texts,
+         const StudentOptions& options, const compress::Recipe& recipe) {
+  Json json = compress::job_of(model, recipe, {});
+  const LossWeights& loss = options.loss;
+  const AdamWOptions& adam = options.optimizer;
+  json["student"] = {
+      {"texts", {texts.size(), fmt::format("{:016x}", hash_of(texts))}},
+      {"pairs", options.pairs},
+      {"loss", {loss.labels, loss.logits, loss.hidden, loss.attention, loss.scores}},
+      {"epochs", options.epochs},
+      {"batch", options.batch},
+      {"learning_rate", {options.learning_rate, options.warmup}},
+      {"optimizer", {adam.beta1, adam.beta2, adam.epsilon, adam.weight_decay, adam.clip}},
+      {"seed", options.seed}};
+  return json;
+}
+
+class Training {
+ public:
+  Training(const models::Model& model, const std::vector<LabelledText>& texts,
+           const StudentOptions& options, const compress::Recipe& recipe, const JudgeStudent& judge,
+           core::ProgressSink& progress)
+      : model_(model),
+        texts_(texts),
+        options_(options),
+        recipe_(recipe),
+        judge_(judge),
+        progress_(progress),
+        teacher_ops_({options.threads, ops::ActivationPrecision::kFloat}),
+        student_ops_({options.threads, ops::ActivationPrecision::kFloat}),
+        student_(model.network, recipe, options.pairs, student_ops_),
+        distillation_(model.network, teacher_ops_, student_.network(), student_ops_, options.loss),
+        optimizer_(student_.parameters(), options.optimizer, student_ops_.pool()),
+        curve_(options.csv) {
+    const auto count = static_cast<std::int64_t>(texts.size());
+    steps_per_epoch_ = (count + options.batch - 1) / options.batch;
+    steps_ = steps_per_epoch_ * options.epochs;
+    rate_ = {options.learning_rate, Decay::kLinear, steps_,
+             static_cast<std::int64_t>(std::ceil(options.warmup * static_cast<double>(steps_)))};
+  }
+
+  const Student& student() const { return student_; }
+
+  void run(const std::filesystem::path& state) {
+    state_ = state;
+    curve_.start();
+    const auto stored = load_training(state, student_.parameters(), optimizer_);
+    const std::int64_t first = optimizer_.steps();
+    if (stored) {
+      curve_.resume(first);
+      student_.round();
+    }
+    tell_size();
+    if (first == 0) {
+      tell_worth("before training");
+    }
+    progress_.begin("train", steps_);
+    progress_.skip(first);
+    for (std::int64_t step = first; step < steps_; ++step) {
+      if (step == first || step % steps_per_epoch_ == 0) {
+        order_ = order_of_epoch(texts_.size(), options_.seed, step / steps_per_epoch_);
+      }
+      take(step);
+      const std::int64_t done = step + 1;
+      if (done % options_.checkpoint == 0 || done == steps_) {
+        curve_.save();  // first, as in tune_scales()
+        save_training(state_, student_.parameters(), optimizer_, Json::object());
+      }
+      if (done % steps_per_epoch_ == 0) {
+        tell_worth(fmt::format("epoch {}", done / steps_per_epoch_));
+      }
+    }
+    progress_.end();
+  }
+
+  models::CompressionInfo compression() const {
+    models::CompressionInfo info;
+    info.recipe = recipe_.name;
+    info.schemes = student_.schemes();
+    info.keeps_inputs = true;
+    return info;
+  }
+
+ private:
+  std::vector<const LabelledText*> batch(std::int64_t step) const {
+    const std::size_t size = static_cast<std::size_t>(options_.batch);
+    const std::size_t first = static_cast<std::size_t>(step % steps_per_epoch_) * size;
+    std::vector<const LabelledText*> batch;
+    for (std::size_t i = first; i < std::min(first + size, order_.size()); ++i) {
+      batch.push_back(&texts_[order_[i]]);
+    }
+    return batch;
+  }
+
+  void take(std::int64_t step) {
+    const auto start = Clock::now();
+    const LossTerms terms = distillation_.step(batch(step), student_.gradients());
+    const double loss = terms.total(options_.loss);
+    require_finite(loss, student_.parameters(), step + 1);
+    const double rate = rate_.at(step);
+    const double norm = optimizer_.step(rate);
+    student_.round();
+    curve_.add({kStage, 0, step / steps_per_epoch_ + 1, step + 1, loss, rate, norm});
+    const std::chrono::duration<double> seconds = Clock::now() - start;
+    progress_.update(
+        step + 1,
+        fmt::format("loss {:.4f}: labels {:.4f} logits {:.4f} hidden {:.4f} attention {:.4f} "
+                    "scores {:.4f}; {:.2f} s",
+                    loss, terms.labels, terms.logits, terms.hidden, terms.attention, terms.scores,
+                    seconds.count()));
+  }
+
+  // Tokens of the batch that the longest texts would make.
+  std::int64_t most_tokens() const {
+    std::vector<std::int64_t> lengths;
+    for (const LabelledText& text : texts_) {
+      lengths.push_back(std::ssize(text.tokens));
+    }
+    std::sort(lengths.begin(), lengths.end(), std::greater<>());
+    lengths.resize(std::min(lengths.size(), static_cast<std::size_t>(options_.batch)));
+    return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  }
+
+  void tell_size() {
+    const std::int64_t count = count_of(student_.parameters());
+    const std::int64_t activations = activation_bytes(student_.network().encoder, most_tokens()) *
+                                     (options_.loss.needs_teacher() ? 2 : 1);
+    progress_.message(fmt::format(
+        "{} parameters, {} texts, {} steps of {} texts; memory: about {:.0f} MB for parameters "
+        "and optimizer, at most about {:.0f} MB for the activations of a step",
+        count, texts_.size(), steps_, options_.batch,
+        static_cast<double>(count * AdamW::kBytesPerValue) / 1e6,
+        static_cast<double>(activations) / 1e6));
+  }
+
+  void tell_worth(const std::string& when) {
+    if (!judge_) {
+      return;
+    }
+    auto model = std::make_shared<models::Model>(model_);
+    model->network = student_.network();
+    model->compression = compression();
+    progress_.message(fmt::format("{}: {}", when, judge_(std::move(model))));
+  }
+
+  const models::Model& model_;
+  const std::vector<LabelledText>& texts_;
+  const StudentOptions& options_;
+  const compress::Recipe& recipe_;
+  const JudgeStudent& judge_;
+  core::ProgressSink& progress_;
+  ops::cpu::CpuOps teacher_ops_;
+  ops::cpu::CpuOps student_ops_;
+  Student student_;
+  Distillation distillation_;
+  AdamW optimizer_;
+  LossCurve curve_;
+  LearningRate rate_;
+  std::int64_t steps_per_epoch_ = 0;
+  std::int64_t steps_ = 0;
+  std::filesystem::path state_;
+  std::vector<std::size_t> order_;  // of the epoch
+};
+
+}  // namespace
+
+void train_student(const models::Model& model, const std::vector<LabelledText>& texts,
+                   const StudentOptions& options, const std::filesystem::path& target, bool resume,
+                   const JudgeStudent& judge, core::ProgressSink& progress) {
+  require_served(model, texts, options);
+  compress::Recipe recipe = options.recipe;
+  recipe.name = fmt::format("qat-{}{}", options.pairs ? "pairs-" : "", recipe.name);
+  compress::CheckpointWriter writer(model, target, job(model, texts, options, recipe), std::nullopt,
+                                    resume);
+  const std::filesystem::path state = writer.folder() / kStateFile;
+  Training training(model, texts, options, recipe, judge, progress);
+  training.run(state);
+  const auto blocks = training.student().compressed();
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    writer.write_block(static_cast<std::int64_t>(i), blocks[i]);
+  }
+  writer.complete(training.compression());
+  std::filesystem::remove(state);
+  writer.write_file(compress::kModelCardFile,
+                    compress::model_card(model, *models::open_model(writer.folder()), recipe, {}));
+  writer.commit();
+}
+
+}  // namespace nibble::tune

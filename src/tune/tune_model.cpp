@@ -1,0 +1,302 @@
+#include "tune/tune_model.h"
+
+#include <algorithm>
+
+#include "compress/block/compressed_block.h"
+#include "compress/block/decoded_block.h"
+#include "compress/calibration/calibration.h"
+#include "compress/calibration/pack_forward.h"
+#include "compress/pipeline/checkpoint.h"
+#include "core/byte_size.h"
+#include "core/hash.h"
+#include "core/memory.h"
+#include "io/json_file.h"
+#include "models/forward.h"
+#include "tune/activation_bytes.h"
+#include "tune/adamw.h"
+#include "tune/block_layers.h"
+#include "tune/tune_block.h"
+#include "tune/tune_scales.h"
+#include "tune/tuned_layer.h"
+
+namespace nibble::tune {
+namespace {
+
+using compress::CompressedBlock;
+using core::ErrorKind;
+using core::Json;
+using models::Block;
+using ops::cpu::CpuOps;
+using ops::cpu::Matrix;
+
+constexpr const char* kStateFile = "e2e.training.safetensors";
+constexpr const char* kProgressFile = "tuning.json";
+
+// How many weights the linear layers of a block have.
+std::int64_t weights_of(const Block& block) {
+  std::int64_t weights = 0;
+  for (const ops::LinearSet* set : models::linear_sets(block)) {
+    weights += set->n() * set->k();
+  }
+  return weights;
+}
+
+void require_tunable(const models::Model& compressed, const models::Model& teacher,
+                     const TuningOptions& options) {
+  const models::Network& network = compressed.network;
+  core::require(network.has_decoder() && !network.has_encoder(), ErrorKind::kUsage,
+                "bqpo and e2e-oqp tune decoders; {} has an encoder", io::shown(compressed.path));
+  core::require(network.config.routing.experts == 0, ErrorKind::kUsage,
+                "mixtures of experts are not tuned: gradients do not pass through their router");
+  core::require(compressed.compression.reader == nullptr, ErrorKind::kUsage,
+                "{} was compressed by another tool; tuning takes models that nibble quantize wrote",
+                io::shown(compressed.path));
+  bool has_layers = false;
+  for (const Block& block : network.decoder.blocks) {
+    for (const ops::LinearSet* set : models::linear_sets(block)) {
+      for (const ops::Linear& layer : set->parts) {
+        if (!formats::is_dense(layer.weight.scheme)) {
+          has_layers = true;
+          require_trainable(layer.weight.scheme);
+        }
+      }
+    }
+  }
+  core::require(has_layers, ErrorKind::kUsage,
+                "{} has no compressed layers in its blocks: quantize it first, and give the "
+                "original as --teacher",
+                io::shown(compressed.path));
+  const auto shape = [](const models::Model& model) {
+    const models::NetworkConfig& config = model.network.config;
+    return std::vector<std::int64_t>{std::ssize(model.network.decoder.blocks),
+                                     config.hidden,
+                                     config.heads,
+                                     config.kv_heads,
+                                     config.ffn,
+                                     config.vocabulary};
+  };
+  core::require(teacher.network.has_decoder() && shape(compressed) == shape(teacher),
+                ErrorKind::kUsage,
+                "{} is not the model that {} was made from: its shape is another",
+                io::shown(teacher.path), io::shown(compressed.path));
+  const auto ids = [](const models::Model& model) {
+    return core::to_float32(model.network.embeddings.tokens.rows(0, 1));
+  };
+  core::require(!options.blocks.runs || ids(compressed) == ids(teacher), ErrorKind::kUsage,
+                "the residual stream of {} is not that of the float model (it was rotated), so "
+                "that blocks cannot be compared; take --stage e2e-oqp",
+                io::shown(compressed.path));
+}
+
+Json job_of(const models::Model& compressed, const models::Model& teacher,
+            const TuningOptions& options) {
+  Json texts = Json::array();
+  for (const compress::CalibrationText& text : options.calibration.texts) {
+    texts.push_back(
+        {text->size(), fmt::format("{:016x}", core::hash64(std::as_bytes(std::span(*text))))});
+  }
+  const auto stage_json = [](const StageOptions& stage) {
+    return Json{{"runs", stage.runs},
+                {"epochs", stage.epochs},
+                {"rates", {stage.learning_rate, stage.scale_rate, stage.zero_rate}}};
+  };
+  return {{"format_version", models::kCheckpointVersion},
+          {"source", std::filesystem::absolute(compressed.path).string()},
+          {"teacher", std::filesystem::absolute(teacher.path).string()},
+          {"bqpo", stage_json(options.blocks)},
+          {"e2e-oqp", stage_json(options.model)},
+          {"loss", {options.loss.labels, options.loss.logits}},
+          {"calibration",
+           {{"texts", std::move(texts)},
+            {"samples", options.calibration.samples},
+            {"seq_len", options.calibration.seq_len}}},
+          {"batch", options.batch},
+          {"patience", options.patience},
+          {"seed", options.seed}};
+}
+
+class ModelTuner {
+ public:
+  ModelTuner(const models::Model& compressed, const models::Model& teacher,
+             const TuningOptions& options, compress::CheckpointWriter& writer,
+             core::ProgressSink& progress)
+      : compressed_(compressed),
+        teacher_(teacher),
+        options_(options),
+        writer_(writer),
+        progress_(progress),
+        ops_({options.threads, ops::ActivationPrecision::kFloat}),
+        token_windows_(compress::read_calibration(compressed, options.calibration)),
+        windows_(token_windows_, options.batch),
+        curve_(options.csv),
+        network_(compressed.network) {}
+
+  void run() {
+    curve_.start();
+    say_memory();
+    read_progress();
+    if (options_.blocks.runs) {
+      tune_blocks();
+    }
+    if (options_.model.runs) {
+      tune_whole();
+    }
+    for (std::size_t b = 0; b < network_.decoder.blocks.size(); ++b) {
+      writer_.write_block(static_cast<std::int64_t>(b), packed_layers(network_.decoder.blocks[b]));
+    }
+    curve_.save();
+    // In this order: blocks that hold tuned scales must not be taken for those of BQPO.
+    std::filesystem::remove(writer_.folder() / kProgressFile);
+    std::filesystem::remove(writer_.folder() / kStateFile);
+  }
+
+ private:
+  void say_memory() const {
+    std::int64_t largest = 0;
+    std::int64_t all = 0;
+    for (const Block& block : network_.decoder.blocks) {
+      largest = std::max(largest, weights_of(block));
+      all += weights_of(block);
+    }
+    const auto& config = network_.config;
+    const std::int64_t tokens = windows_.tokens() * options_.batch;
+    const std::int64_t logits = 12 * 256 * config.vocabulary;
+    const std::int64_t activations = activation_bytes(network_.decoder, tokens);
+    const std::int64_t by_block = activations / std::ssize(network_.decoder.blocks);
+    const std::int64_t states =
+        4 * 2 * windows_.tokens() * std::ssize(token_windows_) * config.hidden;
+    // Values, gradients and moments, what the forward pass reads, the original.
+    const std::int64_t blocks = (AdamW::kBytesPerValue + 8) * largest + by_block + states;
+    const std::int64_t whole =
+        6 * all + std::min(activations, core::available_memory_bytes() / 2) + logits + by_block;
+    progress_.message(fmt::format(
+        "{} windows of {} tokens, {} to learn from; memory: {}{}", token_windows_.size(),
+        windows_.tokens(), windows_.learned(),
+        options_.blocks.runs
+            ? fmt::format("about {:.0f} MB for a block", static_cast<double>(blocks) / 1e6)
+            : "",
+        options_.model.runs
+            ? fmt::format("{}about {:.0f} MB for the whole model", options_.blocks.runs ? ", " : "",
+                          static_cast<double>(whole) / 1e6)
+            : ""));
+  }
+
+  // How many blocks an earlier run has finished, and the steps of the loss curve behind each.
+  void read_progress() {
+    const auto file = writer_.folder() / kProgressFile;
+    if (std::filesystem::exists(file)) {
+      for (const Json& steps : io::load_json_file(file)) {
+        steps_.push_back(steps.get<std::int64_t>());
+      }
+    }
+  }
+
+  void write_progress() {
+    curve_.save();
+    writer_.write_file(kProgressFile, Json(steps_).dump());
+  }
+
+  void tune_blocks() {
+    compress::WindowStore inputs(std::nullopt);
+    compress::WindowStore targets(std::nullopt);
+    for (const auto& tokens : token_windows_) {
+      const compress::CalibrationPack pack{tokens, {}, {std::ssize(tokens)}};
+      inputs.add(models::embed(ops_, network_, compress::PackBatch(pack).batch()));
+      targets.add(models::embed(ops_, teacher_.network, compress::PackBatch(pack).batch()));
+    }
+    if (!steps_.empty()) {
+      curve_.resume(steps_.back());
+    }
+    const auto blocks = std::ssize(network_.decoder.blocks);
+    for (std::int64_t b = 0; b < blocks; ++b) {
+      const auto at = static_cast<std::size_t>(b);
+      const Block original = compress::decoded(teacher_.network.decoder.blocks[at], ops_.pool());
+      advance(original, targets);
+      tune_one(b, original, inputs, targets);
+      advance(compress::decoded(network_.decoder.blocks[at], ops_.pool()), inputs);
+    }
+  }
+
+  void tune_one(std::int64_t b, const Block& original, const compress::WindowStore& inputs,
+                const compress::WindowStore& targets) {
+    Block& block = network_.decoder.blocks[static_cast<std::size_t>(b)];
+    const bool is_done = b < std::ssize(steps_);
+    if (const auto done =
+            is_done ? writer_.finished_block(b, compressed_.compression.schemes) : std::nullopt) {
+      block = compress::apply_compressed(block, *done);
+      return;
+    }
+    const bool comparable = compressed_.compression.keeps_inputs.value_or(false);
+    BlockGain gain;
+    const CompressedBlock tuned = tune_block({b + 1, network_.config, network_.decoder.norms, block,
+                                              comparable ? &original : nullptr, inputs, targets},
+                                             windows_, options_, ops_, curve_, progress_, gain);
+    progress_.message(fmt::format("block {} of {}: error of its output {:.5f}, was {:.5f}; {} {}",
+                                  b + 1, network_.decoder.blocks.size(), gain.after, gain.before,
+                                  gain.epochs, gain.epochs == 1 ? "epoch" : "epochs"));
+    block = compress::apply_compressed(block, tuned);
+    writer_.write_block(b, tuned);
+    steps_.push_back(curve_.steps());
+    write_progress();
+  }
+
+  // Moves all windows through a block.
+  void advance(const Block& block, compress::WindowStore& store) {
+    for (std::size_t window = 0; window < store.size(); ++window) {
+      const auto& tokens = token_windows_[window];
+      const compress::CalibrationPack pack{tokens, {}, {std::ssize(tokens)}};
+      Matrix x = store.read(window, ops_);
+      compress::run_pack(ops_, network_.config, network_.decoder.norms, block, pack, {}, x);
+      store.write(window, std::move(x));
+    }
+  }
+
+  void tune_whole() {
+    ModelGain gain;
+    const auto layers = tune_scales(network_, teacher_.network, windows_, options_, ops_,
+                                    writer_.folder() / kStateFile, curve_, progress_, gain);
+    progress_.message(fmt::format("loss on the judging windows {:.4f}, was {:.4f}{}", gain.after,
+                                  gain.before,
+                                  layers.empty() ? ": the scales stay as they were" : ""));
+    for (Block& block : network_.decoder.blocks) {
+      for (ops::LinearSet* set : models::linear_sets(block)) {
+        for (ops::Linear& layer : set->parts) {
+          if (const auto found = layers.find(layer.name); found != layers.end()) {
+            layer.weight = found->second;
+          }
+        }
+      }
+    }
+  }
+
+  const models::Model& compressed_;
+  const models::Model& teacher_;
+  const TuningOptions& options_;
+  compress::CheckpointWriter& writer_;
+  core::ProgressSink& progress_;
+  CpuOps ops_;
+  compress::CalibrationWindows token_windows_;
+  WindowBatches windows_;
+  LossCurve curve_;
+  models::Network network_;  // as far as it is tuned
+  std::vector<std::int64_t> steps_;
+};
+
+}  // namespace
+
+void tune_model(const models::Model& compressed, const models::Model& teacher,
+                const std::filesystem::path& target, const TuningOptions& options, bool resume,
+                core::ProgressSink& progress) {
+  require_tunable(compressed, teacher, options);
+  compress::CheckpointWriter writer(compressed, target, job_of(compressed, teacher, options),
+                                    std::nullopt, resume);
+  ModelTuner(compressed, teacher, options, writer, progress).run();
+  models::CompressionInfo info = compressed.compression;
+  info.recipe += options.blocks.runs && options.model.runs ? "-bqpo-e2e"
+                 : options.blocks.runs                     ? "-bqpo"
+                                                           : "-e2e";
+  writer.complete(info);
+  writer.commit();
+}
+
+}  // namespace nibble::tune

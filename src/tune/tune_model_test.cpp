@@ -1,0 +1,257 @@
+// Whole tuning jobs on the small models of the families.
+
+#include "tune/tune_model.h"
+
+#include <cmath>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "compress/pipeline/pipeline_for_tests.h"
+#include "core/error.h"
+#include "formats/block_sparse.h"
+#include "io/temporary_folder_for_tests.h"
+#include "models/forward.h"
+#include "tune/tune_block.h"
+#include "tune/tune_scales.h"
+
+namespace nibble::tune {
+namespace {
+
+namespace fs = std::filesystem;
+using compress::Interrupted;
+
+const fs::path kFamilies = fs::path(NIBBLE_SOURCE_DIR) / "tests" / "families";
+
+TuningOptions small_options() {
+  TuningOptions options;
+  options.calibration.texts = {compress::source_text("models/demo/texts/calibration.txt")};
+  options.calibration.samples = 6;
+  options.calibration.seq_len = 16;
+  options.batch = 2;
+  options.checkpoint = 1;
+  options.threads = 2;
+  options.blocks.epochs = 3;
+  options.blocks.learning_rate = 3e-3;
+  options.blocks.scale_rate = 1.0;
+  options.model.learning_rate = 1e-2;
+  return options;
+}
+
+class TuneModel : public testing::Test {
+ protected:
+  // A folder of a family's model by a recipe.
+  std::shared_ptr<models::Model> quantized(const std::string& family, const std::string& recipe) {
+    const fs::path target = folder_ / (family + "-" + recipe);
+    compress::quantize_model(*teacher(family), compress::find_recipe(recipe), target,
+                             compress::small_job(2, 16, 2), false, core::silent_progress());
+    return models::open_model(target);
+  }
+  static std::shared_ptr<models::Model> teacher(const std::string& family) {
+    return models::open_model(kFamilies / family);
+  }
+  std::map<std::string, std::string> tune(const models::Model& model, const std::string& family,
+                                          const std::string& name, const TuningOptions& options,
+                                          core::ProgressSink& progress = core::silent_progress(),
+                                          bool resume = false) {
+    tune_model(model, *teacher(family), folder_ / name, options, resume, progress);
+    return io::folder_contents(folder_ / name);
+  }
+
+  io::TemporaryFolder folder_;
+};
+
+// KL from the teacher's predictions on the first windows of the text.
+double divergence(const models::Model& model, const models::Model& teacher,
+                  const TuningOptions& options) {
+  ops::cpu::CpuOps ops({2, ops::ActivationPrecision::kFloat});
+  const auto windows = compress::read_calibration(model, options.calibration);
+  double sum = 0;
+  for (const auto& tokens : windows) {
+    const compress::CalibrationPack pack{tokens, {}, {std::ssize(tokens)}};
+    const compress::PackBatch batch(pack);
+    const auto logits_of = [&](const models::Network& network) {
+      return models::logits(ops, network, models::hidden_states(ops, network, batch.batch()));
+    };
+    auto own = logits_of(model.network);
+    auto theirs = logits_of(teacher.network);
+    sum += logit_loss({0.0, 1.0}, own, theirs, WindowBatches::labels(pack), 1.0, ops.pool());
+  }
+  return sum;
+}
+
+TEST_F(TuneModel, BringsTheModelNearerToTheFloatOneInTheSameScheme) {
+  for (const char* family : {"llama", "gpt2", "opt"}) {
+    for (const char* recipe : {"gqsa-w4s50", "rtn-w4g16", "rtn-w4g16-sym"}) {
+      const auto before = quantized(family, recipe);
+      TuningOptions options = small_options();
+      options.blocks.zero_rate = options.model.zero_rate = 1.0;
+      options.model.epochs = 8;
+      Interrupted progress("");
+      tune(*before, family, "tuned", options, progress);
+      const auto after = models::open_model(folder_ / "tuned");
+      EXPECT_EQ(after->compression.recipe, std::string(recipe) + "-bqpo-e2e");
+      EXPECT_EQ(after->compression.schemes, before->compression.schemes);
+      const auto float_model = teacher(family);
+      EXPECT_LT(divergence(*after, *float_model, options),
+                0.9 * divergence(*before, *float_model, options))
+          << family << " " << recipe;
+      EXPECT_NE(progress.messages().find("memory: about"), std::string::npos);
+      fs::remove_all(folder_ / "tuned");
+    }
+  }
+}
+
+// What is not in the blocks, and which groups are stored, stays bit for bit.
+TEST_F(TuneModel, KeepsThePatternAndTheRest) {
+  const auto before = quantized("llama", "gqsa-w4s50");
+  tune(*before, "llama", "tuned", small_options());
+  const auto after = models::open_model(folder_ / "tuned");
+  for (std::size_t b = 0; b < before->network.decoder.blocks.size(); ++b) {
+    const auto sets = models::linear_sets(before->network.decoder.blocks[b]);
+    const auto tuned = models::linear_sets(after->network.decoder.blocks[b]);
+    for (std::size_t s = 0; s < sets.size(); ++s) {
+      for (std::size_t p = 0; p < sets[s]->parts.size(); ++p) {
+        const formats::PackedWeight& old = sets[s]->parts[p].weight;
+        const formats::PackedWeight& now = tuned[s]->parts[p].weight;
+        ASSERT_EQ(formats::stored_group_count(old), formats::stored_group_count(now));
+        for (std::int64_t at = 0; at < formats::stored_group_count(old); ++at) {
+          ASSERT_EQ(formats::stored_group(old, at), formats::stored_group(now, at));
+        }
+      }
+    }
+  }
+  for (const std::string& name : before->source->names()) {
+    if (name.find("layers.") == std::string::npos || name.find("norm") != std::string::npos) {
+      const core::Tensor old = before->source->load(name);
+      const core::Tensor now = after->source->load(name);
+      EXPECT_TRUE(std::equal(old.raw(), old.raw() + old.bytes(), now.raw())) << name;
+    }
+  }
+}
+
+TEST_F(TuneModel, GoesOnToTheSameBytes) {
+  const auto model = quantized("llama", "rtn-w4g16");
+  TuningOptions options = small_options();
+  options.csv = folder_ / "loss.csv";
+  const auto whole = tune(*model, "llama", "whole", options);
+  const auto curve = io::folder_contents(folder_.path()).at("loss.csv");
+  fs::remove(*options.csv);
+  // Stopped in the second block, and between two states of the whole model.
+  int stops = 0;
+  for (const char* job : {"block 2: bqpo", "the whole model: e2e-oqp"}) {
+    class Stopped : public Interrupted {
+     public:
+      explicit Stopped(std::string job) : Interrupted(""), job_(std::move(job)) {}
+      void update(std::int64_t done, std::string_view note) override {
+        if (jobs().back() == job_ && done == 2) {
+          throw std::runtime_error("stopped");
+        }
+        Interrupted::update(done, note);
+      }
+
+     private:
+      std::string job_;
+    } progress(job);
+    try {
+      tune(*model, "llama", "halves", options, progress, stops > 0);
+      ADD_FAILURE() << job;
+    } catch (const std::runtime_error&) {
+      ++stops;
+    }
+  }
+  EXPECT_EQ(stops, 2);
+  EXPECT_THROW(tune(*model, "llama", "halves", options), core::Error);  // without --resume
+  TuningOptions others = options;
+  others.seed = 5;
+  EXPECT_THROW(tune(*model, "llama", "halves", others, core::silent_progress(), true), core::Error);
+  EXPECT_EQ(tune(*model, "llama", "halves", options, core::silent_progress(), true), whole);
+  EXPECT_EQ(io::folder_contents(folder_.path()).at("loss.csv"), curve);
+}
+
+TEST_F(TuneModel, GivesTheSameBytesForAnyNumberOfThreads) {
+  const auto model = quantized("llama", "gqsa-w4s50");
+  TuningOptions options = small_options();
+  const auto two = tune(*model, "llama", "two", options);
+  options.threads = 1;
+  EXPECT_EQ(tune(*model, "llama", "one", options), two);
+}
+
+// Only the inputs of blocks are kept then, and each block is computed a second time.
+TEST_F(TuneModel, GivesTheSameBytesWithLittleMemory) {
+  const auto model = quantized("gpt2", "rtn-w4g16");
+  TuningOptions options = small_options();
+  options.blocks.runs = false;
+  options.model.zero_rate = 1.0;
+  const auto much = tune(*model, "gpt2", "much", options);
+  options.memory = 1;
+  EXPECT_EQ(tune(*model, "gpt2", "little", options), much);
+}
+
+TEST_F(TuneModel, LearnsOneBatchByHeart) {
+  const auto model = quantized("llama", "rtn-w4g16");
+  TuningOptions options = small_options();
+  options.calibration.samples = 3;
+  options.loss = {1.0, 0.0};
+  options.model.epochs = 60;
+  options.model.learning_rate = 0.03;
+  ops::cpu::CpuOps ops({2, ops::ActivationPrecision::kFloat});
+  const auto tokens = compress::read_calibration(*model, options.calibration);
+  const WindowBatches windows(tokens, 2);
+  ASSERT_EQ(windows.steps(), 1);
+  LossCurve curve(folder_ / "loss.csv");
+  ModelGain gain;
+  (void)tune_scales(model->network, teacher("llama")->network, windows, options, ops,
+                    folder_ / "state", curve, core::silent_progress(), gain);
+  curve.save();
+  std::vector<double> losses;
+  std::ifstream file(folder_ / "loss.csv");
+  std::string line;
+  std::getline(file, line);
+  while (std::getline(file, line)) {
+    std::string loss = line;
+    for (int i = 0; i < 4; ++i) {
+      loss = loss.substr(loss.find(',') + 1);
+    }
+    losses.push_back(std::stod(loss));
+  }
+  ASSERT_EQ(losses.size(), 60u);
+  EXPECT_LT(losses.back(), 0.6 * losses.front());
+}
+
+TEST_F(TuneModel, StopsWhereALossIsNotFinite) {
+  const auto model = quantized("llama", "rtn-w4g16");
+  TuningOptions options = small_options();
+  options.blocks.learning_rate = 1e30;
+  try {
+    tune(*model, "llama", "tuned", options);
+    ADD_FAILURE();
+  } catch (const core::Error& error) {
+    EXPECT_NE(std::string(error.what()).find("step "), std::string::npos) << error.what();
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "tuned"));
+}
+
+TEST_F(TuneModel, RefusesWhatItDoesNotTune) {
+  const TuningOptions options = small_options();
+  const auto expect_refused = [&](const models::Model& model, const std::string& family,
+                                  const std::string& what) {
+    try {
+      tune(model, family, "refused", options);
+      ADD_FAILURE() << what;
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.kind(), core::ErrorKind::kUsage) << error.what();
+      EXPECT_NE(std::string(error.what()).find(what), std::string::npos) << error.what();
+    }
+    EXPECT_FALSE(fs::exists(folder_ / ".refused.partial"));
+  };
+  expect_refused(*teacher("llama"), "llama", "no compressed layers");
+  expect_refused(*quantized("mixtral", "rtn-w4g16"), "mixtral", "mixtures of experts");
+  expect_refused(*quantized("llama", "nf4g64"), "llama", "are not tuned");
+  expect_refused(*quantized("llama", "rtn-w4g16"), "gpt2", "its shape is another");
+  expect_refused(*quantized("llama", "quarot-rtn-w4g16"), "llama", "it was rotated");
+  expect_refused(*teacher("bert"), "bert", "has an encoder");
+}
+
+}  // namespace
+}  // namespace nibble::tune

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "core/progress.h"
+#include "formats/packed_weight.h"
+#include "models/network.h"
+#include "ops/cpu/cpu_ops.h"
+#include "tune/loss_curve.h"
+#include "tune/tuning_options.h"
+#include "tune/window_batches.h"
+
+namespace nibble::tune {
+
+/// What a whole model learned.
+struct ModelGain {
+  double before = 0;  // of the loss, on the judging windows
+  double after = 0;
+};
+
+/// E2E-OQP (GQSA, arXiv 2412.17560, section 3.4; EfficientQAT, 2407.11062, "E2E-QP"): trains the
+/// scales (and zero points) of all layers in blocks, through the whole model, whose codes stay, on
+/// the labels of the text and the logits of `teacher`. Returns the layers; none where the judging
+/// windows gained nothing. Goes on from the state in `state`, and keeps one there every
+/// options.checkpoint steps. The result does not depend on the number of threads.
+std::map<std::string, formats::PackedWeight> tune_scales(
+    const models::Network& compressed, const models::Network& teacher, const WindowBatches& windows,
+    const TuningOptions& options, ops::cpu::CpuOps& ops, const std::filesystem::path& state,
+    LossCurve& curve, core::ProgressSink& progress, ModelGain& gain);
+
+}  // namespace nibble::tune

@@ -1,0 +1,174 @@
+#include "tune/tuned_layer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "compress/coding/coded_weight.h"
+#include "ops/cpu/dense/blas.h"
+
+namespace nibble::tune {
+namespace {
+
+constexpr std::int64_t kRows = 16;    // of one task
+constexpr std::int64_t kPanel = 128;  // rows of a weight gradient of one task
+
+// A weight starts at most so many steps from the value of its code: half a step away it would have
+// another.
+constexpr float kReach = 0.45f;
+
+Parameter* add(Parameters& parameters, std::string name, std::vector<float> values, float rate) {
+  parameters.push_back(std::make_unique<Parameter>(std::move(name), std::move(values), rate));
+  return parameters.back().get();
+}
+
+}  // namespace
+
+TunedLayer::TunedLayer(ops::Linear& layer, Trained trained, const ScaleRates& rates,
+                       const std::vector<float>& original, Parameters& parameters,
+                       core::ThreadPool& pool)
+    : name_(layer.name), weight_(&layer.weight) {
+  require_trainable(layer.weight.scheme);
+  const std::int64_t n = layer.weight.n;
+  const std::int64_t k = layer.weight.k;
+  compress::CodedWeight coded = compress::unpack(layer.weight);
+  scales_ = std::make_unique<GroupScales>(layer.weight.scheme, n, k, coded.parameters.groups);
+  codes_ = std::move(coded.codes);
+  values_ = core::Tensor::zeros(core::DType::kF32, {n, k});
+  logarithms_ = add(parameters, name_ + ".log_scales", scales_->logarithms(), rates.scales);
+  fixed_zeros_ = scales_->zeros();
+  if (rates.zeros > 0 && !fixed_zeros_.empty()) {
+    zeros_ = add(parameters, name_ + ".zeros", std::move(fixed_zeros_), rates.zeros);
+    fixed_zeros_.clear();
+  }
+  decode_codes(pool);
+  if (trained == Trained::kWeights) {
+    weights_ = add(parameters, name_ + ".weight", {values().begin(), values().end()}, 1.0f);
+    if (!original.empty()) {
+      start_at(original, pool);
+    }
+    codes_ = std::vector<std::uint8_t>();
+  }
+  layer.weight = formats::dense_weight(values_);
+}
+
+void TunedLayer::start_at(const std::vector<float>& original, core::ThreadPool& pool) {
+  const TrainedWeight now = trained();
+  pool.parallel_for(scales_->n(), kRows, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t at = first * scales_->groups(); at < last * scales_->groups(); ++at) {
+      const compress::GroupRange range = scales_->range(at % scales_->groups());
+      const float reach = kReach * std::abs(scales_->stored(at, now.logarithms, now.zeros).scale);
+      const std::int64_t begin = at / scales_->groups() * scales_->k() + range.begin;
+      for (std::int64_t i = begin; i < begin + range.width; ++i) {
+        float& weight = weights_->values[static_cast<std::size_t>(i)];
+        weight = std::clamp(original[static_cast<std::size_t>(i)], weight - reach, weight + reach);
+      }
+    }
+  });
+}
+
+TrainedWeight TunedLayer::trained() const {
+  TrainedWeight result;
+  result.weights =
+      weights_ != nullptr ? std::span<const float>(weights_->values) : std::span<const float>();
+  result.logarithms = logarithms_->values;
+  result.zeros = zeros_ != nullptr ? std::span<const float>(zeros_->values)
+                                   : std::span<const float>(fixed_zeros_);
+  return result;
+}
+
+void TunedLayer::add_to(ops::gradient::ParameterGradients& gradients) const {
+  gradients.add(*weight_, weights_->gradient);
+}
+
+void TunedLayer::pass_back(core::ThreadPool& pool) {
+  fake_quantize_back(*scales_, trained(),
+                     {weights_->gradient, logarithms_->gradient,
+                      zeros_ != nullptr ? std::span(zeros_->gradient) : std::span<float>()},
+                     pool);
+}
+
+// With the gradient P = dy^T x at the weights s q, that at log s is s q P and that at a zero -s P,
+// each summed over its group.
+void TunedLayer::add_scale_gradients(const float* x, const float* dy, std::int64_t m,
+                                     std::int64_t ld, core::ThreadPool& pool) {
+  const std::int64_t n = scales_->n();
+  const std::int64_t k = scales_->k();
+  const TrainedWeight now = trained();
+  const auto weights = values_.data<float>();
+  pool.parallel_for((n + kPanel - 1) / kPanel, 1, [&](std::int64_t begin, std::int64_t end) {
+    thread_local std::vector<float> product;
+    for (std::int64_t panel = begin; panel < end; ++panel) {
+      const std::int64_t first = panel * kPanel;
+      const std::int64_t rows = std::min(kPanel, n - first);
+      product.resize(static_cast<std::size_t>(rows * k));
+      ops::cpu::blas().sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, static_cast<int>(rows),
+                             static_cast<int>(k), static_cast<int>(m), 1.0f, dy + first,
+                             static_cast<int>(ld), x, static_cast<int>(k), 0.0f, product.data(),
+                             static_cast<int>(k));
+      for (std::int64_t at = first * scales_->groups(); at < (first + rows) * scales_->groups();
+           ++at) {
+        if (!scales_->keeps(at)) {
+          continue;
+        }
+        const compress::GroupRange range = scales_->range(at % scales_->groups());
+        const std::int64_t row = at / scales_->groups();
+        const float* g = product.data() + (row - first) * k + range.begin;
+        const float* w = weights.data() + row * k + range.begin;
+        const formats::GroupParameters stored = scales_->stored(at, now.logarithms, now.zeros);
+        const auto i = static_cast<std::size_t>(at);
+        const double magnitude = std::exp(static_cast<double>(now.logarithms[i]));
+        logarithms_->gradient[i] +=
+            static_cast<float>(magnitude / std::abs(static_cast<double>(stored.scale)) *
+                               std::inner_product(g, g + range.width, w, 0.0));
+        if (zeros_ != nullptr) {
+          zeros_->gradient[i] -=
+              stored.scale * static_cast<float>(std::accumulate(g, g + range.width, 0.0));
+        }
+      }
+    }
+  });
+}
+
+void TunedLayer::decode_codes(core::ThreadPool& pool) {
+  const TrainedWeight now = trained();
+  const auto to = values();
+  pool.parallel_for(scales_->n(), kRows, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t at = first * scales_->groups(); at < last * scales_->groups(); ++at) {
+      if (!scales_->keeps(at)) {
+        continue;  // zeros
+      }
+      const compress::GroupRange range = scales_->range(at % scales_->groups());
+      const auto begin =
+          static_cast<std::size_t>(at / scales_->groups() * scales_->k() + range.begin);
+      const auto width = static_cast<std::size_t>(range.width);
+      scales_->format().decode_group(std::span(codes_).subspan(begin, width),
+                                     scales_->stored(at, now.logarithms, now.zeros),
+                                     to.subspan(begin, width));
+    }
+  });
+}
+
+void TunedLayer::update(core::ThreadPool& pool) {
+  if (weights_ != nullptr) {
+    fake_quantize(*scales_, trained(), values(), pool);
+  } else {
+    decode_codes(pool);
+  }
+}
+
+formats::PackedWeight TunedLayer::packed(core::ThreadPool& pool) const {
+  const TrainedWeight now = trained();
+  compress::CodedWeight result;
+  if (weights_ != nullptr) {
+    result = coded(*scales_, now, pool);
+  } else {
+    result.codes = codes_;
+    for (std::int64_t at = 0; at < scales_->count(); ++at) {
+      result.parameters.groups.push_back(scales_->stored(at, now.logarithms, now.zeros));
+    }
+  }
+  return compress::pack(result, scales_->n(), scales_->k(), scales_->scheme(), pool);
+}
+
+}  // namespace nibble::tune

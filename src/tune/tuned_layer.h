@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+#include "core/threads.h"
+#include "ops/gradient/parameter_gradients.h"
+#include "ops/layers.h"
+#include "tune/fake_quantizer.h"
+#include "tune/parameter.h"
+
+namespace nibble::tune {
+
+/// What of a layer is trained.
+enum class Trained {
+  kWeights,  // kept weights, scales and zero points
+  kScales,   // scales and zero points; the codes stay
+};
+
+/// Learning rates of scales and zero points, as shares of an optimizer's.
+struct ScaleRates {
+  float scales = 1.0f;  // of the logarithm
+  float zeros = 0.0f;   // 0: they stay
+};
+
+/// A compressed linear layer that is trained. It puts float32 weights in the place of the packed
+/// ones, which a forward pass reads and update() renews: those that the packed layer has.
+class TunedLayer {
+ public:
+  /// `layer` gets the float32 weights; it must not move from here on. Weights start at the values
+  /// of their codes; with `original` [n, k] each starts at the value nearest to the original that
+  /// has the same code. Parameters are added to `parameters`. Throws as require_trainable().
+  TunedLayer(ops::Linear& layer, Trained trained, const ScaleRates& rates,
+             const std::vector<float>& original, Parameters& parameters, core::ThreadPool& pool);
+
+  const std::string& name() const { return name_; }
+
+  /// With trained weights: where the gradient of the layer's weights goes.
+  void add_to(ops::gradient::ParameterGradients& gradients) const;
+
+  /// With trained weights: passes that gradient on to weights, scales and zeros.
+  void pass_back(core::ThreadPool& pool);
+
+  /// With trained scales: adds to their gradients, and those of zeros, what inputs x [m, k] and
+  /// gradients dy [m, n], `ld` floats from row to row, give.
+  void add_scale_gradients(const float* x, const float* dy, std::int64_t m, std::int64_t ld,
+                           core::ThreadPool& pool);
+
+  /// The float32 weights afresh from the parameters.
+  void update(core::ThreadPool& pool);
+
+  /// The layer as the parameters have it.
+  formats::PackedWeight packed(core::ThreadPool& pool) const;
+
+ private:
+  TrainedWeight trained() const;
+  std::span<float> values() { return values_.mutable_data<float>(); }
+  void decode_codes(core::ThreadPool& pool);
+  void start_at(const std::vector<float>& original, core::ThreadPool& pool);
+
+  std::string name_;
+  const formats::PackedWeight* weight_;  // of the layer: views values_
+  core::Tensor values_;                  // [n, k]
+  std::unique_ptr<GroupScales> scales_;
+  std::vector<std::uint8_t> codes_;  // [n, k], where they stay
+  Parameter* weights_ = nullptr;     // where they are trained
+  Parameter* logarithms_ = nullptr;
+  Parameter* zeros_ = nullptr;      // where the scheme has zeros and they are trained
+  std::vector<float> fixed_zeros_;  // where they are not
+};
+
+}  // namespace nibble::tune

@@ -1,0 +1,92 @@
+#include <sstream>
+
+#include "cli_for_tests.h"
+
+// nibble tune --stage qat, from a file of texts to a model that other commands run.
+namespace nibble {
+namespace {
+
+const std::string kBert = kSource + "/tests/families/bert-texts";
+
+class TuneEncoder : public Cli {
+ protected:
+  // A task of three classes: what the second text begins with.
+  std::string data() const {
+    const char* const classes[] = {"entailment", "neutral", "contradiction"};
+    std::ostringstream text;
+    text << "sentence1\tsentence2\tgold_label\n";
+    for (int i = 0; i < 24; ++i) {
+      text << "t" << 10 + i << " t3\tt" << 40 + i % 3 << " t" << 20 + i % 5 << "\t"
+           << classes[i % 3] << "\n";
+    }
+    const std::string file = path("train.tsv");
+    std::ofstream(file, std::ios::binary) << text.str();
+    return file;
+  }
+
+  std::vector<std::string> call(const std::string& output,
+                                const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = {"tune",   kBert,  "-o",     output, "--stage",   "qat",
+                                      "--task", "mnli", "--data", data(), "--threads", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+};
+
+TEST_F(TuneEncoder, LearnsATask) {
+  const std::string before = path("before");
+  EXPECT_EQ(nibble({"quantize", kBert, "-o", before, "--recipe", "w4a4"}).exit_code, 0);
+  const std::string made = path("made");
+  const ProcessResult result = nibble(call(made, {"--kd", "labels=1", "--epochs", "60", "--batch",
+                                                  "8", "--lr", "5e-3", "--csv", path("loss.csv")}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("qat-w4a4"), std::string::npos) << result.out;
+  const auto accuracy = [&](const std::string& model) {
+    return json({"tasks", model, "--task", "mnli", "--data", data()})["tasks"][0]["acc"]
+        .get<double>();
+  };
+  EXPECT_LT(accuracy(before), 0.6);
+  EXPECT_GT(accuracy(made), 0.9);
+  const std::string curve = testing::read_file(path("loss.csv"));
+  EXPECT_EQ(std::count(curve.begin(), curve.end(), '\n'), 1 + 60 * 3);
+}
+
+TEST_F(TuneEncoder, TrainsPartsAndPairs) {
+  const std::string made = path("made");
+  const ProcessResult result = nibble(call(made, {"--recipe", "w4a8", "--quantize-parts",
+                                                  "qkv,mlp-in=w8a8", "--pairs", "--batch", "8"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json config = core::parse_json(testing::read_file(made + "/config.json"), "config");
+  std::string schemes;
+  for (const auto& [name, scheme] : config["quantization_config"]["layers"].items()) {
+    schemes += scheme.get<std::string>() + " ";
+  }
+  EXPECT_NE(schemes.find("int4-sym-row-a8"), std::string::npos) << schemes;
+  EXPECT_NE(schemes.find("int8-sym-row-a8"), std::string::npos) << schemes;
+  EXPECT_EQ(config["quantization_config"]["layers"].size(), 8U) << schemes;
+}
+
+TEST_F(TuneEncoder, RefusesWhatItDoesNotServe) {
+  const std::string made = path("made");
+  fails({"tune", kBert, "-o", made, "--stage", "qat"}, 2, "--task");
+  fails(call(made, {"--kd", "logits=1,states=1"}), 2, "'states=1' is no term of the loss");
+  fails(call(made, {"--kd", "logits=0"}), 2, "nothing is to be learned");
+  fails(call(made, {"--recipe", "gptq-w4g128"}), 2, "round to nearest");
+  fails({"tune", kBert, "-o", made, "--stage", "qat", "--task", "sst3", "--data", data()}, 2,
+        "no task of GLUE");
+  fails({"tune", kBert, "-o", made, "--stage", "qat", "--task", "stsb", "--data", data()}, 2,
+        "classes");
+  fails({"tune", kBert, "-o", made, "--stage", "qat", "--task", "mnli", "--data", path("no.tsv")},
+        5, "no.tsv");
+  fails({"tune", kDemo, "-o", made, "--stage", "qat", "--task", "mnli", "--data", data()}, 2,
+        "is no encoder");
+  std::ofstream(path("bad.tsv")) << "sentence1\tsentence2\tgold_label\nt1\tt2\tperhaps\n";
+  fails({"tune", kBert, "-o", made, "--stage", "qat", "--task", "mnli", "--data", path("bad.tsv")},
+        3, "line 2");
+  fails(call(made, {"--teacher", kDemo}), 2, "--teacher is not for --stage qat");
+  fails({"tune", kDemo, "-o", made, "--task", "sst2"}, 2, "--task is not for --stage both");
+  EXPECT_FALSE(fs::exists(made));
+}
+
+}  // namespace
+}  // namespace nibble
