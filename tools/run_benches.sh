@@ -21,6 +21,7 @@ words_of() {
     encoder_cpu_bench) words=(tests/families/bert --rounds 1 --shapes 1x8) ;;
     cuda_linear_bench) words=(int8-row) ;;
     cuda_dense_bench) words=(f16) ;;
+    cuda_sparse_bench) words=(o) ;;
     cuda_gemm_bench) words=(--few w4a16-g128 48x14336x4096) ;;
     cuda_packed_attention_bench) words=(1x32) ;;
     cuda_rows_bench) words=(rows) ;;

@@ -7,6 +7,7 @@
 #include "ops/cuda/limits/read_bandwidth.h"
 #include "ops/cuda/linear/layer_parts.h"
 #include "ops/cuda/linear/linear_kernels.h"
+#include "ops/cuda/packed/unit_rows.h"
 
 namespace nibble::engine {
 namespace {
@@ -38,7 +39,7 @@ class CudaExplainer final : public KernelExplainer {
     const formats::Scheme& scheme = group.problem.scheme;
     LayerPlan plan;
     plan.device = ops::cuda::device_kernels(*schedules_);
-    if (!formats::is_dense(scheme)) {
+    if (ops::cuda::wants_units(scheme)) {
       plan = plan_layer(ops::cuda::linear_shape(scheme, group.problem.n, group.problem.k),
                         *schedules_, plan.device);
     }
@@ -47,7 +48,7 @@ class CudaExplainer final : public KernelExplainer {
     problem.linear.exact = exact_;
     ExplainedRun run =
         explain_run(ops::cuda::linear_kernels(), problem, group.places.front().alone);
-    if (!formats::is_dense(scheme) && run.kernel != ops::cuda::kInt4Gemm) {
+    if (ops::cuda::wants_units(scheme) && run.kernel != ops::cuda::kInt4Gemm) {
       run.time = measured(plan.shape, tokens);
     }
     return run;

@@ -10,6 +10,7 @@
 #include "io/file_descriptor.h"
 #include "io/json_file.h"
 #include "ops/cuda/linear/layer_parts.h"
+#include "ops/cuda/packed/unit_rows.h"
 #include "ops/cuda/schedules/choose_schedules.h"
 #include "ops/cuda/schedules/linear_trial.h"
 
@@ -61,7 +62,7 @@ std::vector<LinearShape> shapes_of(const models::Network& network) {
     for (std::size_t part = 0; part < set->parts.size();) {
       const std::size_t count = ops::cuda::joint_parts(*set, part);
       const ops::LinearProblem layer = ops::cuda::joint_problem(*set, part, part + count);
-      if (!formats::is_dense(layer.scheme)) {
+      if (ops::cuda::wants_units(layer.scheme)) {
         const LinearShape shape = ops::cuda::linear_shape(layer.scheme, layer.n, layer.k);
         if (std::find(shapes.begin(), shapes.end(), shape) == shapes.end()) {
           shapes.push_back(shape);
@@ -70,8 +71,10 @@ std::vector<LinearShape> shapes_of(const models::Network& network) {
       part += count;
     }
   }
-  core::require(!shapes.empty(), ErrorKind::kUsage,
-                "the model has no compressed layers; others have no schedules to measure");
+  core::require(
+      !shapes.empty(), ErrorKind::kUsage,
+      "the model has no layers with schedules to measure; dense ones and block-sparse rows "
+      "have none");
   return shapes;
 }
 

@@ -9,6 +9,7 @@
 #include "engine/cosine_for_tests.h"
 #include "engine/engine.h"
 #include "engine/fixed_sequences.h"
+#include "formats/block_sparse.h"
 #include "formats/format.h"
 #include "ops/input_transform.h"
 
@@ -25,9 +26,19 @@ std::shared_ptr<const models::Model> demo() {
 }
 
 /// Rounded to nearest: what is stored is turned where inputs are, and has its tail where the scheme
-/// has one, of the inputs in the middle.
+/// has one, of the inputs in the middle. Block-sparse rows keep every other group.
 formats::PackedWeight rounded(std::vector<float> w, std::int64_t n, std::int64_t k,
                               const formats::Scheme& scheme) {
+  if (formats::is_sparse(scheme)) {
+    const std::int64_t group = scheme.scale.group;
+    for (std::int64_t i = 0; i < n * k; ++i) {
+      if ((i / k + i % k / group) % 2 != 0) {
+        w[static_cast<std::size_t>(i)] = 0.0f;
+      }
+    }
+    return formats::to_block_sparse(
+        formats::round_to_nearest(w, n, k, formats::full_scheme(scheme)));
+  }
   const std::int64_t head = head_inputs(scheme, k);
   std::vector<std::int32_t> order(static_cast<std::size_t>(k));
   std::iota(order.begin(), order.end(), 0);
@@ -192,6 +203,23 @@ TEST_F(CudaRunner, EveryRoundingOfActivationsGivesTheLossOfTheCpu) {
     const double expected = nll(*open(model, kCpu, kExact), ids());
     const bool rounds = !formats::parse_scheme(scheme).activation.is_float();
     EXPECT_NEAR(nll(*open(model, kCuda, kExact), ids()), expected, rounds ? 5e-2 : 2e-3) << scheme;
+  }
+}
+
+// A few tokens meet the stored groups, more of them weights in float16.
+TEST_F(CudaRunner, BlockSparseRowsGiveTheLossOfTheCpu) {
+  for (const char* scheme : {"int4-asym-g16-bsr", "int3-sym-g32-bsr", "int4-asym-g16-bsr-a8"}) {
+    const auto model = rounded(scheme);
+    const bool rounds = !formats::parse_scheme(scheme).activation.is_float();
+    std::vector<std::int32_t> tokens = ids();
+    const std::vector<std::int32_t> more = greedy(*open(model, kCpu), tokens, 20);
+    tokens.insert(tokens.end(), more.begin(), more.end());
+    for (const std::size_t count : {std::size_t{12}, tokens.size()}) {
+      const std::span<const std::int32_t> some = std::span(tokens).first(count);
+      EXPECT_NEAR(nll(*open(model, kCuda), some), nll(*open(model, kCpu), some),
+                  rounds ? 5e-2 : 2e-3)
+          << scheme << ", " << count << " tokens";
+    }
   }
 }
 
@@ -405,7 +433,7 @@ TEST_F(CudaRunner, AFullContextIsSaid) {
 }
 
 TEST_F(CudaRunner, WhatItDoesNotRunIsRefused) {
-  for (const char* scheme : {"int4-sym-g24", "int8-sym-row-a8g40"}) {
+  for (const char* scheme : {"int4-sym-g24", "int8-sym-row-a8g40", "int8-sym-g16-bsr"}) {
     try {
       open(rounded(scheme), kCuda);
       FAIL() << scheme << " was taken";

@@ -46,10 +46,17 @@ void CudaOps::prepare(const LinearSet& set, UnitPacker& packer) {
   for (std::size_t part = 0; part < set.parts.size();) {
     const std::size_t count = joint_parts(set, part);
     const Linear& front = set.parts[part];
-    layers.parts.push_back(formats::is_dense(front.weight.scheme)
-                               ? dense_layer(set, part, part + count)
-                               : LinearLayer::packed(set, part, part + count, transforms.of(front),
-                                                     *schedules_, packer));
+    const formats::Scheme& scheme = front.weight.scheme;
+    if (formats::is_dense(scheme)) {
+      layers.parts.push_back(dense_layer(set, part, part + count));
+    } else if (formats::is_sparse(scheme)) {
+      layers.parts.push_back(LinearLayer::sparse(
+          set, part, part + count,
+          {device_kernels(*schedules_), products_, sparse_scratch_, packer.pool()}));
+    } else {
+      layers.parts.push_back(
+          LinearLayer::packed(set, part, part + count, transforms.of(front), *schedules_, packer));
+    }
     part += count;
   }
   std::int64_t column = 0;
@@ -77,6 +84,7 @@ std::int64_t CudaOps::prepared_bytes() const {
       sum += part.bytes();
     }
   }
+  sum += sparse_scratch_->bytes();
   for (const auto& [data, buffer] : tables_) {
     sum += buffer->bytes();
   }

@@ -373,6 +373,7 @@ TEST_F(GatedCudaLayers, OneOperatorGivesWhatTwoGive) {
                            {"int8-sym-row-a8-asym", "int8-sym-row-a8", false, 2e-2},
                            {"int8-sym-row-a8o", "int8-sym-row-a8", false, 2e-2},
                            {"int8-sym-row-a8", "int8-sym-row-a8-h128", false, 2e-2},
+                           {"int4-asym-g16-bsr", "int4-asym-g16-bsr", false, kHalf},
                            {"int4-sym-g128", "nvfp4", false, kHalf}}) {
     for (const std::int64_t width : {256, 416}) {
       const Layers made = layers(each.up, each.down, width);

@@ -70,8 +70,8 @@ constexpr PlannedProduct kProduct = {shape_refusal, plans, fewest_tokens, form_o
 
 Refusal refusal(const LayerProblem& problem) {
   const LinearProblem& linear = problem.linear;
-  if (formats::is_dense(linear.scheme)) {
-    return Reason("weights are dense");
+  if (const Refusal refused = layout_refusal(linear.scheme)) {
+    return refused;
   }
   if (const Refusal refused = shape_refusal(problem.plan.shape)) {
     return refused;

@@ -25,8 +25,8 @@ Refusal weights_refusal(const LinearShape& shape) {
 Refusal refusal(const LayerProblem& problem) {
   const LinearProblem& linear = problem.linear;
   const formats::Activation& activation = linear.scheme.activation;
-  if (formats::is_dense(linear.scheme)) {
-    return Reason("weights are dense");
+  if (const Refusal refused = layout_refusal(linear.scheme)) {
+    return refused;
   }
   if (const Refusal refused = weights_refusal(problem.plan.shape)) {
     return refused;

@@ -15,16 +15,18 @@
 #include "ops/cuda/linear/layer_plan.h"
 #include "ops/cuda/linear/planned_product.h"
 #include "ops/cuda/linear/unit_segment.h"
+#include "ops/cuda/sparse/sparse_rows.h"
 #include "ops/linear_kernel.h"
 
 namespace nibble::ops::cuda {
 
-/// What a kernel multiplies: a dense weight, or segments of inputs whose weights lie in units (all
-/// of them, or the head and its INT8 tail).
+/// What a kernel multiplies: a dense weight, block-sparse rows, or segments of inputs whose weights
+/// lie in units (all of them, or the head and its INT8 tail).
 struct LayerWeights {
   DenseView dense;
   std::span<const UnitSegment> segments;
-  LtProducts* products = nullptr;         // for dense ones
+  const SparseRows* sparse = nullptr;
+  LtProducts* products = nullptr;         // for dense ones, and block-sparse rows
   const core::Fp16* half_bias = nullptr;  // of dense ones in float16: their bias, rounded to it
 };
 
@@ -34,7 +36,8 @@ struct Bfloat16Output {
   std::int64_t stride = 0;
 };
 
-/// A kernel of linear layers. Layouts belong to several of them: units to all but `dense`.
+/// A kernel of linear layers. Layouts belong to several of them: units to all but those of
+/// dense weights and of block-sparse rows.
 struct LinearKernel {
   std::string_view name;
   /// Depends on the problem alone: no device is asked.

@@ -17,6 +17,8 @@ std::span<const LinearKernel> linear_kernels() {
       gemm_kernel(),          // of units, for many
       fp8_few_kernel(),       // of E4M3 numbers
       fp8_gemm_kernel(),
+      few_sparse_kernel(),   // of block-sparse rows
+      many_sparse_kernel(),  // of them, as float16 by cuBLASLt
   };
   return kernels;
 }
@@ -28,6 +30,16 @@ const PlannedProduct* planned_product(const LinearShape& shape) {
     }
   }
   return nullptr;
+}
+
+Refusal layout_refusal(const formats::Scheme& scheme) {
+  if (formats::is_dense(scheme)) {
+    return Reason("weights are dense");
+  }
+  if (formats::is_sparse(scheme)) {
+    return Reason("weights are block-sparse rows");
+  }
+  return std::nullopt;
 }
 
 Refusal epilogue_refusal(const LinearProblem& linear, bool writes_codes) {

@@ -10,6 +10,8 @@ namespace nibble::ops::cuda {
 LinearKernel few_dense_kernel();     // dense/few_dense.h
 LinearKernel many_dense_kernel();    // dense/lt_products.h
 LinearKernel dense_kernel();         // dense/dense.h
+LinearKernel few_sparse_kernel();    // sparse/
+LinearKernel many_sparse_kernel();   // sparse/, then dense/lt_products.h
 LinearKernel medium_batch_kernel();  // medium_batch/
 LinearKernel small_batch_kernel();   // small_batch/
 LinearKernel int4_gemm_kernel();     // gemm/int4/
@@ -24,6 +26,9 @@ std::span<const LinearKernel> linear_kernels();
 /// The product of the table that plans of gemm.h divide and that does not refuse such layers; or
 /// null: the kernel for few tokens serves any number of them.
 const PlannedProduct* planned_product(const LinearShape& shape);
+
+/// Why weights lie in no units: they are dense, or block-sparse rows.
+Refusal layout_refusal(const formats::Scheme& scheme);
 
 /// Why no kernel does this with its product: rows of gate and up don't stand in pairs, or float16
 /// results would have something added to them. Codes are for those that write them.

@@ -22,7 +22,7 @@ struct Layer {
     linear.n = rows;
     linear.k = kInputs;
     plan.device = {132, medium};
-    if (!formats::is_dense(linear.scheme)) {
+    if (wants_units(linear.scheme)) {
       plan = plan_layer(linear_shape(linear.scheme, rows, kInputs), schedules, {132, medium});
     }
   }
@@ -50,7 +50,8 @@ struct Layer {
 
 struct Rule {
   const char* scheme;
-  const char* sm90a;      // kernels of kTokens: dense, small-batch, medium-batch, gemm
+  const char* sm90a;      // kernels of kTokens: dense, small-batch, medium-batch, gemm; of
+                          // block-sparse rows all begin with s: below
   const char* many_rows;  // the same, with more than 8192 rows
   const char* others;     // devices without medium batches
 };
@@ -87,6 +88,8 @@ const Rule kRules[] = {
     {"int8-asym-g128-a8", "ssssssssss", "ssssssssss", "ssssssssss"},
     {"int4-sym-g32-a8", "ssssssssss", "ssssssssss", "ssssssssss"},
     {"int4-sym-g128-a8g64", "ssssssssss", "ssssssssss", "ssssssssss"},
+    {"int4-asym-g16-bsr", "ssssssssss", "ssssssssss", "ssssssssss"},
+    {"int4-asym-g16-bsr-a8", "ssssssssss", "ssssssssss", "ssssssssss"},
 };
 
 TEST(LinearKernels, AreChosenByFormatAndTokens) {
@@ -101,6 +104,9 @@ TEST(LinearKernels, AreChosenByFormatAndTokens) {
 std::string_view plain_rule(const Layer& layer, std::int64_t m, bool medium) {
   if (formats::is_dense(layer.linear.scheme)) {
     return m <= 8 ? "dense-few" : "dense-many";
+  }
+  if (formats::is_sparse(layer.linear.scheme)) {
+    return m <= 32 || !layer.linear.scheme.activation.is_float() ? "sparse-few" : "sparse-many";
   }
   const LinearShape& shape = layer.plan.shape;
   const UnitFormat& format = shape.format;

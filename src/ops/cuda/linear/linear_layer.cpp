@@ -6,14 +6,17 @@
 #include "ops/cuda/linear/layer_parts.h"
 #include "ops/cuda/linear/linear_kernels.h"
 #include "ops/cuda/packed/unit_kernels.h"
+#include "ops/cuda/sparse/sparse_few.h"
+#include "ops/cuda/sparse/sparse_packer.h"
 
 namespace nibble::ops::cuda {
 namespace {
 
 using device::cuda::Buffer;
 
-// How the inputs of a layer are rounded whose weights lie in units of this format.
-InputKey rounding_of(const formats::Scheme& scheme, const UnitFormat& format,
+// How the inputs of a layer are rounded whose kernels know scales of so many of them, or of a
+// token.
+InputKey rounding_of(const formats::Scheme& scheme, std::int64_t scale_step,
                      const DeviceTransform* transform) {
   InputKey key;
   key.transform = transform;
@@ -28,8 +31,16 @@ InputKey rounding_of(const formats::Scheme& scheme, const UnitFormat& format,
   key.symmetric = activation.symmetric;
   key.keeps_outliers = activation.keeps_outliers;
   key.tail = scheme.inputs.tail;
-  key.scale_step = scale_step_of(scheme, format);
+  key.scale_step = scale_step;
   return key;
+}
+
+// The same of block-sparse rows, whose groups those of activations hold.
+std::int64_t sparse_scale_step(const formats::Activation& activation) {
+  if (activation.group == 0) {
+    return 0;
+  }
+  return activation.group % kInputPadding == 0 ? kInputPadding : kSparseInputs;
 }
 
 void refuse_unknown(const Linear& part) {
@@ -85,7 +96,8 @@ LinearLayer LinearLayer::packed(const LinearSet& set, std::size_t first, std::si
   const formats::Scheme& scheme = layer.layer_.scheme;
   layer.plan_ = plan_layer(linear_shape(scheme, layer.layer_.n, layer.layer_.k), schedules,
                            device_kernels(schedules));
-  layer.key_ = rounding_of(scheme, layer.plan_.shape.format, transform.get());
+  layer.key_ =
+      rounding_of(scheme, scale_step_of(scheme, layer.plan_.shape.format), transform.get());
   if (scheme.activation.stored_scale) {
     layer.key_.scale = formats::input_scale_of(front.weight);
   }
@@ -125,6 +137,37 @@ LinearLayer LinearLayer::dense(const LinearSet& set, std::size_t first, std::siz
   });
   const Buffer& rows = layer.table_ != nullptr ? *layer.table_ : layer.joined_;
   layer.dense_ = {rows.data(), front.weight.dense.dtype(), layer.layer_.n, layer.layer_.k};
+  return layer;
+}
+
+LinearLayer LinearLayer::sparse(const LinearSet& set, std::size_t first, std::size_t last,
+                                const SparseNeeds& needs) {
+  const Linear& front = set.parts[first];
+  LinearLayer layer;
+  layer.layer_ = joint_problem(set, first, last);
+  layer.plan_.device = needs.device;
+  layer.products_ = needs.products;
+  const formats::Activation& activation = layer.layer_.scheme.activation;
+  layer.key_ = rounding_of(layer.layer_.scheme, sparse_scale_step(activation), nullptr);
+  if (activation.stored_scale) {
+    layer.key_.scale = formats::input_scale_of(front.weight);
+  }
+  std::vector<formats::PackedWeight> weights;
+  for (std::size_t part = first; part < last; ++part) {
+    weights.push_back(set.parts[part].weight);
+  }
+  const UnitRows rows = rows_of(weights, layer.paired());
+  named(front, [&] {
+    const PackedSparse packed =
+        pack_sparse(rows, sparse_plan(layer.layer_.n, needs.device.multiprocessors), needs.pool);
+    layer.sparse_.emplace(packed, activation.is_float() ? needs.scratch : nullptr);
+    core::require(max_sparse_tokens(layer.sparse_->view(), layer.key_.bits == 16 ? 2 : 1) > 0,
+                  core::ErrorKind::kUsage,
+                  "the GPU has too little shared memory for {} inputs of block-sparse rows; use "
+                  "--device cpu",
+                  layer.layer_.k);
+    layer.set_bias(bias_of(set, first, last, rows));
+  });
   return layer;
 }
 
@@ -172,6 +215,7 @@ void LinearLayer::set_half_bias(std::span<const float> bias) {
 
 std::int64_t LinearLayer::bytes() const {
   std::int64_t bytes = bias_.bytes() + half_bias_.bytes() + row_sums_.bytes() + joined_.bytes();
+  bytes += sparse_ ? sparse_->bytes() : 0;
   for (const UnitSegment& segment : segments_) {
     bytes += segment.bytes();
   }
@@ -186,7 +230,7 @@ LayerProblem LinearLayer::problem(std::int64_t m, const Epilogue& epilogue) cons
 }
 
 LayerWeights LinearLayer::weights() const {
-  return {dense_, segments_, products_.get(),
+  return {dense_, segments_, sparse_ ? &*sparse_ : nullptr, products_.get(),
           half_bias_.empty() ? nullptr : half_bias_.as<core::Fp16>()};
 }
 

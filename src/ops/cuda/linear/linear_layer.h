@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "core/threads.h"
 #include "device/cuda/memory.h"
 #include "ops/cuda/linear/linear_kernel.h"
 #include "ops/layers.h"
@@ -18,8 +20,17 @@ struct DenseNeeds {
   bool exact = false;  // LinearProblem::exact
 };
 
+/// What block-sparse rows need beside their weights.
+struct SparseNeeds {
+  DeviceKernels device;
+  std::shared_ptr<LtProducts> products;
+  std::shared_ptr<SparseScratch> scratch;
+  core::ThreadPool& pool;  // that packs them
+};
+
 /// One or more parts of a set that stand side by side, as a GPU runs them: compressed ones of one
-/// scheme in segments of their inputs, or dense ones of one type. Adapters are not in it.
+/// scheme in segments of their inputs, block-sparse rows, or dense ones of one type. Adapters are
+/// not in it.
 ///
 /// Which kernel computes m tokens the table says (linear_kernels.h). Behind it comes what products
 /// of codes leave out: zeros of activations times sums of the weights' rows, and the columns of
@@ -35,6 +46,10 @@ class LinearLayer {
   /// The same of dense parts. With `table` a single one uses what is there.
   static LinearLayer dense(const LinearSet& set, std::size_t first, std::size_t last,
                            std::shared_ptr<device::cuda::Buffer> table, const DenseNeeds& needs);
+
+  /// The same of block-sparse rows.
+  static LinearLayer sparse(const LinearSet& set, std::size_t first, std::size_t last,
+                            const SparseNeeds& needs);
 
   /// How m tokens are wanted.
   InputKey key(std::int64_t m) const;
@@ -76,6 +91,7 @@ class LinearLayer {
   std::vector<UnitSegment> segments_;            // the head, and its INT8 tail
   std::shared_ptr<device::cuda::Buffer> table_;  // of one dense part
   device::cuda::Buffer joined_;                  // of several
+  std::optional<SparseRows> sparse_;
   DenseView dense_;
   std::shared_ptr<LtProducts> products_;
   device::cuda::Buffer bias_;

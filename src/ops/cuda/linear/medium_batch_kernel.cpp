@@ -13,8 +13,8 @@ std::optional<InputForm> input_form(const LayerProblem& problem) {
 Refusal refusal(const LayerProblem& problem) {
   const LinearProblem& linear = problem.linear;
   const LayerPlan& plan = problem.plan;
-  if (formats::is_dense(linear.scheme)) {
-    return Reason("weights are dense");
+  if (const Refusal refused = layout_refusal(linear.scheme)) {
+    return refused;
   }
   if (!plan.device.medium_batch) {
     return Reason("the device lacks the warpgroup products of sm_90a");

@@ -15,8 +15,8 @@ bool takes_launches(const LayerPlan& plan, std::int64_t m) {
 Refusal refusal(const LayerProblem& problem) {
   const LinearProblem& linear = problem.linear;
   const LayerPlan& plan = problem.plan;
-  if (formats::is_dense(linear.scheme)) {
-    return Reason("weights are dense");
+  if (const Refusal refused = layout_refusal(linear.scheme)) {
+    return refused;
   }
   if (plan.most_few == 0) {
     return Reason("it multiplies integers and books");

@@ -17,6 +17,9 @@ namespace nibble::ops::cuda {
 /// no kernel computes.
 UnitFormat unit_format_of(const formats::Scheme& scheme);
 
+/// Whether weights of the scheme are to lie in units: all compressed ones but block-sparse rows.
+bool wants_units(const formats::Scheme& scheme);
+
 /// Whether unit_format_of() knows the scheme.
 bool has_units(const formats::Scheme& scheme);
 

@@ -1,0 +1,149 @@
+#include <algorithm>
+
+#include "core/error.h"
+#include "ops/cuda/linear/linear_kernels.h"
+#include "ops/cuda/sparse/sparse_few.h"
+#include "ops/cuda/sparse/sparse_packer.h"
+
+// The kernels of block-sparse rows.
+namespace nibble::ops::cuda {
+namespace {
+
+constexpr std::int64_t kFewTokens = 32;  // with more, float16 products are faster
+
+std::string_view absence(const LayerProblem& problem) {
+  const auto ask = problem.plan.device.blas_lt_absence;
+  return ask == nullptr ? std::string_view() : ask();
+}
+
+/// What both refuse.
+Refusal common_refusal(const LayerProblem& problem) {
+  const LinearProblem& linear = problem.linear;
+  if (const Refusal refused = sparse_layout_refusal(linear.scheme, linear.k)) {
+    return refused;
+  }
+  const Epilogue& epilogue = linear.epilogue;
+  if (epilogue.gate) {
+    return Reason("it joins no gates");
+  }
+  if (epilogue.half || epilogue.codes) {
+    return Reason("its results are float32");
+  }
+  return epilogue_refusal(linear);
+}
+
+Refusal few_refusal(const LayerProblem& problem) {
+  const LinearProblem& linear = problem.linear;
+  if (const Refusal refused = common_refusal(problem)) {
+    return refused;
+  }
+  if (linear.m > kFewTokens && linear.scheme.activation.is_float() && absence(problem).empty()) {
+    return Reason("{} tokens; with more than {} sparse-many is faster", linear.m, kFewTokens);
+  }
+  return std::nullopt;
+}
+
+std::optional<InputForm> few_form(const LayerProblem&) {
+  return InputForm::kInt8Lanes;
+}
+
+bool few_makes_norms(const LayerProblem& problem, NormKind kind) {
+  const LinearProblem& linear = problem.linear;
+  return linear.scheme.activation.is_float() && linear.m <= max_normed_sparse_rows(linear.k, kind);
+}
+
+std::string few_schedule(const LayerProblem&) {
+  return "kept groups in equal shares, up to 8 tokens in a launch";
+}
+
+void run_few(const LayerProblem&, const LayerWeights& weights, const LinearInput& x,
+             const GemmOutput& output, cudaStream_t stream) {
+  require_unpaired(output, weights.sparse->view().n);
+  const SparseView& view = weights.sparse->view();
+  const bool norms = x.rows.x != nullptr;
+  const int digits = norms ? 2 : x.target.digits();
+  const std::int64_t most = norms ? x.m : max_sparse_tokens(view, digits);
+  const std::int64_t padded = padded_columns(view.k);
+  const std::int64_t step = norms ? kInputPadding : x.target.group;
+  const std::int64_t scales = step == 0 ? 1 : padded / step;
+  for (std::int64_t row = 0; row < x.m; row += most) {
+    SparseFewProblem few;
+    few.weight = &view;
+    few.rows = x.rows;
+    if (!norms) {
+      few.x = {digits, x.target.codes + row * digits * padded, x.target.scales + row * scales,
+               step == 0};
+    }
+    few.scale_step = step;
+    few.m = std::min(most, x.m - row);
+    few.y = output.y + row * output.stride;
+    few.ldy = output.stride;
+    few.bias = output.bias;
+    few.add = output.adds;
+    sparse_few(few, stream);
+  }
+}
+
+Refusal many_refusal(const LayerProblem& problem) {
+  const LinearProblem& linear = problem.linear;
+  if (const Refusal refused = common_refusal(problem)) {
+    return refused;
+  }
+  if (!linear.scheme.activation.is_float()) {
+    return Reason("it multiplies activations in float16");
+  }
+  if (linear.m <= kFewTokens) {
+    return Reason("{} tokens; up to {} read what is stored", linear.m, kFewTokens);
+  }
+  if (const std::string_view reason = absence(problem); !reason.empty()) {
+    return Reason("cublaslt not found: {}", reason);
+  }
+  return std::nullopt;
+}
+
+std::optional<InputForm> many_form(const LayerProblem&) {
+  return InputForm::kFloat16;
+}
+
+std::string many_schedule(const LayerProblem& problem) {
+  const std::int64_t rows = rows_at_once(problem.linear.n, problem.linear.k);
+  return fmt::format("{} rows at a time become float16, cuBLASLt multiplies them",
+                     std::min(rows, problem.linear.n));
+}
+
+void run_many(const LayerProblem&, const LayerWeights& weights, const LinearInput& x,
+              const GemmOutput& output, cudaStream_t stream) {
+  const SparseView& view = weights.sparse->view();
+  require_unpaired(output, view.n);
+  auto* const values = reinterpret_cast<core::Fp16*>(weights.sparse->scratch()->data());
+  const std::int64_t step = rows_at_once(view.n, view.k);
+  device::cuda::LtProduct product;
+  product.type = core::DType::kF16;
+  product.k = view.k;
+  product.m = x.m;
+  product.w = values;
+  product.x = x.target.values;
+  product.ldx = padded_columns(view.k);
+  product.type_of_y = core::DType::kF32;
+  product.ldy = output.stride;
+  product.adds = output.adds;
+  for (std::int64_t row = 0; row < view.n; row += step) {
+    product.n = std::min(step, view.n - row);
+    product.y = output.y + row;
+    product.bias = output.bias == nullptr ? nullptr : output.bias + row;
+    widen_rows(view, row, product.n, values, stream);
+    weights.products->multiply(product, stream);
+  }
+}
+
+}  // namespace
+
+LinearKernel few_sparse_kernel() {
+  return {"sparse-few", few_refusal, few_form, few_makes_norms, few_schedule, run_few};
+}
+
+LinearKernel many_sparse_kernel() {
+  return {"sparse-many", many_refusal, many_form, nullptr, many_schedule, run_many};
+}
+
+}  // namespace nibble::ops::cuda

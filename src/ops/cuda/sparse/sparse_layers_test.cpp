@@ -1,0 +1,145 @@
+#include <cmath>
+#include <string>
+
+#include "core/threads.h"
+#include "device/cuda/check.h"
+#include "device/cuda/gpu_for_tests.h"
+#include "ops/cpu/sparse/sparse_linear.h"
+#include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/sparse/sparse_weights_for_tests.h"
+
+// Layers of block-sparse rows from float input to result, beside the CPU's kernel.
+namespace nibble::ops::cuda {
+namespace {
+
+using formats::PackedWeight;
+
+class SparseCudaLayers : public device::GpuTest {
+ protected:
+  std::vector<float> run(const PackedWeight& weight, const std::vector<float>& x, std::int64_t m) {
+    CudaOps ops({});
+    LinearSet set;
+    set.id = 0;
+    set.parts.push_back({"layer", weight, {}});
+    UnitPacker packer(pool_);
+    ops.prepare(set, packer);
+    DeviceMatrix matrix = ops.matrix(m, weight.k);
+    device::cuda::check(
+        cudaMemcpy(matrix.data(), x.data(), x.size() * sizeof(float), cudaMemcpyHostToDevice),
+        "cudaMemcpy");
+    device::cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    CudaOps::Input input = ops.input(std::move(matrix), set);
+    const DeviceMatrix y = ops.linear(input, set);
+    ops.synchronize();
+    std::vector<float> result(static_cast<std::size_t>(m * weight.n));
+    device::cuda::check(
+        cudaMemcpy(result.data(), y.data(), result.size() * sizeof(float), cudaMemcpyDeviceToHost),
+        "cudaMemcpy");
+    return result;
+  }
+
+  /// The CPU's result from the codes that its layers take, of 16 bits where activations are floats.
+  std::vector<float> on_cpu(const PackedWeight& weight, const std::vector<float>& x,
+                            std::int64_t m) {
+    cpu::InputNeeds needs = cpu::sparse_needs(weight);
+    needs.wide = weight.scheme.activation.is_float();
+    cpu::QuantizedInput input;
+    cpu::quantize_input(x.data(), m, weight.k, weight.k, needs, input, pool_);
+    std::vector<float> y(static_cast<std::size_t>(m * weight.n));
+    const PackedWeight* const alone = &weight;
+    cpu::sparse_linear(cpu::scalar_sparse_kernel(), {&alone, 1}, input, y.data(), weight.n, pool_);
+    return y;
+  }
+
+  static double root_mean_square(const std::vector<float>& values) {
+    double sum = 0.0;
+    for (const float value : values) {
+      sum += static_cast<double>(value) * value;
+    }
+    return std::sqrt(sum / static_cast<double>(values.size()));
+  }
+
+  void expect_near(const std::string& scheme, std::int64_t m, double tolerance) {
+    const PackedWeight weight = sparse_weight(scheme, 210, 1152, 3);
+    const std::vector<float> x = cpu::testing::random_input(m, weight.k, 4);
+    const std::vector<float> expected = on_cpu(weight, x, m);
+    const std::vector<float> y = run(weight, x, m);
+    const double level = root_mean_square(expected);
+    ASSERT_GT(level, 0.0);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      ASSERT_NEAR(y[i], expected[i], tolerance * level) << scheme << ", " << m << " tokens, " << i;
+    }
+  }
+
+  core::ThreadPool pool_{1};
+};
+
+// A code that differs moves a result by more than 1e-3 of its size.
+TEST_F(SparseCudaLayers, HaveTheCodesOfTheCpu) {
+  for (const std::string scheme :
+       {"int4-asym-g16-bsr-a8", "int4-sym-g32-bsr-a8g64", "int4-asym-g16-bsr-a8g128",
+        "int4-asym-g16-bsr-a8g16", "int4-asym-g16-bsr-a8s", "int4-asym-g64-bsr-a4"}) {
+    for (const std::int64_t m : {1, 3, 6, 40}) {
+      expect_near(scheme, m, 2e-5);
+    }
+  }
+}
+
+// Scales of 1 throughout: results are integers, and those of the CPU.
+TEST_F(SparseCudaLayers, HaveTheIntegersOfTheCpu) {
+  PackedWeight weight = sparse_weight("int4-asym-g16-bsr-a8s", 100, 1152, 5);
+  for (core::Fp16& scale : weight.scales.mutable_data<core::Fp16>()) {
+    scale = core::to_fp16(1.0f);
+  }
+  weight = formats::with_input_scale(std::move(weight), 1.0f);
+  std::vector<float> x = cpu::testing::random_input(5, weight.k, 6);
+  for (float& value : x) {
+    value *= 40.0f;
+  }
+  EXPECT_EQ(run(weight, x, 5), on_cpu(weight, x, 5));
+}
+
+// 33 tokens and more meet weights in float16.
+TEST_F(SparseCudaLayers, OfFloatActivationsComeNear) {
+  for (const std::int64_t m : {1, 4, 7, 16, 32}) {
+    expect_near("int4-asym-g16-bsr", m, 1e-3);
+  }
+  for (const std::int64_t m : {33, 70}) {
+    expect_near("int4-asym-g16-bsr", m, 8e-3);
+  }
+}
+
+TEST_F(SparseCudaLayers, GiveATokenTheSameBitsInEveryBatch) {
+  for (const std::string scheme : {"int4-asym-g16-bsr", "int4-asym-g16-bsr-a8"}) {
+    const PackedWeight weight = sparse_weight(scheme, 130, 1024, 7);
+    const std::vector<float> x = cpu::testing::random_input(16, weight.k, 8);
+    const std::vector<float> together = run(weight, x, 16);
+    for (const std::int64_t token : {0, 5, 15}) {
+      const std::vector<float> one(x.begin() + token * weight.k,
+                                   x.begin() + (token + 1) * weight.k);
+      const std::vector<float> alone = run(weight, one, 1);
+      EXPECT_TRUE(std::equal(alone.begin(), alone.end(), together.begin() + token * weight.n))
+          << scheme << ", token " << token;
+    }
+  }
+}
+
+TEST_F(SparseCudaLayers, WithoutAKernelAreRefused) {
+  CudaOps ops({});
+  UnitPacker packer(pool_);
+  LinearSet set;
+  set.id = 0;
+  set.parts.push_back({"layer", sparse_weight("int8-asym-g16-bsr", 4, 64, 1), {}});
+  try {
+    ops.prepare(set, packer);
+    ADD_FAILURE() << "was taken";
+  } catch (const core::Error& error) {
+    EXPECT_EQ(error.kind(), core::ErrorKind::kUsage);
+    EXPECT_STREQ(error.what(),
+                 "layer layer: int8-asym-g16-bsr on a GPU: codes of 8 bits; it takes up to 4; use "
+                 "--device cpu");
+  }
+}
+
+}  // namespace
+}  // namespace nibble::ops::cuda

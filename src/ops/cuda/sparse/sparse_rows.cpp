@@ -1,0 +1,45 @@
+#include "ops/cuda/sparse/sparse_rows.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace nibble::ops::cuda {
+namespace {
+
+using device::cuda::Buffer;
+
+constexpr std::int64_t kHalf = 2;
+constexpr std::int64_t kWideBytes = 32 << 20;
+constexpr std::int64_t kRowStep = 128;
+
+}  // namespace
+
+std::int64_t rows_at_once(std::int64_t n, std::int64_t k) {
+  const std::int64_t fit = kWideBytes / (k * kHalf) / kRowStep * kRowStep;
+  const std::int64_t all = (n + kRowStep - 1) / kRowStep * kRowStep;
+  return std::clamp(fit, kRowStep, all);
+}
+
+SparseRows::SparseRows(const PackedSparse& packed, std::shared_ptr<SparseScratch> scratch)
+    : units_(Buffer::of<std::byte>(packed.units)),
+      shares_(Buffer::of<SparseShare>(packed.shares)),
+      pieces_(Buffer::of<std::uint32_t>(packed.rows)),
+      stream_rows_(Buffer::of<std::uint16_t>(packed.stream_rows)),
+      scratch_(std::move(scratch)) {
+  view_.units = units_.data();
+  view_.shares = shares_.as<SparseShare>();
+  view_.pieces = pieces_.as<std::uint32_t>();
+  view_.stream_rows = stream_rows_.as<std::uint16_t>();
+  view_.n = static_cast<int>(packed.n);
+  view_.k = static_cast<int>(packed.k);
+  view_.blocks = packed.plan.blocks;
+  view_.warps_log2 = std::countr_zero(static_cast<unsigned>(packed.plan.warps));
+  view_.most_rows = static_cast<int>(packed.most_rows);
+  view_.stride = static_cast<int>(packed.stride);
+  if (scratch_ != nullptr) {
+    scratch_->reserve(rows_at_once(packed.n, packed.k) * packed.k * kHalf);
+  }
+}
+
+}  // namespace nibble::ops::cuda
