@@ -85,6 +85,7 @@ Variant amxint8_variant() {
   variant.run = run;
   variant.multiply_registers = multiply_registers;
   variant.direct_rows = kFewTokens;
+  variant.block_tokens = amx_block_tokens;
   variant.only_when_named = true;
   return variant;
 }
