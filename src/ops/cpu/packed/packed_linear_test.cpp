@@ -451,7 +451,7 @@ TEST(PackedLinear, RefusesAnInputOfAnotherGrouping) {
   EXPECT_THROW(packed_linear({&part, 1}, other, y.data(), 16, pool), core::Error);
 }
 
-TEST(Variants, WhatHasNotRunOnItsHardwareIsNotChosenUnlessNamed) {
+TEST(Variants, WhatMustBeNamedIsNotChosenOtherwise) {
   EXPECT_FALSE(choose_variant(nullptr).only_when_named);
   for (const Variant& variant : variants()) {
     EXPECT_EQ(variant.only_when_named, std::string(variant.name) == "amxint8") << variant.name;

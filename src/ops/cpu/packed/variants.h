@@ -48,7 +48,7 @@ struct Variant {
   /// Tokens of the blocks in which m rows of `row_bytes` bytes of codes should pass all tiles, so
   /// that they stay in a cache; null: all in one.
   std::int64_t (*block_tokens)(std::int64_t m, std::int64_t row_bytes) = nullptr;
-  bool only_when_named = false;  // never chosen but by its name: it has not run on its hardware
+  bool only_when_named = false;  // never chosen but by its name
 };
 
 Variant scalar_variant();
