@@ -33,7 +33,7 @@ Refusal refusal(const Variant& variant, const LayerProblem& problem) {
     return Reason("NIBBLE_ISA asks for {}", std::string_view(problem.named->name));
   }
   if (problem.named == nullptr && variant.only_when_named) {
-    return Reason("it is taken only where NIBBLE_ISA asks for it: it has not run on its hardware");
+    return Reason("it is taken only where NIBBLE_ISA asks for it");
   }
   return epilogue_refusal(problem.linear.epilogue);
 }

@@ -31,10 +31,13 @@ struct HardwareTiles {
   static NIBBLE_INLINE void store(void* p, std::int64_t stride) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(p), "r"(stride), "i"(T) : "memory");
   }
-  /// C += A B with signed bytes in A and unsigned ones in B.
-  template <int C, int A, int B>
+  template <int C, int A, int B, bool Signed>
   static NIBBLE_INLINE void multiply() {
-    asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
+    if constexpr (Signed) {
+      asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
+    } else {
+      asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(C), "i"(A), "i"(B));
+    }
   }
 };
 
@@ -64,10 +67,10 @@ std::int64_t multiply_registers(std::int64_t rounds) {
   HardwareTiles::zero<4>();
   HardwareTiles::zero<6>();
   for (std::int64_t round = 0; round < rounds; ++round) {
-    HardwareTiles::multiply<0, 4, 6>();
-    HardwareTiles::multiply<1, 4, 6>();
-    HardwareTiles::multiply<2, 4, 6>();
-    HardwareTiles::multiply<3, 4, 6>();
+    HardwareTiles::multiply<0, 4, 6, true>();
+    HardwareTiles::multiply<1, 4, 6, true>();
+    HardwareTiles::multiply<2, 4, 6, true>();
+    HardwareTiles::multiply<3, 4, 6, true>();
   }
   return rounds * 4 * kAmxTokens * kTileRows * 2 * kUnit;
 }
@@ -82,6 +85,7 @@ Variant amxint8_variant() {
   variant.run = run;
   variant.multiply_registers = multiply_registers;
   variant.direct_rows = kFewTokens;
+  variant.block_tokens = amx_block_tokens;
   variant.only_when_named = true;
   return variant;
 }

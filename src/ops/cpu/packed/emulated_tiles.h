@@ -7,7 +7,7 @@
 #include "ops/cpu/packed/amx_kernel.h"
 
 /// AMX tile registers in plain C++, for the tests of amx_kernel.h on machines without them. Where
-/// the CPU would raise #UD (Software Developer's Manual, volume 2: LDTILECFG, TILELOADD, TDPBSUD),
+/// the CPU would raise #UD (Software Developer's Manual, volume 2: LDTILECFG, TILELOADD, TDPBSSD),
 /// this throws std::logic_error.
 namespace nibble::ops::cpu {
 namespace {
@@ -53,7 +53,7 @@ class EmulatedTiles {
                   static_cast<std::size_t>(s.row_bytes[T]));
     }
   }
-  template <int C, int A, int B>
+  template <int C, int A, int B, bool Signed>
   static void multiply() {
     static_assert(C != A && C != B && A != B);
     State& s = configured();
@@ -66,7 +66,8 @@ class EmulatedTiles {
       for (int k = 0; k < s.rows[B]; ++k) {
         for (int byte = 0; byte < s.row_bytes[B]; ++byte) {
           const auto a = static_cast<std::int8_t>(s.data[A][m][4 * k + byte % 4]);
-          sums[byte / 4] += a * s.data[B][k][byte];
+          const std::uint8_t b = s.data[B][k][byte];
+          sums[byte / 4] += a * (Signed ? static_cast<std::int8_t>(b) : b);
         }
       }
       std::memcpy(s.data[C][m], sums, sizeof(sums));

@@ -80,6 +80,14 @@ struct Lanes512 : VectorLanes<Registers512> {
     return _mm512_mask_shuffle_epi8(bytes, kFirstRow << 12, tables.by_row[3], codes);
   }
 
+  /// The byte of each of 16 rows, for all inputs of a quad.
+  static NIBBLE_INLINE Int bytes_of_rows(const std::uint8_t* p) {
+    const Int bytes = _mm512_cvtepu8_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(p)));
+    return _mm512_shuffle_epi8(bytes, _mm512_broadcast_i32x4(_mm_setr_epi32(
+                                          0x00000000, 0x04040404, 0x08080808, 0x0c0c0c0c)));
+  }
+  static NIBBLE_INLINE Int subtract_bytes(Int a, Int b) { return _mm512_sub_epi8(a, b); }
+
   /// -zero in the low 16 bits of each lane, 0 above: what multiply_zero() wants.
   static NIBBLE_INLINE Int negative_zero(int zero) { return _mm512_set1_epi32(-zero & 0xffff); }
   static NIBBLE_INLINE Int negative_zeros(const std::uint8_t* p) {

@@ -22,7 +22,28 @@ std::int64_t tiles_per_chunk(std::int64_t tiles, std::int64_t tile_bytes, std::i
   if (m < kManyTokens) {
     return fair;
   }
-  return std::clamp<std::int64_t>(kChunkBytes / tile_bytes, 1, fair);
+  // Kernels for many tokens take tiles in pairs.
+  return (std::clamp<std::int64_t>(kChunkBytes / tile_bytes, 1, fair) + 1) / 2 * 2;
+}
+
+/// Tokens of the blocks that pass all tiles one after another. What is added behind the products
+/// takes all tokens at once.
+std::int64_t tokens_per_block(const Variant& variant, const QuantizedInput& input) {
+  const InputNeeds& needs = input.needs();
+  const TiledInput tiled = input.tiled();
+  const bool adds = needs.wide || needs.tail != 0 || needs.activation.carries_zeros() ||
+                    needs.activation.keeps_outliers;
+  return adds || variant.block_tokens == nullptr ? tiled.m
+                                                 : variant.block_tokens(tiled.m, tiled.row_stride);
+}
+
+/// Rows [begin, begin + count).
+TiledInput rows_of(TiledInput input, std::int64_t begin, std::int64_t count) {
+  input.m = std::min(count, input.m - begin);
+  input.codes += begin * input.row_stride;
+  input.scales += begin * input.groups;
+  input.sums += begin * input.groups;
+  return input;
 }
 
 /// The input as a layer that knows nothing of 16-bit codes asks for it.
@@ -107,9 +128,11 @@ void packed_linear(const Variant& variant, std::span<const PackedLinear* const> 
   if (tiles == 0 || input.m() == 0) {
     return;
   }
-  const TiledInput tiled_input = input.tiled();
+  const std::int64_t m = input.tiled().m;
+  const std::int64_t block = tokens_per_block(variant, input);
   // Chunks count tiles over all parts, one after another; a chunk may span two parts.
-  const auto run_tiles = [&](std::int64_t begin, std::int64_t end) {
+  const auto run_tiles = [&](std::int64_t token, std::int64_t begin, std::int64_t end) {
+    const TiledInput rows = rows_of(input.tiled(), token, block);
     std::int64_t first = 0;
     std::int64_t column = 0;
     for (const PackedLinear* part : parts) {
@@ -120,7 +143,7 @@ void packed_linear(const Variant& variant, std::span<const PackedLinear* const> 
         if (input.needs().wide) {
           run_wide(variant, tiled, input, from, to, y + column, ldy);
         } else {
-          variant.run(tiled, tiled_input, from, to, y + column, ldy);
+          variant.run(tiled, rows, from, to, y + token * ldy + column, ldy);
         }
         if (input.needs().activation.carries_zeros()) {
           subtract_zero_points(tiled, part->weight_sums(), input, from, to, y + column, ldy);
@@ -136,10 +159,21 @@ void packed_linear(const Variant& variant, std::span<const PackedLinear* const> 
       column += tiled.n;
     }
   };
-  pool.parallel_for(
-      tiles,
-      tiles_per_chunk(tiles, std::max<std::int64_t>(1, bytes / tiles), tiled_input.m, pool.size()),
-      run_tiles);
+  const std::int64_t chunk =
+      tiles_per_chunk(tiles, std::max<std::int64_t>(1, bytes / tiles), m, pool.size());
+  if (block >= m) {
+    pool.parallel_for(tiles, chunk,
+                      [&](std::int64_t begin, std::int64_t end) { run_tiles(0, begin, end); });
+    return;
+  }
+  const std::int64_t chunks = (tiles + chunk - 1) / chunk;
+  const std::int64_t blocks = (m + block - 1) / block;
+  pool.parallel_for(blocks * chunks, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t tile = i % chunks * chunk;
+      run_tiles(i / chunks * block, tile, std::min(tiles, tile + chunk));
+    }
+  });
 }
 
 void packed_linear(std::span<const PackedLinear* const> parts, const QuantizedInput& input,

@@ -149,6 +149,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b, std::si
 Variant amxint8_emulated() {
   Variant variant = scalar_variant();
   variant.name = "amxint8_emulated";
+  variant.block_tokens = amx_block_tokens;
   variant.run = [](const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end,
                    float* y, std::int64_t ldy) {
     run_amx<EmulatedTiles, PlainLanes>(w, x, begin, end, y, ldy);
@@ -262,12 +263,13 @@ TEST_P(PackedLinearVariant, SixteenBitInputsMatchTheReferenceInEveryBatch) {
   }
 }
 
-// More tokens than any block of them holds, beside the products of few, of codes that some variants
-// read where they lie.
-TEST_P(PackedLinearVariant, ManyTokensOfBytesAreAsFew) {
+// More tokens than any block of them holds, beside the products of few: of codes that some variants
+// read where they lie, and of such that all unpack.
+TEST_P(PackedLinearVariant, ManyTokensAreAsFew) {
   constexpr std::int64_t kMany = 301;
   for (const char* scheme : {"int8-sym-row-a8", "int8-asym-g64", "int8-sym-g128", "int8-min-g32-s8",
-                             "int8-sym-g16-s8"}) {
+                             "int8-sym-g16-s8", "int4-sym-g128", "int4-asym-g32", "int3-sym-row",
+                             "lut4-row-g128", "int2-asym-g64-a8o", "int4-sym-row-a4g48"}) {
     for (const Shape& shape : {Shape{33, 512}, Shape{100, 256}, Shape{64, 768}, Shape{48, 1408}}) {
       if (!testing::exists(scheme, shape.k)) {
         continue;
@@ -449,7 +451,7 @@ TEST(PackedLinear, RefusesAnInputOfAnotherGrouping) {
   EXPECT_THROW(packed_linear({&part, 1}, other, y.data(), 16, pool), core::Error);
 }
 
-TEST(Variants, WhatHasNotRunOnItsHardwareIsNotChosenUnlessNamed) {
+TEST(Variants, WhatMustBeNamedIsNotChosenOtherwise) {
   EXPECT_FALSE(choose_variant(nullptr).only_when_named);
   for (const Variant& variant : variants()) {
     EXPECT_EQ(variant.only_when_named, std::string(variant.name) == "amxint8") << variant.name;

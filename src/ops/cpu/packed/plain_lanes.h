@@ -15,6 +15,7 @@ namespace {
 
 struct PlainLanes {
   static constexpr int kLanes = 16;
+  static constexpr bool kLowers = false;
   struct Int {
     std::uint8_t bytes[64];
   };
@@ -69,6 +70,20 @@ struct PlainLanes {
       codes.bytes[i] = rows.tables[i / kQuad * rows.entries + codes.bytes[i]];
     }
     return codes;
+  }
+
+  static Int bytes_of_rows(const std::uint8_t* p) {
+    Int v;
+    for (int i = 0; i < 64; ++i) {
+      v.bytes[i] = p[i / kQuad];
+    }
+    return v;
+  }
+  static Int subtract_bytes(Int a, const Int& b) {
+    for (int i = 0; i < 64; ++i) {
+      a.bytes[i] = static_cast<std::uint8_t>(a.bytes[i] - b.bytes[i]);
+    }
+    return a;
   }
 
   static Int negative_zero(int zero) { return broadcast(-zero); }

@@ -100,7 +100,7 @@ void QuantizedInput::reshape(std::int64_t m, std::int64_t k, const InputNeeds& n
     row_stride_ += kLine;
   }
   const std::int64_t rows = m * rows_per_token();
-  grow(codes_, rows * row_stride_);
+  grow(codes_, round_up(rows, kTokenRows) * row_stride_);
   grow(scales_, rows * groups_ * static_cast<std::int64_t>(sizeof(float)));
   grow(sums_, rows * groups_ * static_cast<std::int64_t>(sizeof(std::int32_t)));
   if (activation.carries_zeros()) {

@@ -52,6 +52,7 @@ inline constexpr std::uint32_t kTileLayoutVersion = 3;
 
 inline constexpr std::int64_t kTileRows = 16;
 inline constexpr std::int64_t kQuad = 4;
+inline constexpr std::int64_t kTokenRows = 16;  // rows of activation codes come in as many
 inline constexpr std::int64_t kLineBytes = kTileRows * kQuad;
 inline constexpr std::int64_t kUnit = 32;  // inputs that kernels take as one step
 inline constexpr std::int64_t kUnitQuads = kUnit / kQuad;
@@ -107,9 +108,10 @@ struct TiledWeight {
 /// Quantized activations as kernels see them.
 struct TiledInput {
   std::int64_t m = 0;
-  const std::int8_t* codes =
-      nullptr;                    // [m] rows, row_stride bytes apart, groups padded like weights
-  const float* scales = nullptr;  // [m, groups]
+  /// [m] rows, row_stride bytes apart, groups padded like weights. Kernels may read rows of any
+  /// values behind them, up to a multiple of kTokenRows.
+  const std::int8_t* codes = nullptr;
+  const float* scales = nullptr;       // [m, groups]
   const std::int32_t* sums = nullptr;  // [m, groups], sum of the group's codes
   std::int64_t row_stride = 0;
   std::int64_t groups = 0;

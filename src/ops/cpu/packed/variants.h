@@ -45,7 +45,10 @@ struct Variant {
   /// Rows of codes up to which weights are decoded on their way from memory, one by one; for more
   /// rows they are decoded in panels. 0: never in panels.
   std::int64_t direct_rows = 0;
-  bool only_when_named = false;  // never chosen but by its name: it has not run on its hardware
+  /// Tokens of the blocks in which m rows of `row_bytes` bytes of codes should pass all tiles, so
+  /// that they stay in a cache; null: all in one.
+  std::int64_t (*block_tokens)(std::int64_t m, std::int64_t row_bytes) = nullptr;
+  bool only_when_named = false;  // never chosen but by its name
 };
 
 Variant scalar_variant();
