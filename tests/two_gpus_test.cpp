@@ -152,7 +152,9 @@ class TwoGpusFormats : public TwoGpusRun, public testing::WithParamInterface<con
   // Both processes make the same model, each for itself.
   fs::path compressed(const std::string& scheme) {
     const fs::path recipe = folder_ / "recipe.json";
-    std::ofstream(recipe) << fmt::format(R"({{"scheme": "{}", "passes": ["rtn"]}})", scheme);
+    const bool turned = scheme.find("-h") != std::string::npos;
+    std::ofstream(recipe) << fmt::format(R"({{"scheme": "{}", "passes": [{}]}})", scheme,
+                                         turned ? R"("hadamard", "rtn")" : R"("rtn")");
     compress::quantize_model(*models::open_model(kSource / "models/demo"),
                              compress::find_recipe(recipe.string()), folder_ / "model",
                              compress::small_job(2, 32, 1), false, core::silent_progress());

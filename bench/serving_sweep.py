@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""What quantization brings a server: output tokens per second and time per token of types of weights and KV caches under
+one budget of GPU memory, beside what the memory's bandwidth and the arithmetic allow.
+
+    bench/serving_sweep.py NIBBLE FOLDER --tokenizer MODEL [--models bf16+f16,int8-sym-row-a8+int8,int4-sym-row-a8+int4]
+                           [--gb 24] [--clients 8,64,256] [--lengths 128:256,atom] [--seconds 300] [--json FILE]
+    bench/serving_sweep.py --plot FILE.svg --json FILE
+
+A model is a scheme of random_model.py and the type of keys and values. The KV cache gets what the budget leaves beside
+the weights and 1 GB for everything else; a model whose weights leave nothing is left out, and said so. Lengths are
+IN:OUT tokens, or those of Atom's evaluation up to 2,048. The limit of a point is that of `nibble bench` at the batch
+that the cache holds, for prompts and decoding one after the other. Points that would begin after --seconds are left out.
+"""
+import argparse
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+MODELS = "bf16+f16,int8-sym-row-a8+int8,int4-sym-g128+f16,int4-sym-row-a8+int4"
+SPARE = 10**9  # bytes beside weights and KV cache
+PORT = 8195
+ATOM = (24, 1000)  # tokens in and out, for the limit: about the means of src/load_test/workload.h
+
+
+def size_of(folder):
+    return sum(each.stat().st_size for each in folder.glob("*.safetensors"))
+
+
+def run_json(words, limit):
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=max(5, limit))
+    if done.returncode != 0:
+        print(f"{' '.join(map(str, words[:3]))}: exit {done.returncode}: {done.stderr.strip()[-300:]}", flush=True)
+        return None
+    return json.loads(done.stdout)
+
+
+class Server:
+    """`nibble serve` of a model with so many bytes of KV cache, until the end of the block."""
+
+    def __init__(self, nibble, folder, kv_type, cache, clients):
+        self.words = [nibble, "serve", str(folder), "--device", "cuda", "--kv-type", kv_type, "--port", str(PORT), "--context",
+                      "2048", "--memory", str(cache), "--max-batch", str(clients), "--max-queue", "4096", "-q"]
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(60)
+
+    def load(self, nibble, clients, lengths, limit):
+        requests = 3 * clients // 2 if lengths == "atom" else 2 * clients
+        words = [nibble, "bench-serve", f"http://127.0.0.1:{PORT}", "--requests", str(requests), "--concurrency", str(clients),
+                 "--json", "-q"]
+        if lengths == "atom":
+            words += ["--lengths", "atom", "--longest", "2048"]
+        else:
+            words += ["--input-len", lengths.split(":")[0], "--output-len", lengths.split(":")[1]]
+        until = time.monotonic() + limit
+        while time.monotonic() < until and self.process.poll() is None:
+            time.sleep(1)  # until the model is read
+            result = run_quietly(words, until - time.monotonic())
+            if result:
+                return result
+        return None
+
+
+def run_quietly(words, limit):
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=max(5, limit))
+        return json.loads(done.stdout) if done.returncode == 0 else None
+    except (subprocess.TimeoutExpired, json.JSONDecodeError):
+        return None
+
+
+def limits(nibble, folder, kv_type, cache, clients, lengths, limit):
+    """Tokens per second that the device allows, the engine's own speed at that batch, and the batch."""
+    tokens_in, tokens_out = ATOM if lengths == "atom" else map(int, lengths.split(":"))
+    depth = tokens_in + tokens_out // 2
+    config = json.loads((folder / "config.json").read_text())
+    width = config["num_key_value_heads"] * config["hidden_size"] // config["num_attention_heads"]
+    each = {"f16": 2 * width, "int8": width + 4 * config["num_key_value_heads"],
+            "int4": width // 2 + 4 * config["num_key_value_heads"]}[kv_type] * 2 * config["num_hidden_layers"]
+    batch = max(1, min(clients, cache // (each * depth)))
+    found = run_json([nibble, "bench", str(folder), "--device", "cuda", "--kv-type", kv_type, "--batch", str(batch), "--depth", str(depth),
+                      "--tg", "16", "--pp", "512", "--json", "-q"], limit)
+    if found is None:
+        return {"batch": batch}
+    rows = {row["phase"]: row for row in found["rows"]}
+
+    def both(key):  # prompts, then decoding
+        return 1 / (1 / rows["decode"][key] + tokens_in / tokens_out / rows["prefill"][key])
+
+    return {"batch": batch, "limit": both("limit_tokens_per_s"), "bench": both("tokens_per_s")}
+
+
+def measure(args, model, left):
+    """The points of a model."""
+    scheme, _, kv_type = model.partition("+")
+    folder = args.folder / scheme
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run([sys.executable, pathlib.Path(__file__).with_name("random_model.py"), folder, "--tokenizer", args.tokenizer,
+                    "--scheme", scheme, "--output", "bf16" if scheme == "bf16" else "int8-sym-row"], check=True)
+    cache = int(args.gb * 1e9) - SPARE - size_of(folder)
+    if cache < 10**8:
+        print(f"{model}: its weights leave no room for a KV cache", flush=True)
+        return []
+    points = []
+    for lengths in args.lengths.split(","):
+        for clients in map(int, args.clients.split(",")):
+            if left() < 10:
+                print(f"{model} {lengths} {clients} clients: left out, no time", flush=True)
+                continue
+            point = {"model": model, "gb": args.gb, "lengths": lengths, "clients": clients, "cache_bytes": cache}
+            point |= limits(args.nibble, folder, kv_type, cache, clients, lengths, left())
+            with Server(args.nibble, folder, kv_type, cache, clients) as server:
+                load = server.load(args.nibble, clients, lengths, max(10, left()))
+            if load:
+                point |= {"tokens_per_s": load["output_throughput"], "ms_per_token": load["median_tpot_ms"],
+                          "first_token_ms": load["mean_ttft_ms"]}
+            points.append(point)
+            print(json.dumps(point), flush=True)
+    shutil.rmtree(folder)
+    return points
+
+
+def plot(points, file):
+    import matplotlib
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+    kinds = sorted({point["lengths"] for point in points})
+    _, axes = pyplot.subplots(1, len(kinds), figsize=(6 * len(kinds), 4.5), squeeze=False)
+    for axis, lengths in zip(axes[0], kinds):
+        for model in dict.fromkeys(point["model"] for point in points):
+            shown = [p for p in points if p["model"] == model and p["lengths"] == lengths and "tokens_per_s" in p]
+            axis.plot([p["ms_per_token"] for p in shown], [p["tokens_per_s"] for p in shown], marker="o", label=model)
+        axis.set(title=f"{points[0]['gb']:g} GB, {lengths}", xlabel="ms per token (median)", ylabel="output tokens/s")
+        axis.grid(True)
+        axis.legend()
+    pyplot.tight_layout()
+    pyplot.savefig(file)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("nibble", nargs="?")
+    parser.add_argument("folder", nargs="?", type=pathlib.Path)
+    parser.add_argument("--tokenizer")
+    parser.add_argument("--models", default=MODELS)
+    parser.add_argument("--gb", type=float, default=24)
+    parser.add_argument("--clients", default="8,64,256")
+    parser.add_argument("--lengths", default="128:256,atom")
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--plot")
+    args = parser.parse_args()
+    if args.plot:
+        plot(json.loads(args.json.read_text()), args.plot)
+        return
+    if not (args.nibble and args.folder and args.tokenizer):
+        parser.error("NIBBLE, FOLDER and --tokenizer are needed")
+    begin, points = time.monotonic(), []
+    for model in args.models.split(","):
+        points += measure(args, model, lambda: args.seconds - (time.monotonic() - begin))
+        if args.json:
+            args.json.write_text(json.dumps(points, indent=1))
+
+
+if __name__ == "__main__":
+    main()
