@@ -25,6 +25,7 @@ words_of() {
     cuda_gemm_bench) words=(--few w4a16-g128 48x14336x4096) ;;
     cuda_packed_attention_bench) words=(1x32) ;;
     cuda_rows_bench) words=(rows) ;;
+    cuda_sums_bench) words=() ;;
     *) return 1 ;;
   esac
 }
@@ -32,6 +33,19 @@ words_of() {
 fail() {
   echo "FAILED: $*"
   failed=$((failed + 1))
+}
+
+# A program as two ranks of this host, a GPU for each.
+on_two_gpus() {
+  local rank status=0 pids=()
+  for rank in 0 1; do
+    SLURM_JOB_ID=bench-$$ RANK=$rank LOCAL_RANK=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 timeout 120 "$@" &
+    pids+=($!)
+  done
+  for rank in "${pids[@]}"; do
+    wait "$rank" || status=1
+  done
+  return $status
 }
 
 run() {
@@ -42,6 +56,11 @@ run() {
   elif [[ $name == cuda_* ]] && { [[ ! -x $program ]] || ! nvidia-smi -L >/dev/null 2>&1; }; then
     echo "skipped: it needs a GPU and the CUDA toolkit"
     skipped=$((skipped + 1))
+  elif [[ $name == cuda_sums_bench ]] && (($(nvidia-smi -L | wc -l) < 2)); then
+    echo "skipped: it needs two GPUs"
+    skipped=$((skipped + 1))
+  elif [[ $name == cuda_sums_bench ]]; then
+    if on_two_gpus "$program"; then passed=$((passed + 1)); else fail "$program on two GPUs"; fi
   elif timeout 120 "$program" "${words[@]}"; then
     passed=$((passed + 1))
   else
