@@ -131,7 +131,7 @@ tune::JudgeStudent TuningTexts::judge() const {
   if (judged_.empty()) {
     return {};
   }
-  return [this](std::shared_ptr<const models::Model> model) {
+  return [this](const std::shared_ptr<const models::Model>& model) {
     const auto encoder = engine::make_encoder(model, on_threads(threads_));
     const eval::GlueScore score =
         eval::run_glue(*encoder, *model, task_, judged_, inputs_of(*model, *encoder, max_length_),

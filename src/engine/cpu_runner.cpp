@@ -28,7 +28,7 @@ constexpr double kPoolShare = 0.8;       // of the memory that is free
 class CpuRunner final : public Runner {
  public:
   CpuRunner(std::shared_ptr<const models::Model> model, const RunnerOptions& options,
-            std::shared_ptr<ranks::Communicator> communicator = nullptr)
+            const std::shared_ptr<ranks::Communicator>& communicator = nullptr)
       : model_(std::move(model)),
         kv_types_(options.kv_types),
         leads_(communicator == nullptr || communicator->rank() == 0),
@@ -198,10 +198,10 @@ std::unique_ptr<Runner> make_cpu_runner(std::shared_ptr<const models::Model> mod
   return std::make_unique<CpuRunner>(std::move(model), options);
 }
 
-std::unique_ptr<Runner> make_cpu_rank_runner(std::shared_ptr<const models::Model> model,
-                                             const RunnerOptions& options,
-                                             std::shared_ptr<ranks::Communicator> communicator) {
-  return std::make_unique<CpuRunner>(std::move(model), options, std::move(communicator));
+std::unique_ptr<Runner> make_cpu_rank_runner(
+    std::shared_ptr<const models::Model> model, const RunnerOptions& options,
+    const std::shared_ptr<ranks::Communicator>& communicator) {
+  return std::make_unique<CpuRunner>(std::move(model), options, communicator);
 }
 
 }  // namespace nibble::engine

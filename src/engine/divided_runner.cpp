@@ -246,7 +246,7 @@ device::Place place_of_rank(const device::Place& asked, const ranks::RankPlace& 
 
 std::unique_ptr<Runner> make_rank_runner(std::shared_ptr<const models::Model> model,
                                          const RunnerOptions& options,
-                                         std::shared_ptr<ranks::Communicator> communicator) {
+                                         const std::shared_ptr<ranks::Communicator>& communicator) {
   core::require(options.tile_file.empty(), ErrorKind::kUsage,
                 "a file of nibble pack holds whole layers, {} ranks each have a part of them; "
                 "leave --packed out",
@@ -256,7 +256,7 @@ std::unique_ptr<Runner> make_rank_runner(std::shared_ptr<const models::Model> mo
     require_runs_on_gpu(model->network);
     return make_cuda_rank_runner(std::move(model), options, communicator);
   }
-  return make_cpu_rank_runner(std::move(model), options, std::move(communicator));
+  return make_cpu_rank_runner(std::move(model), options, communicator);
 }
 
 void require_same_on_all_ranks(const models::Model& model, const RunnerOptions& options,

@@ -25,11 +25,11 @@ device::Place place_of_rank(const device::Place& asked, const ranks::RankPlace& 
 /// (ops::cuda::Collectives).
 std::unique_ptr<Runner> make_rank_runner(std::shared_ptr<const models::Model> model,
                                          const RunnerOptions& options,
-                                         std::shared_ptr<ranks::Communicator> communicator);
+                                         const std::shared_ptr<ranks::Communicator>& communicator);
 
-std::unique_ptr<Runner> make_cpu_rank_runner(std::shared_ptr<const models::Model> model,
-                                             const RunnerOptions& options,
-                                             std::shared_ptr<ranks::Communicator> communicator);
+std::unique_ptr<Runner> make_cpu_rank_runner(
+    std::shared_ptr<const models::Model> model, const RunnerOptions& options,
+    const std::shared_ptr<ranks::Communicator>& communicator);
 std::unique_ptr<Runner> make_cuda_rank_runner(
     std::shared_ptr<const models::Model> model, const RunnerOptions& options,
     const std::shared_ptr<ranks::Communicator>& communicator);

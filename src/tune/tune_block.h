@@ -17,11 +17,11 @@ namespace nibble::tune {
 struct BlockTask {
   std::int64_t number = 1;  // of the block, from 1
   const models::NetworkConfig& config;
-  models::NormPlacement norms;
+  models::NormPlacement norms{};
   const models::Block& compressed;
-  const models::Block* original;         // whose weights training starts near; null: the codes
-  const compress::WindowStore& inputs;   // behind the tuned blocks before it
-  const compress::WindowStore& targets;  // behind the same block of the float model
+  const models::Block* original = nullptr;  // whose weights training starts near; null: the codes
+  const compress::WindowStore& inputs;      // behind the tuned blocks before it
+  const compress::WindowStore& targets;     // behind the same block of the float model
 };
 
 /// What the judging windows said: |output - target|^2 over |target|^2.

@@ -213,11 +213,11 @@ class ModelTuner {
     }
     const auto& config = network_.config;
     const std::int64_t tokens = windows_.tokens() * options_.batch;
-    const std::int64_t logits = 12 * 256 * config.vocabulary;
+    const std::int64_t logits = std::int64_t{12} * 256 * config.vocabulary;
     const std::int64_t activations = activation_bytes(network_.decoder, tokens);
     const std::int64_t by_block = activations / std::ssize(network_.decoder.blocks);
     const std::int64_t states =
-        4 * 2 * windows_.tokens() * std::ssize(token_windows_) * config.hidden;
+        std::int64_t{4} * 2 * windows_.tokens() * std::ssize(token_windows_) * config.hidden;
     // Values, gradients and moments, what the forward pass reads, the original.
     const std::int64_t blocks = (AdamW::kBytesPerValue + 8) * largest + by_block + states;
     const std::int64_t whole =

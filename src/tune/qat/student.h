@@ -49,10 +49,10 @@ class Student {
  private:
   // Where the values of a parameter go.
   struct Weight {
-    Parameter* parameter;
-    ops::Linear* layer;
+    Parameter* parameter = nullptr;
+    ops::Linear* layer = nullptr;
     formats::Scheme scheme;
-    bool prunes;
+    bool prunes = false;
   };
   struct Vector {
     Parameter* parameter;

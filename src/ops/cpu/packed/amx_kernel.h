@@ -68,7 +68,7 @@ NIBBLE_NOINLINE void unpack_panel(const TiledWeight& w, const Block<Isa, V>& blo
         prefetch_unit<Bytes::kUnitBytes>(block.at[v].codes, unit, kPrefetchBytes);
       }
 #pragma GCC unroll 4
-      for (int pair = 0; pair < kPairsPerUnit; ++pair, panel += 2 * V * kLineBytes) {
+      for (int pair = 0; pair < kPairsPerUnit; ++pair, panel += std::int64_t{2} * V * kLineBytes) {
 #pragma GCC unroll 2
         for (int v = 0; v < V; ++v) {
           Int even;
@@ -232,7 +232,7 @@ NIBBLE_INLINE void store_sums(std::int32_t* sums) {
 /// The two places of sums: one is filled while the other is scaled.
 template <int V>
 struct SumBuffers {
-  alignas(64) std::int32_t sums[2][kAmxGroups * kAmxGroupSums<V>];
+  alignas(64) std::int32_t sums[2][kAmxGroups * kAmxGroupSums<V>] = {};
   int next = 0;
 };
 

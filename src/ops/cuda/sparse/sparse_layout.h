@@ -39,7 +39,7 @@ namespace nibble::ops::cuda {
 inline constexpr std::int64_t kSparseInputs = 16;  // of a block
 inline constexpr std::int64_t kOctet = 8;          // blocks
 inline constexpr int kWarpStreams = 4;
-inline constexpr std::int64_t kUnitOctets = 2 * kWarpStreams;
+inline constexpr std::int64_t kUnitOctets = std::int64_t{2} * kWarpStreams;
 inline constexpr std::int64_t kSparseUnitBytes = 768;
 inline constexpr std::int64_t kSparseUnitWords = 512;  // where the words begin
 

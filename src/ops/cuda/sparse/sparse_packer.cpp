@@ -179,7 +179,7 @@ class ShareWriter {
 
  private:
   std::int64_t octets_of_stream() const {
-    return 2 * warp_units(share_.units, stream_ / kWarpStreams, warps_log2_);
+    return std::int64_t{2} * warp_units(share_.units, stream_ / kWarpStreams, warps_log2_);
   }
 
   /// To the next stream that has octets, if there is one.
@@ -294,9 +294,10 @@ PackedSparse pack_sparse(const UnitRows& rows, const SparsePlan& plan, core::Thr
                 "block-sparse rows on a GPU: {} rows for a thread block; use --device cpu",
                 packed.most_rows);
   packed.stride = (most_units + plan.warps - 1) / plan.warps;
-  packed.units.resize(index(plan.blocks * plan.warps * packed.stride * kSparseUnitBytes));
+  packed.units.resize(
+      index(std::int64_t{plan.blocks} * plan.warps * packed.stride * kSparseUnitBytes));
   packed.rows.resize(index(packed.n));
-  packed.stream_rows.resize(index(plan.blocks * plan.warps * kWarpStreams));
+  packed.stream_rows.resize(index(std::int64_t{plan.blocks} * plan.warps * kWarpStreams));
   pool.parallel_for(plan.blocks, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block = begin; block < end; ++block) {
       ShareWriter(rows, block, packed).write();
