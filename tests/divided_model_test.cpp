@@ -8,7 +8,7 @@
 
 #include "compress/pipeline/pipeline_for_tests.h"
 #include "engine/divided_runner.h"
-#include "engine/fixed_sequences.h"
+#include "engine/everything_for_tests.h"
 #include "io/temporary_folder_for_tests.h"
 #include "models/shard.h"
 #include "ranks/join.h"
@@ -19,8 +19,6 @@ namespace nibble::engine {
 namespace {
 
 namespace fs = std::filesystem;
-using Logits = std::vector<float>;
-
 const fs::path kSource = NIBBLE_SOURCE_DIR;
 
 RunnerOptions options_of(const std::string& kv_type) {
@@ -28,34 +26,6 @@ RunnerOptions options_of(const std::string& kv_type) {
   options.cpu.threads = 1;
   options.kv_types = ops::parse_kv_types(kv_type);
   return options;
-}
-
-void append(Logits& all, const LogitsView& rows) {
-  all.insert(all.end(), rows.values.begin(), rows.values.end());
-}
-
-// All that a runner gives for some tokens: two prompts together, steps of single tokens, hidden
-// states, and texts that are scored.
-Logits everything_of(Runner& runner) {
-  const std::vector<std::int32_t> ids = {1, 17, 5, 40, 8, 22, 9, 31, 60, 3, 2, 63, 0};
-  const std::span<const std::int32_t> all = ids;
-  Logits values;
-  FixedSequences sequences(runner, 2, 64);
-  const std::vector<Slice> prompts = {sequences.next(0, all.first(9), 2),
-                                      sequences.next(1, all.subspan(4, 2), 1)};
-  append(values, runner.forward(prompts));
-  for (std::size_t step = 9; step < 12; ++step) {
-    const std::vector<Slice> slices = {sequences.next(0, all.subspan(step, 1)),
-                                       sequences.next(1, all.subspan(step - 6, 1))};
-    append(values, runner.forward(slices));
-  }
-  const std::vector<Slice> unseen = {sequences.next(1, all.first(3), 0)};  // no logits are wanted
-  append(values, runner.forward(unseen));
-  const std::vector<float> sum = runner.hidden_sum(sequences.next(0, all.first(5)));
-  values.insert(values.end(), sum.begin(), sum.end());
-  const std::vector<ScoredText> texts = {{all, 0}, {all.first(4), 2}};
-  runner.score_texts(texts, [&](std::int64_t, const LogitsView& rows) { append(values, rows); });
-  return values;
 }
 
 // The same of `ranks` threads that hold a part each.

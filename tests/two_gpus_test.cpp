@@ -9,6 +9,7 @@
 #include "compress/pipeline/pipeline_for_tests.h"
 #include "engine/cosine_for_tests.h"
 #include "engine/divided_runner.h"
+#include "engine/everything_for_tests.h"
 #include "engine/fixed_sequences.h"
 #include "io/temporary_folder_for_tests.h"
 #include "ops/cuda/divided/two_gpus_for_tests.h"
@@ -47,34 +48,6 @@ class TwoGpusRun : public ops::cuda::TwoGpus {
     return make_runner(models::open_model(model), options());
   }
 };
-
-using Logits = std::vector<std::vector<float>>;
-
-void append(Logits& all, const LogitsView& rows) {
-  for (std::int64_t row = 0; row < rows.rows; ++row) {
-    all.emplace_back(rows.row(row).begin(), rows.row(row).end());
-  }
-}
-
-// Two prompts together, steps of single tokens (recorded from the second on), and a scored text.
-Logits everything_of(Runner& runner) {
-  const std::vector<std::int32_t> ids = {1, 17, 5, 40, 8, 22, 9, 31, 60, 3, 2, 63, 0};
-  const std::span<const std::int32_t> all = ids;
-  Logits values;
-  FixedSequences sequences(runner, 2, 64);
-  const std::vector<Slice> prompts = {sequences.next(0, all.first(9), 2),
-                                      sequences.next(1, all.subspan(4, 2), 1)};
-  append(values, runner.forward(prompts));
-  for (std::size_t step = 8; step < 13; ++step) {
-    const std::vector<Slice> slices = {sequences.next(0, all.subspan(step, 1)),
-                                       sequences.next(1, all.subspan(step - 6, 1))};
-    append(values, runner.forward(slices));
-  }
-  values.push_back(runner.hidden_sum(sequences.next(0, all.first(5))));
-  const std::vector<ScoredText> texts = {{all, 0}, {all.first(4), 2}};
-  runner.score_texts(texts, [&](std::int64_t, const LogitsView& rows) { append(values, rows); });
-  return values;
-}
 
 std::vector<std::int32_t> greedy(Runner& runner, std::vector<std::int32_t> text, int count) {
   FixedSequences sequences(runner, 1, std::ssize(text) + count);

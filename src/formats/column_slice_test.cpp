@@ -7,10 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
-#include "core/float16.h"
 #include "core/random_values_for_tests.h"
+#include "formats/cut_weights_for_tests.h"
 #include "formats/format.h"
-#include "formats/stored_parts.h"
 
 namespace nibble::formats {
 namespace {
@@ -21,55 +20,6 @@ constexpr std::int64_t kInputs = 768;
 PackedWeight weight_of(const std::string& scheme, std::int64_t k = kInputs) {
   const std::vector<float> values = core::normal_values(kRows * k, 11);
   return round_to_nearest(values, kRows, k, parse_scheme(scheme));
-}
-
-// Of blocks as GGUF files have them, which are read and not made.
-PackedWeight weight_of_blocks(const char* scheme) {
-  PackedWeight weight;
-  weight.scheme = parse_scheme(scheme);
-  weight.n = kRows;
-  weight.k = kInputs;
-  for (const StoredPart& part : stored_parts(weight.scheme, weight.n, weight.k)) {
-    core::Tensor tensor = core::Tensor::zeros(part.dtype, {part.rows, part.columns});
-    for (std::int64_t i = 0; i < part.rows * part.columns; ++i) {
-      if (part.dtype == core::DType::kF16) {
-        tensor.mutable_data<core::Fp16>()[static_cast<std::size_t>(i)].bits =
-            static_cast<std::uint16_t>(0x3c00 + i % 1024);
-      } else {
-        tensor.mutable_raw()[i] = static_cast<std::byte>(i * 7 % 64);
-      }
-    }
-    weight.*part.tensor = tensor;
-  }
-  return weight;
-}
-
-// With a learned book for each row.
-PackedWeight weight_with_books(const char* scheme) {
-  PackedWeightBuilder builder(parse_scheme(scheme), kRows, kInputs);
-  const auto size = static_cast<std::size_t>(book_size(parse_scheme(scheme)));
-  for (std::int64_t row = 0; row < kRows; ++row) {
-    std::vector<float> book(size);
-    std::vector<std::uint8_t> codes(kInputs);
-    for (std::size_t i = 0; i < size; ++i) {
-      book[i] = static_cast<float>(i) - 3.0f - 0.25f * static_cast<float>(row);
-    }
-    for (std::size_t i = 0; i < codes.size(); ++i) {
-      codes[i] = static_cast<std::uint8_t>((i * 5 + static_cast<std::size_t>(row)) % size);
-    }
-    builder.set_book(row, book);
-    for (std::int64_t group = 0; group < groups_per_row(parse_scheme(scheme), kInputs); ++group) {
-      builder.set_group(row, group, {0.5f + static_cast<float>(row + group), 0});
-    }
-    builder.set_codes(row, codes);
-  }
-  return builder.finish();
-}
-
-std::vector<float> decoded(const PackedWeight& weight, std::int64_t row) {
-  std::vector<float> values(static_cast<std::size_t>(weight.k));
-  decode_row(weight, row, values);
-  return values;
 }
 
 void expect_columns_of(const PackedWeight& weight, std::int64_t begin, std::int64_t end) {
@@ -112,10 +62,10 @@ TEST(ColumnSlice, DecodesToTheInputsOfTheWhole) {
     weights.push_back(weight_of(scheme));
   }
   for (const char* scheme : {"lut4-row-g32", "lut3-row-g64"}) {
-    weights.push_back(weight_with_books(scheme));
+    weights.push_back(weight_with_book(scheme, kRows, kInputs));
   }
   for (const char* scheme : {"int4-min-g32", "int8-sym-g16-s8", "int4-min-g32-s8"}) {
-    weights.push_back(weight_of_blocks(scheme));
+    weights.push_back(weight_of_blocks(scheme, kRows, kInputs));
   }
   for (const PackedWeight& weight : weights) {
     const std::int64_t step = column_cuts(weight.scheme, weight.k).step;

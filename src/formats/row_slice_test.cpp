@@ -8,10 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
-#include "core/float16.h"
 #include "core/random_values_for_tests.h"
+#include "formats/cut_weights_for_tests.h"
 #include "formats/format.h"
-#include "formats/stored_parts.h"
 
 namespace nibble::formats {
 namespace {
@@ -47,28 +46,6 @@ PackedWeight weight_of(const char* scheme) {
   return round_to_nearest(values, kRows, kInputs, parse_scheme(scheme));
 }
 
-// Of blocks as GGUF files have them, which are read and not made: each byte is its place's, and
-// numbers in 16 bits lie between 1 and 2.
-PackedWeight weight_of_blocks(const char* scheme) {
-  PackedWeight weight;
-  weight.scheme = parse_scheme(scheme);
-  weight.n = kRows;
-  weight.k = 2 * kSuperGroup;
-  for (const StoredPart& part : stored_parts(weight.scheme, weight.n, weight.k)) {
-    core::Tensor tensor = core::Tensor::zeros(part.dtype, {part.rows, part.columns});
-    for (std::int64_t i = 0; i < part.rows * part.columns; ++i) {
-      if (part.dtype == core::DType::kF16) {
-        tensor.mutable_data<core::Fp16>()[static_cast<std::size_t>(i)].bits =
-            static_cast<std::uint16_t>(0x3c00 + i % 1024);
-      } else {
-        tensor.mutable_raw()[i] = static_cast<std::byte>(i * 7 % 64);
-      }
-    }
-    weight.*part.tensor = tensor;
-  }
-  return weight;
-}
-
 // In a stored order, with 16 inputs in INT8 behind it, whose codes tell row and place.
 PackedWeight weight_with_tail() {
   PackedWeightBuilder builder(parse_scheme("int4-sym-g16-a4g16-tail16"), kRows, kInputs);
@@ -89,37 +66,6 @@ PackedWeight weight_with_tail() {
     builder.set_codes(row, codes);
   }
   return builder.finish();
-}
-
-// Of a learned book for each row, or one for all.
-PackedWeight weight_with_book(const char* scheme) {
-  const Scheme parsed = parse_scheme(scheme);
-  PackedWeightBuilder builder(parsed, kRows, kInputs);
-  const auto size = static_cast<std::size_t>(book_size(parsed));
-  for (std::int64_t row = 0; row < kRows; ++row) {
-    std::vector<float> book(size);
-    for (std::size_t i = 0; i < size; ++i) {
-      book[i] = static_cast<float>(i) - 3.0f - 0.25f * static_cast<float>(row);
-    }
-    if (row == 0 || parsed.code.book == Book::kPerRow) {
-      builder.set_book(row, book);
-    }
-    for (std::int64_t group = 0; group < groups_per_row(parsed, kInputs); ++group) {
-      builder.set_group(row, group, {0.5f + static_cast<float>(row + group), 0});
-    }
-    std::vector<std::uint8_t> codes(kInputs);
-    for (std::size_t i = 0; i < codes.size(); ++i) {
-      codes[i] = static_cast<std::uint8_t>((i * 5 + static_cast<std::size_t>(row)) % size);
-    }
-    builder.set_codes(row, codes);
-  }
-  return builder.finish();
-}
-
-std::vector<float> decoded(const PackedWeight& weight, std::int64_t row) {
-  std::vector<float> values(static_cast<std::size_t>(weight.k));
-  decode_row(weight, row, values);
-  return values;
 }
 
 void expect_rows_of(const PackedWeight& weight, std::int64_t begin, std::int64_t end) {
@@ -143,10 +89,10 @@ TEST(RowSlice, DecodesToTheRowsOfTheWhole) {
   }
   for (const char* scheme :
        {"lut4-row-g32", "lut3-row-g64", "lut4-matrix-g32", "lut2-matrix-g64"}) {
-    weights.push_back(weight_with_book(scheme));
+    weights.push_back(weight_with_book(scheme, kRows, kInputs));
   }
   for (const char* scheme : {"int4-min-g32", "int8-sym-g16-s8", "int4-min-g32-s8"}) {
-    weights.push_back(weight_of_blocks(scheme));
+    weights.push_back(weight_of_blocks(scheme, kRows, 2 * kSuperGroup));
   }
   for (const PackedWeight& weight : weights) {
     for (const auto& [begin, end] : std::vector<std::pair<std::int64_t, std::int64_t>>{
