@@ -16,8 +16,9 @@ import json
 import pathlib
 import shutil
 import subprocess
-import sys
 import time
+
+from under_load import load, run_json, write_random_model
 
 MODELS = "bf16+f16,int8-sym-row-a8+int8,int4-sym-g128+f16,int4-sym-row-a8+int4"
 SPARE = 10**9  # bytes beside weights and KV cache
@@ -27,14 +28,6 @@ ATOM = (24, 1000)  # tokens in and out, for the limit: about the means of src/lo
 
 def size_of(folder):
     return sum(each.stat().st_size for each in folder.glob("*.safetensors"))
-
-
-def run_json(words, limit):
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=max(5, limit))
-    if done.returncode != 0:
-        print(f"{' '.join(map(str, words[:3]))}: exit {done.returncode}: {done.stderr.strip()[-300:]}", flush=True)
-        return None
-    return json.loads(done.stdout)
 
 
 class Server:
@@ -52,30 +45,6 @@ class Server:
         self.process.terminate()
         self.process.wait(60)
 
-    def load(self, nibble, clients, lengths, limit):
-        requests = 3 * clients // 2 if lengths == "atom" else 2 * clients
-        words = [nibble, "bench-serve", f"http://127.0.0.1:{PORT}", "--requests", str(requests), "--concurrency", str(clients),
-                 "--json", "-q"]
-        if lengths == "atom":
-            words += ["--lengths", "atom", "--longest", "2048"]
-        else:
-            words += ["--input-len", lengths.split(":")[0], "--output-len", lengths.split(":")[1]]
-        until = time.monotonic() + limit
-        while time.monotonic() < until and self.process.poll() is None:
-            time.sleep(1)  # until the model is read
-            result = run_quietly(words, until - time.monotonic())
-            if result:
-                return result
-        return None
-
-
-def run_quietly(words, limit):
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=max(5, limit))
-        return json.loads(done.stdout) if done.returncode == 0 else None
-    except (subprocess.TimeoutExpired, json.JSONDecodeError):
-        return None
-
 
 def limits(nibble, folder, kv_type, cache, clients, lengths, limit):
     """Tokens per second that the device allows, the engine's own speed at that batch, and the batch."""
@@ -86,9 +55,10 @@ def limits(nibble, folder, kv_type, cache, clients, lengths, limit):
     each = {"f16": 2 * width, "int8": width + 4 * config["num_key_value_heads"],
             "int4": width // 2 + 4 * config["num_key_value_heads"]}[kv_type] * 2 * config["num_hidden_layers"]
     batch = max(1, min(clients, cache // (each * depth)))
-    found = run_json([nibble, "bench", str(folder), "--device", "cuda", "--kv-type", kv_type, "--batch", str(batch), "--depth", str(depth),
-                      "--tg", "16", "--pp", "512", "--json", "-q"], limit)
+    found, error = run_json([nibble, "bench", str(folder), "--device", "cuda", "--kv-type", kv_type, "--batch", str(batch), "--depth",
+                             str(depth), "--tg", "16", "--pp", "512", "--json", "-q"], limit)
     if found is None:
+        print(f"nibble bench: {error.strip()[-300:]}", flush=True)
         return {"batch": batch}
     rows = {row["phase"]: row for row in found["rows"]}
 
@@ -102,9 +72,7 @@ def measure(args, model, left):
     """The points of a model."""
     scheme, _, kv_type = model.partition("+")
     folder = args.folder / scheme
-    shutil.rmtree(folder, ignore_errors=True)
-    subprocess.run([sys.executable, pathlib.Path(__file__).with_name("random_model.py"), folder, "--tokenizer", args.tokenizer,
-                    "--scheme", scheme, "--output", "bf16" if scheme == "bf16" else "int8-sym-row"], check=True)
+    write_random_model(folder, args.tokenizer, scheme)
     cache = int(args.gb * 1e9) - SPARE - size_of(folder)
     if cache < 10**8:
         print(f"{model}: its weights leave no room for a KV cache", flush=True)
@@ -118,10 +86,11 @@ def measure(args, model, left):
             point = {"model": model, "gb": args.gb, "lengths": lengths, "clients": clients, "cache_bytes": cache}
             point |= limits(args.nibble, folder, kv_type, cache, clients, lengths, left())
             with Server(args.nibble, folder, kv_type, cache, clients) as server:
-                load = server.load(args.nibble, clients, lengths, max(10, left()))
-            if load:
-                point |= {"tokens_per_s": load["output_throughput"], "ms_per_token": load["median_tpot_ms"],
-                          "first_token_ms": load["mean_ttft_ms"]}
+                requests = 3 * clients // 2 if lengths == "atom" else 2 * clients
+                found = load(args.nibble, server.process, PORT, clients, lengths, requests, max(10, left()))
+            if found:
+                point |= {"tokens_per_s": found["output_throughput"], "ms_per_token": found["median_tpot_ms"],
+                          "first_token_ms": found["mean_ttft_ms"]}
             points.append(point)
             print(json.dumps(point), flush=True)
     shutil.rmtree(folder)

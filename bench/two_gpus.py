@@ -16,8 +16,9 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 import time
+
+from under_load import load, write_random_model
 
 SHAPES = {"7b": ("4096", "11008", "32", "32"), "13b": ("5120", "13824", "40", "40"), "30b": ("6656", "17920", "52", "60")}
 MODELS = ",".join(f"{shape}:{scheme}" for scheme in ("int4-sym-g128", "int4-sym-row-a8+int4", "int8-sym-row-a8", "bf16")
@@ -70,19 +71,10 @@ def bench(words, gpus, limit, extra=None):
 
 
 def serve(nibble, words, gpus, clients, limit):
-    """The JSON of `nibble bench-serve` against a server on so many GPUs; None where it failed."""
+    """The JSON of a load on a server on so many GPUs; None where it failed."""
     port = PORT + gpus
     ranks = start([nibble, "serve", *words, "--port", str(port), "--max-batch", str(clients), "-q"], gpus, output=subprocess.DEVNULL)
-    load = [nibble, "bench-serve", f"http://127.0.0.1:{port}", "--requests", str(2 * clients), "--concurrency", str(clients),
-            "--input-len", "128", "--output-len", "256", "--json", "-q"]
-    result, until = None, time.monotonic() + limit
-    while result is None and ranks[0].poll() is None and time.monotonic() < until:
-        time.sleep(1)  # until the server listens and has read the model
-        try:
-            done = subprocess.run(load, capture_output=True, text=True, check=False, timeout=max(1, until - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            break
-        result = json.loads(done.stdout) if done.returncode == 0 else None
+    result = load(nibble, ranks[0], port, clients, "128:256", 2 * clients, limit)
     for rank in ranks:
         rank.terminate()
     end(ranks)
@@ -146,10 +138,8 @@ def main():
         scheme, _, kv_type = scheme.partition("+")
         hidden, ffn, heads, layers = SHAPES[shape]
         folder = args.folder / f"{shape}-{scheme}"
-        shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([sys.executable, pathlib.Path(__file__).with_name("random_model.py"), folder, "--tokenizer", args.tokenizer,
-                        "--scheme", scheme, "--output", "bf16" if scheme == "bf16" else "int8-sym-row", "--hidden", hidden,
-                        "--ffn", ffn, "--heads", heads, "--kv-heads", heads, "--layers", layers], check=True)
+        write_random_model(folder, args.tokenizer, scheme, "--hidden", hidden, "--ffn", ffn, "--heads", heads, "--kv-heads", heads,
+                           "--layers", layers)
         words = [str(folder), "--device", "cuda", "--kv-type", kv_type or "f16"]
         rows += measure(args, model, words, left)
         if args.clients and left() > 20:
