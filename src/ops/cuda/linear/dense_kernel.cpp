@@ -17,11 +17,6 @@ bool has_16_bits(const LayerProblem& problem) {
   return type_of(problem) != core::DType::kF32;
 }
 
-std::string_view absence(const LayerProblem& problem) {
-  const auto ask = problem.plan.device.blas_lt_absence;
-  return ask == nullptr ? std::string_view() : ask();
-}
-
 /// What all dense kernels refuse.
 Refusal common_refusal(const LayerProblem& problem) {
   if (!formats::is_dense(problem.linear.scheme)) {
@@ -58,7 +53,7 @@ Refusal few_refusal(const LayerProblem& problem) {
   if (const Refusal refused = half_refusal(problem)) {
     return refused;
   }
-  if (problem.linear.m > kFewTokens && absence(problem).empty()) {
+  if (problem.linear.m > kFewTokens && blas_lt_absence(problem).empty()) {
     return Reason("{} tokens; with more than {} dense-many is faster", problem.linear.m,
                   kFewTokens);
   }
@@ -114,7 +109,7 @@ Refusal many_refusal(const LayerProblem& problem) {
     return Reason("{} tokens; up to {} share a reading of the weights elsewhere", problem.linear.m,
                   kFewTokens);
   }
-  if (const std::string_view reason = absence(problem); !reason.empty()) {
+  if (const std::string_view reason = blas_lt_absence(problem); !reason.empty()) {
     return Reason("cublaslt not found: {}", reason);
   }
   return many_half_refusal(problem);

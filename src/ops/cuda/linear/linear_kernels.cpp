@@ -32,6 +32,11 @@ const PlannedProduct* planned_product(const LinearShape& shape) {
   return nullptr;
 }
 
+std::string_view blas_lt_absence(const LayerProblem& problem) {
+  const auto ask = problem.plan.device.blas_lt_absence;
+  return ask == nullptr ? std::string_view() : ask();
+}
+
 Refusal layout_refusal(const formats::Scheme& scheme) {
   if (formats::is_dense(scheme)) {
     return Reason("weights are dense");

@@ -27,6 +27,9 @@ std::span<const LinearKernel> linear_kernels();
 /// null: the kernel for few tokens serves any number of them.
 const PlannedProduct* planned_product(const LinearShape& shape);
 
+/// Why there is no cuBLASLt on the problem's device; empty: there is.
+std::string_view blas_lt_absence(const LayerProblem& problem);
+
 /// Why weights lie in no units: they are dense, or block-sparse rows.
 Refusal layout_refusal(const formats::Scheme& scheme);
 

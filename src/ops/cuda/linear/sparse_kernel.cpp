@@ -11,11 +11,6 @@ namespace {
 
 constexpr std::int64_t kFewTokens = 32;  // with more, float16 products are faster
 
-std::string_view absence(const LayerProblem& problem) {
-  const auto ask = problem.plan.device.blas_lt_absence;
-  return ask == nullptr ? std::string_view() : ask();
-}
-
 /// What both refuse.
 Refusal common_refusal(const LayerProblem& problem) {
   const LinearProblem& linear = problem.linear;
@@ -37,7 +32,8 @@ Refusal few_refusal(const LayerProblem& problem) {
   if (const Refusal refused = common_refusal(problem)) {
     return refused;
   }
-  if (linear.m > kFewTokens && linear.scheme.activation.is_float() && absence(problem).empty()) {
+  if (linear.m > kFewTokens && linear.scheme.activation.is_float() &&
+      blas_lt_absence(problem).empty()) {
     return Reason("{} tokens; with more than {} sparse-many is faster", linear.m, kFewTokens);
   }
   return std::nullopt;
@@ -95,7 +91,7 @@ Refusal many_refusal(const LayerProblem& problem) {
   if (linear.m <= kFewTokens) {
     return Reason("{} tokens; up to {} read what is stored", linear.m, kFewTokens);
   }
-  if (const std::string_view reason = absence(problem); !reason.empty()) {
+  if (const std::string_view reason = blas_lt_absence(problem); !reason.empty()) {
     return Reason("cublaslt not found: {}", reason);
   }
   return std::nullopt;
