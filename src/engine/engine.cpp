@@ -353,26 +353,24 @@ void Engine::compute(std::span<Sequence* const> sequences, std::size_t decoding)
   if (sequences.empty()) {
     return;
   }
-  const bool mixed = decoding > 0 && decoding < sequences.size();
-  bool again = false;
+  std::exception_ptr failure;
   try {
     forward(sequences, decoding);
     failed_steps_ = 0;
   } catch (...) {  // nobody knows what was computed
-    again = mixed;
-    if (!mixed) {
-      note_failure(std::current_exception());
-      for (Sequence* sequence : sequences) {
-        sequence->generation.fail(std::current_exception());
-      }
-    }
+    failure = std::current_exception();
   }
   for (Sequence* sequence : sequences) {
     sequence->drafts.clear();
   }
-  if (again) {
+  if (failure && decoding > 0 && decoding < sequences.size()) {
     compute(sequences.first(decoding), decoding);
     compute(sequences.subspan(decoding), 0);
+  } else if (failure) {
+    note_failure(failure);
+    for (Sequence* sequence : sequences) {
+      sequence->generation.fail(failure);
+    }
   }
 }
 

@@ -365,8 +365,8 @@ compress::CardFacts card_of(const models::Model& compressed, const models::Compr
   add("bqpo", options.blocks);
   add("e2e-oqp", options.model);
   return {info.recipe,
-          {{"scheme of most layers", fmt::format("`{}`", most->first)},
-           {"trained", fmt::format("{}, behind `{}`", fmt::join(stages, ", "),
+          most->first,
+          {{"trained", fmt::format("{}, behind `{}`", fmt::join(stages, ", "),
                                    core::printable(compressed.compression.recipe))},
            {"learned from", fmt::format("given text, at most {} windows of {} tokens",
                                         options.calibration.samples, options.calibration.seq_len)}},

@@ -158,6 +158,7 @@ std::string table_of(const models::Model& original, const models::Model& result,
     text += fmt::format("| {} | {} |\n", name, value);
   };
   row("recipe", fmt::format("`{}`", inline_text(facts.recipe)));
+  row("scheme of most layers", fmt::format("`{}`", facts.scheme));
   for (const auto& [name, value] : facts.rows) {
     row(name, value);
   }
@@ -197,11 +198,11 @@ std::string damage_section(const models::Network& network,
 
 std::string model_card(const models::Model& original, const models::Model& result,
                        const Recipe& recipe, const PipelineOptions& options) {
-  CardFacts facts = {recipe.name,
-                     {{"scheme of most layers", fmt::format("`{}`", to_string(recipe.scheme))},
-                      {"passes", passes_of(recipe)},
-                      {"calibration", calibration_of(recipe, options.calibration)}},
-                     options.damage};
+  CardFacts facts = {
+      recipe.name,
+      to_string(recipe.scheme),
+      {{"passes", passes_of(recipe)}, {"calibration", calibration_of(recipe, options.calibration)}},
+      options.damage};
   if (options.adapter) {
     facts.rows.emplace_back("adapter, merged before",
                             inline_text(options.adapter->path().filename().string()));

@@ -16,6 +16,7 @@ using models::kModelCardFile;
 /// What a card tells beside what the models show.
 struct CardFacts {
   std::string recipe;                                     // its name
+  std::string scheme;                                     // of most layers
   std::vector<std::pair<std::string, std::string>> rows;  // what and its value, in Markdown
   std::optional<MeasuredDamage> damage;
 };

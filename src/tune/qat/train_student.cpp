@@ -244,8 +244,8 @@ compress::CardFacts card_of(const models::Model& model, const std::vector<Labell
                             const StudentOptions& options, const compress::Recipe& recipe) {
   compress::CardFacts facts;
   facts.recipe = recipe.name;
+  facts.scheme = formats::to_string(recipe.scheme);
   facts.rows = {
-      {"scheme of most layers", fmt::format("`{}`", formats::to_string(recipe.scheme))},
       {"trained",
        fmt::format("while it ran so: {} texts, {} epochs", texts.size(), options.epochs)},
   };

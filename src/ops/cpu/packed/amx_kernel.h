@@ -259,8 +259,8 @@ NIBBLE_NOINLINE void add_panel(const TiledWeight& w, const Block<Isa, V>& block,
       Tiles::template zero<2>();
       Tiles::template zero<3>();
       for (std::int64_t input = 0; input < inputs; input += step) {
-        for (std::int64_t row = 0; row < T * kAmxTokens;
-             ++row) {  // no prefetcher sees such strides
+        // No prefetcher of the processor sees such strides.
+        for (std::int64_t row = 0; row < T * kAmxTokens; ++row) {
           __builtin_prefetch(a + row * x.row_stride + 2 * step);
         }
         multiply_step<Tiles, V, T, Signed>(panel, a, x.row_stride);
