@@ -6,7 +6,7 @@ made on the way, so 7B shapes take seconds. Or an encoder in float32, as BERT-ba
                           [--hidden 4096 --ffn 11008 --heads 32 --kv-heads 32 --layers 32 --vocabulary 32000]
     bench/random_model.py FOLDER --tokenizer MODEL --bert base|large [--seed 0]
 
-Schemes are integers of 2, 3, 4 or 8 bits, "int<bits>-sym-g<N>", "-asym" or "-row", with "-a8" behind; learned
+Schemes are integers of 2, 3, 4 or 8 bits, "int<bits>-sym-g<N>", "-asym" or "-row", with "-a8" or "-a4" behind; learned
 books of 2, 3 or 4 bits, "lut<bits>-row-g<N>" or "lut<bits>-matrix-g<N>" (any4, any3, any2); block-sparse rows,
 "int<bits>-asym-g<N>-bsr", which keep a share of their groups; or "bf16". The tokenizer is that of MODEL; its ids
 must lie below the vocabulary.
@@ -20,7 +20,7 @@ import struct
 
 import numpy as np
 
-SCHEME = re.compile(r"(int[2348]-(?:a?sym)|lut[234]-(?:row|matrix))-(?:g(\d+)|row)(-a8)?$")
+SCHEME = re.compile(r"(int[2348]-(?:a?sym)|lut[234]-(?:row|matrix))-(?:g(\d+)|row)(-a[48])?$")
 BLOCK_SPARSE = re.compile(r"int([48])-asym-g(8|16|32|64)-bsr(-a8)?$")
 
 
