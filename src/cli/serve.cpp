@@ -122,11 +122,13 @@ class Serve final : public ModelCommand {
   // What an encoder, which writes no text, has no use for.
   void refuse_text_options() const {
     const bool given = !template_file_.empty() || !tool_format_.empty() || !memory_.empty() ||
-                       !damage_file_.empty() || engine_.context != 0 || drafts_.given();
-    core::require(!given, core::ErrorKind::kUsage,
-                  "{} is an encoder, which writes no text: --template, --tool-format, --memory, "
-                  "--damage, --context and --draft are for other models; leave them out",
-                  core::printable(model_));
+                       !damage_file_.empty() || engine_.context != 0 || engine_.prefill_rows != 0 ||
+                       drafts_.given();
+    core::require(
+        !given, core::ErrorKind::kUsage,
+        "{} is an encoder, which writes no text: --template, --tool-format, --memory, "
+        "--damage, --context, --prefill-chunk and --draft are for other models; leave them out",
+        core::printable(model_));
   }
 
   void add_network_options(CLI::App& app) {
@@ -169,6 +171,11 @@ class Serve final : public ModelCommand {
     app.add_option("--max-batch", engine_.max_batch, "Texts that are written together")
         ->check(CLI::Range(1, 4096))
         ->capture_default_str();
+    app.add_option(
+           "--prefill-chunk", engine_.prefill_rows,
+           "Prompt tokens that a step computes beside the texts that are written: fewer make "
+           "steps of even length (default, and most: 512 on a CPU, 2048 on a GPU)")
+        ->check(CLI::Range(1, 2048));
     app.add_option("--context", engine_.context, "Tokens of prompt and answer together");
     app.add_option("--memory", memory_,
                    "Memory for the KV cache (4GiB, 500MB; default: for --max-batch whole "

@@ -76,9 +76,9 @@ Engine::Engine(std::shared_ptr<const models::Model> model, std::unique_ptr<Runne
       pages_(page_count(options, *runner_, context_of(options, *model_))) {
   core::require(options.max_batch > 0 && options.prefill_rows >= 0, ErrorKind::kUsage,
                 "max batch must be at least 1, and the rows of a prefill step not negative");
-  if (options.prefill_rows == 0) {
-    options_.prefill_rows = runner_->prefill_rows();
-  }
+  options_.prefill_rows = options.prefill_rows == 0
+                              ? runner_->prefill_rows()
+                              : std::min(options.prefill_rows, runner_->prefill_rows());
   options_.context = std::min(context_of(options, *model_), pages_.size() * kPageTokens);
   runner_->make_pages(pages_.size());
 }

@@ -20,7 +20,8 @@ struct EngineOptions {
   std::int64_t max_batch = 16;    // sequences that are in the KV cache at a time
   std::int64_t kv_bytes = 0;      // of the KV cache; 0: room for max_batch whole contexts, or what
                                   // the device has free
-  std::int64_t prefill_rows = 0;  // prompt tokens computed in one step; 0: what the runner likes
+  std::int64_t prefill_rows = 0;  // prompt tokens computed in one step, at most what the runner
+                                  // likes; 0: just that
   bool prefix_cache = true;       // keep computed prefixes for later requests
   bool deterministic = false;     // where rows depend on what shares their step (runner.h), compute
                                   // each prompt alone: slower, and prompts no longer depend on load

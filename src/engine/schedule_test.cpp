@@ -289,6 +289,23 @@ TEST(Schedule, DecodingGoesOnBesideTheChunksOfPrompts) {
             (StepSizes{{1, 16}, {1, 16}, {1, 8, 8}, {1, 1, 12}, {1, 1}}));
 }
 
+TEST(Schedule, AStepHasNoMoreTokensOfPromptsThanTheRunnerTakes) {
+  const Tested tested = make_engine({.prefill_rows = 4096, .drafts = nullptr});
+  std::size_t most = 0;
+  tested.runner->on_step = [&](std::span<const Slice> slices) {
+    std::size_t rows = 0;
+    for (const Slice& slice : slices) {
+      rows += slice.tokens.size();
+    }
+    most = std::max(most, rows);
+  };
+  for (std::int64_t i = 0; i < 5; ++i) {
+    tested.engine->submit(plain(140 + i, 1));
+  }
+  tested.engine->run_all();
+  EXPECT_EQ(most, 512u);
+}
+
 TEST(Schedule, PromptsAreComputedAloneWhereTheirBitsMustNotDependOnOthers) {
   for (const bool independent : {false, true}) {
     const Tested tested = make_engine(
