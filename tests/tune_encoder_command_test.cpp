@@ -53,8 +53,9 @@ TEST_F(TuneEncoder, LearnsATask) {
 
 TEST_F(TuneEncoder, TrainsPartsAndPairs) {
   const std::string made = path("made");
-  const ProcessResult result = nibble(call(made, {"--recipe", "w4a8", "--quantize-parts",
-                                                  "qkv,mlp-in=w8a8", "--pairs", "--batch", "8"}));
+  const ProcessResult result =
+      nibble(call(made, {"--recipe", "w4a8", "--quantize-parts", "qkv,mlp-in=w8a8", "--prune",
+                         "2:4", "--prune-by", "movement", "--prune-rounded", "--batch", "8"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const Json config = core::parse_json(testing::read_file(made + "/config.json"), "config");
   std::string schemes;
@@ -64,6 +65,14 @@ TEST_F(TuneEncoder, TrainsPartsAndPairs) {
   EXPECT_NE(schemes.find("int4-sym-row-a8"), std::string::npos) << schemes;
   EXPECT_NE(schemes.find("int8-sym-row-a8"), std::string::npos) << schemes;
   EXPECT_EQ(config["quantization_config"]["layers"].size(), 8U) << schemes;
+  EXPECT_EQ(config["quantization_config"]["recipe"].get<std::string>().rfind(
+                "qat-2of4-movement-rounded-w4a8", 0),
+            0U)
+      << config["quantization_config"]["recipe"];
+  const ProcessResult wrong = nibble(call(path("wrong"), {"--prune", "4:2"}));
+  EXPECT_EQ(wrong.exit_code, 2) << wrong.err;
+  EXPECT_NE(wrong.err.find("4:2"), std::string::npos) << wrong.err;
+  EXPECT_EQ(nibble(call(path("wrong"), {"--prune-by", "movement"})).exit_code, 2);
 }
 
 TEST_F(TuneEncoder, LeavesLayersOut) {

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/options.h"
 #include "cli/resume_notice.h"
 #include "cli/terminal_progress.h"
 #include "cli/text_lines.h"
@@ -24,8 +25,19 @@ void StudentTuning::add(CLI::App& app) {
   app.add_option("--quantize-parts", parts_,
                  "As for nibble quantize: parts of each layer with their types; the others stay "
                  "float and are trained too");
-  app.add_flag("--pairs", options_.pairs,
-               "Of every four weights in a row only the two of the largest magnitude stay");
+  auto* const prune =
+      app.add_option("--prune", prune_,
+                     "Of every M weights in a row only N stay, chosen anew in each step: N:M (2:4, "
+                     "1:4), or N:M-pairs (4:8-pairs), where neighbours stay or go together")
+          ->check(parsed_by([](const std::string& text) { return tune::parse_pruning(text); }));
+  app.add_option("--prune-by", prune_by_,
+                 "What decides which stay: their magnitude, or scores that are trained too")
+      ->check(CLI::IsMember({"magnitude", "movement"}))
+      ->capture_default_str()
+      ->needs(prune);
+  app.add_flag("--prune-rounded", prune_rounded_,
+               "Round by the range of all weights, then prune (else: prune, then round)")
+      ->needs(prune);
   app.add_option("--layers", options_.layers,
                  "Layers of the student, which begins as so many of the model's, every other one "
                  "where they are half of them (default: all)")
@@ -50,6 +62,11 @@ void StudentTuning::run(const models::Model& model, const std::string& name,
   core::require(!task_.empty() && !data_.empty(), core::ErrorKind::kUsage,
                 "--stage qat learns texts of a --task, in the folder --data");
   options_.recipe = recipe();
+  if (!prune_.empty()) {
+    options_.pruning = tune::parse_pruning(prune_);
+    options_.pruning.by_movement = prune_by_ == "movement";
+    options_.pruning.after_rounding = prune_rounded_;
+  }
   options_.loss = tune::parse_loss_weights(loss_);
   const eval::GlueTask* const task = eval::find_glue_task(task_);
   core::require(task != nullptr, core::ErrorKind::kUsage, "'{}' is no task of GLUE ({})",

@@ -34,6 +34,9 @@ class StudentTuning {
   std::string data_;
   std::string recipe_ = "w4a4";
   std::string parts_;
+  std::string prune_;
+  std::string prune_by_ = "magnitude";
+  bool prune_rounded_ = false;
   std::string loss_ = "logits=1,hidden=1,attention=1";
   std::int64_t limit_ = 0;
   std::int64_t max_length_ = 0;

@@ -107,8 +107,10 @@ class PackedWeightBuilder {
 /// for F16), kUsage for a learned book or a tail (which needs an order of the inputs).
 PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int64_t k,
                               const Scheme& scheme);
-/// The same by some threads.
+/// The same by some threads. `ranges`: [n, k] too, finite; the weights that parameters of groups
+/// are fitted to (w, where it is empty).
 PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int64_t k,
-                              const Scheme& scheme, core::ThreadPool& pool);
+                              const Scheme& scheme, core::ThreadPool& pool,
+                              std::span<const float> ranges = {});
 
 }  // namespace nibble::formats

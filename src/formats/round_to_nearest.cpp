@@ -83,9 +83,13 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
 }
 
 PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int64_t k,
-                              const Scheme& scheme, core::ThreadPool& pool) {
+                              const Scheme& scheme, core::ThreadPool& pool,
+                              std::span<const float> ranges) {
+  const std::span<const float> fitted = ranges.empty() ? w : ranges;
   require(n >= 1 && k >= 1 && core::element_count({n, k}) == static_cast<std::int64_t>(w.size()),
           ErrorKind::kFailed, "{} values for a weight of shape [{}, {}]", w.size(), n, k);
+  require(fitted.size() == w.size(), ErrorKind::kFailed, "ranges of {} weights for {}",
+          fitted.size(), w.size());
   for (std::int64_t row = 0; row < n; ++row) {
     require_finite_row(w.subspan(index(row * k), index(k)), row);
   }
@@ -98,20 +102,21 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
   PackedWeightBuilder builder(scheme, n, k);
   auto plain = make_format(scheme);
   if (scheme.scale.type == ScaleType::kE4m3) {
-    const float global = nv_global(w);
+    const float global = nv_global(fitted);
     plain = make_nv_format(scheme, global);
     builder.set_global(global);
   }
   const std::int64_t inputs = group_size(scheme, k);
   const std::int64_t rows_together = rows_per_scale(scheme, n);
-  const std::vector<GroupParameters> shared = fit_together(*plain, w, rows_together, k);
+  const std::vector<GroupParameters> shared = fit_together(*plain, fitted, rows_together, k);
   pool.parallel_for(n, kRows, [&](std::int64_t first, std::int64_t last) {
     std::vector<std::uint8_t> codes(index(k));
     for (std::int64_t row = first; row < last; ++row) {
       const auto weights = w.subspan(index(row * k), index(k));
+      const auto to_fit = fitted.subspan(index(row * k), index(k));
       std::unique_ptr<const Format> with_unit;
       if (scheme.scale.type == ScaleType::kUnits) {
-        const std::uint8_t unit = fitted_unit(*plain, weights, index(inputs));
+        const std::uint8_t unit = fitted_unit(*plain, to_fit, index(inputs));
         with_unit = make_row_unit_format(make_format(scheme), unit);
         builder.set_unit(row, unit);
       }
@@ -120,7 +125,8 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
         const std::int64_t count = std::min(inputs, k - begin);
         const auto group = weights.subspan(index(begin), index(count));
         const GroupParameters parameters =
-            shared.empty() ? format->fit(group) : shared[index(row / rows_together)];
+            shared.empty() ? format->fit(to_fit.subspan(index(begin), index(count)))
+                           : shared[index(row / rows_together)];
         format->encode_group(group, parameters,
                              std::span(codes).subspan(index(begin), index(count)));
         builder.set_group(row, begin / inputs, parameters);

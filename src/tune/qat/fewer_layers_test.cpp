@@ -82,7 +82,7 @@ TEST(FewerLayers, LearnFromTheLayersThatTheyAreMappedTo) {
   const auto texts = random_texts(6, 4);
   CpuOps teacher_ops{{1, ops::ActivationPrecision::kFloat}};
   CpuOps ops{{1, ops::ActivationPrecision::kFloat}};
-  Student student(with_layers(*model, {0}).network, rounded_by("f32"), false, ops);
+  Student student(with_layers(*model, {0}).network, rounded_by("f32"), {}, ops);
   const auto terms_at = [&](const Layers& layers) {
     Distillation distillation(model->network, teacher_ops, student.network(), ops, {0, 1, 1, 1, 1},
                               layers);

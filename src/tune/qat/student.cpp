@@ -1,7 +1,6 @@
 #include "tune/qat/student.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "compress/recipe/layer_schemes.h"
 #include "core/error.h"
@@ -12,6 +11,10 @@ namespace nibble::tune {
 namespace {
 
 constexpr std::int64_t kRowsPerTask = 16;
+
+// Of the learning rate, for scores: as far as 1e-2 is from 1e-4, the rates of movement pruning for
+// scores and weights.
+constexpr float kScoreRate = 100.0f;
 
 std::vector<ops::Norm*> norms_of(models::Block& block) {
   std::vector<ops::Norm*> norms = {&block.attention_norm, &block.mlp_norm};
@@ -39,32 +42,17 @@ void store(const ops::Norm& norm, compress::CompressedBlock& to) {
 
 }  // namespace
 
-void keep_pairs(std::span<float> values) {
-  for (std::size_t first = 0; first + 4 <= values.size(); first += 4) {
-    const auto four = values.subspan(first, 4);
-    for (int pruned = 0; pruned < 2; ++pruned) {
-      std::size_t least = 4;
-      for (std::size_t i = 0; i < 4; ++i) {
-        if (four[i] != 0.0f && (least == 4 || std::abs(four[i]) <= std::abs(four[least]))) {
-          least = i;
-        }
-      }
-      if (least == 4 || std::count(four.begin(), four.end(), 0.0f) >= 2) {
-        break;
-      }
-      four[least] = 0.0f;
-    }
-  }
-}
-
-Student::Student(const models::Network& original, const compress::Recipe& recipe, bool pairs,
-                 ops::cpu::CpuOps& ops)
-    : ops_(ops), network_(original), schemes_(compress::layer_schemes(original, recipe)) {
+Student::Student(const models::Network& original, const compress::Recipe& recipe,
+                 const Pruning& pruning, ops::cpu::CpuOps& ops)
+    : ops_(ops),
+      pruning_(pruning),
+      network_(original),
+      schemes_(compress::layer_schemes(original, recipe)) {
   for (models::Block* block : models::all_blocks(network_)) {
     core::require(block->experts.empty() && !block->cross, core::ErrorKind::kUsage,
                   "students with experts or with attention to an encoder are not trained");
     for (ops::LinearSet* set : models::linear_sets(*block)) {
-      add(*set, pairs);
+      add(*set, pruning.any());
     }
     for (ops::Norm* norm : norms_of(*block)) {
       add(*norm);
@@ -91,7 +79,7 @@ std::vector<ops::LinearSet*> Student::head_sets() {
   return sets;
 }
 
-void Student::add(ops::LinearSet& set, bool pairs) {
+void Student::add(ops::LinearSet& set, bool prunes) {
   sets_.push_back(&set);
   for (ops::Linear& layer : set.parts) {
     core::require(formats::is_dense(layer.weight.scheme) && !layer.low_rank,
@@ -104,7 +92,10 @@ void Student::add(ops::LinearSet& set, bool pairs) {
         std::make_unique<Parameter>(layer.name + ".weight", decoded(layer.weight), 1.0f, true));
     gradients_.add(layer.weight, parameters_.back()->gradient);
     weights_.push_back({parameters_.back().get(), &layer,
-                        rounds ? found->second : layer.weight.scheme, pairs && rounds});
+                        rounds ? found->second : layer.weight.scheme, prunes && rounds});
+    if (pruning_.by_movement && weights_.back().prunes) {
+      add_scores(weights_.back());
+    }
     if (!layer.bias.empty()) {
       add_vector(layer.name + ".bias", layer.bias);
     }
@@ -124,23 +115,60 @@ void Student::add_vector(const std::string& name, std::vector<float>& values) {
   vectors_.push_back({parameters_.back().get(), &values});
 }
 
+void Student::add_scores(Weight& weight) {
+  const std::size_t count = weight.parameter->values.size();
+  weight.scores = parameters_
+                      .emplace_back(std::make_unique<Parameter>(
+                          weight.layer->name + ".scores", std::vector<float>(count), kScoreRate))
+                      .get();
+}
+
+void Student::prune_rows(const Weight& weight, std::span<float> values) const {
+  const auto k = static_cast<std::size_t>(weight.layer->weight.k);
+  ops_.pool().parallel_for(
+      weight.layer->weight.n, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+        for (auto row = static_cast<std::size_t>(begin); row < static_cast<std::size_t>(end);
+             ++row) {
+          const auto scores =
+              weight.scores == nullptr
+                  ? std::span<const float>()
+                  : std::span<const float>(weight.scores->values).subspan(row * k, k);
+          prune(values.subspan(row * k, k), scores, pruning_);
+        }
+      });
+}
+
+void Student::share_gradients() {
+  for (const Weight& weight : weights_) {
+    if (weight.scores == nullptr) {
+      continue;
+    }
+    const std::vector<float>& values = weight.parameter->values;
+    std::vector<float> kept = values;
+    prune_rows(weight, kept);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      float& gradient = weight.parameter->gradient[i];
+      weight.scores->gradient[i] = gradient * values[i];
+      gradient = kept[i] == 0.0f ? 0.0f : gradient;
+    }
+  }
+}
+
 void Student::round() {
   std::vector<float> pruned;
   for (const Weight& weight : weights_) {
     const std::int64_t n = weight.layer->weight.n;
     const std::int64_t k = weight.layer->weight.k;
-    std::span<const float> values = weight.parameter->values;
+    const std::span<const float> all = weight.parameter->values;
+    std::span<const float> values = all;
     if (weight.prunes) {
-      pruned.assign(values.begin(), values.end());
-      ops_.pool().parallel_for(n, kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t row = begin; row < end; ++row) {
-          keep_pairs(std::span(pruned).subspan(static_cast<std::size_t>(row * k),
-                                               static_cast<std::size_t>(k)));
-        }
-      });
+      pruned.assign(all.begin(), all.end());
+      prune_rows(weight, pruned);
       values = pruned;
     }
-    weight.layer->weight = formats::round_to_nearest(values, n, k, weight.scheme, ops_.pool());
+    const std::span<const float> ranges = pruning_.after_rounding ? all : values;
+    weight.layer->weight =
+        formats::round_to_nearest(values, n, k, weight.scheme, ops_.pool(), ranges);
   }
   for (const Vector& vector : vectors_) {
     *vector.values = vector.parameter->values;

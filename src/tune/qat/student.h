@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "ops/cpu/cpu_ops.h"
 #include "ops/gradient/parameter_gradients.h"
 #include "tune/parameter.h"
+#include "tune/qat/pruning.h"
 
 namespace nibble::tune {
 
@@ -24,10 +26,9 @@ namespace nibble::tune {
 class Student {
  public:
   /// `ops` computes in float (ActivationPrecision::kFloat) and outlives this; it holds the layouts
-  /// of the student's layers and of no other model's. With `pairs`, of every four weights in a row
-  /// that a scheme rounds the two of the largest magnitude are kept and the others are 0; which
-  /// ones is decided anew for each step.
-  Student(const models::Network& original, const compress::Recipe& recipe, bool pairs,
+  /// of the student's layers and of no other model's. Pruned are weights that a scheme rounds. By
+  /// movement, their scores are parameters too.
+  Student(const models::Network& original, const compress::Recipe& recipe, const Pruning& pruning,
           ops::cpu::CpuOps& ops);
   Student(const Student&) = delete;
   Student& operator=(const Student&) = delete;
@@ -42,6 +43,10 @@ class Student {
   /// Makes the network of the parameters as they are now.
   void round();
 
+  /// Between backward passes and the optimizer's step, where pruning is by movement: the gradient
+  /// of a score is that of its weight times the weight, and weights that are pruned do not move.
+  void share_gradients();
+
   /// The network as what a checkpoint stores of it, a value for each block. The last one also has
   /// the head.
   std::vector<compress::CompressedBlock> compressed() const;
@@ -53,18 +58,22 @@ class Student {
     ops::Linear* layer = nullptr;
     formats::Scheme scheme;
     bool prunes = false;
+    Parameter* scores = nullptr;
   };
   struct Vector {
     Parameter* parameter;
     std::vector<float>* values;
   };
 
-  void add(ops::LinearSet& set, bool pairs);
+  void add(ops::LinearSet& set, bool prunes);
+  void add_scores(Weight& weight);
+  void prune_rows(const Weight& weight, std::span<float> values) const;
   void add(ops::Norm& norm);
   void add_vector(const std::string& name, std::vector<float>& values);
   std::vector<ops::LinearSet*> head_sets();
 
   ops::cpu::CpuOps& ops_;
+  Pruning pruning_;
   models::Network network_;
   std::map<std::string, formats::Scheme> schemes_;
   Parameters parameters_;
@@ -73,9 +82,5 @@ class Student {
   std::vector<Vector> vectors_;
   std::vector<ops::LinearSet*> sets_;
 };
-
-/// Zeroes the two of every four values whose magnitude is smallest, the later of equals. The values
-/// behind the last four stay.
-void keep_pairs(std::span<float> values);
 
 }  // namespace nibble::tune

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -58,7 +60,7 @@ double size_of(const Parameters& parameters) {
 
 // Batches of a step add up to what one batch of all their texts gives, but for rounding.
 TEST_F(StudentTest, BatchesAddUpToTheStep) {
-  Student student(model_->network, rounded_by("int4-sym-row"), false, ops_);
+  Student student(model_->network, rounded_by("int4-sym-row"), {}, ops_);
   const LossTerms whole = step(student, model_->network, kAllTerms);
   std::vector<std::vector<float>> gradients;
   for (const auto& parameter : student.parameters()) {
@@ -92,7 +94,7 @@ TEST_F(StudentTest, BatchesAddUpToTheStep) {
 }
 
 TEST_F(StudentTest, InFloatIsTheTeacher) {
-  Student student(model_->network, rounded_by("f32"), false, ops_);
+  Student student(model_->network, rounded_by("f32"), {}, ops_);
   const LossTerms terms = step(student, model_->network, {0, 1, 1, 1, 1});
   EXPECT_EQ(terms.logits, 0.0);
   EXPECT_EQ(terms.hidden, 0.0);
@@ -102,7 +104,7 @@ TEST_F(StudentTest, InFloatIsTheTeacher) {
 }
 
 TEST_F(StudentTest, RoundedIsNotTheTeacher) {
-  Student student(model_->network, rounded_by("int4-sym-row-a4"), false, ops_);
+  Student student(model_->network, rounded_by("int4-sym-row-a4"), {}, ops_);
   const LossTerms terms = step(student, model_->network, {0, 1, 1, 1, 1});
   EXPECT_GT(terms.logits, 1e-6);
   EXPECT_GT(terms.hidden, 1e-4);
@@ -114,7 +116,7 @@ TEST_F(StudentTest, RoundedIsNotTheTeacher) {
 // Every parameter's gradient against differences of the loss, all terms together, in float. A
 // direction for each parameter.
 TEST_F(StudentTest, HasTheGradientOfItsLoss) {
-  Student student(model_->network, rounded_by("f32"), false, ops_);
+  Student student(model_->network, rounded_by("f32"), {}, ops_);
   move(student, 0.05f);
   step(student, model_->network, kAllTerms);
   std::vector<std::vector<float>> gradients;
@@ -155,7 +157,7 @@ TEST_F(StudentTest, HasTheGradientOfItsLoss) {
 TEST_F(StudentTest, IsThePackedModel) {
   for (const char* scheme :
        {"int4-sym-row-a4", "int4-asym-row-a4-asym", "int4-sym-g12-a8", "int8-sym-row-a8"}) {
-    Student student(model_->network, rounded_by(scheme), false, ops_);
+    Student student(model_->network, rounded_by(scheme), {}, ops_);
     move(student, 0.02f);
     auto model = std::make_shared<models::Model>(*model_);
     model->network = student.network();
@@ -181,7 +183,7 @@ TEST_F(StudentTest, IsThePackedModel) {
 }
 
 TEST_F(StudentTest, IsStoredAsItRuns) {
-  Student student(model_->network, rounded_by("int4-sym-row-a4"), false, ops_);
+  Student student(model_->network, rounded_by("int4-sym-row-a4"), {}, ops_);
   move(student, 0.02f);
   const auto blocks = student.compressed();
   ASSERT_EQ(blocks.size(), model_->network.encoder.blocks.size());
@@ -199,39 +201,110 @@ TEST_F(StudentTest, IsStoredAsItRuns) {
   }
 }
 
-TEST_F(StudentTest, KeepsPairs) {
-  Student student(model_->network, rounded_by("int4-sym-row-a4"), true, ops_);
+// Rows of the layers that are rounded, and their scores, by name.
+void for_each_row(const Student& student,
+                  const std::function<void(const ops::Linear&, std::span<const float>)>& look) {
   for (const models::Block& block : student.network().encoder.blocks) {
     for (const ops::LinearSet* set : models::linear_sets(block)) {
       for (const ops::Linear& layer : set->parts) {
         std::vector<float> row(static_cast<std::size_t>(layer.weight.k));
         for (std::int64_t n = 0; n < layer.weight.n; ++n) {
           formats::decode_row(layer.weight, n, row);
-          for (std::size_t i = 0; i + 4 <= row.size(); i += 4) {
-            EXPECT_GE(std::count(row.begin() + static_cast<std::ptrdiff_t>(i),
-                                 row.begin() + static_cast<std::ptrdiff_t>(i) + 4, 0.0f),
-                      2)
-                << layer.name;
-          }
+          look(layer, row);
         }
       }
     }
   }
-  EXPECT_GT(
-      size_of(student.parameters()) + step(student, model_->network, {0, 1, 1}).total({0, 1, 1}),
-      0.0);
 }
 
-TEST(Pairs, AreTheLargestOfFour) {
-  std::vector<float> values = {1, -4, 3, 2, 0, 0, 5, 0, 1, 1, 1, 1, 7, 8, 9};
-  keep_pairs(values);
-  EXPECT_EQ(values, (std::vector<float>{0, -4, 3, 0, 0, 0, 5, 0, 1, 1, 0, 0, 7, 8, 9}));
+TEST_F(StudentTest, PrunesInTheOrderThatIsAskedFor) {
+  for (const bool after : {false, true}) {
+    Pruning pruning = parse_pruning("1:4");
+    pruning.after_rounding = after;
+    Student student(model_->network, rounded_by("int4-sym-row-a4"), pruning, ops_);
+    const Student whole(model_->network, rounded_by("int4-sym-row-a4"), {}, ops_);
+    std::vector<std::vector<float>> dense;
+    for_each_row(whole, [&](const ops::Linear&, std::span<const float> row) {
+      dense.emplace_back(row.begin(), row.end());
+    });
+    std::size_t at = 0;
+    std::size_t kept = 0;
+    for_each_row(student, [&](const ops::Linear& layer, std::span<const float> row) {
+      for (std::size_t i = 0; i + 4 <= row.size(); i += 4) {
+        const auto four = row.subspan(i, 4);
+        EXPECT_GE(std::count(four.begin(), four.end(), 0.0f), 3) << layer.name;
+        for (std::size_t j = i; j < i + 4; ++j) {
+          kept += row[j] != 0.0f ? 1 : 0;
+          if (after && row[j] != 0.0f) {
+            EXPECT_EQ(row[j], dense[at][j]) << "the grid is that of all weights";
+          }
+        }
+      }
+      ++at;
+    });
+    EXPECT_GT(kept, 100U);
+    EXPECT_GT(
+        size_of(student.parameters()) + step(student, model_->network, {0, 1, 1}).total({0, 1, 1}),
+        0.0);
+  }
+}
+
+TEST_F(StudentTest, ScoresLearnWhereWeightsMove) {
+  Pruning pruning = parse_pruning("2:4");
+  pruning.by_movement = true;
+  Student student(model_->network, rounded_by("int4-sym-row-a4"), pruning, ops_);
+  step(student, model_->network, {.labels = 1});
+  std::map<std::string, std::vector<float>> before;
+  for (const auto& parameter : student.parameters()) {
+    before[parameter->name] = parameter->gradient;
+  }
+  student.share_gradients();
+  std::map<std::string, std::size_t> inputs;
+  for_each_row(student, [&](const ops::Linear& layer, std::span<const float> row) {
+    inputs[layer.name] = row.size();
+  });
+  std::size_t moving = 0;
+  for (const auto& parameter : student.parameters()) {
+    const std::string& name = parameter->name;
+    if (!name.ends_with(".scores")) {
+      continue;
+    }
+    const std::string layer = name.substr(0, name.rfind('.'));
+    const auto& weight =
+        *std::find_if(student.parameters().begin(), student.parameters().end(),
+                      [&](const auto& each) { return each->name == layer + ".weight"; });
+    const std::size_t k = inputs.at(layer);
+    for (std::size_t i = 0; i < parameter->values.size(); ++i) {
+      const float gradient = before.at(weight->name)[i];
+      EXPECT_EQ(parameter->gradient[i], gradient * weight->values[i]) << name;
+      EXPECT_TRUE(weight->gradient[i] == gradient || weight->gradient[i] == 0.0f) << name;
+      moving += weight->gradient[i] != 0.0f ? 1 : 0;
+    }
+    for (std::size_t row = 0; row < weight->gradient.size(); row += k) {
+      for (std::size_t i = row; i + 4 <= row + k; i += 4) {
+        const auto four = std::span(weight->gradient).subspan(i, 4);
+        EXPECT_GE(std::count(four.begin(), four.end(), 0.0f), 2) << "what is pruned stays";
+      }
+    }
+    // The highest scores stay, whatever the magnitudes.
+    for (std::size_t i = 0; i < parameter->values.size(); ++i) {
+      parameter->values[i] = i % k % 4 < 2 ? 0.0f : 1.0f;
+    }
+  }
+  EXPECT_GT(moving, 100U);
+  student.round();
+  for_each_row(student, [&](const ops::Linear& layer, std::span<const float> row) {
+    for (std::size_t i = 0; i + 4 <= row.size(); i += 4) {
+      EXPECT_EQ(row[i], 0.0f) << layer.name;
+      EXPECT_EQ(row[i + 1], 0.0f) << layer.name;
+    }
+  });
 }
 
 TEST_F(StudentTest, IsOfAModelInFloat) {
-  Student student(model_->network, rounded_by("int4-sym-row-a4"), false, ops_);
+  Student student(model_->network, rounded_by("int4-sym-row-a4"), {}, ops_);
   CpuOps ops({1, ops::ActivationPrecision::kFloat});
-  EXPECT_THROW(Student(student.network(), rounded_by("int4-sym-row-a4"), false, ops), core::Error);
+  EXPECT_THROW(Student(student.network(), rounded_by("int4-sym-row-a4"), {}, ops), core::Error);
 }
 
 }  // namespace

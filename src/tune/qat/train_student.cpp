@@ -60,7 +60,7 @@ Json job(const models::Model& model, const std::vector<LabelledText>& texts,
   const AdamWOptions& adam = options.optimizer;
   json["student"] = {
       {"texts", {texts.size(), fmt::format("{:016x}", hash_of(texts))}},
-      {"pairs", options.pairs},
+      {"pruning", options.pruning.any() ? name_of(options.pruning) : ""},
       {"layers", options.layers},
       {"loss", {loss.labels, loss.logits, loss.hidden, loss.attention, loss.scores}},
       {"epochs", options.epochs},
@@ -87,7 +87,7 @@ class Training {
         progress_(progress),
         teacher_ops_({options.threads, ops::ActivationPrecision::kFloat}),
         student_ops_({options.threads, ops::ActivationPrecision::kFloat}),
-        student_(model.network, recipe, options.pairs, student_ops_),
+        student_(model.network, recipe, options.pruning, student_ops_),
         distillation_(teacher.network, teacher_ops_, student_.network(), student_ops_, options.loss,
                       layers),
         optimizer_(student_.parameters(), options.optimizer, student_ops_.pool()),
@@ -171,6 +171,7 @@ class Training {
     const auto start = Clock::now();
     const LossTerms terms = pass_back(step);
     const double loss = terms.total(options_.loss);
+    student_.share_gradients();
     require_finite(loss, student_.parameters(), step + 1);
     const double rate = rate_.at(step);
     const double norm = optimizer_.step(rate);
@@ -271,7 +272,10 @@ void train_student(const models::Model& model, const std::vector<LabelledText>& 
     start = with_layers(model, layers);
     prefix += fmt::format("layers{}-", options.layers);
   }
-  recipe.name = prefix + (options.pairs ? "pairs-" : "") + recipe.name;
+  if (options.pruning.any()) {
+    prefix += name_of(options.pruning) + "-";
+  }
+  recipe.name = prefix + recipe.name;
   compress::CheckpointWriter writer(start, target, job(model, texts, options, recipe), std::nullopt,
                                     resume);
   const std::filesystem::path state = writer.folder() / kStateFile;

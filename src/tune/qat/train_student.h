@@ -12,13 +12,14 @@
 #include "tune/adamw.h"
 #include "tune/qat/distillation.h"
 #include "tune/qat/labelled_texts.h"
+#include "tune/qat/pruning.h"
 
 namespace nibble::tune {
 
 /// How a student is trained.
 struct StudentOptions {
   compress::Recipe recipe;  // round to nearest
-  bool pairs = false;       // of every four weights two are 0 (2:4)
+  Pruning pruning;
   std::int64_t layers = 0;  // of the student: every_other_layer(); 0: all
   LossWeights loss;
   std::int64_t epochs = 1;
