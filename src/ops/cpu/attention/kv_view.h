@@ -4,13 +4,19 @@
 #include <cstdint>
 
 #include "core/float16.h"
+#include "ops/cpu/attention/kv_layout.h"
 #include "ops/kv_pages.h"
 #include "ops/kv_types.h"
 
 namespace nibble::ops::cpu {
 
-/// Keys or values of one KV head: vectors of head_dim elements, one for each token, side by side.
-/// 4-bit codes lie two in a byte, the first in the low nibble.
+/// Bits of a code of integers.
+constexpr int code_bits(KvType type) {
+  return type == KvType::kInt8 ? 8 : 4;
+}
+
+/// Keys or values of one KV head: vectors of head_dim elements, one for each token, side by side;
+/// codes of integers as kv_layout.h says.
 struct KvView {
   KvType type = KvType::kF32;
   const void* data = nullptr;            // the first vector
