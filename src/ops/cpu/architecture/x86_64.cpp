@@ -80,6 +80,9 @@ std::vector<const VectorKernels*> architecture_vector_kernels() {
   if (cpu_features().avx512) {
     kernels.push_back(&vector_kernels_avx512());
   }
+  if (cpu_features().avx512vbmi) {
+    kernels.push_back(&vector_kernels_avx512vbmi());
+  }
   return kernels;
 }
 

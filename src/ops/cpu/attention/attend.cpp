@@ -63,6 +63,10 @@ const float* f32_row(const KvView& view, std::int64_t j) {
 const core::Fp16* f16_row(const KvView& view, std::int64_t j) {
   return static_cast<const core::Fp16*>(view.data) + j * view.stride;
 }
+// Values, or keys side by side.
+const core::E4m3* fp8_codes(const KvView& view) {
+  return static_cast<const core::E4m3*>(view.data);
+}
 const core::E4m3* fp8_row(const KvView& view, std::int64_t j) {
   return static_cast<const core::E4m3*>(view.data) + j * view.stride;
 }
@@ -78,11 +82,10 @@ void score_floats(const KvView& view, const float* q, std::int64_t rows, std::in
       return run(kernels.score_f32, f32_row(view, begin));
     case KvType::kF16:
       return run(kernels.score_f16, f16_row(view, begin));
-    case KvType::kFp8:
-      return run(kernels.score_e4m3, fp8_row(view, begin));
+    case KvType::kFp8:  // score_side_by_side()
     case KvType::kInt8:
-    case KvType::kInt4:
-      return;  // QueryCodes
+    case KvType::kInt4:  // QueryCodes
+      return;
   }
 }
 
@@ -106,8 +109,27 @@ void mix_floats(const KvView& view, const float* weights, std::int64_t ldw, std:
   }
 }
 
-// scores[h * ld + j - origin] = q_h . k_j for all heads of the group: each key is read once.
-// Integers write all tokens of the pages, and origin is the start of one.
+// Scores of keys in FP8, as score_row().
+void score_fp8(const AttentionProblem& p, const float* q, std::int64_t begin, std::int64_t end,
+               std::int64_t origin, float* scores, std::int64_t ld) {
+  thread_local std::vector<float> filled;
+  const std::int64_t padded = rounded_up(p.head_dim, kCodeLanes);
+  filled.assign(static_cast<std::size_t>(p.heads * padded), 0.0f);
+  for (std::int64_t h = 0; h < p.heads; ++h) {
+    std::copy_n(q + h * p.head_dim, p.head_dim, filled.data() + h * padded);
+  }
+  for_each_page(p.keys, begin, end,
+                [&](const KvView& view, std::int64_t at, std::int64_t from, std::int64_t) {
+                  for (std::int64_t h = 0; h < p.heads; h += kDotRows) {
+                    vector_kernels().score_side_by_side(
+                        filled.data() + h * padded, padded, std::min(kDotRows, p.heads - h),
+                        fp8_codes(view), padded, scores + h * ld + at - from - origin, ld);
+                  }
+                });
+}
+
+// scores[h * ld + j - origin] = q_h . k_j for all heads of the group: each key is read once. Integers
+// and FP8 write all tokens of the pages, and origin is the start of one.
 void score_row(const AttentionProblem& p, const float* q, std::int64_t begin, std::int64_t end,
                std::int64_t origin, float* scores, std::int64_t ld) {
   if (has_range(p.keys.type)) {
@@ -117,6 +139,9 @@ void score_row(const AttentionProblem& p, const float* q, std::int64_t begin, st
       queries.set(h, q + h * p.head_dim, p.scale);
     }
     return queries.score(p.keys, 0, p.heads, begin, end, origin, scores, ld);
+  }
+  if (p.keys.type == KvType::kFp8) {
+    return score_fp8(p, q, begin, end, origin, scores, ld);
   }
   for_each_page(p.keys, begin, end,
                 [&](const KvView& view, std::int64_t at, std::int64_t from, std::int64_t to) {
@@ -206,20 +231,38 @@ struct FloatVectors {
   FloatRows values = {};
 };
 
-FloatVectors widen_vectors(const AttentionProblem& p) {
+// Keys of positions from `begin` on, the start of a page, as VectorKernels::transpose leaves them.
+const float* transpose_keys(const AttentionProblem& p, std::int64_t begin) {
   thread_local Scratch keys;
   thread_local Scratch transposed_keys;
-  thread_local Scratch values;
   const VectorKernels& kernels = vector_kernels();
+  const std::int64_t padded = padded_dim(p.head_dim);
+  const std::int64_t end = key_count(p);
+  float* transposed = transposed_keys.floats(rounded_up(end - begin, kPageTokens) * padded);
+  if (p.keys.type != KvType::kFp8) {
+    const FloatRows rows = widen(p.keys, begin, end, p.head_dim, keys);
+    kernels.transpose(rows.data, rows.stride, end - begin, p.head_dim, transposed);
+    return transposed;
+  }
+  for_each_page(p.keys, begin, end,
+                [&](const KvView& view, std::int64_t at, std::int64_t, std::int64_t) {
+                  float* page = transposed + (at - begin) * padded;
+                  for (std::int64_t lane = 0; lane < kPageTokens; lane += kernels.block) {
+                    for (std::int64_t d = 0; d < padded; ++d) {
+                      kernels.widen_e4m3(fp8_codes(view) + fp8_key_place(lane, d),
+                                         page + lane * padded + d * kernels.block, kernels.block);
+                    }
+                  }
+                });
+  return transposed;
+}
+
+FloatVectors widen_vectors(const AttentionProblem& p) {
+  thread_local Scratch values;
   FloatVectors vectors;
   vectors.begin = start_of_page(first_key(p, p.first_position));
-  const std::int64_t count = key_count(p) - vectors.begin;
   if (!has_range(p.keys.type)) {
-    const FloatRows rows = widen(p.keys, vectors.begin, key_count(p), p.head_dim, keys);
-    const std::int64_t blocks = (count + kernels.block - 1) / kernels.block;
-    float* transposed = transposed_keys.floats(blocks * kernels.block * padded_dim(p.head_dim));
-    kernels.transpose(rows.data, rows.stride, count, p.head_dim, transposed);
-    vectors.keys = transposed;
+    vectors.keys = transpose_keys(p, vectors.begin);
   }
   if (!has_range(p.values.type)) {
     vectors.values = widen(p.values, vectors.begin, key_count(p), p.head_dim, values);
@@ -432,10 +475,11 @@ void attend_blocks(const AttentionProblem& p) {
 }
 
 void attend_reference(const AttentionProblem& p) {
-  const auto element = [](const KvPages& pages, auto place, std::int64_t position,
+  const auto element = [](const KvPages& pages, bool is_key, std::int64_t position,
                           std::int64_t d) -> double {
     const KvView view = pages.page(position / pages.page_tokens);
     const std::int64_t j = position % pages.page_tokens;
+    const int bits = code_bits(view.type);
     const auto in_range = [&](int code) {
       return static_cast<double>(core::to_float(view.smallest[j])) +
              static_cast<double>(core::to_float(view.steps[j])) * code;
@@ -446,11 +490,11 @@ void attend_reference(const AttentionProblem& p) {
       case KvType::kF16:
         return core::to_float(f16_row(view, j)[d]);
       case KvType::kFp8:
-        return core::to_float(fp8_row(view, j)[d]);
+        return core::to_float(is_key ? fp8_codes(view)[fp8_key_place(j, d)] : fp8_row(view, j)[d]);
       case KvType::kInt8:
       case KvType::kInt4:
         return in_range(code_at(static_cast<const std::uint8_t*>(view.data),
-                                place(code_bits(view.type), j, d), code_bits(view.type)));
+                                (is_key ? key_code_place : value_code_place)(bits, j, d), bits));
     }
     return 0;
   };
@@ -471,7 +515,7 @@ void attend_reference(const AttentionProblem& p) {
       for (const std::int64_t j : seen) {
         double sum = 0;
         for (std::int64_t d = 0; d < p.head_dim; ++d) {
-          sum += static_cast<double>(q[d]) * element(p.keys, key_code_place, j, d);
+          sum += static_cast<double>(q[d]) * element(p.keys, true, j, d);
         }
         const double score = sum * p.scale;
         const double cap = p.softcap;
@@ -486,7 +530,7 @@ void attend_reference(const AttentionProblem& p) {
       for (std::int64_t d = 0; d < p.head_dim; ++d) {
         double sum = 0;
         for (std::size_t j = 0; j < weights.size(); ++j) {
-          sum += weights[j] / total * element(p.values, value_code_place, seen[j], d);
+          sum += weights[j] / total * element(p.values, false, seen[j], d);
         }
         p.out[i * p.ldo + h * p.head_dim + d] = static_cast<float>(sum);
       }

@@ -16,6 +16,9 @@
 ///                         token   t .. t + 3   t .. t + 3
 ///
 /// Elements that a head lacks in its last line are codes 0.
+///
+/// Keys in FP8 stand side by side too, byte 16 d + t, for products of floats of as many elements as fill
+/// multiples of 16. Values in FP8, and all other floats, are vectors.
 namespace nibble::ops::cpu {
 
 inline constexpr std::int64_t kCodeLine = 64;   // bytes
@@ -41,6 +44,13 @@ constexpr std::int64_t key_code_bytes(int bits, std::int64_t head_dim) {
 }
 constexpr std::int64_t value_code_bytes(int bits, std::int64_t head_dim) {
   return rounded_up(head_dim, kCodeLanes) * 16 * bits / 8;
+}
+
+constexpr std::int64_t fp8_key_bytes(std::int64_t head_dim) {
+  return rounded_up(head_dim, kCodeLanes) * kCodeLanes;
+}
+constexpr std::int64_t fp8_key_place(std::int64_t slot, std::int64_t d) {
+  return d * kCodeLanes + slot;
 }
 
 /// Element d of the token at `slot` of a page.

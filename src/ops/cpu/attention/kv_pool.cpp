@@ -38,6 +38,9 @@ std::int64_t vector_bytes(KvType type, std::int64_t head_dim) {
 }
 
 std::int64_t keys_bytes(KvType type, std::int64_t head_dim) {
+  if (type == KvType::kFp8) {
+    return fp8_key_bytes(head_dim);
+  }
   return has_range(type) ? key_code_bytes(code_bits(type), head_dim)
                          : kPageTokens * vector_bytes(type, head_dim);
 }
@@ -199,7 +202,12 @@ void KvPool::store(PageId page, std::int64_t slot, std::int64_t layer, std::int6
                 "{}, head {}",
                 pages_, layers_, kv_heads_, page, slot, layer, kv_head);
   std::byte* block = memory_ + page * page_bytes_ + (layer * kv_heads_ + kv_head) * block_bytes_;
-  if (has_range(keys_.type)) {
+  if (keys_.type == KvType::kFp8) {
+    auto* codes = reinterpret_cast<core::E4m3*>(block + keys_.vectors);
+    for (std::int64_t d = 0; d < head_dim_; ++d) {
+      codes[fp8_key_place(slot, d)] = core::to_e4m3(key[d]);
+    }
+  } else if (has_range(keys_.type)) {
     store_integers(keys_, block, slot, key, key_code_place);
   } else {
     store_floats(keys_, block, slot, key);

@@ -13,8 +13,8 @@ namespace nibble::ops::cpu {
 /// Memory for keys and values in pages of kPageTokens tokens, for all layers and KV heads. Who uses
 /// which page is decided by others. Within a page lie, for each layer and KV head: keys, values,
 /// then for each of them that are integers steps [16] and smallest [16] in float16. Floats are
-/// vectors of 16 tokens, [16, head_dim]; integers have lines of codes (kv_layout.h), as many as 16
-/// vectors take, more where head_dim does not fill them. Pages that nothing was written to take up
+/// vectors of 16 tokens, [16, head_dim]; integers have lines of codes, and so have keys in FP8
+/// (kv_layout.h), as many as 16 vectors take, more where head_dim does not fill them. Pages that nothing was written to take up
 /// no memory.
 ///
 /// 4-bit codes are those of the vector times a Hadamard matrix, where one of that size exists: it
