@@ -15,7 +15,7 @@ using core::ErrorKind;
 
 // The largest logit of each run of kRun, or -infinity where all are; side by side in kLanes lanes,
 // which a compiler turns into vectors.
-constexpr std::size_t kRun = 128;
+constexpr std::size_t kRun = 256;
 struct RunMaxima {
   std::vector<float> largest;
   bool has_nan = false;
@@ -43,9 +43,14 @@ RunMaxima maxima_of(std::span<const float> logits) {
       lanes[lane] = value > lanes[lane] ? value : lanes[lane];
       nan_lanes[lane] |= value != value ? 1u : 0u;
     }
-    maxima.largest.push_back(*std::max_element(lanes, lanes + kLanes));
-    maxima.has_nan = maxima.has_nan || std::any_of(nan_lanes, nan_lanes + kLanes,
-                                                   [](std::uint32_t nan) { return nan != 0; });
+    for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
+      for (std::size_t lane = 0; lane < half; ++lane) {
+        lanes[lane] = lanes[lane + half] > lanes[lane] ? lanes[lane + half] : lanes[lane];
+        nan_lanes[lane] |= nan_lanes[lane + half];
+      }
+    }
+    maxima.largest.push_back(lanes[0]);
+    maxima.has_nan = maxima.has_nan || nan_lanes[0] != 0;
   }
   return maxima;
 }

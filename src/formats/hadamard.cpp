@@ -115,7 +115,7 @@ void transform(std::span<T> row, std::int64_t base, std::int64_t width,
   require(length % size == 0, ErrorKind::kUsage,
           "a row of {} values can't be turned in Hadamard blocks of {}", length, size);
   std::vector<T> scratch(base > 1 ? index(size) : 0);
-  const HadamardTurn turn = {base,           width, base > 1 ? signs.data() : nullptr, transposed};
+  const HadamardTurn turn = {base, width, base > 1 ? signs.data() : nullptr, transposed};
   turn_blocks(turn, row.data(), length / size, scratch.data());
 }
 

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <utility>
 
-// The loops are written once over vectors of `kLanes` values, and compiled for some instruction sets
-// by inlining them into functions that have these.
+// The loops are written once over vectors of `kLanes` values, and compiled for some instruction
+// sets by inlining them into functions that have these.
 #define NIBBLE_INLINE inline __attribute__((always_inline))
 
 namespace nibble::formats {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "core/float8.h"
@@ -70,6 +69,25 @@ const core::E4m3* fp8_codes(const KvView& view) {
 const core::E4m3* fp8_row(const KvView& view, std::int64_t j) {
   return static_cast<const core::E4m3*>(view.data) + j * view.stride;
 }
+// Asks for `bytes` of the page behind the one of a position, which the processor cannot foresee.
+void prefetch_next(const KvPages& vectors, std::int64_t position, std::int64_t end,
+                   std::int64_t bytes) {
+  const std::int64_t next = position / vectors.page_tokens + 1;
+  if (next * vectors.page_tokens < end) {
+    const auto* page = static_cast<const std::byte*>(vectors.page(next).data);
+    for (std::int64_t at = 0; at < bytes; at += kCodeLine) {
+      __builtin_prefetch(page + at);
+    }
+  }
+}
+
+// Of a page of float vectors.
+std::int64_t page_bytes(const KvPages& vectors) {
+  const std::int64_t element =
+      vectors.type == KvType::kF32 ? 4 : (vectors.type == KvType::kF16 ? 2 : 1);
+  return kPageTokens * vectors.stride * element;
+}
+
 // out[r * ldo + j - begin] = row r . vector j.
 void score_floats(const KvView& view, const float* q, std::int64_t rows, std::int64_t begin,
                   std::int64_t end, std::int64_t dim, float* out, std::int64_t ldo) {
@@ -120,6 +138,7 @@ void score_fp8(const AttentionProblem& p, const float* q, std::int64_t begin, st
   }
   for_each_page(p.keys, begin, end,
                 [&](const KvView& view, std::int64_t at, std::int64_t from, std::int64_t) {
+                  prefetch_next(p.keys, at, end, padded * kCodeLanes);
                   for (std::int64_t h = 0; h < p.heads; h += kDotRows) {
                     vector_kernels().score_side_by_side(
                         filled.data() + h * padded, padded, std::min(kDotRows, p.heads - h),
@@ -128,8 +147,8 @@ void score_fp8(const AttentionProblem& p, const float* q, std::int64_t begin, st
                 });
 }
 
-// scores[h * ld + j - origin] = q_h . k_j for all heads of the group: each key is read once. Integers
-// and FP8 write all tokens of the pages, and origin is the start of one.
+// scores[h * ld + j - origin] = q_h . k_j for all heads of the group: each key is read once.
+// Integers and FP8 write all tokens of the pages, and origin is the start of one.
 void score_row(const AttentionProblem& p, const float* q, std::int64_t begin, std::int64_t end,
                std::int64_t origin, float* scores, std::int64_t ld) {
   if (has_range(p.keys.type)) {
@@ -145,6 +164,7 @@ void score_row(const AttentionProblem& p, const float* q, std::int64_t begin, st
   }
   for_each_page(p.keys, begin, end,
                 [&](const KvView& view, std::int64_t at, std::int64_t from, std::int64_t to) {
+                  prefetch_next(p.keys, at, end, page_bytes(p.keys));
                   for (std::int64_t h = 0; h < p.heads; h += kDotRows) {
                     score_floats(view, q + h * p.head_dim, std::min(kDotRows, p.heads - h), from,
                                  to, p.head_dim, scores + h * ld + at - origin, ld);
@@ -174,6 +194,7 @@ void mix_row(const AttentionProblem& p, float* numerators, std::int64_t ld, cons
   std::fill_n(out, p.heads * p.head_dim, 0.0f);
   for_each_page(p.values, begin, end,
                 [&](const KvView& view, std::int64_t at, std::int64_t from, std::int64_t to) {
+                  prefetch_next(p.values, at, end, page_bytes(p.values));
                   for (std::int64_t h = 0; h < p.heads; h += kDotRows) {
                     mix_floats(view, numerators + h * ld + at - origin, ld,
                                std::min(kDotRows, p.heads - h), from, to, p.head_dim,
@@ -471,70 +492,6 @@ void attend_blocks(const AttentionProblem& p) {
   const std::int64_t step = std::max<std::int64_t>(1, kQueryRows / p.heads);
   for (std::int64_t i = 0; i < p.rows; i += step) {
     block.attend(p, vectors, p.first_position + i, std::min(step, p.rows - i));
-  }
-}
-
-void attend_reference(const AttentionProblem& p) {
-  const auto element = [](const KvPages& pages, bool is_key, std::int64_t position,
-                          std::int64_t d) -> double {
-    const KvView view = pages.page(position / pages.page_tokens);
-    const std::int64_t j = position % pages.page_tokens;
-    const int bits = code_bits(view.type);
-    const auto in_range = [&](int code) {
-      return static_cast<double>(core::to_float(view.smallest[j])) +
-             static_cast<double>(core::to_float(view.steps[j])) * code;
-    };
-    switch (view.type) {
-      case KvType::kF32:
-        return f32_row(view, j)[d];
-      case KvType::kF16:
-        return core::to_float(f16_row(view, j)[d]);
-      case KvType::kFp8:
-        return core::to_float(is_key ? fp8_codes(view)[fp8_key_place(j, d)] : fp8_row(view, j)[d]);
-      case KvType::kInt8:
-      case KvType::kInt4:
-        return in_range(code_at(static_cast<const std::uint8_t*>(view.data),
-                                (is_key ? key_code_place : value_code_place)(bits, j, d), bits));
-    }
-    return 0;
-  };
-  const std::int64_t keys = key_count(p);
-  for (std::int64_t i = 0; i < p.rows; ++i) {
-    const std::int64_t position = p.first_position + i;
-    std::vector<std::int64_t> seen;
-    for (std::int64_t j = 0; j < keys; ++j) {
-      if (p.mask.bidirectional ||
-          (j <= position && (p.mask.window == 0 || j > position - p.mask.window))) {
-        seen.push_back(j);
-      }
-    }
-    for (std::int64_t h = 0; h < p.heads; ++h) {
-      const float* q = p.q + i * p.ldq + h * p.head_dim;
-      std::vector<double> weights;
-      double largest = -std::numeric_limits<double>::infinity();
-      for (const std::int64_t j : seen) {
-        double sum = 0;
-        for (std::int64_t d = 0; d < p.head_dim; ++d) {
-          sum += static_cast<double>(q[d]) * element(p.keys, true, j, d);
-        }
-        const double score = sum * p.scale;
-        const double cap = p.softcap;
-        weights.push_back(cap > 0 ? cap * std::tanh(score / cap) : score);
-        largest = std::max(largest, weights.back());
-      }
-      double total = 0;
-      for (double& weight : weights) {
-        weight = std::exp(weight - largest);
-        total += weight;
-      }
-      for (std::int64_t d = 0; d < p.head_dim; ++d) {
-        double sum = 0;
-        for (std::size_t j = 0; j < weights.size(); ++j) {
-          sum += weights[j] / total * element(p.values, false, seen[j], d);
-        }
-        p.out[i * p.ldo + h * p.head_dim + d] = static_cast<float>(sum);
-      }
-    }
   }
 }
 

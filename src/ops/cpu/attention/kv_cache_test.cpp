@@ -85,8 +85,7 @@ TEST(KvCache, Fp8StoresEachElementAsItsNearest) {
   EXPECT_EQ(values.steps, nullptr);
   for (std::int64_t d = 0; d < kDim; ++d) {
     const auto at = static_cast<std::size_t>(d);
-    EXPECT_EQ(static_cast<const core::E4m3*>(keys.data)[fp8_key_place(4, d)],
-              core::to_e4m3(x[at]))
+    EXPECT_EQ(static_cast<const core::E4m3*>(keys.data)[fp8_key_place(4, d)], core::to_e4m3(x[at]))
         << d;
     EXPECT_EQ(static_cast<const core::E4m3*>(values.data)[4 * kDim + d], core::to_e4m3(y[at])) << d;
   }

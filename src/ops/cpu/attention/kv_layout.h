@@ -17,8 +17,8 @@
 ///
 /// Elements that a head lacks in its last line are codes 0.
 ///
-/// Keys in FP8 stand side by side too, byte 16 d + t, for products of floats of as many elements as fill
-/// multiples of 16. Values in FP8, and all other floats, are vectors.
+/// Keys in FP8 stand side by side too, byte 16 d + t, for products of floats of as many elements as
+/// fill multiples of 16. Values in FP8, and all other floats, are vectors.
 namespace nibble::ops::cpu {
 
 inline constexpr std::int64_t kCodeLine = 64;   // bytes

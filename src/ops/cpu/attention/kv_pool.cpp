@@ -60,6 +60,39 @@ std::int64_t block_bytes(KvTypes types, std::int64_t head_dim) {
          ranges_bytes(types.keys) + ranges_bytes(types.values);
 }
 
+// Codes of a key, filled with zeros to kCodeLanes, where key_code_place() says: a line has one or
+// two whole quads of a token.
+void put_key(int bits, const std::uint8_t* codes, std::int64_t head_dim, std::int64_t slot,
+             std::uint8_t* lines) {
+  std::uint8_t* to = lines + slot * kCodeQuad;
+  const std::int64_t quads = key_quads(bits, head_dim);
+  for (std::int64_t quad = 0; quad < quads; quad += 8 / bits, to += kCodeLine) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, codes + quad * kCodeQuad, sizeof(word));
+    if (bits == 4) {
+      std::uint32_t second = 0;
+      std::memcpy(&second, codes + (quad + 1) * kCodeQuad, sizeof(second));
+      word |= second << 4;
+    }
+    std::memcpy(to, &word, sizeof(word));
+  }
+}
+
+// Codes of a value where value_code_place() says: a byte of every quad, or half a byte.
+void put_value(int bits, const std::uint8_t* codes, std::int64_t head_dim, std::int64_t slot,
+               std::uint8_t* lines) {
+  const CodePlace first = value_code_place(bits, slot, 0);
+  const std::int64_t block = value_code_bytes(bits, kCodeLanes);
+  const int others = bits == 8 ? 0 : 0xf0 >> first.shift;
+  std::uint8_t* to = lines + first.byte;
+  for (std::int64_t d = 0; d < head_dim; d += kCodeLanes, to += block) {
+    for (std::int64_t i = 0; i < kCodeLanes; ++i) {
+      std::uint8_t& byte = to[i * kCodeQuad];
+      byte = static_cast<std::uint8_t>((byte & others) | codes[d + i] << first.shift);
+    }
+  }
+}
+
 std::int64_t checked_page_bytes(KvTypes types, std::int64_t layers, std::int64_t kv_heads,
                                 std::int64_t head_dim, std::int64_t pages) {
   const bool nibbles = types.keys == KvType::kInt4 || types.values == KvType::kInt4;
@@ -168,12 +201,11 @@ void KvPool::store_floats(const Half& half, std::byte* block, std::int64_t slot,
   }
 }
 
-template <typename Place>
 void KvPool::store_integers(const Half& half, std::byte* block, std::int64_t slot, const float* x,
-                            Place place) {
+                            PutCodes put) {
   thread_local std::vector<float> turned;
   thread_local std::vector<std::uint8_t> codes;
-  codes.resize(static_cast<std::size_t>(head_dim_));
+  codes.assign(static_cast<std::size_t>(rounded_up(head_dim_, kCodeLanes)), 0);
   if (const formats::Hadamard* turn = turn_of(half.type)) {
     turned.assign(x, x + head_dim_);
     turn->apply(std::span<float>(turned));
@@ -184,13 +216,7 @@ void KvPool::store_integers(const Half& half, std::byte* block, std::int64_t slo
   code_kernels().encode(x, head_dim_, (1 << bits) - 1, codes.data(), ranges + slot,
                         ranges + kPageTokens + slot);
   auto* lines = reinterpret_cast<std::uint8_t*>(block + half.vectors);
-  const int mask = (1 << bits) - 1;
-  for (std::int64_t d = 0; d < head_dim_; ++d) {
-    const CodePlace at = place(bits, slot, d);
-    const int others = lines[at.byte] & ~(mask << at.shift);
-    lines[at.byte] =
-        static_cast<std::uint8_t>(others | codes[static_cast<std::size_t>(d)] << at.shift);
-  }
+  put(bits, codes.data(), head_dim_, slot, lines);
 }
 
 void KvPool::store(PageId page, std::int64_t slot, std::int64_t layer, std::int64_t kv_head,
@@ -208,12 +234,12 @@ void KvPool::store(PageId page, std::int64_t slot, std::int64_t layer, std::int6
       codes[fp8_key_place(slot, d)] = core::to_e4m3(key[d]);
     }
   } else if (has_range(keys_.type)) {
-    store_integers(keys_, block, slot, key, key_code_place);
+    store_integers(keys_, block, slot, key, put_key);
   } else {
     store_floats(keys_, block, slot, key);
   }
   if (has_range(values_.type)) {
-    store_integers(values_, block, slot, value, value_code_place);
+    store_integers(values_, block, slot, value, put_value);
   } else {
     store_floats(values_, block, slot, value);
   }

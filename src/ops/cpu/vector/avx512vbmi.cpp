@@ -46,10 +46,10 @@ constexpr EighthsTable kEighths;
 
 // Bytes 2 and 3 of a lane are looked up by the code, whose sign goes on top.
 inline __m512 widen_eighths(__m128i codes) {
-  const __m512i places = _mm512_setr_epi32(
-      0x00000000, 0x01010101, 0x02020202, 0x03030303, 0x04040404, 0x05050505, 0x06060606,
-      0x07070707, 0x08080808, 0x09090909, 0x0a0a0a0a, 0x0b0b0b0b, 0x0c0c0c0c, 0x0d0d0d0d,
-      0x0e0e0e0e, 0x0f0f0f0f);
+  const __m512i places =
+      _mm512_setr_epi32(0x00000000, 0x01010101, 0x02020202, 0x03030303, 0x04040404, 0x05050505,
+                        0x06060606, 0x07070707, 0x08080808, 0x09090909, 0x0a0a0a0a, 0x0b0b0b0b,
+                        0x0c0c0c0c, 0x0d0d0d0d, 0x0e0e0e0e, 0x0f0f0f0f);
   const __m512i code = _mm512_permutexvar_epi8(places, _mm512_castsi128_si512(codes));
   const __m512i low =
       _mm512_maskz_permutex2var_epi8(0x4444444444444444, _mm512_load_si512(kEighths.low), code,

@@ -69,9 +69,9 @@ struct VectorKernels {
   Score<core::Fp16> score_f16;
   Score<core::E4m3> score_e4m3;
 
-  /// out[i * ldo + j] = x row i . vector j for i < rows <= kDotRows and 16 vectors that stand side by
-  /// side, codes[d * 16 + j] being element d of vector j: the very numbers of score_f32. Rows of x
-  /// and vectors are filled with zeros to `padded` elements, a multiple of 16.
+  /// out[i * ldo + j] = x row i . vector j for i < rows <= kDotRows and 16 vectors that stand side
+  /// by side, codes[d * 16 + j] being element d of vector j: the very numbers of score_f32. Rows of
+  /// x and vectors are filled with zeros to `padded` elements, a multiple of 16.
   void (*score_side_by_side)(const float* x, std::int64_t ldx, std::int64_t rows,
                              const core::E4m3* codes, std::int64_t padded, float* out,
                              std::int64_t ldo);
@@ -126,9 +126,9 @@ const VectorKernels& vector_kernels();
 std::span<const VectorKernels* const> runnable_vector_kernels();
 
 const VectorKernels& vector_kernels_baseline();
-const VectorKernels& vector_kernels_avx2();    // x86-64
+const VectorKernels& vector_kernels_avx2();        // x86-64
 const VectorKernels& vector_kernels_avx512();      // x86-64
 const VectorKernels& vector_kernels_avx512vbmi();  // x86-64
-const VectorKernels& vector_kernels_neon();    // 64-bit ARM
+const VectorKernels& vector_kernels_neon();        // 64-bit ARM
 
 }  // namespace nibble::ops::cpu
