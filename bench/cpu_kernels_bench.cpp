@@ -85,6 +85,7 @@ class Bench {
   void hadamard();
   void decode_attention();
   void prefill_attention();
+  void attend_prompt(const Heads& shape, KvTypes types);
   void embedding();
   void softmax();
   void sampling();
@@ -96,8 +97,8 @@ class Bench {
 
  private:
   Matrix random_matrix(std::int64_t rows, std::int64_t columns);
-  void attend(const Heads& shape, KvType type, std::int64_t depth);
-  KvCache filled_cache(const Heads& shape, KvType type, std::int64_t depth);
+  void attend(const Heads& shape, KvTypes types, std::int64_t depth);
+  KvCache filled_cache(const Heads& shape, KvTypes types, std::int64_t depth);
 
   /// body(call) for call = 0, 1, 2, ...
   template <typename Body>
@@ -266,7 +267,7 @@ void Bench::hadamard() {
 }
 
 /// As many layers as fill --cold, all with the keys and values of the first.
-KvCache Bench::filled_cache(const Heads& shape, KvType type, std::int64_t depth) {
+KvCache Bench::filled_cache(const Heads& shape, KvTypes type, std::int64_t depth) {
   const std::int64_t layer_bytes = KvCache::bytes(type, 1, shape.kv_heads, shape.dim, depth);
   const std::int64_t layers = options_.cold_bytes / layer_bytes + 1;
   KvCache cache(type, layers, shape.kv_heads, shape.dim, depth);
@@ -301,14 +302,24 @@ AttentionSpec spec_of(const Heads& shape) {
   return spec;
 }
 
+constexpr KvTypes kKvTypes[] = {KvType::kF32,  KvType::kF16,
+                                KvType::kInt8, {KvType::kInt8, KvType::kInt4},
+                                KvType::kInt4, KvType::kFp8};
+
+std::string name_of(KvTypes types) {
+  constexpr const char* kNames[] = {"f32", "f16", "int8", "int4", "fp8"};
+  const std::string keys = kNames[static_cast<int>(types.keys)];
+  const std::string values = kNames[static_cast<int>(types.values)];
+  return keys == values ? keys : keys + "-" + values;
+}
+
 std::string name_of(const Heads& shape) {
   return std::to_string(shape.heads) + "/" + std::to_string(shape.kv_heads) + " x " +
          std::to_string(shape.dim);
 }
 
 /// One token at the end of `depth` positions, RoPE left out.
-void Bench::attend(const Heads& shape, KvType type, std::int64_t depth) {
-  constexpr const char* kNames[] = {"f32", "f16", "int8", "int4", "fp8"};
+void Bench::attend(const Heads& shape, KvTypes type, std::int64_t depth) {
   KvCache cache = filled_cache(shape, type, depth);
   const std::int64_t layer_bytes = KvCache::bytes(type, 1, shape.kv_heads, shape.dim, depth);
   const std::int64_t layers = options_.cold_bytes / layer_bytes + 1;
@@ -323,17 +334,18 @@ void Bench::attend(const Heads& shape, KvType type, std::int64_t depth) {
   const Work work = {static_cast<double>(layer_bytes) +
                          kFloat * static_cast<double>(qkv.columns() + out.columns()),
                      scores * (4.0 * static_cast<double>(shape.dim) + 1), true};
-  time(std::string("attention, KV ") + kNames[static_cast<int>(type)],
-       name_of(shape) + " at " + std::to_string(depth), work,
+  time("attention, KV " + name_of(type), name_of(shape) + " at " + std::to_string(depth), work,
        [&](std::int64_t call) { attention(qkv, spec, call % layers, batch, out, ops_.pool()); });
 }
 
 void Bench::decode_attention() {
   for (const Heads& shape : {Heads{32, 8, 64}, Heads{32, 32, 128}}) {
-    for (const KvType type :
-         {KvType::kF32, KvType::kF16, KvType::kInt8, KvType::kInt4, KvType::kFp8}) {
+    for (const KvTypes types : kKvTypes) {
       for (const std::int64_t depth : {128, 1024, 4096}) {
-        attend(shape, type, depth);
+        attend(shape, types, depth);
+      }
+      if (shape.heads > shape.kv_heads) {
+        attend(shape, types, 16384);
       }
     }
   }
@@ -341,21 +353,28 @@ void Bench::decode_attention() {
 
 void Bench::prefill_attention() {
   for (const Heads& shape : {Heads{32, 8, 64}, Heads{32, 32, 128}}) {
-    KvCache cache(KvType::kF16, 1, shape.kv_heads, shape.dim, kPrompt);
-    const AttentionSpec spec = spec_of(shape);
-    Matrix qkv = random_matrix(kPrompt, (shape.heads + 2 * shape.kv_heads) * shape.dim);
-    Matrix out = ops_.matrix(kPrompt, shape.heads * shape.dim);
-    const std::vector<std::int32_t> ids(kPrompt, 0);
-    const SequenceSlice<KvCache> slice = {&cache, 0, 0, kPrompt};
-    const Batch<KvCache> batch = {ids, ids, {&slice, 1}};
-    const double scores = static_cast<double>(shape.heads * kPrompt * (kPrompt + 1)) / 2;
-    const double bytes =
-        kFloat * static_cast<double>(kPrompt * (qkv.columns() + out.columns())) +
-        static_cast<double>(KvCache::bytes(KvType::kF16, 1, shape.kv_heads, shape.dim, kPrompt));
-    time("attention of a prompt", name_of(shape) + ", 512",
-         {bytes, scores * (4.0 * static_cast<double>(shape.dim) + 1)},
-         [&](std::int64_t) { attention(qkv, spec, 0, batch, out, ops_.pool()); });
+    for (const KvTypes types : {KvTypes(KvType::kF16), KvTypes(KvType::kInt8),
+                                KvTypes(KvType::kInt4), KvTypes(KvType::kFp8)}) {
+      attend_prompt(shape, types);
+    }
   }
+}
+
+void Bench::attend_prompt(const Heads& shape, KvTypes types) {
+  KvCache cache(types, 1, shape.kv_heads, shape.dim, kPrompt);
+  const AttentionSpec spec = spec_of(shape);
+  Matrix qkv = random_matrix(kPrompt, (shape.heads + 2 * shape.kv_heads) * shape.dim);
+  Matrix out = ops_.matrix(kPrompt, shape.heads * shape.dim);
+  const std::vector<std::int32_t> ids(kPrompt, 0);
+  const SequenceSlice<KvCache> slice = {&cache, 0, 0, kPrompt};
+  const Batch<KvCache> batch = {ids, ids, {&slice, 1}};
+  const double scores = static_cast<double>(shape.heads * kPrompt * (kPrompt + 1)) / 2;
+  const double bytes =
+      kFloat * static_cast<double>(kPrompt * (qkv.columns() + out.columns())) +
+      static_cast<double>(KvCache::bytes(types, 1, shape.kv_heads, shape.dim, kPrompt));
+  time("prompt, KV " + name_of(types), name_of(shape) + ", 512",
+       {bytes, scores * (4.0 * static_cast<double>(shape.dim) + 1)},
+       [&](std::int64_t) { attention(qkv, spec, 0, batch, out, ops_.pool()); });
 }
 
 void Bench::embedding() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <utility>
 
@@ -12,8 +13,57 @@ namespace {
 
 using core::ErrorKind;
 
-std::int32_t most_probable(std::span<const float> logits) {
-  return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+// The largest logit of each run of kRun, or -infinity where all are; side by side in kLanes lanes,
+// which a compiler turns into vectors.
+constexpr std::size_t kRun = 256;
+struct RunMaxima {
+  std::vector<float> largest;
+  bool has_nan = false;
+};
+
+RunMaxima maxima_of(std::span<const float> logits) {
+  constexpr std::size_t kLanes = 16;
+  RunMaxima maxima;
+  maxima.largest.reserve(logits.size() / kRun + 1);
+  for (std::size_t begin = 0; begin < logits.size(); begin += kRun) {
+    const std::span<const float> run = logits.subspan(begin, std::min(kRun, logits.size() - begin));
+    float lanes[kLanes];
+    std::uint32_t nan_lanes[kLanes] = {};
+    std::fill_n(lanes, kLanes, -std::numeric_limits<float>::infinity());
+    std::size_t i = 0;
+    for (; i + kLanes <= run.size(); i += kLanes) {
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        const float value = run[i + lane];
+        lanes[lane] = value > lanes[lane] ? value : lanes[lane];
+        nan_lanes[lane] |= value != value ? 1u : 0u;
+      }
+    }
+    for (std::size_t lane = 0; i + lane < run.size(); ++lane) {
+      const float value = run[i + lane];
+      lanes[lane] = value > lanes[lane] ? value : lanes[lane];
+      nan_lanes[lane] |= value != value ? 1u : 0u;
+    }
+    for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
+      for (std::size_t lane = 0; lane < half; ++lane) {
+        lanes[lane] = lanes[lane + half] > lanes[lane] ? lanes[lane + half] : lanes[lane];
+        nan_lanes[lane] |= nan_lanes[lane + half];
+      }
+    }
+    maxima.largest.push_back(lanes[0]);
+    maxima.has_nan = maxima.has_nan || nan_lanes[0] != 0;
+  }
+  return maxima;
+}
+
+// No more than all but `count` logits are smaller: as many runs have one that large.
+float least_of_most_probable(const RunMaxima& maxima, std::int64_t count) {
+  if (count == 0 || std::cmp_less_equal(maxima.largest.size(), count)) {
+    return -std::numeric_limits<float>::infinity();
+  }
+  std::vector<float> largest = maxima.largest;
+  const auto last = largest.begin() + (count - 1);
+  std::nth_element(largest.begin(), last, largest.end(), std::greater<>());
+  return *last;
 }
 
 bool is_within(float value, float low, float high) {  // false for NaN
@@ -56,21 +106,22 @@ void fail_with_nan() {
 
 void rank(std::span<const float> logits, std::int64_t count,
           std::vector<ops::RankedToken>& ranked) {
-  if (has_nan(logits)) {
+  const RunMaxima maxima = maxima_of(logits);
+  if (maxima.has_nan) {
     fail_with_nan();
   }
   ranked.clear();
   constexpr float kNever = -std::numeric_limits<float>::infinity();
-  if (count == 1) {
-    const std::int32_t id = most_probable(logits);
-    if (logits[static_cast<std::size_t>(id)] > kNever) {
-      ranked.push_back({id, logits[static_cast<std::size_t>(id)]});
+  const float least = least_of_most_probable(maxima, count);
+  for (std::size_t run = 0; run < maxima.largest.size(); ++run) {
+    if (maxima.largest[run] < least) {
+      continue;
     }
-    return;
-  }
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (logits[i] > kNever) {
-      ranked.push_back({static_cast<std::int32_t>(i), logits[i]});
+    const std::size_t end = std::min((run + 1) * kRun, logits.size());
+    for (std::size_t i = run * kRun; i < end; ++i) {
+      if (logits[i] >= least && logits[i] > kNever) {
+        ranked.push_back({static_cast<std::int32_t>(i), logits[i]});
+      }
     }
   }
   const auto more_probable = [](const ops::RankedToken& a, const ops::RankedToken& b) {

@@ -1,12 +1,15 @@
 #include "engine/sampler.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/random.h"
 #include "engine/log_probabilities.h"
 #include "engine/penalties.h"
 
@@ -53,6 +56,42 @@ TEST(Sampler, FiltersKeepTheMostProbable) {
   std::vector<ops::RankedToken> ranked;
   const std::vector<float> damaged = {1.0f, std::nanf("")};
   EXPECT_THROW(rank(damaged, 1, ranked), core::Error);
+}
+
+// What is looked at first leaves nothing out.
+TEST(Sampler, RanksAsASortDoes) {
+  core::Random random(4);
+  for (const std::int64_t size : {1, 5, 127, 128, 129, 1000, 20000}) {
+    for (const float unit : {0.5f, 64.0f}) {  // many ties, few
+      std::vector<float> logits(static_cast<std::size_t>(size));
+      for (float& value : logits) {
+        value = random.below(9) == 0 ? -std::numeric_limits<float>::infinity()
+                                     : std::round(unit * random.normal());
+      }
+      std::vector<ops::RankedToken> all;
+      for (std::size_t i = 0; i < logits.size(); ++i) {
+        if (std::isfinite(logits[i])) {
+          all.push_back({static_cast<std::int32_t>(i), logits[i]});
+        }
+      }
+      std::stable_sort(all.begin(), all.end(),
+                       [](const auto& a, const auto& b) { return a.logit > b.logit; });
+      for (const std::int64_t count : {0, 1, 2, 40, 157, 1000}) {
+        std::vector<ops::RankedToken> ranked;
+        rank(logits, count, ranked);
+        const std::size_t kept =
+            count == 0 ? all.size() : std::min(all.size(), static_cast<std::size_t>(count));
+        ASSERT_EQ(ranked.size(), kept);
+        for (std::size_t i = 0; i < kept; ++i) {
+          ASSERT_EQ(ranked[i].id, all[i].id) << size << ' ' << count << ' ' << i;
+          ASSERT_EQ(ranked[i].logit, all[i].logit);
+        }
+      }
+      logits[static_cast<std::size_t>(random.below(size))] = std::nanf("");
+      std::vector<ops::RankedToken> ranked;
+      EXPECT_THROW(rank(logits, 1, ranked), core::Error);
+    }
+  }
 }
 
 // Sequences of one batch get as many tokens as the greediest of them asks for.

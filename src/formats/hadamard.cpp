@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "core/error.h"
+#include "formats/hadamard_loops.h"
 
 namespace nibble::formats {
 namespace {
@@ -14,7 +15,6 @@ using core::require;
 
 constexpr std::int64_t kMaxBase = 512;
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 30;
-constexpr std::int64_t kSmall = 16;  // values of the first rounds
 
 std::size_t index(std::int64_t value) {
   return static_cast<std::size_t>(value);
@@ -107,114 +107,6 @@ std::vector<float> paley2(std::int64_t base) {
   return b;
 }
 
-// One round of butterflies among values kHalf apart, kSmall values in all.
-template <std::int64_t kHalf, typename T>
-void small_round(T* x) {
-  for (std::int64_t i = 0; i < kSmall; i += 2 * kHalf) {
-    for (std::int64_t j = i; j < i + kHalf; ++j) {
-      const T a = x[j];
-      const T b = x[j + kHalf];
-      x[j] = a + b;
-      x[j + kHalf] = a - b;
-    }
-  }
-}
-
-// One round, then another among values twice as far apart: four runs of `half` values.
-template <typename T>
-void two_rounds(T* x, std::int64_t half) {
-  T* x1 = x + half;
-  T* x2 = x1 + half;
-  T* x3 = x2 + half;
-  for (std::int64_t j = 0; j < half; j += kSmall) {
-    for (std::int64_t i = j; i < j + kSmall; ++i) {
-      const T sum01 = x[i] + x1[i];
-      const T difference01 = x[i] - x1[i];
-      const T sum23 = x2[i] + x3[i];
-      const T difference23 = x2[i] - x3[i];
-      x[i] = sum01 + sum23;
-      x1[i] = difference01 + difference23;
-      x2[i] = sum01 - sum23;
-      x3[i] = difference01 - difference23;
-    }
-  }
-}
-
-template <typename T>
-void one_round(T* x, std::int64_t half) {
-  T* high = x + half;
-  for (std::int64_t j = 0; j < half; ++j) {
-    const T a = x[j];
-    const T b = high[j];
-    x[j] = a + b;
-    high[j] = a - b;
-  }
-}
-
-// x <- x S for 2^m values, with rounds of butterflies among values 1, 2, 4, ... apart. All loops
-// have lengths that a compiler turns into vector instructions.
-template <typename T>
-void butterflies(T* x, std::int64_t size) {
-  if (size < kSmall) {
-    for (std::int64_t half = 1; half < size; half *= 2) {
-      for (std::int64_t i = 0; i < size; i += 2 * half) {
-        one_round(x + i, half);
-      }
-    }
-    return;
-  }
-  for (std::int64_t i = 0; i < size; i += kSmall) {
-    small_round<1>(x + i);
-    small_round<2>(x + i);
-    small_round<4>(x + i);
-    small_round<8>(x + i);
-  }
-  std::int64_t half = kSmall;
-  for (; 4 * half <= size; half *= 4) {
-    for (std::int64_t i = 0; i < size; i += 4 * half) {
-      two_rounds(x + i, half);
-    }
-  }
-  if (half < size) {
-    one_round(x, half);
-  }
-}
-
-// kColumns columns of one row of B^T x (of B x when `transposed`), summed where a compiler keeps
-// them in registers: its signs lie `stride` apart. x [base, width] from the first of the columns
-// on.
-template <std::int64_t kColumns, typename T>
-void mix_columns(const T* x, std::int64_t base, std::int64_t width, const float* signs,
-                 std::int64_t stride, T* to) {
-  T sums[kColumns] = {};
-  for (std::int64_t from = 0; from < base; ++from) {
-    const auto sign = static_cast<T>(signs[from * stride]);
-    for (std::int64_t j = 0; j < kColumns; ++j) {
-      sums[j] += sign * x[from * width + j];
-    }
-  }
-  std::copy_n(sums, kColumns, to);
-}
-
-// x [base, width] <- B^T x, or B x when `transposed`; `scratch` has the size of x, and the width is
-// a power of two.
-template <typename T>
-void mix(T* x, std::int64_t base, std::int64_t width, const std::vector<float>& signs,
-         bool transposed, std::vector<T>& scratch) {
-  const std::int64_t stride = transposed ? 1 : base;
-  for (std::int64_t to = 0; to < base; ++to) {
-    const float* row = signs.data() + (transposed ? to * base : to);
-    T* sums = scratch.data() + to * width;
-    for (std::int64_t j = 0; width < kSmall && j < width; ++j) {
-      mix_columns<1>(x + j, base, width, row, stride, sums + j);
-    }
-    for (std::int64_t j = 0; width >= kSmall && j < width; j += kSmall) {
-      mix_columns<kSmall>(x + j, base, width, row, stride, sums + j);
-    }
-  }
-  std::copy(scratch.begin(), scratch.end(), x);
-}
-
 template <typename T>
 void transform(std::span<T> row, std::int64_t base, std::int64_t width,
                const std::vector<float>& signs, bool transposed) {
@@ -222,19 +114,9 @@ void transform(std::span<T> row, std::int64_t base, std::int64_t width,
   const auto length = static_cast<std::int64_t>(row.size());
   require(length % size == 0, ErrorKind::kUsage,
           "a row of {} values can't be turned in Hadamard blocks of {}", length, size);
-  const T scale = T{1} / std::sqrt(static_cast<T>(size));
   std::vector<T> scratch(base > 1 ? index(size) : 0);
-  for (T* block = row.data(); block != row.data() + length; block += size) {
-    for (std::int64_t i = 0; i < base; ++i) {
-      butterflies(block + i * width, width);
-    }
-    if (base > 1) {
-      mix(block, base, width, signs, transposed, scratch);
-    }
-    for (std::int64_t j = 0; j < size; ++j) {
-      block[j] *= scale;
-    }
-  }
+  const HadamardTurn turn = {base, width, base > 1 ? signs.data() : nullptr, transposed};
+  turn_blocks(turn, row.data(), length / size, scratch.data());
 }
 
 }  // namespace

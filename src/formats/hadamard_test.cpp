@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "formats/hadamard_loops.h"
 #include "formats/split_mix.h"
 
 namespace nibble::formats {
@@ -128,6 +129,30 @@ TEST(Hadamard, TurnsBlocksAloneAndBack) {
     for (std::size_t i = 0; i < row.size(); ++i) {
       ASSERT_NEAR(row[i], original[i], 1e-5);
       ASSERT_NEAR(precise[i], original[i], 1e-13);
+    }
+  }
+}
+
+// All instruction sets make the same additions.
+TEST(Hadamard, HasTheSameBitsInAllVectors) {
+  for (const std::int64_t size : {1, 2, 4, 8, 12, 16, 20, 32, 64, 96, 128, 704, 1408, 2048, 5632}) {
+    for (const bool transposed : {false, true}) {
+      std::int64_t base = size;
+      while (base % 2 == 0) {
+        base /= 2;
+      }
+      base = base == 1 ? 1 : base * 4;
+      std::vector<float> signs(static_cast<std::size_t>(base * base));
+      for (std::size_t i = 0; i < signs.size(); ++i) {
+        signs[i] = (i * i + i / 3) % 5 < 2 ? -1.0f : 1.0f;  // any will do
+      }
+      const HadamardTurn turn = {base, size / base, base > 1 ? signs.data() : nullptr, transposed};
+      std::vector<float> best = split_mix_normals(7, static_cast<std::size_t>(3 * size));
+      std::vector<float> plain = best;
+      std::vector<float> scratch(static_cast<std::size_t>(size));
+      turn_blocks(turn, best.data(), 3, scratch.data());
+      turn_blocks_plainly(turn, plain.data(), 3, scratch.data());
+      ASSERT_EQ(best, plain) << size;
     }
   }
 }

@@ -21,6 +21,10 @@ std::vector<SparseKernel> architecture_sparse_kernels() {
   return {};
 }
 
+std::vector<const CodeKernels*> architecture_code_kernels() {
+  return {&code_kernels_neon()};
+}
+
 /// NEON is part of every 64-bit ARM.
 std::vector<const VectorKernels*> architecture_vector_kernels() {
   return {&vector_kernels_neon()};

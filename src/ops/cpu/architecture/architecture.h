@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "ops/cpu/attention/codes/code_kernels.h"
 #include "ops/cpu/cpu_features.h"
 #include "ops/cpu/packed/variants.h"
 #include "ops/cpu/sparse/sparse_rows.h"
@@ -20,6 +21,10 @@ std::vector<Variant> architecture_variants();
 
 /// The family's kernels of block-sparse rows, slowest first, whether they run here or not.
 std::vector<SparseKernel> architecture_sparse_kernels();
+
+/// The family's products with codes of keys and values, slowest first, whether they run here or
+/// not.
+std::vector<const CodeKernels*> architecture_code_kernels();
 
 /// The family's vector kernels that run here, slowest first.
 std::vector<const VectorKernels*> architecture_vector_kernels();

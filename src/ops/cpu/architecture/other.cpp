@@ -15,6 +15,10 @@ std::vector<SparseKernel> architecture_sparse_kernels() {
   return {};
 }
 
+std::vector<const CodeKernels*> architecture_code_kernels() {
+  return {};
+}
+
 std::vector<const VectorKernels*> architecture_vector_kernels() {
   return {};
 }

@@ -68,6 +68,10 @@ std::vector<SparseKernel> architecture_sparse_kernels() {
   return {avx2_sparse_kernel(), avx512vnni_sparse_kernel()};
 }
 
+std::vector<const CodeKernels*> architecture_code_kernels() {
+  return {&code_kernels_avx2(), &code_kernels_avxvnni(), &code_kernels_avx512vnni()};
+}
+
 std::vector<const VectorKernels*> architecture_vector_kernels() {
   std::vector<const VectorKernels*> kernels;
   if (cpu_features().avx2) {
@@ -75,6 +79,9 @@ std::vector<const VectorKernels*> architecture_vector_kernels() {
   }
   if (cpu_features().avx512) {
     kernels.push_back(&vector_kernels_avx512());
+  }
+  if (cpu_features().avx512vbmi) {
+    kernels.push_back(&vector_kernels_avx512vbmi());
   }
   return kernels;
 }

@@ -96,8 +96,9 @@ double difference(Attend attend, const Case& c, KvType type) {
 TEST(Attention, RowsAndBlocksMatchTheReference) {
   for (const Case& c : kCases) {
     for (const KvType type : kTypes) {
-      EXPECT_LT(difference(attend_rows, c, type), 5e-6) << c.rows << " rows from " << c.first;
-      EXPECT_LT(difference(attend_blocks, c, type), 5e-6) << c.rows << " rows from " << c.first;
+      const double most = has_range(type) ? 3e-4 : 5e-6;  // queries and shares rounded to 16 bits
+      EXPECT_LT(difference(attend_rows, c, type), most) << c.rows << " rows from " << c.first;
+      EXPECT_LT(difference(attend_blocks, c, type), most) << c.rows << " rows from " << c.first;
     }
   }
 }

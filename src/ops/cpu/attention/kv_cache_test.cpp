@@ -41,19 +41,19 @@ TEST(KvCache, IntegersAreWithinHalfAStep) {
     cache.store(1, 2, 4, x.data(), constant.data());
     const KvView keys = cache.keys(1, 2).page(0);
     const KvView values = cache.values(1, 2).page(0);
-    const auto decoded = [&](const KvView& view, std::int64_t d) {
-      const auto* codes = static_cast<const std::uint8_t*>(view.data);
-      const std::int64_t at = 4 * kDim + d;
+    const int bits = code_bits(type);
+    const auto decoded = [&](const KvView& view, auto place, std::int64_t d) {
       const int code =
-          view.type == KvType::kInt8 ? codes[at] : codes[at / 2] >> (at % 2 == 0 ? 0 : 4) & 15;
+          code_at(static_cast<const std::uint8_t*>(view.data), place(bits, 4, d), bits);
       return core::to_float(view.smallest[4]) +
              core::to_float(view.steps[4]) * static_cast<float>(code);
     };
     const auto [smallest, largest] = std::minmax_element(x.begin(), x.end());
     const float step = (*largest - *smallest) / static_cast<float>(levels);
     for (std::int64_t d = 0; d < kDim; ++d) {
-      EXPECT_NEAR(decoded(keys, d), x[static_cast<std::size_t>(d)], 0.502f * step + 0.004f);
-      EXPECT_NEAR(decoded(values, d), 0.7f, 5e-4f);
+      EXPECT_NEAR(decoded(keys, key_code_place, d), x[static_cast<std::size_t>(d)],
+                  0.502f * step + 0.004f);
+      EXPECT_NEAR(decoded(values, value_code_place, d), 0.7f, 5e-4f);
     }
     std::vector<float> broken = x;
     broken[3] = std::numeric_limits<float>::infinity();
@@ -79,16 +79,18 @@ TEST(KvCache, Fp8StoresEachElementAsItsNearest) {
   const std::vector<float> y = core::normal_values(kDim, 9);
   KvCache cache(KvType::kFp8, 2, 3, kDim, 5);
   cache.store(1, 2, 4, x.data(), y.data());
-  const auto check = [&](const KvView& view, const std::vector<float>& expected) {
-    EXPECT_EQ(view.steps, nullptr);
-    const auto* codes = static_cast<const core::E4m3*>(view.data) + 4 * kDim;
-    for (std::size_t d = 0; d < expected.size(); ++d) {
-      EXPECT_EQ(codes[d], core::to_e4m3(expected[d])) << d;
-    }
-  };
-  check(cache.keys(1, 2).page(0), x);
-  check(cache.values(1, 2).page(0), y);
-  EXPECT_EQ(KvCache::bytes(KvType::kFp8, 2, 3, 27, 17), 2 * 2 * 3 * 32 * 27);
+  const KvView keys = cache.keys(1, 2).page(0);
+  const KvView values = cache.values(1, 2).page(0);
+  EXPECT_EQ(keys.steps, nullptr);
+  EXPECT_EQ(values.steps, nullptr);
+  for (std::int64_t d = 0; d < kDim; ++d) {
+    const auto at = static_cast<std::size_t>(d);
+    EXPECT_EQ(static_cast<const core::E4m3*>(keys.data)[fp8_key_place(4, d)], core::to_e4m3(x[at]))
+        << d;
+    EXPECT_EQ(static_cast<const core::E4m3*>(values.data)[4 * kDim + d], core::to_e4m3(y[at])) << d;
+  }
+  EXPECT_EQ(KvCache::bytes(KvType::kFp8, 2, 3, 27, 17), 2 * 3 * 32 * (32 + 27));
+  EXPECT_EQ(KvCache::bytes(KvType::kFp8, 2, 3, 64, 17), 2 * 3 * 32 * 2 * 64);
   EXPECT_EQ(cache.key_turn(), nullptr);
   EXPECT_EQ(kind_of_error([] {
               KvCache({KvType::kFp8, KvType::kF16}, 1, 1, 8, 1);

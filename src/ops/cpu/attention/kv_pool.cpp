@@ -1,7 +1,6 @@
 #include "ops/cpu/attention/kv_pool.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <span>
@@ -13,6 +12,8 @@
 #include "core/error.h"
 #include "core/float8.h"
 #include "core/memory.h"
+#include "ops/cpu/attention/codes/code_kernels.h"
+#include "ops/cpu/attention/kv_layout.h"
 #include "ops/cpu/vector/vector_kernels.h"
 
 namespace nibble::ops::cpu {
@@ -20,23 +21,33 @@ namespace {
 
 using core::ErrorKind;
 
+// One float vector.
 std::int64_t vector_bytes(KvType type, std::int64_t head_dim) {
   switch (type) {
     case KvType::kF32:
       return head_dim * 4;
     case KvType::kF16:
       return head_dim * 2;
-    case KvType::kInt8:
     case KvType::kFp8:
       return head_dim;
+    case KvType::kInt8:
     case KvType::kInt4:
-      return head_dim / 2;
+      break;
   }
   return 0;
 }
 
-std::int64_t vectors_bytes(KvType type, std::int64_t head_dim) {
-  return kPageTokens * vector_bytes(type, head_dim);
+std::int64_t keys_bytes(KvType type, std::int64_t head_dim) {
+  if (type == KvType::kFp8) {
+    return fp8_key_bytes(head_dim);
+  }
+  return has_range(type) ? key_code_bytes(code_bits(type), head_dim)
+                         : kPageTokens * vector_bytes(type, head_dim);
+}
+
+std::int64_t values_bytes(KvType type, std::int64_t head_dim) {
+  return has_range(type) ? value_code_bytes(code_bits(type), head_dim)
+                         : kPageTokens * vector_bytes(type, head_dim);
 }
 
 std::int64_t ranges_bytes(KvType type) {
@@ -45,37 +56,41 @@ std::int64_t ranges_bytes(KvType type) {
 
 // One head of one layer of a page.
 std::int64_t block_bytes(KvTypes types, std::int64_t head_dim) {
-  return vectors_bytes(types.keys, head_dim) + vectors_bytes(types.values, head_dim) +
+  return keys_bytes(types.keys, head_dim) + values_bytes(types.values, head_dim) +
          ranges_bytes(types.keys) + ranges_bytes(types.values);
 }
 
-struct KvRange {
-  core::Fp16 step;
-  core::Fp16 smallest;
-};
+// Codes of a key, filled with zeros to kCodeLanes, where key_code_place() says: a line has one or
+// two whole quads of a token.
+void put_key(int bits, const std::uint8_t* codes, std::int64_t head_dim, std::int64_t slot,
+             std::uint8_t* lines) {
+  std::uint8_t* to = lines + slot * kCodeQuad;
+  const std::int64_t quads = key_quads(bits, head_dim);
+  for (std::int64_t quad = 0; quad < quads; quad += 8 / bits, to += kCodeLine) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, codes + quad * kCodeQuad, sizeof(word));
+    if (bits == 4) {
+      std::uint32_t second = 0;
+      std::memcpy(&second, codes + (quad + 1) * kCodeQuad, sizeof(second));
+      word |= second << 4;
+    }
+    std::memcpy(to, &word, sizeof(word));
+  }
+}
 
-// Codes of a vector, one byte each, and the range that they count in. A vector with NaN or infinite
-// elements gets a range that is not finite, so that what reads it is not finite either.
-KvRange encode(const float* x, std::int64_t n, int levels, std::uint8_t* codes) {
-  float smallest = x[0];
-  float largest = x[0];
-  bool finite = true;
-  for (std::int64_t i = 0; i < n; ++i) {
-    smallest = std::min(smallest, x[i]);
-    largest = std::max(largest, x[i]);
-    finite = finite && std::isfinite(x[i]);
+// Codes of a value where value_code_place() says: a byte of every quad, or half a byte.
+void put_value(int bits, const std::uint8_t* codes, std::int64_t head_dim, std::int64_t slot,
+               std::uint8_t* lines) {
+  const CodePlace first = value_code_place(bits, slot, 0);
+  const std::int64_t block = value_code_bytes(bits, kCodeLanes);
+  const int others = bits == 8 ? 0 : 0xf0 >> first.shift;
+  std::uint8_t* to = lines + first.byte;
+  for (std::int64_t d = 0; d < head_dim; d += kCodeLanes, to += block) {
+    for (std::int64_t i = 0; i < kCodeLanes; ++i) {
+      std::uint8_t& byte = to[i * kCodeQuad];
+      byte = static_cast<std::uint8_t>((byte & others) | codes[d + i] << first.shift);
+    }
   }
-  KvRange range;
-  range.smallest = core::to_fp16(finite ? smallest : std::nanf(""));
-  const float from = core::to_float(range.smallest);
-  range.step = core::to_fp16((largest - from) / static_cast<float>(levels));
-  const float step = core::to_float(range.step);
-  const float inverse = step > 0 ? 1.0f / step : 0.0f;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const float code = finite ? std::nearbyint((x[i] - from) * inverse) : 0.0f;
-    codes[i] = static_cast<std::uint8_t>(std::clamp(code, 0.0f, static_cast<float>(levels)));
-  }
-  return range;
 }
 
 std::int64_t checked_page_bytes(KvTypes types, std::int64_t layers, std::int64_t kv_heads,
@@ -115,8 +130,8 @@ KvPool::KvPool(KvTypes types, std::int64_t layers, std::int64_t kv_heads, std::i
       block_bytes_(block_bytes(types, head_dim)),
       page_bytes_(checked_page_bytes(types, layers, kv_heads, head_dim, pages)),
       keys_{types.keys, 0, 0},
-      values_{types.values, vectors_bytes(types.keys, head_dim), 0} {
-  const std::int64_t ranges = values_.vectors + vectors_bytes(types.values, head_dim);
+      values_{types.values, keys_bytes(types.keys, head_dim), 0} {
+  const std::int64_t ranges = values_.vectors + values_bytes(types.values, head_dim);
   keys_.ranges = has_range(types.keys) ? ranges : 0;
   values_.ranges = has_range(types.values) ? ranges + ranges_bytes(types.keys) : 0;
   const bool nibbles = types.keys == KvType::kInt4 || types.values == KvType::kInt4;
@@ -168,7 +183,7 @@ KvPages KvPool::view(const Half& half, std::int64_t block, const PageId* list) c
   return pages;
 }
 
-void KvPool::store_vector(const Half& half, std::byte* block, std::int64_t slot, const float* x) {
+void KvPool::store_floats(const Half& half, std::byte* block, std::int64_t slot, const float* x) {
   std::byte* vector = block + half.vectors + slot * vector_bytes(half.type, head_dim_);
   switch (half.type) {
     case KvType::kF32:
@@ -182,31 +197,26 @@ void KvPool::store_vector(const Half& half, std::byte* block, std::int64_t slot,
       return;
     case KvType::kInt8:
     case KvType::kInt4:
-      return store_integers(half, block, slot, x);
+      return;  // store_integers()
   }
 }
 
-void KvPool::store_integers(const Half& half, std::byte* block, std::int64_t slot, const float* x) {
+void KvPool::store_integers(const Half& half, std::byte* block, std::int64_t slot, const float* x,
+                            PutCodes put) {
   thread_local std::vector<float> turned;
   thread_local std::vector<std::uint8_t> codes;
-  turned.assign(x, x + head_dim_);
-  codes.resize(turned.size());
+  codes.assign(static_cast<std::size_t>(rounded_up(head_dim_, kCodeLanes)), 0);
   if (const formats::Hadamard* turn = turn_of(half.type)) {
+    turned.assign(x, x + head_dim_);
     turn->apply(std::span<float>(turned));
+    x = turned.data();
   }
-  const KvRange range =
-      encode(turned.data(), head_dim_, half.type == KvType::kInt8 ? 255 : 15, codes.data());
+  const int bits = code_bits(half.type);
   auto* ranges = reinterpret_cast<core::Fp16*>(block + half.ranges);
-  ranges[slot] = range.step;
-  ranges[kPageTokens + slot] = range.smallest;
-  std::byte* vector = block + half.vectors + slot * vector_bytes(half.type, head_dim_);
-  if (half.type == KvType::kInt8) {
-    std::memcpy(vector, codes.data(), codes.size());
-    return;
-  }
-  for (std::size_t i = 0; i < codes.size(); i += 2) {
-    vector[i / 2] = static_cast<std::byte>(codes[i] | codes[i + 1] << 4);
-  }
+  code_kernels().encode(x, head_dim_, (1 << bits) - 1, codes.data(), ranges + slot,
+                        ranges + kPageTokens + slot);
+  auto* lines = reinterpret_cast<std::uint8_t*>(block + half.vectors);
+  put(bits, codes.data(), head_dim_, slot, lines);
 }
 
 void KvPool::store(PageId page, std::int64_t slot, std::int64_t layer, std::int64_t kv_head,
@@ -218,8 +228,21 @@ void KvPool::store(PageId page, std::int64_t slot, std::int64_t layer, std::int6
                 "{}, head {}",
                 pages_, layers_, kv_heads_, page, slot, layer, kv_head);
   std::byte* block = memory_ + page * page_bytes_ + (layer * kv_heads_ + kv_head) * block_bytes_;
-  store_vector(keys_, block, slot, key);
-  store_vector(values_, block, slot, value);
+  if (keys_.type == KvType::kFp8) {
+    auto* codes = reinterpret_cast<core::E4m3*>(block + keys_.vectors);
+    for (std::int64_t d = 0; d < head_dim_; ++d) {
+      codes[fp8_key_place(slot, d)] = core::to_e4m3(key[d]);
+    }
+  } else if (has_range(keys_.type)) {
+    store_integers(keys_, block, slot, key, put_key);
+  } else {
+    store_floats(keys_, block, slot, key);
+  }
+  if (has_range(values_.type)) {
+    store_integers(values_, block, slot, value, put_value);
+  } else {
+    store_floats(values_, block, slot, value);
+  }
 }
 
 }  // namespace nibble::ops::cpu

@@ -11,9 +11,11 @@
 namespace nibble::ops::cpu {
 
 /// Memory for keys and values in pages of kPageTokens tokens, for all layers and KV heads. Who uses
-/// which page is decided by others. Within a page lie, for each layer and KV head: keys [16,
-/// head_dim], values [16, head_dim], then for each of them that are integers steps [16] and
-/// smallest [16] in float16. Pages that nothing was written to take up no memory.
+/// which page is decided by others. Within a page lie, for each layer and KV head: keys, values,
+/// then for each of them that are integers steps [16] and smallest [16] in float16. Floats are
+/// vectors of 16 tokens, [16, head_dim]; integers have lines of codes, and so have keys in FP8
+/// (kv_layout.h), as many as 16 vectors take, more where head_dim does not fill them. Pages that
+/// nothing was written to take up no memory.
 ///
 /// 4-bit codes are those of the vector times a Hadamard matrix, where one of that size exists: it
 /// leaves no element much larger than the others (QuaRot, arXiv 2404.00456, section 4). Queries
@@ -69,8 +71,12 @@ class KvPool {
     return type == KvType::kInt4 && turn_ ? &*turn_ : nullptr;
   }
   KvPages view(const Half& half, std::int64_t block, const PageId* list) const;
-  void store_vector(const Half& half, std::byte* block, std::int64_t slot, const float* x);
-  void store_integers(const Half& half, std::byte* block, std::int64_t slot, const float* x);
+  void store_floats(const Half& half, std::byte* block, std::int64_t slot, const float* x);
+  // Puts codes of `bits` bits of the token at `slot` into the lines of a page.
+  using PutCodes = void (*)(int bits, const std::uint8_t* codes, std::int64_t head_dim,
+                            std::int64_t slot, std::uint8_t* lines);
+  void store_integers(const Half& half, std::byte* block, std::int64_t slot, const float* x,
+                      PutCodes put);
 
   KvTypes types_;
   std::int64_t layers_;

@@ -4,13 +4,20 @@
 #include <cstdint>
 
 #include "core/float16.h"
+#include "core/float8.h"
+#include "ops/cpu/attention/kv_layout.h"
 #include "ops/kv_pages.h"
 #include "ops/kv_types.h"
 
 namespace nibble::ops::cpu {
 
-/// Keys or values of one KV head: vectors of head_dim elements, one for each token, side by side.
-/// 4-bit codes lie two in a byte, the first in the low nibble.
+/// Bits of a code of integers.
+constexpr int code_bits(KvType type) {
+  return type == KvType::kInt8 ? 8 : 4;
+}
+
+/// Keys or values of one KV head: vectors of head_dim elements, one for each token, side by side;
+/// codes of integers as kv_layout.h says.
 struct KvView {
   KvType type = KvType::kF32;
   const void* data = nullptr;            // the first vector
@@ -18,6 +25,27 @@ struct KvView {
   const core::Fp16* steps = nullptr;     // kInt8 and kInt4: the ranges, one for each vector
   const core::Fp16* smallest = nullptr;  // null for floats, as steps
 };
+
+/// What is stored of element d of a key, or of a value: the number, or the code of integers.
+inline float stored_element(const KvView& view, bool is_key, std::int64_t token, std::int64_t d) {
+  const std::int64_t in_row = token * view.stride + d;
+  switch (view.type) {
+    case KvType::kF32:
+      return static_cast<const float*>(view.data)[in_row];
+    case KvType::kF16:
+      return core::to_float(static_cast<const core::Fp16*>(view.data)[in_row]);
+    case KvType::kFp8: {
+      const std::int64_t at = is_key ? fp8_key_place(token, d) : in_row;
+      return core::to_float(static_cast<const core::E4m3*>(view.data)[at]);
+    }
+    case KvType::kInt8:
+    case KvType::kInt4:
+      break;
+  }
+  const int bits = code_bits(view.type);
+  const CodePlace place = (is_key ? key_code_place : value_code_place)(bits, token, d);
+  return static_cast<float>(code_at(static_cast<const std::uint8_t*>(view.data), place, bits));
+}
 
 /// Keys or values of one KV head of one sequence: position p is vector p % page_tokens of page
 /// p / page_tokens of the list.

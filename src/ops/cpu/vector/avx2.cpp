@@ -50,20 +50,6 @@ struct Floats {
                                         _mm_and_si128(nan, _mm_set1_epi16(0x7c00)));
     return {_mm256_mul_ps(_mm256_cvtph_ps(halves), _mm256_set1_ps(256.0f))};
   }
-  static Floats of_bytes(__m128i codes) {
-    return {_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(codes))};
-  }
-  static Floats load(const std::uint8_t* p) {
-    return of_bytes(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
-  }
-  static Floats load(Nibbles codes) {
-    std::int32_t bytes = 0;
-    __builtin_memcpy(&bytes, codes.bytes + codes.at / 2, sizeof(bytes));
-    const __m128i pairs = _mm_cvtsi32_si128(bytes);
-    const __m128i mask = _mm_set1_epi8(15);
-    return of_bytes(_mm_unpacklo_epi8(_mm_and_si128(pairs, mask),
-                                      _mm_and_si128(_mm_srli_epi16(pairs, 4), mask)));
-  }
   void store(float* p) const { _mm256_storeu_ps(p, value); }
   void store(core::Fp16* p) const {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p),

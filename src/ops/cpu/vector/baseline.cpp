@@ -31,11 +31,6 @@ struct Floats {
   static Floats load(const core::Fp16* p) { return {core::to_float(*p)}; }
   static Floats load(const core::Bf16* p) { return {core::to_float(*p)}; }
   static Floats load(const core::E4m3* p) { return {core::to_float(*p)}; }
-  static Floats load(const std::uint8_t* p) { return {static_cast<float>(*p)}; }
-  static Floats load(Nibbles codes) {
-    const int byte = codes.bytes[codes.at / 2];
-    return {static_cast<float>(codes.at % 2 == 0 ? byte & 15 : byte >> 4)};
-  }
   void store(float* p) const { *p = value; }
   void store(core::Fp16* p) const { *p = core::to_fp16(value); }
 

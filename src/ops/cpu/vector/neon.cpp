@@ -54,17 +54,6 @@ struct Floats {
     return {vmulq_n_f32(vcvt_f32_f16(vget_low_f16(halves)), 256.0f),
             vmulq_n_f32(vcvt_high_f32_f16(halves), 256.0f)};
   }
-  static Floats of_bytes(uint8x8_t codes) {
-    const uint16x8_t wide = vmovl_u8(codes);
-    return {vcvtq_f32_u32(vmovl_u16(vget_low_u16(wide))), vcvtq_f32_u32(vmovl_high_u16(wide))};
-  }
-  static Floats load(const std::uint8_t* p) { return of_bytes(vld1_u8(p)); }
-  static Floats load(Nibbles codes) {
-    std::uint32_t bytes = 0;
-    __builtin_memcpy(&bytes, codes.bytes + codes.at / 2, sizeof(bytes));
-    const uint8x8_t pairs = vcreate_u8(bytes);
-    return of_bytes(vzip1_u8(vand_u8(pairs, vdup_n_u8(15)), vshr_n_u8(pairs, 4)));
-  }
   void store(float* p) const {
     vst1q_f32(p, low);
     vst1q_f32(p + 4, high);

@@ -14,12 +14,6 @@ namespace nibble::ops::cpu {
 inline constexpr std::int64_t kDotRows =
     4;  // activation rows that share one pass over a weight row
 
-/// A pointer to 4-bit codes, two in a byte.
-struct Nibbles {
-  const std::uint8_t* bytes;
-  std::int64_t at;
-};
-
 /// The registers of an instruction set, and how many of them its loops take.
 struct VectorShape {
   const char* isa;
@@ -65,9 +59,6 @@ struct VectorKernels {
                            const float* transposed, std::int64_t count, std::int64_t padded,
                            float* out, std::int64_t ldo);
 
-  /// Vectors of codes below are bytes (u8), or two codes in a byte, the first in the low nibble
-  /// (u4: n and stride are even).
-  ///
   /// out[i * ldo + j] = x row i . vector j, for i < rows <= kDotRows and j < count: all products of
   /// some rows with `count` vectors of n elements, `stride` elements apart.
   template <typename T>
@@ -77,8 +68,13 @@ struct VectorKernels {
   Score<float> score_f32;
   Score<core::Fp16> score_f16;
   Score<core::E4m3> score_e4m3;
-  Score<std::uint8_t> score_u8;
-  Score<std::uint8_t> score_u4;
+
+  /// out[i * ldo + j] = x row i . vector j for i < rows <= kDotRows and 16 vectors that stand side
+  /// by side, codes[d * 16 + j] being element d of vector j: the very numbers of score_f32. Rows of
+  /// x and vectors are filled with zeros to `padded` elements, a multiple of 16.
+  void (*score_side_by_side)(const float* x, std::int64_t ldx, std::int64_t rows,
+                             const core::E4m3* codes, std::int64_t padded, float* out,
+                             std::int64_t ldo);
 
   /// out row i += sum over j < count of weights[i * ldw + j] * vector j, for i < rows <= kDotRows.
   /// Each element is one chain of multiply-adds in the order of j, begun from what stands in `out`,
@@ -90,8 +86,6 @@ struct VectorKernels {
   Mix<float> mix_f32;
   Mix<core::Fp16> mix_f16;
   Mix<core::E4m3> mix_e4m3;
-  Mix<std::uint8_t> mix_u8;
-  Mix<std::uint8_t> mix_u4;
 
   void (*add)(float* y, const float* x, std::int64_t n);                     // y += x
   void (*axpy_f32)(float a, const float* x, float* y, std::int64_t n);       // y += a x
@@ -100,8 +94,6 @@ struct VectorKernels {
   void (*widen_f16)(const core::Fp16* x, float* y, std::int64_t n);          // y = x
   void (*widen_bf16)(const core::Bf16* x, float* y, std::int64_t n);         // y = x
   void (*widen_e4m3)(const core::E4m3* x, float* y, std::int64_t n);         // y = x
-  void (*widen_u8)(const std::uint8_t* x, float* y, std::int64_t n);         // y = x
-  void (*widen_u4)(const std::uint8_t* x, float* y, std::int64_t n);         // y = x, n even
   void (*narrow_f16)(const float* x, core::Fp16* y, std::int64_t n);         // y = x, nearest even
   float (*sum_squares)(const float* x, std::int64_t n);                      // sum of x^2
   void (*multiply)(const float* x, const float* w, float a, float* y, std::int64_t n);  // y = a x w
@@ -134,8 +126,9 @@ const VectorKernels& vector_kernels();
 std::span<const VectorKernels* const> runnable_vector_kernels();
 
 const VectorKernels& vector_kernels_baseline();
-const VectorKernels& vector_kernels_avx2();    // x86-64
-const VectorKernels& vector_kernels_avx512();  // x86-64
-const VectorKernels& vector_kernels_neon();    // 64-bit ARM
+const VectorKernels& vector_kernels_avx2();        // x86-64
+const VectorKernels& vector_kernels_avx512();      // x86-64
+const VectorKernels& vector_kernels_avx512vbmi();  // x86-64
+const VectorKernels& vector_kernels_neon();        // 64-bit ARM
 
 }  // namespace nibble::ops::cpu

@@ -131,38 +131,14 @@ TEST(VectorKernels, ProductsOfManyAreThoseOfEach) {
   }
 }
 
-// Codes as floats, and as the kernels read them.
-struct Codes {
-  std::vector<float> values;
-  std::vector<std::uint8_t> bytes;
-};
-
-Codes random_codes(std::int64_t count, int bits) {
-  core::Random random(9);
-  Codes codes;
-  codes.bytes.resize(static_cast<std::size_t>(bits == 8 ? count : count / 2));
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto code = static_cast<int>(random.below(std::int64_t{1} << bits));
-    codes.values.push_back(static_cast<float>(code));
-    const auto at = static_cast<std::size_t>(bits == 8 ? i : i / 2);
-    const int shift = bits == 8 ? 0 : static_cast<int>(4 * (i % 2));
-    codes.bytes[at] = static_cast<std::uint8_t>(codes.bytes[at] | code << shift);
-  }
-  return codes;
-}
-
-// Products and mixtures of vectors in every type, `bits` to an element, against plain loops over
-// the floats they mean.
+// Mixtures of vectors in every type, `bits` to an element, against plain loops over the floats they
+// mean.
 template <typename T>
-void check_vectors(VectorKernels::Score<T> score, VectorKernels::Mix<T> mix, const T* vectors,
-                   int bits, const std::vector<float>& values, std::int64_t stride,
-                   std::int64_t n) {
+void check_mixtures(VectorKernels::Mix<T> mix, const T* vectors, int bits,
+                    const std::vector<float>& values, std::int64_t stride, std::int64_t n) {
   constexpr std::int64_t kCount = 7;
-  const std::vector<float> x = core::normal_values(kDotRows * (n + 3), 4);
   const std::vector<float> weights = core::normal_values(kDotRows * kCount, 5);
   for (std::int64_t rows = 1; rows <= kDotRows; ++rows) {
-    std::vector<float> scores(static_cast<std::size_t>(rows * kCount), NAN);
-    score(x.data(), n + 3, rows, vectors, stride, kCount, n, scores.data(), kCount);
     std::vector<float> mixed(static_cast<std::size_t>(rows * (n + 2)));
     mix(weights.data(), kCount, rows, vectors, stride, kCount, n, mixed.data(), n + 2);
     std::vector<float> in_two(mixed.size());
@@ -173,17 +149,6 @@ void check_vectors(VectorKernels::Score<T> score, VectorKernels::Mix<T> mix, con
     }
     EXPECT_EQ(in_two, mixed) << "a mixture must go on where it stood";
     for (std::int64_t i = 0; i < rows; ++i) {
-      for (std::int64_t j = 0; j < kCount; ++j) {
-        double sum = 0;
-        double absolute = 0;
-        for (std::int64_t d = 0; d < n; ++d) {
-          const double product = static_cast<double>(x[static_cast<std::size_t>(i * (n + 3) + d)]) *
-                                 values[static_cast<std::size_t>(j * stride + d)];
-          sum += product;
-          absolute += std::fabs(product);
-        }
-        EXPECT_NEAR(scores[static_cast<std::size_t>(i * kCount + j)], sum, 1e-6 * absolute + 1e-30);
-      }
       for (std::int64_t d = 0; d < n; ++d) {
         double sum = 0;
         double absolute = 0;
@@ -200,44 +165,89 @@ void check_vectors(VectorKernels::Score<T> score, VectorKernels::Mix<T> mix, con
   }
 }
 
+// The same for products.
+template <typename T>
+void check_scores(VectorKernels::Score<T> score, const T* vectors, const std::vector<float>& values,
+                  std::int64_t stride, std::int64_t n) {
+  constexpr std::int64_t kCount = 7;
+  const std::vector<float> x = core::normal_values(kDotRows * (n + 3), 4);
+  for (std::int64_t rows = 1; rows <= kDotRows; ++rows) {
+    std::vector<float> scores(static_cast<std::size_t>(rows * kCount), NAN);
+    score(x.data(), n + 3, rows, vectors, stride, kCount, n, scores.data(), kCount);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t j = 0; j < kCount; ++j) {
+        double sum = 0;
+        double absolute = 0;
+        for (std::int64_t d = 0; d < n; ++d) {
+          const double product = static_cast<double>(x[static_cast<std::size_t>(i * (n + 3) + d)]) *
+                                 values[static_cast<std::size_t>(j * stride + d)];
+          sum += product;
+          absolute += std::fabs(product);
+        }
+        EXPECT_NEAR(scores[static_cast<std::size_t>(i * kCount + j)], sum, 1e-6 * absolute + 1e-30);
+      }
+    }
+  }
+}
+
 TEST(VectorKernels, ScoresAndMixturesOfVectors) {
   for (const VectorKernels* kernels : runnable_vector_kernels()) {
     SCOPED_TRACE(kernels->isa);
     for (const std::int64_t n : {2, 8, 14, 16, 18, 64, 100, 128, 130}) {
       const std::int64_t stride = n + 6;
       const std::vector<float> values = core::normal_values(7 * stride, 3);
-      check_vectors(kernels->score_f32, kernels->mix_f32, values.data(), 32, values, stride, n);
+      check_scores(kernels->score_f32, values.data(), values, stride, n);
+      check_mixtures(kernels->mix_f32, values.data(), 32, values, stride, n);
       const auto half = narrowed<core::Fp16>(values);
       std::vector<float> rounded;
       for (const core::Fp16 value : half) {
         rounded.push_back(core::to_float(value));
       }
-      check_vectors(kernels->score_f16, kernels->mix_f16, half.data(), 16, rounded, stride, n);
+      check_scores(kernels->score_f16, half.data(), rounded, stride, n);
+      check_mixtures(kernels->mix_f16, half.data(), 16, rounded, stride, n);
       std::vector<core::E4m3> eighths;
       std::vector<float> coarse;
       for (const float value : values) {
         eighths.push_back(core::to_e4m3(value));
         coarse.push_back(core::to_float(eighths.back()));
       }
-      check_vectors(kernels->score_e4m3, kernels->mix_e4m3, eighths.data(), 8, coarse, stride, n);
-      const Codes bytes = random_codes(7 * stride, 8);
-      check_vectors(kernels->score_u8, kernels->mix_u8, bytes.bytes.data(), 8, bytes.values, stride,
-                    n);
-      const Codes nibbles = random_codes(7 * stride, 4);
-      check_vectors(kernels->score_u4, kernels->mix_u4, nibbles.bytes.data(), 4, nibbles.values,
-                    stride, n);
+      check_scores(kernels->score_e4m3, eighths.data(), coarse, stride, n);
+      check_mixtures(kernels->mix_e4m3, eighths.data(), 8, coarse, stride, n);
     }
   }
 }
 
-TEST(VectorKernels, CodesAsFloats) {
+// Vectors side by side are scored as the floats that they mean.
+TEST(VectorKernels, ScoresOfVectorsSideBySide) {
+  constexpr std::int64_t kVectors = 16;
+  constexpr std::int64_t kLd = 20;
   for (const VectorKernels* kernels : runnable_vector_kernels()) {
-    for (const std::int64_t n : {2, 8, 14, 16, 18, 130}) {
-      for (const int bits : {8, 4}) {
-        const Codes codes = random_codes(n, bits);
-        std::vector<float> wide(codes.values.size());
-        (bits == 8 ? kernels->widen_u8 : kernels->widen_u4)(codes.bytes.data(), wide.data(), n);
-        EXPECT_EQ(wide, codes.values) << kernels->isa << ' ' << n << ' ' << bits;
+    SCOPED_TRACE(kernels->isa);
+    for (const std::int64_t n : {2, 8, 16, 24, 64, 80, 128, 130}) {
+      const std::int64_t padded = (n + 15) / 16 * 16;
+      const std::vector<float> values = core::normal_values(kVectors * n, 3);
+      std::vector<core::E4m3> codes(static_cast<std::size_t>(padded * 16));
+      std::vector<float> coarse(values.size());
+      std::vector<float> x(static_cast<std::size_t>(kDotRows * padded));
+      const std::vector<float> queries = core::normal_values(kDotRows * n, 4);
+      for (std::int64_t i = 0; i < kDotRows; ++i) {
+        std::copy_n(queries.data() + i * n, n, x.data() + i * padded);
+      }
+      for (std::int64_t j = 0; j < kVectors; ++j) {
+        for (std::int64_t d = 0; d < n; ++d) {
+          const auto at = static_cast<std::size_t>(j * n + d);
+          const core::E4m3 code = core::to_e4m3(values[at]);
+          codes[static_cast<std::size_t>(d * 16 + j)] = code;
+          coarse[at] = core::to_float(code);
+        }
+      }
+      for (std::int64_t rows = 1; rows <= kDotRows; ++rows) {
+        std::vector<float> right(static_cast<std::size_t>(rows * kLd), -7.0f);
+        std::vector<float> out = right;
+        kernels->score_f32(queries.data(), n, rows, coarse.data(), n, kVectors, n, right.data(),
+                           kLd);
+        kernels->score_side_by_side(x.data(), padded, rows, codes.data(), padded, out.data(), kLd);
+        EXPECT_EQ(out, right) << rows << " x " << n;
       }
     }
   }

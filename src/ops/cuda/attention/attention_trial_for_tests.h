@@ -108,32 +108,16 @@ inline Stored read_block(const KvLayout& layout, const std::byte* block, bool ke
 }
 
 /// The same element of the CPU's cache.
-inline Stored read_cpu(const cpu::KvPages& pages, std::int64_t position, std::int64_t dim) {
+inline Stored read_cpu(const cpu::KvPages& pages, bool keys, std::int64_t position,
+                       std::int64_t dim) {
   const cpu::KvView view = pages.page(position / pages.page_tokens);
   const std::int64_t token = position % pages.page_tokens;
-  const std::int64_t at = token * view.stride + dim;
   Stored stored;
   if (view.steps != nullptr) {
     stored.step = view.steps[token];
     stored.smallest = view.smallest[token];
   }
-  switch (view.type) {
-    case KvType::kF32:
-      stored.value = static_cast<const float*>(view.data)[at];
-      break;
-    case KvType::kF16:
-      stored.value = core::to_float(static_cast<const core::Fp16*>(view.data)[at]);
-      break;
-    case KvType::kInt8:
-      stored.value = static_cast<const std::uint8_t*>(view.data)[at];
-      break;
-    case KvType::kFp8:
-      stored.value = core::to_float(static_cast<const core::E4m3*>(view.data)[at]);
-      break;
-    case KvType::kInt4:
-      stored.value = static_cast<const std::uint8_t*>(view.data)[at / 2] >> (4 * (at % 2)) & 15;
-      break;
-  }
+  stored.value = cpu::stored_element(view, keys, token, dim);
   return stored;
 }
 
@@ -310,7 +294,7 @@ class Trial {
                 keys ? caches_[s]->keys(0, head) : caches_[s]->values(0, head);
             for (std::int64_t dim = 0; dim < p_.head_dim; ++dim) {
               const Stored here = read_block(layout, block, keys, position % kPageTokens, dim);
-              const Stored expected = read_cpu(there, position, dim);
+              const Stored expected = read_cpu(there, keys, position, dim);
               wrong += !(here.value == expected.value && here.step == expected.step &&
                          here.smallest == expected.smallest);
             }
@@ -363,7 +347,7 @@ class Trial {
     for (std::int64_t j = begin; j <= position; ++j) {
       double sum = 0;
       for (std::int64_t d = 0; d < dim; ++d) {
-        sum += q[static_cast<std::size_t>(d)] * decoded(read_cpu(keys, j, d), keys.type);
+        sum += q[static_cast<std::size_t>(d)] * decoded(read_cpu(keys, true, j, d), keys.type);
       }
       weights.push_back(sum / std::sqrt(static_cast<double>(dim)));
     }
@@ -377,7 +361,7 @@ class Trial {
     for (std::int64_t j = begin; j <= position; ++j) {
       for (std::int64_t d = 0; d < dim; ++d) {
         out[static_cast<std::size_t>(d)] += weights[static_cast<std::size_t>(j - begin)] / total *
-                                            decoded(read_cpu(values, j, d), values.type);
+                                            decoded(read_cpu(values, false, j, d), values.type);
       }
     }
     if (cache.value_turn() != nullptr) {
