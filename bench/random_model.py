@@ -170,8 +170,10 @@ def main():
     def ones(name, size):
         writer.add(name, "BF16", [size], lambda count: np.full(count // 2, 0x3F80, np.uint16).tobytes())
 
+    small = (np.frombuffer(noise, np.uint16) & 0x807F | 0x3C00).astype(np.uint16).tobytes()
+
     def small_values(size):  # bfloat16 of magnitude 2^-7 to 2^-6
-        return (np.frombuffer(random_bytes(size), np.uint16) & 0x807F | 0x3C00).astype(np.uint16).tobytes()
+        return (small * (size // len(small) + 1))[:size]
 
     width, kv_width = args.hidden, args.hidden // args.heads * args.kv_heads
     writer.add("model.embed_tokens.weight", "BF16", [args.vocabulary, width], small_values)

@@ -154,7 +154,8 @@ TEST_P(TwoGpusFormats, GiveTheLogitsOfOne) {
 INSTANTIATE_TEST_SUITE_P(, TwoGpusFormats,
                          testing::Values("int4-sym-g128", "int4-asym-g64", "int8-sym-row",
                                          "int8-sym-row-a8", "int4-sym-g128-a8", "lut4-nf4-g64",
-                                         "mxfp4", "nvfp4", "fp8-row", "int4-sym-g64-h64"),
+                                         "mxfp4", "nvfp4", "fp8-row", "int4-sym-g64-h64",
+                                         "int4-asym-g16-bsr", "int4-asym-g16-bsr-a8"),
                          [](const auto& parameter) {
                            std::string name = parameter.param;
                            std::replace(name.begin(), name.end(), '-', '_');

@@ -35,6 +35,14 @@ PackedWeight empty_weight(const Scheme& scheme, std::int64_t n, std::int64_t k,
   return weight;
 }
 
+void set_group(PackedWeight& weight, std::int64_t at, std::int64_t group) {
+  const std::int64_t bytes = weight.groups.dim(1);
+  auto* const place = weight.groups.mutable_data<std::uint8_t>().data() + at * bytes;
+  for (std::int64_t byte = 0; byte < bytes; ++byte) {
+    place[byte] = static_cast<std::uint8_t>(group >> (kByteBits * byte));
+  }
+}
+
 std::uint8_t middle_of(const Scheme& scheme) {
   return static_cast<std::uint8_t>(1 << (scheme.code.bits - 1));
 }
@@ -142,11 +150,7 @@ PackedWeight to_block_sparse(const PackedWeight& full) {
         set_code(weight.zeros.mutable_data<std::uint8_t>(), bits, at,
                  static_cast<std::uint8_t>(get_code(zeros, bits, g)));
       }
-      const auto place = weight.groups.mutable_data<std::uint8_t>().subspan(
-          index(at * weight.groups.dim(1)), index(weight.groups.dim(1)));
-      for (std::size_t byte = 0; byte < place.size(); ++byte) {
-        place[byte] = static_cast<std::uint8_t>(g >> (kByteBits * static_cast<int>(byte)));
-      }
+      set_group(weight, at, g);
       ++at;
     }
     ends[index(row + 1)] = at;
@@ -154,6 +158,44 @@ PackedWeight to_block_sparse(const PackedWeight& full) {
   weight.input_scale = full.input_scale;
   validate(weight, "weight");
   return weight;
+}
+
+PackedWeight groups_of(const PackedWeight& weight, std::int64_t begin, std::int64_t end,
+                       std::int64_t first, std::int64_t last) {
+  std::vector<std::int64_t> taken;  // of the groups that are stored
+  std::vector<std::int32_t> ends = {0};
+  for (std::int64_t row = begin; row < end; ++row) {
+    const StoredGroups stored = stored_groups_of(weight, row);
+    for (std::int64_t at = stored.begin; at < stored.end; ++at) {
+      if (const std::int64_t group = stored_group(weight, at); first <= group && group < last) {
+        taken.push_back(at);
+      }
+    }
+    ends.push_back(static_cast<std::int32_t>(taken.size()));
+  }
+  const Scheme& scheme = weight.scheme;
+  const auto kept = static_cast<std::int64_t>(taken.size());
+  if (taken.empty()) {
+    std::fill(ends.begin() + 1, ends.end(), 1);
+  }
+  PackedWeight slice = empty_weight(scheme, end - begin, (last - first) * scheme.scale.group,
+                                    std::max<std::int64_t>(kept, 1));
+  std::copy(ends.begin(), ends.end(), slice.row_index.mutable_data<std::int32_t>().begin());
+  const std::int64_t bytes = weight.codes.dim(1);
+  for (std::int64_t to = 0; to < kept; ++to) {
+    const std::int64_t at = taken[index(to)];
+    std::copy_n(weight.codes.data<std::uint8_t>().begin() + at * bytes, bytes,
+                slice.codes.mutable_data<std::uint8_t>().begin() + to * bytes);
+    slice.scales.mutable_data<Fp16>()[index(to)] = weight.scales.data<Fp16>()[index(at)];
+    if (has_zeros(scheme)) {
+      set_code(slice.zeros.mutable_data<std::uint8_t>(), scheme.code.bits, to,
+               static_cast<std::uint8_t>(
+                   get_code(weight.zeros.data<std::uint8_t>(), scheme.code.bits, at)));
+    }
+    set_group(slice, to, stored_group(weight, at) - first);
+  }
+  slice.input_scale = weight.input_scale;
+  return slice;
 }
 
 }  // namespace nibble::formats

@@ -43,4 +43,9 @@ PackedWeight full_row(const PackedWeight& weight, std::int64_t row);
 /// is none.
 PackedWeight to_block_sparse(const PackedWeight& full);
 
+/// Groups [first, last) of rows [begin, end), as a weight of its own, whose groups count from
+/// `first` on. Where none of them is stored, the first is, as zeros.
+PackedWeight groups_of(const PackedWeight& weight, std::int64_t begin, std::int64_t end,
+                       std::int64_t first, std::int64_t last);
+
 }  // namespace nibble::formats

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "formats/bit_packing.h"
+#include "formats/block_sparse.h"
 #include "formats/runs.h"
 #include "formats/stored_parts.h"
 
@@ -75,9 +76,6 @@ ColumnCuts column_cuts(const Scheme& scheme, std::int64_t k) {
   if (stores_order(scheme)) {
     return {0, "its inputs stand in a stored order"};
   }
-  if (is_sparse(scheme)) {
-    return {0, "its rows are block-sparse"};
-  }
   if (runs_of(scheme) != nullptr) {
     return {0, "inputs are coded together"};
   }
@@ -104,6 +102,10 @@ PackedWeight columns_of(const PackedWeight& weight, std::int64_t begin, std::int
                 ErrorKind::kUsage,
                 "{} can be divided at multiples of {} inputs, not into [{}, {}) of {}",
                 weight.scheme, cuts.step, begin, end, weight.k);
+  if (is_sparse(weight.scheme)) {
+    const std::int64_t group = weight.scheme.scale.group;
+    return groups_of(weight, 0, weight.n, begin / group, end / group);
+  }
   PackedWeight slice = weight;
   slice.k = end - begin;
   for (const StoredPart& made : stored_parts(weight.scheme, weight.n, slice.k)) {

@@ -15,8 +15,8 @@ struct ColumnCuts {
 };
 
 /// Those of rows of k inputs. Refused are orders of inputs and tails, which mix them, Hadamards
-/// that do, inputs that are coded together with others, and block-sparse rows. Activations that are
-/// rounded by one scale for each token are rounded by one for each token and part.
+/// that do, and inputs that are coded together with others. Activations that are rounded by one
+/// scale for each token are rounded by one for each token and part.
 ColumnCuts column_cuts(const Scheme& scheme, std::int64_t k);
 
 /// Inputs [begin, end) of a weight, as a weight of its own of the same scheme, in memory of its

@@ -97,11 +97,12 @@ TEST(ColumnSlice, CutsWhereWhatInputsShareEnds) {
   EXPECT_EQ(step("int4-sym-g64-a4g128"), 128);
   EXPECT_EQ(step("int4-min-g32-s8"), 256);
   EXPECT_EQ(step("int4-asym-g32-h256"), 256);
+  EXPECT_EQ(step("int4-asym-g16-bsr"), 16);
 }
 
 TEST(ColumnSlice, RefusesWhatMixesInputs) {
   for (const char* scheme : {"int4-asym-g128-order", "int4-sym-g128-a4g128-tail128",
-                             "int4-asym-g16-bsr", "int4-sym-row-hrow", "trellis4-row"}) {
+                             "int4-sym-row-hrow", "trellis4-row"}) {
     EXPECT_FALSE(column_cuts(parse_scheme(scheme), kInputs).refusal.empty()) << scheme;
   }
   EXPECT_THROW((void)columns_of(weight_of("int4-sym-row-hrow"), 0, 256), core::Error);

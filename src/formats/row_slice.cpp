@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "formats/block_sparse.h"
 #include "formats/runs.h"
 #include "formats/stored_parts.h"
 
@@ -46,8 +47,9 @@ PackedWeight rows_of(const PackedWeight& weight, std::int64_t begin, std::int64_
   core::require(weight.scheme.scale.rows == 1 || weight.scheme.scale.rows == kAllRows,
                 core::ErrorKind::kFailed, "{} has scales of several rows, which are not divided",
                 weight.scheme);
-  core::require(!is_sparse(weight.scheme), core::ErrorKind::kFailed,
-                "{} is not divided among processes yet; run the model in one", weight.scheme);
+  if (is_sparse(weight.scheme)) {
+    return groups_of(weight, begin, end, 0, groups_per_row(weight.scheme, weight.k));
+  }
   const Runs* const runs = runs_of(weight.scheme);
   core::require(runs == nullptr || (begin % runs->rows == 0 && end % runs->rows == 0),
                 core::ErrorKind::kUsage,

@@ -22,11 +22,12 @@ using device::cuda::NcclCommunicator;
 using device::cuda::NcclId;
 using std::chrono::milliseconds;
 
-// Up to so many numbers packets are faster than tiles, or than NCCL where there are more than two
+// Up to so many numbers packets are faster than blocks, or than NCCL where there are more than two
 // ranks (docs/experiments/gpu-ranks.md).
 constexpr std::int64_t kMostByPackets = std::int64_t{1} << 18;
 constexpr std::int64_t kMostBesideNccl = std::int64_t{1} << 19;
-constexpr std::int64_t kTiles = 1024;  // that a sum has at a time
+// That a sum of two GPUs has at a time: of 2,048 tokens of a width of 6,656.
+constexpr std::int64_t kBlocks = std::int64_t{2048} * 6656 / kWireBlock;
 constexpr int kLooks = 2000;  // at the stream, some milliseconds, before ranks are looked at
 constexpr milliseconds kLastSteps{1500};  // for a step whose ranks may have ended behind it
 constexpr milliseconds kEnding{3000};     // for what was told to end
@@ -66,7 +67,7 @@ Collectives::Collectives(std::shared_ptr<ranks::Communicator> ranks)
   make_communicator();
   const std::int64_t most =
       size() == 2 ? kMostByPackets : kMostBesideNccl / std::max(1, size() - 1);
-  peers_ = std::make_unique<LentMemory>(*ranks_, most, kTiles, ended_.as<std::int32_t>());
+  peers_ = std::make_unique<LentMemory>(*ranks_, most, kBlocks, ended_.as<std::int32_t>());
   how_ = wants_peers() ? peers_->refusal() : "NIBBLE_PEER_SUMS is 0";
   if (!how_.empty()) {
     peers_.reset();

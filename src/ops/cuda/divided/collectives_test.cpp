@@ -1,8 +1,9 @@
 #include "ops/cuda/divided/collectives.h"
 
-#include <bit>
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -13,7 +14,7 @@
 #include "device/cuda/stream.h"
 #include "ops/cuda/device_arrays_for_tests.h"
 #include "ops/cuda/divided/two_gpus_for_tests.h"
-#include "ops/cuda/divided/wire_float.h"
+#include "ops/cuda/divided/wire_block.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -28,19 +29,31 @@ std::vector<float> values_of(int rank, std::int64_t count, int round) {
 
 class OfTwoGpus : public TwoGpus {
  protected:
-  static float wired(float value) {
-    return std::bit_cast<float>(wire_bits(std::bit_cast<std::uint32_t>(value)));
+  // As numbers of a sum of blocks travel.
+  static std::vector<float> wired(std::vector<float> values) {
+    for (std::size_t first = 0; first < values.size(); first += kWireBlock) {
+      const std::size_t count = std::min<std::size_t>(kWireBlock, values.size() - first);
+      std::uint32_t bits[kWireBlock] = {};
+      float arrived[kWireBlock];
+      std::memcpy(bits, values.data() + first, count * sizeof(float));
+      from_wire_block(to_wire_block(bits), arrived);
+      std::memcpy(values.data() + first, arrived, count * sizeof(float));
+    }
+    return values;
   }
 
   // In float32, of what travels in less as it travels. Two ranks have one order.
   static std::vector<float> sum(std::int64_t count, int round, const std::vector<float>& onto,
-                                bool by_tiles) {
-    const std::vector<float> first = values_of(0, count, round);
-    const std::vector<float> second = values_of(1, count, round);
+                                bool by_blocks) {
+    std::vector<float> first = values_of(0, count, round);
+    std::vector<float> second = values_of(1, count, round);
+    if (by_blocks) {
+      first = wired(first);
+      second = wired(second);
+    }
     std::vector<float> total(first.size());
     for (std::size_t i = 0; i < total.size(); ++i) {
-      const float both = by_tiles ? wired(first[i]) + wired(second[i]) : first[i] + second[i];
-      total[i] = both + (onto.empty() ? 0.0f : onto[i]);
+      total[i] = first[i] + second[i] + (onto.empty() ? 0.0f : onto[i]);
     }
     return total;
   }
@@ -48,7 +61,7 @@ class OfTwoGpus : public TwoGpus {
   void expect_sums(Collectives& collectives, std::int64_t count) {
     SCOPED_TRACE(count);
     const Stream stream;
-    const bool by_tiles = collectives.by_peers(count) && count > (1 << 18);
+    const bool by_blocks = collectives.by_peers(count) && count > (1 << 18);
     for (int round = 0; round < 4; ++round) {
       const Buffer y = on_device(values_of(collectives.rank(), count, round));
       const std::vector<float> onto = values_of(7, count, round);
@@ -58,22 +71,22 @@ class OfTwoGpus : public TwoGpus {
       }
       collectives.add(y.as<float>(), count, stream.get());
       collectives.wait(stream.get());
-      EXPECT_EQ(y.values<float>(), sum(count, round, {}, by_tiles));
+      EXPECT_EQ(y.values<float>(), sum(count, round, {}, by_blocks));
       if (collectives.by_peers(count)) {
-        EXPECT_EQ(x.values<float>(), sum(count, round, onto, by_tiles));
+        EXPECT_EQ(x.values<float>(), sum(count, round, onto, by_blocks));
       }
     }
   }
 };
 
-// Of sizes that fill no packet, no block, no tile, more than one round of all blocks, and more than
-// the memory for tiles; and one that is NCCL's.
+// Of sizes that fill no packet, no block, more than one round of all threads, and more than the
+// memory for blocks; and one that is NCCL's.
 TEST_F(OfTwoGpus, AddTheSame) {
   Collectives collectives(join_both());
   EXPECT_TRUE(collectives.by_peers(4096)) << collectives.how();
   for (const std::int64_t count :
        {1, 2, 3, 511, 4096, 4097, 65535, 65536, 131073, 262143, 262144, 262145, 262148, 270340,
-        1 << 20, 2500004, 8192 * 1024 + 4 * 8192 + 4}) {
+        1 << 20, 2500004, 2048 * 6656 + 4 * 4096 + 4}) {
     expect_sums(collectives, count);
   }
 }
@@ -200,7 +213,7 @@ TEST_F(LossOfARank, EndsASumIntoPeers) {
   expect_an_end(4096);
 }
 
-TEST_F(LossOfARank, EndsASumOfTiles) {
+TEST_F(LossOfARank, EndsASumOfBlocks) {
   expect_an_end(1 << 22);
 }
 

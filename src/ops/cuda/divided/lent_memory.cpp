@@ -41,18 +41,18 @@ std::vector<T> of_all(const T& mine, ranks::Communicator& ranks) {
 
 }  // namespace
 
-LentMemory::LentMemory(ranks::Communicator& ranks, std::int64_t count, std::int64_t tiles,
+LentMemory::LentMemory(ranks::Communicator& ranks, std::int64_t count, std::int64_t blocks,
                        const std::int32_t* ended) {
   memory_.rank = ranks.rank();
   memory_.size = ranks.size();
   memory_.packets = (count + 1) / 2;
   memory_.ended = pair_.ended = ended;
   pair_.rank = memory_.rank;
-  pair_.tiles = ranks.size() == 2 ? tiles : 0;
+  pair_.blocks = ranks.size() == 2 ? blocks : 0;
   Offer mine;
   mine.host = this_host();
   if (ranks.size() <= kMostPeers) {
-    lent_ = device::cuda::Buffer(peer_bytes(ranks.size(), count) + pair_bytes(pair_.tiles));
+    lent_ = device::cuda::Buffer(peer_bytes(ranks.size(), count) + pair_bytes(pair_.blocks));
     sums_ = device::cuda::Buffer((kPeerBlocks + kPairBlocks) * std::int64_t{sizeof(std::uint32_t)});
     check(cudaMemset(lent_.data(), 0, static_cast<std::size_t>(lent_.bytes())), "cudaMemset");
     check(cudaMemset(sums_.data(), 0, static_cast<std::size_t>(sums_.bytes())), "cudaMemset");
@@ -107,12 +107,13 @@ std::string LentMemory::open(int rank, const cudaIpcMemHandle_t& handle) {
   return "";
 }
 
-// What a rank lends: packets, and tiles behind them.
+// What a rank lends: packets, and blocks of two ranks behind them.
 void LentMemory::divide(int rank, std::byte* lent) {
   const auto index = static_cast<std::size_t>(rank);
   memory_.of_rank[index] = reinterpret_cast<PeerPacket*>(lent);
-  if (pair_.tiles > 0) {
-    pair_.of_rank[index] = lent + peer_bytes(memory_.size, 2 * memory_.packets);
+  if (pair_.blocks > 0) {
+    pair_.of_rank[index] =
+        reinterpret_cast<WireBlock*>(lent + peer_bytes(memory_.size, 2 * memory_.packets));
   }
 }
 

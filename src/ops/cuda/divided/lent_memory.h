@@ -15,8 +15,9 @@ namespace nibble::ops::cuda {
 class LentMemory {
  public:
   /// To be called by all ranks: room for sums of few numbers, of at most `count`, and where there
-  /// are two ranks for `tiles` of many. `ended` is as PeerMemory::ended. Throws RankEnded.
-  LentMemory(ranks::Communicator& ranks, std::int64_t count, std::int64_t tiles,
+  /// are two ranks for `blocks` of many (wire_block.h). `ended` is as PeerMemory::ended. Throws
+  /// RankEnded.
+  LentMemory(ranks::Communicator& ranks, std::int64_t count, std::int64_t blocks,
              const std::int32_t* ended);
   ~LentMemory();
   LentMemory(const LentMemory&) = delete;
