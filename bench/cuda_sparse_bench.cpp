@@ -36,7 +36,7 @@ using ops::cuda::SparsePlan;
 constexpr std::int64_t kCaches = 8;  // that all copies of the weights would fill
 constexpr int kTurns = 60;           // launches of a graph
 constexpr int kReadings = 9;
-constexpr std::int64_t kMostTokens = 16;
+constexpr std::int64_t kMostTokens = 32;
 
 struct Shape {
   const char* name;
@@ -218,14 +218,17 @@ struct DenseCopies {
     schedule = ops::cuda::small_batch_schedule(view, multiprocessors);
   }
   void launch(const Inputs& inputs, int turn, std::int64_t m, cudaStream_t stream) const {
-    ops::cuda::SmallBatchProblem problem;
-    problem.weight = view;
-    problem.weight.units = units.data() + turn % copies * each;
-    problem.x = {2, inputs.codes.as<std::int8_t>(), inputs.scales.as<float>()};
-    problem.m = m;
-    problem.y = inputs.y.as<float>();
-    problem.ldy = view.n;
-    ops::cuda::small_batch(problem, schedule, stream);
+    const std::int64_t most = ops::cuda::max_small_batch(view.format, 2);
+    for (std::int64_t row = 0; row < m; row += most) {
+      ops::cuda::SmallBatchProblem problem;
+      problem.weight = view;
+      problem.weight.units = units.data() + turn % copies * each;
+      problem.x = {2, inputs.codes.as<std::int8_t>(), inputs.scales.as<float>()};
+      problem.m = std::min(most, m - row);
+      problem.y = inputs.y.as<float>();
+      problem.ldy = view.n;
+      ops::cuda::small_batch(problem, schedule, stream);
+    }
   }
   double bytes() const { return static_cast<double>(each); }
 
@@ -251,7 +254,7 @@ void run_shape(const Shape& shape, int multiprocessors, double limit, bool all_w
                           std::make_unique<SparseCopies>(weight, plan, pool));
     }
   }
-  for (const std::int64_t m : {1, 2, 3, 4, 6, 8, 16}) {
+  for (const std::int64_t m : {1, 2, 4, 8, 16, 32}) {
     std::vector<std::unique_ptr<Timed>> turns;
     turns.push_back(std::make_unique<Timed>(
         "int4-sym-g128", dense.bytes(),

@@ -92,6 +92,9 @@ class WarpRing {
     wait_barrier(barriers_ + 8 * reading_, phase_);
 #else
     switch (stages_) {  // all but the latest stages_ - 1 groups
+      case 1:
+        asm volatile("cp.async.wait_group 0;" ::: "memory");
+        break;
       case 2:
         asm volatile("cp.async.wait_group 1;" ::: "memory");
         break;

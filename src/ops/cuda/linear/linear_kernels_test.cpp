@@ -106,7 +106,7 @@ std::string_view plain_rule(const Layer& layer, std::int64_t m, bool medium) {
     return m <= 8 ? "dense-few" : "dense-many";
   }
   if (formats::is_sparse(layer.linear.scheme)) {
-    return m <= 32 || !layer.linear.scheme.activation.is_float() ? "sparse-few" : "sparse-many";
+    return m <= 32 ? "sparse-few" : "sparse-many";
   }
   const LinearShape& shape = layer.plan.shape;
   const UnitFormat& format = shape.format;

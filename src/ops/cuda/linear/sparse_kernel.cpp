@@ -4,6 +4,7 @@
 #include "ops/cuda/linear/linear_kernels.h"
 #include "ops/cuda/sparse/sparse_few.h"
 #include "ops/cuda/sparse/sparse_packer.h"
+#include "ops/cuda/sparse/widen_codes.h"
 
 // The kernels of block-sparse rows.
 namespace nibble::ops::cuda {
@@ -32,8 +33,7 @@ Refusal few_refusal(const LayerProblem& problem) {
   if (const Refusal refused = common_refusal(problem)) {
     return refused;
   }
-  if (linear.m > kFewTokens && linear.scheme.activation.is_float() &&
-      blas_lt_absence(problem).empty()) {
+  if (linear.m > kFewTokens && blas_lt_absence(problem).empty()) {
     return Reason("{} tokens; with more than {} sparse-many is faster", linear.m, kFewTokens);
   }
   return std::nullopt;
@@ -45,30 +45,36 @@ std::optional<InputForm> few_form(const LayerProblem&) {
 
 bool few_makes_norms(const LayerProblem& problem, NormKind kind) {
   const LinearProblem& linear = problem.linear;
-  return linear.scheme.activation.is_float() && linear.m <= max_normed_sparse_rows(linear.k, kind);
+  const formats::Activation& activation = linear.scheme.activation;
+  const bool codes = activation.is_float() ||
+                     (activation.bits == 8 && activation.group == 0 && !activation.stored_scale);
+  return codes && linear.m <= max_normed_sparse_rows(linear.k, kind);
 }
 
 std::string few_schedule(const LayerProblem&) {
   return "kept groups in equal shares, up to 8 tokens in a launch";
 }
 
-void run_few(const LayerProblem&, const LayerWeights& weights, const LinearInput& x,
+void run_few(const LayerProblem& problem, const LayerWeights& weights, const LinearInput& x,
              const GemmOutput& output, cudaStream_t stream) {
   require_unpaired(output, weights.sparse->view().n);
   const SparseView& view = weights.sparse->view();
   const bool norms = x.rows.x != nullptr;
-  const int digits = norms ? 2 : x.target.digits();
+  const formats::Activation& activation = problem.linear.scheme.activation;
+  const int digits = activation.is_float() ? 2 : 1;
   const std::int64_t most = norms ? x.m : max_sparse_tokens(view, digits);
   const std::int64_t padded = padded_columns(view.k);
-  const std::int64_t step = norms ? kInputPadding : x.target.group;
+  const std::int64_t step = !norms ? x.target.group : activation.is_float() ? kInputPadding : 0;
   const std::int64_t scales = step == 0 ? 1 : padded / step;
   for (std::int64_t row = 0; row < x.m; row += most) {
     SparseFewProblem few;
     few.weight = &view;
     few.rows = x.rows;
+    few.rows.clip = activation.clip;
+    few.x = {digits, nullptr, nullptr, step == 0};
     if (!norms) {
-      few.x = {digits, x.target.codes + row * digits * padded, x.target.scales + row * scales,
-               step == 0};
+      few.x.codes = x.target.codes + row * digits * padded;
+      few.x.scales = x.target.scales + row * scales;
     }
     few.scale_step = step;
     few.m = std::min(most, x.m - row);
@@ -85,9 +91,6 @@ Refusal many_refusal(const LayerProblem& problem) {
   if (const Refusal refused = common_refusal(problem)) {
     return refused;
   }
-  if (!linear.scheme.activation.is_float()) {
-    return Reason("it multiplies activations in float16");
-  }
   if (linear.m <= kFewTokens) {
     return Reason("{} tokens; up to {} read what is stored", linear.m, kFewTokens);
   }
@@ -97,8 +100,8 @@ Refusal many_refusal(const LayerProblem& problem) {
   return std::nullopt;
 }
 
-std::optional<InputForm> many_form(const LayerProblem&) {
-  return InputForm::kFloat16;
+std::optional<InputForm> many_form(const LayerProblem& problem) {
+  return problem.linear.scheme.activation.is_float() ? InputForm::kFloat16 : InputForm::kInt8Lanes;
 }
 
 std::string many_schedule(const LayerProblem& problem) {
@@ -107,18 +110,18 @@ std::string many_schedule(const LayerProblem& problem) {
                      std::min(rows, problem.linear.n));
 }
 
-void run_many(const LayerProblem&, const LayerWeights& weights, const LinearInput& x,
-              const GemmOutput& output, cudaStream_t stream) {
+/// m tokens that are float16.
+void multiply_wide(const LayerWeights& weights, const core::Fp16* x, std::int64_t m,
+                   const GemmOutput& output, cudaStream_t stream) {
   const SparseView& view = weights.sparse->view();
-  require_unpaired(output, view.n);
-  auto* const values = reinterpret_cast<core::Fp16*>(weights.sparse->scratch()->data());
+  core::Fp16* const values = weights.sparse->wide_rows();
   const std::int64_t step = rows_at_once(view.n, view.k);
   device::cuda::LtProduct product;
   product.type = core::DType::kF16;
   product.k = view.k;
-  product.m = x.m;
+  product.m = m;
   product.w = values;
-  product.x = x.target.values;
+  product.x = x;
   product.ldx = padded_columns(view.k);
   product.type_of_y = core::DType::kF32;
   product.ldy = output.stride;
@@ -129,6 +132,22 @@ void run_many(const LayerProblem&, const LayerWeights& weights, const LinearInpu
     product.bias = output.bias == nullptr ? nullptr : output.bias + row;
     widen_rows(view, row, product.n, values, stream);
     weights.products->multiply(product, stream);
+  }
+}
+
+void run_many(const LayerProblem& problem, const LayerWeights& weights, const LinearInput& x,
+              const GemmOutput& output, cudaStream_t stream) {
+  require_unpaired(output, weights.sparse->view().n);
+  if (problem.linear.scheme.activation.is_float()) {
+    return multiply_wide(weights, x.target.values, x.m, output, stream);
+  }
+  core::Fp16* const values = weights.sparse->wide_inputs();
+  for (std::int64_t token = 0; token < x.m; token += kWideTokens) {
+    const std::int64_t m = std::min(kWideTokens, x.m - token);
+    widen_codes(x.target, token, m, problem.linear.k, values, stream);
+    GemmOutput part = output;
+    part.y += token * output.stride;
+    multiply_wide(weights, values, m, part, stream);
   }
 }
 

@@ -36,6 +36,7 @@ struct RowsToNorm {
   const float* weight = nullptr;
   float eps = 0.0f;
   int columns = 0;
+  float clip = 1.0f;  // of one digit
 };
 
 struct SmallBatchArguments {

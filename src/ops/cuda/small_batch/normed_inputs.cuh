@@ -21,7 +21,7 @@ class NormedInputs {
   /// Shared memory for m rows of so many chunks.
   __host__ __device__ static constexpr int bytes(int m, int blocks) {
     constexpr int kWord = static_cast<int>(sizeof(float));
-    return blocks * kChunk * kWord + m * blocks * (kChunk * kWord + 2 * kChunk + 2 * kWord);
+    return blocks * kChunk * kWord + m * blocks * (kChunk * kWord + 2 * kChunk + 3 * kWord);
   }
 
   /// Begins to copy the weights of the norm, for m rows or none. `thread` is one of warps * 32.
@@ -35,6 +35,7 @@ class NormedInputs {
         codes_(reinterpret_cast<std::int8_t*>(values_ + m * blocks * kChunk)),
         scales_(reinterpret_cast<float*>(codes_ + m * blocks * 2 * kChunk)),
         squares_(scales_ + m * blocks),
+        magnitudes_(reinterpret_cast<std::int32_t*>(squares_ + m * blocks)),
         warp_(thread / kWarp),
         warps_(warps),
         lane_(thread % kWarp) {
@@ -55,10 +56,12 @@ class NormedInputs {
     }
   }
 
-  /// After read(); all threads of the block call together.
+  /// After read(); all threads of the block call together. Two digits have a scale for each chunk,
+  /// one digit has one for its token. kAtOnce: chunks that a warp has side by side.
+  template <int kDigits = 2, int kAtOnce = 3>
   __device__ InputCodes make() const {
     asm volatile("cp.async.wait_all;" ::: "memory");
-    each_chunks([&](int row, const int(&blocks)[kAtOnce]) {
+    each_chunks<kAtOnce>([&](int row, const int(&blocks)[kAtOnce]) {
       float sums[kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
@@ -72,44 +75,75 @@ class NormedInputs {
       }
     });
     __syncthreads();
-    const auto columns = static_cast<float>(rows_.columns);
-    const int padded = blocks_ * kChunk;
     const IntegerSink sink{
         {.form = InputForm::kInt8Lanes,
          .codes = codes_,
          .scales = scales_,
-         .bits = 16,
+         .bits = kDigits == 2 ? 16 : 8,
+         .clip = rows_.clip,
          .type = nullptr},  // only those who choose a sink ask for it, on the host
-        padded,
+        blocks_ * kChunk,
         rows_.columns};
-    each_chunks([&](int row, const int(&blocks)[kAtOnce]) {
-      const float sum = sum_of_chunks(squares_ + row * blocks_, blocks_);
-      const Normalizer numbers{0.0f, rms_factor(sum, columns, rows_.eps)};
-      float4 values[kAtOnce];
-      Coder coders[kAtOnce];
+    if constexpr (kDigits == 2) {
+      each_chunks<kAtOnce>([&](int row, const int(&blocks)[kAtOnce]) {
+        const Normalizer numbers = normalizer(row);
+        float4 values[kAtOnce];
+        Coder coders[kAtOnce];
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        const int block = present(blocks, i);
-        const float4 weight = *reinterpret_cast<const float4*>(weights_ + column(block));
-        values[i] = normalized(numbers, value(row, block), weight, {});
-        coders[i] = wide_coder(lanes_max(sink.spread_of(values[i]).magnitude, kWarp));
-      }
+        for (int i = 0; i < kAtOnce; ++i) {
+          values[i] = normalized_value(numbers, row, present(blocks, i));
+          coders[i] = wide_coder(lanes_max(sink.spread_of(values[i]).magnitude, kWarp));
+        }
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        if (blocks[i] < blocks_) {
-          sink.store_codes(row, column(blocks[i]), values[i], coders[i]);
-          if (lane_ == 0) {
-            sink.store_scale(row * blocks_ + blocks[i], coders[i]);
+        for (int i = 0; i < kAtOnce; ++i) {
+          if (blocks[i] < blocks_) {
+            sink.store_codes(row, column(blocks[i]), values[i], coders[i]);
+            if (lane_ == 0) {
+              sink.store_scale(row * blocks_ + blocks[i], coders[i]);
+            }
           }
         }
-      }
-    });
+      });
+    } else {
+      each_chunks<1>([&](int row, const int(&of)[1]) {
+        const int block = of[0];
+        const float4 normed = normalized_value(normalizer(row), row, block);
+        const std::int32_t magnitude = lanes_max(sink.spread_of(normed).magnitude, kWarp);
+        if (lane_ == 0) {
+          magnitudes_[row * blocks_ + block] = magnitude;
+        }
+      });
+      __syncthreads();
+      each_chunks<1>([&](int row, const int(&of)[1]) {
+        const int block = of[0];
+        const Coder coder = sink.coder({largest_magnitude(row), 0, 0});
+        sink.store_codes(row, column(block), normalized_value(normalizer(row), row, block), coder);
+        if (block == 0 && lane_ == 0) {
+          sink.store_scale(row, coder);
+        }
+      });
+    }
     __syncthreads();
-    return {codes_, scales_, m_, blocks_, blocks_};
+    return {codes_, scales_, m_, blocks_, kDigits == 2 ? blocks_ : 1};
   }
 
  private:
-  static constexpr int kAtOnce = 3;
+  __device__ Normalizer normalizer(int row) const {
+    const float sum = sum_of_chunks(squares_ + row * blocks_, blocks_);
+    return {0.0f, rms_factor(sum, static_cast<float>(rows_.columns), rows_.eps)};
+  }
+  __device__ float4 normalized_value(const Normalizer& numbers, int row, int block) const {
+    const float4 weight = *reinterpret_cast<const float4*>(weights_ + column(block));
+    return normalized(numbers, value(row, block), weight, {});
+  }
+  /// Of a row's chunks.
+  __device__ std::int32_t largest_magnitude(int row) const {
+    std::int32_t largest = 0;
+    for (int block = lane_; block < blocks_; block += kWarp) {
+      largest = max(largest, magnitudes_[row * blocks_ + block]);
+    }
+    return lanes_max(largest, kWarp);
+  }
 
   /// Four columns of a row, a multiple of four; zeros past its end.
   __device__ void copy(float* to, const float* row, int column) const {
@@ -119,6 +153,7 @@ class NormedInputs {
   }
 
   /// One of the warp's own in the place of blocks behind the last.
+  template <int kAtOnce>
   __device__ int present(const int (&blocks)[kAtOnce], int i) const {
     return blocks[i] < blocks_ ? blocks[i] : blocks[0];
   }
@@ -132,11 +167,15 @@ class NormedInputs {
 
   /// Calls body(row, blocks) for the warp's chunks, several side by side; blocks may lie behind the
   /// last.
-  template <typename Body>
+  template <int kAtOnce, typename Body>
   __device__ void each_chunks(const Body& body) const {
     for (int row = 0; row < m_; ++row) {
       for (int block = warp_; block < blocks_; block += kAtOnce * warps_) {
-        const int blocks[kAtOnce] = {block, block + warps_, block + 2 * warps_};
+        int blocks[kAtOnce];
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+          blocks[i] = block + i * warps_;
+        }
         body(row, blocks);
       }
     }
@@ -150,6 +189,7 @@ class NormedInputs {
   std::int8_t* codes_;
   float* scales_;
   float* squares_;
+  std::int32_t* magnitudes_;  // of one digit
   int warp_;
   int warps_;
   int lane_;

@@ -37,22 +37,28 @@ struct LaneActivations {
 };
 
 /// Rows [m][k] whose RMSNorm is to be the activations, as norm() makes it (elementwise.h): two
-/// digits, a scale for each 128 inputs.
+/// digits with a scale for each 128 inputs, or one digit with a scale of the token.
 struct UnnormedRows {
   const float* x = nullptr;
   const NormWeights* norm = nullptr;
+  float clip = 1.0f;  // of one digit: InputTarget::clip
 };
 
-struct SmallBatchProblem {
-  UnitsView weight;
+/// What kernels for few tokens read and write beside their weights.
+struct FewTokens {
   LaneActivations x;
-  UnnormedRows rows;   // in the place of x, where max_normed_rows() allows it
-  std::int64_t m = 0;  // 1 to max_small_batch()
+  UnnormedRows rows;   // in the place of x.codes, where the kernel makes norms
+  std::int64_t m = 0;  // tokens
   float* y = nullptr;  // [m][n], rows ldy apart
   std::int64_t ldy = 0;
   const float* bias = nullptr;  // [n] or null
   bool add = false;             // to what y holds
-  HalfOutput half = {};         // where y is null; not of pairs
+};
+
+/// At most max_small_batch() tokens, of max_normed_rows() the norms.
+struct SmallBatchProblem : FewTokens {
+  UnitsView weight;
+  HalfOutput half = {};  // where y is null; not of pairs
 };
 
 /// How a matrix is divided. Results depend on warps and blocks in their last bits.

@@ -11,9 +11,17 @@ namespace {
 
 constexpr int kMostNormedTokens = 4;  // whose norms shared memory has room for
 
-SparseMemory memory_of(const SparseView& weight, int digits, int tokens) {
-  return {digits, tokens, weight.k / static_cast<int>(kSparseInputs),
-          kWarpStreams << weight.warps_log2, weight.most_rows};
+constexpr int kRingBytes = 96 * 1024;  // of all warps, which leaves room for the next kernel's
+
+SparseMemory memory_of(const SparseView& weight, int digits, int tokens, int stages) {
+  return {
+      1 << weight.warps_log2, stages, digits, tokens, weight.k / static_cast<int>(kSparseInputs),
+      weight.most_rows};
+}
+
+int most_stages(const SparseView& weight) {
+  const int unit = static_cast<int>(kSparseUnitBytes) << weight.warps_log2;
+  return std::min(kRingBytes / unit, kMostSparseStages);
 }
 
 /// Tokens of the kernel that takes m: 1, 2, 3, 4, 6 or 8.
@@ -29,7 +37,7 @@ int chunks_of(std::int64_t k) {
 
 int max_sparse_tokens(const SparseView& weight, int digits) {
   int tokens = kMostSparseTokens;
-  while (tokens > 0 && memory_of(weight, digits, tokens).norms() > sparse_shared_bytes()) {
+  while (tokens > 0 && memory_of(weight, digits, tokens, 1).norms() > sparse_shared_bytes()) {
     tokens /= 2;
   }
   return tokens;
@@ -43,7 +51,7 @@ std::int64_t max_normed_sparse_rows(std::int64_t k, NormKind kind) {
 void sparse_few(const SparseFewProblem& problem, cudaStream_t stream) {
   const SparseView& weight = *problem.weight;
   const bool norms = problem.rows.x != nullptr;
-  const int digits = norms ? 2 : problem.x.digits;
+  const int digits = problem.x.digits;
   core::require(problem.m >= 1 && problem.m <= max_sparse_tokens(weight, digits),
                 core::ErrorKind::kFailed, "{} tokens for a kernel of at most {}", problem.m,
                 max_sparse_tokens(weight, digits));
@@ -55,7 +63,7 @@ void sparse_few(const SparseFewProblem& problem, cudaStream_t stream) {
     core::require(problem.m <= max_normed_sparse_rows(weight.k, norm.kind),
                   core::ErrorKind::kFailed, "no kernel makes the norms of {} rows of {}", problem.m,
                   weight.k);
-    a.rows = {problem.rows.x, norm.weight, norm.eps, weight.k};
+    a.rows = {problem.rows.x, norm.weight, norm.eps, weight.k, problem.rows.clip};
   }
   a.codes = problem.x.codes;
   a.scales = problem.x.scales;
@@ -70,7 +78,14 @@ void sparse_few(const SparseFewProblem& problem, cudaStream_t stream) {
   a.m = static_cast<int>(problem.m);
   a.ldy = static_cast<int>(problem.ldy);
   a.add = problem.add ? 1 : 0;
-  launch_sparse_few(a, digits, room_of(a.m), stream);
+  const int tokens = room_of(a.m);
+  const int norm_bytes = norms ? normed_bytes(a) : 0;
+  a.stages = most_stages(weight);
+  while (a.stages > 1 &&
+         memory_of(weight, digits, tokens, a.stages).norms() + norm_bytes > sparse_shared_bytes()) {
+    --a.stages;
+  }
+  launch_sparse_few(a, digits, tokens, stream);
 }
 
 }  // namespace nibble::ops::cuda

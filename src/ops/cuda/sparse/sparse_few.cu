@@ -3,6 +3,7 @@
 #include "device/cuda/check.h"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
+#include "ops/cuda/device_code/warp_ring.cuh"
 #include "ops/cuda/small_batch/normed_inputs.cuh"
 #include "ops/cuda/sparse/sparse_few.h"
 #include "ops/cuda/sparse/sparse_launch.h"
@@ -11,8 +12,10 @@
 namespace nibble::ops::cuda {
 namespace {
 
-constexpr int kThreads = kMostSparseWarps * 32;
-constexpr int kAhead = 3;  // units under way for each warp
+// Of a thread: what a multiprocessor has for each of 1024, and what leaves three eighths of that to
+// the kernels before and behind, so that they overlap: a thread block of attention fits beside.
+constexpr int kMostRegisters = 64;
+constexpr int kFewRegisters = 40;
 constexpr int kOnes = 0x01010101;
 
 /// One block of 16 inputs of a token, on its way into shared memory.
@@ -214,7 +217,7 @@ __device__ __forceinline__ float sum_of(const float* sums, RowPieces pieces) {
 }
 
 template <int kDigits, int kTokens>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __maxnreg__(kTokens <= 2 ? kFewRegisters : kMostRegisters)
     sparse_few_kernel(const __grid_constant__ SparseArguments a) {
   extern __shared__ __align__(128) std::byte shared[];
   const SparseView& weight = a.weight;
@@ -223,31 +226,46 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = thread % 32;
   const int warp = thread / 32;
   const int blocks = weight.k / static_cast<int>(kSparseInputs);
-  const SparseMemory memory{kDigits, kTokens, blocks, threads / static_cast<int>(kOctet),
-                            weight.most_rows};
+  const SparseMemory memory{threads / 32, a.stages, kDigits, kTokens, blocks, weight.most_rows};
+  WarpRing ring(shared + memory.rings() + warp * memory.ring_bytes(),
+                reinterpret_cast<std::uint64_t*>(shared + warp * kSparseBarrierBytes), a.stages,
+                static_cast<int>(kSparseUnitBytes));
   launch_dependents();
   const int place = static_cast<int>(blockIdx.x) << weight.warps_log2 | warp;
-  const std::byte* const units =
+  const std::byte* ahead =
       weight.units + static_cast<std::size_t>(place) * weight.stride * kSparseUnitBytes;
-  LaneUnit ahead[kAhead];  // weights don't depend on the kernel before: asked for at once
-#pragma unroll
-  for (int i = 0; i < kAhead; ++i) {
-    if (i < weight.stride) {
-      ahead[i].load(units + i * kSparseUnitBytes, lane);
-    }
-  }
   const SparseShare share = weight.shares[blockIdx.x];
-  const int first_row = weight.stream_rows[place * kWarpStreams + lane / kOctet];
   const int mine = warp_units(share.units, warp, weight.warps_log2);
+  int filled = 0;
+  const auto fill = [&] {
+    if (filled < mine) {
+      ring.fill(ahead, static_cast<int>(kSparseUnitBytes));
+      ahead += kSparseUnitBytes;
+    } else {
+      ring.skip();
+    }
+    ++filled;
+  };
+  const auto fill_up_to = [&](int units) {
+#pragma unroll 1
+    while (filled < units) {
+      fill();
+    }
+  };
+  // Weights don't depend on the kernel before: they are asked for at once, but for what inputs
+  // would have to wait for.
+  fill_up_to((a.stages * 3 + 3) / 4);
+  const int first_row = weight.stream_rows[place * kWarpStreams + lane / kOctet];
   const bool has_row = thread < share.rows;
   const std::uint32_t pieces = has_row ? weight.pieces[share.first_row + thread] : 0u;
   const float bias = has_row && a.bias != nullptr ? a.bias[share.first_row + thread] : 0.0f;
-  const NormedInputs normed(a.rows, kDigits == 2 && a.rows.x != nullptr ? a.m : 0, a.chunks,
-                            shared + memory.norms(), thread, threads / 32);
+  const bool norms = a.rows.x != nullptr;
+  const NormedInputs normed(a.rows, norms ? a.m : 0, a.chunks, shared + memory.norms(), thread,
+                            threads / 32);
   wait_for_predecessor();
-  const SharedInputs<kDigits, kTokens> inputs{shared, blocks, a.step_log2, a.scales_each};
+  const SharedInputs<kDigits, kTokens> inputs{shared + memory.codes(), blocks, a.step_log2,
+                                              a.scales_each};
   const int count = a.m * blocks;
-  const bool norms = kDigits == 2 && a.rows.x != nullptr;
   InputCodes x{a.codes, a.scales, a.m, a.chunks, a.scales_each};
   InputBlock<kDigits> block;
   if (norms) {
@@ -262,12 +280,11 @@ __global__ void __launch_bounds__(kThreads)
                       ? a.y[static_cast<std::size_t>(token) * a.ldy + share.first_row + thread]
                       : 0.0f;
   }
-  if constexpr (kDigits == 2) {
-    if (norms) {
-      x = normed.make();
-      if (thread < count) {
-        inputs.load(block, x, thread);
-      }
+  fill_up_to(a.stages);
+  if (norms) {
+    x = normed.make<kDigits, 1>();  // so many warps have few chunks
+    if (thread < count) {
+      inputs.load(block, x, thread);
     }
   }
   for (int at = thread; at < count; at += threads) {
@@ -280,17 +297,12 @@ __global__ void __launch_bounds__(kThreads)
   float* const sums = reinterpret_cast<float*>(shared + memory.sums());
   Stream<kDigits, kTokens> work{inputs, sums, memory.pieces(),
                                 thread / static_cast<int>(kOctet) + first_row, lane};
-  for (int base = 0; base < mine; base += kAhead) {
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      if (base + i < mine) {
-        work.add(ahead[i]);
-        if (base + i + kAhead < mine) {
-          ahead[i].load(units + static_cast<std::size_t>(base + i + kAhead) * kSparseUnitBytes,
-                        lane);
-        }
-      }
-    }
+#pragma unroll 1
+  for (int i = 0; i < mine; ++i) {
+    const LaneUnit unit = LaneUnit::of_stage(ring.wait(), lane);
+    ring.release();
+    fill();
+    work.add(unit);
   }
   __syncthreads();
   for (int row = thread; row < share.rows; row += threads) {
@@ -317,9 +329,10 @@ void launch(const SparseArguments& a, cudaStream_t stream) {
   auto* kernel = sparse_few_kernel<kDigits, kTokens>;
   const SparseView& weight = a.weight;
   const int warps = 1 << weight.warps_log2;
-  const SparseMemory memory{kDigits, kTokens, weight.k / static_cast<int>(kSparseInputs),
-                            warps * kWarpStreams, weight.most_rows};
-  const int bytes = memory.norms() + (a.rows.x != nullptr ? NormedInputs::bytes(a.m, a.chunks) : 0);
+  const SparseMemory memory{
+      warps,           a.stages, kDigits, kTokens, weight.k / static_cast<int>(kSparseInputs),
+      weight.most_rows};
+  const int bytes = memory.norms() + (a.rows.x != nullptr ? normed_bytes(a) : 0);
   allow_shared_bytes(kernel, bytes);
   launch_dependent(kernel, dim3(static_cast<unsigned>(weight.blocks)),
                    dim3(static_cast<unsigned>(warps) * 32), static_cast<std::size_t>(bytes), stream,
@@ -330,6 +343,10 @@ void launch(const SparseArguments& a, cudaStream_t stream) {
 
 int sparse_shared_bytes() {
   return max_shared_bytes();
+}
+
+int normed_bytes(const SparseArguments& a) {
+  return NormedInputs::bytes(a.m, a.chunks);
 }
 
 void launch_sparse_few(const SparseArguments& a, int digits, int tokens, cudaStream_t stream) {

@@ -18,16 +18,10 @@
 /// every batch.
 namespace nibble::ops::cuda {
 
-struct SparseFewProblem {
+/// At most max_sparse_tokens() tokens, of max_normed_sparse_rows() the norms.
+struct SparseFewProblem : FewTokens {
   const SparseView* weight = nullptr;
-  LaneActivations x;
   std::int64_t scale_step = 0;  // inputs of a scale of x: 16, 128 or 0, all of a token
-  UnnormedRows rows;            // in the place of x, where max_normed_sparse_rows() allows it
-  std::int64_t m = 0;           // 1 to max_sparse_tokens()
-  float* y = nullptr;           // [m][n], rows ldy apart
-  std::int64_t ldy = 0;
-  const float* bias = nullptr;  // [n] or null
-  bool add = false;             // to what y holds
 };
 
 /// The most tokens of a launch on the current device: 8, 4, 2 or 1; 0 where its shared memory is

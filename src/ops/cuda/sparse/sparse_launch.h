@@ -21,22 +21,31 @@ struct SparseArguments {
   int scales_each = 1;  // of a token: 1, one or eight for each chunk
   int step_log2 = 0;    // blocks of 16 inputs that have a scale; kIndexBits: all of a token
   int add = 0;
+  int stages = 0;  // units on their way for each warp
 };
 
-/// The shared memory of a thread block with room for so many tokens, beside that of norms.
+inline constexpr int kSparseBarrierBytes = 64;  // a warp's barriers
+inline constexpr int kMostSparseStages = 8;
+static_assert(kSparseBarrierBytes >= kMostSparseStages * 8);
+
+/// The shared memory of a thread block with room for so many tokens: the barriers and rings of all
+/// warps, inputs, the pieces of rows, and what norms are made of.
 struct SparseMemory {
+  int warps;
+  int stages;
   int digits;
   int tokens;
   int blocks;  // of 16 inputs
-  int streams;
   int most_rows;
 
-  constexpr int code_bytes() const { return tokens * digits * blocks * 16; }
-  constexpr int scales() const { return code_bytes(); }
+  constexpr int ring_bytes() const { return stages * static_cast<int>(kSparseUnitBytes); }
+  constexpr int rings() const { return (warps * kSparseBarrierBytes + 127) / 128 * 128; }
+  constexpr int codes() const { return rings() + warps * ring_bytes(); }
+  constexpr int scales() const { return codes() + tokens * digits * blocks * 16; }
   /// With room for the scales of a whole last chunk.
   constexpr int sums() const { return scales() + tokens * (blocks + 8) * 4; }
   /// Pieces of a token; null octets behind the last row leave one more.
-  constexpr int pieces() const { return streams + most_rows + 1; }
+  constexpr int pieces() const { return warps * kWarpStreams + most_rows + 1; }
   constexpr int norms() const { return (sums() + tokens * pieces() * 4 + 15) / 16 * 16; }
 };
 
@@ -45,5 +54,7 @@ void launch_sparse_few(const SparseArguments& arguments, int digits, int tokens,
 
 /// The most shared memory of a thread block on the current device.
 int sparse_shared_bytes();
+/// What norms of the rows take of it.
+int normed_bytes(const SparseArguments& arguments);
 
 }  // namespace nibble::ops::cuda

@@ -79,8 +79,11 @@ TEST_F(SparseCudaLayers, HaveTheCodesOfTheCpu) {
   for (const std::string scheme :
        {"int4-asym-g16-bsr-a8", "int4-sym-g32-bsr-a8g64", "int4-asym-g16-bsr-a8g128",
         "int4-asym-g16-bsr-a8g16", "int4-asym-g16-bsr-a8s", "int4-asym-g64-bsr-a4"}) {
-    for (const std::int64_t m : {1, 3, 6, 40}) {
+    for (const std::int64_t m : {1, 3, 6, 32}) {
       expect_near(scheme, m, 2e-5);
+    }
+    for (const std::int64_t m : {33, 70}) {  // codes times their scales, and weights, in float16
+      expect_near(scheme, m, 2e-3);
     }
   }
 }
@@ -121,6 +124,19 @@ TEST_F(SparseCudaLayers, GiveATokenTheSameBitsInEveryBatch) {
       EXPECT_TRUE(std::equal(alone.begin(), alone.end(), together.begin() + token * weight.n))
           << scheme << ", token " << token;
     }
+  }
+}
+
+// More tokens than the codes of one product.
+TEST_F(SparseCudaLayers, OfManyTokensComeNearInEveryPart) {
+  const PackedWeight weight = sparse_weight("int4-asym-g16-bsr-a8", 24, 144, 9);
+  const std::int64_t m = kWideTokens + 70;
+  const std::vector<float> x = cpu::testing::random_input(m, weight.k, 10);
+  const std::vector<float> expected = on_cpu(weight, x, m);
+  const std::vector<float> y = run(weight, x, m);
+  const double level = root_mean_square(expected);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    ASSERT_NEAR(y[i], expected[i], 4e-3 * level) << "token " << i / 24 << ", row " << i % 24;
   }
 }
 

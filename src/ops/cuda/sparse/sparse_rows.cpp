@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "ops/cuda/elementwise/input_target.h"
+
 namespace nibble::ops::cuda {
 namespace {
 
@@ -21,7 +23,8 @@ std::int64_t rows_at_once(std::int64_t n, std::int64_t k) {
   return std::clamp(fit, kRowStep, all);
 }
 
-SparseRows::SparseRows(const PackedSparse& packed, std::shared_ptr<SparseScratch> scratch)
+SparseRows::SparseRows(const PackedSparse& packed, std::shared_ptr<SparseScratch> scratch,
+                       std::int64_t wide_tokens)
     : units_(Buffer::of<std::byte>(packed.units)),
       shares_(Buffer::of<SparseShare>(packed.shares)),
       pieces_(Buffer::of<std::uint32_t>(packed.rows)),
@@ -38,7 +41,8 @@ SparseRows::SparseRows(const PackedSparse& packed, std::shared_ptr<SparseScratch
   view_.most_rows = static_cast<int>(packed.most_rows);
   view_.stride = static_cast<int>(packed.stride);
   if (scratch_ != nullptr) {
-    scratch_->reserve(rows_at_once(packed.n, packed.k) * packed.k * kHalf);
+    const std::int64_t inputs = wide_tokens * padded_columns(packed.k);
+    scratch_->reserve((rows_at_once(packed.n, packed.k) * packed.k + inputs) * kHalf);
   }
 }
 

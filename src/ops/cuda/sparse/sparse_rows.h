@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/float16.h"
 #include "device/cuda/memory.h"
 #include "ops/cuda/sparse/sparse_layout.h"
 
@@ -24,7 +25,11 @@ struct SparseView {
   int most_rows = 0;  // of a thread block
 };
 
-/// Memory for rows that many tokens want as float16, which all layers of a stream share.
+/// Tokens whose codes become float16 at once.
+inline constexpr std::int64_t kWideTokens = 2048;
+
+/// Memory for what many tokens want as float16, rows and inputs, which all layers of a stream
+/// share.
 class SparseScratch {
  public:
   void reserve(std::int64_t bytes) {
@@ -40,18 +45,26 @@ class SparseScratch {
   device::cuda::Buffer buffer_;
 };
 
+/// Rows that are widened at once, a multiple of 128: at most 32 MB, which the L2 cache holds, as
+/// far as 128 rows leave that choice.
+std::int64_t rows_at_once(std::int64_t n, std::int64_t k);
+
 /// The weights of a layer, and memory to widen some of their rows.
 class SparseRows {
  public:
   SparseRows() = default;
-  /// Uploads. `scratch` may be null, where many tokens come in launches. Throws kOutOfMemory.
-  SparseRows(const PackedSparse& packed, std::shared_ptr<SparseScratch> scratch);
+  /// Uploads. `scratch` may be null, where nothing is widened; else it gets room for
+  /// rows_at_once(), and for so many inputs. Throws kOutOfMemory.
+  SparseRows(const PackedSparse& packed, std::shared_ptr<SparseScratch> scratch,
+             std::int64_t wide_tokens = 0);
 
   const SparseView& view() const { return view_; }
   std::int64_t bytes() const {
     return units_.bytes() + shares_.bytes() + pieces_.bytes() + stream_rows_.bytes();
   }
-  const SparseScratch* scratch() const { return scratch_.get(); }
+  /// In the scratch: [rows_at_once()][k], and behind them [wide_tokens][k, padded].
+  core::Fp16* wide_rows() const { return reinterpret_cast<core::Fp16*>(scratch_->data()); }
+  core::Fp16* wide_inputs() const { return wide_rows() + rows_at_once(view_.n, view_.k) * view_.k; }
 
  private:
   device::cuda::Buffer units_;
@@ -61,9 +74,5 @@ class SparseRows {
   SparseView view_;
   std::shared_ptr<SparseScratch> scratch_;
 };
-
-/// Rows that are widened at once, a multiple of 128: at most 32 MB, which the L2 cache holds, as
-/// far as 128 rows leave that choice.
-std::int64_t rows_at_once(std::int64_t n, std::int64_t k);
 
 }  // namespace nibble::ops::cuda

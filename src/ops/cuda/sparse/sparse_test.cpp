@@ -184,11 +184,16 @@ TEST_F(SparseRowsOnGpu, AddToWhatIsThere) {
   }
 }
 
-// The norm as a kernel of its own, and the layer by itself: the same bits.
+// The norm as a kernel of its own, and the layer by itself: the same bits. Of one digit with a
+// scale of the token too, clipped or not.
 TEST_F(SparseRowsOnGpu, MakeNormsAsTheOperatorDoes) {
   struct NormSize {
     std::int64_t m, n, k;
     SparsePlan plan;
+  };
+  struct Codes {
+    int bits;
+    float clip;
   };
   std::uint64_t seed = 20;
   for (const NormSize& size : {NormSize{1, 200, 4096, {5, 16}},
@@ -207,31 +212,36 @@ TEST_F(SparseRowsOnGpu, MakeNormsAsTheOperatorDoes) {
     const std::int64_t padded = padded_columns(size.k);
     const Buffer codes(size.m * 2 * padded);
     const Buffer scales(size.m * padded / 128 * 4);
-    const Buffer apart = poisoned<float>(size.m * size.n);
-    const Buffer joined = poisoned<float>(size.m * size.n);
-    device::cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-    const device::cuda::Stream stream;
-    InputTarget target;
-    target.form = InputForm::kInt8Lanes;
-    target.codes = codes.as<std::int8_t>();
-    target.scales = scales.as<float>();
-    target.bits = 16;
-    target.group = 128;
-    cuda::norm(x.as<float>(), norm, target, size.m, size.k, stream.get());
-    SparseFewProblem problem;
-    problem.weight = &rows.view();
-    problem.scale_step = 128;
-    problem.m = size.m;
-    problem.ldy = size.n;
-    problem.x = {2, target.codes, target.scales};
-    problem.y = apart.as<float>();
-    sparse_few(problem, stream.get());
-    problem.x = {};
-    problem.rows = {x.as<float>(), &norm};
-    problem.y = joined.as<float>();
-    sparse_few(problem, stream.get());
-    stream.synchronize();
-    EXPECT_EQ(apart.values<float>(), joined.values<float>()) << size.n << " x " << size.k;
+    for (const Codes& kind : {Codes{16, 1.0f}, {8, 1.0f}, {8, 0.7f}}) {
+      const Buffer apart = poisoned<float>(size.m * size.n);
+      const Buffer joined = poisoned<float>(size.m * size.n);
+      device::cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+      const device::cuda::Stream stream;
+      InputTarget target;
+      target.form = InputForm::kInt8Lanes;
+      target.codes = codes.as<std::int8_t>();
+      target.scales = scales.as<float>();
+      target.bits = kind.bits;
+      target.clip = kind.clip;
+      target.group = kind.bits == 16 ? 128 : 0;
+      cuda::norm(x.as<float>(), norm, target, size.m, size.k, stream.get());
+      SparseFewProblem problem;
+      problem.weight = &rows.view();
+      problem.scale_step = target.group;
+      problem.m = size.m;
+      problem.ldy = size.n;
+      problem.x = {target.digits(), target.codes, target.scales, target.group == 0};
+      problem.y = apart.as<float>();
+      sparse_few(problem, stream.get());
+      problem.x.codes = nullptr;
+      problem.x.scales = nullptr;
+      problem.rows = {x.as<float>(), &norm, kind.clip};
+      problem.y = joined.as<float>();
+      sparse_few(problem, stream.get());
+      stream.synchronize();
+      EXPECT_EQ(apart.values<float>(), joined.values<float>())
+          << size.n << " x " << size.k << ", " << kind.bits << " bits, clip " << kind.clip;
+    }
   }
 }
 

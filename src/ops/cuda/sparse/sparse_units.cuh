@@ -21,18 +21,15 @@ __device__ __forceinline__ float scale_of(std::uint32_t word) {
   return __half2float(__ushort_as_half(static_cast<unsigned short>(word >> kScaleShift)));
 }
 
-/// A lane's part of a unit: two blocks. Each is read once, past the L1 cache.
+/// A lane's part of a unit: two blocks.
 struct LaneUnit {
   uint4 codes;
   uint2 words;
 
-  __device__ __forceinline__ void load(const std::byte* unit, int lane) {
-    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(codes.x), "=r"(codes.y), "=r"(codes.z), "=r"(codes.w)
-                 : "l"(unit + lane * 16));
-    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
-                 : "=r"(words.x), "=r"(words.y)
-                 : "l"(unit + kSparseUnitWords + lane * 8));
+  /// Of a unit in shared memory.
+  __device__ __forceinline__ static LaneUnit of_stage(const std::byte* unit, int lane) {
+    return {*reinterpret_cast<const uint4*>(unit + lane * 16),
+            *reinterpret_cast<const uint2*>(unit + kSparseUnitWords + lane * 8)};
   }
 };
 
