@@ -50,7 +50,8 @@ function(nibble_add_module name)
   endforeach()
 endfunction()
 
-# nibble_embed(<target> <file> <name> <namespace>): the file's bytes as a std::string_view of that name.
+# nibble_embed(<target> <file> <name> <namespace>): the file's bytes as a std::string_view of that name. In object files of
+# their own: what CMake makes waits for all that its target links, and all sources of the target would wait with it.
 function(nibble_embed target file name namespace)
   set(source ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
   add_custom_command(
@@ -59,8 +60,11 @@ function(nibble_embed target file name namespace)
       -DNAMESPACE=${namespace} -P ${PROJECT_SOURCE_DIR}/cmake/embed_file.cmake
     DEPENDS ${file} ${PROJECT_SOURCE_DIR}/cmake/embed_file.cmake
     VERBATIM)
-  set_source_files_properties(${source} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
-  target_sources(${target} PRIVATE ${source})
+  if(NOT TARGET ${target}_embedded)
+    add_library(${target}_embedded OBJECT)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_embedded>)
+  endif()
+  target_sources(${target}_embedded PRIVATE ${source})
 endfunction()
 
 # nibble_add_test(<name> SOURCES ... LINKS <module>... [PRIVATE <target>...] [DEFINITIONS ...] [LABELS ...] [TIMEOUT s]

@@ -7,8 +7,8 @@
 set(NIBBLE_STANDARD_HEADERS <algorithm> <array> <atomic> <bit> <charconv> <chrono> <cmath> <cstddef> <cstdint> <cstring>
   <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex> <numeric> <optional> <set> <span> <sstream> <string>
   <string_view> <system_error> <thread> <tuple> <unordered_map> <utility> <variant> <vector>)
-set(NIBBLE_WARNINGS_BY_INLINING array-bounds stringop-overflow stringop-overread maybe-uninitialized use-after-free
-  free-nonheap-object)
+set(NIBBLE_PRECOMPILED_WARNINGS -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread
+  -Wno-error=maybe-uninitialized -Wno-error=use-after-free -Wno-error=free-nonheap-object)
 set(NIBBLE_PRECOMPILES OFF)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
   set(NIBBLE_PRECOMPILES ON)
@@ -50,12 +50,7 @@ function(nibble_precompile target)
     target_precompile_headers(${target} REUSE_FROM nibble_precompiled_${set})
     # GCC 12 inlines in another order then, and finds faults in std::string that are none (as in bug 105651).
     if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-      set(allow -Wno-error=)
-      if(set MATCHES "^test")
-        set(allow -Wno-)
-      endif()
-      list(TRANSFORM NIBBLE_WARNINGS_BY_INLINING PREPEND ${allow} OUTPUT_VARIABLE options)
-      target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${options}>")
+      target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${NIBBLE_PRECOMPILED_WARNINGS}>")
     endif()
   endif()
 endfunction()
