@@ -43,7 +43,7 @@ fi
 
 commands=$(mktemp -d)
 trap 'rm -rf "$commands"' EXIT
-sed -E 's/ -Winvalid-pch -include [^ ]+cmake_pch\.hxx//' "$build/compile_commands.json" >"$commands/compile_commands.json"
+sed -E 's/ -Winvalid-pch -include [^ ]+cmake_pch\.hxx| --param=ggc-[^ ]+//g' "$build/compile_commands.json" >"$commands/compile_commands.json"
 
 status=0
 printf '%s\0' "${compiled[@]}" |
