@@ -16,11 +16,15 @@ function(nibble_compile_options target)
     "$<$<COMPILE_LANGUAGE:CUDA>:${NIBBLE_CUDA_FLAGS}>")
 endfunction()
 
-# nibble_add_module(<name> FLOOR <n> SOURCES ... [LINKS <module>...] [PUBLIC <target>...] [PRIVATE <target>...] [QUICK])
+include(${CMAKE_CURRENT_LIST_DIR}/precompiled_headers.cmake)
+
+# nibble_add_module(<name> FLOOR <n> SOURCES ... [LINKS <module>...] [PUBLIC <target>...] [PRIVATE <target>...] [QUICK]
+#   [PRECOMPILED <set>])
 # One folder of src/, one static library. LINKS names modules of lower floors; PUBLIC and PRIVATE name
 # outside libraries. QUICK: nothing in it takes long, so it is optimised less and compiles faster.
+# PRECOMPILED: the headers that most of its sources include (precompiled_headers.cmake; library, if none is named).
 function(nibble_add_module name)
-  cmake_parse_arguments(ARG "QUICK" "FLOOR" "SOURCES;LINKS;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "QUICK" "FLOOR;PRECOMPILED" "SOURCES;LINKS;PUBLIC;PRIVATE" ${ARGN})
   set(access PUBLIC)
   if(ARG_SOURCES)
     add_library(nibble_${name} STATIC ${ARG_SOURCES})
@@ -29,6 +33,7 @@ function(nibble_add_module name)
       target_compile_options(nibble_${name} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
     endif()
     target_link_libraries(nibble_${name} PRIVATE ${ARG_PRIVATE})
+    nibble_precompile(nibble_${name} library ${ARG_PRECOMPILED})
   else()
     set(access INTERFACE)
     add_library(nibble_${name} INTERFACE)
@@ -45,7 +50,8 @@ function(nibble_add_module name)
   endforeach()
 endfunction()
 
-# nibble_embed(<target> <file> <name> <namespace>): the file's bytes as a std::string_view of that name.
+# nibble_embed(<target> <file> <name> <namespace>): the file's bytes as a std::string_view of that name. In object files of
+# their own: what CMake makes waits for all that its target links, and all sources of the target would wait with it.
 function(nibble_embed target file name namespace)
   set(source ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
   add_custom_command(
@@ -54,16 +60,21 @@ function(nibble_embed target file name namespace)
       -DNAMESPACE=${namespace} -P ${PROJECT_SOURCE_DIR}/cmake/embed_file.cmake
     DEPENDS ${file} ${PROJECT_SOURCE_DIR}/cmake/embed_file.cmake
     VERBATIM)
-  target_sources(${target} PRIVATE ${source})
+  if(NOT TARGET ${target}_embedded)
+    add_library(${target}_embedded OBJECT)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_embedded>)
+  endif()
+  target_sources(${target}_embedded PRIVATE ${source})
 endfunction()
 
-# nibble_add_test(<name> SOURCES ... LINKS <module>... [PRIVATE <target>...] [DEFINITIONS ...] [LABELS ...] [TIMEOUT s])
+# nibble_add_test(<name> SOURCES ... LINKS <module>... [PRIVATE <target>...] [DEFINITIONS ...] [LABELS ...] [TIMEOUT s]
+#   [PRECOMPILED <set>])
 # A GoogleTest program; each TEST becomes one ctest case named <name>.<suite>.<test>.
 function(nibble_add_test name)
   if(NOT NIBBLE_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS;PRIVATE;DEFINITIONS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;PRECOMPILED" "SOURCES;LINKS;LABELS;PRIVATE;DEFINITIONS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
@@ -80,6 +91,7 @@ function(nibble_add_test name)
     target_link_libraries(${name} PRIVATE nibble_${dep})
   endforeach()
   target_link_libraries(${name} PRIVATE GTest::gtest GTest::gtest_main ${ARG_PRIVATE})
+  nibble_precompile(${name} test ${ARG_PRECOMPILED})
   gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
 endfunction()
