@@ -92,7 +92,8 @@ void expect_parts_of(const fs::path& path, int ranks) {
             .adds);
     EXPECT_EQ(std::accumulate(division.tokens.begin(), division.tokens.end(), 0L),
               network.config.vocabulary);
-    EXPECT_EQ(network.embeddings.tokens.dim(0), division.tokens[static_cast<std::size_t>(rank)]);
+    EXPECT_EQ(network.embeddings.tokens.plain().dim(0),
+              division.tokens[static_cast<std::size_t>(rank)]);
   }
 }
 

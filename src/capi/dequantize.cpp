@@ -32,8 +32,8 @@ void dequantize(const models::Model& model, nibble_weights_callback on_weights, 
     if (formats::is_dense(layer->weight.scheme)) {
       continue;
     }
+    const models::LayerHold hold(model, *layer);
     const std::vector<float> values = models::plain_weights(layer->weight, pool);
-    models::release_pages(model, *layer);
     if (on_weights(user, layer->name.c_str(), values.data(),
                    static_cast<std::size_t>(layer->weight.n),
                    static_cast<std::size_t>(layer->weight.k)) != 0) {

@@ -76,8 +76,8 @@ class Log {
 };
 
 std::shared_ptr<models::Model> read_model(const char* path, const nibble_open_options& options,
-                                          const Log& log) {
-  auto model = models::open_model(path);
+                                          models::StoredLayers stored, const Log& log) {
+  auto model = models::open_model(path, stored);
   for (const std::string& remark : model->compression.remarks) {
     log(fmt::format("{}: {}", io::shown(path), core::printable(remark)));
   }
@@ -92,7 +92,7 @@ std::unique_ptr<nibble_model> open(const char* path, const nibble_open_options& 
   nibble_model::Settings settings = settings_of(path, options);
   const std::vector<device::Place> devices = places(text_or(options.device, "auto"));
   const Log log(options);
-  const auto model = read_model(path, options, log);
+  const auto model = read_model(path, options, engine::stored_layers_for(devices.front()), log);
   settings.chat_template =
       text_or(options.chat_template, model->tokenizer->chat_template().c_str());
   for (const device::Place& place : devices) {

@@ -28,7 +28,7 @@ std::unique_ptr<engine::DraftSource> DraftOptions::open(const models::Model& mod
     return std::make_unique<engine::NgramDrafts>(most_);
   }
   const std::string place = model_place(source_, false);
-  const auto drafts = open_model(place);
+  const auto drafts = cli::open_model(place, engine::stored_layers_for(options.place));
   engine::require_same_vocabulary(model, *drafts);
   const std::int64_t context = drafts->network.config.max_positions;
   options.tile_file.clear();

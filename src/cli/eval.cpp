@@ -63,7 +63,8 @@ class Eval final : public ModelCommand {
     const auto runner = ranks.make_runner(model, runner_options);
     std::unique_ptr<engine::Runner> reference;
     if (!reference_.empty()) {
-      const auto original = open_model(reference_);
+      const auto original =
+          cli::open_model(reference_, engine::stored_layers_for(runner_options.place));
       models::use_context(original->network, options_.seq_len);
       reference = engine::make_runner(original, engine::with_own_tiles(runner_options, reference_));
     }

@@ -124,9 +124,10 @@ std::shared_ptr<const models::LoraAdapter> LoraOptions::adapter() const {
              : std::make_shared<const models::LoraAdapter>(models::LoraAdapter::open(folder));
 }
 
-std::shared_ptr<models::Model> LoraOptions::open(const std::string& model) const {
+std::shared_ptr<models::Model> LoraOptions::open(const std::string& model,
+                                                 const device::Place& place) const {
   const auto beside = adapter();
-  auto opened = open_model(model);
+  auto opened = cli::open_model(model, engine::stored_layers_for(place));
   return beside ? models::with_adapter(*opened, *beside, static_cast<float>(scale)) : opened;
 }
 

@@ -87,7 +87,7 @@ struct LoraOptions {
 
   /// Opens a model, with the adapter beside it when one was given. Throws as models::open_model and
   /// models::with_adapter.
-  std::shared_ptr<models::Model> open(const std::string& model) const;
+  std::shared_ptr<models::Model> open(const std::string& model, const device::Place& place) const;
 
   /// The adapter alone; null when none was given. Throws as models::LoraAdapter::open.
   std::shared_ptr<const models::LoraAdapter> adapter() const;

@@ -118,7 +118,8 @@ bool Ranks::follow(const std::string& model, const engine::RunnerOptions& option
 std::shared_ptr<models::Model> Ranks::open(const std::string& model, const device::Place& place,
                                            const Open& alone) const {
   return place_.alone() ? alone()
-                        : models::open_model(model, engine::shard_of(communicator_.get(), place));
+                        : models::open_model(model, engine::shard_of(communicator_.get(), place),
+                                             engine::stored_layers_for(place));
 }
 
 std::unique_ptr<engine::Runner> Ranks::make_runner(std::shared_ptr<const models::Model> model,

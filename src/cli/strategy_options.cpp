@@ -79,7 +79,7 @@ void StrategyOptions::add(CLI::App& app) {
 std::shared_ptr<models::Model> StrategyOptions::open_silently(
     const std::string& model, const LoraOptions& lora, const engine::RunnerOptions& runner) const {
   if (step.empty()) {
-    return lora.open(model);
+    return lora.open(model, runner.place);
   }
   core::require(lora.folder.empty(), core::ErrorKind::kUsage,
                 "--strategy is for a model without --lora; merge the adapter with nibble quantize "

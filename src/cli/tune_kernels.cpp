@@ -42,7 +42,7 @@ class TuneKernels final : public ModelCommand {
     core::require(place.on_gpu(), core::ErrorKind::kUsage,
                   "only kernels of GPUs have schedules; use --device cuda");
     const engine::ScheduleSource target = check_ ? engine::ScheduleSource() : this->target();
-    const auto model = open_model(model_);
+    const auto model = cli::open_model(model_, engine::stored_layers_for(place));
     const auto tuning =
         engine::tune_kernels(model->network, tokens_, target, place.index, progress);
     if (!check_) {

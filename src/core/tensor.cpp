@@ -4,12 +4,15 @@
 #include <cstring>
 #include <limits>
 
+#include <sys/mman.h>
+
 #include "core/memory.h"
 
 namespace nibble::core {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+constexpr std::int64_t kMappedBytes = 1 << 20;
 
 template <typename T>
 void convert(const void* source, std::int64_t count, float* target) {
@@ -17,6 +20,29 @@ void convert(const void* source, std::int64_t count, float* target) {
   for (std::int64_t i = 0; i < count; ++i) {
     target[i] = to_float(values[i]);
   }
+}
+
+// `bytes` zeros; null where there are not so many. Many bytes come straight from the system and go
+// back there when they are freed: in the heap small things that stay would be cut from the room
+// that large ones leave, and the next large one would not fit there any more.
+std::shared_ptr<void> zeroed(std::size_t bytes) {
+  const auto count = static_cast<std::int64_t>(bytes);
+  if (!machine_has(count)) {
+    return nullptr;
+  }
+  if (count >= kMappedBytes) {
+    void* const mapped =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return mapped == MAP_FAILED
+               ? nullptr
+               : std::shared_ptr<void>(mapped, [bytes](void* at) { munmap(at, bytes); });
+  }
+  void* const memory = std::aligned_alloc(kAlignment, bytes);
+  if (memory == nullptr) {
+    return nullptr;
+  }
+  std::memset(memory, 0, bytes);
+  return {memory, std::free};
 }
 
 }  // namespace
@@ -44,15 +70,12 @@ Tensor Tensor::zeros(DType dtype, Shape shape) {
   tensor.shape_ = std::move(shape);
   const auto bytes = static_cast<std::size_t>(tensor.bytes());
   const std::size_t rounded = (bytes + kAlignment) / kAlignment * kAlignment;  // never 0
-  void* memory = machine_has(static_cast<std::int64_t>(rounded))
-                     ? std::aligned_alloc(kAlignment, rounded)
-                     : nullptr;
+  std::shared_ptr<void> memory = zeroed(rounded);
   require(memory != nullptr, ErrorKind::kOutOfMemory,
           "cannot allocate {} bytes for a tensor of shape {}", bytes, printable(tensor.shape_));
-  std::memset(memory, 0, rounded);
-  tensor.owner_ = std::shared_ptr<void>(memory, std::free);
-  tensor.data_ = memory;
-  tensor.mutable_data_ = memory;
+  tensor.data_ = memory.get();
+  tensor.mutable_data_ = memory.get();
+  tensor.owner_ = std::move(memory);
   return tensor;
 }
 

@@ -11,9 +11,15 @@ CpuLayers::CpuLayers(const models::Model& model, const RunnerOptions& options,
     layout = [this](const ops::Linear& layer) { return tile_file_->layout(layer); };
   }
   for (const ops::LinearSet* set : models::linear_sets(model.network)) {
-    ops.prepare(*set, layout);
+    std::vector<std::unique_ptr<models::LayerHold>> holds;
     for (const ops::Linear& part : set->parts) {
-      models::release_pages(model, part);
+      holds.push_back(std::make_unique<models::LayerHold>(model, part));
+    }
+    ops.prepare(*set, layout);
+    for (std::size_t part = 0; part < holds.size(); ++part) {
+      if (ops.reads_stored(*set, part)) {
+        read_where_stored_.push_back(std::move(holds[part]));
+      }
     }
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "engine/runner.h"
 #include "engine/tile_file.h"
@@ -23,6 +24,7 @@ class CpuLayers {
 
  private:
   const models::Model& model_;
+  std::vector<std::unique_ptr<models::LayerHold>> read_where_stored_;
   std::shared_ptr<const TileFile> tile_file_;  // null: layouts are made
 };
 

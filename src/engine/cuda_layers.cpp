@@ -1,6 +1,7 @@
 #include "engine/cuda_layers.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "core/error.h"
 
@@ -20,7 +21,10 @@ double weights_of(const models::Network& network) {
 }
 
 void require_room(const models::Network& network, const device::CudaDevice& device) {
-  const auto need = static_cast<double>(models::total_weight_bytes(network));
+  const models::TokenTable& tokens = network.embeddings.tokens;
+  const std::int64_t decoded =  // a device has the whole table, in float32
+      tokens.stored() == nullptr ? 0 : 4 * tokens.elements() - tokens.bytes();
+  const auto need = static_cast<double>(models::total_weight_bytes(network) + decoded);
   const auto free = static_cast<double>(device.free_bytes);
   core::require(need < free, core::ErrorKind::kOutOfMemory,
                 "the weights need {:.2f} GB and the {} has {:.2f} GB free, enough for {:.1f} bits "
@@ -49,9 +53,12 @@ void prepare_layers(const models::Model& model, ops::cuda::CudaOps& ops, core::T
   require_room(model.network, ops.device());
   ops::cuda::UnitPacker packer(pool);
   for (const ops::LinearSet* set : models::linear_sets(model.network)) {
-    ops.prepare(*set, packer);
-    for (const ops::Linear& part : set->parts) {
-      models::release_pages(model, part);
+    {
+      std::deque<models::LayerHold> holds;
+      for (const ops::Linear& part : set->parts) {
+        holds.emplace_back(model, part);
+      }
+      ops.prepare(*set, packer);
     }
     if (model.source) {
       model.source->check_intact();

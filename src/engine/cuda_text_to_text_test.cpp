@@ -110,7 +110,7 @@ std::shared_ptr<models::Model> wide(const char* name) {
   }
   widening.widen(network.encoder.final_norm);
   widening.widen(network.decoder.final_norm);
-  network.output.parts.front().weight = formats::dense_weight(network.embeddings.tokens);
+  network.output.parts.front().weight = formats::dense_weight(network.embeddings.tokens.plain());
   return model;
 }
 

@@ -187,7 +187,7 @@ std::vector<float> logits_of(Runner& runner, const std::vector<std::string>& pro
 // It runs by the packed kernels: the same bits in every batch, its stored bytes for each token, and
 // no second copy in memory.
 TEST(Engine, RunsAPackedOutputLayer) {
-  const core::Tensor& table = demo()->network.embeddings.tokens;
+  const core::Tensor& table = demo()->network.embeddings.tokens.plain();
   const auto coded = with_output(packed(table));
   const auto dense = with_output(formats::dense_weight(table));
   RunnerOptions options;

@@ -49,7 +49,7 @@ TEST_P(ForeignModels, LogitsAreThoseOfTheWeightsThatTheToolReads) {
   options.cpu.threads = 2;
   options.cpu.activations = ops::ActivationPrecision::kFloat;
   options.kv_types = ops::KvType::kF32;
-  const auto runner = make_runner(models::open_model(folder), options);
+  const auto runner = make_runner(models::open_model(folder, stored_layers_for(place)), options);
   const auto first = static_cast<std::int64_t>(ids.size() - golden["logits"].size());
   const bool has_book = std::string(GetParam()).starts_with("bnb");
   const bool one_by_one = !(has_book && place.on_gpu());
@@ -72,6 +72,57 @@ TEST_P(ForeignModels, LogitsAreThoseOfTheWeightsThatTheToolReads) {
   });
   EXPECT_EQ(compared, 4 * 64);
   EXPECT_LT(std::sqrt(error / squares), kBookTolerance);
+}
+
+std::vector<float> logits_of(Runner& runner) {
+  const std::vector<std::int32_t> ids = {1, 5, 9, 33};
+  std::vector<float> all;
+  runner.score(ids, [&](std::int64_t, const LogitsView& logits) {
+    all.insert(all.end(), logits.values.begin(), logits.values.end());
+  });
+  return all;
+}
+
+// A layer lies in memory once: as the file has it, or as the kernels read it.
+TEST_P(ForeignModels, LayersAreGivenBackWhenTheirLayoutsAreMade) {
+  const device::Place place = device::parse_place(NIBBLE_TEST_DEVICE);
+  if (place.on_gpu() && device::cuda_devices().empty()) {
+    GTEST_SKIP() << "there is no NVIDIA GPU";
+  }
+  const auto model = models::open_model(kModels / GetParam(), stored_layers_for(place));
+  const std::int64_t whole = model->foreign->bytes();
+  EXPECT_GT(whole, 0);
+  RunnerOptions options;
+  options.place = place;
+  options.cpu.threads = 2;
+  const auto first = make_runner(model, options);
+  const std::int64_t left = model->foreign->bytes();
+  const bool has_layouts = !std::string(GetParam()).starts_with("ct-fp8");
+  EXPECT_EQ(left, has_layouts || place.on_gpu() ? 0 : whole);
+  const std::vector<float> logits = logits_of(*first);
+  const auto second = make_runner(model, options);  // makes the layers again
+  EXPECT_EQ(logits_of(*second), logits);
+  EXPECT_EQ(logits_of(*first), logits);
+  EXPECT_EQ(model->foreign->bytes(), left);
+}
+
+// Kernels of float activations read layers where they are stored: those are not given back.
+TEST(ForeignLayers, StayWhileTheyAreRead) {
+  const auto model = models::open_model(kModels / "awq");
+  const std::int64_t whole = model->foreign->bytes();
+  RunnerOptions options;
+  options.cpu.threads = 1;
+  options.cpu.activations = ops::ActivationPrecision::kFloat;
+  auto reads = make_runner(model, options);
+  options.cpu.activations = ops::ActivationPrecision::kInt8;
+  make_runner(model, options).reset();
+  EXPECT_EQ(model->foreign->bytes(), whole);
+  const std::vector<float> logits = logits_of(*reads);
+  EXPECT_FALSE(logits.empty());
+  reads.reset();
+  EXPECT_EQ(model->foreign->bytes(), 0);
+  options.cpu.activations = ops::ActivationPrecision::kFloat;
+  EXPECT_EQ(logits_of(*make_runner(model, options)), logits);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ForeignModels,

@@ -167,12 +167,12 @@ TileFileSummary write_tile_file(const models::Model& model, const std::filesyste
   file.write(header_of(text));
   for (std::int64_t i = 0; i < total; ++i) {
     const TiledLayer& layer = directory.layers[static_cast<std::size_t>(i)];
+    const models::LayerHold hold(model, *layer.layer);
     const PackedLinear packed = PackedLinear::pack(layer.layer->weight, pool);
     write_matrix(file, base, layer.slots.front(), packed.stored());
     if (packed.tail() != nullptr) {
       write_matrix(file, base, layer.slots.back(), packed.tail()->stored());
     }
-    models::release_pages(model, *layer.layer);
     progress.update(i + 1, layer.layer->name);
   }
   model.source->check_unchanged();  // since it was opened: what was packed is what was hashed

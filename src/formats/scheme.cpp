@@ -16,6 +16,8 @@ constexpr std::int64_t kMaxGroup = std::int64_t{1} << 30;
 constexpr std::int64_t kMaxHadamard = std::int64_t{1} << 30;
 constexpr std::int64_t kMxGroup = 32;
 constexpr std::int64_t kNvGroup = 16;
+constexpr std::int64_t kMinimaUnit = 32;
+constexpr std::int64_t kMostMinimaGroup = 256;
 constexpr std::int64_t kMostBlocks = std::int64_t{1} << 16;              // 16-bit indices
 constexpr std::int64_t kMostStoredGroups = (std::int64_t{1} << 31) - 1;  // 32-bit ends of rows
 
@@ -53,15 +55,16 @@ bool has_e2m1_scales(const Scheme& scheme, std::int64_t group) {
   return scheme.code.book == Book::kE2m1 && scheme.scale.group == group;
 }
 
-// What GGUF's blocks have in common.
-std::string problem_of_blocks(const Scheme& scheme, std::string_view what) {
-  const std::int64_t group = scheme.scale.group;
-  return (group == 16 || group == 32) && scheme.inputs == Inputs() && scheme.activation.is_float()
+// What the blocks of GGUF and the groups of MLX have in common.
+std::string problem_of_blocks(const Scheme& scheme, bool fits, std::string_view what) {
+  return fits && scheme.inputs == Inputs() && scheme.activation.is_float()
              ? ""
              : fmt::format(
-                   "{} are those of groups of 16 or 32 inputs, which are neither turned nor "
-                   "reordered and stay in float",
-                   what);
+                   "{}, and their inputs are neither turned nor reordered and stay in float", what);
+}
+
+bool is_of_gguf(std::int64_t group) {
+  return group == 16 || group == 32;
 }
 
 std::string problem_of_minima(const Scheme& scheme) {
@@ -69,8 +72,16 @@ std::string problem_of_minima(const Scheme& scheme) {
     return "";
   }
   const ScaleType type = scheme.scale.type;
-  return type == ScaleType::kF16 || type == ScaleType::kMultiples
-             ? problem_of_blocks(scheme, "real minima")
+  const std::int64_t group = scheme.scale.group;
+  const bool of_units =
+      group >= kMinimaUnit && group % kMinimaUnit == 0 && group <= kMostMinimaGroup;
+  if (type == ScaleType::kF16) {
+    return problem_of_blocks(scheme, group == 16 || of_units,
+                             "real minima are those of groups of 16 or of 32, 64, ... 256 inputs");
+  }
+  return type == ScaleType::kMultiples
+             ? problem_of_blocks(scheme, is_of_gguf(group),
+                                 "minima that are multiples are those of groups of 16 or 32 inputs")
              : "minima are stored as scales of 8 or 16 bits are (int4-min-g32, int4-min-g32-s8)";
 }
 
@@ -85,7 +96,9 @@ std::string problem_of_scale_type(const Scheme& scheme) {
                  ? ""
                  : "scales of 7 bits are those of groups, without a tail";
     case ScaleType::kMultiples:
-      return problem_of_blocks(scheme, "scales that are multiples of a float16");
+      return problem_of_blocks(
+          scheme, is_of_gguf(scheme.scale.group),
+          "scales that are multiples of a float16 are those of groups of 16 or 32 inputs");
     case ScaleType::kE8m0:
       return has_e2m1_scales(scheme, kMxGroup) ? "" : "E8M0 scales stand for 32 E2M1 codes (mxfp4)";
     case ScaleType::kE4m3:

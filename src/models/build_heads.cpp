@@ -24,7 +24,7 @@ class HeadBuilder {
     out.name = name(names.out);
     out.weight = formats::dense_weight(
         config_.tied_output
-            ? embeddings.tokens
+            ? embeddings.tokens.plain()
             : loader_.matrix(out.name + ".weight", config_.vocabulary, config_.hidden));
     out.bias = loader_.vector(name(names.out_bias), config_.vocabulary);
     head.out = loader_.set({std::move(out)});

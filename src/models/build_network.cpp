@@ -76,12 +76,8 @@ class Builder {
   Embeddings embeddings() {
     Embeddings tables;
     tables.tokens_name = fmt::format("{}{}.weight", root_, names_.embedding);
-    tables.tokens = loader_.matrix(tables.tokens_name, config_.vocabulary, embedding_width());
+    tables.tokens = tokens(tables.tokens_name);
     tables.scale = architecture_.embedding_scale;
-    if (!shard_.whole()) {
-      const Range tokens = tokens_here();
-      tables.tokens = formats::own_rows_of(tables.tokens, tokens.begin, tokens.end);
-    }
     tables.project_in = projection(names_.project_in, config_.hidden, embedding_width());
     if (!names_.positions.empty()) {
       tables.positions_name = fmt::format("{}{}.weight", stack_root_, names_.positions);
@@ -96,6 +92,17 @@ class Builder {
       tables.norm = norm(stack_root_ + std::string(names_.embedding_norm));
     }
     return tables;
+  }
+
+  // The output of a tied model multiplies by the table, and ranks have some of its rows: these are
+  // plain.
+  TokenTable tokens(const std::string& name) {
+    TokenTable table = loader_.table(name, config_.vocabulary, embedding_width());
+    if (shard_.whole()) {
+      return config_.tied_output ? TokenTable(table.plain()) : table;
+    }
+    const Range here = tokens_here();
+    return formats::own_rows_of(table.plain(), here.begin, here.end);
   }
 
   std::int64_t embedding_width() const {
@@ -365,7 +372,7 @@ class Builder {
     }
     ops::Linear tied;
     tied.name = root_ + std::string(names_.embedding);
-    tied.weight = formats::dense_weight(tables.tokens);
+    tied.weight = formats::dense_weight(tables.tokens.plain());
     if (!names_.output_bias.empty()) {
       tied.bias = elements(
           core::to_float32(loader_.matrix(std::string(names_.output_bias), 1, config_.vocabulary)),

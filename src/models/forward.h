@@ -26,12 +26,23 @@ typename O::Matrix project(O& ops, const std::optional<ops::LinearSet>& layer,
   return ops.linear(input, *layer);
 }
 
+/// Rows of `table`. What does not look up stored rows gets the whole table, decoded.
+template <ops::Ops O>
+typename O::Matrix embed(O& ops, const TokenTable& table, std::span<const std::int32_t> tokens) {
+  if constexpr (requires(const ops::StoredRows& rows) { ops.embed(rows, tokens); }) {
+    if (table.stored() != nullptr) {
+      return ops.embed(*table.stored(), tokens);
+    }
+  }
+  return ops.embed(table.plain(), tokens);
+}
+
 /// The batch's tokens in `tables`, with learned positions, of which the first is row `offset`, and
 /// token types where the family has them, behind their norm where there is one: [m, hidden].
 template <ops::Ops O>
 typename O::Matrix embed(O& ops, const Embeddings& tables, std::int64_t offset,
                          const Batch<O>& batch) {
-  auto x = project(ops, tables.project_in, ops.embed(tables.tokens, batch.tokens));
+  auto x = project(ops, tables.project_in, embed(ops, tables.tokens, batch.tokens));
   if constexpr (ops::EncoderOps<O>) {
     if (tables.scale != 1.0f) {
       ops.scale(x, tables.scale);

@@ -51,7 +51,8 @@ void build(Model& model, const Family& family, const Shard& shard) {
   architecture.config.family = family.model_type;
   apply_rope_factors(*model.source, architecture.config);
   validate(architecture);
-  WeightLoader loader(*model.source, model.compression.schemes);
+  model.foreign = std::make_shared<ForeignLayers>(model.source);
+  WeightLoader loader(*model.source, model.compression.schemes, model.foreign.get());
   model.network = build_network(architecture, family.names, loader, shard);
   loader.require_schemes_used();
   model.compression.remarks = loader.remarks();
@@ -79,7 +80,7 @@ void collect_end_tokens(Model& model, const Json& generation) {
   ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
 }
 
-void open_folder(Model& model, const Shard& shard) {
+void open_folder(Model& model, const Shard& shard, StoredLayers stored) {
   core::require(std::filesystem::exists(model.path / "config.json"), ErrorKind::kIo,
                 "{} has no config.json; give the folder of a Hugging Face model or a .gguf file",
                 io::shown(model.path));
@@ -88,7 +89,8 @@ void open_folder(Model& model, const Shard& shard) {
   const Family& family = read_kind(model);
   model.source = std::make_shared<FolderSource>(io::TensorStore::open(model.path));
   if (model.compression.reader) {
-    model.source = std::make_shared<ForeignSource>(model.source, model.compression.reader);
+    model.source = std::make_shared<ForeignSource>(model.source, model.compression.reader,
+                                                   stored != StoredLayers::kWithoutMinima);
   }
   build(model, family, shard);
   if (model.network.has_encoder()) {
@@ -153,10 +155,23 @@ std::shared_ptr<Model> open_model(const std::filesystem::path& path, const Shard
       "{} is not a model but holds layouts of one (nibble pack); give the model, and this "
       "file with --packed",
       io::shown(path));
-  std::filesystem::is_directory(path) ? open_folder(*model, shard)
+  std::filesystem::is_directory(path) ? open_folder(*model, shard, stored)
                                       : open_gguf(*model, shard, stored);
   require_vocabulary(*model);
   return model;
+}
+
+LayerHold::LayerHold(const Model& model, const ops::Linear& layer) : model_(model), layer_(layer) {
+  if (model_.foreign != nullptr) {
+    model_.foreign->hold(layer.name);
+  }
+}
+
+LayerHold::~LayerHold() {
+  if (model_.foreign != nullptr) {
+    model_.foreign->let_go(layer_.name);
+  }
+  release_pages(model_, layer_);
 }
 
 void release_pages(const Model& model, const ops::Linear& layer) {

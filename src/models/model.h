@@ -8,6 +8,7 @@
 
 #include "core/json.h"
 #include "models/exchange/compression_info.h"
+#include "models/foreign_layers.h"
 #include "models/network.h"
 #include "models/weight_source.h"
 #include "text/tokenizer.h"
@@ -22,6 +23,7 @@ struct Model {
   core::Json config_json;  // as in config.json; made from the metadata of a GGUF file
   CompressionInfo compression;
   std::shared_ptr<const WeightSource> source;
+  std::shared_ptr<ForeignLayers> foreign;  // null where there is no source
   std::shared_ptr<const text::Tokenizer> tokenizer;
   Network network;
 
@@ -33,16 +35,33 @@ struct Model {
   std::vector<std::int32_t> end_tokens;
 };
 
-/// What layers in the blocks of a GGUF file become.
+/// What layers become that another tool compressed.
 enum class StoredLayers {
-  kAsTheyAre,  // compressed layers in a scheme that has the same codes and scales
-  kDecoded,    // float32, for what starts from an original model: quantizing it
+  kAsTheyAre,      // compressed layers in a scheme that has the same codes and scales
+  kWithoutMinima,  // the same, but with zero points in the places of MLX's biases: for devices that
+                   // have no kernels for these
+  kDecoded,        // of GGUF files: float32, for what starts from an original model: quantizing it
 };
 
 /// Throws kInvalidModel (malformed, unsupported), kIo (missing), kOutOfMemory,
 /// kUsage for the file of `nibble pack`.
 std::shared_ptr<Model> open_model(const std::filesystem::path& path,
                                   StoredLayers stored = StoredLayers::kAsTheyAre);
+
+/// Keeps the stored bytes of a layer there for who reads them after another may have let go of
+/// them. In the end they are given back to the system: the pages of mapped files, and the memory of
+/// layers that another tool compressed. Throws as ForeignLayers::hold().
+class LayerHold {
+ public:
+  LayerHold(const Model& model, const ops::Linear& layer);
+  ~LayerHold();
+  LayerHold(const LayerHold&) = delete;
+  LayerHold& operator=(const LayerHold&) = delete;
+
+ private:
+  const Model& model_;
+  const ops::Linear& layer_;
+};
 
 /// Gives the pages of a compressed layer's mapped parts back to the system, when its layout has
 /// been made. They are read again when they are used again.

@@ -98,8 +98,7 @@ std::vector<const ops::LinearSet*> linear_sets(const Network& network) {
 }
 
 bool shares_embedding(const Network& network, const ops::Linear& layer) {
-  const auto* const matrix = layer.weight.dense.raw();
-  return matrix != nullptr && matrix == network.embeddings.tokens.raw();
+  return network.embeddings.tokens.is(layer.weight.dense);
 }
 
 std::vector<ops::LinearSet*> linear_sets(Block& block) {

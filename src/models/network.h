@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "models/token_table.h"
 #include "ops/layers.h"
 
 namespace nibble::models {
@@ -93,7 +94,7 @@ inline constexpr const char* kOutputName = "lm_head";
 struct Embeddings {
   std::string tokens_name;  // of the tensors in the checkpoint
   std::string positions_name;
-  core::Tensor tokens;     // [vocabulary, hidden], or narrower where `project_in` widens its rows
+  TokenTable tokens;       // [vocabulary, hidden], or narrower where `project_in` widens its rows
   core::Tensor positions;  // learned positions, [rows, hidden] or empty
   core::Tensor types;      // of token types, [types, hidden] or empty
   float scale = 1.0f;      // of the tokens' rows (mBART: the root of the width)

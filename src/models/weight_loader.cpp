@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "models/foreign_layers.h"
 #include "models/weight_source.h"
 
 namespace nibble::models {
@@ -97,7 +98,8 @@ bool WeightLoader::foreign(const std::string& prefix, std::int64_t n, std::int64
   }
   imports_.add(prefix, found->read);
   used_.insert(found->tensors.begin(), found->tensors.end());
-  layer.weight = std::move(found->read.weight);
+  layer.weight = foreign_ == nullptr ? std::move(found->read.weight)
+                                     : foreign_->keep(prefix, std::move(found->read.weight));
   return true;
 }
 
@@ -184,6 +186,19 @@ Tensor WeightLoader::matrix(const std::string& name, std::int64_t rows, std::int
   const Tensor tensor = take(name);
   check_shape(tensor, name, {rows, columns});
   return tensor;
+}
+
+TokenTable WeightLoader::table(const std::string& name, std::int64_t rows, std::int64_t columns) {
+  auto stored = source_.stored_rows(name);
+  if (stored == nullptr) {
+    return matrix(name, rows, columns);
+  }
+  const core::Shape shape = {stored->rows(), stored->columns()};
+  core::require(shape == core::Shape{rows, columns}, ErrorKind::kInvalidModel,
+                "tensor '{}' has shape {}, expected {}", core::printable(name),
+                core::printable(shape), core::printable(core::Shape{rows, columns}));
+  used_.insert(name);
+  return TokenTable(std::move(stored));
 }
 
 ops::LinearSet WeightLoader::set(std::vector<ops::Linear> parts) {

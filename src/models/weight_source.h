@@ -14,6 +14,7 @@
 #include "formats/scheme.h"
 #include "models/exchange/imports.h"
 #include "models/network.h"
+#include "ops/stored_rows.h"
 
 namespace nibble::models {
 
@@ -51,7 +52,13 @@ class WeightSource {
                                                     std::int64_t /*n*/, std::int64_t /*k*/) const {
     return std::nullopt;
   }
+  /// The rows of a table that is stored in a form which need not be decoded as a whole; else null.
+  virtual std::shared_ptr<const ops::StoredRows> stored_rows(std::string_view /*name*/) const {
+    return nullptr;
+  }
 };
+
+class ForeignLayers;
 
 /// The tensor of AttentionSpec::key_centre, beside the layers that make the keys
 /// ("model.layers.0.self_attn.key_centre").
@@ -61,8 +68,10 @@ std::string key_centre_name(const ops::LinearSet& qkv);
 /// `schemes` gives the scheme of each compressed layer by its prefix.
 class WeightLoader {
  public:
-  WeightLoader(const WeightSource& source, const std::map<std::string, formats::Scheme>& schemes)
-      : source_(source), schemes_(schemes) {}
+  /// Layers that another tool compressed are kept in `foreign`, where there is one.
+  WeightLoader(const WeightSource& source, const std::map<std::string, formats::Scheme>& schemes,
+               ForeignLayers* foreign = nullptr)
+      : source_(source), schemes_(schemes), foreign_(foreign) {}
 
   /// "<prefix>.weight" [n, k] or its compressed parts, and "<prefix>.bias" [n]: which must be there
   /// when `bias` is true and must not when it is false.
@@ -73,6 +82,8 @@ class WeightLoader {
                  float stored_less = 0.0f);
   std::vector<float> vector(const std::string& name, std::int64_t size);
   core::Tensor matrix(const std::string& name, std::int64_t rows, std::int64_t columns);
+  /// The same as matrix(), whose rows stay as they are stored where the source can look them up.
+  TokenTable table(const std::string& name, std::int64_t rows, std::int64_t columns);
   /// AttentionSpec::key_centre, of `size` elements where the checkpoint has one, else empty.
   std::vector<float> key_centre(const ops::LinearSet& qkv, std::int64_t size);
   /// A set with the next free id.
@@ -102,6 +113,7 @@ class WeightLoader {
 
   const WeightSource& source_;
   const std::map<std::string, formats::Scheme>& schemes_;
+  ForeignLayers* foreign_;
   std::set<std::string, std::less<>> used_;
   std::set<std::string, std::less<>> compressed_;  // prefixes of layers read by their scheme
   Imports imports_;

@@ -129,7 +129,7 @@ void require_tunable(const models::Model& compressed, const models::Model& teach
                 io::shown(teacher.path), io::shown(compressed.path));
   require_same_layers(compressed, teacher);
   const auto ids = [](const models::Model& model) {
-    return core::to_float32(model.network.embeddings.tokens.rows(0, 1));
+    return core::to_float32(model.network.embeddings.tokens.plain().rows(0, 1));
   };
   core::require(!options.blocks.runs || ids(compressed) == ids(teacher), ErrorKind::kUsage,
                 "the residual stream of {} is not that of the float model (it was rotated), so "

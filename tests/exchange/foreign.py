@@ -219,7 +219,7 @@ def bitsandbytes(kind, double, scheme, **more):
     return Case(config, scheme, compress, tolerance=2 ** -11, rounds_scales=True, rounded=rounded, **more)
 
 
-def mlx(bits, group, kind="float16", trained=False, tolerance=0.002, zeros="asym"):
+def mlx(bits, group, kind="float16", trained=False, zeros="min"):
     """MLX's affine mode. `trained`: biases that are no multiples of the scales."""
     import mlx.core as mx
     import numpy as np
@@ -235,17 +235,29 @@ def mlx(bits, group, kind="float16", trained=False, tolerance=0.002, zeros="asym
         parts = {"weight": torch.from_numpy(np.array(words)), "scales": as_torch(scales), "biases": as_torch(biases)}
         return parts, torch.from_numpy(np.array(whole))
 
-    def rounded(parts, shape):
-        scales, biases = (np.array(parts[part].float()) for part in ("scales", "biases"))
-        codes = mx.dequantize(mx.array(parts["weight"].numpy()), mx.ones(scales.shape), mx.zeros(scales.shape),
-                              group_size=group, bits=bits)
-        codes = np.array(codes).reshape(*scales.shape, group)
-        zeros = np.clip(np.rint(-biases / scales), 0, 2 ** bits - 1)
-        return torch.from_numpy((scales[..., None] * (codes - zeros[..., None])).reshape(shape)).float()
+    def same(parts, shape):  # but for the table of embeddings, which write_model rounds
+        scales, biases = (mx.array(parts[part].float().numpy()) for part in ("scales", "biases"))
+        whole = mx.dequantize(mx.array(parts["weight"].numpy()), scales, biases, group_size=group, bits=bits)
+        return torch.from_numpy(np.array(whole)).reshape(shape)
 
-    held = bits if bits in (2, 3, 4, 8) and not trained else 8
+    held = bits if bits in (2, 3, 4, 8) else 8
     config = {"quant_method": "mlx", "group_size": group, "bits": bits}
-    return Case(config, f"int{held}-{zeros}-g{group}", compress, tolerance=tolerance, rounded=rounded, whole_model=True)
+    return Case(config, f"int{held}-{zeros}-g{group}", compress, rounded=same, whole_model=True)
+
+
+def mlx_fp4(mode, group):
+    """MLX's modes of 4-bit floats."""
+    import mlx.core as mx
+    import numpy as np
+
+    def compress(weight, name):
+        words, scales = mx.quantize(mx.array(weight.numpy()), group_size=group, bits=4, mode=mode)
+        whole = mx.dequantize(words, scales, group_size=group, bits=4, mode=mode, dtype=mx.float32)
+        parts = {"weight": torch.from_numpy(np.array(words)), "scales": torch.from_numpy(np.array(scales))}
+        return parts, torch.from_numpy(np.array(whole))
+
+    config = {"quant_method": "mlx", "group_size": group, "bits": 4, "mode": mode}
+    return Case(config, mode, compress, whole_model=True)
 
 
 TOKENS = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "token", "dynamic": True}
@@ -285,14 +297,16 @@ LAYERS = {
     "bnb-nf4": lambda: bitsandbytes("nf4", False, "lut4-nf4-g64"),
     "bnb-nf4-double": lambda: bitsandbytes("nf4", True, "lut4-nf4-g64"),
     "bnb-fp4": lambda: bitsandbytes("fp4", False, "lut4-matrix-g64"),
-    "mlx-2-g32": lambda: mlx(2, 32, zeros="sym"),  # of these weights all come to the middle
+    "mlx-2-g32": lambda: mlx(2, 32, zeros="sym"),  # of these weights all biases come to the middle
     "mlx-3-g32": lambda: mlx(3, 32),
     "mlx-4-g32": lambda: mlx(4, 32),
-    "mlx-4-g64-bf16": lambda: mlx(4, 64, "bfloat16", tolerance=0.01),
-    "mlx-4-g32-trained": lambda: mlx(4, 32, trained=True, tolerance=0.005),
-    "mlx-5-g32": lambda: mlx(5, 32, tolerance=0.005),
-    "mlx-6-g32": lambda: mlx(6, 32, tolerance=0.005),
-    "mlx-8-g64": lambda: mlx(8, 64, tolerance=0.005),
+    "mlx-4-g64-bf16": lambda: mlx(4, 64, "bfloat16"),
+    "mlx-4-g32-trained": lambda: mlx(4, 32, trained=True),
+    "mlx-5-g32": lambda: mlx(5, 32),
+    "mlx-6-g32": lambda: mlx(6, 32),
+    "mlx-8-g64": lambda: mlx(8, 64),
+    "mlx-mxfp4": lambda: mlx_fp4("mxfp4", 32),
+    "mlx-nvfp4": lambda: mlx_fp4("nvfp4", 16),
 }
 
 MODELS = {

@@ -104,8 +104,8 @@ TEST_P(OutputLayers, ChangeNothingElse) {
   const auto plain =
       quantize_in_memory(*model_, find_recipe(GetParam().recipe), options_, core::silent_progress())
           .model;
-  EXPECT_EQ(core::to_float32(rounded->network.embeddings.tokens),
-            core::to_float32(plain->network.embeddings.tokens));
+  EXPECT_EQ(core::to_float32(rounded->network.embeddings.tokens.plain()),
+            core::to_float32(plain->network.embeddings.tokens.plain()));
   EXPECT_EQ(rounded->network.decoder.final_norm->weight, plain->network.decoder.final_norm->weight);
   EXPECT_EQ(models::block_bits_per_weight(rounded->network),
             models::block_bits_per_weight(plain->network));
@@ -152,7 +152,7 @@ TEST(OutputLayer, RoundToNearestIsThatOfTheMatrix) {
   const auto model = models::open_model(kSource / "models/demo");
   const auto rounded = quantize_in_memory(*model, with_output("rtn-w4g128", "int8-sym-g32"),
                                           small_job(1, 16, 2), core::silent_progress());
-  const std::vector<float> table = core::to_float32(model->network.embeddings.tokens);
+  const std::vector<float> table = core::to_float32(model->network.embeddings.tokens.plain());
   EXPECT_EQ(values_of(output_of(rounded.model->network)),
             values_of(formats::round_to_nearest(table, 8192, 256,
                                                 formats::parse_scheme("int8-sym-g32"))));

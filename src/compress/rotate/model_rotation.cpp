@@ -156,9 +156,10 @@ ModelRotation::ModelRotation(const models::Network& network, std::uint64_t seed)
     : stream_(stream_rotation(network, seed)), heads_(head_rotation(network.config)) {}
 
 ChangedEnds ModelRotation::ends(const models::Network& network, core::ThreadPool& pool) const {
-  const DType dtype = network.embeddings.tokens.dtype() == DType::kF32 ? DType::kF32 : DType::kF16;
+  const DType dtype =
+      network.embeddings.tokens.plain().dtype() == DType::kF32 ? DType::kF32 : DType::kF16;
   ChangedEnds ends;
-  ends.embedding = turn_table(network.embeddings.tokens, dtype, {}, stream_, pool);
+  ends.embedding = turn_table(network.embeddings.tokens.plain(), dtype, {}, stream_, pool);
   if (!network.embeddings.positions.empty()) {
     ends.positions = turn_table(network.embeddings.positions, dtype, {}, stream_, pool);
   }

@@ -92,8 +92,8 @@ TEST_P(ModelRotations, StoreWhatOpensAgain) {
   EXPECT_FALSE(stored->network.config.tied_output);
   ops::cpu::CpuOps ops({2, ops::ActivationPrecision::kFloat});
   EXPECT_LT(relative_difference(logits(stored->network, ops), logits(model->network, ops)), 1e-5);
-  EXPECT_GT(relative_difference(core::to_float32(stored->network.embeddings.tokens),
-                                core::to_float32(model->network.embeddings.tokens)),
+  EXPECT_GT(relative_difference(core::to_float32(stored->network.embeddings.tokens.plain()),
+                                core::to_float32(model->network.embeddings.tokens.plain())),
             0.5);
 }
 
@@ -167,12 +167,12 @@ TEST(ModelRotation, RefusesNormsBehindLayers) {
 // The turned embedding and output of a bfloat16 model are float16.
 TEST(ModelRotation, CostsTheLogitsOfA16BitModelLittle) {
   const auto model = models::open_model(kSource / "models/demo");
-  ASSERT_EQ(model->network.embeddings.tokens.dtype(), core::DType::kBF16);
+  ASSERT_EQ(model->network.embeddings.tokens.plain().dtype(), core::DType::kBF16);
   ops::cpu::CpuOps ops({2, ops::ActivationPrecision::kFloat});
   const std::vector<float> before = logits(model->network, ops);
   const auto f32 =
       quantize_in_memory(*model, only_rotate(), small_options(), core::silent_progress()).model;
-  EXPECT_EQ(f32->network.embeddings.tokens.dtype(), core::DType::kF16);
+  EXPECT_EQ(f32->network.embeddings.tokens.plain().dtype(), core::DType::kF16);
   EXPECT_EQ(f32->network.output.parts[0].weight.dense.dtype(), core::DType::kF16);
   EXPECT_LT(relative_difference(logits(f32->network, ops), before), 1e-3);
   const auto f16 = quantize_in_memory(*model, find_recipe("quarot-f16"), small_options(),

@@ -103,7 +103,7 @@ TEST(StaticActivations, TheFirstScaleIsBoundByTheEmbedding) {
       quantize_in_memory(*model, find_recipe("w8a8s"), small_job(2, 32, 1), core::silent_progress())
           .model;
   const models::Network& network = model->network;
-  const std::vector<float> rows = core::to_float32(network.embeddings.tokens);
+  const std::vector<float> rows = core::to_float32(network.embeddings.tokens.plain());
   const auto hidden = static_cast<std::size_t>(network.config.hidden);
   const ops::Norm& norm = network.decoder.blocks[0].attention_norm;
   float most = 0.0f;

@@ -277,7 +277,9 @@ TEST(Bitsandbytes, SettingsThatAreNotReadAreNamed) {
 
 TEST(Mlx, SettingsThatAreNotReadAreNamed) {
   const std::string name = "mlx-4-g32";
-  expect_part(config_refusal(name, "mode", "mxfp4"), "'mxfp4'");
+  expect_part(config_refusal(name, "mode", "mxfp8"), "'mxfp8'");
+  expect_part(config_refusal(name, "mode", "nvfp4"), "'nvfp4' has 4 bits and groups of 16");
+  expect_part(config_refusal("mlx-mxfp4", "group_size", 64), "not 4 and 64");
   expect_part(config_refusal(name, "bits", 7), "7 bits");
   expect_part(config_refusal(name, "group_size", 48), "48");
   expect_part(config_refusal(name, "group_size", 128), "don't divide");
@@ -292,9 +294,12 @@ ReadLayer read_mlx(StoredLayer layer) {
   return make_reader(goldens().at("mlx-4-g32").at("config"))->read(layer);
 }
 
+// For devices that have no kernels for biases.
 TEST(Mlx, WhatZeroPointsChangeIsMeasured) {
   const Json& golden = goldens().at("mlx-4-g32");
-  const ReadLayer read = read_mlx(layer_of(golden));
+  const auto reader = make_reader(golden.at("config"));
+  const ReadLayer read = reader->read_without_minima(layer_of(golden));
+  EXPECT_EQ(to_string(read.weight.scheme), "int4-asym-g32");
   const Tensor stored = tensor_of({{"dtype", "F32"},
                                    {"shape", {golden.at("n"), golden.at("k")}},
                                    {"data", golden.at("weights")}});
@@ -309,8 +314,7 @@ TEST(Mlx, WhatZeroPointsChangeIsMeasured) {
   EXPECT_GT(read.weight_error, 0.0);
   EXPECT_NEAR(read.weight_error, std::sqrt(change / weights), 1e-7);
   EXPECT_TRUE(read.remarks.empty());
-  const auto trained = make_reader(golden.at("config"));
-  const ReadLayer wide = trained->read(layer_of(goldens().at("mlx-4-g32-trained")));
+  const ReadLayer wide = reader->read_without_minima(layer_of(goldens().at("mlx-4-g32-trained")));
   ASSERT_EQ(wide.remarks.size(), 1u);
   expect_part(wide.remarks.front(), "4 bits are held in 8");
 }
@@ -335,11 +339,50 @@ TEST(Mlx, GroupsOfOneValueAreKept) {
   EXPECT_EQ(first(0.25f, -1.0f, 0x77777777), 0.75f);
 }
 
-TEST(Mlx, OffsetsThatZeroPointsCannotHoldAreRefused) {
-  const auto far_away = [](StoredLayer& layer, Json&) {
-    layer = with_first_group(0.01f, 90.0f, 0x76543210);
-  };
-  expect_part(refusal("mlx-4-g32", far_away), "multiples");
+// Trained biases too, and those far from all zero points.
+TEST(Mlx, BiasesAreMinima) {
+  const ReadLayer far = read_mlx(with_first_group(0.01f, 90.0f, 0x76543210));
+  EXPECT_EQ(to_string(far.weight.scheme), "int4-min-g32");
+  EXPECT_EQ(far.weight_error, 0);
+  const float scale = core::to_float(core::to_fp16(0.01f));
+  EXPECT_EQ(decoded(far.weight)[7], scale * 7 + 90.0f);
+}
+
+TEST(Mlx, BiasesThatAreZeroPointsAreRead) {
+  StoredLayer layer = layer_of(goldens().at("mlx-4-g32"));
+  const auto scales = layer.parts.at("scales").mutable_data<core::Fp16>();
+  const auto biases = layer.parts.at("biases").mutable_data<core::Fp16>();
+  std::fill(scales.begin(), scales.end(), core::to_fp16(0.25f));
+  std::fill(biases.begin(), biases.end(), core::to_fp16(-0.75f));
+  const ReadLayer read = read_mlx(layer);
+  EXPECT_EQ(to_string(read.weight.scheme), "int4-asym-g32");
+  EXPECT_EQ(read.weight_error, 0);
+}
+
+TEST(Mlx, WhatFloat16ChangesIsSaid) {
+  StoredLayer layer = layer_of(goldens().at("mlx-4-g32"));
+  for (const char* part : {"scales", "biases"}) {
+    std::vector<float> values = core::to_float32(layer.parts.at(part));
+    for (float& value : values) {
+      value *= 1.0001f;
+    }
+    layer.parts.at(part) =
+        core::from_float32(values, layer.parts.at(part).shape(), core::DType::kF32);
+    const ReadLayer read = read_mlx(layer);
+    EXPECT_GT(read.scale_error, 0);
+    EXPECT_LE(read.scale_error, 0x1p-11);
+    layer = layer_of(goldens().at("mlx-4-g32"));
+  }
+}
+
+TEST(Mlx, OffsetsThatCannotBeHeldAreRefused) {
+  const auto reader = make_reader(goldens().at("mlx-4-g32").at("config"));
+  try {
+    reader->read_without_minima(with_first_group(0.01f, 90.0f, 0x76543210));
+    ADD_FAILURE() << "read";
+  } catch (const core::Error& error) {
+    expect_part(error.what(), "multiples");
+  }
   const auto infinite = [](StoredLayer& layer, Json&) {
     layer = with_first_group(HUGE_VALF, 0.0f, 0x76543210);
   };

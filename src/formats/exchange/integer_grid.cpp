@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/float16.h"
+#include "formats/exchange/affine_groups.h"
 #include "formats/exchange/row_ranges.h"
 #include "formats/exchange/stored_scales.h"
 #include "formats/format.h"
@@ -97,6 +98,9 @@ void unpack_rows(const PackedWeight& weight, IntegerGrid& grid) {
       if (!grid.zeros.empty()) {
         unpack_zeros(head, row, std::span(grid.zeros).subspan(index(row) * groups, groups));
       }
+      if (!grid.minima.empty()) {
+        unpack_minima(head, row, std::span(grid.minima).subspan(index(row) * groups, groups));
+      }
     }
   });
 }
@@ -114,6 +118,7 @@ bool divide_groups(IntegerGrid& grid, std::int64_t group) {
   const std::int64_t after = groups_of(grid.k, group);
   std::vector<float> scales(index(grid.n * after));
   std::vector<std::uint8_t> zeros(grid.zeros.empty() ? 0 : scales.size());
+  std::vector<float> minima(grid.minima.empty() ? 0 : scales.size());
   for (std::int64_t i = 0; i < grid.n * after; ++i) {
     const std::int64_t from = grid.group == 0 ? 0 : i % after * group / grid.group;
     const std::size_t at = index(i / after * before + from);
@@ -121,9 +126,13 @@ bool divide_groups(IntegerGrid& grid, std::int64_t group) {
     if (!zeros.empty()) {
       zeros[index(i)] = grid.zeros[at];
     }
+    if (!minima.empty()) {
+      minima[index(i)] = grid.minima[at];
+    }
   }
   grid.scales = std::move(scales);
   grid.zeros = std::move(zeros);
+  grid.minima = std::move(minima);
   grid.group = group;
   return true;
 }
@@ -131,7 +140,7 @@ bool divide_groups(IntegerGrid& grid, std::int64_t group) {
 // Symmetric codes stand around the middle of their range.
 void widen(IntegerGrid& grid, int bits) {
   const int shift = (1 << (bits - 1)) - (1 << (grid.bits - 1));
-  if (grid.zeros.empty() && shift > 0) {
+  if (grid.zeros.empty() && grid.minima.empty() && shift > 0) {
     for (std::uint8_t& code : grid.codes) {
       code = static_cast<std::uint8_t>(code + shift);
     }
@@ -155,7 +164,20 @@ bool moves_to(const Scheme& from, const Scheme& to) {
       group == to.scale.group || group == 0 || (to.scale.group != 0 && group % to.scale.group == 0);
   return is_integer(from) && from.inputs.hadamard == 0 && from.inputs.tail == 0 &&
          from.code.bits <= to.code.bits && (!has_zeros(from) || has_zeros(to)) &&
-         (!from.inputs.ordered || to.inputs.ordered) && from.activation == to.activation && divides;
+         has_minima(from) == has_minima(to) && (!from.inputs.ordered || to.inputs.ordered) &&
+         from.activation == to.activation && divides;
+}
+
+WithZeroPoints with_zero_points(const IntegerGrid& grid, std::string_view layer) {
+  const AffineGroups affine{.bits = grid.bits,
+                            .n = grid.n,
+                            .k = grid.k,
+                            .group = grid.group,
+                            .codes = grid.codes,
+                            .scales = grid.scales,
+                            .biases = grid.minima};
+  NearestGrid nearest = nearest_grid(affine, grid.bits, layer);
+  return {std::move(nearest.grid), nearest.error};
 }
 
 int zero_of(const IntegerGrid& grid, std::size_t at) {
@@ -164,8 +186,8 @@ int zero_of(const IntegerGrid& grid, std::size_t at) {
 
 std::optional<IntegerGrid> grid_of(const PackedWeight& weight) {
   const Scheme& scheme = weight.scheme;
-  if (!is_integer(scheme) || has_minima(scheme) || has_supers(scheme) ||
-      scheme.inputs.hadamard != 0 || scheme.inputs.tail != 0) {
+  if (!is_integer(scheme) || has_supers(scheme) || scheme.inputs.hadamard != 0 ||
+      scheme.inputs.tail != 0) {
     return std::nullopt;
   }
   IntegerGrid grid{.bits = scheme.code.bits, .n = weight.n, .k = weight.k};
@@ -174,6 +196,7 @@ std::optional<IntegerGrid> grid_of(const PackedWeight& weight) {
   grid.codes.resize(index(grid.n * grid.k));
   grid.scales.resize(index(grid.n * groups));
   grid.zeros.resize(has_zeros(scheme) ? grid.scales.size() : 0);
+  grid.minima.resize(has_minima(scheme) ? grid.scales.size() : 0);
   unpack_rows(weight, grid);
   if (!weight.permutation.empty() && groups > 1) {
     const auto order = weight.permutation.data<std::int32_t>();
@@ -189,7 +212,8 @@ std::optional<IntegerGrid> fitted(IntegerGrid grid, const Scheme& scheme) {
                   [&](std::uint8_t zero) { return zero == middle; })) {
     grid.zeros.clear();
   }
-  if (grid.bits > scheme.code.bits || (!grid.zeros.empty() && !has_zeros(scheme)) ||
+  if (grid.minima.empty() == has_minima(scheme) || grid.bits > scheme.code.bits ||
+      (!grid.zeros.empty() && !has_zeros(scheme)) ||
       (!grid.order.empty() && !scheme.inputs.ordered) || !divide_groups(grid, scheme.scale.group)) {
     return std::nullopt;
   }

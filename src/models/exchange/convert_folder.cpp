@@ -241,7 +241,7 @@ class FolderConversion {
     });
     if (model_.compression.reader && compressed) {
       take(table);
-      tensors.push_back({tables.tokens_name, tables.tokens});
+      tensors.push_back({tables.tokens_name, tables.tokens.plain()});
     }
   }
 

@@ -16,9 +16,10 @@ namespace nibble::models {
 /// as Nibble holds them. Those are made when they are asked for, and lie in memory of their own.
 class ForeignSource final : public WeightSource {
  public:
+  /// `minima`: whether layers may have real minima, or get zero points in their places.
   ForeignSource(std::shared_ptr<const WeightSource> stored,
-                std::shared_ptr<const formats::exchange::Reader> reader)
-      : stored_(std::move(stored)), reader_(std::move(reader)) {}
+                std::shared_ptr<const formats::exchange::Reader> reader, bool minima)
+      : stored_(std::move(stored)), reader_(std::move(reader)), minima_(minima) {}
 
   std::vector<std::string> names() const override { return stored_->names(); }
   bool contains(std::string_view name) const override { return stored_->contains(name); }
@@ -35,6 +36,7 @@ class ForeignSource final : public WeightSource {
  private:
   std::shared_ptr<const WeightSource> stored_;
   std::shared_ptr<const formats::exchange::Reader> reader_;
+  bool minima_;
 };
 
 }  // namespace nibble::models

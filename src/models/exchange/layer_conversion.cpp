@@ -19,6 +19,10 @@ ConvertedLayer report_of(const ops::Linear& layer, const Scheme& scheme) {
           .weights = layer.weight.n * layer.weight.k};
 }
 
+// The most that zero points in the places of minima may change (of weights); rounding anew to 4
+// bits changes about 0.1.
+constexpr double kMostOfZeroPoints = 0.02;
+
 // Errors of rounding name the layer.
 PackedWeight rounded(const ops::Linear& layer, std::span<const float> weights, const Scheme& scheme,
                      const Rounder& round, core::ThreadPool& pool) {
@@ -37,21 +41,35 @@ PackedWeight rounded(const ops::Linear& layer, std::span<const float> weights, c
 GridLayer to_grid(const ops::Linear& layer, const Scheme& scheme, const Rounder& round,
                   core::ThreadPool& pool) {
   GridLayer result{{}, report_of(layer, scheme)};
-  if (auto grid = formats::exchange::grid_of(layer.weight)) {
-    if (auto fits = formats::exchange::fitted(std::move(*grid), scheme)) {
+  Scheme with_zeros = scheme;  // nothing is rounded to minima
+  with_zeros.zero = formats::has_minima(scheme) ? formats::Zero::kInteger : scheme.zero;
+  Scheme plain = with_zeros;
+  plain.inputs = {};
+  plain.activation = {};
+  std::optional<formats::exchange::IntegerGrid> grid = formats::exchange::grid_of(layer.weight);
+  const bool minima = grid && !grid->minima.empty();
+  if (grid) {
+    if (auto fits = formats::exchange::fitted(*grid, minima ? scheme : with_zeros)) {
       result.grid = std::move(*fits);
       result.report.exact = true;
       return result;
     }
   }
-  Scheme plain = scheme;
-  plain.inputs = {};
-  plain.activation = {};
   const std::vector<float> weights = plain_weights(layer.weight, pool);
+  if (minima) {
+    auto nearest = formats::exchange::with_zero_points(*grid, layer.name);
+    auto fits = formats::exchange::fitted(std::move(nearest.grid), plain);
+    if (fits && nearest.error <= kMostOfZeroPoints) {
+      result.grid = std::move(*fits);
+      add_errors(result.report, weights,
+                 plain_weights(formats::exchange::pack_grid(result.grid, layer.name).weight, pool));
+      return result;
+    }
+  }
   const PackedWeight packed = rounded(layer, weights, plain, round, pool);
   add_errors(result.report, weights, plain_weights(packed, pool));
   result.grid =
-      formats::exchange::fitted(formats::exchange::grid_of(packed).value(), scheme).value();
+      formats::exchange::fitted(formats::exchange::grid_of(packed).value(), with_zeros).value();
   return result;
 }
 

@@ -39,7 +39,7 @@ std::uint32_t file_type_of(const std::map<std::string_view, std::int64_t>& weigh
 // Whether an output layer in blocks holds the very numbers of the token table: a GGUF file has them
 // once then.
 bool repeats_tokens(const Network& network, const ops::Linear& output) {
-  const core::Tensor& tokens = network.embeddings.tokens;
+  const core::Tensor& tokens = network.embeddings.tokens.plain();
   const formats::PackedWeight& weight = output.weight;
   if (blocks_of_layer(weight) == nullptr || tokens.dtype() != core::DType::kF32 ||
       tokens.shape() != core::Shape{weight.n, weight.k}) {
@@ -97,7 +97,7 @@ class GgufExport {
     if (one_table) {
       add_layer("token_embd", output);
     } else {
-      add_table("token_embd.weight", network.embeddings.tokens);
+      add_table("token_embd.weight", network.embeddings.tokens.plain());
     }
     if (!network.embeddings.positions.empty()) {
       add_vector("position_embd.weight", core::to_float32(network.embeddings.positions),

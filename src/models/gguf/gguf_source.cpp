@@ -74,11 +74,37 @@ Tensor reordered(const Tensor& tensor, const RowOrder& order) {
   return result;
 }
 
+// Blocks that stay in the file.
+class GgufRows final : public ops::StoredRows {
+ public:
+  GgufRows(std::shared_ptr<const io::GgufFile> file, const std::string& tensor)
+      : file_(std::move(file)),
+        entry_(file_->entry(tensor)),
+        blocks_(file_->stored_bytes(tensor)),
+        row_bytes_(entry_.bytes / rows()) {}
+
+  std::int64_t rows() const override { return entry_.shape.front(); }
+  std::int64_t columns() const override { return entry_.shape.back(); }
+  std::int64_t bytes() const override { return entry_.bytes; }
+
+  void read(std::int64_t row, std::span<float> out) const override {
+    const std::byte* const blocks = blocks_.data() + row * row_bytes_;
+    io::dequantize_blocks(*entry_.type, reinterpret_cast<const std::uint8_t*>(blocks),
+                          columns() / entry_.type->block_elements, out.data());
+  }
+
+ private:
+  std::shared_ptr<const io::GgufFile> file_;
+  const io::GgufTensor& entry_;
+  std::span<const std::byte> blocks_;
+  std::int64_t row_bytes_;
+};
+
 }  // namespace
 
 bool has_output_layer(const io::GgufFile& file, StoredLayers stored) {
   return file.contains("output.weight") ||
-         (stored == StoredLayers::kAsTheyAre && file.contains(kTokenTable) &&
+         (stored != StoredLayers::kDecoded && file.contains(kTokenTable) &&
           scheme_of_blocks(*file.entry(kTokenTable).type));
 }
 
@@ -207,6 +233,18 @@ std::optional<ForeignLayer> GgufSource::foreign_layer(const std::string& prefix,
   file_->release(entry.stored);
   layer.tensors.push_back(name);
   return layer;
+}
+
+std::shared_ptr<const ops::StoredRows> GgufSource::stored_rows(std::string_view name) const {
+  const auto at = tensors_.find(name);
+  if (stored_ == StoredLayers::kDecoded || at == tensors_.end() ||
+      !scheme_of_blocks(type_of(at->second)) || at->second.heads > 0 || at->second.expert >= 0) {
+    return nullptr;
+  }
+  const core::Shape& shape = file_->entry(at->second.stored).shape;
+  return shape.size() == 2 && shape.front() > 0
+             ? std::make_shared<const GgufRows>(file_, at->second.stored)
+             : nullptr;
 }
 
 std::string GgufSource::recipe(const std::map<std::string, formats::Scheme>& layers) const {

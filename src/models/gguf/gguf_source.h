@@ -42,6 +42,9 @@ class GgufSource final : public WeightSource {
   std::optional<ForeignLayer> foreign_layer(const std::string& prefix, std::int64_t n,
                                             std::int64_t k) const override;
 
+  /// Of tables in blocks that layers are run in.
+  std::shared_ptr<const ops::StoredRows> stored_rows(std::string_view name) const override;
+
   /// The block types of layers, those of most weights first: "gguf Q4_K, Q6_K". Empty for none.
   std::string recipe(const std::map<std::string, formats::Scheme>& layers) const;
   /// What is not as the file has it, a sentence each.

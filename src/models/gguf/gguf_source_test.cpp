@@ -8,6 +8,8 @@
 #include "core/random.h"
 #include "core/temporary_folder_for_tests.h"
 #include "io/gguf_writer.h"
+#include "models/foreign_layers.h"
+#include "models/token_table.h"
 
 // A file of layers in blocks, opened as it is and decoded: both must be the same numbers.
 namespace nibble::models {
@@ -117,6 +119,60 @@ TEST_F(GgufSourceOfBlocks, ATokenTableInBlocksIsTheOutputLayerToo) {
   formats::decode_row(output->read.weight, 63, row);
   EXPECT_TRUE(std::equal(row.begin(), row.end(), table.begin() + 63 * 256));
   EXPECT_FALSE(open(StoredLayers::kDecoded).contains("lm_head.weight"));
+}
+
+TEST_F(GgufSourceOfBlocks, RowsOfTheTokenTableAreDecodedOneByOne) {
+  const GgufSource stored = open(StoredLayers::kAsTheyAre);
+  const auto rows = stored.stored_rows("model.embed_tokens.weight");
+  ASSERT_NE(rows, nullptr);
+  EXPECT_EQ(rows->rows(), 64);
+  EXPECT_EQ(rows->columns(), 256);
+  EXPECT_EQ(rows->bytes(), 64 * 210);  // one block a row
+  const std::vector<float> table = core::to_float32(stored.load("model.embed_tokens.weight"));
+  std::vector<float> row(256);
+  for (const std::int64_t i : {63, 0, 17}) {
+    rows->read(i, row);
+    EXPECT_TRUE(std::equal(row.begin(), row.end(), table.begin() + i * 256)) << "row " << i;
+  }
+  const TokenTable whole(rows);
+  EXPECT_EQ(core::to_float32(whole.plain()), table);
+  EXPECT_EQ(whole.shape(), (core::Shape{64, 256}));
+  EXPECT_FALSE(whole.is(whole.plain()));
+  EXPECT_EQ(stored.stored_rows("model.layers.0.post_attention_layernorm.weight"), nullptr);
+  EXPECT_EQ(stored.stored_rows("model.layers.0.self_attn.q_proj.weight"), nullptr);  // reordered
+  EXPECT_EQ(open(StoredLayers::kDecoded).stored_rows("model.embed_tokens.weight"), nullptr);
+}
+
+TEST_F(GgufSourceOfBlocks, LayersAreMadeAgainWhenTheyAreWanted) {
+  const std::string name = "model.layers.0.self_attn.v_proj";
+  const auto source = std::make_shared<const GgufSource>(open(StoredLayers::kAsTheyAre));
+  ForeignLayers layers(source);
+  const formats::PackedWeight before = source->foreign_layer(name, 128, 256)->read.weight;
+  const formats::PackedWeight kept = layers.keep(name, before);
+  const auto expect_same = [&] {
+    std::vector<float> a(256);
+    std::vector<float> b(256);
+    for (std::int64_t row = 0; row < 128; ++row) {
+      formats::decode_row(before, row, a);
+      formats::decode_row(kept, row, b);
+      ASSERT_EQ(a, b) << row;
+    }
+  };
+  expect_same();
+  const std::int64_t bytes = layers.bytes();
+  EXPECT_GE(bytes, formats::stored_bytes(before));
+  layers.hold(name);
+  layers.hold(name);
+  layers.let_go(name);
+  EXPECT_EQ(layers.bytes(), bytes);
+  expect_same();
+  layers.let_go(name);
+  EXPECT_EQ(layers.bytes(), 0);
+  EXPECT_DEATH(expect_same(), "");
+  layers.hold(name);
+  expect_same();
+  layers.hold("another");  // was not kept
+  layers.let_go("another");
 }
 
 TEST_F(GgufSourceOfBlocks, RefusesLayersOfAnotherShapeAndLeavesOthersAlone) {

@@ -39,7 +39,8 @@ std::string_view type_name(const Scheme& scheme) {
   if (scheme.code.bits > 4) {
     return "Q8_0";
   }
-  return formats::is_integer(scheme) && !formats::has_zeros(scheme) ? "Q4_0" : "Q4_1";
+  const bool symmetric = scheme.zero == formats::Zero::kNone;
+  return formats::is_integer(scheme) && symmetric ? "Q4_0" : "Q4_1";
 }
 
 // What the blocks of a type hold.
@@ -58,7 +59,8 @@ void encode_row(const IntegerGrid& grid, const io::GgufBlockType& type, std::int
     std::copy_n(grid.codes.begin() + row * grid.k + group * kBlock, kBlock, parts.codes);
     parts.d = core::to_fp16(grid.scales[at]);
     const auto zero = static_cast<float>(formats::exchange::zero_of(grid, at));
-    parts.m = core::to_fp16(-zero * grid.scales[at]);  // of Q4_1
+    parts.m = core::to_fp16(grid.minima.empty() ? -zero * grid.scales[at]  // of Q4_1
+                                                : grid.minima[at]);
     type.form->pack(parts, out);
   }
 }
@@ -105,7 +107,11 @@ GgufLayer blocks_of(const ops::Linear& layer, const io::GgufBlockType& type, con
       "{}: layers that stand in one tensor of a GGUF file have different schemes; ask for "
       "one with --scheme",
       core::printable(layer.name));
-  GridLayer converted = to_grid(layer, block_scheme(type), round, pool);
+  Scheme scheme = block_scheme(type);
+  if (type.id == kQ4_1 && formats::has_minima(layer.weight.scheme)) {
+    scheme.zero = formats::Zero::kReal;
+  }
+  GridLayer converted = to_grid(layer, scheme, round, pool);
   GgufLayer result{{}, std::move(converted.report)};
   const std::int64_t row_bytes = layer.weight.k / kBlock * type.block_bytes;
   result.bytes.resize(index(layer.weight.n * row_bytes));

@@ -92,12 +92,15 @@ std::int64_t CpuOps::prepared_bytes() const {
   return sum;
 }
 
-std::int64_t CpuOps::unprepared_bytes(const LinearSet& set) const {
+bool CpuOps::reads_stored(const LinearSet& set, std::size_t part) const {
   const Prepared* const layers = prepared(set);
+  return layers == nullptr || !((*layers)[part].layout || (*layers)[part].copy);
+}
+
+std::int64_t CpuOps::unprepared_bytes(const LinearSet& set) const {
   std::int64_t sum = 0;
   for (std::size_t part = 0; part < set.parts.size(); ++part) {
-    const bool prepared = layers != nullptr && ((*layers)[part].layout || (*layers)[part].copy);
-    sum += prepared ? 0 : formats::stored_bytes(set.parts[part].weight);
+    sum += reads_stored(set, part) ? formats::stored_bytes(set.parts[part].weight) : 0;
     sum += low_rank_bytes(set.parts[part]);
   }
   return sum;
@@ -106,6 +109,19 @@ std::int64_t CpuOps::unprepared_bytes(const LinearSet& set) const {
 Matrix CpuOps::embed(const core::Tensor& table, std::span<const std::int32_t> ids) {
   Matrix x = zeros(static_cast<std::int64_t>(ids.size()), table.dim(1));
   add_rows(x, table, ids, 0);
+  return x;
+}
+
+Matrix CpuOps::embed(const StoredRows& table, std::span<const std::int32_t> ids) {
+  Matrix x = matrix(std::ssize(ids), table.columns());
+  pool_.parallel_for(x.rows(), kRowsPerTask, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t id = ids[static_cast<std::size_t>(i)];
+      core::require(id >= 0 && id < table.rows(), core::ErrorKind::kFailed,
+                    "index {} lies outside a table of {} rows", id, table.rows());
+      table.read(id, std::span(x.row(i), static_cast<std::size_t>(table.columns())));
+    }
+  });
   return x;
 }
 

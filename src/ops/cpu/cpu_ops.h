@@ -16,6 +16,7 @@
 #include "ops/cpu_options.h"
 #include "ops/layers.h"
 #include "ops/ops.h"
+#include "ops/stored_rows.h"
 
 namespace nibble::ops::cpu {
 
@@ -44,6 +45,8 @@ class CpuOps {
   /// float compressed ones, whose activations stay in float then.
   void prepare(const LinearSet& set, const Layout& layout = {});
   void release(const LinearSet& set);
+  /// Whether a part of a set is read where it is stored, for lack of a layout or a copy.
+  bool reads_stored(const LinearSet& set, std::size_t part) const;
   /// Bytes held by prepared layouts.
   std::int64_t prepared_bytes() const;
   /// Stored bytes of the parts of a set that run without a prepared layout, and of adapters.
@@ -52,6 +55,7 @@ class CpuOps {
   std::int64_t peak_activation_bytes() const { return buffers_->peak_bytes(); }
 
   Matrix embed(const core::Tensor& table, std::span<const std::int32_t> ids);
+  Matrix embed(const StoredRows& table, std::span<const std::int32_t> ids);
   void add_rows(Matrix& x, const core::Tensor& table, std::span<const std::int32_t> ids,
                 std::int64_t offset);
   Input norm(const Matrix& x, const Norm& norm, const LinearSet& set);

@@ -21,6 +21,7 @@ class DividedOps : public CpuOps {
              Division division)
       : CpuOps(options), ranks_(std::move(communicator)), division_(std::move(division)) {}
 
+  using CpuOps::embed;  // of stored rows, which no rank has a part of
   Matrix embed(const core::Tensor& table, std::span<const std::int32_t> ids);
   /// Outputs of the last layer are those of all ranks on rank 0, on others their own.
   Matrix linear(Input& input, const LinearSet& set);

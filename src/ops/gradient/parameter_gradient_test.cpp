@@ -108,13 +108,26 @@ class ParameterGradient : public testing::TestWithParam<const char*> {
     return table.mutable_data<float>();
   }
   static std::span<float> own(std::vector<float>& vector) { return vector; }
+  static std::span<float> own(models::TokenTable& table) {
+    core::Tensor plain = table.plain();
+    const std::span<float> values = own(plain);
+    table = std::move(plain);
+    return values;
+  }
+
+  // What operators know the numbers by.
+  template <typename Object>
+  static const Object& known(const Object& object) {
+    return object;
+  }
+  static const core::Tensor& known(const models::TokenTable& table) { return table.plain(); }
 
   template <typename Object>
   void expect_gradient(Object& object, const std::string& what) {
     const std::span<float> values = own(object);
     std::vector<float> gradient(values.size());
     ParameterGradients parameters;
-    parameters.add(object, gradient);
+    parameters.add(known(object), gradient);
     GradientOps tape(ops_);
     tape.set_parameters(&parameters);
     const auto y = logits_of(tape);

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/error.h"
-#include "formats/exchange/mlx/affine_groups.h"
+#include "formats/exchange/affine_groups.h"
 #include "formats/exchange/row_ranges.h"
 #include "formats/exchange/stored_scales.h"
 #include "formats/exchange/word_stream.h"
@@ -27,19 +27,42 @@ std::size_t index(std::int64_t value) {
   return static_cast<std::size_t>(value);
 }
 
+// "mode" of a configuration.
+enum class Mode { kAffine, kMxfp4, kNvfp4 };
+
 struct Settings {
+  Mode mode = Mode::kAffine;
   int bits = 4;
   std::int64_t group = 64;
 };
 
-Settings settings_of(const core::Json& config, const std::string& what) {
+Mode mode_of(const core::Json& config, const std::string& what) {
   const std::string mode = core::find_string(config, "mode", what).value_or("affine");
+  if (mode == "mxfp4" || mode == "nvfp4") {
+    return mode == "mxfp4" ? Mode::kMxfp4 : Mode::kNvfp4;
+  }
   require(mode == "affine", ErrorKind::kInvalidModel,
-          "{}: layers of MLX's mode '{}' can't be read, only 'affine'", what,
+          "{}: layers of MLX's mode '{}' can't be read, only 'affine', 'mxfp4' and 'nvfp4'", what,
           core::printable(mode));
+  return Mode::kAffine;
+}
+
+constexpr std::int64_t group_of(Mode mode) {
+  return mode == Mode::kMxfp4 ? 32 : 16;
+}
+
+Settings settings_of(const core::Json& config, const std::string& what) {
   Settings settings;
+  settings.mode = mode_of(config, what);
   settings.bits = static_cast<int>(core::get_integer(config, "bits", what, 1, 64));
   settings.group = core::get_integer(config, "group_size", what, 1, 1 << 30);
+  if (settings.mode != Mode::kAffine) {
+    require(settings.bits == 4 && settings.group == group_of(settings.mode),
+            ErrorKind::kInvalidModel, "{}: MLX's '{}' has 4 bits and groups of {}, not {} and {}",
+            what, settings.mode == Mode::kMxfp4 ? "mxfp4" : "nvfp4", group_of(settings.mode),
+            settings.bits, settings.group);
+    return settings;
+  }
   require(settings.bits >= 2 && settings.bits <= 8 && settings.bits != 7, ErrorKind::kInvalidModel,
           "{}: MLX's layers of {} bits can't be read, only of 2, 3, 4, 5, 6 and 8", what,
           settings.bits);
@@ -66,12 +89,39 @@ class MlxReader final : public Reader {
   }
 
   std::string description() const override {
+    switch (settings_.mode) {
+      case Mode::kMxfp4:
+        return "mlx, mxfp4";
+      case Mode::kNvfp4:
+        return "mlx, nvfp4";
+      case Mode::kAffine:
+        break;
+    }
     return fmt::format("mlx, {} bits, groups of {}", settings_.bits, settings_.group);
   }
 
   std::span<const std::string_view> part_names() const override { return kParts; }
 
   ReadLayer read(const StoredLayer& layer) const override {
+    const Settings& settings = settings_for(layer);
+    if (settings.mode != Mode::kAffine) {
+      return read_fp4(layer, settings.mode);
+    }
+    const AffineGroups affine = stored(layer);
+    const int bits = has_nibble_integers(affine.bits) ? affine.bits : kFinestBits;
+    const NearestGrid held = nearest_grid(affine, bits, layer.name);
+    ReadLayer result =
+        held.error == 0 ? pack_grid(held.grid, layer.name) : pack_minima(affine, bits, layer.name);
+    if (bits != affine.bits) {
+      result.remarks.push_back(fmt::format("codes of {} bits are held in 8", affine.bits));
+    }
+    return result;
+  }
+
+  ReadLayer read_without_minima(const StoredLayer& layer) const override {
+    if (settings_for(layer).mode != Mode::kAffine) {
+      return read(layer);
+    }
     const AffineGroups affine = stored(layer);
     const bool direct = has_nibble_integers(affine.bits);
     NearestGrid held = nearest_grid(affine, direct ? affine.bits : kFinestBits, layer.name);
@@ -82,7 +132,7 @@ class MlxReader final : public Reader {
     }
     require(held.error <= kMostChange, ErrorKind::kInvalidModel,
             "{}: its biases lie too far from multiples of its scales, with zero points its weights "
-            "would change by {:.2g} %; start from the original model",
+            "would change by {:.2g} %; run it on the CPU, which has kernels for biases",
             core::printable(layer.name), 100 * held.error);
     ReadLayer result = pack_grid(held.grid, layer.name);
     result.weight_error = held.error;
@@ -93,9 +143,39 @@ class MlxReader final : public Reader {
   }
 
  private:
-  AffineGroups stored(const StoredLayer& layer) const {
+  const Settings& settings_for(const StoredLayer& layer) const {
     const auto own = of_layers_.find(layer.name);
-    const Settings& settings = own == of_layers_.end() ? settings_ : own->second;
+    return own == of_layers_.end() ? settings_ : own->second;
+  }
+
+  // Words of 4-bit codes, the first in the lowest bits: the bytes of Nibble's rows.
+  static ReadLayer read_fp4(const StoredLayer& layer, Mode mode) {
+    const std::int64_t group = group_of(mode);
+    require(layer.k % group == 0, ErrorKind::kInvalidModel,
+            "{}: groups of {} don't divide its {} inputs", core::printable(layer.name), group,
+            layer.k);
+    const core::Tensor& words =
+        layer.part("weight", core::DType::kI32, {layer.n, words_for(layer.k, 4)});
+    ReadLayer result;
+    PackedWeight& weight = result.weight;
+    weight.scheme.code = {&kBookCodes, 4, Book::kE2m1};
+    weight.scheme.scale = {mode == Mode::kMxfp4 ? ScaleType::kE8m0 : ScaleType::kE4m3, group};
+    weight.n = layer.n;
+    weight.k = layer.k;
+    weight.codes = core::Tensor::from(
+        std::span(reinterpret_cast<const std::uint8_t*>(words.raw()), index(words.bytes())),
+        {layer.n, layer.k / 2});
+    weight.scales = layer.part("scales", core::DType::kU8, {layer.n, layer.k / group});
+    if (mode == Mode::kNvfp4) {
+      const float global[] = {1.0f};
+      weight.global = core::Tensor::from(std::span<const float>(global), {1, 1});
+    }
+    validate(weight, layer.name);
+    return result;
+  }
+
+  AffineGroups stored(const StoredLayer& layer) const {
+    const Settings& settings = settings_for(layer);
     require(layer.k % settings.group == 0, ErrorKind::kInvalidModel,
             "{}: groups of {} don't divide its {} inputs", core::printable(layer.name),
             settings.group, layer.k);

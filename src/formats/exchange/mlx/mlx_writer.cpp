@@ -42,6 +42,9 @@ Tensor words_of_codes(const IntegerGrid& grid) {
 
 // What code 0 of a group stands for, in float16.
 float bias_of(const IntegerGrid& grid, std::size_t at) {
+  if (!grid.minima.empty()) {
+    return grid.minima[at];
+  }
   const float exact = -grid.scales[at] * static_cast<float>(zero_of(grid, at));
   const float bias = core::to_float(core::to_fp16(exact));
   core::require(std::isfinite(bias), core::ErrorKind::kInvalidModel,
@@ -53,7 +56,9 @@ float bias_of(const IntegerGrid& grid, std::size_t at) {
 class MlxWriter final : public Writer {
  public:
   Scheme nearest(const Scheme& scheme) const override {
-    return integer_scheme(scheme.code.bits, nearest_group(scheme.scale.group), Zero::kInteger);
+    const bool minima = is_integer(scheme) && has_minima(scheme) && !has_supers(scheme);
+    return integer_scheme(scheme.code.bits, nearest_group(scheme.scale.group),
+                          minima ? Zero::kReal : Zero::kInteger);
   }
 
   std::string problem(const Scheme& scheme, std::int64_t, std::int64_t k) const override {

@@ -201,6 +201,32 @@ NIBBLE_INLINE void add_block_groups(const TiledWeight& w, const Block<Isa, V>& b
   }
 }
 
+/// The same for groups of several units, which have minima.
+template <class Isa, int V, int M, class Source>
+NIBBLE_INLINE void add_wide_block_groups(const TiledWeight& w, const Block<Isa, V>& block,
+                                         const Source& source, const Tokens& x, std::int64_t first,
+                                         std::int64_t count, typename Isa::Float (&total)[V][M]) {
+  const std::int64_t units = w.units_per_group();
+  const std::int8_t* a = x.codes;
+  std::int64_t unit = 0;
+  for (std::int64_t g = 0; g < count; ++g) {
+    typename Isa::Int sums[V][M] = {};
+    if constexpr (Isa::kZerosFirst) {
+      add_block_zeros<Isa, V, M>(w, block, x, first, g, sums);
+    }
+    for (std::int64_t u = 0; u < units; ++u, ++unit, a += kUnit) {
+      Isa::template multiply_unit<V, M, WholeUnit>(source, unit, a, x.row_stride, sums);
+    }
+    if constexpr (Isa::kPairsTokens) {
+      Isa::template separate_tokens<V, M>(sums);
+    }
+    if constexpr (!Isa::kZerosFirst) {
+      add_block_zeros<Isa, V, M>(w, block, x, first, g, sums);
+    }
+    add_block_scaled<Isa, V, M>(w, block, x, first, g, sums, total);
+  }
+}
+
 /// `add_groups` for groups of one unit, whose sums then need not go through memory, or of any
 /// number.
 template <class Isa, int V, int M, bool OneUnit, class Source>
@@ -250,8 +276,10 @@ NIBBLE_INLINE void add_groups(const TiledWeight& w, const Block<Isa, V>& block,
                               std::int64_t count, typename Isa::Float (&total)[V][M]) {
   if (w.group_inputs == kHalfUnit) {
     add_block_groups<Isa, V, M, true>(w, block, source, x, first, count, total);
-  } else if (w.in_blocks()) {
+  } else if (w.in_blocks() && w.group_inputs == kUnit) {
     add_block_groups<Isa, V, M, false>(w, block, source, x, first, count, total);
+  } else if (w.in_blocks()) {
+    add_wide_block_groups<Isa, V, M>(w, block, source, x, first, count, total);
   } else if (w.group_inputs == kUnit) {
     add_groups_of<Isa, V, M, true>(w, block, source, x, first, count, total);
   } else {

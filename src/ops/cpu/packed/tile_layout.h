@@ -99,7 +99,7 @@ struct TiledWeight {
   /// Entries of a row's table.
   std::int64_t table_size() const { return std::int64_t{1} << bits; }
   std::int64_t units_per_group() const { return group_inputs / kUnit; }
-  /// Whether groups are those of GGUF's blocks: halves of units, or with minima or supers.
+  /// Whether groups are halves of units, or have minima or supers, as those of GGUF's blocks.
   bool in_blocks() const {
     return group_inputs == kHalfUnit || minima_offset != 0 || supers_offset != 0;
   }

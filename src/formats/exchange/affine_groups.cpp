@@ -1,4 +1,4 @@
-#include "formats/exchange/mlx/affine_groups.h"
+#include "formats/exchange/affine_groups.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,10 @@
 
 #include "core/error.h"
 #include "core/float16.h"
+#include "formats/bit_packing.h"
 #include "formats/exchange/row_ranges.h"
+#include "formats/exchange/stored_scales.h"
+#include "formats/stored_parts.h"
 
 namespace nibble::formats::exchange {
 namespace {
@@ -119,10 +122,57 @@ class GroupHolder {
   IntegerGrid grid_;
 };
 
+// What rounding the offset of a group to float16 changes, relative to the largest weight that the
+// group can hold.
+double change_of_minimum(const AffineGroups& affine, std::size_t at, std::string_view layer) {
+  const double bias = affine.biases[at];
+  const double stored = rounded(affine.biases[at]);
+  core::require(std::isfinite(stored), core::ErrorKind::kInvalidModel,
+                "{}: a group has a bias of {}, which is not finite in float16",
+                core::printable(layer), affine.biases[at]);
+  const double end = bias + static_cast<double>(affine.scales[at]) * ((1 << affine.bits) - 1);
+  const double largest = std::max(std::abs(bias), std::abs(end));
+  return stored == bias ? 0.0 : std::abs(stored - bias) / largest;
+}
+
 }  // namespace
 
 NearestGrid nearest_grid(const AffineGroups& affine, int bits, std::string_view layer) {
   return GroupHolder(affine, bits, layer).run();
+}
+
+ReadLayer pack_minima(const AffineGroups& affine, int bits, std::string_view layer) {
+  ReadLayer result;
+  PackedWeight& weight = result.weight;
+  weight.scheme.code = {.type = &kIntegerCodes, .bits = bits};
+  weight.scheme.scale = {.type = ScaleType::kF16, .group = affine.group};
+  weight.scheme.zero = Zero::kReal;
+  weight.n = affine.n;
+  weight.k = affine.k;
+  require_shape(weight.scheme, weight.n, weight.k);
+  for (const StoredPart& part : stored_parts(weight.scheme, weight.n, weight.k)) {
+    weight.*part.tensor = core::Tensor::zeros(part.dtype, {part.rows, part.columns});
+  }
+  StoredScales rounded_scales(layer);
+  const auto scales = weight.scales.mutable_data<core::Fp16>();
+  const auto minima = weight.minima.mutable_data<core::Fp16>();
+  for (std::size_t at = 0; at < affine.scales.size(); ++at) {
+    scales[at] = core::to_fp16(rounded_scales.round(affine.scales[at]));
+    minima[at] = core::to_fp16(affine.biases[at]);
+    result.scale_error = std::max(result.scale_error, change_of_minimum(affine, at, layer));
+  }
+  result.scale_error = std::max(result.scale_error, rounded_scales.error());
+  const auto k = static_cast<std::size_t>(affine.k);
+  const auto row_bytes = static_cast<std::size_t>(packed_bytes(affine.k, bits));
+  const auto bytes = weight.codes.mutable_data<std::uint8_t>();
+  for_row_ranges(affine.n, affine.k, [&](std::int64_t first, std::int64_t last) {
+    for (auto row = static_cast<std::size_t>(first); std::cmp_less(row, last); ++row) {
+      pack(std::span(affine.codes).subspan(row * k, k), bits,
+           bytes.subspan(row * row_bytes, row_bytes));
+    }
+  });
+  validate(weight, layer);
+  return result;
 }
 
 }  // namespace nibble::formats::exchange

@@ -30,4 +30,8 @@ struct NearestGrid {
 /// that are not finite in float16.
 NearestGrid nearest_grid(const AffineGroups& affine, int bits, std::string_view layer);
 
+/// The same numbers with minima, in codes of `bits`, not fewer than those of `affine`. Scales and
+/// biases become float16. Throws kInvalidModel naming the layer where one is not finite then.
+ReadLayer pack_minima(const AffineGroups& affine, int bits, std::string_view layer);
+
 }  // namespace nibble::formats::exchange
