@@ -8,7 +8,8 @@ made on the way, so 7B shapes take seconds. Or an encoder in float32, as BERT-ba
 
 Schemes are integers of 2, 3, 4 or 8 bits, "int<bits>-sym-g<N>", "-asym" or "-row", with "-a8" or "-a4" behind; learned
 books of 2, 3 or 4 bits, "lut<bits>-row-g<N>" or "lut<bits>-matrix-g<N>" (any4, any3, any2); block-sparse rows,
-"int<bits>-asym-g<N>-bsr", which keep a share of their groups; or "bf16". The tokenizer is that of MODEL; its ids
+"int<bits>-asym-g<N>-bsr", which keep a share of their groups; blocks of GGUF files, "int<bits>-min-g<N>", "-s8" or
+"int<bits>-sym-g<N>-s8"; or "bf16". The tokenizer is that of MODEL; its ids
 must lie below the vocabulary.
 """
 import argparse
@@ -23,6 +24,8 @@ import numpy as np
 SCHEME = re.compile(r"(int[2348]-(?:a?sym)|lut[234]-(?:row|matrix))-(?:g(\d+)|row)(-a[48])?$")
 BLOCK_SPARSE = re.compile(r"int([48])-asym-g(8|16|32|64)-bsr(-a8)?$")
 
+BLOCKS = re.compile(r"int([2348])-(min|sym)-g(16|32)(-s8)?$")
+
 
 class Writer:
     """One safetensors file; tensors are given as functions that make their bytes."""
@@ -31,7 +34,7 @@ class Writer:
         self.tensors = []
 
     def add(self, name, dtype, shape, values):
-        size = int(np.prod(shape)) * {"U8": 1, "F16": 2, "BF16": 2, "F32": 4, "I32": 4}[dtype]
+        size = int(np.prod(shape)) * {"U8": 1, "F16": 2, "BF16": 2, "F32": 4, "I32": 4, "I8": 1}[dtype]
         self.tensors.append((name, dtype, shape, size, values))
 
     def write(self, path):
@@ -133,6 +136,10 @@ def main():
             layers[name] = scheme
             block_sparse(name, n, k, int(match[1]), int(match[2]))
             return
+        if (match := BLOCKS.match(scheme)) and (match[2] == "min" or match[4]):
+            layers[name] = scheme
+            blocks(name, n, k, int(match[1]), match[2] == "min", int(match[3]), bool(match[4]))
+            return
         match = SCHEME.match(scheme)
         if not match:
             parser.error(f"scheme {scheme} is not one of these")
@@ -151,6 +158,22 @@ def main():
         if match[1].startswith("lut"):
             books = n if kind == "row" else 1
             writer.add(name + ".book", "F16", [books, 2**bits], lambda size: normal.normal(size=size // 2).astype(np.float16).tobytes())
+
+    def blocks(name, n, k, bits, minima, group, multiples):  # docs/formats.md
+        scale = 1.0 / (np.sqrt(k) * 2**bits * 0.29)
+        parts = [("scales", "supers", scale)]
+        if minima:  # the middle code stands for about 0
+            parts.append(("minima", "min_supers", -scale * 2**(bits - 1)))
+        writer.add(name + ".codes", "U8", [n, k * bits // 8], random_bytes)
+        for values, supers, value in parts:
+            halves = lambda size, value=value: np.full(size // 2, value, np.float16).tobytes()
+            if not multiples:
+                writer.add(f"{name}.{values}", "F16", [n, k // group], halves)
+                continue
+            multiple = 32
+            writer.add(f"{name}.{values}", "I8", [n, k // group], lambda size: bytes([multiple]) * size)
+            writer.add(f"{name}.{supers}", "F16", [n, -(-k // 256)],
+                       lambda size, value=value: np.full(size // 2, value / multiple, np.float16).tobytes())
 
     def block_sparse(name, n, k, bits, group):  # docs/formats.md
         groups = k // group

@@ -25,10 +25,43 @@ std::shared_ptr<const models::Model> demo() {
   return model;
 }
 
+/// Each 32 inputs between their extremes, in the steps of int4-min-g32.
+formats::PackedWeight with_minima(const std::vector<float>& w, std::int64_t n, std::int64_t k) {
+  constexpr std::int64_t kGroup = 32;
+  constexpr float kSteps = 15.0f;
+  formats::PackedWeight weight;
+  weight.scheme = formats::parse_scheme("int4-min-g32");
+  weight.n = n;
+  weight.k = k;
+  weight.codes = core::Tensor::zeros(core::DType::kU8, {n, k / 2});
+  weight.scales = core::Tensor::zeros(core::DType::kF16, {n, k / kGroup});
+  weight.minima = core::Tensor::zeros(core::DType::kF16, {n, k / kGroup});
+  for (std::int64_t group = 0; group < n * k / kGroup; ++group) {
+    const auto at = static_cast<std::size_t>(group);
+    const auto values = std::span(w).subspan(at * kGroup, kGroup);
+    const auto [least, most] = std::minmax_element(values.begin(), values.end());
+    weight.scales.mutable_data<core::Fp16>()[at] = core::to_fp16((*most - *least) / kSteps);
+    weight.minima.mutable_data<core::Fp16>()[at] = core::to_fp16(*least);
+    const float scale = core::to_float(weight.scales.data<core::Fp16>()[at]);
+    const float minimum = core::to_float(weight.minima.data<core::Fp16>()[at]);
+    for (std::size_t i = 0; i < kGroup; ++i) {
+      const float steps = scale == 0.0f ? 0.0f : std::round((values[i] - minimum) / scale);
+      const auto code = static_cast<unsigned>(std::clamp(steps, 0.0f, kSteps));
+      weight.codes.mutable_data<std::uint8_t>()[at * kGroup / 2 + i / 2] |=
+          static_cast<std::uint8_t>(code << (i % 2 * 4));
+    }
+  }
+  formats::validate(weight, "with_minima");
+  return weight;
+}
+
 /// Rounded to nearest: what is stored is turned where inputs are, and has its tail where the scheme
 /// has one, of the inputs in the middle. Block-sparse rows keep every other group.
 formats::PackedWeight rounded(std::vector<float> w, std::int64_t n, std::int64_t k,
                               const formats::Scheme& scheme) {
+  if (formats::has_minima(scheme)) {
+    return with_minima(w, n, k);
+  }
   if (formats::is_sparse(scheme)) {
     const std::int64_t group = scheme.scale.group;
     for (std::int64_t i = 0; i < n * k; ++i) {
@@ -182,7 +215,7 @@ class CudaRunner : public device::GpuTest {};
 
 TEST_F(CudaRunner, EverySchemeGivesTheLossOfTheCpu) {
   for (const char* scheme : {"int4-asym-g128", "int4-sym-g32", "int8-sym-row", "int3-asym-g64",
-                             "lut4-nf4-g64", "mxfp4"}) {
+                             "lut4-nf4-g64", "mxfp4", "int4-min-g32"}) {
     const auto model = rounded(scheme);
     const double expected = nll(*open(model, kCpu), ids());
     EXPECT_NEAR(nll(*open(model, kCuda), ids()), expected, 2e-3) << scheme;

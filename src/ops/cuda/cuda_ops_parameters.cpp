@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "core/error.h"
+#include "ops/cuda/blocks/block_weight.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/linear/layer_parts.h"
 #include "ops/input_transform.h"
@@ -35,6 +38,38 @@ Buffer upload(std::span<const float> values) {
 }  // namespace
 
 void CudaOps::prepare(const LinearSet& set, UnitPacker& packer) {
+  const bool blocks = std::any_of(set.parts.begin(), set.parts.end(), [](const Linear& part) {
+    return is_block_scheme(part.weight.scheme);
+  });
+  blocks ? prepare_blocks(set, packer) : prepare_plain(set, packer);
+}
+
+// As layers in units, behind which stands what minima add: sums of inputs times shifts.
+void CudaOps::prepare_blocks(const LinearSet& set, UnitPacker& packer) {
+  LinearSet plain = set;
+  std::vector<Adapter> minima;
+  std::int64_t column = 0;
+  for (std::size_t i = 0; i < set.parts.size(); ++i) {
+    const Linear& part = set.parts[i];
+    if (is_block_scheme(part.weight.scheme)) {
+      BlockWeight block = block_weight(part.weight, part.name, packer.pool());
+      if (!block.shifts.empty()) {
+        auto shifts = std::make_shared<Buffer>(block.shifts.bytes());
+        shifts->upload(block.shifts.raw(), block.shifts.bytes());
+        const DenseView b{shifts->data(), core::DType::kF16, part.weight.n, block.shifts.dim(1)};
+        minima.push_back({column, {}, b, 1.0f, part.weight.scheme.scale.group, std::move(shifts)});
+      }
+      plain.parts[i].weight = std::move(block.weight);
+    }
+    column += part.weight.n;
+  }
+  plain.pairs = set.pairs && minima.empty();  // these add to parts
+  prepare_plain(plain, packer);
+  std::vector<Adapter>& adapters = prepared_[static_cast<std::size_t>(set.id)].adapters;
+  adapters.insert(adapters.end(), minima.begin(), minima.end());
+}
+
+void CudaOps::prepare_plain(const LinearSet& set, UnitPacker& packer) {
   const auto id = static_cast<std::size_t>(set.id);
   if (prepared_.size() <= id) {
     prepared_.resize(id + 1);
@@ -82,6 +117,9 @@ std::int64_t CudaOps::prepared_bytes() const {
   for (const Layers& layers : prepared_) {
     for (const LinearLayer& part : layers.parts) {
       sum += part.bytes();
+    }
+    for (const Adapter& adapter : layers.adapters) {
+      sum += adapter.shifts ? adapter.shifts->bytes() : 0;
     }
   }
   sum += sparse_scratch_->bytes();
@@ -162,7 +200,7 @@ CudaOps::Adapter CudaOps::adapter_of(const LowRank& low_rank, std::int64_t colum
   const auto view = [&](const formats::PackedWeight& weight) {
     return DenseView{table_of(weight.dense)->data(), weight.dense.dtype(), weight.n, weight.k};
   };
-  return {column, view(low_rank.a), view(low_rank.b), low_rank.scale};
+  return {column, view(low_rank.a), view(low_rank.b), low_rank.scale, 0, nullptr};
 }
 
 EmbeddingTable CudaOps::embedding(const core::Tensor& table) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "core/error.h"
 #include "formats/packed_weight.h"
 #include "ops/cuda/packed/unit_rows.h"
 
@@ -34,6 +35,9 @@ StoredScale stored_scale(const formats::Scheme& scheme) {
 
 RawRows raw_layout(const UnitRows& rows) {
   const PackedWeight& front = *rows.weights.front();
+  core::require(!formats::has_minima(front.scheme) && !formats::has_supers(front.scheme),
+                core::ErrorKind::kFailed, "{} goes into units by way of block_weight()",
+                front.scheme);
   RawRows layout;
   layout.k = front.k;
   layout.group = group_size(front.scheme, front.k);

@@ -49,8 +49,7 @@ bool wants_units(const formats::Scheme& scheme) {
 bool has_units(const formats::Scheme& scheme) {
   const bool is_known =
       formats::is_integer(scheme) || formats::has_book(scheme) || scheme.code.bits == kByteBits;
-  return is_known && wants_units(scheme) && !formats::has_minima(scheme) &&
-         !formats::has_supers(scheme) && scheme.scale.group % kSmallestGroup == 0 &&
+  return is_known && wants_units(scheme) && scheme.scale.group % kSmallestGroup == 0 &&
          scheme.activation.group % kSmallestGroup == 0;
 }
 

@@ -13,7 +13,8 @@ namespace nibble::ops::cuda {
 /// The format that holds weights of this scheme. Integers of 2 and 3 bits, and books of 4 and 8
 /// entries, lie in planes, or as 4 bits where activations are rounded or units have eight groups;
 /// codes of 8 bits that are neither are kBytes. Units of eight groups also hold those whose
-/// activations have scales for less than 128 inputs. Throws kUsage, naming the scheme, for one that
+/// activations have scales for less than 128 inputs. Minima, and scales that are multiples, are not
+/// in it (blocks/block_weight.h). Throws kUsage, naming the scheme, for one that
 /// no kernel computes.
 UnitFormat unit_format_of(const formats::Scheme& scheme);
 
