@@ -122,7 +122,7 @@ NIBBLE_INLINE void mix_columns(const T* x, const HadamardTurn& turn, const float
 // x [base, width] <- B^T x, or B x when transposed.
 template <int kLanes, typename T>
 NIBBLE_INLINE void mix(const HadamardTurn& turn, T* x, T* scratch) {
-  constexpr int kTogether = 4;
+  constexpr std::int64_t kTogether = 4;
   const std::int64_t stride = turn.transposed ? 1 : turn.base;
   for (std::int64_t to = 0; to < turn.base; ++to) {
     const float* row = turn.signs + (turn.transposed ? to * turn.base : to);

@@ -67,8 +67,8 @@ void prune(std::span<float> values, std::span<const float> scores, const Pruning
   const auto unit = static_cast<std::size_t>(pruning.unit);
   const std::size_t units = of / unit;
   const std::size_t kept = static_cast<std::size_t>(pruning.keep) / unit;
-  std::array<Worth, kMostOf> worth;
-  std::array<std::size_t, kMostOf> order;
+  std::array<Worth, kMostOf> worth{};
+  std::array<std::size_t, kMostOf> order{};
   for (std::size_t first = 0; first + of <= values.size(); first += of) {
     worth.fill({});
     for (std::size_t i = 0; i < of; ++i) {

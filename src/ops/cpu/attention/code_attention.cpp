@@ -56,7 +56,7 @@ void QueryCodes::score(const KvPages& keys, std::int64_t row, std::int64_t rows,
                        std::int64_t ld) const {
   const int bits = code_bits(keys.type);
   const auto run = bits == 8 ? code_kernels().score8 : code_kernels().score4;
-  KeyPage page;
+  KeyPage page{};
   page.quads = key_quads(bits, head_dim_);
   page.word_stride = padded_ / 2;
   page.ldo = ld;
@@ -90,7 +90,7 @@ void CodeMixture::add(const KvPages& values, std::int64_t row, std::int64_t rows
                       const float* weights, std::int64_t ld, std::int64_t begin, std::int64_t end,
                       std::int64_t origin) {
   const auto run = code_bits(values.type) == 8 ? code_kernels().mix8 : code_kernels().mix4;
-  ValueChunk chunk;
+  ValueChunk chunk{};
   chunk.lanes = padded_;
   chunk.ldw = ld;
   chunk.ldo = padded_;

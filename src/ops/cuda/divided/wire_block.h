@@ -32,7 +32,7 @@ inline constexpr std::uint32_t kNotFinite = 255;  // of the exponent, biased by 
 inline constexpr std::uint32_t kLeast = 15;
 
 NIBBLE_ON_BOTH float from_bits(std::uint32_t bits) {
-  float value;
+  float value = 0;
   memcpy(&value, &bits, sizeof(value));
   return value;
 }

@@ -62,7 +62,8 @@ struct Isa256 {
     return _mm_cvtss_f32(_mm_max_ss(pair, _mm_shuffle_ps(pair, pair, 1)));
   }
   static NIBBLE_INLINE core::Fp16 narrow(float v) {
-    return core::Fp16{static_cast<std::uint16_t>(_cvtss_sh(v, _MM_FROUND_TO_NEAREST_INT))};
+    const __m128i half = _mm_cvtps_ph(_mm_set_ss(v), _MM_FROUND_TO_NEAREST_INT);
+    return core::Fp16{static_cast<std::uint16_t>(_mm_extract_epi16(half, 0))};
   }
   static NIBBLE_INLINE float widen(core::Fp16 v) { return _cvtsh_ss(v.bits); }
 };

@@ -28,7 +28,7 @@ struct Isa {
 
   template <typename F>
   static Float each(F f) {
-    Float result;
+    Float result{};
     for (std::int64_t i = 0; i < kLanes; ++i) {
       result.lanes[i] = f(i);
     }
@@ -36,7 +36,7 @@ struct Isa {
   }
 
   static Codes load(const std::uint8_t* p) {
-    Codes codes;
+    Codes codes{};
     __builtin_memcpy(codes.bytes, p, sizeof(codes.bytes));
     return codes;
   }
@@ -108,7 +108,7 @@ struct Isa {
   }
   // What is no integer of 32 bits is the smallest of them, as on x86-64.
   static Int to_int(const Float& v) {
-    Int result;
+    Int result{};
     for (std::int64_t i = 0; i < kLanes; ++i) {
       const float whole = std::nearbyint(v.lanes[i]);
       const bool fits = whole >= -2147483648.0f && whole < 2147483648.0f;
