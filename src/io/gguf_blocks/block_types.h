@@ -15,12 +15,12 @@ inline constexpr std::int64_t kMostBlockGroups = 16;
 
 /// What a block holds, whatever the order of its bits. Groups of neighbours share a scale.
 struct GgufBlock {
-  std::uint8_t codes[kMostBlockElements];  // [elements], not below 0
-  std::int8_t scales[kMostBlockGroups];    // [groups], times d
-  std::int8_t minima[kMostBlockGroups];    // [groups], times m
+  std::uint8_t codes[kMostBlockElements] = {};  // [elements], not below 0
+  std::int8_t scales[kMostBlockGroups] = {};    // [groups], times d
+  std::int8_t minima[kMostBlockGroups] = {};    // [groups], times m
   core::Fp16 d;
-  core::Fp16 m;           // of types with minima; with the sign that makes them added
-  std::uint8_t exponent;  // in place of d: 2^(exponent - 127)
+  core::Fp16 m;               // of types with minima; with the sign that makes them added
+  std::uint8_t exponent = 0;  // in place of d: 2^(exponent - 127)
 };
 
 /// What the scale of a group is.
