@@ -7,7 +7,7 @@ namespace nibble::cli {
 namespace {
 
 // Letters, digits and signs that mean nothing to a shell stay; everything else is quoted.
-std::string quoted(std::string_view word) {
+std::string in_quotes(std::string_view word) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            std::string_view("-_./,:=+@%").find(c) != std::string_view::npos;
@@ -27,7 +27,7 @@ std::string quoted(std::string_view word) {
 std::string shell_command(std::span<const std::string> words) {
   std::string command;
   for (const std::string& word : words) {
-    command += (command.empty() ? "" : " ") + quoted(word);
+    command += (command.empty() ? "" : " ") + in_quotes(word);
   }
   return command;
 }
