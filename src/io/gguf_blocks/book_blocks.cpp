@@ -1,4 +1,5 @@
 #include <array>
+#include <cstddef>
 
 #include "io/gguf_blocks/block_forms.h"
 
@@ -25,7 +26,8 @@ void unpack_iq4_xs(const std::uint8_t* block, GgufBlock& parts) {
     const int low = (block[4 + j / 2] >> (j % 2 * 4)) & 0x0f;
     const int high = (block[2 + j / 4] >> (j % 4 * 2)) & 3;
     parts.scales[j] = static_cast<std::int8_t>((low | high << 4) - kXsOffset);
-    get_nibbles(block + 8 + j * (kBlock / 2), parts.codes + j * kBlock);
+    get_nibbles(block + 8 + std::ptrdiff_t{j} * (kBlock / 2),
+                parts.codes + std::ptrdiff_t{j} * kBlock);
   }
 }
 void pack_iq4_xs(const GgufBlock& parts, std::uint8_t* block) {
@@ -37,7 +39,8 @@ void pack_iq4_xs(const GgufBlock& parts, std::uint8_t* block) {
     std::uint8_t& high = block[2 + j / 4];
     low = static_cast<std::uint8_t>(low | (scale & 0x0f) << (j % 2 * 4));
     high = static_cast<std::uint8_t>(high | (scale >> 4) << (j % 4 * 2));
-    put_nibbles(parts.codes + j * kBlock, block + 8 + j * (kBlock / 2));
+    put_nibbles(parts.codes + std::ptrdiff_t{j} * kBlock,
+                block + 8 + std::ptrdiff_t{j} * (kBlock / 2));
   }
 }
 

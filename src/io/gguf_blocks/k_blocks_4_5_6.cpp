@@ -1,3 +1,5 @@
+#include <cstddef>
+
 #include "io/gguf_blocks/block_forms.h"
 
 // Blocks of 256: Q4_K and Q5_K in 8 groups of 32, Q6_K in 16 groups of 16.
@@ -32,7 +34,7 @@ void put_scales(const GgufBlock& parts, std::uint8_t* packed) {
 
 // Of every 64 elements, 32 bytes: low nibbles are the first 32 elements, high nibbles the others.
 void get_pairs(const std::uint8_t* bytes, std::uint8_t* codes) {
-  for (int j = 0; j < kGroups; j += 2, bytes += kGroup, codes += 2 * kGroup) {
+  for (int j = 0; j < kGroups; j += 2, bytes += kGroup, codes += std::ptrdiff_t{2} * kGroup) {
     for (int l = 0; l < kGroup; ++l) {
       codes[l] = bytes[l] & 0x0f;
       codes[l + kGroup] = static_cast<std::uint8_t>(bytes[l] >> 4);
@@ -41,7 +43,7 @@ void get_pairs(const std::uint8_t* bytes, std::uint8_t* codes) {
 }
 
 void put_pairs(const std::uint8_t* codes, std::uint8_t* bytes) {
-  for (int j = 0; j < kGroups; j += 2, bytes += kGroup, codes += 2 * kGroup) {
+  for (int j = 0; j < kGroups; j += 2, bytes += kGroup, codes += std::ptrdiff_t{2} * kGroup) {
     for (int l = 0; l < kGroup; ++l) {
       bytes[l] = static_cast<std::uint8_t>((codes[l] & 0x0f) | codes[l + kGroup] << 4);
     }
