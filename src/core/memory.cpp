@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 namespace nibble::core {
@@ -116,6 +117,15 @@ std::int64_t available_memory_bytes(const fs::path& root) {
 bool machine_has(std::int64_t bytes) {
   static const std::int64_t all = machine_memory_bytes();
   return bytes <= all;
+}
+
+void* map_zeros(std::int64_t bytes) {
+  if (!machine_has(bytes)) {
+    return nullptr;
+  }
+  void* const memory = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
 }
 
 }  // namespace nibble::core

@@ -19,4 +19,8 @@ std::int64_t available_memory_bytes(const std::filesystem::path& root = "/");
 /// some systems promise what they do not have, and end the process that takes it.
 bool machine_has(std::int64_t bytes);
 
+/// Pages of zeros of this process, which munmap() gives back; null where the machine has not so
+/// much memory, or the system refuses.
+void* map_zeros(std::int64_t bytes);
+
 }  // namespace nibble::core

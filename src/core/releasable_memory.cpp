@@ -15,11 +15,8 @@ constexpr std::int64_t kSmallestMapping = 1;  // there is none of no bytes
 }  // namespace
 
 ReleasableMemory::ReleasableMemory(std::int64_t bytes) : bytes_(std::max(bytes, kSmallestMapping)) {
-  void* const memory = machine_has(bytes_)
-                           ? mmap(nullptr, static_cast<std::size_t>(bytes_), PROT_READ | PROT_WRITE,
-                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                           : MAP_FAILED;
-  require(memory != MAP_FAILED, ErrorKind::kOutOfMemory, "cannot allocate {} bytes", bytes_);
+  void* const memory = map_zeros(bytes_);
+  require(memory != nullptr, ErrorKind::kOutOfMemory, "cannot allocate {} bytes", bytes_);
   data_ = static_cast<std::byte*>(memory);
 }
 

@@ -27,15 +27,14 @@ void convert(const void* source, std::int64_t count, float* target) {
 // that large ones leave, and the next large one would not fit there any more.
 std::shared_ptr<void> zeroed(std::size_t bytes) {
   const auto count = static_cast<std::int64_t>(bytes);
-  if (!machine_has(count)) {
-    return nullptr;
-  }
   if (count >= kMappedBytes) {
-    void* const mapped =
-        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return mapped == MAP_FAILED
+    void* const mapped = map_zeros(count);
+    return mapped == nullptr
                ? nullptr
                : std::shared_ptr<void>(mapped, [bytes](void* at) { munmap(at, bytes); });
+  }
+  if (!machine_has(count)) {
+    return nullptr;
   }
   void* const memory = std::aligned_alloc(kAlignment, bytes);
   if (memory == nullptr) {

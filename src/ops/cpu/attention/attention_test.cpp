@@ -11,6 +11,7 @@
 #include "core/float8.h"
 #include "core/random.h"
 #include "core/random_values_for_tests.h"
+#include "ops/cpu/attention/problem_for_tests.h"
 #include "ops/cpu/attention/rope.h"
 
 namespace nibble::ops::cpu {
@@ -55,18 +56,8 @@ struct Filled {
     for (std::int64_t j = 0; j < keys; ++j) {
       cache.store(0, 0, j, k.data() + j * c.dim, v.data() + j * c.dim);
     }
-    p.q = q.data();
-    p.ldq = p.ldo = c.heads * c.dim;
-    p.rows = c.rows;
-    p.heads = c.heads;
-    p.head_dim = c.dim;
-    p.scale = 1.0f / std::sqrt(static_cast<float>(c.dim));
-    p.softcap = c.softcap;
-    p.first_position = c.first;
+    p = testing::problem_of(c, q, cache);
     p.memory_rows = c.memory;
-    p.mask = {c.bidirectional, c.window};
-    p.keys = cache.keys(0, 0);
-    p.values = cache.values(0, 0);
   }
   std::vector<float> run(Attend attend) const {
     std::vector<float> out(q.size(), std::nanf(""));

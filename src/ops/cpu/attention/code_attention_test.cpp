@@ -9,6 +9,7 @@
 
 #include "core/random_values_for_tests.h"
 #include "ops/cpu/attention/attention.h"
+#include "ops/cpu/attention/problem_for_tests.h"
 
 namespace nibble::ops::cpu {
 namespace {
@@ -77,17 +78,7 @@ struct Poisoned {
          j < keys; ++j) {
       cache.store(0, 0, j, k.data() + j * c.dim, v.data() + j * c.dim);
     }
-    p.q = q.data();
-    p.ldq = p.ldo = c.heads * c.dim;
-    p.rows = c.rows;
-    p.heads = c.heads;
-    p.head_dim = c.dim;
-    p.scale = 1.0f / std::sqrt(static_cast<float>(c.dim));
-    p.softcap = c.softcap;
-    p.first_position = c.first;
-    p.mask = {c.bidirectional, c.window};
-    p.keys = cache.keys(0, 0);
-    p.values = cache.values(0, 0);
+    p = testing::problem_of(c, q, cache);
   }
   std::vector<float> run(void (*attend)(const AttentionProblem&)) const {
     std::vector<float> out(q.size(), std::nanf(""));
