@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """What quantization brings a server: output tokens per second and time per token of types of weights and KV caches under
-one budget of GPU memory, beside what the memory's bandwidth and the arithmetic allow.
+one budget of memory, beside what the memory's bandwidth and the arithmetic allow.
 
     bench/serving_sweep.py NIBBLE FOLDER --tokenizer MODEL [--models bf16+f16,int8-sym-row-a8+int8,int4-sym-row-a8+int4]
-                           [--gb 24] [--clients 8,64,256] [--lengths 128:256,atom] [--seconds 300] [--json FILE]
+                           [--gb 24] [--spare-gb 1] [--clients 8,64,256] [--lengths 128:256,atom] [--seconds 300]
+                           [--device cuda] [--sizes "--hidden 2048 --layers 16"] [--json FILE]
     bench/serving_sweep.py --plot FILE.svg --json FILE
 
-A model is a scheme of random_model.py and the type of keys and values. The KV cache gets what the budget leaves beside
-the weights and 1 GB for everything else; a model whose weights leave nothing is left out, and said so. Lengths are
-IN:OUT tokens, or those of Atom's evaluation up to 2,048. The limit of a point is that of `nibble bench` at the batch
-that the cache holds, for prompts and decoding one after the other. Points that would begin after --seconds are left out.
+A model is a scheme of random_model.py, in Llama-2-7B's shape or that of --sizes, and the type of keys and values. The KV
+cache gets what the budget leaves beside the weights and --spare-gb; a model whose weights leave nothing is left out, and
+said so. Lengths are IN:OUT tokens, or those of Atom's evaluation up to 2,048. The limit of a point is that of `nibble
+bench` at the batch that the cache holds, for prompts and decoding one after the other. Points that would begin after
+--seconds are left out.
 """
 import argparse
 import json
@@ -21,7 +23,6 @@ import time
 from under_load import load, run_json, write_random_model
 
 MODELS = "bf16+f16,int8-sym-row-a8+int8,int4-sym-g128+f16,int4-sym-row-a8+int4"
-SPARE = 10**9  # bytes beside weights and KV cache
 PORT = 8195
 ATOM = (24, 1000)  # tokens in and out, for the limit: about the means of src/load_test/workload.h
 
@@ -33,8 +34,8 @@ def size_of(folder):
 class Server:
     """`nibble serve` of a model with so many bytes of KV cache, until the end of the block."""
 
-    def __init__(self, nibble, folder, kv_type, cache, clients):
-        self.words = [nibble, "serve", str(folder), "--device", "cuda", "--kv-type", kv_type, "--port", str(PORT), "--context",
+    def __init__(self, nibble, folder, device, kv_type, cache, clients):
+        self.words = [nibble, "serve", str(folder), "--device", device, "--kv-type", kv_type, "--port", str(PORT), "--context",
                       "2048", "--memory", str(cache), "--max-batch", str(clients), "--max-queue", "4096", "-q"]
 
     def __enter__(self):
@@ -46,7 +47,7 @@ class Server:
         self.process.wait(60)
 
 
-def limits(nibble, folder, kv_type, cache, clients, lengths, limit):
+def limits(nibble, folder, device, kv_type, cache, clients, lengths, limit):
     """Tokens per second that the device allows, the engine's own speed at that batch, and the batch."""
     tokens_in, tokens_out = ATOM if lengths == "atom" else map(int, lengths.split(":"))
     depth = tokens_in + tokens_out // 2
@@ -55,7 +56,7 @@ def limits(nibble, folder, kv_type, cache, clients, lengths, limit):
     each = {"f16": 2 * width, "int8": width + 4 * config["num_key_value_heads"],
             "int4": width // 2 + 4 * config["num_key_value_heads"]}[kv_type] * 2 * config["num_hidden_layers"]
     batch = max(1, min(clients, cache // (each * depth)))
-    found, error = run_json([nibble, "bench", str(folder), "--device", "cuda", "--kv-type", kv_type, "--batch", str(batch), "--depth",
+    found, error = run_json([nibble, "bench", str(folder), "--device", device, "--kv-type", kv_type, "--batch", str(batch), "--depth",
                              str(depth), "--tg", "16", "--pp", "512", "--json", "-q"], limit)
     if found is None:
         print(f"nibble bench: {error.strip()[-300:]}", flush=True)
@@ -72,9 +73,9 @@ def measure(args, model, left):
     """The points of a model."""
     scheme, _, kv_type = model.partition("+")
     folder = args.folder / scheme
-    write_random_model(folder, args.tokenizer, scheme)
-    cache = int(args.gb * 1e9) - SPARE - size_of(folder)
-    if cache < 10**8:
+    write_random_model(folder, args.tokenizer, scheme, *args.sizes.split())
+    cache = int((args.gb - args.spare_gb) * 1e9) - size_of(folder)
+    if cache < 10**7:
         print(f"{model}: its weights leave no room for a KV cache", flush=True)
         return []
     points = []
@@ -84,8 +85,8 @@ def measure(args, model, left):
                 print(f"{model} {lengths} {clients} clients: left out, no time", flush=True)
                 continue
             point = {"model": model, "gb": args.gb, "lengths": lengths, "clients": clients, "cache_bytes": cache}
-            point |= limits(args.nibble, folder, kv_type, cache, clients, lengths, left())
-            with Server(args.nibble, folder, kv_type, cache, clients) as server:
+            point |= limits(args.nibble, folder, args.device, kv_type, cache, clients, lengths, left())
+            with Server(args.nibble, folder, args.device, kv_type, cache, clients) as server:
                 requests = 3 * clients // 2 if lengths == "atom" else 2 * clients
                 found = load(args.nibble, server.process, PORT, clients, lengths, requests, max(10, left()))
             if found:
@@ -120,7 +121,10 @@ def main():
     parser.add_argument("folder", nargs="?", type=pathlib.Path)
     parser.add_argument("--tokenizer")
     parser.add_argument("--models", default=MODELS)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--sizes", default="")
     parser.add_argument("--gb", type=float, default=24)
+    parser.add_argument("--spare-gb", type=float, default=1)
     parser.add_argument("--clients", default="8,64,256")
     parser.add_argument("--lengths", default="128:256,atom")
     parser.add_argument("--seconds", type=float, default=300)
