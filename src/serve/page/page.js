@@ -7,6 +7,7 @@ const $ = (id) => document.getElementById(id);
 const kPanelMs = 1000;
 const kCopiedMs = 1500;
 const kLeastMs = 20;  // less between the first and the last piece of an answer says nothing of its speed
+const kMostTogether = 4;  // nor do pieces that come more at a time than these, on average
 const kNearEnd = 40;  // pixels: who reads the end of the conversation follows it
 const kEnds = { stop: 'ended by itself', length: 'cut off: no tokens left', stopped: 'stopped' };
 
@@ -61,16 +62,18 @@ function button(text, className, act) {
 }
 
 // The data of each server-sent event.
+// The data of each server-sent event, with the time at which it was read.
 async function* events(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
+    const time = performance.now();
     rest += value;
     for (let end; (end = rest.indexOf('\n\n')) >= 0; rest = rest.slice(end + 2)) {
       for (const line of rest.slice(0, end).split('\n')) {
-        if (line.startsWith('data: ')) yield line.slice(6);
+        if (line.startsWith('data: ')) yield { data: line.slice(6), time };
       }
     }
   }
@@ -112,6 +115,7 @@ class Answer {
   #first = null;
   #last = null;
   #pieces = 0;
+  #reads = 0;  // that brought them
   #tokens = null;
   #reason = '';
   #place = element('div', [], { class: chats ? 'text' : 'text plain' });
@@ -119,15 +123,16 @@ class Answer {
   #view = new MarkdownView(this.#place);
   #drawing = false;
 
-  take(event) {
+  take(event, time) {
     if (event.error) throw new Error(event.error.message);
     this.#tokens = event.usage?.completion_tokens ?? this.#tokens;
     const choice = event.choices[0];
     const piece = choice?.delta?.content ?? choice?.text ?? '';
     this.#reason = choice?.finish_reason || this.#reason;
     if (!piece) return;
-    this.#last = performance.now();
-    this.#first ??= this.#last;
+    if (time !== this.#last) this.#reads += 1;
+    this.#last = time;
+    this.#first ??= time;
     this.#pieces += 1;
     this.text += piece;
     if (this.#drawing) return;
@@ -161,10 +166,12 @@ class Answer {
     return facts.join(' · ');
   }
 
-  // From the first token on. Tokens that came together, as behind a proxy, count from the question on.
+  // From the first token on. Tokens that came together, as behind a proxy or while the browser was
+  // busy, count from the question on.
   #speed(count) {
     const time = this.#last - this.#first;
-    return 1000 * (time < kLeastMs ? count / (this.#last - this.#asked) : (count - 1) / time);
+    const together = time < kLeastMs || this.#pieces > kMostTogether * this.#reads;
+    return 1000 * (together ? count / (this.#last - this.#asked) : (count - 1) / time);
   }
 
   #draw() {
@@ -193,9 +200,9 @@ async function answer() {
   try {
     const response = await request(...requestBody(), mine.signal);
     if (!response.ok) throw new Error((await response.json()).error.message);
-    for await (const data of events(response)) {
+    for await (const { data, time } of events(response)) {
       if (data === '[DONE]') break;
-      written.take(JSON.parse(data));
+      written.take(JSON.parse(data), time);
     }
   } catch (error) {
     written.fail(error);
