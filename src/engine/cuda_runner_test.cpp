@@ -56,7 +56,7 @@ formats::PackedWeight with_minima(const std::vector<float>& w, std::int64_t n, s
 }
 
 /// Rounded to nearest: what is stored is turned where inputs are, and has its tail where the scheme
-/// has one, of the inputs in the middle. Block-sparse rows keep every other group.
+/// has one, of the inputs in the middle. Block-sparse rows, or their tiles, keep every other group.
 formats::PackedWeight rounded(std::vector<float> w, std::int64_t n, std::int64_t k,
                               const formats::Scheme& scheme) {
   if (formats::has_minima(scheme)) {
@@ -65,12 +65,11 @@ formats::PackedWeight rounded(std::vector<float> w, std::int64_t n, std::int64_t
   if (formats::is_sparse(scheme)) {
     const std::int64_t group = scheme.scale.group;
     for (std::int64_t i = 0; i < n * k; ++i) {
-      if ((i / k + i % k / group) % 2 != 0) {
+      if ((i / k / formats::pattern_rows(scheme) + i % k / group) % 2 != 0) {
         w[static_cast<std::size_t>(i)] = 0.0f;
       }
     }
-    return formats::to_block_sparse(
-        formats::round_to_nearest(w, n, k, formats::full_scheme(scheme)));
+    return formats::round_to_nearest(w, n, k, scheme);
   }
   const std::int64_t head = head_inputs(scheme, k);
   std::vector<std::int32_t> order(static_cast<std::size_t>(k));
@@ -241,7 +240,8 @@ TEST_F(CudaRunner, EveryRoundingOfActivationsGivesTheLossOfTheCpu) {
 
 // A few tokens meet the stored groups, more of them weights in float16.
 TEST_F(CudaRunner, BlockSparseRowsGiveTheLossOfTheCpu) {
-  for (const char* scheme : {"int4-asym-g16-bsr", "int3-sym-g32-bsr", "int4-asym-g16-bsr-a8"}) {
+  for (const char* scheme :
+       {"int4-asym-g16-bsr", "int3-sym-g32-bsr", "int4-asym-g16-bsr-a8", "int4-asym-g16-bsr-t16"}) {
     const auto model = rounded(scheme);
     const bool rounds = !formats::parse_scheme(scheme).activation.is_float();
     std::vector<std::int32_t> tokens = ids();

@@ -47,11 +47,88 @@ std::uint8_t middle_of(const Scheme& scheme) {
   return static_cast<std::uint8_t>(1 << (scheme.code.bits - 1));
 }
 
-/// Which groups [n, groups] of a weight hold a code other than their zero.
-std::vector<bool> used_groups(const PackedWeight& full) {
+/// One group of one row.
+struct GroupValues {
+  const std::uint8_t* codes = nullptr;
+  Fp16 scale;
+  std::uint8_t zero = 0;  // only with zeros
+};
+
+std::int64_t code_bytes(const Scheme& scheme) {
+  return packed_bytes(scheme.scale.group, scheme.code.bits);
+}
+
+/// Of a block-sparse weight.
+GroupValues stored_values(const PackedWeight& weight, std::int64_t entry) {
+  const Scheme& scheme = weight.scheme;
+  GroupValues values{weight.codes.data<std::uint8_t>().data() + entry * code_bytes(scheme),
+                     weight.scales.data<Fp16>()[index(entry)]};
+  if (has_zeros(scheme)) {
+    values.zero = static_cast<std::uint8_t>(
+        get_code(weight.zeros.data<std::uint8_t>().data(), scheme.code.bits, entry));
+  }
+  return values;
+}
+
+void set_stored_values(PackedWeight& weight, std::int64_t entry, const GroupValues& values) {
+  const std::int64_t bytes = code_bytes(weight.scheme);
+  std::copy_n(values.codes, bytes,
+              weight.codes.mutable_data<std::uint8_t>().begin() + entry * bytes);
+  weight.scales.mutable_data<Fp16>()[index(entry)] = values.scale;
+  if (has_zeros(weight.scheme)) {
+    set_code(weight.zeros.mutable_data<std::uint8_t>(), weight.scheme.code.bits, entry,
+             values.zero);
+  }
+}
+
+/// Of a weight with all groups.
+GroupValues full_values(const PackedWeight& full, std::int64_t row, std::int64_t group) {
+  const Scheme& scheme = full.scheme;
+  GroupValues values{
+      full.codes.data<std::uint8_t>().data() + row * full.codes.dim(1) + group * code_bytes(scheme),
+      full.scales.data<Fp16>()[index(row * full.scales.dim(1) + group)]};
+  if (has_zeros(scheme)) {
+    values.zero = static_cast<std::uint8_t>(get_code(
+        full.zeros.data<std::uint8_t>().data() + row * full.zeros.dim(1), scheme.code.bits, group));
+  }
+  return values;
+}
+
+void set_full_values(PackedWeight& full, std::int64_t row, std::int64_t group,
+                     const GroupValues& values) {
+  const Scheme& scheme = full.scheme;
+  const std::int64_t bytes = code_bytes(scheme);
+  std::copy_n(
+      values.codes, bytes,
+      full.codes.mutable_data<std::uint8_t>().begin() + row * full.codes.dim(1) + group * bytes);
+  full.scales.mutable_data<Fp16>()[index(row * full.scales.dim(1) + group)] = values.scale;
+  if (has_zeros(scheme)) {
+    const std::int64_t zero_bytes = full.zeros.dim(1);
+    set_code(
+        full.zeros.mutable_data<std::uint8_t>().subspan(index(row * zero_bytes), index(zero_bytes)),
+        scheme.code.bits, group, values.zero);
+  }
+}
+
+/// A weight with all groups, which are 0.
+PackedWeight weight_of_zeros(const Scheme& scheme, std::int64_t n, std::int64_t k) {
+  PackedWeight full = empty_weight(scheme, n, k);
+  if (!has_zeros(scheme)) {
+    const std::vector<std::uint8_t> codes(index(k), middle_of(scheme));
+    const std::int64_t bytes = full.codes.dim(1);
+    for (std::int64_t row = 0; row < n; ++row) {
+      pack(codes, scheme.code.bits,
+           full.codes.mutable_data<std::uint8_t>().subspan(index(row * bytes), index(bytes)));
+    }
+  }
+  return full;
+}
+
+/// Which groups [n / tile, groups] of a weight hold a code other than their zero.
+std::vector<bool> used_groups(const PackedWeight& full, std::int64_t tile) {
   const std::int64_t groups = groups_per_row(full.scheme, full.k);
   const std::int64_t size = full.scheme.scale.group;
-  std::vector<bool> used(index(full.n * groups));
+  std::vector<bool> used(index(full.n / tile * groups));
   std::vector<std::uint8_t> codes(index(full.k));
   std::vector<std::uint8_t> zeros(index(groups));
   for (std::int64_t row = 0; row < full.n; ++row) {
@@ -59,8 +136,10 @@ std::vector<bool> used_groups(const PackedWeight& full) {
     unpack_zeros(full, row, zeros);
     for (std::int64_t g = 0; g < groups; ++g) {
       const auto first = codes.begin() + g * size;
-      used[index(row * groups + g)] = std::any_of(
-          first, first + size, [&](std::uint8_t code) { return code != zeros[index(g)]; });
+      if (std::any_of(first, first + size,
+                      [&](std::uint8_t code) { return code != zeros[index(g)]; })) {
+        used[index(row / tile * groups + g)] = true;
+      }
     }
   }
   if (std::find(used.begin(), used.end(), true) == used.end()) {
@@ -76,7 +155,8 @@ std::int64_t group_index_bytes(const Scheme& scheme, std::int64_t k) {
 }
 
 StoredGroups stored_groups_of(const PackedWeight& weight, std::int64_t row) {
-  const auto ends = weight.row_index.data<std::int32_t>().subspan(index(row), 2);
+  const std::int64_t tile = row / pattern_rows(weight.scheme);
+  const auto ends = weight.row_index.data<std::int32_t>().subspan(index(tile), 2);
   return {ends[0], ends[1]};
 }
 
@@ -92,79 +172,104 @@ std::int64_t stored_group(const PackedWeight& weight, std::int64_t at) {
   return bytes[index(2 * at)] | bytes[index(2 * at + 1)] << kByteBits;
 }
 
+std::int64_t stored_entry(const PackedWeight& weight, std::int64_t at, std::int64_t row) {
+  const std::int64_t tile = pattern_rows(weight.scheme);
+  return at * tile + row % tile;
+}
+
 Scheme full_scheme(Scheme scheme) {
   scheme.sparsity = Sparsity::kNone;
   return scheme;
 }
 
 PackedWeight full_row(const PackedWeight& weight, std::int64_t row) {
-  const Scheme scheme = full_scheme(weight.scheme);
-  PackedWeight full = empty_weight(scheme, 1, weight.k);
-  const int bits = scheme.code.bits;
-  const std::int64_t size = scheme.scale.group;
-  const std::int64_t bytes = weight.codes.dim(1);
-  std::vector<std::uint8_t> codes(index(weight.k), has_zeros(scheme) ? 0 : middle_of(scheme));
+  PackedWeight full = weight_of_zeros(full_scheme(weight.scheme), 1, weight.k);
   const auto [begin, end] = stored_groups_of(weight, row);
   for (std::int64_t at = begin; at < end; ++at) {
-    const std::int64_t group = stored_group(weight, at);
-    unpack(weight.codes.data<std::uint8_t>().subspan(index(at * bytes), index(bytes)), bits,
-           std::span(codes).subspan(index(group * size), index(size)));
-    full.scales.mutable_data<Fp16>()[index(group)] = weight.scales.data<Fp16>()[index(at)];
-    if (has_zeros(scheme)) {
-      set_code(full.zeros.mutable_data<std::uint8_t>(), bits, group,
-               static_cast<std::uint8_t>(get_code(weight.zeros.data<std::uint8_t>(), bits, at)));
-    }
+    set_full_values(full, 0, stored_group(weight, at),
+                    stored_values(weight, stored_entry(weight, at, row)));
   }
-  pack(codes, bits, full.codes.mutable_data<std::uint8_t>());
   full.input_scale = weight.input_scale;
   return full;
 }
 
-PackedWeight to_block_sparse(const PackedWeight& full) {
+PackedWeight to_block_sparse(const PackedWeight& full, Sparsity sparsity) {
   Scheme scheme = full.scheme;
-  scheme.sparsity = Sparsity::kGroups;
+  scheme.sparsity = sparsity;
   validate(scheme);
   require_shape(scheme, full.n, full.k);
-  const std::vector<bool> used = used_groups(full);
+  const std::int64_t tile = pattern_rows(scheme);
+  const std::vector<bool> used = used_groups(full, tile);
   const std::int64_t groups = groups_per_row(scheme, full.k);
   PackedWeight weight =
       empty_weight(scheme, full.n, full.k, std::count(used.begin(), used.end(), true));
-  const int bits = scheme.code.bits;
-  const std::int64_t bytes = weight.codes.dim(1);
-  const std::int64_t row_bytes = full.codes.dim(1);
   const auto ends = weight.row_index.mutable_data<std::int32_t>();
   std::int32_t at = 0;
-  for (std::int64_t row = 0; row < full.n; ++row) {
+  for (std::int64_t first = 0; first < full.n; first += tile) {
     for (std::int64_t g = 0; g < groups; ++g) {
-      if (!used[index(row * groups + g)]) {
+      if (!used[index(first / tile * groups + g)]) {
         continue;
       }
-      std::copy_n(full.codes.data<std::uint8_t>().begin() + row * row_bytes + g * bytes, bytes,
-                  weight.codes.mutable_data<std::uint8_t>().begin() + at * bytes);
-      weight.scales.mutable_data<Fp16>()[index(at)] =
-          full.scales.data<Fp16>()[index(row * groups + g)];
-      if (has_zeros(scheme)) {
-        const std::int64_t zero_bytes = full.zeros.dim(1);
-        const auto zeros =
-            full.zeros.data<std::uint8_t>().subspan(index(row * zero_bytes), index(zero_bytes));
-        set_code(weight.zeros.mutable_data<std::uint8_t>(), bits, at,
-                 static_cast<std::uint8_t>(get_code(zeros, bits, g)));
+      for (std::int64_t row = first; row < first + tile; ++row) {
+        set_stored_values(weight, stored_entry(weight, at, row), full_values(full, row, g));
       }
       set_group(weight, at, g);
       ++at;
     }
-    ends[index(row + 1)] = at;
+    ends[index(first / tile + 1)] = at;
   }
   weight.input_scale = full.input_scale;
   validate(weight, "weight");
   return weight;
 }
 
+PackedWeight with_row_pattern(const PackedWeight& weight) {
+  if (!has_tile_pattern(weight.scheme)) {
+    return weight;
+  }
+  Scheme scheme = weight.scheme;
+  scheme.sparsity = Sparsity::kGroups;
+  PackedWeight rows = empty_weight(scheme, weight.n, weight.k,
+                                   stored_group_count(weight) * pattern_rows(weight.scheme));
+  const auto ends = rows.row_index.mutable_data<std::int32_t>();
+  std::int32_t to = 0;
+  for (std::int64_t row = 0; row < weight.n; ++row) {
+    const auto [begin, end] = stored_groups_of(weight, row);
+    for (std::int64_t at = begin; at < end; ++at, ++to) {
+      set_stored_values(rows, to, stored_values(weight, stored_entry(weight, at, row)));
+      set_group(rows, to, stored_group(weight, at));
+    }
+    ends[index(row + 1)] = to;
+  }
+  rows.input_scale = weight.input_scale;
+  return rows;
+}
+
+PackedWeight kept_columns(const PackedWeight& weight, std::int64_t tile, std::int64_t padding) {
+  const Scheme scheme = full_scheme(weight.scheme);
+  const std::int64_t rows = pattern_rows(weight.scheme);
+  const auto [begin, end] = stored_groups_of(weight, tile * rows);
+  PackedWeight columns =
+      weight_of_zeros(scheme, rows, (end - begin + padding) * scheme.scale.group);
+  for (std::int64_t at = begin; at < end; ++at) {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      set_full_values(columns, row, at - begin, stored_values(weight, at * rows + row));
+    }
+  }
+  columns.input_scale = weight.input_scale;
+  return columns;
+}
+
 PackedWeight groups_of(const PackedWeight& weight, std::int64_t begin, std::int64_t end,
                        std::int64_t first, std::int64_t last) {
+  const Scheme& scheme = weight.scheme;
+  const std::int64_t tile = pattern_rows(scheme);
+  core::require(begin % tile == 0 && end % tile == 0, core::ErrorKind::kUsage,
+                "{}: {} rows keep the same groups: rows [{}, {}) of {} cannot be taken out of them",
+                scheme, tile, begin, end, weight.n);
   std::vector<std::int64_t> taken;  // of the groups that are stored
   std::vector<std::int32_t> ends = {0};
-  for (std::int64_t row = begin; row < end; ++row) {
+  for (std::int64_t row = begin; row < end; row += tile) {
     const StoredGroups stored = stored_groups_of(weight, row);
     for (std::int64_t at = stored.begin; at < stored.end; ++at) {
       if (const std::int64_t group = stored_group(weight, at); first <= group && group < last) {
@@ -173,7 +278,6 @@ PackedWeight groups_of(const PackedWeight& weight, std::int64_t begin, std::int6
     }
     ends.push_back(static_cast<std::int32_t>(taken.size()));
   }
-  const Scheme& scheme = weight.scheme;
   const auto kept = static_cast<std::int64_t>(taken.size());
   if (taken.empty()) {
     std::fill(ends.begin() + 1, ends.end(), 1);
@@ -181,16 +285,10 @@ PackedWeight groups_of(const PackedWeight& weight, std::int64_t begin, std::int6
   PackedWeight slice = empty_weight(scheme, end - begin, (last - first) * scheme.scale.group,
                                     std::max<std::int64_t>(kept, 1));
   std::copy(ends.begin(), ends.end(), slice.row_index.mutable_data<std::int32_t>().begin());
-  const std::int64_t bytes = weight.codes.dim(1);
   for (std::int64_t to = 0; to < kept; ++to) {
     const std::int64_t at = taken[index(to)];
-    std::copy_n(weight.codes.data<std::uint8_t>().begin() + at * bytes, bytes,
-                slice.codes.mutable_data<std::uint8_t>().begin() + to * bytes);
-    slice.scales.mutable_data<Fp16>()[index(to)] = weight.scales.data<Fp16>()[index(at)];
-    if (has_zeros(scheme)) {
-      set_code(slice.zeros.mutable_data<std::uint8_t>(), scheme.code.bits, to,
-               static_cast<std::uint8_t>(
-                   get_code(weight.zeros.data<std::uint8_t>(), scheme.code.bits, at)));
+    for (std::int64_t row = 0; row < tile; ++row) {
+      set_stored_values(slice, to * tile + row, stored_values(weight, at * tile + row));
     }
     set_group(slice, to, stored_group(weight, at) - first);
   }

@@ -14,23 +14,36 @@
 /// A group of 16 with 4 bits takes 8 bytes of codes, 2 of scale, 1/2 of zero point and 1 or 2 of
 /// index: 11.5 or 12.5 bytes, where half of the groups are kept 2.875 or 3.125 bits per weight, and
 /// 4 bytes for each row.
+///
+/// With a pattern of tiles (Sparsity::kTileGroups, t = 16) `row_index` and `groups` count tiles of
+/// t rows that keep the same groups. A group stands t times, row after row:
+///
+///   rows 0 .. t-1    | g1 | .. | g4 |       row_index  0  2 ...
+///   rows t .. 2t-1   ...                    groups     1  4 | ...
+///                                           codes      row 0 of g1, row 1 of g1 .. row 0 of g4 ..
+///
+/// It then takes 10.5 bytes and its share of the index. A group is left out where it is 0 in all t
+/// rows.
 namespace nibble::formats {
 
 /// Bytes of an index of a group in rows of k inputs: 1 up to 256 groups, else 2.
 std::int64_t group_index_bytes(const Scheme& scheme, std::int64_t k);
 
-/// The groups of a row as they are stored: [begin, end) of all that the weight stores.
+/// The groups of a row, or of its tile, as they are stored: [begin, end) of all of `groups`.
 struct StoredGroups {
   std::int64_t begin = 0;
   std::int64_t end = 0;
 };
 StoredGroups stored_groups_of(const PackedWeight& weight, std::int64_t row);
 
-/// Groups that a weight stores, of all rows.
+/// Groups that a weight stores, of all rows, or tiles.
 std::int64_t stored_group_count(const PackedWeight& weight);
 
 /// Which group of its row the weight's stored group `at` is.
 std::int64_t stored_group(const PackedWeight& weight, std::int64_t at);
+
+/// Where codes, scale and zero point of stored group `at` of row `row` stand.
+std::int64_t stored_entry(const PackedWeight& weight, std::int64_t at, std::int64_t row);
 
 /// `scheme` with all groups.
 Scheme full_scheme(Scheme scheme);
@@ -38,13 +51,22 @@ Scheme full_scheme(Scheme scheme);
 /// One row of a block-sparse weight with all of its groups: a weight of 1 output in full_scheme().
 PackedWeight full_row(const PackedWeight& weight, std::int64_t row);
 
-/// A valid weight without the groups whose codes all equal their zero, in the scheme of
-/// block-sparse rows. At least one group is kept: the first. Throws kInvalidModel where that scheme
-/// is none.
-PackedWeight to_block_sparse(const PackedWeight& full);
+/// A valid weight without the groups whose codes all equal their zero, with the pattern of
+/// `sparsity`. At least one group is kept: the first. Throws kInvalidModel where there is no such
+/// scheme, or where the rows of a pattern do not divide the weight's.
+PackedWeight to_block_sparse(const PackedWeight& full, Sparsity sparsity);
+
+/// A block-sparse weight with a pattern for each row, which keeps what it kept; itself where it has
+/// one.
+PackedWeight with_row_pattern(const PackedWeight& weight);
+
+/// The kept groups of tile `tile` side by side: a weight [t, kept * group] in full_scheme(). The
+/// tile must keep some. `padding`: groups of zeros behind them.
+PackedWeight kept_columns(const PackedWeight& weight, std::int64_t tile, std::int64_t padding);
 
 /// Groups [first, last) of rows [begin, end), as a weight of its own, whose groups count from
-/// `first` on. Where none of them is stored, the first is, as zeros.
+/// `first` on. Where none of them is stored, the first is, as zeros. Throws kUsage where [begin,
+/// end) are no whole tiles.
 PackedWeight groups_of(const PackedWeight& weight, std::int64_t begin, std::int64_t end,
                        std::int64_t first, std::int64_t last);
 

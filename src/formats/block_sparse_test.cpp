@@ -25,6 +25,11 @@ constexpr const char* kSchemes[] = {
     "int4-asym-g64-bsr",   "int8-asym-g16-bsr",    "int3-asym-g16-bsr", "int2-sym-g8-bsr",
     "int8-sym-g64-bsr-a8", "int4-asym-g16-bsr-a8s"};
 
+constexpr const char* kTileSchemes[] = {"int4-asym-g16-bsr-t16", "int4-sym-g16-bsr-t16",
+                                        "int3-asym-g8-bsr-t16", "int8-asym-g32-bsr-t16-a8",
+                                        "int4-asym-g64-bsr-t16-a8s"};
+constexpr std::int64_t kTile = kPatternTile;
+
 // Weights of which `share` of the groups are 0. Row 0 keeps groups 0 2 3 5 6 ..., row 1 is empty,
 // row 2 has no group that is 0.
 std::vector<float> sparse_values(std::int64_t n, std::int64_t k, std::int64_t group, double share) {
@@ -38,6 +43,20 @@ std::vector<float> sparse_values(std::int64_t n, std::int64_t k, std::int64_t gr
       const float value = random.normal();
       w[static_cast<std::size_t>(at * group + i)] = empty ? 0.0f : value;
     }
+  }
+  return w;
+}
+
+// The same, for tiles in the place of rows. Each group that a tile keeps is 0 in one of its rows.
+std::vector<float> tile_values(std::int64_t tiles, std::int64_t k, std::int64_t group) {
+  const std::vector<float> pattern = sparse_values(tiles, k, group, 0.6);
+  core::Random random(6);
+  std::vector<float> w(static_cast<std::size_t>(tiles * kTile * k));
+  for (std::int64_t at = 0; at < std::ssize(w); ++at) {
+    const std::int64_t row = at / k;
+    const float chosen = pattern[static_cast<std::size_t>(row / kTile * k + at % k)];
+    const bool is_zero = row % kTile == at % k / group % kTile;
+    w[static_cast<std::size_t>(at)] = chosen == 0 || is_zero ? 0.0f : random.normal();
   }
   return w;
 }
@@ -94,6 +113,141 @@ TEST(BlockSparse, HoldsWhatItsGroupsHold) {
                     (has_zeros(scheme) ? (kept * scheme.code.bits + 7) / 8 * 8 : 0) +
                     (scheme.activation.stored_scale ? 32 : 0));
       EXPECT_LE(stored_bytes(sparse), stored_bytes(scheme, 5, k));
+    }
+  }
+}
+
+TEST(TilePattern, HoldsWhatItsGroupsHold) {
+  for (const std::string text : kTileSchemes) {
+    const Scheme scheme = parse_scheme(text);
+    EXPECT_EQ(to_string(scheme), text);
+    const std::int64_t group = scheme.scale.group;
+    for (const std::int64_t groups : {1, 6, 300}) {
+      const std::int64_t k = groups * group;
+      const std::int64_t n = 5 * kTile;
+      const std::vector<float> w = tile_values(5, k, group);
+      const PackedWeight full = round_to_nearest(w, n, k, full_scheme(scheme));
+      const PackedWeight sparse = round_to_nearest(w, n, k, scheme);
+      EXPECT_EQ(sparse.scheme, scheme);
+      const PackedWeight rows = with_row_pattern(sparse);
+      validate(rows, "rows");
+      EXPECT_FALSE(has_tile_pattern(rows.scheme));
+      for (std::int64_t row = 0; row < n; ++row) {
+        const Views expected = views_of(full, row);
+        for (const PackedWeight* const weight : {&sparse, &rows}) {
+          const Views got = views_of(*weight, row);
+          EXPECT_EQ(got.values, expected.values) << text << " row " << row;
+          const auto [begin, end] = stored_groups_of(*weight, row);
+          EXPECT_TRUE(row / kTile != 1 || begin == end) << "an empty tile";
+          for (std::int64_t at = begin; at < end; ++at) {
+            const auto g = static_cast<std::size_t>(stored_group(*weight, at));
+            EXPECT_EQ(got.scales[g], expected.scales[g]);
+            EXPECT_EQ(got.zeros[g], expected.zeros[g]);
+          }
+        }
+      }
+      const std::int64_t kept = stored_group_count(sparse);
+      EXPECT_EQ(stored_group_count(rows), kTile * kept);
+      EXPECT_EQ(stored_bytes(sparse) * 8,
+                kept * (kTile * (group * scheme.code.bits + 16) + 8 * sparse.groups.dim(1)) +
+                    6 * 32 +
+                    (has_zeros(scheme) ? (kept * kTile * scheme.code.bits + 7) / 8 * 8 : 0) +
+                    (scheme.activation.stored_scale ? 32 : 0));
+      EXPECT_LE(stored_bytes(sparse), stored_bytes(scheme, n, k));
+    }
+  }
+}
+
+// The drawing of block_sparse.h: a tile that keeps groups 0 and 2, and one that keeps group 1.
+TEST(TilePattern, LiesInMemoryAsTheDrawingSays) {
+  constexpr std::int64_t kInputs = 24;
+  std::vector<float> w(static_cast<std::size_t>(2 * kTile * kInputs), 0.0f);
+  for (std::int64_t row = 0; row < kTile; ++row) {
+    float* const values = w.data() + row * kInputs;
+    values[0] = values[16] = -8.0f;  // scale 1: codes are weights + 8
+    values[1] = static_cast<float>(row % 8);
+    values[17] = -static_cast<float>(row % 8);
+  }
+  w[static_cast<std::size_t>(20 * kInputs + 8)] = -16.0f;
+  const PackedWeight weight =
+      round_to_nearest(w, 2 * kTile, kInputs, parse_scheme("int4-sym-g8-bsr-t16"));
+  const auto ends = weight.row_index.data<std::int32_t>();
+  EXPECT_EQ(std::vector<std::int32_t>(ends.begin(), ends.end()),
+            (std::vector<std::int32_t>{0, 2, 3}));
+  const auto groups = weight.groups.data<std::uint8_t>();
+  EXPECT_EQ(std::vector<std::uint8_t>(groups.begin(), groups.end()),
+            (std::vector<std::uint8_t>{0, 2, 1}));
+  EXPECT_EQ(weight.codes.shape(), (core::Shape{3 * kTile, 4}));
+  EXPECT_EQ(weight.scales.shape(), (core::Shape{1, 3 * kTile}));
+  const auto codes = weight.codes.data<std::uint8_t>();
+  for (std::size_t row = 0; row < 16; ++row) {
+    EXPECT_EQ(codes[4 * row], (8 + row % 8) << 4) << "group 0, row " << row;
+    EXPECT_EQ(codes[4 * (16 + row)], (8 - row % 8) << 4) << "group 2, row " << row;
+    EXPECT_EQ(codes[4 * (32 + row)], row == 4 ? 0x80 : 0x88) << "group 1, row " << row;
+  }
+  EXPECT_EQ(core::to_float(weight.scales.data<core::Fp16>()[36]), 2.0f);
+}
+
+TEST(TilePattern, NeedsWholeTiles) {
+  const Scheme scheme = parse_scheme("int4-asym-g16-bsr-t16");
+  require_shape(scheme, 48, 32);
+  EXPECT_THROW(require_shape(scheme, 40, 32), core::Error);
+  EXPECT_THROW(require_shape(scheme, 48, 40), core::Error);
+  for (const char* const text :
+       {"int4-asym-g16-t16", "int4-asym-g16-bsr-t8", "int4-asym-g16-bsr-t1", "int4-asym-g16-bsr-t",
+        "int4-asym-g16-t16-bsr", "f16-t16"}) {
+    EXPECT_THROW((void)parse_scheme(text), core::Error) << text;
+  }
+  const PackedWeight weight = round_to_nearest(tile_values(3, 96, 16), 3 * kTile, 96, scheme);
+  EXPECT_THROW((void)rows_of(weight, 8, 24), core::Error);
+  EXPECT_THROW((void)rows_of(weight, 0, 40), core::Error);
+}
+
+TEST(TilePattern, IsDividedByOutputsAndInputs) {
+  for (const std::string text : kTileSchemes) {
+    const Scheme scheme = parse_scheme(text);
+    const std::int64_t group = scheme.scale.group;
+    constexpr std::int64_t kGroups = 300;
+    const std::int64_t k = kGroups * group;
+    const PackedWeight weight = round_to_nearest(tile_values(4, k, group), 4 * kTile, k, scheme);
+    for (const auto& [begin, end] : {std::pair{0, 4}, {1, 2}, {2, 4}}) {
+      const PackedWeight slice = rows_of(weight, begin * kTile, end * kTile);
+      validate(slice, "slice");
+      for (std::int64_t row = 0; row < slice.n; ++row) {
+        EXPECT_EQ(decoded(slice, row), decoded(weight, begin * kTile + row)) << text << row;
+      }
+    }
+    for (const auto& [first, last] : {std::pair{0, 2}, {2, 180}, {180, 300}}) {
+      const PackedWeight slice = columns_of(weight, first * group, last * group);
+      validate(slice, "slice");
+      for (std::int64_t row = 0; row < slice.n; ++row) {
+        const std::vector<float> whole = decoded(weight, row);
+        EXPECT_EQ(decoded(slice, row),
+                  std::vector<float>(whole.begin() + first * group, whole.begin() + last * group))
+            << text << row;
+      }
+    }
+  }
+}
+
+TEST(TilePattern, GivesTheKeptGroupsSideBySide) {
+  const Scheme scheme = parse_scheme("int4-asym-g16-bsr-t16");
+  const PackedWeight weight = round_to_nearest(tile_values(3, 96, 16), 3 * kTile, 96, scheme);
+  for (const std::int64_t tile : {0, 2}) {
+    const PackedWeight columns = kept_columns(weight, tile, 1);
+    validate(columns, "columns");
+    const auto [begin, end] = stored_groups_of(weight, tile * kTile);
+    ASSERT_EQ(columns.k, (end - begin + 1) * 16);
+    for (std::int64_t row = 0; row < kTile; ++row) {
+      const std::vector<float> whole = decoded(weight, tile * kTile + row);
+      const std::vector<float> got = decoded(columns, row);
+      for (std::int64_t at = 0; at < columns.k; ++at) {
+        const std::int64_t g = begin + at / 16;
+        const float expected =
+            g == end ? 0.0f
+                     : whole[static_cast<std::size_t>(16 * stored_group(weight, g) + at % 16)];
+        EXPECT_EQ(got[static_cast<std::size_t>(at)], expected) << row << " " << at;
+      }
     }
   }
 }
@@ -181,8 +335,17 @@ class DamagedBlockSparse : public ::testing::Test {
   static std::string refusal(const std::function<void(PackedWeight&)>& damage,
                              std::int64_t groups = 6) {
     const std::int64_t k = 16 * groups;
-    PackedWeight weight =
-        round_to_nearest(sparse_values(4, k, 16, 0.5), 4, k, parse_scheme("int4-asym-g16-bsr"));
+    return refusal_of(
+        round_to_nearest(sparse_values(4, k, 16, 0.5), 4, k, parse_scheme("int4-asym-g16-bsr")),
+        damage);
+  }
+  static std::string tile_refusal(const std::function<void(PackedWeight&)>& damage) {
+    return refusal_of(round_to_nearest(tile_values(4, 96, 16), 4 * kTile, 96,
+                                       parse_scheme("int4-asym-g16-bsr-t16")),
+                      damage);
+  }
+  static std::string refusal_of(PackedWeight weight,
+                                const std::function<void(PackedWeight&)>& damage) {
     damage(weight);
     try {
       validate(weight, "model.layers.0.q_proj");
@@ -226,6 +389,33 @@ TEST_F(DamagedBlockSparse, IsRefused) {
                     "groups: row 0"));
   EXPECT_TRUE(names(refusal([](PackedWeight& w) { group(w, 1) = 1; }, 300), "groups: row 0"))
       << "the upper byte of an index";
+}
+
+TEST_F(DamagedBlockSparse, IsRefusedWithAPatternOfTiles) {
+  EXPECT_EQ(tile_refusal([](PackedWeight&) {}), "");
+  EXPECT_TRUE(names(tile_refusal([](PackedWeight& w) { row_end(w, 2) = 0; }), "row_index: tile 1"));
+  EXPECT_TRUE(names(tile_refusal([](PackedWeight& w) { row_end(w, 1) = 7; }), "row_index: tile 0"));
+  EXPECT_TRUE(names(tile_refusal([](PackedWeight& w) { row_end(w, 4) -= 1; }), "codes"))
+      << "fewer groups than parts have";
+  EXPECT_TRUE(names(tile_refusal([](PackedWeight& w) { group(w, 0) = 6; }), "groups: row 0"));
+  EXPECT_TRUE(
+      names(tile_refusal([](PackedWeight& w) { group(w, 1) = group(w, 0); }), "groups: row 0"));
+  EXPECT_TRUE(names(tile_refusal([](PackedWeight& w) {
+                      w = with_row_pattern(w);
+                      w.scheme.sparsity = Sparsity::kTileGroups;
+                    }),
+                    "row_index"))
+      << "parts of the other pattern";
+  EXPECT_NE(tile_refusal([](PackedWeight& w) { w.n -= 8; }), "") << "rows behind the last tile";
+  for (Tensor PackedWeight::*part :
+       {&PackedWeight::codes, &PackedWeight::scales, &PackedWeight::zeros, &PackedWeight::groups}) {
+    EXPECT_NE(
+        tile_refusal([&](PackedWeight& w) {
+          w.*part = Tensor::zeros((w.*part).dtype(), {(w.*part).dim(0) + 1, (w.*part).dim(1)});
+        }),
+        "")
+        << "unequal counts";
+  }
 }
 
 TEST_F(DamagedBlockSparse, IsRefusedForPartsOfAnotherShape) {

@@ -98,8 +98,8 @@ class PackedWeightBuilder {
   void set_e4m3(std::int64_t row, std::int64_t group, float scale);
   void set_units(std::int64_t row, std::int64_t group, float scale);
 
-  PackedWeight weight_;           // with all groups
-  bool is_block_sparse_ = false;  // what finish() makes of it
+  PackedWeight weight_;                  // with all groups
+  Sparsity sparsity_ = Sparsity::kNone;  // what finish() makes of it
 };
 
 /// Round to nearest of a whole matrix, w [n, k] row-major; a dense scheme converts the values.

@@ -47,16 +47,17 @@ namespace nibble::formats {
 ///   tail_codes   U8 [n, tail]    int8-sym: w = scale * (code - 128)
 ///   tail_scales  F16 [n, 1]
 ///
-/// Block-sparse rows (Sparsity::kGroups) have in place of the parts above, for `kept` groups that
-/// stand row after row and ascend within a row (block_sparse.h):
+/// Block-sparse rows (is_sparse()) have in place of the parts above, for `kept` groups
+/// that stand tile after tile of t = pattern_rows() rows and ascend within a tile (block_sparse.h):
 ///
-///   row_index    I32 [1, n + 1]                      groups kept before each row, and of all rows
-///   groups       U8 [kept, 1 or 2]                   which group of its row each is,
+///   row_index    I32 [1, n / t + 1]                  groups kept before each tile, and of all
+///   groups       U8 [kept, 1 or 2]                   which group of its rows each is,
 ///   little-endian;
 ///                                                    1 byte where rows have at most 256 groups
-///   codes        U8 [kept, group * bits / 8]         LSB first along k
-///   scales       F16 [1, kept]
-///   zeros        U8 [1, ceil(kept * bits / 8)]       Zero::kInteger: LSB first
+///   codes        U8 [kept * t, group * bits / 8]     LSB first along k; t rows of a group, then
+///                                                    those of the next
+///   scales       F16 [1, kept * t]
+///   zeros        U8 [1, ceil(kept * t * bits / 8)]   Zero::kInteger: LSB first
 ///
 /// All functions below show such a weight with all of its groups: those that are not stored have
 /// scale 0, and codes that equal their zero.

@@ -50,7 +50,7 @@ core::Fp16 to_stored_fp16(float value, std::string_view what) {
 }  // namespace
 
 PackedWeightBuilder::PackedWeightBuilder(const Scheme& wanted, std::int64_t n, std::int64_t k)
-    : is_block_sparse_(is_sparse(wanted)) {
+    : sparsity_(wanted.sparsity) {
   validate(wanted);
   require(!is_dense(wanted), ErrorKind::kFailed,
           "a dense weight is made by dense_weight(), not from codes");
@@ -214,7 +214,7 @@ void PackedWeightBuilder::set_book(std::int64_t row, std::span<const float> valu
 
 PackedWeight PackedWeightBuilder::finish() {
   validate(weight_, "weight");
-  return is_block_sparse_ ? to_block_sparse(weight_) : std::move(weight_);
+  return sparsity_ == Sparsity::kNone ? std::move(weight_) : to_block_sparse(weight_, sparsity_);
 }
 
 }  // namespace nibble::formats

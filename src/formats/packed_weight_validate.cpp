@@ -207,7 +207,9 @@ void validate_tail(const Named& named) {
 // The groups of block-sparse rows, which say what shape the other parts have.
 std::int64_t checked_group_count(const Named& named) {
   const PackedWeight& weight = named.weight;
-  require_part(named, {"row_index", &PackedWeight::row_index, core::DType::kI32, 1, weight.n + 1},
+  const std::int64_t tile = pattern_rows(weight.scheme);
+  require_part(named,
+               {"row_index", &PackedWeight::row_index, core::DType::kI32, 1, weight.n / tile + 1},
                weight.row_index);
   const auto ends = weight.row_index.data<std::int32_t>();
   const std::int64_t most = groups_per_row(weight.scheme, weight.k);
@@ -216,18 +218,18 @@ std::int64_t checked_group_count(const Named& named) {
   for (std::size_t row = 0; row + 1 < ends.size(); ++row) {
     require(ends[row + 1] >= ends[row] && ends[row + 1] - ends[row] <= most,
             ErrorKind::kInvalidModel,
-            "{}.row_index: row {} goes from {} to {}, expected 0 to {} groups", named.name, row,
-            ends[row], ends[row + 1], most);
+            "{}.row_index: {} {} goes from {} to {}, expected 0 to {} groups", named.name,
+            tile == 1 ? "row" : "tile", row, ends[row], ends[row + 1], most);
   }
   require(ends.back() >= 1, ErrorKind::kInvalidModel, "{}.row_index: no group is kept", named.name);
   return ends.back();
 }
 
-// Those of each row are in it, and ascend.
+// Those of each row, or tile, are in it, and ascend.
 void validate_groups(const Named& named) {
   const PackedWeight& weight = named.weight;
   const std::int64_t most = groups_per_row(weight.scheme, weight.k);
-  for (std::int64_t row = 0; row < weight.n; ++row) {
+  for (std::int64_t row = 0; row < weight.n; row += pattern_rows(weight.scheme)) {
     const auto [begin, end] = stored_groups_of(weight, row);
     std::int64_t last = -1;
     for (std::int64_t at = begin; at < end; ++at) {

@@ -264,6 +264,10 @@ void require_shape(const Scheme& scheme, std::int64_t n, std::int64_t k) {
             "{}]; choose another scheme for it",
             scheme, runs->rows, runs->inputs, n, k);
   }
+  require(n % pattern_rows(scheme) == 0, ErrorKind::kInvalidModel,
+          "{}: {} rows keep the same groups, which must divide the outputs of a layer, [{}, {}]; "
+          "choose another scheme for it",
+          scheme, pattern_rows(scheme), n, k);
   require(scheme.inputs.tail < k, ErrorKind::kInvalidModel,
           "{}: a tail of {} inputs leaves nothing of a layer [{}, {}]", scheme, scheme.inputs.tail,
           n, k);

@@ -59,9 +59,13 @@ struct Inputs {
 
 /// Which weights of a matrix are stored at all; the others are 0.
 enum class Sparsity {
-  kNone,    // all of them
-  kGroups,  // the groups that have a scale, each or not: block-sparse rows (block_sparse.h)
+  kNone,        // all of them
+  kGroups,      // the groups that have a scale, each or not: block-sparse rows (block_sparse.h)
+  kTileGroups,  // the same, where kPatternTile rows keep the same groups
 };
+
+/// Rows that a vector of a CPU, or an operand of tensor cores, holds side by side.
+inline constexpr std::int64_t kPatternTile = 16;
 
 /// How the numbers of one linear layer are stored and computed, one member for each axis on which
 /// formats differ. A plain value that prints to and parses from a short string:
@@ -85,6 +89,7 @@ enum class Sparsity {
 ///   int8-sym-g16-s8  lut4-matrix-g32-s8  scales of 8 bits, multiples of a float16 of 256 inputs
 ///   int4-asym-g16-bsr  int4-asym-g16-bsr-a8  block-sparse rows: only groups that are not 0 are
 ///                                        stored (GQSA, arXiv 2412.17560)
+///   int4-asym-g16-bsr-t16                the same groups of each 16 rows
 ///   mxfp4                                E2M1 codes, E8M0 scales, groups of 32
 ///   nvfp4                                E2M1 codes, E4M3 scales, groups of 16
 ///
@@ -135,6 +140,14 @@ inline bool has_minima(const Scheme& scheme) {
 /// Whether the weight is stored as block-sparse rows.
 inline bool is_sparse(const Scheme& scheme) {
   return scheme.sparsity != Sparsity::kNone;
+}
+/// Whether tiles of several rows keep the same groups.
+inline bool has_tile_pattern(const Scheme& scheme) {
+  return scheme.sparsity == Sparsity::kTileGroups;
+}
+/// Rows that keep the same groups.
+inline std::int64_t pattern_rows(const Scheme& scheme) {
+  return has_tile_pattern(scheme) ? kPatternTile : 1;
 }
 /// Whether scales (and minima) are multiples of a float16 that kSuperGroup inputs share.
 inline bool has_supers(const Scheme& scheme) {
@@ -195,8 +208,8 @@ std::int64_t hadamard_size(const Scheme& scheme, std::int64_t k);
 
 /// Throws kInvalidModel when rows of k inputs cannot be stored so: the groups of mxfp4, nvfp4 and
 /// of schemes with minima must divide them, and so must those of block-sparse rows, and 256
-/// inputs whose scales share a float16; a tail must leave something, and Hadamards must exist, of a
-/// smaller size at the end of a row too.
+/// inputs whose scales share a float16; rows that keep the same groups must divide the outputs; a
+/// tail must leave something, and Hadamards must exist, of a smaller size at the end of a row too.
 void require_shape(const Scheme& scheme, std::int64_t n, std::int64_t k);
 
 /// Inputs in a full group: scheme.scale.group, or the whole head.

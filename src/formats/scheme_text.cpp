@@ -29,6 +29,8 @@ constexpr std::array<NamedFormat, 2> kNamedFormats = {
     {{"mxfp4", {&kBookCodes, 4, Book::kE2m1}, {ScaleType::kE8m0, 32}},
      {"nvfp4", {&kBookCodes, 4, Book::kE2m1}, {ScaleType::kE4m3, 16}}}};
 
+constexpr std::string_view kTileWord = "t16";  // behind "bsr"
+
 // The words of a scheme, taken one after another: "int4-asym-g128" is int4, asym, g128.
 class Words {
  public:
@@ -105,6 +107,10 @@ bool add_word(std::string_view word, Scheme& scheme) {
   }
   if (word == "bsr") {
     scheme.sparsity = Sparsity::kGroups;
+    return true;
+  }
+  if (word == kTileWord && is_sparse(scheme)) {
+    scheme.sparsity = Sparsity::kTileGroups;
     return true;
   }
   if (word == "hrow") {
@@ -190,6 +196,7 @@ std::string to_string(const Scheme& scheme) {
   text += scheme.scale.type == ScaleType::kUnits ? fmt::format("-s{}", kUnitScaleBits) : "";
   text += has_supers(scheme) ? "-s8" : "";
   text += is_sparse(scheme) ? "-bsr" : "";
+  text += has_tile_pattern(scheme) ? fmt::format("-{}", kTileWord) : "";
   const auto add = [&](const std::string& words) { text += words.empty() ? "" : "-" + words; };
   add(to_string(scheme.activation));
   add(hadamard_word(scheme.inputs.hadamard));

@@ -55,16 +55,18 @@ void add_minima(std::vector<StoredPart>& parts, const Scheme& scheme, std::int64
 std::vector<StoredPart> block_sparse_parts(const Scheme& scheme, std::int64_t n, std::int64_t k,
                                            std::int64_t kept) {
   const int bits = scheme.code.bits;
+  const std::int64_t tile = pattern_rows(scheme);
+  const std::int64_t groups = kept * tile;  // of all rows
   std::vector<StoredPart> parts = {
-      packed_part("codes", &PackedWeight::codes, kept, scheme.scale.group, bits),
-      {"scales", &PackedWeight::scales, DType::kF16, 1, kept}};
+      packed_part("codes", &PackedWeight::codes, groups, scheme.scale.group, bits),
+      {"scales", &PackedWeight::scales, DType::kF16, 1, groups}};
   if (has_zeros(scheme)) {
-    parts.push_back(packed_part("zeros", &PackedWeight::zeros, 1, kept, bits));
+    parts.push_back(packed_part("zeros", &PackedWeight::zeros, 1, groups, bits));
   }
   if (scheme.activation.stored_scale) {
     parts.push_back({"input_scale", &PackedWeight::input_scale, DType::kF32, 1, 1});
   }
-  parts.push_back({"row_index", &PackedWeight::row_index, DType::kI32, 1, n + 1});
+  parts.push_back({"row_index", &PackedWeight::row_index, DType::kI32, 1, n / tile + 1});
   parts.push_back(
       {"groups", &PackedWeight::groups, DType::kU8, kept, group_index_bytes(scheme, k)});
   return parts;
@@ -78,7 +80,8 @@ std::vector<StoredPart> stored_parts(const Scheme& scheme, std::int64_t n, std::
     return {{"weight", &PackedWeight::dense, scheme.code.dense, n, k}};
   }
   if (is_sparse(scheme)) {
-    return block_sparse_parts(scheme, n, k, kept.value_or(n * groups_per_row(scheme, k)));
+    const std::int64_t all = n / pattern_rows(scheme) * groups_per_row(scheme, k);
+    return block_sparse_parts(scheme, n, k, kept.value_or(all));
   }
   std::vector<StoredPart> parts;
   const int bits = scheme.code.bits;

@@ -24,8 +24,8 @@ struct StoredPart {
 };
 
 /// The one table of what a scheme stores for a weight of n outputs and k inputs, in the order of
-/// packed_weight.h. The scheme must be valid and fit the shape. `kept`: groups that block-sparse
-/// rows store; by default all of them.
+/// packed_weight.h. The scheme must be valid and fit the shape. `kept`: groups that the rows, or
+/// tiles, of block-sparse rows store; by default all of them.
 std::vector<StoredPart> stored_parts(const Scheme& scheme, std::int64_t n, std::int64_t k,
                                      std::optional<std::int64_t> kept = std::nullopt);
 

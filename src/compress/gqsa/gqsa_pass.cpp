@@ -47,6 +47,7 @@ class GqsaPass final : public Pass {
       require_prunable(layer, Sparsity());
       GroupSparsity sparsity = sparsity_;
       sparsity.group = layer.scheme.scale.group;
+      sparsity.tile = formats::pattern_rows(layer.scheme);
       layer.kept = choose_groups(group_saliency(layer.weights, layer.n(), factor, sparsity, pool),
                                  layer.n(), sparsity);
       const std::vector<float> target = layer.weights;

@@ -71,6 +71,12 @@ TEST(ChooseGroups, TakesTheLowestOfEachRowOrOfAll) {
   EXPECT_EQ(choose_groups(saliency, 2, {.share = 0.5, .group = 1}), (Mask{0, 0, 1, 1, 1, 1, 0, 0}));
   EXPECT_EQ(choose_groups(saliency, 2, {.share = 0.5, .group = 1, .of_rows = false}),
             (Mask{0, 0, 0, 0, 1, 1, 1, 1}));
+  // Sums of both rows: 10 10 10 10; with the first row alone changed, 14 10 10 10.
+  EXPECT_EQ(choose_groups(saliency, 2, {.share = 0.5, .group = 1, .tile = 2}),
+            (Mask{0, 0, 1, 1, 0, 0, 1, 1}));
+  const std::vector<double> other = {5, 2, 3, 4, 9, 8, 7, 6};
+  EXPECT_EQ(choose_groups(other, 2, {.share = 0.5, .group = 1, .tile = 2}),
+            (Mask{1, 0, 0, 1, 1, 0, 0, 1}));
   EXPECT_EQ(choose_groups(saliency, 2, {.share = 0.25, .group = 2}),
             (Mask{0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}));
   EXPECT_EQ(choose_groups(saliency, 2, {.share = 0.0, .group = 1}), Mask(8, 1));

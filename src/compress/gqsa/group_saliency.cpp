@@ -23,6 +23,16 @@ std::vector<double> factors_of(const InverseFactor& factor, Saliency saliency) {
   return factors;
 }
 
+/// Sums of [n, groups] over the rows of each tile: [n / tile, groups].
+std::vector<double> tile_sums(std::span<const double> saliency, std::int64_t groups,
+                              std::int64_t tile) {
+  std::vector<double> sums(saliency.size() / index(tile));
+  for (std::int64_t at = 0; at < std::ssize(saliency); ++at) {
+    sums[index(at / groups / tile * groups + at % groups)] += saliency[index(at)];
+  }
+  return sums;
+}
+
 }  // namespace
 
 std::vector<double> inverse_diagonal(const InverseFactor& factor) {
@@ -61,18 +71,22 @@ std::vector<double> group_saliency(std::span<const float> weights, std::int64_t 
 
 std::vector<std::uint8_t> choose_groups(std::span<const double> saliency, std::int64_t n,
                                         const GroupSparsity& sparsity) {
-  const auto all = static_cast<std::int64_t>(saliency.size());
-  const std::int64_t together = sparsity.of_rows ? all / n : all;  // groups that are compared
-  std::vector<std::uint8_t> kept(saliency.size(), 1);
+  const std::int64_t groups = std::ssize(saliency) / n;
+  const std::vector<double> scores = tile_sums(saliency, groups, sparsity.tile);
+  const std::int64_t all = std::ssize(scores);
+  const std::int64_t together = sparsity.of_rows ? groups : all;  // groups that are compared
+  std::vector<std::uint8_t> kept(scores.size(), 1);
   LowestScores lowest;
   for (std::int64_t first = 0; first < all; first += together) {
-    lowest.prune(saliency.subspan(index(first), index(together)),
+    lowest.prune(std::span(scores).subspan(index(first), index(together)),
                  share_of(sparsity.share, together),
                  std::span(kept).subspan(index(first), index(together)));
   }
-  std::vector<std::uint8_t> weights(index(all * sparsity.group));
-  for (std::int64_t at = 0; at < all; ++at) {
-    std::fill_n(weights.begin() + at * sparsity.group, sparsity.group, kept[index(at)]);
+  std::vector<std::uint8_t> weights(index(n * groups * sparsity.group));
+  for (std::int64_t at = 0; at < n * groups; ++at) {
+    const std::int64_t row = at / groups;
+    std::fill_n(weights.begin() + at * sparsity.group, sparsity.group,
+                kept[index(row / sparsity.tile * groups + at % groups)]);
   }
   return weights;
 }

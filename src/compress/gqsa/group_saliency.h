@@ -19,7 +19,8 @@ enum class Saliency {
 struct GroupSparsity {
   double share = 0.5;
   std::int64_t group = 16;  // inputs; divides those of a row
-  bool of_rows = true;      // the share of each row; false: of the whole matrix
+  std::int64_t tile = 1;    // rows that keep the same groups; divides those of the matrix
+  bool of_rows = true;      // the share of each row, or tile; false: of the whole matrix
   Saliency saliency = Saliency::kGqsa;
 };
 
@@ -32,8 +33,9 @@ std::vector<double> group_saliency(std::span<const float> weights, std::int64_t 
                                    const InverseFactor& factor, const GroupSparsity& sparsity,
                                    core::ThreadPool& pool);
 
-/// Prunes the groups with the lowest saliency [n, groups], the first of equals. Returns kept [n,
-/// groups * sparsity.group]: 0 for the weights of a pruned group, else 1.
+/// Prunes the groups with the lowest saliency [n, groups], of the rows of a tile together, the
+/// first of equals. Returns kept [n, groups * sparsity.group]: 0 for the weights of a pruned group,
+/// else 1.
 std::vector<std::uint8_t> choose_groups(std::span<const double> saliency, std::int64_t n,
                                         const GroupSparsity& sparsity);
 

@@ -215,8 +215,9 @@ std::optional<Recipe> best4(std::string_view name) {
   return recipe;
 }
 
-// "gqsa-w4s50", "gqsa-w4a8g32s40-matrix": one-shot GQSA, without its training. The groups with the
-// lowest saliency go, half of each row (or of the matrix); the others are rounded by GPTQ.
+// "gqsa-w4s50", "gqsa-w4a8g32s40-matrix", "gqsa-w4s50-t16": one-shot GQSA, without its training.
+// The groups with the lowest saliency go, half of each row (or of the matrix, or the same ones of
+// each 16 rows); the others are rounded by GPTQ.
 std::optional<Recipe> gqsa(std::string_view name) {
   constexpr int kGroup = 16;
   constexpr int kLeast = 1;
@@ -227,6 +228,7 @@ std::optional<Recipe> gqsa(std::string_view name) {
   }
   const bool refines = take_suffix(rest, "-refine");
   const bool of_matrix = take_suffix(rest, "-matrix");
+  const bool of_tiles = take_suffix(rest, "-t16");
   const int bits = take_number(rest).value_or(0);
   const bool rounds_inputs = take(rest, "a8");
   const int group = take(rest, "g") ? take_number(rest).value_or(0) : kGroup;
@@ -237,7 +239,7 @@ std::optional<Recipe> gqsa(std::string_view name) {
   Scheme scheme{.code = {.type = &formats::kIntegerCodes, .bits = bits},
                 .scale = {.type = formats::ScaleType::kF16, .group = group},
                 .zero = formats::Zero::kInteger,
-                .sparsity = formats::Sparsity::kGroups};
+                .sparsity = of_tiles ? formats::Sparsity::kTileGroups : formats::Sparsity::kGroups};
   scheme.activation.bits = rounds_inputs ? 8 : 0;
   if (!formats::problem_of(scheme).empty()) {
     return std::nullopt;
@@ -456,6 +458,8 @@ std::vector<std::string> recipe_names() {
           "gqsa-w4s50",
           "gqsa-w4s60",
           "gqsa-w4s80",
+          "gqsa-w4s20-t16",
+          "gqsa-w4s50-t16",
           "gqsa-w4a8s50",
           "gqsa-w8s30",
           "gqsa-w8s50"};

@@ -75,8 +75,8 @@ struct Recipe {
 /// wanda24- or sparsegpt24- in front of any of them but any4, any3 and any2 prunes two weights of
 /// every four before the rest is rounded; either alone leaves the rest in f16.
 ///
-/// gqsa-w<bits>[a8][g<size>]s<percent>[-matrix][-refine] leaves out that share of the groups (of
-/// 16) of each row, or of each matrix.
+/// gqsa-w<bits>[a8][g<size>]s<percent>[-t16][-matrix][-refine] leaves out that share of the groups
+/// (of 16) of each row, or the same ones of each 16 rows, or of each matrix.
 ///
 /// quarot- in front of all the others turns the model by Hadamard matrices first.
 ///

@@ -156,9 +156,13 @@ TEST(Recipes, SuffixesAddPasses) {
   EXPECT_EQ(find_recipe("gqsa-w4s20").steps.front().options.at("sparsity"), 0.2);
   EXPECT_FALSE(find_recipe("gqsa-w4s20").steps.front().options.contains("balance"));
   EXPECT_EQ(find_recipe("gqsa-w4s20-matrix").steps.front().options.at("balance"), "matrix");
+  EXPECT_EQ(formats::to_string(find_recipe("gqsa-w4s20-t16").scheme), "int4-asym-g16-bsr-t16");
+  EXPECT_EQ(formats::to_string(find_recipe("gqsa-w4a8g32s50-t16-matrix-refine").scheme),
+            "int4-asym-g32-bsr-t16-a8");
   for (const char* wrong :
        {"gqsa", "gqsa-w4", "gqsa-w4s", "gqsa-w4s0", "gqsa-w4s96", "gqsa-w4s50x", "gqsa-w5s50",
-        "gqsa-w4g128s50", "gqsa-w4s50-refine-matrix", "gqsa-f16s50", "quarot-gqsa-w4s50"}) {
+        "gqsa-w4g128s50", "gqsa-w4s50-refine-matrix", "gqsa-w4s50-matrix-t16", "gqsa-w4s50-t8",
+        "gqsa-f16s50", "quarot-gqsa-w4s50"}) {
     EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
   }
   EXPECT_EQ(steps_of("quarot-rtn-w4g128"), "rotate rtn");

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/float16.h"
 #include "device/cuda/check.h"
+#include "formats/block_sparse.h"
 #include "ops/cuda/linear/layer_parts.h"
 #include "ops/cuda/linear/linear_kernels.h"
 #include "ops/cuda/packed/unit_kernels.h"
@@ -154,7 +155,7 @@ LinearLayer LinearLayer::sparse(const LinearSet& set, std::size_t first, std::si
   }
   std::vector<formats::PackedWeight> weights;
   for (std::size_t part = first; part < last; ++part) {
-    weights.push_back(set.parts[part].weight);
+    weights.push_back(formats::with_row_pattern(set.parts[part].weight));
   }
   const UnitRows rows = rows_of(weights, layer.paired());
   named(front, [&] {
