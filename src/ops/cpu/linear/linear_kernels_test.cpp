@@ -59,6 +59,10 @@ TEST(CpuLinearKernels, AreChosenByFormatAndActivations) {
                            {"int8-asym-g16-bsr-a8", kInt8, fastest_sparse(false)},
                            {"int4-asym-g8-bsr", kInt16, "sparse-scalar"},
                            {"int3-sym-g16-bsr", kInt8, "sparse-scalar"},
+                           {"int4-asym-g16-bsr-t16", kInt8, fastest},
+                           {"int4-asym-g16-bsr-t16", kInt16, fastest},
+                           {"int4-asym-g16-bsr-t16", kFloat, "decoded"},
+                           {"int8-asym-g16-bsr-t16-a8", kInt8, fastest},
                            {"mxfp4", kInt8, fastest}}) {
     for (const std::int64_t m : {1, 13, 512}) {
       LayerProblem wanted = problem(rule.scheme, rule.activations);

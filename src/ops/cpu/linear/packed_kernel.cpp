@@ -14,8 +14,8 @@ Refusal refusal(const Variant& variant, const LayerProblem& problem) {
   if (formats::is_dense(scheme)) {
     return Reason("weights are dense");
   }
-  if (formats::is_sparse(scheme)) {
-    return Reason("weights are block-sparse rows");
+  if (formats::is_sparse(scheme) && !formats::has_tile_pattern(scheme)) {
+    return Reason("each row keeps groups of its own");
   }
   if (!has_layout(scheme)) {
     return Reason("weights are {}, not integers or entries of a book", scheme.code.type->name);
@@ -43,6 +43,10 @@ std::string schedule(const Variant& variant, const LayerProblem& problem) {
   const std::int64_t rows =
       problem.linear.m * (takes_wide_codes(problem.activations, scheme) ? 2 : 1);
   const int bits = scheme.code.bits;
+  if (formats::is_sparse(scheme)) {
+    return fmt::format("multiplies the groups that tiles of {} rows keep, weights of {} bits",
+                       formats::pattern_rows(scheme), bits);
+  }
   return rows <= variant.direct_rows || variant.direct_rows == 0
              ? fmt::format("decodes weights of {} bits on their way from memory", bits)
              : fmt::format("decodes panels of weights of {} bits once for all tokens", bits);

@@ -1,4 +1,4 @@
-#include <bit>
+#include <algorithm>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -7,6 +7,7 @@
 #include "core/float16.h"
 #include "formats/scheme.h"
 #include "ops/cpu/packed/packed_linear.h"
+#include "ops/cpu/packed/tile_plan.h"
 #include "ops/cpu/packed/tile_writer.h"
 #include "ops/cpu/packed/zero_points.h"
 
@@ -16,76 +17,9 @@ namespace {
 using formats::PackedWeight;
 
 constexpr std::int64_t kLine = 64;
-constexpr std::int64_t kAlignment = 32;  // of a vector of float16 scales
 constexpr std::int64_t kSizeLimit = std::int64_t{1} << 31;
 
-std::int64_t round_up(std::int64_t value, std::int64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
-
-CodeKind kind_of(const PackedWeight& weight) {
-  if (formats::is_integer(weight.scheme)) {
-    return CodeKind::kInteger;
-  }
-  return weight.scheme.code.book == formats::Book::kPerRow ? CodeKind::kRowTables
-                                                           : CodeKind::kSharedTable;
-}
-
-TiledWeight plan_layout(const PackedWeight& weight, const WeightTables& tables,
-                        const InputNeeds& needs) {
-  TiledWeight tiled;
-  tiled.n = weight.n;
-  tiled.tile_count = (weight.n + kTileRows - 1) / kTileRows;
-  tiled.groups = (weight.k + needs.group - 1) / needs.group;
-  tiled.group_inputs = padded_group(needs.group, weight.k);
-  tiled.kind = kind_of(weight);
-  tiled.bits = weight.scheme.code.bits;
-  const bool asymmetric = formats::is_integer(weight.scheme) && formats::has_zeros(weight.scheme);
-  if (formats::is_integer(weight.scheme)) {
-    tiled.zero =
-        asymmetric || formats::has_minima(weight.scheme) ? 0 : 1 << (weight.scheme.code.bits - 1);
-    tiled.largest = (1 << weight.scheme.code.bits) - 1;
-  } else {
-    tiled.zero = tables.zero;
-    tiled.largest = tables.largest;
-  }
-  std::int64_t offset = kTileRows * static_cast<std::int64_t>(sizeof(float));
-  if (tiled.kind == CodeKind::kRowTables) {
-    tiled.tables_offset = offset;
-    offset += kTileRows * tiled.table_size();
-  }
-  const auto place = [&offset](std::int64_t rows, std::size_t size) {
-    const std::int64_t at = offset;
-    offset += round_up(rows * kTileRows * static_cast<std::int64_t>(size), kAlignment);
-    return at;
-  };
-  const bool multiples = formats::has_supers(weight.scheme);
-  const std::size_t size = multiples ? sizeof(std::int8_t) : sizeof(core::Fp16);
-  const std::int64_t of_super = multiples ? formats::kSuperGroup / needs.group : 1;
-  tiled.super_shift = std::countr_zero(static_cast<std::uint64_t>(of_super));
-  const std::int64_t supers = (tiled.groups + of_super - 1) / of_super;
-  tiled.scales_offset = place(tiled.groups, size);
-  if (multiples) {
-    tiled.supers_offset = place(supers, sizeof(core::Fp16));
-  }
-  if (asymmetric) {
-    tiled.zeros_offset = place(tiled.groups, sizeof(std::uint8_t));
-  }
-  if (formats::has_minima(weight.scheme)) {
-    tiled.minima_offset = place(tiled.groups, size);
-    tiled.min_supers_offset = multiples ? place(supers, sizeof(core::Fp16)) : 0;
-  }
-  tiled.codes_offset = round_up(offset, kLine);
-  tiled.tile_bytes = tiled.codes_offset + tiled.groups * tiled.group_bytes();
-  if (tiled.kind == CodeKind::kSharedTable) {
-    for (std::size_t i = 0; i < 16; ++i) {
-      tiled.table[i] = static_cast<std::uint8_t>(tables.rows[0].entries[i] + tables.zero);
-    }
-  }
-  return tiled;
-}
-
-/// plan_layout() for sizes that nobody has checked.
+/// plan_tiles() for sizes that nobody has checked.
 TiledWeight checked_layout(const PackedWeight& weight, const WeightTables& tables,
                            const InputNeeds& needs) {
   core::require(has_layout(weight.scheme), core::ErrorKind::kFailed,
@@ -95,7 +29,7 @@ TiledWeight checked_layout(const PackedWeight& weight, const WeightTables& table
                 core::ErrorKind::kInvalidModel,
                 "a weight of {} x {} cannot be packed: sizes must be in [1, 2^31)", weight.n,
                 weight.k);
-  const TiledWeight tiled = plan_layout(weight, tables, needs);
+  const TiledWeight tiled = plan_tiles(weight.scheme, weight.n, weight.k, needs.group, tables);
   core::require(tiled.tile_count <= std::numeric_limits<std::int64_t>::max() / 2 / tiled.tile_bytes,
                 core::ErrorKind::kOutOfMemory, "a weight of {} x {} is too large to pack", weight.n,
                 weight.k);
@@ -103,7 +37,7 @@ TiledWeight checked_layout(const PackedWeight& weight, const WeightTables& table
 }
 
 bool has_row_tables(const PackedWeight& weight) {
-  return kind_of(weight) == CodeKind::kRowTables;
+  return kind_of(weight.scheme) == CodeKind::kRowTables;
 }
 
 /// weight_tables() but for books of rows, which take long.
@@ -139,7 +73,8 @@ std::int64_t layout_group(const formats::Scheme& scheme, std::int64_t k) {
 }  // namespace
 
 bool has_layout(const formats::Scheme& scheme) {
-  return (formats::is_integer(scheme) || formats::has_book(scheme)) && !formats::is_sparse(scheme);
+  return (formats::is_integer(scheme) || formats::has_book(scheme)) &&
+         (!formats::is_sparse(scheme) || formats::has_tile_pattern(scheme));
 }
 
 InputNeeds input_needs(const formats::Scheme& scheme, std::int64_t k) {
@@ -185,17 +120,23 @@ PackedLinear PackedLinear::pack_head(const PackedWeight& weight, core::ThreadPoo
   linear.needs_ = input_needs(weight.scheme, weight.k);
   const WeightTables tables = weight_tables(weight);
   linear.tiled_ = checked_layout(weight, tables, linear.needs_);
+  linear.plan_kept(weight);
   TiledWeight& tiled = linear.tiled_;
-  linear.memory_ = PageBuffer(tiled.tile_count * tiled.tile_bytes);
+  linear.memory_ = PageBuffer(linear.tile_bytes());
   tiled.tiles = reinterpret_cast<const std::uint8_t*>(linear.memory_.data());
+  const auto write = [&](std::int64_t begin, std::int64_t end) {
+    std::byte* const memory = linear.memory_.data();
+    TileWriter writer(weight, tables, tiled, linear.needs_.group, memory);
+    for (std::int64_t tile = begin; tile < end; ++tile) {
+      if (linear.kept_) {
+        linear.kept_->write(weight, tile, memory);
+      } else {
+        writer.write(tile);
+      }
+    }
+  };
   pool.parallel_for(tiled.tile_count, 1 + tiled.tile_count / (std::int64_t{8} * pool.size()),
-                    [&](std::int64_t begin, std::int64_t end) {
-                      TileWriter writer(weight, tables, tiled, linear.needs_.group,
-                                        linear.memory_.data());
-                      for (std::int64_t tile = begin; tile < end; ++tile) {
-                        writer.write(tile);
-                      }
-                    });
+                    write);
   if (linear.needs_.activation.carries_zeros()) {
     linear.sums_memory_ = cpu::weight_sums(tiled, linear.needs_.group, weight.k);
     linear.sums_ = linear.sums_memory_;
@@ -203,18 +144,47 @@ PackedLinear PackedLinear::pack_head(const PackedWeight& weight, core::ThreadPoo
   return linear;
 }
 
+void PackedLinear::plan_kept(const PackedWeight& weight) {
+  if (formats::has_tile_pattern(weight.scheme)) {
+    kept_ = std::make_unique<KeptTiles>(weight, needs_.group);
+  }
+}
+
+std::int64_t PackedLinear::tile_bytes() const {
+  return kept_ ? kept_->bytes() : tiled_.tile_count * tiled_.tile_bytes;
+}
+
+std::int64_t PackedLinear::tile_at(std::int64_t byte) const {
+  return kept_ ? kept_->tile_at(byte) : (byte + tiled_.tile_bytes - 1) / tiled_.tile_bytes;
+}
+
+void PackedLinear::run(const Variant& variant, const TiledInput& x, std::int64_t begin,
+                       std::int64_t end, float* y, std::int64_t ldy) const {
+  if (kept_) {
+    return kept_->run(variant, tiled_.tiles, x, begin, end, y, ldy);
+  }
+  TiledWeight tiles = tiled_;
+  tiles.tiles += begin * tiles.tile_bytes;
+  tiles.n = std::min(tiles.n, end * kTileRows) - begin * kTileRows;
+  tiles.tile_count = end - begin;
+  variant.run(tiles, x, 0, tiles.tile_count, y, ldy);
+}
+
 PackedBytes PackedLinear::stored() const {
-  return {{reinterpret_cast<const std::byte*>(tiled_.tiles),
-           static_cast<std::size_t>(tiled_.tile_count * tiled_.tile_bytes)},
-          sums_,
-          tiled_.zero,
-          tiled_.largest};
+  return {
+      {reinterpret_cast<const std::byte*>(tiled_.tiles), static_cast<std::size_t>(tile_bytes())},
+      sums_,
+      tiled_.zero,
+      tiled_.largest};
 }
 
 PackedPlan packed_plan(const PackedWeight& weight) {
   const InputNeeds needs = input_needs(weight.scheme, weight.k);
   const TiledWeight tiled = checked_layout(weight, shared_tables(weight), needs);
-  PackedPlan plan{tiled.tile_count * tiled.tile_bytes, sums_of(tiled, needs), std::nullopt};
+  const std::int64_t bytes = formats::has_tile_pattern(weight.scheme)
+                                 ? KeptTiles(weight, needs.group).bytes()
+                                 : tiled.tile_count * tiled.tile_bytes;
+  PackedPlan plan{bytes, sums_of(tiled, needs), std::nullopt};
   if (!has_row_tables(weight)) {
     plan.range = PackedRange{tiled.zero, tiled.largest};
   }
@@ -249,8 +219,8 @@ PackedLinear PackedLinear::view_head(const PackedWeight& weight, const PackedByt
     tables.largest = bytes.largest;
   }
   linear.tiled_ = checked_layout(weight, tables, linear.needs_);
-  const std::int64_t tile_bytes = linear.tiled_.tile_count * linear.tiled_.tile_bytes;
-  core::require(std::cmp_equal(bytes.tiles.size(), tile_bytes) &&
+  linear.plan_kept(weight);
+  core::require(std::cmp_equal(bytes.tiles.size(), linear.tile_bytes()) &&
                     std::cmp_equal(bytes.sums.size(), sums_of(linear.tiled_, linear.needs_)) &&
                     reinterpret_cast<std::uintptr_t>(bytes.tiles.data()) % kLine == 0 &&
                     bytes.zero == linear.tiled_.zero && bytes.largest == linear.tiled_.largest,

@@ -46,6 +46,25 @@ TiledInput rows_of(TiledInput input, std::int64_t begin, std::int64_t count) {
   return input;
 }
 
+/// Whether there are tiles that keep some of their groups, of unlike sizes.
+bool keeps_tiles(std::span<const PackedLinear* const> parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [](const PackedLinear* part) { return part->kept() != nullptr; });
+}
+
+/// The first tile of all parts, one after another, that begins at `byte` of them or behind it.
+std::int64_t tile_at(std::span<const PackedLinear* const> parts, std::int64_t byte) {
+  std::int64_t first = 0;
+  for (const PackedLinear* part : parts) {
+    if (byte < part->tile_bytes()) {
+      return first + part->tile_at(byte);
+    }
+    byte -= part->tile_bytes();
+    first += part->tiled().tile_count;
+  }
+  return first;
+}
+
 /// The input as a layer that knows nothing of 16-bit codes asks for it.
 InputNeeds needs_of_layer(const QuantizedInput& input) {
   InputNeeds needs = input.needs();
@@ -75,21 +94,19 @@ struct Products {
   std::int64_t columns = 0;
 };
 
-Products multiply(const Variant& variant, TiledWeight tiled, const TiledInput& input,
+Products multiply(const Variant& variant, const PackedLinear& linear, const TiledInput& input,
                   std::int64_t begin, std::int64_t end) {
   thread_local std::vector<float> products;
-  tiled.tiles += begin * tiled.tile_bytes;
-  tiled.n = std::min(tiled.n, end * kTileRows) - begin * kTileRows;
-  tiled.tile_count = end - begin;
-  products.resize(static_cast<std::size_t>(input.m * tiled.n));
-  variant.run(tiled, input, 0, tiled.tile_count, products.data(), tiled.n);
-  return {products.data(), tiled.n};
+  const std::int64_t columns = std::min(linear.n(), end * kTileRows) - begin * kTileRows;
+  products.resize(static_cast<std::size_t>(input.m * columns));
+  linear.run(variant, input, begin, end, products.data(), columns);
+  return {products.data(), columns};
 }
 
 /// y[rows of tiles begin .. end) += tail of the weight times tail of the input.
 void add_tail(const Variant& variant, const PackedLinear& tail, const QuantizedInput& input,
               std::int64_t begin, std::int64_t end, float* y, std::int64_t ldy) {
-  const Products products = multiply(variant, tail.tiled(), input.tiled(), begin, end);
+  const Products products = multiply(variant, tail, input.tiled(), begin, end);
   const float* product = products.values;
   for (std::int64_t token = 0; token < input.m(); ++token) {
     float* row = y + token * ldy + begin * kTileRows;
@@ -100,9 +117,9 @@ void add_tail(const Variant& variant, const PackedLinear& tail, const QuantizedI
 }
 
 /// The same tiles for codes of two digits: y = first row + second row of each token.
-void run_wide(const Variant& variant, const TiledWeight& tiled, const QuantizedInput& input,
+void run_wide(const Variant& variant, const PackedLinear& linear, const QuantizedInput& input,
               std::int64_t begin, std::int64_t end, float* y, std::int64_t ldy) {
-  const Products products = multiply(variant, tiled, input.tiled(), begin, end);
+  const Products products = multiply(variant, linear, input.tiled(), begin, end);
   for (std::int64_t token = 0; token < input.m(); ++token) {
     const float* high = products.values + 2 * token * products.columns;
     const float* low = high + products.columns;
@@ -123,13 +140,13 @@ void packed_linear(const Variant& variant, std::span<const PackedLinear* const> 
   std::int64_t bytes = 0;
   for (const PackedLinear* part : parts) {
     tiles += part->tiled().tile_count;
-    bytes += part->bytes();
+    bytes += part->tile_bytes();
   }
   if (tiles == 0 || input.m() == 0) {
     return;
   }
   const std::int64_t m = input.tiled().m;
-  const std::int64_t block = tokens_per_block(variant, input);
+  const std::int64_t block = keeps_tiles(parts) ? m : tokens_per_block(variant, input);
   // Chunks count tiles over all parts, one after another; a chunk may span two parts.
   const auto run_tiles = [&](std::int64_t token, std::int64_t begin, std::int64_t end) {
     const TiledInput rows = rows_of(input.tiled(), token, block);
@@ -141,9 +158,9 @@ void packed_linear(const Variant& variant, std::span<const PackedLinear* const> 
       const std::int64_t to = std::min(end - first, tiled.tile_count);
       if (from < to) {
         if (input.needs().wide) {
-          run_wide(variant, tiled, input, from, to, y + column, ldy);
+          run_wide(variant, *part, input, from, to, y + column, ldy);
         } else {
-          variant.run(tiled, rows, from, to, y + token * ldy + column, ldy);
+          part->run(variant, rows, from, to, y + token * ldy + column + from * kTileRows, ldy);
         }
         if (input.needs().activation.carries_zeros()) {
           subtract_zero_points(tiled, part->weight_sums(), input, from, to, y + column, ldy);
@@ -161,12 +178,18 @@ void packed_linear(const Variant& variant, std::span<const PackedLinear* const> 
   };
   const std::int64_t chunk =
       tiles_per_chunk(tiles, std::max<std::int64_t>(1, bytes / tiles), m, pool.size());
+  const std::int64_t chunks = (tiles + chunk - 1) / chunk;
+  if (keeps_tiles(parts)) {
+    pool.parallel_for(chunks, 1, [&](std::int64_t begin, std::int64_t end) {
+      run_tiles(0, tile_at(parts, bytes * begin / chunks), tile_at(parts, bytes * end / chunks));
+    });
+    return;
+  }
   if (block >= m) {
     pool.parallel_for(tiles, chunk,
                       [&](std::int64_t begin, std::int64_t end) { run_tiles(0, begin, end); });
     return;
   }
-  const std::int64_t chunks = (tiles + chunk - 1) / chunk;
   const std::int64_t blocks = (m + block - 1) / block;
   pool.parallel_for(blocks * chunks, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {

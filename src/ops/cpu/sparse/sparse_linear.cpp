@@ -126,6 +126,9 @@ Refusal refusal(const SparseKernel& kernel, const LayerProblem& problem) {
   if (!formats::is_sparse(scheme)) {
     return Reason("weights are no block-sparse rows");
   }
+  if (formats::has_tile_pattern(scheme)) {
+    return Reason("tiles of rows keep the same groups, which packed kernels take");
+  }
   if (problem.activations == ActivationPrecision::kFloat && scheme.activation.is_float()) {
     return Reason("activations are to stay in float");
   }
