@@ -132,9 +132,11 @@ struct Tiles<Integers<8>> {
 }  // namespace
 
 Variant avx512vnni_variant() {
-  return variant_of<Avx512Vnni>(
+  Variant variant = variant_of<Avx512Vnni>(
       "avx512vnni", "AVX512-VNNI (with AVX512 F, BW, DQ, VL)",
       [] { return cpu_features().avx512vnni; }, run_by_kind<Tiles>);
+  variant.run_kept = run_kept_tile<Avx512Vnni, 1>;
+  return variant;
 }
 
 }  // namespace nibble::ops::cpu

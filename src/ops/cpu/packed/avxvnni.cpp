@@ -58,8 +58,10 @@ struct Tiles : EachTile<AvxVnni, Whole<typename Codes::template Source<AvxVnni, 
 }  // namespace
 
 Variant avxvnni_variant() {
-  return variant_of<AvxVnni>(
+  Variant variant = variant_of<AvxVnni>(
       "avxvnni", "AVX-VNNI", [] { return cpu_features().avxvnni; }, run_by_kind<Tiles>);
+  variant.run_kept = run_kept_tile<AvxVnni, 2>;
+  return variant;
 }
 
 }  // namespace nibble::ops::cpu

@@ -150,6 +150,10 @@ void KeptTiles::run(const Variant& variant, const std::uint8_t* tiles, const Til
     const std::int64_t padded = kept + padding_of(kept, group_);
     TiledWeight weight = plans_[index(padded)];
     weight.tiles = tiles + offsets_[index(tile)];
+    if (variant.run_kept != nullptr && group_ == kHalfUnit && x.m <= variant.direct_rows) {
+      variant.run_kept(weight, x, {groups.data(), kept, stride_}, y, ldy);
+      continue;
+    }
     for (std::int64_t token = 0; token < x.m; token += kTokensTogether) {
       const std::int64_t count = std::min(kTokensTogether, x.m - token);
       variant.run(weight, gather(x, token, count, groups, padded), 0, 1, y + token * ldy, ldy);

@@ -19,8 +19,9 @@ namespace nibble::ops::cpu {
 ///   tile 1   nothing                                                        |
 ///   tile 2   | units | scales, zeros and lines of g0 g3 g7 (zeros) |        0  3  7 (none)
 ///
-/// The activations that meet a tile are brought together, some tokens at a time, so every variant
-/// multiplies it as a tile of a dense weight with as many groups.
+/// Where a variant has loops for few tokens, they find the activations of each group where they lie
+/// (Variant::run_kept). Else those that meet a tile are brought together, some tokens at a time, so
+/// that every variant multiplies it as a tile of a dense weight with as many groups.
 class KeptTiles {
  public:
   /// Plans the tiles of a weight, which has such a pattern. `group`: inputs of a group.

@@ -205,12 +205,17 @@ void with_width(int bits, F f) {
   }
 }
 
+template <class F>
+void with_integers(int bits, F f) {
+  return bits == 8 ? f(Integers<8>()) : with_width<Integers>(bits, f);
+}
+
 /// f(what the weight is stored as).
 template <class F>
 void with_codes(const TiledWeight& w, F f) {
   switch (w.kind) {
     case CodeKind::kInteger:
-      return w.bits == 8 ? f(Integers<8>()) : with_width<Integers>(w.bits, f);
+      return with_integers(w.bits, f);
     case CodeKind::kSharedTable:
       return with_width<SharedTable>(w.bits, f);
     case CodeKind::kRowTables:

@@ -49,6 +49,10 @@ struct Variant {
   /// that they stay in a cache; null: all in one.
   std::int64_t (*block_tokens)(std::int64_t m, std::int64_t row_bytes) = nullptr;
   bool only_when_named = false;  // never chosen but by its name
+  /// The one tile of `w`, an integer weight in groups of kHalfUnit, with at most direct_rows rows
+  /// of codes, where it lies; null: activations are brought together for `run`.
+  void (*run_kept)(const TiledWeight& w, const TiledInput&, const KeptGroups&, float* y,
+                   std::int64_t ldy) = nullptr;
 };
 
 Variant scalar_variant();
