@@ -16,6 +16,7 @@
 #include "ops/cuda/linear/planned_product.h"
 #include "ops/cuda/linear/unit_segment.h"
 #include "ops/cuda/sparse/sparse_rows.h"
+#include "ops/cuda/sparse/sparse_tiles.h"
 #include "ops/linear_kernel.h"
 
 namespace nibble::ops::cuda {
@@ -26,6 +27,7 @@ struct LayerWeights {
   DenseView dense;
   std::span<const UnitSegment> segments;
   const SparseRows* sparse = nullptr;
+  const SparseTiles* tiles = nullptr;     // block-sparse rows that come into its layout
   LtProducts* products = nullptr;         // for dense ones, and block-sparse rows
   const core::Fp16* half_bias = nullptr;  // of dense ones in float16: their bias, rounded to it
 };

@@ -17,8 +17,9 @@ std::span<const LinearKernel> linear_kernels() {
       gemm_kernel(),          // of units, for many
       fp8_few_kernel(),       // of E4M3 numbers
       fp8_gemm_kernel(),
-      few_sparse_kernel(),   // of block-sparse rows
-      many_sparse_kernel(),  // of them, as float16 by cuBLASLt
+      tiles_sparse_kernel(),  // of block-sparse rows that keep the same groups in tiles
+      few_sparse_kernel(),    // of others
+      many_sparse_kernel(),   // of both, as float16 by cuBLASLt
   };
   return kernels;
 }

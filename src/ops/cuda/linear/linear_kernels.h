@@ -12,6 +12,7 @@ LinearKernel many_dense_kernel();    // dense/lt_products.h
 LinearKernel dense_kernel();         // dense/dense.h
 LinearKernel few_sparse_kernel();    // sparse/
 LinearKernel many_sparse_kernel();   // sparse/, then dense/lt_products.h
+LinearKernel tiles_sparse_kernel();  // sparse/, of rows that keep the same groups in tiles
 LinearKernel medium_batch_kernel();  // medium_batch/
 LinearKernel small_batch_kernel();   // small_batch/
 LinearKernel int4_gemm_kernel();     // gemm/int4/

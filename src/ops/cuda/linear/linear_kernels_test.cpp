@@ -90,6 +90,8 @@ const Rule kRules[] = {
     {"int4-sym-g128-a8g64", "ssssssssss", "ssssssssss", "ssssssssss"},
     {"int4-asym-g16-bsr", "ssssssssss", "ssssssssss", "ssssssssss"},
     {"int4-asym-g16-bsr-a8", "ssssssssss", "ssssssssss", "ssssssssss"},
+    {"int4-asym-g16-bsr-t16", "ssssssssss", "ssssssssss", "ssssssssss"},
+    {"int4-asym-g16-bsr-t16-a8", "ssssssssss", "ssssssssss", "ssssssssss"},
 };
 
 TEST(LinearKernels, AreChosenByFormatAndTokens) {
@@ -106,7 +108,9 @@ std::string_view plain_rule(const Layer& layer, std::int64_t m, bool medium) {
     return m <= 8 ? "dense-few" : "dense-many";
   }
   if (formats::is_sparse(layer.linear.scheme)) {
-    return m <= 32 ? "sparse-few" : "sparse-many";
+    const bool tiles =
+        formats::has_tile_pattern(layer.linear.scheme) && layer.linear.scheme.activation.is_float();
+    return m > (tiles ? 64 : 32) ? "sparse-many" : tiles ? "sparse-tiles" : "sparse-few";
   }
   const LinearShape& shape = layer.plan.shape;
   const UnitFormat& format = shape.format;

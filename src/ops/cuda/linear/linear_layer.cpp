@@ -9,6 +9,7 @@
 #include "ops/cuda/packed/unit_kernels.h"
 #include "ops/cuda/sparse/sparse_few.h"
 #include "ops/cuda/sparse/sparse_packer.h"
+#include "ops/cuda/sparse/tile_packer.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -153,12 +154,19 @@ LinearLayer LinearLayer::sparse(const LinearSet& set, std::size_t first, std::si
   if (activation.stored_scale) {
     layer.key_.scale = formats::input_scale_of(front.weight);
   }
+  const bool in_tiles = !tile_units_refusal(layer.layer_.scheme, layer.layer_.k);
   std::vector<formats::PackedWeight> weights;
   for (std::size_t part = first; part < last; ++part) {
-    weights.push_back(formats::with_row_pattern(set.parts[part].weight));
+    const formats::PackedWeight& weight = set.parts[part].weight;
+    weights.push_back(in_tiles ? weight : formats::with_row_pattern(weight));
   }
   const UnitRows rows = rows_of(weights, layer.paired());
   named(front, [&] {
+    layer.set_bias(bias_of(set, first, last, rows));
+    if (in_tiles) {
+      layer.tiles_.emplace(pack_tiles(rows, needs.pool), needs.scratch);
+      return;
+    }
     const PackedSparse packed =
         pack_sparse(rows, sparse_plan(layer.layer_.n, needs.device.multiprocessors), needs.pool);
     layer.sparse_.emplace(packed, needs.scratch, activation.is_float() ? 0 : kWideTokens);
@@ -167,7 +175,6 @@ LinearLayer LinearLayer::sparse(const LinearSet& set, std::size_t first, std::si
                   "the GPU has too little shared memory for {} inputs of block-sparse rows; use "
                   "--device cpu",
                   layer.layer_.k);
-    layer.set_bias(bias_of(set, first, last, rows));
   });
   return layer;
 }
@@ -217,6 +224,7 @@ void LinearLayer::set_half_bias(std::span<const float> bias) {
 std::int64_t LinearLayer::bytes() const {
   std::int64_t bytes = bias_.bytes() + half_bias_.bytes() + row_sums_.bytes() + joined_.bytes();
   bytes += sparse_ ? sparse_->bytes() : 0;
+  bytes += tiles_ ? tiles_->bytes() : 0;
   for (const UnitSegment& segment : segments_) {
     bytes += segment.bytes();
   }
@@ -231,7 +239,11 @@ LayerProblem LinearLayer::problem(std::int64_t m, const Epilogue& epilogue) cons
 }
 
 LayerWeights LinearLayer::weights() const {
-  return {dense_, segments_, sparse_ ? &*sparse_ : nullptr, products_.get(),
+  return {dense_,
+          segments_,
+          sparse_ ? &*sparse_ : nullptr,
+          tiles_ ? &*tiles_ : nullptr,
+          products_.get(),
           half_bias_.empty() ? nullptr : half_bias_.as<core::Fp16>()};
 }
 

@@ -92,6 +92,7 @@ class LinearLayer {
   std::shared_ptr<device::cuda::Buffer> table_;  // of one dense part
   device::cuda::Buffer joined_;                  // of several
   std::optional<SparseRows> sparse_;
+  std::optional<SparseTiles> tiles_;
   DenseView dense_;
   std::shared_ptr<LtProducts> products_;
   device::cuda::Buffer bias_;

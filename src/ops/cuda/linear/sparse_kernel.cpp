@@ -4,6 +4,8 @@
 #include "ops/cuda/linear/linear_kernels.h"
 #include "ops/cuda/sparse/sparse_few.h"
 #include "ops/cuda/sparse/sparse_packer.h"
+#include "ops/cuda/sparse/sparse_tiles.h"
+#include "ops/cuda/sparse/tile_packer.h"
 #include "ops/cuda/sparse/widen_codes.h"
 
 // The kernels of block-sparse rows.
@@ -12,12 +14,17 @@ namespace {
 
 constexpr std::int64_t kFewTokens = 32;  // with more, float16 products are faster
 
-/// What both refuse.
-Refusal common_refusal(const LayerProblem& problem) {
-  const LinearProblem& linear = problem.linear;
-  if (const Refusal refused = sparse_layout_refusal(linear.scheme, linear.k)) {
-    return refused;
-  }
+bool in_tiles(const LinearProblem& linear) {
+  return !tile_units_refusal(linear.scheme, linear.k);
+}
+
+/// The most tokens whose weights are read as they are stored, where there is cuBLASLt.
+std::int64_t few_tokens(const LinearProblem& linear) {
+  return in_tiles(linear) ? kMostTileTokens : kFewTokens;
+}
+
+/// What all of them refuse to do with their product.
+Refusal result_refusal(const LinearProblem& linear) {
   const Epilogue& epilogue = linear.epilogue;
   if (epilogue.gate) {
     return Reason("it joins no gates");
@@ -30,7 +37,13 @@ Refusal common_refusal(const LayerProblem& problem) {
 
 Refusal few_refusal(const LayerProblem& problem) {
   const LinearProblem& linear = problem.linear;
-  if (const Refusal refused = common_refusal(problem)) {
+  if (const Refusal refused = sparse_layout_refusal(linear.scheme, linear.k)) {
+    return refused;
+  }
+  if (in_tiles(linear)) {
+    return Reason("tiles of 16 rows keep the same groups, which sparse-tiles takes");
+  }
+  if (const Refusal refused = result_refusal(linear)) {
     return refused;
   }
   if (linear.m > kFewTokens && blas_lt_absence(problem).empty()) {
@@ -88,11 +101,16 @@ void run_few(const LayerProblem& problem, const LayerWeights& weights, const Lin
 
 Refusal many_refusal(const LayerProblem& problem) {
   const LinearProblem& linear = problem.linear;
-  if (const Refusal refused = common_refusal(problem)) {
+  if (!in_tiles(linear)) {
+    if (const Refusal refused = sparse_layout_refusal(linear.scheme, linear.k)) {
+      return refused;
+    }
+  }
+  if (const Refusal refused = result_refusal(linear)) {
     return refused;
   }
-  if (linear.m <= kFewTokens) {
-    return Reason("{} tokens; up to {} read what is stored", linear.m, kFewTokens);
+  if (const std::int64_t few = few_tokens(linear); linear.m <= few) {
+    return Reason("{} tokens; up to {} read what is stored", linear.m, few);
   }
   if (const std::string_view reason = blas_lt_absence(problem); !reason.empty()) {
     return Reason("cublaslt not found: {}", reason);
@@ -113,31 +131,37 @@ std::string many_schedule(const LayerProblem& problem) {
 /// m tokens that are float16.
 void multiply_wide(const LayerWeights& weights, const core::Fp16* x, std::int64_t m,
                    const GemmOutput& output, cudaStream_t stream) {
-  const SparseView& view = weights.sparse->view();
-  core::Fp16* const values = weights.sparse->wide_rows();
-  const std::int64_t step = rows_at_once(view.n, view.k);
+  const bool tiles = weights.tiles != nullptr;
+  const std::int64_t n = tiles ? weights.tiles->view().n : weights.sparse->view().n;
+  const std::int64_t k = tiles ? weights.tiles->view().k : weights.sparse->view().k;
+  core::Fp16* const values = tiles ? weights.tiles->wide_rows() : weights.sparse->wide_rows();
+  const std::int64_t step = rows_at_once(n, k);
   device::cuda::LtProduct product;
   product.type = core::DType::kF16;
-  product.k = view.k;
+  product.k = k;
   product.m = m;
   product.w = values;
   product.x = x;
-  product.ldx = padded_columns(view.k);
+  product.ldx = padded_columns(k);
   product.type_of_y = core::DType::kF32;
   product.ldy = output.stride;
   product.adds = output.adds;
-  for (std::int64_t row = 0; row < view.n; row += step) {
-    product.n = std::min(step, view.n - row);
+  for (std::int64_t row = 0; row < n; row += step) {
+    product.n = std::min(step, n - row);
     product.y = output.y + row;
     product.bias = output.bias == nullptr ? nullptr : output.bias + row;
-    widen_rows(view, row, product.n, values, stream);
+    if (tiles) {
+      widen_tiles(weights.tiles->view(), row, product.n, values, stream);
+    } else {
+      widen_rows(weights.sparse->view(), row, product.n, values, stream);
+    }
     weights.products->multiply(product, stream);
   }
 }
 
 void run_many(const LayerProblem& problem, const LayerWeights& weights, const LinearInput& x,
               const GemmOutput& output, cudaStream_t stream) {
-  require_unpaired(output, weights.sparse->view().n);
+  require_unpaired(output, problem.linear.n);
   if (problem.linear.scheme.activation.is_float()) {
     return multiply_wide(weights, x.target.values, x.m, output, stream);
   }
@@ -151,7 +175,51 @@ void run_many(const LayerProblem& problem, const LayerWeights& weights, const Li
   }
 }
 
+Refusal tiles_refusal(const LayerProblem& problem) {
+  const LinearProblem& linear = problem.linear;
+  if (const Refusal refused = tile_units_refusal(linear.scheme, linear.k)) {
+    return refused;
+  }
+  if (const Refusal refused = result_refusal(linear)) {
+    return refused;
+  }
+  if (linear.m > kMostTileTokens && blas_lt_absence(problem).empty()) {
+    return Reason("{} tokens; with more than {} sparse-many is faster", linear.m, kMostTileTokens);
+  }
+  return std::nullopt;
+}
+
+std::optional<InputForm> tiles_form(const LayerProblem&) {
+  return InputForm::kFloat16;
+}
+
+std::string tiles_schedule(const LayerProblem&) {
+  return fmt::format("a thread block for each tile, up to {} tokens in a launch", kMostTileTokens);
+}
+
+void run_tiles(const LayerProblem& problem, const LayerWeights& weights, const LinearInput& x,
+               const GemmOutput& output, cudaStream_t stream) {
+  require_unpaired(output, problem.linear.n);
+  const std::int64_t padded = padded_columns(problem.linear.k);
+  for (std::int64_t token = 0; token < x.m; token += kMostTileTokens) {
+    TilesProblem tiles;
+    tiles.weight = &weights.tiles->view();
+    tiles.x = x.target.values + token * padded;
+    tiles.ldx = padded;
+    tiles.m = std::min(kMostTileTokens, x.m - token);
+    tiles.y = output.y + token * output.stride;
+    tiles.ldy = output.stride;
+    tiles.bias = output.bias;
+    tiles.adds = output.adds;
+    sparse_tiles(tiles, stream);
+  }
+}
+
 }  // namespace
+
+LinearKernel tiles_sparse_kernel() {
+  return {"sparse-tiles", tiles_refusal, tiles_form, nullptr, tiles_schedule, run_tiles};
+}
 
 LinearKernel few_sparse_kernel() {
   return {"sparse-few", few_refusal, few_form, few_makes_norms, few_schedule, run_few};

@@ -4,6 +4,7 @@
 #include "core/threads.h"
 #include "device/cuda/check.h"
 #include "device/cuda/gpu_for_tests.h"
+#include "formats/block_sparse.h"
 #include "ops/cpu/sparse/sparse_linear.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/cuda/sparse/sparse_weights_for_tests.h"
@@ -17,13 +18,16 @@ using formats::PackedWeight;
 class SparseCudaLayers : public device::GpuTest {
  protected:
   std::vector<float> run(const PackedWeight& weight, const std::vector<float>& x, std::int64_t m) {
-    CudaOps ops({});
     LinearSet set;
     set.id = 0;
     set.parts.push_back({"layer", weight, {}});
+    return run(set, x, m);
+  }
+  std::vector<float> run(const LinearSet& set, const std::vector<float>& x, std::int64_t m) {
+    CudaOps ops({});
     UnitPacker packer(pool_);
     ops.prepare(set, packer);
-    DeviceMatrix matrix = ops.matrix(m, weight.k);
+    DeviceMatrix matrix = ops.matrix(m, set.k());
     device::cuda::check(
         cudaMemcpy(matrix.data(), x.data(), x.size() * sizeof(float), cudaMemcpyHostToDevice),
         "cudaMemcpy");
@@ -31,7 +35,7 @@ class SparseCudaLayers : public device::GpuTest {
     CudaOps::Input input = ops.input(std::move(matrix), set);
     const DeviceMatrix y = ops.linear(input, set);
     ops.synchronize();
-    std::vector<float> result(static_cast<std::size_t>(m * weight.n));
+    std::vector<float> result(static_cast<std::size_t>(m * set.n()));
     device::cuda::check(
         cudaMemcpy(result.data(), y.data(), result.size() * sizeof(float), cudaMemcpyDeviceToHost),
         "cudaMemcpy");
@@ -46,7 +50,8 @@ class SparseCudaLayers : public device::GpuTest {
     cpu::QuantizedInput input;
     cpu::quantize_input(x.data(), m, weight.k, weight.k, needs, input, pool_);
     std::vector<float> y(static_cast<std::size_t>(m * weight.n));
-    const PackedWeight* const alone = &weight;
+    const PackedWeight rows = formats::with_row_pattern(weight);
+    const PackedWeight* const alone = &rows;
     cpu::sparse_linear(cpu::scalar_sparse_kernel(), {&alone, 1}, input, y.data(), weight.n, pool_);
     return y;
   }
@@ -60,7 +65,8 @@ class SparseCudaLayers : public device::GpuTest {
   }
 
   void expect_near(const std::string& scheme, std::int64_t m, double tolerance) {
-    const PackedWeight weight = sparse_weight(scheme, 210, 1152, 3);
+    const bool tiles = formats::has_tile_pattern(formats::parse_scheme(scheme));
+    const PackedWeight weight = sparse_weight(scheme, tiles ? 208 : 210, 1152, 3);
     const std::vector<float> x = cpu::testing::random_input(m, weight.k, 4);
     const std::vector<float> expected = on_cpu(weight, x, m);
     const std::vector<float> y = run(weight, x, m);
@@ -112,9 +118,46 @@ TEST_F(SparseCudaLayers, OfFloatActivationsComeNear) {
   }
 }
 
+// Weights and activations in float16, for few tokens and for many; rounded activations keep the
+// kernels of rows.
+TEST_F(SparseCudaLayers, OfTilesComeNear) {
+  for (const std::string scheme : {"int4-asym-g16-bsr-t16", "int3-sym-g32-bsr-t16"}) {
+    for (const std::int64_t m : {1, 4, 9, 16, 33, 64, 65, 130}) {
+      expect_near(scheme, m, 8e-3);
+    }
+  }
+  for (const std::int64_t m : {1, 6, 32}) {
+    expect_near("int4-asym-g16-bsr-t16-a8", m, 2e-5);
+  }
+}
+
+// Gate and up, of whose rows eight and eight take turns in the result.
+TEST_F(SparseCudaLayers, OfTilesStandInPairs) {
+  LinearSet set;
+  set.id = 0;
+  set.pairs = true;
+  set.parts.push_back({"gate", sparse_weight("int4-asym-g16-bsr-t16", 160, 256, 1), {}});
+  set.parts.push_back({"up", sparse_weight("int4-asym-g16-bsr-t16", 160, 256, 2), {}});
+  for (const std::int64_t m : {3, 70}) {
+    const std::vector<float> x = cpu::testing::random_input(m, 256, 4);
+    const std::vector<float> y = run(set, x, m);
+    for (std::size_t part = 0; part < 2; ++part) {
+      const std::vector<float> expected = on_cpu(set.parts[part].weight, x, m);
+      const double level = root_mean_square(expected);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        const std::size_t row = i % 160;
+        const std::size_t column = row / 8 * 16 + row % 8 + 8 * part;
+        ASSERT_NEAR(y[i / 160 * 320 + column], expected[i], 8e-3 * level)
+            << m << " tokens, part " << part << ", " << i;
+      }
+    }
+  }
+}
+
 TEST_F(SparseCudaLayers, GiveATokenTheSameBitsInEveryBatch) {
-  for (const std::string scheme : {"int4-asym-g16-bsr", "int4-asym-g16-bsr-a8"}) {
-    const PackedWeight weight = sparse_weight(scheme, 130, 1024, 7);
+  for (const std::string scheme :
+       {"int4-asym-g16-bsr", "int4-asym-g16-bsr-a8", "int4-asym-g16-bsr-t16"}) {
+    const PackedWeight weight = sparse_weight(scheme, 144, 1024, 7);
     const std::vector<float> x = cpu::testing::random_input(16, weight.k, 8);
     const std::vector<float> together = run(weight, x, 16);
     for (const std::int64_t token : {0, 5, 15}) {

@@ -20,7 +20,8 @@ inline double mixed_share(std::int64_t row) {
   return row % 5 == 4 ? 1.0 : row % 3 == 0 ? 0.0 : 0.5;
 }
 
-/// Block-sparse rows with random codes, scales and zeros.
+/// Block-sparse rows with random codes, scales and zeros. Of rows that keep the same groups the
+/// first says which.
 inline formats::PackedWeight sparse_weight(const std::string& text, std::int64_t n, std::int64_t k,
                                            std::uint64_t seed,
                                            const KeptShare& share = mixed_share) {
@@ -28,12 +29,16 @@ inline formats::PackedWeight sparse_weight(const std::string& text, std::int64_t
   const formats::Scheme scheme = formats::parse_scheme(text);
   const std::int64_t group = scheme.scale.group;
   formats::PackedWeightBuilder builder(scheme, n, k);
+  std::vector<bool> kept(static_cast<std::size_t>(k / group));
   for (std::int64_t row = 0; row < n; ++row) {
+    for (std::size_t g = 0; row % formats::pattern_rows(scheme) == 0 && g < kept.size(); ++g) {
+      kept[g] = random.uniform() < share(row / formats::pattern_rows(scheme));
+    }
     std::vector<std::uint8_t> codes = cpu::testing::random_codes(scheme, k, random);
     for (std::int64_t g = 0; g < k / group; ++g) {
       const auto parameters = cpu::testing::random_parameters(scheme, row, random, builder);
       builder.set_group(row, g, parameters);
-      if (random.uniform() >= share(row)) {
+      if (!kept[static_cast<std::size_t>(g)]) {
         std::fill_n(codes.begin() + g * group, group, static_cast<std::uint8_t>(parameters.zero));
       }
     }
