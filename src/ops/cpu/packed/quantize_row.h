@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "ops/cpu/packed/tile_layout.h"
 #include "ops/cpu/packed/variants.h"
 
 /// Activation quantization of one token. Plain loops that each instruction set's file compiles (and
@@ -31,8 +32,9 @@ inline float float_of(std::int32_t bits) {
 }
 
 /// Bits of the largest magnitude. As integers NaN > infinity > every finite value.
-inline std::int32_t absmax_bits(const float* x, std::int64_t count) {
+[[gnu::always_inline]] inline std::int32_t absmax_bits(const float* x, std::int64_t count) {
   std::int32_t largest = 0;
+#pragma GCC unroll 1
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int32_t magnitude = bits_of(x[i]) & kAbsMask;
     largest = magnitude > largest ? magnitude : largest;
@@ -78,11 +80,12 @@ struct Coder {
 };
 
 /// Codes and their sum.
-inline std::int32_t encode(const float* x, std::int64_t count, const Coder& coder,
-                           std::int8_t* codes) {
+[[gnu::always_inline]] inline std::int32_t encode(const float* x, std::int64_t count,
+                                                  const Coder& coder, std::int8_t* codes) {
   const float inverse = coder.inverse;
   const std::int32_t shift = kRoundingShiftBits - coder.offset;
   std::int32_t sum = 0;
+#pragma GCC unroll 1
   for (std::int64_t i = 0; i < count; ++i) {
     const float shifted = x[i] * inverse + kRoundingShift;
     std::int32_t code = bits_of(shifted) - shift;
@@ -150,7 +153,8 @@ inline std::int32_t encode_cut(const float* x, std::int64_t count, const Coder& 
 }
 
 /// For `count` inputs that share a scale.
-inline Coder coder_of(const RowToQuantize& row, const float* x, std::int64_t count) {
+[[gnu::always_inline]] inline Coder coder_of(const RowToQuantize& row, const float* x,
+                                             std::int64_t count) {
   const std::int32_t largest = absmax_bits(x, count);
   if (largest >= kInfinityBits) {
     return {float_of(kNanBits), 0.0f, 0, 0, 0, 0};
@@ -162,8 +166,10 @@ inline Coder coder_of(const RowToQuantize& row, const float* x, std::int64_t cou
                        : asymmetric_coder(row, range_of(x, count));
 }
 
-inline void quantize_group(const float* x, std::int64_t count, std::int64_t stride,
-                           const Coder& coder, bool cuts, std::int8_t* codes, std::int32_t* sum) {
+[[gnu::always_inline]] inline void quantize_group(const float* x, std::int64_t count,
+                                                  std::int64_t stride, const Coder& coder,
+                                                  bool cuts, std::int8_t* codes,
+                                                  std::int32_t* sum) {
   std::int64_t written = 0;
   *sum = 0;
   if (coder.inverse != 0.0f) {
@@ -238,25 +244,38 @@ void quantize_wide_row(const RowToQuantize& row) {
   }
 }
 
-void quantize_row(const RowToQuantize& row) {
-  if (row.low_codes != nullptr) {
-    quantize_wide_row(row);
-    return;
-  }
+/// `Group`: inputs of each group, which divide the row, or 0: row.group. Loops over so few inputs
+/// become vectors only where their number is known.
+template <std::int64_t Group>
+void quantize_groups(const RowToQuantize& row) {
+  const std::int64_t group = Group != 0 ? Group : row.group;
   Coder coder;
   std::int64_t g = 0;
-  for (std::int64_t begin = 0; begin < row.k; begin += row.group, ++g) {
+  for (std::int64_t begin = 0; begin < row.k; begin += group, ++g) {
+    const float* const x = row.x + begin;
     const std::int64_t left = row.k - begin;
-    if (begin % row.scale_group == 0) {
-      coder = coder_of(row, row.x + begin, left < row.scale_group ? left : row.scale_group);
+    if (Group != 0 && row.scale_group == Group) {
+      coder = coder_of(row, x, Group);
+    } else if (begin % row.scale_group == 0) {
+      coder = coder_of(row, x, left < row.scale_group ? left : row.scale_group);
     }
     row.scales[g] = coder.scale;
     if (row.zeros != nullptr) {
       row.zeros[g] = coder.zero;
     }
-    quantize_group(row.x + begin, left < row.group ? left : row.group, row.group_stride, coder,
+    quantize_group(x, Group != 0 || left > group ? group : left, row.group_stride, coder,
                    row.scale != 0.0f, row.codes + g * row.group_stride, row.sums + g);
   }
+}
+
+void quantize_row(const RowToQuantize& row) {
+  if (row.low_codes != nullptr) {
+    return quantize_wide_row(row);
+  }
+  if (row.group == kHalfUnit && row.k % kHalfUnit == 0) {
+    return quantize_groups<kHalfUnit>(row);
+  }
+  quantize_groups<0>(row);
 }
 
 }  // namespace
