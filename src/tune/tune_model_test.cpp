@@ -82,7 +82,7 @@ double divergence(const models::Model& model, const models::Model& teacher,
 
 TEST_F(TuneModel, BringsTheModelNearerToTheFloatOneInTheSameScheme) {
   for (const char* family : {"llama", "gpt2", "opt"}) {
-    for (const char* recipe : {"gqsa-w4s50", "rtn-w4g16", "rtn-w4g16-sym"}) {
+    for (const char* recipe : {"gqsa-w4s50", "gqsa-w4s50-t16", "rtn-w4g16", "rtn-w4g16-sym"}) {
       const auto before = quantized(family, recipe);
       TuningOptions options = small_options();
       options.blocks.zero_rate = options.model.zero_rate = 1.0;

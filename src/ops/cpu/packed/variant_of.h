@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "ops/cpu/packed/kept_kernel.h"
 #include "ops/cpu/packed/quantize_row.h"
 #include "ops/cpu/packed/tile_kernel.h"
 #include "ops/cpu/packed/tile_layout.h"
