@@ -203,14 +203,12 @@ class CudaOps {
   void set_wait(std::function<void()> wait) { wait_ = std::move(wait); }
 
  private:
-  /// What LowRank, or minima, add to n columns of a set's results.
+  /// What LowRank adds to n columns of a set's results.
   struct Adapter {
     std::int64_t column = 0;
     DenseView a;
     DenseView b;
     float scale = 1.0f;
-    std::int64_t group = 0;  // of minima, in the place of `a`: sums of so many inputs each
-    std::shared_ptr<device::cuda::Buffer> shifts;  // behind `b` of minima
   };
   struct Layers {
     std::vector<LinearLayer> parts;
@@ -248,7 +246,6 @@ class CudaOps {
   std::shared_ptr<device::cuda::Buffer> table_of(const core::Tensor& tensor);
   EmbeddingTable embedding(const core::Tensor& table);
   Adapter adapter_of(const LowRank& low_rank, std::int64_t column);
-  void prepare_blocks(const LinearSet& set, UnitPacker& packer);
   void prepare_plain(const LinearSet& set, UnitPacker& packer);
   const Matrix& transformed(Input& input, const DeviceTransform* transform);
   /// What an operator can write that writes each form.

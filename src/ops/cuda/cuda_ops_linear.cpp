@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "ops/cuda/blocks/group_sums.h"
 #include "ops/cuda/cuda_ops_input.h"
 #include "ops/cuda/elementwise/gated_bfloat16.h"
 #include "ops/cuda/elementwise/row_codes.h"
@@ -80,13 +79,9 @@ CudaOps::Matrix CudaOps::linear_floats(Input& input, const LinearSet& set) {
   const Layers& layers = layers_of(set);
   Matrix y = linear_parts(input, layers, MatrixType::kFloat32);
   for (const Adapter& adapter : layers.adapters) {
-    const Matrix down = matrix(input.m_, adapter.b.k);
-    if (adapter.group > 0) {
-      group_sums(input.matrix_->data(), input.m_ * layers.k, adapter.group, down.data(), stream());
-    } else {
-      dense(adapter.a, input.matrix_->data(), input.m_, down.data(), down.columns(), nullptr,
-            stream());
-    }
+    const Matrix down = matrix(input.m_, adapter.a.n);
+    dense(adapter.a, input.matrix_->data(), input.m_, down.data(), down.columns(), nullptr,
+          stream());
     dense(adapter.b, down.data(), input.m_, y.data() + adapter.column, layers.n, nullptr, stream(),
           {adapter.scale, true});
   }

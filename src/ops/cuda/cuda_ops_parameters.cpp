@@ -37,36 +37,19 @@ Buffer upload(std::span<const float> values) {
 
 }  // namespace
 
+// Blocks become what units hold.
 void CudaOps::prepare(const LinearSet& set, UnitPacker& packer) {
-  const bool blocks = std::any_of(set.parts.begin(), set.parts.end(), [](const Linear& part) {
-    return is_block_scheme(part.weight.scheme);
-  });
-  blocks ? prepare_blocks(set, packer) : prepare_plain(set, packer);
-}
-
-// As layers in units, behind which stands what minima add: sums of inputs times shifts.
-void CudaOps::prepare_blocks(const LinearSet& set, UnitPacker& packer) {
-  LinearSet plain = set;
-  std::vector<Adapter> minima;
-  std::int64_t column = 0;
-  for (std::size_t i = 0; i < set.parts.size(); ++i) {
-    const Linear& part = set.parts[i];
-    if (is_block_scheme(part.weight.scheme)) {
-      BlockWeight block = block_weight(part.weight, part.name, packer.pool());
-      if (!block.shifts.empty()) {
-        auto shifts = std::make_shared<Buffer>(block.shifts.bytes());
-        shifts->upload(block.shifts.raw(), block.shifts.bytes());
-        const DenseView b{shifts->data(), core::DType::kF16, part.weight.n, block.shifts.dim(1)};
-        minima.push_back({column, {}, b, 1.0f, part.weight.scheme.scale.group, std::move(shifts)});
-      }
-      plain.parts[i].weight = std::move(block.weight);
-    }
-    column += part.weight.n;
+  if (std::none_of(set.parts.begin(), set.parts.end(),
+                   [](const Linear& part) { return is_block_scheme(part.weight.scheme); })) {
+    return prepare_plain(set, packer);
   }
-  plain.pairs = set.pairs && minima.empty();  // these add to parts
+  LinearSet plain = set;
+  for (Linear& part : plain.parts) {
+    if (is_block_scheme(part.weight.scheme)) {
+      part.weight = block_weight(part.weight, part.name, packer.pool());
+    }
+  }
   prepare_plain(plain, packer);
-  std::vector<Adapter>& adapters = prepared_[static_cast<std::size_t>(set.id)].adapters;
-  adapters.insert(adapters.end(), minima.begin(), minima.end());
 }
 
 void CudaOps::prepare_plain(const LinearSet& set, UnitPacker& packer) {
@@ -117,9 +100,6 @@ std::int64_t CudaOps::prepared_bytes() const {
   for (const Layers& layers : prepared_) {
     for (const LinearLayer& part : layers.parts) {
       sum += part.bytes();
-    }
-    for (const Adapter& adapter : layers.adapters) {
-      sum += adapter.shifts ? adapter.shifts->bytes() : 0;
     }
   }
   sum += sparse_scratch_->bytes();
@@ -200,7 +180,7 @@ CudaOps::Adapter CudaOps::adapter_of(const LowRank& low_rank, std::int64_t colum
   const auto view = [&](const formats::PackedWeight& weight) {
     return DenseView{table_of(weight.dense)->data(), weight.dense.dtype(), weight.n, weight.k};
   };
-  return {column, view(low_rank.a), view(low_rank.b), low_rank.scale, 0, nullptr};
+  return {column, view(low_rank.a), view(low_rank.b), low_rank.scale};
 }
 
 EmbeddingTable CudaOps::embedding(const core::Tensor& table) {

@@ -52,16 +52,14 @@ bool is_block_scheme(const formats::Scheme& scheme) {
   return formats::has_minima(scheme) || formats::has_supers(scheme);
 }
 
-BlockWeight block_weight(const PackedWeight& weight, std::string_view name,
-                         core::ThreadPool& pool) {
+PackedWeight block_weight(const PackedWeight& weight, std::string_view name,
+                          core::ThreadPool& pool) {
   const bool minima = formats::has_minima(weight.scheme);
   const std::int64_t groups = groups_per_row(weight.scheme, weight.k);
   const int middle = minima ? middle_of(weight) : 0;
-  BlockWeight result;
-  PackedWeight& plain = result.weight;
+  PackedWeight plain;
   plain.scheme = weight.scheme;
   plain.scheme.scale.type = formats::ScaleType::kF16;
-  plain.scheme.zero = formats::Zero::kNone;
   plain.n = weight.n;
   plain.k = weight.k;
   plain.codes = minima ? moved_codes(weight, middle) : weight.codes;
@@ -70,8 +68,8 @@ BlockWeight block_weight(const PackedWeight& weight, std::string_view name,
   const auto scales = plain.scales.mutable_data<core::Fp16>();
   std::span<core::Fp16> shifts;
   if (minima) {
-    result.shifts = core::Tensor::zeros(core::DType::kF16, {weight.n, groups});
-    shifts = result.shifts.mutable_data<core::Fp16>();
+    plain.minima = core::Tensor::zeros(core::DType::kF16, {weight.n, groups});
+    shifts = plain.minima.mutable_data<core::Fp16>();
   }
   std::atomic<bool> fits = true;
   const auto rounded = [&](float value) {
@@ -101,7 +99,7 @@ BlockWeight block_weight(const PackedWeight& weight, std::string_view name,
                 "layer {}: a scale or a minimum of {} is beyond the range of float16; use --device "
                 "cpu",
                 name, weight.scheme);
-  return result;
+  return plain;
 }
 
 }  // namespace nibble::ops::cuda

@@ -17,39 +17,40 @@ using formats::PackedWeight;
 constexpr float kHalfStep = 1.0f / 2048;  // of a float16, relative
 constexpr float kLeastStep = 1.0f / (1 << 24);
 
-/// The weights of a row as a GPU adds them up.
-std::vector<float> row_of(const BlockWeight& block, std::int64_t n) {
-  std::vector<float> row(static_cast<std::size_t>(block.weight.k));
-  decode_row(block.weight, n, row);
-  if (!block.shifts.empty()) {
-    const auto group = block.weight.k / block.shifts.dim(1);
-    for (std::size_t k = 0; k < row.size(); ++k) {
-      row[k] += core::to_float(
-          block.shifts.data<core::Fp16>()[static_cast<std::size_t>(n * block.shifts.dim(1)) +
-                                          k / static_cast<std::size_t>(group)]);
-    }
+/// The weights of a row as units have them: products of scales and codes, and shifts.
+struct UnitRowValues {
+  std::vector<float> products;
+  std::vector<float> shifts;  // of groups
+
+  UnitRowValues(const PackedWeight& block, std::int64_t n)
+      : products(static_cast<std::size_t>(block.k)),
+        shifts(static_cast<std::size_t>(groups_per_row(block.scheme, block.k))) {
+    PackedWeight symmetric = block;
+    symmetric.scheme.zero = formats::Zero::kNone;
+    decode_row(symmetric, n, products);
+    unpack_minima(block, n, shifts);
   }
-  return row;
-}
+};
 
 /// Every weight but for the rounding of its scale and its shift.
 void expect_same(const PackedWeight& weight, const std::string& what) {
   core::ThreadPool pool(1);
-  const BlockWeight block = block_weight(weight, "layer", pool);
-  EXPECT_EQ(block.shifts.empty(), !formats::has_minima(weight.scheme)) << what;
-  EXPECT_FALSE(is_block_scheme(block.weight.scheme)) << what;
-  EXPECT_TRUE(has_units(block.weight.scheme)) << what;
-  EXPECT_NO_THROW(formats::validate(block.weight, "layer")) << what;
-  EXPECT_EQ(unit_format_of(block.weight.scheme), unit_format_of(weight.scheme)) << what;
+  const PackedWeight block = block_weight(weight, "layer", pool);
+  EXPECT_EQ(block.minima.empty(), !formats::has_minima(weight.scheme)) << what;
+  EXPECT_FALSE(formats::has_supers(block.scheme)) << what;
+  EXPECT_TRUE(has_units(block.scheme)) << what;
+  EXPECT_NO_THROW(formats::validate(block, "layer")) << what;
+  EXPECT_EQ(unit_format_of(block.scheme), unit_format_of(weight.scheme)) << what;
   std::vector<float> expected(static_cast<std::size_t>(weight.k));
   for (std::int64_t n = 0; n < weight.n; ++n) {
     decode_row(weight, n, expected);
-    const std::vector<float> row = row_of(block, n);
-    std::vector<float> plain(row.size());
-    decode_row(block.weight, n, plain);
-    for (std::size_t k = 0; k < row.size(); ++k) {
-      const float sizes = std::fabs(plain[k]) + std::fabs(row[k] - plain[k]);
-      ASSERT_NEAR(row[k], expected[k], 1.01f * kHalfStep * sizes + 128 * kLeastStep)
+    const UnitRowValues row(block, n);
+    const std::size_t group = row.products.size() / row.shifts.size();
+    for (std::size_t k = 0; k < row.products.size(); ++k) {
+      const float product = row.products[k];
+      const float shift = row.shifts[k / group];
+      const float sizes = std::fabs(product) + std::fabs(shift);
+      ASSERT_NEAR(product + shift, expected[k], 1.01f * kHalfStep * sizes + 128 * kLeastStep)
           << what << ", row " << n << ", input " << k;
     }
   }
@@ -72,8 +73,8 @@ TEST(BlockWeight, FewCodesStandAroundTheirMiddle) {
     }
     expect_same(weight, scheme);
     core::ThreadPool pool(1);
-    const BlockWeight block = block_weight(weight, "layer", pool);
-    for (const std::uint8_t code : block.weight.codes.data<std::uint8_t>()) {
+    const PackedWeight block = block_weight(weight, "layer", pool);
+    for (const std::uint8_t code : block.codes.data<std::uint8_t>()) {
       ASSERT_TRUE(code >= 112 && code < 144) << scheme << ": " << int{code};
     }
   }

@@ -32,9 +32,8 @@ GemmArguments arguments_of(const GemmWeights& weights, const GemmOutput& output,
   core::require(units.n > 0 && units.k > 0, core::ErrorKind::kFailed,
                 "gemm: weights of {} rows and {} columns", units.n, units.k);
   require_output_or_codes(output, units.n);
-  core::require(units.format.scales == ScaleKind::kF16 && units.format.groups <= 4,
-                core::ErrorKind::kFailed,
-                "gemm: scales must be float16, for 32 inputs each or for more");
+  core::require(units.format.scales == ScaleKind::kF16, core::ErrorKind::kFailed,
+                "gemm: scales must be float16");
   GemmArguments arguments;
   arguments.units = reinterpret_cast<const std::uint8_t*>(units.units);
   arguments.tile_bytes = static_cast<int>(units.format.tile_bytes());
@@ -42,8 +41,8 @@ GemmArguments arguments_of(const GemmWeights& weights, const GemmOutput& output,
   arguments.code_bytes = static_cast<int>(units.format.code_bytes());
   arguments.body_units = units_along_k(weights);
   arguments.units_along_k = arguments.body_units;
-  arguments.group_shift = units.format.groups == 4 ? 0 : 2;
-  arguments.asymmetric = units.format.has_zeros();
+  arguments.group_shift = units.format.groups == 8 ? 0 : units.format.groups == 4 ? 1 : 3;
+  arguments.offset = offset_of(units.format.codes);
   arguments.tables = units.tables;
   arguments.factors = units.factors;
   arguments.rows = static_cast<int>(units.n);
@@ -112,9 +111,11 @@ GemmLauncher half_launcher(bool wgmma, CodeKind codes) {
       return wgmma ? wgmma_half_from_book : mma_half_from_book;
     case CodeKind::kInt8:
     case CodeKind::kInt8WithZeros:
+    case CodeKind::kInt8WithShifts:
       return wgmma ? wgmma_half_from_int8 : mma_half_from_int8;
     case CodeKind::kInt4:
     case CodeKind::kInt4WithZeros:
+    case CodeKind::kInt4WithShifts:
       return wgmma ? wgmma_half_from_int4 : mma_half_from_int4;
     default:
       return nullptr;

@@ -147,7 +147,7 @@ void gemm_int8(const GemmPlan& plan, const GemmWeights& weights, const GemmWeigh
 
 /// y = x W^T with float16 inputs and float32 sums. A weight is rounded to float16 once: (q - zero)
 /// * scale, or entry * scale for books, whose rows are multiplied by their factors at the end.
-/// Throws kFailed for scales that are no float16, for groups of 16, and for kBytes.
+/// Throws kFailed for scales that are no float16, and for kBytes.
 void gemm_half(const GemmPlan& plan, const GemmWeights& weights, const HalfInputs& inputs,
                const GemmOutput& output, cudaStream_t stream);
 

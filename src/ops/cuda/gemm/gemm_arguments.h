@@ -16,8 +16,8 @@ struct GemmArguments {
   int code_bytes = 0;     // of a tile
   int body_units = 0;     // units along k in `units`
   int units_along_k = 0;  // with the tail
-  int group_shift = 0;    // the group of the 32 k number h of a unit is h >> group_shift
-  bool asymmetric = false;
+  int group_shift = 0;    // the group of the 16 k number i of a unit is i >> group_shift
+  GroupOffset offset = GroupOffset::kNone;
   const std::int8_t* tables = nullptr;  // [row_groups * 64][16] of books (book_table.h)
   const float* factors = nullptr;       // of rows, or none
   int rows = 0;

@@ -8,6 +8,19 @@
 /// The kernels, by what they read and how they scale.
 namespace nibble::ops::cuda {
 
+/// Calls body<offset>().
+template <class Body>
+void with_offset(GroupOffset offset, const Body& body) {
+  switch (offset) {
+    case GroupOffset::kNone:
+      return body.template operator()<GroupOffset::kNone>();
+    case GroupOffset::kZero:
+      return body.template operator()<GroupOffset::kZero>();
+    case GroupOffset::kShift:
+      return body.template operator()<GroupOffset::kShift>();
+  }
+}
+
 using GemmLauncher = void (*)(const GemmPlan&, const GemmArguments&, cudaStream_t);
 
 /// y = x W^T by a kernel of this or another folder: checks what all of them need, fills in the

@@ -85,7 +85,7 @@ bool gemm_has_tile(const GemmWeights& weights, GemmInputs inputs, int row_tile, 
   if (has_planes(codes)) {  // fewer kernels to compile
     return row_tile == 128 && (token_tile == 64 || token_tile == 128 || token_tile == 256);
   }
-  const bool tall = codes == CodeKind::kInt4 || codes == CodeKind::kInt4WithZeros;
+  const bool tall = bits_of(codes) == 4 && !is_book(codes);
   return row_tile == 128
              ? token_tile == 32 || token_tile == 64 || token_tile == 128 || token_tile == 256
              : tall && row_tile == 192 && token_tile == 64;

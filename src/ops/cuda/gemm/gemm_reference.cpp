@@ -79,8 +79,9 @@ HalfReference reference_gemm_half(const PlainWeights& weights, const std::vector
   std::vector<float> rounded;
   for (int row = 0; row < weights.rows; ++row) {
     for (int k = 0; k < columns; ++k) {
-      const float exact = static_cast<float>(weights.value(row, k)) * weights.scale(row, k);
-      rounded.push_back(__half2float(__float2half_rn(exact)));
+      const double exact = static_cast<double>(weights.value(row, k)) * weights.scale(row, k) +
+                           static_cast<double>(weights.shift(row, k));
+      rounded.push_back(__half2float(__double2half(exact)));
     }
   }
   // Products are exact in float32. Each of the columns' additions errs by at most 2^-22 of the sum

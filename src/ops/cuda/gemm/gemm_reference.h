@@ -5,22 +5,25 @@
 
 namespace nibble::ops::cuda {
 
-/// Weights as numbers: value [row][k] times scale [row][k / group].
+/// Weights as numbers: value [row][k] times scale [row][k / group], plus the shift there.
 struct PlainWeights {
   int rows = 0;
   int columns = 0;             // k, any number
   int group = 128;             // columns of a scale; 0: one scale for each row
   std::vector<int> values;     // codes less their zero, or entries of a book, [rows][columns]
   std::vector<float> scales;   // values of float16, [rows][groups()]
+  std::vector<float> shifts;   // likewise, or none
   std::vector<float> factors;  // by what sums of a row are multiplied, or none
 
   int groups() const { return group == 0 ? 1 : (columns + group - 1) / group; }
   int value(int row, int k) const { return values[index(row, columns, k)]; }
-  float scale(int row, int k) const {
-    return scales[index(row, groups(), group == 0 ? 0 : k / group)];
-  }
+  float scale(int row, int k) const { return scales[group_at(row, k)]; }
+  float shift(int row, int k) const { return shifts.empty() ? 0.0f : shifts[group_at(row, k)]; }
 
  private:
+  std::size_t group_at(int row, int k) const {
+    return index(row, groups(), group == 0 ? 0 : k / group);
+  }
   static std::size_t index(int row, int width, int column) {
     return static_cast<std::size_t>(row) * static_cast<std::size_t>(width) +
            static_cast<std::size_t>(column);

@@ -337,6 +337,20 @@ TEST_F(GemmTest, HalfFromBook) {
   check_half({.codes = CodeKind::kBook, .group = 128});
   check_half({.codes = CodeKind::kBook, .group = 32});
 }
+TEST_F(GemmTest, HalfFromIntegersWithShifts) {
+  check_half({.codes = CodeKind::kInt4WithShifts, .group = 32});
+  check_half({.codes = CodeKind::kInt4WithShifts, .group = 16});
+  check_half({.codes = CodeKind::kInt4WithShifts, .group = 256});
+  check_half({.codes = CodeKind::kInt8WithShifts, .group = 32});
+  check_half({.codes = CodeKind::kInt8WithShifts, .group = 0});
+}
+TEST_F(GemmTest, HalfFromGroupsOf16) {
+  check_half({.group = 16});
+  check_half({.codes = CodeKind::kInt4WithZeros, .group = 16});
+  check_half({.codes = CodeKind::kInt8, .group = 16});
+  check_half({.codes = CodeKind::kInt8WithZeros, .group = 48});
+  check_half({.codes = CodeKind::kBook, .group = 16});
+}
 
 // Weights as the program packs them, against the numbers that they stand for.
 TEST_F(GemmTest, ReadsWhatTheUnitWriterWrites) {

@@ -101,6 +101,10 @@ class TileWriter {
         if (format().has_zeros()) {
           to[groups() * 32 + group * 16 + place] = static_cast<std::uint8_t>(weights_.zeros[index]);
         }
+        if (format().has_shifts()) {
+          const __half shift = __float2half_rn(weights_.plain.shifts[index]);
+          std::memcpy(to + groups() * 32 + at, &shift, 2);
+        }
       }
     }
   }
@@ -118,6 +122,9 @@ void draw_values(TestWeights& weights, std::mt19937& random) {
   for (int i = 0; i < plain.rows * plain.groups(); ++i) {
     plain.scales.push_back(half_value(std::ldexp(1.0f + draw(0, 1023, random) / 1024.0f, -7)));
     weights.zeros.push_back(format.has_zeros() ? draw(0, most, random) : book ? 0 : most / 2 + 1);
+    if (format.has_shifts()) {
+      plain.shifts.push_back(half_value(static_cast<float>(draw(-999, 999, random)) / 8192.0f));
+    }
   }
   for (int row = 0; row < plain.rows; ++row) {
     for (int k = 0; k < plain.columns; ++k) {
@@ -143,7 +150,7 @@ TestWeights make_weights(const WeightKind& kind, int rows, int columns, std::mt1
   view.n = rows;
   view.k = columns;
   view.format.codes = kind.codes;
-  view.format.groups = kind.group == 0 || kind.group >= 128 ? 1 : 4;
+  view.format.groups = kind.group == 0 || kind.group >= 128 ? 1 : kind.group % 32 == 0 ? 4 : 8;
   const auto grid = unit_grid(rows, columns);
   if (kind.codes == CodeKind::kBook) {
     for (std::int64_t i = 0; i < grid.row_groups * kUnitRows * 16; ++i) {

@@ -4,17 +4,15 @@
 namespace nibble::ops::cuda {
 
 void mma_half_from_int4(const GemmPlan&, const GemmArguments& arguments, cudaStream_t stream) {
-  if (arguments.asymmetric) {
-    return launch_mma<HalfFromInt4<true>, Scaling::kNone>(arguments, stream);
-  }
-  launch_mma<HalfFromInt4<false>, Scaling::kNone>(arguments, stream);
+  with_offset(arguments.offset, [&]<GroupOffset kOffset>() {
+    launch_mma<HalfFromInt4<kOffset>, Scaling::kNone>(arguments, stream);
+  });
 }
 
 void mma_half_from_int8(const GemmPlan&, const GemmArguments& arguments, cudaStream_t stream) {
-  if (arguments.asymmetric) {
-    return launch_mma<HalfFromInt8<true>, Scaling::kNone>(arguments, stream);
-  }
-  launch_mma<HalfFromInt8<false>, Scaling::kNone>(arguments, stream);
+  with_offset(arguments.offset, [&]<GroupOffset kOffset>() {
+    launch_mma<HalfFromInt8<kOffset>, Scaling::kNone>(arguments, stream);
+  });
 }
 
 void mma_half_from_book(const GemmPlan&, const GemmArguments& arguments, cudaStream_t stream) {

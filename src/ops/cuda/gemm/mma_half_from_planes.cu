@@ -5,7 +5,7 @@
 namespace nibble::ops::cuda {
 
 void mma_half_from_planes(const GemmPlan&, const GemmArguments& arguments, cudaStream_t stream) {
-  if (arguments.asymmetric) {
+  if (arguments.offset == GroupOffset::kZero) {
     return launch_mma<HalfFromPlanes<true>, Scaling::kNone>(arguments, stream);
   }
   launch_mma<HalfFromPlanes<false>, Scaling::kNone>(arguments, stream);

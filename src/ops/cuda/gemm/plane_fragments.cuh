@@ -52,18 +52,18 @@ struct HalfFromPlanes : CodesAlone, HalfFragments {
     to.planes.load(tile, step, lane, a);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const int group = (2 * step + i) >> a.group_shift;
+      const int group = group_of(a, 2 * step + i, lane);
       to.scales[i] = scales_of(tile, a.code_bytes, group, lane / 4);
       to.zeros[i] = has_third_bits(a) ? 0x0404 : 0x0202;
       if constexpr (kZeros) {
-        to.zeros[i] = zeros_of(tile, a.code_bytes, 4 >> a.group_shift, group, lane / 4);
+        to.zeros[i] = zeros_of(tile, a.code_bytes, groups_of_unit(a), group, lane / 4);
       }
     }
   }
   __device__ static void expand(Fragments& left, const Words& from, const Rows& rows,
                                 const GemmArguments& a) {
     constexpr std::uint32_t kTurned = 0x80808080u;  // rows g + 8 of 4-bit codes
-    using Nibbles = HalfFromInt4<kZeros>;
+    using Nibbles = HalfFromInt4<kZeros ? GroupOffset::kZero : GroupOffset::kNone>;
     typename Nibbles::Words words;
     words.words = {from.planes.nibbles(0) ^ kTurned, from.planes.nibbles(1) ^ kTurned,
                    from.planes.nibbles(2) ^ kTurned, from.planes.nibbles(3) ^ kTurned};
@@ -92,7 +92,7 @@ struct HalfFromPlaneBook : HalfFragments {
     to.planes.load(tile, step, lane, a);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      to.scales[i] = scales_of(tile, a.code_bytes, (2 * step + i) >> a.group_shift, lane / 4);
+      to.scales[i] = scales_of(tile, a.code_bytes, group_of(a, 2 * step + i, lane), lane / 4);
     }
   }
   __device__ static void expand(Fragments& left, const Words& from, const Rows& rows,

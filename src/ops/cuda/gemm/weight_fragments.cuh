@@ -36,6 +36,14 @@ __device__ __forceinline__ uint4 words_of(std::uint32_t tile, int number, int la
   return words;
 }
 
+/// The group of a lane's inputs among the 32 k number h of a unit: 16 of them have two lanes.
+__device__ __forceinline__ int group_of(const GemmArguments& a, int h, int lane) {
+  return (2 * h + lane % 4 / 2) >> a.group_shift;
+}
+__device__ __forceinline__ int groups_of_unit(const GemmArguments& a) {
+  return 8 >> a.group_shift;
+}
+
 /// The scales of rows g and g + 8 of a group: the lower and the upper half.
 __device__ __forceinline__ __half2 scales_of(std::uint32_t tile, int code_bytes, int group, int g) {
   std::uint32_t bits;
@@ -43,6 +51,12 @@ __device__ __forceinline__ __half2 scales_of(std::uint32_t tile, int code_bytes,
                : "=r"(bits)
                : "r"(tile + code_bytes + group * 32 + g * 4));
   return bits_half2(bits);
+}
+
+/// Their shifts, which follow all scales.
+__device__ __forceinline__ __half2 shifts_of(std::uint32_t tile, int code_bytes, int groups,
+                                             int group, int g) {
+  return scales_of(tile, code_bytes, groups + group, g);
 }
 
 /// Their zeros, which follow all scales: bits 0 to 7 and 8 to 15.
@@ -154,13 +168,13 @@ struct Int4Codes : CodesAlone {
   };
   /// What the scales are multiplied by.
   __device__ static float scale_factor(const GemmArguments& a) {
-    return a.asymmetric ? 1.0f : 0.0625f;
+    return a.offset == GroupOffset::kZero ? 1.0f : 0.0625f;
   }
   __device__ static void load(Words& to, std::uint32_t tile, int, int lane,
                               const GemmArguments& a) {
     to.words[0] = words_of(tile, 0, lane);
     to.words[1] = words_of(tile, 1, lane);
-    if (a.asymmetric) {
+    if (a.offset == GroupOffset::kZero) {
       to.zeros = zeros_of(tile, kCodeBytes, 1, 0, lane / 4);
     }
   }
@@ -169,7 +183,7 @@ struct Int4Codes : CodesAlone {
     const std::uint32_t words[8] = {from.words[0].x, from.words[0].y, from.words[0].z,
                                     from.words[0].w, from.words[1].x, from.words[1].y,
                                     from.words[1].z, from.words[1].w};
-    if (a.asymmetric) {
+    if (a.offset == GroupOffset::kZero) {
       const std::uint32_t low = (from.zeros & 0xff) * 0x01010101u;
       const std::uint32_t high = (from.zeros >> 8) * 0x01010101u;
 #pragma unroll
@@ -190,13 +204,24 @@ struct Int4Codes : CodesAlone {
   }
 };
 
-/// 4-bit codes as float16: (q - zero) exactly, then times the scale. Symmetric: the zero is 8.
-template <bool kZeros>
+/// The values of codes of a group's rows: q - zero exactly, then times the scale, and with shifts
+/// plus the shift, rounded once. The pair is of one row.
+template <GroupOffset kOffset>
+__device__ __forceinline__ __half2 scaled(__half2 value, __half2 scale, __half2 shift) {
+  if constexpr (kOffset == GroupOffset::kShift) {
+    return __hfma2(value, scale, shift);
+  }
+  return __hmul2(value, scale);
+}
+
+/// 4-bit codes as float16. But for kZero the zero is 8.
+template <GroupOffset kOffset>
 struct HalfFromInt4 : CodesAlone, HalfFragments {
   static constexpr int kCodeBytes = 1024;
   struct Words {
     uint4 words;
     __half2 scales[2];  // of the two 32 k of a step
+    __half2 shifts[2];
     std::uint32_t zeros[2];
   };
   __device__ static void load(Words& to, std::uint32_t tile, int step, int lane,
@@ -204,11 +229,14 @@ struct HalfFromInt4 : CodesAlone, HalfFragments {
     to.words = words_of(tile, step, lane);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const int group = (2 * step + i) >> a.group_shift;
+      const int group = group_of(a, 2 * step + i, lane);
       to.scales[i] = scales_of(tile, kCodeBytes, group, lane / 4);
       to.zeros[i] = 0x0808;
-      if constexpr (kZeros) {
-        to.zeros[i] = zeros_of(tile, kCodeBytes, 4 >> a.group_shift, group, lane / 4);
+      if constexpr (kOffset == GroupOffset::kZero) {
+        to.zeros[i] = zeros_of(tile, kCodeBytes, groups_of_unit(a), group, lane / 4);
+      }
+      if constexpr (kOffset == GroupOffset::kShift) {
+        to.shifts[i] = shifts_of(tile, kCodeBytes, groups_of_unit(a), group, lane / 4);
       }
     }
   }
@@ -225,14 +253,17 @@ struct HalfFromInt4 : CodesAlone, HalfFragments {
                                          bits_half2((zeros >> 8) * 0x00010001u + kThousand));
       const __half2 scale = __low2half2(from.scales[w / 2]);
       const __half2 upper_scale = __high2half2(from.scales[w / 2]);
+      const __half2 shift = __low2half2(from.shifts[w / 2]);
+      const __half2 upper_shift = __high2half2(from.shifts[w / 2]);
       const __half2 sixteenth = bits_half2(0x2c002c00u);
       const auto lower = [&](std::uint32_t bits) {
         const __half2 code = bits_half2(masked<0x000f000fu, false>(bits, kThousand));
-        return half2_bits(__hmul2(__hsub2(code, zero), scale));
+        return half2_bits(scaled<kOffset>(__hsub2(code, zero), scale, shift));
       };
       const auto upper = [&](std::uint32_t bits) {
         const __half2 code = bits_half2(masked<0x00f000f0u, true>(bits, kThousand ^ 0x00800080u));
-        return half2_bits(__hmul2(__hfma2(code, sixteenth, upper_zero), upper_scale));
+        return half2_bits(
+            scaled<kOffset>(__hfma2(code, sixteenth, upper_zero), upper_scale, upper_shift));
       };
       left[w][0] = lower(words[w]);
       left[w][1] = upper(words[w]);
@@ -242,37 +273,41 @@ struct HalfFromInt4 : CodesAlone, HalfFragments {
   }
 };
 
-/// Signed bytes as float16 less `shift`, times the scale: of the four bytes of a word, i = 0, 1 and
-/// i = 2, 3.
-__device__ __forceinline__ HalfPairs half_from_bytes(std::uint32_t bytes, __half2 shift,
-                                                     __half2 scale) {
+/// Signed bytes as float16 less `zero`, scaled: of the four bytes of a word, i = 0, 1 and i = 2, 3.
+template <GroupOffset kOffset = GroupOffset::kNone>
+__device__ __forceinline__ HalfPairs half_from_bytes(std::uint32_t bytes, __half2 zero,
+                                                     __half2 scale, __half2 shift = {}) {
   // As float16, 0x6480 ^ byte is 1024 + 128 + the signed byte.
   const auto convert = [&](std::uint32_t bits) {
     const __half2 shifted = bits_half2(masked<0x00ff00ffu, true>(bits, 0x64806480u));
-    return half2_bits(__hmul2(__hsub2(shifted, shift), scale));
+    return half2_bits(scaled<kOffset>(__hsub2(shifted, zero), scale, shift));
   };
   return {convert(bytes), convert(bytes >> 8)};
 }
 
-/// 8-bit codes as float16: (q - zero) exactly, then times the scale. Symmetric: the zero is 128.
-template <bool kZeros>
+/// 8-bit codes as float16. But for kZero the zero is 128.
+template <GroupOffset kOffset>
 struct HalfFromInt8 : CodesAlone, HalfFragments {
   static constexpr int kCodeBytes = 2048;
   struct Words {
     uint4 words[2];
     __half2 scales[2];
+    __half2 shifts[2];
     std::uint32_t zeros[2];
   };
   __device__ static void load(Words& to, std::uint32_t tile, int step, int lane,
                               const GemmArguments& a) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const int group = (2 * step + i) >> a.group_shift;
+      const int group = group_of(a, 2 * step + i, lane);
       to.words[i] = words_of(tile, 2 * step + i, lane);
       to.scales[i] = scales_of(tile, kCodeBytes, group, lane / 4);
       to.zeros[i] = 0x8080;
-      if constexpr (kZeros) {
-        to.zeros[i] = zeros_of(tile, kCodeBytes, 4 >> a.group_shift, group, lane / 4);
+      if constexpr (kOffset == GroupOffset::kZero) {
+        to.zeros[i] = zeros_of(tile, kCodeBytes, groups_of_unit(a), group, lane / 4);
+      }
+      if constexpr (kOffset == GroupOffset::kShift) {
+        to.shifts[i] = shifts_of(tile, kCodeBytes, groups_of_unit(a), group, lane / 4);
       }
     }
   }
@@ -280,8 +315,10 @@ struct HalfFromInt8 : CodesAlone, HalfFragments {
                                 const GemmArguments&) {
     expand_bytes(left, from.words, [&](std::uint32_t word, int i, bool upper) {
       const std::uint32_t zero = upper ? from.zeros[i] >> 8 : from.zeros[i] & 0xff;
-      return half_from_bytes(word, bits_half2(zero * 0x00010001u + 0x64006400u),
-                             upper ? __high2half2(from.scales[i]) : __low2half2(from.scales[i]));
+      return half_from_bytes<kOffset>(
+          word, bits_half2(zero * 0x00010001u + 0x64006400u),
+          upper ? __high2half2(from.scales[i]) : __low2half2(from.scales[i]),
+          upper ? __high2half2(from.shifts[i]) : __low2half2(from.shifts[i]));
     });
   }
 };
@@ -310,7 +347,7 @@ struct HalfFromBook : HalfFragments {
     to.words = words_of(tile, step, lane);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      to.scales[i] = scales_of(tile, kCodeBytes, (2 * step + i) >> a.group_shift, lane / 4);
+      to.scales[i] = scales_of(tile, kCodeBytes, group_of(a, 2 * step + i, lane), lane / 4);
     }
   }
   // The entries of the four codes in the lower half of `codes`.

@@ -5,10 +5,9 @@ namespace nibble::ops::cuda {
 
 void wgmma_half_from_int4(const GemmPlan& plan, const GemmArguments& arguments,
                           cudaStream_t stream) {
-  if (arguments.asymmetric) {
-    return launch_tall_or_wide<HalfFromInt4<true>, Scaling::kNone>(plan, arguments, stream);
-  }
-  launch_tall_or_wide<HalfFromInt4<false>, Scaling::kNone>(plan, arguments, stream);
+  with_offset(arguments.offset, [&]<GroupOffset kOffset>() {
+    launch_tall_or_wide<HalfFromInt4<kOffset>, Scaling::kNone>(plan, arguments, stream);
+  });
 }
 
 }  // namespace nibble::ops::cuda

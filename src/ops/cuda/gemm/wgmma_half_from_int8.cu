@@ -5,10 +5,9 @@ namespace nibble::ops::cuda {
 
 void wgmma_half_from_int8(const GemmPlan& plan, const GemmArguments& arguments,
                           cudaStream_t stream) {
-  if (arguments.asymmetric) {
-    return launch_wide<HalfFromInt8<true>, Scaling::kNone>(plan, arguments, stream);
-  }
-  launch_wide<HalfFromInt8<false>, Scaling::kNone>(plan, arguments, stream);
+  with_offset(arguments.offset, [&]<GroupOffset kOffset>() {
+    launch_wide<HalfFromInt8<kOffset>, Scaling::kNone>(plan, arguments, stream);
+  });
 }
 
 }  // namespace nibble::ops::cuda

@@ -22,7 +22,7 @@ void launch(const GemmPlan& plan, const GemmArguments& arguments, cudaStream_t s
 
 void wgmma_half_from_planes(const GemmPlan& plan, const GemmArguments& arguments,
                             cudaStream_t stream) {
-  if (arguments.asymmetric) {
+  if (arguments.offset == GroupOffset::kZero) {
     return launch<HalfFromPlanes<true>>(plan, arguments, stream);
   }
   launch<HalfFromPlanes<false>>(plan, arguments, stream);

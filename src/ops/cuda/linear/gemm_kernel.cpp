@@ -4,8 +4,6 @@
 namespace nibble::ops::cuda {
 namespace {
 
-constexpr std::int64_t kFineGroups = 8;  // of a unit
-
 Refusal shape_refusal(const LinearShape& shape) {
   const UnitFormat& format = shape.format;
   if (!gemm_knows(format.codes)) {
@@ -14,17 +12,15 @@ Refusal shape_refusal(const LinearShape& shape) {
   if (format.scales != ScaleKind::kF16) {
     return Reason("scales are beyond the range of float16");
   }
-  if (format.groups == kFineGroups) {
-    return Reason("{} inputs share a scale; it takes 32 and multiples", kUnitInputs / kFineGroups);
-  }
   if (shape.tail > kUnitInputs) {
     return Reason("a tail of {} inputs; at most {} fit its last segment", shape.tail, kUnitInputs);
   }
   if (shape.inputs == GemmInputs::kHalf) {
     return std::nullopt;
   }
-  if (format.codes == CodeKind::kBook || format.codes == CodeKind::kInt8WithZeros) {
-    return Reason("books and 8-bit codes with zeros meet no rounded activations in it");
+  if (format.codes == CodeKind::kBook || format.codes == CodeKind::kInt8WithZeros ||
+      format.has_shifts()) {
+    return Reason("books, minima and 8-bit codes with zeros meet no rounded activations in it");
   }
   if (format.groups != 1) {
     return Reason("{} inputs share a scale; with rounded activations it takes multiples of {}",

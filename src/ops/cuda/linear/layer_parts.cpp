@@ -7,11 +7,9 @@
 namespace nibble::ops::cuda {
 namespace {
 
-// Adapters and minima add to parts.
+// Adapters add to parts.
 bool in_pairs(const LinearSet& set) {
-  return set.pairs && !formats::has_minima(set.parts[0].weight.scheme) &&
-         !formats::has_minima(set.parts.back().weight.scheme) && set.parts.size() == 2 &&
-         !set.parts[0].low_rank && !set.parts[1].low_rank &&
+  return set.pairs && set.parts.size() == 2 && !set.parts[0].low_rank && !set.parts[1].low_rank &&
          set.parts[0].weight.n == set.parts[1].weight.n && set.parts[0].weight.n % kPairRows == 0;
 }
 

@@ -14,7 +14,7 @@ namespace nibble::ops::cuda {
 std::size_t joint_parts(const LinearSet& set, std::size_t first);
 
 /// Parts [first, last) of a set as one layer. Gate and up stand in pairs where both are in it,
-/// neither has an adapter or minima, and their rows are as many and a multiple of kPairRows.
+/// neither has an adapter, and their rows are as many and a multiple of kPairRows.
 LinearProblem joint_problem(const LinearSet& set, std::size_t first, std::size_t last);
 
 /// The rows of dense parts [first, last), of one type, side by side on the device. Throws

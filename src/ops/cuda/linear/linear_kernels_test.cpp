@@ -65,7 +65,7 @@ const Rule kRules[] = {
     {"int2-asym-g128", "ssmmmmmmgg", "ssmmmmgggg", "ssgggggggg"},
     {"lut3-row-g128", "ssmmmmmmgg", "ssmmmmgggg", "ssgggggggg"},
     {"lut2-row-g64", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
-    {"int3-asym-g16", "ssssssssss", "ssssssssss", "ssssssssss"},
+    {"int3-asym-g16", "sggggggggg", "sggggggggg", "sggggggggg"},
     {"int3-sym-g128-a8", "ssssmmgggg", "ssssmmgggg", "ssssgggggg"},
     {"int4-asym-g128", "ssmmmmmmgg", "ssmmmmgggg", "ssgggggggg"},
     {"int8-sym-row", "ssmmmmmmgg", "ssmmmmgggg", "ssgggggggg"},
@@ -74,8 +74,12 @@ const Rule kRules[] = {
     {"int8-asym-g128", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
     {"int4-sym-g32", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
     {"lut4-nf4-g64", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
-    {"int4-sym-g48", "ssssssssss", "ssssssssss", "ssssssssss"},
-    {"nvfp4", "ssssssssss", "ssssssssss", "ssssssssss"},
+    {"int4-sym-g48", "sggggggggg", "sggggggggg", "sggggggggg"},
+    {"nvfp4", "sggggggggg", "sggggggggg", "sggggggggg"},
+    {"int4-min-g32", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
+    {"int8-min-g64", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
+    {"int4-min-g128", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
+    {"int2-min-g16", "sggggggggg", "sggggggggg", "sggggggggg"},
     {"mxfp4", "ssssssssss", "ssssssssss", "ssssssssss"},
     {"int4-sym-g128-a8", "ssssmmgggg", "ssssmmgggg", "ssssgggggg"},
     {"int8-sym-row-a8", "ssssmmgggg", "ssssmmgggg", "ssssgggggg"},
@@ -117,11 +121,12 @@ std::string_view plain_rule(const Layer& layer, std::int64_t m, bool medium) {
   const bool rounded = shape.inputs != GemmInputs::kHalf;
   const std::int64_t columns = rounded ? m : 2 * m;
   const bool whole_units = format.groups == 1 && format.scales == ScaleKind::kF16;
-  if (medium && whole_units && format.codes != CodeKind::kInt8WithZeros && shape.tail == 0 &&
-      columns > 16 && columns <= (rounded ? 32 : 128) && (columns <= 64 || shape.n <= 8192)) {
+  if (medium && whole_units && format.codes != CodeKind::kInt8WithZeros && !format.has_shifts() &&
+      shape.tail == 0 && columns > 16 && columns <= (rounded ? 32 : 128) &&
+      (columns <= 64 || shape.n <= 8192)) {
     return "medium-batch";
   }
-  bool gemm = format.scales == ScaleKind::kF16 && format.groups != 8 && shape.tail <= 128;
+  bool gemm = format.scales == ScaleKind::kF16 && shape.tail <= 128;
   if (rounded) {
     gemm = gemm && format.groups == 1 && format.codes != CodeKind::kBook &&
            format.codes != CodeKind::kInt8WithZeros &&

@@ -13,8 +13,8 @@ namespace {
 using formats::PackedWeight;
 
 // Those of which each row has its own, but books.
-std::array<const core::Tensor*, 4> row_parts(const PackedWeight& weight) {
-  return {&weight.codes, &weight.scales, &weight.zeros, &weight.units};
+std::array<const core::Tensor*, 5> row_parts(const PackedWeight& weight) {
+  return {&weight.codes, &weight.scales, &weight.zeros, &weight.minima, &weight.units};
 }
 
 std::int64_t row_bytes(const core::Tensor& part) {
@@ -35,20 +35,18 @@ StoredScale stored_scale(const formats::Scheme& scheme) {
 
 RawRows raw_layout(const UnitRows& rows) {
   const PackedWeight& front = *rows.weights.front();
-  core::require(!formats::has_minima(front.scheme) && !formats::has_supers(front.scheme),
-                core::ErrorKind::kFailed, "{} goes into units by way of block_weight()",
-                front.scheme);
+  core::require(!formats::has_supers(front.scheme), core::ErrorKind::kFailed,
+                "{} goes into units by way of block_weight()", front.scheme);
   RawRows layout;
   layout.k = front.k;
   layout.group = group_size(front.scheme, front.k);
   layout.bits = front.scheme.code.bits;
-  if (unit_format_of(front.scheme).codes == CodeKind::kInt4) {
-    layout.shift = 8 - (1 << (front.scheme.code.bits - 1));
-  }
+  layout.shift = code_shift(front.scheme);
   layout.scale_kind = stored_scale(front.scheme);
   layout.scales = row_bytes(front.codes);
   layout.zeros = layout.scales + row_bytes(front.scales);
-  layout.unit = layout.zeros + row_bytes(front.zeros);
+  layout.minima = layout.zeros + row_bytes(front.zeros);
+  layout.unit = layout.minima + row_bytes(front.minima);
   layout.stride = layout.unit + row_bytes(front.units);
   return layout;
 }

@@ -20,12 +20,13 @@ struct UnitRows;
 enum class StoredScale { kF16, kE8m0, kE4m3, kUnits };
 
 /// Rows in the order in which they stand in units. The parts of a row stand behind one another:
-/// codes, scales, zeros and the unit of scales, those that the scheme has.
+/// codes, scales, zeros, minima and the unit of scales, those that the scheme has.
 struct RawRows {
   const std::uint8_t* bytes = nullptr;
   std::int64_t stride = 0;  // bytes from row to row, and to the parts of a row:
   std::int64_t scales = 0;
   std::int64_t zeros = 0;
+  std::int64_t minima = 0;
   std::int64_t unit = 0;
   std::int64_t count = 0;  // rows
   std::int64_t k = 0;
@@ -54,6 +55,10 @@ struct RawRows {
   constexpr std::uint8_t zero(std::int64_t row, std::int64_t at) const {
     return formats::get_code(bytes + row * stride + zeros, bits, at);
   }
+  /// The bits of a float16.
+  constexpr std::uint16_t minimum(std::int64_t row, std::int64_t at) const {
+    return half_bits(bytes + row * stride + minima, at);
+  }
   /// In 16 bits, of the kind that units have for the scheme. All are exact there; NVFP4's without
   /// the scale of the matrix.
   constexpr std::uint16_t scale(std::int64_t row, std::int64_t at) const {
@@ -71,7 +76,12 @@ struct RawRows {
       case StoredScale::kF16:
         break;
     }
-    return static_cast<std::uint16_t>(of_row[scales + 2 * at] | of_row[scales + 2 * at + 1] << 8);
+    return half_bits(of_row + scales, at);
+  }
+
+ private:
+  static constexpr std::uint16_t half_bits(const std::uint8_t* from, std::int64_t at) {
+    return static_cast<std::uint16_t>(from[2 * at] | from[2 * at + 1] << 8);
   }
 };
 

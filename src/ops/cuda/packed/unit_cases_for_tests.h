@@ -21,14 +21,19 @@ inline const std::vector<std::string> kUnitSchemes = {
     "nvfp4",         "int4-sym-g48",    "int4-sym-g128-s7",  "lut4-matrix-g32-s7",
     "int8-asym-g16", "lut4-fp4-row",    "int3-asym-g96",     "int4-asym-g128-a4g32",
     "int3-sym-g128", "int2-asym-g64",   "int2-sym-row",      "lut3-row-g64",
-    "lut2-row-g128", "lut2-matrix-g32", "int3-asym-g128-a3", "lut3-row-g128-a8"};
+    "lut2-row-g128", "lut2-matrix-g32", "int3-asym-g128-a3", "lut3-row-g128-a8",
+    "int4-min-g32",  "int8-min-g64",    "int2-min-g16",      "int3-min-g128"};
 
-/// Rows and inputs; the schemes with blocks of a fixed size need rows of a multiple of 32 inputs.
+/// Rows and inputs; the schemes with blocks of a fixed size need rows of a multiple of 32 inputs,
+/// and minima rows of whole groups.
 struct UnitShape {
   std::int64_t n;
   std::int64_t k;
 };
 inline std::vector<UnitShape> unit_shapes(const std::string& scheme) {
+  if (scheme.find("-min-") != std::string::npos) {
+    return {{64, 128}, {77, 384}, {3, 1024}, {130, 256}};
+  }
   if (scheme == "mxfp4" || scheme == "nvfp4") {
     return {{64, 128}, {77, 416}, {3, 1056}, {200, 32}};
   }

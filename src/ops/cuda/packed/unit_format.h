@@ -11,12 +11,14 @@
 ///   codes    four tiles, in the order in which the lanes of a warp hold the left operand of
 ///            mma.m16n8k32 and wgmma.m64nNk32
 ///   scales   16 bits each, [tile][group][16]
-///   zeros    U8 [tile][group][16], asymmetric integers only
+///   zeros    U8 [tile][group][16], integers with zeros only
+///   shifts   F16 [tile][group][16], integers with shifts only
 ///
 /// A unit holds one group of inputs, four (of 32; groups of 64 stand there twice) or eight (of 16).
 /// Lane l = 4 g
-/// + t of a warp owns rows g and g + 8 of each tile; the 16 rows of scales and zeros stand in the
-/// order 0, 8, 1, 9, ... Inputs of a lane, e = 0..1, h = 0..3, i = 0..3: k = 32 h + 8 t + 4 e + i.
+/// + t of a warp owns rows g and g + 8 of each tile; the 16 rows of scales and zeros (or shifts)
+/// stand in the order 0, 8, 1, 9, ... Inputs of a lane, e = 0..1, h = 0..3, i = 0..3: k = 32 h + 8
+/// t + 4 e + i.
 ///
 ///   4 bits: per tile 64 words. Word w = 2 h + e of lane l is at (w / 4) * 512 + l * 16 + (w % 4) *
 ///   4. Integers: i stands in nibble 4 (i % 2) + 2 (i / 2), that of row g + 8 one higher and with
@@ -39,29 +41,59 @@ inline constexpr std::int64_t kTiles = kUnitRows / kTileRows;
 
 /// What codes mean.
 enum class CodeKind {
-  kInt4,           // q - 8
-  kInt4WithZeros,  // q - zero
-  kInt8,           // q - 128
-  kInt8WithZeros,  // (q - 128) - (zero - 128)
-  kBook,           // entry q of a row's table (book_table.h)
-  kBytes,          // 8 bits as they are: their kernel knows what they mean
-  kInt3,           // q - 4
-  kInt3WithZeros,  // q - zero
-  kInt2,           // q - 2
-  kInt2WithZeros,  // q - zero
-  kBook3,          // entry q of the first 8 of a row's table
-  kBook2,          // of the first 4
+  kInt4,            // q - 8
+  kInt4WithZeros,   // q - zero
+  kInt8,            // q - 128
+  kInt8WithZeros,   // (q - 128) - (zero - 128)
+  kBook,            // entry q of a row's table (book_table.h)
+  kBytes,           // 8 bits as they are: their kernel knows what they mean
+  kInt3,            // q - 4
+  kInt3WithZeros,   // q - zero
+  kInt2,            // q - 2
+  kInt2WithZeros,   // q - zero
+  kBook3,           // entry q of the first 8 of a row's table
+  kBook2,           // of the first 4
+  kInt4WithShifts,  // q - 8, and the shift is added to its product with the scale
+  kInt8WithShifts,  // q - 128, likewise
+};
+
+/// What a group has beside its scale.
+enum class GroupOffset {
+  kNone,
+  kZero,   // an integer that is subtracted from codes
+  kShift,  // a float16 that is added to their products with the scale
 };
 
 constexpr bool has_byte_codes(CodeKind kind) {
-  return kind == CodeKind::kInt8 || kind == CodeKind::kInt8WithZeros || kind == CodeKind::kBytes;
+  return kind == CodeKind::kInt8 || kind == CodeKind::kInt8WithZeros ||
+         kind == CodeKind::kInt8WithShifts || kind == CodeKind::kBytes;
 }
 constexpr bool is_book(CodeKind kind) {
   return kind == CodeKind::kBook || kind == CodeKind::kBook3 || kind == CodeKind::kBook2;
 }
+constexpr GroupOffset offset_of(CodeKind kind) {
+  switch (kind) {
+    case CodeKind::kInt4WithZeros:
+    case CodeKind::kInt8WithZeros:
+    case CodeKind::kInt3WithZeros:
+    case CodeKind::kInt2WithZeros:
+      return GroupOffset::kZero;
+    case CodeKind::kInt4WithShifts:
+    case CodeKind::kInt8WithShifts:
+      return GroupOffset::kShift;
+    default:
+      return GroupOffset::kNone;
+  }
+}
 constexpr bool has_zero_points(CodeKind kind) {
-  return kind == CodeKind::kInt4WithZeros || kind == CodeKind::kInt8WithZeros ||
-         kind == CodeKind::kInt3WithZeros || kind == CodeKind::kInt2WithZeros;
+  return offset_of(kind) == GroupOffset::kZero;
+}
+constexpr bool has_shifts(CodeKind kind) {
+  return offset_of(kind) == GroupOffset::kShift;
+}
+/// Bytes of one.
+constexpr std::int64_t offset_bytes(GroupOffset offset) {
+  return offset == GroupOffset::kShift ? 2 : offset == GroupOffset::kZero ? 1 : 0;
 }
 
 /// Bits that a code takes: 8, 4, 3 or 2.
@@ -69,6 +101,7 @@ constexpr int bits_of(CodeKind kind) {
   switch (kind) {
     case CodeKind::kInt8:
     case CodeKind::kInt8WithZeros:
+    case CodeKind::kInt8WithShifts:
     case CodeKind::kBytes:
       return 8;
     case CodeKind::kInt3:
@@ -98,12 +131,14 @@ struct UnitFormat {
   std::int64_t groups = 1;  // in a unit: 1, 4 or 8
 
   constexpr bool has_zeros() const { return has_zero_points(codes); }
+  constexpr bool has_shifts() const { return cuda::has_shifts(codes); }
   constexpr std::int64_t bits() const { return bits_of(codes); }
   // Of a tile:
   constexpr std::int64_t code_bytes() const { return kTileRows * kUnitInputs * bits() / 8; }
+  // Where zeros, or shifts, begin.
   constexpr std::int64_t zero_offset() const { return code_bytes() + kTileRows * groups * 2; }
   constexpr std::int64_t tile_bytes() const {
-    return zero_offset() + (has_zeros() ? kTileRows * groups : 0);
+    return zero_offset() + kTileRows * groups * offset_bytes(offset_of(codes));
   }
   // Of a unit:
   constexpr std::int64_t bytes() const { return kTiles * tile_bytes(); }

@@ -36,6 +36,10 @@ __global__ void __launch_bounds__(kThreads)
       tile[format.zero_offset() + at.place] =
           static_cast<std::byte>(unit_zero(raw, row + at.row, input + at.input));
     }
+    if (format.has_shifts()) {
+      reinterpret_cast<std::uint16_t*>(tile + format.zero_offset())[at.place] =
+          unit_shift(raw, row + at.row, input + at.input);
+    }
   }
 }
 
@@ -52,6 +56,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = begin; i < min(begin + step, k); ++i) {
     const double part = __dmul_rn(static_cast<double>(weight.factor(row)), weight.integer(row, i));
     sum = __dadd_rn(sum, __dmul_rn(part, static_cast<double>(weight.scale(row, i))));
+    sum = __dadd_rn(sum, static_cast<double>(weight.shift(row, i)));
   }
   sums[at] = static_cast<float>(sum);
 }

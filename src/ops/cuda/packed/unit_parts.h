@@ -44,6 +44,10 @@ void with_code_kind(CodeKind kind, const Body& body) {
       return body.template operator()<CodeKind::kBook3>();
     case CodeKind::kBook2:
       return body.template operator()<CodeKind::kBook2>();
+    case CodeKind::kInt4WithShifts:
+      return body.template operator()<CodeKind::kInt4WithShifts>();
+    case CodeKind::kInt8WithShifts:
+      return body.template operator()<CodeKind::kInt8WithShifts>();
   }
 }
 
@@ -132,7 +136,12 @@ constexpr std::uint8_t unit_zero(const RawRows& raw, std::int64_t row, std::int6
   return at < 0 ? std::uint8_t{0} : raw.zero(row, at);
 }
 
-/// One of the kUnitRows * format.groups scales, or zeros, of a unit.
+constexpr std::uint16_t unit_shift(const RawRows& raw, std::int64_t row, std::int64_t input) {
+  const std::int64_t at = scale_group(raw, row, input);
+  return at < 0 ? std::uint16_t{0} : raw.minimum(row, at);
+}
+
+/// One of the kUnitRows * format.groups scales, zeros or shifts of a unit.
 struct UnitColumn {
   std::int64_t tile;
   std::int64_t row;    // of the unit

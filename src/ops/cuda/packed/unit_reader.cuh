@@ -11,7 +11,7 @@
 /// Single weights out of units (unit_format.h).
 namespace nibble::ops::cuda {
 
-/// weight(row, k) = integer(row, k) * scale(row, k) * factor(row).
+/// weight(row, k) = integer(row, k) * scale(row, k) * factor(row) + shift(row, k).
 struct UnitReader {
   const std::byte* units;
   const std::int8_t* tables;
@@ -45,6 +45,15 @@ struct UnitReader {
                        : __half2float(__ushort_as_half(bits));
   }
 
+  /// Integers with shifts have no factors.
+  __device__ float shift(int row, int k) const {
+    if (!has_shifts(codes)) {
+      return 0.0f;
+    }
+    const auto* shifts = reinterpret_cast<const std::uint16_t*>(tile(row, k) + zero_offset);
+    return __half2float(__ushort_as_half(shifts[place(row, k)]));
+  }
+
   __device__ int integer(int row, int k) const {
     const std::uint8_t* bytes = tile(row, k);
     const unsigned of_tile = static_cast<unsigned>(row) % kTileRows;
@@ -65,7 +74,7 @@ struct UnitReader {
                                             : 1 << (bits_of(codes) - 1));
     }
     if (has_byte_codes(codes)) {
-      const int zero = codes == CodeKind::kInt8 ? 128 : bytes[zero_offset + place(row, k)];
+      const int zero = has_zero_points(codes) ? bytes[zero_offset + place(row, k)] : 128;
       return turned_code(codes, of_tile, byte) - zero;
     }
     const auto code =
@@ -73,11 +82,11 @@ struct UnitReader {
     if (codes == CodeKind::kBook) {
       return book_entry(tables + row * 16, code);
     }
-    return code - (codes == CodeKind::kInt4 ? 8 : bytes[zero_offset + place(row, k)]);
+    return code - (has_zero_points(codes) ? bytes[zero_offset + place(row, k)] : 8);
   }
 
   __device__ float weight(int row, int k) const {
-    return static_cast<float>(integer(row, k)) * scale(row, k) * factor(row);
+    return static_cast<float>(integer(row, k)) * scale(row, k) * factor(row) + shift(row, k);
   }
 
  private:
@@ -86,7 +95,7 @@ struct UnitReader {
     return reinterpret_cast<const std::uint8_t*>(units) + unit * 4 * tile_bytes +
            row % 64 / 16 * tile_bytes;
   }
-  // Of a scale, or a zero, in its tile.
+  // Of a scale, a zero or a shift in its tile.
   __device__ int place(int row, int k) const {
     return k % 128 * groups / 128 * 16 +
            static_cast<int>(scale_place(static_cast<unsigned>(row) % kTileRows));

@@ -20,7 +20,11 @@ CodeKind book_kind(int bits) {
   return bits == 2 ? CodeKind::kBook2 : bits == 3 ? CodeKind::kBook3 : CodeKind::kBook;
 }
 
-CodeKind integer_kind(int bits, bool zeros) {
+CodeKind integer_kind(int bits, const formats::Scheme& scheme) {
+  if (formats::has_minima(scheme)) {
+    return bits == kByteBits ? CodeKind::kInt8WithShifts : CodeKind::kInt4WithShifts;
+  }
+  const bool zeros = formats::has_zeros(scheme);
   switch (bits) {
     case 8:
       return zeros ? CodeKind::kInt8WithZeros : CodeKind::kInt8;
@@ -34,9 +38,10 @@ CodeKind integer_kind(int bits, bool zeros) {
 }
 
 // Of a code in units: kernels that read planes take activations of 16 bits and groups of 32 n
-// inputs.
+// inputs without minima.
 int unit_bits(const formats::Scheme& scheme, const UnitFormat& format) {
-  const bool planes = scheme.activation.is_float() && format.groups <= kUnitInputs / kSmallGroup;
+  const bool planes = scheme.activation.is_float() && !formats::has_minima(scheme) &&
+                      format.groups <= kUnitInputs / kSmallGroup;
   return planes || scheme.code.bits > 4 ? scheme.code.bits : 4;
 }
 
@@ -64,13 +69,19 @@ UnitFormat unit_format_of(const formats::Scheme& scheme) {
   }
   const int bits = unit_bits(scheme, format);
   if (formats::is_integer(scheme)) {
-    format.codes = integer_kind(bits, formats::has_zeros(scheme));
+    format.codes = integer_kind(bits, scheme);
     return format;
   }
   format.codes = formats::has_book(scheme) ? book_kind(bits) : CodeKind::kBytes;
   format.scales =
       scheme.scale.type == formats::ScaleType::kE8m0 ? ScaleKind::kBf16 : ScaleKind::kF16;
   return format;
+}
+
+int code_shift(const formats::Scheme& scheme) {
+  const CodeKind codes = unit_format_of(scheme).codes;
+  const bool moved = codes == CodeKind::kInt4 || codes == CodeKind::kInt4WithShifts;
+  return moved ? 8 - (1 << (scheme.code.bits - 1)) : 0;
 }
 
 std::int64_t UnitRows::count() const {

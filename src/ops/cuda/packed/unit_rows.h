@@ -42,6 +42,9 @@ struct UnitRows {
 /// Rows that two weights must have a multiple of to stand in pairs.
 inline constexpr std::int64_t kPairRows = 8;
 
+/// What is added to codes, so that integers of fewer bits are 4-bit ones of the same value.
+int code_shift(const formats::Scheme& scheme);
+
 /// NVFP4's scale of the whole matrix, 1 for others. It goes into the factors of rows: the scales
 /// that are left are exact in float16.
 float matrix_scale(const formats::PackedWeight& weight);

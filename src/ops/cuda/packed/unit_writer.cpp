@@ -13,7 +13,7 @@ namespace {
 
 using formats::PackedWeight;
 
-/// One tile row within a unit: its 16-bit scales, zeros and codes.
+/// One tile row within a unit: its 16-bit scales, zeros or shifts, and codes.
 class UnitRow {
  public:
   UnitRow(std::byte* unit, const UnitFormat& format, std::int64_t row)
@@ -21,13 +21,17 @@ class UnitRow {
         codes_(unit + row / kTileRows * format.tile_bytes()),
         row_(static_cast<unsigned>(row % kTileRows)),
         scales_(codes_ + format.code_bytes() + 2 * scale_place(row_)),
-        zeros_(codes_ + format.zero_offset() + scale_place(row_)) {}
+        offsets_(codes_ + format.zero_offset()) {}
 
   void set_scale(std::int64_t group, std::uint16_t bits) {
     std::memcpy(scales_ + 2 * group * kTileRows, &bits, sizeof bits);
   }
   void set_zero(std::int64_t group, std::uint8_t zero) {
-    zeros_[group * kTileRows] = static_cast<std::byte>(zero);
+    offsets_[group * kTileRows + scale_place(row_)] = static_cast<std::byte>(zero);
+  }
+  void set_shift(std::int64_t group, float shift) {
+    const std::uint16_t bits = core::to_fp16(shift).bits;
+    std::memcpy(offsets_ + 2 * (group * kTileRows + scale_place(row_)), &bits, sizeof bits);
   }
 
   void set_code(std::int64_t k, std::uint8_t code) {
@@ -51,7 +55,7 @@ class UnitRow {
   std::byte* codes_;
   unsigned row_;
   std::byte* scales_;
-  std::byte* zeros_;
+  std::byte* offsets_;
 };
 
 std::uint16_t scale_bits(float scale, ScaleKind kind) {
@@ -63,6 +67,7 @@ struct RowCodes {
   std::vector<std::uint8_t> codes;
   std::vector<std::uint8_t> zeros;
   std::vector<float> scales;
+  std::vector<float> shifts;
 };
 
 // Integers of fewer bits become 4-bit ones with the same value.
@@ -81,11 +86,15 @@ void read_row(const PackedWeight& weight, std::int64_t row, const UnitFormat& fo
   if (format.has_zeros()) {
     out.zeros.resize(groups);
     unpack_zeros(weight, row, out.zeros);
-  } else if (format.codes == CodeKind::kInt4) {
-    const int shift = 8 - (1 << (weight.scheme.code.bits - 1));
-    for (std::uint8_t& code : out.codes) {
-      code = static_cast<std::uint8_t>(code + shift);
-    }
+  }
+  out.shifts.clear();
+  if (format.has_shifts()) {
+    out.shifts.resize(groups);
+    unpack_minima(weight, row, out.shifts);
+  }
+  const int shift = code_shift(weight.scheme);
+  for (std::uint8_t& code : out.codes) {
+    code = static_cast<std::uint8_t>(code + shift);
   }
 }
 
@@ -127,6 +136,9 @@ void write_units(const UnitRows& rows, const UnitFormat& format, std::span<std::
         if (format.has_zeros()) {
           target.set_zero(g, row.zeros[at]);
         }
+        if (format.has_shifts()) {
+          target.set_shift(g, row.shifts[at]);
+        }
       }
     }
   }
@@ -155,7 +167,8 @@ std::vector<float> unit_row_sums(const PackedWeight& weight, const UnitFormat& f
     const float scale = format.scales == ScaleKind::kBf16 ? core::to_float(core::Bf16{bits})
                                                           : core::to_float(core::Fp16{bits});
     sums[static_cast<std::size_t>(k / length)] +=
-        static_cast<double>(factor) * value * static_cast<double>(scale);
+        static_cast<double>(factor) * value * static_cast<double>(scale) +
+        (format.has_shifts() ? static_cast<double>(codes.shifts[g]) : 0.0);
   }
   return {sums.begin(), sums.end()};
 }

@@ -8,7 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/threads.h"
 #include "ops/cpu/packed/test_problems.h"
+#include "ops/cuda/blocks/block_weight.h"
 #include "ops/cuda/packed/book_table.h"
 
 namespace nibble::ops::cuda {
@@ -41,7 +43,13 @@ class UnitReader {
     if (format_.has_zeros()) {
       zero = static_cast<int>(tile[format_.zero_offset() + column]);
     }
-    return factor * factors_[static_cast<std::size_t>(n)] * integer(tile, n, k % 128, zero);
+    double shift = 0.0;
+    if (format_.has_shifts()) {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, tile + format_.zero_offset() + 2 * column, 2);
+      shift = core::to_float(core::Fp16{bits});
+    }
+    return factor * factors_[static_cast<std::size_t>(n)] * integer(tile, n, k % 128, zero) + shift;
   }
 
  private:
@@ -131,6 +139,32 @@ TEST(UnitWriter, EveryWeightComesBack) {
                       step * scale + 1e-6 * std::fabs(row[static_cast<std::size_t>(i)]))
               << scheme << ", row " << r << ", input " << i;
         }
+      }
+    }
+  }
+}
+
+// As block_weight() has them: products of scales with codes less their middle, and shifts.
+TEST(UnitWriter, MinimaComeBackAsShifts) {
+  core::ThreadPool pool(1);
+  for (const std::string scheme :
+       {"int4-min-g32", "int8-min-g32", "int4-min-g32-s8", "int8-min-g32-s8", "int2-min-g16-s8",
+        "int3-min-g64", "int4-min-g128"}) {
+    const auto block =
+        block_weight(cpu::testing::random_weight(scheme, 77, 512, 17), "layer", pool);
+    const UnitReader units(block);
+    formats::PackedWeight symmetric = block;
+    symmetric.scheme.zero = formats::Zero::kNone;
+    std::vector<float> products(512);
+    std::vector<float> shifts(static_cast<std::size_t>(groups_per_row(block.scheme, block.k)));
+    for (std::int64_t n = 0; n < block.n; ++n) {
+      decode_row(symmetric, n, products);
+      unpack_minima(block, n, shifts);
+      for (std::size_t k = 0; k < products.size(); ++k) {
+        const double shift = shifts[k * shifts.size() / products.size()];
+        ASSERT_NEAR(units.value(n, static_cast<std::int64_t>(k)), products[k] + shift,
+                    1e-6 * (std::fabs(products[k]) + std::fabs(shift)))
+            << scheme << ", row " << n << ", input " << k;
       }
     }
   }

@@ -38,6 +38,10 @@ std::string codes_name(const LinearShape& shape) {
       return "int8";
     case CodeKind::kInt8WithZeros:
       return "int8 with zeros";
+    case CodeKind::kInt4WithShifts:
+      return "int4 with shifts";
+    case CodeKind::kInt8WithShifts:
+      return "int8 with shifts";
     case CodeKind::kBook:
       return "book";
     case CodeKind::kBytes:

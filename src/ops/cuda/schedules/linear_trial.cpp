@@ -32,7 +32,7 @@ constexpr std::size_t kLeastReadings = 4;
 // Clears the highest bit of the exponent of a number of 8 bits, which is below 2 then.
 constexpr std::uint8_t kBelowTwo = 0xbf;
 
-// Random codes, scales of 2^-7, zeros of 7.
+// Random codes, scales of 2^-7, zeros of 7, shifts near 0.
 std::vector<std::byte> random_units(const UnitFormat& format, std::int64_t count) {
   std::vector<std::byte> units(static_cast<std::size_t>(count * format.bytes()));
   core::Random random(1);

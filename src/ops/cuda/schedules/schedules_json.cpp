@@ -23,13 +23,20 @@ constexpr std::int64_t kMost = std::numeric_limits<int>::max();
 template <typename Value>
 using Names = std::initializer_list<std::pair<const char*, Value>>;
 
-constexpr Names<CodeKind> kCodes = {
-    {"int4", CodeKind::kInt4},   {"int4_with_zeros", CodeKind::kInt4WithZeros},
-    {"int8", CodeKind::kInt8},   {"int8_with_zeros", CodeKind::kInt8WithZeros},
-    {"book", CodeKind::kBook},   {"bytes", CodeKind::kBytes},
-    {"int3", CodeKind::kInt3},   {"int3_with_zeros", CodeKind::kInt3WithZeros},
-    {"int2", CodeKind::kInt2},   {"int2_with_zeros", CodeKind::kInt2WithZeros},
-    {"book3", CodeKind::kBook3}, {"book2", CodeKind::kBook2}};
+constexpr Names<CodeKind> kCodes = {{"int4", CodeKind::kInt4},
+                                    {"int4_with_zeros", CodeKind::kInt4WithZeros},
+                                    {"int8", CodeKind::kInt8},
+                                    {"int8_with_zeros", CodeKind::kInt8WithZeros},
+                                    {"book", CodeKind::kBook},
+                                    {"bytes", CodeKind::kBytes},
+                                    {"int3", CodeKind::kInt3},
+                                    {"int3_with_zeros", CodeKind::kInt3WithZeros},
+                                    {"int2", CodeKind::kInt2},
+                                    {"int2_with_zeros", CodeKind::kInt2WithZeros},
+                                    {"book3", CodeKind::kBook3},
+                                    {"book2", CodeKind::kBook2},
+                                    {"int4_with_shifts", CodeKind::kInt4WithShifts},
+                                    {"int8_with_shifts", CodeKind::kInt8WithShifts}};
 constexpr Names<ScaleKind> kScales = {{"f16", ScaleKind::kF16}, {"bf16", ScaleKind::kBf16}};
 constexpr Names<std::int64_t> kGroups = {{"1", 1}, {"4", 4}, {"8", 8}};
 constexpr Names<GemmInputs> kInputs = {{"16_bits", GemmInputs::kHalf},

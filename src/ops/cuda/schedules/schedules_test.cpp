@@ -299,10 +299,11 @@ TEST(PlannedProduct, IsThatOfTheShape) {
     return planned_product(linear_shape(formats::parse_scheme(scheme), 256, 1024)) != nullptr;
   };
   for (const char* scheme : {"int4-sym-g128", "int4-asym-g32", "int8-sym-row-a8", "lut4-nf4-g64",
-                             "int4-sym-g128-a4g128-tail64", "fp8-row", "fp8-tensor-afp8"}) {
+                             "int4-sym-g128-a4g128-tail64", "fp8-row", "fp8-tensor-afp8",
+                             "int4-sym-g16", "int4-min-g32-s8", "nvfp4"}) {
     EXPECT_TRUE(has(scheme)) << scheme;
   }
-  for (const char* scheme : {"int4-sym-g16", "int4-sym-g32-a8", "int8-asym-row-a8",
+  for (const char* scheme : {"mxfp4", "int4-sym-g32-a8", "int8-asym-row-a8",
                              "int4-sym-g128-a4g128-tail256", "int8-sym-g128-a8g128"}) {
     EXPECT_FALSE(has(scheme)) << scheme;
   }

@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(kMostWarps * 32)
 template <typename Decoder, CodeKind kCodes, int kGroups, int kDigits, int kColumns>
 void launch_columns(const SmallBatchArguments& a, const SmallBatchSchedule& schedule,
                     cudaStream_t stream) {
-  using Layer = FewTokenLayer<Decoder, has_zero_points(kCodes), kGroups, kDigits, kColumns>;
+  using Layer = FewTokenLayer<Decoder, offset_of(kCodes), kGroups, kDigits, kColumns>;
   auto* kernel = small_batch_kernel<Layer, small_batch_max_warps(kCodes)>;
   const int tiles = most_tiles(a.layer);
   const int portions = tiles / Layer::kPortion + 2;

@@ -10,12 +10,16 @@ namespace nibble::ops::cuda {
 constexpr bool has_decoder(CodeKind codes) {
   return codes == CodeKind::kInt4 || codes == CodeKind::kInt4WithZeros ||
          codes == CodeKind::kInt8 || codes == CodeKind::kInt8WithZeros ||
+         codes == CodeKind::kInt4WithShifts || codes == CodeKind::kInt8WithShifts ||
          codes == CodeKind::kBook || has_planes(codes);
 }
 
 /// Columns of a launch, in eights: as many as leave its warps enough registers. 0: no decoder.
 constexpr int max_small_batch_columns(CodeKind codes, std::int64_t groups, int digits) {
-  if (!has_decoder(codes) || (has_planes(codes) && (digits == 1 || groups > 4))) {
+  if (!has_decoder(codes) || (has_planes(codes) && groups > 4)) {
+    return 0;
+  }
+  if (digits == 1 && (has_planes(codes) || has_shifts(codes))) {  // their inputs have 16 bits
     return 0;
   }
   if (codes == CodeKind::kInt4 && groups == 1 && digits == 2) {

@@ -42,7 +42,7 @@ struct SumSlots {
 /// kGroups: groups of a unit; eight lie two and two in the 32 inputs of one instruction, and each
 /// takes one of its own in which the other's inputs are zero. kDigits: columns of a token.
 /// kColumns: columns in eights.
-template <typename Decoder, bool kZeros, int kGroups, int kDigits, int kColumns>
+template <typename Decoder, GroupOffset kOffset, int kGroups, int kDigits, int kColumns>
 class FewTokenLayer {
  public:
   using Inputs = UnitInputs<kDigits, kColumns, kGroups == 8 && kDigits == 1>;
@@ -50,7 +50,8 @@ class FewTokenLayer {
   static constexpr int kRows = kPortion * 16;
   static constexpr int kSumStride = kRows + 8;  // keeps lanes apart in the banks
   static constexpr int kZeroOffset = Decoder::kCodeBytes + 16 * kGroups * 2;  // in a tile
-  static constexpr int kTileBytes = kZeroOffset + (kZeros ? 16 * kGroups : 0);
+  static constexpr int kTileBytes =
+      kZeroOffset + 16 * kGroups * static_cast<int>(offset_bytes(kOffset));
   static constexpr bool kNorms = kDigits == 2 && kColumns == 1;  // of rows, by itself
   using Share = TileShare<kPortion>;
   using Place = Cursor<kPortion>;
@@ -209,7 +210,9 @@ class FewTokenLayer {
   }
 
   static constexpr int kTokensOfLane = Inputs::kTokens;  // in eight columns
-  static constexpr bool kSums = kZeros || Decoder::kNeedsSums;
+  static constexpr bool kZeros = kOffset == GroupOffset::kZero;
+  static constexpr bool kShifts = kOffset == GroupOffset::kShift;
+  static constexpr bool kSums = kZeros || kShifts || Decoder::kNeedsSums;
   static constexpr bool kHalves = kGroups == 8;             // groups of 16
   static constexpr int kSteps = kHalves ? 1 : 4 / kGroups;  // of 32 inputs in a group
 
@@ -340,6 +343,10 @@ class FewTokenLayer {
     }
     const float2 scale =
         scale_pair(tile + Decoder::kCodeBytes + group * 32 + lane / 4 * 4, a_.bf16_scales != 0);
+    float2 shift = {};
+    if constexpr (kShifts) {
+      shift = scale_pair(tile + kZeroOffset + group * 32 + lane / 4 * 4, false);
+    }
 #pragma unroll
     for (int n = 0; n < kColumns; ++n) {
 #pragma unroll
@@ -354,6 +361,11 @@ class FewTokenLayer {
         total[2 * t] = fmaf(static_cast<float>(lower) * scale.x, x_scale, total[2 * t]);
         total[2 * t + 1] = fmaf(static_cast<float>(upper) * (scale.y * Decoder::kUpperUnit),
                                 x_scale, total[2 * t + 1]);
+        if constexpr (kShifts) {
+          const float x_sum = static_cast<float>(sums.x[group][n][t]) * x_scale;
+          total[2 * t] = fmaf(shift.x, x_sum, total[2 * t]);
+          total[2 * t + 1] = fmaf(shift.y, x_sum, total[2 * t + 1]);
+        }
       }
     }
   }

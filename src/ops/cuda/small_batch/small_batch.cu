@@ -14,8 +14,12 @@ void launch_small_batch(const SmallBatchArguments& a, CodeKind codes, std::int64
                           : launch_plane_integers(a, codes, groups, schedule, stream);
   }
   const auto with_groups = [&]<typename Decoder, CodeKind kCodes, int kGroups>() {
-    digits == 2 ? launch_decoder<Decoder, kCodes, kGroups, 2>(a, schedule, stream)
-                : launch_decoder<Decoder, kCodes, kGroups, 1>(a, schedule, stream);
+    if constexpr (max_small_batch_columns(kCodes, kGroups, 1) > 0) {
+      if (digits == 1) {
+        return launch_decoder<Decoder, kCodes, kGroups, 1>(a, schedule, stream);
+      }
+    }
+    launch_decoder<Decoder, kCodes, kGroups, 2>(a, schedule, stream);
   };
   const auto with = [&]<typename Decoder, CodeKind kCodes>() {
     groups == 1   ? with_groups.template operator()<Decoder, kCodes, 1>()
@@ -31,6 +35,10 @@ void launch_small_batch(const SmallBatchArguments& a, CodeKind codes, std::int64
       return with.template operator()<Int8Decoder, CodeKind::kInt8>();
     case CodeKind::kInt8WithZeros:
       return with.template operator()<Int8Decoder, CodeKind::kInt8WithZeros>();
+    case CodeKind::kInt4WithShifts:
+      return with.template operator()<Int4Decoder, CodeKind::kInt4WithShifts>();
+    case CodeKind::kInt8WithShifts:
+      return with.template operator()<Int8Decoder, CodeKind::kInt8WithShifts>();
     case CodeKind::kBook:
       return with.template operator()<BookDecoder, CodeKind::kBook>();
     default:

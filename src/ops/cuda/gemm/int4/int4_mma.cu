@@ -7,7 +7,7 @@ namespace {
 
 template <Scaling kScaling>
 void launch(const GemmArguments& arguments, cudaStream_t stream) {
-  if (arguments.asymmetric || arguments.input_zeros != nullptr) {
+  if (arguments.offset == GroupOffset::kZero || arguments.input_zeros != nullptr) {
     return launch_mma<NativeInt4<true>, kScaling>(arguments, stream);
   }
   launch_mma<NativeInt4<false>, kScaling>(arguments, stream);

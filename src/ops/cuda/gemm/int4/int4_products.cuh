@@ -34,7 +34,7 @@ struct Int4ZeroSums {
 
   __device__ void add_tokens(const GemmArguments& a, int column, std::uint32_t right0,
                              std::uint32_t right1) {
-    if (a.asymmetric) {
+    if (a.offset == GroupOffset::kZero) {
       std::uint32_t ones[4];
       int4_ones(ones, column % 2);
       mma_s4(tokens[column / 2], ones, right0, right1);
@@ -52,8 +52,9 @@ struct Int4ZeroSums {
   __device__ __forceinline__ void correct(int (&tiles)[2][32], const GemmArguments& a, int lane,
                                           int inputs, RowZeros&& row_zeros,
                                           TokenZero&& token_zero) const {
-    const Int4Shifts shifts[2] = {int4_shifts(a.asymmetric ? row_zeros(0) : kInt4NoZeros),
-                                  int4_shifts(a.asymmetric ? row_zeros(1) : kInt4NoZeros)};
+    const bool zeros = a.offset == GroupOffset::kZero;
+    const Int4Shifts shifts[2] = {int4_shifts(zeros ? row_zeros(0) : kInt4NoZeros),
+                                  int4_shifts(zeros ? row_zeros(1) : kInt4NoZeros)};
     const auto token = [&](int i) { return i / 4 * 8 + lane % 4 * 2 + i % 2; };
     if (a.input_zeros == nullptr) {
       correct_all(tiles, shifts, inputs, [](int) { return 0; });
