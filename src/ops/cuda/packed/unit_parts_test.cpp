@@ -31,6 +31,10 @@ void pack_unit(const RawRows& raw, const UnitFormat& format, std::int64_t row, s
       tile[format.zero_offset() + at.place] =
           static_cast<std::byte>(unit_zero(raw, row + at.row, input + at.input));
     }
+    if (format.has_shifts()) {
+      const std::uint16_t shift = unit_shift(raw, row + at.row, input + at.input);
+      std::memcpy(tile + format.zero_offset() + 2 * at.place, &shift, 2);
+    }
   }
 }
 
