@@ -1,5 +1,6 @@
 #include "ops/cpu/attention/attention.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/cpu/attention/rope.h"
@@ -9,6 +10,9 @@ namespace nibble::ops::cpu {
 namespace {
 
 constexpr std::int64_t kBlockRows = 8;  // from here on blocks are faster than rows
+// Rows of a prompt that a thread takes at once: for each such piece the keys are widened anew.
+constexpr std::int64_t kPieceRows = 64;
+constexpr std::int64_t kPiecesPerWorker = 3;  // pieces differ in the keys that they see
 
 void norm_head(float* head, const std::vector<float>& weight, float eps) {
   const auto dim = static_cast<std::int64_t>(weight.size());
@@ -94,6 +98,30 @@ void turn_back(const formats::Hadamard& turn, const AttentionProblem& p) {
   }
 }
 
+// Rows [begin, end) of a problem: all, or of one whose rows see no key behind themselves.
+AttentionProblem rows_of(AttentionProblem p, std::int64_t begin, std::int64_t end) {
+  p.q += begin * p.ldq;
+  p.out += begin * p.ldo;
+  p.first_position += begin;
+  p.rows = end - begin;
+  return p;
+}
+
+// Pieces in which the rows of each slice are dealt out, where heads and slices are fewer than
+// threads.
+std::int64_t pieces_of(const AttentionSpec& spec, const Batch<KvCache>& batch, int workers) {
+  std::int64_t rows = 0;
+  for (const SequenceSlice<KvCache>& slice : batch.slices) {
+    rows = std::max(rows, slice.rows);
+  }
+  const auto tasks = static_cast<std::int64_t>(batch.slices.size()) * spec.kv_heads;
+  if (spec.mask.bidirectional || tasks == 0) {
+    return 1;
+  }
+  return std::clamp<std::int64_t>(kPiecesPerWorker * workers / tasks, 1,
+                                  std::max<std::int64_t>(1, rows / kPieceRows));
+}
+
 }  // namespace
 
 void attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
@@ -103,22 +131,53 @@ void attention(Matrix& qkv, const AttentionSpec& spec, std::int64_t layer,
       prepare_row(qkv.row(i), spec, batch.positions[static_cast<std::size_t>(i)]);
     }
   });
-  const auto slices = static_cast<std::int64_t>(batch.slices.size());
-  pool.parallel_for(slices * spec.kv_heads, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t task = begin; task < end; ++task) {
-      const auto& slice = batch.slices[static_cast<std::size_t>(task / spec.kv_heads)];
-      const std::int64_t kv_head = task % spec.kv_heads;
-      if (slice.cache != nullptr) {
-        append(qkv, spec, layer, slice, kv_head);
-      }
-      const AttentionProblem problem = problem_of(qkv, spec, layer, slice, kv_head, out);
-      if (slice.cache != nullptr && slice.cache->key_turn() != nullptr) {
+  const auto slice_of = [&](std::int64_t task) -> const SequenceSlice<KvCache>& {
+    return batch.slices[static_cast<std::size_t>(task / spec.kv_heads)];
+  };
+  const auto store = [&](std::int64_t task) {
+    const SequenceSlice<KvCache>& slice = slice_of(task);
+    const std::int64_t kv_head = task % spec.kv_heads;
+    if (slice.cache != nullptr) {
+      append(qkv, spec, layer, slice, kv_head);
+      if (slice.cache->key_turn() != nullptr) {
         turn_queries(*slice.cache->key_turn(), spec, slice, kv_head, qkv);
       }
-      (slice.rows < kBlockRows ? attend_rows : attend_blocks)(problem);
-      if (slice.cache != nullptr && slice.cache->value_turn() != nullptr) {
-        turn_back(*slice.cache->value_turn(), problem);
+    }
+  };
+  const auto attend = [&](std::int64_t task, std::int64_t piece, std::int64_t pieces) {
+    const SequenceSlice<KvCache>& slice = slice_of(task);
+    const std::int64_t begin = slice.rows * piece / pieces;
+    const std::int64_t end = slice.rows * (piece + 1) / pieces;
+    if (begin == end) {
+      return;
+    }
+    const AttentionProblem problem =
+        rows_of(problem_of(qkv, spec, layer, slice, task % spec.kv_heads, out), begin, end);
+    (slice.rows < kBlockRows ? attend_rows : attend_blocks)(problem);
+    if (slice.cache != nullptr && slice.cache->value_turn() != nullptr) {
+      turn_back(*slice.cache->value_turn(), problem);
+    }
+  };
+  const std::int64_t tasks = static_cast<std::int64_t>(batch.slices.size()) * spec.kv_heads;
+  const std::int64_t pieces = pieces_of(spec, batch, pool.size());
+  if (pieces == 1) {
+    pool.parallel_for(tasks, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t task = begin; task < end; ++task) {
+        store(task);
+        attend(task, 0, 1);
       }
+    });
+    return;
+  }
+  pool.parallel_for(tasks, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t task = begin; task < end; ++task) {
+      store(task);
+    }
+  });
+  // The last pieces see the most keys, and come first.
+  pool.parallel_for(tasks * pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      attend(i % tasks, pieces - 1 - i / tasks, pieces);
     }
   });
 }

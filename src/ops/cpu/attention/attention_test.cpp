@@ -414,5 +414,45 @@ TEST(Attention, RowsDoNotDependOnSlicesOrNeighbours) {
   }
 }
 
+// A prompt whose heads are fewer than the threads is dealt out in pieces of its rows.
+TEST(Attention, PiecesOfAPromptAreTheWhole) {
+  AttentionSpec spec;
+  spec.heads = 6;
+  spec.kv_heads = 2;
+  spec.head_dim = 32;
+  spec.inverse_frequency = {1.0f, 0.5f, 0.25f, 0.125f};
+  const std::int64_t width = (spec.heads + 2 * spec.kv_heads) * spec.head_dim;
+  core::ThreadPool one(1);
+  core::ThreadPool many(9);
+  const auto buffers = std::make_shared<BufferPool>();
+  for (const std::int64_t rows : {1, 63, 64, 130, 301}) {
+    for (const std::int64_t first : {0, 45}) {
+      for (const KvType type : kTypes) {
+        for (const std::int64_t window : {0, 70}) {
+          spec.mask.window = window;
+          const std::vector<float> values = core::normal_values((first + rows) * width, 5);
+          const auto run = [&](core::ThreadPool& pool) {
+            KvCache cache(type, 1, spec.kv_heads, spec.head_dim, first + rows);
+            std::vector<float> results;
+            for (const auto& [begin, end] :
+                 {std::pair{std::int64_t{0}, first}, std::pair{first, first + rows}}) {
+              Matrix qkv(buffers, end - begin, width);
+              std::copy_n(values.data() + begin * width, (end - begin) * width, qkv.data());
+              std::vector<std::int32_t> positions(static_cast<std::size_t>(end - begin));
+              std::iota(positions.begin(), positions.end(), static_cast<std::int32_t>(begin));
+              const std::vector<SequenceSlice<KvCache>> slices = {{&cache, begin, 0, end - begin}};
+              Matrix out(buffers, end - begin, spec.heads * spec.head_dim);
+              attention(qkv, spec, 0, {{}, positions, slices}, out, pool);
+              results.assign(out.data(), out.data() + out.rows() * out.columns());
+            }
+            return results;
+          };
+          ASSERT_EQ(run(many), run(one)) << rows << " rows from " << first << ", window " << window;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace nibble::ops::cpu
