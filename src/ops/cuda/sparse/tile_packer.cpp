@@ -33,8 +33,9 @@ class TileWriter {
         blocks_of_group_(weight.scheme.scale.group / kTileBlock) {}
 
   /// Block `part` of stored group `at`, as block `block` of the unit. `empty`: with scale 0.
-  void write(std::int64_t at, std::int64_t part, int block, bool empty, std::byte* unit) const {
-    for (int lane = 0; lane < kLanes; ++lane) {
+  void write(std::int64_t at, std::int64_t part, std::int64_t block, bool empty,
+             std::byte* unit) const {
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
       const std::int64_t quad = lane % kQuads;
       const std::int64_t upper = entry(at, lane / kQuads);
       const std::int64_t lower = entry(at, lane / kQuads + kHalfTile);
@@ -59,7 +60,7 @@ class TileWriter {
   }
 
  private:
-  std::int64_t entry(std::int64_t at, int row) const {
+  std::int64_t entry(std::int64_t at, std::int64_t row) const {
     return formats::stored_entry(weight_, at, row_ + row);
   }
   std::uint32_t code(std::int64_t entry, std::int64_t input) const {
@@ -94,7 +95,7 @@ void write_tile(const PackedWeight& weight, std::int64_t row, std::byte* units) 
   const std::int64_t each = weight.scheme.scale.group / kTileBlock;
   for (std::int64_t i = 0; i < (count + kUnitBlocks - 1) / kUnitBlocks * kUnitBlocks; ++i) {
     const std::int64_t block = std::min(i, count - 1);
-    writer.write(first + block / each, block % each, static_cast<int>(i % kUnitBlocks), i >= count,
+    writer.write(first + block / each, block % each, i % kUnitBlocks, i >= count,
                  units + i / kUnitBlocks * kTileUnitBytes);
   }
 }
