@@ -109,6 +109,33 @@ TEST_F(TwoGpusRun, WriteTheTokensOfOne) {
   });
 }
 
+// Long enough that sums travel in blocks, beside a sequence that writes; and behind what that step
+// has stored. Blocks round to 15 bits, so rows differ by more than those of few tokens.
+TEST_F(TwoGpusRun, ReadALongPrompt) {
+  const fs::path model = kSource / "models/demo";
+  std::vector<std::int32_t> prompt(2500);
+  for (std::size_t i = 0; i < prompt.size(); ++i) {
+    prompt[i] = static_cast<std::int32_t>(i * i % 997);
+  }
+  const auto read = [&](Runner& runner) {
+    Logits values;
+    FixedSequences sequences(runner, 2, std::ssize(prompt) + 8);
+    const std::span<const std::int32_t> all = prompt;
+    const std::vector<Slice> first = {sequences.next(0, all.first(40))};
+    append(values, runner.forward(first));
+    const std::vector<Slice> both = {sequences.next(0, all.first(1)), sequences.next(1, all, 1300)};
+    append(values, runner.forward(both));
+    const std::vector<Slice> next = {sequences.next(0, all.first(1)),
+                                     sequences.next(1, all.first(5))};
+    append(values, runner.forward(next));
+    return values;
+  };
+  on_both(join_both(), model, [&](Runner& runner) {
+    const Logits one = read(*alone(model));
+    expect_alike(read(runner), one, 0.9995);
+  });
+}
+
 // What a rank's GPU holds of the demo model: a half of the layers and of the keys and values.
 TEST_F(TwoGpusRun, HoldAHalfEach) {
   const fs::path model = kSource / "models/demo";

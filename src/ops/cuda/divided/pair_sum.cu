@@ -31,6 +31,16 @@ __device__ __forceinline__ Numbers read(const float* values, std::int64_t block,
   return numbers;
 }
 
+// Of the blocks `first`, `first` + stride, ... that a thread has.
+__device__ __forceinline__ void read_each(Numbers (&numbers)[kEach], const float* values,
+                                          std::int64_t first, std::int64_t stride,
+                                          std::int64_t vectors) {
+#pragma unroll
+  for (int j = 0; j < kEach; ++j) {
+    numbers[j] = read(values, first + j * stride, vectors);
+  }
+}
+
 __device__ __forceinline__ void put(WireBlock* to, const WireBlock& block) {
   asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(block.words[0]),
                "r"(block.words[1]), "r"(block.words[2]), "r"(block.words[3])
@@ -102,10 +112,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   const std::int64_t begin = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;
   for (std::int64_t i = begin; i - kLag * step < blocks; i += step) {
     Numbers given[kEach];
-#pragma unroll
-    for (int j = 0; j < kEach; ++j) {
-      given[j] = read(y, i + j * stride, vectors);
-    }
+    read_each(given, y, i, stride, vectors);
 #pragma unroll
     for (int j = 0; j < kEach; ++j) {
       if (i + j * stride < blocks) {
@@ -117,10 +124,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       continue;
     }
     Numbers mine[kEach];
-#pragma unroll
-    for (int j = 0; j < kEach; ++j) {
-      mine[j] = read(y, older + j * stride, vectors);
-    }
+    read_each(mine, y, older, stride, vectors);
 #pragma unroll
     for (int j = 0; j < kEach; ++j) {
       if (const std::int64_t at = older + j * stride; at < blocks) {
