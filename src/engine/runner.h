@@ -139,7 +139,7 @@ struct RunnerOptions {
   std::filesystem::path tile_file;  // layouts to map (tile_file.h); empty: they are made
 };
 
-/// How a model that a device shall run is opened: GPUs have no kernels for MLX's biases.
+/// How a model that a device shall run is opened: GPUs read MLX's biases as zero points.
 models::StoredLayers stored_layers_for(const device::Place& place);
 
 /// The runner of options.place. Throws kUsage where that device cannot be used, or does not run

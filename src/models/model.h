@@ -38,8 +38,8 @@ struct Model {
 /// What layers become that another tool compressed.
 enum class StoredLayers {
   kAsTheyAre,      // compressed layers in a scheme that has the same codes and scales
-  kWithoutMinima,  // the same, but with zero points in the places of MLX's biases: for devices that
-                   // have no kernels for these
+  kWithoutMinima,  // the same, but with zero points in the places of MLX's biases: for GPUs, where
+                   // codes of 2 and 3 bits with minima would take 4
   kDecoded,        // of GGUF files: float32, for what starts from an original model: quantizing it
 };
 
