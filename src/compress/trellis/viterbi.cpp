@@ -78,10 +78,10 @@ class FloatCosts final : public PathCosts {
 }  // namespace
 
 const Trellis& code_trellis(int bits) {
-  static const std::array<Trellis, 3> kTrellises = {make_trellis(2), make_trellis(3),
-                                                    make_trellis(4)};
+  static const std::array<Trellis, 3> trellises = {make_trellis(2), make_trellis(3),
+                                                   make_trellis(4)};
   core::require(bits >= 2 && bits <= 4, core::ErrorKind::kFailed, "trellis codes of {} bits", bits);
-  return kTrellises[static_cast<std::size_t>(bits - 2)];
+  return trellises[static_cast<std::size_t>(bits - 2)];
 }
 
 std::unique_ptr<PathCosts> float_costs(const Trellis& trellis) {

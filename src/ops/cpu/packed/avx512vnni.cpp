@@ -41,8 +41,8 @@ struct Avx512Vnni : Lanes512 {
     for (int pair = Pairs::kFirst; pair < Pairs::kEnd; ++pair) {
       Int w[2][1];
       source.load(0, unit, pair, w);
-      add_product(sum, w[0][0], a + 2 * pair * kQuad);
-      add_product(odd, w[1][0], a + (2 * pair + 1) * kQuad);
+      add_product(sum, w[0][0], a + std::int64_t{2} * pair * kQuad);
+      add_product(odd, w[1][0], a + (std::int64_t{2} * pair + 1) * kQuad);
     }
     sum = add(sum, odd);
   }

@@ -1,6 +1,7 @@
 #include "ops/cpu/sparse/sparse_linear.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <iterator>
 #include <memory>
@@ -44,7 +45,7 @@ void fill_blocks(const QuantizedInput& input, std::int64_t token, const SparseIn
       const std::int8_t* codes = input.codes(token) + g * input.group_stride() + i;
       std::memcpy(block, codes, static_cast<std::size_t>(piece));
       std::memcpy(block + kSparsePiece, four, sizeof(four));
-      std::memcpy(block + 2 * kSparsePiece, codes, static_cast<std::size_t>(piece));
+      std::memcpy(block + std::ptrdiff_t{2} * kSparsePiece, codes, static_cast<std::size_t>(piece));
     }
   }
   std::memset(block, 0, static_cast<std::size_t>(x.group_bytes));

@@ -1,3 +1,5 @@
+#include <cstddef>
+
 #include <immintrin.h>
 
 #include "formats/trellis/trellis_book.h"
@@ -76,7 +78,7 @@ class Decoder {
 
   Decoder() {
     for (int i = 0; i < 4; ++i) {
-      book_[i] = _mm512_load_si512(kBook.values + i * kLineBytes);
+      book_[i] = _mm512_load_si512(kBook.values + std::ptrdiff_t{i} * kLineBytes);
       from_[i] = _mm512_load_si512(kLineFrom<kBits>.from[i]);
     }
   }
@@ -140,7 +142,7 @@ void multiply_tokens(const std::uint8_t* codes, const TrellisInput& x, const flo
       for (int line = 0; line < kLines; ++line) {
 #pragma GCC unroll 8
         for (int i = 0; i < kTokens; ++i) {
-          add_product(sums[i], lines[line], a + i * x.row_stride + 4 * line);
+          add_product(sums[i], lines[line], a + i * x.row_stride + std::ptrdiff_t{4} * line);
         }
       }
     }
