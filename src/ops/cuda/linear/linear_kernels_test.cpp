@@ -1,5 +1,7 @@
 #include "ops/cuda/linear/linear_kernels.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "core/error.h"
@@ -65,7 +67,7 @@ const Rule kRules[] = {
     {"int2-asym-g128", "ssmmmmmmgg", "ssmmmmgggg", "ssgggggggg"},
     {"lut3-row-g128", "ssmmmmmmgg", "ssmmmmgggg", "ssgggggggg"},
     {"lut2-row-g64", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
-    {"int3-asym-g16", "sggggggggg", "sggggggggg", "sggggggggg"},
+    {"int3-asym-g16", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
     {"int3-sym-g128-a8", "ssssmmgggg", "ssssmmgggg", "ssssgggggg"},
     {"int4-asym-g128", "ssmmmmmmgg", "ssmmmmgggg", "ssgggggggg"},
     {"int8-sym-row", "ssmmmmmmgg", "ssmmmmgggg", "ssgggggggg"},
@@ -74,12 +76,12 @@ const Rule kRules[] = {
     {"int8-asym-g128", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
     {"int4-sym-g32", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
     {"lut4-nf4-g64", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
-    {"int4-sym-g48", "sggggggggg", "sggggggggg", "sggggggggg"},
-    {"nvfp4", "sggggggggg", "sggggggggg", "sggggggggg"},
+    {"int4-sym-g48", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
+    {"nvfp4", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
     {"int4-min-g32", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
     {"int8-min-g64", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
     {"int4-min-g128", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
-    {"int2-min-g16", "sggggggggg", "sggggggggg", "sggggggggg"},
+    {"int2-min-g16", "ssgggggggg", "ssgggggggg", "ssgggggggg"},
     {"mxfp4", "ssssssssss", "ssssssssss", "ssssssssss"},
     {"int4-sym-g128-a8", "ssssmmgggg", "ssssmmgggg", "ssssgggggg"},
     {"int8-sym-row-a8", "ssssmmgggg", "ssssmmgggg", "ssssgggggg"},
@@ -132,7 +134,8 @@ std::string_view plain_rule(const Layer& layer, std::int64_t m, bool medium) {
            format.codes != CodeKind::kInt8WithZeros &&
            (shape.inputs == GemmInputs::kInt8 || format.bits() == 4);  // no planes here
   }
-  return m <= max_small_batch(format, rounded ? 1 : 2) || !gemm ? "small-batch" : "gemm";
+  const std::int64_t few = std::max<std::int64_t>(max_small_batch(format, rounded ? 1 : 2), 8);
+  return m <= few || !gemm ? "small-batch" : "gemm";
 }
 
 TEST(LinearKernels, FollowThePlainRule) {
@@ -173,7 +176,7 @@ TEST(LinearKernels, SayWhyTheyRefuse) {
   EXPECT_TRUE(answers.starts_with(
       "dense-few: weights are compressed; dense-many: weights are compressed; dense: weights are "
       "compressed; medium-batch: 128 columns of tokens and 8193 rows; with "
-      "more than 8192 gemm is faster; small-batch: 64 tokens; a launch takes 16, and gemm "
+      "more than 8192 gemm is faster; small-batch: 64 tokens; up to 16 come here, and gemm "
       "takes all; int4-gemm: activations have more than 4 bits; gemm: takes it; "))
       << answers;
 }

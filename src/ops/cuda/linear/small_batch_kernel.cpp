@@ -6,6 +6,9 @@
 namespace nibble::ops::cuda {
 namespace {
 
+// Steps of so many tokens have the bits of one of them alone, whatever a launch takes.
+constexpr std::int64_t kExactTokens = 8;
+
 // More tokens than a launch takes are served in several, where that was measured to be faster.
 bool takes_launches(const LayerPlan& plan, std::int64_t m) {
   const ManyTokens* choice = plan.measured_choice(m);
@@ -21,8 +24,9 @@ Refusal refusal(const LayerProblem& problem) {
   if (plan.most_few == 0) {
     return Reason("it multiplies integers and books");
   }
-  if (linear.m > plan.most_few && plan.is_planned && !takes_launches(plan, linear.m)) {
-    return Reason("{} tokens; a launch takes {}, and gemm takes all", linear.m, plan.most_few);
+  const std::int64_t few = std::max(plan.most_few, kExactTokens);
+  if (linear.m > few && plan.is_planned && !takes_launches(plan, linear.m)) {
+    return Reason("{} tokens; up to {} come here, and gemm takes all", linear.m, few);
   }
   if (linear.epilogue.gate) {
     return Reason("it joins no gates");
