@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include "core/error.h"
 #include "core/json.h"
 #include "io/atomic_file.h"
@@ -100,10 +103,17 @@ void CachedModel::link(std::string_view commit, const std::string& file,
     target /= "..";
   }
   target = target / "blobs" / checksum;
+  // Renamed into place: another process that pulls or opens the model never misses it.
+  const fs::path fresh = fs::path(name) += fmt::format(".{}.link", ::getpid());
   std::error_code error;
-  fs::remove(name, error);  // a link whose bytes are gone
-  fs::create_symlink(target, name, error);
-  if (error && !is_there(name)) {
+  fs::remove(fresh, error);  // what a process of this number left when it was killed
+  fs::create_symlink(target, fresh, error);
+  if (!error) {
+    fs::rename(fresh, name, error);
+  }
+  if (error) {
+    std::error_code ignored;
+    fs::remove(fresh, ignored);
     io::fail_with_errno("create", name, error.value());
   }
 }

@@ -1,5 +1,8 @@
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -136,6 +139,27 @@ TEST_F(Cache, LinksAreRelative) {
   EXPECT_EQ(fs::read_symlink(snapshot / "1_Pooling/config.json"),
             fs::path("../../../blobs") / kBlob);
   EXPECT_TRUE(model_.has(kCommit, "1_Pooling/config.json"));
+}
+
+// Two that pull the same model link its files again and again.
+TEST_F(Cache, ALinkIsThereWhileItIsMadeAgain) {
+  write(model_.blob(kBlob), "{}");
+  model_.link(kCommit, "config.json", kBlob);
+  std::atomic<bool> ended = false;
+  std::thread other([&] {
+    for (int i = 0; i < 2000; ++i) {
+      model_.link(kCommit, "config.json", kBlob);
+    }
+    ended = true;
+  });
+  int missed = 0;
+  while (!ended) {
+    missed += model_.has(kCommit, "config.json") ? 0 : 1;
+  }
+  other.join();
+  EXPECT_EQ(missed, 0);
+  const fs::directory_iterator files(model_.snapshot(kCommit));
+  EXPECT_EQ(std::distance(begin(files), end(files)), 1) << "something else stays";
 }
 
 TEST_F(Cache, AModelIsFoundWhenAllOfItIsThere) {
