@@ -103,7 +103,7 @@ class TileWriter {
         }
         if (format().has_shifts()) {
           const __half shift = __float2half_rn(weights_.plain.shifts[index]);
-          std::memcpy(to + groups() * 32 + at, &shift, 2);
+          std::memcpy(to + std::int64_t{32} * groups() + at, &shift, 2);
         }
       }
     }
