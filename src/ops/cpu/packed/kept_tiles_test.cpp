@@ -18,6 +18,7 @@
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/packed/packed_linear.h"
 #include "ops/cpu/packed/test_problems.h"
+#include "ops/cpu/sparse/sparse_weights_for_tests.h"
 
 namespace nibble::ops::cpu {
 namespace {
@@ -39,28 +40,9 @@ constexpr const char* kSchemes[] = {
 
 /// Tiles keep `share` of the groups. Every third is empty, every fifth has all.
 PackedWeight tile_weight(const std::string& text, Shape shape, double share, std::uint64_t seed) {
-  core::Random random(seed);
-  const formats::Scheme scheme = formats::parse_scheme(text);
-  const std::int64_t group = scheme.scale.group;
-  const std::int64_t k = shape.groups * group;
-  formats::PackedWeightBuilder builder(scheme, shape.tiles * kTileRows, k);
-  std::vector<bool> kept(static_cast<std::size_t>(shape.groups));
-  for (std::int64_t row = 0; row < shape.tiles * kTileRows; ++row) {
-    const std::int64_t tile = row / kTileRows;
-    for (std::size_t g = 0; row % kTileRows == 0 && g < kept.size(); ++g) {
-      kept[g] = tile % 5 == 4 || (tile % 3 != 1 && random.uniform() < share);
-    }
-    std::vector<std::uint8_t> codes = testing::random_codes(scheme, k, random);
-    for (std::int64_t g = 0; g < shape.groups; ++g) {
-      const auto parameters = testing::random_parameters(scheme, row, random, builder);
-      builder.set_group(row, g, parameters);
-      if (!kept[static_cast<std::size_t>(g)]) {
-        std::fill_n(codes.begin() + g * group, group, static_cast<std::uint8_t>(parameters.zero));
-      }
-    }
-    builder.set_codes(row, codes);
-  }
-  return builder.finish();
+  const std::int64_t group = formats::parse_scheme(text).scale.group;
+  return testing::sparse_weight(text, shape.tiles * kTileRows, shape.groups * group, seed,
+                                testing::mixed_share(share, 1));
 }
 
 std::vector<Variant> variants_here() {

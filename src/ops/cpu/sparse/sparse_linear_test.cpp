@@ -11,6 +11,7 @@
 #include "formats/block_sparse.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/packed/test_problems.h"
+#include "ops/cpu/sparse/sparse_weights_for_tests.h"
 
 // Every kernel that runs here against sums in double, and against each other to the last bit.
 namespace nibble::ops::cpu {
@@ -33,24 +34,9 @@ constexpr const char* kSchemes[] = {
 
 /// Keeps `share` of the groups. Every third row is empty, every fifth has all.
 PackedWeight sparse_weight(const std::string& text, Shape shape, double share, std::uint64_t seed) {
-  core::Random random(seed);
-  const formats::Scheme scheme = formats::parse_scheme(text);
-  const std::int64_t group = scheme.scale.group;
-  const std::int64_t k = shape.groups * group;
-  formats::PackedWeightBuilder builder(scheme, shape.n, k);
-  for (std::int64_t row = 0; row < shape.n; ++row) {
-    std::vector<std::uint8_t> codes = testing::random_codes(scheme, k, random);
-    for (std::int64_t g = 0; g < shape.groups; ++g) {
-      const auto parameters = testing::random_parameters(scheme, row, random, builder);
-      builder.set_group(row, g, parameters);
-      const bool kept = row % 5 == 4 || (row % 3 != 1 && random.uniform() < share);
-      if (!kept) {
-        std::fill_n(codes.begin() + g * group, group, static_cast<std::uint8_t>(parameters.zero));
-      }
-    }
-    builder.set_codes(row, codes);
-  }
-  return builder.finish();
+  const std::int64_t group = formats::parse_scheme(text).scale.group;
+  return testing::sparse_weight(text, shape.n, shape.groups * group, seed,
+                                testing::mixed_share(share, 1));
 }
 
 QuantizedInput quantized(const PackedWeight& weight, std::int64_t m, core::ThreadPool& pool,

@@ -35,6 +35,19 @@ Refusal result_refusal(const LinearProblem& linear) {
   return epilogue_refusal(linear);
 }
 
+/// What those refuse beside a layout that read what is stored.
+Refusal stored_refusal(const LayerProblem& problem) {
+  const LinearProblem& linear = problem.linear;
+  if (const Refusal refused = result_refusal(linear)) {
+    return refused;
+  }
+  if (const std::int64_t few = few_tokens(linear);
+      linear.m > few && blas_lt_absence(problem).empty()) {
+    return Reason("{} tokens; with more than {} sparse-many is faster", linear.m, few);
+  }
+  return std::nullopt;
+}
+
 Refusal few_refusal(const LayerProblem& problem) {
   const LinearProblem& linear = problem.linear;
   if (const Refusal refused = sparse_layout_refusal(linear.scheme, linear.k)) {
@@ -43,13 +56,7 @@ Refusal few_refusal(const LayerProblem& problem) {
   if (in_tiles(linear)) {
     return Reason("tiles of 16 rows keep the same groups, which sparse-tiles takes");
   }
-  if (const Refusal refused = result_refusal(linear)) {
-    return refused;
-  }
-  if (linear.m > kFewTokens && blas_lt_absence(problem).empty()) {
-    return Reason("{} tokens; with more than {} sparse-many is faster", linear.m, kFewTokens);
-  }
-  return std::nullopt;
+  return stored_refusal(problem);
 }
 
 std::optional<InputForm> few_form(const LayerProblem&) {
@@ -176,17 +183,10 @@ void run_many(const LayerProblem& problem, const LayerWeights& weights, const Li
 }
 
 Refusal tiles_refusal(const LayerProblem& problem) {
-  const LinearProblem& linear = problem.linear;
-  if (const Refusal refused = tile_units_refusal(linear.scheme, linear.k)) {
+  if (const Refusal refused = tile_units_refusal(problem.linear.scheme, problem.linear.k)) {
     return refused;
   }
-  if (const Refusal refused = result_refusal(linear)) {
-    return refused;
-  }
-  if (linear.m > kMostTileTokens && blas_lt_absence(problem).empty()) {
-    return Reason("{} tokens; with more than {} sparse-many is faster", linear.m, kMostTileTokens);
-  }
-  return std::nullopt;
+  return stored_refusal(problem);
 }
 
 std::optional<InputForm> tiles_form(const LayerProblem&) {

@@ -6,13 +6,14 @@
 #include "device/cuda/gpu_for_tests.h"
 #include "formats/block_sparse.h"
 #include "ops/cpu/sparse/sparse_linear.h"
+#include "ops/cpu/sparse/sparse_weights_for_tests.h"
 #include "ops/cuda/cuda_ops.h"
-#include "ops/cuda/sparse/sparse_weights_for_tests.h"
 
 // Layers of block-sparse rows from float input to result, beside the CPU's kernel.
 namespace nibble::ops::cuda {
 namespace {
 
+using cpu::testing::sparse_weight;
 using formats::PackedWeight;
 
 class SparseCudaLayers : public device::GpuTest {

@@ -11,12 +11,13 @@
 
 #include "core/error.h"
 #include "formats/block_sparse.h"
-#include "ops/cuda/sparse/sparse_weights_for_tests.h"
+#include "ops/cpu/sparse/sparse_weights_for_tests.h"
 
 // The layout of block-sparse rows, read back as the kernels read it.
 namespace nibble::ops::cuda {
 namespace {
 
+using cpu::testing::sparse_weight;
 using formats::PackedWeight;
 
 /// A block of 16 weights as a lane has it.

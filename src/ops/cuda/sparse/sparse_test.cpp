@@ -6,17 +6,18 @@
 #include "device/cuda/check.h"
 #include "device/cuda/gpu_for_tests.h"
 #include "device/cuda/stream.h"
+#include "ops/cpu/sparse/sparse_weights_for_tests.h"
 #include "ops/cuda/device_arrays_for_tests.h"
 #include "ops/cuda/elementwise/elementwise.h"
 #include "ops/cuda/small_batch/trial_for_tests.h"
 #include "ops/cuda/sparse/sparse_few.h"
 #include "ops/cuda/sparse/sparse_packer.h"
-#include "ops/cuda/sparse/sparse_weights_for_tests.h"
 
 // The kernels of block-sparse rows beside plain loops in double.
 namespace nibble::ops::cuda {
 namespace {
 
+using cpu::testing::sparse_weight;
 using device::cuda::Buffer;
 using formats::PackedWeight;
 

@@ -8,15 +8,16 @@
 #include "device/cuda/check.h"
 #include "device/cuda/gpu_for_tests.h"
 #include "device/cuda/stream.h"
+#include "ops/cpu/sparse/sparse_weights_for_tests.h"
 #include "ops/cuda/device_arrays_for_tests.h"
 #include "ops/cuda/elementwise/input_target.h"
-#include "ops/cuda/sparse/sparse_weights_for_tests.h"
 #include "ops/cuda/sparse/tile_packer.h"
 
 // The kernels of tiles that keep the same groups, beside plain loops in double.
 namespace nibble::ops::cuda {
 namespace {
 
+using cpu::testing::sparse_weight;
 using device::cuda::Buffer;
 using formats::PackedWeight;
 

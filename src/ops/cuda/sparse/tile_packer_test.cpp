@@ -6,12 +6,13 @@
 
 #include "core/error.h"
 #include "formats/block_sparse.h"
-#include "ops/cuda/sparse/sparse_weights_for_tests.h"
+#include "ops/cpu/sparse/sparse_weights_for_tests.h"
 
 // The layout of tiles, read back as a warp reads it: lane by lane, as the left operand of m16n8k16.
 namespace nibble::ops::cuda {
 namespace {
 
+using cpu::testing::sparse_weight;
 using formats::PackedWeight;
 
 template <typename T>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -8,23 +9,23 @@
 #include "core/random.h"
 #include "formats/format.h"
 #include "ops/cpu/packed/test_problems.h"
-#include "ops/cuda/packed/unit_rows.h"
 
-namespace nibble::ops::cuda {
+namespace nibble::ops::cpu::testing {
 
-/// Which share of its groups a row keeps.
+/// Which share of its groups a row keeps, or a tile of rows that keep the same ones.
 using KeptShare = std::function<double(std::int64_t row)>;
 
-/// Every third row keeps none, every fifth all, the others about half.
-inline double mixed_share(std::int64_t row) {
-  return row % 5 == 4 ? 1.0 : row % 3 == 0 ? 0.0 : 0.5;
+/// Every fifth row keeps all, every third none (the first of them is row `empty`), the others about
+/// `share`.
+inline KeptShare mixed_share(double share = 0.5, std::int64_t empty = 0) {
+  return [=](std::int64_t row) { return row % 5 == 4 ? 1.0 : row % 3 == empty ? 0.0 : share; };
 }
 
 /// Block-sparse rows with random codes, scales and zeros. Of rows that keep the same groups the
 /// first says which.
 inline formats::PackedWeight sparse_weight(const std::string& text, std::int64_t n, std::int64_t k,
                                            std::uint64_t seed,
-                                           const KeptShare& share = mixed_share) {
+                                           const KeptShare& share = mixed_share()) {
   core::Random random(seed);
   const formats::Scheme scheme = formats::parse_scheme(text);
   const std::int64_t group = scheme.scale.group;
@@ -34,9 +35,9 @@ inline formats::PackedWeight sparse_weight(const std::string& text, std::int64_t
     for (std::size_t g = 0; row % formats::pattern_rows(scheme) == 0 && g < kept.size(); ++g) {
       kept[g] = random.uniform() < share(row / formats::pattern_rows(scheme));
     }
-    std::vector<std::uint8_t> codes = cpu::testing::random_codes(scheme, k, random);
+    std::vector<std::uint8_t> codes = random_codes(scheme, k, random);
     for (std::int64_t g = 0; g < k / group; ++g) {
-      const auto parameters = cpu::testing::random_parameters(scheme, row, random, builder);
+      const auto parameters = random_parameters(scheme, row, random, builder);
       builder.set_group(row, g, parameters);
       if (!kept[static_cast<std::size_t>(g)]) {
         std::fill_n(codes.begin() + g * group, group, static_cast<std::uint8_t>(parameters.zero));
@@ -47,4 +48,4 @@ inline formats::PackedWeight sparse_weight(const std::string& text, std::int64_t
   return builder.finish();
 }
 
-}  // namespace nibble::ops::cuda
+}  // namespace nibble::ops::cpu::testing
