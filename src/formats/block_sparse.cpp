@@ -253,7 +253,8 @@ PackedWeight kept_columns(const PackedWeight& weight, std::int64_t tile, std::in
       weight_of_zeros(scheme, rows, (end - begin + padding) * scheme.scale.group);
   for (std::int64_t at = begin; at < end; ++at) {
     for (std::int64_t row = 0; row < rows; ++row) {
-      set_full_values(columns, row, at - begin, stored_values(weight, at * rows + row));
+      set_full_values(columns, row, at - begin,
+                      stored_values(weight, stored_entry(weight, at, row)));
     }
   }
   columns.input_scale = weight.input_scale;
@@ -264,9 +265,11 @@ PackedWeight groups_of(const PackedWeight& weight, std::int64_t begin, std::int6
                        std::int64_t first, std::int64_t last) {
   const Scheme& scheme = weight.scheme;
   const std::int64_t tile = pattern_rows(scheme);
-  core::require(begin % tile == 0 && end % tile == 0, core::ErrorKind::kUsage,
-                "{}: {} rows keep the same groups: rows [{}, {}) of {} cannot be taken out of them",
-                scheme, tile, begin, end, weight.n);
+  core::require(
+      begin % tile == 0 && end % tile == 0, core::ErrorKind::kUsage,
+      "{}: {} rows keep the same groups: rows [{}, {}) of {} cannot be taken out of them; use "
+      "another number of ranks",
+      scheme, tile, begin, end, weight.n);
   std::vector<std::int64_t> taken;  // of the groups that are stored
   std::vector<std::int32_t> ends = {0};
   for (std::int64_t row = begin; row < end; row += tile) {
@@ -288,7 +291,8 @@ PackedWeight groups_of(const PackedWeight& weight, std::int64_t begin, std::int6
   for (std::int64_t to = 0; to < kept; ++to) {
     const std::int64_t at = taken[index(to)];
     for (std::int64_t row = 0; row < tile; ++row) {
-      set_stored_values(slice, to * tile + row, stored_values(weight, at * tile + row));
+      set_stored_values(slice, stored_entry(slice, to, row),
+                        stored_values(weight, stored_entry(weight, at, row)));
     }
     set_group(slice, to, stored_group(weight, at) - first);
   }

@@ -51,10 +51,12 @@ PackedWeight rows_of(const PackedWeight& weight, std::int64_t begin, std::int64_
     return groups_of(weight, begin, end, 0, groups_per_row(weight.scheme, weight.k));
   }
   const Runs* const runs = runs_of(weight.scheme);
-  core::require(runs == nullptr || (begin % runs->rows == 0 && end % runs->rows == 0),
-                core::ErrorKind::kUsage,
-                "{} codes {} outputs together: rows [{}, {}) of {} cannot be taken out of them",
-                weight.scheme, runs == nullptr ? 1 : runs->rows, begin, end, weight.n);
+  core::require(
+      runs == nullptr || (begin % runs->rows == 0 && end % runs->rows == 0),
+      core::ErrorKind::kUsage,
+      "{} codes {} outputs together: rows [{}, {}) of {} cannot be taken out of them; use "
+      "another number of ranks",
+      weight.scheme, runs == nullptr ? 1 : runs->rows, begin, end, weight.n);
   PackedWeight slice = weight;
   slice.n = end - begin;
   for (const StoredPart& part : stored_parts(weight.scheme, weight.n, weight.k)) {
