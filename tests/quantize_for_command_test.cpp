@@ -52,7 +52,7 @@ TEST_F(QuantizeForCommand, WritesWhatTheRecipeMakes) {
 TEST_F(QuantizeForCommand, EachProgramHasARecipe) {
   const ProcessResult made = nibble(words("llama.cpp", "out.gguf"));
   ASSERT_EQ(made.exit_code, 0) << made.err;
-  EXPECT_NE(made.out.find("gptq-w4g32-sym"), std::string::npos) << made.out;
+  EXPECT_NE(made.out.find("q4_k-gptq-search"), std::string::npos) << made.out;
   EXPECT_NE(made.out.find("4.500 bits per weight"), std::string::npos) << made.out;
   EXPECT_NE(made.out.find("run it: llama-cli -m"), std::string::npos) << made.out;
   const Json mlx = json(words("mlx", "mlx"));
@@ -70,8 +70,8 @@ TEST_F(QuantizeForCommand, MixesTheTypesOfLlamaCpp) {
     types.insert(layer["to"].get<std::string>());
     EXPECT_EQ(layer["exact"], true);
   }
-  EXPECT_TRUE(types.contains("Q4_0"));
-  EXPECT_TRUE(types.contains("Q8_0"));
+  EXPECT_GE(types.size(), 2u);
+  EXPECT_TRUE(types.contains("Q5_K") || types.contains("Q6_K"));
   EXPECT_GT(loss(path("mix.gguf")), 0.0);
 }
 

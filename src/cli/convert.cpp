@@ -9,6 +9,7 @@
 #include "compress/search/searched_rounding.h"
 #include "models/exchange/conversion.h"
 #include "models/gguf/gguf_export.h"
+#include "models/gguf/gguf_tensor_data.h"
 
 namespace nibble::cli {
 namespace {
@@ -25,7 +26,7 @@ class Convert final : public ModelCommand {
         ->required();
     app.add_option("--scheme", scheme_,
                    "What layers become, where it is not what comes nearest to them: int4-sym-g128, "
-                   "f16, ... (gguf: int4-sym-g32 is Q4_0, int4-asym-g32 Q4_1, int8-sym-g32 Q8_0)");
+                   "f16, ... (gguf: also Q4_0, Q4_1, Q8_0, Q2_K to Q6_K, IQ4_XS)");
     add_threads(app, options_.threads);
   }
 
@@ -51,7 +52,7 @@ class Convert final : public ModelCommand {
  private:
   formats::Scheme scheme() const {
     try {
-      return formats::parse_scheme(scheme_);
+      return to_ == "gguf" ? models::scheme_of_gguf_type(scheme_) : formats::parse_scheme(scheme_);
     } catch (const core::Error& error) {
       core::fail(core::ErrorKind::kUsage, "--scheme: {}", error.what());
     }

@@ -4,6 +4,7 @@
 #include "formats/format.h"
 #include "formats/fp8/fp8_codes.h"
 #include "formats/runs.h"
+#include "formats/super_blocks.h"
 #include "formats/trellis/trellis_code.h"
 
 namespace nibble::formats {
@@ -25,8 +26,8 @@ std::unique_ptr<const Format> make_format(const Scheme& scheme, std::span<const 
                 "{} takes no learned code book", scheme);
   core::require(!is_dense(scheme), core::ErrorKind::kUsage,
                 "{} stores values, not codes: it has no encoder", scheme);
-  core::require(!has_minima(scheme) && !has_supers(scheme), core::ErrorKind::kUsage,
-                "{} is read from GGUF files; nothing is rounded to it here", scheme);
+  core::require(!has_supers(scheme) || super_block_type(scheme) != nullptr, core::ErrorKind::kUsage,
+                "{} is read from files; nothing is rounded to it here", scheme);
   core::require(runs_of(scheme) == nullptr, core::ErrorKind::kUsage,
                 "weights of {} are not rounded one by one: {} are chosen many together (recipes "
                 "trellis4, trellis3, trellis2)",

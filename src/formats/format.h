@@ -11,11 +11,14 @@
 
 namespace nibble::formats {
 
+struct Super;
+
 /// Parameters of one group exactly as they will be stored: `scale` has already been rounded to the
 /// stored scale type, so codes chosen with it decode without a further error.
 struct GroupParameters {
   float scale = 1.0f;
-  int zero = 0;  // integers only
+  int zero = 0;         // integers only
+  float minimum = 0.0f;  // schemes with minima only: what code 0 stands for, at most 0
 };
 
 /// Encoding of one weight format: how parameters are fitted to a group by round to nearest, and how
@@ -51,6 +54,9 @@ class Format {
   /// never infinite. MXFP4 stores powers of two without a sign: nearest there is nearest in log2.
   virtual float stored_scale(double scale) const = 0;
 
+  /// The minimum nearest to `minimum` that the stored type can hold; 0 in schemes without minima.
+  virtual float stored_minimum(double /*minimum*/) const { return 0.0f; }
+
   const Scheme& scheme() const { return scheme_; }
 
  protected:
@@ -61,8 +67,9 @@ class Format {
 };
 
 /// The format of a scheme (not dense; learned books are given by `book`, book_size() values).
-/// NVFP4 gets a global scale of 1; make_nv_format() takes another. Throws kUsage when the scheme
-/// has no round-to-nearest encoder.
+/// NVFP4 gets a global scale of 1; make_nv_format() takes another. Scales (and minima) of a scheme
+/// with supers stay as they are fitted until round_to_supers() has seen all groups of a row. Throws
+/// kUsage when the scheme has no round-to-nearest encoder.
 std::unique_ptr<const Format> make_format(const Scheme& scheme, std::span<const float> book = {});
 
 /// Collects codes and parameters of a matrix and packs them. A stored scale of inputs is 1 until
@@ -77,6 +84,8 @@ class PackedWeightBuilder {
 
   /// Before the groups of the row; only where scales are multiples of a unit (row_unit.h).
   void set_unit(std::int64_t row, std::uint8_t unit);
+  /// Before the groups of the row; only where scales are multiples of supers (super_blocks.h).
+  void set_supers(std::int64_t row, std::span<const Super> supers);
   /// Before all groups; only for NVFP4 (nv_format.h).
   void set_global(float global);
   /// Of rows that share their scales those of the first are stored; the others must be the same.
@@ -91,6 +100,9 @@ class PackedWeightBuilder {
 
  private:
   void set_scale(std::int64_t row, std::int64_t group, float scale);
+  void set_minimum(std::int64_t row, std::int64_t group, float minimum);
+  void set_multiple(std::int64_t row, std::int64_t group, float value, core::Tensor& multiples,
+                    const core::Tensor& supers);
   void set_zero(std::int64_t row, std::int64_t group, int zero);
   void set_tail_scale(std::int64_t row, const GroupParameters& parameters);
   void set_head_codes(std::int64_t row, std::span<const std::uint8_t> codes);

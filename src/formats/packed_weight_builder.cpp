@@ -12,6 +12,7 @@
 #include "formats/row_unit.h"
 #include "formats/runs.h"
 #include "formats/stored_parts.h"
+#include "formats/super_blocks.h"
 
 namespace nibble::formats {
 namespace {
@@ -79,8 +80,46 @@ void PackedWeightBuilder::set_group(std::int64_t row, std::int64_t group,
   require(row >= 0 && row < weight_.n && group >= 0 && group < groups, ErrorKind::kFailed,
           "group {} of row {} in a weight of {} rows and {} groups", group, row, weight_.n, groups);
   set_scale(row, group, parameters.scale);
-  if (is_integer(scheme)) {
+  if (has_minima(scheme)) {
+    set_minimum(row, group, parameters.minimum);
+  } else if (is_integer(scheme)) {
     set_zero(row, group, parameters.zero);
+  }
+}
+
+void PackedWeightBuilder::set_minimum(std::int64_t row, std::int64_t group, float minimum) {
+  if (has_supers(weight_.scheme)) {
+    set_multiple(row, group, minimum, weight_.minima, weight_.min_supers);
+    return;
+  }
+  const std::int64_t groups = weight_.minima.dim(1);
+  weight_.minima.mutable_data<core::Fp16>()[index(row * groups + group)] =
+      to_stored_fp16(minimum, "minimum");
+}
+
+void PackedWeightBuilder::set_multiple(std::int64_t row, std::int64_t group, float value,
+                                       Tensor& multiples, const Tensor& supers) {
+  const std::int64_t super = group * weight_.scheme.scale.group / kSuperGroup;
+  const float unit =
+      core::to_float(supers.data<core::Fp16>()[index(row * supers.dim(1) + super)]);
+  const double multiple = unit == 0 ? 0.0 : std::nearbyint(static_cast<double>(value) / unit);
+  require(std::abs(multiple) <= 128 && unit * static_cast<float>(multiple) == value,
+          ErrorKind::kFailed, "{} is no multiple of the {} that group {} of row {} shares", value,
+          unit, group, row);
+  multiples.mutable_data<std::int8_t>()[index(row * multiples.dim(1) + group)] =
+      static_cast<std::int8_t>(multiple);
+}
+
+void PackedWeightBuilder::set_supers(std::int64_t row, std::span<const Super> supers) {
+  require(has_supers(weight_.scheme) && row >= 0 && row < weight_.n &&
+              std::cmp_equal(supers.size(), weight_.supers.dim(1)),
+          ErrorKind::kFailed, "{} supers for row {} of {}", supers.size(), row, weight_.scheme);
+  for (std::size_t i = 0; i < supers.size(); ++i) {
+    const std::size_t at = index(row * weight_.supers.dim(1)) + i;
+    weight_.supers.mutable_data<core::Fp16>()[at] = supers[i].scale;
+    if (has_minima(weight_.scheme)) {
+      weight_.min_supers.mutable_data<core::Fp16>()[at] = supers[i].minimum;
+    }
   }
 }
 
@@ -98,7 +137,8 @@ void PackedWeightBuilder::set_scale(std::int64_t row, std::int64_t group, float 
       set_units(row, group, scale);
       return;
     case ScaleType::kMultiples:
-      core::fail(ErrorKind::kFailed, "{} is read from files, not built", weight_.scheme);
+      set_multiple(row, group, scale, weight_.scales, weight_.supers);
+      return;
     case ScaleType::kE8m0:
       weight_.scales.mutable_data<std::uint8_t>()[at] = to_e8m0(scale);
       return;

@@ -9,6 +9,7 @@
 #include "formats/nv/nv_format.h"
 #include "formats/row_unit.h"
 #include "formats/row_unit_format.h"
+#include "formats/super_blocks.h"
 
 namespace nibble::formats {
 namespace {
@@ -100,17 +101,26 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
   require(!stores_order(scheme), ErrorKind::kUsage,
           "{} needs an order of the inputs, which nothing gives here", scheme);
   PackedWeightBuilder builder(scheme, n, k);
-  auto plain = make_format(scheme);
+  const SuperBlockType* const blocks = super_block_type(scheme);
+  auto plain = make_format(scheme, blocks ? blocks->book : std::span<const float>());
+  if (blocks != nullptr && !blocks->book.empty()) {
+    builder.set_book(0, blocks->book);
+  }
   if (scheme.scale.type == ScaleType::kE4m3) {
     const float global = nv_global(fitted);
     plain = make_nv_format(scheme, global);
     builder.set_global(global);
   }
   const std::int64_t inputs = group_size(scheme, k);
+  const std::int64_t groups = groups_per_row(scheme, k);
   const std::int64_t rows_together = rows_per_scale(scheme, n);
   const std::vector<GroupParameters> shared = fit_together(*plain, fitted, rows_together, k);
   pool.parallel_for(n, kRows, [&](std::int64_t first, std::int64_t last) {
     std::vector<std::uint8_t> codes(index(k));
+    std::vector<GroupParameters> parameters(index(groups));
+    const auto part = [&](auto row, std::int64_t group) {
+      return row.subspan(index(group * inputs), index(std::min(inputs, k - group * inputs)));
+    };
     for (std::int64_t row = first; row < last; ++row) {
       const auto weights = w.subspan(index(row * k), index(k));
       const auto to_fit = fitted.subspan(index(row * k), index(k));
@@ -121,15 +131,17 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
         builder.set_unit(row, unit);
       }
       const Format* const format = with_unit ? with_unit.get() : plain.get();
-      for (std::int64_t begin = 0; begin < k; begin += inputs) {
-        const std::int64_t count = std::min(inputs, k - begin);
-        const auto group = weights.subspan(index(begin), index(count));
-        const GroupParameters parameters =
-            shared.empty() ? format->fit(to_fit.subspan(index(begin), index(count)))
-                           : shared[index(row / rows_together)];
-        format->encode_group(group, parameters,
-                             std::span(codes).subspan(index(begin), index(count)));
-        builder.set_group(row, begin / inputs, parameters);
+      for (std::int64_t group = 0; group < groups; ++group) {
+        parameters[index(group)] =
+            shared.empty() ? format->fit(part(to_fit, group)) : shared[index(row / rows_together)];
+      }
+      if (blocks != nullptr) {
+        builder.set_supers(row, round_to_supers(scheme, parameters));
+      }
+      for (std::int64_t group = 0; group < groups; ++group) {
+        format->encode_group(part(weights, group), parameters[index(group)],
+                             part(std::span(codes), group));
+        builder.set_group(row, group, parameters[index(group)]);
       }
       builder.set_codes(row, codes);
     }

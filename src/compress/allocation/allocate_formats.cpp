@@ -1,6 +1,7 @@
 #include "compress/allocation/allocate_formats.h"
 
 #include <algorithm>
+#include <set>
 
 #include "compress/allocation/knapsack.h"
 #include "compress/recipe/format_choices.h"
@@ -9,6 +10,7 @@
 #include "core/byte_size.h"
 #include "core/error.h"
 #include "formats/stored_parts.h"
+#include "formats/super_blocks.h"
 #include "ops/cpu/dense/blas.h"
 
 namespace nibble::compress {
@@ -16,12 +18,21 @@ namespace {
 
 using formats::Scheme;
 
-// A layer that the recipe compresses, and what it can become.
+// Layers that the recipe compresses alike, one but for experts of GGUF files, and what they can
+// become.
 struct Candidate {
-  const ops::Linear* layer = nullptr;
+  std::vector<const ops::Linear*> layers;
   std::vector<Scheme> schemes;
   std::vector<Offer> offers;
 };
+
+// What a layer takes where the target counts.
+std::int64_t bytes_in(const SizeTarget& target, const Scheme& scheme, std::int64_t n,
+                      std::int64_t k) {
+  const formats::SuperBlockType* const blocks = formats::super_block_type(scheme);
+  return target.in_gguf && blocks != nullptr ? formats::block_bytes(*blocks, n, k)
+                                             : formats::stored_bytes(scheme, n, k);
+}
 
 bool fits_shape(const Scheme& scheme, const formats::PackedWeight& weight) {
   try {
@@ -32,31 +43,59 @@ bool fits_shape(const Scheme& scheme, const formats::PackedWeight& weight) {
   }
 }
 
+// The layers of a block, those together that must have one scheme: a GGUF file has the matrices of
+// all experts in one tensor.
+std::vector<std::vector<const ops::Linear*>> layers_together(const models::Block& block,
+                                                             bool in_gguf) {
+  std::vector<std::vector<const ops::Linear*>> result;
+  std::set<const ops::LinearSet*> done;
+  for (const auto set : {&models::Mlp::up, &models::Mlp::down}) {
+    for (std::size_t i = 0; in_gguf && i < block.experts.size(); ++i) {
+      const ops::LinearSet& of_expert = block.experts[i].*set;
+      const std::size_t first = result.size() - (i == 0 ? 0 : of_expert.parts.size());
+      result.resize(first + of_expert.parts.size());
+      for (std::size_t part = 0; part < of_expert.parts.size(); ++part) {
+        result[first + part].push_back(&of_expert.parts[part]);
+      }
+      done.insert(&of_expert);
+    }
+  }
+  for (const ops::LinearSet* set : models::linear_sets(block)) {
+    for (const ops::Linear& part : set->parts) {
+      if (!done.contains(set)) {
+        result.push_back({&part});
+      }
+    }
+  }
+  return result;
+}
+
 // All layers with the bytes of what they can become; losses are not known yet.
 std::vector<Candidate> candidates(const models::Network& network, const Recipe& recipe) {
   const auto fixed = layer_schemes(network, recipe);
   const auto wanted = recipe.choices.empty() ? format_choices(recipe.scheme) : recipe.choices;
   std::vector<Candidate> result;
   for (const models::Block* block : models::all_blocks(network)) {
-    for (const ops::LinearSet* set : models::linear_sets(*block)) {
-      for (const ops::Linear& part : set->parts) {
-        if (!fixed.contains(part.name)) {
-          continue;  // routers
-        }
-        Candidate layer{&part, {}, {}};
-        const bool free = !rule_for(recipe, part.name);
-        for (const Scheme& scheme : free ? wanted : std::vector{fixed.at(part.name)}) {
-          if (fits_shape(scheme, part.weight)) {
-            layer.schemes.push_back(scheme);
-            layer.offers.push_back(
-                {formats::stored_bytes(scheme, part.weight.n, part.weight.k), 0.0});
-          }
-        }
-        core::require(!layer.offers.empty(), core::ErrorKind::kUsage,
-                      "recipe '{}': none of its choices can hold layer {} ({} inputs)",
-                      core::printable(recipe.name), part.name, part.weight.k);
-        result.push_back(std::move(layer));
+    for (const auto& layers : layers_together(*block, recipe.target->in_gguf)) {
+      const ops::Linear& first = *layers.front();
+      const auto at = fixed.find(first.name);
+      if (at == fixed.end()) {
+        continue;  // routers
       }
+      Candidate candidate{layers, {}, {}};
+      const bool free = !rule_for(recipe, first.name);
+      for (const Scheme& scheme : free ? wanted : std::vector{at->second}) {
+        if (fits_shape(scheme, first.weight)) {
+          const std::int64_t each =
+              bytes_in(*recipe.target, scheme, first.weight.n, first.weight.k);
+          candidate.schemes.push_back(scheme);
+          candidate.offers.push_back({each * std::ssize(layers), 0.0});
+        }
+      }
+      core::require(!candidate.offers.empty(), core::ErrorKind::kUsage,
+                    "recipe '{}': none of its choices can hold layer {} ({} inputs)",
+                    core::printable(recipe.name), first.name, first.weight.k);
+      result.push_back(std::move(candidate));
     }
   }
   return result;
@@ -64,8 +103,10 @@ std::vector<Candidate> candidates(const models::Network& network, const Recipe& 
 
 std::int64_t weights_of(const std::vector<Candidate>& layers) {
   std::int64_t weights = 0;
-  for (const Candidate& layer : layers) {
-    weights += layer.layer->weight.n * layer.layer->weight.k;
+  for (const Candidate& candidate : layers) {
+    for (const ops::Linear* layer : candidate.layers) {
+      weights += layer->weight.n * layer->weight.k;
+    }
   }
   return weights;
 }
@@ -79,7 +120,7 @@ std::int64_t bytes_outside(const models::Network& network, const Recipe& recipe)
   }
   const formats::PackedWeight& output = network.output.parts.front().weight;
   const std::int64_t of_output = network.config.tied_output ? 0 : formats::stored_bytes(output);
-  return now - of_output + formats::stored_bytes(*recipe.output, output.n, output.k);
+  return now - of_output + bytes_in(*recipe.target, *recipe.output, output.n, output.k);
 }
 
 // Bytes that the layers of the blocks may take.
@@ -134,12 +175,13 @@ Recipe allocate_formats(const models::Network& network, const Recipe& recipe,
   progress.begin("formats", static_cast<std::int64_t>(layers.size()));
   for (const Candidate& layer : layers) {
     offers.push_back(layer.offers);
-    const ops::Linear& linear = *layer.layer;
     for (std::size_t i = 0; i < layer.schemes.size(); ++i) {
-      offers.back()[i].loss =
-          predicted_loss(sensitivity.at(linear.name), linear.weight, layer.schemes[i], pool);
+      for (const ops::Linear* linear : layer.layers) {
+        offers.back()[i].loss +=
+            predicted_loss(sensitivity.at(linear->name), linear->weight, layer.schemes[i], pool);
+      }
     }
-    progress.update(static_cast<std::int64_t>(offers.size()), linear.name);
+    progress.update(static_cast<std::int64_t>(offers.size()), layer.layers.front()->name);
   }
   progress.end();
   const std::vector<std::size_t> chosen = choose_offers(offers, budget);
@@ -151,7 +193,9 @@ Recipe allocate_formats(const models::Network& network, const Recipe& recipe,
     const Scheme& scheme = layers[i].schemes[chosen[i]];
     LayerRule& rule = rules.try_emplace(formats::to_string(scheme)).first->second;
     rule.scheme = scheme;
-    rule.match.push_back(layers[i].layer->name);
+    for (const ops::Linear* layer : layers[i].layers) {
+      rule.match.push_back(layer->name);
+    }
     bytes += offers[i][chosen[i]].bytes;
     loss += offers[i][chosen[i]].loss;
   }

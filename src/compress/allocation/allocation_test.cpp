@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -283,6 +285,64 @@ TEST(AllocateFormats, LayersThatTheRecipeNamesKeepTheirScheme) {
     }
   }
   EXPECT_LE(models::block_bits_per_weight(result.model->network), 4.0);
+}
+
+// Layers matter the more the later they come.
+std::map<std::string, LayerSensitivity> rising_sensitivity(const models::Network& network) {
+  std::map<std::string, LayerSensitivity> sensitivity;
+  double output = 1;
+  for (const models::Block* block : models::all_blocks(network)) {
+    for (const ops::LinearSet* set : models::linear_sets(*block)) {
+      for (const ops::Linear& layer : set->parts) {
+        sensitivity[layer.name] = {
+            std::vector<double>(static_cast<std::size_t>(layer.weight.n), output),
+            std::vector<double>(static_cast<std::size_t>(layer.weight.k), 1.0)};
+        output *= 1.7;
+      }
+    }
+  }
+  return sensitivity;
+}
+
+// Q6_K takes 6.5625 bits there, of which Nibble holds the codes in 8.
+TEST(AllocateFormats, GgufFilesCountTheirOwnBlocks) {
+  const auto model = models::open_model(kDemo);
+  const models::Network& network = model->network;
+  CpuOps ops({2, ops::ActivationPrecision::kFloat});
+  Recipe recipe = find_recipe("q6_k");
+  recipe.choices = {recipe.scheme};
+  recipe.target = SizeTarget{6.57, 0, true};
+  const Recipe mixed = allocate_formats(network, recipe, rising_sensitivity(network), ops.pool(),
+                                        core::silent_progress());
+  EXPECT_EQ(layer_schemes(network, mixed).at("model.layers.0.mlp.up_proj"), recipe.scheme);
+  recipe.target->in_gguf = false;
+  EXPECT_THROW(allocate_formats(network, recipe, rising_sensitivity(network), ops.pool(),
+                                core::silent_progress()),
+               core::Error);
+}
+
+TEST(AllocateFormats, ExpertsOfGgufFilesShareATensor) {
+  const auto model = models::open_model(NIBBLE_SOURCE_DIR "/tests/families/mixtral");
+  CpuOps ops({2, ops::ActivationPrecision::kFloat});
+  const auto sensitivity = rising_sensitivity(model->network);
+  Recipe recipe = with_target(find_recipe("rtn-w4g32-sym"), {6.0, 0, true});
+  recipe.choices = {formats::parse_scheme("int4-sym-g32"), formats::parse_scheme("int8-sym-g32")};
+  const Recipe mixed = allocate_formats(model->network, recipe, sensitivity, ops.pool(),
+                                        core::silent_progress());
+  const auto schemes = layer_schemes(model->network, mixed);
+  std::map<std::string, std::set<std::string>> of_kind;
+  for (const auto& [name, scheme] : schemes) {
+    const std::size_t expert = name.find("experts.");
+    if (expert != std::string::npos) {
+      of_kind[name.substr(0, expert) + name.substr(name.rfind('.'))].insert(
+          formats::to_string(scheme));
+    }
+  }
+  EXPECT_FALSE(of_kind.empty());
+  for (const auto& [kind, found] : of_kind) {
+    EXPECT_EQ(found.size(), 1u) << kind;
+  }
+  EXPECT_EQ(mixed.layers.size(), 2u);
 }
 
 std::string refusal(const std::function<void()>& action) {

@@ -17,6 +17,20 @@ std::size_t index(std::int64_t value) {
   return static_cast<std::size_t>(value);
 }
 
+// Rounds the scales of a row to multiples of a unit, which it returns.
+std::uint8_t round_to_unit(std::span<formats::GroupParameters> row) {
+  float largest = 0;
+  for (const formats::GroupParameters& group : row) {
+    largest = std::max(largest, std::abs(group.scale));
+  }
+  const std::uint8_t byte = formats::unit_for(largest);
+  const float unit = formats::unit_value(byte);
+  for (formats::GroupParameters& group : row) {
+    group.scale = formats::scale_of_units(formats::units_of(group.scale, unit), unit);
+  }
+  return byte;
+}
+
 }  // namespace
 
 RowFormats::RowFormats(const Scheme& scheme, const Parameters& parameters, formats::NvRule rule) {
@@ -60,6 +74,9 @@ Parameters empty_parameters(std::span<const float> weights, const Scheme& scheme
   if (scheme.scale.type == formats::ScaleType::kE4m3) {
     parameters.global = formats::nv_global(weights, rule);
   }
+  if (const formats::SuperBlockType* const type = formats::super_block_type(scheme)) {
+    parameters.books.assign(type->book.begin(), type->book.end());
+  }
   return parameters;
 }
 
@@ -89,20 +106,16 @@ Parameters fit_parameters(std::span<const float> weights, std::int64_t n, std::i
 }
 
 void round_scales(Parameters& parameters, const Scheme& scheme, std::int64_t k) {
-  if (scheme.scale.type != formats::ScaleType::kUnits) {
-    return;
-  }
   const auto groups = index(formats::groups_per_row(scheme, k));
   for (std::size_t first = 0; first < parameters.groups.size(); first += groups) {
     const std::span row = std::span(parameters.groups).subspan(first, groups);
-    float largest = 0;
-    for (const formats::GroupParameters& group : row) {
-      largest = std::max(largest, std::abs(group.scale));
-    }
-    parameters.units.push_back(formats::unit_for(largest));
-    const float unit = formats::unit_value(parameters.units.back());
-    for (formats::GroupParameters& group : row) {
-      group.scale = formats::scale_of_units(formats::units_of(group.scale, unit), unit);
+    if (scheme.scale.type == formats::ScaleType::kUnits) {
+      parameters.units.push_back(round_to_unit(row));
+    } else if (formats::has_supers(scheme)) {
+      const std::vector<formats::Super> supers = formats::round_to_supers(scheme, row);
+      parameters.supers.insert(parameters.supers.end(), supers.begin(), supers.end());
+    } else {
+      return;
     }
   }
 }
@@ -146,6 +159,10 @@ formats::PackedWeight pack(const CodedWeight& coded, std::int64_t n, std::int64_
       if (!coded.parameters.units.empty()) {
         builder.set_unit(row, coded.parameters.units[index(row)]);
       }
+      if (const std::span supers(coded.parameters.supers); !supers.empty()) {
+        const std::size_t count = supers.size() / index(n);
+        builder.set_supers(row, supers.subspan(index(row) * count, count));
+      }
       for (std::int64_t group = 0; group < groups; ++group) {
         builder.set_group(row, group, coded.parameters.groups[index(row * groups + group)]);
       }
@@ -167,15 +184,17 @@ CodedWeight unpack(const formats::PackedWeight& weight) {
   coded.codes.resize(index(weight.n * weight.k));
   coded.parameters.groups.resize(index(weight.n * groups));
   std::vector<float> scales(index(groups));
+  std::vector<float> minima(index(groups));
   std::vector<std::uint8_t> zeros(index(groups));
   for (std::int64_t row = 0; row < weight.n; ++row) {
     formats::unpack_codes(weight, row,
                           std::span(coded.codes).subspan(index(row * weight.k), index(weight.k)));
     formats::unpack_scales(weight, row, scales);
     formats::unpack_zeros(weight, row, zeros);
+    formats::unpack_minima(weight, row, minima);
     for (std::int64_t group = 0; group < groups; ++group) {
-      coded.parameters.groups[index(row * groups + group)] = {scales[index(group)],
-                                                              zeros[index(group)]};
+      coded.parameters.groups[index(row * groups + group)] = {
+          scales[index(group)], zeros[index(group)], minima[index(group)]};
     }
   }
   if (formats::has_learned_book(weight.scheme)) {
@@ -187,6 +206,11 @@ CodedWeight unpack(const formats::PackedWeight& weight) {
   if (!weight.units.empty()) {
     const auto units = weight.units.data<std::uint8_t>();
     coded.parameters.units.assign(units.begin(), units.end());
+  }
+  for (std::int64_t i = 0; i < weight.supers.elements(); ++i) {
+    coded.parameters.supers.push_back(
+        {weight.supers.data<core::Fp16>()[index(i)],
+         formats::has_minima(weight.scheme) ? weight.min_supers.data<core::Fp16>()[index(i)] : core::Fp16{}});
   }
   if (!weight.global.empty()) {
     coded.parameters.global = weight.global.data<float>()[0];

@@ -8,6 +8,7 @@
 #include "core/threads.h"
 #include "formats/format.h"
 #include "formats/nv/nv_format.h"
+#include "formats/super_blocks.h"
 
 namespace nibble::compress {
 
@@ -17,6 +18,7 @@ struct Parameters {
   std::vector<formats::GroupParameters> groups;  // [n, groups of a row]
   std::vector<float> books;                      // learned books only: [n, 2^bits] or [1, 2^bits]
   std::vector<std::uint8_t> units;               // scales of 7 bits only: [n] (row_unit.h)
+  std::vector<formats::Super> supers;            // k-quants only: [n, k / 256] (super_blocks.h)
   float global = 0;                              // NVFP4 only (nv_format.h)
 };
 
@@ -58,7 +60,8 @@ struct GroupRange {
 };
 GroupRange group_range(const formats::Scheme& scheme, std::int64_t k, std::int64_t group);
 
-/// What the parameters of all groups are chosen with: the global scale, where the scheme has one.
+/// What the parameters of all groups are chosen with: the global scale, where the scheme has one,
+/// and the book of a k-quant.
 /// Throws kInvalidModel for weights that are not finite.
 Parameters empty_parameters(std::span<const float> weights, const formats::Scheme& scheme,
                             formats::NvRule rule = formats::NvRule::kFourOverSix);
@@ -69,8 +72,8 @@ Parameters fit_parameters(std::span<const float> weights, std::int64_t n, std::i
                           const formats::Scheme& scheme, core::ThreadPool& pool,
                           formats::NvRule rule = formats::NvRule::kFourOverSix);
 
-/// Where the scheme wants it, gives each row of parameters with fp16 scales its unit and rounds its
-/// scales to multiples of it. To be called by whatever chooses parameters.
+/// Where the scheme wants it, gives each row of parameters its unit or supers and rounds its scales
+/// (and minima) to multiples of them. To be called by whatever chooses parameters.
 void round_scales(Parameters& parameters, const formats::Scheme& scheme, std::int64_t k);
 
 /// The code nearest to each weight, [n, k].

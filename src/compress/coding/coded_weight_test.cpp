@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "core/random.h"
+#include "core/random_values_for_tests.h"
 #include "formats/stored_parts.h"
+#include "formats/super_blocks.h"
 
 namespace nibble::compress {
 namespace {
@@ -23,10 +25,22 @@ std::vector<float> random_weights() {
   return weights;
 }
 
+void expect_same(const formats::PackedWeight& packed, const formats::PackedWeight& expected) {
+  for (const formats::StoredPart& part :
+       formats::stored_parts(expected.scheme, expected.n, expected.k)) {
+    const core::Tensor& tensor = packed.*part.tensor;
+    const core::Tensor& wanted = expected.*part.tensor;
+    ASSERT_EQ(tensor.bytes(), wanted.bytes());
+    EXPECT_EQ(std::vector(tensor.raw(), tensor.raw() + tensor.bytes()),
+              std::vector(wanted.raw(), wanted.raw() + wanted.bytes()))
+        << formats::to_string(expected.scheme) << " " << part.name;
+  }
+}
+
 // Two ways to the same bytes, whatever shares a scale.
 TEST(CodedWeight, RoundedToNearestIsWhatFormatsRoundTo) {
   const std::vector<float> weights = random_weights();
-  for (const char* text : {"int4-asym-g32", "int3-sym-row", "int8-sym-tensor", "int4-sym-g32-s7",
+  for (const char* text : {"int4-asym-g32", "int3-sym-row", "int8-sym-tensor", "int4-sym-g32-s7", "int4-min-g32",
                            "lut4-nf4-g40", "fp8-row", "fp8-tensor", "mxfp4", "nvfp4"}) {
     const formats::Scheme scheme = formats::parse_scheme(text);
     const auto expected = formats::round_to_nearest(weights, kOutputs, kInputs, scheme);
@@ -36,15 +50,26 @@ TEST(CodedWeight, RoundedToNearestIsWhatFormatsRoundTo) {
           pack(round_with(weights, kOutputs, kInputs, scheme,
                           fit_parameters(weights, kOutputs, kInputs, scheme, pool), pool),
                kOutputs, kInputs, scheme, pool);
-      for (const formats::StoredPart& part : formats::stored_parts(scheme, kOutputs, kInputs)) {
-        const core::Tensor& tensor = packed.*part.tensor;
-        const core::Tensor& wanted = expected.*part.tensor;
-        ASSERT_EQ(tensor.bytes(), wanted.bytes());
-        EXPECT_EQ(std::vector(tensor.raw(), tensor.raw() + tensor.bytes()),
-                  std::vector(wanted.raw(), wanted.raw() + wanted.bytes()))
-            << text << " " << part.name;
-      }
+      expect_same(packed, expected);
     }
+  }
+}
+
+TEST(CodedWeight, SuperBlocksAreTakenApartAndPutTogether) {
+  constexpr std::int64_t kWide = 512;
+  const std::vector<float> weights = core::normal_values(kOutputs * kWide, 6);
+  core::ThreadPool pool(2);
+  for (const formats::SuperBlockType& type : formats::super_block_types()) {
+    const formats::Scheme scheme = formats::parse_scheme(type.scheme);
+    const auto expected = formats::round_to_nearest(weights, kOutputs, kWide, scheme);
+    const Parameters fitted = fit_parameters(weights, kOutputs, kWide, scheme, pool);
+    expect_same(pack(round_with(weights, kOutputs, kWide, scheme, fitted, pool), kOutputs, kWide,
+                     scheme, pool),
+                expected);
+    const CodedWeight apart = unpack(expected);
+    EXPECT_TRUE(apart.parameters.supers == fitted.supers) << type.name;
+    EXPECT_EQ(apart.parameters.books, fitted.books) << type.name;
+    expect_same(pack(apart, kOutputs, kWide, scheme), expected);
   }
 }
 

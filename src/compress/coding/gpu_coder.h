@@ -5,7 +5,7 @@
 namespace nibble::compress {
 
 /// Whether kernels code weights by the scheme (coding/cuda/coder.h): integers and books whose
-/// scales are fp16, without a tail.
+/// scales are fp16, without minima and without a tail.
 bool has_gpu_coder(const formats::Scheme& scheme);
 
 }  // namespace nibble::compress

@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "core/nearest_name.h"
 #include "formats/exchange/integer_grid.h"
+#include "formats/super_blocks.h"
 #include "models/exchange/model_layers.h"
 #include "models/exchange/target_scheme.h"
 #include "models/gguf/gguf_metadata.h"
@@ -43,7 +44,7 @@ constexpr ExportTarget kTargets[] = {
      [](const std::string& output) {
        return std::vector<std::string>{"vllm", "serve", output};
      }},
-    {"llama.cpp", "gptq-w4g32-sym", kGgufFiles,
+    {"llama.cpp", "q4_k-gptq-search", kGgufFiles,
      [](const std::string& output) {
        return std::vector<std::string>{"llama-cli", "-m", output, "-p", kPrompt};
      }},
@@ -57,11 +58,14 @@ constexpr ExportTarget kTargets[] = {
 
 constexpr std::array<std::int64_t, 3> kGroups = {128, 64, 32};
 
-// What GGUF's blocks of codes hold.
+// What GGUF's blocks of 32 codes hold.
 constexpr std::array<std::string_view, 3> kBlocks = {"int4-sym-g32", "int4-asym-g32",
                                                      "int8-sym-g32"};
 
 Scheme nearest_block(const Scheme& scheme) {
+  if (formats::super_block_type(scheme) != nullptr) {
+    return scheme;
+  }
   const bool symmetric = formats::is_integer(scheme) && !formats::has_zeros(scheme);
   return formats::parse_scheme(kBlocks[scheme.code.bits > 4 ? 2 : symmetric ? 0 : 1]);
 }
@@ -88,6 +92,9 @@ class Files {
   std::string problem(const Scheme& scheme, const formats::PackedWeight& weight) const {
     if (formats::is_dense(scheme)) {
       return "";
+    }
+    if (!writer_ && formats::super_block_type(scheme) != nullptr) {
+      return weight.k % formats::kSuperGroup == 0 ? "" : "its rows are no multiple of 256";
     }
     if (!formats::exchange::moves_to(scheme, nearest(scheme))) {
       return fmt::format("{} has no place for {}", method_, scheme);
@@ -214,6 +221,9 @@ class Chooser {
       return files.problem(scheme, weight);
     }
     for (const Scheme& choice : recipe_.choices) {
+      if (formats::has_supers(choice) && weight.k % formats::kSuperGroup != 0) {
+        continue;  // others are left
+      }
       if (const std::string problem = files.problem(choice, weight); !problem.empty()) {
         return problem;
       }
@@ -260,12 +270,20 @@ std::vector<Scheme> gguf_choices(const models::Model& model) {
   if (plain.code.dense == core::DType::kF32) {
     plain.code.dense = core::DType::kF16;
   }
-  return {formats::parse_scheme("int4-sym-g32"), formats::parse_scheme("int8-sym-g32"), plain};
+  std::vector<Scheme> choices = {formats::parse_scheme("int4-sym-g32"),
+                                 formats::parse_scheme("int8-sym-g32"), plain};
+  for (const formats::SuperBlockType& type : formats::super_block_types()) {
+    choices.push_back(formats::parse_scheme(type.scheme));
+  }
+  return choices;
 }
 
 std::string choose_method(const models::Model& model, Recipe& recipe, const ExportTarget& target) {
-  if (recipe.target && recipe.choices.empty() && target.methods.front() == kGguf) {
-    recipe.choices = gguf_choices(model);
+  if (recipe.target && target.methods.front() == kGguf) {
+    recipe.target->in_gguf = true;
+    if (recipe.choices.empty()) {
+      recipe.choices = gguf_choices(model);
+    }
   }
   const Chooser chooser(model, recipe, target);
   std::optional<Files> best;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "formats/super_blocks.h"
 
 namespace nibble::compress {
 namespace {
@@ -53,6 +54,7 @@ TEST(ExportTarget, FilesAreThoseThatHoldTheSchemeInTheFewestBits) {
   EXPECT_EQ(chosen("transformers", "awq-w4g64"), "awq");
   EXPECT_EQ(chosen("llama.cpp", "rtn-w8row-sym"), "gguf");
   EXPECT_EQ(chosen("llama.cpp", "gptq-w4g32"), "gguf");  // Q4_1
+  EXPECT_EQ(chosen("llama.cpp", "q6_k"), "gguf");
   EXPECT_EQ(chosen("mlx", "rtn-w3g64"), "mlx");
   EXPECT_EQ(chosen("mlx", "rtn-w8g32-sym"), "mlx");
 }
@@ -67,6 +69,7 @@ TEST(ExportTarget, WhatIsNotHeldIsRefusedWithTheNearestRecipe) {
   expect_part(refusal("llama.cpp", "quarot-w4a4"), "gptq-w4g32-sym");
   expect_part(refusal("mlx", "gptq-w4g16"), "gptq-w4g32");
   expect_part(refusal("mlx", "best4"), "awq-gptq-w4g32");
+  expect_part(refusal("vllm", "q4_k"), "rtn-w4g");
   expect_part(refusal("mlx", "f16"), "leaves all layers as they are");
   expect_part(refusal("transformers", "gptq-w4g1024-sym"), "divide");
 }
@@ -88,10 +91,12 @@ TEST(ExportTarget, MixturesForLlamaCppAreOfItsTypes) {
   Recipe recipe = with_target(find_recipe("gptq-w4g32-sym"), {6.0, 0});
   expect_part(refusal("mlx", with_target(find_recipe("gptq-w4g64"), {6.0, 0})), "mixture");
   EXPECT_EQ(choose_method(demo(), recipe, find_export_target("llama.cpp")), "gguf");
-  ASSERT_EQ(recipe.choices.size(), 3u);
+  EXPECT_TRUE(recipe.target->in_gguf);
+  ASSERT_EQ(recipe.choices.size(), 3 + formats::super_block_types().size());
   EXPECT_EQ(formats::to_string(recipe.choices[0]), "int4-sym-g32");
   EXPECT_EQ(formats::to_string(recipe.choices[1]), "int8-sym-g32");
   EXPECT_EQ(formats::to_string(recipe.choices[2]), "bf16");
+  EXPECT_EQ(formats::to_string(recipe.choices[3]), "int2-min-g16-s8");
   Recipe mine = with_target(find_recipe("gptq-w4g32-sym"), {6.0, 0});
   mine.choices = {formats::parse_scheme("int3-asym-g128"), formats::parse_scheme("int4-sym-g48")};
   expect_part(refusal("llama.cpp", mine), "int4-sym-g48");

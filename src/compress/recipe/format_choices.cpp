@@ -2,12 +2,22 @@
 
 #include <algorithm>
 
+#include "formats/super_blocks.h"
+
 namespace nibble::compress {
 
 using formats::Scheme;
 
 std::vector<Scheme> format_choices(const Scheme& scheme) {
   const formats::ScaleType scale = scheme.scale.type;
+  if (formats::has_supers(scheme)) {
+    std::vector<Scheme> choices;
+    for (const formats::SuperBlockType& type : formats::super_block_types()) {
+      choices.push_back(formats::parse_scheme(type.scheme));
+      choices.back().activation = scheme.activation;
+    }
+    return choices;
+  }
   if (scale != formats::ScaleType::kF16 && scale != formats::ScaleType::kUnits) {
     return {scheme};  // formats of one size, and dense ones
   }

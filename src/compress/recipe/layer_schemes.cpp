@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/nearest_name.h"
+#include "formats/super_blocks.h"
 
 namespace nibble::compress {
 namespace {
@@ -112,6 +113,9 @@ std::map<std::string, formats::Scheme> layer_schemes(const models::Network& netw
       continue;
     }
     formats::Scheme scheme = rule != nullptr ? rule->scheme : *of_part;
+    if (formats::super_block_type(scheme) != nullptr && layer.inputs % formats::kSuperGroup != 0) {
+      scheme = formats::small_block_scheme(scheme);
+    }
     for (const auto& pass : passes) {
       scheme = pass->scheme_for(scheme, layer.inputs);
     }

@@ -6,6 +6,7 @@
 
 #include "compress/recipe/part_words.h"
 #include "core/nearest_name.h"
+#include "formats/super_blocks.h"
 
 namespace nibble::compress {
 namespace {
@@ -119,6 +120,9 @@ std::optional<Scheme> base_scheme(std::string_view text) {
     if (text == name) {
       return formats::parse_scheme(scheme);
     }
+  }
+  if (const formats::SuperBlockType* const type = formats::find_super_block_type(text)) {
+    return formats::parse_scheme(type->scheme);
   }
   if (const auto words = qall_words(text)) {
     return parse_weights_and_activations(*words);
@@ -416,6 +420,13 @@ std::vector<std::string> recipe_names() {
           "fp8-tensor",
           "mxfp4",
           "nvfp4",
+          "q2_k",
+          "q3_k",
+          "iq4_xs",
+          "q4_k",
+          "q4_k-gptq-search",
+          "q5_k",
+          "q6_k",
           "nf4g64",
           "fp4g64",
           "af4g64",

@@ -31,6 +31,7 @@ struct LayerRule {
 struct SizeTarget {
   double bits = 0;         // for each weight of the layers that are compressed, everything counted
   std::int64_t bytes = 0;  // of all weights of the model
+  bool in_gguf = false;    // of a GGUF file, whose blocks of 5 and 6 bits are not held in 8
 };
 
 /// What to do with a model: the scheme of every linear layer of its blocks, and the passes that
@@ -62,6 +63,7 @@ struct Recipe {
 ///
 ///   f16 bf16 w8a8 mxfp4 nvfp4
 ///   rtn-w<2|3|4|8>[g<size>|row][-sym][-<activations>]   gptq-w<...>
+///   q2_k q3_k iq4_xs q4_k q5_k q6_k       blocks of GGUF
 ///   nf4[g<size>|row]  fp4[...]  af4[...]  any4[...]  any3[...]  any2[...]
 ///
 ///   w<bits>a<bits>[g<size>|row][-asym]  i4-qall[...]  i8-qall[...]   (part_words.h; w4a4 and w8a8)
@@ -80,7 +82,7 @@ struct Recipe {
 ///
 /// quarot- in front of all the others turns the model by Hadamard matrices first.
 ///
-/// and behind them, in this order: -gptq (books, mxfp4 and nvfp4: GPTQ instead of round to
+/// and behind them, in this order: -gptq (books, blocks, mxfp4 and nvfp4: GPTQ instead of round to
 /// nearest), -search (search the scales first), -refine (coordinate descent at the end).
 ///
 /// @3.5 or @2GiB behind the name sets a target (with_target).

@@ -100,11 +100,19 @@ TEST(Recipes, PassesThatFitScalesServeNoE4m3Numbers) {
   }
 }
 
-TEST(Recipes, NothingIsRoundedToTheBlocksOfGgufFiles) {
+TEST(Recipes, BlocksOfGgufAreRoundedToByPassesThatKnowTheirScales) {
   for (const std::string scheme : {"int4-min-g32", "int4-min-g32-s8", "int8-sym-g16-s8"}) {
-    const std::string message = refusal(scheme, R"("rtn")");
-    EXPECT_NE(message.find(scheme + " is read from GGUF files"), std::string::npos) << message;
+    EXPECT_EQ(refusal(scheme, R"("awq", "search", "gptq")"), "");
+    for (const std::string passes : {R"("rtn", "refine")", R"("wanda", "rtn")"}) {
+      const std::string message = refusal(scheme, passes);
+      EXPECT_NE(message.find("is not built for " + scheme), std::string::npos) << message;
+    }
   }
+  EXPECT_EQ(refusal("lut4-matrix-g32-s8", R"("search", "rtn")"), "");
+  EXPECT_NE(refusal("lut4-matrix-g32-s8", R"("any4", "rtn")"), "");
+  EXPECT_EQ(formats::to_string(find_recipe("q4_k-gptq-search").scheme), "int4-min-g32-s8");
+  EXPECT_EQ(steps_of("q4_k-gptq-search"), "search gptq");
+  EXPECT_EQ(steps_of("q6_k"), "rtn");
 }
 
 TEST(Recipes, ATailNeedsAnOrderAndPassesThatServeIt) {

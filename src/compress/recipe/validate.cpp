@@ -126,9 +126,6 @@ class Validation {
   }
 
   void check_serves(const Step& step, const Scheme& scheme) const {
-    core::require(!formats::has_minima(scheme) && !formats::has_supers(scheme), ErrorKind::kUsage,
-                  "recipe '{}': {} is read from GGUF files; nothing is rounded to it here", name_,
-                  scheme);
     const bool fits_groups =
         step.traits.stage == Stage::kChoosesParameters || step.traits.stage == Stage::kRefines;
     core::require(!fits_groups || scheme.scale.rows == 1, ErrorKind::kUsage,
@@ -139,6 +136,14 @@ class Validation {
                   "round to them",
                   name_, step.name, scheme.code.type->name, scheme,
                   named<Stage::kRounds>("' and '"));
+    const bool of_gguf = formats::has_minima(scheme) || formats::has_supers(scheme);
+    const bool scales_alone =
+        step.traits.stage == Stage::kPrunes || step.traits.stage == Stage::kRefines ||
+        step.traits.learns_books;
+    core::require(!of_gguf || !scales_alone, ErrorKind::kUsage,
+                  "recipe '{}': pass '{}' is not built for {}, whose groups have minima or share "
+                  "what their scales are multiples of",
+                  name_, step.name, scheme);
     const bool one_by_one = fits_groups || step.traits.stage == Stage::kPrunes;
     core::require(!one_by_one || formats::runs_of(scheme) == nullptr, ErrorKind::kUsage,
                   "recipe '{}': pass '{}' changes weights one by one, and {} of {} are chosen many "
@@ -260,7 +265,8 @@ class Validation {
 
   void check_books() const {
     for (const Scheme& scheme : schemes_) {
-      core::require(has_books_ || !formats::has_learned_book(scheme), ErrorKind::kUsage,
+      const bool learned = formats::has_learned_book(scheme) && !formats::has_supers(scheme);
+      core::require(has_books_ || !learned, ErrorKind::kUsage,
                     "recipe '{}': {} has learned code books; begin with the pass {}", name_, scheme,
                     those_that(learns_books));
     }

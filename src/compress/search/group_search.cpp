@@ -17,14 +17,16 @@ constexpr double kWidestNv = 1.5;  // largest weights become 4 (four-over-six)
 constexpr double kNarrowest = 0.4;
 constexpr int kRefits = 8;  // at the most from one start
 
-bool stores_zeros(const Scheme& scheme) {
-  return formats::has_zeros(scheme);
+// Whether w = scale * code + offset: lines that need not go through a code that stands for 0.
+bool has_offsets(const Scheme& scheme) {
+  return formats::has_zeros(scheme) || formats::has_minima(scheme);
 }
 
 // A scale of the other sign makes other values: one end of the codes reaches further, or the book
 // is not its own mirror image. Fixed books and INT8 keep their scales positive.
 bool has_signed_scales(const Scheme& scheme) {
-  return (formats::is_integer(scheme) && !formats::has_zeros(scheme) && scheme.code.bits < 8) ||
+  const bool longer_below = scheme.code.bits < 8 || formats::has_supers(scheme);
+  return (formats::is_integer(scheme) && !has_offsets(scheme) && longer_below) ||
          formats::has_learned_book(scheme);
 }
 
@@ -55,7 +57,7 @@ GroupParameters nv_start(const Format& format, std::span<const float, 2> range) 
 }
 
 bool same(const GroupParameters& a, const GroupParameters& b) {
-  return a.scale == b.scale && a.zero == b.zero;
+  return a.scale == b.scale && a.zero == b.zero && a.minimum == b.minimum;
 }
 
 }  // namespace
@@ -72,15 +74,16 @@ double GroupSearch::loss(const Format& format, std::span<const float> weights,
   });
 }
 
-// Least squares given the codes in codes_. With a zero, w = scale * code - scale * zero is a line
-// through the points (code, w); its zero is rounded, and the scale fitted again to what is left.
+// Least squares given the codes in codes_. With a zero or a minimum, w = scale * code + offset is a
+// line through the points (code, w); its offset is rounded, and the scale fitted again to what is
+// left.
 GroupParameters GroupSearch::refit(const Format& format, std::span<const float> weights,
                                    std::span<const float> importance,
                                    const GroupParameters& parameters) {
   GroupParameters result = parameters;
   const std::size_t count = weights.size();
   const auto h = [&](std::size_t i) { return static_cast<double>(importance[i]); };
-  if (stores_zeros(format.scheme())) {
+  if (has_offsets(format.scheme())) {
     const double total = sum_over(count, h);
     const double code = sum_over(count, [&](std::size_t i) { return h(i) * codes_[i]; }) / total;
     const double mean = sum_over(count, [&](std::size_t i) { return h(i) * weights[i]; }) / total;
@@ -91,13 +94,18 @@ GroupParameters GroupSearch::refit(const Format& format, std::span<const float> 
     if (!(variance > 0) || !(covariance > 0)) {
       return parameters;
     }
-    const double largest = (1 << format.scheme().code.bits) - 1;
-    const double zero = code - mean * variance / covariance;
-    result.zero = static_cast<int>(std::clamp(std::nearbyint(zero), 0.0, largest));
+    if (formats::has_minima(format.scheme())) {
+      result.minimum = format.stored_minimum(mean - code * covariance / variance);
+    } else {
+      const double largest = (1 << format.scheme().code.bits) - 1;
+      const double zero = code - mean * variance / covariance;
+      result.zero = static_cast<int>(std::clamp(std::nearbyint(zero), 0.0, largest));
+    }
   }
   format.decode_group(codes_, {1.0f, result.zero}, values_);
-  const double cross =
-      sum_over(count, [&](std::size_t i) { return h(i) * weights[i] * values_[i]; });
+  const double cross = sum_over(count, [&](std::size_t i) {
+    return h(i) * (static_cast<double>(weights[i]) - result.minimum) * values_[i];
+  });
   const double square =
       sum_over(count, [&](std::size_t i) { return h(i) * values_[i] * values_[i]; });
   const double scale = cross / square;

@@ -2,6 +2,7 @@
 
 #include "formats/code_type.h"
 #include "formats/int/int_format.h"
+#include "formats/int/minima_format.h"
 
 namespace nibble::formats {
 namespace {
@@ -13,14 +14,13 @@ constexpr std::array<CodeVariant, 3> kVariants = {{{"sym", Book::kNone, Zero::kN
 constexpr std::array<int, 3> kActivationBits = {3, 4, 8};
 
 std::unique_ptr<const Format> make(const Scheme& scheme, std::span<const float> /*book*/) {
-  return make_int_format(scheme);
+  return has_minima(scheme) ? make_minima_format(scheme) : make_int_format(scheme);
 }
 
 void decode(std::span<const std::uint8_t> codes, const GroupParameters& parameters,
             const BookValues& /*book*/, float* out) {
-  const auto [scale, zero] = parameters;
   for (std::size_t i = 0; i < codes.size(); ++i) {
-    out[i] = scale * static_cast<float>(static_cast<int>(codes[i]) - zero);
+    out[i] = parameters.scale * static_cast<float>(static_cast<int>(codes[i]) - parameters.zero);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "formats/finite.h"
 #include "formats/fp16_scale.h"
+#include "formats/super_blocks.h"
 
 namespace nibble::formats {
 namespace {
@@ -14,10 +15,18 @@ constexpr double kInt8Limit = 127;
 class IntFormat final : public Format {
  public:
   explicit IntFormat(const Scheme& scheme)
-      : Format(scheme),
-        middle_(1 << (scheme.code.bits - 1)),
-        first_code_(!has_zeros(scheme) && scheme.code.bits == 8 ? 1 : 0),
-        last_code_((1 << scheme.code.bits) - 1) {}
+      : Format(scheme), middle_(1 << (scheme.code.bits - 1)) {
+    if (const SuperBlockType* const type = super_block_type(scheme)) {
+      lowest_ = 1 << (type->code_bits - 1);
+      first_code_ = middle_ - lowest_;
+      last_code_ = middle_ + lowest_ - 1;
+      return;
+    }
+    const bool mirrored = !has_zeros(scheme) && scheme.code.bits == 8;
+    lowest_ = middle_;
+    first_code_ = mirrored ? 1 : 0;
+    last_code_ = 2 * middle_ - 1;
+  }
 
   GroupParameters fit(std::span<const float> group) const override {
     require_finite(group);
@@ -25,8 +34,8 @@ class IntFormat final : public Format {
       return fit_asymmetric(group);
     }
     const double extreme = signed_extreme(group);
-    const bool is_int8 = scheme().code.bits == 8;
-    return {round_scale(is_int8 ? std::abs(extreme) / kInt8Limit : -extreme / middle_), middle_};
+    const bool mirrored = first_code_ == 1;
+    return {stored_scale(mirrored ? std::abs(extreme) / kInt8Limit : -extreme / lowest_), middle_};
   }
 
   std::uint8_t encode(float weight, const GroupParameters& parameters) const override {
@@ -52,7 +61,9 @@ class IntFormat final : public Format {
     }
   }
 
-  float stored_scale(double scale) const override { return round_scale(scale); }
+  float stored_scale(double scale) const override {
+    return has_supers(scheme()) ? static_cast<float>(scale) : round_scale(scale);
+  }
 
  private:
   // The element of largest magnitude, the first of equals; 0 for an empty group.
@@ -91,9 +102,10 @@ class IntFormat final : public Format {
                                      parameters.zero);
   }
 
-  int middle_;
-  int first_code_;
-  int last_code_;
+  int middle_;  // the code that stands for 0
+  int lowest_ = 0;  // steps below it
+  int first_code_ = 0;
+  int last_code_ = 0;
 };
 
 }  // namespace

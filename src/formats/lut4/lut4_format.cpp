@@ -41,7 +41,7 @@ class Lut4Format final : public Format {
     for (const float weight : group) {
       extreme = std::max(extreme, std::abs(weight));
     }
-    return {round_scale(static_cast<double>(extreme) / largest_), 0};
+    return {stored_scale(static_cast<double>(extreme) / largest_), 0};
   }
 
   std::uint8_t encode(float weight, const GroupParameters& parameters) const override {
@@ -81,7 +81,9 @@ class Lut4Format final : public Format {
     }
   }
 
-  float stored_scale(double scale) const override { return round_scale(scale); }
+  float stored_scale(double scale) const override {
+    return has_supers(scheme()) ? static_cast<float>(scale) : round_scale(scale);
+  }
 
  private:
   // Every rank of a run of equal entries leads to the first code of the run.

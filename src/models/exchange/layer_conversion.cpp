@@ -73,6 +73,15 @@ GridLayer to_grid(const ops::Linear& layer, const Scheme& scheme, const Rounder&
   return result;
 }
 
+RoundedLayer to_scheme(const ops::Linear& layer, const Scheme& scheme, const Rounder& round,
+                       core::ThreadPool& pool) {
+  const std::vector<float> weights = plain_weights(layer.weight, pool);
+  RoundedLayer result{rounded(layer, weights, scheme, round, pool), report_of(layer, scheme)};
+  add_errors(result.report, weights, plain_weights(result.weight, pool));
+  result.report.exact = result.report.squared_error == 0;
+  return result;
+}
+
 DenseLayer to_dense(const ops::Linear& layer, core::DType type, core::ThreadPool& pool) {
   Scheme scheme;
   scheme.code.dense = type;

@@ -17,6 +17,14 @@ struct GridLayer {
 GridLayer to_grid(const ops::Linear& layer, const formats::Scheme& scheme, const Rounder& round,
                   core::ThreadPool& pool);
 
+/// The layer decoded and rounded to `scheme`, which `round` must take.
+struct RoundedLayer {
+  formats::PackedWeight weight;
+  ConvertedLayer report;
+};
+RoundedLayer to_scheme(const ops::Linear& layer, const formats::Scheme& scheme,
+                       const Rounder& round, core::ThreadPool& pool);
+
 /// A dense tensor of the layer's weights [n, k]. Throws kInvalidModel naming the layer where
 /// float16 cannot hold one.
 struct DenseLayer {

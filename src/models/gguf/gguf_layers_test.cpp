@@ -9,7 +9,11 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "core/random_values_for_tests.h"
+#include "formats/format.h"
+#include "formats/super_blocks.h"
 #include "io/text_file.h"
+#include "models/gguf/gguf_tensor_data.h"
 
 // Blocks as layers, against the bytes and values that the PyPI package gguf made
 // (src/io/goldens/gguf_blocks.bin): what a layer decodes to is what that package does, bit for bit.
@@ -168,6 +172,45 @@ TEST(GgufLayers, PoisonedScalesAreRefusedByName) {
       EXPECT_TRUE(finite || message.starts_with("blk.0.attn_q.")) << message;
     }
   }
+}
+
+// What is rounded here is what GGUF's types hold, the numbers of their books included.
+TEST(GgufLayers, WeightsRoundedToSuperBlocksMoveIntoThemAsTheyAre) {
+  constexpr std::int64_t kOutputs = 4;
+  constexpr std::int64_t kInputs = 512;
+  const std::vector<float> w = core::normal_values(kOutputs * kInputs, 4);
+  for (const formats::SuperBlockType& wanted : formats::super_block_types()) {
+    const formats::Scheme scheme = scheme_of_gguf_type(wanted.name);
+    EXPECT_EQ(formats::to_string(scheme), wanted.scheme);
+    const auto weight = formats::round_to_nearest(w, kOutputs, kInputs, scheme);
+    const GgufBlockType* const type = blocks_of_layer(weight);
+    ASSERT_NE(type, nullptr) << wanted.name;
+    EXPECT_EQ(scheme_of_gguf_type(type->name), scheme);
+    EXPECT_EQ(&gguf_type_of(weight, std::nullopt), type);
+    const std::vector<std::byte> blocks = write_blocks(*type, weight, {});
+    EXPECT_EQ(std::ssize(blocks), formats::block_bytes(wanted, kOutputs, kInputs));
+    std::vector<float> values(w.size());
+    io::dequantize_blocks(*type, reinterpret_cast<const std::uint8_t*>(blocks.data()),
+                          kOutputs * kInputs / type->block_elements, values.data());
+    EXPECT_EQ(values, decoded(weight)) << wanted.name;
+  }
+}
+
+TEST(GgufLayers, BlocksOf256MakeWayWhereRowsAreNoMultipleOfThat) {
+  const auto type_of = [](std::string_view name, std::int64_t k) {
+    const auto weight = formats::dense_weight(core::Tensor::zeros(core::DType::kF32, {2, k}));
+    return std::string(gguf_type_of(weight, scheme_of_gguf_type(name)).name);
+  };
+  EXPECT_EQ(type_of("Q4_K", 512), "Q4_K");
+  EXPECT_EQ(type_of("iq4_xs", 256), "IQ4_XS");
+  EXPECT_EQ(type_of("Q4_K", 320), "Q4_0");
+  EXPECT_EQ(type_of("Q2_K", 320), "Q4_0");
+  EXPECT_EQ(type_of("Q5_K", 320), "Q8_0");
+  EXPECT_EQ(type_of("Q6_K", 48), "F16");
+  EXPECT_EQ(type_of("Q8_0", 320), "Q8_0");
+  EXPECT_EQ(type_of("Q4_1", 64), "Q4_1");
+  EXPECT_EQ(type_of("F16", 64), "F16");
+  EXPECT_NE(message_of([] { (void)scheme_of_gguf_type("Q7_K"); }), "");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/float16.h"
+#include "formats/super_blocks.h"
 #include "models/exchange/layer_conversion.h"
 #include "models/exchange/plain_weights.h"
 
@@ -30,6 +31,16 @@ const io::GgufBlockType& type_named(std::string_view name) {
     }
   }
   core::fail(ErrorKind::kFailed, "there is no type {}", name);
+}
+
+// Of blocks of kSuperGroup weights, or null.
+const io::GgufBlockType* type_of_super_blocks(const Scheme& scheme) {
+  for (const io::GgufBlockType& type : io::gguf_block_types()) {
+    if (formats::has_supers(scheme) && scheme_of_blocks(type) == scheme) {
+      return &type;
+    }
+  }
+  return nullptr;
 }
 
 std::string_view type_name(const Scheme& scheme) {
@@ -97,10 +108,20 @@ GgufLayer moved_blocks(const ops::Linear& layer, const io::GgufBlockType& type,
   return result;
 }
 
+// Blocks of 256 weights that the layer is rounded to.
+GgufLayer rounded_blocks(const ops::Linear& layer, const io::GgufBlockType& type,
+                         const RowOrder& rows, const Rounder& round, core::ThreadPool& pool) {
+  RoundedLayer rounded = to_scheme(layer, scheme_of_blocks(type).value(), round, pool);
+  return {write_blocks(type, rounded.weight, rows), std::move(rounded.report)};
+}
+
 GgufLayer blocks_of(const ops::Linear& layer, const io::GgufBlockType& type, const RowOrder& rows,
                     const Rounder& round, core::ThreadPool& pool) {
   if (blocks_of_layer(layer.weight) == &type) {
     return moved_blocks(layer, type, rows, pool);
+  }
+  if (type.form->scale == io::GgufScale::kMultiples) {
+    return rounded_blocks(layer, type, rows, round, pool);
   }
   core::require(
       type.id == kQ4_1 || scheme_of_blocks(type) == block_scheme(type), ErrorKind::kInvalidModel,
@@ -141,17 +162,39 @@ GgufLayer numbers_of(const ops::Linear& layer, core::DType type, const RowOrder&
 
 }  // namespace
 
+Scheme scheme_of_gguf_type(std::string_view name) {
+  std::string lower(name);
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](char letter) {
+    return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+  });
+  constexpr std::pair<std::string_view, std::string_view> kSmallBlocks[] = {
+      {"q4_0", "int4-sym-g32"}, {"q4_1", "int4-asym-g32"}, {"q8_0", "int8-sym-g32"}};
+  for (const auto& [type, scheme] : kSmallBlocks) {
+    if (lower == type) {
+      return formats::parse_scheme(scheme);
+    }
+  }
+  const formats::SuperBlockType* const type = formats::find_super_block_type(lower);
+  return formats::parse_scheme(type != nullptr ? type->scheme : std::string_view(lower));
+}
+
 const io::GgufBlockType& gguf_type_of(const formats::PackedWeight& weight,
                                       const std::optional<Scheme>& asked) {
   if (const io::GgufBlockType* same = blocks_of_layer(weight);
       same != nullptr && (!asked || *asked == weight.scheme)) {
     return *same;
   }
+  if (const io::GgufBlockType* const type = asked ? type_of_super_blocks(*asked) : nullptr) {
+    return weight.k % formats::kSuperGroup == 0 ? *type
+           : weight.k % kBlock != 0
+               ? type_named("F16")
+               : type_named(type_name(formats::small_block_scheme(*asked)));
+  }
   const io::GgufBlockType& type = type_named(type_name(asked.value_or(weight.scheme)));
   core::require(!asked || formats::is_dense(*asked) || *asked == block_scheme(type),
                 ErrorKind::kUsage,
                 "gguf has no layers in {}: int4-sym-g32 (Q4_0), int4-asym-g32 (Q4_1), int8-sym-g32 "
-                "(Q8_0), f16, bf16 and f32 are written",
+                "(Q8_0), Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS, f16, bf16 and f32 are written",
                 asked.value_or(Scheme()));
   return type.dense || weight.k % kBlock == 0 ? type : type_named("F16");
 }
