@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "formats/stored_parts.h"
 #include "measure.h"
 #include "ops/cpu/limits/machine_limits.h"
+#include "ops/cpu/matrix.h"
 #include "ops/cpu/packed/packed_linear.h"
 #include "ops/cpu/packed/reference.h"
 
@@ -148,11 +150,12 @@ double check(const Variant& variant, const formats::Scheme& scheme, std::int64_t
 double time_layer(const Variant& variant, const std::vector<PackedLinear>& copies, std::int64_t m,
                   int rounds, core::ThreadPool& pool) {
   const PackedLinear& first = copies.front();
-  std::vector<float> x(static_cast<std::size_t>(m * first.k()));
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    x[i] = static_cast<float>(i % 97) - 48.0f;
+  const auto buffers = std::make_shared<BufferPool>();  // as activations of a model lie
+  Matrix x(buffers, m, first.k());
+  for (std::int64_t i = 0; i < m * first.k(); ++i) {
+    x.data()[i] = static_cast<float>(i % 97) - 48.0f;
   }
-  std::vector<float> y(static_cast<std::size_t>(m * first.n()));
+  Matrix y(buffers, m, first.n());
   QuantizedInput input;
   std::vector<double> seconds;
   for (int round = 0; round < rounds + 1; ++round) {

@@ -17,7 +17,7 @@ struct Super;
 /// stored scale type, so codes chosen with it decode without a further error.
 struct GroupParameters {
   float scale = 1.0f;
-  int zero = 0;         // integers only
+  int zero = 0;          // integers only
   float minimum = 0.0f;  // schemes with minima only: what code 0 stands for, at most 0
 };
 

@@ -80,10 +80,9 @@ std::span<const SuperBlockType> super_block_types() {
 const SuperBlockType* super_block_type(const Scheme& scheme) {
   Scheme weights = scheme;
   weights.activation = {};
-  const auto* const found =
-      std::find_if(kTypes.begin(), kTypes.end(), [&](const SuperBlockType& type) {
-        return parse_scheme(type.scheme) == weights;
-      });
+  const auto* const found = std::find_if(
+      kTypes.begin(), kTypes.end(),
+      [&](const SuperBlockType& type) { return parse_scheme(type.scheme) == weights; });
   return has_supers(scheme) && found != kTypes.end() ? found : nullptr;
 }
 

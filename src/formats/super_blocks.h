@@ -61,8 +61,8 @@ struct Super {
 };
 
 /// Rounds the scales and minima of the groups of one row to what blocks can hold, and says the
-/// blocks' numbers: the largest scale (and the lowest minimum) of a block becomes the last multiple.
-/// A scale never becomes 0. `scheme` must have supers and a type; minima are at most 0.
+/// blocks' numbers: the largest scale (and the lowest minimum) of a block becomes the last
+/// multiple. A scale never becomes 0. `scheme` must have supers and a type; minima are at most 0.
 std::vector<Super> round_to_supers(const Scheme& scheme, std::span<GroupParameters> groups);
 
 }  // namespace nibble::formats

@@ -68,7 +68,8 @@ TEST(SuperBlocks, HoldNormalWeightsWithTheErrorOfTheirBits) {
 // What a file could not hold would be a wrong number there.
 void expect_fits(const PackedWeight& weight, const SuperBlockType& type) {
   const bool centred = is_integer(weight.scheme) && !has_minima(weight.scheme);
-  const int shift = centred ? (1 << (weight.scheme.code.bits - 1)) - (1 << (type.code_bits - 1)) : 0;
+  const int shift =
+      centred ? (1 << (weight.scheme.code.bits - 1)) - (1 << (type.code_bits - 1)) : 0;
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(weight.k));
   for (std::int64_t row = 0; row < weight.n; ++row) {
     unpack_codes(weight, row, codes);
@@ -108,8 +109,7 @@ TEST(SuperBlocks, TakeAnyFiniteWeights) {
       for (std::size_t i = 0; i < w.size(); ++i) {
         w[i] = makers[maker](w[i], i);
       }
-      const PackedWeight weight =
-          round_to_nearest(w, kOutputs, kInputs, parse_scheme(type.scheme));
+      const PackedWeight weight = round_to_nearest(w, kOutputs, kInputs, parse_scheme(type.scheme));
       expect_fits(weight, type);
       if (maker == 0) {
         EXPECT_LT(relative_error(weight, w), 1e-3);

@@ -327,8 +327,8 @@ TEST(AllocateFormats, ExpertsOfGgufFilesShareATensor) {
   const auto sensitivity = rising_sensitivity(model->network);
   Recipe recipe = with_target(find_recipe("rtn-w4g32-sym"), {6.0, 0, true});
   recipe.choices = {formats::parse_scheme("int4-sym-g32"), formats::parse_scheme("int8-sym-g32")};
-  const Recipe mixed = allocate_formats(model->network, recipe, sensitivity, ops.pool(),
-                                        core::silent_progress());
+  const Recipe mixed =
+      allocate_formats(model->network, recipe, sensitivity, ops.pool(), core::silent_progress());
   const auto schemes = layer_schemes(model->network, mixed);
   std::map<std::string, std::set<std::string>> of_kind;
   for (const auto& [name, scheme] : schemes) {

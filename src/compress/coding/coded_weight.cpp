@@ -208,9 +208,10 @@ CodedWeight unpack(const formats::PackedWeight& weight) {
     coded.parameters.units.assign(units.begin(), units.end());
   }
   for (std::int64_t i = 0; i < weight.supers.elements(); ++i) {
-    coded.parameters.supers.push_back(
-        {weight.supers.data<core::Fp16>()[index(i)],
-         formats::has_minima(weight.scheme) ? weight.min_supers.data<core::Fp16>()[index(i)] : core::Fp16{}});
+    coded.parameters.supers.push_back({weight.supers.data<core::Fp16>()[index(i)],
+                                       formats::has_minima(weight.scheme)
+                                           ? weight.min_supers.data<core::Fp16>()[index(i)]
+                                           : core::Fp16{}});
   }
   if (!weight.global.empty()) {
     coded.parameters.global = weight.global.data<float>()[0];

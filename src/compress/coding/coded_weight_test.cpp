@@ -40,8 +40,9 @@ void expect_same(const formats::PackedWeight& packed, const formats::PackedWeigh
 // Two ways to the same bytes, whatever shares a scale.
 TEST(CodedWeight, RoundedToNearestIsWhatFormatsRoundTo) {
   const std::vector<float> weights = random_weights();
-  for (const char* text : {"int4-asym-g32", "int3-sym-row", "int8-sym-tensor", "int4-sym-g32-s7", "int4-min-g32",
-                           "lut4-nf4-g40", "fp8-row", "fp8-tensor", "mxfp4", "nvfp4"}) {
+  for (const char* text :
+       {"int4-asym-g32", "int3-sym-row", "int8-sym-tensor", "int4-sym-g32-s7", "int4-min-g32",
+        "lut4-nf4-g40", "fp8-row", "fp8-tensor", "mxfp4", "nvfp4"}) {
     const formats::Scheme scheme = formats::parse_scheme(text);
     const auto expected = formats::round_to_nearest(weights, kOutputs, kInputs, scheme);
     for (const int threads : {1, 3}) {

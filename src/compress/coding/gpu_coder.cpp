@@ -4,8 +4,7 @@ namespace nibble::compress {
 
 bool has_gpu_coder(const formats::Scheme& scheme) {
   return scheme.scale.type == formats::ScaleType::kF16 && scheme.inputs.tail == 0 &&
-         !formats::has_minima(scheme) &&
-         (formats::is_integer(scheme) || formats::has_book(scheme));
+         !formats::has_minima(scheme) && (formats::is_integer(scheme) || formats::has_book(scheme));
 }
 
 }  // namespace nibble::compress

@@ -137,9 +137,8 @@ class Validation {
                   name_, step.name, scheme.code.type->name, scheme,
                   named<Stage::kRounds>("' and '"));
     const bool of_gguf = formats::has_minima(scheme) || formats::has_supers(scheme);
-    const bool scales_alone =
-        step.traits.stage == Stage::kPrunes || step.traits.stage == Stage::kRefines ||
-        step.traits.learns_books;
+    const bool scales_alone = step.traits.stage == Stage::kPrunes ||
+                              step.traits.stage == Stage::kRefines || step.traits.learns_books;
     core::require(!of_gguf || !scales_alone, ErrorKind::kUsage,
                   "recipe '{}': pass '{}' is not built for {}, whose groups have minima or share "
                   "what their scales are multiples of",

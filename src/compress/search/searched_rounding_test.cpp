@@ -79,7 +79,8 @@ TEST(SearchedRounding, SuperBlocksLoseLessThanTheRangeOfAGroup) {
 TEST(SearchedRounding, OtherSchemesAndWeightsAreRefused) {
   std::vector<float> w = core::normal_values(kOutputs * kInputs, 3);
   core::ThreadPool pool(1);
-  for (const char* name : {"lut4-nf4-g16", "int8-sym-tensor", "int4-sym-g16-h16", "int4-sym-g16-s8"}) {
+  for (const char* name :
+       {"lut4-nf4-g16", "int8-sym-tensor", "int4-sym-g16-h16", "int4-sym-g16-s8"}) {
     EXPECT_THROW(search_to_nearest(w, kOutputs, kInputs, formats::parse_scheme(name), pool),
                  core::Error)
         << name;

@@ -14,8 +14,7 @@ constexpr double kInt8Limit = 127;
 
 class IntFormat final : public Format {
  public:
-  explicit IntFormat(const Scheme& scheme)
-      : Format(scheme), middle_(1 << (scheme.code.bits - 1)) {
+  explicit IntFormat(const Scheme& scheme) : Format(scheme), middle_(1 << (scheme.code.bits - 1)) {
     if (const SuperBlockType* const type = super_block_type(scheme)) {
       lowest_ = 1 << (type->code_bits - 1);
       first_code_ = middle_ - lowest_;
@@ -102,7 +101,7 @@ class IntFormat final : public Format {
                                      parameters.zero);
   }
 
-  int middle_;  // the code that stands for 0
+  int middle_;      // the code that stands for 0
   int lowest_ = 0;  // steps below it
   int first_code_ = 0;
   int last_code_ = 0;

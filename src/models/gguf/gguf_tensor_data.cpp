@@ -186,9 +186,8 @@ const io::GgufBlockType& gguf_type_of(const formats::PackedWeight& weight,
   }
   if (const io::GgufBlockType* const type = asked ? type_of_super_blocks(*asked) : nullptr) {
     return weight.k % formats::kSuperGroup == 0 ? *type
-           : weight.k % kBlock != 0
-               ? type_named("F16")
-               : type_named(type_name(formats::small_block_scheme(*asked)));
+           : weight.k % kBlock != 0             ? type_named("F16")
+                                    : type_named(type_name(formats::small_block_scheme(*asked)));
   }
   const io::GgufBlockType& type = type_named(type_name(asked.value_or(weight.scheme)));
   core::require(!asked || formats::is_dense(*asked) || *asked == block_scheme(type),

@@ -20,8 +20,8 @@ formats::Scheme scheme_of_gguf_type(std::string_view name);
 /// The type of GGUF that holds a layer: that of blocks_of_layer(), else Q4_0, Q4_1 or Q8_0 for
 /// codes, F32, F16 or BF16 for plain numbers, and F16 for codes where rows are no multiple of 32.
 /// `asked`: the scheme that layers shall have, where one was given; of blocks of 256 weights Q4_0
-/// (up to 4 bits) or Q8_0 takes the place where rows are no multiple of that. Throws kUsage for one that GGUF
-/// has no type for.
+/// (up to 4 bits) or Q8_0 takes the place where rows are no multiple of that. Throws kUsage for one
+/// that GGUF has no type for.
 const io::GgufBlockType& gguf_type_of(const formats::PackedWeight& weight,
                                       const std::optional<formats::Scheme>& asked);
 

@@ -5,10 +5,32 @@
 #include <cstdlib>
 #include <utility>
 
+#include <sys/mman.h>
+
 #include "core/error.h"
 #include "core/memory.h"
 
 namespace nibble::ops::cpu {
+namespace {
+
+// 2 MiB. Rows of a large matrix that are written a few lines at a time lie in a page of 4 KiB each,
+// and every one of them misses the TLB.
+constexpr std::int64_t kHugePageFloats = std::int64_t{1} << 19;
+
+// Null where the system gives none. On the border of a huge page where there is room for one.
+float* allocate(std::int64_t floats) {
+  const auto bytes = static_cast<std::size_t>(floats) * sizeof(float);
+  if (floats % kHugePageFloats != 0) {
+    return static_cast<float*>(std::aligned_alloc(64, bytes));
+  }
+  void* const data = std::aligned_alloc(kHugePageFloats * sizeof(float), bytes);
+  if (data != nullptr) {
+    madvise(data, bytes, MADV_HUGEPAGE);  // advice only: small pages work too
+  }
+  return static_cast<float*>(data);
+}
+
+}  // namespace
 
 BufferPool::~BufferPool() {
   for (const Buffer& buffer : free_) {
@@ -31,12 +53,11 @@ BufferPool::Buffer BufferPool::take(std::int64_t floats) {
     count_use(buffer.capacity);
     return buffer;
   }
-  const std::int64_t capacity = (floats + 16) / 16 * 16;
+  const std::int64_t unit = floats < kHugePageFloats ? 16 : kHugePageFloats;
+  const std::int64_t capacity = (floats + unit) / unit * unit;
   make_room(capacity);
   const std::int64_t bytes = capacity * static_cast<std::int64_t>(sizeof(float));
-  auto* data = core::machine_has(bytes)
-                   ? static_cast<float*>(std::aligned_alloc(64, static_cast<std::size_t>(bytes)))
-                   : nullptr;
+  float* const data = core::machine_has(bytes) ? allocate(capacity) : nullptr;
   core::require(
       data != nullptr, core::ErrorKind::kOutOfMemory,
       "cannot allocate {} bytes for activations; use a shorter context or a smaller batch", bytes);

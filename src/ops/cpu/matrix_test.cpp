@@ -22,6 +22,19 @@ TEST(BufferPool, TakesWhatItKept) {
   EXPECT_LE(pool->peak_bytes(), (101 * 1000 + 2 * 16) * kFloat);
 }
 
+// From 2 MiB on: rows of a matrix then share pages.
+TEST(BufferPool, LargeMatricesBeginAtAHugePage) {
+  const auto pool = std::make_shared<BufferPool>();
+  constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
+  for (const std::int64_t columns : {524288, 524289, 3000001}) {
+    const Matrix matrix(pool, 1, columns);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(matrix.data()) % kHugePage, 0u) << columns;
+  }
+  const std::int64_t before = pool->bytes();
+  const Matrix small(pool, 1, 524287);
+  EXPECT_LE(pool->bytes() - before, 524304 * kFloat);
+}
+
 // Batches that grow leave no earlier one behind.
 TEST(BufferPool, KeepsLittleMoreThanWasInUse) {
   const auto pool = std::make_shared<BufferPool>();

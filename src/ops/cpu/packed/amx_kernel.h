@@ -19,19 +19,19 @@
 /// The codes of a block of tokens stay in the L2 cache while tiles of weights pass, two at a time.
 /// kPanelInputs inputs of these are decoded into the L1 cache for all tokens of the block, less
 /// their zeros where that fits in a signed byte. Then 2 x 16 tokens and 2 x 16 rows make the sums
-/// of a few groups in C tiles and store them. Vectors scale and add them while tiles multiply the
-/// next groups:
+/// of a group in C tiles. Before these are stored, vectors scale and add the sums of the group
+/// before it, so that no load waits for a store to the same line of a page:
 ///
-///   tiles     sums of groups 0, 1  |  sums of groups 2, 3  |  ...
-///   vectors                        |  scale groups 0, 1    |  scale groups 2, 3
+///   tiles     multiply group 1  |                 |  store 1  |  multiply group 2  |
+///   vectors                     |  scale group 0  |           |                    |  scale group
+///   1
 ///
 /// `Isa` gives vectors of 16 rows (lanes512.h).
 namespace nibble::ops::cpu {
 namespace {
 
-constexpr std::int64_t kAmxBlockTokens = 256;        // tokens of a block, at most
+constexpr std::int64_t kAmxBlockTokens = 512;        // tokens of a block, at most
 constexpr std::int64_t kAmxBlockBytes = 1280 << 10;  // of their codes, about
-constexpr std::int64_t kAmxGroups = 2;               // groups that are scaled together
 static_assert(kAmxTokens == kTokenRows);
 
 /// Whether weights less their zeros are signed bytes.
@@ -86,62 +86,46 @@ NIBBLE_NOINLINE void unpack_panel(const TiledWeight& w, const Block<Isa, V>& blo
   }
 }
 
-/// Sums of at most kAmxGroups groups that wait to be scaled.
+/// Sums of one group that wait to be scaled: of `tokens` tokens from `token` on.
+template <int V>
 struct WaitingSums {
-  const std::int32_t* sums = nullptr;  // [groups][2 * 16 tokens][V * 16 rows]
-  float* totals = nullptr;             // [tokens][V * 16 rows]
+  alignas(64) std::int32_t sums[2 * kAmxTokens * V * kTileRows];  // [tokens][V * 16 rows]
+  float* totals = nullptr;                                        // [tokens][V * 16 rows]
   std::int64_t token = 0;
   std::int64_t tokens = 0;
   std::int64_t group = 0;
-  std::int64_t groups = 0;
 };
 
-template <int V>
-constexpr std::int64_t kAmxGroupSums = 2 * kAmxTokens* V* kTileRows;
-
-/// Adds N groups to the totals of the tokens [from, to).
-template <class Isa, int V, bool Signed, int N>
-NIBBLE_INLINE void add_scaled_groups(const TiledWeight& w, const Block<Isa, V>& block,
-                                     const TiledInput& x, const WaitingSums& waiting,
-                                     std::int64_t from, std::int64_t to) {
+template <class Isa, int V, bool Signed>
+NIBBLE_INLINE void add_scaled_group(const TiledWeight& w, const Block<Isa, V>& block,
+                                    const TiledInput& x, const WaitingSums<V>& waiting) {
   constexpr std::int64_t kRow = V * kTileRows;
-  typename Isa::Float scale[N][V];
-  typename Isa::Int zero[N][V];
-  for (int n = 0; n < N; ++n) {
-    for (int v = 0; v < V; ++v) {
-      const std::int64_t at = (waiting.group + n) * kTileRows;
-      scale[n][v] = Isa::load_scales(block.at[v].scales + at);
-      if constexpr (!Signed) {
-        zero[n][v] = block.at[v].zeros == nullptr ? Isa::negative_zero(w.zero)
-                                                  : Isa::negative_zeros(block.at[v].zeros + at);
-      }
+  typename Isa::Float scale[V];
+  typename Isa::Int zero[V];
+  for (int v = 0; v < V; ++v) {
+    const std::int64_t at = waiting.group * kTileRows;
+    scale[v] = Isa::load_scales(block.at[v].scales + at);
+    if constexpr (!Signed) {
+      zero[v] = block.at[v].zeros == nullptr ? Isa::negative_zero(w.zero)
+                                             : Isa::negative_zeros(block.at[v].zeros + at);
     }
   }
   const std::int64_t groups = x.groups;
-  const float* a_scales = x.scales + (waiting.token + from) * groups + waiting.group;
-  const std::int32_t* a_sums = x.sums + (waiting.token + from) * groups + waiting.group;
-  const std::int32_t* sums = waiting.sums + from * kRow;
-  float* totals = waiting.totals + from * kRow;
+  const float* a_scales = x.scales + waiting.token * groups + waiting.group;
+  const std::int32_t* a_sums = x.sums + waiting.token * groups + waiting.group;
+  const std::int32_t* sums = waiting.sums;
+  float* totals = waiting.totals;
 #pragma GCC unroll 4
-  for (std::int64_t i = from; i < to; ++i) {
-    typename Isa::Float total[V];
+  for (std::int64_t i = 0; i < waiting.tokens; ++i) {
+    const typename Isa::Float a_scale = Isa::broadcast(*a_scales);
+#pragma GCC unroll 2
     for (int v = 0; v < V; ++v) {
-      total[v] = Isa::load_floats(totals + v * kTileRows);
-    }
-#pragma GCC unroll 2
-    for (int n = 0; n < N; ++n) {
-      const typename Isa::Float a_scale = Isa::broadcast(a_scales[n]);
-#pragma GCC unroll 2
-      for (int v = 0; v < V; ++v) {
-        typename Isa::Int sum = Isa::load(sums + n * kAmxGroupSums<V> + v * kTileRows);
-        if constexpr (!Signed) {
-          sum = Isa::add(sum, Isa::multiply_zero(zero[n][v], Isa::broadcast(a_sums[n])));
-        }
-        total[v] = Isa::fma(Isa::to_float(sum), Isa::mul(scale[n][v], a_scale), total[v]);
+      typename Isa::Int sum = Isa::load(sums + v * kTileRows);
+      if constexpr (!Signed) {
+        sum = Isa::add(sum, Isa::multiply_zero(zero[v], Isa::broadcast(*a_sums)));
       }
-    }
-    for (int v = 0; v < V; ++v) {
-      Isa::store(totals + v * kTileRows, total[v]);
+      Isa::store(totals + v * kTileRows, Isa::fma(Isa::to_float(sum), Isa::mul(scale[v], a_scale),
+                                                  Isa::load_floats(totals + v * kTileRows)));
     }
     a_scales += groups;
     a_sums += groups;
@@ -152,41 +136,34 @@ NIBBLE_INLINE void add_scaled_groups(const TiledWeight& w, const Block<Isa, V>& 
 
 /// The same for weights in blocks.
 template <class Isa, int V, bool Signed>
-NIBBLE_NOINLINE void add_scaled_blocks(const TiledWeight& w, const Block<Isa, V>& block,
-                                       const TiledInput& x, const WaitingSums& waiting,
-                                       std::int64_t from, std::int64_t to) {
+NIBBLE_NOINLINE void add_scaled_block(const TiledWeight& w, const Block<Isa, V>& block,
+                                      const TiledInput& x, const WaitingSums<V>& waiting) {
   constexpr std::int64_t kRow = V * kTileRows;
-  for (std::int64_t n = 0; n < waiting.groups; ++n) {
-    const std::int64_t group = waiting.group + n;
-    for (std::int64_t i = from; i < to; ++i) {
-      const Tokens at = tokens_at(x, waiting.token + i, group, w.group_inputs);
-      typename Isa::Int sums[V][1];
-      typename Isa::Float total[V][1];
-      for (int v = 0; v < V; ++v) {
-        sums[v][0] = Isa::load(waiting.sums + n * kAmxGroupSums<V> + i * kRow + v * kTileRows);
-        total[v][0] = Isa::load_floats(waiting.totals + i * kRow + v * kTileRows);
-      }
-      if constexpr (!Signed) {
-        add_block_zeros<Isa, V, 1>(w, block, at, group, 0, sums);
-      }
-      add_block_scaled<Isa, V, 1>(w, block, at, group, 0, sums, total);
-      for (int v = 0; v < V; ++v) {
-        Isa::store(waiting.totals + i * kRow + v * kTileRows, total[v][0]);
-      }
+  for (std::int64_t i = 0; i < waiting.tokens; ++i) {
+    const Tokens at = tokens_at(x, waiting.token + i, waiting.group, w.group_inputs);
+    typename Isa::Int sums[V][1];
+    typename Isa::Float total[V][1];
+    for (int v = 0; v < V; ++v) {
+      sums[v][0] = Isa::load(waiting.sums + i * kRow + v * kTileRows);
+      total[v][0] = Isa::load_floats(waiting.totals + i * kRow + v * kTileRows);
+    }
+    if constexpr (!Signed) {
+      add_block_zeros<Isa, V, 1>(w, block, at, waiting.group, 0, sums);
+    }
+    add_block_scaled<Isa, V, 1>(w, block, at, waiting.group, 0, sums, total);
+    for (int v = 0; v < V; ++v) {
+      Isa::store(waiting.totals + i * kRow + v * kTileRows, total[v][0]);
     }
   }
 }
 
 template <class Isa, int V, bool Signed>
 NIBBLE_INLINE void add_waiting(const TiledWeight& w, const Block<Isa, V>& block,
-                               const TiledInput& x, const WaitingSums& waiting, std::int64_t from,
-                               std::int64_t to) {
+                               const TiledInput& x, const WaitingSums<V>& waiting) {
   if (w.in_blocks()) {
-    add_scaled_blocks<Isa, V, Signed>(w, block, x, waiting, from, to);
-  } else if (waiting.groups == 1) {
-    add_scaled_groups<Isa, V, Signed, 1>(w, block, x, waiting, from, to);
+    add_scaled_block<Isa, V, Signed>(w, block, x, waiting);
   } else {
-    add_scaled_groups<Isa, V, Signed, 2>(w, block, x, waiting, from, to);
+    add_scaled_group<Isa, V, Signed>(w, block, x, waiting);
   }
 }
 
@@ -229,53 +206,34 @@ NIBBLE_INLINE void store_sums(std::int32_t* sums) {
   }
 }
 
-/// The two places of sums: one is filled while the other is scaled.
-template <int V>
-struct SumBuffers {
-  alignas(64) std::int32_t sums[2][kAmxGroups * kAmxGroupSums<V>] = {};
-  int next = 0;
-};
-
 /// Groups [first, first + count), whose weights are in the panel, of T x 16 tokens from `token` on,
-/// of which the first `tokens` exist. Leaves the last of them waiting.
+/// of which the first `tokens` exist. While tiles multiply, vectors scale the sums that wait; the
+/// new ones take their place, and the last of them wait in turn.
 template <class Tiles, class Isa, int V, int T, bool Signed>
 NIBBLE_NOINLINE void add_panel(const TiledWeight& w, const Block<Isa, V>& block,
                                const std::uint8_t* panel, const TiledInput& x, std::int64_t token,
                                std::int64_t tokens, std::int64_t first, std::int64_t count,
-                               float* totals, SumBuffers<V>& buffers, WaitingSums& waiting) {
+                               float* totals, WaitingSums<V>& waiting) {
   const std::int64_t inputs = w.group_inputs;
   const std::int64_t step = amx_step(inputs);
-  const std::int8_t* a = x.codes + token * x.row_stride + first * inputs;
-  for (std::int64_t g = 0; g < count; g += kAmxGroups) {
-    const std::int64_t groups = count - g < kAmxGroups ? count - g : kAmxGroups;
-    std::int32_t* sums = buffers.sums[buffers.next];
-    // Tokens that are scaled beside each step.
-    const std::int64_t steps = groups * inputs / step;
-    const std::int64_t each = (waiting.tokens + steps - 1) / steps;
-    std::int64_t done = 0;
-    for (std::int64_t n = 0; n < groups; ++n) {
-      Tiles::template zero<0>();
-      Tiles::template zero<1>();
-      Tiles::template zero<2>();
-      Tiles::template zero<3>();
-      for (std::int64_t input = 0; input < inputs; input += step) {
-        // No prefetcher of the processor sees such strides.
-        for (std::int64_t row = 0; row < T * kAmxTokens; ++row) {
-          __builtin_prefetch(a + row * x.row_stride + 2 * step);
-        }
-        multiply_step<Tiles, V, T, Signed>(panel, a, x.row_stride);
-        panel += step / kQuad * V * kLineBytes;
-        a += step;
-        const std::int64_t end = waiting.tokens - done < each ? waiting.tokens : done + each;
-        if (done < end) {
-          add_waiting<Isa, V, Signed>(w, block, x, waiting, done, end);
-          done = end;
-        }
-      }
-      store_sums<Tiles, V, T>(sums + n * kAmxGroupSums<V>);
+  const std::int64_t stride = x.row_stride;
+  const std::int8_t* a = x.codes + token * stride + first * inputs;
+  for (std::int64_t g = 0; g < count; ++g) {
+    Tiles::template zero<0>();
+    Tiles::template zero<1>();
+    Tiles::template zero<2>();
+    Tiles::template zero<3>();
+    for (std::int64_t input = 0; input < inputs; input += step) {
+      multiply_step<Tiles, V, T, Signed>(panel, a, stride);
+      panel += step / kQuad * V * kLineBytes;
+      a += step;
     }
-    waiting = {sums, totals, token, tokens, first + g, groups};
-    buffers.next ^= 1;
+    add_waiting<Isa, V, Signed>(w, block, x, waiting);
+    store_sums<Tiles, V, T>(waiting.sums);
+    waiting.totals = totals;
+    waiting.token = token;
+    waiting.tokens = tokens;
+    waiting.group = first + g;
   }
 }
 
@@ -287,8 +245,7 @@ NIBBLE_NOINLINE void run_amx_block(const TiledWeight& w, const TiledInput& x, st
   constexpr std::int64_t kRow = V * kTileRows;
   alignas(64) std::uint8_t panel[kPanelInputs * kRow];
   alignas(64) float totals[kAmxBlockTokens * kRow];
-  SumBuffers<V> buffers;
-  WaitingSums waiting;
+  WaitingSums<V> waiting;
   for (std::int64_t i = 0; i < count * kRow; ++i) {
     totals[i] = 0.0f;
   }
@@ -303,14 +260,14 @@ NIBBLE_NOINLINE void run_amx_block(const TiledWeight& w, const TiledInput& x, st
       if (left > kAmxTokens) {
         const std::int64_t tokens = left < 2 * kAmxTokens ? left : 2 * kAmxTokens;
         add_panel<Tiles, Isa, V, 2, Signed>(w, block, panel, x, begin + i, tokens, g, groups,
-                                            totals + i * kRow, buffers, waiting);
+                                            totals + i * kRow, waiting);
       } else {
         add_panel<Tiles, Isa, V, 1, Signed>(w, block, panel, x, begin + i, left, g, groups,
-                                            totals + i * kRow, buffers, waiting);
+                                            totals + i * kRow, waiting);
       }
     }
   }
-  add_waiting<Isa, V, Signed>(w, block, x, waiting, 0, waiting.tokens);
+  add_waiting<Isa, V, Signed>(w, block, x, waiting);
   for (std::int64_t i = 0; i < count; ++i) {
     for (int v = 0; v < V; ++v) {
       const std::int64_t row = (tile + v) * kTileRows;
