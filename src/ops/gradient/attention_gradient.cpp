@@ -102,9 +102,11 @@ void add_rows(const std::vector<float>& x, std::int64_t rows, std::int64_t colum
   }
 }
 
-// One KV head of a text that was read, with the query heads that read it.
+// One KV head of a text that was read, with the query heads that read it. `dscores`: those of the
+// text, or null.
 void add_group_gradient(const MemoryRecord& record, const TextRows& rows, std::int64_t kv_head,
-                        const cpu::Matrix& dout, cpu::Matrix& dq, cpu::Matrix& dkv) {
+                        const float* dscores, const cpu::Matrix& dout, cpu::Matrix& dq,
+                        cpu::Matrix& dkv) {
   const AttentionSpec& spec = record.spec;
   const std::int64_t dim = spec.head_dim;
   const std::int64_t group = spec.heads / spec.kv_heads;
@@ -129,7 +131,8 @@ void add_group_gradient(const MemoryRecord& record, const TextRows& rows, std::i
                           part(record.kv, read, key),
                           part(record.kv, read, value),
                           part(record.out, own, h * dim),
-                          part(dout, own, h * dim)};
+                          part(dout, own, h * dim),
+                          dscores == nullptr ? nullptr : dscores + h * own.rows * read.rows};
     gradient.run(head, dquery.data(), dkey.data(), dkv.row(read.row) + value, dkv.columns());
     add_rows(dquery, own.rows, dim, dq.row(own.row) + h * dim, dq.columns());
   }
@@ -142,7 +145,8 @@ void add_attention_gradient(const AttentionRecord& record, const cpu::Matrix& do
                             cpu::Matrix& dqkv, core::ThreadPool& pool) {
   const auto sequences = static_cast<std::int64_t>(record.sequences.size());
   const std::int64_t heads = record.spec.kv_heads;
-  const std::vector<std::int64_t> first_scores = first_scores_of(record.spec, record.sequences);
+  const std::vector<std::int64_t> first_scores =
+      first_scores_of(record.spec, reading_themselves(record.sequences));
   pool.parallel_for(sequences * heads, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
       const auto sequence = static_cast<std::size_t>(task / heads);
@@ -156,10 +160,14 @@ void add_attention_gradient(const AttentionRecord& record, const cpu::Matrix& do
 void add_memory_gradient(const MemoryRecord& record, const cpu::Matrix& dout, cpu::Matrix& dq,
                          cpu::Matrix& dkv, core::ThreadPool& pool) {
   const std::int64_t heads = record.spec.kv_heads;
+  const std::vector<std::int64_t> first_scores = first_scores_of(record.spec, record.texts);
   pool.parallel_for(std::ssize(record.texts) * heads, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
-      const TextRows& rows = record.texts[static_cast<std::size_t>(task / heads)];
-      add_group_gradient(record, rows, task % heads, dout, dq, dkv);
+      const auto text = static_cast<std::size_t>(task / heads);
+      add_group_gradient(
+          record, record.texts[text], task % heads,
+          record.dscores == nullptr ? nullptr : record.dscores->data() + first_scores[text], dout,
+          dq, dkv);
     }
   });
 }

@@ -15,6 +15,12 @@ struct RowRange {
   std::int64_t rows = 0;
 };
 
+/// Rows of a text, and of the one that it attends to.
+struct TextRows {
+  RowRange own;
+  RowRange read;
+};
+
 /// What the attention operator (ops.h) saw and made of sequences that attend among themselves.
 struct AttentionRecord {
   const AttentionSpec& spec;
@@ -32,19 +38,14 @@ struct AttentionRecord {
 void add_attention_gradient(const AttentionRecord& record, const cpu::Matrix& dout,
                             cpu::Matrix& dqkv, core::ThreadPool& pool);
 
-/// Rows of a text, and of the one that it attends to.
-struct TextRows {
-  RowRange own;
-  RowRange read;
-};
-
 /// What attention to other texts (ops.h, attend) saw and made. No two texts read the same rows.
 struct MemoryRecord {
   const AttentionSpec& spec;
   std::span<const TextRows> texts;
-  const cpu::Matrix& q;    // [m, heads head_dim]
-  const cpu::Matrix& kv;   // [rows that are read, 2 kv_heads head_dim]
-  const cpu::Matrix& out;  // [m, heads head_dim]
+  const cpu::Matrix& q;                  // [m, heads head_dim]
+  const cpu::Matrix& kv;                 // [rows that are read, 2 kv_heads head_dim]
+  const cpu::Matrix& out;                // [m, heads head_dim]
+  const cpu::Matrix* dscores = nullptr;  // as AttentionRecord::dscores
 };
 
 /// dq and dkv += the gradients at q and kv from that of the output.

@@ -9,8 +9,9 @@
 #include "ops/gradient/attention_gradient.h"
 #include "ops/layers.h"
 
-/// The scores of attention among a text's own tokens, in one row: text after text, of each all
-/// query heads, of each [rows, rows] with a row for each query. What a query does not see is 0.
+/// The scores of attention, in one row: text after text, of each all query heads, of each
+/// [rows of the text, rows that it reads] with a row for each query. What a query does not see
+/// is 0.
 namespace nibble::ops::gradient {
 
 /// Keys [begin, end) that a query sees, by its row in the text.
@@ -20,16 +21,22 @@ struct KeyRange {
 };
 KeyRange visible_keys(const Mask& mask, std::int64_t row, std::int64_t keys);
 
-/// Where each text's scores begin.
+/// Texts that attend among themselves.
+std::vector<TextRows> reading_themselves(std::span<const RowRange> texts);
+
+/// Where each text's scores begin, and behind the last one how many all have together.
 std::vector<std::int64_t> first_scores_of(const AttentionSpec& spec,
-                                          std::span<const RowRange> sequences);
+                                          std::span<const TextRows> texts);
 
-/// Of all texts together.
-std::int64_t score_count(const AttentionSpec& spec, std::span<const RowRange> sequences);
+/// Queries and keys as they are multiplied: heads side by side, from a column on.
+struct ScoredHeads {
+  const cpu::Matrix& queries;  // the first head at column 0
+  const cpu::Matrix& keys;
+  std::int64_t first_key = 0;  // column of the first KV head
+};
 
-/// scores [1, score_count] = cap(scale q . k) where a query sees a key, 0 elsewhere. `turned` is
-/// AttentionRecord::turned.
-void compute_scores(const AttentionSpec& spec, std::span<const RowRange> sequences,
-                    const cpu::Matrix& turned, cpu::Matrix& scores, core::ThreadPool& pool);
+/// scores [1, first_scores_of().back()] = cap(scale q . k) where a query sees a key, 0 elsewhere.
+void compute_scores(const AttentionSpec& spec, std::span<const TextRows> texts,
+                    const ScoredHeads& heads, cpu::Matrix& scores, core::ThreadPool& pool);
 
 }  // namespace nibble::ops::gradient

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <numeric>
 
 #include <gtest/gtest.h>
@@ -152,6 +153,111 @@ INSTANTIATE_TEST_SUITE_P(Masks, Scores,
                                          Case{"Window", {.window = 3}},
                                          Case{"Capped", {.bidirectional = true}, 0.5f}),
                          [](const auto& parameter) { return std::string(parameter.param.name); });
+
+// Scores of texts of 3 and 6 tokens that read others of 5 and 9.
+class MemoryScores : public testing::Test {
+ protected:
+  MemoryScores() {
+    spec_.heads = 4;
+    spec_.kv_heads = 2;
+    spec_.head_dim = 8;
+    spec_.mask.bidirectional = true;
+    for (const auto& text : texts_) {
+      memories_.push_back(std::make_unique<cpu::KvCache>(KvType::kF32, 1, 2, 8, text.read.rows));
+      cpu::KvCache* const memory = memories_.back().get();
+      read_.push_back({nullptr, 0, text.read.row, text.read.rows, memory, text.read.rows});
+      written_.push_back({nullptr, 0, text.own.row, text.own.rows, memory, text.read.rows});
+    }
+  }
+
+  Matrix random_matrix(std::int64_t rows, std::int64_t columns) {
+    Matrix x = ops_.matrix(rows, columns);
+    std::generate_n(x.data(), rows * columns,
+                    [&] { return static_cast<float>(2.0 * random_.uniform() - 1.0); });
+    return x;
+  }
+
+  Variable attend(GradientOps& tape, const Variable& q, const Variable& kv) {
+    tape.keep_scores();
+    tape.remember(kv, spec_, 0, {{}, {}, read_});
+    return tape.attend(q, spec_, 0, {{}, {}, written_}, {});
+  }
+
+  core::Random random_{12};
+  cpu::CpuOps ops_{{2, ActivationPrecision::kFloat}};
+  AttentionSpec spec_;
+  const std::vector<TextRows> texts_ = {{{0, 3}, {0, 5}}, {{3, 6}, {5, 9}}};
+  std::vector<std::unique_ptr<cpu::KvCache>> memories_;
+  std::vector<SequenceSlice<cpu::KvCache>> read_;
+  std::vector<SequenceSlice<cpu::KvCache>> written_;
+  Matrix q_ = random_matrix(9, 4 * 8);
+  Matrix kv_ = random_matrix(14, 2 * 2 * 8);
+};
+
+TEST_F(MemoryScores, AreTheProductsOfQueriesAndKeys) {
+  GradientOps tape(ops_);
+  (void)attend(tape, tape.variable(ops_.copy(q_)), tape.variable(ops_.copy(kv_)));
+  ASSERT_EQ(tape.scores().size(), 1U);
+  ASSERT_EQ(tape.scores().front().columns(), 4 * (3 * 5 + 6 * 9));
+  const float* score = tape.scores().front().value().data();
+  for (const auto& [own, read] : texts_) {
+    for (std::int64_t h = 0; h < 4; ++h) {
+      for (std::int64_t i = 0; i < own.rows; ++i) {
+        for (std::int64_t j = 0; j < read.rows; ++j, ++score) {
+          const float* q = q_.row(own.row + i) + h * 8;
+          const float* k = kv_.row(read.row + j) + h / 2 * 8;
+          EXPECT_NEAR(*score, std::inner_product(q, q + 8, k, 0.0) / std::sqrt(8.0), 1e-5);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(MemoryScores, PassBackWhatTheLossAsksOfThem) {
+  const Matrix of_scores = random_matrix(1, 4 * (3 * 5 + 6 * 9));
+  const Matrix of_out = random_matrix(9, 4 * 8);
+  const auto product = [](const Matrix& a, const Matrix& b) {
+    return std::inner_product(a.values().begin(), a.values().end(), b.values().begin(), 0.0);
+  };
+  for (const bool with_output : {false, true}) {
+    GradientOps tape(ops_);
+    const Variable q = tape.variable(ops_.copy(q_));
+    const Variable kv = tape.variable(ops_.copy(kv_));
+    const Variable y = attend(tape, q, kv);
+    tape.add_gradient(tape.scores().front(), of_scores);
+    if (with_output) {
+      tape.add_gradient(y, of_out);
+    }
+    tape.backward();
+    EXPECT_TRUE(tape.scores().empty());
+    const double size =
+        std::sqrt(product(q.gradient(), q.gradient()) + product(kv.gradient(), kv.gradient()));
+    for (int trial = 0; trial < 6; ++trial) {
+      const Matrix q_way = random_matrix(9, 4 * 8);
+      const Matrix kv_way = random_matrix(14, 2 * 2 * 8);
+      constexpr float kStep = 1.0f / 1024;
+      const auto loss_at = [&](float step) {
+        Matrix moved_q = ops_.copy(q_);
+        Matrix moved_kv = ops_.copy(kv_);
+        for (std::int64_t i = 0; i < 9 * 32; ++i) {
+          moved_q.data()[i] += step * q_way.data()[i];
+        }
+        for (std::int64_t i = 0; i < 14 * 32; ++i) {
+          moved_kv.data()[i] += step * kv_way.data()[i];
+        }
+        GradientOps other(ops_);
+        const Variable out =
+            attend(other, other.variable(std::move(moved_q)), other.variable(std::move(moved_kv)));
+        return product(other.scores().front().value(), of_scores) +
+               (with_output ? product(out.value(), of_out) : 0.0);
+      };
+      const double difference =
+          (loss_at(kStep) - loss_at(-kStep)) / (2.0 * static_cast<double>(kStep));
+      EXPECT_NEAR(product(q.gradient(), q_way) + product(kv.gradient(), kv_way), difference,
+                  0.01 * size);
+    }
+  }
+}
 
 }  // namespace
 }  // namespace nibble::ops::gradient

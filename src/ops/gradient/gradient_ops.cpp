@@ -176,26 +176,37 @@ Variable GradientOps::attention(const Variable& qkv, const AttentionSpec& spec, 
     sequences.push_back({slice.row, slice.rows});
   }
   const std::vector<std::int32_t> positions(batch.positions.begin(), batch.positions.end());
-  const Node scores = keeps_scores_ ? keep_scores_of(spec, *turned, sequences).node_ : nullptr;
+  const Node scores = keep_scores_of(spec, reading_themselves(sequences),
+                                     {*turned, *turned, spec.heads * spec.head_dim});
   record(y, [this, &spec, turned, from = qkv.node_, to = y.node_.get(), sequences, positions,
              scores](const Values& g) {
-    const Values* const of_scores =
-        scores && !scores->gradient.empty() ? &scores->gradient : nullptr;
-    add_attention_gradient({spec, sequences, positions, from->value, *turned, to->value, of_scores},
-                           g, gradient_of(*from), ops_.pool());
+    add_attention_gradient(
+        {spec, sequences, positions, from->value, *turned, to->value, slope_of(scores)}, g,
+        gradient_of(*from), ops_.pool());
   });
-  if (scores) {
-    // A loss may depend on the scores and not on y; what attention passes back needs y's gradient.
-    tape_.push_back({scores, [this, to = y.node_](const Values&) { gradient_of(*to); }});
-  }
+  record_scores(scores, y);
   return y;
 }
 
-Variable GradientOps::keep_scores_of(const AttentionSpec& spec, const Values& turned,
-                                     std::span<const RowRange> sequences) {
-  Variable scores = result(ops_.zeros(1, score_count(spec, sequences)));
-  compute_scores(spec, sequences, turned, scores.node_->value, ops_.pool());
-  return scores_.emplace_back(scores);
+GradientOps::Node GradientOps::keep_scores_of(const AttentionSpec& spec,
+                                              std::span<const TextRows> texts,
+                                              const ScoredHeads& heads) {
+  if (!keeps_scores_) {
+    return nullptr;
+  }
+  Variable scores = result(ops_.zeros(1, first_scores_of(spec, texts).back()));
+  compute_scores(spec, texts, heads, scores.node_->value, ops_.pool());
+  return scores_.emplace_back(scores).node_;
+}
+
+const Values* GradientOps::slope_of(const Node& scores) {
+  return scores && !scores->gradient.empty() ? &scores->gradient : nullptr;
+}
+
+void GradientOps::record_scores(const Node& scores, const Variable& output) {
+  if (scores) {
+    tape_.push_back({scores, [this, to = output.node_](const Values&) { gradient_of(*to); }});
+  }
 }
 
 void GradientOps::remember(const Variable& kv, const AttentionSpec& spec, std::int64_t layer,
@@ -226,10 +237,12 @@ Variable GradientOps::attend(const Variable& q, const AttentionSpec& spec, std::
     kv = read.kv;
     texts.push_back({{slice.row, slice.rows}, read.rows});
   }
-  record(y, [this, &spec, texts, kv, from = q.node_, to = y.node_.get()](const Values& g) {
-    add_memory_gradient({spec, texts, from->value, kv->value, to->value}, g, gradient_of(*from),
-                        gradient_of(*kv), ops_.pool());
+  const Node scores = keep_scores_of(spec, texts, {q.value(), kv->value});
+  record(y, [this, &spec, texts, kv, from = q.node_, to = y.node_.get(), scores](const Values& g) {
+    add_memory_gradient({spec, texts, from->value, kv->value, to->value, slope_of(scores)}, g,
+                        gradient_of(*from), gradient_of(*kv), ops_.pool());
   });
+  record_scores(scores, y);
   return y;
 }
 

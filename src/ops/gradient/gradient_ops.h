@@ -12,6 +12,7 @@
 #include "core/tensor.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/gradient/attention_gradient.h"
+#include "ops/gradient/attention_scores.h"
 #include "ops/gradient/parameter_gradients.h"
 #include "ops/layers.h"
 #include "ops/ops.h"
@@ -65,10 +66,11 @@ class GradientOps {
   /// backward() adds to them from here on; null: there are none. They must outlive that.
   void set_parameters(const ParameterGradients* parameters) { parameters_ = parameters; }
 
-  /// From now on the scores of all attention among a text's own tokens are kept: scores().
+  /// From now on the scores of all attention are kept: scores().
   void keep_scores() { keeps_scores_ = true; }
-  /// One for each call of attention() since the last backward() or forget(): the scores q . k of
-  /// all heads, scaled, capped and before the softmax, as one row (attention_scores.h).
+  /// One for each call of attention() and attend() since the last backward() or forget(): the
+  /// scores q . k of all heads, scaled, capped and before the softmax, as one row
+  /// (attention_scores.h).
   std::span<const Variable> scores() const { return scores_; }
 
   /// A matrix that the pass starts from.
@@ -132,8 +134,14 @@ class GradientOps {
   // it.
   void record(const Variable& output, std::function<void(const cpu::Matrix& gradient)> back);
 
-  Variable keep_scores_of(const AttentionSpec& spec, const cpu::Matrix& turned,
-                          std::span<const RowRange> sequences);
+  // Null where scores are not kept.
+  Node keep_scores_of(const AttentionSpec& spec, std::span<const TextRows> texts,
+                      const ScoredHeads& heads);
+  // A loss may depend on the scores and not on the output; what attention passes back needs the
+  // gradient of that.
+  void record_scores(const Node& scores, const Variable& output);
+  // What the loss asks of them; null: nothing.
+  static const cpu::Matrix* slope_of(const Node& scores);
   // y = activation(x), computed already.
   void record_activation(const Variable& x, const Variable& y, MlpActivation activation);
   // A text of a batch whose keys and values were remembered.
