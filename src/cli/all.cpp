@@ -76,7 +76,8 @@ constexpr CommandEntry kCommands[] = {
      "  nibble tune demo-s50 -o demo-s50-tuned --teacher models/demo --calib text.txt\n"
      "  nibble tune llama-w2 -o llama-w2-tuned --teacher Llama-3.2-1B --calib text.txt --stage "
      "e2e-oqp --csv loss.csv\n"
-     "  nibble tune bert-sst2 -o bert-w4a4 --stage qat --task sst2 --data glue",
+     "  nibble tune bert-sst2 -o bert-w4a4 --stage qat --task sst2 --data glue\n"
+     "  nibble tune bart-g2p -o bart-w4a4 --stage qat --data pairs.tsv",
      JsonOutput::kNo, tune_command},
     {"tune-kernels",
      "Measure how a GPU best divides a model's linear layers, and keep that for later runs",

@@ -71,12 +71,7 @@ void run_seq2seq_tasks(const Seq2SeqCall& call, const models::Model& model,
                        engine::TextToText& writer, eval::Seq2SeqOptions options) {
   TerminalProgress progress(call.quiet);
   const auto pairs = eval::read_text_pairs(call.file, call.limit);
-  options.most_tokens =
-      std::min(model.network.config.max_positions,
-               text::longest_input(*model.tokenizer).value_or(model.network.config.max_positions));
-  if (call.max_length > 0) {
-    options.most_tokens = std::min(options.most_tokens, call.max_length);
-  }
+  options.most_tokens = eval::most_tokens(model, call.max_length);
   const Seq2SeqRun run = eval::run_seq2seq(writer, model, pairs, options, progress);
   note_truncated(run.truncated, pairs.size(), options.most_tokens, call.quiet);
   if (!call.output.empty()) {

@@ -6,7 +6,6 @@
 #include "cli/resume_notice.h"
 #include "cli/terminal_progress.h"
 #include "cli/text_lines.h"
-#include "cli/tuning_texts.h"
 #include "compress/recipe/part_words.h"
 #include "core/error.h"
 #include "engine/text_batches.h"
@@ -15,11 +14,13 @@
 namespace nibble::cli {
 
 void StudentTuning::add(CLI::App& app) {
-  app.add_option("--task", task_,
-                 "Task of GLUE whose texts are learned: " + eval::glue_task_names());
+  app.add_option(
+      "--task", task_,
+      "Of encoders: the task of GLUE whose texts are learned: " + eval::glue_task_names());
   app.add_option("--data", data_,
                  "Folder of GLUE, with train.tsv and dev.tsv of the task; or the file to learn "
-                 "from");
+                 "from. Of encoder-decoders: a file of texts and what is to be written for them "
+                 "(.tsv, .jsonl, .json), or a folder with train.tsv and dev.tsv");
   app.add_option("--recipe", recipe_, "Types of weights and activations, rounded to nearest")
       ->capture_default_str();
   app.add_option("--quantize-parts", parts_,
@@ -59,8 +60,6 @@ void StudentTuning::add(CLI::App& app) {
 
 void StudentTuning::run(const models::Model& model, const std::string& name,
                         const std::string& output, bool resume, bool quiet) {
-  core::require(!task_.empty() && !data_.empty(), core::ErrorKind::kUsage,
-                "--stage qat learns texts of a --task, in the folder --data");
   options_.recipe = recipe();
   if (!prune_.empty()) {
     options_.pruning = tune::parse_pruning(prune_);
@@ -68,18 +67,33 @@ void StudentTuning::run(const models::Model& model, const std::string& name,
     options_.pruning.after_rounding = prune_rounded_;
   }
   options_.loss = tune::parse_loss_weights(loss_);
+  const TuningTexts texts = this->texts(model, name);
+  TerminalProgress progress(quiet);
+  note_truncated(texts.truncated, texts.texts.size(), texts.most_tokens, quiet);
+  const ResumeNotice notice;
+  tune::train_student(model, texts.texts, options_, output, resume, texts.judge, progress);
+}
+
+TuningTexts StudentTuning::texts(const models::Model& model, const std::string& name) const {
+  const TextChoice choice = {limit_, max_length_, options_.seed, options_.threads};
+  if (model.network.has_encoder() && model.network.has_decoder()) {
+    core::require(task_.empty(), core::ErrorKind::kUsage,
+                  "--task is for encoders; {} writes texts, and learns the pairs of --data",
+                  core::printable(name));
+    core::require(!data_.empty(), core::ErrorKind::kUsage,
+                  "--stage qat learns pairs of texts: a file, or a folder, by --data");
+    return read_pair_texts(model, data_, choice);
+  }
+  core::require(engine::is_encoder(model), core::ErrorKind::kUsage,
+                "{} is no encoder; --stage qat trains encoders with a head that labels texts, and "
+                "encoder-decoders",
+                core::printable(name));
+  core::require(!task_.empty() && !data_.empty(), core::ErrorKind::kUsage,
+                "--stage qat learns texts of a --task, in the folder --data");
   const eval::GlueTask* const task = eval::find_glue_task(task_);
   core::require(task != nullptr, core::ErrorKind::kUsage, "'{}' is no task of GLUE ({})",
                 core::printable(task_), core::lazily([] { return eval::glue_task_names(); }));
-  core::require(engine::is_encoder(model), core::ErrorKind::kUsage,
-                "{} is no encoder; --stage qat trains encoders with a head that labels texts",
-                core::printable(name));
-  const TuningTexts texts(model, *task, data_,
-                          {limit_, max_length_, options_.seed, options_.threads});
-  TerminalProgress progress(quiet);
-  note_truncated(texts.truncated(), texts.all().size(), texts.most_tokens(), quiet);
-  const ResumeNotice notice;
-  tune::train_student(model, texts.all(), options_, output, resume, texts.judge(), progress);
+  return read_task_texts(model, *task, data_, choice);
 }
 
 compress::Recipe StudentTuning::recipe() const {

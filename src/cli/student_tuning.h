@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "cli/tuning_texts.h"
 #include "core/progress.h"
 #include "models/model.h"
 #include "tune/qat/train_student.h"
@@ -13,8 +14,8 @@ class App;
 
 namespace nibble::cli {
 
-/// What `nibble tune --stage qat` takes: an encoder that learns to run with rounded weights and
-/// activations.
+/// What `nibble tune --stage qat` takes: an encoder, or an encoder-decoder, that learns to run with
+/// rounded weights and activations.
 class StudentTuning {
  public:
   void add(CLI::App& app);
@@ -28,6 +29,7 @@ class StudentTuning {
 
  private:
   compress::Recipe recipe() const;
+  TuningTexts texts(const models::Model& model, const std::string& name) const;
 
   tune::StudentOptions options_;
   std::string task_;

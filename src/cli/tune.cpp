@@ -28,10 +28,12 @@ class Tune final : public ModelCommand {
     const tune::TuningOptions& decoder = decoder_.options();
     const tune::StudentOptions& student = student_.options();
     app.add_option("-o,--output", output_, "Folder to write; must not exist")->required();
-    app.add_option("--stage", stage_,
-                   "What is trained: bqpo (weights and scales of a compressed decoder, block by "
-                   "block), e2e-oqp (scales, through the whole model), both, one after the other; "
-                   "or qat (a float encoder, while it runs with rounded weights and activations)")
+    app.add_option(
+           "--stage", stage_,
+           "What is trained: bqpo (weights and scales of a compressed decoder, block by "
+           "block), e2e-oqp (scales, through the whole model), both, one after the other; "
+           "or qat (a float encoder or encoder-decoder, while it runs with rounded weights and "
+           "activations)")
         ->check(CLI::IsMember({"bqpo", "e2e-oqp", "both", kStudent}))
         ->capture_default_str();
     keep_to({"bqpo", "e2e-oqp", "both"}, added(app, decoder_));

@@ -74,12 +74,6 @@ std::vector<engine::InputText> texts_of(const std::vector<eval::GlueItem>& items
   return texts;
 }
 
-engine::RunnerOptions on_threads(int threads) {
-  engine::RunnerOptions options;
-  options.cpu.threads = threads;
-  return options;
-}
-
 engine::InputOptions inputs_of(const models::Model& model, const engine::Encoder& encoder,
                                std::int64_t max_length) {
   engine::InputOptions inputs = engine::input_options(model, encoder);
@@ -87,61 +81,59 @@ engine::InputOptions inputs_of(const models::Model& model, const engine::Encoder
   return inputs;
 }
 
-}  // namespace
-
-TuningTexts::TuningTexts(const models::Model& model, const eval::GlueTask& task,
-                         const std::string& data, const TextChoice& choice)
-    : task_(task), max_length_(choice.max_length), threads_(choice.threads) {
-  const Answers answers(task, engine::classifier_of(model));
-  const fs::path file = train_file(data, task);
-  core::require(fs::exists(file), core::ErrorKind::kIo,
-                "'{}' does not exist; --data names the folder of GLUE or a .tsv file of {}",
-                io::shown(file), task.name);
-  std::vector<eval::GlueItem> items = eval::read_glue_items(file, task, 0);
-  if (choice.limit > 0 && choice.limit < std::ssize(items)) {
-    std::vector<eval::GlueItem> chosen;
-    const auto order = tune::order_of_epoch(items.size(), choice.seed, -1);
-    for (std::int64_t i = 0; i < choice.limit; ++i) {
-      chosen.push_back(std::move(items[order[static_cast<std::size_t>(i)]]));
-    }
-    items = std::move(chosen);
-  }
-  const engine::RunnerOptions runner = on_threads(choice.threads);
-  const auto encoder = engine::make_encoder(std::make_shared<models::Model>(model), runner);
-  const engine::InputOptions inputs = inputs_of(model, *encoder, choice.max_length);
-  most_tokens_ = inputs.most_tokens;
-  truncated_ = engine::for_each_batch(
-      *model.tokenizer, texts_of(items), inputs,
-      [&](std::size_t i) { return fmt::format("{}, line {}", io::shown(file), items[i].line); },
-      [&](std::size_t first, std::span<const text::ModelInput> made,
-          std::span<const engine::EncoderText> texts) {
-        for (std::size_t i = 0; i < made.size(); ++i) {
-          texts_.push_back({{texts[i].tokens.begin(), texts[i].tokens.end()},
-                            {texts[i].types.begin(), texts[i].types.end()},
-                            answers.of(items[first + i])});
-        }
-      });
-  if (const fs::path judged = judged_file(data, task); !judged.empty()) {
-    judged_file_ = judged.string();
-    judged_ = eval::read_glue_items(judged, task, 0);
-  }
-}
-
-tune::JudgeStudent TuningTexts::judge() const {
-  if (judged_.empty()) {
-    return {};
-  }
-  return [this](const std::shared_ptr<const models::Model>& model) {
-    const auto encoder = engine::make_encoder(model, on_threads(threads_));
-    const eval::GlueScore score =
-        eval::run_glue(*encoder, *model, task_, judged_, inputs_of(*model, *encoder, max_length_),
-                       judged_file_, core::silent_progress());
-    std::string text = fmt::format("{} of {}", score.items, judged_file_);
+// The measures of a task.
+tune::JudgeStudent judge_by(const eval::GlueTask& task, const fs::path& file,
+                            const TextChoice& choice) {
+  return [&task, name = file.string(), choice, items = eval::read_glue_items(file, task, 0)](
+             const std::shared_ptr<const models::Model>& model) {
+    const auto encoder = engine::make_encoder(model, choice.runner());
+    const eval::GlueScore score = eval::run_glue(*encoder, *model, task, items,
+                                                 inputs_of(*model, *encoder, choice.max_length),
+                                                 name, core::silent_progress());
+    std::string text = fmt::format("{} of {}", score.items, name);
     for (const auto& [metric, value] : score.metrics) {
       text += fmt::format(", {} {:.4f}", to_string(metric), value);
     }
     return text;
   };
+}
+
+}  // namespace
+
+engine::RunnerOptions TextChoice::runner() const {
+  engine::RunnerOptions options;
+  options.cpu.threads = threads;
+  return options;
+}
+
+TuningTexts read_task_texts(const models::Model& model, const eval::GlueTask& task,
+                            const std::string& data, const TextChoice& choice) {
+  const Answers answers(task, engine::classifier_of(model));
+  const fs::path file = train_file(data, task);
+  core::require(fs::exists(file), core::ErrorKind::kIo,
+                "'{}' does not exist; --data names the folder of GLUE or a .tsv file of {}",
+                io::shown(file), task.name);
+  const auto items = drawn(eval::read_glue_items(file, task, 0), choice);
+  const auto encoder =
+      engine::make_encoder(std::make_shared<models::Model>(model), choice.runner());
+  const engine::InputOptions inputs = inputs_of(model, *encoder, choice.max_length);
+  TuningTexts result;
+  result.most_tokens = inputs.most_tokens;
+  result.truncated = engine::for_each_batch(
+      *model.tokenizer, texts_of(items), inputs,
+      [&](std::size_t i) { return fmt::format("{}, line {}", io::shown(file), items[i].line); },
+      [&](std::size_t first, std::span<const text::ModelInput> made,
+          std::span<const engine::EncoderText> texts) {
+        for (std::size_t i = 0; i < made.size(); ++i) {
+          result.texts.push_back({{texts[i].tokens.begin(), texts[i].tokens.end()},
+                                  {texts[i].types.begin(), texts[i].types.end()},
+                                  answers.of(items[first + i])});
+        }
+      });
+  if (const fs::path judged = judged_file(data, task); !judged.empty()) {
+    result.judge = judge_by(task, judged, choice);
+  }
+  return result;
 }
 
 }  // namespace nibble::cli

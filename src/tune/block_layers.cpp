@@ -16,6 +16,19 @@ compress::CompressedBlock packed_layers(const models::Block& block) {
   return result;
 }
 
+std::vector<ops::Norm*> norms_of(models::Block& block) {
+  std::vector<ops::Norm*> norms = {&block.attention_norm, &block.mlp_norm};
+  for (auto* norm : {&block.attention_out_norm, &block.mlp_out_norm}) {
+    if (*norm) {
+      norms.push_back(&**norm);
+    }
+  }
+  if (block.cross) {
+    norms.push_back(&block.cross->norm);
+  }
+  return norms;
+}
+
 std::vector<float> decoded(const formats::PackedWeight& weight) {
   std::vector<float> values(static_cast<std::size_t>(weight.n * weight.k));
   for (std::int64_t row = 0; row < weight.n; ++row) {

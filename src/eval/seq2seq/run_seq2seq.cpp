@@ -106,6 +106,13 @@ Seq2SeqScore score_written(std::span<const TextPair> pairs, std::span<const std:
   return score;
 }
 
+std::int64_t most_tokens(const models::Model& model, std::int64_t max_length) {
+  const std::int64_t positions = model.network.config.max_positions;
+  const std::int64_t most =
+      std::min(positions, text::longest_input(*model.tokenizer).value_or(positions));
+  return max_length > 0 ? std::min(most, max_length) : most;
+}
+
 Seq2SeqRun run_seq2seq(engine::TextToText& writer, const models::Model& model,
                        std::span<const TextPair> pairs, const Seq2SeqOptions& options,
                        core::ProgressSink& progress) {

@@ -25,6 +25,10 @@ struct Seq2SeqScore {
 /// characters.
 Seq2SeqScore score_written(std::span<const TextPair> pairs, std::span<const std::string> written);
 
+/// Tokens of a text that a model takes, at the most: as many as it has positions for, or fewer
+/// where its tokenizer or `max_length` (0: any number) says so.
+std::int64_t most_tokens(const models::Model& model, std::int64_t max_length);
+
 struct Seq2SeqOptions {
   engine::WritingOptions writing;
   std::string source_language;   // empty: as the tokenizer frames texts

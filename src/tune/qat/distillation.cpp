@@ -1,48 +1,131 @@
 #include "tune/qat/distillation.h"
 
+#include <array>
+#include <memory>
 #include <numeric>
 #include <utility>
 
 #include "core/error.h"
 #include "engine/encoder_batch.h"
 #include "models/encoder_forward.h"
+#include "ops/gradient/attention_scores.h"
 
 namespace nibble::tune {
+namespace {
 
 using ops::cpu::KvCache;
 using ops::cpu::Matrix;
 using ops::gradient::GradientOps;
 using ops::gradient::RowRange;
+using ops::gradient::TextRows;
 using ops::gradient::Variable;
+using Slices = std::vector<ops::SequenceSlice<KvCache>>;
+
+constexpr std::array kShares = {&BatchShare::answers,       &BatchShare::read,
+                                &BatchShare::read_pairs,    &BatchShare::written,
+                                &BatchShare::written_pairs, &BatchShare::memory_pairs};
+
+BatchShare counts_of(const LabelledText& text) {
+  const auto read = static_cast<double>(text.tokens.size());
+  const auto written = static_cast<double>(text.written.size());
+  return {text.written.empty() ? 1.0 : written,
+          read,
+          read * read,
+          written,
+          written * (written + 1) / 2,  // a token sees those before it
+          written * read};
+}
+
+// What a decoder reads while it writes: the start token, and all tokens but the last.
+std::vector<std::int32_t> before_each(const std::vector<std::int32_t>& written,
+                                      std::int32_t start) {
+  std::vector<std::int32_t> tokens = {start};
+  tokens.insert(tokens.end(), written.begin(), written.end() - 1);
+  return tokens;
+}
+
+models::Problem problem_of(const models::Network& network) {
+  return network.has_decoder() ? models::Problem::kSingleLabel : network.classifier->problem;
+}
+
+}  // namespace
 
 // Texts one after another, without padding.
 struct Distillation::Texts {
   Texts(const models::Network& network, std::span<const LabelledText* const> texts)
-      : rows(network) {
+      : read(network), written(network) {
+    std::vector<RowRange> own;
+    std::vector<RowRange> answers;
     for (const LabelledText* text : texts) {
-      slices.push_back({nullptr, 0, rows.rows(), std::ssize(text->tokens)});
-      ranges.push_back({rows.rows(), std::ssize(text->tokens)});
-      rows.append({text->tokens, text->types});
-      labels.push_back(text->label);
+      own.push_back({read.rows(), std::ssize(text->tokens)});
+      read.append({text->tokens, text->types});
+      if (!network.has_decoder()) {
+        labels.push_back(text->label);
+        continue;
+      }
+      core::require(!text->written.empty(), core::ErrorKind::kUsage,
+                    "a text that a decoder is to write has no token");
+      answers.push_back({written.rows(), std::ssize(text->written)});
+      written.append({before_each(text->written, network.config.decoder_start.value()), {}});
+      memory_rows.push_back({answers.back(), own.back()});
+      for (const std::int32_t token : text->written) {
+        labels.push_back({token, 0.0f});
+      }
     }
+    read_rows = ops::gradient::reading_themselves(own);
+    written_rows = ops::gradient::reading_themselves(answers);
   }
 
-  models::Batch<GradientOps> batch() const {
-    return {rows.tokens(), rows.positions(), slices, rows.types()};
-  }
-
-  engine::EncoderBatch rows;
-  std::vector<ops::SequenceSlice<KvCache>> slices;
-  std::vector<RowRange> ranges;
-  std::vector<Label> labels;
+  engine::EncoderBatch read;
+  engine::EncoderBatch written;  // by a decoder
+  std::vector<TextRows> read_rows;
+  std::vector<TextRows> written_rows;
+  std::vector<TextRows> memory_rows;
+  std::vector<Label> labels;  // for each row of logits
 };
 
-// What a network made of a batch.
+// What a block made of a batch.
+struct Distillation::Layer {
+  Variable hidden;               // the states behind it
+  std::vector<Variable> scores;  // of its attention, in the order of the pass
+};
+
 struct Distillation::Pass {
-  std::vector<Variable> hidden;  // behind each block
-  std::vector<Variable> scores;  // of each block
+  std::vector<Layer> layers;  // of all stacks
   Variable logits;
 };
+
+namespace {
+
+// Room for what a decoder keeps of each text that was read.
+std::vector<std::unique_ptr<KvCache>> memories_of(const models::Network& network,
+                                                  std::span<const TextRows> texts) {
+  const models::NetworkConfig& config = network.config;
+  std::vector<std::unique_ptr<KvCache>> memories;
+  for (const TextRows& text : texts) {
+    memories.push_back(std::make_unique<KvCache>(ops::KvType::kF32, config.layers, config.kv_heads,
+                                                 config.head_dim, text.read.rows));
+  }
+  return memories;
+}
+
+// `texts` of a batch; those of a model with a decoder have memories.
+Slices slices_of(std::span<const TextRows> texts,
+                 std::span<const std::unique_ptr<KvCache>> memories,
+                 std::span<const TextRows> memory_rows) {
+  Slices slices;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const RowRange& own = texts[i].own;
+    slices.push_back({nullptr, 0, own.row, own.rows});
+    if (!memories.empty()) {
+      slices.back().memory = memories[i].get();
+      slices.back().memory_rows = memory_rows[i].read.rows;
+    }
+  }
+  return slices;
+}
+
+}  // namespace
 
 void LossTerms::add(const LossTerms& batch) {
   labels += batch.labels;
@@ -53,22 +136,23 @@ void LossTerms::add(const LossTerms& batch) {
 }
 
 std::vector<BatchShare> shares_of(std::span<const std::vector<const LabelledText*>> batches) {
-  BatchShare all = {0, 0, 0};
+  constexpr BatchShare kNone = {0, 0, 0, 0, 0, 0};
+  BatchShare all = kNone;
   std::vector<BatchShare> shares;
   for (const auto& batch : batches) {
-    BatchShare& own = shares.emplace_back(BatchShare{0, 0, 0});
+    BatchShare& own = shares.emplace_back(kNone);
     for (const LabelledText* text : batch) {
-      const auto tokens = static_cast<double>(text->tokens.size());
-      own.texts += 1;
-      own.tokens += tokens;
-      own.scores += tokens * tokens;
+      const BatchShare counts = counts_of(*text);
+      for (const auto count : kShares) {
+        own.*count += counts.*count;
+        all.*count += counts.*count;
+      }
     }
-    all.texts += own.texts;
-    all.tokens += own.tokens;
-    all.scores += own.scores;
   }
   for (BatchShare& share : shares) {
-    share = {share.texts / all.texts, share.tokens / all.tokens, share.scores / all.scores};
+    for (const auto count : kShares) {
+      share.*count = all.*count > 0 ? share.*count / all.*count : 0;
+    }
   }
   return shares;
 }
@@ -83,10 +167,10 @@ Distillation::Distillation(const models::Network& teacher, ops::cpu::CpuOps& tea
       layers_(std::move(layers)),
       teacher_tape_(teacher_ops),
       student_tape_(student_ops) {
-  core::require(student.classifier.has_value() && teacher.classifier.has_value(),
-                core::ErrorKind::kUsage, "the model has no head that labels texts");
+  core::require(student.has_encoder() && (student.has_decoder() || student.classifier.has_value()),
+                core::ErrorKind::kUsage, "the model has no head that labels texts, and no decoder");
   if (layers_.empty()) {
-    layers_.resize(student.encoder.blocks.size());
+    layers_.resize(models::all_blocks(student).size());
     std::iota(layers_.begin(), layers_.end(), 0);
   }
   if (weights_.needs_scores()) {
@@ -98,19 +182,35 @@ Distillation::Distillation(const models::Network& teacher, ops::cpu::CpuOps& tea
 Distillation::Pass Distillation::run(GradientOps& tape, const models::Network& network,
                                      const Texts& texts) {
   Pass pass;
-  const auto batch = texts.batch();
-  auto x = models::embed_for_encoder(tape, network, batch);
-  const auto& blocks = network.encoder.blocks;
-  for (std::size_t layer = 0; layer < blocks.size(); ++layer) {
-    models::settle(tape, x,
-                   models::run_block(tape, network.config, network.encoder.norms, blocks[layer],
-                                     static_cast<std::int64_t>(layer), batch, x, {}));
-    pass.hidden.push_back(x);
-  }
-  pass.scores.assign(tape.scores().begin(), tape.scores().end());
+  const auto run_stack = [&](const models::Stack& stack, const models::Batch<GradientOps>& batch,
+                             Variable& x) {
+    for (std::size_t layer = 0; layer < stack.blocks.size(); ++layer) {
+      const auto before = static_cast<std::ptrdiff_t>(tape.scores().size());
+      models::settle(tape, x,
+                     models::run_block(tape, network.config, stack.norms, stack.blocks[layer],
+                                       static_cast<std::int64_t>(layer), batch, x, {}));
+      pass.layers.push_back({x, {tape.scores().begin() + before, tape.scores().end()}});
+    }
+  };
+  const auto memories = memories_of(network, texts.memory_rows);
+  const Slices read = slices_of(texts.read_rows, memories, texts.memory_rows);
+  const models::Batch<GradientOps> source{texts.read.tokens(), texts.read.positions(), read,
+                                          texts.read.types()};
+  auto x = models::embed_for_encoder(tape, network, source);
+  run_stack(network.encoder, source, x);
   const Variable states = models::encoder_states(tape, network, x);
-  pass.logits =
-      models::run_head(tape, network.classifier->head, tape.gather(states, texts.rows.firsts()));
+  if (!network.has_decoder()) {
+    pass.logits =
+        models::run_head(tape, network.classifier->head, tape.gather(states, texts.read.firsts()));
+    return pass;
+  }
+  models::remember(tape, network, source, states);
+  const Slices written = slices_of(texts.written_rows, memories, texts.memory_rows);
+  const models::Batch<GradientOps> target{texts.written.tokens(), texts.written.positions(),
+                                          written};
+  auto y = models::embed(tape, network, target);
+  run_stack(network.decoder, target, y);
+  pass.logits = models::logits(tape, network, y);
   return pass;
 }
 
@@ -125,60 +225,80 @@ LossTerms Distillation::step(std::span<const LabelledText* const> texts,
   }
   const Pass student = run(student_tape_, student_, batch);
   student_tape_.set_parameters(&gradients);
-  const LossWeights weights = {weights_.labels * share.texts, weights_.logits * share.texts,
-                               weights_.hidden * share.tokens, weights_.attention * share.tokens,
-                               weights_.scores * share.scores};
-  const LossTerms terms = compare(student, teacher, batch, weights);
+  LossTerms terms = compare_answers(student, teacher, batch, share);
+  terms.add(compare_layers(student, teacher, batch, share));
   student_tape_.backward();
-  return {terms.labels * share.texts, terms.logits * share.texts, terms.hidden * share.tokens,
-          terms.attention * share.tokens, terms.scores * share.scores};
+  return terms;
 }
 
-LossTerms Distillation::compare(const Pass& student, const Pass& teacher, const Texts& texts,
-                                const LossWeights& weights) {
+template <typename Loss>
+double Distillation::add(const Variable& at, Loss loss) {
+  Matrix gradient = student_ops_.zeros(at.rows(), at.columns());
+  const double value = loss(gradient);
+  student_tape_.add_gradient(at, gradient);
+  return value;
+}
+
+LossTerms Distillation::compare_answers(const Pass& student, const Pass& teacher,
+                                        const Texts& texts, const BatchShare& share) {
   LossTerms terms;
-  // Adds to the gradient at what the student gave.
-  const auto add = [&](const Variable& at, auto loss) {
-    Matrix gradient = student_ops_.zeros(at.rows(), at.columns());
-    const double value = loss(gradient);
-    student_tape_.add_gradient(at, gradient);
-    return value;
-  };
-  const models::Problem problem = student_.classifier->problem;
-  if (weights.labels > 0) {
-    terms.labels = add(student.logits, [&](Matrix& gradient) {
-      return add_label_loss(problem, student.logits.value(), texts.labels, weights.labels,
-                            gradient);
-    });
+  const models::Problem problem = problem_of(student_);
+  const Matrix& logits = student.logits.value();
+  if (weights_.labels > 0) {
+    terms.labels = share.answers * add(student.logits, [&](Matrix& gradient) {
+                     return add_label_loss(problem, logits, texts.labels,
+                                           weights_.labels * share.answers, gradient);
+                   });
   }
-  if (weights.logits > 0) {
-    terms.logits = add(student.logits, [&](Matrix& gradient) {
-      return add_logit_loss(problem, student.logits.value(), teacher.logits.value(), weights.logits,
-                            gradient);
-    });
+  if (weights_.logits > 0) {
+    terms.logits = share.answers * add(student.logits, [&](Matrix& gradient) {
+                     return add_logit_loss(problem, logits, teacher.logits.value(),
+                                           weights_.logits * share.answers, gradient);
+                   });
   }
-  for (std::size_t layer = 0; layer < student.hidden.size(); ++layer) {
-    const auto other = static_cast<std::size_t>(layers_[layer]);  // of the teacher
-    if (weights.hidden > 0) {
-      terms.hidden += add(student.hidden[layer], [&](Matrix& gradient) {
-        return add_squared_difference(student.hidden[layer].value(), teacher.hidden[other].value(),
-                                      weights.hidden, gradient);
-      });
+  return terms;
+}
+
+LossTerms Distillation::compare_layers(const Pass& student, const Pass& teacher, const Texts& texts,
+                                       const BatchShare& share) {
+  LossTerms terms;
+  if (teacher.layers.empty()) {
+    return terms;
+  }
+  const auto blocks = models::all_blocks(student_);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const Layer& own = student.layers[i];
+    const Layer& other = teacher.layers[static_cast<std::size_t>(layers_[i])];
+    const bool reads = i < student_.encoder.blocks.size();
+    const double tokens = reads ? share.read : share.written;
+    if (weights_.hidden > 0) {
+      terms.hidden += tokens * add(own.hidden, [&](Matrix& gradient) {
+                        return add_squared_difference(own.hidden.value(), other.hidden.value(),
+                                                      weights_.hidden * tokens, gradient);
+                      });
     }
+    const auto compare_scores = [&](std::size_t at, const ops::AttentionSpec& spec,
+                                    std::span<const TextRows> rows, double pairs) {
+      const LayerScores scores = {spec, rows, own.scores[at].value(), other.scores[at].value()};
+      add(own.scores[at], [&](Matrix& gradient) {
+        if (weights_.attention > 0) {
+          terms.attention +=
+              tokens * add_attention_loss(scores, weights_.attention * tokens, gradient);
+        }
+        if (weights_.scores > 0) {
+          terms.scores += pairs * add_score_loss(scores, weights_.scores * pairs, gradient);
+        }
+        return 0.0;
+      });
+    };
     if (!weights_.needs_scores()) {
       continue;
     }
-    const LayerScores scores = {student_.encoder.blocks[layer].attention.spec, texts.ranges,
-                                student.scores[layer].value(), teacher.scores[other].value()};
-    add(student.scores[layer], [&](Matrix& gradient) {
-      if (weights.attention > 0) {
-        terms.attention += add_attention_loss(scores, weights.attention, gradient);
-      }
-      if (weights.scores > 0) {
-        terms.scores += add_score_loss(scores, weights.scores, gradient);
-      }
-      return 0.0;
-    });
+    compare_scores(0, blocks[i]->attention.spec, reads ? texts.read_rows : texts.written_rows,
+                   reads ? share.read_pairs : share.written_pairs);
+    if (blocks[i]->cross) {
+      compare_scores(1, blocks[i]->cross->spec, texts.memory_rows, share.memory_pairs);
+    }
   }
   return terms;
 }

@@ -13,7 +13,7 @@
 namespace nibble::tune {
 
 /// What each term of the loss counts for; 0 leaves it out. Of layers, the sum over all of them
-/// counts.
+/// counts, and of a decoder's attention to an encoder as of another layer's.
 struct LossWeights {
   double labels = 0;
   double logits = 0;
@@ -27,9 +27,12 @@ struct LossWeights {
 
 /// What a batch is of the step that it belongs to; 1: all of it.
 struct BatchShare {
-  double texts = 1;
-  double tokens = 1;
-  double scores = 1;  // pairs of tokens of a text
+  double answers = 1;  // texts, or tokens that a decoder writes
+  double read = 1;     // tokens that an encoder reads
+  double read_pairs = 1;
+  double written = 1;  // tokens of a decoder
+  double written_pairs = 1;
+  double memory_pairs = 1;  // of a token of the decoder and one of the encoder
 };
 
 /// The shares of batches that make one step together.
@@ -50,14 +53,17 @@ struct LossTerms {
   void add(const LossTerms& batch);
 };
 
-/// Layer-wise distillation of an encoder: both networks read a batch of texts, and the loss is what
-/// the student makes of it against the labels and the teacher (Wu et al. 2023, arXiv 2301.12017,
-/// section 3). Layers have equal sizes in both, which have a head that labels texts.
+/// Layer-wise distillation of an encoder, or of an encoder-decoder: both networks read a batch of
+/// texts, and the loss is what the student makes of it against the answers and the teacher (Wu et
+/// al. 2023, arXiv 2301.12017, section 3). An encoder has a head that labels texts. A decoder reads
+/// the answer itself, a token behind (teacher forcing), and each of its tokens is a label. Layers
+/// have equal sizes in both networks.
 class Distillation {
  public:
   /// The networks and operators outlive this. `teacher_ops` and `student_ops` compute in float, and
   /// hold the layouts of their model alone. `layers` says for each layer of the student which of
-  /// the teacher's it is compared with; empty: each with its own.
+  /// the teacher's it is compared with, the encoder's first in both (models::all_blocks); empty:
+  /// each with its own.
   Distillation(const models::Network& teacher, ops::cpu::CpuOps& teacher_ops,
                const models::Network& student, ops::cpu::CpuOps& student_ops,
                const LossWeights& weights, std::vector<std::int64_t> layers = {});
@@ -69,11 +75,17 @@ class Distillation {
 
  private:
   struct Texts;
+  struct Layer;
   struct Pass;
   static Pass run(ops::gradient::GradientOps& tape, const models::Network& network,
                   const Texts& texts);
-  LossTerms compare(const Pass& student, const Pass& teacher, const Texts& texts,
-                    const LossWeights& weights);
+  LossTerms compare_answers(const Pass& student, const Pass& teacher, const Texts& texts,
+                            const BatchShare& share);
+  LossTerms compare_layers(const Pass& student, const Pass& teacher, const Texts& texts,
+                           const BatchShare& share);
+  // Adds the gradient that `loss(gradient)` leaves at what the student gave. Returns its value.
+  template <typename Loss>
+  double add(const ops::gradient::Variable& at, Loss loss);
 
   const models::Network& teacher_;
   const models::Network& student_;

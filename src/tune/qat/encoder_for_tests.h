@@ -17,6 +17,12 @@ inline std::shared_ptr<models::Model> small_encoder() {
                             "bert-texts");
 }
 
+/// A small BART, with 2 and 3 layers of other heads.
+inline std::shared_ptr<models::Model> small_encoder_decoder() {
+  return models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families" /
+                            "bart");
+}
+
 /// Round to nearest by one scheme for all layers.
 inline compress::Recipe rounded_by(const char* scheme) {
   compress::Recipe recipe;
@@ -37,6 +43,20 @@ inline std::vector<LabelledText> random_texts(std::size_t count, std::uint64_t s
     }
     text.types.resize(text.tokens.size());
     text.label.output = static_cast<std::int32_t>(random.below(3));
+  }
+  return texts;
+}
+
+/// Texts of 3 to 9 random tokens, and what is to be written of them: 2 to 6.
+inline std::vector<LabelledText> random_pairs(std::size_t count, std::uint64_t seed) {
+  std::vector<LabelledText> texts = random_texts(count, seed);
+  core::Random random(seed + 1);
+  for (LabelledText& text : texts) {
+    text.types.clear();
+    text.written.resize(static_cast<std::size_t>(2 + random.below(5)));
+    for (auto& token : text.written) {
+      token = static_cast<std::int32_t>(random.below(64));
+    }
   }
   return texts;
 }

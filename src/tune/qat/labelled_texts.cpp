@@ -25,7 +25,10 @@ std::uint64_t hash_of(const std::vector<LabelledText>& texts) {
   for (const LabelledText& text : texts) {
     append(text.tokens, bytes);
     append(text.types, bytes);
-    append(std::vector<std::int64_t>{std::ssize(text.tokens), text.label.output}, bytes);
+    append(text.written, bytes);
+    append(std::vector<std::int64_t>{std::ssize(text.tokens), std::ssize(text.written),
+                                     text.label.output},
+           bytes);
     append(std::vector<float>{text.label.value}, bytes);
   }
   return core::hash64(bytes);

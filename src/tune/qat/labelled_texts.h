@@ -8,11 +8,12 @@
 
 namespace nibble::tune {
 
-/// A text as an encoder reads it, with its answer.
+/// A text as an encoder reads it, with its answer: a label, or what a decoder writes.
 struct LabelledText {
   std::vector<std::int32_t> tokens;
   std::vector<std::int32_t> types;  // empty: the model has none
   Label label;
+  std::vector<std::int32_t> written = {};  // behind the start token, with the end token
 };
 
 /// A hash of all of them, in their order.

@@ -57,10 +57,11 @@ struct Query {
 std::vector<Query> queries_of(const LayerScores& scores) {
   std::vector<Query> queries;
   std::int64_t first = 0;
-  for (const ops::gradient::RowRange& text : scores.texts) {
+  for (const ops::gradient::TextRows& text : scores.texts) {
+    const std::int64_t keys = text.read.rows;
     for (std::int64_t head = 0; head < scores.spec.heads; ++head) {
-      for (std::int64_t row = 0; row < text.rows; ++row, first += text.rows) {
-        const auto [begin, end] = ops::gradient::visible_keys(scores.spec.mask, row, text.rows);
+      for (std::int64_t row = 0; row < text.own.rows; ++row, first += keys) {
+        const auto [begin, end] = ops::gradient::visible_keys(scores.spec.mask, row, keys);
         queries.push_back({first + begin, first + end});
       }
     }

@@ -12,19 +12,21 @@
 /// their gradients, where student and teacher agree.
 namespace nibble::tune {
 
-/// The answer to a text: a class (the number of an output), or a number.
+/// The answer to a text: a class (the number of an output), or a number. Of what a decoder writes,
+/// each token is an answer, and a class of its own.
 struct Label {
   std::int32_t output = 0;
   float value = 0.0f;
 };
 
-/// Cross-entropy of the logits [texts, outputs] with the right outputs, or for regression the mean
-/// squared error. Throws kUsage for other kinds of heads.
+/// Cross-entropy of the logits [answers, outputs] with the right outputs, or for regression the
+/// mean squared error. Throws kUsage for other kinds of heads.
 double add_label_loss(models::Problem problem, const ops::cpu::Matrix& logits,
                       std::span<const Label> labels, double weight, ops::cpu::Matrix& gradient);
 
-/// KL(softmax(teacher) || softmax(student)), the mean over texts (Hinton et al., arXiv 1503.02531,
-/// at temperature 1); for regression the mean squared difference. Throws kUsage for other heads.
+/// KL(softmax(teacher) || softmax(student)), the mean over answers (Hinton et al., arXiv
+/// 1503.02531, at temperature 1); for regression the mean squared difference. Throws kUsage for
+/// other heads.
 double add_logit_loss(models::Problem problem, const ops::cpu::Matrix& student,
                       const ops::cpu::Matrix& teacher, double weight, ops::cpu::Matrix& gradient);
 
@@ -36,7 +38,7 @@ double add_squared_difference(const ops::cpu::Matrix& student, const ops::cpu::M
 /// Attention of one layer: the scores of its texts (ops/gradient/attention_scores.h).
 struct LayerScores {
   const ops::AttentionSpec& spec;
-  std::span<const ops::gradient::RowRange> texts;
+  std::span<const ops::gradient::TextRows> texts;
   const ops::cpu::Matrix& student;
   const ops::cpu::Matrix& teacher;
 };

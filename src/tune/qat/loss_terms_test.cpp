@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "io/json_file.h"
 #include "ops/cpu/cpu_ops.h"
+#include "ops/gradient/attention_scores.h"
 #include "tune/qat/loss_words.h"
 
 // Terms of the loss and their gradients against PyTorch's (tests/reference/make_distillation.py).
@@ -89,7 +90,8 @@ TEST_F(LossTermsTest, OfAttention) {
   const std::int64_t count = 2 * (9 + 16);
   const Matrix student = matrix("student_scores", 1, count);
   const Matrix teacher = matrix("teacher_scores", 1, count);
-  const std::vector<ops::gradient::RowRange> texts = {{0, 3}, {3, 4}};
+  const auto texts =
+      ops::gradient::reading_themselves(std::vector<ops::gradient::RowRange>{{0, 3}, {3, 4}});
   for (const bool causal : {false, true}) {
     ops::AttentionSpec spec;
     spec.heads = 2;

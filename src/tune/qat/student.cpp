@@ -16,16 +16,6 @@ constexpr std::int64_t kRowsPerTask = 16;
 // scores and weights.
 constexpr float kScoreRate = 100.0f;
 
-std::vector<ops::Norm*> norms_of(models::Block& block) {
-  std::vector<ops::Norm*> norms = {&block.attention_norm, &block.mlp_norm};
-  for (auto* norm : {&block.attention_out_norm, &block.mlp_out_norm}) {
-    if (*norm) {
-      norms.push_back(&**norm);
-    }
-  }
-  return norms;
-}
-
 void store(const ops::Linear& layer, compress::CompressedBlock& to) {
   to.layers.emplace(layer.name, layer.weight);
   if (!layer.bias.empty()) {
@@ -49,8 +39,8 @@ Student::Student(const models::Network& original, const compress::Recipe& recipe
       network_(original),
       schemes_(compress::layer_schemes(original, recipe)) {
   for (models::Block* block : models::all_blocks(network_)) {
-    core::require(block->experts.empty() && !block->cross, core::ErrorKind::kUsage,
-                  "students with experts or with attention to an encoder are not trained");
+    core::require(block->experts.empty(), core::ErrorKind::kUsage,
+                  "students with experts are not trained");
     for (ops::LinearSet* set : models::linear_sets(*block)) {
       add(*set, pruning.any());
     }

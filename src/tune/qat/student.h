@@ -18,11 +18,11 @@ namespace nibble::tune {
 
 /// A model whose float numbers are trained while it runs with them as a recipe rounds them:
 /// weights, biases and norms of all blocks, and those of the head that labels texts. Embeddings
-/// stay. The network's layers are packed weights, rounded to nearest anew for each step, and
-/// computed by the kernels that will run them: what is trained is the compressed model itself, and
-/// the gradient at its weights passes straight through the rounding to the float ones (arXiv
-/// 2301.12017, section 3). Layers that the recipe leaves alone are trained in the type that they
-/// are stored in. Does not move.
+/// stay, and what stands behind a decoder. The network's layers are packed weights, rounded to
+/// nearest anew for each step, and computed by the kernels that will run them: what is trained is
+/// the compressed model itself, and the gradient at its weights passes straight through the
+/// rounding to the float ones (arXiv 2301.12017, section 3). Layers that the recipe leaves alone
+/// are trained in the type that they are stored in. Does not move.
 class Student {
  public:
   /// `ops` computes in float (ActivationPrecision::kFloat) and outlives this; it holds the layouts

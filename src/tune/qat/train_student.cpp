@@ -33,10 +33,10 @@ constexpr const char* kStage = "qat";
 void require_served(const models::Model& model, const std::vector<LabelledText>& texts,
                     const StudentOptions& options) {
   const models::Network& network = model.network;
-  core::require(network.has_encoder() && !network.has_decoder() && network.classifier.has_value(),
+  core::require(network.has_encoder() && (network.has_decoder() || network.classifier.has_value()),
                 ErrorKind::kUsage,
-                "{} is no encoder with a head that labels texts; students of other models are not "
-                "trained here",
+                "{} is neither an encoder with a head that labels texts nor an encoder-decoder; "
+                "students of other models are not trained here",
                 io::shown(model.path));
   core::require(model.compression.schemes.empty(), ErrorKind::kUsage,
                 "{} is already compressed ({}); start from the original model",
@@ -186,22 +186,28 @@ class Training {
                     seconds.count()));
   }
 
-  // Tokens of the batch that the longest texts would make.
-  std::int64_t most_tokens() const {
+  // Tokens of the batch that the longest texts would make: those that are read, or written.
+  std::int64_t most_tokens(std::vector<std::int32_t> LabelledText::*tokens) const {
     std::vector<std::int64_t> lengths;
     for (const LabelledText& text : texts_) {
-      lengths.push_back(std::ssize(text.tokens));
+      lengths.push_back(std::ssize(text.*tokens));
     }
     std::sort(lengths.begin(), lengths.end(), std::greater<>());
     lengths.resize(std::min(lengths.size(), static_cast<std::size_t>(options_.batch)));
     return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
   }
 
+  // Of a step, where all texts are as long as the longest.
+  std::int64_t most_activations(const models::Network& network) const {
+    return activation_bytes(network.encoder, most_tokens(&LabelledText::tokens)) +
+           activation_bytes(network.decoder, most_tokens(&LabelledText::written));
+  }
+
   void tell_size() {
     const std::int64_t count = count_of(student_.parameters());
-    std::int64_t activations = activation_bytes(student_.network().encoder, most_tokens());
+    std::int64_t activations = most_activations(student_.network());
     if (options_.loss.needs_teacher()) {
-      activations += activation_bytes(teacher_.network.encoder, most_tokens());
+      activations += most_activations(teacher_.network);
     }
     progress_.message(fmt::format(
         "{} parameters, {} texts, {} steps of {} texts; memory: about {:.0f} MB for parameters "

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/temporary_folder_for_tests.h"
 #include "engine/encoder.h"
+#include "engine/text_to_text.h"
 #include "tune/qat/encoder_for_tests.h"
 
 // Training from the first step to the folder of a model that runs.
@@ -187,6 +188,56 @@ TEST_F(TrainStudent, StopsWhereTheLossIsNotFinite) {
   } catch (const core::Error& error) {
     EXPECT_NE(std::string(error.what()).find("step "), std::string::npos) << error.what();
   }
+}
+
+// Of an encoder-decoder.
+class TrainWriter : public TrainStudent {
+ protected:
+  TrainWriter() {
+    model_ = small_encoder_decoder();
+    texts_ = random_pairs(13, 8);
+  }
+
+  std::vector<float> logits_of(const std::shared_ptr<const models::Model>& model) const {
+    const auto writer = engine::make_text_to_text(model, {});
+    return writer->score(texts_[0].tokens, texts_[0].written).values;
+  }
+};
+
+TEST_F(TrainWriter, WritesWhatItWasJudgedBy) {
+  std::vector<std::vector<float>> judged;
+  const fs::path target = folder_.path() / "student";
+  train(target, false, core::silent_progress(), [&](std::shared_ptr<const models::Model> model) {
+    judged.push_back(logits_of(model));
+    return std::string("well");
+  });
+  ASSERT_EQ(judged.size(), 3U);
+  const auto made = models::open_model(target);
+  EXPECT_EQ(made->compression.recipe, "qat-int4-sym-row-a4");
+  EXPECT_EQ(logits_of(made), judged.back());
+  EXPECT_NE(logits_of(made), judged.front());
+}
+
+TEST_F(TrainWriter, GoesOnWithTheSameBits) {
+  train(folder_.path() / "whole");
+  const fs::path target = folder_.path() / "parts";
+  Interruption interruption(3);
+  EXPECT_THROW(train(target, false, interruption), std::runtime_error);
+  const auto texts = texts_;
+  std::swap(texts_[0].written[0], texts_[1].written[1]);
+  EXPECT_THROW(train(target, true), core::Error);  // other texts are to be written
+  texts_ = texts;
+  train(target, true);
+  auto whole = files_of(folder_.path() / "whole");
+  auto parts = files_of(target);
+  whole.erase("README.md");  // names the folder
+  parts.erase("README.md");
+  EXPECT_EQ(whole, parts);
+}
+
+TEST_F(TrainWriter, RefusesTextsOfNothing) {
+  texts_[5].written.clear();
+  EXPECT_EQ(refusal(), core::ErrorKind::kUsage);
 }
 
 }  // namespace
