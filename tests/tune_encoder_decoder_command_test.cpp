@@ -65,8 +65,30 @@ TEST_F(TuneEncoderDecoder, LearnsFromTheTeacherAndReadsOneFile) {
   EXPECT_EQ(std::count(curve.begin(), curve.end(), '\n'), 1 + 3);
 }
 
+// The result is a model that other commands read.
+TEST_F(TuneEncoderDecoder, LeavesLayersOut) {
+  const std::string made = path("made");
+  const ProcessResult result =
+      nibble(call(made, {"--encoder-layers", "1", "--decoder-layers", "2", "--recipe", "w4a8"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("qat-layers1-2-w4a8"), std::string::npos) << result.out;
+  const Json config = core::parse_json(testing::read_file(made + "/config.json"), "config");
+  EXPECT_EQ(config["encoder_layers"], 1);
+  EXPECT_EQ(config["decoder_layers"], 2);
+  EXPECT_EQ(config["quantization_config"]["layers"].size(), 1U * 6 + 2 * 10);
+  EXPECT_EQ(nibble({"run", made, "-p", "t5 t6"}).exit_code, 0);
+  EXPECT_EQ(nibble({"inspect", made}).exit_code, 0);
+  EXPECT_GE(accuracy(made), 0.0);
+}
+
 TEST_F(TuneEncoderDecoder, RefusesWhatItDoesNotServe) {
   const std::string made = path("made");
+  fails(call(made, {"--decoder-layers", "4"}), 2, "--decoder-layers 4: the model has 3");
+  fails(call(made, {"--layers", "1"}), 2, "--encoder-layers and --decoder-layers in place of");
+  fails({"tune", kDemo, "-o", made, "--stage", "qat", "--data", data(), "--encoder-layers", "1"}, 2,
+        "is no encoder-decoder");
+  fails({"tune", kDemo, "-o", made, "--decoder-layers", "1"}, 2,
+        "--decoder-layers is not for --stage both");
   fails({"tune", kBart, "-o", made, "--stage", "qat"}, 2, "pairs of texts");
   fails(call(made, {"--task", "sst2"}), 2, "--task is for encoders");
   fails({"tune", kBart, "-o", made, "--stage", "qat", "--data", path("no.tsv")}, 5, "no.tsv");

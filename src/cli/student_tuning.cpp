@@ -39,9 +39,15 @@ void StudentTuning::add(CLI::App& app) {
   app.add_flag("--prune-rounded", prune_rounded_,
                "Round by the range of all weights, then prune (else: prune, then round)")
       ->needs(prune);
-  app.add_option("--layers", options_.layers,
-                 "Layers of the student, which begins as so many of the model's, every other one "
-                 "where they are half of them (default: all)")
+  app.add_option(
+         "--layers", layers_,
+         "Of encoders: layers of the student, which begins as so many of the model's, every "
+         "other one where they are half of them (default: all)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--encoder-layers", stacks_.encoder,
+                 "The same of the encoder of an encoder-decoder")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--decoder-layers", stacks_.decoder, "And of its decoder")
       ->check(CLI::PositiveNumber);
   app.add_option("--kd", loss_,
                  "Terms of the loss with their weights: labels, logits, hidden (states behind "
@@ -67,11 +73,25 @@ void StudentTuning::run(const models::Model& model, const std::string& name,
     options_.pruning.after_rounding = prune_rounded_;
   }
   options_.loss = tune::parse_loss_weights(loss_);
+  options_.layers = layers(model, name);
   const TuningTexts texts = this->texts(model, name);
   TerminalProgress progress(quiet);
   note_truncated(texts.truncated, texts.texts.size(), texts.most_tokens, quiet);
   const ResumeNotice notice;
   tune::train_student(model, texts.texts, options_, output, resume, texts.judge, progress);
+}
+
+tune::LayerCounts StudentTuning::layers(const models::Model& model, const std::string& name) const {
+  const bool is_pair = model.network.has_encoder() && model.network.has_decoder();
+  core::require(is_pair || !stacks_.any(), core::ErrorKind::kUsage,
+                "{} is no encoder-decoder, which --encoder-layers and --decoder-layers are for; "
+                "leave them out",
+                core::printable(name));
+  core::require(!is_pair || layers_ == 0, core::ErrorKind::kUsage,
+                "{} is an encoder-decoder: give --encoder-layers and --decoder-layers in place of "
+                "--layers",
+                core::printable(name));
+  return is_pair ? stacks_ : tune::LayerCounts{layers_, 0};
 }
 
 TuningTexts StudentTuning::texts(const models::Model& model, const std::string& name) const {

@@ -29,6 +29,7 @@ class StudentTuning {
 
  private:
   compress::Recipe recipe() const;
+  tune::LayerCounts layers(const models::Model& model, const std::string& name) const;
   TuningTexts texts(const models::Model& model, const std::string& name) const;
 
   tune::StudentOptions options_;
@@ -39,6 +40,8 @@ class StudentTuning {
   std::string prune_;
   std::string prune_by_ = "magnitude";
   bool prune_rounded_ = false;
+  std::int64_t layers_ = 0;
+  tune::LayerCounts stacks_;
   std::string loss_ = "logits=1,hidden=1,attention=1";
   std::int64_t limit_ = 0;
   std::int64_t max_length_ = 0;

@@ -1,9 +1,10 @@
 #include "tune/qat/fewer_layers.h"
 
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "core/error.h"
 #include "io/file_descriptor.h"
 #include "models/weight_source.h"
+#include "tune/block_layers.h"
 
 namespace nibble::tune {
 namespace {
@@ -70,12 +72,8 @@ void for_each_name(models::Block& block, Change change) {
       change(layer.name);
     }
   }
-  change(block.attention_norm.name);
-  change(block.mlp_norm.name);
-  for (auto* norm : {&block.attention_out_norm, &block.mlp_out_norm}) {
-    if (*norm) {
-      change((*norm)->name);
-    }
+  for (ops::Norm* norm : norms_of(block)) {
+    change(norm->name);
   }
 }
 
@@ -94,22 +92,64 @@ std::string prefix_of(models::Block block, std::int64_t index) {
   return prefix.value_or("");
 }
 
-// The number of layers in config.json.
-void set_layers(core::Json& config, std::int64_t from, std::int64_t to) {
-  for (const char* key : {"num_hidden_layers", "n_layers"}) {
-    if (const auto found = config.find(key); found != config.end() && *found == from) {
-      *found = to;
-      return;
+// The beginnings of tensors' names of a stack, old to new.
+struct Renamed {
+  std::string prefix;  // of all its layers
+  std::map<std::string, std::string, std::less<>> layers;
+};
+
+// Leaves these blocks of a stack alone, under their new names.
+Renamed keep_blocks(models::Stack& stack, const std::vector<std::int64_t>& layers) {
+  Renamed renamed{prefix_of(stack.blocks.front(), 0), {}};
+  std::vector<models::Block> kept;
+  for (const std::int64_t layer : layers) {
+    models::Block block = stack.blocks.at(static_cast<std::size_t>(layer));
+    core::require(prefix_of(block, layer) == renamed.prefix, ErrorKind::kUsage,
+                  "layer {} is named otherwise than the first: layers cannot be left out",
+                  layer + 1);
+    const std::string old = fmt::format("{}{}.", renamed.prefix, layer);
+    const std::string now = fmt::format("{}{}.", renamed.prefix, kept.size());
+    renamed.layers.emplace(old, now);
+    for_each_name(block, [&](std::string& name) { name = now + name.substr(old.size()); });
+    kept.push_back(std::move(block));
+  }
+  stack.blocks = std::move(kept);
+  return renamed;
+}
+
+// The new name of a tensor; none where its layer is left out.
+std::optional<std::string> new_name(const std::string& name, std::span<const Renamed> stacks) {
+  for (const Renamed& stack : stacks) {
+    if (name.starts_with(stack.prefix)) {
+      const std::string begin = name.substr(0, name.find('.', stack.prefix.size()) + 1);
+      const auto found = stack.layers.find(begin);
+      return found == stack.layers.end() ? std::nullopt
+                                         : std::optional(found->second + name.substr(begin.size()));
     }
   }
-  core::fail(ErrorKind::kUsage, "config.json does not say that the model has {} layers", from);
+  return name;
+}
+
+// The numbers of layers in config.json: each of `keys` that is there.
+void set_layers(core::Json& config, std::initializer_list<const char*> keys, std::int64_t from,
+                std::int64_t to) {
+  bool found = false;
+  for (const char* key : keys) {
+    if (const auto number = config.find(key); number != config.end() && *number == from) {
+      *number = to;
+      found = true;
+    }
+  }
+  core::require(found, ErrorKind::kUsage, "config.json does not say that the model has {} layers",
+                from);
 }
 
 }  // namespace
 
-std::vector<std::int64_t> every_other_layer(std::int64_t all, std::int64_t count) {
+std::vector<std::int64_t> every_other_layer(std::int64_t all, std::int64_t count,
+                                            std::string_view option) {
   core::require(count >= 1 && count <= all, ErrorKind::kUsage,
-                "--layers {}: the model has {}; take 1 to {}", count, all, all);
+                "{} {}: the model has {}; take 1 to {}", option, count, all, all);
   std::vector<std::int64_t> layers;
   for (std::int64_t i = 0; i < count; ++i) {
     layers.push_back((i + 1) * all / count - 1);
@@ -117,49 +157,67 @@ std::vector<std::int64_t> every_other_layer(std::int64_t all, std::int64_t count
   return layers;
 }
 
-models::Model with_layers(const models::Model& model, const std::vector<std::int64_t>& layers) {
+KeptLayers every_other_layer(const models::Network& network, const LayerCounts& counts) {
+  const auto of = [](const models::Stack& stack, std::int64_t count, std::string_view option) {
+    const auto all = std::ssize(stack.blocks);
+    return all == 0 && count == 0 ? std::vector<std::int64_t>()
+                                  : every_other_layer(all, count == 0 ? all : count, option);
+  };
+  return {
+      of(network.encoder, counts.encoder, network.has_decoder() ? "--encoder-layers" : "--layers"),
+      of(network.decoder, counts.decoder, "--decoder-layers")};
+}
+
+std::vector<std::int64_t> among_all_blocks(const KeptLayers& layers,
+                                           const models::Network& network) {
+  std::vector<std::int64_t> all = layers.encoder;
+  for (const std::int64_t layer : layers.decoder) {
+    all.push_back(std::ssize(network.encoder.blocks) + layer);
+  }
+  return all;
+}
+
+models::Model with_layers(const models::Model& model, const KeptLayers& layers) {
   const models::Network& network = model.network;
-  core::require(network.has_encoder() && !network.has_decoder(), ErrorKind::kUsage,
-                "{} is no encoder alone: layers of other models are not left out",
-                io::shown(model.path));
-  const auto& blocks = network.encoder.blocks;
-  const std::string prefix = prefix_of(blocks.front(), 0);
-  std::map<std::string, std::string, std::less<>> renamed;  // beginnings of names, old to new
+  core::require(network.has_encoder(), ErrorKind::kUsage,
+                "{} has no encoder: layers of such models are not left out", io::shown(model.path));
   models::Model result = model;
-  result.network.encoder.blocks.clear();
+  std::vector<Renamed> stacks = {keep_blocks(result.network.encoder, layers.encoder)};
+  const std::int64_t encoder_layers = std::ssize(network.encoder.blocks);
+  if (network.has_decoder()) {
+    stacks.push_back(keep_blocks(result.network.decoder, layers.decoder));
+    set_layers(result.config_json, {"encoder_layers", "num_hidden_layers"}, encoder_layers,
+               std::ssize(layers.encoder));
+    set_layers(result.config_json, {"decoder_layers"}, std::ssize(network.decoder.blocks),
+               std::ssize(layers.decoder));
+  } else {
+    set_layers(result.config_json, {"num_hidden_layers", "n_layers"}, encoder_layers,
+               std::ssize(layers.encoder));
+  }
+  // config's layers are the decoder's where there is one.
+  const auto& of_config = network.has_decoder() ? layers.decoder : layers.encoder;
+  result.network.config.layers = std::ssize(of_config);
   result.network.config.windows.clear();
-  for (const std::int64_t layer : layers) {
-    const auto& block = blocks.at(static_cast<std::size_t>(layer));
-    core::require(prefix_of(block, layer) == prefix, ErrorKind::kUsage,
-                  "layer {} is named otherwise than the first: layers cannot be left out",
-                  layer + 1);
-    const std::string old = fmt::format("{}{}.", prefix, layer);
-    const std::string now = fmt::format("{}{}.", prefix, result.network.encoder.blocks.size());
-    renamed.emplace(old, now);
+  for (const std::int64_t layer : of_config) {
     if (!network.config.windows.empty()) {
       result.network.config.windows.push_back(
           network.config.windows.at(static_cast<std::size_t>(layer)));
     }
-    result.network.encoder.blocks.push_back(block);
-    for_each_name(result.network.encoder.blocks.back(),
-                  [&](std::string& name) { name = now + name.substr(old.size()); });
   }
   std::vector<std::pair<std::string, std::string>> names;
   for (const std::string& name : model.source->names()) {
-    if (!name.starts_with(prefix)) {
-      names.emplace_back(name, name);
-      continue;
-    }
-    const std::string begin = name.substr(0, name.find('.', prefix.size()) + 1);
-    if (const auto found = renamed.find(begin); found != renamed.end()) {
-      names.emplace_back(found->second + name.substr(begin.size()), name);
+    if (auto renamed = new_name(name, stacks)) {
+      names.emplace_back(*std::move(renamed), name);
     }
   }
   result.source = std::make_shared<RenamedSource>(model.source, std::move(names));
-  const auto count = std::ssize(layers);
-  set_layers(result.config_json, network.config.layers, count);
-  result.network.config.layers = count;
   return result;
+}
+
+std::string layers_of(const models::Network& network) {
+  const std::string encoder = std::to_string(network.encoder.blocks.size());
+  return network.has_decoder() ? fmt::format("{}-{}", encoder, network.decoder.blocks.size())
+                               : encoder;
 }
 
 }  // namespace nibble::tune

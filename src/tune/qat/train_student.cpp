@@ -16,7 +16,6 @@
 #include "tune/activation_bytes.h"
 #include "tune/learning_rate.h"
 #include "tune/loss_curve.h"
-#include "tune/qat/fewer_layers.h"
 #include "tune/qat/student.h"
 #include "tune/training_state.h"
 
@@ -61,7 +60,7 @@ Json job(const models::Model& model, const std::vector<LabelledText>& texts,
   json["student"] = {
       {"texts", {texts.size(), fmt::format("{:016x}", hash_of(texts))}},
       {"pruning", options.pruning.any() ? name_of(options.pruning) : ""},
-      {"layers", options.layers},
+      {"layers", {options.layers.encoder, options.layers.decoder}},
       {"loss", {loss.labels, loss.logits, loss.hidden, loss.attention, loss.scores}},
       {"epochs", options.epochs},
       {"batch", {options.batch, options.accumulate}},
@@ -247,8 +246,9 @@ class Training {
   std::vector<std::size_t> order_;  // of the epoch
 };
 
-compress::CardFacts card_of(const models::Model& model, const std::vector<LabelledText>& texts,
-                            const StudentOptions& options, const compress::Recipe& recipe) {
+compress::CardFacts card_of(const models::Model& model, const models::Model& student,
+                            const std::vector<LabelledText>& texts, const StudentOptions& options,
+                            const compress::Recipe& recipe) {
   compress::CardFacts facts;
   facts.recipe = recipe.name;
   facts.scheme = formats::to_string(recipe.scheme);
@@ -256,9 +256,9 @@ compress::CardFacts card_of(const models::Model& model, const std::vector<Labell
       {"trained",
        fmt::format("while it ran so: {} texts, {} epochs", texts.size(), options.epochs)},
   };
-  if (options.layers > 0) {
+  if (options.layers.any()) {
     facts.rows.emplace_back(
-        "layers", fmt::format("{} (was {})", options.layers, model.network.encoder.blocks.size()));
+        "layers", fmt::format("{} (was {})", layers_of(student.network), layers_of(model.network)));
   }
   return facts;
 }
@@ -273,10 +273,11 @@ void train_student(const models::Model& model, const std::vector<LabelledText>& 
   std::string prefix = "qat-";
   std::vector<std::int64_t> layers;
   models::Model start = model;
-  if (options.layers > 0) {
-    layers = every_other_layer(std::ssize(model.network.encoder.blocks), options.layers);
-    start = with_layers(model, layers);
-    prefix += fmt::format("layers{}-", options.layers);
+  if (options.layers.any()) {
+    const KeptLayers kept = every_other_layer(model.network, options.layers);
+    layers = among_all_blocks(kept, model.network);
+    start = with_layers(model, kept);
+    prefix += fmt::format("layers{}-", layers_of(start.network));
   }
   if (options.pruning.any()) {
     prefix += name_of(options.pruning) + "-";
@@ -294,7 +295,7 @@ void train_student(const models::Model& model, const std::vector<LabelledText>& 
   writer.complete(training.compression());
   writer.write_file(compress::kModelCardFile,
                     compress::model_card(model, *models::open_model(writer.folder()),
-                                         card_of(model, texts, options, recipe)));
+                                         card_of(model, start, texts, options, recipe)));
   std::filesystem::remove(state);  // only now: until here nothing of an interrupted job is lost
   writer.commit();
 }

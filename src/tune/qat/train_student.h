@@ -11,6 +11,7 @@
 #include "models/model.h"
 #include "tune/adamw.h"
 #include "tune/qat/distillation.h"
+#include "tune/qat/fewer_layers.h"
 #include "tune/qat/labelled_texts.h"
 #include "tune/qat/pruning.h"
 
@@ -20,7 +21,7 @@ namespace nibble::tune {
 struct StudentOptions {
   compress::Recipe recipe;  // round to nearest
   Pruning pruning;
-  std::int64_t layers = 0;  // of the student: every_other_layer(); 0: all
+  LayerCounts layers;  // of the student: every_other_layer()
   LossWeights loss;
   std::int64_t epochs = 1;
   std::int64_t batch = 32;      // texts that are read at a time
