@@ -56,13 +56,17 @@ TEST_F(TuneEncoderDecoder, LearnsFromTheTeacherAndReadsOneFile) {
   const std::string made = path("made");
   const ProcessResult result =
       nibble({"tune", kBart, "-o", made, "--stage", "qat", "--data", data() + "/train.tsv",
-              "--limit", "10", "--batch", "4", "--csv", path("loss.csv"), "--max-length", "2"});
+              "--limit", "10", "--batch", "4", "--csv", path("loss.csv"), "--html",
+              path("loss.html"), "--max-length", "2"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_NE(result.err.find("10 texts, 3 steps of 4 texts"), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("10 of 10 texts"), std::string::npos) << result.err;  // were cut
   EXPECT_EQ(result.err.find("before training"), std::string::npos) << result.err;
   const std::string curve = testing::read_file(path("loss.csv"));
   EXPECT_EQ(std::count(curve.begin(), curve.end(), '\n'), 1 + 3);
+  const std::string page = testing::read_file(path("loss.html"));
+  EXPECT_NE(page.find("Training of qat-w4a4"), std::string::npos) << page;
+  EXPECT_NE(page.find("<polyline"), std::string::npos) << page;
 }
 
 // The result is a model that other commands read.
@@ -84,6 +88,9 @@ TEST_F(TuneEncoderDecoder, LeavesLayersOut) {
 TEST_F(TuneEncoderDecoder, RefusesWhatItDoesNotServe) {
   const std::string made = path("made");
   fails(call(made, {"--decoder-layers", "4"}), 2, "--decoder-layers 4: the model has 3");
+  fails(call(made, {"--html", path("loss.html")}), 2, "--csv");
+  fails(call(made, {"--csv", path("loss.csv"), "--html", kBart + "/config.json"}), 2,
+        "config.json");
   fails(call(made, {"--layers", "1"}), 2, "--encoder-layers and --decoder-layers in place of");
   fails({"tune", kDemo, "-o", made, "--stage", "qat", "--data", data(), "--encoder-layers", "1"}, 2,
         "is no encoder-decoder");

@@ -12,9 +12,11 @@
 #include "cli/open_model.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/page_file.h"
 #include "cli/resume_notice.h"
 #include "cli/student_tuning.h"
 #include "cli/terminal_progress.h"
+#include "cli/training_page.h"
 #include "core/error.h"
 
 namespace nibble::cli {
@@ -73,7 +75,10 @@ class Tune final : public ModelCommand {
             ->check(CLI::PositiveNumber);
     keep_to({"bqpo", "both", kStudent}, {epochs, rate});
     keep_to({"e2e-oqp", "both", kStudent}, {checkpoint});
-    app.add_option("--csv", csv_, "File for the loss of each step");
+    auto* csv = app.add_option("--csv", csv_, "File for the loss of each step");
+    app.add_option("--html", html_,
+                   "Also write a page with the loss of --csv, drawn over the steps")
+        ->needs(csv);
     add_threads(app, threads_);
     app.add_flag("--resume", resume_, "Go on with an interrupted job for the same output");
   }
@@ -81,8 +86,13 @@ class Tune final : public ModelCommand {
   void run() override {
     const bool is_student = stage_ == kStudent;
     refuse_unused();
+    PageFile page(html_);
     is_student ? train_student() : tune_decoder();
     const auto result = open_model(output_);
+    if (page) {
+      page.write(training_page(fmt::format("Training of {}", result->compression.recipe),
+                               tune::read_loss_curve(csv_)));
+    }
     print_result("{}: {}, {:.3f} bits per weight in the blocks\n", output_,
                  core::printable(result->compression.recipe),
                  models::block_bits_per_weight(result->network));
@@ -159,6 +169,7 @@ class Tune final : public ModelCommand {
   std::string stage_ = "both";
   std::string output_;
   std::string csv_;
+  std::string html_;
   std::optional<std::int64_t> epochs_;
   std::optional<double> learning_rate_;
   std::optional<std::int64_t> batch_;

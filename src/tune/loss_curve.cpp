@@ -1,5 +1,7 @@
 #include "tune/loss_curve.h"
 
+#include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <string_view>
 
@@ -13,7 +15,49 @@ namespace {
 constexpr std::int64_t kLongest = std::int64_t{1} << 30;  // bytes of a file
 constexpr std::string_view kNames = "stage,block,epoch,step,loss,learning_rate,gradient_norm\n";
 
+template <typename Number>
+Number number_of(std::string_view text, const std::string& where) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  core::require(error == std::errc() && end == text.data() + text.size(),
+                core::ErrorKind::kInvalidModel, "{}: '{}' is no number", where,
+                core::printable(text));
+  return number;
+}
+
+LossPoint point_of(std::string_view line, const std::string& where) {
+  std::vector<std::string_view> fields;
+  for (std::size_t at = 0; at <= line.size();) {
+    const std::size_t end = std::min(line.find(',', at), line.size());
+    fields.push_back(line.substr(at, end - at));
+    at = end + 1;
+  }
+  core::require(fields.size() == 7, core::ErrorKind::kInvalidModel, "{}: {} fields, not 7", where,
+                fields.size());
+  return {std::string(fields[0]),
+          number_of<std::int64_t>(fields[1], where),
+          number_of<std::int64_t>(fields[2], where),
+          number_of<std::int64_t>(fields[3], where),
+          number_of<double>(fields[4], where),
+          number_of<double>(fields[5], where),
+          number_of<double>(fields[6], where)};
+}
+
 }  // namespace
+
+std::vector<LossPoint> read_loss_curve(const std::filesystem::path& file) {
+  const std::string text = io::read_text_file(file, kLongest);
+  core::require(text.starts_with(kNames), core::ErrorKind::kInvalidModel, "{} is no loss curve",
+                io::shown(file));
+  std::vector<LossPoint> points;
+  for (std::size_t at = kNames.size(); at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    points.push_back(point_of(std::string_view(text).substr(at, end - at),
+                              fmt::format("{}, line {}", io::shown(file), points.size() + 2)));
+    at = end + 1;
+  }
+  return points;
+}
 
 void LossCurve::start() const {
   std::error_code error;

@@ -19,6 +19,10 @@ struct LossPoint {
   double gradient_norm = 0;
 };
 
+/// The steps that such a file holds. Throws kIo, and kInvalidModel, naming the line, where it is
+/// none.
+std::vector<LossPoint> read_loss_curve(const std::filesystem::path& file);
+
 /// The steps of a run, as a CSV file: a line of names, then one for each step.
 class LossCurve {
  public:
