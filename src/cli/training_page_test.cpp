@@ -26,7 +26,7 @@ TEST(TrainingPage, DrawsEachStage) {
   for (std::int64_t block = 1; block <= 2; ++block) {
     for (std::int64_t step = 1; step <= 4; ++step) {
       points.push_back(
-          {"bqpo", block, (step + 1) / 2, step, 8.124 / static_cast<double>(step * block),
+          {"bqpo", block, (step + 1) / 2, step, 8.124 / static_cast<double>(step * block * block),
            1e-3 * static_cast<double>(block), 1.0 * static_cast<double>(block * block)});
     }
   }
