@@ -23,6 +23,12 @@ inline std::shared_ptr<models::Model> small_encoder_decoder() {
                             "bart");
 }
 
+/// A small mBART: its norms stand before the layers, and its embedding is scaled.
+inline std::shared_ptr<models::Model> small_pre_norm_encoder_decoder() {
+  return models::open_model(std::filesystem::path(NIBBLE_SOURCE_DIR) / "tests" / "families" /
+                            "mbart");
+}
+
 /// Round to nearest by one scheme for all layers.
 inline compress::Recipe rounded_by(const char* scheme) {
   compress::Recipe recipe;

@@ -353,11 +353,12 @@ TEST(EncoderDecoderStudent, IsComparedInItsAttentionToTheEncoder) {
   EXPECT_GT(terms.scores, 1e-7);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, StudentTest,
-                         testing::Values(Kind{"Encoder", small_encoder, random_texts},
-                                         Kind{"EncoderDecoder", small_encoder_decoder,
-                                              random_pairs}),
-                         [](const auto& parameter) { return std::string(parameter.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Models, StudentTest,
+    testing::Values(Kind{"Encoder", small_encoder, random_texts},
+                    Kind{"EncoderDecoder", small_encoder_decoder, random_pairs},
+                    Kind{"PreNormEncoderDecoder", small_pre_norm_encoder_decoder, random_pairs}),
+    [](const auto& parameter) { return std::string(parameter.param.name); });
 
 }  // namespace
 }  // namespace nibble::tune
