@@ -68,7 +68,7 @@ std::string plot(const std::string& title, Scaling scaling, const Steps& steps, 
 
 report::Table epochs(const Steps& steps) {
   report::Table table;
-  table.columns = {"epoch", "steps", "mean loss", "last loss", "mean gradient norm", "last rate"};
+  table.columns = {"epoch", "steps", "mean loss", "last loss"};
   const bool has_blocks = steps.front()->block > 0;
   if (has_blocks) {
     table.columns.insert(table.columns.begin(), "block");
@@ -79,12 +79,9 @@ report::Table epochs(const Steps& steps) {
       parts[step->epoch].push_back(step);
     }
     for (const auto& [epoch, part] : parts) {
-      const LossPoint& last = *part.back();
       table.rows.push_back({std::to_string(epoch), std::to_string(part.size()),
                             fmt::format("{:.5g}", mean(part, &LossPoint::loss)),
-                            fmt::format("{:.5g}", last.loss),
-                            fmt::format("{:.4g}", mean(part, &LossPoint::gradient_norm)),
-                            fmt::format("{:.3g}", last.learning_rate)});
+                            fmt::format("{:.5g}", part.back()->loss)});
       if (has_blocks) {
         table.rows.back().insert(table.rows.back().begin(), std::to_string(block));
       }
@@ -109,7 +106,7 @@ std::string training_page(const std::string& title, std::span<const LossPoint> p
         report::heading(stage) + plot("Loss", Scaling::kLogarithmic, steps, &LossPoint::loss) +
         plot("Norm of the gradient", Scaling::kLogarithmic, steps, &LossPoint::gradient_norm) +
         plot("Learning rate", Scaling::kLinear, steps, &LossPoint::learning_rate) +
-        report::to_html(epochs(steps)));
+        report::foldable("Epochs", report::to_html(epochs(steps))));
   }
   if (sections.empty()) {
     sections.push_back(report::paragraph("No step was taken."));
