@@ -1,4 +1,4 @@
-"""Tables of training, from the files tuning.jsonl and students.jsonl of bench/results."""
+"""Tables of training, from the files tuning.jsonl, students.jsonl and writers.jsonl of bench/results."""
 from measurements import markdown, read
 
 
@@ -10,6 +10,9 @@ def tables(results):
     students = read(results / "students.jsonl")
     for task in {row["task"] for row in students}:
         found[f"students/{task}"] = encoders([row for row in students if row["task"] == task])
+    written = read(results / "writers.jsonl")
+    for model in {row["model"] for row in written}:
+        found[f"writers/{model}"] = writers([row for row in written if row["model"] == model])
     return found
 
 
@@ -27,3 +30,20 @@ def encoders(rows):
     body = [[row["training"], f"`{row['recipe']}`", f"`{row['kd']}`" if "kd" in row else "", f"{row['value']:.4f}",
              f"{row['best']:.4f}" if "best" in row else "", str(row.get("seconds", ""))] for row in rows]
     return markdown(["training", "recipe", "`--kd`", rows[0]["measure"], "best epoch", "seconds"], body)
+
+
+def writers(rows):
+    """A row for each form of an encoder-decoder: what it writes as it is cut and rounded, and behind training."""
+    def percent(share):
+        return f"{100 * float(share):.1f}"
+
+    order = [*dict.fromkeys(row["layers"] for row in sorted(rows, key=lambda row: -sum(map(int, row["layers"].split("-")))))]
+    body = []
+    for row in sorted(rows, key=lambda row: (order.index(row["layers"]), "pairs" in row)):
+        trained = "pairs" in row
+        before = row["before"] if trained else row
+        body.append([row["layers"], f"`{row['recipe']}`", percent(before["word_accuracy"]), percent(before["per"]),
+                     *([percent(row["word_accuracy"]), percent(row["per"]), f"{row['pairs']:,}", f"{row['steps']:,}", row["lr"],
+                        f"{row['seconds']} × {row['threads']}"] if trained else [""] * 6)])
+    return markdown(["layers", "recipe", "words right, %", "phoneme errors, %", "trained: words right, %", "phoneme errors, %", "pairs",
+                     "steps", "`--lr`", "seconds × threads"], body)
