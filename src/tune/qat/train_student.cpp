@@ -28,6 +28,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kStateFile = "training.safetensors";
 constexpr const char* kStage = "qat";
+constexpr std::int64_t kBytesPerLogit = 12;  // of a decoder: its value and its gradient, twice
 
 void require_served(const models::Model& model, const std::vector<LabelledText>& texts,
                     const StudentOptions& options) {
@@ -198,8 +199,10 @@ class Training {
 
   // Of a step, where all texts are as long as the longest.
   std::int64_t most_activations(const models::Network& network) const {
+    const std::int64_t written = most_tokens(&LabelledText::written);
     return activation_bytes(network.encoder, most_tokens(&LabelledText::tokens)) +
-           activation_bytes(network.decoder, most_tokens(&LabelledText::written));
+           activation_bytes(network.decoder, written) +
+           kBytesPerLogit * written * network.config.vocabulary;
   }
 
   void tell_size() {
