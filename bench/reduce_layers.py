@@ -8,8 +8,7 @@
 MODEL runs as it is, and rounded in one shot by w8a8 and w4a8. Then `nibble tune --stage qat` trains students of the layers
 that are named, in float (not those of all layers) and in w4a4, once through so many pairs; with --seconds, through as many as
 the slowest of them reads in that time, measured in 20 steps. Each is measured before its first step, too. Students are trained
-side by side on --cores, the larger ones on two each where there are enough. FILE gets a line for each; seconds
-include both measurements.
+side by side on --cores, which they share. FILE gets a line for each; seconds include both measurements.
 """
 import argparse
 import concurrent.futures
@@ -89,8 +88,8 @@ def students_of(options):
     wanted = [(layers, recipe) for layers in options.layers for recipe in ("w4a4", "f16")
               if recipe != "f16" or layers != options.layers[0]]
     wanted.sort(key=lambda student: -sum(map(int, student[0].split("-"))))
-    spare = max(0, options.cores - len(wanted))
-    return [(*student, 2 if i < spare else 1) for i, student in enumerate(wanted)]
+    threads, more = divmod(options.cores, len(wanted))
+    return [(*student, max(1, threads + (i < more))) for i, student in enumerate(wanted)]
 
 
 def main():
@@ -134,7 +133,7 @@ def main():
         if options.seconds:
             trials = all_of(lambda student: train(options, student, TRIAL, data / "train.tsv"))
             step = max(seconds for _, seconds in trials) * BATCH / TRIAL
-            pairs = int(options.seconds / step) * BATCH
+            pairs = max(1, int(options.seconds / step)) * BATCH
             pairs = min(pairs, len(options.train.read_text(encoding="utf-8").splitlines()))
             print(f"{step:.3f} s a step at the most: {pairs} pairs", flush=True)
 
