@@ -92,6 +92,14 @@ formats::PackedWeight random_blocks(const formats::Scheme& scheme, std::int64_t 
   return weight;
 }
 
+/// Which two of each four weights are stored: each of the six answers as often.
+void fill_indices(core::Tensor& indices, core::Random& random) {
+  constexpr int kPairs[] = {0x4, 0x8, 0xc, 0x9, 0xd, 0xe};
+  for (std::uint8_t& byte : indices.mutable_data<std::uint8_t>()) {
+    byte = static_cast<std::uint8_t>(kPairs[random.below(6)] | kPairs[random.below(6)] << 4);
+  }
+}
+
 /// Random codes under scales that are all alike: the time does not depend on the values.
 formats::PackedWeight random_weight(const formats::Scheme& scheme, std::int64_t n, std::int64_t k) {
   core::Random random(static_cast<std::uint64_t>(n + k));
@@ -99,12 +107,14 @@ formats::PackedWeight random_weight(const formats::Scheme& scheme, std::int64_t 
     return random_blocks(scheme, n, k, random);
   }
   formats::PackedWeightBuilder builder(scheme, n, k);
+  const int zero = !formats::has_zeros(scheme) ? 1 << (scheme.code.bits - 1) : 3;
+  const std::vector<std::uint8_t> zeros(static_cast<std::size_t>(k),
+                                        static_cast<std::uint8_t>(zero));
   for (std::int64_t row = 0; row < n; ++row) {
     for (std::int64_t group = 0; group < formats::groups_per_row(scheme, k); ++group) {
-      builder.set_group(
-          row, group,
-          {std::ldexp(1.0f, -10), !formats::has_zeros(scheme) ? 1 << (scheme.code.bits - 1) : 3});
+      builder.set_group(row, group, {std::ldexp(1.0f, -10), zero});
     }
+    builder.set_codes(row, zeros);
     if (scheme.code.book == formats::Book::kPerRow ||
         (scheme.code.book == formats::Book::kPerMatrix && row == 0)) {
       std::vector<float> book(static_cast<std::size_t>(formats::book_size(scheme)));
@@ -115,6 +125,9 @@ formats::PackedWeight random_weight(const formats::Scheme& scheme, std::int64_t 
   }
   formats::PackedWeight weight = builder.finish();
   fill(weight.codes, random);
+  if (formats::keeps_two_of_four(scheme)) {
+    fill_indices(weight.indices, random);
+  }
   return weight;
 }
 

@@ -62,7 +62,7 @@ formats::PackedWeight rounded(std::vector<float> w, std::int64_t n, std::int64_t
   if (formats::has_minima(scheme)) {
     return with_minima(w, n, k);
   }
-  if (formats::is_sparse(scheme)) {
+  if (formats::is_block_sparse(scheme)) {
     const std::int64_t group = scheme.scale.group;
     for (std::int64_t i = 0; i < n * k; ++i) {
       if ((i / k / formats::pattern_rows(scheme) + i % k / group) % 2 != 0) {

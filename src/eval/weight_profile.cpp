@@ -36,7 +36,7 @@ WeightProfile profile_values(const PackedWeight& weight) {
 
 WeightProfile profile_weights(const PackedWeight& whole) {
   const PackedWeight weight = formats::head_of(whole);
-  if (formats::is_dense(weight.scheme) || formats::runs_of(weight.scheme) != nullptr) {
+  if (!formats::has_codes(weight.scheme) || formats::runs_of(weight.scheme) != nullptr) {
     return profile_values(weight);
   }
   WeightProfile profile;

@@ -24,7 +24,7 @@ std::unique_ptr<const Format> make_format(const Scheme& scheme, std::span<const 
   validate(scheme);
   core::require(book.empty() || has_learned_book(scheme), core::ErrorKind::kUsage,
                 "{} takes no learned code book", scheme);
-  core::require(!is_dense(scheme), core::ErrorKind::kUsage,
+  core::require(has_codes(scheme), core::ErrorKind::kUsage,
                 "{} stores values, not codes: it has no encoder", scheme);
   core::require(!has_supers(scheme) || super_block_type(scheme) != nullptr, core::ErrorKind::kUsage,
                 "{} is read from files; nothing is rounded to it here", scheme);

@@ -18,8 +18,14 @@ constexpr std::int64_t kCodesOfWholeBytes = 8;  // codes of any number of bits
 
 // Inputs of each item of a part's rows; 0: the part belongs to all inputs.
 std::int64_t inputs_of_item(const StoredPart& part, const Scheme& scheme) {
-  if (part.tensor == &PackedWeight::dense || part.tensor == &PackedWeight::codes) {
+  if (part.tensor == &PackedWeight::dense) {
     return 1;
+  }
+  if (part.tensor == &PackedWeight::codes || part.tensor == &PackedWeight::values) {
+    return keeps_two_of_four(scheme) ? 2 : 1;
+  }
+  if (part.tensor == &PackedWeight::indices) {
+    return kFour;
   }
   if (part.tensor == &PackedWeight::supers || part.tensor == &PackedWeight::min_supers) {
     return kSuperGroup;
@@ -70,8 +76,8 @@ std::int64_t items_for(std::int64_t inputs, std::int64_t each) {
 }  // namespace
 
 ColumnCuts column_cuts(const Scheme& scheme, std::int64_t k) {
-  if (is_dense(scheme)) {
-    return {};
+  if (!has_codes(scheme)) {
+    return {is_dense(scheme) ? 1 : kFour, ""};
   }
   if (stores_order(scheme)) {
     return {0, "its inputs stand in a stored order"};
@@ -102,7 +108,7 @@ PackedWeight columns_of(const PackedWeight& weight, std::int64_t begin, std::int
                 ErrorKind::kUsage,
                 "{} can be divided at multiples of {} inputs, not into [{}, {}) of {}",
                 weight.scheme, cuts.step, begin, end, weight.k);
-  if (is_sparse(weight.scheme)) {
+  if (is_block_sparse(weight.scheme)) {
     const std::int64_t group = weight.scheme.scale.group;
     return groups_of(weight, 0, weight.n, begin / group, end / group);
   }

@@ -75,9 +75,10 @@ std::unique_ptr<const Format> make_format(const Scheme& scheme, std::span<const 
 /// Collects codes and parameters of a matrix and packs them. A stored scale of inputs is 1 until
 /// someone gives another (with_input_scale). Different rows may be set by different
 /// threads at the same time. Block-sparse rows are given with all of their groups, of which those
-/// that are 0 are left out. Throws kFailed for an index out of range, a code or zero point with
+/// that are 0 are left out, and weights of which two of four are stored with all of their codes.
+/// Throws kFailed for an index out of range, a code or zero point with
 /// too many bits, and a scale that the stored type cannot hold exactly; kInvalidModel when mxfp4
-/// or nvfp4 does not divide k.
+/// or nvfp4 does not divide k, and where more than two of four weights are not 0.
 class PackedWeightBuilder {
  public:
   PackedWeightBuilder(const Scheme& scheme, std::int64_t n, std::int64_t k);
@@ -116,7 +117,8 @@ class PackedWeightBuilder {
 
 /// Round to nearest of a whole matrix, w [n, k] row-major; a dense scheme converts the values.
 /// Throws kInvalidModel naming row and input of the first weight that is not finite (or too large
-/// for F16), kUsage for a learned book or a tail (which needs an order of the inputs).
+/// for F16), or the first four of which more than two are not 0 where two are stored; kUsage for a
+/// learned book or a tail (which needs an order of the inputs).
 PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int64_t k,
                               const Scheme& scheme);
 /// The same by some threads. `ranges`: [n, k] too, finite; the weights that parameters of groups

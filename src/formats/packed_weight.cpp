@@ -14,6 +14,7 @@
 #include "formats/nv/e4m3.h"
 #include "formats/row_unit.h"
 #include "formats/runs.h"
+#include "formats/two_of_four.h"
 
 namespace nibble::formats {
 namespace {
@@ -105,6 +106,20 @@ int zero_at(const PackedWeight& weight, std::int64_t row, std::int64_t group) {
   return get_code(row_of<std::uint8_t>(weight.zeros, row, packed_bytes(groups, bits)), bits, group);
 }
 
+// read_codes() where two of each four inputs are stored: the others equal their zero.
+void read_kept_codes(const PackedWeight& weight, std::int64_t row, std::int64_t begin,
+                     std::span<std::uint8_t> codes) {
+  const std::int64_t group_inputs = group_size(weight.scheme, weight.k);
+  for (std::size_t at = 0; at < codes.size();) {
+    const std::int64_t group = (begin + static_cast<std::int64_t>(at)) / group_inputs;
+    const std::size_t stop = std::min(codes.size(), index((group + 1) * group_inputs - begin));
+    const auto zero = static_cast<std::uint8_t>(zero_at(weight, row, group));
+    std::fill_n(codes.begin() + static_cast<std::ptrdiff_t>(at), stop - at, zero);
+    at = stop;
+  }
+  put_kept_codes(weight, row, begin, codes);
+}
+
 // Codes [begin, begin + codes.size()) of a row; where they lie one after another, `begin` is a
 // multiple of 8.
 void read_codes(const PackedWeight& weight, std::int64_t row, std::int64_t begin,
@@ -112,6 +127,9 @@ void read_codes(const PackedWeight& weight, std::int64_t row, std::int64_t begin
   const int bits = weight.scheme.code.bits;
   if (const Runs* const runs = runs_of(weight.scheme)) {
     return runs->unpack(weight, row, begin, codes);
+  }
+  if (keeps_two_of_four(weight.scheme)) {
+    return read_kept_codes(weight, row, begin, codes);
   }
   unpack(code_row(weight, row).subspan(index(packed_bytes(begin, bits))), bits, codes);
 }
@@ -122,7 +140,7 @@ enum class Values { kScaled, kUnscaled };
 // Decodes a row of a weight with codes and without a tail.
 void decode_codes(const PackedWeight& weight, std::int64_t row, Values values,
                   std::span<float> out) {
-  if (is_sparse(weight.scheme)) {
+  if (is_block_sparse(weight.scheme)) {
     decode_codes(full_row(weight, row), 0, values, out);
     return;
   }
@@ -152,7 +170,7 @@ void decode_codes(const PackedWeight& weight, std::int64_t row, Values values,
 }  // namespace
 
 std::span<const PartSlot> part_slots() {
-  static constexpr std::array<PartSlot, 16> kSlots = {{{"weight", &PackedWeight::dense},
+  static constexpr std::array<PartSlot, 18> kSlots = {{{"weight", &PackedWeight::dense},
                                                        {"codes", &PackedWeight::codes},
                                                        {"scales", &PackedWeight::scales},
                                                        {"supers", &PackedWeight::supers},
@@ -167,7 +185,9 @@ std::span<const PartSlot> part_slots() {
                                                        {"tail_codes", &PackedWeight::tail_codes},
                                                        {"tail_scales", &PackedWeight::tail_scales},
                                                        {"row_index", &PackedWeight::row_index},
-                                                       {"groups", &PackedWeight::groups}}};
+                                                       {"groups", &PackedWeight::groups},
+                                                       {"values", &PackedWeight::values},
+                                                       {"indices", &PackedWeight::indices}}};
   return kSlots;
 }
 
@@ -214,21 +234,24 @@ void decode_row(const PackedWeight& weight, std::int64_t row, std::span<float> o
                              out.data());
     return;
   }
+  if (!has_codes(weight.scheme)) {
+    return decode_kept_values(weight, row, out);
+  }
   decode_codes(weight, row, Values::kScaled, out);
 }
 
 void decode_unscaled(const PackedWeight& weight, std::int64_t row, std::span<float> out) {
   require_no_tail(weight);
   require_row(weight, row, out.size(), weight.k);
-  require(!is_dense(weight.scheme), ErrorKind::kFailed, "a dense weight has no codes");
+  require(has_codes(weight.scheme), ErrorKind::kFailed, "a dense weight has no codes");
   decode_codes(weight, row, Values::kUnscaled, out);
 }
 
 void unpack_codes(const PackedWeight& weight, std::int64_t row, std::span<std::uint8_t> out) {
   require_no_tail(weight);
   require_row(weight, row, out.size(), weight.k);
-  require(!is_dense(weight.scheme), ErrorKind::kFailed, "a dense weight has no codes");
-  if (is_sparse(weight.scheme)) {
+  require(has_codes(weight.scheme), ErrorKind::kFailed, "a dense weight has no codes");
+  if (is_block_sparse(weight.scheme)) {
     unpack_codes(full_row(weight, row), 0, out);
     return;
   }
@@ -239,8 +262,8 @@ void unpack_zeros(const PackedWeight& weight, std::int64_t row, std::span<std::u
   require_no_tail(weight);
   const std::int64_t groups = groups_per_row(weight.scheme, weight.k);
   require_row(weight, row, out.size(), groups);
-  require(!is_dense(weight.scheme), ErrorKind::kFailed, "a dense weight has no zero points");
-  if (is_sparse(weight.scheme)) {
+  require(has_codes(weight.scheme), ErrorKind::kFailed, "a dense weight has no zero points");
+  if (is_block_sparse(weight.scheme)) {
     unpack_zeros(full_row(weight, row), 0, out);
     return;
   }
@@ -257,8 +280,8 @@ void unpack_scales(const PackedWeight& weight, std::int64_t row, std::span<float
   require_no_tail(weight);
   const std::int64_t groups = groups_per_row(weight.scheme, weight.k);
   require_row(weight, row, out.size(), groups);
-  require(!is_dense(weight.scheme), ErrorKind::kFailed, "a dense weight has no scales");
-  if (is_sparse(weight.scheme)) {
+  require(has_codes(weight.scheme), ErrorKind::kFailed, "a dense weight has no scales");
+  if (is_block_sparse(weight.scheme)) {
     unpack_scales(full_row(weight, row), 0, out);
     return;
   }

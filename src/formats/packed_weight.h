@@ -47,7 +47,7 @@ namespace nibble::formats {
 ///   tail_codes   U8 [n, tail]    int8-sym: w = scale * (code - 128)
 ///   tail_scales  F16 [n, 1]
 ///
-/// Block-sparse rows (is_sparse()) have in place of the parts above, for `kept` groups
+/// Block-sparse rows (is_block_sparse()) have in place of the parts above, for `kept` groups
 /// that stand tile after tile of t = pattern_rows() rows and ascend within a tile (block_sparse.h):
 ///
 ///   row_index    I32 [1, n / t + 1]                  groups kept before each tile, and of all
@@ -59,8 +59,16 @@ namespace nibble::formats {
 ///   scales       F16 [1, kept * t]
 ///   zeros        U8 [1, ceil(kept * t * bits / 8)]   Zero::kInteger: LSB first
 ///
+/// Where two of each four inputs are stored (keeps_two_of_four(), two_of_four.h) there are, beside
+/// the other parts of the scheme,
+///
+///   codes        U8 [n, ceil(k / 2 * bits / 8)]      those of the stored weights, LSB first
+///   values       F16/BF16 [n, k / 2]                 dense ones: the stored weights, for `dense`
+///   indices      U8 [n, ceil(k / 8)]                 for each four inputs which two are stored: 2
+///                                                    bits each, the first of them lowest
+///
 /// All functions below show such a weight with all of its groups: those that are not stored have
-/// scale 0, and codes that equal their zero.
+/// scale 0, and codes that equal their zero. So have weights that are not stored of four inputs.
 struct PackedWeight {
   Scheme scheme;
   std::int64_t n = 0;  // outputs
@@ -81,6 +89,8 @@ struct PackedWeight {
   core::Tensor tail_scales;
   core::Tensor row_index;
   core::Tensor groups;
+  core::Tensor values;
+  core::Tensor indices;
 };
 
 /// The two weights that a weight with a tail consists of, over the same bytes and without the

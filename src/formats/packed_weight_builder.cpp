@@ -13,6 +13,7 @@
 #include "formats/runs.h"
 #include "formats/stored_parts.h"
 #include "formats/super_blocks.h"
+#include "formats/two_of_four.h"
 
 namespace nibble::formats {
 namespace {
@@ -53,7 +54,7 @@ core::Fp16 to_stored_fp16(float value, std::string_view what) {
 PackedWeightBuilder::PackedWeightBuilder(const Scheme& wanted, std::int64_t n, std::int64_t k)
     : sparsity_(wanted.sparsity) {
   validate(wanted);
-  require(!is_dense(wanted), ErrorKind::kFailed,
+  require(has_codes(wanted), ErrorKind::kFailed,
           "a dense weight is made by dense_weight(), not from codes");
   require(n >= 1 && k >= 1, ErrorKind::kFailed, "a weight of shape [{}, {}]", n, k);
   require_shape(wanted, n, k);
@@ -253,7 +254,16 @@ void PackedWeightBuilder::set_book(std::int64_t row, std::span<const float> valu
 
 PackedWeight PackedWeightBuilder::finish() {
   validate(weight_, "weight");
-  return sparsity_ == Sparsity::kNone ? std::move(weight_) : to_block_sparse(weight_, sparsity_);
+  switch (sparsity_) {
+    case Sparsity::kNone:
+      break;
+    case Sparsity::kGroups:
+    case Sparsity::kTileGroups:
+      return to_block_sparse(weight_, sparsity_);
+    case Sparsity::kTwoOfFour:
+      return to_two_of_four(weight_);
+  }
+  return std::move(weight_);
 }
 
 }  // namespace nibble::formats

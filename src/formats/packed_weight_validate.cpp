@@ -15,6 +15,7 @@
 #include "formats/packed_weight.h"
 #include "formats/row_unit.h"
 #include "formats/stored_parts.h"
+#include "formats/two_of_four.h"
 
 namespace nibble::formats {
 namespace {
@@ -242,11 +243,25 @@ void validate_groups(const Named& named) {
   }
 }
 
+// Those of each four inputs ascend.
+void validate_indices(const Named& named) {
+  const PackedWeight& weight = named.weight;
+  for (std::int64_t row = 0; row < weight.n; ++row) {
+    for (std::int64_t four = 0; four < weight.k / kFour; ++four) {
+      const KeptPair kept = kept_pair(weight, row, four);
+      require(
+          kept.first < kept.second, ErrorKind::kInvalidModel,
+          "{}.indices: row {} stores inputs {} and {} of the four from input {} on; they ascend",
+          named.name, row, kept.first, kept.second, four * kFour);
+    }
+  }
+}
+
 // What the scheme stores is there, in its shape, and nothing else is.
 void validate_parts(const Named& named) {
   const PackedWeight& weight = named.weight;
   std::optional<std::int64_t> kept;
-  if (is_sparse(weight.scheme)) {
+  if (is_block_sparse(weight.scheme)) {
     kept = checked_group_count(named);
   }
   const std::vector<StoredPart> stored = stored_parts(weight.scheme, weight.n, weight.k, kept);
@@ -284,8 +299,11 @@ void validate(const PackedWeight& weight, std::string_view name) {
   const Named named{weight, shown};
   require_fitting_shape(named);
   validate_parts(named);
-  if (is_sparse(weight.scheme)) {
+  if (is_block_sparse(weight.scheme)) {
     validate_groups(named);
+  }
+  if (keeps_two_of_four(weight.scheme)) {
+    validate_indices(named);
   }
   validate_scales(named);
   require_numbers(named);

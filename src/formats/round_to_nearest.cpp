@@ -10,6 +10,7 @@
 #include "formats/row_unit.h"
 #include "formats/row_unit_format.h"
 #include "formats/super_blocks.h"
+#include "formats/two_of_four.h"
 
 namespace nibble::formats {
 namespace {
@@ -94,9 +95,11 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
   for (std::int64_t row = 0; row < n; ++row) {
     require_finite_row(w.subspan(index(row * k), index(k)), row);
   }
-  if (is_dense(scheme)) {
+  if (!has_codes(scheme)) {
     validate(scheme);
-    return to_dense(w, n, k, scheme.code.dense);
+    require_shape(scheme, n, k);
+    const PackedWeight dense = to_dense(w, n, k, scheme.code.dense);
+    return is_dense(scheme) ? dense : to_two_of_four(dense);
   }
   require(!stores_order(scheme), ErrorKind::kUsage,
           "{} needs an order of the inputs, which nothing gives here", scheme);

@@ -47,7 +47,7 @@ PackedWeight rows_of(const PackedWeight& weight, std::int64_t begin, std::int64_
   core::require(weight.scheme.scale.rows == 1 || weight.scheme.scale.rows == kAllRows,
                 core::ErrorKind::kFailed, "{} has scales of several rows, which are not divided",
                 weight.scheme);
-  if (is_sparse(weight.scheme)) {
+  if (is_block_sparse(weight.scheme)) {
     return groups_of(weight, begin, end, 0, groups_per_row(weight.scheme, weight.k));
   }
   const Runs* const runs = runs_of(weight.scheme);

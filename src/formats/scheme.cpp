@@ -17,6 +17,7 @@ constexpr std::int64_t kMaxHadamard = std::int64_t{1} << 30;
 constexpr std::int64_t kMxGroup = 32;
 constexpr std::int64_t kNvGroup = 16;
 constexpr std::int64_t kMinimaUnit = 32;
+constexpr std::int64_t kTwoOfFourGroup = 32;
 constexpr std::int64_t kMostMinimaGroup = 256;
 constexpr std::int64_t kMostBlocks = std::int64_t{1} << 16;              // 16-bit indices
 constexpr std::int64_t kMostStoredGroups = (std::int64_t{1} << 31) - 1;  // 32-bit ends of rows
@@ -28,8 +29,11 @@ std::string problem_of_dense(const Scheme& scheme) {
   if (!scheme.activation.is_float()) {
     return "quantized activations need weights with codes (int8-sym-row-a8)";
   }
-  if (is_sparse(scheme)) {
+  if (is_block_sparse(scheme)) {
     return "a dense weight has no groups to leave out";
+  }
+  if (keeps_two_of_four(scheme) && scheme.code.dense == core::DType::kF32) {
+    return "dense weights of which two of four are stored have 16 bits (f16-2of4)";
   }
   return scheme.inputs != Inputs() ? "a dense weight has no Hadamard and no tail" : "";
 }
@@ -156,12 +160,20 @@ std::string problem_of_activation(const Scheme& scheme) {
              : "the groups of weights and of activations must be multiples of each other";
 }
 
+// Activations that are floats, or symmetric integers without outliers in groups of multiples of
+// `inputs`.
+bool meets_simple_activations(const Scheme& scheme, std::int64_t inputs) {
+  const Activation& activation = scheme.activation;
+  return activation.is_float() ||
+         (activation.symmetric && !activation.keeps_outliers && activation.group % inputs == 0);
+}
+
 bool is_block(std::int64_t group) {
   return group == 8 || group == 16 || group == 32 || group == 64;
 }
 
 std::string problem_of_sparsity(const Scheme& scheme) {
-  if (!is_sparse(scheme)) {
+  if (!is_block_sparse(scheme)) {
     return "";
   }
   if (!is_integer(scheme) || has_minima(scheme) || scheme.scale.type != ScaleType::kF16 ||
@@ -172,12 +184,31 @@ std::string problem_of_sparsity(const Scheme& scheme) {
   if (scheme.inputs != Inputs()) {
     return "the inputs of block-sparse rows are neither turned nor reordered";
   }
-  const Activation& activation = scheme.activation;
-  const bool fits = activation.group % scheme.scale.group == 0;
-  return activation.is_float() || (activation.symmetric && !activation.keeps_outliers && fits)
+  return meets_simple_activations(scheme, scheme.scale.group)
              ? ""
              : "block-sparse rows meet activations that are floats, or symmetric integers without "
                "outliers whose groups hold whole groups of weights (int4-asym-g16-bsr-a8)";
+}
+
+std::string problem_of_two_of_four(const Scheme& scheme) {
+  if (!keeps_two_of_four(scheme)) {
+    return "";
+  }
+  const bool is_stored = is_integer(scheme) && (scheme.code.bits == 4 || scheme.code.bits == 8) &&
+                         !has_minima(scheme) && scheme.scale.type == ScaleType::kF16;
+  if (!is_stored || scheme.scale.rows != 1 || scheme.scale.group % kTwoOfFourGroup != 0) {
+    return "two of four weights are stored of integers of 4 or 8 bits with float16 scales for rows "
+           "or groups of 32, 64, 96, ... inputs, or of 16-bit floats (int4-sym-g128-2of4, "
+           "f16-2of4)";
+  }
+  if (scheme.inputs != Inputs()) {
+    return "inputs of which two of four weights are stored are neither turned nor reordered";
+  }
+  return meets_simple_activations(scheme, kTwoOfFourGroup)
+             ? ""
+             : "weights of which two of four are stored meet activations that are floats, or "
+               "symmetric integers without outliers for tokens or groups of 32, 64, 96, ... inputs "
+               "(int8-sym-row-2of4-a8)";
 }
 
 }  // namespace
@@ -186,11 +217,12 @@ std::string problem_of(const Scheme& scheme) {
   if (const std::string_view problem = problem_of_code(scheme); !problem.empty()) {
     return std::string(problem);
   }
-  if (is_dense(scheme)) {
+  if (!has_codes(scheme)) {
     return problem_of_dense(scheme);
   }
-  for (const auto rule : {problem_of_granularity, problem_of_scale_type, problem_of_minima,
-                          problem_of_activation, problem_of_inputs, problem_of_sparsity}) {
+  for (const auto rule :
+       {problem_of_granularity, problem_of_scale_type, problem_of_minima, problem_of_activation,
+        problem_of_inputs, problem_of_sparsity, problem_of_two_of_four}) {
     if (std::string problem = rule(scheme); !problem.empty()) {
       return problem;
     }
@@ -217,13 +249,17 @@ Scheme tail_scheme() {
 
 std::int64_t groups_per_row(const Scheme& scheme, std::int64_t k) {
   const std::int64_t head = head_inputs(scheme, k);
-  if (is_dense(scheme)) {
+  if (!has_codes(scheme)) {
     return 0;
   }
   if (scheme.scale.group == 0) {
     return 1;
   }
   return head / scheme.scale.group + (head % scheme.scale.group != 0 ? 1 : 0);
+}
+
+std::int64_t stored_weights_per_row(const Scheme& scheme, std::int64_t k) {
+  return keeps_two_of_four(scheme) ? k / 2 : head_inputs(scheme, k);
 }
 
 std::int64_t rows_per_scale(const Scheme& scheme, std::int64_t n) {
@@ -245,9 +281,12 @@ std::int64_t inputs_multiple(const Scheme& scheme) {
   if (has_supers(scheme)) {
     return kSuperGroup;
   }
+  if (keeps_two_of_four(scheme)) {
+    return kFour;
+  }
   const ScaleType type = scheme.scale.type;
   const bool whole = type == ScaleType::kE8m0 || type == ScaleType::kE4m3 || has_minima(scheme) ||
-                     is_sparse(scheme);
+                     is_block_sparse(scheme);
   return whole ? scheme.scale.group : 1;
 }
 
@@ -271,8 +310,8 @@ void require_shape(const Scheme& scheme, std::int64_t n, std::int64_t k) {
   require(scheme.inputs.tail < k, ErrorKind::kInvalidModel,
           "{}: a tail of {} inputs leaves nothing of a layer [{}, {}]", scheme, scheme.inputs.tail,
           n, k);
-  require(!is_sparse(scheme) || (groups_per_row(scheme, k) <= kMostBlocks &&
-                                 n <= kMostStoredGroups / groups_per_row(scheme, k)),
+  require(!is_block_sparse(scheme) || (groups_per_row(scheme, k) <= kMostBlocks &&
+                                       n <= kMostStoredGroups / groups_per_row(scheme, k)),
           ErrorKind::kInvalidModel,
           "{}: block-sparse rows have at most {} groups, and a matrix 2^31 - 1; the layer is [{}, "
           "{}]",

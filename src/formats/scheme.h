@@ -62,7 +62,11 @@ enum class Sparsity {
   kNone,        // all of them
   kGroups,      // the groups that have a scale, each or not: block-sparse rows (block_sparse.h)
   kTileGroups,  // the same, where kPatternTile rows keep the same groups
+  kTwoOfFour,   // two of each four inputs of a row (two_of_four.h)
 };
+
+/// Inputs of which kTwoOfFour stores two weights.
+inline constexpr std::int64_t kFour = 4;
 
 /// Rows that a vector of a CPU, or an operand of tensor cores, holds side by side.
 inline constexpr std::int64_t kPatternTile = 16;
@@ -90,6 +94,8 @@ inline constexpr std::int64_t kPatternTile = 16;
 ///   int4-asym-g16-bsr  int4-asym-g16-bsr-a8  block-sparse rows: only groups that are not 0 are
 ///                                        stored (GQSA, arXiv 2412.17560)
 ///   int4-asym-g16-bsr-t16                the same groups of each 16 rows
+///   int4-sym-g128-2of4  int8-sym-row-2of4-a8  f16-2of4  two weights of each four inputs are
+///                                        stored (NVIDIA's 2:4 sparsity, arXiv 2104.08378)
 ///   mxfp4                                E2M1 codes, E8M0 scales, groups of 32
 ///   nvfp4                                E2M1 codes, E4M3 scales, groups of 16
 ///
@@ -113,8 +119,13 @@ struct Scheme {
   friend bool operator==(const Scheme&, const Scheme&) = default;
 };
 
+/// Whether weights are stored as codes, not as floats.
+inline bool has_codes(const Scheme& scheme) {
+  return scheme.code.type != &kDenseCodes;
+}
+/// Whether the weight is a matrix of floats, PackedWeight::dense.
 inline bool is_dense(const Scheme& scheme) {
-  return scheme.code.type == &kDenseCodes;
+  return !has_codes(scheme) && scheme.sparsity == Sparsity::kNone;
 }
 inline bool is_integer(const Scheme& scheme) {
   return scheme.code.type == &kIntegerCodes;
@@ -138,8 +149,12 @@ inline bool has_minima(const Scheme& scheme) {
   return scheme.zero == Zero::kReal;
 }
 /// Whether the weight is stored as block-sparse rows.
-inline bool is_sparse(const Scheme& scheme) {
-  return scheme.sparsity != Sparsity::kNone;
+inline bool is_block_sparse(const Scheme& scheme) {
+  return scheme.sparsity == Sparsity::kGroups || scheme.sparsity == Sparsity::kTileGroups;
+}
+/// Whether two weights of each four inputs are stored.
+inline bool keeps_two_of_four(const Scheme& scheme) {
+  return scheme.sparsity == Sparsity::kTwoOfFour;
 }
 /// Whether tiles of several rows keep the same groups.
 inline bool has_tile_pattern(const Scheme& scheme) {
@@ -193,6 +208,9 @@ inline bool stores_order(const Scheme& scheme) {
   return scheme.inputs.ordered || scheme.inputs.tail != 0;
 }
 
+/// Weights that a row of k inputs stores for the head; not of block-sparse rows.
+std::int64_t stored_weights_per_row(const Scheme& scheme, std::int64_t k);
+
 /// How many of n rows share their scales: rows [i * rows, (i + 1) * rows) for each i.
 std::int64_t rows_per_scale(const Scheme& scheme, std::int64_t n);
 
@@ -207,9 +225,10 @@ ScaleShape scale_shape(const Scheme& scheme, std::int64_t n, std::int64_t k);
 std::int64_t hadamard_size(const Scheme& scheme, std::int64_t k);
 
 /// Throws kInvalidModel when rows of k inputs cannot be stored so: the groups of mxfp4, nvfp4 and
-/// of schemes with minima must divide them, and so must those of block-sparse rows, and 256
-/// inputs whose scales share a float16; rows that keep the same groups must divide the outputs; a
-/// tail must leave something, and Hadamards must exist, of a smaller size at the end of a row too.
+/// of schemes with minima must divide them, and so must those of block-sparse rows, four inputs of
+/// which two weights are stored, and 256 inputs whose scales share a float16; rows that keep the
+/// same groups must divide the outputs; a tail must leave something, and Hadamards must exist, of a
+/// smaller size at the end of a row too.
 void require_shape(const Scheme& scheme, std::int64_t n, std::int64_t k);
 
 /// Inputs in a full group: scheme.scale.group, or the whole head.

@@ -30,6 +30,7 @@ constexpr std::array<NamedFormat, 2> kNamedFormats = {
      {"nvfp4", {&kBookCodes, 4, Book::kE2m1}, {ScaleType::kE4m3, 16}}}};
 
 constexpr std::string_view kTileWord = "t16";  // behind "bsr"
+constexpr std::string_view kTwoOfFourWord = "2of4";
 
 // The words of a scheme, taken one after another: "int4-asym-g128" is int4, asym, g128.
 class Words {
@@ -109,8 +110,12 @@ bool add_word(std::string_view word, Scheme& scheme) {
     scheme.sparsity = Sparsity::kGroups;
     return true;
   }
-  if (word == kTileWord && is_sparse(scheme)) {
+  if (word == kTileWord && is_block_sparse(scheme)) {
     scheme.sparsity = Sparsity::kTileGroups;
+    return true;
+  }
+  if (word == kTwoOfFourWord) {
+    scheme.sparsity = Sparsity::kTwoOfFour;
     return true;
   }
   if (word == "hrow") {
@@ -174,7 +179,7 @@ std::string weight_words(const Scheme& scheme) {
   if (!scheme.code.type->variants.empty()) {
     text += fmt::format("-{}", variant_word(scheme));
   }
-  return is_dense(scheme) ? text : fmt::format("{}-{}", text, granularity_word(scheme.scale));
+  return has_codes(scheme) ? fmt::format("{}-{}", text, granularity_word(scheme.scale)) : text;
 }
 
 // Schemes that show how they are written.
@@ -195,8 +200,9 @@ std::string to_string(const Scheme& scheme) {
   std::string text = weight_words(scheme);
   text += scheme.scale.type == ScaleType::kUnits ? fmt::format("-s{}", kUnitScaleBits) : "";
   text += has_supers(scheme) ? "-s8" : "";
-  text += is_sparse(scheme) ? "-bsr" : "";
+  text += is_block_sparse(scheme) ? "-bsr" : "";
   text += has_tile_pattern(scheme) ? fmt::format("-{}", kTileWord) : "";
+  text += keeps_two_of_four(scheme) ? fmt::format("-{}", kTwoOfFourWord) : "";
   const auto add = [&](const std::string& words) { text += words.empty() ? "" : "-" + words; };
   add(to_string(scheme.activation));
   add(hadamard_word(scheme.inputs.hadamard));

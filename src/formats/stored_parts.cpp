@@ -52,6 +52,12 @@ void add_minima(std::vector<StoredPart>& parts, const Scheme& scheme, std::int64
   }
 }
 
+// Which two of each four inputs are stored.
+StoredPart index_part(std::int64_t n, std::int64_t k) {
+  constexpr int kBits = 4;
+  return packed_part("indices", &PackedWeight::indices, n, k / kFour, kBits);
+}
+
 std::vector<StoredPart> block_sparse_parts(const Scheme& scheme, std::int64_t n, std::int64_t k,
                                            std::int64_t kept) {
   const int bits = scheme.code.bits;
@@ -79,13 +85,21 @@ std::vector<StoredPart> stored_parts(const Scheme& scheme, std::int64_t n, std::
   if (is_dense(scheme)) {
     return {{"weight", &PackedWeight::dense, scheme.code.dense, n, k}};
   }
-  if (is_sparse(scheme)) {
+  if (!has_codes(scheme)) {
+    const std::int64_t kept = stored_weights_per_row(scheme, k);
+    return {{"values", &PackedWeight::values, scheme.code.dense, n, kept}, index_part(n, k)};
+  }
+  if (is_block_sparse(scheme)) {
     const std::int64_t all = n / pattern_rows(scheme) * groups_per_row(scheme, k);
     return block_sparse_parts(scheme, n, k, kept.value_or(all));
   }
   std::vector<StoredPart> parts;
   const int bits = scheme.code.bits;
-  parts.push_back(packed_part("codes", &PackedWeight::codes, n, head_inputs(scheme, k), bits));
+  parts.push_back(
+      packed_part("codes", &PackedWeight::codes, n, stored_weights_per_row(scheme, k), bits));
+  if (keeps_two_of_four(scheme)) {
+    parts.push_back(index_part(n, k));
+  }
   add_scales(parts, scheme, n, k);
   if (has_zeros(scheme)) {
     parts.push_back(packed_part("zeros", &PackedWeight::zeros, n, groups_per_row(scheme, k), bits));

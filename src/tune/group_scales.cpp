@@ -17,6 +17,9 @@ void require_trainable(const formats::Scheme& scheme) {
       "layers in {} are not tuned: only integers with an fp16 scale for each group or row "
       "and integer zero points (gptq-w4g128, gqsa-w4s50, rtn-w2g64)",
       scheme);
+  core::require(!formats::keeps_two_of_four(scheme), core::ErrorKind::kUsage,
+                "layers in {} are not tuned: training would move weights that are not stored",
+                scheme);
   core::require(scheme.inputs == formats::Inputs(), core::ErrorKind::kUsage,
                 "layers in {} are not tuned: they turn or reorder their inputs", scheme);
 }

@@ -35,7 +35,7 @@ class BlockTuner {
     for (std::size_t s = 0; s < sets.size(); ++s) {
       for (std::size_t p = 0; p < sets[s]->parts.size(); ++p) {
         ops::Linear& layer = sets[s]->parts[p];
-        if (formats::is_dense(layer.weight.scheme)) {
+        if (!formats::has_codes(layer.weight.scheme)) {
           continue;
         }
         std::vector<float> original;

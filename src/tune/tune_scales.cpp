@@ -46,7 +46,7 @@ class ScaleTuner {
       for (ops::LinearSet* set : models::linear_sets(block)) {
         auto& layers = layers_[set->id];
         for (ops::Linear& layer : set->parts) {
-          const bool is_tuned = !formats::is_dense(layer.weight.scheme);
+          const bool is_tuned = formats::has_codes(layer.weight.scheme);
           layers.push_back(is_tuned ? std::make_unique<TunedLayer>(layer, Trained::kScales, rates,
                                                                    std::vector<float>(),
                                                                    parameters_, ops_.pool())

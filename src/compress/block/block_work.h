@@ -34,7 +34,7 @@ struct LayerWork {
   std::string note;                             // what the user should know ("damp 0.1", ...)
   std::int64_t n() const { return layer->weight.n; }
   std::int64_t k() const { return layer->weight.k; }
-  bool is_dense() const { return formats::is_dense(scheme); }
+  bool is_dense() const { return !formats::has_codes(scheme); }
 };
 
 /// A dense layer's weights in the type of its scheme. Throws kInvalidModel when one is not finite

@@ -90,7 +90,7 @@ class Files {
 
   // Why a layer's codes and scales can't be taken over; empty: they can.
   std::string problem(const Scheme& scheme, const formats::PackedWeight& weight) const {
-    if (formats::is_dense(scheme)) {
+    if (!formats::has_codes(scheme)) {
       return "";
     }
     if (!writer_ && formats::super_block_type(scheme) != nullptr) {
@@ -152,7 +152,7 @@ class Chooser {
       if (!problem.empty()) {
         return fmt::format("layer {}: {}", core::printable(name), problem);
       }
-      if (formats::is_dense(scheme) || files.mixes()) {
+      if (!formats::has_codes(scheme) || files.mixes()) {
         continue;
       }
       if (first && !(*first == scheme)) {

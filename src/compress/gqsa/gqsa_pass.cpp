@@ -24,11 +24,11 @@ class GqsaPass final : public Pass {
     return {.stage = Stage::kPrunes, .statistics = StatisticsKind::kHessian, .prunes = true};
   }
   bool serves_output(const formats::Scheme& scheme) const override {
-    return formats::is_sparse(scheme);
+    return formats::is_block_sparse(scheme);
   }
   void check(const formats::Scheme& scheme) const override {
     core::require(
-        formats::is_sparse(scheme), core::ErrorKind::kUsage,
+        formats::is_block_sparse(scheme), core::ErrorKind::kUsage,
         "recipe: pass 'gqsa' prunes groups of block-sparse rows, which {} does not store; "
         "take a scheme such as int4-asym-g16-bsr",
         scheme);

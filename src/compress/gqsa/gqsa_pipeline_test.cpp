@@ -25,7 +25,7 @@ std::vector<const ops::Linear*> sparse_layers(const models::Model& model) {
   for (const models::Block& block : model.network.decoder.blocks) {
     for (const ops::LinearSet* set : models::linear_sets(block)) {
       for (const ops::Linear& part : set->parts) {
-        if (formats::is_sparse(part.weight.scheme)) {
+        if (formats::is_block_sparse(part.weight.scheme)) {
           layers.push_back(&part);
         }
       }

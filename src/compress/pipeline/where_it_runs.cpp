@@ -11,7 +11,7 @@ void WhereItRuns::add(const std::string& name, const Pass& pass,
   std::set<std::string> there;
   std::set<std::string> here;
   for (const auto& [layer, scheme] : schemes) {
-    if (!formats::is_dense(scheme)) {
+    if (formats::has_codes(scheme)) {
       (pass.runs_on_gpu(scheme) ? there : here).insert(formats::to_string(scheme));
     }
   }

@@ -12,7 +12,7 @@ NvRule read_nv_rule(PassOptions& options) {
 
 void require_rule(const formats::Scheme& scheme, NvRule rule, std::string_view pass) {
   core::require(rule == NvRule::kFourOverSix || scheme.scale.type == formats::ScaleType::kE4m3 ||
-                    formats::is_dense(scheme),
+                    !formats::has_codes(scheme),
                 core::ErrorKind::kUsage,
                 "recipe: option 'four_over_six' of pass '{}' is for nvfp4, the scheme is {}", pass,
                 scheme);

@@ -15,7 +15,7 @@ namespace {
 constexpr int kMostBits = 16;
 
 using core::ErrorKind;
-using formats::is_dense;
+using formats::has_codes;
 using formats::Scheme;
 
 // All schemes of a recipe for the blocks: the one for most layers first.
@@ -113,13 +113,12 @@ class Validation {
  private:
   // Dense layers beside others are left out.
   void check_serves_schemes(const Step& step) const {
-    const bool any_codes = !std::all_of(schemes_.begin(), schemes_.end(), is_dense) ||
-                           (recipe_.output && !is_dense(*recipe_.output));
+    const bool any_codes = any_scheme(has_codes) || (recipe_.output && has_codes(*recipe_.output));
     core::require(step.traits.takes_dense || any_codes, ErrorKind::kUsage,
                   "recipe '{}': pass '{}' needs a scheme with fewer than 16 bits", name_,
                   step.name);
     for (const Scheme& scheme : schemes_) {
-      if (step.traits.takes_dense || !is_dense(scheme)) {
+      if (step.traits.takes_dense || has_codes(scheme)) {
         check_serves(step, scheme);
       }
     }
@@ -153,7 +152,7 @@ class Validation {
 
   void check_serves_output(const Step& step) const {
     const auto& output = recipe_.output;
-    if (output && !is_dense(*output) && step.pass.serves_output(*output)) {
+    if (output && has_codes(*output) && step.pass.serves_output(*output)) {
       check_serves(step, *output);
     }
   }
@@ -319,7 +318,7 @@ class Validation {
                   "recipe '{}': a target must be more than 0 and at most {} bits per weight, or a "
                   "size such as 2GiB",
                   name_, kMostBits);
-    core::require(!any_scheme(formats::is_sparse), ErrorKind::kUsage,
+    core::require(!any_scheme(formats::is_block_sparse), ErrorKind::kUsage,
                   "recipe '{}': targets are not built for block-sparse rows, whose size depends on "
                   "the weights",
                   name_);

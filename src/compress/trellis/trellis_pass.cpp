@@ -20,10 +20,10 @@ class TrellisPass final : public Pass {
   }
 
   void check(const formats::Scheme& scheme) const override {
-    core::require(formats::has_trellis(scheme) || formats::is_dense(scheme),
+    core::require(formats::has_trellis(scheme) || !formats::has_codes(scheme),
                   core::ErrorKind::kUsage,
                   "recipe: pass 'trellis' makes trellis codes (trellis4-row-hrow), not {}", scheme);
-    core::require(formats::is_dense(scheme) || scheme.scale.rows == 1, core::ErrorKind::kUsage,
+    core::require(!formats::has_codes(scheme) || scheme.scale.rows == 1, core::ErrorKind::kUsage,
                   "recipe: pass 'trellis' gives each row a scale, and {} has one for the matrix",
                   scheme);
   }

@@ -84,7 +84,7 @@ class CodeWriter final : public LayerWriter {
   ConvertedLayer write(const ops::Linear& layer, Tensors& tensors) override {
     Scheme scheme = scheme_;
     const Scheme& stored = layer.weight.scheme;
-    scheme.inputs.ordered = !formats::is_dense(stored) && writer_->nearest(stored).inputs.ordered;
+    scheme.inputs.ordered = formats::has_codes(stored) && writer_->nearest(stored).inputs.ordered;
     GridLayer converted = to_grid(layer, scheme, round_, pool_);
     for (formats::exchange::WrittenPart& part : writer_->write(converted.grid)) {
       converted.report.stored_bytes += part.tensor.bytes();

@@ -41,7 +41,7 @@ Scheme target_scheme(const Model& model, std::string_view method,
     return scheme;
   }
   const std::vector<const ops::Linear*> layers = layers_to_convert(model.network);
-  core::require(!layers.empty() && !formats::is_dense(layers.front()->weight.scheme),
+  core::require(!layers.empty() && formats::has_codes(layers.front()->weight.scheme),
                 ErrorKind::kUsage,
                 "no layer of the model is compressed: quantize it first (nibble quantize), or say "
                 "what {} shall round its layers to (--scheme int4-sym-g128)",

@@ -44,7 +44,7 @@ const io::GgufBlockType* type_of_super_blocks(const Scheme& scheme) {
 }
 
 std::string_view type_name(const Scheme& scheme) {
-  if (formats::is_dense(scheme)) {
+  if (!formats::has_codes(scheme)) {
     return core::name_of(scheme.code.dense);
   }
   if (scheme.code.bits > 4) {

@@ -67,7 +67,7 @@ void CudaOps::prepare_plain(const LinearSet& set, UnitPacker& packer) {
     const formats::Scheme& scheme = front.weight.scheme;
     if (formats::is_dense(scheme)) {
       layers.parts.push_back(dense_layer(set, part, part + count));
-    } else if (formats::is_sparse(scheme)) {
+    } else if (formats::is_block_sparse(scheme)) {
       layers.parts.push_back(LinearLayer::sparse(
           set, part, part + count,
           {device_kernels(*schedules_), products_, sparse_scratch_, packer.pool()}));

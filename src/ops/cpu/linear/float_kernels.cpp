@@ -16,7 +16,7 @@ Refusal decoded_refusal(const LayerProblem& problem) {
   if (formats::is_dense(scheme)) {
     return Reason("weights are dense");
   }
-  if (problem.activations != ActivationPrecision::kFloat) {
+  if (formats::has_codes(scheme) && problem.activations != ActivationPrecision::kFloat) {
     return Reason("activations are to be integers");
   }
   if (!scheme.activation.is_float() && problem.prepared) {

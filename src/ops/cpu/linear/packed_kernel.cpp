@@ -14,7 +14,7 @@ Refusal refusal(const Variant& variant, const LayerProblem& problem) {
   if (formats::is_dense(scheme)) {
     return Reason("weights are dense");
   }
-  if (formats::is_sparse(scheme) && !formats::has_tile_pattern(scheme)) {
+  if (formats::is_block_sparse(scheme) && !formats::has_tile_pattern(scheme)) {
     return Reason("each row keeps groups of its own");
   }
   if (!has_layout(scheme)) {
@@ -43,7 +43,7 @@ std::string schedule(const Variant& variant, const LayerProblem& problem) {
   const std::int64_t rows =
       problem.linear.m * (takes_wide_codes(problem.activations, scheme) ? 2 : 1);
   const int bits = scheme.code.bits;
-  if (formats::is_sparse(scheme)) {
+  if (formats::is_block_sparse(scheme)) {
     return fmt::format("multiplies the groups that tiles of {} rows keep, weights of {} bits",
                        formats::pattern_rows(scheme), bits);
   }

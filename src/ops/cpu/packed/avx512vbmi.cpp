@@ -1,4 +1,5 @@
 #include "ops/cpu/cpu_features.h"
+#include "ops/cpu/packed/gathered_kernel.h"
 #include "ops/cpu/packed/lanes512.h"
 #include "ops/cpu/packed/tile_kernel.h"
 #include "ops/cpu/packed/tile_layout.h"
@@ -16,12 +17,16 @@
 //
 // Products of fours r go into sums of their own, whose lanes are added at the end of a group. That
 // costs every token 6 shuffles for each group and 2 for each unit, so it is for few tokens and for
-// groups of more than one unit; all else is left to avx512vnni.
+// groups of more than one unit.
+//
+// Where two of each four codes are stored, few tokens gather activations (gathered_kernel.h). All
+// else is left to avx512vnni.
 namespace nibble::ops::cpu {
 namespace {
 
 constexpr int kFours = 4;                 // rows of a tile / 4
 constexpr int kFewTokens = 3;             // that this look-up is faster for
+constexpr int kFewGathered = 16;          // that gathering is faster for
 constexpr std::int64_t kFourTables = 64;  // bytes of the tables of 4 rows
 
 struct Avx512Vbmi : Lanes512 {
@@ -166,6 +171,10 @@ void run_tiles(const TiledWeight& w, const TiledInput& x, std::int64_t begin, st
 void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end, float* y,
          std::int64_t ldy) {
   static const Variant vnni = avx512vnni_variant();
+  if (w.two_of_four && x.m <= kFewGathered) {
+    return w.bits == 8 ? run_gathered_tiles<Avx512Vbmi, 8>(w, x, begin, end, y, ldy)
+                       : run_gathered_tiles<Avx512Vbmi, 4>(w, x, begin, end, y, ldy);
+  }
   const bool turns = w.kind == CodeKind::kRowTables && w.bits == 4 && w.group_inputs > kUnit;
   if (!turns || x.m > kFewTokens) {
     return vnni.run(w, x, begin, end, y, ldy);

@@ -47,6 +47,17 @@ struct Lanes128 : VectorLanes<Registers128> {
     return from_bytes(vqtbl1q_u8(bytes(table), bytes(codes)));
   }
 
+  /// Four bytes for each row.
+  static NIBBLE_INLINE Int of_rows(int row0, int row1, int row2, int row3) {
+    return Int{row0, row1, row2, row3};
+  }
+  /// The byte of each of 4 rows, for all inputs of a quad.
+  static NIBBLE_INLINE Int bytes_of_rows(const std::uint8_t* p) {
+    std::int32_t rows = 0;
+    __builtin_memcpy(&rows, p, sizeof(rows));
+    return look_up(broadcast(rows), of_rows(0x00000000, 0x01010101, 0x02020202, 0x03030303));
+  }
+
   /// The tables of the 4 rows, one after another: 16, 32 or 64 entries for one look-up.
   struct RowTables2 {
     uint8x16_t entries;

@@ -32,6 +32,11 @@ struct Lanes256 : VectorLanes<Registers256> {
     return _mm256_shuffle_epi8(table, codes);
   }
 
+  /// Four bytes for each row of every 16-byte lane.
+  static NIBBLE_INLINE Int of_rows(int row0, int row1, int row2, int row3) {
+    return _mm256_broadcastsi128_si256(_mm_setr_epi32(row0, row1, row2, row3));
+  }
+
   /// Tables of rows, for look-ups by byte shuffles inside lanes of 16 bytes, which hold 4 rows.
   /// Four entries a row: a lane has the tables of its rows, and the row goes into the code.
   struct RowTables2 {
@@ -79,6 +84,12 @@ struct Lanes256 : VectorLanes<Registers256> {
     return _mm256_blend_epi32(r01, r23, 0xcc);
   }
 
+  /// The byte of each of 8 rows, for all inputs of a quad.
+  static NIBBLE_INLINE Int bytes_of_rows(const std::uint8_t* p) {
+    const Int bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+    return _mm256_shuffle_epi8(bytes, of_rows(0x00000000, 0x04040404, 0x08080808, 0x0c0c0c0c));
+  }
+
   /// -zero in the low 16 bits of each lane, 0 above: what multiply_zero() wants.
   static NIBBLE_INLINE Int negative_zero(int zero) { return _mm256_set1_epi32(-zero & 0xffff); }
   static NIBBLE_INLINE Int negative_zeros(const std::uint8_t* p) {
@@ -101,12 +112,6 @@ struct Lanes256 : VectorLanes<Registers256> {
   static NIBBLE_INLINE Float load_floats(const float* p) { return _mm256_load_ps(p); }
   static NIBBLE_INLINE void store(float* p, Float v) { _mm256_storeu_ps(p, v); }
   static NIBBLE_INLINE Float fma(Float a, Float b, Float c) { return _mm256_fmadd_ps(a, b, c); }
-
- private:
-  /// Four bytes for each row of every 16-byte lane.
-  static NIBBLE_INLINE Int of_rows(int row0, int row1, int row2, int row3) {
-    return _mm256_broadcastsi128_si256(_mm_setr_epi32(row0, row1, row2, row3));
-  }
 };
 
 }  // namespace

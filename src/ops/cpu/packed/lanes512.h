@@ -29,6 +29,11 @@ struct Lanes512 : VectorLanes<Registers512> {
     return _mm512_shuffle_epi8(table, codes);
   }
 
+  /// Four bytes for each row of every 16-byte lane.
+  static NIBBLE_INLINE Int of_rows(int row0, int row1, int row2, int row3) {
+    return _mm512_broadcast_i32x4(_mm_setr_epi32(row0, row1, row2, row3));
+  }
+
   /// Tables of rows, for look-ups by byte shuffles inside lanes of 16 bytes, which hold 4 rows.
   /// Four entries a row: a lane has the tables of its rows, and the row goes into the code.
   struct RowTables2 {
@@ -83,8 +88,7 @@ struct Lanes512 : VectorLanes<Registers512> {
   /// The byte of each of 16 rows, for all inputs of a quad.
   static NIBBLE_INLINE Int bytes_of_rows(const std::uint8_t* p) {
     const Int bytes = _mm512_cvtepu8_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(p)));
-    return _mm512_shuffle_epi8(bytes, _mm512_broadcast_i32x4(_mm_setr_epi32(
-                                          0x00000000, 0x04040404, 0x08080808, 0x0c0c0c0c)));
+    return _mm512_shuffle_epi8(bytes, of_rows(0x00000000, 0x04040404, 0x08080808, 0x0c0c0c0c));
   }
   static NIBBLE_INLINE Int subtract_bytes(Int a, Int b) { return _mm512_sub_epi8(a, b); }
 
@@ -110,12 +114,6 @@ struct Lanes512 : VectorLanes<Registers512> {
   static NIBBLE_INLINE Float load_floats(const float* p) { return _mm512_load_ps(p); }
   static NIBBLE_INLINE void store(float* p, Float v) { _mm512_storeu_ps(p, v); }
   static NIBBLE_INLINE Float fma(Float a, Float b, Float c) { return _mm512_fmadd_ps(a, b, c); }
-
- private:
-  /// Four bytes for each row of every 16-byte lane.
-  static NIBBLE_INLINE Int of_rows(int row0, int row1, int row2, int row3) {
-    return _mm512_broadcast_i32x4(_mm_setr_epi32(row0, row1, row2, row3));
-  }
 };
 
 }  // namespace

@@ -74,7 +74,7 @@ std::int64_t layout_group(const formats::Scheme& scheme, std::int64_t k) {
 
 bool has_layout(const formats::Scheme& scheme) {
   return (formats::is_integer(scheme) || formats::has_book(scheme)) &&
-         (!formats::is_sparse(scheme) || formats::has_tile_pattern(scheme));
+         (!formats::is_block_sparse(scheme) || formats::has_tile_pattern(scheme));
 }
 
 InputNeeds input_needs(const formats::Scheme& scheme, std::int64_t k) {

@@ -111,6 +111,11 @@ const char* const kSchemes[] = {"int4-sym-g32",
                                 "mxfp4-a4",
                                 "int4-sym-g384-a4g1152",
                                 "int3-sym-g32-a3g32c0.9-asym",
+                                "int4-asym-g32-2of4",
+                                "int4-sym-row-2of4",
+                                "int8-sym-row-2of4-a8",
+                                "int8-asym-g64-2of4",
+                                "int4-asym-g384-2of4-a8g128",
                                 "int4-asym-g32-order",
                                 "int4-sym-g128-a4g128c0.9-tail16",
                                 "int4-sym-g32-a4g64-asym-h16-tail16",
@@ -234,9 +239,9 @@ TEST_P(PackedLinearVariant, MatchesTheReferenceInEveryBatch) {
 }
 
 TEST_P(PackedLinearVariant, SixteenBitInputsMatchTheReferenceInEveryBatch) {
-  for (const char* scheme :
-       {"int4-sym-g32", "int4-asym-g128", "int8-asym-g64", "int3-asym-row", "lut4-nf4-g64",
-        "lut4-row-g128", "mxfp4", "nvfp4", "int4-min-g32", "int4-min-g32-s8", "int8-sym-g16-s8"}) {
+  for (const char* scheme : {"int4-sym-g32", "int4-asym-g128", "int8-asym-g64", "int3-asym-row",
+                             "lut4-nf4-g64", "lut4-row-g128", "mxfp4", "nvfp4", "int4-min-g32",
+                             "int4-min-g32-s8", "int8-sym-g16-s8", "int4-asym-g128-2of4"}) {
     for (const Shape& shape : {Shape{17, 704}, Shape{48, 1408}, Shape{100, 256}}) {
       if (!testing::exists(scheme, shape.k)) {
         continue;
@@ -271,9 +276,10 @@ TEST_P(PackedLinearVariant, SixteenBitInputsMatchTheReferenceInEveryBatch) {
 // read where they lie, and of such that all unpack.
 TEST_P(PackedLinearVariant, ManyTokensAreAsFew) {
   constexpr std::int64_t kMany = 301;
-  for (const char* scheme : {"int8-sym-row-a8", "int8-asym-g64", "int8-sym-g128", "int8-min-g32-s8",
-                             "int8-sym-g16-s8", "int4-sym-g128", "int4-asym-g32", "int3-sym-row",
-                             "lut4-row-g128", "int2-asym-g64-a8o", "int4-sym-row-a4g48"}) {
+  for (const char* scheme :
+       {"int8-sym-row-a8", "int8-asym-g64", "int8-sym-g128", "int8-min-g32-s8", "int8-sym-g16-s8",
+        "int4-sym-g128", "int4-asym-g32", "int3-sym-row", "lut4-row-g128", "int2-asym-g64-a8o",
+        "int4-sym-row-a4g48", "int8-sym-row-2of4-a8", "int4-asym-g32-2of4"}) {
     for (const Shape& shape : {Shape{33, 512}, Shape{100, 256}, Shape{64, 768}, Shape{48, 1408}}) {
       if (!testing::exists(scheme, shape.k)) {
         continue;
@@ -355,12 +361,28 @@ TEST_P(PackedLinearVariant, PlantedFaultsInBlocksAreSeen) {
 
 // The largest products that a format can make: all codes at their end, all activations at +-127.
 TEST_P(PackedLinearVariant, NothingSaturates) {
-  for (const char* scheme :
-       {"int4-sym-g32",  "int4-sym-g256",   "int4-asym-g128",   "int8-sym-g128",
-        "int8-sym-g256", "int3-sym-g256",   "int3-asym-g256",   "int2-asym-g256",
-        "lut3-row-g256", "lut2-row-g256",   "lut3-matrix-g256", "int8-asym-g256",
-        "lut4-nf4-g256", "lut4-fp4-g256",   "lut4-row-g256",    "mxfp4",
-        "nvfp4",         "int4-min-g32-s8", "int8-min-g32-s8",  "int8-sym-g16-s8"}) {
+  for (const char* scheme : {"int4-sym-g32",
+                             "int4-sym-g256",
+                             "int4-asym-g128",
+                             "int8-sym-g128",
+                             "int8-sym-g256",
+                             "int3-sym-g256",
+                             "int3-asym-g256",
+                             "int2-asym-g256",
+                             "lut3-row-g256",
+                             "lut2-row-g256",
+                             "lut3-matrix-g256",
+                             "int8-asym-g256",
+                             "lut4-nf4-g256",
+                             "lut4-fp4-g256",
+                             "lut4-row-g256",
+                             "mxfp4",
+                             "nvfp4",
+                             "int4-min-g32-s8",
+                             "int8-min-g32-s8",
+                             "int8-sym-g16-s8",
+                             "int4-asym-g128-2of4",
+                             "int8-asym-g256-2of4"}) {
     for (const int end : {0, 1}) {
       for (const float sign : {-1.0f, 1.0f}) {
         Problem p(scheme, {16, 512}, 5, one_);

@@ -56,10 +56,21 @@ struct PlainLanes {
     return v;
   }
   static Int look_up(const Int& table, Int codes) {
-    for (std::uint8_t& byte : codes.bytes) {
-      byte = table.bytes[byte];
+    for (int i = 0; i < 64; ++i) {
+      const int code = codes.bytes[i];
+      codes.bytes[i] = code < 0x80 ? table.bytes[i / 16 * 16 + code % 16] : std::uint8_t{0};
     }
     return codes;
+  }
+  static Int of_rows(int row0, int row1, int row2, int row3) {
+    const int rows[] = {row0, row1, row2, row3};
+    return each([&](int i) { return rows[i % 4]; });
+  }
+  static Int bit_or(const Int& a, const Int& b) {
+    return each([&](int i) { return lane(a, i) | lane(b, i); });
+  }
+  static Int bit_xor(const Int& a, const Int& b) {
+    return each([&](int i) { return lane(a, i) ^ lane(b, i); });
   }
   template <int Bits>
   static RowTables load_row_tables(const std::uint8_t* p, Width<Bits>) {

@@ -119,6 +119,34 @@ inline formats::PackedWeight random_blocks(const formats::Scheme& scheme, std::i
   return weight;
 }
 
+/// Two of each four weights at random places, of which some are zero all the same.
+inline formats::PackedWeight random_two_of_four(const formats::Scheme& scheme, std::int64_t n,
+                                                std::int64_t k, core::Random& random) {
+  const std::int64_t group = formats::group_size(scheme, k);
+  formats::PackedWeightBuilder builder(scheme, n, k);
+  for (std::int64_t r = 0; r < n; ++r) {
+    std::vector<std::uint8_t> zeros;
+    for (std::int64_t g = 0; g < formats::groups_per_row(scheme, k); ++g) {
+      const formats::GroupParameters parameters = random_parameters(scheme, r, random, builder);
+      builder.set_group(r, g, parameters);
+      zeros.push_back(static_cast<std::uint8_t>(parameters.zero));
+    }
+    std::vector<std::uint8_t> codes = random_codes(scheme, k, random);
+    for (std::int64_t four = 0; four < k / formats::kFour; ++four) {
+      const std::int64_t first = random.below(formats::kFour);
+      const std::int64_t second = random.below(formats::kFour);
+      for (std::int64_t i = 0; i < formats::kFour; ++i) {
+        const std::int64_t input = four * formats::kFour + i;
+        if (i != first && i != second) {
+          codes[static_cast<std::size_t>(input)] = zeros[static_cast<std::size_t>(input / group)];
+        }
+      }
+    }
+    builder.set_codes(r, codes);
+  }
+  return builder.finish();
+}
+
 /// A weight with random codes, scales, zeros and books: every code occurs, neighbours differ.
 inline formats::PackedWeight random_weight(const std::string& scheme_text, std::int64_t n,
                                            std::int64_t k, std::uint64_t seed) {
@@ -126,6 +154,9 @@ inline formats::PackedWeight random_weight(const std::string& scheme_text, std::
   const formats::Scheme scheme = formats::parse_scheme(scheme_text);
   if (formats::has_minima(scheme) || formats::has_supers(scheme)) {
     return random_blocks(scheme, n, k, random);
+  }
+  if (formats::keeps_two_of_four(scheme)) {
+    return random_two_of_four(scheme, n, k, random);
   }
   const std::int64_t groups = formats::groups_per_row(scheme, k);
   const bool has_tail = scheme.inputs.tail != 0;

@@ -10,9 +10,38 @@
 /// variants.h).
 namespace nibble::ops::cpu {
 
+/// Zero point of row `r` of the tile.
+inline int zero_at(const TiledWeight& w, const std::uint8_t* tile, std::int64_t group,
+                   std::int64_t r) {
+  return w.zeros_offset == 0 ? w.zero : tile[w.zeros_offset + group * kTileRows + r];
+}
+
+/// code_at() where two codes of each quad are stored.
+inline int kept_code_at(const TiledWeight& w, const std::uint8_t* tile, std::int64_t quad,
+                        std::int64_t b) {
+  const std::int64_t row = b / kQuad;
+  const int input = static_cast<int>(b % kQuad);
+  const std::int64_t in_unit = quad % kUnitQuads;
+  const std::int64_t line = in_unit / 2;  // of codes, of 8 bits
+  const std::uint8_t* unit = tile + w.codes_offset + quad / kUnitQuads * kept_unit_bytes(w.bits);
+  const int indices = unit[row * kQuad + line] >> in_unit % 2 * 4 & 15;
+  const int zero = zero_at(w, tile, quad * kQuad / w.group_inputs, row);
+  if (input != (indices & 3) && input != indices >> 2) {
+    return zero;
+  }
+  const std::int64_t second = input == (indices & 3) ? 0 : 1;
+  const std::uint8_t* codes = unit + kLineBytes + row * kQuad + in_unit % 2 * 2 + second;
+  const int code =
+      w.bits == 8 ? codes[line * kLineBytes] : codes[line / 2 * kLineBytes] >> line % 2 * 4 & 15;
+  return code ^ zero;
+}
+
 /// Code of lane byte `b` (row b / 4, input b % 4 of the quad) in a quad of a tile.
 inline int code_at(const TiledWeight& w, const std::uint8_t* tile, std::int64_t quad,
                    std::int64_t b) {
+  if (w.two_of_four) {
+    return kept_code_at(w, tile, quad, b);
+  }
   const auto line = [&](std::int64_t at) -> int {
     return tile[w.codes_offset + at * kLineBytes + b];
   };
@@ -46,12 +75,6 @@ inline int weight_at(const TiledWeight& w, const std::uint8_t* tile, std::int64_
     default:
       return code;
   }
-}
-
-/// Zero point of row `r` of the tile.
-inline int zero_at(const TiledWeight& w, const std::uint8_t* tile, std::int64_t group,
-                   std::int64_t r) {
-  return w.zeros_offset == 0 ? w.zero : tile[w.zeros_offset + group * kTileRows + r];
 }
 
 /// A scale or minimum of row `r`: f16 at `offset`, or i8 times what stands at `supers`.

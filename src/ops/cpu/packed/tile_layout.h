@@ -19,6 +19,14 @@
 ///                 their lowest two bits (6l, 7l) and their highest one (6h, 7h):
 ///                     [ 6l : 1 : 0 ]      [ 7l : 3 : 2 ]      [ 7h : 6h : 5 : 4 ]
 ///
+/// Where two of each four inputs are stored (formats/two_of_four.h), a unit is a line of indices
+/// and lines of codes. Of each quad these hold the two that are kept, less their zero: code ^ zero,
+/// so that what is not kept is 0 there.
+///
+///   byte of a line        0    1    2    3  | ... row 1 ...
+///   indices, row 0      1 : 0  3 : 2  5 : 4  7 : 6        4 bits of a quad, as they are stored
+///   codes c, row 0       two of quad 2c, two of 2c + 1    8 bits: line c; 4 bits: as quad c above
+///
 ///   tile   | units f32[16] | tables u8[16][2^bits] | scales f16[groups][16] |
 ///                            per-row books only
 ///          | zeros u8[groups][16] | minima f16[groups][16] | lines |
@@ -72,6 +80,11 @@ constexpr std::int64_t padded_group(std::int64_t group, std::int64_t k) {
   return group == kHalfUnit && k % kUnit == 0 ? kHalfUnit : (group + kUnit - 1) / kUnit * kUnit;
 }
 
+/// Bytes of a unit of which two of four codes are stored.
+constexpr std::int64_t kept_unit_bytes(int bits) {
+  return kLineBytes + kUnit / 2 * kTileRows * bits / 8;
+}
+
 /// One packed matrix as kernels see it.
 struct TiledWeight {
   const std::uint8_t* tiles = nullptr;  // 64-byte aligned
@@ -89,13 +102,17 @@ struct TiledWeight {
   int super_shift = 0;                 // log2 of the groups that share a super
   std::int64_t codes_offset = 0;
   CodeKind kind = CodeKind::kInteger;
-  int bits = 4;  // of a code: 2, 3, 4, or of integers also 8
+  int bits = 4;              // of a code: 2, 3, 4, or of integers also 8
+  bool two_of_four = false;  // of each quad two codes are stored: integers of 4 or 8 bits
   int zero = 0;
   int largest = 15;  // no u(r, k) is above this
   alignas(64) std::uint8_t table[16] = {};
 
   /// Bytes of the lines of a group.
-  std::int64_t group_bytes() const { return group_inputs * kTileRows * bits / 8; }
+  std::int64_t group_bytes() const {
+    return two_of_four ? units_per_group() * kept_unit_bytes(bits)
+                       : group_inputs * kTileRows * bits / 8;
+  }
   /// Entries of a row's table.
   std::int64_t table_size() const { return std::int64_t{1} << bits; }
   std::int64_t units_per_group() const { return group_inputs / kUnit; }

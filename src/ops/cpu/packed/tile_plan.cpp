@@ -32,6 +32,7 @@ TiledWeight plan_tiles(const formats::Scheme& scheme, std::int64_t n, std::int64
   tiled.group_inputs = padded_group(group, k);
   tiled.kind = kind_of(scheme);
   tiled.bits = scheme.code.bits;
+  tiled.two_of_four = formats::keeps_two_of_four(scheme);
   const bool asymmetric = formats::is_integer(scheme) && formats::has_zeros(scheme);
   if (formats::is_integer(scheme)) {
     tiled.zero = asymmetric || formats::has_minima(scheme) ? 0 : 1 << (scheme.code.bits - 1);

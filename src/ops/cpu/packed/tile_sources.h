@@ -176,6 +176,71 @@ struct RowTableSource {
   }
 };
 
+/// Codes of which two of each quad are stored, at the places that their indices name; the others
+/// are their zero.
+template <class Isa, int V, int Bits>
+struct TwoOfFourSource {
+  using Int = typename Isa::Int;
+  static constexpr std::int64_t kUnitBytes = kept_unit_bytes(Bits);
+  static constexpr int kSign = Isa::kLowers ? 0x80 : 0;  // weights are taken 128 lower
+
+  const std::uint8_t* units[V] = {};
+  const std::uint8_t* zeros[V] = {};  // null: the constant zero
+  std::uint64_t groups_of_unit;       // in 2^-32, rounded up: units_per_group() is at most 8
+  Int zero;
+  Int rows;    // the first byte of each row of 16 bytes
+  Int places;  // of what is kept, by indices ^ 5 * input: 0, 1, or 0x80, which gives 0
+  Int inputs;  // 5 * input
+
+  TwoOfFourSource(const TiledWeight& w, const Block<Isa, V>& block)
+      : groups_of_unit((std::uint64_t{1} << 32) / static_cast<std::uint64_t>(w.units_per_group()) +
+                       1),
+        zero(Isa::broadcast((w.zero ^ kSign) * 0x01010101)),
+        rows(Isa::of_rows(0x00000000, 0x04040404, 0x08080808, 0x0c0c0c0c)),
+        places(Isa::of_rows(0x01010100, kNone, kNone, kNone)),
+        inputs(Isa::broadcast(0x0f0a0500)) {
+    for (int v = 0; v < V; ++v) {
+      units[v] = block.at[v].codes;
+      zeros[v] = block.at[v].zeros;
+    }
+  }
+  NIBBLE_INLINE void load(int v, std::int64_t unit, int pair, Int& even, Int& odd) const {
+    const std::uint8_t* lines = units[v] + unit * kUnitBytes;
+    // The indices of a row's two quads, for each of their four inputs.
+    const Int indices =
+        Isa::look_up(Isa::load(lines), Isa::bit_or(rows, Isa::broadcast(pair * 0x01010101)));
+    const Int none = zero_of(v, unit);
+    const Int kept = kept_of(lines + kLineBytes, pair);
+    even = Isa::bit_xor(take(kept, Isa::field(indices, 0, 4), rows), none);
+    odd = Isa::bit_xor(
+        take(kept, Isa::field(indices, 4, 4), Isa::bit_or(rows, Isa::broadcast(0x02020202))), none);
+  }
+
+ private:
+  static constexpr int kNone = static_cast<int>(0x80808000);
+
+  static NIBBLE_INLINE Int kept_of(const std::uint8_t* lines, int pair) {
+    if constexpr (Bits == 8) {
+      return Isa::load(lines + pair * kLineBytes);
+    } else {
+      return Isa::field(Isa::load(lines + pair / 2 * kLineBytes), pair % 2 * 4, 4);
+    }
+  }
+  NIBBLE_INLINE Int take(Int kept, Int indices, Int first) const {
+    const Int which = Isa::look_up(places, Isa::bit_xor(indices, inputs));
+    return Isa::look_up(kept, Isa::bit_or(which, first));
+  }
+  NIBBLE_INLINE Int zero_of(int v, std::int64_t unit) const {
+    if (zeros[v] == nullptr) {
+      return zero;
+    }
+    const auto group =
+        static_cast<std::int64_t>(static_cast<std::uint64_t>(unit) * groups_of_unit >> 32);
+    const Int bytes = Isa::bytes_of_rows(zeros[v] + group * kTileRows);
+    return kSign == 0 ? bytes : Isa::bit_xor(bytes, Isa::broadcast(kSign * 0x01010101));
+  }
+};
+
 /// What weights are stored as, for templates: the byte source of a width for each kind.
 template <int Bits>
 struct Integers {
@@ -191,6 +256,12 @@ template <int Bits>
 struct RowTables {
   template <class Isa, int V>
   using Source = RowTableSource<Isa, V, Bits>;
+};
+
+template <int Bits>
+struct TwoOfFour {
+  template <class Isa, int V>
+  using Source = TwoOfFourSource<Isa, V, Bits>;
 };
 
 template <template <int> class Codes, class F>
@@ -215,6 +286,9 @@ template <class F>
 void with_codes(const TiledWeight& w, F f) {
   switch (w.kind) {
     case CodeKind::kInteger:
+      if (w.two_of_four) {
+        return w.bits == 8 ? f(TwoOfFour<8>()) : f(TwoOfFour<4>());
+      }
       return with_integers(w.bits, f);
     case CodeKind::kSharedTable:
       return with_width<SharedTable>(w.bits, f);

@@ -7,6 +7,7 @@
 #include "formats/bit_packing.h"
 #include "formats/nv/e4m3.h"
 #include "formats/row_unit.h"
+#include "formats/two_of_four.h"
 #include "ops/cpu/packed/code_lines.h"
 
 namespace nibble::ops::cpu {
@@ -59,7 +60,7 @@ TileWriter::TileWriter(const PackedWeight& weight, const WeightTables& tables,
       group_(group),
       weight_group_(formats::group_size(weight.scheme, weight.k)),
       stride_(tiled.group_inputs),
-      stored_(stride_ == group),
+      stored_(stride_ == group || tiled.two_of_four),
       memory_(reinterpret_cast<std::uint8_t*>(tiles)),
       codes_(static_cast<std::size_t>(weight.k)),
       padded_(stored_ ? 0 : static_cast<std::size_t>(kTileRows * tiled.groups * stride_)),
@@ -74,6 +75,12 @@ void TileWriter::write(std::int64_t index) {
     write_row(first + lane, tile, lane);
   }
   std::uint8_t* lines = tile + tiled_.codes_offset;
+  if (tiled_.two_of_four) {
+    for (std::int64_t lane = 0; lane < rows; ++lane) {
+      write_two_of_four(first + lane, lines, lane);
+    }
+    return;
+  }
   if (!stored_) {
     const std::int64_t inputs = tiled_.groups * stride_;
     return bytes_to_lines(tiled_.bits, padded_.data(), inputs, rows, inputs, lines);
@@ -129,6 +136,32 @@ void TileWriter::pad_codes(std::int64_t lane) {
   for (std::int64_t g = 0; g < tiled_.groups; ++g) {
     std::copy_n(codes_.data() + g * group_, std::min(group_, weight_.k - g * group_),
                 padded + g * stride_);
+  }
+}
+
+// Indices and codes of a row of which two of four weights are stored.
+void TileWriter::write_two_of_four(std::int64_t row, std::uint8_t* lines, std::int64_t lane) {
+  const int bits = tiled_.bits;
+  const std::uint8_t* const stored =
+      weight_.codes.data<std::uint8_t>().data() + row * weight_.codes.dim(1);
+  formats::unpack_zeros(weight_, row, zeros_);
+  for (std::int64_t quad = 0; quad < weight_.k / kQuad; ++quad) {
+    const std::int64_t input = quad * kQuad;
+    const std::int64_t place = input / group_ * stride_ + input % group_;  // with padding
+    const std::int64_t in_unit = place % kUnit / kQuad;
+    const std::int64_t pair = in_unit / 2;
+    std::uint8_t* const unit = lines + place / kUnit * kept_unit_bytes(bits) + lane * kQuad;
+    const formats::KeptPair kept = formats::kept_pair(weight_, row, quad);
+    const int indices = kept.first | kept.second << 2;
+    unit[pair] = static_cast<std::uint8_t>(unit[pair] | indices << in_unit % 2 * 4);
+    std::uint8_t* const codes =
+        unit + kLineBytes * (1 + (bits == 8 ? pair : pair / 2)) + in_unit % 2 * 2;
+    const int shift = bits == 8 ? 0 : static_cast<int>(pair % 2) * 4;
+    const int zero = zeros_[static_cast<std::size_t>(input / weight_group_)];
+    for (std::int64_t i = 0; i < 2; ++i) {
+      const int code = formats::get_code(stored, bits, 2 * quad + i) ^ zero;
+      codes[i] = static_cast<std::uint8_t>(codes[i] | code << shift);
+    }
   }
 }
 

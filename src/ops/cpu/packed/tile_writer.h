@@ -46,6 +46,7 @@ class TileWriter {
   float take_out_exponent();
   float take_out_global(std::int64_t row);
   void pad_codes(std::int64_t lane);
+  void write_two_of_four(std::int64_t row, std::uint8_t* lines, std::int64_t lane);
 
   const formats::PackedWeight& weight_;
   const WeightTables& tables_;
@@ -53,7 +54,7 @@ class TileWriter {
   std::int64_t group_;
   std::int64_t weight_group_;
   std::int64_t stride_;  // inputs of a group with its padding
-  bool stored_;          // the stored codes serve as they are: groups need no padding
+  bool stored_;  // the stored codes are read as they lie: they need no padding, or know their place
   std::uint8_t* memory_;
   std::vector<std::uint8_t> codes_;   // of a row, one byte each
   std::vector<std::uint8_t> padded_;  // [16, groups * stride_], unless stored_

@@ -30,6 +30,12 @@ struct VectorLanes {
   static NIBBLE_INLINE Int add(Int a, Int b) {
     return reinterpret_cast<Int>(reinterpret_cast<Words>(a) + reinterpret_cast<Words>(b));
   }
+  static NIBBLE_INLINE Int bit_or(Int a, Int b) {
+    return reinterpret_cast<Int>(reinterpret_cast<Words>(a) | reinterpret_cast<Words>(b));
+  }
+  static NIBBLE_INLINE Int bit_xor(Int a, Int b) {
+    return reinterpret_cast<Int>(reinterpret_cast<Words>(a) ^ reinterpret_cast<Words>(b));
+  }
   /// The `width` bits of each byte from bit `first` on.
   static NIBBLE_INLINE Int field(Int v, int first, int width) {
     return reinterpret_cast<Int>(reinterpret_cast<Words>(v) >> first &

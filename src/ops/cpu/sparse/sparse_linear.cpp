@@ -124,7 +124,7 @@ Refusal refusal(const SparseKernel& kernel, const LayerProblem& problem) {
   if (formats::is_dense(scheme)) {
     return Reason("weights are dense");
   }
-  if (!formats::is_sparse(scheme)) {
+  if (!formats::is_block_sparse(scheme)) {
     return Reason("weights are no block-sparse rows");
   }
   if (formats::has_tile_pattern(scheme)) {

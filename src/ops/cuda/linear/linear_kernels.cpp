@@ -42,7 +42,7 @@ Refusal layout_refusal(const formats::Scheme& scheme) {
   if (formats::is_dense(scheme)) {
     return Reason("weights are dense");
   }
-  if (formats::is_sparse(scheme)) {
+  if (formats::is_block_sparse(scheme)) {
     return Reason("weights are block-sparse rows");
   }
   return std::nullopt;

@@ -113,7 +113,7 @@ std::string_view plain_rule(const Layer& layer, std::int64_t m, bool medium) {
   if (formats::is_dense(layer.linear.scheme)) {
     return m <= 8 ? "dense-few" : "dense-many";
   }
-  if (formats::is_sparse(layer.linear.scheme)) {
+  if (formats::is_block_sparse(layer.linear.scheme)) {
     const bool tiles =
         formats::has_tile_pattern(layer.linear.scheme) && layer.linear.scheme.activation.is_float();
     return m > (tiles ? 64 : 32) ? "sparse-many" : tiles ? "sparse-tiles" : "sparse-few";

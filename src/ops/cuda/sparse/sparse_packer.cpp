@@ -242,7 +242,7 @@ void require_layout(const UnitRows& rows, const SparsePlan& plan) {
 }  // namespace
 
 Refusal sparse_layout_refusal(const formats::Scheme& scheme, std::int64_t k) {
-  if (!formats::is_sparse(scheme)) {
+  if (!formats::is_block_sparse(scheme)) {
     return Reason("weights are no block-sparse rows");
   }
   if (scheme.code.bits > kMostBits) {
