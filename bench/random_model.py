@@ -9,7 +9,7 @@ made on the way, so 7B shapes take seconds. Or an encoder in float32, as BERT-ba
 Schemes are integers of 2, 3, 4 or 8 bits, "int<bits>-sym-g<N>", "-asym" or "-row", with "-a8" or "-a4" behind; learned
 books of 2, 3 or 4 bits, "lut<bits>-row-g<N>" or "lut<bits>-matrix-g<N>" (any4, any3, any2); block-sparse rows,
 "int<bits>-asym-g<N>-bsr", which keep a share of their groups, "-bsr-t16" the same ones of each 16 rows; blocks of GGUF files, "int<bits>-min-g<N>", "-s8" or
-"int<bits>-sym-g<N>-s8"; or "bf16". The tokenizer is that of MODEL; its ids
+"int<bits>-sym-g<N>-s8"; two of each four weights, "-2of4" behind integers of 4 or 8 bits (and before "-a8"), or "f16-2of4"; or "bf16". The tokenizer is that of MODEL; its ids
 must lie below the vocabulary.
 """
 import argparse
@@ -21,7 +21,7 @@ import struct
 
 import numpy as np
 
-SCHEME = re.compile(r"(int[2348]-(?:a?sym)|lut[234]-(?:row|matrix))-(?:g(\d+)|row)(-a[48])?$")
+SCHEME = re.compile(r"(int[2348]-(?:a?sym)|lut[234]-(?:row|matrix))-(?:g(\d+)|row)(-2of4)?(-a[48])?$")
 BLOCK_SPARSE = re.compile(r"int([48])-asym-g(8|16|32|64)-bsr(-t16)?(-a8)?$")
 
 BLOCKS = re.compile(r"int([2348])-(min|sym)-g(16|32)(-s8)?$")
@@ -128,9 +128,24 @@ def main():
     def random_bytes(size):
         return (noise * (size // len(noise) + 1))[:size]
 
+    # Which two of each four inputs are stored, 4 bits each: all six answers as often.
+    pairs = np.array([0x4, 0x8, 0xC, 0x9, 0xD, 0xE], np.uint8)
+    drawn = pairs[np.random.default_rng(2).integers(0, 6, (1 << 20, 2))]
+    fours = (drawn[:, 0] | drawn[:, 1] << 4).astype(np.uint8).tobytes()
+
+    def indices(name, n, k):
+        writer.add(name + ".indices", "U8", [n, k // 8], lambda size: (fours * (size // len(fours) + 1))[:size])
+
     def linear(name, n, k, scheme):
         if scheme == "bf16":
             writer.add(name + ".weight", "BF16", [n, k], small_values)
+            return
+        if scheme == "f16-2of4":
+            layers[name] = scheme
+            scale = np.sqrt(2 / k)
+            values = normal.normal(0, scale, 1 << 20).astype(np.float16).tobytes()
+            writer.add(name + ".values", "F16", [n, k // 2], lambda size: (values * (size // len(values) + 1))[:size])
+            indices(name, n, k)
             return
         if match := BLOCK_SPARSE.match(scheme):
             layers[name] = scheme
@@ -148,9 +163,14 @@ def main():
             parser.error(f"{name} has {k} inputs, which is no multiple of 8")
         layers[name] = scheme
         groups = -(-k // group)
-        writer.add(name + ".codes", "U8", [n, k * bits // 8], random_bytes)
+        kept = k // 2 if match[3] else k  # weights of a row
+        if kept * bits % 8:
+            parser.error(f"{name} stores {kept} codes of {bits} bits in a row, which are no whole bytes")
+        writer.add(name + ".codes", "U8", [n, kept * bits // 8], random_bytes)
+        if match[3]:
+            indices(name, n, k)
         deviation = 1.0 if match[1].startswith("lut") else 2**bits * 0.29  # of what codes stand for
-        scale = np.float16(1.0 / (np.sqrt(k) * deviation))  # outputs of variance 1
+        scale = np.float16(1.0 / (np.sqrt(kept) * deviation))  # outputs of variance 1
         writer.add(name + ".scales", "F16", [n, groups], lambda size: np.full(size // 2, scale, np.float16).tobytes())
         if kind == "asym":
             zeros = packed(np.full(groups, 2 ** (bits - 1), np.uint8), bits)

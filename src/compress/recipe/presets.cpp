@@ -259,6 +259,35 @@ std::optional<Recipe> gqsa(std::string_view name) {
   return recipe;
 }
 
+// "sparsegpt-2of4-w4g128", "wanda-2of4-w8a8", "sparsegpt-2of4-f16": two of each four weights are
+// pruned and not stored, and integers are rounded by GPTQ, or to nearest ("wanda-2of4-rtn-w4g128").
+std::optional<Recipe> two_of_four_preset(std::string_view name) {
+  std::string_view rest = name;
+  const std::string_view pass = name.substr(0, name.find('-'));
+  if ((pass != "sparsegpt" && pass != "wanda") || !take(rest, pass) || !take(rest, "-2of4-")) {
+    return std::nullopt;
+  }
+  const bool refines = take_suffix(rest, "-refine");
+  const bool to_nearest = take(rest, "rtn-");
+  const bool is_dense = rest == "f16" || rest == "bf16";
+  const auto integers = integer_scheme(rest);
+  std::optional<Scheme> scheme = integers ? integers : base_scheme(rest);  // "w8a8", "f16"
+  if (!scheme || (is_dense && (refines || to_nearest))) {
+    return std::nullopt;
+  }
+  scheme->sparsity = formats::Sparsity::kTwoOfFour;
+  if (!formats::problem_of(*scheme).empty()) {
+    return std::nullopt;
+  }
+  Recipe recipe{std::string(name), *scheme, {}, {}};
+  recipe.steps = {{std::string(pass), {{"pattern", "2:4"}}},
+                  {to_nearest || is_dense ? "rtn" : "gptq", Json::object()}};
+  if (refines) {
+    recipe.steps.push_back({"refine", Json::object()});
+  }
+  return recipe;
+}
+
 // "trellis4", "trellis3", "trellis2" (docs/methods/trellis.md).
 std::optional<Recipe> trellis_preset(std::string_view name) {
   if (name != "trellis4" && name != "trellis3" && name != "trellis2") {
@@ -363,14 +392,10 @@ std::optional<Recipe> find_preset(std::string_view name) {
   if (name == "quarot-w4a4") {
     return quarot_w4a4(name);
   }
-  if (auto recipe = best4(name)) {
-    return recipe;
-  }
-  if (auto recipe = gqsa(name)) {
-    return recipe;
-  }
-  if (auto recipe = trellis_preset(name)) {
-    return recipe;
+  for (const auto preset : {best4, gqsa, two_of_four_preset, trellis_preset}) {
+    if (auto recipe = preset(name)) {
+      return recipe;
+    }
   }
   std::string_view rest = name;
   const bool rotate = take(rest, "quarot-");
@@ -473,7 +498,11 @@ std::vector<std::string> recipe_names() {
           "gqsa-w4s50-t16",
           "gqsa-w4a8s50",
           "gqsa-w8s30",
-          "gqsa-w8s50"};
+          "gqsa-w8s50",
+          "sparsegpt-2of4-f16",
+          "sparsegpt-2of4-w8a8",
+          "sparsegpt-2of4-w4g128",
+          "wanda-2of4-w4g128"};
 }
 
 }  // namespace nibble::compress

@@ -157,6 +157,24 @@ TEST(Recipes, SuffixesAddPasses) {
   EXPECT_EQ(steps_of("wanda24-awq-w4g128"), "awq wanda rtn");
   EXPECT_EQ(formats::to_string(find_recipe("sparsegpt24-gptq-w4g64-sym").scheme), "int4-sym-g64");
   EXPECT_EQ(find_recipe("sparsegpt24").steps.front().options.at("pattern"), "2:4");
+  EXPECT_EQ(steps_of("sparsegpt-2of4-w4g128"), "sparsegpt gptq");
+  EXPECT_EQ(steps_of("wanda-2of4-rtn-w4g32-sym"), "wanda rtn");
+  EXPECT_EQ(steps_of("wanda-2of4-f16"), "wanda rtn");
+  EXPECT_EQ(steps_of("sparsegpt-2of4-w8a8-refine"), "sparsegpt gptq refine");
+  EXPECT_EQ(find_recipe("wanda-2of4-bf16").steps.front().options.at("pattern"), "2:4");
+  for (const auto& [name, scheme] : {std::pair("sparsegpt-2of4-f16", "f16-2of4"),
+                                     std::pair("wanda-2of4-w4g128", "int4-asym-g128-2of4"),
+                                     std::pair("wanda-2of4-rtn-w4g32-sym", "int4-sym-g32-2of4"),
+                                     std::pair("sparsegpt-2of4-w8a8", "int8-sym-row-2of4-a8"),
+                                     std::pair("wanda-2of4-w4row-a8", "int4-asym-row-2of4-a8")}) {
+    EXPECT_EQ(formats::to_string(find_recipe(name).scheme), scheme) << name;
+  }
+  for (const char* wrong :
+       {"wanda-2of4", "wanda-2of4-", "gptq-2of4-w4g128", "wanda-2of4-w3g128", "wanda-2of4-w4g16",
+        "wanda-2of4-nf4", "wanda-2of4-f16-refine", "wanda-2of4-rtn-f16", "wanda-2of4-f32",
+        "sparsegpt-2of4-quarot-w4g128"}) {
+    EXPECT_THROW(find_recipe(wrong), core::Error) << wrong;
+  }
   EXPECT_EQ(steps_of("gqsa-w4s50"), "gqsa gptq");
   EXPECT_EQ(steps_of("gqsa-w8s30-refine"), "gqsa gptq refine");
   EXPECT_EQ(formats::to_string(find_recipe("gqsa-w4s20").scheme), "int4-asym-g16-bsr");
