@@ -26,7 +26,6 @@ namespace {
 
 constexpr int kFours = 4;                 // rows of a tile / 4
 constexpr int kFewTokens = 3;             // that this look-up is faster for
-constexpr int kFewGathered = 16;          // that gathering is faster for
 constexpr std::int64_t kFourTables = 64;  // bytes of the tables of 4 rows
 
 struct Avx512Vbmi : Lanes512 {
@@ -171,7 +170,7 @@ void run_tiles(const TiledWeight& w, const TiledInput& x, std::int64_t begin, st
 void run(const TiledWeight& w, const TiledInput& x, std::int64_t begin, std::int64_t end, float* y,
          std::int64_t ldy) {
   static const Variant vnni = avx512vnni_variant();
-  if (w.two_of_four && x.m <= kFewGathered) {
+  if (w.two_of_four && x.m <= kGatheredTokens) {
     return w.bits == 8 ? run_gathered_tiles<Avx512Vbmi, 8>(w, x, begin, end, y, ldy)
                        : run_gathered_tiles<Avx512Vbmi, 4>(w, x, begin, end, y, ldy);
   }

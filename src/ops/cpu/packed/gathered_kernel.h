@@ -63,15 +63,15 @@ class GatheredUnit {
 
 /// M tokens over one tile. `Isa` gives Lanes512 and the product.
 template <class Isa, int Bits, int M>
-NIBBLE_NOINLINE void run_gathered(const TiledWeight& w, const TiledInput& x, std::int64_t token,
-                                  std::int64_t tile, float* y, std::int64_t ldy) {
+NIBBLE_NOINLINE void run_gathered(const TiledWeight& w, const TiledInput& x, std::int64_t tile,
+                                  float* y, std::int64_t ldy) {
   using Int = typename Isa::Int;
   const Block<Isa, 1> block(w, tile);
   const VectorPlace& at = block.at[0];
   prefetch_header(w, tile);
   const GatheredUnit<Bits> kept;
   const Int ones = _mm512_set1_epi8(1);
-  const Tokens tokens = tokens_at(x, token, 0, w.group_inputs);
+  const Tokens tokens = tokens_at(x, 0, 0, w.group_inputs);
   Int zero = Isa::broadcast(w.zero * 0x01010101);
   Int negative_zero = Isa::negative_zero(w.zero);
   typename Isa::Float total[1][M];
@@ -113,33 +113,29 @@ NIBBLE_NOINLINE void run_gathered(const TiledWeight& w, const TiledInput& x, std
   }
   for (int i = 0; i < M; ++i) {
     const std::int64_t row = tile * kTileRows;
-    store<Isa>(total[0][i], at.units, w.n - row, y + (token + i) * ldy + row);
+    store<Isa>(total[0][i], at.units, w.n - row, y + i * ldy + row);
   }
 }
 
 template <class Isa, int Bits, int M>
-void dispatch_gathered(const TiledWeight& w, const TiledInput& x, std::int64_t token,
-                       std::int64_t count, std::int64_t tile, float* y, std::int64_t ldy) {
+void dispatch_gathered(const TiledWeight& w, const TiledInput& x, std::int64_t tile, float* y,
+                       std::int64_t ldy) {
   if constexpr (M > 1) {
-    if (count < M) {
-      return dispatch_gathered<Isa, Bits, M - 1>(w, x, token, count, tile, y, ldy);
+    if (x.m < M) {
+      return dispatch_gathered<Isa, Bits, M - 1>(w, x, tile, y, ldy);
     }
   }
-  run_gathered<Isa, Bits, M>(w, x, token, tile, y, ldy);
+  run_gathered<Isa, Bits, M>(w, x, tile, y, ldy);
 }
 
-constexpr int kGatheredTokens = 6;  // whose sums stay in registers
+constexpr int kGatheredTokens = 4;  // with more, lines that were made whole serve them as fast
 
-/// Tiles [begin, end) of all tokens; as Variant::run.
+/// Tiles [begin, end) of at most kGatheredTokens tokens; as Variant::run.
 template <class Isa, int Bits>
 void run_gathered_tiles(const TiledWeight& w, const TiledInput& x, std::int64_t begin,
                         std::int64_t end, float* y, std::int64_t ldy) {
-  const std::int64_t step = even_step(x.m, kGatheredTokens);
   for (std::int64_t tile = begin; tile < end; ++tile) {
-    for (std::int64_t token = 0; token < x.m; token += step) {
-      const std::int64_t count = x.m - token < step ? x.m - token : step;
-      dispatch_gathered<Isa, Bits, kGatheredTokens>(w, x, token, count, tile, y, ldy);
-    }
+    dispatch_gathered<Isa, Bits, kGatheredTokens>(w, x, tile, y, ldy);
   }
 }
 
