@@ -22,6 +22,7 @@ std::span<const LinearKernel> linear_kernels() {
     all.push_back(fp8_kernel());
     all.push_back(trellis_kernel());
     all.push_back(dense_kernel());
+    all.push_back(whole_kernel());
     all.push_back(decoded_kernel());
     return all;
   }();

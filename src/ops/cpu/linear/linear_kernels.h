@@ -11,6 +11,7 @@ inline constexpr int kKernelsVersion = 2;
 
 LinearKernel packed_kernel(const Variant& variant);  // packed/, "packed-avx2"
 LinearKernel dense_kernel();                         // dense/, of weights that are floats
+LinearKernel whole_kernel();                         // dense/, of two of four floats, made whole
 LinearKernel decoded_kernel();                       // dense/, of compressed weights, for float
 
 /// All kernels of linear layers of this build. The first that does not refuse computes a layer.

@@ -63,6 +63,11 @@ TEST(CpuLinearKernels, AreChosenByFormatAndActivations) {
                            {"int4-asym-g16-bsr-t16", kInt16, fastest},
                            {"int4-asym-g16-bsr-t16", kFloat, "decoded"},
                            {"int8-asym-g16-bsr-t16-a8", kInt8, fastest},
+                           {"int4-sym-g128-2of4", kInt8, fastest},
+                           {"int4-sym-g128-2of4", kFloat, "decoded"},
+                           {"int8-sym-row-2of4-a8", kInt16, fastest},
+                           {"f16-2of4", kInt8, "dense-whole"},
+                           {"bf16-2of4", kFloat, "dense-whole"},
                            {"mxfp4", kInt8, fastest}}) {
     for (const std::int64_t m : {1, 13, 512}) {
       LayerProblem wanted = problem(rule.scheme, rule.activations);
@@ -167,6 +172,37 @@ TEST(CpuLinearKernels, InFloatNeedNoLayout) {
   EXPECT_EQ(kernel_of(wanted), "decoded");
   wanted.activations = kInt8;
   EXPECT_THROW(kernel_of(wanted), core::Error);
+}
+
+TEST_F(CpuLinearLayers, OfTwoOfFourFloatsAreMadeWhole) {
+  constexpr std::int64_t kInputs = 132;
+  std::vector<float> values(static_cast<std::size_t>(7 * kInputs));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = i % 4 == i / 4 % 4 || i % 4 == 3 ? static_cast<float>(i % 31) - 15.0f : 0.0f;
+  }
+  const std::span rows(values);
+  const auto part = [&](std::string_view scheme, std::int64_t first, std::int64_t count) {
+    return formats::round_to_nearest(rows.subspan(static_cast<std::size_t>(first * kInputs),
+                                                  static_cast<std::size_t>(count * kInputs)),
+                                     count, kInputs, formats::parse_scheme(scheme));
+  };
+  const auto results = [&](const std::string& scheme) {
+    LinearSet set;
+    set.id = 0;
+    set.parts.push_back({"first", part(scheme, 0, 3), {}});
+    set.parts.push_back({"second", part(scheme, 3, 4), {}});
+    CpuOps ops({2, kInt8});
+    ops.prepare(set);
+    EXPECT_EQ(ops.prepared_bytes(), scheme == "f16" ? 0 : 2 * 7 * kInputs);
+    Matrix x = ops.zeros(3, kInputs);
+    for (std::int64_t i = 0; i < 3 * kInputs; ++i) {
+      x.row(i / kInputs)[i % kInputs] = static_cast<float>(i % 17) - 8.0f;
+    }
+    CpuOps::Input input(std::move(x));
+    const Matrix y = ops.linear(input, set);
+    return std::vector<float>(y.values().begin(), y.values().end());
+  };
+  EXPECT_EQ(results("f16-2of4"), results("f16"));
 }
 
 TEST_F(CpuLinearLayers, ThatAreReadAsTheyLieNeedNone) {
