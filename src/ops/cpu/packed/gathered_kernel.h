@@ -58,7 +58,7 @@ class GatheredUnit {
   }
 
  private:
-  Int shifts_[kPairsPerUnit];
+  Int shifts_[kPairsPerUnit] = {};
 };
 
 /// M tokens over one tile. `Isa` gives Lanes512 and the product.
@@ -96,7 +96,8 @@ NIBBLE_NOINLINE void run_gathered(const TiledWeight& w, const TiledInput& x, std
 #pragma GCC unroll 4
         for (int i = 0; i < M; ++i) {
           std::int64_t quads = 0;
-          __builtin_memcpy(&quads, a + i * tokens.row_stride + pair * 2 * kQuad, sizeof(quads));
+          __builtin_memcpy(&quads, a + i * tokens.row_stride + pair * std::int64_t{2} * kQuad,
+                           sizeof(quads));
           const Int gathered = Isa::look_up(_mm512_set1_epi64(quads), places);
           Isa::add_product(sums[0][i], codes, gathered);
           Isa::add_product(met[i], ones, gathered);
