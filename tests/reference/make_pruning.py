@@ -14,7 +14,8 @@ import numpy as np
 import make_weight_only as layer
 
 BLOCK, BITS = 128, 4
-PATTERNS = {"unstructured": None, "2:4": (2, 4), "4:8": (4, 8)}
+# How many of how many are pruned.
+PATTERNS = {"unstructured": None, "2:4": (2, 4), "4:8": (4, 8), "1:4": (3, 4), "1:2": (1, 2), "12:16": (4, 16)}
 
 
 def lowest(scores, count):
@@ -61,11 +62,13 @@ def main():
         by_magnitude = by_score(np.abs(w), pattern)
         by_wanda = by_score(np.abs(w) * np.sqrt(np.diag(hessian)), pattern)
         updated, chosen = sparsegpt(w, hessian, pattern)
-        assert by_wanda.sum() == chosen.sum() == w.size // 2
+        share = pattern[0] / pattern[1] if pattern else 0.5
+        assert by_wanda.sum() == chosen.sum() == w.size * share
         losses[name] = {
             "magnitude": layer.output_loss(w, np.where(by_magnitude, 0, w), hessian),
             "wanda": layer.output_loss(w, np.where(by_wanda, 0, w), hessian),
             "sparsegpt": layer.output_loss(w, updated, hessian),
+            "magnitude gptq": layer.output_loss(w, gptq(np.where(by_magnitude, 0, w), by_magnitude, hessian), hessian),
             "wanda gptq": layer.output_loss(w, gptq(np.where(by_wanda, 0, w), by_wanda, hessian), hessian),
             "sparsegpt gptq": layer.output_loss(w, gptq(updated, chosen, hessian), hessian)}
     print(json.dumps(losses, indent=1))

@@ -40,8 +40,10 @@ class Any4Pass final : public Pass {
       if (layer.is_dense()) {
         continue;
       }
+      BookOptions options = options_;
+      options.exact_zero = !layer.kept.empty();
       layer.parameters = learn_books(layer.weights, layer.n(), layer.k(), layer.scheme,
-                                     mean_squares, options_, backend);
+                                     mean_squares, options, backend);
       round_scales(*layer.parameters, layer.scheme, layer.k());
     }
   }

@@ -103,6 +103,15 @@ std::vector<float> learn_matrix(BookSteps& steps, const BookProblem& problem,
   return best;
 }
 
+// Puts 0 in the place of the value of each book that is nearest to it.
+void take_zero(std::span<float> books, std::int64_t book_size) {
+  for (std::size_t book = 0; book < books.size(); book += index(book_size)) {
+    const std::span<float> values = books.subspan(book, index(book_size));
+    *std::min_element(values.begin(), values.end(),
+                      [](float a, float b) { return std::abs(a) < std::abs(b); }) = 0.0f;
+  }
+}
+
 }  // namespace
 
 Parameters learn_books(std::span<const float> weights, std::int64_t n, std::int64_t k,
@@ -117,6 +126,9 @@ Parameters learn_books(std::span<const float> weights, std::int64_t n, std::int6
                          : learn_matrix(*steps, problem, options);
   for (float& value : parameters.books) {
     value = core::to_float(core::to_fp16(value));  // as it is stored; codes are chosen with it
+  }
+  if (options.exact_zero) {
+    take_zero(parameters.books, formats::book_size(scheme));
   }
   parameters.groups = steps->groups();
   return parameters;

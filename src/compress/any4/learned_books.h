@@ -13,6 +13,8 @@ struct BookOptions {
   BookWeights weights = BookWeights::kExact;
   int rounds = 3;  // times that the scales follow the books; 0: scales of the largest weights
   int steps = 8;   // ranges tried for the scale of each group in the first round
+  bool exact_zero = false;  // the value of each book that is nearest to 0 becomes 0: for weights
+                            // that are pruned
 };
 
 /// any4 (arXiv 2507.04610) without zero points: w = scale * book[code], 2^bits learned values (16,

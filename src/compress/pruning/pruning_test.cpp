@@ -16,7 +16,8 @@ using Mask = std::vector<std::uint8_t>;
 constexpr std::int64_t kOutputs = 70;  // two tasks
 constexpr std::int64_t kInputs = 288;  // three blocks
 
-const Sparsity kPatterns[] = {{0.5, 0, 0}, {0.3, 0, 0}, {0.5, 2, 4}, {0.5, 4, 8}};
+const Sparsity kPatterns[] = {{0.5, 0, 0}, {0.3, 0, 0},  {0.5, 2, 4},
+                              {0.5, 4, 8}, {0.75, 3, 4}, {0.75, 12, 16}};
 
 std::vector<float> diagonal_of(const std::vector<float>& hessian, std::int64_t k) {
   std::vector<float> diagonal;

@@ -18,9 +18,6 @@ class SparseGptPass final : public Pass {
             .takes_dense = true};
   }
   bool serves_output(const formats::Scheme&) const override { return false; }
-  void check(const formats::Scheme& scheme) const override {
-    require_exact_zero(scheme, "sparsegpt");
-  }
 
   void apply(SetWork& work, const Backend& backend) const override {
     core::ThreadPool& pool = backend.pool();

@@ -1,38 +1,48 @@
 #include "compress/pruning/sparsity.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 namespace nibble::compress {
 
 using core::ErrorKind;
 
-Sparsity read_sparsity(PassOptions& options) {
-  constexpr double kMost = 0.99;
-  Sparsity sparsity;
-  const bool given = options.given("sparsity");
-  sparsity.share = options.number("sparsity", sparsity.share, 0.0, kMost);
-  const std::string_view pattern = options.choice("pattern", {"unstructured", "2:4", "4:8"});
-  core::require(pattern == "unstructured" || !given, ErrorKind::kUsage,
-                "recipe: pattern {} prunes half of the weights; leave out the option 'sparsity'",
-                pattern);
-  if (pattern == "2:4") {
-    sparsity.pruned = 2;
-    sparsity.of = 4;
-  } else if (pattern == "4:8") {
-    sparsity.pruned = 4;
-    sparsity.of = 8;
+std::optional<Sparsity> parse_pattern(std::string_view text) {
+  std::int64_t kept = 0;
+  std::int64_t of = 0;
+  const char* const end = text.data() + text.size();
+  const auto [colon, error] = std::from_chars(text.data(), end, kept);
+  if (error != std::errc() || colon == end || *colon != ':') {
+    return std::nullopt;
   }
-  return sparsity;
+  const auto [last, second_error] = std::from_chars(colon + 1, end, of);
+  const bool is_built =
+      of == 2 || of == 4 || of == 8 || of == 16;  // they divide SparseGPT's blocks
+  if (second_error != std::errc() || last != end || !is_built || kept < 1 || kept >= of) {
+    return std::nullopt;
+  }
+  return Sparsity{1 - static_cast<double>(kept) / static_cast<double>(of), of - kept, of};
 }
 
-void require_exact_zero(const formats::Scheme& scheme, std::string_view pass) {
+Sparsity read_sparsity(PassOptions& options) {
+  constexpr double kMost = 0.99;
+  constexpr std::string_view kUnstructured = "unstructured";
+  const bool given = options.given("sparsity");
+  const double share = options.number("sparsity", Sparsity().share, 0.0, kMost);
+  const std::string pattern = options.text("pattern", kUnstructured);
+  if (pattern == kUnstructured) {
+    return {share, 0, 0};
+  }
+  const std::optional<Sparsity> found = parse_pattern(pattern);
   core::require(
-      scheme.code.book != formats::Book::kPerRow && scheme.code.book != formats::Book::kPerMatrix,
-      ErrorKind::kUsage,
-      "recipe: pass '{}' can't serve {}: a learned book may hold no exact 0; take a "
-      "scheme of integers, lut4-nf4, lut4-fp4, lut4-af4, mxfp4, nvfp4 or 16 bits",
-      pass, scheme);
+      found.has_value(), ErrorKind::kUsage,
+      "recipe: pattern {} is not built; take \"unstructured\", or \"N:M\" with N < M and M "
+      "of 2, 4, 8, 16 (\"2:4\" keeps two weights of every four)",
+      core::printable(pattern));
+  core::require(!given, ErrorKind::kUsage,
+                "recipe: pattern {} says what is pruned; leave out the option 'sparsity'", pattern);
+  return *found;
 }
 
 void require_prunable(const LayerWork& layer, const Sparsity& sparsity) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -13,16 +14,17 @@ namespace nibble::compress {
 /// How many weights a pass prunes.
 struct Sparsity {
   double share = 0.5;       // unstructured: of each row (Wanda) or block of inputs (SparseGPT)
-  std::int64_t pruned = 0;  // N:M: so many of every `of` consecutive inputs of a row
+  std::int64_t pruned = 0;  // N:M: M - N of every `of` = M consecutive inputs of a row
   std::int64_t of = 0;      // 0: unstructured
 };
 
-/// Options "pattern" ("unstructured", "2:4", "4:8") and "sparsity" (0.5; unstructured only) of a
-/// pass. Throws kUsage.
-Sparsity read_sparsity(PassOptions& options);
+/// The pattern N:M, "2:4": at most N weights of every M consecutive inputs of a row are kept, N <
+/// M, M of 2, 4, 8, 16. nullopt for other texts.
+std::optional<Sparsity> parse_pattern(std::string_view text);
 
-/// Throws kUsage for a scheme whose codes may not be able to say exactly 0: learned books.
-void require_exact_zero(const formats::Scheme& scheme, std::string_view pass);
+/// Options "pattern" ("unstructured" or N:M) and "sparsity" (0.5; unstructured only) of a pass.
+/// Throws kUsage.
+Sparsity read_sparsity(PassOptions& options);
 
 /// Throws kInvalidModel when a pattern doesn't divide the layer's inputs, or a weight is not
 /// finite.

@@ -5,8 +5,8 @@
 #include "compress/gptq/gptq_pass.h"
 #include "compress/gqsa/gqsa_pass.h"
 #include "compress/hadamard/hadamard_pass.h"
+#include "compress/pruning/score_passes.h"
 #include "compress/pruning/sparsegpt_pass.h"
-#include "compress/pruning/wanda_pass.h"
 #include "compress/recipe/pass.h"
 #include "compress/refine/refine_pass.h"
 #include "compress/rotate/rotate_pass.h"
@@ -20,10 +20,23 @@
 namespace nibble::compress {
 
 std::vector<PassFactory> pass_factories() {
-  return {kRotatePass,   kSmoothQuantPass, kAwqPass,    kAtomReorderPass,
-          kHadamardPass, kAsymmetricPass,  kWandaPass,  kSparseGptPass,
-          kGqsaPass,     kSearchPass,      kAny4Pass,   kRtnPass,
-          kGptqPass,     kTrellisPass,     kRefinePass, kStaticActivationsPass};
+  return {kRotatePass,
+          kSmoothQuantPass,
+          kAwqPass,
+          kAtomReorderPass,
+          kHadamardPass,
+          kAsymmetricPass,
+          kMagnitudePass,
+          kWandaPass,
+          kSparseGptPass,
+          kGqsaPass,
+          kSearchPass,
+          kAny4Pass,
+          kRtnPass,
+          kGptqPass,
+          kTrellisPass,
+          kRefinePass,
+          kStaticActivationsPass};
 }
 
 std::unique_ptr<Pass> PassFactory::make(const core::Json& options) const {

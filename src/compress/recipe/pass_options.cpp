@@ -57,6 +57,13 @@ std::string_view PassOptions::choice(std::string_view key,
   return *word;
 }
 
+std::string PassOptions::text(std::string_view key, std::string_view fallback) {
+  const core::Json* value = find(key);
+  core::require(value == nullptr || value->is_string(), ErrorKind::kUsage,
+                "recipe: option '{}' of pass '{}' must be a text", key, pass_);
+  return value == nullptr ? std::string(fallback) : value->get<std::string>();
+}
+
 bool PassOptions::flag(std::string_view key, bool fallback) {
   const core::Json* value = find(key);
   if (value == nullptr) {

@@ -19,6 +19,7 @@ class PassOptions {
   int integer(std::string_view key, int fallback, int min, int max);
   /// One of `words`; the first of them when the option is not given.
   std::string_view choice(std::string_view key, std::initializer_list<std::string_view> words);
+  std::string text(std::string_view key, std::string_view fallback);
   bool flag(std::string_view key, bool fallback);
 
   bool given(std::string_view key) const { return options_.contains(key); }

@@ -1,9 +1,10 @@
 #include "compress/recipe/presets.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
+#include "compress/recipe/front_passes.h"
+#include "compress/recipe/name_words.h"
 #include "compress/recipe/part_words.h"
 #include "core/nearest_name.h"
 #include "formats/super_blocks.h"
@@ -28,22 +29,6 @@ constexpr std::pair<std::string_view, std::string_view> kNamedSchemes[] = {
     {"fp8-w8a8", "fp8-row-afp8"},
     {"fp8-tensor", "fp8-tensor"},
     {"fp8-tensor-w8a8", "fp8-tensor-afp8"}};
-
-// Takes `prefix` off the front of `text`.
-bool take(std::string_view& text, std::string_view prefix) {
-  if (!text.starts_with(prefix)) {
-    return false;
-  }
-  text.remove_prefix(prefix.size());
-  return true;
-}
-
-std::optional<int> take_number(std::string_view& text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return error == std::errc() ? std::optional(number) : std::nullopt;
-}
 
 // "g64", "row" or "tensor" up to the next hyphen, or nothing; false when it is malformed.
 bool take_granularity(std::string_view& text, std::int64_t fallback, Scheme& scheme) {
@@ -94,15 +79,6 @@ std::optional<Scheme> book_scheme(std::string_view text, formats::Book book,
   return good && formats::problem_of(scheme).empty() ? std::optional(scheme) : std::nullopt;
 }
 
-// Takes `suffix` off the end of `text`.
-bool take_suffix(std::string_view& text, std::string_view suffix) {
-  if (!text.ends_with(suffix)) {
-    return false;
-  }
-  text.remove_suffix(suffix.size());
-  return true;
-}
-
 // "i4-qall" and "i8-qall" (arXiv 2301.12017) are w4a4 and w8a8 under the names of the paper.
 std::optional<std::string> qall_words(std::string_view text) {
   for (const auto& [name, words] : {std::pair("i4-qall", "w4a4"), std::pair("i8-qall", "w8a8")}) {
@@ -149,19 +125,6 @@ std::optional<Scheme> base_scheme(std::string_view text) {
     return book_scheme(text, formats::Book::kPerRow, kDefaultGroup, 2);
   }
   return std::nullopt;
-}
-
-// "wanda24" or "sparsegpt24" at the front of a preset's name, with the "-" behind it. Without
-// anything behind it the weights stay in 16 bits.
-std::string_view take_pruning(std::string_view& rest) {
-  for (const std::string_view pass : {"wanda", "sparsegpt"}) {
-    std::string_view behind = rest;
-    if (take(behind, pass) && take(behind, "24") && (behind.empty() || take(behind, "-"))) {
-      rest = behind.empty() && !rest.ends_with('-') ? "f16" : behind;
-      return pass;
-    }
-  }
-  return {};
 }
 
 // QuaRot in 4 bits (arXiv 2404.00456, section 5): weights by GPTQ in searched ranges, activations
@@ -298,9 +261,17 @@ std::optional<Recipe> trellis_preset(std::string_view name) {
   return recipe;
 }
 
+// Those that are turned by nothing else.
+std::optional<Recipe> recipe_of_one_name(std::string_view name) {
+  std::optional<Recipe> recipe;
+  for (const auto make : {best4, gqsa, trellis_preset}) {
+    recipe = recipe ? recipe : make(name);
+  }
+  return recipe;
+}
+
 // What the words around a scheme in a preset's name ask for.
 struct PresetWords {
-  std::string_view pruning;  // the pass; empty: none
   bool refine = false;
   bool search = false;
   bool gptq = false;
@@ -311,7 +282,6 @@ struct PresetWords {
 // Takes them off the name but for "rtn-" and "gptq-" before integers.
 PresetWords take_words(std::string_view& rest) {
   PresetWords words;
-  words.pruning = take_pruning(rest);
   words.refine = take_suffix(rest, "-refine");
   words.search = take_suffix(rest, "-search");
   words.gptq = take_suffix(rest, "-gptq");
@@ -352,7 +322,6 @@ std::optional<Recipe> block_preset(std::string_view name) {
   add_if(words.smoothquant, "smoothquant");
   add_if(words.awq, "awq", {{"clip", !words.gptq && !words.search}});
   add_if(scheme->inputs.hadamard != 0, "hadamard");
-  add_if(!words.pruning.empty(), words.pruning, {{"pattern", "2:4"}});
   add_if(scheme->code.book == formats::Book::kPerRow, "any4");
   add_if(words.search, "search");
   add_if(true, words.gptq ? "gptq" : "rtn");
@@ -392,22 +361,19 @@ std::optional<Recipe> find_preset(std::string_view name) {
   if (name == "quarot-w4a4") {
     return quarot_w4a4(name);
   }
-  for (const auto preset : {best4, gqsa, two_of_four_preset, trellis_preset}) {
-    if (auto recipe = preset(name)) {
-      return recipe;
-    }
+  if (auto recipe = two_of_four_preset(name)) {
+    return recipe;
   }
   std::string_view rest = name;
-  const bool rotate = take(rest, "quarot-");
-  std::optional<Recipe> recipe = atom_preset(rest);
-  if (!recipe) {
-    recipe = block_preset(rest);
+  std::vector<RecipeStep> front = take_front_passes(rest);
+  const bool rotates = !front.empty() && front.front().pass == "rotate";
+  std::optional<Recipe> recipe = rotates ? std::nullopt : recipe_of_one_name(rest);
+  for (const auto make : {atom_preset, block_preset}) {
+    recipe = recipe ? recipe : make(rest);
   }
   if (recipe) {
     recipe->name = name;
-    if (rotate) {
-      recipe->steps.insert(recipe->steps.begin(), {"rotate", Json::object()});
-    }
+    add_front_passes(std::move(front), recipe->steps);
   }
   return recipe;
 }
@@ -484,8 +450,13 @@ std::vector<std::string> recipe_names() {
           "atom-w4a4",
           "atom-rot-w4a4",
           "atom-w3a3",
+          "magnitude24",
+          "magnitude-s50",
           "wanda24",
+          "wanda14",
+          "wanda48",
           "wanda24-rtn-w4g128",
+          "wanda24-best4",
           "sparsegpt24",
           "sparsegpt24-gptq-w4g128",
           "gqsa-w4s20",

@@ -74,8 +74,9 @@ struct Recipe {
 ///
 /// <activations> are the words of a scheme: a8, a4, a4-asym, a4g128c0.9, ...
 ///
-/// wanda24- or sparsegpt24- in front of any of them but any4, any3 and any2 prunes two weights of
-/// every four before the rest is rounded; either alone leaves the rest in f16.
+/// magnitude24-, wanda24- or sparsegpt24- in front of any of them, or of best4, keeps two weights
+/// of every four (14: one of four; 48, 12, ... alike), wanda-s50- half of each row, before the rest
+/// is rounded; one of these alone leaves the rest in f16.
 ///
 /// gqsa-w<bits>[a8][g<size>]s<percent>[-t16][-matrix][-refine] leaves out that share of the groups
 /// (of 16) of each row, or the same ones of each 16 rows, or of each matrix.

@@ -175,6 +175,13 @@ TEST(Recipes, SuffixesAddPasses) {
         "sparsegpt-2of4-quarot-w4g128"}) {
     EXPECT_THROW(find_recipe(wrong), core::Error) << wrong;
   }
+  EXPECT_EQ(find_recipe("magnitude14").steps.front().options.at("pattern"), "1:4");
+  EXPECT_EQ(find_recipe("wanda816-nf4g64").steps.front().options.at("pattern"), "8:16");
+  EXPECT_EQ(find_recipe("wanda-s30").steps.front().options.at("sparsity"), 0.3);
+  EXPECT_EQ(steps_of("magnitude-s50-gptq-w4g128"), "magnitude gptq");
+  EXPECT_EQ(steps_of("wanda24-any4g128-gptq-refine"), "wanda any4 gptq refine");
+  EXPECT_EQ(steps_of("sparsegpt48-best4"), "awq asymmetric sparsegpt any4 gptq refine");
+  EXPECT_TRUE(find_recipe("sparsegpt48-best4").true_sequential);
   EXPECT_EQ(steps_of("gqsa-w4s50"), "gqsa gptq");
   EXPECT_EQ(steps_of("gqsa-w8s30-refine"), "gqsa gptq refine");
   EXPECT_EQ(formats::to_string(find_recipe("gqsa-w4s20").scheme), "int4-asym-g16-bsr");
@@ -201,8 +208,10 @@ TEST(Recipes, SuffixesAddPasses) {
   for (const char* wrong : {"quarot", "quarot-", "quarot-quarot-f16", "wanda24-quarot-f16"}) {
     EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
   }
-  for (const char* wrong : {"wanda", "wanda24-", "wanda24x", "wanda24-wanda24", "wanda24-any4",
-                            "sparsegpt24-refine", "wanda24-f16-search"}) {
+  for (const char* wrong :
+       {"wanda", "wanda24-", "wanda24x", "wanda24-wanda24", "wanda42", "wanda35", "wanda-24",
+        "wandas50", "wanda-s0", "wanda-s100", "wanda-s50x", "magnitude", "wanda24-gqsa-w4s50",
+        "wanda24-trellis4", "wanda24-atom-w4a4", "sparsegpt24-refine", "wanda24-f16-search"}) {
     EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
   }
   for (const char* wrong :
@@ -232,7 +241,9 @@ TEST(Recipes, CombinationsWithoutSenseAreRefusedWithTheReason) {
   expect(refusal("int4-asym-g128", R"({"pass": "search", "steps": 1.5}, "rtn")"), "whole number");
   expect(refusal("lut4-row-g128", R"({"pass": "any4", "weights": "other"}, "rtn")"),
          "must be one of exact, root");
-  expect(refusal("lut4-row-g128", R"("wanda", "any4", "rtn")"), "no exact 0");
+  expect(refusal("lut4-row-g128", R"("any4", "rtn", {"pass": "wanda", "after_rounding": true})"),
+         "no exact 0");
+  EXPECT_EQ(refusal("lut4-row-g128", R"("wanda", "any4", "rtn")"), "");
   expect(refusal("int4-asym-g128", R"("wanda", "sparsegpt", "rtn")"), "already pruned");
   expect(refusal("int4-asym-g128", R"("rtn", "wanda")"), "comes too late");
   expect(refusal("int4-asym-g128", R"("wanda", "awq", "rtn")"), "comes too late");
@@ -242,7 +253,11 @@ TEST(Recipes, CombinationsWithoutSenseAreRefusedWithTheReason) {
          "fewer than 16 bits");
   expect(refusal("f16", R"("wanda", "gptq")"), "fewer than 16 bits");
   expect(refusal("f16", R"("wanda")"), "no pass that rounds");
-  expect(refusal("f16", R"({"pass": "wanda", "pattern": "1:4"}, "rtn")"), "must be one of");
+  for (const char* pattern : {"3:2", "2:2", "0:4", "2:6", "2:32", "2-4", "2:4:8", "half", ":4"}) {
+    expect(refusal("f16", fmt::format(R"({{"pass": "wanda", "pattern": "{}"}}, "rtn")", pattern)),
+           "is not built");
+  }
+  expect(refusal("f16", R"({"pass": "magnitude", "pattern": 2}, "rtn")"), "must be a text");
   expect(refusal("f16", R"({"pass": "wanda", "pattern": "2:4", "sparsity": 0.5}, "rtn")"),
          "leave out the option 'sparsity'");
   EXPECT_EQ(refusal("f32", R"({"pass": "sparsegpt", "sparsity": 0.6}, "rtn")"), "");

@@ -1,4 +1,4 @@
-#include "compress/pruning/wanda_pass.h"
+#include "compress/pruning/score_passes.h"
 
 #include "compress/pruning/sparsity.h"
 #include "compress/pruning/wanda.h"
@@ -6,23 +6,30 @@
 namespace nibble::compress {
 namespace {
 
-class WandaPass final : public Pass {
+template <bool by_inputs>
+class ScorePass final : public Pass {
  public:
-  explicit WandaPass(PassOptions& options)
+  explicit ScorePass(PassOptions& options)
       : sparsity_(read_sparsity(options)), after_rounding_(options.flag("after_rounding", false)) {}
 
   PassTraits traits() const override {
     return {.stage = after_rounding_ ? Stage::kRefines : Stage::kPrunes,
-            .statistics = StatisticsKind::kChannels,
+            .statistics = by_inputs ? StatisticsKind::kChannels : StatisticsKind::kNone,
             .prunes = true,
             .takes_dense = !after_rounding_};
   }
   bool serves_output(const formats::Scheme&) const override { return false; }
-  void check(const formats::Scheme& scheme) const override { require_exact_zero(scheme, "wanda"); }
+  void check(const formats::Scheme& scheme) const override {
+    core::require(!after_rounding_ || !formats::has_learned_book(scheme), core::ErrorKind::kUsage,
+                  "recipe: the learned book of {} may hold no exact 0 for weights that are pruned "
+                  "after it was learned; prune before the pass 'any4'",
+                  scheme);
+  }
 
   void apply(SetWork& work, const Backend& backend) const override {
     core::ThreadPool& pool = backend.pool();
-    const std::vector<float> mean_squares = work.statistics->mean_squares();
+    const std::vector<float> mean_squares =
+        by_inputs ? work.statistics->mean_squares() : std::vector<float>();
     for (LayerWork& layer : work.layers) {
       if (after_rounding_ && layer.is_dense()) {
         continue;
@@ -69,6 +76,7 @@ class WandaPass final : public Pass {
 
 }  // namespace
 
-constinit const PassFactory kWandaPass = {"wanda", read_pass<WandaPass>};
+constinit const PassFactory kMagnitudePass = {"magnitude", read_pass<ScorePass<false>>};
+constinit const PassFactory kWandaPass = {"wanda", read_pass<ScorePass<true>>};
 
 }  // namespace nibble::compress
