@@ -6,6 +6,7 @@
 #include "io/gguf.h"
 #include "io/json_file.h"
 #include "io/tensor_store.h"
+#include "models/build_model.h"
 #include "models/build_network.h"
 #include "models/config_reader.h"
 #include "models/exchange/foreign_source.h"
@@ -44,28 +45,6 @@ const Family& read_kind(Model& model) {
       find_family(core::get_string(model.config_json, "model_type", "config.json"));
   model.compression = read_compression(model.config_json);
   return family;
-}
-
-void build(Model& model, const Family& family, const Shard& shard) {
-  Architecture architecture = family.read_config(model.config_json);
-  architecture.config.family = family.model_type;
-  apply_rope_factors(*model.source, architecture.config);
-  validate(architecture);
-  model.foreign = std::make_shared<ForeignLayers>(model.source);
-  WeightLoader loader(*model.source, model.compression.schemes, model.foreign.get());
-  model.network = build_network(architecture, family.names, loader, shard);
-  loader.require_schemes_used();
-  model.compression.remarks = loader.remarks();
-  const std::vector<std::string>& remarks = loader.imports().remarks();
-  model.compression.remarks.insert(model.compression.remarks.end(), remarks.begin(), remarks.end());
-  if (!loader.imports().schemes().empty()) {
-    model.compression.schemes = loader.imports().schemes();
-  }
-  if (model.compression.reader) {
-    core::require(!model.compression.schemes.empty(), ErrorKind::kInvalidModel,
-                  "{}: it speaks of '{}', and no layer of the model is compressed so",
-                  formats::exchange::kConfigName, core::printable(model.compression.recipe));
-  }
 }
 
 void collect_end_tokens(Model& model, const Json& generation) {
@@ -139,6 +118,28 @@ void require_vocabulary(const Model& model) {
 }
 
 }  // namespace
+
+void build(Model& model, const Family& family, const Shard& shard) {
+  Architecture architecture = family.read_config(model.config_json);
+  architecture.config.family = family.model_type;
+  apply_rope_factors(*model.source, architecture.config);
+  validate(architecture);
+  model.foreign = std::make_shared<ForeignLayers>(model.source);
+  WeightLoader loader(*model.source, model.compression.schemes, model.foreign.get());
+  model.network = build_network(architecture, family.names, loader, shard);
+  loader.require_schemes_used();
+  model.compression.remarks = loader.remarks();
+  const std::vector<std::string>& remarks = loader.imports().remarks();
+  model.compression.remarks.insert(model.compression.remarks.end(), remarks.begin(), remarks.end());
+  if (!loader.imports().schemes().empty()) {
+    model.compression.schemes = loader.imports().schemes();
+  }
+  if (model.compression.reader) {
+    core::require(!model.compression.schemes.empty(), ErrorKind::kInvalidModel,
+                  "{}: it speaks of '{}', and no layer of the model is compressed so",
+                  formats::exchange::kConfigName, core::printable(model.compression.recipe));
+  }
+}
 
 std::shared_ptr<Model> open_model(const std::filesystem::path& path, StoredLayers stored) {
   return open_model(path, Shard(), stored);

@@ -5,6 +5,7 @@
 
 #include "compress/calibration/cuda_block_runner.h"
 #include "compress/calibration/pack_forward.h"
+#include "compress/calibration/prepared_block.h"
 #include "ops/plain_attention.h"
 
 namespace nibble::compress {
@@ -13,27 +14,6 @@ using ops::cpu::CpuOps;
 using ops::cpu::Matrix;
 
 namespace {
-
-// Sets of a block in the layout of their kernels, as long as this lives.
-class Prepared {
- public:
-  Prepared(CpuOps& ops, const models::Block& block) : ops_(ops), sets_(models::linear_sets(block)) {
-    for (const ops::LinearSet* set : sets_) {
-      ops_.prepare(*set);
-    }
-  }
-  ~Prepared() {
-    for (const ops::LinearSet* set : sets_) {
-      ops_.release(*set);
-    }
-  }
-  Prepared(const Prepared&) = delete;
-  Prepared& operator=(const Prepared&) = delete;
-
- private:
-  CpuOps& ops_;
-  std::vector<const ops::LinearSet*> sets_;
-};
 
 void require_float_activations(const std::map<std::string, formats::Scheme>& schemes) {
   for (const auto& [layer, scheme] : schemes) {
@@ -194,7 +174,7 @@ std::map<int, InputStatistics> CpuBlockRunner::observe(std::int64_t, const model
       statistics.emplace(set->id, made_for(observation, set->k()));
     }
   }
-  std::optional<Prepared> prepared;
+  std::optional<PreparedBlock> prepared;
   TokenWeights token_weights(observation);
   for (std::size_t pack = 0; pack < packs().size(); ++pack) {
     on_window_(pack);
@@ -300,7 +280,7 @@ void CpuBlockRunner::advance(std::int64_t layer, const models::Block& block,
   for (std::size_t pack = 0; original_ && pack < packs().size(); ++pack) {
     move(original, pack, *original_);
   }
-  const Prepared prepared(ops_, block);  // only now: the original's layers have the same ids
+  const PreparedBlock prepared(ops_, block);  // only now: the original's layers have the same ids
   for (std::size_t pack = 0; pack < packs().size(); ++pack) {
     on_window_(pack);
     move(block, pack, stream_);

@@ -131,7 +131,8 @@ std::string passes_of(const Recipe& recipe) {
 std::string calibration_of(const Recipe& recipe, const CalibrationOptions& calibration) {
   const bool needed =
       std::any_of(recipe.steps.begin(), recipe.steps.end(), [](const RecipeStep& step) {
-        return make_pass(step.pass, step.options)->traits().statistics != StatisticsKind::kNone;
+        const auto pass = make_pass(step.pass, step.options);
+        return pass->traits().statistics != StatisticsKind::kNone || pass->removed_blocks() > 0;
       });
   if (!needed) {
     return "none";

@@ -4,7 +4,9 @@
 #include "compress/pipeline/checkpoint.h"
 #include "compress/pipeline/model_card.h"
 #include "compress/pipeline/quantize_job.h"
+#include "compress/pipeline/recipe_passes.h"
 #include "compress/pipeline/recipe_run.h"
+#include "compress/shortgpt/remove_blocks.h"
 #include "core/error.h"
 
 namespace nibble::compress {
@@ -35,6 +37,26 @@ void require_serves_encoder(const models::Model& model, const Recipe& recipe,
                 core::printable(recipe.name), io::shown(model.path));
   core::require(!options.adapter, ErrorKind::kUsage,
                 "{} has an encoder; adapters are merged into decoders only", io::shown(model.path));
+}
+
+// The model that is compressed where the recipe removes blocks, else null.
+std::shared_ptr<const models::Model> shortened(const models::Model& model, const Recipe& recipe,
+                                               const PipelineOptions& options,
+                                               core::ProgressSink& progress) {
+  const std::int64_t blocks = RecipePasses(recipe).removed_blocks();
+  if (blocks == 0) {
+    return nullptr;
+  }
+  core::require(!options.adapter, ErrorKind::kUsage,
+                "recipe '{}': an adapter was trained with all blocks; merge it first (--merge-lora "
+                "with the recipe f16)",
+                core::printable(recipe.name));
+  if (options.place.on_gpu()) {
+    progress.message("the influence of blocks is measured on the CPU");
+  }
+  CalibrationOptions calibration = options.calibration;
+  calibration.threads = options.threads;
+  return without_least_influential(model, blocks, std::move(calibration), progress);
 }
 
 // The recipe with its target met.
@@ -75,11 +97,13 @@ std::vector<LayerReport> run_recipe(const models::Model& model, const Recipe& re
   return RecipeRun(model, recipe, options, store, progress).run();
 }
 
-void quantize_model(const models::Model& model, const Recipe& wanted,
+void quantize_model(const models::Model& original, const Recipe& wanted,
                     const std::filesystem::path& target, const PipelineOptions& options,
                     bool resume, core::ProgressSink& progress) {
-  require_plain(model, options);
-  require_serves_encoder(model, wanted, options);
+  require_plain(original, options);
+  require_serves_encoder(original, wanted, options);
+  const auto fewer_blocks = shortened(original, wanted, options, progress);
+  const models::Model& model = fewer_blocks ? *fewer_blocks : original;
   const Recipe recipe = allocated(model, wanted, options, progress);
   const auto schemes = layer_schemes(model.network, recipe);
   if (options.adapter) {
@@ -92,14 +116,16 @@ void quantize_model(const models::Model& model, const Recipe& wanted,
   run_recipe(model, recipe, in_folder, store, progress);
   writer.complete(compression_of(recipe, schemes));
   writer.write_file(kModelCardFile,
-                    model_card(model, *models::open_model(writer.folder()), recipe, options));
+                    model_card(original, *models::open_model(writer.folder()), recipe, options));
   writer.commit();
 }
 
-Quantized quantize_in_memory(const models::Model& model, const Recipe& wanted,
+Quantized quantize_in_memory(const models::Model& original, const Recipe& wanted,
                              const PipelineOptions& options, core::ProgressSink& progress) {
-  require_plain(model, options);
-  require_serves_encoder(model, wanted, options);
+  require_plain(original, options);
+  require_serves_encoder(original, wanted, options);
+  const auto fewer_blocks = shortened(original, wanted, options, progress);
+  const models::Model& model = fewer_blocks ? *fewer_blocks : original;
   const Recipe recipe = allocated(model, wanted, options, progress);
   MemoryStore store;
   std::vector<LayerReport> layers = run_recipe(model, recipe, options, store, progress);

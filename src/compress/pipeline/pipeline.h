@@ -40,18 +40,18 @@ struct LayerReport {
   std::string note;
 };
 
-/// Runs a recipe without a target block by block: statistics of the block's inputs on the
-/// calibration windows (once for all passes, only when a pass needs them), the passes, then the
-/// block's outputs with its compressed weights as inputs of the next one; at last the output layer,
-/// where the recipe rounds it, behind the compressed blocks and the final norm. Only one block's
-/// float weights are in memory at a time.
+/// Runs a recipe without a target, on a model that has lost the blocks it removes, block by block:
+/// statistics of the block's inputs on the calibration windows (once for all passes, only when a
+/// pass needs them), the passes, then the block's outputs with its compressed weights as inputs of
+/// the next one; at last the output layer, where the recipe rounds it, behind the compressed blocks
+/// and the final norm. Only one block's float weights are in memory at a time.
 std::vector<LayerReport> run_recipe(const models::Model& model, const Recipe& recipe,
                                     const PipelineOptions& options, BlockStore& store,
                                     core::ProgressSink& progress);
 
-/// quantize: meets the recipe's target, if it has one, and makes of a model folder a compressed
-/// one. `resume` goes on with an interrupted job.
-void quantize_model(const models::Model& model, const Recipe& recipe,
+/// quantize: removes the blocks that the recipe wants removed, meets its target, if it has one, and
+/// makes of a model folder a compressed one. `resume` goes on with an interrupted job.
+void quantize_model(const models::Model& original, const Recipe& recipe,
                     const std::filesystem::path& target, const PipelineOptions& options,
                     bool resume, core::ProgressSink& progress);
 
@@ -62,7 +62,7 @@ struct Quantized {
 };
 
 /// The same in memory.
-Quantized quantize_in_memory(const models::Model& model, const Recipe& recipe,
+Quantized quantize_in_memory(const models::Model& original, const Recipe& recipe,
                              const PipelineOptions& options, core::ProgressSink& progress);
 
 }  // namespace nibble::compress

@@ -12,6 +12,14 @@ RecipePasses::RecipePasses(const Recipe& recipe) {
   }
 }
 
+std::int64_t RecipePasses::removed_blocks() const {
+  std::int64_t blocks = 0;
+  for (const Entry& entry : entries_) {
+    blocks += entry.pass->removed_blocks();
+  }
+  return blocks;
+}
+
 StatisticsKind RecipePasses::needs() const {
   StatisticsKind most = StatisticsKind::kNone;
   for (const Entry& entry : entries_) {

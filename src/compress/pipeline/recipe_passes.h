@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,9 @@ class RecipePasses {
   };
 
   explicit RecipePasses(const Recipe& recipe);
+
+  /// Of the model, before all else.
+  std::int64_t removed_blocks() const;
 
   const std::vector<Entry>& entries() const { return entries_; }
 

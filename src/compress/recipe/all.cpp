@@ -12,6 +12,7 @@
 #include "compress/rotate/rotate_pass.h"
 #include "compress/rtn/rtn_pass.h"
 #include "compress/search/search_pass.h"
+#include "compress/shortgpt/shortgpt_pass.h"
 #include "compress/smoothquant/smoothquant_pass.h"
 #include "compress/static_activations/static_activations_pass.h"
 #include "compress/trellis/trellis_pass.h"
@@ -20,23 +21,12 @@
 namespace nibble::compress {
 
 std::vector<PassFactory> pass_factories() {
-  return {kRotatePass,
-          kSmoothQuantPass,
-          kAwqPass,
-          kAtomReorderPass,
-          kHadamardPass,
-          kAsymmetricPass,
-          kMagnitudePass,
-          kWandaPass,
-          kSparseGptPass,
-          kGqsaPass,
-          kSearchPass,
-          kAny4Pass,
-          kRtnPass,
-          kGptqPass,
-          kTrellisPass,
-          kRefinePass,
-          kStaticActivationsPass};
+  return {kShortGptPass,   kRotatePass,      kSmoothQuantPass,
+          kAwqPass,        kAtomReorderPass, kHadamardPass,
+          kAsymmetricPass, kMagnitudePass,   kWandaPass,
+          kSparseGptPass,  kGqsaPass,        kSearchPass,
+          kAny4Pass,       kRtnPass,         kGptqPass,
+          kTrellisPass,    kRefinePass,      kStaticActivationsPass};
 }
 
 std::unique_ptr<Pass> PassFactory::make(const core::Json& options) const {

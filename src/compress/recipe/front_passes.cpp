@@ -55,10 +55,26 @@ std::optional<RecipeStep> take_pruning(std::string_view& rest) {
   return std::nullopt;
 }
 
+// "shortgpt2-" at the front of a preset's name, or alone.
+std::optional<RecipeStep> take_removal(std::string_view& rest) {
+  std::string_view behind = rest;
+  std::string_view word = take_front(behind);
+  const bool begins = take(word, "shortgpt");
+  const std::optional<int> blocks = take_number(word);
+  if (!begins || !blocks || !word.empty()) {
+    return std::nullopt;
+  }
+  rest = behind;
+  return RecipeStep{"shortgpt", {{"blocks", *blocks}}};
+}
+
 }  // namespace
 
 std::vector<RecipeStep> take_front_passes(std::string_view& name) {
   std::vector<RecipeStep> passes;
+  if (std::optional<RecipeStep> removal = take_removal(name)) {
+    passes.push_back(*std::move(removal));
+  }
   if (take(name, "quarot-")) {
     passes.push_back({"rotate", Json::object()});
   }

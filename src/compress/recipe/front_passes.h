@@ -7,8 +7,9 @@
 
 namespace nibble::compress {
 
-/// Takes the passes that words at the front of a preset's name ask for, "quarot-wanda24-", off it.
-/// What the others stand in front of is left; "f16" where the name ends with them.
+/// Takes the passes that words at the front of a preset's name ask for,
+/// "shortgpt2-quarot-wanda24-", off it. What the others stand in front of is left; "f16" where the
+/// name ends with them.
 std::vector<RecipeStep> take_front_passes(std::string_view& name);
 
 /// Puts each of the passes in front of those of `steps` that come behind it in every recipe.

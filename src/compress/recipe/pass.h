@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@ namespace nibble::compress {
 /// What a pass does to its layers. A recipe goes through the stages in this order; exactly one of
 /// its passes rounds.
 enum class Stage {
+  kRemovesBlocks,      // says how many blocks go; at most one pass of a recipe
   kTransformsModel,    // gives a ModelTransform; at most one pass of a recipe
   kTransforms,         // changes LayerWork::weights: scales, clipping
   kCorrects,           // changes LayerWork::target and weights for the inputs as they have become
@@ -64,6 +66,9 @@ class Pass {
 
   /// Throws kUsage for a scheme that the pass can't serve.
   virtual void check(const formats::Scheme&) const {}
+
+  /// How many blocks the model loses before all else.
+  virtual std::int64_t removed_blocks() const { return 0; }
 
   /// What the pass makes of the whole model before its blocks are compressed, or null. Throws
   /// kUsage for models that it can't serve.

@@ -366,7 +366,8 @@ std::optional<Recipe> find_preset(std::string_view name) {
   }
   std::string_view rest = name;
   std::vector<RecipeStep> front = take_front_passes(rest);
-  const bool rotates = !front.empty() && front.front().pass == "rotate";
+  const bool rotates = std::any_of(front.begin(), front.end(),
+                                   [](const RecipeStep& step) { return step.pass == "rotate"; });
   std::optional<Recipe> recipe = rotates ? std::nullopt : recipe_of_one_name(rest);
   for (const auto make : {atom_preset, block_preset}) {
     recipe = recipe ? recipe : make(rest);
@@ -459,6 +460,8 @@ std::vector<std::string> recipe_names() {
           "wanda24-best4",
           "sparsegpt24",
           "sparsegpt24-gptq-w4g128",
+          "shortgpt1",
+          "shortgpt2-gptq-w4g128",
           "gqsa-w4s20",
           "gqsa-w4s30",
           "gqsa-w4s40",

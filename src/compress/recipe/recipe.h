@@ -81,7 +81,8 @@ struct Recipe {
 /// gqsa-w<bits>[a8][g<size>]s<percent>[-t16][-matrix][-refine] leaves out that share of the groups
 /// (of 16) of each row, or the same ones of each 16 rows, or of each matrix.
 ///
-/// quarot- in front of all the others turns the model by Hadamard matrices first.
+/// quarot- in front of all the others turns the model by Hadamard matrices first; shortgpt2- in
+/// front of any name removes the two blocks of least influence before that, alone it leaves f16.
 ///
 /// and behind them, in this order: -gptq (books, blocks, mxfp4 and nvfp4: GPTQ instead of round to
 /// nearest), -search (search the scales first), -refine (coordinate descent at the end).

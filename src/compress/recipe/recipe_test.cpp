@@ -198,6 +198,14 @@ TEST(Recipes, SuffixesAddPasses) {
         "gqsa-f16s50", "quarot-gqsa-w4s50"}) {
     EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
   }
+  EXPECT_EQ(steps_of("shortgpt2"), "shortgpt rtn");
+  EXPECT_EQ(find_recipe("shortgpt12-best4").steps.front().options.at("blocks"), 12);
+  EXPECT_EQ(steps_of("shortgpt1-quarot-wanda24-gptq-w4g128"), "shortgpt rotate wanda gptq");
+  EXPECT_EQ(steps_of("shortgpt1-gqsa-w4s20"), "shortgpt gqsa gptq");
+  for (const char* wrong : {"shortgpt", "shortgpt-", "shortgpt2-", "shortgpt0", "shortgptx",
+                            "shortgpt2x", "shortgpt1-shortgpt1", "quarot-shortgpt1-f16"}) {
+    EXPECT_THROW((void)find_recipe(wrong), core::Error) << wrong;
+  }
   EXPECT_EQ(steps_of("quarot-rtn-w4g128"), "rotate rtn");
   EXPECT_EQ(steps_of("quarot-awq-gptq-w3g64-sym-search"), "rotate awq search gptq");
   EXPECT_EQ(steps_of("quarot-wanda24-nf4g64"), "rotate wanda rtn");
@@ -237,6 +245,8 @@ TEST(Recipes, CombinationsWithoutSenseAreRefusedWithTheReason) {
   expect(refusal("lut4-row-g128", R"("search", "rtn")"), "any4");
   expect(refusal("int4-asym-g128", R"("rotate", "rotate", "rtn")"), "already turned");
   expect(refusal("int4-asym-g128", R"("awq", "rotate", "rtn")"), "comes too late");
+  expect(refusal("int4-asym-g128", R"("rotate", "shortgpt", "rtn")"), "comes too late");
+  expect(refusal("int4-asym-g128", R"("shortgpt", "shortgpt", "rtn")"), "removes all blocks");
   expect(refusal("f16", R"("rtn", "refine")"), "fewer than 16 bits");
   expect(refusal("int4-asym-g128", R"({"pass": "search", "steps": 1.5}, "rtn")"), "whole number");
   expect(refusal("lut4-row-g128", R"({"pass": "any4", "weights": "other"}, "rtn")"),

@@ -158,13 +158,15 @@ class Validation {
   }
 
   void check_order(const Step& step) const {
-    core::require(step.traits.stage >= reached_, ErrorKind::kUsage,
-                  "recipe '{}': pass '{}' comes too late; the order is: one that transforms the "
-                  "model ({}), passes that transform ({}), one that corrects ({}), one that prunes "
-                  "({}), that choose parameters ({}), one that rounds ({}), passes that refine",
-                  name_, step.name, named<Stage::kTransformsModel>(), named<Stage::kTransforms>(),
-                  named<Stage::kCorrects>(), named<Stage::kPrunes>(),
-                  named<Stage::kChoosesParameters>(), named<Stage::kRounds>());
+    core::require(
+        step.traits.stage >= reached_, ErrorKind::kUsage,
+        "recipe '{}': pass '{}' comes too late; the order is: one that removes blocks ({}), one "
+        "that transforms the model ({}), passes that transform ({}), one that corrects ({}), one "
+        "that prunes "
+        "({}), that choose parameters ({}), one that rounds ({}), passes that refine",
+        name_, step.name, named<Stage::kRemovesBlocks>(), named<Stage::kTransformsModel>(),
+        named<Stage::kTransforms>(), named<Stage::kCorrects>(), named<Stage::kPrunes>(),
+        named<Stage::kChoosesParameters>(), named<Stage::kRounds>());
   }
 
   // What scales channels must come before what mixes or moves them.
@@ -199,6 +201,8 @@ class Validation {
   }
 
   void check_not_done_before(const Step& step) const {
+    core::require(!(step.traits.stage == Stage::kRemovesBlocks && removed_), ErrorKind::kUsage,
+                  "recipe '{}': one pass '{}' removes all blocks", name_, step.name);
     core::require(!(step.traits.stage == Stage::kTransformsModel && transformed_),
                   ErrorKind::kUsage, "recipe '{}': pass '{}' would turn what is already turned",
                   name_, step.name);
@@ -218,6 +222,7 @@ class Validation {
 
   void remember(const Step& step) {
     reached_ = step.traits.stage;
+    removed_ = removed_ || reached_ == Stage::kRemovesBlocks;
     transformed_ = transformed_ || reached_ == Stage::kTransformsModel;
     chosen_ = chosen_ || reached_ == Stage::kChoosesParameters;
     pruned_ = pruned_ || step.traits.prunes;
@@ -363,8 +368,9 @@ class Validation {
   std::string name_;
   std::vector<Scheme> schemes_;
   // What the passes so far have done.
-  Stage reached_ = Stage::kTransformsModel;
+  Stage reached_ = Stage::kRemovesBlocks;
   int rounding_ = 0;
+  bool removed_ = false;
   bool transformed_ = false;
   bool chosen_ = false;
   bool pruned_ = false;
