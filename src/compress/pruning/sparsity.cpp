@@ -3,11 +3,17 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <optional>
+#include <string>
+#include <string_view>
 
 namespace nibble::compress {
 
 using core::ErrorKind;
 
+namespace {
+
+// "2:4"; nullopt for what is not built.
 std::optional<Sparsity> parse_pattern(std::string_view text) {
   std::int64_t kept = 0;
   std::int64_t of = 0;
@@ -24,6 +30,8 @@ std::optional<Sparsity> parse_pattern(std::string_view text) {
   }
   return Sparsity{1 - static_cast<double>(kept) / static_cast<double>(of), of - kept, of};
 }
+
+}  // namespace
 
 Sparsity read_sparsity(PassOptions& options) {
   constexpr double kMost = 0.99;

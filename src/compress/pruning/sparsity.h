@@ -1,9 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "compress/block/block_work.h"
@@ -18,12 +16,9 @@ struct Sparsity {
   std::int64_t of = 0;      // 0: unstructured
 };
 
-/// The pattern N:M, "2:4": at most N weights of every M consecutive inputs of a row are kept, N <
-/// M, M of 2, 4, 8, 16. nullopt for other texts.
-std::optional<Sparsity> parse_pattern(std::string_view text);
-
-/// Options "pattern" ("unstructured" or N:M) and "sparsity" (0.5; unstructured only) of a pass.
-/// Throws kUsage.
+/// Options "pattern" ("unstructured", or N:M: at most N weights of every M consecutive inputs of a
+/// row are kept, N < M, M of 2, 4, 8, 16) and "sparsity" (0.5; unstructured only) of a pass. Throws
+/// kUsage.
 Sparsity read_sparsity(PassOptions& options);
 
 /// Throws kInvalidModel when a pattern doesn't divide the layer's inputs, or a weight is not

@@ -4,7 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "compress/pruning/sparsity.h"
+#include <fmt/format.h>
+
 #include "compress/recipe/name_words.h"
 
 namespace nibble::compress {
@@ -20,11 +21,13 @@ std::string_view take_front(std::string_view& rest) {
   return front;
 }
 
-// "24" is the pattern 2:4.
+// "24" is the pattern 2:4; the pass refuses those that are not built.
 std::optional<Json> pattern_option(std::string_view digits) {
-  const std::string pattern =
-      digits.empty() ? "" : fmt::format("{}:{}", digits.substr(0, 1), digits.substr(1));
-  return parse_pattern(pattern) ? std::optional(Json{{"pattern", pattern}}) : std::nullopt;
+  std::string_view rest = digits;
+  const bool good = digits.size() > 1 && take_number(rest) && rest.empty();
+  return good ? std::optional(
+                    Json{{"pattern", fmt::format("{}:{}", digits.substr(0, 1), digits.substr(1))}})
+              : std::nullopt;
 }
 
 // "s50" is half of the weights, wherever they stand.
