@@ -1,4 +1,5 @@
-"""Tables of accuracy, from the files accuracy.jsonl, compare.jsonl, granularity.jsonl, agreement.jsonl and tasks.jsonl of bench/results."""
+"""Tables of accuracy, from the files accuracy.jsonl, compare.jsonl, granularity.jsonl, agreement.jsonl, tasks.jsonl and
+few_bits.jsonl of bench/results."""
 import math
 
 from measurements import markdown, read
@@ -26,6 +27,13 @@ def tables(results):
     granularities = read(results / "granularity.jsonl")
     if granularities:
         found["granularity"] = granularity(granularities)
+    few = read(results / "few_bits.jsonl")
+    for model in originals(few):
+        of_model = [row for row in few if row["model"] == model and "refused" not in row]
+        sparse = [row for row in of_model if row["recipe"].startswith("gqsa-")]
+        found[f"few-bits/{model}"] = few_bits(row for row in of_model if row not in sparse)
+        if sparse:
+            found[f"few-bits/gqsa/{model}"] = few_bits(sparse)
     agreements = read(results / "agreement.jsonl")
     if agreements:
         found["agreement"] = agreement(agreements)
@@ -110,6 +118,22 @@ def scores(rows):
     names = [task["task"] for task in rows[0]["tasks"]]
     body = [[row["model"], f"`{row['recipe']}`", *(cell(task) for task in row["tasks"])] for row in rows]
     return markdown(["model", "recipe", *(f"`{name}`" for name in names)], body)
+
+
+# ---------------------------------------------------------------- fewer than four bits, pruned weights, fewer blocks
+
+def bits_of_original(row):
+    """Bits of all blocks for each weight of the original's."""
+    left, all_blocks = row.get("blocks", [1, 1])
+    return row["bits"] * left / all_blocks
+
+
+def few_bits(rows):
+    """A row for each recipe: bits, perplexities, and percent of the items of each task."""
+    ordered = sorted(rows, key=lambda row: (-bits_of_original(row), row["perplexity"]["docs"]))
+    body = [[f"`{row['recipe']}`", f"{bits_of_original(row):.3f}", *(f"{value:.2f}" for value in row["perplexity"].values()),
+             *(f"{100 * share:.1f}" for share in row["tasks"].values())] for row in ordered]
+    return markdown(["recipe", "bits/weight", *ordered[0]["perplexity"], *(f"`{task}`" for task in ordered[0]["tasks"])], body)
 
 
 # ---------------------------------------------------------------- the float models

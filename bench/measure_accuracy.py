@@ -2,7 +2,7 @@
 """Quantizes models by recipes and measures each result on several texts.
 
     bench/measure_accuracy.py RESULTS --model NAME=FOLDER ... --text NAME=FILE ... --calib NAME=FILE ... \\
-        [--recipes A,B] [--jobs N] [--threads N]
+        [--recipes A,B] [--jobs N] [--threads N] [--tasks FOLDER]
 
 Adds one line of JSON for each model, recipe and calibration text to RESULTS (bench/results/accuracy.jsonl) and leaves
 out those that are there, so that it can be interrupted and repeated. Each line comes from the packed result of
@@ -25,6 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 EVALUATION = ["--seq-len", "1024", "--max-tokens", "40960", "--quiet", "--json"]
 ORIGINAL = "original"
+TASK_ITEMS = {"arc_easy,piqa,lambada_openai": 500, "blimp": 50}  # the first of each file
 
 
 def presets(nibble):
@@ -43,17 +44,33 @@ def activation_format(folder):
     return any(re.search(r"-a[0-9]", scheme) for scheme in layers.values())
 
 
+def blocks(folder):
+    config = json.loads((Path(folder) / "config.json").read_text())
+    return config.get("num_hidden_layers", config.get("n_layer"))
+
+
 class Bench:
     def __init__(self, arguments):
         self.nibble = arguments.nibble
         self.texts = named(arguments.text)
         self.samples = arguments.samples
         self.threads = str(arguments.threads)
+        self.tasks = arguments.tasks
 
     def evaluate(self, folder, text, *more):
         command = [self.nibble, "eval", str(folder), "--text", self.texts[text], "--threads", self.threads,
                    *EVALUATION, *more]
         return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+    def scores(self, folder):
+        """The share of items that are right, by task, where tasks are wanted."""
+        shares = {}
+        for names, limit in TASK_ITEMS.items() if self.tasks else []:
+            command = [self.nibble, "tasks", str(folder), "--task", names, "--data", self.tasks, "--limit", str(limit),
+                       "--threads", self.threads, "--quiet", "--json"]
+            result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            shares.update({task["task"]: task["acc"] for task in result["tasks"]})
+        return {"tasks": shares} if shares else {}
 
     def quantize(self, model, output, recipe, calibration):
         command = [self.nibble, "quantize", model, "-o", str(output), "--recipe", recipe, "--samples",
@@ -63,7 +80,8 @@ class Bench:
         return subprocess.run(command, capture_output=True, text=True)
 
     def original(self, model):
-        return {"bits": 16, "perplexity": {text: self.evaluate(model, text)["perplexity"] for text in self.texts}}
+        return {"bits": 16, "perplexity": {text: self.evaluate(model, text)["perplexity"] for text in self.texts},
+                **self.scores(model)}
 
     def packed(self, model, recipe, calibration):
         with tempfile.TemporaryDirectory() as temporary:
@@ -78,6 +96,10 @@ class Bench:
                 result = self.evaluate(output, text, "--activations", "float")
                 row["perplexity"][text] = result["perplexity"]
             row["bits"] = result["bits_per_weight"]
+            if blocks(output) < blocks(model):
+                row["blocks"] = [blocks(output), blocks(model)]
+            if self.tasks:
+                return {**row, **self.scores(output)}
             first = next(iter(self.texts))
             more = [] if activation_format(output) else ["--activations", "int8"]
             result = self.evaluate(output, first, "--reference", model, *more)
@@ -138,6 +160,7 @@ def main():
     parser.add_argument("--samples", type=int, default=128, help="calibration windows of 1,024 tokens")
     parser.add_argument("--jobs", type=int, default=1, help="recipes at a time")
     parser.add_argument("--threads", type=int, default=2, help="of each job")
+    parser.add_argument("--tasks", metavar="FOLDER", help="score the tasks in FOLDER (docs/cli.md)")
     parser.add_argument("--nibble", default=str(ROOT / "build/release/nibble"))
     return measure(parser.parse_args())
 
