@@ -54,6 +54,28 @@ TEST_F(ConvertCommand, ExactTargetsComputeWhatTheSourceComputes) {
   EXPECT_EQ(config["torch_dtype"], "float32");
 }
 
+// What is rounded to a type is in it; to another type it is decoded and rounded again.
+TEST_F(ConvertCommand, RoundsToTheTypesOfGguf) {
+  double last = 1;
+  for (const std::string type : {"Q2_K", "Q4_K", "q6_k"}) {
+    SCOPED_TRACE(type);
+    const Json made = convert(kDemo, "gguf", type + ".gguf", {"--scheme", type});
+    EXPECT_EQ(made["layers"][0]["to"], type == "q6_k" ? "Q6_K" : type);
+    EXPECT_LT(made["relative_error"].get<double>(), 0.6 * last);
+    last = made["relative_error"].get<double>();
+    const Json again = convert(path(type + ".gguf"), "gguf", type + "-again.gguf");
+    EXPECT_EQ(again["exact_layers"], again["layers"].size());
+  }
+  EXPECT_LT(last, 0.03);
+  EXPECT_NEAR(loss(path("q6_k.gguf")), loss(kDemo), 0.05);
+  const Json down = convert(path("q6_k.gguf"), "gguf", "down.gguf", {"--scheme", "IQ4_XS"});
+  EXPECT_EQ(down["layers"][0]["to"], "IQ4_XS");
+  EXPECT_GT(down["relative_error"].get<double>(), 0.03);
+  const ProcessResult wrong =
+      nibble({"convert", kDemo, "--to", "gguf", "-o", path("x.gguf"), "--scheme", "Q7_K"});
+  EXPECT_EQ(wrong.exit_code, 2);
+}
+
 TEST_F(ConvertCommand, AnyFolderBecomesAnyOther) {
   for (const std::string from : {"gptq", "awq", "ct-pack", "bnb-nf4", "mlx"}) {
     for (const std::string to : {"gptq", "awq", "compressed-tensors", "mlx", "hf"}) {
