@@ -1,63 +1,19 @@
 #include "models/fewer_blocks.h"
 
 #include <algorithm>
-#include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "io/file_descriptor.h"
 #include "models/build_model.h"
+#include "models/renamed_source.h"
 
 namespace nibble::models {
 namespace {
 
 using core::ErrorKind;
 using core::Json;
-
-// Tensors of another source under other names.
-class RenamedSource final : public WeightSource {
- public:
-  /// `names`: of every tensor here, what it is called there.
-  RenamedSource(std::shared_ptr<const WeightSource> source,
-                std::map<std::string, std::string, std::less<>> names)
-      : source_(std::move(source)), names_(std::move(names)) {}
-
-  std::vector<std::string> names() const override {
-    std::vector<std::string> here;
-    for (const auto& [name, there] : names_) {
-      here.push_back(name);
-    }
-    return here;
-  }
-  bool contains(std::string_view name) const override { return names_.contains(name); }
-  core::Tensor load(std::string_view name) const override { return source_->load(there(name)); }
-  core::Tensor load_or_bytes(std::string_view name) const override {
-    return source_->load_or_bytes(there(name));
-  }
-  void release_pages() const override { source_->release_pages(); }
-  void release_pages(std::string_view name) const override {
-    if (contains(name)) {
-      source_->release_pages(there(name));
-    }
-  }
-  void check_intact() const override { source_->check_intact(); }
-  void check_unchanged() const override { source_->check_unchanged(); }
-  std::vector<std::filesystem::path> files() const override { return source_->files(); }
-  bool stores_conv1d() const override { return source_->stores_conv1d(); }
-  std::shared_ptr<const ops::StoredRows> stored_rows(std::string_view name) const override {
-    return contains(name) ? source_->stored_rows(there(name)) : nullptr;
-  }
-
- private:
-  const std::string& there(std::string_view name) const {
-    const auto found = names_.find(name);
-    core::require(found != names_.end(), ErrorKind::kInvalidModel, "there is no tensor '{}'",
-                  core::printable(name));
-    return found->second;
-  }
-
-  std::shared_ptr<const WeightSource> source_;
-  std::map<std::string, std::string, std::less<>> names_;
-};
 
 // "model.layers.3." of each block.
 std::vector<std::string> block_prefixes(const Network& network, const Family& family) {
@@ -85,10 +41,11 @@ List kept_of(const List& list, std::span<const std::int64_t> removed) {
   return kept;
 }
 
-std::map<std::string, std::string, std::less<>> names_without(
+// The names of the tensors that stay, new and old.
+std::vector<std::pair<std::string, std::string>> names_without(
     const WeightSource& source, const std::vector<std::string>& prefixes,
     std::span<const std::int64_t> removed) {
-  std::map<std::string, std::string, std::less<>> names;
+  std::vector<std::pair<std::string, std::string>> names;
   for (const std::string& name : source.names()) {
     std::size_t place = 0;  // of the block among those that stay
     std::size_t block = 0;
@@ -97,9 +54,9 @@ std::map<std::string, std::string, std::less<>> names_without(
       ++block;
     }
     if (block == prefixes.size()) {
-      names.emplace(name, name);
+      names.emplace_back(name, name);
     } else if (!is_in(removed, block)) {
-      names.emplace(prefixes[place] + name.substr(prefixes[block].size()), name);
+      names.emplace_back(prefixes[place] + name.substr(prefixes[block].size()), name);
     }
   }
   return names;

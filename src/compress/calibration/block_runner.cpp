@@ -6,6 +6,7 @@
 #include "compress/calibration/cuda_block_runner.h"
 #include "compress/calibration/pack_forward.h"
 #include "compress/calibration/prepared_block.h"
+#include "compress/calibration/row_products.h"
 #include "ops/plain_attention.h"
 
 namespace nibble::compress {
@@ -256,19 +257,13 @@ std::optional<StateDamage> CpuBlockRunner::damage() {
     const Matrix before = last_states(*original_, pack);
     const Matrix after = last_states(stream_, pack);
     for (std::int64_t row = 0; row < before.rows(); ++row) {
-      double product = 0;
-      double own = 0;
-      double other = 0;
+      const RowProducts products = row_products(before, after, row);
+      cosines += products.cosine();
+      signal += products.first;
       for (std::int64_t i = 0; i < before.columns(); ++i) {
-        const auto a = static_cast<double>(before.row(row)[i]);
-        const auto b = static_cast<double>(after.row(row)[i]);
-        product += a * b;
-        own += a * a;
-        other += b * b;
-        noise += (a - b) * (a - b);
+        const double error = static_cast<double>(before.row(row)[i]) - after.row(row)[i];
+        noise += error * error;
       }
-      cosines += own > 0 && other > 0 ? product / std::sqrt(own * other) : 0.0;
-      signal += own;
     }
     tokens += before.rows();
   }

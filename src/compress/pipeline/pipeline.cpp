@@ -39,6 +39,12 @@ void require_serves_encoder(const models::Model& model, const Recipe& recipe,
                 "{} has an encoder; adapters are merged into decoders only", io::shown(model.path));
 }
 
+CalibrationOptions calibration_of(const PipelineOptions& options) {
+  CalibrationOptions calibration = options.calibration;
+  calibration.threads = options.threads;
+  return calibration;
+}
+
 // The model that is compressed where the recipe removes blocks, else null.
 std::shared_ptr<const models::Model> shortened(const models::Model& model, const Recipe& recipe,
                                                const PipelineOptions& options,
@@ -54,9 +60,7 @@ std::shared_ptr<const models::Model> shortened(const models::Model& model, const
   if (options.place.on_gpu()) {
     progress.message("the influence of blocks is measured on the CPU");
   }
-  CalibrationOptions calibration = options.calibration;
-  calibration.threads = options.threads;
-  return without_least_influential(model, blocks, std::move(calibration), progress);
+  return without_least_influential(model, blocks, calibration_of(options), progress);
 }
 
 // The recipe with its target met.
@@ -72,9 +76,7 @@ Recipe allocated(const models::Model& model, const Recipe& recipe, const Pipelin
   if (options.place.on_gpu()) {
     progress.message("the formats for the target are chosen on the CPU");
   }
-  CalibrationOptions calibration = options.calibration;
-  calibration.threads = options.threads;
-  return allocate_formats(model, recipe, calibration, progress);
+  return allocate_formats(model, recipe, calibration_of(options), progress);
 }
 
 models::CompressionInfo compression_of(const Recipe& recipe,

@@ -6,63 +6,17 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "core/error.h"
 #include "io/file_descriptor.h"
-#include "models/weight_source.h"
+#include "models/renamed_source.h"
 #include "tune/block_layers.h"
 
 namespace nibble::tune {
 namespace {
 
 using core::ErrorKind;
-
-// Tensors of another source under new names.
-class RenamedSource final : public models::WeightSource {
- public:
-  RenamedSource(std::shared_ptr<const models::WeightSource> from,
-                std::vector<std::pair<std::string, std::string>> names)  // new and old
-      : from_(std::move(from)),
-        ordered_(std::move(names)),
-        old_(ordered_.begin(), ordered_.end()) {}
-
-  std::vector<std::string> names() const override {
-    std::vector<std::string> names;
-    for (const auto& [name, old] : ordered_) {
-      names.push_back(name);
-    }
-    return names;
-  }
-  bool contains(std::string_view name) const override { return old_.contains(name); }
-  core::Tensor load(std::string_view name) const override { return from_->load(old(name)); }
-  core::Tensor load_or_bytes(std::string_view name) const override {
-    return from_->load_or_bytes(old(name));
-  }
-  void release_pages() const override { from_->release_pages(); }
-  void release_pages(std::string_view name) const override {
-    if (contains(name)) {
-      from_->release_pages(old(name));
-    }
-  }
-  void check_intact() const override { from_->check_intact(); }
-  void check_unchanged() const override { from_->check_unchanged(); }
-  std::vector<std::filesystem::path> files() const override { return from_->files(); }
-  bool stores_conv1d() const override { return from_->stores_conv1d(); }
-
- private:
-  const std::string& old(std::string_view name) const {
-    const auto found = old_.find(name);
-    core::require(found != old_.end(), ErrorKind::kInvalidModel, "there is no tensor {}",
-                  core::printable(name));
-    return found->second;
-  }
-
-  std::shared_ptr<const models::WeightSource> from_;
-  std::vector<std::pair<std::string, std::string>> ordered_;
-  std::map<std::string, std::string, std::less<>> old_;
-};
 
 // Calls change(name) for the name of each layer and norm of a block.
 template <typename Change>
@@ -210,7 +164,7 @@ models::Model with_layers(const models::Model& model, const KeptLayers& layers) 
       names.emplace_back(*std::move(renamed), name);
     }
   }
-  result.source = std::make_shared<RenamedSource>(model.source, std::move(names));
+  result.source = std::make_shared<models::RenamedSource>(model.source, std::move(names));
   return result;
 }
 
