@@ -227,7 +227,8 @@ TEST(UnitWriter, FewBitsTakeTheirBits) {
 }
 
 TEST(UnitWriter, RefusesWhatNoKernelComputes) {
-  for (const char* scheme : {"int4-sym-g24", "int8-sym-row-a8g40", "f16"}) {
+  for (const char* scheme :
+       {"int4-sym-g24", "int8-sym-row-a8g40", "f16", "int4-sym-g128-2of4", "f16-2of4"}) {
     EXPECT_FALSE(has_units(formats::parse_scheme(scheme))) << scheme;
     EXPECT_THROW(unit_format_of(formats::parse_scheme(scheme)), core::Error) << scheme;
   }
