@@ -86,8 +86,8 @@ std::vector<StoredPart> stored_parts(const Scheme& scheme, std::int64_t n, std::
     return {{"weight", &PackedWeight::dense, scheme.code.dense, n, k}};
   }
   if (!has_codes(scheme)) {
-    const std::int64_t kept = stored_weights_per_row(scheme, k);
-    return {{"values", &PackedWeight::values, scheme.code.dense, n, kept}, index_part(n, k)};
+    const std::int64_t values = stored_weights_per_row(scheme, k);
+    return {{"values", &PackedWeight::values, scheme.code.dense, n, values}, index_part(n, k)};
   }
   if (is_block_sparse(scheme)) {
     const std::int64_t all = n / pattern_rows(scheme) * groups_per_row(scheme, k);
