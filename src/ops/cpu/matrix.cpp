@@ -13,19 +13,18 @@
 namespace nibble::ops::cpu {
 namespace {
 
-// 2 MiB. Rows of a large matrix that are written a few lines at a time lie in a page of 4 KiB each,
-// and every one of them misses the TLB.
-constexpr std::int64_t kHugePageFloats = std::int64_t{1} << 19;
+// Rows of a large matrix that are written a few lines at a time lie in a page of 4 KiB each, and
+// every one of them misses the TLB.
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 // Null where the system gives none. On the border of a huge page where there is room for one.
-float* allocate(std::int64_t floats) {
-  const auto bytes = static_cast<std::size_t>(floats) * sizeof(float);
-  if (floats % kHugePageFloats != 0) {
-    return static_cast<float*>(std::aligned_alloc(64, bytes));
+float* allocate(std::size_t bytes) {
+  void* data = nullptr;
+  if (posix_memalign(&data, bytes < kHugePage ? 64 : kHugePage, bytes) != 0) {
+    return nullptr;
   }
-  void* const data = std::aligned_alloc(kHugePageFloats * sizeof(float), bytes);
-  if (data != nullptr) {
-    madvise(data, bytes, MADV_HUGEPAGE);  // advice only: small pages work too
+  if (bytes >= kHugePage) {
+    madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // advice: small pages work too
   }
   return static_cast<float*>(data);
 }
@@ -53,11 +52,11 @@ BufferPool::Buffer BufferPool::take(std::int64_t floats) {
     count_use(buffer.capacity);
     return buffer;
   }
-  const std::int64_t unit = floats < kHugePageFloats ? 16 : kHugePageFloats;
-  const std::int64_t capacity = (floats + unit) / unit * unit;
+  const std::int64_t capacity = (floats + 16) / 16 * 16;
   make_room(capacity);
   const std::int64_t bytes = capacity * static_cast<std::int64_t>(sizeof(float));
-  float* const data = core::machine_has(bytes) ? allocate(capacity) : nullptr;
+  float* const data =
+      core::machine_has(bytes) ? allocate(static_cast<std::size_t>(bytes)) : nullptr;
   core::require(
       data != nullptr, core::ErrorKind::kOutOfMemory,
       "cannot allocate {} bytes for activations; use a shorter context or a smaller batch", bytes);
