@@ -103,7 +103,7 @@ void PackedWeightBuilder::set_multiple(std::int64_t row, std::int64_t group, flo
   const std::int64_t super = group * weight_.scheme.scale.group / kSuperGroup;
   const float unit = core::to_float(supers.data<core::Fp16>()[index(row * supers.dim(1) + super)]);
   const double multiple = unit == 0 ? 0.0 : std::nearbyint(static_cast<double>(value) / unit);
-  require(std::abs(multiple) <= 128 && unit * static_cast<float>(multiple) == value,
+  require(multiple >= -128 && multiple <= 127 && unit * static_cast<float>(multiple) == value,
           ErrorKind::kFailed, "{} is no multiple of the {} that group {} of row {} shares", value,
           unit, group, row);
   multiples.mutable_data<std::int8_t>()[index(row * multiples.dim(1) + group)] =

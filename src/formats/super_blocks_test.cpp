@@ -120,6 +120,19 @@ TEST(SuperBlocks, TakeAnyFiniteWeights) {
   }
 }
 
+// 128 would be stored as -128.
+TEST(SuperBlocks, AScaleBeyondTheMultiplesIsRefused) {
+  const Scheme scheme = parse_scheme("int8-sym-g16-s8");
+  PackedWeightBuilder builder(scheme, 1, 256);
+  const std::vector<Super> supers = {{core::to_fp16(0.5f), {}}};
+  builder.set_supers(0, supers);
+  builder.set_group(0, 0, {-64.0f, 128});
+  builder.set_group(0, 1, {63.5f, 128});
+  for (const float scale : {64.0f, -64.5f, 0.25f}) {
+    EXPECT_THROW(builder.set_group(0, 2, {scale, 128}), core::Error) << scale;
+  }
+}
+
 TEST(SuperBlocks, TheLargestScaleAndTheLowestMinimumAreReached) {
   const Scheme scheme = parse_scheme("int4-min-g32-s8");
   std::vector<GroupParameters> groups(16);
