@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/float16.h"
+#include "formats/scheme.h"
 
 namespace nibble::formats {
 
@@ -20,6 +21,12 @@ inline float round_scale(double scale) {
   const double step = std::ldexp(1.0, exponent - kMantissaBits);
   const auto rounded = static_cast<float>(std::nearbyint(magnitude / step) * step);
   return scale < 0 ? -rounded : rounded;
+}
+
+/// A scale that was fitted to its weights, in its stored type. One that will be a multiple of a
+/// float16 stays as it is until round_to_supers() knows that.
+inline float fitted_scale(const Scheme& scheme, double scale) {
+  return has_supers(scheme) ? static_cast<float>(scale) : round_scale(scale);
 }
 
 }  // namespace nibble::formats

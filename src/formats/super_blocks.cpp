@@ -27,6 +27,14 @@ std::size_t index(std::int64_t value) {
   return static_cast<std::size_t>(value);
 }
 
+std::vector<Scheme> parsed_schemes() {
+  std::vector<Scheme> schemes;
+  for (const SuperBlockType& type : kTypes) {
+    schemes.push_back(parse_scheme(type.scheme));
+  }
+  return schemes;
+}
+
 // The multiple of `unit` that is nearest to `value`, in [least, most].
 float nearest_multiple(float value, float unit, int least, int most) {
   return static_cast<float>(std::clamp(std::nearbyint(static_cast<double>(value) / unit),
@@ -78,12 +86,14 @@ std::span<const SuperBlockType> super_block_types() {
 }
 
 const SuperBlockType* super_block_type(const Scheme& scheme) {
+  if (!has_supers(scheme)) {
+    return nullptr;
+  }
+  static const std::vector<Scheme> schemes = parsed_schemes();
   Scheme weights = scheme;
   weights.activation = {};
-  const auto* const found = std::find_if(
-      kTypes.begin(), kTypes.end(),
-      [&](const SuperBlockType& type) { return parse_scheme(type.scheme) == weights; });
-  return has_supers(scheme) && found != kTypes.end() ? found : nullptr;
+  const auto found = std::find(schemes.begin(), schemes.end(), weights);
+  return found == schemes.end() ? nullptr : &kTypes[index(found - schemes.begin())];
 }
 
 const SuperBlockType* find_super_block_type(std::string_view name) {

@@ -60,9 +60,7 @@ class IntFormat final : public Format {
     }
   }
 
-  float stored_scale(double scale) const override {
-    return has_supers(scheme()) ? static_cast<float>(scale) : round_scale(scale);
-  }
+  float stored_scale(double scale) const override { return fitted_scale(scheme(), scale); }
 
  private:
   // The element of largest magnitude, the first of equals; 0 for an empty group.

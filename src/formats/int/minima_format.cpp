@@ -50,13 +50,11 @@ class MinimaFormat final : public Format {
     }
   }
 
-  float stored_scale(double scale) const override {
-    return has_supers(scheme()) ? static_cast<float>(scale) : round_scale(scale);
-  }
+  float stored_scale(double scale) const override { return fitted_scale(scheme(), scale); }
 
   float stored_minimum(double minimum) const override {
     const double low = std::min(minimum, 0.0);
-    return has_supers(scheme()) || low == 0 ? static_cast<float>(low) : round_scale(low);
+    return low == 0 ? 0.0f : fitted_scale(scheme(), low);
   }
 
  private:

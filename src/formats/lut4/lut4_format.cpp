@@ -81,9 +81,7 @@ class Lut4Format final : public Format {
     }
   }
 
-  float stored_scale(double scale) const override {
-    return has_supers(scheme()) ? static_cast<float>(scale) : round_scale(scale);
-  }
+  float stored_scale(double scale) const override { return fitted_scale(scheme(), scale); }
 
  private:
   // Every rank of a run of equal entries leads to the first code of the run.
