@@ -162,10 +162,11 @@ class GgufExport {
     add_layer(prefix + "ffn_down", mlp.down.parts.front());
   }
 
-  const io::GgufBlockType& type_of(const ops::Linear& layer) const {
-    const bool asked = converted_.contains(&layer) || !formats::is_dense(layer.weight.scheme) ||
+  // The scheme that the layer shall have, where one was given for layers like it.
+  std::optional<formats::Scheme> asked(const ops::Linear& layer) const {
+    const bool given = converted_.contains(&layer) || !formats::is_dense(layer.weight.scheme) ||
                        (options_.scheme && formats::is_dense(*options_.scheme));
-    return gguf_type_of(layer.weight, asked ? options_.scheme : std::nullopt);
+    return given ? options_.scheme : std::nullopt;
   }
 
   // One matrix and its bias.
@@ -194,7 +195,8 @@ class GgufExport {
 
   void add_matrix(const std::string& name, const core::Shape& shape,
                   const std::vector<const ops::Linear*>& layers, const RowOrder& rows) {
-    const io::GgufBlockType& type = type_of(*layers.front());
+    const ops::Linear& first = *layers.front();
+    const io::GgufBlockType& type = gguf_type_of(first.weight, asked(first));
     weights_[type.name] += core::element_count(shape);
     const auto data = [this, layers, rows, &type] {
       std::vector<std::byte> bytes;
@@ -209,7 +211,7 @@ class GgufExport {
 
   void append(const ops::Linear& layer, const io::GgufBlockType& type, const RowOrder& rows,
               std::vector<std::byte>& bytes) {
-    GgufLayer data = gguf_layer(layer, type, rows, options_.round, pool_);
+    GgufLayer data = gguf_layer(layer, type, rows, asked(layer), options_.round, pool_);
     data.report.stored_bytes = std::ssize(data.bytes);
     bytes.insert(bytes.end(), data.bytes.begin(), data.bytes.end());
     if (!formats::is_dense(layer.weight.scheme) || !data.report.exact) {

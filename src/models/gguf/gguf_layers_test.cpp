@@ -196,6 +196,25 @@ TEST(GgufLayers, WeightsRoundedToSuperBlocksMoveIntoThemAsTheyAre) {
   }
 }
 
+// Of one tensor the first layer says the type.
+TEST(GgufLayers, LayersOfATensorAreRoundedToItsBlocksOnlyWhereThatIsAsked) {
+  const std::vector<float> w = core::normal_values(2 * 256, 5);
+  core::ThreadPool pool(1);
+  ops::Linear layer;
+  layer.name = "experts.1";
+  layer.weight = formats::round_to_nearest(w, 2, 256, scheme_of_gguf_type("q2_k"));
+  const formats::Scheme wanted = scheme_of_gguf_type("q4_k");
+  const GgufBlockType& type = gguf_type_of(layer.weight, wanted);
+  EXPECT_NE(message_of([&] {
+              (void)gguf_layer(layer, type, {}, std::nullopt, {}, pool);
+            }).find("different schemes"),
+            std::string::npos);
+  const GgufLayer rounded = gguf_layer(layer, type, {}, wanted, {}, pool);
+  EXPECT_EQ(rounded.report.to, "Q4_K");
+  EXPECT_EQ(rounded.bytes.size(), 2u * 144);
+  EXPECT_GT(rounded.report.squared_error, 0);
+}
+
 TEST(GgufLayers, BlocksOf256MakeWayWhereRowsAreNoMultipleOfThat) {
   const auto type_of = [](std::string_view name, std::int64_t k) {
     const auto weight = formats::dense_weight(core::Tensor::zeros(core::DType::kF32, {2, k}));

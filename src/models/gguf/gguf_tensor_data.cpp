@@ -116,11 +116,12 @@ GgufLayer rounded_blocks(const ops::Linear& layer, const io::GgufBlockType& type
 }
 
 GgufLayer blocks_of(const ops::Linear& layer, const io::GgufBlockType& type, const RowOrder& rows,
-                    const Rounder& round, core::ThreadPool& pool) {
+                    const std::optional<Scheme>& asked, const Rounder& round,
+                    core::ThreadPool& pool) {
   if (blocks_of_layer(layer.weight) == &type) {
     return moved_blocks(layer, type, rows, pool);
   }
-  if (type.form->scale == io::GgufScale::kMultiples) {
+  if (asked && type.form->scale == io::GgufScale::kMultiples) {
     return rounded_blocks(layer, type, rows, round, pool);
   }
   core::require(
@@ -199,9 +200,10 @@ const io::GgufBlockType& gguf_type_of(const formats::PackedWeight& weight,
 }
 
 GgufLayer gguf_layer(const ops::Linear& layer, const io::GgufBlockType& type, const RowOrder& rows,
-                     const Rounder& round, core::ThreadPool& pool) {
+                     const std::optional<Scheme>& asked, const Rounder& round,
+                     core::ThreadPool& pool) {
   GgufLayer result = type.dense ? numbers_of(layer, *type.dense, rows, pool)
-                                : blocks_of(layer, type, rows, round, pool);
+                                : blocks_of(layer, type, rows, asked, round, pool);
   result.report.to = type.name;
   return result;
 }

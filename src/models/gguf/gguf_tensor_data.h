@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -25,12 +26,15 @@ formats::Scheme scheme_of_gguf_type(std::string_view name);
 const io::GgufBlockType& gguf_type_of(const formats::PackedWeight& weight,
                                       const std::optional<formats::Scheme>& asked);
 
-/// The bytes of a layer in `type`, and what that changed.
+/// The bytes of a layer in `type`, and what that changed. `asked` as above: without it nothing is
+/// rounded to blocks of 256 weights. Throws kInvalidModel where that would have to be, since
+/// another layer of the same tensor has `type`.
 struct GgufLayer {
   std::vector<std::byte> bytes;
   ConvertedLayer report;
 };
 GgufLayer gguf_layer(const ops::Linear& layer, const io::GgufBlockType& type, const RowOrder& rows,
-                     const Rounder& round, core::ThreadPool& pool);
+                     const std::optional<formats::Scheme>& asked, const Rounder& round,
+                     core::ThreadPool& pool);
 
 }  // namespace nibble::models
