@@ -43,26 +43,33 @@ bool fits_shape(const Scheme& scheme, const formats::PackedWeight& weight) {
   }
 }
 
+// Part `part` of the same set of each expert.
+std::vector<const ops::Linear*> of_experts(const models::Block& block,
+                                           ops::LinearSet models::Mlp::*set, std::size_t part) {
+  std::vector<const ops::Linear*> layers;
+  for (const models::Mlp& expert : block.experts) {
+    layers.push_back(&(expert.*set).parts[part]);
+  }
+  return layers;
+}
+
 // The layers of a block, those together that must have one scheme: a GGUF file has the matrices of
 // all experts in one tensor.
 std::vector<std::vector<const ops::Linear*>> layers_together(const models::Block& block,
                                                              bool in_gguf) {
   std::vector<std::vector<const ops::Linear*>> result;
-  std::set<const ops::LinearSet*> done;
+  std::set<const ops::Linear*> done;
   for (const auto set : {&models::Mlp::up, &models::Mlp::down}) {
-    for (std::size_t i = 0; in_gguf && i < block.experts.size(); ++i) {
-      const ops::LinearSet& of_expert = block.experts[i].*set;
-      const std::size_t first = result.size() - (i == 0 ? 0 : of_expert.parts.size());
-      result.resize(first + of_expert.parts.size());
-      for (std::size_t part = 0; part < of_expert.parts.size(); ++part) {
-        result[first + part].push_back(&of_expert.parts[part]);
-      }
-      done.insert(&of_expert);
+    const std::size_t parts =
+        in_gguf && !block.experts.empty() ? (block.experts.front().*set).parts.size() : 0;
+    for (std::size_t part = 0; part < parts; ++part) {
+      result.push_back(of_experts(block, set, part));
+      done.insert(result.back().begin(), result.back().end());
     }
   }
   for (const ops::LinearSet* set : models::linear_sets(block)) {
     for (const ops::Linear& part : set->parts) {
-      if (!done.contains(set)) {
+      if (!done.contains(&part)) {
         result.push_back({&part});
       }
     }
