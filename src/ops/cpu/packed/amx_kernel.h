@@ -22,9 +22,8 @@
 /// of a group in C tiles. Before these are stored, vectors scale and add the sums of the group
 /// before it, so that no load waits for a store to the same line of a page:
 ///
-///   tiles     multiply group 1  |                 |  store 1  |  multiply group 2  |
-///   vectors                     |  scale group 0  |           |                    |  scale group
-///   1
+///   tiles     multiply 1  |           |  store 1  |  multiply 2  |           |  store 2
+///   vectors               |  scale 0  |           |              |  scale 1  |
 ///
 /// `Isa` gives vectors of 16 rows (lanes512.h).
 namespace nibble::ops::cpu {
