@@ -3,16 +3,14 @@
 #include <cmath>
 #include <utility>
 
-// The loops are written once over vectors of `kLanes` values, and compiled for some instruction
-// sets by inlining them into functions that have these.
-#define NIBBLE_INLINE inline __attribute__((always_inline))
+#include "core/vector_level.h"
 
 namespace nibble::formats {
 namespace {
 
 template <typename T, int kLanes>
 struct VectorOf {
-  using Type [[gnu::vector_size(kLanes * sizeof(T)), gnu::may_alias]] = T;
+  using Type = typename core::VectorOf<T, kLanes>::Type;
 
   static NIBBLE_INLINE void load(const T* p, Type& v) { __builtin_memcpy(&v, p, sizeof(v)); }
   static NIBBLE_INLINE void store(T* p, const Type& v) { __builtin_memcpy(p, &v, sizeof(v)); }
@@ -163,43 +161,22 @@ T scale_of(const HadamardTurn& turn) {
   return T{1} / std::sqrt(static_cast<T>(turn.base * turn.width));
 }
 
-#if defined(__x86_64__)
-[[gnu::target("avx2")]] void turn_avx2(const HadamardTurn& turn, float* x, std::int64_t blocks,
-                                       float* scratch, float scale) {
-  turn_in_lanes<8>(turn, x, blocks, scratch, scale);
-}
-[[gnu::target("avx512f,avx512dq,avx512vl")]] void turn_avx512(const HadamardTurn& turn, float* x,
-                                                              std::int64_t blocks, float* scratch,
-                                                              float scale) {
-  turn_in_lanes<16>(turn, x, blocks, scratch, scale);
-}
-
-using Turn = void (*)(const HadamardTurn&, float*, std::int64_t, float*, float);
-
-Turn best_turn() {
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
-      __builtin_cpu_supports("avx512vl") != 0) {
-    return turn_avx512;
+struct TurnFloats {
+  template <int kVectorBytes>
+  static NIBBLE_INLINE void run(const HadamardTurn& turn, float* x, std::int64_t blocks,
+                                float* scratch, float scale) {
+    turn_in_lanes<kVectorBytes / int{sizeof(float)}>(turn, x, blocks, scratch, scale);
   }
-  return __builtin_cpu_supports("avx2") != 0 ? turn_avx2 : nullptr;
-}
-#endif
+};
 
 }  // namespace
 
 void turn_blocks_plainly(const HadamardTurn& turn, float* x, std::int64_t blocks, float* scratch) {
-  turn_in_lanes<4>(turn, x, blocks, scratch, scale_of<float>(turn));
+  core::VectorVersions<TurnFloats>::plain(turn, x, blocks, scratch, scale_of<float>(turn));
 }
 
 void turn_blocks(const HadamardTurn& turn, float* x, std::int64_t blocks, float* scratch) {
-#if defined(__x86_64__)
-  static const Turn best = best_turn();
-  if (best != nullptr) {
-    return best(turn, x, blocks, scratch, scale_of<float>(turn));
-  }
-#endif
-  turn_blocks_plainly(turn, x, blocks, scratch);
+  core::VectorVersions<TurnFloats>::best(turn, x, blocks, scratch, scale_of<float>(turn));
 }
 
 void turn_blocks(const HadamardTurn& turn, double* x, std::int64_t blocks, double* scratch) {

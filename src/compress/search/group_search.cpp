@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
+
+#include "core/hash.h"
 
 namespace nibble::compress {
 namespace {
@@ -30,25 +34,6 @@ bool has_signed_scales(const Scheme& scheme) {
          formats::has_learned_book(scheme);
 }
 
-// Weighted sums over the elements of a group. Eight partial sums, so that compilers can use
-// vectors.
-template <typename Term>
-double sum_over(std::size_t count, Term term) {
-  constexpr std::size_t kLanes = 8;
-  std::array<double, kLanes> lanes{};
-  std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      lanes[lane] += term(i + lane);
-    }
-  }
-  for (; i < count; ++i) {
-    lanes[i % kLanes] += term(i);
-  }
-  return ((lanes[0] + lanes[4]) + (lanes[1] + lanes[5])) +
-         ((lanes[2] + lanes[6]) + (lanes[3] + lanes[7]));
-}
-
 // The largest of the range becomes 6. What fit() would choose between 6 and 4 depends on all
 // weights of a group, not on the ends of their range.
 GroupParameters nv_start(const Format& format, std::span<const float, 2> range) {
@@ -62,97 +47,166 @@ bool same(const GroupParameters& a, const GroupParameters& b) {
 
 }  // namespace
 
-double GroupSearch::loss(const Format& format, std::span<const float> weights,
-                         std::span<const float> importance, const GroupParameters& parameters) {
-  codes_.resize(weights.size());
-  values_.resize(weights.size());
-  format.encode_group(weights, parameters, codes_);
-  format.decode_group(codes_, parameters, values_);
-  return sum_over(weights.size(), [&](std::size_t i) {
-    const double error = static_cast<double>(weights[i]) - values_[i];
-    return importance[i] * error * error;
-  });
+void GroupSearch::take(const Format& format, std::span<const float> weights,
+                       std::span<const float> importance) {
+  const Scheme& scheme = format.scheme();
+  format_ = &format;
+  floats_ = weights;
+  group_.assign(weights, importance);
+  kind_ = Kind::kOther;
+  if (formats::is_integer(scheme)) {
+    kind_ = Kind::kSteps;
+    step_codes_ = formats::step_codes(scheme);
+  } else if (formats::rounds_by_book_order(scheme)) {
+    kind_ = Kind::kBook;
+    Book book;
+    std::array<std::uint8_t, book.size()> codes;
+    std::iota(codes.begin(), codes.end(), std::uint8_t{0});
+    format.decode_group(codes, {}, book);
+    if (!order_ || book != book_) {  // that of the group before, in nearly all cases
+      book_ = book;
+      order_.emplace(book);
+    }
+  }
+  for (Rounding& rounding : roundings_) {
+    rounding.codes.resize(weights.size());
+    rounding.values.assign(group_.padded(), 0);
+  }
 }
 
-// Least squares given the codes in codes_. With a zero or a minimum, w = scale * code + offset is a
-// line through the points (code, w); its offset is rounded, and the scale fitted again to what is
-// left.
-GroupParameters GroupSearch::refit(const Format& format, std::span<const float> weights,
-                                   std::span<const float> importance,
-                                   const GroupParameters& parameters) {
-  GroupParameters result = parameters;
-  const std::size_t count = weights.size();
-  const auto h = [&](std::size_t i) { return static_cast<double>(importance[i]); };
-  if (has_offsets(format.scheme())) {
-    const double total = sum_over(count, h);
-    const double code = sum_over(count, [&](std::size_t i) { return h(i) * codes_[i]; }) / total;
-    const double mean = sum_over(count, [&](std::size_t i) { return h(i) * weights[i]; }) / total;
-    const double variance = sum_over(
-        count, [&](std::size_t i) { return h(i) * (codes_[i] - code) * (codes_[i] - code); });
-    const double covariance = sum_over(
-        count, [&](std::size_t i) { return h(i) * (codes_[i] - code) * (weights[i] - mean); });
-    if (!(variance > 0) || !(covariance > 0)) {
-      return parameters;
+void GroupSearch::round(const GroupParameters& parameters, Rounding& rounding) {
+  rounding.parameters = parameters;
+  switch (kind_) {
+    case Kind::kSteps:
+      rounding.sums = group_.round(parameters, step_codes_, rounding.values);
+      return;
+    case Kind::kBook:
+      rounding.sums = group_.round(parameters, *order_, rounding.values);
+      return;
+    case Kind::kOther: {
+      const auto values = std::span(rounding.values).first(floats_.size());
+      format_->encode_group(floats_, parameters, rounding.codes);
+      format_->decode_group(rounding.codes, parameters, values);
+      rounding.sums = {.squared_error = group_.squared_error(rounding.values)};
     }
-    if (formats::has_minima(format.scheme())) {
-      result.minimum = format.stored_minimum(mean - code * covariance / variance);
+  }
+}
+
+double GroupSearch::loss(const Format& format, std::span<const float> weights,
+                         std::span<const float> importance, const GroupParameters& parameters) {
+  take(format, weights, importance);
+  round(parameters, roundings_[0]);
+  return roundings_[0].sums.squared_error;
+}
+
+// Least squares given the codes. With a zero or a minimum, w = scale * code + offset is a line
+// through the points (code, w); its offset is rounded, and the scale fitted again to what is left.
+GroupParameters GroupSearch::refit(Rounding& rounding) {
+  const Scheme& scheme = format_->scheme();
+  GroupParameters result = rounding.parameters;
+  WeightedGroup::Scale fitted = {rounding.sums.cross, rounding.sums.square};
+  if (has_offsets(scheme)) {
+    const WeightedGroup::Line line = group_.line(rounding.values, rounding.sums);
+    if (!(line.variance > 0) || !(line.covariance > 0)) {
+      return rounding.parameters;
+    }
+    if (formats::has_minima(scheme)) {
+      result.minimum =
+          format_->stored_minimum(line.weight - line.code * line.covariance / line.variance);
     } else {
-      const double largest = (1 << format.scheme().code.bits) - 1;
-      const double zero = code - mean * variance / covariance;
+      const double largest = (1 << scheme.code.bits) - 1;
+      const double zero = line.code - line.weight * line.variance / line.covariance;
       result.zero = static_cast<int>(std::clamp(std::nearbyint(zero), 0.0, largest));
     }
+    fitted = group_.scale(rounding.values, result.zero, result.minimum);
+  } else if (kind_ == Kind::kOther) {
+    format_->decode_group(rounding.codes, {1.0f, result.zero},
+                          std::span(rounding.values).first(floats_.size()));
+    fitted = group_.scale(rounding.values, 0, 0);
   }
-  format.decode_group(codes_, {1.0f, result.zero}, values_);
-  const double cross = sum_over(count, [&](std::size_t i) {
-    return h(i) * (static_cast<double>(weights[i]) - result.minimum) * values_[i];
-  });
-  const double square =
-      sum_over(count, [&](std::size_t i) { return h(i) * values_[i] * values_[i]; });
-  const double scale = cross / square;
-  if (!(square > 0) || !std::isfinite(scale) || scale * parameters.scale <= 0) {
-    return parameters;
+  const double scale = fitted.cross / fitted.square;
+  if (!(fitted.square > 0) || !std::isfinite(scale) || scale * result.scale <= 0) {
+    return rounding.parameters;
   }
-  result.scale = format.stored_scale(scale);
+  result.scale = format_->stored_scale(scale);
   return result;
 }
 
-void GroupSearch::descend(const Format& format, std::span<const float> weights,
-                          std::span<const float> importance, GroupParameters parameters,
-                          GroupFit& best) {
+SeenCodes::Visit* GroupSearch::visit(const Rounding& rounding, int refits) {
+  const SeenCodes::Visit now{rounding.parameters.scale < 0, refits, rounding.sums.squared_error};
+  if (kind_ == Kind::kOther) {
+    const auto codes = std::as_bytes(std::span(rounding.codes));
+    return seen_.visit(codes, core::hash64(codes), now);
+  }
+  // A sum over weights and codes tells apart nearly all codes.
+  return seen_.visit(std::as_bytes(std::span(rounding.values)),
+                     std::bit_cast<std::uint64_t>(rounding.sums.cross), now);
+}
+
+void GroupSearch::descend(Rounding& rounding, GroupFit& best) {
   double last = std::numeric_limits<double>::infinity();
-  for (int round = 0; round <= kRefits; ++round) {
-    const double now = loss(format, weights, importance, parameters);
+  SeenCodes::Visit* before = nullptr;
+  for (int refits = 0; refits <= kRefits; ++refits) {
+    const double now = rounding.sums.squared_error;
     if (now < best.loss) {
-      best = {parameters, now};
+      best = {rounding.parameters, now};
     }
     if (now >= last) {
+      before->ended = true;
       return;
     }
     last = now;
-    const GroupParameters next = refit(format, weights, importance, parameters);
-    if (same(next, parameters)) {
+    before = visit(rounding, refits);
+    if (before == nullptr) {
       return;
     }
-    parameters = next;
+    const GroupParameters next = refit(rounding);
+    if (same(next, rounding.parameters)) {
+      return;
+    }
+    round(next, rounding);
+  }
+}
+
+void GroupSearch::add_starts(const GroupParameters& known) {
+  starts_.assign(1, known);
+  if (const GroupParameters fitted = format_->fit(floats_); !same(fitted, known)) {
+    starts_.push_back(fitted);
+  }
+  const auto [low, high] = std::minmax_element(floats_.begin(), floats_.end());
+  const bool is_nv = format_->scheme().scale.type == formats::ScaleType::kE4m3;
+  const bool is_signed = has_signed_scales(format_->scheme());
+  const double widest = is_nv ? kWidestNv : kWidest;
+  GroupParameters last{0, 0};
+  for (int step = 0; step < steps_; ++step) {
+    const double factor = widest - (widest - kNarrowest) * step / std::max(1, steps_ - 1);
+    const std::array<float, 2> range = {static_cast<float>(*low * factor),
+                                        static_cast<float>(*high * factor)};
+    const GroupParameters start = is_nv ? nv_start(*format_, range) : format_->fit(range);
+    if (same(start, last)) {
+      continue;
+    }
+    last = start;
+    starts_.push_back(start);
+    if (is_signed) {
+      starts_.push_back({-start.scale, start.zero});
+    }
   }
 }
 
 GroupFit GroupSearch::search_from(const Format& format, std::span<const float> weights,
                                   std::span<const float> importance, const GroupParameters& known) {
+  take(format, weights, importance);
+  add_starts(known);
+  seen_.clear();
   GroupFit best{known, std::numeric_limits<double>::infinity()};
-  descend(format, weights, importance, known, best);
-  descend(format, weights, importance, format.fit(weights), best);
-  const auto [low, high] = std::minmax_element(weights.begin(), weights.end());
-  const bool is_nv = format.scheme().scale.type == formats::ScaleType::kE4m3;
-  const double widest = is_nv ? kWidestNv : kWidest;
-  for (int step = 0; step < steps_ && best.loss > 0; ++step) {
-    const double factor = widest - (widest - kNarrowest) * step / std::max(1, steps_ - 1);
-    const std::array<float, 2> range = {static_cast<float>(*low * factor),
-                                        static_cast<float>(*high * factor)};
-    const GroupParameters start = is_nv ? nv_start(format, range) : format.fit(range);
-    descend(format, weights, importance, start, best);
-    if (has_signed_scales(format.scheme())) {
-      descend(format, weights, importance, {-start.scale, start.zero}, best);
+  for (std::size_t first = 0; first < starts_.size() && best.loss > 0; first += roundings_.size()) {
+    const std::size_t count = std::min(roundings_.size(), starts_.size() - first);
+    for (std::size_t i = 0; i < count; ++i) {
+      round(starts_[first + i], roundings_[i]);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      descend(roundings_[i], best);
     }
   }
   return best;

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "compress/search/seen_codes.h"
+#include "compress/search/weighted_group.h"
 #include "formats/format.h"
 
 namespace nibble::compress {
@@ -27,10 +31,14 @@ inline constexpr int kSearchSteps = 32;
 /// from 1.25 (NVFP4: 1.5) down to 0.4. Losses are those of the stored parameters: scales in their
 /// stored type, integer zeros.
 ///
+/// A descent ends where it comes to codes from which an earlier one went on, since both would go on
+/// alike. What is found is what all descents would find.
+///
 /// One object serves one thread.
 class GroupSearch {
  public:
-  explicit GroupSearch(int steps) : steps_(steps) {}
+  explicit GroupSearch(int steps, core::VectorLevel level = core::vector_level())
+      : steps_(steps), group_(level) {}
 
   /// Never loses more than format.fit(weights) does. `importance` has as many elements, none
   /// negative.
@@ -46,16 +54,40 @@ class GroupSearch {
               std::span<const float> importance, const formats::GroupParameters& parameters);
 
  private:
-  void descend(const formats::Format& format, std::span<const float> weights,
-               std::span<const float> importance, formats::GroupParameters parameters,
-               GroupFit& best);
-  formats::GroupParameters refit(const formats::Format& format, std::span<const float> weights,
-                                 std::span<const float> importance,
-                                 const formats::GroupParameters& parameters);
+  // Parameters, and what the group's weights are rounded to with them.
+  struct Rounding {
+    formats::GroupParameters parameters;
+    WeightedGroup::Rounded sums;
+    std::vector<std::uint8_t> codes;  // Kind::kOther alone
+    std::vector<float> values;        // [padded]: codes as WeightedGroup has them, or decoded
+  };
+  // Who rounds: WeightedGroup, or the format itself.
+  enum class Kind { kSteps, kBook, kOther };
+  using Book = std::array<float, formats::BookOrder::kSize>;
+
+  void take(const formats::Format& format, std::span<const float> weights,
+            std::span<const float> importance);
+  void add_starts(const formats::GroupParameters& known);
+  void round(const formats::GroupParameters& parameters, Rounding& rounding);
+  formats::GroupParameters refit(Rounding& rounding);
+  SeenCodes::Visit* visit(const Rounding& rounding, int refits);
+  void descend(Rounding& rounding, GroupFit& best);
 
   int steps_;
-  std::vector<std::uint8_t> codes_;
-  std::vector<float> values_;
+
+  // The group.
+  const formats::Format* format_ = nullptr;
+  std::span<const float> floats_;
+  WeightedGroup group_;
+  Kind kind_ = Kind::kOther;
+  formats::StepCodes step_codes_;
+  Book book_{};
+  std::optional<formats::BookOrder> order_;  // of book_
+
+  // Its search.
+  std::vector<formats::GroupParameters> starts_;
+  std::array<Rounding, 8> roundings_;  // of starts: processors have them in work together
+  SeenCodes seen_;
 };
 
 }  // namespace nibble::compress

@@ -41,6 +41,21 @@ TEST(RoundScale, RoundsLikeFp16AndStaysInRange) {
   EXPECT_EQ(round_scale(1 + 0x1p-11 + 0x1p-30), 1 + 0x1p-10f);
 }
 
+TEST(RoundScale, DecidesTheTiesOfAllFp16Values) {
+  const auto value = [](int bits) {
+    return double{core::to_float(core::Fp16{static_cast<std::uint16_t>(bits)})};
+  };
+  for (int bits = 1; bits < 0x7bff; ++bits) {  // from the smallest to the last but one
+    const double low = value(bits);
+    const double high = value(bits + 1);
+    const double tie = (low + high) / 2;
+    ASSERT_EQ(round_scale(low), low);
+    ASSERT_EQ(round_scale(tie), bits % 2 == 0 ? low : high) << bits;
+    ASSERT_EQ(round_scale(std::nextafter(tie, 0.0)), low) << bits;
+    ASSERT_EQ(round_scale(std::nextafter(tie, 1e9)), high) << bits;
+  }
+}
+
 TEST(IntSymmetric, TheExtremeBecomesTheCodeThatHasNoOpposite) {
   const auto format = format_of("int4-sym-g4");
   const GroupParameters positive = format->fit(std::vector<float>{1, 8, -7, 0});

@@ -1,24 +1,17 @@
 #include "formats/int/minima_format.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "formats/finite.h"
 #include "formats/fp16_scale.h"
-#include "formats/super_blocks.h"
+#include "formats/int/step_loops.h"
 
 namespace nibble::formats {
 namespace {
 
-int code_bits(const Scheme& scheme) {
-  const SuperBlockType* const type = super_block_type(scheme);
-  return type == nullptr ? scheme.code.bits : type->code_bits;
-}
-
 class MinimaFormat final : public Format {
  public:
-  explicit MinimaFormat(const Scheme& scheme)
-      : Format(scheme), last_code_(static_cast<float>((1 << code_bits(scheme)) - 1)) {}
+  explicit MinimaFormat(const Scheme& scheme) : Format(scheme), codes_(step_codes(scheme)) {}
 
   GroupParameters fit(std::span<const float> group) const override {
     require_finite(group);
@@ -29,14 +22,16 @@ class MinimaFormat final : public Format {
       high = std::max(high, weight);
     }
     const float minimum = stored_minimum(low);
-    return {stored_scale((static_cast<double>(high) - minimum) / last_code_), 0, minimum};
+    return {stored_scale((static_cast<double>(high) - minimum) / codes_.last), 0, minimum};
   }
 
   std::uint8_t encode(float weight, const GroupParameters& parameters) const override {
-    const float steps = (weight - parameters.minimum) / parameters.scale;
-    // NaN becomes the lowest code.
-    return static_cast<std::uint8_t>(
-        std::nearbyint(steps > 0 ? std::min(steps, last_code_) : 0.0f));
+    return step_code(weight, parameters, codes_);
+  }
+
+  void encode_group(std::span<const float> weights, const GroupParameters& parameters,
+                    std::span<std::uint8_t> codes) const override {
+    core::VectorVersions<EncodeSteps>::best(weights, parameters, codes_, codes);
   }
 
   float decode(std::uint8_t code, const GroupParameters& parameters) const override {
@@ -45,9 +40,7 @@ class MinimaFormat final : public Format {
 
   void decode_group(std::span<const std::uint8_t> codes, const GroupParameters& parameters,
                     std::span<float> values) const override {
-    for (std::size_t i = 0; i < codes.size(); ++i) {
-      values[i] = decode(codes[i], parameters);
-    }
+    core::VectorVersions<DecodeMinima>::best(codes, parameters, values);
   }
 
   float stored_scale(double scale) const override { return fitted_scale(scheme(), scale); }
@@ -58,7 +51,7 @@ class MinimaFormat final : public Format {
   }
 
  private:
-  float last_code_;
+  StepCodes codes_;
 };
 
 }  // namespace

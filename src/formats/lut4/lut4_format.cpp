@@ -3,36 +3,33 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
-#include <numeric>
 #include <utility>
 
 #include "core/error.h"
 #include "formats/finite.h"
 #include "formats/fp16_scale.h"
+#include "formats/lut4/book_order.h"
 
 namespace nibble::formats {
 namespace {
 
-constexpr std::size_t kSize = 16;
+constexpr std::size_t kSize = BookOrder::kSize;
 constexpr std::size_t kLanes = 16;  // weights of a group that are encoded together
+
+// A shorter book is filled up with its last value, whose later codes no weight gets.
+std::array<float, kSize> filled_up(std::span<const float> book) {
+  std::array<float, kSize> filled{};
+  std::fill(std::copy(book.begin(), book.end(), filled.begin()), filled.end(), book.back());
+  return filled;
+}
 
 class Lut4Format final : public Format {
  public:
-  Lut4Format(const Scheme& scheme, std::span<const float> book) : Format(scheme) {
-    // A shorter book is filled up with its last value, whose later codes no weight gets.
-    std::fill(std::copy(book.begin(), book.end(), book_.begin()), book_.end(), book.back());
+  Lut4Format(const Scheme& scheme, std::span<const float> book)
+      : Format(scheme), book_(filled_up(book)), order_(book_) {
     for (const float value : book_) {
       largest_ = std::max(largest_, std::abs(static_cast<double>(value)));
     }
-    std::iota(by_value_.begin(), by_value_.end(), std::uint8_t{0});
-    std::stable_sort(by_value_.begin(), by_value_.end(),
-                     [this](std::uint8_t a, std::uint8_t b) { return book_[a] < book_[b]; });
-    for (std::size_t i = 0; i + 1 < kSize; ++i) {
-      // The sum of two float32 values of like size is exact in float64.
-      midpoints_[i] = (static_cast<double>(book_[by_value_[i]]) + book_[by_value_[i + 1]]) / 2;
-    }
-    merge_equal_entries();
   }
 
   GroupParameters fit(std::span<const float> group) const override {
@@ -51,7 +48,8 @@ class Lut4Format final : public Format {
   void encode_group(std::span<const float> weights, const GroupParameters& parameters,
                     std::span<std::uint8_t> codes) const override {
     const float sign = parameters.scale < 0 ? -1.0f : 1.0f;
-    const auto limits = limits_for(std::abs(parameters.scale));
+    BookOrder::Limits limits;
+    order_.limits(std::abs(parameters.scale), limits);
     for (std::size_t begin = 0; begin < weights.size(); begin += kLanes) {
       const std::size_t count = std::min(kLanes, weights.size() - begin);
       std::array<float, kLanes> values{};
@@ -65,7 +63,7 @@ class Lut4Format final : public Format {
         }
       }
       for (std::size_t lane = 0; lane < count; ++lane) {
-        codes[begin + lane] = by_value_[static_cast<std::size_t>(ranks[lane])];
+        codes[begin + lane] = order_.code(static_cast<std::size_t>(ranks[lane]));
       }
     }
   }
@@ -84,43 +82,18 @@ class Lut4Format final : public Format {
   float stored_scale(double scale) const override { return fitted_scale(scheme(), scale); }
 
  private:
-  // Every rank of a run of equal entries leads to the first code of the run.
-  void merge_equal_entries() {
-    for (std::size_t i = 1; i < kSize; ++i) {
-      if (book_[by_value_[i]] == book_[by_value_[i - 1]]) {
-        by_value_[i] = by_value_[i - 1];
-      }
-    }
-  }
-
-  // The largest float32 weight of each rank but the last: a weight is above it exactly when its
-  // quotient by the scale is above the midpoint. The product of a midpoint and an fp16 scale is
-  // exact in float64.
-  std::array<float, kSize - 1> limits_for(float scale) const {
-    std::array<float, kSize - 1> limits{};
-    for (std::size_t i = 0; i < limits.size(); ++i) {
-      const double limit = midpoints_[i] * scale;
-      limits[i] = static_cast<float>(limit);
-      if (static_cast<double>(limits[i]) > limit) {
-        limits[i] = std::nextafter(limits[i], -std::numeric_limits<float>::infinity());
-      }
-    }
-    return limits;
-  }
-
   // The rank of the nearest entry is the number of midpoints below the value.
   std::uint8_t nearest(float weight, float scale) const {
     const double value = static_cast<double>(weight) / static_cast<double>(scale);
     std::size_t rank = 0;
-    for (const double midpoint : midpoints_) {
+    for (const double midpoint : order_.midpoints()) {
       rank += value > midpoint ? 1 : 0;
     }
-    return by_value_[rank];
+    return order_.code(rank);
   }
 
-  std::array<float, kSize> book_{};
-  std::array<std::uint8_t, kSize> by_value_{};  // codes in ascending order of their values
-  std::array<double, kSize - 1> midpoints_{};   // between neighbours of that order
+  std::array<float, kSize> book_;
+  BookOrder order_;
   double largest_ = 0;
 };
 
