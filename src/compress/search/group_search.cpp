@@ -56,6 +56,7 @@ void GroupSearch::take(const Format& format, std::span<const float> weights,
   kind_ = Kind::kOther;
   if (formats::is_integer(scheme)) {
     kind_ = Kind::kSteps;
+    fit_ = has_offsets(scheme) ? WeightedGroup::Fit::kLine : WeightedGroup::Fit::kScale;
     step_codes_ = formats::step_codes(scheme);
   } else if (formats::rounds_by_book_order(scheme)) {
     kind_ = Kind::kBook;
@@ -78,7 +79,7 @@ void GroupSearch::round(const GroupParameters& parameters, Rounding& rounding) {
   rounding.parameters = parameters;
   switch (kind_) {
     case Kind::kSteps:
-      rounding.sums = group_.round(parameters, step_codes_, rounding.values);
+      rounding.sums = group_.round(parameters, step_codes_, fit_, rounding.values);
       return;
     case Kind::kBook:
       rounding.sums = group_.round(parameters, *order_, rounding.values);
@@ -104,7 +105,7 @@ double GroupSearch::loss(const Format& format, std::span<const float> weights,
 GroupParameters GroupSearch::refit(Rounding& rounding) {
   const Scheme& scheme = format_->scheme();
   GroupParameters result = rounding.parameters;
-  WeightedGroup::Scale fitted = {rounding.sums.cross, rounding.sums.square};
+  WeightedGroup::Scale fitted = {rounding.sums.cross, rounding.sums.sum};
   if (has_offsets(scheme)) {
     const WeightedGroup::Line line = group_.line(rounding.values, rounding.sums);
     if (!(line.variance > 0) || !(line.covariance > 0)) {

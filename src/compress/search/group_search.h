@@ -81,6 +81,7 @@ class GroupSearch {
   WeightedGroup group_;
   Kind kind_ = Kind::kOther;
   formats::StepCodes step_codes_;
+  WeightedGroup::Fit fit_ = WeightedGroup::Fit::kScale;
   Book book_{};
   std::optional<formats::BookOrder> order_;  // of book_
 

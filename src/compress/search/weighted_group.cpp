@@ -82,14 +82,14 @@ struct ToSteps {
   formats::GroupParameters parameters;
   formats::StepCodes codes;
 
+  NIBBLE_INLINE float zero() const { return static_cast<float>(parameters.zero); }
+
   template <typename Floats>
-  NIBBLE_INLINE void round(const Floats& weights, Floats& level, Floats& code,
-                           Floats& value) const {
+  NIBBLE_INLINE void round(const Floats& weights, Floats& level, Floats& value) const {
     level = weights;
     formats::round_steps(level, parameters.scale, parameters.minimum,
                          static_cast<float>(codes.first - parameters.zero),
                          static_cast<float>(codes.last - parameters.zero));
-    code = level + static_cast<float>(parameters.zero);
     value = level * parameters.scale + parameters.minimum;
   }
 };
@@ -104,15 +104,15 @@ struct ToBook {
     order.limits(scale < 0 ? -scale : scale, limits);
   }
 
+  NIBBLE_INLINE float zero() const { return 0; }
+
   template <typename Floats>
-  NIBBLE_INLINE void round(const Floats& weights, Floats& level, Floats& code,
-                           Floats& value) const {
+  NIBBLE_INLINE void round(const Floats& weights, Floats& level, Floats& value) const {
     const Floats upright = weights * (scale < 0 ? -1.0f : 1.0f);
     level = Floats{} + values[0];
     for (std::size_t i = 1; i < values.size(); ++i) {
       level = upright > limits[i - 1] ? Floats{} + values[i] : level;
     }
-    code = level;
     value = level * scale;
   }
 };
@@ -126,21 +126,21 @@ struct Arrays {
   std::size_t count = 0;
 };
 
-template <typename V, typename Rounding>
+template <typename V, WeightedGroup::Fit kFit, typename Rounding>
 NIBBLE_INLINE void round_group(const Arrays& group, const Rounding& rounding, float* codes,
                                WeightedGroup::Rounded& rounded) {
+  const float zero = rounding.zero();
   typename V::Sums errors;
-  typename V::Sums sums;
   typename V::Sums cross;
-  typename V::Sums square;
+  typename V::Sums sums;  // of codes, or of squares
   V::for_each(
       group.count, [&](std::size_t i, int v) __attribute__((always_inline)) {
         typename V::Floats floats;
         typename V::Floats level;
-        typename V::Floats code;
         typename V::Floats value;
         V::load(group.floats + i, floats);
-        rounding.round(floats, level, code, value);
+        rounding.round(floats, level, value);
+        const typename V::Floats code = level + zero;
         __builtin_memcpy(codes + i, &code, sizeof(code));
         typename V::Doubles h;
         typename V::Doubles w;
@@ -151,19 +151,24 @@ NIBBLE_INLINE void round_group(const Arrays& group, const Rounding& rounding, fl
         const auto error = w - __builtin_convertvector(value, typename V::Doubles);
         const auto wide = __builtin_convertvector(level, typename V::Doubles);
         errors.part[v] += h * error * error;
-        sums.part[v] += h * __builtin_convertvector(code, typename V::Doubles);
         cross.part[v] += hw * wide;
-        square.part[v] += h * wide * wide;
+        if constexpr (kFit == WeightedGroup::Fit::kLine) {
+          sums.part[v] += h * (wide + static_cast<double>(zero));
+        } else {
+          sums.part[v] += h * wide * wide;
+        }
       });
-  rounded = {errors.sum(), sums.sum(), cross.sum(), square.sum()};
+  rounded = {errors.sum(), cross.sum(), sums.sum()};
 }
 
+template <WeightedGroup::Fit kFit>
 struct RoundToSteps {
   template <int kVectorBytes>
   static NIBBLE_INLINE void run(const Arrays& group, const formats::GroupParameters& parameters,
                                 formats::StepCodes step_codes, float* codes,
                                 WeightedGroup::Rounded& rounded) {
-    round_group<Vectors<kVectorBytes>>(group, ToSteps{parameters, step_codes}, codes, rounded);
+    round_group<Vectors<kVectorBytes>, kFit>(group, ToSteps{parameters, step_codes}, codes,
+                                             rounded);
   }
 };
 
@@ -171,7 +176,8 @@ struct RoundToBook {
   template <int kVectorBytes>
   static NIBBLE_INLINE void run(const Arrays& group, float scale, const formats::BookOrder& order,
                                 float* codes, WeightedGroup::Rounded& rounded) {
-    round_group<Vectors<kVectorBytes>>(group, ToBook(scale, order), codes, rounded);
+    round_group<Vectors<kVectorBytes>, WeightedGroup::Fit::kScale>(group, ToBook(scale, order),
+                                                                   codes, rounded);
   }
 };
 
@@ -254,12 +260,18 @@ double WeightedGroup::squared_error(std::span<const float> values) const {
 }
 
 WeightedGroup::Rounded WeightedGroup::round(const formats::GroupParameters& parameters,
-                                            formats::StepCodes step_codes,
+                                            formats::StepCodes step_codes, Fit fit,
                                             std::span<float> codes) const {
+  const Arrays arrays{floats_.data(), weights_.data(), importance_.data(), products_.data(),
+                      padded()};
   Rounded rounded;
-  core::VectorVersions<RoundToSteps>::at(level_)(
-      {floats_.data(), weights_.data(), importance_.data(), products_.data(), padded()}, parameters,
-      step_codes, codes.data(), rounded);
+  if (fit == Fit::kLine) {
+    core::VectorVersions<RoundToSteps<Fit::kLine>>::at(level_)(arrays, parameters, step_codes,
+                                                               codes.data(), rounded);
+  } else {
+    core::VectorVersions<RoundToSteps<Fit::kScale>>::at(level_)(arrays, parameters, step_codes,
+                                                                codes.data(), rounded);
+  }
   return rounded;
 }
 
@@ -275,7 +287,7 @@ WeightedGroup::Rounded WeightedGroup::round(const formats::GroupParameters& para
 
 WeightedGroup::Line WeightedGroup::line(std::span<const float> codes,
                                         const Rounded& rounded) const {
-  Line line{rounded.codes / total_, mean_, 0, 0};
+  Line line{rounded.sum / total_, mean_, 0, 0};
   core::VectorVersions<LineSums>::at(level_)(weights_.data(), importance_.data(), codes.data(),
                                              padded(), line);
   return line;

@@ -30,19 +30,21 @@ class WeightedGroup {
   /// sum h (w - value)^2
   double squared_error(std::span<const float> values) const;
 
+  /// What is fitted to the codes afterwards: only what that needs is added up.
+  enum class Fit { kScale, kLine };
+
   /// Sums over what rounding gives. A level is what is multiplied with the scale: a code less the
   /// zero point, or a value of a book.
   struct Rounded {
     double squared_error = 0;  // sum h (w - decoded)^2
-    double codes = 0;          // sum h code
     double cross = 0;          // sum h w level
-    double square = 0;         // sum h level^2
+    double sum = 0;            // kScale: sum h level^2; kLine: sum h code
   };
   /// Rounds to nearest: `codes` become the numbers that Format::encode_group() gives for equal
   /// steps.
-  Rounded round(const formats::GroupParameters& parameters, formats::StepCodes step_codes,
+  Rounded round(const formats::GroupParameters& parameters, formats::StepCodes step_codes, Fit fit,
                 std::span<float> codes) const;
-  /// The same to the values of a book: `codes` become those values.
+  /// The same to the values of a book, for kScale: `codes` become those values.
   Rounded round(const formats::GroupParameters& parameters, const formats::BookOrder& order,
                 std::span<float> codes) const;
 
@@ -54,6 +56,7 @@ class WeightedGroup {
     double variance = 0;    // sum h (code - mean)^2
     double covariance = 0;  // sum h (code - mean) (w - mean)
   };
+  /// `rounded` to these codes, for kLine.
   Line line(std::span<const float> codes, const Rounded& rounded) const;
 
   /// w = scale * (value - zero) + minimum has the least weighted squares with cross / square.
