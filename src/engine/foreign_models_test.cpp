@@ -6,8 +6,11 @@
 #include <gtest/gtest.h>
 
 #include "core/json.h"
+#include "core/temporary_folder_for_tests.h"
 #include "device/cuda_devices.h"
 #include "engine/runner.h"
+#include "io/safetensors.h"
+#include "io/tensor_store.h"
 
 // Models that other tools compressed, against transformers with the weights that those tools read
 // from them (tests/exchange/make_goldens.py).
@@ -104,6 +107,56 @@ TEST_P(ForeignModels, LayersAreGivenBackWhenTheirLayoutsAreMade) {
   EXPECT_EQ(logits_of(*second), logits);
   EXPECT_EQ(logits_of(*first), logits);
   EXPECT_EQ(model->foreign->bytes(), left);
+}
+
+// The MLX folder with the biases of a layer so far from multiples of its scales that no zero points
+// come near.
+void copy_with_far_biases(const std::filesystem::path& folder) {
+  std::filesystem::copy(kModels / "mlx", folder, std::filesystem::copy_options::recursive);
+  const auto store = io::TensorStore::open(folder);
+  std::vector<io::NamedTensor> tensors;
+  for (const std::string& name : store->names()) {
+    core::Tensor tensor = store->load_or_bytes(name);
+    if (name == "model.layers.0.mlp.up_proj.biases") {
+      std::vector<float> biases = core::to_float32(tensor);
+      std::transform(biases.begin(), biases.end(), biases.begin(),
+                     [](float bias) { return bias + 0.5f; });
+      tensor = core::from_float32(biases, tensor.shape(), tensor.dtype());
+    }
+    tensors.push_back({name, tensor, store->type_name(name) == "U32" ? "U32" : ""});
+  }
+  io::write_safetensors(folder / "model.safetensors", tensors);
+}
+
+TEST(ForeignLayers, BiasesFarFromZeroPointsRunOnEveryDevice) {
+  const device::Place place = device::parse_place(NIBBLE_TEST_DEVICE);
+  if (place.on_gpu() && device::cuda_devices().empty()) {
+    GTEST_SKIP() << "there is no NVIDIA GPU";
+  }
+  const core::TemporaryFolder folder;
+  copy_with_far_biases(folder.path() / "far");
+  const auto logits = [&](const device::Place& where, models::StoredLayers stored) {
+    RunnerOptions options;
+    options.place = where;
+    options.cpu.threads = 1;
+    options.cpu.activations = ops::ActivationPrecision::kFloat;
+    options.kv_types = ops::KvType::kF32;
+    const auto model = models::open_model(folder.path() / "far", stored);
+    const auto& block = model->network.decoder.blocks.front();
+    EXPECT_EQ(to_string(block.mlp->up.parts.back().weight.scheme), "int4-min-g32");
+    return logits_of(*make_runner(model, options));
+  };
+  const std::vector<float> expected =
+      logits(device::parse_place("cpu"), models::StoredLayers::kAsTheyAre);
+  const std::vector<float> found = logits(place, models::StoredLayers::kZeroPoints);
+  ASSERT_EQ(found.size(), expected.size());
+  double error = 0;
+  double squares = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    error += std::pow(found[i] - expected[i], 2);
+    squares += std::pow(expected[i], 2);
+  }
+  EXPECT_LT(std::sqrt(error / squares), 0.01);
 }
 
 // Kernels of float activations read layers where they are stored: those are not given back.

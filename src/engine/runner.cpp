@@ -72,7 +72,7 @@ void require_runs_on_gpu(const models::Network& network) {
 }
 
 models::StoredLayers stored_layers_for(const device::Place& place) {
-  return place.on_gpu() ? models::StoredLayers::kWithoutMinima : models::StoredLayers::kAsTheyAre;
+  return place.on_gpu() ? models::StoredLayers::kZeroPoints : models::StoredLayers::kAsTheyAre;
 }
 
 std::unique_ptr<Runner> make_runner(std::shared_ptr<const models::Model> model,

@@ -69,7 +69,7 @@ void open_folder(Model& model, const Shard& shard, StoredLayers stored) {
   model.source = std::make_shared<FolderSource>(io::TensorStore::open(model.path));
   if (model.compression.reader) {
     model.source = std::make_shared<ForeignSource>(model.source, model.compression.reader,
-                                                   stored != StoredLayers::kWithoutMinima);
+                                                   stored == StoredLayers::kZeroPoints);
   }
   build(model, family, shard);
   if (model.network.has_encoder()) {

@@ -37,10 +37,10 @@ struct Model {
 
 /// What layers become that another tool compressed.
 enum class StoredLayers {
-  kAsTheyAre,      // compressed layers in a scheme that has the same codes and scales
-  kWithoutMinima,  // the same, but with zero points in the places of MLX's biases: for GPUs, where
-                   // codes of 2 and 3 bits with minima would take 4
-  kDecoded,        // of GGUF files: float32, for what starts from an original model: quantizing it
+  kAsTheyAre,   // compressed layers in a scheme that has the same codes and scales
+  kZeroPoints,  // the same, but with zero points in the places of MLX's biases where that changes
+                // weights little: for GPUs, where codes of 2 and 3 bits with minima take 4
+  kDecoded,     // of GGUF files: float32, for what starts from an original model: quantizing it
 };
 
 /// Throws kInvalidModel (malformed, unsupported), kIo (missing), kOutOfMemory,

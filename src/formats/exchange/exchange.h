@@ -54,9 +54,10 @@ class Reader {
   virtual std::span<const std::string_view> part_names() const = 0;
   /// Throws kInvalidModel naming the layer and what is wrong with it.
   virtual ReadLayer read(const StoredLayer& layer) const = 0;
-  /// The same without real minima, for devices that have no kernels for them: where the file has
-  /// some, zero points take their places, and ReadLayer::weight_error says what that changes.
-  virtual ReadLayer read_without_minima(const StoredLayer& layer) const { return read(layer); }
+  /// The same for devices on which zero points take less than real minima: where the file has some
+  /// and the nearest zero points change the weights little, these take their places, and
+  /// ReadLayer::weight_error says how little.
+  virtual ReadLayer read_with_zero_points(const StoredLayer& layer) const { return read(layer); }
 };
 
 /// A tensor of a written layer, by what follows the layer's name and a dot.

@@ -19,7 +19,7 @@ std::optional<ForeignLayer> ForeignSource::foreign_layer(const std::string& pref
       layer.tensors.push_back(name);
     }
   }
-  layer.read = minima_ ? reader_->read(stored) : reader_->read_without_minima(stored);
+  layer.read = zero_points_ ? reader_->read_with_zero_points(stored) : reader_->read(stored);
   stored.parts.clear();
   stored_->check_intact();  // the layer was made of bytes that may be gone
   for (const std::string& name : layer.tensors) {

@@ -16,10 +16,10 @@ namespace nibble::models {
 /// as Nibble holds them. Those are made when they are asked for, and lie in memory of their own.
 class ForeignSource final : public WeightSource {
  public:
-  /// `minima`: whether layers may have real minima, or get zero points in their places.
+  /// `zero_points`: whether these take the places of real minima where they are near.
   ForeignSource(std::shared_ptr<const WeightSource> stored,
-                std::shared_ptr<const formats::exchange::Reader> reader, bool minima)
-      : stored_(std::move(stored)), reader_(std::move(reader)), minima_(minima) {}
+                std::shared_ptr<const formats::exchange::Reader> reader, bool zero_points)
+      : stored_(std::move(stored)), reader_(std::move(reader)), zero_points_(zero_points) {}
 
   std::vector<std::string> names() const override { return stored_->names(); }
   bool contains(std::string_view name) const override { return stored_->contains(name); }
@@ -36,7 +36,7 @@ class ForeignSource final : public WeightSource {
  private:
   std::shared_ptr<const WeightSource> stored_;
   std::shared_ptr<const formats::exchange::Reader> reader_;
-  bool minima_;
+  bool zero_points_;
 };
 
 }  // namespace nibble::models

@@ -118,25 +118,19 @@ class MlxReader final : public Reader {
     return result;
   }
 
-  ReadLayer read_without_minima(const StoredLayer& layer) const override {
+  ReadLayer read_with_zero_points(const StoredLayer& layer) const override {
     if (settings_for(layer).mode != Mode::kAffine) {
       return read(layer);
     }
     const AffineGroups affine = stored(layer);
     const bool direct = has_nibble_integers(affine.bits);
-    NearestGrid held = nearest_grid(affine, direct ? affine.bits : kFinestBits, layer.name);
-    bool widened = !direct;
-    if (held.error > kMostChange && !widened) {
-      held = nearest_grid(affine, kFinestBits, layer.name);
-      widened = true;
+    const NearestGrid held = nearest_grid(affine, direct ? affine.bits : kFinestBits, layer.name);
+    if (held.error > kMostChange) {
+      return read(layer);
     }
-    require(held.error <= kMostChange, ErrorKind::kInvalidModel,
-            "{}: its biases lie too far from multiples of its scales, with zero points its weights "
-            "would change by {:.2g} %; run it on the CPU, which has kernels for biases",
-            core::printable(layer.name), 100 * held.error);
     ReadLayer result = pack_grid(held.grid, layer.name);
     result.weight_error = held.error;
-    if (widened) {
+    if (!direct) {
       result.remarks.push_back(fmt::format("codes of {} bits are held in 8", affine.bits));
     }
     return result;
