@@ -102,7 +102,7 @@ class Builder {
       return config_.tied_output ? TokenTable(table.plain()) : table;
     }
     const Range here = tokens_here();
-    return formats::own_rows_of(table.plain(), here.begin, here.end);
+    return table.plain_rows(here.begin, here.end);
   }
 
   std::int64_t embedding_width() const {

@@ -3,7 +3,22 @@
 #include <mutex>
 #include <utility>
 
+#include "formats/row_slice.h"
+
 namespace nibble::models {
+namespace {
+
+core::Tensor decode(const ops::StoredRows& stored, std::int64_t begin, std::int64_t end) {
+  core::Tensor values = core::Tensor::zeros(core::DType::kF32, {end - begin, stored.columns()});
+  const auto columns = static_cast<std::size_t>(stored.columns());
+  for (std::int64_t row = begin; row < end; ++row) {
+    stored.read(row, values.mutable_data<float>().subspan(
+                         static_cast<std::size_t>(row - begin) * columns, columns));
+  }
+  return values;
+}
+
+}  // namespace
 
 struct TokenTable::Decoded {
   std::once_flag once;
@@ -17,16 +32,12 @@ const core::Tensor& TokenTable::plain() const {
   if (stored_ == nullptr) {
     return plain_;
   }
-  std::call_once(decoded_->once, [&] {
-    core::Tensor values = core::Tensor::zeros(core::DType::kF32, shape());
-    const auto columns = static_cast<std::size_t>(stored_->columns());
-    for (std::int64_t row = 0; row < stored_->rows(); ++row) {
-      stored_->read(row, values.mutable_data<float>().subspan(
-                             static_cast<std::size_t>(row) * columns, columns));
-    }
-    decoded_->values = std::move(values);
-  });
+  std::call_once(decoded_->once, [&] { decoded_->values = decode(*stored_, 0, stored_->rows()); });
   return decoded_->values;
+}
+
+core::Tensor TokenTable::plain_rows(std::int64_t begin, std::int64_t end) const {
+  return stored_ ? decode(*stored_, begin, end) : formats::own_rows_of(plain_, begin, end);
 }
 
 core::Shape TokenTable::shape() const {

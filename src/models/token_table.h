@@ -23,6 +23,10 @@ class TokenTable {
   /// caller: for what needs the whole table.
   const core::Tensor& plain() const;
 
+  /// Rows [begin, end) as plain numbers, in memory of their own (plain ones of mapped files: where
+  /// they are). Only these are decoded.
+  core::Tensor plain_rows(std::int64_t begin, std::int64_t end) const;
+
   /// Whether a matrix is this table. Nothing is decoded.
   bool is(const core::Tensor& matrix) const {
     return stored_ == nullptr && !plain_.empty() && plain_.raw() == matrix.raw();

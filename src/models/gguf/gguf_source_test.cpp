@@ -138,6 +138,9 @@ TEST_F(GgufSourceOfBlocks, RowsOfTheTokenTableAreDecodedOneByOne) {
   EXPECT_EQ(core::to_float32(whole.plain()), table);
   EXPECT_EQ(whole.shape(), (core::Shape{64, 256}));
   EXPECT_FALSE(whole.is(whole.plain()));
+  const std::vector<float> part = core::to_float32(whole.plain_rows(5, 42));
+  ASSERT_EQ(part.size(), 37u * 256);
+  EXPECT_TRUE(std::equal(part.begin(), part.end(), table.begin() + 5 * 256));
   EXPECT_EQ(stored.stored_rows("model.layers.0.post_attention_layernorm.weight"), nullptr);
   EXPECT_EQ(stored.stored_rows("model.layers.0.self_attn.q_proj.weight"), nullptr);  // reordered
   EXPECT_EQ(open(StoredLayers::kDecoded).stored_rows("model.embed_tokens.weight"), nullptr);
