@@ -57,11 +57,11 @@ TEST_F(ConvertCommand, ExactTargetsComputeWhatTheSourceComputes) {
 // What is rounded to a type is in it; to another type it is decoded and rounded again.
 TEST_F(ConvertCommand, RoundsToTheTypesOfGguf) {
   double last = 1;
-  for (const std::string type : {"Q2_K", "Q4_K", "q6_k"}) {
+  for (const std::string type : {"Q2_K", "MXFP4", "IQ4_NL", "Q5_1", "q6_k"}) {
     SCOPED_TRACE(type);
     const Json made = convert(kDemo, "gguf", type + ".gguf", {"--scheme", type});
     EXPECT_EQ(made["layers"][0]["to"], type == "q6_k" ? "Q6_K" : type);
-    EXPECT_LT(made["relative_error"].get<double>(), 0.6 * last);
+    EXPECT_LT(made["relative_error"].get<double>(), 0.75 * last);
     last = made["relative_error"].get<double>();
     const Json again = convert(path(type + ".gguf"), "gguf", type + "-again.gguf");
     EXPECT_EQ(again["exact_layers"], again["layers"].size());

@@ -26,7 +26,7 @@ class Convert final : public ModelCommand {
         ->required();
     app.add_option("--scheme", scheme_,
                    "What layers become, where it is not what comes nearest to them: int4-sym-g128, "
-                   "f16, ... (gguf: also Q4_0, Q4_1, Q8_0, Q2_K to Q6_K, IQ4_XS)");
+                   "f16, ... (gguf: also its types: Q4_K, IQ4_NL, Q5_1, MXFP4, ...)");
     add_threads(app, options_.threads);
   }
 

@@ -22,7 +22,7 @@ std::string line_of(const LayerView& view) {
                                  formats::bits_per_weight(weight));
   if (!view.weights.codes.empty()) {
     line += fmt::format("; a code tells {:.3f} of {} bits", view.weights.code_entropy,
-                        weight.scheme.code.bits);
+                        formats::value_bits(weight.scheme));
   }
   return line;
 }

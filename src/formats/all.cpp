@@ -3,8 +3,8 @@
 #include "core/error.h"
 #include "formats/format.h"
 #include "formats/fp8/fp8_codes.h"
+#include "formats/gguf_types.h"
 #include "formats/runs.h"
-#include "formats/super_blocks.h"
 #include "formats/trellis/trellis_code.h"
 
 namespace nibble::formats {
@@ -26,7 +26,7 @@ std::unique_ptr<const Format> make_format(const Scheme& scheme, std::span<const 
                 "{} takes no learned code book", scheme);
   core::require(has_codes(scheme), core::ErrorKind::kUsage,
                 "{} stores values, not codes: it has no encoder", scheme);
-  core::require(!has_supers(scheme) || super_block_type(scheme) != nullptr, core::ErrorKind::kUsage,
+  core::require(!has_supers(scheme) || block_type_of(scheme) != nullptr, core::ErrorKind::kUsage,
                 "{} is read from files; nothing is rounded to it here", scheme);
   core::require(runs_of(scheme) == nullptr, core::ErrorKind::kUsage,
                 "weights of {} are not rounded one by one: {} are chosen many together (recipes "

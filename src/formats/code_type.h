@@ -20,6 +20,7 @@ enum class Book {
   kNf4,        // NormalFloat4 (QLoRA, arXiv 2305.14314, appendix E)
   kE2m1,       // 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives
   kAf4,        // AbnormalFloat4 with zero as a code, by group size (arXiv 2306.06965, own solution)
+  kIq4,        // integers from -127 to 113, denser around 0 (IQ4_NL and IQ4_XS of GGUF)
   kPerRow,     // learned for each output row (any4, arXiv 2507.04610)
   kPerMatrix,  // learned for the whole matrix
 };
@@ -36,6 +37,7 @@ struct CodeWord {
   std::string_view word;
   int bits = 0;
   core::DType dense = core::DType::kF32;  // other than F32 only for weights without codes
+  int used_bits = 0;                      // as Code::used_bits
 };
 
 /// A second word, where a type has several kinds of codes: "sym" and "asym", "nf4" and "row".

@@ -34,16 +34,16 @@ TEST(CodeTypes, HaveWordsOfTheirOwn) {
       EXPECT_TRUE(words.insert(word.word).second) << word.word;
     }
   }
-  EXPECT_EQ(words.size(), 3u + 4u + 3u + 1u + 3u);
+  EXPECT_EQ(words.size(), 3u + 6u + 3u + 1u + 3u);
 }
 
 TEST(CodeTypes, ShowTheirSchemesInMessages) {
   try {
-    parse_scheme("int5-sym-g32");
+    parse_scheme("int7-sym-g32");
     ADD_FAILURE() << "was accepted";
   } catch (const core::Error& error) {
     EXPECT_STREQ(error.what(),
-                 "'int5-sym-g32' is not a scheme; examples: f16, int4-asym-g128, int8-sym-row-a8, "
+                 "'int7-sym-g32' is not a scheme; examples: f16, int4-asym-g128, int8-sym-row-a8, "
                  "lut4-nf4-g64, fp8-row, trellis4-row, mxfp4, nvfp4");
   }
 }
@@ -56,7 +56,7 @@ TEST(CodeTypes, SayWhyASchemeIsNone) {
   };
   EXPECT_EQ(problem("int4-sym-g128", [](Scheme&) {}), "");
   EXPECT_EQ(problem("int4-sym-g128", [](Scheme& s) { s.code.bits = 5; }),
-            "integers have 2, 3, 4 or 8 bits and no code book");
+            "integers have 2, 3, 4 or 8 bits (5 and 6 in GGUF's blocks) and no code book");
   EXPECT_EQ(problem("int8-sym-row",
                     [](Scheme& s) { s.activation = parse_scheme("fp8-row-afp8").activation; }),
             "weights that are integers meet activations that are floats or integers, not E4M3 "

@@ -2,6 +2,7 @@
 
 #include "core/error.h"
 #include "formats/lut4/af4_books.h"
+#include "gguf_blocks/iq4_book.h"
 
 namespace nibble::formats {
 namespace {
@@ -34,6 +35,8 @@ std::span<const float> fixed_book(Book book, std::int64_t group) {
       return kE2m1;
     case Book::kAf4:
       return af4_book(group);
+    case Book::kIq4:
+      return gguf_blocks::kIq4Book;
     case Book::kNone:
     case Book::kPerRow:
     case Book::kPerMatrix:

@@ -104,11 +104,7 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
   require(!stores_order(scheme), ErrorKind::kUsage,
           "{} needs an order of the inputs, which nothing gives here", scheme);
   PackedWeightBuilder builder(scheme, n, k);
-  const SuperBlockType* const blocks = super_block_type(scheme);
-  auto plain = make_format(scheme, blocks ? blocks->book : std::span<const float>());
-  if (blocks != nullptr && !blocks->book.empty()) {
-    builder.set_book(0, blocks->book);
-  }
+  auto plain = make_format(scheme);
   if (scheme.scale.type == ScaleType::kE4m3) {
     const float global = nv_global(fitted);
     plain = make_nv_format(scheme, global);
@@ -138,7 +134,7 @@ PackedWeight round_to_nearest(std::span<const float> w, std::int64_t n, std::int
         parameters[index(group)] =
             shared.empty() ? format->fit(part(to_fit, group)) : shared[index(row / rows_together)];
       }
-      if (blocks != nullptr) {
+      if (has_supers(scheme)) {
         builder.set_supers(row, round_to_supers(scheme, parameters));
       }
       for (std::int64_t group = 0; group < groups; ++group) {

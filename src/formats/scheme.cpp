@@ -43,7 +43,7 @@ std::string_view problem_of_code(const Scheme& scheme) {
   const std::span words = code.type->words;
   const std::span variants = code.type->variants;
   const auto is_word = [&](const CodeWord& word) {
-    return word.bits == code.bits && word.dense == code.dense;
+    return word.bits == code.bits && word.dense == code.dense && word.used_bits == code.used_bits;
   };
   const auto is_variant = [&](const CodeVariant& variant) {
     return variant.book == code.book && variant.zero == scheme.zero &&
@@ -87,6 +87,18 @@ std::string problem_of_minima(const Scheme& scheme) {
              ? problem_of_blocks(scheme, is_of_gguf(group),
                                  "minima that are multiples are those of groups of 16 or 32 inputs")
              : "minima are stored as scales of 8 or 16 bits are (int4-min-g32, int4-min-g32-s8)";
+}
+
+std::string problem_of_used_bits(const Scheme& scheme) {
+  if (scheme.code.used_bits == 0) {
+    return "";
+  }
+  const bool fits = !has_zeros(scheme) && scheme.sparsity == Sparsity::kNone &&
+                    (scheme.scale.type == ScaleType::kMultiples ||
+                     (scheme.scale.type == ScaleType::kF16 && scheme.scale.group == kMinimaUnit));
+  return problem_of_blocks(scheme, fits,
+                           "codes of 5 and 6 bits are those of GGUF's blocks (int5-sym-g32, "
+                           "int5-min-g32, int6-sym-g16-s8)");
 }
 
 std::string problem_of_scale_type(const Scheme& scheme) {
@@ -221,8 +233,8 @@ std::string problem_of(const Scheme& scheme) {
     return problem_of_dense(scheme);
   }
   for (const auto rule :
-       {problem_of_granularity, problem_of_scale_type, problem_of_minima, problem_of_activation,
-        problem_of_inputs, problem_of_sparsity, problem_of_two_of_four}) {
+       {problem_of_granularity, problem_of_scale_type, problem_of_minima, problem_of_used_bits,
+        problem_of_activation, problem_of_inputs, problem_of_sparsity, problem_of_two_of_four}) {
     if (std::string problem = rule(scheme); !problem.empty()) {
       return problem;
     }

@@ -16,6 +16,7 @@ struct Code {
   int bits = 0;                           // 0: dense
   Book book = Book::kNone;                // kBookCodes only
   core::DType dense = core::DType::kF32;  // kDenseCodes only: F32, F16 or BF16
+  int used_bits = 0;                      // of `bits`, where codes need fewer (5, 6); 0: all
 
   friend bool operator==(const Code&, const Code&) = default;
 };
@@ -86,11 +87,12 @@ inline constexpr std::int64_t kPatternTile = 16;
 ///   int4-sym-g128-a4-hrow                one mixes all inputs of a row
 ///   int4-sym-g128-a4g128-h128-tail128    the 128 worst inputs apart, in INT8
 ///   int4-asym-g128-order                 inputs stand in a stored order (GPTQ's act-order)
-///   lut4-nf4-g64  lut4-fp4-g64  lut4-af4-g64  lut4-row-g128  lut4-matrix-g128
+///   lut4-nf4-g64  lut4-fp4-g64  lut4-af4-g64  lut4-iq4-g32  lut4-row-g128  lut4-matrix-g128
 ///   lut3-row-g128  lut2-matrix-g64       learned books of 8 and of 4 values
 ///   lut4-matrix-g32-s7  int4-asym-g32-s7  scales of 7 bits, multiples of a unit of the row
 ///   int4-min-g32  int4-min-g32-s8        code 0 is a real number, stored for each group
-///   int8-sym-g16-s8  lut4-matrix-g32-s8  scales of 8 bits, multiples of a float16 of 256 inputs
+///   int3-sym-g16-s8  lut4-iq4-g32-s8     scales of 8 bits, multiples of a float16 of 256 inputs
+///   int5-sym-g32  int6-sym-g16-s8        codes of 5 and 6 bits, held in 8 (GGUF's blocks)
 ///   int4-asym-g16-bsr  int4-asym-g16-bsr-a8  block-sparse rows: only groups that are not 0 are
 ///                                        stored (GQSA, arXiv 2412.17560)
 ///   int4-asym-g16-bsr-t16                the same groups of each 16 rows
@@ -136,6 +138,11 @@ inline bool has_book(const Scheme& scheme) {
 /// Whether the code book is learned: a part of the weight.
 inline bool has_learned_book(const Scheme& scheme) {
   return scheme.code.book == Book::kPerRow || scheme.code.book == Book::kPerMatrix;
+}
+/// Bits that codes need: they are 0 to 2^value_bits - 1, those of symmetric integers as many around
+/// 2^(code.bits - 1).
+inline int value_bits(const Scheme& scheme) {
+  return scheme.code.used_bits != 0 ? scheme.code.used_bits : scheme.code.bits;
 }
 /// Values of a code book.
 inline std::int64_t book_size(const Scheme& scheme) {

@@ -54,7 +54,9 @@ class Words {
 
 // The words behind `first`, which is one of the type's.
 std::optional<Scheme> parse_codes(const CodeType& type, const CodeWord& first, Words& words) {
-  Scheme scheme{.code = {.type = &type, .bits = first.bits, .dense = first.dense}};
+  Scheme scheme{
+      .code = {
+          .type = &type, .bits = first.bits, .dense = first.dense, .used_bits = first.used_bits}};
   if (!type.variants.empty()) {
     const std::string_view second = words.next();
     const auto variant =
@@ -153,7 +155,7 @@ std::string hadamard_word(std::int64_t size) {
 // "?" stands for what no word says.
 std::string_view code_word(const Code& code) {
   for (const CodeWord& word : code.type->words) {
-    if (word.bits == code.bits && word.dense == code.dense) {
+    if (word.bits == code.bits && word.dense == code.dense && word.used_bits == code.used_bits) {
       return word.word;
     }
   }

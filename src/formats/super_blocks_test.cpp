@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/random_values_for_tests.h"
+#include "formats/gguf_types.h"
 #include "formats/packed_weight.h"
 
 namespace nibble::formats {
@@ -33,32 +34,20 @@ double relative_error(const PackedWeight& weight, const std::vector<float>& w) {
   return all > 0 ? std::sqrt(error / all) : std::sqrt(error);
 }
 
-TEST(SuperBlocks, HaveASchemeAndANameEach) {
-  for (const SuperBlockType& type : super_block_types()) {
-    const Scheme scheme = parse_scheme(type.scheme);
-    EXPECT_EQ(super_block_type(scheme), &type);
-    EXPECT_EQ(find_super_block_type(type.name), &type);
-    Scheme rounded = scheme;
-    rounded.activation.bits = 8;
-    EXPECT_EQ(super_block_type(rounded), &type);
-    EXPECT_EQ(formats::has_minima(scheme), type.least_multiple == 0);
-    EXPECT_EQ(block_bytes(type, 3, 512), 6 * type.bytes);
-  }
-  EXPECT_EQ(find_super_block_type("q4_0"), nullptr);
-  for (const char* other : {"int4-sym-g32-s8", "int4-asym-g32", "int8-min-g16-s8", "f16"}) {
-    EXPECT_EQ(super_block_type(parse_scheme(other)), nullptr) << other;
-  }
+TEST(SuperBlocks, SchemesThatNoBlockHoldsAreOnlyRead) {
   EXPECT_THROW(make_format(parse_scheme("int4-sym-g32-s8")), core::Error);
 }
 
 // Errors of normally distributed weights by the range of each group, measured, and 3 % more.
-TEST(SuperBlocks, HoldNormalWeightsWithTheErrorOfTheirBits) {
+TEST(BlocksOfGguf, HoldNormalWeightsWithTheErrorOfTheirBits) {
   const std::vector<float> w = core::normal_values(kOutputs * kInputs, 11);
-  const std::pair<const char*, double> expected[] = {{"q2_k", 0.322},   {"q3_k", 0.155},
-                                                     {"iq4_xs", 0.085}, {"q4_k", 0.0807},
-                                                     {"q5_k", 0.0400},  {"q6_k", 0.0187}};
+  const std::pair<const char*, double> expected[] = {
+      {"q2_k", 0.322},  {"q3_k", 0.155},    {"iq4_xs", 0.0800}, {"mxfp4", 0.1109}, {"q4_0", 0.0860},
+      {"q4_k", 0.0807}, {"iq4_nl", 0.0796}, {"q4_1", 0.0777},   {"q5_0", 0.0428},  {"q5_k", 0.0400},
+      {"q5_1", 0.0381}, {"q6_k", 0.0187},   {"q8_0", 0.00526}};
+  ASSERT_EQ(std::size(expected), rounded_types().size());
   for (const auto& [name, error] : expected) {
-    const Scheme scheme = parse_scheme(find_super_block_type(name)->scheme);
+    const Scheme scheme = scheme_of_blocks(*find_block_type(name)).value();
     const double found = relative_error(round_to_nearest(w, kOutputs, kInputs, scheme), w);
     EXPECT_LT(found, 1.03 * error) << name;
     EXPECT_GT(found, 0.95 * error) << name;
@@ -66,31 +55,33 @@ TEST(SuperBlocks, HoldNormalWeightsWithTheErrorOfTheirBits) {
 }
 
 // What a file could not hold would be a wrong number there.
-void expect_fits(const PackedWeight& weight, const SuperBlockType& type) {
+void expect_fits(const PackedWeight& weight, const gguf_blocks::BlockForm& form) {
   const bool centred = is_integer(weight.scheme) && !has_minima(weight.scheme);
-  const int shift =
-      centred ? (1 << (weight.scheme.code.bits - 1)) - (1 << (type.code_bits - 1)) : 0;
+  const int shift = centred ? (1 << (weight.scheme.code.bits - 1)) - (1 << (form.bits - 1)) : 0;
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(weight.k));
   for (std::int64_t row = 0; row < weight.n; ++row) {
     unpack_codes(weight, row, codes);
     for (const int code : codes) {
       ASSERT_GE(code - shift, 0);
-      ASSERT_LT(code - shift, 1 << type.code_bits);
+      ASSERT_LT(code - shift, 1 << form.bits);
     }
+  }
+  if (!has_supers(weight.scheme)) {
+    return;
   }
   for (const int multiple : weight.scales.data<std::int8_t>()) {
     ASSERT_NE(multiple, 0);
-    ASSERT_GE(multiple, type.least_multiple);
-    ASSERT_LE(multiple, type.most_multiple);
+    ASSERT_GE(multiple, form.least_multiple);
+    ASSERT_LE(multiple, form.most_multiple);
   }
   for (std::int64_t i = 0; i < weight.minima.elements(); ++i) {
     const int multiple = weight.minima.data<std::int8_t>()[static_cast<std::size_t>(i)];
     ASSERT_GE(multiple, 0);
-    ASSERT_LE(multiple, type.most_multiple);
+    ASSERT_LE(multiple, form.most_multiple);
   }
 }
 
-TEST(SuperBlocks, TakeAnyFiniteWeights) {
+TEST(BlocksOfGguf, TakeAnyFiniteWeights) {
   const std::vector<float> normal = core::normal_values(kOutputs * kInputs, 12);
   const std::function<float(float, std::size_t)> makers[] = {
       [](float, std::size_t) { return 0.0f; },
@@ -102,19 +93,19 @@ TEST(SuperBlocks, TakeAnyFiniteWeights) {
       [](float x, std::size_t) { return 1e-9f * x; },
       [](float x, std::size_t) { return 3e5f * x; },
   };
-  for (const SuperBlockType& type : super_block_types()) {
+  for (const auto& [word, scheme, blocks] : rounded_types()) {
     for (std::size_t maker = 0; maker < std::size(makers); ++maker) {
-      SCOPED_TRACE(std::string(type.name) + " " + std::to_string(maker));
+      SCOPED_TRACE(word + " " + std::to_string(maker));
       std::vector<float> w = normal;
       for (std::size_t i = 0; i < w.size(); ++i) {
         w[i] = makers[maker](w[i], i);
       }
-      const PackedWeight weight = round_to_nearest(w, kOutputs, kInputs, parse_scheme(type.scheme));
-      expect_fits(weight, type);
+      const PackedWeight weight = round_to_nearest(w, kOutputs, kInputs, scheme);
+      expect_fits(weight, *blocks->form);
       if (maker == 0) {
         EXPECT_LT(relative_error(weight, w), 1e-3);
       } else if (maker == 1) {  // the middle of codes reaches one step less above 0
-        EXPECT_LT(relative_error(weight, w), type.code_bits == 2 ? 0.01 : 0.15);
+        EXPECT_LT(relative_error(weight, w), blocks->form->bits == 2 ? 0.01 : 0.15);
       }
     }
   }
@@ -122,7 +113,7 @@ TEST(SuperBlocks, TakeAnyFiniteWeights) {
 
 // 128 would be stored as -128.
 TEST(SuperBlocks, AScaleBeyondTheMultiplesIsRefused) {
-  const Scheme scheme = parse_scheme("int8-sym-g16-s8");
+  const Scheme scheme = parse_scheme("int6-sym-g16-s8");
   PackedWeightBuilder builder(scheme, 1, 256);
   const std::vector<Super> supers = {{core::to_fp16(0.5f), {}}};
   builder.set_supers(0, supers);
@@ -147,7 +138,7 @@ TEST(SuperBlocks, TheLargestScaleAndTheLowestMinimumAreReached) {
   EXPECT_NEAR(groups[7].minimum, -0.7, 1e-3);
   EXPECT_EQ(groups[8].minimum, 0);
   EXPECT_NEAR(groups[0].scale, 0.01, 0.5 * 0.08 / 63);
-  const Scheme with_sign = parse_scheme("int8-sym-g16-s8");
+  const Scheme with_sign = parse_scheme("int6-sym-g16-s8");
   std::vector<GroupParameters> both(16, {0.001f, 128});
   both[3].scale = -0.5f;
   both[4].scale = 0.25f;

@@ -31,15 +31,16 @@ GgufFile::GgufFile(std::string what, std::span<const std::byte> bytes,
 
 core::Tensor GgufFile::tensor(std::string_view name) const {
   const GgufTensor& found = entry(name);
-  const GgufBlockType& type = *found.type;
+  const gguf_blocks::BlockType& type = *found.type;
   require(type.dense.has_value() || type.form != nullptr, ErrorKind::kInvalidModel,
           "{}: tensor '{}' has type {}, which is not supported", what(), printable(name),
           type.name);
   check_intact();
   if (type.form != nullptr) {
     core::Tensor decoded = core::Tensor::zeros(core::DType::kF32, found.shape);
-    dequantize_blocks(type, reinterpret_cast<const std::uint8_t*>(bytes().data() + found.offset),
-                      found.bytes / type.block_bytes, decoded.mutable_data<float>().data());
+    gguf_blocks::dequantize_blocks(
+        type, reinterpret_cast<const std::uint8_t*>(bytes().data() + found.offset),
+        found.bytes / type.block_bytes, decoded.mutable_data<float>().data());
     check_intact();
     return decoded;
   }

@@ -167,7 +167,7 @@ GgufTensor read_tensor(ByteCursor& cursor, std::int64_t index) {
   cursor.set_place("tensor", name);
   tensor.shape = read_shape(cursor);
   const auto type = cursor.read<std::uint32_t>();
-  tensor.type = find_gguf_block_type(type);
+  tensor.type = gguf_blocks::find_block_type(type);
   cursor.require(tensor.type != nullptr, "there is no tensor type {}", type);
   const std::int64_t row = tensor.shape.back();
   cursor.require(row % tensor.type->block_elements == 0,

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/tensor.h"
-#include "io/gguf_blocks/block_types.h"
+#include "gguf_blocks/block_types.h"
 #include "io/gguf_value.h"
 
 namespace nibble::io {
@@ -16,9 +16,9 @@ namespace nibble::io {
 /// One tensor of a GGUF file.
 struct GgufTensor {
   std::string name;
-  core::Shape shape;          // row-major: the file's dimensions, last one first
-  const GgufBlockType* type;  // of gguf_block_types()
-  std::int64_t offset;        // of its bytes, from the start of the file
+  core::Shape shape;                   // row-major: the file's dimensions, last one first
+  const gguf_blocks::BlockType* type;  // of gguf_blocks::block_types()
+  std::int64_t offset;                 // of its bytes, from the start of the file
   std::int64_t bytes;
 };
 

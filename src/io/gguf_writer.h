@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/tensor.h"
-#include "io/gguf_blocks/block_types.h"
+#include "gguf_blocks/block_types.h"
 #include "io/gguf_value.h"
 
 namespace nibble::io {
@@ -17,7 +17,7 @@ namespace nibble::io {
 struct GgufOutput {
   std::string name;
   core::Shape shape;  // row-major; rows are whole blocks
-  const GgufBlockType* type = nullptr;
+  const gguf_blocks::BlockType* type = nullptr;
   std::function<std::vector<std::byte>()> bytes;
 };
 

@@ -20,7 +20,8 @@ std::vector<std::byte> bytes_of(std::size_t count) {
 }
 
 GgufOutput output(const char* name, core::Shape shape, std::uint32_t type, std::size_t bytes) {
-  return {name, std::move(shape), find_gguf_block_type(type), [bytes] { return bytes_of(bytes); }};
+  return {name, std::move(shape), gguf_blocks::find_block_type(type),
+          [bytes] { return bytes_of(bytes); }};
 }
 
 GgufKeys keys() {

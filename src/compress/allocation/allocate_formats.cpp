@@ -9,8 +9,8 @@
 #include "compress/recipe/pass.h"
 #include "core/byte_size.h"
 #include "core/error.h"
+#include "formats/gguf_types.h"
 #include "formats/stored_parts.h"
-#include "formats/super_blocks.h"
 #include "ops/cpu/dense/blas.h"
 
 namespace nibble::compress {
@@ -29,12 +29,17 @@ struct Candidate {
 // What a layer takes where the target counts.
 std::int64_t bytes_in(const SizeTarget& target, const Scheme& scheme, std::int64_t n,
                       std::int64_t k) {
-  const formats::SuperBlockType* const blocks = formats::super_block_type(scheme);
+  const gguf_blocks::BlockType* const blocks = formats::block_type_of(scheme);
   return target.in_gguf && blocks != nullptr ? formats::block_bytes(*blocks, n, k)
                                              : formats::stored_bytes(scheme, n, k);
 }
 
-bool fits_shape(const Scheme& scheme, const formats::PackedWeight& weight) {
+bool fits_shape(const SizeTarget& target, const Scheme& scheme,
+                const formats::PackedWeight& weight) {
+  const gguf_blocks::BlockType* const blocks = formats::block_type_of(scheme);
+  if (target.in_gguf && blocks != nullptr && weight.k % blocks->block_elements != 0) {
+    return false;
+  }
   try {
     formats::require_shape(scheme, weight.n, weight.k);
     return true;
@@ -92,7 +97,7 @@ std::vector<Candidate> candidates(const models::Network& network, const Recipe& 
       Candidate candidate{layers, {}, {}};
       const bool free = !rule_for(recipe, first.name);
       for (const Scheme& scheme : free ? wanted : std::vector{at->second}) {
-        if (fits_shape(scheme, first.weight)) {
+        if (fits_shape(*recipe.target, scheme, first.weight)) {
           const std::int64_t each =
               bytes_in(*recipe.target, scheme, first.weight.n, first.weight.k);
           candidate.schemes.push_back(scheme);

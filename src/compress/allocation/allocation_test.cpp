@@ -20,6 +20,7 @@
 #include "compress/recipe/layer_schemes.h"
 #include "core/error.h"
 #include "core/random.h"
+#include "formats/gguf_types.h"
 
 namespace nibble::compress {
 namespace {
@@ -108,6 +109,12 @@ TEST(FormatChoices, AreOfTheSameFamily) {
   EXPECT_EQ(names("lut4-matrix-g32-s7").size(), 9U);
   EXPECT_EQ(names("lut3-row-g128").size(), 9U);
   EXPECT_EQ(names("mxfp4"), std::vector<std::string>{"mxfp4"});
+  const std::vector<std::string> of_gguf = names("int4-min-g32-s8");
+  EXPECT_EQ(of_gguf.size(), formats::rounded_types().size());
+  for (const char* scheme :
+       {"lut4-iq4-g32", "lut4-iq4-g32-s8", "int5-sym-g32", "int5-min-g32", "int6-sym-g16-s8"}) {
+    EXPECT_EQ(names(scheme), of_gguf) << scheme;
+  }
   EXPECT_EQ(names("f16"), std::vector<std::string>{"f16"});
 }
 
@@ -321,12 +328,42 @@ TEST(AllocateFormats, GgufFilesCountTheirOwnBlocks) {
                core::Error);
 }
 
+// Rows have 32 and 48 inputs. In a file blocks are whole, so that none holds those of 48.
+TEST(AllocateFormats, LayersChooseAmongTheTypesOfGgufThatDivideTheirRows) {
+  const auto model = models::open_model(NIBBLE_SOURCE_DIR "/tests/families/llama");
+  const models::Network& network = model->network;
+  CpuOps ops({2, ops::ActivationPrecision::kFloat});
+  for (const bool in_gguf : {false, true}) {
+    Recipe recipe = find_recipe("q4_k");
+    recipe.choices = format_choices(recipe.scheme);
+    recipe.choices.push_back(formats::parse_scheme("f16"));
+    recipe.target = SizeTarget{7.5, 0, in_gguf};
+    const Recipe mixed = allocate_formats(network, recipe, rising_sensitivity(network), ops.pool(),
+                                          core::silent_progress());
+    std::set<std::string> found;
+    for (const auto& [name, scheme] : layer_schemes(network, mixed)) {
+      const std::int64_t k = name.ends_with("down_proj") ? 48 : 32;
+      const auto* const type = formats::block_type_of(scheme);
+      EXPECT_TRUE(type == nullptr || !in_gguf || k % type->block_elements == 0)
+          << name << " " << formats::to_string(scheme);
+      formats::require_shape(scheme, 1, k);
+      found.insert(formats::to_string(scheme));
+    }
+    EXPECT_GT(found.size(), 2u);
+    const bool has_five_bits =
+        std::any_of(found.begin(), found.end(),
+                    [](const std::string& scheme) { return scheme.starts_with("int5"); });
+    EXPECT_EQ(has_five_bits, in_gguf);  // as large as 8 bits elsewhere
+  }
+}
+
 TEST(AllocateFormats, ExpertsOfGgufFilesShareATensor) {
   const auto model = models::open_model(NIBBLE_SOURCE_DIR "/tests/families/mixtral");
   CpuOps ops({2, ops::ActivationPrecision::kFloat});
   const auto sensitivity = rising_sensitivity(model->network);
-  Recipe recipe = with_target(find_recipe("rtn-w4g32-sym"), {6.0, 0, true});
-  recipe.choices = {formats::parse_scheme("int4-sym-g32"), formats::parse_scheme("int8-sym-g32")};
+  Recipe recipe = with_target(find_recipe("rtn-w4g32-sym"), {9.5, 0, true});
+  recipe.choices = {formats::parse_scheme("int4-sym-g32"), formats::parse_scheme("int8-sym-g32"),
+                    formats::parse_scheme("f16")};  // which some have to take
   const Recipe mixed =
       allocate_formats(model->network, recipe, sensitivity, ops.pool(), core::silent_progress());
   const auto schemes = layer_schemes(model->network, mixed);
@@ -342,7 +379,7 @@ TEST(AllocateFormats, ExpertsOfGgufFilesShareATensor) {
   for (const auto& [kind, found] : of_kind) {
     EXPECT_EQ(found.size(), 1u) << kind;
   }
-  EXPECT_EQ(mixed.layers.size(), 2u);
+  EXPECT_EQ(mixed.layers.size(), 3u);
 }
 
 std::string refusal(const std::function<void()>& action) {

@@ -106,7 +106,7 @@ class Measurement {
 };
 
 Scheme rounded_as(const Scheme& scheme) {
-  if (!formats::has_learned_book(scheme) || formats::has_supers(scheme)) {
+  if (!formats::has_learned_book(scheme)) {
     return scheme;
   }
   Scheme integers = scheme;

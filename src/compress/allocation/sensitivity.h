@@ -34,8 +34,7 @@ std::map<std::string, LayerSensitivity> measure_sensitivity(const models::Networ
                                                             core::ProgressSink& progress);
 
 /// What rounding a dense weight to the nearest values of a scheme would cost, in nats for each
-/// token. A learned book, unless it is that of a GGUF type, counts as integers with a zero point,
-/// of the same bits and groups.
+/// token. A learned book counts as integers with a zero point, of the same bits and groups.
 double predicted_loss(const LayerSensitivity& sensitivity, const formats::PackedWeight& weight,
                       const formats::Scheme& scheme, core::ThreadPool& pool);
 

@@ -74,9 +74,6 @@ Parameters empty_parameters(std::span<const float> weights, const Scheme& scheme
   if (scheme.scale.type == formats::ScaleType::kE4m3) {
     parameters.global = formats::nv_global(weights, rule);
   }
-  if (const formats::SuperBlockType* const type = formats::super_block_type(scheme)) {
-    parameters.books.assign(type->book.begin(), type->book.end());
-  }
   return parameters;
 }
 

@@ -60,8 +60,7 @@ struct GroupRange {
 };
 GroupRange group_range(const formats::Scheme& scheme, std::int64_t k, std::int64_t group);
 
-/// What the parameters of all groups are chosen with: the global scale, where the scheme has one,
-/// and the book of a k-quant.
+/// What the parameters of all groups are chosen with: the global scale, where the scheme has one.
 /// Throws kInvalidModel for weights that are not finite.
 Parameters empty_parameters(std::span<const float> weights, const formats::Scheme& scheme,
                             formats::NvRule rule = formats::NvRule::kFourOverSix);

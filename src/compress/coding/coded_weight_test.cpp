@@ -7,8 +7,8 @@
 
 #include "core/random.h"
 #include "core/random_values_for_tests.h"
+#include "formats/gguf_types.h"
 #include "formats/stored_parts.h"
-#include "formats/super_blocks.h"
 
 namespace nibble::compress {
 namespace {
@@ -56,20 +56,19 @@ TEST(CodedWeight, RoundedToNearestIsWhatFormatsRoundTo) {
   }
 }
 
-TEST(CodedWeight, SuperBlocksAreTakenApartAndPutTogether) {
+TEST(CodedWeight, BlocksOfGgufAreTakenApartAndPutTogether) {
   constexpr std::int64_t kWide = 512;
   const std::vector<float> weights = core::normal_values(kOutputs * kWide, 6);
   core::ThreadPool pool(2);
-  for (const formats::SuperBlockType& type : formats::super_block_types()) {
-    const formats::Scheme scheme = formats::parse_scheme(type.scheme);
+  for (const auto& [word, scheme, blocks] : formats::rounded_types()) {
     const auto expected = formats::round_to_nearest(weights, kOutputs, kWide, scheme);
     const Parameters fitted = fit_parameters(weights, kOutputs, kWide, scheme, pool);
     expect_same(pack(round_with(weights, kOutputs, kWide, scheme, fitted, pool), kOutputs, kWide,
                      scheme, pool),
                 expected);
     const CodedWeight apart = unpack(expected);
-    EXPECT_TRUE(apart.parameters.supers == fitted.supers) << type.name;
-    EXPECT_EQ(apart.parameters.books, fitted.books) << type.name;
+    EXPECT_TRUE(apart.parameters.supers == fitted.supers) << word;
+    EXPECT_EQ(apart.parameters.books, fitted.books) << word;
     expect_same(pack(apart, kOutputs, kWide, scheme), expected);
   }
 }

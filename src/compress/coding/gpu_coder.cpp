@@ -4,7 +4,8 @@ namespace nibble::compress {
 
 bool has_gpu_coder(const formats::Scheme& scheme) {
   return scheme.scale.type == formats::ScaleType::kF16 && scheme.inputs.tail == 0 &&
-         !formats::has_minima(scheme) && (formats::is_integer(scheme) || formats::has_book(scheme));
+         scheme.code.used_bits == 0 && !formats::has_minima(scheme) &&
+         (formats::is_integer(scheme) || formats::has_book(scheme));
 }
 
 }  // namespace nibble::compress

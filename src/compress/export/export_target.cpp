@@ -10,11 +10,12 @@
 
 #include <fmt/ranges.h>
 
+#include "compress/recipe/format_choices.h"
 #include "compress/recipe/layer_schemes.h"
 #include "core/error.h"
 #include "core/nearest_name.h"
 #include "formats/exchange/integer_grid.h"
-#include "formats/super_blocks.h"
+#include "formats/gguf_types.h"
 #include "models/exchange/model_layers.h"
 #include "models/exchange/target_scheme.h"
 #include "models/gguf/gguf_metadata.h"
@@ -58,12 +59,12 @@ constexpr ExportTarget kTargets[] = {
 
 constexpr std::array<std::int64_t, 3> kGroups = {128, 64, 32};
 
-// What GGUF's blocks of 32 codes hold.
+// What GGUF's blocks take over of other integers.
 constexpr std::array<std::string_view, 3> kBlocks = {"int4-sym-g32", "int4-asym-g32",
                                                      "int8-sym-g32"};
 
 Scheme nearest_block(const Scheme& scheme) {
-  if (formats::super_block_type(scheme) != nullptr) {
+  if (formats::is_of_gguf_alone(scheme)) {
     return scheme;
   }
   const bool symmetric = formats::is_integer(scheme) && !formats::has_zeros(scheme);
@@ -93,8 +94,11 @@ class Files {
     if (!formats::has_codes(scheme)) {
       return "";
     }
-    if (!writer_ && formats::super_block_type(scheme) != nullptr) {
-      return weight.k % formats::kSuperGroup == 0 ? "" : "its rows are no multiple of 256";
+    const gguf_blocks::BlockType* const blocks = writer_ ? nullptr : formats::block_type_of(scheme);
+    if (blocks != nullptr) {
+      return weight.k % blocks->block_elements == 0
+                 ? ""
+                 : fmt::format("its rows are no multiple of {}", blocks->block_elements);
     }
     if (!formats::exchange::moves_to(scheme, nearest(scheme))) {
       return fmt::format("{} has no place for {}", method_, scheme);
@@ -220,15 +224,17 @@ class Chooser {
     if (!recipe_.target || rule_for(recipe_, name) != nullptr) {
       return files.problem(scheme, weight);
     }
+    std::string of_rows;
+    bool held = false;
     for (const Scheme& choice : recipe_.choices) {
-      if (formats::has_supers(choice) && weight.k % formats::kSuperGroup != 0) {
-        continue;  // others are left
-      }
-      if (const std::string problem = files.problem(choice, weight); !problem.empty()) {
+      const std::string problem = files.problem(choice, weight);
+      if (!problem.empty() && formats::block_type_of(choice) == nullptr) {
         return problem;
       }
+      held = held || problem.empty();
+      of_rows = problem.empty() ? of_rows : problem;
     }
-    return "";
+    return held ? "" : of_rows;  // layers take the choices whose blocks divide their rows
   }
 
   const Recipe& recipe_;
@@ -236,6 +242,16 @@ class Chooser {
   std::map<std::string, Scheme> schemes_;
   std::map<std::string, const formats::PackedWeight*> weights_;
 };
+
+// Those of the model, in at most 16 bits.
+Scheme plain_numbers(const models::Model& model) {
+  const ops::Linear& first = *models::layers_of(*models::all_blocks(model.network).front()).front();
+  Scheme plain = first.weight.scheme;
+  if (plain.code.dense == core::DType::kF32) {
+    plain.code.dense = core::DType::kF16;
+  }
+  return plain;
+}
 
 void require_model(const models::Model& model, const Files& files) {
   if (files.mixes()) {
@@ -264,25 +280,12 @@ const ExportTarget& find_export_target(std::string_view name) {
              core::suggestion(std::string(name), names), fmt::join(names, ", "));
 }
 
-std::vector<Scheme> gguf_choices(const models::Model& model) {
-  const ops::Linear& first = *models::layers_of(*models::all_blocks(model.network).front()).front();
-  Scheme plain = first.weight.scheme;
-  if (plain.code.dense == core::DType::kF32) {
-    plain.code.dense = core::DType::kF16;
-  }
-  std::vector<Scheme> choices = {formats::parse_scheme("int4-sym-g32"),
-                                 formats::parse_scheme("int8-sym-g32"), plain};
-  for (const formats::SuperBlockType& type : formats::super_block_types()) {
-    choices.push_back(formats::parse_scheme(type.scheme));
-  }
-  return choices;
-}
-
 std::string choose_method(const models::Model& model, Recipe& recipe, const ExportTarget& target) {
   if (recipe.target && target.methods.front() == kGguf) {
     recipe.target->in_gguf = true;
     if (recipe.choices.empty()) {
-      recipe.choices = gguf_choices(model);
+      recipe.choices = gguf_choices();
+      recipe.choices.push_back(plain_numbers(model));
     }
   }
   const Chooser chooser(model, recipe, target);

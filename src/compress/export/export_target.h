@@ -26,10 +26,6 @@ std::span<const ExportTarget> export_targets();
 /// Throws kUsage for a name that is none of them.
 const ExportTarget& find_export_target(std::string_view name);
 
-/// The formats that a mixture for llama.cpp has, all of which its files hold exactly: Q4_0, Q8_0,
-/// its blocks of 256 weights, and the numbers of `model` as they are.
-std::vector<formats::Scheme> gguf_choices(const models::Model& model);
-
 /// The method whose files take over codes and scales of all layers that `recipe` makes of `model`;
 /// of several that with the fewest bits. A mixture of formats gets `recipe.choices` of the target.
 ///

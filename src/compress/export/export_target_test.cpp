@@ -4,8 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "compress/recipe/format_choices.h"
 #include "core/error.h"
-#include "formats/super_blocks.h"
+#include "formats/gguf_types.h"
 
 namespace nibble::compress {
 namespace {
@@ -55,6 +56,9 @@ TEST(ExportTarget, FilesAreThoseThatHoldTheSchemeInTheFewestBits) {
   EXPECT_EQ(chosen("llama.cpp", "rtn-w8row-sym"), "gguf");
   EXPECT_EQ(chosen("llama.cpp", "gptq-w4g32"), "gguf");  // Q4_1
   EXPECT_EQ(chosen("llama.cpp", "q6_k"), "gguf");
+  EXPECT_EQ(chosen("llama.cpp", "q5_0-gptq"), "gguf");
+  EXPECT_EQ(chosen("llama.cpp", "iq4_nl"), "gguf");
+  EXPECT_EQ(chosen("llama.cpp", "mxfp4"), "gguf");
   EXPECT_EQ(chosen("mlx", "rtn-w3g64"), "mlx");
   EXPECT_EQ(chosen("mlx", "rtn-w8g32-sym"), "mlx");
 }
@@ -92,11 +96,10 @@ TEST(ExportTarget, MixturesForLlamaCppAreOfItsTypes) {
   expect_part(refusal("mlx", with_target(find_recipe("gptq-w4g64"), {6.0, 0})), "mixture");
   EXPECT_EQ(choose_method(demo(), recipe, find_export_target("llama.cpp")), "gguf");
   EXPECT_TRUE(recipe.target->in_gguf);
-  ASSERT_EQ(recipe.choices.size(), 3 + formats::super_block_types().size());
-  EXPECT_EQ(formats::to_string(recipe.choices[0]), "int4-sym-g32");
-  EXPECT_EQ(formats::to_string(recipe.choices[1]), "int8-sym-g32");
-  EXPECT_EQ(formats::to_string(recipe.choices[2]), "bf16");
-  EXPECT_EQ(formats::to_string(recipe.choices[3]), "int2-min-g16-s8");
+  std::vector<formats::Scheme> expected = format_choices(find_recipe("q4_k").scheme);
+  EXPECT_EQ(expected.size(), formats::rounded_types().size());
+  expected.push_back(formats::parse_scheme("bf16"));
+  EXPECT_EQ(recipe.choices, expected);
   Recipe mine = with_target(find_recipe("gptq-w4g32-sym"), {6.0, 0});
   mine.choices = {formats::parse_scheme("int3-asym-g128"), formats::parse_scheme("int4-sym-g48")};
   expect_part(refusal("llama.cpp", mine), "int4-sym-g48");

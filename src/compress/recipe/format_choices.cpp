@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "formats/super_blocks.h"
+#include "formats/gguf_types.h"
 
 namespace nibble::compress {
 
@@ -10,11 +10,10 @@ using formats::Scheme;
 
 std::vector<Scheme> format_choices(const Scheme& scheme) {
   const formats::ScaleType scale = scheme.scale.type;
-  if (formats::has_supers(scheme)) {
-    std::vector<Scheme> choices;
-    for (const formats::SuperBlockType& type : formats::super_block_types()) {
-      choices.push_back(formats::parse_scheme(type.scheme));
-      choices.back().activation = scheme.activation;
+  if (formats::is_of_gguf_alone(scheme)) {
+    std::vector<Scheme> choices = gguf_choices();
+    for (Scheme& choice : choices) {
+      choice.activation = scheme.activation;
     }
     return choices;
   }
@@ -27,6 +26,9 @@ std::vector<Scheme> format_choices(const Scheme& scheme) {
   }
   std::vector<Scheme> choices;
   for (const formats::CodeWord& word : scheme.code.type->words) {
+    if (word.used_bits != 0) {
+      continue;  // as large as those of all bits
+    }
     for (const std::int64_t group : groups) {
       Scheme choice = scheme;
       choice.code.bits = word.bits;
@@ -35,6 +37,14 @@ std::vector<Scheme> format_choices(const Scheme& scheme) {
         choices.push_back(choice);
       }
     }
+  }
+  return choices;
+}
+
+std::vector<Scheme> gguf_choices() {
+  std::vector<Scheme> choices;
+  for (const formats::RoundedType& type : formats::rounded_types()) {
+    choices.push_back(type.scheme);
   }
   return choices;
 }

@@ -9,7 +9,7 @@
 
 #include "core/error.h"
 #include "core/nearest_name.h"
-#include "formats/super_blocks.h"
+#include "formats/gguf_types.h"
 
 namespace nibble::compress {
 namespace {
@@ -113,7 +113,8 @@ std::map<std::string, formats::Scheme> layer_schemes(const models::Network& netw
       continue;
     }
     formats::Scheme scheme = rule != nullptr ? rule->scheme : *of_part;
-    if (formats::super_block_type(scheme) != nullptr && layer.inputs % formats::kSuperGroup != 0) {
+    if (formats::has_supers(scheme) && formats::block_type_of(scheme) != nullptr &&
+        layer.inputs % formats::kSuperGroup != 0) {
       scheme = formats::small_block_scheme(scheme);
     }
     for (const auto& pass : passes) {

@@ -7,7 +7,7 @@
 #include "compress/recipe/name_words.h"
 #include "compress/recipe/part_words.h"
 #include "core/nearest_name.h"
-#include "formats/super_blocks.h"
+#include "formats/gguf_types.h"
 
 namespace nibble::compress {
 namespace {
@@ -97,8 +97,8 @@ std::optional<Scheme> base_scheme(std::string_view text) {
       return formats::parse_scheme(scheme);
     }
   }
-  if (const formats::SuperBlockType* const type = formats::find_super_block_type(text)) {
-    return formats::parse_scheme(type->scheme);
+  if (const gguf_blocks::BlockType* const type = formats::find_block_type(text)) {
+    return formats::scheme_of_blocks(*type);
   }
   if (const auto words = qall_words(text)) {
     return parse_weights_and_activations(*words);
@@ -415,10 +415,17 @@ std::vector<std::string> recipe_names() {
           "q2_k",
           "q3_k",
           "iq4_xs",
+          "iq4_nl",
+          "iq4_nl-gptq-search",
+          "q4_0",
+          "q4_1",
           "q4_k",
           "q4_k-gptq-search",
+          "q5_0",
+          "q5_1",
           "q5_k",
           "q6_k",
+          "q8_0",
           "nf4g64",
           "fp4g64",
           "af4g64",

@@ -63,7 +63,7 @@ struct Recipe {
 ///
 ///   f16 bf16 w8a8 mxfp4 nvfp4
 ///   rtn-w<2|3|4|8>[g<size>|row][-sym][-<activations>]   gptq-w<...>
-///   q2_k q3_k iq4_xs q4_k q5_k q6_k       blocks of GGUF
+///   q2_k q3_k iq4_xs iq4_nl q4_0 q4_1 q4_k q5_0 q5_1 q5_k q6_k q8_0     blocks of GGUF
 ///   nf4[g<size>|row]  fp4[...]  af4[...]  any4[...]  any3[...]  any2[...]
 ///
 ///   w<bits>a<bits>[g<size>|row][-asym]  i4-qall[...]  i8-qall[...]   (part_words.h; w4a4 and w8a8)

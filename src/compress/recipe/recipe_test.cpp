@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "formats/gguf_types.h"
 
 namespace nibble::compress {
 namespace {
@@ -101,18 +102,25 @@ TEST(Recipes, PassesThatFitScalesServeNoE4m3Numbers) {
 }
 
 TEST(Recipes, BlocksOfGgufAreRoundedToByPassesThatKnowTheirScales) {
-  for (const std::string scheme : {"int4-min-g32", "int4-min-g32-s8", "int8-sym-g16-s8"}) {
+  for (const std::string scheme :
+       {"int4-min-g32", "int4-min-g32-s8", "int6-sym-g16-s8", "lut4-iq4-g32-s8"}) {
     EXPECT_EQ(refusal(scheme, R"("awq", "search", "gptq")"), "");
     for (const std::string passes : {R"("rtn", "refine")", R"("wanda", "rtn")"}) {
       const std::string message = refusal(scheme, passes);
       EXPECT_NE(message.find("is not built for " + scheme), std::string::npos) << message;
     }
   }
-  EXPECT_EQ(refusal("lut4-matrix-g32-s8", R"("search", "rtn")"), "");
-  EXPECT_NE(refusal("lut4-matrix-g32-s8", R"("any4", "rtn")"), "");
+  EXPECT_NE(refusal("lut4-iq4-g32-s8", R"("any4", "rtn")"), "");
+  for (const std::string scheme : {"int5-sym-g32", "lut4-iq4-g32"}) {
+    EXPECT_EQ(refusal(scheme, R"("awq", "search", "gptq", "refine")"), "") << scheme;
+  }
   EXPECT_EQ(formats::to_string(find_recipe("q4_k-gptq-search").scheme), "int4-min-g32-s8");
   EXPECT_EQ(steps_of("q4_k-gptq-search"), "search gptq");
   EXPECT_EQ(steps_of("q6_k"), "rtn");
+  for (const formats::RoundedType& type : formats::rounded_types()) {
+    EXPECT_EQ(find_recipe(type.word).scheme, type.scheme) << type.word;
+    EXPECT_EQ(steps_of(type.word + "-gptq-search"), "search gptq") << type.word;
+  }
 }
 
 TEST(Recipes, ATailNeedsAnOrderAndPassesThatServeIt) {

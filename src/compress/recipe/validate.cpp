@@ -268,8 +268,7 @@ class Validation {
 
   void check_books() const {
     for (const Scheme& scheme : schemes_) {
-      const bool learned = formats::has_learned_book(scheme) && !formats::has_supers(scheme);
-      core::require(has_books_ || !learned, ErrorKind::kUsage,
+      core::require(has_books_ || !formats::has_learned_book(scheme), ErrorKind::kUsage,
                     "recipe '{}': {} has learned code books; begin with the pass {}", name_, scheme,
                     those_that(learns_books));
     }

@@ -27,11 +27,11 @@ bool has_offsets(const Scheme& scheme) {
 }
 
 // A scale of the other sign makes other values: one end of the codes reaches further, or the book
-// is not its own mirror image. Fixed books and INT8 keep their scales positive.
+// is not its own mirror image. Other fixed books and INT8 keep their scales positive.
 bool has_signed_scales(const Scheme& scheme) {
-  const bool longer_below = scheme.code.bits < 8 || formats::has_supers(scheme);
+  const bool longer_below = formats::value_bits(scheme) < 8;
   return (formats::is_integer(scheme) && !has_offsets(scheme) && longer_below) ||
-         formats::has_learned_book(scheme);
+         formats::has_learned_book(scheme) || scheme.code.book == formats::Book::kIq4;
 }
 
 // The largest of the range becomes 6. What fit() would choose between 6 and 4 depends on all

@@ -2,7 +2,6 @@
 
 #include "compress/search/group_search.h"
 #include "compress/search/searched_parameters.h"
-#include "formats/super_blocks.h"
 
 namespace nibble::compress {
 namespace {
@@ -19,12 +18,10 @@ class SearchPass final : public Pass {
   }
 
   void check(const formats::Scheme& scheme) const override {
-    core::require(
-        !formats::has_learned_book(scheme) || formats::super_block_type(scheme) != nullptr,
-        core::ErrorKind::kUsage,
-        "recipe: pass 'search' can't search the scales of {}: pass 'any4' chooses them "
-        "together with its books",
-        scheme);
+    core::require(!formats::has_learned_book(scheme), core::ErrorKind::kUsage,
+                  "recipe: pass 'search' can't search the scales of {}: pass 'any4' chooses them "
+                  "together with its books",
+                  scheme);
   }
 
   void apply(SetWork& work, const Backend& backend) const override {

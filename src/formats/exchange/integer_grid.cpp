@@ -163,9 +163,9 @@ bool moves_to(const Scheme& from, const Scheme& to) {
   const bool divides =
       group == to.scale.group || group == 0 || (to.scale.group != 0 && group % to.scale.group == 0);
   return is_integer(from) && from.inputs.hadamard == 0 && from.inputs.tail == 0 &&
-         from.code.bits <= to.code.bits && (!has_zeros(from) || has_zeros(to)) &&
-         has_minima(from) == has_minima(to) && (!from.inputs.ordered || to.inputs.ordered) &&
-         from.activation == to.activation && divides;
+         from.code.bits <= to.code.bits && value_bits(from) <= value_bits(to) &&
+         (!has_zeros(from) || has_zeros(to)) && has_minima(from) == has_minima(to) &&
+         (!from.inputs.ordered || to.inputs.ordered) && from.activation == to.activation && divides;
 }
 
 WithZeroPoints with_zero_points(const IntegerGrid& grid, std::string_view layer) {

@@ -7,7 +7,13 @@
 namespace nibble::formats {
 namespace {
 
-constexpr std::array<CodeWord, 4> kWords = {{{"int2", 2}, {"int3", 3}, {"int4", 4}, {"int8", 8}}};
+constexpr core::DType kNoFloats = core::DType::kF32;
+constexpr std::array<CodeWord, 6> kWords = {{{"int2", 2},
+                                             {"int3", 3},
+                                             {"int4", 4},
+                                             {"int5", 8, kNoFloats, 5},
+                                             {"int6", 8, kNoFloats, 6},
+                                             {"int8", 8}}};
 constexpr std::array<CodeVariant, 3> kVariants = {{{"sym", Book::kNone, Zero::kNone},
                                                    {"asym", Book::kNone, Zero::kInteger},
                                                    {"min", Book::kNone, Zero::kReal}}};
@@ -29,7 +35,7 @@ void decode(std::span<const std::uint8_t> codes, const GroupParameters& paramete
 constinit const CodeType kIntegerCodes = {
     .name = "integers",
     .example = "int4-asym-g128, int8-sym-row-a8",
-    .rule = "integers have 2, 3, 4 or 8 bits and no code book",
+    .rule = "integers have 2, 3, 4 or 8 bits (5 and 6 in GGUF's blocks) and no code book",
     .words = kWords,
     .variants = kVariants,
     .as_activations = {.bits = kActivationBits,

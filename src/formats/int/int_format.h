@@ -17,8 +17,7 @@ namespace nibble::formats {
 ///                            -127 to 127 of W8A8 products have no lone -128
 ///   asymmetric               [min, max] widened to contain 0; scale = (max - min) / (2^b - 1),
 ///                            zero = round(-min / scale)
-///   symmetric, of supers     as with 2 to 4 bits, b being the bits of the blocks' codes
-///                            (super_blocks.h), around the middle of the stored codes
+///   symmetric, 5 and 6 bits  as with 2 to 4 bits, around the middle of the 8 bits that hold them
 ///
 /// Scales are rounded to fp16 first, codes and zeros are chosen with the rounded scale. Ties go to
 /// even.

@@ -12,9 +12,10 @@ namespace {
 
 constexpr std::array<CodeWord, 3> kWords = {{{"lut2", 2}, {"lut3", 3}, {"lut4", 4}}};
 constexpr int kFixedBits = 4;
-constexpr std::array<CodeVariant, 5> kVariants = {{{"nf4", Book::kNf4, Zero::kNone, kFixedBits},
+constexpr std::array<CodeVariant, 6> kVariants = {{{"nf4", Book::kNf4, Zero::kNone, kFixedBits},
                                                    {"fp4", Book::kE2m1, Zero::kNone, kFixedBits},
                                                    {"af4", Book::kAf4, Zero::kNone, kFixedBits},
+                                                   {"iq4", Book::kIq4, Zero::kNone, kFixedBits},
                                                    {"row", Book::kPerRow},
                                                    {"matrix", Book::kPerMatrix}}};
 

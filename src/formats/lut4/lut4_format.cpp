@@ -30,15 +30,19 @@ class Lut4Format final : public Format {
     for (const float value : book_) {
       largest_ = std::max(largest_, std::abs(static_cast<double>(value)));
     }
+    const bool mirrored =
+        std::find(book_.begin(), book_.end(), static_cast<float>(largest_)) != book_.end();
+    reaches_below_ = !has_learned_book(scheme) && !mirrored;
   }
 
   GroupParameters fit(std::span<const float> group) const override {
     require_finite(group);
-    float extreme = 0;
+    float extreme = 0;  // the first of equals
     for (const float weight : group) {
-      extreme = std::max(extreme, std::abs(weight));
+      extreme = std::abs(weight) > std::abs(extreme) ? weight : extreme;
     }
-    return {stored_scale(static_cast<double>(extreme) / largest_), 0};
+    const double scale = static_cast<double>(extreme) / largest_;
+    return {stored_scale(reaches_below_ ? -scale : std::abs(scale)), 0};
   }
 
   std::uint8_t encode(float weight, const GroupParameters& parameters) const override {
@@ -95,6 +99,7 @@ class Lut4Format final : public Format {
   std::array<float, kSize> book_;
   BookOrder order_;
   double largest_ = 0;
+  bool reaches_below_ = false;  // the value of that magnitude is negative, and has no opposite
 };
 
 }  // namespace

@@ -184,6 +184,20 @@ TEST(Lut4, BooksAreCheckedAndOnlyTakenWhereTheyAreLearned) {
   EXPECT_TRUE(refused("lut4-row-g32", book));
 }
 
+// IQ4's values reach -127 and 113: the largest weight of a group becomes -127, whatever its sign.
+TEST(Lut4, TheSideOfABookThatReachesFurtherIsUsed) {
+  const auto format = format_of("lut4-iq4-g32");
+  for (const float sign : {1.0f, -1.0f}) {
+    const std::vector<float> group = {0.1f * sign, -0.5f * sign, 1.27f * sign, 0.9f * sign};
+    const GroupParameters parameters = format->fit(group);
+    EXPECT_EQ(parameters.scale, -sign * core::to_float(core::to_fp16(0.01f)));
+    std::vector<std::uint8_t> codes(group.size());
+    format->encode_group(group, parameters, codes);
+    EXPECT_EQ(codes, (std::vector<std::uint8_t>{7, 12, 0, 2}));  // -10, 53, -127, -83
+  }
+  EXPECT_GT(format_of("lut4-nf4-g32")->fit(std::vector<float>{1.0f, 0.5f}).scale, 0);
+}
+
 // Groups are encoded with limits in units of the weights, single weights by division.
 TEST(Lut4Format, GroupsEncodeAsTheirWeightsDo) {
   const std::vector<float> uneven = {-1.0f, -0.731f, -0.5f,   -0.4f, -0.3f, -0.2f, -0.1f, 0.0f,

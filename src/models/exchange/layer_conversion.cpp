@@ -41,11 +41,13 @@ PackedWeight rounded(const ops::Linear& layer, std::span<const float> weights, c
 GridLayer to_grid(const ops::Linear& layer, const Scheme& scheme, const Rounder& round,
                   core::ThreadPool& pool) {
   GridLayer result{{}, report_of(layer, scheme)};
-  Scheme with_zeros = scheme;  // nothing is rounded to minima
+  Scheme with_zeros = scheme;  // whose products with scales may stand for minima
   with_zeros.zero = formats::has_minima(scheme) ? formats::Zero::kInteger : scheme.zero;
-  Scheme plain = with_zeros;
+  Scheme plain = scheme;
   plain.inputs = {};
   plain.activation = {};
+  Scheme plain_zeros = plain;
+  plain_zeros.zero = with_zeros.zero;
   std::optional<formats::exchange::IntegerGrid> grid = formats::exchange::grid_of(layer.weight);
   const bool minima = grid && !grid->minima.empty();
   if (grid) {
@@ -58,7 +60,7 @@ GridLayer to_grid(const ops::Linear& layer, const Scheme& scheme, const Rounder&
   const std::vector<float> weights = plain_weights(layer.weight, pool);
   if (minima) {
     auto nearest = formats::exchange::with_zero_points(*grid, layer.name);
-    auto fits = formats::exchange::fitted(std::move(nearest.grid), plain);
+    auto fits = formats::exchange::fitted(std::move(nearest.grid), plain_zeros);
     if (fits && nearest.error <= kMostOfZeroPoints) {
       result.grid = std::move(*fits);
       add_errors(result.report, weights,
@@ -69,7 +71,7 @@ GridLayer to_grid(const ops::Linear& layer, const Scheme& scheme, const Rounder&
   const PackedWeight packed = rounded(layer, weights, plain, round, pool);
   add_errors(result.report, weights, plain_weights(packed, pool));
   result.grid =
-      formats::exchange::fitted(formats::exchange::grid_of(packed).value(), with_zeros).value();
+      formats::exchange::fitted(formats::exchange::grid_of(packed).value(), scheme).value();
   return result;
 }
 

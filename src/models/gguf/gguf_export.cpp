@@ -196,7 +196,7 @@ class GgufExport {
   void add_matrix(const std::string& name, const core::Shape& shape,
                   const std::vector<const ops::Linear*>& layers, const RowOrder& rows) {
     const ops::Linear& first = *layers.front();
-    const io::GgufBlockType& type = gguf_type_of(first.weight, asked(first));
+    const gguf_blocks::BlockType& type = gguf_type_of(first.weight, asked(first));
     weights_[type.name] += core::element_count(shape);
     const auto data = [this, layers, rows, &type] {
       std::vector<std::byte> bytes;
@@ -209,7 +209,7 @@ class GgufExport {
     tensors_.push_back({name, shape, &type, data});
   }
 
-  void append(const ops::Linear& layer, const io::GgufBlockType& type, const RowOrder& rows,
+  void append(const ops::Linear& layer, const gguf_blocks::BlockType& type, const RowOrder& rows,
               std::vector<std::byte>& bytes) {
     GgufLayer data = gguf_layer(layer, type, rows, asked(layer), options_.round, pool_);
     data.report.stored_bytes = std::ssize(data.bytes);
@@ -243,7 +243,7 @@ class GgufExport {
       done();
       return bytes_of(values);
     };
-    tensors_.push_back({name, shape, io::find_gguf_block_type(0), bytes});
+    tensors_.push_back({name, shape, gguf_blocks::find_block_type(0), bytes});
   }
 
   void done() { progress_.update(++written_, ""); }

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "formats/bit_packing.h"
 #include "formats/exchange/row_ranges.h"
+#include "formats/gguf_types.h"
 #include "formats/stored_parts.h"
 
 namespace nibble::models {
@@ -15,10 +16,9 @@ namespace {
 using core::ErrorKind;
 using formats::PackedWeight;
 using formats::Scheme;
-using io::GgufBlock;
-using io::GgufBlockForm;
-using io::GgufBlockType;
-using io::GgufScale;
+using gguf_blocks::BlockForm;
+using gguf_blocks::BlockScale;
+using gguf_blocks::BlockType;
 
 constexpr std::uint8_t kMinusZero = 8;  // of E2M1, which is 0 in a block
 
@@ -26,13 +26,8 @@ std::size_t index(std::int64_t value) {
   return static_cast<std::size_t>(value);
 }
 
-// Bits that codes of `bits` are held in.
-int held_bits(int bits) {
-  return bits <= 4 ? bits : 8;
-}
-
 // What is added to the codes of a block: integers without minima stand around the middle.
-int shift_of(const GgufBlockForm& form, const Scheme& scheme) {
+int shift_of(const BlockForm& form, const Scheme& scheme) {
   const bool symmetric = formats::is_integer(scheme) && !form.minima;
   return symmetric ? (1 << (scheme.code.bits - 1)) - form.zero : 0;
 }
@@ -57,7 +52,7 @@ std::span<T> part_of(std::span<T> part, std::int64_t block, std::int64_t count) 
 // Moves blocks into a weight, and back. `block` counts over all rows.
 class BlockMover {
  public:
-  BlockMover(const GgufBlockType& type, const Scheme& scheme)
+  BlockMover(const BlockType& type, const Scheme& scheme)
       : form_(*type.form),
         elements_(type.block_elements),
         groups_(elements_ / form_.group),
@@ -65,25 +60,25 @@ class BlockMover {
         code_bytes_(formats::packed_bytes(elements_, bits_)),
         shift_(shift_of(form_, scheme)) {}
 
-  void put(const GgufBlock& parts, std::int64_t block, PackedWeight& weight) const {
-    std::uint8_t codes[io::kMostBlockElements];
+  void put(const gguf_blocks::Block& parts, std::int64_t block, PackedWeight& weight) const {
+    std::uint8_t codes[gguf_blocks::kMostBlockElements];
     std::transform(parts.codes, parts.codes + elements_, codes,
                    [&](std::uint8_t code) { return static_cast<std::uint8_t>(code + shift_); });
-    if (form_.scale == GgufScale::kExponent) {
+    if (form_.scale == BlockScale::kExponent) {
       std::replace(codes, codes + elements_, kMinusZero, std::uint8_t{0});
     }
     formats::pack(std::span(codes, index(elements_)), bits_,
                   part_of(weight.codes.mutable_data<std::uint8_t>(), block, code_bytes_));
     switch (form_.scale) {
-      case GgufScale::kHalf:
+      case BlockScale::kHalf:
         weight.scales.mutable_data<core::Fp16>()[index(block)] = parts.d;
         break;
-      case GgufScale::kMultiples:
+      case BlockScale::kMultiples:
         weight.supers.mutable_data<core::Fp16>()[index(block)] = parts.d;
         std::copy_n(parts.scales, groups_,
                     part_of(weight.scales.mutable_data<std::int8_t>(), block, groups_).data());
         break;
-      case GgufScale::kExponent:
+      case BlockScale::kExponent:
         weight.scales.mutable_data<std::uint8_t>()[index(block)] = parts.exponent;
         break;
     }
@@ -92,25 +87,25 @@ class BlockMover {
     }
   }
 
-  void get(const PackedWeight& weight, std::int64_t block, GgufBlock& parts) const {
+  void get(const PackedWeight& weight, std::int64_t block, gguf_blocks::Block& parts) const {
     formats::unpack(part_of(weight.codes.data<std::uint8_t>(), block, code_bytes_), bits_,
                     std::span(parts.codes, index(elements_)));
     for (std::int64_t i = 0; i < elements_; ++i) {
       const int code = parts.codes[i] - shift_;
-      core::require(code >= 0 && code >> form_.bits == 0, ErrorKind::kFailed,
+      core::require(code >= 0 && code >> form_.bits == 0, ErrorKind::kInvalidModel,
                     "code {} in a block of {} bits", code, form_.bits);
       parts.codes[i] = static_cast<std::uint8_t>(code);
     }
     switch (form_.scale) {
-      case GgufScale::kHalf:
+      case BlockScale::kHalf:
         parts.d = weight.scales.data<core::Fp16>()[index(block)];
         break;
-      case GgufScale::kMultiples:
+      case BlockScale::kMultiples:
         parts.d = weight.supers.data<core::Fp16>()[index(block)];
         std::copy_n(part_of(weight.scales.data<std::int8_t>(), block, groups_).data(), groups_,
                     parts.scales);
         break;
-      case GgufScale::kExponent:
+      case BlockScale::kExponent:
         parts.exponent = weight.scales.data<std::uint8_t>()[index(block)];
         break;
     }
@@ -120,8 +115,8 @@ class BlockMover {
   }
 
  private:
-  void put_minima(const GgufBlock& parts, std::int64_t block, PackedWeight& weight) const {
-    if (form_.scale == GgufScale::kHalf) {
+  void put_minima(const gguf_blocks::Block& parts, std::int64_t block, PackedWeight& weight) const {
+    if (form_.scale == BlockScale::kHalf) {
       weight.minima.mutable_data<core::Fp16>()[index(block)] = parts.m;
       return;
     }
@@ -130,8 +125,8 @@ class BlockMover {
                 part_of(weight.minima.mutable_data<std::int8_t>(), block, groups_).data());
   }
 
-  void get_minima(const PackedWeight& weight, std::int64_t block, GgufBlock& parts) const {
-    if (form_.scale == GgufScale::kHalf) {
+  void get_minima(const PackedWeight& weight, std::int64_t block, gguf_blocks::Block& parts) const {
+    if (form_.scale == BlockScale::kHalf) {
       parts.m = weight.minima.data<core::Fp16>()[index(block)];
       return;
     }
@@ -140,39 +135,13 @@ class BlockMover {
                 parts.minima);
   }
 
-  const GgufBlockForm& form_;
+  const BlockForm& form_;
   std::int64_t elements_;
   std::int64_t groups_;  // of a block
   int bits_;             // of a code of the weight
   std::int64_t code_bytes_;
   int shift_;
 };
-
-core::Tensor stored_book(std::span<const float> book) {
-  return core::from_float32(book, {1, std::ssize(book)}, core::DType::kF16);
-}
-
-// Whether a block type has a code for each of the weight's.
-bool holds_codes(const PackedWeight& weight, const GgufBlockForm& form) {
-  if (form.bits == weight.scheme.code.bits) {
-    return true;
-  }
-  const int shift = shift_of(form, weight.scheme);
-  std::vector<std::uint8_t> codes(index(weight.k));
-  for (std::int64_t row = 0; row < weight.n; ++row) {
-    formats::unpack_codes(weight, row, codes);
-    const auto [least, most] = std::minmax_element(codes.begin(), codes.end());
-    if (*least < shift || (*most - shift) >> form.bits != 0) {
-      return false;
-    }
-  }
-  return true;
-}
-
-bool has_book_of(const PackedWeight& weight, const GgufBlockForm& form) {
-  return !formats::has_learned_book(weight.scheme) ||
-         formats::book_of(weight, 0) == formats::BookValues(form.book);
-}
 
 }  // namespace
 
@@ -189,44 +158,19 @@ RowOrder interleaved_rows(std::int64_t rows, std::int64_t heads) {
   return order;
 }
 
-std::optional<Scheme> scheme_of_blocks(const GgufBlockType& type) {
-  if (type.form == nullptr) {
-    return std::nullopt;
-  }
-  const GgufBlockForm& form = *type.form;
-  if (form.scale == GgufScale::kExponent) {
-    return formats::parse_scheme("mxfp4");
-  }
-  Scheme scheme;
-  scheme.scale = {form.scale == GgufScale::kMultiples ? formats::ScaleType::kMultiples
-                                                      : formats::ScaleType::kF16,
-                  form.group};
-  if (form.book.empty()) {
-    scheme.code = {.type = &formats::kIntegerCodes, .bits = held_bits(form.bits)};
-    scheme.zero = form.minima ? formats::Zero::kReal : formats::Zero::kNone;
-  } else {
-    scheme.code = {
-        .type = &formats::kBookCodes, .bits = form.bits, .book = formats::Book::kPerMatrix};
-  }
-  return scheme;
-}
-
-formats::exchange::ReadLayer layer_of_blocks(const GgufBlockType& type,
+formats::exchange::ReadLayer layer_of_blocks(const BlockType& type,
                                              std::span<const std::byte> blocks, std::int64_t n,
                                              std::int64_t k, const RowOrder& rows,
                                              std::string_view name) {
   formats::exchange::ReadLayer layer;
   PackedWeight& weight = layer.weight;
-  const Scheme scheme = scheme_of_blocks(type).value();
+  const Scheme scheme = formats::scheme_of_blocks(type).value();
   weight = empty_weight(scheme, n, k);
-  if (formats::has_learned_book(scheme)) {
-    weight.book = stored_book(type.form->book);
-  }
   const BlockMover mover(type, scheme);
   const std::int64_t per_row = k / type.block_elements;
   const auto* const bytes = reinterpret_cast<const std::uint8_t*>(blocks.data());
   formats::exchange::for_row_ranges(n, k, [&](std::int64_t first, std::int64_t last) {
-    GgufBlock parts = {};
+    gguf_blocks::Block parts = {};
     for (std::int64_t row = first; row < last; ++row) {
       const std::int64_t to = rows.empty() ? row : rows[index(row)];
       for (std::int64_t block = 0; block < per_row; ++block) {
@@ -245,24 +189,20 @@ formats::exchange::ReadLayer layer_of_blocks(const GgufBlockType& type,
   return layer;
 }
 
-const GgufBlockType* blocks_of_layer(const PackedWeight& weight) {
-  for (const GgufBlockType& type : io::gguf_block_types()) {  // those of fewer bits first
-    if (scheme_of_blocks(type) == weight.scheme && weight.k % type.block_elements == 0 &&
-        has_book_of(weight, *type.form) && holds_codes(weight, *type.form)) {
-      return &type;
-    }
-  }
-  return nullptr;
+const BlockType* blocks_of_layer(const PackedWeight& weight) {
+  const BlockType* const type =
+      weight.scheme.activation.is_float() ? formats::block_type_of(weight.scheme) : nullptr;
+  return type != nullptr && weight.k % type->block_elements == 0 ? type : nullptr;
 }
 
-std::vector<std::byte> write_blocks(const GgufBlockType& type, const PackedWeight& weight,
+std::vector<std::byte> write_blocks(const BlockType& type, const PackedWeight& weight,
                                     const RowOrder& rows) {
   const BlockMover mover(type, weight.scheme);
   const std::int64_t per_row = weight.k / type.block_elements;
   std::vector<std::byte> bytes(index(weight.n * per_row * type.block_bytes));
   auto* const out = reinterpret_cast<std::uint8_t*>(bytes.data());
   formats::exchange::for_row_ranges(weight.n, weight.k, [&](std::int64_t first, std::int64_t last) {
-    GgufBlock parts = {};
+    gguf_blocks::Block parts = {};
     for (std::int64_t row = first; row < last; ++row) {
       const std::int64_t from = rows.empty() ? row : rows[index(row)];
       for (std::int64_t block = 0; block < per_row; ++block) {

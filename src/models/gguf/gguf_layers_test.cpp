@@ -11,19 +11,20 @@
 #include "core/error.h"
 #include "core/random_values_for_tests.h"
 #include "formats/format.h"
-#include "formats/super_blocks.h"
+#include "formats/gguf_types.h"
 #include "io/text_file.h"
 #include "models/gguf/gguf_tensor_data.h"
 
 // Blocks as layers, against the bytes and values that the PyPI package gguf made
-// (src/io/goldens/gguf_blocks.bin): what a layer decodes to is what that package does, bit for bit.
+// (src/gguf_blocks/goldens/gguf_blocks.bin): what a layer decodes to is what that package does, bit
+// for bit.
 namespace nibble::models {
 namespace {
 
-using io::GgufBlockType;
+using gguf_blocks::BlockType;
 
 struct Golden {
-  const GgufBlockType* type = nullptr;
+  const gguf_blocks::BlockType* type = nullptr;
   std::int64_t count = 0;
   std::vector<std::byte> blocks;
   std::vector<float> values;
@@ -31,14 +32,14 @@ struct Golden {
 
 std::vector<Golden> goldens() {
   const std::string file =
-      io::read_text_file(NIBBLE_SOURCE_DIR "/src/io/goldens/gguf_blocks.bin", 1 << 20);
+      io::read_text_file(NIBBLE_SOURCE_DIR "/src/gguf_blocks/goldens/gguf_blocks.bin", 1 << 20);
   std::vector<Golden> all;
   for (std::size_t at = 0; at < file.size();) {
     std::uint32_t header[2];
     std::memcpy(header, file.data() + at, sizeof(header));
     at += sizeof(header);
     Golden golden;
-    golden.type = io::find_gguf_block_type(header[0]);
+    golden.type = gguf_blocks::find_block_type(header[0]);
     golden.count = header[1];
     golden.blocks.resize(static_cast<std::size_t>(golden.count * golden.type->block_bytes));
     golden.values.resize(static_cast<std::size_t>(golden.count * golden.type->block_elements));
@@ -88,32 +89,11 @@ TEST(GgufLayers, DecodeToTheValuesOfTheIndependentImplementationBitForBit) {
   EXPECT_EQ(types, 13);
 }
 
-TEST(GgufLayers, HaveTheSchemesThatTheDocumentationNames) {
-  const std::pair<const char*, const char*> expected[] = {
-      {"Q4_0", "int4-sym-g32"},        {"Q4_1", "int4-min-g32"},      {"Q5_0", "int8-sym-g32"},
-      {"Q5_1", "int8-min-g32"},        {"Q8_0", "int8-sym-g32"},      {"Q2_K", "int2-min-g16-s8"},
-      {"Q3_K", "int3-sym-g16-s8"},     {"Q4_K", "int4-min-g32-s8"},   {"Q5_K", "int8-min-g32-s8"},
-      {"Q6_K", "int8-sym-g16-s8"},     {"IQ4_NL", "lut4-matrix-g32"}, {"MXFP4", "mxfp4"},
-      {"IQ4_XS", "lut4-matrix-g32-s8"}};
-  std::size_t found = 0;
-  for (const GgufBlockType& type : io::gguf_block_types()) {
-    const auto scheme = scheme_of_blocks(type);
-    EXPECT_EQ(scheme.has_value(), type.form != nullptr) << type.name;
-    for (const auto& [name, text] : expected) {
-      if (type.name == name) {
-        ++found;
-        EXPECT_EQ(formats::to_string(scheme.value()), text) << name;
-      }
-    }
-  }
-  EXPECT_EQ(found, std::size(expected));
-}
-
 TEST(GgufLayers, AreWrittenAsTheyWereRead) {
   for (const Golden& golden : goldens()) {
     const std::int64_t k = golden.type->block_elements;
     const auto layer = layer_of_blocks(*golden.type, golden.blocks, golden.count, k, {}, "layer");
-    const GgufBlockType* const type = blocks_of_layer(layer.weight);
+    const gguf_blocks::BlockType* const type = blocks_of_layer(layer.weight);
     ASSERT_NE(type, nullptr) << golden.type->name;
     EXPECT_EQ(type->name, golden.type->name);
     const std::vector<std::byte> bytes = write_blocks(*type, layer.weight, {});
@@ -145,7 +125,7 @@ TEST(GgufLayers, RowsMoveWhole) {
                 0)
           << golden.type->name << " row " << row;
     }
-    const GgufBlockType* const type = blocks_of_layer(moved.weight);
+    const gguf_blocks::BlockType* const type = blocks_of_layer(moved.weight);
     EXPECT_EQ(write_blocks(*type, moved.weight, order), write_blocks(*type, plain.weight, {}))
         << type->name;
   }
@@ -161,8 +141,9 @@ TEST(GgufLayers, PoisonedScalesAreRefusedByName) {
       blocks[static_cast<std::size_t>(at + 1)] = std::byte{0xff};
       bool finite = true;
       std::vector<float> values(static_cast<std::size_t>(k));
-      io::dequantize_blocks(*golden.type, reinterpret_cast<const std::uint8_t*>(blocks.data()),
-                            golden.count, values.data());
+      gguf_blocks::dequantize_blocks(*golden.type,
+                                     reinterpret_cast<const std::uint8_t*>(blocks.data()),
+                                     golden.count, values.data());
       for (const float value : values) {
         finite = finite && std::isfinite(value);
       }
@@ -175,24 +156,59 @@ TEST(GgufLayers, PoisonedScalesAreRefusedByName) {
 }
 
 // What is rounded here is what GGUF's types hold, the numbers of their books included.
-TEST(GgufLayers, WeightsRoundedToSuperBlocksMoveIntoThemAsTheyAre) {
+TEST(GgufLayers, RoundedWeightsMoveIntoBlocksAsTheyAre) {
   constexpr std::int64_t kOutputs = 4;
   constexpr std::int64_t kInputs = 512;
   const std::vector<float> w = core::normal_values(kOutputs * kInputs, 4);
-  for (const formats::SuperBlockType& wanted : formats::super_block_types()) {
-    const formats::Scheme scheme = scheme_of_gguf_type(wanted.name);
-    EXPECT_EQ(formats::to_string(scheme), wanted.scheme);
+  for (const auto& [word, scheme, wanted] : formats::rounded_types()) {
+    EXPECT_EQ(scheme_of_gguf_type(word), scheme);
+    EXPECT_EQ(scheme_of_gguf_type(wanted->name), scheme);
     const auto weight = formats::round_to_nearest(w, kOutputs, kInputs, scheme);
-    const GgufBlockType* const type = blocks_of_layer(weight);
-    ASSERT_NE(type, nullptr) << wanted.name;
-    EXPECT_EQ(scheme_of_gguf_type(type->name), scheme);
-    EXPECT_EQ(&gguf_type_of(weight, std::nullopt), type);
-    const std::vector<std::byte> blocks = write_blocks(*type, weight, {});
-    EXPECT_EQ(std::ssize(blocks), formats::block_bytes(wanted, kOutputs, kInputs));
+    ASSERT_EQ(blocks_of_layer(weight), wanted) << word;
+    EXPECT_EQ(&gguf_type_of(weight, std::nullopt), wanted);
+    EXPECT_EQ(&gguf_type_of(weight, scheme), wanted);
+    const std::vector<std::byte> blocks = write_blocks(*wanted, weight, {});
+    EXPECT_EQ(std::ssize(blocks), formats::block_bytes(*wanted, kOutputs, kInputs));
     std::vector<float> values(w.size());
-    io::dequantize_blocks(*type, reinterpret_cast<const std::uint8_t*>(blocks.data()),
-                          kOutputs * kInputs / type->block_elements, values.data());
-    EXPECT_EQ(values, decoded(weight)) << wanted.name;
+    gguf_blocks::dequantize_blocks(*wanted, reinterpret_cast<const std::uint8_t*>(blocks.data()),
+                                   kOutputs * kInputs / wanted->block_elements, values.data());
+    EXPECT_EQ(values, decoded(weight)) << word;
+  }
+}
+
+ops::Linear dense_layer(std::int64_t k) {
+  ops::Linear layer;
+  layer.name = "layer";
+  layer.weight = formats::dense_weight(
+      core::from_float32(core::normal_values(4 * k, 8), {4, k}, core::DType::kF32));
+  return layer;
+}
+
+// Q4_1 has any minimum, not only products of zero points.
+TEST(GgufLayers, EveryTypeIsRoundedToWhereItIsAsked) {
+  core::ThreadPool pool(1);
+  const ops::Linear layer = dense_layer(512);
+  for (const auto& [word, scheme, wanted] : formats::rounded_types()) {
+    const GgufLayer made = gguf_layer(layer, *wanted, {}, scheme, {}, pool);
+    EXPECT_EQ(made.report.to, wanted->name);
+    const auto expected = formats::round_to_nearest(layer.weight.dense.data<float>(),
+                                                    layer.weight.n, layer.weight.k, scheme);
+    EXPECT_EQ(made.bytes, write_blocks(*wanted, expected, {})) << word;
+    EXPECT_GT(made.report.squared_error, 0);
+  }
+}
+
+// Of a folder that someone wrote by hand.
+TEST(GgufLayers, CodesThatABlockHasNoBitsForAreRefused) {
+  const std::vector<float> w = core::normal_values(2 * 256, 5);
+  for (const char* word : {"q5_0", "q5_1", "q6_k"}) {
+    auto weight = formats::round_to_nearest(w, 2, 256, scheme_of_gguf_type(word));
+    weight.codes.mutable_data<std::uint8_t>()[300] = 250;
+    EXPECT_NE(message_of([&] {
+                (void)write_blocks(*formats::find_block_type(word), weight, {});
+              }).find("code"),
+              std::string::npos)
+        << word;
   }
 }
 
@@ -204,7 +220,7 @@ TEST(GgufLayers, LayersOfATensorAreRoundedToItsBlocksOnlyWhereThatIsAsked) {
   layer.name = "experts.1";
   layer.weight = formats::round_to_nearest(w, 2, 256, scheme_of_gguf_type("q2_k"));
   const formats::Scheme wanted = scheme_of_gguf_type("q4_k");
-  const GgufBlockType& type = gguf_type_of(layer.weight, wanted);
+  const gguf_blocks::BlockType& type = gguf_type_of(layer.weight, wanted);
   EXPECT_NE(message_of([&] {
               (void)gguf_layer(layer, type, {}, std::nullopt, {}, pool);
             }).find("different schemes"),
@@ -222,12 +238,15 @@ TEST(GgufLayers, BlocksOf256MakeWayWhereRowsAreNoMultipleOfThat) {
   };
   EXPECT_EQ(type_of("Q4_K", 512), "Q4_K");
   EXPECT_EQ(type_of("iq4_xs", 256), "IQ4_XS");
-  EXPECT_EQ(type_of("Q4_K", 320), "Q4_0");
-  EXPECT_EQ(type_of("Q2_K", 320), "Q4_0");
+  EXPECT_EQ(type_of("Q4_K", 320), "IQ4_NL");
+  EXPECT_EQ(type_of("Q2_K", 320), "IQ4_NL");
   EXPECT_EQ(type_of("Q5_K", 320), "Q8_0");
   EXPECT_EQ(type_of("Q6_K", 48), "F16");
   EXPECT_EQ(type_of("Q8_0", 320), "Q8_0");
   EXPECT_EQ(type_of("Q4_1", 64), "Q4_1");
+  EXPECT_EQ(type_of("int4-asym-g32", 64), "Q4_1");
+  EXPECT_EQ(type_of("Q5_0", 64), "Q5_0");
+  EXPECT_EQ(type_of("iq4_nl", 48), "F16");
   EXPECT_EQ(type_of("F16", 64), "F16");
   EXPECT_NE(message_of([] { (void)scheme_of_gguf_type("Q7_K"); }), "");
 }

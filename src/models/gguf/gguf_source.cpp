@@ -6,6 +6,7 @@
 
 #include <fmt/ranges.h>
 
+#include "formats/gguf_types.h"
 #include "models/config_reader.h"
 #include "models/gguf/gguf_layers.h"
 
@@ -89,8 +90,8 @@ class GgufRows final : public ops::StoredRows {
 
   void read(std::int64_t row, std::span<float> out) const override {
     const std::byte* const blocks = blocks_.data() + row * row_bytes_;
-    io::dequantize_blocks(*entry_.type, reinterpret_cast<const std::uint8_t*>(blocks),
-                          columns() / entry_.type->block_elements, out.data());
+    gguf_blocks::dequantize_blocks(*entry_.type, reinterpret_cast<const std::uint8_t*>(blocks),
+                                   columns() / entry_.type->block_elements, out.data());
   }
 
  private:
@@ -105,7 +106,7 @@ class GgufRows final : public ops::StoredRows {
 bool has_output_layer(const io::GgufFile& file, StoredLayers stored) {
   return file.contains("output.weight") ||
          (stored != StoredLayers::kDecoded && file.contains(kTokenTable) &&
-          scheme_of_blocks(*file.entry(kTokenTable).type));
+          formats::scheme_of_blocks(*file.entry(kTokenTable).type));
 }
 
 GgufSource::GgufSource(std::shared_ptr<const io::GgufFile> file, StoredLayers stored)
@@ -199,7 +200,7 @@ Tensor GgufSource::load(std::string_view name) const {
   return entry.heads > 0 ? reordered(tensor, interleaved_rows(tensor.dim(0), entry.heads)) : tensor;
 }
 
-const io::GgufBlockType& GgufSource::type_of(const Entry& entry) const {
+const gguf_blocks::BlockType& GgufSource::type_of(const Entry& entry) const {
   return *file_->entry(entry.stored).type;
 }
 
@@ -208,7 +209,7 @@ std::optional<ForeignLayer> GgufSource::foreign_layer(const std::string& prefix,
   const std::string name = prefix + ".weight";
   const auto at = tensors_.find(name);
   if (stored_ == StoredLayers::kDecoded || at == tensors_.end() ||
-      !scheme_of_blocks(type_of(at->second))) {
+      !formats::scheme_of_blocks(type_of(at->second))) {
     return std::nullopt;
   }
   const Entry& entry = at->second;
@@ -238,7 +239,8 @@ std::optional<ForeignLayer> GgufSource::foreign_layer(const std::string& prefix,
 std::shared_ptr<const ops::StoredRows> GgufSource::stored_rows(std::string_view name) const {
   const auto at = tensors_.find(name);
   if (stored_ == StoredLayers::kDecoded || at == tensors_.end() ||
-      !scheme_of_blocks(type_of(at->second)) || at->second.heads > 0 || at->second.expert >= 0) {
+      !formats::scheme_of_blocks(type_of(at->second)) || at->second.heads > 0 ||
+      at->second.expert >= 0) {
     return nullptr;
   }
   const core::Shape& shape = file_->entry(at->second.stored).shape;
@@ -265,7 +267,7 @@ std::string GgufSource::recipe(const std::map<std::string, formats::Scheme>& lay
 std::vector<std::string> GgufSource::remarks() const {
   std::set<std::string_view> types;
   for (const auto& [name, entry] : tensors_) {
-    const io::GgufBlockType& type = type_of(entry);
+    const gguf_blocks::BlockType& type = type_of(entry);
     if (type.form != nullptr && stored_ == StoredLayers::kDecoded) {
       types.insert(type.name);
     }

@@ -57,7 +57,7 @@ class GgufSource final : public WeightSource {
     std::int64_t expert = -1;
   };
 
-  const io::GgufBlockType& type_of(const Entry& entry) const;
+  const gguf_blocks::BlockType& type_of(const Entry& entry) const;
   void add(const std::string& stored, const std::string& architecture);
   void add_block_tensor(const std::string& stored, const std::string& architecture,
                         const std::string& layer, const std::string& part);

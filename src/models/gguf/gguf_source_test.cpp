@@ -15,8 +15,8 @@
 namespace nibble::models {
 namespace {
 
-const io::GgufBlockType& type_named(std::string_view name) {
-  for (const io::GgufBlockType& type : io::gguf_block_types()) {
+const gguf_blocks::BlockType& type_named(std::string_view name) {
+  for (const gguf_blocks::BlockType& type : gguf_blocks::block_types()) {
     if (type.name == name) {
       return type;
     }
@@ -26,7 +26,7 @@ const io::GgufBlockType& type_named(std::string_view name) {
 
 // Random blocks; float16 numbers in them get small exponents.
 io::GgufOutput tensor(const std::string& name, std::string_view type_name, core::Shape shape) {
-  const io::GgufBlockType& type = type_named(type_name);
+  const gguf_blocks::BlockType& type = type_named(type_name);
   const std::int64_t count = core::element_count(shape) / type.block_elements;
   const auto bytes = [&type, count] {
     core::Random random(static_cast<std::uint64_t>(count));
@@ -34,7 +34,7 @@ io::GgufOutput tensor(const std::string& name, std::string_view type_name, core:
     for (std::byte& byte : all) {
       byte = static_cast<std::byte>(random.below(256));
     }
-    io::GgufBlock parts = {};
+    gguf_blocks::Block parts = {};
     for (std::int64_t i = 0; type.form != nullptr && i < count; ++i) {
       auto* const block = reinterpret_cast<std::uint8_t*>(all.data()) + i * type.block_bytes;
       type.form->unpack(block, parts);
@@ -79,10 +79,10 @@ TEST_F(GgufSourceOfBlocks, LayersAreTheNumbersOfTheDecodedTensors) {
   const std::tuple<std::string, std::int64_t, const char*> layers[] = {
       {"model.layers.0.self_attn.q_proj", 256, "int4-min-g32-s8"},
       {"model.layers.0.self_attn.k_proj", 128, "int4-sym-g32"},
-      {"model.layers.0.self_attn.v_proj", 128, "lut4-matrix-g32-s8"},
+      {"model.layers.0.self_attn.v_proj", 128, "lut4-iq4-g32-s8"},
       {"model.layers.0.self_attn.o_proj", 256, "mxfp4"},
-      {"model.layers.0.block_sparse_moe.experts.0.w2", 256, "int8-min-g32-s8"},
-      {"model.layers.0.block_sparse_moe.experts.2.w2", 256, "int8-min-g32-s8"}};
+      {"model.layers.0.block_sparse_moe.experts.0.w2", 256, "int5-min-g32-s8"},
+      {"model.layers.0.block_sparse_moe.experts.2.w2", 256, "int5-min-g32-s8"}};
   std::map<std::string, formats::Scheme> schemes;
   for (const auto& [name, n, scheme] : layers) {
     const auto layer = stored.foreign_layer(name, n, 256);
@@ -110,7 +110,7 @@ TEST_F(GgufSourceOfBlocks, ATokenTableInBlocksIsTheOutputLayerToo) {
   const GgufSource stored = open(StoredLayers::kAsTheyAre);
   const auto output = stored.foreign_layer("lm_head", 64, 256);
   ASSERT_TRUE(output);
-  EXPECT_EQ(formats::to_string(output->read.weight.scheme), "int8-sym-g16-s8");
+  EXPECT_EQ(formats::to_string(output->read.weight.scheme), "int6-sym-g16-s8");
   ASSERT_EQ(output->read.remarks.size(), 1u);
   EXPECT_EQ(output->read.remarks[0],
             "the 6 bits of codes of Q6_K are held in 8: 8.56 bits per weight, 6.56 in the file");

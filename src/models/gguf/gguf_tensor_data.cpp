@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include <fmt/ranges.h>
+
 #include "core/error.h"
 #include "core/float16.h"
-#include "formats/super_blocks.h"
+#include "formats/gguf_types.h"
 #include "models/exchange/layer_conversion.h"
 #include "models/exchange/plain_weights.h"
 
@@ -17,6 +19,7 @@ using formats::Scheme;
 using formats::exchange::IntegerGrid;
 
 constexpr std::int64_t kBlock = 32;
+constexpr std::uint32_t kQ4_0 = 2;
 constexpr std::uint32_t kQ4_1 = 3;
 constexpr std::uint32_t kQ8_0 = 8;
 
@@ -24,8 +27,8 @@ std::size_t index(std::int64_t value) {
   return static_cast<std::size_t>(value);
 }
 
-const io::GgufBlockType& type_named(std::string_view name) {
-  for (const io::GgufBlockType& type : io::gguf_block_types()) {
+const gguf_blocks::BlockType& type_named(std::string_view name) {
+  for (const gguf_blocks::BlockType& type : gguf_blocks::block_types()) {
     if (type.name == name) {
       return type;
     }
@@ -33,16 +36,16 @@ const io::GgufBlockType& type_named(std::string_view name) {
   core::fail(ErrorKind::kFailed, "there is no type {}", name);
 }
 
-// Of blocks of kSuperGroup weights, or null.
-const io::GgufBlockType* type_of_super_blocks(const Scheme& scheme) {
-  for (const io::GgufBlockType& type : io::gguf_block_types()) {
-    if (formats::has_supers(scheme) && scheme_of_blocks(type) == scheme) {
-      return &type;
-    }
+// "Q2_K, Q3_K, ...", for messages.
+std::string type_words() {
+  std::vector<std::string_view> words;
+  for (const formats::RoundedType& type : formats::rounded_types()) {
+    words.push_back(type.blocks->name);
   }
-  return nullptr;
+  return fmt::format("{}", fmt::join(words, ", "));
 }
 
+// Of a layer whose scheme is that of no type.
 std::string_view type_name(const Scheme& scheme) {
   if (!formats::has_codes(scheme)) {
     return core::name_of(scheme.code.dense);
@@ -54,17 +57,22 @@ std::string_view type_name(const Scheme& scheme) {
   return formats::is_integer(scheme) && symmetric ? "Q4_0" : "Q4_1";
 }
 
-// What the blocks of a type hold.
-Scheme block_scheme(const io::GgufBlockType& type) {
-  return formats::parse_scheme(type.id == kQ8_0   ? "int8-sym-g32"
-                               : type.id == kQ4_1 ? "int4-asym-g32"
-                                                  : "int4-sym-g32");
+// What a user may ask for that one word of GGUF stands for: zero points become minima.
+Scheme with_minima(Scheme scheme) {
+  const bool is_q4_1 = scheme == formats::parse_scheme("int4-asym-g32");
+  scheme.zero = is_q4_1 ? formats::Zero::kReal : scheme.zero;
+  return scheme;
 }
 
-void encode_row(const IntegerGrid& grid, const io::GgufBlockType& type, std::int64_t row,
+// Types that take over the codes of integers which have other groups, or zero points.
+bool takes_grids(const gguf_blocks::BlockType& type) {
+  return type.id == kQ4_0 || type.id == kQ4_1 || type.id == kQ8_0;
+}
+
+void encode_row(const IntegerGrid& grid, const gguf_blocks::BlockType& type, std::int64_t row,
                 std::uint8_t* out) {
   const std::int64_t groups = grid.k / kBlock;
-  io::GgufBlock parts = {};
+  gguf_blocks::Block parts = {};
   for (std::int64_t group = 0; group < groups; ++group, out += type.block_bytes) {
     const std::size_t at = index(row * groups + group);
     std::copy_n(grid.codes.begin() + row * grid.k + group * kBlock, kBlock, parts.codes);
@@ -77,7 +85,7 @@ void encode_row(const IntegerGrid& grid, const io::GgufBlockType& type, std::int
 }
 
 // Blocks of Q4_1 round the product of scale and zero point: what they hold is decoded.
-void measure(const ops::Linear& layer, const io::GgufBlockType& type, const RowOrder& rows,
+void measure(const ops::Linear& layer, const gguf_blocks::BlockType& type, const RowOrder& rows,
              core::ThreadPool& pool, GgufLayer& result) {
   const std::vector<float> before = plain_weights(layer.weight, pool);
   const std::int64_t k = layer.weight.k;
@@ -85,7 +93,7 @@ void measure(const ops::Linear& layer, const io::GgufBlockType& type, const RowO
   std::vector<float> after(index(k));
   result.report.squared_error = result.report.squared_weights = 0;
   for (std::int64_t row = 0; row < layer.weight.n; ++row) {
-    io::dequantize_blocks(
+    gguf_blocks::dequantize_blocks(
         type, reinterpret_cast<const std::uint8_t*>(result.bytes.data()) + row * row_bytes,
         k / kBlock, after.data());
     const std::int64_t from = rows.empty() ? row : rows[index(row)];
@@ -95,7 +103,7 @@ void measure(const ops::Linear& layer, const io::GgufBlockType& type, const RowO
 }
 
 // Blocks that hold the layer as it is.
-GgufLayer moved_blocks(const ops::Linear& layer, const io::GgufBlockType& type,
+GgufLayer moved_blocks(const ops::Linear& layer, const gguf_blocks::BlockType& type,
                        const RowOrder& rows, core::ThreadPool& pool) {
   GgufLayer result;
   result.report.name = layer.name;
@@ -108,32 +116,27 @@ GgufLayer moved_blocks(const ops::Linear& layer, const io::GgufBlockType& type,
   return result;
 }
 
-// Blocks of 256 weights that the layer is rounded to.
-GgufLayer rounded_blocks(const ops::Linear& layer, const io::GgufBlockType& type,
+// Blocks that the layer is rounded to.
+GgufLayer rounded_blocks(const ops::Linear& layer, const gguf_blocks::BlockType& type,
                          const RowOrder& rows, const Rounder& round, core::ThreadPool& pool) {
-  RoundedLayer rounded = to_scheme(layer, scheme_of_blocks(type).value(), round, pool);
+  RoundedLayer rounded = to_scheme(layer, formats::scheme_of_blocks(type).value(), round, pool);
   return {write_blocks(type, rounded.weight, rows), std::move(rounded.report)};
 }
 
-GgufLayer blocks_of(const ops::Linear& layer, const io::GgufBlockType& type, const RowOrder& rows,
-                    const std::optional<Scheme>& asked, const Rounder& round,
+GgufLayer blocks_of(const ops::Linear& layer, const gguf_blocks::BlockType& type,
+                    const RowOrder& rows, const std::optional<Scheme>& asked, const Rounder& round,
                     core::ThreadPool& pool) {
   if (blocks_of_layer(layer.weight) == &type) {
     return moved_blocks(layer, type, rows, pool);
   }
-  if (asked && type.form->scale == io::GgufScale::kMultiples) {
+  if (!takes_grids(type)) {
+    core::require(asked.has_value(), ErrorKind::kInvalidModel,
+                  "{}: layers that stand in one tensor of a GGUF file have different schemes; ask "
+                  "for one with --scheme",
+                  core::printable(layer.name));
     return rounded_blocks(layer, type, rows, round, pool);
   }
-  core::require(
-      type.id == kQ4_1 || scheme_of_blocks(type) == block_scheme(type), ErrorKind::kInvalidModel,
-      "{}: layers that stand in one tensor of a GGUF file have different schemes; ask for "
-      "one with --scheme",
-      core::printable(layer.name));
-  Scheme scheme = block_scheme(type);
-  if (type.id == kQ4_1 && formats::has_minima(layer.weight.scheme)) {
-    scheme.zero = formats::Zero::kReal;
-  }
-  GridLayer converted = to_grid(layer, scheme, round, pool);
+  GridLayer converted = to_grid(layer, formats::scheme_of_blocks(type).value(), round, pool);
   GgufLayer result{{}, std::move(converted.report)};
   const std::int64_t row_bytes = layer.weight.k / kBlock * type.block_bytes;
   result.bytes.resize(index(layer.weight.n * row_bytes));
@@ -168,39 +171,34 @@ Scheme scheme_of_gguf_type(std::string_view name) {
   std::transform(lower.begin(), lower.end(), lower.begin(), [](char letter) {
     return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
   });
-  constexpr std::pair<std::string_view, std::string_view> kSmallBlocks[] = {
-      {"q4_0", "int4-sym-g32"}, {"q4_1", "int4-asym-g32"}, {"q8_0", "int8-sym-g32"}};
-  for (const auto& [type, scheme] : kSmallBlocks) {
-    if (lower == type) {
-      return formats::parse_scheme(scheme);
-    }
-  }
-  const formats::SuperBlockType* const type = formats::find_super_block_type(lower);
-  return formats::parse_scheme(type != nullptr ? type->scheme : std::string_view(lower));
+  const gguf_blocks::BlockType* const type = formats::find_block_type(lower);
+  return type != nullptr ? formats::scheme_of_blocks(*type).value() : formats::parse_scheme(lower);
 }
 
-const io::GgufBlockType& gguf_type_of(const formats::PackedWeight& weight,
-                                      const std::optional<Scheme>& asked) {
-  if (const io::GgufBlockType* same = blocks_of_layer(weight);
+const gguf_blocks::BlockType& gguf_type_of(const formats::PackedWeight& weight,
+                                           const std::optional<Scheme>& asked) {
+  if (const gguf_blocks::BlockType* same = blocks_of_layer(weight);
       same != nullptr && (!asked || *asked == weight.scheme)) {
     return *same;
   }
-  if (const io::GgufBlockType* const type = asked ? type_of_super_blocks(*asked) : nullptr) {
-    return weight.k % formats::kSuperGroup == 0 ? *type
-           : weight.k % kBlock != 0             ? type_named("F16")
-                                    : type_named(type_name(formats::small_block_scheme(*asked)));
+  if (!asked || formats::is_dense(*asked)) {
+    const gguf_blocks::BlockType& type = type_named(type_name(asked.value_or(weight.scheme)));
+    return type.dense || weight.k % kBlock == 0 ? type : type_named("F16");
   }
-  const io::GgufBlockType& type = type_named(type_name(asked.value_or(weight.scheme)));
-  core::require(!asked || formats::is_dense(*asked) || *asked == block_scheme(type),
-                ErrorKind::kUsage,
-                "gguf has no layers in {}: int4-sym-g32 (Q4_0), int4-asym-g32 (Q4_1), int8-sym-g32 "
-                "(Q8_0), Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS, f16, bf16 and f32 are written",
-                asked.value_or(Scheme()));
-  return type.dense || weight.k % kBlock == 0 ? type : type_named("F16");
+  const auto holds_rows = [&](const gguf_blocks::BlockType* type) {
+    return type != nullptr && weight.k % type->block_elements == 0;
+  };
+  const gguf_blocks::BlockType* const type = formats::block_type_of(with_minima(*asked));
+  core::require(type != nullptr, ErrorKind::kUsage,
+                "gguf has no layers in {}: {}, f16, bf16 and f32 are written", *asked,
+                core::lazily(type_words));
+  const gguf_blocks::BlockType* const small =
+      formats::block_type_of(formats::small_block_scheme(*asked));
+  return holds_rows(type) ? *type : holds_rows(small) ? *small : type_named("F16");
 }
 
-GgufLayer gguf_layer(const ops::Linear& layer, const io::GgufBlockType& type, const RowOrder& rows,
-                     const std::optional<Scheme>& asked, const Rounder& round,
+GgufLayer gguf_layer(const ops::Linear& layer, const gguf_blocks::BlockType& type,
+                     const RowOrder& rows, const std::optional<Scheme>& asked, const Rounder& round,
                      core::ThreadPool& pool) {
   GgufLayer result = type.dense ? numbers_of(layer, *type.dense, rows, pool)
                                 : blocks_of(layer, type, rows, asked, round, pool);

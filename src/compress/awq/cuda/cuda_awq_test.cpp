@@ -54,7 +54,8 @@ struct AwqCase {
 };
 
 constexpr const char* kAwqSchemes[] = {"int4-asym-g32", "int3-sym-g64", "int4-asym-row",
-                                       "int8-sym-g32",  "lut4-nf4-g64", "lut4-fp4-g32"};
+                                       "int8-sym-g32",  "lut4-nf4-g64", "lut4-fp4-g32",
+                                       "lut4-iq4-g32"};
 
 TEST_F(CudaAwq, JudgesScalesForAwq) {
   for (const char* text : kAwqSchemes) {

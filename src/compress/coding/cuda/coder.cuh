@@ -89,11 +89,12 @@ class Coder {
   /// The same from the ends of the range, both on their side of zero.
   __device__ GroupValues of_range(float low, float high, bool low_first) const {
     const double magnitude = fmax(-static_cast<double>(low), static_cast<double>(high));
+    const bool negative = -low > high || (-low == high && low_first);
     if (book_ != nullptr) {
-      return {
-          round_scale(magnitude / fmax(fabs(static_cast<double>(book_->values[0])),
-                                       fabs(static_cast<double>(book_->values[kBookSize - 1])))),
-          0};
+      const double below = fabs(static_cast<double>(book_->values[0]));
+      const double above = fabs(static_cast<double>(book_->values[kBookSize - 1]));
+      const bool mirrored = below > above && !negative;  // IQ4's values reach further below 0
+      return {round_scale((mirrored ? -magnitude : magnitude) / fmax(below, above)), 0};
     }
     const int middle = 1 << (bits_ - 1);
     if (!symmetric_) {
@@ -106,7 +107,6 @@ class Coder {
     if (bits_ == 8) {
       return {round_scale(magnitude / 127), middle};
     }
-    const bool negative = -low > high || (-low == high && low_first);
     return {round_scale((negative ? magnitude : -magnitude) / middle), middle};
   }
 

@@ -79,8 +79,9 @@ TEST_F(CudaGptq, RoundsByGptq) {
   struct Shape {
     std::int64_t n, k;
   };
-  for (const char* text : {"int4-asym-g32", "int3-asym-g64", "int4-sym-g128", "int8-sym-row",
-                           "lut4-nf4-g32", "lut4-row-g64", "lut4-matrix-g64", "lut3-row-g64"}) {
+  for (const char* text :
+       {"int4-asym-g32", "int3-asym-g64", "int4-sym-g128", "int8-sym-row", "lut4-nf4-g32",
+        "lut4-iq4-g32", "lut4-row-g64", "lut4-matrix-g64", "lut3-row-g64"}) {
     const Scheme scheme = parse_scheme(text);
     ASSERT_TRUE(has_gpu_coder(scheme));
     for (const Shape& shape : {Shape{1, 40}, {7, 128}, {70, 200}, {33, 331}, {130, 512}}) {

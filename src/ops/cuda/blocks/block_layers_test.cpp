@@ -107,7 +107,8 @@ TEST_F(BlockLayers, EverySchemeOfGgufMultiplies) {
   for (const std::string scheme :
        {"int4-min-g32", "int8-min-g32", "int4-min-g32-s8", "int8-min-g32-s8", "int2-min-g16-s8",
         "int3-sym-g16-s8", "int8-sym-g16-s8", "lut4-matrix-g32-s8", "int8-min-g16", "int3-min-g64",
-        "int4-min-g128"}) {
+        "int4-min-g128", "int5-sym-g32", "int5-min-g32", "int5-min-g32-s8", "int6-sym-g16-s8",
+        "lut4-iq4-g32", "lut4-iq4-g32-s8"}) {
     for (const auto& [n, k] :
          {std::pair<std::int64_t, std::int64_t>{37, 256}, {64, 512}, {203, 1280}}) {
       LinearSet set;

@@ -59,14 +59,16 @@ void expect_same(const PackedWeight& weight, const std::string& what) {
 TEST(BlockWeight, EveryWeightStaysButForTwoRoundings) {
   for (const std::string scheme :
        {"int4-min-g32", "int8-min-g32", "int4-min-g32-s8", "int8-min-g32-s8", "int2-min-g16-s8",
-        "int3-sym-g16-s8", "int8-sym-g16-s8", "lut4-row-g16-s8", "lut4-matrix-g32-s8"}) {
+        "int3-sym-g16-s8", "int8-sym-g16-s8", "lut4-row-g16-s8", "lut4-matrix-g32-s8",
+        "int5-min-g32-s8", "int6-sym-g16-s8", "lut4-iq4-g32-s8"}) {
     expect_same(cpu::testing::random_weight(scheme, 5, 512, 3), scheme);
   }
 }
 
 // Codes of five bits stand in bytes around 16: inputs are not multiplied with more than 16 steps.
 TEST(BlockWeight, FewCodesStandAroundTheirMiddle) {
-  for (const std::string scheme : {"int8-min-g32-s8", "int8-min-g32"}) {
+  for (const std::string scheme :
+       {"int8-min-g32-s8", "int8-min-g32", "int5-min-g32-s8", "int5-min-g32"}) {
     PackedWeight weight = cpu::testing::random_weight(scheme, 7, 256, 4);
     for (std::uint8_t& code : weight.codes.mutable_data<std::uint8_t>()) {
       code &= 31u;

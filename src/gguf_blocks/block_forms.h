@@ -4,28 +4,28 @@
 #include <cstring>
 
 #include "core/float16.h"
-#include "io/gguf_blocks/block_types.h"
+#include "gguf_blocks/block_types.h"
 
 /// The GGUF block types, one form each. Layouts stand beside the definitions; they are those of
 /// ggml (github.com/ggml-org/ggml), little-endian.
-namespace nibble::io::gguf_blocks {
+namespace nibble::gguf_blocks {
 
 inline constexpr int kBlock = 32;        // elements of the small blocks
 inline constexpr int kSuperBlock = 256;  // elements of the "K" and IQ4_XS blocks
 
-extern const GgufBlockForm kQ4_0;
-extern const GgufBlockForm kQ4_1;
-extern const GgufBlockForm kQ5_0;
-extern const GgufBlockForm kQ5_1;
-extern const GgufBlockForm kQ8_0;
-extern const GgufBlockForm kQ2_K;
-extern const GgufBlockForm kQ3_K;
-extern const GgufBlockForm kQ4_K;
-extern const GgufBlockForm kQ5_K;
-extern const GgufBlockForm kQ6_K;
-extern const GgufBlockForm kIq4Nl;
-extern const GgufBlockForm kIq4Xs;
-extern const GgufBlockForm kMxfp4;
+extern const BlockForm kQ4_0;
+extern const BlockForm kQ4_1;
+extern const BlockForm kQ5_0;
+extern const BlockForm kQ5_1;
+extern const BlockForm kQ8_0;
+extern const BlockForm kQ2_K;
+extern const BlockForm kQ3_K;
+extern const BlockForm kQ4_K;
+extern const BlockForm kQ5_K;
+extern const BlockForm kQ6_K;
+extern const BlockForm kIq4Nl;
+extern const BlockForm kIq4Xs;
+extern const BlockForm kMxfp4;
 
 inline core::Fp16 get_f16(const std::uint8_t* bytes) {
   core::Fp16 value;
@@ -60,13 +60,13 @@ inline void put_nibbles(const std::uint8_t* codes, std::uint8_t* bytes) {
 }
 
 /// Q4_0 and IQ4_NL: f16 d | codes[16].
-inline void unpack_half_and_nibbles(const std::uint8_t* block, GgufBlock& parts) {
+inline void unpack_half_and_nibbles(const std::uint8_t* block, Block& parts) {
   parts.d = get_f16(block);
   get_nibbles(block + 2, parts.codes);
 }
-inline void pack_half_and_nibbles(const GgufBlock& parts, std::uint8_t* block) {
+inline void pack_half_and_nibbles(const Block& parts, std::uint8_t* block) {
   put_f16(parts.d, block);
   put_nibbles(parts.codes, block + 2);
 }
 
-}  // namespace nibble::io::gguf_blocks
+}  // namespace nibble::gguf_blocks

@@ -1,10 +1,10 @@
-#include "io/gguf_blocks/block_forms.h"
+#include "gguf_blocks/block_forms.h"
 
 // Blocks of 256 in 16 groups of 16: Q2_K and Q3_K. Their 2-bit codes lie alike:
 //
 //   element e = 128 h + 32 j + l      h in 0..1, j in 0..3, l in 0..31
 //   byte 32 h + l of the codes, bits 2 j and 2 j + 1
-namespace nibble::io::gguf_blocks {
+namespace nibble::gguf_blocks {
 namespace {
 
 constexpr int kGroup = 16;
@@ -27,7 +27,7 @@ void put_two_bits(const std::uint8_t* codes, std::uint8_t* bytes) {
 
 // u8 scales[16] (low nibble scale, high nibble minimum) | codes[64] | f16 d | f16 dmin
 // w = d * scale * q - dmin * minimum
-void unpack_q2_k(const std::uint8_t* block, GgufBlock& parts) {
+void unpack_q2_k(const std::uint8_t* block, Block& parts) {
   for (int g = 0; g < kGroups; ++g) {
     parts.scales[g] = static_cast<std::int8_t>(block[g] & 0x0f);
     parts.minima[g] = static_cast<std::int8_t>(block[g] >> 4);
@@ -36,7 +36,7 @@ void unpack_q2_k(const std::uint8_t* block, GgufBlock& parts) {
   parts.d = get_f16(block + 80);
   parts.m = negated(get_f16(block + 82));
 }
-void pack_q2_k(const GgufBlock& parts, std::uint8_t* block) {
+void pack_q2_k(const Block& parts, std::uint8_t* block) {
   for (int g = 0; g < kGroups; ++g) {
     block[g] = static_cast<std::uint8_t>(parts.scales[g] | parts.minima[g] << 4);
   }
@@ -50,7 +50,7 @@ void pack_q2_k(const GgufBlock& parts, std::uint8_t* block) {
 //
 // Sixteen 6-bit scales, 32 more than they are: low four bits of scale s in nibble s / 8 of byte
 // s % 8, high two bits in byte 8 + s % 4, from bit 2 (s / 4) on. w = d * scale * (q - 4)
-void unpack_q3_k(const std::uint8_t* block, GgufBlock& parts) {
+void unpack_q3_k(const std::uint8_t* block, Block& parts) {
   const std::uint8_t* scales = block + 96;
   get_two_bits(block + 32, parts.codes);
   for (int e = 0; e < kSuperBlock; ++e) {
@@ -64,7 +64,7 @@ void unpack_q3_k(const std::uint8_t* block, GgufBlock& parts) {
   }
   parts.d = get_f16(block + 108);
 }
-void pack_q3_k(const GgufBlock& parts, std::uint8_t* block) {
+void pack_q3_k(const Block& parts, std::uint8_t* block) {
   std::uint8_t* const scales = block + 96;
   put_two_bits(parts.codes, block + 32);
   std::memset(block, 0, 32);
@@ -84,9 +84,9 @@ void pack_q3_k(const GgufBlock& parts, std::uint8_t* block) {
 
 }  // namespace
 
-constinit const GgufBlockForm kQ2_K = {kGroup, 2,  0,           GgufScale::kMultiples,
-                                       true,   {}, unpack_q2_k, pack_q2_k};
-constinit const GgufBlockForm kQ3_K = {kGroup, 3,  4,           GgufScale::kMultiples,
-                                       false,  {}, unpack_q3_k, pack_q3_k};
+constinit const BlockForm kQ2_K = {
+    kGroup, 2, 0, BlockScale::kMultiples, true, {}, 0, 15, unpack_q2_k, pack_q2_k};
+constinit const BlockForm kQ3_K = {
+    kGroup, 3, 4, BlockScale::kMultiples, false, {}, -32, 31, unpack_q3_k, pack_q3_k};
 
-}  // namespace nibble::io::gguf_blocks
+}  // namespace nibble::gguf_blocks

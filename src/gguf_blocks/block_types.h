@@ -8,13 +8,13 @@
 #include "core/dtype.h"
 #include "core/float16.h"
 
-namespace nibble::io {
+namespace nibble::gguf_blocks {
 
 inline constexpr std::int64_t kMostBlockElements = 256;
 inline constexpr std::int64_t kMostBlockGroups = 16;
 
 /// What a block holds, whatever the order of its bits. Groups of neighbours share a scale.
-struct GgufBlock {
+struct Block {
   std::uint8_t codes[kMostBlockElements] = {};  // [elements], not below 0
   std::int8_t scales[kMostBlockGroups] = {};    // [groups], times d
   std::int8_t minima[kMostBlockGroups] = {};    // [groups], times m
@@ -24,7 +24,7 @@ struct GgufBlock {
 };
 
 /// What the scale of a group is.
-enum class GgufScale {
+enum class BlockScale {
   kHalf,       // d: the block is one group
   kMultiples,  // scales[g] * d
   kExponent,   // 2^(exponent - 127), NaN for 255 (E8M0): the block is one group
@@ -35,36 +35,38 @@ enum class GgufScale {
 ///   w = scale * (code - zero)                   integers
 ///   w = scale * code + minima[g] * m            integers with minima (minima[g] is 1 for kHalf)
 ///   w = scale * book[code]                      entries of a book
-struct GgufBlockForm {
+struct BlockForm {
   std::int64_t group;  // elements
   int bits;            // of a code
   int zero;
-  GgufScale scale;
+  BlockScale scale;
   bool minima;
   std::span<const float> book;  // none: integers
-  void (*unpack)(const std::uint8_t* block, GgufBlock& parts);
+  int least_multiple;           // of kMultiples: of scales; types without a sign have 0 here, as
+  int most_multiple;            // their minima have
+  void (*unpack)(const std::uint8_t* block, Block& parts);
   /// Writes block_bytes bytes; unpack() of them gives the parts again.
-  void (*pack)(const GgufBlock& parts, std::uint8_t* block);
+  void (*pack)(const Block& parts, std::uint8_t* block);
 };
 
 /// How the elements of a GGUF tensor are stored: blocks of `block_elements` neighbours along a row.
-struct GgufBlockType {
+struct BlockType {
   std::uint32_t id;       // in the file
   std::string_view name;  // "Q4_K"
   std::int64_t block_elements;
   std::int64_t block_bytes;
   std::optional<core::DType> dense;  // plain numbers of that type
-  const GgufBlockForm* form;         // null: plain numbers, or a type that is not supported
+  const BlockForm* form;             // null: plain numbers, or a type that is not supported
 };
 
 /// All types whose block size is known, supported or not.
-std::span<const GgufBlockType> gguf_block_types();
+std::span<const BlockType> block_types();
 
 /// Null for an unknown id.
-const GgufBlockType* find_gguf_block_type(std::uint32_t id);
+const BlockType* find_block_type(std::uint32_t id);
 
 /// Decodes `count` blocks that follow one another. The type must have a form.
-void dequantize_blocks(const GgufBlockType& type, const std::uint8_t* blocks, std::int64_t count,
+void dequantize_blocks(const BlockType& type, const std::uint8_t* blocks, std::int64_t count,
                        float* values);
 
-}  // namespace nibble::io
+}  // namespace nibble::gguf_blocks

@@ -1,9 +1,9 @@
 #include <cstddef>
 
-#include "io/gguf_blocks/block_forms.h"
+#include "gguf_blocks/block_forms.h"
 
 // Blocks of 256: Q4_K and Q5_K in 8 groups of 32, Q6_K in 16 groups of 16.
-namespace nibble::io::gguf_blocks {
+namespace nibble::gguf_blocks {
 namespace {
 
 constexpr int kGroup = 32;  // Q4_K, Q5_K
@@ -12,7 +12,7 @@ constexpr int kGroups = kSuperBlock / kGroup;
 // Eight 6-bit scales and eight 6-bit minima in 12 bytes. Groups 0..3: the low six bits of bytes j
 // (scale) and j + 4 (minimum). Groups 4..7: low four bits in the nibbles of byte j + 4 (low scale,
 // high minimum), high two bits on top of bytes j - 4 and j.
-void get_scales(const std::uint8_t* packed, GgufBlock& parts) {
+void get_scales(const std::uint8_t* packed, Block& parts) {
   for (int j = 0; j < 4; ++j) {
     parts.scales[j] = static_cast<std::int8_t>(packed[j] & 63);
     parts.minima[j] = static_cast<std::int8_t>(packed[j + 4] & 63);
@@ -23,7 +23,7 @@ void get_scales(const std::uint8_t* packed, GgufBlock& parts) {
   }
 }
 
-void put_scales(const GgufBlock& parts, std::uint8_t* packed) {
+void put_scales(const Block& parts, std::uint8_t* packed) {
   for (int j = 0; j < 4; ++j) {
     packed[j] = static_cast<std::uint8_t>(parts.scales[j] | (parts.scales[j + 4] >> 4) << 6);
     packed[j + 4] = static_cast<std::uint8_t>(parts.minima[j] | (parts.minima[j + 4] >> 4) << 6);
@@ -52,13 +52,13 @@ void put_pairs(const std::uint8_t* codes, std::uint8_t* bytes) {
 
 // f16 d | f16 dmin | scales[12] | codes[128]
 // w = d * scale * q - dmin * minimum
-void unpack_q4_k(const std::uint8_t* block, GgufBlock& parts) {
+void unpack_q4_k(const std::uint8_t* block, Block& parts) {
   parts.d = get_f16(block);
   parts.m = negated(get_f16(block + 2));
   get_scales(block + 4, parts);
   get_pairs(block + 16, parts.codes);
 }
-void pack_q4_k(const GgufBlock& parts, std::uint8_t* block) {
+void pack_q4_k(const Block& parts, std::uint8_t* block) {
   put_f16(parts.d, block);
   put_f16(negated(parts.m), block + 2);
   put_scales(parts, block + 4);
@@ -67,7 +67,7 @@ void pack_q4_k(const GgufBlock& parts, std::uint8_t* block) {
 
 // f16 d | f16 dmin | scales[12] | high[32] | codes[128]
 // Bit j of high[l] is the fifth bit of element l of group j. w as in Q4_K.
-void unpack_q5_k(const std::uint8_t* block, GgufBlock& parts) {
+void unpack_q5_k(const std::uint8_t* block, Block& parts) {
   const std::uint8_t* high = block + 16;
   parts.d = get_f16(block);
   parts.m = negated(get_f16(block + 2));
@@ -78,7 +78,7 @@ void unpack_q5_k(const std::uint8_t* block, GgufBlock& parts) {
     parts.codes[e] = static_cast<std::uint8_t>(parts.codes[e] | fifth << 4);
   }
 }
-void pack_q5_k(const GgufBlock& parts, std::uint8_t* block) {
+void pack_q5_k(const Block& parts, std::uint8_t* block) {
   std::uint8_t* const high = block + 16;
   put_f16(parts.d, block);
   put_f16(negated(parts.m), block + 2);
@@ -110,7 +110,7 @@ constexpr int kQ6Group = 16;
 
 // low[128] | high[64] | i8 scales[16] | f16 d
 // w = d * scale * (q - 32)
-void unpack_q6_k(const std::uint8_t* block, GgufBlock& parts) {
+void unpack_q6_k(const std::uint8_t* block, Block& parts) {
   for (int e = 0; e < kSuperBlock; ++e) {
     const Q6Place at = q6_place(e);
     const int low = (block[at.low] >> at.low_shift) & 0x0f;
@@ -120,7 +120,7 @@ void unpack_q6_k(const std::uint8_t* block, GgufBlock& parts) {
   std::memcpy(parts.scales, block + kQ6Scales, kSuperBlock / kQ6Group);
   parts.d = get_f16(block + kQ6D);
 }
-void pack_q6_k(const GgufBlock& parts, std::uint8_t* block) {
+void pack_q6_k(const Block& parts, std::uint8_t* block) {
   std::memset(block, 0, kQ6Scales);
   for (int e = 0; e < kSuperBlock; ++e) {
     const Q6Place at = q6_place(e);
@@ -134,11 +134,11 @@ void pack_q6_k(const GgufBlock& parts, std::uint8_t* block) {
 
 }  // namespace
 
-constinit const GgufBlockForm kQ4_K = {kGroup, 4,  0,           GgufScale::kMultiples,
-                                       true,   {}, unpack_q4_k, pack_q4_k};
-constinit const GgufBlockForm kQ5_K = {kGroup, 5,  0,           GgufScale::kMultiples,
-                                       true,   {}, unpack_q5_k, pack_q5_k};
-constinit const GgufBlockForm kQ6_K = {kQ6Group, 6,  32,          GgufScale::kMultiples,
-                                       false,    {}, unpack_q6_k, pack_q6_k};
+constinit const BlockForm kQ4_K = {
+    kGroup, 4, 0, BlockScale::kMultiples, true, {}, 0, 63, unpack_q4_k, pack_q4_k};
+constinit const BlockForm kQ5_K = {
+    kGroup, 5, 0, BlockScale::kMultiples, true, {}, 0, 63, unpack_q5_k, pack_q5_k};
+constinit const BlockForm kQ6_K = {
+    kQ6Group, 6, 32, BlockScale::kMultiples, false, {}, -128, 127, unpack_q6_k, pack_q6_k};
 
-}  // namespace nibble::io::gguf_blocks
+}  // namespace nibble::gguf_blocks

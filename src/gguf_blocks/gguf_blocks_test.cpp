@@ -2,19 +2,22 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "io/gguf_blocks/block_types.h"
-#include "io/text_file.h"
+#include "gguf_blocks/block_types.h"
 
-namespace nibble::io {
+namespace nibble::gguf_blocks {
 namespace {
 
 std::string golden_bytes() {
-  return read_text_file(NIBBLE_SOURCE_DIR "/src/io/goldens/gguf_blocks.bin", 1 << 20);
+  std::ifstream file(NIBBLE_SOURCE_DIR "/src/gguf_blocks/goldens/gguf_blocks.bin",
+                     std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 TEST(GgufBlocks, EveryDecoderGivesTheValuesOfTheIndependentImplementation) {
@@ -26,7 +29,7 @@ TEST(GgufBlocks, EveryDecoderGivesTheValuesOfTheIndependentImplementation) {
     ASSERT_LE(at + sizeof(header), golden.size());
     std::memcpy(header, golden.data() + at, sizeof(header));
     at += sizeof(header);
-    const GgufBlockType* type = find_gguf_block_type(header[0]);
+    const BlockType* type = find_block_type(header[0]);
     ASSERT_NE(type, nullptr) << header[0];
     ASSERT_NE(type->form, nullptr) << type->name;
     const auto block_bytes = static_cast<std::size_t>(header[1] * type->block_bytes);
@@ -49,25 +52,25 @@ TEST(GgufBlocks, EveryDecoderGivesTheValuesOfTheIndependentImplementation) {
 
 TEST(GgufBlocks, TheGoldenFileCoversEveryDecoder) {
   int decoders = 0;
-  for (const GgufBlockType& type : gguf_block_types()) {
+  for (const BlockType& type : block_types()) {
     decoders += type.form != nullptr ? 1 : 0;
-    EXPECT_EQ(find_gguf_block_type(type.id), &type) << type.name;
+    EXPECT_EQ(find_block_type(type.id), &type) << type.name;
     EXPECT_FALSE(type.dense.has_value() && type.form != nullptr) << type.name;
   }
   EXPECT_EQ(decoders, 13);
-  EXPECT_EQ(find_gguf_block_type(4), nullptr);  // Q4_2, removed from the format
-  EXPECT_EQ(find_gguf_block_type(0xffffffffu), nullptr);
+  EXPECT_EQ(find_block_type(4), nullptr);  // Q4_2, removed from the format
+  EXPECT_EQ(find_block_type(0xffffffffu), nullptr);
 }
 
 TEST(GgufBlocks, PackingGivesTheBytesThatWereUnpacked) {
   const std::string golden = golden_bytes();
-  for (const GgufBlockType& type : gguf_block_types()) {
+  for (const BlockType& type : block_types()) {
     if (type.form == nullptr) {
       continue;
     }
     const auto size = static_cast<std::size_t>(type.block_bytes);
     for (std::size_t at = 0; at + size <= golden.size(); at += size) {  // any bytes are a block
-      GgufBlock parts = {};
+      Block parts = {};
       std::vector<std::uint8_t> bytes(size, 0xaa);
       type.form->unpack(reinterpret_cast<const std::uint8_t*>(golden.data() + at), parts);
       type.form->pack(parts, bytes.data());
@@ -87,7 +90,7 @@ TEST(GgufBlocks, Q4ZeroByHand) {
     block[2 + j] = static_cast<std::uint8_t>((15 - j) << 4 | j);
   }
   float values[32];
-  dequantize_blocks(*find_gguf_block_type(2), block, 1, values);
+  dequantize_blocks(*find_block_type(2), block, 1, values);
   for (int j = 0; j < 16; ++j) {
     EXPECT_EQ(values[j], static_cast<float>(j - 8));
     EXPECT_EQ(values[j + 16], static_cast<float>(7 - j));
@@ -97,9 +100,9 @@ TEST(GgufBlocks, Q4ZeroByHand) {
 TEST(GgufBlocks, TheMxfp4ScaleOf255IsNotANumber) {
   std::uint8_t block[17] = {255};
   float values[32] = {};
-  dequantize_blocks(*find_gguf_block_type(39), block, 1, values);
+  dequantize_blocks(*find_block_type(39), block, 1, values);
   EXPECT_TRUE(std::isnan(values[0]));
 }
 
 }  // namespace
-}  // namespace nibble::io
+}  // namespace nibble::gguf_blocks
