@@ -77,6 +77,24 @@ TEST(SearchedRounding, BlocksOfGgufLoseLessThanTheRangeOfAGroup) {
   }
 }
 
+// IQ4's values reach further below 0, which is not always where the largest weight should be.
+TEST(SearchedRounding, ABookIsMirroredWhereThatLosesLess) {
+  const std::vector<float> w = core::normal_values(kOutputs * kInputs, 6);
+  core::ThreadPool pool(2);
+  const formats::Scheme scheme = formats::parse_scheme("lut4-iq4-g32");
+  const auto searched = search_to_nearest(w, kOutputs, kInputs, scheme, pool);
+  const auto plain = formats::round_to_nearest(w, kOutputs, kInputs, scheme, pool);
+  int turned = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(plain.scales.elements()); ++i) {
+    turned += core::to_float(searched.scales.data<core::Fp16>()[i]) *
+                          core::to_float(plain.scales.data<core::Fp16>()[i]) <
+                      0
+                  ? 1
+                  : 0;
+  }
+  EXPECT_GT(turned, 0);
+}
+
 TEST(SearchedRounding, OtherSchemesAndWeightsAreRefused) {
   std::vector<float> w = core::normal_values(kOutputs * kInputs, 3);
   core::ThreadPool pool(1);
