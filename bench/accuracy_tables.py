@@ -7,8 +7,8 @@ from measurements import markdown, read
 ORIGINAL = "original"
 MIXED = "mixed"  # the calibration of the tables by preset
 # What docs/accuracy.md shows of each model; the tables `presets/...` have all.
-SHOWN = {"w8a8", "llm-int8", "smoothquant-w8a8", "any4g128", "nvfp4", "atom-rot-w4a4", "nf4g64", "best4", "trellis4",
-         "gptq-w4g128", "awq-w4g128", "rtn-w4g128", "gptq-w3g128"}
+SHOWN = {"w8a8", "llm-int8", "smoothquant-w8a8", "any4g128", "nvfp4", "atom-rot-w4a4", "nf4g64", "best4", "trellis4", "q6_k",
+         "q4_k-gptq-search", "iq4_nl-gptq-search", "q4_k", "gptq-w4g128", "awq-w4g128", "rtn-w4g128", "gptq-w3g128"}
 IN_FULL_ONLY = {"demo-7m-twin"}
 
 

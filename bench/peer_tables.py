@@ -9,7 +9,8 @@ RECIPES = {"best4", "trellis4", "gptq-w4g128", "awq-w4g128", "awq-gptq-w4g128", 
            "any4g128-gptq-refine", "rtn-w3g128", "gptq-w3g128", "any3g128-gptq-refine"}
 CALIBRATED = {name for name in RECIPES if not name.startswith(("rtn-", "nf4", "mxfp4", "nvfp4"))}
 # The table in short: of each tool what loses least, at about 4 and 3 bits.
-SHORT = {(OURS, "best4"), (OURS, "trellis4"), (OURS, "any3g128-gptq-refine"), ("bitsandbytes", "NF4, blocks of 64, double quantization"),
+SHORT = {(OURS, "best4"), (OURS, "trellis4"), (OURS, "q4_k-gptq-search"), (OURS, "any3g128-gptq-refine"),
+         ("bitsandbytes", "NF4, blocks of 64, double quantization"),
          ("hqq", "4 bits, groups of 64"), ("mlx-lm", "affine, 4 bits, groups of 64"), ("llama.cpp", "IQ4_XS, imatrix"),
          ("llama.cpp", "Q4_K_S, imatrix"), ("llama.cpp", "Q3_K_S, imatrix")}
 
