@@ -17,6 +17,7 @@ struct Epilogue {
   std::optional<MlpActivation> activation = std::nullopt;  // of y, before it is rounded: with half
   bool codes =
       false;  // with half: rounded on to INT8, by the scale that stands with the next layer
+  bool blocks = false;  // rounded as it travels, and sent to another device that adds it
 };
 
 /// A linear layer, y[m, n] = x[m, k] W^T + bias, as the choice of its kernel sees it.

@@ -176,16 +176,12 @@ CudaOps::Input CudaOps::norm(const Matrix& x, const Norm& norm, const LinearSet&
 
 CudaOps::Input CudaOps::add_norm(Matrix& x, const Matrix& delta, const Norm& norm,
                                  const LinearSet& set) {
-  const NormWeights& weights = weights_of(norm);
-  return make_input(
-      {set, x.rows(), x.type()},
-      [&](const InputTarget& target) {
+  return add_norm_by(
+      x, norm, set,
+      [&](const NormWeights& weights, const InputTarget& target) {
         cuda::add_norm(view(x), view(delta), weights, target, x.rows(), x.columns(), stream());
       },
-      [&] {
-        add(x, delta);
-        return norm_into(x, norm, MatrixType::kFloat32);
-      });
+      [&] { add(x, delta); });
 }
 
 CudaOps::Input CudaOps::post_norm(Matrix& x, const Matrix& delta, const Norm& norm,

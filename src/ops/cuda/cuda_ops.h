@@ -80,8 +80,9 @@ class CudaOps {
     std::int64_t m_ = 0;
     MatrixType type_ = MatrixType::kFloat32;  // of the layers' results
     UnnormedRows rows_;                       // all there is, where the layers make norms
-    core::Fp16* stream_ = nullptr;  // all there is, where the layers read the stream as it is
-    std::optional<Matrix> matrix_;  // float32
+    core::Fp16* stream_ = nullptr;     // all there is, where the layers read the stream as it is
+    std::optional<LinearInput> made_;  // all there is, where another than CudaOps made it
+    std::optional<Matrix> matrix_;     // float32
     std::vector<std::pair<const DeviceTransform*, Matrix>> transformed_;
     std::vector<DeviceInput> forms_;
   };
@@ -202,6 +203,21 @@ class CudaOps {
   /// How synchronize() waits for the stream, where that is not all that is to be looked after.
   void set_wait(std::function<void()> wait) { wait_ = std::move(wait); }
 
+  /// Whether the product of a set can send its results to another GPU.
+  bool sends(const Input& input, const LinearSet& set) const;
+  /// Has it do so.
+  void send(Input& input, const LinearSet& set, const BlockOutput& output);
+  /// The only form in which the layers of a set read m rows, where an operator can write it.
+  std::optional<InputKey> direct_key(const LinearSet& set, std::int64_t m) const;
+  /// An input in that form which the caller has made.
+  static Input made_input(const LinearInput& made);
+  const NormWeights& weights_of(const Norm& norm);
+  /// add_norm() of a delta that the caller knows: `add_norm(weights, target)` does both in one, and
+  /// `add()` adds alone.
+  template <typename AddNorm, typename Add>
+  Input add_norm_by(Matrix& x, const Norm& norm, const LinearSet& set, const AddNorm& add_norm,
+                    const Add& add);
+
  private:
   /// What LowRank adds to n columns of a set's results.
   struct Adapter {
@@ -240,7 +256,6 @@ class CudaOps {
   bool make_norms(const LinearSet& set, std::int64_t m, NormKind kind) const;
   bool read_stream(const LinearSet& set, const Matrix& x) const;
   static bool fuses(const Layers& layers, std::int64_t m, const Epilogue& epilogue);
-  const NormWeights& weights_of(const Norm& norm);
   const AttentionLayer& layer_of(const AttentionSpec& spec);
   LinearLayer dense_layer(const LinearSet& set, std::size_t first, std::size_t last);
   std::shared_ptr<device::cuda::Buffer> table_of(const core::Tensor& tensor);

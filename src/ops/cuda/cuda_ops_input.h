@@ -40,4 +40,16 @@ CudaOps::Input CudaOps::make_input(const Wanted& wanted, const ToTarget& to_targ
   return input;
 }
 
+template <typename AddNorm, typename Add>
+CudaOps::Input CudaOps::add_norm_by(Matrix& x, const Norm& norm, const LinearSet& set,
+                                    const AddNorm& add_norm, const Add& add) {
+  const NormWeights& weights = weights_of(norm);
+  return make_input(
+      {set, x.rows(), x.type()}, [&](const InputTarget& target) { add_norm(weights, target); },
+      [&] {
+        add();
+        return norm_into(x, norm, MatrixType::kFloat32);
+      });
+}
+
 }  // namespace nibble::ops::cuda

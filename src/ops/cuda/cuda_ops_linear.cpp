@@ -17,6 +17,9 @@ LinearInput CudaOps::Input::of(const LinearLayer& layer) const {
     x.matrix = matrix_ ? matrix_->data() : nullptr;
     return x;
   }
+  if (made_) {
+    return *made_;
+  }
   if (stream_ != nullptr) {
     LinearInput x;
     x.m = m_;
@@ -98,6 +101,30 @@ std::optional<CudaOps::Matrix> CudaOps::linear(Input& input, const LinearSet& se
   layer.run(input.of(layer), {.y = onto.x.data(), .stride = onto.x.columns(), .adds = true},
             stream());
   return std::nullopt;
+}
+
+std::optional<InputKey> CudaOps::direct_key(const LinearSet& set, std::int64_t m) const {
+  const Layers& layers = layers_of(set);
+  const InputKey key = layers.parts.front().key(m);
+  const bool same = std::all_of(layers.parts.begin(), layers.parts.end(),
+                                [&](const LinearLayer& part) { return part.key(m) == key; });
+  return same && key.is_direct() && layers.adapters.empty() ? std::optional(key) : std::nullopt;
+}
+
+CudaOps::Input CudaOps::made_input(const LinearInput& made) {
+  Input input;
+  input.m_ = made.m;
+  input.made_ = made;
+  return input;
+}
+
+bool CudaOps::sends(const Input& input, const LinearSet& set) const {
+  return input.type_ == MatrixType::kFloat32 && fuses(layers_of(set), input.m_, {.blocks = true});
+}
+
+void CudaOps::send(Input& input, const LinearSet& set, const BlockOutput& output) {
+  const LinearLayer& layer = layers_of(set).parts.front();
+  layer.run(input.of(layer), {.blocks = output}, stream());
 }
 
 CudaOps::Input CudaOps::linear(Input& input, const LinearSet& set, const ActivateInto& into) {

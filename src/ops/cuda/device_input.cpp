@@ -55,28 +55,43 @@ std::int64_t DeviceInput::scales_each() const {
   return key_.scale_step == 0 ? 1 : row_columns() / key_.scale_step;
 }
 
-InputTarget DeviceInput::target() const {
+InputBytes plain_input_bytes(const InputKey& key, std::int64_t m, std::int64_t k) {
+  const std::int64_t columns = padded_columns(k);
+  if (has_values(key.form)) {
+    return {2 * m * columns, 0};
+  }
+  return {m * (key.bits == 16 ? 2 : 1) *
+              (key.form == InputForm::kInt4Tiles ? columns / kInt4PerByte : columns),
+          m * (key.scale_step == 0 ? 1 : columns / key.scale_step) * kFloat};
+}
+
+InputTarget plain_target(const InputKey& key, std::byte* values, float* scales) {
   InputTarget target;
-  target.form = key_.form;
+  target.form = key.form;
   if (has_values(target.form)) {
-    target.values = values_.as<core::Fp16>();
-    if (target.form == InputForm::kFloat16Summed) {
-      target.sums = sums_.empty() ? nullptr : sums_.as<float>();
-      target.sum_stride = sum_stride_of(m_);
-    }
+    target.values = reinterpret_cast<core::Fp16*>(values);
     return target;
   }
-  target.codes = values_.as<std::int8_t>();
-  target.scales = scales_.as<float>();
+  target.codes = reinterpret_cast<std::int8_t*>(values);
+  target.scales = scales;
+  target.type = key.type;
+  target.bits = key.bits;
+  target.group = key.scale_step;
+  target.clip = key.clip;
+  target.scale = key.scale;
+  return target;
+}
+
+InputTarget DeviceInput::target() const {
+  InputTarget target = plain_target(key_, values_.as<std::byte>(), scales_.as<float>());
+  if (target.form == InputForm::kFloat16Summed) {
+    target.sums = sums_.empty() ? nullptr : sums_.as<float>();
+    target.sum_stride = sum_stride_of(m_);
+  }
   if (key_.has_int4_zeros()) {
     target.zeros = zeros_.as<std::int32_t>();
     target.symmetric = false;
   }
-  target.type = key_.type;
-  target.bits = key_.bits;
-  target.group = key_.scale_step;
-  target.clip = key_.clip;
-  target.scale = key_.scale;
   return target;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -55,6 +56,16 @@ struct LinearInput {
   const float* shifts = nullptr;  // activation_codes.h
   OutlierLists outliers;
 };
+
+/// Bytes of m rows of k inputs in the form of a plain key.
+struct InputBytes {
+  std::int64_t values = 0;  // of 16 bits, or codes
+  std::int64_t scales = 0;
+};
+InputBytes plain_input_bytes(const InputKey& key, std::int64_t m, std::int64_t k);
+
+/// Where an operator writes such an input, without sums.
+InputTarget plain_target(const InputKey& key, std::byte* values, float* scales);
 
 /// Memory for m rows of k inputs in the form of a key.
 class DeviceInput {

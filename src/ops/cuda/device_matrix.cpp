@@ -58,18 +58,40 @@ void DevicePool::give_back(device::cuda::Buffer buffer) {
   free_[size].push_back(std::move(buffer));
 }
 
+namespace {
+
+void require_type(const DeviceMatrix& matrix, MatrixType wanted) {
+  const auto words = [](MatrixType type) {
+    return type == MatrixType::kFloat32   ? "float32"
+           : type == MatrixType::kFloat16 ? "float16"
+                                          : "blocks of a sum";
+  };
+  core::require(matrix.type() == wanted, core::ErrorKind::kFailed,
+                "a matrix of {} was to be read as {}: this operator of the GPU does not take it",
+                words(matrix.type()), words(wanted));
+}
+
+}  // namespace
+
 float* DeviceMatrix::data() const {
-  core::require(!is_half(), core::ErrorKind::kFailed,
-                "a matrix of float16 was to be read as float32: this operator of the GPU does not "
-                "take it");
+  core::require(!rows_divided_, core::ErrorKind::kFailed,
+                "a matrix whose rows are on two GPUs was to be read as a whole");
+  return divided_data();
+}
+
+float* DeviceMatrix::divided_data() const {
+  require_type(*this, MatrixType::kFloat32);
   return buffer_.as<float>();
 }
 
 core::Fp16* DeviceMatrix::halves() const {
-  core::require(is_half(), core::ErrorKind::kFailed,
-                "a matrix of float32 was to be read as float16: this operator of the GPU does not "
-                "take it");
+  require_type(*this, MatrixType::kFloat16);
   return buffer_.as<core::Fp16>();
+}
+
+WireBlock* DeviceMatrix::blocks() const {
+  require_type(*this, MatrixType::kBlocks);
+  return buffer_.as<WireBlock>();
 }
 
 }  // namespace nibble::ops::cuda

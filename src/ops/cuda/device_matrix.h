@@ -59,8 +59,11 @@ class PooledBuffer {
   device::cuda::Buffer buffer_;
 };
 
-/// What the numbers of a matrix are.
-enum class MatrixType { kFloat32, kFloat16 };
+/// What the numbers of a matrix are: kBlocks are a rank's part of a sum over two GPUs that has yet
+/// to be ended (divided/wire_block.h), of rows of eight numbers and more.
+enum class MatrixType { kFloat32, kFloat16, kBlocks };
+
+struct WireBlock;
 
 /// Matrix [rows, columns] on the device, row-major. Move-only.
 class DeviceMatrix {
@@ -78,9 +81,17 @@ class DeviceMatrix {
   std::int64_t count() const { return rows_ * columns_; }
   MatrixType type() const { return type_; }
   bool is_half() const { return type_ == MatrixType::kFloat16; }
-  /// Throw kFailed for a matrix of the other type.
+  bool is_blocks() const { return type_ == MatrixType::kBlocks; }
+  /// Throw kFailed for a matrix of another type, or with rows on two GPUs.
   float* data() const;
   core::Fp16* halves() const;
+  WireBlock* blocks() const;
+
+  /// Whether each of two GPUs has one half of the rows alone.
+  bool rows_divided() const { return rows_divided_; }
+  void divide_rows(bool divided) { rows_divided_ = divided; }
+  /// data() of a matrix that may be divided.
+  float* divided_data() const;
 
   /// Whether columns are gate|up in pairs: eight of the first half, eight of the second, and so on.
   bool paired() const { return paired_; }
@@ -92,6 +103,7 @@ class DeviceMatrix {
   std::int64_t columns_ = 0;
   MatrixType type_ = MatrixType::kFloat32;
   bool paired_ = false;
+  bool rows_divided_ = false;
 };
 
 }  // namespace nibble::ops::cuda

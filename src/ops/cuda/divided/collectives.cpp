@@ -1,5 +1,6 @@
 #include "ops/cuda/divided/collectives.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -8,6 +9,7 @@
 #include <future>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -28,13 +30,18 @@ constexpr std::int64_t kMostByPackets = std::int64_t{1} << 18;
 constexpr std::int64_t kMostBesideNccl = std::int64_t{1} << 19;
 // That a sum of two GPUs has at a time: of 2,048 tokens of a width of 6,656.
 constexpr std::int64_t kBlocks = std::int64_t{2048} * 6656 / kWireBlock;
+// Of an input that both ranks make: as many numbers of 16 bits, and scales.
+constexpr std::int64_t kInputBytes = kBlocks * kWireBlock * 2 + (std::int64_t{1} << 20);
+// More tokens than any kernel of few takes, so that all ranks have the same kernels.
+constexpr std::int64_t kFewestDivided = 256;
 constexpr int kLooks = 2000;  // at the stream, some milliseconds, before ranks are looked at
 constexpr milliseconds kLastSteps{1500};  // for a step whose ranks may have ended behind it
 constexpr milliseconds kEnding{3000};     // for what was told to end
 
-bool wants_peers() {
+// What the user asks for.
+std::string_view wanted_sums() {
   const char* const value = std::getenv("NIBBLE_PEER_SUMS");
-  return value == nullptr || std::string_view(value) != "0";
+  return value == nullptr ? std::string_view() : std::string_view(value);
 }
 
 // Whether the stream ends, or fails, within the time.
@@ -67,14 +74,36 @@ Collectives::Collectives(std::shared_ptr<ranks::Communicator> ranks)
   make_communicator();
   const std::int64_t most =
       size() == 2 ? kMostByPackets : kMostBesideNccl / std::max(1, size() - 1);
-  peers_ = std::make_unique<LentMemory>(*ranks_, most, kBlocks, ended_.as<std::int32_t>());
-  how_ = wants_peers() ? peers_->refusal() : "NIBBLE_PEER_SUMS is 0";
+  peers_ =
+      std::make_unique<LentMemory>(*ranks_, most, kBlocks, kInputBytes, ended_.as<std::int32_t>());
+  how_ = wanted_sums() != "0" ? peers_->refusal() : "NIBBLE_PEER_SUMS is 0";
+  products_send_ = wanted_sums() != "kernels";
+  divides_rows_ = all_alike() && products_send_ && wanted_sums() != "whole";
   if (!how_.empty()) {
     peers_.reset();
     how_ = fmt::format("by NCCL {}: {}", device::cuda::nccl_version(), how_);
   } else {
     how_ = "into the other GPUs' memory";
   }
+}
+
+// Whether all ranks want the same, on the same kind of GPU.
+bool Collectives::all_alike() const {
+  cudaDeviceProp properties{};
+  int device = 0;
+  device::cuda::check(cudaGetDevice(&device), "cudaGetDevice");
+  device::cuda::check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  std::array<char, 256> mine{};
+  fmt::format_to_n(mine.data(), mine.size() - 1, "{} {} {}.{} {}", wanted_sums(), properties.name,
+                   properties.major, properties.minor, properties.multiProcessorCount);
+  std::vector<std::array<char, 256>> all(static_cast<std::size_t>(size()));
+  std::vector<std::span<std::byte>> places;
+  for (auto& each : all) {
+    places.push_back(std::as_writable_bytes(std::span(each)));
+  }
+  ranks_->all_gather(std::as_bytes(std::span(mine)), places);
+  all[static_cast<std::size_t>(rank())] = mine;
+  return std::all_of(all.begin(), all.end(), [&](const auto& each) { return each == mine; });
 }
 
 Collectives::~Collectives() {
@@ -126,11 +155,64 @@ void Collectives::add_onto(float* x, const float* y, std::int64_t count,
   add_by_peers(x, y, count, true, stream);
 }
 
+bool Collectives::by_products(std::int64_t count) const {
+  return products_send_ && by_peers(count) && !by_packets(count) && count % kWireBlock == 0 &&
+         count <= kBlocks * kWireBlock;
+}
+
+bool Collectives::divides_rows(std::int64_t tokens) const {
+  return divides_rows_ && tokens % 2 == 0 && tokens >= kFewestDivided;
+}
+
+TokenRange Collectives::own_rows(std::int64_t tokens) const {
+  const auto half = static_cast<int>(tokens / 2);
+  return {rank() * half, (rank() + 1) * half};
+}
+
+BlockOutput Collectives::begin_sum(WireBlock* mine, std::int64_t tokens, bool divided,
+                                   cudaStream_t stream) {
+  core::require(!std::exchange(begun_, true), ErrorKind::kFailed, "a sum has yet to be ended");
+  const PairMemory& memory = peers_->pair();
+  begin_over_pair(memory, stream);
+  BlockOutput output{.here = mine,
+                     .there = memory.of_rank[static_cast<std::size_t>(1 - rank())],
+                     .place = memory.blocks,
+                     .sum = memory.sums};
+  output.kept = output.sent = {0, static_cast<int>(tokens)};
+  if (divided) {
+    const auto half = static_cast<int>(tokens / 2);
+    output.kept = own_rows(tokens);
+    output.sent = {half - output.kept.begin, 2 * half - output.kept.begin};
+  }
+  return output;
+}
+
+PairSum Collectives::end_sum(const WireBlock* mine) {
+  core::require(std::exchange(begun_, false), ErrorKind::kFailed, "no sum was begun");
+  const PairMemory& memory = peers_->pair();
+  return {mine, memory.of_rank[static_cast<std::size_t>(rank())], memory.blocks, memory.sums,
+          memory.ended};
+}
+
+Collectives::SharedInput Collectives::shared_input(std::int64_t bytes) const {
+  const PairMemory& memory = peers_->pair();
+  if (bytes > memory.input_bytes) {
+    return {};
+  }
+  return {memory.inputs[static_cast<std::size_t>(rank())],
+          memory.inputs[static_cast<std::size_t>(1 - rank())]};
+}
+
+void Collectives::meet_on(cudaStream_t stream) const {
+  meet_over_pair(peers_->pair(), stream);
+}
+
 void Collectives::add_by_peers(float* x, const float* y, std::int64_t count, bool adds,
                                cudaStream_t stream) const {
   if (by_packets(count)) {
     add_over_peers(peers_->memory(), y, x, count, adds, stream);
   } else {
+    core::require(!begun_, ErrorKind::kFailed, "a sum has yet to be ended");
     add_over_pair(peers_->pair(), y, x, count, adds, stream);
   }
 }

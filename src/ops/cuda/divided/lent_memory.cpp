@@ -14,6 +14,8 @@ namespace {
 
 using device::cuda::check;
 
+constexpr std::int64_t kFlagBytes = 256;
+
 // What each rank tells the others of its memory.
 struct Offer {
   cudaIpcMemHandle_t handle{};
@@ -42,17 +44,19 @@ std::vector<T> of_all(const T& mine, ranks::Communicator& ranks) {
 }  // namespace
 
 LentMemory::LentMemory(ranks::Communicator& ranks, std::int64_t count, std::int64_t blocks,
-                       const std::int32_t* ended) {
+                       std::int64_t input_bytes, const std::int32_t* ended) {
   memory_.rank = ranks.rank();
   memory_.size = ranks.size();
   memory_.packets = (count + 1) / 2;
   memory_.ended = pair_.ended = ended;
   pair_.rank = memory_.rank;
   pair_.blocks = ranks.size() == 2 ? blocks : 0;
+  pair_.input_bytes = ranks.size() == 2 ? input_bytes : 0;
   Offer mine;
   mine.host = this_host();
   if (ranks.size() <= kMostPeers) {
-    lent_ = device::cuda::Buffer(peer_bytes(ranks.size(), count) + pair_bytes(pair_.blocks));
+    lent_ = device::cuda::Buffer(kFlagBytes + peer_bytes(ranks.size(), count) +
+                                 pair_bytes(pair_.blocks) + pair_.input_bytes);
     sums_ = device::cuda::Buffer((kPeerBlocks + kPairBlocks) * std::int64_t{sizeof(std::uint32_t)});
     check(cudaMemset(lent_.data(), 0, static_cast<std::size_t>(lent_.bytes())), "cudaMemset");
     check(cudaMemset(sums_.data(), 0, static_cast<std::size_t>(sums_.bytes())), "cudaMemset");
@@ -107,13 +111,17 @@ std::string LentMemory::open(int rank, const cudaIpcMemHandle_t& handle) {
   return "";
 }
 
-// What a rank lends: packets, and blocks of two ranks behind them.
+// What a rank lends: a flag, packets, and blocks and inputs of two ranks behind them.
 void LentMemory::divide(int rank, std::byte* lent) {
   const auto index = static_cast<std::size_t>(rank);
+  auto* const flag = reinterpret_cast<std::uint32_t*>(lent);
+  lent += kFlagBytes;
   memory_.of_rank[index] = reinterpret_cast<PeerPacket*>(lent);
   if (pair_.blocks > 0) {
-    pair_.of_rank[index] =
-        reinterpret_cast<WireBlock*>(lent + peer_bytes(memory_.size, 2 * memory_.packets));
+    lent += peer_bytes(memory_.size, 2 * memory_.packets);
+    pair_.of_rank[index] = reinterpret_cast<WireBlock*>(lent);
+    pair_.inputs[index] = lent + pair_bytes(pair_.blocks);
+    pair_.met[index] = flag;
   }
 }
 

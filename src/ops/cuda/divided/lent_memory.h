@@ -15,10 +15,10 @@ namespace nibble::ops::cuda {
 class LentMemory {
  public:
   /// To be called by all ranks: room for sums of few numbers, of at most `count`, and where there
-  /// are two ranks for `blocks` of many (wire_block.h). `ended` is as PeerMemory::ended. Throws
-  /// RankEnded.
+  /// are two ranks for `blocks` of many (wire_block.h) and inputs of layers. `ended` is as
+  /// PeerMemory::ended. Throws RankEnded.
   LentMemory(ranks::Communicator& ranks, std::int64_t count, std::int64_t blocks,
-             const std::int32_t* ended);
+             std::int64_t input_bytes, const std::int32_t* ended);
   ~LentMemory();
   LentMemory(const LentMemory&) = delete;
   LentMemory& operator=(const LentMemory&) = delete;

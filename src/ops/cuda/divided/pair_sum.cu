@@ -2,14 +2,14 @@
 
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/divided/pair_sum.h"
+#include "ops/cuda/divided/wire_memory.cuh"
 
 namespace nibble::ops::cuda {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int kEach = 2;      // blocks that a thread reads at once
-constexpr int kLag = 2;       // rounds that are given before the first is taken
-constexpr int kLooks = 4096;  // at a block, before the host is asked whether it will come
+constexpr int kEach = 2;  // blocks that a thread reads at once
+constexpr int kLag = 2;   // rounds that are given before the first is taken
 
 struct Numbers {
   std::uint32_t bits[kWireBlock];
@@ -39,35 +39,6 @@ __device__ __forceinline__ void read_each(Numbers (&numbers)[kEach], const float
   for (int j = 0; j < kEach; ++j) {
     numbers[j] = read(values, first + j * stride, vectors);
   }
-}
-
-__device__ __forceinline__ void put(WireBlock* to, const WireBlock& block) {
-  asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(block.words[0]),
-               "r"(block.words[1]), "r"(block.words[2]), "r"(block.words[3])
-               : "memory");
-}
-
-// The block when it has come, of which zeros are left; anything where it will not.
-__device__ __forceinline__ WireBlock take(WireBlock* from, const volatile std::int32_t* ended) {
-  WireBlock block;
-  for (int looks = 0;; ++looks) {
-    asm volatile("ld.volatile.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(block.words[0]), "=r"(block.words[1]), "=r"(block.words[2]),
-                   "=r"(block.words[3])
-                 : "l"(from)
-                 : "memory");
-    if (has_come(block)) {
-      break;
-    }
-    if (looks == kLooks) {
-      looks = 0;
-      if (*ended != 0) {
-        break;
-      }
-    }
-  }
-  *reinterpret_cast<uint4*>(from) = uint4{0, 0, 0, 0};
-  return block;
 }
 
 // Two numbers have one sum, whoever is first.
@@ -116,7 +87,7 @@ __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll
     for (int j = 0; j < kEach; ++j) {
       if (i + j * stride < blocks) {
-        put(there + i + j * stride, to_wire_block(given[j].bits));
+        put_block(there + i + j * stride, to_wire_block(given[j].bits));
       }
     }
     const std::int64_t older = i - kLag * step;
@@ -128,7 +99,9 @@ __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll
     for (int j = 0; j < kEach; ++j) {
       if (const std::int64_t at = older + j * stride; at < blocks) {
-        add<kAdds>(to_wire_block(mine[j].bits), take(here + at, memory.ended), x, at, vectors);
+        WireBlock other = look_at_block(here + at);
+        take_block(here + at, other, memory.ended);
+        add<kAdds>(to_wire_block(mine[j].bits), other, x, at, vectors);
       }
     }
   }
@@ -138,6 +111,94 @@ __global__ void __launch_bounds__(kThreads, 2)
        b += static_cast<int>(kThreads * gridDim.x)) {
     memory.sums[b] = sum;
   }
+}
+
+__global__ void __launch_bounds__(kPairBlocks) begin_kernel(std::uint32_t* sums) {
+  launch_dependents();
+  wait_for_predecessor();
+  ++sums[threadIdx.x];
+}
+
+// Blocks of `tokens` to `to`.
+__device__ __forceinline__ void send(const float* values, std::int64_t of_token,
+                                     const TokenRange& tokens, WireBlock* to) {
+  const std::int64_t stride = std::int64_t{kThreads} * gridDim.x;
+  const std::int64_t end = tokens.end * of_token / kWireBlock;
+  for (std::int64_t i =
+           tokens.begin * of_token / kWireBlock + blockIdx.x * std::int64_t{kThreads} + threadIdx.x;
+       i < end; i += kEach * stride) {
+    Numbers numbers[kEach];
+    read_each(numbers, values, i, stride, 2 * end);
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) {
+      if (i + j * stride < end) {
+        put_block(to + i + j * stride, to_wire_block(numbers[j].bits));
+      }
+    }
+  }
+}
+
+__global__ void __launch_bounds__(kThreads, 2)
+    send_kernel(const float* values, std::int64_t of_token, BlockOutput output) {
+  launch_dependents();
+  wait_for_predecessor();
+  send(values, of_token, output.sent, output.there + (*output.sum & 1) * output.place);
+  send(values, of_token, output.kept, output.here);
+}
+
+// What a thread has of a block while the other rank's is on its way.
+struct Begun {
+  WireBlock mine;
+  WireBlock other;
+};
+
+__global__ void __launch_bounds__(kThreads, 2)
+    add_begun_kernel(PairSum sum, float* x, std::int64_t blocks) {
+  launch_dependents();
+  wait_for_predecessor();
+  WireBlock* const here = sum.other + (*sum.number & 1) * sum.place;
+  const std::int64_t stride = std::int64_t{kThreads} * gridDim.x;
+  const std::int64_t begin = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;
+  for (std::int64_t i = begin; i < blocks; i += kEach * stride) {
+    Begun begun[kEach];
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) {
+      if (const std::int64_t at = i + j * stride; at < blocks) {
+        begun[j] = {sum.mine[at], look_at_block(here + at)};
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) {
+      if (const std::int64_t at = i + j * stride; at < blocks) {
+        take_block(here + at, begun[j].other, sum.ended);
+        add<true>(begun[j].mine, begun[j].other, x, at, 2 * blocks);
+      }
+    }
+  }
+}
+
+__global__ void meet_kernel(volatile std::uint32_t* there, const volatile std::uint32_t* here,
+                            const std::uint32_t* number, const volatile std::int32_t* ended) {
+  launch_dependents();
+  wait_for_predecessor();
+  const std::uint32_t sum = *number;
+  __threadfence_system();
+  *there = sum;
+  for (int looks = 0; static_cast<std::int32_t>(*here - sum) < 0; ++looks) {
+    if (looks == kLooks) {
+      looks = 0;
+      if (*ended != 0) {
+        break;
+      }
+    }
+  }
+  __threadfence_system();
+}
+
+// Blocks of threads for so many numbers.
+unsigned launched_blocks(std::int64_t count) {
+  const std::int64_t wanted = (count + kWireBlock * kThreads - 1) / (kWireBlock * kThreads);
+  return static_cast<unsigned>(std::min<std::int64_t>(wanted, kPairBlocks));
 }
 
 }  // namespace
@@ -151,10 +212,32 @@ void add_over_pair(const PairMemory& memory, const float* y, float* x, std::int6
   const std::int64_t most = memory.blocks * kWireBlock;
   for (std::int64_t first = 0; first < count; first += most) {
     const std::int64_t part = std::min(most, count - first);
-    const std::int64_t wanted = (part + kWireBlock * kThreads - 1) / (kWireBlock * kThreads);
-    const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(wanted, kPairBlocks));
-    launch_dependent(adds ? add_over_pair_kernel<true> : add_over_pair_kernel<false>, dim3(blocks),
-                     dim3(kThreads), 0, stream, memory, y + first, x + first, part);
+    launch_dependent(adds ? add_over_pair_kernel<true> : add_over_pair_kernel<false>,
+                     dim3(launched_blocks(part)), dim3(kThreads), 0, stream, memory, y + first,
+                     x + first, part);
+  }
+}
+
+void begin_over_pair(const PairMemory& memory, cudaStream_t stream) {
+  launch_dependent(begin_kernel, dim3(1), dim3(kPairBlocks), 0, stream, memory.sums);
+}
+
+void meet_over_pair(const PairMemory& memory, cudaStream_t stream) {
+  const auto rank = static_cast<std::size_t>(memory.rank);
+  launch_dependent(meet_kernel, dim3(1), dim3(1), 0, stream, memory.met[1 - rank], memory.met[rank],
+                   memory.sums, memory.ended);
+}
+
+void send_over_pair(const float* values, std::int64_t of_token, const BlockOutput& output,
+                    cudaStream_t stream) {
+  launch_dependent(send_kernel, dim3(kPairBlocks), dim3(kThreads), 0, stream, values, of_token,
+                   output);
+}
+
+void add_begun(const PairSum& sum, float* x, std::int64_t count, cudaStream_t stream) {
+  if (count > 0) {
+    launch_dependent(add_begun_kernel, dim3(launched_blocks(count)), dim3(kThreads), 0, stream, sum,
+                     x, count / kWireBlock);
   }
 }
 

@@ -43,9 +43,22 @@ class HeldRow {
 
   template <typename Body>
   __device__ void read(int, const Body& body) {
+    if constexpr (BegunSource<Source>) {
+      const auto place = source_.place();
+      typename Source::Begun begun[V];
 #pragma unroll
-    for (int v = 0; v < V; ++v) {
-      x_[v] = HeldValues<Source>::of(source_, row_, column(v));
+      for (int v = 0; v < V; ++v) {
+        begun[v] = source_.begin(place, row_, column(v));
+      }
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        x_[v] = source_.finish(place, begun[v], row_, column(v));
+      }
+    } else {
+#pragma unroll
+      for (int v = 0; v < V; ++v) {
+        x_[v] = HeldValues<Source>::of(source_, row_, column(v));
+      }
     }
     each(0, body);
   }

@@ -214,6 +214,14 @@ struct PairedSource {
   }
 };
 
+/// Whose values have yet to come: all that begin(place(), ...) asks for is under way before
+/// finish() waits for the first. All lanes of a warp call together, with columns as sinks have
+/// them.
+template <typename Source>
+concept BegunSource = requires {
+  typename Source::Begun;
+};
+
 /// What a thread holds of four values.
 template <typename Source>
 struct HeldValues {

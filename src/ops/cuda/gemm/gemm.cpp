@@ -31,7 +31,7 @@ GemmArguments arguments_of(const GemmWeights& weights, const GemmOutput& output,
   const UnitsView& units = weights.units;
   core::require(units.n > 0 && units.k > 0, core::ErrorKind::kFailed,
                 "gemm: weights of {} rows and {} columns", units.n, units.k);
-  require_output_or_codes(output, units.n);
+  require_any_output(output, units.n);
   core::require(units.format.scales == ScaleKind::kF16, core::ErrorKind::kFailed,
                 "gemm: scales must be float16");
   GemmArguments arguments;
@@ -153,7 +153,8 @@ void set_scales(GemmArguments& arguments, const Inputs& inputs) {
 void require_output(const GemmOutput& output, std::int64_t rows) {
   const HalfOutput& half = output.half;
   core::require((output.y != nullptr) != (half.values != nullptr) &&
-                    output.codes.codes == nullptr && !(output.adds && output.y == nullptr),
+                    output.codes.codes == nullptr && !output.in_blocks() &&
+                    !(output.adds && output.y == nullptr),
                 core::ErrorKind::kFailed, "there must be one place to write to");
   core::require(output.y != nullptr || (rows % half.row_step() == 0 && half.stride % 2 == 0),
                 core::ErrorKind::kFailed,
@@ -161,13 +162,21 @@ void require_output(const GemmOutput& output, std::int64_t rows) {
                 rows, half.pairs ? " in pairs" : "", half.stride, half.row_step());
 }
 
-void require_output_or_codes(const GemmOutput& output, std::int64_t rows) {
+void require_any_output(const GemmOutput& output, std::int64_t rows) {
   const CodeOutput& codes = output.codes;
-  if (codes.codes == nullptr) {
+  const BlockOutput& blocks = output.blocks;
+  if (codes.codes == nullptr && !output.in_blocks()) {
     return require_output(output, rows);
   }
-  core::require(output.y == nullptr && output.half.values == nullptr && !output.adds,
+  core::require(output.y == nullptr && output.half.values == nullptr &&
+                    (codes.codes == nullptr) == output.in_blocks() && !output.adds,
                 core::ErrorKind::kFailed, "there must be one place to write to");
+  if (output.in_blocks()) {
+    return core::require(
+        rows % BlockOutput::kRowStep == 0 && blocks.there != nullptr && blocks.sum != nullptr,
+        core::ErrorKind::kFailed, "{} rows can't go into a sum of two GPUs; multiples of {} can",
+        rows, BlockOutput::kRowStep);
+  }
   core::require(rows % CodeOutput::kRowStep == 0 && codes.stride % 16 == 0 && codes.scale > 0.0f &&
                     (codes.bits == 8 || codes.bits == 4),
                 core::ErrorKind::kFailed,

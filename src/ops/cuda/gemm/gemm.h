@@ -15,6 +15,8 @@
 /// float16 there, and are the left operand; the tokens are the columns of the product.
 namespace nibble::ops::cuda {
 
+struct WireBlock;
+
 /// The weights of a layer.
 struct GemmWeights {
   UnitsView units;
@@ -74,21 +76,45 @@ struct CodeOutput {
   static constexpr int kRowStep = 32;  // rows must be a multiple of it
 };
 
-/// Where y goes: y[token * stride + row], or as float16, or as codes.
+/// Tokens from `begin` to before `end`.
+struct TokenRange {
+  int begin = 0;
+  int end = 0;
+
+  constexpr bool has(int token) const { return token >= begin && token < end; }
+};
+
+/// Results on their way into a sum over two GPUs, rounded as they travel (divided/wire_block.h):
+/// blocks of eight rows each, [tokens, rows / 8], to this GPU and to the other one.
+struct BlockOutput {
+  WireBlock* here = nullptr;           // device
+  WireBlock* there = nullptr;          // of the other GPU: two places, for every other sum
+  std::int64_t place = 0;              // blocks from one to the other
+  const std::uint32_t* sum = nullptr;  // device: the number of the sum
+  TokenRange kept = {};                // that go here
+  TokenRange sent = {};                // that go there
+
+  static constexpr int kRowStep = 8;  // rows must be a multiple of it
+};
+
+/// Where y goes: y[token * stride + row], or as float16, or as codes, or into a sum.
 struct GemmOutput {
   float* y = nullptr;
   std::int64_t stride = 0;
   HalfOutput half = {};         // where y is null
   CodeOutput codes = {};        // where that has no values either
+  BlockOutput blocks = {};      // and there are no codes
   const float* bias = nullptr;  // [rows], or none
   bool adds = false;            // to what y holds
+
+  constexpr bool in_blocks() const { return blocks.here != nullptr; }
 };
 
 /// Throws kFailed where there is no place to write `rows` to, or two, or one that they do not fit,
-/// or where they were to be codes.
+/// or where they were to be codes, or blocks.
 void require_output(const GemmOutput& output, std::int64_t rows);
-/// The same of kernels that write codes too.
-void require_output_or_codes(const GemmOutput& output, std::int64_t rows);
+/// The same of kernels that write codes and blocks too.
+void require_any_output(const GemmOutput& output, std::int64_t rows);
 /// Also where rows were to be taken in pairs.
 void require_unpaired(const GemmOutput& output, std::int64_t rows);
 

@@ -36,6 +36,9 @@ struct GemmArguments {
   int slot_bytes = 0;   // of a unit in shared memory
   bool staged = false;  // results go through shared memory (stage_tile.cuh)
   RingLayout ring;
+
+  /// Whether the copy engine takes them from there.
+  constexpr bool boxed() const { return staged && !output.in_blocks(); }
 };
 
 }  // namespace nibble::ops::cuda

@@ -24,7 +24,7 @@ __device__ __forceinline__ void init_stages(const GemmStages<Shape>& stages,
                                             const CUtensorMap& inputs, const CUtensorMap& outputs) {
   if (threadIdx.x == 0) {
     prefetch_map(inputs);
-    if (stages.a.staged) {
+    if (stages.a.boxed()) {
       prefetch_map(outputs);
     }
     for (int stage = 0; stage < stages.a.ring.stages; ++stage) {

@@ -14,10 +14,13 @@
 namespace nibble::ops::cuda {
 
 /// Whether results go through shared memory: where a stage can be spared for them, and the copy
-/// engine can write them.
+/// engine can write them. Blocks of a sum go that way sooner, and are never its work: written at
+/// once they would cross the link in small pieces.
 inline bool stages_results(const GemmArguments& a) {
   constexpr int kFewestStages = 4;
-  return a.ring.stages >= kFewestStages && copies_results(a);
+  constexpr int kFewestForBlocks = 3;
+  return a.output.in_blocks() ? a.ring.stages >= kFewestForBlocks
+                              : a.ring.stages >= kFewestStages && copies_results(a);
 }
 
 /// Fills in how the work is cut, and launches.
@@ -44,7 +47,7 @@ void launch_wgmma(const GemmPlan& plan, GemmArguments arguments, cudaStream_t st
                        .row_bytes = arguments.input_row_bytes,
                        .box_rows = kTokens / kCluster});
 
-  const CUtensorMap outputs = arguments.staged ? output_map<Shape>(arguments) : CUtensorMap{};
+  const CUtensorMap outputs = arguments.boxed() ? output_map<Shape>(arguments) : CUtensorMap{};
   launch_clusters(kernel, dim3(static_cast<unsigned>(clusters * kCluster)), dim3(Shape::kThreads),
                   kCluster, static_cast<std::size_t>(arguments.ring.bytes), stream, arguments,
                   inputs, outputs);

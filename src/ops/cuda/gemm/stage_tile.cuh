@@ -19,8 +19,9 @@ namespace nibble::ops::cuda {
 
 /// Writes what a warpgroup computed, 64 rows from first_row on and all tokens of a tile from
 /// first_token on, through shared memory: the copy engine takes it from there while the warps go
-/// on. Values are where TileStore (store_tile.cuh) has them, and become what it makes of them.
-/// Boxes of `map` cut off what lies outside of the matrix.
+/// on, or (blocks of a sum) they send it themselves. Values are where TileStore (store_tile.cuh)
+/// has them, and become what it makes of them. Boxes of `map` cut off what lies outside of the
+/// matrix.
 template <class Shape>
 struct StagedStore {
   const GemmArguments& a;
@@ -53,6 +54,8 @@ struct StagedStore {
       store_floats(finished);
     } else if (a.output.half.values != nullptr) {
       store_halves(finished);
+    } else if (a.output.in_blocks()) {
+      store_blocks(finished);
     } else {
       store_codes(finished);
     }
@@ -98,37 +101,49 @@ struct StagedStore {
     }
   }
 
-  // Two boxes of 32 rows: tokens of 128 bytes, whose pieces of 16 have changed places.
-  template <class Finished>
-  __device__ __forceinline__ void store_floats(Finished& finished) const {
-    constexpr int kPieceTokens = kStaged.float_tokens;
-    constexpr int kBoxBytes = kPieceTokens * 128;
-    std::uint32_t places[2][2];  // of rows r, tokens c
+  // Pieces of float32 are two boxes of 32 rows: tokens of 128 bytes, whose pieces of 16 have
+  // changed places.
+  static constexpr int kFloatTokens = kStaged.float_tokens;
+  static constexpr int kBoxBytes = kFloatTokens * 128;
+
+  // Where in a piece a lane has rows r of tokens c, c + 8, ...
+  struct FloatPlaces {
+    std::uint32_t at[2][2];
+    __device__ FloatPlaces() {
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
+      for (int r = 0; r < 2; ++r) {
 #pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        const int token = lane() % 4 * 2 + c;
-        const int row = 16 * (warp() % 2) + 8 * r + lane() / 4;
-        places[r][c] = warp() / 2 * kBoxBytes + token * 128 + (row / 4 ^ token) * 16 + row % 4 * 4;
+        for (int c = 0; c < 2; ++c) {
+          const int token = lane() % 4 * 2 + c;
+          const int row = 16 * (warp() % 2) + 8 * r + lane() / 4;
+          at[r][c] = warp() / 2 * kBoxBytes + token * 128 + (row / 4 ^ token) * 16 + row % 4 * 4;
+        }
       }
     }
-    each_piece<kPieceTokens>(
+  };
+
+  template <class Finished>
+  __device__ __forceinline__ void write_floats(Finished& finished, const FloatPlaces& places,
+                                               int piece, std::uint32_t address) const {
+#pragma unroll
+    for (int k = 0; k < kFloatTokens / 8; ++k) {
+      const int j = piece * kFloatTokens / 8 + k;
+      const float2 both = scales(j);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        asm volatile("st.shared.f32 [%0], %1;" ::"r"(address + places.at[i / 2][i % 2] + k * 1024),
+                     "f"(finished(4 * j + i, i / 2, i % 2 == 0 ? both.x : both.y))
+                     : "memory");
+      }
+    }
+  }
+
+  template <class Finished>
+  __device__ __forceinline__ void store_floats(Finished& finished) const {
+    const FloatPlaces places;
+    each_piece<kFloatTokens>(
         false,
-        [&](int piece, std::uint32_t address) {
-#pragma unroll
-          for (int k = 0; k < kPieceTokens / 8; ++k) {
-            const int j = piece * kPieceTokens / 8 + k;
-            const float2 both = scales(j);
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-              asm volatile(
-                  "st.shared.f32 [%0], %1;" ::"r"(address + places[i / 2][i % 2] + k * 1024),
-                  "f"(finished(4 * j + i, i / 2, i % 2 == 0 ? both.x : both.y))
-                  : "memory");
-            }
-          }
-        },
+        [&](int piece, std::uint32_t address) { write_floats(finished, places, piece, address); },
         [&](int token, std::uint32_t address) {
 #pragma unroll
           for (int box = 0; box < 2; ++box) {
@@ -137,6 +152,47 @@ struct StagedStore {
                           : put_box(map, row, token, address + box * kBoxBytes);
           }
         });
+  }
+
+  // Every thread sends eight rows of a token at a time: eight threads those of one token, which lie
+  // together. Nobody writes to a piece again before all have met behind the next one.
+  template <class Finished>
+  __device__ __forceinline__ void store_blocks(Finished& finished) const {
+    const FloatPlaces places;
+    const BlockPlaces to(a.output.blocks, a.rows);
+#pragma unroll
+    for (int piece = 0; piece < kTokens / kFloatTokens; ++piece) {
+      const std::uint32_t address = pieces + piece % 2 * kStaged.piece_bytes;
+      write_floats(finished, places, piece, address);
+      meet_in_warpgroup();
+      send_blocks(to, first_token + piece * kFloatTokens, address);
+    }
+    fence_before_copies();  // into the stage
+  }
+
+  __device__ __forceinline__ void send_blocks(const BlockPlaces& to, int first,
+                                              std::uint32_t address) const {
+    const int thread = static_cast<int>(threadIdx.x) % 128;
+    const int row = thread % 8 * kWireBlock;
+#pragma unroll
+    for (int i = 0; i < kFloatTokens / 16; ++i) {
+      const int token = 16 * i + thread / 8;
+      std::uint32_t bits[kWireBlock];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int piece = row % 32 / 4 + half;
+        const std::uint32_t from =
+            address + row / 32 * kBoxBytes + token * 128 + (piece ^ token % 8) * 16;
+        asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(bits[4 * half]), "=r"(bits[4 * half + 1]), "=r"(bits[4 * half + 2]),
+                       "=r"(bits[4 * half + 3])
+                     : "r"(from)
+                     : "memory");
+      }
+      if (first + token < a.tokens && first_row + row < a.rows) {
+        to.put(first + token, first_row + row, bits);
+      }
+    }
   }
 
   // Where in a piece of float16 a lane has its two columns of tokens g, g + 8, ...: tokens have 128

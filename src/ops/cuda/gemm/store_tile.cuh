@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "ops/cuda/device_code/add_in_memory.cuh"
+#include "ops/cuda/gemm/block_results.cuh"
 #include "ops/cuda/gemm/code_results.cuh"
 #include "ops/cuda/gemm/half_results.cuh"
 #include "ops/cuda/packed/unit_format.h"
@@ -39,6 +40,9 @@ struct TileStore {
     }
     if (a.output.codes.codes != nullptr) {
       return store_codes(scale, value);
+    }
+    if (a.output.in_blocks()) {
+      return store_blocks(scale, value);
     }
     const bool whole =
         first_row + static_cast<int>(kTileRows) <= a.rows && first_token + kTokens <= a.tokens;
@@ -149,6 +153,34 @@ struct TileStore {
       });
     });
     coder.note();
+  }
+
+  template <class Scale, class Value>
+  __device__ __forceinline__ void store_blocks(Scale& scale, Value& value) const {
+    const BlockPlaces to(a.output.blocks, a.rows);
+    each_held(scale, value, [&](int held, auto& lower, auto& upper) {
+      put_blocks(to, first_row, held, lower);
+      put_blocks(to, first_row + kWireBlock, held, upper);
+    });
+  }
+
+  // Values of eight rows: of tokens held + 8 j + 2 t + c as number 2 j + c.
+  __device__ __forceinline__ void put_blocks(const BlockPlaces& to, int rows, int held,
+                                             const float (&values)[kHeld]) const {
+    const int g = lane() / 4;
+#pragma unroll
+    for (int first = 0; first < kHeld; first += kWireBlock) {
+      std::uint32_t bits[kWireBlock];
+#pragma unroll
+      for (int i = 0; i < kWireBlock; ++i) {
+        bits[i] = __float_as_uint(values[first + i]);
+      }
+      exchange_rows(bits);
+      const int token = first_token + held + 8 * ((first + g) / 2) + lane() % 4 * 2 + g % 2;
+      if (token < a.tokens && rows < a.rows) {
+        to.put(token, rows, bits);
+      }
+    }
   }
 
   // Calls `put(held, lower, upper)` for the results of some tokens at a time.

@@ -48,22 +48,29 @@ Refusal layout_refusal(const formats::Scheme& scheme) {
   return std::nullopt;
 }
 
-Refusal epilogue_refusal(const LinearProblem& linear, bool writes_codes) {
+Refusal epilogue_refusal(const LinearProblem& linear, bool writes_all) {
   const Epilogue& epilogue = linear.epilogue;
-  if (epilogue.codes && !(writes_codes && epilogue.half)) {
+  if (epilogue.codes && !(writes_all && epilogue.half)) {
     return Reason("it writes no codes for the next layer");
+  }
+  if (epilogue.blocks && !writes_all) {
+    return Reason("it sends nothing to another device");
+  }
+  if (epilogue.blocks && linear.n % BlockOutput::kRowStep != 0) {
+    return Reason("{} outputs travel together, of {} some would be left", BlockOutput::kRowStep,
+                  linear.n);
   }
   if (epilogue.activation && !epilogue.half) {
     return Reason("only results in float16 are activated");
   }
-  if (!epilogue.half && !epilogue.gate) {
+  if (!epilogue.half && !epilogue.gate && !epilogue.blocks) {
     return std::nullopt;
   }
   if (epilogue.gate && (!linear.pairs || epilogue.activation)) {
     return Reason("rows of gate and up don't stand in pairs");
   }
   if (epilogue.adds) {
-    return Reason("nothing is added to results in float16");
+    return Reason("nothing is added to results that are rounded");
   }
   if (linear.scheme.activation.carries_zeros()) {
     return Reason("what activations owe to their zeros is added to the product");

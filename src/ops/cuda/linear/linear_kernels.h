@@ -35,7 +35,7 @@ std::string_view blas_lt_absence(const LayerProblem& problem);
 Refusal layout_refusal(const formats::Scheme& scheme);
 
 /// Why no kernel does this with its product: rows of gate and up don't stand in pairs, or float16
-/// results would have something added to them. Codes are for those that write them.
-Refusal epilogue_refusal(const LinearProblem& linear, bool writes_codes = false);
+/// results would have something added to them. Codes and blocks are for those that write them.
+Refusal epilogue_refusal(const LinearProblem& linear, bool writes_all = false);
 
 }  // namespace nibble::ops::cuda

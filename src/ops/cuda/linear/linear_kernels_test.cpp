@@ -161,8 +161,8 @@ TEST(LinearKernels, SayWhyTheyRefuse) {
           for (const Epilogue& epilogue :
                {Epilogue(), Epilogue{true, {}}, Epilogue{false, MlpActivation::kSilu},
                 Epilogue{.half = true}, Epilogue{.half = true, .activation = MlpActivation::kGelu},
-                Epilogue{.adds = true, .half = true},
-                Epilogue{.activation = MlpActivation::kGelu}}) {
+                Epilogue{.adds = true, .half = true}, Epilogue{.activation = MlpActivation::kGelu},
+                Epilogue{.blocks = true}}) {
             for (const KernelAnswer& answer : answers_of(linear_kernels(), layer.of(m, epilogue))) {
               EXPECT_TRUE(!answer.refusal || answer.refusal->text().size() > 10) << answer.kernel;
             }
@@ -353,6 +353,29 @@ TEST(LinearKernels, RoundResultsToFloat16WhereNothingIsAddedToThem) {
   }
   EXPECT_FALSE(rounds("int4-sym-g128-a4g128-tail128", 1)) << "the tail is a second launch";
   EXPECT_TRUE(rounds("int4-sym-g128-a4g128-tail128", 65));
+}
+
+// To another GPU, by the kernel for many tokens alone.
+TEST(LinearKernels, SendResultsThatNothingIsAddedTo) {
+  const auto sends = [](const char* scheme, std::int64_t m, std::int64_t rows = kFewRows,
+                        Epilogue epilogue = {.blocks = true}) {
+    const Layer layer(scheme, rows, true);
+    return !layer.kernel(m).refusal(layer.of(m, epilogue));
+  };
+  for (const Rule& rule : kRules) {
+    const Layer layer(rule.scheme, kFewRows, true);
+    for (const std::int64_t m : kTokens) {
+      const bool takes = layer.kernel(m).name == "gemm" &&
+                         !layer.linear.scheme.activation.carries_zeros() &&
+                         !layer.linear.scheme.activation.keeps_outliers;
+      EXPECT_EQ(sends(rule.scheme, m), takes) << rule.scheme << ", " << m;
+    }
+  }
+  EXPECT_TRUE(sends("int8-sym-row-a8", 512));
+  EXPECT_FALSE(sends("int8-sym-row-a8", 512, kManyRows)) << "rows that are no multiple of 8";
+  EXPECT_FALSE(sends("int8-sym-row-a8", 512, kFewRows, {.adds = true, .blocks = true}));
+  EXPECT_FALSE(sends("int8-sym-row-a8-asym", 512)) << "zeros";
+  EXPECT_FALSE(sends("int8-sym-row-a8o", 512)) << "outliers";
 }
 
 TEST(LinearKernels, AddToTheResidualStream) {

@@ -64,7 +64,7 @@ class LinearLayer {
   Refusal refusal(std::int64_t m, const Epilogue& epilogue) const;
   /// Whether run() makes norms of this kind itself (LinearInput::rows): of very few tokens.
   bool makes_norms(std::int64_t m, NormKind kind) const;
-  /// x W^T + bias, to output.y, or to output.half; output.adds and output.half only where refusal()
+  /// x W^T + bias, to output.y, or to another place; that, and output.adds, only where refusal()
   /// allows it. cuBLASLt (dense-many) writes float16 in natural order alone, with a bias that was
   /// rounded to it, and what is beyond it becomes infinite.
   void run(const LinearInput& x, GemmOutput output, cudaStream_t stream) const;

@@ -37,7 +37,7 @@ struct ResidentProducts : ResidentStages<Shape> {
       : Stages(stages), outputs(map) {}
 
   __device__ void run() const {
-    if (a.staged && threadIdx.x == 0) {
+    if (a.boxed() && threadIdx.x == 0) {
       prefetch_map(outputs);
     }
     Place place;
