@@ -71,6 +71,9 @@ void CudaOps::prepare_plain(const LinearSet& set, UnitPacker& packer) {
       layers.parts.push_back(LinearLayer::sparse(
           set, part, part + count,
           {device_kernels(*schedules_), products_, sparse_scratch_, packer.pool()}));
+    } else if (formats::keeps_two_of_four(scheme)) {
+      layers.parts.push_back(LinearLayer::two_of_four(set, part, part + count,
+                                                      device_kernels(*schedules_), packer.pool()));
     } else {
       layers.parts.push_back(
           LinearLayer::packed(set, part, part + count, transforms.of(front), *schedules_, packer));

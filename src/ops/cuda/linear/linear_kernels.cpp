@@ -3,6 +3,7 @@
 #include <array>
 
 #include "ops/cuda/fp8/fp8_kernel.h"
+#include "ops/cuda/linear/half_launches.h"
 
 namespace nibble::ops::cuda {
 
@@ -20,6 +21,7 @@ std::span<const LinearKernel> linear_kernels() {
       tiles_sparse_kernel(),  // of block-sparse rows that keep the same groups in tiles
       few_sparse_kernel(),    // of others
       many_sparse_kernel(),   // of both, as float16 by cuBLASLt
+      two_of_four_kernel(),   // of two of each four weights
   };
   return kernels;
 }
@@ -45,7 +47,21 @@ Refusal layout_refusal(const formats::Scheme& scheme) {
   if (formats::is_block_sparse(scheme)) {
     return Reason("weights are block-sparse rows");
   }
+  if (formats::keeps_two_of_four(scheme)) {
+    return Reason("two of each four weights are stored");
+  }
   return std::nullopt;
+}
+
+Refusal float_result_refusal(const LinearProblem& linear) {
+  const Epilogue& epilogue = linear.epilogue;
+  if (epilogue.gate) {
+    return Reason("it joins no gates");
+  }
+  if (epilogue.half || epilogue.codes) {
+    return Reason("its results are float32");
+  }
+  return epilogue_refusal(linear);
 }
 
 Refusal epilogue_refusal(const LinearProblem& linear, bool writes_all) {

@@ -13,6 +13,7 @@ LinearKernel dense_kernel();         // dense/dense.h
 LinearKernel few_sparse_kernel();    // sparse/
 LinearKernel many_sparse_kernel();   // sparse/, then dense/lt_products.h
 LinearKernel tiles_sparse_kernel();  // sparse/, of rows that keep the same groups in tiles
+LinearKernel two_of_four_kernel();   // two_of_four/
 LinearKernel medium_batch_kernel();  // medium_batch/
 LinearKernel small_batch_kernel();   // small_batch/
 LinearKernel int4_gemm_kernel();     // gemm/int4/
@@ -31,7 +32,7 @@ const PlannedProduct* planned_product(const LinearShape& shape);
 /// Why there is no cuBLASLt on the problem's device; empty: there is.
 std::string_view blas_lt_absence(const LayerProblem& problem);
 
-/// Why weights lie in no units: they are dense, or block-sparse rows.
+/// Why weights lie in no units: they are dense, block-sparse rows, or two of each four.
 Refusal layout_refusal(const formats::Scheme& scheme);
 
 /// Why no kernel does this with its product: rows of gate and up don't stand in pairs, or float16

@@ -10,6 +10,7 @@
 #include "ops/cuda/sparse/sparse_few.h"
 #include "ops/cuda/sparse/sparse_packer.h"
 #include "ops/cuda/sparse/tile_packer.h"
+#include "ops/cuda/two_of_four/kept_packer.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -179,6 +180,23 @@ LinearLayer LinearLayer::sparse(const LinearSet& set, std::size_t first, std::si
   return layer;
 }
 
+LinearLayer LinearLayer::two_of_four(const LinearSet& set, std::size_t first, std::size_t last,
+                                     const DeviceKernels& device, core::ThreadPool& pool) {
+  LinearLayer layer;
+  layer.layer_ = joint_problem(set, first, last);
+  layer.plan_.device = device;
+  std::vector<formats::PackedWeight> weights;
+  for (std::size_t part = first; part < last; ++part) {
+    weights.push_back(set.parts[part].weight);
+  }
+  const UnitRows rows = rows_of(weights, layer.paired());
+  named(set.parts[first], [&] {
+    layer.set_bias(bias_of(set, first, last, rows));
+    layer.kept_.emplace(pack_kept(rows, pool));
+  });
+  return layer;
+}
+
 void LinearLayer::add_tail(const LinearSet& set, std::size_t first, std::size_t last,
                            const Schedules& schedules, UnitPacker& packer) {
   if (layer_.scheme.inputs.tail == 0) {
@@ -225,6 +243,7 @@ std::int64_t LinearLayer::bytes() const {
   std::int64_t bytes = bias_.bytes() + half_bias_.bytes() + row_sums_.bytes() + joined_.bytes();
   bytes += sparse_ ? sparse_->bytes() : 0;
   bytes += tiles_ ? tiles_->bytes() : 0;
+  bytes += kept_ ? kept_->bytes() : 0;
   for (const UnitSegment& segment : segments_) {
     bytes += segment.bytes();
   }
@@ -243,6 +262,7 @@ LayerWeights LinearLayer::weights() const {
           segments_,
           sparse_ ? &*sparse_ : nullptr,
           tiles_ ? &*tiles_ : nullptr,
+          kept_ ? &*kept_ : nullptr,
           products_.get(),
           half_bias_.empty() ? nullptr : half_bias_.as<core::Fp16>()};
 }

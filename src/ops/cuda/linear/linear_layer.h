@@ -29,8 +29,8 @@ struct SparseNeeds {
 };
 
 /// One or more parts of a set that stand side by side, as a GPU runs them: compressed ones of one
-/// scheme in segments of their inputs, block-sparse rows, or dense ones of one type. Adapters are
-/// not in it.
+/// scheme in segments of their inputs, block-sparse rows, two of each four weights, or dense ones
+/// of one type. Adapters are not in it.
 ///
 /// Which kernel computes m tokens the table says (linear_kernels.h). Behind it comes what products
 /// of codes leave out: zeros of activations times sums of the weights' rows, and the columns of
@@ -50,6 +50,10 @@ class LinearLayer {
   /// The same of block-sparse rows.
   static LinearLayer sparse(const LinearSet& set, std::size_t first, std::size_t last,
                             const SparseNeeds& needs);
+
+  /// The same of weights of which two of each four are stored.
+  static LinearLayer two_of_four(const LinearSet& set, std::size_t first, std::size_t last,
+                                 const DeviceKernels& device, core::ThreadPool& pool);
 
   /// How m tokens are wanted.
   InputKey key(std::int64_t m) const;
@@ -93,6 +97,7 @@ class LinearLayer {
   device::cuda::Buffer joined_;                  // of several
   std::optional<SparseRows> sparse_;
   std::optional<SparseTiles> tiles_;
+  std::optional<KeptWeights> kept_;
   DenseView dense_;
   std::shared_ptr<LtProducts> products_;
   device::cuda::Buffer bias_;

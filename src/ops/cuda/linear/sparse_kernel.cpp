@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "ops/cuda/linear/linear_kernels.h"
+#include "ops/cuda/linear/half_launches.h"
 #include "ops/cuda/sparse/sparse_few.h"
 #include "ops/cuda/sparse/sparse_packer.h"
 #include "ops/cuda/sparse/sparse_tiles.h"
@@ -23,22 +23,10 @@ std::int64_t few_tokens(const LinearProblem& linear) {
   return in_tiles(linear) ? kMostTileTokens : kFewTokens;
 }
 
-/// What all of them refuse to do with their product.
-Refusal result_refusal(const LinearProblem& linear) {
-  const Epilogue& epilogue = linear.epilogue;
-  if (epilogue.gate) {
-    return Reason("it joins no gates");
-  }
-  if (epilogue.half || epilogue.codes) {
-    return Reason("its results are float32");
-  }
-  return epilogue_refusal(linear);
-}
-
 /// What those refuse beside a layout that read what is stored.
 Refusal stored_refusal(const LayerProblem& problem) {
   const LinearProblem& linear = problem.linear;
-  if (const Refusal refused = result_refusal(linear)) {
+  if (const Refusal refused = float_result_refusal(linear)) {
     return refused;
   }
   if (const std::int64_t few = few_tokens(linear);
@@ -113,7 +101,7 @@ Refusal many_refusal(const LayerProblem& problem) {
       return refused;
     }
   }
-  if (const Refusal refused = result_refusal(linear)) {
+  if (const Refusal refused = float_result_refusal(linear)) {
     return refused;
   }
   if (const std::int64_t few = few_tokens(linear); linear.m <= few) {
@@ -199,20 +187,9 @@ std::string tiles_schedule(const LayerProblem&) {
 
 void run_tiles(const LayerProblem& problem, const LayerWeights& weights, const LinearInput& x,
                const GemmOutput& output, cudaStream_t stream) {
-  require_unpaired(output, problem.linear.n);
-  const std::int64_t padded = padded_columns(problem.linear.k);
-  for (std::int64_t token = 0; token < x.m; token += kMostTileTokens) {
-    TilesProblem tiles;
-    tiles.weight = &weights.tiles->view();
-    tiles.x = x.target.values + token * padded;
-    tiles.ldx = padded;
-    tiles.m = std::min(kMostTileTokens, x.m - token);
-    tiles.y = output.y + token * output.stride;
-    tiles.ldy = output.stride;
-    tiles.bias = output.bias;
-    tiles.adds = output.adds;
-    sparse_tiles(tiles, stream);
-  }
+  for_each_launch(problem.linear, x, output, kMostTileTokens, [&](const HalfProduct& product) {
+    sparse_tiles({product, &weights.tiles->view()}, stream);
+  });
 }
 
 }  // namespace

@@ -48,14 +48,15 @@ int unit_bits(const formats::Scheme& scheme, const UnitFormat& format) {
 }  // namespace
 
 bool wants_units(const formats::Scheme& scheme) {
-  return !formats::is_dense(scheme) && !formats::is_block_sparse(scheme);
+  return !formats::is_dense(scheme) && !formats::is_block_sparse(scheme) &&
+         !formats::keeps_two_of_four(scheme);
 }
 
 bool has_units(const formats::Scheme& scheme) {
   const bool is_known =
       formats::is_integer(scheme) || formats::has_book(scheme) || scheme.code.bits == kByteBits;
-  return is_known && wants_units(scheme) && !formats::keeps_two_of_four(scheme) &&
-         scheme.scale.group % kSmallestGroup == 0 && scheme.activation.group % kSmallestGroup == 0;
+  return is_known && wants_units(scheme) && scheme.scale.group % kSmallestGroup == 0 &&
+         scheme.activation.group % kSmallestGroup == 0;
 }
 
 UnitFormat unit_format_of(const formats::Scheme& scheme) {

@@ -1,32 +1,20 @@
-#include <cuda_fp16.h>
-
 #include "device/cuda/check.h"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/mma.cuh"
-#include "ops/cuda/device_code/reduce.cuh"
+#include "ops/cuda/sparse/half_product.cuh"
 #include "ops/cuda/sparse/sparse_tiles_launch.h"
 
 namespace nibble::ops::cuda {
 namespace {
 
-constexpr int kWarps = 8;  // of a thread block
-constexpr int kThreads = kWarps * kWarp;
 constexpr int kRows = static_cast<int>(kTileBlock);
-constexpr int kColumn = 8;  // tokens of one product
+static_assert(kRows == kProductRows);
 constexpr int kBlocks = static_cast<int>(kUnitBlocks);
 constexpr std::uint32_t kNibbles = 0x000f000f;
-constexpr std::uint32_t kMagic =
-    0x64006400;  // float16 1024 twice: with a code in the low bits, 1024 + code
 
 struct Arguments {
   TilesView weight;
-  const core::Fp16* x;
-  const float* bias;
-  float* y;
-  int m;
-  int ldx;
-  int ldy;
-  bool adds;
+  HalfArguments product;
 };
 
 /// A lane's part of a unit.
@@ -61,23 +49,18 @@ struct LaneTiles {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {  // rows g and g + 8, then both again
       const std::uint32_t pair = (codes[block] >> (4 * i) & kNibbles) | kMagic;
-      const __half2 code = __hsub2(*reinterpret_cast<const __half2*>(&pair),
-                                   *reinterpret_cast<const __half2*>(&shift[i % 2]));
-      const __half2 value = __hmul2(code, *reinterpret_cast<const __half2*>(&scale[i % 2]));
-      a[i] = *reinterpret_cast<const std::uint32_t*>(&value);
+      a[i] = scaled_pair(pair, shift[i % 2], scale[i % 2]);
     }
   }
 };
 
 template <int kColumns>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kProductThreads)
     sparse_tiles_kernel(const __grid_constant__ Arguments a) {
-  __shared__ float sums[kWarps][kColumns * kColumn][kRows];
+  __shared__ ProductSums<kColumns> sums;
   launch_dependents();
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  const int g = lane / 4;
-  const int t = lane % 4;
   const int tile = static_cast<int>(blockIdx.x);
   const int end = a.weight.first_units[tile + 1];
   int unit = a.weight.first_units[tile] + warp;
@@ -90,15 +73,11 @@ __global__ void __launch_bounds__(kThreads)
   }
   wait_for_predecessor();
   const core::Fp16* tokens[kColumns];
-#pragma unroll
-  for (int column = 0; column < kColumns; ++column) {  // those behind the last read it again
-    tokens[column] =
-        a.x + static_cast<std::size_t>(min(column * kColumn + g, a.m - 1)) * a.ldx + 4 * t;
-  }
+  find_tokens(a.product, lane / 4, 4 * (lane % 4), tokens);
   float c[kColumns][4] = {};
   while (unit < end) {
     const LaneTiles now = next;
-    unit += kWarps;
+    unit += kProductWarps;
     if (unit < end) {
       next.load(address(unit), lane);
     }
@@ -114,32 +93,14 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
   }
-#pragma unroll
-  for (int column = 0; column < kColumns; ++column) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      sums[warp][column * kColumn + 2 * t + i % 2][g + i / 2 * kRows / 2] = c[column][i];
-    }
-  }
-  __syncthreads();
   const TileRows rows = tile_rows(tile, a.weight.pairs);
-  for (int i = static_cast<int>(threadIdx.x); i < a.m * kRows; i += kThreads) {
-    const int token = i / kRows;
-    const int at = i % kRows;
-    const int row = at < kRows / 2 ? rows.first + at : rows.ninth + at - kRows / 2;
-    float sum = 0.0f;
-#pragma unroll
-    for (int w = 0; w < kWarps; ++w) {
-      sum += sums[w][token][at];
-    }
-    sum += a.bias == nullptr ? 0.0f : a.bias[row];
-    float* const y = a.y + static_cast<std::size_t>(token) * a.ldy + row;
-    *y = a.adds ? *y + sum : sum;
-  }
+  write_products(a.product, c, sums, [&](int at) {
+    return at < kRows / 2 ? rows.first + at : rows.ninth + at - kRows / 2;
+  });
 }
 
 /// A tile for each thread block.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kProductThreads)
     widen_tiles_kernel(const __grid_constant__ TilesView weight, int first_row,
                        core::Fp16* values) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -147,7 +108,7 @@ __global__ void __launch_bounds__(kThreads)
   const int tile = first_row / kRows + static_cast<int>(blockIdx.x);
   const TileRows rows = tile_rows(tile, weight.pairs);
   const int end = weight.first_units[tile + 1];
-  for (int unit = weight.first_units[tile] + warp; unit < end; unit += kWarps) {
+  for (int unit = weight.first_units[tile] + warp; unit < end; unit += kProductWarps) {
     LaneTiles tiles;
     tiles.load(weight.units + static_cast<std::size_t>(unit) * kTileUnitBytes, lane);
 #pragma unroll
@@ -165,33 +126,15 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <int kColumns>
-void launch(const Arguments& a, cudaStream_t stream) {
-  const auto tiles = static_cast<unsigned>(a.weight.n / kRows);
-  launch_dependent(sparse_tiles_kernel<kColumns>, dim3(tiles), dim3(kThreads), 0, stream, a);
-}
-
 }  // namespace
 
 void launch_sparse_tiles(const TilesProblem& problem, cudaStream_t stream) {
-  const Arguments a{*problem.weight,
-                    problem.x,
-                    problem.bias,
-                    problem.y,
-                    static_cast<int>(problem.m),
-                    static_cast<int>(problem.ldx),
-                    static_cast<int>(problem.ldy),
-                    problem.adds};
-  if (a.m <= kColumn) {
-    return launch<1>(a, stream);
-  }
-  if (a.m <= 2 * kColumn) {
-    return launch<2>(a, stream);
-  }
-  if (a.m <= 4 * kColumn) {
-    return launch<4>(a, stream);
-  }
-  launch<8>(a, stream);
+  const Arguments a{*problem.weight, arguments_of(problem)};
+  const auto tiles = static_cast<unsigned>(a.weight.n / kRows);
+  with_columns(a.product.m, [&](auto columns) {
+    launch_dependent(sparse_tiles_kernel<columns()>, dim3(tiles), dim3(kProductThreads), 0, stream,
+                     a);
+  });
 }
 
 void widen_tiles(const TilesView& weight, std::int64_t first, std::int64_t count,
@@ -200,7 +143,7 @@ void widen_tiles(const TilesView& weight, std::int64_t first, std::int64_t count
       cudaMemsetAsync(values, 0, static_cast<std::size_t>(count * weight.k) * sizeof(core::Fp16),
                       stream),
       "cudaMemsetAsync");
-  widen_tiles_kernel<<<static_cast<unsigned>(count / kRows), kThreads, 0, stream>>>(
+  widen_tiles_kernel<<<static_cast<unsigned>(count / kRows), kProductThreads, 0, stream>>>(
       weight, static_cast<int>(first), values);
   device::cuda::check(cudaGetLastError(), "widen_tiles");
 }

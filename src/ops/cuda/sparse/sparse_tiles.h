@@ -7,6 +7,7 @@
 
 #include "core/float16.h"
 #include "device/cuda/memory.h"
+#include "ops/cuda/sparse/half_product.h"
 #include "ops/cuda/sparse/sparse_rows.h"
 #include "ops/cuda/sparse/tile_units.h"
 
@@ -42,17 +43,9 @@ class SparseTiles {
 /// The most tokens of a launch.
 inline constexpr std::int64_t kMostTileTokens = 64;
 
-/// y [m][ldy] = x W^T, with float16 activations x [m][ldx] in natural order, and at most
-/// kMostTileTokens of them.
-struct TilesProblem {
+/// At most kMostTileTokens tokens.
+struct TilesProblem : HalfProduct {
   const TilesView* weight = nullptr;
-  const core::Fp16* x = nullptr;
-  std::int64_t ldx = 0;
-  std::int64_t m = 0;
-  float* y = nullptr;
-  std::int64_t ldy = 0;
-  const float* bias = nullptr;  // [n], or none
-  bool adds = false;            // to what y holds
 };
 
 /// Starts the product on `stream`: a thread block for each tile, whose warps take its units in

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "formats/block_sparse.h"
 #include "ops/cpu/sparse/sparse_weights_for_tests.h"
+#include "ops/cuda/packed/decoded_rows_for_tests.h"
 
 // The layout of tiles, read back as a warp reads it: lane by lane, as the left operand of m16n8k16.
 namespace nibble::ops::cuda {
@@ -51,18 +52,6 @@ std::vector<float> read_back(const PackedTiles& packed) {
         }
       }
     }
-  }
-  return values;
-}
-
-std::vector<float> decoded(const UnitRows& rows) {
-  std::vector<float> values;
-  for (std::int64_t n = 0; n < rows.count(); ++n) {
-    const UnitRows::Place place = rows.place(n);
-    const PackedWeight& weight = *rows.weights[place.weight];
-    std::vector<float> row(static_cast<std::size_t>(weight.k));
-    formats::decode_row(weight, place.row, row);
-    values.insert(values.end(), row.begin(), row.end());
   }
   return values;
 }
