@@ -1,5 +1,6 @@
 #include "ops/cuda/two_of_four/kept_packer.h"
 
+#include <cstddef>
 #include <cstring>
 
 #include "core/error.h"
@@ -91,23 +92,28 @@ void put_pair(const StoredRow& row, std::int64_t four, int bits, int pair, int l
           row.stored(four, 0) << shift | row.stored(four, 1) << (kHalfBits + shift));
 }
 
+/// Word `word` of a lane's indices.
+std::byte* index_word(const KeptForm& form, int lane, int word, std::byte* unit) {
+  return unit + form.indices() + std::ptrdiff_t{8} * lane + std::ptrdiff_t{4} * word;
+}
+
 /// A row of a unit: row `g` or `g + 8` of its blocks.
 void put_row(const StoredRow& row, const KeptForm& form, std::int64_t first_input, int g,
              bool lower, std::byte* unit) {
   for (int block = 0; block < kKeptBlocks; ++block) {
-    const std::int64_t input = first_input + block * kKeptInputs;
+    const std::int64_t input = first_input + std::int64_t{block} * kKeptInputs;
     for (int four = 0; four < kBlockFours; ++four) {
       const std::int64_t stored = input / kFour + four;
       put_pair(row, stored, form.bits, four / 4 * 2 + (lower ? 1 : 0), g * 4 + four % 4, block,
                unit);
       const int lane = g * 4 + block % 2 * 2 + four / 4;
-      or_word(unit + form.indices() + lane * 8 + block / 2 * 4,
+      or_word(index_word(form, lane, block / 2, unit),
               row.indices(stored) << (four % 4 * 4 + (lower ? kHalfBits : 0)));
     }
   }
   for (int part = 0; part < form.scales; ++part) {
-    const std::int64_t input = first_input + part * kKeptInputs;
-    const int at = g * form.scales + part;
+    const std::int64_t input = first_input + std::int64_t{part} * kKeptInputs;
+    const std::ptrdiff_t at = g * form.scales + part;
     const std::uint16_t scale = row.scale(input);
     std::memcpy(unit + form.scales_at() + 4 * at + (lower ? 2 : 0), &scale, sizeof(scale));
     unit[form.zeros_at() + 2 * at + (lower ? 1 : 0)] = static_cast<std::byte>(row.zero(input));
@@ -119,8 +125,7 @@ void put_no_row(const KeptForm& form, int g, bool lower, std::byte* unit) {
   constexpr std::uint32_t kFirstTwoOfEach = 0x4444;
   for (int t = 0; t < 4; ++t) {
     for (int word = 0; word < 2; ++word) {
-      or_word(unit + form.indices() + (g * 4 + t) * 8 + word * 4,
-              kFirstTwoOfEach << (lower ? kHalfBits : 0));
+      or_word(index_word(form, g * 4 + t, word, unit), kFirstTwoOfEach << (lower ? kHalfBits : 0));
     }
   }
 }
