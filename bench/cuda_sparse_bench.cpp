@@ -14,9 +14,6 @@
 #include "core/random.h"
 #include "core/threads.h"
 #include "device/cuda/check.h"
-#include "device/cuda/event.h"
-#include "device/cuda/graph.h"
-#include "device/cuda/stream.h"
 #include "device/cuda_devices.h"
 #include "formats/stored_parts.h"
 #include "measure.h"
@@ -25,6 +22,7 @@
 #include "ops/cuda/small_batch/small_batch.h"
 #include "ops/cuda/sparse/sparse_few.h"
 #include "ops/cuda/sparse/sparse_packer.h"
+#include "timed_launches.h"
 
 namespace nibble::bench {
 namespace {
@@ -34,8 +32,6 @@ using formats::PackedWeight;
 using ops::cuda::SparsePlan;
 
 constexpr std::int64_t kCaches = 8;  // that all copies of the weights would fill
-constexpr int kTurns = 60;           // launches of a graph
-constexpr int kReadings = 9;
 constexpr std::int64_t kMostTokens = 32;
 
 struct Shape {
@@ -120,46 +116,9 @@ struct Inputs {
   Buffer y;
 };
 
-/// A recorded row of launches, each on the next copy of the weights.
-class Timed {
- public:
-  Timed(std::string name, double bytes, const std::function<void(int, cudaStream_t)>& launch)
-      : name_(std::move(name)), bytes_(bytes) {
-    launch(0, stream_.get());
-    graph_ = std::make_unique<device::cuda::Graph>(device::cuda::Graph::record(stream_.get(), [&] {
-      for (int turn = 0; turn < kTurns; ++turn) {
-        launch(turn, stream_.get());
-      }
-    }));
-  }
-  void read() {
-    begin_.record(stream_.get());
-    graph_->launch(stream_.get());
-    end_.record(stream_.get());
-    end_.synchronize();
-    seconds_.push_back(end_.seconds_since(begin_) / kTurns);
-  }
-  double seconds() const { return median({seconds_.begin() + 2, seconds_.end()}); }
-  const std::string& name() const { return name_; }
-  double bytes() const { return bytes_; }
-
- private:
-  std::string name_;
-  double bytes_;
-  device::cuda::Stream stream_;
-  std::unique_ptr<device::cuda::Graph> graph_;
-  device::cuda::Event begin_;
-  device::cuda::Event end_;
-  std::vector<double> seconds_;
-};
-
 /// Reads all in turns and prints them; the first is what others are compared with.
 void print_turns(const char* title, std::vector<std::unique_ptr<Timed>>& all, double limit) {
-  for (int reading = 0; reading < kReadings; ++reading) {
-    for (const auto& each : all) {
-      each->read();
-    }
-  }
+  read_in_turns(all);
   for (const auto& each : all) {
     std::printf("%-28s %-22s %8.2f us  %5.2f MB  %4.1f %%  x %.3f\n", title, each->name().c_str(),
                 each->seconds() * 1e6, each->bytes() / 1e6,

@@ -144,7 +144,11 @@ TEST_F(CudaLayers, RoundedActivationsGiveTheIntegersOfTheCpu) {
                                    "mxfp4-a4g32",
                                    "int4-sym-g128-a4-hrow",
                                    "int8-sym-row-a8-h128",
-                                   "int4-sym-g128-a4-asym-h128"}) {
+                                   "int4-sym-g128-a4-asym-h128",
+                                   "int8-sym-row-2of4-a8",
+                                   "int4-asym-g128-2of4-a8",
+                                   "int4-sym-row-2of4-a8s",
+                                   "int4-sym-g256-2of4-a4"}) {
     for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{37, 416}, {200, 1152}}) {
       const auto weight = cpu::testing::random_weight(scheme, n, k, ++seed);
       for (const std::int64_t m : {1, 5, 19, 70}) {
@@ -194,8 +198,8 @@ TEST_F(CudaLayers, FloatActivationsComeNear) {
 TEST_F(CudaLayers, PartsStandSideBySide) {
   const std::int64_t k = 384;
   const std::int64_t m = 6;
-  for (const std::string scheme :
-       {"int4-sym-g128-a4g128-tail128", "int8-sym-row-a8", "int8-sym-row-a8s", "f16"}) {
+  for (const std::string scheme : {"int4-sym-g128-a4g128-tail128", "int8-sym-row-a8",
+                                   "int8-sym-row-a8s", "int8-sym-row-2of4-a8", "f16"}) {
     CudaOps ops({});  // which knows dense weights by their addresses
     const bool dense = scheme == "f16";
     LinearSet set;

@@ -109,6 +109,38 @@ __device__ __forceinline__ std::uint64_t describe_matrices(std::uint32_t address
                  : NIBBLE_SUMS_##count(NIBBLE_FLOAT_SUM)                                       \
                  : NIBBLE_WGMMA_OPERANDS, "n"(kRowsAreK ? 1 : 0));                             \
   }
+
+/// The same where two of each four inputs of the left operand are kept: 64 rows, and 64 bytes of k
+/// of the right operand. `left` and `indices` of each warp are those of 16 rows as mma_sparse.cuh
+/// has them.
+#define NIBBLE_MULTIPLY_KEPT_HALF(columns, count, l0, l1, l2, l3, right_, added, more)         \
+  template <int kPair>                                                                         \
+  __device__ __forceinline__ void multiply_kept(                                               \
+      float(&sums)[count], const std::uint32_t(&left)[4], std::uint32_t indices,               \
+      std::uint64_t right, bool add) {                                                         \
+    if constexpr (kPair == 0) {                                                                \
+      asm volatile(NIBBLE_SPARSE_WGMMA_TEXT(#columns "k32.f32.f16.f16", count, l0, l1, l2, l3, \
+                                            right_, added, more, "0", ", 1, 1, 0")             \
+                   : NIBBLE_SUMS_##count(NIBBLE_FLOAT_SUM)                                     \
+                   : NIBBLE_WGMMA_OPERANDS, "r"(indices));                                     \
+    } else {                                                                                   \
+      asm volatile(NIBBLE_SPARSE_WGMMA_TEXT(#columns "k32.f32.f16.f16", count, l0, l1, l2, l3, \
+                                            right_, added, more, "1", ", 1, 1, 0")             \
+                   : NIBBLE_SUMS_##count(NIBBLE_FLOAT_SUM)                                     \
+                   : NIBBLE_WGMMA_OPERANDS, "r"(indices));                                     \
+    }                                                                                          \
+  }
+#define NIBBLE_MULTIPLY_KEPT_INT8(columns, count, l0, l1, l2, l3, right_, added, more)             \
+  __device__ __forceinline__ void multiply_kept(int(&sums)[count], const std::uint32_t(&left)[4],  \
+                                                std::uint32_t indices, std::uint64_t right,        \
+                                                bool add) {                                        \
+    asm volatile(NIBBLE_SPARSE_WGMMA_TEXT(#columns "k64.s32.s8.s8", count, l0, l1, l2, l3, right_, \
+                                          added, more, "0", "")                                    \
+                 : NIBBLE_SUMS_##count(NIBBLE_INT_SUM)                                             \
+                 : NIBBLE_WGMMA_OPERANDS, "r"(indices));                                           \
+  }
+NIBBLE_EACH_WGMMA(NIBBLE_MULTIPLY_KEPT_HALF)
+NIBBLE_EACH_WGMMA(NIBBLE_MULTIPLY_KEPT_INT8)
 NIBBLE_EACH_WGMMA(NIBBLE_MULTIPLY_INT8)
 NIBBLE_EACH_WGMMA(NIBBLE_MULTIPLY_HALF)
 

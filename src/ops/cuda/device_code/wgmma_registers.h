@@ -64,6 +64,16 @@
   "wgmma.mma_async.sync.aligned.m64n" shape " {" NIBBLE_NAMES_##count        \
       "}, {%" #l0 ", %" #l1 ", %" #l2 ", %" #l3 "}, %" #right ", added" flags "; }"
 
+/// The same of a sparse product, whose indices are operand `indices`; `selector` is a literal.
+#define NIBBLE_SPARSE_WGMMA_TEXT(shape, count, l0, l1, l2, l3, right, added, indices, selector, \
+                                 flags)                                                         \
+  "{ .reg .pred added;\n"                                                                       \
+  "setp.ne.b32 added, %" #added                                                                 \
+  ", 0;\n"                                                                                      \
+  "wgmma.mma_async.sp.sync.aligned.m64n" shape " {" NIBBLE_NAMES_##count                        \
+      "}, {%" #l0 ", %" #l1 ", %" #l2 ", %" #l3 "}, %" #right ", %" #indices ", " selector      \
+      ", added" flags "; }"
+
 /// M(columns, sums of a lane, numbers of the operands behind them and of one more) for each size.
 #define NIBBLE_EACH_WGMMA(M)                \
   M(16, 8, 8, 9, 10, 11, 12, 13, 14)        \

@@ -27,11 +27,17 @@ void require_rows(const void* data, std::int64_t row_bytes, std::int64_t needed)
                 "gemm: {} bytes a row of inputs, but weights need {}", row_bytes, needed);
 }
 
-GemmArguments arguments_of(const GemmWeights& weights, const GemmOutput& output, int tokens) {
+void set_output(GemmArguments& arguments, const GemmOutput& output, int tokens) {
+  require_any_output(output, arguments.rows);
+  arguments.tokens = tokens;
+  arguments.output = output;
+}
+
+// Without inputs and outputs.
+GemmArguments arguments_of(const GemmWeights& weights) {
   const UnitsView& units = weights.units;
   core::require(units.n > 0 && units.k > 0, core::ErrorKind::kFailed,
                 "gemm: weights of {} rows and {} columns", units.n, units.k);
-  require_any_output(output, units.n);
   core::require(units.format.scales == ScaleKind::kF16, core::ErrorKind::kFailed,
                 "gemm: scales must be float16");
   GemmArguments arguments;
@@ -47,8 +53,6 @@ GemmArguments arguments_of(const GemmWeights& weights, const GemmOutput& output,
   arguments.factors = units.factors;
   arguments.rows = static_cast<int>(units.n);
   arguments.row_groups = static_cast<int>(unit_grid(units.n, units.k).row_groups);
-  arguments.tokens = tokens;
-  arguments.output = output;
   return arguments;
 }
 
@@ -197,31 +201,43 @@ bool gemm_knows(CodeKind codes) {
 void launch_gemm(GemmLauncher launcher, const GemmPlan& plan, const GemmWeights& weights,
                  const GemmWeights* tail, GemmInputs kind, const Int8Inputs& inputs,
                  const GemmOutput& output, cudaStream_t stream) {
-  GemmArguments arguments = arguments_of(weights, output, inputs.tokens);
+  GemmArguments arguments = arguments_of(weights);
   require_plan(plan, weights, kind);
   if (tail != nullptr) {
     add_tail(arguments, weights.units, tail->units);
   }
+  launch_gemm(launcher, plan, arguments, inputs, output, stream);
+}
+
+void launch_gemm(GemmLauncher launcher, const GemmPlan& plan, GemmArguments weights,
+                 const HalfInputs& inputs, const GemmOutput& output, cudaStream_t stream) {
+  set_output(weights, output, inputs.tokens);
   if (inputs.tokens > 0) {
-    set_scales(arguments, inputs);
-    set_inputs(arguments, inputs.codes, inputs.row_bytes, 1);
-    launcher(plan, arguments, stream);
+    set_inputs(weights, inputs.values, inputs.row_bytes, 2);
+    launcher(plan, weights, stream);
+  }
+}
+
+void launch_gemm(GemmLauncher launcher, const GemmPlan& plan, GemmArguments weights,
+                 const Int8Inputs& inputs, const GemmOutput& output, cudaStream_t stream) {
+  set_output(weights, output, inputs.tokens);
+  if (inputs.tokens > 0) {
+    set_scales(weights, inputs);
+    set_inputs(weights, inputs.codes, inputs.row_bytes, 1);
+    launcher(plan, weights, stream);
   }
 }
 
 void launch_gemm(GemmLauncher launcher, const GemmPlan& plan, const GemmWeights& weights,
                  const HalfInputs& inputs, const GemmOutput& output, cudaStream_t stream) {
-  GemmArguments arguments = arguments_of(weights, output, inputs.tokens);
   require_plan(plan, weights, GemmInputs::kHalf);
-  if (inputs.tokens > 0) {
-    set_inputs(arguments, inputs.values, inputs.row_bytes, 2);
-    launcher(plan, arguments, stream);
-  }
+  launch_gemm(launcher, plan, arguments_of(weights), inputs, output, stream);
 }
 
 void launch_gemm(GemmLauncher launcher, const GemmWeights& weights, const Int4Inputs& inputs,
                  const GemmOutput& output, cudaStream_t stream) {
-  GemmArguments arguments = arguments_of(weights, output, inputs.tokens);
+  GemmArguments arguments = arguments_of(weights);
+  set_output(arguments, output, inputs.tokens);
   require_exact(weights);
   if (inputs.tokens > 0) {
     set_scales(arguments, inputs);

@@ -27,6 +27,11 @@ using GemmLauncher = void (*)(const GemmPlan&, const GemmArguments&, cudaStream_
 /// arguments, and launches where there are tokens. Throws kFailed.
 void launch_gemm(GemmLauncher launcher, const GemmPlan& plan, const GemmWeights& weights,
                  const HalfInputs& inputs, const GemmOutput& output, cudaStream_t stream);
+/// The same of weights of another layout, which the caller has described: fills in the rest.
+void launch_gemm(GemmLauncher launcher, const GemmPlan& plan, GemmArguments weights,
+                 const HalfInputs& inputs, const GemmOutput& output, cudaStream_t stream);
+void launch_gemm(GemmLauncher launcher, const GemmPlan& plan, GemmArguments weights,
+                 const Int8Inputs& inputs, const GemmOutput& output, cudaStream_t stream);
 /// `kind` is kInt8, kInt8ScaledByGroup or kBytes; `tail` null or as gemm_int8() has it.
 void launch_gemm(GemmLauncher launcher, const GemmPlan& plan, const GemmWeights& weights,
                  const GemmWeights* tail, GemmInputs kind, const Int8Inputs& inputs,

@@ -135,6 +135,7 @@ template <class Shape>
 struct GemmMultiplyByRow : GemmMultiplier<Shape> {
   using Multiplier = GemmMultiplier<Shape>;
   using Codes = typename Shape::Codes;
+  using Left = typename Codes::Left;
   using Stages = GemmStages<Shape>;
   using Stages::a, Stages::advance, Stages::clusters, Stages::first_tile, Stages::full,
       Stages::inputs_of, Stages::lane, Stages::tile, Stages::tiles;
@@ -175,7 +176,7 @@ struct GemmMultiplyByRow : GemmMultiplier<Shape> {
 
   // Multiplies a step. Returns when all steps before have ended, whose stage is given back.
   template <int kStep>
-  __device__ void step(Sum (&sums)[kSums], Fragments& left, const Place& place, int unit,
+  __device__ void step(Sum (&sums)[kSums], Left& left, const Place& place, int unit,
                        int& stage_before) const {
     multiply_step(sums, left, inputs_of(place.stage) + kStep * kTokens * 128,
                   kStep > 0 || unit > 0);
@@ -190,7 +191,7 @@ struct GemmMultiplyByRow : GemmMultiplier<Shape> {
 
   // One unit along k. The words of the next step are read before products begin, and become
   // fragments while they are under way; those that are fragments already are read then.
-  __device__ void multiply_unit(Sum (&sums)[kSums], Fragments& left, Fragments& next_left,
+  __device__ void multiply_unit(Sum (&sums)[kSums], Left& left, Left& next_left,
                                 const typename Codes::Rows& rows, Place& place, int& stage_before,
                                 int unit) const {
     typename Codes::Words words;
@@ -219,7 +220,7 @@ struct GemmMultiplyByRow : GemmMultiplier<Shape> {
 
   __device__ void multiply_tile(Sum (&sums)[kSums], int row, Place& place) const {
     constexpr int kOther = 2 - Codes::kSteps;  // units with one step take turns with the fragments
-    Fragments left[2];
+    Left left[2];
     int stage_before = 0;
     int unit = 0;
     wait_barrier(full(place.stage), place.parity);

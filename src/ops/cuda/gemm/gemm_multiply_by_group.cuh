@@ -85,7 +85,7 @@ struct GemmMultiplyByGroup : GemmMultiplier<Shape> {
     load_group(group, place.stage, tile_bytes);
 #pragma unroll 1
     for (int unit = 0; unit < units; ++unit) {
-      Fragments left;
+      typename UnitCodes::Left left;
       UnitCodes::expand(left, group.words, {}, a);
       const float2 scales = scale_numbers<UnitCodes>(a, group.scales);
       int sums[kSums];

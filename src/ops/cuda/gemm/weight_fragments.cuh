@@ -11,6 +11,7 @@
 /// From packed units in shared memory to tensor-core fragments in registers. Each policy gives one
 /// warp the left fragments of 16 rows and 128 bytes of k, as four products of 32 bytes:
 ///   Sum     what products are summed in
+///   Left    the fragments of a step, which multiply_step() takes
 ///   kSteps  steps of 128 bytes in a unit of 128 k
 ///   kExpands  whether words are not fragments as they are
 ///   Rows    what a lane keeps of its two rows, g and g + 8, for a whole tile
@@ -101,6 +102,7 @@ struct CodesAlone {
 /// Policies whose fragments are float16.
 struct HalfFragments {
   using Sum = float;
+  using Left = Fragments;
   static constexpr int kSteps = 2;
   static constexpr bool kExpands = true;
 };
@@ -131,6 +133,7 @@ __device__ __forceinline__ void expand_bytes(Fragments& left, const uint4 (&from
 /// INT8 codes as they are.
 struct Int8Codes : CodesAlone {
   using Sum = int;
+  using Left = Fragments;
   static constexpr int kSteps = 1;
   static constexpr bool kExpands = false;
   static constexpr int kCodeBytes = 2048;
@@ -159,6 +162,7 @@ struct Int8Codes : CodesAlone {
 /// 4-bit codes as INT8: 16 (q - 8), or q - zero where asymmetric.
 struct Int4Codes : CodesAlone {
   using Sum = int;
+  using Left = Fragments;
   static constexpr int kSteps = 1;
   static constexpr bool kExpands = true;
   static constexpr int kCodeBytes = 1024;

@@ -21,7 +21,8 @@ std::span<const LinearKernel> linear_kernels() {
       tiles_sparse_kernel(),  // of block-sparse rows that keep the same groups in tiles
       few_sparse_kernel(),    // of others
       many_sparse_kernel(),   // of both, as float16 by cuBLASLt
-      two_of_four_kernel(),   // of two of each four weights
+      few_kept_kernel(),      // of two of each four weights
+      many_kept_kernel(),
   };
   return kernels;
 }

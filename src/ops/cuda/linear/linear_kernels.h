@@ -13,7 +13,8 @@ LinearKernel dense_kernel();         // dense/dense.h
 LinearKernel few_sparse_kernel();    // sparse/
 LinearKernel many_sparse_kernel();   // sparse/, then dense/lt_products.h
 LinearKernel tiles_sparse_kernel();  // sparse/, of rows that keep the same groups in tiles
-LinearKernel two_of_four_kernel();   // two_of_four/
+LinearKernel few_kept_kernel();      // two_of_four/
+LinearKernel many_kept_kernel();
 LinearKernel medium_batch_kernel();  // medium_batch/
 LinearKernel small_batch_kernel();   // small_batch/
 LinearKernel int4_gemm_kernel();     // gemm/int4/

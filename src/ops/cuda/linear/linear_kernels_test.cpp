@@ -100,6 +100,7 @@ const Rule kRules[] = {
     {"int4-asym-g16-bsr-t16-a8", "ssssssssss", "ssssssssss", "ssssssssss"},
     {"int4-asym-g128-2of4", "tttttttttt", "tttttttttt", "tttttttttt"},
     {"int8-sym-row-2of4", "tttttttttt", "tttttttttt", "tttttttttt"},
+    {"int8-sym-row-2of4-a8", "tttttttttt", "tttttttttt", "tttttttttt"},
     {"f16-2of4", "tttttttttt", "tttttttttt", "tttttttttt"},
 };
 
@@ -122,7 +123,7 @@ std::string_view plain_rule(const Layer& layer, std::int64_t m, bool medium) {
     return m > (tiles ? 64 : 32) ? "sparse-many" : tiles ? "sparse-tiles" : "sparse-few";
   }
   if (formats::keeps_two_of_four(layer.linear.scheme)) {
-    return "two-of-four";
+    return medium && m > 8 ? "two-of-four-many" : "two-of-four-few";
   }
   const LinearShape& shape = layer.plan.shape;
   const UnitFormat& format = shape.format;
@@ -188,8 +189,7 @@ TEST(LinearKernels, SayWhyTheyRefuse) {
 }
 
 TEST(LinearKernels, NoneLeftIsAnErrorThatNamesAllReasons) {
-  EXPECT_THROW(choose_kernel(linear_kernels(), Layer("int8-sym-row-2of4-a8", 64, true).of(1)),
-               core::Error);
+  EXPECT_THROW(choose_kernel(linear_kernels(), Layer("bf16-2of4", 64, true).of(1)), core::Error);
   const Layer layer("int4-sym-g128", kFewRows, false);
   try {
     choose_kernel(linear_kernels().subspan(2, 2), layer.of(1));

@@ -185,6 +185,10 @@ LinearLayer LinearLayer::two_of_four(const LinearSet& set, std::size_t first, st
   LinearLayer layer;
   layer.layer_ = joint_problem(set, first, last);
   layer.plan_.device = device;
+  layer.key_ = rounding_of(layer.layer_.scheme, 0, nullptr);
+  if (layer.layer_.scheme.activation.stored_scale) {
+    layer.key_.scale = formats::input_scale_of(set.parts[first].weight);
+  }
   std::vector<formats::PackedWeight> weights;
   for (std::size_t part = first; part < last; ++part) {
     weights.push_back(set.parts[part].weight);

@@ -187,9 +187,10 @@ std::string tiles_schedule(const LayerProblem&) {
 
 void run_tiles(const LayerProblem& problem, const LayerWeights& weights, const LinearInput& x,
                const GemmOutput& output, cudaStream_t stream) {
-  for_each_launch(problem.linear, x, output, kMostTileTokens, [&](const HalfProduct& product) {
-    sparse_tiles({product, &weights.tiles->view()}, stream);
-  });
+  for_each_launch(problem.linear, x, output, kMostTileTokens,
+                  [&](const HalfProduct& product, std::int64_t) {
+                    sparse_tiles({product, &weights.tiles->view()}, stream);
+                  });
 }
 
 }  // namespace

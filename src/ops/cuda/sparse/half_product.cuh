@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include "ops/cuda/device_code/reduce.cuh"
@@ -19,25 +18,23 @@ inline constexpr int kProductWarps = 8;
 inline constexpr int kProductThreads = kProductWarps * kWarp;
 inline constexpr int kProductRows = 16;
 inline constexpr int kColumn = 8;  // tokens of one product
-inline constexpr std::uint32_t kMagic =
-    0x64006400;  // float16 1024 twice: with a code in the low bits, 1024 + code
 
-struct HalfArguments {
-  const core::Fp16* x;
+struct ProductArguments {
+  const std::byte* x;
   const float* bias;
   float* y;
   int m;
-  int ldx;
+  int row_bytes;  // of x
   int ldy;
   bool adds;
 };
 
-inline HalfArguments arguments_of(const HalfProduct& product) {
-  return {product.x,
+inline ProductArguments arguments_of(const HalfProduct& product) {
+  return {reinterpret_cast<const std::byte*>(product.x),
           product.bias,
           product.y,
           static_cast<int>(product.m),
-          static_cast<int>(product.ldx),
+          static_cast<int>(product.ldx * std::int64_t{sizeof(core::Fp16)}),
           static_cast<int>(product.ldy),
           product.adds};
 }
@@ -57,37 +54,30 @@ void with_columns(int m, const Launch& launch) {
   launch(std::integral_constant<int, 8>());
 }
 
-/// Two codes, with kMagic in their high bits, less the zero point (likewise) and times the scale,
-/// as float16 that are rounded once.
-__device__ __forceinline__ std::uint32_t scaled_pair(std::uint32_t codes, std::uint32_t zero,
-                                                     std::uint32_t scale) {
-  const __half2 code =
-      __hsub2(*reinterpret_cast<const __half2*>(&codes), *reinterpret_cast<const __half2*>(&zero));
-  const __half2 value = __hmul2(code, *reinterpret_cast<const __half2*>(&scale));
-  return *reinterpret_cast<const std::uint32_t*>(&value);
-}
-
-/// Where lane 4 g + t reads token g of each column, from input `first` on; those behind the last
+/// Where lane 4 g + t reads token g of each column, from value `first` on; those behind the last
 /// token read it again.
-template <int kColumns>
-__device__ __forceinline__ void find_tokens(const HalfArguments& a, int g, int first,
-                                            const core::Fp16* (&tokens)[kColumns]) {
+template <typename Value, int kColumns>
+__device__ __forceinline__ void find_tokens(const ProductArguments& a, int g, int first,
+                                            const Value* (&tokens)[kColumns]) {
 #pragma unroll
   for (int column = 0; column < kColumns; ++column) {
-    tokens[column] =
-        a.x + static_cast<std::size_t>(min(column * kColumn + g, a.m - 1)) * a.ldx + first;
+    const std::byte* const row =
+        a.x + static_cast<std::size_t>(min(column * kColumn + g, a.m - 1)) * a.row_bytes;
+    tokens[column] = reinterpret_cast<const Value*>(row) + first;
   }
 }
 
-template <int kColumns>
-using ProductSums = float[kProductWarps][kColumns * kColumn][kProductRows];
+template <typename Sum, int kColumns>
+using ProductSums = Sum[kProductWarps][kColumns * kColumn][kProductRows];
 
-/// Adds what the warps have, in their order, and the bias, and writes it. `row_of`: the row that
-/// row `at` of the 16 is; below 0: none. All threads of the block call it.
-template <int kColumns, typename RowOf>
-__device__ __forceinline__ void write_products(const HalfArguments& a,
-                                               const float (&c)[kColumns][4],
-                                               ProductSums<kColumns>& sums, const RowOf& row_of) {
+/// Adds what the warps have, in their order, finishes it (finish(row of the 16, token, sum), a
+/// float), adds the bias, and writes it. `row_of`: the row that row `at` of the 16 is; below 0:
+/// none. All threads of the block call it.
+template <typename Sum, int kColumns, typename RowOf, typename Finish>
+__device__ __forceinline__ void write_products(const ProductArguments& a,
+                                               const Sum (&c)[kColumns][4],
+                                               ProductSums<Sum, kColumns>& sums,
+                                               const RowOf& row_of, const Finish& finish) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
 #pragma unroll
@@ -106,15 +96,20 @@ __device__ __forceinline__ void write_products(const HalfArguments& a,
     if (row < 0) {
       continue;
     }
-    float sum = 0.0f;
+    Sum sum = 0;
 #pragma unroll
     for (int w = 0; w < kProductWarps; ++w) {
       sum += sums[w][token][at];
     }
-    sum += a.bias == nullptr ? 0.0f : a.bias[row];
+    const float result = finish(at, token, sum) + (a.bias == nullptr ? 0.0f : a.bias[row]);
     float* const y = a.y + static_cast<std::size_t>(token) * a.ldy + row;
-    *y = a.adds ? *y + sum : sum;
+    *y = a.adds ? *y + result : result;
   }
 }
+
+/// finish() of sums that are the results.
+struct SumsAsTheyAre {
+  __device__ float operator()(int, int, float sum) const { return sum; }
+};
 
 }  // namespace nibble::ops::cuda

@@ -27,6 +27,16 @@ inline std::vector<core::Fp16> to_halves(std::span<const float> values) {
   return halves;
 }
 
+/// Random inputs [m][padded_columns(k)], which are 0 behind the k-th.
+inline std::vector<core::Fp16> padded_inputs(std::int64_t m, std::int64_t k, std::uint64_t seed) {
+  const std::int64_t ldx = padded_columns(k);
+  std::vector<float> values = normal_values(m * ldx, seed);
+  for (std::int64_t i = 0; i < std::ssize(values); ++i) {
+    values[static_cast<std::size_t>(i)] *= i % ldx < k ? 1.0f : 0.0f;
+  }
+  return to_halves(values);
+}
+
 /// Weights [n][k] as the kernels round them.
 inline std::vector<core::Fp16> halves_of(const formats::PackedWeight& weight) {
   std::vector<core::Fp16> all;

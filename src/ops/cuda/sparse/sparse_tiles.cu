@@ -1,6 +1,7 @@
 #include "device/cuda/check.h"
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/mma.cuh"
+#include "ops/cuda/device_code/scaled_pair.cuh"
 #include "ops/cuda/sparse/half_product.cuh"
 #include "ops/cuda/sparse/sparse_tiles_launch.h"
 
@@ -14,7 +15,7 @@ constexpr std::uint32_t kNibbles = 0x000f000f;
 
 struct Arguments {
   TilesView weight;
-  HalfArguments product;
+  ProductArguments product;
 };
 
 /// A lane's part of a unit.
@@ -57,7 +58,7 @@ struct LaneTiles {
 template <int kColumns>
 __global__ void __launch_bounds__(kProductThreads)
     sparse_tiles_kernel(const __grid_constant__ Arguments a) {
-  __shared__ ProductSums<kColumns> sums;
+  __shared__ ProductSums<float, kColumns> sums;
   launch_dependents();
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -94,9 +95,10 @@ __global__ void __launch_bounds__(kProductThreads)
     }
   }
   const TileRows rows = tile_rows(tile, a.weight.pairs);
-  write_products(a.product, c, sums, [&](int at) {
+  const auto row_of = [&](int at) {
     return at < kRows / 2 ? rows.first + at : rows.ninth + at - kRows / 2;
-  });
+  };
+  write_products(a.product, c, sums, row_of, SumsAsTheyAre());
 }
 
 /// A tile for each thread block.

@@ -1,5 +1,6 @@
 #include "ops/cuda/two_of_four/kept_packer.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -97,9 +98,54 @@ std::byte* index_word(const KeptForm& form, int lane, int word, std::byte* unit)
   return unit + form.indices() + std::ptrdiff_t{8} * lane + std::ptrdiff_t{4} * word;
 }
 
-/// A row of a unit: row `g` or `g + 8` of its blocks.
-void put_row(const StoredRow& row, const KeptForm& form, std::int64_t first_input, int g,
-             bool lower, std::byte* unit) {
+/// A four in tile order: places and codes of what is stored, in the order of their places.
+struct PlacedFour {
+  std::uint32_t codes[2];
+  std::uint32_t indices;
+};
+PlacedFour placed(const StoredRow& row, std::int64_t four) {
+  constexpr std::uint32_t kPlaces[] = {0, 2, 1, 3};
+  const std::uint32_t kept = row.indices(four);
+  const std::uint32_t first = kPlaces[kept & 3u];
+  const std::uint32_t second = kPlaces[kept >> 2];
+  const int turned = first < second ? 0 : 1;
+  return {{row.stored(four, turned), row.stored(four, 1 - turned)},
+          std::min(first, second) | std::max(first, second) << 2};
+}
+
+/// A row of a unit for INT8 products.
+void put_integers(const StoredRow& row, const KeptForm& form, std::int64_t first_input, int g,
+                  bool lower, std::byte* unit) {
+  constexpr int kFours = kIntegerInputs / kFour;
+  constexpr std::uint32_t kHighest = 0x80;
+  for (int block = 0; block < kIntegerBlocks; ++block) {
+    for (int place = 0; place < kFours; ++place) {
+      // In tile order the even fours of eight come first.
+      const int four = place / 8 * 8 + place % 4 * 2 + place % 8 / 4;
+      const PlacedFour kept =
+          placed(row, (first_input + std::int64_t{block} * kIntegerInputs) / kFour + four);
+      const int half = place / 8;
+      const int lane = g * 4 + place % 8 / 2;
+      for (int which = 0; which < 2; ++which) {
+        const int byte = place % 2 * 2 + which;
+        const int register_of_lane = 2 * half + (lower ? 1 : 0);
+        if (form.bits == 4) {
+          or_word(unit + kept_word_at(lane, 2 * block + half),
+                  kept.codes[which] << (8 * byte + (lower ? 4 : 0)));
+        } else {
+          or_word(unit + kept_word_at(lane, 4 * block + register_of_lane),
+                  (kept.codes[which] ^ kHighest) << (8 * byte));
+        }
+      }
+      or_word(index_word(form, g * 4 + 2 * half + (lower ? 1 : 0), block, unit),
+              kept.indices << (4 * (place % 8)));
+    }
+  }
+}
+
+/// The same for float16 products.
+void put_halves(const StoredRow& row, const KeptForm& form, std::int64_t first_input, int g,
+                bool lower, std::byte* unit) {
   for (int block = 0; block < kKeptBlocks; ++block) {
     const std::int64_t input = first_input + std::int64_t{block} * kKeptInputs;
     for (int four = 0; four < kBlockFours; ++four) {
@@ -110,6 +156,16 @@ void put_row(const StoredRow& row, const KeptForm& form, std::int64_t first_inpu
       or_word(index_word(form, lane, block / 2, unit),
               row.indices(stored) << (four % 4 * 4 + (lower ? kHalfBits : 0)));
     }
+  }
+}
+
+/// A row of a unit: row `g` or `g + 8`.
+void put_row(const StoredRow& row, const KeptForm& form, std::int64_t first_input, int g,
+             bool lower, std::byte* unit) {
+  if (form.integers) {
+    put_integers(row, form, first_input, g, lower, unit);
+  } else {
+    put_halves(row, form, first_input, g, lower, unit);
   }
   for (int part = 0; part < form.scales; ++part) {
     const std::int64_t input = first_input + std::int64_t{part} * kKeptInputs;
@@ -122,19 +178,34 @@ void put_row(const StoredRow& row, const KeptForm& form, std::int64_t first_inpu
 
 /// Indices of rows behind the last.
 void put_no_row(const KeptForm& form, int g, bool lower, std::byte* unit) {
-  constexpr std::uint32_t kFirstTwoOfEach = 0x4444;
+  constexpr std::uint32_t kFirstTwoOfFour = 0x4444;
   for (int t = 0; t < 4; ++t) {
     for (int word = 0; word < 2; ++word) {
-      or_word(index_word(form, g * 4 + t, word, unit), kFirstTwoOfEach << (lower ? kHalfBits : 0));
+      if (!form.integers) {
+        or_word(index_word(form, g * 4 + t, word, unit),
+                kFirstTwoOfFour << (lower ? kHalfBits : 0));
+      } else if ((t % 2 == 1) == lower) {
+        or_word(index_word(form, g * 4 + t, word, unit),
+                kFirstTwoOfFour << kHalfBits | kFirstTwoOfFour);
+      }
     }
   }
 }
 
-KeptForm form_of(const formats::Scheme& scheme) {
-  if (!formats::has_codes(scheme)) {
-    return {kHalfBits, 0};
+/// Of weights that meet INT8 activations.
+Refusal integer_units_refusal(const formats::Scheme& scheme) {
+  if (scheme.activation.group != 0) {
+    return Reason("{} activations share a scale; it takes one for each token",
+                  scheme.activation.group);
   }
-  return {scheme.code.bits, scheme.scale.group % kKeptUnitInputs == 0 ? 1 : kKeptBlocks};
+  if (scheme.scale.group % kKeptUnitInputs != 0) {
+    return Reason("{} inputs share a scale; with rounded activations it takes multiples of {}",
+                  scheme.scale.group, kKeptUnitInputs);
+  }
+  if (scheme.code.bits == 8 && formats::has_zeros(scheme)) {
+    return Reason("8-bit codes with zeros meet no rounded activations");
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -144,12 +215,20 @@ Refusal kept_units_refusal(const formats::Scheme& scheme) {
     return Reason("all weights are stored, not two of four");
   }
   if (!scheme.activation.is_float()) {
-    return Reason("activations are rounded");
+    return integer_units_refusal(scheme);
   }
   if (!formats::has_codes(scheme) && scheme.code.dense != core::DType::kF16) {
     return Reason("weights are {}; it takes float16", core::name_of(scheme.code.dense));
   }
   return std::nullopt;
+}
+
+KeptForm kept_form(const formats::Scheme& scheme) {
+  if (!formats::has_codes(scheme)) {
+    return {kHalfBits, 0};
+  }
+  return {scheme.code.bits, scheme.scale.group % kKeptUnitInputs == 0 ? 1 : kKeptBlocks,
+          !scheme.activation.is_float(), scheme.scale.group == 0};
 }
 
 PackedKept pack_kept(const UnitRows& rows, core::ThreadPool& pool) {
@@ -158,25 +237,27 @@ PackedKept pack_kept(const UnitRows& rows, core::ThreadPool& pool) {
     core::fail(core::ErrorKind::kUsage, "{} on a GPU: {}; use --device cpu", front.scheme,
                refused->text());
   }
-  PackedKept packed{form_of(front.scheme), rows.count(), front.k, {}};
-  const std::int64_t tiles = (packed.n + kKeptRows - 1) / kKeptRows;
-  const std::int64_t units = (packed.k + kKeptUnitInputs - 1) / kKeptUnitInputs;
-  packed.units.resize(index(tiles * units * packed.form.bytes()));
-  pool.parallel_for(tiles, 1, [&](std::int64_t begin, std::int64_t end) {
+  PackedKept packed{kept_form(front.scheme), rows.count(), front.k, {}};
+  const std::int64_t groups = (packed.n + kKeptGroupRows - 1) / kKeptGroupRows;
+  const std::int64_t units = packed.units_along_k();
+  packed.units.resize(index(groups * kKeptTiles * units * packed.form.bytes()));
+  pool.parallel_for(groups * kKeptTiles, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t at = begin * kKeptRows; at < end * kKeptRows; ++at) {
-      std::byte* unit = packed.units.data() + at / kKeptRows * units * packed.form.bytes();
       const int g = static_cast<int>(at % kHalfRows);
       const bool lower = at % kKeptRows >= kHalfRows;
+      const auto unit = [&](std::int64_t u) {
+        return packed.units.data() + kept_unit(at / kKeptRows, u, units) * packed.form.bytes();
+      };
       if (at >= packed.n) {
-        for (std::int64_t u = 0; u < units; ++u, unit += packed.form.bytes()) {
-          put_no_row(packed.form, g, lower, unit);
+        for (std::int64_t u = 0; u < units; ++u) {
+          put_no_row(packed.form, g, lower, unit(u));
         }
         continue;
       }
       const UnitRows::Place place = rows.place(at);
       const StoredRow row(*rows.weights[place.weight], place.row);
-      for (std::int64_t u = 0; u < units; ++u, unit += packed.form.bytes()) {
-        put_row(row, packed.form, u * kKeptUnitInputs, g, lower, unit);
+      for (std::int64_t u = 0; u < units; ++u) {
+        put_row(row, packed.form, u * kKeptUnitInputs, g, lower, unit(u));
       }
     }
   });

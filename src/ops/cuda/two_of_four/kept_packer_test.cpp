@@ -66,14 +66,54 @@ std::vector<float> read_unit(const std::byte* unit, const KeptForm& form) {
   return values;
 }
 
+/// The same of units for INT8 products: the places of tile order become inputs again.
+std::vector<float> read_integer_unit(const std::byte* unit, const KeptForm& form) {
+  constexpr int kOfPlace[] = {0, 2, 1, 3};
+  std::vector<float> values(kKeptRows * kKeptUnitInputs);
+  for (int row = 0; row < kKeptRows; ++row) {
+    const int g = row % 8;
+    const bool lower = row >= 8;
+    const float scale = half(at<std::uint16_t>(unit + form.scales_at() + 4 * g + (lower ? 2 : 0)));
+    const auto zero = at<std::uint8_t>(unit + form.zeros_at() + 2 * g + (lower ? 1 : 0));
+    for (int block = 0; block < kIntegerBlocks; ++block) {
+      for (int stored = 0; stored < kIntegerInputs / 2; ++stored) {  // codes of the row, in order
+        const int register_of_lane = stored / 16 * 2 + (lower ? 1 : 0);
+        const int lane = 4 * g + stored % 16 / 4;
+        const int byte = stored % 4;
+        const int four = stored / 2;
+        const auto indices = at<std::uint32_t>(
+            unit + form.indices() + 8 * (4 * g + four / 8 * 2 + (lower ? 1 : 0)) + 4 * block);
+        const int place = static_cast<int>(indices >> (four % 8 * 4 + stored % 2 * 2) & 3u);
+        float value = 0;
+        if (form.bits == 8) {
+          value = at<std::int8_t>(unit + kept_word_at(lane, 4 * block + register_of_lane) + byte);
+        } else {
+          const auto both =
+              at<std::uint8_t>(unit + kept_word_at(lane, 2 * block + register_of_lane / 2) + byte);
+          value = static_cast<float>((lower ? both >> 4 : both & 15) - zero);
+        }
+        // Tile order: place 16 e + 4 t + n of 32 is input 8 t + 4 e + {0, 2, 1, 3}[n].
+        const int of_32 = four % 8;
+        const int input =
+            64 * block + four / 8 * 32 + of_32 % 4 * 8 + of_32 / 4 * 4 + kOfPlace[place];
+        values[static_cast<std::size_t>(row * kKeptUnitInputs + input)] += scale * value;
+      }
+    }
+  }
+  return values;
+}
+
 /// Rows [n][k]; what is behind the last row or input must be 0.
 std::vector<float> read_back(const PackedKept& packed) {
   std::vector<float> values(static_cast<std::size_t>(packed.n * packed.k));
-  const std::int64_t units = (packed.k + kKeptUnitInputs - 1) / kKeptUnitInputs;
-  for (std::int64_t row = 0; row < packed.n; row += kKeptRows) {
+  const std::int64_t units = packed.units_along_k();
+  const std::int64_t rows = std::ssize(packed.units) / (units * packed.form.bytes()) * kKeptRows;
+  for (std::int64_t row = 0; row < rows; row += kKeptRows) {
     for (std::int64_t u = 0; u < units; ++u) {
-      const std::vector<float> unit = read_unit(
-          packed.units.data() + (row / kKeptRows * units + u) * packed.form.bytes(), packed.form);
+      const std::byte* const bytes =
+          packed.units.data() + kept_unit(row / kKeptRows, u, units) * packed.form.bytes();
+      const std::vector<float> unit = packed.form.integers ? read_integer_unit(bytes, packed.form)
+                                                           : read_unit(bytes, packed.form);
       for (std::int64_t i = 0; i < std::ssize(unit); ++i) {
         const std::int64_t n = row + i / kKeptUnitInputs;
         const std::int64_t k = u * kKeptUnitInputs + i % kKeptUnitInputs;
@@ -93,14 +133,17 @@ TEST(KeptPacker, HoldsTheWeight) {
   core::ThreadPool pool(2);
   for (const std::string scheme :
        {"int4-sym-g128-2of4", "int4-asym-g32-2of4", "int4-asym-g96-2of4", "int4-asym-row-2of4",
-        "int8-sym-row-2of4", "int8-asym-g64-2of4", "int8-asym-g256-2of4", "f16-2of4"}) {
+        "int8-sym-row-2of4", "int8-asym-g64-2of4", "int8-asym-g256-2of4", "f16-2of4",
+        "int8-sym-row-2of4-a8", "int4-asym-row-2of4-a8", "int4-asym-g128-2of4-a8",
+        "int8-sym-g256-2of4-a8"}) {
     for (const auto& [n, k] : {std::pair{16, 128}, {1, 4}, {33, 260}, {80, 1024}}) {
       SCOPED_TRACE(scheme + " " + std::to_string(n) + " x " + std::to_string(k));
       const PackedWeight weight = kept_weight(scheme, n, k, 3);
       const UnitRows alone{{&weight}, false};
       const PackedKept packed = pack_kept(alone, pool);
       EXPECT_EQ(read_back(packed), decoded(alone));
-      EXPECT_EQ(std::ssize(packed.units), (n + 15) / 16 * ((k + 127) / 128) * packed.form.bytes());
+      EXPECT_EQ(std::ssize(packed.units),
+                (n + 63) / 64 * 4 * ((k + 127) / 128) * packed.form.bytes());
     }
   }
 }
@@ -118,15 +161,17 @@ TEST(KeptPacker, HoldsWeightsSideBySideAndInPairs) {
 // A device may do anything with indices that do not ascend.
 TEST(KeptPacker, IndicesAscendBehindTheEndToo) {
   core::ThreadPool pool(1);
-  const PackedWeight weight = kept_weight("int8-sym-row-2of4", 17, 132, 5);
-  const PackedKept packed = pack_kept({{&weight}, false}, pool);
-  for (std::int64_t unit = 0; unit < 4; ++unit) {
-    const std::byte* const bytes =
-        packed.units.data() + unit * packed.form.bytes() + packed.form.indices();
-    for (int i = 0; i < 8 * kKeptLanes; ++i) {
-      for (const int pair :
-           {std::to_integer<int>(bytes[i]) & 15, std::to_integer<int>(bytes[i]) >> 4}) {
-        EXPECT_LT(pair & 3, pair >> 2) << "unit " << unit << " byte " << i;
+  for (const char* scheme : {"int8-sym-row-2of4", "int8-sym-row-2of4-a8"}) {
+    const PackedWeight weight = kept_weight(scheme, 17, 132, 5);
+    const PackedKept packed = pack_kept({{&weight}, false}, pool);
+    for (std::int64_t unit = 0; unit < 8; ++unit) {
+      const std::byte* const bytes =
+          packed.units.data() + unit * packed.form.bytes() + packed.form.indices();
+      for (int i = 0; i < 8 * kKeptLanes; ++i) {
+        for (const int pair :
+             {std::to_integer<int>(bytes[i]) & 15, std::to_integer<int>(bytes[i]) >> 4}) {
+          EXPECT_LT(pair & 3, pair >> 2) << "unit " << unit << " byte " << i;
+        }
       }
     }
   }
@@ -140,11 +185,14 @@ TEST(KeptPacker, RefusesWhatItCannotHold) {
   EXPECT_EQ(refusal("int4-asym-g32-2of4"), "");
   EXPECT_EQ(refusal("f16-2of4"), "");
   EXPECT_NE(refusal("bf16-2of4"), "");
-  EXPECT_NE(refusal("int8-sym-row-2of4-a8"), "");
+  EXPECT_EQ(refusal("int8-sym-row-2of4-a8"), "");
+  EXPECT_NE(refusal("int8-asym-row-2of4-a8"), "");
+  EXPECT_NE(refusal("int4-sym-g128-2of4-a8g128"), "");
+  EXPECT_NE(refusal("int4-asym-g32-2of4-a8"), "");
   EXPECT_NE(refusal("int4-asym-g32"), "");
   EXPECT_NE(refusal("f16"), "");
   core::ThreadPool pool(1);
-  const PackedWeight weight = kept_weight("int8-sym-row-2of4-a8", 16, 128, 5);
+  const PackedWeight weight = kept_weight("int4-sym-g32-2of4-a8", 16, 128, 5);
   EXPECT_THROW(pack_kept({{&weight}, false}, pool), core::Error);
 }
 

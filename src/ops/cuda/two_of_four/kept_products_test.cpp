@@ -20,16 +20,6 @@ namespace {
 
 using formats::PackedWeight;
 
-/// Inputs [m][ldx], which are 0 behind the k-th.
-std::vector<core::Fp16> inputs_of(std::int64_t m, std::int64_t k, std::uint64_t seed) {
-  const std::int64_t ldx = padded_columns(k);
-  std::vector<float> values = normal_values(m * ldx, seed);
-  for (std::int64_t i = 0; i < std::ssize(values); ++i) {
-    values[static_cast<std::size_t>(i)] *= i % ldx < k ? 1.0f : 0.0f;
-  }
-  return to_halves(values);
-}
-
 KeptWeights on_device(const PackedWeight& weight) {
   core::ThreadPool pool(1);
   return KeptWeights(pack_kept({{&weight}, false}, pool));
@@ -55,7 +45,7 @@ TEST_F(KeptProductsOnGpu, AreTheReferenceOverRaggedShapes) {
       SCOPED_TRACE(scheme);
       expect_products_of_batches(
           weight, n + 3, seed,
-          [&](std::int64_t m, std::uint64_t of) { return inputs_of(m, weight.k, of); },
+          [&](std::int64_t m, std::uint64_t of) { return padded_inputs(m, weight.k, of); },
           [&](const auto& x, const HalfCall& call) { return run(kept, x, call); });
     }
   }
@@ -82,7 +72,7 @@ TEST_F(KeptProductsOnGpu, FindEachPlaceOfAUnit) {
 TEST_F(KeptProductsOnGpu, ATokenHasTheSameBitsInEveryBatch) {
   const PackedWeight weight = kept_weight("int4-asym-g128-2of4", 160, 1536, 3);
   const KeptWeights kept = on_device(weight);
-  const std::vector<core::Fp16> x = inputs_of(64, 1536, 4);
+  const std::vector<core::Fp16> x = padded_inputs(64, 1536, 4);
   HalfCall call{.m = 64, .ldy = 160};
   const std::vector<float> all = run(kept, x, call);
   for (const std::int64_t m : {1, 7, 16, 32}) {
