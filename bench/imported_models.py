@@ -2,7 +2,7 @@
 """Speed of models that other tools compressed beside Nibble's own of as many bits, in turns.
 
     bench/imported_models.py prepare FOLDER --nibble PROGRAM [--tokenizer models/demo]
-    bench/imported_models.py run FOLDER --nibble PROGRAM [--rounds 3] [--threads 2] [--only gptq,Q6_K] [--json FILE]
+    bench/imported_models.py run FOLDER --nibble PROGRAM [--device cpu] [--rounds 3] [--threads 2] [--only gptq,Q6_K] [--json FILE]
 
 `prepare` writes random models of 0.77 billion parameters (hidden 2048, ffn 5632, 16 blocks; the output layer in 16 bits)
 in Nibble's own schemes, and the same shape as other tools store it: GPTQ, AWQ, compressed-tensors and MLX by `nibble
@@ -113,7 +113,8 @@ def prepare(args):
 
 
 def speeds(args, model):
-    words = [args.nibble, "bench", model, "--pp", "128", "--tg", "24", "--repeats", "3", "--threads", str(args.threads), "--json", "-q"]
+    words = [args.nibble, "bench", model, "--pp", "128", "--tg", "24", "--repeats", "3", "--device", args.device, "--threads", str(args.threads),
+             "--json", "-q"]
     result, error = run_json(words, 60)
     if result is None:
         sys.exit(f"{' '.join(map(str, words))}: {error}")
@@ -131,7 +132,7 @@ def run(args):
                 found[side].append(speeds(args, sides[side]))
         for phase, what in WORKED.items():
             middle = {side: statistics.median(speed[phase] for speed in found[side]) for side in sides}
-            rows.append({"model": name, "own": scheme_of(name), "work": what, **middle, "share": middle["imported"] / middle["own"]})
+            rows.append({"model": name, "scheme": scheme_of(name), "work": what, **middle, "share": middle["imported"] / middle["own"]})
             print(f"| {name} | `{scheme_of(name)}` | {what} | {middle['imported']:.1f} | {middle['own']:.1f} | "
                   f"{100 * rows[-1]['share']:.0f} % |", flush=True)
     if args.json:
@@ -142,8 +143,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["prepare", "run"])
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--nibble", type=pathlib.Path, required=True)
+    parser.add_argument("--nibble", type=lambda path: pathlib.Path(path).resolve(), required=True)
     parser.add_argument("--tokenizer", type=pathlib.Path, default=pathlib.Path("models/demo"))
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", default="")
