@@ -161,12 +161,13 @@ bool Collectives::by_products(std::int64_t count) const {
 }
 
 bool Collectives::divides_rows(std::int64_t tokens) const {
-  return divides_rows_ && tokens % 2 == 0 && tokens >= kFewestDivided;
+  return divides_rows_ && tokens >= kFewestDivided;
 }
 
-TokenRange Collectives::own_rows(std::int64_t tokens) const {
-  const auto half = static_cast<int>(tokens / 2);
-  return {rank() * half, (rank() + 1) * half};
+std::array<TokenRange, 2> Collectives::halves_of(std::int64_t tokens) {
+  const auto all = static_cast<int>(tokens);
+  const int first = (all + 1) / 2;
+  return {TokenRange{0, first}, TokenRange{first, all}};
 }
 
 BlockOutput Collectives::begin_sum(WireBlock* mine, std::int64_t tokens, bool divided,
@@ -180,9 +181,8 @@ BlockOutput Collectives::begin_sum(WireBlock* mine, std::int64_t tokens, bool di
                      .sum = memory.sums};
   output.kept = output.sent = {0, static_cast<int>(tokens)};
   if (divided) {
-    const auto half = static_cast<int>(tokens / 2);
     output.kept = own_rows(tokens);
-    output.sent = {half - output.kept.begin, 2 * half - output.kept.begin};
+    output.sent = halves_of(tokens)[static_cast<std::size_t>(1 - rank())];
   }
   return output;
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -48,8 +50,11 @@ class Collectives {
   /// Whether each rank may make half of the rows of a sum of so many tokens, and their norms for
   /// both: then all ranks must begin and end all such sums alike.
   bool divides_rows(std::int64_t tokens) const;
-  /// This rank's half.
-  TokenRange own_rows(std::int64_t tokens) const;
+  /// The halves, by rank: the first may have a row more.
+  static std::array<TokenRange, 2> halves_of(std::int64_t tokens);
+  TokenRange own_rows(std::int64_t tokens) const {
+    return halves_of(tokens)[static_cast<std::size_t>(rank())];
+  }
   /// Begins a sum, by_products(), of so many tokens, and says where this rank's product writes its
   /// part, which also goes to `mine` on the device. Where rows are not divided, other ranks may
   /// call add_onto() for this and what ends it.

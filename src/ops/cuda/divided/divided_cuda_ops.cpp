@@ -99,11 +99,30 @@ CudaOps::Matrix DividedCudaOps::send_part(Input& input, const LinearSet& set, Ma
   return mine;
 }
 
+// NCCL gathers as many rows of each rank, so one more than there are where the number is odd.
 void DividedCudaOps::make_whole(Matrix& x) {
-  if (x.rows_divided()) {
-    x.divide_rows(false);
-    collectives_->gather(x.data(), x.count() / 2, stream());
+  if (!x.rows_divided()) {
+    return;
   }
+  x.divide_rows(false);
+  const std::int64_t m = x.rows();
+  const std::int64_t columns = x.columns();
+  const std::int64_t half = (m + 1) / 2;
+  if (m % 2 == 0) {
+    return collectives_->gather(x.data(), half * columns, stream());
+  }
+  const TokenRange rows = collectives_->own_rows(m);
+  const Matrix all = matrix(2 * half, columns);
+  copy(x.data() + rows.begin * columns, all.data() + rows.begin * columns,
+       (rows.end - rows.begin) * columns);
+  collectives_->gather(all.data(), half * columns, stream());
+  copy(all.data(), x.data(), m * columns);
+}
+
+void DividedCudaOps::copy(const float* from, float* to, std::int64_t count) const {
+  device::cuda::check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(count) * sizeof(float),
+                                      cudaMemcpyDeviceToDevice, stream()),
+                      "cudaMemcpyAsync");
 }
 
 // All rows on every rank.
@@ -114,7 +133,8 @@ void DividedCudaOps::add_part(Matrix& x, const Matrix& mine) {
   }
   const TokenRange rows = collectives_->own_rows(x.rows());
   const std::int64_t first = rows.begin * x.columns();
-  add_begun(sum.from(first), x.divided_data() + first, x.count() / 2, stream());
+  add_begun(sum.from(first), x.divided_data() + first, (rows.end - rows.begin) * x.columns(),
+            stream());
   x.divide_rows(true);
   make_whole(x);
 }
@@ -187,10 +207,7 @@ CudaOps::Matrix DividedCudaOps::join(const Matrix& mine, const Widths& widths) {
   const std::int64_t m = mine.rows();
   const std::int64_t stride = m * *std::max_element(widths.begin(), widths.end());
   const Matrix parts = matrix(collectives_->size(), stride);
-  device::cuda::check(cudaMemcpyAsync(parts.data() + collectives_->rank() * stride, mine.data(),
-                                      static_cast<std::size_t>(mine.count()) * sizeof(float),
-                                      cudaMemcpyDeviceToDevice, stream()),
-                      "cudaMemcpyAsync");
+  copy(mine.data(), parts.data() + collectives_->rank() * stride, mine.count());
   collectives_->gather(parts.data(), stride, stream());
   RankColumns columns;
   for (const std::int64_t width : widths) {

@@ -44,6 +44,7 @@ class DividedCudaOps : public CudaOps {
   std::optional<Input> add_norm_rows(Matrix& x, const Matrix& mine, const Norm& norm,
                                      const LinearSet& set);
   void make_whole(Matrix& x);
+  void copy(const float* from, float* to, std::int64_t count) const;
   Matrix join(const Matrix& mine, const Widths& widths);
 
   std::unique_ptr<Collectives> collectives_;  // null: one rank
