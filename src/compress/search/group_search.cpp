@@ -61,7 +61,7 @@ void GroupSearch::take(const Format& format, std::span<const float> weights,
   } else if (formats::rounds_by_book_order(scheme)) {
     kind_ = Kind::kBook;
     Book book;
-    std::array<std::uint8_t, book.size()> codes;
+    std::array<std::uint8_t, book.size()> codes{};
     std::iota(codes.begin(), codes.end(), std::uint8_t{0});
     format.decode_group(codes, {}, book);
     if (!order_ || book != book_) {  // that of the group before, in nearly all cases
