@@ -26,11 +26,21 @@ struct Vectors {
   static NIBBLE_INLINE void load(const T* from, Vector& to) {
     __builtin_memcpy(&to, from, sizeof(to));
   }
-  static NIBBLE_INLINE void widen(const float* from, Doubles& to) {
-    Floats floats;
-    load(from, floats);
-    to = __builtin_convertvector(floats, Doubles);
-  }
+
+  // Elements with their values, or codes.
+  struct Points {
+    Doubles h;
+    Doubles w;
+    Doubles value;
+
+    NIBBLE_INLINE Points(const double* weights, const double* importance, const float* values) {
+      Floats floats;
+      load(importance, h);
+      load(weights, w);
+      load(values, floats);
+      value = __builtin_convertvector(floats, Doubles);
+    }
+  };
 
   // Partial sums.
   struct Sums {
@@ -64,14 +74,9 @@ struct SquaredError {
     typename V::Sums errors;
     V::for_each(
         count, [&](std::size_t i, int v) __attribute__((always_inline)) {
-          typename V::Doubles h;
-          typename V::Doubles w;
-          typename V::Doubles value;
-          V::load(importance + i, h);
-          V::load(weights + i, w);
-          V::widen(values + i, value);
-          const auto error = w - value;
-          errors.part[v] += h * error * error;
+          const typename V::Points at(weights + i, importance + i, values + i);
+          const auto error = at.w - at.value;
+          errors.part[v] += at.h * error * error;
         });
     return errors.sum();
   }
@@ -193,15 +198,10 @@ struct LineSums {
     typename V::Sums covariance;
     V::for_each(
         count, [&](std::size_t i, int v) __attribute__((always_inline)) {
-          typename V::Doubles h;
-          typename V::Doubles w;
-          typename V::Doubles code;
-          V::load(importance + i, h);
-          V::load(weights + i, w);
-          V::widen(codes + i, code);
-          code -= mean_code;
-          variance.part[v] += h * code * code;
-          covariance.part[v] += h * code * (w - mean_weight);
+          typename V::Points at(weights + i, importance + i, codes + i);
+          at.value -= mean_code;
+          variance.part[v] += at.h * at.value * at.value;
+          covariance.part[v] += at.h * at.value * (at.w - mean_weight);
         });
     line.variance = variance.sum();
     line.covariance = covariance.sum();
@@ -218,15 +218,10 @@ struct ScaleSums {
     typename V::Sums square;
     V::for_each(
         count, [&](std::size_t i, int v) __attribute__((always_inline)) {
-          typename V::Doubles h;
-          typename V::Doubles w;
-          typename V::Doubles value;
-          V::load(importance + i, h);
-          V::load(weights + i, w);
-          V::widen(values + i, value);
-          value -= zero;
-          cross.part[v] += h * (w - minimum) * value;
-          square.part[v] += h * value * value;
+          typename V::Points at(weights + i, importance + i, values + i);
+          at.value -= zero;
+          cross.part[v] += at.h * (at.w - minimum) * at.value;
+          square.part[v] += at.h * at.value * at.value;
         });
     scale = {cross.sum(), square.sum()};
   }
