@@ -207,7 +207,7 @@ TEST_F(ConvertCommand, WhatCannotBeIsRefusedWithOneLine) {
   fails(words(kDemo, "gptq"), 2, "quantize it first");
   fails(words(kDemo, "awq", {"--scheme", "int3-sym-g64"}), 2, "int4-asym-g64");
   fails(words(kDemo, "hf", {"--scheme", "int4-sym-g64"}), 2, "plain numbers");
-  fails(words(kDemo, "gguf", {"--scheme", "int4-sym-g64"}), 2, "int4-sym-g32");
+  fails(words(kDemo, "gguf", {"--scheme", "int4-sym-g64"}), 2, "Q4_0");
   fails(words(families + "gpt2", "gptq", {"--scheme", "int4-sym-g32"}), 3, "Conv1D");
   fails(words(kDemo, "onnx"), 2, "onnx");
   fails(words(families + "opt", "gguf"), 3, "opt");
