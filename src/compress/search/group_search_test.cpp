@@ -123,8 +123,8 @@ TEST(GroupSearch, FindsWhatThePlainSearchFinds) {
         "int4-sym-g48",    "int8-asym-g48",   "int8-sym-g48",    "int4-min-g32",
         "int8-min-g32",    "lut4-nf4-g48",    "lut4-af4-g48",    "lut4-fp4-g48",
         "lut4-row-g48",    "lut3-row-g48",    "lut2-matrix-g48", "mxfp4",
-        "nvfp4",           "int2-min-g16-s8", "int3-sym-g16-s8", "lut4-matrix-g32-s8",
-        "int4-min-g32-s8", "int8-min-g32-s8", "int8-sym-g16-s8"}) {
+        "nvfp4",           "int2-min-g16-s8", "int3-sym-g16-s8", "lut4-iq4-g32-s8",
+        "int4-min-g32-s8", "int5-min-g32-s8", "int6-sym-g16-s8", "int5-sym-g32"}) {
     const formats::Scheme scheme = formats::parse_scheme(text);
     const auto format = formats::make_format(scheme, formats::has_learned_book(scheme)
                                                          ? learned_book(scheme.code.bits)

@@ -26,9 +26,10 @@ class PlainSearch {
   GroupFit search(int steps, const formats::GroupParameters& known) {
     const formats::Scheme& scheme = format_.scheme();
     const bool is_nv = scheme.scale.type == formats::ScaleType::kE4m3;
-    const bool is_signed = formats::has_learned_book(scheme) ||
-                           (formats::is_integer(scheme) && !has_offsets() &&
-                            (scheme.code.bits < 8 || formats::has_supers(scheme)));
+    const bool is_iq4 = scheme.code.book == formats::Book::kIq4;
+    const bool is_signed =
+        formats::has_learned_book(scheme) || is_iq4 ||
+        (formats::is_integer(scheme) && !has_offsets() && formats::value_bits(scheme) < 8);
     best_ = {known, std::numeric_limits<double>::infinity()};
     descend(known);
     descend(format_.fit(weights_));

@@ -65,8 +65,11 @@ TEST(StepLoops, CodesEndWhereTheirBitsOrBlocksEnd) {
   expect("int8-asym-g32", 0, 255);
   expect("int4-min-g32", 0, 15);
   expect("int8-min-g32", 0, 255);
-  expect("int8-min-g32-s8", 0, 31);    // Q5_K
-  expect("int8-sym-g16-s8", 96, 159);  // Q6_K
+  expect("int8-min-g32-s8", 0, 255);
+  expect("int8-sym-g16-s8", 1, 255);
+  expect("int5-min-g32-s8", 0, 31);    // Q5_K
+  expect("int5-sym-g32", 112, 143);    // Q5_0
+  expect("int6-sym-g16-s8", 96, 159);  // Q6_K
   expect("int3-sym-g16-s8", 0, 7);     // Q3_K
 }
 

@@ -139,6 +139,7 @@ class CudaBookSteps final : public BookSteps {
     CoderView coder;
     coder.books = table.as<BookTable>();
     coder.book_of_row = tables > 1;
+    coder.learned = true;
     const Buffer losses = CudaContext::room<double>(count * layer_.groups);
     use(coder, list.as<std::int64_t>(), losses.as<double>());
     const std::vector<double> by_group = context_.values_of<double>(losses);

@@ -32,6 +32,7 @@ class Coder {
  public:
   __device__ Coder(const CoderView& view, std::int64_t row)
       : book_(view.books == nullptr ? nullptr : view.books + (view.book_of_row ? row : 0)),
+        learned_(view.learned),
         bits_(view.bits),
         symmetric_(view.symmetric) {}
 
@@ -93,7 +94,8 @@ class Coder {
     if (book_ != nullptr) {
       const double below = fabs(static_cast<double>(book_->values[0]));
       const double above = fabs(static_cast<double>(book_->values[kBookSize - 1]));
-      const bool mirrored = below > above && !negative;  // IQ4's values reach further below 0
+      // IQ4's values reach further below 0.
+      const bool mirrored = !learned_ && below > above && !negative;
       return {round_scale((mirrored ? -magnitude : magnitude) / fmax(below, above)), 0};
     }
     const int middle = 1 << (bits_ - 1);
@@ -136,6 +138,7 @@ class Coder {
   }
 
   const BookTable* book_;
+  bool learned_;
   int bits_;
   bool symmetric_;
 };

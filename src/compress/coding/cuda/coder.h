@@ -18,6 +18,7 @@ struct BookTable {
 struct CoderView {
   const BookTable* books = nullptr;  // null: integers
   bool book_of_row = false;          // row i has books[i]; else all rows have books[0]
+  bool learned = false;              // books are; scales of groups are positive then
   int bits = 4;
   bool symmetric = true;
 };

@@ -24,6 +24,7 @@ DeviceCoder::DeviceCoder(const CudaContext& context, const formats::Scheme& sche
               context.stream());
   view_.books = tables_.as<BookTable>();
   view_.book_of_row = scheme.code.book == formats::Book::kPerRow;
+  view_.learned = learned;
 }
 
 device::cuda::Buffer device_groups(const CudaContext& context, const Parameters& parameters) {

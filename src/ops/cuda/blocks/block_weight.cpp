@@ -60,6 +60,7 @@ PackedWeight block_weight(const PackedWeight& weight, std::string_view name,
   PackedWeight plain;
   plain.scheme = weight.scheme;
   plain.scheme.scale.type = formats::ScaleType::kF16;
+  plain.scheme.code.used_bits = 0;
   plain.n = weight.n;
   plain.k = weight.k;
   plain.codes = minima ? moved_codes(weight, middle) : weight.codes;

@@ -39,6 +39,9 @@ Refusal many_refusal(const LayerProblem& problem) {
   if (linear.m <= kFewKeptTokens) {
     return Reason("{} tokens; two-of-four-few takes up to {}", linear.m, kFewKeptTokens);
   }
+  if (linear.epilogue.blocks) {
+    return Reason("it sends nothing to another device");
+  }
   return epilogue_refusal(linear, true);
 }
 
