@@ -253,11 +253,14 @@ void launch_gemm(GemmLauncher launcher, const GemmWeights& weights, const Int4In
 void gemm_int8(const GemmPlan& plan, const GemmWeights& weights, const GemmWeights* tail,
                const Int8Inputs& inputs, const GemmOutput& output, cudaStream_t stream) {
   const auto kind = inputs.group_stride == 0 ? GemmInputs::kInt8 : GemmInputs::kInt8ScaledByGroup;
-  const GemmLauncher launcher = int8_launcher(plan, weights, kind);
+  // Products whose inputs stay send no blocks.
+  const GemmPlan used =
+      plan.keeps_inputs() && output.in_blocks() ? GemmPlan{true, 128, 128, 1, plan.blocks} : plan;
+  const GemmLauncher launcher = int8_launcher(used, weights, kind);
   require_exact(weights);
   core::require(tail == nullptr || kind == GemmInputs::kInt8ScaledByGroup, core::ErrorKind::kFailed,
                 "gemm: a tail needs inputs scaled by group");
-  launch_gemm(launcher, plan, weights, tail, kind, inputs, output, stream);
+  launch_gemm(launcher, used, weights, tail, kind, inputs, output, stream);
 }
 
 void gemm_half(const GemmPlan& plan, const GemmWeights& weights, const HalfInputs& inputs,

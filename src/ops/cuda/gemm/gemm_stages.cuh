@@ -25,6 +25,7 @@ struct GemmShape {
   static constexpr bool kByGroup =
       kScaling == Scaling::kByGroup || kScaling == Scaling::kByGroupOfBoth;
   static constexpr bool kScalesInRing = kScaling == Scaling::kByGroupOfBoth;
+  static constexpr bool kSendsBlocks = true;  // BlockOutput
   static constexpr bool kScaledByToken =
       kScaling == Scaling::kByRow || kScaling == Scaling::kByGroup;  // at the end
   static constexpr int kThreads = 128 * (1 + kWarpgroups);           // warpgroup 0 copies

@@ -54,8 +54,10 @@ struct StagedStore {
       store_floats(finished);
     } else if (a.output.half.values != nullptr) {
       store_halves(finished);
-    } else if (a.output.in_blocks()) {
-      store_blocks(finished);
+    } else if (Shape::kSendsBlocks && a.output.in_blocks()) {
+      if constexpr (Shape::kSendsBlocks) {
+        store_blocks(finished);
+      }
     } else {
       store_codes(finished);
     }

@@ -15,7 +15,8 @@ namespace nibble::ops::cuda {
 /// Writes what a warp computed: 16 rows from first_row on, kTokens tokens from first_token on. Lane
 /// 4 g + t holds, as values 4 j + 2 r + c, row 8 r + g and token 8 j + 2 t + c. Arguments have the
 /// numbers of `rows` and `tokens`, `factors` of rows or null, and the `output`.
-template <int kTokens, class Arguments>
+/// kSends: also BlockOutput.
+template <int kTokens, class Arguments, bool kSends = true>
 struct TileStore {
   const Arguments& a;
   int first_row;
@@ -41,8 +42,10 @@ struct TileStore {
     if (a.output.codes.codes != nullptr) {
       return store_codes(scale, value);
     }
-    if (a.output.in_blocks()) {
-      return store_blocks(scale, value);
+    if constexpr (kSends) {
+      if (a.output.in_blocks()) {
+        return store_blocks(scale, value);
+      }
     }
     const bool whole =
         first_row + static_cast<int>(kTileRows) <= a.rows && first_token + kTokens <= a.tokens;

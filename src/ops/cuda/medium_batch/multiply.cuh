@@ -266,8 +266,8 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
   __device__ void store(const float (&totals)[kCount], int first, int first_row, bool there) const {
     if (a.output.y == nullptr) {
       if constexpr (Shape::kHalf && kCount % 4 == 0) {
-        const TileStore<2 * kCount, MediumBatchArguments> to{a, there ? first_row : a.rows,
-                                                             2 * first};
+        const TileStore<2 * kCount, MediumBatchArguments, false> to{a, there ? first_row : a.rows,
+                                                                    2 * first};
         return to.store([](int) { return 1.0f; },
                         [&](int i, int r, float) { return totals[i] * unit_of(r == 1); });
       } else {

@@ -18,7 +18,7 @@ void launch_resident(const GemmPlan& plan, GemmArguments arguments, cudaStream_t
   arguments.strips = arguments.row_groups;
   arguments.token_tiles = (arguments.tokens + kTokens - 1) / kTokens;
   arguments.parts = resident_parts(arguments.strips, arguments.token_tiles, plan.blocks).count;
-  arguments.staged = arguments.output.in_blocks() || copies_results(arguments);
+  arguments.staged = copies_results(arguments);
   const CUtensorMap inputs =
       make_tensor_map({.data = arguments.inputs,
                        .value_bytes = 1,
@@ -26,7 +26,7 @@ void launch_resident(const GemmPlan& plan, GemmArguments arguments, cudaStream_t
                        .columns = static_cast<std::int64_t>(arguments.units_along_k) * kUnitInputs,
                        .row_bytes = arguments.input_row_bytes,
                        .box_rows = kTokens});
-  const CUtensorMap outputs = arguments.boxed() ? output_map<Shape>(arguments) : CUtensorMap{};
+  const CUtensorMap outputs = arguments.staged ? output_map<Shape>(arguments) : CUtensorMap{};
   const auto kernel = gemm_resident<Shape>;
   allow_shared_bytes(kernel, kSharedBytes);
   const int blocks = std::max(1, std::min(plan.blocks, arguments.token_tiles * arguments.parts));

@@ -37,7 +37,7 @@ struct ResidentProducts : ResidentStages<Shape> {
       : Stages(stages), outputs(map) {}
 
   __device__ void run() const {
-    if (a.boxed() && threadIdx.x == 0) {
+    if (a.staged && threadIdx.x == 0) {
       prefetch_map(outputs);
     }
     Place place;
@@ -189,8 +189,8 @@ struct ResidentProducts : ResidentStages<Shape> {
           scales_at, first_row, first_token};
       return to.store(value);
     }
-    const TileStore<kTokens, GemmArguments> to{a, first_row + warp() * static_cast<int>(kTileRows),
-                                               first_token};
+    const TileStore<kTokens, GemmArguments, false> to{
+        a, first_row + warp() * static_cast<int>(kTileRows), first_token};
     to.store([&](int token) { return a.input_scales[token * a.token_stride]; }, value);
   }
 };

@@ -74,6 +74,7 @@ struct ResidentShape {
   static constexpr int kThreads = kMultiplying + 128;             // and a warpgroup that copies
   static constexpr Scaling kScaling = Scaling::kByRow;
   static constexpr bool kScaledByToken = true;
+  static constexpr bool kSendsBlocks = false;
   static constexpr StagedShape kStaged = staged_shape(kTokens, kResidentPieceBytes);
 };
 
