@@ -26,7 +26,7 @@ words_of() {
     cuda_gemm_bench) words=(--few w4a16-g128 48x14336x4096) ;;
     cuda_packed_attention_bench) words=(1x32) ;;
     cuda_rows_bench) words=(rows) ;;
-    cuda_sums_bench) words=() ;;
+    cuda_sums_bench | cuda_sent_sums_bench) words=() ;;
     *) return 1 ;;
   esac
 }
@@ -57,10 +57,10 @@ run() {
   elif [[ $name == cuda_* ]] && { [[ ! -x $program ]] || ! nvidia-smi -L >/dev/null 2>&1; }; then
     echo "skipped: it needs a GPU and the CUDA toolkit"
     skipped=$((skipped + 1))
-  elif [[ $name == cuda_sums_bench ]] && (($(nvidia-smi -L | wc -l) < 2)); then
+  elif [[ $name == cuda_*sums_bench ]] && (($(nvidia-smi -L | wc -l) < 2)); then
     echo "skipped: it needs two GPUs"
     skipped=$((skipped + 1))
-  elif [[ $name == cuda_sums_bench ]]; then
+  elif [[ $name == cuda_*sums_bench ]]; then
     if on_two_gpus "$program"; then passed=$((passed + 1)); else fail "$program on two GPUs"; fi
   elif timeout 120 "$program" "${words[@]}"; then
     passed=$((passed + 1))
