@@ -15,9 +15,9 @@ namespace {
 using formats::PackedWeight;
 
 template <typename T>
-T at(const std::byte* from) {
+T at(const std::byte* from, int bytes) {
   T value;
-  std::memcpy(&value, from, sizeof(value));
+  std::memcpy(&value, from + bytes, sizeof(value));
   return value;
 }
 
@@ -27,7 +27,7 @@ float half(std::uint32_t bits) {
 
 /// What a unit holds: [16 rows][128 inputs]. Operands and indices stand as the PTX ISA says.
 std::vector<float> read_unit(const std::byte* unit, const KeptForm& form) {
-  std::vector<float> values(kKeptRows * kKeptUnitInputs);
+  std::vector<float> values(std::size_t{kKeptRows} * kKeptUnitInputs);
   for (int lane = 0; lane < kKeptLanes; ++lane) {
     const int g = lane / 4;
     for (int block = 0; block < kKeptBlocks; ++block) {
@@ -36,25 +36,24 @@ std::vector<float> read_unit(const std::byte* unit, const KeptForm& form) {
         const int four = lane % 4 + pair / 2 * 4;
         // Of inputs 16 i and on of the block the lane 4 g + 2 (block % 2) + i has the indices.
         const int source = g * 4 + block % 2 * 2 + four / 4;
-        const auto indices =
-            at<std::uint32_t>(unit + form.indices() + source * 8 + block / 2 * 4) >>
-            (lower ? 16 : 0) >> four % 4 * 4;
+        const auto indices = at<std::uint32_t>(unit, form.indices() + source * 8 + block / 2 * 4) >>
+                             (lower ? 16 : 0) >> four % 4 * 4;
         for (int which = 0; which < 2; ++which) {
           const int input = static_cast<int>(indices >> 2 * which & 3u);
           float value = 0;
           if (form.bits == 16) {
             value =
-                half(at<std::uint32_t>(unit + kept_word_at(lane, block * 4 + pair)) >> 16 * which);
+                half(at<std::uint32_t>(unit, kept_word_at(lane, block * 4 + pair)) >> 16 * which);
           } else {
             const int word = form.bits == 4 ? block : 2 * block + pair / 2;
             const int shift = form.bits == 4 ? 4 * pair : 8 * (pair % 2);
             const auto code =
-                at<std::uint32_t>(unit + kept_word_at(lane, word)) >> (shift + 16 * which) &
+                at<std::uint32_t>(unit, kept_word_at(lane, word)) >> (shift + 16 * which) &
                 ((1u << form.bits) - 1);
             const int part = g * form.scales + (form.scales == 1 ? 0 : block);
             const float scale =
-                half(at<std::uint16_t>(unit + form.scales_at() + 4 * part + (lower ? 2 : 0)));
-            const auto zero = at<std::uint8_t>(unit + form.zeros_at() + 2 * part + (lower ? 1 : 0));
+                half(at<std::uint16_t>(unit, form.scales_at() + 4 * part + (lower ? 2 : 0)));
+            const auto zero = at<std::uint8_t>(unit, form.zeros_at() + 2 * part + (lower ? 1 : 0));
             value = scale * static_cast<float>(static_cast<int>(code) - zero);
           }
           values[static_cast<std::size_t>((g + (lower ? 8 : 0)) * kKeptUnitInputs +
@@ -69,12 +68,12 @@ std::vector<float> read_unit(const std::byte* unit, const KeptForm& form) {
 /// The same of units for INT8 products: the places of tile order become inputs again.
 std::vector<float> read_integer_unit(const std::byte* unit, const KeptForm& form) {
   constexpr int kOfPlace[] = {0, 2, 1, 3};
-  std::vector<float> values(kKeptRows * kKeptUnitInputs);
+  std::vector<float> values(std::size_t{kKeptRows} * kKeptUnitInputs);
   for (int row = 0; row < kKeptRows; ++row) {
     const int g = row % 8;
     const bool lower = row >= 8;
-    const float scale = half(at<std::uint16_t>(unit + form.scales_at() + 4 * g + (lower ? 2 : 0)));
-    const auto zero = at<std::uint8_t>(unit + form.zeros_at() + 2 * g + (lower ? 1 : 0));
+    const float scale = half(at<std::uint16_t>(unit, form.scales_at() + 4 * g + (lower ? 2 : 0)));
+    const auto zero = at<std::uint8_t>(unit, form.zeros_at() + 2 * g + (lower ? 1 : 0));
     for (int block = 0; block < kIntegerBlocks; ++block) {
       for (int stored = 0; stored < kIntegerInputs / 2; ++stored) {  // codes of the row, in order
         const int register_of_lane = stored / 16 * 2 + (lower ? 1 : 0);
@@ -82,14 +81,14 @@ std::vector<float> read_integer_unit(const std::byte* unit, const KeptForm& form
         const int byte = stored % 4;
         const int four = stored / 2;
         const auto indices = at<std::uint32_t>(
-            unit + form.indices() + 8 * (4 * g + four / 8 * 2 + (lower ? 1 : 0)) + 4 * block);
+            unit, form.indices() + 8 * (4 * g + four / 8 * 2 + (lower ? 1 : 0)) + 4 * block);
         const int place = static_cast<int>(indices >> (four % 8 * 4 + stored % 2 * 2) & 3u);
         float value = 0;
         if (form.bits == 8) {
-          value = at<std::int8_t>(unit + kept_word_at(lane, 4 * block + register_of_lane) + byte);
+          value = at<std::int8_t>(unit, kept_word_at(lane, 4 * block + register_of_lane) + byte);
         } else {
           const auto both =
-              at<std::uint8_t>(unit + kept_word_at(lane, 2 * block + register_of_lane / 2) + byte);
+              at<std::uint8_t>(unit, kept_word_at(lane, 2 * block + register_of_lane / 2) + byte);
           value = static_cast<float>((lower ? both >> 4 : both & 15) - zero);
         }
         // Tile order: place 16 e + 4 t + n of 32 is input 8 t + 4 e + {0, 2, 1, 3}[n].
