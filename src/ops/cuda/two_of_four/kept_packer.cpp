@@ -19,6 +19,8 @@ constexpr int kHalfRows = kKeptRows / 2;
 constexpr int kBlockFours = kKeptInputs / kFour;
 constexpr std::uint32_t kFirstTwo = 0x4;  // indices 0 and 1
 constexpr int kHalfBits = 16;
+// Of which half are multiplied: sums of 2^17 products of INT8 numbers stay below 2^31.
+constexpr std::int64_t kMostIntegerInputs = std::int64_t{1} << 18;
 
 std::size_t index(std::int64_t value) {
   return static_cast<std::size_t>(value);
@@ -238,6 +240,11 @@ PackedKept pack_kept(const UnitRows& rows, core::ThreadPool& pool) {
                refused->text());
   }
   PackedKept packed{kept_form(front.scheme), rows.count(), front.k, {}};
+  const bool long_sums = packed.form.integers && packed.form.by_row;
+  core::require(
+      !long_sums || front.k <= kMostIntegerInputs, core::ErrorKind::kUsage,
+      "{} on a GPU: {} inputs; sums of INT8 products are exact up to {}; use --device cpu",
+      front.scheme, front.k, kMostIntegerInputs);
   const std::int64_t groups = (packed.n + kKeptGroupRows - 1) / kKeptGroupRows;
   const std::int64_t units = packed.units_along_k();
   packed.units.resize(index(groups * kKeptTiles * units * packed.form.bytes()));

@@ -195,5 +195,16 @@ TEST(KeptPacker, RefusesWhatItCannotHold) {
   EXPECT_THROW(pack_kept({{&weight}, false}, pool), core::Error);
 }
 
+TEST(KeptPacker, RefusesRowsWhoseSumsAreNotExact) {
+  core::ThreadPool pool(1);
+  constexpr std::int64_t kMost = std::int64_t{1} << 18;
+  const PackedWeight longest = kept_weight("int8-sym-row-2of4-a8", 1, kMost, 5);
+  EXPECT_NO_THROW(pack_kept({{&longest}, false}, pool));
+  const PackedWeight longer = kept_weight("int8-sym-row-2of4-a8", 1, kMost + 4, 5);
+  EXPECT_THROW(pack_kept({{&longer}, false}, pool), core::Error);
+  const PackedWeight floats = kept_weight("int8-sym-row-2of4", 1, kMost + 4, 5);
+  EXPECT_NO_THROW(pack_kept({{&floats}, false}, pool));
+}
+
 }  // namespace
 }  // namespace nibble::ops::cuda
