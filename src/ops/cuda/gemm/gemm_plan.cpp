@@ -1,8 +1,9 @@
+#include "ops/cuda/gemm/gemm_plan.h"
+
 #include <limits>
 
 #include "device/cuda_devices.h"
 #include "ops/cuda/device_code/per_device.h"
-#include "ops/cuda/gemm/gemm.h"
 #include "ops/cuda/gemm/gemm_launchers.h"
 #include "ops/cuda/gemm/resident/resident_shape.h"
 
@@ -19,7 +20,7 @@ constexpr double kHidingResults = 0.8;
 
 // Two blocks of a cluster read less, but wait for one another. On an H200 that pays where many
 // large tiles follow one another.
-double cost_of_reading_alone(const GemmPlan& plan, bool by_group, int rounds) {
+double cost_of_reading_alone(const GemmPlan& plan, bool by_group, std::int64_t rounds) {
   const bool large = by_group ? plan.row_tile == 128 && plan.token_tile == 128
                               : plan.token_tile == 256 && rounds > 1;
   return large ? 1.03 : 0.97;
@@ -33,19 +34,13 @@ double time_of_resident(const GemmPlan& plan, const GemmWeights& weights, int to
   return kHidingResults * parts.time * (plan.token_tile + kStripOverhead) * plan.row_tile;
 }
 
-// A model of the time: rounds of tiles that run at once, each as long as its tokens.
 double time_of(const GemmPlan& plan, const GemmWeights& weights, GemmInputs inputs, int tokens) {
   if (plan.keeps_inputs()) {
     return time_of_resident(plan, weights, tokens);
   }
   const bool by_group = scales_by_group(weights, inputs);
-  const auto rows = static_cast<int>(weights.units.n);
-  const int rows_at_once = plan.row_tile * plan.cluster;
-  const int tiles =
-      (rows + rows_at_once - 1) / rows_at_once * ((tokens + plan.token_tile - 1) / plan.token_tile);
-  const int clusters = plan.blocks / plan.cluster;
-  const int rounds = (tiles + clusters - 1) / clusters;
-  double time = rounds * (plan.token_tile + kTileOverhead) * plan.row_tile;
+  const std::int64_t rounds = gemm_rounds(plan, weights.units.n, tokens);
+  double time = time_of_rounds(plan, rounds);
   if (plan.cluster == 1) {
     time *= cost_of_reading_alone(plan, by_group, rounds);
   }
@@ -58,18 +53,25 @@ double time_of(const GemmPlan& plan, const GemmWeights& weights, GemmInputs inpu
   return time;
 }
 
-struct GemmDevice {
-  int multiprocessors = 0;
-  bool wgmma = false;
-};
+}  // namespace
 
-GemmDevice current_device() {
+GemmDevice gemm_device() {
   return of_current_device([] {
     return GemmDevice{device::current_cuda_device().multiprocessors, wgmma_runs()};
   });
 }
 
-}  // namespace
+std::int64_t gemm_rounds(const GemmPlan& plan, std::int64_t rows, int tokens) {
+  const std::int64_t rows_at_once = std::int64_t{plan.row_tile} * plan.cluster;
+  const std::int64_t strips = (rows + rows_at_once - 1) / rows_at_once;
+  const std::int64_t tiles = strips * ((tokens + plan.token_tile - 1) / plan.token_tile);
+  const std::int64_t at_once = plan.blocks / plan.cluster;
+  return (tiles + at_once - 1) / at_once;
+}
+
+double time_of_rounds(const GemmPlan& plan, std::int64_t rounds) {
+  return static_cast<double>(rounds) * (plan.token_tile + kTileOverhead) * plan.row_tile;
+}
 
 bool gemm_has_tile(const GemmWeights& weights, GemmInputs inputs, int row_tile, int token_tile) {
   if (row_tile == kUnitRows) {
@@ -96,7 +98,7 @@ int gemm_most_in_cluster(const GemmWeights& weights, int row_tile) {
 }
 
 std::vector<GemmPlan> gemm_plans(const GemmWeights& weights, GemmInputs inputs) {
-  const GemmDevice device = current_device();
+  const GemmDevice device = gemm_device();
   std::vector<GemmPlan> plans;
   if (device.wgmma) {
     for (const int row_tile : {64, 128, 192}) {

@@ -4,26 +4,19 @@
 #include <limits>
 
 #include "core/error.h"
-#include "device/cuda_devices.h"
 #include "ops/cuda/gemm/gemm_launchers.h"
+#include "ops/cuda/gemm/gemm_plan.h"
 #include "ops/cuda/two_of_four/kept_launch.h"
 
 namespace nibble::ops::cuda {
 namespace {
 
-// What a tile costs beside its products, in tokens.
-constexpr double kTileOverhead = 90.0;
 // One warpgroup alone has nobody that multiplies while it reads weights.
 constexpr double kOneWarpgroup = 1.15;
 
 double time_of(const GemmPlan& plan, std::int64_t rows, int tokens) {
-  const std::int64_t rows_at_once = std::int64_t{plan.row_tile} * plan.cluster;
-  const std::int64_t strips = (rows + rows_at_once - 1) / rows_at_once;
-  const std::int64_t tiles = strips * ((tokens + plan.token_tile - 1) / plan.token_tile);
-  const std::int64_t at_once = plan.blocks / plan.cluster;
-  const std::int64_t rounds = (tiles + at_once - 1) / at_once;
   const double alone = plan.row_tile == kKeptGroupRows ? kOneWarpgroup : 1.0;
-  return static_cast<double>(rounds) * (plan.token_tile + kTileOverhead) * plan.row_tile * alone;
+  return time_of_rounds(plan, gemm_rounds(plan, rows, tokens)) * alone;
 }
 
 void require_plan(const GemmPlan& plan, const KeptForm& form) {
@@ -56,14 +49,15 @@ GemmArguments arguments_of(const KeptView& weight, bool integers) {
 }  // namespace
 
 bool kept_gemm_runs() {
-  return wgmma_runs();
+  return gemm_device().wgmma;
 }
 
 std::vector<GemmPlan> kept_gemm_plans(const KeptForm& form) {
-  if (!kept_gemm_runs()) {
+  const GemmDevice device = gemm_device();
+  if (!device.wgmma) {
     return {};
   }
-  const int blocks = device::current_cuda_device().multiprocessors;
+  const int blocks = device.multiprocessors;
   std::vector<GemmPlan> plans = {{true, kKeptGroupRows, 64, 1, blocks},
                                  {true, 2 * kKeptGroupRows, 128, 1, blocks}};
   if (const int most = most_kept_tokens(form); most > 128) {
