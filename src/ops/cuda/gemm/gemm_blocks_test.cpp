@@ -40,19 +40,10 @@ class GemmBlocksTest : public device::GpuTest {
       const OnDevice weights(make_weights(kind, shape.rows, shape.columns, random));
       const PlainInt8Inputs inputs =
           make_int8_inputs(shape.tokens, shape.columns, input_group, -8, 7, random);
-      const int width = padded(shape.columns);
-      const Buffer codes = Buffer::of<std::int8_t>(in_tile_order(inputs, width));
-      const Buffer scales = Buffer::of<float>(inputs.scales);
-      const Int8Inputs view{.codes = codes.as<std::int8_t>(),
-                            .tokens = shape.tokens,
-                            .row_bytes = width,
-                            .scales = scales.as<float>(),
-                            .token_stride = input_group == 0 ? 1 : width / 128,
-                            .group_stride = input_group == 0 ? 0 : 1};
-      const auto input_kind = input_group == 0 ? GemmInputs::kInt8 : GemmInputs::kInt8ScaledByGroup;
-      check_plans(shape, gemm_plans(weights.view, input_kind),
+      const Int8OnDevice there(inputs);
+      check_plans(shape, gemm_plans(weights.view, there.kind),
                   [&](const GemmPlan& plan, const GemmOutput& to, cudaStream_t stream) {
-                    gemm_int8(plan, weights.view, nullptr, view, to, stream);
+                    gemm_int8(plan, weights.view, nullptr, there.view, to, stream);
                   });
     }
   }

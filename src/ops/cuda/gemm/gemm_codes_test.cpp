@@ -39,22 +39,13 @@ class GemmCodesTest : public device::GpuTest {
       std::normal_distribution<float> normal;
       std::generate(bias.begin(), bias.end(), [&] { return normal(random); });
       const OnDevice on_device(weights);
-      const int width = padded(shape.columns);
-      const Buffer codes = Buffer::of<std::int8_t>(in_tile_order(inputs, width));
-      const Buffer scales = Buffer::of<float>(inputs.scales);
+      const Int8OnDevice there(inputs);
       const Buffer biases = Buffer::of<float>(bias);
-      const Int8Inputs view{.codes = codes.as<std::int8_t>(),
-                            .tokens = shape.tokens,
-                            .row_bytes = width,
-                            .scales = scales.as<float>(),
-                            .token_stride = input_group == 0 ? 1 : width / 128,
-                            .group_stride = input_group == 0 ? 0 : 1};
-      const auto input_kind = input_group == 0 ? GemmInputs::kInt8 : GemmInputs::kInt8ScaledByGroup;
-      for (const GemmPlan& plan : gemm_plans(on_device.view, input_kind)) {
+      for (const GemmPlan& plan : gemm_plans(on_device.view, there.kind)) {
         check_plan(shape, plan, [&](GemmOutput to) {
           const device::cuda::Stream stream;
           to.bias = biases.as<float>();
-          gemm_int8(plan, on_device.view, nullptr, view, to, stream.get());
+          gemm_int8(plan, on_device.view, nullptr, there.view, to, stream.get());
           stream.synchronize();
         });
       }

@@ -31,4 +31,23 @@ struct OnDevice {
   }
 };
 
+/// INT8 inputs there, in tile order.
+struct Int8OnDevice {
+  Buffer codes;
+  Buffer scales;
+  Int8Inputs view;
+  GemmInputs kind;
+
+  explicit Int8OnDevice(const PlainInt8Inputs& inputs)
+      : codes(Buffer::of<std::int8_t>(in_tile_order(inputs, padded(inputs.columns)))),
+        scales(Buffer::of<float>(inputs.scales)),
+        view{.codes = codes.as<std::int8_t>(),
+             .tokens = inputs.tokens,
+             .row_bytes = padded(inputs.columns),
+             .scales = scales.as<float>(),
+             .token_stride = inputs.group == 0 ? 1 : padded(inputs.columns) / 128,
+             .group_stride = inputs.group == 0 ? 0 : 1},
+        kind(inputs.group == 0 ? GemmInputs::kInt8 : GemmInputs::kInt8ScaledByGroup) {}
+};
+
 }  // namespace nibble::ops::cuda

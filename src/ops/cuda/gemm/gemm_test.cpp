@@ -215,18 +215,10 @@ void GemmTest::check_int8(const WeightKind& kind, int input_group, int low, int 
         reference_gemm_int8(weights.plain, with_tail ? &tail.plain : nullptr, inputs, bias);
     const OnDevice on_device(weights);
     const OnDevice tail_on_device(tail);
-    const Buffer codes = Buffer::of<std::int8_t>(in_tile_order(inputs, padded(columns)));
-    const Buffer scales = Buffer::of<float>(inputs.scales);
+    const Int8OnDevice there(inputs);
+    const Int8Inputs& view = there.view;
     const Buffer biases = Buffer::of<float>(bias);
-    const Int8Inputs view{.codes = codes.as<std::int8_t>(),
-                          .tokens = shape.tokens,
-                          .row_bytes = padded(columns),
-                          .scales = scales.as<float>(),
-                          .token_stride = input_group == 0 ? 1 : padded(columns) / 128,
-                          .group_stride = input_group == 0 ? 0 : 1};
-    for (const GemmPlan& plan :
-         plans(on_device.view,
-               input_group == 0 ? GemmInputs::kInt8 : GemmInputs::kInt8ScaledByGroup)) {
+    for (const GemmPlan& plan : plans(on_device.view, there.kind)) {
       const auto y = run_poisoned(shape, [&](float* to, int stride, cudaStream_t stream) {
         gemm_int8(plan, on_device.view, with_tail ? &tail_on_device.view : nullptr, view,
                   {.y = to, .stride = stride, .bias = biases.as<float>()}, stream);
