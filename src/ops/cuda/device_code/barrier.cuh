@@ -42,6 +42,28 @@ __device__ __forceinline__ void arrive(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
+/// All bits that are set in some word of `value`, whose size is a multiple of 4.
+template <typename Value>
+__device__ __forceinline__ std::uint32_t bits_of_any(const Value& value) {
+  std::uint32_t words[sizeof(Value) / 4];
+  memcpy(words, &value, sizeof(Value));
+  std::uint32_t bits = 0;
+#pragma unroll
+  for (const std::uint32_t word : words) {
+    bits |= word;
+  }
+  return bits;
+}
+
+/// Arrives when the loads of this warp from shared memory have ended that `read` (bits_of_any())
+/// was computed from, so that a copy may take their place. Such loads wait behind stores of other
+/// warps, and an arrival overtakes them: on an H200 they were seen to read what the next copy had
+/// written. `zero` is 0, which the compiler must not know.
+__device__ __forceinline__ void arrive_after_reads(std::uint32_t barrier, std::uint32_t read,
+                                                   std::uint32_t zero) {
+  arrive(barrier + (read & zero));
+}
+
 /// Arrives at the barrier at the same place in block `rank` of the cluster. Orders what this block
 /// did before, but not its writes to global memory (a release at the scope of a cluster would wait
 /// for them).

@@ -42,15 +42,18 @@ struct GemmMultiplier : GemmStages<Shape> {
     return this->units_of(stage) + warp() / 4 * a.slot_bytes + warp() % 4 * tile_bytes;
   }
 
-  // Gives a stage back to the copying warps of all blocks that write into it.
-  __device__ void release(int stage) const {
+  // Gives a stage back to the copying warps of all blocks that write into it. `read`: bits_of_any()
+  // of what was read of it and is not used yet (arrive_after_reads()).
+  __device__ void release(int stage, std::uint32_t read = 0) const {
     __syncwarp();
+    const std::uint32_t barrier =
+        this->empty(stage) + (read & static_cast<std::uint32_t>(a.tokens >> 31));
     if constexpr (Shape::kCluster == 1) {
       if (lane() == 0) {
-        arrive(this->empty(stage));
+        arrive(barrier);
       }
     } else if (lane() < Shape::kCluster) {
-      arrive_at(this->empty(stage), lane());
+      arrive_at(barrier, lane());
     }
   }
 

@@ -37,9 +37,10 @@ struct GemmMultiplyByGroup : GemmMultiplier<Shape> {
   }
 
  private:
-  // Adds a group's scaled sums to the results.
-  __device__ void promote(float (&results)[kSums], const int (&sums)[kSums], float2 scales,
-                          std::uint32_t token_scales) const {
+  // Adds a group's scaled sums to the results. Returns bits_of_any() of the scales that it read.
+  __device__ std::uint32_t promote(float (&results)[kSums], const int (&sums)[kSums], float2 scales,
+                                   std::uint32_t token_scales) const {
+    std::uint32_t read = 0;
 #pragma unroll
     for (int j = 0; j < kTokens / 8; ++j) {
       float2 factors = {1.0f, 1.0f};
@@ -47,6 +48,7 @@ struct GemmMultiplyByGroup : GemmMultiplier<Shape> {
         asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
                      : "=f"(factors.x), "=f"(factors.y)
                      : "r"(token_scales + 32 * j + lane() % 4 * 8));
+        read |= bits_of_any(factors);
       }
 #pragma unroll
       for (int i = 4 * j; i < 4 * j + 4; ++i) {
@@ -60,6 +62,7 @@ struct GemmMultiplyByGroup : GemmMultiplier<Shape> {
         }
       }
     }
+    return read;
   }
 
   // The words of a unit's tile, and the scales of its rows.
@@ -93,8 +96,8 @@ struct GemmMultiplyByGroup : GemmMultiplier<Shape> {
       const Place next = next_place(place, unit, units);
       wait_products<0>();
       load_group(group, next.stage, tile_bytes);
-      promote(results, sums, scales, this->scales_in(place.stage));
-      release(place.stage);
+      const std::uint32_t read = promote(results, sums, scales, this->scales_in(place.stage));
+      release(place.stage, read);
       place = next;
     }
     advance(place);

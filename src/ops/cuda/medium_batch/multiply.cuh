@@ -151,11 +151,11 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
     wait_barrier(next.full(), next.parity);
     decode(next_left, rows, next);
     const float2 row_scales = scales_of_rows(tile_of(place));
-    float x_scales[kScales + 1];
+    float x_scales[kScales + 1] = {};
     load_scales(x_scales, place);
     wait_products<0>();
     settle_all(sums);
-    release(place);
+    release(place, bits_of_any(row_scales) | (Shape::kHasScales ? bits_of_any(x_scales) : 0));
 #pragma unroll
     for (int i = 0; i < kTotals; ++i) {
       const auto sum = kDigits == 2 ? 255 * sums[2 * i] + sums[2 * i + 1] : sums[i];
@@ -205,10 +205,10 @@ struct MediumBatchMultiply : MediumBatchStages<Shape> {
     return bits;
   }
 
-  __device__ static void release(const Place& place) {
+  __device__ void release(const Place& place, std::uint32_t read) const {
     __syncwarp();
     if (lane() == 0) {
-      arrive(place.empty());
+      arrive_after_reads(place.empty(), read, static_cast<std::uint32_t>(a.tokens >> 31));
     }
   }
 

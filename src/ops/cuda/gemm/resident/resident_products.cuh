@@ -115,13 +115,18 @@ struct ResidentProducts : ResidentStages<Shape> {
     });
   }
 
+  // 0, which the compiler does not know.
+  __device__ std::uint32_t zero() const {
+    return static_cast<std::uint32_t>(a.tokens >> 31);
+  }
+
   // Reads the words of this warp's 16 rows of the unit in a slot, and gives the slot back.
   __device__ void take(typename Codes::Words& words, Place& place) const {
     wait_barrier(full(place.slot), place.parity);
     Codes::load(words, this->unit_in(place.slot) + warp() * a.tile_bytes, 0, lane(), a);
     __syncwarp();
     if (lane() == 0) {
-      arrive(empty(place.slot));
+      arrive_after_reads(empty(place.slot), bits_of_any(words), zero());
     }
     advance(place);
   }
@@ -131,10 +136,9 @@ struct ResidentProducts : ResidentStages<Shape> {
   __device__ void expand(Fragments& left, const typename Codes::Words& words) const {
     Codes::expand(left, words, typename Codes::Rows(), a);
     if constexpr (!Codes::kExpands) {
-      const auto nothing = static_cast<std::uint32_t>(a.tokens >> 31);
 #pragma unroll
       for (int i = 0; i < 16; ++i) {
-        left[i / 4][i % 4] ^= nothing;
+        left[i / 4][i % 4] ^= zero();
       }
     }
   }
@@ -165,12 +169,14 @@ struct ResidentProducts : ResidentStages<Shape> {
                                                 std::uint32_t parity, bool last,
                                                 Place& place) const {
     typename Codes::Words words = {};
+    // Before the turn goes on: whoever gets it may have the next part, and would take the inputs'
+    // phase before this one for the one behind it.
+    wait_barrier(this->inputs_full(unit), parity);
     if (unit + 1 < a.units_along_k) {
       take(words, place);
     } else if (!last) {
       give_turn();
     }
-    wait_barrier(this->inputs_full(unit), parity);
     multiply_step(sums, left, this->inputs_of(unit), unit > 0);
     wait_products<1>();
     expand(next_left, words);
