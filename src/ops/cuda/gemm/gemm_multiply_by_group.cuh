@@ -37,7 +37,7 @@ struct GemmMultiplyByGroup : GemmMultiplier<Shape> {
   }
 
  private:
-  // Adds a group's scaled sums to the results. Returns bits_of_any() of the scales that it read.
+  // Adds a group's scaled sums to the results. Returns bits of all scales that it read.
   __device__ std::uint32_t promote(float (&results)[kSums], const int (&sums)[kSums], float2 scales,
                                    std::uint32_t token_scales) const {
     std::uint32_t read = 0;
@@ -48,7 +48,7 @@ struct GemmMultiplyByGroup : GemmMultiplier<Shape> {
         asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
                      : "=f"(factors.x), "=f"(factors.y)
                      : "r"(token_scales + 32 * j + lane() % 4 * 8));
-        read |= bits_of_any(factors);
+        read |= __float_as_uint(factors.x);
       }
 #pragma unroll
       for (int i = 4 * j; i < 4 * j + 4; ++i) {
@@ -86,6 +86,8 @@ struct GemmMultiplyByGroup : GemmMultiplier<Shape> {
     wait_barrier(full(place.stage), place.parity);
     Group<UnitCodes> group;
     load_group(group, place.stage, tile_bytes);
+    int stage_before = place.stage;
+    std::uint32_t read = 0;
 #pragma unroll 1
     for (int unit = 0; unit < units; ++unit) {
       typename UnitCodes::Left left;
@@ -93,13 +95,17 @@ struct GemmMultiplyByGroup : GemmMultiplier<Shape> {
       const float2 scales = scale_numbers<UnitCodes>(a, group.scales);
       int sums[kSums];
       multiply_step(sums, left, inputs_of(place.stage), false);
+      if (unit > 0) {
+        release(stage_before, read);
+      }
       const Place next = next_place(place, unit, units);
       wait_products<0>();
       load_group(group, next.stage, tile_bytes);
-      const std::uint32_t read = promote(results, sums, scales, this->scales_in(place.stage));
-      release(place.stage, read);
+      read = promote(results, sums, scales, this->scales_in(place.stage));
+      stage_before = place.stage;
       place = next;
     }
+    release(stage_before, read);
     advance(place);
   }
 

@@ -120,15 +120,22 @@ struct ResidentProducts : ResidentStages<Shape> {
     return static_cast<std::uint32_t>(a.tokens >> 31);
   }
 
-  // Reads the words of this warp's 16 rows of the unit in a slot, and gives the slot back.
-  __device__ void take(typename Codes::Words& words, Place& place) const {
+  // Reads the words of this warp's 16 rows of the unit in a slot. Returns the slot.
+  __device__ int take(typename Codes::Words& words, Place& place) const {
     wait_barrier(full(place.slot), place.parity);
     Codes::load(words, this->unit_in(place.slot) + warp() * a.tile_bytes, 0, lane(), a);
-    __syncwarp();
-    if (lane() == 0) {
-      arrive_after_reads(empty(place.slot), bits_of_any(words), zero());
-    }
+    const int slot = place.slot;
     advance(place);
+    return slot;
+  }
+
+  // Gives the slot back that these words were read of.
+  __device__ void release(int slot, const typename Codes::Words& words) const {
+    __syncwarp();
+    const std::uint32_t read = bits_of_any(words);
+    if (lane() == 0) {
+      arrive_after_reads(empty(slot), read, zero());
+    }
   }
 
   // Words that are fragments already are copied by an instruction that the compiler can't leave
@@ -150,8 +157,9 @@ struct ResidentProducts : ResidentStages<Shape> {
     typename Codes::Words words;
     Fragments left[2];
     await_turn();
-    take(words, place);
+    const int slot = take(words, place);
     expand(left[0], words);
+    release(slot, words);
     int unit = 0;
     for (; unit + 1 < a.units_along_k; unit += 2) {
       multiply_unit(sums, left[0], left[1], unit, parity, last, place);
@@ -169,15 +177,20 @@ struct ResidentProducts : ResidentStages<Shape> {
                                                 std::uint32_t parity, bool last,
                                                 Place& place) const {
     typename Codes::Words words = {};
+    const bool more = unit + 1 < a.units_along_k;
+    int slot = 0;
     // Before the turn goes on: whoever gets it may have the next part, and would take the inputs'
     // phase before this one for the one behind it.
     wait_barrier(this->inputs_full(unit), parity);
-    if (unit + 1 < a.units_along_k) {
-      take(words, place);
+    if (more) {
+      slot = take(words, place);
     } else if (!last) {
       give_turn();
     }
     multiply_step(sums, left, this->inputs_of(unit), unit > 0);
+    if (more) {
+      release(slot, words);  // when the products are under way
+    }
     wait_products<1>();
     expand(next_left, words);
   }
