@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Speed of models that other tools compressed beside Nibble's own of as many bits, in turns.
 
-    bench/imported_models.py prepare FOLDER --nibble PROGRAM [--tokenizer models/demo]
-    bench/imported_models.py run FOLDER --nibble PROGRAM [--device cpu] [--rounds 3] [--threads 2] [--only gptq,Q6_K] [--json FILE]
+    bench/imported_models.py prepare FOLDER --nibble PROGRAM [--tokenizer models/demo] [--only gptq,Q6_K]
+    bench/imported_models.py run FOLDER --nibble PROGRAM [--device cpu] [--rounds 3] [--threads 2] [--batch 1,8] [--only gptq,Q6_K] [--json FILE]
 
 `prepare` writes random models of 0.77 billion parameters (hidden 2048, ffn 5632, 16 blocks; the output layer in 16 bits)
 in Nibble's own schemes, and the same shape as other tools store it: GPTQ, AWQ, compressed-tensors and MLX by `nibble
 convert`; GPTQ with act-order by drawing another g_idx; blocks of GGUF drawn at random (needs gguf and numpy; gguf 0.19.0 ran). About
 5 GB and a minute. `run` times each beside its own scheme with `nibble bench`, first one and then the other, in a round after round, and prints the
-medians of one token's decoding and of a prompt of 128 tokens, and their shares.
+medians of decoding (one token, or of so many sequences) and of a prompt of 128 tokens, and their shares.
 """
 import argparse
 import json
@@ -27,7 +27,6 @@ FOLDERS = {"gptq": ("int4-sym-g128", "gptq"), "gptq-act-order": ("int4-sym-g128"
 # Block types, the own scheme of as many bits as they are held in, and where float16 numbers stand in a block.
 BLOCKS = {"Q4_0": ("int4-sym-g32", [0]), "Q8_0": ("int8-sym-g32", [0]), "Q4_K": ("int4-asym-g32", [0, 2]),
           "Q5_K": ("int8-sym-g32", [0, 2]), "Q6_K": ("int8-sym-g32", [208]), "Q3_K": ("int3-asym-g32", [108])}
-WORKED = {"prefill": "prompt of 128", "decode": "one token"}
 
 
 def own(folder, scheme):
@@ -97,41 +96,56 @@ def draw_blocks(source, type_name, halves, out):
     writer.close()
 
 
+def names_of(args):
+    return args.only.split(",") if args.only else [*FOLDERS, *BLOCKS]
+
+
 def prepare(args):
     args.folder.mkdir(parents=True)
-    for scheme in {scheme_of(name) for name in [*FOLDERS, *BLOCKS]}:
+    names = names_of(args)
+    blocks = [name for name in names if name in BLOCKS]
+    for scheme in {*(scheme_of(name) for name in names), *(["int4-sym-g32"] if blocks else [])}:
         subprocess.run([sys.executable, pathlib.Path(__file__).with_name("random_model.py"), own(args.folder, scheme), "--tokenizer",
                         args.tokenizer, "--scheme", scheme, "--output", "bf16", *SIZES], check=True)
     for name, (scheme, target) in FOLDERS.items():
-        convert(args.nibble, own(args.folder, scheme), target, file_of(args.folder, name))
-    draw_order(args.folder / "gptq-act-order")
+        if name in names:
+            convert(args.nibble, own(args.folder, scheme), target, file_of(args.folder, name))
+    if "gptq-act-order" in names:
+        draw_order(args.folder / "gptq-act-order")
+    if not blocks:
+        return
     template = args.folder / "template.gguf"
     convert(args.nibble, own(args.folder, "int4-sym-g32"), "gguf", template)
-    for name, (_, halves) in BLOCKS.items():
-        draw_blocks(template, name, halves, file_of(args.folder, name))
+    for name in blocks:
+        draw_blocks(template, name, BLOCKS[name][1], file_of(args.folder, name))
     template.unlink()
 
 
 def speeds(args, model):
     words = [args.nibble, "bench", model, "--pp", "128", "--tg", "24", "--repeats", "3", "--device", args.device, "--threads", str(args.threads),
-             "--json", "-q"]
+             "--batch", args.batch, "--json", "-q"]
     result, error = run_json(words, 60)
     if result is None:
         sys.exit(f"{' '.join(map(str, words))}: {error}")
-    return {row["phase"]: row["tokens_per_s"] for row in result["rows"]}
+    return {work_of(row): row["tokens_per_s"] for row in result["rows"]}
+
+
+def work_of(row):
+    if row["phase"] == "prefill":
+        return "prompt of 128"
+    return "one token" if row["batch"] == 1 else f"{row['batch']} sequences"
 
 
 def run(args):
-    names = args.only.split(",") if args.only else [*FOLDERS, *BLOCKS]
     rows = []
-    for name in names:
+    for name in names_of(args):
         sides = {"imported": file_of(args.folder, name), "own": own(args.folder, scheme_of(name))}
         found = {side: [] for side in sides}
         for i in range(args.rounds):
             for side in sides if i % 2 == 0 else reversed(list(sides)):
                 found[side].append(speeds(args, sides[side]))
-        for phase, what in WORKED.items():
-            middle = {side: statistics.median(speed[phase] for speed in found[side]) for side in sides}
+        for what in found["own"][0]:
+            middle = {side: statistics.median(speed[what] for speed in found[side]) for side in sides}
             rows.append({"model": name, "scheme": scheme_of(name), "work": what, **middle, "share": middle["imported"] / middle["own"]})
             print(f"| {name} | `{scheme_of(name)}` | {what} | {middle['imported']:.1f} | {middle['own']:.1f} | "
                   f"{100 * rows[-1]['share']:.0f} % |", flush=True)
@@ -148,6 +162,7 @@ def main():
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--batch", default="1")
     parser.add_argument("--only", default="")
     parser.add_argument("--json", type=pathlib.Path)
     args = parser.parse_args()

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 
 #include "core/error.h"
+#include "models/moved_order.h"
 
 namespace nibble::engine {
 namespace {
@@ -47,18 +49,49 @@ bool all_float32(const models::Stack& stack) {
   });
 }
 
+/// The sets of a network, with orders of inputs moved where that can be (models/moved_order.h).
+class MovedOrders {
+ public:
+  explicit MovedOrders(const models::Network& network) {
+    const auto add = [this](const models::Mlp& mlp) {
+      if (can_move_order(mlp)) {
+        mlps_[mlp.up.id] = mlps_[mlp.down.id] = &mlp;
+      }
+    };
+    for (const models::Block* block : models::all_blocks(network)) {
+      if (block->mlp) {
+        add(*block->mlp);
+      }
+      std::for_each(block->experts.begin(), block->experts.end(), add);
+    }
+  }
+
+  ops::LinearSet of(const ops::LinearSet& set) const {
+    const auto at = mlps_.find(set.id);
+    if (at == mlps_.end()) {
+      return set;
+    }
+    const models::Mlp& mlp = *at->second;
+    return set.id == mlp.up.id ? up_in_order_of_down(mlp) : down_without_order(mlp);
+  }
+
+ private:
+  std::map<int, const models::Mlp*> mlps_;  // by the ids of their sets
+};
+
 }  // namespace
 
 void prepare_layers(const models::Model& model, ops::cuda::CudaOps& ops, core::ThreadPool& pool) {
   require_room(model.network, ops.device());
   ops::cuda::UnitPacker packer(pool);
+  const MovedOrders moved(model.network);
   for (const ops::LinearSet* set : models::linear_sets(model.network)) {
     {
       std::deque<models::LayerHold> holds;
       for (const ops::Linear& part : set->parts) {
         holds.emplace_back(model, part);
       }
-      ops.prepare(*set, packer);
+      ops.prepare(moved.of(*set), packer);
     }
     if (model.source) {
       model.source->check_intact();

@@ -11,6 +11,7 @@
 #include "engine/fixed_sequences.h"
 #include "formats/block_sparse.h"
 #include "formats/format.h"
+#include "formats/ordered_weight_for_tests.h"
 #include "ops/input_transform.h"
 
 // Whole models on a GPU beside the same models on the CPU.
@@ -105,7 +106,8 @@ formats::PackedWeight rounded(std::vector<float> w, std::int64_t n, std::int64_t
   return weight;
 }
 
-/// Every layer of the blocks rounded, but for routers.
+/// Every layer of the blocks rounded, but for routers; each set in an order of its own, where the
+/// scheme has one.
 std::shared_ptr<models::Model> rounded(const models::Model& dense, const std::string& scheme_text) {
   auto model = std::make_shared<models::Model>(dense);
   const formats::Scheme scheme = formats::parse_scheme(scheme_text);
@@ -113,8 +115,12 @@ std::shared_ptr<models::Model> rounded(const models::Model& dense, const std::st
     for (ops::LinearSet* set : models::linear_sets(block)) {
       for (ops::Linear& part : set->parts) {
         if (!block.router || set != &*block.router) {
+          const std::vector<float> w = core::to_float32(part.weight.dense);
+          const auto [n, k] = std::pair(part.weight.n, part.weight.k);
           part.weight =
-              rounded(core::to_float32(part.weight.dense), part.weight.n, part.weight.k, scheme);
+              scheme.inputs.ordered
+                  ? formats::ordered_weight(w, n, k, scheme, static_cast<std::uint64_t>(set->id))
+                  : rounded(w, n, k, scheme);
         }
       }
     }
@@ -256,14 +262,65 @@ TEST_F(CudaRunner, BlockSparseRowsGiveTheLossOfTheCpu) {
   }
 }
 
+// Each set has an order of its own, which norms and layers of few tokens put their inputs in, and
+// which down leaves to gate and up.
+TEST_F(CudaRunner, OrderedInputsGiveTheLossOfTheCpu) {
+  for (const char* scheme : {"int4-sym-g128-order", "int4-asym-g32-order", "int8-sym-row-order"}) {
+    const auto model = rounded(scheme);
+    EXPECT_NEAR(nll(*open(model, kCuda), ids()), nll(*open(model, kCpu), ids()), 2e-3) << scheme;
+    EXPECT_EQ(greedy(*open(model, kCuda), ids(), 40), greedy(*open(model, kCpu), ids(), 40))
+        << scheme;
+  }
+  const std::vector<std::int32_t> tokens = family_ids();
+  for (const char* name : {"mixtral", "opt-post-norm", "phi3", "gpt2", "gemma3-text"}) {
+    const auto model = rounded(*family(name), "int4-asym-g32-order");
+    EXPECT_NEAR(nll(*open(model, kCuda), tokens), nll(*open(model, kCpu), tokens), 2e-3) << name;
+    EXPECT_EQ(greedy(*open(model, kCuda), tokens, 20), greedy(*open(model, kCpu), tokens, 20))
+        << name;
+  }
+}
+
+// Sequences side by side have the tokens that each has alone: a step of up to eight has the bits of
+// one, whoever puts its inputs in order.
+TEST_F(CudaRunner, OrderedInputsGiveTheSameBitsInEveryBatch) {
+  const auto runner = open(rounded("int4-sym-g128-order"), kCuda);
+  constexpr std::int64_t kSequences = 7;
+  FixedSequences alone(*runner, kSequences, 8);
+  std::vector<std::vector<float>> expected;
+  for (std::int64_t i = 0; i < kSequences; ++i) {
+    const std::vector<std::int32_t> token = {static_cast<std::int32_t>(3 + 5 * i)};
+    const Slice slice = alone.next(i, token);
+    const auto row = runner->forward({&slice, 1}).row(0);
+    expected.emplace_back(row.begin(), row.end());
+  }
+  FixedSequences together(*runner, kSequences, 8);
+  std::vector<std::vector<std::int32_t>> tokens;
+  std::vector<Slice> slices;
+  for (std::int64_t i = 0; i < kSequences; ++i) {
+    tokens.push_back({static_cast<std::int32_t>(3 + 5 * i)});
+  }
+  for (std::int64_t i = 0; i < kSequences; ++i) {
+    slices.push_back(together.next(i, tokens[static_cast<std::size_t>(i)]));
+  }
+  const LogitsView logits = runner->forward(slices);
+  for (std::int64_t i = 0; i < kSequences; ++i) {
+    const auto row = logits.row(i);
+    EXPECT_EQ(std::vector<float>(row.begin(), row.end()), expected[static_cast<std::size_t>(i)])
+        << "sequence " << i;
+  }
+}
+
 TEST_F(CudaRunner, AdaptersGiveTheLossOfTheCpu) {
-  const auto with = rounded("int4-asym-g128");
-  const double bare = nll(*open(with, kCpu), ids());
-  add_adapters(*with);
-  const double expected = nll(*open(with, kCpu), ids());
-  EXPECT_GT(std::fabs(expected - bare), 0.05);  // they change something
-  EXPECT_NEAR(nll(*open(with, kCuda), ids()), expected, 2e-3);
-  EXPECT_EQ(greedy(*open(with, kCuda), ids(), 20), greedy(*open(with, kCpu), ids(), 20));
+  for (const char* scheme : {"int4-asym-g128", "int4-sym-g128-order"}) {
+    SCOPED_TRACE(scheme);
+    const auto with = rounded(scheme);
+    const double bare = nll(*open(with, kCpu), ids());
+    add_adapters(*with);
+    const double expected = nll(*open(with, kCpu), ids());
+    EXPECT_GT(std::fabs(expected - bare), 0.05);  // they change something
+    EXPECT_NEAR(nll(*open(with, kCuda), ids()), expected, 2e-3);
+    EXPECT_EQ(greedy(*open(with, kCuda), ids(), 20), greedy(*open(with, kCpu), ids(), 20));
+  }
 }
 
 // More tokens than few, then one by one, in steps that wait for the router.

@@ -77,6 +77,37 @@ PackedWeight own_rows_of(const PackedWeight& weight, std::int64_t begin, std::in
   return slice;
 }
 
+bool can_order_rows(const Scheme& scheme) {
+  return (scheme.scale.rows == 1 || scheme.scale.rows == kAllRows) && !is_block_sparse(scheme) &&
+         runs_of(scheme) == nullptr;
+}
+
+PackedWeight rows_in_order(const PackedWeight& weight, std::span<const std::int64_t> order) {
+  core::require(can_order_rows(weight.scheme), core::ErrorKind::kFailed,
+                "rows of {} do not stand by themselves", weight.scheme);
+  for (const std::int64_t row : order) {
+    core::require(0 <= row && row < weight.n, core::ErrorKind::kFailed, "row {} of {}", row,
+                  weight.n);
+  }
+  PackedWeight result = weight;
+  result.n = std::ssize(order);
+  for (const StoredPart& part : stored_parts(weight.scheme, weight.n, weight.k)) {
+    if (!of_each_output(part, weight)) {
+      continue;
+    }
+    const core::Tensor& rows = weight.*part.tensor;
+    const std::int64_t bytes = rows.bytes() / weight.n;
+    core::Tensor ordered = core::Tensor::zeros(rows.dtype(), {result.n, rows.dim(1)});
+    std::byte* to = ordered.mutable_raw();
+    for (const std::int64_t row : order) {
+      std::memcpy(to, rows.raw() + row * bytes, static_cast<std::size_t>(bytes));
+      to += bytes;
+    }
+    result.*part.tensor = ordered;
+  }
+  return result;
+}
+
 core::Tensor own_rows_of(const core::Tensor& table, std::int64_t begin, std::int64_t end) {
   return own(table.rows(begin, end));
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "formats/packed_weight.h"
 
@@ -16,7 +17,16 @@ PackedWeight rows_of(const PackedWeight& weight, std::int64_t begin, std::int64_
 /// whole weight goes with the last who holds it.
 PackedWeight own_rows_of(const PackedWeight& weight, std::int64_t begin, std::int64_t end);
 
-/// Rows [begin, end) of a table in the same way.
+/// Whether each output of a scheme is stored by itself, so that outputs can stand in any order: not
+/// where several are coded, kept or scaled together.
+bool can_order_rows(const Scheme& scheme);
+
+/// `weight` with its outputs in another order, in memory of its own: decode_row of its row i is
+/// that of row order[i]. What all outputs share is that of `weight`. Throws kFailed where
+/// can_order_rows() is false, or a row is none of the weight's.
+PackedWeight rows_in_order(const PackedWeight& weight, std::span<const std::int64_t> order);
+
+/// Rows [begin, end) of a table in the same way as own_rows_of().
 core::Tensor own_rows_of(const core::Tensor& table, std::int64_t begin, std::int64_t end);
 
 }  // namespace nibble::formats

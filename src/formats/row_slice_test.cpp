@@ -102,6 +102,35 @@ TEST(RowSlice, DecodesToTheRowsOfTheWhole) {
   }
 }
 
+TEST(RowSlice, PutsRowsInAnOrder) {
+  std::vector<PackedWeight> weights = {weight_with_tail()};
+  for (const char* scheme : kSchemes) {
+    weights.push_back(weight_of(scheme));
+  }
+  weights.push_back(weight_with_book("lut4-row-g32", kRows, kInputs));
+  weights.push_back(weight_with_book("lut2-matrix-g64", kRows, kInputs));
+  weights.push_back(weight_of_blocks("int4-min-g32-s8", kRows, 2 * kSuperGroup));
+  const std::vector<std::int64_t> order = {3, 20, 0, 0, 7};
+  for (const PackedWeight& weight : weights) {
+    SCOPED_TRACE(to_string(weight.scheme));
+    ASSERT_TRUE(can_order_rows(weight.scheme));
+    const PackedWeight ordered = rows_in_order(weight, order);
+    validate(ordered, "ordered");
+    ASSERT_EQ(ordered.n, std::ssize(order));
+    for (std::int64_t row = 0; row < ordered.n; ++row) {
+      EXPECT_EQ(decoded(ordered, row), decoded(weight, order[static_cast<std::size_t>(row)]));
+    }
+  }
+  EXPECT_THROW(rows_in_order(weights.front(), std::vector<std::int64_t>{kRows}), core::Error);
+  EXPECT_THROW(rows_in_order(weights.front(), std::vector<std::int64_t>{-1}), core::Error);
+}
+
+TEST(RowSlice, LeavesRowsThatAreStoredTogether) {
+  for (const char* scheme : {"int4-asym-g16-bsr", "int4-asym-g16-bsr-t16", "trellis4-row"}) {
+    EXPECT_FALSE(can_order_rows(parse_scheme(scheme))) << scheme;
+  }
+}
+
 TEST(RowSlice, SharesOrCopiesItsBytes) {
   const PackedWeight weight = weight_of("int4-sym-g32");
   EXPECT_EQ(rows_of(weight, 3, 5).codes.raw(), weight.codes.rows(3, 5).raw());

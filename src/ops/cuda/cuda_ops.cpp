@@ -9,6 +9,7 @@
 #include "ops/cuda/attention/packed/packed_float.h"
 #include "ops/cuda/cuda_ops_input.h"
 #include "ops/cuda/elementwise/input_target.h"
+#include "ops/cuda/elementwise/ordered_rows.h"
 #include "ops/cuda/elementwise/vectors.h"
 
 namespace nibble::ops::cuda {
@@ -142,11 +143,20 @@ void CudaOps::add_rows(Matrix& x, const core::Tensor& table, std::span<const std
   cuda::add_rows(embedding(table), step_.on_device(ids), offset, view(x), x.rows(), stream());
 }
 
-bool CudaOps::make_norms(const LinearSet& set, std::int64_t m, NormKind kind) const {
-  const Layers& layers = layers_of(set);
+const std::uint16_t* CudaOps::order_of(const Layers& layers) {
+  const std::uint16_t* const order = layers.parts.front().input_order();
+  const bool same =
+      std::all_of(layers.parts.begin(), layers.parts.end(),
+                  [&](const LinearLayer& part) { return part.input_order() == order; });
+  return same && layers.adapters.empty() ? order : nullptr;
+}
+
+bool CudaOps::read_rows(const Layers& layers, std::int64_t m, std::optional<NormKind> norm) {
+  const std::uint16_t* const order = order_of(layers);
   return layers.adapters.empty() &&
-         std::all_of(layers.parts.begin(), layers.parts.end(),
-                     [&](const LinearLayer& part) { return part.makes_norms(m, kind); });
+         std::all_of(layers.parts.begin(), layers.parts.end(), [&](const LinearLayer& part) {
+           return part.input_order() == order && part.reads_rows(m, norm);
+         });
 }
 
 bool CudaOps::read_stream(const LinearSet& set, const Matrix& x) const {
@@ -160,11 +170,16 @@ bool CudaOps::read_stream(const LinearSet& set, const Matrix& x) const {
 
 CudaOps::Input CudaOps::norm(const Matrix& x, const Norm& norm, const LinearSet& set) {
   const NormWeights& weights = weights_of(norm);
-  if (!x.is_half() && make_norms(set, x.rows(), weights.kind)) {
+  const Layers& layers = layers_of(set);
+  const std::uint16_t* const order = order_of(layers);
+  if (!x.is_half() && read_rows(layers, x.rows(), weights.kind)) {
     Input input;
     input.m_ = x.rows();
-    input.rows_ = {x.data(), &weights};
+    input.rows_ = {x.data(), &weights, order};
     return input;
+  }
+  if (!x.is_half() && order != nullptr) {
+    return norm_in_order(x, weights, set, order);
   }
   return make_input(
       {set, x.rows(), x.type()},
@@ -172,6 +187,22 @@ CudaOps::Input CudaOps::norm(const Matrix& x, const Norm& norm, const LinearSet&
         cuda::norm(view(x), weights, target, x.rows(), x.columns(), stream());
       },
       [&] { return norm_into(x, norm, MatrixType::kFloat32); });
+}
+
+CudaOps::Input CudaOps::norm_in_order(const Matrix& x, const NormWeights& weights,
+                                      const LinearSet& set, const std::uint16_t* order) {
+  const std::int64_t m = x.rows();
+  const std::int64_t k = x.columns();
+  return make_input(
+      {.set = set, .m = m, .ordered = true},
+      [&](const InputTarget& target) {
+        ordered_norm(x.data(), weights, order, target, m, k, stream());
+      },
+      [&] {
+        Matrix y = matrix(m, k);
+        ordered_norm_matrix(x.data(), weights, order, y.data(), m, k, stream());
+        return y;
+      });
 }
 
 CudaOps::Input CudaOps::add_norm(Matrix& x, const Matrix& delta, const Norm& norm,

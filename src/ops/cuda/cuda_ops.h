@@ -79,7 +79,7 @@ class CudaOps {
 
     std::int64_t m_ = 0;
     MatrixType type_ = MatrixType::kFloat32;  // of the layers' results
-    UnnormedRows rows_;                       // all there is, where the layers make norms
+    FloatRows rows_;                          // what the layers read, where they round it
     core::Fp16* stream_ = nullptr;     // all there is, where the layers read the stream as it is
     std::optional<LinearInput> made_;  // all there is, where another than CudaOps made it
     std::optional<Matrix> matrix_;     // float32
@@ -253,7 +253,11 @@ class CudaOps {
   };
 
   const Layers& layers_of(const LinearSet& set) const;
-  bool make_norms(const LinearSet& set, std::int64_t m, NormKind kind) const;
+  /// Whether all layers of a set make their inputs of the same rows of float32 themselves.
+  static bool read_rows(const Layers& layers, std::int64_t m, std::optional<NormKind> norm);
+  /// The one order in which all layers of a set read their inputs, or null. Adapters read x as it
+  /// is.
+  static const std::uint16_t* order_of(const Layers& layers);
   bool read_stream(const LinearSet& set, const Matrix& x) const;
   static bool fuses(const Layers& layers, std::int64_t m, const Epilogue& epilogue);
   const AttentionLayer& layer_of(const AttentionSpec& spec);
@@ -263,6 +267,8 @@ class CudaOps {
   Adapter adapter_of(const LowRank& low_rank, std::int64_t column);
   void prepare_plain(const LinearSet& set, UnitPacker& packer);
   const Matrix& transformed(Input& input, const DeviceTransform* transform);
+  Input norm_in_order(const Matrix& x, const NormWeights& weights, const LinearSet& set,
+                      const std::uint16_t* order);
   /// What an operator can write that writes each form.
   static bool any_form(const InputKey&) { return true; }
   /// What an operator makes: the input of m rows for layers whose results have that type.
@@ -270,6 +276,7 @@ class CudaOps {
     const LinearSet& set;
     std::int64_t m = 0;
     MatrixType type = MatrixType::kFloat32;
+    bool ordered = false;  // the operator writes all in order_of() the layers, which there is
   };
   /// The matrix is float32.
   template <typename ToTarget, typename ToMatrix, typename Writes = decltype(any_form)>

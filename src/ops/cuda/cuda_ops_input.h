@@ -8,7 +8,8 @@
 /// How all operators make the input of linear layers.
 namespace nibble::ops::cuda {
 
-// One simple form comes straight from the operator; all else by way of a matrix.
+// One simple form comes straight from the operator; all else by way of a matrix, which layers of
+// few tokens may put in their order themselves.
 template <typename ToTarget, typename ToMatrix, typename Writes>
 CudaOps::Input CudaOps::make_input(const Wanted& wanted, const ToTarget& to_target,
                                    const ToMatrix& to_matrix, const Writes& writes) {
@@ -24,17 +25,29 @@ CudaOps::Input CudaOps::make_input(const Wanted& wanted, const ToTarget& to_targ
   Input input;
   input.m_ = m;
   input.type_ = wanted.type;
-  if (keys.size() == 1 && keys.front().is_direct() && layers.adapters.empty() &&
-      writes(keys.front())) {
-    input.forms_.emplace_back(pool_, keys.front(), m, layers.k);
+  const InputKey& front = keys.front();
+  if (keys.size() == 1 && (wanted.ordered ? front.is_direct_in_order() : front.is_direct()) &&
+      layers.adapters.empty() && writes(front)) {
+    input.forms_.emplace_back(pool_, front, m, layers.k);
     to_target(input.forms_.front().target());
     return input;
   }
   input.matrix_ = to_matrix();
+  const std::uint16_t* const order = order_of(layers);
+  if (!wanted.ordered && order != nullptr && read_rows(layers, m, std::nullopt)) {
+    input.rows_ = {input.matrix_->data(), nullptr, order};
+    return input;
+  }
   for (const InputKey& key : keys) {
     if (!key.matrix) {
-      input.forms_.emplace_back(pool_, key, m, layers.k);
-      input.forms_.back().round(transformed(input, key.transform).data(), stream());
+      DeviceInput& form = input.forms_.emplace_back(pool_, key, m, layers.k);
+      if (wanted.ordered) {
+        form.round(input.matrix_->data(), stream());
+      } else if (key.is_direct_in_order()) {
+        form.round_in_order(input.matrix_->data(), stream());
+      } else {
+        form.round(transformed(input, key.transform).data(), stream());
+      }
     }
   }
   return input;
@@ -43,6 +56,10 @@ CudaOps::Input CudaOps::make_input(const Wanted& wanted, const ToTarget& to_targ
 template <typename AddNorm, typename Add>
 CudaOps::Input CudaOps::add_norm_by(Matrix& x, const Norm& norm, const LinearSet& set,
                                     const AddNorm& add_norm, const Add& add) {
+  if (!x.is_half() && order_of(layers_of(set)) != nullptr) {
+    add();
+    return CudaOps::norm(x, norm, set);
+  }
   const NormWeights& weights = weights_of(norm);
   return make_input(
       {set, x.rows(), x.type()}, [&](const InputTarget& target) { add_norm(weights, target); },

@@ -3,6 +3,7 @@
 #include "ops/cuda/activation_codes/activation_codes.h"
 #include "ops/cuda/elementwise/elementwise.h"
 #include "ops/cuda/elementwise/int4_tiles.h"
+#include "ops/cuda/elementwise/ordered_rows.h"
 
 namespace nibble::ops::cuda {
 namespace {
@@ -137,6 +138,10 @@ void DeviceInput::round(const float* x, cudaStream_t stream) {
     tail.scales = tail_scales_.as<float>();
   }
   activation_codes(x + head(), k_, m_, key_.tail, tail, stream);
+}
+
+void DeviceInput::round_in_order(const float* x, cudaStream_t stream) {
+  ordered_input(x, key_.transform->order_alone(), target(), m_, k_, stream);
 }
 
 LinearInput DeviceInput::view() const {

@@ -42,6 +42,10 @@ struct InputKey {
   }
   /// Whether an operator can write them on its way.
   bool is_direct() const { return !matrix && transform == nullptr && is_plain(); }
+  /// The same of those that put them into the layer's order (ordered_rows.h).
+  bool is_direct_in_order() const {
+    return !matrix && transform != nullptr && transform->order_alone() != nullptr && is_plain();
+  }
   /// Whether the codes of a tail stand behind the others', with a scale for each 128 inputs in all.
   bool joins_tail() const { return tail > 0 && form == InputForm::kByteTiles; }
 };
@@ -50,7 +54,7 @@ struct InputKey {
 struct LinearInput {
   std::int64_t m = 0;
   const float* matrix = nullptr;
-  UnnormedRows rows;              // in the place of all else, where the layer makes norms
+  FloatRows rows;                 // in the place of all else, where the layer reads them
   InputTarget target;             // group: the key's scale_step
   InputTarget tail;               // where it does not stand behind the others
   const float* shifts = nullptr;  // activation_codes.h
@@ -78,6 +82,8 @@ class DeviceInput {
   InputTarget target() const;
   /// Rounds x [m, k], which is transformed.
   void round(const float* x, cudaStream_t stream);
+  /// Rounds x [m, k] in the layer's order, where the key is direct in it.
+  void round_in_order(const float* x, cudaStream_t stream);
   /// Says that target() was filled without sums.
   void drop_sums() { sums_ = {}; }
   /// For layers that read it.

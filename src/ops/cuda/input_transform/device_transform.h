@@ -14,17 +14,20 @@ namespace nibble::ops::cuda {
 class DeviceTransform {
  public:
   /// Null where inputs stay as they are. Throws kUsage, naming the layer, for a Hadamard of more
-  /// than kMaxHadamard inputs.
+  /// than kMaxHadamard inputs, or an order of more than kMaxOrdered.
   static std::shared_ptr<const DeviceTransform> of(const formats::PackedWeight& weight,
                                                    std::string_view layer);
 
   const InputTransformView& view() const { return view_; }
+  /// The order, where it is all there is and rows are what ordered_rows.h takes; else null.
+  const std::uint16_t* order_alone() const { return is_order_ ? view_.order : nullptr; }
 
  private:
   device::cuda::Buffer order_;
   std::unique_ptr<HadamardSigns> signs_;
   std::unique_ptr<HadamardSigns> last_signs_;
   InputTransformView view_;
+  bool is_order_ = false;
 };
 
 }  // namespace nibble::ops::cuda

@@ -21,7 +21,8 @@ struct HadamardBlock {
 inline constexpr std::int64_t kMaxHadamard = 49152;
 
 struct InputTransformView {
-  const std::int32_t* order = nullptr;  // [columns] on the device: y[i] = x[order[i]]; or null
+  const std::uint16_t* order =
+      nullptr;  // on the device (ordered_rows.h): y[i] = x[order[i]]; or null
   int columns = 0;
   int head = 0;         // inputs that are turned, where any are
   HadamardBlock block;  // of the head

@@ -40,6 +40,12 @@ struct Bfloat16Output {
   std::int64_t stride = 0;
 };
 
+/// What a kernel is to do with rows of float32 before it rounds them.
+struct RowReading {
+  std::optional<NormKind> norm;
+  bool ordered = false;  // behind the norm
+};
+
 /// A kernel of linear layers. Layouts belong to several of them: units to all but those of
 /// dense weights, of block-sparse rows and of two of each four weights.
 struct LinearKernel {
@@ -48,8 +54,8 @@ struct LinearKernel {
   Refusal (*refusal)(const LayerProblem& problem);
   /// How it reads its inputs; none: the float matrix itself.
   std::optional<InputForm> (*input_form)(const LayerProblem& problem);
-  /// Whether it normalizes its input itself (LinearInput::rows); null: never.
-  bool (*makes_norms)(const LayerProblem& problem, NormKind kind);
+  /// Whether it makes its input of rows of float32 itself (LinearInput::rows); null: never.
+  bool (*reads_rows)(const LayerProblem& problem, const RowReading& reading);
   /// How it divides the layer, in words. May ask the current device.
   std::string (*schedule)(const LayerProblem& problem);
   /// All segments of the layer, on `stream`.

@@ -284,10 +284,15 @@ Refusal LinearLayer::refusal(std::int64_t m, const Epilogue& epilogue) const {
   return choose_kernel(linear_kernels(), problem(m)).refusal(problem(m, epilogue));
 }
 
-bool LinearLayer::makes_norms(std::int64_t m, NormKind kind) const {
+bool LinearLayer::reads_rows(std::int64_t m, std::optional<NormKind> norm) const {
   const LayerProblem wanted = problem(m);
   const LinearKernel& kernel = choose_kernel(linear_kernels(), wanted);
-  return kernel.makes_norms != nullptr && key_.is_direct() && kernel.makes_norms(wanted, kind);
+  return kernel.reads_rows != nullptr && (key_.is_direct() || key_.is_direct_in_order()) &&
+         kernel.reads_rows(wanted, {norm, key_.transform != nullptr});
+}
+
+const std::uint16_t* LinearLayer::input_order() const {
+  return transform_ == nullptr ? nullptr : transform_->order_alone();
 }
 
 void LinearLayer::run(const LinearInput& x, GemmOutput output, cudaStream_t stream) const {

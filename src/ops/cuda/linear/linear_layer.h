@@ -66,8 +66,11 @@ class LinearLayer {
   /// Why the kernel of m tokens does not do this with its product. Nothing else is asked: x is
   /// there in that kernel's form.
   Refusal refusal(std::int64_t m, const Epilogue& epilogue) const;
-  /// Whether run() makes norms of this kind itself (LinearInput::rows): of very few tokens.
-  bool makes_norms(std::int64_t m, NormKind kind) const;
+  /// Whether run() makes the input of rows of float32 itself (LinearInput::rows), of their norm of
+  /// this kind or of what they are: of very few tokens.
+  bool reads_rows(std::int64_t m, std::optional<NormKind> norm) const;
+  /// The order of its inputs, where it reads them in one and they are not mixed; else null.
+  const std::uint16_t* input_order() const;
   /// x W^T + bias, to output.y, or to another place; that, and output.adds, only where refusal()
   /// allows it. cuBLASLt (dense-many) writes float16 in natural order alone, with a bias that was
   /// rounded to it, and what is beyond it becomes infinite.

@@ -41,9 +41,9 @@ std::optional<InputForm> input_form(const LayerProblem&) {
   return InputForm::kInt8Lanes;
 }
 
-bool makes_norms(const LayerProblem& problem, NormKind kind) {
+bool reads_rows(const LayerProblem& problem, const RowReading& reading) {
   return problem.linear.scheme.activation.is_float() &&
-         problem.linear.m <= max_normed_rows(weights_of(problem.plan.shape).units, kind);
+         problem.linear.m <= max_float_rows(weights_of(problem.plan.shape).units, reading.norm);
 }
 
 std::string schedule(const LayerProblem& problem) {
@@ -52,7 +52,7 @@ std::string schedule(const LayerProblem& problem) {
   return with_fields(launches > 1 ? std::to_string(launches) + " launches" : "", problem.plan.few);
 }
 
-void run_segment(const UnitSegment& segment, const UnnormedRows& rows, const InputTarget& x,
+void run_segment(const UnitSegment& segment, const FloatRows& rows, const InputTarget& x,
                  std::int64_t m, const GemmOutput& output, cudaStream_t stream) {
   const UnitsView& view = segment.view();
   const std::int64_t most = segment.plan().most_few;
@@ -86,7 +86,7 @@ void run(const LayerProblem&, const LayerWeights& weights, const LinearInput& x,
 }  // namespace
 
 LinearKernel small_batch_kernel() {
-  return {"small-batch", refusal, input_form, makes_norms, schedule, run};
+  return {"small-batch", refusal, input_form, reads_rows, schedule, run};
 }
 
 }  // namespace nibble::ops::cuda

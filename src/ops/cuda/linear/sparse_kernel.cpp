@@ -51,12 +51,13 @@ std::optional<InputForm> few_form(const LayerProblem&) {
   return InputForm::kInt8Lanes;
 }
 
-bool few_makes_norms(const LayerProblem& problem, NormKind kind) {
+bool few_reads_rows(const LayerProblem& problem, const RowReading& reading) {
   const LinearProblem& linear = problem.linear;
   const formats::Activation& activation = linear.scheme.activation;
   const bool codes = activation.is_float() ||
                      (activation.bits == 8 && activation.group == 0 && !activation.stored_scale);
-  return codes && linear.m <= max_normed_sparse_rows(linear.k, kind);
+  return codes && reading.norm && !reading.ordered &&
+         linear.m <= max_normed_sparse_rows(linear.k, *reading.norm);
 }
 
 std::string few_schedule(const LayerProblem&) {
@@ -200,7 +201,7 @@ LinearKernel tiles_sparse_kernel() {
 }
 
 LinearKernel few_sparse_kernel() {
-  return {"sparse-few", few_refusal, few_form, few_makes_norms, few_schedule, run_few};
+  return {"sparse-few", few_refusal, few_form, few_reads_rows, few_schedule, run_few};
 }
 
 LinearKernel many_sparse_kernel() {

@@ -2,9 +2,9 @@
 
 #include "device/cuda/check.h"
 #include "ops/cuda/device_code/dependent_launch.cuh"
+#include "ops/cuda/small_batch/float_inputs.cuh"
 #include "ops/cuda/small_batch/launch.h"
 #include "ops/cuda/small_batch/layer.cuh"
-#include "ops/cuda/small_batch/normed_inputs.cuh"
 
 /// The kernel of small_batch.h, and its launch with the decoder of a kind of codes.
 namespace nibble::ops::cuda {
@@ -39,7 +39,9 @@ struct SmallBatchMemory {
     return (end + 15) / 16 * 16;
   }
   __host__ __device__ int bytes(const SmallBatchArguments& a) const {
-    return inputs(a) + (a.rows.x != nullptr ? NormedInputs::bytes(a.m, a.layer.blocks) : 0);
+    return inputs(a) + (a.rows.x == nullptr
+                            ? 0
+                            : FloatInputs::bytes(a.m, a.layer.blocks, a.rows.order != nullptr));
   }
 };
 
@@ -89,18 +91,18 @@ __global__ void __launch_bounds__(kMostWarps * 32)
                    static_cast<int>(threadIdx.x), warps);
   work.prefetch_rows();
   float* const olds = a.add != 0 ? reinterpret_cast<float*>(shared + memory.olds(a.m)) : nullptr;
-  const NormedInputs normed(a.rows, Layer::kNorms && a.rows.x != nullptr ? a.m : 0, layer.blocks,
-                            shared + memory.inputs(a), static_cast<int>(threadIdx.x), warps);
+  const FloatInputs floats(a.rows, Layer::kFloats && a.rows.x != nullptr ? a.m : 0, layer.blocks,
+                           shared + memory.inputs(a), static_cast<int>(threadIdx.x), warps);
   const auto wait = [&]() -> InputCodes {
     wait_for_predecessor();
     if (olds != nullptr) {
       work.copy_olds(a.m, a.y, a.ldy, olds);
     }
-    if constexpr (Layer::kNorms) {
+    if constexpr (Layer::kFloats) {
       if (a.rows.x != nullptr) {
-        normed.read();
+        floats.read();
         fill_up_to(a.stages);
-        return normed.make();
+        return floats.make();
       }
     }
     return {a.codes, a.scales, a.m, layer.blocks, a.scales_each};

@@ -30,24 +30,25 @@ constexpr int max_small_batch_columns(CodeKind codes, std::int64_t groups, int d
 
 inline constexpr int kSmallBatchMaxStages = 8;
 
-/// Chunks of 128 inputs for whose norms a block of the current device has shared memory beside its
-/// rings (normed_inputs.cuh); 0 before sm_90.
-int max_normed_chunks();
+/// Chunks of 128 inputs of float32 for which a block of the current device has shared memory beside
+/// its rings (float_inputs.cuh); 0 before sm_90.
+int max_float_chunks();
 
-/// Rows [m][columns] that become activations by RMSNorm; columns are a multiple of four.
-struct RowsToNorm {
-  const float* x = nullptr;  // or null: there are codes
-  const float* weight = nullptr;
+/// Rows [m][columns] that become activations (FloatRows); columns are a multiple of four.
+struct RowsToRound {
+  const float* x = nullptr;       // or null: there are codes
+  const float* weight = nullptr;  // of their RMSNorm, or null: as they are
   float eps = 0.0f;
   int columns = 0;
-  float clip = 1.0f;  // of one digit
+  float clip = 1.0f;                     // of one digit
+  const std::uint16_t* order = nullptr;  // or null
 };
 
 struct SmallBatchArguments {
   LayerArguments layer;
   const std::int8_t* codes = nullptr;
   const float* scales = nullptr;
-  RowsToNorm rows;
+  RowsToRound rows;
   float* y = nullptr;
   int m = 0;
   int ldy = 0;

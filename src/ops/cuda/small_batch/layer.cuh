@@ -52,7 +52,7 @@ class FewTokenLayer {
   static constexpr int kZeroOffset = Decoder::kCodeBytes + 16 * kGroups * 2;  // in a tile
   static constexpr int kTileBytes =
       kZeroOffset + 16 * kGroups * static_cast<int>(offset_bytes(kOffset));
-  static constexpr bool kNorms = kDigits == 2 && kColumns == 1;  // of rows, by itself
+  static constexpr bool kFloats = kDigits == 2 && kColumns == 1;  // rounds rows by itself
   using Share = TileShare<kPortion>;
   using Place = Cursor<kPortion>;
 

@@ -17,6 +17,10 @@ std::int64_t tiles_of(const UnitsView& weight) {
   return (weight.n + kTileRows - 1) / kTileRows;
 }
 
+std::optional<NormKind> kind_of(const NormWeights* norm) {
+  return norm == nullptr ? std::nullopt : std::optional(norm->kind);
+}
+
 // Whole portions for all blocks, where the rows allow it.
 std::int64_t blocks_of_portions(std::int64_t tiles, int multiprocessors) {
   const std::int64_t each = (tiles + multiprocessors - 1) / multiprocessors;
@@ -45,10 +49,10 @@ SmallBatchSchedule small_batch_schedule(const UnitsView& weight, int multiproces
   return schedule;
 }
 
-std::int64_t max_normed_rows(const UnitsView& weight, NormKind kind) {
+std::int64_t max_float_rows(const UnitsView& weight, std::optional<NormKind> norm) {
   constexpr std::int64_t kOneColumnGroup = 4;  // tokens of two digits in eight columns
-  return kind == NormKind::kRms && weight.k % 4 == 0
-             ? std::min(kOneColumnGroup, max_normed_chunks() / unit_grid(weight.n, weight.k).blocks)
+  return norm.value_or(NormKind::kRms) == NormKind::kRms && weight.k % 4 == 0
+             ? std::min(kOneColumnGroup, max_float_chunks() / unit_grid(weight.n, weight.k).blocks)
              : 0;
 }
 
@@ -83,10 +87,16 @@ void small_batch(const SmallBatchProblem& problem, const SmallBatchSchedule& sch
   a.layer.by_blocks = Divisor(a.layer.blocks);
   a.layer.by_warps = Divisor(schedule.warps);
   if (problem.rows.x != nullptr) {
-    const NormWeights& norm = *problem.rows.norm;
-    core::require(problem.m <= max_normed_rows(weight, norm.kind), core::ErrorKind::kFailed,
-                  "no kernel makes the norms of {} rows of {}", problem.m, weight.k);
-    a.rows = {problem.rows.x, norm.weight, norm.eps, static_cast<int>(weight.k)};
+    const NormWeights* const norm = problem.rows.norm;
+    core::require(problem.m <= max_float_rows(weight, kind_of(norm)), core::ErrorKind::kFailed,
+                  "no kernel makes the activations of {} rows of {}", problem.m, weight.k);
+    a.rows.x = problem.rows.x;
+    a.rows.columns = static_cast<int>(weight.k);
+    a.rows.order = problem.rows.order;
+    if (norm != nullptr) {
+      a.rows.weight = norm->weight;
+      a.rows.eps = norm->eps;
+    }
   }
   a.codes = problem.x.codes;
   a.scales = problem.x.scales;

@@ -2,7 +2,7 @@
 
 namespace nibble::ops::cuda {
 
-int max_normed_chunks() {
+int max_float_chunks() {
   constexpr int kEnough = 200 * 1024;
   return max_shared_bytes() >= kEnough ? 64 : 0;
 }

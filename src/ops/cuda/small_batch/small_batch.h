@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include <cuda_runtime_api.h>
 
@@ -36,18 +37,20 @@ struct LaneActivations {
                                        // digit [m][blocks][8], one for each 16 inputs
 };
 
-/// Rows [m][k] whose RMSNorm is to be the activations, as norm() makes it (elementwise.h): two
-/// digits with a scale for each 128 inputs, or one digit with a scale of the token.
-struct UnnormedRows {
+/// Rows [m][k] of float32 of which the kernel itself makes the activations, with the bits of the
+/// operators for rows (elementwise.h, ordered_rows.h): two digits with a scale for each 128 inputs,
+/// or one digit with a scale of the token.
+struct FloatRows {
   const float* x = nullptr;
-  const NormWeights* norm = nullptr;
-  float clip = 1.0f;  // of one digit: InputTarget::clip
+  const NormWeights* norm = nullptr;     // whose RMSNorm they are; null: as they are
+  const std::uint16_t* order = nullptr;  // of inputs behind the norm (ordered_rows.h), or null
+  float clip = 1.0f;                     // of one digit: InputTarget::clip
 };
 
 /// What kernels for few tokens read and write beside their weights.
 struct FewTokens {
   LaneActivations x;
-  UnnormedRows rows;   // in the place of x.codes, where the kernel makes norms
+  FloatRows rows;      // in the place of x.codes, where the kernel makes them
   std::int64_t m = 0;  // tokens
   float* y = nullptr;  // [m][n], rows ldy apart
   std::int64_t ldy = 0;
@@ -55,7 +58,7 @@ struct FewTokens {
   bool add = false;             // to what y holds
 };
 
-/// At most max_small_batch() tokens, of max_normed_rows() the norms.
+/// At most max_small_batch() tokens, of max_float_rows() float32.
 struct SmallBatchProblem : FewTokens {
   UnitsView weight;
   HalfOutput half = {};  // where y is null; not of pairs
@@ -74,8 +77,9 @@ SmallBatchSchedule small_batch_schedule(const UnitsView& weight, int multiproces
 /// The most tokens of one launch; 0: it does not know such codes.
 std::int64_t max_small_batch(const UnitFormat& format, int digits);
 
-/// The most rows whose norm the layer itself can make, which saves a kernel.
-std::int64_t max_normed_rows(const UnitsView& weight, NormKind kind);
+/// The most rows of float32 that the layer itself can make activations of, which saves a kernel:
+/// of their norm of this kind, or of what they are.
+std::int64_t max_float_rows(const UnitsView& weight, std::optional<NormKind> norm);
 
 /// Starts the layer on `stream`. Reads the weight at once and all else after the kernels before it
 /// in the stream have ended (dependent_launch.cuh).

@@ -1,6 +1,7 @@
 #include "ops/cuda/small_batch/small_batch.h"
 
 #include <cmath>
+#include <numeric>
 #include <string>
 
 #include "device/cuda/check.h"
@@ -8,6 +9,7 @@
 #include "device/cuda/memory.h"
 #include "device/cuda/stream.h"
 #include "ops/cpu/packed/test_problems.h"
+#include "ops/cuda/elementwise/ordered_rows.h"
 #include "ops/cuda/gemm/half_output_for_tests.h"
 #include "ops/cuda/small_batch/trial_for_tests.h"
 
@@ -170,8 +172,14 @@ TEST_F(SmallBatch, ATokenHasTheSameBitsInEveryBatch) {
   }
 }
 
-// The norm as a kernel of its own, and the layer by itself: the same bits.
-TEST_F(SmallBatch, MakesNormsAsTheOperatorDoes) {
+/// What a layer does with rows of float32 before it rounds them.
+struct Reading {
+  bool normed;
+  bool ordered;
+};
+
+// Operators for rows as kernels of their own, and the layer by itself: the same bits.
+TEST_F(SmallBatch, MakesInputsOfRowsAsOperatorsDo) {
   struct Size {
     std::int64_t m;
     std::int64_t n;
@@ -187,10 +195,10 @@ TEST_F(SmallBatch, MakesNormsAsTheOperatorDoes) {
         "int3-sym-g128", "lut2-row-g32"}) {
     for (const Size& size : sizes) {
       const OnDevice weight(cpu::testing::random_weight(scheme, size.n, size.k, ++seed));
-      if (max_normed_rows(weight.view, NormKind::kRms) == 0) {
+      if (max_float_rows(weight.view, NormKind::kRms) == 0) {
         GTEST_SKIP() << "this GPU has too little shared memory for it";
       }
-      ASSERT_GE(max_normed_rows(weight.view, NormKind::kRms), size.m);
+      ASSERT_GE(max_float_rows(weight.view, NormKind::kRms), size.m);
       core::Random random(seed);
       const auto values = [&](std::int64_t count, double shift) {
         std::vector<float> all(static_cast<std::size_t>(count));
@@ -203,6 +211,11 @@ TEST_F(SmallBatch, MakesNormsAsTheOperatorDoes) {
       const Buffer norm_weight = Buffer::of<float>(values(size.k, 1.0));
       const std::vector<float> before = values(size.m * size.n, 0.0);
       const NormWeights norm{NormKind::kRms, norm_weight.as<float>(), nullptr, 1e-5f};
+      std::vector<std::uint16_t> places(static_cast<std::size_t>(padded_columns(size.k)));
+      std::iota(places.begin(), places.end(), std::uint16_t{0});
+      const std::vector<std::int32_t> drawn = cpu::testing::random_order(size.k, random);
+      std::copy(drawn.begin(), drawn.end(), places.begin());
+      const Buffer order = Buffer::of<std::uint16_t>(places);
       const std::int64_t padded = weight.padded_k();
       const Buffer codes(size.m * 2 * padded);
       const Buffer scales(size.m * padded / 128 * 4);
@@ -211,7 +224,9 @@ TEST_F(SmallBatch, MakesNormsAsTheOperatorDoes) {
       problem.weight = weight.view;
       problem.m = size.m;
       problem.ldy = size.n;
-      for (const bool add : {false, true}) {
+      for (const auto& [normed, ordered] : {Reading{true, false}, Reading{true, true},
+                                            Reading{false, true}, Reading{false, false}}) {
+        const bool add = normed == ordered;
         const Buffer apart = Buffer::of<float>(before);
         const Buffer joined = Buffer::of<float>(before);
         problem.add = add;
@@ -221,13 +236,23 @@ TEST_F(SmallBatch, MakesNormsAsTheOperatorDoes) {
         target.scales = scales.as<float>();
         target.bits = 16;
         target.group = 128;
-        cuda::norm(x.as<float>(), norm, target, size.m, size.k, stream.get());
+        const auto* const rows = x.as<float>();
+        const auto* const places_of_inputs = ordered ? order.as<std::uint16_t>() : nullptr;
+        if (normed && ordered) {
+          ordered_norm(rows, norm, places_of_inputs, target, size.m, size.k, stream.get());
+        } else if (normed) {
+          cuda::norm(rows, norm, target, size.m, size.k, stream.get());
+        } else if (ordered) {
+          ordered_input(rows, places_of_inputs, target, size.m, size.k, stream.get());
+        } else {
+          cuda::input(rows, target, size.m, size.k, stream.get());
+        }
         problem.x = {2, codes.as<std::int8_t>(), scales.as<float>()};
         problem.rows = {};
         problem.y = apart.as<float>();
         small_batch(problem, size.schedule, stream.get());
         problem.x = {2, nullptr, nullptr};
-        problem.rows = {x.as<float>(), &norm};
+        problem.rows = {rows, normed ? &norm : nullptr, places_of_inputs};
         problem.y = joined.as<float>();
         small_batch(problem, size.schedule, stream.get());
         stream.synchronize();
@@ -236,7 +261,8 @@ TEST_F(SmallBatch, MakesNormsAsTheOperatorDoes) {
         ASSERT_FALSE(std::isnan(expected.front()));
         ASSERT_NE(expected, before);
         ASSERT_EQ(got, expected) << scheme << ", m = " << size.m << ", n = " << size.n
-                                 << ", k = " << size.k << (add ? ", added" : "");
+                                 << ", k = " << size.k << (normed ? ", normed" : "")
+                                 << (ordered ? ", in order" : "");
       }
     }
   }

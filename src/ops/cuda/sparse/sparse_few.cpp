@@ -44,7 +44,7 @@ int max_sparse_tokens(const SparseView& weight, int digits) {
 }
 
 std::int64_t max_normed_sparse_rows(std::int64_t k, NormKind kind) {
-  return kind == NormKind::kRms ? std::min(kMostNormedTokens, max_normed_chunks() / chunks_of(k))
+  return kind == NormKind::kRms ? std::min(kMostNormedTokens, max_float_chunks() / chunks_of(k))
                                 : 0;
 }
 

@@ -4,7 +4,7 @@
 #include "ops/cuda/device_code/dependent_launch.cuh"
 #include "ops/cuda/device_code/reduce.cuh"
 #include "ops/cuda/device_code/warp_ring.cuh"
-#include "ops/cuda/small_batch/normed_inputs.cuh"
+#include "ops/cuda/small_batch/float_inputs.cuh"
 #include "ops/cuda/sparse/sparse_few.h"
 #include "ops/cuda/sparse/sparse_launch.h"
 #include "ops/cuda/sparse/sparse_units.cuh"
@@ -260,8 +260,8 @@ __global__ void __maxnreg__(kTokens <= 2 ? kFewRegisters : kMostRegisters)
   const std::uint32_t pieces = has_row ? weight.pieces[share.first_row + thread] : 0u;
   const float bias = has_row && a.bias != nullptr ? a.bias[share.first_row + thread] : 0.0f;
   const bool norms = a.rows.x != nullptr;
-  const NormedInputs normed(a.rows, norms ? a.m : 0, a.chunks, shared + memory.norms(), thread,
-                            threads / 32);
+  const FloatInputs normed(a.rows, norms ? a.m : 0, a.chunks, shared + memory.norms(), thread,
+                           threads / 32);
   wait_for_predecessor();
   const SharedInputs<kDigits, kTokens> inputs{shared + memory.codes(), blocks, a.step_log2,
                                               a.scales_each};
@@ -346,7 +346,7 @@ int sparse_shared_bytes() {
 }
 
 int normed_bytes(const SparseArguments& a) {
-  return NormedInputs::bytes(a.m, a.chunks);
+  return FloatInputs::bytes(a.m, a.chunks);
 }
 
 void launch_sparse_few(const SparseArguments& a, int digits, int tokens, cudaStream_t stream) {

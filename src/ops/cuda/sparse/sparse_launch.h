@@ -12,7 +12,7 @@ struct SparseArguments {
   SparseView weight;
   const std::int8_t* codes = nullptr;
   const float* scales = nullptr;
-  RowsToNorm rows;
+  RowsToRound rows;
   float* y = nullptr;
   const float* bias = nullptr;
   int m = 0;

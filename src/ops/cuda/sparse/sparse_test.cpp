@@ -236,7 +236,7 @@ TEST_F(SparseRowsOnGpu, MakeNormsAsTheOperatorDoes) {
       sparse_few(problem, stream.get());
       problem.x.codes = nullptr;
       problem.x.scales = nullptr;
-      problem.rows = {x.as<float>(), &norm, kind.clip};
+      problem.rows = {.x = x.as<float>(), .norm = &norm, .clip = kind.clip};
       problem.y = joined.as<float>();
       sparse_few(problem, stream.get());
       stream.synchronize();

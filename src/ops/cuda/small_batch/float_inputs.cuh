@@ -11,27 +11,33 @@
 #include "ops/cuda/small_batch/inputs.cuh"
 #include "ops/cuda/small_batch/launch.h"
 
-/// Rows whose norm the layer itself makes: each thread block for itself, in its shared memory, with
-/// the bits of norm() (elementwise.h). A warp has chunks of 128 inputs, of which each lane reads
-/// what it copied itself.
+/// Rows of float32 of which the layer itself makes its inputs: each thread block for itself, in its
+/// shared memory, with the bits of norm() (elementwise.h), or of what ordered_rows.h makes. A warp
+/// has chunks of 128 inputs, of which each lane reads what it copied itself, until all have come
+/// that an order looks for.
 namespace nibble::ops::cuda {
 
-class NormedInputs {
+class FloatInputs {
  public:
   /// Shared memory for m rows of so many chunks.
-  __host__ __device__ static constexpr int bytes(int m, int blocks) {
+  __host__ __device__ static constexpr int bytes(int m, int blocks, bool ordered = false) {
     constexpr int kWord = static_cast<int>(sizeof(float));
-    return blocks * kChunk * kWord + m * blocks * (kChunk * kWord + 2 * kChunk + 3 * kWord);
+    return blocks * kChunk * kWord + order_bytes(blocks, ordered) +
+           m * blocks * (kChunk * kWord + 2 * kChunk + 3 * kWord);
   }
 
-  /// Begins to copy the weights of the norm, for m rows or none. `thread` is one of warps * 32.
-  __device__ NormedInputs(const RowsToNorm& rows, int m, int blocks, std::byte* memory, int thread,
-                          int warps)
+  /// Begins to copy the weights of the norm, and the order, for m rows or none. `thread` is one of
+  /// warps * 32.
+  __device__ FloatInputs(const RowsToRound& rows, int m, int blocks, std::byte* memory, int thread,
+                         int warps)
       : rows_(rows),
         m_(m),
         blocks_(blocks),
         weights_(reinterpret_cast<float*>(memory)),
-        values_(weights_ + blocks * kChunk),
+        order_(reinterpret_cast<std::uint16_t*>(weights_ + blocks * kChunk)),
+        values_(reinterpret_cast<float*>(memory +
+                                         blocks * kChunk * static_cast<int>(sizeof(float)) +
+                                         order_bytes(blocks, rows.order != nullptr))),
         codes_(reinterpret_cast<std::int8_t*>(values_ + m * blocks * kChunk)),
         scales_(reinterpret_cast<float*>(codes_ + m * blocks * 2 * kChunk)),
         squares_(scales_ + m * blocks),
@@ -39,9 +45,14 @@ class NormedInputs {
         warp_(thread / kWarp),
         warps_(warps),
         lane_(thread % kWarp) {
-    if (m > 0) {
+    if (m > 0 && rows.weight != nullptr) {
       for (int block = warp_; block < blocks; block += warps) {
         copy(weights_, rows.weight, column(block));
+      }
+    }
+    if (m > 0 && rows.order != nullptr) {
+      for (int block = warp_; block < blocks; block += warps) {
+        copy_order(column(block));
       }
     }
   }
@@ -61,19 +72,9 @@ class NormedInputs {
   template <int kDigits = 2, int kAtOnce = 3>
   __device__ InputCodes make() const {
     asm volatile("cp.async.wait_all;" ::: "memory");
-    each_chunks<kAtOnce>([&](int row, const int(&blocks)[kAtOnce]) {
-      float sums[kAtOnce];
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        sums[i] = warp_sum(squares(value(row, present(blocks, i))));
-      }
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        if (lane_ == 0 && blocks[i] < blocks_) {
-          squares_[row * blocks_ + blocks[i]] = sums[i];
-        }
-      }
-    });
+    if (rows_.weight != nullptr) {
+      add_squares<kAtOnce>();
+    }
     __syncthreads();
     const IntegerSink sink{
         {.form = InputForm::kInt8Lanes,
@@ -91,7 +92,7 @@ class NormedInputs {
         Coder coders[kAtOnce];
 #pragma unroll
         for (int i = 0; i < kAtOnce; ++i) {
-          values[i] = normalized_value(numbers, row, present(blocks, i));
+          values[i] = input_value(numbers, row, present(blocks, i));
           coders[i] = wide_coder(lanes_max(sink.spread_of(values[i]).magnitude, kWarp));
         }
 #pragma unroll
@@ -107,8 +108,8 @@ class NormedInputs {
     } else {
       each_chunks<1>([&](int row, const int(&of)[1]) {
         const int block = of[0];
-        const float4 normed = normalized_value(normalizer(row), row, block);
-        const std::int32_t magnitude = lanes_max(sink.spread_of(normed).magnitude, kWarp);
+        const float4 input = input_value(normalizer(row), row, block);
+        const std::int32_t magnitude = lanes_max(sink.spread_of(input).magnitude, kWarp);
         if (lane_ == 0) {
           magnitudes_[row * blocks_ + block] = magnitude;
         }
@@ -117,7 +118,7 @@ class NormedInputs {
       each_chunks<1>([&](int row, const int(&of)[1]) {
         const int block = of[0];
         const Coder coder = sink.coder({largest_magnitude(row), 0, 0});
-        sink.store_codes(row, column(block), normalized_value(normalizer(row), row, block), coder);
+        sink.store_codes(row, column(block), input_value(normalizer(row), row, block), coder);
         if (block == 0 && lane_ == 0) {
           sink.store_scale(row, coder);
         }
@@ -128,13 +129,50 @@ class NormedInputs {
   }
 
  private:
+  __host__ __device__ static constexpr int order_bytes(int blocks, bool ordered) {
+    return ordered ? blocks * kChunk * static_cast<int>(sizeof(std::uint16_t)) : 0;
+  }
+
+  /// Of each chunk, in the order in which the row lies.
+  template <int kAtOnce>
+  __device__ void add_squares() const {
+    each_chunks<kAtOnce>([&](int row, const int(&blocks)[kAtOnce]) {
+      float sums[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        sums[i] = warp_sum(squares(value(row, present(blocks, i))));
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (lane_ == 0 && blocks[i] < blocks_) {
+          squares_[row * blocks_ + blocks[i]] = sums[i];
+        }
+      }
+    });
+  }
   __device__ Normalizer normalizer(int row) const {
+    if (rows_.weight == nullptr) {
+      return {};
+    }
     const float sum = sum_of_chunks(squares_ + row * blocks_, blocks_);
     return {0.0f, rms_factor(sum, static_cast<float>(rows_.columns), rows_.eps)};
   }
-  __device__ float4 normalized_value(const Normalizer& numbers, int row, int block) const {
-    const float4 weight = *reinterpret_cast<const float4*>(weights_ + column(block));
-    return normalized(numbers, value(row, block), weight, {});
+  /// Four inputs as the layer reads them.
+  __device__ float4 input_value(const Normalizer& numbers, int row, int block) const {
+    float4 x;
+    float4 weight;
+    if (rows_.order == nullptr) {
+      x = value(row, block);
+      weight = *reinterpret_cast<const float4*>(weights_ + column(block));
+    } else {
+      const ushort4 from = *reinterpret_cast<const ushort4*>(order_ + column(block));
+      const auto at = [&](const float* values) {
+        return float4{values[from.x], values[from.y], values[from.z], values[from.w]};
+      };
+      x = at(values_ + row * blocks_ * kChunk);
+      weight = at(weights_);
+    }
+    return rows_.weight == nullptr ? x : normalized(numbers, x, weight, {});
   }
   /// Of a row's chunks.
   __device__ std::int32_t largest_magnitude(int row) const {
@@ -149,6 +187,13 @@ class NormedInputs {
   __device__ void copy(float* to, const float* row, int column) const {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to + column)),
                  "l"(row + min(column, rows_.columns - 4)), "r"(column < rows_.columns ? 16 : 0)
+                 : "memory");
+  }
+
+  /// Four places of the order, which goes on behind the row's end.
+  __device__ void copy_order(int column) const {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(shared_address(order_ + column)),
+                 "l"(rows_.order + column)
                  : "memory");
   }
 
@@ -181,10 +226,11 @@ class NormedInputs {
     }
   }
 
-  const RowsToNorm& rows_;
+  const RowsToRound& rows_;
   int m_;
   int blocks_;
   float* weights_;
+  std::uint16_t* order_;
   float* values_;
   std::int8_t* codes_;
   float* scales_;
