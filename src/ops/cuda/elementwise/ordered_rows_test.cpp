@@ -51,7 +51,8 @@ class CudaOrderedRows : public device::GpuTest {
  protected:
   /// What `write` leaves behind in the form of a key, where all was poisoned before.
   template <typename Write>
-  std::vector<std::byte> written(const InputKey& key, const Shape& shape, const Write& write) {
+  std::vector<std::byte> written(const device::cuda::Stream& stream, const InputKey& key,
+                                 const Shape& shape, const Write& write) {
     const DeviceInput input(pool_, key, shape.m, shape.columns);
     const InputTarget target = input.target();
     const InputBytes bytes = plain_input_bytes(key, shape.m, shape.columns);
@@ -68,7 +69,7 @@ class CudaOrderedRows : public device::GpuTest {
     }
     device::cuda::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     write(target);
-    stream_.synchronize();
+    stream.synchronize();
     std::vector<std::byte> all;
     for (const auto& [data, count] : parts) {
       const std::size_t begin = all.size();
@@ -83,7 +84,6 @@ class CudaOrderedRows : public device::GpuTest {
   }
 
   std::shared_ptr<DevicePool> pool_ = std::make_shared<DevicePool>();
-  device::cuda::Stream stream_;
 };
 
 std::shared_ptr<const DeviceTransform> random_transform(std::int64_t columns, std::uint64_t seed) {
@@ -98,6 +98,7 @@ std::shared_ptr<const DeviceTransform> random_transform(std::int64_t columns, st
 }
 
 TEST_F(CudaOrderedRows, HaveTheBitsOfTwoKernels) {
+  const device::cuda::Stream stream;
   std::uint64_t seed = 1;
   for (const Shape& shape : kShapes) {
     const auto [m, columns] = shape;
@@ -112,7 +113,7 @@ TEST_F(CudaOrderedRows, HaveTheBitsOfTwoKernels) {
     const auto normed = poisoned<float>(m * columns);
     const auto turned = poisoned<float>(m * columns);
     const auto turn = [&](const float* rows) {
-      transform_inputs(transform->view(), rows, turned.as<float>(), m, stream_.get());
+      transform_inputs(transform->view(), rows, turned.as<float>(), m, stream.get());
     };
     for (const InputKey& key : keys()) {
       if (key.form == InputForm::kFloat16Summed && m > 64) {
@@ -122,39 +123,40 @@ TEST_F(CudaOrderedRows, HaveTheBitsOfTwoKernels) {
                                std::to_string(static_cast<int>(key.form)) + ", bits " +
                                std::to_string(key.bits) + ", group " + std::to_string(key.group);
       const auto apart = [&](const InputTarget& target) {
-        input(turned.as<float>(), target, m, columns, stream_.get());
+        input(turned.as<float>(), target, m, columns, stream.get());
       };
       turn(x.as<float>());
-      EXPECT_EQ(written(key, shape, apart), written(key, shape,
-                                                    [&](const InputTarget& target) {
-                                                      ordered_input(x.as<float>(), order, target, m,
-                                                                    columns, stream_.get());
-                                                    }))
+      EXPECT_EQ(written(stream, key, shape, apart),
+                written(stream, key, shape,
+                        [&](const InputTarget& target) {
+                          ordered_input(x.as<float>(), order, target, m, columns, stream.get());
+                        }))
           << what;
       for (const NormWeights& norm : norms) {
-        norm_matrix(x.as<float>(), norm, normed.as<float>(), m, columns, stream_.get());
+        norm_matrix(x.as<float>(), norm, normed.as<float>(), m, columns, stream.get());
         turn(normed.as<float>());
-        EXPECT_EQ(written(key, shape, apart), written(key, shape,
-                                                      [&](const InputTarget& target) {
-                                                        ordered_norm(x.as<float>(), norm, order,
-                                                                     target, m, columns,
-                                                                     stream_.get());
-                                                      }))
+        EXPECT_EQ(written(stream, key, shape, apart), written(stream, key, shape,
+                                                              [&](const InputTarget& target) {
+                                                                ordered_norm(x.as<float>(), norm,
+                                                                             order, target, m,
+                                                                             columns, stream.get());
+                                                              }))
             << what << ", norm " << static_cast<int>(norm.kind);
       }
     }
     for (const NormWeights& norm : norms) {
-      norm_matrix(x.as<float>(), norm, normed.as<float>(), m, columns, stream_.get());
+      norm_matrix(x.as<float>(), norm, normed.as<float>(), m, columns, stream.get());
       turn(normed.as<float>());
       const auto made = poisoned<float>(m * columns);
-      ordered_norm_matrix(x.as<float>(), norm, order, made.as<float>(), m, columns, stream_.get());
-      stream_.synchronize();
+      ordered_norm_matrix(x.as<float>(), norm, order, made.as<float>(), m, columns, stream.get());
+      stream.synchronize();
       EXPECT_EQ(made.values<float>(), turned.values<float>()) << m << " x " << columns;
     }
   }
 }
 
 TEST_F(CudaOrderedRows, LongerRowsThanABlockHoldsAreRefused) {
+  const device::cuda::Stream stream;
   const std::int64_t columns = max_ordered_columns() + kInputPadding;
   if (columns > kMaxOrdered) {
     GTEST_SKIP() << "a block of this GPU holds all rows";
@@ -162,7 +164,7 @@ TEST_F(CudaOrderedRows, LongerRowsThanABlockHoldsAreRefused) {
   const auto transform = random_transform(columns, 1);
   EXPECT_EQ(transform->order_alone(), nullptr);  // so they are put into it by transform_inputs()
   const auto x = on_device(normal_values(columns, 2));
-  EXPECT_THROW(ordered_input(x.as<float>(), transform->view().order, {}, 1, columns, stream_.get()),
+  EXPECT_THROW(ordered_input(x.as<float>(), transform->view().order, {}, 1, columns, stream.get()),
                core::Error);
   EXPECT_THROW(random_transform(kMaxOrdered + 1, 1), core::Error);
 }
