@@ -7,6 +7,7 @@
 #include "engine/cosine_for_tests.h"
 #include "engine/encoder.h"
 #include "formats/format.h"
+#include "formats/ordered_weight_for_tests.h"
 
 // Encoders on a GPU: what they record, and rounded models beside the same ones on the CPU. Golden
 // values of float models are in encoder_test.cpp and trained_encoders_test.cpp, which run on a GPU
@@ -21,15 +22,20 @@ std::shared_ptr<models::Model> family(const char* name) {
   return model;
 }
 
-/// Every layer of the blocks rounded to nearest.
+/// Every layer of the blocks rounded to nearest; each set in an order of its own, where the scheme
+/// has one.
 std::shared_ptr<models::Model> rounded(const char* name, const std::string& scheme_text) {
   auto model = family(name);
   const formats::Scheme scheme = formats::parse_scheme(scheme_text);
   for (models::Block& block : model->network.encoder.blocks) {
     for (ops::LinearSet* set : models::linear_sets(block)) {
       for (ops::Linear& part : set->parts) {
-        part.weight = formats::round_to_nearest(core::to_float32(part.weight.dense), part.weight.n,
-                                                part.weight.k, scheme);
+        const std::vector<float> w = core::to_float32(part.weight.dense);
+        const auto [n, k] = std::pair(part.weight.n, part.weight.k);
+        part.weight =
+            scheme.inputs.ordered
+                ? formats::ordered_weight(w, n, k, scheme, static_cast<std::uint64_t>(set->id))
+                : formats::round_to_nearest(w, n, k, scheme);
       }
     }
   }
@@ -90,11 +96,9 @@ class CudaEncoder : public device::GpuTest {};
 // sixteen.
 TEST_F(CudaEncoder, RoundedModelsGiveTheStatesOfTheCpu) {
   const Texts texts({1, 7, 20, 3, 16}, 1);
-  const std::pair<const char*, double> schemes[] = {{"int8-sym-row-a8", 0.999},
-                                                    {"int8-sym-g16", 0.999},
-                                                    {"int4-asym-g32", 0.999},
-                                                    {"int4-sym-row-a8", 0.999},
-                                                    {"int4-sym-row-a4", 0.9}};
+  const std::pair<const char*, double> schemes[] = {
+      {"int8-sym-row-a8", 0.999},     {"int8-sym-g16", 0.999},    {"int4-asym-g32", 0.999},
+      {"int4-asym-g32-order", 0.999}, {"int4-sym-row-a8", 0.999}, {"int4-sym-row-a4", 0.9}};
   for (const auto& [scheme, least] : schemes) {
     const auto model = rounded("bert", scheme);
     const EncoderRows expected = open_on_cpu(model)->hidden_states(texts.views());
