@@ -17,7 +17,7 @@
 /// K is 64, or 32 where a group has an odd number of units, or 16 where it is half a unit.
 ///
 /// The codes of a block of tokens stay in the L2 cache while tiles of weights pass, two at a time.
-/// kPanelInputs inputs of these are decoded into the L1 cache for all tokens of the block, less
+/// kAmxPanelInputs inputs of these are decoded into the L1 cache for all tokens of the block, less
 /// their zeros where that fits in a signed byte. Then 2 x 16 tokens and 2 x 16 rows make the sums
 /// of a group in C tiles. Before these are stored, vectors scale and add the sums of the group
 /// before it, so that no load waits for a store to the same line of a page:
@@ -29,6 +29,7 @@
 namespace nibble::ops::cpu {
 namespace {
 
+constexpr std::int64_t kAmxPanelInputs = 512;
 constexpr std::int64_t kAmxBlockTokens = 512;        // tokens of a block, at most
 constexpr std::int64_t kAmxBlockBytes = 1280 << 10;  // of their codes, about
 static_assert(kAmxTokens == kTokenRows);
@@ -139,7 +140,7 @@ NIBBLE_NOINLINE void add_scaled_block(const TiledWeight& w, const Block<Isa, V>&
                                       const TiledInput& x, const WaitingSums<V>& waiting) {
   constexpr std::int64_t kRow = V * kTileRows;
   for (std::int64_t i = 0; i < waiting.tokens; ++i) {
-    const Tokens at = tokens_at(x, waiting.token + i, waiting.group, w.group_inputs);
+    const Tokens at = tokens_at(x, waiting.token + i, 0, w.group_inputs);
     typename Isa::Int sums[V][1];
     typename Isa::Float total[V][1];
     for (int v = 0; v < V; ++v) {
@@ -147,9 +148,9 @@ NIBBLE_NOINLINE void add_scaled_block(const TiledWeight& w, const Block<Isa, V>&
       total[v][0] = Isa::load_floats(waiting.totals + i * kRow + v * kTileRows);
     }
     if constexpr (!Signed) {
-      add_block_zeros<Isa, V, 1>(w, block, at, waiting.group, 0, sums);
+      add_block_zeros<Isa, V, 1>(w, block, at, waiting.group, sums);
     }
-    add_block_scaled<Isa, V, 1>(w, block, at, waiting.group, 0, sums, total);
+    add_block_scaled<Isa, V, 1>(w, block, at, waiting.group, sums, total);
     for (int v = 0; v < V; ++v) {
       Isa::store(waiting.totals + i * kRow + v * kTileRows, total[v][0]);
     }
@@ -242,7 +243,7 @@ NIBBLE_NOINLINE void run_amx_block(const TiledWeight& w, const TiledInput& x, st
                                    std::int64_t count, std::int64_t tile, float* y,
                                    std::int64_t ldy) {
   constexpr std::int64_t kRow = V * kTileRows;
-  alignas(64) std::uint8_t panel[kPanelInputs * kRow];
+  alignas(64) std::uint8_t panel[kAmxPanelInputs * kRow];
   alignas(64) float totals[kAmxBlockTokens * kRow];
   WaitingSums<V> waiting;
   for (std::int64_t i = 0; i < count * kRow; ++i) {
@@ -250,7 +251,7 @@ NIBBLE_NOINLINE void run_amx_block(const TiledWeight& w, const TiledInput& x, st
   }
   const Block<Isa, V> block(w, tile);
   const Bytes bytes(w, block);
-  const std::int64_t groups_per_panel = kPanelInputs / w.group_inputs;
+  const std::int64_t groups_per_panel = kAmxPanelInputs / w.group_inputs;
   for (std::int64_t g = 0; g < w.groups; g += groups_per_panel) {
     const std::int64_t groups = w.groups - g < groups_per_panel ? w.groups - g : groups_per_panel;
     unpack_panel<Isa, Bytes, V, Signed>(w, block, bytes, g, groups, panel);

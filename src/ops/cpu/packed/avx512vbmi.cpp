@@ -146,7 +146,7 @@ NIBBLE_NOINLINE void run_turned(const TiledWeight& w, const TiledInput& x, std::
       sums[0][i] = add_lanes(fours[0][i], fours[1][i], fours[2][i], fours[3][i]);
     }
     add_zeros<Avx512Vbmi, 1, M>(zero, tokens, g, sums);
-    add_scaled<Avx512Vbmi, 1, M>(block, tokens, 0, g, sums, total);
+    add_scaled<Avx512Vbmi, 1, M>(block, tokens, g, sums, total);
   }
   for (int i = 0; i < M; ++i) {
     const std::int64_t row = tile * kTileRows;

@@ -98,8 +98,8 @@ struct Tiles {
 };
 
 /// 8-bit codes are what the products take, and need no panel: with many tokens, two tiles pass all
-/// inputs for some tokens after the others. Their lines come from the L2 cache then, two for
-/// 2 * kInPlaceTokens products.
+/// inputs for some tokens after the others. Weights in blocks have panels of decoded scales. Their
+/// lines come from the L2 cache then, two for 2 * kInPlaceTokens products.
 template <>
 struct Tiles<Integers<8>> {
   template <int V>
@@ -111,7 +111,11 @@ struct Tiles<Integers<8>> {
     std::int64_t tile = begin;
     if (x.m > Avx512Vnni::kDirectLimit) {
       for (; tile + 2 <= end; tile += 2) {
-        run_two(w, x, tile, y, ldy);
+        if (w.in_blocks()) {
+          run_panels<Avx512Vnni, Source<2>, 2>(w, x, tile, y, ldy);
+        } else {
+          run_two(w, x, tile, y, ldy);
+        }
       }
     }
     EachTile<Avx512Vnni, Source<1>, 1>::run(w, x, tile, end, y, ldy);

@@ -110,7 +110,7 @@ NIBBLE_NOINLINE void run_gathered(const TiledWeight& w, const TiledInput& x, std
     for (int i = 0; i < M; ++i) {
       sums[0][i] = Isa::add(sums[0][i], Isa::multiply_zero(negative_zero, met[i]));
     }
-    add_scaled<Isa, 1, M>(block, tokens, 0, g, sums, total);
+    add_scaled<Isa, 1, M>(block, tokens, g, sums, total);
   }
   for (int i = 0; i < M; ++i) {
     const std::int64_t row = tile * kTileRows;

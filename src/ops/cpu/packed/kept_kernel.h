@@ -21,7 +21,7 @@ NIBBLE_INLINE void add_kept_group(const TiledWeight& w, const Block<Isa, V>& blo
   const std::int64_t at = token * x.groups + met - g;
   const std::int8_t* codes = x.codes + token * x.row_stride + met * kept.stride - kSkipped;
   const Tokens tokens = {codes, x.scales + at, x.sums + at, x.row_stride, x.groups};
-  add_block_group<Isa, V, M, Half>(w, block, source, tokens, 0, g, g / 2, codes, total);
+  add_block_group<Isa, V, M, Half>(w, block, source, tokens, g, g / 2, codes, total);
 }
 
 /// M tokens over such a tile.

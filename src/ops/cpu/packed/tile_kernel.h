@@ -16,19 +16,10 @@
 /// Where kPairsTokens says so, neighbouring tokens share their sums in an order of the instruction
 /// set's own, which separate_tokens(sums) undoes at the end of a group.
 ///
-/// Few tokens (`run_direct`): weights are decoded in registers on their way from memory.
-/// Many tokens (`run_panel`): weights of kPanelInputs inputs are decoded once into the L1 cache,
-/// then all tokens of a block pass in register tiles.
-///
-///       tokens i..i+M        k -->                      rows of the block: V vectors
-///       +-----------+        +------------------+       +-------+-------+
-///       | a codes   |   x    | panel [K block]  |   ->  | total[v][i]   |
-///       +-----------+        +------------------+       +-------+-------+
+/// Here are those for few tokens (`run_direct`): weights are decoded in registers on their way from
+/// memory. panel_kernel.h has those for many.
 namespace nibble::ops::cpu {
 namespace {
-
-constexpr std::int64_t kPanelInputs = 512;
-constexpr std::int64_t kPanelUnits = kPanelInputs / kUnit;
 
 /// Some tokens from one group on.
 struct Tokens {
@@ -78,12 +69,12 @@ NIBBLE_INLINE void add_zeros(const typename Isa::Int (&zero)[V], const Tokens& x
 
 /// total[v][i] = fma(sum, scale * a_scale, total[v][i]).
 template <class Isa, int V, int M>
-NIBBLE_INLINE void add_scaled(const Block<Isa, V>& block, const Tokens& x, std::int64_t first,
-                              std::int64_t group, const typename Isa::Int (&sums)[V][M],
+NIBBLE_INLINE void add_scaled(const Block<Isa, V>& block, const Tokens& x, std::int64_t group,
+                              const typename Isa::Int (&sums)[V][M],
                               typename Isa::Float (&total)[V][M]) {
   typename Isa::Float scale[V];
   for (int v = 0; v < V; ++v) {
-    scale[v] = Isa::load_scales(block.at[v].scales + (first + group) * kTileRows);
+    scale[v] = Isa::load_scales(block.at[v].scales + group * kTileRows);
   }
 #pragma GCC unroll 8
   for (int i = 0; i < M; ++i) {
@@ -110,13 +101,13 @@ NIBBLE_INLINE typename Isa::Float load_block_scales(const TiledWeight& w, const 
 /// add_scaled() where scales may be multiples, and minima may stand beside them.
 template <class Isa, int V, int M>
 NIBBLE_INLINE void add_block_scaled(const TiledWeight& w, const Block<Isa, V>& block,
-                                    const Tokens& x, std::int64_t first, std::int64_t group,
+                                    const Tokens& x, std::int64_t group,
                                     const typename Isa::Int (&sums)[V][M],
                                     typename Isa::Float (&total)[V][M]) {
   using Float = typename Isa::Float;
   Float scale[V];
   for (int v = 0; v < V; ++v) {
-    scale[v] = load_block_scales<Isa>(w, block.at[v].scales, block.at[v].supers, first + group);
+    scale[v] = load_block_scales<Isa>(w, block.at[v].scales, block.at[v].supers, group);
   }
   if (block.at[0].minima == nullptr) {
 #pragma GCC unroll 8
@@ -131,8 +122,7 @@ NIBBLE_INLINE void add_block_scaled(const TiledWeight& w, const Block<Isa, V>& b
   }
   Float minimum[V];
   for (int v = 0; v < V; ++v) {
-    minimum[v] =
-        load_block_scales<Isa>(w, block.at[v].minima, block.at[v].min_supers, first + group);
+    minimum[v] = load_block_scales<Isa>(w, block.at[v].minima, block.at[v].min_supers, group);
   }
 #pragma GCC unroll 8
   for (int i = 0; i < M; ++i) {
@@ -149,7 +139,7 @@ NIBBLE_INLINE void add_block_scaled(const TiledWeight& w, const Block<Isa, V>& b
 /// sums[v][i] += -zero * sum of the token's codes; with minima the zero is 0.
 template <class Isa, int V, int M>
 NIBBLE_INLINE void add_block_zeros(const TiledWeight& w, const Block<Isa, V>& block,
-                                   const Tokens& x, std::int64_t first, std::int64_t group,
+                                   const Tokens& x, std::int64_t group,
                                    typename Isa::Int (&sums)[V][M]) {
   if (!Isa::kLowers && block.at[0].minima != nullptr) {
     return;
@@ -158,7 +148,7 @@ NIBBLE_INLINE void add_block_zeros(const TiledWeight& w, const Block<Isa, V>& bl
   for (int v = 0; v < V; ++v) {
     zero[v] = block.at[0].zeros == nullptr
                   ? Isa::negative_zero(w.zero)
-                  : Isa::negative_zeros(block.at[v].zeros + (first + group) * kTileRows);
+                  : Isa::negative_zeros(block.at[v].zeros + group * kTileRows);
   }
   add_zeros<Isa, V, M>(zero, x, group, sums);
 }
@@ -166,37 +156,37 @@ NIBBLE_INLINE void add_block_zeros(const TiledWeight& w, const Block<Isa, V>& bl
 /// total[v][i] += one group of a weight in blocks, which is the unit or a half of it.
 template <class Isa, int V, int M, class Pairs, class Source>
 NIBBLE_INLINE void add_block_group(const TiledWeight& w, const Block<Isa, V>& block,
-                                   const Source& source, const Tokens& x, std::int64_t first,
-                                   std::int64_t group, std::int64_t unit, const std::int8_t* a,
+                                   const Source& source, const Tokens& x, std::int64_t group,
+                                   std::int64_t unit, const std::int8_t* a,
                                    typename Isa::Float (&total)[V][M]) {
   typename Isa::Int sums[V][M] = {};
   if constexpr (Isa::kZerosFirst) {
-    add_block_zeros<Isa, V, M>(w, block, x, first, group, sums);
+    add_block_zeros<Isa, V, M>(w, block, x, group, sums);
   }
   Isa::template multiply_unit<V, M, Pairs>(source, unit, a, x.row_stride, sums);
   if constexpr (Isa::kPairsTokens) {
     Isa::template separate_tokens<V, M>(sums);
   }
   if constexpr (!Isa::kZerosFirst) {
-    add_block_zeros<Isa, V, M>(w, block, x, first, group, sums);
+    add_block_zeros<Isa, V, M>(w, block, x, group, sums);
   }
-  add_block_scaled<Isa, V, M>(w, block, x, first, group, sums, total);
+  add_block_scaled<Isa, V, M>(w, block, x, group, sums, total);
 }
 
 /// `add_groups` for weights in blocks: groups of a unit or of half a unit.
 template <class Isa, int V, int M, bool Halves, class Source>
 NIBBLE_INLINE void add_block_groups(const TiledWeight& w, const Block<Isa, V>& block,
-                                    const Source& source, const Tokens& x, std::int64_t first,
-                                    std::int64_t count, typename Isa::Float (&total)[V][M]) {
+                                    const Source& source, const Tokens& x,
+                                    typename Isa::Float (&total)[V][M]) {
   const std::int8_t* a = x.codes;
   if constexpr (Halves) {
-    for (std::int64_t g = 0; g < count; g += 2, a += kUnit) {
-      add_block_group<Isa, V, M, FirstHalf>(w, block, source, x, first, g, g / 2, a, total);
-      add_block_group<Isa, V, M, SecondHalf>(w, block, source, x, first, g + 1, g / 2, a, total);
+    for (std::int64_t g = 0; g < w.groups; g += 2, a += kUnit) {
+      add_block_group<Isa, V, M, FirstHalf>(w, block, source, x, g, g / 2, a, total);
+      add_block_group<Isa, V, M, SecondHalf>(w, block, source, x, g + 1, g / 2, a, total);
     }
   } else {
-    for (std::int64_t g = 0; g < count; ++g, a += kUnit) {
-      add_block_group<Isa, V, M, WholeUnit>(w, block, source, x, first, g, g, a, total);
+    for (std::int64_t g = 0; g < w.groups; ++g, a += kUnit) {
+      add_block_group<Isa, V, M, WholeUnit>(w, block, source, x, g, g, a, total);
     }
   }
 }
@@ -204,15 +194,15 @@ NIBBLE_INLINE void add_block_groups(const TiledWeight& w, const Block<Isa, V>& b
 /// The same for groups of several units, which have minima.
 template <class Isa, int V, int M, class Source>
 NIBBLE_INLINE void add_wide_block_groups(const TiledWeight& w, const Block<Isa, V>& block,
-                                         const Source& source, const Tokens& x, std::int64_t first,
-                                         std::int64_t count, typename Isa::Float (&total)[V][M]) {
+                                         const Source& source, const Tokens& x,
+                                         typename Isa::Float (&total)[V][M]) {
   const std::int64_t units = w.units_per_group();
   const std::int8_t* a = x.codes;
   std::int64_t unit = 0;
-  for (std::int64_t g = 0; g < count; ++g) {
+  for (std::int64_t g = 0; g < w.groups; ++g) {
     typename Isa::Int sums[V][M] = {};
     if constexpr (Isa::kZerosFirst) {
-      add_block_zeros<Isa, V, M>(w, block, x, first, g, sums);
+      add_block_zeros<Isa, V, M>(w, block, x, g, sums);
     }
     for (std::int64_t u = 0; u < units; ++u, ++unit, a += kUnit) {
       Isa::template multiply_unit<V, M, WholeUnit>(source, unit, a, x.row_stride, sums);
@@ -221,9 +211,9 @@ NIBBLE_INLINE void add_wide_block_groups(const TiledWeight& w, const Block<Isa, 
       Isa::template separate_tokens<V, M>(sums);
     }
     if constexpr (!Isa::kZerosFirst) {
-      add_block_zeros<Isa, V, M>(w, block, x, first, g, sums);
+      add_block_zeros<Isa, V, M>(w, block, x, g, sums);
     }
-    add_block_scaled<Isa, V, M>(w, block, x, first, g, sums, total);
+    add_block_scaled<Isa, V, M>(w, block, x, g, sums, total);
   }
 }
 
@@ -231,8 +221,8 @@ NIBBLE_INLINE void add_wide_block_groups(const TiledWeight& w, const Block<Isa, 
 /// number.
 template <class Isa, int V, int M, bool OneUnit, class Source>
 NIBBLE_INLINE void add_groups_of(const TiledWeight& w, const Block<Isa, V>& block,
-                                 const Source& source, const Tokens& x, std::int64_t first,
-                                 std::int64_t count, typename Isa::Float (&total)[V][M]) {
+                                 const Source& source, const Tokens& x,
+                                 typename Isa::Float (&total)[V][M]) {
   using Int = typename Isa::Int;
   Int zero[V];
   for (int v = 0; v < V; ++v) {
@@ -241,10 +231,10 @@ NIBBLE_INLINE void add_groups_of(const TiledWeight& w, const Block<Isa, V>& bloc
   const std::int64_t units = OneUnit ? 1 : w.units_per_group();
   const std::int8_t* a = x.codes;
   std::int64_t unit = 0;
-  for (std::int64_t g = 0; g < count; ++g) {
+  for (std::int64_t g = 0; g < w.groups; ++g) {
     if (block.at[0].zeros != nullptr) {
       for (int v = 0; v < V; ++v) {
-        zero[v] = Isa::negative_zeros(block.at[v].zeros + (first + g) * kTileRows);
+        zero[v] = Isa::negative_zeros(block.at[v].zeros + g * kTileRows);
       }
     }
     Int sums[V][M] = {};
@@ -264,26 +254,25 @@ NIBBLE_INLINE void add_groups_of(const TiledWeight& w, const Block<Isa, V>& bloc
     if constexpr (!Isa::kZerosFirst) {
       add_zeros<Isa, V, M>(zero, x, g, sums);
     }
-    add_scaled<Isa, V, M>(block, x, first, g, sums, total);
+    add_scaled<Isa, V, M>(block, x, g, sums, total);
   }
 }
 
-/// total[v][i] += the groups [first, first + count) of V vectors and M tokens, one after another.
-/// `x` points at group `first`; the source's unit 0 is its first unit.
+/// total[v][i] += all groups of V vectors and M tokens, one after another.
 template <class Isa, int V, int M, class Source>
 NIBBLE_INLINE void add_groups(const TiledWeight& w, const Block<Isa, V>& block,
-                              const Source& source, const Tokens& x, std::int64_t first,
-                              std::int64_t count, typename Isa::Float (&total)[V][M]) {
+                              const Source& source, const Tokens& x,
+                              typename Isa::Float (&total)[V][M]) {
   if (w.group_inputs == kHalfUnit) {
-    add_block_groups<Isa, V, M, true>(w, block, source, x, first, count, total);
+    add_block_groups<Isa, V, M, true>(w, block, source, x, total);
   } else if (w.in_blocks() && w.group_inputs == kUnit) {
-    add_block_groups<Isa, V, M, false>(w, block, source, x, first, count, total);
+    add_block_groups<Isa, V, M, false>(w, block, source, x, total);
   } else if (w.in_blocks()) {
-    add_wide_block_groups<Isa, V, M>(w, block, source, x, first, count, total);
+    add_wide_block_groups<Isa, V, M>(w, block, source, x, total);
   } else if (w.group_inputs == kUnit) {
-    add_groups_of<Isa, V, M, true>(w, block, source, x, first, count, total);
+    add_groups_of<Isa, V, M, true>(w, block, source, x, total);
   } else {
-    add_groups_of<Isa, V, M, false>(w, block, source, x, first, count, total);
+    add_groups_of<Isa, V, M, false>(w, block, source, x, total);
   }
 }
 
@@ -324,8 +313,7 @@ NIBBLE_NOINLINE void run_direct(const TiledWeight& w, const TiledInput& x, std::
       total[v][i] = Isa::zero();
     }
   }
-  add_groups<Isa, V, M>(w, block, source, tokens_at(x, token, 0, w.group_inputs), 0, w.groups,
-                        total);
+  add_groups<Isa, V, M>(w, block, source, tokens_at(x, token, 0, w.group_inputs), total);
   for (int i = 0; i < M; ++i) {
     for (int v = 0; v < V; ++v) {
       const std::int64_t row = tile * kTileRows + v * Isa::kLanes;
@@ -345,117 +333,11 @@ void dispatch_direct(const TiledWeight& w, const TiledInput& x, std::int64_t tok
   run_direct<Isa, Source, V, M>(w, x, token, tile, y, ldy);
 }
 
-/// Decodes `units` units from `first` on into the panel.
-template <class Isa, class Source, int V>
-void unpack(const Source& source, std::int64_t first, std::int64_t units, std::uint8_t* panel) {
-  for (std::int64_t u = 0; u < units; ++u) {
-    source.prefetch(first + u);
-    for (int part = 0; part < Source::kParts; ++part) {
-#pragma GCC unroll 4
-      for (int pair = 0; pair < kPairsPerUnit; ++pair) {
-        typename Isa::Int w[2][Source::kColumns];
-        source.load(part, first + u, pair, w);
-        for (int quad = 0; quad < 2; ++quad) {
-          for (int c = 0; c < Source::kColumns; ++c, panel += sizeof(typename Isa::Int)) {
-            Isa::store(panel, w[quad][c]);
-          }
-        }
-      }
-    }
-  }
-}
-
 /// Tokens of each register tile when `count` tokens are cut into tiles of at most `most`: even
 /// tiles, 5 tokens are 3 + 2 and not 4 + 1.
 NIBBLE_INLINE std::int64_t even_step(std::int64_t count, std::int64_t most) {
   const std::int64_t tiles = (count + most - 1) / most;
   return (count + tiles - 1) / tiles;
-}
-
-/// One K block of a block of rows for M tokens: totals [M] rows of V * kLanes floats.
-template <class Isa, class PanelType, int V, int M>
-NIBBLE_NOINLINE void run_register_tile(const TiledWeight& w, const Block<Isa, V>& block,
-                                       const PanelType& panel, const Tokens& x, std::int64_t first,
-                                       std::int64_t count, float* totals) {
-  typename Isa::Float total[V][M];
-  for (int i = 0; i < M; ++i) {
-    for (int v = 0; v < V; ++v) {
-      total[v][i] = Isa::load_floats(totals + (i * V + v) * Isa::kLanes);
-    }
-  }
-  add_groups<Isa, V, M>(w, block, panel, x, first, count, total);
-  for (int i = 0; i < M; ++i) {
-    for (int v = 0; v < V; ++v) {
-      Isa::store(totals + (i * V + v) * Isa::kLanes, total[v][i]);
-    }
-  }
-}
-
-template <class Isa, class PanelType, int V, int M>
-void dispatch_register_tile(const TiledWeight& w, const Block<Isa, V>& block,
-                            const PanelType& panel, const Tokens& x, std::int64_t first,
-                            std::int64_t count, std::int64_t tokens, float* totals) {
-  if constexpr (M > 1) {
-    if (tokens < M) {
-      return dispatch_register_tile<Isa, PanelType, V, M - 1>(w, block, panel, x, first, count,
-                                                              tokens, totals);
-    }
-  }
-  run_register_tile<Isa, PanelType, V, M>(w, block, panel, x, first, count, totals);
-}
-
-/// Tokens [begin, begin + count) of a block of rows, count <= Isa::kTokenBlock.
-template <class Isa, class Source, int V>
-NIBBLE_NOINLINE void run_panel(const TiledWeight& w, const TiledInput& x, std::int64_t begin,
-                               std::int64_t count, std::int64_t tile, float* y, std::int64_t ldy) {
-  // Register tiles are shared by all sources of one form.
-  using PanelType = Panel<Isa, Source::kColumns, Source::kParts, Source::kQuads>;
-  constexpr std::int64_t kRow = V * Isa::kLanes;
-  alignas(64) std::uint8_t bytes[kPanelUnits * PanelType::kUnitBytes];
-  alignas(64) float totals[Isa::kTokenBlock * kRow];
-  for (std::int64_t i = 0; i < count * kRow; ++i) {
-    totals[i] = 0.0f;
-  }
-  const Block<Isa, V> block(w, tile);
-  const Source source(w, block);
-  const std::int64_t step = even_step(count, Isa::kPanelTokens);
-  const std::int64_t groups_per_panel = kPanelInputs / w.group_inputs;
-  for (std::int64_t g = 0; g < w.groups; g += groups_per_panel) {
-    const std::int64_t groups = w.groups - g < groups_per_panel ? w.groups - g : groups_per_panel;
-    unpack<Isa, Source, V>(source, g * w.group_inputs / kUnit, groups * w.group_inputs / kUnit,
-                           bytes);
-    for (std::int64_t i = 0; i < count; i += step) {
-      const Tokens at = tokens_at(x, begin + i, g, w.group_inputs);
-      dispatch_register_tile<Isa, PanelType, V, Isa::kPanelTokens>(
-          w, block, PanelType{bytes}, at, g, groups, count - i < step ? count - i : step,
-          totals + i * kRow);
-    }
-  }
-  for (std::int64_t i = 0; i < count; ++i) {
-    for (int v = 0; v < V; ++v) {
-      const std::int64_t row = tile * kTileRows + v * Isa::kLanes;
-      store<Isa>(Isa::load_floats(totals + i * kRow + v * Isa::kLanes), block.at[v].units,
-                 w.n - row, y + (begin + i) * ldy + row);
-    }
-  }
-}
-
-/// All tokens of a block of rows.
-template <class Isa, class Source, int V>
-void run_block(const TiledWeight& w, const TiledInput& x, std::int64_t tile, float* y,
-               std::int64_t ldy) {
-  if (x.m <= Isa::kDirectLimit) {
-    const std::int64_t step = even_step(x.m, Isa::kDirectTokens);
-    for (std::int64_t token = 0; token < x.m; token += step) {
-      const std::int64_t count = x.m - token < step ? x.m - token : step;
-      dispatch_direct<Isa, Source, V, Isa::kDirectTokens>(w, x, token, count, tile, y, ldy);
-    }
-    return;
-  }
-  for (std::int64_t token = 0; token < x.m; token += Isa::kTokenBlock) {
-    const std::int64_t count = x.m - token < Isa::kTokenBlock ? x.m - token : Isa::kTokenBlock;
-    run_panel<Isa, Source, V>(w, x, token, count, tile, y, ldy);
-  }
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ constexpr int kPairsPerUnit = static_cast<int>(kUnit / kQuad / 2);
 constexpr std::int64_t kPrefetchBytes = 3072;  // ahead of the code stream: about 150 ns at 20 GB/s
 
 #define NIBBLE_INLINE inline __attribute__((always_inline))
+#define NIBBLE_INLINE_LAMBDA __attribute__((always_inline))
 #define NIBBLE_NOINLINE \
   __attribute__((noinline))  // one set of registers and one stack frame for each kernel
 

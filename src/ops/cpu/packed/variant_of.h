@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ops/cpu/packed/kept_kernel.h"
+#include "ops/cpu/packed/panel_kernel.h"
 #include "ops/cpu/packed/quantize_row.h"
 #include "ops/cpu/packed/tile_kernel.h"
 #include "ops/cpu/packed/tile_layout.h"

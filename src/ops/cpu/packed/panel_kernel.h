@@ -1,0 +1,445 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ops/cpu/packed/tile_kernel.h"
+#include "ops/cpu/packed/tile_layout.h"
+#include "ops/cpu/packed/tile_sources.h"
+
+/// Many tokens: weights of kPanelInputs inputs are decoded once into the L1 cache, with the scales
+/// and minima of their groups in float32; then all tokens of a block pass in register tiles.
+/// In an unnamed namespace, as tile_kernel.h.
+///
+///       tokens i..i+M        k -->                      rows of the block: V vectors
+///       +-----------+        +------------------+       +-------+-------+
+///       | a codes   |   x    | panel [K block]  |   ->  | total[v][i]   |
+///       +-----------+        +------------------+       +-------+-------+
+///
+/// What zeros and minima want of a token's codes is made for the block of tokens before they pass.
+namespace nibble::ops::cpu {
+namespace {
+
+constexpr std::int64_t kPanelInputs = 512;
+constexpr std::int64_t kStoredInputs = 4096;  // of a panel whose codes are used as they are stored
+
+/// What the sums of a group begin or end with: -zero * sum of the token's codes.
+enum class ZeroKind {
+  kNone,      // not that, where every zero is 0
+  kPrepared,  // made before, as all rows have one zero (PreparedTokens)
+  kOne,       // a product with the zero of all rows
+  kRows,      // a product with the zero of each row
+};
+
+enum class GroupWidth { kHalfUnit, kUnit, kUnits };
+
+/// What the groups of a weight are, for templates.
+template <GroupWidth Width, ZeroKind Zero, bool Minima>
+struct GroupForm {
+  static constexpr GroupWidth kWidth = Width;
+  static constexpr ZeroKind kZero = Zero;
+  static constexpr bool kMinima = Minima;
+};
+
+template <class Isa, GroupWidth Width, class F>
+NIBBLE_INLINE void with_zeros(const TiledWeight& w, F f) {
+  if (w.minima_offset != 0) {
+    constexpr ZeroKind kZero = Isa::kLowers ? ZeroKind::kOne : ZeroKind::kNone;
+    return f(GroupForm<Width, kZero, true>());
+  }
+  if (w.zeros_offset != 0) {
+    return f(GroupForm<Width, ZeroKind::kRows, false>());
+  }
+  constexpr ZeroKind kZero = Width == GroupWidth::kUnits ? ZeroKind::kOne : ZeroKind::kPrepared;
+  f(GroupForm<Width, kZero, false>());
+}
+
+/// f(the form of the weight's groups).
+template <class Isa, class F>
+NIBBLE_INLINE void with_form(const TiledWeight& w, F f) {
+  if (w.group_inputs == kHalfUnit) {
+    with_zeros<Isa, GroupWidth::kHalfUnit>(w, f);
+  } else if (w.group_inputs == kUnit) {
+    with_zeros<Isa, GroupWidth::kUnit>(w, f);
+  } else {
+    with_zeros<Isa, GroupWidth::kUnits>(w, f);
+  }
+}
+
+/// Whether codes are used as they are stored, without a panel.
+template <class Source>
+constexpr bool kNeedsNoPanel = false;
+template <class Isa, int V>
+constexpr bool kNeedsNoPanel<Whole<CodeSource<Isa, V, 8>, V>> = true;
+
+/// Such codes from one unit on.
+template <class Source>
+struct StoredCodes {
+  static constexpr int kParts = Source::kParts;
+  static constexpr int kColumns = Source::kColumns;
+  static constexpr int kQuads = Source::kQuads;
+  const Source& source;
+  std::int64_t first;
+
+  NIBBLE_INLINE void prefetch(std::int64_t) const {}
+  template <class Int>
+  NIBBLE_INLINE void load(int part, std::int64_t unit, int pair, Int (&w)[2][kColumns]) const {
+    source.load(part, first + unit, pair, w);
+  }
+};
+
+/// Decodes `units` units from `first` on into the panel.
+template <class Isa, class Source>
+NIBBLE_NOINLINE void unpack(const Source& source, std::int64_t first, std::int64_t units,
+                            std::uint8_t* panel) {
+  for (std::int64_t u = 0; u < units; ++u) {
+    source.prefetch(first + u);
+    for (int part = 0; part < Source::kParts; ++part) {
+#pragma GCC unroll 4
+      for (int pair = 0; pair < kPairsPerUnit; ++pair) {
+        typename Isa::Int w[2][Source::kColumns];
+        source.load(part, first + u, pair, w);
+        for (int quad = 0; quad < 2; ++quad) {
+          for (int c = 0; c < Source::kColumns; ++c, panel += sizeof(typename Isa::Int)) {
+            Isa::store(panel, w[quad][c]);
+          }
+        }
+      }
+    }
+  }
+}
+
+/// The weights of a block of rows for the inputs of one panel.
+template <class Isa, class Codes, int V>
+struct PanelWeights {
+  Codes codes;
+  std::int64_t groups;
+  std::int64_t units_per_group;
+  const float* scales;           // [groups, V * kLanes]
+  const float* minima;           // the same, where there are any
+  const std::uint8_t* zeros[V];  // [groups, kTileRows] and its next lanes; null: `zero`
+  int zero;
+};
+
+/// Some tokens and the inputs of one panel. From token to token it is a stride.
+struct PanelTokens {
+  const std::int8_t* codes;
+  std::int64_t row_stride;
+  const float* scales;
+  std::int64_t scale_stride;
+  const std::int32_t* zero_terms;  // -zero * sum of a group's codes, or that sum
+  std::int64_t zero_stride;
+  const float* sums;  // with minima: sum of a group's codes
+  std::int64_t sum_stride;
+};
+
+/// What all register tiles of a panel read of the sums of a block of tokens.
+template <class Isa, std::int64_t Groups>
+class PreparedTokens {
+ public:
+  /// The groups [first, first + groups) of `count` tokens.
+  template <class Form>
+  NIBBLE_NOINLINE void prepare(const TiledWeight& w, const TiledInput& x, std::int64_t begin,
+                               std::int64_t count, std::int64_t first, std::int64_t groups) {
+    constexpr std::int32_t kLowered = Isa::kLowers ? 128 : 0;
+    groups_ = groups;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int32_t* sums = x.sums + (begin + i) * x.groups + first;
+      if constexpr (Form::kZero == ZeroKind::kPrepared) {
+        scale(sums, groups, kLowered - w.zero, zero_terms_ + i * groups);
+      }
+      if constexpr (Form::kMinima) {
+        scale(sums, groups, 1.0f, sums_ + i * groups);
+      }
+    }
+  }
+  /// From the i-th of them on, which `tokens` are.
+  template <class Form>
+  PanelTokens at(const Tokens& tokens, std::int64_t i) const {
+    constexpr bool kPrepared = Form::kZero == ZeroKind::kPrepared;
+    return {tokens.codes,
+            tokens.row_stride,
+            tokens.scales,
+            tokens.groups,
+            kPrepared ? zero_terms_ + i * groups_ : tokens.sums,
+            kPrepared ? groups_ : tokens.groups,
+            sums_ + i * groups_,
+            groups_};
+  }
+
+ private:
+  /// to = factor * from; eight at a time, as panels mostly have a multiple of them.
+  template <class T>
+  static NIBBLE_INLINE void scale(const std::int32_t* from, std::int64_t count, T factor, T* to) {
+    constexpr std::int64_t kStep = 8;
+    std::int64_t g = 0;
+    for (; g + kStep <= count; g += kStep) {
+      for (std::int64_t j = g; j < g + kStep; ++j) {
+        to[j] = factor * static_cast<T>(from[j]);
+      }
+    }
+    for (; g < count; ++g) {
+      to[g] = factor * static_cast<T>(from[g]);
+    }
+  }
+
+  alignas(64) std::int32_t zero_terms_[Isa::kTokenBlock * Groups];
+  alignas(64) float sums_[Isa::kTokenBlock * Groups];
+  std::int64_t groups_ = 0;
+};
+
+/// sums[v][i] += -zero * sum of the token's codes, or = that.
+template <class Isa, int V, int M, class Form, bool Adds, class Weights>
+NIBBLE_INLINE void take_zeros(const Weights& w, const PanelTokens& x, std::int64_t group,
+                              typename Isa::Int (&sums)[V][M]) {
+  using Int = typename Isa::Int;
+  Int zero[V];
+  for (int v = 0; v < V; ++v) {
+    zero[v] = Form::kZero == ZeroKind::kRows ? Isa::negative_zeros(w.zeros[v] + group * kTileRows)
+                                             : Isa::negative_zero(w.zero);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < M; ++i) {
+    Int term = Isa::broadcast(x.zero_terms[i * x.zero_stride + group]);
+    if constexpr (Form::kZero == ZeroKind::kOne) {
+      term = Isa::multiply_zero(zero[0], term);
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) {
+      const Int product = Form::kZero == ZeroKind::kRows ? Isa::multiply_zero(zero[v], term) : term;
+      sums[v][i] = Adds ? Isa::add(sums[v][i], product) : product;
+    }
+  }
+}
+
+/// total[v][i] += the scaled sums of a group, as tile_layout.h says.
+template <class Isa, int V, int M, class Form, class Weights>
+NIBBLE_INLINE void add_scaled_sums(const Weights& w, const PanelTokens& x, std::int64_t group,
+                                   const typename Isa::Int (&sums)[V][M],
+                                   typename Isa::Float (&total)[V][M]) {
+  using Float = typename Isa::Float;
+  Float scale[V];
+  Float minimum[V];
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v) {
+    scale[v] = Isa::load_floats(w.scales + (group * V + v) * Isa::kLanes);
+    if constexpr (Form::kMinima) {
+      minimum[v] = Isa::load_floats(w.minima + (group * V + v) * Isa::kLanes);
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < M; ++i) {
+    const Float a_scale = Isa::broadcast(x.scales[i * x.scale_stride + group]);
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) {
+      const Float sum = Isa::to_float(sums[v][i]);
+      if constexpr (Form::kMinima) {
+        const Float a_sum = Isa::broadcast(x.sums[i * x.sum_stride + group]);
+        const Float shifted = Isa::fma(sum, scale[v], Isa::mul(minimum[v], a_sum));
+        total[v][i] = Isa::fma(shifted, a_scale, total[v][i]);
+      } else {
+        total[v][i] = Isa::fma(sum, Isa::mul(scale[v], a_scale), total[v][i]);
+      }
+    }
+  }
+}
+
+/// total[v][i] += a group, whose products multiply(sums) adds.
+template <class Isa, int V, int M, class Form, class Weights, class Multiply>
+NIBBLE_INLINE void add_panel_group(const Weights& w, const PanelTokens& x, std::int64_t group,
+                                   typename Isa::Float (&total)[V][M], Multiply multiply) {
+  constexpr bool kTakes = Form::kZero != ZeroKind::kNone;
+  typename Isa::Int sums[V][M] = {};
+  if constexpr (kTakes && Isa::kZerosFirst) {
+    take_zeros<Isa, V, M, Form, false>(w, x, group, sums);
+  }
+  multiply(sums);
+  if constexpr (Isa::kPairsTokens) {
+    Isa::template separate_tokens<V, M>(sums);
+  }
+  if constexpr (kTakes && !Isa::kZerosFirst) {
+    take_zeros<Isa, V, M, Form, true>(w, x, group, sums);
+  }
+  add_scaled_sums<Isa, V, M, Form>(w, x, group, sums, total);
+}
+
+/// total[v][i] += all groups of a panel.
+template <class Isa, int V, int M, class Form, class Weights>
+NIBBLE_INLINE void add_panel_groups(const Weights& w, const PanelTokens& x,
+                                    typename Isa::Float (&total)[V][M]) {
+  using Int = typename Isa::Int;
+  const std::int8_t* a = x.codes;
+  std::int64_t unit = 0;
+  const auto multiply = [&](auto pairs, Int(&sums)[V][M]) NIBBLE_INLINE_LAMBDA {
+    Isa::template multiply_unit<V, M, decltype(pairs)>(w.codes, unit, a, x.row_stride, sums);
+  };
+  const auto add = [&](std::int64_t group, auto products) NIBBLE_INLINE_LAMBDA {
+    add_panel_group<Isa, V, M, Form>(w, x, group, total, products);
+  };
+  if constexpr (Form::kWidth == GroupWidth::kHalfUnit) {
+    for (; unit < w.groups / 2; ++unit, a += kUnit) {
+      add(2 * unit, [&](Int(&sums)[V][M]) NIBBLE_INLINE_LAMBDA { multiply(FirstHalf(), sums); });
+      add(2 * unit + 1,
+          [&](Int(&sums)[V][M]) NIBBLE_INLINE_LAMBDA { multiply(SecondHalf(), sums); });
+    }
+  } else if constexpr (Form::kWidth == GroupWidth::kUnit) {
+    for (; unit < w.groups; ++unit, a += kUnit) {
+      add(unit, [&](Int(&sums)[V][M]) NIBBLE_INLINE_LAMBDA { multiply(WholeUnit(), sums); });
+    }
+  } else {
+    for (std::int64_t g = 0; g < w.groups; ++g) {
+      add(g, [&](Int(&sums)[V][M]) NIBBLE_INLINE_LAMBDA {
+        for (std::int64_t u = 0; u < w.units_per_group; ++u, ++unit, a += kUnit) {
+          multiply(WholeUnit(), sums);
+        }
+      });
+    }
+  }
+}
+
+/// One panel for M tokens: totals [M, V * kLanes] += it, or = it where it is the first.
+template <class Isa, int V, int M, class Form, class Weights>
+NIBBLE_NOINLINE void run_register_tile(const Weights& w, const PanelTokens& x, bool is_first,
+                                       float* totals) {
+  typename Isa::Float total[V][M];
+  for (int i = 0; i < M; ++i) {
+    for (int v = 0; v < V; ++v) {
+      total[v][i] = is_first ? Isa::zero() : Isa::load_floats(totals + (i * V + v) * Isa::kLanes);
+    }
+  }
+  add_panel_groups<Isa, V, M, Form>(w, x, total);
+  for (int i = 0; i < M; ++i) {
+    for (int v = 0; v < V; ++v) {
+      Isa::store(totals + (i * V + v) * Isa::kLanes, total[v][i]);
+    }
+  }
+}
+
+template <class Isa, int V, int M, class Form, class Weights>
+void dispatch_register_tile(const Weights& w, const PanelTokens& x, std::int64_t tokens,
+                            bool is_first, float* totals) {
+  if constexpr (M > 1) {
+    if (tokens < M) {
+      return dispatch_register_tile<Isa, V, M - 1, Form>(w, x, tokens, is_first, totals);
+    }
+  }
+  run_register_tile<Isa, V, M, Form>(w, x, is_first, totals);
+}
+
+/// Memory of a panel.
+template <class Isa, class Source, int V>
+class PanelBuffer {
+ public:
+  /// Register tiles are shared by all sources of one form.
+  using Decoded = Panel<Isa, Source::kColumns, Source::kParts, Source::kQuads>;
+  static constexpr bool kDecodes = !kNeedsNoPanel<Source>;
+  static constexpr std::int64_t kInputs = kDecodes ? kPanelInputs : kStoredInputs;
+  static constexpr std::int64_t kGroups = kInputs / kHalfUnit;
+
+  /// The groups [first, first + groups) of a block of rows.
+  auto fill(const TiledWeight& w, const Block<Isa, V>& block, const Source& source,
+            std::int64_t first, std::int64_t groups) {
+    const std::int64_t unit = first * w.group_inputs / kUnit;
+    decode_scales(w, block, first, groups);
+    const auto set = [&](auto codes) {
+      PanelWeights<Isa, decltype(codes), V> panel = {
+          codes, groups, w.units_per_group(), scales_, minima_, {}, w.zero};
+      for (int v = 0; v < V; ++v) {
+        if (block.at[v].zeros != nullptr) {
+          panel.zeros[v] = block.at[v].zeros + first * kTileRows;
+        }
+      }
+      return panel;
+    };
+    if constexpr (kDecodes) {
+      unpack<Isa>(source, unit, groups * w.group_inputs / kUnit, bytes_);
+      return set(Decoded{bytes_});
+    } else {
+      return set(StoredCodes<Source>{source, unit});
+    }
+  }
+
+ private:
+  NIBBLE_NOINLINE void decode_scales(const TiledWeight& w, const Block<Isa, V>& block,
+                                     std::int64_t first, std::int64_t groups) {
+    for (int v = 0; v < V; ++v) {
+      const VectorPlace& at = block.at[v];
+      for (std::int64_t g = 0; g < groups; ++g) {
+        const std::int64_t to = (g * V + v) * Isa::kLanes;
+        Isa::store(scales_ + to, load_block_scales<Isa>(w, at.scales, at.supers, first + g));
+        if (at.minima != nullptr) {
+          Isa::store(minima_ + to, load_block_scales<Isa>(w, at.minima, at.min_supers, first + g));
+        }
+      }
+    }
+  }
+
+  alignas(64) std::uint8_t bytes_[kDecodes ? kInputs / kUnit * Decoded::kUnitBytes : 1];
+  alignas(64) float scales_[kGroups * V * Isa::kLanes];
+  alignas(64) float minima_[kGroups * V * Isa::kLanes];
+};
+
+/// Tokens [begin, begin + count) of a block of rows, count <= Isa::kTokenBlock.
+template <class Isa, class Source, int V, class Form>
+NIBBLE_NOINLINE void run_panel(const TiledWeight& w, const TiledInput& x, std::int64_t begin,
+                               std::int64_t count, std::int64_t tile, float* y, std::int64_t ldy) {
+  using Buffer = PanelBuffer<Isa, Source, V>;
+  constexpr std::int64_t kRow = V * Isa::kLanes;
+  Buffer buffer;
+  PreparedTokens<Isa, Buffer::kGroups> prepared;
+  alignas(64) float totals[Isa::kTokenBlock * kRow];
+  const Block<Isa, V> block(w, tile);
+  const Source source(w, block);
+  const std::int64_t step = even_step(count, Isa::kPanelTokens);
+  const std::int64_t groups_per_panel = Buffer::kInputs / w.group_inputs;
+  for (std::int64_t g = 0; g < w.groups; g += groups_per_panel) {
+    const std::int64_t groups = w.groups - g < groups_per_panel ? w.groups - g : groups_per_panel;
+    const auto panel = buffer.fill(w, block, source, g, groups);
+    prepared.template prepare<Form>(w, x, begin, count, g, groups);
+    for (std::int64_t i = 0; i < count; i += step) {
+      const PanelTokens tokens =
+          prepared.template at<Form>(tokens_at(x, begin + i, g, w.group_inputs), i);
+      dispatch_register_tile<Isa, V, Isa::kPanelTokens, Form>(
+          panel, tokens, count - i < step ? count - i : step, g == 0, totals + i * kRow);
+    }
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    for (int v = 0; v < V; ++v) {
+      const std::int64_t row = tile * kTileRows + v * Isa::kLanes;
+      store<Isa>(Isa::load_floats(totals + i * kRow + v * Isa::kLanes), block.at[v].units,
+                 w.n - row, y + (begin + i) * ldy + row);
+    }
+  }
+}
+
+/// All tokens of a block of rows, in even blocks of tokens.
+template <class Isa, class Source, int V>
+void run_panels(const TiledWeight& w, const TiledInput& x, std::int64_t tile, float* y,
+                std::int64_t ldy) {
+  constexpr std::int64_t kTokens = Isa::kPanelTokens;
+  static_assert(Isa::kTokenBlock % kTokens == 0);
+  const std::int64_t step = (even_step(x.m, Isa::kTokenBlock) + kTokens - 1) / kTokens * kTokens;
+  with_form<Isa>(w, [&](auto form) {
+    for (std::int64_t token = 0; token < x.m; token += step) {
+      const std::int64_t count = x.m - token < step ? x.m - token : step;
+      run_panel<Isa, Source, V, decltype(form)>(w, x, token, count, tile, y, ldy);
+    }
+  });
+}
+
+/// All tokens of a block of rows.
+template <class Isa, class Source, int V>
+void run_block(const TiledWeight& w, const TiledInput& x, std::int64_t tile, float* y,
+               std::int64_t ldy) {
+  if (x.m <= Isa::kDirectLimit) {
+    const std::int64_t step = even_step(x.m, Isa::kDirectTokens);
+    for (std::int64_t token = 0; token < x.m; token += step) {
+      const std::int64_t count = x.m - token < step ? x.m - token : step;
+      dispatch_direct<Isa, Source, V, Isa::kDirectTokens>(w, x, token, count, tile, y, ldy);
+    }
+    return;
+  }
+  run_panels<Isa, Source, V>(w, x, tile, y, ldy);
+}
+
+}  // namespace
+}  // namespace nibble::ops::cpu
