@@ -363,11 +363,14 @@ class PanelBuffer {
                                      std::int64_t first, std::int64_t groups) {
     for (int v = 0; v < V; ++v) {
       const VectorPlace& at = block.at[v];
+      const bool has_supers = at.supers != nullptr;
       for (std::int64_t g = 0; g < groups; ++g) {
         const std::int64_t to = (g * V + v) * Isa::kLanes;
-        Isa::store(scales_ + to, load_block_scales<Isa>(w, at.scales, at.supers, first + g));
+        Isa::store(scales_ + to,
+                   load_block_scales<Isa>(w, at.scales, at.supers, has_supers, first + g));
         if (at.minima != nullptr) {
-          Isa::store(minima_ + to, load_block_scales<Isa>(w, at.minima, at.min_supers, first + g));
+          Isa::store(minima_ + to,
+                     load_block_scales<Isa>(w, at.minima, at.min_supers, has_supers, first + g));
         }
       }
     }

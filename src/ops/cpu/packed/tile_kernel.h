@@ -86,12 +86,35 @@ NIBBLE_INLINE void add_scaled(const Block<Isa, V>& block, const Tokens& x, std::
   }
 }
 
+/// What stands beside the codes of a weight in blocks: asked for each group, or known to the loops
+/// where scales are multiples, which then lose no time over it.
+struct AnyBlocks {
+  static NIBBLE_INLINE bool have_supers(const VectorPlace& at) { return at.supers != nullptr; }
+  static NIBBLE_INLINE bool have_minima(const VectorPlace& at) { return at.minima != nullptr; }
+  static NIBBLE_INLINE bool have_zeros(const VectorPlace& at) { return at.zeros != nullptr; }
+};
+template <bool Minima>
+struct SuperBlocks {
+  static constexpr bool have_supers(const VectorPlace&) { return true; }
+  static constexpr bool have_minima(const VectorPlace&) { return Minima; }
+  static constexpr bool have_zeros(const VectorPlace&) { return false; }
+};
+
+/// f(AnyBlocks or SuperBlocks).
+template <class F>
+NIBBLE_INLINE void with_blocks(const TiledWeight& w, F f) {
+  if (w.supers_offset == 0) {
+    return f(AnyBlocks());
+  }
+  return w.minima_offset == 0 ? f(SuperBlocks<false>()) : f(SuperBlocks<true>());
+}
+
 /// Scales or minima of group `group`.
 template <class Isa>
 NIBBLE_INLINE typename Isa::Float load_block_scales(const TiledWeight& w, const void* scales,
-                                                    const std::uint16_t* supers,
+                                                    const std::uint16_t* supers, bool have_supers,
                                                     std::int64_t group) {
-  if (supers == nullptr) {
+  if (!have_supers) {
     return Isa::load_scales(static_cast<const std::uint16_t*>(scales) + group * kTileRows);
   }
   return Isa::mul(Isa::load_multiples(static_cast<const std::int8_t*>(scales) + group * kTileRows),
@@ -99,7 +122,7 @@ NIBBLE_INLINE typename Isa::Float load_block_scales(const TiledWeight& w, const 
 }
 
 /// add_scaled() where scales may be multiples, and minima may stand beside them.
-template <class Isa, int V, int M>
+template <class Isa, int V, int M, class Blocks = AnyBlocks>
 NIBBLE_INLINE void add_block_scaled(const TiledWeight& w, const Block<Isa, V>& block,
                                     const Tokens& x, std::int64_t group,
                                     const typename Isa::Int (&sums)[V][M],
@@ -107,9 +130,10 @@ NIBBLE_INLINE void add_block_scaled(const TiledWeight& w, const Block<Isa, V>& b
   using Float = typename Isa::Float;
   Float scale[V];
   for (int v = 0; v < V; ++v) {
-    scale[v] = load_block_scales<Isa>(w, block.at[v].scales, block.at[v].supers, group);
+    const VectorPlace& at = block.at[v];
+    scale[v] = load_block_scales<Isa>(w, at.scales, at.supers, Blocks::have_supers(at), group);
   }
-  if (block.at[0].minima == nullptr) {
+  if (!Blocks::have_minima(block.at[0])) {
 #pragma GCC unroll 8
     for (int i = 0; i < M; ++i) {
       const Float a_scale = Isa::broadcast(x.scales[i * x.groups + group]);
@@ -122,7 +146,9 @@ NIBBLE_INLINE void add_block_scaled(const TiledWeight& w, const Block<Isa, V>& b
   }
   Float minimum[V];
   for (int v = 0; v < V; ++v) {
-    minimum[v] = load_block_scales<Isa>(w, block.at[v].minima, block.at[v].min_supers, group);
+    const VectorPlace& at = block.at[v];
+    minimum[v] =
+        load_block_scales<Isa>(w, at.minima, at.min_supers, Blocks::have_supers(at), group);
   }
 #pragma GCC unroll 8
   for (int i = 0; i < M; ++i) {
@@ -137,56 +163,56 @@ NIBBLE_INLINE void add_block_scaled(const TiledWeight& w, const Block<Isa, V>& b
 }
 
 /// sums[v][i] += -zero * sum of the token's codes; with minima the zero is 0.
-template <class Isa, int V, int M>
+template <class Isa, int V, int M, class Blocks = AnyBlocks>
 NIBBLE_INLINE void add_block_zeros(const TiledWeight& w, const Block<Isa, V>& block,
                                    const Tokens& x, std::int64_t group,
                                    typename Isa::Int (&sums)[V][M]) {
-  if (!Isa::kLowers && block.at[0].minima != nullptr) {
+  if (!Isa::kLowers && Blocks::have_minima(block.at[0])) {
     return;
   }
   typename Isa::Int zero[V];
   for (int v = 0; v < V; ++v) {
-    zero[v] = block.at[0].zeros == nullptr
-                  ? Isa::negative_zero(w.zero)
-                  : Isa::negative_zeros(block.at[v].zeros + group * kTileRows);
+    zero[v] = Blocks::have_zeros(block.at[0])
+                  ? Isa::negative_zeros(block.at[v].zeros + group * kTileRows)
+                  : Isa::negative_zero(w.zero);
   }
   add_zeros<Isa, V, M>(zero, x, group, sums);
 }
 
 /// total[v][i] += one group of a weight in blocks, which is the unit or a half of it.
-template <class Isa, int V, int M, class Pairs, class Source>
+template <class Isa, int V, int M, class Pairs, class Blocks = AnyBlocks, class Source>
 NIBBLE_INLINE void add_block_group(const TiledWeight& w, const Block<Isa, V>& block,
                                    const Source& source, const Tokens& x, std::int64_t group,
                                    std::int64_t unit, const std::int8_t* a,
                                    typename Isa::Float (&total)[V][M]) {
   typename Isa::Int sums[V][M] = {};
   if constexpr (Isa::kZerosFirst) {
-    add_block_zeros<Isa, V, M>(w, block, x, group, sums);
+    add_block_zeros<Isa, V, M, Blocks>(w, block, x, group, sums);
   }
   Isa::template multiply_unit<V, M, Pairs>(source, unit, a, x.row_stride, sums);
   if constexpr (Isa::kPairsTokens) {
     Isa::template separate_tokens<V, M>(sums);
   }
   if constexpr (!Isa::kZerosFirst) {
-    add_block_zeros<Isa, V, M>(w, block, x, group, sums);
+    add_block_zeros<Isa, V, M, Blocks>(w, block, x, group, sums);
   }
-  add_block_scaled<Isa, V, M>(w, block, x, group, sums, total);
+  add_block_scaled<Isa, V, M, Blocks>(w, block, x, group, sums, total);
 }
 
 /// `add_groups` for weights in blocks: groups of a unit or of half a unit.
-template <class Isa, int V, int M, bool Halves, class Source>
+template <class Isa, int V, int M, bool Halves, class Blocks, class Source>
 NIBBLE_INLINE void add_block_groups(const TiledWeight& w, const Block<Isa, V>& block,
                                     const Source& source, const Tokens& x,
                                     typename Isa::Float (&total)[V][M]) {
   const std::int8_t* a = x.codes;
   if constexpr (Halves) {
     for (std::int64_t g = 0; g < w.groups; g += 2, a += kUnit) {
-      add_block_group<Isa, V, M, FirstHalf>(w, block, source, x, g, g / 2, a, total);
-      add_block_group<Isa, V, M, SecondHalf>(w, block, source, x, g + 1, g / 2, a, total);
+      add_block_group<Isa, V, M, FirstHalf, Blocks>(w, block, source, x, g, g / 2, a, total);
+      add_block_group<Isa, V, M, SecondHalf, Blocks>(w, block, source, x, g + 1, g / 2, a, total);
     }
   } else {
     for (std::int64_t g = 0; g < w.groups; ++g, a += kUnit) {
-      add_block_group<Isa, V, M, WholeUnit>(w, block, source, x, g, g, a, total);
+      add_block_group<Isa, V, M, WholeUnit, Blocks>(w, block, source, x, g, g, a, total);
     }
   }
 }
@@ -264,9 +290,13 @@ NIBBLE_INLINE void add_groups(const TiledWeight& w, const Block<Isa, V>& block,
                               const Source& source, const Tokens& x,
                               typename Isa::Float (&total)[V][M]) {
   if (w.group_inputs == kHalfUnit) {
-    add_block_groups<Isa, V, M, true>(w, block, source, x, total);
+    with_blocks(w, [&](auto blocks) NIBBLE_INLINE_LAMBDA {
+      add_block_groups<Isa, V, M, true, decltype(blocks)>(w, block, source, x, total);
+    });
   } else if (w.in_blocks() && w.group_inputs == kUnit) {
-    add_block_groups<Isa, V, M, false>(w, block, source, x, total);
+    with_blocks(w, [&](auto blocks) NIBBLE_INLINE_LAMBDA {
+      add_block_groups<Isa, V, M, false, decltype(blocks)>(w, block, source, x, total);
+    });
   } else if (w.in_blocks()) {
     add_wide_block_groups<Isa, V, M>(w, block, source, x, total);
   } else if (w.group_inputs == kUnit) {
